@@ -1,0 +1,28 @@
+# One static library a module. A module sees only what it names in DEPS, so the
+# order base <- arch <- coherence <- sync <- pool <- arena <- transport is enforced by the linker
+# and by the include paths.
+function(penstock_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  add_library(penstock_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(penstock_${name}
+    PUBLIC ${PROJECT_SOURCE_DIR}/include
+    PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  foreach(dep ${ARG_DEPS})
+    target_link_libraries(penstock_${name} PUBLIC penstock_${dep})
+  endforeach()
+  target_link_libraries(penstock_${name} PUBLIC ${ARG_LIBS})
+endfunction()
+
+# Unit tests stand beside the code they test; label "unit".
+function(penstock_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  if(NOT PENSTOCK_BUILD_TESTS)
+    return()
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  foreach(dep ${ARG_DEPS})
+    target_link_libraries(${name} PRIVATE penstock_${dep})
+  endforeach()
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit TIMEOUT 120)
+endfunction()

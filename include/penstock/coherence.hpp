@@ -1,0 +1,125 @@
+// The only way to touch pool memory. The operations are bound once, when the pool is mapped;
+// protocols above are written against Memory and never flush, fence or dereference by themselves.
+// Source: memory-model "Modes of a pool" and "Rules"; cMPI section 3.5.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "penstock/status.hpp"
+
+namespace penstock::coherence {
+
+inline constexpr std::size_t line_bytes = 64;
+/// Payload bytes of a sealed line: the last 8 bytes hold its seal.
+inline constexpr std::size_t sealed_bytes = 56;
+
+enum class Mode : std::uint32_t {
+  hardware = 1,   ///< caches are coherent between all who attach
+  software = 2,   ///< no coherence between nodes: flush, fence, invalidate
+  uncached = 3,   ///< the mapping itself is uncacheable
+  simulated = 4,  ///< a model of a pool without coherence
+};
+
+const char* mode_name(Mode mode);
+Result<Mode> parse_mode(std::string_view text);
+
+/// Operations of one mode. `self` is what Memory was bound with (null outside the simulated mode).
+///
+/// Publishing operations may reach the device in any order, and late: only `order` puts those
+/// before it ahead of those after it and sends on what is still buffered. Loads may return any
+/// older copy that this node holds unless the line was invalidated and settled first.
+struct Ops {
+  /// One naturally aligned 8-byte word by a partial non-temporal store: never dirties the line,
+  /// so that other writers' words of a packed line survive (rule 5).
+  void (*publish_word)(void* self, void* to, std::uint64_t value);
+  /// One 64-byte line, which arrives whole or, without wide stores, with its last word last.
+  void (*publish_line)(void* self, void* to, const void* from);
+  /// `bytes` of payload; `to` is 64-byte aligned, the tail of the last line is left undefined.
+  void (*publish_bulk)(void* self, void* to, const void* from, std::size_t bytes);
+  /// Payload in sealed lines of 56 bytes; every line ends with `first_seal`, `first_seal`+1, ...
+  void (*publish_sealed)(void* self, void* to, const void* from, std::size_t bytes,
+                         std::uint64_t first_seal);
+  /// Lines that this node stored to by plain stores are written back (not invalidated).
+  void (*write_back)(void* self, const void* at, std::size_t bytes);
+  /// All publishes before are at the device before any publish after it is.
+  void (*order)(void* self);
+  /// Copies of the lines are dropped; takes effect at the next `settle`.
+  void (*invalidate)(void* self, const void* at, std::size_t bytes);
+  /// Loads after it see the device as of now for all lines invalidated before it.
+  void (*settle)(void* self);
+  std::uint64_t (*load_word)(void* self, const void* from);
+  /// Copies 64 bytes, the last word first: if that one is new, so is the rest.
+  void (*load_line)(void* self, void* to, const void* from);
+  void (*load_bulk)(void* self, void* to, const void* from, std::size_t bytes);
+  /// Copies the payload of sealed lines up to the first whose seal differs; gives the number of
+  /// payload bytes copied from lines that matched (== bytes when all did).
+  std::size_t (*load_sealed)(void* self, void* to, const void* from, std::size_t bytes,
+                             std::uint64_t first_seal);
+};
+
+/// A bound set of operations; cheap to copy. Thread-safe as far as the lines it touches are.
+class Memory {
+ public:
+  Memory() = default;
+  Memory(Mode mode, const Ops* ops, void* self) : ops_(ops), self_(self), mode_(mode) {}
+
+  Mode mode() const { return mode_; }
+  /// False where a load always sees the latest publish, so that polling costs no invalidation.
+  bool loads_may_be_stale() const { return mode_ == Mode::software || mode_ == Mode::simulated; }
+
+  void publish_word(void* to, std::uint64_t value) const { ops_->publish_word(self_, to, value); }
+  void publish_line(void* to, const void* from) const { ops_->publish_line(self_, to, from); }
+  void publish_bulk(void* to, const void* from, std::size_t bytes) const {
+    ops_->publish_bulk(self_, to, from, bytes);
+  }
+  void publish_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t seal) const {
+    ops_->publish_sealed(self_, to, from, bytes, seal);
+  }
+  void write_back(const void* at, std::size_t bytes) const { ops_->write_back(self_, at, bytes); }
+  void order() const { ops_->order(self_); }
+  void invalidate(const void* at, std::size_t bytes) const { ops_->invalidate(self_, at, bytes); }
+  void settle() const { ops_->settle(self_); }
+  std::uint64_t load_word(const void* from) const { return ops_->load_word(self_, from); }
+  void load_line(void* to, const void* from) const { ops_->load_line(self_, to, from); }
+  void load_bulk(void* to, const void* from, std::size_t bytes) const {
+    ops_->load_bulk(self_, to, from, bytes);
+  }
+  std::size_t load_sealed(void* to, const void* from, std::size_t bytes,
+                          std::uint64_t seal) const {
+    return ops_->load_sealed(self_, to, from, bytes, seal);
+  }
+
+  /// Invalidate, settle, load: one serialized device access.
+  std::uint64_t observe_word(const void* from) const {
+    invalidate(from, 8);
+    settle();
+    return load_word(from);
+  }
+  void observe_line(void* to, const void* from) const {
+    invalidate(from, line_bytes);
+    settle();
+    load_line(to, from);
+  }
+  void observe_bulk(void* to, const void* from, std::size_t bytes) const {
+    invalidate(from, bytes);
+    settle();
+    load_bulk(to, from, bytes);
+  }
+
+ private:
+  const Ops* ops_ = nullptr;
+  void* self_ = nullptr;
+  Mode mode_ = Mode::hardware;
+};
+
+/// Which instruction writes dirty lines back; `automatic` takes the best the CPU has. For
+/// measurement (cMPI figure 11) and for devices that need another than the default.
+enum class FlushChoice { automatic, clflush, clflushopt, clwb };
+
+/// Binds the operations of `mode` for this CPU. Errors: `simulated` (bound by the simulator), or a
+/// flush instruction that this CPU lacks.
+Result<Memory> bind(Mode mode, FlushChoice flush = FlushChoice::automatic);
+
+}  // namespace penstock::coherence

@@ -1,0 +1,164 @@
+// A pool: memory that several hosts map, its superblock, and who is attached.
+// Layout and crash rules: docs/protocols/pool.md. Source: cMPI section 3.1; architecture "Arena".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/coherence.hpp"
+#include "penstock/status.hpp"
+
+namespace penstock::pool {
+
+inline constexpr std::uint64_t layout_version = 1;
+inline constexpr std::uint64_t min_pool_bytes = 16ull << 20;
+
+/// One device, file or shared-memory segment of a SPEC.
+struct Part {
+  enum class Kind { devdax, file, shm } kind = Kind::file;
+  std::string text;  ///< as written: "/dev/dax0.0", "/tmp/pool", "shm:demo"
+  std::string path;  ///< what is opened: "/dev/shm/penstock.demo" for shm:demo
+};
+/// SPEC: `/dev/daxX.Y` | a path | `shm:NAME`; several joined by commas interleave.
+Result<std::vector<Part>> parse_spec(std::string_view spec);
+
+struct CreateOptions {
+  std::string spec;
+  std::uint64_t bytes = 0;  ///< of all parts together; 0 for devdax: all there is
+  coherence::Mode mode = coherence::Mode::software;
+  std::uint32_t max_processes = 1024;
+  std::uint32_t max_nodes = 64;
+  std::uint32_t permissions = 0600;
+  std::optional<std::string> group;  ///< group name that may attach too (permissions 0660)
+  bool overwrite = false;            ///< replace an existing pool
+};
+
+/// As recorded in the superblock, checked: magic, layout version, checksum, geometry, size.
+struct Info {
+  std::string spec;
+  std::uint64_t id = 0;  ///< random, never 0
+  std::uint64_t bytes = 0;
+  coherence::Mode mode = coherence::Mode::software;
+  std::uint32_t max_processes = 0, max_nodes = 0;
+  std::uint64_t created_wall_ns = 0;
+  std::uint64_t arena_offset = 0, arena_bytes = 0;
+};
+
+/// Creates and initializes. Space is reserved first: a small /dev/shm is an error here, never a
+/// SIGBUS later. Errors name what was found, what was needed and the command that mends it.
+Result<Info> create(const CreateOptions& options);
+/// Reads the superblock only.
+Result<Info> inspect(const std::string& spec);
+/// Removes files and segments; wipes the superblock of a devdax. Refuses while living processes
+/// are attached unless `force`.
+Result<void> remove(const std::string& spec, bool force = false);
+
+/// Where a process stands, as read from the process table (checked).
+struct ProcessRecord {
+  std::uint32_t slot = 0;
+  std::uint64_t generation = 0;  ///< grows each time the slot is taken
+  std::uint32_t node = 0;
+  std::string host;
+  std::string boot_id;
+  std::uint64_t pid_namespace = 0;
+  std::int64_t pid = 0;
+  std::uint64_t start_time = 0;  ///< of /proc/PID/stat, clock ticks since boot
+  std::uint64_t attached_wall_ns = 0;
+  std::uint64_t lease_beat = 0;  ///< heartbeat counter
+  std::int32_t rank = -1;        ///< of the job, -1 when unknown
+  std::string job;               ///< job key, "" when none
+  std::string program;
+  bool attached = false;         ///< false: detached in order; the statistics are its last
+  bool alive = false;
+  // what the transport keeps here, for `penstock ps` and the job summary
+  std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
+  std::string activity;          ///< "", or what it waits for
+};
+
+/// Counters that a process publishes about itself. The transport writes them seldom.
+struct ProcessStats {
+  std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
+};
+
+struct AttachOptions {
+  std::string spec;
+  std::optional<coherence::Mode> mode;  ///< when given it must agree with the pool's
+  coherence::FlushChoice flush = coherence::FlushChoice::automatic;
+  std::int32_t rank = -1;
+  std::string job;
+  std::optional<std::uint32_t> emulated_node;  ///< several "hosts" on one (PENSTOCK_NODE)
+  bool observer = false;  ///< maps and reads, takes no slot (pool info, ps)
+};
+
+/// An attachment. Takes milliseconds however large the pool is. Thread-safe except where said.
+/// A background thread renews the lease. Detaches when destroyed.
+class Pool {
+ public:
+  /// Dead owners found in the tables are reaped first. Errors: not_found, wrong_format, mismatch,
+  /// permission, no_slots, no_space; each message ends with the mending command.
+  static Result<std::unique_ptr<Pool>> attach(const AttachOptions& options);
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  const Info& info() const;
+  const coherence::Memory& memory() const;
+  std::byte* base() const;
+  std::uint64_t bytes() const;
+  /// Address of [offset, offset+bytes) after a bounds check; null when it does not lie inside.
+  void* at(std::uint64_t offset, std::uint64_t bytes) const;
+  /// Offset of an address inside the mapping; nullopt outside.
+  std::optional<std::uint64_t> offset_of(const void* address) const;
+
+  std::uint32_t slot() const;        ///< own process slot
+  std::uint64_t generation() const;  ///< of the own slot
+  std::uint32_t node() const;
+  /// (generation << 16 | slot) + never 0: identifies a process incarnation in lines of the pool.
+  std::uint64_t token() const;
+  /// Alive: attached under this very token, and neither found dead nor with an expired lease.
+  /// A stopped process (SIGSTOP) is alive until its lease (PENSTOCK_LEASE_MS) runs out, and on the
+  /// same host for as long as it exists. Costs a system call: for waits, not for hot paths.
+  bool alive(std::uint64_t token) const;
+  /// "rank 3 (pid 1234 on host a, node 1)", from the record of `token`; also of the dead.
+  std::string describe(std::uint64_t token) const;
+
+  /// Exclusive over all nodes and processes, by loads and stores between nodes and a lock file
+  /// between processes of one host. A dead holder is replaced. Not recursive.
+  class Guard;
+  Result<Guard> lock(std::uint64_t timeout_ns = 0);
+
+  std::vector<ProcessRecord> processes() const;
+  void publish_stats(const ProcessStats& stats);      ///< own record; cheap, no system call
+  void publish_activity(std::string_view text);       ///< own record; slow paths only
+  /// Called under the lock for each process found dead, so that higher layers free what it owned.
+  /// Slots of the dead are released afterwards.
+  Result<std::uint32_t> reap(const std::function<void(std::uint64_t token)>& on_dead);
+  /// Number of living attached processes on this host, self included.
+  std::uint32_t local_processes() const;
+
+  struct Impl;
+  explicit Pool(std::unique_ptr<Impl> impl);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+class Pool::Guard {
+ public:
+  Guard(Guard&& other) noexcept : pool_(other.pool_) { other.pool_ = nullptr; }
+  Guard& operator=(Guard&&) = delete;
+  ~Guard();
+
+ private:
+  friend class Pool;
+  explicit Guard(Pool* pool) : pool_(pool) {}
+  Pool* pool_;
+};
+
+}  // namespace penstock::pool

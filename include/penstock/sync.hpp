@@ -1,0 +1,102 @@
+// Synchronization by loads and stores only: no atomic instruction ever touches the pool.
+// Each structure is an array of lines with one writer each. Source: cMPI section 3.4;
+// Lamport's bakery (1974); Moir and Anderson's splitters (1995).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "penstock/coherence.hpp"
+#include "penstock/status.hpp"
+
+namespace penstock::sync {
+
+/// Is the process that wrote `token` (never 0) into a line still alive? Called from waits only.
+using AliveCheck = std::function<bool(std::uint64_t token)>;
+
+// ---- Doorbell -------------------------------------------------------------------------------
+// One line, one ringer, any number of listeners. Carries a sequence number that only grows.
+// Ordering: what the ringer published before ring(n) is visible to a listener that observed n and
+// then observes (invalidates and loads) that data.
+
+class Doorbell {
+ public:
+  Doorbell(const coherence::Memory& memory, void* line) : memory_(memory), line_(line) {}
+  void ring(std::uint64_t sequence);  ///< ringer only
+  std::uint64_t read() const;         ///< one device access
+  /// Until read() >= sequence. Errors: deadline; peer_dead when `alive` says so of `token`.
+  Result<void> wait(std::uint64_t sequence, std::uint64_t timeout_ns, const AliveCheck& alive = {},
+                    std::uint64_t token = 0) const;
+
+ private:
+  coherence::Memory memory_;
+  void* line_;
+};
+
+// ---- Barrier --------------------------------------------------------------------------------
+// The paper's sequence barrier: line i belongs to participant i, which writes the number of the
+// barrier it has reached and its token; everyone waits until all lines are >= the own number.
+
+class Barrier {
+ public:
+  static std::uint64_t bytes(std::uint32_t participants) { return 64ull * participants; }
+  /// `lines` zeroed (published) before the first use. `token`: this participant's process, for
+  /// the others' alive checks.
+  Barrier(const coherence::Memory& memory, void* lines, std::uint32_t participants,
+          std::uint32_t self, std::uint64_t token, AliveCheck alive);
+  /// Errors: deadline (names the participants missing), peer_dead (names the participant).
+  Result<void> wait(std::uint64_t timeout_ns = 0);
+
+ private:
+  coherence::Memory memory_;
+  std::byte* lines_;
+  std::uint32_t participants_, self_;
+  std::uint64_t token_, sequence_ = 0;
+  AliveCheck alive_;
+};
+
+// ---- Lock -----------------------------------------------------------------------------------
+// Lamport's bakery over one line per participant (a node, or in tests a thread). A participant
+// whose owner is dead by the alive check is passed over, so a lock dies with nobody.
+
+class Lock {
+ public:
+  static std::uint64_t bytes(std::uint32_t participants) { return 64ull * participants; }
+  /// `lines` zeroed before first use. `token` identifies the process on whose behalf
+  /// participant `self` acts; at most one process acts for a participant at a time (the pool
+  /// sees to that by a lock file between the processes of one host).
+  Lock(const coherence::Memory& memory, void* lines, std::uint32_t participants,
+       std::uint32_t self, std::uint64_t token, AliveCheck alive);
+  /// Acquire: the holder's earlier publishes are visible to observes made after. Errors: deadline.
+  Result<void> acquire(std::uint64_t timeout_ns = 0);
+  void release();
+  /// Clears what a dead predecessor of this participant left behind. Before first acquire.
+  void repair();
+
+ private:
+  coherence::Memory memory_;
+  std::byte* lines_;
+  std::uint32_t participants_, self_;
+  std::uint64_t token_;
+  AliveCheck alive_;
+};
+
+// ---- Naming ---------------------------------------------------------------------------------
+// A grid of splitters gives each of at most `rows` contenders with unique 64-bit ids a small
+// unique number, whatever the timing, by loads and stores only. One-shot per id.
+
+class Naming {
+ public:
+  static std::uint64_t bytes(std::uint32_t rows) { return 64ull * rows * (rows + 1); }
+  Naming(const coherence::Memory& memory, void* grid, std::uint32_t rows)
+      : memory_(memory), grid_(static_cast<std::byte*>(grid)), rows_(rows) {}
+  /// A number in [0, rows*(rows+1)/2). Error: no_slots.
+  Result<std::uint32_t> claim(std::uint64_t id);
+
+ private:
+  coherence::Memory memory_;
+  std::byte* grid_;
+  std::uint32_t rows_;
+};
+
+}  // namespace penstock::sync

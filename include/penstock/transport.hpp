@@ -1,0 +1,132 @@
+// Two-sided messages through the pool. An endpoint owns its channels' memory; a channel is a
+// single-producer single-consumer ring made on first use. Protocol by cache line, with the count
+// of serialized device accesses: docs/protocols/channel.md. Source: cMPI section 3.3;
+// memory-model "Two-sided: channels".
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "penstock/arena.hpp"
+
+namespace penstock::transport {
+
+/// Index of an endpoint in the pool's endpoint table; names a peer in all calls here.
+using Peer = std::uint32_t;
+inline constexpr std::uint32_t max_endpoints = 1024;
+inline constexpr std::uint32_t max_iov = 4;
+
+/// What others need to reach an endpoint. Plain bytes; may be copied and sent anywhere.
+struct Address {
+  std::uint64_t pool_id;
+  std::uint64_t job;         ///< hash of the job key: endpoints of another job are refused
+  std::uint32_t slot;        ///< Peer
+  std::uint32_t generation;  ///< of the slot: a later endpoint there is another one
+};
+static_assert(sizeof(Address) == 24);
+
+/// Travels with every message; the transport does not look at it.
+struct Header {
+  std::uint64_t tag = 0;
+  std::uint64_t data = 0;
+  std::uint64_t bytes = 0;  ///< payload
+  std::uint8_t kind = 0;    ///< the user's, 0..63
+};
+
+/// Where the payload of an arriving message shall go. `iov` must stay valid until on_arrived or
+/// on_failed; bytes beyond its capacity are dropped (the user reports the truncation).
+struct Landing {
+  const iovec* iov = nullptr;
+  std::uint32_t iov_count = 0;
+  void* cookie = nullptr;
+};
+
+/// A message on its way out. Owned by the caller, not moved until on_sent or on_failed.
+struct SendOp {
+  Header header;
+  iovec iov[max_iov] = {};
+  std::uint32_t iov_count = 0;
+  bool notify_delivered = false;  ///< on_sent only when the receiver has consumed all of it
+  // the transport's own
+  std::uint64_t sent_bytes = 0, position = 0;
+  SendOp* next = nullptr;
+};
+
+/// Told what arrives; called from Endpoint::progress only (and from send() to oneself).
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  /// A small message, whole; `payload` is valid during the call.
+  virtual void on_message(Peer from, const Header& header, const void* payload) = 0;
+  /// A larger message has begun. Messages of one peer begin in the order sent.
+  virtual Landing on_begin(Peer from, const Header& header) = 0;
+  /// All of its payload is in place.
+  virtual void on_arrived(Peer from, const Header& header, void* cookie) = 0;
+  /// It will never be: the peer died meanwhile.
+  virtual void on_receive_failed(Peer from, void* cookie, const Error& error) = 0;
+  /// The buffers of `op` may be used again (or it was delivered, see notify_delivered).
+  virtual void on_sent(SendOp* op) = 0;
+  virtual void on_send_failed(SendOp* op, const Error& error) = 0;
+  /// Said once a peer, after all failures of its operations.
+  virtual void on_peer_dead(Peer peer, const std::string& description) = 0;
+};
+
+struct Options {
+  std::string job;  ///< job key; endpoints reach each other only within one
+};
+
+/// Limits that follow from the pool's mode.
+struct Limits {
+  std::uint32_t inject_bytes;   ///< largest message that try_inject takes
+  std::uint32_t small_bytes;    ///< largest that arrives by on_message
+};
+
+struct EndpointStats {
+  std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
+  std::uint64_t stalls = 0;  ///< sends that found no credit
+};
+
+/// Not thread-safe: one thread at a time (FI_THREAD_DOMAIN).
+/// Hot path (try_inject, send, progress): no system call, no allocation, no lock.
+class Endpoint {
+ public:
+  /// Takes a slot of the endpoint table and memory for its mailbox.
+  static Result<std::unique_ptr<Endpoint>> open(arena::Arena& arena, Sink& sink,
+                                                const Options& options);
+  /// What is still on its way out is dropped; peers see the endpoint closed.
+  ~Endpoint();
+
+  Address address() const;
+  const Limits& limits() const;
+  /// Checks pool, job, slot, generation. Errors: mismatch, not_found (closed or never there).
+  Result<Peer> resolve(const Address& address);
+  /// The address that `peer` had when its channel was made; for naming unknown senders.
+  Address address_of(Peer peer) const;
+
+  /// Copies in and forgets. False: no credit now (call progress and try again), also while
+  /// earlier sends to that peer are queued. Errors: peer_dead, invalid_argument (too long).
+  Result<bool> try_inject(Peer to, const Header& header, const void* payload);
+  /// True: complete, on_sent will not be called. False: queued. Order among all sends to one
+  /// peer is kept. Errors: peer_dead, no_space (pool full: no channel can be made).
+  Result<bool> send(Peer to, SendOp* op);
+  /// Takes a queued op back if none of it has left. True: it will not be sent.
+  bool cancel(Peer to, SendOp* op);
+
+  /// Moves everything that can move; gives the number of events told to the sink.
+  unsigned progress();
+  /// Nothing queued to send, nothing half received, and all sent has been consumed.
+  bool drained() const;
+
+  EndpointStats stats() const;
+
+  struct Impl;
+  explicit Endpoint(std::unique_ptr<Impl> impl);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace penstock::transport

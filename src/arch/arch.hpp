@@ -1,0 +1,53 @@
+// What differs between instruction sets: write-back, invalidate, fences, non-temporal copies.
+// The only place in the project where such instructions stand. Chosen once by CPU feature.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace penstock::arch {
+
+inline constexpr std::size_t line_bytes = 64;
+
+struct Features {
+  bool clflush = false, clflushopt = false, clwb = false;  // x86_64
+  bool sse2 = false, avx2 = false, avx512 = false;
+  bool dc_civac = false;  // aarch64
+};
+
+/// Read once from the CPU. PENSTOCK_ISA (sse2|avx2|avx512|generic) can only lower it.
+const Features& features();
+
+/// One line a call; addresses need no alignment.
+using LineFn = void (*)(const void* line);
+/// `bytes` from `from` to `to`; `to` 64-byte aligned, `from` any.
+using CopyFn = void (*)(void* to, const void* from, std::size_t bytes);
+
+/// Every instruction-set dependent operation, chosen by CPU feature; see select().
+struct Table {
+  const char* name;
+  // ranges of lines; not fenced
+  void (*write_back_range)(const void* at, std::size_t bytes);  // clwb, else clflushopt, else clflush
+  void (*invalidate_range)(const void* at, std::size_t bytes);  // clflushopt, else clflush
+  void (*store_fence)();  // sfence: earlier stores, NT stores and write-backs before later stores
+  void (*full_fence)();   // mfence: the above, and invalidations before later loads
+  void (*nt_word)(void* to, std::uint64_t value);            // movnti
+  void (*nt_line)(void* to, const void* from);               // 64 bytes, whole; `from` unaligned
+  CopyFn nt_copy;         // whole lines non-temporal; the last line's tail is written as garbage-free
+                          // padding only within the line
+  CopyFn store_copy;      // plain stores (memcpy)
+  /// Sealed lines (56 bytes of payload + 8-byte seal): non-temporal, and by plain stores.
+  void (*nt_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
+  void (*store_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
+  /// Reads sealed lines; stops at the first whose seal differs; gives payload bytes that matched.
+  std::size_t (*load_sealed)(void* to, const void* from, std::size_t bytes,
+                             std::uint64_t first_seal);
+  /// 64 bytes, the last 8-byte word read first.
+  void (*load_line)(void* to, const void* from);
+  void (*relax)();        // pause / yield hint for spinning
+};
+
+/// The best table for features(); never null. Thread-safe.
+const Table& select();
+
+}  // namespace penstock::arch

@@ -1,0 +1,48 @@
+// The one table of PENSTOCK_ variables. `penstock env --help`, docs/environment.md and the
+// start-up check read it; code reads a variable only through here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/status.hpp"
+
+namespace penstock::base {
+
+struct Variable {
+  const char* name;      ///< "PENSTOCK_POOL"
+  const char* fallback;  ///< the default as text; "" for none
+  const char* values;    ///< what may be written: "SPEC", "software|hardware", "count", "ms", "bytes"
+  const char* meaning;   ///< one sentence
+};
+
+std::span<const Variable> variables();
+
+/// The value set, or the default. `name` must be in the table (checked in debug builds).
+std::string env_text(std::string_view name);
+/// As a number with optional K/M/G suffix (1024s). Error: names variable, value and form needed.
+Result<std::uint64_t> env_number(std::string_view name);
+bool env_is_set(std::string_view name);
+/// "1", "true", "yes", "on".
+bool env_flag(std::string_view name);
+
+/// Names set in the environment that start with PENSTOCK_ but are not in the table, each with the
+/// nearest known name ("" when none is near).
+struct UnknownVariable {
+  std::string name;
+  std::string nearest;
+};
+std::vector<UnknownVariable> unknown_variables();
+/// Warns once a process about each of them.
+void warn_unknown_variables();
+
+/// "2G", "512M", "4096" -> bytes. Error names the text and the form needed.
+Result<std::uint64_t> parse_bytes(std::string_view text);
+/// 2147483648 -> "2 GiB", 1234 -> "1234 B".
+std::string format_bytes(std::uint64_t bytes);
+
+}  // namespace penstock::base

@@ -1,0 +1,69 @@
+// The one way to wait: deadline, dead-peer check, and spin -> yield -> sleep. Used everywhere.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "penstock/status.hpp"
+
+namespace penstock::base {
+
+/// How a wait passes its time. Spinning is fastest while the peer has a core of its own; where
+/// ranks outnumber cores it only keeps the peer from running.
+struct WaitPolicy {
+  std::uint32_t spins = 2000;       ///< polls before the first yield
+  std::uint32_t yields = 20000;     ///< polls by sched_yield before the first sleep
+  std::uint64_t sleep_ns = 100'000; ///< length of each sleep after that
+
+  /// For this process now: spins little when `runnable` processes exceed the cores it may use
+  /// (affinity mask and cgroup quota). PENSTOCK_SPIN overrides the number of spins.
+  static WaitPolicy for_processes(std::uint32_t runnable);
+};
+
+/// Says whom the wait is for: an error when that peer is dead. Called at most every 20 ms.
+using DeadCheck = std::function<Result<void>()>;
+
+/// One wait. `pause()` after each failed poll; an error ends the wait. Not thread-safe.
+class Waiter {
+ public:
+  /// `what` names the wait in the deadline's message. `timeout_ns` 0: the default
+  /// (PENSTOCK_TIMEOUT_MS, 60 s).
+  Waiter(const char* what, std::uint64_t timeout_ns, DeadCheck dead_check = {},
+         WaitPolicy policy = {});
+  /// Errors: deadline, or what the dead check says.
+  Result<void> pause();
+  std::uint64_t waited_ns() const;
+
+ private:
+  Result<void> slow_checks();
+  const char* what_;
+  std::uint64_t timeout_ns_;
+  std::uint64_t start_ns_;
+  std::uint64_t next_check_ns_;
+  std::uint64_t polls_ = 0;
+  DeadCheck dead_check_;
+  WaitPolicy policy_;
+};
+
+/// Backing off in somebody else's polling loop (a completion queue that is read again and again):
+/// `idle()` after an empty poll, `busy()` after a fruitful one. Never sleeps: the caller's loop
+/// may have other work.
+class Backoff {
+ public:
+  explicit Backoff(WaitPolicy policy = {}) : policy_(policy) {}
+  void set(WaitPolicy policy) { policy_ = policy; }
+  void busy() { polls_ = 0; }
+  void idle() {
+    if (++polls_ > policy_.spins) yield();
+  }
+
+ private:
+  void yield();
+  WaitPolicy policy_;
+  std::uint32_t polls_ = 0;
+};
+
+/// Number of CPUs this process may use: affinity mask bounded by the cgroup's quota.
+std::uint32_t usable_cpus();
+
+}  // namespace penstock::base
