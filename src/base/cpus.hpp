@@ -1,0 +1,32 @@
+// How many CPUs there are for us: affinity, cpuset and quota.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace penstock::base {
+
+/// CPUs that all processes of this container or machine share: those online, bounded by the
+/// cgroup's cpuset and quota. Unlike usable_cpus(), blind to this process's own affinity: a rank
+/// that is pinned to a core of its own still has peers that run on the others.
+std::uint32_t shared_cpus();
+
+// The parts, apart for their tests.
+
+/// Number of CPUs in "0-3,8"; nullopt when it is not such a list.
+std::optional<std::uint32_t> count_cpu_list(std::string_view text);
+/// "150000 100000" -> 1, "max 100000" -> nullopt. A fraction of a CPU counts as none, but at
+/// least 1 is given.
+std::optional<std::uint32_t> parse_quota(std::string_view text);
+
+struct CgroupLimits {
+  std::optional<std::uint32_t> quota;   ///< whole CPUs
+  std::optional<std::uint32_t> cpuset;  ///< CPUs
+};
+/// Limits of the cgroup that `membership` (text of /proc/self/cgroup) names below `root`
+/// (/sys/fs/cgroup) and of the groups above it, versions 1 and 2.
+CgroupLimits cgroup_limits(const std::string& root, std::string_view membership);
+
+}  // namespace penstock::base

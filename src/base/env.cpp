@@ -1,0 +1,117 @@
+#include "base/env.hpp"
+
+#include <strings.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <cstdlib>
+#include <numeric>
+
+#include "base/format.hpp"
+#include "base/log.hpp"
+
+namespace penstock::base {
+namespace {
+
+constexpr std::string_view prefix = "PENSTOCK_";
+
+const Variable* find_variable(std::string_view name) {
+  for (const Variable& variable : variables()) {
+    if (name == variable.name) return &variable;
+  }
+  return nullptr;
+}
+
+/// The value in the environment; "" counts as not set, as `VAR= command` is how people unset it.
+const char* set_value(std::string_view name) {
+  const char* value = std::getenv(std::string(name).c_str());
+  return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0u);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string nearest_variable(std::string_view name) {
+  const std::string_view key = name.substr(prefix.size());
+  std::string nearest;
+  // More than a third of the key mistyped is another word, not a misspelling.
+  std::size_t best = std::max<std::size_t>(2, key.size() / 3) + 1;
+  for (const Variable& variable : variables()) {
+    const auto distance = edit_distance(key, std::string_view(variable.name).substr(prefix.size()));
+    if (distance < best) {
+      best = distance;
+      nearest = variable.name;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace
+
+std::string env_text(std::string_view name) {
+  const Variable* variable = find_variable(name);
+  assert(variable != nullptr && "every variable stands in env_table.cpp");
+  if (const char* value = set_value(name)) return value;
+  return variable != nullptr ? variable->fallback : "";
+}
+
+Result<std::uint64_t> env_number(std::string_view name) {
+  const std::string text = env_text(name);
+  if (text.empty()) return fail(Code::invalid_argument, "{} is not set and has no default", name);
+  auto number = parse_bytes(text);
+  if (number) return number;
+  const Variable* variable = find_variable(name);
+  return fail(Code::invalid_argument,
+              "{} is '{}'; it must be a number ({}), such as 4096 or 64K: export {}=NUMBER or unset it",
+              name, text, variable != nullptr ? variable->values : "count", name);
+}
+
+bool env_is_set(std::string_view name) { return set_value(name) != nullptr; }
+
+bool env_flag(std::string_view name) {
+  const std::string text = env_text(name);
+  for (const char* yes : {"1", "true", "yes", "on"}) {
+    if (strcasecmp(text.c_str(), yes) == 0) return true;
+  }
+  return false;
+}
+
+std::vector<UnknownVariable> unknown_variables() {
+  std::vector<UnknownVariable> unknown;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (!text.starts_with(prefix)) continue;
+    const std::string name(text.substr(0, text.find('=')));
+    if (find_variable(name) == nullptr) unknown.push_back({name, nearest_variable(name)});
+  }
+  return unknown;
+}
+
+void warn_unknown_variables() {
+  static std::atomic_flag warned = ATOMIC_FLAG_INIT;
+  if (warned.test_and_set()) return;
+  for (const auto& [name, nearest] : unknown_variables()) {
+    if (nearest.empty()) {
+      log(Level::warn, "{} is not a variable of Penstock; `penstock env --help` lists them", name);
+    } else {
+      log(Level::warn, "{} is not a variable of Penstock; did you mean {}? "
+          "`penstock env --help` lists them", name, nearest);
+    }
+  }
+}
+
+}  // namespace penstock::base

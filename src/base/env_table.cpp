@@ -1,0 +1,47 @@
+// The table of PENSTOCK_ variables: one row each, alphabetical within a topic.
+#include <array>
+
+#include "base/env.hpp"
+
+namespace penstock::base {
+namespace {
+
+constexpr std::array table{
+    // which pool, who we are
+    Variable{"PENSTOCK_POOL", "", "SPEC",
+             "Pool to use: /dev/daxX.Y, a file path or shm:NAME; several joined by commas interleave."},
+    Variable{"PENSTOCK_MODE", "", "hardware|software",
+             "Refuse a pool of another coherence mode than this one."},
+    Variable{"PENSTOCK_JOB", "", "text",
+             "Job key: only processes with the same key reach each other. Default: taken from the "
+             "launcher."},
+    Variable{"PENSTOCK_NODE", "", "index",
+             "Emulated node that this process belongs to, from 0."},
+    Variable{"PENSTOCK_NODES", "", "count",
+             "Emulated nodes of the job; ranks are dealt to them in blocks."},
+    // what may happen
+    Variable{"PENSTOCK_REQUIRE", "0", "0|1",
+             "Fail rather than let the application use another provider."},
+    Variable{"PENSTOCK_SUMMARY", "0", "0|1", "Rank 0 prints which path was chosen."},
+    Variable{"PENSTOCK_LOG", "warn", "error|warn|info|debug",
+             "Messages of this level and above go to standard error."},
+    // time
+    Variable{"PENSTOCK_LEASE_MS", "10000", "ms",
+             "A process of another host that shows no life for this long is taken for dead."},
+    Variable{"PENSTOCK_SPIN", "", "count",
+             "Polls before a wait yields its core. Default: chosen from processes and cores."},
+    Variable{"PENSTOCK_TIMEOUT_MS", "60000", "ms", "Deadline of a wait for another process."},
+    // how memory is touched
+    Variable{"PENSTOCK_CELL", "", "bytes", "Cell size of bulk transfers. Default: by mode."},
+    Variable{"PENSTOCK_CELLS", "", "count", "Cells of a channel. Default: by mode."},
+    Variable{"PENSTOCK_FLUSH", "auto", "auto|clflush|clflushopt|clwb",
+             "Instruction that writes lines back in software mode; auto takes the fastest way."},
+    Variable{"PENSTOCK_ISA", "", "sse2|avx2|avx512|generic",
+             "Use no instructions beyond these. Default: the best that the CPU has."},
+};
+
+}  // namespace
+
+std::span<const Variable> variables() { return table; }
+
+}  // namespace penstock::base

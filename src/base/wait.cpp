@@ -1,0 +1,114 @@
+#include "base/wait.hpp"
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "base/clock.hpp"
+#include "base/cpus.hpp"
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "base/log.hpp"
+
+namespace penstock::base {
+namespace {
+
+constexpr std::uint64_t dead_check_interval_ns = 20'000'000;
+/// Polls between two looks at the clock while spinning and while yielding.
+constexpr std::uint64_t spins_per_check = 256;
+constexpr std::uint64_t yields_per_check = 16;
+
+constexpr std::uint32_t spins_with_own_core = 20'000;
+constexpr std::uint32_t spins_when_crowded = 50;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#else
+  asm volatile("" ::: "memory");
+#endif
+}
+
+/// A variable's number; a value that cannot be read is complained about and passed over.
+std::optional<std::uint64_t> number_or_warn(const char* name) {
+  auto number = env_number(name);
+  if (number) return *number;
+  log(Level::warn, "{}; ignored", number.error().message);
+  return std::nullopt;
+}
+
+std::uint64_t default_timeout_ns() {
+  static const std::uint64_t timeout_ns = [] {
+    const std::uint64_t ms = number_or_warn("PENSTOCK_TIMEOUT_MS").value_or(60'000);
+    return std::clamp<std::uint64_t>(ms, 1, 1ull << 40) * 1'000'000;
+  }();
+  return timeout_ns;
+}
+
+std::optional<std::uint32_t> spins_asked_for() {
+  static const std::optional<std::uint32_t> spins = []() -> std::optional<std::uint32_t> {
+    if (!env_is_set("PENSTOCK_SPIN")) return std::nullopt;
+    const auto number = number_or_warn("PENSTOCK_SPIN");
+    if (!number) return std::nullopt;
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(*number, UINT32_MAX));
+  }();
+  return spins;
+}
+
+void sleep_for(std::uint64_t ns) {
+  const timespec length{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+  nanosleep(&length, nullptr);  // a signal may cut it short: the caller polls again
+}
+
+}  // namespace
+
+WaitPolicy WaitPolicy::for_processes(std::uint32_t runnable) {
+  WaitPolicy policy;
+  const std::uint32_t cpus = std::max(usable_cpus(), shared_cpus());
+  policy.spins = runnable <= cpus ? spins_with_own_core : spins_when_crowded;
+  if (const auto asked = spins_asked_for()) policy.spins = *asked;
+  return policy;
+}
+
+Waiter::Waiter(const char* what, std::uint64_t timeout_ns, DeadCheck dead_check, WaitPolicy policy)
+    : what_(what),
+      timeout_ns_(timeout_ns != 0 ? timeout_ns : default_timeout_ns()),
+      start_ns_(now_ns()),
+      next_check_ns_(start_ns_ + dead_check_interval_ns),
+      dead_check_(std::move(dead_check)),
+      policy_(policy) {}
+
+Result<void> Waiter::pause() {
+  const std::uint64_t poll = ++polls_;
+  if (poll <= policy_.spins) {
+    relax();
+    if (poll % spins_per_check != 0) return {};
+  } else if (poll - policy_.spins <= policy_.yields) {
+    sched_yield();
+    if (poll % yields_per_check != 0) return {};
+  } else {
+    sleep_for(policy_.sleep_ns);
+  }
+  return slow_checks();
+}
+
+Result<void> Waiter::slow_checks() {
+  const std::uint64_t now = now_ns();
+  if (dead_check_ && now >= next_check_ns_) {
+    next_check_ns_ = now + dead_check_interval_ns;
+    if (auto alive = dead_check_(); !alive) return alive;
+  }
+  if (now - start_ns_ < timeout_ns_) return {};
+  return fail(Code::deadline,
+              "waited {} ms for {}, which did not happen; a longer wait: PENSTOCK_TIMEOUT_MS={}",
+              (now - start_ns_) / 1'000'000, what_, timeout_ns_ / 1'000'000 * 10);
+}
+
+std::uint64_t Waiter::waited_ns() const { return now_ns() - start_ns_; }
+
+void Backoff::yield() { sched_yield(); }
+
+}  // namespace penstock::base
