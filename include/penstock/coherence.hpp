@@ -25,7 +25,7 @@ enum class Mode : std::uint32_t {
 const char* mode_name(Mode mode);
 Result<Mode> parse_mode(std::string_view text);
 
-/// Operations of one mode. `self` is what Memory was bound with (null outside the simulated mode).
+/// Operations of one mode. `self` is what Memory was bound with (the model in the simulated mode).
 ///
 /// Publishing operations may reach the device in any order, and late: only `order` puts those
 /// before it ahead of those after it and sends on what is still buffered. Loads may return any
@@ -57,6 +57,10 @@ struct Ops {
   /// payload bytes copied from lines that matched (== bytes when all did).
   std::size_t (*load_sealed)(void* self, void* to, const void* from, std::size_t bytes,
                              std::uint64_t first_seal);
+  /// As `order`, and loads after it are made only when all publishes before it are at the device:
+  /// what locks made of loads and stores need between announcing oneself and looking at the
+  /// others. In hardware mode neither `order` nor `settle` gives this.
+  void (*full_order)(void* self);
 };
 
 /// A bound set of operations; cheap to copy. Thread-safe as far as the lines it touches are.
@@ -79,6 +83,7 @@ class Memory {
   }
   void write_back(const void* at, std::size_t bytes) const { ops_->write_back(self_, at, bytes); }
   void order() const { ops_->order(self_); }
+  void full_order() const { ops_->full_order(self_); }
   void invalidate(const void* at, std::size_t bytes) const { ops_->invalidate(self_, at, bytes); }
   void settle() const { ops_->settle(self_); }
   std::uint64_t load_word(const void* from) const { return ops_->load_word(self_, from); }
@@ -114,8 +119,8 @@ class Memory {
   Mode mode_ = Mode::hardware;
 };
 
-/// Which instruction writes dirty lines back; `automatic` takes the best the CPU has. For
-/// measurement (cMPI figure 11) and for devices that need another than the default.
+/// Which instruction writes dirty lines back; `automatic` takes PENSTOCK_FLUSH, or the quickest
+/// way the CPU has. For measurement (cMPI figure 11) and for devices that need another than the default.
 enum class FlushChoice { automatic, clflush, clflushopt, clwb };
 
 /// Binds the operations of `mode` for this CPU. Errors: `simulated` (bound by the simulator), or a

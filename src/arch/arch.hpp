@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 namespace penstock::arch {
 
@@ -13,13 +15,13 @@ struct Features {
   bool clflush = false, clflushopt = false, clwb = false;  // x86_64
   bool sse2 = false, avx2 = false, avx512 = false;
   bool dc_civac = false;  // aarch64
+  /// There is a store that reaches memory without making the line dirty in a cache (movnti).
+  bool partial_nt_store = false;
 };
 
 /// Read once from the CPU. PENSTOCK_ISA (sse2|avx2|avx512|generic) can only lower it.
 const Features& features();
 
-/// One line a call; addresses need no alignment.
-using LineFn = void (*)(const void* line);
 /// `bytes` from `from` to `to`; `to` 64-byte aligned, `from` any.
 using CopyFn = void (*)(void* to, const void* from, std::size_t bytes);
 
@@ -36,6 +38,12 @@ struct Table {
   CopyFn nt_copy;         // whole lines non-temporal; the last line's tail is written as garbage-free
                           // padding only within the line
   CopyFn store_copy;      // plain stores (memcpy)
+  /// One line by plain stores: whole where there is a 64-byte store, else the last word last.
+  void (*store_line)(void* to, const void* from);
+  /// The quickest way to bring lines of one's own to the device: plain stores and write-back where
+  /// that was measured to be quicker, else as nt_line and nt_sealed. Not fenced.
+  void (*send_line)(void* to, const void* from);
+  void (*send_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
   /// Sealed lines (56 bytes of payload + 8-byte seal): non-temporal, and by plain stores.
   void (*nt_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
   void (*store_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
@@ -49,5 +57,19 @@ struct Table {
 
 /// The best table for features(); never null. Thread-safe.
 const Table& select();
+
+/// Write-back and invalidation by one given instruction.
+enum class Flush { clflush, clflushopt, clwb };
+using RangeFn = void (*)(const void* at, std::size_t bytes);
+struct FlushFunctions {
+  RangeFn write_back;
+  RangeFn invalidate;  // clwb only writes back: beside it stands the table's invalidate_range
+};
+/// nullopt where the CPU lacks the instruction, or PENSTOCK_ISA rules it out.
+std::optional<FlushFunctions> flush_by(Flush flush);
+const char* flush_name(Flush flush);
+
+/// All tables that this CPU can run, the best first; for tests and measurements.
+std::vector<Table> runnable_tables();
 
 }  // namespace penstock::arch

@@ -1,0 +1,145 @@
+// A line is one 64-byte store, so that it leaves whole.
+#include <immintrin.h>
+
+#include "arch/plain.hpp"
+#include "arch/x86_64/x86_64.hpp"
+
+#define PENSTOCK_AVX512 [[gnu::target("avx512f,avx512bw")]]
+#define PENSTOCK_AVX512_CLWB [[gnu::target("avx512f,avx512bw,clwb")]]
+// The helpers must vanish into callers that have more instructions than they.
+#define PENSTOCK_AVX512_HELPER [[gnu::target("avx512f,avx512bw"), gnu::always_inline]] inline
+
+namespace penstock::arch::x86_64::avx512 {
+namespace {
+
+constexpr __mmask8 seal_lane = 0x80;
+constexpr __mmask8 payload_lanes = 0x7f;
+
+PENSTOCK_AVX512_HELPER __mmask64 first_bytes(std::size_t bytes) {
+  return bytes >= 64 ? ~__mmask64{0} : (__mmask64{1} << bytes) - 1;
+}
+
+/// Payload of a line that has all its 56 bytes, with the seal put in.
+PENSTOCK_AVX512_HELPER __m512i sealed_line(const std::byte* from, std::uint64_t seal) {
+  const __m512i payload = _mm512_maskz_loadu_epi64(payload_lanes, from);
+  return _mm512_mask_set1_epi64(payload, seal_lane, static_cast<long long>(seal));
+}
+
+/// The last line: `bytes` of payload, zeros, seal.
+PENSTOCK_AVX512_HELPER __m512i sealed_tail(const std::byte* from, std::size_t bytes,
+                                           std::uint64_t seal) {
+  const __m512i payload = _mm512_maskz_loadu_epi8(first_bytes(bytes), from);
+  return _mm512_mask_set1_epi64(payload, seal_lane, static_cast<long long>(seal));
+}
+
+PENSTOCK_AVX512_HELPER void stream(std::byte* to, __m512i value) {
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), value);
+}
+
+}  // namespace
+
+PENSTOCK_AVX512 void nt_line(void* to, const void* from) {
+  stream(static_cast<std::byte*>(to), _mm512_loadu_si512(from));
+}
+
+PENSTOCK_AVX512 void nt_copy(void* to, const void* from, std::size_t bytes) {
+  auto* out = static_cast<std::byte*>(to);
+  auto* in = static_cast<const std::byte*>(from);
+  for (; bytes >= 4 * line_bytes; bytes -= 4 * line_bytes) {
+    const __m512i a = _mm512_loadu_si512(in), b = _mm512_loadu_si512(in + 64);
+    const __m512i c = _mm512_loadu_si512(in + 128), d = _mm512_loadu_si512(in + 192);
+    stream(out, a);
+    stream(out + 64, b);
+    stream(out + 128, c);
+    stream(out + 192, d);
+    in += 4 * line_bytes;
+    out += 4 * line_bytes;
+  }
+  for (; bytes >= line_bytes; bytes -= line_bytes, in += line_bytes, out += line_bytes) {
+    stream(out, _mm512_loadu_si512(in));
+  }
+  if (bytes != 0) stream(out, _mm512_maskz_loadu_epi8(first_bytes(bytes), in));
+}
+
+PENSTOCK_AVX512 void nt_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t seal) {
+  if (bytes == 0) return;
+  auto* out = static_cast<std::byte*>(to);
+  auto* in = static_cast<const std::byte*>(from);
+  for (; bytes > 4 * plain::sealed; bytes -= 4 * plain::sealed, seal += 4) {
+    const __m512i a = sealed_line(in, seal), b = sealed_line(in + 56, seal + 1);
+    const __m512i c = sealed_line(in + 112, seal + 2), d = sealed_line(in + 168, seal + 3);
+    stream(out, a);
+    stream(out + 64, b);
+    stream(out + 128, c);
+    stream(out + 192, d);
+    in += 4 * plain::sealed;
+    out += 4 * line_bytes;
+  }
+  for (; bytes > plain::sealed; bytes -= plain::sealed, ++seal) {
+    stream(out, sealed_line(in, seal));
+    in += plain::sealed;
+    out += line_bytes;
+  }
+  stream(out, sealed_tail(in, bytes, seal));
+}
+
+PENSTOCK_AVX512 void store_line(void* to, const void* from) {
+  _mm512_store_si512(to, _mm512_loadu_si512(from));
+}
+
+PENSTOCK_AVX512 void store_sealed(void* to, const void* from, std::size_t bytes,
+                                  std::uint64_t seal) {
+  if (bytes == 0) return;
+  auto* out = static_cast<std::byte*>(to);
+  auto* in = static_cast<const std::byte*>(from);
+  // Payload and seal apart: between coherent caches nothing promises that 64 bytes move as one.
+  for (; bytes > plain::sealed; bytes -= plain::sealed, ++seal) {
+    _mm512_mask_storeu_epi64(out, payload_lanes, _mm512_maskz_loadu_epi64(payload_lanes, in));
+    __atomic_store_n(plain::last_word(out), seal, __ATOMIC_RELEASE);
+    in += plain::sealed;
+    out += line_bytes;
+  }
+  const __mmask64 tail = first_bytes(bytes);
+  _mm512_mask_storeu_epi8(out, tail, _mm512_maskz_loadu_epi8(tail, in));
+  __atomic_store_n(plain::last_word(out), seal, __ATOMIC_RELEASE);
+}
+
+PENSTOCK_AVX512_CLWB void send_line(void* to, const void* from) {
+  _mm512_store_si512(to, _mm512_loadu_si512(from));
+  _mm_clwb(to);
+}
+
+PENSTOCK_AVX512_CLWB void send_sealed(void* to, const void* from, std::size_t bytes,
+                                      std::uint64_t seal) {
+  if (bytes == 0) return;
+  auto* out = static_cast<std::byte*>(to);
+  auto* in = static_cast<const std::byte*>(from);
+  for (; bytes > plain::sealed; bytes -= plain::sealed, ++seal) {
+    _mm512_store_si512(out, sealed_line(in, seal));
+    _mm_clwb(out);
+    in += plain::sealed;
+    out += line_bytes;
+  }
+  _mm512_store_si512(out, sealed_tail(in, bytes, seal));
+  _mm_clwb(out);
+}
+
+PENSTOCK_AVX512 std::size_t load_sealed(void* to, const void* from, std::size_t bytes,
+                                        std::uint64_t seal) {
+  if (bytes == 0) return 0;
+  auto* out = static_cast<std::byte*>(to);
+  auto* in = static_cast<const std::byte*>(from);
+  std::size_t left = bytes;
+  for (; left > plain::sealed; left -= plain::sealed, ++seal) {
+    // The seal is read first, by a load of its own: cheaper than taking it out of the vector.
+    if (__atomic_load_n(plain::last_word(in), __ATOMIC_ACQUIRE) != seal) return bytes - left;
+    _mm512_mask_storeu_epi64(out, payload_lanes, _mm512_load_si512(in));
+    in += line_bytes;
+    out += plain::sealed;
+  }
+  if (__atomic_load_n(plain::last_word(in), __ATOMIC_ACQUIRE) != seal) return bytes - left;
+  _mm512_mask_storeu_epi8(out, first_bytes(left), _mm512_load_si512(in));
+  return bytes;
+}
+
+}  // namespace penstock::arch::x86_64::avx512

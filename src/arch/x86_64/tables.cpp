@@ -1,0 +1,83 @@
+#include "arch/isa.hpp"
+#include "arch/x86_64/x86_64.hpp"
+
+namespace penstock::arch::isa {
+namespace {
+
+namespace x86 = penstock::arch::x86_64;
+
+Table sse2_table(const Features& features) {
+  RangeFn drop = features.clflushopt ? x86::write_back_clflushopt : x86::write_back_clflush;
+  return Table{
+      .name = "sse2",
+      .write_back_range = features.clwb ? x86::write_back_clwb : drop,
+      .invalidate_range = drop,
+      .store_fence = x86::store_fence,
+      .full_fence = x86::full_fence,
+      .nt_word = x86::nt_word,
+      .nt_line = x86::sse2::nt_line,
+      .nt_copy = x86::sse2::nt_copy,
+      .store_copy = x86::sse2::store_copy,
+      .store_line = x86::sse2::store_line,
+      .send_line = x86::sse2::nt_line,
+      .send_sealed = x86::sse2::nt_sealed,
+      .nt_sealed = x86::sse2::nt_sealed,
+      .store_sealed = x86::sse2::store_sealed,
+      .load_sealed = x86::sse2::load_sealed,
+      .load_line = x86::sse2::load_line,
+      .relax = x86::relax,
+  };
+}
+
+Table avx2_table(const Features& features) {
+  Table table = sse2_table(features);
+  table.name = "avx2";
+  table.nt_line = table.send_line = x86::avx2::nt_line;
+  table.nt_copy = x86::avx2::nt_copy;
+  table.nt_sealed = table.send_sealed = x86::avx2::nt_sealed;
+  table.store_sealed = x86::avx2::store_sealed;
+  table.load_sealed = x86::avx2::load_sealed;
+  return table;
+}
+
+Table avx512_table(const Features& features) {
+  Table table = sse2_table(features);
+  table.name = "avx512";
+  table.nt_line = x86::avx512::nt_line;
+  table.nt_copy = x86::avx512::nt_copy;
+  table.nt_sealed = x86::avx512::nt_sealed;
+  table.store_line = x86::avx512::store_line;
+  table.store_sealed = x86::avx512::store_sealed;
+  table.load_sealed = x86::avx512::load_sealed;
+  table.send_line = features.clwb ? x86::avx512::send_line : table.nt_line;
+  table.send_sealed = features.clwb ? x86::avx512::send_sealed : table.nt_sealed;
+  return table;
+}
+
+}  // namespace
+
+std::vector<Table> tables(const Features& features) {
+  std::vector<Table> result;
+  if (features.avx512) result.push_back(avx512_table(features));
+  if (features.avx2) result.push_back(avx2_table(features));
+  if (features.sse2) result.push_back(sse2_table(features));
+  return result;
+}
+
+std::optional<FlushFunctions> flush_by(const Features& features, Flush flush) {
+  RangeFn drop = features.clflushopt ? x86::write_back_clflushopt : x86::write_back_clflush;
+  switch (flush) {
+    case Flush::clflush:
+      if (!features.clflush) return std::nullopt;
+      return FlushFunctions{x86::write_back_clflush, x86::write_back_clflush};
+    case Flush::clflushopt:
+      if (!features.clflushopt) return std::nullopt;
+      return FlushFunctions{x86::write_back_clflushopt, x86::write_back_clflushopt};
+    case Flush::clwb:
+      if (!features.clwb) return std::nullopt;
+      return FlushFunctions{x86::write_back_clwb, drop};
+  }
+  return std::nullopt;
+}
+
+}  // namespace penstock::arch::isa

@@ -1,0 +1,107 @@
+// No coherence between nodes. Writers send lines to the device, readers drop their copies first.
+// Two tables: the quickest way of this CPU, and write-back by an instruction that was asked for.
+#include "coherence/binding.hpp"
+
+namespace penstock::coherence {
+namespace {
+
+/// Up to here stores and write-backs arrive sooner than non-temporal lines; measured.
+constexpr std::size_t send_sealed_limit = 1024;
+
+void publish_word(void* self, void* to, std::uint64_t value) { table(self).nt_word(to, value); }
+
+void publish_line(void* self, void* to, const void* from) { table(self).send_line(to, from); }
+
+void publish_bulk(void* self, void* to, const void* from, std::size_t bytes) {
+  table(self).nt_copy(to, from, bytes);
+}
+
+void publish_sealed(void* self, void* to, const void* from, std::size_t bytes,
+                    std::uint64_t first_seal) {
+  const arch::Table& with = table(self);
+  (bytes <= send_sealed_limit ? with.send_sealed : with.nt_sealed)(to, from, bytes, first_seal);
+}
+
+void write_back_line(void* self, void* to, const void* from) {
+  table(self).store_line(to, from);
+  binding(self).write_back(to, line_bytes);
+}
+
+void write_back_bulk(void* self, void* to, const void* from, std::size_t bytes) {
+  table(self).store_copy(to, from, bytes);
+  binding(self).write_back(to, bytes);
+}
+
+void write_back_sealed(void* self, void* to, const void* from, std::size_t bytes,
+                       std::uint64_t first_seal) {
+  table(self).store_sealed(to, from, bytes, first_seal);
+  binding(self).write_back(to, (bytes + sealed_bytes - 1) / sealed_bytes * line_bytes);
+}
+
+void write_back(void* self, const void* at, std::size_t bytes) {
+  compiler_barrier();
+  binding(self).write_back(at, bytes);
+}
+
+void order(void* self) { table(self).store_fence(); }
+void full_order(void* self) { table(self).full_fence(); }
+
+void invalidate(void* self, const void* at, std::size_t bytes) {
+  compiler_barrier();
+  binding(self).invalidate(at, bytes);
+}
+
+void settle(void* self) { table(self).full_fence(); }
+
+std::uint64_t load_word(void*, const void* from) {
+  return __atomic_load_n(static_cast<const std::uint64_t*>(from), __ATOMIC_ACQUIRE);
+}
+
+void load_line(void* self, void* to, const void* from) { table(self).load_line(to, from); }
+
+void load_bulk(void* self, void* to, const void* from, std::size_t bytes) {
+  compiler_barrier();
+  table(self).store_copy(to, from, bytes);
+  compiler_barrier();
+}
+
+std::size_t load_sealed(void* self, void* to, const void* from, std::size_t bytes,
+                        std::uint64_t first_seal) {
+  return table(self).load_sealed(to, from, bytes, first_seal);
+}
+
+}  // namespace
+
+constexpr Ops software_ops = {
+    .publish_word = publish_word,
+    .publish_line = publish_line,
+    .publish_bulk = publish_bulk,
+    .publish_sealed = publish_sealed,
+    .write_back = write_back,
+    .order = order,
+    .invalidate = invalidate,
+    .settle = settle,
+    .load_word = load_word,
+    .load_line = load_line,
+    .load_bulk = load_bulk,
+    .load_sealed = load_sealed,
+    .full_order = full_order,
+};
+
+constexpr Ops software_write_back_ops = {
+    .publish_word = publish_word,
+    .publish_line = write_back_line,
+    .publish_bulk = write_back_bulk,
+    .publish_sealed = write_back_sealed,
+    .write_back = write_back,
+    .order = order,
+    .invalidate = invalidate,
+    .settle = settle,
+    .load_word = load_word,
+    .load_line = load_line,
+    .load_bulk = load_bulk,
+    .load_sealed = load_sealed,
+    .full_order = full_order,
+};
+
+}  // namespace penstock::coherence
