@@ -1,0 +1,97 @@
+#include "command.hpp"
+
+#include <fmt/core.h>
+#include <sys/vfs.h>
+#include <time.h>
+
+#include "base/format.hpp"
+#include "penstock/pool.hpp"
+
+namespace penstock::tools {
+
+int report(const Error& error) {
+  fmt::print(stderr, "penstock: error: {}\n", error.message);
+  return exit_error;
+}
+
+std::string json_quote(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20) {
+      out += fmt::format("\\u{:04x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string shell_quote(std::string_view text) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string_view::npos) {
+    return std::string(text);
+  }
+  std::string out = "'";
+  for (char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+std::string wall_text(std::uint64_t wall_ns) {
+  const auto seconds = static_cast<time_t>(wall_ns / 1'000'000'000u);
+  tm parts{};
+  char text[32];
+  if (!localtime_r(&seconds, &parts)) return "?";
+  strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+  return text;
+}
+
+namespace {
+
+constexpr long tmpfs_magic = 0x01021994;
+
+bool on_tmpfs(const std::string& path) {
+  const auto slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  struct statfs fs {};
+  return statfs(folder.c_str(), &fs) == 0 && fs.f_type == tmpfs_magic;
+}
+
+}  // namespace
+
+Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec) {
+  if (text != "auto") {
+    auto mode = coherence::parse_mode(text);
+    if (!mode) return tl::unexpected(mode.error());
+    return ModeChoice{*mode, "as asked"};
+  }
+  auto parts = pool::parse_spec(spec);
+  if (!parts) return tl::unexpected(parts.error());
+  for (const pool::Part& part : *parts) {
+    if (part.kind == pool::Part::Kind::devdax) {
+      return ModeChoice{coherence::Mode::software,
+                        part.text +
+                            " may be mapped by several hosts (--mode hardware where the "
+                            "device keeps their caches coherent)"};
+    }
+    if (part.kind == pool::Part::Kind::file && !on_tmpfs(part.path)) {
+      return ModeChoice{coherence::Mode::software,
+                        part.text +
+                            " is a file that other hosts or machines might map too "
+                            "(--mode hardware where all who attach are on one host)"};
+    }
+  }
+  return ModeChoice{coherence::Mode::hardware, "the pool lies in this host's own memory"};
+}
+
+}  // namespace penstock::tools

@@ -1,0 +1,46 @@
+// What the subcommands share. Each stands in a file of its own and registers itself on the parser.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "penstock/coherence.hpp"
+#include "penstock/status.hpp"
+
+namespace penstock::tools {
+
+inline constexpr int exit_ok = 0;
+inline constexpr int exit_error = 1;
+inline constexpr int exit_usage = 2;
+
+/// The subcommand that was chosen, run after parsing; gives the exit status.
+using Action = std::function<int()>;
+
+void add_pool_command(CLI::App& app, Action& chosen);
+void add_doctor_command(CLI::App& app, Action& chosen);
+void add_run_command(CLI::App& app, Action& chosen);
+void add_env_command(CLI::App& app, Action& chosen);
+void add_ps_command(CLI::App& app, Action& chosen);
+
+/// Prints "penstock: error: ..." and gives exit_error.
+int report(const Error& error);
+
+/// "text" with quotes and escapes, as JSON wants it.
+std::string json_quote(std::string_view text);
+/// 'text' so that a POSIX shell reads it back unchanged.
+std::string shell_quote(std::string_view text);
+/// Nanoseconds since 1970 as "2026-11-20 10:00:00" in local time.
+std::string wall_text(std::uint64_t wall_ns);
+
+/// The mode that `auto` stands for, and why, in words.
+struct ModeChoice {
+  coherence::Mode mode = coherence::Mode::software;
+  std::string reason;
+};
+/// `text` is software, hardware, uncached or auto. Auto is hardware only where it can be shown that
+/// all who attach to SPEC are on one host.
+Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec);
+
+}  // namespace penstock::tools

@@ -1,0 +1,50 @@
+// What `penstock doctor` looks at, a file for each concern.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mpi_runtime.hpp"
+
+namespace penstock::tools {
+
+enum class Verdict { ok, warn, fail };
+
+struct Finding {
+  Verdict verdict;
+  std::string what;
+  std::string mend;  ///< a command or what to do; "" when nothing is to be done
+};
+
+class Findings {
+ public:
+  void ok(std::string what) { all_.push_back({Verdict::ok, std::move(what), ""}); }
+  void warn(std::string what, std::string mend) {
+    all_.push_back({Verdict::warn, std::move(what), std::move(mend)});
+  }
+  void fail(std::string what, std::string mend) {
+    all_.push_back({Verdict::fail, std::move(what), std::move(mend)});
+  }
+  const std::vector<Finding>& all() const { return all_; }
+
+ private:
+  std::vector<Finding> all_;
+};
+
+void check_cpu(Findings& findings);
+void check_cores(Findings& findings);
+void check_shared_memory(Findings& findings);
+void check_huge_pages(Findings& findings, const std::string& proc);
+void check_variables(Findings& findings);
+
+/// Each device under SYS/bus/dax/devices: size, alignment, driver, permissions.
+void check_devices(Findings& findings, const std::string& sys);
+
+void check_provider(Findings& findings);
+/// `mpiexec` "" for all that would be considered.
+void check_mpi(Findings& findings, const std::string& mpiexec);
+
+}  // namespace penstock::tools

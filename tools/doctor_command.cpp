@@ -1,0 +1,105 @@
+// penstock doctor: can this host, and this pool, be used?
+#include <algorithm>
+#include <memory>
+
+#include "base/env.hpp"
+#include "command.hpp"
+#include "doctor.hpp"
+#include "penstock/arena.hpp"
+#include "penstock/pool.hpp"
+
+namespace penstock::tools {
+namespace {
+
+struct DoctorArguments {
+  std::string spec, mpiexec;
+  std::string sys = "/sys", proc = "/proc";
+};
+
+void check_dead(Findings& findings, const pool::Pool& pool, const std::string& spec) {
+  std::uint32_t alive = 0, dead = 0;
+  for (const pool::ProcessRecord& record : pool.processes()) {
+    if (record.attached) ++(record.alive ? alive : dead);
+  }
+  const std::string what = fmt::format("{}: {} processes alive, {} dead, {} slots", spec, alive,
+                                       dead, pool.info().max_processes);
+  if (dead > 0) {
+    findings.warn(what, fmt::format("penstock pool gc {} --yes", shell_quote(spec)));
+  } else {
+    findings.ok(what);
+  }
+}
+
+void check_space(Findings& findings, pool::Pool& pool, const std::string& spec) {
+  auto arena = arena::Arena::open(pool);
+  if (!arena) {
+    findings.fail(fmt::format("{}: {}", spec, arena.error().message), "");
+    return;
+  }
+  const arena::Stats stats = (*arena)->stats();
+  const std::string what = fmt::format(
+      "{}: {} of {} used, largest free {}", spec, base::format_bytes(stats.bytes_used),
+      base::format_bytes(stats.bytes_total), base::format_bytes(stats.bytes_largest_free));
+  if (stats.bytes_largest_free < stats.bytes_total / 20) {
+    findings.warn(what, fmt::format("penstock pool gc {}; penstock pool ls {}", shell_quote(spec),
+                                    shell_quote(spec)));
+  } else {
+    findings.ok(what);
+  }
+}
+
+void check_pool(Findings& findings, const std::string& spec) {
+  pool::AttachOptions options;
+  options.spec = spec;
+  options.observer = true;
+  auto pool = pool::Pool::attach(options);
+  if (!pool) {
+    findings.fail(pool.error().message, "");
+    return;
+  }
+  const pool::Info& info = (*pool)->info();
+  findings.ok(fmt::format("{}: layout version {}, {}, {} coherence", spec, pool::layout_version,
+                          base::format_bytes(info.bytes), coherence::mode_name(info.mode)));
+  check_dead(findings, **pool, spec);
+  check_space(findings, **pool, spec);
+}
+
+int diagnose(const DoctorArguments& arguments) {
+  Findings findings;
+  check_cpu(findings);
+  check_cores(findings);
+  check_shared_memory(findings);
+  check_huge_pages(findings, arguments.proc);
+  check_devices(findings, arguments.sys);
+  check_provider(findings);
+  check_mpi(findings, arguments.mpiexec);
+  check_variables(findings);
+  if (!arguments.spec.empty()) check_pool(findings, arguments.spec);
+  bool failed = false;
+  for (const Finding& finding : findings.all()) {
+    const char* word = finding.verdict == Verdict::ok     ? "ok"
+                       : finding.verdict == Verdict::warn ? "warn"
+                                                          : "fail";
+    fmt::print("{:<4}  {}{}{}\n", word, finding.what, finding.mend.empty() ? "" : "  -> ",
+               finding.mend);
+    failed = failed || finding.verdict == Verdict::fail;
+  }
+  return failed ? exit_error : exit_ok;
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app, Action& chosen) {
+  auto arguments = std::make_shared<DoctorArguments>();
+  CLI::App* command = app.add_subcommand(
+      "doctor", "whether this host and a pool can be used, each finding with what mends it");
+  command->add_option("SPEC", arguments->spec, "look at this pool too");
+  command->add_option("--mpiexec", arguments->mpiexec, "look at this MPI only");
+  // Other roots, so that tests can show devices that this host lacks.
+  command->add_option("--sys", arguments->sys)->group("");
+  command->add_option("--proc", arguments->proc)->group("");
+  command->callback(
+      [&chosen, arguments] { chosen = [arguments] { return diagnose(*arguments); }; });
+}
+
+}  // namespace penstock::tools

@@ -1,0 +1,55 @@
+// The MPI and the provider library.
+#include "doctor.hpp"
+#include "locations.hpp"
+
+namespace penstock::tools {
+
+void check_provider(Findings& findings) {
+  auto library = provider_library();
+  if (library) {
+    findings.ok(fmt::format("provider: {}", *library));
+  } else {
+    findings.fail(library.error().message, "make build");
+  }
+}
+
+namespace {
+
+/// True when it can be used. Only the one that would be taken is a failure when it cannot.
+bool check_one(Findings& findings, const std::string& mpiexec, bool needed) {
+  auto runtime = inspect_mpi(mpiexec);
+  auto verdict = runtime ? usable(*runtime) : Result<void>(tl::unexpected(runtime.error()));
+  if (verdict) {
+    findings.ok(fmt::format("MPI: {}, libfabric in {}", runtime->name(), runtime->library));
+    return true;
+  }
+  std::string what = fmt::format("MPI: {}", verdict.error().message);
+  if (needed) {
+    findings.fail(std::move(what), install_mpich_command);
+  } else {
+    findings.warn(std::move(what), "");
+  }
+  return false;
+}
+
+}  // namespace
+
+void check_mpi(Findings& findings, const std::string& mpiexec) {
+  if (!mpiexec.empty()) {
+    check_one(findings, mpiexec, true);
+    return;
+  }
+  const auto candidates = mpiexec_candidates("");
+  if (candidates.empty()) {
+    findings.fail("MPI: no mpiexec in $VIRTUAL_ENV, on the PATH or in ./.venv",
+                  install_mpich_command);
+    return;
+  }
+  bool any = false;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const bool last_hope = !any && i + 1 == candidates.size();
+    any = check_one(findings, candidates[i], last_hope) || any;
+  }
+}
+
+}  // namespace penstock::tools

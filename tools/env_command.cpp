@@ -1,0 +1,100 @@
+// penstock env: the exports for one's own launcher, and the table of variables.
+#include <fmt/core.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "command.hpp"
+#include "mpi_environment.hpp"
+#include "penstock/pool.hpp"
+
+namespace penstock::tools {
+namespace {
+
+struct EnvArguments {
+  std::string mpi, pool, mpiexec, mode;
+  std::uint32_t nodes = 0;
+  bool list = false, allow_fallback = false;
+};
+
+void print_variables() {
+  fmt::print("{:<20} {:<24} {:<12} {}\n", "VARIABLE", "VALUE", "SOURCE", "MEANING");
+  for (const base::Variable& variable : base::variables()) {
+    const bool is_set = base::env_is_set(variable.name);
+    const std::string value = base::env_text(variable.name);
+    fmt::print("{:<20} {:<24} {:<12} {} [{}]\n", variable.name, value.empty() ? "-" : value,
+               is_set ? "environment" : "default", variable.meaning, variable.values);
+  }
+}
+
+std::string variables_help() {
+  std::string text = "Variables (penstock env --list shows the values in force):\n";
+  for (const base::Variable& variable : base::variables()) {
+    text += fmt::format("  {:<20} {} [{}]{}\n", variable.name, variable.meaning, variable.values,
+                        *variable.fallback ? fmt::format(" default {}", variable.fallback) : "");
+  }
+  return text;
+}
+
+int print_exports(const EnvArguments& arguments) {
+  if (arguments.mpi != "mpich") {
+    return report({Code::invalid_argument,
+                   fmt::format("--mpi {} is not supported: mpich is", arguments.mpi)});
+  }
+  const std::string pool =
+      arguments.pool.empty() ? base::env_text("PENSTOCK_POOL") : arguments.pool;
+  if (pool.empty()) {
+    return report({Code::invalid_argument,
+                   "no pool is named: penstock env --mpi mpich --pool SPEC, after "
+                   "'penstock pool create SPEC --size 2G'"});
+  }
+  auto info = pool::inspect(pool);
+  if (!info) return report(info.error());
+  auto runtime = find_mpi(arguments.mpiexec, "");
+  if (!runtime) return report(runtime.error());
+  JobEnvironment job;
+  job.pool = pool;
+  job.nodes = arguments.nodes;
+  job.require = !arguments.allow_fallback;
+  job.mode = arguments.mode;
+  auto environment = mpich_environment(*runtime, job);
+  if (!environment) return report(environment.error());
+  fmt::print("# for {}\n", runtime->name());
+  for (const auto& [name, value] : *environment) {
+    fmt::print("export {}={}\n", name, shell_quote(value));
+  }
+  if (arguments.nodes == 0) {
+    fmt::print(
+        "# ranks of one host talk by MPICH's own shared memory; --nodes K would emulate K "
+        "hosts on one\n");
+  }
+  return exit_ok;
+}
+
+}  // namespace
+
+void add_env_command(CLI::App& app, Action& chosen) {
+  auto arguments = std::make_shared<EnvArguments>();
+  CLI::App* command =
+      app.add_subcommand("env", "exports for one's own mpiexec or srun; the table of variables");
+  command->add_option("--mpi", arguments->mpi, "print exports for this MPI: mpich");
+  command->add_option("--pool", arguments->pool, "the pool (default: PENSTOCK_POOL)");
+  command->add_option("--nodes", arguments->nodes, "emulate so many hosts on one machine");
+  command->add_option("--mode", arguments->mode, "refuse a pool of another mode");
+  command->add_option("--mpiexec", arguments->mpiexec, "the launcher that will be used");
+  command->add_flag("--allow-fallback", arguments->allow_fallback,
+                    "let the job use another provider when the pool cannot be used");
+  command->add_flag("--list", arguments->list, "each variable with its value and source");
+  command->footer(variables_help());
+  command->callback([&chosen, arguments] {
+    chosen = [arguments] {
+      if (!arguments->mpi.empty() && !arguments->list) return print_exports(*arguments);
+      print_variables();
+      return exit_ok;
+    };
+  });
+}
+
+}  // namespace penstock::tools

@@ -1,0 +1,78 @@
+#include "janitor.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.hpp"
+#include "base/format.hpp"
+#include "penstock/pool.hpp"
+
+namespace penstock::tools {
+namespace {
+
+constexpr std::uint64_t gentle_ns = 2'000'000'000;  ///< from SIGTERM to SIGKILL
+constexpr std::uint64_t give_up_ns = 10'000'000'000;
+
+void end_job(const std::string& job) {
+  const std::uint64_t start_ns = base::now_ns();
+  if (signal_job(job, SIGTERM) == 0) return;
+  while (base::now_ns() - start_ns < give_up_ns) {
+    const timespec pause{0, 50'000'000};
+    nanosleep(&pause, nullptr);
+    const bool gentle = base::now_ns() - start_ns < gentle_ns;
+    if (signal_job(job, gentle ? 0 : SIGKILL) == 0) return;
+  }
+}
+
+void remove_pool(const std::string& spec) {
+  // Named for this run alone: whatever stands there, whole or half made, is ours to remove.
+  (void)pool::remove(spec, true);
+  const auto parts = pool::parse_spec(spec);
+  if (!parts) return;
+  for (const pool::Part& part : *parts) unlink(part.path.c_str());
+}
+
+[[noreturn]] void keep_watch(int run_alive, const std::string& job, const std::string& pool) {
+  setsid();  // a terminal's Ctrl-C and hang-up are not for us
+  prctl(PR_SET_NAME, "penstock-tidy");
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, nullptr);
+  char byte;
+  while (read(run_alive, &byte, 1) < 0 && errno == EINTR) {
+  }
+  end_job(job);
+  if (!pool.empty()) remove_pool(pool);
+  _exit(0);
+}
+
+}  // namespace
+
+Result<Janitor> Janitor::start(const std::string& job, const std::string& temporary_pool) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return fail(Code::internal, "cannot make a pipe: {}", strerror(errno));
+  }
+  Descriptor ear(ends[0]), alive(ends[1]);
+  const pid_t pid = fork();
+  if (pid < 0) return fail(Code::internal, "cannot start a process: {}", strerror(errno));
+  if (pid == 0) {
+    alive.reset();
+    keep_watch(ear.get(), job, temporary_pool);
+  }
+  return Janitor(pid, std::move(alive));
+}
+
+Janitor::~Janitor() {
+  if (pid_ < 0) return;
+  alive_.reset();
+  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace penstock::tools

@@ -1,0 +1,52 @@
+// The processes of one job on this host, found by the PENSTOCK_JOB in their environment: launchers
+// put ranks in sessions of their own, so that process groups do not find them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace penstock::tools {
+
+/// A file descriptor with one owner.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    if (this != &other) reset(other.release());
+    return *this;
+  }
+  ~Descriptor() { reset(); }
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  void reset(int fd = -1);
+  int release() {
+    const int fd = fd_;
+    fd_ = -1;
+    return fd;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+/// pidfd_open: readable once the process has ended. Not valid when there is no such process.
+Descriptor open_process(pid_t pid);
+
+/// Sends `signal` to every process of `job`; gives how many there were (zombies not counted).
+/// Signal 0 only counts. Safe against reused process ids.
+std::uint32_t signal_job(const std::string& job, int signal);
+
+/// How a process that has ended but was not yet waited for ended: "was killed by signal 9
+/// (Killed)", "exited with status 1"; nullopt when it is gone or still runs.
+std::optional<std::string> zombie_verdict(pid_t pid);
+
+/// "was killed by signal 9 (Killed)" or "exited with status 1", of a wait status.
+std::string verdict_of(int wait_status);
+
+}  // namespace penstock::tools

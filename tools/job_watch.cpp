@@ -1,0 +1,97 @@
+#include "job_watch.hpp"
+
+#include <fmt/core.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <set>
+
+namespace penstock::tools {
+namespace {
+
+std::string own_host() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::string describe(const pool::ProcessRecord& record) {
+  const std::string rank = record.rank < 0 ? "a process" : fmt::format("rank {}", record.rank);
+  return fmt::format("{} (pid {}, node {})", rank, record.pid, record.node);
+}
+
+}  // namespace
+
+Result<JobWatch> JobWatch::start(const std::string& pool, const std::string& job, int epoll) {
+  pool::AttachOptions options;
+  options.spec = pool;
+  options.observer = true;
+  auto attached = pool::Pool::attach(options);
+  if (!attached) return tl::unexpected(attached.error());
+  return JobWatch(std::move(*attached), job, epoll);
+}
+
+void JobWatch::sample() {
+  for (pool::ProcessRecord& record : pool_->processes()) {
+    if (record.job != job_) continue;
+    Rank& rank = ranks_[Key{record.slot, record.generation}];
+    const bool is_new = rank.record.pid == 0;
+    rank.record = std::move(record);
+    if (is_new && rank.record.attached) watch_process(rank);
+  }
+}
+
+void JobWatch::watch_process(Rank& rank) const {
+  if (rank.record.host != own_host()) return;
+  rank.process = open_process(static_cast<pid_t>(rank.record.pid));
+  if (!rank.process.valid()) return;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = static_cast<std::uint64_t>(rank.record.pid);
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, rank.process.get(), &event);
+}
+
+void JobWatch::on_exit(pid_t pid) {
+  const auto verdict = zombie_verdict(pid);
+  sample();
+  for (auto& [key, rank] : ranks_) {
+    if (rank.record.pid != pid || !rank.process.valid()) continue;
+    rank.process.reset();
+    if (rank.record.attached) note_death(rank.record, verdict);
+  }
+}
+
+void JobWatch::forget(pid_t pid) {
+  for (auto& [key, rank] : ranks_) {
+    if (rank.record.pid == pid) rank.process.reset();
+  }
+}
+
+void JobWatch::note_death(const pool::ProcessRecord& record, std::optional<std::string> verdict) {
+  if (first_death_) return;
+  first_death_ = Death{describe(record), verdict ? *verdict : "ended"};
+}
+
+void JobWatch::finish() {
+  sample();
+  for (const auto& [key, rank] : ranks_) {
+    if (rank.record.attached && !rank.record.alive) note_death(rank.record, std::nullopt);
+  }
+}
+
+JobTotals JobWatch::totals() const {
+  JobTotals totals;
+  std::set<std::int32_t> ranks;
+  std::set<std::pair<std::string, std::uint32_t>> nodes;
+  for (const auto& [key, rank] : ranks_) {
+    ranks.insert(rank.record.rank);
+    nodes.insert({rank.record.host, rank.record.node});
+    totals.messages += rank.record.messages_sent;
+    totals.bytes += rank.record.bytes_sent;
+  }
+  totals.ranks = static_cast<std::uint32_t>(ranks.size());
+  totals.nodes = static_cast<std::uint32_t>(nodes.size());
+  return totals;
+}
+
+}  // namespace penstock::tools

@@ -1,0 +1,83 @@
+#include "locations.hpp"
+
+#include <fmt/ranges.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/format.hpp"
+#include "version.hpp"
+
+namespace penstock::tools {
+
+std::string own_folder() {
+  return folder_of(resolved("/proc/self/exe"));
+}
+
+Result<std::string> provider_library() {
+  const std::string prefix = folder_of(own_folder());
+  std::vector<std::string> sought;
+  for (const char* folder : {"lib", PENSTOCK_LIBDIR, "lib64"}) {
+    std::string path = prefix + "/" + folder + "/libpenstock-fi.so";
+    if (is_file(path)) return path;
+    sought.push_back(std::move(path));
+  }
+  return fail(Code::not_found,
+              "libpenstock-fi.so is absent (sought {}): build it with 'make build', or install "
+              "with 'make install PREFIX=...'",
+              fmt::join(sought, ", "));
+}
+
+bool is_program(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+         access(path.c_str(), X_OK) == 0;
+}
+
+bool is_file(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+bool is_folder(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+std::string resolved(const std::string& path) {
+  char full[PATH_MAX];
+  return realpath(path.c_str(), full) ? full : path;
+}
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::vector<std::string> all_on_path(std::string_view program) {
+  std::vector<std::string> found;
+  const char* text = std::getenv("PATH");
+  std::string_view path = text ? text : "/usr/local/bin:/usr/bin:/bin";
+  while (true) {
+    const auto colon = path.find(':');
+    const std::string_view folder = path.substr(0, colon);
+    const std::string candidate =
+        (folder.empty() ? std::string(".") : std::string(folder)) + "/" + std::string(program);
+    if (is_program(candidate)) found.push_back(candidate);
+    if (colon == std::string_view::npos) return found;
+    path.remove_prefix(colon + 1);
+  }
+}
+
+std::string find_on_path(std::string_view program) {
+  if (program.find('/') != std::string_view::npos) {
+    return is_program(std::string(program)) ? std::string(program) : "";
+  }
+  const auto found = all_on_path(program);
+  return found.empty() ? "" : found.front();
+}
+
+}  // namespace penstock::tools

@@ -1,0 +1,31 @@
+// Where things lie: this program, its libraries, programs on the PATH.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/status.hpp"
+
+namespace penstock::tools {
+
+/// The folder of this program, symbolic links resolved.
+std::string own_folder();
+/// libpenstock-fi.so of this installation or build tree. Error: not_found, with where it was
+/// sought.
+Result<std::string> provider_library();
+
+bool is_program(const std::string& path);
+bool is_file(const std::string& path);
+bool is_folder(const std::string& path);
+/// Without symbolic links; the path itself when it does not exist.
+std::string resolved(const std::string& path);
+/// "/usr/bin" of "/usr/bin/env"; "." without a slash.
+std::string folder_of(const std::string& path);
+
+/// As a shell finds it; "" when it is not found.
+std::string find_on_path(std::string_view program);
+/// All of that name along the PATH, in its order.
+std::vector<std::string> all_on_path(std::string_view program);
+
+}  // namespace penstock::tools

@@ -1,0 +1,204 @@
+// penstock pool create | info | ls | gc | rm
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "base/env.hpp"
+#include "command.hpp"
+#include "penstock/arena.hpp"
+#include "penstock/pool.hpp"
+
+namespace penstock::tools {
+namespace {
+
+struct PoolArguments {
+  std::string spec, size, mode = "auto", group;
+  std::uint32_t max_processes = 1024;
+  bool overwrite = false, json = false, yes = false, force = false;
+};
+
+int create(const PoolArguments& arguments) {
+  pool::CreateOptions options;
+  options.spec = arguments.spec;
+  if (!arguments.size.empty()) {
+    auto bytes = base::parse_bytes(arguments.size);
+    if (!bytes) return report(bytes.error());
+    options.bytes = *bytes;
+  }
+  auto choice = choose_mode(arguments.mode, arguments.spec);
+  if (!choice) return report(choice.error());
+  options.mode = choice->mode;
+  options.max_processes = arguments.max_processes;
+  options.overwrite = arguments.overwrite;
+  if (!arguments.group.empty()) {
+    options.group = arguments.group;
+    options.permissions = 0660;
+  }
+  auto info = pool::create(options);
+  if (!info) return report(info.error());
+  fmt::print("created {}: {}, {} coherence, at most {} processes, id {:016x}\n", arguments.spec,
+             base::format_bytes(info->bytes), coherence::mode_name(info->mode), info->max_processes,
+             info->id);
+  if (arguments.mode == "auto") {
+    fmt::print("{} coherence because {}\n", coherence::mode_name(info->mode), choice->reason);
+  }
+  return exit_ok;
+}
+
+Result<std::unique_ptr<pool::Pool>> attach(const std::string& spec, bool observer) {
+  pool::AttachOptions options;
+  options.spec = spec;
+  options.observer = observer;
+  return pool::Pool::attach(options);
+}
+
+struct Attached {
+  std::uint32_t alive = 0, dead = 0;
+};
+
+Attached count_attached(const pool::Pool& pool) {
+  Attached count;
+  for (const pool::ProcessRecord& record : pool.processes()) {
+    if (!record.attached) continue;
+    ++(record.alive ? count.alive : count.dead);
+  }
+  return count;
+}
+
+void print_info_json(const pool::Info& info, const Attached& attached, const arena::Stats& stats) {
+  fmt::print("{{\"spec\": {}, \"id\": \"{:016x}\", \"bytes\": {}, \"layout\": {}, \"mode\": {}, ",
+             json_quote(info.spec), info.id, info.bytes, pool::layout_version,
+             json_quote(coherence::mode_name(info.mode)));
+  fmt::print("\"max_processes\": {}, \"max_nodes\": {}, \"alive\": {}, \"dead\": {}, ",
+             info.max_processes, info.max_nodes, attached.alive, attached.dead);
+  fmt::print(
+      "\"objects\": {}, \"bytes_used\": {}, \"bytes_total\": {}, "
+      "\"bytes_largest_free\": {}}}\n",
+      stats.objects, stats.bytes_used, stats.bytes_total, stats.bytes_largest_free);
+}
+
+int info(const PoolArguments& arguments) {
+  auto pool = attach(arguments.spec, true);
+  if (!pool) return report(pool.error());
+  const pool::Info& info = (*pool)->info();
+  const Attached attached = count_attached(**pool);
+  auto arena = arena::Arena::open(**pool);
+  if (!arena) return report(arena.error());
+  const arena::Stats stats = (*arena)->stats();
+  if (arguments.json) {
+    print_info_json(info, attached, stats);
+    return exit_ok;
+  }
+  fmt::print("pool       {} (id {:016x})\n", arguments.spec, info.id);
+  fmt::print("size       {} ({} bytes)\n", base::format_bytes(info.bytes), info.bytes);
+  fmt::print("layout     version {}\n", pool::layout_version);
+  fmt::print("coherence  {}\n", coherence::mode_name(info.mode));
+  fmt::print("created    {}\n", wall_text(info.created_wall_ns));
+  fmt::print("processes  {} alive, {} dead, at most {}\n", attached.alive, attached.dead,
+             info.max_processes);
+  fmt::print("objects    {} of at most {}; {} used of {}, largest free {}\n", stats.objects,
+             stats.slots, base::format_bytes(stats.bytes_used),
+             base::format_bytes(stats.bytes_total), base::format_bytes(stats.bytes_largest_free));
+  if (attached.dead > 0) {
+    fmt::print("clean up   penstock pool gc {} --yes\n", shell_quote(arguments.spec));
+  }
+  return exit_ok;
+}
+
+int list(const PoolArguments& arguments) {
+  auto pool = attach(arguments.spec, true);
+  if (!pool) return report(pool.error());
+  auto arena = arena::Arena::open(**pool);
+  if (!arena) return report(arena.error());
+  const auto objects = (*arena)->list();
+  if (arguments.json) {
+    fmt::print("[");
+    const char* separator = "";
+    for (const arena::Object& object : objects) {
+      fmt::print("{}\n  {{\"name\": {}, \"offset\": {}, \"bytes\": {}, \"generation\": {}}}",
+                 separator, json_quote(object.name), object.offset, object.bytes,
+                 object.generation);
+      separator = ",";
+    }
+    fmt::print("\n]\n");
+    return exit_ok;
+  }
+  fmt::print("{:<40} {:>14} {:>14}\n", "NAME", "BYTES", "OFFSET");
+  for (const arena::Object& object : objects) {
+    fmt::print("{:<40} {:>14} {:>#14x}\n", object.name, object.bytes, object.offset);
+  }
+  return exit_ok;
+}
+
+int collect(const PoolArguments& arguments) {
+  auto pool = attach(arguments.spec, false);
+  if (!pool) return report(pool.error());
+  auto arena = arena::Arena::open(**pool);
+  if (!arena) return report(arena.error());
+  auto found = (*arena)->collect(!arguments.yes);
+  if (!found) return report(found.error());
+  fmt::print("{} {} dead processes, {} objects, {}\n",
+             arguments.yes ? "freed:" : "to free:", found->processes, found->objects,
+             base::format_bytes(found->bytes));
+  const bool something = found->processes + found->objects + found->bytes > 0;
+  if (!arguments.yes && something) {
+    fmt::print("nothing was changed; penstock pool gc {} --yes frees it\n",
+               shell_quote(arguments.spec));
+  }
+  return exit_ok;
+}
+
+int remove(const PoolArguments& arguments) {
+  auto removed = pool::remove(arguments.spec, arguments.force);
+  if (!removed) return report(removed.error());
+  fmt::print("removed {}\n", arguments.spec);
+  return exit_ok;
+}
+
+CLI::App* add(CLI::App& parent, const char* name, const char* meaning,
+              const std::shared_ptr<PoolArguments>& arguments, int (*run)(const PoolArguments&),
+              Action& chosen) {
+  CLI::App* command = parent.add_subcommand(name, meaning);
+  command
+      ->add_option("SPEC", arguments->spec,
+                   "/dev/daxX.Y | a file path | shm:NAME; several joined by commas interleave")
+      ->required();
+  command->callback(
+      [&chosen, arguments, run] { chosen = [arguments, run] { return run(*arguments); }; });
+  return command;
+}
+
+}  // namespace
+
+void add_pool_command(CLI::App& app, Action& chosen) {
+  auto arguments = std::make_shared<PoolArguments>();
+  CLI::App* group = app.add_subcommand("pool", "create, inspect, clean up and remove pools");
+  group->require_subcommand(1);
+
+  CLI::App* create_command = add(*group, "create", "make a pool", arguments, create, chosen);
+  create_command->add_option("--size", arguments->size,
+                             "bytes, with K, M or G (a whole devdax when left out)");
+  create_command
+      ->add_option("--mode", arguments->mode,
+                   "software | hardware | uncached | auto: hardware only where it can be shown "
+                   "that all who attach are on one host")
+      ->capture_default_str();
+  create_command->add_option("--group", arguments->group, "members of this group may attach too");
+  create_command
+      ->add_option("--max-processes", arguments->max_processes, "process slots of the pool")
+      ->capture_default_str();
+  create_command->add_flag("--overwrite", arguments->overwrite, "replace an existing pool");
+
+  CLI::App* info_command =
+      add(*group, "info", "size, coherence, who is attached", arguments, info, chosen);
+  info_command->add_flag("--json", arguments->json, "as JSON");
+  CLI::App* list_command = add(*group, "ls", "the objects in the pool", arguments, list, chosen);
+  list_command->add_flag("--json", arguments->json, "as JSON");
+  CLI::App* collect_command =
+      add(*group, "gc", "what the dead left behind; shows first", arguments, collect, chosen);
+  collect_command->add_flag("--yes", arguments->yes, "free it");
+  CLI::App* remove_command = add(*group, "rm", "remove the pool", arguments, remove, chosen);
+  remove_command->add_flag("--force", arguments->force, "also while processes are attached");
+}
+
+}  // namespace penstock::tools

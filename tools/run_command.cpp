@@ -1,0 +1,162 @@
+// penstock run: an unmodified MPI program over a pool, by the MPI's own mpiexec.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "command.hpp"
+#include "janitor.hpp"
+#include "locations.hpp"
+#include "mpi_environment.hpp"
+#include "run_job.hpp"
+#include "run_pool.hpp"
+
+namespace penstock::tools {
+namespace {
+
+constexpr const char* default_mode = "software";
+
+struct RunArguments {
+  std::uint32_t ranks = 0, nodes = 0;
+  std::string pool, mode, size, mpiexec;
+  std::vector<std::string> command;
+  bool bind = false, stats = false, allow_fallback = false;
+};
+
+template <class... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  fmt::print(stderr, "penstock run: {}\n", fmt::format(format, std::forward<Args>(args)...));
+}
+
+Result<std::string> check_arguments(RunArguments& arguments) {
+  if (arguments.ranks == 0) {
+    return fail(Code::invalid_argument, "-n {} ranks cannot be run: at least 1", arguments.ranks);
+  }
+  if (arguments.nodes == 0) arguments.nodes = arguments.ranks >= 2 ? 2 : 1;
+  if (arguments.nodes > arguments.ranks) {
+    return fail(Code::invalid_argument, "{} ranks cannot fill {} nodes: use --nodes {} or fewer",
+                arguments.ranks, arguments.nodes, arguments.ranks);
+  }
+  const std::string program = find_on_path(arguments.command.front());
+  if (program.empty()) {
+    return fail(Code::not_found, "{} is absent or not a program: check the path, or chmod +x it",
+                arguments.command.front());
+  }
+  return program;
+}
+
+Result<pool::Info> prepare_pool(const RunArguments& arguments, const std::string& spec) {
+  if (!arguments.pool.empty()) return check_named_pool(spec, arguments.mode, arguments.ranks);
+  std::uint64_t bytes = 0;
+  if (!arguments.size.empty()) {
+    auto parsed = base::parse_bytes(arguments.size);
+    if (!parsed) return tl::unexpected(parsed.error());
+    bytes = *parsed;
+  }
+  return make_temporary_pool(spec, arguments.mode.empty() ? default_mode : arguments.mode, bytes,
+                             arguments.ranks, arguments.nodes);
+}
+
+Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runtime,
+                          const pool::Info& info, const std::string& spec,
+                          const std::string& job_name) {
+  JobEnvironment job;
+  job.pool = spec;
+  job.job = job_name;
+  job.nodes = arguments.nodes;
+  job.require = !arguments.allow_fallback;
+  job.mode = coherence::mode_name(info.mode);
+  auto environment = mpich_environment(runtime, job);
+  if (!environment) return tl::unexpected(environment.error());
+  JobPlan plan;
+  plan.pool = spec;
+  plan.job = job_name;
+  plan.environment = std::move(*environment);
+  plan.command = {runtime.mpiexec, "-n", std::to_string(arguments.ranks)};
+  if (arguments.bind) plan.command.insert(plan.command.end(), {"-bind-to", "core"});
+  plan.command.insert(plan.command.end(), arguments.command.begin(), arguments.command.end());
+  return plan;
+}
+
+void print_stats(const JobOutcome& outcome, const pool::Info& info, const std::string& spec) {
+  const JobTotals& totals = outcome.totals;
+  say("transport: penstock, {} coherence, pool {}", coherence::mode_name(info.mode), spec);
+  say("{} ranks on {} nodes sent {} messages with {} through the pool", totals.ranks, totals.nodes,
+      totals.messages, base::format_bytes(totals.bytes));
+}
+
+/// What went wrong beyond the launcher's own status; gives the status to end with.
+int judge(const JobOutcome& outcome, const RunArguments& arguments) {
+  if (outcome.interrupted_by) {
+    say("interrupted by signal {}; the job was ended", *outcome.interrupted_by);
+    return 128 + *outcome.interrupted_by;
+  }
+  int status = outcome.status;
+  if (outcome.first_death) {
+    say("{} {} without finalizing MPI; the job was ended", outcome.first_death->who,
+        outcome.first_death->how);
+    if (status == 0) status = exit_error;
+  }
+  if (outcome.totals.ranks == 0) {
+    say("no process of the job attached to the pool: it used another transport, or {} is no MPI "
+        "program of this mpiexec's MPI",
+        arguments.command.front());
+    if (status == 0 && !arguments.allow_fallback) {
+      say("--allow-fallback accepts that; 'penstock doctor' shows what is wrong");
+      status = exit_error;
+    }
+  }
+  return status;
+}
+
+int run(RunArguments arguments) {
+  auto program = check_arguments(arguments);
+  if (!program) return report(program.error());
+  auto runtime = find_mpi(arguments.mpiexec, *program);
+  if (!runtime) return report(runtime.error());
+  const bool temporary = arguments.pool.empty();
+  const std::string spec = temporary ? "shm:penstock-" + unique_name() : arguments.pool;
+  const std::string job = unique_name();
+  // Before anything that may start a thread. Its destructor cleans up after all that follows.
+  auto janitor = Janitor::start(job, temporary ? spec : "");
+  if (!janitor) return report(janitor.error());
+  auto info = prepare_pool(arguments, spec);
+  if (!info) return report(info.error());
+  auto plan = make_plan(arguments, *runtime, *info, spec, job);
+  if (!plan) return report(plan.error());
+  auto outcome = run_job(*plan);
+  if (!outcome) return report(outcome.error());
+  if (arguments.stats) print_stats(*outcome, *info, spec);
+  return judge(*outcome, arguments);
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, Action& chosen) {
+  auto arguments = std::make_shared<RunArguments>();
+  CLI::App* command = app.add_subcommand("run", "run an unmodified MPI program over a pool");
+  command->add_option("-n,--ranks", arguments->ranks, "ranks")->required();
+  command->add_option("--nodes", arguments->nodes,
+                      "emulated hosts; ranks are dealt to them in blocks (default 2)");
+  command->add_option("--pool", arguments->pool,
+                      "the pool (default: a temporary one, removed afterwards)");
+  command->add_option("--mode", arguments->mode,
+                      "software (default) | hardware | auto; a named pool must be of this mode");
+  command->add_option("--size", arguments->size, "bytes of the temporary pool (default: by ranks)");
+  command->add_option("--mpiexec", arguments->mpiexec,
+                      "the launcher (default: beside the program, $VIRTUAL_ENV, PATH, ./.venv)");
+  command->add_flag("--bind", arguments->bind, "bind each rank to a core");
+  command->add_flag("-v,--stats", arguments->stats,
+                    "print which transport carried the job, messages and bytes");
+  command->add_flag("--allow-fallback", arguments->allow_fallback,
+                    "let the job use another provider when the pool cannot be used");
+  command->add_option("COMMAND", arguments->command, "the program and its arguments, behind --")
+      ->required()
+      ->type_name("");
+  command->positionals_at_end();
+  command->callback([&chosen, arguments] { chosen = [arguments] { return run(*arguments); }; });
+}
+
+}  // namespace penstock::tools

@@ -1,0 +1,167 @@
+#include "run_job.hpp"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.hpp"
+#include "base/format.hpp"
+#include "job_processes.hpp"
+
+namespace penstock::tools {
+namespace {
+
+constexpr std::uint64_t terminate_after_ns = 2'000'000'000;  ///< from the first signal
+constexpr std::uint64_t kill_after_ns = 5'000'000'000;
+constexpr std::uint64_t closely_ns = 2'000'000'000;  ///< ranks are expected to attach meanwhile
+constexpr int closely_ms = 20, calmly_ms = 200;
+// What the epoll tells of, apart from pids of ranks.
+constexpr std::uint64_t signal_event = ~0ull, launcher_event = ~1ull;
+
+sigset_t passed_on() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&set, signal);
+  return set;
+}
+
+/// While it lives, the signals that are passed on do not interrupt this thread.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    const sigset_t set = passed_on();
+    sigprocmask(SIG_BLOCK, &set, &before_);
+  }
+  ~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t before_;
+};
+
+[[noreturn]] void become(const JobPlan& plan, const sigset_t& mask) {
+  for (const auto& [name, value] : plan.environment) setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char*> arguments;
+  for (const std::string& argument : plan.command) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  arguments.push_back(nullptr);
+  sigprocmask(SIG_SETMASK, &mask, nullptr);
+  execv(arguments[0], arguments.data());
+  fmt::print(stderr, "penstock: error: cannot run {}: {}\n", plan.command[0], strerror(errno));
+  _exit(127);
+}
+
+class Supervisor {
+ public:
+  Supervisor(const JobPlan& plan, pid_t launcher, JobWatch watch, Descriptor epoll)
+      : plan_(plan), launcher_(launcher), watch_(std::move(watch)), epoll_(std::move(epoll)) {}
+
+  Result<JobOutcome> supervise() {
+    const sigset_t signals = passed_on();
+    signals_ = Descriptor(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+    process_ = open_process(launcher_);
+    if (!signals_.valid() || !process_.valid()) {
+      kill(launcher_, SIGKILL);
+      waitpid(launcher_, nullptr, 0);
+      return fail(Code::internal, "cannot watch the launcher: {}", strerror(errno));
+    }
+    add(signals_.get(), signal_event);
+    add(process_.get(), launcher_event);
+    start_ns_ = base::now_ns();
+    while (!ended_) step();
+    watch_.finish();
+    outcome_.first_death = watch_.first_death();
+    outcome_.totals = watch_.totals();
+    return outcome_;
+  }
+
+ private:
+  void add(int fd, std::uint64_t what) const {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = what;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+  }
+
+  void step() {
+    const bool closely = base::now_ns() - start_ns_ < closely_ns;
+    epoll_event events[16];
+    const int count = epoll_wait(epoll_.get(), events, 16, closely ? closely_ms : calmly_ms);
+    if (count <= 0) watch_.sample();
+    for (int i = 0; i < count; ++i) {
+      if (events[i].data.u64 == signal_event) {
+        take_signal();
+      } else if (events[i].data.u64 == launcher_event) {
+        take_end();
+      } else if (!outcome_.interrupted_by) {
+        watch_.on_exit(static_cast<pid_t>(events[i].data.u64));
+      } else {
+        watch_.forget(static_cast<pid_t>(events[i].data.u64));
+      }
+    }
+    escalate();
+  }
+
+  void take_signal() {
+    signalfd_siginfo info{};
+    if (read(signals_.get(), &info, sizeof info) != sizeof info) return;
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (outcome_.interrupted_by) {
+      signal_job(plan_.job, SIGKILL);  // asked twice: at once
+      return;
+    }
+    outcome_.interrupted_by = signal;
+    interrupted_ns_ = base::now_ns();
+    // A terminal's Ctrl-C has reached the launcher by itself, being in our process group.
+    const bool from_terminal = info.ssi_code == SI_KERNEL;
+    if (!from_terminal) kill(launcher_, signal == SIGINT ? SIGINT : SIGTERM);
+  }
+
+  void escalate() {
+    if (!outcome_.interrupted_by || ended_) return;
+    const std::uint64_t since_ns = base::now_ns() - interrupted_ns_;
+    if (since_ns > kill_after_ns) {
+      signal_job(plan_.job, SIGKILL);
+    } else if (since_ns > terminate_after_ns && !terminated_) {
+      terminated_ = true;
+      signal_job(plan_.job, SIGTERM);
+    }
+  }
+
+  void take_end() {
+    int status = 0;
+    if (waitpid(launcher_, &status, WNOHANG) != launcher_) return;
+    outcome_.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    ended_ = true;
+  }
+
+  const JobPlan& plan_;
+  pid_t launcher_;
+  JobWatch watch_;
+  Descriptor epoll_, signals_, process_;
+  JobOutcome outcome_;
+  std::uint64_t start_ns_ = 0, interrupted_ns_ = 0;
+  bool ended_ = false, terminated_ = false;
+};
+
+}  // namespace
+
+Result<JobOutcome> run_job(const JobPlan& plan) {
+  Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.valid()) return fail(Code::internal, "cannot make an epoll: {}", strerror(errno));
+  auto watch = JobWatch::start(plan.pool, plan.job, epoll.get());
+  if (!watch) return tl::unexpected(watch.error());
+  const BlockedSignals blocked;
+  const pid_t launcher = fork();
+  if (launcher < 0) return fail(Code::internal, "cannot start a process: {}", strerror(errno));
+  if (launcher == 0) become(plan, blocked.before());
+  return Supervisor(plan, launcher, std::move(*watch), std::move(epoll)).supervise();
+}
+
+}  // namespace penstock::tools

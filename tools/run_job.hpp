@@ -1,0 +1,31 @@
+// One run of the MPI's own launcher: started, watched, ended.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "job_watch.hpp"
+#include "mpi_environment.hpp"
+#include "penstock/status.hpp"
+
+namespace penstock::tools {
+
+struct JobPlan {
+  std::vector<std::string> command;  ///< mpiexec and all its arguments
+  Environment environment;           ///< in addition to our own
+  std::string pool, job;
+};
+
+struct JobOutcome {
+  int status = 0;                     ///< as a shell gives it: 128 + signal when killed
+  std::optional<int> interrupted_by;  ///< a signal that we were sent
+  std::optional<JobWatch::Death> first_death;
+  JobTotals totals;
+};
+
+/// Runs the job to its end. Signals sent to this process go on to the launcher; when the job does
+/// not end by them, everything that belongs to it is killed.
+Result<JobOutcome> run_job(const JobPlan& plan);
+
+}  // namespace penstock::tools

@@ -1,0 +1,79 @@
+#include "run_pool.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+
+#include "base/checked.hpp"
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "command.hpp"
+
+namespace penstock::tools {
+namespace {
+
+// A channel's ring and cells, and what one endpoint and one process take apart from channels;
+// rounded up, so that a job that talks all to all does not run out.
+constexpr std::uint64_t bytes_per_pair = 768u << 10;
+constexpr std::uint64_t bytes_per_rank = 1u << 20;
+constexpr std::uint64_t bytes_at_least = 128ull << 20;
+constexpr std::uint64_t bytes_at_most = 16ull << 30;
+
+}  // namespace
+
+std::string unique_name() {
+  return fmt::format("run-{}-{:08x}", getpid(), std::random_device{}());
+}
+
+std::uint64_t temporary_pool_bytes(std::uint32_t ranks) {
+  const std::uint64_t pairs = std::uint64_t{ranks} * ranks;
+  const std::uint64_t bytes = bytes_at_least + pairs * bytes_per_pair + ranks * bytes_per_rank;
+  return base::align_up(std::min(bytes, bytes_at_most), 2u << 20);
+}
+
+Result<pool::Info> make_temporary_pool(const std::string& spec, const std::string& mode,
+                                       std::uint64_t bytes, std::uint32_t ranks,
+                                       std::uint32_t nodes) {
+  auto choice = choose_mode(mode, spec);
+  if (!choice) return tl::unexpected(choice.error());
+  pool::CreateOptions options;
+  options.spec = spec;
+  options.bytes = bytes > 0 ? bytes : temporary_pool_bytes(ranks);
+  options.mode = choice->mode;
+  options.max_processes = std::max(options.max_processes, ranks);
+  options.max_nodes = std::max(options.max_nodes, nodes);
+  return pool::create(options);
+}
+
+Result<pool::Info> check_named_pool(const std::string& spec, const std::string& mode,
+                                    std::uint32_t ranks) {
+  auto info = pool::inspect(spec);
+  if (!info) return info;
+  if (!mode.empty() && mode != "auto" && mode != coherence::mode_name(info->mode)) {
+    return fail(Code::mismatch,
+                "pool {} is in {} mode and the job asks for {}: leave --mode out, or make the pool "
+                "anew with 'penstock pool create {} --size {} --mode {} --overwrite'",
+                spec, coherence::mode_name(info->mode), mode, shell_quote(spec), info->bytes, mode);
+  }
+  pool::AttachOptions options;
+  options.spec = spec;
+  options.observer = true;
+  auto pool = pool::Pool::attach(options);
+  if (!pool) return tl::unexpected(pool.error());
+  const auto records = (*pool)->processes();
+  const auto taken = static_cast<std::uint64_t>(std::count_if(
+      records.begin(), records.end(),
+      [](const pool::ProcessRecord& record) { return record.attached && record.alive; }));
+  if (taken + ranks > info->max_processes) {
+    return fail(
+        Code::no_slots,
+        "pool {} has {} process slots, {} of them taken, and the job has {} ranks: use fewer "
+        "ranks, or make the pool anew with 'penstock pool create {} --size {} "
+        "--max-processes {} --overwrite'",
+        spec, info->max_processes, taken, ranks, shell_quote(spec), info->bytes, taken + ranks);
+  }
+  return info;
+}
+
+}  // namespace penstock::tools

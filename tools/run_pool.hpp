@@ -1,0 +1,26 @@
+// The pool of a job: a named one that is checked, or a temporary one sized for its ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "penstock/pool.hpp"
+
+namespace penstock::tools {
+
+/// "run-PID-NUMBER", not used by anybody else: names a job or its temporary pool.
+std::string unique_name();
+
+/// Bytes that `ranks` ranks need when all of them talk to all.
+std::uint64_t temporary_pool_bytes(std::uint32_t ranks);
+
+/// `mode` as written by people; `bytes` 0 for temporary_pool_bytes(ranks).
+Result<pool::Info> make_temporary_pool(const std::string& spec, const std::string& mode,
+                                       std::uint64_t bytes, std::uint32_t ranks,
+                                       std::uint32_t nodes);
+
+/// A pool that exists: has it the mode (when not "") and process slots enough?
+Result<pool::Info> check_named_pool(const std::string& spec, const std::string& mode,
+                                    std::uint32_t ranks);
+
+}  // namespace penstock::tools
