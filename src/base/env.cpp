@@ -45,13 +45,21 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+/// One letter is one step; an ending left off or added ("TIMEOUT" for "TIMEOUT_MS") is one as well.
+std::size_t name_distance(std::string_view key, std::string_view known) {
+  const bool same_beginning = known.starts_with(key) || key.starts_with(known);
+  if (same_beginning && std::min(key.size(), known.size()) >= 4) return key == known ? 0 : 1;
+  return edit_distance(key, known);
+}
+
 std::string nearest_variable(std::string_view name) {
   const std::string_view key = name.substr(prefix.size());
   std::string nearest;
   // More than a third of the key mistyped is another word, not a misspelling.
   std::size_t best = std::max<std::size_t>(2, key.size() / 3) + 1;
   for (const Variable& variable : variables()) {
-    const auto distance = edit_distance(key, std::string_view(variable.name).substr(prefix.size()));
+    const std::string_view known = std::string_view(variable.name).substr(prefix.size());
+    const std::size_t distance = name_distance(key, known);
     if (distance < best) {
       best = distance;
       nearest = variable.name;

@@ -1,1 +1,105 @@
+#include "base/env.hpp"
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/environment_guard.hpp"
+
+namespace penstock::base {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Env, TableNamesAreUniqueAndComplete) {
+  std::set<std::string> names;
+  for (const Variable& variable : variables()) {
+    EXPECT_TRUE(std::string(variable.name).starts_with("PENSTOCK_")) << variable.name;
+    EXPECT_TRUE(names.insert(variable.name).second) << variable.name << " stands twice";
+    EXPECT_STRNE(variable.values, "") << variable.name;
+    EXPECT_TRUE(std::string(variable.meaning).ends_with(".")) << variable.name;
+  }
+  EXPECT_GE(names.size(), 15u);
+}
+
+TEST(Env, GivesTheDefaultUnlessSet) {
+  const EnvironmentGuard unset("PENSTOCK_TIMEOUT_MS", nullptr);
+  EXPECT_EQ(env_text("PENSTOCK_TIMEOUT_MS"), "60000");
+  EXPECT_FALSE(env_is_set("PENSTOCK_TIMEOUT_MS"));
+  const EnvironmentGuard set("PENSTOCK_TIMEOUT_MS", "5");
+  EXPECT_EQ(env_text("PENSTOCK_TIMEOUT_MS"), "5");
+  EXPECT_EQ(env_number("PENSTOCK_TIMEOUT_MS").value(), 5u);
+  EXPECT_TRUE(env_is_set("PENSTOCK_TIMEOUT_MS"));
+}
+
+TEST(Env, EmptyValueCountsAsUnset) {
+  const EnvironmentGuard empty("PENSTOCK_LEASE_MS", "");
+  EXPECT_FALSE(env_is_set("PENSTOCK_LEASE_MS"));
+  EXPECT_EQ(env_number("PENSTOCK_LEASE_MS").value(), 10'000u);
+}
+
+TEST(Env, NumberTakesSuffixes) {
+  const EnvironmentGuard cell("PENSTOCK_CELL", "64K");
+  EXPECT_EQ(env_number("PENSTOCK_CELL").value(), 65'536u);
+}
+
+TEST(Env, BadNumberNamesVariableAndValue) {
+  const EnvironmentGuard cells("PENSTOCK_CELLS", "many");
+  const auto number = env_number("PENSTOCK_CELLS");
+  ASSERT_FALSE(number);
+  EXPECT_EQ(number.error().code, Code::invalid_argument);
+  EXPECT_THAT(number.error().message, HasSubstr("PENSTOCK_CELLS"));
+  EXPECT_THAT(number.error().message, HasSubstr("'many'"));
+}
+
+TEST(Env, NumberWithoutValueAndDefaultIsAnError) {
+  const EnvironmentGuard unset("PENSTOCK_NODES", nullptr);
+  const auto number = env_number("PENSTOCK_NODES");
+  ASSERT_FALSE(number);
+  EXPECT_THAT(number.error().message, HasSubstr("PENSTOCK_NODES is not set"));
+}
+
+TEST(Env, FlagKnowsTheUsualWords) {
+  for (const char* yes : {"1", "true", "yes", "on", "ON", "True"}) {
+    const EnvironmentGuard guard("PENSTOCK_REQUIRE", yes);
+    EXPECT_TRUE(env_flag("PENSTOCK_REQUIRE")) << yes;
+  }
+  for (const char* no : {"0", "false", "no", "off", "", "2"}) {
+    const EnvironmentGuard guard("PENSTOCK_REQUIRE", no);
+    EXPECT_FALSE(env_flag("PENSTOCK_REQUIRE")) << no;
+  }
+}
+
+std::string nearest_to(const char* name) {
+  const EnvironmentGuard guard(name, "1");
+  for (const UnknownVariable& unknown : unknown_variables()) {
+    if (unknown.name == name) return unknown.nearest;
+  }
+  return "not reported";
+}
+
+TEST(Env, UnknownVariablesComeWithTheNearestName) {
+  EXPECT_EQ(nearest_to("PENSTOCK_POOOL"), "PENSTOCK_POOL");
+  EXPECT_EQ(nearest_to("PENSTOCK_TIMEOUT"), "PENSTOCK_TIMEOUT_MS");
+  EXPECT_EQ(nearest_to("PENSTOCK_SUMARY"), "PENSTOCK_SUMMARY");
+  EXPECT_EQ(nearest_to("PENSTOCK_SOMETHING_ELSE_ENTIRELY"), "");
+  EXPECT_EQ(nearest_to("PENSTOCK_"), "");
+  EXPECT_EQ(nearest_to("PENSTOCK_POOL"), "not reported");
+  EXPECT_EQ(nearest_to("OTHER_POOL"), "not reported");
+}
+
+TEST(Env, WarnsAboutUnknownVariablesOnce) {
+  const EnvironmentGuard guard("PENSTOCK_POOOL", "shm:x");
+  testing::internal::CaptureStderr();
+  warn_unknown_variables();
+  warn_unknown_variables();
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("PENSTOCK_POOOL is not a variable of Penstock; did you mean "
+                              "PENSTOCK_POOL?"));
+  EXPECT_EQ(text.find("PENSTOCK_POOOL"), text.rfind("PENSTOCK_POOOL")) << text;
+}
+
+}  // namespace
+}  // namespace penstock::base

@@ -4,6 +4,8 @@
 #include <time.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/cpus.hpp"
@@ -102,9 +104,13 @@ Result<void> Waiter::slow_checks() {
     if (auto alive = dead_check_(); !alive) return alive;
   }
   if (now - start_ns_ < timeout_ns_) return {};
+  const std::uint64_t waited_ms = (now - start_ns_) / 1'000'000;
+  if (timeout_ns_ != default_timeout_ns()) {
+    return fail(Code::deadline, "waited {} ms for {}, which did not happen", waited_ms, what_);
+  }
   return fail(Code::deadline,
-              "waited {} ms for {}, which did not happen; a longer wait: PENSTOCK_TIMEOUT_MS={}",
-              (now - start_ns_) / 1'000'000, what_, timeout_ns_ / 1'000'000 * 10);
+              "waited {} ms for {}, which did not happen; to wait longer: export "
+              "PENSTOCK_TIMEOUT_MS={}", waited_ms, what_, timeout_ns_ / 1'000'000 * 10);
 }
 
 std::uint64_t Waiter::waited_ns() const { return now_ns() - start_ns_; }
