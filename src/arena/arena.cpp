@@ -1,0 +1,244 @@
+#include "penstock/arena.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "arena/impl.hpp"
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "base/log.hpp"
+
+namespace penstock::arena {
+
+namespace {
+
+Result<void> check_name(std::string_view name) {
+  if (name.empty() || name.size() > max_name_bytes) {
+    return fail(Code::invalid_argument, "an object's name has {} bytes, it needs 1 to {}",
+                name.size(), max_name_bytes);
+  }
+  if (name.find('\0') != std::string_view::npos) {
+    return fail(Code::invalid_argument, "an object's name contains a zero byte");
+  }
+  return {};
+}
+
+Result<void> check_creation(std::string_view name, std::uint64_t bytes,
+                            const CreateOptions& options) {
+  if (auto checked = check_name(name); !checked) return checked;
+  if (bytes == 0) {
+    return fail(Code::invalid_argument, "object \"{}\" has 0 bytes, it needs at least 1", name);
+  }
+  if (!std::has_single_bit(options.alignment) || options.alignment > max_alignment) {
+    return fail(Code::invalid_argument,
+                "object \"{}\" is aligned to {}, it needs a power of two up to {}", name,
+                options.alignment, max_alignment);
+  }
+  return {};
+}
+
+/// Reads, and formats under the lock when nobody has.
+Result<Formatted> open_or_format(pool::Pool& pool, const Region& region) {
+  const Placement placement{pool.info().id, pool.info().arena_offset, pool.info().arena_bytes};
+  if (placement.arena_offset % line_bytes != 0 ||
+      placement.arena_bytes < control_bytes ||
+      pool.at(placement.arena_offset, placement.arena_bytes) == nullptr) {
+    return fail(Code::wrong_format, "the arena at offset {} with {} bytes does not lie in pool {}",
+                placement.arena_offset, placement.arena_bytes, pool.info().spec);
+  }
+  auto formatted = read_format(region, placement);
+  if (!formatted) return unexpected(formatted.error());
+  if (*formatted) return **formatted;
+  auto guard = pool.lock();
+  if (!guard) return unexpected(guard.error());
+  formatted = read_format(region, placement);
+  if (!formatted) return unexpected(formatted.error());
+  if (*formatted) return **formatted;
+  return format(region, placement);
+}
+
+}  // namespace
+
+Arena::Impl::Impl(pool::Pool& the_pool, const Region& the_region, const Formatted& formatted)
+    : pool(the_pool),
+      region(the_region),
+      geometry(formatted.geometry),
+      key(formatted.key),
+      table(region, geometry, key),
+      pid(getpid()) {}
+
+Object Arena::Impl::to_object(const TableEntry& entry) const {
+  Object object;
+  object.name = entry.slot.name_view();
+  object.offset = entry.slot.entry.offset;
+  object.bytes = entry.slot.entry.bytes;
+  object.data = region.at(entry.slot.entry.offset);
+  object.generation = entry.slot.entry.generation;
+  object.slot = entry.index;
+  return object;
+}
+
+void Arena::Impl::remember(const TableEntry& entry) {
+  const std::lock_guard hold(own_mutex);
+  own.emplace(entry.slot.entry.generation, entry.index);
+}
+
+void Arena::Impl::forget(std::uint64_t generation) {
+  const std::lock_guard hold(own_mutex);
+  own.erase(generation);
+}
+
+Result<std::uint32_t> Arena::Impl::free_slot_for(Space& space, std::string_view name) {
+  auto lookup = table.find(name);
+  if (!lookup.first_free) {
+    if (auto reclaimed = reclaim(space, false); !reclaimed) return unexpected(reclaimed.error());
+    lookup = table.find(name);
+  }
+  if (lookup.first_free) return *lookup.first_free;
+  return fail(Code::no_slots,
+              "no room for the name \"{}\": its buckets on all {} levels are taken (the table has {} "
+              "slots); free objects: penstock pool gc {}, or make a larger pool",
+              name, table_levels, geometry.slots, pool.info().spec);
+}
+
+Result<ExtentHeader> Arena::Impl::allocate(Space& space, const SpaceRequest& request,
+                                           std::string_view name) {
+  auto extent = space.allocate(request);
+  if (!extent && extent.error().code == Code::no_space) {
+    const auto reclaimed = reclaim(space, false);
+    if (!reclaimed) return unexpected(reclaimed.error());
+    if (reclaimed->bytes != 0) extent = space.allocate(request);
+  }
+  if (!extent && extent.error().code == Code::no_space) {
+    return fail(Code::no_space,
+                "no space for object \"{}\": {}; free objects: penstock pool gc {}, or make a larger "
+                "pool: penstock pool create SPEC --size SIZE",
+                name, extent.error().message, pool.info().spec);
+  }
+  return extent;
+}
+
+Result<Object> Arena::Impl::create(std::string_view name, std::uint64_t bytes,
+                                   const CreateOptions& options) {
+  auto space = this->space();
+  if (!space) return unexpected(space.error());
+  if (const auto found = table.find(name).found) {
+    const SlotEntry& entry = found->slot.entry;
+    if (entry.lifetime != Lifetime::process || pool.alive(entry.owner)) {
+      if (options.open_existing && entry.bytes == bytes) return to_object(*found);
+      return fail(Code::already_exists, "object \"{}\" exists with {}, asked for {}", name,
+                  base::format_bytes(entry.bytes), base::format_bytes(bytes));
+    }
+    erase(*space, *found);
+  }
+  const auto slot = free_slot_for(*space, name);
+  if (!slot) return unexpected(slot.error());
+  const SpaceRequest request{bytes, std::max(options.alignment, line_bytes), *slot,
+                             options.lifetime, pool.token()};
+  const auto extent = allocate(*space, request, name);
+  if (!extent) return unexpected(extent.error());
+  const std::uint64_t offset = extent->offset + line_bytes;
+  if (options.zero) {
+    region.publish_zeros(offset, extent->bytes - line_bytes);
+    region.order();  // who sees the name sees zeros
+  }
+  SlotEntry entry{};
+  entry.lifetime = options.lifetime;
+  entry.offset = offset;
+  entry.bytes = bytes;
+  entry.owner = request.owner;
+  entry.generation = extent->generation;
+  table.put(*slot, name, entry);
+  TableEntry made{*slot, {}};
+  made.slot.entry = entry;
+  made.slot.name.length = static_cast<std::uint8_t>(name.size());
+  std::copy(name.begin(), name.end(), made.slot.name.text);
+  if (options.lifetime == Lifetime::process) remember(made);
+  return to_object(made);
+}
+
+Arena::Arena(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Arena::~Arena() {
+  if (impl_ && impl_->pid == getpid()) impl_->free_own();
+}
+
+Result<std::unique_ptr<Arena>> Arena::open(pool::Pool& pool) {
+  const Region region(pool.memory(), pool.base());
+  const auto formatted = open_or_format(pool, region);
+  if (!formatted) return unexpected(formatted.error());
+  auto arena = std::make_unique<Arena>(std::make_unique<Impl>(pool, region, *formatted));
+  const auto reaped =
+      pool.reap([&arena](std::uint64_t token) { arena->impl_->free_owned(token); });
+  if (!reaped) base::log(base::Level::info, "objects of the dead stay: {}", reaped.error().message);
+  return arena;
+}
+
+Result<Object> Arena::create(std::string_view name, std::uint64_t bytes,
+                             const CreateOptions& options) {
+  if (auto checked = check_creation(name, bytes, options); !checked) {
+    return unexpected(checked.error());
+  }
+  const auto guard = impl_->pool.lock();
+  if (!guard) return unexpected(guard.error());
+  return impl_->create(name, bytes, options);
+}
+
+Result<Object> Arena::open(std::string_view name) {
+  if (auto checked = check_name(name); !checked) return unexpected(checked.error());
+  if (const auto found = impl_->table.find(name).found) return impl_->to_object(*found);
+  return fail(Code::not_found, "no object \"{}\" in pool {}; what there is: penstock pool ls {}",
+              name, impl_->pool.info().spec, impl_->pool.info().spec);
+}
+
+Result<void> Arena::destroy(const Object& object) {
+  const auto guard = impl_->pool.lock();
+  if (!guard) return unexpected(guard.error());
+  const auto slot = impl_->table.read(object.slot);
+  if (!slot || slot->entry.generation != object.generation || slot->name_view() != object.name) {
+    return fail(Code::not_found, "object \"{}\" of generation {} is gone already", object.name,
+                object.generation);
+  }
+  auto space = impl_->space();
+  if (!space) return unexpected(space.error());
+  impl_->erase(*space, TableEntry{object.slot, *slot});
+  return {};
+}
+
+std::vector<Object> Arena::list() const {
+  std::vector<Object> objects;
+  impl_->table.for_each(
+      [&](const TableEntry& entry) { objects.push_back(impl_->to_object(entry)); });
+  std::sort(objects.begin(), objects.end(),
+            [](const Object& a, const Object& b) { return a.name < b.name; });
+  return objects;
+}
+
+Stats Arena::stats() const {
+  Stats stats;
+  const auto guard = impl_->pool.lock();  // without it (an observer) the figures are a glimpse
+  const ExtentReader reader(impl_->region, impl_->geometry, impl_->key);
+  stats.bytes_total = impl_->geometry.extents_end - impl_->geometry.extents_start;
+  stats.slots = impl_->geometry.slots;
+  std::uint64_t free_run = 0;
+  const auto walked = reader.for_each([&](const ExtentHeader& extent) {
+    if (extent.state == ExtentState::used) {
+      stats.bytes_used += extent.bytes;
+      ++stats.objects;
+      free_run = 0;
+      return;
+    }
+    free_run += extent.bytes;
+    stats.bytes_largest_free = std::max(stats.bytes_largest_free, free_run - line_bytes);
+  });
+  if (!walked) base::log(base::Level::warn, "{}", walked.error().message);
+  return stats;
+}
+
+std::uint32_t Arena::free_owned(std::uint64_t token) { return impl_->free_owned(token).objects; }
+
+pool::Pool& Arena::pool() const { return impl_->pool; }
+
+}  // namespace penstock::arena

@@ -1,0 +1,131 @@
+// The arena in the pool, by cache line. All offsets are from the start of the pool. Whoever holds
+// the pool's lock is the one writer of every line here. Crash rules: docs/protocols/arena.md.
+//
+//   arena_offset +0     ArenaHeader      written once, last, by whoever formats
+//                +64    ArenaHeader      the same again, written just before
+//                +128   Moving           cursor and next generation
+//                +192   JournalTarget    which extent header is being rewritten
+//                +256   (image)          what it is being rewritten to
+//                +320   reserved
+//                +4096  Slot[]           name table: the levels one after another
+//   extents_start       ExtentHeader, object bytes, ExtentHeader, object bytes, ... to the end
+//
+// Nothing is assumed to be zero: a line counts only if its checksum does, and the checksums are
+// keyed by the pool's id and by a salt drawn when the arena was formatted. So formatting clears
+// nothing, and what an earlier pool left in the memory is garbage to this one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "penstock/arena.hpp"
+
+namespace penstock::arena {
+
+inline constexpr std::uint64_t line_bytes = coherence::line_bytes;
+inline constexpr std::uint64_t control_bytes = 4096;
+inline constexpr std::uint32_t arena_layout_version = 1;
+inline constexpr std::uint32_t table_levels = 10;
+inline constexpr std::uint64_t min_level_one = 67;
+inline constexpr std::uint64_t max_level_one = 199'999;
+inline constexpr std::uint64_t max_alignment = 2ull << 20;
+
+inline constexpr std::uint64_t arena_magic = 0x31414e4552415350;     // "PSARENA1"
+inline constexpr std::uint64_t moving_magic = 0x31474e49564f4d50;    // "PMOVING1"
+inline constexpr std::uint64_t journal_magic = 0x314c4e52554f4a50;   // "PJOURNL1"
+inline constexpr std::uint32_t extent_magic = 0x31545845;            // "EXT1"
+
+struct ArenaHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t levels;
+  std::uint64_t salt;           // drawn when formatted
+  std::uint64_t arena_bytes;
+  std::uint64_t level_one;      // buckets of the first level; the others are the next lower primes
+  std::uint64_t slots;          // of all levels
+  std::uint64_t extents_start;
+  std::uint64_t checksum;       // keyed by the pool's id
+};
+static_assert(sizeof(ArenaHeader) == line_bytes);
+
+struct Moving {
+  std::uint64_t magic;
+  std::uint64_t cursor;           // an extent header: where the next search for space begins
+  std::uint64_t next_generation;
+  std::uint64_t reserved[4];
+  std::uint64_t checksum;
+};
+static_assert(sizeof(Moving) == line_bytes);
+
+struct JournalTarget {
+  std::uint64_t magic;
+  std::uint64_t target;       // offset of the extent header
+  std::uint64_t reserved[5];
+  std::uint64_t checksum;     // over this line and the image; 0: nothing under way
+};
+static_assert(sizeof(JournalTarget) == line_bytes);
+
+enum class ExtentState : std::uint32_t { free = 1, used = 2 };
+
+/// In front of every piece of object space. A used one without a slot that refers back was lost
+/// by a crash; a free one keeps the highest generation that its space has seen.
+struct ExtentHeader {
+  std::uint32_t magic;
+  ExtentState state;
+  std::uint64_t offset;      // of this line
+  std::uint64_t bytes;       // up to the next header, this line included
+  std::uint32_t slot;
+  Lifetime lifetime;
+  std::uint64_t generation;
+  std::uint64_t owner;       // token of the process that created the object
+  std::uint64_t reserved;
+  std::uint64_t checksum;
+};
+static_assert(sizeof(ExtentHeader) == line_bytes);
+
+enum class SlotState : std::uint32_t { used = 1 };
+
+/// Two lines: what the name stands for, and the name. The first is published last and its
+/// checksum covers both. A slot is free when the checksum does not match.
+struct SlotEntry {
+  SlotState state;
+  Lifetime lifetime;
+  std::uint64_t hash;
+  std::uint64_t offset;      // of the object's bytes
+  std::uint64_t bytes;
+  std::uint64_t owner;
+  std::uint64_t generation;
+  std::uint64_t reserved;
+  std::uint64_t checksum;
+};
+static_assert(sizeof(SlotEntry) == line_bytes);
+
+struct SlotName {
+  std::uint8_t length;
+  char text[max_name_bytes];
+};
+static_assert(sizeof(SlotName) == line_bytes);
+
+struct Slot {
+  SlotEntry entry;
+  SlotName name;
+
+  std::string_view name_view() const { return {name.text, name.length}; }
+};
+static_assert(sizeof(Slot) == 2 * line_bytes);
+
+/// XXH64 of all but the last 8 bytes, where the checksum stands. Never 0: 0 marks what was erased.
+std::uint64_t hash_bytes(const void* bytes, std::size_t count, std::uint64_t seed);
+
+template <class Line>
+std::uint64_t line_checksum(const Line& line, std::uint64_t key) {
+  static_assert(sizeof(Line) == line_bytes);
+  return hash_bytes(&line, line_bytes - sizeof(std::uint64_t), key);
+}
+
+/// Of a slot at `index`: a slot copied to another place is not valid there.
+std::uint64_t slot_checksum(const Slot& slot, std::uint32_t index, std::uint64_t key);
+
+}  // namespace penstock::arena

@@ -1,0 +1,143 @@
+// Objects of dead processes, and space that a crash left without a name.
+#include <unordered_map>
+
+#include "arena/impl.hpp"
+#include "base/log.hpp"
+
+namespace penstock::arena {
+
+namespace {
+
+/// Asks the pool once a token.
+class Living {
+ public:
+  explicit Living(const pool::Pool& pool) : pool_(pool) {}
+  bool alive(std::uint64_t token) {
+    const auto known = known_.find(token);
+    if (known != known_.end()) return known->second;
+    return known_[token] = pool_.alive(token);
+  }
+
+ private:
+  const pool::Pool& pool_;
+  std::unordered_map<std::uint64_t, bool> known_;
+};
+
+Result<std::vector<ExtentHeader>> used_extents(const Space& space) {
+  std::vector<ExtentHeader> used;
+  const auto walked = space.for_each([&](const ExtentHeader& extent) {
+    if (extent.state == ExtentState::used) used.push_back(extent);
+  });
+  if (!walked) return unexpected(walked.error());
+  return used;
+}
+
+}  // namespace
+
+bool Arena::Impl::is_reachable(const ExtentHeader& extent) const {
+  const auto slot = table.read(extent.slot);
+  return slot && slot->entry.offset == extent.offset + line_bytes &&
+         slot->entry.generation == extent.generation;
+}
+
+void Arena::Impl::erase(Space& space, const TableEntry& entry) {
+  const SlotEntry& slot = entry.slot.entry;
+  forget(slot.generation);
+  table.remove(entry.index);
+  const auto extent = space.peek(slot.offset - line_bytes);
+  if (extent && extent->state == ExtentState::used && extent->slot == entry.index &&
+      extent->generation == slot.generation) {
+    space.free(*extent);
+  } else {
+    base::log(base::Level::warn, "object \"{}\" had no extent at pool offset {}: the arena is damaged",
+              entry.slot.name_view(), slot.offset - line_bytes);
+  }
+}
+
+Result<Arena::Reclaimed> Arena::Impl::reclaim(Space& space, bool dry_run) {
+  Reclaimed reclaimed;
+  const auto used = used_extents(space);
+  if (!used) return unexpected(used.error());
+  Living living(pool);
+  // Backwards, so that each extent joins the free one that the step before left behind it.
+  for (auto extent = used->rbegin(); extent != used->rend(); ++extent) {
+    const bool named = is_reachable(*extent);
+    const bool died = extent->lifetime == Lifetime::process && !living.alive(extent->owner);
+    if (named && !died) continue;
+    reclaimed.objects += named;
+    reclaimed.bytes += extent->bytes;
+    if (dry_run) continue;
+    if (named) table.remove(extent->slot);
+    space.free(*extent);
+  }
+  return reclaimed;
+}
+
+Arena::Reclaimed Arena::Impl::free_owned(std::uint64_t token) {
+  Reclaimed freed;
+  auto space = this->space();
+  const auto used = space ? used_extents(*space)
+                          : Result<std::vector<ExtentHeader>>(unexpected(space.error()));
+  if (!used) {
+    base::log(base::Level::warn, "objects of a dead process stay: {}", used.error().message);
+    return freed;
+  }
+  for (auto extent = used->rbegin(); extent != used->rend(); ++extent) {
+    if (extent->owner != token || extent->lifetime != Lifetime::process) continue;
+    if (is_reachable(*extent)) {
+      table.remove(extent->slot);
+      ++freed.objects;
+    }
+    freed.bytes += extent->bytes;
+    space->free(*extent);
+  }
+  return freed;
+}
+
+void Arena::Impl::free_own() {
+  std::map<std::uint64_t, std::uint32_t> mine;
+  {
+    const std::lock_guard hold(own_mutex);
+    mine = own;
+  }
+  if (mine.empty()) return;
+  const auto guard = pool.lock();
+  auto space = guard ? this->space() : Result<Space>(unexpected(guard.error()));
+  if (!space) {
+    base::log(base::Level::warn, "{} objects of this process stay until penstock pool gc: {}",
+              mine.size(), space.error().message);
+    return;
+  }
+  for (const auto& [generation, index] : mine) {
+    const auto slot = table.read(index);
+    if (slot && slot->entry.generation == generation) erase(*space, TableEntry{index, *slot});
+  }
+}
+
+Result<Arena::Reclaimed> Arena::collect(bool dry_run) {
+  Reclaimed total;
+  if (dry_run) {
+    for (const auto& process : impl_->pool.processes()) {
+      total.processes += process.attached && !process.alive;
+    }
+  } else {
+    const auto reaped = impl_->pool.reap([&](std::uint64_t token) {
+      const auto freed = impl_->free_owned(token);
+      total.objects += freed.objects;
+      total.bytes += freed.bytes;
+    });
+    if (!reaped) return unexpected(reaped.error());
+    total.processes = *reaped;
+  }
+  const auto guard = impl_->pool.lock();
+  if (!guard) return unexpected(guard.error());
+  auto space = impl_->space();
+  if (!space) return unexpected(space.error());
+  const auto rest = impl_->reclaim(*space, dry_run);
+  if (!rest) return unexpected(rest.error());
+  total.objects += rest->objects;
+  total.bytes += rest->bytes;
+  return total;
+}
+
+}  // namespace penstock::arena

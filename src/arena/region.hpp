@@ -1,0 +1,53 @@
+// The pool's bytes as the arena touches them: by offset, through coherence::Memory, with a seam
+// where the crash tests stop a process.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "arena/layout.hpp"
+#include "penstock/coherence.hpp"
+
+namespace penstock::arena {
+
+/// Called after each publish when set. For the crash tests only.
+std::function<void()>& after_publish_hook();
+
+/// Cheap to copy. The caller has checked every offset against the Geometry.
+class Region {
+ public:
+  Region(const coherence::Memory& memory, std::byte* base) : memory_(memory), base_(base) {}
+
+  std::byte* at(std::uint64_t offset) const { return base_ + offset; }
+
+  void publish_line(std::uint64_t offset, const void* line) const {
+    memory_.publish_line(at(offset), line);
+    published();
+  }
+  void publish_word(std::uint64_t offset, std::uint64_t value) const {
+    memory_.publish_word(at(offset), value);
+    published();
+  }
+  /// Whole lines.
+  void publish_zeros(std::uint64_t offset, std::uint64_t bytes) const;
+  void order() const { memory_.order(); }
+
+  void observe_line(std::uint64_t offset, void* line) const {
+    memory_.observe_line(line, at(offset));
+  }
+  void invalidate(std::uint64_t offset, std::uint64_t bytes) const {
+    memory_.invalidate(at(offset), bytes);
+  }
+  void settle() const { memory_.settle(); }
+  void load_line(std::uint64_t offset, void* line) const { memory_.load_line(line, at(offset)); }
+
+ private:
+  static void published() {
+    if (after_publish_hook()) after_publish_hook()();
+  }
+
+  coherence::Memory memory_;
+  std::byte* base_;
+};
+
+}  // namespace penstock::arena

@@ -1,0 +1,254 @@
+#include "arena/space.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/checked.hpp"
+#include "base/env.hpp"
+#include "base/format.hpp"
+
+namespace penstock::arena {
+
+namespace {
+
+std::uint64_t journal_checksum(const JournalTarget& target, const ExtentHeader& image,
+                               std::uint64_t key) {
+  constexpr std::size_t target_part = sizeof(JournalTarget) - sizeof(std::uint64_t);
+  unsigned char both[target_part + sizeof(ExtentHeader)];
+  std::memcpy(both, &target, target_part);
+  std::memcpy(both + target_part, &image, sizeof image);
+  return hash_bytes(both, sizeof both, key);
+}
+
+bool is_valid_extent(const ExtentHeader& header, std::uint64_t offset, const Geometry& geometry,
+                     std::uint64_t key) {
+  const bool known_state = header.state == ExtentState::free || header.state == ExtentState::used;
+  return header.magic == extent_magic && header.offset == offset && known_state &&
+         header.bytes >= line_bytes && header.bytes % line_bytes == 0 &&
+         geometry.is_extent_place(offset) && header.bytes <= geometry.extents_end - offset &&
+         header.checksum == line_checksum(header, key);
+}
+
+ExtentHeader free_extent(std::uint64_t offset, std::uint64_t bytes, std::uint64_t generation) {
+  ExtentHeader header{};
+  header.magic = extent_magic;
+  header.state = ExtentState::free;
+  header.offset = offset;
+  header.bytes = bytes;
+  header.generation = generation;
+  return header;
+}
+
+/// Bytes to leave in front so that the object behind the header is aligned.
+std::uint64_t front_bytes(const ExtentHeader& extent, std::uint64_t alignment) {
+  const std::uint64_t first_byte = extent.offset + line_bytes;
+  return base::align_up(first_byte, alignment) - first_byte;
+}
+
+}  // namespace
+
+std::optional<ExtentHeader> ExtentReader::peek(std::uint64_t offset) const {
+  if (!geometry_.is_extent_place(offset)) return std::nullopt;
+  ExtentHeader header;
+  region_.observe_line(offset, &header);
+  if (!is_valid_extent(header, offset, geometry_, key_)) return std::nullopt;
+  return header;
+}
+
+Result<ExtentHeader> ExtentReader::read(std::uint64_t offset) const {
+  if (auto header = peek(offset)) return *header;
+  return fail(Code::wrong_format,
+              "the arena is damaged: no extent header at pool offset {}, where one must stand; "
+              "make the pool anew: penstock pool create SPEC --size SIZE --overwrite",
+              offset);
+}
+
+Result<void> ExtentReader::for_each(const std::function<void(const ExtentHeader&)>& visit) const {
+  for (std::uint64_t offset = geometry_.extents_start; offset < geometry_.extents_end;) {
+    const auto header = read(offset);
+    if (!header) return unexpected(header.error());
+    visit(*header);
+    offset += header->bytes;
+  }
+  return {};
+}
+
+void Space::format(const Region& region, const Geometry& geometry, std::uint64_t key) {
+  Space space(region, geometry, key);
+  space.publish_new(
+      free_extent(geometry.extents_start, geometry.extents_end - geometry.extents_start, 0));
+  region.publish_word(geometry.journal_offset() + offsetof(JournalTarget, checksum), 0);
+  space.publish_moving(geometry.extents_start);
+  region.order();
+}
+
+Result<Space> Space::begin(const Region& region, const Geometry& geometry, std::uint64_t key) {
+  Space space(region, geometry, key);
+  region.invalidate(geometry.moving_offset(), 3 * line_bytes);
+  region.settle();
+  space.finish_journal();
+  if (auto loaded = space.load_moving(); !loaded) return unexpected(loaded.error());
+  return space;
+}
+
+// The journal's lines were invalidated and settled by the caller. A valid journal holds the latest
+// rewrite: whether it reached its place or not, doing it again is harmless.
+void Space::finish_journal() {
+  JournalTarget journal;
+  region_.load_line(geometry_.journal_offset(), &journal);
+  if (journal.checksum == 0 || journal.magic != journal_magic) return;
+  ExtentHeader image;
+  region_.load_line(geometry_.journal_image_offset(), &image);
+  if (journal.checksum != journal_checksum(journal, image, key_)) return;
+  if (!is_valid_extent(image, journal.target, geometry_, key_)) return;
+  region_.publish_line(journal.target, &image);
+  region_.order();
+  region_.publish_word(geometry_.journal_offset() + offsetof(JournalTarget, checksum), 0);
+  region_.order();
+}
+
+Result<void> Space::load_moving() {
+  Moving moving;
+  region_.load_line(geometry_.moving_offset(), &moving);
+  if (moving.magic == moving_magic && moving.checksum == line_checksum(moving, key_) &&
+      geometry_.is_extent_place(moving.cursor) && moving.next_generation != 0) {
+    cursor_ = moving.cursor;
+    next_generation_ = moving.next_generation;
+    return {};
+  }
+  // Half written by a process that died: the extents remember the highest generation.
+  std::uint64_t highest = 0;
+  auto walked = for_each([&](const ExtentHeader& extent) {
+    highest = std::max(highest, extent.generation);
+  });
+  if (!walked) return walked;
+  next_generation_ = highest + 1;
+  publish_moving(geometry_.extents_start);
+  region_.order();
+  return {};
+}
+
+void Space::publish_moving(std::uint64_t cursor) {
+  cursor_ = cursor;
+  Moving moving{};
+  moving.magic = moving_magic;
+  moving.cursor = cursor;
+  moving.next_generation = next_generation_;
+  moving.checksum = line_checksum(moving, key_);
+  region_.publish_line(geometry_.moving_offset(), &moving);
+}
+
+/// At a place that the chain does not run through yet.
+void Space::publish_new(ExtentHeader header) const {
+  header.checksum = line_checksum(header, key_);
+  region_.publish_line(header.offset, &header);
+}
+
+/// Of a header in the chain. What was published before is ordered ahead of it.
+void Space::rewrite(ExtentHeader header) {
+  header.checksum = line_checksum(header, key_);
+  JournalTarget journal{};
+  journal.magic = journal_magic;
+  journal.target = header.offset;
+  journal.checksum = journal_checksum(journal, header, key_);
+  region_.publish_line(geometry_.journal_image_offset(), &header);
+  region_.publish_line(geometry_.journal_offset(), &journal);
+  region_.order();
+  region_.publish_line(header.offset, &header);
+  region_.order();
+  region_.publish_word(geometry_.journal_offset() + offsetof(JournalTarget, checksum), 0);
+  region_.order();
+}
+
+/// `extent` as it would be together with all free extents right behind it; publishes only a cursor
+/// that would otherwise point inside. The caller rewrites the header.
+Result<ExtentHeader> Space::join_following(const ExtentHeader& extent) {
+  ExtentHeader joined = extent;
+  while (joined.offset + joined.bytes < geometry_.extents_end) {
+    const auto next = read(joined.offset + joined.bytes);
+    if (!next) return unexpected(next.error());
+    if (next->state != ExtentState::free) break;
+    joined.bytes += next->bytes;
+    joined.generation = std::max(joined.generation, next->generation);
+  }
+  if (cursor_ > joined.offset && cursor_ < joined.offset + joined.bytes) {
+    publish_moving(joined.offset);
+    region_.order();
+  }
+  return joined;
+}
+
+/// Walks the extents that begin in [from, to).
+Result<std::optional<ExtentHeader>> Space::search(std::uint64_t from, std::uint64_t to,
+                                                  const SpaceRequest& request,
+                                                  std::uint64_t needed, std::uint64_t& largest) {
+  for (std::uint64_t offset = from; offset < to;) {
+    auto extent = read(offset);
+    if (!extent) return unexpected(extent.error());
+    if (extent->state == ExtentState::free) {
+      const auto joined = join_following(*extent);
+      if (!joined) return unexpected(joined.error());
+      if (joined->bytes != extent->bytes) rewrite(*joined);
+      extent = *joined;
+      largest = std::max(largest, extent->bytes - line_bytes);
+      const std::uint64_t front = front_bytes(*extent, request.alignment);
+      if (front <= extent->bytes && needed <= extent->bytes - front) return *extent;
+    }
+    offset += extent->bytes;
+  }
+  return std::nullopt;
+}
+
+Result<ExtentHeader> Space::allocate(const SpaceRequest& request) {
+  std::uint64_t largest = 0;
+  const bool possible = request.bytes <= geometry_.extents_end - geometry_.extents_start;
+  const std::uint64_t needed =
+      possible ? line_bytes + base::align_up(request.bytes, line_bytes) : UINT64_MAX;
+  const std::uint64_t start = peek(cursor_) ? cursor_ : geometry_.extents_start;
+  auto found = search(start, geometry_.extents_end, request, needed, largest);
+  if (found && !*found) found = search(geometry_.extents_start, start, request, needed, largest);
+  if (!found) return unexpected(found.error());
+  if (*found) return place(**found, request, needed);
+  return fail(Code::no_space, "{} aligned to {} are needed, the largest free space is {}",
+              base::format_bytes(request.bytes), base::format_bytes(request.alignment),
+              base::format_bytes(largest));
+}
+
+ExtentHeader Space::place(const ExtentHeader& free_space, const SpaceRequest& request,
+                          std::uint64_t needed) {
+  const std::uint64_t front = front_bytes(free_space, request.alignment);
+  const std::uint64_t tail = free_space.bytes - front - needed;
+  ExtentHeader used{};
+  used.magic = extent_magic;
+  used.state = ExtentState::used;
+  used.offset = free_space.offset + front;
+  used.bytes = needed;
+  used.slot = request.slot;
+  used.lifetime = request.lifetime;
+  used.owner = request.owner;
+  used.generation = next_generation_++;
+  publish_moving(free_space.offset);  // a header before and after what follows
+  if (tail != 0) publish_new(free_extent(used.offset + needed, tail, free_space.generation));
+  if (front == 0) {
+    region_.order();
+    rewrite(used);
+  } else {
+    publish_new(used);
+    region_.order();
+    rewrite(free_extent(free_space.offset, front, free_space.generation));
+  }
+  return used;
+}
+
+void Space::free(const ExtentHeader& extent) {
+  const ExtentHeader alone = free_extent(extent.offset, extent.bytes, extent.generation);
+  // Damage behind this extent is told by whoever needs to walk there.
+  const ExtentHeader joined = join_following(alone).value_or(alone);
+  if (cursor_ == joined.offset + joined.bytes) {
+    publish_moving(joined.offset);
+    region_.order();
+  }
+  rewrite(joined);
+}
+
+}  // namespace penstock::arena

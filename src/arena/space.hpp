@@ -1,0 +1,80 @@
+// Object space: a chain of extents from extents_start to extents_end without gaps, each with a
+// header line in front. First fit from a roving cursor; free neighbours are joined while walking.
+//
+// Every change is committed by rewriting one header that the chain already runs through; headers
+// of parts split off are published before. The rewritten line goes to a journal first, so that
+// also a CPU that cannot store a line whole leaves no half header behind when it dies.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "arena/geometry.hpp"
+#include "arena/region.hpp"
+#include "penstock/status.hpp"
+
+namespace penstock::arena {
+
+/// Walks extents as they are, without the lock too: what another process changes meanwhile shows
+/// as an error or as a step of the old chain, never as a step outside the arena.
+class ExtentReader {
+ public:
+  ExtentReader(const Region& region, const Geometry& geometry, std::uint64_t key)
+      : region_(region), geometry_(geometry), key_(key) {}
+
+  /// The header at `offset`, checked. Nullopt: there is none. One serialized device access.
+  std::optional<ExtentHeader> peek(std::uint64_t offset) const;
+  /// Error: wrong_format, naming the offset and the command that mends it.
+  Result<ExtentHeader> read(std::uint64_t offset) const;
+  Result<void> for_each(const std::function<void(const ExtentHeader&)>& visit) const;
+
+ protected:
+  Region region_;
+  Geometry geometry_;
+  std::uint64_t key_;
+};
+
+struct SpaceRequest {
+  std::uint64_t bytes = 0;  ///< of the object
+  std::uint64_t alignment = line_bytes;
+  std::uint32_t slot = 0;
+  Lifetime lifetime = Lifetime::pool;
+  std::uint64_t owner = 0;
+};
+
+/// Changes object space. Lives while the pool's lock is held, by one thread.
+class Space : public ExtentReader {
+ public:
+  /// Formats: one free extent. Published and ordered on return.
+  static void format(const Region& region, const Geometry& geometry, std::uint64_t key);
+  /// Finishes what a dead process left half done.
+  static Result<Space> begin(const Region& region, const Geometry& geometry, std::uint64_t key);
+
+  /// Marks an extent used under a new generation; the object's bytes stand behind its header.
+  /// Errors: no_space (names needed and largest free), wrong_format.
+  Result<ExtentHeader> allocate(const SpaceRequest& request);
+  /// Gives back a used extent, joined with the next one if that is free.
+  void free(const ExtentHeader& extent);
+
+ private:
+  Space(const Region& region, const Geometry& geometry, std::uint64_t key)
+      : ExtentReader(region, geometry, key) {}
+
+  Result<void> load_moving();
+  void finish_journal();
+  void publish_moving(std::uint64_t cursor);
+  void publish_new(ExtentHeader header) const;
+  void rewrite(ExtentHeader header);
+  Result<ExtentHeader> join_following(const ExtentHeader& extent);
+  Result<std::optional<ExtentHeader>> search(std::uint64_t from, std::uint64_t to,
+                                             const SpaceRequest& request, std::uint64_t needed,
+                                             std::uint64_t& largest);
+  ExtentHeader place(const ExtentHeader& free_extent, const SpaceRequest& request,
+                     std::uint64_t needed);
+
+  std::uint64_t cursor_ = 0;
+  std::uint64_t next_generation_ = 1;
+};
+
+}  // namespace penstock::arena

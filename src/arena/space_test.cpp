@@ -1,0 +1,177 @@
+#include "arena/space.hpp"
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "arena/test_memory.hpp"
+
+namespace penstock::arena {
+namespace {
+
+class SpaceTest : public ::testing::Test {
+ protected:
+  SpaceTest() : formatted_(*format(memory_.region(), memory_.placement())) {}
+
+  Space begin() { return *Space::begin(memory_.region(), formatted_.geometry, formatted_.key); }
+  std::uint64_t total() const {
+    return formatted_.geometry.extents_end - formatted_.geometry.extents_start;
+  }
+  std::vector<ExtentHeader> chain() {
+    std::vector<ExtentHeader> extents;
+    const ExtentReader reader(memory_.region(), formatted_.geometry, formatted_.key);
+    const auto walked = reader.for_each([&](const ExtentHeader& e) { extents.push_back(e); });
+    EXPECT_TRUE(walked) << walked.error().message;
+    return extents;
+  }
+
+  TestMemory memory_{16 << 20};
+  Formatted formatted_;
+};
+
+TEST_F(SpaceTest, StartsAsOneFreeExtent) {
+  const auto extents = chain();
+  ASSERT_EQ(extents.size(), 1u);
+  EXPECT_EQ(extents[0].state, ExtentState::free);
+  EXPECT_EQ(extents[0].bytes, total());
+}
+
+TEST_F(SpaceTest, AlignsObjects) {
+  auto space = begin();
+  for (std::uint64_t alignment = 64; alignment <= max_alignment; alignment *= 2) {
+    const auto extent = space.allocate({100, alignment});
+    ASSERT_TRUE(extent) << extent.error().message;
+    EXPECT_EQ((extent->offset + line_bytes) % alignment, 0u);
+    EXPECT_EQ(extent->bytes, 64u + 128u);
+  }
+}
+
+TEST_F(SpaceTest, GivesAllOfItAndTakesItBack) {
+  auto space = begin();
+  const auto all = space.allocate({total() - line_bytes});
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(chain().size(), 1u);
+  EXPECT_EQ(space.allocate({1}).error().code, Code::no_space);
+  space.free(*all);
+  EXPECT_EQ(chain().size(), 1u);
+  EXPECT_TRUE(space.allocate({total() - line_bytes}));
+}
+
+TEST_F(SpaceTest, RefusalNamesTheLargestFree) {
+  auto space = begin();
+  for (const std::uint64_t bytes : {total(), total() - 63, UINT64_MAX, UINT64_MAX - 127}) {
+    const auto refused = space.allocate({bytes});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::no_space);
+    EXPECT_NE(refused.error().message.find("largest free"), std::string::npos);
+    EXPECT_EQ(refused.error().message.find("space is 0 B"), std::string::npos)
+        << refused.error().message;
+  }
+}
+
+TEST_F(SpaceTest, GenerationsOnlyGrow) {
+  std::uint64_t last = 0;
+  for (int i = 0; i < 10; ++i) {
+    auto space = begin();
+    const auto extent = *space.allocate({64});
+    EXPECT_GT(extent.generation, last);
+    last = extent.generation;
+    if (i % 2 == 0) space.free(extent);
+  }
+}
+
+TEST_F(SpaceTest, HalfWrittenCursorIsRebuiltFromTheExtents) {
+  ExtentHeader last{};
+  {
+    auto space = begin();
+    for (int i = 0; i < 5; ++i) last = *space.allocate({64});
+    space.free(last);
+  }
+  memory_.base()[formatted_.geometry.moving_offset() + 8] ^= std::byte{1};
+  auto space = begin();
+  EXPECT_GT(space.allocate({64})->generation, last.generation);
+  EXPECT_EQ(chain().size(), 6u);
+}
+
+TEST_F(SpaceTest, HalfWrittenHeaderIsFinishedFromTheJournal) {
+  const auto& geometry = formatted_.geometry;
+  auto space = begin();
+  const auto extent = *space.allocate({64});
+  // A process died while it freed this extent: journal whole, header half written.
+  ExtentHeader image = extent;
+  image.state = ExtentState::free;
+  image.checksum = line_checksum(image, formatted_.key);
+  JournalTarget journal{};
+  journal.magic = journal_magic;
+  journal.target = extent.offset;
+  unsigned char both[56 + 64];
+  std::memcpy(both, &journal, 56);
+  std::memcpy(both + 56, &image, 64);
+  journal.checksum = hash_bytes(both, sizeof both, formatted_.key);
+  std::memcpy(memory_.base() + geometry.journal_offset(), &journal, 64);
+  std::memcpy(memory_.base() + geometry.journal_image_offset(), &image, 64);
+  std::memcpy(memory_.base() + extent.offset, &image, 40);
+  EXPECT_FALSE(begin().peek(extent.offset + 64));
+  EXPECT_EQ(chain()[0].state, ExtentState::free);
+  // Once finished it is forgotten.
+  auto later = begin();
+  ASSERT_TRUE(later.allocate({64}));
+  begin();
+  EXPECT_EQ(chain()[0].state, ExtentState::used);
+}
+
+TEST_F(SpaceTest, DamageIsAnErrorThatNamesTheOffsetAndTheCommand) {
+  auto space = begin();
+  const auto first = *space.allocate({64});
+  const auto second = *space.allocate({64});
+  memory_.base()[second.offset + 16] ^= std::byte{0x40};
+  const auto walked = space.for_each([](const ExtentHeader&) {});
+  ASSERT_FALSE(walked);
+  EXPECT_EQ(walked.error().code, Code::wrong_format);
+  EXPECT_NE(walked.error().message.find(std::to_string(second.offset)), std::string::npos);
+  EXPECT_NE(walked.error().message.find("penstock pool create"), std::string::npos);
+  EXPECT_NE(walked.error().message.find("--overwrite"), std::string::npos);
+  space.free(first);  // its neighbour is gone; it is freed by itself
+  EXPECT_EQ(space.peek(first.offset)->state, ExtentState::free);
+}
+
+TEST_F(SpaceTest, ChainStaysWholeUnderRandomUse) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  std::mt19937_64 random(seed);
+  std::map<std::uint64_t, ExtentHeader> live;
+  for (int step = 0; step < 5'000; ++step) {
+    auto space = begin();
+    if (live.size() < 200 && random() % 3 != 0) {
+      SpaceRequest request;
+      request.bytes = 1 + random() % (random() % 8 == 0 ? 300'000 : 3'000);
+      request.alignment = 64ull << (random() % 8);
+      if (const auto extent = space.allocate(request)) {
+        ASSERT_TRUE(live.emplace(extent->offset, *extent).second);
+      }
+    } else if (!live.empty()) {
+      auto victim = std::next(live.begin(), static_cast<long>(random() % live.size()));
+      space.free(victim->second);
+      live.erase(victim);
+    }
+    if (step % 50 != 0) continue;
+    std::uint64_t sum = 0, used = 0;
+    for (const auto& extent : chain()) {
+      sum += extent.bytes;
+      if (extent.state == ExtentState::free) continue;
+      ++used;
+      ASSERT_EQ(live.count(extent.offset), 1u);
+      ASSERT_EQ(live[extent.offset].bytes, extent.bytes);
+    }
+    ASSERT_EQ(sum, total());
+    ASSERT_EQ(used, live.size());
+  }
+  for (const auto& [offset, extent] : live) begin().free(extent);
+  auto space = begin();
+  EXPECT_TRUE(space.allocate({total() - line_bytes})) << "all space came back in one piece";
+}
+
+}  // namespace
+}  // namespace penstock::arena
