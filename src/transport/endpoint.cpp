@@ -1,0 +1,278 @@
+// The public face of an endpoint: opening, addresses, sending, closing.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "base/clock.hpp"
+#include "base/format.hpp"
+#include "base/log.hpp"
+#include "transport/endpoint_impl.hpp"
+#include "transport/iov.hpp"
+
+namespace penstock::transport {
+namespace {
+
+std::uint64_t hash_job(const std::string& job) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
+  for (const unsigned char c : job) hash = (hash ^ c) * 0x100000001b3ull;
+  return hash;
+}
+
+/// Polls between looks at the clock.
+constexpr std::uint32_t polls_to_clock = 512;
+
+/// Receives what still comes in while an endpoint closes.
+class NullSink final : public Sink {
+ public:
+  explicit NullSink(Sink& owner) : owner_(owner) {}
+  void on_message(Peer, const Header&, const void*) override {}
+  Landing on_begin(Peer, const Header&) override { return {}; }
+  void on_arrived(Peer, const Header&, void*) override {}
+  void on_receive_failed(Peer, void*, const Error&) override {}
+  void on_sent(SendOp* op) override { owner_.on_sent(op); }
+  void on_send_failed(SendOp* op, const Error& error) override { owner_.on_send_failed(op, error); }
+  void on_peer_dead(Peer, const std::string&) override {}
+
+ private:
+  Sink& owner_;
+};
+
+}  // namespace
+
+Endpoint::Impl::Impl(arena::Arena& arena_in, EndpointTable table_in, Sink& sink_in,
+                     const Settings& settings_in, const Address& self_in)
+    : arena(arena_in),
+      pool(arena_in.pool()),
+      memory(pool.memory()),
+      table(table_in),
+      settings(settings_in),
+      limits{settings_in.inject_bytes, static_cast<std::uint32_t>(inline_bytes)},
+      self(self_in),
+      sink(&sink_in),
+      tx_memory(std::make_unique<TxMemory>(arena_in, self_in)),
+      tx_context{pool, memory, settings, *tx_memory, self, {}, stats},
+      rx_context{pool, memory, settings, self, {}, stats},
+      watch(pool, table),
+      peers(table.count()),
+      seen(table.count(), 0) {
+  tx_context.staging.resize(std::max<std::size_t>(settings.cell_bytes, settings.lines_max_bytes));
+  rx_context.staging.resize(settings.lines_max_bytes);
+  tx_waiting.reserve(table.count());
+  active_rx.reserve(table.count());
+}
+
+Endpoint::Impl::~Impl() = default;
+
+Endpoint::Endpoint(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, Sink& sink,
+                                                 const Options& options) {
+  auto settings = settings_for(arena.pool().memory().mode());
+  if (!settings) return unexpected(settings.error());
+  auto table = EndpointTable::open(arena);
+  if (!table) return unexpected(table.error());
+  auto self = table->claim(hash_job(options.job));
+  if (!self) return unexpected(self.error());
+  auto impl = std::make_unique<Impl>(arena, *table, sink, *settings, *self);
+  // What lies in the mailbox was announced to earlier owners of the slot. Nobody can announce to
+  // this one yet: its address has not been given out.
+  impl->memory.observe_bulk(impl->seen.data(), table->word(self->slot, 0), 8ull * table->count());
+  return std::unique_ptr<Endpoint>(new Endpoint(std::move(impl)));
+}
+
+Endpoint::~Endpoint() {
+  impl_->drain_for_close();
+  impl_->publish_stats();
+  impl_->table.release(impl_->self);
+}
+
+Address Endpoint::address() const { return impl_->self; }
+const Limits& Endpoint::limits() const { return impl_->limits; }
+EndpointStats Endpoint::stats() const { return impl_->stats; }
+Address Endpoint::address_of(Peer peer) const {
+  return peer < impl_->peers.size() ? impl_->peers[peer].address : Address{};
+}
+
+Result<Peer> Endpoint::resolve(const Address& address) {
+  Impl& im = *impl_;
+  if (address.pool_id != im.self.pool_id)
+    return fail(Code::mismatch,
+                "the peer's address is in pool {:016x}, this process is attached to {} ({:016x}); "
+                "give all ranks the same PENSTOCK_POOL",
+                address.pool_id, im.pool.info().spec, im.self.pool_id);
+  if (address.job != im.self.job)
+    return fail(Code::mismatch,
+                "the peer's address belongs to another job on pool {}; give all ranks of a job the "
+                "same PENSTOCK_JOB",
+                im.pool.info().spec);
+  const auto line = im.table.read(address.slot);
+  if (!line || line->generation != address.generation ||
+      line->state != static_cast<std::uint32_t>(EndpointState::open))
+    return fail(Code::not_found, "endpoint {} of pool {} is closed: its process has ended",
+                address.slot, im.pool.info().spec);
+  Impl::PeerState& peer = im.peers[address.slot];
+  if (peer.resolved && peer.address.generation != address.generation) {
+    peer.tx.reset();
+    peer.dead = false;
+  }
+  peer.address = address;
+  peer.resolved = true;
+  if (address.slot != im.self.slot && !im.watch.watched(address.slot, address.generation))
+    im.watch.add(address.slot, address.generation, line->token);
+  return address.slot;
+}
+
+// ---- sending -------------------------------------------------------------------------------------
+
+Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
+  if (to >= peers.size() || !peers[to].resolved)
+    return fail(Code::invalid_argument, "endpoint {} was not resolved before it was sent to", to);
+  PeerState& peer = peers[to];
+  if (peer.dead) return fail(Code::peer_dead, "{} is gone", peer.description);
+  if (!peer.tx) {
+    auto made = TxChannel::make(tx_context, peer.address, table.word(to, self.slot));
+    if (!made) return unexpected(made.error());
+    peer.tx = std::move(*made);
+  }
+  return peer.tx.get();
+}
+
+void Endpoint::Impl::deliver_to_self(SendOp* op) {
+  const Header& header = op->header;
+  ++stats.messages_sent;
+  ++stats.messages_received;
+  stats.bytes_sent += header.bytes;
+  stats.bytes_received += header.bytes;
+  if (header.bytes <= inline_bytes) {
+    std::byte payload[inline_bytes];
+    iov_visit(op->iov, op->iov_count, 0, header.bytes,
+              [&](std::byte* at, std::uint64_t n, std::uint64_t done) {
+                std::memcpy(payload + done, at, n);
+              });
+    sink->on_message(self.slot, header, payload);
+    return;
+  }
+  const Landing landing = sink->on_begin(self.slot, header);
+  iov_visit(op->iov, op->iov_count, 0, header.bytes,
+            [&](std::byte* at, std::uint64_t n, std::uint64_t done) {
+              iov_scatter(landing.iov, landing.iov_count, done, at, n);
+            });
+  sink->on_arrived(self.slot, header, landing.cookie);
+}
+
+Result<bool> Endpoint::try_inject(Peer to, const Header& header, const void* payload) {
+  Impl& im = *impl_;
+  if (header.bytes > im.limits.inject_bytes)
+    return fail(Code::invalid_argument, "inject of {} bytes, at most {} can be", header.bytes,
+                im.limits.inject_bytes);
+  if (to == im.self.slot) {
+    SendOp op;
+    op.header = header;
+    op.iov[0] = {const_cast<void*>(payload), header.bytes};
+    op.iov_count = 1;
+    im.deliver_to_self(&op);
+    return true;
+  }
+  auto channel = im.channel_to(to);
+  if (!channel) return unexpected(channel.error());
+  return (*channel)->inject(header, payload);
+}
+
+Result<bool> Endpoint::send(Peer to, SendOp* op) {
+  Impl& im = *impl_;
+  if (op->header.bytes > max_message_bytes || op->iov_count > max_iov ||
+      iov_bytes(op->iov, op->iov_count) != op->header.bytes)
+    return fail(Code::invalid_argument,
+                "a message of {} bytes in {} buffers; at most {} bytes in {} can be",
+                op->header.bytes, op->iov_count, max_message_bytes, max_iov);
+  if (to == im.self.slot) {
+    im.deliver_to_self(op);
+    return true;
+  }
+  auto channel = im.channel_to(to);
+  if (!channel) return unexpected(channel.error());
+  const bool was_waiting = (*channel)->waiting();
+  auto sent = (*channel)->send(op);
+  if (sent && !*sent && !was_waiting) im.tx_waiting.push_back(to);
+  return sent;
+}
+
+bool Endpoint::cancel(Peer to, SendOp* op) {
+  if (to >= impl_->peers.size() || !impl_->peers[to].tx) return false;
+  return impl_->peers[to].tx->cancel(op);
+}
+
+unsigned Endpoint::Impl::progress_tx() {
+  unsigned events = 0;
+  for (std::size_t i = 0; i < tx_waiting.size();) {
+    TxChannel* channel = peers[tx_waiting[i]].tx.get();
+    if (channel) events += channel->advance(*sink);
+    if (channel && channel->waiting()) {
+      ++i;
+    } else {
+      tx_waiting[i] = tx_waiting.back();
+      tx_waiting.pop_back();
+    }
+  }
+  return events;
+}
+
+unsigned Endpoint::progress() {
+  unsigned events = impl_->tx_waiting.empty() ? 0 : impl_->progress_tx();
+  events += impl_->progress_rx();
+  if (events == 0)
+    impl_->idle();
+  else
+    impl_->idle_polls = 0;
+  if (++impl_->calls % polls_to_clock == 0) impl_->look_at_clock();
+  return events;
+}
+
+// ---- closing -------------------------------------------------------------------------------------
+
+bool Endpoint::drained() const {
+  if (!impl_->tx_waiting.empty()) return false;
+  for (auto& peer : impl_->peers)
+    if (peer.tx && !peer.dead && !peer.tx->consumed()) return false;
+  for (const Peer source : impl_->active_rx)
+    if (!impl_->peers[source].rx->quiet()) return false;
+  return true;
+}
+
+void Endpoint::Impl::drain_for_close() {
+  NullSink null_sink(*sink);
+  sink = &null_sink;
+  base::Waiter waiter("the peers to take what was sent to them", 0, {},
+                      base::WaitPolicy::for_processes(pool.local_processes()));
+  for (auto& peer : peers) {
+    while (peer.tx && !peer.dead && !peer.tx->consumed()) {
+      progress_tx();
+      progress_rx();
+      if (watch.fate(static_cast<Peer>(&peer - peers.data())) != PeerFate::present) break;
+      if (auto waited = waiter.pause(); !waited) {
+        base::log(base::Level::warn, "endpoint {} closes although {} has not taken all: {}",
+                  self.slot, watch.token(peer.address.slot), waited.error().message);
+        return;
+      }
+    }
+  }
+  for (auto& peer : peers)
+    if (peer.rx && peer.rx->credits_due()) peer.rx->return_credits();
+}
+
+void Endpoint::Impl::publish_stats() {
+  // a process may have several endpoints: its record holds the sum
+  static std::atomic<std::uint64_t> sums[4];
+  const auto add = [](std::atomic<std::uint64_t>& sum, std::uint64_t now, std::uint64_t before) {
+    return sum.fetch_add(now - before, std::memory_order_relaxed) + now - before;
+  };
+  pool::ProcessStats sum;
+  sum.messages_sent = add(sums[0], stats.messages_sent, published.messages_sent);
+  sum.bytes_sent = add(sums[1], stats.bytes_sent, published.bytes_sent);
+  sum.messages_received = add(sums[2], stats.messages_received, published.messages_received);
+  sum.bytes_received = add(sums[3], stats.bytes_received, published.bytes_received);
+  published = stats;
+  pool.publish_stats(sum);
+}
+
+}  // namespace penstock::transport

@@ -1,0 +1,76 @@
+// The parts of an endpoint.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/wait.hpp"
+#include "penstock/transport.hpp"
+#include "transport/endpoint_table.hpp"
+#include "transport/peer_watch.hpp"
+#include "transport/rx_channel.hpp"
+#include "transport/tx_channel.hpp"
+
+namespace penstock::transport {
+
+struct Endpoint::Impl {
+  struct PeerState {
+    Address address{};
+    bool resolved = false;  ///< by resolve(): may be sent to
+    bool dead = false;
+    bool active = false;    ///< its channel is in active_rx
+    std::unique_ptr<TxChannel> tx;
+    std::unique_ptr<RxChannel> rx;
+    std::string description;  ///< of the dead
+  };
+
+  Impl(arena::Arena& arena_in, EndpointTable table_in, Sink& sink_in, const Settings& settings_in,
+       const Address& self_in);
+  ~Impl();
+
+  // sending
+  Result<TxChannel*> channel_to(Peer to);
+  void deliver_to_self(SendOp* op);
+  unsigned progress_tx();
+  // receiving
+  unsigned progress_rx();
+  void invalidate_for_poll(bool sweep);
+  unsigned sweep_mailbox();
+  void activate(Peer source, std::uint64_t word);
+  bool open_rx(Peer source, std::uint64_t offset);
+  void deactivate_quiet();
+  void idle();
+  void look_at_clock();
+  // peers
+  void slow_checks(std::uint64_t now);
+  void audit_mailbox();
+  void peer_gone(Peer peer, PeerFate fate, const std::string& description);
+  void publish_stats();
+  void drain_for_close();
+
+  arena::Arena& arena;
+  pool::Pool& pool;
+  coherence::Memory memory;
+  EndpointTable table;
+  Settings settings;
+  Limits limits;
+  Address self;
+  Sink* sink;
+  EndpointStats stats;
+  EndpointStats published;
+  std::unique_ptr<TxMemory> tx_memory;
+  TxContext tx_context;
+  RxContext rx_context;
+  PeerWatch watch;
+  std::vector<PeerState> peers;
+  std::vector<Peer> tx_waiting;  ///< channels with queued operations
+  std::vector<Peer> active_rx;   ///< channels polled each time
+  std::vector<std::uint64_t> seen;  ///< mailbox words as last seen
+  std::uint32_t mailbox_lines = 0;
+  std::uint32_t polls = 0;
+  std::uint32_t idle_polls = 0;
+  std::uint32_t calls = 0;
+  std::uint64_t next_check_ns = 0;
+};
+
+}  // namespace penstock::transport

@@ -1,0 +1,116 @@
+#include "transport/endpoint_table.hpp"
+
+#include <algorithm>
+
+#include "base/format.hpp"
+
+namespace penstock::transport {
+namespace {
+
+/// As many endpoints as mailboxes may take an eighth of the pool; 64 at least.
+std::uint32_t endpoints_for(std::uint64_t pool_bytes) {
+  std::uint32_t count = 64;
+  while (count < max_endpoints && 4ull * count * count * 8 <= pool_bytes / 8) count *= 2;
+  return count;
+}
+
+std::uint64_t table_bytes(std::uint64_t count) { return 2 * 64 + count * 64 + count * count * 8; }
+
+}  // namespace
+
+EndpointTable::EndpointTable(arena::Arena& arena, const arena::Object& object, std::uint32_t count)
+    : arena_(&arena),
+      memory_(arena.pool().memory()),
+      lines_(object.data + 128),
+      mailboxes_(object.data + 128 + 64ull * count),
+      count_(count) {}
+
+Result<EndpointTable> EndpointTable::open(arena::Arena& arena) {
+  const std::uint32_t count = endpoints_for(arena.pool().bytes());
+  auto object = arena.open(table_name);
+  if (!object) {
+    arena::CreateOptions options;
+    options.open_existing = true;  // somebody else may be as early as we are
+    options.zero = true;
+    object = arena.create(table_name, table_bytes(count), options);
+    if (!object) return unexpected(object.error());
+  }
+  if (object->bytes != table_bytes(count))
+    return fail(Code::wrong_format,
+                "the endpoint table of pool {} has {} bytes, {} were needed: the pool is damaged; "
+                "penstock pool create {} --overwrite",
+                arena.pool().info().spec, object->bytes, table_bytes(count),
+                arena.pool().info().spec);
+  return EndpointTable(arena, *object, count);
+}
+
+std::uint32_t EndpointTable::mailbox_lines(const HighWater& high_water) const {
+  const std::uint64_t slots = std::min<std::uint64_t>(high_water.slots, count_);
+  return static_cast<std::uint32_t>((slots + 7) / 8);
+}
+
+std::optional<EndpointLine> EndpointTable::read(std::uint32_t slot) const {
+  if (slot >= count_) return std::nullopt;
+  EndpointLine line;
+  memory_.observe_line(&line, lines_ + 64ull * slot);
+  if (line.generation == 0 || line.check != check_of(line)) return std::nullopt;
+  return line;
+}
+
+Result<std::uint32_t> EndpointTable::find_slot() const {
+  pool::Pool& pool = arena_->pool();
+  std::optional<std::uint32_t> dead;
+  for (std::uint32_t slot = 0; slot < count_; ++slot) {
+    const auto line = read(slot);
+    if (!line || line->state != static_cast<std::uint32_t>(EndpointState::open)) return slot;
+    if (!dead && !pool.alive(line->token)) dead = slot;
+    if (dead) return *dead;
+  }
+  return fail(Code::no_slots,
+              "all {} endpoints of pool {} are in use; end jobs that are no longer needed "
+              "(penstock ps {}) or make a larger pool: penstock pool create {} --size 2G",
+              count_, pool.info().spec, pool.info().spec, pool.info().spec);
+}
+
+void EndpointTable::raise_high_water(std::uint32_t slot) {
+  HighWater high_water{};
+  memory_.observe_line(&high_water, high_water_line());
+  if (high_water.slots > slot) return;
+  high_water = {};
+  high_water.slots = slot + 1;
+  memory_.publish_line(lines_ - 64, &high_water);
+  memory_.order();
+}
+
+Result<Address> EndpointTable::claim(std::uint64_t job) {
+  pool::Pool& pool = arena_->pool();
+  auto guard = pool.lock();
+  if (!guard) return unexpected(guard.error());
+  auto slot = find_slot();
+  if (!slot) return unexpected(slot.error());
+  const auto previous = read(*slot);
+  EndpointLine line{};
+  // 32 bits travel in addresses and channel headers; 0 is never a generation
+  line.generation = previous ? (previous->generation + 1) & 0xffffffffu : 1;
+  if (line.generation == 0) line.generation = 1;
+  line.token = pool.token();
+  line.job = job;
+  line.state = static_cast<std::uint32_t>(EndpointState::open);
+  line.check = check_of(line);
+  raise_high_water(*slot);  // before anybody can be reached by a word beyond it
+  memory_.publish_line(lines_ + 64ull * *slot, &line);
+  memory_.order();
+  return Address{pool.info().id, job, *slot, static_cast<std::uint32_t>(line.generation)};
+}
+
+void EndpointTable::release(const Address& address) {
+  auto guard = arena_->pool().lock();
+  auto line = read(address.slot);
+  if (!line || line->generation != address.generation) return;
+  line->state = static_cast<std::uint32_t>(EndpointState::closed);
+  line->check = check_of(*line);
+  memory_.publish_line(lines_ + 64ull * address.slot, &*line);
+  memory_.order();
+}
+
+}  // namespace penstock::transport

@@ -1,0 +1,49 @@
+// The table of endpoints and their mailboxes: who can be reached, and where to ring.
+#pragma once
+
+#include <optional>
+
+#include "penstock/transport.hpp"
+#include "transport/layout.hpp"
+
+namespace penstock::transport {
+
+/// A view of the table; cheap. Claiming and releasing take the pool's lock.
+class EndpointTable {
+ public:
+  /// Opens the pool's table, making it when this is the first endpoint ever.
+  static Result<EndpointTable> open(arena::Arena& arena);
+
+  std::uint32_t count() const { return count_; }
+  /// Takes a free slot, or one whose process is dead. Errors: no_slots.
+  Result<Address> claim(std::uint64_t job);
+  /// Marks the slot closed; peers find out at their next check.
+  void release(const Address& address);
+
+  /// The line of a slot as it is now, checked; nullopt when it is damaged or was never used.
+  std::optional<EndpointLine> read(std::uint32_t slot) const;
+
+  /// Word of mailbox `owner` that endpoint `sender` writes.
+  void* word(std::uint32_t owner, std::uint32_t sender) const {
+    return mailboxes_ + (static_cast<std::uint64_t>(owner) * count_ + sender) * 8;
+  }
+  const void* mailbox_line(std::uint32_t owner, std::uint32_t line) const {
+    return mailboxes_ + static_cast<std::uint64_t>(owner) * count_ * 8 + 64ull * line;
+  }
+  const void* high_water_line() const { return lines_ - 64; }
+  /// Lines of a mailbox that anybody may write to, from a high-water line as loaded.
+  std::uint32_t mailbox_lines(const HighWater& high_water) const;
+
+ private:
+  EndpointTable(arena::Arena& arena, const arena::Object& object, std::uint32_t count);
+  Result<std::uint32_t> find_slot() const;
+  void raise_high_water(std::uint32_t slot);
+
+  arena::Arena* arena_;
+  coherence::Memory memory_;
+  std::byte* lines_;
+  std::byte* mailboxes_;
+  std::uint32_t count_;
+};
+
+}  // namespace penstock::transport

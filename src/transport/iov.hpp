@@ -1,0 +1,54 @@
+// Scattered buffers seen as one sequence of bytes.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace penstock::transport {
+
+inline std::uint64_t iov_bytes(const iovec* iov, std::uint32_t count) {
+  std::uint64_t sum = 0;
+  for (std::uint32_t i = 0; i < count; ++i) sum += iov[i].iov_len;
+  return sum;
+}
+
+/// Calls visit(pointer, bytes, done) for the pieces of [offset, offset + bytes) that exist.
+template <class Visit>
+void iov_visit(const iovec* iov, std::uint32_t count, std::uint64_t offset, std::uint64_t bytes,
+               Visit&& visit) {
+  std::uint64_t done = 0;
+  for (std::uint32_t i = 0; i < count && done < bytes; ++i) {
+    if (offset >= iov[i].iov_len) {
+      offset -= iov[i].iov_len;
+      continue;
+    }
+    const std::uint64_t piece = std::min<std::uint64_t>(iov[i].iov_len - offset, bytes - done);
+    visit(static_cast<std::byte*>(iov[i].iov_base) + offset, piece, done);
+    done += piece;
+    offset = 0;
+  }
+}
+
+/// The bytes [offset, offset + bytes) in one piece: where they lie, or gathered into `staging`.
+inline const std::byte* iov_contiguous(const iovec* iov, std::uint32_t count, std::uint64_t offset,
+                                       std::uint64_t bytes, std::byte* staging) {
+  if (count == 1) return static_cast<const std::byte*>(iov[0].iov_base) + offset;
+  iov_visit(iov, count, offset, bytes, [&](std::byte* at, std::uint64_t n, std::uint64_t done) {
+    std::memcpy(staging + done, at, n);
+  });
+  return staging;
+}
+
+/// Copies `from` to the bytes [offset, offset + bytes); what has no room is dropped.
+inline void iov_scatter(const iovec* iov, std::uint32_t count, std::uint64_t offset,
+                        const std::byte* from, std::uint64_t bytes) {
+  iov_visit(iov, count, offset, bytes, [&](std::byte* at, std::uint64_t n, std::uint64_t done) {
+    std::memcpy(at, from + done, n);
+  });
+}
+
+}  // namespace penstock::transport

@@ -1,0 +1,160 @@
+// What lies in the pool for two-sided messages, drawn by cache line. Every line has one writer.
+//
+// Endpoint table (arena object "penstock.endpoints", made by the first endpoint ever, never moved):
+//
+//   line 0            TableHeader          written under the pool's lock
+//   line 1            HighWater            written under the pool's lock
+//   lines 2..         EndpointLine[count]  line i: by the owner of endpoint i
+//   then              mailboxes[count]     count words each; word s of mailbox r: by endpoint s,
+//                                          by partial non-temporal stores only (rule 5)
+//
+// A mailbox word says "endpoint s has announced message number n on the channel at this offset".
+// It is a hint where to look, never the proof that a message is there: the proof is a seal. The
+// table is never freed, so that a late announcement by the dying can only wake somebody in vain.
+//
+// Channel (in memory of the sending endpoint, 4 KiB aligned):
+//
+//   line 0            ChannelHeader        sender, once
+//   line 1            CreditLine           receiver: lines and cells consumed so far
+//   lines 2..         cell flags           sender, 8 words a line
+//   then              ring                 sender: sealed lines
+//   elsewhere         cells                sender: bulk payload, made by the first bulk message
+//
+// Line i of the ring (i counts from 0 for ever) is valid when its last word equals nonce + i; flag
+// c when it equals nonce + c. The nonce is random for each channel, so nothing needs clearing and
+// nothing old can be taken for new: not after wrap-around, and not after the memory changed hands.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "penstock/coherence.hpp"
+
+namespace penstock::transport {
+
+inline constexpr std::uint64_t table_magic = 0x50454e5354454e44;    // "PENSTEND"
+inline constexpr std::uint64_t channel_magic = 0x50454e534348414e;  // "PENSCHAN"
+inline constexpr std::uint64_t channel_alignment = 4096;
+inline constexpr const char* table_name = "penstock.endpoints";
+
+struct TableHeader {
+  std::uint64_t magic;
+  std::uint64_t count;  ///< of endpoints, a multiple of 8
+  std::uint64_t pad[5];
+  std::uint64_t check;
+};
+static_assert(sizeof(TableHeader) == 64);
+
+struct HighWater {
+  std::uint64_t slots;  ///< endpoints [0, slots) have ever been used
+  std::uint64_t pad[7];
+};
+static_assert(sizeof(HighWater) == 64);
+
+enum class EndpointState : std::uint32_t { free = 0, open = 1, closed = 2 };
+
+struct EndpointLine {
+  std::uint64_t generation;
+  std::uint64_t token;  ///< process that owns it
+  std::uint64_t job;
+  std::uint32_t state;
+  std::uint32_t pad0;
+  std::uint64_t pad[3];
+  std::uint64_t check;
+};
+static_assert(sizeof(EndpointLine) == 64);
+
+struct ChannelHeader {
+  std::uint64_t magic;
+  std::uint64_t nonce;
+  std::uint64_t job;
+  std::uint32_t source, source_generation;
+  std::uint32_t target, target_generation;
+  std::uint32_t ring_lines;  ///< a power of two
+  std::uint32_t cell_flags;  ///< a multiple of 8
+  std::uint64_t pad;
+  std::uint64_t check;       ///< of the words above
+};
+static_assert(sizeof(ChannelHeader) == 64);
+
+struct CreditLine {
+  std::uint64_t lines;  ///< nonce + ring lines consumed
+  std::uint64_t cells;  ///< nonce + cells consumed
+  std::uint64_t pad[6];
+};
+static_assert(sizeof(CreditLine) == 64);
+
+/// How a message's payload travels.
+enum class Form : std::uint8_t {
+  inlined = 1,  ///< in the first line
+  lines = 2,    ///< the beginning in the first line, the rest in the sealed lines after it
+  bulk = 3,     ///< in cells
+};
+
+inline constexpr std::size_t inline_bytes = 32;
+
+/// Flags in a message's first word.
+inline constexpr std::uint8_t flag_acknowledge = 1;  ///< return credits as soon as consumed
+
+/// Longest message: its length has 40 bits.
+inline constexpr std::uint64_t max_message_bytes = (1ull << 40) - 1;
+
+/// First line of every message.
+struct MessageLine {
+  std::uint64_t meta;  ///< bytes << 24 | flags << 16 | form << 8 | kind
+  std::uint64_t tag;
+  std::uint64_t data;
+  union {
+    std::byte payload[inline_bytes];  ///< forms inlined and lines
+    struct {
+      std::uint64_t offset;  ///< of the cells in the pool
+      std::uint32_t cell_bytes, cell_count;
+      std::uint64_t first_cell;  ///< number of the first cell, counted from 0 for ever
+      std::uint64_t ready;       ///< cells already complete when this line was written
+    } bulk;
+  };
+  std::uint64_t seal;
+
+  static std::uint64_t pack(std::uint64_t bytes, std::uint8_t flags, Form form, std::uint8_t kind) {
+    return bytes << 24 | static_cast<std::uint64_t>(flags) << 16 |
+           static_cast<std::uint64_t>(form) << 8 | kind;
+  }
+  std::uint64_t bytes() const { return meta >> 24; }
+  std::uint8_t flags() const { return static_cast<std::uint8_t>(meta >> 16); }
+  Form form() const { return static_cast<Form>(static_cast<std::uint8_t>(meta >> 8)); }
+  std::uint8_t kind() const { return static_cast<std::uint8_t>(meta); }
+};
+static_assert(sizeof(MessageLine) == 64);
+static_assert(offsetof(MessageLine, seal) == 56);
+
+/// Ring lines that a message in form `lines` takes.
+constexpr std::uint64_t lines_of(std::uint64_t bytes) {
+  return bytes <= inline_bytes ? 1 : 1 + (bytes - inline_bytes + 55) / 56;
+}
+
+/// Mailbox word: where the channel is and how many messages it has announced.
+struct MailboxWord {
+  static std::uint64_t pack(std::uint64_t channel_offset, std::uint32_t announced) {
+    return channel_offset / channel_alignment << 32 | announced;
+  }
+  static std::uint64_t offset(std::uint64_t word) { return (word >> 32) * channel_alignment; }
+  static std::uint32_t announced(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
+};
+
+/// Sum over the words of a metadata line before its check word; not a defence against malice,
+/// which every use of the fields is checked for, but against torn and foreign lines.
+constexpr std::uint64_t check_words(const std::uint64_t* words, std::size_t count) {
+  std::uint64_t sum = 0x9e3779b97f4a7c15ull;
+  for (std::size_t i = 0; i < count; ++i) {
+    sum = (sum ^ words[i]) * 0xff51afd7ed558ccdull;
+    sum ^= sum >> 32;
+  }
+  return sum;
+}
+template <class Line>
+std::uint64_t check_of(const Line& line) {
+  static_assert(sizeof(Line) == 64);
+  return check_words(reinterpret_cast<const std::uint64_t*>(&line), 7);
+}
+
+}  // namespace penstock::transport

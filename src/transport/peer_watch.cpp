@@ -1,0 +1,41 @@
+#include "transport/peer_watch.hpp"
+
+namespace penstock::transport {
+
+void PeerWatch::add(Peer peer, std::uint32_t generation, std::uint64_t token) {
+  for (auto& watched : peers_) {
+    if (watched.peer != peer) continue;
+    watched = {peer, generation, token};
+    return;
+  }
+  peers_.push_back({peer, generation, token});
+}
+
+bool PeerWatch::watched(Peer peer, std::uint32_t generation) const {
+  for (const auto& watched : peers_)
+    if (watched.peer == peer && watched.generation == generation) return true;
+  return false;
+}
+
+std::uint64_t PeerWatch::token(Peer peer) const {
+  for (const auto& watched : peers_)
+    if (watched.peer == peer) return watched.token;
+  return 0;
+}
+
+PeerFate PeerWatch::fate_of(const Watched& watched) const {
+  const auto line = table_.read(watched.peer);
+  const bool same = line && line->generation == watched.generation;
+  if (same && line->state == static_cast<std::uint32_t>(EndpointState::closed))
+    return PeerFate::closed;
+  if (!pool_.alive(watched.token)) return PeerFate::dead;
+  return same ? PeerFate::present : PeerFate::closed;
+}
+
+PeerFate PeerWatch::fate(Peer peer) const {
+  for (const auto& watched : peers_)
+    if (watched.peer == peer) return fate_of(watched);
+  return PeerFate::closed;
+}
+
+}  // namespace penstock::transport

@@ -1,0 +1,55 @@
+// Which peers are still there. Asked now and then, never on the hot path.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "penstock/transport.hpp"
+#include "transport/endpoint_table.hpp"
+
+namespace penstock::transport {
+
+enum class PeerFate { present, closed, dead };
+
+class PeerWatch {
+ public:
+  PeerWatch(pool::Pool& pool, const EndpointTable& table) : pool_(pool), table_(table) {}
+
+  /// Begins to watch; `token` is the process that owns the endpoint.
+  void add(Peer peer, std::uint32_t generation, std::uint64_t token);
+  bool watched(Peer peer, std::uint32_t generation) const;
+  std::uint64_t token(Peer peer) const;
+
+  /// Looks at a few peers, another few the next time. Calls gone(peer, fate, description) for
+  /// those that are there no more, once each.
+  template <class Gone>
+  void look(Gone&& gone) {
+    const std::size_t number = peers_.size() < peers_a_look ? peers_.size() : peers_a_look;
+    for (std::size_t i = 0; i < number && !peers_.empty(); ++i) {
+      next_ = (next_ + 1) % peers_.size();
+      const Watched watched = peers_[next_];
+      const PeerFate fate = fate_of(watched);
+      if (fate == PeerFate::present) continue;
+      peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(next_));
+      gone(watched.peer, fate, pool_.describe(watched.token));
+    }
+  }
+  /// One peer, now.
+  PeerFate fate(Peer peer) const;
+
+ private:
+  static constexpr std::size_t peers_a_look = 16;
+  struct Watched {
+    Peer peer;
+    std::uint32_t generation;
+    std::uint64_t token;
+  };
+  PeerFate fate_of(const Watched& watched) const;
+
+  pool::Pool& pool_;
+  const EndpointTable& table_;
+  std::vector<Watched> peers_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace penstock::transport

@@ -1,0 +1,170 @@
+// Polling: mailbox sweeps, active channels, and what is looked after when nothing arrives.
+#include <algorithm>
+#include <cstring>
+
+#include "base/clock.hpp"
+#include "base/format.hpp"
+#include "base/log.hpp"
+#include "transport/endpoint_impl.hpp"
+
+namespace penstock::transport {
+namespace {
+
+/// With active channels the mailbox, where new ones announce themselves, is swept every so many
+/// polls: its lines cost more than the one line of a channel.
+constexpr std::uint32_t sweep_every = 8;
+/// Empty polls after which credits that were kept back are returned.
+constexpr std::uint32_t polls_to_credit = 64;
+/// Empty polls after which a channel without outstanding messages is no longer polled itself.
+constexpr std::uint32_t polls_to_rest = 1u << 14;
+constexpr std::uint64_t check_every_ns = 20'000'000;
+
+}  // namespace
+
+unsigned Endpoint::Impl::progress_rx() {
+  const bool sweep = active_rx.empty() || ++polls % sweep_every == 0;
+  if (memory.loads_may_be_stale()) invalidate_for_poll(sweep);
+  unsigned events = 0;
+  for (std::size_t i = 0; i < active_rx.size(); ++i) {
+    RxChannel& channel = *peers[active_rx[i]].rx;
+    events += channel.poll(*sink);
+  }
+  if (sweep) events += sweep_mailbox();
+  return events;
+}
+
+/// One fence for all that is about to be looked at.
+void Endpoint::Impl::invalidate_for_poll(bool sweep) {
+  for (const Peer source : active_rx) peers[source].rx->invalidate_window();
+  if (sweep) {
+    memory.invalidate(table.high_water_line(), 64);
+    memory.invalidate(table.mailbox_line(self.slot, 0), 64ull * mailbox_lines);
+  }
+  memory.settle();
+}
+
+unsigned Endpoint::Impl::sweep_mailbox() {
+  unsigned events = 0;
+  for (std::uint32_t line = 0; line < mailbox_lines; ++line) {
+    std::uint64_t words[8];
+    memory.load_line(words, table.mailbox_line(self.slot, line));
+    if (std::memcmp(words, &seen[8ull * line], 64) == 0) continue;
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      if (words[i] == seen[8ull * line + i]) continue;
+      seen[8ull * line + i] = words[i];
+      activate(8 * line + i, words[i]);
+      ++events;
+    }
+  }
+  HighWater high_water;
+  memory.load_line(&high_water, table.high_water_line());
+  mailbox_lines = table.mailbox_lines(high_water);  // newcomers count from the next sweep on
+  return events;
+}
+
+bool Endpoint::Impl::open_rx(Peer source, std::uint64_t offset) {
+  auto channel = RxChannel::open(rx_context, offset, source);
+  if (!channel) {
+    base::log(base::Level::debug, "endpoint {}: {}", self.slot, channel.error().message);
+    return false;  // an announcement to an earlier owner of the slot, or by the dying
+  }
+  PeerState& peer = peers[source];
+  if (peer.rx) peer.rx->fail(*sink, Error{Code::peer_dead, "the sender has gone"});
+  peer.rx = std::move(*channel);
+  if (!peer.resolved)
+    peer.address = {self.pool_id, self.job, source, peer.rx->source_generation()};
+  if (!watch.watched(source, peer.rx->source_generation())) {
+    const auto line = table.read(source);
+    if (line && line->generation == peer.rx->source_generation())
+      watch.add(source, peer.rx->source_generation(), line->token);
+  }
+  return true;
+}
+
+void Endpoint::Impl::activate(Peer source, std::uint64_t word) {
+  if (source == self.slot) return;
+  PeerState& peer = peers[source];
+  const std::uint64_t offset = MailboxWord::offset(word);
+  // the nonce tells whether the same place still holds the same channel; looked at only when the
+  // channel was at rest, so not for each message
+  const bool known = peer.rx && peer.rx->offset() == offset && (peer.active || peer.rx->current());
+  if (!known && !open_rx(source, offset)) return;
+  peer.rx->announced(word);
+  if (peer.active) return;
+  peer.active = true;
+  active_rx.push_back(source);
+}
+
+void Endpoint::Impl::deactivate_quiet() {
+  for (std::size_t i = 0; i < active_rx.size();) {
+    PeerState& peer = peers[active_rx[i]];
+    if (!peer.rx->quiet()) {
+      ++i;
+      continue;
+    }
+    peer.active = false;
+    active_rx[i] = active_rx.back();
+    active_rx.pop_back();
+  }
+}
+
+void Endpoint::Impl::idle() {
+  ++idle_polls;
+  if (idle_polls % polls_to_credit == 0) {
+    for (const Peer source : active_rx)
+      if (peers[source].rx->credits_due()) peers[source].rx->return_credits();
+  }
+  if (idle_polls % polls_to_rest == 0) deactivate_quiet();
+}
+
+void Endpoint::Impl::look_at_clock() {
+  const std::uint64_t now = base::now_ns();
+  if (now >= next_check_ns) slow_checks(now);
+}
+
+// ---- now and then ----------------------------------------------------------------------------------
+
+void Endpoint::Impl::slow_checks(std::uint64_t now) {
+  next_check_ns = now + check_every_ns;
+  publish_stats();
+  audit_mailbox();
+  watch.look([&](Peer peer, PeerFate fate, const std::string& description) {
+    peer_gone(peer, fate, description);
+  });
+}
+
+/// A new channel of a new sender could announce itself by the very word that the old one left
+/// there. That is as good as impossible, but a message lost for ever is no thing to be likely.
+void Endpoint::Impl::audit_mailbox() {
+  for (std::uint32_t source = 0; source < 8 * mailbox_lines; ++source) {
+    PeerState& peer = peers[source];
+    if (seen[source] == 0 || !peer.rx || peer.active) continue;
+    if (!peer.rx->current()) activate(source, seen[source]);
+  }
+}
+
+void Endpoint::Impl::peer_gone(Peer gone, PeerFate fate, const std::string& description) {
+  PeerState& peer = peers[gone];
+  // what it had published before it went is still good
+  if (peer.active) {
+    for (int i = 0; i < 3; ++i) {
+      invalidate_for_poll(false);
+      while (peer.rx->poll(*sink) > 0) invalidate_for_poll(false);
+    }
+  }
+  const bool unfinished = (peer.tx && peer.tx->waiting()) || (peer.rx && !peer.rx->quiet());
+  if (fate == PeerFate::closed && !unfinished) {
+    peer.dead = true;
+    peer.description = description + " (it has closed its endpoint)";
+    return;
+  }
+  peer.dead = true;
+  peer.description = description;
+  const Error error{Code::peer_dead, description + (fate == PeerFate::dead ? " died" : " left")};
+  base::log(base::Level::error, "{}", error.message);
+  if (peer.tx) peer.tx->fail_all(*sink, error);
+  if (peer.rx) peer.rx->fail(*sink, error);
+  sink->on_peer_dead(gone, error.message);
+}
+
+}  // namespace penstock::transport

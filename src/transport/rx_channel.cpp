@@ -1,0 +1,304 @@
+#include "transport/rx_channel.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.hpp"
+#include "base/format.hpp"
+#include "transport/iov.hpp"
+
+namespace penstock::transport {
+namespace {
+
+constexpr std::uint64_t min_window = 2, max_window = 16;
+constexpr unsigned max_messages_per_poll = 64;
+/// Lines looked at again together while the rest of a message is still being written.
+constexpr std::uint64_t retry_lines = 32;
+constexpr int retries_per_poll = 4;
+
+}  // namespace
+
+Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint64_t offset,
+                                                   Peer source) {
+  const void* at = context.pool.at(offset, sizeof(ChannelHeader) + sizeof(CreditLine));
+  if (!at)
+    return penstock::fail(Code::wrong_format, "endpoint {} announces a channel at {}, outside the pool",
+                source, offset);
+  ChannelHeader header;
+  context.memory.observe_line(&header, at);  // pairs with TxChannel::write_header
+  if (header.magic != channel_magic || header.check != check_of(header))
+    return penstock::fail(Code::wrong_format, "endpoint {} announces a channel at {}, but none is there",
+                source, offset);
+  if (header.source != source || header.target != context.self.slot ||
+      header.target_generation != context.self.generation || header.job != context.self.job)
+    return penstock::fail(Code::mismatch, "the channel at {} is not from endpoint {} to this one", offset,
+                source);
+  const bool shape_ok = header.ring_lines >= 8 && header.ring_lines <= (1u << 20) &&
+                        (header.ring_lines & (header.ring_lines - 1)) == 0 &&
+                        header.cell_flags % 8 == 0 && header.cell_flags <= 4096;
+  const std::uint64_t bytes = 128 + 8ull * header.cell_flags + 64ull * header.ring_lines;
+  if (!shape_ok || !context.pool.at(offset, bytes))
+    return penstock::fail(Code::wrong_format, "the channel at {} claims {} lines and {} cells", offset,
+                header.ring_lines, header.cell_flags);
+  return std::unique_ptr<RxChannel>(new RxChannel(context, header, offset));
+}
+
+RxChannel::RxChannel(RxContext& context, const ChannelHeader& header, std::uint64_t offset)
+    : context_(context),
+      memory_(context.memory),
+      offset_(offset),
+      base_(context.pool.base() + offset),
+      flags_(base_ + 128),
+      ring_(base_ + 128 + 8ull * header.cell_flags),
+      ring_mask_(header.ring_lines - 1),
+      flag_count_(header.cell_flags),
+      nonce_(header.nonce),
+      source_(header.source),
+      source_generation_(header.source_generation),
+      consumed_messages_(static_cast<std::uint32_t>(header.nonce)),
+      announced_(consumed_messages_) {}
+
+bool RxChannel::current() const {
+  ChannelHeader header;
+  memory_.observe_line(&header, base_);
+  return header.magic == channel_magic && header.nonce == nonce_;
+}
+
+bool RxChannel::broken(std::string text) {
+  fault_ = std::move(text);
+  return false;
+}
+
+// ---- polling -----------------------------------------------------------------------------------
+
+void RxChannel::invalidate_window() {
+  if (stage_ == Stage::bulk && ready_ == 0) {
+    memory_.invalidate(flags_ + 64 * (cell_ % cell_count_ / 8), 64);
+    return;
+  }
+  const std::uint64_t at = tail_ & ring_mask_;
+  const std::uint64_t lines = std::min(window_, ring_mask_ + 1 - at);
+  memory_.invalidate(ring_ + 64 * at, 64 * lines);
+  fresh_until_ = tail_ + lines;
+}
+
+/// Lines up to `until` are as the device has them now; `until` is at most a wrap away.
+void RxChannel::freshen(std::uint64_t until) {
+  if (fresh_until_ >= until || !memory_.loads_may_be_stale()) return;
+  const std::uint64_t from = std::max(fresh_until_, tail_);
+  memory_.invalidate(line_at(from), 64 * (until - from));
+  memory_.settle();
+  fresh_until_ = until;
+}
+
+unsigned RxChannel::poll(Sink& sink) {
+  const std::uint64_t tail_before = tail_;
+  unsigned messages = 0;
+  while (messages < max_messages_per_poll) {
+    bool advanced = false;
+    switch (stage_) {
+      case Stage::header: advanced = poll_header(sink); break;
+      case Stage::lines: advanced = continue_lines(sink); break;
+      case Stage::bulk: advanced = continue_bulk(sink); break;
+    }
+    if (!advanced) break;
+    ++messages;
+  }
+  if (tail_ != tail_before) {
+    window_ = std::clamp<std::uint64_t>(2 * (tail_ - tail_before), min_window, max_window);
+    if (tail_ - credited_lines_ > (ring_mask_ + 1) / 4) return_credits();
+  }
+  return messages;
+}
+
+bool RxChannel::poll_header(Sink& sink) {
+  if (!fault_.empty()) return false;
+  // beyond the window a look would cost a device access that the message just taken waits for
+  if (tail_ >= fresh_until_ && memory_.loads_may_be_stale()) return false;
+  const std::byte* at = line_at(tail_);
+  if (memory_.load_word(at + offsetof(MessageLine, seal)) != nonce_ + tail_) return false;
+  MessageLine line;
+  memory_.load_line(&line, at);
+  header_.tag = line.tag;
+  header_.data = line.data;
+  header_.bytes = line.bytes();
+  header_.kind = line.kind();
+  acknowledge_ = line.flags() & flag_acknowledge;
+  switch (line.form()) {
+    case Form::inlined:
+      if (header_.bytes > inline_bytes) break;
+      ++tail_;
+      sink.on_message(source_, header_, line.payload);
+      count(header_.bytes);
+      if (acknowledge_) return_credits();
+      return true;
+    case Form::lines:
+      if (header_.bytes <= inline_bytes || lines_of(header_.bytes) > ring_mask_ + 1) break;
+      return begin_lines(sink, line);
+    case Form::bulk:
+      return begin_bulk(sink, line);
+  }
+  return broken(fmt::format("message line {:#x} from endpoint {}", line.meta, source_));
+}
+
+void RxChannel::count(std::uint64_t bytes) {
+  ++consumed_messages_;
+  ++context_.stats.messages_received;
+  context_.stats.bytes_received += bytes;
+}
+
+/// Where the payload goes; `direct_` when it is one long enough buffer.
+void RxChannel::land(const Landing& landing) {
+  landing_ = landing;
+  direct_ = landing.iov_count == 1 && landing.iov[0].iov_len >= header_.bytes
+                ? static_cast<std::byte*>(landing.iov[0].iov_base)
+                : nullptr;
+  got_ = 0;
+}
+
+void RxChannel::finish(Sink& sink) {
+  stage_ = Stage::header;
+  count(header_.bytes);
+  if (acknowledge_) return_credits();
+  sink.on_arrived(source_, header_, landing_.cookie);
+}
+
+void RxChannel::return_credits() {
+  CreditLine line{};
+  line.lines = nonce_ + tail_;
+  line.cells = nonce_ + cell_;
+  memory_.publish_line(base_ + 64, &line);  // pairs with TxChannel::refresh_credits
+  memory_.order();
+  credited_lines_ = tail_;
+  credited_cells_ = cell_;
+}
+
+void RxChannel::fail(Sink& sink, const Error& error) {
+  if (fault_.empty()) fault_ = error.message;
+  if (stage_ == Stage::header) return;
+  stage_ = Stage::header;
+  sink.on_receive_failed(source_, landing_.cookie, error);
+}
+
+// ---- messages in sealed lines --------------------------------------------------------------------
+
+bool RxChannel::begin_lines(Sink& sink, const MessageLine& line) {
+  land(sink.on_begin(source_, header_));
+  if (!direct_) {
+    if (context_.staging.size() < header_.bytes) context_.staging.resize(header_.bytes);
+  }
+  std::memcpy(direct_ ? direct_ : context_.staging.data(), line.payload, inline_bytes);
+  got_ = inline_bytes;
+  ++tail_;
+  stage_ = Stage::lines;
+  return continue_lines(sink);
+}
+
+bool RxChannel::continue_lines(Sink& sink) {
+  std::byte* to = direct_ ? direct_ : context_.staging.data();
+  int retries = 0;
+  while (got_ < header_.bytes) {
+    const std::uint64_t rest = header_.bytes - got_;
+    std::uint64_t lines = (rest + coherence::sealed_bytes - 1) / coherence::sealed_bytes;
+    lines = std::min(lines, ring_mask_ + 1 - (tail_ & ring_mask_));
+    if (retries > 0) lines = std::min(lines, retry_lines);
+    freshen(tail_ + lines);
+    const std::uint64_t wanted = std::min(rest, lines * coherence::sealed_bytes);
+    const std::uint64_t got = memory_.load_sealed(to + got_, line_at(tail_), wanted, nonce_ + tail_);
+    got_ += got;
+    tail_ += got == wanted ? lines : got / coherence::sealed_bytes;
+    if (got == wanted) continue;
+    fresh_until_ = tail_;  // copies of what follows may be older than what the device has by now
+    if (++retries > retries_per_poll) return false;
+  }
+  if (!direct_) iov_scatter(landing_.iov, landing_.iov_count, 0, to, header_.bytes);
+  finish(sink);
+  return true;
+}
+
+// ---- bulk --------------------------------------------------------------------------------------
+
+bool RxChannel::begin_bulk(Sink& sink, const MessageLine& line) {
+  cell_bytes_ = line.bulk.cell_bytes;
+  cell_count_ = line.bulk.cell_count;
+  const bool shape_ok = cell_bytes_ >= 64 && cell_bytes_ % 64 == 0 && cell_count_ >= 1 &&
+                        cell_count_ <= flag_count_ && line.bulk.ready <= 1 &&
+                        line.bulk.offset % 64 == 0;
+  cells_ = shape_ok ? static_cast<const std::byte*>(context_.pool.at(
+                          line.bulk.offset, static_cast<std::uint64_t>(cell_bytes_) * cell_count_))
+                    : nullptr;
+  if (!cells_)
+    return broken(fmt::format("endpoint {} claims {} cells of {} bytes at {}", source_, cell_count_,
+                              cell_bytes_, line.bulk.offset));
+  cell_ = line.bulk.first_cell;
+  ready_ = line.bulk.ready;
+  land(sink.on_begin(source_, header_));
+  stage_ = Stage::bulk;
+  return continue_bulk(sink);
+}
+
+/// Cells from cell_ on that are complete, as far as one line of flags tells.
+std::uint32_t RxChannel::ready_cells() {
+  const std::uint64_t slot = cell_ % cell_count_;
+  const std::byte* at = flags_ + 64 * (slot / 8);
+  std::uint64_t words[8];
+  memory_.load_line(words, at);
+  const std::uint64_t in_line = std::min<std::uint64_t>(8, cell_count_ - slot / 8 * 8);
+  std::uint32_t ready = 0;
+  while (slot % 8 + ready < in_line && words[slot % 8 + ready] == nonce_ + cell_ + ready) ++ready;
+  return ready;
+}
+
+void RxChannel::deliver(const std::byte* from, std::uint64_t bytes) {
+  if (direct_) {
+    memory_.load_bulk(direct_ + got_, from, bytes);
+  } else {
+    iov_visit(landing_.iov, landing_.iov_count, got_, bytes,
+              [&](std::byte* to, std::uint64_t n, std::uint64_t done) {
+                memory_.load_bulk(to, from + done, n);
+              });
+  }
+  got_ += bytes;
+}
+
+void RxChannel::take_cells(std::uint32_t count) {
+  if (memory_.loads_may_be_stale()) {
+    std::uint64_t rest = header_.bytes - got_;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint64_t bytes = std::min<std::uint64_t>(cell_bytes_, rest);
+      memory_.invalidate(cells_ + (cell_ + i) % cell_count_ * cell_bytes_, bytes);
+      rest -= bytes;
+    }
+    memory_.settle();
+  }
+  for (std::uint32_t i = 0; i < count; ++i, ++cell_)
+    deliver(cells_ + cell_ % cell_count_ * cell_bytes_,
+            std::min<std::uint64_t>(cell_bytes_, header_.bytes - got_));
+}
+
+bool RxChannel::continue_bulk(Sink& sink) {
+  const std::uint32_t batch = std::max(1u, context_.settings.batch_bytes / cell_bytes_);
+  while (got_ < header_.bytes) {
+    if (ready_ == 0) ready_ = ready_cells();
+    if (ready_ == 0) return false;
+    const std::uint64_t left = (header_.bytes - got_ + cell_bytes_ - 1) / cell_bytes_;
+    const auto take = static_cast<std::uint32_t>(std::min<std::uint64_t>({ready_, left, batch}));
+    take_cells(take);
+    ready_ -= take;
+    if (got_ == header_.bytes) break;
+    return_credits();
+    // the line of flags that was loaded may have moved on meanwhile
+    if (ready_ == 0 && memory_.loads_may_be_stale()) {
+      memory_.invalidate(flags_ + 64 * (cell_ % cell_count_ / 8), 64);
+      memory_.settle();
+    }
+  }
+  ready_ = 0;
+  ++tail_;  // only now: so that consumed lines mean consumed messages
+  return_credits();
+  acknowledge_ = false;
+  finish(sink);
+  return true;
+}
+
+}  // namespace penstock::transport

@@ -1,0 +1,111 @@
+// The receiving end of a channel.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "penstock/transport.hpp"
+#include "transport/layout.hpp"
+#include "transport/settings.hpp"
+
+namespace penstock::transport {
+
+/// What all channels of an endpoint share.
+struct RxContext {
+  pool::Pool& pool;
+  coherence::Memory memory;
+  const Settings& settings;
+  Address self;
+  std::vector<std::byte> staging;  ///< a message in lines whose landing is scattered or too short
+  EndpointStats& stats;
+};
+
+class RxChannel {
+ public:
+  /// Checks everything in the header that a faulty sender could have written. Errors:
+  /// wrong_format; mismatch (not for this endpoint or this job).
+  static Result<std::unique_ptr<RxChannel>> open(RxContext& context, std::uint64_t offset,
+                                                 Peer source);
+
+  Peer source() const { return source_; }
+  std::uint32_t source_generation() const { return source_generation_; }
+  std::uint64_t offset() const { return offset_; }
+  /// Still what lies at its place: false when the sender has gone and the memory changed hands.
+  bool current() const;
+
+  /// First half of a poll: drops the copies of what is looked at next. The endpoint settles once
+  /// for all its channels.
+  void invalidate_window();
+  /// Second half: takes what has arrived, within a budget that keeps other channels alive.
+  unsigned poll(Sink& sink);
+  /// Tells the sender what was consumed, if it does not know.
+  void return_credits();
+  bool credits_due() const {
+    return fault_.empty() && (credited_lines_ != tail_ || credited_cells_ != cell_);
+  }
+  /// The sender's last announcement that was seen (a mailbox word).
+  void announced(std::uint64_t word) { announced_ = MailboxWord::announced(word); }
+  /// Nothing announced is missing and nothing is half received.
+  bool quiet() const { return stage_ == Stage::header && consumed_messages_ == announced_; }
+
+  /// What the sender wrote cannot be right; the text says what. Polls do nothing any more.
+  const std::string& fault() const { return fault_; }
+  /// The sender has died: what is half received never completes.
+  void fail(Sink& sink, const Error& error);
+
+ private:
+  enum class Stage { header, lines, bulk };
+  RxChannel(RxContext& context, const ChannelHeader& header, std::uint64_t offset);
+
+  bool poll_header(Sink& sink);
+  bool begin_lines(Sink& sink, const MessageLine& line);
+  bool begin_bulk(Sink& sink, const MessageLine& line);
+  bool continue_lines(Sink& sink);
+  bool continue_bulk(Sink& sink);
+  std::uint32_t ready_cells();
+  void take_cells(std::uint32_t count);
+  void deliver(const std::byte* from, std::uint64_t bytes);
+  void land(const Landing& landing);
+  void finish(Sink& sink);
+  void freshen(std::uint64_t until);
+  void count(std::uint64_t bytes);
+  bool broken(std::string text);
+
+  const std::byte* line_at(std::uint64_t number) const {
+    return ring_ + 64 * (number & ring_mask_);
+  }
+
+  RxContext& context_;
+  coherence::Memory memory_;
+  std::uint64_t offset_;
+  std::byte* base_;
+  const std::byte* flags_;
+  const std::byte* ring_;
+  std::uint64_t ring_mask_;
+  std::uint32_t flag_count_;
+  std::uint64_t nonce_;
+  Peer source_;
+  std::uint32_t source_generation_;
+
+  std::uint64_t tail_ = 0;         ///< lines consumed
+  std::uint64_t fresh_until_ = 0;  ///< lines [tail_, fresh_until_) were invalidated and settled
+  std::uint64_t window_ = 1;       ///< lines looked at together by a poll
+  std::uint64_t credited_lines_ = 0, credited_cells_ = 0;
+  std::uint32_t consumed_messages_, announced_;
+
+  // the message being received
+  Stage stage_ = Stage::header;
+  Header header_;
+  Landing landing_;
+  std::byte* direct_ = nullptr;  ///< its one buffer, when it is long enough
+  std::uint64_t got_ = 0;
+  bool acknowledge_ = false;
+  // bulk
+  const std::byte* cells_ = nullptr;
+  std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
+  std::uint64_t cell_ = 0;   ///< next cell, counted for ever
+  std::uint64_t ready_ = 0;  ///< cells known to be complete
+  std::string fault_;
+};
+
+}  // namespace penstock::transport

@@ -1,0 +1,51 @@
+#include "transport/settings.hpp"
+
+#include "base/checked.hpp"
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "transport/layout.hpp"
+
+namespace penstock::transport {
+
+std::uint64_t Settings::channel_bytes() const {
+  return base::align_up(2 * 64 + 8ull * cell_count + ring_bytes(), channel_alignment);
+}
+
+Result<Settings> settings_for(coherence::Mode mode) {
+  Settings s{};
+  s.ring_lines = 1024;
+  if (mode == coherence::Mode::hardware) {
+    s.lines_max_bytes = 1024;  // sealing costs more than it saves where no flush is needed
+    s.cell_bytes = 64 << 10;
+    s.cell_count = 8;
+  } else {
+    s.lines_max_bytes = 16 << 10;
+    s.cell_bytes = 16 << 10;
+    s.cell_count = 32;
+  }
+  s.batch_bytes = 128 << 10;
+  if (base::env_is_set("PENSTOCK_CELL")) {
+    auto cell = base::env_number("PENSTOCK_CELL");
+    if (!cell) return unexpected(cell.error());
+    if (*cell < 4096 || *cell > (16 << 20) || *cell % 64 != 0)
+      return fail(Code::invalid_argument,
+                  "PENSTOCK_CELL is {}; a cell has 4K to 16M bytes, a multiple of 64: for example "
+                  "export PENSTOCK_CELL=64K",
+                  *cell);
+    s.cell_bytes = static_cast<std::uint32_t>(*cell);
+  }
+  if (base::env_is_set("PENSTOCK_CELLS")) {
+    auto cells = base::env_number("PENSTOCK_CELLS");
+    if (!cells) return unexpected(cells.error());
+    if (*cells < 8 || *cells > 1024 || *cells % 8 != 0)
+      return fail(Code::invalid_argument,
+                  "PENSTOCK_CELLS is {}; a channel has 8 to 1024 cells, a multiple of 8: for "
+                  "example export PENSTOCK_CELLS=32",
+                  *cells);
+    s.cell_count = static_cast<std::uint32_t>(*cells);
+  }
+  s.inject_bytes = s.cell_bytes < (16u << 10) ? s.cell_bytes : 16u << 10;
+  return s;
+}
+
+}  // namespace penstock::transport

@@ -1,0 +1,478 @@
+// Endpoints of one pool, in one process and in two.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <deque>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "base/clock.hpp"
+#include "penstock/transport.hpp"
+
+namespace penstock::transport {
+namespace {
+
+struct Arrived {
+  Peer from;
+  Header header;
+  std::vector<std::byte> payload;
+};
+
+/// Keeps everything it is told. Payloads of large messages land in buffers of `capacity` bytes,
+/// in `pieces` pieces.
+class Recorder final : public Sink {
+ public:
+  void on_message(Peer from, const Header& header, const void* payload) override {
+    const auto* bytes = static_cast<const std::byte*>(payload);
+    arrived.push_back({from, header, {bytes, bytes + header.bytes}});
+  }
+  Landing on_begin(Peer, const Header& header) override {
+    ++begun;
+    auto* slot = new Slot;
+    slot->buffer.resize(std::min<std::uint64_t>(header.bytes, capacity));
+    const std::uint64_t piece = (slot->buffer.size() + pieces - 1) / pieces;
+    for (std::uint64_t at = 0; at < slot->buffer.size(); at += piece)
+      slot->iov.push_back(
+          {slot->buffer.data() + at, std::min<std::uint64_t>(piece, slot->buffer.size() - at)});
+    return {slot->iov.data(), static_cast<std::uint32_t>(slot->iov.size()), slot};
+  }
+  void on_arrived(Peer from, const Header& header, void* cookie) override {
+    auto* slot = static_cast<Slot*>(cookie);
+    arrived.push_back({from, header, std::move(slot->buffer)});
+    delete slot;
+  }
+  void on_receive_failed(Peer, void* cookie, const Error& error) override {
+    delete static_cast<Slot*>(cookie);
+    errors.push_back(error.message);
+  }
+  void on_sent(SendOp* op) override { sent.push_back(op); }
+  void on_send_failed(SendOp* op, const Error& error) override {
+    failed.push_back(op);
+    errors.push_back(error.message);
+  }
+  void on_peer_dead(Peer, const std::string& description) override { dead.push_back(description); }
+
+  struct Slot {
+    std::vector<std::byte> buffer;
+    std::vector<iovec> iov;
+  };
+  std::uint64_t capacity = ~0ull, pieces = 1;
+  unsigned begun = 0;
+  std::deque<Arrived> arrived;
+  std::vector<SendOp*> sent, failed;
+  std::vector<std::string> errors, dead;
+};
+
+std::vector<std::byte> pattern(std::uint64_t bytes, unsigned seed) {
+  std::vector<std::byte> data(bytes);
+  std::uint32_t x = seed * 2654435761u + 12345;
+  for (auto& b : data) {
+    x = x * 1664525u + 1013904223u;
+    b = static_cast<std::byte>(x >> 24);
+  }
+  return data;
+}
+
+struct Attachment {
+  std::unique_ptr<pool::Pool> pool;
+  std::unique_ptr<arena::Arena> arena;
+};
+
+std::string unique_spec() {
+  static int number = 0;
+  return "shm:penstock-transport-test-" + std::to_string(getpid()) + "-" + std::to_string(number++);
+}
+
+Attachment attach(const std::string& spec, int rank) {
+  pool::AttachOptions options;
+  options.spec = spec;
+  options.rank = rank;
+  options.job = "test";
+  auto pool = pool::Pool::attach(options);
+  if (!pool) throw std::runtime_error(pool.error().message);
+  auto arena = arena::Arena::open(**pool);
+  if (!arena) throw std::runtime_error(arena.error().message);
+  return {std::move(*pool), std::move(*arena)};
+}
+
+/// Two endpoints, a and b, on two attachments of one process.
+class TransportTest : public testing::TestWithParam<coherence::Mode> {
+ protected:
+  void SetUp() override { make_pool(64 << 20); }
+  void make_pool(std::uint64_t bytes) {
+    spec_ = unique_spec();
+    pool::CreateOptions options;
+    options.spec = spec_;
+    options.bytes = bytes;
+    options.mode = GetParam();
+    auto made = pool::create(options);
+    ASSERT_TRUE(made) << made.error().message;
+    side_a_ = attach(spec_, 0);
+    side_b_ = attach(spec_, 1);
+    a_ = open(side_a_, sink_a_);
+    b_ = open(side_b_, sink_b_);
+    to_b_ = *a_->resolve(b_->address());
+    to_a_ = *b_->resolve(a_->address());
+  }
+  void TearDown() override {
+    a_.reset();
+    b_.reset();
+    side_a_ = {};
+    side_b_ = {};
+    (void)pool::remove(spec_, true);
+  }
+  std::unique_ptr<Endpoint> open(Attachment& side, Sink& sink) {
+    auto endpoint = Endpoint::open(*side.arena, sink, {"test"});
+    EXPECT_TRUE(endpoint) << endpoint.error().message;
+    return std::move(*endpoint);
+  }
+  void progress_until(const std::function<bool()>& done) {
+    const std::uint64_t end = base::now_ns() + 20'000'000'000ull;
+    while (!done()) {
+      a_->progress();
+      b_->progress();
+      ASSERT_LT(base::now_ns(), end) << "no progress";
+    }
+  }
+  SendOp op_of(std::vector<std::byte>& data, std::uint64_t tag) {
+    SendOp op;
+    op.header = {tag, ~tag, data.size(), 5};
+    op.iov[0] = {data.data(), data.size()};
+    op.iov_count = 1;
+    return op;
+  }
+
+  std::string spec_;
+  Attachment side_a_, side_b_;
+  Recorder sink_a_, sink_b_;
+  std::unique_ptr<Endpoint> a_, b_;
+  Peer to_a_ = 0, to_b_ = 0;
+};
+
+TEST_P(TransportTest, EverySizeArrivesWholeAndInOrder) {
+  const std::vector<std::uint64_t> sizes = {0,     1,     8,     31,     32,     33,      88,
+                                            89,    448,   1000,  1024,   1025,   4096,    16383,
+                                            16384, 16385, 65536, 100000, 524288, 1 << 20, 3000001};
+  std::vector<std::vector<std::byte>> data;
+  std::deque<SendOp> ops;
+  unsigned complete = 0;
+  for (const auto size : sizes) {
+    data.push_back(pattern(size, static_cast<unsigned>(size)));
+    ops.push_back(op_of(data.back(), size));
+    auto sent = a_->send(to_b_, &ops.back());
+    ASSERT_TRUE(sent) << sent.error().message;
+    complete += *sent;
+  }
+  progress_until([&] { return sink_b_.arrived.size() == sizes.size(); });
+  progress_until([&] { return complete + sink_a_.sent.size() == sizes.size(); });
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const Arrived& got = sink_b_.arrived[i];
+    EXPECT_EQ(got.header.tag, sizes[i]);
+    EXPECT_EQ(got.header.data, ~sizes[i]);
+    EXPECT_EQ(got.header.kind, 5);
+    EXPECT_EQ(got.from, a_->address().slot);
+    EXPECT_EQ(got.payload, data[i]) << "size " << sizes[i];
+  }
+}
+
+TEST_P(TransportTest, RingWrapsManyTimes) {
+  std::mt19937 random(7);
+  std::deque<std::pair<std::uint64_t, std::vector<std::byte>>> expected;
+  std::uint64_t next = 0;
+  for (int round = 0; round < 3000; ++round) {
+    auto data = pattern(random() % 700, static_cast<unsigned>(round));
+    Header header{next, 0, data.size(), 1};
+    for (;;) {
+      auto injected = a_->try_inject(to_b_, header, data.data());
+      ASSERT_TRUE(injected);
+      if (*injected) break;
+      b_->progress();
+    }
+    expected.emplace_back(next++, std::move(data));
+    if (random() % 3 == 0) b_->progress();
+  }
+  progress_until([&] { return sink_b_.arrived.size() == expected.size(); });
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(sink_b_.arrived[i].header.tag, expected[i].first);
+    ASSERT_EQ(sink_b_.arrived[i].payload, expected[i].second);
+  }
+}
+
+TEST_P(TransportTest, ScatteredBuffersOnBothSides) {
+  sink_b_.pieces = 4;
+  for (const std::uint64_t size : {20u, 300u, 16000u, 200000u, 1500000u}) {
+    auto data = pattern(size, 3);
+    SendOp op;
+    op.header = {1, 2, size, 0};
+    op.iov_count = 3;
+    const std::uint64_t cut1 = size / 7, cut2 = size / 2 + 1;
+    op.iov[0] = {data.data(), cut1};
+    op.iov[1] = {data.data() + cut1, cut2 - cut1};
+    op.iov[2] = {data.data() + cut2, size - cut2};
+    ASSERT_TRUE(a_->send(to_b_, &op));
+    progress_until([&] { return sink_b_.arrived.size() == 1; });
+    EXPECT_EQ(sink_b_.arrived.front().payload, data) << size;
+    progress_until([&] { return a_->drained(); });
+    sink_b_.arrived.clear();
+  }
+}
+
+TEST_P(TransportTest, ShortLandingDropsTheRestOnly) {
+  sink_b_.capacity = 1000;
+  for (const std::uint64_t size : {4096u, 300000u}) {
+    auto data = pattern(size, 9);
+    SendOp op = op_of(data, 0);
+    ASSERT_TRUE(a_->send(to_b_, &op));
+    progress_until([&] { return sink_b_.arrived.size() == 1; });
+    EXPECT_EQ(sink_b_.arrived.front().header.bytes, size);
+    data.resize(1000);
+    EXPECT_EQ(sink_b_.arrived.front().payload, data);
+    progress_until([&] { return a_->drained(); });
+    sink_b_.arrived.clear();
+  }
+}
+
+TEST_P(TransportTest, DeliveredIsSaidOnlyAfterTheReceiverTookIt) {
+  auto data = pattern(5000, 1);
+  SendOp op = op_of(data, 4);
+  op.notify_delivered = true;
+  auto sent = a_->send(to_b_, &op);
+  ASSERT_TRUE(sent);
+  EXPECT_FALSE(*sent);
+  for (int i = 0; i < 1000; ++i) a_->progress();
+  EXPECT_TRUE(sink_a_.sent.empty());
+  progress_until([&] { return !sink_a_.sent.empty(); });
+  EXPECT_EQ(sink_b_.arrived.size(), 1u);
+}
+
+TEST_P(TransportTest, CancelTakesBackOnlyWhatHasNotLeft) {
+  auto big = pattern(4 << 20, 1), small = pattern(100, 2);
+  SendOp first = op_of(big, 1), second = op_of(small, 2);
+  ASSERT_FALSE(*a_->send(to_b_, &first));
+  ASSERT_FALSE(*a_->send(to_b_, &second));
+  EXPECT_FALSE(a_->cancel(to_b_, &first));
+  EXPECT_TRUE(a_->cancel(to_b_, &second));
+  progress_until([&] { return a_->drained(); });
+  ASSERT_EQ(sink_b_.arrived.size(), 1u);
+  EXPECT_EQ(sink_b_.arrived[0].payload, big);
+}
+
+TEST_P(TransportTest, ToOneselfLikeToOthers) {
+  const Peer self = *a_->resolve(a_->address());
+  auto small = pattern(10, 1), big = pattern(100000, 2);
+  SendOp op = op_of(big, 2);
+  EXPECT_TRUE(*a_->try_inject(self, {1, 0, small.size(), 0}, small.data()));
+  EXPECT_TRUE(*a_->send(self, &op));
+  ASSERT_EQ(sink_a_.arrived.size(), 2u);
+  EXPECT_EQ(sink_a_.arrived[0].payload, small);
+  EXPECT_EQ(sink_a_.arrived[1].payload, big);
+}
+
+TEST_P(TransportTest, BothDirectionsAtOnce) {
+  auto data_a = pattern(2 << 20, 1), data_b = pattern(2 << 20, 2);
+  std::deque<SendOp> ops;
+  for (int i = 0; i < 8; ++i) {
+    ops.push_back(op_of(data_a, 1));
+    ASSERT_TRUE(a_->send(to_b_, &ops.back()));
+    ops.push_back(op_of(data_b, 2));
+    ASSERT_TRUE(b_->send(to_a_, &ops.back()));
+  }
+  progress_until([&] { return sink_a_.arrived.size() == 8 && sink_b_.arrived.size() == 8; });
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(sink_a_.arrived[i].payload, data_b);
+    EXPECT_EQ(sink_b_.arrived[i].payload, data_a);
+  }
+}
+
+TEST_P(TransportTest, AddressesOfOthersAreRefused) {
+  Address address = b_->address();
+  address.job ^= 1;
+  auto other_job = a_->resolve(address);
+  ASSERT_FALSE(other_job);
+  EXPECT_EQ(other_job.error().code, Code::mismatch);
+  EXPECT_NE(other_job.error().message.find("PENSTOCK_JOB"), std::string::npos);
+  address = b_->address();
+  ++address.generation;
+  EXPECT_EQ(a_->resolve(address).error().code, Code::not_found);
+  address = b_->address();
+  ++address.pool_id;
+  EXPECT_EQ(a_->resolve(address).error().code, Code::mismatch);
+  address = b_->address();
+  address.slot = 0xffffffff;
+  EXPECT_EQ(a_->resolve(address).error().code, Code::not_found);
+  EXPECT_EQ(a_->try_inject(77, {}, nullptr).error().code, Code::invalid_argument);
+}
+
+TEST_P(TransportTest, SlotIsReusedByALaterEndpointThatHearsOnlyItsOwn) {
+  for (int round = 0; round < 50; ++round) {
+    auto data = pattern(2000, static_cast<unsigned>(round));
+    SendOp op = op_of(data, static_cast<std::uint64_t>(round));
+    auto sent = a_->send(to_b_, &op);
+    ASSERT_TRUE(sent) << sent.error().message;
+    progress_until([&] { return a_->drained(); });
+    ASSERT_EQ(sink_b_.arrived.size(), 1u);
+    EXPECT_EQ(sink_b_.arrived[0].payload, data);
+    sink_b_.arrived.clear();
+    a_->progress();
+    const Address before = b_->address();
+    b_.reset();
+    b_ = open(side_b_, sink_b_);
+    EXPECT_NE(b_->address().generation, before.generation);
+    EXPECT_FALSE(a_->resolve(before));
+    to_b_ = *a_->resolve(b_->address());
+  }
+}
+
+TEST_P(TransportTest, MemoryGoesBackWhenEndpointsClose) {
+  a_.reset();
+  b_.reset();
+  const auto before = side_a_.arena->stats().bytes_used;
+  for (int round = 0; round < 20; ++round) {
+    a_ = open(side_a_, sink_a_);
+    b_ = open(side_b_, sink_b_);
+    to_b_ = *a_->resolve(b_->address());
+    auto data = pattern(300000, 1);
+    SendOp op = op_of(data, 1);
+    ASSERT_TRUE(a_->send(to_b_, &op));
+    progress_until([&] { return a_->drained(); });
+    a_.reset();
+    b_.reset();
+  }
+  EXPECT_EQ(side_a_.arena->stats().bytes_used, before);
+}
+
+TEST_P(TransportTest, AFullPoolIsAnErrorThatNamesWhatIsNeeded) {
+  arena::Object filler;
+  for (std::uint64_t bytes = 32 << 20; bytes >= 4096; bytes /= 2)
+    while (side_a_.arena->create("filler" + std::to_string(bytes) + "." + std::to_string(rand()),
+                                 bytes, {.zero = false})) {
+    }
+  auto data = pattern(100, 1);
+  SendOp op = op_of(data, 1);
+  auto sent = a_->send(to_b_, &op);
+  ASSERT_FALSE(sent);
+  EXPECT_EQ(sent.error().code, Code::no_space);
+  EXPECT_NE(sent.error().message.find("penstock pool create"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, TransportTest,
+                         testing::Values(coherence::Mode::hardware, coherence::Mode::software,
+                                         coherence::Mode::uncached),
+                         [](const auto& info) { return std::string(mode_name(info.param)); });
+
+// ---- two processes ---------------------------------------------------------------------------------
+
+/// Runs `child` in another process that is attached by itself; kills it at the end if need be.
+class TwoProcesses : public TransportTest {
+ protected:
+  pid_t fork_peer(const std::function<void(Endpoint&, Recorder&, Peer)>& child) {
+    int up[2], down[2];
+    EXPECT_EQ(pipe(up) + pipe(down), 0);
+    const Address parent_address = a_->address();
+    const pid_t pid = fork();
+    if (pid == 0) {
+      Attachment side = attach(spec_, 2);
+      Recorder sink;
+      auto endpoint = std::move(*Endpoint::open(*side.arena, sink, {"test"}));
+      const Address mine = endpoint->address();
+      if (write(up[1], &mine, sizeof mine) != sizeof mine) _exit(9);
+      char go;
+      if (read(down[0], &go, 1) != 1) _exit(8);
+      child(*endpoint, sink, *endpoint->resolve(parent_address));
+      endpoint.reset();
+      side = {};
+      _exit(0);
+    }
+    Address theirs;
+    EXPECT_EQ(read(up[0], &theirs, sizeof theirs), static_cast<ssize_t>(sizeof theirs));
+    child_ = *a_->resolve(theirs);
+    EXPECT_EQ(write(down[1], "g", 1), 1);
+    for (int fd : {up[0], up[1], down[0], down[1]}) close(fd);
+    return pid;
+  }
+  Peer child_ = 0;
+};
+
+TEST_P(TwoProcesses, EchoOfEverySize) {
+  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& sink, Peer parent) {
+    for (int count = 0; count < 200; ++count) {
+      while (sink.arrived.empty()) endpoint.progress();
+      auto& got = sink.arrived.front();
+      SendOp op;
+      op.header = got.header;
+      op.iov[0] = {got.payload.data(), got.payload.size()};
+      op.iov_count = 1;
+      auto sent = endpoint.send(parent, &op);
+      if (!sent) _exit(3);
+      if (!*sent)
+        while (sink.sent.empty()) endpoint.progress();
+      sink.sent.clear();
+      sink.arrived.pop_front();
+    }
+  });
+  std::mt19937 random(11);
+  for (int count = 0; count < 200; ++count) {
+    auto data = pattern(random() % (1u << (random() % 20 + 1)), static_cast<unsigned>(count));
+    SendOp op = op_of(data, static_cast<std::uint64_t>(count));
+    ASSERT_TRUE(a_->send(child_, &op));
+    progress_until([&] { return sink_a_.arrived.size() == 1; });
+    ASSERT_EQ(sink_a_.arrived.front().payload, data);
+    sink_a_.arrived.clear();
+  }
+  int status = 0;
+  progress_until([&] { return waitpid(pid, &status, WNOHANG) == pid; });
+  EXPECT_EQ(status, 0);
+}
+
+TEST_P(TwoProcesses, AKilledPeerIsNamedAndNothingHangs) {
+  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder&, Peer) {
+    for (;;) endpoint.progress();
+  });
+  auto data = pattern(8 << 20, 1);
+  SendOp op = op_of(data, 1), delivered = op_of(data, 2);
+  delivered.notify_delivered = true;
+  ASSERT_TRUE(a_->send(child_, &op));
+  progress_until([&] { return sink_a_.sent.size() == 1; });
+  kill(pid, SIGSTOP);
+  ASSERT_FALSE(*a_->send(child_, &delivered));
+  kill(pid, SIGKILL);
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  progress_until([&] { return !sink_a_.dead.empty(); });
+  EXPECT_EQ(sink_a_.failed.size(), 1u);
+  EXPECT_NE(sink_a_.dead[0].find("rank 2"), std::string::npos) << sink_a_.dead[0];
+  EXPECT_NE(sink_a_.dead[0].find(std::to_string(pid)), std::string::npos) << sink_a_.dead[0];
+  auto again = a_->send(child_, &op);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, Code::peer_dead);
+}
+
+TEST_P(TwoProcesses, AStoppedPeerIsWaitedFor) {
+  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& sink, Peer) {
+    while (sink.arrived.empty()) endpoint.progress();
+  });
+  kill(pid, SIGSTOP);
+  auto data = pattern(4 << 20, 1);
+  SendOp op = op_of(data, 1);
+  op.notify_delivered = true;
+  ASSERT_FALSE(*a_->send(child_, &op));
+  const std::uint64_t end = base::now_ns() + 300'000'000;
+  while (base::now_ns() < end) a_->progress();
+  EXPECT_TRUE(sink_a_.dead.empty());
+  kill(pid, SIGCONT);
+  progress_until([&] { return sink_a_.sent.size() == 1; });
+  int status = 0;
+  progress_until([&] { return waitpid(pid, &status, WNOHANG) == pid; });
+  EXPECT_EQ(status, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, TwoProcesses,
+                         testing::Values(coherence::Mode::hardware, coherence::Mode::software),
+                         [](const auto& info) { return std::string(mode_name(info.param)); });
+
+}  // namespace
+}  // namespace penstock::transport

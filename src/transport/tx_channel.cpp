@@ -1,0 +1,352 @@
+#include "transport/tx_channel.hpp"
+
+#include <sys/random.h>
+
+#include <cstring>
+
+#include "base/format.hpp"
+#include "transport/iov.hpp"
+
+namespace penstock::transport {
+namespace {
+
+/// In [2^62, 2^63): then neither zeroed nor freshly mapped memory holds a valid seal or credit.
+std::uint64_t random_nonce() {
+  std::uint64_t value = 0;
+  if (getrandom(&value, sizeof value, 0) != sizeof value)
+    value = reinterpret_cast<std::uintptr_t>(&value) * 0x9e3779b97f4a7c15ull;
+  return (value >> 2) | (1ull << 62);
+}
+
+}  // namespace
+
+void TxChannel::List::push(SendOp* op) {
+  op->next = nullptr;
+  if (last)
+    last->next = op;
+  else
+    first = op;
+  last = op;
+}
+
+SendOp* TxChannel::List::pop() {
+  SendOp* op = first;
+  first = op->next;
+  if (!first) last = nullptr;
+  return op;
+}
+
+Result<std::unique_ptr<TxChannel>> TxChannel::make(TxContext& context, const Address& peer,
+                                                   void* mailbox_word) {
+  auto at = context.tx_memory.allocate(context.settings.channel_bytes(), "a channel");
+  if (!at) return unexpected(at.error());
+  std::unique_ptr<TxChannel> channel(new TxChannel(context, *at, mailbox_word));
+  channel->write_header(peer);
+  return channel;
+}
+
+TxChannel::TxChannel(TxContext& context, std::byte* at, void* mailbox_word)
+    : context_(context),
+      memory_(context.memory),
+      ring_(at + 128 + 8ull * context.settings.cell_count),
+      ring_mask_(context.settings.ring_lines - 1),
+      nonce_(random_nonce()),
+      mailbox_word_(mailbox_word),
+      channel_offset_(*context.pool.offset_of(at)),
+      announced_(static_cast<std::uint32_t>(nonce_)),
+      credit_line_(at + 64),
+      flags_(at + 128),
+      base_(at) {}
+
+void TxChannel::write_header(const Address& peer) {
+  ChannelHeader header{};
+  header.magic = channel_magic;
+  header.nonce = nonce_;
+  header.job = context_.self.job;
+  header.source = context_.self.slot;
+  header.source_generation = context_.self.generation;
+  header.target = peer.slot;
+  header.target_generation = peer.generation;
+  header.ring_lines = context_.settings.ring_lines;
+  header.cell_flags = context_.settings.cell_count;
+  header.check = check_of(header);
+  memory_.publish_line(base_, &header);
+  memory_.order();  // pairs with RxChannel::open, which reads it after the mailbox word
+}
+
+// ---- credits -----------------------------------------------------------------------------------
+
+void TxChannel::refresh_credits() {
+  CreditLine line;
+  memory_.observe_line(&line, credit_line_);  // pairs with RxChannel::return_credits
+  const std::uint64_t lines = line.lines - nonce_, cells = line.cells - nonce_;
+  if (lines <= head_ && lines > consumed_) consumed_ = lines;
+  if (cells <= cells_head_ && cells > cells_consumed_) cells_consumed_ = cells;
+}
+
+bool TxChannel::room(std::uint64_t lines) {
+  if (head_ + lines - consumed_ <= ring_mask_ + 1) return true;
+  refresh_credits();
+  if (head_ + lines - consumed_ <= ring_mask_ + 1) return true;
+  ++context_.stats.stalls;
+  return false;
+}
+
+bool TxChannel::cell_room() {
+  if (cells_head_ - cells_consumed_ < cell_count_) return true;
+  refresh_credits();
+  if (cells_head_ - cells_consumed_ < cell_count_) return true;
+  ++context_.stats.stalls;
+  return false;
+}
+
+bool TxChannel::consumed() {
+  if (waiting()) return false;
+  if (consumed_ == head_) return true;
+  refresh_credits();
+  return consumed_ == head_;
+}
+
+// ---- putting messages into the pool --------------------------------------------------------------
+
+void TxChannel::count(const Header& header) {
+  ++context_.stats.messages_sent;
+  context_.stats.bytes_sent += header.bytes;
+}
+
+void TxChannel::announce() {
+  memory_.publish_word(mailbox_word_, MailboxWord::pack(channel_offset_, ++announced_));
+}
+
+void TxChannel::put_inline(const Header& header, const void* payload, std::uint8_t flags) {
+  MessageLine line;
+  line.meta = MessageLine::pack(header.bytes, flags, Form::inlined, header.kind);
+  line.tag = header.tag;
+  line.data = header.data;
+  std::memcpy(line.payload, payload, header.bytes);
+  line.seal = nonce_ + head_;
+  memory_.publish_line(line_at(head_), &line);
+  ++head_;
+  announce();
+  memory_.order();
+  count(header);
+}
+
+void TxChannel::put_lines(const Header& header, const std::byte* payload, std::uint8_t flags) {
+  MessageLine line;
+  line.meta = MessageLine::pack(header.bytes, flags, Form::lines, header.kind);
+  line.tag = header.tag;
+  line.data = header.data;
+  std::memcpy(line.payload, payload, inline_bytes);
+  line.seal = nonce_ + head_;
+  memory_.publish_line(line_at(head_), &line);
+  ++head_;
+  std::uint64_t rest = header.bytes - inline_bytes;
+  payload += inline_bytes;
+  while (rest > 0) {
+    const std::uint64_t until_wrap = ring_mask_ + 1 - (head_ & ring_mask_);
+    const std::uint64_t piece = std::min(rest, until_wrap * coherence::sealed_bytes);
+    memory_.publish_sealed(line_at(head_), payload, piece, nonce_ + head_);
+    head_ += (piece + coherence::sealed_bytes - 1) / coherence::sealed_bytes;
+    payload += piece;
+    rest -= piece;
+  }
+  announce();
+  memory_.order();
+  count(header);
+}
+
+bool TxChannel::inject(const Header& header, const void* payload) {
+  if (queue_.first) return false;
+  if (header.bytes <= inline_bytes) {
+    if (!room(1)) return false;
+    put_inline(header, payload, 0);
+    return true;
+  }
+  if (header.bytes <= context_.settings.lines_max_bytes) {
+    if (!room(lines_of(header.bytes))) return false;
+    put_lines(header, static_cast<const std::byte*>(payload), 0);
+    return true;
+  }
+  SendOp op;
+  op.header = header;
+  op.iov[0] = {const_cast<void*>(payload), header.bytes};
+  op.iov_count = 1;
+  return start_bulk(&op) == Started::complete;  // one cell: at once or not at all
+}
+
+// ---- bulk --------------------------------------------------------------------------------------
+
+Result<void> TxChannel::make_cells() {
+  if (cells_) return {};
+  // fewer cells are slower, but better than no message
+  Result<std::byte*> cells = unexpected(Error{});
+  std::uint32_t number = context_.settings.cell_count;
+  for (;; number /= 2) {
+    cells = context_.tx_memory.allocate(
+        static_cast<std::uint64_t>(number) * context_.settings.cell_bytes, "bulk transfer");
+    if (cells || cells.error().code != Code::no_space || number == 1) break;
+  }
+  if (!cells) return unexpected(cells.error());
+  cells_ = *cells;
+  cell_bytes_ = context_.settings.cell_bytes;
+  cell_count_ = number;
+  return {};
+}
+
+void TxChannel::put_bulk_line(const SendOp& op, std::uint64_t ready) {
+  MessageLine line;
+  line.meta = MessageLine::pack(op.header.bytes, op.notify_delivered ? flag_acknowledge : 0,
+                                Form::bulk, op.header.kind);
+  line.tag = op.header.tag;
+  line.data = op.header.data;
+  line.bulk.offset = *context_.pool.offset_of(cells_);
+  line.bulk.cell_bytes = cell_bytes_;
+  line.bulk.cell_count = cell_count_;
+  line.bulk.first_cell = cells_head_ - ready;
+  line.bulk.ready = ready;
+  line.seal = nonce_ + head_;
+  memory_.publish_line(line_at(head_), &line);
+  ++head_;
+  announce();
+}
+
+void TxChannel::put_cell(const SendOp& op, std::uint64_t offset, std::uint64_t bytes) {
+  const std::byte* from =
+      iov_contiguous(op.iov, op.iov_count, offset, bytes, context_.staging.data());
+  memory_.publish_bulk(cells_ + (cells_head_ % cell_count_) * cell_bytes_, from, bytes);
+  memory_.order();  // the cell before what announces it
+  ++cells_head_;
+}
+
+bool TxChannel::push_cells(SendOp* op) {
+  bool moved = false;
+  while (op->sent_bytes < op->header.bytes && cell_room()) {
+    const std::uint64_t bytes =
+        std::min<std::uint64_t>(cell_bytes_, op->header.bytes - op->sent_bytes);
+    const std::uint64_t cell = cells_head_;
+    put_cell(*op, op->sent_bytes, bytes);
+    memory_.publish_word(flags_ + 8 * (cell % cell_count_), nonce_ + cell);
+    op->sent_bytes += bytes;
+    moved = true;
+  }
+  if (moved) memory_.order();
+  return op->sent_bytes == op->header.bytes;
+}
+
+TxChannel::Started TxChannel::start_bulk(SendOp* op) {
+  if (!cells_) {
+    if (auto made = make_cells(); !made) {
+      memory_error_ = made.error();
+      return Started::no_memory;
+    }
+  }
+  if (!room(1) || !cell_room()) return Started::no_credit;
+  count(op->header);
+  if (op->header.bytes <= cell_bytes_) {
+    put_cell(*op, 0, op->header.bytes);  // wholly there when announced: no flag to wait for
+    put_bulk_line(*op, 1);
+    memory_.order();
+    op->sent_bytes = op->header.bytes;
+  } else {
+    put_bulk_line(*op, 0);  // the receiver can match while the first cell is written
+    push_cells(op);
+  }
+  op->position = head_;
+  return op->sent_bytes == op->header.bytes ? Started::complete : Started::partly;
+}
+
+// ---- queued operations -----------------------------------------------------------------------------
+
+TxChannel::Started TxChannel::start(SendOp* op) {
+  const std::uint8_t flags = op->notify_delivered ? flag_acknowledge : 0;
+  const std::uint64_t bytes = op->header.bytes;
+  if (bytes > context_.settings.lines_max_bytes) return start_bulk(op);
+  if (!room(lines_of(bytes))) return Started::no_credit;
+  const std::byte* payload =
+      iov_contiguous(op->iov, op->iov_count, 0, bytes, context_.staging.data());
+  if (bytes <= inline_bytes)
+    put_inline(op->header, payload, flags);
+  else
+    put_lines(op->header, payload, flags);
+  op->sent_bytes = bytes;
+  op->position = head_;
+  return Started::complete;
+}
+
+Result<bool> TxChannel::send(SendOp* op) {
+  op->sent_bytes = op->position = 0;
+  if (queue_.first) {
+    queue_.push(op);
+    return false;
+  }
+  switch (start(op)) {
+    case Started::complete:
+      if (!op->notify_delivered) return true;
+      delivering_.push(op);
+      return false;
+    case Started::no_memory:
+      return unexpected(memory_error_);
+    case Started::partly:
+    case Started::no_credit:
+      queue_.push(op);
+      return false;
+  }
+  return false;
+}
+
+bool TxChannel::cancel(SendOp* op) {
+  SendOp* before = nullptr;
+  for (SendOp* at = queue_.first; at; before = at, at = at->next) {
+    if (at != op) continue;
+    if (op->position != 0) return false;  // begun
+    (before ? before->next : queue_.first) = op->next;
+    if (queue_.last == op) queue_.last = before;
+    return true;
+  }
+  return false;
+}
+
+unsigned TxChannel::notify_delivered(Sink& sink) {
+  if (!delivering_.first) return 0;
+  refresh_credits();
+  unsigned events = 0;
+  while (delivering_.first && delivering_.first->position <= consumed_) {
+    sink.on_sent(delivering_.pop());
+    ++events;
+  }
+  return events;
+}
+
+unsigned TxChannel::advance(Sink& sink) {
+  unsigned events = 0;
+  while (queue_.first) {
+    SendOp* op = queue_.first;
+    if (op->position == 0) {
+      const Started started = start(op);
+      if (started == Started::no_credit) break;
+      if (started == Started::no_memory) {
+        sink.on_send_failed(queue_.pop(), memory_error_);
+        ++events;
+        continue;
+      }
+    } else {
+      push_cells(op);
+    }
+    if (op->sent_bytes < op->header.bytes) break;
+    queue_.pop();
+    if (op->notify_delivered)
+      delivering_.push(op);
+    else
+      sink.on_sent(op);
+    ++events;
+  }
+  return events + notify_delivered(sink);
+}
+
+void TxChannel::fail_all(Sink& sink, const Error& error) {
+  while (delivering_.first) sink.on_send_failed(delivering_.pop(), error);
+  while (queue_.first) sink.on_send_failed(queue_.pop(), error);
+}
+
+}  // namespace penstock::transport

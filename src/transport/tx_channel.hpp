@@ -1,0 +1,94 @@
+// The sending end of a channel.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "penstock/transport.hpp"
+#include "transport/layout.hpp"
+#include "transport/settings.hpp"
+#include "transport/tx_memory.hpp"
+
+namespace penstock::transport {
+
+/// What all channels of an endpoint share.
+struct TxContext {
+  pool::Pool& pool;
+  coherence::Memory memory;
+  const Settings& settings;
+  TxMemory& tx_memory;
+  Address self;
+  std::vector<std::byte> staging;  ///< gathers scattered payload, a cell at most
+  EndpointStats& stats;
+};
+
+class TxChannel {
+ public:
+  /// `mailbox_word`: the word of this sender in the receiver's mailbox.
+  static Result<std::unique_ptr<TxChannel>> make(TxContext& context, const Address& peer,
+                                                 void* mailbox_word);
+
+  /// False: no credit now, or others are queued before it.
+  bool inject(const Header& header, const void* payload);
+  /// True: complete; false: queued. Errors: no_space for the cells of a first bulk message.
+  Result<bool> send(SendOp* op);
+  /// True when the op was queued and none of it had left.
+  bool cancel(SendOp* op);
+  /// Moves queued operations on and tells the sink of those that end; number of events.
+  unsigned advance(Sink& sink);
+  bool waiting() const { return queue_.first || delivering_.first; }
+  /// All that was sent has been consumed. One device access.
+  bool consumed();
+  void fail_all(Sink& sink, const Error& error);
+
+ private:
+  struct List {
+    SendOp* first = nullptr;
+    SendOp* last = nullptr;
+    void push(SendOp* op);
+    SendOp* pop();
+  };
+  enum class Started { complete, partly, no_credit, no_memory };
+
+  TxChannel(TxContext& context, std::byte* at, void* mailbox_word);
+  void write_header(const Address& peer);
+  Started start(SendOp* op);
+  Started start_bulk(SendOp* op);
+  void put_inline(const Header& header, const void* payload, std::uint8_t flags);
+  void put_lines(const Header& header, const std::byte* payload, std::uint8_t flags);
+  void put_bulk_line(const SendOp& op, std::uint64_t ready);
+  void put_cell(const SendOp& op, std::uint64_t offset, std::uint64_t bytes);
+  bool push_cells(SendOp* op);
+  Result<void> make_cells();
+  void announce();
+  bool room(std::uint64_t lines);
+  bool cell_room();
+  void refresh_credits();
+  unsigned notify_delivered(Sink& sink);
+  void count(const Header& header);
+
+  std::byte* line_at(std::uint64_t number) { return ring_ + 64 * (number & ring_mask_); }
+
+  TxContext& context_;
+  coherence::Memory memory_;
+  std::byte* ring_;
+  std::uint64_t ring_mask_;
+  std::uint64_t nonce_;
+  std::uint64_t head_ = 0;      ///< lines written
+  std::uint64_t consumed_ = 0;  ///< lines known to be consumed
+  void* mailbox_word_;
+  std::uint64_t channel_offset_;
+  std::uint32_t announced_;
+  std::byte* credit_line_;
+  std::byte* flags_;
+  std::byte* base_;
+  // bulk
+  std::byte* cells_ = nullptr;
+  std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
+  std::uint64_t cells_head_ = 0, cells_consumed_ = 0;
+  Error memory_error_;
+  List queue_;       ///< not yet wholly in the pool, in order
+  List delivering_;  ///< in the pool, to be reported when consumed
+};
+
+}  // namespace penstock::transport
