@@ -1,0 +1,40 @@
+# What people and CI call. Each target first installs what it needs (ci/install.sh: Debian
+# packages, and MPICH and mpi4py in .venv), so that a fresh clone needs no other step.
+BUILD ?= build
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+PRESET ?= Release
+CMAKE_ARGS ?=
+
+.PHONY: help demo test check build bench install clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: build ## an unmodified MPI program over a pool, and how fast it is
+	ci/install.sh run
+	BUILD=$(BUILD) ci/demo.sh
+
+build: ## build/bin/penstock, build/lib/libpenstock.so, build/lib/libpenstock-fi.so
+	ci/install.sh build
+	cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(PRESET) $(CMAKE_ARGS)
+	cmake --build $(BUILD) -j $(JOBS)
+
+test: build ## all tests
+	ci/install.sh test
+	ctest --test-dir $(BUILD) --output-on-failure -j 2
+
+check: ## format, style, headers, dependencies, aarch64
+	ci/install.sh check
+	BUILD=$(BUILD) ci/check.sh
+
+bench: build ## measurements with their baselines
+	ci/install.sh run
+	BUILD=$(BUILD) ci/bench.sh
+
+install: build ## install below PREFIX (default /usr/local)
+	cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean: ## remove what was built (.venv stays)
+	rm -rf $(BUILD)

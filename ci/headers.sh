@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Each header compiles alone (and twice); the C headers as C and as C++.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+own_isa=x86_64
+[ "$(uname -m)" = aarch64 ] && own_isa=aarch64
+
+headers() { git ls-files -co --exclude-standard "$@" | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
+mapfile -t cpp_headers < <(
+  headers 'include/*.hpp' 'src/*.hpp' 'plugins/*.hpp' 'bench/*.hpp' | grep -v '^src/arch/[a-z0-9_]*/'
+  headers 'src/arch/generic/*.hpp' "src/arch/$own_isa/*.hpp"
+)
+mapfile -t c_headers < <(headers 'include/*.h')
+
+compile_one() {
+  printf '#include "%s"\n#include "%s"\n' "$PWD/$3" "$PWD/$3" |
+    $1 -std="$2" -fsyntax-only -Wall -Wextra -Werror -DFMT_HEADER_ONLY -Iinclude -Isrc \
+      -I"$(dirname "$3")" - || { echo "$3: does not compile alone ($2)"; exit 1; }
+}
+export -f compile_one
+
+compile_all() {
+  local compiler=$1 standard=$2
+  shift 2
+  [ $# -eq 0 ] && return
+  printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} bash -c "compile_one '$compiler' $standard {}"
+}
+
+failed=0
+compile_all "${CXX:-c++} -x c++" c++20 "${cpp_headers[@]}" || failed=1
+compile_all "${CC:-cc} -x c" c99 "${c_headers[@]}" || failed=1
+compile_all "${CXX:-c++} -x c++" c++20 "${c_headers[@]}" || failed=1
+[ $failed = 0 ] && echo "headers: all $((${#cpp_headers[@]} + ${#c_headers[@]})) compile alone"
+exit $failed

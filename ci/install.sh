@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Installs what a target needs on a fresh Debian 12, and only what is missing:
+#   ci/install.sh build | check | test | run ...
+# With everything in place it changes nothing and needs no network.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build_packages=(g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libexpected-dev libxxhash-dev
+  libfabric-dev libgtest-dev libgmock-dev libbenchmark-dev)
+check_packages=(clang-format g++-aarch64-linux-gnu python3)
+run_packages=(python3 python3-venv)
+python_packages=(mpich==5.0.2 mpi4py==4.1.2 numpy==2.4.6)
+
+say() { echo "ci/install.sh: $*" >&2; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    say "error: '$*' needs root and sudo is absent; run it as root, then try again"
+    exit 1
+  fi
+}
+
+installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+need_packages() {
+  local missing=()
+  for package in "$@"; do
+    installed "$package" || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if ! command -v apt-get >/dev/null; then
+    say "error: this is not Debian; install the like of: ${missing[*]}"
+    exit 1
+  fi
+  say "installing ${missing[*]}"
+  as_root apt-get update -qq
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    "${missing[@]}" >/dev/null
+}
+
+# The stamp names what was installed, so that a change of versions or a half-made .venv is redone.
+need_python() {
+  local wanted="${python_packages[*]}" stamp=.venv/penstock-installed
+  if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && .venv/bin/python -c '' 2>/dev/null; then
+    return 0
+  fi
+  say "making .venv with $wanted"
+  [ -x .venv/bin/pip ] || python3 -m venv --clear .venv
+  .venv/bin/pip install --quiet --disable-pip-version-check "${python_packages[@]}"
+  echo "$wanted" >"$stamp"
+}
+
+[ $# -gt 0 ] || set -- build check test run
+for group in "$@"; do
+  case $group in
+    build) need_packages "${build_packages[@]}" ;;
+    check) need_packages "${build_packages[@]}" "${check_packages[@]}" ;;
+    run | test)
+      need_packages "${build_packages[@]}" "${run_packages[@]}"
+      need_python
+      ;;
+    *)
+      say "error: unknown group '$group'; known are build, check, test, run"
+      exit 2
+      ;;
+  esac
+done

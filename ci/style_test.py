@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Each style rule finds what it is there to find, and lets the rest pass."""
+import unittest
+from pathlib import Path
+
+import style
+
+
+def found(path, text):
+    return [complaint for _, complaint in style.complaints(Path(path), text)]
+
+
+class StyleTest(unittest.TestCase):
+    def assert_complaint(self, path, text, part):
+        self.assertTrue(any(part in c for c in found(path, text)), f"{path}: {found(path, text)}")
+
+    def test_clean_code_passes(self):
+        text = '// _mm_clflush is spoken of here\n#include "base/env.hpp"\nint f() {\n  return 1;\n}\n'
+        self.assertEqual(found("src/pool/a.cpp", text), [])
+
+    def test_long_function(self):
+        body = "int f() {\n" + "  g();\n" * 69 + "}\n"
+        self.assert_complaint("src/pool/a.cpp", body, "function of 71 lines")
+        self.assertEqual(found("src/pool/a.cpp", body.replace("  g();\n", "", 1)), [])
+
+    def test_long_function_in_class_and_namespace(self):
+        body = "namespace a {\nstruct B {\n  int f() const {\n" + "    g();\n" * 70 + "  }\n};\n}\n"
+        self.assert_complaint("src/pool/a.cpp", body, "function of 72 lines")
+
+    def test_long_namespace_and_table_are_no_functions(self):
+        table = "namespace a {\nconst int t[] = {\n" + "  1,\n" * 100 + "};\n}\n"
+        self.assertEqual(found("src/pool/a.cpp", table), [])
+        struct = "struct alignas(64) A {\n" + "  int a;\n" * 100 + "};\n"
+        self.assertEqual(found("src/pool/a.hpp", struct), [])
+
+    def test_long_file(self):
+        self.assert_complaint("src/pool/a.cpp", "int a;\n" * 601, "601 lines")
+
+    def test_long_python_function(self):
+        self.assert_complaint("ci/a.py", "def f():\n" + "    g()\n" * 70, "function of 71 lines")
+
+    def test_instructions_outside_arch(self):
+        for text in ("void f() { _mm_clwb(p); }\n", "void f() { _mm_stream_si64(p, 1); }\n",
+                     "void f() { _mm_sfence(); }\n", 'void f() { asm volatile("sfence" ::: "memory"); }\n'):
+            self.assert_complaint("src/pool/a.cpp", text, "outside src/arch")
+            self.assertEqual(found("src/arch/x86_64/a.cpp", text), [])
+        self.assertEqual(found("src/pool/a.cpp", 'void f() { asm volatile("" ::: "memory"); }\n'), [])
+
+    def test_include_direction(self):
+        self.assert_complaint("src/pool/a.cpp", '#include "arena/a.hpp"\n', "must not include")
+        self.assert_complaint("src/sync/a.cpp", '#include "penstock/pool.hpp"\n', "must not include")
+        self.assert_complaint("include/penstock/sync.hpp", '#include "penstock/arena.hpp"\n',
+                              "must not include")
+        self.assertEqual(found("src/arena/a.cpp", '#include "penstock/pool.hpp"\n'), [])
+
+    def test_link_direction(self):
+        text = "penstock_module(pool SOURCES a.cpp DEPS sync arena LIBS x)\n"
+        self.assert_complaint("src/pool/CMakeLists.txt", text, "must not link arena")
+        self.assertEqual(found("src/pool/CMakeLists.txt", text.replace(" arena", "")), [])
+
+    def test_hard_coded_pool(self):
+        for path in ('"/dev/dax0.0"', '"/tmp/pool"', '"/dev/shm/mine"'):
+            self.assert_complaint("src/pool/a.cpp", f"auto p = {path};\n", "user's to choose")
+        self.assertEqual(found("src/pool/a.cpp", 'auto p = "/dev/shm";\n'), [])
+
+    def test_exit_in_library(self):
+        self.assert_complaint("src/pool/a.cpp", "void f() { exit(1); }\n", "does not end")
+        self.assertEqual(found("tools/a.cpp", "void f() { exit(1); }\n"), [])
+
+    def test_variables_by_the_table(self):
+        self.assert_complaint("plugins/ofi/a.cpp", 'auto a = getenv("PENSTOCK_POOL");\n', "base/env")
+
+    def test_text(self):
+        self.assert_complaint("docs/a.md", "this is " + "TO" + "DO\n", "unfinished")
+        self.assert_complaint("docs/a.md", "blank \n", "blanks")
+        self.assert_complaint("docs/a.md", "no end", "newline")
+        self.assert_complaint("src/pool/CamelCase.cpp", "int a;\n", "snake_case")
+
+
+if __name__ == "__main__":
+    unittest.main()
