@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# make demo: an unmodified mpi4py program on 4 ranks over 2 emulated hosts, then how fast it is.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${BUILD:-build}
+penstock=$build/bin/penstock
+python=$PWD/.venv/bin/python
+export PATH="$PWD/.venv/bin:$PATH"
+
+echo "== a heat equation in mpi4py, 4 ranks on 2 emulated hosts, through a pool with software coherence"
+echo "   penstock run -n 4 --nodes 2 --stats -- python examples/heat.py"
+"$penstock" run -n 4 --nodes 2 --stats -- "$python" examples/heat.py 2>&1
+
+echo
+echo "== ping-pong, each transport measured in turn"
+mpicc -O2 examples/pingpong.c -o "$build/bin/pingpong"
+"$python" bench/mpi_transports.py --penstock "$penstock" --mpiexec "$PWD/.venv/bin/mpiexec" \
+  --pingpong "$build/bin/pingpong" --rounds "${ROUNDS:-7}"
