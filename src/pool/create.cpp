@@ -1,0 +1,280 @@
+// Making, examining and removing pools.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/clock.hpp"
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "pool/host_lock.hpp"
+#include "pool/mapping.hpp"
+#include "pool/random_id.hpp"
+#include "pool/superblock.hpp"
+
+namespace penstock::pool {
+
+namespace {
+
+std::string how_to_replace(const std::string& spec) {
+  return fmt::format("use it, or replace it by: penstock pool create {} --size ... --overwrite",
+                     spec);
+}
+
+bool is_pool(const OpenPart& part) {
+  const auto superblock = read_superblock(part);
+  return superblock && *superblock && (*superblock)->magic == magic;
+}
+
+/// Whether a living process is attached to what stands at `spec` now.
+Result<std::optional<std::string>> somebody_attached(const std::string& spec) {
+  auto pool = Pool::attach({.spec = spec, .observer = true});
+  if (!pool) return unexpected(pool.error());
+  std::vector<ProcessRecord> living;
+  auto look = [&] {
+    std::vector<ProcessRecord> found = (*pool)->processes();
+    std::erase_if(found, [](const ProcessRecord& record) { return !record.alive; });
+    return found;
+  };
+  living = look();
+  if (living.empty()) return std::nullopt;
+  const ProcessRecord& first = living.front();
+  return fmt::format("{} living process{} attached, such as pid {} on host {}", living.size(),
+                     living.size() == 1 ? " is" : "es are", first.pid, first.host);
+}
+
+/// Never replaces what is no pool: --overwrite on a mistyped path must not cost a file.
+Result<void> check_replaceable(const Part& part, const CreateOptions& options) {
+  switch (standing(part)) {
+    case Standing::absent:
+    case Standing::device:
+      return {};
+    case Standing::other:
+      return fail(Code::invalid_argument, "{} is neither a file nor a device; name another path",
+                  part.path);
+    case Standing::regular:
+      break;
+  }
+  auto open = open_part(part, Access::read, options.spec);
+  if (!open) return unexpected(open.error());
+  if (!is_pool(*open) && open->bytes > 0) {
+    return fail(Code::already_exists,
+                "{} exists and is not a Penstock pool; name another path, or remove it yourself: "
+                "rm {}",
+                part.path, part.path);
+  }
+  if (!options.overwrite) {
+    return fail(Code::already_exists, "{} exists; {}", part.path, how_to_replace(options.spec));
+  }
+  return {};
+}
+
+Result<void> check_device_free(const OpenPart& part, const CreateOptions& options) {
+  if (!is_pool(part)) return {};
+  if (!options.overwrite) {
+    return fail(Code::already_exists, "{} holds a pool; {}", part.part.path,
+                how_to_replace(options.spec));
+  }
+  auto attached = somebody_attached(options.spec);
+  if (attached && *attached) {
+    return fail(Code::unavailable,
+                "{} holds a pool and {}; end them, or run: penstock pool rm {} --force",
+                part.part.path, **attached, options.spec);
+  }
+  return {};
+}
+
+Result<void> check_size(const CreateOptions& options, std::uint64_t unit) {
+  if (options.bytes < min_pool_bytes) {
+    return fail(Code::invalid_argument, "{} asked for, a pool has at least {}; give --size {}M",
+                base::format_bytes(options.bytes), base::format_bytes(min_pool_bytes),
+                min_pool_bytes >> 20);
+  }
+  if (options.bytes % unit != 0) {
+    const std::uint64_t below = options.bytes / unit * unit;
+    return fail(Code::invalid_argument,
+                "size {} is not a multiple of {}; the nearest that are: --size {} or --size {}",
+                options.bytes, base::format_bytes(unit), below, below + unit);
+  }
+  return {};
+}
+
+/// Opens the devices and decides on geometry; files come later.
+Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& parts,
+                        std::vector<OpenPart>& devices) {
+  std::uint64_t unit = huge_page_bytes;
+  std::uint64_t smallest = UINT64_MAX;
+  for (const Part& part : parts) {
+    if (auto free = check_replaceable(part, options); !free) return unexpected(free.error());
+    if (part.kind != Part::Kind::devdax && standing(part) != Standing::device) continue;
+    auto open = open_part(part, Access::write, options.spec);
+    if (!open) return unexpected(open.error());
+    if (auto free = check_device_free(*open, options); !free) return unexpected(free.error());
+    unit = std::max(unit, open->alignment);
+    smallest = std::min(smallest, open->bytes);
+    devices.push_back(std::move(*open));
+  }
+  const auto count = static_cast<std::uint32_t>(parts.size());
+  Superblock s{.magic = magic, .layout_version = layout_version, .header_bytes = page_bytes};
+  s.data_offset = count > 1 ? unit : 0;
+  CreateOptions sized = options;
+  if (sized.bytes == 0) {
+    if (devices.size() != parts.size()) {
+      return fail(Code::invalid_argument,
+                  "pool {} needs a size; run: penstock pool create {} --size 2G", options.spec,
+                  options.spec);
+    }
+    const std::uint64_t usable = smallest > s.data_offset ? smallest - s.data_offset : 0;
+    sized.bytes = usable / unit * unit * count;
+  }
+  if (auto fits = check_size(sized, unit * count); !fits) return unexpected(fits.error());
+  s.bytes = sized.bytes;
+  s.mode = static_cast<std::uint32_t>(options.mode);
+  s.part_count = count;
+  s.max_processes = options.max_processes;
+  s.max_nodes = options.max_nodes;
+  s.part_bytes = s.data_offset + s.bytes / count;
+  s.stripe_bytes = stripe_bytes_for(s.bytes / count, count, unit);
+  if (devices.size() > 0 && smallest < s.part_bytes) {
+    return fail(Code::no_space, "a device of pool {} has {}, needed are {}; give a smaller --size",
+                options.spec, base::format_bytes(smallest), base::format_bytes(s.part_bytes));
+  }
+  if (auto laid_out = lay_out(s); !laid_out) return unexpected(laid_out.error());
+  return s;
+}
+
+/// Devices as opened, files reserved, in the order of `parts`.
+Result<std::vector<OpenPart>> reserve(const std::vector<Part>& parts,
+                                      std::vector<OpenPart> devices, std::uint64_t part_bytes) {
+  std::vector<OpenPart> open;
+  for (const Part& part : parts) {
+    auto device = std::find_if(devices.begin(), devices.end(), [&](const OpenPart& candidate) {
+      return candidate.part.path == part.path;
+    });
+    if (device != devices.end()) {
+      open.push_back(std::move(*device));
+      devices.erase(device);
+      continue;
+    }
+    auto reserved = reserve_part(part, part_bytes);
+    if (!reserved) return unexpected(reserved.error());
+    open.push_back(std::move(*reserved));
+  }
+  return open;
+}
+
+/// Superblock page and tables; the arena keeps what it holds, its own format comes later.
+void zero_metadata(const coherence::Memory& memory, std::byte* base, std::uint64_t bytes) {
+  alignas(64) static constexpr std::array<std::byte, page_bytes> zeros{};
+  for (std::uint64_t at = 0; at < bytes; at += zeros.size()) {
+    memory.publish_bulk(base + at, zeros.data(), zeros.size());
+  }
+  memory.order();
+}
+
+/// Names the parts; on failure those named are removed again.
+Result<void> name_parts(const std::vector<OpenPart>& parts, const CreateOptions& options) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    auto named = name_part(parts[i], options);
+    if (named) continue;
+    for (std::size_t done = 0; done < i; ++done) {
+      if (!parts[done].device) ::unlink(parts[done].part.path.c_str());
+    }
+    return named;
+  }
+  return {};
+}
+
+Result<void> write_pool(const std::vector<OpenPart>& parts, const Superblock& superblock,
+                        const coherence::Memory& memory) {
+  for (const OpenPart& part : parts) {
+    // From here to the end a device is no pool: nobody attaches to half of one.
+    if (!part.device) continue;
+    if (auto wiped = wipe_superblock(part); !wiped) return wiped;
+  }
+  auto mapping = map_pool(parts, superblock, Access::write);
+  if (!mapping) return unexpected(mapping.error());
+  zero_metadata(memory, mapping->base(), metadata_bytes(superblock));
+  for (std::uint32_t i = static_cast<std::uint32_t>(parts.size()); i > 0; --i) {
+    Superblock copy = superblock;
+    copy.part_index = i - 1;
+    if (auto written = write_superblock(parts[i - 1], copy); !written) return written;
+  }
+  return {};
+}
+
+Result<void> remove_part(const Part& part, const std::string& spec) {
+  if (standing(part) == Standing::absent) return {};
+  auto open = open_part(part, Access::write, spec);
+  if (!open) return unexpected(open.error());
+  if (!is_pool(*open)) {
+    return fail(Code::wrong_format, "{} is not a Penstock pool, so it was left alone; if it is "
+                "to go: rm {}", part.path, part.path);
+  }
+  if (open->device) return wipe_superblock(*open);
+  if (::unlink(part.path.c_str()) == 0) return {};
+  return fail(Code::permission, "{} cannot be removed: {}; its owner runs: penstock pool rm {}",
+              part.path, std::strerror(errno), spec);
+}
+
+}  // namespace
+
+Result<Info> create(const CreateOptions& options) {
+  auto parts = parse_spec(options.spec);
+  if (!parts) return unexpected(parts.error());
+  auto memory = coherence::bind(options.mode);
+  if (!memory) return unexpected(memory.error());
+  std::vector<OpenPart> devices;
+  auto superblock = plan(options, *parts, devices);
+  if (!superblock) return unexpected(superblock.error());
+  auto id = random_id();
+  if (!id) return unexpected(id.error());
+  superblock->pool_id = *id;
+  superblock->created_wall_ns = base::wall_ns();
+
+  auto open = reserve(*parts, std::move(devices), superblock->part_bytes);
+  if (!open) return unexpected(open.error());
+  if (auto written = write_pool(*open, *superblock, *memory); !written) {
+    return unexpected(written.error());
+  }
+  if (auto named = name_parts(*open, options); !named) return unexpected(named.error());
+  return info_of(*superblock, options.spec);
+}
+
+Result<Info> inspect(const std::string& spec) {
+  auto parts = open_parts(spec, Access::read);
+  if (!parts) return unexpected(parts.error());
+  auto superblock = check_superblocks(*parts, spec);
+  if (!superblock) return unexpected(superblock.error());
+  return info_of(*superblock, spec);
+}
+
+Result<void> remove(const std::string& spec, bool force) {
+  auto parts = parse_spec(spec);
+  if (!parts) return unexpected(parts.error());
+  const bool any = std::any_of(parts->begin(), parts->end(), [](const Part& part) {
+    return standing(part) != Standing::absent;
+  });
+  if (!any) return fail(Code::not_found, "pool {} is absent: there is nothing to remove", spec);
+  if (!force) {
+    auto attached = somebody_attached(spec);
+    if (!attached) {
+      return fail(attached.error().code, "{} (to remove it all the same: penstock pool rm {} "
+                  "--force)", attached.error().message, spec);
+    }
+    if (*attached) {
+      return fail(Code::unavailable,
+                  "pool {} is in use: {}; end them, or run: penstock pool rm {} --force", spec,
+                  **attached, spec);
+    }
+  }
+  for (const Part& part : *parts) {
+    if (auto removed = remove_part(part, spec); !removed) return removed;
+  }
+  return {};
+}
+
+}  // namespace penstock::pool

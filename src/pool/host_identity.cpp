@@ -1,0 +1,118 @@
+#include "pool/host_identity.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <charconv>
+#include <cstring>
+
+#include "base/format.hpp"
+
+namespace penstock::pool {
+
+namespace {
+
+/// The first bytes of a small file, without trailing white space; nullopt when it is unreadable.
+std::optional<std::string> read_small_file(const char* path) {
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  char buffer[1024];
+  const ssize_t length = ::read(fd, buffer, sizeof buffer);
+  ::close(fd);
+  if (length < 0) return std::nullopt;
+  std::string text(buffer, static_cast<std::size_t>(length));
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) {
+    text.pop_back();
+  }
+  return text;
+}
+
+std::optional<int> hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Uuid> parse_uuid(std::string_view text) {
+  Uuid uuid{};
+  std::size_t digits = 0;
+  for (char c : text) {
+    if (c == '-') continue;
+    const auto digit = hex_digit(c);
+    if (!digit || digits == 32) return std::nullopt;
+    uuid[digits / 2] = static_cast<std::uint8_t>(uuid[digits / 2] << 4 | *digit);
+    ++digits;
+  }
+  if (digits != 32) return std::nullopt;
+  return uuid;
+}
+
+std::string format_uuid(const Uuid& uuid) {
+  std::string text;
+  for (std::size_t i = 0; i < uuid.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", uuid[i]);
+  }
+  return text;
+}
+
+Result<HostIdentity> this_host() {
+  HostIdentity host;
+  constexpr const char* boot_id_path = "/proc/sys/kernel/random/boot_id";
+  const auto boot_id = parse_uuid(read_small_file(boot_id_path).value_or(""));
+  if (!boot_id) {
+    return fail(Code::unavailable, "no boot id in {}; is /proc mounted? mount -t proc proc /proc",
+                boot_id_path);
+  }
+  host.boot_id = *boot_id;
+  host.machine_id = parse_uuid(read_small_file("/etc/machine-id").value_or("")).value_or(Uuid{});
+  char name[256] = {};
+  if (::gethostname(name, sizeof name - 1) != 0) std::strcpy(name, "?");
+  host.host = name;
+  return host;
+}
+
+std::optional<ProcStat> read_proc_stat(std::uint64_t pid) {
+  const auto text = read_small_file(fmt::format("/proc/{}/stat", pid).c_str());
+  if (!text) return std::nullopt;
+  // "PID (program) STATE ...": the program may itself hold spaces and parentheses.
+  const std::size_t end_of_name = text->rfind(')');
+  if (end_of_name == std::string::npos || end_of_name + 2 >= text->size()) return std::nullopt;
+  ProcStat stat{.state = (*text)[end_of_name + 2]};
+  std::size_t at = end_of_name + 2;
+  auto number_at = [&text, &at](std::uint64_t& value) {
+    return std::from_chars(text->data() + at, text->data() + text->size(), value).ec ==
+           std::errc{};
+  };
+  constexpr int state_field = 3, threads_field = 20, start_time_field = 22;
+  for (int field = state_field + 1; field <= start_time_field; ++field) {
+    at = text->find(' ', at);
+    if (at == std::string::npos) return std::nullopt;
+    ++at;
+    if (field == threads_field && !number_at(stat.threads)) return std::nullopt;
+  }
+  if (!number_at(stat.start_time)) return std::nullopt;
+  return stat;
+}
+
+Result<ProcessIdentity> this_process() {
+  ProcessIdentity process;
+  process.pid = static_cast<std::uint64_t>(::getpid());
+  const auto stat = read_proc_stat(process.pid);
+  struct stat name_space;
+  if (!stat || ::stat("/proc/self/ns/pid", &name_space) != 0) {
+    return fail(Code::unavailable, "/proc/{}/stat or /proc/self/ns/pid cannot be read; is /proc "
+                "mounted for this pid namespace? mount -t proc proc /proc", process.pid);
+  }
+  process.start_time = stat->start_time;
+  process.pid_namespace = name_space.st_ino;
+  process.program = read_small_file("/proc/self/comm").value_or("?");
+  return process;
+}
+
+}  // namespace penstock::pool

@@ -1,0 +1,33 @@
+#include "pool/host_lock.hpp"
+
+#include <sys/file.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/format.hpp"
+#include "base/wait.hpp"
+
+namespace penstock::pool {
+
+Result<HostLock> HostLock::acquire(int fd, std::uint64_t timeout_ns) {
+  // Each poll is a system call and the holder needs the core: sleep early.
+  base::WaitPolicy policy{.spins = 4, .yields = 200, .sleep_ns = 200'000};
+  base::Waiter waiter("another process of this host to leave the pool's lock", timeout_ns, {},
+                      policy);
+  for (;;) {
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return HostLock(fd);
+    if (errno != EWOULDBLOCK && errno != EINTR) {
+      return fail(Code::unavailable,
+                  "the pool's file cannot be locked: {}; put the pool on a file system with flock",
+                  std::strerror(errno));
+    }
+    if (auto paused = waiter.pause(); !paused) return unexpected(paused.error());
+  }
+}
+
+HostLock::~HostLock() {
+  if (fd_ >= 0) ::flock(fd_, LOCK_UN);
+}
+
+}  // namespace penstock::pool

@@ -1,0 +1,80 @@
+#include "pool/liveness.hpp"
+
+#include <signal.h>
+
+#include <cerrno>
+#include <limits>
+
+#include "base/clock.hpp"
+
+namespace penstock::pool {
+
+bool Liveness::alive(std::uint64_t token) {
+  if (token == 0) return false;
+  if (is_visitor(token)) return visitor_alive(token);
+  const auto slot = static_cast<std::uint32_t>(slot_of(token));
+  if (slot >= processes_.slots()) return false;
+  const SlotView view = processes_.state(slot);
+  return view.line.generation == generation_of(token) && alive(view);
+}
+
+bool Liveness::alive(const SlotView& view) {
+  // A line that is not whole is judged by its identity alone: its owner may be just detaching.
+  if (view.whole && view.line.state != static_cast<std::uint32_t>(SlotState::attached)) {
+    return false;
+  }
+  if (!judged_by_heartbeat(view)) {
+    const auto known = exists(view.line.pid, view.line.start_time);
+    if (known) return *known;
+  }
+  const std::uint64_t token = make_token(view.line.generation, view.slot);
+  return beats(token, processes_.beat(view.slot, view.line.generation).value_or(0));
+}
+
+bool Liveness::judged_by_heartbeat(const SlotView& view) const {
+  const auto origin = processes_.origin(view.slot);
+  return !origin || !known_to_kernel(origin->boot_id, view.line.pid_namespace);
+}
+
+bool Liveness::visitor_alive(std::uint64_t token) {
+  const auto line = visitors_.read(visitor_name_of(token));
+  if (!line || line->generation != generation_of(token)) return false;
+  if (known_to_kernel(line->boot_id, line->pid_namespace)) {
+    const auto known = exists(line->pid, line->start_time);
+    if (known) return *known;
+  }
+  return beats(token, line->beat);
+}
+
+bool Liveness::known_to_kernel(const Uuid& boot_id, std::uint64_t pid_namespace) const {
+  return boot_id == host_.boot_id && pid_namespace == self_.pid_namespace;
+}
+
+std::optional<bool> Liveness::exists(std::uint64_t pid, std::uint64_t start_time) {
+  if (pid == 0 || pid > static_cast<std::uint64_t>(std::numeric_limits<pid_t>::max())) {
+    return false;
+  }
+  if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
+  const auto stat = read_proc_stat(pid);
+  if (!stat) {
+    // Gone meanwhile, or hidden from us (hidepid).
+    if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
+    return std::nullopt;
+  }
+  // A process whose first thread has ended shows as a zombie while its other threads run.
+  const bool ended = stat->state == 'X' || (stat->state == 'Z' && stat->threads <= 1);
+  return stat->start_time == start_time && !ended;
+}
+
+bool Liveness::beats(std::uint64_t token, std::uint64_t beat) {
+  const std::uint64_t now = base::now_ns();
+  const std::lock_guard lock(mutex_);
+  auto [entry, first_look] = seen_.try_emplace(token, Seen{beat, now});
+  if (first_look || entry->second.beat != beat) {
+    entry->second = Seen{beat, now};
+    return true;
+  }
+  return now - entry->second.since_ns <= lease_ns_;
+}
+
+}  // namespace penstock::pool

@@ -1,0 +1,55 @@
+// Is the process behind a token alive?
+//
+//   same boot id, same pid namespace    the kernel knows: the pid exists, started at the same
+//                                       time and is no zombie
+//   otherwise                           its heartbeat: dead when a lease has passed on our own
+//                                       clock without a new beat
+//
+// The first look at a foreign heartbeat only starts the clock: a process that looks once never
+// takes anybody of another host for dead.
+#pragma once
+
+#include <map>
+#include <mutex>
+
+#include "pool/host_identity.hpp"
+#include "pool/process_table.hpp"
+#include "pool/visitor.hpp"
+
+namespace penstock::pool {
+
+/// Thread-safe.
+class Liveness {
+ public:
+  Liveness(const ProcessTable& processes, const VisitorTable& visitors, const HostIdentity& host,
+           const ProcessIdentity& self, std::uint64_t lease_ns)
+      : processes_(processes), visitors_(visitors), host_(host), self_(self),
+        lease_ns_(lease_ns) {}
+
+  bool alive(std::uint64_t token);
+  bool alive(const SlotView& view);
+  std::uint64_t lease_ns() const { return lease_ns_; }
+  /// Does a heartbeat decide about this one (rather than the kernel)?
+  bool judged_by_heartbeat(const SlotView& view) const;
+
+ private:
+  struct Seen {
+    std::uint64_t beat = 0;
+    std::uint64_t since_ns = 0;
+  };
+  bool visitor_alive(std::uint64_t token);
+  bool known_to_kernel(const Uuid& boot_id, std::uint64_t pid_namespace) const;
+  /// nullopt: the kernel does not tell.
+  static std::optional<bool> exists(std::uint64_t pid, std::uint64_t start_time);
+  bool beats(std::uint64_t token, std::uint64_t beat);
+
+  ProcessTable processes_;
+  VisitorTable visitors_;
+  HostIdentity host_;
+  ProcessIdentity self_;
+  std::uint64_t lease_ns_;
+  std::mutex mutex_;
+  std::map<std::uint64_t, Seen> seen_;  // by token
+};
+
+}  // namespace penstock::pool

@@ -1,0 +1,177 @@
+#include "pool/node_table.hpp"
+
+#include <map>
+
+#include "base/clock.hpp"
+#include "base/format.hpp"
+#include "base/wait.hpp"
+#include "penstock/sync.hpp"
+#include "pool/random_id.hpp"
+#include "pool/sealed_line.hpp"
+
+namespace penstock::pool {
+
+namespace {
+
+/// Longer than a publish takes to arrive, by far.
+constexpr std::uint64_t take_over_settle_ns = 50'000'000;
+
+std::uint32_t emulated_field(const NodeTable::Joiner& joiner) {
+  return joiner.emulated_node ? *joiner.emulated_node + 1 : 0;
+}
+
+bool is_own(const NodeLine& line, const NodeTable::Joiner& joiner) {
+  return line.boot_id == joiner.host.boot_id && line.emulated == emulated_field(joiner);
+}
+
+/// Sleeps through the one way to wait; false when `ns` have passed.
+class Pause {
+ public:
+  explicit Pause(std::uint64_t ns)
+      : waiter_("time to pass", ns, {},
+                base::WaitPolicy{.spins = 0, .yields = 0, .sleep_ns = 2'000'000}) {}
+  bool more() { return waiter_.pause().has_value(); }
+
+ private:
+  base::Waiter waiter_;
+};
+
+}  // namespace
+
+std::optional<NodeLine> NodeTable::read(std::uint32_t node) const {
+  if (node >= superblock_.max_nodes) return std::nullopt;
+  auto line = observe_sealed_line<NodeLine>(memory_, base_, place(node));
+  if (!line || line->incarnation == 0) return std::nullopt;
+  if (line->name >= names_of(superblock_.max_nodes)) return std::nullopt;
+  return line;
+}
+
+void NodeTable::publish(std::uint32_t node, const NodeLine& line) const {
+  publish_sealed_line(memory_, base_, place(node), line);
+  memory_.full_order();
+}
+
+std::uint64_t NodeTable::visit(const Joiner& joiner, std::uint32_t name) const {
+  joiner.heartbeat.reset();
+  const std::uint64_t token = joiner.visitors.enter(name, joiner.host, joiner.process);
+  const VisitorTable visitors = joiner.visitors;
+  joiner.heartbeat = std::make_unique<Heartbeat>(joiner.liveness.lease_ns(), [visitors, name] {
+    visitors.beat(name);
+    return true;
+  });
+  return token;
+}
+
+Result<NodeSeat> NodeTable::join(const Joiner& joiner) const {
+  if (auto seat = join_own(joiner)) return *seat;
+  if (auto seat = take_over(joiner)) return *seat;
+  return register_new(joiner);
+}
+
+std::optional<NodeSeat> NodeTable::join_own(const Joiner& joiner) const {
+  for (std::uint32_t node = 0; node < superblock_.max_nodes; ++node) {
+    const auto line = read(node);
+    if (!line || !is_own(*line, joiner)) continue;
+    const std::uint64_t token = visit(joiner, line->name);
+    memory_.full_order();
+    // A clone of this machine may have taken the entry over before it saw the visitor.
+    const auto again = read(node);
+    if (again && is_own(*again, joiner)) return NodeSeat{.node = node, .visitor_token = token};
+  }
+  return std::nullopt;
+}
+
+std::optional<NodeSeat> NodeTable::take_over(const Joiner& joiner) const {
+  if (joiner.host.machine_id == Uuid{}) return std::nullopt;
+  for (std::uint32_t node = 0; node < superblock_.max_nodes; ++node) {
+    auto line = read(node);
+    if (!line || line->machine_id != joiner.host.machine_id ||
+        line->emulated != emulated_field(joiner) || !incarnation_is_dead(joiner, node, *line)) {
+      continue;
+    }
+    line->boot_id = joiner.host.boot_id;
+    line->registered_wall_ns = base::wall_ns();
+    line->incarnation += 1;
+    publish(node, *line);
+    for (Pause pause(take_over_settle_ns); pause.more();) {
+    }
+    const auto again = read(node);
+    if (!again || !is_own(*again, joiner)) continue;
+    return NodeSeat{.node = node, .visitor_token = visit(joiner, line->name)};
+  }
+  return std::nullopt;
+}
+
+bool NodeTable::incarnation_is_dead(const Joiner& joiner, std::uint32_t node,
+                                    const NodeLine& line) const {
+  std::map<std::uint64_t, std::uint64_t> first_beats;
+  auto beat_of = [&](const SlotView& view) {
+    return joiner.processes.beat(view.slot, view.line.generation).value_or(0);
+  };
+  const auto visitor = joiner.visitors.read(line.name);
+  // Alive by the liveness rules until a lease has passed: so this loop ends.
+  for (Pause pause(joiner.liveness.lease_ns() * 2); pause.more();) {
+    bool undecided = false;
+    for (const SlotView& view : joiner.processes.used()) {
+      if (view.line.node != node || !joiner.liveness.alive(view)) continue;
+      if (!joiner.liveness.judged_by_heartbeat(view)) return false;
+      undecided = true;
+      const std::uint64_t beat = beat_of(view);
+      const std::uint64_t token = make_token(view.line.generation, view.slot);
+      if (first_beats.try_emplace(token, beat).first->second != beat) return false;
+    }
+    const auto visitor_now = joiner.visitors.read(line.name);
+    if (visitor && visitor_now &&
+        (visitor_now->beat != visitor->beat || visitor_now->generation != visitor->generation)) {
+      return false;
+    }
+    if (!undecided) return true;
+  }
+  return false;
+}
+
+Result<NodeSeat> NodeTable::register_new(const Joiner& joiner) const {
+  auto id = random_id();
+  if (!id) return unexpected(id.error());
+  sync::Naming naming(memory_, base_ + superblock_.naming_offset, superblock_.max_nodes);
+  auto name = naming.claim(*id);
+  if (!name) {
+    return fail(Code::no_slots,
+                "{} nodes have joined pool {}, no more are possible; recreate it: penstock pool "
+                "create {} --max-nodes {} --size ... --overwrite",
+                superblock_.max_nodes, joiner.spec, joiner.spec,
+                std::min(superblock_.max_nodes * 2, most_nodes));
+  }
+  const std::uint64_t token = visit(joiner, *name);
+  sync::Lock registration(memory_, base_ + superblock_.registration_offset,
+                          names_of(superblock_.max_nodes), *name, token,
+                          [&joiner](std::uint64_t other) { return joiner.liveness.alive(other); });
+  if (auto locked = registration.acquire(); !locked) return unexpected(locked.error());
+  auto node = take_free_entry(joiner, *name);
+  registration.release();
+  if (!node) return unexpected(node.error());
+  return NodeSeat{.node = *node, .visitor_token = token};
+}
+
+Result<std::uint32_t> NodeTable::take_free_entry(const Joiner& joiner, std::uint32_t name) const {
+  for (std::uint32_t node = 0; node < superblock_.max_nodes; ++node) {
+    NodeLine raw;
+    // A damaged line is nobody's to reuse: its node may still hold the number.
+    const bool whole =
+        observe_sealed_line<NodeLine>(memory_, base_, place(node), &raw).has_value();
+    if (!whole || raw.incarnation != 0) continue;
+    publish(node, NodeLine{.boot_id = joiner.host.boot_id,
+                           .machine_id = joiner.host.machine_id,
+                           .emulated = emulated_field(joiner),
+                           .name = name,
+                           .registered_wall_ns = base::wall_ns(),
+                           .incarnation = 1});
+    return node;
+  }
+  return fail(Code::no_slots,
+              "all {} node entries of pool {} are taken; recreate it: penstock pool create {} "
+              "--max-nodes ... --size ... --overwrite",
+              superblock_.max_nodes, joiner.spec, joiner.spec);
+}
+
+}  // namespace penstock::pool

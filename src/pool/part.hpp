@@ -1,0 +1,59 @@
+// One part of a pool as the operating system sees it: opened, measured, reserved, named.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/pool.hpp"
+#include "pool/unique_fd.hpp"
+
+namespace penstock::pool {
+
+/// Removes a file's name when it goes.
+class TemporaryName {
+ public:
+  TemporaryName() = default;
+  explicit TemporaryName(std::string path) : path_(std::move(path)) {}
+  TemporaryName(TemporaryName&& other) noexcept { std::swap(path_, other.path_); }
+  TemporaryName& operator=(TemporaryName&& other) noexcept {
+    std::swap(path_, other.path_);
+    return *this;
+  }
+  ~TemporaryName() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct OpenPart {
+  Part part;
+  UniqueFd fd;
+  TemporaryName temporary;  ///< of a file being created where files must have names
+  bool device = false;
+  std::uint64_t bytes = 0;      ///< of the file or device
+  std::uint64_t alignment = 0;  ///< of mappings
+};
+
+enum class Access { read, write };
+
+/// Opens what exists. Errors: not_found, permission, wrong_format, each with the mending command;
+/// `spec` is the pool that the part belongs to.
+Result<OpenPart> open_part(const Part& part, Access access, const std::string& spec);
+Result<std::vector<OpenPart>> open_parts(const std::string& spec, Access access);
+
+/// A file of `bytes` in the folder of `part`, space reserved, that has not its name yet: it
+/// vanishes when closed, on most file systems also when the process is killed. Errors: no_space (needed, free, how to mend).
+Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes);
+/// Sets permissions and group, then gives the file its name: from then on it can be attached.
+/// Errors: already_exists unless `overwrite`.
+Result<void> name_part(const OpenPart& part, const CreateOptions& options);
+
+/// What stands at the path of `part` now.
+enum class Standing { absent, regular, device, other };
+Standing standing(const Part& part);
+
+}  // namespace penstock::pool

@@ -1,0 +1,365 @@
+// An attachment: joining, leaving, and what one can ask of it.
+//
+// Joining, in order: open and check the parts; map; take the host lock; find the node's number,
+// which makes this process the node's visitor; take the pool's lock as the visitor; take a slot;
+// let go of both; keep the lease.
+//
+// Slots that were never used are taken first, then those left longest ago, and only then those of
+// the dead: so statistics stay readable and the arena can free what the dead owned. Nothing breaks
+// when a dead owner's slot is reused before that: a token holds the slot's generation, so whatever
+// carries the old token is still known to be owned by the dead.
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "base/checked.hpp"
+#include "base/clock.hpp"
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "base/log.hpp"
+#include "base/wait.hpp"
+#include "penstock/sync.hpp"
+#include "pool/attach_as.hpp"
+#include "pool/heartbeat.hpp"
+#include "pool/host_lock.hpp"
+#include "pool/liveness.hpp"
+#include "pool/mapping.hpp"
+#include "pool/node_table.hpp"
+#include "pool/superblock.hpp"
+
+namespace penstock::pool {
+
+struct Pool::Impl {
+  Impl(Superblock s, Mapping mapped, UniqueFd fd, const coherence::Memory& bound, Caller caller,
+       const AttachOptions& attach_options, std::uint64_t lease_ns)
+      : superblock(s),
+        info(info_of(s, attach_options.spec)),
+        mapping(std::move(mapped)),
+        lock_fd(std::move(fd)),
+        memory(bound),
+        self(std::move(caller)),
+        options(attach_options),
+        processes(memory, mapping.base(), s),
+        visitors(memory, mapping.base(), s),
+        liveness(processes, visitors, self.host, self.process, lease_ns) {}
+
+  Result<void> join();
+  Result<void> take_slot();
+  std::optional<std::uint32_t> choose_slot();
+  bool beat();
+  bool owns_slot() const;
+  sync::Lock make_lock(std::uint64_t as_token) {
+    return sync::Lock(memory, mapping.base() + superblock.lock_offset, superblock.max_nodes, node,
+                      as_token, [this](std::uint64_t other) { return liveness.alive(other); });
+  }
+  std::uint64_t token() const { return options.observer ? 0 : make_token(generation, slot); }
+
+  Superblock superblock;
+  Info info;
+  Mapping mapping;
+  UniqueFd lock_fd;
+  coherence::Memory memory;
+  Caller self;
+  AttachOptions options;
+  ProcessTable processes;
+  VisitorTable visitors;
+  Liveness liveness;
+  pid_t owner_pid = ::getpid();
+
+  std::uint32_t slot = 0, node = 0;
+  std::uint64_t generation = 0;
+  std::uint64_t beats = 1;  // the heartbeat thread's own
+  std::mutex own_lines;     // stats and activity may come from several threads
+
+  std::atomic<bool> held{false};  // by a thread of this attachment
+  std::optional<HostLock> host_lock;
+  std::optional<sync::Lock> lock;
+  std::unique_ptr<Heartbeat> heartbeat;  // last: stopped before anything it uses goes
+};
+
+namespace {
+
+Result<std::uint64_t> lease_from_environment() {
+  auto ms = base::env_number("PENSTOCK_LEASE_MS");
+  if (!ms) return ms;
+  return std::clamp<std::uint64_t>(*ms, 1, 1ull << 32) * 1'000'000;
+}
+
+Result<void> check_mode(const Superblock& superblock, const AttachOptions& options) {
+  const auto mode = static_cast<coherence::Mode>(superblock.mode);
+  if (!options.mode || *options.mode == mode) return {};
+  return fail(Code::mismatch,
+              "pool {} is in {} mode, {} mode was asked for; unset PENSTOCK_MODE, or recreate it: "
+              "penstock pool create {} --mode {} --size ... --overwrite",
+              options.spec, coherence::mode_name(mode), coherence::mode_name(*options.mode),
+              options.spec, coherence::mode_name(*options.mode));
+}
+
+/// What is left of a time limit; 0 stays "the default".
+std::uint64_t remaining_ns(std::uint64_t timeout_ns, std::uint64_t start_ns) {
+  if (timeout_ns == 0) return 0;
+  const std::uint64_t passed = base::now_ns() - start_ns;
+  return passed < timeout_ns ? timeout_ns - passed : 1;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Pool>> Pool::attach(const AttachOptions& options) {
+  auto host = this_host();
+  if (!host) return unexpected(host.error());
+  auto process = this_process();
+  if (!process) return unexpected(process.error());
+  return attach_as(options, Caller{*host, *process});
+}
+
+Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Caller& caller) {
+  auto lease_ns = lease_from_environment();
+  if (!lease_ns) return unexpected(lease_ns.error());
+  const Access access = options.observer ? Access::read : Access::write;
+  auto parts = open_parts(options.spec, access);
+  if (!parts) return unexpected(parts.error());
+  auto superblock = check_superblocks(*parts, options.spec);
+  if (!superblock) return unexpected(superblock.error());
+  if (auto agreed = check_mode(*superblock, options); !agreed) return unexpected(agreed.error());
+  auto memory = coherence::bind(static_cast<coherence::Mode>(superblock->mode), options.flush);
+  if (!memory) return unexpected(memory.error());
+  auto mapping = map_pool(*parts, *superblock, access);
+  if (!mapping) return unexpected(mapping.error());
+
+  auto impl = std::make_unique<Pool::Impl>(*superblock, std::move(*mapping),
+                                           std::move(parts->front().fd), *memory, caller, options,
+                                           *lease_ns);
+  if (!options.observer) {
+    if (auto joined = impl->join(); !joined) return unexpected(joined.error());
+  }
+  return std::make_unique<Pool>(std::move(impl));
+}
+
+Result<void> Pool::Impl::join() {
+  auto host_locked = HostLock::acquire(lock_fd.get(), 0);
+  if (!host_locked) return unexpected(host_locked.error());
+  const NodeTable nodes(memory, mapping.base(), superblock);
+  const NodeTable::Joiner joiner{.host = self.host,
+                                 .process = self.process,
+                                 .emulated_node = options.emulated_node,
+                                 .processes = processes,
+                                 .visitors = visitors,
+                                 .liveness = liveness,
+                                 .heartbeat = heartbeat,
+                                 .spec = options.spec};
+  auto seat = nodes.join(joiner);
+  if (!seat) return unexpected(seat.error());
+  node = seat->node;
+  sync::Lock as_visitor = make_lock(seat->visitor_token);
+  if (auto locked = as_visitor.acquire(); !locked) return unexpected(locked.error());
+  auto taken = take_slot();
+  as_visitor.release();
+  if (!taken) return taken;
+  lock.emplace(make_lock(token()));
+  heartbeat->replace([this] { return beat(); });
+  return {};
+}
+
+Result<void> Pool::Impl::take_slot() {
+  const auto chosen = choose_slot();
+  if (!chosen) {
+    return fail(Code::no_slots,
+                "all {} process slots of pool {} are held by living processes; end some, run: "
+                "penstock pool gc {}, or recreate it: penstock pool create {} --max-processes {} "
+                "--size ... --overwrite",
+                superblock.max_processes, options.spec, options.spec, options.spec,
+                std::min(superblock.max_processes * 2, most_processes));
+  }
+  slot = *chosen;
+  generation = processes.take(slot, {.host = self.host,
+                                     .process = self.process,
+                                     .node = node,
+                                     .rank = options.rank,
+                                     .job = options.job});
+  return {};
+}
+
+std::optional<std::uint32_t> Pool::Impl::choose_slot() {
+  const std::vector<SlotView> used = processes.used();
+  if (used.size() < superblock.max_processes) {
+    std::uint32_t next = 0;  // `used` is in the order of slots
+    for (const SlotView& view : used) {
+      if (view.slot != next) break;
+      ++next;
+    }
+    return next;
+  }
+  const SlotView* oldest = nullptr;
+  for (const SlotView& view : used) {
+    if (!view.whole || view.line.state == static_cast<std::uint32_t>(SlotState::attached)) continue;
+    if (oldest == nullptr || view.line.attached_wall_ns < oldest->line.attached_wall_ns) {
+      oldest = &view;
+    }
+  }
+  if (oldest != nullptr) return oldest->slot;
+  for (const SlotView& view : used) {
+    if (!liveness.alive(view)) return view.slot;
+  }
+  return std::nullopt;
+}
+
+bool Pool::Impl::owns_slot() const {
+  const SlotView view = processes.state(slot);
+  return view.whole && view.line.generation == generation &&
+         view.line.state == static_cast<std::uint32_t>(SlotState::attached);
+}
+
+bool Pool::Impl::beat() {
+  if (!owns_slot()) {
+    base::log(base::Level::error,
+              "pool {}: this process showed no life for a lease and was taken for dead by others; "
+              "a longer lease: PENSTOCK_LEASE_MS={}",
+              options.spec, liveness.lease_ns() / 1'000'000 * 4);
+    return false;
+  }
+  processes.publish_beat(slot, generation, ++beats);
+  return true;
+}
+
+Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Pool::~Pool() {
+  if (impl_->options.observer) return;
+  if (impl_->owner_pid != ::getpid()) {
+    // A forked child: slot, lock and heartbeat thread are the parent's.
+    [[maybe_unused]] Impl* leaked = impl_.release();
+    return;
+  }
+  impl_->heartbeat.reset();
+  if (impl_->owns_slot()) {
+    impl_->processes.set_state(impl_->slot, impl_->generation, SlotState::detached);
+  }
+}
+
+const Info& Pool::info() const { return impl_->info; }
+const coherence::Memory& Pool::memory() const { return impl_->memory; }
+std::byte* Pool::base() const { return impl_->mapping.base(); }
+std::uint64_t Pool::bytes() const { return impl_->mapping.bytes(); }
+
+void* Pool::at(std::uint64_t offset, std::uint64_t bytes) const {
+  if (!base::range_inside(offset, bytes, impl_->mapping.bytes())) return nullptr;
+  return impl_->mapping.base() + offset;
+}
+
+std::optional<std::uint64_t> Pool::offset_of(const void* address) const {
+  const auto begin = reinterpret_cast<std::uintptr_t>(impl_->mapping.base());
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (at < begin || at - begin >= impl_->mapping.bytes()) return std::nullopt;
+  return at - begin;
+}
+
+std::uint32_t Pool::slot() const { return impl_->slot; }
+std::uint64_t Pool::generation() const { return impl_->generation; }
+std::uint32_t Pool::node() const { return impl_->node; }
+std::uint64_t Pool::token() const { return impl_->token(); }
+bool Pool::alive(std::uint64_t token) const { return impl_->liveness.alive(token); }
+
+std::string Pool::describe(std::uint64_t token) const {
+  if (is_visitor(token)) {
+    const auto visitor = impl_->visitors.read(visitor_name_of(token));
+    if (visitor && visitor->generation == generation_of(token)) {
+      return fmt::format("a process that is attaching (pid {})", visitor->pid);
+    }
+    return "a process that was attaching";
+  }
+  const auto slot = static_cast<std::uint32_t>(slot_of(token));
+  const SlotView view = impl_->processes.state(slot);
+  if (view.line.generation != generation_of(token)) {
+    return fmt::format("a process that is gone (slot {}, generation {})", slot,
+                       generation_of(token));
+  }
+  const ProcessRecord record = impl_->processes.record(view);
+  const std::string who =
+      record.rank >= 0 ? fmt::format("rank {}", record.rank) : fmt::format("\"{}\"", record.program);
+  return fmt::format("{} (pid {} on host {}, node {})", who, record.pid, record.host, record.node);
+}
+
+Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
+  Impl& impl = *impl_;
+  if (impl.options.observer) {
+    return fail(Code::invalid_argument, "an observer of pool {} cannot lock it; attach without "
+                "observer", impl.options.spec);
+  }
+  const std::uint64_t start_ns = base::now_ns();
+  base::Waiter waiter("another thread to leave the pool's lock", timeout_ns);
+  while (impl.held.exchange(true, std::memory_order_acquire)) {
+    if (auto paused = waiter.pause(); !paused) return unexpected(paused.error());
+  }
+  auto host_locked = HostLock::acquire(impl.lock_fd.get(), remaining_ns(timeout_ns, start_ns));
+  if (!host_locked) {
+    impl.held.store(false, std::memory_order_release);
+    return unexpected(host_locked.error());
+  }
+  if (auto locked = impl.lock->acquire(remaining_ns(timeout_ns, start_ns)); !locked) {
+    host_locked = unexpected(Error{});  // drops the host lock before others may try
+    impl.held.store(false, std::memory_order_release);
+    return unexpected(locked.error());
+  }
+  impl.host_lock.emplace(std::move(*host_locked));
+  return Guard(this);
+}
+
+Pool::Guard::~Guard() {
+  if (pool_ == nullptr) return;
+  Impl& impl = *pool_->impl_;
+  impl.lock->release();
+  impl.host_lock.reset();
+  impl.held.store(false, std::memory_order_release);
+}
+
+std::vector<ProcessRecord> Pool::processes() const {
+  std::vector<ProcessRecord> records;
+  for (const SlotView& view : impl_->processes.used()) {
+    if (view.line.generation == 0) continue;
+    ProcessRecord record = impl_->processes.record(view);
+    record.alive = impl_->liveness.alive(view);
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+void Pool::publish_stats(const ProcessStats& stats) {
+  if (impl_->options.observer) return;
+  const std::lock_guard lock(impl_->own_lines);
+  impl_->processes.publish_stats(impl_->slot, impl_->generation, stats);
+}
+
+void Pool::publish_activity(std::string_view text) {
+  if (impl_->options.observer) return;
+  const std::lock_guard lock(impl_->own_lines);
+  impl_->processes.publish_activity(impl_->slot, text);
+}
+
+Result<std::uint32_t> Pool::reap(const std::function<void(std::uint64_t token)>& on_dead) {
+  auto guard = lock();
+  if (!guard) return unexpected(guard.error());
+  std::uint32_t reaped = 0;
+  for (const SlotView& view : impl_->processes.used()) {
+    const bool attached = view.line.state == static_cast<std::uint32_t>(SlotState::attached);
+    if ((view.whole && !attached) || impl_->liveness.alive(view)) continue;
+    if (on_dead) on_dead(make_token(view.line.generation, view.slot));
+    impl_->processes.set_state(view.slot, view.line.generation, SlotState::reaped);
+    ++reaped;
+  }
+  return reaped;
+}
+
+std::uint32_t Pool::local_processes() const {
+  std::uint32_t count = 0;
+  for (const SlotView& view : impl_->processes.used()) {
+    const auto origin = impl_->processes.origin(view.slot);
+    if (origin && origin->boot_id == impl_->self.host.boot_id && impl_->liveness.alive(view)) {
+      ++count;
+    }
+  }
+  return count;
+}
+
+}  // namespace penstock::pool

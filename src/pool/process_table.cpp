@@ -1,0 +1,185 @@
+#include "pool/process_table.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+
+#include "base/clock.hpp"
+#include "pool/sealed_line.hpp"
+
+namespace penstock::pool {
+
+namespace {
+
+/// Text of the pool ends up on people's terminals.
+std::string printable(const char* text, std::size_t capacity) {
+  std::string clean(text, ::strnlen(text, capacity));
+  for (char& c : clean) {
+    if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = '?';
+  }
+  return clean;
+}
+
+}  // namespace
+
+ProcessTable::ProcessTable(const coherence::Memory& memory, std::byte* base, const Superblock& s)
+    : memory_(memory),
+      base_(base),
+      slots_(s.max_processes),
+      states_(s.states_offset),
+      details_(s.details_offset),
+      leases_(s.leases_offset),
+      stats_(s.stats_offset),
+      activities_(s.activities_offset) {}
+
+SlotView ProcessTable::state(std::uint32_t slot) const {
+  SlotView view{.slot = slot};
+  if (slot >= slots_) return view;
+  view.whole = observe_sealed_line<StateLine>(memory_, base_, place<StateLine>(states_, slot),
+                                              &view.line)
+                   .has_value();
+  return view;
+}
+
+std::vector<SlotView> ProcessTable::used() const {
+  memory_.invalidate(base_ + states_, std::uint64_t{slots_} * sizeof(StateLine));
+  memory_.settle();
+  std::vector<SlotView> views;
+  for (std::uint32_t slot = 0; slot < slots_; ++slot) {
+    SlotView view{.slot = slot};
+    view.whole = load_sealed_line<StateLine>(memory_, base_, place<StateLine>(states_, slot),
+                                             &view.line)
+                     .has_value();
+    if (!view.whole || view.line.generation != 0) views.push_back(view);
+  }
+  return views;
+}
+
+std::optional<OriginLine> ProcessTable::origin(std::uint32_t slot) const {
+  return observe_sealed_line<OriginLine>(memory_, base_, place<DetailLines>(details_, slot));
+}
+
+std::optional<std::uint64_t> ProcessTable::beat(std::uint32_t slot,
+                                                std::uint64_t generation) const {
+  const auto line =
+      observe_sealed_line<LeaseLine>(memory_, base_, place<LeaseLine>(leases_, slot));
+  if (!line || line->generation != generation) return std::nullopt;
+  return line->beat;
+}
+
+ProcessRecord ProcessTable::record(const SlotView& view) const {
+  const std::uint32_t slot = view.slot;
+  ProcessRecord record;
+  record.slot = slot;
+  record.generation = view.line.generation;
+  record.node = view.line.node;
+  record.pid = static_cast<std::int64_t>(view.line.pid);
+  record.start_time = view.line.start_time;
+  record.pid_namespace = view.line.pid_namespace;
+  record.attached_wall_ns = view.line.attached_wall_ns;
+  record.rank = view.line.rank;
+  record.attached = view.line.state == static_cast<std::uint32_t>(SlotState::attached);
+  record.lease_beat = beat(slot, record.generation).value_or(0);
+  const std::uint64_t details = place<DetailLines>(details_, slot);
+  if (const auto line = origin(slot)) {
+    record.boot_id = format_uuid(line->boot_id);
+    record.program = printable(line->program, sizeof line->program);
+  }
+  record.host = read_text(details + offsetof(DetailLines, host), 1);
+  record.job = read_text(details + offsetof(DetailLines, job), 2);
+  const auto stats = observe_sealed_line<StatsLine>(memory_, base_, place<StatsLine>(stats_, slot));
+  if (stats && stats->generation == record.generation) {
+    record.messages_sent = stats->messages_sent;
+    record.bytes_sent = stats->bytes_sent;
+    record.messages_received = stats->messages_received;
+    record.bytes_received = stats->bytes_received;
+  }
+  record.activity = read_text(place<ActivityLines>(activities_, slot), 3);
+  return record;
+}
+
+std::uint64_t ProcessTable::take(std::uint32_t slot, const Entry& entry) const {
+  StateLine line = state(slot).line;
+  const std::uint64_t details = place<DetailLines>(details_, slot);
+  line.generation += 1;
+  // Tokens hold 48 bits of it; a damaged line must not make it wrap.
+  if (line.generation >= std::uint64_t{1} << 47) line.generation = 1;
+  OriginLine origin{.boot_id = entry.host.boot_id};
+  entry.process.program.copy(origin.program, sizeof origin.program);
+  publish_sealed_line(memory_, base_, details, origin);
+  publish_text(details + offsetof(DetailLines, host), 1, entry.host.host);
+  publish_text(details + offsetof(DetailLines, job), 2, entry.job);
+  publish_beat(slot, line.generation, 1);
+  publish_stats(slot, line.generation, ProcessStats{});
+  publish_activity(slot, "");
+
+  line.state = static_cast<std::uint32_t>(SlotState::attached);
+  line.node = entry.node;
+  line.pid = entry.process.pid;
+  line.start_time = entry.process.start_time;
+  line.pid_namespace = entry.process.pid_namespace;
+  line.attached_wall_ns = base::wall_ns();
+  line.rank = entry.rank;
+  line.unused = 0;
+  memory_.order();
+  publish_sealed_line(memory_, base_, place<StateLine>(states_, slot), line);
+  memory_.order();
+  return line.generation;
+}
+
+void ProcessTable::set_state(std::uint32_t slot, std::uint64_t generation,
+                             SlotState new_state) const {
+  StateLine line = state(slot).line;
+  line.generation = generation;
+  line.state = static_cast<std::uint32_t>(new_state);
+  memory_.order();
+  publish_sealed_line(memory_, base_, place<StateLine>(states_, slot), line);
+  memory_.order();
+}
+
+void ProcessTable::publish_beat(std::uint32_t slot, std::uint64_t generation,
+                                std::uint64_t beat) const {
+  publish_sealed_line(memory_, base_, place<LeaseLine>(leases_, slot),
+                      LeaseLine{.generation = generation, .beat = beat});
+  memory_.order();
+}
+
+void ProcessTable::publish_stats(std::uint32_t slot, std::uint64_t generation,
+                                 const ProcessStats& stats) const {
+  publish_sealed_line(memory_, base_, place<StatsLine>(stats_, slot),
+                      StatsLine{.generation = generation,
+                                .messages_sent = stats.messages_sent,
+                                .bytes_sent = stats.bytes_sent,
+                                .messages_received = stats.messages_received,
+                                .bytes_received = stats.bytes_received});
+  memory_.order();
+}
+
+void ProcessTable::publish_activity(std::uint32_t slot, std::string_view text) const {
+  publish_text(place<ActivityLines>(activities_, slot), 3, text);
+  memory_.order();
+}
+
+void ProcessTable::publish_text(std::uint64_t place, std::size_t lines,
+                                std::string_view text) const {
+  for (std::size_t i = 0; i < lines; ++i) {
+    TextLine line;
+    const std::size_t begin = i * sizeof line.text;
+    if (begin < text.size()) text.substr(begin).copy(line.text, sizeof line.text);
+    publish_sealed_line(memory_, base_, place + i * sizeof line, line);
+  }
+}
+
+std::string ProcessTable::read_text(std::uint64_t place, std::size_t lines) const {
+  std::string text;
+  for (std::size_t i = 0; i < lines; ++i) {
+    const auto line = observe_sealed_line<TextLine>(memory_, base_, place + i * sizeof(TextLine));
+    if (!line) break;
+    const std::string here = printable(line->text, sizeof line->text);
+    text += here;
+    if (here.size() < sizeof line->text) break;
+  }
+  return text;
+}
+
+}  // namespace penstock::pool

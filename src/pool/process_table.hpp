@@ -1,0 +1,66 @@
+// Who is attached: the lines of the process slots.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pool/host_identity.hpp"
+#include "pool/layout.hpp"
+
+namespace penstock::pool {
+
+/// State line of a slot as read.
+struct SlotView {
+  std::uint32_t slot = 0;
+  StateLine line;
+  bool whole = true;  ///< false: the seal was wrong; each word is whole, together they may not be
+};
+
+/// Reads are safe at any time; writes are the owner's, or another's under the lock.
+class ProcessTable {
+ public:
+  ProcessTable(const coherence::Memory& memory, std::byte* base, const Superblock& superblock);
+
+  std::uint32_t slots() const { return slots_; }
+  SlotView state(std::uint32_t slot) const;
+  /// All slots that were ever taken; one batch of invalidations.
+  std::vector<SlotView> used() const;
+  /// nullopt: unreadable.
+  std::optional<OriginLine> origin(std::uint32_t slot) const;
+  /// nullopt: unreadable or not of `generation`.
+  std::optional<std::uint64_t> beat(std::uint32_t slot, std::uint64_t generation) const;
+  /// Everything but `alive`.
+  ProcessRecord record(const SlotView& view) const;
+
+  struct Entry {
+    HostIdentity host;
+    ProcessIdentity process;
+    std::uint32_t node = 0;
+    std::int32_t rank = -1;
+    std::string job;
+  };
+  /// Publishes all lines, the state last; gives the generation. Under the lock.
+  std::uint64_t take(std::uint32_t slot, const Entry& entry) const;
+  void set_state(std::uint32_t slot, std::uint64_t generation, SlotState state) const;
+  void publish_beat(std::uint32_t slot, std::uint64_t generation, std::uint64_t beat) const;
+  void publish_stats(std::uint32_t slot, std::uint64_t generation,
+                     const ProcessStats& stats) const;
+  void publish_activity(std::uint32_t slot, std::string_view text) const;
+
+ private:
+  template <class Line>
+  std::uint64_t place(std::uint64_t array, std::uint32_t slot) const {
+    return array + std::uint64_t{slot} * sizeof(Line);
+  }
+  void publish_text(std::uint64_t place, std::size_t lines, std::string_view text) const;
+  std::string read_text(std::uint64_t place, std::size_t lines) const;
+
+  coherence::Memory memory_;
+  std::byte* base_;
+  std::uint32_t slots_;
+  std::uint64_t states_, details_, leases_, stats_, activities_;
+};
+
+}  // namespace penstock::pool

@@ -1,0 +1,23 @@
+// Identifiers that nobody else draws.
+#pragma once
+
+#include <sys/random.h>
+
+#include <cstdint>
+
+#include "base/format.hpp"
+
+namespace penstock::pool {
+
+/// Never 0. Error: the kernel gives no random bytes.
+inline Result<std::uint64_t> random_id() {
+  std::uint64_t id = 0;
+  while (id == 0) {
+    if (::getrandom(&id, sizeof id, 0) != sizeof id) {
+      return fail(Code::unavailable, "the kernel gives no random bytes (getrandom)");
+    }
+  }
+  return id;
+}
+
+}  // namespace penstock::pool

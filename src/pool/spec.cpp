@@ -1,0 +1,80 @@
+// SPEC: what people write to name a pool.
+#include <algorithm>
+#include <cctype>
+
+#include "base/format.hpp"
+#include "pool/layout.hpp"
+
+namespace penstock::pool {
+
+namespace {
+
+constexpr std::string_view shm_prefix = "shm:";
+constexpr std::size_t max_shm_name_bytes = 200;
+constexpr const char* forms = "/dev/daxX.Y, a file path or shm:NAME, several joined by commas";
+
+Result<Part> parse_part(std::string_view text, std::string_view spec) {
+  Part part{.text = std::string(text)};
+  if (text.starts_with(shm_prefix)) {
+    const std::string_view name = text.substr(shm_prefix.size());
+    const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+      return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+    });
+    if (name.empty() || !plain || name.size() > max_shm_name_bytes) {
+      return fail(Code::invalid_argument,
+                  "\"{}\" in pool \"{}\": NAME of shm:NAME is 1 to {} letters, digits, '-', '_' "
+                  "or '.', such as shm:demo",
+                  text, spec, max_shm_name_bytes);
+    }
+    part.kind = Part::Kind::shm;
+    part.path = fmt::format("/dev/shm/penstock.{}", name);
+    return part;
+  }
+  part.path = std::string(text);
+  if (text.starts_with("/dev/dax")) {
+    part.kind = Part::Kind::devdax;
+    return part;
+  }
+  // A bare word is more often a forgotten "shm:" than a file in the current directory.
+  if (text.find('/') == std::string_view::npos) {
+    return fail(Code::invalid_argument,
+                "\"{0}\" in pool \"{1}\" is neither a path nor shm:NAME; write shm:{0} or ./{0}",
+                text, spec);
+  }
+  part.kind = Part::Kind::file;
+  return part;
+}
+
+}  // namespace
+
+Result<std::vector<Part>> parse_spec(std::string_view spec) {
+  if (spec.empty()) {
+    return fail(Code::invalid_argument, "no pool was named; write {} (or set PENSTOCK_POOL)",
+                forms);
+  }
+  std::vector<Part> parts;
+  for (std::size_t begin = 0; begin <= spec.size();) {
+    const std::size_t comma = std::min(spec.find(',', begin), spec.size());
+    const std::string_view text = spec.substr(begin, comma - begin);
+    if (text.empty()) {
+      return fail(Code::invalid_argument, "pool \"{}\" has an empty part; write {}", spec, forms);
+    }
+    auto part = parse_part(text, spec);
+    if (!part) return unexpected(part.error());
+    for (const Part& other : parts) {
+      if (other.path == part->path) {
+        return fail(Code::invalid_argument, "pool \"{}\" names \"{}\" twice; name each part once",
+                    spec, text);
+      }
+    }
+    parts.push_back(std::move(*part));
+    begin = comma + 1;
+  }
+  if (parts.size() > max_parts) {
+    return fail(Code::invalid_argument, "pool \"{}\" has {} parts, at most {} are possible", spec,
+                parts.size(), max_parts);
+  }
+  return parts;
+}
+
+}  // namespace penstock::pool

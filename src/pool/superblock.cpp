@@ -1,0 +1,190 @@
+#include "pool/superblock.hpp"
+
+#include <xxhash.h>
+
+#include <cstring>
+
+#include "base/checked.hpp"
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "pool/mapping.hpp"
+
+namespace penstock::pool {
+
+namespace {
+
+std::uint64_t checksum_of(const Superblock& superblock) {
+  return XXH64(&superblock, offsetof(Superblock, checksum), superblock.layout_version);
+}
+
+/// The mode is not known before the superblock is read; what software mode does is right in all.
+Result<coherence::Memory> cautious_memory() {
+  auto memory = coherence::bind(coherence::Mode::software);
+  return memory ? memory : coherence::bind(coherence::Mode::hardware);
+}
+
+std::string recreate(const std::string& spec) {
+  return fmt::format("detach everyone and recreate it: penstock pool create {} --size ... "
+                     "--overwrite",
+                     spec);
+}
+
+Result<void> check_header(const OpenPart& part, const Superblock& s, const std::string& spec) {
+  const std::string& path = part.part.path;
+  if (s.magic != magic) {
+    return fail(Code::wrong_format,
+                "{} is not a Penstock pool (it begins with {:#018x}, needed {:#018x}); make one "
+                "under another name: penstock pool create SPEC --size 2G",
+                path, s.magic, magic);
+  }
+  if (s.layout_version != layout_version) {
+    return fail(Code::wrong_format,
+                "{} has layout version {}, this Penstock needs {}; {}, or use the Penstock that "
+                "made it",
+                path, s.layout_version, layout_version, recreate(spec));
+  }
+  if (s.checksum != checksum_of(s)) {
+    return fail(Code::wrong_format,
+                "the superblock of {} is damaged (checksum {:#018x}, needed {:#018x}); {}", path,
+                s.checksum, checksum_of(s), recreate(spec));
+  }
+  return {};
+}
+
+/// What a correct checksum does not prove: a faulty writer can seal nonsense.
+bool geometry_is_sound(const Superblock& s) {
+  if (s.header_bytes != page_bytes || s.pool_id == 0) return false;
+  if (s.part_count < 1 || s.part_count > max_parts || s.part_index >= s.part_count) return false;
+  if (s.mode < 1 || s.mode > 4) return false;
+  if (s.bytes < min_pool_bytes || s.bytes % (s.part_count * huge_page_bytes) != 0) return false;
+  const std::uint64_t data_bytes = s.bytes / s.part_count;
+  const auto part_bytes = base::checked_add(s.data_offset, data_bytes);
+  if (!part_bytes || s.part_bytes != *part_bytes) return false;
+  if (s.data_offset % page_bytes != 0 || (s.part_count > 1) != (s.data_offset > 0)) return false;
+  if (s.stripe_bytes < huge_page_bytes || s.stripe_bytes % huge_page_bytes != 0) return false;
+  if (s.stripe_bytes < data_bytes / max_mappings) return false;
+  Superblock expected = s;
+  if (!lay_out(expected)) return false;
+  return std::memcmp(&expected, &s, sizeof s) == 0;
+}
+
+Result<void> check_length(const OpenPart& part, const Superblock& s, const std::string& spec) {
+  if (part.bytes >= s.part_bytes) return {};
+  return fail(Code::wrong_format, "{} is truncated: it has {}, its superblock says {}; {}",
+              part.part.path, base::format_bytes(part.bytes), base::format_bytes(s.part_bytes),
+              recreate(spec));
+}
+
+/// `first` and `other` must differ in their part index only.
+Result<void> check_sibling(const OpenPart& part, const Superblock& first, const Superblock& other,
+                           std::uint32_t position) {
+  const std::string& path = part.part.path;
+  if (other.pool_id != first.pool_id) {
+    return fail(Code::mismatch,
+                "{} is part of another pool (id {:#x}, needed {:#x}); name the parts as they were "
+                "named at creation; see: penstock pool info",
+                path, other.pool_id, first.pool_id);
+  }
+  if (other.part_index != position) {
+    return fail(Code::mismatch,
+                "{} is part {} of its pool but stands at place {}; name the parts in the order of "
+                "their creation",
+                path, other.part_index, position);
+  }
+  Superblock aligned = other;
+  aligned.part_index = first.part_index;
+  aligned.checksum = first.checksum;
+  if (std::memcmp(&aligned, &first, sizeof first) != 0) {
+    return fail(Code::wrong_format,
+                "the superblocks of {} and of part 0 disagree; recreate the pool: penstock pool "
+                "create SPEC --size ... --overwrite",
+                path);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::optional<Superblock>> read_superblock(const OpenPart& part) {
+  if (part.bytes < page_bytes) return std::optional<Superblock>{};
+  auto memory = cautious_memory();
+  if (!memory) return unexpected(memory.error());
+  auto header = map_header(part, Access::read);
+  if (!header) return unexpected(header.error());
+  Superblock superblock;
+  memory->observe_bulk(&superblock, header->base(), sizeof superblock);
+  return std::optional<Superblock>{superblock};
+}
+
+Result<void> write_superblock(const OpenPart& part, Superblock superblock) {
+  auto memory = cautious_memory();
+  if (!memory) return unexpected(memory.error());
+  auto header = map_header(part, Access::write);
+  if (!header) return unexpected(header.error());
+  superblock.checksum = checksum_of(superblock);
+  const auto* lines = reinterpret_cast<const std::byte*>(&superblock);
+  memory->order();  // the tables are there before anybody can find them
+  for (std::uint64_t line = sizeof superblock; line > 0;) {
+    line -= coherence::line_bytes;
+    memory->publish_line(header->base() + line, lines + line);
+    memory->order();
+  }
+  return {};
+}
+
+Result<void> wipe_superblock(const OpenPart& part) {
+  auto memory = cautious_memory();
+  if (!memory) return unexpected(memory.error());
+  auto header = map_header(part, Access::write);
+  if (!header) return unexpected(header.error());
+  const Superblock nothing{};
+  memory->publish_bulk(header->base(), &nothing, sizeof nothing);
+  memory->order();
+  return {};
+}
+
+Result<Superblock> check_superblocks(const std::vector<OpenPart>& parts,
+                                     const std::string& spec) {
+  Superblock first;
+  for (std::uint32_t i = 0; i < parts.size(); ++i) {
+    auto read = read_superblock(parts[i]);
+    if (!read) return unexpected(read.error());
+    if (!*read) {
+      return fail(Code::wrong_format,
+                  "{} is not a Penstock pool (it has {} B, a superblock alone has {}); make one "
+                  "under another name: penstock pool create SPEC --size 2G",
+                  parts[i].part.path, parts[i].bytes, page_bytes);
+    }
+    const Superblock& here = **read;
+    if (auto sound = check_header(parts[i], here, spec); !sound) return unexpected(sound.error());
+    if (!geometry_is_sound(here)) {
+      return fail(Code::wrong_format, "the geometry in the superblock of {} is impossible; {}",
+                  parts[i].part.path, recreate(spec));
+    }
+    if (here.part_count != parts.size()) {
+      return fail(Code::mismatch,
+                  "{} belongs to a pool of {} parts, {} were named in \"{}\"; name all parts, "
+                  "joined by commas, in the order of their creation",
+                  parts[i].part.path, here.part_count, parts.size(), spec);
+    }
+    if (i == 0) first = here;
+    auto sibling = check_sibling(parts[i], first, here, i);
+    if (!sibling) return unexpected(sibling.error());
+    if (auto whole = check_length(parts[i], here, spec); !whole) return unexpected(whole.error());
+  }
+  return first;
+}
+
+Info info_of(const Superblock& s, const std::string& spec) {
+  return Info{.spec = spec,
+              .id = s.pool_id,
+              .bytes = s.bytes,
+              .mode = static_cast<coherence::Mode>(s.mode),
+              .max_processes = s.max_processes,
+              .max_nodes = s.max_nodes,
+              .created_wall_ns = s.created_wall_ns,
+              .arena_offset = s.arena_offset,
+              .arena_bytes = s.arena_bytes};
+}
+
+}  // namespace penstock::pool

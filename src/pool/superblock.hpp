@@ -1,0 +1,25 @@
+// Reading, checking and writing superblocks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pool/layout.hpp"
+#include "pool/part.hpp"
+
+namespace penstock::pool {
+
+/// The superblock at the beginning of one part, unchecked; nullopt when the part is too short.
+Result<std::optional<Superblock>> read_superblock(const OpenPart& part);
+/// Publishes it, with its checksum computed here; the line with the magic comes last.
+Result<void> write_superblock(const OpenPart& part, Superblock superblock);
+/// Makes the part no pool any more.
+Result<void> wipe_superblock(const OpenPart& part);
+
+/// The superblock of the pool made of `parts`, in that order. Checks everything that is recorded
+/// against itself and against the parts. Errors: wrong_format, mismatch.
+Result<Superblock> check_superblocks(const std::vector<OpenPart>& parts, const std::string& spec);
+
+Info info_of(const Superblock& superblock, const std::string& spec);
+
+}  // namespace penstock::pool

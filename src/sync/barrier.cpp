@@ -1,0 +1,99 @@
+// Sequence barrier. Line i, written by participant i only:
+//
+//   | word 0: sequence of the barrier reached | word 1: token | words 2..7: 0 |
+//
+// Sequences grow, so the lines are never reset: a participant that runs ahead into the next
+// barrier still counts as arrived in this one. A wait that reached its deadline may be repeated;
+// it waits for the same barrier again.
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "base/format.hpp"
+#include "base/wait.hpp"
+#include "penstock/sync.hpp"
+
+namespace penstock::sync {
+
+namespace {
+
+struct alignas(64) Line {
+  std::uint64_t sequence = 0;
+  std::uint64_t token = 0;
+  std::uint64_t unused[6] = {};
+};
+static_assert(sizeof(Line) == coherence::line_bytes);
+
+/// Those of `missing` that have not reached `sequence`; one batch of invalidations.
+void drop_arrived(const coherence::Memory& memory, std::byte* lines, std::uint64_t sequence,
+                  std::vector<std::uint32_t>& missing) {
+  for (std::uint32_t i : missing) memory.invalidate(lines + 64ull * i, coherence::line_bytes);
+  memory.settle();
+  std::erase_if(missing, [&](std::uint32_t i) {
+    return memory.load_word(lines + 64ull * i) >= sequence;
+  });
+}
+
+std::string join(const std::vector<std::uint32_t>& numbers) {
+  constexpr std::size_t shown = 16;
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size() && i < shown; ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", numbers[i]);
+  }
+  if (numbers.size() > shown) text += fmt::format(" and {} more", numbers.size() - shown);
+  return text;
+}
+
+}  // namespace
+
+Barrier::Barrier(const coherence::Memory& memory, void* lines, std::uint32_t participants,
+                 std::uint32_t self, std::uint64_t token, AliveCheck alive)
+    : memory_(memory),
+      lines_(static_cast<std::byte*>(lines)),
+      participants_(participants),
+      self_(self),
+      token_(token),
+      alive_(std::move(alive)) {}
+
+Result<void> Barrier::wait(std::uint64_t timeout_ns) {
+  const std::uint64_t target = sequence_ + 1;
+  const Line mine{.sequence = target, .token = token_};
+  memory_.order();  // everything published before the barrier is there before the arrival
+  memory_.publish_line(lines_ + 64ull * self_, &mine);
+  memory_.order();
+
+  std::vector<std::uint32_t> missing;
+  missing.reserve(participants_);
+  for (std::uint32_t i = 0; i < participants_; ++i) {
+    if (i != self_) missing.push_back(i);
+  }
+  auto somebody_dead = [&]() -> Result<void> {
+    if (!alive_) return {};
+    for (std::uint32_t i : missing) {
+      Line line;
+      memory_.observe_line(&line, lines_ + 64ull * i);
+      if (line.token == 0 || line.sequence >= target || alive_(line.token)) continue;
+      // It may have arrived as its last deed.
+      memory_.observe_line(&line, lines_ + 64ull * i);
+      if (line.sequence >= target) continue;
+      return fail(Code::peer_dead, "barrier {}: participant {} of {} died before it arrived",
+                  target, i, participants_);
+    }
+    return {};
+  };
+  base::Waiter waiter("barrier", timeout_ns, somebody_dead);
+  for (;;) {
+    drop_arrived(memory_, lines_, target, missing);
+    if (missing.empty()) break;
+    if (auto paused = waiter.pause(); !paused) {
+      if (paused.error().code != Code::deadline) return paused;
+      return fail(Code::deadline, "{}: barrier {} misses {} of {} participants: {}",
+                  paused.error().message, target, missing.size(), participants_, join(missing));
+    }
+  }
+  sequence_ = target;
+  return {};
+}
+
+}  // namespace penstock::sync

@@ -1,0 +1,205 @@
+// Lamport's bakery over one line per participant. Line i, written on behalf of participant i only:
+//
+//   | 0: token | 1: number | 2: choosing | 3..6: 0 | 7: seal |
+//
+// The seal is computed from the other words and arrives last, so a reader can tell a line of which
+// it saw only a part and reads again. A writer may be killed in the middle of a publish (CPUs
+// without 64-byte stores): its token is then in the line, because a line that still holds the token
+// of another process of the participant is first taken over by publishing the token alone.
+//
+// Why it excludes (Lamport 1974): a participant publishes `choosing`, then reads all numbers,
+// then publishes its own, greater one. The two publishes must be visible before the reads that
+// follow: store -> load order, which `order` alone does not give. `full_order` after each publish
+// below does.
+//
+// The dead: a line whose token is dead is passed over. That is safe because the line was read
+// after the own number was published: whoever replaces the dead in that line starts to choose
+// after that, sees the own number and draws a greater one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/format.hpp"
+#include "base/wait.hpp"
+#include "penstock/sync.hpp"
+
+namespace penstock::sync {
+
+namespace {
+
+struct alignas(64) Line {
+  std::uint64_t token = 0;
+  std::uint64_t number = 0;
+  std::uint64_t choosing = 0;
+  std::uint64_t unused[4] = {};
+  std::uint64_t seal = 0;
+};
+static_assert(sizeof(Line) == coherence::line_bytes);
+
+/// Numbers grow by one an acquisition; a greater one than this was never drawn.
+constexpr std::uint64_t greatest_number = std::uint64_t{1} << 62;
+
+/// 0 for the zeroed line, so that zeroed memory is a valid, free lock.
+std::uint64_t seal_of(const Line& line) {
+  std::uint64_t mix = line.token * 0x9e3779b97f4a7c15u;
+  mix = (mix ^ (mix >> 29)) + line.number * 0xbf58476d1ce4e5b9u;
+  mix = (mix ^ (mix >> 32)) + line.choosing * 0x94d049bb133111ebu;
+  return mix ^ (mix >> 31);
+}
+
+bool whole(const Line& line) { return line.seal == seal_of(line); }
+
+class Entries {
+ public:
+  Entries(const coherence::Memory& memory, std::byte* lines, std::uint32_t count,
+          std::uint32_t self)
+      : memory_(memory), lines_(lines), count_(count), self_(self) {}
+
+  void publish(std::uint64_t token, std::uint64_t number, bool choosing) const {
+    Line line{.token = token, .number = number, .choosing = choosing ? 1u : 0u};
+    line.seal = seal_of(line);
+    memory_.publish_line(lines_ + 64ull * self_, &line);
+    memory_.full_order();
+  }
+
+  /// Makes the own line say who acts for the participant from now on.
+  void take_over(std::uint64_t token) const {
+    Line line;
+    memory_.observe_line(&line, lines_ + 64ull * self_);
+    if (line.token != token || !whole(line)) publish(token, 0, false);
+  }
+
+  /// Fetches the lines of `wanted` anew: one batch of invalidations, one fence.
+  void refresh(const std::vector<std::uint32_t>& wanted) const {
+    if (wanted.size() + 1 == count_) {
+      memory_.invalidate(lines_, 64ull * count_);
+    } else {
+      for (std::uint32_t i : wanted) memory_.invalidate(lines_ + 64ull * i, 64);
+    }
+    memory_.settle();
+  }
+
+  Line load(std::uint32_t i) const {
+    Line line;
+    memory_.load_line(&line, lines_ + 64ull * i);
+    return line;
+  }
+
+  std::vector<std::uint32_t> others() const {
+    std::vector<std::uint32_t> list;
+    list.reserve(count_);
+    for (std::uint32_t i = 0; i < count_; ++i) {
+      if (i != self_) list.push_back(i);
+    }
+    return list;
+  }
+
+ private:
+  const coherence::Memory& memory_;
+  std::byte* lines_;
+  std::uint32_t count_, self_;
+};
+
+/// One participant that may stand in the way.
+struct Rival {
+  std::uint64_t token = 0;  ///< as last read
+  bool chosen = false;      ///< seen not choosing since the own number was published
+};
+
+/// Both phases of the bakery: `step` looks at one line and says whether it is done with.
+class Queue {
+ public:
+  Queue(const Entries& entries, std::uint32_t participants, const AliveCheck& alive)
+      : entries_(entries), rivals_(participants), alive_(alive) {}
+
+  template <class Step>
+  Result<void> pass_all(base::Waiter& waiter, Step step) {
+    pending_ = entries_.others();
+    for (;;) {
+      entries_.refresh(pending_);
+      std::erase_if(pending_, [&](std::uint32_t i) {
+        const Line line = entries_.load(i);
+        rivals_[i].token = line.token;
+        return whole(line) && step(i, line, rivals_[i]);
+      });
+      if (pending_.empty()) return {};
+      if (auto paused = waiter.pause(); !paused) return paused;
+    }
+  }
+
+  /// The waiter's dead check: whoever is dead no longer stands in the way.
+  void pass_over_dead() {
+    if (!alive_) return;
+    std::erase_if(pending_, [&](std::uint32_t i) {
+      return rivals_[i].token != 0 && !alive_(rivals_[i].token);
+    });
+  }
+
+  std::uint32_t first_pending() const { return pending_.empty() ? 0 : pending_.front(); }
+  std::uint64_t token_of(std::uint32_t i) const { return rivals_[i].token; }
+
+ private:
+  const Entries& entries_;
+  std::vector<Rival> rivals_;
+  std::vector<std::uint32_t> pending_;
+  const AliveCheck& alive_;
+};
+
+}  // namespace
+
+Lock::Lock(const coherence::Memory& memory, void* lines, std::uint32_t participants,
+           std::uint32_t self, std::uint64_t token, AliveCheck alive)
+    : memory_(memory),
+      lines_(static_cast<std::byte*>(lines)),
+      participants_(participants),
+      self_(self),
+      token_(token),
+      alive_(std::move(alive)) {}
+
+Result<void> Lock::acquire(std::uint64_t timeout_ns) {
+  const Entries entries(memory_, lines_, participants_, self_);
+  Queue queue(entries, participants_, alive_);
+  base::Waiter waiter("lock", timeout_ns, [&]() -> Result<void> {
+    queue.pass_over_dead();
+    return {};
+  });
+  auto give_up = [&](const Error& error) -> Result<void> {
+    entries.publish(token_, 0, false);
+    return fail(error.code, "{}: participant {} (token {:#x}) stands in the way", error.message,
+                queue.first_pending(), queue.token_of(queue.first_pending()));
+  };
+
+  entries.take_over(token_);
+  entries.publish(token_, 0, true);
+  std::uint64_t greatest = 0;
+  auto read_number = [&](std::uint32_t, const Line& line, Rival&) {
+    greatest = std::max(greatest, line.number);
+    return true;
+  };
+  if (auto read = queue.pass_all(waiter, read_number); !read) return give_up(read.error());
+  if (greatest >= greatest_number) {
+    entries.publish(token_, 0, false);
+    return fail(Code::wrong_format, "lock: number {:#x} in a line is damaged; recreate the pool",
+                greatest);
+  }
+
+  const std::uint64_t number = greatest + 1;
+  entries.publish(token_, number, false);
+  auto behind_me = [&](std::uint32_t i, const Line& line, Rival& rival) {
+    if (line.choosing == 0) rival.chosen = true;
+    if (!rival.chosen) return false;
+    return line.number == 0 || line.number > number || (line.number == number && i > self_);
+  };
+  if (auto passed = queue.pass_all(waiter, behind_me); !passed) return give_up(passed.error());
+  return {};
+}
+
+void Lock::release() {
+  memory_.order();  // what was published under the lock is there before it is free
+  Entries(memory_, lines_, participants_, self_).publish(token_, 0, false);
+}
+
+void Lock::repair() { Entries(memory_, lines_, participants_, self_).publish(token_, 0, false); }
+
+}  // namespace penstock::sync
