@@ -1,0 +1,29 @@
+// Counters of completed operations.
+#pragma once
+
+#include <rdma/fi_eq.h>
+
+#include <atomic>
+#include <vector>
+
+#include "base/wait.hpp"
+#include "domain.hpp"
+
+namespace penstock::ofi {
+
+struct Ep;
+
+struct Cntr : fid_cntr {
+  Domain* domain = nullptr;
+  std::atomic<int> users{0};
+  std::atomic<std::uint64_t> value{0}, errors{0};
+  std::vector<Ep*> endpoints;  ///< that count here; reading moves them
+  base::Backoff backoff;
+
+  /// Only under the domain's serialization, so a plain increment; readers may be elsewhere.
+  void count() { value.store(value.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+  void count_error() { errors.fetch_add(1); }
+  void progress();
+};
+
+}  // namespace penstock::ofi

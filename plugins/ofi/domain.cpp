@@ -1,0 +1,83 @@
+#include "domain.hpp"
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_endpoint.h>
+
+#include <algorithm>
+
+#include "lib.hpp"
+
+namespace penstock::ofi {
+
+namespace {
+
+int close_domain(fid* self) {
+  auto* domain = static_cast<Domain*>(reinterpret_cast<fid_domain*>(self));
+  if (domain->users.load() != 0) return -FI_EBUSY;
+  domain->fabric->users.fetch_sub(1);
+  delete domain;
+  return 0;
+}
+
+int no_scalable(fid_domain*, fi_info*, fid_ep**, void*) { return -FI_ENOSYS; }
+int no_poll_set(fid_domain*, fi_poll_attr*, fid_poll**) { return -FI_ENOSYS; }
+int no_stx(fid_domain*, fi_tx_attr*, fid_stx**, void*) { return -FI_ENOSYS; }
+int no_srx(fid_domain*, fi_rx_attr*, fid_ep**, void*) { return -FI_ENOSYS; }
+int no_atomic(fid_domain*, fi_datatype, fi_op, fi_atomic_attr*, std::uint64_t) {
+  return -FI_EOPNOTSUPP;
+}
+int no_collective(fid_domain*, fi_collective_op, fi_collective_attr*, std::uint64_t) {
+  return -FI_ENOSYS;
+}
+
+fi_ops domain_fid_ops = {
+    .size = sizeof(fi_ops),
+    .close = close_domain,
+    .bind = no_bind,
+    .control = no_control,
+    .ops_open = no_ops_open,
+};
+
+fi_ops_domain domain_ops = {
+    .size = sizeof(fi_ops_domain),
+    .av_open = open_av,
+    .cq_open = open_cq,
+    .endpoint = open_endpoint,
+    .scalable_ep = no_scalable,
+    .cntr_open = open_cntr,
+    .poll_open = no_poll_set,
+    .stx_ctx = no_stx,
+    .srx_ctx = no_srx,
+    .query_atomic = no_atomic,
+    .query_collective = no_collective,
+};
+
+}  // namespace
+
+base::WaitPolicy wait_policy(const Session& session) {
+  const std::uint32_t told =
+      session.launch.local_size > 0 ? static_cast<std::uint32_t>(session.launch.local_size) : 1;
+  return base::WaitPolicy::for_processes(std::max(told, session.pool->local_processes()));
+}
+
+int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** result, void* context) {
+  return guarded([&]() -> int {
+    if (info == nullptr || info->domain_attr == nullptr) return -FI_EINVAL;
+    auto session = open_session();
+    if (!session) return report(session.error());
+    auto* domain = new (std::nothrow) Domain;
+    if (domain == nullptr) return -FI_ENOMEM;
+    domain->fid = {FI_CLASS_DOMAIN, context, &domain_fid_ops};
+    domain->ops = &domain_ops;
+    domain->mr = mr_ops();
+    domain->fabric = static_cast<Fabric*>(fabric);
+    domain->fabric->users.fetch_add(1);
+    domain->session = std::move(*session);
+    domain->serialize = info->domain_attr->threading != FI_THREAD_DOMAIN;
+    domain->api_version = fabric->api_version;
+    *result = domain;
+    return 0;
+  });
+}
+
+}  // namespace penstock::ofi

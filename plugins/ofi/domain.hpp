@@ -1,0 +1,63 @@
+// A domain: the share of a session that one user of libfabric has. Serializes calls where the user
+// asked for more thread safety than FI_THREAD_DOMAIN.
+#pragma once
+
+#include <rdma/fi_domain.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "base/wait.hpp"
+#include "session.hpp"
+
+namespace penstock::ofi {
+
+struct Fabric : fid_fabric {
+  std::atomic<int> users{0};
+};
+
+struct Domain : fid_domain {
+  Fabric* fabric = nullptr;
+  std::shared_ptr<Session> session;
+  std::atomic<int> users{0};
+  bool serialize = false;  ///< calls of several threads may meet here
+  std::uint32_t api_version = 0;
+  std::mutex mutex;
+  std::atomic<std::uint64_t> next_key{1};
+};
+
+/// Holds the domain's mutex where the domain is shared between threads.
+class Guard {
+ public:
+  explicit Guard(Domain& domain) : mutex_(domain.serialize ? &domain.mutex : nullptr) {
+    if (mutex_ != nullptr) mutex_->lock();
+  }
+  ~Guard() {
+    if (mutex_ != nullptr) mutex_->unlock();
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  std::mutex* mutex_;
+};
+
+/// Number of this host's processes that wait for each other, for choosing how long to spin.
+base::WaitPolicy wait_policy(const Session& session);
+
+int open_fabric(fi_fabric_attr* attr, fid_fabric** fabric, void* context);
+int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context);
+int open_av(fid_domain* domain, fi_av_attr* attr, fid_av** av, void* context);
+int open_cq(fid_domain* domain, fi_cq_attr* attr, fid_cq** cq, void* context);
+int open_cntr(fid_domain* domain, fi_cntr_attr* attr, fid_cntr** cntr, void* context);
+int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** ep, void* context);
+int open_eq(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** eq, void* context);
+fi_ops_mr* mr_ops();
+
+/// Rows of operation tables that we do not offer.
+int no_bind(fid* self, fid* other, std::uint64_t flags);
+int no_control(fid* self, int command, void* argument);
+int no_ops_open(fid* self, const char* name, std::uint64_t flags, void** ops, void* context);
+
+}  // namespace penstock::ofi

@@ -1,0 +1,294 @@
+// The data path of an endpoint.
+#include "ep.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "lib.hpp"
+
+namespace penstock::ofi {
+
+namespace {
+
+void gather(void* to, const iovec* iov, std::size_t count) {
+  auto* out = static_cast<std::byte*>(to);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (iov[i].iov_len != 0) std::memcpy(out, iov[i].iov_base, iov[i].iov_len);
+    out += iov[i].iov_len;
+  }
+}
+
+std::uint64_t send_flags(const Header& header) {
+  return FI_SEND | ((header.kind & kind_tagged) != 0 ? FI_TAGGED : FI_MSG);
+}
+
+}  // namespace
+
+// ---- peers -----------------------------------------------------------------------------------
+
+int Ep::resolve(fi_addr_t to, Peer* peer) {
+  if (transport == nullptr) return -FI_EOPBADSTATE;
+  const transport::Address* address = av->find(to);
+  if (address == nullptr) return -FI_EINVAL;
+  auto found = transport->resolve(*address);
+  if (!found) return report(found.error());
+  return guarded([&]() -> int {
+    if (peers.size() < av->entries.size()) peers.resize(av->entries.size(), any_peer);
+    *peer = peers[to] = *found;
+    return 0;
+  });
+}
+
+/// A receive names a peer without asking whether it is still there: what it sent may be here.
+int Ep::source_of(fi_addr_t from, Peer* peer) const {
+  if (from == FI_ADDR_UNSPEC || (caps & FI_DIRECTED_RECV) == 0) {
+    *peer = any_peer;
+    return 0;
+  }
+  const transport::Address* address = av->find(from);
+  if (address == nullptr) return -FI_EINVAL;
+  *peer = address->slot;
+  return 0;
+}
+
+/// `unavailable` means later; everything else has a message worth reading.
+ssize_t Ep::fail_call(const Error& error) {
+  if (error.code == Code::unavailable) return -FI_EAGAIN;
+  return report(error);
+}
+
+// ---- sending ---------------------------------------------------------------------------------
+
+void Ep::complete_send(const Header& header, void* context, bool tell) {
+  if (tx_cntr != nullptr) tx_cntr->count();
+  if (!tell) return;
+  Completion completion;
+  completion.context = context;
+  completion.flags = send_flags(header);
+  tx_cq->push(completion);
+}
+
+ssize_t Ep::send_buffer(const void* buffer, std::size_t bytes, fi_addr_t to, const Header& header,
+                        std::uint64_t flags, void* context) {
+  Peer peer;
+  if (const int failed = peer_for(to, &peer)) return failed;
+  if (bytes <= inject_limit && (flags & delivery_flags) == 0) {
+    auto sent = transport->try_inject(peer, header, buffer);
+    if (!sent) [[unlikely]] return fail_call(sent.error());
+    if (*sent) {
+      complete_send(header, context, reports_send(flags));
+      return 0;
+    }
+  }
+  const iovec iov{const_cast<void*>(buffer), bytes};
+  SendCall call{to, header, &iov, 1, flags, context};
+  return queue(peer, call, nullptr, reports_send(flags));
+}
+
+ssize_t Ep::send(const SendCall& call) {
+  if (call.iov_count > transport::max_iov) return -FI_EINVAL;
+  if (call.iov_count == 1 && (call.flags & FI_INJECT) == 0) {
+    return send_buffer(call.iov[0].iov_base, call.iov[0].iov_len, call.to, call.header, call.flags,
+                       call.context);
+  }
+  Peer peer;
+  if (const int failed = peer_for(call.to, &peer)) return failed;
+  if ((call.flags & FI_INJECT) != 0) {
+    if (call.header.bytes > inject_size) return -FI_EINVAL;
+    if (call.iov_count == 1 && call.header.bytes <= inject_limit &&
+        (call.flags & delivery_flags) == 0) {
+      auto sent = transport->try_inject(peer, call.header, call.iov[0].iov_base);
+      if (!sent) return fail_call(sent.error());
+      if (*sent) {
+        complete_send(call.header, call.context, reports_send(call.flags));
+        return 0;
+      }
+    }
+    return send_copied(peer, call, reports_send(call.flags));
+  }
+  return queue(peer, call, nullptr, reports_send(call.flags));
+}
+
+ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const Header& header) {
+  Peer peer;
+  if (const int failed = peer_for(to, &peer)) return failed;
+  if (bytes <= inject_limit) [[likely]] {
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      auto sent = transport->try_inject(peer, header, buffer);
+      if (!sent) [[unlikely]] return fail_call(sent.error());
+      if (*sent) {
+        complete_send(header, nullptr, false);
+        return 0;
+      }
+      if (attempt == 0) transport->progress();
+    }
+    return -FI_EAGAIN;
+  }
+  if (bytes > inject_size) return -FI_EINVAL;
+  const iovec iov{const_cast<void*>(buffer), bytes};
+  return send_copied(peer, {to, header, &iov, 1, 0, nullptr}, false);
+}
+
+/// The caller's buffers are free when this returns: what cannot leave at once is kept here.
+ssize_t Ep::send_copied(Peer peer, const SendCall& call, bool tell) {
+  void* const copy = std::malloc(std::max<std::size_t>(call.header.bytes, 1));
+  if (copy == nullptr) return -FI_ENOMEM;
+  gather(copy, call.iov, call.iov_count);
+  if (call.iov_count != 1 && call.header.bytes <= inject_limit &&
+      (call.flags & delivery_flags) == 0) {
+    auto sent = transport->try_inject(peer, call.header, copy);
+    if (!sent || *sent) {
+      std::free(copy);
+      if (!sent) return fail_call(sent.error());
+      complete_send(call.header, call.context, tell);
+      return 0;
+    }
+  }
+  const iovec iov{copy, call.header.bytes};
+  SendCall copied = call;
+  copied.iov = &iov;
+  copied.iov_count = 1;
+  return queue(peer, copied, copy, tell);
+}
+
+ssize_t Ep::queue(Peer peer, const SendCall& call, void* copy, bool tell) {
+  Outgoing* op = outgoing_pool.take();
+  if (op == nullptr) {
+    std::free(copy);
+    return -FI_ENOMEM;
+  }
+  op->header = call.header;
+  std::copy_n(call.iov, call.iov_count, op->iov);
+  op->iov_count = static_cast<std::uint32_t>(call.iov_count);
+  op->notify_delivered = (call.flags & delivery_flags) != 0;
+  op->peer = peer;
+  op->context = call.context;
+  op->copy = copy;
+  op->flags = call.flags;
+  op->report = tell;
+  auto sent = transport->send(peer, op);
+  if (!sent) [[unlikely]] {
+    std::free(copy);
+    outgoing_pool.give(op);
+    return fail_call(sent.error());
+  }
+  if (*sent) {
+    std::free(copy);
+    const Header header = op->header;
+    outgoing_pool.give(op);
+    complete_send(header, call.context, tell);
+    return 0;
+  }
+  op->after = queued;
+  if (queued != nullptr) queued->before = op;
+  queued = op;
+  return 0;
+}
+
+/// Takes a queued send off and frees it.
+void Ep::finish(Outgoing* op) {
+  (op->before != nullptr ? op->before->after : queued) = op->after;
+  if (op->after != nullptr) op->after->before = op->before;
+  std::free(op->copy);
+  outgoing_pool.give(op);
+}
+
+void Ep::on_sent(transport::SendOp* sent) {
+  auto* op = static_cast<Outgoing*>(sent);
+  const Header header = op->header;
+  void* const context = op->context;
+  const bool tell = op->report;
+  finish(op);
+  complete_send(header, context, tell);
+}
+
+void Ep::fail_send(Outgoing* op, int error, int detail) {
+  CompletionError failure;
+  failure.what.context = op->context;
+  failure.what.flags = send_flags(op->header);
+  failure.what.tag = op->header.tag;
+  failure.error = error;
+  failure.detail = detail;
+  finish(op);
+  if (tx_cntr != nullptr) tx_cntr->count_error();
+  if (tx_cq != nullptr) tx_cq->push_error(failure);
+}
+
+void Ep::on_send_failed(transport::SendOp* op, const Error& error) {
+  fail_send(static_cast<Outgoing*>(op), -errno_of(error), remember_text(error.message));
+}
+
+// ---- receiving -------------------------------------------------------------------------------
+
+ssize_t Ep::receive(ReceiveRequest& request, fi_addr_t from, std::uint64_t flags) {
+  if (transport == nullptr) return -FI_EOPBADSTATE;
+  if (const int failed = source_of(from, &request.source)) return failed;
+  request.report = rx_cq != nullptr && (!rx_selective || (flags & FI_COMPLETION) != 0);
+  request.multi = (flags & FI_MULTI_RECV) != 0;
+  if (request.multi && request.iov_count != 1) return -FI_EINVAL;
+  if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) == 0) return matcher.post(request);
+  if (!request.tagged) return -FI_EINVAL;
+  if ((flags & FI_PEEK) != 0) {
+    transport->progress();
+    const auto how = (flags & FI_CLAIM) != 0     ? Matcher::Peek::claim
+                     : (flags & FI_DISCARD) != 0 ? Matcher::Peek::discard
+                                                 : Matcher::Peek::look;
+    return matcher.peek(request, how);
+  }
+  if ((flags & FI_CLAIM) == 0) return -FI_EINVAL;
+  if ((flags & FI_DISCARD) != 0) return matcher.discard_claimed(request);
+  return matcher.receive_claimed(request);
+}
+
+void Ep::on_received(const Received& received) {
+  if (rx_cntr != nullptr) rx_cntr->count();
+  if (!received.report || rx_cq == nullptr) return;
+  Completion completion;
+  completion.context = received.context;
+  completion.flags = received.flags;
+  completion.bytes = received.bytes;
+  completion.buffer = received.buffer;
+  completion.data = received.data;
+  completion.tag = received.tag;
+  if ((caps & FI_SOURCE) != 0) completion.source = av->number_of(received.from);
+  rx_cq->push(completion);
+}
+
+void Ep::on_receive_failure(const ReceiveFailure& failure) {
+  if (rx_cntr != nullptr && failure.error != FI_ENOMSG) rx_cntr->count_error();
+  if (rx_cq == nullptr) return;
+  CompletionError error;
+  error.what.context = failure.what.context;
+  error.what.flags = failure.what.flags;
+  error.what.bytes = failure.what.bytes;
+  error.what.buffer = failure.what.buffer;
+  error.what.data = failure.what.data;
+  error.what.tag = failure.what.tag;
+  error.overflow = failure.overflow;
+  error.error = failure.error;
+  error.detail = failure.detail;
+  rx_cq->push_error(error);
+}
+
+void Ep::on_receive_failed(Peer, void* cookie, const Error& error) {
+  matcher.failed(cookie, -errno_of(error), remember_text(error.message));
+}
+
+void Ep::on_peer_dead(Peer peer, const std::string& description) {
+  matcher.peer_dead(peer, FI_ECONNRESET, remember_text(description));
+}
+
+ssize_t Ep::cancel(void* context) {
+  if (matcher.cancel(context) == 0) return 0;
+  for (Outgoing* op = queued; op != nullptr; op = op->after) {
+    if (op->context != context || !transport->cancel(op->peer, op)) continue;
+    fail_send(op, FI_ECANCELED, 0);
+    return 0;
+  }
+  return -FI_ENOENT;
+}
+
+}  // namespace penstock::ofi

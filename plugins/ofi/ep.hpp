@@ -1,0 +1,132 @@
+// Endpoint: joins a transport endpoint, a matcher and the queues that completions go to.
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_tagged.h>
+
+#include <memory>
+#include <vector>
+
+#include "av.hpp"
+#include "cntr.hpp"
+#include "cq.hpp"
+#include "match.hpp"
+#include "penstock/transport.hpp"
+
+namespace penstock::ofi {
+
+/// Completion levels that need to hear from the receiver.
+inline constexpr std::uint64_t delivery_flags = FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
+
+struct SendCall {
+  fi_addr_t to = FI_ADDR_UNSPEC;
+  Header header;
+  const iovec* iov = nullptr;
+  std::size_t iov_count = 0;
+  std::uint64_t flags = 0;
+  void* context = nullptr;
+};
+
+struct Ep : fid_ep, private transport::Sink, private MatchEvents {
+  Ep() : matcher(*this) {}
+  ~Ep() override;
+
+  // ---- set up ----
+  int bind(::fid* other, std::uint64_t flags);
+  int enable();
+  void forget(fi_addr_t number) {
+    if (number < peers.size()) peers[number] = any_peer;
+  }
+
+  // ---- data; the caller holds the domain's guard ----
+  /// One contiguous buffer: the short way.
+  ssize_t send_buffer(const void* buffer, std::size_t bytes, fi_addr_t to, const Header& header,
+                      std::uint64_t flags, void* context);
+  ssize_t send(const SendCall& call);
+  /// Copies in and forgets; tells no completion, counts it.
+  ssize_t inject(const void* buffer, std::size_t bytes, fi_addr_t to, const Header& header);
+  ssize_t receive(ReceiveRequest& request, fi_addr_t from, std::uint64_t flags);
+  ssize_t cancel(void* context);
+  void progress() {
+    if (transport != nullptr) transport->progress();
+  }
+
+  Domain* domain = nullptr;
+  Av* av = nullptr;
+  Cq* tx_cq = nullptr;
+  Cq* rx_cq = nullptr;
+  bool tx_selective = false, rx_selective = false;
+  Cntr* tx_cntr = nullptr;
+  Cntr* rx_cntr = nullptr;
+  std::vector<Cntr*> bound_cntrs;
+  std::uint64_t caps = 0, tx_flags = 0, rx_flags = 0;
+  std::size_t inject_size = 0;
+  std::unique_ptr<transport::Endpoint> transport;
+  Matcher matcher;
+
+ private:
+  struct Outgoing : transport::SendOp {
+    Outgoing* before = nullptr;
+    Outgoing* after = nullptr;
+    Peer peer = any_peer;
+    void* context = nullptr;
+    void* copy = nullptr;  ///< payload that we own
+    std::uint64_t flags = 0;
+    bool report = false;
+  };
+
+  // transport::Sink
+  void on_message(Peer from, const Header& header, const void* payload) override {
+    matcher.message(from, header, payload);
+  }
+  Landing on_begin(Peer from, const Header& header) override {
+    return matcher.begin(from, header);
+  }
+  void on_arrived(Peer, const Header&, void* cookie) override { matcher.arrived(cookie); }
+  void on_receive_failed(Peer from, void* cookie, const Error& error) override;
+  void on_sent(transport::SendOp* op) override;
+  void on_send_failed(transport::SendOp* op, const Error& error) override;
+  void on_peer_dead(Peer peer, const std::string& description) override;
+  // MatchEvents
+  void on_received(const Received& received) override;
+  void on_receive_failure(const ReceiveFailure& failure) override;
+
+  int peer_for(fi_addr_t to, Peer* peer) {
+    if (to < peers.size() && peers[to] != any_peer) {
+      *peer = peers[to];
+      return 0;
+    }
+    return resolve(to, peer);
+  }
+  int resolve(fi_addr_t to, Peer* peer);
+  int source_of(fi_addr_t from, Peer* peer) const;
+  int bind_cq(Cq* cq, std::uint64_t flags);
+  int bind_cntr(Cntr* cntr, std::uint64_t flags);
+  ssize_t queue(Peer peer, const SendCall& call, void* copy, bool report);
+  ssize_t send_copied(Peer peer, const SendCall& call, bool report);
+  bool reports_send(std::uint64_t flags) const {
+    return tx_cq != nullptr && (!tx_selective || (flags & FI_COMPLETION) != 0);
+  }
+  void complete_send(const Header& header, void* context, bool report);
+  void fail_send(Outgoing* op, int error, int detail);
+  void finish(Outgoing* op);
+  void linger();
+  ssize_t fail_call(const Error& error);
+
+  std::vector<Peer> peers;  ///< by fi_addr_t; any_peer: not resolved yet
+  FreeList<Outgoing> outgoing_pool;
+  Outgoing* queued = nullptr;  ///< sends that the transport holds
+  std::uint32_t inject_limit = 0;  ///< of the transport
+};
+
+inline Ep& ep_of(fid_ep* self) { return *static_cast<Ep*>(self); }
+inline Ep& ep_of(fid* self) { return *static_cast<Ep*>(reinterpret_cast<fid_ep*>(self)); }
+
+extern fi_ops_msg msg_ops;
+extern fi_ops_tagged tagged_ops;
+extern fi_ops_rma rma_ops;
+extern fi_ops_atomic atomic_ops;
+
+}  // namespace penstock::ofi

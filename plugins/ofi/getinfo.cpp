@@ -1,0 +1,54 @@
+#include <rdma/fi_errno.h>
+
+#include <atomic>
+
+#include "base/log.hpp"
+#include "info.hpp"
+#include "lib.hpp"
+#include "session.hpp"
+
+namespace penstock::ofi {
+
+namespace {
+
+/// A pool that was named but cannot be used: said once, however often MPI asks.
+int no_pool(const std::string& why) {
+  static std::atomic<bool> said{false};
+  end_process_if_required(why);
+  if (!said.exchange(true)) base::log(base::Level::error, "{}", why);
+  return -FI_ENODATA;
+}
+
+int refused(const std::string& why) {
+  base::log(base::Level::info, "fi_getinfo: not offered: {}", why);
+  return -FI_ENODATA;
+}
+
+}  // namespace
+
+int getinfo(std::uint32_t version, const char* node, const char*, std::uint64_t flags,
+            const fi_info* hints, fi_info** result) {
+  return guarded([&]() -> int {
+    auto pool = look_at_pool();
+    if (!pool) return no_pool(pool.error().message);
+    if (!pool->configured) {
+      end_process_if_required(
+          "no pool is named: set PENSTOCK_POOL to the SPEC that 'penstock pool create' was given");
+      return -FI_ENODATA;
+    }
+    // Addresses are exchanged by the application; host names say nothing about a pool's slots.
+    if (node != nullptr && (flags & FI_SOURCE) == 0) return refused("peers have no host names");
+    const Offer offer{pool->spec};
+    if (auto why = refusal(version, hints, offer)) return refused(*why);
+    fi_info* info = allocate_info();
+    if (info == nullptr) return -FI_ENOMEM;
+    if (!fill_info(info, version, hints, offer)) {
+      free_info(info);
+      return -FI_ENOMEM;
+    }
+    *result = info;
+    return 0;
+  });
+}
+
+}  // namespace penstock::ofi

@@ -1,0 +1,172 @@
+#include "launcher.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+#include "base/format.hpp"
+
+namespace penstock::ofi {
+
+namespace {
+
+constexpr unsigned max_ancestors = 16;
+
+std::optional<std::uint64_t> number(const char* text) {
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  const std::string_view view(text);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
+  if (error != std::errc() || end != view.data() + view.size()) return std::nullopt;
+  return value;
+}
+
+std::int32_t first_number(const LaunchSources& sources, std::initializer_list<const char*> names,
+                          std::int32_t fallback) {
+  for (const char* name : names) {
+    const auto value = number(sources.environment(name));
+    if (value && *value <= 0x7fffffff) return static_cast<std::int32_t>(*value);
+  }
+  return fallback;
+}
+
+bool is_true(const char* text) {
+  if (text == nullptr) return false;
+  const std::string_view view(text);
+  return view == "1" || view == "yes" || view == "true" || view == "on" || view == "t";
+}
+
+/// Hydra sets no name of the job, but its proxies are all started with mpiexec's host and port.
+std::string hydra_job(const LaunchSources& sources) {
+  for (unsigned n = 1; n <= max_ancestors; ++n) {
+    const std::string command = sources.ancestor_command(n);
+    if (command.empty()) break;
+    const std::string_view program(command.c_str());
+    if (program.find("hydra") == std::string_view::npos) continue;
+    for (const char* option : {"--control-port", "--upstream-port"}) {
+      const std::string key = std::string(1, '\0') + option + std::string(1, '\0');
+      const std::size_t at = command.find(key);
+      if (at == std::string::npos) continue;
+      return std::string("hydra-") + (command.c_str() + at + key.size());
+    }
+  }
+  return {};
+}
+
+/// PRRTE's name space is "prterun-HOST-PID@N" where N counts the jobs of one mpiexec; ORTE's is a
+/// number with the count in its low 16 bits. Jobs that one mpiexec spawned may talk to each other.
+std::string pmix_job(const char* name_space) {
+  const std::string text(name_space);
+  if (const auto value = number(name_space)) return fmt::format("orte-{}", *value >> 16);
+  return text.substr(0, text.rfind('@'));
+}
+
+std::string job_key(const LaunchSources& sources) {
+  const auto& environment = sources.environment;
+  const auto given = [&](const char* name) {
+    const char* text = environment(name);
+    return text != nullptr && *text != '\0' ? text : nullptr;
+  };
+  if (const char* job = given("PENSTOCK_JOB")) return job;
+  if (const char* slurm = given("SLURM_JOB_ID"); slurm != nullptr && given("SLURM_PROCID")) {
+    const char* step = given("SLURM_STEP_ID");
+    return fmt::format("slurm-{}.{}", slurm, step != nullptr ? step : "0");
+  }
+  if (const char* name_space = given("PMIX_NAMESPACE")) return pmix_job(name_space);
+  if (const char* id = given("PMI_JOBID")) return fmt::format("pmi-{}", id);
+  if (std::string job = hydra_job(sources); !job.empty()) return job;
+  // Nothing names the job: all of one user's processes on the pool may reach each other, by
+  // addresses that they must have exchanged first.
+  return fmt::format("user-{}", ::getuid());
+}
+
+Result<std::optional<std::uint32_t>> emulated_node(const LaunchSources& sources,
+                                                   const Launch& launch) {
+  const auto read = [&](const char* name) -> Result<std::optional<std::uint64_t>> {
+    const char* text = sources.environment(name);
+    if (text == nullptr || *text == '\0') return std::optional<std::uint64_t>();
+    const auto value = number(text);
+    if (!value || *value > 0xffffffff) {
+      return fail(Code::invalid_argument, "{}='{}' is not a number: set it to 0, 1, 2, ...", name,
+                  text);
+    }
+    return value;
+  };
+  const auto node = read("PENSTOCK_NODE");
+  if (!node) return unexpected(node.error());
+  if (*node) return std::optional<std::uint32_t>(static_cast<std::uint32_t>(**node));
+  const auto nodes = read("PENSTOCK_NODES");
+  if (!nodes) return unexpected(nodes.error());
+  if (!*nodes || **nodes == 0) return std::optional<std::uint32_t>();
+  if (launch.rank < 0 || launch.size <= 0) {
+    return fail(Code::invalid_argument,
+                "PENSTOCK_NODES={} needs a launcher that tells rank and size; none was recognized: "
+                "set PENSTOCK_NODE for each process instead",
+                **nodes);
+  }
+  // As MPICH deals: blocks unless it was asked for cliques without MPIR_CVAR_CLIQUES_BY_BLOCK.
+  const auto cliques = number(sources.environment("MPIR_CVAR_NUM_CLIQUES"));
+  const bool by_block =
+      !cliques || *cliques <= 1 || is_true(sources.environment("MPIR_CVAR_CLIQUES_BY_BLOCK"));
+  return std::optional<std::uint32_t>(
+      emulated_node_of(static_cast<std::uint32_t>(launch.rank),
+                       static_cast<std::uint32_t>(launch.size),
+                       static_cast<std::uint32_t>(**nodes), by_block));
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// Parent of a process by /proc/PID/stat: "PID (name) STATE PPID ...", the name may hold anything.
+pid_t parent_of(pid_t pid) {
+  const std::string stat = read_file(fmt::format("/proc/{}/stat", pid));
+  const std::size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos || name_end + 4 >= stat.size()) return 0;
+  return static_cast<pid_t>(std::strtol(stat.c_str() + name_end + 4, nullptr, 10));
+}
+
+}  // namespace
+
+std::uint32_t emulated_node_of(std::uint32_t rank, std::uint32_t size, std::uint32_t nodes,
+                               bool by_block) {
+  if (nodes > size) nodes = size;
+  if (nodes <= 1) return 0;
+  if (!by_block) return rank % nodes;
+  const std::uint32_t block = size / nodes, longer = size % nodes;
+  const std::uint32_t in_longer = (block + 1) * longer;
+  return rank < in_longer ? rank / (block + 1) : (rank - longer) / block;
+}
+
+LaunchSources process_sources() {
+  LaunchSources sources;
+  sources.environment = [](const char* name) -> const char* { return std::getenv(name); };
+  sources.ancestor_command = [](unsigned n) -> std::string {
+    pid_t pid = ::getpid();
+    for (unsigned i = 0; i < n && pid > 0; ++i) pid = parent_of(pid);
+    return pid > 0 ? read_file(fmt::format("/proc/{}/cmdline", pid)) : std::string();
+  };
+  return sources;
+}
+
+Result<Launch> read_launch(const LaunchSources& sources) {
+  Launch launch;
+  launch.rank = first_number(
+      sources, {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, -1);
+  launch.size =
+      first_number(sources, {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 0);
+  launch.local_size =
+      first_number(sources, {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"}, 0);
+  launch.job = job_key(sources);
+  auto node = emulated_node(sources, launch);
+  if (!node) return unexpected(node.error());
+  launch.emulated_node = *node;
+  return launch;
+}
+
+}  // namespace penstock::ofi

@@ -1,0 +1,39 @@
+// What the launcher (Hydra, PRRTE, srun, ...) tells a process about its job. All knowledge of
+// particular launchers is here.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "penstock/status.hpp"
+
+namespace penstock::ofi {
+
+struct Launch {
+  std::int32_t rank = -1;       ///< -1: unknown
+  std::int32_t size = 0;        ///< 0: unknown
+  std::int32_t local_size = 0;  ///< ranks of the job on this host; 0: unknown
+  std::string job;              ///< the same for all ranks of the job, on every host
+  std::optional<std::uint32_t> emulated_node;
+};
+
+/// Where a launcher's traces are read from; replaced in tests.
+struct LaunchSources {
+  /// Null when not set.
+  std::function<const char*(const char*)> environment;
+  /// Command line of the n-th ancestor (1: parent), arguments separated by '\0'; empty at the top.
+  std::function<std::string(unsigned)> ancestor_command;
+};
+LaunchSources process_sources();
+
+/// Errors: a PENSTOCK_NODE or PENSTOCK_NODES that is no number.
+Result<Launch> read_launch(const LaunchSources& sources);
+
+/// The node that `rank` belongs to when one machine plays `nodes` hosts, dealt as MPICH deals
+/// ranks to cliques: in blocks, the first ones longer; or round robin.
+std::uint32_t emulated_node_of(std::uint32_t rank, std::uint32_t size, std::uint32_t nodes,
+                               bool by_block);
+
+}  // namespace penstock::ofi

@@ -1,0 +1,76 @@
+#include "lib.hpp"
+
+#include <dlfcn.h>
+
+#include <deque>
+#include <mutex>
+#include <string>
+
+#include "base/log.hpp"
+
+namespace penstock::ofi {
+
+namespace {
+
+/// The newest version of a symbol of the libfabric that is in this process already.
+void* library_symbol(const char* name) {
+  static void* const library = [] {
+    void* loaded = ::dlopen("libfabric.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    return loaded != nullptr ? loaded : RTLD_DEFAULT;
+  }();
+  return ::dlsym(library, name);
+}
+
+std::mutex text_mutex;
+std::deque<std::string> texts;
+
+}  // namespace
+
+fi_info* allocate_info() {
+  using Dup = fi_info* (*)(const fi_info*);
+  static const Dup dup = reinterpret_cast<Dup>(library_symbol("fi_dupinfo"));
+  return dup != nullptr ? dup(nullptr) : nullptr;
+}
+
+void free_info(fi_info* info) {
+  using Free = void (*)(fi_info*);
+  static const Free release = reinterpret_cast<Free>(library_symbol("fi_freeinfo"));
+  if (release != nullptr) release(info);
+}
+
+int errno_of(const Error& error) {
+  switch (error.code) {
+    case Code::invalid_argument: return -FI_EINVAL;
+    case Code::not_found: return -FI_EHOSTUNREACH;
+    case Code::already_exists: return -FI_EADDRINUSE;
+    case Code::permission: return -FI_EACCES;
+    case Code::wrong_format: return -FI_EINVAL;
+    case Code::mismatch: return -FI_EINVAL;
+    case Code::no_space: return -FI_ENOSPC;
+    case Code::no_slots: return -FI_EMFILE;
+    case Code::deadline: return -FI_ETIMEDOUT;
+    case Code::peer_dead: return -FI_ECONNRESET;
+    case Code::unavailable: return -FI_EAGAIN;
+    case Code::internal: break;
+  }
+  return -FI_EOTHER;
+}
+
+int report(const Error& error) {
+  base::log(base::Level::error, "{}", error.message);
+  return errno_of(error);
+}
+
+int remember_text(const std::string& text) {
+  const std::lock_guard<std::mutex> guard(text_mutex);
+  texts.push_back(text);
+  return static_cast<int>(texts.size());
+}
+
+const char* remembered_text(int number) {
+  const std::lock_guard<std::mutex> guard(text_mutex);
+  if (number < 1 || static_cast<std::size_t>(number) > texts.size()) return nullptr;
+  return texts[static_cast<std::size_t>(number) - 1].c_str();
+}
+
+}  // namespace penstock::ofi

@@ -1,0 +1,421 @@
+#include "match.hpp"
+
+#include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace penstock::ofi {
+
+namespace {
+
+std::uint64_t capacity_of(const iovec* iov, std::uint32_t count) {
+  std::uint64_t total = 0;
+  for (std::uint32_t i = 0; i < count; ++i) total += iov[i].iov_len;
+  return total;
+}
+
+void scatter(const iovec* iov, std::uint32_t count, const void* from, std::uint64_t bytes) {
+  const auto* source = static_cast<const std::byte*>(from);
+  for (std::uint32_t i = 0; i < count && bytes > 0; ++i) {
+    const std::size_t part = std::min<std::uint64_t>(iov[i].iov_len, bytes);
+    if (part != 0) std::memcpy(iov[i].iov_base, source, part);
+    source += part;
+    bytes -= part;
+  }
+}
+
+std::uint64_t flags_of(const Header& header) {
+  return FI_RECV | ((header.kind & kind_tagged) != 0 ? FI_TAGGED : FI_MSG) |
+         ((header.kind & kind_cq_data) != 0 ? FI_REMOTE_CQ_DATA : 0);
+}
+
+Received describe(const ReceiveRequest& receive, Peer from, const Header& header) {
+  Received received;
+  received.context = receive.context;
+  received.flags = flags_of(header);
+  received.data = header.data;
+  received.tag = header.tag;
+  received.from = from;
+  received.report = receive.report;
+  return received;
+}
+
+}  // namespace
+
+Matcher::~Matcher() {
+  for (Lane& lane : lanes_) {
+    while (Incoming* incoming = lane.unexpected.pop_front()) std::free(incoming->heap);
+  }
+  while (Incoming* incoming = claimed_.pop_front()) std::free(incoming->heap);
+}
+
+// ---- lists -----------------------------------------------------------------------------------
+
+Matcher::Receive* Matcher::find_posted(Lane& lane, Peer from, std::uint64_t tag) {
+  for (Receive* r = lane.posted.head(); r != nullptr; r = r->next) {
+    if (fits(*r, from, tag)) return r;
+  }
+  return nullptr;
+}
+
+Matcher::Incoming* Matcher::find_unexpected(Lane& lane, const ReceiveRequest& request) {
+  for (Incoming* m = lane.unexpected.head(); m != nullptr; m = m->next) {
+    if (fits(request, m->from, m->header.tag)) return m;
+  }
+  return nullptr;
+}
+
+Matcher::Incoming* Matcher::find_claimed(void* context) {
+  for (Incoming* m = claimed_.head(); m != nullptr; m = m->next) {
+    if (m->claim_context == context) return m;
+  }
+  return nullptr;
+}
+
+Matcher::Incoming* Matcher::keep(Peer from, const Header& header) {
+  Incoming* incoming = incomings_.take();
+  if (incoming == nullptr) return nullptr;
+  incoming->header = header;
+  incoming->from = from;
+  incoming->arriving = incoming->direct = incoming->discarded = incoming->claimed = false;
+  incoming->receive = nullptr;
+  incoming->claim_context = nullptr;
+  incoming->heap = nullptr;
+  return incoming;
+}
+
+void Matcher::release(Incoming* incoming) {
+  std::free(incoming->heap);
+  incomings_.give(incoming);
+}
+
+Matcher::Receive* Matcher::make_receive(const ReceiveRequest& request) {
+  Receive* receive = receives_.take();
+  if (receive == nullptr) return nullptr;
+  static_cast<ReceiveRequest&>(*receive) = request;
+  receive->capacity = capacity_of(request.iov, request.iov_count);
+  receive->in_flight = 0;
+  receive->retired = false;
+  receive->end_error = receive->end_detail = 0;
+  return receive;
+}
+
+// ---- completion ------------------------------------------------------------------------------
+
+/// The part of a multi-receive buffer for the next message; retires the buffer when too little
+/// remains. The caller takes a retired one off its list.
+iovec Matcher::reserve(Receive* receive, std::uint64_t bytes) {
+  iovec& left = receive->iov[0];
+  const iovec part{left.iov_base, std::min<std::size_t>(bytes, left.iov_len)};
+  left.iov_base = static_cast<std::byte*>(left.iov_base) + part.iov_len;
+  left.iov_len -= part.iov_len;
+  ++receive->in_flight;
+  receive->retired = left.iov_len == 0 || left.iov_len < min_multi_receive_;
+  return part;
+}
+
+/// One message less in flight; the last one of a retired buffer says that it is free again.
+void Matcher::finish_multi(Receive* receive, const Received& received, std::uint64_t overflow,
+                           int error, int detail) {
+  --receive->in_flight;
+  const bool last = receive->retired && receive->in_flight == 0;
+  const int end_error = last ? receive->end_error : 0;
+  const int end_detail = receive->end_detail;
+  if (last) receives_.give(receive);
+  Received told = received;
+  if (last && end_error == 0) {
+    told.flags |= FI_MULTI_RECV;
+    told.report = true;  // that a buffer is free is always told
+  }
+  if (error != 0) {
+    events_.on_receive_failure({told, error, overflow, detail});
+  } else {
+    events_.on_received(told);
+  }
+  if (end_error == 0) return;
+  Received end;
+  end.context = received.context;
+  end.flags = FI_RECV | FI_MULTI_RECV;
+  events_.on_receive_failure({end, end_error, 0, end_detail});
+}
+
+void Matcher::finish(Receive* receive, Peer from, const Header& header, void* buffer,
+                     std::uint64_t capacity) {
+  Received received = describe(*receive, from, header);
+  received.buffer = buffer;
+  received.bytes = std::min(header.bytes, capacity);
+  const std::uint64_t overflow = header.bytes - received.bytes;
+  if (receive->multi) {
+    return finish_multi(receive, received, overflow, overflow != 0 ? FI_ETRUNC : 0, 0);
+  }
+  receives_.give(receive);
+  if (overflow != 0) [[unlikely]] {
+    events_.on_receive_failure({received, FI_ETRUNC, overflow, 0});
+  } else {
+    events_.on_received(received);
+  }
+}
+
+/// A message that was matched will not come.
+void Matcher::fail(Receive* receive, Peer from, const Header& header, int error, int detail) {
+  const Received received = describe(*receive, from, header);
+  if (receive->multi) return finish_multi(receive, received, 0, error, detail);
+  receives_.give(receive);
+  events_.on_receive_failure({received, error, 0, detail});
+}
+
+/// Ends a posted receive that nothing has matched (a multi-receive: after what is in flight).
+void Matcher::end_waiting(Lane& lane, Receive* receive, Peer peer, int error, int detail) {
+  unlist(lane, receive);
+  receive->retired = true;
+  receive->end_error = error;
+  receive->end_detail = detail;
+  if (receive->in_flight > 0) return;
+  Header header;
+  header.kind = receive->tagged ? kind_tagged : 0;
+  header.tag = receive->tag;
+  Received received = describe(*receive, peer, header);
+  if (receive->multi) received.flags |= FI_MULTI_RECV;
+  receives_.give(receive);
+  events_.on_receive_failure({received, error, 0, detail});
+}
+
+void Matcher::report_no_memory(Peer from, const Header& header) {
+  Received received;
+  received.flags = flags_of(header);
+  received.data = header.data;
+  received.tag = header.tag;
+  received.from = from;
+  events_.on_receive_failure({received, FI_ENOMEM, header.bytes, 0});
+}
+
+// ---- arrivals --------------------------------------------------------------------------------
+
+void Matcher::message(Peer from, const Header& header, const void* payload) {
+  Lane& lane = lane_of((header.kind & kind_tagged) != 0);
+  if (Receive* receive = find_posted(lane, from, header.tag)) {
+    if (receive->multi) {
+      const iovec part = reserve(receive, header.bytes);
+      if (receive->retired) unlist(lane, receive);
+      scatter(&part, 1, payload, header.bytes);
+      finish(receive, from, header, part.iov_base, part.iov_len);
+      return;
+    }
+    unlist(lane, receive);
+    scatter(receive->iov, receive->iov_count, payload, header.bytes);
+    finish(receive, from, header, receive->iov[0].iov_base, receive->capacity);
+    return;
+  }
+  Incoming* incoming = keep(from, header);
+  if (incoming != nullptr && header.bytes > inline_bytes) {
+    incoming->heap = static_cast<std::byte*>(std::malloc(header.bytes));
+    if (incoming->heap == nullptr) {
+      release(incoming);
+      incoming = nullptr;
+    }
+  }
+  if (incoming == nullptr) return report_no_memory(from, header);
+  if (header.bytes != 0) std::memcpy(incoming->payload(), payload, header.bytes);
+  lane.unexpected.push_back(incoming);
+}
+
+Landing Matcher::begin(Peer from, const Header& header) {
+  Lane& lane = lane_of((header.kind & kind_tagged) != 0);
+  Incoming* incoming = keep(from, header);
+  if (incoming == nullptr) {
+    report_no_memory(from, header);
+    return {};
+  }
+  incoming->arriving = true;
+  if (Receive* receive = find_posted(lane, from, header.tag)) {
+    incoming->direct = true;
+    incoming->receive = receive;
+    if (receive->multi) {
+      incoming->part = reserve(receive, header.bytes);
+      if (receive->retired) unlist(lane, receive);
+      return {&incoming->part, 1, incoming};
+    }
+    unlist(lane, receive);
+    return {receive->iov, receive->iov_count, incoming};
+  }
+  if (header.bytes > inline_bytes) {
+    incoming->heap = static_cast<std::byte*>(std::malloc(header.bytes));
+    if (incoming->heap == nullptr) {
+      release(incoming);
+      report_no_memory(from, header);
+      return {};
+    }
+  }
+  incoming->landing = {incoming->payload(), header.bytes};
+  lane.unexpected.push_back(incoming);
+  return {&incoming->landing, 1, incoming};
+}
+
+void Matcher::arrived(void* cookie) {
+  if (cookie == nullptr) return;
+  auto* incoming = static_cast<Incoming*>(cookie);
+  incoming->arriving = false;
+  if (incoming->discarded) return release(incoming);
+  Receive* receive = incoming->receive;
+  if (receive == nullptr) return;  // stays until somebody asks for it
+  if (!incoming->direct) return hand_over(receive, incoming);
+  const bool multi = receive->multi;
+  void* const buffer = multi ? incoming->part.iov_base : receive->iov[0].iov_base;
+  const std::uint64_t capacity = multi ? incoming->part.iov_len : receive->capacity;
+  const Header header = incoming->header;
+  const Peer from = incoming->from;
+  release(incoming);
+  finish(receive, from, header, buffer, capacity);
+}
+
+/// Copies a kept message, which is whole, to the receive that matched it.
+void Matcher::hand_over(Receive* receive, Incoming* incoming) {
+  const iovec* iov = receive->multi ? &incoming->part : receive->iov;
+  const std::uint32_t count = receive->multi ? 1 : receive->iov_count;
+  const std::uint64_t capacity = receive->multi ? incoming->part.iov_len : receive->capacity;
+  scatter(iov, count, incoming->payload(), incoming->header.bytes);
+  void* const buffer = iov[0].iov_base;
+  const Header header = incoming->header;
+  const Peer from = incoming->from;
+  release(incoming);
+  finish(receive, from, header, buffer, capacity);
+}
+
+/// A kept message, off its list, has found its receive.
+void Matcher::take(Receive* receive, Incoming* incoming) {
+  incoming->receive = receive;
+  if (!incoming->arriving) hand_over(receive, incoming);
+}
+
+void Matcher::failed(void* cookie, int error, int detail) {
+  if (cookie == nullptr) return;
+  auto* incoming = static_cast<Incoming*>(cookie);
+  Receive* receive = incoming->receive;
+  if (receive == nullptr && !incoming->discarded) {
+    if (incoming->claimed) {
+      claimed_.remove(incoming);
+    } else {
+      lane_of((incoming->header.kind & kind_tagged) != 0).unexpected.remove(incoming);
+    }
+  }
+  const Header header = incoming->header;
+  const Peer from = incoming->from;
+  release(incoming);
+  if (receive != nullptr) fail(receive, from, header, error, detail);
+}
+
+void Matcher::fail_waiting(Lane& lane, Peer peer, int error, int detail) {
+  for (Receive* receive = lane.posted.head(); receive != nullptr;) {
+    Receive* const next = receive->next;
+    if (receive->source == peer || receive->source == any_peer) {
+      end_waiting(lane, receive, peer, error, detail);
+    }
+    receive = next;
+  }
+}
+
+void Matcher::peer_dead(Peer peer, int error, int detail) {
+  dead_.push_back({peer, error, detail});
+  for (Lane& lane : lanes_) fail_waiting(lane, peer, error, detail);
+}
+
+// ---- requests --------------------------------------------------------------------------------
+
+/// True when `receive` needs no place on the posted list any more.
+bool Matcher::drain_unexpected(Lane& lane, Receive* receive) {
+  while (Incoming* incoming = find_unexpected(lane, *receive)) {
+    lane.unexpected.remove(incoming);
+    if (!receive->multi) {
+      take(receive, incoming);
+      return true;
+    }
+    incoming->part = reserve(receive, incoming->header.bytes);
+    const bool retired = receive->retired;
+    take(receive, incoming);  // may free a retired receive
+    if (retired) return true;
+  }
+  return false;
+}
+
+int Matcher::post(const ReceiveRequest& request) {
+  Receive* receive = make_receive(request);
+  if (receive == nullptr) return -FI_ENOMEM;
+  Lane& lane = lane_of(request.tagged);
+  if (!lane.unexpected.empty() && drain_unexpected(lane, receive)) return 0;
+  lane.posted.push_back(receive);
+  ++posted_count_;
+  for (const Dead& dead : dead_) {
+    if (request.source != any_peer && request.source != dead.peer) continue;
+    end_waiting(lane, receive, dead.peer, dead.error, dead.detail);
+    break;
+  }
+  return 0;
+}
+
+int Matcher::peek(const ReceiveRequest& request, Peek how) {
+  Lane& lane = lane_of(request.tagged);
+  Incoming* incoming = find_unexpected(lane, request);
+  if (incoming == nullptr) {
+    Header header;
+    header.kind = request.tagged ? kind_tagged : 0;
+    header.tag = request.tag;
+    events_.on_receive_failure({describe(request, request.source, header), FI_ENOMSG, 0, 0});
+    return 0;
+  }
+  Received received = describe(request, incoming->from, incoming->header);
+  received.bytes = incoming->header.bytes;
+  if (how == Peek::claim) {
+    lane.unexpected.remove(incoming);
+    incoming->claimed = true;
+    incoming->claim_context = request.context;
+    claimed_.push_back(incoming);
+  } else if (how == Peek::discard) {
+    lane.unexpected.remove(incoming);
+    drop(incoming);
+  }
+  events_.on_received(received);
+  return 0;
+}
+
+/// Forgets a kept message, now or when all of it is here.
+void Matcher::drop(Incoming* incoming) {
+  incoming->discarded = true;
+  if (!incoming->arriving) release(incoming);
+}
+
+int Matcher::receive_claimed(const ReceiveRequest& request) {
+  Incoming* incoming = find_claimed(request.context);
+  if (incoming == nullptr) return -FI_ENOMSG;
+  Receive* receive = make_receive(request);
+  if (receive == nullptr) return -FI_ENOMEM;
+  claimed_.remove(incoming);
+  incoming->claimed = false;
+  take(receive, incoming);
+  return 0;
+}
+
+int Matcher::discard_claimed(const ReceiveRequest& request) {
+  Incoming* incoming = find_claimed(request.context);
+  if (incoming == nullptr) return -FI_ENOMSG;
+  claimed_.remove(incoming);
+  incoming->claimed = false;
+  const Received received = describe(request, incoming->from, incoming->header);
+  drop(incoming);
+  events_.on_received(received);
+  return 0;
+}
+
+int Matcher::cancel(void* context) {
+  for (Lane& lane : lanes_) {
+    for (Receive* r = lane.posted.head(); r != nullptr; r = r->next) {
+      if (r->context != context) continue;
+      end_waiting(lane, r, any_peer, FI_ECANCELED, 0);
+      return 0;
+    }
+  }
+  return -FI_ENOENT;
+}
+
+}  // namespace penstock::ofi

@@ -1,0 +1,170 @@
+// Matching of arriving messages with posted receives, apart from libfabric's objects. One matcher
+// an endpoint; tagged and untagged messages never meet. Order: a message takes the first receive
+// posted that fits it, a receive takes the first message arrived that fits it.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "penstock/transport.hpp"
+#include "pools.hpp"
+
+namespace penstock::ofi {
+
+using transport::Header;
+using transport::Landing;
+using transport::Peer;
+
+inline constexpr Peer any_peer = ~Peer{0};
+
+/// Bits of Header::kind.
+inline constexpr std::uint8_t kind_tagged = 1;
+inline constexpr std::uint8_t kind_cq_data = 2;  ///< Header::data is the sender's completion data
+
+struct ReceiveRequest {
+  iovec iov[transport::max_iov] = {};
+  std::uint32_t iov_count = 0;
+  bool tagged = false;
+  bool report = true;  ///< a success is told (errors always are)
+  bool multi = false;  ///< one buffer for many messages; iov_count is 1
+  Peer source = any_peer;
+  std::uint64_t tag = 0, ignore = 0;
+  void* context = nullptr;
+};
+
+/// What became of a receive (or of a peek).
+struct Received {
+  void* context = nullptr;
+  std::uint64_t flags = 0;  ///< FI_RECV, FI_TAGGED or FI_MSG, FI_REMOTE_CQ_DATA, FI_MULTI_RECV
+  std::size_t bytes = 0;    ///< in the buffer
+  void* buffer = nullptr;
+  std::uint64_t data = 0, tag = 0;
+  Peer from = any_peer;
+  bool report = true;
+};
+struct ReceiveFailure {
+  Received what;
+  int error = 0;             ///< FI_E..., positive
+  std::size_t overflow = 0;  ///< bytes that found no room
+  int detail = 0;            ///< given to peer_dead or failed by the caller, for the message text
+};
+
+class MatchEvents {
+ public:
+  virtual ~MatchEvents() = default;
+  virtual void on_received(const Received& received) = 0;
+  virtual void on_receive_failure(const ReceiveFailure& failure) = 0;
+};
+
+class Matcher {
+ public:
+  explicit Matcher(MatchEvents& events) : events_(events) {}
+  ~Matcher();
+  Matcher(const Matcher&) = delete;
+  Matcher& operator=(const Matcher&) = delete;
+
+  /// A buffer of a multi-receive is released when less than this remains.
+  void set_min_multi_receive(std::size_t bytes) { min_multi_receive_ = bytes; }
+  std::size_t min_multi_receive() const { return min_multi_receive_; }
+
+  // ---- what the transport tells ----
+  void message(Peer from, const Header& header, const void* payload);
+  Landing begin(Peer from, const Header& header);
+  void arrived(void* cookie);
+  void failed(void* cookie, int error, int detail);
+  /// Fails what waits for `peer`, and what waits for anybody: MPI cannot go on without it.
+  void peer_dead(Peer peer, int error, int detail);
+
+  // ---- what the user asks; 0 or a negative FI_E... ----
+  int post(const ReceiveRequest& request);
+  enum class Peek { look, claim, discard };
+  int peek(const ReceiveRequest& request, Peek how);
+  /// Receives the message that a peek claimed under request.context.
+  int receive_claimed(const ReceiveRequest& request);
+  int discard_claimed(const ReceiveRequest& request);
+  /// -FI_ENOENT: no receive waits under this context.
+  int cancel(void* context);
+
+  std::size_t posted_count() const { return posted_count_; }
+
+ private:
+  struct Receive : ReceiveRequest {
+    Receive* prev;
+    Receive* next;
+    std::uint64_t capacity;
+    std::uint32_t in_flight;  ///< messages on their way into a multi-receive buffer
+    bool retired;             ///< takes no more messages
+    int end_error, end_detail;  ///< told when the last message in flight is in
+  };
+
+  static constexpr std::size_t inline_bytes = 512;
+  /// A message that has begun: on its way into a receive's buffer, or kept until one is posted.
+  struct Incoming {
+    Incoming* prev;
+    Incoming* next;
+    Header header;
+    Peer from;
+    bool arriving;          ///< payload not complete
+    bool direct;            ///< lands in `receive`'s own buffer
+    bool discarded;
+    bool claimed;           ///< by a peek, under claim_context
+    Receive* receive;       ///< whose it is; null: nobody's yet
+    void* claim_context;
+    std::byte* heap;        ///< payload when longer than inline_bytes
+    iovec landing;          ///< where the transport puts it
+    iovec part;             ///< its place in a multi-receive buffer
+    alignas(16) std::byte inline_payload[inline_bytes];
+    std::byte* payload() { return heap != nullptr ? heap : inline_payload; }
+  };
+  struct Lane {
+    List<Receive> posted;
+    List<Incoming> unexpected;
+  };
+
+  static bool fits(const ReceiveRequest& r, Peer from, std::uint64_t tag) {
+    return ((r.tag ^ tag) & ~r.ignore) == 0 && (r.source == any_peer || r.source == from);
+  }
+  Lane& lane_of(bool tagged) { return lanes_[tagged ? 1 : 0]; }
+  Receive* find_posted(Lane& lane, Peer from, std::uint64_t tag);
+  Incoming* find_unexpected(Lane& lane, const ReceiveRequest& request);
+  Incoming* keep(Peer from, const Header& header);
+  void release(Incoming* incoming);
+  void drop(Incoming* incoming);
+  Receive* make_receive(const ReceiveRequest& request);
+
+  void unlist(Lane& lane, Receive* receive) {
+    lane.posted.remove(receive);
+    --posted_count_;
+  }
+  iovec reserve(Receive* receive, std::uint64_t bytes);
+  void finish(Receive* receive, Peer from, const Header& header, void* buffer,
+              std::uint64_t capacity);
+  void finish_multi(Receive* receive, const Received& received, std::uint64_t overflow, int error,
+                    int detail);
+  void fail(Receive* receive, Peer from, const Header& header, int error, int detail);
+  void end_waiting(Lane& lane, Receive* receive, Peer peer, int error, int detail);
+  void take(Receive* receive, Incoming* incoming);
+  void hand_over(Receive* receive, Incoming* incoming);
+  bool drain_unexpected(Lane& lane, Receive* receive);
+  void fail_waiting(Lane& lane, Peer peer, int error, int detail);
+  void report_no_memory(Peer from, const Header& header);
+  Incoming* find_claimed(void* context);
+
+  MatchEvents& events_;
+  Lane lanes_[2];
+  List<Incoming> claimed_;
+  FreeList<Receive> receives_;
+  FreeList<Incoming> incomings_;
+  std::size_t min_multi_receive_ = 64;
+  std::size_t posted_count_ = 0;
+  struct Dead {
+    Peer peer;
+    int error, detail;
+  };
+  std::vector<Dead> dead_;
+};
+
+}  // namespace penstock::ofi

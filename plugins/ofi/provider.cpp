@@ -1,0 +1,28 @@
+// The one symbol that libfabric looks for.
+#include <rdma/providers/fi_prov.h>
+
+#include "domain.hpp"
+#include "info.hpp"
+#include "lib.hpp"
+
+namespace {
+
+void cleanup() {}
+
+fi_provider provider = {
+    .version = penstock::ofi::provider_version,
+    .fi_version = 0,
+    .context = {},
+    .name = penstock::ofi::provider_name,
+    .getinfo = penstock::ofi::getinfo,
+    .fabric = penstock::ofi::open_fabric,
+    .cleanup = cleanup,
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) fi_provider* fi_prov_ini(void) {
+  // Of the library that loads us: it passes over providers older than what an application asks for.
+  provider.fi_version = fi_version();
+  return &provider;
+}

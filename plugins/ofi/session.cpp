@@ -1,0 +1,126 @@
+#include "session.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <mutex>
+
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "base/log.hpp"
+
+namespace penstock::ofi {
+
+namespace {
+
+constexpr int exit_config = 78;  // EX_CONFIG of sysexits.h
+
+std::mutex session_mutex;
+std::weak_ptr<Session> current_session;
+
+Result<coherence::FlushChoice> flush_choice() {
+  const std::string text = base::env_text("PENSTOCK_FLUSH");
+  if (text.empty() || text == "automatic" || text == "auto") {
+    return coherence::FlushChoice::automatic;
+  }
+  if (text == "clflush") return coherence::FlushChoice::clflush;
+  if (text == "clflushopt") return coherence::FlushChoice::clflushopt;
+  if (text == "clwb") return coherence::FlushChoice::clwb;
+  return fail(Code::invalid_argument,
+              "PENSTOCK_FLUSH='{}' is not known: use automatic, clflush, clflushopt or clwb", text);
+}
+
+Result<std::optional<coherence::Mode>> wanted_mode() {
+  const std::string text = base::env_text("PENSTOCK_MODE");
+  if (text.empty() || text == "auto") return std::optional<coherence::Mode>();
+  auto mode = coherence::parse_mode(text);
+  if (!mode) return unexpected(mode.error());
+  return std::optional<coherence::Mode>(*mode);
+}
+
+Result<std::shared_ptr<Session>> attach(const std::string& spec) {
+  auto session = std::make_shared<Session>();
+  session->spec = spec;
+  auto launch = read_launch(process_sources());
+  if (!launch) return unexpected(launch.error());
+  session->launch = std::move(*launch);
+
+  pool::AttachOptions options;
+  options.spec = spec;
+  options.rank = session->launch.rank;
+  options.job = session->launch.job;
+  options.emulated_node = session->launch.emulated_node;
+  auto mode = wanted_mode();
+  if (!mode) return unexpected(mode.error());
+  options.mode = *mode;
+  auto flush = flush_choice();
+  if (!flush) return unexpected(flush.error());
+  options.flush = *flush;
+
+  auto attached = pool::Pool::attach(options);
+  if (!attached) return unexpected(attached.error());
+  session->pool = std::move(*attached);
+  auto opened = arena::Arena::open(*session->pool);
+  if (!opened) return unexpected(opened.error());
+  session->arena = std::move(*opened);
+  return session;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Session>> open_session() {
+  const std::lock_guard<std::mutex> guard(session_mutex);
+  const std::string spec = base::env_text("PENSTOCK_POOL");
+  if (auto session = current_session.lock(); session != nullptr && session->spec == spec) {
+    return session;
+  }
+  auto session = attach(spec);
+  if (session) current_session = *session;
+  return session;
+}
+
+Result<PoolView> look_at_pool() {
+  base::warn_unknown_variables();
+  PoolView view;
+  view.spec = base::env_text("PENSTOCK_POOL");
+  view.configured = !view.spec.empty();
+  if (!view.configured) return view;
+  auto info = pool::inspect(view.spec);
+  if (!info) return unexpected(info.error());
+  auto mode = wanted_mode();
+  if (!mode) return unexpected(mode.error());
+  if (*mode && **mode != info->mode) {
+    return fail(Code::mismatch,
+                "pool {} is in {} mode but PENSTOCK_MODE asks for {}: unset PENSTOCK_MODE, or make "
+                "another pool with 'penstock pool create {} --mode {}'",
+                view.spec, coherence::mode_name(info->mode), coherence::mode_name(**mode),
+                view.spec, coherence::mode_name(**mode));
+  }
+  return view;
+}
+
+void end_process_if_required(const std::string& why) {
+  if (!base::env_flag("PENSTOCK_REQUIRE")) return;
+  const std::string line = fmt::format(
+      "penstock: error: PENSTOCK_REQUIRE is set and this process cannot use the pool: {}\n", why);
+  std::fflush(nullptr);
+  if (::write(STDERR_FILENO, line.data(), line.size()) < 0) {
+    // Nobody listens; the exit status still tells.
+  }
+  ::_exit(exit_config);
+}
+
+void print_summary(const Session& session) {
+  static std::atomic<bool> printed{false};
+  if (session.launch.rank > 0 || !base::env_flag("PENSTOCK_SUMMARY")) return;
+  if (printed.exchange(true)) return;
+  const std::string rank =
+      session.launch.rank >= 0 ? fmt::format("rank {}", session.launch.rank) : "a process";
+  const pool::Info& info = session.pool->info();
+  fmt::print(stderr, "penstock: {} of job {} uses pool {} ({}, {} mode), provider penstock\n",
+             rank, session.launch.job, session.spec, base::format_bytes(info.bytes),
+             coherence::mode_name(info.mode));
+}
+
+}  // namespace penstock::ofi
