@@ -29,15 +29,16 @@ using CopyFn = void (*)(void* to, const void* from, std::size_t bytes);
 struct Table {
   const char* name;
   // ranges of lines; not fenced
-  void (*write_back_range)(const void* at, std::size_t bytes);  // clwb, else clflushopt, else clflush
+  void (*write_back_range)(const void* at,
+                           std::size_t bytes);  // clwb, else clflushopt, else clflush
   void (*invalidate_range)(const void* at, std::size_t bytes);  // clflushopt, else clflush
   void (*store_fence)();  // sfence: earlier stores, NT stores and write-backs before later stores
   void (*full_fence)();   // mfence: the above, and invalidations before later loads
-  void (*nt_word)(void* to, std::uint64_t value);            // movnti
-  void (*nt_line)(void* to, const void* from);               // 64 bytes, whole; `from` unaligned
-  CopyFn nt_copy;         // whole lines non-temporal; the last line's tail is written as garbage-free
-                          // padding only within the line
-  CopyFn store_copy;      // plain stores (memcpy)
+  void (*nt_word)(void* to, std::uint64_t value);  // movnti
+  void (*nt_line)(void* to, const void* from);     // 64 bytes, whole; `from` unaligned
+  CopyFn nt_copy;     // whole lines non-temporal; the last line's tail is written as garbage-free
+                      // padding only within the line
+  CopyFn store_copy;  // plain stores (memcpy)
   /// One line by plain stores: whole where there is a 64-byte store, else the last word last.
   void (*store_line)(void* to, const void* from);
   /// The quickest way to bring lines of one's own to the device: plain stores and write-back where
@@ -52,7 +53,7 @@ struct Table {
                              std::uint64_t first_seal);
   /// 64 bytes, the last 8-byte word read first.
   void (*load_line)(void* to, const void* from);
-  void (*relax)();        // pause / yield hint for spinning
+  void (*relax)();  // pause / yield hint for spinning
 };
 
 /// The best table for features(); never null. Thread-safe.

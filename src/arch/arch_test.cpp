@@ -19,8 +19,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr std::size_t sizes[] = {0,   1,   7,   8,   41,  55,  56,  57,  63,   64,   65,   111,  112,
-                                 113, 127, 128, 224, 225, 255, 256, 257, 1023, 1024, 4096, 4097, 16383};
+constexpr std::size_t sizes[] = {0,   1,   7,   8,    41,   55,   56,   57,   63,
+                                 64,  65,  111, 112,  113,  127,  128,  224,  225,
+                                 255, 256, 257, 1023, 1024, 4096, 4097, 16383};
 constexpr std::size_t misalignments[] = {0, 1, 3, 8, 31, 33, 63};
 constexpr std::byte guard{0xa5};
 
@@ -47,11 +48,16 @@ class Fenced {
   std::size_t mapped_;
 };
 
-std::size_t whole_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-std::size_t sealed_extent(std::size_t bytes) { return (bytes + 55) / 56 * 64; }
+std::size_t whole_lines(std::size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+std::size_t sealed_extent(std::size_t bytes) {
+  return (bytes + 55) / 56 * 64;
+}
 
 void fill(std::byte* at, std::size_t bytes, unsigned seed) {
-  for (std::size_t i = 0; i < bytes; ++i) at[i] = static_cast<std::byte>((i * 131 + seed * 29 + 7) >> 1);
+  for (std::size_t i = 0; i < bytes; ++i)
+    at[i] = static_cast<std::byte>((i * 131 + seed * 29 + 7) >> 1);
 }
 
 std::uint64_t seal_at(const std::byte* line) {
@@ -80,8 +86,9 @@ class TableTest : public testing::TestWithParam<Table> {
         table().full_fence();
         ASSERT_EQ(std::memcmp(to, from, bytes), 0) << bytes << " bytes, source off by " << off;
         ASSERT_TRUE(std::all_of(to - 128, to, [](std::byte b) { return b == guard; })) << bytes;
-        ASSERT_TRUE(std::all_of(to + extent, to + whole_lines(bytes),
-                                [](std::byte b) { return b == guard; })) << bytes;
+        ASSERT_TRUE(std::all_of(to + extent, to + whole_lines(bytes), [](std::byte b) {
+          return b == guard;
+        })) << bytes;
       }
     }
   }
@@ -115,7 +122,9 @@ class TableTest : public testing::TestWithParam<Table> {
         table().full_fence();
         for (std::size_t line = 0; line * 56 < bytes; ++line) {
           ASSERT_EQ(seal_at(to + line * 64), first_seal + line) << bytes << " bytes";
-          ASSERT_EQ(std::memcmp(to + line * 64, from + line * 56, std::min<std::size_t>(56, bytes - line * 56)), 0)
+          ASSERT_EQ(std::memcmp(to + line * 64, from + line * 56,
+                                std::min<std::size_t>(56, bytes - line * 56)),
+                    0)
               << bytes << " bytes, line " << line << ", source off by " << off;
         }
         ASSERT_TRUE(std::all_of(to - 64, to, [](std::byte b) { return b == guard; })) << bytes;
@@ -126,20 +135,36 @@ class TableTest : public testing::TestWithParam<Table> {
 
 TEST_P(TableTest, IsComplete) {
   const Table& t = table();
-  EXPECT_TRUE(t.write_back_range && t.invalidate_range && t.store_fence && t.full_fence && t.nt_word &&
-              t.nt_line && t.nt_copy && t.store_copy && t.store_line && t.send_line &&
+  EXPECT_TRUE(t.write_back_range && t.invalidate_range && t.store_fence && t.full_fence &&
+              t.nt_word && t.nt_line && t.nt_copy && t.store_copy && t.store_line && t.send_line &&
               t.send_sealed && t.nt_sealed && t.store_sealed && t.load_sealed && t.load_line &&
               t.relax);
 }
 
-TEST_P(TableTest, NonTemporalCopyGivesTheBytes) { expect_copies(table().nt_copy, true); }
-TEST_P(TableTest, StoreCopyGivesTheBytes) { expect_copies(table().store_copy, false); }
-TEST_P(TableTest, NonTemporalLineGivesTheBytes) { expect_line(table().nt_line); }
-TEST_P(TableTest, StoreLineGivesTheBytes) { expect_line(table().store_line); }
-TEST_P(TableTest, SendLineGivesTheBytes) { expect_line(table().send_line); }
-TEST_P(TableTest, NonTemporalSealedGivesTheBytes) { expect_sealed(table().nt_sealed); }
-TEST_P(TableTest, StoreSealedGivesTheBytes) { expect_sealed(table().store_sealed); }
-TEST_P(TableTest, SendSealedGivesTheBytes) { expect_sealed(table().send_sealed); }
+TEST_P(TableTest, NonTemporalCopyGivesTheBytes) {
+  expect_copies(table().nt_copy, true);
+}
+TEST_P(TableTest, StoreCopyGivesTheBytes) {
+  expect_copies(table().store_copy, false);
+}
+TEST_P(TableTest, NonTemporalLineGivesTheBytes) {
+  expect_line(table().nt_line);
+}
+TEST_P(TableTest, StoreLineGivesTheBytes) {
+  expect_line(table().store_line);
+}
+TEST_P(TableTest, SendLineGivesTheBytes) {
+  expect_line(table().send_line);
+}
+TEST_P(TableTest, NonTemporalSealedGivesTheBytes) {
+  expect_sealed(table().nt_sealed);
+}
+TEST_P(TableTest, StoreSealedGivesTheBytes) {
+  expect_sealed(table().store_sealed);
+}
+TEST_P(TableTest, SendSealedGivesTheBytes) {
+  expect_sealed(table().send_sealed);
+}
 
 TEST_P(TableTest, LoadLineGivesTheBytes) {
   alignas(64) std::byte line[64];
@@ -192,7 +217,8 @@ TEST_P(TableTest, LoadSealedStopsAtTheFirstOtherSeal) {
     ASSERT_EQ(table().load_sealed(got.data(), lines, bytes, 7), broken * 56);
     EXPECT_EQ(std::memcmp(got.data(), payload.data(), broken * 56), 0);
     EXPECT_TRUE(std::all_of(got.begin() + static_cast<long>(broken * 56), got.end(),
-                            [](std::byte b) { return b == guard; })) << "line " << broken;
+                            [](std::byte b) { return b == guard; }))
+        << "line " << broken;
   }
 }
 
@@ -275,8 +301,8 @@ TEST(Arch, FlushFunctionsFollowTheFeatures) {
 std::string tables_listed_with(const std::string& isa) {
   char self[4096] = {};
   if (readlink("/proc/self/exe", self, sizeof self - 1) <= 0) return "";
-  const std::string command =
-      "PENSTOCK_ISA=" + isa + " '" + self + "' --gtest_list_tests --gtest_filter='*IsComplete*' 2>&1";
+  const std::string command = "PENSTOCK_ISA=" + isa + " '" + self +
+                              "' --gtest_list_tests --gtest_filter='*IsComplete*' 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return "";
   std::string text;

@@ -1,4 +1,5 @@
-// What each instruction-set folder (x86_64, aarch64, generic) supplies; select.cpp puts it together.
+// What each instruction-set folder (x86_64, aarch64, generic) supplies; select.cpp puts it
+// together.
 #pragma once
 
 #include <optional>

@@ -12,7 +12,9 @@ inline constexpr std::size_t line = 64;
 inline constexpr std::size_t sealed = 56;  // payload of a sealed line
 
 /// Lines that `bytes` of payload take; none for none.
-static inline std::size_t sealed_lines(std::size_t bytes) { return (bytes + sealed - 1) / sealed; }
+static inline std::size_t sealed_lines(std::size_t bytes) {
+  return (bytes + sealed - 1) / sealed;
+}
 
 static inline std::uint64_t* last_word(void* at) {
   return reinterpret_cast<std::uint64_t*>(static_cast<std::byte*>(at) + sealed);

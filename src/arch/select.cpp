@@ -16,7 +16,8 @@ Features read_features() {
   if (const auto features = isa::lowered(detected, asked)) return *features;
   base::log(base::Level::warn,
             "PENSTOCK_ISA is '{}', which this CPU does not have; it must be sse2, avx2, avx512 or "
-            "generic: ignored", asked);
+            "generic: ignored",
+            asked);
   return detected;
 }
 
@@ -38,13 +39,18 @@ const Table& select() {
   return table;
 }
 
-std::optional<FlushFunctions> flush_by(Flush flush) { return isa::flush_by(features(), flush); }
+std::optional<FlushFunctions> flush_by(Flush flush) {
+  return isa::flush_by(features(), flush);
+}
 
 const char* flush_name(Flush flush) {
   switch (flush) {
-    case Flush::clflush: return "clflush";
-    case Flush::clflushopt: return "clflushopt";
-    case Flush::clwb: return "clwb";
+    case Flush::clflush:
+      return "clflush";
+    case Flush::clflushopt:
+      return "clflushopt";
+    case Flush::clwb:
+      return "clwb";
   }
   return "unknown";
 }

@@ -12,7 +12,8 @@ struct Unit {
   char letter;
   std::uint64_t bytes;
 };
-constexpr Unit units[] = {{'T', 1ull << 40}, {'G', 1ull << 30}, {'M', 1ull << 20}, {'K', 1ull << 10}};
+constexpr Unit units[] = {
+    {'T', 1ull << 40}, {'G', 1ull << 30}, {'M', 1ull << 20}, {'K', 1ull << 10}};
 
 /// "", "K", "k", "KiB" and so on; nullopt for anything else.
 std::optional<std::uint64_t> unit_bytes(std::string_view suffix) {
@@ -37,9 +38,9 @@ Result<std::uint64_t> parse_bytes(std::string_view text) {
       return fail(Code::invalid_argument, "'{}' is more than 64 bits hold", text);
     }
   }
-  return fail(Code::invalid_argument,
-              "'{}' is not a size: write a whole number with an optional K, M, G or T, such as 512M",
-              text);
+  return fail(
+      Code::invalid_argument,
+      "'{}' is not a size: write a whole number with an optional K, M, G or T, such as 512M", text);
 }
 
 std::string format_bytes(std::uint64_t bytes) {

@@ -62,8 +62,8 @@ void add_limits(CgroupLimits& limits, const std::string& mount, std::string path
 
 std::uint32_t affinity_cpus() {
   for (int size = 1024; size <= 1 << 18; size *= 4) {
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
-        CPU_ALLOC(size), [](cpu_set_t* s) { CPU_FREE(s); });
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(size),
+                                                               [](cpu_set_t* s) { CPU_FREE(s); });
     if (!set) break;
     if (sched_getaffinity(0, CPU_ALLOC_SIZE(size), set.get()) == 0) {
       return static_cast<std::uint32_t>(std::max(1, CPU_COUNT_S(CPU_ALLOC_SIZE(size), set.get())));

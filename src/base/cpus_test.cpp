@@ -33,8 +33,9 @@ TEST(Cpus, ParsesQuota) {
 
 class CgroupTest : public testing::Test {
  protected:
-  CgroupTest() : root_(std::filesystem::temp_directory_path() /
-                       ("penstock_cgroup_" + std::to_string(getpid()))) {}
+  CgroupTest()
+      : root_(std::filesystem::temp_directory_path() /
+              ("penstock_cgroup_" + std::to_string(getpid()))) {}
   ~CgroupTest() override { std::filesystem::remove_all(root_); }
 
   void write(const std::string& path, const std::string& text) {

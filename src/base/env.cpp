@@ -83,12 +83,15 @@ Result<std::uint64_t> env_number(std::string_view name) {
   auto number = parse_bytes(text);
   if (number) return number;
   const Variable* variable = find_variable(name);
-  return fail(Code::invalid_argument,
-              "{} is '{}'; it must be a number ({}), such as 4096 or 64K: export {}=NUMBER or unset it",
-              name, text, variable != nullptr ? variable->values : "count", name);
+  return fail(
+      Code::invalid_argument,
+      "{} is '{}'; it must be a number ({}), such as 4096 or 64K: export {}=NUMBER or unset it",
+      name, text, variable != nullptr ? variable->values : "count", name);
 }
 
-bool env_is_set(std::string_view name) { return set_value(name) != nullptr; }
+bool env_is_set(std::string_view name) {
+  return set_value(name) != nullptr;
+}
 
 bool env_flag(std::string_view name) {
   const std::string text = env_text(name);
@@ -116,8 +119,10 @@ void warn_unknown_variables() {
     if (nearest.empty()) {
       log(Level::warn, "{} is not a variable of Penstock; `penstock env --help` lists them", name);
     } else {
-      log(Level::warn, "{} is not a variable of Penstock; did you mean {}? "
-          "`penstock env --help` lists them", name, nearest);
+      log(Level::warn,
+          "{} is not a variable of Penstock; did you mean {}? "
+          "`penstock env --help` lists them",
+          name, nearest);
     }
   }
 }

@@ -16,8 +16,8 @@ namespace penstock::base {
 struct Variable {
   const char* name;      ///< "PENSTOCK_POOL"
   const char* fallback;  ///< the default as text; "" for none
-  const char* values;    ///< what may be written: "SPEC", "software|hardware", "count", "ms", "bytes"
-  const char* meaning;   ///< one sentence
+  const char* values;  ///< what may be written: "SPEC", "software|hardware", "count", "ms", "bytes"
+  const char* meaning;  ///< one sentence
 };
 
 std::span<const Variable> variables();

@@ -8,15 +8,15 @@ namespace {
 
 constexpr std::array table{
     // which pool, who we are
-    Variable{"PENSTOCK_POOL", "", "SPEC",
-             "Pool to use: /dev/daxX.Y, a file path or shm:NAME; several joined by commas interleave."},
+    Variable{
+        "PENSTOCK_POOL", "", "SPEC",
+        "Pool to use: /dev/daxX.Y, a file path or shm:NAME; several joined by commas interleave."},
     Variable{"PENSTOCK_MODE", "", "hardware|software",
              "Refuse a pool of another coherence mode than this one."},
     Variable{"PENSTOCK_JOB", "", "text",
              "Job key: only processes with the same key reach each other. Default: taken from the "
              "launcher."},
-    Variable{"PENSTOCK_NODE", "", "index",
-             "Emulated node that this process belongs to, from 0."},
+    Variable{"PENSTOCK_NODE", "", "index", "Emulated node that this process belongs to, from 0."},
     Variable{"PENSTOCK_NODES", "", "count",
              "Emulated nodes of the job; ranks are dealt to them in blocks."},
     // what may happen
@@ -42,6 +42,8 @@ constexpr std::array table{
 
 }  // namespace
 
-std::span<const Variable> variables() { return table; }
+std::span<const Variable> variables() {
+  return table;
+}
 
 }  // namespace penstock::base

@@ -12,10 +12,14 @@ namespace {
 
 const char* level_name(Level level) {
   switch (level) {
-    case Level::error: return "error";
-    case Level::warn: return "warn";
-    case Level::info: return "info";
-    case Level::debug: return "debug";
+    case Level::error:
+      return "error";
+    case Level::warn:
+      return "warn";
+    case Level::info:
+      return "info";
+    case Level::debug:
+      return "debug";
   }
   return "error";
 }
@@ -30,8 +34,9 @@ std::optional<Level> parse_level(std::string_view text) {
 Level read_threshold() {
   const std::string text = env_text("PENSTOCK_LOG");
   if (auto level = parse_level(text)) return *level;
-  log_line(Level::warn,
-           fmt::format("PENSTOCK_LOG is '{}'; it must be error, warn, info or debug: using warn", text));
+  log_line(
+      Level::warn,
+      fmt::format("PENSTOCK_LOG is '{}'; it must be error, warn, info or debug: using warn", text));
   return Level::warn;
 }
 

@@ -61,7 +61,8 @@ std::optional<std::uint32_t> spins_asked_for() {
 }
 
 void sleep_for(std::uint64_t ns) {
-  const timespec length{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+  const timespec length{static_cast<time_t>(ns / 1'000'000'000),
+                        static_cast<long>(ns % 1'000'000'000)};
   nanosleep(&length, nullptr);  // a signal may cut it short: the caller polls again
 }
 
@@ -110,11 +111,16 @@ Result<void> Waiter::slow_checks() {
   }
   return fail(Code::deadline,
               "waited {} ms for {}, which did not happen; to wait longer: export "
-              "PENSTOCK_TIMEOUT_MS={}", waited_ms, what_, timeout_ns_ / 1'000'000 * 10);
+              "PENSTOCK_TIMEOUT_MS={}",
+              waited_ms, what_, timeout_ns_ / 1'000'000 * 10);
 }
 
-std::uint64_t Waiter::waited_ns() const { return now_ns() - start_ns_; }
+std::uint64_t Waiter::waited_ns() const {
+  return now_ns() - start_ns_;
+}
 
-void Backoff::yield() { sched_yield(); }
+void Backoff::yield() {
+  sched_yield();
+}
 
 }  // namespace penstock::base

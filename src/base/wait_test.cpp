@@ -39,7 +39,8 @@ TEST(Waiter, EndsAtItsDeadlineInEveryPhase) {
 }
 
 TEST(Waiter, DoesNotEndBeforeItsDeadline) {
-  Waiter waiter("a long time", 3'600'000'000'000, {}, {.spins = 2000, .yields = 200, .sleep_ns = 1});
+  Waiter waiter("a long time", 3'600'000'000'000, {},
+                {.spins = 2000, .yields = 200, .sleep_ns = 1});
   for (int i = 0; i < 4000; ++i) ASSERT_TRUE(waiter.pause());
 }
 

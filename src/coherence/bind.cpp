@@ -16,15 +16,19 @@ Result<FlushChoice> choice_from_environment() {
   if (text == "clwb") return FlushChoice::clwb;
   return fail(Code::invalid_argument,
               "PENSTOCK_FLUSH is '{}'; it must be auto, clflush, clflushopt or clwb: "
-              "export PENSTOCK_FLUSH=auto", text);
+              "export PENSTOCK_FLUSH=auto",
+              text);
 }
 
 arch::Flush instruction(FlushChoice choice) {
   switch (choice) {
-    case FlushChoice::clflush: return arch::Flush::clflush;
-    case FlushChoice::clflushopt: return arch::Flush::clflushopt;
+    case FlushChoice::clflush:
+      return arch::Flush::clflush;
+    case FlushChoice::clflushopt:
+      return arch::Flush::clflushopt;
     case FlushChoice::automatic:
-    case FlushChoice::clwb: break;
+    case FlushChoice::clwb:
+      break;
   }
   return arch::Flush::clwb;
 }
@@ -38,10 +42,14 @@ void* lasting_binding(const Binding& value) {
 
 void* lasting_binding(FlushChoice choice, const Binding& value) {
   switch (choice) {
-    case FlushChoice::clflush: return lasting_binding<FlushChoice::clflush>(value);
-    case FlushChoice::clflushopt: return lasting_binding<FlushChoice::clflushopt>(value);
-    case FlushChoice::clwb: return lasting_binding<FlushChoice::clwb>(value);
-    case FlushChoice::automatic: break;
+    case FlushChoice::clflush:
+      return lasting_binding<FlushChoice::clflush>(value);
+    case FlushChoice::clflushopt:
+      return lasting_binding<FlushChoice::clflushopt>(value);
+    case FlushChoice::clwb:
+      return lasting_binding<FlushChoice::clwb>(value);
+    case FlushChoice::automatic:
+      break;
   }
   return lasting_binding<FlushChoice::automatic>(value);
 }
@@ -78,18 +86,21 @@ Result<Memory> bind_software(FlushChoice asked) {
                 "this CPU has no {} instruction ('{}'): export PENSTOCK_FLUSH=auto",
                 arch::flush_name(flush), arch::select().name);
   }
-  return Memory(Mode::software, &software_write_back_ops,
-                lasting_binding(choice, {&arch::select(), functions->write_back,
-                                         functions->invalidate}));
+  return Memory(
+      Mode::software, &software_write_back_ops,
+      lasting_binding(choice, {&arch::select(), functions->write_back, functions->invalidate}));
 }
 
 }  // namespace
 
 Result<Memory> bind(Mode mode, FlushChoice flush) {
   switch (mode) {
-    case Mode::hardware: return Memory(mode, &hardware_ops, default_binding());
-    case Mode::uncached: return Memory(mode, &uncached_ops, default_binding());
-    case Mode::software: return bind_software(flush);
+    case Mode::hardware:
+      return Memory(mode, &hardware_ops, default_binding());
+    case Mode::uncached:
+      return Memory(mode, &uncached_ops, default_binding());
+    case Mode::software:
+      return bind_software(flush);
     case Mode::simulated:
       return fail(Code::invalid_argument,
                   "the simulated mode is bound by the simulator, not by this process: create the "
@@ -97,7 +108,8 @@ Result<Memory> bind(Mode mode, FlushChoice flush) {
   }
   return fail(Code::wrong_format,
               "coherence mode {} is unknown; known are 1 (hardware), 2 (software), 3 (uncached) "
-              "and 4 (simulated)", static_cast<std::uint32_t>(mode));
+              "and 4 (simulated)",
+              static_cast<std::uint32_t>(mode));
 }
 
 }  // namespace penstock::coherence

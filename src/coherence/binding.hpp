@@ -12,11 +12,17 @@ struct Binding {
   arch::RangeFn invalidate;
 };
 
-inline const Binding& binding(void* self) { return *static_cast<const Binding*>(self); }
-inline const arch::Table& table(void* self) { return *binding(self).table; }
+inline const Binding& binding(void* self) {
+  return *static_cast<const Binding*>(self);
+}
+inline const arch::Table& table(void* self) {
+  return *binding(self).table;
+}
 
 /// Keeps the compiler from moving accesses to the pool across; no instruction.
-inline void compiler_barrier() { asm volatile("" : : : "memory"); }
+inline void compiler_barrier() {
+  asm volatile("" : : : "memory");
+}
 
 extern const Ops hardware_ops;
 /// Lines leave by the quickest way of this CPU.

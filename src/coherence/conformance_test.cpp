@@ -28,15 +28,19 @@ bool runnable(const Way& way) {
   const arch::Features& features = arch::features();
   if (!features.partial_nt_store) return false;
   switch (way.flush) {
-    case FlushChoice::automatic: return features.clflush;
-    case FlushChoice::clflush: return features.clflush;
-    case FlushChoice::clflushopt: return features.clflushopt;
-    case FlushChoice::clwb: return features.clwb;
+    case FlushChoice::automatic:
+      return features.clflush;
+    case FlushChoice::clflush:
+      return features.clflush;
+    case FlushChoice::clflushopt:
+      return features.clflushopt;
+    case FlushChoice::clwb:
+      return features.clwb;
   }
   return false;
 }
 
-constexpr std::size_t sizes[] = {0,   1,   8,   55,  56,   57,   63,   64,   65,  112,
+constexpr std::size_t sizes[] = {0,   1,   8,   55,  56,   57,   63,   64,   65,   112,
                                  113, 256, 448, 449, 1023, 1024, 1025, 4096, 5000, 16383};
 constexpr std::byte guard{0x5a};
 
@@ -69,7 +73,8 @@ class Conformance : public testing::TestWithParam<Way> {
   }
   static std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
     std::vector<std::byte> data(bytes);
-    for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>((i * 37 + seed * 11) >> 1);
+    for (std::size_t i = 0; i < bytes; ++i)
+      data[i] = static_cast<std::byte>((i * 37 + seed * 11) >> 1);
     return data;
   }
 
@@ -120,7 +125,8 @@ TEST_P(Conformance, BulkRoundTripsAndStaysInItsLines) {
       memory_.observe_bulk(got.data(), line(1), bytes);
       EXPECT_EQ(std::memcmp(got.data(), data.data() + off, bytes), 0) << bytes << " bytes";
       EXPECT_TRUE(std::all_of(got.begin() + static_cast<long>(bytes), got.end(),
-                              [](std::byte b) { return b == std::byte{1}; })) << bytes << " bytes";
+                              [](std::byte b) { return b == std::byte{1}; }))
+          << bytes << " bytes";
       const std::size_t lines = (bytes + 63) / 64;
       EXPECT_TRUE(untouched(line(0), 64));
       EXPECT_TRUE(untouched(line(1 + lines), 64)) << bytes << " bytes";
@@ -140,7 +146,8 @@ TEST_P(Conformance, SealedRoundTripsAndStaysInItsLines) {
     EXPECT_EQ(memory_.load_sealed(got.data(), line(1), bytes, 1000), bytes);
     EXPECT_EQ(std::memcmp(got.data(), data.data(), bytes), 0) << bytes << " bytes";
     EXPECT_TRUE(std::all_of(got.begin() + static_cast<long>(bytes), got.end(),
-                            [](std::byte b) { return b == std::byte{1}; })) << bytes << " bytes";
+                            [](std::byte b) { return b == std::byte{1}; }))
+        << bytes << " bytes";
     EXPECT_TRUE(untouched(line(0), 64));
     EXPECT_TRUE(untouched(line(1 + lines), 64)) << bytes << " bytes";
     for (std::size_t i = 0; i < lines; ++i) {
@@ -150,7 +157,8 @@ TEST_P(Conformance, SealedRoundTripsAndStaysInItsLines) {
 }
 
 TEST_P(Conformance, SealedLoadCountsTheLinesThatMatch) {
-  for (const std::size_t bytes : {std::size_t{56 * 6}, std::size_t{56 * 5 + 9}, std::size_t{2000}}) {
+  for (const std::size_t bytes :
+       {std::size_t{56 * 6}, std::size_t{56 * 5 + 9}, std::size_t{2000}}) {
     const std::size_t lines = (bytes + sealed_bytes - 1) / sealed_bytes;
     const auto data = pattern(bytes, 9);
     for (std::size_t broken = 0; broken < lines; ++broken) {

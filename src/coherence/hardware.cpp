@@ -33,16 +33,24 @@ void publish_sealed(void* self, void* to, const void* from, std::size_t bytes,
 }
 
 void write_back(void*, const void*, std::size_t) {}
-void order(void*) { std::atomic_thread_fence(std::memory_order_release); }
-void full_order(void*) { std::atomic_thread_fence(std::memory_order_seq_cst); }
+void order(void*) {
+  std::atomic_thread_fence(std::memory_order_release);
+}
+void full_order(void*) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
 void invalidate(void*, const void*, std::size_t) {}
-void settle(void*) { std::atomic_thread_fence(std::memory_order_acquire); }
+void settle(void*) {
+  std::atomic_thread_fence(std::memory_order_acquire);
+}
 
 std::uint64_t load_word(void*, const void* from) {
   return __atomic_load_n(static_cast<const std::uint64_t*>(from), __ATOMIC_ACQUIRE);
 }
 
-void load_line(void* self, void* to, const void* from) { table(self).load_line(to, from); }
+void load_line(void* self, void* to, const void* from) {
+  table(self).load_line(to, from);
+}
 
 void load_bulk(void* self, void* to, const void* from, std::size_t bytes) {
   table(self).store_copy(to, from, bytes);

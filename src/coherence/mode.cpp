@@ -5,10 +5,14 @@ namespace penstock::coherence {
 
 const char* mode_name(Mode mode) {
   switch (mode) {
-    case Mode::hardware: return "hardware";
-    case Mode::software: return "software";
-    case Mode::uncached: return "uncached";
-    case Mode::simulated: return "simulated";
+    case Mode::hardware:
+      return "hardware";
+    case Mode::software:
+      return "software";
+    case Mode::uncached:
+      return "uncached";
+    case Mode::simulated:
+      return "simulated";
   }
   return "unknown";
 }

@@ -8,9 +8,13 @@ namespace {
 /// Up to here stores and write-backs arrive sooner than non-temporal lines; measured.
 constexpr std::size_t send_sealed_limit = 1024;
 
-void publish_word(void* self, void* to, std::uint64_t value) { table(self).nt_word(to, value); }
+void publish_word(void* self, void* to, std::uint64_t value) {
+  table(self).nt_word(to, value);
+}
 
-void publish_line(void* self, void* to, const void* from) { table(self).send_line(to, from); }
+void publish_line(void* self, void* to, const void* from) {
+  table(self).send_line(to, from);
+}
 
 void publish_bulk(void* self, void* to, const void* from, std::size_t bytes) {
   table(self).nt_copy(to, from, bytes);
@@ -43,21 +47,29 @@ void write_back(void* self, const void* at, std::size_t bytes) {
   binding(self).write_back(at, bytes);
 }
 
-void order(void* self) { table(self).store_fence(); }
-void full_order(void* self) { table(self).full_fence(); }
+void order(void* self) {
+  table(self).store_fence();
+}
+void full_order(void* self) {
+  table(self).full_fence();
+}
 
 void invalidate(void* self, const void* at, std::size_t bytes) {
   compiler_barrier();
   binding(self).invalidate(at, bytes);
 }
 
-void settle(void* self) { table(self).full_fence(); }
+void settle(void* self) {
+  table(self).full_fence();
+}
 
 std::uint64_t load_word(void*, const void* from) {
   return __atomic_load_n(static_cast<const std::uint64_t*>(from), __ATOMIC_ACQUIRE);
 }
 
-void load_line(void* self, void* to, const void* from) { table(self).load_line(to, from); }
+void load_line(void* self, void* to, const void* from) {
+  table(self).load_line(to, from);
+}
 
 void load_bulk(void* self, void* to, const void* from, std::size_t bytes) {
   compiler_barrier();

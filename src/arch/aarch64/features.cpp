@@ -9,6 +9,8 @@ Features detect() {
   return features;
 }
 
-std::optional<Features> lowered(const Features&, std::string_view) { return std::nullopt; }
+std::optional<Features> lowered(const Features&, std::string_view) {
+  return std::nullopt;
+}
 
 }  // namespace penstock::arch::isa

@@ -36,16 +36,24 @@ void clean_invalidate_range(const void* at, std::size_t bytes) {
 }
 
 // Cache maintenance completes only at a dsb; a dmb would not wait for it.
-void store_fence() { asm volatile("dsb sy" : : : "memory"); }
-void full_fence() { asm volatile("dsb sy" : : : "memory"); }
-void relax() { asm volatile("yield" : : : "memory"); }
+void store_fence() {
+  asm volatile("dsb sy" : : : "memory");
+}
+void full_fence() {
+  asm volatile("dsb sy" : : : "memory");
+}
+void relax() {
+  asm volatile("yield" : : : "memory");
+}
 
 void send_word(void* to, std::uint64_t value) {
   __atomic_store_n(static_cast<std::uint64_t*>(to), value, __ATOMIC_RELEASE);
   clean_range(to, sizeof value);
 }
 
-void store_line(void* to, const void* from) { plain::store_line(to, from); }
+void store_line(void* to, const void* from) {
+  plain::store_line(to, from);
+}
 
 void send_line(void* to, const void* from) {
   plain::store_line(to, from);
@@ -74,7 +82,9 @@ std::size_t load_sealed(void* to, const void* from, std::size_t bytes, std::uint
   return plain::load_sealed(to, from, bytes, first_seal);
 }
 
-void load_line(void* to, const void* from) { plain::load_line(to, from); }
+void load_line(void* to, const void* from) {
+  plain::load_line(to, from);
+}
 
 }  // namespace
 
@@ -101,6 +111,8 @@ std::vector<Table> tables(const Features& features) {
   }};
 }
 
-std::optional<FlushFunctions> flush_by(const Features&, Flush) { return std::nullopt; }
+std::optional<FlushFunctions> flush_by(const Features&, Flush) {
+  return std::nullopt;
+}
 
 }  // namespace penstock::arch::isa

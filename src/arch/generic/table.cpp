@@ -9,14 +9,22 @@ namespace penstock::arch::generic {
 namespace {
 
 void no_range(const void*, std::size_t) {}
-void release_fence() { std::atomic_thread_fence(std::memory_order_release); }
-void full_fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
-void relax() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+void release_fence() {
+  std::atomic_thread_fence(std::memory_order_release);
+}
+void full_fence() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+void relax() {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
 
 void store_word(void* to, std::uint64_t value) {
   __atomic_store_n(static_cast<std::uint64_t*>(to), value, __ATOMIC_RELEASE);
 }
-void store_line(void* to, const void* from) { plain::store_line(to, from); }
+void store_line(void* to, const void* from) {
+  plain::store_line(to, from);
+}
 void store_copy(void* to, const void* from, std::size_t bytes) {
   plain::store_copy(to, from, bytes);
 }
@@ -26,7 +34,9 @@ void store_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t f
 std::size_t load_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
   return plain::load_sealed(to, from, bytes, first_seal);
 }
-void load_line(void* to, const void* from) { plain::load_line(to, from); }
+void load_line(void* to, const void* from) {
+  plain::load_line(to, from);
+}
 
 }  // namespace
 

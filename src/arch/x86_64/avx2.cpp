@@ -88,8 +88,7 @@ PENSTOCK_AVX2 void nt_sealed(void* to, const void* from, std::size_t bytes,
   }
 }
 
-PENSTOCK_AVX2 void store_sealed(void* to, const void* from, std::size_t bytes,
-                                std::uint64_t seal) {
+PENSTOCK_AVX2 void store_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t seal) {
   if (bytes == 0) return;
   auto* out = static_cast<std::byte*>(to);
   auto* in = static_cast<const std::byte*>(from);

@@ -13,7 +13,8 @@ struct Lines {
   Lines(const void* at, std::size_t bytes) {
     const auto first = reinterpret_cast<std::uintptr_t>(at) & ~std::uintptr_t{line_bytes - 1};
     begin = reinterpret_cast<char*>(first);
-    end = bytes == 0 ? begin : reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(at) + bytes);
+    end =
+        bytes == 0 ? begin : reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(at) + bytes);
   }
 };
 
@@ -34,13 +35,19 @@ void write_back_clflush(const void* at, std::size_t bytes) {
   for (char* line = lines.begin; line < lines.end; line += line_bytes) _mm_clwb(line);
 }
 
-void store_fence() { _mm_sfence(); }
-void full_fence() { _mm_mfence(); }
+void store_fence() {
+  _mm_sfence();
+}
+void full_fence() {
+  _mm_mfence();
+}
 
 void nt_word(void* to, std::uint64_t value) {
   _mm_stream_si64(static_cast<long long*>(to), static_cast<long long>(value));
 }
 
-void relax() { _mm_pause(); }
+void relax() {
+  _mm_pause();
+}
 
 }  // namespace penstock::arch::x86_64

@@ -39,18 +39,18 @@ has store_fence sfence
 has full_fence mfence
 has nt_word movnti
 has relax pause
-has sse2::nt_copy movntps\|movntdq '%xmm'
+has sse2::nt_copy 'movnt(dq|ps|pd)' '%xmm'
 has sse2::nt_line sfence
 has sse2::nt_line movnti
 has sse2::nt_sealed sfence
-has avx2::nt_copy vmovntdq '%ymm'
+has avx2::nt_copy 'vmovnt(dq|ps|pd)' '%ymm'
 has avx2::nt_line sfence
 has avx2::nt_sealed sfence
-has avx512::nt_line vmovntdq '%zmm'
-has avx512::nt_copy vmovntdq '%zmm'
-has avx512::nt_sealed vmovntdq '%zmm'
+has avx512::nt_line 'vmovnt(dq|ps|pd)' '%zmm'
+has avx512::nt_copy 'vmovnt(dq|ps|pd)' '%zmm'
+has avx512::nt_sealed 'vmovnt(dq|ps|pd)' '%zmm'
 has avx512::send_line clwb
-has avx512::send_line 'vmovdqa64|vmovaps' '%zmm'
+has avx512::send_line 'vmov(dqa64|dqu64|aps|ups)' '%zmm'
 has avx512::send_sealed clwb
 lacks avx512::nt_line 'sfence'
 lacks avx512::nt_sealed 'sfence|movnti'

@@ -23,7 +23,8 @@ void stream8(std::byte* to, const std::byte* from) {
 }
 
 void stream_line(std::byte* to, const std::byte* from) {
-  const __m128i a = load16(from), b = load16(from + 16), c = load16(from + 32), d = load16(from + 48);
+  const __m128i a = load16(from), b = load16(from + 16), c = load16(from + 32),
+                d = load16(from + 48);
   stream16(to, a);
   stream16(to + 16, b);
   stream16(to + 32, c);
@@ -87,13 +88,17 @@ void nt_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t firs
 void store_copy(void* to, const void* from, std::size_t bytes) {
   plain::store_copy(to, from, bytes);
 }
-void store_line(void* to, const void* from) { plain::store_line(to, from); }
+void store_line(void* to, const void* from) {
+  plain::store_line(to, from);
+}
 void store_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
   plain::store_sealed(to, from, bytes, first_seal);
 }
 std::size_t load_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
   return plain::load_sealed(to, from, bytes, first_seal);
 }
-void load_line(void* to, const void* from) { plain::load_line(to, from); }
+void load_line(void* to, const void* from) {
+  plain::load_line(to, from);
+}
 
 }  // namespace penstock::arch::x86_64::sse2
