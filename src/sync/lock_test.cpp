@@ -1,0 +1,158 @@
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "penstock/sync.hpp"
+#include "sync/test_memory.hpp"
+
+namespace penstock::sync {
+namespace {
+
+using testing::HasSubstr;
+
+bool everybody_lives(std::uint64_t) { return true; }
+
+class LockTest : public EachMode {};
+INSTANTIATE_TEST_SUITE_P(Modes, LockTest, both_modes(), mode_suffix);
+
+TEST_P(LockTest, CountersUnderTheLockLoseNothing) {
+  constexpr std::uint32_t count = 5;
+  constexpr std::uint64_t rounds = 400;
+  Lines lines(Lock::bytes(count));
+  Lines counter(64);
+  std::atomic<int> inside{0};
+  std::atomic<std::uint64_t> overlaps{0}, failures{0};
+  std::vector<std::thread> threads;
+  for (std::uint32_t self = 0; self < count; ++self) {
+    threads.emplace_back([&, self] {
+      Lock lock(memory_, lines.get(), count, self, 100 + self, everybody_lives);
+      for (std::uint64_t round = 0; round < rounds; ++round) {
+        if (!lock.acquire(60'000 * ms)) {
+          ++failures;
+          return;
+        }
+        if (inside.fetch_add(1) != 0) ++overlaps;
+        const std::uint64_t value = memory_.observe_word(counter.get());
+        if (round % 16 == 0) std::this_thread::yield();
+        memory_.publish_word(counter.get(), value + 1);
+        inside.fetch_sub(1);
+        lock.release();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0u);
+  EXPECT_EQ(overlaps, 0u);
+  EXPECT_EQ(memory_.observe_word(counter.get()), count * rounds);
+}
+
+TEST_P(LockTest, TwoParticipantsAtFullSpeedExclude) {
+  // The shortest sections find a missing store -> load fence soonest.
+  constexpr std::uint64_t rounds = 30'000;
+  Lines lines(Lock::bytes(2));
+  std::uint64_t plain_counter = 0;
+  std::atomic<std::uint64_t> failures{0};
+  std::atomic<int> started{0};
+  auto work = [&](std::uint32_t self) {
+    Lock lock(memory_, lines.get(), 2, self, 1 + self, everybody_lives);
+    started.fetch_add(1);
+    while (started.load() < 2) std::this_thread::yield();
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      if (!lock.acquire(60'000 * ms)) {
+        ++failures;
+        return;
+      }
+      ++plain_counter;
+      lock.release();
+    }
+  };
+  std::thread other(work, 1);
+  work(0);
+  other.join();
+  EXPECT_EQ(failures, 0u);
+  EXPECT_EQ(plain_counter, 2 * rounds);
+}
+
+TEST_P(LockTest, ADeadHolderIsPassedOver) {
+  Lines lines(Lock::bytes(3));
+  std::atomic<bool> holder_alive{true};
+  auto alive = [&](std::uint64_t token) { return token != 7 || holder_alive; };
+  Lock holder(memory_, lines.get(), 3, 1, 7, alive);
+  ASSERT_TRUE(holder.acquire(1000 * ms));
+  Lock other(memory_, lines.get(), 3, 2, 8, alive);
+  EXPECT_EQ(other.acquire(40 * ms).error().code, Code::deadline);
+  holder_alive = false;
+  EXPECT_TRUE(other.acquire(30'000 * ms));
+  other.release();
+}
+
+TEST_P(LockTest, TheSuccessorOfADeadHolderQueuesBehindItsRival) {
+  Lines lines(Lock::bytes(2));
+  auto alive = [](std::uint64_t token) { return token != 7; };
+  Lock dead(memory_, lines.get(), 2, 0, 7, alive);
+  ASSERT_TRUE(dead.acquire(1000 * ms));
+  Lock rival(memory_, lines.get(), 2, 1, 8, alive);
+  ASSERT_TRUE(rival.acquire(30'000 * ms));
+  Lock successor(memory_, lines.get(), 2, 0, 9, alive);
+  successor.repair();
+  EXPECT_FALSE(successor.acquire(30 * ms));
+  rival.release();
+  EXPECT_TRUE(successor.acquire(1000 * ms));
+}
+
+TEST_P(LockTest, DeadlineNamesWhoIsInTheWayAndLeavesNothingBehind) {
+  Lines lines(Lock::bytes(3));
+  Lock holder(memory_, lines.get(), 3, 2, 0xabc, everybody_lives);
+  ASSERT_TRUE(holder.acquire(1000 * ms));
+  Lock late(memory_, lines.get(), 3, 0, 0xdef, everybody_lives);
+  auto acquired = late.acquire(5 * ms);
+  ASSERT_FALSE(acquired);
+  EXPECT_THAT(acquired.error().message, HasSubstr("participant 2 (token 0xabc)"));
+  holder.release();
+  // Had the late one left its number, the third would wait for it.
+  Lock third(memory_, lines.get(), 3, 1, 0x111, everybody_lives);
+  EXPECT_TRUE(third.acquire(1000 * ms));
+}
+
+/// A line as a writer killed in the middle of a publish leaves it.
+void tear(const coherence::Memory& memory, void* line, std::uint64_t token) {
+  const std::uint64_t words[8] = {token, 1, 0, 0, 0, 0, 0, 0xbad5ea1};
+  memory.publish_line(line, words);
+  memory.order();
+}
+
+TEST_P(LockTest, ATornLineOfTheDeadIsPassedOver) {
+  Lines lines(Lock::bytes(2));
+  tear(memory_, lines.line(0), 7);
+  Lock lock(memory_, lines.get(), 2, 1, 8, [](std::uint64_t token) { return token != 7; });
+  EXPECT_TRUE(lock.acquire(30'000 * ms));
+}
+
+TEST_P(LockTest, ATornLineOfTheLivingIsWaitedFor) {
+  Lines lines(Lock::bytes(2));
+  tear(memory_, lines.line(0), 7);
+  Lock lock(memory_, lines.get(), 2, 1, 8, everybody_lives);
+  EXPECT_EQ(lock.acquire(30 * ms).error().code, Code::deadline);
+  Lock owner(memory_, lines.get(), 2, 0, 7, everybody_lives);
+  owner.repair();
+  EXPECT_TRUE(lock.acquire(1000 * ms));
+}
+
+TEST_P(LockTest, ManyParticipantsOfWhichFewTakePart) {
+  constexpr std::uint32_t count = 200;
+  Lines lines(Lock::bytes(count));
+  Lock last(memory_, lines.get(), count, count - 1, 5, everybody_lives);
+  Lock first(memory_, lines.get(), count, 0, 6, everybody_lives);
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(last.acquire(1000 * ms));
+    EXPECT_FALSE(first.acquire(1));
+    last.release();
+    ASSERT_TRUE(first.acquire(1000 * ms));
+    first.release();
+  }
+}
+
+}  // namespace
+}  // namespace penstock::sync
