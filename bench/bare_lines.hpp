@@ -1,0 +1,33 @@
+// The limit: payload in sealed lines at a fixed place, with no ring, header, credit or matching.
+// What any protocol through the pool pays at least.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "bench/carrier.hpp"
+#include "penstock/coherence.hpp"
+
+namespace penstock::bench {
+
+/// Ping-pong only: the sender writes again only after an answer. Messages up to one line's 56
+/// bytes are the raw inline-line hand-over: one line published, that line polled.
+class BareLines final : public Carrier {
+ public:
+  static std::uint64_t bytes(std::uint64_t message_bytes) {
+    return (message_bytes + coherence::sealed_bytes - 1) / coherence::sealed_bytes *
+           coherence::line_bytes;
+  }
+  BareLines(const coherence::Memory& memory, std::byte* out, std::byte* in)
+      : memory_(memory), out_(out), in_(in) {}
+  Result<void> send(const std::byte* data, std::size_t bytes) override;
+  Result<void> receive(std::byte* to, std::size_t bytes) override;
+
+ private:
+  coherence::Memory memory_;
+  std::byte* out_;
+  const std::byte* in_;
+  std::uint64_t out_seal_ = 1, in_seal_ = 1;
+};
+
+}  // namespace penstock::bench

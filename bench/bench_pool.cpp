@@ -1,0 +1,52 @@
+#include "bench/bench_pool.hpp"
+
+#include <unistd.h>
+
+#include "base/format.hpp"
+#include "base/log.hpp"
+
+namespace penstock::bench {
+
+Result<BenchPool> BenchPool::prepare(const std::string& spec, std::uint64_t bytes,
+                                     coherence::Mode mode) {
+  if (!spec.empty()) {
+    const auto found = pool::inspect(spec);
+    if (found && found->mode == mode) return BenchPool(spec, false);
+    if (found)
+      return fail(Code::mismatch, "pool {} is in mode {}, measured would be {}: give --mode {}",
+                  spec, coherence::mode_name(found->mode), coherence::mode_name(mode),
+                  coherence::mode_name(found->mode));
+    if (found.error().code != Code::not_found) return unexpected(found.error());
+  }
+  pool::CreateOptions options;
+  options.spec = spec.empty() ? fmt::format("shm:penstock-bench-{}", getpid()) : spec;
+  options.bytes = bytes;
+  options.mode = mode;
+  if (auto made = pool::create(options); !made) return unexpected(made.error());
+  return BenchPool(options.spec, true);
+}
+
+BenchPool::BenchPool(BenchPool&& other) noexcept : spec_(std::move(other.spec_)), own_(other.own_) {
+  other.own_ = false;
+}
+
+BenchPool::~BenchPool() {
+  if (!own_) return;
+  if (auto removed = pool::remove(spec_, true); !removed)
+    base::log(base::Level::warn, "{}", removed.error().message);
+}
+
+Result<Attachment> Attachment::open(const std::string& spec, unsigned side) {
+  pool::AttachOptions options;
+  options.spec = spec;
+  options.rank = static_cast<std::int32_t>(side);
+  options.job = "bench";
+  options.emulated_node = side;
+  auto pool = pool::Pool::attach(options);
+  if (!pool) return unexpected(pool.error());
+  auto arena = arena::Arena::open(**pool);
+  if (!arena) return unexpected(arena.error());
+  return Attachment{std::move(*pool), std::move(*arena)};
+}
+
+}  // namespace penstock::bench

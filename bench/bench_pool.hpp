@@ -1,0 +1,38 @@
+// The pool that a benchmark measures in: one of its own, removed at the end, or a given one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "penstock/arena.hpp"
+
+namespace penstock::bench {
+
+/// Held by the guardian; the measuring processes attach by spec().
+class BenchPool {
+ public:
+  /// `spec` "": a temporary pool shm:penstock-bench-PID. A pool that is there already is used and
+  /// left as found; its mode must be `mode` (error: mismatch).
+  static Result<BenchPool> prepare(const std::string& spec, std::uint64_t bytes,
+                                   coherence::Mode mode);
+  BenchPool(BenchPool&& other) noexcept;
+  BenchPool& operator=(BenchPool&&) = delete;
+  ~BenchPool();
+  const std::string& spec() const { return spec_; }
+
+ private:
+  BenchPool(std::string spec, bool own) : spec_(std::move(spec)), own_(own) {}
+  std::string spec_;
+  bool own_;
+};
+
+/// One process's hold on the pool. Two sides attach as two nodes.
+struct Attachment {
+  std::unique_ptr<pool::Pool> pool;
+  std::unique_ptr<arena::Arena> arena;
+
+  static Result<Attachment> open(const std::string& spec, unsigned side);
+};
+
+}  // namespace penstock::bench

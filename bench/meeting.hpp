@@ -1,0 +1,24 @@
+// Where the two sides of a measurement meet: ordinary coherent memory, no part of any pool.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace penstock::bench {
+
+inline constexpr std::size_t error_bytes = 1024;
+
+struct alignas(64) MeetingWord {
+  std::atomic<std::uint64_t> value{0};
+};
+
+struct Meeting {
+  MeetingWord arrived[2];  ///< barriers reached; word i by side i
+  MeetingWord ball[2];     ///< placement probe
+  MeetingWord signal[2];   ///< one-way news
+  MeetingWord note[2];     ///< one number for the other side
+  char error[2][error_bytes];
+};
+
+}  // namespace penstock::bench

@@ -1,0 +1,54 @@
+#include "bench/options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "base/env.hpp"
+#include "base/log.hpp"
+
+namespace penstock::bench {
+
+void Options::add_to(CLI::App& app) {
+  app.add_option("--pool", pool,
+                 "measure in this pool: one that is there is left as found, another is made and "
+                 "removed (default: a temporary one in /dev/shm)");
+  app.add_option("--size", size, "of a pool that is made")->capture_default_str();
+  app.add_option("--mode", modes, "software, hardware or both, separated by a comma")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--rounds", rounds, "each variant is measured once a round, in turn")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app.add_flag("--fifo", fifo,
+               "run measured bursts with real-time priority, each followed by as long a nap");
+  app.add_option("--json", json, "write the results to this file too");
+}
+
+Result<std::uint64_t> Options::size_bytes() const { return base::parse_bytes(size); }
+
+DuelOptions Options::duel() const {
+  DuelOptions duel;
+  duel.fifo = fifo;
+  return duel;
+}
+
+int run_modes(const Options& options,
+              const std::function<Result<Report>(coherence::Mode mode)>& measure) {
+  std::vector<Report> reports;
+  const auto failed = [](const Error& error) {
+    base::log(base::Level::error, "{}", error.message);
+    return 1;
+  };
+  for (const std::string& name : options.modes) {
+    const auto mode = coherence::parse_mode(name);
+    if (!mode) return failed(mode.error());
+    auto report = measure(*mode);
+    if (!report) return failed(report.error());
+    report->print();
+    reports.push_back(std::move(*report));
+  }
+  if (!options.json.empty())
+    if (auto written = write_json(options.json, reports); !written) return failed(written.error());
+  return 0;
+}
+
+}  // namespace penstock::bench

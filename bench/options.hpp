@@ -1,0 +1,37 @@
+// Command-line options that all benchmarks have.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/duel.hpp"
+#include "bench/report.hpp"
+#include "penstock/coherence.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace penstock::bench {
+
+struct Options {
+  std::string pool;                         ///< SPEC; "" for a temporary pool
+  std::string size;                         ///< of a pool that is made
+  std::vector<std::string> modes = {"software"};
+  std::size_t rounds = 15;
+  bool fifo = false;
+  std::string json;                         ///< file, "" for none
+
+  void add_to(CLI::App& app);
+  Result<std::uint64_t> size_bytes() const;
+  DuelOptions duel() const;
+};
+
+/// Makes a report for each mode asked for, prints it, and writes the JSON file at the end. Gives
+/// the exit status.
+int run_modes(const Options& options,
+              const std::function<Result<Report>(coherence::Mode mode)>& measure);
+
+}  // namespace penstock::bench

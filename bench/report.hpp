@@ -1,0 +1,50 @@
+// What a benchmark found: tables for people, the same as JSON for programs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "penstock/status.hpp"
+
+namespace penstock::bench {
+
+/// Nothing, a word or a number.
+using Cell = std::variant<std::monostate, std::string, double>;
+
+struct Column {
+  std::string title;  ///< also the key in JSON
+  int decimals = 0;
+};
+
+struct Table {
+  std::string title;
+  std::vector<Column> columns;
+  std::vector<std::vector<Cell>> rows;
+};
+
+class Report {
+ public:
+  explicit Report(std::string benchmark) : benchmark_(std::move(benchmark)) {}
+  /// Something about the run as a whole: mode, placement, rounds.
+  void note(std::string key, Cell value) { notes_.emplace_back(std::move(key), std::move(value)); }
+  Table& add(Table table) { return tables_.emplace_back(std::move(table)); }
+  void print() const;
+  std::string json() const;
+
+ private:
+  std::string benchmark_;
+  std::vector<std::pair<std::string, Cell>> notes_;
+  std::vector<Table> tables_;
+};
+
+/// All reports of a run as one JSON array.
+Result<void> write_json(const std::string& path, const std::vector<Report>& reports);
+
+inline Cell cell(std::optional<double> value) { return value ? Cell(*value) : Cell(); }
+/// a / b where both are known.
+Cell ratio(std::optional<double> a, std::optional<double> b);
+
+}  // namespace penstock::bench

@@ -1,0 +1,280 @@
+// Messages from one process to another: the bare lines (the limit), the ring as cMPI publishes it,
+// and ours, measured in turn. One-way latency by ping-pong, and streaming bandwidth.
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstring>
+
+#include "base/format.hpp"
+#include "bench/bare_lines.hpp"
+#include "bench/bench_pool.hpp"
+#include "bench/buffer.hpp"
+#include "bench/endpoint_carrier.hpp"
+#include "bench/options.hpp"
+#include "bench/paper_ring.hpp"
+#include "bench/samples.hpp"
+
+namespace penstock::bench {
+namespace {
+
+constexpr std::array<std::size_t, 8> latency_sizes = {8, 32, 64, 256, 1 << 10, 4 << 10, 16 << 10,
+                                                      64 << 10};
+constexpr std::array<std::size_t, 2> stream_sizes = {64 << 10, 1 << 20};
+constexpr std::size_t largest = 1 << 20;
+constexpr std::size_t stream_bytes = 16 << 20;  ///< in one burst
+constexpr std::uint64_t cell_bytes = 64 << 10;  ///< of the published ring
+
+enum Variant : std::size_t { bare, paper, ours, variant_count };
+/// Streaming rows take the bare variant's place by the two copies that it cannot avoid.
+enum StreamRow : std::size_t { copy_in, copy_out, paper_stream, ours_stream, stream_row_count };
+
+int ping_pongs(std::size_t bytes) { return bytes <= 256 ? 300 : bytes <= 4096 ? 100 : 25; }
+
+struct Results {
+  explicit Results(std::size_t rounds)
+      : latency(latency_sizes.size() * variant_count, rounds),
+        stream(stream_sizes.size() * stream_row_count, rounds),
+        placement(1, rounds) {}
+  Samples latency;    ///< ns one way
+  Samples stream;     ///< GB/s
+  Samples placement;  ///< ns
+};
+
+/// One side's carriers and buffers.
+class Bench {
+ public:
+  Bench(Side& side, Results& results)
+      : side_(side),
+        results_(results),
+        source_(largest, side.index()),
+        expected_(largest, 1 - side.index()),
+        target_(largest, 7) {}
+
+  Result<void> open(const std::string& spec) {
+    auto attached = Attachment::open(spec, side_.index());
+    if (!attached) return unexpected(attached.error());
+    hold_ = std::move(*attached);
+    auto area = shared_area();
+    if (!area) return unexpected(area.error());
+    carve(*area);
+    const auto memory = paper_memory(hold_.pool->memory().mode());
+    if (!memory) return unexpected(memory.error());
+    carriers_[paper] = std::make_unique<PaperCarrier>(
+        PaperRing(*memory, rings_[side_.index()], cell_bytes),
+        PaperRing(*memory, rings_[1 - side_.index()], cell_bytes), cell_bytes);
+    carriers_[bare] = std::make_unique<BareLines>(hold_.pool->memory(), lines_[side_.index()],
+                                                  lines_[1 - side_.index()]);
+    return open_endpoint();
+  }
+
+  Result<void> round(std::size_t number) {
+    const double placement = side_.plain_handover_ns();
+    if (side_.index() == 0) results_.placement.record(0, number, placement);
+    for (std::size_t i = 0; i < latency_sizes.size(); ++i)
+      for (std::size_t variant = 0; variant < variant_count; ++variant)
+        if (auto done = ping_pong(i, variant, number); !done) return done;
+    for (std::size_t i = 0; i < stream_sizes.size(); ++i) {
+      copies(i, number);
+      for (const StreamRow row : {paper_stream, ours_stream})
+        if (auto done = stream(i, row, number); !done) return done;
+    }
+    return {};
+  }
+
+ private:
+  /// Side 0 makes the memory that the bare lines, the published rings and the copies use.
+  Result<std::byte*> shared_area() {
+    const std::uint64_t bytes = 2 * BareLines::bytes(latency_sizes.back()) +
+                                2 * PaperRing::bytes(cell_bytes) + largest + 3 * 4096;
+    if (side_.index() == 0) {
+      auto made = hold_.arena->create("bench.area", bytes,
+                                      {.lifetime = arena::Lifetime::process, .alignment = 4096});
+      side_.exchange(made ? made->offset : 0);
+      if (!made) return unexpected(made.error());
+      return made->data;
+    }
+    const std::uint64_t offset = side_.exchange(0);
+    void* at = hold_.pool->at(offset, bytes);
+    if (offset == 0 || at == nullptr)
+      return fail(Code::no_space, "side 0 could not make the measured area");
+    return static_cast<std::byte*>(at);
+  }
+
+  void carve(std::byte* area) {
+    for (auto& lines : lines_) {
+      lines = area;
+      area += BareLines::bytes(latency_sizes.back()) + 64;
+    }
+    for (auto& ring : rings_) {
+      ring = area;
+      area += PaperRing::bytes(cell_bytes);
+    }
+    copied_ = area;
+  }
+
+  Result<void> open_endpoint() {
+    auto carrier = EndpointCarrier::open(*hold_.arena);
+    if (!carrier) return unexpected(carrier.error());
+    const transport::Address mine = (*carrier)->address();
+    transport::Address theirs = mine;
+    theirs.slot = static_cast<std::uint32_t>(side_.exchange(mine.slot));
+    theirs.generation = static_cast<std::uint32_t>(side_.exchange(mine.generation));
+    if (auto connected = (*carrier)->connect(theirs); !connected) return connected;
+    carriers_[ours] = std::move(*carrier);
+    return {};
+  }
+
+  Result<void> play(Carrier& carrier, std::size_t bytes, int count) {
+    for (int i = 0; i < count; ++i) {
+      Result<void> done;
+      if (side_.index() == 0) done = carrier.send(source_.data(), bytes);
+      if (done) done = carrier.receive(target_.data(), bytes);
+      if (done && side_.index() == 1) done = carrier.send(source_.data(), bytes);
+      if (!done) return done;
+    }
+    return {};
+  }
+
+  Result<void> check(std::size_t bytes, const char* what) {
+    if (std::memcmp(target_.data(), expected_.data(), bytes) == 0) return {};
+    return fail(Code::internal, "{}: a message of {} bytes arrived damaged", what, bytes);
+  }
+
+  Result<void> ping_pong(std::size_t size_index, std::size_t variant, std::size_t round) {
+    const std::size_t bytes = latency_sizes[size_index];
+    Carrier& carrier = *carriers_[variant];
+    std::memset(target_.data(), 0, bytes);
+    Result<void> done = play(carrier, bytes, 3);
+    if (!done) return done;
+    if (done = check(bytes, "ping-pong"); !done) return done;
+    const int count = ping_pongs(bytes);
+    const double ns = side_.burst([&] { done = play(carrier, bytes, count); });
+    if (side_.index() == 0)
+      results_.latency.record(size_index * variant_count + variant, round, ns / (2.0 * count));
+    return done;
+  }
+
+  /// The copy into the pool by side 0 alone, then the copy out of it by side 1 alone.
+  void copies(std::size_t size_index, std::size_t round) {
+    const std::size_t bytes = stream_sizes[size_index];
+    const std::size_t pieces = largest / bytes, count = stream_bytes / bytes;
+    const coherence::Memory& memory = hold_.pool->memory();
+    for (const StreamRow row : {copy_in, copy_out}) {
+      const bool works = side_.index() == (row == copy_in ? 0u : 1u);
+      const double ns = side_.burst([&] {
+        if (!works) return;
+        for (std::size_t i = 0; i < count; ++i) {
+          const std::size_t at = i % pieces * bytes;
+          if (row == copy_in) {
+            memory.publish_bulk(copied_ + at, source_.data() + at, bytes);
+            memory.order();
+          } else {
+            memory.observe_bulk(target_.data() + at, copied_ + at, bytes);
+          }
+        }
+      });
+      if (works)
+        results_.stream.record(size_index * stream_row_count + row, round,
+                               static_cast<double>(stream_bytes) / ns);
+      side_.meet();
+    }
+  }
+
+  Result<void> stream(std::size_t size_index, StreamRow row, std::size_t round) {
+    const std::size_t bytes = stream_sizes[size_index], count = stream_bytes / bytes;
+    Carrier& carrier = *carriers_[row == paper_stream ? paper : ours];
+    std::memset(target_.data(), 0, bytes);
+    Result<void> done;
+    const double ns = side_.burst([&] {
+      for (std::size_t i = 0; i < count && done; ++i)
+        done = side_.index() == 0 ? carrier.send(source_.data(), bytes)
+                                  : carrier.receive(target_.data(), bytes);
+      side_.meet();
+    });
+    if (!done) return done;
+    if (side_.index() == 1) return check(bytes, "stream");
+    results_.stream.record(size_index * stream_row_count + row, round,
+                           static_cast<double>(stream_bytes) / ns);
+    return {};
+  }
+
+  Side& side_;
+  Results& results_;
+  Buffer source_, expected_, target_;
+  Attachment hold_;
+  std::byte* lines_[2] = {};
+  std::byte* rings_[2] = {};
+  std::byte* copied_ = nullptr;
+  std::unique_ptr<Carrier> carriers_[variant_count];
+};
+
+void report_latency(const Results& results, Report& report) {
+  Table table{"one-way latency in ns, medians",
+              {{"bytes"}, {"bare lines"}, {"published ring"}, {"ours"}, {"published/ours", 2},
+               {"ours/bare", 2}},
+              {}};
+  for (std::size_t i = 0; i < latency_sizes.size(); ++i) {
+    const auto median = [&](Variant variant) {
+      return results.latency.median(i * variant_count + variant);
+    };
+    table.rows.push_back({static_cast<double>(latency_sizes[i]), cell(median(bare)),
+                          cell(median(paper)), cell(median(ours)), ratio(median(paper), median(ours)),
+                          ratio(median(ours), median(bare))});
+  }
+  report.add(std::move(table));
+}
+
+void report_stream(const Results& results, Report& report) {
+  Table table{"streaming in GB/s, medians; the limit is the slower of the two copies, each alone",
+              {{"bytes"}, {"copy in", 1}, {"copy out", 1}, {"published ring", 1}, {"ours", 1},
+               {"ours/published", 2}, {"ours/limit", 2}},
+              {}};
+  for (std::size_t i = 0; i < stream_sizes.size(); ++i) {
+    const auto median = [&](StreamRow row) {
+      return results.stream.median(i * stream_row_count + row);
+    };
+    const auto limit = std::min(median(copy_in), median(copy_out));
+    table.rows.push_back({static_cast<double>(stream_sizes[i]), cell(median(copy_in)),
+                          cell(median(copy_out)), cell(median(paper_stream)),
+                          cell(median(ours_stream)), ratio(median(ours_stream), median(paper_stream)),
+                          ratio(median(ours_stream), limit)});
+  }
+  report.add(std::move(table));
+}
+
+Result<Report> measure(const Options& options, coherence::Mode mode) {
+  const auto bytes = options.size_bytes();
+  if (!bytes) return unexpected(bytes.error());
+  auto pool = BenchPool::prepare(options.pool, *bytes, mode);
+  if (!pool) return unexpected(pool.error());
+  Results results(options.rounds);
+  const auto run = run_duel(options.duel(), [&](Side& side) -> Result<void> {
+    Bench bench(side, results);
+    if (auto opened = bench.open(pool->spec()); !opened) return opened;
+    for (std::size_t round = 0; round < options.rounds; ++round)
+      if (auto done = bench.round(round); !done) return done;
+    side.meet();
+    return {};
+  });
+  if (!run) return unexpected(run.error());
+  Report report("ring");
+  report.note("mode", coherence::mode_name(mode));
+  report.note("rounds", static_cast<double>(options.rounds));
+  report.note("plain cached hand-over ns", cell(results.placement.median(0)));
+  report_latency(results, report);
+  report_stream(results, report);
+  return report;
+}
+
+}  // namespace
+}  // namespace penstock::bench
+
+int main(int argc, char** argv) {
+  using namespace penstock::bench;
+  CLI::App app{"The published ring, the limit and ours: latency and bandwidth between two processes"};
+  Options options;
+  options.size = "64M";
+  options.modes = {"software", "hardware"};
+  options.add_to(app);
+  CLI11_PARSE(app, argc, argv);
+  return run_modes(options, [&](auto mode) { return measure(options, mode); });
+}
