@@ -45,6 +45,7 @@ struct Table {
   /// that was measured to be quicker, else as nt_line and nt_sealed. Not fenced.
   void (*send_line)(void* to, const void* from);
   void (*send_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
+  std::size_t send_sealed_limit;  ///< up to this payload send_sealed arrives sooner than nt_sealed
   /// Sealed lines (56 bytes of payload + 8-byte seal): non-temporal, and by plain stores.
   void (*nt_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
   void (*store_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);

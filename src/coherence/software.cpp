@@ -5,9 +5,6 @@
 namespace penstock::coherence {
 namespace {
 
-/// Up to here stores and write-backs arrive sooner than non-temporal lines; measured.
-constexpr std::size_t send_sealed_limit = 1024;
-
 void publish_word(void* self, void* to, std::uint64_t value) {
   table(self).nt_word(to, value);
 }
@@ -23,7 +20,8 @@ void publish_bulk(void* self, void* to, const void* from, std::size_t bytes) {
 void publish_sealed(void* self, void* to, const void* from, std::size_t bytes,
                     std::uint64_t first_seal) {
   const arch::Table& with = table(self);
-  (bytes <= send_sealed_limit ? with.send_sealed : with.nt_sealed)(to, from, bytes, first_seal);
+  (bytes <= with.send_sealed_limit ? with.send_sealed : with.nt_sealed)(to, from, bytes,
+                                                                        first_seal);
 }
 
 void write_back_line(void* self, void* to, const void* from) {

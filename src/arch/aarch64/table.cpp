@@ -103,6 +103,7 @@ std::vector<Table> tables(const Features& features) {
       .store_line = store_line,
       .send_line = send_line,
       .send_sealed = send_sealed,
+      .send_sealed_limit = 0,
       .nt_sealed = send_sealed,
       .store_sealed = store_sealed,
       .load_sealed = load_sealed,

@@ -54,6 +54,7 @@ Table table() {
       .store_line = store_line,
       .send_line = store_line,
       .send_sealed = store_sealed,
+      .send_sealed_limit = 0,
       .nt_sealed = store_sealed,
       .store_sealed = store_sealed,
       .load_sealed = load_sealed,

@@ -87,23 +87,6 @@ PENSTOCK_AVX512 void store_line(void* to, const void* from) {
   _mm512_store_si512(to, _mm512_loadu_si512(from));
 }
 
-PENSTOCK_AVX512 void store_sealed(void* to, const void* from, std::size_t bytes,
-                                  std::uint64_t seal) {
-  if (bytes == 0) return;
-  auto* out = static_cast<std::byte*>(to);
-  auto* in = static_cast<const std::byte*>(from);
-  // Payload and seal apart: between coherent caches nothing promises that 64 bytes move as one.
-  for (; bytes > plain::sealed; bytes -= plain::sealed, ++seal) {
-    _mm512_mask_storeu_epi64(out, payload_lanes, _mm512_maskz_loadu_epi64(payload_lanes, in));
-    __atomic_store_n(plain::last_word(out), seal, __ATOMIC_RELEASE);
-    in += plain::sealed;
-    out += line_bytes;
-  }
-  const __mmask64 tail = first_bytes(bytes);
-  _mm512_mask_storeu_epi8(out, tail, _mm512_maskz_loadu_epi8(tail, in));
-  __atomic_store_n(plain::last_word(out), seal, __ATOMIC_RELEASE);
-}
-
 PENSTOCK_AVX512_CLWB void send_line(void* to, const void* from) {
   _mm512_store_si512(to, _mm512_loadu_si512(from));
   _mm_clwb(to);

@@ -24,6 +24,9 @@ void store_line(void* to, const void* from);
 void store_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
 std::size_t load_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
 void load_line(void* to, const void* from);
+/// Plain stores, then clwb: only where the CPU has it.
+void send_line(void* to, const void* from);
+void send_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
 }  // namespace sse2
 
 namespace avx2 {
@@ -39,7 +42,6 @@ void nt_line(void* to, const void* from);
 void nt_copy(void* to, const void* from, std::size_t bytes);
 void nt_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
 void store_line(void* to, const void* from);
-void store_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
 /// Plain stores of whole lines, each written back by clwb.
 void send_line(void* to, const void* from);
 void send_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
