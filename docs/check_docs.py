@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Checks what can be checked of the documentation. Prints FILE:LINE: what is wrong.
+
+- docs/environment.md names the variables of src/base/env_table.cpp: all of them, no others, with
+  the same default and values.
+- Relative links in *.md lead somewhere, also to a heading.
+- Files named in `backquotes` with a folder of the sources exist.
+- Words that do not belong in documentation are absent.
+- A page of docs/decisions or docs/protocols is linked from some other page.
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FORBIDDEN = re.compile(
+    r"\bTO" r"DO\b|\bFIX" r"ME\b|\bsessions?\b|\bagents?\b|@@\w+@@|/home/\w|/root/|/work/|/tmp/bash", re.I)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+SOURCE = re.compile(r"`((?:src|plugins|tools|bench|ci|cmake|docs|examples|include|tests)/[\w./-]+\.\w+)`")
+VARIABLE = re.compile(r'Variable\{\s*"(PENSTOCK_\w+)",\s*"([^"]*)",\s*"([^"]*)",')
+ROW = re.compile(r"^\| `(PENSTOCK_\w+)` \| ([^|]*) \| ((?:\\\||[^|])*) \|")
+
+
+def line_of(text, at):
+    return text.count("\n", 0, at) + 1
+
+
+def without_code(text):
+    """Code blocks become blanks; lines keep their numbers."""
+    return re.sub(r"^```.*?^```", lambda m: re.sub(r"[^\n]", " ", m.group(0)), text, flags=re.S | re.M)
+
+
+def anchors(text):
+    """The names that headings have in links."""
+    names = set()
+    for heading in re.findall(r"^#+\s+(.*?)\s*$", without_code(text), flags=re.M):
+        plain = re.sub(r"[^\w\- ]", "", heading.lower())
+        names.add(plain.replace(" ", "-"))
+    return names
+
+
+def documents():
+    command = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", "*.md"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
+    return [ROOT / name for name in listed if name and (ROOT / name).is_file()]
+
+
+def check_links(path, text):
+    for match in LINK.finditer(without_code(text)):
+        target = match.group(1)
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (path.parent / name).resolve() if name else path
+        if not file.exists():
+            yield line_of(text, match.start()), f"link to {target}: there is no such file"
+        elif anchor and file.suffix == ".md" and anchor not in anchors(file.read_text()):
+            yield line_of(text, match.start()), f"link to {target}: there is no such heading"
+
+
+def check_text(text):
+    for match in FORBIDDEN.finditer(text):
+        yield line_of(text, match.start()), f"'{match.group(0)}' does not belong here"
+    for match in SOURCE.finditer(text):
+        if not (ROOT / match.group(1)).exists():
+            yield line_of(text, match.start()), f"{match.group(1)}: there is no such file"
+
+
+def variables_in_code():
+    text = (ROOT / "src/base/env_table.cpp").read_text()
+    return {name: (default, values) for name, default, values in VARIABLE.findall(text)}
+
+
+def variables_in_page(text):
+    rows = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        match = ROW.match(line)
+        if match:
+            default = match.group(2).strip().strip("`")
+            values = match.group(3).strip().replace("\\|", "|").strip("`")
+            rows[match.group(1)] = (number, "" if default == "–" else default, values)
+    return rows
+
+
+def check_environment(text):
+    code, page = variables_in_code(), variables_in_page(text)
+    if not code:
+        yield 1, "src/base/env_table.cpp: no variable was recognized"
+    for name in sorted(code.keys() - page.keys()):
+        yield 1, f"{name} of src/base/env_table.cpp is missing"
+    for name in sorted(page.keys() - code.keys()):
+        yield page[name][0], f"{name} is not in src/base/env_table.cpp"
+    for name in sorted(code.keys() & page.keys()):
+        number, default, values = page[name]
+        if (default, values) != code[name]:
+            yield number, f"{name}: default '{default}', values '{values}'; in the code: {code[name]}"
+
+
+def check_reachable(pages):
+    linked = set()
+    for path, text in pages.items():
+        for match in LINK.finditer(without_code(text)):
+            linked.add((path.parent / match.group(1).partition("#")[0]).resolve())
+    for path in pages:
+        folder = path.parent.name
+        if folder in ("decisions", "protocols") and path.name != "README.md" and path not in linked:
+            yield path, 1, "no page links to this one"
+
+
+def complaints():
+    pages = {path: path.read_text() for path in documents()}
+    for path, text in pages.items():
+        for check in (check_links(path, text), check_text(text)):
+            for number, what in check:
+                yield path, number, what
+    environment = ROOT / "docs/environment.md"
+    for number, what in check_environment(pages.get(environment, "")):
+        yield environment, number, what
+    yield from check_reachable(pages)
+
+
+def main():
+    found = list(complaints())
+    for path, number, what in found:
+        print(f"{path.relative_to(ROOT)}:{number}: {what}")
+    print(f"docs: {len(found)} complaints")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
