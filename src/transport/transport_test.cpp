@@ -119,6 +119,11 @@ class TransportTest : public testing::TestWithParam<coherence::Mode> {
     to_a_ = *b_->resolve(a_->address());
   }
   void TearDown() override {
+    // one thread plays both sides: an endpoint that closed first would wait for the other
+    for (int i = 0; i < 100000 && a_ && b_ && !(a_->drained() && b_->drained()); ++i) {
+      a_->progress();
+      b_->progress();
+    }
     a_.reset();
     b_.reset();
     side_a_ = {};
@@ -362,7 +367,7 @@ TEST_P(TransportTest, AFullPoolIsAnErrorThatNamesWhatIsNeeded) {
 INSTANTIATE_TEST_SUITE_P(Modes, TransportTest,
                          testing::Values(coherence::Mode::hardware, coherence::Mode::software,
                                          coherence::Mode::uncached),
-                         [](const auto& info) { return std::string(mode_name(info.param)); });
+                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
 
 // ---- two processes ---------------------------------------------------------------------------------
 
@@ -472,7 +477,7 @@ TEST_P(TwoProcesses, AStoppedPeerIsWaitedFor) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, TwoProcesses,
                          testing::Values(coherence::Mode::hardware, coherence::Mode::software),
-                         [](const auto& info) { return std::string(mode_name(info.param)); });
+                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
 
 }  // namespace
 }  // namespace penstock::transport
