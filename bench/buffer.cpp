@@ -13,7 +13,9 @@ constexpr std::size_t huge_page = 2 << 20;
 
 }  // namespace
 
-void Buffer::Free::operator()(std::byte* data) const { std::free(data); }
+void Buffer::Free::operator()(std::byte* data) const {
+  std::free(data);
+}
 
 Buffer::Buffer(std::size_t bytes, std::uint64_t seed) {
   const std::size_t whole = (bytes + huge_page - 1) / huge_page * huge_page;

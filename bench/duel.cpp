@@ -212,8 +212,8 @@ Result<void> run_duel(const DuelOptions& options, const std::function<Result<voi
     return fail(Code::unavailable,
                 "a measurement needs two CPUs, this process may use {}: see taskset -p $$",
                 cpus.size());
-  void* memory = mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return fail(Code::no_space, "cannot map {} bytes: {}", sizeof(Meeting), std::strerror(errno));
   auto* meeting = new (memory) Meeting{};

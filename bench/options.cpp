@@ -23,7 +23,9 @@ void Options::add_to(CLI::App& app) {
   app.add_option("--json", json, "write the results to this file too");
 }
 
-Result<std::uint64_t> Options::size_bytes() const { return base::parse_bytes(size); }
+Result<std::uint64_t> Options::size_bytes() const {
+  return base::parse_bytes(size);
+}
 
 DuelOptions Options::duel() const {
   DuelOptions duel;

@@ -17,12 +17,12 @@ class App;
 namespace penstock::bench {
 
 struct Options {
-  std::string pool;                         ///< SPEC; "" for a temporary pool
-  std::string size;                         ///< of a pool that is made
+  std::string pool;  ///< SPEC; "" for a temporary pool
+  std::string size;  ///< of a pool that is made
   std::vector<std::string> modes = {"software"};
   std::size_t rounds = 15;
   bool fifo = false;
-  std::string json;                         ///< file, "" for none
+  std::string json;  ///< file, "" for none
 
   void add_to(CLI::App& app);
   Result<std::uint64_t> size_bytes() const;

@@ -19,7 +19,9 @@ bool PaperRing::try_send(const std::byte* data, std::size_t bytes) {
   return true;
 }
 
-bool PaperRing::poll() { return memory_.observe_word(at_) > number_; }
+bool PaperRing::poll() {
+  return memory_.observe_word(at_) > number_;
+}
 
 std::optional<std::size_t> PaperRing::take(std::byte* to, std::size_t capacity) {
   const std::byte* from = cell(++number_);

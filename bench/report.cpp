@@ -13,7 +13,8 @@ namespace {
 
 std::string text_of(const Cell& cell, int decimals) {
   if (const auto* text = std::get_if<std::string>(&cell)) return *text;
-  if (const auto* number = std::get_if<double>(&cell)) return fmt::format("{:.{}f}", *number, decimals);
+  if (const auto* number = std::get_if<double>(&cell))
+    return fmt::format("{:.{}f}", *number, decimals);
   return "-";
 }
 
@@ -58,7 +59,8 @@ std::string json_of_table(const Table& table) {
   for (const auto& row : table.rows) {
     std::string fields;
     for (std::size_t i = 0; i < row.size(); ++i)
-      fields += fmt::format("{}{}: {}", i ? ", " : "", quoted(table.columns[i].title), json_of(row[i]));
+      fields +=
+          fmt::format("{}{}: {}", i ? ", " : "", quoted(table.columns[i].title), json_of(row[i]));
     rows += fmt::format("{}      {{{}}}", rows.empty() ? "" : ",\n", fields);
   }
   return fmt::format("    {{\"title\": {}, \"rows\": [\n{}\n    ]}}", quoted(table.title), rows);
@@ -91,8 +93,8 @@ Result<void> write_json(const std::string& path, const std::vector<Report>& repo
   file << "\n]\n";
   file.close();
   if (!file)
-    return fail(Code::permission, "cannot write {}: name a file in a directory that exists, --json FILE",
-                path);
+    return fail(Code::permission,
+                "cannot write {}: name a file in a directory that exists, --json FILE", path);
   return {};
 }
 

@@ -43,7 +43,9 @@ class Report {
 /// All reports of a run as one JSON array.
 Result<void> write_json(const std::string& path, const std::vector<Report>& reports);
 
-inline Cell cell(std::optional<double> value) { return value ? Cell(*value) : Cell(); }
+inline Cell cell(std::optional<double> value) {
+  return value ? Cell(*value) : Cell();
+}
 /// a / b where both are known.
 Cell ratio(std::optional<double> a, std::optional<double> b);
 

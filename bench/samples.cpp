@@ -17,7 +17,9 @@ Samples::Samples(std::size_t rows, std::size_t rounds) : rows_(rows), rounds_(ro
   std::fill(values_.begin(), values_.end(), std::numeric_limits<double>::quiet_NaN());
 }
 
-Samples::~Samples() { munmap(values_.data(), values_.size_bytes()); }
+Samples::~Samples() {
+  munmap(values_.data(), values_.size_bytes());
+}
 
 std::vector<double> Samples::sorted(std::size_t row) const {
   std::vector<double> values;
