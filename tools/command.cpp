@@ -4,8 +4,9 @@
 #include <sys/vfs.h>
 #include <time.h>
 
+#include <iterator>
+
 #include "base/format.hpp"
-#include "penstock/pool.hpp"
 
 namespace penstock::tools {
 
@@ -45,6 +46,19 @@ std::string shell_quote(std::string_view text) {
     }
   }
   return out + "'";
+}
+
+std::string about(std::uint64_t bytes) {
+  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  if (unit == 0) return fmt::format("{} B", bytes);
+  return value < 10 ? fmt::format("{:.1f} {}", value, units[unit])
+                    : fmt::format("{:.0f} {}", value, units[unit]);
 }
 
 std::string wall_text(std::uint64_t wall_ns) {
@@ -92,6 +106,23 @@ Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec) {
     }
   }
   return ModeChoice{coherence::Mode::hardware, "the pool lies in this host's own memory"};
+}
+
+Result<View> look_at(const std::string& spec) {
+  Error refused;
+  for (const bool observer : {true, false}) {
+    pool::AttachOptions options;
+    options.spec = spec;
+    options.observer = observer;
+    auto pool = pool::Pool::attach(options);
+    if (!pool) return tl::unexpected(pool.error());
+    auto arena = arena::Arena::open(**pool);
+    if (arena) return View{std::move(*pool), std::move(*arena)};
+    refused = arena.error();
+    // What an observer may not do is to format the arena; everything else stays as it is.
+    if (refused.code != Code::invalid_argument) break;
+  }
+  return tl::unexpected(refused);
 }
 
 }  // namespace penstock::tools

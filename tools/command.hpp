@@ -3,10 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "penstock/arena.hpp"
 #include "penstock/coherence.hpp"
+#include "penstock/pool.hpp"
 #include "penstock/status.hpp"
 
 namespace penstock::tools {
@@ -31,6 +34,8 @@ int report(const Error& error);
 std::string json_quote(std::string_view text);
 /// 'text' so that a POSIX shell reads it back unchanged.
 std::string shell_quote(std::string_view text);
+/// 2'000'000'000 -> "1.9 GiB": for people, rounded.
+std::string about(std::uint64_t bytes);
 /// Nanoseconds since 1970 as "2026-11-20 10:00:00" in local time.
 std::string wall_text(std::uint64_t wall_ns);
 
@@ -42,5 +47,13 @@ struct ModeChoice {
 /// `text` is software, hardware, uncached or auto. Auto is hardware only where it can be shown that
 /// all who attach to SPEC are on one host.
 Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec);
+
+/// A look at a pool from outside: no process slot is taken, nothing is changed, unless the pool was
+/// never used, when its arena is formatted first.
+struct View {
+  std::unique_ptr<pool::Pool> pool;
+  std::unique_ptr<arena::Arena> arena;
+};
+Result<View> look_at(const std::string& spec);
 
 }  // namespace penstock::tools

@@ -2,11 +2,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/env.hpp"
 #include "command.hpp"
 #include "doctor.hpp"
-#include "penstock/arena.hpp"
-#include "penstock/pool.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -30,16 +27,11 @@ void check_dead(Findings& findings, const pool::Pool& pool, const std::string& s
   }
 }
 
-void check_space(Findings& findings, pool::Pool& pool, const std::string& spec) {
-  auto arena = arena::Arena::open(pool);
-  if (!arena) {
-    findings.fail(fmt::format("{}: {}", spec, arena.error().message), "");
-    return;
-  }
-  const arena::Stats stats = (*arena)->stats();
-  const std::string what = fmt::format(
-      "{}: {} of {} used, largest free {}", spec, base::format_bytes(stats.bytes_used),
-      base::format_bytes(stats.bytes_total), base::format_bytes(stats.bytes_largest_free));
+void check_space(Findings& findings, const arena::Arena& arena, const std::string& spec) {
+  const arena::Stats stats = arena.stats();
+  const std::string what =
+      fmt::format("{}: {} of {} used, largest free {}", spec, about(stats.bytes_used),
+                  about(stats.bytes_total), about(stats.bytes_largest_free));
   if (stats.bytes_largest_free < stats.bytes_total / 20) {
     findings.warn(what, fmt::format("penstock pool gc {}; penstock pool ls {}", shell_quote(spec),
                                     shell_quote(spec)));
@@ -49,19 +41,16 @@ void check_space(Findings& findings, pool::Pool& pool, const std::string& spec) 
 }
 
 void check_pool(Findings& findings, const std::string& spec) {
-  pool::AttachOptions options;
-  options.spec = spec;
-  options.observer = true;
-  auto pool = pool::Pool::attach(options);
-  if (!pool) {
-    findings.fail(pool.error().message, "");
+  auto view = look_at(spec);
+  if (!view) {
+    findings.fail(view.error().message, "");
     return;
   }
-  const pool::Info& info = (*pool)->info();
+  const pool::Info& info = view->pool->info();
   findings.ok(fmt::format("{}: layout version {}, {}, {} coherence", spec, pool::layout_version,
-                          base::format_bytes(info.bytes), coherence::mode_name(info.mode)));
-  check_dead(findings, **pool, spec);
-  check_space(findings, **pool, spec);
+                          about(info.bytes), coherence::mode_name(info.mode)));
+  check_dead(findings, *view->pool, spec);
+  check_space(findings, *view->arena, spec);
 }
 
 int diagnose(const DoctorArguments& arguments) {

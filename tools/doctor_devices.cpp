@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "base/env.hpp"
+#include "command.hpp"
 #include "doctor.hpp"
 #include "locations.hpp"
 
@@ -43,8 +43,8 @@ void check_device(Findings& findings, const std::string& name, const std::string
   const std::string driver = driver_of(folder);
   const std::uint64_t bytes = number_in(folder + "/size");
   const std::uint64_t alignment = number_in(folder + "/align");
-  const std::string what = fmt::format("{}: {}, alignment {}", device, base::format_bytes(bytes),
-                                       base::format_bytes(alignment));
+  const std::string what =
+      fmt::format("{}: {}, alignment {}", device, about(bytes), about(alignment));
   if (driver == "kmem") {
     findings.fail(what + ", in system-ram mode: the kernel uses it as its own memory",
                   fmt::format("sudo daxctl reconfigure-device --mode=devdax --force {}", name));

@@ -7,8 +7,8 @@
 #include "arch/arch.hpp"
 #include "base/env.hpp"
 #include "base/wait.hpp"
+#include "command.hpp"
 #include "doctor.hpp"
-#include "penstock/pool.hpp"
 
 namespace penstock::tools {
 
@@ -56,8 +56,7 @@ void check_shared_memory(Findings& findings) {
   }
   const std::uint64_t total = std::uint64_t{fs.f_blocks} * fs.f_frsize;
   const std::uint64_t free = std::uint64_t{fs.f_bavail} * fs.f_frsize;
-  const std::string what =
-      fmt::format("/dev/shm: {} free of {}", base::format_bytes(free), base::format_bytes(total));
+  const std::string what = fmt::format("/dev/shm: {} free of {}", about(free), about(total));
   const std::string enlarge = "sudo mount -o remount,size=2G /dev/shm (docker run --shm-size=2g)";
   if (access("/dev/shm", W_OK) != 0) {
     findings.fail(what + ", not writable", "sudo chmod 1777 /dev/shm");

@@ -19,7 +19,7 @@ std::string own_folder() {
 Result<std::string> provider_library() {
   const std::string prefix = folder_of(own_folder());
   std::vector<std::string> sought;
-  for (const char* folder : {"lib", PENSTOCK_LIBDIR, "lib64"}) {
+  for (const char* folder : {"lib", PENSTOCK_LIBDIR "/penstock"}) {
     std::string path = prefix + "/" + folder + "/libpenstock-fi.so";
     if (is_file(path)) return path;
     sought.push_back(std::move(path));

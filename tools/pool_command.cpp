@@ -5,8 +5,6 @@
 
 #include "base/env.hpp"
 #include "command.hpp"
-#include "penstock/arena.hpp"
-#include "penstock/pool.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -36,20 +34,14 @@ int create(const PoolArguments& arguments) {
   }
   auto info = pool::create(options);
   if (!info) return report(info.error());
+  // Looked at once, so that its arena is formatted and looking takes no process slot later.
+  if (auto view = look_at(arguments.spec); !view) return report(view.error());
   fmt::print("created {}: {}, {} coherence, at most {} processes, id {:016x}\n", arguments.spec,
-             base::format_bytes(info->bytes), coherence::mode_name(info->mode), info->max_processes,
-             info->id);
+             about(info->bytes), coherence::mode_name(info->mode), info->max_processes, info->id);
   if (arguments.mode == "auto") {
     fmt::print("{} coherence because {}\n", coherence::mode_name(info->mode), choice->reason);
   }
   return exit_ok;
-}
-
-Result<std::unique_ptr<pool::Pool>> attach(const std::string& spec, bool observer) {
-  pool::AttachOptions options;
-  options.spec = spec;
-  options.observer = observer;
-  return pool::Pool::attach(options);
 }
 
 struct Attached {
@@ -78,27 +70,25 @@ void print_info_json(const pool::Info& info, const Attached& attached, const are
 }
 
 int info(const PoolArguments& arguments) {
-  auto pool = attach(arguments.spec, true);
-  if (!pool) return report(pool.error());
-  const pool::Info& info = (*pool)->info();
-  const Attached attached = count_attached(**pool);
-  auto arena = arena::Arena::open(**pool);
-  if (!arena) return report(arena.error());
-  const arena::Stats stats = (*arena)->stats();
+  auto view = look_at(arguments.spec);
+  if (!view) return report(view.error());
+  const pool::Info& info = view->pool->info();
+  const Attached attached = count_attached(*view->pool);
+  const arena::Stats stats = view->arena->stats();
   if (arguments.json) {
     print_info_json(info, attached, stats);
     return exit_ok;
   }
   fmt::print("pool       {} (id {:016x})\n", arguments.spec, info.id);
-  fmt::print("size       {} ({} bytes)\n", base::format_bytes(info.bytes), info.bytes);
+  fmt::print("size       {} ({} bytes)\n", about(info.bytes), info.bytes);
   fmt::print("layout     version {}\n", pool::layout_version);
   fmt::print("coherence  {}\n", coherence::mode_name(info.mode));
   fmt::print("created    {}\n", wall_text(info.created_wall_ns));
   fmt::print("processes  {} alive, {} dead, at most {}\n", attached.alive, attached.dead,
              info.max_processes);
   fmt::print("objects    {} of at most {}; {} used of {}, largest free {}\n", stats.objects,
-             stats.slots, base::format_bytes(stats.bytes_used),
-             base::format_bytes(stats.bytes_total), base::format_bytes(stats.bytes_largest_free));
+             stats.slots, about(stats.bytes_used), about(stats.bytes_total),
+             about(stats.bytes_largest_free));
   if (attached.dead > 0) {
     fmt::print("clean up   penstock pool gc {} --yes\n", shell_quote(arguments.spec));
   }
@@ -106,11 +96,9 @@ int info(const PoolArguments& arguments) {
 }
 
 int list(const PoolArguments& arguments) {
-  auto pool = attach(arguments.spec, true);
-  if (!pool) return report(pool.error());
-  auto arena = arena::Arena::open(**pool);
-  if (!arena) return report(arena.error());
-  const auto objects = (*arena)->list();
+  auto view = look_at(arguments.spec);
+  if (!view) return report(view.error());
+  const auto objects = view->arena->list();
   if (arguments.json) {
     fmt::print("[");
     const char* separator = "";
@@ -131,7 +119,9 @@ int list(const PoolArguments& arguments) {
 }
 
 int collect(const PoolArguments& arguments) {
-  auto pool = attach(arguments.spec, false);
+  pool::AttachOptions options;
+  options.spec = arguments.spec;
+  auto pool = pool::Pool::attach(options);
   if (!pool) return report(pool.error());
   auto arena = arena::Arena::open(**pool);
   if (!arena) return report(arena.error());
@@ -139,7 +129,7 @@ int collect(const PoolArguments& arguments) {
   if (!found) return report(found.error());
   fmt::print("{} {} dead processes, {} objects, {}\n",
              arguments.yes ? "freed:" : "to free:", found->processes, found->objects,
-             base::format_bytes(found->bytes));
+             about(found->bytes));
   const bool something = found->processes + found->objects + found->bytes > 0;
   if (!arguments.yes && something) {
     fmt::print("nothing was changed; penstock pool gc {} --yes frees it\n",

@@ -3,9 +3,7 @@
 
 #include <memory>
 
-#include "base/env.hpp"
 #include "command.hpp"
-#include "penstock/pool.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -44,8 +42,8 @@ void print_table(const std::vector<pool::ProcessRecord>& records) {
   for (const pool::ProcessRecord& r : records) {
     fmt::print("{:>4} {:>4} {:<16} {:>8} {:>4} {:<5} {:>10} {:>10} {:>10} {:>10}  {:<19} {}\n",
                r.slot, r.node, r.host, r.pid, r.rank < 0 ? "-" : std::to_string(r.rank),
-               state_of(r), r.messages_sent, base::format_bytes(r.bytes_sent), r.messages_received,
-               base::format_bytes(r.bytes_received), wall_text(r.attached_wall_ns), r.activity);
+               state_of(r), r.messages_sent, about(r.bytes_sent), r.messages_received,
+               about(r.bytes_received), wall_text(r.attached_wall_ns), r.activity);
   }
 }
 

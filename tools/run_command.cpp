@@ -84,7 +84,7 @@ void print_stats(const JobOutcome& outcome, const pool::Info& info, const std::s
   const JobTotals& totals = outcome.totals;
   say("transport: penstock, {} coherence, pool {}", coherence::mode_name(info.mode), spec);
   say("{} ranks on {} nodes sent {} messages with {} through the pool", totals.ranks, totals.nodes,
-      totals.messages, base::format_bytes(totals.bytes));
+      totals.messages, about(totals.bytes));
 }
 
 /// What went wrong beyond the launcher's own status; gives the status to end with.

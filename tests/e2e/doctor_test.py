@@ -1,0 +1,156 @@
+"""penstock doctor: each finding has its line and its mending command; devices and MPIs are staged."""
+
+import os
+import shutil
+import unittest
+
+from support import MPIEXEC, Case, clean_environment
+
+HYDRA = """#!/bin/sh
+echo 'HYDRA build details:'
+echo '    Version:                                 {version}'
+"""
+OPEN_MPI = """#!/bin/sh
+echo 'mpiexec (OpenRTE) 4.1.4'
+"""
+
+
+class Staged(Case):
+    def stage_mpi(self, script, library="libmpich.so.12"):
+        """An mpiexec that answers as told, and beside it an MPI library that needs no libfabric."""
+        (self.folder / "bin").mkdir()
+        (self.folder / "lib").mkdir()
+        mpiexec = self.folder / "bin/mpiexec"
+        mpiexec.write_text(script)
+        mpiexec.chmod(0o755)
+        if library:
+            for candidate in ("/lib/x86_64-linux-gnu/libm.so.6", "/lib/aarch64-linux-gnu/libm.so.6",
+                              "/lib64/libm.so.6"):
+                if os.path.exists(candidate):
+                    shutil.copy(candidate, self.folder / "lib" / library)
+                    return mpiexec
+            self.fail("no library to stage")
+        return mpiexec
+
+    def stage_device(self, name, size, align, driver):
+        device = self.folder / "sys/bus/dax/devices" / name
+        device.mkdir(parents=True)
+        (device / "size").write_text(f"{size}\n")
+        (device / "align").write_text(f"{align}\n")
+        if driver:
+            target = self.folder / "sys/bus/dax/drivers" / driver
+            target.mkdir(parents=True, exist_ok=True)
+            (device / "driver").symlink_to(target)
+
+    def findings(self, *arguments, status=None, **more):
+        done = self.penstock("doctor", *arguments, status=status, **more)
+        return done.returncode, done.stdout.splitlines()
+
+    def line_with(self, lines, part):
+        found = [line for line in lines if part in line]
+        self.assertEqual(len(found), 1, f"{part}: {lines}")
+        return found[0]
+
+
+class Doctor(Staged):
+    def test_usable_host(self):
+        spec = self.pool("32M")
+        status, lines = self.findings(spec)
+        self.assertEqual(status, 0, lines)
+        self.assertFalse([line for line in lines if line.startswith("fail")], lines)
+        for part in ("instructions:", "cores:", "/dev/shm:", "provider:", "layout version 1"):
+            self.assertTrue(self.line_with(lines, part))
+
+    def test_pool_that_is_absent(self):
+        status, lines = self.findings("shm:no-such-pool-of-the-tests")
+        self.assertEqual(status, 1)
+        self.assertIn("penstock pool create", self.line_with(lines, "no-such-pool-of-the-tests"))
+
+    def test_unknown_variable(self):
+        _, lines = self.findings(environment=clean_environment(PENSTOCK_POOOL="x"))
+        self.assertIn("PENSTOCK_POOL?", self.line_with(lines, "PENSTOCK_POOOL"))
+
+
+class Devices(Staged):
+    def device_line(self, *stage):
+        self.stage_device("dax7.0", *stage)
+        status, lines = self.findings("--sys", self.folder / "sys", "--mpiexec", MPIEXEC)
+        return status, self.line_with(lines, "dax7.0")
+
+    def test_system_ram(self):
+        status, line = self.device_line(1 << 30, 2 << 20, "kmem")
+        self.assertEqual(status, 1)
+        self.assertIn("system-ram", line)
+        self.assertIn("daxctl reconfigure-device --mode=devdax --force dax7.0", line)
+
+    def test_no_driver(self):
+        status, line = self.device_line(1 << 30, 2 << 20, None)
+        self.assertEqual(status, 1)
+        self.assertIn("daxctl enable-device dax7.0", line)
+
+    def test_size_not_aligned(self):
+        status, line = self.device_line((1 << 30) + 4096, 2 << 20, "device_dax")
+        self.assertEqual(status, 1)
+        self.assertIn("alignment", line)
+        self.assertIn("daxctl create-device", line)
+
+    def test_device_file_absent(self):
+        status, line = self.device_line(1 << 30, 2 << 20, "device_dax")
+        self.assertEqual(status, 1)
+        self.assertIn("udevadm", line)
+
+
+class Mpi(Staged):
+    def test_mpi_without_libfabric(self):
+        mpiexec = self.stage_mpi(HYDRA.format(version="4.0.2"))
+        status, lines = self.findings("--mpiexec", mpiexec)
+        self.assertEqual(status, 1)
+        line = self.line_with(lines, "MPICH 4.0.2")
+        self.assertIn("without libfabric", line)
+        self.assertIn("pip install mpich==5.0.2", line)
+
+    def test_run_refuses_mpi_without_libfabric(self):
+        mpiexec = self.stage_mpi(HYDRA.format(version="4.0.2"))
+        self.refused("run", "-n", "2", "--mpiexec", mpiexec, "--", "true",
+                     says=["without libfabric", "4.0.2"], mend="pip install mpich==5.0.2")
+        self.refused("env", "--mpi", "mpich", "--pool", self.pool("32M"), "--mpiexec", mpiexec,
+                     says="without libfabric", mend="pip install mpich==5.0.2")
+
+    def test_run_finds_mpi_without_libfabric_on_the_path(self):
+        mpiexec = self.stage_mpi(HYDRA.format(version="4.0.2"))
+        environment = clean_environment(PATH=f"{mpiexec.parent}:/nowhere")
+        program = self.folder / "program"
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+        self.refused("run", "-n", "2", "--", program, says="without libfabric",
+                     mend="pip install mpich==5.0.2", environment=environment, cwd=self.folder)
+
+    def test_open_mpi_is_refused(self):
+        mpiexec = self.stage_mpi(OPEN_MPI, "libmpi.so.40")
+        self.refused("run", "-n", "2", "--mpiexec", mpiexec, "--", "true",
+                     says=["Open MPI 4.1.4", "not MPICH"], mend="pip install mpich==5.0.2")
+
+    def test_library_not_found(self):
+        mpiexec = self.stage_mpi(HYDRA.format(version="5.0.2"), library=None)
+        self.refused("run", "-n", "2", "--mpiexec", mpiexec, "--", "true", says="was not found",
+                     mend="pip install mpich==5.0.2")
+
+    def test_no_mpi(self):
+        self.refused("run", "-n", "2", "--", "/bin/true", says="no mpiexec",
+                     mend="pip install mpich==5.0.2", cwd=self.folder,
+                     environment=clean_environment(PATH="/nowhere"))
+
+    def test_mpiexec_that_is_none(self):
+        self.refused("run", "-n", "2", "--mpiexec", "/bin/true", "--", "true",
+                     says="does not answer --version", mend="--mpiexec PATH")
+        self.refused("run", "-n", "2", "--mpiexec", self.folder / "absent", "--", "true",
+                     says="absent", mend="pip install mpich==5.0.2")
+
+    def test_usable_mpi(self):
+        status, lines = self.findings("--mpiexec", MPIEXEC)
+        self.assertEqual(status, 0, lines)
+        self.assertIn("MPICH 5.0.2", self.line_with(lines, "MPI:"))
+
+
+if __name__ == "__main__":
+    unittest.main()

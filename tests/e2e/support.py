@@ -1,0 +1,123 @@
+"""What the end-to-end tests share: running the command, pools that go away, waiting."""
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ.get("E2E_SOURCE", Path(__file__).resolve().parents[2]))
+PENSTOCK = os.environ.get("E2E_PENSTOCK", str(SOURCE / "build/bin/penstock"))
+VENV = Path(os.environ.get("E2E_VENV", SOURCE / ".venv"))
+PYTHON = str(VENV / "bin/python")
+MPIEXEC = str(VENV / "bin/mpiexec")
+HEAT = str(SOURCE / "examples/heat.py")
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+SHM = Path("/dev/shm")
+NOBODY = 65534
+
+_numbers = itertools.count()
+
+
+def clean_environment(**more):
+    """Ours without what would steer MPI, libfabric or Penstock; the .venv's MPI first."""
+    steering = re.compile(r"^(FI_|MPIR_|PENSTOCK_|PMI_|VIRTUAL_ENV)")
+    environment = {k: v for k, v in os.environ.items() if not steering.match(k)}
+    environment["PATH"] = f"{VENV / 'bin'}:{environment.get('PATH', '/usr/bin:/bin')}"
+    environment.update({k: str(v) for k, v in more.items()})
+    return environment
+
+
+def unique(name):
+    return f"e2e-{os.getpid()}-{next(_numbers)}-{name}"
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="penstock-e2e-")))
+
+    def penstock(self, *arguments, status=0, timeout=120, environment=None, **more):
+        """Runs the command and checks its exit status; None accepts any."""
+        done = subprocess.run([PENSTOCK, *map(str, arguments)], capture_output=True, text=True,
+                              timeout=timeout, env=environment or clean_environment(), **more)
+        if status is not None:
+            self.assertEqual(done.returncode, status, f"{arguments}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def refused(self, *arguments, says, mend=None, **more):
+        """The command fails with one error line that holds all of `says` and the mending command."""
+        done = self.penstock(*arguments, status=1, **more)
+        errors = [line for line in done.stderr.splitlines() if "penstock: error:" in line]
+        self.assertEqual(len(errors), 1, done.stderr)
+        for part in [says] if isinstance(says, str) else says:
+            self.assertIn(part, errors[0])
+        if mend:
+            self.assertIn(mend, errors[0])
+        return errors[0]
+
+    def pool(self, size="64M", mode="software", *more, spec=None):
+        """A pool that is removed after the test, whatever happens."""
+        spec = spec or f"shm:{unique('pool')}"
+        self.addCleanup(subprocess.run, [PENSTOCK, "pool", "rm", "--force", spec],
+                        capture_output=True, env=clean_environment())
+        self.penstock("pool", "create", spec, "--size", size, "--mode", mode, *more)
+        return spec
+
+    def info(self, spec):
+        return json.loads(self.penstock("pool", "info", "--json", spec).stdout)
+
+    def start(self, *arguments, environment=None, **more):
+        """Starts the command and leaves it running; it is ended after the test."""
+        process = subprocess.Popen([PENSTOCK, *map(str, arguments)], stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True,
+                                   env=environment or clean_environment(), **more)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        process.stdout.close()
+        process.wait()
+
+    def wait_for(self, condition, what, seconds=60):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            value = condition()
+            if value:
+                return value
+            time.sleep(0.05)
+        self.fail(f"not within {seconds} s: {what}")
+
+
+def temporary_pools_of(pid):
+    """Files that `penstock run` of this process id keeps in /dev/shm."""
+    return [path.name for path in SHM.iterdir() if f"run-{pid}-" in path.name]
+
+
+def job_processes_of(pid):
+    """Living processes of the job that `penstock run` of this process id started."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            environment = (folder / "environ").read_bytes()
+            state = (folder / "stat").read_text().rsplit(") ", 1)[1][0]
+        except (OSError, IndexError):
+            continue
+        if f"PENSTOCK_JOB=run-{pid}-".encode() in environment and state != "Z":
+            found.append(int(folder.name))
+    return found
