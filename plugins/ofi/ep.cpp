@@ -35,23 +35,33 @@ int Ep::resolve(fi_addr_t to, Peer* peer) {
   if (address == nullptr) return -FI_EINVAL;
   auto found = transport->resolve(*address);
   if (!found) return report(found.error());
-  return guarded([&]() -> int {
-    if (peers.size() < av->entries.size()) peers.resize(av->entries.size(), any_peer);
-    *peer = peers[to] = *found;
-    return 0;
-  });
+  return remember(to, *found, peer);
 }
 
-/// A receive names a peer without asking whether it is still there: what it sent may be here.
-int Ep::source_of(fi_addr_t from, Peer* peer) const {
+int Ep::source_of(fi_addr_t from, Peer* peer) {
   if (from == FI_ADDR_UNSPEC || (caps & FI_DIRECTED_RECV) == 0) {
     *peer = any_peer;
     return 0;
   }
   const transport::Address* address = av->find(from);
   if (address == nullptr) return -FI_EINVAL;
+  if (from < peers.size() && peers[from] != any_peer) {
+    *peer = peers[from];
+    return 0;
+  }
+  // Resolving makes the transport watch whether the peer lives. One that has gone may still have
+  // left a message here.
+  if (auto found = transport->resolve(*address); found) return remember(from, *found, peer);
   *peer = address->slot;
   return 0;
+}
+
+int Ep::remember(fi_addr_t number, Peer found, Peer* peer) {
+  return guarded([&]() -> int {
+    if (peers.size() < av->entries.size()) peers.resize(av->entries.size(), any_peer);
+    *peer = peers[number] = found;
+    return 0;
+  });
 }
 
 /// `unavailable` means later; everything else has a message worth reading.

@@ -101,7 +101,8 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
     return resolve(to, peer);
   }
   int resolve(fi_addr_t to, Peer* peer);
-  int source_of(fi_addr_t from, Peer* peer) const;
+  int remember(fi_addr_t number, Peer found, Peer* peer);
+  int source_of(fi_addr_t from, Peer* peer);
   int bind_cq(Cq* cq, std::uint64_t flags);
   int bind_cntr(Cntr* cntr, std::uint64_t flags);
   ssize_t queue(Peer peer, const SendCall& call, void* copy, bool report);
@@ -112,7 +113,6 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
   void complete_send(const Header& header, void* context, bool report);
   void fail_send(Outgoing* op, int error, int detail);
   void finish(Outgoing* op);
-  void linger();
   ssize_t fail_call(const Error& error);
 
   std::vector<Peer> peers;  ///< by fi_addr_t; any_peer: not resolved yet

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/log.hpp"
-#include "base/wait.hpp"
 #include "ep.hpp"
 #include "info.hpp"
 #include "lib.hpp"
@@ -29,8 +27,7 @@ void add_once(std::vector<T*>& to, T* item) {
 }  // namespace
 
 Ep::~Ep() {
-  linger();
-  transport.reset();
+  transport.reset();  // waits until the peers have taken what was sent
   while (queued != nullptr) finish(queued);
   if (av != nullptr) {
     erase(av->endpoints, this);
@@ -46,22 +43,6 @@ Ep::~Ep() {
     cntr->users.fetch_sub(1);
   }
   domain->users.fetch_sub(1);
-}
-
-/// Sends what has been accepted before the endpoint goes: an MPI rank may leave right after its
-/// last send.
-void Ep::linger() {
-  if (transport == nullptr) return;
-  base::Waiter waiter("what was sent to be received before the endpoint closes", 0, {},
-                      wait_policy(*domain->session));
-  while (!transport->drained()) {
-    if (transport->progress() != 0) continue;
-    if (auto paused = waiter.pause(); !paused) {
-      base::log(base::Level::warn, "endpoint closed with messages under way: {}",
-                paused.error().message);
-      return;
-    }
-  }
 }
 
 int Ep::bind_cq(Cq* cq, std::uint64_t flags) {

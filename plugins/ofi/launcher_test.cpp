@@ -1,0 +1,131 @@
+#include "launcher.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <map>
+#include <vector>
+
+namespace penstock::ofi {
+namespace {
+
+class LauncherTest : public ::testing::Test {
+ protected:
+  Result<Launch> read() {
+    LaunchSources sources;
+    sources.environment = [this](const char* name) -> const char* {
+      const auto found = environment.find(name);
+      return found == environment.end() ? nullptr : found->second.c_str();
+    };
+    sources.ancestor_command = [this](unsigned n) {
+      return n <= ancestors.size() ? ancestors[n - 1] : std::string();
+    };
+    return read_launch(sources);
+  }
+  static std::string command(const std::vector<std::string>& arguments) {
+    std::string joined;
+    for (const std::string& argument : arguments) joined += argument + '\0';
+    return joined;
+  }
+
+  std::map<std::string, std::string> environment;
+  std::vector<std::string> ancestors;
+};
+
+TEST_F(LauncherTest, WithoutALauncherTheJobIsTheUsers) {
+  const auto launch = read();
+  ASSERT_TRUE(launch);
+  EXPECT_EQ(launch->rank, -1);
+  EXPECT_EQ(launch->job, "user-" + std::to_string(::getuid()));
+  EXPECT_FALSE(launch->emulated_node.has_value());
+}
+
+TEST_F(LauncherTest, HydraJobIsWhereItsMpiexecListens) {
+  environment = {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALNRANKS", "2"}};
+  ancestors = {command({"/bin/sh", "-c", "app"}),
+               command({"/opt/bin/hydra_pmi_proxy", "--control-port", "head:40123", "--rmk", "user",
+                        "--pgid", "1"}),
+               command({"mpiexec"})};
+  const auto launch = read();
+  ASSERT_TRUE(launch);
+  EXPECT_EQ(launch->rank, 3);
+  EXPECT_EQ(launch->size, 4);
+  EXPECT_EQ(launch->local_size, 2);
+  EXPECT_EQ(launch->job, "hydra-head:40123");
+}
+
+TEST_F(LauncherTest, PmixJobLeavesOutTheCountOfSpawns) {
+  environment = {{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "prterun-head-4711@2"}};
+  EXPECT_EQ(read()->job, "prterun-head-4711");
+  EXPECT_EQ(read()->rank, 1);
+  environment["PMIX_NAMESPACE"] = std::to_string((77u << 16) | 2);
+  EXPECT_EQ(read()->job, "orte-77");
+}
+
+TEST_F(LauncherTest, SlurmJobIsJobAndStep) {
+  environment = {{"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "3"}, {"SLURM_PROCID", "5"},
+                 {"SLURM_NTASKS", "8"}};
+  const auto launch = read();
+  EXPECT_EQ(launch->job, "slurm-12.3");
+  EXPECT_EQ(launch->rank, 5);
+  EXPECT_EQ(launch->size, 8);
+}
+
+TEST_F(LauncherTest, GivenJobWins) {
+  environment = {{"PENSTOCK_JOB", "mine"}, {"PMIX_NAMESPACE", "x@1"}};
+  EXPECT_EQ(read()->job, "mine");
+}
+
+TEST_F(LauncherTest, NodesAreDealtInBlocks) {
+  environment = {{"PMI_RANK", "3"}, {"PMI_SIZE", "5"}, {"PENSTOCK_NODES", "2"}};
+  EXPECT_EQ(read()->emulated_node, 1u);
+  environment["PMI_RANK"] = "2";
+  EXPECT_EQ(read()->emulated_node, 0u);
+}
+
+TEST_F(LauncherTest, NodesAreDealtLikeMpichsCliques) {
+  environment = {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PENSTOCK_NODES", "2"},
+                 {"MPIR_CVAR_NUM_CLIQUES", "2"}};
+  EXPECT_EQ(read()->emulated_node, 1u);
+  environment["PMI_RANK"] = "2";
+  EXPECT_EQ(read()->emulated_node, 0u);  // round robin
+  environment["MPIR_CVAR_CLIQUES_BY_BLOCK"] = "1";
+  EXPECT_EQ(read()->emulated_node, 1u);
+}
+
+TEST_F(LauncherTest, OwnNodeWins) {
+  environment = {{"PENSTOCK_NODE", "7"}, {"PENSTOCK_NODES", "2"}};
+  EXPECT_EQ(read()->emulated_node, 7u);
+}
+
+TEST_F(LauncherTest, ErrorsNameVariableAndValue) {
+  environment = {{"PENSTOCK_NODE", "seven"}};
+  auto launch = read();
+  ASSERT_FALSE(launch);
+  EXPECT_NE(launch.error().message.find("PENSTOCK_NODE='seven'"), std::string::npos);
+  environment = {{"PENSTOCK_NODES", "2"}};
+  launch = read();
+  ASSERT_FALSE(launch);
+  EXPECT_NE(launch.error().message.find("PENSTOCK_NODE "), std::string::npos);
+}
+
+TEST(EmulatedNodes, BlocksAreLikeMpichs) {
+  // 7 ranks on 3 nodes: 3 + 2 + 2
+  const std::uint32_t expected[] = {0, 0, 0, 1, 1, 2, 2};
+  for (std::uint32_t rank = 0; rank < 7; ++rank) {
+    EXPECT_EQ(emulated_node_of(rank, 7, 3, true), expected[rank]) << rank;
+    EXPECT_EQ(emulated_node_of(rank, 7, 3, false), rank % 3) << rank;
+  }
+  EXPECT_EQ(emulated_node_of(1, 2, 5, true), 1u);  // more nodes than ranks
+  EXPECT_EQ(emulated_node_of(5, 8, 1, true), 0u);
+}
+
+TEST(ProcessSources, FindOwnAncestors) {
+  const LaunchSources sources = process_sources();
+  EXPECT_FALSE(sources.ancestor_command(0).empty());
+  EXPECT_FALSE(sources.ancestor_command(1).empty());
+  EXPECT_TRUE(sources.ancestor_command(1000).empty());
+}
+
+}  // namespace
+}  // namespace penstock::ofi

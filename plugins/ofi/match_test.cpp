@@ -1,0 +1,383 @@
+#include "match.hpp"
+
+#include <gtest/gtest.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace penstock::ofi {
+namespace {
+
+class Recorder : public MatchEvents {
+ public:
+  void on_received(const Received& received) override { done.push_back(received); }
+  void on_receive_failure(const ReceiveFailure& failure) override { failures.push_back(failure); }
+  std::vector<Received> done;
+  std::vector<ReceiveFailure> failures;
+};
+
+class MatcherTest : public ::testing::Test {
+ protected:
+  static Header tagged(std::uint64_t tag, std::size_t bytes) {
+    return {.tag = tag, .data = 0, .bytes = bytes, .kind = kind_tagged};
+  }
+  static Header untagged(std::size_t bytes) { return {.tag = 0, .data = 0, .bytes = bytes, .kind = 0}; }
+
+  ReceiveRequest request(void* buffer, std::size_t bytes, std::uint64_t tag, Peer source = any_peer,
+                         std::uint64_t ignore = 0) {
+    ReceiveRequest r;
+    r.iov[0] = {buffer, bytes};
+    r.iov_count = 1;
+    r.tagged = true;
+    r.tag = tag;
+    r.ignore = ignore;
+    r.source = source;
+    r.context = buffer;
+    return r;
+  }
+  ReceiveRequest multi(void* buffer, std::size_t bytes) {
+    ReceiveRequest r = request(buffer, bytes, 0);
+    r.tagged = false;
+    r.multi = true;
+    return r;
+  }
+  void say(Peer from, std::uint64_t tag, const std::string& text) {
+    matcher.message(from, tagged(tag, text.size()), text.data());
+  }
+  /// What the transport does with a large message.
+  static void fill(const Landing& landing, const std::string& text) {
+    std::size_t done = 0;
+    for (std::uint32_t i = 0; i < landing.iov_count && done < text.size(); ++i) {
+      const std::size_t part = std::min(landing.iov[i].iov_len, text.size() - done);
+      std::memcpy(landing.iov[i].iov_base, text.data() + done, part);
+      done += part;
+    }
+  }
+
+  Recorder events;
+  Matcher matcher{events};
+  char a[64] = {}, b[64] = {}, c[64] = {};
+};
+
+TEST_F(MatcherTest, ReceivePostedFirstGetsTheMessage) {
+  ASSERT_EQ(matcher.post(request(a, sizeof(a), 7)), 0);
+  say(3, 7, "hello");
+  ASSERT_EQ(events.done.size(), 1u);
+  EXPECT_EQ(events.done[0].context, a);
+  EXPECT_EQ(events.done[0].bytes, 5u);
+  EXPECT_EQ(events.done[0].from, 3u);
+  EXPECT_EQ(events.done[0].flags, FI_RECV | FI_TAGGED);
+  EXPECT_STREQ(a, "hello");
+  EXPECT_EQ(matcher.posted_count(), 0u);
+}
+
+TEST_F(MatcherTest, MessageThatCameFirstWaits) {
+  say(3, 7, "hello");
+  EXPECT_TRUE(events.done.empty());
+  ASSERT_EQ(matcher.post(request(a, sizeof(a), 7)), 0);
+  ASSERT_EQ(events.done.size(), 1u);
+  EXPECT_STREQ(a, "hello");
+}
+
+TEST_F(MatcherTest, OrderHoldsOnBothSides) {
+  say(1, 7, "first");
+  say(1, 7, "second");
+  matcher.post(request(a, sizeof(a), 7));
+  matcher.post(request(b, sizeof(b), 7));
+  EXPECT_STREQ(a, "first");
+  EXPECT_STREQ(b, "second");
+  matcher.post(request(c, sizeof(c), 7));
+  matcher.post(request(b, sizeof(b), 0, any_peer, ~0ull));
+  std::memset(b, 0, sizeof(b));
+  say(1, 7, "third");
+  say(1, 7, "fourth");
+  EXPECT_STREQ(c, "third");
+  EXPECT_STREQ(b, "fourth");
+}
+
+TEST_F(MatcherTest, TagIgnoreMaskAndSourceSelect) {
+  matcher.post(request(a, sizeof(a), 0x1100, 5, 0x00ff));
+  say(4, 0x1142, "other source");
+  say(5, 0x1242, "other tag");
+  EXPECT_TRUE(events.done.empty());
+  say(5, 0x1142, "mine");
+  ASSERT_EQ(events.done.size(), 1u);
+  EXPECT_STREQ(a, "mine");
+  EXPECT_EQ(events.done[0].tag, 0x1142u);
+  matcher.post(request(b, sizeof(b), 0x1242));
+  EXPECT_STREQ(b, "other tag");
+}
+
+TEST_F(MatcherTest, TaggedAndUntaggedNeverMeet) {
+  matcher.post(request(a, sizeof(a), 0, any_peer, ~0ull));
+  matcher.message(1, untagged(3), "abc");
+  EXPECT_TRUE(events.done.empty());
+  ReceiveRequest r = request(b, sizeof(b), 99);
+  r.tagged = false;
+  r.tag = 0;
+  matcher.post(r);
+  ASSERT_EQ(events.done.size(), 1u);
+  EXPECT_EQ(events.done[0].flags, FI_RECV | FI_MSG);
+}
+
+TEST_F(MatcherTest, TruncationTellsWhatWasLost) {
+  matcher.post(request(a, 4, 7));
+  say(1, 7, "123456");
+  ASSERT_EQ(events.failures.size(), 1u);
+  EXPECT_EQ(events.failures[0].error, FI_ETRUNC);
+  EXPECT_EQ(events.failures[0].what.bytes, 4u);
+  EXPECT_EQ(events.failures[0].overflow, 2u);
+  EXPECT_EQ(std::string(a, 6), std::string("1234\0\0", 6));
+  say(1, 8, "123456");  // the same when it waited
+  matcher.post(request(b, 4, 8));
+  ASSERT_EQ(events.failures.size(), 2u);
+  EXPECT_EQ(events.failures[1].overflow, 2u);
+  EXPECT_EQ(std::string(b, 6), std::string("1234\0\0", 6));
+}
+
+TEST_F(MatcherTest, ScattersOverBuffers) {
+  ReceiveRequest r = request(a, 2, 7);
+  r.iov[1] = {b, 3};
+  r.iov[2] = {c, 10};
+  r.iov_count = 3;
+  matcher.post(r);
+  say(1, 7, "abcdefgh");
+  EXPECT_STREQ(a, "ab");
+  EXPECT_STREQ(b, "cde");
+  EXPECT_STREQ(c, "fgh");
+}
+
+TEST_F(MatcherTest, LargeMessageLandsInThePostedBuffer) {
+  matcher.post(request(a, sizeof(a), 7));
+  const Landing landing = matcher.begin(2, tagged(7, 10));
+  ASSERT_EQ(landing.iov_count, 1u);
+  EXPECT_EQ(landing.iov[0].iov_base, a);
+  EXPECT_TRUE(events.done.empty());
+  fill(landing, "0123456789");
+  matcher.arrived(landing.cookie);
+  ASSERT_EQ(events.done.size(), 1u);
+  EXPECT_EQ(events.done[0].bytes, 10u);
+}
+
+TEST_F(MatcherTest, ReceivePostedWhileTheMessageArrives) {
+  const std::string text(5000, 'x');
+  const Landing landing = matcher.begin(2, tagged(7, text.size()));
+  std::vector<char> buffer(text.size());
+  matcher.post(request(buffer.data(), buffer.size(), 7));
+  EXPECT_TRUE(events.done.empty());
+  fill(landing, text);
+  matcher.arrived(landing.cookie);
+  ASSERT_EQ(events.done.size(), 1u);
+  EXPECT_EQ(std::string(buffer.begin(), buffer.end()), text);
+}
+
+TEST_F(MatcherTest, SmallMessageDoesNotOvertakeTheLargeOneInMatching) {
+  const Landing landing = matcher.begin(2, tagged(7, 8));
+  say(2, 7, "small");
+  matcher.post(request(a, sizeof(a), 7));
+  matcher.post(request(b, sizeof(b), 7));
+  fill(landing, "large...");
+  matcher.arrived(landing.cookie);
+  EXPECT_STREQ(a, "large...");
+  EXPECT_STREQ(b, "small");
+}
+
+TEST_F(MatcherTest, PeekLooksAndLeaves) {
+  matcher.peek(request(nullptr, 0, 7), Matcher::Peek::look);
+  ASSERT_EQ(events.failures.size(), 1u);
+  EXPECT_EQ(events.failures[0].error, FI_ENOMSG);
+  say(4, 7, "there");
+  matcher.peek(request(nullptr, 0, 7), Matcher::Peek::look);
+  ASSERT_EQ(events.done.size(), 1u);
+  EXPECT_EQ(events.done[0].bytes, 5u);
+  EXPECT_EQ(events.done[0].from, 4u);
+  matcher.post(request(a, sizeof(a), 7));
+  EXPECT_STREQ(a, "there");
+}
+
+TEST_F(MatcherTest, ClaimTakesTheMessageFromOthers) {
+  say(4, 7, "claimed");
+  ReceiveRequest claim = request(nullptr, 0, 7);
+  claim.context = c;
+  matcher.peek(claim, Matcher::Peek::claim);
+  matcher.post(request(a, sizeof(a), 7));
+  EXPECT_EQ(matcher.posted_count(), 1u);
+  ReceiveRequest take = request(b, sizeof(b), 7);
+  take.context = c;
+  ASSERT_EQ(matcher.receive_claimed(take), 0);
+  EXPECT_STREQ(b, "claimed");
+  EXPECT_EQ(matcher.receive_claimed(take), -FI_ENOMSG);
+  say(4, 7, "next");
+  EXPECT_STREQ(a, "next");
+}
+
+TEST_F(MatcherTest, DiscardDropsTheMessage) {
+  say(4, 7, "dropped");
+  matcher.peek(request(nullptr, 0, 7), Matcher::Peek::discard);
+  say(4, 7, "also");
+  ReceiveRequest claim = request(nullptr, 0, 7);
+  matcher.peek(claim, Matcher::Peek::claim);
+  ASSERT_EQ(matcher.discard_claimed(claim), 0);
+  EXPECT_EQ(events.done.size(), 3u);
+  matcher.post(request(a, sizeof(a), 7));
+  EXPECT_EQ(matcher.posted_count(), 1u);
+}
+
+TEST_F(MatcherTest, DiscardWhileArriving) {
+  const Landing landing = matcher.begin(2, tagged(7, 8));
+  matcher.peek(request(nullptr, 0, 7), Matcher::Peek::discard);
+  fill(landing, "whatever");
+  matcher.arrived(landing.cookie);
+  EXPECT_EQ(events.done.size(), 1u);  // of the peek
+}
+
+TEST_F(MatcherTest, CancelEndsAPostedReceiveOnly) {
+  matcher.post(request(a, sizeof(a), 7));
+  EXPECT_EQ(matcher.cancel(b), -FI_ENOENT);
+  EXPECT_EQ(matcher.cancel(a), 0);
+  ASSERT_EQ(events.failures.size(), 1u);
+  EXPECT_EQ(events.failures[0].error, FI_ECANCELED);
+  EXPECT_EQ(events.failures[0].what.context, a);
+  EXPECT_EQ(matcher.cancel(a), -FI_ENOENT);
+  say(1, 7, "kept");
+  matcher.post(request(b, sizeof(b), 7));
+  EXPECT_STREQ(b, "kept");
+}
+
+TEST_F(MatcherTest, MultiReceivePacksUntilTooLittleRemains) {
+  matcher.set_min_multi_receive(10);
+  matcher.post(multi(a, 30));
+  matcher.message(1, untagged(8), "11111111");
+  matcher.message(1, untagged(8), "22222222");
+  ASSERT_EQ(events.done.size(), 2u);
+  EXPECT_EQ(events.done[0].buffer, a);
+  EXPECT_EQ(events.done[1].buffer, a + 8);
+  EXPECT_EQ(events.done[1].flags & FI_MULTI_RECV, 0u);
+  matcher.message(1, untagged(8), "33333333");  // leaves 6
+  ASSERT_EQ(events.done.size(), 3u);
+  EXPECT_NE(events.done[2].flags & FI_MULTI_RECV, 0u);
+  EXPECT_EQ(matcher.posted_count(), 0u);
+  EXPECT_EQ(std::string(a, 24), "111111112222222233333333");
+}
+
+TEST_F(MatcherTest, MultiReceiveIsReleasedByTheLastInFlight) {
+  matcher.set_min_multi_receive(10);
+  matcher.post(multi(a, 30));
+  const Landing slow = matcher.begin(1, untagged(16));
+  matcher.message(2, untagged(8), "22222222");  // retires the buffer while the first is coming
+  ASSERT_EQ(events.done.size(), 1u);
+  EXPECT_EQ(events.done[0].flags & FI_MULTI_RECV, 0u);
+  fill(slow, "1111111111111111");
+  matcher.arrived(slow.cookie);
+  ASSERT_EQ(events.done.size(), 2u);
+  EXPECT_NE(events.done[1].flags & FI_MULTI_RECV, 0u);
+  EXPECT_EQ(std::string(a, 24), "111111111111111122222222");
+}
+
+TEST_F(MatcherTest, MultiReceiveTakesWhatCameBefore) {
+  matcher.set_min_multi_receive(8);
+  matcher.message(1, untagged(4), "1111");
+  const Landing coming = matcher.begin(1, untagged(12));
+  matcher.message(1, untagged(4), "3333");
+  matcher.post(multi(a, 24));
+  ASSERT_EQ(events.done.size(), 2u);
+  EXPECT_EQ(matcher.posted_count(), 0u);  // 4 bytes remain
+  fill(coming, "222222222222");
+  matcher.arrived(coming.cookie);
+  ASSERT_EQ(events.done.size(), 3u);
+  EXPECT_NE(events.done[2].flags & FI_MULTI_RECV, 0u);
+  EXPECT_EQ(std::string(a, 20), "11112222222222223333");
+}
+
+TEST_F(MatcherTest, MultiReceiveReleaseIsToldEvenWhenSuccessesAreNot) {
+  matcher.set_min_multi_receive(8);
+  ReceiveRequest r = multi(a, 16);
+  r.report = false;
+  matcher.post(r);
+  matcher.message(1, untagged(4), "1111");
+  matcher.message(1, untagged(8), "22222222");
+  ASSERT_EQ(events.done.size(), 2u);
+  EXPECT_FALSE(events.done[0].report);
+  EXPECT_TRUE(events.done[1].report);
+}
+
+TEST_F(MatcherTest, CancelOfAMultiReceiveWaitsForWhatIsInFlight) {
+  matcher.set_min_multi_receive(8);
+  matcher.post(multi(a, sizeof(a)));
+  const Landing coming = matcher.begin(1, untagged(16));
+  ASSERT_EQ(matcher.cancel(a), 0);
+  EXPECT_TRUE(events.failures.empty());
+  fill(coming, "1111111111111111");
+  matcher.arrived(coming.cookie);
+  ASSERT_EQ(events.done.size(), 1u);
+  ASSERT_EQ(events.failures.size(), 1u);
+  EXPECT_EQ(events.failures[0].error, FI_ECANCELED);
+}
+
+TEST_F(MatcherTest, DeathFailsWhatWaitsForTheDeadAndForAnybody) {
+  matcher.post(request(a, sizeof(a), 1, 5));
+  matcher.post(request(b, sizeof(b), 2, any_peer));
+  matcher.post(request(c, sizeof(c), 3, 6));
+  matcher.peer_dead(5, FI_ECONNRESET, 42);
+  ASSERT_EQ(events.failures.size(), 2u);
+  EXPECT_EQ(events.failures[0].what.context, a);
+  EXPECT_EQ(events.failures[1].what.context, b);
+  EXPECT_EQ(events.failures[0].detail, 42);
+  say(6, 3, "alive");
+  EXPECT_STREQ(c, "alive");
+}
+
+TEST_F(MatcherTest, ReceivesPostedAfterADeathFailUnlessTheMessageIsHere) {
+  say(5, 1, "left behind");
+  matcher.peer_dead(5, FI_ECONNRESET, 42);
+  matcher.post(request(a, sizeof(a), 1, 5));
+  EXPECT_STREQ(a, "left behind");
+  matcher.post(request(b, sizeof(b), 1, 5));
+  ASSERT_EQ(events.failures.size(), 1u);
+  EXPECT_EQ(events.failures[0].error, FI_ECONNRESET);
+  EXPECT_EQ(matcher.posted_count(), 0u);
+}
+
+TEST_F(MatcherTest, FailureOfAHalfReceivedMessage) {
+  matcher.post(request(a, sizeof(a), 1));
+  const Landing direct = matcher.begin(5, tagged(1, 32));
+  matcher.failed(direct.cookie, FI_ECONNRESET, 1);
+  ASSERT_EQ(events.failures.size(), 1u);
+  EXPECT_EQ(events.failures[0].what.context, a);
+  const Landing kept = matcher.begin(5, tagged(2, 32));
+  matcher.failed(kept.cookie, FI_ECONNRESET, 1);
+  matcher.post(request(b, sizeof(b), 2));
+  EXPECT_EQ(matcher.posted_count(), 1u);  // nothing of it is left to match
+  EXPECT_EQ(events.failures.size(), 1u);
+}
+
+TEST_F(MatcherTest, CompletionDataIsFlagged) {
+  matcher.post(request(a, sizeof(a), 1));
+  Header header = tagged(1, 0);
+  header.kind |= kind_cq_data;
+  header.data = 0x0123456789abcdefull;
+  matcher.message(9, header, nullptr);
+  ASSERT_EQ(events.done.size(), 1u);
+  EXPECT_NE(events.done[0].flags & FI_REMOTE_CQ_DATA, 0u);
+  EXPECT_EQ(events.done[0].data, 0x0123456789abcdefull);
+}
+
+TEST_F(MatcherTest, FloodOfUnexpectedMessagesComesBackInOrder) {
+  constexpr int count = 3000;
+  for (int i = 0; i < count; ++i) {
+    const std::string text = std::to_string(i) + std::string(i % 900, '.');
+    say(1, 7, text);
+  }
+  for (int i = 0; i < count; ++i) {
+    std::vector<char> buffer(1000);
+    matcher.post(request(buffer.data(), buffer.size(), 7));
+    ASSERT_EQ(events.done.size(), static_cast<std::size_t>(i + 1));
+    EXPECT_EQ(std::atoi(buffer.data()), i);
+  }
+}
+
+}  // namespace
+}  // namespace penstock::ofi
