@@ -248,6 +248,7 @@ void Endpoint::Impl::drain_for_close() {
     while (peer.tx && !peer.dead && !peer.tx->consumed()) {
       progress_tx();
       progress_rx();
+      return_all_credits();  // the peer may be closing too, and waiting for ours
       if (watch.fate(static_cast<Peer>(&peer - peers.data())) != PeerFate::present) break;
       if (auto waited = waiter.pause(); !waited) {
         base::log(base::Level::warn, "endpoint {} closes although {} has not taken all: {}",
@@ -256,8 +257,7 @@ void Endpoint::Impl::drain_for_close() {
       }
     }
   }
-  for (auto& peer : peers)
-    if (peer.rx && peer.rx->credits_due()) peer.rx->return_credits();
+  return_all_credits();
 }
 
 void Endpoint::Impl::publish_stats() {

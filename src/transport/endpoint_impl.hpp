@@ -39,6 +39,7 @@ struct Endpoint::Impl {
   void activate(Peer source, std::uint64_t word);
   bool open_rx(Peer source, std::uint64_t offset);
   void deactivate_quiet();
+  void return_all_credits();
   void idle();
   void look_at_clock();
   // peers

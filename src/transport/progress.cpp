@@ -98,7 +98,7 @@ void Endpoint::Impl::activate(Peer source, std::uint64_t word) {
 void Endpoint::Impl::deactivate_quiet() {
   for (std::size_t i = 0; i < active_rx.size();) {
     PeerState& peer = peers[active_rx[i]];
-    if (!peer.rx->quiet()) {
+    if (!peer.rx->quiet() || peer.rx->credits_due()) {
       ++i;
       continue;
     }
@@ -108,12 +108,15 @@ void Endpoint::Impl::deactivate_quiet() {
   }
 }
 
+/// A channel with credits due is active: it rests only when all is consumed and said so.
+void Endpoint::Impl::return_all_credits() {
+  for (const Peer source : active_rx)
+    if (peers[source].rx->credits_due()) peers[source].rx->return_credits();
+}
+
 void Endpoint::Impl::idle() {
   ++idle_polls;
-  if (idle_polls % polls_to_credit == 0) {
-    for (const Peer source : active_rx)
-      if (peers[source].rx->credits_due()) peers[source].rx->return_credits();
-  }
+  if (idle_polls % polls_to_credit == 0) return_all_credits();
   if (idle_polls % polls_to_rest == 0) deactivate_quiet();
 }
 

@@ -456,6 +456,24 @@ TEST_P(TwoProcesses, AKilledPeerIsNamedAndNothingHangs) {
   EXPECT_EQ(again.error().code, Code::peer_dead);
 }
 
+TEST_P(TwoProcesses, BothCloseAtOnceAndNothingIsLost) {
+  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& sink, Peer parent) {
+    std::uint64_t word = 1;
+    for (int i = 0; i < 500; ++i)
+      if (auto sent = endpoint.try_inject(parent, {7, 0, 8, 0}, &word); !sent || !*sent) _exit(4);
+    while (sink.arrived.size() < 500) endpoint.progress();
+  });
+  std::uint64_t word = 2;
+  for (int i = 0; i < 500; ++i) ASSERT_TRUE(*a_->try_inject(child_, {8, 0, 8, 0}, &word));
+  while (sink_a_.arrived.size() < 500) a_->progress();
+  const std::uint64_t before = base::now_ns();
+  a_.reset();
+  EXPECT_LT(base::now_ns() - before, 30'000'000'000u) << "waited for the deadline";
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
+}
+
 TEST_P(TwoProcesses, AStoppedPeerIsWaitedFor) {
   const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& sink, Peer) {
     while (sink.arrived.empty()) endpoint.progress();
