@@ -170,6 +170,7 @@ Result<std::unique_ptr<Arena>> Arena::open(pool::Pool& pool) {
   const auto formatted = open_or_format(pool, region);
   if (!formatted) return unexpected(formatted.error());
   auto arena = std::make_unique<Arena>(std::make_unique<Impl>(pool, region, *formatted));
+  if (pool.token() == 0) return arena;  // an observer changes nothing
   const auto reaped =
       pool.reap([&arena](std::uint64_t token) { arena->impl_->free_owned(token); });
   if (!reaped) base::log(base::Level::info, "objects of the dead stay: {}", reaped.error().message);

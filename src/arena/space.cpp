@@ -122,7 +122,7 @@ Result<void> Space::load_moving() {
     highest = std::max(highest, extent.generation);
   });
   if (!walked) return walked;
-  next_generation_ = highest + 1;
+  next_generation_ = std::max<std::uint64_t>(highest + 1, 1);  // 0 is never one
   publish_moving(geometry_.extents_start);
   region_.order();
   return {};

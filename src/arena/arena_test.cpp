@@ -1,0 +1,272 @@
+#include "penstock/arena.hpp"
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "arena/test_pool.hpp"
+
+namespace penstock::arena {
+namespace {
+
+class ArenaTest : public ::testing::Test {
+ protected:
+  std::vector<std::byte> contents(const Object& object) {
+    std::vector<std::byte> bytes(object.bytes);
+    here_.pool->memory().observe_bulk(bytes.data(), object.data, bytes.size());
+    return bytes;
+  }
+
+  TestPool pool_{32 << 20};
+  Attached here_ = pool_.attach();
+};
+
+TEST_F(ArenaTest, CreatesOpensDestroys) {
+  const auto made = here_->create("matrix", 1000);
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->name, "matrix");
+  EXPECT_EQ(made->bytes, 1000u);
+  EXPECT_EQ(made->offset % 64, 0u);
+  EXPECT_EQ(made->data, here_.pool->at(made->offset, made->bytes));
+  EXPECT_EQ(contents(*made), std::vector<std::byte>(1000));
+  const auto opened = here_->open("matrix");
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_EQ(opened->offset, made->offset);
+  EXPECT_EQ(opened->generation, made->generation);
+  ASSERT_TRUE(here_->destroy(*opened));
+  EXPECT_EQ(here_->open("matrix").error().code, Code::not_found);
+  EXPECT_EQ(here_->destroy(*made).error().code, Code::not_found);
+}
+
+TEST_F(ArenaTest, NewObjectsAreZeroWhereOldOnesWere) {
+  const auto first = *here_->create("a", 5000);
+  const std::vector<std::byte> ones(5000, std::byte{0xff});
+  here_.pool->memory().publish_bulk(first.data, ones.data(), ones.size());
+  here_.pool->memory().order();
+  ASSERT_TRUE(here_->destroy(first));
+  const auto second = *here_->create("b", 5000);
+  EXPECT_EQ(second.offset, first.offset) << "the space was used again";
+  EXPECT_EQ(contents(second), std::vector<std::byte>(5000));
+}
+
+TEST_F(ArenaTest, DestroyOfAnEarlierGenerationSparesTheLater) {
+  const auto first = *here_->create("name", 100);
+  ASSERT_TRUE(here_->destroy(first));
+  const auto second = *here_->create("name", 100);
+  EXPECT_GT(second.generation, first.generation);
+  EXPECT_EQ(here_->destroy(first).error().code, Code::not_found);
+  EXPECT_TRUE(here_->open("name"));
+}
+
+TEST_F(ArenaTest, RefusesBadRequests) {
+  EXPECT_EQ(here_->create("", 1).error().code, Code::invalid_argument);
+  EXPECT_EQ(here_->create(std::string(64, 'n'), 1).error().code, Code::invalid_argument);
+  EXPECT_EQ(here_->create(std::string_view("a\0b", 3), 1).error().code, Code::invalid_argument);
+  EXPECT_EQ(here_->create("x", 0).error().code, Code::invalid_argument);
+  EXPECT_EQ(here_->create("x", 1, {.alignment = 96}).error().code, Code::invalid_argument);
+  EXPECT_EQ(here_->create("x", 1, {.alignment = 4 << 20}).error().code, Code::invalid_argument);
+  EXPECT_EQ(here_->open("").error().code, Code::invalid_argument);
+  EXPECT_TRUE(here_->create(std::string(63, 'n'), 1));
+  EXPECT_EQ(here_->destroy({.name = "x", .slot = ~0u}).error().code, Code::not_found);
+}
+
+TEST_F(ArenaTest, RefusalOfSpaceNamesNeedAndLargestFree) {
+  const auto refused = here_->create("huge", 1ull << 40);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::no_space);
+  for (const char* part : {"huge", "1 TiB", "largest free", "penstock pool gc", "penstock pool create"}) {
+    EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
+  }
+  EXPECT_EQ(here_->create("overflow", ~0ull).error().code, Code::no_space);
+  EXPECT_TRUE(here_->create("modest", 1 << 20));
+}
+
+TEST_F(ArenaTest, ExistingObjectIsOpenedOnlyIfAskedAndOfTheSameSize) {
+  const auto made = *here_->create("shared", 256);
+  EXPECT_EQ(here_->create("shared", 256).error().code, Code::already_exists);
+  const auto again = here_->create("shared", 256, {.open_existing = true});
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->generation, made.generation);
+  EXPECT_EQ(here_->create("shared", 512, {.open_existing = true}).error().code,
+            Code::already_exists);
+}
+
+TEST_F(ArenaTest, AlignsUpToTwoMebibytes) {
+  for (std::uint64_t alignment = 1; alignment <= 2 << 20; alignment *= 2) {
+    const auto object = here_->create(fmt::format("aligned{}", alignment), 10, {.alignment = alignment});
+    ASSERT_TRUE(object) << object.error().message;
+    EXPECT_EQ(object->offset % alignment, 0u);
+  }
+}
+
+TEST_F(ArenaTest, ListsAndCounts) {
+  const auto empty = here_->stats();
+  EXPECT_EQ(empty.objects, 0u);
+  EXPECT_EQ(empty.bytes_used, 0u);
+  EXPECT_GT(empty.slots, 100u);
+  ASSERT_TRUE(here_->create("b", 1000));
+  ASSERT_TRUE(here_->create("a", 2000));
+  const auto objects = here_->list();
+  ASSERT_EQ(objects.size(), 2u);
+  EXPECT_EQ(objects[0].name, "a");
+  EXPECT_EQ(objects[0].bytes, 2000u);
+  EXPECT_EQ(objects[1].name, "b");
+  const auto stats = here_->stats();
+  EXPECT_EQ(stats.objects, 2u);
+  EXPECT_EQ(stats.bytes_used, 64u + 1024u + 64u + 2048u);
+  EXPECT_EQ(stats.bytes_largest_free + 64, stats.bytes_total - stats.bytes_used);
+}
+
+TEST_F(ArenaTest, ObjectsOutliveAllAttachments) {
+  const auto made = *here_->create("lasting", 100);
+  ASSERT_TRUE(here_->create("passing", 100, {.lifetime = Lifetime::process}));
+  here_.arena.reset();
+  here_ = pool_.attach();
+  EXPECT_EQ(here_->open("lasting")->generation, made.generation);
+  EXPECT_EQ(here_->open("passing").error().code, Code::not_found);
+}
+
+TEST_F(ArenaTest, TenThousandCyclesLeaveNothing) {
+  const auto before = here_->stats();
+  for (int i = 0; i < 10'000; ++i) {
+    const auto object = here_->create(fmt::format("cycle{}", i), 64 + i % 5000, {.zero = false});
+    ASSERT_TRUE(object) << i << ": " << object.error().message;
+    ASSERT_TRUE(here_->destroy(*object));
+  }
+  const auto after = here_->stats();
+  EXPECT_EQ(after.bytes_used, before.bytes_used);
+  EXPECT_EQ(after.bytes_largest_free, before.bytes_largest_free);
+}
+
+TEST_F(ArenaTest, TwoThousandObjectsLiveTogether) {
+  const auto before = here_->stats();
+  std::vector<Object> objects;
+  for (int i = 0; i < 2'000; ++i) {
+    auto object = here_->create(fmt::format("live{}", i), 1000);
+    ASSERT_TRUE(object) << i << ": " << object.error().message;
+    objects.push_back(*object);
+  }
+  EXPECT_EQ(here_->list().size(), 2'000u);
+  std::shuffle(objects.begin(), objects.end(), std::mt19937(7));
+  for (const auto& object : objects) {
+    const auto found = here_->open(object.name);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->offset, object.offset);
+    ASSERT_TRUE(here_->destroy(object));
+  }
+  EXPECT_EQ(here_->stats().bytes_used, before.bytes_used);
+  EXPECT_TRUE(here_->create("all", before.bytes_largest_free, {.zero = false}));
+}
+
+TEST_F(ArenaTest, FullTableSaysSo) {
+  std::uint64_t made = 0;
+  for (;; ++made) {
+    const auto object = here_->create(fmt::format("tiny{}", made), 1);
+    if (object) continue;
+    EXPECT_EQ(object.error().code, Code::no_slots) << object.error().message;
+    EXPECT_NE(object.error().message.find("penstock pool gc"), std::string::npos);
+    break;
+  }
+  const auto slots = here_->stats().slots;
+  EXPECT_GT(made, slots / 2) << "of " << slots;
+  const auto objects = here_->list();
+  ASSERT_EQ(objects.size(), made);
+  for (const auto& object : objects) ASSERT_TRUE(here_->destroy(object));
+  EXPECT_EQ(here_->stats().bytes_used, 0u);
+}
+
+TEST_F(ArenaTest, ThreadsShareOneArena) {
+  std::vector<std::thread> threads;
+  std::atomic<int> winners = 0, failures = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      if (here_->create("contended", 64)) ++winners;
+      for (int i = 0; i < 200; ++i) {
+        const auto object = here_->create(fmt::format("thread{}.{}", t, i), 100 + i);
+        if (!object || !here_->open(object->name) || !here_->destroy(*object)) ++failures;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(winners, 1);
+  EXPECT_EQ(failures, 0);
+  EXPECT_EQ(here_->list().size(), 1u);
+}
+
+TEST_F(ArenaTest, AgreesWithAMap) {
+  const std::uint64_t seed = std::random_device{}();
+  fmt::print("seed {}\n", seed);
+  std::mt19937_64 random(seed);
+  std::map<std::string, Object> model;
+  const Attached there = pool_.attach();
+  const auto before = here_->stats();
+  for (int step = 0; step < 4'000; ++step) {
+    const Arena& arena = random() % 2 == 0 ? *here_.arena : *there.arena;
+    auto& actor = const_cast<Arena&>(arena);
+    const auto name = fmt::format("object{}", random() % 300);
+    const auto known = model.find(name);
+    switch (random() % 4) {
+      case 0:
+      case 1: {
+        const auto made = actor.create(name, 1 + random() % 20'000,
+                                       {.alignment = 64ull << (random() % 7), .zero = random() % 2 == 0});
+        if (known != model.end()) {
+          ASSERT_EQ(made.error().code, Code::already_exists);
+        } else if (made) {
+          for (const auto& [other, object] : model) {
+            ASSERT_TRUE(object.offset + object.bytes <= made->offset ||
+                        made->offset + made->bytes <= object.offset)
+                << other << " overlaps " << name;
+          }
+          model[name] = *made;
+        } else {
+          ASSERT_EQ(made.error().code, Code::no_space) << made.error().message;
+        }
+        break;
+      }
+      case 2:
+        ASSERT_EQ(actor.open(name).has_value(), known != model.end()) << name;
+        break;
+      default:
+        if (known == model.end()) break;
+        ASSERT_TRUE(actor.destroy(known->second)) << name;
+        model.erase(known);
+    }
+  }
+  const auto listed = here_->list();
+  ASSERT_EQ(listed.size(), model.size());
+  for (const auto& object : listed) {
+    ASSERT_EQ(model.at(object.name).offset, object.offset);
+    ASSERT_EQ(model.at(object.name).generation, object.generation);
+    ASSERT_TRUE(here_->destroy(object));
+  }
+  EXPECT_EQ(here_->stats().bytes_used, before.bytes_used);
+  EXPECT_EQ(here_->collect()->bytes, 0u);
+}
+
+class ArenaModes : public ::testing::TestWithParam<coherence::Mode> {};
+
+TEST_P(ArenaModes, WorkAlike) {
+  const TestPool pool(16 << 20, GetParam());
+  const Attached here = pool.attach(), there = pool.attach();
+  for (int i = 0; i < 50; ++i) {
+    const auto made = here->create(fmt::format("o{}", i), 100 * (i + 1));
+    ASSERT_TRUE(made) << made.error().message;
+    const auto found = there->open(made->name);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->offset, made->offset);
+    if (i % 2 == 0) {
+      ASSERT_TRUE(there->destroy(*found));
+    }
+  }
+  EXPECT_EQ(there->list().size(), 25u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ArenaModes,
+                         ::testing::Values(coherence::Mode::hardware, coherence::Mode::software,
+                                           coherence::Mode::uncached),
+                         [](const auto& mode) { return coherence::mode_name(mode.param); });
+
+}  // namespace
+}  // namespace penstock::arena
