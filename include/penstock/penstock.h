@@ -1,0 +1,259 @@
+/* Penstock for C: pools, named objects in them, and synchronization by loads and stores.
+ *
+ * Results    Functions that can fail give a penstock_status_t: PENSTOCK_OK (0) or what went wrong.
+ *            penstock_last_error() then says it in words. On failure, results that were asked for
+ *            by pointer are left untouched, but for handles, which become NULL.
+ * Ownership  Handles (_t pointers) are the caller's and are given back to the function named with
+ *            them. Every handle keeps its attachment alive: the process detaches when the pool's
+ *            handle and all handles made from it are given back. Strings passed in are copied.
+ * Threads    Thread-safe, except that one handle of a barrier, lock or doorbell is used by one
+ *            thread at a time, and that a handle is given back once and not used afterwards.
+ * Fork       A child of fork() must not use the parent's handles; it attaches by itself.
+ * Units      Sizes in bytes, times in ns. A timeout of 0 means the default (PENSTOCK_TIMEOUT_MS).
+ * Memory     Object bytes are ordinary memory of this process, but between hosts no cache is
+ *            coherent: write, then penstock_publish(); penstock_observe(), then read. At any moment
+ *            one process at most writes to a 64-byte line.
+ *
+ * Source: cMPI sections 3.1 (arena), 3.4 (synchronization), 3.5 (coherence), table 2.
+ */
+#ifndef PENSTOCK_PENSTOCK_H
+#define PENSTOCK_PENSTOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(PENSTOCK_BUILDING)
+#define PENSTOCK_API __attribute__((visibility("default")))
+#else
+#define PENSTOCK_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PENSTOCK_MAX_NAME_BYTES 63
+
+typedef enum penstock_status {
+  PENSTOCK_OK = 0,
+  PENSTOCK_INVALID_ARGUMENT = 1, /* what was passed cannot be used */
+  PENSTOCK_NOT_FOUND = 2,        /* no such pool or object */
+  PENSTOCK_ALREADY_EXISTS = 3,   /* the name is taken */
+  PENSTOCK_PERMISSION = 4,       /* the operating system refused */
+  PENSTOCK_WRONG_FORMAT = 5,     /* not a pool, another layout version, or damaged */
+  PENSTOCK_MISMATCH = 6,         /* two sides disagree (mode) */
+  PENSTOCK_NO_SPACE = 7,         /* the pool, /dev/shm or memory is full */
+  PENSTOCK_NO_SLOTS = 8,         /* a table of the pool is full */
+  PENSTOCK_DEADLINE = 9,         /* a wait reached its deadline */
+  PENSTOCK_PEER_DEAD = 10,       /* the process waited for has died */
+  PENSTOCK_UNAVAILABLE = 11,     /* try again later */
+  PENSTOCK_INTERNAL = 12         /* a defect of Penstock */
+} penstock_status_t;
+
+typedef enum penstock_mode {
+  PENSTOCK_MODE_DEFAULT = 0,  /* software when a pool is created; whatever it has when attached */
+  PENSTOCK_MODE_HARDWARE = 1, /* caches are coherent between all who attach */
+  PENSTOCK_MODE_SOFTWARE = 2, /* no coherence between hosts */
+  PENSTOCK_MODE_UNCACHED = 3  /* the mapping itself is uncacheable */
+} penstock_mode_t;
+
+typedef enum penstock_lifetime {
+  PENSTOCK_LIFETIME_POOL = 1,   /* until destroyed, across restarts of everything */
+  PENSTOCK_LIFETIME_PROCESS = 2 /* until its creator detaches or dies */
+} penstock_lifetime_t;
+
+typedef struct penstock_pool penstock_pool_t;         /* given back to penstock_pool_detach */
+typedef struct penstock_object penstock_object_t;     /* penstock_arena_close or _destroy */
+typedef struct penstock_barrier penstock_barrier_t;   /* penstock_barrier_close */
+typedef struct penstock_lock penstock_lock_t;         /* penstock_lock_close */
+typedef struct penstock_doorbell penstock_doorbell_t; /* penstock_doorbell_close */
+
+/* "0.1.0". Static. */
+PENSTOCK_API const char* penstock_version(void);
+/* Stable lower-case name, such as "no_space"; "ok" for PENSTOCK_OK. Static. */
+PENSTOCK_API const char* penstock_status_name(penstock_status_t status);
+/* What the last failed call of this thread met, needed, and the command that mends it. Valid until
+ * the next call of this thread; "" before the first failure. */
+PENSTOCK_API const char* penstock_last_error(void);
+
+/* ---- Pools ------------------------------------------------------------------------------------
+ * SPEC: "/dev/daxX.Y", a file path or "shm:NAME"; several joined by commas interleave. */
+
+typedef struct {
+  size_t struct_bytes; /* sizeof(penstock_pool_options_t) */
+  uint64_t bytes;      /* of all parts together; 0 with /dev/daxX.Y: all there is */
+  penstock_mode_t mode;
+  uint32_t max_processes; /* 0: 1024 */
+  uint32_t max_nodes;     /* 0: 64 */
+  uint32_t permissions;   /* 0: 0600 */
+  const char* group;      /* that may attach too; NULL: none */
+  int overwrite;          /* replace an existing pool */
+} penstock_pool_options_t;
+
+typedef struct {
+  size_t struct_bytes;
+  penstock_mode_t mode; /* when given it must be the pool's */
+  int32_t rank;         /* of the job, shown by `penstock ps`; -1: unknown */
+  const char* job;      /* job key; NULL: none */
+} penstock_attach_options_t;
+
+typedef struct {
+  uint64_t id;
+  uint64_t bytes;
+  penstock_mode_t mode;
+  uint32_t max_processes, max_nodes;
+  uint64_t created_wall_ns; /* since 1970 */
+  uint32_t node;            /* this process's host in the pool */
+  uint64_t token;           /* names this attachment in waits of others; never 0 */
+  uint64_t object_bytes_total, object_bytes_used, object_bytes_largest_free;
+  uint64_t objects, name_slots;
+} penstock_pool_info_t;
+
+/* Creates a pool; attaches nobody. Space is reserved at once. Errors: already_exists,
+ * invalid_argument, no_space, permission. */
+PENSTOCK_API penstock_status_t penstock_pool_create(const char* spec,
+                                                    const penstock_pool_options_t* options);
+/* Removes files and segments. Refuses while living processes are attached, unless `force`. */
+PENSTOCK_API penstock_status_t penstock_pool_remove(const char* spec, int force);
+/* Maps the pool and takes a slot in its process table; objects of processes found dead are freed.
+ * Milliseconds however large the pool is. `spec` NULL: PENSTOCK_POOL. `options` NULL: the
+ * defaults. Errors: not_found, wrong_format, mismatch, permission, no_slots. */
+PENSTOCK_API penstock_status_t penstock_pool_attach(const char* spec,
+                                                    const penstock_attach_options_t* options,
+                                                    penstock_pool_t** pool);
+/* Gives the handle back. NULL is ignored. */
+PENSTOCK_API void penstock_pool_detach(penstock_pool_t* pool);
+/* Walks the object space: for people and tests, not for hot paths. */
+PENSTOCK_API penstock_status_t penstock_pool_info(const penstock_pool_t* pool,
+                                                  penstock_pool_info_t* info);
+
+/* One attachment to PENSTOCK_POOL, shared by the whole process and counted: the last of as many
+ * detaches as there were attaches ends it. */
+PENSTOCK_API penstock_status_t penstock_default_attach(void);
+PENSTOCK_API void penstock_default_detach(void);
+/* Borrowed, not to be detached; NULL when not attached. */
+PENSTOCK_API penstock_pool_t* penstock_default_pool(void);
+
+/* ---- Arena: named objects -----------------------------------------------------------------------
+ * Names: 1 to 63 bytes. Any process of any host creates, opens and destroys. */
+
+typedef struct {
+  size_t struct_bytes;
+  penstock_lifetime_t lifetime; /* 0: pool */
+  uint64_t alignment;           /* in the pool; a power of two up to 2 MiB; 0: 64 */
+  int skip_zeroing;             /* contents are undefined instead of zero */
+  int open_existing;            /* an object of that name and size is opened instead */
+} penstock_object_options_t;
+
+typedef struct {
+  const char* name; /* valid as long as the handle, or during the visit */
+  void* data;       /* in this process; other processes map the pool elsewhere */
+  uint64_t bytes;
+  uint64_t offset;     /* in the pool: the same in every process */
+  uint64_t generation; /* tells it from a later object of the same name */
+} penstock_object_info_t;
+
+/* The contents are zero for whoever opens it, unless told otherwise. `options` NULL: the defaults.
+ * Takes the pool's lock. Errors: already_exists, invalid_argument, no_space, no_slots. */
+PENSTOCK_API penstock_status_t penstock_arena_create(penstock_pool_t* pool, const char* name,
+                                                     uint64_t bytes,
+                                                     const penstock_object_options_t* options,
+                                                     penstock_object_t** object);
+/* Takes no lock. What the creator published before creating is not implied: observe. Errors:
+ * not_found, wrong_format. */
+PENSTOCK_API penstock_status_t penstock_arena_open(penstock_pool_t* pool, const char* name,
+                                                   penstock_object_t** object);
+/* Gives the handle back; the object stays. NULL is ignored. */
+PENSTOCK_API void penstock_arena_close(penstock_object_t* object);
+/* The name disappears and the space is free at once: all users must have agreed not to touch it.
+ * Gives the handle back, also on failure. Errors: not_found when another has destroyed it. */
+PENSTOCK_API penstock_status_t penstock_arena_destroy(penstock_object_t* object);
+/* Calls `visit` for every object, by name. */
+PENSTOCK_API penstock_status_t penstock_arena_list(penstock_pool_t* pool,
+                                                   void (*visit)(const penstock_object_info_t* info,
+                                                                 void* user),
+                                                   void* user);
+/* Finds the dead, frees their objects and space that a crash left unreachable; with `dry_run` only
+ * counts. The results may be NULL. */
+PENSTOCK_API penstock_status_t penstock_arena_collect(penstock_pool_t* pool, int dry_run,
+                                                      uint32_t* processes, uint32_t* objects,
+                                                      uint64_t* bytes);
+/* Never fails; no device access. */
+PENSTOCK_API void penstock_object_info(const penstock_object_t* object,
+                                       penstock_object_info_t* info);
+PENSTOCK_API void* penstock_object_data(const penstock_object_t* object);
+PENSTOCK_API uint64_t penstock_object_bytes(const penstock_object_t* object);
+
+/* ---- Memory --------------------------------------------------------------------------------------
+ * Errors of all four: invalid_argument when the bytes do not lie in the pool. */
+
+/* What this process stored to [at, at + bytes) is at the device on return, before anything that it
+ * publishes later. Whole lines travel: no other host may have written to them meanwhile. */
+PENSTOCK_API penstock_status_t penstock_publish(penstock_pool_t* pool, const void* at,
+                                                uint64_t bytes);
+/* Loads of [at, at + bytes) made after it see what others had published before it. Stores of this
+ * process to these lines that it has not published may be lost. */
+PENSTOCK_API penstock_status_t penstock_observe(penstock_pool_t* pool, const void* at,
+                                                uint64_t bytes);
+/* Copies from private memory into the pool past the caches and publishes: faster than storing and
+ * penstock_publish for more than a few lines. `to` needs no alignment. */
+PENSTOCK_API penstock_status_t penstock_write(penstock_pool_t* pool, void* to, const void* from,
+                                              uint64_t bytes);
+/* Observes and copies out to private memory. */
+PENSTOCK_API penstock_status_t penstock_read(penstock_pool_t* pool, void* to, const void* from,
+                                             uint64_t bytes);
+
+/* ---- Synchronization in an object ----------------------------------------------------------------
+ * Made of lines in an object that all participants open; no atomic instruction touches the pool.
+ * `offset` is within the object and a multiple of 64. The lines are zero at first (a new object's
+ * are), and are not used again for another purpose while a participant is left. Opening: errors
+ * invalid_argument (does not fit the object, self not below participants). */
+
+/* Barrier: one line a participant. */
+PENSTOCK_API uint64_t penstock_barrier_bytes(uint32_t participants);
+/* `self`: 0 .. participants - 1, one handle each, opened once per zeroed object. */
+PENSTOCK_API penstock_status_t penstock_barrier_open(const penstock_object_t* object,
+                                                     uint64_t offset, uint32_t participants,
+                                                     uint32_t self, penstock_barrier_t** barrier);
+/* Until all participants have called it as often. What each published before is visible to what
+ * each observes after. Errors: deadline, peer_dead; both name the participant. */
+PENSTOCK_API penstock_status_t penstock_barrier_wait(penstock_barrier_t* barrier,
+                                                     uint64_t timeout_ns);
+PENSTOCK_API void penstock_barrier_close(penstock_barrier_t* barrier);
+
+/* Lock (Lamport's bakery): one line a participant; the dead are passed over. */
+PENSTOCK_API uint64_t penstock_lock_bytes(uint32_t participants);
+/* `self`: one process at a time acts for a participant. */
+PENSTOCK_API penstock_status_t penstock_lock_open(const penstock_object_t* object, uint64_t offset,
+                                                  uint32_t participants, uint32_t self,
+                                                  penstock_lock_t** lock);
+/* Not recursive. What earlier holders published is visible to observes made after. Errors:
+ * deadline. */
+PENSTOCK_API penstock_status_t penstock_lock_acquire(penstock_lock_t* lock, uint64_t timeout_ns);
+/* Publishes made before are visible to the next holder. Only by who holds it. */
+PENSTOCK_API void penstock_lock_release(penstock_lock_t* lock);
+/* A lock still held is released. */
+PENSTOCK_API void penstock_lock_close(penstock_lock_t* lock);
+
+/* Doorbell: one line, one ringer, any number of listeners, a number that only grows. */
+PENSTOCK_API uint64_t penstock_doorbell_bytes(void);
+PENSTOCK_API penstock_status_t penstock_doorbell_open(const penstock_object_t* object,
+                                                      uint64_t offset,
+                                                      penstock_doorbell_t** doorbell);
+/* Ringer only. What it published before is visible to what a listener observes after it has read
+ * this number. */
+PENSTOCK_API void penstock_doorbell_ring(penstock_doorbell_t* doorbell, uint64_t number);
+/* The latest number, 0 at first. One device access. */
+PENSTOCK_API uint64_t penstock_doorbell_read(const penstock_doorbell_t* doorbell);
+/* Until the number is `number` or greater. `ringer`: its token (penstock_pool_info), whose death
+ * ends the wait; 0: unknown. Errors: deadline, peer_dead. */
+PENSTOCK_API penstock_status_t penstock_doorbell_wait(const penstock_doorbell_t* doorbell,
+                                                      uint64_t number, uint64_t timeout_ns,
+                                                      uint64_t ringer);
+PENSTOCK_API void penstock_doorbell_close(penstock_doorbell_t* doorbell);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PENSTOCK_PENSTOCK_H */

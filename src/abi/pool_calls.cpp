@@ -1,0 +1,186 @@
+// penstock_pool_* and penstock_default_*.
+#include <mutex>
+
+#include "abi/attachment.hpp"
+#include "abi/options.hpp"
+#include "abi/outcome.hpp"
+#include "base/env.hpp"
+
+namespace penstock::abi {
+
+namespace {
+
+Result<std::optional<coherence::Mode>> read_mode(penstock_mode_t mode) {
+  switch (mode) {
+    case PENSTOCK_MODE_DEFAULT: return std::nullopt;
+    case PENSTOCK_MODE_HARDWARE: return coherence::Mode::hardware;
+    case PENSTOCK_MODE_SOFTWARE: return coherence::Mode::software;
+    case PENSTOCK_MODE_UNCACHED: return coherence::Mode::uncached;
+  }
+  return fail(Code::invalid_argument, "mode {} is none of PENSTOCK_MODE_*", static_cast<int>(mode));
+}
+
+penstock_mode_t mode_of(coherence::Mode mode) {
+  switch (mode) {
+    case coherence::Mode::hardware: return PENSTOCK_MODE_HARDWARE;
+    case coherence::Mode::uncached: return PENSTOCK_MODE_UNCACHED;
+    default: return PENSTOCK_MODE_SOFTWARE;
+  }
+}
+
+Result<pool::CreateOptions> creation(const char* spec, const penstock_pool_options_t* options) {
+  if (spec == nullptr) return fail(Code::invalid_argument, "the SPEC is NULL");
+  const auto given = read_options(options);
+  if (!given) return unexpected(given.error());
+  const auto mode = read_mode(given->mode);
+  if (!mode) return unexpected(mode.error());
+  pool::CreateOptions create;
+  create.spec = spec;
+  create.bytes = given->bytes;
+  create.mode = mode->value_or(create.mode);
+  if (given->max_processes != 0) create.max_processes = given->max_processes;
+  if (given->max_nodes != 0) create.max_nodes = given->max_nodes;
+  if (given->permissions != 0) create.permissions = given->permissions;
+  if (given->group != nullptr) create.group = given->group;
+  create.overwrite = given->overwrite != 0;
+  return create;
+}
+
+struct DefaultPool {
+  std::mutex mutex;
+  std::uint64_t attaches = 0;
+  penstock_pool pool;
+};
+
+// Never destroyed: a library must not detach while a program's own exit handlers still use it.
+DefaultPool& default_pool() {
+  static auto* the_pool = new DefaultPool;
+  return *the_pool;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Attachment>> attach(const char* spec,
+                                           const penstock_attach_options_t* options) {
+  penstock_attach_options_t unset{};
+  unset.struct_bytes = sizeof unset;
+  unset.rank = -1;
+  const auto given = read_options(options == nullptr ? &unset : options);
+  if (!given) return unexpected(given.error());
+  const auto mode = read_mode(given->mode);
+  if (!mode) return unexpected(mode.error());
+  pool::AttachOptions attach;
+  attach.spec = spec != nullptr ? spec : base::env_text("PENSTOCK_POOL");
+  if (attach.spec.empty()) {
+    return fail(Code::invalid_argument,
+                "no pool is named: set PENSTOCK_POOL to a SPEC (penstock pool create makes one)");
+  }
+  attach.mode = *mode;
+  attach.rank = given->rank;
+  if (given->job != nullptr) attach.job = given->job;
+  auto attachment = std::make_shared<Attachment>();
+  auto pool = pool::Pool::attach(attach);
+  if (!pool) return unexpected(pool.error());
+  attachment->pool = std::move(*pool);
+  auto arena = arena::Arena::open(*attachment->pool);
+  if (!arena) return unexpected(arena.error());
+  attachment->arena = std::move(*arena);
+  return attachment;
+}
+
+}  // namespace penstock::abi
+
+using namespace penstock;
+
+extern "C" {
+
+penstock_status_t penstock_pool_create(const char* spec, const penstock_pool_options_t* options) {
+  return abi::guarded([&] {
+    const auto create = abi::creation(spec, options);
+    if (!create) return abi::report(create.error());
+    return abi::report(pool::create(*create));
+  });
+}
+
+penstock_status_t penstock_pool_remove(const char* spec, int force) {
+  return abi::guarded([&] {
+    if (spec == nullptr) return abi::report(Code::invalid_argument, "the SPEC is NULL");
+    return abi::report(pool::remove(spec, force != 0));
+  });
+}
+
+penstock_status_t penstock_pool_attach(const char* spec, const penstock_attach_options_t* options,
+                                       penstock_pool_t** pool) {
+  return abi::guarded([&] {
+    if (pool == nullptr) return abi::report(Code::invalid_argument, "no place for the handle");
+    *pool = nullptr;
+    auto attachment = abi::attach(spec, options);
+    if (!attachment) return abi::report(attachment.error());
+    *pool = new penstock_pool{std::move(*attachment)};
+    return PENSTOCK_OK;
+  });
+}
+
+void penstock_pool_detach(penstock_pool_t* pool) {
+  abi::guarded([&] {
+    delete pool;
+    return PENSTOCK_OK;
+  });
+}
+
+penstock_status_t penstock_pool_info(const penstock_pool_t* pool, penstock_pool_info_t* info) {
+  return abi::guarded([&] {
+    if (pool == nullptr || info == nullptr) {
+      return abi::report(Code::invalid_argument, "the pool or the place for its info is NULL");
+    }
+    const pool::Pool& attached = *pool->attachment->pool;
+    const arena::Stats stats = pool->attachment->arena->stats();
+    penstock_pool_info_t found{};
+    found.id = attached.info().id;
+    found.bytes = attached.info().bytes;
+    found.mode = abi::mode_of(attached.info().mode);
+    found.max_processes = attached.info().max_processes;
+    found.max_nodes = attached.info().max_nodes;
+    found.created_wall_ns = attached.info().created_wall_ns;
+    found.node = attached.node();
+    found.token = attached.token();
+    found.object_bytes_total = stats.bytes_total;
+    found.object_bytes_used = stats.bytes_used;
+    found.object_bytes_largest_free = stats.bytes_largest_free;
+    found.objects = stats.objects;
+    found.name_slots = stats.slots;
+    *info = found;
+    return PENSTOCK_OK;
+  });
+}
+
+penstock_status_t penstock_default_attach(void) {
+  return abi::guarded([&] {
+    auto& shared = abi::default_pool();
+    const std::lock_guard hold(shared.mutex);
+    if (shared.attaches == 0) {
+      auto attachment = abi::attach(nullptr, nullptr);
+      if (!attachment) return abi::report(attachment.error());
+      shared.pool.attachment = std::move(*attachment);
+    }
+    ++shared.attaches;
+    return PENSTOCK_OK;
+  });
+}
+
+void penstock_default_detach(void) {
+  abi::guarded([&] {
+    auto& shared = abi::default_pool();
+    const std::lock_guard hold(shared.mutex);
+    if (shared.attaches != 0 && --shared.attaches == 0) shared.pool.attachment.reset();
+    return PENSTOCK_OK;
+  });
+}
+
+penstock_pool_t* penstock_default_pool(void) {
+  auto& shared = abi::default_pool();
+  const std::lock_guard hold(shared.mutex);
+  return shared.attaches != 0 ? &shared.pool : nullptr;
+}
+
+}  // extern "C"

@@ -1,0 +1,185 @@
+// penstock_barrier_*, penstock_lock_*, penstock_doorbell_*: sync on lines of an object.
+#include "abi/attachment.hpp"
+#include "abi/outcome.hpp"
+#include "base/checked.hpp"
+#include "base/format.hpp"
+#include "penstock/sync.hpp"
+
+struct penstock_barrier {
+  std::shared_ptr<penstock::abi::Attachment> attachment;
+  penstock::sync::Barrier barrier;
+};
+
+struct penstock_lock {
+  std::shared_ptr<penstock::abi::Attachment> attachment;
+  penstock::sync::Lock lock;
+  bool held = false;
+};
+
+struct penstock_doorbell {
+  std::shared_ptr<penstock::abi::Attachment> attachment;
+  penstock::sync::Doorbell doorbell;
+};
+
+namespace penstock::abi {
+
+namespace {
+
+/// The lines at `offset` of the object, if they lie in it whole.
+Result<void*> lines_of(const penstock_object_t* object, std::uint64_t offset, std::uint64_t bytes) {
+  if (object == nullptr) return fail(Code::invalid_argument, "the object is NULL");
+  const arena::Object& found = object->object;
+  if (offset % coherence::line_bytes != 0 || !base::range_inside(offset, bytes, found.bytes)) {
+    return fail(Code::invalid_argument,
+                "{} bytes at offset {} do not lie in object \"{}\" of {} bytes at a multiple of 64",
+                bytes, offset, found.name, found.bytes);
+  }
+  return found.data + offset;
+}
+
+Result<void> check_self(std::uint32_t participants, std::uint32_t self) {
+  if (self < participants) return {};
+  return fail(Code::invalid_argument, "participant {} of {} does not exist", self, participants);
+}
+
+sync::AliveCheck alive_check(const std::shared_ptr<Attachment>& attachment) {
+  // The handle that holds the check holds the attachment too.
+  return [pool = attachment->pool.get()](std::uint64_t token) { return pool->alive(token); };
+}
+
+/// Opens a Barrier or Lock: one line a participant.
+template <class Handle, class Primitive>
+penstock_status_t open_lines(const penstock_object_t* object, std::uint64_t offset,
+                             std::uint32_t participants, std::uint32_t self, Handle** handle) {
+  return guarded([&] {
+    if (handle == nullptr) return report(Code::invalid_argument, "no place for the handle");
+    *handle = nullptr;
+    if (auto checked = check_self(participants, self); !checked) return report(checked);
+    const auto lines = lines_of(object, offset, Primitive::bytes(participants));
+    if (!lines) return report(lines.error());
+    const auto& attachment = object->attachment;
+    const pool::Pool& pool = *attachment->pool;
+    *handle = new Handle{attachment, Primitive(pool.memory(), *lines, participants, self,
+                                               pool.token(), alive_check(attachment))};
+    return PENSTOCK_OK;
+  });
+}
+
+}  // namespace
+
+}  // namespace penstock::abi
+
+using namespace penstock;
+
+extern "C" {
+
+uint64_t penstock_barrier_bytes(uint32_t participants) {
+  return sync::Barrier::bytes(participants);
+}
+
+penstock_status_t penstock_barrier_open(const penstock_object_t* object, uint64_t offset,
+                                        uint32_t participants, uint32_t self,
+                                        penstock_barrier_t** barrier) {
+  return abi::open_lines<penstock_barrier, sync::Barrier>(object, offset, participants, self,
+                                                          barrier);
+}
+
+penstock_status_t penstock_barrier_wait(penstock_barrier_t* barrier, uint64_t timeout_ns) {
+  return abi::guarded([&] {
+    if (barrier == nullptr) return abi::report(Code::invalid_argument, "the barrier is NULL");
+    return abi::report(barrier->barrier.wait(timeout_ns));
+  });
+}
+
+void penstock_barrier_close(penstock_barrier_t* barrier) {
+  abi::guarded([&] {
+    delete barrier;
+    return PENSTOCK_OK;
+  });
+}
+
+uint64_t penstock_lock_bytes(uint32_t participants) { return sync::Lock::bytes(participants); }
+
+penstock_status_t penstock_lock_open(const penstock_object_t* object, uint64_t offset,
+                                     uint32_t participants, uint32_t self,
+                                     penstock_lock_t** lock) {
+  const auto status =
+      abi::open_lines<penstock_lock, sync::Lock>(object, offset, participants, self, lock);
+  if (status != PENSTOCK_OK) return status;
+  return abi::guarded([&] {
+    (*lock)->lock.repair();
+    return PENSTOCK_OK;
+  });
+}
+
+penstock_status_t penstock_lock_acquire(penstock_lock_t* lock, uint64_t timeout_ns) {
+  return abi::guarded([&] {
+    if (lock == nullptr) return abi::report(Code::invalid_argument, "the lock is NULL");
+    if (lock->held) {
+      return abi::report(Code::invalid_argument, "this handle holds the lock already");
+    }
+    const auto acquired = lock->lock.acquire(timeout_ns);
+    lock->held = acquired.has_value();
+    return abi::report(acquired);
+  });
+}
+
+void penstock_lock_release(penstock_lock_t* lock) {
+  abi::guarded([&] {
+    if (lock != nullptr && lock->held) {
+      lock->held = false;
+      lock->lock.release();
+    }
+    return PENSTOCK_OK;
+  });
+}
+
+void penstock_lock_close(penstock_lock_t* lock) {
+  penstock_lock_release(lock);
+  abi::guarded([&] {
+    delete lock;
+    return PENSTOCK_OK;
+  });
+}
+
+uint64_t penstock_doorbell_bytes(void) { return coherence::line_bytes; }
+
+penstock_status_t penstock_doorbell_open(const penstock_object_t* object, uint64_t offset,
+                                         penstock_doorbell_t** doorbell) {
+  return abi::guarded([&] {
+    if (doorbell == nullptr) return abi::report(Code::invalid_argument, "no place for the handle");
+    *doorbell = nullptr;
+    const auto line = abi::lines_of(object, offset, coherence::line_bytes);
+    if (!line) return abi::report(line.error());
+    *doorbell = new penstock_doorbell{
+        object->attachment, sync::Doorbell(object->attachment->pool->memory(), *line)};
+    return PENSTOCK_OK;
+  });
+}
+
+void penstock_doorbell_ring(penstock_doorbell_t* doorbell, uint64_t number) {
+  doorbell->doorbell.ring(number);
+}
+
+uint64_t penstock_doorbell_read(const penstock_doorbell_t* doorbell) {
+  return doorbell->doorbell.read();
+}
+
+penstock_status_t penstock_doorbell_wait(const penstock_doorbell_t* doorbell, uint64_t number,
+                                         uint64_t timeout_ns, uint64_t ringer) {
+  return abi::guarded([&] {
+    if (doorbell == nullptr) return abi::report(Code::invalid_argument, "the doorbell is NULL");
+    const auto alive =
+        ringer != 0 ? abi::alive_check(doorbell->attachment) : sync::AliveCheck();
+    return abi::report(doorbell->doorbell.wait(number, timeout_ns, alive, ringer));
+  });
+}
+
+void penstock_doorbell_close(penstock_doorbell_t* doorbell) {
+  abi::guarded([&] {
+    delete doorbell;
+    return PENSTOCK_OK;
+  });
+}
+
+}  // extern "C"
