@@ -112,7 +112,11 @@ Result<Peer> Endpoint::resolve(const Address& address) {
                 address.slot, im.pool.info().spec);
   Impl::PeerState& peer = im.peers[address.slot];
   if (peer.resolved && peer.address.generation != address.generation) {
-    peer.tx.reset();
+    if (peer.tx) {
+      peer.tx->fail_all(*im.sink, Error{Code::peer_dead, "the endpoint sent to was closed"});
+      std::erase(im.tx_waiting, address.slot);
+      peer.tx.reset();
+    }
     peer.dead = false;
   }
   peer.address = address;
@@ -128,7 +132,7 @@ Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
   if (to >= peers.size() || !peers[to].resolved)
     return fail(Code::invalid_argument, "endpoint {} was not resolved before it was sent to", to);
   PeerState& peer = peers[to];
-  if (peer.dead) return fail(Code::peer_dead, "{} is gone", peer.description);
+  if (peer.dead) return fail(Code::peer_dead, "{}", peer.description);
   if (!peer.tx) {
     auto made = TxChannel::make(tx_context, peer.address, table.word(to, self.slot));
     if (!made) return unexpected(made.error());

@@ -34,7 +34,8 @@ struct Endpoint::Impl {
   unsigned progress_tx();
   // receiving
   unsigned progress_rx();
-  void invalidate_for_poll(bool sweep);
+  void prepare_poll(bool sweep);
+  unsigned poll_active();
   unsigned sweep_mailbox();
   void activate(Peer source, std::uint64_t word);
   bool open_rx(Peer source, std::uint64_t offset);
@@ -45,6 +46,8 @@ struct Endpoint::Impl {
   // peers
   void slow_checks(std::uint64_t now);
   void audit_mailbox();
+  void look_for_faults();
+  void rest(Peer source);
   void peer_gone(Peer peer, PeerFate fate, const std::string& description);
   void publish_stats();
   void drain_for_close();
@@ -71,6 +74,7 @@ struct Endpoint::Impl {
   std::uint32_t polls = 0;
   std::uint32_t idle_polls = 0;
   std::uint32_t calls = 0;
+  std::uint32_t audited = 0;  ///< next mailbox word to audit
   std::uint64_t next_check_ns = 0;
 };
 

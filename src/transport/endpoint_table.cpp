@@ -14,15 +14,15 @@ std::uint32_t endpoints_for(std::uint64_t pool_bytes) {
   return count;
 }
 
-std::uint64_t table_bytes(std::uint64_t count) { return 2 * 64 + count * 64 + count * count * 8; }
+std::uint64_t table_bytes(std::uint64_t count) { return 64 + count * 64 + count * count * 8; }
 
 }  // namespace
 
 EndpointTable::EndpointTable(arena::Arena& arena, const arena::Object& object, std::uint32_t count)
     : arena_(&arena),
       memory_(arena.pool().memory()),
-      lines_(object.data + 128),
-      mailboxes_(object.data + 128 + 64ull * count),
+      lines_(object.data + 64),
+      mailboxes_(object.data + 64 + 64ull * count),
       count_(count) {}
 
 Result<EndpointTable> EndpointTable::open(arena::Arena& arena) {
@@ -59,12 +59,10 @@ std::optional<EndpointLine> EndpointTable::read(std::uint32_t slot) const {
 
 Result<std::uint32_t> EndpointTable::find_slot() const {
   pool::Pool& pool = arena_->pool();
-  std::optional<std::uint32_t> dead;
   for (std::uint32_t slot = 0; slot < count_; ++slot) {
     const auto line = read(slot);
     if (!line || line->state != static_cast<std::uint32_t>(EndpointState::open)) return slot;
-    if (!dead && !pool.alive(line->token)) dead = slot;
-    if (dead) return *dead;
+    if (!pool.alive(line->token)) return slot;
   }
   return fail(Code::no_slots,
               "all {} endpoints of pool {} are in use; end jobs that are no longer needed "
@@ -88,11 +86,12 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
   if (!guard) return unexpected(guard.error());
   auto slot = find_slot();
   if (!slot) return unexpected(slot.error());
-  const auto previous = read(*slot);
-  EndpointLine line{};
+  EndpointLine line;
+  memory_.observe_line(&line, lines_ + 64ull * *slot);  // also of a damaged line: only go on
   // 32 bits travel in addresses and channel headers; 0 is never a generation
-  line.generation = previous ? (previous->generation + 1) & 0xffffffffu : 1;
-  if (line.generation == 0) line.generation = 1;
+  const std::uint64_t generation = (line.generation + 1) & 0xffffffffu;
+  line = {};
+  line.generation = generation == 0 ? 1 : generation;
   line.token = pool.token();
   line.job = job;
   line.state = static_cast<std::uint32_t>(EndpointState::open);

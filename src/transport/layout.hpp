@@ -2,9 +2,8 @@
 //
 // Endpoint table (arena object "penstock.endpoints", made by the first endpoint ever, never moved):
 //
-//   line 0            TableHeader          written under the pool's lock
-//   line 1            HighWater            written under the pool's lock
-//   lines 2..         EndpointLine[count]  line i: by the owner of endpoint i
+//   line 0            HighWater            written under the pool's lock
+//   lines 1..         EndpointLine[count]  line i: by the owner of endpoint i
 //   then              mailboxes[count]     count words each; word s of mailbox r: by endpoint s,
 //                                          by partial non-temporal stores only (rule 5)
 //
@@ -32,18 +31,9 @@
 
 namespace penstock::transport {
 
-inline constexpr std::uint64_t table_magic = 0x50454e5354454e44;    // "PENSTEND"
 inline constexpr std::uint64_t channel_magic = 0x50454e534348414e;  // "PENSCHAN"
 inline constexpr std::uint64_t channel_alignment = 4096;
 inline constexpr const char* table_name = "penstock.endpoints";
-
-struct TableHeader {
-  std::uint64_t magic;
-  std::uint64_t count;  ///< of endpoints, a multiple of 8
-  std::uint64_t pad[5];
-  std::uint64_t check;
-};
-static_assert(sizeof(TableHeader) == 64);
 
 struct HighWater {
   std::uint64_t slots;  ///< endpoints [0, slots) have ever been used

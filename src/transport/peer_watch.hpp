@@ -9,7 +9,7 @@
 
 namespace penstock::transport {
 
-enum class PeerFate { present, closed, dead };
+enum class PeerFate { present, closed, dead, faulty };
 
 class PeerWatch {
  public:

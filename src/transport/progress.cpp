@@ -18,29 +18,37 @@ constexpr std::uint32_t polls_to_credit = 64;
 /// Empty polls after which a channel without outstanding messages is no longer polled itself.
 constexpr std::uint32_t polls_to_rest = 1u << 14;
 constexpr std::uint64_t check_every_ns = 20'000'000;
+/// Polls at most that take what a peer had published before it went.
+constexpr int polls_for_the_last = 1000;
+/// Mailbox words looked at behind their value at each check.
+constexpr std::uint32_t audits_a_check = 16;
 
 }  // namespace
 
 unsigned Endpoint::Impl::progress_rx() {
   const bool sweep = active_rx.empty() || ++polls % sweep_every == 0;
-  if (memory.loads_may_be_stale()) invalidate_for_poll(sweep);
-  unsigned events = 0;
-  for (std::size_t i = 0; i < active_rx.size(); ++i) {
-    RxChannel& channel = *peers[active_rx[i]].rx;
-    events += channel.poll(*sink);
-  }
+  prepare_poll(sweep);
+  unsigned events = poll_active();
   if (sweep) events += sweep_mailbox();
   return events;
 }
 
 /// One fence for all that is about to be looked at.
-void Endpoint::Impl::invalidate_for_poll(bool sweep) {
-  for (const Peer source : active_rx) peers[source].rx->invalidate_window();
-  if (sweep) {
-    memory.invalidate(table.high_water_line(), 64);
-    memory.invalidate(table.mailbox_line(self.slot, 0), 64ull * mailbox_lines);
+void Endpoint::Impl::prepare_poll(bool sweep) {
+  if (memory.loads_may_be_stale()) {
+    for (const Peer source : active_rx) peers[source].rx->invalidate_window();
+    if (sweep) {
+      memory.invalidate(table.high_water_line(), 64);
+      memory.invalidate(table.mailbox_line(self.slot, 0), 64ull * mailbox_lines);
+    }
   }
   memory.settle();
+}
+
+unsigned Endpoint::Impl::poll_active() {
+  unsigned events = 0;
+  for (std::size_t i = 0; i < active_rx.size(); ++i) events += peers[active_rx[i]].rx->poll(*sink);
+  return events;
 }
 
 unsigned Endpoint::Impl::sweep_mailbox() {
@@ -88,6 +96,7 @@ void Endpoint::Impl::activate(Peer source, std::uint64_t word) {
   // the nonce tells whether the same place still holds the same channel; looked at only when the
   // channel was at rest, so not for each message
   const bool known = peer.rx && peer.rx->offset() == offset && (peer.active || peer.rx->current());
+  if (known && !peer.rx->fault().empty()) return;
   if (!known && !open_rx(source, offset)) return;
   peer.rx->announced(word);
   if (peer.active) return;
@@ -130,7 +139,9 @@ void Endpoint::Impl::look_at_clock() {
 void Endpoint::Impl::slow_checks(std::uint64_t now) {
   next_check_ns = now + check_every_ns;
   publish_stats();
+  return_all_credits();  // also while other senders keep this endpoint from ever being idle
   audit_mailbox();
+  look_for_faults();
   watch.look([&](Peer peer, PeerFate fate, const std::string& description) {
     peer_gone(peer, fate, description);
   });
@@ -139,34 +150,52 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
 /// A new channel of a new sender could announce itself by the very word that the old one left
 /// there. That is as good as impossible, but a message lost for ever is no thing to be likely.
 void Endpoint::Impl::audit_mailbox() {
-  for (std::uint32_t source = 0; source < 8 * mailbox_lines; ++source) {
+  const std::uint32_t words = 8 * mailbox_lines;
+  for (std::uint32_t i = 0; i < audits_a_check && i < words; ++i) {
+    const Peer source = audited++ % words;
     PeerState& peer = peers[source];
     if (seen[source] == 0 || !peer.rx || peer.active) continue;
     if (!peer.rx->current()) activate(source, seen[source]);
   }
 }
 
+/// A sender that writes what cannot be right is as good as dead: nothing of it can be believed.
+void Endpoint::Impl::look_for_faults() {
+  for (std::size_t i = 0; i < active_rx.size(); ++i) {
+    const Peer source = active_rx[i];
+    if (peers[source].dead || peers[source].rx->fault().empty()) continue;
+    base::log(base::Level::error, "damaged message: {}", peers[source].rx->fault());
+    peer_gone(source, PeerFate::faulty, pool.describe(watch.token(source)));
+  }
+}
+
+void Endpoint::Impl::rest(Peer source) {
+  peers[source].active = false;
+  std::erase(active_rx, source);
+}
+
 void Endpoint::Impl::peer_gone(Peer gone, PeerFate fate, const std::string& description) {
   PeerState& peer = peers[gone];
-  // what it had published before it went is still good
-  if (peer.active) {
-    for (int i = 0; i < 3; ++i) {
-      invalidate_for_poll(false);
-      while (peer.rx->poll(*sink) > 0) invalidate_for_poll(false);
-    }
+  // what it had published before it went is still good; its announcements first
+  prepare_poll(true);
+  sweep_mailbox();
+  for (int i = 0; i < polls_for_the_last; ++i) {
+    prepare_poll(false);
+    if (poll_active() == 0) break;
   }
   const bool unfinished = (peer.tx && peer.tx->waiting()) || (peer.rx && !peer.rx->quiet());
-  if (fate == PeerFate::closed && !unfinished) {
-    peer.dead = true;
-    peer.description = description + " (it has closed its endpoint)";
-    return;
-  }
+  const bool in_order = fate == PeerFate::closed && !unfinished;
+  const char* how = fate == PeerFate::dead ? "died" : fate == PeerFate::closed ? "left" : "is broken";
+  const Error error{Code::peer_dead, fmt::format("{} {}", description, how)};
   peer.dead = true;
-  peer.description = description;
-  const Error error{Code::peer_dead, description + (fate == PeerFate::dead ? " died" : " left")};
-  base::log(base::Level::error, "{}", error.message);
+  peer.description = error.message;
   if (peer.tx) peer.tx->fail_all(*sink, error);
-  if (peer.rx) peer.rx->fail(*sink, error);
+  if (peer.rx) {
+    peer.rx->fail(*sink, error);
+    rest(gone);
+  }
+  if (in_order) return;
+  base::log(base::Level::error, "{}", error.message);
   sink->on_peer_dead(gone, error.message);
 }
 

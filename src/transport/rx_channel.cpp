@@ -175,6 +175,7 @@ void RxChannel::return_credits() {
 
 void RxChannel::fail(Sink& sink, const Error& error) {
   if (fault_.empty()) fault_ = error.message;
+  announced_ = consumed_messages_;  // nothing more will come
   if (stage_ == Stage::header) return;
   stage_ = Stage::header;
   sink.on_receive_failed(source_, landing_.cookie, error);
@@ -269,8 +270,8 @@ void RxChannel::take_cells(std::uint32_t count) {
       memory_.invalidate(cells_ + (cell_ + i) % cell_count_ * cell_bytes_, bytes);
       rest -= bytes;
     }
-    memory_.settle();
   }
+  memory_.settle();  // in every mode: the flags were read before the cells are
   for (std::uint32_t i = 0; i < count; ++i, ++cell_)
     deliver(cells_ + cell_ % cell_count_ * cell_bytes_,
             std::min<std::uint64_t>(cell_bytes_, header_.bytes - got_));

@@ -38,6 +38,11 @@ SendOp* TxChannel::List::pop() {
 
 Result<std::unique_ptr<TxChannel>> TxChannel::make(TxContext& context, const Address& peer,
                                                    void* mailbox_word) {
+  if (context.pool.bytes() / channel_alignment >> 32 != 0)
+    return fail(Code::invalid_argument,
+                "pool {} is larger than 16 TiB, which announcements cannot name; make a smaller "
+                "one: penstock pool create {} --size 16T --overwrite",
+                context.pool.info().spec, context.pool.info().spec);
   auto at = context.tx_memory.allocate(context.settings.channel_bytes(), "a channel");
   if (!at) return unexpected(at.error());
   std::unique_ptr<TxChannel> channel(new TxChannel(context, *at, mailbox_word));
@@ -156,7 +161,7 @@ void TxChannel::put_lines(const Header& header, const std::byte* payload, std::u
   count(header);
 }
 
-bool TxChannel::inject(const Header& header, const void* payload) {
+Result<bool> TxChannel::inject(const Header& header, const void* payload) {
   if (queue_.first) return false;
   if (header.bytes <= inline_bytes) {
     if (!room(1)) return false;
@@ -172,7 +177,9 @@ bool TxChannel::inject(const Header& header, const void* payload) {
   op.header = header;
   op.iov[0] = {const_cast<void*>(payload), header.bytes};
   op.iov_count = 1;
-  return start_bulk(&op) == Started::complete;  // one cell: at once or not at all
+  const Started started = start_bulk(&op);  // one cell: at once or not at all
+  if (started == Started::no_memory) return unexpected(memory_error_);
+  return started == Started::complete;
 }
 
 // ---- bulk --------------------------------------------------------------------------------------

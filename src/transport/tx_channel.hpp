@@ -28,8 +28,8 @@ class TxChannel {
   static Result<std::unique_ptr<TxChannel>> make(TxContext& context, const Address& peer,
                                                  void* mailbox_word);
 
-  /// False: no credit now, or others are queued before it.
-  bool inject(const Header& header, const void* payload);
+  /// False: no credit now, or others are queued before it. Errors: no_space.
+  Result<bool> inject(const Header& header, const void* payload);
   /// True: complete; false: queued. Errors: no_space for the cells of a first bulk message.
   Result<bool> send(SendOp* op);
   /// True when the op was queued and none of it had left.

@@ -19,7 +19,7 @@ class TxMemory {
   Result<std::byte*> allocate(std::uint64_t bytes, const char* what);
 
  private:
-  Result<void> grow(std::uint64_t bytes, const char* what);
+  Result<std::byte*> piece(std::uint64_t bytes, const char* what);
 
   arena::Arena* arena_;
   Address owner_;
