@@ -53,6 +53,16 @@ std::uint64_t Side::exchange(std::uint64_t mine) {
   return theirs;
 }
 
+std::string Side::exchange(const std::string& mine) {
+  const std::size_t bytes = std::min(mine.size(), letter_bytes);
+  std::memcpy(meeting_.letter[index_], mine.data(), bytes);
+  const std::uint64_t theirs = exchange(bytes);
+  const std::string letter(meeting_.letter[1 - index_],
+                           std::min<std::size_t>(theirs, letter_bytes));
+  meet();  // nobody writes the next letter before both have read this one
+  return letter;
+}
+
 void Side::await_signal(std::uint64_t value) const {
   await(meeting_.signal[1 - index_].value, value);
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -29,6 +30,8 @@ class Side {
   void meet();
   /// Gives a number to the other side and takes its own.
   std::uint64_t exchange(std::uint64_t mine);
+  /// The same for up to letter_bytes of text or bytes.
+  std::string exchange(const std::string& mine);
   /// A word that the other side can read at any time; it only grows.
   void signal(std::uint64_t value) {
     meeting_.signal[index_].value.store(value, std::memory_order_release);

@@ -8,6 +8,7 @@
 namespace penstock::bench {
 
 inline constexpr std::size_t error_bytes = 1024;
+inline constexpr std::size_t letter_bytes = 512;
 
 struct alignas(64) MeetingWord {
   std::atomic<std::uint64_t> value{0};
@@ -18,6 +19,7 @@ struct Meeting {
   MeetingWord ball[2];     ///< placement probe
   MeetingWord signal[2];   ///< one-way news
   MeetingWord note[2];     ///< one number for the other side
+  char letter[2][letter_bytes];
   char error[2][error_bytes];
 };
 

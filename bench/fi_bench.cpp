@@ -1,0 +1,228 @@
+// The provider by itself, without MPI: libfabric's tagged messages between two processes over
+// Penstock, beside the bare hand-over through the pool (the limit) and libfabric's own shm and tcp
+// providers, measured in turn.
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "base/format.hpp"
+#include "bench/bare_lines.hpp"
+#include "bench/bench_pool.hpp"
+#include "bench/buffer.hpp"
+#include "bench/fi_port.hpp"
+#include "bench/options.hpp"
+#include "bench/samples.hpp"
+
+namespace penstock::bench {
+namespace {
+
+constexpr std::array<std::size_t, 9> sizes = {8,        64,       256,       1 << 10, 4 << 10,
+                                              16 << 10, 64 << 10, 256 << 10, 1 << 20};
+constexpr std::size_t largest = sizes.back();
+constexpr std::size_t largest_bare = 64 << 10;
+
+enum Variant : std::size_t { bare, penstock, shm, tcp, variant_count };
+constexpr std::array<const char*, variant_count> names = {"limit", "penstock", "shm", "tcp"};
+
+int ping_pongs(std::size_t bytes) {
+  return bytes <= 1024 ? 200 : bytes <= 16384 ? 50 : bytes <= 65536 ? 20 : 5;
+}
+
+struct Results {
+  explicit Results(std::size_t rounds)
+      : latency(sizes.size() * variant_count, rounds), placement(1, rounds) {}
+  Samples latency;    ///< ns one way
+  Samples placement;  ///< ns
+};
+
+class Bench {
+ public:
+  Bench(Side& side, Results& results)
+      : side_(side),
+        results_(results),
+        source_(largest, side.index()),
+        expected_(largest, 1 - side.index()),
+        target_(largest, 7) {}
+
+  Result<void> open(const std::string& spec) {
+    setenv("PENSTOCK_POOL", spec.c_str(), 1);
+    setenv("PENSTOCK_JOB", "fi-bench", 1);
+    setenv("PENSTOCK_NODE", std::to_string(side_.index()).c_str(), 1);
+    auto attached = Attachment::open(spec, side_.index());
+    if (!attached) return unexpected(attached.error());
+    hold_ = std::move(*attached);
+    if (auto opened = open_bare(); !opened) return opened;
+    for (const Variant variant : {penstock, shm, tcp})
+      if (auto opened = open_port(variant); !opened) return opened;
+    return {};
+  }
+
+  Result<void> round(std::size_t number) {
+    const double placement = side_.plain_handover_ns();
+    if (side_.index() == 0) results_.placement.record(0, number, placement);
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      for (std::size_t variant = 0; variant < variant_count; ++variant)
+        if (auto done = ping_pong(i, variant, number); !done)
+          return fail(done.error().code, "{}, {} bytes: {}", names[variant], sizes[i],
+                      done.error().message);
+    return {};
+  }
+
+ private:
+  Result<void> open_bare() {
+    const std::uint64_t each = BareLines::bytes(largest_bare);
+    std::byte* area = nullptr;
+    if (side_.index() == 0) {
+      auto made =
+          hold_.arena->create("fi-bench.area", 2 * each, {.lifetime = arena::Lifetime::process});
+      side_.exchange(made ? made->offset : 0);
+      if (!made) return unexpected(made.error());
+      area = made->data;
+    } else {
+      const std::uint64_t offset = side_.exchange(0);
+      area = static_cast<std::byte*>(hold_.pool->at(offset, 2 * each));
+      if (offset == 0 || area == nullptr)
+        return fail(Code::no_space, "side 0 could not make the measured lines");
+    }
+    carriers_[bare] = std::make_unique<BareLines>(hold_.pool->memory(), area + side_.index() * each,
+                                                  area + (1 - side_.index()) * each);
+    return {};
+  }
+
+  /// A provider of libfabric that is not there is left out; Penstock must be there.
+  Result<void> open_port(Variant variant) {
+    auto port = FiPort::open(names[variant]);
+    const bool both = side_.exchange(port ? 1 : 0) == 1 && port;
+    if (!both) {
+      if (variant != penstock && (port || port.error().code == Code::unavailable)) return {};
+      if (!port) return unexpected(port.error());
+      return fail(Code::unavailable, "the other side could not open {}", names[variant]);
+    }
+    if (auto connected = (*port)->connect(side_.exchange((*port)->name())); !connected)
+      return connected;
+    side_.meet();
+    carriers_[variant] = std::move(*port);
+    return {};
+  }
+
+  Result<void> post(std::size_t variant, std::size_t bytes) {
+    if (variant == bare) return {};
+    return static_cast<FiPort&>(*carriers_[variant]).post(target_.data(), bytes);
+  }
+
+  /// Side 1 has posted a receive; each side posts its next one before it sends.
+  Result<void> play(std::size_t variant, std::size_t bytes, int count) {
+    Carrier& carrier = *carriers_[variant];
+    for (int i = 0; i < count; ++i) {
+      Result<void> done;
+      if (side_.index() == 0) {
+        done = post(variant, bytes);
+        if (done) done = carrier.send(source_.data(), bytes);
+      }
+      if (done) done = carrier.receive(target_.data(), bytes);
+      if (done && side_.index() == 1) {
+        if (i + 1 < count) done = post(variant, bytes);
+        if (done) done = carrier.send(source_.data(), bytes);
+      }
+      if (!done) return done;
+    }
+    return {};
+  }
+
+  Result<void> ping_pong(std::size_t size_index, std::size_t variant, std::size_t round) {
+    const std::size_t bytes = sizes[size_index];
+    if (!carriers_[variant] || (variant == bare && bytes > largest_bare)) return {};
+    std::memset(target_.data(), 0, bytes);
+    const int count = ping_pongs(bytes);
+    Result<void> done;
+    double ns = 0;
+    for (const int times : {count / 10 + 2, count}) {
+      if (side_.index() == 1) done = post(variant, bytes);
+      if (!done) return done;
+      ns = side_.burst([&] { done = play(variant, bytes, times); });
+      if (!done) return done;
+      if (std::memcmp(target_.data(), expected_.data(), bytes) != 0)
+        return fail(Code::internal, "a message arrived damaged");
+    }
+    if (side_.index() == 0)
+      results_.latency.record(size_index * variant_count + variant, round, ns / (2.0 * count));
+    return done;
+  }
+
+  Side& side_;
+  Results& results_;
+  Buffer source_, expected_, target_;
+  Attachment hold_;
+  std::unique_ptr<Carrier> carriers_[variant_count];
+};
+
+Report report_of(const Results& results, const Options& options, coherence::Mode mode) {
+  Report report("provider");
+  report.note("mode", coherence::mode_name(mode));
+  report.note("rounds", static_cast<double>(options.rounds));
+  report.note("plain cached hand-over ns", cell(results.placement.median(0)));
+  Table table{"libfabric tagged ping-pong, one way in ns, medians",
+              {{"bytes"},
+               {"limit"},
+               {"penstock"},
+               {"shm"},
+               {"tcp"},
+               {"penstock/limit", 2},
+               {"shm/penstock", 2},
+               {"tcp/penstock", 2}},
+              {}};
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const auto median = [&](Variant variant) {
+      return results.latency.median(i * variant_count + variant);
+    };
+    table.rows.push_back(
+        {static_cast<double>(sizes[i]), cell(median(bare)), cell(median(penstock)),
+         cell(median(shm)), cell(median(tcp)), ratio(median(penstock), median(bare)),
+         ratio(median(shm), median(penstock)), ratio(median(tcp), median(penstock))});
+  }
+  report.add(std::move(table));
+  return report;
+}
+
+Result<Report> measure(const Options& options, coherence::Mode mode) {
+  const auto bytes = options.size_bytes();
+  if (!bytes) return unexpected(bytes.error());
+  auto pool = BenchPool::prepare(options.pool, *bytes, mode);
+  if (!pool) return unexpected(pool.error());
+  Results results(options.rounds);
+  const auto run = run_duel(options.duel(), [&](Side& side) -> Result<void> {
+    Bench bench(side, results);
+    if (auto opened = bench.open(pool->spec()); !opened) return opened;
+    for (std::size_t round = 0; round < options.rounds; ++round)
+      if (auto done = bench.round(round); !done) return done;
+    side.meet();
+    return {};
+  });
+  if (!run) return unexpected(run.error());
+  return report_of(results, options, mode);
+}
+
+/// libfabric looks for the provider beside this program, as it was built, if not told otherwise.
+void find_provider(const char* program) {
+  std::error_code error;
+  const auto self = std::filesystem::canonical("/proc/self/exe", error);
+  const auto beside = (error ? std::filesystem::path(program) : self).parent_path() / "../lib";
+  setenv("FI_PROVIDER_PATH", beside.lexically_normal().c_str(), 0);
+}
+
+}  // namespace
+}  // namespace penstock::bench
+
+int main(int argc, char** argv) {
+  using namespace penstock::bench;
+  CLI::App app{"The libfabric provider by itself: Penstock beside its limit, shm and tcp"};
+  Options options;
+  options.size = "64M";
+  options.modes = {"software", "hardware"};
+  options.add_to(app);
+  CLI11_PARSE(app, argc, argv);
+  find_provider(argv[0]);
+  return run_modes(options, [&](auto mode) { return measure(options, mode); });
+}

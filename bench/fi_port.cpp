@@ -1,0 +1,152 @@
+#include "bench/fi_port.hpp"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+#include <cstring>
+
+#include "base/format.hpp"
+
+namespace penstock::bench {
+namespace {
+
+constexpr std::uint32_t api_version = FI_VERSION(1, 15);
+constexpr std::uint64_t tag = 0x70656e;
+
+tl::unexpected<Error> failed(const char* call, ssize_t status) {
+  return fail(Code::internal, "{}: {}", call, fi_strerror(static_cast<int>(-status)));
+}
+
+FiHandle<fi_info> hints_for(const std::string& provider) {
+  FiHandle<fi_info> hints(fi_allocinfo());
+  hints->caps = FI_TAGGED;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;
+  hints->ep_attr->type = FI_EP_RDM;
+  hints->domain_attr->threading = FI_THREAD_DOMAIN;
+  hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+  hints->fabric_attr->prov_name = strdup(provider.c_str());  // freed with the hints
+  return hints;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FiPort>> FiPort::open(const std::string& provider) {
+  const auto hints = hints_for(provider);
+  const bool network = provider.rfind("tcp", 0) == 0;
+  fi_info* found = nullptr;
+  const int status = fi_getinfo(api_version, network ? "127.0.0.1" : nullptr, nullptr,
+                                network ? FI_SOURCE : 0, hints.get(), &found);
+  if (status != 0)
+    return fail(Code::unavailable, "libfabric offers no provider {} for tagged messages: {}",
+                provider, fi_strerror(-status));
+  auto port = std::make_unique<FiPort>();
+  port->info_.reset(found);
+  if (auto opened = port->open_objects(found); !opened) return unexpected(opened.error());
+  return port;
+}
+
+Result<void> FiPort::open_objects(fi_info* info) {
+  fid_fabric* fabric = nullptr;
+  if (const int status = fi_fabric(info->fabric_attr, &fabric, nullptr))
+    return failed("fi_fabric", status);
+  fabric_.reset(fabric);
+  fid_domain* domain = nullptr;
+  if (const int status = fi_domain(fabric, info, &domain, nullptr))
+    return failed("fi_domain", status);
+  domain_.reset(domain);
+  fi_av_attr av_attr{};
+  av_attr.type = FI_AV_TABLE;
+  fid_av* addresses = nullptr;
+  if (const int status = fi_av_open(domain, &av_attr, &addresses, nullptr))
+    return failed("fi_av_open", status);
+  addresses_.reset(addresses);
+  for (FiHandle<fid_cq>* queue : {&sent_, &received_}) {
+    fi_cq_attr cq_attr{};
+    cq_attr.format = FI_CQ_FORMAT_TAGGED;
+    cq_attr.size = 256;
+    fid_cq* cq = nullptr;
+    if (const int status = fi_cq_open(domain, &cq_attr, &cq, nullptr))
+      return failed("fi_cq_open", status);
+    queue->reset(cq);
+  }
+  fid_ep* endpoint = nullptr;
+  if (const int status = fi_endpoint(domain, info, &endpoint, nullptr))
+    return failed("fi_endpoint", status);
+  endpoint_.reset(endpoint);
+  const int status = fi_ep_bind(endpoint, &addresses->fid, 0) |
+                     fi_ep_bind(endpoint, &sent_->fid, FI_TRANSMIT) |
+                     fi_ep_bind(endpoint, &received_->fid, FI_RECV);
+  if (status != 0) return failed("fi_ep_bind", status);
+  if (const int enabled = fi_enable(endpoint)) return failed("fi_enable", enabled);
+  return {};
+}
+
+std::string FiPort::name() const {
+  std::string name(letter_bytes, '\0');
+  std::size_t bytes = name.size();
+  if (fi_getname(&endpoint_->fid, name.data(), &bytes) != 0) return {};
+  name.resize(bytes);
+  return name;
+}
+
+Result<void> FiPort::connect(const std::string& peer_name) {
+  const int inserted = fi_av_insert(addresses_.get(), peer_name.data(), 1, &peer_, 0, nullptr);
+  if (inserted != 1) return failed("fi_av_insert", inserted < 0 ? inserted : -FI_EINVAL);
+  return {};
+}
+
+Result<bool> FiPort::completed(fid_cq* queue) {
+  fi_cq_tagged_entry entry;
+  const ssize_t count = fi_cq_read(queue, &entry, 1);
+  if (count == 1) return true;
+  if (count == -FI_EAGAIN) return false;
+  if (count != -FI_EAVAIL) return failed("fi_cq_read", count);
+  fi_cq_err_entry error{};
+  fi_cq_readerr(queue, &error, 0);
+  return failed("completion", -error.err);
+}
+
+Result<void> FiPort::post(std::byte* to, std::size_t bytes) {
+  for (;;) {
+    const ssize_t status =
+        fi_trecv(endpoint_.get(), to, bytes, nullptr, peer_, tag, 0, &receive_context_);
+    if (status == 0) break;
+    if (status != -FI_EAGAIN) return failed("fi_trecv", status);
+    if (auto progress = completed(sent_.get()); !progress) return unexpected(progress.error());
+  }
+  posted_ = true;
+  return {};
+}
+
+Result<void> FiPort::send(const std::byte* data, std::size_t bytes) {
+  const bool inject = bytes <= info_->tx_attr->inject_size;
+  for (;;) {
+    const ssize_t status =
+        inject ? fi_tinject(endpoint_.get(), data, bytes, peer_, tag)
+               : fi_tsend(endpoint_.get(), data, bytes, nullptr, peer_, tag, &send_context_);
+    if (status == 0) break;
+    if (status != -FI_EAGAIN) return failed(inject ? "fi_tinject" : "fi_tsend", status);
+    if (auto progress = completed(sent_.get()); !progress) return unexpected(progress.error());
+  }
+  while (!inject) {
+    const auto done = completed(sent_.get());
+    if (!done) return unexpected(done.error());
+    if (*done) break;
+  }
+  return {};
+}
+
+Result<void> FiPort::receive(std::byte* to, std::size_t bytes) {
+  if (!posted_)
+    if (auto posted = post(to, bytes); !posted) return posted;
+  for (;;) {
+    const auto done = completed(received_.get());
+    if (!done) return unexpected(done.error());
+    if (*done) break;
+  }
+  posted_ = false;
+  return {};
+}
+
+}  // namespace penstock::bench
