@@ -10,8 +10,8 @@
 #include "base/clock.hpp"
 #include "base/env.hpp"
 #include "base/format.hpp"
-#include "pool/host_lock.hpp"
 #include "pool/mapping.hpp"
+#include "pool/occupancy.hpp"
 #include "pool/random_id.hpp"
 #include "pool/superblock.hpp"
 
@@ -27,23 +27,6 @@ std::string how_to_replace(const std::string& spec) {
 bool is_pool(const OpenPart& part) {
   const auto superblock = read_superblock(part);
   return superblock && *superblock && (*superblock)->magic == magic;
-}
-
-/// Whether a living process is attached to what stands at `spec` now.
-Result<std::optional<std::string>> somebody_attached(const std::string& spec) {
-  auto pool = Pool::attach({.spec = spec, .observer = true});
-  if (!pool) return unexpected(pool.error());
-  std::vector<ProcessRecord> living;
-  auto look = [&] {
-    std::vector<ProcessRecord> found = (*pool)->processes();
-    std::erase_if(found, [](const ProcessRecord& record) { return !record.alive; });
-    return found;
-  };
-  living = look();
-  if (living.empty()) return std::nullopt;
-  const ProcessRecord& first = living.front();
-  return fmt::format("{} living process{} attached, such as pid {} on host {}", living.size(),
-                     living.size() == 1 ? " is" : "es are", first.pid, first.host);
 }
 
 /// Never replaces what is no pool: --overwrite on a mistyped path must not cost a file.
@@ -78,7 +61,7 @@ Result<void> check_device_free(const OpenPart& part, const CreateOptions& option
     return fail(Code::already_exists, "{} holds a pool; {}", part.part.path,
                 how_to_replace(options.spec));
   }
-  auto attached = somebody_attached(options.spec);
+  auto attached = living_occupant(options.spec);
   if (attached && *attached) {
     return fail(Code::unavailable,
                 "{} holds a pool and {}; end them, or run: penstock pool rm {} --force",
@@ -147,8 +130,8 @@ Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& p
 }
 
 /// Devices as opened, files reserved, in the order of `parts`.
-Result<std::vector<OpenPart>> reserve(const std::vector<Part>& parts,
-                                      std::vector<OpenPart> devices, std::uint64_t part_bytes) {
+Result<std::vector<OpenPart>> reserve(const std::vector<Part>& parts, std::vector<OpenPart> devices,
+                                      std::uint64_t part_bytes) {
   std::vector<OpenPart> open;
   for (const Part& part : parts) {
     auto device = std::find_if(devices.begin(), devices.end(), [&](const OpenPart& candidate) {
@@ -211,8 +194,10 @@ Result<void> remove_part(const Part& part, const std::string& spec) {
   auto open = open_part(part, Access::write, spec);
   if (!open) return unexpected(open.error());
   if (!is_pool(*open)) {
-    return fail(Code::wrong_format, "{} is not a Penstock pool, so it was left alone; if it is "
-                "to go: rm {}", part.path, part.path);
+    return fail(Code::wrong_format,
+                "{} is not a Penstock pool, so it was left alone; if it is "
+                "to go: rm {}",
+                part.path, part.path);
   }
   if (open->device) return wipe_superblock(*open);
   if (::unlink(part.path.c_str()) == 0) return {};
@@ -255,15 +240,16 @@ Result<Info> inspect(const std::string& spec) {
 Result<void> remove(const std::string& spec, bool force) {
   auto parts = parse_spec(spec);
   if (!parts) return unexpected(parts.error());
-  const bool any = std::any_of(parts->begin(), parts->end(), [](const Part& part) {
-    return standing(part) != Standing::absent;
-  });
+  const bool any = std::any_of(parts->begin(), parts->end(),
+                               [](const Part& part) { return standing(part) != Standing::absent; });
   if (!any) return fail(Code::not_found, "pool {} is absent: there is nothing to remove", spec);
   if (!force) {
-    auto attached = somebody_attached(spec);
+    auto attached = living_occupant(spec);
     if (!attached) {
-      return fail(attached.error().code, "{} (to remove it all the same: penstock pool rm {} "
-                  "--force)", attached.error().message, spec);
+      return fail(attached.error().code,
+                  "{} (to remove it all the same: penstock pool rm {} "
+                  "--force)",
+                  attached.error().message, spec);
     }
     if (*attached) {
       return fail(Code::unavailable,

@@ -16,7 +16,9 @@ namespace penstock::pool {
 
 namespace {
 
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+std::string base_name(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
 
 std::optional<std::string> link_base_name(const std::string& link) {
   char target[PATH_MAX];
@@ -48,8 +50,8 @@ std::string reconfigure_command(const std::string& name) {
 
 Result<DevdaxGeometry> devdax_geometry_of(const std::string& name, const std::string& sysfs) {
   if (in_system_ram_mode(name, sysfs)) {
-    return fail(Code::mismatch, "{} is in system-ram mode, a pool needs devdax mode; run: {}",
-                name, reconfigure_command(name));
+    return fail(Code::mismatch, "{} is in system-ram mode, a pool needs devdax mode; run: {}", name,
+                reconfigure_command(name));
   }
   const std::string folder = device_folder(name, sysfs);
   const auto bytes = read_number(folder + "/size");
@@ -60,7 +62,8 @@ Result<DevdaxGeometry> devdax_geometry_of(const std::string& name, const std::st
   // Kernels before 5.10 do not tell the alignment; 2 MiB was the default.
   const std::uint64_t alignment = read_number(folder + "/align").value_or(2ull << 20);
   if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > (1ull << 30)) {
-    return fail(Code::wrong_format, "dax device {} has alignment {}, needed is a power of two up "
+    return fail(Code::wrong_format,
+                "dax device {} has alignment {}, needed is a power of two up "
                 "to 1 GiB; run: daxctl reconfigure-device --mode=devdax --align=2M --force {}",
                 name, alignment, name);
   }
@@ -73,8 +76,8 @@ Result<DevdaxGeometry> devdax_geometry(const std::string& path, int fd, const st
     return fail(Code::wrong_format, "{} is not a character device, so no devdax; see: daxctl list",
                 path);
   }
-  const auto linked = link_base_name(fmt::format("{}/dev/char/{}:{}", sysfs,
-                                                 major(status.st_rdev), minor(status.st_rdev)));
+  const auto linked = link_base_name(
+      fmt::format("{}/dev/char/{}:{}", sysfs, major(status.st_rdev), minor(status.st_rdev)));
   const std::string name = linked.value_or(base_name(path));
   if (!name.starts_with("dax")) {
     return fail(Code::wrong_format,

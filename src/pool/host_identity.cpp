@@ -86,8 +86,7 @@ std::optional<ProcStat> read_proc_stat(std::uint64_t pid) {
   ProcStat stat{.state = (*text)[end_of_name + 2]};
   std::size_t at = end_of_name + 2;
   auto number_at = [&text, &at](std::uint64_t& value) {
-    return std::from_chars(text->data() + at, text->data() + text->size(), value).ec ==
-           std::errc{};
+    return std::from_chars(text->data() + at, text->data() + text->size(), value).ec == std::errc{};
   };
   constexpr int state_field = 3, threads_field = 20, start_time_field = 22;
   for (int field = state_field + 1; field <= start_time_field; ++field) {
@@ -106,8 +105,10 @@ Result<ProcessIdentity> this_process() {
   const auto stat = read_proc_stat(process.pid);
   struct stat name_space;
   if (!stat || ::stat("/proc/self/ns/pid", &name_space) != 0) {
-    return fail(Code::unavailable, "/proc/{}/stat or /proc/self/ns/pid cannot be read; is /proc "
-                "mounted for this pid namespace? mount -t proc proc /proc", process.pid);
+    return fail(Code::unavailable,
+                "/proc/{}/stat or /proc/self/ns/pid cannot be read; is /proc "
+                "mounted for this pid namespace? mount -t proc proc /proc",
+                process.pid);
   }
   process.start_time = stat->start_time;
   process.pid_namespace = name_space.st_ino;

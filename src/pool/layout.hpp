@@ -38,12 +38,15 @@ inline constexpr std::uint32_t most_nodes = 128;
 inline constexpr std::uint64_t magic = 0x4b434f54534e4550u;  // "PENSTOCK" in memory
 
 /// Numbers that the splitter grid of `nodes` rows can give out.
-constexpr std::uint32_t names_of(std::uint32_t nodes) { return nodes * (nodes + 1) / 2; }
+constexpr std::uint32_t names_of(std::uint32_t nodes) {
+  return nodes * (nodes + 1) / 2;
+}
 
 // ---- superblock --------------------------------------------------------------------------------
 //
-//   line 0 | magic | layout version | header bytes | pool id | bytes | mode, parts | part, - | created |
-//   line 1 | max processes, max nodes | part bytes | data offset | stripe bytes | naming | visitors |
+//   line 0 | magic | layout version | header bytes | pool id | bytes | mode, parts | part, - |
+//   created | line 1 | max processes, max nodes | part bytes | data offset | stripe bytes | naming
+//   | visitors |
 //          | registration | nodes |
 //   line 2 | lock | states | details | leases | stats | activities | arena offset | arena bytes |
 //   line 3 | 0 ... | checksum |
@@ -187,6 +190,8 @@ static_assert(sizeof(ActivityLines) == 3 * 64);
 Result<void> lay_out(Superblock& superblock);
 
 /// Bytes of superblock and tables: what is zeroed at creation.
-inline std::uint64_t metadata_bytes(const Superblock& s) { return s.arena_offset; }
+inline std::uint64_t metadata_bytes(const Superblock& s) {
+  return s.arena_offset;
+}
 
 }  // namespace penstock::pool

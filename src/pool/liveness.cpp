@@ -77,4 +77,13 @@ bool Liveness::beats(std::uint64_t token, std::uint64_t beat) {
   return now - entry->second.since_ns <= lease_ns_;
 }
 
+LifeWatch::Verdict LifeWatch::look(const SlotView& view) {
+  if (!liveness_.alive(view)) return Verdict::dead;
+  if (!liveness_.judged_by_heartbeat(view)) return Verdict::alive;
+  const std::uint64_t beat = processes_.beat(view.slot, view.line.generation).value_or(0);
+  const std::uint64_t token = make_token(view.line.generation, view.slot);
+  const auto [first, first_look] = first_beats_.try_emplace(token, beat);
+  return first->second != beat ? Verdict::alive : Verdict::undecided;
+}
+
 }  // namespace penstock::pool

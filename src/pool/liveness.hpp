@@ -23,8 +23,7 @@ class Liveness {
  public:
   Liveness(const ProcessTable& processes, const VisitorTable& visitors, const HostIdentity& host,
            const ProcessIdentity& self, std::uint64_t lease_ns)
-      : processes_(processes), visitors_(visitors), host_(host), self_(self),
-        lease_ns_(lease_ns) {}
+      : processes_(processes), visitors_(visitors), host_(host), self_(self), lease_ns_(lease_ns) {}
 
   bool alive(std::uint64_t token);
   bool alive(const SlotView& view);
@@ -50,6 +49,21 @@ class Liveness {
   std::uint64_t lease_ns_;
   std::mutex mutex_;
   std::map<std::uint64_t, Seen> seen_;  // by token
+};
+
+/// Looks at processes again and again until it is certain: a heartbeat that moved is alive at once,
+/// one that did not is dead after a lease. Not thread-safe.
+class LifeWatch {
+ public:
+  enum class Verdict { alive, dead, undecided };
+  LifeWatch(const ProcessTable& processes, Liveness& liveness)
+      : processes_(processes), liveness_(liveness) {}
+  Verdict look(const SlotView& view);
+
+ private:
+  const ProcessTable& processes_;
+  Liveness& liveness_;
+  std::map<std::uint64_t, std::uint64_t> first_beats_;  // by token
 };
 
 }  // namespace penstock::pool

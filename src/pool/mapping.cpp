@@ -54,8 +54,8 @@ Result<Mapping> reserve_addresses(const OpenPart& first, std::uint64_t bytes,
   return Mapping(aligned, bytes);
 }
 
-Result<void> map_at(std::byte* at, const OpenPart& part, std::uint64_t offset,
-                    std::uint64_t bytes, Access access) {
+Result<void> map_at(std::byte* at, const OpenPart& part, std::uint64_t offset, std::uint64_t bytes,
+                    Access access) {
   void* got = ::mmap(at, bytes, protection(access), MAP_SHARED | MAP_FIXED, part.fd.get(),
                      static_cast<off_t>(offset));
   if (got == MAP_FAILED) return map_error(part, offset, bytes, errno);

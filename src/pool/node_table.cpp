@@ -1,6 +1,6 @@
 #include "pool/node_table.hpp"
 
-#include <map>
+#include <algorithm>
 
 #include "base/clock.hpp"
 #include "base/format.hpp"
@@ -104,21 +104,16 @@ std::optional<NodeSeat> NodeTable::take_over(const Joiner& joiner) const {
 
 bool NodeTable::incarnation_is_dead(const Joiner& joiner, std::uint32_t node,
                                     const NodeLine& line) const {
-  std::map<std::uint64_t, std::uint64_t> first_beats;
-  auto beat_of = [&](const SlotView& view) {
-    return joiner.processes.beat(view.slot, view.line.generation).value_or(0);
-  };
+  LifeWatch life(joiner.processes, joiner.liveness);
   const auto visitor = joiner.visitors.read(line.name);
-  // Alive by the liveness rules until a lease has passed: so this loop ends.
+  // Certain after a lease: so this loop ends.
   for (Pause pause(joiner.liveness.lease_ns() * 2); pause.more();) {
     bool undecided = false;
     for (const SlotView& view : joiner.processes.used()) {
-      if (view.line.node != node || !joiner.liveness.alive(view)) continue;
-      if (!joiner.liveness.judged_by_heartbeat(view)) return false;
-      undecided = true;
-      const std::uint64_t beat = beat_of(view);
-      const std::uint64_t token = make_token(view.line.generation, view.slot);
-      if (first_beats.try_emplace(token, beat).first->second != beat) return false;
+      if (view.line.node != node) continue;
+      const auto verdict = life.look(view);
+      if (verdict == LifeWatch::Verdict::alive) return false;
+      undecided = undecided || verdict == LifeWatch::Verdict::undecided;
     }
     const auto visitor_now = joiner.visitors.read(line.name);
     if (visitor && visitor_now &&
@@ -157,8 +152,7 @@ Result<std::uint32_t> NodeTable::take_free_entry(const Joiner& joiner, std::uint
   for (std::uint32_t node = 0; node < superblock_.max_nodes; ++node) {
     NodeLine raw;
     // A damaged line is nobody's to reuse: its node may still hold the number.
-    const bool whole =
-        observe_sealed_line<NodeLine>(memory_, base_, place(node), &raw).has_value();
+    const bool whole = observe_sealed_line<NodeLine>(memory_, base_, place(node), &raw).has_value();
     if (!whole || raw.incarnation != 0) continue;
     publish(node, NodeLine{.boot_id = joiner.host.boot_id,
                            .machine_id = joiner.host.machine_id,

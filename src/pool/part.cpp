@@ -19,7 +19,9 @@ namespace penstock::pool {
 
 namespace {
 
-std::string system_text(int error) { return std::strerror(error); }  // NOLINT: error path
+std::string system_text(int error) {
+  return std::strerror(error);
+}
 
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -27,13 +29,25 @@ std::string folder_of(const std::string& path) {
 }
 
 std::string user_name(uid_t uid) {
-  const passwd* entry = ::getpwuid(uid);
-  return entry != nullptr ? std::string(entry->pw_name) : fmt::format("uid {}", uid);
+  passwd entry, *found = nullptr;
+  char buffer[4096];
+  ::getpwuid_r(uid, &entry, buffer, sizeof buffer, &found);
+  return found != nullptr ? std::string(found->pw_name) : fmt::format("uid {}", uid);
 }
 
 std::string group_name(gid_t gid) {
-  const group* entry = ::getgrgid(gid);
-  return entry != nullptr ? std::string(entry->gr_name) : fmt::format("gid {}", gid);
+  group entry, *found = nullptr;
+  char buffer[4096];
+  ::getgrgid_r(gid, &entry, buffer, sizeof buffer, &found);
+  return found != nullptr ? std::string(found->gr_name) : fmt::format("gid {}", gid);
+}
+
+std::optional<gid_t> group_id(const std::string& name) {
+  group entry, *found = nullptr;
+  std::vector<char> buffer(65536);
+  ::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
+  if (found == nullptr) return std::nullopt;
+  return found->gr_gid;
 }
 
 Error not_permitted(const Part& part, Access access) {
@@ -77,17 +91,19 @@ Error no_space(const Part& part, std::uint64_t bytes, int error) {
   struct statvfs room;
   std::string free = "unknown";
   if (::statvfs(folder.c_str(), &room) == 0) {
-    free = base::format_bytes(static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize);
+    constexpr std::uint64_t mib = 1u << 20;
+    const std::uint64_t bytes_free = static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
+    free = base::format_bytes(bytes_free / mib * mib);
   }
   // tmpfs is as large as it is told to be; other file systems are not.
   const char* remount = part.kind == Part::Kind::shm
                             ? "mount -o remount,size=... /dev/shm (in a container: --shm-size)"
                             : "another folder";
-  return Error{Code::no_space,
-               fmt::format("{} needs {}, but {} has {} free ({}); give a smaller --size, free "
-                           "space, or {}",
-                           part.path, base::format_bytes(bytes), folder, free, system_text(error),
-                           remount)};
+  return Error{
+      Code::no_space,
+      fmt::format("{} needs {}, but {} has {} free ({}); give a smaller --size, free "
+                  "space, or {}",
+                  part.path, base::format_bytes(bytes), folder, free, system_text(error), remount)};
 }
 
 /// Growing a file beyond RLIMIT_FSIZE would raise a signal that ends the program.
@@ -131,13 +147,13 @@ Result<OpenPart> open_unnamed(const Part& part) {
 Result<void> set_access(const OpenPart& part, const CreateOptions& options) {
   std::uint32_t permissions = options.permissions;
   if (options.group) {
-    const group* entry = ::getgrnam(options.group->c_str());
-    if (entry == nullptr) {
+    const auto gid = group_id(*options.group);
+    if (!gid) {
       return fail(Code::invalid_argument,
                   "there is no group \"{}\"; those you belong to: id -nG (give --group NAME)",
                   *options.group);
     }
-    if (::fchown(part.fd.get(), static_cast<uid_t>(-1), entry->gr_gid) != 0) {
+    if (::fchown(part.fd.get(), static_cast<uid_t>(-1), *gid) != 0) {
       return fail(Code::permission,
                   "user {} may not give {} to group {} ({}); name a group you belong to: id -nG",
                   user_name(::geteuid()), part.part.path, *options.group, system_text(errno));
@@ -212,7 +228,8 @@ Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes) {
     return unexpected(no_space(part, bytes, error));
   }
   if (error != 0) {
-    return fail(Code::unavailable, "space for {} cannot be reserved: {}; name a path on another "
+    return fail(Code::unavailable,
+                "space for {} cannot be reserved: {}; name a path on another "
                 "file system",
                 part.path, system_text(error));
   }
@@ -243,8 +260,10 @@ Result<void> name_part(const OpenPart& part, const CreateOptions& options) {
                 "--overwrite",
                 path, options.spec);
   }
-  return fail(Code::unavailable, "{} cannot be given its name: {}; name a path on another file "
-              "system", path, system_text(errno));
+  return fail(Code::unavailable,
+              "{} cannot be given its name: {}; name a path on another file "
+              "system",
+              path, system_text(errno));
 }
 
 Standing standing(const Part& part) {

@@ -46,7 +46,8 @@ Result<OpenPart> open_part(const Part& part, Access access, const std::string& s
 Result<std::vector<OpenPart>> open_parts(const std::string& spec, Access access);
 
 /// A file of `bytes` in the folder of `part`, space reserved, that has not its name yet: it
-/// vanishes when closed, on most file systems also when the process is killed. Errors: no_space (needed, free, how to mend).
+/// vanishes when closed, on most file systems also when the process is killed. Errors: no_space
+/// (needed, free, how to mend).
 Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes);
 /// Sets permissions and group, then gives the file its name: from then on it can be attached.
 /// Errors: already_exists unless `overwrite`.

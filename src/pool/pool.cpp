@@ -16,7 +16,6 @@
 
 #include "base/checked.hpp"
 #include "base/clock.hpp"
-#include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "base/wait.hpp"
@@ -24,6 +23,7 @@
 #include "pool/attach_as.hpp"
 #include "pool/heartbeat.hpp"
 #include "pool/host_lock.hpp"
+#include "pool/lease.hpp"
 #include "pool/liveness.hpp"
 #include "pool/mapping.hpp"
 #include "pool/node_table.hpp"
@@ -52,7 +52,10 @@ struct Pool::Impl {
   bool owns_slot() const;
   sync::Lock make_lock(std::uint64_t as_token) {
     return sync::Lock(memory, mapping.base() + superblock.lock_offset, superblock.max_nodes, node,
-                      as_token, [this](std::uint64_t other) { return liveness.alive(other); });
+                      as_token, [this](std::uint64_t other) {
+                        rival = other;
+                        return liveness.alive(other);
+                      });
   }
   std::uint64_t token() const { return options.observer ? 0 : make_token(generation, slot); }
 
@@ -73,19 +76,14 @@ struct Pool::Impl {
   std::uint64_t beats = 1;  // the heartbeat thread's own
   std::mutex own_lines;     // stats and activity may come from several threads
 
-  std::atomic<bool> held{false};  // by a thread of this attachment
+  std::atomic<bool> held{false};        // by a thread of this attachment
+  std::atomic<std::uint64_t> rival{0};  // last one in the way of the lock
   std::optional<HostLock> host_lock;
   std::optional<sync::Lock> lock;
   std::unique_ptr<Heartbeat> heartbeat;  // last: stopped before anything it uses goes
 };
 
 namespace {
-
-Result<std::uint64_t> lease_from_environment() {
-  auto ms = base::env_number("PENSTOCK_LEASE_MS");
-  if (!ms) return ms;
-  return std::clamp<std::uint64_t>(*ms, 1, 1ull << 32) * 1'000'000;
-}
 
 Result<void> check_mode(const Superblock& superblock, const AttachOptions& options) {
   const auto mode = static_cast<coherence::Mode>(superblock.mode);
@@ -128,9 +126,9 @@ Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Call
   auto mapping = map_pool(*parts, *superblock, access);
   if (!mapping) return unexpected(mapping.error());
 
-  auto impl = std::make_unique<Pool::Impl>(*superblock, std::move(*mapping),
-                                           std::move(parts->front().fd), *memory, caller, options,
-                                           *lease_ns);
+  auto impl =
+      std::make_unique<Pool::Impl>(*superblock, std::move(*mapping), std::move(parts->front().fd),
+                                   *memory, caller, options, *lease_ns);
   if (!options.observer) {
     if (auto joined = impl->join(); !joined) return unexpected(joined.error());
   }
@@ -238,10 +236,18 @@ Pool::~Pool() {
   }
 }
 
-const Info& Pool::info() const { return impl_->info; }
-const coherence::Memory& Pool::memory() const { return impl_->memory; }
-std::byte* Pool::base() const { return impl_->mapping.base(); }
-std::uint64_t Pool::bytes() const { return impl_->mapping.bytes(); }
+const Info& Pool::info() const {
+  return impl_->info;
+}
+const coherence::Memory& Pool::memory() const {
+  return impl_->memory;
+}
+std::byte* Pool::base() const {
+  return impl_->mapping.base();
+}
+std::uint64_t Pool::bytes() const {
+  return impl_->mapping.bytes();
+}
 
 void* Pool::at(std::uint64_t offset, std::uint64_t bytes) const {
   if (!base::range_inside(offset, bytes, impl_->mapping.bytes())) return nullptr;
@@ -255,11 +261,21 @@ std::optional<std::uint64_t> Pool::offset_of(const void* address) const {
   return at - begin;
 }
 
-std::uint32_t Pool::slot() const { return impl_->slot; }
-std::uint64_t Pool::generation() const { return impl_->generation; }
-std::uint32_t Pool::node() const { return impl_->node; }
-std::uint64_t Pool::token() const { return impl_->token(); }
-bool Pool::alive(std::uint64_t token) const { return impl_->liveness.alive(token); }
+std::uint32_t Pool::slot() const {
+  return impl_->slot;
+}
+std::uint64_t Pool::generation() const {
+  return impl_->generation;
+}
+std::uint32_t Pool::node() const {
+  return impl_->node;
+}
+std::uint64_t Pool::token() const {
+  return impl_->token();
+}
+bool Pool::alive(std::uint64_t token) const {
+  return impl_->liveness.alive(token);
+}
 
 std::string Pool::describe(std::uint64_t token) const {
   if (is_visitor(token)) {
@@ -276,16 +292,18 @@ std::string Pool::describe(std::uint64_t token) const {
                        generation_of(token));
   }
   const ProcessRecord record = impl_->processes.record(view);
-  const std::string who =
-      record.rank >= 0 ? fmt::format("rank {}", record.rank) : fmt::format("\"{}\"", record.program);
+  const std::string who = record.rank >= 0 ? fmt::format("rank {}", record.rank)
+                                           : fmt::format("\"{}\"", record.program);
   return fmt::format("{} (pid {} on host {}, node {})", who, record.pid, record.host, record.node);
 }
 
 Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
   Impl& impl = *impl_;
   if (impl.options.observer) {
-    return fail(Code::invalid_argument, "an observer of pool {} cannot lock it; attach without "
-                "observer", impl.options.spec);
+    return fail(Code::invalid_argument,
+                "an observer of pool {} cannot lock it; attach without "
+                "observer",
+                impl.options.spec);
   }
   const std::uint64_t start_ns = base::now_ns();
   base::Waiter waiter("another thread to leave the pool's lock", timeout_ns);
@@ -300,7 +318,9 @@ Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
   if (auto locked = impl.lock->acquire(remaining_ns(timeout_ns, start_ns)); !locked) {
     host_locked = unexpected(Error{});  // drops the host lock before others may try
     impl.held.store(false, std::memory_order_release);
-    return unexpected(locked.error());
+    if (locked.error().code != Code::deadline) return unexpected(locked.error());
+    return fail(Code::deadline, "{}; it is {}; what it does: penstock ps {}",
+                locked.error().message, describe(impl.rival), impl.options.spec);
   }
   impl.host_lock.emplace(std::move(*host_locked));
   return Guard(this);

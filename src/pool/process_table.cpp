@@ -11,6 +11,9 @@ namespace penstock::pool {
 
 namespace {
 
+/// Tokens hold 48 bits of the generation.
+constexpr std::uint64_t greatest_generation = std::uint64_t{1} << 47;
+
 /// Text of the pool ends up on people's terminals.
 std::string printable(const char* text, std::size_t capacity) {
   std::string clean(text, ::strnlen(text, capacity));
@@ -26,19 +29,27 @@ ProcessTable::ProcessTable(const coherence::Memory& memory, std::byte* base, con
     : memory_(memory),
       base_(base),
       slots_(s.max_processes),
+      nodes_(s.max_nodes),
       states_(s.states_offset),
       details_(s.details_offset),
       leases_(s.leases_offset),
       stats_(s.stats_offset),
       activities_(s.activities_offset) {}
 
-SlotView ProcessTable::state(std::uint32_t slot) const {
+SlotView ProcessTable::load_state(std::uint32_t slot) const {
   SlotView view{.slot = slot};
-  if (slot >= slots_) return view;
-  view.whole = observe_sealed_line<StateLine>(memory_, base_, place<StateLine>(states_, slot),
-                                              &view.line)
-                   .has_value();
+  const auto line =
+      load_sealed_line<StateLine>(memory_, base_, place<StateLine>(states_, slot), &view.line);
+  view.whole = line && line->generation <= greatest_generation && line->node < nodes_ &&
+               line->state <= static_cast<std::uint32_t>(SlotState::reaped);
   return view;
+}
+
+SlotView ProcessTable::state(std::uint32_t slot) const {
+  if (slot >= slots_) return SlotView{.slot = slot};
+  memory_.invalidate(base_ + place<StateLine>(states_, slot), sizeof(StateLine));
+  memory_.settle();
+  return load_state(slot);
 }
 
 std::vector<SlotView> ProcessTable::used() const {
@@ -46,10 +57,7 @@ std::vector<SlotView> ProcessTable::used() const {
   memory_.settle();
   std::vector<SlotView> views;
   for (std::uint32_t slot = 0; slot < slots_; ++slot) {
-    SlotView view{.slot = slot};
-    view.whole = load_sealed_line<StateLine>(memory_, base_, place<StateLine>(states_, slot),
-                                             &view.line)
-                     .has_value();
+    SlotView view = load_state(slot);
     if (!view.whole || view.line.generation != 0) views.push_back(view);
   }
   return views;
@@ -61,8 +69,7 @@ std::optional<OriginLine> ProcessTable::origin(std::uint32_t slot) const {
 
 std::optional<std::uint64_t> ProcessTable::beat(std::uint32_t slot,
                                                 std::uint64_t generation) const {
-  const auto line =
-      observe_sealed_line<LeaseLine>(memory_, base_, place<LeaseLine>(leases_, slot));
+  const auto line = observe_sealed_line<LeaseLine>(memory_, base_, place<LeaseLine>(leases_, slot));
   if (!line || line->generation != generation) return std::nullopt;
   return line->beat;
 }
@@ -101,9 +108,7 @@ ProcessRecord ProcessTable::record(const SlotView& view) const {
 std::uint64_t ProcessTable::take(std::uint32_t slot, const Entry& entry) const {
   StateLine line = state(slot).line;
   const std::uint64_t details = place<DetailLines>(details_, slot);
-  line.generation += 1;
-  // Tokens hold 48 bits of it; a damaged line must not make it wrap.
-  if (line.generation >= std::uint64_t{1} << 47) line.generation = 1;
+  line.generation = line.generation < greatest_generation ? line.generation + 1 : 1;
   OriginLine origin{.boot_id = entry.host.boot_id};
   entry.process.program.copy(origin.program, sizeof origin.program);
   publish_sealed_line(memory_, base_, details, origin);

@@ -15,7 +15,7 @@ namespace penstock::pool {
 struct SlotView {
   std::uint32_t slot = 0;
   StateLine line;
-  bool whole = true;  ///< false: the seal was wrong; each word is whole, together they may not be
+  bool whole = true;  ///< false: wrong seal or impossible contents; each word for itself is whole
 };
 
 /// Reads are safe at any time; writes are the owner's, or another's under the lock.
@@ -45,11 +45,12 @@ class ProcessTable {
   std::uint64_t take(std::uint32_t slot, const Entry& entry) const;
   void set_state(std::uint32_t slot, std::uint64_t generation, SlotState state) const;
   void publish_beat(std::uint32_t slot, std::uint64_t generation, std::uint64_t beat) const;
-  void publish_stats(std::uint32_t slot, std::uint64_t generation,
-                     const ProcessStats& stats) const;
+  void publish_stats(std::uint32_t slot, std::uint64_t generation, const ProcessStats& stats) const;
   void publish_activity(std::uint32_t slot, std::string_view text) const;
 
  private:
+  /// Loads after the caller's invalidations; checks.
+  SlotView load_state(std::uint32_t slot) const;
   template <class Line>
   std::uint64_t place(std::uint64_t array, std::uint32_t slot) const {
     return array + std::uint64_t{slot} * sizeof(Line);
@@ -59,7 +60,7 @@ class ProcessTable {
 
   coherence::Memory memory_;
   std::byte* base_;
-  std::uint32_t slots_;
+  std::uint32_t slots_, nodes_;
   std::uint64_t states_, details_, leases_, stats_, activities_;
 };
 

@@ -24,9 +24,10 @@ Result<coherence::Memory> cautious_memory() {
 }
 
 std::string recreate(const std::string& spec) {
-  return fmt::format("detach everyone and recreate it: penstock pool create {} --size ... "
-                     "--overwrite",
-                     spec);
+  return fmt::format(
+      "detach everyone and recreate it: penstock pool create {} --size ... "
+      "--overwrite",
+      spec);
 }
 
 Result<void> check_header(const OpenPart& part, const Superblock& s, const std::string& spec) {
@@ -143,8 +144,7 @@ Result<void> wipe_superblock(const OpenPart& part) {
   return {};
 }
 
-Result<Superblock> check_superblocks(const std::vector<OpenPart>& parts,
-                                     const std::string& spec) {
+Result<Superblock> check_superblocks(const std::vector<OpenPart>& parts, const std::string& spec) {
   Superblock first;
   for (std::uint32_t i = 0; i < parts.size(); ++i) {
     auto read = read_superblock(parts[i]);

@@ -20,12 +20,18 @@ constexpr std::uint64_t make_token(std::uint64_t generation, std::uint64_t slot)
 constexpr std::uint64_t visitor_token(std::uint64_t generation, std::uint64_t name) {
   return make_token(generation, visitor_bit | name);
 }
-constexpr bool is_visitor(std::uint64_t token) { return (token & visitor_bit) != 0; }
-constexpr std::uint64_t slot_of(std::uint64_t token) { return token & slot_mask; }
+constexpr bool is_visitor(std::uint64_t token) {
+  return (token & visitor_bit) != 0;
+}
+constexpr std::uint64_t slot_of(std::uint64_t token) {
+  return token & slot_mask;
+}
 constexpr std::uint64_t visitor_name_of(std::uint64_t token) {
   return token & slot_mask & ~visitor_bit;
 }
-constexpr std::uint64_t generation_of(std::uint64_t token) { return token >> 16; }
+constexpr std::uint64_t generation_of(std::uint64_t token) {
+  return token >> 16;
+}
 
 static_assert(names_of(most_nodes) <= visitor_bit, "a name fits below the visitor bit");
 static_assert(most_processes <= visitor_bit, "a slot fits below the visitor bit");
@@ -33,7 +39,9 @@ static_assert(most_processes <= visitor_bit, "a slot fits below the visitor bit"
 class VisitorTable {
  public:
   VisitorTable(const coherence::Memory& memory, std::byte* base, const Superblock& superblock)
-      : memory_(memory), base_(base), offset_(superblock.visitors_offset),
+      : memory_(memory),
+        base_(base),
+        offset_(superblock.visitors_offset),
         names_(names_of(superblock.max_nodes)) {}
 
   /// Enters; gives the token. The host lock is held.

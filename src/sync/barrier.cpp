@@ -30,9 +30,8 @@ void drop_arrived(const coherence::Memory& memory, std::byte* lines, std::uint64
                   std::vector<std::uint32_t>& missing) {
   for (std::uint32_t i : missing) memory.invalidate(lines + 64ull * i, coherence::line_bytes);
   memory.settle();
-  std::erase_if(missing, [&](std::uint32_t i) {
-    return memory.load_word(lines + 64ull * i) >= sequence;
-  });
+  std::erase_if(missing,
+                [&](std::uint32_t i) { return memory.load_word(lines + 64ull * i) >= sequence; });
 }
 
 std::string join(const std::vector<std::uint32_t>& numbers) {
@@ -82,7 +81,8 @@ Result<void> Barrier::wait(std::uint64_t timeout_ns) {
     }
     return {};
   };
-  base::Waiter waiter("barrier", timeout_ns, somebody_dead);
+  base::Waiter waiter("barrier", timeout_ns, somebody_dead,
+                      base::WaitPolicy::for_processes(participants_));
   for (;;) {
     drop_arrived(memory_, lines_, target, missing);
     if (missing.empty()) break;

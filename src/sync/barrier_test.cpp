@@ -11,7 +11,9 @@ namespace {
 
 using testing::HasSubstr;
 
-bool everybody_lives(std::uint64_t) { return true; }
+bool everybody_lives(std::uint64_t) {
+  return true;
+}
 
 class BarrierTest : public EachMode {};
 INSTANTIATE_TEST_SUITE_P(Modes, BarrierTest, both_modes(), mode_suffix);

@@ -17,7 +17,9 @@ void Doorbell::ring(std::uint64_t sequence) {
   memory_.order();  // pairs with read(): nothing of the ring stays in a buffer here
 }
 
-std::uint64_t Doorbell::read() const { return memory_.observe_word(line_); }
+std::uint64_t Doorbell::read() const {
+  return memory_.observe_word(line_);
+}
 
 Result<void> Doorbell::wait(std::uint64_t sequence, std::uint64_t timeout_ns,
                             const AliveCheck& alive, std::uint64_t token) const {

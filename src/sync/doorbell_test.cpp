@@ -61,7 +61,8 @@ TEST_P(DoorbellTest, DeadlineNamesTheSequences) {
 TEST_P(DoorbellTest, ADeadRingerEndsTheWait) {
   Lines lines(64);
   Doorbell bell(memory_, lines.get());
-  auto waited = bell.wait(1, 30'000 * ms, [](std::uint64_t token) { return token != 77; }, 77);
+  auto waited = bell.wait(
+      1, 30'000 * ms, [](std::uint64_t token) { return token != 77; }, 77);
   ASSERT_FALSE(waited);
   EXPECT_EQ(waited.error().code, Code::peer_dead);
 }

@@ -40,6 +40,9 @@ static_assert(sizeof(Line) == coherence::line_bytes);
 /// Numbers grow by one an acquisition; a greater one than this was never drawn.
 constexpr std::uint64_t greatest_number = std::uint64_t{1} << 62;
 
+/// The holder makes a few device accesses, unless it has lost its core: then spinning delays it.
+constexpr base::WaitPolicy wait_policy{.spins = 100, .yields = 1000, .sleep_ns = 50'000};
+
 /// 0 for the zeroed line, so that zeroed memory is a valid, free lock.
 std::uint64_t seal_of(const Line& line) {
   std::uint64_t mix = line.token * 0x9e3779b97f4a7c15u;
@@ -48,7 +51,9 @@ std::uint64_t seal_of(const Line& line) {
   return mix ^ (mix >> 31);
 }
 
-bool whole(const Line& line) { return line.seal == seal_of(line); }
+bool whole(const Line& line) {
+  return line.seal == seal_of(line);
+}
 
 class Entries {
  public:
@@ -160,10 +165,13 @@ Lock::Lock(const coherence::Memory& memory, void* lines, std::uint32_t participa
 Result<void> Lock::acquire(std::uint64_t timeout_ns) {
   const Entries entries(memory_, lines_, participants_, self_);
   Queue queue(entries, participants_, alive_);
-  base::Waiter waiter("lock", timeout_ns, [&]() -> Result<void> {
-    queue.pass_over_dead();
-    return {};
-  });
+  base::Waiter waiter(
+      "lock", timeout_ns,
+      [&]() -> Result<void> {
+        queue.pass_over_dead();
+        return {};
+      },
+      wait_policy);
   auto give_up = [&](const Error& error) -> Result<void> {
     entries.publish(token_, 0, false);
     return fail(error.code, "{}: participant {} (token {:#x}) stands in the way", error.message,
@@ -200,6 +208,8 @@ void Lock::release() {
   Entries(memory_, lines_, participants_, self_).publish(token_, 0, false);
 }
 
-void Lock::repair() { Entries(memory_, lines_, participants_, self_).publish(token_, 0, false); }
+void Lock::repair() {
+  Entries(memory_, lines_, participants_, self_).publish(token_, 0, false);
+}
 
 }  // namespace penstock::sync

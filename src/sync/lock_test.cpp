@@ -12,14 +12,16 @@ namespace {
 
 using testing::HasSubstr;
 
-bool everybody_lives(std::uint64_t) { return true; }
+bool everybody_lives(std::uint64_t) {
+  return true;
+}
 
 class LockTest : public EachMode {};
 INSTANTIATE_TEST_SUITE_P(Modes, LockTest, both_modes(), mode_suffix);
 
 TEST_P(LockTest, CountersUnderTheLockLoseNothing) {
   constexpr std::uint32_t count = 5;
-  constexpr std::uint64_t rounds = 400;
+  constexpr std::uint64_t rounds = 150;
   Lines lines(Lock::bytes(count));
   Lines counter(64);
   std::atomic<int> inside{0};
@@ -50,7 +52,7 @@ TEST_P(LockTest, CountersUnderTheLockLoseNothing) {
 
 TEST_P(LockTest, TwoParticipantsAtFullSpeedExclude) {
   // The shortest sections find a missing store -> load fence soonest.
-  constexpr std::uint64_t rounds = 30'000;
+  constexpr std::uint64_t rounds = 10'000;
   Lines lines(Lock::bytes(2));
   std::uint64_t plain_counter = 0;
   std::atomic<std::uint64_t> failures{0};

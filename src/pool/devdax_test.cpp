@@ -1,0 +1,95 @@
+#include "pool/devdax.hpp"
+
+#include <fstream>
+
+#include "pool/part.hpp"
+#include "pool/test_pool.hpp"
+
+namespace penstock::pool {
+namespace {
+
+using testing::HasSubstr;
+
+/// A sysfs with one dax device.
+class FakeSysfs {
+ public:
+  explicit FakeSysfs(const std::string& driver) {
+    std::filesystem::create_directories(device());
+    std::filesystem::create_directories(folder_.file("bus/dax/drivers/" + driver));
+    std::filesystem::create_directory_symlink(folder_.file("bus/dax/drivers/" + driver),
+                                              device() + "/driver");
+  }
+  void set(const std::string& attribute, std::uint64_t value) const {
+    std::ofstream(device() + "/" + attribute) << value << "\n";
+  }
+  const std::string& root() const { return folder_.path(); }
+
+ private:
+  std::string device() const { return folder_.file("bus/dax/devices/dax0.0"); }
+  TestFolder folder_;
+};
+
+TEST(Devdax, SizeAndAlignmentComeFromSysfs) {
+  FakeSysfs sysfs("device_dax");
+  sysfs.set("size", 4ull << 30);
+  sysfs.set("align", 1ull << 30);
+  auto geometry = devdax_geometry_of("dax0.0", sysfs.root());
+  ASSERT_TRUE(geometry) << geometry.error().message;
+  EXPECT_EQ(geometry->bytes, 4ull << 30);
+  EXPECT_EQ(geometry->alignment, 1ull << 30);
+}
+
+TEST(Devdax, OldKernelsTellNoAlignment) {
+  FakeSysfs sysfs("device_dax");
+  sysfs.set("size", 4ull << 30);
+  EXPECT_EQ(devdax_geometry_of("dax0.0", sysfs.root())->alignment, 2ull << 20);
+}
+
+TEST(Devdax, SystemRamModeNamesTheCommand) {
+  FakeSysfs sysfs("kmem");
+  sysfs.set("size", 4ull << 30);
+  auto geometry = devdax_geometry_of("dax0.0", sysfs.root());
+  ASSERT_FALSE(geometry);
+  EXPECT_EQ(geometry.error().code, Code::mismatch);
+  EXPECT_THAT(geometry.error().message,
+              HasSubstr("daxctl reconfigure-device --mode=devdax --force dax0.0"));
+  // The node in /dev goes when the device serves as system memory.
+  const Error absent = devdax_absent("/dev/dax0.0", sysfs.root());
+  EXPECT_EQ(absent.code, Code::mismatch);
+  EXPECT_THAT(absent.message, HasSubstr("system-ram mode; run: daxctl reconfigure-device"));
+}
+
+TEST(Devdax, AbsentForOtherReasons) {
+  FakeSysfs sysfs("device_dax");
+  EXPECT_THAT(devdax_absent("/dev/dax0.0", sysfs.root()).message,
+              HasSubstr("the kernel has dax0.0"));
+  EXPECT_THAT(devdax_absent("/dev/dax9.9", sysfs.root()).message,
+              HasSubstr("there is no dax device /dev/dax9.9"));
+  EXPECT_EQ(devdax_absent("/dev/dax9.9", sysfs.root()).code, Code::not_found);
+}
+
+TEST(Devdax, ImpossibleNumbersAreErrors) {
+  FakeSysfs sysfs("device_dax");
+  EXPECT_EQ(devdax_geometry_of("dax0.0", sysfs.root()).error().code, Code::not_found);
+  sysfs.set("size", 4ull << 30);
+  sysfs.set("align", 3000);
+  EXPECT_THAT(devdax_geometry_of("dax0.0", sysfs.root()).error().message,
+              HasSubstr("alignment 3000"));
+}
+
+TEST(Devdax, OtherCharacterDevicesAreNone) {
+  auto info = inspect("/dev/null");
+  ASSERT_FALSE(info);
+  EXPECT_EQ(info.error().code, Code::wrong_format);
+  EXPECT_THAT(info.error().message, HasSubstr("not a devdax"));
+}
+
+TEST(Devdax, ANameWithoutADevice) {
+  auto info = inspect("/dev/dax987.65");
+  ASSERT_FALSE(info);
+  EXPECT_EQ(info.error().code, Code::not_found);
+  EXPECT_THAT(info.error().message, HasSubstr("daxctl list"));
+}
+
+}  // namespace
+}  // namespace penstock::pool

@@ -1,0 +1,58 @@
+#include "pool/occupancy.hpp"
+
+#include "base/format.hpp"
+#include "base/wait.hpp"
+#include "pool/lease.hpp"
+#include "pool/liveness.hpp"
+#include "pool/mapping.hpp"
+#include "pool/superblock.hpp"
+
+namespace penstock::pool {
+
+namespace {
+
+Result<std::optional<std::string>> watch(const ProcessTable& processes, Liveness& liveness) {
+  LifeWatch life(processes, liveness);
+  // Ends by itself after a lease; the time limit is twice that only in case clocks misbehave.
+  base::Waiter waiter("the heartbeats of a pool", liveness.lease_ns() * 2 + 1'000'000'000, {},
+                      base::WaitPolicy{.spins = 0, .yields = 0, .sleep_ns = 5'000'000});
+  for (;;) {
+    bool undecided = false;
+    for (const SlotView& view : processes.used()) {
+      const auto verdict = life.look(view);
+      if (verdict == LifeWatch::Verdict::alive) {
+        const ProcessRecord record = processes.record(view);
+        return fmt::format("process {} of host {} is attached", record.pid, record.host);
+      }
+      undecided = undecided || verdict == LifeWatch::Verdict::undecided;
+    }
+    if (!undecided) return std::nullopt;
+    if (auto paused = waiter.pause(); !paused) return unexpected(paused.error());
+  }
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> living_occupant(const std::string& spec) {
+  auto lease_ns = lease_from_environment();
+  if (!lease_ns) return unexpected(lease_ns.error());
+  auto host = this_host();
+  if (!host) return unexpected(host.error());
+  auto process = this_process();
+  if (!process) return unexpected(process.error());
+  auto parts = open_parts(spec, Access::read);
+  if (!parts) return unexpected(parts.error());
+  auto superblock = check_superblocks(*parts, spec);
+  if (!superblock) return unexpected(superblock.error());
+  auto memory = coherence::bind(static_cast<coherence::Mode>(superblock->mode));
+  if (!memory) return unexpected(memory.error());
+  auto mapping = map_pool(*parts, *superblock, Access::read);
+  if (!mapping) return unexpected(mapping.error());
+
+  const ProcessTable processes(*memory, mapping->base(), *superblock);
+  const VisitorTable visitors(*memory, mapping->base(), *superblock);
+  Liveness liveness(processes, visitors, *host, *process, *lease_ns);
+  return watch(processes, liveness);
+}
+
+}  // namespace penstock::pool

@@ -1,0 +1,162 @@
+// Pools of several parts.
+#include <array>
+#include <fstream>
+
+#include "pool/layout.hpp"
+#include "pool/mapping.hpp"
+#include "pool/superblock.hpp"
+#include "pool/test_pool.hpp"
+
+namespace penstock::pool {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr std::uint64_t mib = 1u << 20;
+
+std::uint64_t word_in_file(const std::string& path, std::uint64_t offset) {
+  std::uint64_t word = 0;
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(offset));
+  file.read(reinterpret_cast<char*>(&word), sizeof word);
+  return word;
+}
+
+class PartsTest : public testing::Test {
+ protected:
+  std::string part(int i) const { return folder_.file(fmt::format("part{}", i)); }
+  std::string spec() const { return part(0) + "," + part(1) + "," + part(2); }
+  void create(const std::string& spec, std::uint64_t bytes = 24 * mib) {
+    auto created = pool::create({.spec = spec, .bytes = bytes, .max_processes = 16});
+    ASSERT_TRUE(created) << created.error().message;
+  }
+  static Error attach_error(const std::string& spec) {
+    auto pool = Pool::attach({.spec = spec});
+    if (!pool) return pool.error();
+    ADD_FAILURE() << "attached";
+    return Error{};
+  }
+  TestFolder folder_;
+};
+
+TEST_F(PartsTest, StripesGoToThePartsInTurn) {
+  create(spec());
+  auto attached = Pool::attach({.spec = spec()});
+  ASSERT_TRUE(attached) << attached.error().message;
+  const Pool& pool = **attached;
+  ASSERT_EQ(pool.bytes(), 24 * mib);
+  // The first stripe holds the tables.
+  for (std::uint64_t stripe = 1; stripe < 12; ++stripe) {
+    pool.memory().publish_word(pool.at(stripe * 2 * mib, 8), 1000 + stripe);
+    pool.memory().publish_word(pool.at((stripe + 1) * 2 * mib - 8, 8), 2000 + stripe);
+  }
+  pool.memory().order();
+  for (std::uint64_t stripe = 1; stripe < 12; ++stripe) {
+    const std::string path = part(static_cast<int>(stripe % 3));
+    const std::uint64_t begin =
+        2 * mib + stripe / 3 * 2 * mib;  // each part has its superblock first
+    EXPECT_EQ(word_in_file(path, begin), 1000 + stripe);
+    EXPECT_EQ(word_in_file(path, begin + 2 * mib - 8), 2000 + stripe);
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(std::filesystem::file_size(part(i)), 10 * mib);
+}
+
+TEST_F(PartsTest, TheLastRowOfStripesMayBeShorter) {
+  // 10 MiB a part in stripes of 4 MiB: rows of 4, 4 and 2.
+  Superblock superblock{
+      .bytes = 20 * mib, .part_count = 2, .data_offset = 2 * mib, .stripe_bytes = 4 * mib};
+  std::vector<OpenPart> parts;
+  for (int i = 0; i < 2; ++i) {
+    auto reserved = reserve_part({.path = part(i)}, 12 * mib);
+    ASSERT_TRUE(reserved) << reserved.error().message;
+    ASSERT_TRUE(name_part(*reserved, {}));
+    parts.push_back(std::move(*reserved));
+  }
+  auto mapping = map_pool(parts, superblock, Access::write);
+  ASSERT_TRUE(mapping) << mapping.error().message;
+  const auto memory = *coherence::bind(coherence::Mode::hardware);
+  const std::array<std::uint64_t, 6> begins = {0, 4, 8, 12, 16, 18};
+  for (std::uint64_t begin : begins) memory.publish_word(mapping->base() + begin * mib, begin + 1);
+  EXPECT_EQ(word_in_file(part(0), 2 * mib), 1u);
+  EXPECT_EQ(word_in_file(part(1), 2 * mib), 5u);
+  EXPECT_EQ(word_in_file(part(0), 6 * mib), 9u);
+  EXPECT_EQ(word_in_file(part(1), 6 * mib), 13u);
+  EXPECT_EQ(word_in_file(part(0), 10 * mib), 17u);
+  EXPECT_EQ(word_in_file(part(1), 10 * mib), 19u);
+}
+
+TEST_F(PartsTest, StripesNeedFewMappings) {
+  for (std::uint32_t parts : {2u, 3u, 7u, 64u}) {
+    for (std::uint64_t part_bytes = 2 * mib; part_bytes < (1ull << 44); part_bytes *= 3) {
+      const std::uint64_t stripe = stripe_bytes_for(part_bytes, parts, 2 * mib);
+      EXPECT_EQ(stripe % (2 * mib), 0u);
+      EXPECT_LE((part_bytes + stripe - 1) / stripe * parts, max_mappings);
+    }
+  }
+}
+
+TEST_F(PartsTest, AMissingPart) {
+  create(spec());
+  std::filesystem::remove(part(1));
+  const Error error = attach_error(spec());
+  EXPECT_EQ(error.code, Code::not_found);
+  EXPECT_THAT(error.message, HasSubstr(part(1)));
+}
+
+TEST_F(PartsTest, TooFewOrTooManyNamed) {
+  create(spec());
+  EXPECT_EQ(attach_error(part(0)).code, Code::mismatch);
+  EXPECT_THAT(attach_error(part(0)).message, HasSubstr("a pool of 3 parts, 1 were named"));
+  EXPECT_THAT(attach_error(part(1)).message, HasSubstr("a pool of 3 parts, 1 were named"));
+  EXPECT_THAT(attach_error(part(0) + "," + part(1)).message, HasSubstr("2 were named"));
+  create(folder_.file("extra"));
+  EXPECT_THAT(attach_error(spec() + "," + folder_.file("extra")).message,
+              HasSubstr("a pool of 3 parts, 4 were named"));
+}
+
+TEST_F(PartsTest, ReorderedParts) {
+  create(spec());
+  const Error error = attach_error(part(0) + "," + part(2) + "," + part(1));
+  EXPECT_EQ(error.code, Code::mismatch);
+  EXPECT_THAT(error.message, AllOf(HasSubstr(part(2)), HasSubstr("is part 2 of its pool but "
+                                                                 "stands at place 1")));
+}
+
+TEST_F(PartsTest, APartOfAnotherPool) {
+  create(spec());
+  const std::string other = folder_.file("a") + "," + folder_.file("b") + "," + folder_.file("c");
+  create(other);
+  const Error error = attach_error(part(0) + "," + folder_.file("b") + "," + part(2));
+  EXPECT_EQ(error.code, Code::mismatch);
+  EXPECT_THAT(error.message, AllOf(HasSubstr(folder_.file("b")), HasSubstr("of another pool")));
+}
+
+TEST_F(PartsTest, ATruncatedPart) {
+  create(spec());
+  std::filesystem::resize_file(part(2), 4 * mib);
+  EXPECT_THAT(attach_error(spec()).message, AllOf(HasSubstr(part(2)), HasSubstr("is truncated")));
+}
+
+TEST_F(PartsTest, SizesMustDivideEvenly) {
+  auto created = pool::create({.spec = spec(), .bytes = 32 * mib});
+  ASSERT_FALSE(created);
+  EXPECT_THAT(created.error().message,
+              AllOf(HasSubstr("not a multiple of 6 MiB"), HasSubstr("--size 31457280 or --size "
+                                                                    "37748736")));
+}
+
+TEST_F(PartsTest, AFailureLeavesNoPart) {
+  std::ofstream(part(2)) << std::string(8192, 'x');
+  EXPECT_FALSE(pool::create({.spec = spec(), .bytes = 24 * mib, .overwrite = true}));
+  EXPECT_EQ(folder_.entries(), 1u);
+}
+
+TEST_F(PartsTest, RemoveTakesAllParts) {
+  create(spec());
+  ASSERT_TRUE(remove(spec()));
+  EXPECT_EQ(folder_.entries(), 0u);
+}
+
+}  // namespace
+}  // namespace penstock::pool

@@ -1,0 +1,367 @@
+// Who is attached, who is alive, and what becomes of the dead.
+#include <thread>
+
+#include "base/clock.hpp"
+#include "pool/attach_as.hpp"
+#include "pool/test_pool.hpp"
+
+namespace penstock::pool {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ProcessTest : public PoolTest {
+ protected:
+  void SetUp() override { create(); }
+
+  Child attached_child(AttachOptions options = {}) const {
+    return Child([this, options](const Child::Report& report) {
+      auto pool = attach(options);
+      if (!pool) return 2;
+      report(pool->token());
+      sleep_until_killed();
+    });
+  }
+  static const ProcessRecord* find(const std::vector<ProcessRecord>& records, std::uint64_t token) {
+    for (const ProcessRecord& record : records) {
+      if ((record.generation << 16 | record.slot) == token) return &record;
+    }
+    return nullptr;
+  }
+};
+
+TEST_F(ProcessTest, TheRecordSaysWhoIsAttached) {
+  const std::uint64_t before = base::wall_ns();
+  auto pool = attach({.rank = 3, .job = "job-" + std::string(90, 'j')});
+  const auto records = pool->processes();
+  ASSERT_EQ(records.size(), 1u);
+  const ProcessRecord& own = records[0];
+  EXPECT_EQ(own.slot, pool->slot());
+  EXPECT_EQ(own.generation, pool->generation());
+  EXPECT_EQ(pool->token(), own.generation << 16 | own.slot);
+  EXPECT_NE(pool->token(), 0u);
+  EXPECT_EQ(own.pid, ::getpid());
+  EXPECT_EQ(own.rank, 3);
+  EXPECT_EQ(own.job, "job-" + std::string(90, 'j'));
+  EXPECT_EQ(own.program, "pool_test");
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  EXPECT_EQ(own.host, std::string(host).substr(0, 56));
+  EXPECT_EQ(own.boot_id, format_uuid(this_host()->boot_id));
+  EXPECT_EQ(own.start_time, this_process()->start_time);
+  EXPECT_EQ(own.pid_namespace, this_process()->pid_namespace);
+  EXPECT_GE(own.attached_wall_ns, before);
+  EXPECT_GE(own.lease_beat, 1u);
+  EXPECT_TRUE(own.attached);
+  EXPECT_TRUE(own.alive);
+  EXPECT_EQ(pool->describe(pool->token()),
+            fmt::format("rank 3 (pid {} on host {}, node 0)", ::getpid(), own.host));
+}
+
+TEST_F(ProcessTest, StatisticsAndActivityOutliveTheAttachment) {
+  auto watcher = attach();
+  std::uint64_t token;
+  {
+    auto pool = attach();
+    token = pool->token();
+    pool->publish_stats(
+        {.messages_sent = 1, .bytes_sent = 2, .messages_received = 3, .bytes_received = 4});
+    pool->publish_activity("waits for rank 5\n" + std::string(100, 'x'));
+  }
+  const auto records = watcher->processes();
+  const ProcessRecord* record = find(records, token);
+  ASSERT_NE(record, nullptr);
+  EXPECT_FALSE(record->attached);
+  EXPECT_FALSE(record->alive);
+  EXPECT_FALSE(watcher->alive(token));
+  EXPECT_EQ(record->messages_sent, 1u);
+  EXPECT_EQ(record->bytes_sent, 2u);
+  EXPECT_EQ(record->messages_received, 3u);
+  EXPECT_EQ(record->bytes_received, 4u);
+  EXPECT_EQ(record->activity, "waits for rank 5?" + std::string(100, 'x'));
+  EXPECT_EQ(watcher->local_processes(), 1u);
+}
+
+TEST_F(ProcessTest, AKilledProcessIsDeadAndReapedAndItsSlotServesAgain) {
+  auto pool = attach();
+  Child child = attached_child({.rank = 7});
+  const std::uint64_t token = child.next_report();
+  ASSERT_NE(token, 0u);
+  EXPECT_TRUE(pool->alive(token));
+  EXPECT_EQ(pool->local_processes(), 2u);
+
+  child.kill(SIGKILL);
+  child.wait_until_zombie();
+  EXPECT_FALSE(pool->alive(token)) << "a zombie is dead";
+  child.wait();
+  EXPECT_FALSE(pool->alive(token));
+  EXPECT_EQ(pool->local_processes(), 1u);
+  EXPECT_THAT(pool->describe(token), HasSubstr("rank 7"));
+
+  std::vector<std::uint64_t> dead;
+  auto reaped = pool->reap([&](std::uint64_t found) { dead.push_back(found); });
+  ASSERT_TRUE(reaped) << reaped.error().message;
+  EXPECT_EQ(*reaped, 1u);
+  EXPECT_THAT(dead, ElementsAre(token));
+  EXPECT_EQ(pool->reap([](std::uint64_t) { FAIL(); }).value(), 0u);
+
+  // The other 14 slots were never used; after them it is this one's turn.
+  std::vector<std::unique_ptr<Pool>> others;
+  for (int i = 0; i < 15; ++i) others.push_back(attach());
+  EXPECT_EQ(others.back()->slot(), token & 0xffff);
+  EXPECT_EQ(others.back()->generation(), (token >> 16) + 1);
+  EXPECT_FALSE(pool->alive(token));
+  EXPECT_TRUE(pool->alive(others.back()->token()));
+  EXPECT_THAT(pool->describe(token), HasSubstr("gone"));
+}
+
+TEST_F(ProcessTest, SlotsOfTheUnreapedDeadServeWhenNoOtherIsLeft) {
+  std::vector<std::unique_ptr<Pool>> others;
+  for (int i = 0; i < 15; ++i) others.push_back(attach());
+  std::uint64_t dead;
+  {
+    Child child = attached_child();
+    dead = child.next_report();
+  }
+  auto last = attach();
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->slot(), dead & 0xffff);
+  EXPECT_FALSE(last->alive(dead));
+}
+
+TEST_F(ProcessTest, AStoppedProcessIsAlive) {
+  auto pool = attach();
+  Child child = attached_child();
+  const std::uint64_t token = child.next_report();
+  child.kill(SIGSTOP);
+  child.wait_until_stopped();
+  EXPECT_TRUE(pool->alive(token));
+  EXPECT_EQ(pool->reap({}).value(), 0u);
+}
+
+TEST_F(ProcessTest, TokensOfNobodyAreNotAlive) {
+  auto pool = attach();
+  EXPECT_FALSE(pool->alive(0));
+  EXPECT_FALSE(pool->alive(pool->token() + (1u << 16)));
+  EXPECT_FALSE(pool->alive(1u << 16 | 5));
+  EXPECT_FALSE(pool->alive(1u << 16 | 0x7fff));
+  EXPECT_FALSE(pool->alive(1u << 16 | 0x8003));
+  EXPECT_FALSE(pool->alive(UINT64_MAX));
+  EXPECT_THAT(pool->describe(UINT64_MAX), HasSubstr("attaching"));
+  EXPECT_THAT(pool->describe(1u << 16 | 0x7fff), HasSubstr("gone"));
+}
+
+TEST_F(ProcessTest, TheEndOfAForkedChildIsNotTheParentsDetach) {
+  auto pool = attach();
+  Child child([&](const Child::Report&) {
+    pool.reset();
+    return 0;
+  });
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_TRUE(pool->alive(pool->token()));
+  EXPECT_TRUE(pool->lock());
+}
+
+TEST_F(ProcessTest, ManyAttachAtOnce) {
+  std::vector<std::unique_ptr<Child>> children;
+  for (int i = 0; i < 12; ++i) {
+    children.push_back(std::make_unique<Child>([this](const Child::Report& report) {
+      for (int round = 0; round < 10; ++round) {
+        auto pool = attach();
+        if (!pool) return 2;
+        report(pool->token());
+      }
+      return 0;
+    }));
+  }
+  std::vector<std::uint64_t> tokens;
+  for (auto& child : children) {
+    while (const std::uint64_t token = child->next_report()) tokens.push_back(token);
+    EXPECT_EQ(child->wait(), 0);
+  }
+  EXPECT_EQ(tokens.size(), 120u);
+  std::sort(tokens.begin(), tokens.end());
+  EXPECT_EQ(std::adjacent_find(tokens.begin(), tokens.end()), tokens.end()) << "a token twice";
+}
+
+// ---- judged by heartbeat -----------------------------------------------------------------------
+
+/// A machine that this one is not.
+Caller caller_of_another_host(std::uint8_t number, std::uint8_t machine = 0) {
+  Caller caller{*this_host(), *this_process()};
+  caller.host.host = fmt::format("host{}", number);
+  caller.host.boot_id.fill(number);
+  caller.host.machine_id.fill(machine != 0 ? machine : number);
+  return caller;
+}
+
+class ForeignTest : public ProcessTest {
+ protected:
+  void SetUp() override {
+    ::setenv("PENSTOCK_LEASE_MS", "400", 1);
+    ProcessTest::SetUp();
+  }
+  void TearDown() override { ::unsetenv("PENSTOCK_LEASE_MS"); }
+
+  std::unique_ptr<Pool> attach_from(std::uint8_t host, std::uint8_t machine = 0,
+                                    AttachOptions options = {}) const {
+    options.spec = spec_;
+    auto pool = attach_as(options, caller_of_another_host(host, machine));
+    if (!pool) {
+      ADD_FAILURE() << pool.error().message;
+      return nullptr;
+    }
+    return std::move(*pool);
+  }
+  /// Attached from host `host` until killed; `held`: holding the pool's lock.
+  Child foreign_child(std::uint8_t host, bool held = false) const {
+    return Child([this, host, held](const Child::Report& report) {
+      auto pool = attach_from(host);
+      if (!pool) return 2;
+      auto guard = held ? pool->lock() : Result<Pool::Guard>(make_error(Code::internal, ""));
+      report(pool->token());
+      sleep_until_killed();
+    });
+  }
+  static bool dies_within(const Pool& pool, std::uint64_t token, std::uint64_t limit_ns) {
+    for (const std::uint64_t start = base::now_ns(); base::now_ns() - start < limit_ns;) {
+      if (!pool.alive(token)) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+};
+
+constexpr std::uint64_t second = 1'000'000'000;
+
+TEST_F(ForeignTest, LivesAsLongAsItsHeartbeatMoves) {
+  auto pool = attach();
+  auto foreign = attach_from(9);
+  EXPECT_EQ(foreign->node(), 1u);
+  EXPECT_FALSE(dies_within(*pool, foreign->token(), 2 * second));
+  EXPECT_FALSE(dies_within(*foreign, pool->token(), 2 * second));
+  EXPECT_THAT(pool->describe(foreign->token()), HasSubstr("on host host9, node 1"));
+  EXPECT_EQ(pool->local_processes(), 1u);
+}
+
+TEST_F(ForeignTest, IsDeadWhenALeaseHasPassedWithoutABeat) {
+  auto pool = attach();
+  Child child = foreign_child(9);
+  const std::uint64_t token = child.next_report();
+  EXPECT_TRUE(pool->alive(token));
+  EXPECT_EQ(pool->reap({}).value(), 0u) << "the first look starts the clock";
+  child.kill(SIGKILL);
+  EXPECT_TRUE(dies_within(*pool, token, 60 * second));
+  EXPECT_EQ(pool->reap({}).value(), 1u);
+}
+
+TEST_F(ForeignTest, OneThatWasTakenForDeadLeavesItsSlotAlone) {
+  auto pool = attach();
+  Child child([this](const Child::Report& report) {
+    auto foreign = attach_from(9);
+    if (!foreign) return 2;
+    report(foreign->token());
+    ::raise(SIGSTOP);
+    const bool noticed = !foreign->alive(foreign->token());
+    foreign.reset();
+    return noticed ? 0 : 3;
+  });
+  const std::uint64_t token = child.next_report();
+  child.wait_until_stopped();
+  EXPECT_TRUE(dies_within(*pool, token, 60 * second));
+  EXPECT_EQ(pool->reap({}).value(), 1u);
+  std::vector<std::unique_ptr<Pool>> others;  // take all slots, that one too
+  for (int i = 0; i < 15; ++i) others.push_back(attach());
+  child.kill(SIGCONT);
+  EXPECT_EQ(child.wait(), 0);
+  for (const auto& other : others) EXPECT_TRUE(pool->alive(other->token()));
+}
+
+TEST_F(ForeignTest, AnotherPidNamespaceOfThisHostIsJudgedByHeartbeatToo) {
+  auto pool = attach();
+  Caller caller{*this_host(), *this_process()};
+  caller.process.pid_namespace += 1;
+  caller.process.pid = 1;  // exists here, but is somebody else there
+  auto container = attach_as({.spec = spec_}, caller);
+  ASSERT_TRUE(container);
+  EXPECT_EQ((*container)->node(), pool->node());
+  EXPECT_FALSE(dies_within(*pool, (*container)->token(), 1 * second));
+  EXPECT_EQ(pool->local_processes(), 2u);
+}
+
+TEST_F(ForeignTest, ADeadHolderOnAnotherHostLosesTheLock) {
+  auto pool = attach();
+  Child child = foreign_child(9, /*held=*/true);
+  ASSERT_NE(child.next_report(), 0u);
+  auto locked = pool->lock(50'000'000);
+  ASSERT_FALSE(locked);
+  EXPECT_EQ(locked.error().code, Code::deadline);
+  child.kill(SIGKILL);
+  child.wait();
+  auto after = pool->lock(60 * second);
+  EXPECT_TRUE(after) << after.error().message;
+}
+
+TEST_F(ForeignTest, RemoveWaitsUntilItIsCertain) {
+  {
+    auto foreign = attach_from(9);
+    auto removed = remove(spec_);
+    ASSERT_FALSE(removed);
+    EXPECT_THAT(removed.error().message, HasSubstr("of host host9 is attached"));
+  }
+  Child child = foreign_child(9);
+  ASSERT_NE(child.next_report(), 0u);
+  child.kill(SIGKILL);
+  child.wait();
+  auto removed = remove(spec_);
+  EXPECT_TRUE(removed) << removed.error().message;
+}
+
+// ---- nodes -------------------------------------------------------------------------------------
+
+using NodeTest = ForeignTest;
+
+TEST_F(NodeTest, OneNumberAHostAndEmulatedNode) {
+  auto here = attach();
+  EXPECT_EQ(here->node(), 0u);
+  EXPECT_EQ(attach()->node(), 0u);
+  auto zero = attach({.emulated_node = 0});
+  auto one = attach({.emulated_node = 1});
+  EXPECT_EQ(zero->node(), 1u);
+  EXPECT_EQ(one->node(), 2u);
+  EXPECT_EQ(attach({.emulated_node = 1})->node(), 2u);
+  EXPECT_EQ(attach_from(9)->node(), 3u);
+  EXPECT_EQ(attach_from(9)->node(), 3u);
+  EXPECT_EQ(here->local_processes(), 3u);
+}
+
+TEST_F(NodeTest, ARestartedHostHasItsNumberAgain) {
+  {
+    Child child = foreign_child(9);
+    ASSERT_NE(child.next_report(), 0u);
+  }
+  auto here = attach();
+  EXPECT_EQ(here->node(), 1u);
+  auto restarted = attach_from(10, /*machine=*/9);
+  EXPECT_EQ(restarted->node(), 0u);
+  EXPECT_EQ(attach_from(10, 9)->node(), 0u);
+}
+
+TEST_F(NodeTest, ACloneOfALivingHostIsAnotherNode) {
+  auto original = attach_from(9);
+  auto clone = attach_from(10, /*machine=*/9);
+  EXPECT_NE(original->node(), clone->node());
+}
+
+TEST_F(NodeTest, TooManyNodes) {
+  std::vector<std::unique_ptr<Pool>> nodes;
+  for (std::uint8_t host = 1; host <= 4; ++host) nodes.push_back(attach_from(host));
+  auto fifth = attach_as({.spec = spec_}, caller_of_another_host(5));
+  ASSERT_FALSE(fifth);
+  EXPECT_EQ(fifth.error().code, Code::no_slots);
+  EXPECT_THAT(fifth.error().message, HasSubstr("--max-nodes 8"));
+}
+
+}  // namespace
+}  // namespace penstock::pool

@@ -1,0 +1,148 @@
+// What the pool's tests share: pools that are gone afterwards, and child processes.
+#pragma once
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "base/format.hpp"
+#include "penstock/pool.hpp"
+
+namespace penstock::pool {
+
+inline std::string unique_name() {
+  static std::atomic<int> count{0};
+  return fmt::format("pooltest-{}-{}", ::getpid(), count++);
+}
+
+/// A folder that is removed with all its files.
+class TestFolder {
+ public:
+  TestFolder() : path_(fmt::format("/dev/shm/{}", unique_name())), owner_(::getpid()) {
+    std::filesystem::create_directory(path_);
+  }
+  ~TestFolder() {
+    if (owner_ != ::getpid()) return;
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+  std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
+  }
+
+ private:
+  std::string path_;
+  pid_t owner_;
+};
+
+inline constexpr std::uint64_t test_pool_bytes = 16ull << 20;
+
+/// A fresh pool in a folder of its own, in each test.
+class PoolTest : public testing::Test {
+ protected:
+  CreateOptions create_options() const {
+    return {.spec = spec_, .bytes = test_pool_bytes, .mode = coherence::Mode::software};
+  }
+  void create(std::uint32_t max_processes = 16, std::uint32_t max_nodes = 4) {
+    CreateOptions options = create_options();
+    options.max_processes = max_processes;
+    options.max_nodes = max_nodes;
+    auto created = pool::create(options);
+    ASSERT_TRUE(created) << created.error().message;
+  }
+  std::unique_ptr<Pool> attach(AttachOptions options = {}) const {
+    options.spec = spec_;
+    auto pool = Pool::attach(options);
+    if (!pool) {
+      ADD_FAILURE() << pool.error().message;
+      return nullptr;
+    }
+    return std::move(*pool);
+  }
+  Error attach_error(AttachOptions options = {}) const {
+    options.spec = spec_;
+    auto pool = Pool::attach(options);
+    if (!pool) return pool.error();
+    ADD_FAILURE() << "attached";
+    return Error{Code::internal, "attached"};
+  }
+
+  TestFolder folder_;
+  std::string spec_ = folder_.file("pool");
+};
+
+/// A forked process that runs `body`, which gets a way to report one word and then may go on; its
+/// exit status is what `body` returns. Killed when this goes.
+class Child {
+ public:
+  using Report = std::function<void(std::uint64_t)>;
+  explicit Child(const std::function<int(const Report&)>& body) {
+    int pipe_fds[2];
+    if (::pipe2(pipe_fds, O_CLOEXEC) != 0) std::abort();
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      const int status = body([&](std::uint64_t word) {
+        if (::write(pipe_fds[1], &word, sizeof word) != sizeof word) ::_exit(99);
+      });
+      ::_exit(status);
+    }
+    ::close(pipe_fds[1]);
+    reports_ = pipe_fds[0];
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    if (!ended_) {
+      kill(SIGKILL);
+      wait();
+    }
+    ::close(reports_);
+  }
+  /// 0 when the child ended without a further report.
+  std::uint64_t next_report() const {
+    std::uint64_t word = 0;
+    return ::read(reports_, &word, sizeof word) == sizeof word ? word : 0;
+  }
+  void kill(int signal) const { ::kill(pid_, signal); }
+  /// Until it is a zombie, without collecting it.
+  void wait_until_zombie() const {
+    siginfo_t info;
+    ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);
+  }
+  void wait_until_stopped() const {
+    siginfo_t info;
+    ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED);
+  }
+  int wait() {
+    int status = -1;
+    ::waitpid(pid_, &status, 0);
+    ended_ = true;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+  int reports_ = -1;
+  bool ended_ = false;
+};
+
+[[noreturn]] inline void sleep_until_killed() {
+  for (;;) ::pause();
+}
+
+}  // namespace penstock::pool
