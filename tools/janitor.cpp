@@ -19,14 +19,19 @@ constexpr std::uint64_t gentle_ns = 2'000'000'000;  ///< from SIGTERM to SIGKILL
 constexpr std::uint64_t give_up_ns = 10'000'000'000;
 
 void end_job(const std::string& job) {
+  const auto left = processes_of(job);
+  if (left.empty()) return;
+  std::set<std::string> segments;
+  for (const pid_t pid : left) segments.merge(mpich_segments_of(pid));
   const std::uint64_t start_ns = base::now_ns();
-  if (signal_job(job, SIGTERM) == 0) return;
+  signal_job(job, SIGTERM);
   while (base::now_ns() - start_ns < give_up_ns) {
     const timespec pause{0, 50'000'000};
     nanosleep(&pause, nullptr);
     const bool gentle = base::now_ns() - start_ns < gentle_ns;
-    if (signal_job(job, gentle ? 0 : SIGKILL) == 0) return;
+    if (signal_job(job, gentle ? 0 : SIGKILL) == 0) break;
   }
+  remove_segments(segments);
 }
 
 void remove_pool(const std::string& spec) {

@@ -45,23 +45,58 @@ Descriptor open_process(pid_t pid) {
   return Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0u)));
 }
 
-std::uint32_t signal_job(const std::string& job, int signal) {
+namespace {
+
+struct Process {
+  pid_t pid;
+  Descriptor descriptor;
+};
+
+std::vector<Process> open_processes_of(const std::string& job) {
   const std::string entry = "PENSTOCK_JOB=" + job + std::string(1, '\0');
+  std::vector<Process> found;
   DIR* processes = opendir("/proc");
-  if (!processes) return 0;
-  std::uint32_t count = 0;
+  if (!processes) return found;
   while (const dirent* item = readdir(processes)) {
     const pid_t pid = static_cast<pid_t>(std::atol(item->d_name));
     if (pid <= 0 || pid == getpid()) continue;
     // Opened first: what is read afterwards is of this process or of none.
-    const Descriptor process = open_process(pid);
+    Descriptor process = open_process(pid);
     if (!process.valid() || !belongs_to(pid, entry)) continue;
-    if (stat_fields(pid).starts_with("Z")) continue;
-    ++count;
-    if (signal != 0) syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0u);
+    if (!stat_fields(pid).starts_with("Z")) found.push_back({pid, std::move(process)});
   }
   closedir(processes);
-  return count;
+  return found;
+}
+
+}  // namespace
+
+std::uint32_t signal_job(const std::string& job, int signal) {
+  const auto found = open_processes_of(job);
+  for (const Process& process : found) {
+    if (signal != 0) syscall(SYS_pidfd_send_signal, process.descriptor.get(), signal, nullptr, 0u);
+  }
+  return static_cast<std::uint32_t>(found.size());
+}
+
+std::vector<pid_t> processes_of(const std::string& job) {
+  std::vector<pid_t> pids;
+  for (const Process& process : open_processes_of(job)) pids.push_back(process.pid);
+  return pids;
+}
+
+std::set<std::string> mpich_segments_of(pid_t pid) {
+  std::set<std::string> segments;
+  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  for (std::string line; std::getline(maps, line);) {
+    const auto at = line.find("/dev/shm/mpich_");
+    if (at != std::string::npos && !line.ends_with(" (deleted)")) segments.insert(line.substr(at));
+  }
+  return segments;
+}
+
+void remove_segments(const std::set<std::string>& segments) {
+  for (const std::string& segment : segments) unlink(segment.c_str());
 }
 
 std::optional<std::string> zombie_verdict(pid_t pid) {

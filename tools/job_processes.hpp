@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,14 @@ Descriptor open_process(pid_t pid);
 /// Sends `signal` to every process of `job`; gives how many there were (zombies not counted).
 /// Signal 0 only counts. Safe against reused process ids.
 std::uint32_t signal_job(const std::string& job, int signal);
+
+/// Every process of `job` that still runs, this one excepted.
+std::vector<pid_t> processes_of(const std::string& job);
+
+/// Files in /dev/shm that MPICH made for the job of this process. It removes them when it
+/// finalizes; after a crash they would stay for ever.
+std::set<std::string> mpich_segments_of(pid_t pid);
+void remove_segments(const std::set<std::string>& segments);
 
 /// How a process that has ended but was not yet waited for ended: "was killed by signal 9
 /// (Killed)", "exited with status 1"; nullopt when it is gone or still runs.

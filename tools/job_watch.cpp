@@ -6,6 +6,8 @@
 
 #include <set>
 
+#include "base/clock.hpp"
+
 namespace penstock::tools {
 namespace {
 
@@ -38,6 +40,7 @@ void JobWatch::sample() {
     const bool is_new = rank.record.pid == 0;
     rank.record = std::move(record);
     if (is_new && rank.record.attached) watch_process(rank);
+    note_segments(rank);
   }
 }
 
@@ -45,10 +48,18 @@ void JobWatch::watch_process(Rank& rank) const {
   if (rank.record.host != own_host()) return;
   rank.process = open_process(static_cast<pid_t>(rank.record.pid));
   if (!rank.process.valid()) return;
+  rank.seen_ns = base::now_ns();
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = static_cast<std::uint64_t>(rank.record.pid);
   epoll_ctl(epoll_, EPOLL_CTL_ADD, rank.process.get(), &event);
+}
+
+void JobWatch::note_segments(const Rank& rank) {
+  // MPICH makes them while it starts, soon after the process attached to the pool.
+  constexpr std::uint64_t starting_ns = 3'000'000'000;
+  if (!rank.process.valid() || base::now_ns() - rank.seen_ns > starting_ns) return;
+  segments_.merge(mpich_segments_of(static_cast<pid_t>(rank.record.pid)));
 }
 
 void JobWatch::on_exit(pid_t pid) {
@@ -77,6 +88,7 @@ void JobWatch::finish() {
   for (const auto& [key, rank] : ranks_) {
     if (rank.record.attached && !rank.record.alive) note_death(rank.record, std::nullopt);
   }
+  remove_segments(segments_);
 }
 
 JobTotals JobWatch::totals() const {

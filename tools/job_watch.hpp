@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -35,7 +36,7 @@ class JobWatch {
   void on_exit(pid_t pid);
   /// It has ended and that is no wonder: the job was interrupted.
   void forget(pid_t pid);
-  /// After the job: who was never seen to end.
+  /// After the job: who was never seen to end; what the MPI left in /dev/shm is removed.
   void finish();
 
   const std::optional<Death>& first_death() const { return first_death_; }
@@ -46,16 +47,19 @@ class JobWatch {
   struct Rank {
     pool::ProcessRecord record;
     Descriptor process;
+    std::uint64_t seen_ns = 0;
   };
   JobWatch(std::unique_ptr<pool::Pool> pool, std::string job, int epoll)
       : pool_(std::move(pool)), job_(std::move(job)), epoll_(epoll) {}
   void watch_process(Rank& rank) const;
+  void note_segments(const Rank& rank);
   void note_death(const pool::ProcessRecord& record, std::optional<std::string> verdict);
 
   std::unique_ptr<pool::Pool> pool_;
   std::string job_;
   int epoll_;
   std::map<Key, Rank> ranks_;
+  std::set<std::string> segments_;
   std::optional<Death> first_death_;
 };
 

@@ -117,7 +117,7 @@ int run(RunArguments arguments) {
   auto runtime = find_mpi(arguments.mpiexec, *program);
   if (!runtime) return report(runtime.error());
   const bool temporary = arguments.pool.empty();
-  const std::string spec = temporary ? "shm:penstock-" + unique_name() : arguments.pool;
+  const std::string spec = temporary ? "shm:" + unique_name() : arguments.pool;
   const std::string job = unique_name();
   // Before anything that may start a thread. Its destructor cleans up after all that follows.
   auto janitor = Janitor::start(job, temporary ? spec : "");

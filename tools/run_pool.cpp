@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t bytes_per_pair = 768u << 10;
 constexpr std::uint64_t bytes_per_rank = 1u << 20;
 constexpr std::uint64_t bytes_at_least = 128ull << 20;
-constexpr std::uint64_t bytes_at_most = 16ull << 30;
+constexpr std::uint64_t bytes_at_most = 4ull << 30;  // it is memory, taken at once
 
 }  // namespace
 

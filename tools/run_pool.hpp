@@ -11,7 +11,7 @@ namespace penstock::tools {
 /// "run-PID-NUMBER", not used by anybody else: names a job or its temporary pool.
 std::string unique_name();
 
-/// Bytes that `ranks` ranks need when all of them talk to all.
+/// Bytes that `ranks` ranks need when all of them talk to all, within reason.
 std::uint64_t temporary_pool_bytes(std::uint32_t ranks);
 
 /// `mode` as written by people; `bytes` 0 for temporary_pool_bytes(ranks).

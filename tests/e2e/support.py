@@ -121,3 +121,12 @@ def job_processes_of(pid):
         if f"PENSTOCK_JOB=run-{pid}-".encode() in environment and state != "Z":
             found.append(int(folder.name))
     return found
+
+
+def mpich_segments_of(pid):
+    """Files that MPICH itself made in /dev/shm for the job of this `penstock run`."""
+    found = set()
+    for process in job_processes_of(pid):
+        maps = Path(f"/proc/{process}/maps").read_text()
+        found.update(map(Path, re.findall(r"(/dev/shm/mpich_\S+)$", maps, re.M)))
+    return found

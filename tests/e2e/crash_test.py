@@ -1,0 +1,75 @@
+"""A rank that dies is named, the job ends, and the next job on the same pool runs."""
+
+import json
+import os
+import signal
+import unittest
+
+from support import HEAT, PROGRAMS, PYTHON, Case
+
+
+class Crash(Case):
+    def ranks(self, spec):
+        records = json.loads(self.penstock("ps", "--json", spec).stdout)
+        return {record["rank"]: record for record in records if record["alive"]}
+
+    def start_job(self, spec, count):
+        job = self.start("run", "-n", count, "--nodes", "2", "--pool", spec, "--", PYTHON,
+                         PROGRAMS / "wait.py")
+        self.assertIn("all there", job.stdout.readline())
+        return job, self.ranks(spec)
+
+    def run_heat(self, spec, count):
+        done = self.penstock("run", "-n", count, "--nodes", "2", "--pool", spec, "--", PYTHON, HEAT,
+                             "--points", "60", "--steps", "50")
+        self.assertIn(f"heat: ok: {count} ranks", done.stdout)
+
+    def kill_a_rank(self, mode, victim):
+        spec = self.pool("128M", mode)
+        job, ranks = self.start_job(spec, 4)
+        self.assertEqual(sorted(ranks), [0, 1, 2, 3])
+        self.assertEqual(len({record["node"] for record in ranks.values()}), 2)
+        pid = ranks[victim]["pid"]
+        os.kill(pid, signal.SIGKILL)
+        output, _ = job.communicate(timeout=60)
+        self.assertNotEqual(job.returncode, 0, output)
+        node = ranks[victim]["node"]
+        self.assertIn(f"penstock run: rank {victim} (pid {pid}, node {node}) ", output)
+        self.assertIn("without finalizing", output)
+        # Another number of ranks, on the same pool, right away.
+        self.run_heat(spec, 2)
+        self.run_heat(spec, 3)
+
+    def test_killed_rank_in_software_mode(self):
+        self.kill_a_rank("software", 2)
+
+    def test_killed_rank_in_hardware_mode(self):
+        self.kill_a_rank("hardware", 0)
+
+    def test_rank_that_leaves_without_finalizing(self):
+        program = ("from mpi4py import MPI; import os\n"
+                   "c = MPI.COMM_WORLD; c.Barrier()\n"
+                   "if c.rank == 1: os._exit(3)\n"
+                   "c.Barrier()")
+        done = self.penstock("run", "-n", "2", "--nodes", "2", "--", PYTHON, "-c", program, status=None)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("rank 1 (pid", done.stderr)
+
+    def test_whole_job_killed_and_collected(self):
+        spec = self.pool("128M", "software")
+        self.run_heat(spec, 4)
+        before = self.info(spec)["bytes_used"]
+        job, ranks = self.start_job(spec, 3)
+        for record in ranks.values():
+            os.kill(record["pid"], signal.SIGKILL)
+        job.communicate(timeout=60)
+        self.penstock("pool", "gc", spec, "--yes")
+        info = self.info(spec)
+        self.assertEqual((info["alive"], info["dead"]), (0, 0))
+        self.run_heat(spec, 4)
+        self.penstock("pool", "gc", spec, "--yes")
+        self.assertEqual(self.info(spec)["bytes_used"], before)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,67 @@
+"""penstock env: exports that work with one's own mpiexec, and the table of variables."""
+
+import subprocess
+import unittest
+
+from support import MPIEXEC, PENSTOCK, PROGRAMS, PYTHON, Case, clean_environment
+
+
+class Env(Case):
+    def exports(self, spec, *more):
+        done = self.penstock("env", "--mpi", "mpich", "--pool", spec, *more)
+        lines = [line for line in done.stdout.splitlines() if line and not line.startswith("#")]
+        self.assertTrue(all(line.startswith("export ") for line in lines), lines)
+        return done.stdout
+
+    def with_exports(self, exports, command, **more):
+        return subprocess.run(["sh", "-c", f"{exports}\n{command}"], capture_output=True, text=True,
+                              env=clean_environment(**more), timeout=120)
+
+    def test_plain_mpiexec(self):
+        spec = self.pool("128M", "software")
+        exports = self.exports(spec, "--nodes", "2")
+        done = self.with_exports(exports, f"{MPIEXEC} -n 4 {PYTHON} {PROGRAMS / 'all_to_all.py'}",
+                                 PENSTOCK_SUMMARY=1)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("all to all: ok", done.stdout)
+        self.assertIn(spec, done.stdout + done.stderr)
+
+    def test_require_without_the_pool(self):
+        spec = self.pool("32M", "software")
+        exports = self.exports(spec, "--nodes", "2")
+        self.penstock("pool", "rm", spec)
+        done = self.with_exports(exports, f"{MPIEXEC} -n 2 {PYTHON} {PROGRAMS / 'all_to_all.py'}")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("PENSTOCK_REQUIRE", done.stdout + done.stderr)
+        self.assertIn("penstock pool create", done.stdout + done.stderr)
+
+    def test_mode_that_disagrees_with_require(self):
+        spec = self.pool("32M", "software")
+        exports = self.exports(spec, "--nodes", "2", "--mode", "hardware")
+        done = self.with_exports(exports, f"{MPIEXEC} -n 2 {PYTHON} {PROGRAMS / 'all_to_all.py'}")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stdout + done.stderr, "software.*hardware|hardware.*software")
+
+    def test_paths_with_blanks_are_quoted(self):
+        path = self.folder / "a pool"
+        self.penstock("pool", "create", path, "--size", "32M", "--mode", "software")
+        exports = self.exports(path)
+        done = self.with_exports(exports, 'printf %s "$PENSTOCK_POOL"')
+        self.assertEqual(done.stdout, str(path))
+
+    def test_pool_needed(self):
+        self.refused("env", "--mpi", "mpich", says="no pool is named", mend="penstock pool create")
+        self.refused("env", "--mpi", "mpich", "--pool", "shm:no-such-pool", says="absent",
+                     mend="penstock pool create")
+        self.refused("env", "--mpi", "lam", "--pool", "shm:x", says="lam")
+
+    def test_table(self):
+        done = self.penstock("env", "--list", environment=clean_environment(PENSTOCK_LOG="error"))
+        rows = {line.split()[0]: line.split() for line in done.stdout.splitlines()}
+        self.assertEqual(rows["PENSTOCK_LOG"][1:3], ["error", "environment"])
+        self.assertEqual(rows["PENSTOCK_LEASE_MS"][2], "default")
+        self.assertIn("PENSTOCK_LEASE_MS", self.penstock("env", "--help").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

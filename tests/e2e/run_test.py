@@ -1,0 +1,203 @@
+"""penstock run: jobs that end well, jobs that cannot start, and what is left behind by neither."""
+
+import os
+import signal
+import unittest
+from pathlib import Path
+
+from support import (HEAT, PROGRAMS, PYTHON, SHM, Case, job_processes_of, mpich_segments_of,
+                     temporary_pools_of)
+
+
+class Jobs(Case):
+    def heat(self, *options):
+        done = self.penstock("run", "-n", "4", "--nodes", "2", "--stats", *options, "--", PYTHON,
+                             HEAT, "--points", "120", "--steps", "200")
+        self.assertIn("heat: ok: 4 ranks", done.stdout)
+        return done.stderr
+
+    def assert_carried(self, said, mode):
+        self.assertIn(f"transport: penstock, {mode} coherence", said)
+        line = [line for line in said.splitlines() if "through the pool" in line][0]
+        self.assertIn("4 ranks on 2 nodes", line)
+        messages = int(line.split(" sent ")[1].split()[0])
+        # Two neighbours across the nodes, two messages each step of each pair at the least.
+        self.assertGreater(messages, 200 * 4)
+
+    def test_heat_in_software_mode(self):
+        self.assert_carried(self.heat("--mode", "software"), "software")
+
+    def test_heat_in_hardware_mode(self):
+        self.assert_carried(self.heat("--mode", "hardware"), "hardware")
+
+    def test_heat_on_a_named_pool_twice(self):
+        spec = self.pool("128M", "software")
+        for _ in range(2):
+            self.assert_carried(self.heat("--pool", spec), "software")
+        info = self.info(spec)
+        self.assertEqual((info["alive"], info["dead"]), (0, 0))
+
+    def test_eight_ranks_talk_all_to_all(self):
+        done = self.penstock("run", "-n", "8", "--nodes", "4", "--", PYTHON,
+                             PROGRAMS / "all_to_all.py", timeout=200)
+        self.assertIn("all to all: ok", done.stdout)
+
+    def test_every_rank_a_node(self):
+        done = self.penstock("run", "-n", "3", "--nodes", "3", "--", PYTHON,
+                             PROGRAMS / "all_to_all.py")
+        self.assertIn("all to all: ok", done.stdout)
+
+    def test_one_node_goes_through_the_pool_too(self):
+        done = self.penstock("run", "-n", "2", "--nodes", "1", "--stats", "--", PYTHON,
+                             PROGRAMS / "all_to_all.py")
+        self.assertIn("2 ranks on 1 nodes", done.stderr)
+        self.assertNotIn("sent 0 messages", done.stderr)
+
+    def test_one_rank(self):
+        done = self.penstock("run", "-n", "1", "--", PYTHON, PROGRAMS / "all_to_all.py")
+        self.assertIn("all to all: ok", done.stdout)
+
+    def test_two_jobs_on_one_pool(self):
+        spec = self.pool("128M", "software")
+        command = ["run", "-n", "2", "--pool", spec, "--", PYTHON, PROGRAMS / "all_to_all.py"]
+        jobs = [self.start(*command) for _ in range(2)]
+        for job in jobs:
+            output, _ = job.communicate(timeout=120)
+            self.assertEqual(job.returncode, 0, output)
+            self.assertIn("all to all: ok", output)
+
+    def test_ps_shows_the_ranks(self):
+        spec = self.pool("64M", "software")
+        job = self.start("run", "-n", "2", "--nodes", "2", "--pool", spec, "--", PYTHON,
+                         PROGRAMS / "wait.py")
+        self.assertIn("all there", job.stdout.readline())
+        listed = self.penstock("ps", spec).stdout
+        ranks = [line.split()[4] for line in listed.splitlines()[1:]]
+        self.assertEqual(sorted(ranks), ["0", "1"], listed)
+        self.refused("pool", "rm", spec, says="in use", mend="--force")
+
+    def test_status_of_the_program(self):
+        done = self.penstock("run", "-n", "2", "--", PYTHON, "-c",
+                             "from mpi4py import MPI; import sys; MPI.Finalize(); sys.exit(7)",
+                             status=None)
+        self.assertEqual(done.returncode, 7, done.stderr)
+
+    def test_standard_input_reaches_rank_0(self):
+        done = self.penstock("run", "-n", "2", "--", PYTHON, "-c",
+                             "from mpi4py import MPI; r = MPI.COMM_WORLD.rank\n"
+                             "print('got', input()) if r == 0 else None", input="hello\n")
+        self.assertIn("got hello", done.stdout)
+
+
+class Refused(Case):
+    def test_more_ranks_than_slots(self):
+        spec = self.pool("32M", "software", "--max-processes", "3")
+        self.refused("run", "-n", "4", "--pool", spec, "--", PYTHON, HEAT,
+                     says=["3 process slots", "4 ranks"], mend="--max-processes 4")
+
+    def test_modes_that_disagree(self):
+        spec = self.pool("32M", "software")
+        self.refused("run", "-n", "2", "--pool", spec, "--mode", "hardware", "--", PYTHON, HEAT,
+                     says=["software mode", "hardware"], mend="penstock pool create")
+
+    def test_named_pool_absent(self):
+        self.refused("run", "-n", "2", "--pool", "shm:no-such-pool", "--", PYTHON, HEAT,
+                     says="absent", mend="penstock pool create")
+
+    def test_program_absent(self):
+        self.refused("run", "-n", "2", "--", "no-such-program", says="no-such-program")
+
+    def test_numbers_that_make_no_sense(self):
+        self.refused("run", "-n", "0", "--", PYTHON, HEAT, says="at least 1")
+        self.refused("run", "-n", "2", "--nodes", "3", "--", PYTHON, HEAT, says="--nodes 2")
+        self.penstock("run", "-n", "two", "--", PYTHON, HEAT, status=2)
+
+    def test_pool_too_small_for_the_job(self):
+        done = self.penstock("run", "-n", "8", "--nodes", "8", "--size", "16M", "--", PYTHON,
+                             PROGRAMS / "all_to_all.py", status=None, timeout=200)
+        if done.returncode == 0:
+            self.assertIn("all to all: ok", done.stdout)  # it does fit: nothing to refuse
+        else:
+            self.assertRegex(done.stdout + done.stderr, r"--size|penstock pool create|larger")
+
+    def test_program_without_mpi(self):
+        done = self.penstock("run", "-n", "2", "--", "true", status=1)
+        self.assertIn("no process of the job attached to the pool", done.stderr)
+        self.penstock("run", "-n", "2", "--allow-fallback", "--", "true")
+
+    def test_another_provider_is_not_taken(self):
+        """MPICH is told to take TCP behind our back: PENSTOCK_REQUIRE makes the job fail."""
+        program = ("import os; os.environ['FI_PROVIDER'] = 'tcp'\n"
+                   "from mpi4py import MPI; MPI.COMM_WORLD.Barrier()")
+        done = self.penstock("run", "-n", "2", "--", PYTHON, "-c", program, status=None)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("penstock", done.stderr)
+        self.penstock("run", "-n", "2", "--allow-fallback", "--", PYTHON, "-c", program)
+
+
+class Interrupted(Case):
+    segments = set()
+
+    def start_job(self, **more):
+        job = self.start("run", "-n", "2", "--nodes", "2", "--", PYTHON, PROGRAMS / "wait.py", **more)
+        self.assertIn("all there", job.stdout.readline())
+        self.assertNotEqual(temporary_pools_of(job.pid), [])
+        self.assertNotEqual(job_processes_of(job.pid), [])
+        self.segments = mpich_segments_of(job.pid)
+        self.assertNotEqual(self.segments, set())
+        return job
+
+    def assert_nothing_left(self, job):
+        self.wait_for(lambda: not (set(SHM.glob("mpich_*")) & self.segments), "MPICH's own segments")
+        self.wait_for(lambda: not temporary_pools_of(job.pid), "the temporary pool is removed")
+        self.wait_for(lambda: not job_processes_of(job.pid), "the job's processes are ended")
+
+    def interrupt_by(self, number):
+        job = self.start_job()
+        job.send_signal(number)
+        output, _ = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 128 + number, output)
+        self.assertIn(f"interrupted by signal {int(number)}", output)
+        self.assert_nothing_left(job)
+
+    def test_interrupt(self):
+        self.interrupt_by(signal.SIGINT)
+
+    def test_terminate(self):
+        self.interrupt_by(signal.SIGTERM)
+
+    def test_hang_up(self):
+        self.interrupt_by(signal.SIGHUP)
+
+    def test_ctrl_c_of_a_terminal(self):
+        """The terminal sends it to the whole process group."""
+        job = self.start_job(start_new_session=True)
+        os.killpg(job.pid, signal.SIGINT)
+        output, _ = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 128 + signal.SIGINT, output)
+        self.assert_nothing_left(job)
+
+    def test_kill_of_run_itself(self):
+        job = self.start_job()
+        job.kill()
+        job.wait(10)
+        self.assert_nothing_left(job)
+
+    def test_kill_of_the_launcher(self):
+        job = self.start_job()
+        for pid in job_processes_of(job.pid):
+            if Path(f"/proc/{pid}/comm").read_text().startswith("mpiexec"):
+                os.kill(pid, signal.SIGKILL)
+        output, _ = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 128 + signal.SIGKILL, output)
+        self.assert_nothing_left(job)
+
+    def test_orderly_end_leaves_nothing(self):
+        job = self.start("run", "-n", "2", "--", PYTHON, PROGRAMS / "wait.py", "10")
+        output, _ = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 0, output)
+        self.assert_nothing_left(job)
+
+
+if __name__ == "__main__":
+    unittest.main()
