@@ -96,7 +96,19 @@ std::set<std::string> mpich_segments_of(pid_t pid) {
 }
 
 void remove_segments(const std::set<std::string>& segments) {
-  for (const std::string& segment : segments) unlink(segment.c_str());
+  const std::string folder = "/dev/shm/";
+  // FOLDER/mpich_KIND_JOB_NODE: one known name gives away those of all nodes.
+  std::set<std::string> prefixes;
+  for (const std::string& segment : segments) {
+    prefixes.insert(segment.substr(folder.size(), segment.rfind('_') + 1 - folder.size()));
+  }
+  DIR* list = prefixes.empty() ? nullptr : opendir(folder.c_str());
+  if (!list) return;
+  while (const dirent* entry = readdir(list)) {
+    const std::string name = entry->d_name;
+    if (prefixes.contains(name.substr(0, name.rfind('_') + 1))) unlink((folder + name).c_str());
+  }
+  closedir(list);
 }
 
 std::optional<std::string> zombie_verdict(pid_t pid) {

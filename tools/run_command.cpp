@@ -87,8 +87,23 @@ void print_stats(const JobOutcome& outcome, const pool::Info& info, const std::s
       totals.messages, about(totals.bytes));
 }
 
+/// A temporary pool is gone when its error message is read: say here what would have helped.
+void explain_full_pool(const RunArguments& arguments, const std::string& spec) {
+  constexpr std::uint64_t next_to_nothing = 256u << 10;
+  auto view = look_at(spec);
+  if (!view || view->arena->stats().bytes_largest_free >= next_to_nothing) return;
+  const std::uint64_t bytes = view->pool->info().bytes;
+  if (arguments.pool.empty()) {
+    say("the temporary pool of {} was full: run it with --size {}M", about(bytes),
+        (bytes >> 20) * 2);
+  } else {
+    say("pool {} is full: see 'penstock pool ls {}' and 'penstock pool gc {}'", spec,
+        shell_quote(spec), shell_quote(spec));
+  }
+}
+
 /// What went wrong beyond the launcher's own status; gives the status to end with.
-int judge(const JobOutcome& outcome, const RunArguments& arguments) {
+int judge(const JobOutcome& outcome, const RunArguments& arguments, const std::string& spec) {
   if (outcome.interrupted_by) {
     say("interrupted by signal {}; the job was ended", *outcome.interrupted_by);
     return 128 + *outcome.interrupted_by;
@@ -108,6 +123,7 @@ int judge(const JobOutcome& outcome, const RunArguments& arguments) {
       status = exit_error;
     }
   }
+  if (status != 0) explain_full_pool(arguments, spec);
   return status;
 }
 
@@ -129,7 +145,7 @@ int run(RunArguments arguments) {
   auto outcome = run_job(*plan);
   if (!outcome) return report(outcome.error());
   if (arguments.stats) print_stats(*outcome, *info, spec);
-  return judge(*outcome, arguments);
+  return judge(*outcome, arguments, spec);
 }
 
 }  // namespace
