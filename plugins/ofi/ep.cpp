@@ -64,9 +64,10 @@ int Ep::remember(fi_addr_t number, Peer found, Peer* peer) {
   });
 }
 
-/// `unavailable` means later; everything else has a message worth reading.
+/// `unavailable` means later, and of a death the transport has spoken; everything else has a
+/// message worth reading.
 ssize_t Ep::fail_call(const Error& error) {
-  if (error.code == Code::unavailable) return -FI_EAGAIN;
+  if (error.code == Code::unavailable || error.code == Code::peer_dead) return errno_of(error);
   return report(error);
 }
 
