@@ -1,0 +1,107 @@
+"""Runs a command with a deadline and ends all that it has started, but nothing else."""
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+
+GRACE_S = 15
+
+
+@dataclass
+class Outcome:
+    status: int
+    output: str
+    seconds: float
+    ended: str = ""  # why it was ended by us, "" when it ended by itself
+
+
+def _parents():
+    """pid -> parent pid of all processes that can be seen."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+        except (OSError, IndexError, ValueError):
+            continue
+    return parents
+
+
+def descendants(pid):
+    parents = _parents()
+    found, front = [], {pid}
+    while front:
+        front = {child for child, parent in parents.items() if parent in front}
+        found.extend(front)
+    return found
+
+
+def _signal(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def _end(process):
+    """First the launcher, which ends its ranks and cleans up; then by force what is left."""
+    family = descendants(process.pid)
+    _signal([process.pid], signal.SIGTERM)
+    try:
+        process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        family += descendants(process.pid)
+        _signal([process.pid], signal.SIGKILL)
+        process.wait()
+    left = [pid for pid in set(family) if os.path.exists(f"/proc/{pid}")]
+    # a pid that is in use by another by now would no longer be in our session
+    session = [pid for pid in left if _session(pid) in {process.pid, *family}]
+    _signal(session, signal.SIGKILL)
+
+
+def _session(pid):
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def run(command, environment, log_path, deadline_s, stalled=None, cwd=None):
+    """`stalled()` is asked every second; a text that it gives ends the job and says why."""
+    start = time.monotonic()
+    ended = ""
+    with open(log_path, "wb") as log:
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log,
+                                   stderr=subprocess.STDOUT, start_new_session=True, cwd=cwd)
+        try:
+            while True:
+                try:
+                    process.wait(1)
+                    break
+                except subprocess.TimeoutExpired:
+                    pass
+                if time.monotonic() - start > deadline_s:
+                    ended = f"did not end within {deadline_s} s"
+                elif stalled is not None:
+                    ended = stalled() or ""
+                if ended:
+                    _end(process)
+                    break
+        except BaseException:
+            _end(process)
+            raise
+    with open(log_path, errors="replace") as log:
+        output = log.read()
+    return Outcome(process.returncode, output, time.monotonic() - start, ended)
+
+
+def clean_environment(extra):
+    """This environment without what would choose a transport, and with `extra`."""
+    own = ("FI_", "MPIR_", "MPICH_", "PENSTOCK_", "UCX_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    return {**kept, **extra}
