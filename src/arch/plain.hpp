@@ -38,7 +38,7 @@ static inline void load_line(void* to, const void* from) {
 }
 
 static inline void store_copy(void* to, const void* from, std::size_t bytes) {
-  std::memcpy(to, from, bytes);
+  if (bytes != 0) std::memcpy(to, from, bytes);  // no bytes may come with a null address
 }
 
 static inline void store_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t seal) {
