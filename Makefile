@@ -3,8 +3,10 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
-PRESET ?= Release
+CONFIG ?= Release
 CMAKE_ARGS ?=
+CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
+PRODUCT = penstock penstock_shared penstock_fi
 
 .PHONY: help demo test check build bench install clean
 .DEFAULT_GOAL := help
@@ -18,19 +20,23 @@ demo: build ## an unmodified MPI program over a pool, and how fast it is
 
 build: ## build/bin/penstock, build/lib/libpenstock.so, build/lib/libpenstock-fi.so
 	ci/install.sh build
-	cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(PRESET) $(CMAKE_ARGS)
-	cmake --build $(BUILD) -j $(JOBS)
+	$(CONFIGURE)
+	cmake --build $(BUILD) -j $(JOBS) --target $(PRODUCT)
 
-test: build ## all tests
-	ci/install.sh test
+test: ## all tests
+	ci/install.sh build test
+	$(CONFIGURE)
+	cmake --build $(BUILD) -j $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure -j 2
 
 check: ## format, style, headers, dependencies, aarch64
 	ci/install.sh check
 	BUILD=$(BUILD) ci/check.sh
 
-bench: build ## measurements with their baselines
-	ci/install.sh run
+bench: ## measurements with their baselines
+	ci/install.sh build run
+	$(CONFIGURE)
+	cmake --build $(BUILD) -j $(JOBS)
 	BUILD=$(BUILD) ci/bench.sh
 
 install: build ## install below PREFIX (default /usr/local)
