@@ -5,12 +5,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 export PATH="$PWD/.venv/bin:$PATH"
-for bench in "$build"/bin/*_bench; do
-  [ -x "$bench" ] || continue
-  echo "== $(basename "$bench")"
-  "$bench"
-done
+bench/run_all.sh "$build"
+echo
 echo "== MPI over each transport"
 mpicc -O2 examples/pingpong.c -o "$build/bin/pingpong"
 .venv/bin/python bench/mpi_transports.py --penstock "$build/bin/penstock" \
-  --mpiexec "$PWD/.venv/bin/mpiexec" --pingpong "$build/bin/pingpong" --rounds "${ROUNDS:-11}"
+  --mpiexec "$PWD/.venv/bin/mpiexec" --pingpong "$build/bin/pingpong" --rounds "${ROUNDS:-11}" \
+  --json "$build/bench/mpi_transports.json"
