@@ -57,6 +57,7 @@ int Ep::source_of(fi_addr_t from, Peer* peer) {
 }
 
 int Ep::remember(fi_addr_t number, Peer found, Peer* peer) {
+  matcher.peer_present(found, transport->address_of(found).generation);
   return guarded([&]() -> int {
     if (peers.size() < av->entries.size()) peers.resize(av->entries.size(), any_peer);
     *peer = peers[number] = found;
@@ -289,7 +290,8 @@ void Ep::on_receive_failed(Peer, void* cookie, const Error& error) {
 }
 
 void Ep::on_peer_dead(Peer peer, const std::string& description) {
-  matcher.peer_dead(peer, FI_ECONNRESET, remember_text(description));
+  matcher.peer_dead(peer, transport->address_of(peer).generation, FI_ECONNRESET,
+                    remember_text(description));
 }
 
 ssize_t Ep::cancel(void* context) {

@@ -11,7 +11,7 @@
 namespace penstock::ofi {
 
 inline constexpr std::size_t max_inject_bytes = 16384;
-inline constexpr std::size_t max_message_bytes = std::size_t{1} << 62;
+inline constexpr std::size_t max_message_bytes = (std::size_t{1} << 40) - 1;  ///< the transport's
 inline constexpr std::size_t context_depth = 1u << 16;  ///< operations in flight; a formal bound
 inline constexpr std::size_t max_error_text = 256;
 inline constexpr std::size_t cq_data_bytes = 8;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <new>
+#include <string>
 
 #include "penstock/status.hpp"
 
@@ -37,7 +38,8 @@ int guarded(Body body) {
   }
 }
 
-/// Texts behind prov_errno of completion errors; texts are kept until the process ends.
+/// Texts behind prov_errno of completion errors; each text is kept once, until the
+/// process ends.
 int remember_text(const std::string& text);
 const char* remembered_text(int number);
 

@@ -316,9 +316,13 @@ void Matcher::fail_waiting(Lane& lane, Peer peer, int error, int detail) {
   }
 }
 
-void Matcher::peer_dead(Peer peer, int error, int detail) {
-  dead_.push_back({peer, error, detail});
+void Matcher::peer_dead(Peer peer, std::uint32_t life, int error, int detail) {
+  dead_.push_back({peer, life, error, detail});
   for (Lane& lane : lanes_) fail_waiting(lane, peer, error, detail);
+}
+
+void Matcher::peer_present(Peer peer, std::uint32_t life) {
+  std::erase_if(dead_, [&](const Dead& dead) { return dead.peer == peer && dead.life != life; });
 }
 
 // ---- requests --------------------------------------------------------------------------------

@@ -75,8 +75,11 @@ class Matcher {
   Landing begin(Peer from, const Header& header);
   void arrived(void* cookie);
   void failed(void* cookie, int error, int detail);
-  /// Fails what waits for `peer`, and what waits for anybody: MPI cannot go on without it.
-  void peer_dead(Peer peer, int error, int detail);
+  /// Fails what waits for `peer`, now and later, and what waits for anybody: MPI cannot go on
+  /// without it. `life` tells the peer from a later one of the same number.
+  void peer_dead(Peer peer, std::uint32_t life, int error, int detail);
+  /// The number belongs to this one now: an earlier death under it is forgotten.
+  void peer_present(Peer peer, std::uint32_t life);
 
   // ---- what the user asks; 0 or a negative FI_E... ----
   int post(const ReceiveRequest& request);
@@ -162,6 +165,7 @@ class Matcher {
   std::size_t posted_count_ = 0;
   struct Dead {
     Peer peer;
+    std::uint32_t life;
     int error, detail;
   };
   std::vector<Dead> dead_;

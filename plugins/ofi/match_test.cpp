@@ -321,7 +321,7 @@ TEST_F(MatcherTest, DeathFailsWhatWaitsForTheDeadAndForAnybody) {
   matcher.post(request(a, sizeof(a), 1, 5));
   matcher.post(request(b, sizeof(b), 2, any_peer));
   matcher.post(request(c, sizeof(c), 3, 6));
-  matcher.peer_dead(5, FI_ECONNRESET, 42);
+  matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
   ASSERT_EQ(events.failures.size(), 2u);
   EXPECT_EQ(events.failures[0].what.context, a);
   EXPECT_EQ(events.failures[1].what.context, b);
@@ -332,13 +332,25 @@ TEST_F(MatcherTest, DeathFailsWhatWaitsForTheDeadAndForAnybody) {
 
 TEST_F(MatcherTest, ReceivesPostedAfterADeathFailUnlessTheMessageIsHere) {
   say(5, 1, "left behind");
-  matcher.peer_dead(5, FI_ECONNRESET, 42);
+  matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
   matcher.post(request(a, sizeof(a), 1, 5));
   EXPECT_STREQ(a, "left behind");
   matcher.post(request(b, sizeof(b), 1, 5));
   ASSERT_EQ(events.failures.size(), 1u);
   EXPECT_EQ(events.failures[0].error, FI_ECONNRESET);
   EXPECT_EQ(matcher.posted_count(), 0u);
+}
+
+TEST_F(MatcherTest, LaterPeerOfTheSameNumberLives) {
+  matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
+  matcher.peer_present(5, 1);  // the dead one itself
+  matcher.post(request(a, sizeof(a), 1, 5));
+  EXPECT_EQ(events.failures.size(), 1u);
+  matcher.peer_present(5, 2);
+  matcher.post(request(a, sizeof(a), 1, 5));
+  matcher.post(request(b, sizeof(b), 2, any_peer));
+  EXPECT_EQ(events.failures.size(), 1u);
+  EXPECT_EQ(matcher.posted_count(), 2u);
 }
 
 TEST_F(MatcherTest, FailureOfAHalfReceivedMessage) {

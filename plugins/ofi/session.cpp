@@ -19,21 +19,9 @@ constexpr int exit_config = 78;  // EX_CONFIG of sysexits.h
 std::mutex session_mutex;
 std::weak_ptr<Session> current_session;
 
-Result<coherence::FlushChoice> flush_choice() {
-  const std::string text = base::env_text("PENSTOCK_FLUSH");
-  if (text.empty() || text == "automatic" || text == "auto") {
-    return coherence::FlushChoice::automatic;
-  }
-  if (text == "clflush") return coherence::FlushChoice::clflush;
-  if (text == "clflushopt") return coherence::FlushChoice::clflushopt;
-  if (text == "clwb") return coherence::FlushChoice::clwb;
-  return fail(Code::invalid_argument,
-              "PENSTOCK_FLUSH='{}' is not known: use automatic, clflush, clflushopt or clwb", text);
-}
-
 Result<std::optional<coherence::Mode>> wanted_mode() {
   const std::string text = base::env_text("PENSTOCK_MODE");
-  if (text.empty() || text == "auto") return std::optional<coherence::Mode>();
+  if (text.empty()) return std::optional<coherence::Mode>();
   auto mode = coherence::parse_mode(text);
   if (!mode) return unexpected(mode.error());
   return std::optional<coherence::Mode>(*mode);
@@ -54,9 +42,6 @@ Result<std::shared_ptr<Session>> attach(const std::string& spec) {
   auto mode = wanted_mode();
   if (!mode) return unexpected(mode.error());
   options.mode = *mode;
-  auto flush = flush_choice();
-  if (!flush) return unexpected(flush.error());
-  options.flush = *flush;
 
   auto attached = pool::Pool::attach(options);
   if (!attached) return unexpected(attached.error());
