@@ -14,6 +14,9 @@ namespace penstock::arena {
 
 namespace {
 
+/// Zeroing more than this would keep others from the lock for milliseconds.
+constexpr std::uint64_t unlocked_zeroing_bytes = 16 << 20;
+
 Result<void> check_name(std::string_view name) {
   if (name.empty() || name.size() > max_name_bytes) {
     return fail(Code::invalid_argument, "an object's name has {} bytes, it needs 1 to {}",
@@ -80,85 +83,6 @@ Object Arena::Impl::to_object(const TableEntry& entry) const {
   return object;
 }
 
-void Arena::Impl::remember(const TableEntry& entry) {
-  const std::lock_guard hold(own_mutex);
-  own.emplace(entry.slot.entry.generation, entry.index);
-}
-
-void Arena::Impl::forget(std::uint64_t generation) {
-  const std::lock_guard hold(own_mutex);
-  own.erase(generation);
-}
-
-Result<std::uint32_t> Arena::Impl::free_slot_for(Space& space, std::string_view name) {
-  auto lookup = table.find(name);
-  if (!lookup.first_free) {
-    if (auto reclaimed = reclaim(space, false); !reclaimed) return unexpected(reclaimed.error());
-    lookup = table.find(name);
-  }
-  if (lookup.first_free) return *lookup.first_free;
-  return fail(Code::no_slots,
-              "no room for the name \"{}\": its buckets on all {} levels are taken (the table has {} "
-              "slots); free objects: penstock pool gc {}, or make a larger pool",
-              name, table_levels, geometry.slots, pool.info().spec);
-}
-
-Result<ExtentHeader> Arena::Impl::allocate(Space& space, const SpaceRequest& request,
-                                           std::string_view name) {
-  auto extent = space.allocate(request);
-  if (!extent && extent.error().code == Code::no_space) {
-    const auto reclaimed = reclaim(space, false);
-    if (!reclaimed) return unexpected(reclaimed.error());
-    if (reclaimed->bytes != 0) extent = space.allocate(request);
-  }
-  if (!extent && extent.error().code == Code::no_space) {
-    return fail(Code::no_space,
-                "no space for object \"{}\": {}; free objects: penstock pool gc {}, or make a larger "
-                "pool: penstock pool create SPEC --size SIZE",
-                name, extent.error().message, pool.info().spec);
-  }
-  return extent;
-}
-
-Result<Object> Arena::Impl::create(std::string_view name, std::uint64_t bytes,
-                                   const CreateOptions& options) {
-  auto space = this->space();
-  if (!space) return unexpected(space.error());
-  if (const auto found = table.find(name).found) {
-    const SlotEntry& entry = found->slot.entry;
-    if (entry.lifetime != Lifetime::process || pool.alive(entry.owner)) {
-      if (options.open_existing && entry.bytes == bytes) return to_object(*found);
-      return fail(Code::already_exists, "object \"{}\" exists with {}, asked for {}", name,
-                  base::format_bytes(entry.bytes), base::format_bytes(bytes));
-    }
-    erase(*space, *found);
-  }
-  const auto slot = free_slot_for(*space, name);
-  if (!slot) return unexpected(slot.error());
-  const SpaceRequest request{bytes, std::max(options.alignment, line_bytes), *slot,
-                             options.lifetime, pool.token()};
-  const auto extent = allocate(*space, request, name);
-  if (!extent) return unexpected(extent.error());
-  const std::uint64_t offset = extent->offset + line_bytes;
-  if (options.zero) {
-    region.publish_zeros(offset, extent->bytes - line_bytes);
-    region.order();  // who sees the name sees zeros
-  }
-  SlotEntry entry{};
-  entry.lifetime = options.lifetime;
-  entry.offset = offset;
-  entry.bytes = bytes;
-  entry.owner = request.owner;
-  entry.generation = extent->generation;
-  table.put(*slot, name, entry);
-  TableEntry made{*slot, {}};
-  made.slot.entry = entry;
-  made.slot.name.length = static_cast<std::uint8_t>(name.size());
-  std::copy(name.begin(), name.end(), made.slot.name.text);
-  if (options.lifetime == Lifetime::process) remember(made);
-  return to_object(made);
-}
-
 Arena::Arena(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Arena::~Arena() {
@@ -182,9 +106,10 @@ Result<Object> Arena::create(std::string_view name, std::uint64_t bytes,
   if (auto checked = check_creation(name, bytes, options); !checked) {
     return unexpected(checked.error());
   }
-  const auto guard = impl_->pool.lock();
-  if (!guard) return unexpected(guard.error());
-  return impl_->create(name, bytes, options);
+  Wanted wanted{name, bytes, options};
+  wanted.options.alignment = std::max(options.alignment, line_bytes);
+  return options.zero && bytes >= unlocked_zeroing_bytes ? impl_->create_large(wanted)
+                                                         : impl_->create(wanted);
 }
 
 Result<Object> Arena::open(std::string_view name) {

@@ -48,8 +48,9 @@ bool all_zero(const Attached& here, const Object& object) {
   return bytes == std::vector<std::byte>(object.bytes);
 }
 
-void expect_create_survives(std::uint64_t bytes, std::uint64_t alignment) {
-  const TestPool pool(16 << 20);
+void expect_create_survives(std::uint64_t bytes, std::uint64_t alignment,
+                            std::uint64_t pool_bytes = 16 << 20) {
+  const TestPool pool(pool_bytes);
   const Attached here = pool.attach();
   make_neighbours(*here.arena);
   const auto names = names_in(*here.arena);
@@ -82,6 +83,10 @@ void expect_create_survives(std::uint64_t bytes, std::uint64_t alignment) {
 TEST(ArenaCrash, InCreateThatSplits) { expect_create_survives(1000, 64); }
 TEST(ArenaCrash, InCreateWithPaddingInFront) { expect_create_survives(10'000, 64 << 10); }
 TEST(ArenaCrash, InCreateThatFillsItsExtent) { expect_create_survives(3000, 64); }
+
+TEST(ArenaCrash, InCreateThatZeroesWithoutTheLock) {
+  expect_create_survives(20 << 20, 4096, 32 << 20);
+}
 
 TEST(ArenaCrash, InCreateThatJoinsFreeNeighbours) {
   const TestPool pool(16 << 20);

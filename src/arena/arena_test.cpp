@@ -5,6 +5,7 @@
 #include <random>
 #include <thread>
 
+#include "arena/region.hpp"
 #include "arena/test_pool.hpp"
 
 namespace penstock::arena {
@@ -192,6 +193,46 @@ TEST_F(ArenaTest, ThreadsShareOneArena) {
   EXPECT_EQ(winners, 1);
   EXPECT_EQ(failures, 0);
   EXPECT_EQ(here_->list().size(), 1u);
+}
+
+/// Tries the lock from another attachment after each publish of `operation`.
+int times_lock_was_free(const TestPool& pool, const std::function<void()>& operation) {
+  const Attached other = pool.attach();
+  int times = 0;
+  after_publish_hook() = [&] { times += other.pool->lock(1'000'000).has_value(); };
+  operation();
+  after_publish_hook() = nullptr;
+  return times;
+}
+
+TEST_F(ArenaTest, LockIsFreeWhileMuchIsZeroed) {
+  EXPECT_EQ(times_lock_was_free(pool_, [&] { ASSERT_TRUE(here_->create("small", 1000)); }), 0);
+  const auto used = here_->stats().bytes_used;
+  Result<Object> large = tl::make_unexpected(Error{});
+  EXPECT_EQ(times_lock_was_free(pool_, [&] { large = here_->create("large", 20 << 20); }), 1);
+  ASSERT_TRUE(large) << large.error().message;
+  EXPECT_EQ(contents(*large), std::vector<std::byte>(20 << 20));
+  EXPECT_EQ(here_->open("large")->generation, large->generation);
+  EXPECT_EQ(here_->collect()->bytes, 0u);
+  ASSERT_TRUE(here_->destroy(*large));
+  EXPECT_EQ(here_->stats().bytes_used, used);
+}
+
+TEST_F(ArenaTest, LargeObjectThatLosesItsNameGivesItsSpaceBack) {
+  const Attached other = pool_.attach();
+  bool raced = false;
+  after_publish_hook() = [&] {
+    if (raced || !other.pool->lock(1'000'000)) return;
+    raced = true;  // the zeroing: others find the space taken, the name free
+    EXPECT_EQ(other->collect()->bytes, 0u) << "what is being made is not lost";
+    EXPECT_TRUE(other->create("contended", 100));
+  };
+  const auto large = here_->create("contended", 20 << 20);
+  after_publish_hook() = nullptr;
+  EXPECT_TRUE(raced);
+  ASSERT_FALSE(large);
+  EXPECT_EQ(large.error().code, Code::already_exists);
+  EXPECT_EQ(here_->stats().bytes_used, 64u + 128u);
 }
 
 TEST_F(ArenaTest, AgreesWithAMap) {

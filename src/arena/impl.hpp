@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <unordered_map>
+#include <optional>
 
 #include "arena/formatting.hpp"
 #include "arena/name_table.hpp"
@@ -14,26 +14,44 @@
 
 namespace penstock::arena {
 
+/// What a creation asks for, checked.
+struct Wanted {
+  std::string_view name;
+  std::uint64_t bytes;
+  CreateOptions options;
+};
+
+/// A free slot for a name, or the object that has the name already and will do.
+struct Claim {
+  std::uint32_t slot = pending_slot;
+  std::optional<Object> existing;
+};
+
 struct Arena::Impl {
   Impl(pool::Pool& the_pool, const Region& the_region, const Formatted& formatted);
 
   Object to_object(const TableEntry& entry) const;
   Result<Space> space() const { return Space::begin(region, geometry, key); }
 
+  Result<Object> create(const Wanted& wanted);
+  /// For much to be zeroed: the lock is free meanwhile.
+  Result<Object> create_large(const Wanted& wanted);
+
   // under the lock
-  Result<Object> create(std::string_view name, std::uint64_t bytes, const CreateOptions& options);
-  Result<std::uint32_t> free_slot_for(Space& space, std::string_view name);
-  Result<ExtentHeader> allocate(Space& space, const SpaceRequest& request, std::string_view name);
+  Result<Claim> claim_name(Space& space, const Wanted& wanted);
+  Result<ExtentHeader> allocate(Space& space, const Wanted& wanted, std::uint32_t slot);
+  Object publish_name(const Wanted& wanted, const ExtentHeader& extent);
   /// The name first, then its space.
   void erase(Space& space, const TableEntry& entry);
   /// Does the slot of a used extent refer back to it?
   bool is_reachable(const ExtentHeader& extent) const;
+  void publish_zeros(const ExtentHeader& extent) const;
   /// Frees objects that died with their processes and space that a crash left without a name.
   /// `dry_run`: only counts.
   Result<Reclaimed> reclaim(Space& space, bool dry_run);
   Reclaimed free_owned(std::uint64_t token);
 
-  void remember(const TableEntry& entry);
+  void remember(std::uint64_t generation, std::uint32_t slot);
   void forget(std::uint64_t generation);
   void free_own();
 

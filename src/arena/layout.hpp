@@ -67,10 +67,14 @@ struct JournalTarget {
 };
 static_assert(sizeof(JournalTarget) == line_bytes);
 
+/// In place of a slot while a large object is zeroed without the lock: its name comes later.
+inline constexpr std::uint32_t pending_slot = 0xffff'ffff;
+
 enum class ExtentState : std::uint32_t { free = 1, used = 2 };
 
 /// In front of every piece of object space. A used one without a slot that refers back was lost
-/// by a crash; a free one keeps the highest generation that its space has seen.
+/// by a crash (a pending one: if its owner is dead); a free one keeps the highest generation that
+/// its space has seen.
 struct ExtentHeader {
   std::uint32_t magic;
   ExtentState state;

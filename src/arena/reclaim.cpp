@@ -23,6 +23,15 @@ class Living {
   std::unordered_map<std::uint64_t, bool> known_;
 };
 
+bool dies_with_owner(const ExtentHeader& extent) {
+  return extent.lifetime == Lifetime::process || extent.slot == pending_slot;
+}
+
+bool is_needed(const ExtentHeader& extent, bool named, Living& living) {
+  if (!named && extent.slot != pending_slot) return false;
+  return !dies_with_owner(extent) || living.alive(extent.owner);
+}
+
 Result<std::vector<ExtentHeader>> used_extents(const Space& space) {
   std::vector<ExtentHeader> used;
   const auto walked = space.for_each([&](const ExtentHeader& extent) {
@@ -62,8 +71,7 @@ Result<Arena::Reclaimed> Arena::Impl::reclaim(Space& space, bool dry_run) {
   // Backwards, so that each extent joins the free one that the step before left behind it.
   for (auto extent = used->rbegin(); extent != used->rend(); ++extent) {
     const bool named = is_reachable(*extent);
-    const bool died = extent->lifetime == Lifetime::process && !living.alive(extent->owner);
-    if (named && !died) continue;
+    if (is_needed(*extent, named, living)) continue;
     reclaimed.objects += named;
     reclaimed.bytes += extent->bytes;
     if (dry_run) continue;
@@ -83,7 +91,7 @@ Arena::Reclaimed Arena::Impl::free_owned(std::uint64_t token) {
     return freed;
   }
   for (auto extent = used->rbegin(); extent != used->rend(); ++extent) {
-    if (extent->owner != token || extent->lifetime != Lifetime::process) continue;
+    if (extent->owner != token || !dies_with_owner(*extent)) continue;
     if (is_reachable(*extent)) {
       table.remove(extent->slot);
       ++freed.objects;

@@ -240,6 +240,12 @@ ExtentHeader Space::place(const ExtentHeader& free_space, const SpaceRequest& re
   return used;
 }
 
+ExtentHeader Space::assign(ExtentHeader extent, std::uint32_t slot) {
+  extent.slot = slot;
+  rewrite(extent);
+  return extent;
+}
+
 void Space::free(const ExtentHeader& extent) {
   const ExtentHeader alone = free_extent(extent.offset, extent.bytes, extent.generation);
   // Damage behind this extent is told by whoever needs to walk there.

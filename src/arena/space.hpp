@@ -54,6 +54,8 @@ class Space : public ExtentReader {
   /// Marks an extent used under a new generation; the object's bytes stand behind its header.
   /// Errors: no_space (names needed and largest free), wrong_format.
   Result<ExtentHeader> allocate(const SpaceRequest& request);
+  /// Gives a pending extent its slot.
+  ExtentHeader assign(ExtentHeader extent, std::uint32_t slot);
   /// Gives back a used extent, joined with the next one if that is free.
   void free(const ExtentHeader& extent);
 

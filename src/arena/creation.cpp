@@ -1,0 +1,132 @@
+// Making objects. In this order, so that a crash in between loses nothing but space, which
+// reclaim() finds: (1) an extent is marked used for the slot; (2) contents are zeroed and
+// published; (3) the slot is published.
+#include <algorithm>
+
+#include "arena/impl.hpp"
+#include "base/env.hpp"
+#include "base/format.hpp"
+
+namespace penstock::arena {
+
+void Arena::Impl::remember(std::uint64_t generation, std::uint32_t slot) {
+  const std::lock_guard hold(own_mutex);
+  own.emplace(generation, slot);
+}
+
+void Arena::Impl::forget(std::uint64_t generation) {
+  const std::lock_guard hold(own_mutex);
+  own.erase(generation);
+}
+
+Result<Claim> Arena::Impl::claim_name(Space& space, const Wanted& wanted) {
+  auto lookup = table.find(wanted.name);
+  if (lookup.found) {
+    const SlotEntry& entry = lookup.found->slot.entry;
+    if (entry.lifetime != Lifetime::process || pool.alive(entry.owner)) {
+      if (wanted.options.open_existing && entry.bytes == wanted.bytes) {
+        return Claim{lookup.found->index, to_object(*lookup.found)};
+      }
+      return fail(Code::already_exists, "object \"{}\" exists with {}, asked for {}", wanted.name,
+                  base::format_bytes(entry.bytes), base::format_bytes(wanted.bytes));
+    }
+    erase(space, *lookup.found);
+    lookup = table.find(wanted.name);
+  }
+  if (!lookup.first_free) {
+    if (auto reclaimed = reclaim(space, false); !reclaimed) return unexpected(reclaimed.error());
+    lookup = table.find(wanted.name);
+  }
+  if (lookup.first_free) return Claim{*lookup.first_free, std::nullopt};
+  return fail(Code::no_slots,
+              "no room for the name \"{}\": its buckets on all {} levels are taken (the table has {} "
+              "slots); free objects: penstock pool gc {}, or make a larger pool",
+              wanted.name, table_levels, geometry.slots, pool.info().spec);
+}
+
+Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted,
+                                           std::uint32_t slot) {
+  const SpaceRequest request{wanted.bytes, wanted.options.alignment, slot,
+                             wanted.options.lifetime, pool.token()};
+  auto extent = space.allocate(request);
+  if (!extent && extent.error().code == Code::no_space) {
+    const auto reclaimed = reclaim(space, false);
+    if (!reclaimed) return unexpected(reclaimed.error());
+    if (reclaimed->bytes != 0) extent = space.allocate(request);
+  }
+  if (!extent && extent.error().code == Code::no_space) {
+    return fail(Code::no_space,
+                "no space for object \"{}\": {}; free objects: penstock pool gc {}, or make a larger "
+                "pool: penstock pool create SPEC --size SIZE",
+                wanted.name, extent.error().message, pool.info().spec);
+  }
+  return extent;
+}
+
+void Arena::Impl::publish_zeros(const ExtentHeader& extent) const {
+  region.publish_zeros(extent.offset + line_bytes, extent.bytes - line_bytes);
+  region.order();  // who sees the name sees zeros
+}
+
+Object Arena::Impl::publish_name(const Wanted& wanted, const ExtentHeader& extent) {
+  SlotEntry entry{};
+  entry.lifetime = extent.lifetime;
+  entry.offset = extent.offset + line_bytes;
+  entry.bytes = wanted.bytes;
+  entry.owner = extent.owner;
+  entry.generation = extent.generation;
+  table.put(extent.slot, wanted.name, entry);
+  if (extent.lifetime == Lifetime::process) remember(extent.generation, extent.slot);
+  return {std::string(wanted.name), entry.offset,      entry.bytes,
+          region.at(entry.offset),  entry.generation, extent.slot};
+}
+
+Result<Object> Arena::Impl::create(const Wanted& wanted) {
+  const auto guard = pool.lock();
+  if (!guard) return unexpected(guard.error());
+  auto space = this->space();
+  if (!space) return unexpected(space.error());
+  const auto claim = claim_name(*space, wanted);
+  if (!claim) return unexpected(claim.error());
+  if (claim->existing) return *claim->existing;
+  const auto extent = allocate(*space, wanted, claim->slot);
+  if (!extent) return unexpected(extent.error());
+  if (wanted.options.zero) publish_zeros(*extent);
+  return publish_name(wanted, *extent);
+}
+
+Result<Object> Arena::Impl::create_large(const Wanted& wanted) {
+  ExtentHeader extent;
+  {
+    const auto guard = pool.lock();
+    if (!guard) return unexpected(guard.error());
+    auto space = this->space();
+    if (!space) return unexpected(space.error());
+    const auto claim = claim_name(*space, wanted);
+    if (!claim) return unexpected(claim.error());
+    if (claim->existing) return *claim->existing;
+    const auto allocated = allocate(*space, wanted, pending_slot);
+    if (!allocated) return unexpected(allocated.error());
+    extent = *allocated;
+  }
+  publish_zeros(extent);
+  const auto guard = pool.lock();
+  if (!guard) return unexpected(guard.error());
+  auto space = this->space();
+  if (!space) return unexpected(space.error());
+  const auto still = space->peek(extent.offset);
+  if (!still || still->generation != extent.generation || still->owner != extent.owner) {
+    return fail(Code::unavailable,
+                "space for object \"{}\" was taken back: this process was believed dead; a longer "
+                "lease: PENSTOCK_LEASE_MS",
+                wanted.name);
+  }
+  const auto claim = claim_name(*space, wanted);
+  if (!claim || claim->existing) {
+    space->free(extent);
+    return claim ? Result<Object>(*claim->existing) : unexpected(claim.error());
+  }
+  return publish_name(wanted, space->assign(extent, claim->slot));
+}
+
+}  // namespace penstock::arena
