@@ -198,8 +198,18 @@ TEST_F(CreateTest, AFileLimitIsAnErrorNotASignal) {
 
 /// Creates a pool on a file system of 8 MiB. Exit status 77: this machine does not let us mount.
 int create_on_small_tmpfs(const std::string& at) {
-  const int spaces = CLONE_NEWNS | (::geteuid() == 0 ? 0 : CLONE_NEWUSER);
-  if (::unshare(spaces) != 0) return 77;
+  const uid_t user = ::geteuid();
+  const gid_t users_group = ::getegid();
+  if (::unshare(CLONE_NEWNS | (user == 0 ? 0 : CLONE_NEWUSER)) != 0) return 77;
+  auto write = [](const char* path, const std::string& text) {
+    return static_cast<bool>((std::ofstream(path) << text).flush());
+  };
+  // Files of a user that the new namespace does not know cannot be created.
+  if (user != 0 && !(write("/proc/self/uid_map", fmt::format("0 {} 1", user)) &&
+                     write("/proc/self/setgroups", "deny") &&
+                     write("/proc/self/gid_map", fmt::format("0 {} 1", users_group)))) {
+    return 77;
+  }
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return 77;
   if (::mount("tmpfs", at.c_str(), "tmpfs", 0, "size=8m") != 0) return 77;
   auto created = create({.spec = at + "/pool", .bytes = test_pool_bytes});

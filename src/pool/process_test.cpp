@@ -1,4 +1,5 @@
 // Who is attached, who is alive, and what becomes of the dead.
+#include <cerrno>
 #include <thread>
 
 #include "base/clock.hpp"
@@ -44,7 +45,7 @@ TEST_F(ProcessTest, TheRecordSaysWhoIsAttached) {
   EXPECT_EQ(own.pid, ::getpid());
   EXPECT_EQ(own.rank, 3);
   EXPECT_EQ(own.job, "job-" + std::string(90, 'j'));
-  EXPECT_EQ(own.program, "pool_test");
+  EXPECT_EQ(own.program, std::string(::program_invocation_short_name).substr(0, 15));
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
   EXPECT_EQ(own.host, std::string(host).substr(0, 56));
