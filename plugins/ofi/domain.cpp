@@ -20,7 +20,6 @@ int close_domain(fid* self) {
 }
 
 int no_scalable(fid_domain*, fi_info*, fid_ep**, void*) { return -FI_ENOSYS; }
-int no_poll_set(fid_domain*, fi_poll_attr*, fid_poll**) { return -FI_ENOSYS; }
 int no_stx(fid_domain*, fi_tx_attr*, fid_stx**, void*) { return -FI_ENOSYS; }
 int no_srx(fid_domain*, fi_rx_attr*, fid_ep**, void*) { return -FI_ENOSYS; }
 int no_atomic(fid_domain*, fi_datatype, fi_op, fi_atomic_attr*, std::uint64_t) {
@@ -45,7 +44,7 @@ fi_ops_domain domain_ops = {
     .endpoint = open_endpoint,
     .scalable_ep = no_scalable,
     .cntr_open = open_cntr,
-    .poll_open = no_poll_set,
+    .poll_open = open_poll,
     .stx_ctx = no_stx,
     .srx_ctx = no_srx,
     .query_atomic = no_atomic,

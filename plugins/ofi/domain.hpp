@@ -53,6 +53,7 @@ int open_cq(fid_domain* domain, fi_cq_attr* attr, fid_cq** cq, void* context);
 int open_cntr(fid_domain* domain, fi_cntr_attr* attr, fid_cntr** cntr, void* context);
 int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** ep, void* context);
 int open_eq(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** eq, void* context);
+int open_poll(fid_domain* domain, fi_poll_attr* attr, fid_poll** poll);
 fi_ops_mr* mr_ops();
 
 /// Rows of operation tables that we do not offer.

@@ -261,6 +261,14 @@ fi_ops_cm cm_ops = {
     .join = refuse,
 };
 
+/// The slot is the pool's choice; an address that another endpoint had cannot be asked for.
+bool names_a_slot(const fi_info* info) {
+  transport::Address wanted;
+  if (info->src_addr == nullptr || info->src_addrlen != sizeof(wanted)) return false;
+  std::memcpy(&wanted, info->src_addr, sizeof(wanted));
+  return wanted.slot != any_slot;
+}
+
 }  // namespace
 
 int open_endpoint(fid_domain* self, fi_info* info, fid_ep** result, void* context) {
@@ -269,6 +277,7 @@ int open_endpoint(fid_domain* self, fi_info* info, fid_ep** result, void* contex
     return -FI_EINVAL;
   }
   if (info->ep_attr->type != FI_EP_RDM && info->ep_attr->type != FI_EP_UNSPEC) return -FI_EINVAL;
+  if (names_a_slot(info)) return -FI_EADDRNOTAVAIL;
   if (info->ep_attr->tx_ctx_cnt > 1 || info->ep_attr->rx_ctx_cnt > 1) return -FI_EINVAL;
   return guarded([&]() -> int {
     auto* ep = new Ep;

@@ -38,7 +38,7 @@ int getinfo(std::uint32_t version, const char* node, const char*, std::uint64_t 
     }
     // Addresses are exchanged by the application; host names say nothing about a pool's slots.
     if (node != nullptr && (flags & FI_SOURCE) == 0) return refused("peers have no host names");
-    const Offer offer{pool->spec};
+    const Offer offer{pool->spec, pool->id};
     if (auto why = refusal(version, hints, offer)) return refused(*why);
     fi_info* info = allocate_info();
     if (info == nullptr) return -FI_ENOMEM;

@@ -29,6 +29,16 @@ Refusal beyond(const char* what, std::uint64_t wanted, std::uint64_t offered) {
   return fmt::format("{} {:#x} not offered", what, wanted & ~offered);
 }
 
+/// An endpoint's slot is the pool's choice: no particular one can be asked for.
+Refusal refuse_source(const fi_info* hints) {
+  if (hints->src_addr == nullptr || hints->src_addrlen == 0) return std::nullopt;
+  transport::Address wanted;
+  if (hints->src_addrlen != sizeof(wanted)) return "the source address is none of ours";
+  std::memcpy(&wanted, hints->src_addr, sizeof(wanted));
+  if (wanted.slot != any_slot) return "a particular source address cannot be had";
+  return std::nullopt;
+}
+
 Refusal refuse_fabric(const fi_fabric_attr* hints) {
   if (hints == nullptr) return std::nullopt;
   if (hints->name != nullptr && std::strcmp(hints->name, provider_name) != 0) {
@@ -192,11 +202,25 @@ Refusal refusal(std::uint32_t version, const fi_info* hints, const Offer& offer)
   if (hints->addr_format != FI_FORMAT_UNSPEC && hints->addr_format != address_format) {
     return "another address format is wanted";
   }
+  if (auto no = refuse_source(hints)) return no;
   if (auto no = refuse_fabric(hints->fabric_attr)) return no;
   if (auto no = refuse_domain(hints->domain_attr, version, offer)) return no;
   if (auto no = refuse_tx(hints->tx_attr)) return no;
   return refuse_rx(hints->rx_attr);
 }
+
+namespace {
+
+bool fill_source(fi_info* info, std::uint64_t pool_id) {
+  const transport::Address any{pool_id, 0, any_slot, 0};
+  info->src_addr = std::malloc(sizeof(any));
+  if (info->src_addr == nullptr) return false;
+  std::memcpy(info->src_addr, &any, sizeof(any));
+  info->src_addrlen = sizeof(any);
+  return true;
+}
+
+}  // namespace
 
 bool fill_info(fi_info* info, std::uint32_t version, const fi_info* hints, const Offer& offer) {
   info->caps = granted_caps(hints);
@@ -217,7 +241,8 @@ bool fill_info(fi_info* info, std::uint32_t version, const fi_info* hints, const
   info->fabric_attr->api_version = version;
   info->fabric_attr->name = ::strdup(provider_name);
   info->domain_attr->name = ::strdup(offer.domain_name.c_str());
-  return info->fabric_attr->name != nullptr && info->domain_attr->name != nullptr;
+  return info->fabric_attr->name != nullptr && info->domain_attr->name != nullptr &&
+         fill_source(info, offer.pool_id);
 }
 
 }  // namespace penstock::ofi

@@ -34,7 +34,10 @@ inline constexpr std::uint64_t message_order = FI_ORDER_SAS | FI_ORDER_ATOMIC_RA
 /// What the pool adds to the above.
 struct Offer {
   std::string domain_name;  ///< the pool's SPEC
+  std::uint64_t pool_id = 0;
 };
+/// Slot of the source address that fi_getinfo gives: any of the pool's, chosen at fi_enable.
+inline constexpr std::uint32_t any_slot = ~std::uint32_t{0};
 
 /// Why `hints` cannot be met; nullopt when they can.
 std::optional<std::string> refusal(std::uint32_t version, const fi_info* hints,

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "lib.hpp"
+#include "penstock/transport.hpp"
 
 namespace penstock::ofi {
 namespace {
@@ -22,7 +23,7 @@ class InfoTest : public ::testing::Test {
   }
   bool refused(std::uint32_t api = version) { return refusal(api, hints, offer).has_value(); }
 
-  Offer offer{"shm:test"};
+  Offer offer{"shm:test", 4711};
   fi_info* hints;
   fi_info* info;
 };
@@ -40,6 +41,20 @@ TEST_F(InfoTest, WithoutHintsEverythingIsOffered) {
   EXPECT_GE(info->domain_attr->cq_data_size, 4u);
   EXPECT_EQ(info->tx_attr->inject_size, max_inject_bytes);
   EXPECT_EQ(info->domain_attr->mr_mode, 0);
+}
+
+TEST_F(InfoTest, SourceAddressIsAnySlotOfThePool) {
+  ASSERT_TRUE(fill_info(info, version, nullptr, offer));
+  transport::Address source;
+  ASSERT_EQ(info->src_addrlen, sizeof(source));
+  std::memcpy(&source, info->src_addr, sizeof(source));
+  EXPECT_EQ(source.pool_id, 4711u);
+  EXPECT_EQ(source.slot, any_slot);
+  // what was given out may come back as a hint; a real endpoint's address may not
+  EXPECT_FALSE(refusal(version, info, offer));
+  source.slot = 3;
+  std::memcpy(info->src_addr, &source, sizeof(source));
+  EXPECT_TRUE(refusal(version, info, offer));
 }
 
 TEST_F(InfoTest, OtherEndpointTypesAreRefused) {

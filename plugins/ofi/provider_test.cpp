@@ -498,6 +498,41 @@ TEST_P(ProviderTest, SelectiveCompletionAndCounters) {
       FI_SELECTIVE_COMPLETION);
 }
 
+TEST_P(ProviderTest, PollSetNamesWhatHasNews) {
+  const Play both = [](Side& side) {
+    fid_poll* poll = nullptr;
+    fi_poll_attr attr{};
+    CHECK(fi_poll_open(side.domain, &attr, &poll) == 0);
+    side.cq->fid.context = &side.cq;
+    side.rx_cntr->fid.context = &side.rx_cntr;
+    CHECK(fi_poll_add(poll, &side.cq->fid, 0) == 0);
+    CHECK(fi_poll_add(poll, &side.rx_cntr->fid, 0) == 0);
+    void* contexts[4];
+    CHECK(fi_poll(poll, contexts, 4) == 0);
+    side.meet();
+    char text[8];
+    side.trecv(text, sizeof(text), 1, 0, side.peer);
+    side.tinject("x", 1);
+    bool cq_told = false, cntr_told = false;
+    const auto start = std::chrono::steady_clock::now();
+    while (!cq_told || !cntr_told) {
+      const int ready = fi_poll(poll, contexts, 4);
+      CHECK(ready >= 0);
+      for (int i = 0; i < ready; ++i) {
+        cq_told |= contexts[i] == &side.cq;
+        cntr_told |= contexts[i] == &side.rx_cntr;
+      }
+      CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(deadline_s));
+    }
+    side.wait();
+    CHECK(fi_poll(poll, contexts, 4) == 0);
+    CHECK(fi_poll_del(poll, &side.cq->fid, 0) == 0);
+    CHECK(fi_close(&poll->fid) == 0);
+    side.meet();
+  };
+  play(both, both);
+}
+
 TEST_P(ProviderTest, DirectedReceiveAndSelfSend) {
   const Play both = [](Side& side) {
     char own[16] = {}, theirs[16] = {};

@@ -73,6 +73,7 @@ Result<PoolView> look_at_pool() {
   if (!view.configured) return view;
   auto info = pool::inspect(view.spec);
   if (!info) return unexpected(info.error());
+  view.id = info->id;
   auto mode = wanted_mode();
   if (!mode) return unexpected(mode.error());
   if (*mode && **mode != info->mode) {

@@ -25,6 +25,7 @@ Result<std::shared_ptr<Session>> open_session();
 struct PoolView {
   bool configured = false;  ///< PENSTOCK_POOL is set
   std::string spec;
+  std::uint64_t id = 0;
 };
 /// Errors: the pool named cannot be used.
 Result<PoolView> look_at_pool();
