@@ -73,6 +73,7 @@ std::string word_after(const std::string& text, std::string_view label) {
 
 void read_version(const std::string& answer, MpiRuntime& runtime) {
   using Kind = MpiRuntime::Kind;
+  runtime.answer = answer.substr(0, answer.find('\n'));
   if (answer.find("Intel(R) MPI") != std::string::npos) {
     runtime.kind = Kind::intel;
     runtime.version = word_after(answer, "Version");
@@ -171,9 +172,9 @@ Result<MpiRuntime> inspect_mpi(const std::string& mpiexec) {
 Result<void> usable(const MpiRuntime& runtime) {
   if (runtime.kind == MpiRuntime::Kind::unknown) {
     return fail(Code::mismatch,
-                "{} does not answer --version as an MPI does; name another with --mpiexec PATH, or "
-                "install one with '{}'",
-                runtime.mpiexec, install_mpich_command);
+                "{} does not answer --version as an MPI does (but \"{}\"); name another with "
+                "--mpiexec PATH, or install one with '{}'",
+                runtime.mpiexec, runtime.answer, install_mpich_command);
   }
   if (runtime.kind != MpiRuntime::Kind::mpich) {
     return fail(Code::mismatch,

@@ -15,6 +15,7 @@ struct MpiRuntime {
   enum class Kind { mpich, open_mpi, intel, unknown };
   std::string mpiexec;
   Kind kind = Kind::unknown;
+  std::string answer;           ///< first line that it prints when asked for its version
   std::string version;          ///< "5.0.2", "" when it does not say
   std::string library;          ///< the libmpi that belongs to this mpiexec, "" when not found
   bool has_libfabric = false;   ///< that library is built on libfabric
