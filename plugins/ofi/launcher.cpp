@@ -47,12 +47,9 @@ std::string hydra_job(const LaunchSources& sources) {
     if (command.empty()) break;
     const std::string_view program(command.c_str());
     if (program.find("hydra") == std::string_view::npos) continue;
-    for (const char* option : {"--control-port", "--upstream-port"}) {
-      const std::string key = std::string(1, '\0') + option + std::string(1, '\0');
-      const std::size_t at = command.find(key);
-      if (at == std::string::npos) continue;
-      return std::string("hydra-") + (command.c_str() + at + key.size());
-    }
+    const std::string key = std::string("\0--control-port", 15) + '\0';
+    const std::size_t at = command.find(key);
+    if (at != std::string::npos) return std::string("hydra-") + (command.c_str() + at + key.size());
   }
   return {};
 }
@@ -78,6 +75,7 @@ std::string job_key(const LaunchSources& sources) {
   }
   if (const char* name_space = given("PMIX_NAMESPACE")) return pmix_job(name_space);
   if (const char* id = given("PMI_JOBID")) return fmt::format("pmi-{}", id);
+  if (const char* id = given("I_MPI_HYDRA_UUID")) return fmt::format("intel-{}", id);
   if (std::string job = hydra_job(sources); !job.empty()) return job;
   // Nothing names the job: all of one user's processes on the pool may reach each other, by
   // addresses that they must have exchanged first.

@@ -71,6 +71,12 @@ TEST_F(LauncherTest, SlurmJobIsJobAndStep) {
   EXPECT_EQ(launch->size, 8);
 }
 
+TEST_F(LauncherTest, IntelMpiNamesItsMpiexec) {
+  environment = {{"PMI_RANK", "0"}, {"I_MPI_HYDRA_UUID", "cc250000-5574"}};
+  ancestors = {command({"/opt/bin/hydra_pmi_proxy", "--usize", "-1"})};
+  EXPECT_EQ(read()->job, "intel-cc250000-5574");
+}
+
 TEST_F(LauncherTest, GivenJobWins) {
   environment = {{"PENSTOCK_JOB", "mine"}, {"PMIX_NAMESPACE", "x@1"}};
   EXPECT_EQ(read()->job, "mine");
