@@ -10,7 +10,7 @@
 namespace penstock::transport {
 namespace {
 
-constexpr std::uint64_t min_window = 2, max_window = 16;
+constexpr std::uint64_t max_window = 16;
 constexpr unsigned max_messages_per_poll = 64;
 /// Lines looked at again together while the rest of a message is still being written.
 constexpr std::uint64_t retry_lines = 32;
@@ -76,10 +76,23 @@ void RxChannel::invalidate_window() {
     memory_.invalidate(flags_ + 64 * (cell_ % cell_count_ / 8), 64);
     return;
   }
+  drop_consumed();
   const std::uint64_t at = tail_ & ring_mask_;
   const std::uint64_t lines = std::min(window_, ring_mask_ + 1 - at);
   memory_.invalidate(ring_ + 64 * at, 64 * lines);
   fresh_until_ = tail_ + lines;
+}
+
+/// Lines that were read are dropped while there is time, so that the next lap finds no copies of
+/// them and need not invalidate with a message waiting. Only seals decide what is new: a copy that
+/// was prefetched meanwhile costs another look, never a wrong byte.
+void RxChannel::drop_consumed() {
+  while (cached_from_ < tail_) {
+    const std::uint64_t at = cached_from_ & ring_mask_;
+    const std::uint64_t lines = std::min(tail_ - cached_from_, ring_mask_ + 1 - at);
+    memory_.invalidate(ring_ + 64 * at, 64 * lines);
+    cached_from_ += lines;
+  }
 }
 
 /// Lines up to `until` are as the device has them now; `until` is at most a wrap away.
@@ -104,8 +117,14 @@ unsigned RxChannel::poll(Sink& sink) {
     if (!advanced) break;
     ++messages;
   }
-  if (tail_ != tail_before) {
-    window_ = std::clamp<std::uint64_t>(2 * (tail_ - tail_before), min_window, max_window);
+  if (tail_ == tail_before) {
+    backlog_ = false;
+  } else {
+    // A sender that is waited for sends again what it sent: look at that many lines. Each one more
+    // delays every look (60 ns here), so only where messages queue up are more looked at together.
+    const std::uint64_t taken = tail_ - tail_before;
+    window_ = std::min(backlog_ ? 2 * taken : taken, max_window);
+    backlog_ = true;
     if (tail_ - credited_lines_ > (ring_mask_ + 1) / 4) return_credits();
   }
   return messages;
@@ -202,8 +221,10 @@ bool RxChannel::continue_lines(Sink& sink) {
     const std::uint64_t rest = header_.bytes - got_;
     std::uint64_t lines = (rest + coherence::sealed_bytes - 1) / coherence::sealed_bytes;
     lines = std::min(lines, ring_mask_ + 1 - (tail_ & ring_mask_));
-    if (retries > 0) lines = std::min(lines, retry_lines);
-    freshen(tail_ + lines);
+    if (retries > 0) {
+      lines = std::min(lines, retry_lines);
+      freshen(tail_ + lines);
+    }
     const std::uint64_t wanted = std::min(rest, lines * coherence::sealed_bytes);
     const std::uint64_t got = memory_.load_sealed(to + got_, line_at(tail_), wanted, nonce_ + tail_);
     got_ += got;

@@ -68,6 +68,7 @@ class RxChannel {
   void land(const Landing& landing);
   void finish(Sink& sink);
   void freshen(std::uint64_t until);
+  void drop_consumed();
   void count(std::uint64_t bytes);
   bool broken(std::string text);
 
@@ -89,7 +90,9 @@ class RxChannel {
 
   std::uint64_t tail_ = 0;         ///< lines consumed
   std::uint64_t fresh_until_ = 0;  ///< lines [tail_, fresh_until_) were invalidated and settled
+  std::uint64_t cached_from_ = 0;  ///< lines [cached_from_, tail_) may still be cached
   std::uint64_t window_ = 1;       ///< lines looked at together by a poll
+  bool backlog_ = false;           ///< the last poll found something
   std::uint64_t credited_lines_ = 0, credited_cells_ = 0;
   std::uint32_t consumed_messages_, announced_;
 
