@@ -8,7 +8,7 @@ CMAKE_ARGS ?=
 CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
 PRODUCT = penstock penstock_shared penstock_fi
 
-.PHONY: help demo test check build bench install clean
+.PHONY: help demo test check format build bench install clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -32,6 +32,10 @@ test: ## all tests
 check: ## format, style, headers, dependencies, aarch64
 	ci/install.sh check
 	BUILD=$(BUILD) ci/check.sh
+
+format: ## put the C and C++ files into the form that make check asks for
+	ci/install.sh check
+	git ls-files -co --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h' | xargs clang-format -i
 
 bench: ## measurements with their baselines
 	ci/install.sh build run
