@@ -60,8 +60,10 @@ def interleaved(options):
             figures = measure(name, *kinds[name], options.pingpong, options.sizes, options.timeout)
             for size in options.sizes:
                 results[name][size].append(figures[size])
-        print(f"\rround {round_ + 1} of {options.rounds}", end="", file=sys.stderr, flush=True)
-    print("", file=sys.stderr)
+        if sys.stderr.isatty():
+            print(f"\rround {round_ + 1} of {options.rounds}", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print("", file=sys.stderr)
     return results
 
 
@@ -93,7 +95,7 @@ def print_results(figures, sizes):
     print_table(f"latency of the others over {SOFTWARE}'s (above 1: Penstock is faster)", sizes,
                 [(name, ratio(name, 0)) for name in others])
     print_table("bandwidth, MB/s (more is better)", sizes,
-                [(name, column(name, 1, "{:.0f}")) for name in figures])
+                [(name, column(name, 1, "{:.1f}")) for name in figures])
     print_table(f"{SOFTWARE}'s bandwidth over the others' (above 1: Penstock is faster)", sizes,
                 [(name, inverse(name, 1)) for name in others])
 
