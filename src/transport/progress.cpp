@@ -12,7 +12,7 @@ namespace {
 
 /// With active channels the mailbox, where new ones announce themselves, is swept every so many
 /// polls: its lines cost more than the one line of a channel.
-constexpr std::uint32_t sweep_every = 8;
+constexpr std::uint32_t sweep_every = 16;
 /// Empty polls after which credits that were kept back are returned.
 constexpr std::uint32_t polls_to_credit = 64;
 /// Empty polls after which a channel without outstanding messages is no longer polled itself.
