@@ -71,6 +71,15 @@ def _session(pid):
         return None
 
 
+def end_on_signals():
+    """SIGTERM and SIGHUP end this program as Ctrl-C does: with its jobs."""
+    def leave(number, _frame):
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
+
+
 def run(command, environment, log_path, deadline_s, stalled=None, cwd=None):
     """`stalled()` is asked every second; a text that it gives ends the job and says why."""
     start = time.monotonic()

@@ -98,6 +98,7 @@ def options_of(arguments):
 
 def main(arguments=None):
     options = options_of(arguments)
+    job.end_on_signals()
     found = find_programs(options.osu_bin)
     logs = options.logs or tempfile.mkdtemp(prefix="penstock-osu-")
     os.makedirs(logs, exist_ok=True)
