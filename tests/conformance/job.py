@@ -48,27 +48,33 @@ def _signal(pids, number):
             pass
 
 
-def _end(process):
-    """First the launcher, which ends its ranks and cleans up; then by force what is left."""
-    family = descendants(process.pid)
-    _signal([process.pid], signal.SIGTERM)
-    try:
-        process.wait(GRACE_S)
-    except subprocess.TimeoutExpired:
-        family += descendants(process.pid)
-        _signal([process.pid], signal.SIGKILL)
-        process.wait()
-    left = [pid for pid in set(family) if os.path.exists(f"/proc/{pid}")]
-    # a pid that is in use by another by now would no longer be in our session
-    session = [pid for pid in left if _session(pid) in {process.pid, *family}]
-    _signal(session, signal.SIGKILL)
-
-
 def _session(pid):
     try:
         return os.getsid(pid)
     except ProcessLookupError:
         return None
+
+
+def _left(family, sessions):
+    """Those still there; a pid that another has by now is no longer in a session of ours."""
+    return [pid for pid in family if _session(pid) in sessions]
+
+
+def _end(process):
+    """First the launcher, which ends its ranks and cleans up; then by force what is left."""
+    family = set(descendants(process.pid))
+    _signal([process.pid], signal.SIGTERM)
+    try:
+        process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        family |= set(descendants(process.pid))
+        _signal([process.pid], signal.SIGKILL)
+        process.wait()
+    sessions = {process.pid, *family}
+    end = time.monotonic() + GRACE_S  # what cleans up after a dead launcher may need a moment
+    while _left(family, sessions) and time.monotonic() < end:
+        time.sleep(0.2)
+    _signal(_left(family, sessions), signal.SIGKILL)
 
 
 def end_on_signals():

@@ -33,7 +33,8 @@ def obtain(source=None, cache=None):
         if not os.path.exists(archive):
             _download(cache)
         with tarfile.open(archive) as tar:
-            tar.extractall(cache, filter="data")
+            safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+            tar.extractall(cache, **safely)
     return _from_directory(directory)
 
 
