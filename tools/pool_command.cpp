@@ -118,23 +118,39 @@ int list(const PoolArguments& arguments) {
   return exit_ok;
 }
 
+/// Looks only: attaching in earnest would already free what the dead left.
+int show_dead(const PoolArguments& arguments) {
+  pool::AttachOptions options;
+  options.spec = arguments.spec;
+  options.observer = true;
+  auto pool = pool::Pool::attach(options);
+  if (!pool) return report(pool.error());
+  unsigned dead = 0;
+  for (const auto& process : (*pool)->processes()) {
+    if (!process.attached || process.alive) continue;
+    ++dead;
+    fmt::print("dead: {}\n", (*pool)->describe(process.generation << 16 | process.slot));
+  }
+  fmt::print("{} dead processes left their slots and objects behind\n", dead);
+  if (dead > 0) {
+    fmt::print("nothing was changed; penstock pool gc {} --yes frees it\n",
+               shell_quote(arguments.spec));
+  }
+  return exit_ok;
+}
+
 int collect(const PoolArguments& arguments) {
+  if (!arguments.yes) return show_dead(arguments);
   pool::AttachOptions options;
   options.spec = arguments.spec;
   auto pool = pool::Pool::attach(options);
   if (!pool) return report(pool.error());
   auto arena = arena::Arena::open(**pool);
   if (!arena) return report(arena.error());
-  auto found = (*arena)->collect(!arguments.yes);
+  auto found = (*arena)->collect();
   if (!found) return report(found.error());
-  fmt::print("{} {} dead processes, {} objects, {}\n",
-             arguments.yes ? "freed:" : "to free:", found->processes, found->objects,
+  fmt::print("freed: {} dead processes, {} objects, {}\n", found->processes, found->objects,
              about(found->bytes));
-  const bool something = found->processes + found->objects + found->bytes > 0;
-  if (!arguments.yes && something) {
-    fmt::print("nothing was changed; penstock pool gc {} --yes frees it\n",
-               shell_quote(arguments.spec));
-  }
   return exit_ok;
 }
 

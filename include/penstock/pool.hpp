@@ -136,7 +136,8 @@ class Pool {
   std::vector<ProcessRecord> processes() const;
   void publish_stats(const ProcessStats& stats);      ///< own record; cheap, no system call
   void publish_activity(std::string_view text);       ///< own record; slow paths only
-  /// Called under the lock for each process found dead, so that higher layers free what it owned.
+  /// Called under the lock for each process found dead, so that higher layers free what it owned;
+  /// not for those whose job still has living members, which may write there until they notice.
   /// Slots of the dead are released afterwards.
   Result<std::uint32_t> reap(const std::function<void(std::uint64_t token)>& on_dead);
   /// Number of living attached processes on this host, self included.

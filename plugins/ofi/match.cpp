@@ -80,6 +80,7 @@ Matcher::Incoming* Matcher::keep(Peer from, const Header& header) {
   incoming->header = header;
   incoming->from = from;
   incoming->arriving = incoming->direct = incoming->discarded = incoming->claimed = false;
+  incoming->peeked = false;
   incoming->receive = nullptr;
   incoming->claim_context = nullptr;
   incoming->heap = nullptr;
@@ -361,6 +362,14 @@ int Matcher::post(const ReceiveRequest& request) {
 int Matcher::peek(const ReceiveRequest& request, Peek how) {
   Lane& lane = lane_of(request.tagged);
   Incoming* incoming = find_unexpected(lane, request);
+  // A wildcard search sees a message from its second time on. MPICH looks for messages to itself
+  // elsewhere, between a probe and the receive that shall take what was probed; told at once of
+  // ours it would take another one (MPI_Dist_graph_create over any provider).
+  if (incoming != nullptr && how != Peek::discard && request.source == any_peer &&
+      !incoming->peeked) {
+    incoming->peeked = true;
+    incoming = nullptr;
+  }
   if (incoming == nullptr) {
     Header header;
     header.kind = request.tagged ? kind_tagged : 0;

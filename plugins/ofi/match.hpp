@@ -113,6 +113,7 @@ class Matcher {
     bool arriving;          ///< payload not complete
     bool direct;            ///< lands in `receive`'s own buffer
     bool discarded;
+    bool peeked;            ///< a wildcard search has met it before
     bool claimed;           ///< by a peek, under claim_context
     Receive* receive;       ///< whose it is; null: nobody's yet
     void* claim_context;

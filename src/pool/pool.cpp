@@ -357,6 +357,24 @@ void Pool::publish_activity(std::string_view text) {
   impl_->processes.publish_activity(impl_->slot, text);
 }
 
+namespace {
+
+/// A survivor may not have noticed the death yet and still write what is the dead's, such as the
+/// credits of a channel. Those who share a channel are of one job.
+bool outlived_by_its_job(const ProcessTable& processes, Liveness& liveness,
+                         const SlotView& dead) {
+  const std::string job = processes.record(dead).job;
+  if (job.empty()) return false;
+  for (const SlotView& view : processes.used()) {
+    const bool attached = view.line.state == static_cast<std::uint32_t>(SlotState::attached);
+    if (view.slot == dead.slot || !attached || !liveness.alive(view)) continue;
+    if (processes.record(view).job == job) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Result<std::uint32_t> Pool::reap(const std::function<void(std::uint64_t token)>& on_dead) {
   auto guard = lock();
   if (!guard) return unexpected(guard.error());
@@ -364,6 +382,7 @@ Result<std::uint32_t> Pool::reap(const std::function<void(std::uint64_t token)>&
   for (const SlotView& view : impl_->processes.used()) {
     const bool attached = view.line.state == static_cast<std::uint32_t>(SlotState::attached);
     if ((view.whole && !attached) || impl_->liveness.alive(view)) continue;
+    if (outlived_by_its_job(impl_->processes, impl_->liveness, view)) continue;
     if (on_dead) on_dead(make_token(view.line.generation, view.slot));
     impl_->processes.set_state(view.slot, view.line.generation, SlotState::reaped);
     ++reaped;

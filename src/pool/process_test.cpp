@@ -117,6 +117,25 @@ TEST_F(ProcessTest, AKilledProcessIsDeadAndReapedAndItsSlotServesAgain) {
   EXPECT_THAT(pool->describe(token), HasSubstr("gone"));
 }
 
+TEST_F(ProcessTest, WhatADeadRankOwnsStaysWhileItsJobLives) {
+  auto of_another_job = attach({.job = "other"});
+  Child survivor = attached_child({.rank = 0, .job = "one"});
+  Child killed = attached_child({.rank = 1, .job = "one"});
+  const std::uint64_t survives = survivor.next_report(), dies = killed.next_report();
+  ASSERT_NE(survives, 0u);
+  ASSERT_NE(dies, 0u);
+  killed.kill(SIGKILL);
+  killed.wait();
+  EXPECT_FALSE(of_another_job->alive(dies));
+  EXPECT_EQ(of_another_job->reap([](std::uint64_t) { FAIL(); }).value(), 0u)
+      << "the survivor may still write credits into its channels";
+  survivor.kill(SIGKILL);
+  survivor.wait();
+  std::vector<std::uint64_t> dead;
+  EXPECT_EQ(of_another_job->reap([&](std::uint64_t token) { dead.push_back(token); }).value(), 2u);
+  EXPECT_THAT(dead, testing::UnorderedElementsAre(survives, dies));
+}
+
 TEST_F(ProcessTest, SlotsOfTheUnreapedDeadServeWhenNoOtherIsLeft) {
   std::vector<std::unique_ptr<Pool>> others;
   for (int i = 0; i < 15; ++i) others.push_back(attach());
