@@ -1,0 +1,32 @@
+"""make install: the installed command finds its own libraries."""
+
+import subprocess
+import unittest
+from pathlib import Path
+
+from support import PENSTOCK, PROGRAMS, PYTHON, Case, clean_environment
+
+
+class Install(Case):
+    def test_installed_command_runs_a_job(self):
+        build = Path(PENSTOCK).resolve().parents[1]
+        prefix = self.folder / "prefix"
+        subprocess.run(["cmake", "--install", build, "--prefix", prefix], check=True,
+                       capture_output=True)
+        installed = prefix / "bin/penstock"
+        run = lambda *arguments: subprocess.run([installed, *arguments], capture_output=True,
+                                                text=True, timeout=120, env=clean_environment())
+        doctor = run("doctor")
+        self.assertIn(f"provider: {prefix.resolve()}", doctor.stdout)
+        self.assertEqual(doctor.returncode, 0, doctor.stdout)
+        done = run("run", "-n", "2", "--stats", "--", PYTHON, PROGRAMS / "all_to_all.py")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("all to all: ok", done.stdout)
+        self.assertIn("transport: penstock", done.stderr)
+        libraries = {path.name for path in prefix.rglob("*.so")}
+        self.assertEqual(libraries, {"libpenstock.so", "libpenstock-fi.so"})
+        self.assertTrue((prefix / "include/penstock/penstock.h").is_file())
+
+
+if __name__ == "__main__":
+    unittest.main()
