@@ -365,8 +365,7 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
   // A wildcard search sees a message from its second time on. MPICH looks for messages to itself
   // elsewhere, between a probe and the receive that shall take what was probed; told at once of
   // ours it would take another one (MPI_Dist_graph_create over any provider).
-  if (incoming != nullptr && how != Peek::discard && request.source == any_peer &&
-      !incoming->peeked) {
+  if (incoming != nullptr && how == Peek::look && request.source == any_peer && !incoming->peeked) {
     incoming->peeked = true;
     incoming = nullptr;
   }

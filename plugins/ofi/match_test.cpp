@@ -191,6 +191,8 @@ TEST_F(MatcherTest, PeekLooksAndLeaves) {
   EXPECT_EQ(events.failures[0].error, FI_ENOMSG);
   say(4, 7, "there");
   matcher.peek(request(nullptr, 0, 7), Matcher::Peek::look);
+  EXPECT_EQ(events.failures.size(), 2u) << "a wildcard sees it the second time";
+  matcher.peek(request(nullptr, 0, 7), Matcher::Peek::look);
   ASSERT_EQ(events.done.size(), 1u);
   EXPECT_EQ(events.done[0].bytes, 5u);
   EXPECT_EQ(events.done[0].from, 4u);
