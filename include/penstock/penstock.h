@@ -71,7 +71,7 @@ typedef struct penstock_doorbell penstock_doorbell_t; /* penstock_doorbell_close
 /* "0.1.0". Static. */
 PENSTOCK_API const char* penstock_version(void);
 /* Stable lower-case name, such as "no_space"; "ok" for PENSTOCK_OK. Static. */
-PENSTOCK_API const char* penstock_status_name(penstock_status_t status);
+PENSTOCK_API const char* penstock_status_name(int32_t status);
 /* What the last failed call of this thread met, needed, and the command that mends it. Valid until
  * the next call of this thread; "" before the first failure. */
 PENSTOCK_API const char* penstock_last_error(void);
@@ -82,7 +82,7 @@ PENSTOCK_API const char* penstock_last_error(void);
 typedef struct {
   size_t struct_bytes; /* sizeof(penstock_pool_options_t) */
   uint64_t bytes;      /* of all parts together; 0 with /dev/daxX.Y: all there is */
-  penstock_mode_t mode;
+  int32_t mode;        /* penstock_mode_t */
   uint32_t max_processes; /* 0: 1024 */
   uint32_t max_nodes;     /* 0: 64 */
   uint32_t permissions;   /* 0: 0600 */
@@ -92,9 +92,9 @@ typedef struct {
 
 typedef struct {
   size_t struct_bytes;
-  penstock_mode_t mode; /* when given it must be the pool's */
-  int32_t rank;         /* of the job, shown by `penstock ps`; -1: unknown */
-  const char* job;      /* job key; NULL: none */
+  int32_t mode; /* penstock_mode_t; when given it must be the pool's */
+  int32_t rank; /* of the job, shown by `penstock ps`; -1: unknown */
+  const char* job; /* job key; NULL: none */
 } penstock_attach_options_t;
 
 typedef struct {
@@ -139,10 +139,10 @@ PENSTOCK_API penstock_pool_t* penstock_default_pool(void);
 
 typedef struct {
   size_t struct_bytes;
-  penstock_lifetime_t lifetime; /* 0: pool */
-  uint64_t alignment;           /* in the pool; a power of two up to 2 MiB; 0: 64 */
-  int skip_zeroing;             /* contents are undefined instead of zero */
-  int open_existing;            /* an object of that name and size is opened instead */
+  int32_t lifetime;   /* penstock_lifetime_t; 0: pool */
+  uint64_t alignment; /* in the pool; a power of two up to 2 MiB; 0: 64 */
+  int skip_zeroing;   /* contents are undefined instead of zero */
+  int open_existing;  /* an object of that name and size is opened instead */
 } penstock_object_options_t;
 
 typedef struct {

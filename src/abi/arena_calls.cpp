@@ -11,13 +11,13 @@ Result<arena::CreateOptions> creation(const penstock_object_options_t* options) 
   const auto given = read_options(options);
   if (!given) return unexpected(given.error());
   arena::CreateOptions create;
-  switch (static_cast<int>(given->lifetime)) {
+  switch (given->lifetime) {
     case 0:
     case PENSTOCK_LIFETIME_POOL: create.lifetime = arena::Lifetime::pool; break;
     case PENSTOCK_LIFETIME_PROCESS: create.lifetime = arena::Lifetime::process; break;
     default:
       return fail(Code::invalid_argument, "lifetime {} is none of PENSTOCK_LIFETIME_*",
-                  static_cast<int>(given->lifetime));
+                  given->lifetime);
   }
   if (given->alignment != 0) create.alignment = given->alignment;
   create.zero = given->skip_zeroing == 0;

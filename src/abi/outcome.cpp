@@ -52,7 +52,7 @@ const char* penstock_version(void) { return PENSTOCK_VERSION_TEXT; }
 
 const char* penstock_last_error(void) { return abi::last_error().c_str(); }
 
-const char* penstock_status_name(penstock_status_t status) {
+const char* penstock_status_name(int32_t status) {
   constexpr Code codes[] = {Code::invalid_argument, Code::not_found,    Code::already_exists,
                             Code::permission,       Code::wrong_format, Code::mismatch,
                             Code::no_space,         Code::no_slots,     Code::deadline,

@@ -10,14 +10,14 @@ namespace penstock::abi {
 
 namespace {
 
-Result<std::optional<coherence::Mode>> read_mode(penstock_mode_t mode) {
+Result<std::optional<coherence::Mode>> read_mode(std::int32_t mode) {
   switch (mode) {
     case PENSTOCK_MODE_DEFAULT: return std::nullopt;
     case PENSTOCK_MODE_HARDWARE: return coherence::Mode::hardware;
     case PENSTOCK_MODE_SOFTWARE: return coherence::Mode::software;
     case PENSTOCK_MODE_UNCACHED: return coherence::Mode::uncached;
   }
-  return fail(Code::invalid_argument, "mode {} is none of PENSTOCK_MODE_*", static_cast<int>(mode));
+  return fail(Code::invalid_argument, "mode {} is none of PENSTOCK_MODE_*", mode);
 }
 
 penstock_mode_t mode_of(coherence::Mode mode) {

@@ -250,10 +250,8 @@ void Space::free(const ExtentHeader& extent) {
   const ExtentHeader alone = free_extent(extent.offset, extent.bytes, extent.generation);
   // Damage behind this extent is told by whoever needs to walk there.
   const ExtentHeader joined = join_following(alone).value_or(alone);
-  if (cursor_ == joined.offset + joined.bytes) {
-    publish_moving(joined.offset);
-    region_.order();
-  }
+  // Both old and new cursor are headers before and after what follows.
+  if (cursor_ == joined.offset + joined.bytes) publish_moving(joined.offset);
   rewrite(joined);
 }
 
