@@ -9,27 +9,22 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <sstream>
+
+#include "base/file.hpp"
 
 namespace penstock::tools {
 namespace {
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 bool belongs_to(pid_t pid, const std::string& entry) {
-  const std::string environment = read_file(fmt::format("/proc/{}/environ", pid));
+  const std::string environment = base::read_file(fmt::format("/proc/{}/environ", pid));
   if (environment.compare(0, entry.size(), entry) == 0) return true;
   return environment.find(std::string(1, '\0') + entry) != std::string::npos;
 }
 
 /// The fields of /proc/PID/stat behind the program's name (the first is the state); "" when gone.
 std::string stat_fields(pid_t pid) {
-  const std::string text = read_file(fmt::format("/proc/{}/stat", pid));
+  const std::string text = base::read_file(fmt::format("/proc/{}/stat", pid));
   const auto name_end = text.rfind(") ");
   return name_end == std::string::npos ? "" : text.substr(name_end + 2);
 }
@@ -87,7 +82,7 @@ std::vector<pid_t> processes_of(const std::string& job) {
 
 std::set<std::string> mpich_segments_of(pid_t pid) {
   std::set<std::string> segments;
-  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  std::istringstream maps(base::read_file(fmt::format("/proc/{}/maps", pid)));
   for (std::string line; std::getline(maps, line);) {
     const auto at = line.find("/dev/shm/mpich_");
     if (at != std::string::npos && !line.ends_with(" (deleted)")) segments.insert(line.substr(at));

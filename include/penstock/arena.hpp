@@ -52,7 +52,8 @@ class Arena {
 
   /// Errors: already_exists, invalid_argument (name, size 0), no_space (names needed and largest
   /// free), no_slots.
-  Result<Object> create(std::string_view name, std::uint64_t bytes, const CreateOptions& options = {});
+  Result<Object> create(std::string_view name, std::uint64_t bytes,
+                        const CreateOptions& options = {});
   /// Errors: not_found, wrong_format. Never believes an offset or a size unchecked.
   Result<Object> open(std::string_view name);
   /// The name disappears and the space is free at once; users must have agreed not to touch it.

@@ -91,8 +91,7 @@ class Memory {
   void load_bulk(void* to, const void* from, std::size_t bytes) const {
     ops_->load_bulk(self_, to, from, bytes);
   }
-  std::size_t load_sealed(void* to, const void* from, std::size_t bytes,
-                          std::uint64_t seal) const {
+  std::size_t load_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t seal) const {
     return ops_->load_sealed(self_, to, from, bytes, seal);
   }
 
@@ -120,7 +119,8 @@ class Memory {
 };
 
 /// Which instruction writes dirty lines back; `automatic` takes PENSTOCK_FLUSH, or the quickest
-/// way the CPU has. For measurement (cMPI figure 11) and for devices that need another than the default.
+/// way the CPU has. For measurement (cMPI figure 11) and for devices that need another than the
+/// default.
 enum class FlushChoice { automatic, clflush, clflushopt, clwb };
 
 /// Binds the operations of `mode` for this CPU. Errors: `simulated` (bound by the simulator), or a

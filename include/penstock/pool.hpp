@@ -74,11 +74,11 @@ struct ProcessRecord {
   std::int32_t rank = -1;        ///< of the job, -1 when unknown
   std::string job;               ///< job key, "" when none
   std::string program;
-  bool attached = false;         ///< false: detached in order; the statistics are its last
+  bool attached = false;  ///< false: detached in order; the statistics are its last
   bool alive = false;
   // what the transport keeps here, for `penstock ps` and the job summary
   std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
-  std::string activity;          ///< "", or what it waits for
+  std::string activity;  ///< "", or what it waits for
 };
 
 /// Counters that a process publishes about itself. The transport writes them seldom.
@@ -93,7 +93,7 @@ struct AttachOptions {
   std::int32_t rank = -1;
   std::string job;
   std::optional<std::uint32_t> emulated_node;  ///< several "hosts" on one (PENSTOCK_NODE)
-  bool observer = false;  ///< maps and reads, takes no slot (pool info, ps)
+  bool observer = false;                       ///< maps and reads, takes no slot (pool info, ps)
 };
 
 /// An attachment. Takes milliseconds however large the pool is. Thread-safe except where said.
@@ -134,8 +134,8 @@ class Pool {
   Result<Guard> lock(std::uint64_t timeout_ns = 0);
 
   std::vector<ProcessRecord> processes() const;
-  void publish_stats(const ProcessStats& stats);      ///< own record; cheap, no system call
-  void publish_activity(std::string_view text);       ///< own record; slow paths only
+  void publish_stats(const ProcessStats& stats);  ///< own record; cheap, no system call
+  void publish_activity(std::string_view text);   ///< own record; slow paths only
   /// Called under the lock for each process found dead, so that higher layers free what it owned;
   /// not for those whose job still has living members, which may write there until they notice.
   /// Slots of the dead are released afterwards.

@@ -65,8 +65,8 @@ class Lock {
   /// `lines` zeroed before first use. `token` identifies the process on whose behalf
   /// participant `self` acts; at most one process acts for a participant at a time (the pool
   /// sees to that by a lock file between the processes of one host).
-  Lock(const coherence::Memory& memory, void* lines, std::uint32_t participants,
-       std::uint32_t self, std::uint64_t token, AliveCheck alive);
+  Lock(const coherence::Memory& memory, void* lines, std::uint32_t participants, std::uint32_t self,
+       std::uint64_t token, AliveCheck alive);
   /// Acquire: the holder's earlier publishes are visible to observes made after. Errors: deadline.
   Result<void> acquire(std::uint64_t timeout_ns = 0);
   void release();

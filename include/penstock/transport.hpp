@@ -80,8 +80,8 @@ struct Options {
 
 /// Limits that follow from the pool's mode.
 struct Limits {
-  std::uint32_t inject_bytes;   ///< largest message that try_inject takes
-  std::uint32_t small_bytes;    ///< largest that arrives by on_message
+  std::uint32_t inject_bytes;  ///< largest message that try_inject takes
+  std::uint32_t small_bytes;   ///< largest that arrives by on_message
 };
 
 struct EndpointStats {

@@ -4,10 +4,9 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 
+#include "base/file.hpp"
 #include "base/format.hpp"
 
 namespace penstock::ofi {
@@ -110,20 +109,14 @@ Result<std::optional<std::uint32_t>> emulated_node(const LaunchSources& sources,
   const auto cliques = number(sources.environment("MPIR_CVAR_NUM_CLIQUES"));
   const bool by_block =
       !cliques || *cliques <= 1 || is_true(sources.environment("MPIR_CVAR_CLIQUES_BY_BLOCK"));
-  return std::optional<std::uint32_t>(
-      emulated_node_of(static_cast<std::uint32_t>(launch.rank),
-                       static_cast<std::uint32_t>(launch.size),
-                       static_cast<std::uint32_t>(**nodes), by_block));
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return std::optional<std::uint32_t>(emulated_node_of(
+      static_cast<std::uint32_t>(launch.rank), static_cast<std::uint32_t>(launch.size),
+      static_cast<std::uint32_t>(**nodes), by_block));
 }
 
 /// Parent of a process by /proc/PID/stat: "PID (name) STATE PPID ...", the name may hold anything.
 pid_t parent_of(pid_t pid) {
-  const std::string stat = read_file(fmt::format("/proc/{}/stat", pid));
+  const std::string stat = base::read_file(fmt::format("/proc/{}/stat", pid));
   const std::size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos || name_end + 4 >= stat.size()) return 0;
   return static_cast<pid_t>(std::strtol(stat.c_str() + name_end + 4, nullptr, 10));
@@ -147,19 +140,17 @@ LaunchSources process_sources() {
   sources.ancestor_command = [](unsigned n) -> std::string {
     pid_t pid = ::getpid();
     for (unsigned i = 0; i < n && pid > 0; ++i) pid = parent_of(pid);
-    return pid > 0 ? read_file(fmt::format("/proc/{}/cmdline", pid)) : std::string();
+    return pid > 0 ? base::read_file(fmt::format("/proc/{}/cmdline", pid)) : std::string();
   };
   return sources;
 }
 
 Result<Launch> read_launch(const LaunchSources& sources) {
   Launch launch;
-  launch.rank = first_number(
-      sources, {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, -1);
-  launch.size =
-      first_number(sources, {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 0);
-  launch.local_size =
-      first_number(sources, {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"}, 0);
+  launch.rank =
+      first_number(sources, {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, -1);
+  launch.size = first_number(sources, {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 0);
+  launch.local_size = first_number(sources, {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"}, 0);
   launch.job = job_key(sources);
   auto node = emulated_node(sources, launch);
   if (!node) return unexpected(node.error());

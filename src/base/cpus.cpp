@@ -5,19 +5,17 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
+#include "base/file.hpp"
 #include "base/wait.hpp"
 
 namespace penstock::base {
 namespace {
 
 std::optional<std::string> read_text(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text = read_file(path);
+  if (text.empty()) return std::nullopt;
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   return text;
 }

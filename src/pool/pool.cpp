@@ -361,8 +361,7 @@ namespace {
 
 /// A survivor may not have noticed the death yet and still write what is the dead's, such as the
 /// credits of a channel. Those who share a channel are of one job.
-bool outlived_by_its_job(const ProcessTable& processes, Liveness& liveness,
-                         const SlotView& dead) {
+bool outlived_by_its_job(const ProcessTable& processes, Liveness& liveness, const SlotView& dead) {
   const std::string job = processes.record(dead).job;
   if (job.empty()) return false;
   for (const SlotView& view : processes.used()) {

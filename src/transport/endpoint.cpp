@@ -86,9 +86,15 @@ Endpoint::~Endpoint() {
   impl_->table.release(impl_->self);
 }
 
-Address Endpoint::address() const { return impl_->self; }
-const Limits& Endpoint::limits() const { return impl_->limits; }
-EndpointStats Endpoint::stats() const { return impl_->stats; }
+Address Endpoint::address() const {
+  return impl_->self;
+}
+const Limits& Endpoint::limits() const {
+  return impl_->limits;
+}
+EndpointStats Endpoint::stats() const {
+  return impl_->stats;
+}
 Address Endpoint::address_of(Peer peer) const {
   return peer < impl_->peers.size() ? impl_->peers[peer].address : Address{};
 }
@@ -126,7 +132,8 @@ Result<Peer> Endpoint::resolve(const Address& address) {
   return address.slot;
 }
 
-// ---- sending -------------------------------------------------------------------------------------
+// ---- sending
+// -------------------------------------------------------------------------------------
 
 Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
   if (to >= peers.size() || !peers[to].resolved)
@@ -232,7 +239,8 @@ unsigned Endpoint::progress() {
   return events;
 }
 
-// ---- closing -------------------------------------------------------------------------------------
+// ---- closing
+// -------------------------------------------------------------------------------------
 
 bool Endpoint::drained() const {
   if (!impl_->tx_waiting.empty()) return false;

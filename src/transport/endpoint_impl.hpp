@@ -18,7 +18,7 @@ struct Endpoint::Impl {
     Address address{};
     bool resolved = false;  ///< by resolve(): may be sent to
     bool dead = false;
-    bool active = false;    ///< its channel is in active_rx
+    bool active = false;  ///< its channel is in active_rx
     std::unique_ptr<TxChannel> tx;
     std::unique_ptr<RxChannel> rx;
     std::string description;  ///< of the dead
@@ -67,8 +67,8 @@ struct Endpoint::Impl {
   RxContext rx_context;
   PeerWatch watch;
   std::vector<PeerState> peers;
-  std::vector<Peer> tx_waiting;  ///< channels with queued operations
-  std::vector<Peer> active_rx;   ///< channels polled each time
+  std::vector<Peer> tx_waiting;     ///< channels with queued operations
+  std::vector<Peer> active_rx;      ///< channels polled each time
   std::vector<std::uint64_t> seen;  ///< mailbox words as last seen
   std::uint32_t mailbox_lines = 0;
   std::uint32_t polls = 0;

@@ -14,7 +14,9 @@ std::uint32_t endpoints_for(std::uint64_t pool_bytes) {
   return count;
 }
 
-std::uint64_t table_bytes(std::uint64_t count) { return 64 + count * 64 + count * count * 8; }
+std::uint64_t table_bytes(std::uint64_t count) {
+  return 64 + count * 64 + count * count * 8;
+}
 
 }  // namespace
 
@@ -90,7 +92,10 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
   memory_.observe_line(&line, lines_ + 64ull * *slot);  // also of a damaged line: only go on
   // 32 bits travel in addresses and channel headers; 0 is never a generation
   const std::uint64_t generation = (line.generation + 1) & 0xffffffffu;
+  const bool closed = line.state == static_cast<std::uint32_t>(EndpointState::closed);
+  const std::uint64_t last_closed = closed ? line.generation : line.last_closed;
   line = {};
+  line.last_closed = last_closed;
   line.generation = generation == 0 ? 1 : generation;
   line.token = pool.token();
   line.job = job;

@@ -49,7 +49,8 @@ struct EndpointLine {
   std::uint64_t job;
   std::uint32_t state;
   std::uint32_t pad0;
-  std::uint64_t pad[3];
+  std::uint64_t last_closed;  ///< the latest earlier generation that was closed in order, or 0
+  std::uint64_t pad[2];
   std::uint64_t check;
 };
 static_assert(sizeof(EndpointLine) == 64);
@@ -63,7 +64,7 @@ struct ChannelHeader {
   std::uint32_t ring_lines;  ///< a power of two
   std::uint32_t cell_flags;  ///< a multiple of 8
   std::uint64_t pad;
-  std::uint64_t check;       ///< of the words above
+  std::uint64_t check;  ///< of the words above
 };
 static_assert(sizeof(ChannelHeader) == 64);
 

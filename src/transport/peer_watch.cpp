@@ -28,6 +28,8 @@ PeerFate PeerWatch::fate_of(const Watched& watched) const {
   const bool same = line && line->generation == watched.generation;
   if (same && line->state == static_cast<std::uint32_t>(EndpointState::closed))
     return PeerFate::closed;
+  // its slot has a new owner already: what matters is how the old one went
+  if (line && !same && line->last_closed == watched.generation) return PeerFate::closed;
   if (!pool_.alive(watched.token)) return PeerFate::dead;
   return same ? PeerFate::present : PeerFate::closed;
 }

@@ -79,8 +79,7 @@ bool Endpoint::Impl::open_rx(Peer source, std::uint64_t offset) {
   PeerState& peer = peers[source];
   if (peer.rx) peer.rx->fail(*sink, Error{Code::peer_dead, "the sender has gone"});
   peer.rx = std::move(*channel);
-  if (!peer.resolved)
-    peer.address = {self.pool_id, self.job, source, peer.rx->source_generation()};
+  if (!peer.resolved) peer.address = {self.pool_id, self.job, source, peer.rx->source_generation()};
   if (!watch.watched(source, peer.rx->source_generation())) {
     const auto line = table.read(source);
     if (line && line->generation == peer.rx->source_generation())
@@ -134,7 +133,8 @@ void Endpoint::Impl::look_at_clock() {
   if (now >= next_check_ns) slow_checks(now);
 }
 
-// ---- now and then ----------------------------------------------------------------------------------
+// ---- now and then
+// ----------------------------------------------------------------------------------
 
 void Endpoint::Impl::slow_checks(std::uint64_t now) {
   next_check_ns = now + check_every_ns;
@@ -185,7 +185,9 @@ void Endpoint::Impl::peer_gone(Peer gone, PeerFate fate, const std::string& desc
   }
   const bool unfinished = (peer.tx && peer.tx->waiting()) || (peer.rx && !peer.rx->quiet());
   const bool in_order = fate == PeerFate::closed && !unfinished;
-  const char* how = fate == PeerFate::dead ? "died" : fate == PeerFate::closed ? "left" : "is broken";
+  const char* how = fate == PeerFate::dead     ? "died"
+                    : fate == PeerFate::closed ? "left"
+                                               : "is broken";
   const Error error{Code::peer_dead, fmt::format("{} {}", description, how)};
   peer.dead = true;
   peer.description = error.message;

@@ -22,24 +22,26 @@ Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint
                                                    Peer source) {
   const void* at = context.pool.at(offset, sizeof(ChannelHeader) + sizeof(CreditLine));
   if (!at)
-    return penstock::fail(Code::wrong_format, "endpoint {} announces a channel at {}, outside the pool",
-                source, offset);
+    return penstock::fail(Code::wrong_format,
+                          "endpoint {} announces a channel at {}, outside the pool", source,
+                          offset);
   ChannelHeader header;
   context.memory.observe_line(&header, at);  // pairs with TxChannel::write_header
   if (header.magic != channel_magic || header.check != check_of(header))
-    return penstock::fail(Code::wrong_format, "endpoint {} announces a channel at {}, but none is there",
-                source, offset);
+    return penstock::fail(Code::wrong_format,
+                          "endpoint {} announces a channel at {}, but none is there", source,
+                          offset);
   if (header.source != source || header.target != context.self.slot ||
       header.target_generation != context.self.generation || header.job != context.self.job)
-    return penstock::fail(Code::mismatch, "the channel at {} is not from endpoint {} to this one", offset,
-                source);
+    return penstock::fail(Code::mismatch, "the channel at {} is not from endpoint {} to this one",
+                          offset, source);
   const bool shape_ok = header.ring_lines >= 8 && header.ring_lines <= (1u << 20) &&
                         (header.ring_lines & (header.ring_lines - 1)) == 0 &&
                         header.cell_flags % 8 == 0 && header.cell_flags <= 4096;
   const std::uint64_t bytes = 128 + 8ull * header.cell_flags + 64ull * header.ring_lines;
   if (!shape_ok || !context.pool.at(offset, bytes))
-    return penstock::fail(Code::wrong_format, "the channel at {} claims {} lines and {} cells", offset,
-                header.ring_lines, header.cell_flags);
+    return penstock::fail(Code::wrong_format, "the channel at {} claims {} lines and {} cells",
+                          offset, header.ring_lines, header.cell_flags);
   return std::unique_ptr<RxChannel>(new RxChannel(context, header, offset));
 }
 
@@ -110,9 +112,15 @@ unsigned RxChannel::poll(Sink& sink) {
   while (messages < max_messages_per_poll) {
     bool advanced = false;
     switch (stage_) {
-      case Stage::header: advanced = poll_header(sink); break;
-      case Stage::lines: advanced = continue_lines(sink); break;
-      case Stage::bulk: advanced = continue_bulk(sink); break;
+      case Stage::header:
+        advanced = poll_header(sink);
+        break;
+      case Stage::lines:
+        advanced = continue_lines(sink);
+        break;
+      case Stage::bulk:
+        advanced = continue_bulk(sink);
+        break;
     }
     if (!advanced) break;
     ++messages;
@@ -200,7 +208,8 @@ void RxChannel::fail(Sink& sink, const Error& error) {
   sink.on_receive_failed(source_, landing_.cookie, error);
 }
 
-// ---- messages in sealed lines --------------------------------------------------------------------
+// ---- messages in sealed lines
+// --------------------------------------------------------------------
 
 bool RxChannel::begin_lines(Sink& sink, const MessageLine& line) {
   land(sink.on_begin(source_, header_));
@@ -226,7 +235,8 @@ bool RxChannel::continue_lines(Sink& sink) {
       freshen(tail_ + lines);
     }
     const std::uint64_t wanted = std::min(rest, lines * coherence::sealed_bytes);
-    const std::uint64_t got = memory_.load_sealed(to + got_, line_at(tail_), wanted, nonce_ + tail_);
+    const std::uint64_t got =
+        memory_.load_sealed(to + got_, line_at(tail_), wanted, nonce_ + tail_);
     got_ += got;
     tail_ += got == wanted ? lines : got / coherence::sealed_bytes;
     if (got == wanted) continue;

@@ -369,7 +369,8 @@ INSTANTIATE_TEST_SUITE_P(Modes, TransportTest,
                                          coherence::Mode::uncached),
                          [](const auto& mode) { return std::string(mode_name(mode.param)); });
 
-// ---- two processes ---------------------------------------------------------------------------------
+// ---- two processes
+// ---------------------------------------------------------------------------------
 
 /// Runs `child` in another process that is attached by itself; kills it at the end if need be.
 class TwoProcesses : public TransportTest {
@@ -454,6 +455,23 @@ TEST_P(TwoProcesses, AKilledPeerIsNamedAndNothingHangs) {
   auto again = a_->send(child_, &op);
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().code, Code::peer_dead);
+}
+
+TEST_P(TwoProcesses, WhoLeftInOrderIsNotTakenForDeadWhenItsSlotIsReused) {
+  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder&, Peer parent) {
+    if (auto sent = endpoint.try_inject(parent, {1, 0, 0, 0}, nullptr); !sent || !*sent) _exit(4);
+  });
+  while (sink_a_.arrived.empty()) a_->progress();
+  for (int i = 0; i < 100; ++i) a_->progress();  // returns the credit that the child waits for
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
+  Recorder sink;
+  auto later = open(side_b_, sink);
+  ASSERT_EQ(later->address().slot, child_);
+  const std::uint64_t end = base::now_ns() + 100'000'000;
+  while (base::now_ns() < end) a_->progress();
+  EXPECT_TRUE(sink_a_.dead.empty()) << sink_a_.dead[0];
 }
 
 TEST_P(TwoProcesses, BothCloseAtOnceAndNothingIsLost) {
