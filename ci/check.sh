@@ -23,6 +23,7 @@ step scripts scripts
 step 'style rules' python3 ci/style_test.py
 step style python3 ci/style.py
 step headers ci/headers.sh
+step docs python3 docs/check_docs.py
 [ -x ci/cross-aarch64.sh ] && step 'aarch64 cross compile' ci/cross-aarch64.sh
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -47,7 +47,8 @@ static int writer(const char* name) {
   if (cxl_shm_publish(&object, offsetof(letter_t, value), sizeof letter->value) != 0)
     return failed("writer: publish values");
   letter->ready = 1; /* only now: the values are at the device */
-  if (cxl_shm_publish(&object, 0, sizeof letter->ready) != 0) return failed("writer: publish ready");
+  if (cxl_shm_publish(&object, 0, sizeof letter->ready) != 0)
+    return failed("writer: publish ready");
   cxl_shm_close(&object);
   return cxl_shm_finalize() == 0 ? 0 : failed("writer: cxl_shm_finalize");
 }

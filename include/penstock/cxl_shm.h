@@ -32,16 +32,35 @@ typedef struct cxl_shm_obj {
 
 static inline int cxl_shm_result(penstock_status_t status) {
   switch (status) {
-    case PENSTOCK_OK: return 0;
-    case PENSTOCK_INVALID_ARGUMENT: errno = EINVAL; break;
-    case PENSTOCK_NOT_FOUND: errno = ENOENT; break;
-    case PENSTOCK_ALREADY_EXISTS: errno = EEXIST; break;
-    case PENSTOCK_PERMISSION: errno = EACCES; break;
-    case PENSTOCK_NO_SPACE: errno = ENOMEM; break;
-    case PENSTOCK_NO_SLOTS: errno = ENOSPC; break;
-    case PENSTOCK_DEADLINE: errno = ETIMEDOUT; break;
-    case PENSTOCK_UNAVAILABLE: errno = EAGAIN; break;
-    default: errno = EIO; break;
+    case PENSTOCK_OK:
+      return 0;
+    case PENSTOCK_INVALID_ARGUMENT:
+      errno = EINVAL;
+      break;
+    case PENSTOCK_NOT_FOUND:
+      errno = ENOENT;
+      break;
+    case PENSTOCK_ALREADY_EXISTS:
+      errno = EEXIST;
+      break;
+    case PENSTOCK_PERMISSION:
+      errno = EACCES;
+      break;
+    case PENSTOCK_NO_SPACE:
+      errno = ENOMEM;
+      break;
+    case PENSTOCK_NO_SLOTS:
+      errno = ENOSPC;
+      break;
+    case PENSTOCK_DEADLINE:
+      errno = ETIMEDOUT;
+      break;
+    case PENSTOCK_UNAVAILABLE:
+      errno = EAGAIN;
+      break;
+    default:
+      errno = EIO;
+      break;
   }
   return -1;
 }
@@ -58,7 +77,9 @@ static inline void cxl_shm_fill(cxl_shm_obj_t* obj, penstock_object_t* handle) {
   obj->handle = handle;
 }
 
-static inline int cxl_shm_init(void) { return cxl_shm_result(penstock_default_attach()); }
+static inline int cxl_shm_init(void) {
+  return cxl_shm_result(penstock_default_attach());
+}
 
 static inline int cxl_shm_finalize(void) {
   if (!cxl_shm_attached()) return -1;
@@ -69,7 +90,8 @@ static inline int cxl_shm_finalize(void) {
 static inline int cxl_shm_create(const char* name, size_t size, cxl_shm_obj_t* obj) {
   penstock_object_t* handle = NULL;
   if (!cxl_shm_attached()) return -1;
-  if (cxl_shm_result(penstock_arena_create(penstock_default_pool(), name, size, NULL, &handle)) != 0)
+  if (cxl_shm_result(penstock_arena_create(penstock_default_pool(), name, size, NULL, &handle)) !=
+      0)
     return -1;
   cxl_shm_fill(obj, handle);
   return 0;

@@ -80,9 +80,9 @@ PENSTOCK_API const char* penstock_last_error(void);
  * SPEC: "/dev/daxX.Y", a file path or "shm:NAME"; several joined by commas interleave. */
 
 typedef struct {
-  size_t struct_bytes; /* sizeof(penstock_pool_options_t) */
-  uint64_t bytes;      /* of all parts together; 0 with /dev/daxX.Y: all there is */
-  int32_t mode;        /* penstock_mode_t */
+  size_t struct_bytes;    /* sizeof(penstock_pool_options_t) */
+  uint64_t bytes;         /* of all parts together; 0 with /dev/daxX.Y: all there is */
+  int32_t mode;           /* penstock_mode_t */
   uint32_t max_processes; /* 0: 1024 */
   uint32_t max_nodes;     /* 0: 64 */
   uint32_t permissions;   /* 0: 0600 */
@@ -92,8 +92,8 @@ typedef struct {
 
 typedef struct {
   size_t struct_bytes;
-  int32_t mode; /* penstock_mode_t; when given it must be the pool's */
-  int32_t rank; /* of the job, shown by `penstock ps`; -1: unknown */
+  int32_t mode;    /* penstock_mode_t; when given it must be the pool's */
+  int32_t rank;    /* of the job, shown by `penstock ps`; -1: unknown */
   const char* job; /* job key; NULL: none */
 } penstock_attach_options_t;
 
@@ -184,8 +184,9 @@ PENSTOCK_API void penstock_object_info(const penstock_object_t* object,
 PENSTOCK_API void* penstock_object_data(const penstock_object_t* object);
 PENSTOCK_API uint64_t penstock_object_bytes(const penstock_object_t* object);
 
-/* ---- Memory --------------------------------------------------------------------------------------
- * Errors of all four: invalid_argument when the bytes do not lie in the pool. */
+/* ---- Memory
+ * -------------------------------------------------------------------------------------- Errors of
+ * all four: invalid_argument when the bytes do not lie in the pool. */
 
 /* What this process stored to [at, at + bytes) is at the device on return, before anything that it
  * publishes later. Whole lines travel: no other host may have written to them meanwhile. */
@@ -203,11 +204,12 @@ PENSTOCK_API penstock_status_t penstock_write(penstock_pool_t* pool, void* to, c
 PENSTOCK_API penstock_status_t penstock_read(penstock_pool_t* pool, void* to, const void* from,
                                              uint64_t bytes);
 
-/* ---- Synchronization in an object ----------------------------------------------------------------
- * Made of lines in an object that all participants open; no atomic instruction touches the pool.
- * `offset` is within the object and a multiple of 64. The lines are zero at first (a new object's
- * are), and are not used again for another purpose while a participant is left. Opening: errors
- * invalid_argument (does not fit the object, self not below participants). */
+/* ---- Synchronization in an object
+ * ---------------------------------------------------------------- Made of lines in an object that
+ * all participants open; no atomic instruction touches the pool. `offset` is within the object and
+ * a multiple of 64. The lines are zero at first (a new object's are), and are not used again for
+ * another purpose while a participant is left. Opening: errors invalid_argument (does not fit the
+ * object, self not below participants). */
 
 /* Barrier: one line a participant. */
 PENSTOCK_API uint64_t penstock_barrier_bytes(uint32_t participants);

@@ -32,7 +32,8 @@ using Result = tl::expected<T, Error>;
 
 using tl::unexpected;
 
-/// `return fail(Code::not_found, "pool {} is absent", spec)` needs <fmt/core.h>: see base/format.hpp.
+/// `return fail(Code::not_found, "pool {} is absent", spec)` needs <fmt/core.h>: see
+/// base/format.hpp.
 inline tl::unexpected<Error> make_error(Code code, std::string message) {
   return tl::unexpected<Error>(Error{code, std::move(message)});
 }

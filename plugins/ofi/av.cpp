@@ -12,7 +12,9 @@ namespace penstock::ofi {
 
 namespace {
 
-Av& av_of(fid* self) { return *static_cast<Av*>(reinterpret_cast<fid_av*>(self)); }
+Av& av_of(fid* self) {
+  return *static_cast<Av*>(reinterpret_cast<fid_av*>(self));
+}
 
 int close_av(fid* self) {
   Av& av = av_of(self);

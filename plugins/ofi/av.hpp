@@ -23,9 +23,9 @@ struct Av : fid_av {
     bool used = false;
   };
   std::vector<Entry> entries;
-  std::vector<fi_addr_t> of_peer;    ///< by transport::Peer; FI_ADDR_NOTAVAIL where unknown
+  std::vector<fi_addr_t> of_peer;  ///< by transport::Peer; FI_ADDR_NOTAVAIL where unknown
   std::vector<fi_addr_t> free_numbers;
-  std::vector<Ep*> endpoints;        ///< that keep resolved peers
+  std::vector<Ep*> endpoints;  ///< that keep resolved peers
 
   const transport::Address* find(fi_addr_t number) const {
     return number < entries.size() && entries[number].used ? &entries[number].address : nullptr;

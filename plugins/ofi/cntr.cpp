@@ -15,7 +15,9 @@ void Cntr::progress() {
 
 namespace {
 
-Cntr& cntr_of(fid_cntr* self) { return *static_cast<Cntr*>(self); }
+Cntr& cntr_of(fid_cntr* self) {
+  return *static_cast<Cntr*>(self);
+}
 
 std::uint64_t read(fid_cntr* self) {
   Cntr& cntr = cntr_of(self);

@@ -21,7 +21,9 @@ struct Cntr : fid_cntr {
   base::Backoff backoff;
 
   /// Only under the domain's serialization, so a plain increment; readers may be elsewhere.
-  void count() { value.store(value.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+  void count() {
+    value.store(value.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
   void count_error() { errors.fetch_add(1); }
   void progress();
 };

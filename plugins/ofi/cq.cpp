@@ -127,7 +127,9 @@ ssize_t Cq::read_error(fi_cq_err_entry* entry) {
 
 namespace {
 
-Cq& cq_of(fid_cq* self) { return *static_cast<Cq*>(self); }
+Cq& cq_of(fid_cq* self) {
+  return *static_cast<Cq*>(self);
+}
 
 ssize_t read_from(fid_cq* self, void* buffer, std::size_t count, fi_addr_t* sources) {
   Cq& cq = cq_of(self);
@@ -166,9 +168,8 @@ ssize_t sread_from(fid_cq* self, void* buffer, std::size_t count, fi_addr_t* sou
           : 1;
   const std::uint64_t start = base::now_ns();
   for (;;) {
-    const bool late =
-        timeout_ms >= 0 &&
-        base::now_ns() - start >= static_cast<std::uint64_t>(timeout_ms) * 1'000'000;
+    const bool late = timeout_ms >= 0 &&
+                      base::now_ns() - start >= static_cast<std::uint64_t>(timeout_ms) * 1'000'000;
     {
       Guard guard(*cq.domain);
       if (late || enough(cq, threshold)) {
@@ -219,10 +220,14 @@ int control_cq(fid*, int command, void* argument) {
 std::size_t bytes_of(fi_cq_format format) {
   switch (format) {
     case FI_CQ_FORMAT_UNSPEC:
-    case FI_CQ_FORMAT_CONTEXT: return sizeof(fi_cq_entry);
-    case FI_CQ_FORMAT_MSG: return sizeof(fi_cq_msg_entry);
-    case FI_CQ_FORMAT_DATA: return sizeof(fi_cq_data_entry);
-    case FI_CQ_FORMAT_TAGGED: return sizeof(fi_cq_tagged_entry);
+    case FI_CQ_FORMAT_CONTEXT:
+      return sizeof(fi_cq_entry);
+    case FI_CQ_FORMAT_MSG:
+      return sizeof(fi_cq_msg_entry);
+    case FI_CQ_FORMAT_DATA:
+      return sizeof(fi_cq_data_entry);
+    case FI_CQ_FORMAT_TAGGED:
+      return sizeof(fi_cq_tagged_entry);
   }
   return 0;
 }

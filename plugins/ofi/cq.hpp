@@ -48,7 +48,8 @@ struct Cq : fid_cq {
 
   void push(const Completion& completion) {
     if (tail_ - head_ > mask_ || ring_ == nullptr) {
-      if (!grow()) [[unlikely]] return;
+      if (!grow()) [[unlikely]]
+        return;
     }
     ring_[tail_++ & mask_] = completion;
   }

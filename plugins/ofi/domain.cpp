@@ -19,9 +19,15 @@ int close_domain(fid* self) {
   return 0;
 }
 
-int no_scalable(fid_domain*, fi_info*, fid_ep**, void*) { return -FI_ENOSYS; }
-int no_stx(fid_domain*, fi_tx_attr*, fid_stx**, void*) { return -FI_ENOSYS; }
-int no_srx(fid_domain*, fi_rx_attr*, fid_ep**, void*) { return -FI_ENOSYS; }
+int no_scalable(fid_domain*, fi_info*, fid_ep**, void*) {
+  return -FI_ENOSYS;
+}
+int no_stx(fid_domain*, fi_tx_attr*, fid_stx**, void*) {
+  return -FI_ENOSYS;
+}
+int no_srx(fid_domain*, fi_rx_attr*, fid_ep**, void*) {
+  return -FI_ENOSYS;
+}
 int no_atomic(fid_domain*, fi_datatype, fi_op, fi_atomic_attr*, std::uint64_t) {
   return -FI_EOPNOTSUPP;
 }

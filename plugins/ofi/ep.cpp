@@ -89,7 +89,8 @@ ssize_t Ep::send_buffer(const void* buffer, std::size_t bytes, fi_addr_t to, con
   if (const int failed = peer_for(to, &peer)) return failed;
   if (bytes <= inject_limit && (flags & delivery_flags) == 0) {
     auto sent = transport->try_inject(peer, header, buffer);
-    if (!sent) [[unlikely]] return fail_call(sent.error());
+    if (!sent) [[unlikely]]
+      return fail_call(sent.error());
     if (*sent) {
       complete_send(header, context, reports_send(flags));
       return 0;
@@ -130,7 +131,8 @@ ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const He
   if (bytes <= inject_limit) [[likely]] {
     for (int attempt = 0; attempt < 2; ++attempt) {
       auto sent = transport->try_inject(peer, header, buffer);
-      if (!sent) [[unlikely]] return fail_call(sent.error());
+      if (!sent) [[unlikely]]
+        return fail_call(sent.error());
       if (*sent) {
         complete_send(header, nullptr, false);
         return 0;

@@ -81,9 +81,7 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
   void on_message(Peer from, const Header& header, const void* payload) override {
     matcher.message(from, header, payload);
   }
-  Landing on_begin(Peer from, const Header& header) override {
-    return matcher.begin(from, header);
-  }
+  Landing on_begin(Peer from, const Header& header) override { return matcher.begin(from, header); }
   void on_arrived(Peer, const Header&, void* cookie) override { matcher.arrived(cookie); }
   void on_receive_failed(Peer from, void* cookie, const Error& error) override;
   void on_sent(transport::SendOp* op) override;
@@ -117,12 +115,16 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
 
   std::vector<Peer> peers;  ///< by fi_addr_t; any_peer: not resolved yet
   FreeList<Outgoing> outgoing_pool;
-  Outgoing* queued = nullptr;  ///< sends that the transport holds
+  Outgoing* queued = nullptr;      ///< sends that the transport holds
   std::uint32_t inject_limit = 0;  ///< of the transport
 };
 
-inline Ep& ep_of(fid_ep* self) { return *static_cast<Ep*>(self); }
-inline Ep& ep_of(fid* self) { return *static_cast<Ep*>(reinterpret_cast<fid_ep*>(self)); }
+inline Ep& ep_of(fid_ep* self) {
+  return *static_cast<Ep*>(self);
+}
+inline Ep& ep_of(fid* self) {
+  return *static_cast<Ep*>(reinterpret_cast<fid_ep*>(self));
+}
 
 extern fi_ops_msg msg_ops;
 extern fi_ops_tagged tagged_ops;

@@ -33,8 +33,7 @@ ssize_t post(Ep& ep, const iovec* iov, std::size_t count, fi_addr_t from, void* 
   return ep.receive(request, from, flags);
 }
 
-ssize_t recv(fid_ep* self, void* buffer, std::size_t bytes, void*, fi_addr_t from,
-             void* context) {
+ssize_t recv(fid_ep* self, void* buffer, std::size_t bytes, void*, fi_addr_t from, void* context) {
   Ep& ep = ep_of(self);
   const iovec iov{buffer, bytes};
   return post(ep, &iov, 1, from, context, ep.rx_flags);
@@ -47,8 +46,7 @@ ssize_t recvv(fid_ep* self, const iovec* iov, void**, std::size_t count, fi_addr
 }
 
 ssize_t recvmsg(fid_ep* self, const fi_msg* msg, std::uint64_t flags) {
-  return post(ep_of(self), msg->msg_iov, msg->iov_count, msg->addr, msg->context,
-              flags);
+  return post(ep_of(self), msg->msg_iov, msg->iov_count, msg->addr, msg->context, flags);
 }
 
 ssize_t send(fid_ep* self, const void* buffer, std::size_t bytes, void*, fi_addr_t to,
@@ -68,8 +66,8 @@ ssize_t sendv(fid_ep* self, const iovec* iov, void**, std::size_t count, fi_addr
 ssize_t sendmsg(fid_ep* self, const fi_msg* msg, std::uint64_t flags) {
   Ep& ep = ep_of(self);
   const std::size_t bytes = total(msg->msg_iov, msg->iov_count);
-  const Header header = (flags & FI_REMOTE_CQ_DATA) != 0 ? header_of(bytes, msg->data)
-                                                         : header_of(bytes);
+  const Header header =
+      (flags & FI_REMOTE_CQ_DATA) != 0 ? header_of(bytes, msg->data) : header_of(bytes);
   Guard guard(*ep.domain);
   return ep.send({msg->addr, header, msg->msg_iov, msg->iov_count, flags, msg->context});
 }

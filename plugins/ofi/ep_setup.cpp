@@ -90,9 +90,12 @@ int Ep::bind(::fid* other, std::uint64_t flags) {
         return bind_cq(static_cast<Cq*>(reinterpret_cast<fid_cq*>(other)), flags);
       case FI_CLASS_CNTR:
         return bind_cntr(static_cast<Cntr*>(reinterpret_cast<fid_cntr*>(other)), flags);
-      case FI_CLASS_EQ: return 0;  // no event of an endpoint goes there
-      case FI_CLASS_AV: break;
-      default: return -FI_EINVAL;
+      case FI_CLASS_EQ:
+        return 0;  // no event of an endpoint goes there
+      case FI_CLASS_AV:
+        break;
+      default:
+        return -FI_EINVAL;
     }
     if (av != nullptr) return -FI_EBUSY;
     av = static_cast<Av*>(reinterpret_cast<fid_av*>(other));
@@ -153,11 +156,13 @@ int control_ep(fid* self, int command, void* argument) {
   Ep& ep = ep_of(self);
   Guard guard(*ep.domain);
   switch (command) {
-    case FI_ENABLE: return ep.enable();
+    case FI_ENABLE:
+      return ep.enable();
     case FI_GETOPSFLAG:
     case FI_SETOPSFLAG:
       return get_or_set_flags(ep, command, static_cast<std::uint64_t*>(argument));
-    default: return -FI_ENOSYS;
+    default:
+      return -FI_ENOSYS;
   }
 }
 
@@ -179,13 +184,18 @@ int getopt_ep(fid_t self, int level, int name, void* value, std::size_t* length)
   if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
   Ep& ep = ep_of(self);
   switch (name) {
-    case FI_OPT_MIN_MULTI_RECV: return give_size(ep.matcher.min_multi_receive(), value, length);
-    case FI_OPT_CM_DATA_SIZE: return give_size(0, value, length);
+    case FI_OPT_MIN_MULTI_RECV:
+      return give_size(ep.matcher.min_multi_receive(), value, length);
+    case FI_OPT_CM_DATA_SIZE:
+      return give_size(0, value, length);
     case opt_max_msg_size:
-    case opt_max_tagged_size: return give_size(max_message_bytes, value, length);
+    case opt_max_tagged_size:
+      return give_size(max_message_bytes, value, length);
     case opt_inject_msg_size:
-    case opt_inject_tagged_size: return give_size(ep.inject_size, value, length);
-    default: return -FI_ENOPROTOOPT;
+    case opt_inject_tagged_size:
+      return give_size(ep.inject_size, value, length);
+    default:
+      return -FI_ENOPROTOOPT;
   }
 }
 
@@ -206,8 +216,12 @@ ssize_t cancel_ep(fid_t self, void* context) {
   return ep.cancel(context);
 }
 
-int no_tx_context(fid_ep*, int, fi_tx_attr*, fid_ep**, void*) { return -FI_ENOSYS; }
-int no_rx_context(fid_ep*, int, fi_rx_attr*, fid_ep**, void*) { return -FI_ENOSYS; }
+int no_tx_context(fid_ep*, int, fi_tx_attr*, fid_ep**, void*) {
+  return -FI_ENOSYS;
+}
+int no_rx_context(fid_ep*, int, fi_rx_attr*, fid_ep**, void*) {
+  return -FI_ENOSYS;
+}
 
 ssize_t size_left(fid_ep* self) {
   return ep_of(self).transport != nullptr ? static_cast<ssize_t>(context_depth) : -FI_EOPBADSTATE;

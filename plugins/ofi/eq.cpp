@@ -35,7 +35,9 @@ void Eq::push_error(::fid* object, void* context, std::uint64_t data, int error)
 
 namespace {
 
-Eq& eq_of(fid_eq* self) { return *static_cast<Eq*>(self); }
+Eq& eq_of(fid_eq* self) {
+  return *static_cast<Eq*>(self);
+}
 
 int close_eq(fid* self) {
   Eq& eq = eq_of(reinterpret_cast<fid_eq*>(self));

@@ -5,9 +5,15 @@
 
 namespace penstock::ofi {
 
-int no_bind(fid*, fid*, std::uint64_t) { return -FI_ENOSYS; }
-int no_control(fid*, int, void*) { return -FI_ENOSYS; }
-int no_ops_open(fid*, const char*, std::uint64_t, void**, void*) { return -FI_ENOSYS; }
+int no_bind(fid*, fid*, std::uint64_t) {
+  return -FI_ENOSYS;
+}
+int no_control(fid*, int, void*) {
+  return -FI_ENOSYS;
+}
+int no_ops_open(fid*, const char*, std::uint64_t, void**, void*) {
+  return -FI_ENOSYS;
+}
 
 namespace {
 
@@ -18,9 +24,15 @@ int close_fabric(fid* self) {
   return 0;
 }
 
-int no_passive_endpoint(fid_fabric*, fi_info*, fid_pep**, void*) { return -FI_ENOSYS; }
-int no_wait_set(fid_fabric*, fi_wait_attr*, fid_wait**) { return -FI_ENOSYS; }
-int no_trywait(fid_fabric*, fid**, int) { return -FI_ENOSYS; }
+int no_passive_endpoint(fid_fabric*, fi_info*, fid_pep**, void*) {
+  return -FI_ENOSYS;
+}
+int no_wait_set(fid_fabric*, fi_wait_attr*, fid_wait**) {
+  return -FI_ENOSYS;
+}
+int no_trywait(fid_fabric*, fid**, int) {
+  return -FI_ENOSYS;
+}
 
 fi_ops fabric_fid_ops = {
     .size = sizeof(fi_ops),

@@ -22,8 +22,8 @@ inline constexpr std::uint64_t rx_caps =
 inline constexpr std::uint64_t domain_caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 inline constexpr std::uint64_t all_caps = tx_caps | rx_caps | domain_caps;
 
-inline constexpr std::uint64_t tx_op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
-                                             FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+inline constexpr std::uint64_t tx_op_flags =
+    FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 inline constexpr std::uint64_t rx_op_flags = FI_COMPLETION | FI_MULTI_RECV;
 
 /// Sends to one peer are received in order. The orders of atomics hold too: none can be issued.
@@ -40,8 +40,7 @@ struct Offer {
 inline constexpr std::uint32_t any_slot = ~std::uint32_t{0};
 
 /// Why `hints` cannot be met; nullopt when they can.
-std::optional<std::string> refusal(std::uint32_t version, const fi_info* hints,
-                                   const Offer& offer);
+std::optional<std::string> refusal(std::uint32_t version, const fi_info* hints, const Offer& offer);
 /// Fills `info` (fresh from allocate_info) for hints that are not refused. False: out of memory.
 bool fill_info(fi_info* info, std::uint32_t version, const fi_info* hints, const Offer& offer);
 

@@ -63,8 +63,8 @@ TEST_F(LauncherTest, PmixJobLeavesOutTheCountOfSpawns) {
 }
 
 TEST_F(LauncherTest, SlurmJobIsJobAndStep) {
-  environment = {{"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "3"}, {"SLURM_PROCID", "5"},
-                 {"SLURM_NTASKS", "8"}};
+  environment = {
+      {"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "3"}, {"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "8"}};
   const auto launch = read();
   EXPECT_EQ(launch->job, "slurm-12.3");
   EXPECT_EQ(launch->rank, 5);
@@ -90,7 +90,9 @@ TEST_F(LauncherTest, NodesAreDealtInBlocks) {
 }
 
 TEST_F(LauncherTest, NodesAreDealtLikeMpichsCliques) {
-  environment = {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PENSTOCK_NODES", "2"},
+  environment = {{"PMI_RANK", "3"},
+                 {"PMI_SIZE", "4"},
+                 {"PENSTOCK_NODES", "2"},
                  {"MPIR_CVAR_NUM_CLIQUES", "2"}};
   EXPECT_EQ(read()->emulated_node, 1u);
   environment["PMI_RANK"] = "2";

@@ -41,18 +41,30 @@ void free_info(fi_info* info) {
 
 int errno_of(const Error& error) {
   switch (error.code) {
-    case Code::invalid_argument: return -FI_EINVAL;
-    case Code::not_found: return -FI_EHOSTUNREACH;
-    case Code::already_exists: return -FI_EADDRINUSE;
-    case Code::permission: return -FI_EACCES;
-    case Code::wrong_format: return -FI_EINVAL;
-    case Code::mismatch: return -FI_EINVAL;
-    case Code::no_space: return -FI_ENOSPC;
-    case Code::no_slots: return -FI_EMFILE;
-    case Code::deadline: return -FI_ETIMEDOUT;
-    case Code::peer_dead: return -FI_ECONNRESET;
-    case Code::unavailable: return -FI_EAGAIN;
-    case Code::internal: break;
+    case Code::invalid_argument:
+      return -FI_EINVAL;
+    case Code::not_found:
+      return -FI_EHOSTUNREACH;
+    case Code::already_exists:
+      return -FI_EADDRINUSE;
+    case Code::permission:
+      return -FI_EACCES;
+    case Code::wrong_format:
+      return -FI_EINVAL;
+    case Code::mismatch:
+      return -FI_EINVAL;
+    case Code::no_space:
+      return -FI_ENOSPC;
+    case Code::no_slots:
+      return -FI_EMFILE;
+    case Code::deadline:
+      return -FI_ETIMEDOUT;
+    case Code::peer_dead:
+      return -FI_ECONNRESET;
+    case Code::unavailable:
+      return -FI_EAGAIN;
+    case Code::internal:
+      break;
   }
   return -FI_EOTHER;
 }

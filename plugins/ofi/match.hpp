@@ -98,8 +98,8 @@ class Matcher {
     Receive* prev;
     Receive* next;
     std::uint64_t capacity;
-    std::uint32_t in_flight;  ///< messages on their way into a multi-receive buffer
-    bool retired;             ///< takes no more messages
+    std::uint32_t in_flight;    ///< messages on their way into a multi-receive buffer
+    bool retired;               ///< takes no more messages
     int end_error, end_detail;  ///< told when the last message in flight is in
   };
 
@@ -110,16 +110,16 @@ class Matcher {
     Incoming* next;
     Header header;
     Peer from;
-    bool arriving;          ///< payload not complete
-    bool direct;            ///< lands in `receive`'s own buffer
+    bool arriving;  ///< payload not complete
+    bool direct;    ///< lands in `receive`'s own buffer
     bool discarded;
-    bool peeked;            ///< a wildcard search has met it before
-    bool claimed;           ///< by a peek, under claim_context
-    Receive* receive;       ///< whose it is; null: nobody's yet
+    bool peeked;       ///< a wildcard search has met it before
+    bool claimed;      ///< by a peek, under claim_context
+    Receive* receive;  ///< whose it is; null: nobody's yet
     void* claim_context;
-    std::byte* heap;        ///< payload when longer than inline_bytes
-    iovec landing;          ///< where the transport puts it
-    iovec part;             ///< its place in a multi-receive buffer
+    std::byte* heap;  ///< payload when longer than inline_bytes
+    iovec landing;    ///< where the transport puts it
+    iovec part;       ///< its place in a multi-receive buffer
     alignas(16) std::byte inline_payload[inline_bytes];
     std::byte* payload() { return heap != nullptr ? heap : inline_payload; }
   };

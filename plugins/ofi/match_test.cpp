@@ -24,7 +24,9 @@ class MatcherTest : public ::testing::Test {
   static Header tagged(std::uint64_t tag, std::size_t bytes) {
     return {.tag = tag, .data = 0, .bytes = bytes, .kind = kind_tagged};
   }
-  static Header untagged(std::size_t bytes) { return {.tag = 0, .data = 0, .bytes = bytes, .kind = 0}; }
+  static Header untagged(std::size_t bytes) {
+    return {.tag = 0, .data = 0, .bytes = bytes, .kind = 0};
+  }
 
   ReceiveRequest request(void* buffer, std::size_t bytes, std::uint64_t tag, Peer source = any_peer,
                          std::uint64_t ignore = 0) {

@@ -31,9 +31,13 @@ int bind_region(fid*, fid* other, std::uint64_t) {
 int control_region(fid* self, int command, void*) {
   auto* region = static_cast<Region*>(reinterpret_cast<fid_mr*>(self));
   switch (command) {
-    case FI_ENABLE: region->enabled = true; return 0;
-    case FI_REFRESH: return 0;
-    default: return -FI_ENOSYS;
+    case FI_ENABLE:
+      region->enabled = true;
+      return 0;
+    case FI_REFRESH:
+      return 0;
+    default:
+      return -FI_ENOSYS;
   }
 }
 
@@ -78,6 +82,8 @@ fi_ops_mr region_make_ops = {
 
 }  // namespace
 
-fi_ops_mr* mr_ops() { return &region_make_ops; }
+fi_ops_mr* mr_ops() {
+  return &region_make_ops;
+}
 
 }  // namespace penstock::ofi

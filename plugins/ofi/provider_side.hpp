@@ -92,8 +92,8 @@ struct Side {
   }
 
   void close() {
-    for (fid* object : {&ep->fid, &cq->fid, &tx_cntr->fid, &rx_cntr->fid, &av->fid, &domain->fid,
-                        &fabric->fid}) {
+    for (fid* object :
+         {&ep->fid, &cq->fid, &tx_cntr->fid, &rx_cntr->fid, &av->fid, &domain->fid, &fabric->fid}) {
       CHECK(fi_close(object) == 0);
     }
     fi_freeinfo(info);

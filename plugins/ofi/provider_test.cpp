@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, ProviderTest, ::testing::Values(Mode::hardware, 
                            return std::string(penstock::coherence::mode_name(test.param));
                          });
 
-const std::size_t sizes[] = {0,    1,    8,     55,    56,    57,     448,    449,    4096,
+const std::size_t sizes[] = {0,     1,     8,     55,    56,    57,     448,     449,    4096,
                              16383, 16384, 16385, 65536, 65537, 500001, 1 << 20, 5 << 20};
 
 TEST_P(ProviderTest, TaggedOfAllSizesBothWays) {
@@ -147,7 +147,8 @@ TEST_P(ProviderTest, UntaggedVectorsAndCompletionData) {
         side.post([&] { return fi_sendv(side.ep, iov, nullptr, 3, side.peer, nullptr); });
         side.wait();
         side.post([&] {
-          return fi_senddata(side.ep, "data", 4, nullptr, 0x1122334455667788ull, side.peer, nullptr);
+          return fi_senddata(side.ep, "data", 4, nullptr, 0x1122334455667788ull, side.peer,
+                             nullptr);
         });
         side.wait();
         side.post([&] { return fi_injectdata(side.ep, "inj", 3, 42, side.peer); });
@@ -452,7 +453,8 @@ TEST_P(ProviderTest, DeathOfThePeerFailsItsReceives) {
         const fi_cq_err_entry error = side.wait_error();
         CHECK(error.err == FI_ECONNRESET);
         CHECK(error.op_context == &context);
-        const std::string why = fi_cq_strerror(side.cq, error.prov_errno, error.err_data, nullptr, 0);
+        const std::string why =
+            fi_cq_strerror(side.cq, error.prov_errno, error.err_data, nullptr, 0);
         CHECK(why.find("rank 0") != std::string::npos);
         CHECK(fi_tinject(side.ep, "x", 1, side.peer, 1) == -FI_ECONNRESET);
       });

@@ -104,8 +104,8 @@ void print_summary(const Session& session) {
   const std::string rank =
       session.launch.rank >= 0 ? fmt::format("rank {}", session.launch.rank) : "a process";
   const pool::Info& info = session.pool->info();
-  fmt::print(stderr, "penstock: {} of job {} uses pool {} ({}, {} mode), provider penstock\n",
-             rank, session.launch.job, session.spec, base::format_bytes(info.bytes),
+  fmt::print(stderr, "penstock: {} of job {} uses pool {} ({}, {} mode), provider penstock\n", rank,
+             session.launch.job, session.spec, base::format_bytes(info.bytes),
              coherence::mode_name(info.mode));
 }
 

@@ -13,8 +13,12 @@ Result<arena::CreateOptions> creation(const penstock_object_options_t* options) 
   arena::CreateOptions create;
   switch (given->lifetime) {
     case 0:
-    case PENSTOCK_LIFETIME_POOL: create.lifetime = arena::Lifetime::pool; break;
-    case PENSTOCK_LIFETIME_PROCESS: create.lifetime = arena::Lifetime::process; break;
+    case PENSTOCK_LIFETIME_POOL:
+      create.lifetime = arena::Lifetime::pool;
+      break;
+    case PENSTOCK_LIFETIME_PROCESS:
+      create.lifetime = arena::Lifetime::process;
+      break;
     default:
       return fail(Code::invalid_argument, "lifetime {} is none of PENSTOCK_LIFETIME_*",
                   given->lifetime);
@@ -50,7 +54,8 @@ penstock_status_t penstock_arena_create(penstock_pool_t* pool, const char* name,
   return abi::guarded([&] {
     if (object != nullptr) *object = nullptr;
     if (pool == nullptr || name == nullptr || object == nullptr) {
-      return abi::report(Code::invalid_argument, "the pool, the name or the handle's place is NULL");
+      return abi::report(Code::invalid_argument,
+                         "the pool, the name or the handle's place is NULL");
     }
     const auto create = abi::creation(options);
     if (!create) return abi::report(create.error());
@@ -63,7 +68,8 @@ penstock_status_t penstock_arena_open(penstock_pool_t* pool, const char* name,
   return abi::guarded([&] {
     if (object != nullptr) *object = nullptr;
     if (pool == nullptr || name == nullptr || object == nullptr) {
-      return abi::report(Code::invalid_argument, "the pool, the name or the handle's place is NULL");
+      return abi::report(Code::invalid_argument,
+                         "the pool, the name or the handle's place is NULL");
     }
     return abi::hand_out(pool, pool->attachment->arena->open(name), object);
   });
@@ -116,8 +122,12 @@ void penstock_object_info(const penstock_object_t* object, penstock_object_info_
   *info = abi::info_of(object->object);
 }
 
-void* penstock_object_data(const penstock_object_t* object) { return object->object.data; }
+void* penstock_object_data(const penstock_object_t* object) {
+  return object->object.data;
+}
 
-uint64_t penstock_object_bytes(const penstock_object_t* object) { return object->object.bytes; }
+uint64_t penstock_object_bytes(const penstock_object_t* object) {
+  return object->object.bytes;
+}
 
 }  // extern "C"

@@ -84,8 +84,7 @@ penstock_status_t penstock_write(penstock_pool_t* pool, void* to, const void* fr
   });
 }
 
-penstock_status_t penstock_read(penstock_pool_t* pool, void* to, const void* from,
-                                uint64_t bytes) {
+penstock_status_t penstock_read(penstock_pool_t* pool, void* to, const void* from, uint64_t bytes) {
   return abi::guarded([&] {
     if (auto inside = abi::check_inside(pool, from, bytes); !inside) return abi::report(inside);
     if (bytes != 0) pool->attachment->pool->memory().observe_bulk(to, from, bytes);

@@ -13,18 +13,30 @@ std::string& last_error() {
 
 penstock_status_t status_of(Code code) {
   switch (code) {
-    case Code::invalid_argument: return PENSTOCK_INVALID_ARGUMENT;
-    case Code::not_found: return PENSTOCK_NOT_FOUND;
-    case Code::already_exists: return PENSTOCK_ALREADY_EXISTS;
-    case Code::permission: return PENSTOCK_PERMISSION;
-    case Code::wrong_format: return PENSTOCK_WRONG_FORMAT;
-    case Code::mismatch: return PENSTOCK_MISMATCH;
-    case Code::no_space: return PENSTOCK_NO_SPACE;
-    case Code::no_slots: return PENSTOCK_NO_SLOTS;
-    case Code::deadline: return PENSTOCK_DEADLINE;
-    case Code::peer_dead: return PENSTOCK_PEER_DEAD;
-    case Code::unavailable: return PENSTOCK_UNAVAILABLE;
-    case Code::internal: return PENSTOCK_INTERNAL;
+    case Code::invalid_argument:
+      return PENSTOCK_INVALID_ARGUMENT;
+    case Code::not_found:
+      return PENSTOCK_NOT_FOUND;
+    case Code::already_exists:
+      return PENSTOCK_ALREADY_EXISTS;
+    case Code::permission:
+      return PENSTOCK_PERMISSION;
+    case Code::wrong_format:
+      return PENSTOCK_WRONG_FORMAT;
+    case Code::mismatch:
+      return PENSTOCK_MISMATCH;
+    case Code::no_space:
+      return PENSTOCK_NO_SPACE;
+    case Code::no_slots:
+      return PENSTOCK_NO_SLOTS;
+    case Code::deadline:
+      return PENSTOCK_DEADLINE;
+    case Code::peer_dead:
+      return PENSTOCK_PEER_DEAD;
+    case Code::unavailable:
+      return PENSTOCK_UNAVAILABLE;
+    case Code::internal:
+      return PENSTOCK_INTERNAL;
   }
   return PENSTOCK_INTERNAL;
 }
@@ -48,9 +60,13 @@ using namespace penstock;
 
 extern "C" {
 
-const char* penstock_version(void) { return PENSTOCK_VERSION_TEXT; }
+const char* penstock_version(void) {
+  return PENSTOCK_VERSION_TEXT;
+}
 
-const char* penstock_last_error(void) { return abi::last_error().c_str(); }
+const char* penstock_last_error(void) {
+  return abi::last_error().c_str();
+}
 
 const char* penstock_status_name(int32_t status) {
   constexpr Code codes[] = {Code::invalid_argument, Code::not_found,    Code::already_exists,

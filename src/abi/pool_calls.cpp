@@ -12,19 +12,26 @@ namespace {
 
 Result<std::optional<coherence::Mode>> read_mode(std::int32_t mode) {
   switch (mode) {
-    case PENSTOCK_MODE_DEFAULT: return std::nullopt;
-    case PENSTOCK_MODE_HARDWARE: return coherence::Mode::hardware;
-    case PENSTOCK_MODE_SOFTWARE: return coherence::Mode::software;
-    case PENSTOCK_MODE_UNCACHED: return coherence::Mode::uncached;
+    case PENSTOCK_MODE_DEFAULT:
+      return std::nullopt;
+    case PENSTOCK_MODE_HARDWARE:
+      return coherence::Mode::hardware;
+    case PENSTOCK_MODE_SOFTWARE:
+      return coherence::Mode::software;
+    case PENSTOCK_MODE_UNCACHED:
+      return coherence::Mode::uncached;
   }
   return fail(Code::invalid_argument, "mode {} is none of PENSTOCK_MODE_*", mode);
 }
 
 penstock_mode_t mode_of(coherence::Mode mode) {
   switch (mode) {
-    case coherence::Mode::hardware: return PENSTOCK_MODE_HARDWARE;
-    case coherence::Mode::uncached: return PENSTOCK_MODE_UNCACHED;
-    default: return PENSTOCK_MODE_SOFTWARE;
+    case coherence::Mode::hardware:
+      return PENSTOCK_MODE_HARDWARE;
+    case coherence::Mode::uncached:
+      return PENSTOCK_MODE_UNCACHED;
+    default:
+      return PENSTOCK_MODE_SOFTWARE;
   }
 }
 

@@ -98,11 +98,12 @@ void penstock_barrier_close(penstock_barrier_t* barrier) {
   });
 }
 
-uint64_t penstock_lock_bytes(uint32_t participants) { return sync::Lock::bytes(participants); }
+uint64_t penstock_lock_bytes(uint32_t participants) {
+  return sync::Lock::bytes(participants);
+}
 
 penstock_status_t penstock_lock_open(const penstock_object_t* object, uint64_t offset,
-                                     uint32_t participants, uint32_t self,
-                                     penstock_lock_t** lock) {
+                                     uint32_t participants, uint32_t self, penstock_lock_t** lock) {
   const auto status =
       abi::open_lines<penstock_lock, sync::Lock>(object, offset, participants, self, lock);
   if (status != PENSTOCK_OK) return status;
@@ -142,7 +143,9 @@ void penstock_lock_close(penstock_lock_t* lock) {
   });
 }
 
-uint64_t penstock_doorbell_bytes(void) { return coherence::line_bytes; }
+uint64_t penstock_doorbell_bytes(void) {
+  return coherence::line_bytes;
+}
 
 penstock_status_t penstock_doorbell_open(const penstock_object_t* object, uint64_t offset,
                                          penstock_doorbell_t** doorbell) {
@@ -151,8 +154,8 @@ penstock_status_t penstock_doorbell_open(const penstock_object_t* object, uint64
     *doorbell = nullptr;
     const auto line = abi::lines_of(object, offset, coherence::line_bytes);
     if (!line) return abi::report(line.error());
-    *doorbell = new penstock_doorbell{
-        object->attachment, sync::Doorbell(object->attachment->pool->memory(), *line)};
+    *doorbell = new penstock_doorbell{object->attachment,
+                                      sync::Doorbell(object->attachment->pool->memory(), *line)};
     return PENSTOCK_OK;
   });
 }
@@ -169,8 +172,7 @@ penstock_status_t penstock_doorbell_wait(const penstock_doorbell_t* doorbell, ui
                                          uint64_t timeout_ns, uint64_t ringer) {
   return abi::guarded([&] {
     if (doorbell == nullptr) return abi::report(Code::invalid_argument, "the doorbell is NULL");
-    const auto alive =
-        ringer != 0 ? abi::alive_check(doorbell->attachment) : sync::AliveCheck();
+    const auto alive = ringer != 0 ? abi::alive_check(doorbell->attachment) : sync::AliveCheck();
     return abi::report(doorbell->doorbell.wait(number, timeout_ns, alive, ringer));
   });
 }

@@ -45,8 +45,7 @@ Result<void> check_creation(std::string_view name, std::uint64_t bytes,
 /// Reads, and formats under the lock when nobody has.
 Result<Formatted> open_or_format(pool::Pool& pool, const Region& region) {
   const Placement placement{pool.info().id, pool.info().arena_offset, pool.info().arena_bytes};
-  if (placement.arena_offset % line_bytes != 0 ||
-      placement.arena_bytes < control_bytes ||
+  if (placement.arena_offset % line_bytes != 0 || placement.arena_bytes < control_bytes ||
       pool.at(placement.arena_offset, placement.arena_bytes) == nullptr) {
     return fail(Code::wrong_format, "the arena at offset {} with {} bytes does not lie in pool {}",
                 placement.arena_offset, placement.arena_bytes, pool.info().spec);
@@ -95,8 +94,7 @@ Result<std::unique_ptr<Arena>> Arena::open(pool::Pool& pool) {
   if (!formatted) return unexpected(formatted.error());
   auto arena = std::make_unique<Arena>(std::make_unique<Impl>(pool, region, *formatted));
   if (pool.token() == 0) return arena;  // an observer changes nothing
-  const auto reaped =
-      pool.reap([&arena](std::uint64_t token) { arena->impl_->free_owned(token); });
+  const auto reaped = pool.reap([&arena](std::uint64_t token) { arena->impl_->free_owned(token); });
   if (!reaped) base::log(base::Level::info, "objects of the dead stay: {}", reaped.error().message);
   return arena;
 }
@@ -163,8 +161,12 @@ Stats Arena::stats() const {
   return stats;
 }
 
-std::uint32_t Arena::free_owned(std::uint64_t token) { return impl_->free_owned(token).objects; }
+std::uint32_t Arena::free_owned(std::uint64_t token) {
+  return impl_->free_owned(token).objects;
+}
 
-pool::Pool& Arena::pool() const { return impl_->pool; }
+pool::Pool& Arena::pool() const {
+  return impl_->pool;
+}
 
 }  // namespace penstock::arena

@@ -80,9 +80,15 @@ void expect_create_survives(std::uint64_t bytes, std::uint64_t alignment,
   EXPECT_TRUE(here->create("all", here->stats().bytes_largest_free));
 }
 
-TEST(ArenaCrash, InCreateThatSplits) { expect_create_survives(1000, 64); }
-TEST(ArenaCrash, InCreateWithPaddingInFront) { expect_create_survives(10'000, 64 << 10); }
-TEST(ArenaCrash, InCreateThatFillsItsExtent) { expect_create_survives(3000, 64); }
+TEST(ArenaCrash, InCreateThatSplits) {
+  expect_create_survives(1000, 64);
+}
+TEST(ArenaCrash, InCreateWithPaddingInFront) {
+  expect_create_survives(10'000, 64 << 10);
+}
+TEST(ArenaCrash, InCreateThatFillsItsExtent) {
+  expect_create_survives(3000, 64);
+}
 
 TEST(ArenaCrash, InCreateThatZeroesWithoutTheLock) {
   expect_create_survives(20 << 20, 4096, 32 << 20);
@@ -99,9 +105,8 @@ TEST(ArenaCrash, InCreateThatJoinsFreeNeighbours) {
     for (int i = 0; i < 6; ++i) row.push_back(*here->create(fmt::format("row{}", i), 3000));
     for (int i = 0; i < 5; ++i) ASSERT_TRUE(here->destroy(row[static_cast<std::size_t>(i)]));
     const auto before = here->stats();
-    died = dies_at(pool, count, [](Arena& arena) {
-      return arena.create("new", 14'000).has_value();
-    });
+    died =
+        dies_at(pool, count, [](Arena& arena) { return arena.create("new", 14'000).has_value(); });
     if (const auto found = here->open("new")) {
       ASSERT_TRUE(here->destroy(*found));
     }

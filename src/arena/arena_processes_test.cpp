@@ -121,7 +121,8 @@ void kill_an_owner(const TestPool& pool) {
   const int status = run_child([&] {
     const Attached child = pool.attach();
     for (int i = 0; i < 5; ++i) {
-      if (!child->create(fmt::format("passing{}", i), 5000, {.lifetime = Lifetime::process})) return 1;
+      if (!child->create(fmt::format("passing{}", i), 5000, {.lifetime = Lifetime::process}))
+        return 1;
     }
     if (!child->create("lasting", 5000)) return 2;
     raise(SIGKILL);

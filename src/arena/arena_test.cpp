@@ -76,7 +76,8 @@ TEST_F(ArenaTest, RefusalOfSpaceNamesNeedAndLargestFree) {
   const auto refused = here_->create("huge", 1ull << 40);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::no_space);
-  for (const char* part : {"huge", "1 TiB", "largest free", "penstock pool gc", "penstock pool create"}) {
+  for (const char* part :
+       {"huge", "1 TiB", "largest free", "penstock pool gc", "penstock pool create"}) {
     EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
   }
   EXPECT_EQ(here_->create("overflow", ~0ull).error().code, Code::no_space);
@@ -95,7 +96,8 @@ TEST_F(ArenaTest, ExistingObjectIsOpenedOnlyIfAskedAndOfTheSameSize) {
 
 TEST_F(ArenaTest, AlignsUpToTwoMebibytes) {
   for (std::uint64_t alignment = 1; alignment <= 2 << 20; alignment *= 2) {
-    const auto object = here_->create(fmt::format("aligned{}", alignment), 10, {.alignment = alignment});
+    const auto object =
+        here_->create(fmt::format("aligned{}", alignment), 10, {.alignment = alignment});
     ASSERT_TRUE(object) << object.error().message;
     EXPECT_EQ(object->offset % alignment, 0u);
   }
@@ -250,8 +252,9 @@ TEST_F(ArenaTest, AgreesWithAMap) {
     switch (random() % 4) {
       case 0:
       case 1: {
-        const auto made = actor.create(name, 1 + random() % 20'000,
-                                       {.alignment = 64ull << (random() % 7), .zero = random() % 2 == 0});
+        const auto made =
+            actor.create(name, 1 + random() % 20'000,
+                         {.alignment = 64ull << (random() % 7), .zero = random() % 2 == 0});
         if (known != model.end()) {
           ASSERT_EQ(made.error().code, Code::already_exists);
         } else if (made) {

@@ -38,16 +38,16 @@ Result<Claim> Arena::Impl::claim_name(Space& space, const Wanted& wanted) {
     lookup = table.find(wanted.name);
   }
   if (lookup.first_free) return Claim{*lookup.first_free, std::nullopt};
-  return fail(Code::no_slots,
-              "no room for the name \"{}\": its buckets on all {} levels are taken (the table has {} "
-              "slots); free objects: penstock pool gc {}, or make a larger pool",
-              wanted.name, table_levels, geometry.slots, pool.info().spec);
+  return fail(
+      Code::no_slots,
+      "no room for the name \"{}\": its buckets on all {} levels are taken (the table has {} "
+      "slots); free objects: penstock pool gc {}, or make a larger pool",
+      wanted.name, table_levels, geometry.slots, pool.info().spec);
 }
 
-Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted,
-                                           std::uint32_t slot) {
-  const SpaceRequest request{wanted.bytes, wanted.options.alignment, slot,
-                             wanted.options.lifetime, pool.token()};
+Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, std::uint32_t slot) {
+  const SpaceRequest request{wanted.bytes, wanted.options.alignment, slot, wanted.options.lifetime,
+                             pool.token()};
   auto extent = space.allocate(request);
   if (!extent && extent.error().code == Code::no_space) {
     const auto reclaimed = reclaim(space, false);
@@ -55,10 +55,11 @@ Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted,
     if (reclaimed->bytes != 0) extent = space.allocate(request);
   }
   if (!extent && extent.error().code == Code::no_space) {
-    return fail(Code::no_space,
-                "no space for object \"{}\": {}; free objects: penstock pool gc {}, or make a larger "
-                "pool: penstock pool create SPEC --size SIZE",
-                wanted.name, extent.error().message, pool.info().spec);
+    return fail(
+        Code::no_space,
+        "no space for object \"{}\": {}; free objects: penstock pool gc {}, or make a larger "
+        "pool: penstock pool create SPEC --size SIZE",
+        wanted.name, extent.error().message, pool.info().spec);
   }
   return extent;
 }
@@ -77,7 +78,7 @@ Object Arena::Impl::publish_name(const Wanted& wanted, const ExtentHeader& exten
   entry.generation = extent.generation;
   table.put(extent.slot, wanted.name, entry);
   if (extent.lifetime == Lifetime::process) remember(extent.generation, extent.slot);
-  return {std::string(wanted.name), entry.offset,      entry.bytes,
+  return {std::string(wanted.name), entry.offset,     entry.bytes,
           region.at(entry.offset),  entry.generation, extent.slot};
 }
 

@@ -11,7 +11,9 @@ namespace penstock::arena {
 namespace {
 
 // Other pools' headers that were left in the memory do not even look like one of this pool.
-std::uint64_t magic_of(const Placement& placement) { return arena_magic ^ placement.pool_id; }
+std::uint64_t magic_of(const Placement& placement) {
+  return arena_magic ^ placement.pool_id;
+}
 
 std::uint64_t draw_salt() {
   std::random_device device;
@@ -25,22 +27,24 @@ bool is_whole(const ArenaHeader& header, const Placement& placement) {
 
 Result<Formatted> check(const ArenaHeader& header, const Placement& placement) {
   if (header.version != arena_layout_version || header.levels != table_levels) {
-    return fail(Code::wrong_format,
-                "the arena has layout version {} with {} levels, this build needs {} with {}; use the "
-                "Penstock that made the pool, or make it anew: penstock pool create SPEC --size SIZE "
-                "--overwrite",
-                header.version, header.levels, arena_layout_version, table_levels);
+    return fail(
+        Code::wrong_format,
+        "the arena has layout version {} with {} levels, this build needs {} with {}; use the "
+        "Penstock that made the pool, or make it anew: penstock pool create SPEC --size SIZE "
+        "--overwrite",
+        header.version, header.levels, arena_layout_version, table_levels);
   }
-  const auto geometry = Geometry::with_level_one(placement.arena_offset, placement.arena_bytes,
-                                                 header.level_one);
+  const auto geometry =
+      Geometry::with_level_one(placement.arena_offset, placement.arena_bytes, header.level_one);
   if (!geometry) return unexpected(geometry.error());
   if (header.arena_bytes != placement.arena_bytes || header.slots != geometry->slots ||
       header.extents_start != geometry->extents_start) {
-    return fail(Code::wrong_format,
-                "the arena's header says {} bytes, {} slots, objects from {}; the pool says {}, {}, {}; "
-                "make the pool anew: penstock pool create SPEC --size SIZE --overwrite",
-                header.arena_bytes, header.slots, header.extents_start, placement.arena_bytes,
-                geometry->slots, geometry->extents_start);
+    return fail(
+        Code::wrong_format,
+        "the arena's header says {} bytes, {} slots, objects from {}; the pool says {}, {}, {}; "
+        "make the pool anew: penstock pool create SPEC --size SIZE --overwrite",
+        header.arena_bytes, header.slots, header.extents_start, placement.arena_bytes,
+        geometry->slots, geometry->extents_start);
   }
   return Formatted{*geometry, hash_bytes(&header.salt, sizeof header.salt, placement.pool_id)};
 }
@@ -57,10 +61,11 @@ Result<std::optional<Formatted>> read_format(const Region& region, const Placeme
   if (!header_whole && !is_whole(copy, placement)) {
     // The copy is published first: a header of this pool without one is no crash but damage.
     if (header.magic != magic_of(placement)) return std::nullopt;
-    return fail(Code::wrong_format,
-                "the arena's header at pool offset {} is damaged; make the pool anew: penstock pool "
-                "create SPEC --size SIZE --overwrite",
-                placement.arena_offset);
+    return fail(
+        Code::wrong_format,
+        "the arena's header at pool offset {} is damaged; make the pool anew: penstock pool "
+        "create SPEC --size SIZE --overwrite",
+        placement.arena_offset);
   }
   auto checked = check(header_whole ? header : copy, placement);
   if (!checked) return unexpected(checked.error());

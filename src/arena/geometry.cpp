@@ -23,8 +23,9 @@ Result<Geometry> Geometry::choose(std::uint64_t arena_offset, std::uint64_t aren
 Result<Geometry> Geometry::with_level_one(std::uint64_t arena_offset, std::uint64_t arena_bytes,
                                           std::uint64_t level_one) {
   if (level_one < min_level_one || level_one > max_level_one || !is_prime(level_one)) {
-    return fail(Code::wrong_format, "the arena has {} buckets on its first level, not a prime in {}..{}",
-                level_one, min_level_one, max_level_one);
+    return fail(Code::wrong_format,
+                "the arena has {} buckets on its first level, not a prime in {}..{}", level_one,
+                min_level_one, max_level_one);
   }
   const auto arena_end = base::checked_add(arena_offset, arena_bytes);
   if (arena_offset % line_bytes != 0 || !arena_end) {

@@ -41,7 +41,8 @@ void use_everything(TestMemory& memory, std::mt19937_64& random) {
     ASSERT_LE(extent->offset + extent->bytes, memory.bytes());
     ASSERT_GE(extent->offset, geometry.extents_start);
     if (random() % 2 == 0) space->free(*extent);
-    if (lookup.first_free) table.put(*lookup.first_free, name, {.offset = extent->offset + 64, .bytes = 1});
+    if (lookup.first_free)
+      table.put(*lookup.first_free, name, {.offset = extent->offset + 64, .bytes = 1});
   }
   for (const auto& extent : used) space->free(extent);
 }
@@ -104,14 +105,20 @@ TEST_F(Hostile, RandomBytesInMetadata) {
   for (int round = 0; round < 2'000; ++round) {
     std::copy(good.begin(), good.end(), memory.base());
     for (std::uint64_t hits = 1 + random_() % 8; hits > 0; --hits) {
-      memory.base()[lines[random_() % lines.size()] + random_() % 64] = static_cast<std::byte>(random_());
+      memory.base()[lines[random_() % lines.size()] + random_() % 64] =
+          static_cast<std::byte>(random_());
     }
     ASSERT_NO_FATAL_FAILURE(use_everything(memory, random_));
   }
 }
 
-const std::uint64_t nasty[] = {0, 1, 63, 64, 65, 128, 4096, small_pool - 64, small_pool,
-                               small_pool + 64, 1ull << 32, 1ull << 63, ~63ull, ~0ull};
+const std::uint64_t nasty[] = {0,          1,
+                               63,         64,
+                               65,         128,
+                               4096,       small_pool - 64,
+                               small_pool, small_pool + 64,
+                               1ull << 32, 1ull << 63,
+                               ~63ull,     ~0ull};
 
 // A peer that knows the key: checksums are right, values are not.
 TEST_F(Hostile, ForgedExtents) {
@@ -125,13 +132,24 @@ TEST_F(Hostile, ForgedExtents) {
   for (int round = 0; round < 2'000; ++round) {
     std::copy(good.begin(), good.end(), memory.base());
     ExtentHeader forged = extents[random_() % extents.size()];
-    const auto value = random_() % 4 == 0 ? random_() & ~63ull : nasty[random_() % std::size(nasty)];
+    const auto value =
+        random_() % 4 == 0 ? random_() & ~63ull : nasty[random_() % std::size(nasty)];
     switch (random_() % 5) {
-      case 0: forged.bytes = value; break;
-      case 1: forged.bytes = value % small_pool; break;
-      case 2: forged.slot = static_cast<std::uint32_t>(value); break;
-      case 3: forged.generation = value; break;
-      default: forged.state = static_cast<ExtentState>(value); break;
+      case 0:
+        forged.bytes = value;
+        break;
+      case 1:
+        forged.bytes = value % small_pool;
+        break;
+      case 2:
+        forged.slot = static_cast<std::uint32_t>(value);
+        break;
+      case 3:
+        forged.generation = value;
+        break;
+      default:
+        forged.state = static_cast<ExtentState>(value);
+        break;
     }
     forged.checksum = line_checksum(forged, formatted.key);
     std::memcpy(memory.base() + forged.offset, &forged, sizeof forged);
@@ -150,10 +168,18 @@ TEST_F(Hostile, ForgedSlots) {
     TableEntry forged = entries[random_() % entries.size()];
     const auto value = random_() % 4 == 0 ? random_() : nasty[random_() % std::size(nasty)];
     switch (random_() % 4) {
-      case 0: forged.slot.entry.offset = value; break;
-      case 1: forged.slot.entry.bytes = value; break;
-      case 2: forged.slot.name.length = static_cast<std::uint8_t>(value); break;
-      default: forged.slot.entry.state = static_cast<SlotState>(value); break;
+      case 0:
+        forged.slot.entry.offset = value;
+        break;
+      case 1:
+        forged.slot.entry.bytes = value;
+        break;
+      case 2:
+        forged.slot.name.length = static_cast<std::uint8_t>(value);
+        break;
+      default:
+        forged.slot.entry.state = static_cast<SlotState>(value);
+        break;
     }
     forged.slot.entry.checksum = slot_checksum(forged.slot, forged.index, formatted.key);
     std::memcpy(memory.base() + formatted.geometry.slot_offset(forged.index), &forged.slot,

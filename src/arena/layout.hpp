@@ -32,27 +32,27 @@ inline constexpr std::uint64_t min_level_one = 67;
 inline constexpr std::uint64_t max_level_one = 199'999;
 inline constexpr std::uint64_t max_alignment = 2ull << 20;
 
-inline constexpr std::uint64_t arena_magic = 0x31414e4552415350;     // "PSARENA1"
-inline constexpr std::uint64_t moving_magic = 0x31474e49564f4d50;    // "PMOVING1"
-inline constexpr std::uint64_t journal_magic = 0x314c4e52554f4a50;   // "PJOURNL1"
-inline constexpr std::uint32_t extent_magic = 0x31545845;            // "EXT1"
+inline constexpr std::uint64_t arena_magic = 0x31414e4552415350;    // "PSARENA1"
+inline constexpr std::uint64_t moving_magic = 0x31474e49564f4d50;   // "PMOVING1"
+inline constexpr std::uint64_t journal_magic = 0x314c4e52554f4a50;  // "PJOURNL1"
+inline constexpr std::uint32_t extent_magic = 0x31545845;           // "EXT1"
 
 struct ArenaHeader {
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t levels;
-  std::uint64_t salt;           // drawn when formatted
+  std::uint64_t salt;  // drawn when formatted
   std::uint64_t arena_bytes;
-  std::uint64_t level_one;      // buckets of the first level; the others are the next lower primes
-  std::uint64_t slots;          // of all levels
+  std::uint64_t level_one;  // buckets of the first level; the others are the next lower primes
+  std::uint64_t slots;      // of all levels
   std::uint64_t extents_start;
-  std::uint64_t checksum;       // keyed by the pool's id
+  std::uint64_t checksum;  // keyed by the pool's id
 };
 static_assert(sizeof(ArenaHeader) == line_bytes);
 
 struct Moving {
   std::uint64_t magic;
-  std::uint64_t cursor;           // an extent header: where the next search for space begins
+  std::uint64_t cursor;  // an extent header: where the next search for space begins
   std::uint64_t next_generation;
   std::uint64_t reserved[4];
   std::uint64_t checksum;
@@ -61,9 +61,9 @@ static_assert(sizeof(Moving) == line_bytes);
 
 struct JournalTarget {
   std::uint64_t magic;
-  std::uint64_t target;       // offset of the extent header
+  std::uint64_t target;  // offset of the extent header
   std::uint64_t reserved[5];
-  std::uint64_t checksum;     // over this line and the image; 0: nothing under way
+  std::uint64_t checksum;  // over this line and the image; 0: nothing under way
 };
 static_assert(sizeof(JournalTarget) == line_bytes);
 
@@ -78,12 +78,12 @@ enum class ExtentState : std::uint32_t { free = 1, used = 2 };
 struct ExtentHeader {
   std::uint32_t magic;
   ExtentState state;
-  std::uint64_t offset;      // of this line
-  std::uint64_t bytes;       // up to the next header, this line included
+  std::uint64_t offset;  // of this line
+  std::uint64_t bytes;   // up to the next header, this line included
   std::uint32_t slot;
   Lifetime lifetime;
   std::uint64_t generation;
-  std::uint64_t owner;       // token of the process that created the object
+  std::uint64_t owner;  // token of the process that created the object
   std::uint64_t reserved;
   std::uint64_t checksum;
 };
@@ -97,7 +97,7 @@ struct SlotEntry {
   SlotState state;
   Lifetime lifetime;
   std::uint64_t hash;
-  std::uint64_t offset;      // of the object's bytes
+  std::uint64_t offset;  // of the object's bytes
   std::uint64_t bytes;
   std::uint64_t owner;
   std::uint64_t generation;

@@ -58,7 +58,8 @@ void Arena::Impl::erase(Space& space, const TableEntry& entry) {
       extent->generation == slot.generation) {
     space.free(*extent);
   } else {
-    base::log(base::Level::warn, "object \"{}\" had no extent at pool offset {}: the arena is damaged",
+    base::log(base::Level::warn,
+              "object \"{}\" had no extent at pool offset {}: the arena is damaged",
               entry.slot.name_view(), slot.offset - line_bytes);
   }
 }
@@ -84,8 +85,8 @@ Result<Arena::Reclaimed> Arena::Impl::reclaim(Space& space, bool dry_run) {
 Arena::Reclaimed Arena::Impl::free_owned(std::uint64_t token) {
   Reclaimed freed;
   auto space = this->space();
-  const auto used = space ? used_extents(*space)
-                          : Result<std::vector<ExtentHeader>>(unexpected(space.error()));
+  const auto used =
+      space ? used_extents(*space) : Result<std::vector<ExtentHeader>>(unexpected(space.error()));
   if (!used) {
     base::log(base::Level::warn, "objects of a dead process stay: {}", used.error().message);
     return freed;

@@ -118,9 +118,8 @@ Result<void> Space::load_moving() {
   }
   // Half written by a process that died: the extents remember the highest generation.
   std::uint64_t highest = 0;
-  auto walked = for_each([&](const ExtentHeader& extent) {
-    highest = std::max(highest, extent.generation);
-  });
+  auto walked =
+      for_each([&](const ExtentHeader& extent) { highest = std::max(highest, extent.generation); });
   if (!walked) return walked;
   next_generation_ = std::max<std::uint64_t>(highest + 1, 1);  // 0 is never one
   publish_moving(geometry_.extents_start);
@@ -180,8 +179,8 @@ Result<ExtentHeader> Space::join_following(const ExtentHeader& extent) {
 
 /// Walks the extents that begin in [from, to).
 Result<std::optional<ExtentHeader>> Space::search(std::uint64_t from, std::uint64_t to,
-                                                  const SpaceRequest& request,
-                                                  std::uint64_t needed, std::uint64_t& largest) {
+                                                  const SpaceRequest& request, std::uint64_t needed,
+                                                  std::uint64_t& largest) {
   for (std::uint64_t offset = from; offset < to;) {
     auto extent = read(offset);
     if (!extent) return unexpected(extent.error());

@@ -33,7 +33,8 @@ class IncoherentNode {
     std::set<std::uint64_t> torn;
     for (auto& publish : pending_) {
       if (torn.count(publish.line) != 0) continue;
-      const std::uint64_t fate = random_() % 4;  // whole as often as not, else in part or not at all
+      const std::uint64_t fate =
+          random_() % 4;  // whole as often as not, else in part or not at all
       const std::uint64_t words = fate < 2 ? 8 : fate == 2 ? 0 : random_() % 8;
       if (words < 8) torn.insert(publish.line);
       for (std::uint64_t i = 0; i < words; ++i) publish.copy_word(device_, i);

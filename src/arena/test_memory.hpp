@@ -27,9 +27,7 @@ class TestMemory {
 
   std::byte* base() { return storage_.get(); }
   std::uint64_t bytes() const { return bytes_; }
-  Region region() {
-    return Region(*coherence::bind(coherence::Mode::hardware), storage_.get());
-  }
+  Region region() { return Region(*coherence::bind(coherence::Mode::hardware), storage_.get()); }
   Placement placement() const { return {0x1234'5678'9abc'def1, 4096, bytes_ - 4096}; }
 
  private:

@@ -84,6 +84,8 @@ inline int wait_child(pid_t pid) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-inline int run_child(const std::function<int()>& body) { return wait_child(start_child(body)); }
+inline int run_child(const std::function<int()>& body) {
+  return wait_child(start_child(body));
+}
 
 }  // namespace penstock::arena

@@ -118,7 +118,8 @@ PENSTOCK_AVX512 std::size_t load_sealed(void* to, const void* from, std::size_t 
   std::size_t left = bytes;
   // Never beyond the message: a line that is not written yet would be found stale later.
   const auto* last = in + (bytes - 1) / plain::sealed * line_bytes;
-  for (auto* ahead = in; ahead <= last && ahead < in + lines_ahead * line_bytes; ahead += line_bytes)
+  for (auto* ahead = in; ahead <= last && ahead < in + lines_ahead * line_bytes;
+       ahead += line_bytes)
     _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
   for (; left > plain::sealed; left -= plain::sealed, ++seal) {
     if (const auto* ahead = in + lines_ahead * line_bytes; ahead <= last)
