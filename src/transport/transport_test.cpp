@@ -79,7 +79,12 @@ std::vector<std::byte> pattern(std::uint64_t bytes, unsigned seed) {
 
 struct Attachment {
   std::unique_ptr<pool::Pool> pool;
-  std::unique_ptr<arena::Arena> arena;
+  std::unique_ptr<arena::Arena> arena;  ///< ends before its pool
+
+  void detach() {
+    arena.reset();
+    pool.reset();
+  }
 };
 
 std::string unique_spec() {
@@ -126,8 +131,8 @@ class TransportTest : public testing::TestWithParam<coherence::Mode> {
     }
     a_.reset();
     b_.reset();
-    side_a_ = {};
-    side_b_ = {};
+    side_a_.detach();
+    side_b_.detach();
     (void)pool::remove(spec_, true);
   }
   std::unique_ptr<Endpoint> open(Attachment& side, Sink& sink) {
@@ -390,7 +395,7 @@ class TwoProcesses : public TransportTest {
       if (read(down[0], &go, 1) != 1) _exit(8);
       child(*endpoint, sink, *endpoint->resolve(parent_address));
       endpoint.reset();
-      side = {};
+      side.detach();
       _exit(0);
     }
     Address theirs;
