@@ -55,6 +55,14 @@ struct SendOp {
   SendOp* next = nullptr;
 };
 
+/// What the user of an endpoint waits to receive, for `penstock ps`.
+struct Waiting {
+  std::uint32_t receives = 0;  ///< 0: none that says from whom
+  bool from_anybody = true;    ///< of the oldest of them
+  Peer from = 0;
+  std::uint64_t tag = 0;
+};
+
 /// Told what arrives; called from Endpoint::progress only (and from send() to oneself).
 class Sink {
  public:
@@ -72,6 +80,8 @@ class Sink {
   virtual void on_send_failed(SendOp* op, const Error& error) = 0;
   /// Said once a peer, after all failures of its operations.
   virtual void on_peer_dead(Peer peer, const std::string& description) = 0;
+  /// Asked now and then while nothing moves.
+  virtual Waiting waiting() const { return {}; }
 };
 
 struct Options {

@@ -87,6 +87,7 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
   void on_sent(transport::SendOp* op) override;
   void on_send_failed(transport::SendOp* op, const Error& error) override;
   void on_peer_dead(Peer peer, const std::string& description) override;
+  transport::Waiting waiting() const override { return matcher.waiting(); }
   // MatchEvents
   void on_received(const Received& received) override;
   void on_receive_failure(const ReceiveFailure& failure) override;

@@ -419,6 +419,18 @@ int Matcher::discard_claimed(const ReceiveRequest& request) {
   return 0;
 }
 
+transport::Waiting Matcher::waiting() const {
+  transport::Waiting waiting;
+  for (const Receive* receive = lanes_[1].posted.head(); receive != nullptr;
+       receive = receive->next) {
+    if (waiting.receives++ > 0) continue;
+    waiting.from_anybody = receive->source == any_peer;
+    waiting.from = receive->source;
+    waiting.tag = receive->tag;
+  }
+  return waiting;
+}
+
 int Matcher::cancel(void* context) {
   for (Lane& lane : lanes_) {
     for (Receive* r = lane.posted.head(); r != nullptr; r = r->next) {

@@ -92,6 +92,8 @@ class Matcher {
   int cancel(void* context);
 
   std::size_t posted_count() const { return posted_count_; }
+  /// The oldest tagged receive; nothing of untagged ones, which are posted for whatever comes.
+  transport::Waiting waiting() const;
 
  private:
   struct Receive : ReceiveRequest {

@@ -235,6 +235,7 @@ unsigned Endpoint::progress() {
     impl_->idle();
   else
     impl_->idle_polls = 0;
+  if (events != 0 && !impl_->activity.empty()) impl_->tell_activity(base::now_ns());
   if (++impl_->calls % polls_to_clock == 0) impl_->look_at_clock();
   return events;
 }

@@ -50,6 +50,8 @@ struct Endpoint::Impl {
   void rest(Peer source);
   void peer_gone(Peer peer, PeerFate fate, const std::string& description);
   void publish_stats();
+  void tell_activity(std::uint64_t now);
+  std::string waiting_text() const;
   void drain_for_close();
 
   arena::Arena& arena;
@@ -76,6 +78,8 @@ struct Endpoint::Impl {
   std::uint32_t calls = 0;
   std::uint32_t audited = 0;  ///< next mailbox word to audit
   std::uint64_t next_check_ns = 0;
+  std::uint64_t moved = 0, moved_ns = 0;  ///< messages so far, and when that last changed
+  std::string activity;                   ///< as published
 };
 
 }  // namespace penstock::transport

@@ -1,4 +1,6 @@
 // Polling: mailbox sweeps, active channels, and what is looked after when nothing arrives.
+#include <time.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -20,6 +22,8 @@ constexpr std::uint32_t polls_to_rest = 1u << 14;
 constexpr std::uint64_t check_every_ns = 20'000'000;
 /// Polls at most that take what a peer had published before it went.
 constexpr int polls_for_the_last = 1000;
+/// After so long without a message a process says what it waits for.
+constexpr std::uint64_t quiet_ns = 300'000'000;
 /// Mailbox words looked at behind their value at each check.
 constexpr std::uint32_t audits_a_check = 16;
 
@@ -139,12 +143,44 @@ void Endpoint::Impl::look_at_clock() {
 void Endpoint::Impl::slow_checks(std::uint64_t now) {
   next_check_ns = now + check_every_ns;
   publish_stats();
+  tell_activity(now);
   return_all_credits();  // also while other senders keep this endpoint from ever being idle
   audit_mailbox();
   look_for_faults();
   watch.look([&](Peer peer, PeerFate fate, const std::string& description) {
     peer_gone(peer, fate, description);
   });
+}
+
+std::string Endpoint::Impl::waiting_text() const {
+  if (!tx_waiting.empty()) {
+    const std::string others =
+        tx_waiting.size() > 1 ? fmt::format(" and to {} others", tx_waiting.size() - 1) : "";
+    return fmt::format("sends to {}{}", pool.describe(watch.token(tx_waiting[0])), others);
+  }
+  const Waiting waiting = sink->waiting();
+  if (waiting.receives == 0) return "polls for messages";
+  const std::string from =
+      waiting.from_anybody ? "anybody" : pool.describe(watch.token(waiting.from));
+  return fmt::format("receives from {}, tag {:#x}", from, waiting.tag);
+}
+
+/// For `penstock ps`: what nothing has come of for a while, and since when.
+void Endpoint::Impl::tell_activity(std::uint64_t now) {
+  const std::uint64_t messages = stats.messages_sent + stats.messages_received;
+  if (messages != moved || moved_ns == 0) {
+    moved = messages;
+    moved_ns = now;
+  }
+  const bool quiet = now - moved_ns >= quiet_ns;
+  if (quiet == !activity.empty()) return;
+  activity = quiet ? waiting_text() : "";
+  if (!quiet) return pool.publish_activity("");
+  const auto since = static_cast<time_t>((base::wall_ns() - (now - moved_ns)) / 1'000'000'000);
+  tm parts{};
+  gmtime_r(&since, &parts);
+  pool.publish_activity(fmt::format("{} since {:02}:{:02}:{:02} UTC", activity, parts.tm_hour,
+                                    parts.tm_min, parts.tm_sec));
 }
 
 /// A new channel of a new sender could announce itself by the very word that the old one left

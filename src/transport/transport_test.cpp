@@ -497,6 +497,28 @@ TEST_P(TwoProcesses, BothCloseAtOnceAndNothingIsLost) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_P(TransportTest, SaysWhatItWaitsForWhenNothingMoves) {
+  const auto told = [&] {
+    for (const auto& record : side_b_.pool->processes())
+      if (record.rank == 0) return record.activity;
+    return std::string("no record");
+  };
+  const auto progress_for = [&](std::uint64_t ns) {
+    for (const std::uint64_t end = base::now_ns() + ns; base::now_ns() < end;) a_->progress();
+  };
+  progress_for(400'000'000);
+  EXPECT_EQ(told().rfind("polls for messages since ", 0), 0u) << told();
+  ASSERT_TRUE(*b_->try_inject(to_a_, {1, 0, 0, 0}, nullptr));
+  while (sink_a_.arrived.empty()) a_->progress();
+  EXPECT_EQ(told(), "");
+  auto data = pattern(4 << 20, 1);
+  SendOp op = op_of(data, 1);
+  ASSERT_FALSE(*a_->send(to_b_, &op));
+  progress_for(400'000'000);
+  EXPECT_EQ(told().rfind("sends to rank 1 ", 0), 0u) << told();
+  progress_until([&] { return sink_a_.sent.size() == 1; });
+}
+
 TEST_P(TwoProcesses, AStoppedPeerIsWaitedFor) {
   const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& sink, Peer) {
     while (sink.arrived.empty()) endpoint.progress();
