@@ -75,6 +75,8 @@ struct Endpoint::Impl {
   std::uint32_t mailbox_lines = 0;
   std::uint32_t polls = 0;
   std::uint32_t idle_polls = 0;
+  std::uint32_t looks = 1;   ///< settings.warm_looks when every rank has a core, else 1
+  std::uint32_t checks = 0;  ///< slow checks so far
   std::uint32_t calls = 0;
   std::uint32_t audited = 0;  ///< next mailbox word to audit
   std::uint64_t next_check_ns = 0;

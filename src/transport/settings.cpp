@@ -18,10 +18,12 @@ Result<Settings> settings_for(coherence::Mode mode) {
     s.lines_max_bytes = 1024;  // sealing costs more than it saves where no flush is needed
     s.cell_bytes = 64 << 10;
     s.cell_count = 8;
+    s.warm_looks = 32;
   } else {
     s.lines_max_bytes = 16 << 10;
     s.cell_bytes = 16 << 10;
     s.cell_count = 32;
+    s.warm_looks = 3;
   }
   s.batch_bytes = 128 << 10;
   if (base::env_is_set("PENSTOCK_CELL")) {

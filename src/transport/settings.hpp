@@ -14,6 +14,7 @@ struct Settings {
   std::uint32_t cell_bytes;       ///< of a bulk cell, a multiple of 64
   std::uint32_t cell_count;       ///< cells of a channel, a multiple of 8
   std::uint32_t batch_bytes;      ///< at most this much of bulk is invalidated together
+  std::uint32_t warm_looks;       ///< looks of one progress() while a conversation is warm
   std::uint32_t inject_bytes;     ///< longest message that is copied in at once or not at all
 
   std::uint64_t ring_bytes() const { return 64ull * ring_lines; }
