@@ -27,7 +27,7 @@ test: ## all tests
 	ci/install.sh build test
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
-	ctest --test-dir $(BUILD) --output-on-failure -j 2
+	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2
 
 check: ## format, style, headers, dependencies, aarch64
 	ci/install.sh check
