@@ -14,17 +14,11 @@ std::uint64_t Settings::channel_bytes() const {
 Result<Settings> settings_for(coherence::Mode mode) {
   Settings s{};
   s.ring_lines = 1024;
-  if (mode == coherence::Mode::hardware) {
-    s.lines_max_bytes = 1024;  // sealing costs more than it saves where no flush is needed
-    s.cell_bytes = 64 << 10;
-    s.cell_count = 8;
-    s.warm_looks = 32;
-  } else {
-    s.lines_max_bytes = 16 << 10;
-    s.cell_bytes = 16 << 10;
-    s.cell_count = 32;
-    s.warm_looks = 3;
-  }
+  const bool coherent = mode == coherence::Mode::hardware;
+  s.lines_max_bytes = coherent ? 1024 : 16 << 10;  // seals cost more than they save without flushes
+  s.warm_looks = coherent ? 32 : 3;
+  s.cell_bytes = 64 << 10;
+  s.cell_count = 8;
   s.batch_bytes = 128 << 10;
   if (base::env_is_set("PENSTOCK_CELL")) {
     auto cell = base::env_number("PENSTOCK_CELL");
