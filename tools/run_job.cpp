@@ -116,6 +116,7 @@ class Supervisor {
       signal_job(plan_.job, SIGKILL);  // asked twice: at once
       return;
     }
+    watch_.sample();  // while the ranks are there: what they made is known by their mappings
     outcome_.interrupted_by = signal;
     interrupted_ns_ = base::now_ns();
     // A terminal's Ctrl-C has reached the launcher by itself, being in our process group.
