@@ -27,17 +27,13 @@ constexpr std::uint32_t warm_polls = 32;
 /// Receives what still comes in while an endpoint closes.
 class NullSink final : public Sink {
  public:
-  explicit NullSink(Sink& owner) : owner_(owner) {}
   void on_message(Peer, const Header&, const void*) override {}
   Landing on_begin(Peer, const Header&) override { return {}; }
   void on_arrived(Peer, const Header&, void*) override {}
   void on_receive_failed(Peer, void*, const Error&) override {}
-  void on_sent(SendOp* op) override { owner_.on_sent(op); }
-  void on_send_failed(SendOp* op, const Error& error) override { owner_.on_send_failed(op, error); }
+  void on_sent(SendOp*) override {}
+  void on_send_failed(SendOp*, const Error&) override {}
   void on_peer_dead(Peer, const std::string&) override {}
-
- private:
-  Sink& owner_;
 };
 
 }  // namespace
@@ -260,13 +256,15 @@ bool Endpoint::drained() const {
 }
 
 void Endpoint::Impl::drain_for_close() {
-  NullSink null_sink(*sink);
+  NullSink null_sink;
   sink = &null_sink;
+  tx_waiting.clear();
+  for (auto& peer : peers)
+    if (peer.tx) peer.tx->abandon();
   base::Waiter waiter("the peers to take what was sent to them", 0, {},
                       base::WaitPolicy::for_processes(pool.local_processes()));
   for (auto& peer : peers) {
     while (peer.tx && !peer.dead && !peer.tx->consumed()) {
-      progress_tx();
       progress_rx();
       return_all_credits();  // the peer may be closing too, and waiting for ours
       if (watch.fate(static_cast<Peer>(&peer - peers.data())) != PeerFate::present) break;

@@ -271,6 +271,20 @@ TEST_P(TransportTest, CancelTakesBackOnlyWhatHasNotLeft) {
   EXPECT_EQ(sink_b_.arrived[0].payload, big);
 }
 
+TEST_P(TransportTest, ClosingForgetsWhatIsQueuedAndDoesNotTouchItsBuffers) {
+  auto big = std::make_unique<std::vector<std::byte>>(pattern(8 << 20, 1));
+  SendOp first = op_of(*big, 1), second = op_of(*big, 2);
+  ASSERT_FALSE(*a_->send(to_b_, &first));
+  ASSERT_FALSE(*a_->send(to_b_, &second));
+  big.reset();
+  const std::uint64_t before = base::now_ns();
+  a_.reset();
+  EXPECT_LT(base::now_ns() - before, 30'000'000'000u) << "waited for what cannot come";
+  while (sink_b_.dead.empty()) b_->progress();
+  EXPECT_EQ(sink_b_.errors.size(), 1u) << "the half received";
+  b_.reset();
+}
+
 TEST_P(TransportTest, ToOneselfLikeToOthers) {
   const Peer self = *a_->resolve(a_->address());
   auto small = pattern(10, 1), big = pattern(100000, 2);

@@ -107,7 +107,7 @@ bool TxChannel::cell_room() {
 
 bool TxChannel::consumed() {
   if (waiting()) return false;
-  if (consumed_ == head_) return true;
+  if (consumed_ == head_ || broken_off_) return true;
   refresh_credits();
   return consumed_ == head_;
 }
@@ -351,6 +351,12 @@ unsigned TxChannel::advance(Sink& sink) {
     ++events;
   }
   return events + notify_delivered(sink);
+}
+
+void TxChannel::abandon() {
+  broken_off_ = queue_.first && queue_.first->position != 0;
+  queue_ = {};
+  delivering_ = {};
 }
 
 void TxChannel::fail_all(Sink& sink, const Error& error) {

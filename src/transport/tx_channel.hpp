@@ -40,6 +40,8 @@ class TxChannel {
   /// All that was sent has been consumed. One device access.
   bool consumed();
   void fail_all(Sink& sink, const Error& error);
+  /// Forgets what is queued: its buffers may be gone. Nothing is told.
+  void abandon();
 
  private:
   struct List {
@@ -87,8 +89,9 @@ class TxChannel {
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
   std::uint64_t cells_head_ = 0, cells_consumed_ = 0;
   Error memory_error_;
-  List queue_;       ///< not yet wholly in the pool, in order
-  List delivering_;  ///< in the pool, to be reported when consumed
+  bool broken_off_ = false;  ///< a message was abandoned half sent: it is never consumed
+  List queue_;               ///< not yet wholly in the pool, in order
+  List delivering_;          ///< in the pool, to be reported when consumed
 };
 
 }  // namespace penstock::transport
