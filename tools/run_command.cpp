@@ -91,7 +91,12 @@ void print_stats(const JobOutcome& outcome, const pool::Info& info, const std::s
 void explain_full_pool(const RunArguments& arguments, const std::string& spec) {
   constexpr std::uint64_t next_to_nothing = 256u << 10;
   auto view = look_at(spec);
-  if (!view || view->arena->stats().bytes_largest_free >= next_to_nothing) return;
+  if (!view) return;
+  // ranks that ended meanwhile have given their memory back
+  bool full = view->arena->stats().bytes_largest_free < next_to_nothing;
+  for (const auto& process : view->pool->processes())
+    full = full || (arguments.pool.empty() && process.activity == pool::found_full);
+  if (!full) return;
   const std::uint64_t bytes = view->pool->info().bytes;
   if (arguments.pool.empty()) {
     say("the temporary pool of {} was full: run it with --size {}M", about(bytes),

@@ -81,6 +81,9 @@ struct ProcessRecord {
   std::string activity;  ///< "", or what it waits for
 };
 
+/// Activity of a process that needed more of the pool than was free.
+inline constexpr std::string_view found_full = "found the pool full";
+
 /// Counters that a process publishes about itself. The transport writes them seldom.
 struct ProcessStats {
   std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;

@@ -22,6 +22,7 @@ Result<std::byte*> TxMemory::piece(std::uint64_t bytes, const char* what) {
   options.zero = false;  // nonces make old contents harmless
   auto object = arena_->create(name, bytes, options);
   if (!object) {
+    arena_->pool().publish_activity(pool::found_full);  // stays readable when the process has ended
     const auto stats = arena_->stats();
     const auto& spec = arena_->pool().info().spec;
     return fail(object.error().code,
