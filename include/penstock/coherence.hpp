@@ -5,8 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <string_view>
 
+#include "penstock/coherence_site.hpp"
 #include "penstock/status.hpp"
 
 namespace penstock::coherence {
@@ -73,19 +76,43 @@ class Memory {
   /// False where a load always sees the latest publish, so that polling costs no invalidation.
   bool loads_may_be_stale() const { return mode_ == Mode::software || mode_ == Mode::simulated; }
 
-  void publish_word(void* to, std::uint64_t value) const { ops_->publish_word(self_, to, value); }
-  void publish_line(void* to, const void* from) const { ops_->publish_line(self_, to, from); }
-  void publish_bulk(void* to, const void* from, std::size_t bytes) const {
+  void publish_word(void* to, std::uint64_t value, Site site = Site::here()) const {
+    if (weakened(Weakening::publish, site)) return keep_dirty(to, &value, sizeof value);
+    ops_->publish_word(self_, to, value);
+  }
+  void publish_line(void* to, const void* from, Site site = Site::here()) const {
+    if (weakened(Weakening::publish, site)) return keep_dirty(to, from, line_bytes);
+    ops_->publish_line(self_, to, from);
+  }
+  void publish_bulk(void* to, const void* from, std::size_t bytes, Site site = Site::here()) const {
+    if (weakened(Weakening::publish, site)) return keep_dirty(to, from, bytes);
     ops_->publish_bulk(self_, to, from, bytes);
   }
-  void publish_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t seal) const {
+  void publish_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t seal,
+                      Site site = Site::here()) const {
+    if (weakened(Weakening::publish, site)) return;
     ops_->publish_sealed(self_, to, from, bytes, seal);
   }
-  void write_back(const void* at, std::size_t bytes) const { ops_->write_back(self_, at, bytes); }
-  void order() const { ops_->order(self_); }
-  void full_order() const { ops_->full_order(self_); }
-  void invalidate(const void* at, std::size_t bytes) const { ops_->invalidate(self_, at, bytes); }
-  void settle() const { ops_->settle(self_); }
+  void write_back(const void* at, std::size_t bytes, Site site = Site::here()) const {
+    if (weakened(Weakening::write_back, site)) return;
+    ops_->write_back(self_, at, bytes);
+  }
+  void order(Site site = Site::here()) const {
+    if (weakened(Weakening::order, site)) return;
+    ops_->order(self_);
+  }
+  void full_order(Site site = Site::here()) const {
+    if (weakened(Weakening::full_order, site)) return ops_->order(self_);
+    ops_->full_order(self_);
+  }
+  void invalidate(const void* at, std::size_t bytes, Site site = Site::here()) const {
+    if (weakened(Weakening::invalidate, site)) return;
+    ops_->invalidate(self_, at, bytes);
+  }
+  void settle(Site site = Site::here()) const {
+    if (weakened(Weakening::settle, site)) return;
+    ops_->settle(self_);
+  }
   std::uint64_t load_word(const void* from) const { return ops_->load_word(self_, from); }
   void load_line(void* to, const void* from) const { ops_->load_line(self_, to, from); }
   void load_bulk(void* to, const void* from, std::size_t bytes) const {
@@ -96,23 +123,28 @@ class Memory {
   }
 
   /// Invalidate, settle, load: one serialized device access.
-  std::uint64_t observe_word(const void* from) const {
-    invalidate(from, 8);
-    settle();
+  std::uint64_t observe_word(const void* from, Site site = Site::here()) const {
+    invalidate(from, 8, site);
+    settle(site);
     return load_word(from);
   }
-  void observe_line(void* to, const void* from) const {
-    invalidate(from, line_bytes);
-    settle();
+  void observe_line(void* to, const void* from, Site site = Site::here()) const {
+    invalidate(from, line_bytes, site);
+    settle(site);
     load_line(to, from);
   }
-  void observe_bulk(void* to, const void* from, std::size_t bytes) const {
-    invalidate(from, bytes);
-    settle();
+  void observe_bulk(void* to, const void* from, std::size_t bytes, Site site = Site::here()) const {
+    invalidate(from, bytes, site);
+    settle(site);
     load_bulk(to, from, bytes);
   }
 
  private:
+  /// A plain store, which nothing sends on: what a weakened publish does.
+  void keep_dirty(void* to, const void* from, std::size_t bytes) const {
+    __builtin_memcpy(to, from, bytes);
+  }
+
   const Ops* ops_ = nullptr;
   void* self_ = nullptr;
   Mode mode_ = Mode::hardware;
@@ -123,8 +155,41 @@ class Memory {
 /// default.
 enum class FlushChoice { automatic, clflush, clflushopt, clwb };
 
-/// Binds the operations of `mode` for this CPU. Errors: `simulated` (bound by the simulator), or a
-/// flush instruction that this CPU lacks.
+/// Binds the operations of `mode` for this CPU. Errors: `simulated` (needs a Place, see view()), or
+/// a flush instruction that this CPU lacks.
 Result<Memory> bind(Mode mode, FlushChoice flush = FlushChoice::automatic);
+
+/// A pool, or the beginning of a part of one, as this process has mapped it.
+struct Place {
+  std::byte* base = nullptr;
+  std::uint64_t bytes = 0;
+  std::string path;           ///< of the first part
+  std::uint64_t pool_id = 0;  ///< 0: not known yet, only the superblock is touched
+  std::uint32_t node = 0;     ///< on whose behalf: emulated nodes count from 1, 0 is the host
+  bool observer = false;      ///< only looks
+};
+
+/// How a process touches a pool: operations, and the addresses that they and the user take.
+struct View {
+  Memory memory;
+  std::byte* base = nullptr;   ///< Place::base, or in the simulated mode the node's view of it
+  std::shared_ptr<void> keep;  ///< what the view lives in
+};
+
+/// As bind, for a place. Errors: as bind; unavailable where no simulator is part of the program.
+Result<View> view(Mode mode, const Place& place, FlushChoice flush = FlushChoice::automatic);
+/// For a superblock, before its mode is known: what software mode does is right in all modes.
+Result<View> cautious_view(const Place& place);
+
+/// Memory without coherence, for tests and for the simulated mode. There is one in a program at
+/// most; it makes itself known when it is linked in.
+class Simulator {
+ public:
+  virtual ~Simulator() = default;
+  virtual Result<View> view(const Place& place) = 0;
+  /// True when it stands for all memory, also before a pool's mode is known.
+  virtual bool stands_for_all() const = 0;
+};
+void use_simulator(Simulator* simulator);
 
 }  // namespace penstock::coherence

@@ -10,6 +10,8 @@
 
 namespace penstock::arena {
 
+using coherence::Site;
+
 /// Called after each publish when set. For the crash tests only.
 std::function<void()>& after_publish_hook();
 
@@ -20,25 +22,25 @@ class Region {
 
   std::byte* at(std::uint64_t offset) const { return base_ + offset; }
 
-  void publish_line(std::uint64_t offset, const void* line) const {
-    memory_.publish_line(at(offset), line);
+  void publish_line(std::uint64_t offset, const void* line, Site site = Site::here()) const {
+    memory_.publish_line(at(offset), line, site);
     published();
   }
-  void publish_word(std::uint64_t offset, std::uint64_t value) const {
-    memory_.publish_word(at(offset), value);
+  void publish_word(std::uint64_t offset, std::uint64_t value, Site site = Site::here()) const {
+    memory_.publish_word(at(offset), value, site);
     published();
   }
   /// Whole lines.
   void publish_zeros(std::uint64_t offset, std::uint64_t bytes) const;
-  void order() const { memory_.order(); }
+  void order(Site site = Site::here()) const { memory_.order(site); }
 
-  void observe_line(std::uint64_t offset, void* line) const {
-    memory_.observe_line(line, at(offset));
+  void observe_line(std::uint64_t offset, void* line, Site site = Site::here()) const {
+    memory_.observe_line(line, at(offset), site);
   }
-  void invalidate(std::uint64_t offset, std::uint64_t bytes) const {
-    memory_.invalidate(at(offset), bytes);
+  void invalidate(std::uint64_t offset, std::uint64_t bytes, Site site = Site::here()) const {
+    memory_.invalidate(at(offset), bytes, site);
   }
-  void settle() const { memory_.settle(); }
+  void settle(Site site = Site::here()) const { memory_.settle(site); }
   void load_line(std::uint64_t offset, void* line) const { memory_.load_line(line, at(offset)); }
 
  private:

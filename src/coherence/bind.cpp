@@ -103,7 +103,7 @@ Result<Memory> bind(Mode mode, FlushChoice flush) {
       return bind_software(flush);
     case Mode::simulated:
       return fail(Code::invalid_argument,
-                  "the simulated mode is bound by the simulator, not by this process: create the "
+                  "the simulated mode is bound by the simulator, to one mapped pool: create the "
                   "pool in hardware or software mode (penstock pool create SPEC --mode software)");
   }
   return fail(Code::wrong_format,

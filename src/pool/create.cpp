@@ -171,8 +171,17 @@ Result<void> name_parts(const std::vector<OpenPart>& parts, const CreateOptions&
   return {};
 }
 
-Result<void> write_pool(const std::vector<OpenPart>& parts, const Superblock& superblock,
-                        const coherence::Memory& memory) {
+/// What is written before anybody attaches lies in the pool itself, also in the simulated mode,
+/// where nodes have views of it only later.
+Result<coherence::View> creators_view(const Mapping& mapping, const Superblock& superblock,
+                                      const std::string& path) {
+  const auto mode = static_cast<coherence::Mode>(superblock.mode);
+  const coherence::Place place{.base = mapping.base(), .bytes = mapping.bytes(), .path = path};
+  return mode == coherence::Mode::simulated ? coherence::cautious_view(place)
+                                            : coherence::view(mode, place);
+}
+
+Result<void> write_pool(const std::vector<OpenPart>& parts, const Superblock& superblock) {
   for (const OpenPart& part : parts) {
     // From here to the end a device is no pool: nobody attaches to half of one.
     if (!part.device) continue;
@@ -180,7 +189,9 @@ Result<void> write_pool(const std::vector<OpenPart>& parts, const Superblock& su
   }
   auto mapping = map_pool(parts, superblock, Access::write);
   if (!mapping) return unexpected(mapping.error());
-  zero_metadata(memory, mapping->base(), metadata_bytes(superblock));
+  auto view = creators_view(*mapping, superblock, parts.front().part.path);
+  if (!view) return unexpected(view.error());
+  zero_metadata(view->memory, view->base, metadata_bytes(superblock));
   for (std::uint32_t i = static_cast<std::uint32_t>(parts.size()); i > 0; --i) {
     Superblock copy = superblock;
     copy.part_index = i - 1;
@@ -210,8 +221,9 @@ Result<void> remove_part(const Part& part, const std::string& spec) {
 Result<Info> create(const CreateOptions& options) {
   auto parts = parse_spec(options.spec);
   if (!parts) return unexpected(parts.error());
-  auto memory = coherence::bind(options.mode);
-  if (!memory) return unexpected(memory.error());
+  if (options.mode != coherence::Mode::simulated) {
+    if (auto memory = coherence::bind(options.mode); !memory) return unexpected(memory.error());
+  }
   std::vector<OpenPart> devices;
   auto superblock = plan(options, *parts, devices);
   if (!superblock) return unexpected(superblock.error());
@@ -222,7 +234,7 @@ Result<Info> create(const CreateOptions& options) {
 
   auto open = reserve(*parts, std::move(devices), superblock->part_bytes);
   if (!open) return unexpected(open.error());
-  if (auto written = write_pool(*open, *superblock, *memory); !written) {
+  if (auto written = write_pool(*open, *superblock); !written) {
     return unexpected(written.error());
   }
   if (auto named = name_parts(*open, options); !named) return unexpected(named.error());

@@ -79,19 +79,22 @@ Result<HostIdentity> this_host() {
 
 std::optional<ProcStat> read_proc_stat(std::uint64_t pid) {
   const auto text = read_small_file(fmt::format("/proc/{}/stat", pid).c_str());
-  if (!text) return std::nullopt;
+  return text ? parse_proc_stat(*text) : std::nullopt;
+}
+
+std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   // "PID (program) STATE ...": the program may itself hold spaces and parentheses.
-  const std::size_t end_of_name = text->rfind(')');
-  if (end_of_name == std::string::npos || end_of_name + 2 >= text->size()) return std::nullopt;
-  ProcStat stat{.state = (*text)[end_of_name + 2]};
+  const std::size_t end_of_name = text.rfind(')');
+  if (end_of_name == text.npos || end_of_name + 2 >= text.size()) return std::nullopt;
+  ProcStat stat{.state = text[end_of_name + 2]};
   std::size_t at = end_of_name + 2;
   auto number_at = [&text, &at](std::uint64_t& value) {
-    return std::from_chars(text->data() + at, text->data() + text->size(), value).ec == std::errc{};
+    return std::from_chars(text.data() + at, text.data() + text.size(), value).ec == std::errc{};
   };
   constexpr int state_field = 3, threads_field = 20, start_time_field = 22;
   for (int field = state_field + 1; field <= start_time_field; ++field) {
-    at = text->find(' ', at);
-    if (at == std::string::npos) return std::nullopt;
+    at = text.find(' ', at);
+    if (at == text.npos) return std::nullopt;
     ++at;
     if (field == threads_field && !number_at(stat.threads)) return std::nullopt;
   }

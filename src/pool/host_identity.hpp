@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "pool/layout.hpp"
 
@@ -32,6 +33,7 @@ struct ProcStat {
   std::uint64_t start_time = 0;
 };
 std::optional<ProcStat> read_proc_stat(std::uint64_t pid);
+std::optional<ProcStat> parse_proc_stat(std::string_view text);
 
 /// 36 characters with dashes.
 std::string format_uuid(const Uuid& uuid);

@@ -44,13 +44,18 @@ Result<std::optional<std::string>> living_occupant(const std::string& spec) {
   if (!parts) return unexpected(parts.error());
   auto superblock = check_superblocks(*parts, spec);
   if (!superblock) return unexpected(superblock.error());
-  auto memory = coherence::bind(static_cast<coherence::Mode>(superblock->mode));
-  if (!memory) return unexpected(memory.error());
   auto mapping = map_pool(*parts, *superblock, Access::read);
   if (!mapping) return unexpected(mapping.error());
+  auto view = coherence::view(static_cast<coherence::Mode>(superblock->mode),
+                              {.base = mapping->base(),
+                               .bytes = mapping->bytes(),
+                               .path = parts->front().part.path,
+                               .pool_id = superblock->pool_id,
+                               .observer = true});
+  if (!view) return unexpected(view.error());
 
-  const ProcessTable processes(*memory, mapping->base(), *superblock);
-  const VisitorTable visitors(*memory, mapping->base(), *superblock);
+  const ProcessTable processes(view->memory, view->base, *superblock);
+  const VisitorTable visitors(view->memory, view->base, *superblock);
   Liveness liveness(processes, visitors, *host, *process, *lease_ns);
   return watch(processes, liveness);
 }

@@ -32,17 +32,19 @@
 namespace penstock::pool {
 
 struct Pool::Impl {
-  Impl(Superblock s, Mapping mapped, UniqueFd fd, const coherence::Memory& bound, Caller caller,
+  Impl(Superblock s, Mapping mapped, UniqueFd fd, const coherence::View& seen, Caller caller,
        const AttachOptions& attach_options, std::uint64_t lease_ns)
       : superblock(s),
         info(info_of(s, attach_options.spec)),
         mapping(std::move(mapped)),
         lock_fd(std::move(fd)),
-        memory(bound),
+        view(seen),
+        memory(view.memory),
+        base(view.base),
         self(std::move(caller)),
         options(attach_options),
-        processes(memory, mapping.base(), s),
-        visitors(memory, mapping.base(), s),
+        processes(memory, base, s),
+        visitors(memory, base, s),
         liveness(processes, visitors, self.host, self.process, lease_ns) {}
 
   Result<void> join();
@@ -51,7 +53,7 @@ struct Pool::Impl {
   bool beat();
   bool owns_slot() const;
   sync::Lock make_lock(std::uint64_t as_token) {
-    return sync::Lock(memory, mapping.base() + superblock.lock_offset, superblock.max_nodes, node,
+    return sync::Lock(memory, base + superblock.lock_offset, superblock.max_nodes, node,
                       as_token, [this](std::uint64_t other) {
                         rival = other;
                         return liveness.alive(other);
@@ -63,7 +65,9 @@ struct Pool::Impl {
   Info info;
   Mapping mapping;
   UniqueFd lock_fd;
+  coherence::View view;
   coherence::Memory memory;
+  std::byte* base;
   Caller self;
   AttachOptions options;
   ProcessTable processes;
@@ -95,6 +99,16 @@ Result<void> check_mode(const Superblock& superblock, const AttachOptions& optio
               options.spec, coherence::mode_name(*options.mode));
 }
 
+coherence::Place place_of(const Mapping& mapping, const Superblock& superblock,
+                          const OpenPart& first, const AttachOptions& options) {
+  return {.base = mapping.base(),
+          .bytes = mapping.bytes(),
+          .path = first.part.path,
+          .pool_id = superblock.pool_id,
+          .node = options.emulated_node ? *options.emulated_node + 1 : 0,
+          .observer = options.observer};
+}
+
 /// What is left of a time limit; 0 stays "the default".
 std::uint64_t remaining_ns(std::uint64_t timeout_ns, std::uint64_t start_ns) {
   if (timeout_ns == 0) return 0;
@@ -121,14 +135,19 @@ Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Call
   auto superblock = check_superblocks(*parts, options.spec);
   if (!superblock) return unexpected(superblock.error());
   if (auto agreed = check_mode(*superblock, options); !agreed) return unexpected(agreed.error());
-  auto memory = coherence::bind(static_cast<coherence::Mode>(superblock->mode), options.flush);
-  if (!memory) return unexpected(memory.error());
+  const auto mode = static_cast<coherence::Mode>(superblock->mode);
+  if (mode != coherence::Mode::simulated) {
+    if (auto able = coherence::bind(mode, options.flush); !able) return unexpected(able.error());
+  }
   auto mapping = map_pool(*parts, *superblock, access);
   if (!mapping) return unexpected(mapping.error());
+  auto view = coherence::view(mode, place_of(*mapping, *superblock, parts->front(), options),
+                              options.flush);
+  if (!view) return unexpected(view.error());
 
   auto impl =
       std::make_unique<Pool::Impl>(*superblock, std::move(*mapping), std::move(parts->front().fd),
-                                   *memory, caller, options, *lease_ns);
+                                   *view, caller, options, *lease_ns);
   if (!options.observer) {
     if (auto joined = impl->join(); !joined) return unexpected(joined.error());
   }
@@ -138,7 +157,7 @@ Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Call
 Result<void> Pool::Impl::join() {
   auto host_locked = HostLock::acquire(lock_fd.get(), 0);
   if (!host_locked) return unexpected(host_locked.error());
-  const NodeTable nodes(memory, mapping.base(), superblock);
+  const NodeTable nodes(memory, base, superblock);
   const NodeTable::Joiner joiner{.host = self.host,
                                  .process = self.process,
                                  .emulated_node = options.emulated_node,
@@ -243,7 +262,7 @@ const coherence::Memory& Pool::memory() const {
   return impl_->memory;
 }
 std::byte* Pool::base() const {
-  return impl_->mapping.base();
+  return impl_->base;
 }
 std::uint64_t Pool::bytes() const {
   return impl_->mapping.bytes();
@@ -251,11 +270,11 @@ std::uint64_t Pool::bytes() const {
 
 void* Pool::at(std::uint64_t offset, std::uint64_t bytes) const {
   if (!base::range_inside(offset, bytes, impl_->mapping.bytes())) return nullptr;
-  return impl_->mapping.base() + offset;
+  return impl_->base + offset;
 }
 
 std::optional<std::uint64_t> Pool::offset_of(const void* address) const {
-  const auto begin = reinterpret_cast<std::uintptr_t>(impl_->mapping.base());
+  const auto begin = reinterpret_cast<std::uintptr_t>(impl_->base);
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   if (at < begin || at - begin >= impl_->mapping.bytes()) return std::nullopt;
   return at - begin;

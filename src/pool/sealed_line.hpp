@@ -16,10 +16,11 @@ std::uint64_t seal_of(const void* line, std::uint64_t place);
 /// `place` distinguishes lines of the same contents: the line's offset in the pool.
 template <class Line>
 void publish_sealed_line(const coherence::Memory& memory, std::byte* base, std::uint64_t place,
-                         Line line) {
+                         Line line,
+                         coherence::Site site = coherence::Site::here()) {
   static_assert(sizeof(Line) == coherence::line_bytes && std::is_trivially_copyable_v<Line>);
   line.seal = seal_of(&line, place);
-  memory.publish_line(base + place, &line);
+  memory.publish_line(base + place, &line, site);
 }
 
 /// Loads without invalidating: after the caller's batch of invalidations. When the seal is wrong
@@ -27,7 +28,8 @@ void publish_sealed_line(const coherence::Memory& memory, std::byte* base, std::
 /// the words as last read, each of which is whole.
 template <class Line>
 std::optional<Line> load_sealed_line(const coherence::Memory& memory, const std::byte* base,
-                                     std::uint64_t place, Line* raw = nullptr) {
+                                     std::uint64_t place, Line* raw = nullptr,
+                                     coherence::Site site = coherence::Site::here()) {
   static_assert(sizeof(Line) == coherence::line_bytes && std::is_trivially_copyable_v<Line>);
   constexpr int attempts = 64;
   Line line;
@@ -37,7 +39,7 @@ std::optional<Line> load_sealed_line(const coherence::Memory& memory, const std:
       if (raw != nullptr) *raw = line;
       return std::nullopt;
     }
-    memory.observe_line(&line, base + place);
+    memory.observe_line(&line, base + place, site);
   }
   if (raw != nullptr) *raw = line;
   return line;
@@ -45,10 +47,11 @@ std::optional<Line> load_sealed_line(const coherence::Memory& memory, const std:
 
 template <class Line>
 std::optional<Line> observe_sealed_line(const coherence::Memory& memory, const std::byte* base,
-                                        std::uint64_t place, Line* raw = nullptr) {
-  memory.invalidate(base + place, coherence::line_bytes);
-  memory.settle();
-  return load_sealed_line(memory, base, place, raw);
+                                        std::uint64_t place, Line* raw = nullptr,
+                                        coherence::Site site = coherence::Site::here()) {
+  memory.invalidate(base + place, coherence::line_bytes, site);
+  memory.settle(site);
+  return load_sealed_line(memory, base, place, raw, site);
 }
 
 }  // namespace penstock::pool

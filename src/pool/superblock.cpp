@@ -17,10 +17,9 @@ std::uint64_t checksum_of(const Superblock& superblock) {
   return XXH64(&superblock, offsetof(Superblock, checksum), superblock.layout_version);
 }
 
-/// The mode is not known before the superblock is read; what software mode does is right in all.
-Result<coherence::Memory> cautious_memory() {
-  auto memory = coherence::bind(coherence::Mode::software);
-  return memory ? memory : coherence::bind(coherence::Mode::hardware);
+Result<coherence::View> view_of(const Mapping& header, const OpenPart& part) {
+  return coherence::cautious_view(
+      {.base = header.base(), .bytes = header.bytes(), .path = part.part.path});
 }
 
 std::string recreate(const std::string& spec) {
@@ -108,39 +107,40 @@ Result<void> check_sibling(const OpenPart& part, const Superblock& first, const 
 
 Result<std::optional<Superblock>> read_superblock(const OpenPart& part) {
   if (part.bytes < page_bytes) return std::optional<Superblock>{};
-  auto memory = cautious_memory();
-  if (!memory) return unexpected(memory.error());
   auto header = map_header(part, Access::read);
   if (!header) return unexpected(header.error());
+  auto view = view_of(*header, part);
+  if (!view) return unexpected(view.error());
   Superblock superblock;
-  memory->observe_bulk(&superblock, header->base(), sizeof superblock);
+  view->memory.observe_bulk(&superblock, view->base, sizeof superblock);
   return std::optional<Superblock>{superblock};
 }
 
 Result<void> write_superblock(const OpenPart& part, Superblock superblock) {
-  auto memory = cautious_memory();
-  if (!memory) return unexpected(memory.error());
   auto header = map_header(part, Access::write);
   if (!header) return unexpected(header.error());
+  auto view = view_of(*header, part);
+  if (!view) return unexpected(view.error());
   superblock.checksum = checksum_of(superblock);
   const auto* lines = reinterpret_cast<const std::byte*>(&superblock);
-  memory->order();  // the tables are there before anybody can find them
+  const coherence::Memory& memory = view->memory;
+  memory.order();  // the tables are there before anybody can find them
   for (std::uint64_t line = sizeof superblock; line > 0;) {
     line -= coherence::line_bytes;
-    memory->publish_line(header->base() + line, lines + line);
-    memory->order();
+    memory.publish_line(view->base + line, lines + line);
+    memory.order();
   }
   return {};
 }
 
 Result<void> wipe_superblock(const OpenPart& part) {
-  auto memory = cautious_memory();
-  if (!memory) return unexpected(memory.error());
   auto header = map_header(part, Access::write);
   if (!header) return unexpected(header.error());
+  auto view = view_of(*header, part);
+  if (!view) return unexpected(view.error());
   const Superblock nothing{};
-  memory->publish_bulk(header->base(), &nothing, sizeof nothing);
-  memory->order();
+  view->memory.publish_bulk(view->base, &nothing, sizeof nothing);
+  view->memory.order();
   return {};
 }
 

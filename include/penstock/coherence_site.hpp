@@ -1,0 +1,46 @@
+// Where in the source an operation on the pool is called from. Empty in the product. A build for
+// proofs (PENSTOCK_PROOF) knows the place, so that the flush, fence or publish of one place can be
+// left out, to see that a test notices (docs/proof.md, "Mutants").
+#pragma once
+
+#include <cstdint>
+
+namespace penstock::coherence {
+
+/// What leaving out one place does.
+enum class Weakening : std::uint8_t {
+  publish,     ///< the store stays in the cache, dirty
+  write_back,  ///< not done
+  order,       ///< not done
+  full_order,  ///< is only `order`
+  invalidate,  ///< not done
+  settle,      ///< not done
+};
+
+#ifdef PENSTOCK_PROOF
+
+struct Site {
+  const char* file;
+  unsigned line;
+  /// Of whoever calls the function that has this as its default argument.
+  static constexpr Site here(const char* file = __builtin_FILE(),
+                             unsigned line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
+/// Notes that the place was reached, and says whether it is the one to be weakened.
+bool weakened(Weakening what, Site site);
+
+#else
+
+struct Site {
+  static constexpr Site here() { return {}; }
+};
+constexpr bool weakened(Weakening, Site) {
+  return false;
+}
+
+#endif
+
+}  // namespace penstock::coherence

@@ -1,0 +1,41 @@
+// Where a process addresses a pool. In the simulated mode that is its node's view of the pool, not
+// the pool: plain loads and stores of a user then meet what this node holds.
+#include "base/format.hpp"
+#include "penstock/coherence.hpp"
+
+namespace penstock::coherence {
+
+namespace {
+
+Simulator*& simulator() {
+  static Simulator* in_use = nullptr;
+  return in_use;
+}
+
+}  // namespace
+
+void use_simulator(Simulator* wanted) {
+  simulator() = wanted;
+}
+
+Result<View> view(Mode mode, const Place& place, FlushChoice flush) {
+  if (mode == Mode::simulated) {
+    if (simulator() != nullptr) return simulator()->view(place);
+    return fail(Code::unavailable,
+                "pool {} is in simulated mode and this program has no simulator in it; use the "
+                "penstock command and its plug-ins, or recreate the pool: penstock pool create {} "
+                "--mode software --size ... --overwrite",
+                place.path, place.path);
+  }
+  auto memory = bind(mode, flush);
+  if (!memory) return unexpected(memory.error());
+  return View{.memory = *memory, .base = place.base, .keep = {}};
+}
+
+Result<View> cautious_view(const Place& place) {
+  if (simulator() != nullptr && simulator()->stands_for_all()) return simulator()->view(place);
+  auto careful = view(Mode::software, place);
+  return careful ? careful : view(Mode::hardware, place);
+}
+
+}  // namespace penstock::coherence
