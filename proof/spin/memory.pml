@@ -1,0 +1,431 @@
+/* The memory of docs/memory-model.md, shared by all models of this folder.
+ *
+ * A model defines, before it includes this file:
+ *   NODES, LINES, WORDS   words of a line that are modelled; word w of line l is number l * WORDS + w
+ *   BUF                   words that a node's store buffer holds
+ * and may define:
+ *   READS(n, l)           node n ever loads line l (else it needs no copies of it); default: yes
+ *   SEALED(l)             line l is written by publish_line, its last word last; default: yes
+ *   COPIES                copies that differ from the device that a node holds at once, at most
+ *   DEVICE_CHECK          a statement that runs after each change of the device
+ *   MUTANT                the site that is weakened; 0: none
+ *   DIRTY_LINES           set with mutants that turn a publish into a plain store
+ *
+ * Device: dev[]. Each node has
+ *   - a store buffer. `put` (a non-temporal store of one word) appends to it. `world` delivers any
+ *     word of it that has no earlier word of the same address in front, and no `order`. The last word
+ *     of a sealed line waits for the others of the line.
+ *   - a cache. A node may fetch a line at any time, and drop it at any time. A copy matters only
+ *     where it differs from the device. So a fetch is chosen at the last moment at which it gives
+ *     what it gives: just before the device changes, each other node may take a copy of the old line.
+ *     A copy that is equal to the device counts as absent.
+ *   - dirty lines, by `store` (plain stores): only mutants have them. Written back whole, at any time.
+ *   - invalidations under way: each takes effect, once, between `invalidate` and `settle`.
+ * Loads see what is in the own store buffer, then the own copy, then the device.
+ *
+ * `quiet` is chosen in the beginning. When set, nothing happens that nothing compels: no copy is
+ * dropped, no dirty line is written back, no invalidation takes effect before its `settle`, and what
+ * no `order` follows stays in the store buffer. Waits block until a new look would show another value.
+ * So whoever relies on luck is found as an invalid end state (a deadlock). */
+
+#ifndef MUTANT
+#define MUTANT 0
+#endif
+#ifndef READS
+#define READS(n, l) true
+#endif
+#ifndef SEALED
+#define SEALED(l) true
+#endif
+#ifndef DEVICE_CHECK
+#define DEVICE_CHECK skip
+#endif
+
+#define ABSENT 0
+#define CLEAN 1
+#define DIRTY 2
+#define COPY(n, l) ((n) * LINES + (l))
+#define COPIED(n, a) ((n) * LINES * WORDS + (a))
+#define LINE(a) ((a) / WORDS)
+#define ENTRY(n, i) ((n) * BUF + (i))
+
+bit quiet;
+byte dev[LINES * WORDS];
+byte state_of[NODES * LINES];         /* of a node's copy of a line */
+byte copied[NODES * LINES * WORDS];   /* its words */
+bit dropping[NODES * LINES];          /* invalidated, not yet settled */
+byte buffered[NODES];                 /* words in the store buffer: */
+byte address_of[NODES * BUF];
+byte value_of[NODES * BUF];
+byte orders_before[NODES * BUF];      /* `order`s in front of it that still hold it back */
+byte orders[NODES];                   /* `order`s in the store buffer */
+
+byte t_node, t_address, t_value, t_line;  /* of the change under way; 0 in between */
+hidden byte k, m;                         /* inside d_step only */
+
+/* ---- what a node holds ------------------------------------------------------------------------ */
+
+/* What a load of word a gives, but for the own store buffer. */
+#define SEEN(n, a) (state_of[COPY(n, LINE(a))] == ABSENT -> dev[a] : copied[COPIED(n, a)])
+
+#if WORDS == 1
+#define EACH_WORD(what, n, l) what(n, l, 0)
+#define EQUAL(n, l) SAME(n, l, 0)
+#elif WORDS == 2
+#define EACH_WORD(what, n, l) what(n, l, 0); what(n, l, 1)
+#define EQUAL(n, l) (SAME(n, l, 0) && SAME(n, l, 1))
+#elif WORDS == 3
+#define EACH_WORD(what, n, l) what(n, l, 0); what(n, l, 1); what(n, l, 2)
+#define EQUAL(n, l) (SAME(n, l, 0) && SAME(n, l, 1) && SAME(n, l, 2))
+#else
+#error "WORDS: 1 to 3"
+#endif
+#if NODES == 2
+#define ALL_NODES(what) what(0) what(1)
+#elif NODES == 3
+#define ALL_NODES(what) what(0) what(1) what(2)
+#else
+#error "NODES: 2 or 3"
+#endif
+#define IN_COPY(n, l, w) copied[COPIED(n, (l) * WORDS + w)]
+#define IN_DEVICE(l, w) dev[(l) * WORDS + w]
+#define SAME(n, l, w) IN_COPY(n, l, w) == IN_DEVICE(l, w)
+#define CLEAR_WORD(n, l, w) IN_COPY(n, l, w) = 0
+#define FETCH_WORD(n, l, w) IN_COPY(n, l, w) = IN_DEVICE(l, w)
+#define SEND_WORD(n, l, w) IN_DEVICE(l, w) = IN_COPY(n, l, w)
+
+/* Inside d_step, as all inlines up to the next rule. */
+inline forget(n, l) {
+  state_of[COPY(n, l)] = ABSENT;
+  EACH_WORD(CLEAR_WORD, n, l)
+}
+
+inline fetch(n, l, as) {
+  EACH_WORD(FETCH_WORD, n, l);
+  state_of[COPY(n, l)] = as
+}
+
+#define FORGET_EQUAL(n) \
+  if \
+  :: state_of[COPY(n, t_line)] == CLEAN && EQUAL(n, t_line) -> forget(n, t_line) \
+  :: else \
+  fi;
+
+/* Copies that do not differ from the device any more are forgotten. */
+inline forget_change() {
+  ALL_NODES(FORGET_EQUAL)
+  t_node = 0; t_address = 0; t_value = 0; t_line = 0
+}
+
+#define UP_TO_THEN_(count, what, n) THEN_##count(what, n)
+#define UP_TO_THEN(count, what, n) UP_TO_THEN_(count, what, n)
+#define THEN_0(what, n)
+#define THEN_1(what, n) THEN_0(what, n) what(n, 0)
+#define THEN_2(what, n) THEN_1(what, n) what(n, 1)
+#define THEN_3(what, n) THEN_2(what, n) what(n, 2)
+#define THEN_4(what, n) THEN_3(what, n) what(n, 3)
+#define THEN_5(what, n) THEN_4(what, n) what(n, 4)
+#define THEN_6(what, n) THEN_5(what, n) what(n, 5)
+#define THEN_7(what, n) THEN_6(what, n) what(n, 6)
+#define THEN_8(what, n) THEN_7(what, n) what(n, 7)
+#define THEN_9(what, n) THEN_8(what, n) what(n, 8)
+#define THEN_10(what, n) THEN_9(what, n) what(n, 9)
+#define THEN_11(what, n) THEN_10(what, n) what(n, 10)
+#define THEN_12(what, n) THEN_11(what, n) what(n, 11)
+#define THEN_13(what, n) THEN_12(what, n) what(n, 12)
+#define THEN_14(what, n) THEN_13(what, n) what(n, 13)
+#define THEN_15(what, n) THEN_14(what, n) what(n, 14)
+#define THEN_16(what, n) THEN_15(what, n) what(n, 15)
+#ifdef COPIES
+#define HOLDS(n, l) + (state_of[COPY(n, l)] != ABSENT)
+#define MAY_HOLD(n) (0 UP_TO_THEN(LINES, HOLDS, n) < COPIES)
+#else
+#define MAY_HOLD(n) true
+#endif
+
+/* ---- changes of the device: inside atomic, t_* set ---------------------------------------------- */
+
+/* Another node may hold the line as it was. */
+#define MAY_KEEP(n) \
+  if \
+  :: t_node != n && READS(n, t_line) && state_of[COPY(n, t_line)] != DIRTY && MAY_HOLD(n) -> \
+     d_step { fetch(n, t_line, CLEAN) } \
+  :: true \
+  fi;
+
+/* The whole line, also words that another node has written since. */
+inline write_back(n, l) {
+  t_node = n; t_line = l;
+  ALL_NODES(MAY_KEEP)
+  d_step {
+    EACH_WORD(SEND_WORD, n, l);
+    forget(n, l);
+    forget_change()
+  };
+  DEVICE_CHECK
+}
+
+#ifdef DIRTY_LINES
+inline drop(n, l) {
+  if
+  :: state_of[COPY(n, l)] == DIRTY -> write_back(n, l)
+  :: state_of[COPY(n, l)] == CLEAN -> d_step { forget(n, l) }
+  :: else
+  fi
+}
+#else
+inline drop(n, l) {
+  d_step {
+    if
+    :: state_of[COPY(n, l)] != ABSENT -> forget(n, l)
+    :: else
+    fi
+  }
+}
+#endif
+
+inline take_entry(n, i) {
+  t_node = n;
+  t_address = address_of[ENTRY(n, i)];
+  t_value = value_of[ENTRY(n, i)];
+  t_line = LINE(t_address);
+  k = i;
+  do
+  :: k + 1 < buffered[n] ->
+     address_of[ENTRY(n, k)] = address_of[ENTRY(n, k + 1)];
+     value_of[ENTRY(n, k)] = value_of[ENTRY(n, k + 1)];
+     orders_before[ENTRY(n, k)] = orders_before[ENTRY(n, k + 1)];
+     k++
+  :: else -> break
+  od;
+  buffered[n]--;
+  address_of[ENTRY(n, k)] = 0; value_of[ENTRY(n, k)] = 0; orders_before[ENTRY(n, k)] = 0;
+  pass_orders(n)
+}
+
+/* `order`s that nothing is in front of any more hold nothing back. */
+inline pass_orders(n) {
+  if
+  :: buffered[n] == 0 -> orders[n] = 0
+  :: else ->
+     m = orders_before[ENTRY(n, 0)];
+     orders[n] = orders[n] - m;
+     k = 0;
+     do
+     :: k < buffered[n] -> orders_before[ENTRY(n, k)] = orders_before[ENTRY(n, k)] - m; k++
+     :: else -> break
+     od
+  fi
+}
+
+/* Inside atomic: entry i of node n's store buffer reaches the device. */
+inline deliver(n, i) {
+  d_step { take_entry(n, i) };
+  if
+  :: dev[t_address] != t_value -> ALL_NODES(MAY_KEEP)
+  :: else
+  fi;
+  d_step {
+    dev[t_address] = t_value;
+    if
+    :: state_of[COPY(n, t_line)] == CLEAN -> forget(n, t_line)
+    :: else
+    fi;
+    forget_change()
+  };
+  DEVICE_CHECK
+}
+
+/* May entry i go to the device? HELD: by entry j in front of it. */
+#define HELD(n, j, i) \
+  (address_of[ENTRY(n, j)] == address_of[ENTRY(n, i)] || \
+   (LINE(address_of[ENTRY(n, j)]) == LINE(address_of[ENTRY(n, i)]) && \
+    SEALED(LINE(address_of[ENTRY(n, i)])) && address_of[ENTRY(n, i)] % WORDS == WORDS - 1))
+#define READY(n, i) \
+  (i < buffered[n] && orders_before[ENTRY(n, i)] == 0 && (!quiet || orders[n] > 0))
+#define PICK_ENTRY(n, i) d_step { READY(n, i) && FREE##i(n) -> node = n; which = i }
+#define FREE0(n) true
+#define FREE1(n) !HELD(n, 0, 1)
+#define FREE2(n) !HELD(n, 0, 2) && !HELD(n, 1, 2)
+#define FREE3(n) !HELD(n, 0, 3) && !HELD(n, 1, 3) && !HELD(n, 2, 3)
+#define FREE4(n) !HELD(n, 0, 4) && !HELD(n, 1, 4) && !HELD(n, 2, 4) && !HELD(n, 3, 4)
+#define FREE5(n) \
+  !HELD(n, 0, 5) && !HELD(n, 1, 5) && !HELD(n, 2, 5) && !HELD(n, 3, 5) && !HELD(n, 4, 5)
+
+/* A copy, a dirty line, or an invalidation under way: it goes, or takes effect. */
+#define PICK_COPY(n, l) \
+  d_step { \
+    !quiet && (state_of[COPY(n, l)] != ABSENT || dropping[COPY(n, l)]) -> node = n; which = l \
+  }
+#define DROPPED(n, l) dropping[COPY(n, l)] -> dropping[COPY(n, l)] = 0; drop(n, l)
+#define UP_TO_0(what, n)
+#define UP_TO_1(what, n) UP_TO_0(what, n) :: what(n, 0)
+#define UP_TO_2(what, n) UP_TO_1(what, n) :: what(n, 1)
+#define UP_TO_3(what, n) UP_TO_2(what, n) :: what(n, 2)
+#define UP_TO_4(what, n) UP_TO_3(what, n) :: what(n, 3)
+#define UP_TO_5(what, n) UP_TO_4(what, n) :: what(n, 4)
+#define UP_TO_6(what, n) UP_TO_5(what, n) :: what(n, 5)
+#define UP_TO_7(what, n) UP_TO_6(what, n) :: what(n, 6)
+#define UP_TO_8(what, n) UP_TO_7(what, n) :: what(n, 7)
+#define UP_TO_9(what, n) UP_TO_8(what, n) :: what(n, 8)
+#define UP_TO_10(what, n) UP_TO_9(what, n) :: what(n, 9)
+#define UP_TO_11(what, n) UP_TO_10(what, n) :: what(n, 10)
+#define UP_TO_12(what, n) UP_TO_11(what, n) :: what(n, 11)
+#define UP_TO_13(what, n) UP_TO_12(what, n) :: what(n, 12)
+#define UP_TO_14(what, n) UP_TO_13(what, n) :: what(n, 13)
+#define UP_TO_15(what, n) UP_TO_14(what, n) :: what(n, 14)
+#define UP_TO_16(what, n) UP_TO_15(what, n) :: what(n, 15)
+#define UP_TO_(count, what, n) UP_TO_##count(what, n)
+#define UP_TO(count, what, n) UP_TO_(count, what, n)
+#define PICK_ENTRIES(n) UP_TO(BUF, PICK_ENTRY, n)
+#define PICK_COPIES(n) UP_TO(LINES, PICK_COPY, n)
+
+active proctype world() {
+  byte node, which;
+end:
+  do
+  :: atomic {
+       if
+       ALL_NODES(PICK_ENTRIES)
+       fi;
+       deliver(node, which);
+       node = 0; which = 0
+     }
+  :: atomic {
+       if
+       ALL_NODES(PICK_COPIES)
+       fi;
+       dropping[COPY(node, which)] = 0;
+       drop(node, which);
+       node = 0; which = 0
+     }
+  od
+}
+
+/* ---- the operations ----------------------------------------------------------------------------- */
+/* `site` is the number of a place in the sources; the one that equals MUTANT is weakened. */
+
+inline put(n, a, v) {
+  address_of[ENTRY(n, buffered[n])] = a;
+  value_of[ENTRY(n, buffered[n])] = v;
+  orders_before[ENTRY(n, buffered[n])] = orders[n];
+  buffered[n]++
+}
+
+/* A word by a non-temporal store; weakened: by a plain store. */
+inline publish(site, n, a, v) {
+  if
+  :: atomic {
+       MUTANT != site && buffered[n] < BUF -> drop(n, LINE(a));
+       d_step { put(n, a, v) }
+     }
+#ifdef DIRTY_LINES
+  :: d_step { MUTANT == site -> store(n, a, v) }
+#endif
+  fi
+}
+
+/* Inside d_step. */
+inline store(n, a, v) {
+  if
+  :: state_of[COPY(n, LINE(a))] == ABSENT -> fetch(n, LINE(a), DIRTY)
+  :: else -> state_of[COPY(n, LINE(a))] = DIRTY
+  fi;
+  copied[COPIED(n, a)] = v
+}
+
+/* A line of two words, the second last. */
+inline publish_pair(site, n, a, v, w) {
+  if
+  :: atomic {
+       MUTANT != site && buffered[n] + 1 < BUF -> drop(n, LINE(a));
+       d_step { put(n, a, v); put(n, (a) + 1, w) }
+     }
+#ifdef DIRTY_LINES
+  :: d_step { MUTANT == site -> store(n, a, v); store(n, (a) + 1, w) }
+#endif
+  fi
+}
+
+#define ORDERED(n) \
+  (buffered[n] == 0 || orders_before[ENTRY(n, buffered[n] - 1)] < orders[n])
+
+inline order(site, n) {
+  if
+  :: d_step { MUTANT != site && !ORDERED(n) -> orders[n]++ }
+  :: else
+  fi
+}
+
+inline full_order(site, n) {
+  if
+  :: d_step { !ORDERED(n) -> orders[n]++ }
+  :: else
+  fi;
+  (MUTANT == site || buffered[n] == 0)
+}
+
+inline invalidate(site, n, l) {
+  if
+  :: d_step { MUTANT != site -> dropping[COPY(n, l)] = 1 }
+  :: else
+  fi
+}
+
+inline settle(site, n) {
+  if
+  :: atomic {
+       MUTANT != site ->
+#ifdef DIRTY_LINES
+       do
+       UP_TO(LINES, DROPPED, n)
+       :: else -> break
+       od
+#else
+       d_step {
+         m = 0;
+         do
+         :: m < LINES && dropping[COPY(n, m)] -> dropping[COPY(n, m)] = 0; forget(n, m); m++
+         :: m < LINES && !dropping[COPY(n, m)] -> m++
+         :: m == LINES -> break
+         od
+       }
+#endif
+     }
+  :: else
+  fi
+}
+
+/* One word, as this node sees it. */
+inline load(n, a, v) {
+  d_step {
+    k = buffered[n];
+    do
+    :: k > 0 && address_of[ENTRY(n, k - 1)] != (a) -> k--
+    :: k > 0 && address_of[ENTRY(n, k - 1)] == (a) -> v = value_of[ENTRY(n, k - 1)]; break
+    :: k == 0 -> v = SEEN(n, a); break
+    od
+  }
+}
+
+/* Invalidate, settle, load. Invalidations and the settle right behind them may be one step: whatever
+ * can come between them, a copy that is fetched after the first has taken effect, comes after the step
+ * as well, when that is made at the moment of the first effect. */
+inline observe(i_site, s_site, n, a, v) {
+  atomic {
+    invalidate(i_site, n, LINE(a));
+    settle(s_site, n)
+  };
+  load(n, a, v)
+}
+
+/* Polls that found v: nothing else can come of another look before this holds. */
+#define ANOTHER(i_site, s_site, n, a, v) \
+  ((MUTANT != i_site && MUTANT != s_site -> dev[a] : SEEN(n, a)) != (v))
+
+inline choose_quiet() {
+  if
+  :: quiet = 0
+  :: quiet = 1
+  fi
+}

@@ -1,0 +1,93 @@
+/* Naming: src/sync/naming.cpp (Naming::claim), the grid of splitters.
+ *
+ * Each contender walks through the grid once. Proved: each stops, on a number of its own; the grid of
+ * `contenders` rows is large enough.
+ * Bounds: 2 contenders in 2 rows, 3 in 3; one claim each. Left out: a contender that dies on the way is
+ * one that stops for ever where it is; the other contenders cannot tell, and no wait depends on it. */
+/* run two: -DCONTENDERS=2 */
+/* run three: -DCONTENDERS=3 */
+#define ROWS CONTENDERS
+#if CONTENDERS == 3
+#define NODES 3
+#define LINES 12
+#else
+#define NODES 2
+#define LINES 6
+#endif
+#define WORDS 1
+#define BUF 2
+/* Row and column of splitter k; a contender at (row[n], column[n]) still reads those below and right
+ * of it, and none once it has stopped. */
+#define ROW_OF(k) ((k) == 2 || (k) == 4 -> 1 : ((k) == 5 -> 2 : 0))
+#define COLUMN_OF(k) ((k) == 1 || (k) == 4 -> 1 : ((k) == 3 -> 2 : 0))
+#define READS(n, l) (ROW_OF((l) / 2) >= row[n] && COLUMN_OF((l) / 2) >= column[n])
+byte row[CONTENDERS], column[CONTENDERS];
+
+#define PUBLISH_X 1      /* site publish: Naming::claim, X */
+#define FULL_ORDER_X 2   /* site full_order: Naming::claim, after X */
+#define INVALIDATE_Y 3   /* site invalidate: Naming::claim, observe_word of Y */
+#define SETTLE_Y 4       /* site settle: Naming::claim, observe_word of Y */
+#define PUBLISH_Y 5      /* site publish: Naming::claim, Y */
+#define FULL_ORDER_Y 6   /* site full_order: Naming::claim, after Y */
+#define INVALIDATE_X 7   /* site invalidate: Naming::claim, observe_word of X */
+#define SETTLE_X 8       /* site settle: Naming::claim, observe_word of X */
+
+#include "memory.pml"
+
+bit given[ROWS * (ROWS + 1) / 2];
+
+#define X (2 * number)
+#define Y (2 * number + 1)
+
+/* Copies of lines that are not read any more make no difference. */
+#define FORGET_PASSED(n, l) \
+  if \
+  :: !READS(n, l) && state_of[COPY(n, l)] == CLEAN -> forget(n, l) \
+  :: else \
+  fi;
+
+inline pass() {
+  seen = 0;
+  UP_TO_THEN(LINES, FORGET_PASSED, self)
+}
+
+proctype contender(byte self) {
+  byte number, seen;
+  do
+  :: row[self] + column[self] < ROWS ->
+     number = (row[self] + column[self]) * (row[self] + column[self] + 1) / 2 + row[self];
+     publish(PUBLISH_X, self, X, self + 1);
+     full_order(FULL_ORDER_X, self);
+     observe(INVALIDATE_Y, SETTLE_Y, self, Y, seen);
+     if
+     :: d_step { seen != 0 -> column[self]++; pass() }
+     :: else ->
+        publish(PUBLISH_Y, self, Y, self + 1);
+        full_order(FULL_ORDER_Y, self);
+        observe(INVALIDATE_X, SETTLE_X, self, X, seen);
+        if
+        :: d_step {
+             seen == self + 1 -> assert(!given[number]);
+             given[number] = 1;
+             row[self] = ROWS;
+             pass();
+             number = 0
+           };
+           break
+        :: d_step { else -> row[self]++; pass() }
+        fi
+     fi
+  :: else -> assert(false) /* no_slots */
+  od
+}
+
+init {
+  atomic {
+    choose_quiet();
+    run contender(0);
+    run contender(1);
+#if CONTENDERS == 3
+    run contender(2)
+#endif
+  }
+}

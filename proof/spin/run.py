@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""Searches the small worlds of this folder with spin: every state, also of every mutant.
+
+A model (NAME.pml) says in comments of its own what is to be run:
+
+  /* run NAME: -DOPTION=1 ... */        a world
+  #define SITE 3   /* site KIND: where it stands in the sources */
+  /* equivalent SITE: why the search cannot tell the weakened site from the right one */
+
+A mutant weakens one site: a publish becomes a plain store, an order, invalidate or settle nothing, a
+full_order an order. It is killed when one world of its model finds an error. The run fails when a
+world has an error or could not be searched wholly, when a mutant survives that is not listed as
+equivalent, or is killed although it is.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SHARED = {"memory.pml"}
+MEMORY_MIB = 2000
+SECONDS = 280
+DEPTH = 1_000_000
+INCOMPLETE = re.compile(r"max search depth too small|Search not completed|out of memory|reached -DMEMLIM", re.I)
+PROBLEM = re.compile(r"^pan:1: (.*)$", re.M)
+
+
+@dataclass
+class Model:
+    name: str
+    worlds: list = field(default_factory=list)      # (name, options)
+    sites: list = field(default_factory=list)       # (name, kind)
+    equivalent: dict = field(default_factory=dict)  # site: why
+
+
+@dataclass
+class Search:
+    errors: int = 0
+    problem: str = ""
+    complete: bool = False
+    states: int = 0
+    transitions: int = 0
+    depth: int = 0
+    mib: float = 0.0
+    seconds: float = 0.0
+
+
+def read_model(path):
+    text = path.read_text()
+    model = Model(path.stem)
+    model.worlds = [(name, options.split())
+                    for name, options in re.findall(r"/\* run (\S+):([^*]*)\*/", text)]
+    model.sites = re.findall(r"^#define (\w+) +\d+ +/\* site (\w+):", text, flags=re.M)
+    found = re.findall(r"/\* equivalent (\w+): (.*?)\*/", text, flags=re.S)
+    model.equivalent = {site: " ".join(why.split()) for site, why in found}
+    if not model.worlds:
+        sys.exit(f"{path}: names no world; write /* run NAME: OPTIONS */")
+    unknown = set(model.equivalent) - {site for site, _ in model.sites}
+    if unknown:
+        sys.exit(f"{path}: listed as equivalent but no site: {', '.join(sorted(unknown))}")
+    return model
+
+
+def number(pattern, text):
+    found = re.search(pattern, text)
+    return float(found.group(1)) if found else 0.0
+
+
+def parse(output):
+    search = Search()
+    search.errors = int(number(r"errors: (\d+)", output))
+    search.states = int(number(r"([\d.e+]+) states, stored", output))
+    search.transitions = int(number(r"([\d.e+]+) transitions", output))
+    search.depth = int(number(r"depth reached (\d+)", output))
+    search.mib = number(r"([\d.]+)\s+total actual memory usage", output)
+    found = PROBLEM.search(output)
+    search.problem = found.group(1) if found else ""
+    search.complete = "errors:" in output and not INCOMPLETE.search(output)
+    return search
+
+
+def search_world(name, options, optimize):
+    """Generates, compiles and runs a verifier in a folder of its own."""
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="penstock-spin-") as folder:
+        def call(command, limit):
+            return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=limit)
+
+        try:
+            made = call(["spin", "-a", *options, str(HERE / f"{name}.pml")], 60)
+            if made.returncode != 0 or "Error" in made.stdout:
+                return Search(problem=f"spin: {(made.stdout + made.stderr)[-600:]}")
+            built = call([os.environ.get("CC", "gcc"), optimize, "-w", "-DSAFETY", "-DCOLLAPSE",
+                          "-DVECTORSZ=4096", f"-DMEMLIM={MEMORY_MIB}", "-o", "pan", "pan.c"], 120)
+            if built.returncode != 0:
+                return Search(problem=f"compiler: {built.stderr[-600:]}")
+            ran = call(["./pan", f"-m{DEPTH}"], SECONDS)
+        except subprocess.TimeoutExpired as expired:
+            return Search(problem=f"ran longer than {expired.timeout:.0f} s",
+                          seconds=time.monotonic() - start)
+    search = parse(ran.stdout + ran.stderr)
+    if ran.returncode != 0 and not search.errors:
+        search.complete = False
+        search.problem = search.problem or f"pan ended with {ran.returncode}"
+    search.seconds = time.monotonic() - start
+    return search
+
+
+def search_mutant(model, site, kind):
+    """The world that kills it and how, or why it is not known to survive."""
+    dirty = ["-DDIRTY_LINES"] if kind == "publish" else []
+    doubt = ""
+    for world, options in model.worlds:
+        search = search_world(model.name, [*options, f"-DMUTANT={site}", *dirty], "-O1")
+        if search.errors:
+            return world, search.problem, ""
+        if not search.complete:
+            doubt = f"{world}: {search.problem or 'not searched wholly'}"
+    return "", "", doubt
+
+
+def judge_mutant(model, site, world, doubt):
+    """What is wrong with the verdict; nothing when it is as it should be."""
+    if world and site in model.equivalent:
+        return f"{model.name}: {site} is listed as equivalent but killed in {world}"
+    if not world and doubt:
+        return f"{model.name}: mutant {site} was not decided: {doubt}"
+    if not world and site not in model.equivalent:
+        return f"{model.name}: mutant {site} survives every world and is not listed as equivalent"
+    return ""
+
+
+def run_worlds(pool, models):
+    jobs = {(model.name, world): pool.submit(search_world, model.name, options, "-O2")
+            for model in models for world, options in model.worlds}
+    return {key: job.result() for key, job in jobs.items()}
+
+
+def run_mutants(pool, models):
+    jobs = {(model.name, site): pool.submit(search_mutant, model, site, kind)
+            for model in models for site, kind in model.sites}
+    return {key: job.result() for key, job in jobs.items()}
+
+
+def print_table(models, worlds, mutants):
+    print("| model | world | states | transitions | depth | complete | MiB | s | mutants killed/total |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for model in models:
+        killed = sum(bool(mutants[model.name, site][0]) for site, _ in model.sites) if mutants else 0
+        score = f"{killed}/{len(model.sites)}" if mutants else "-"
+        if model.equivalent and mutants:
+            score += f" ({len(model.equivalent)} equivalent)"
+        for world, _ in model.worlds:
+            s = worlds[model.name, world]
+            complete = "yes" if s.complete and not s.errors else "NO"
+            print(f"| {model.name} | {world} | {s.states} | {s.transitions} | {s.depth} | {complete} "
+                  f"| {s.mib:.0f} | {s.seconds:.1f} | {score} |")
+            score = ""
+
+
+def print_mutants(models, mutants):
+    print("\n| model | site | kind | verdict |\n|---|---|---|---|")
+    for model in models:
+        for site, kind in model.sites:
+            world, problem, doubt = mutants[model.name, site]
+            verdict = f"killed in {world}: {problem}" if world else doubt or "survives"
+            if site in model.equivalent and not world:
+                verdict = f"equivalent: {model.equivalent[site]}"
+            print(f"| {model.name} | {site} | {kind} | {verdict} |")
+
+
+def write_json(path, models, worlds, mutants):
+    with open(path, "a", encoding="utf-8") as file:
+        for model in models:
+            searches = [worlds[model.name, world] for world, _ in model.worlds]
+            row = {"protocol": model.name, "method": "spin",
+                   "states": sum(s.states for s in searches),
+                   "transitions": sum(s.transitions for s in searches),
+                   "complete": all(s.complete and not s.errors for s in searches)}
+            if mutants:
+                row["mutants_killed"] = sum(bool(mutants[model.name, site][0]) for site, _ in model.sites)
+                row["mutants_equivalent"] = len(model.equivalent)
+                row["mutants_total"] = len(model.sites)
+            file.write(json.dumps(row) + "\n")
+
+
+def complaints(models, worlds, mutants):
+    for (name, world), search in worlds.items():
+        if search.errors or not search.complete:
+            yield (f"{name}, world {world}: {search.problem or 'not searched wholly'}; to see the trail: "
+                   f"{HERE / 'trail.sh'} {name} {world}")
+    for model in models:
+        for site, _ in model.sites if mutants else []:
+            world, _, doubt = mutants[model.name, site]
+            wrong = judge_mutant(model, site, world, doubt)
+            if wrong:
+                yield wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--model", action="append", help="only this one; may be repeated")
+    parser.add_argument("--mutants", action="store_true", help="the mutants too")
+    parser.add_argument("--jobs", type=int, default=2, help="searches at once, up to 2 GB each")
+    parser.add_argument("--json", metavar="FILE", help="append a line for each model")
+    arguments = parser.parse_args()
+    if not shutil.which("spin"):
+        sys.exit("spin is not installed; to mend: ci/install.sh test, or apt-get install spin")
+    paths = [path for path in sorted(HERE.glob("*.pml")) if path.name not in SHARED]
+    known = [path.stem for path in paths]
+    for name in arguments.model or []:
+        if name not in known:
+            sys.exit(f"no model {name}; there are {', '.join(known)}")
+    models = [read_model(path) for path in paths if path.stem in (arguments.model or known)]
+    start = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
+        worlds = run_worlds(pool, models)
+        mutants = run_mutants(pool, models) if arguments.mutants else {}
+    print_table(models, worlds, mutants)
+    if mutants:
+        print_mutants(models, mutants)
+    if arguments.json:
+        write_json(arguments.json, models, worlds, mutants)
+    wrong = list(complaints(models, worlds, mutants))
+    for line in wrong:
+        print(f"error: {line}", file=sys.stderr)
+    print(f"\n{len(worlds)} worlds, {len(mutants)} mutants, {time.monotonic() - start:.0f} s: "
+          f"{'FAILED' if wrong else 'all as they should be'}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
