@@ -1,0 +1,348 @@
+// SIGKILL and SIGSTOP between the stores of endpoints and channels, in both roles.
+#include "crash_test_base.hpp"
+#include "recorder.hpp"
+#include "transport/endpoint_table.hpp"
+
+namespace penstock::crash {
+namespace {
+
+using testing::HasSubstr;
+using transport::Address;
+using transport::Endpoint;
+using transport::Peer;
+
+constexpr std::uint64_t patience_ns = 20'000'000'000;  ///< nothing here may take as long
+
+std::unique_ptr<Endpoint> open_endpoint(const Attached& side, transport::Sink& sink) {
+  auto endpoint = Endpoint::open(*side.arena, sink, {"crash"});
+  if (!endpoint) throw std::runtime_error(endpoint.error().message);
+  return std::move(*endpoint);
+}
+
+/// Endpoints that are open and whose process lives.
+std::uint32_t living_endpoints(const Attached& side) {
+  const auto table = transport::EndpointTable::open(*side.arena);
+  EXPECT_TRUE(table);
+  std::uint32_t living = 0;
+  for (std::uint32_t slot = 0; slot < table->count(); ++slot) {
+    const auto line = table->read(slot);
+    const bool open =
+        line && line->state == static_cast<std::uint32_t>(transport::EndpointState::open);
+    living += open && side.pool->alive(line->token);
+  }
+  return living;
+}
+
+class ChannelCrash : public CrashTest, public testing::WithParamInterface<coherence::Mode> {
+ protected:
+  void SetUp() override {
+    create(64 << 20, 16, GetParam());
+    run_job(2);  // makes the endpoint table, which stays
+  }
+
+  /// A later job with another number of participants: each sends to each, all kinds of messages.
+  void run_job(std::uint32_t participants) {
+    pool::Child job([&](const pool::Child::Report&) {
+      try {
+        return exchange(participants) ? 0 : 1;
+      } catch (const std::exception& error) {
+        fmt::print(stderr, "job of {}: {}\n", participants, error.what());
+        return 2;
+      }
+    });
+    EXPECT_EQ(job.wait(), 0) << "a job of " << participants;
+  }
+
+  bool exchange(std::uint32_t participants) const {
+    struct Participant {
+      Attached side;
+      Recorder sink;
+      std::unique_ptr<Endpoint> endpoint;
+    };
+    std::deque<Participant> all(participants);
+    for (std::uint32_t i = 0; i < participants; ++i) {
+      all[i].side = attach(spec_, {.rank = static_cast<int>(i), .job = "next", .emulated_node = i});
+      all[i].endpoint = open_endpoint(all[i].side, all[i].sink);
+    }
+    std::deque<std::vector<std::byte>> data;
+    std::deque<transport::SendOp> ops;
+    const std::uint64_t sizes[] = {8, 3000, 100'000};
+    for (Participant& from : all) {
+      Participant& to = all[(&from == &all.back()) ? 0 : (&from - &all[0]) + 1];
+      const Peer peer = *from.endpoint->resolve(to.endpoint->address());
+      for (std::uint64_t tag = 0; tag < 3; ++tag) {
+        data.push_back(content(tag, sizes[tag]));
+        transport::SendOp& op = ops.emplace_back();
+        op.header = {tag, 0, sizes[tag], 0};
+        op.iov[0] = {data.back().data(), data.back().size()};
+        op.iov_count = 1;
+        if (!from.endpoint->send(peer, &op)) return false;
+      }
+    }
+    const std::uint64_t end = base::now_ns() + patience_ns;
+    const auto finished = [&] {
+      unsigned done = 0;
+      for (Participant& one : all) {
+        one.endpoint->progress();
+        done += one.sink.arrived == 3 && one.endpoint->drained();
+      }
+      return done == participants;
+    };
+    while (!finished()) {
+      if (base::now_ns() > end) return false;
+    }
+    for (Participant& one : all) {
+      if (one.sink.damaged != 0 || !one.sink.dead.empty()) return false;
+    }
+    return true;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, ChannelCrash,
+                         testing::Values(coherence::Mode::software, coherence::Mode::hardware),
+                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
+
+TEST_P(ChannelCrash, InOpeningAndClosingAnEndpoint) {
+  survive_everywhere(
+      "endpoint open, close", 100,
+      [this](const auto& armed) {
+        const Attached here = attach(spec_);
+        Recorder sink;
+        armed();
+        open_endpoint(here, sink);
+      },
+      [this] {
+        run_job(3);
+        EXPECT_EQ(living_endpoints(attach(spec_)), 0u);
+      });
+}
+
+/// A conversation with a process that dies: how much of what goes which way.
+struct Talk {
+  const char* name;
+  bool victim_sends;
+  std::uint64_t messages, bytes;
+};
+
+class TalkCrash : public ChannelCrash {
+ protected:
+  /// What the victim does: `messages` to or from the survivor, then it leaves in order.
+  void live(const Talk& talk, const pool::Child::Report& report, int from_parent,
+            const std::function<void()>& armed) {
+    const Attached here = attach(spec_, {.rank = 1, .job = "crash", .emulated_node = 1});
+    Recorder sink;
+    auto endpoint = open_endpoint(here, sink);
+    const Address own = endpoint->address();
+    report(own.slot + 1);
+    report(own.generation);
+    Address address;
+    if (::read(from_parent, &address, sizeof address) != sizeof address) return;
+    armed();
+    const Peer survivor = *endpoint->resolve(address);
+    if (talk.victim_sends) {
+      post(*endpoint, survivor, talk);
+      while (!endpoint->drained()) endpoint->progress();
+    } else {
+      while (sink.arrived < talk.messages) endpoint->progress();
+    }
+    endpoint.reset();
+  }
+
+  /// Posts all messages; gives how many were refused, each with an error.
+  std::uint64_t post(Endpoint& endpoint, Peer to, const Talk& talk) {
+    std::uint64_t refused = 0;
+    for (std::uint64_t tag = 0; tag < talk.messages; ++tag) {
+      data_.push_back(content(tag, talk.bytes));
+      transport::SendOp& op = ops_.emplace_back();
+      op.header = {tag, 0, talk.bytes, 0};
+      op.iov[0] = {data_.back().data(), data_.back().size()};
+      op.iov_count = 1;
+      const auto sent = endpoint.send(to, &op);
+      if (!sent) {
+        EXPECT_EQ(sent.error().code, Code::peer_dead) << sent.error().message;
+        ++refused;
+      } else if (*sent) {
+        ++complete_;
+      }
+      endpoint.progress();
+    }
+    return refused;
+  }
+
+  /// One conversation. Gives the steps of a victim that came to its end, else 0.
+  End converse(const Talk& talk, std::uint64_t at, Deed deed) {
+    const Attached here = attach(spec_, {.rank = 0, .job = "crash", .emulated_node = 0});
+    Recorder sink;
+    auto endpoint = open_endpoint(here, sink);
+    int down[2];
+    if (::pipe(down) != 0) return {};
+    pool::Child child([&](const pool::Child::Report& report) {
+      ::close(down[1]);
+      live(talk, report, down[0], [at, deed] { arm(at, deed); });
+      report(disarm() + 1);
+      return 0;
+    });
+    ::close(down[0]);
+    const Address own = endpoint->address();
+    Address address = own;
+    address.slot = static_cast<std::uint32_t>(child.next_report() - 1);
+    address.generation = static_cast<std::uint32_t>(child.next_report());
+    const auto peer = endpoint->resolve(address);
+    EXPECT_EQ(::write(down[1], &own, sizeof own), static_cast<ssize_t>(sizeof own));
+    ::close(down[1]);
+    closed_ = false;
+    const auto is_closed = [&] {
+      const auto line = transport::EndpointTable::open(*here.arena)->read(address.slot);
+      return !line || line->generation != address.generation ||
+             line->state == static_cast<std::uint32_t>(transport::EndpointState::closed);
+    };
+    const End end = survive(talk, *endpoint, sink, *peer, child, deed, is_closed);
+    expect_named_when_dead(here, *endpoint, sink, address, child.pid(), end);
+    endpoint.reset();
+    data_.clear();
+    ops_.clear();
+    complete_ = 0;
+    return end;
+  }
+
+  /// Plays the survivor until the victim has ended and nothing is left open.
+  End survive(const Talk& talk, Endpoint& endpoint, Recorder& sink, Peer peer, pool::Child& child,
+              Deed deed, const std::function<bool()>& is_closed) {
+    const std::uint64_t refused = talk.victim_sends ? 0 : post(endpoint, peer, talk);
+    const std::uint64_t deadline = base::now_ns() + patience_ns;
+    End end;
+    bool ended = false, stopped = deed != Deed::stop;
+    while (!ended || !settled(talk, endpoint, sink, refused, end)) {
+      endpoint.progress();
+      siginfo_t info{};
+      ::waitid(P_PID, static_cast<id_t>(child.pid()), &info,
+               WEXITED | WSTOPPED | WNOHANG | WNOWAIT);
+      if (info.si_code == CLD_STOPPED && !stopped) {
+        stopped = true;
+        rest_then_continue(endpoint, sink, child);
+      }
+      if (!ended && (info.si_code == CLD_KILLED || info.si_code == CLD_EXITED)) {
+        ended = true;
+        closed_ = is_closed();
+        end.died = info.si_code == CLD_KILLED;
+        if (!end.died) end.steps = child.next_report() - 1;
+      }
+      if (base::now_ns() > deadline) {
+        ADD_FAILURE() << "the survivor hangs: " << sink.arrived << " arrived, " << sink.sent
+                      << " sent, " << sink.failed << " failed";
+        break;
+      }
+    }
+    EXPECT_EQ(sink.damaged, 0u) << "messages with wrong contents";
+    EXPECT_EQ(sink.begun, 0) << "messages that neither arrived nor failed";
+    return end;
+  }
+
+  /// A stopped peer is no dead one.
+  void rest_then_continue(Endpoint& endpoint, Recorder& sink, const pool::Child& child) {
+    const std::uint64_t until = base::now_ns() + 60'000'000;
+    while (base::now_ns() < until) endpoint.progress();
+    EXPECT_TRUE(sink.dead.empty()) << sink.dead.front();
+    EXPECT_TRUE(sink.errors.empty()) << sink.errors.front().message;
+    child.kill(SIGCONT);
+  }
+
+  /// Of one that died: told so, unless it had closed. Of one that left: all has arrived.
+  bool settled(const Talk& talk, const Endpoint& endpoint, const Recorder& sink,
+               std::uint64_t refused, const End& end) const {
+    const bool all_sent = complete_ + sink.sent + sink.failed + refused == ops_.size();
+    if (!end.died) {
+      return talk.victim_sends ? sink.arrived == talk.messages : all_sent && endpoint.drained();
+    }
+    return all_sent && sink.begun == 0 && (!sink.dead.empty() || closed_);
+  }
+
+  void expect_named_when_dead(const Attached& here, Endpoint& endpoint, const Recorder& sink,
+                              const Address& victim, pid_t pid, const End& end) {
+    if (!end.died || closed_) {
+      EXPECT_TRUE(sink.dead.empty()) << sink.dead.front();
+      return;
+    }
+    ASSERT_EQ(sink.dead.size(), 1u);
+    char host[256] = {};
+    ::gethostname(host, sizeof host - 1);
+    EXPECT_THAT(sink.dead[0],
+                HasSubstr(fmt::format("rank 1 (pid {} on host {}, emulated node 1) died", pid,
+                                      std::string(host).substr(0, 56))));
+    for (const Error& error : sink.errors) {
+      EXPECT_EQ(error.code, Code::peer_dead);
+      EXPECT_THAT(error.message, HasSubstr(fmt::format("pid {}", pid)));
+    }
+    const std::uint64_t word = 0;
+    const auto again = endpoint.try_inject(victim.slot, {0, 0, 8, 0}, &word);
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().code, Code::peer_dead);
+    EXPECT_EQ(living_endpoints(here), 1u);
+  }
+
+  void survive_talk(const Talk& talk, std::uint64_t default_samples, Deed deed) {
+    const std::uint64_t total = converse(talk, 0, Deed::none).steps;
+    ASSERT_GT(total, 0u);
+    const Standing before = collected(spec_);
+    Tally tally(fmt::format("{}, {}{}", talk.name, mode_name(GetParam()),
+                            deed == Deed::stop ? ", stopped" : ""),
+                total);
+    for (const std::uint64_t at : sample(total, default_samples)) {
+      SCOPED_TRACE(fmt::format("{}, step {} of {}, CRASH_SEED={}", talk.name, at, total, seed()));
+      tally.tried();
+      converse(talk, at, deed);
+      EXPECT_EQ(collected(spec_), before);
+      run_job(at % 2 == 0 ? 3 : 5);
+      EXPECT_EQ(collected(spec_), before);
+      if (HasFailure()) return;
+      tally.survived();
+    }
+  }
+
+  std::deque<std::vector<std::byte>> data_;
+  std::deque<transport::SendOp> ops_;
+  std::uint64_t complete_ = 0;
+  bool closed_ = false;  ///< the victim had closed its endpoint before it died
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, TalkCrash,
+                         testing::Values(coherence::Mode::software, coherence::Mode::hardware),
+                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
+
+constexpr Talk small_from{"small messages, sender", true, 40, 20};
+constexpr Talk small_to{"small messages, receiver", false, 40, 20};
+constexpr Talk lines_from{"sealed lines, sender", true, 30, 900};
+constexpr Talk lines_to{"sealed lines, receiver", false, 30, 900};
+constexpr Talk bulk_from{"bulk, sender", true, 3, 1 << 20};
+constexpr Talk bulk_to{"bulk, receiver", false, 3, 1 << 20};
+
+TEST_P(TalkCrash, SenderOfSmallMessagesDies) {
+  survive_talk(small_from, 12, Deed::die);
+}
+TEST_P(TalkCrash, ReceiverOfSmallMessagesDies) {
+  survive_talk(small_to, 8, Deed::die);
+}
+TEST_P(TalkCrash, SenderOfLinesDies) {
+  survive_talk(lines_from, 12, Deed::die);
+}
+TEST_P(TalkCrash, ReceiverOfLinesDies) {
+  survive_talk(lines_to, 8, Deed::die);
+}
+TEST_P(TalkCrash, SenderOfBulkDies) {
+  survive_talk(bulk_from, 12, Deed::die);
+}
+TEST_P(TalkCrash, ReceiverOfBulkDies) {
+  survive_talk(bulk_to, 8, Deed::die);
+}
+TEST_P(TalkCrash, SenderOfSmallMessagesStops) {
+  survive_talk(small_from, 4, Deed::stop);
+}
+TEST_P(TalkCrash, SenderOfBulkStops) {
+  survive_talk(bulk_from, 6, Deed::stop);
+}
+TEST_P(TalkCrash, ReceiverOfBulkStops) {
+  survive_talk(bulk_to, 6, Deed::stop);
+}
+
+}  // namespace
+}  // namespace penstock::crash

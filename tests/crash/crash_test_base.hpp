@@ -1,0 +1,140 @@
+// What the crash tests share: a pool, victims, and the checks that hold after every death.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "penstock/arena.hpp"
+#include "pool/test_pool.hpp"
+#include "samples.hpp"
+#include "steps.hpp"
+
+namespace penstock::crash {
+
+/// An attachment with its arena, which ends before its pool.
+struct Attached {
+  std::unique_ptr<pool::Pool> pool;
+  std::unique_ptr<arena::Arena> arena;
+
+  ~Attached() { detach(); }
+  Attached() = default;
+  Attached(Attached&&) = default;
+  Attached& operator=(Attached&&) = default;
+  void detach() {
+    arena.reset();
+    pool.reset();
+  }
+};
+
+inline Attached attach(const std::string& spec, const pool::AttachOptions& how = {}) {
+  pool::AttachOptions options = how;
+  options.spec = spec;
+  auto pool = pool::Pool::attach(options);
+  if (!pool) throw std::runtime_error(pool.error().message);
+  auto arena = arena::Arena::open(**pool);
+  if (!arena) throw std::runtime_error(arena.error().message);
+  Attached attached;
+  attached.pool = std::move(*pool);
+  attached.arena = std::move(*arena);
+  return attached;
+}
+
+/// What must be as before when all who were on the pool have gone.
+struct Standing {
+  std::uint64_t bytes_used = 0, objects = 0;
+  std::uint32_t attached = 0;
+  bool operator==(const Standing&) const = default;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Standing& s) {
+  return out << s.objects << " objects, " << s.bytes_used << " bytes, " << s.attached
+             << " attached";
+}
+
+/// Frees what the dead left, as `penstock pool gc --yes` does, and looks.
+inline Standing collected(const std::string& spec) {
+  const Attached here = attach(spec);
+  const auto freed = here.arena->collect();
+  EXPECT_TRUE(freed) << freed.error().message;
+  Standing now;
+  const auto stats = here.arena->stats();
+  now.bytes_used = stats.bytes_used;
+  now.objects = stats.objects;
+  for (const auto& process : here.pool->processes()) now.attached += process.attached;
+  return now;
+}
+
+/// Runs in a process of its own; what it needs before the deed, then armed(), then what dies.
+using Victim = std::function<void(const std::function<void()>& armed)>;
+
+struct End {
+  bool died = false;
+  std::uint64_t steps = 0;  ///< counted, of one that came to its end
+};
+
+/// Lets a victim die before its step `at`; at 0 it comes to its end and its steps are counted.
+inline End run_victim(std::uint64_t at, const Victim& victim) {
+  pool::Child child([&](const pool::Child::Report& report) {
+    try {
+      victim([at] { arm(at, Deed::die); });
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "victim: {}\n", error.what());
+      return 3;
+    }
+    report(disarm());
+    return 0;
+  });
+  End end;
+  end.steps = child.next_report();
+  const int status = child.wait();
+  end.died = status == 128 + SIGKILL;
+  EXPECT_TRUE(status == 0 || end.died) << "exit status " << status << " at step " << at;
+  return end;
+}
+
+/// A sampled step may lie behind the end of a run that needed fewer.
+inline void wait_until_stopped_or_ended(const pool::Child& child) {
+  siginfo_t info;
+  ::waitid(P_PID, static_cast<id_t>(child.pid()), &info, WSTOPPED | WEXITED | WNOWAIT);
+}
+
+class CrashTest : public testing::Test {
+ protected:
+  void create(std::uint64_t bytes = 16 << 20, std::uint32_t processes = 16,
+              coherence::Mode mode = coherence::Mode::software) {
+    auto made = pool::create(
+        {.spec = spec_, .bytes = bytes, .mode = mode, .max_processes = processes, .max_nodes = 16});
+    ASSERT_TRUE(made) << made.error().message;
+    attach(spec_);
+  }
+
+  /// At each step (or a sample of them) a victim dies; then `check`, and the pool is as before.
+  void survive_everywhere(const std::string& protocol, std::uint64_t default_samples,
+                          const Victim& victim, const std::function<void()>& check) {
+    const std::uint64_t total = run_victim(0, victim).steps;
+    ASSERT_GT(total, 0u) << "nothing was counted: is coherence::bind still wrapped?";
+    check();
+    const Standing before = collected(spec_);
+    Tally tally(protocol, total);
+    for (const std::uint64_t at : sample(total, default_samples)) {
+      SCOPED_TRACE(
+          fmt::format("{}, died at step {} of {}, CRASH_SEED={}", protocol, at, total, seed()));
+      tally.tried();
+      const End end = run_victim(at, victim);
+      EXPECT_TRUE(end.died || end.steps < at);
+      check();
+      EXPECT_EQ(collected(spec_), before);
+      if (HasFailure()) return;
+      tally.survived();
+    }
+  }
+
+  pool::TestFolder folder_;
+  std::string spec_ = folder_.file("pool");
+};
+
+}  // namespace penstock::crash

@@ -1,0 +1,74 @@
+// A user of an endpoint that keeps what it is told.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "penstock/transport.hpp"
+
+namespace penstock::crash {
+
+/// Message `number` of a sender: what it holds can be computed by who receives it.
+inline std::vector<std::byte> content(std::uint64_t number, std::uint64_t bytes) {
+  std::vector<std::byte> data(bytes);
+  std::uint64_t x = number * 0x9e3779b97f4a7c15u + bytes;
+  for (auto& byte : data) {
+    x = x * 6364136223846793005u + 1442695040888963407u;
+    byte = static_cast<std::byte>(x >> 56);
+  }
+  return data;
+}
+
+class Recorder final : public transport::Sink {
+ public:
+  using Peer = transport::Peer;
+  using Header = transport::Header;
+
+  void on_message(Peer from, const Header& header, const void* payload) override {
+    const auto* bytes = static_cast<const std::byte*>(payload);
+    take(from, header, {bytes, bytes + header.bytes});
+  }
+  transport::Landing on_begin(Peer, const Header& header) override {
+    auto* landing = new Place{std::vector<std::byte>(header.bytes), {}};
+    landing->iov = {landing->buffer.data(), landing->buffer.size()};
+    ++begun;
+    return {&landing->iov, 1, landing};
+  }
+  void on_arrived(Peer from, const Header& header, void* cookie) override {
+    auto* landing = static_cast<Place*>(cookie);
+    take(from, header, std::move(landing->buffer));
+    delete landing;
+    --begun;
+  }
+  void on_receive_failed(Peer, void* cookie, const Error& error) override {
+    delete static_cast<Place*>(cookie);
+    --begun;
+    errors.push_back(error);
+  }
+  void on_sent(transport::SendOp*) override { ++sent; }
+  void on_send_failed(transport::SendOp*, const Error& error) override {
+    ++failed;
+    errors.push_back(error);
+  }
+  void on_peer_dead(Peer, const std::string& description) override { dead.push_back(description); }
+
+  std::uint64_t arrived = 0;  ///< whole messages, in the order of their tags 0, 1, ...
+  std::uint64_t damaged = 0;  ///< with other contents than their number says, or out of order
+  int begun = 0;              ///< large ones that are neither whole nor failed
+  std::uint64_t sent = 0, failed = 0;
+  std::vector<Error> errors;
+  std::vector<std::string> dead;
+
+ private:
+  struct Place {
+    std::vector<std::byte> buffer;
+    iovec iov;
+  };
+  void take(Peer, const Header& header, std::vector<std::byte> payload) {
+    if (header.tag != arrived || payload != content(header.tag, header.bytes)) ++damaged;
+    ++arrived;
+  }
+};
+
+}  // namespace penstock::crash

@@ -1,0 +1,61 @@
+// Which steps a victim dies at: all of them where they are few, else a sample.
+//   CRASH_SAMPLES=N  steps of each protocol (default: by test; all where there are no more)
+//   CRASH_SEED=N     of the sample; printed, so that a failure can be had again
+#pragma once
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace penstock::crash {
+
+inline std::uint64_t number_or(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 0) : otherwise;
+}
+
+inline std::uint64_t seed() {
+  static const std::uint64_t value = number_or("CRASH_SEED", std::random_device{}());
+  return value;
+}
+
+/// Steps in [1, total], ascending; the first and the last are always among them.
+inline std::vector<std::uint64_t> sample(std::uint64_t total, std::uint64_t default_samples) {
+  const std::uint64_t wanted = number_or("CRASH_SAMPLES", default_samples);
+  std::vector<std::uint64_t> steps(total);
+  std::iota(steps.begin(), steps.end(), 1);
+  if (total <= wanted || total < 3) return steps;
+  std::mt19937_64 random(seed());
+  std::shuffle(steps.begin() + 1, steps.end() - 1, random);
+  std::swap(steps[1], steps.back());  // the last step
+  steps.resize(std::max<std::uint64_t>(wanted, 2));
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+/// One line of the report: what died where, and how often others lived on.
+class Tally {
+ public:
+  Tally(std::string protocol, std::uint64_t total)
+      : protocol_(std::move(protocol)), total_(total) {}
+  void survived() { ++survived_; }
+  void tried() { ++tried_; }
+  ~Tally() {
+    fmt::print("crash points: {}: survived {} of {} tried, {} in all, seed {}\n", protocol_,
+               survived_, tried_, total_, seed());
+  }
+  Tally(const Tally&) = delete;
+  Tally& operator=(const Tally&) = delete;
+
+ private:
+  std::string protocol_;
+  std::uint64_t total_, tried_ = 0, survived_ = 0;
+};
+
+}  // namespace penstock::crash

@@ -1,0 +1,176 @@
+#include "steps.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <type_traits>
+#include <vector>
+
+#include "penstock/coherence.hpp"
+
+namespace penstock::crash {
+namespace {
+
+using coherence::FlushChoice;
+using coherence::line_bytes;
+using coherence::Memory;
+using coherence::Mode;
+
+struct Count {
+  bool armed = false;
+  Deed deed = Deed::none;
+  std::uint64_t at = 0, steps = 0;
+  Operations operations;
+};
+// A thread's own: the heartbeat that each attachment keeps is no part of the protocol under test.
+thread_local Count count;
+
+void step() {
+  if (!count.armed || ++count.steps != count.at) return;
+  if (count.deed == Deed::die) ::kill(::getpid(), SIGKILL);
+  if (count.deed == Deed::stop) ::raise(SIGSTOP);
+}
+
+std::uint64_t lines_of(std::size_t bytes) {
+  return (bytes + line_bytes - 1) / line_bytes;
+}
+
+void publishing(std::size_t bytes) {
+  ++count.operations.publishes;
+  count.operations.lines += lines_of(bytes);
+  step();
+}
+
+const Memory& inner(void* self) {
+  return *static_cast<const Memory*>(self);
+}
+
+void publish_word(void* self, void* to, std::uint64_t value) {
+  publishing(8);
+  inner(self).publish_word(to, value);
+}
+
+void publish_line(void* self, void* to, const void* from) {
+  publishing(line_bytes);
+  inner(self).publish_line(to, from);
+}
+
+void publish_bulk(void* self, void* to, const void* from, std::size_t bytes) {
+  publishing(bytes);
+  const std::size_t half = lines_of(bytes) / 2 * line_bytes;
+  if (half == 0) return inner(self).publish_bulk(to, from, bytes);
+  inner(self).publish_bulk(to, from, half);
+  step();
+  inner(self).publish_bulk(static_cast<std::byte*>(to) + half,
+                           static_cast<const std::byte*>(from) + half, bytes - half);
+}
+
+void publish_sealed(void* self, void* to, const void* from, std::size_t bytes, std::uint64_t seal) {
+  publishing(bytes);
+  const std::size_t lines = bytes / coherence::sealed_bytes / 2;
+  if (lines == 0) return inner(self).publish_sealed(to, from, bytes, seal);
+  const std::size_t half = lines * coherence::sealed_bytes;
+  inner(self).publish_sealed(to, from, half, seal);
+  step();
+  inner(self).publish_sealed(static_cast<std::byte*>(to) + lines * line_bytes,
+                             static_cast<const std::byte*>(from) + half, bytes - half,
+                             seal + lines);
+}
+
+void write_back(void* self, const void* at, std::size_t bytes) {
+  publishing(bytes);
+  inner(self).write_back(at, bytes);
+}
+
+void order(void* self) {
+  inner(self).order();
+}
+void full_order(void* self) {
+  inner(self).full_order();
+}
+
+void invalidate(void* self, const void* at, std::size_t bytes) {
+  count.operations.invalidations += lines_of(bytes);
+  inner(self).invalidate(at, bytes);
+}
+
+void settle(void* self) {
+  inner(self).settle();
+}
+std::uint64_t load_word(void* self, const void* from) {
+  return inner(self).load_word(from);
+}
+void load_line(void* self, void* to, const void* from) {
+  inner(self).load_line(to, from);
+}
+void load_bulk(void* self, void* to, const void* from, std::size_t bytes) {
+  inner(self).load_bulk(to, from, bytes);
+}
+std::size_t load_sealed(void* self, void* to, const void* from, std::size_t bytes,
+                        std::uint64_t seal) {
+  return inner(self).load_sealed(to, from, bytes, seal);
+}
+
+const coherence::Ops counted_ops = {
+    .publish_word = publish_word,
+    .publish_line = publish_line,
+    .publish_bulk = publish_bulk,
+    .publish_sealed = publish_sealed,
+    .write_back = write_back,
+    .order = order,
+    .invalidate = invalidate,
+    .settle = settle,
+    .load_word = load_word,
+    .load_line = load_line,
+    .load_bulk = load_bulk,
+    .load_sealed = load_sealed,
+    .full_order = full_order,
+};
+
+/// Memories are given out by address and outlive every pool.
+Memory* lasting(const Memory& memory) {
+  static std::mutex mutex;
+  static std::vector<Memory*> all;
+  const std::lock_guard lock(mutex);
+  all.push_back(new Memory(memory));
+  return all.back();
+}
+
+}  // namespace
+
+void arm(std::uint64_t at, Deed deed) {
+  count.armed = true;
+  count.deed = deed;
+  count.at = at;
+  count.steps = 0;
+}
+
+std::uint64_t disarm() {
+  count.armed = false;
+  return count.steps;
+}
+
+Operations operations() {
+  return count.operations;
+}
+
+}  // namespace penstock::crash
+
+// The names that --wrap makes of coherence::bind(Mode, FlushChoice).
+#define PENSTOCK_BIND "_ZN8penstock9coherence4bindENS0_4ModeENS0_11FlushChoiceE"
+namespace penstock::crash {
+
+static_assert(std::is_same_v<decltype(&coherence::bind), Result<Memory> (*)(Mode, FlushChoice)>,
+              "coherence::bind has changed: so has its linker name, here and in CMakeLists.txt");
+
+Result<Memory> real_bind(Mode mode, FlushChoice flush) asm("__real_" PENSTOCK_BIND);
+Result<Memory> counted_bind(Mode mode, FlushChoice flush) asm("__wrap_" PENSTOCK_BIND);
+
+Result<Memory> counted_bind(Mode mode, FlushChoice flush) {
+  auto memory = real_bind(mode, flush);
+  if (!memory) return memory;
+  return Memory(memory->mode(), &counted_ops, lasting(*memory));
+}
+
+}  // namespace penstock::crash
