@@ -19,7 +19,7 @@ std::string own_host() {
 
 std::string describe(const pool::ProcessRecord& record) {
   const std::string rank = record.rank < 0 ? "a process" : fmt::format("rank {}", record.rank);
-  return fmt::format("{} (pid {}, node {})", rank, record.pid, record.node);
+  return fmt::format("{} (pid {}, {})", rank, record.pid, pool::node_text(record));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class JobWatch {
  public:
   /// The first rank that died without detaching.
   struct Death {
-    std::string who;  ///< "rank 2 (pid 1234, node 1)"
+    std::string who;  ///< "rank 2 (pid 1234, emulated node 1)"
     std::string how;  ///< "was killed by signal 9 (Killed)", "exited with status 1" or "ended"
   };
 

@@ -19,6 +19,7 @@ void print_json(const std::vector<pool::ProcessRecord>& records) {
   for (const pool::ProcessRecord& r : records) {
     fmt::print("{}\n  {{\"slot\": {}, \"node\": {}, \"host\": {}, \"pid\": {}, \"rank\": {}, ",
                separator, r.slot, r.node, json_quote(r.host), r.pid, r.rank);
+    if (r.emulated_node) fmt::print("\"emulated_node\": {}, ", *r.emulated_node);
     fmt::print("\"job\": {}, \"program\": {}, \"attached\": {}, \"alive\": {}, ", json_quote(r.job),
                json_quote(r.program), r.attached, r.alive);
     fmt::print("\"messages_sent\": {}, \"bytes_sent\": {}, \"messages_received\": {}, ",

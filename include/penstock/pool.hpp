@@ -62,8 +62,9 @@ Result<void> remove(const std::string& spec, bool force = false);
 /// Where a process stands, as read from the process table (checked).
 struct ProcessRecord {
   std::uint32_t slot = 0;
-  std::uint64_t generation = 0;  ///< grows each time the slot is taken
-  std::uint32_t node = 0;
+  std::uint64_t generation = 0;                ///< grows each time the slot is taken
+  std::uint32_t node = 0;                      ///< index in the pool's node table
+  std::optional<std::uint32_t> emulated_node;  ///< as PENSTOCK_NODE says, of those on one host
   std::string host;
   std::string boot_id;
   std::uint64_t pid_namespace = 0;
@@ -80,6 +81,9 @@ struct ProcessRecord {
   std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
   std::string activity;  ///< "", or what it waits for
 };
+
+/// "node 3", or "emulated node 1" where several stand for hosts on one.
+std::string node_text(const ProcessRecord& record);
 
 /// Activity of a process that needed more of the pool than was free.
 inline constexpr std::string_view found_full = "found the pool full";

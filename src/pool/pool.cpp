@@ -52,9 +52,10 @@ struct Pool::Impl {
   std::optional<std::uint32_t> choose_slot();
   bool beat();
   bool owns_slot() const;
+  ProcessRecord record(const SlotView& slot_view) const;
   sync::Lock make_lock(std::uint64_t as_token) {
-    return sync::Lock(memory, base + superblock.lock_offset, superblock.max_nodes, node,
-                      as_token, [this](std::uint64_t other) {
+    return sync::Lock(memory, base + superblock.lock_offset, superblock.max_nodes, node, as_token,
+                      [this](std::uint64_t other) {
                         rival = other;
                         return liveness.alive(other);
                       });
@@ -228,6 +229,13 @@ bool Pool::Impl::owns_slot() const {
          view.line.state == static_cast<std::uint32_t>(SlotState::attached);
 }
 
+ProcessRecord Pool::Impl::record(const SlotView& slot_view) const {
+  ProcessRecord found = processes.record(slot_view);
+  const auto line = NodeTable(memory, mapping.base(), superblock).read(found.node);
+  if (line && line->emulated != 0) found.emulated_node = line->emulated - 1;
+  return found;
+}
+
 bool Pool::Impl::beat() {
   if (!owns_slot()) {
     base::log(base::Level::error,
@@ -296,6 +304,11 @@ bool Pool::alive(std::uint64_t token) const {
   return impl_->liveness.alive(token);
 }
 
+std::string node_text(const ProcessRecord& record) {
+  return record.emulated_node ? fmt::format("emulated node {}", *record.emulated_node)
+                              : fmt::format("node {}", record.node);
+}
+
 std::string Pool::describe(std::uint64_t token) const {
   if (is_visitor(token)) {
     const auto visitor = impl_->visitors.read(visitor_name_of(token));
@@ -310,10 +323,10 @@ std::string Pool::describe(std::uint64_t token) const {
     return fmt::format("a process that is gone (slot {}, generation {})", slot,
                        generation_of(token));
   }
-  const ProcessRecord record = impl_->processes.record(view);
+  const ProcessRecord record = impl_->record(view);
   const std::string who = record.rank >= 0 ? fmt::format("rank {}", record.rank)
                                            : fmt::format("\"{}\"", record.program);
-  return fmt::format("{} (pid {} on host {}, node {})", who, record.pid, record.host, record.node);
+  return fmt::format("{} (pid {} on host {}, {})", who, record.pid, record.host, node_text(record));
 }
 
 Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
@@ -357,7 +370,7 @@ std::vector<ProcessRecord> Pool::processes() const {
   std::vector<ProcessRecord> records;
   for (const SlotView& view : impl_->processes.used()) {
     if (view.line.generation == 0) continue;
-    ProcessRecord record = impl_->processes.record(view);
+    ProcessRecord record = impl_->record(view);
     record.alive = impl_->liveness.alive(view);
     records.push_back(std::move(record));
   }

@@ -33,8 +33,9 @@ class Crash(Case):
         os.kill(pid, signal.SIGKILL)
         output, _ = job.communicate(timeout=60)
         self.assertNotEqual(job.returncode, 0, output)
-        node = ranks[victim]["node"]
-        self.assertIn(f"penstock run: rank {victim} (pid {pid}, node {node}) ", output)
+        node = ranks[victim]["emulated_node"]
+        self.assertEqual(node, victim // 2, "ranks are dealt to nodes in blocks")
+        self.assertIn(f"penstock run: rank {victim} (pid {pid}, emulated node {node}) ", output)
         self.assertIn("without finalizing", output)
         # Another number of ranks, on the same pool, right away.
         self.run_heat(spec, 2)
