@@ -5,14 +5,15 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 CONFIG ?= Release
 CMAKE_ARGS ?=
+FUZZ_SECONDS ?= 600
 CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
 PRODUCT = penstock penstock_shared penstock_fi
 
-.PHONY: help demo test check format build bench install clean
+.PHONY: help demo test check format build bench fuzz fuzz-short install clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 demo: build ## an unmodified MPI program over a pool, and how fast it is
 	ci/install.sh run
@@ -42,6 +43,14 @@ bench: ## measurements with their baselines
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
 	BUILD=$(BUILD) ci/bench.sh
+
+fuzz: ## hostile pools: libFuzzer, FUZZ_SECONDS (600) for each target
+	ci/install.sh build fuzz
+	fuzz/run.py --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
+
+fuzz-short: ## the same in a minute or two: the committed inputs, and a few seconds of new ones
+	ci/install.sh build fuzz
+	fuzz/run.py --seconds 5 --jobs $(JOBS)
 
 install: build ## install below PREFIX (default /usr/local)
 	cmake --install $(BUILD) --prefix $(PREFIX)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a target needs on a fresh Debian 12, and only what is missing:
-#   ci/install.sh build | check | test | run ...
+#   ci/install.sh build | check | test | run | fuzz ...
 # With everything in place it changes nothing and needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 build_packages=(g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libexpected-dev libxxhash-dev
   libfabric-dev libgtest-dev libgmock-dev libbenchmark-dev)
 check_packages=(clang-format g++-aarch64-linux-gnu python3)
+fuzz_packages=(clang libclang-rt-14-dev llvm-14 python3)
 run_packages=(python3 python3-venv)
 python_packages=(mpich==5.0.2 mpi4py==4.1.2 numpy==2.4.6)
 
@@ -59,6 +60,7 @@ for group in "$@"; do
   case $group in
     build) need_packages "${build_packages[@]}" ;;
     check) need_packages "${build_packages[@]}" "${check_packages[@]}" ;;
+    fuzz) need_packages "${build_packages[@]}" "${fuzz_packages[@]}" ;;
     run | test)
       need_packages "${build_packages[@]}" "${run_packages[@]}"
       need_python

@@ -115,7 +115,7 @@ def line_of(text, at):
 
 def is_test(path):
     return (path.stem.endswith(("_test", "_bench")) or path.stem.startswith("test_")
-            or path.parts[0] in ("tests", "bench", "examples"))
+            or path.parts[0] in ("tests", "bench", "examples", "fuzz"))
 
 
 def check_code(path, text):
