@@ -1,10 +1,9 @@
 #include "arena/formatting.hpp"
 
-#include <random>
-
 #include "arena/space.hpp"
 #include "base/clock.hpp"
 #include "base/format.hpp"
+#include "pool/random_id.hpp"
 
 namespace penstock::arena {
 
@@ -16,8 +15,7 @@ std::uint64_t magic_of(const Placement& placement) {
 }
 
 std::uint64_t draw_salt() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32 | device()) ^ base::wall_ns();
+  return pool::random_id().value_or(0) ^ base::wall_ns();
 }
 
 bool is_whole(const ArenaHeader& header, const Placement& placement) {

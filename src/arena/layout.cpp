@@ -1,6 +1,5 @@
 #include "arena/layout.hpp"
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace penstock::arena {

@@ -32,15 +32,15 @@
 namespace penstock::pool {
 
 struct Pool::Impl {
-  Impl(Superblock s, Mapping mapped, UniqueFd fd, const coherence::View& seen, Caller caller,
+  Impl(Superblock s, Mapping mapped, UniqueFd fd, const coherence::View& pool_view, Caller caller,
        const AttachOptions& attach_options, std::uint64_t lease_ns)
       : superblock(s),
         info(info_of(s, attach_options.spec)),
         mapping(std::move(mapped)),
         lock_fd(std::move(fd)),
-        view(seen),
-        memory(view.memory),
-        base(view.base),
+        seen(pool_view),
+        memory(seen.memory),
+        base(seen.base),
         self(std::move(caller)),
         options(attach_options),
         processes(memory, base, s),
@@ -66,7 +66,7 @@ struct Pool::Impl {
   Info info;
   Mapping mapping;
   UniqueFd lock_fd;
-  coherence::View view;
+  coherence::View seen;
   coherence::Memory memory;
   std::byte* base;
   Caller self;

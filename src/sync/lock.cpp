@@ -23,19 +23,13 @@
 #include "base/format.hpp"
 #include "base/wait.hpp"
 #include "penstock/sync.hpp"
+#include "sync/lock_line.hpp"
 
 namespace penstock::sync {
 
 namespace {
 
-struct alignas(64) Line {
-  std::uint64_t token = 0;
-  std::uint64_t number = 0;
-  std::uint64_t choosing = 0;
-  std::uint64_t unused[4] = {};
-  std::uint64_t seal = 0;
-};
-static_assert(sizeof(Line) == coherence::line_bytes);
+using Line = LockLine;
 
 /// Numbers grow by one an acquisition; a greater one than this was never drawn.
 constexpr std::uint64_t greatest_number = std::uint64_t{1} << 62;
@@ -43,16 +37,8 @@ constexpr std::uint64_t greatest_number = std::uint64_t{1} << 62;
 /// The holder makes a few device accesses, unless it has lost its core: then spinning delays it.
 constexpr base::WaitPolicy wait_policy{.spins = 100, .yields = 1000, .sleep_ns = 50'000};
 
-/// 0 for the zeroed line, so that zeroed memory is a valid, free lock.
-std::uint64_t seal_of(const Line& line) {
-  std::uint64_t mix = line.token * 0x9e3779b97f4a7c15u;
-  mix = (mix ^ (mix >> 29)) + line.number * 0xbf58476d1ce4e5b9u;
-  mix = (mix ^ (mix >> 32)) + line.choosing * 0x94d049bb133111ebu;
-  return mix ^ (mix >> 31);
-}
-
 bool whole(const Line& line) {
-  return line.seal == seal_of(line);
+  return line.seal == lock_seal(line);
 }
 
 class Entries {
@@ -63,7 +49,7 @@ class Entries {
 
   void publish(std::uint64_t token, std::uint64_t number, bool choosing) const {
     Line line{.token = token, .number = number, .choosing = choosing ? 1u : 0u};
-    line.seal = seal_of(line);
+    line.seal = lock_seal(line);
     memory_.publish_line(lines_ + 64ull * self_, &line);
     memory_.full_order();
   }

@@ -1,0 +1,346 @@
+#include "sim/memory/core.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace penstock::sim {
+
+const char* event_name(Event event) {
+  constexpr const char* names[] = {"publish",        "write-back", "order",    "full order",
+                                   "invalidate",     "settle",     "load",     "  arrives",
+                                   "  written back", "  dropped",  "  fetched"};
+  return names[static_cast<std::size_t>(event)];
+}
+
+std::uint64_t Core::line_of(const void* at, std::uint64_t bytes) const {
+  const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(at) - view_.base());
+  if (offset >= view_.bytes() || bytes > view_.bytes() - offset) {
+    throw std::out_of_range("an operation outside the pool");
+  }
+  return offset / line_bytes;
+}
+
+// ---- the buffer --------------------------------------------------------------------------------
+
+void Core::buffer(Event kind, std::uint64_t line, const Line& data, std::uint8_t words,
+                  bool after_line) {
+  buffer_.push_back({kind, words, after_line, epoch_, line, now_, last_op_, data});
+}
+
+/// Some words of it earlier than others, in any order.
+void Core::buffer_torn(std::uint64_t line, const Line& data, std::uint8_t words) {
+  if (!knobs_.whole_lines && chooser_.chance(knobs_.tear)) {
+    const auto first = static_cast<std::uint8_t>(chooser_.below(256) & words);
+    if (first != 0) buffer(Event::publish, line, data, first, false);
+    words = static_cast<std::uint8_t>(words & ~first);
+  }
+  if (words != 0) buffer(Event::publish, line, data, words, false);
+}
+
+/// Not before what an `order` put ahead of it, nor before an earlier store to the same words.
+bool Core::may_leave(std::size_t index) const {
+  const Buffered& wanted = buffer_[index];
+  if (wanted.epoch != buffer_.front().epoch) return false;
+  for (std::size_t i = 0; i < index; ++i) {
+    const Buffered& earlier = buffer_[i];
+    if (earlier.line != wanted.line) continue;
+    if (wanted.after_line || (earlier.words & wanted.words) != 0) return false;
+  }
+  return true;
+}
+
+void Core::leave(std::size_t index) {
+  const Buffered gone = buffer_[index];
+  buffer_.erase(buffer_.begin() + static_cast<std::ptrdiff_t>(index));
+  if (gone.kind == Event::publish) {
+    machine_.happened(*this, Event::deliver, gone.line, gone.words);
+    view_.deliver(gone.line, gone.data, gone.words);
+  } else {
+    machine_.happened(*this, Event::send, gone.line, 0);
+    view_.write_back(gone.line);
+  }
+}
+
+void Core::deliver_one() {
+  std::vector<std::size_t> able;
+  for (std::size_t i = 0; i < buffer_.size(); ++i) {
+    if (may_leave(i)) able.push_back(i);
+    if (able.size() == 8) break;
+  }
+  leave(able[chooser_.below(able.size())]);
+}
+
+void Core::drain() {
+  while (buffered()) deliver_one();
+}
+
+void Core::killed() {
+  // The last operation may have been cut short.
+  while (buffered() && buffer_.back().op == last_op_ && chooser_.chance(knobs_.tear)) {
+    buffer_.pop_back();
+  }
+  drain();
+}
+
+void Core::lost() {
+  while (buffered() && chooser_.chance(500)) deliver_one();
+  buffer_.clear();
+}
+
+void Core::pass_time(std::uint64_t now) {
+  now_ = now;
+  while (buffered() && now_ - buffer_.front().born > knobs_.max_delay) deliver_one();
+  while (buffered() && chooser_.chance(knobs_.deliver)) deliver_one();
+}
+
+void Core::stir() {
+  ++last_op_;
+  if (recent_used_ == 0) return;
+  if (chooser_.chance(knobs_.evict)) drop(recent_[chooser_.below(recent_used_)]);
+  if (chooser_.chance(knobs_.prefetch)) {
+    std::uint64_t line = recent_[chooser_.below(recent_used_)] + chooser_.below(3);
+    line = std::min(line, view_.lines() - 1);
+    if (!view_.held(line)) machine_.happened(*this, Event::prefetch, line, 0);
+    view_.prefetch(line);
+  }
+}
+
+void Core::touch(std::uint64_t line) {
+  recent_[recent_next_] = line;
+  recent_next_ = (recent_next_ + 1) % recent_count;
+  recent_used_ = std::min(recent_used_ + 1, recent_count);
+}
+
+void Core::drop(std::uint64_t line) {
+  machine_.happened(*this, Event::drop, line, view_.dirty(line));
+  view_.drop(line);
+}
+
+// ---- stores ------------------------------------------------------------------------------------
+
+void Core::publish_word(std::byte* to, std::uint64_t value) {
+  machine_.step(*this);
+  const std::uint64_t line = line_of(to, sizeof value);
+  const auto word = static_cast<std::uint64_t>(to - view_.base()) % line_bytes / 8;
+  machine_.happened(*this, Event::publish, line, value);
+  Line data{};
+  data.words[word] = value;
+  touch(line);
+  buffer(Event::publish, line, data, static_cast<std::uint8_t>(1u << word), false);
+}
+
+void Core::publish_line(std::uint64_t line, const Line& data) {
+  machine_.step(*this);
+  machine_.happened(*this, Event::publish, line, data.words[0]);
+  touch(line);
+  if (knobs_.whole_lines || !chooser_.chance(knobs_.tear)) {
+    buffer(Event::publish, line, data, all_words, true);
+    return;
+  }
+  constexpr std::uint8_t last = 0x80;
+  const auto first = static_cast<std::uint8_t>(chooser_.below(128));
+  const auto rest = static_cast<std::uint8_t>(all_words & ~last & ~first);
+  if (first != 0) buffer(Event::publish, line, data, first, true);
+  if (rest != 0) buffer(Event::publish, line, data, rest, true);
+  buffer(Event::publish, line, data, last, true);
+}
+
+void Core::publish(std::byte* to, const void* from, std::uint64_t bytes, bool tail_undefined) {
+  for (std::uint64_t done = 0; done < bytes; done += line_bytes) {
+    machine_.step(*this);
+    const std::uint64_t line = line_of(to + done, 1);
+    machine_.happened(*this, Event::publish, line, bytes);
+    Line data;
+    std::memset(&data, tail_undefined ? 0xdb : 0, sizeof data);
+    std::memcpy(&data, static_cast<const std::byte*>(from) + done,
+                std::min<std::uint64_t>(line_bytes, bytes - done));
+    touch(line);
+    buffer_torn(line, data, all_words);
+  }
+}
+
+void Core::write_back(const std::byte* at, std::uint64_t bytes) {
+  machine_.step(*this);
+  if (bytes == 0) return;
+  const std::uint64_t first = line_of(at, bytes), last = line_of(at + bytes - 1, 1);
+  for (std::uint64_t line = first; line <= last; ++line) {
+    machine_.happened(*this, Event::write_back, line, 0);
+    buffer(Event::write_back, line, Line{}, all_words, true);
+  }
+}
+
+void Core::order() {
+  machine_.step(*this);
+  machine_.happened(*this, Event::order, 0, 0);
+  ++epoch_;
+  if (!knobs_.lazy_order) drain();
+}
+
+void Core::full_order() {
+  machine_.step(*this);
+  machine_.happened(*this, Event::full_order, 0, 0);
+  while (buffered()) {
+    deliver_one();
+    if (buffered()) machine_.step(*this);  // others may see what has left so far
+  }
+  ++epoch_;
+}
+
+// ---- loads -------------------------------------------------------------------------------------
+
+void Core::invalidate(const std::byte* at, std::uint64_t bytes) {
+  machine_.step(*this);
+  if (bytes == 0) return;
+  const std::uint64_t first = line_of(at, bytes), last = line_of(at + bytes - 1, 1);
+  for (std::uint64_t line = first; line <= last; ++line) {
+    machine_.happened(*this, Event::invalidate, line, 0);
+    if (chooser_.chance(knobs_.drop_early)) drop(line);
+    dropping_.push_back(line);
+  }
+}
+
+/// Does not send what is buffered: in some modes nothing but `full_order` does.
+void Core::settle() {
+  machine_.step(*this);
+  machine_.happened(*this, Event::settle, 0, 0);
+  for (const std::uint64_t line : dropping_) drop(line);
+  dropping_.clear();
+}
+
+/// A thread sees its own stores before anybody does.
+std::uint64_t Core::own(const Line& seen, std::uint64_t line, std::uint32_t word) const {
+  std::uint64_t value = seen.words[word];
+  for (const Buffered& store : buffer_) {
+    if (store.kind == Event::publish && store.line == line && (store.words >> word & 1) != 0) {
+      value = store.data.words[word];
+    }
+  }
+  return value;
+}
+
+std::uint64_t Core::load_word(const std::byte* from) {
+  machine_.step(*this);
+  const std::uint64_t line = line_of(from, 8);
+  const auto word = static_cast<std::uint64_t>(from - view_.base()) % line_bytes / 8;
+  touch(line);
+  const std::uint64_t value = own(view_.load(line), line, static_cast<std::uint32_t>(word));
+  machine_.happened(*this, Event::load, line, value);
+  return value;
+}
+
+Line Core::load_line(std::uint64_t line) {
+  machine_.step(*this);
+  touch(line);
+  Line copy{};
+  Line seen = view_.load(line);
+  copy.words[7] = own(seen, line, 7);
+  if (chooser_.chance(knobs_.tear)) {
+    machine_.step(*this);
+    seen = view_.load(line);
+  }
+  for (std::uint32_t i = 0; i < 7; ++i) copy.words[i] = own(seen, line, i);
+  machine_.happened(*this, Event::load, line, copy.words[0]);
+  return copy;
+}
+
+void Core::load(void* to, const std::byte* from, std::uint64_t bytes) {
+  auto* at = static_cast<std::byte*>(to);
+  while (bytes != 0) {
+    const std::uint64_t line = line_of(from, 1);
+    const auto skipped = static_cast<std::uint64_t>(from - view_.base()) % line_bytes;
+    const std::uint64_t part = std::min(bytes, line_bytes - skipped);
+    const Line copy = load_line(line);
+    std::memcpy(at, reinterpret_cast<const std::byte*>(&copy) + skipped, part);
+    at += part;
+    from += part;
+    bytes -= part;
+  }
+}
+
+// ---- the table of operations -------------------------------------------------------------------
+
+namespace {
+
+CurrentCore current_core = nullptr;
+
+std::byte* bytes_of(void* at) {
+  return static_cast<std::byte*>(at);
+}
+const std::byte* bytes_of(const void* at) {
+  return static_cast<const std::byte*>(at);
+}
+
+void publish_sealed(void* self, void* to, const void* from, std::size_t bytes,
+                    std::uint64_t first_seal) {
+  Core& core = current_core(self);
+  const std::byte* payload = bytes_of(from);
+  std::byte* at = bytes_of(to);
+  for (std::size_t done = 0; done < bytes; done += coherence::sealed_bytes, at += line_bytes) {
+    Line line;
+    std::memset(&line, 0xdb, sizeof line);
+    std::memcpy(&line, payload + done, std::min(coherence::sealed_bytes, bytes - done));
+    line.words[7] = first_seal++;
+    core.publish_line(core.line_of(at, line_bytes), line);
+  }
+}
+
+std::size_t load_sealed(void* self, void* to, const void* from, std::size_t bytes,
+                        std::uint64_t first_seal) {
+  Core& core = current_core(self);
+  const std::byte* at = bytes_of(from);
+  for (std::size_t done = 0; done < bytes; done += coherence::sealed_bytes, at += line_bytes) {
+    const Line line = core.load_line(core.line_of(at, line_bytes));
+    if (line.words[7] != first_seal++) return done;
+    std::memcpy(bytes_of(to) + done, &line, std::min(coherence::sealed_bytes, bytes - done));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void set_current_core(CurrentCore finder) {
+  current_core = finder;
+}
+
+const coherence::Ops& simulated_ops() {
+  static const coherence::Ops table = {
+      .publish_word =
+          [](void* self, void* to, std::uint64_t value) {
+            current_core(self).publish_word(bytes_of(to), value);
+          },
+      .publish_line =
+          [](void* self, void* to, const void* from) {
+            Core& core = current_core(self);
+            Line line;
+            std::memcpy(&line, from, sizeof line);
+            core.publish_line(core.line_of(to, line_bytes), line);
+          },
+      .publish_bulk =
+          [](void* self, void* to, const void* from, std::size_t bytes) {
+            current_core(self).publish(bytes_of(to), from, bytes, true);
+          },
+      .publish_sealed = publish_sealed,
+      .write_back = [](void* self, const void* at,
+                       std::size_t bytes) { current_core(self).write_back(bytes_of(at), bytes); },
+      .order = [](void* self) { current_core(self).order(); },
+      .invalidate = [](void* self, const void* at,
+                       std::size_t bytes) { current_core(self).invalidate(bytes_of(at), bytes); },
+      .settle = [](void* self) { current_core(self).settle(); },
+      .load_word = [](void* self,
+                      const void* from) { return current_core(self).load_word(bytes_of(from)); },
+      .load_line =
+          [](void* self, void* to, const void* from) {
+            Core& core = current_core(self);
+            const Line line = core.load_line(core.line_of(from, line_bytes));
+            std::memcpy(to, &line, sizeof line);
+          },
+      .load_bulk = [](void* self, void* to, const void* from,
+                      std::size_t bytes) { current_core(self).load(to, bytes_of(from), bytes); },
+      .load_sealed = load_sealed,
+      .full_order = [](void* self) { current_core(self).full_order(); },
+  };
+  return table;
+}
+
+}  // namespace penstock::sim

@@ -1,0 +1,122 @@
+// One thread's way to its node's view: stores past the cache and write-backs wait in a buffer and
+// leave it in any order that fences allow; invalidations take effect when `settle` is called at
+// the latest. Implements coherence::Ops, so production protocols run on it unchanged.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "penstock/coherence.hpp"
+#include "sim/memory/chooser.hpp"
+#include "sim/memory/knobs.hpp"
+#include "sim/memory/node_view.hpp"
+
+namespace penstock::sim {
+
+class Core;
+
+/// What happened, for traces and for whoever schedules.
+enum class Event : std::uint8_t {
+  publish,
+  write_back,
+  order,
+  full_order,
+  invalidate,
+  settle,
+  load,
+  deliver,
+  send,
+  drop,
+  prefetch,
+};
+const char* event_name(Event event);
+
+/// Told of every operation before it is done, and of what the memory does by itself.
+class Machine {
+ public:
+  virtual ~Machine() = default;
+  virtual void step(Core& core) = 0;
+  virtual void happened(Core& core, Event event, std::uint64_t line, std::uint64_t word) = 0;
+};
+
+class Core {
+ public:
+  Core(NodeView& view, Chooser& chooser, const Knobs& knobs, Machine& machine)
+      : view_(view), chooser_(chooser), knobs_(knobs), machine_(machine) {}
+
+  NodeView& view() { return view_; }
+
+  void publish(std::byte* to, const void* from, std::uint64_t bytes, bool tail_undefined);
+  /// The eighth word never arrives before the others.
+  void publish_line(std::uint64_t line, const Line& data);
+  void publish_word(std::byte* to, std::uint64_t value);
+  void write_back(const std::byte* at, std::uint64_t bytes);
+  void order();
+  void full_order();
+  void invalidate(const std::byte* at, std::uint64_t bytes);
+  void settle();
+  std::uint64_t load_word(const std::byte* from);
+  /// The eighth word first.
+  Line load_line(std::uint64_t line);
+  void load(void* to, const std::byte* from, std::uint64_t bytes);
+
+  std::uint64_t line_of(const void* at, std::uint64_t bytes) const;
+
+  // what the memory does by itself
+  bool buffered() const { return !buffer_.empty(); }
+  /// One of those that may leave now does.
+  void deliver_one();
+  void drain();
+  /// Some line may be evicted or fetched. Part of every operation of this thread.
+  void stir();
+  /// Stores that are due leave, others perhaps. `now`: steps of the world.
+  void pass_time(std::uint64_t now);
+  /// The process was killed: what it had executed still arrives.
+  void killed();
+  /// The node lost its power: some of what was on its way arrives, the rest never.
+  void lost();
+
+ private:
+  struct Buffered {
+    Event kind;  ///< publish or write_back
+    std::uint8_t words;
+    bool after_line;  ///< not before what was buffered earlier for this line
+    std::uint32_t epoch;
+    std::uint64_t line;
+    std::uint64_t born;
+    std::uint64_t op;  ///< stores of one operation have one number
+    Line data;
+  };
+
+  void buffer(Event kind, std::uint64_t line, const Line& data, std::uint8_t words,
+              bool after_line);
+  void buffer_torn(std::uint64_t line, const Line& data, std::uint8_t words);
+  bool may_leave(std::size_t index) const;
+  void leave(std::size_t index);
+  void drop(std::uint64_t line);
+  void touch(std::uint64_t line);
+  std::uint64_t own(const Line& seen, std::uint64_t line, std::uint32_t word) const;
+
+  NodeView& view_;
+  Chooser& chooser_;
+  const Knobs& knobs_;
+  Machine& machine_;
+  std::deque<Buffered> buffer_;
+  std::vector<std::uint64_t> dropping_;
+  std::uint32_t epoch_ = 0;
+  std::uint64_t now_ = 0;      ///< when it was last told
+  std::uint64_t last_op_ = 0;  ///< number of the last publish
+  static constexpr std::size_t recent_count = 16;
+  std::uint64_t recent_[recent_count] = {};
+  std::size_t recent_used_ = 0, recent_next_ = 0;
+};
+
+/// Operations whose `self` is whatever `current_core` understands.
+using CurrentCore = Core& (*)(void* self);
+const coherence::Ops& simulated_ops();
+/// How the operations find the core of the thread that runs. Set once by the world.
+void set_current_core(CurrentCore finder);
+
+}  // namespace penstock::sim

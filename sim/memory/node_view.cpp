@@ -1,0 +1,152 @@
+#include "sim/memory/node_view.hpp"
+
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace penstock::sim {
+
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+constexpr int polls_before_asking = 2000;
+
+bool gone(std::uint64_t pid) {
+  return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
+// A lock word is the holder's process id; a holder that is gone leaves it behind.
+bool LineLocks::lock(std::uint64_t line) const {
+  if (words_ == nullptr) return false;
+  std::atomic<std::uint64_t>& word = words_[line % count];
+  const auto self = static_cast<std::uint64_t>(::getpid());
+  for (int polls = 0;; ++polls) {
+    std::uint64_t holder = 0;
+    if (word.compare_exchange_weak(holder, self, std::memory_order_acquire)) return false;
+    if (holder == 0) continue;
+    if (polls % 64 == 63) sched_yield();
+    if (polls % polls_before_asking != polls_before_asking - 1 || !gone(holder)) continue;
+    if (word.compare_exchange_strong(holder, self, std::memory_order_acquire)) return true;
+  }
+}
+
+void LineLocks::unlock(std::uint64_t line) const {
+  if (words_ != nullptr) words_[line % count].store(0, std::memory_order_release);
+}
+
+class NodeView::Hold {
+ public:
+  Hold(NodeView& view, std::uint64_t line) : view_(view), line_(line) {
+    if (!view_.s_.locks.lock(line)) return;
+    // The holder died between a word and its twin. What it left counts as sent: a word that is
+    // wrongly taken for stored would be written over the work of other nodes.
+    for (std::uint32_t i = 0; i < words_per_line; ++i) {
+      view_.words(view_.s_.twin, line)[i].store(view_.words(view_.s_.view, line)[i].load(relaxed),
+                                                relaxed);
+    }
+    view_.s_.held[line] = 0;
+  }
+  ~Hold() { view_.s_.locks.unlock(line_); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+ private:
+  NodeView& view_;
+  std::uint64_t line_;
+};
+
+std::uint8_t NodeView::stored_words(std::uint64_t line) const {
+  std::uint8_t stored = 0;
+  for (std::uint32_t i = 0; i < words_per_line; ++i) {
+    const bool differs =
+        words(s_.view, line)[i].load(relaxed) != words(s_.twin, line)[i].load(relaxed);
+    stored = static_cast<std::uint8_t>(stored | (differs ? 1u << i : 0u));
+  }
+  return stored;
+}
+
+bool NodeView::dirty(std::uint64_t line) const {
+  return stored_words(line) != 0;
+}
+
+/// Of a dirty line.
+void NodeView::send(std::uint64_t line) {
+  const std::uint8_t stored = stored_words(line);
+  if (stored == 0) return;
+  const bool whole = held(line);
+  for (std::uint32_t i = 0; i < words_per_line; ++i) {
+    if (!whole && (stored >> i & 1) == 0) continue;
+    const std::uint64_t value = words(s_.view, line)[i].load(relaxed);
+    words(s_.device, line)[i].store(value, relaxed);
+    words(s_.twin, line)[i].store(value, relaxed);
+  }
+}
+
+/// Takes over the device's words, but for those that a user of this node is just storing.
+void NodeView::refresh(std::uint64_t line) {
+  for (std::uint32_t i = 0; i < words_per_line; ++i) {
+    const std::uint64_t value = words(s_.device, line)[i].load(relaxed);
+    std::uint64_t before = words(s_.twin, line)[i].load(relaxed);
+    if (words(s_.view, line)[i].compare_exchange_strong(before, value, relaxed)) {
+      words(s_.twin, line)[i].store(value, relaxed);
+    }
+  }
+}
+
+Line NodeView::load(std::uint64_t line) {
+  const Hold hold(*this, line);
+  if (!held(line)) {
+    refresh(line);
+    s_.held[line] = 1;
+  }
+  Line copy;
+  for (std::uint32_t i = 0; i < words_per_line; ++i) {
+    copy.words[i] = words(s_.view, line)[i].load(relaxed);
+  }
+  return copy;
+}
+
+void NodeView::prefetch(std::uint64_t line) {
+  const Hold hold(*this, line);
+  if (held(line)) return;
+  refresh(line);
+  s_.held[line] = 1;
+}
+
+void NodeView::write_back(std::uint64_t line) {
+  const Hold hold(*this, line);
+  send(line);
+}
+
+void NodeView::drop(std::uint64_t line) {
+  const Hold hold(*this, line);
+  send(line);
+  refresh(line);  // for users, whose loads cannot fetch
+  s_.held[line] = 0;
+}
+
+void NodeView::deliver(std::uint64_t line, const Line& data, std::uint8_t mask) {
+  const Hold hold(*this, line);
+  send(line);
+  for (std::uint32_t i = 0; i < words_per_line; ++i) {
+    if ((mask >> i & 1) != 0) words(s_.device, line)[i].store(data.words[i], relaxed);
+  }
+  refresh(line);
+  s_.held[line] = 0;
+}
+
+void NodeView::forget_line(std::uint64_t line) {
+  const Hold hold(*this, line);
+  for (std::uint32_t i = 0; i < words_per_line; ++i) {
+    const std::uint64_t value = words(s_.device, line)[i].load(relaxed);
+    words(s_.view, line)[i].store(value, relaxed);
+    words(s_.twin, line)[i].store(value, relaxed);
+  }
+  s_.held[line] = 0;
+}
+
+}  // namespace penstock::sim

@@ -1,0 +1,88 @@
+// What one node holds of the pool: a cache of lines without coherence to other nodes.
+//
+//   device  the pool's own bytes, shared by all nodes
+//   view    what this node sees; users and weakened publishes store here directly
+//   twin    the view as it was when it last agreed with the device
+//   state   whether the node holds a copy of the line
+//
+// A word of the view that differs from its twin was stored by this node and not sent: the line is
+// dirty. Eviction and write-back send the whole line of a held copy, so they destroy what others
+// wrote into it meanwhile. Of a line that is not held only the words that were stored are sent:
+// the store is taken to have fetched the line just before.
+// Source: memory-model "What the hardware gives".
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace penstock::sim {
+
+inline constexpr std::uint64_t line_bytes = 64;
+inline constexpr std::uint32_t words_per_line = 8;
+inline constexpr std::uint8_t all_words = 0xff;
+
+/// Guards the lines of a view that several processes share. Survives the death of a holder.
+class LineLocks {
+ public:
+  static constexpr std::uint64_t count = 4096;
+  static constexpr std::uint64_t bytes = count * sizeof(std::uint64_t);
+
+  LineLocks() = default;
+  explicit LineLocks(void* words) : words_(static_cast<std::atomic<std::uint64_t>*>(words)) {}
+  /// True when the last holder died within this line's update.
+  bool lock(std::uint64_t line) const;
+  void unlock(std::uint64_t line) const;
+
+ private:
+  std::atomic<std::uint64_t>* words_ = nullptr;  ///< null: one thread, no locks
+};
+
+struct Line {
+  std::uint64_t words[words_per_line];
+};
+
+class NodeView {
+ public:
+  struct Storage {
+    std::byte* device = nullptr;
+    std::byte* view = nullptr;
+    std::byte* twin = nullptr;
+    std::uint8_t* held = nullptr;  ///< one byte a line
+    std::uint64_t bytes = 0;
+    LineLocks locks;
+  };
+  explicit NodeView(const Storage& storage) : s_(storage) {}
+
+  std::byte* base() const { return s_.view; }
+  std::uint64_t bytes() const { return s_.bytes; }
+  std::uint64_t lines() const { return s_.bytes / line_bytes; }
+
+  /// The line as this node sees it; fetched if it is not held.
+  Line load(std::uint64_t line);
+  void prefetch(std::uint64_t line);
+  /// Sends the line if it is dirty; a held copy stays.
+  void write_back(std::uint64_t line);
+  /// Sends the line if it is dirty, and gives the copy up.
+  void drop(std::uint64_t line);
+  /// A store past the cache arrives at the device; a copy is given up, sent first if dirty.
+  void deliver(std::uint64_t line, const Line& data, std::uint8_t words);
+
+  bool held(std::uint64_t line) const { return s_.held[line] != 0; }
+  bool dirty(std::uint64_t line) const;
+  /// All that was stored and not sent is lost, as is every copy: the node lost its power.
+  void forget_line(std::uint64_t line);
+
+ private:
+  std::atomic<std::uint64_t>* words(std::byte* of, std::uint64_t line) const {
+    return reinterpret_cast<std::atomic<std::uint64_t>*>(of + line * line_bytes);
+  }
+  std::uint8_t stored_words(std::uint64_t line) const;
+  void send(std::uint64_t line);
+  void refresh(std::uint64_t line);
+  class Hold;
+
+  Storage s_;
+};
+
+}  // namespace penstock::sim

@@ -1,0 +1,256 @@
+// Lock, barrier, doorbell and naming on memory without coherence, and with processes that die at
+// any of their operations.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+
+#include "penstock/sync.hpp"
+#include "sim/world/explore.hpp"
+
+namespace penstock::sim {
+namespace {
+
+std::byte* line(World& world, std::uint64_t index) {
+  return world.base() + index * line_bytes;
+}
+
+void expect_held(const char* protocol, const char* method, const Tally& tally) {
+  report(protocol, method, tally);
+  EXPECT_TRUE(tally.held()) << tally.first_failure;
+}
+
+constexpr std::uint64_t timeout_ns = 20'000'000'000;
+/// For waits that reach their deadline.
+constexpr std::uint64_t silence_ns = 300'000'000;
+
+sync::AliveCheck alive_in(World& world) {
+  return [&world](std::uint64_t token) { return world.alive(token); };
+}
+
+// ---- lock --------------------------------------------------------------------------------------
+
+/// What an onlooker sees of the lock.
+struct Section {
+  std::uint64_t done = 0;  ///< greatest count that was released
+  Process* holder = nullptr;
+};
+
+/// Under the lock a counter in the pool is read, and written one higher. Lines 0..: the lock; line
+/// 100: the counter.
+
+void count_under_lock(World& world, Section& section, std::uint32_t participants,
+                      std::uint32_t self, std::uint64_t rounds) {
+  const coherence::Memory memory = world.memory();
+  sync::Lock lock(memory, line(world, 0), participants, self, world.self().pid, alive_in(world));
+  lock.repair();
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    const auto acquired = lock.acquire(timeout_ns);
+    world.require(acquired.has_value(), acquired ? "" : acquired.error().message);
+    const bool alone = section.holder == nullptr || section.holder->dead;
+    world.require(alone, "two hold the lock");
+    section.holder = &world.self();
+    const std::uint64_t value = memory.observe_word(line(world, 100));
+    world.require(value >= section.done, "a count was lost");
+    memory.publish_word(line(world, 100), value + 1);
+    section.holder = nullptr;
+    lock.release();
+    section.done = std::max(section.done, value + 1);
+  }
+}
+
+Scenario lock_scenario(std::uint32_t participants, std::uint64_t rounds, bool with_victim) {
+  Scenario scenario;
+  scenario.name =
+      fmt::format("lock, {} participants{}", participants, with_victim ? ", one dies" : "");
+  scenario.nodes = participants;
+  scenario.device_bytes = 64 << 10;
+  scenario.body = [=](World& world) {
+    auto section = std::make_shared<Section>();
+    for (std::uint32_t self = 0; self < participants; ++self) {
+      Process& process = world.spawn(self, [&world, section, participants, self, rounds] {
+        count_under_lock(world, *section, participants, self, rounds);
+      });
+      if (self == 0 && with_victim) world.mark_victim(process);
+    }
+    // Whoever takes the place of the dead queues up like everybody.
+    if (with_victim) {
+      world.spawn(0, [&world, section, participants, rounds] {
+        world.until([&world] { return world.victim()->dead || world.victim()->ended; });
+        count_under_lock(world, *section, participants, 0, rounds);
+      });
+    }
+  };
+  return scenario;
+}
+
+TEST(Lock, ExcludesWithoutCoherence) {
+  expect_held("lock", "random schedules", explore(lock_scenario(2, 6, false), 200));
+  expect_held("lock", "random schedules", explore(lock_scenario(3, 4, false), 200));
+}
+
+TEST(Lock, SurvivesTheDeathOfAnyParticipantAnywhere) {
+  expect_held("lock", "crash points", crash_everywhere(lock_scenario(3, 3, true), 600));
+}
+
+TEST(Lock, HoldsInEverySmallSchedule) {
+  Scenario small = lock_scenario(2, 1, false);
+  small.knobs.evict = small.knobs.prefetch = 0;
+  expect_held("lock", "bounded schedules", exhaust(small, 2, 20'000));
+}
+
+// ---- barrier -----------------------------------------------------------------------------------
+
+/// Lines 0..: the barrier; lines 100..: what each participant published before it.
+Scenario barrier_scenario(std::uint32_t participants, std::uint64_t rounds) {
+  Scenario scenario;
+  scenario.name = fmt::format("barrier, {} participants", participants);
+  scenario.nodes = participants;
+  scenario.device_bytes = 64 << 10;
+  scenario.body = [=](World& world) {
+    for (std::uint32_t self = 0; self < participants; ++self) {
+      world.spawn(self, [&world, participants, self, rounds] {
+        const coherence::Memory memory = world.memory();
+        sync::Barrier barrier(memory, line(world, 0), participants, self, world.self().pid,
+                              alive_in(world));
+        for (std::uint64_t round = 1; round <= rounds; ++round) {
+          memory.publish_word(line(world, 100 + self), round);
+          const auto passed = barrier.wait(timeout_ns);
+          world.require(passed.has_value(), passed ? "" : passed.error().message);
+          for (std::uint32_t other = 0; other < participants; ++other) {
+            const std::uint64_t found = memory.observe_word(line(world, 100 + other));
+            world.require(found == round || found == round + 1,
+                          fmt::format("round {}: participant {} is at {}", round, other, found));
+          }
+        }
+      });
+    }
+  };
+  return scenario;
+}
+
+TEST(Barrier, NobodyPassesEarlyAndDataBeforeItAreSeenAfterIt) {
+  expect_held("barrier", "random schedules", explore(barrier_scenario(2, 6), 200));
+  expect_held("barrier", "random schedules", explore(barrier_scenario(5, 3), 100));
+}
+
+TEST(Barrier, HoldsInEverySmallSchedule) {
+  Scenario small = barrier_scenario(2, 2);
+  small.knobs.evict = small.knobs.prefetch = 0;
+  expect_held("barrier", "bounded schedules", exhaust(small, 2, 20'000));
+}
+
+/// A participant that dies: the others pass if it had arrived, or are told who died.
+TEST(Barrier, TheDeathOfAParticipantIsToldToTheOthers) {
+  Scenario scenario;
+  scenario.name = "barrier, one dies";
+  scenario.nodes = 3;
+  scenario.device_bytes = 64 << 10;
+  scenario.body = [](World& world) {
+    for (std::uint32_t self = 0; self < 3; ++self) {
+      Process& process = world.spawn(self, [&world, self] {
+        sync::Barrier barrier(world.memory(), line(world, 0), 3, self, world.self().pid,
+                              alive_in(world));
+        for (int round = 0; round < 4; ++round) {
+          const auto passed = barrier.wait(silence_ns);
+          if (passed) continue;
+          const bool silent = world.memory().observe_word(line(world, 0) + 8) == 0;
+          world.require(world.victim()->dead, "an error although nobody died");
+          world.require(
+              silent ? passed.error().code == Code::deadline
+                     : passed.error().message.find("participant 0 of 3 died") != std::string::npos,
+              passed.error().message);
+          return;
+        }
+      });
+      if (self == 0) world.mark_victim(process);
+    }
+  };
+  expect_held("barrier", "crash points", crash_everywhere(scenario, 400));
+}
+
+// ---- doorbell ----------------------------------------------------------------------------------
+
+Scenario doorbell_scenario(std::uint32_t listeners, std::uint64_t rounds) {
+  Scenario scenario;
+  scenario.name = fmt::format("doorbell, {} listeners", listeners);
+  scenario.nodes = 1 + listeners;
+  scenario.device_bytes = 64 << 10;
+  scenario.body = [=](World& world) {
+    Process& ringer = world.spawn(0, [&world, rounds] {
+      sync::Doorbell bell(world.memory(), line(world, 0));
+      for (std::uint64_t round = 1; round <= rounds; ++round) {
+        world.memory().publish_word(line(world, round), round);
+        bell.ring(round);
+      }
+    });
+    world.mark_victim(ringer);
+    for (std::uint32_t node = 1; node <= listeners; ++node) {
+      world.spawn(node, [&world, rounds] {
+        sync::Doorbell bell(world.memory(), line(world, 0));
+        for (std::uint64_t round = 1; round <= rounds; ++round) {
+          const auto rung = bell.wait(round, timeout_ns, alive_in(world), world.victim()->pid);
+          if (!rung) {
+            const bool told = rung.error().code == Code::peer_dead && world.victim()->dead;
+            world.require(told, rung.error().message);
+            return;
+          }
+          world.require(world.memory().observe_word(line(world, round)) == round,
+                        "rung before the data were there");
+        }
+      });
+    }
+  };
+  return scenario;
+}
+
+TEST(Doorbell, WhatWasPublishedBeforeTheRingIsSeenAfterIt) {
+  expect_held("announce/observe", "random schedules", explore(doorbell_scenario(2, 10), 300));
+}
+
+TEST(Doorbell, HoldsInEverySmallSchedule) {
+  expect_held("announce/observe", "bounded schedules", exhaust(doorbell_scenario(1, 1), 3, 20'000));
+}
+
+TEST(Doorbell, TheDeathOfTheRingerIsToldToTheListeners) {
+  expect_held("announce/observe", "crash points", crash_everywhere(doorbell_scenario(2, 6), 200));
+}
+
+// ---- naming ------------------------------------------------------------------------------------
+
+Scenario naming_scenario(std::uint32_t contenders) {
+  Scenario scenario;
+  scenario.name = fmt::format("naming, {} contenders", contenders);
+  scenario.nodes = contenders;
+  scenario.device_bytes = 64 << 10;
+  scenario.body = [=](World& world) {
+    auto taken = std::make_shared<std::set<std::uint32_t>>();
+    for (std::uint32_t self = 0; self < contenders; ++self) {
+      Process& process = world.spawn(self, [&world, contenders, self, taken] {
+        sync::Naming naming(world.memory(), line(world, 0), contenders);
+        const auto name = naming.claim(77 + self);
+        world.require(name.has_value(), name ? "" : name.error().message);
+        world.require(*name < contenders * (contenders + 1) / 2, "a number that is too great");
+        world.require(taken->insert(*name).second, "two have one number");
+      });
+      if (self == 0) world.mark_victim(process);
+    }
+  };
+  return scenario;
+}
+
+TEST(Naming, NumbersAreUnique) {
+  expect_held("naming", "random schedules", explore(naming_scenario(2), 300));
+  expect_held("naming", "random schedules", explore(naming_scenario(5), 300));
+}
+
+TEST(Naming, HoldsInEverySmallSchedule) {
+  expect_held("naming", "bounded schedules", exhaust(naming_scenario(2), 3, 30'000));
+}
+
+TEST(Naming, TheDeadTakeNothingFromTheOthers) {
+  expect_held("naming", "crash points", crash_everywhere(naming_scenario(4), 100));
+}
+
+}  // namespace
+}  // namespace penstock::sim

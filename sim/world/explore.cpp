@@ -1,0 +1,288 @@
+#include "sim/world/explore.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include "sim/world/sites.hpp"
+
+namespace penstock::sim {
+
+namespace {
+
+constexpr unsigned seconds_a_run = 120;
+constexpr std::uint64_t trace_lines = 120;
+
+/// What a run in a child process tells its parent.
+struct Outcome {
+  bool told = false;
+  bool held = false;
+  std::uint64_t operations = 0;
+  std::uint64_t victim_operations = 0;
+  char text[64 << 10] = {};
+};
+
+struct Fate {
+  std::uint64_t dies_at = ~0ull;
+  bool with_node = false;
+};
+
+void copy_text(Outcome& outcome, const std::string& text) {
+  const std::size_t bytes = std::min(text.size(), sizeof outcome.text - 1);
+  std::memcpy(outcome.text, text.data(), bytes);
+  outcome.text[bytes] = 0;
+}
+
+void run_here(const Scenario& scenario, const Knobs& knobs, Device& device, Chooser& chooser,
+              std::uint64_t seed, const Fate& fate, Outcome& outcome) {
+  World world(device, scenario.nodes, knobs, chooser, seed);
+  try {
+    scenario.body(world);
+    if (Process* victim = world.victim()) {
+      victim->dies_at = fate.dies_at;
+      victim->takes_node_along = fate.with_node;
+    }
+    world.run(scenario.most_steps);
+    if (world.victim() != nullptr) outcome.victim_operations = world.victim()->operations;
+    if (scenario.after) {
+      world.spawn(0, [&] { scenario.after(world); });
+      world.run(scenario.most_steps);
+    }
+    outcome.held = true;
+  } catch (const Violation& violation) {
+    outcome.held = false;
+    copy_text(outcome, violation.what + "\n" + world.trace().text(trace_lines));
+  }
+  outcome.operations = world.steps();
+  outcome.told = true;
+}
+
+std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 0) : otherwise;
+}
+
+std::uint64_t fresh_seed() {
+  std::uint64_t seed = 0;
+  if (::getrandom(&seed, sizeof seed, 0) != sizeof seed) std::abort();
+  return seed >> 16;  // short enough to copy by hand
+}
+
+/// Runs in child processes, so that the dead leave nothing behind and a device needs no clearing.
+class Runner {
+ public:
+  explicit Runner(const Scenario& scenario)
+      : scenario_(scenario),
+        device_(scenario.device_bytes),
+        outcome_(static_cast<Outcome*>(::mmap(nullptr, sizeof(Outcome), PROT_READ | PROT_WRITE,
+                                              MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+    if (scenario.prepare) scenario.prepare(device_.base());
+  }
+  ~Runner() { ::munmap(outcome_, sizeof(Outcome)); }
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+
+  const Outcome& run(std::uint64_t seed, const Fate& fate) {
+    outcome_->told = outcome_->held = false;
+    outcome_->text[0] = 0;
+    outcome_->operations = outcome_->victim_operations = 0;
+    std::fflush(nullptr);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(seconds_a_run);
+      RandomChooser chooser(seed);
+      run_here(scenario_, scenario_.knobs.in_the_mood_of(seed), device_, chooser, seed, fate,
+               *outcome_);
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    if (!outcome_->told) {
+      copy_text(*outcome_, WIFSIGNALED(status)
+                               ? fmt::format("the run was ended by signal {}", WTERMSIG(status))
+                               : fmt::format("the run ended with status {}", status));
+    }
+    return *outcome_;
+  }
+
+ private:
+  const Scenario& scenario_;
+  Device device_;
+  Outcome* outcome_;
+};
+
+void count(Tally& tally, const Scenario& scenario, const Outcome& outcome, std::uint64_t seed,
+           const Fate& fate) {
+  ++tally.runs;
+  tally.operations += outcome.operations;
+  if (outcome.held) return;
+  if (tally.failures++ > 0) return;
+  std::string replay = fmt::format("PENSTOCK_SIM_SEED={}", seed);
+  if (fate.dies_at != ~0ull) {
+    replay += fmt::format(" PENSTOCK_SIM_KILL={}{}", fate.dies_at, fate.with_node ? "n" : "");
+  }
+  tally.first_failure = fmt::format("{}: {}\nto replay: {}\n", scenario.name, outcome.text, replay);
+}
+
+/// PENSTOCK_SIM_KILL=17 or 17n (with its node).
+std::optional<Fate> fate_from_environment() {
+  const char* text = std::getenv("PENSTOCK_SIM_KILL");
+  if (text == nullptr) return std::nullopt;
+  return Fate{std::strtoull(text, nullptr, 0), std::strchr(text, 'n') != nullptr};
+}
+
+bool replays() {
+  return std::getenv("PENSTOCK_SIM_SEED") != nullptr;
+}
+
+}  // namespace
+
+Tally explore(const Scenario& scenario, std::uint64_t runs) {
+  Tally tally;
+  Runner runner(scenario);
+  const std::uint64_t first = number_from_environment("PENSTOCK_SIM_SEED", fresh_seed());
+  runs = replays() ? 1 : number_from_environment("PENSTOCK_SIM_RUNS", runs);
+  const Fate fate = fate_from_environment().value_or(Fate{});
+  for (std::uint64_t i = 0; i < runs && tally.held(); ++i) {
+    count(tally, scenario, runner.run(first + i, fate), first + i, fate);
+  }
+  fmt::print("{}: {} seeds from {}, {} operations\n", scenario.name, tally.runs, first,
+             tally.operations);
+  report_sites();
+  return tally;
+}
+
+Tally crash_everywhere(const Scenario& scenario, std::uint64_t most_points) {
+  Tally tally;
+  Runner runner(scenario);
+  const std::uint64_t seed = number_from_environment("PENSTOCK_SIM_SEED", fresh_seed());
+  if (const auto fate = fate_from_environment()) {
+    count(tally, scenario, runner.run(seed, *fate), seed, *fate);
+    return tally;
+  }
+  const Outcome& whole = runner.run(seed, Fate{});
+  const std::uint64_t points = whole.victim_operations;
+  count(tally, scenario, whole, seed, Fate{});
+  const std::uint64_t stride =
+      std::max<std::uint64_t>(1, 2 * points / std::max<std::uint64_t>(1, most_points));
+  for (std::uint64_t at = 1 + seed % stride; at <= points && tally.held(); at += stride) {
+    for (const bool with_node : {false, true}) {
+      const Fate fate{at, with_node};
+      count(tally, scenario, runner.run(seed, fate), seed, fate);
+    }
+  }
+  fmt::print("{}: {} of {} points of death, each alone and with its node, seed {}\n", scenario.name,
+             (tally.runs - 1) / 2, points, seed);
+  report_sites();
+  return tally;
+}
+
+namespace {
+
+/// Replays the departures of one schedule and notes how many choices there were.
+class DeviationChooser : public Chooser {
+ public:
+  struct Deviation {
+    std::uint64_t choice;
+    std::uint64_t value;
+  };
+  explicit DeviationChooser(const std::vector<Deviation>& wanted) : wanted_(wanted) {}
+  bool chance(std::uint32_t per_mille) override { return per_mille != 0 && choose(2) != 0; }
+  std::uint64_t below(std::uint64_t bound) override { return bound <= 1 ? 0 : choose(bound); }
+  /// Options of each choice made.
+  const std::vector<std::uint64_t>& options() const { return options_; }
+
+ private:
+  std::uint64_t choose(std::uint64_t bound) {
+    constexpr std::uint64_t most_values = 4;  // of delays, and of who runs next
+    bound = std::min(bound, most_values);
+    const std::uint64_t index = options_.size();
+    options_.push_back(bound);
+    if (next_ == wanted_.size() || wanted_[next_].choice != index) return 0;
+    return wanted_[next_++].value;
+  }
+
+  const std::vector<Deviation>& wanted_;
+  std::size_t next_ = 0;
+  std::vector<std::uint64_t> options_;
+};
+
+class Exhaustion {
+ public:
+  Exhaustion(const Scenario& scenario, std::uint32_t deviations, std::uint64_t most_runs)
+      : scenario_(scenario), deviations_(deviations), most_runs_(most_runs) {}
+
+  Tally all() {
+    descend(0);
+    complete_ = tally_.runs < most_runs_;
+    fmt::print("{}: {} schedules with at most {} departures{}\n", scenario_.name, tally_.runs,
+               deviations_, complete_ ? "" : " (not all: the limit was reached)");
+    report_sites();
+    return tally_;
+  }
+
+ private:
+  void descend(std::uint64_t from) {
+    if (!tally_.held() || tally_.runs >= most_runs_) return;
+    DeviationChooser chooser(path_);
+    Device device(scenario_.device_bytes);
+    if (scenario_.prepare) scenario_.prepare(device.base());
+    outcome_.told = false;
+    run_here(scenario_, scenario_.knobs, device, chooser, 1, Fate{}, outcome_);
+    std::string schedule;
+    for (const auto& step : path_) schedule += fmt::format(" {}={}", step.choice, step.value);
+    ++tally_.runs;
+    tally_.operations += outcome_.operations;
+    if (!outcome_.held) {
+      ++tally_.failures;
+      tally_.first_failure =
+          fmt::format("{}: departures{}\n{}", scenario_.name, schedule, outcome_.text);
+      return;
+    }
+    if (path_.size() == deviations_) return;
+    const std::vector<std::uint64_t> options = chooser.options();
+    for (std::uint64_t at = from; at < options.size(); ++at) {
+      for (std::uint64_t value = 1; value < options[at]; ++value) {
+        path_.push_back({at, value});
+        descend(at + 1);
+        path_.pop_back();
+      }
+    }
+  }
+
+  const Scenario& scenario_;
+  std::uint32_t deviations_;
+  std::uint64_t most_runs_;
+  bool complete_ = false;
+  std::vector<DeviationChooser::Deviation> path_;
+  Outcome outcome_;
+  Tally tally_;
+};
+
+}  // namespace
+
+Tally exhaust(const Scenario& scenario, std::uint32_t deviations, std::uint64_t most_runs) {
+  return Exhaustion(scenario, deviations, most_runs).all();
+}
+
+void report(const std::string& protocol, const std::string& method, const Tally& tally) {
+  const char* path = std::getenv("PENSTOCK_PROOF_LOG");
+  if (path == nullptr) return;
+  std::ofstream(path, std::ios::app)
+      << fmt::format(
+             R"({{"protocol": "{}", "method": "{}", "runs": {}, "operations": {}, "failures": {}}})",
+             protocol, method, tally.runs, tally.operations, tally.failures)
+      << '\n';
+}
+
+}  // namespace penstock::sim

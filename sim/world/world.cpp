@@ -1,0 +1,326 @@
+#include "sim/world/world.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+
+namespace penstock::sim {
+
+namespace {
+
+World* the_world = nullptr;
+
+constexpr std::uint64_t first_pid = 1'000'000'000;  // beyond any that exists
+constexpr std::uint64_t yield_ns = 50'000;
+constexpr std::uint32_t longest_turn = 64;
+
+std::byte* reserve(std::uint64_t bytes) {
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  ::madvise(at, bytes, MADV_NOHUGEPAGE);
+  return static_cast<std::byte*>(at);
+}
+
+Core& core_of_running(void* world) {
+  return *static_cast<World*>(world)->running().core;
+}
+
+}  // namespace
+
+Device::Device(std::uint64_t bytes) : base_(reserve(bytes)), bytes_(bytes) {}
+Device::~Device() {
+  ::munmap(base_, bytes_);
+}
+
+World* World::current() {
+  return the_world;
+}
+
+World::World(Device& device, std::uint32_t nodes, const Knobs& knobs, Chooser& chooser,
+             std::uint64_t seed)
+    : device_(device),
+      knobs_(knobs),
+      chooser_(chooser),
+      environment_(seed ^ 0x5eed),
+      nodes_(nodes) {
+  const std::uint64_t bytes = device.bytes();
+  for (Node& node : nodes_) {
+    node.memory_bytes = 2 * bytes + bytes / line_bytes;
+    node.memory = reserve(node.memory_bytes);
+    node.view = std::make_unique<NodeView>(
+        NodeView::Storage{.device = device.base(),
+                          .view = node.memory,
+                          .twin = node.memory + bytes,
+                          .held = reinterpret_cast<std::uint8_t*>(node.memory + 2 * bytes),
+                          .bytes = bytes,
+                          .locks = {}});
+  }
+  set_current_core(core_of_running);
+  the_world = this;
+  coherence::use_simulator(this);
+}
+
+World::~World() {
+  coherence::use_simulator(nullptr);
+  the_world = nullptr;
+  processes_.clear();
+  for (Node& node : nodes_) ::munmap(node.memory, node.memory_bytes);
+}
+
+// ---- processes ---------------------------------------------------------------------------------
+
+Process& World::spawn(std::uint32_t node, std::function<void()> body) {
+  auto process = std::make_unique<Process>();
+  process->number = static_cast<std::uint32_t>(processes_.size());
+  process->node = node;
+  process->pid = first_pid + process->number;
+  Process& spawned = *process;
+  processes_.push_back(std::move(process));
+  add_thread(spawned, [this, &spawned, body = std::move(body)] {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      fail(fmt::format("process {} on node {}: {}", spawned.number, spawned.node, error.what()));
+    }
+    spawned.ended = true;
+  });
+  return spawned;
+}
+
+Thread& World::add_thread(Process& process, std::function<void()> body) {
+  auto thread = std::make_unique<Thread>();
+  Thread& added = *thread;
+  added.process = &process;
+  added.core = std::make_unique<Core>(*nodes_[process.node].view, chooser_, knobs_, *this);
+  added.fiber = std::make_unique<Fiber>([this, &added, body = std::move(body)] {
+    body();
+    added.ended = true;
+    std::erase(threads_, &added);
+    for (;;) scheduler_.enter(*added.fiber);
+  });
+  cores_.push_back(added.core.get());
+  process.threads.push_back(std::move(thread));
+  threads_.push_back(&added);
+  return added;
+}
+
+Thread* World::start_thread(std::function<void()> body) {
+  return &add_thread(*running_->process, std::move(body));
+}
+
+Process& World::self() {
+  return *running_->process;
+}
+
+Process* World::process_of(std::uint64_t pid) const {
+  if (pid < first_pid || pid - first_pid >= processes_.size()) return nullptr;
+  return processes_[pid - first_pid].get();
+}
+
+bool World::alive(std::uint64_t pid) const {
+  const Process* process = process_of(pid);
+  return process != nullptr && !process->dead && !process->ended;
+}
+
+void World::kill(Process& process) {
+  if (process.dead || process.ended) return;
+  process.dead = true;
+  for (auto& thread : process.threads) {
+    if (!thread->ended) thread->core->killed();
+    std::erase(threads_, thread.get());
+  }
+  std::erase_if(file_locks_, [&](const FileLock& lock) { return lock.holder == &process; });
+}
+
+void World::lose_node(std::uint32_t node) {
+  for (auto& process : processes_) {
+    if (process->node != node || process->dead) continue;
+    for (auto& thread : process->threads) thread->core->lost();
+    kill(*process);
+  }
+  NodeView& view = *nodes_[node].view;
+  for (std::uint64_t line = 0; line < view.lines(); ++line) {
+    if (view.held(line) || view.dirty(line)) view.forget_line(line);
+  }
+}
+
+pool::HostIdentity World::host(std::uint32_t node) const {
+  pool::HostIdentity identity;
+  identity.boot_id = {0xb0, 0x07};
+  identity.machine_id = {0x3a, 0xc4};
+  for (pool::Uuid* id : {&identity.boot_id, &identity.machine_id}) {
+    (*id)[14] = static_cast<std::uint8_t>(node >> 8);
+    (*id)[15] = static_cast<std::uint8_t>(node);
+  }
+  identity.host = fmt::format("node{}", node);
+  return identity;
+}
+
+pool::ProcessIdentity World::identity(const Process& process) const {
+  pool::ProcessIdentity identity;
+  identity.pid = process.pid;
+  identity.start_time = 1000 + process.number;
+  identity.pid_namespace = 1;
+  identity.program = fmt::format("process{}", process.number);
+  return identity;
+}
+
+// ---- scheduling --------------------------------------------------------------------------------
+
+void World::run(std::uint64_t most_steps) {
+  most_steps_ = steps_ + most_steps;
+  while (!failed_) {
+    Thread* next = choose_next();
+    if (next == nullptr) break;
+    running_ = next;
+    turn_ = 0;
+    next->fiber->enter(scheduler_);
+    running_ = nullptr;
+  }
+  if (failed_) throw Violation{failure_};
+  for (Core* core : cores_) core->drain();
+}
+
+/// Of those awake any; when all sleep time passes until the first wakes.
+Thread* World::choose_next() {
+  std::vector<Thread*> awake;
+  std::uint64_t first_wake = ~0ull;
+  bool main_thread_left = false;
+  for (Thread* thread : threads_) {
+    if (thread->process->stopped) continue;
+    main_thread_left = main_thread_left || !thread->process->ended;
+    first_wake = std::min(first_wake, thread->wakes_ns);
+    if (thread->wakes_ns <= now_ns_) awake.push_back(thread);
+  }
+  if (!main_thread_left || threads_.empty()) return nullptr;
+  if (awake.empty()) {
+    now_ns_ = std::max(now_ns_, first_wake);
+    ++steps_;
+    return choose_next();
+  }
+  last_ = (last_ + 1 + chooser_.below(awake.size())) % awake.size();
+  return awake[last_];
+}
+
+void World::switch_away() {
+  Fiber& mine = *running_->fiber;
+  scheduler_.enter(mine);
+}
+
+void World::step(Core& core) {
+  if (running_ == nullptr) return;
+  ++steps_;
+  now_ns_ += 50 + environment_.next() % 200;
+  Process& process = *running_->process;
+  if (++process.operations == process.dies_at) die();
+  if (steps_ > most_steps_) {
+    fail(fmt::format("{} steps and no end: somebody hangs", steps_));
+  }
+  core.stir();
+  pass_time();
+  if (++turn_ >= longest_turn || chooser_.chance(knobs_.switching)) switch_away();
+}
+
+/// Buffers empty themselves in the background, also those of threads that sleep or have ended.
+void World::pass_time() {
+  running_->core->pass_time(steps_);
+  Core* other = cores_[steps_ % cores_.size()];
+  if (other != running_->core.get()) other->pass_time(steps_);
+}
+
+void World::die() {
+  Process& process = *running_->process;
+  if (process.takes_node_along) {
+    lose_node(process.node);
+  } else {
+    kill(process);
+  }
+  switch_away();  // for ever
+}
+
+void World::fail(const std::string& what) {
+  if (!failed_) failure_ = what;
+  failed_ = true;
+  if (running_ != nullptr) switch_away();
+}
+
+void World::require(bool holds, const std::string& what) {
+  if (!holds) fail(fmt::format("process {} on node {}: {}", self().number, self().node, what));
+}
+
+void World::yield() {
+  now_ns_ += yield_ns;
+  ++steps_;
+  if (steps_ > most_steps_) fail(fmt::format("{} steps and no end: somebody hangs", steps_));
+  pass_time();
+  switch_away();
+}
+
+void World::sleep(std::uint64_t ns) {
+  running_->core->drain();  // the kernel is entered
+  running_->wakes_ns = now_ns_ + ns;
+  ++steps_;
+  if (steps_ > most_steps_) fail(fmt::format("{} steps and no end: somebody hangs", steps_));
+  switch_away();
+}
+
+void World::until(const std::function<bool()>& holds) {
+  while (!holds()) yield();
+}
+
+// ---- what processes see ------------------------------------------------------------------------
+
+NodeView& World::view_of_running() {
+  return *nodes_[running_->process->node].view;
+}
+
+Result<coherence::View> World::view(const coherence::Place& place) {
+  if (place.bytes > device_.bytes()) {
+    return make_error(Code::no_space, "the simulated device is smaller than the pool");
+  }
+  return coherence::View{.memory = memory(), .base = base(), .keep = {}};
+}
+
+bool World::lock_file(std::uint64_t file) {
+  Process& process = self();
+  for (const FileLock& lock : file_locks_) {
+    if (lock.node == process.node && lock.file == file) return lock.holder == &process;
+  }
+  file_locks_.push_back({process.node, file, &process});
+  return true;
+}
+
+void World::unlock_file(std::uint64_t file) {
+  Process& process = self();
+  std::erase_if(file_locks_,
+                [&](const FileLock& lock) { return lock.file == file && lock.holder == &process; });
+}
+
+void World::happened(Core& core, Event event, std::uint64_t line, std::uint64_t word) {
+  Trace::Entry entry{.step = steps_,
+                     .node = 0,
+                     .process = 0,
+                     .event = event,
+                     .line = line,
+                     .word = word,
+                     .held = 0,
+                     .dirty = 0};
+  for (std::uint32_t node = 0; node < nodes_.size() && node < 64; ++node) {
+    if (&core.view() == nodes_[node].view.get()) entry.node = node;
+  }
+  if (running_ != nullptr) entry.process = running_->process->number;
+  if (nodes_.size() <= 8) {
+    for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
+      const NodeView& view = *nodes_[node].view;
+      if (view.held(line)) entry.held |= 1ull << node;
+      if (view.dirty(line)) entry.dirty |= 1ull << node;
+    }
+  }
+  trace_.add(entry);
+}
+
+}  // namespace penstock::sim

@@ -1,0 +1,162 @@
+// Many simulated nodes and processes in one thread, under a seeded scheduler. Processes are fibers
+// that run production code; time is virtual; every operation on the pool is a point at which
+// another may run, or at which the running one may be killed.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/format.hpp"
+#include "pool/host_identity.hpp"
+#include "sim/memory/core.hpp"
+#include "sim/world/fiber.hpp"
+#include "sim/world/trace.hpp"
+
+namespace penstock::sim {
+
+class World;
+struct Process;
+
+/// A thread of a simulated process.
+struct Thread {
+  Process* process = nullptr;
+  std::unique_ptr<Fiber> fiber;
+  std::unique_ptr<Core> core;
+  std::uint64_t wakes_ns = 0;  ///< asleep until then
+  bool ended = false;
+};
+
+struct Process {
+  std::uint32_t number = 0;
+  std::uint32_t node = 0;
+  std::uint64_t pid = 0;
+  bool dead = false;     ///< killed
+  bool ended = false;    ///< its body returned
+  bool stopped = false;  ///< SIGSTOP
+  std::uint64_t operations = 0;
+  std::uint64_t dies_at = ~0ull;  ///< operation at which it is killed
+  bool takes_node_along = false;
+  std::vector<std::unique_ptr<Thread>> threads;
+};
+
+/// The pool's device: one run of addresses, copied on write by a forked child.
+class Device {
+ public:
+  explicit Device(std::uint64_t bytes);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  std::byte* base() const { return base_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* base_;
+  std::uint64_t bytes_;
+};
+
+/// Thrown out of World::run when something that must hold did not.
+struct Violation {
+  std::string what;
+};
+
+class World : public Machine, public coherence::Simulator {
+ public:
+  World(Device& device, std::uint32_t nodes, const Knobs& knobs, Chooser& chooser,
+        std::uint64_t seed);
+  ~World() override;
+
+  Process& spawn(std::uint32_t node, std::function<void()> body);
+  /// Whom crash_everywhere() kills.
+  Process& mark_victim(Process& process) {
+    victim_ = &process;
+    return process;
+  }
+  Process* victim() { return victim_; }
+  /// Until every process has ended or is dead. Errors as Violation: a failed check, an exception,
+  /// or more steps than `most_steps` (somebody hangs).
+  void run(std::uint64_t most_steps = 20'000'000);
+
+  // for bodies
+  Process& self();
+  void require(bool holds, const std::string& what);
+  void yield();
+  void sleep(std::uint64_t ns);
+  std::uint64_t now_ns() const { return now_ns_; }
+  /// Until `holds`; checked at each turn.
+  void until(const std::function<bool()>& holds);
+  coherence::Memory memory() { return {coherence::Mode::simulated, &simulated_ops(), this}; }
+  std::byte* base() { return view_of_running().base(); }
+  pool::HostIdentity host(std::uint32_t node) const;
+  pool::ProcessIdentity identity(const Process& process) const;
+
+  // from outside of bodies, or by one process to another
+  void kill(Process& process);
+  /// All processes of a node and what its caches held are gone.
+  void lose_node(std::uint32_t node);
+  bool alive(std::uint64_t pid) const;
+  Process* process_of(std::uint64_t pid) const;
+  const std::vector<std::unique_ptr<Process>>& processes() const { return processes_; }
+
+  std::uint64_t steps() const { return steps_; }
+  std::uint64_t random() { return environment_.next(); }
+  const Trace& trace() const { return trace_; }
+
+  // the operating system of simulated processes (os.cpp)
+  Thread& running() { return *running_; }
+  bool in_fiber() const { return running_ != nullptr; }
+  Thread* start_thread(std::function<void()> body);
+  bool lock_file(std::uint64_t file);
+  void unlock_file(std::uint64_t file);
+
+  // Machine, Simulator
+  void step(Core& core) override;
+  void happened(Core& core, Event event, std::uint64_t line, std::uint64_t word) override;
+  Result<coherence::View> view(const coherence::Place& place) override;
+  bool stands_for_all() const override { return true; }
+
+  static World* current();
+
+ private:
+  struct Node {
+    std::unique_ptr<NodeView> view;
+    std::byte* memory = nullptr;
+    std::uint64_t memory_bytes = 0;
+  };
+  struct FileLock {
+    std::uint32_t node;
+    std::uint64_t file;
+    Process* holder;
+  };
+
+  NodeView& view_of_running();
+  Thread& add_thread(Process& process, std::function<void()> body);
+  void switch_away();
+  Thread* choose_next();
+  void pass_time();
+  void die();
+  void fail(const std::string& what);
+
+  Device& device_;
+  Knobs knobs_;
+  Chooser& chooser_;
+  RandomChooser environment_;  ///< what programs ask the system for: does not depend on choices
+  std::vector<Node> nodes_;
+  std::vector<std::unique_ptr<Process>> processes_;
+  std::vector<Thread*> threads_;  ///< not ended, of living processes
+  std::vector<Core*> cores_;      ///< of all threads ever
+  std::vector<FileLock> file_locks_;
+  Process* victim_ = nullptr;
+  Thread* running_ = nullptr;
+  Fiber scheduler_;
+  Trace trace_;
+  std::uint64_t now_ns_ = 1'000'000'000;
+  std::uint64_t steps_ = 0, most_steps_ = 0;
+  std::uint32_t turn_ = 0;  ///< operations since the last switch
+  std::size_t last_ = 0;
+  std::string failure_;
+  bool failed_ = false;
+};
+
+}  // namespace penstock::sim
