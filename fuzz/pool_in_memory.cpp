@@ -1,0 +1,83 @@
+#include "fuzz/pool_in_memory.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "fuzz/expect.hpp"
+#include "pool/mapping.hpp"
+#include "pool/superblock.hpp"
+
+namespace penstock::fuzz {
+
+namespace {
+
+constexpr std::uint64_t guard_bytes = 4 << 20;
+
+void guard(std::byte* at) {
+  // Something else may stand there already; then it is not the pool either.
+  (void)::mmap(at, guard_bytes, PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+}
+
+}  // namespace
+
+PoolInMemory::PoolInMemory(const PoolShape& shape)
+    : fd_(::memfd_create("penstock-fuzz", MFD_CLOEXEC)),
+      spec_(fmt::format("/proc/self/fd/{}", fd_)),
+      superblock_{.magic = pool::magic,
+                  .layout_version = pool::layout_version,
+                  .header_bytes = pool::page_bytes,
+                  .pool_id = 0x1234567,
+                  .bytes = shape.bytes,
+                  .mode = static_cast<std::uint32_t>(shape.mode),
+                  .part_count = 1,
+                  .max_processes = shape.max_processes,
+                  .max_nodes = shape.max_nodes,
+                  .part_bytes = shape.bytes} {
+  expect(fd_ >= 0 && ::ftruncate(fd_, static_cast<off_t>(shape.bytes)) == 0);
+  superblock_.stripe_bytes = pool::stripe_bytes_for(shape.bytes, 1, pool::huge_page_bytes);
+  need(pool::lay_out(superblock_));
+  const auto parts = pool::open_parts(spec_, pool::Access::write);
+  need(parts);
+  need(pool::write_superblock(parts->front(), superblock_));
+  void* at = ::mmap(nullptr, shape.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  expect(at != MAP_FAILED);
+  base_ = static_cast<std::byte*>(at);
+}
+
+PoolInMemory::~PoolInMemory() {
+  ::munmap(base_, superblock_.bytes);
+  ::close(fd_);
+}
+
+void PoolInMemory::keep() {
+  kept_.assign(base_, base_ + pool::metadata_bytes(superblock_));
+}
+
+void PoolInMemory::restore() const {
+  std::memcpy(base_, kept_.data(), kept_.size());
+}
+
+FrozenPool::FrozenPool(const PoolShape& shape) : file_(shape) {
+  auto attached = pool::Pool::attach({.spec = file_.spec(), .rank = 7, .job = "fuzz"});
+  need(attached);
+  pool_ = std::move(*attached);
+  guard(base() - guard_bytes);
+  guard(base() + bytes());
+}
+
+FrozenPool::~FrozenPool() = default;
+
+void FrozenPool::freeze() {
+  void* at =
+      ::mmap(base(), bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file_.fd(), 0);
+  expect(at == base());
+}
+
+void FrozenPool::reset() const {
+  expect(::madvise(base(), bytes(), MADV_DONTNEED) == 0);
+}
+
+}  // namespace penstock::fuzz

@@ -1,0 +1,65 @@
+// A pool in a file that has no name, so that nothing is left behind however a target ends.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pool/layout.hpp"
+
+namespace penstock::fuzz {
+
+struct PoolShape {
+  coherence::Mode mode = coherence::Mode::software;
+  std::uint64_t bytes = pool::min_pool_bytes;
+  std::uint32_t max_processes = 8;
+  std::uint32_t max_nodes = 3;
+};
+
+class PoolInMemory {
+ public:
+  explicit PoolInMemory(const PoolShape& shape);
+  ~PoolInMemory();
+  PoolInMemory(const PoolInMemory&) = delete;
+  PoolInMemory& operator=(const PoolInMemory&) = delete;
+
+  const std::string& spec() const { return spec_; }
+  const pool::Superblock& superblock() const { return superblock_; }
+  /// The pool as other hosts see it: what is written here they have written.
+  std::byte* base() const { return base_; }
+  int fd() const { return fd_; }
+
+  /// What stands in superblock and tables now is what restore() brings back.
+  void keep();
+  void restore() const;
+
+ private:
+  int fd_;
+  std::string spec_;
+  pool::Superblock superblock_;
+  std::byte* base_;
+  std::vector<std::byte> kept_;
+};
+
+/// An attached process whose whole view of the pool goes back to what it was, at the cost of the
+/// pages touched. Behind and before the pool lies what cannot be touched.
+class FrozenPool {
+ public:
+  explicit FrozenPool(const PoolShape& shape);
+  ~FrozenPool();
+
+  pool::Pool& pool() const { return *pool_; }
+  const PoolInMemory& file() const { return file_; }
+  std::byte* base() const { return pool_->base(); }
+  std::uint64_t bytes() const { return pool_->bytes(); }
+  /// From now on nothing reaches the file.
+  void freeze();
+  void reset() const;
+
+ private:
+  PoolInMemory file_;
+  std::unique_ptr<pool::Pool> pool_;
+};
+
+}  // namespace penstock::fuzz
