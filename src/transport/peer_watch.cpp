@@ -24,13 +24,15 @@ std::uint64_t PeerWatch::token(Peer peer) const {
 }
 
 PeerFate PeerWatch::fate_of(const Watched& watched) const {
+  // Whoever leaves in order closes first and is gone then: so the line is read after that.
+  const bool alive = pool_.alive(watched.token);
   const auto line = table_.read(watched.peer);
   const bool same = line && line->generation == watched.generation;
   if (same && line->state == static_cast<std::uint32_t>(EndpointState::closed))
     return PeerFate::closed;
   // its slot has a new owner already: what matters is how the old one went
   if (line && !same && line->last_closed == watched.generation) return PeerFate::closed;
-  if (!pool_.alive(watched.token)) return PeerFate::dead;
+  if (!alive) return PeerFate::dead;
   return same ? PeerFate::present : PeerFate::closed;
 }
 

@@ -1,4 +1,6 @@
 // SIGKILL and SIGSTOP between the stores of endpoints and channels, in both roles.
+#include <deque>
+
 #include "crash_test_base.hpp"
 #include "recorder.hpp"
 #include "transport/endpoint_table.hpp"
@@ -115,6 +117,34 @@ TEST_P(ChannelCrash, InOpeningAndClosingAnEndpoint) {
         run_job(3);
         EXPECT_EQ(living_endpoints(attach(spec_)), 0u);
       });
+}
+
+/// It closes and detaches just when the other has read that it is open, and not yet whether its
+/// process lives.
+TEST_P(ChannelCrash, WhoLeavesWhileItIsLookedAtIsNotTakenForDead) {
+  const Attached here = attach(spec_);
+  Attached there = attach(spec_);
+  Recorder sink, other_sink;
+  const auto endpoint = open_endpoint(here, sink);
+  auto other = open_endpoint(there, other_sink);
+  const Peer peer = *endpoint->resolve(other->address());
+  const auto object = here.arena->open(transport::table_name);
+  ASSERT_TRUE(object);
+  const std::byte* line = object->data + 64 + 64ull * peer;  // behind the high-water line
+  bool left = false;
+  after_line_load([&](const void* from) {
+    if (from != line || left) return;
+    left = true;
+    other.reset();
+    there.detach();
+  });
+  const std::uint64_t deadline = base::now_ns() + patience_ns;
+  while (!left && base::now_ns() < deadline) endpoint->progress();
+  const std::uint64_t until = base::now_ns() + 100'000'000;
+  while (base::now_ns() < until) endpoint->progress();
+  after_line_load({});
+  EXPECT_TRUE(left);
+  EXPECT_TRUE(sink.dead.empty()) << sink.dead.front();
 }
 
 /// A conversation with a process that dies: how much of what goes which way.

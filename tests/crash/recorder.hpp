@@ -1,7 +1,7 @@
 // A user of an endpoint that keeps what it is told.
 #pragma once
 
-#include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -53,7 +53,8 @@ class Recorder final : public transport::Sink {
   }
   void on_peer_dead(Peer, const std::string& description) override { dead.push_back(description); }
 
-  std::uint64_t arrived = 0;  ///< whole messages, in the order of their tags 0, 1, ...
+  std::uint64_t arrived = 0;                   ///< whole messages
+  std::map<Peer, std::uint64_t> arrived_from;  ///< in the order of their tags 0, 1, ...
   std::uint64_t damaged = 0;  ///< with other contents than their number says, or out of order
   int begun = 0;              ///< large ones that are neither whole nor failed
   std::uint64_t sent = 0, failed = 0;
@@ -65,8 +66,10 @@ class Recorder final : public transport::Sink {
     std::vector<std::byte> buffer;
     iovec iov;
   };
-  void take(Peer, const Header& header, std::vector<std::byte> payload) {
-    if (header.tag != arrived || payload != content(header.tag, header.bytes)) ++damaged;
+  void take(Peer from, const Header& header, std::vector<std::byte> payload) {
+    std::uint64_t& next = arrived_from[from];
+    if (header.tag != next || payload != content(header.tag, header.bytes)) ++damaged;
+    ++next;
     ++arrived;
   }
 };

@@ -22,6 +22,7 @@ struct Count {
   Deed deed = Deed::none;
   std::uint64_t at = 0, steps = 0;
   Operations operations;
+  std::function<void(const void*)> after_line_load;
 };
 // A thread's own: the heartbeat that each attachment keeps is no part of the protocol under test.
 thread_local Count count;
@@ -103,6 +104,7 @@ std::uint64_t load_word(void* self, const void* from) {
 }
 void load_line(void* self, void* to, const void* from) {
   inner(self).load_line(to, from);
+  if (count.after_line_load) count.after_line_load(from);
 }
 void load_bulk(void* self, void* to, const void* from, std::size_t bytes) {
   inner(self).load_bulk(to, from, bytes);
@@ -149,6 +151,10 @@ void arm(std::uint64_t at, Deed deed) {
 std::uint64_t disarm() {
   count.armed = false;
   return count.steps;
+}
+
+void after_line_load(std::function<void(const void*)> hook) {
+  count.after_line_load = std::move(hook);
 }
 
 Operations operations() {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace penstock::crash {
 
@@ -19,6 +20,9 @@ void arm(std::uint64_t at, Deed deed);
 
 /// Counts no more. Gives the steps counted.
 std::uint64_t disarm();
+
+/// Called when the calling thread has loaded a line, with its address; {} for none.
+void after_line_load(std::function<void(const void* from)> hook);
 
 /// Operations of all kinds that the calling thread has made since it began.
 struct Operations {
