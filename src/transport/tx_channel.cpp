@@ -129,7 +129,7 @@ void TxChannel::put_inline(const Header& header, const void* payload, std::uint8
   line.meta = MessageLine::pack(header.bytes, flags, Form::inlined, header.kind);
   line.tag = header.tag;
   line.data = header.data;
-  std::memcpy(line.payload, payload, header.bytes);
+  if (header.bytes != 0) std::memcpy(line.payload, payload, header.bytes);  // else it may be null
   line.seal = nonce_ + head_;
   memory_.publish_line(line_at(head_), &line);
   ++head_;

@@ -1,0 +1,133 @@
+// A channel as a sender may lay it out in its memory, right or wrong.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "fuzz/expect.hpp"
+#include "fuzz/input.hpp"
+#include "transport/layout.hpp"
+
+namespace penstock::fuzz {
+
+struct Parties {
+  std::uint64_t job = 0;
+  std::uint32_t source = 0, source_generation = 0;
+  std::uint32_t target = 0, target_generation = 0;
+};
+
+/// Writes into a pool of `pool_bytes` at `base`; the channel begins at `offset`, its cells at
+/// `cells`. The sender counts on; what it writes is for the receiver to judge.
+class ForgedChannel {
+ public:
+  ForgedChannel(std::byte* base, std::uint64_t pool_bytes, std::uint64_t offset,
+                std::uint64_t cells, std::uint64_t nonce)
+      : base_(base), bytes_(pool_bytes), offset_(offset), cells_(cells), nonce_(nonce) {}
+
+  std::uint64_t offset() const { return offset_; }
+
+  void write_header(const Parties& parties, Input& input) {
+    transport::ChannelHeader header{};
+    header.magic = transport::channel_magic;
+    header.nonce = nonce_;
+    header.job = parties.job;
+    header.source = parties.source;
+    header.source_generation = parties.source_generation;
+    header.target = parties.target;
+    header.target_generation = parties.target_generation;
+    header.ring_lines = 8u << input.below(8);
+    header.cell_flags = 8 * static_cast<std::uint32_t>(1 + input.below(8));
+    if (input.below(8) == 7) {
+      const std::uint64_t lie = input.lie(bytes_);
+      std::memcpy(reinterpret_cast<std::byte*>(&header) + 4 * input.below(14), &lie, 4);
+    }
+    if (input.below(16) != 15) header.check = check_of(header);
+    put(offset_, &header, sizeof header);
+    ring_lines_ = header.ring_lines;
+    flags_ = offset_ + 128;
+    ring_ = flags_ + 8ull * header.cell_flags;
+    flag_count_ = header.cell_flags;
+  }
+
+  /// The first line of a message, sealed for its place; a lie in it now and then.
+  void write_message(Input& input) {
+    using transport::Form;
+    transport::MessageLine line{};
+    const auto form = static_cast<Form>(input.below(16) == 15 ? input.byte() : 1 + input.below(3));
+    const std::uint8_t flags = input.byte(), kind = input.byte();
+    std::uint64_t bytes = input.below(8) == 7     ? input.lie(1ull << 40)
+                          : form == Form::inlined ? input.below(transport::inline_bytes + 1)
+                          : form == Form::lines   ? 33 + input.below(600)
+                                                  : input.number<std::uint16_t>();
+    bytes &= transport::max_message_bytes;
+    line.meta = transport::MessageLine::pack(bytes, flags, form, kind);
+    line.tag = input.byte();
+    line.data = input.byte();
+    if (form == Form::bulk) {
+      line.bulk.offset = cells_;
+      line.bulk.cell_bytes = 64 * static_cast<std::uint32_t>(1 + input.below(32));
+      line.bulk.cell_count = 1 + static_cast<std::uint32_t>(input.below(8));
+      line.bulk.first_cell = cell_;
+      line.bulk.ready = input.below(2);
+      if (input.below(8) == 7) {
+        const std::uint64_t lie = input.lie(bytes_);
+        std::memcpy(line.payload + 4 * input.below(8), &lie, input.flag() ? 4 : 8);
+      }
+      first_cell_ = cell_ = line.bulk.first_cell;
+      cell_count_ = line.bulk.cell_count;
+      ready_ = line.bulk.ready;
+    } else {
+      input.fill(line.payload, input.below(33));
+    }
+    line.seal = nonce_ + head_;
+    if (input.below(16) == 15) line.seal += input.lie(8);
+    put_line(&line);
+    if (form == Form::lines && input.below(4) != 3) write_rest(bytes, input);
+    if (form == Form::bulk && ready_ != 0) ++cell_;
+  }
+
+  /// Lines after the first, all of them or fewer.
+  void write_rest(std::uint64_t bytes, Input& input) {
+    std::uint64_t lines = transport::lines_of(bytes) - 1;
+    if (lines > ring_lines_) lines = ring_lines_;
+    if (input.below(4) == 3) lines = input.below(lines + 1);
+    for (; lines > 0; --lines) {
+      std::uint64_t words[8] = {head_, 2, 3, 4, 5, 6, 7, nonce_ + head_};
+      put_line(words);
+    }
+  }
+
+  /// Says of some cells that they are complete.
+  void write_flags(Input& input) {
+    for (auto cells = 1 + input.below(8); cells > 0; --cells) {
+      const std::uint64_t slot = cell_count_ == 0 ? 0 : cell_ % cell_count_;
+      const std::uint64_t word = nonce_ + cell_;
+      put(flags_ + 8 * (slot % (flag_count_ == 0 ? 1 : flag_count_)), &word, 8);
+      ++cell_;
+    }
+  }
+
+  /// Any word of header, credits, flags and ring.
+  void write_word(Input& input) {
+    const std::uint64_t word = input.flag() ? nonce_ + input.lie(64) : input.lie(bytes_);
+    put(offset_ + 8 * input.below(600), &word, 8);
+  }
+
+ private:
+  void put(std::uint64_t at, const void* from, std::uint64_t bytes) {
+    if (at > bytes_ || bytes > bytes_ - at) return;
+    std::memcpy(base_ + at, from, bytes);
+  }
+  void put_line(const void* line) {
+    const std::uint64_t lap = ring_lines_ == 0 ? 1 : ring_lines_;
+    put(ring_ + 64 * (head_ % lap), line, 64);
+    ++head_;
+  }
+
+  std::byte* base_;
+  std::uint64_t bytes_, offset_, cells_, nonce_;
+  std::uint64_t ring_ = 0, flags_ = 0, ring_lines_ = 8, flag_count_ = 8;
+  std::uint64_t head_ = 0, cell_ = 0, first_cell_ = 0, cell_count_ = 1, ready_ = 0;
+};
+
+}  // namespace penstock::fuzz

@@ -1,0 +1,175 @@
+// A receiver that writes what it likes into credits, flags and mailbox against the sending end.
+#include <vector>
+
+#include "fuzz/landing_sink.hpp"
+#include "fuzz/pool_in_memory.hpp"
+#include "fuzz/virtual_time.hpp"
+#include "penstock/arena.hpp"
+#include "transport/tx_channel.hpp"
+
+namespace penstock::fuzz {
+namespace {
+
+using namespace penstock::transport;
+
+/// Objects of others stand before and behind what the sender takes.
+struct World {
+  explicit World(coherence::Mode mode) : frozen(PoolShape{.mode = mode}) {
+    auto opened = arena::Arena::open(frozen.pool());
+    need(opened);
+    arena = std::move(*opened);
+    before = make("before", 8192);
+    after = make("after", 8192);
+    frozen.freeze();
+  }
+  arena::Object make(const char* name, std::uint64_t bytes) {
+    auto object = arena->create(name, bytes);
+    need(object);
+    return *object;
+  }
+  bool untouched(const arena::Object& object) const {
+    return std::all_of(object.data, object.data + object.bytes,
+                       [](std::byte b) { return b == std::byte{0}; });
+  }
+  FrozenPool frozen;
+  std::unique_ptr<arena::Arena> arena;
+  arena::Object before, after;
+};
+
+World& world_of(bool software) {
+  static World hardware_world(coherence::Mode::hardware);
+  static World software_world(coherence::Mode::software);
+  return software ? software_world : hardware_world;
+}
+
+struct Operation {
+  SendOp op;
+  std::vector<std::byte> buffer;
+};
+
+class Sender {
+ public:
+  Sender(World& world, TxContext& context, TxChannel& channel, const std::uint64_t& word,
+         Input& input)
+      : world_(world),
+        context_(context),
+        channel_(channel),
+        word_(word),
+        input_(input),
+        sink_(input) {}
+
+  void step() {
+    switch (input_.below(6)) {
+      case 0:
+        return inject();
+      case 1:
+        return send();
+      case 2:
+        return write_credits();
+      case 3:
+        if (!operations_.empty()) {
+          Operation& chosen = *operations_[input_.below(operations_.size())];
+          if (chosen.op.header.data == 0 && channel_.cancel(&chosen.op)) chosen.op.header.data = 1;
+        }
+        return;
+      case 4:
+        (void)channel_.consumed();
+        return;
+      default:
+        channel_.advance(sink_);
+    }
+  }
+
+  void end() {
+    channel_.fail_all(sink_, Error{Code::peer_dead, "the receiver has died"});
+    expect(!channel_.waiting());
+    channel_.abandon();
+  }
+
+ private:
+  void inject() {
+    Header header{.tag = 1, .data = 2, .bytes = input_.number<std::uint16_t>()};
+    if (header.bytes > context_.settings.inject_bytes) header.bytes = 32;
+    const std::vector<std::byte> payload(header.bytes);
+    const auto injected = channel_.inject(header, payload.data());
+    if (!injected) expect(is_told(injected.error()));
+  }
+
+  void send() {
+    auto operation = std::make_unique<Operation>();
+    operation->buffer.resize(input_.number<std::uint32_t>() % 300'000);
+    SendOp& op = operation->op;
+    op.header.bytes = operation->buffer.size();
+    const std::uint64_t first = op.header.bytes / (1 + input_.below(3));
+    op.iov[0] = {operation->buffer.data(), first};
+    op.iov[1] = {operation->buffer.data() + first, op.header.bytes - first};
+    op.iov_count = first == op.header.bytes ? 1 : 2;
+    op.notify_delivered = input_.flag();
+    const auto sent = channel_.send(&op);
+    if (!sent) return expect(is_told(sent.error()));
+    if (!*sent) operations_.push_back(std::move(operation));
+  }
+
+  /// Where the mailbox word says that the channel is, as the receiver finds it.
+  void write_credits() {
+    if (word_ == 0) return;
+    std::byte* at = world_.frozen.base() + MailboxWord::offset(word_);
+    ChannelHeader header;
+    std::memcpy(&header, at, sizeof header);
+    CreditLine line;
+    std::memcpy(&line, at + 64, sizeof line);
+    const std::uint64_t nonce = input_.below(8) == 7 ? 0 : header.nonce;
+    if (input_.flag()) line.lines = nonce + input_.lie(header.ring_lines);
+    if (input_.flag()) line.cells = nonce + input_.lie(8);
+    std::memcpy(at + 64, &line, sizeof line);
+    if (input_.below(8) != 7) return;
+    const std::uint64_t word = input_.number<std::uint64_t>();
+    std::memcpy(at + 8 * input_.below(2000), &word, 8);  // it can reach the rest as well
+  }
+
+  World& world_;
+  TxContext& context_;
+  TxChannel& channel_;
+  const std::uint64_t& word_;
+  Input& input_;
+  LandingSink sink_;
+  std::vector<std::unique_ptr<Operation>> operations_;
+};
+
+}  // namespace
+}  // namespace penstock::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace penstock;
+  using namespace penstock::fuzz;
+  using namespace penstock::transport;
+  Input input(data, size);
+  World& world = world_of(input.flag());
+  world.frozen.reset();
+  restart_time();
+  auto settings = settings_for(world.frozen.pool().memory().mode());
+  need(settings);
+  settings->ring_lines = 64;  // full soon, also with short inputs
+  settings->lines_max_bytes = std::min(settings->lines_max_bytes, 2048u);
+  settings->cell_bytes = 4096u << input.below(3);
+  EndpointStats stats;
+  const Address self{world.frozen.pool().info().id, 11, 3, 4};
+  {
+    TxMemory memory(*world.arena, self);
+    TxContext context{world.frozen.pool(),
+                      world.frozen.pool().memory(),
+                      *settings,
+                      memory,
+                      self,
+                      std::vector<std::byte>(settings->cell_bytes),
+                      stats};
+    alignas(64) std::uint64_t mailbox[8] = {};
+    auto channel = TxChannel::make(context, Address{self.pool_id, self.job, 5, 6}, &mailbox[0]);
+    need(channel);
+    Sender sender(world, context, **channel, mailbox[0], input);
+    for (int steps = 0; steps < 64 && !input.empty(); ++steps) sender.step();
+    sender.end();
+    expect(world.untouched(world.before) && world.untouched(world.after));
+  }
+  return 0;
+}
