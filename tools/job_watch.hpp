@@ -39,6 +39,8 @@ class JobWatch {
   /// After the job: who was never seen to end; what the MPI left in /dev/shm is removed.
   void finish();
 
+  /// Ranks that have been seen on the pool.
+  std::size_t seen() const { return ranks_.size(); }
   const std::optional<Death>& first_death() const { return first_death_; }
   JobTotals totals() const;
 

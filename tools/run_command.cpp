@@ -73,6 +73,7 @@ Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runti
   JobPlan plan;
   plan.pool = spec;
   plan.job = job_name;
+  plan.ranks = arguments.ranks;
   plan.environment = std::move(*environment);
   plan.command = {runtime.mpiexec, "-n", std::to_string(arguments.ranks)};
   if (arguments.bind) plan.command.insert(plan.command.end(), {"-bind-to", "core"});

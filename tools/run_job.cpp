@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t terminate_after_ns = 2'000'000'000;  ///< from the first signal
 constexpr std::uint64_t kill_after_ns = 5'000'000'000;
-constexpr std::uint64_t closely_ns = 2'000'000'000;  ///< ranks are expected to attach meanwhile
+constexpr std::uint64_t closely_ns = 60'000'000'000;  ///< ranks are expected to attach meanwhile
 constexpr int closely_ms = 20, calmly_ms = 200;
 // What the epoll tells of, apart from pids of ranks.
 constexpr std::uint64_t signal_event = ~0ull, launcher_event = ~1ull;
@@ -90,7 +90,8 @@ class Supervisor {
   }
 
   void step() {
-    const bool closely = base::now_ns() - start_ns_ < closely_ns;
+    // Of a rank that was not seen before it died nobody can say when that was.
+    const bool closely = watch_.seen() < plan_.ranks && base::now_ns() - start_ns_ < closely_ns;
     epoll_event events[16];
     const int count = epoll_wait(epoll_.get(), events, 16, closely ? closely_ms : calmly_ms);
     if (count <= 0) watch_.sample();

@@ -15,6 +15,7 @@ struct JobPlan {
   std::vector<std::string> command;  ///< mpiexec and all its arguments
   Environment environment;           ///< in addition to our own
   std::string pool, job;
+  std::uint32_t ranks = 0;
 };
 
 struct JobOutcome {
