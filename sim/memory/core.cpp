@@ -88,10 +88,14 @@ void Core::lost() {
   buffer_.clear();
 }
 
+bool Core::leaves_by_itself() const {
+  return buffered() && !(knobs_.hold_unordered && buffer_.front().epoch == epoch_);
+}
+
 void Core::pass_time(std::uint64_t now) {
   now_ = now;
-  while (buffered() && now_ - buffer_.front().born > knobs_.max_delay) deliver_one();
-  while (buffered() && chooser_.chance(knobs_.deliver)) deliver_one();
+  while (leaves_by_itself() && now_ - buffer_.front().born > knobs_.max_delay) deliver_one();
+  while (leaves_by_itself() && chooser_.chance(knobs_.deliver)) deliver_one();
 }
 
 void Core::stir() {

@@ -94,6 +94,7 @@ class Core {
               bool after_line);
   void buffer_torn(std::uint64_t line, const Line& data, std::uint8_t words);
   bool may_leave(std::size_t index) const;
+  bool leaves_by_itself() const;
   void leave(std::size_t index);
   void drop(std::uint64_t line);
   void touch(std::uint64_t line);

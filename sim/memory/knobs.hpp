@@ -18,6 +18,8 @@ struct Knobs {
   bool whole_lines = false;        ///< a line published at once arrives at once
   bool lazy_order = true;          ///< `order` puts a barrier into the buffer and waits for nothing
   std::uint32_t max_delay = 400;   ///< operations that a store stays buffered at most
+  bool hold_unordered = false;     ///< a store that no fence follows stays buffered for ever
+  std::uint64_t op_ns = 100;       ///< virtual time that an operation takes, about
 
   /// Another temperament for each seed: bugs that need a copy to stay show where nothing is ever
   /// evicted, others where everything is. Groce et al., "Swarm testing" (2012).
@@ -36,6 +38,9 @@ struct Knobs {
     vary(knobs.tear);
     vary(knobs.switching);
     knobs.max_delay = static_cast<std::uint32_t>(1 + mood.below(2 * knobs.max_delay));
+    knobs.hold_unordered = mood.below(4) == 0;
+    constexpr std::uint64_t speeds[] = {100, 100, 20'000, 1'000'000};
+    knobs.op_ns = speeds[mood.below(4)];
     knobs.lazy_order = lazy_order && mood.below(4) != 0;
     return knobs;
   }

@@ -48,7 +48,7 @@ class NodeView::Hold {
       view_.words(view_.s_.twin, line)[i].store(view_.words(view_.s_.view, line)[i].load(relaxed),
                                                 relaxed);
     }
-    view_.s_.held[line] = 0;
+    view_.set_held(line, false);
   }
   ~Hold() { view_.s_.locks.unlock(line_); }
   Hold(const Hold&) = delete;
@@ -58,6 +58,11 @@ class NodeView::Hold {
   NodeView& view_;
   std::uint64_t line_;
 };
+
+void NodeView::set_held(std::uint64_t line, bool held) {
+  const int kept = s_.held[line] & taken_over;
+  s_.held[line] = static_cast<std::uint8_t>(held ? kept | copy_held : kept);
+}
 
 std::uint8_t NodeView::stored_words(std::uint64_t line) const {
   std::uint8_t stored = 0;
@@ -77,7 +82,7 @@ bool NodeView::dirty(std::uint64_t line) const {
 void NodeView::send(std::uint64_t line) {
   const std::uint8_t stored = stored_words(line);
   if (stored == 0) return;
-  const bool whole = held(line);
+  const bool whole = held(line) || (s_.users_fetch && (s_.held[line] & taken_over) != 0);
   for (std::uint32_t i = 0; i < words_per_line; ++i) {
     if (!whole && (stored >> i & 1) == 0) continue;
     const std::uint64_t value = words(s_.view, line)[i].load(relaxed);
@@ -95,13 +100,14 @@ void NodeView::refresh(std::uint64_t line) {
       words(s_.twin, line)[i].store(value, relaxed);
     }
   }
+  s_.held[line] = static_cast<std::uint8_t>(s_.held[line] | taken_over);
 }
 
 Line NodeView::load(std::uint64_t line) {
   const Hold hold(*this, line);
   if (!held(line)) {
     refresh(line);
-    s_.held[line] = 1;
+    set_held(line, true);
   }
   Line copy;
   for (std::uint32_t i = 0; i < words_per_line; ++i) {
@@ -114,7 +120,7 @@ void NodeView::prefetch(std::uint64_t line) {
   const Hold hold(*this, line);
   if (held(line)) return;
   refresh(line);
-  s_.held[line] = 1;
+  set_held(line, true);
 }
 
 void NodeView::write_back(std::uint64_t line) {
@@ -126,7 +132,7 @@ void NodeView::drop(std::uint64_t line) {
   const Hold hold(*this, line);
   send(line);
   refresh(line);  // for users, whose loads cannot fetch
-  s_.held[line] = 0;
+  set_held(line, false);
 }
 
 void NodeView::deliver(std::uint64_t line, const Line& data, std::uint8_t mask) {
@@ -136,7 +142,7 @@ void NodeView::deliver(std::uint64_t line, const Line& data, std::uint8_t mask) 
     if ((mask >> i & 1) != 0) words(s_.device, line)[i].store(data.words[i], relaxed);
   }
   refresh(line);
-  s_.held[line] = 0;
+  set_held(line, false);
 }
 
 void NodeView::forget_line(std::uint64_t line) {
@@ -146,7 +152,7 @@ void NodeView::forget_line(std::uint64_t line) {
     words(s_.view, line)[i].store(value, relaxed);
     words(s_.twin, line)[i].store(value, relaxed);
   }
-  s_.held[line] = 0;
+  set_held(line, false);
 }
 
 }  // namespace penstock::sim

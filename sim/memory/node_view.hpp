@@ -8,7 +8,9 @@
 // A word of the view that differs from its twin was stored by this node and not sent: the line is
 // dirty. Eviction and write-back send the whole line of a held copy, so they destroy what others
 // wrote into it meanwhile. Of a line that is not held only the words that were stored are sent:
-// the store is taken to have fetched the line just before.
+// the store is taken to have fetched the line just before. Where users work in the view, whose
+// loads and stores cannot fetch, it is taken to have been fetched when the view last took the
+// device's words over, and is sent whole (Storage::users_fetch).
 // Source: memory-model "What the hardware gives".
 #pragma once
 
@@ -51,6 +53,7 @@ class NodeView {
     std::uint8_t* held = nullptr;  ///< one byte a line
     std::uint64_t bytes = 0;
     LineLocks locks;
+    bool users_fetch = false;
   };
   explicit NodeView(const Storage& storage) : s_(storage) {}
 
@@ -68,15 +71,19 @@ class NodeView {
   /// A store past the cache arrives at the device; a copy is given up, sent first if dirty.
   void deliver(std::uint64_t line, const Line& data, std::uint8_t words);
 
-  bool held(std::uint64_t line) const { return s_.held[line] != 0; }
+  bool held(std::uint64_t line) const { return (s_.held[line] & copy_held) != 0; }
   bool dirty(std::uint64_t line) const;
   /// All that was stored and not sent is lost, as is every copy: the node lost its power.
   void forget_line(std::uint64_t line);
 
  private:
+  static constexpr std::uint8_t copy_held = 1;
+  static constexpr std::uint8_t taken_over = 2;  ///< once, by the view
+
   std::atomic<std::uint64_t>* words(std::byte* of, std::uint64_t line) const {
     return reinterpret_cast<std::atomic<std::uint64_t>*>(of + line * line_bytes);
   }
+  void set_held(std::uint64_t line, bool held);
   std::uint8_t stored_words(std::uint64_t line) const;
   void send(std::uint64_t line);
   void refresh(std::uint64_t line);

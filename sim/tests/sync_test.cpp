@@ -135,7 +135,7 @@ TEST(Barrier, NobodyPassesEarlyAndDataBeforeItAreSeenAfterIt) {
 }
 
 TEST(Barrier, HoldsInEverySmallSchedule) {
-  Scenario small = barrier_scenario(2, 2);
+  Scenario small = barrier_scenario(2, 1);
   small.knobs.evict = small.knobs.prefetch = 0;
   expect_held("barrier", "bounded schedules", exhaust(small, 2, 20'000));
 }
@@ -209,7 +209,7 @@ TEST(Doorbell, WhatWasPublishedBeforeTheRingIsSeenAfterIt) {
 }
 
 TEST(Doorbell, HoldsInEverySmallSchedule) {
-  expect_held("announce/observe", "bounded schedules", exhaust(doorbell_scenario(1, 1), 3, 20'000));
+  expect_held("announce/observe", "bounded schedules", exhaust(doorbell_scenario(1, 1), 2, 20'000));
 }
 
 TEST(Doorbell, TheDeathOfTheRingerIsToldToTheListeners) {
@@ -245,7 +245,7 @@ TEST(Naming, NumbersAreUnique) {
 }
 
 TEST(Naming, HoldsInEverySmallSchedule) {
-  expect_held("naming", "bounded schedules", exhaust(naming_scenario(2), 3, 30'000));
+  expect_held("naming", "bounded schedules", exhaust(naming_scenario(2), 2, 20'000));
 }
 
 TEST(Naming, TheDeadTakeNothingFromTheOthers) {

@@ -162,27 +162,34 @@ Tally explore(const Scenario& scenario, std::uint64_t runs) {
   return tally;
 }
 
-Tally crash_everywhere(const Scenario& scenario, std::uint64_t most_points) {
+Tally crash_everywhere(const Scenario& scenario, std::uint64_t most_runs) {
   Tally tally;
   Runner runner(scenario);
-  const std::uint64_t seed = number_from_environment("PENSTOCK_SIM_SEED", fresh_seed());
+  const std::uint64_t first = number_from_environment("PENSTOCK_SIM_SEED", fresh_seed());
   if (const auto fate = fate_from_environment()) {
-    count(tally, scenario, runner.run(seed, *fate), seed, *fate);
+    count(tally, scenario, runner.run(first, *fate), first, *fate);
     return tally;
   }
-  const Outcome& whole = runner.run(seed, Fate{});
-  const std::uint64_t points = whole.victim_operations;
-  count(tally, scenario, whole, seed, Fate{});
-  const std::uint64_t stride =
-      std::max<std::uint64_t>(1, 2 * points / std::max<std::uint64_t>(1, most_points));
-  for (std::uint64_t at = 1 + seed % stride; at <= points && tally.held(); at += stride) {
-    for (const bool with_node : {false, true}) {
-      const Fate fate{at, with_node};
-      count(tally, scenario, runner.run(seed, fate), seed, fate);
+  most_runs = number_from_environment("PENSTOCK_SIM_RUNS", most_runs);
+  RandomChooser draw(first);
+  std::uint64_t seed = first;
+  for (; tally.held() && tally.runs < most_runs; ++seed) {
+    // Every point of the first seed, some of each of the others.
+    const Outcome& whole = runner.run(seed, Fate{});
+    const std::uint64_t points = std::max<std::uint64_t>(1, whole.victim_operations);
+    count(tally, scenario, whole, seed, Fate{});
+    const std::uint64_t wanted = seed == first ? points : std::min<std::uint64_t>(points, 8);
+    for (std::uint64_t i = 1; i <= wanted && tally.held() && tally.runs < most_runs; ++i) {
+      const std::uint64_t at =
+          wanted == points && points <= most_runs / 4 ? i : 1 + draw.below(points);
+      for (const bool with_node : {false, true}) {
+        const Fate fate{at, with_node};
+        count(tally, scenario, runner.run(seed, fate), seed, fate);
+      }
     }
   }
-  fmt::print("{}: {} of {} points of death, each alone and with its node, seed {}\n", scenario.name,
-             (tally.runs - 1) / 2, points, seed);
+  fmt::print("{}: {} deaths, alone and with the node, seeds {} to {}\n", scenario.name, tally.runs,
+             first, seed - 1);
   report_sites();
   return tally;
 }

@@ -37,9 +37,9 @@ struct Tally {
 /// PENSTOCK_SIM_RUNS=N takes N seeds instead of `runs`.
 Tally explore(const Scenario& scenario, std::uint64_t runs);
 
-/// Kills World::victim at each of its operations in turn (every `stride`-th if there are more than
-/// `most_points`), as a process and together with its node.
-Tally crash_everywhere(const Scenario& scenario, std::uint64_t most_points);
+/// Kills World::victim at its operations, as a process and together with its node: at each one of
+/// the first seed if that takes at most half of `most_runs`, then at some of further seeds.
+Tally crash_everywhere(const Scenario& scenario, std::uint64_t most_runs);
 
 /// Every schedule with at most `deviations` departures: a switch, a store that arrives early, a
 /// line that is evicted, ... Kills of the victim at any point count as none.

@@ -214,7 +214,7 @@ void World::switch_away() {
 void World::step(Core& core) {
   if (running_ == nullptr) return;
   ++steps_;
-  now_ns_ += 50 + environment_.next() % 200;
+  now_ns_ += knobs_.op_ns / 2 + environment_.next() % knobs_.op_ns;
   Process& process = *running_->process;
   if (++process.operations == process.dies_at) die();
   if (steps_ > most_steps_) {
@@ -261,7 +261,7 @@ void World::yield() {
 }
 
 void World::sleep(std::uint64_t ns) {
-  running_->core->drain();  // the kernel is entered
+  if (!knobs_.hold_unordered) running_->core->drain();  // the kernel is entered
   running_->wakes_ns = now_ns_ + ns;
   ++steps_;
   if (steps_ > most_steps_) fail(fmt::format("{} steps and no end: somebody hangs", steps_));

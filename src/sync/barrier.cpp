@@ -71,7 +71,7 @@ Result<void> Barrier::wait(std::uint64_t timeout_ns) {
     if (!alive_) return {};
     for (std::uint32_t i : missing) {
       Line line;
-      memory_.observe_line(&line, lines_ + 64ull * i);
+      memory_.load_line(&line, lines_ + 64ull * i);  // as of the last poll
       if (line.token == 0 || line.sequence >= target || alive_(line.token)) continue;
       // It may have arrived as its last deed.
       memory_.observe_line(&line, lines_ + 64ull * i);

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Weakens one place of src/ at a time and looks whether a test of the simulated pool notices.
+
+A place is a call of an operation of coherence::Memory: a publish then stays in the cache, an order,
+settle, invalidate or write-back is not done, a full_order is only an order. The tests were built
+with PENSTOCK_PROOF, so a place is chosen at run time (PENSTOCK_MUTANT=FILE:LINE:WHAT).
+
+    sim/mutants.py --build build                 # all places
+    sim/mutants.py --build build --sample 12     # a few, drawn anew
+    sim/mutants.py --build build --only src/sync
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ["src/sync", "src/pool", "src/arena", "src/transport"]
+EXPLAINED = ROOT / "sim" / "explained_mutants.txt"
+TIMEOUT_S = 120
+
+# What a call in the source text can be weakened to.
+CALLS = {
+    r"publish_(?:word|line|bulk|sealed)|publish_sealed_line": ["publish"],
+    r"observe_(?:word|line|bulk|sealed_line)": ["invalidate", "settle"],
+    r"write_back": ["write_back"],
+    r"full_order": ["full_order"],
+    r"order": ["order"],
+    r"invalidate": ["invalidate"],
+    r"settle": ["settle"],
+}
+CALL = re.compile(r"(?:[.>]|\b(?=publish_sealed_line|observe_sealed_line))(%s)(?:<\w+>)?\(" % "|".join(CALLS))
+# These only pass the caller's place on.
+WRAPPERS = {"src/arena/region.hpp", "src/pool/sealed_line.hpp"}
+
+
+class Test:
+    def __init__(self, program, name):
+        self.program, self.name = program, name
+        self.seconds, self.sites = 0.0, set()
+
+    def run(self, **environment):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("PENSTOCK_")}
+        env.update(environment)
+        begin = time.monotonic()
+        try:
+            status = subprocess.run(
+                [self.program, f"--gtest_filter={self.name}"], env=env, timeout=TIMEOUT_S,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+        except subprocess.TimeoutExpired:
+            status = "timeout"
+        self.seconds = time.monotonic() - begin
+        return status
+
+
+def tests_of(build):
+    tests = []
+    for program in sorted(Path(build, "bin").glob("sim_*_test")):
+        if program.name == "sim_canary_test":
+            continue  # runs no source of src/
+        listing = subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True,
+                                 check=True).stdout
+        suite = ""
+        for line in listing.splitlines()[1:]:
+            if line.startswith("  "):
+                tests.append(Test(str(program), suite + line.split("#")[0].strip()))
+            else:
+                suite = line.split("#")[0].strip()
+    return tests
+
+
+def reach(test):
+    """Runs a test unweakened and notes the places that it reached."""
+    with tempfile.NamedTemporaryFile(mode="r") as log:
+        status = test.run(PENSTOCK_SITES=log.name)
+        test.sites = {line.split()[0] for line in log}
+    return status
+
+
+def places_in_sources():
+    places = {}
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).glob("*.[ch]pp")):
+            name = str(path.relative_to(ROOT))
+            if "test" in path.name or name in WRAPPERS:
+                continue
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                code = line.split("//")[0]
+                for call in CALL.finditer(code):
+                    kinds = next(v for k, v in CALLS.items() if re.fullmatch(k, call.group(1)))
+                    for kind in kinds:
+                        places.setdefault((name, kind), []).append(number)
+    return places
+
+
+def unreached(places, reached):
+    """Calls in the text near whose line no call was seen to run (a call may span lines)."""
+    lines = {}
+    for site in reached:
+        name, number, kind = site.rsplit(":", 2)
+        lines.setdefault((name, kind), set()).add(int(number))
+    missing = []
+    for (name, kind), numbers in places.items():
+        seen = lines.get((name, kind), set())
+        missing += [f"{name}:{n}:{kind}" for n in numbers if not any(n <= s <= n + 3 for s in seen)]
+    return missing
+
+
+def kill(site, tests, more_runs):
+    """The first test that notices, quick ones first; survivors get more seeds."""
+    able = sorted((t for t in tests if site in t.sites), key=lambda t: t.baseline)
+    for runs in [None] + ([str(more_runs)] if more_runs else []):
+        for test in able:
+            environment = {"PENSTOCK_MUTANT": site}
+            if runs:
+                environment["PENSTOCK_SIM_RUNS"] = runs
+            if test.run(**environment) != 0:
+                return test.name
+    return None
+
+
+def explained():
+    """place -> argument; a place is FILE:WHAT:TEXT OF THE LINE, so that it survives edits."""
+    result = {}
+    if EXPLAINED.exists():
+        for line in EXPLAINED.read_text().splitlines():
+            if line.strip() and not line.startswith("#"):
+                place, argument = line.split(" | ", 1)
+                result[place.strip()] = argument.strip()
+    return result
+
+
+def by_text(site):
+    name, number, kind = site.rsplit(":", 2)
+    lines = (ROOT / name).read_text().splitlines()
+    text = lines[int(number) - 1].strip() if int(number) <= len(lines) else "?"
+    return f"{name}:{kind}:{text}"
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", default="build", help="build folder with the sim_*_test programs")
+    parser.add_argument("--only", default="", help="only places whose name begins so")
+    parser.add_argument("--sample", type=int, default=0, help="only so many, drawn at random")
+    parser.add_argument("--seed", type=int, default=None, help="of the draw")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--more-runs", type=int, default=1000, help="seeds for what survives at first")
+    parser.add_argument("--json", help="append one JSON object a folder to this file")
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    tests = tests_of(args.build)
+    if not tests:
+        sys.exit(f"mutants: no sim_*_test programs in {args.build}/bin; run: make build test BUILD={args.build}")
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for test, status in zip(tests, pool.map(reach, tests)):
+            test.baseline = test.seconds
+            if status != 0:
+                sys.exit(f"mutants: {test.name} fails before anything is weakened ({test.program})")
+        reached = set().union(*(t.sites for t in tests))
+        sites = sorted(s for s in reached if s.startswith(tuple(FOLDERS)) and s.startswith(args.only))
+        missing = [m for m in unreached(places_in_sources(), reached) if m.startswith(args.only)]
+        if args.sample:
+            seed = args.seed if args.seed is not None else random.SystemRandom().randrange(1 << 32)
+            print(f"mutants: {args.sample} of {len(sites)} places, drawn with --seed {seed}")
+            sites = random.Random(seed).sample(sites, min(args.sample, len(sites)))
+        killers = dict(zip(sites, pool.map(lambda s: kill(s, tests, args.more_runs), sites)))
+    sys.exit(judge(killers, [] if args.sample else missing, args.json))
+
+
+def judge(killers, missing, json_path):
+    known = explained()
+    bad = len(missing)
+    score = {}
+    for site, killer in killers.items():
+        argument = known.get(by_text(site))
+        verdict = f"killed by {killer}" if killer else f"explained: {argument}" if argument else "SURVIVED"
+        print(f"{site:<58} {verdict}")
+        bad += not killer and not argument
+        counts = score.setdefault(site.split("/")[1], [0, 0, 0])
+        counts[0] += bool(killer)
+        counts[1] += not killer and bool(argument)
+        counts[2] += 1
+    for site in missing:
+        print(f"{site:<58} NOT REACHED by any test")
+    for folder, (killed, argued, total) in score.items():
+        print(f"mutants: src/{folder}: {killed} killed of {total}" + (f", {argued} explained" if argued else ""))
+        if json_path:
+            with open(json_path, "a") as out:
+                out.write(json.dumps({"protocol": folder, "method": "mutants", "mutants_killed": killed,
+                                      "mutants_explained": argued, "mutants_total": total}) + "\n")
+    killed, total = sum(bool(k) for k in killers.values()), len(killers)
+    print(f"mutants: {killed} of {total} killed, {len(missing)} not reached, "
+          f"{'no unexplained survivor' if bad == 0 else f'{bad} unexplained'}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    main()
