@@ -1,0 +1,182 @@
+// What users of an arena call, on a pool whose arena holds anything: open, list, create, destroy,
+// figures, and the janitor's work. Lines get right checksums, or not.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "arena/formatting.hpp"
+#include "arena/name_table.hpp"
+#include "arena/space.hpp"
+#include "fuzz/expect.hpp"
+#include "fuzz/input.hpp"
+#include "fuzz/pool_in_memory.hpp"
+#include "fuzz/virtual_time.hpp"
+
+namespace penstock::fuzz {
+namespace {
+
+using namespace penstock::arena;
+
+constexpr int objects = 8;
+
+std::string name_of(std::uint64_t i) {
+  return fmt::format("object-{}", i);
+}
+
+struct World {
+  explicit World(coherence::Mode mode)
+      : frozen(PoolShape{.mode = mode}), region(frozen.pool().memory(), frozen.base()) {
+    const pool::Info& info = frozen.pool().info();
+    auto opened = Arena::open(frozen.pool());
+    need(opened);
+    arena = std::move(*opened);
+    for (std::uint64_t i = 0; i < objects; ++i) {
+      need(arena->create(name_of(i), 1000 + 64 * i,
+                         {.lifetime = i % 2 == 0 ? Lifetime::pool : Lifetime::process}));
+    }
+    const auto read = read_format(region, {info.id, info.arena_offset, info.arena_bytes});
+    need(read);
+    formatted = **read;
+    const ExtentReader reader(region, formatted.geometry, formatted.key);
+    need(reader.for_each([&](const ExtentHeader& e) { extents.push_back(e.offset); }));
+    for (const Object& object : arena->list()) slots.push_back(object.slot);
+    frozen.freeze();
+  }
+  FrozenPool frozen;
+  Region region;
+  Formatted formatted;
+  std::unique_ptr<Arena> arena;
+  std::vector<std::uint64_t> extents;
+  std::vector<std::uint32_t> slots;
+};
+
+World& world_of(bool software) {
+  static World hardware_world(coherence::Mode::hardware);
+  static World software_world(coherence::Mode::software);
+  return software ? software_world : hardware_world;
+}
+
+template <class Line>
+Line lied(const std::byte* at, Input& input, std::uint64_t bound) {
+  Line line;
+  std::memcpy(&line, at, sizeof line);
+  for (int changes = input.byte() & 3; changes > 0; --changes) {
+    const std::uint64_t lie = input.lie(bound);
+    std::memcpy(reinterpret_cast<std::byte*>(&line) + 4 * input.below(sizeof line / 4 - 1), &lie,
+                input.flag() ? 4 : 8);
+  }
+  return line;
+}
+
+void forge_extent(World& world, Input& input) {
+  const std::uint64_t at = world.extents[input.below(world.extents.size())];
+  auto extent = lied<ExtentHeader>(world.region.at(at), input, world.frozen.bytes());
+  if (input.flag()) extent.owner = world.frozen.pool().token() + input.below(2);
+  extent.checksum = line_checksum(extent, world.formatted.key);
+  std::memcpy(world.region.at(at), &extent, sizeof extent);
+}
+
+void forge_slot(World& world, Input& input) {
+  const std::uint32_t index = world.slots[input.below(world.slots.size())];
+  std::byte* at = world.region.at(world.formatted.geometry.slot_offset(index));
+  auto slot = lied<Slot>(at, input, world.frozen.bytes());
+  slot.entry.checksum = slot_checksum(slot, index, world.formatted.key);
+  std::memcpy(at, &slot, sizeof slot);
+}
+
+void forge_moving(World& world, Input& input) {
+  std::byte* at = world.region.at(world.formatted.geometry.moving_offset());
+  auto moving = lied<Moving>(at, input, world.frozen.bytes());
+  moving.checksum = line_checksum(moving, world.formatted.key);
+  std::memcpy(at, &moving, sizeof moving);
+}
+
+void forge_anything(World& world, Input& input) {
+  const std::uint64_t at = world.formatted.geometry.arena_offset + 8 * input.below(1024);
+  const std::uint64_t lie = input.lie(world.frozen.bytes());
+  std::memcpy(world.region.at(at), &lie, 8);
+}
+
+void check(const World& world, const Object& object) {
+  expect(world.frozen.pool().at(object.offset, object.bytes) == object.data);
+  expect(object.name.size() <= max_name_bytes && !object.name.empty());
+}
+
+template <class T>
+void told(const Result<T>& result) {
+  if (!result) expect(is_told(result.error()));
+}
+
+void use(World& world, Arena& arena, Input& input) {
+  switch (input.below(6)) {
+    case 0:
+      for (const Object& object : arena.list()) check(world, object);
+      return;
+    case 1: {
+      const auto object = arena.open(name_of(input.below(objects)));
+      told(object);
+      if (object) check(world, *object);
+      if (object && input.flag()) told(arena.destroy(*object));
+      return;
+    }
+    case 2: {
+      const CreateOptions options{.lifetime = input.flag() ? Lifetime::pool : Lifetime::process,
+                                  .alignment = 64ull << input.below(16),
+                                  .zero = input.flag(),
+                                  .open_existing = input.flag()};
+      const auto object =
+          arena.create(name_of(input.below(2 * objects)), input.lie(64 << 10) % (1 << 17), options);
+      told(object);
+      if (object) check(world, *object);
+      return;
+    }
+    case 3: {
+      const Stats stats = arena.stats();
+      expect(stats.bytes_used <= stats.bytes_total);
+      return;
+    }
+    case 4:
+      told(arena.collect(input.flag()));
+      return;
+    default: {
+      const auto guard = world.frozen.pool().lock();
+      need(guard);
+      arena.free_owned(world.frozen.pool().token() + input.below(2));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace penstock;
+  using namespace penstock::fuzz;
+  Input input(data, size);
+  World& world = world_of(input.flag());
+  world.frozen.reset();
+  restart_time();
+  for (auto forgeries = input.below(12); forgeries > 0; --forgeries) {
+    switch (input.below(4)) {
+      case 0:
+        forge_slot(world, input);
+        break;
+      case 1:
+        forge_moving(world, input);
+        break;
+      case 2:
+        forge_anything(world, input);
+        break;
+      default:
+        forge_extent(world, input);
+        break;
+    }
+  }
+  auto arena = arena::Arena::open(world.frozen.pool());
+  if (!arena) {
+    expect(is_told(arena.error()));
+    return 0;
+  }
+  for (int uses = 0; uses < 12 && !input.empty(); ++uses) use(world, **arena, input);
+  return 0;
+}

@@ -1,0 +1,274 @@
+// Everything around an endpoint is hostile: mailbox words, the table of endpoints, channels and
+// credits. What arrives goes through the provider's matcher, as in an MPI job.
+#include <array>
+#include <vector>
+
+#include "fuzz/forged_channel.hpp"
+#include "fuzz/pool_in_memory.hpp"
+#include "fuzz/virtual_time.hpp"
+#include "match.hpp"
+#include "transport/endpoint_table.hpp"
+
+namespace penstock::fuzz {
+namespace {
+
+using namespace penstock::transport;
+
+constexpr std::uint64_t hostile_bytes = 256 << 10;
+constexpr std::uint32_t senders = 4;
+const Options options{.job = "fuzz"};
+
+/// Posts receives into watched buffers, and takes what becomes of them.
+class Receiver final : public Sink, public ofi::MatchEvents {
+ public:
+  explicit Receiver(Input& input) : input_(input), matcher_(*this) {}
+
+  void on_message(Peer from, const Header& header, const void* payload) override {
+    matcher_.message(from, header, payload);
+  }
+  Landing on_begin(Peer from, const Header& header) override {
+    return matcher_.begin(from, header);
+  }
+  void on_arrived(Peer, const Header&, void* cookie) override { matcher_.arrived(cookie); }
+  void on_receive_failed(Peer, void* cookie, const Error& error) override {
+    expect(is_told(error));
+    matcher_.failed(cookie, 1, 0);
+  }
+  void on_sent(SendOp*) override {}
+  void on_send_failed(SendOp*, const Error& error) override { expect(is_told(error)); }
+  void on_peer_dead(Peer peer, const std::string& text) override {
+    expect(!text.empty());
+    matcher_.peer_dead(peer, 1, 1, 0);
+  }
+  Waiting waiting() const override { return matcher_.waiting(); }
+
+  void on_received(const ofi::Received& received) override { check(received); }
+  void on_receive_failure(const ofi::ReceiveFailure& failure) override { check(failure.what); }
+
+  void act() {
+    ofi::ReceiveRequest request;
+    request.tagged = input_.flag();
+    request.source = input_.flag() ? ofi::any_peer : static_cast<Peer>(input_.below(senders));
+    request.ignore = input_.flag() ? ~0ull : 0;
+    request.tag = input_.byte();
+    request.context = &contexts_[input_.below(contexts_.size())];
+    switch (input_.below(6)) {
+      case 0:
+        (void)matcher_.cancel(request.context);
+        return;
+      case 1:
+        (void)matcher_.peek(request, static_cast<ofi::Matcher::Peek>(input_.below(3)));
+        return;
+      case 2:
+        (void)matcher_.discard_claimed(request);
+        return;
+      default:
+        break;
+    }
+    request.multi = input_.below(4) == 3;
+    request.iov_count = request.multi ? 1 : static_cast<std::uint32_t>(input_.below(4));
+    for (std::uint32_t i = 0; i < request.iov_count; ++i) {
+      buffers_.emplace_back(input_.number<std::uint16_t>() % 3000);
+      request.iov[i] = {buffers_.back().data(), buffers_.back().size()};
+    }
+    if (request.multi || input_.below(4) != 3) {
+      (void)matcher_.post(request);
+    } else {
+      (void)matcher_.receive_claimed(request);
+    }
+  }
+
+ private:
+  void check(const ofi::Received& received) { expect(received.bytes <= max_message_bytes); }
+
+  Input& input_;
+  std::array<int, 4> contexts_{};
+  std::vector<std::vector<std::byte>> buffers_;
+  ofi::Matcher matcher_;
+};
+
+class Silent final : public Sink {
+ public:
+  void on_message(Peer, const Header&, const void*) override {}
+  Landing on_begin(Peer, const Header&) override { return {}; }
+  void on_arrived(Peer, const Header&, void*) override {}
+  void on_receive_failed(Peer, void*, const Error&) override {}
+  void on_sent(SendOp*) override {}
+  void on_send_failed(SendOp*, const Error&) override {}
+  void on_peer_dead(Peer, const std::string&) override {}
+};
+
+/// A pool with an arena, memory for the hostile, and endpoint 0, which is one of them.
+struct World {
+  explicit World(coherence::Mode mode) : frozen(PoolShape{.mode = mode}) {
+    auto opened = arena::Arena::open(frozen.pool());
+    need(opened);
+    arena = std::move(*opened);
+    auto object = arena->create("hostile", hostile_bytes, {.alignment = channel_alignment});
+    need(object);
+    hostile = *object;
+    auto first = Endpoint::open(*arena, silent, options);
+    need(first);
+    peer = first->release();  // stays open for ever, as the hostile may
+    address = peer->address();
+    auto table_object = arena->open(table_name);
+    need(table_object);
+    table = *table_object;
+    // 64 + count * 64 + count * count * 8 bytes
+    while (64 + endpoints * 64ull + 8ull * endpoints * endpoints < table.bytes) ++endpoints;
+    frozen.freeze();
+  }
+  std::byte* line(std::uint64_t endpoint) const { return table.data + 64 + 64 * endpoint; }
+  std::byte* word(std::uint64_t owner, std::uint64_t sender) const {
+    return table.data + 64 + 64ull * endpoints + 8 * (owner * endpoints + sender);
+  }
+  Silent silent;
+  FrozenPool frozen;
+  std::unique_ptr<arena::Arena> arena;
+  arena::Object hostile, table;
+  Endpoint* peer = nullptr;
+  Address address{};
+  std::uint32_t endpoints = 0;
+};
+
+World& world_of(bool software) {
+  static World hardware_world(coherence::Mode::hardware);
+  static World software_world(coherence::Mode::software);
+  return software ? software_world : hardware_world;
+}
+
+class Attack {
+ public:
+  Attack(World& world, Endpoint& victim, Input& input)
+      : world_(world), victim_(victim), input_(input) {
+    for (std::uint32_t i = 0; i < senders; ++i) open_channel(i, i);
+  }
+
+  void step(Receiver& receiver) {
+    const auto who = static_cast<std::uint32_t>(input_.below(senders));
+    switch (input_.below(12)) {
+      case 0:
+      case 1:
+        return channels_[who].write_message(input_);
+      case 2:
+        return channels_[who].write_flags(input_);
+      case 3:
+        return channels_[who].write_word(input_);
+      case 4:
+        return open_channel(who, input_.below(8));
+      case 5:
+        return ring(who);
+      case 6:
+        return write_table();
+      case 7:
+        return receiver.act();
+      case 8:
+        return send();
+      case 9:
+        return write_credits();
+      case 10:
+        return pass_time(input_.number<std::uint16_t>() * 100'000ull);
+      default:
+        for (auto polls = 1 + input_.below(4) * 300; polls > 0; --polls) victim_.progress();
+    }
+  }
+
+ private:
+  void open_channel(std::uint32_t who, std::uint64_t place) {
+    const Address& self = victim_.address();
+    const std::uint64_t offset = world_.hostile.offset + place * (16 << 10);
+    channels_[who] = ForgedChannel(world_.frozen.base(), world_.frozen.bytes(), offset,
+                                   world_.hostile.offset + (128 << 10), (1ull << 62) + place);
+    channels_[who].write_header({.job = self.job,
+                                 .source = who + (who >= self.slot ? 1u : 0u),
+                                 .source_generation = 1,
+                                 .target = self.slot,
+                                 .target_generation = self.generation},
+                                input_);
+    ring(who);
+  }
+
+  void ring(std::uint32_t who) {
+    const Address& self = victim_.address();
+    const std::uint32_t sender = who + (who >= self.slot ? 1u : 0u);
+    std::uint64_t word = MailboxWord::pack(channels_[who].offset(), input_.byte());
+    if (input_.below(8) == 7) word = input_.lie(world_.frozen.bytes()) << (input_.flag() ? 20 : 0);
+    const auto slot = input_.below(16) == 15 ? input_.below(world_.endpoints) : sender;
+    std::memcpy(world_.word(self.slot, slot), &word, 8);
+  }
+
+  void write_table() {
+    const std::uint64_t which = input_.below(senders + 2);
+    std::byte* at = which == 0 ? world_.table.data : world_.line(which - 1);
+    EndpointLine line;
+    std::memcpy(&line, at, sizeof line);
+    if (input_.flag()) {
+      line.generation = 1;
+      line.token = world_.frozen.pool().token();
+      line.state = 1;
+    }
+    const std::uint64_t lie = input_.lie(world_.endpoints);
+    if (input_.flag())
+      std::memcpy(reinterpret_cast<std::byte*>(&line) + 4 * input_.below(15), &lie, 4);
+    if (which != 0) line.check = check_of(line);
+    std::memcpy(at, &line, sizeof line);
+  }
+
+  void send() {
+    Address to = world_.address;
+    if (input_.below(8) == 7) {
+      const std::uint32_t lie = input_.number<std::uint32_t>();
+      std::memcpy(reinterpret_cast<std::byte*>(&to) + 4 * input_.below(6), &lie, 4);
+    }
+    const auto peer = victim_.resolve(to);
+    if (!peer) return expect(is_told(peer.error()));
+    SendOp& op = *operations_.emplace_back(std::make_unique<SendOp>());
+    op.header.bytes = input_.number<std::uint32_t>() % buffer_.size();
+    op.iov[0] = {buffer_.data(), op.header.bytes};
+    op.iov_count = 1;
+    op.notify_delivered = input_.flag();
+    const auto sent = victim_.send(*peer, &op);
+    if (!sent) expect(is_told(sent.error()));
+  }
+
+  void write_credits() {
+    std::uint64_t word;
+    std::memcpy(&word, world_.word(world_.address.slot, victim_.address().slot), 8);
+    const std::uint64_t offset = MailboxWord::offset(word);
+    if (word == 0 || offset + 4096 > world_.frozen.bytes()) return;
+    std::byte* at = world_.frozen.base() + offset;
+    ChannelHeader header;
+    std::memcpy(&header, at, sizeof header);
+    const std::uint64_t words[] = {header.nonce + input_.lie(1024), header.nonce + input_.lie(8)};
+    std::memcpy(at + 64, words, sizeof words);
+  }
+
+  World& world_;
+  Endpoint& victim_;
+  Input& input_;
+  std::vector<ForgedChannel> channels_{senders, ForgedChannel(nullptr, 0, 0, 0, 0)};
+  std::vector<std::unique_ptr<SendOp>> operations_;
+  std::vector<std::byte> buffer_{std::vector<std::byte>(200'000)};
+};
+
+}  // namespace
+}  // namespace penstock::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace penstock;
+  using namespace penstock::fuzz;
+  Input input(data, size);
+  World& world = world_of(input.flag());
+  world.frozen.reset();
+  restart_time();
+  Receiver receiver(input);
+  auto victim = transport::Endpoint::open(*world.arena, receiver, options);
+  need(victim);
+  {
+    Attack attack(world, **victim, input);
+    for (int steps = 0; steps < 48 && !input.empty(); ++steps) attack.step(receiver);
+    (void)(*victim)->drained();
+    (*victim)->progress();
+  }
+  return 0;
+}
