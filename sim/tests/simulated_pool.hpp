@@ -1,0 +1,146 @@
+// A pool for scenarios. Its file is real, small and hardly used: production code opens and locks
+// it, but whatever is read and written of its contents is the simulated device.
+#pragma once
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "penstock/arena.hpp"
+#include "penstock/pool.hpp"
+#include "pool/attach_as.hpp"
+#include "sim/world/explore.hpp"
+
+namespace penstock::sim {
+
+struct PoolOptions {
+  std::uint64_t bytes = pool::min_pool_bytes;
+  std::uint32_t max_processes = 8;
+  std::uint32_t max_nodes = 4;
+  /// Silence after which a process of another node is dead, in virtual time.
+  std::uint32_t lease_ms = 400;
+};
+
+/// Must outlive the scenarios made of it.
+class SimulatedPool {
+ public:
+  explicit SimulatedPool(const PoolOptions& options = {})
+      : path_(fmt::format("/dev/shm/penstock-sim-{}-{}", ::getpid(), ++count())),
+        owner_(::getpid()),
+        bytes_(options.bytes) {
+    ::setenv("PENSTOCK_LEASE_MS", std::to_string(options.lease_ms).c_str(), 1);
+    const auto created = pool::create({.spec = path_,
+                                       .bytes = options.bytes,
+                                       .mode = coherence::Mode::simulated,
+                                       .max_processes = options.max_processes,
+                                       .max_nodes = options.max_nodes});
+    if (!created) throw std::runtime_error(created.error().message);
+    Device device(bytes_);
+    std::ifstream(path_, std::ios::binary)
+        .read(reinterpret_cast<char*>(device.base()),
+              static_cast<std::streamsize>(created->arena_offset));
+    keep(device);
+  }
+  ~SimulatedPool() {
+    if (owner_ == ::getpid()) ::unlink(path_.c_str());
+  }
+  SimulatedPool(const SimulatedPool&) = delete;
+  SimulatedPool& operator=(const SimulatedPool&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  /// With this pool on its device; `body` is left to the caller.
+  Scenario scenario(std::string name, std::uint32_t nodes) const {
+    Scenario scenario;
+    scenario.name = std::move(name);
+    scenario.nodes = nodes;
+    scenario.device_bytes = bytes_;
+    scenario.prepare = [this](std::byte* device) { restore(device); };
+    return scenario;
+  }
+
+  /// Runs `body` once as a process on node 0. What it leaves in the pool is what scenarios begin
+  /// with from then on.
+  void once(const std::function<void(World&)>& body) {
+    Device device(bytes_);
+    restore(device.base());
+    {
+      Knobs knobs;
+      RandomChooser chooser(1);
+      World world(device, 1, knobs, chooser, 1);
+      world.spawn(0, [&] { body(world); });
+      try {
+        world.run();
+      } catch (const Violation& violation) {
+        throw std::runtime_error(violation.what);
+      }
+    }
+    keep(device);
+  }
+  /// The arena is there, empty, and nobody is attached.
+  void format_arena() {
+    once([this](World& world) {
+      const auto pool = attach(world);
+      open_arena(world, *pool);
+    });
+  }
+
+  /// For the running process, under the identity that its node and number give it.
+  std::unique_ptr<pool::Pool> attach(World& world, pool::AttachOptions options = {}) const {
+    return attach(world, {world.host(world.self().node), world.identity(world.self())},
+                  std::move(options));
+  }
+  std::unique_ptr<pool::Pool> attach(World& world, const pool::Caller& caller,
+                                     pool::AttachOptions options = {}) const {
+    options.spec = path_;
+    auto attached = pool::attach_as(options, caller);
+    world.require(attached.has_value(), attached ? "" : attached.error().message);
+    return std::move(*attached);
+  }
+  static std::unique_ptr<arena::Arena> open_arena(World& world, pool::Pool& pool) {
+    auto opened = arena::Arena::open(pool);
+    world.require(opened.has_value(), opened ? "" : opened.error().message);
+    return std::move(*opened);
+  }
+
+ private:
+  using Page = std::array<std::byte, 4096>;
+  struct KeptPage {
+    std::uint64_t offset;
+    Page bytes;
+  };
+
+  static int& count() {
+    static int pools = 0;
+    return pools;
+  }
+  void keep(const Device& device) {
+    static const Page nothing{};
+    pages_.clear();
+    for (std::uint64_t at = 0; at < bytes_; at += sizeof(Page)) {
+      if (std::memcmp(device.base() + at, &nothing, sizeof(Page)) == 0) continue;
+      pages_.push_back({at, {}});
+      std::memcpy(&pages_.back().bytes, device.base() + at, sizeof(Page));
+    }
+  }
+  void restore(std::byte* device) const {
+    for (const KeptPage& page : pages_)
+      std::memcpy(device + page.offset, &page.bytes, sizeof(Page));
+  }
+
+  std::string path_;
+  pid_t owner_;
+  std::uint64_t bytes_;
+  std::vector<KeptPage> pages_;
+};
+
+}  // namespace penstock::sim
