@@ -16,9 +16,9 @@ std::uint64_t seal_of(const void* line, std::uint64_t place);
 /// `place` distinguishes lines of the same contents: the line's offset in the pool.
 template <class Line>
 void publish_sealed_line(const coherence::Memory& memory, std::byte* base, std::uint64_t place,
-                         Line line,
-                         coherence::Site site = coherence::Site::here()) {
+                         const Line& contents, coherence::Site site = coherence::Site::here()) {
   static_assert(sizeof(Line) == coherence::line_bytes && std::is_trivially_copyable_v<Line>);
+  Line line = contents;
   line.seal = seal_of(&line, place);
   memory.publish_line(base + place, &line, site);
 }

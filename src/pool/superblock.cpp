@@ -116,11 +116,12 @@ Result<std::optional<Superblock>> read_superblock(const OpenPart& part) {
   return std::optional<Superblock>{superblock};
 }
 
-Result<void> write_superblock(const OpenPart& part, Superblock superblock) {
+Result<void> write_superblock(const OpenPart& part, const Superblock& contents) {
   auto header = map_header(part, Access::write);
   if (!header) return unexpected(header.error());
   auto view = view_of(*header, part);
   if (!view) return unexpected(view.error());
+  Superblock superblock = contents;
   superblock.checksum = checksum_of(superblock);
   const auto* lines = reinterpret_cast<const std::byte*>(&superblock);
   const coherence::Memory& memory = view->memory;

@@ -12,7 +12,7 @@ namespace penstock::pool {
 /// The superblock at the beginning of one part, unchecked; nullopt when the part is too short.
 Result<std::optional<Superblock>> read_superblock(const OpenPart& part);
 /// Publishes it, with its checksum computed here; the line with the magic comes last.
-Result<void> write_superblock(const OpenPart& part, Superblock superblock);
+Result<void> write_superblock(const OpenPart& part, const Superblock& contents);
 /// Makes the part no pool any more.
 Result<void> wipe_superblock(const OpenPart& part);
 
