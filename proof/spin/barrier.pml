@@ -82,12 +82,19 @@ inline check_data(i) {
   fi
 }
 
+byte started; /* participants that have begun */
+
 proctype participant(byte self) {
   byte round = 1, missing, seen;
   byte last[PARTICIPANTS];
   do
   :: round <= ROUNDS ->
+     started >= self; /* all are alike: let them begin in the order of their numbers */
      publish(PUBLISH_DATA, self, DATA(self), round);
+     if
+     :: started == self -> started++
+     :: else
+     fi;
      order(ORDER_BEFORE, self);
      publish(PUBLISH_ARRIVAL, self, ARRIVED(self), round);
      order(ORDER_AFTER, self);

@@ -34,6 +34,7 @@ byte row[CONTENDERS], column[CONTENDERS];
 
 #include "memory.pml"
 
+byte started; /* contenders that have begun */
 bit given[ROWS * (ROWS + 1) / 2];
 
 #define X (2 * number)
@@ -56,7 +57,12 @@ proctype contender(byte self) {
   do
   :: row[self] + column[self] < ROWS ->
      number = (row[self] + column[self]) * (row[self] + column[self] + 1) / 2 + row[self];
+     started >= self; /* all are alike: let them begin in the order of their numbers */
      publish(PUBLISH_X, self, X, self + 1);
+     if
+     :: started == self -> started++
+     :: else
+     fi;
      full_order(FULL_ORDER_X, self);
      observe(INVALIDATE_Y, SETTLE_Y, self, Y, seen);
      if

@@ -1,0 +1,300 @@
+/* Attach, detach, reap: src/pool/pool.cpp (join, take_slot, choose_slot, owns_slot, ~Pool, reap),
+ * process_table.cpp (used, state, take, set_state), liveness.cpp (alive).
+ *
+ * SLOTS process slots, each a state line (generation; state and process; seal) and a line of details.
+ *   process 1 (node 0) attaches and detaches, and may be killed between any two steps
+ *   process 2 (node 1) attaches, reaps, detaches
+ *   process 3 (node 2) attaches, detaches
+ * Proved: a slot never has two living owners; who takes a slot draws a generation greater than that of
+ * every owner before; the owner of a dead process's objects is told once; the details of an attached
+ * process are its own; in the end no slot is left attached but by the dead. Nobody waits for ever.
+ * The lock is that of lock.pml, as a whole (see object.pml). A process found dead is dead.
+ * Bounds: SLOTS 1 or 2, COPIES stale copies a node. Left out: leases, visitors, the node table (names:
+ * naming.pml), a living process that others believe dead. */
+/* run one_slot: -DSLOTS=1 -DCOPIES=1 */
+/* run two_slots: -DSLOTS=2 -DCOPIES=0 */
+/* compile -O1: the verifier is large, its search short */
+#define NODES 3
+#if SLOTS == 2
+#define LINES 4
+#else
+#define LINES 2
+#endif
+#define WORDS 3
+#define BUF 4
+#define STATE(slot) (slot)
+#define DETAILS(slot) (SLOTS + (slot))
+
+#define INVALIDATE_ALL 1      /* site invalidate: ProcessTable::used */
+#define SETTLE_ALL 2          /* site settle: ProcessTable::used */
+#define INVALIDATE_STATE 3    /* site invalidate: ProcessTable::state */
+#define SETTLE_STATE 4        /* site settle: ProcessTable::state */
+#define PUBLISH_DETAILS 5     /* site publish: ProcessTable::take, details, lease, stats, activity */
+#define ORDER_DETAILS 6       /* site order: ProcessTable::take, before the state */
+#define PUBLISH_TAKEN 7       /* site publish: ProcessTable::take, the state */
+#define ORDER_TAKEN 8         /* site order: ProcessTable::take, after the state */
+#define ORDER_CHANGE 9        /* site order: ProcessTable::set_state, first */
+#define PUBLISH_CHANGE 10     /* site publish: ProcessTable::set_state */
+#define ORDER_CHANGED 11      /* site order: ProcessTable::set_state, second */
+#define INVALIDATE_DETAILS 12 /* site invalidate: ProcessTable::origin */
+#define SETTLE_DETAILS 13     /* site settle: ProcessTable::origin */
+#define RELEASE 200           /* never weakened here: lock.pml does */
+
+#include "memory.pml"
+
+#define ATTACHED 1
+#define DETACHED 2
+#define REAPED 3
+#define REST_OF(state, process) ((process) + 4 * (state))
+#define PROCESS(rest) ((rest) & 3)
+#define STATE_IN(rest) ((rest) >> 2)
+#define SEAL_OF(generation, rest) (16 * (generation) + (rest))
+
+byte lock_holder;          /* process */
+bool dead, done[4];        /* process 1 was killed; has done */
+byte owner[SLOTS];         /* the process whose attachment is under way or complete */
+byte greatest[SLOTS];      /* generation that was taken and let go of the lock with */
+byte told[SLOTS];          /* bit g: the owner of generation g was told dead */
+
+#define IS_DEAD(process) ((process) == 0 || ((process) == 1 && dead && buffered[0] == 0))
+
+inline lock() {
+  if
+  :: atomic { lock_holder == 0 -> lock_holder = me }
+  :: atomic { lock_holder == 1 && IS_DEAD(1) -> lock_holder = me }
+  fi
+}
+
+inline unlock() {
+  full_order(RELEASE, self);
+  lock_holder = 0
+}
+
+inline publish_state(site) {
+  publish(site, self, STATE(slot) * WORDS, generation);
+  publish(site, self, STATE(slot) * WORDS + 1, rest);
+  publish(site, self, STATE(slot) * WORDS + 2, SEAL_OF(generation, rest))
+}
+
+inline load_state() {
+  load(self, STATE(slot) * WORDS + 2, seal);
+  load(self, STATE(slot) * WORDS, generation);
+  load(self, STATE(slot) * WORDS + 1, rest);
+  atomic { whole = seal == SEAL_OF(generation, rest); seal = 0 }
+}
+
+inline state() {
+  atomic {
+    invalidate(INVALIDATE_STATE, self, STATE(slot));
+    settle(SETTLE_STATE, self)
+  };
+  load_state()
+}
+
+inline used() {
+  atomic {
+    invalidate(INVALIDATE_ALL, self, STATE(0));
+#if SLOTS == 2
+    invalidate(INVALIDATE_ALL, self, STATE(1));
+#endif
+    settle(SETTLE_ALL, self)
+  }
+}
+
+/* Into `chosen`, SLOTS when all are held by the living: one never used, else one that was left, else
+ * one of the dead. */
+inline choose_slot() {
+  used();
+  chosen = SLOTS; class = 0; slot = 0;
+  do
+  :: slot < SLOTS ->
+     load_state();
+     atomic {
+       if
+       :: whole && generation == 0 && class < 3 -> chosen = slot; class = 3
+       :: whole && generation != 0 && STATE_IN(rest) != ATTACHED && class < 2 ->
+          chosen = slot; class = 2
+       :: (!whole || STATE_IN(rest) == ATTACHED) && IS_DEAD(PROCESS(rest)) && class < 1 ->
+          chosen = slot; class = 1
+       :: else
+       fi;
+       slot++; generation = 0; rest = 0; whole = false
+     }
+  :: else -> break
+  od;
+  atomic { class = 0; slot = chosen; chosen = 0 }
+}
+
+inline take() {
+  state();
+  generation++;
+  d_step {
+    assert(owner[slot] == 0 || (owner[slot] == 1 && dead));
+    assert(generation > greatest[slot]);
+    owner[slot] = me
+  };
+  publish(PUBLISH_DETAILS, self, DETAILS(slot) * WORDS, me);
+  rest = REST_OF(ATTACHED, me);
+  order(ORDER_DETAILS, self);
+  publish_state(PUBLISH_TAKEN);
+  order(ORDER_TAKEN, self)
+}
+
+inline attach() {
+  lock();
+  choose_slot();
+  if
+  :: slot < SLOTS ->
+     take();
+     atomic { mine = slot; mine_generation = generation }
+  :: else
+  fi;
+  atomic { slot = 0; generation = 0; rest = 0; whole = false };
+  full_order(RELEASE, self);
+  d_step {
+    if
+    :: mine < SLOTS -> greatest[mine] = mine_generation
+    :: else
+    fi;
+    lock_holder = 0
+  }
+}
+
+/* ~Pool: without the lock. */
+inline detach() {
+  slot = mine;
+  state(); /* owns_slot */
+  assert(whole && generation == mine_generation && STATE_IN(rest) == ATTACHED);
+  state(); /* set_state */
+  rest = REST_OF(DETACHED, PROCESS(rest));
+  order(ORDER_CHANGE, self);
+  owner[slot] = 0;
+  publish_state(PUBLISH_CHANGE);
+  order(ORDER_CHANGED, self);
+  atomic { slot = 0; generation = 0; rest = 0; whole = false; mine = SLOTS; mine_generation = 0 }
+}
+
+inline reap() {
+  lock();
+  used();
+  slot = 0;
+  do
+  :: slot < SLOTS ->
+     load_state();
+     if
+     :: whole && generation != 0 && STATE_IN(rest) == ATTACHED ->
+        observe(INVALIDATE_DETAILS, SETTLE_DETAILS, self, DETAILS(slot) * WORDS, seal);
+        assert(seal == PROCESS(rest) || owner[slot] != PROCESS(rest));
+        seal = 0
+     :: else
+     fi;
+     if
+     :: (!whole || (generation != 0 && STATE_IN(rest) == ATTACHED)) && IS_DEAD(PROCESS(rest)) ->
+        d_step {
+          if
+          :: whole ->
+             assert(!(told[slot] >> generation & 1));
+             told[slot] = told[slot] | 1 << generation
+          :: else
+          fi
+        };
+        chosen = generation;
+        state();
+        generation = chosen;
+        chosen = 0;
+        rest = REST_OF(REAPED, PROCESS(rest));
+        order(ORDER_CHANGE, self);
+        publish_state(PUBLISH_CHANGE);
+        order(ORDER_CHANGED, self)
+     :: else
+     fi;
+     atomic { slot++; generation = 0; rest = 0; whole = false }
+  :: else -> slot = 0; break
+  od;
+  unlock()
+}
+
+#define LOCALS \
+  byte self = me - 1, slot, generation, rest, seal, chosen, class, mine = SLOTS, mine_generation; \
+  bool whole
+
+/* Inside d_step: the youngest word in the store buffer of the dead is lost. */
+inline lose_last() {
+  buffered[0]--;
+  address_of[ENTRY(0, buffered[0])] = 0;
+  value_of[ENTRY(0, buffered[0])] = 0;
+  orders_before[ENTRY(0, buffered[0])] = 0;
+  if
+  :: buffered[0] == 0 -> orders[0] = 0
+  :: else
+  fi
+}
+
+proctype process(byte me) {
+  LOCALS;
+  attach();
+  if
+  :: me == 2 -> reap()
+  :: else
+  fi;
+  if
+  :: mine < SLOTS -> detach()
+  :: else
+  fi;
+  done[me] = true
+}
+
+proctype mortal(byte me) {
+  LOCALS;
+  {
+    attach();
+    if
+    :: mine < SLOTS -> detach()
+    :: else
+    fi;
+    done[me] = true
+  } unless {
+    dead
+  };
+  atomic {
+    slot = 0; generation = 0; rest = 0; seal = 0; chosen = 0; class = 0;
+    mine = SLOTS; mine_generation = 0; whole = false
+  };
+  do
+  :: !dead || buffered[0] == 0 -> break
+  :: d_step { dead && buffered[0] > 0 -> lose_last() }
+  od
+}
+
+proctype killer() {
+  if
+  :: atomic { !done[1] -> dead = true }
+  :: true
+  fi
+}
+
+#define LEFT_IN_ORDER(slot) \
+  (STATE_IN(dev[STATE(slot) * WORDS + 1]) != ATTACHED || \
+   (dead && PROCESS(dev[STATE(slot) * WORDS + 1]) == 1))
+
+proctype witness() {
+  atomic {
+    done[2] && done[3] && (done[1] || dead) && buffered[0] == 0 && buffered[1] == 0 &&
+      buffered[2] == 0 ->
+    assert(LEFT_IN_ORDER(0));
+#if SLOTS == 2
+    assert(LEFT_IN_ORDER(1))
+#endif
+  }
+}
+
+init {
+  atomic {
+    choose_quiet();
+    run killer();
+    run witness();
+    run mortal(1);
+    run process(2);
+    run process(3)
+  }
+}

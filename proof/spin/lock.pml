@@ -1,0 +1,322 @@
+/* Lock: src/sync/lock.cpp (Lock::acquire, release, take_over; Entries; Queue), Lamport's bakery.
+ *
+ * Participant 0 has two processes one after the other: the first (token 1) may be killed between any
+ * two steps, holding or not; the second (token 2) takes the same line over when the first is dead or has
+ * done. The others (tokens 3, 4) have one process each. Under the lock each observes a line of data,
+ * finds what the last holder left there, and publishes a new value.
+ * In the world `torn` the words token, number with choosing, and seal of a line arrive apart, the seal
+ * last, are loaded apart, the seal first, and the killed may have written a part of them.
+ * Proved: one living holder at a time; the holder sees what earlier holders published; nobody waits for
+ * ever, also not for the dead. Assumed: who is found dead has nothing in its store buffer any more; what
+ * was there has arrived, or (its host is lost) never will.
+ * Bounds: 2 participants (2 acquisitions of the living one), 3 with one each. Left out: deadlines. */
+/* run two: -DPARTICIPANTS=2 -DTIMES=2 */
+/* run torn: -DPARTICIPANTS=2 -DTIMES=1 -DTORN */
+/* run three: -DPARTICIPANTS=3 -DTIMES=1 -DCOPIES=1 -DNO_SUCCESSOR */
+#if PARTICIPANTS == 3
+#define NODES 3
+#define LINES 4
+#else
+#define NODES 2
+#define LINES 3
+#endif
+#define DATA PARTICIPANTS
+#ifdef TORN
+#define WORDS 3
+#define BUF 4
+#define SEALED(l) ((l) < PARTICIPANTS)
+#else
+#define WORDS 1
+#define BUF 2
+#endif
+#define READS(n, l) ((l) != (n) && !gone[n])
+bool gone[PARTICIPANTS]; /* all processes of the participant have done */
+
+#define PUBLISH_ENTRY 1         /* site publish: Entries::publish */
+#define FULL_ORDER_ENTRY 2      /* site full_order: Entries::publish */
+#define INVALIDATE_OWN 3        /* site invalidate: Entries::take_over */
+#define SETTLE_OWN 4            /* site settle: Entries::take_over */
+#define INVALIDATE_OTHERS 5     /* site invalidate: Entries::refresh */
+#define SETTLE_OTHERS 6         /* site settle: Entries::refresh */
+#define ORDER_RELEASE 7         /* site order: Lock::release */
+#define PUBLISH_DATA 8          /* site publish: the user's data */
+#define INVALIDATE_DATA 9       /* site invalidate: the user's observe */
+#define SETTLE_DATA 10          /* site settle: the user's observe */
+
+/* equivalent INVALIDATE_OWN: the line has one writing node, the reader's own. Publishing drops the
+ * node's copy, and no other node changes the line, so the node never holds an old copy of it. */
+/* equivalent SETTLE_OWN: as INVALIDATE_OWN. */
+
+#include "memory.pml"
+
+#define PACK(token, choosing, number) ((token) + 8 * (choosing) + 16 * (number))
+#define TOKEN(line) ((line) & 7)
+#define CHOOSING(line) ((line) >> 3 & 1)
+#define NUMBER(line) ((line) >> 4)
+#define NODE_OF(token) ((token) <= 2 -> 0 : (token) - 2)
+#define TORN_LINE 255
+
+bool dead_token[5];
+byte holders;    /* a bit for each living one inside */
+byte left;       /* what the last holder left in the data */
+bool data_lost;  /* it died before that was there */
+
+#define FOUND_DEAD(token) (dead_token[token] && buffered[NODE_OF(token)] == 0)
+
+inline publish_entry(choosing, number) {
+#ifdef TORN
+  publish(PUBLISH_ENTRY, self, self * WORDS, token);
+  publish(PUBLISH_ENTRY, self, self * WORDS + 1, (choosing) + 2 * (number));
+  publish(PUBLISH_ENTRY, self, self * WORDS + 2, PACK(token, choosing, number));
+#else
+  publish(PUBLISH_ENTRY, self, self * WORDS, PACK(token, choosing, number));
+#endif
+  full_order(FULL_ORDER_ENTRY, self)
+}
+
+/* The line of i into last[i]; TORN_LINE and its token into rival[i] when it is not whole. */
+inline load_entry(i) {
+#ifdef TORN
+  load(self, (i) * WORDS + 2, seal);
+  load(self, (i) * WORDS, seen);
+  load(self, (i) * WORDS + 1, rest);
+  d_step {
+    rival[i] = seen;
+    if
+    :: seal == seen + 8 * rest -> last[i] = seal
+    :: else -> last[i] = TORN_LINE
+    fi;
+    seal = 0; seen = 0; rest = 0
+  }
+#else
+  d_step {
+    load(self, i, last[i]);
+    rival[i] = TOKEN(last[i])
+  }
+#endif
+}
+
+/* A new look at i may show something else than the last one. */
+#ifdef TORN
+#define NEWS(i) \
+  (IS_PENDING(i) && \
+   (ANOTHER(INVALIDATE_OTHERS, SETTLE_OTHERS, self, (i) * WORDS + 2, last[i]) || \
+    ANOTHER(INVALIDATE_OTHERS, SETTLE_OTHERS, self, (i) * WORDS, TOKEN(last[i])) || \
+    ANOTHER(INVALIDATE_OTHERS, SETTLE_OTHERS, self, (i) * WORDS + 1, last[i] >> 3)))
+#else
+#define NEWS(i) (IS_PENDING(i) && ANOTHER(INVALIDATE_OTHERS, SETTLE_OTHERS, self, i, last[i]))
+#endif
+
+#define IS_PENDING(i) (pending >> (i) & 1)
+#define BEHIND_ME(i) \
+  (chosen >> (i) & 1 && (NUMBER(last[i]) == 0 || NUMBER(last[i]) > number || \
+                         (NUMBER(last[i]) == number && (i) > self)))
+
+inline refresh(i) {
+  if
+  :: IS_PENDING(i) -> invalidate(INVALIDATE_OTHERS, self, i)
+  :: else
+  fi
+}
+
+/* number == 0: reading numbers; else waiting for those in front. */
+inline step(i) {
+  if
+  :: IS_PENDING(i) ->
+     load_entry(i);
+     d_step {
+       if
+       :: last[i] == TORN_LINE
+       :: last[i] != TORN_LINE && number == 0 ->
+          if
+          :: NUMBER(last[i]) > greatest -> greatest = NUMBER(last[i])
+          :: else
+          fi;
+          done_with(i)
+       :: else ->
+          if
+          :: !CHOOSING(last[i]) -> chosen = chosen | 1 << (i)
+          :: else
+          fi;
+          if
+          :: BEHIND_ME(i) -> done_with(i)
+          :: else
+          fi
+       fi
+     }
+  :: else
+  fi
+}
+
+inline done_with(i) {
+  pending = pending & ~(1 << (i));
+  last[i] = 0;
+  rival[i] = 0
+}
+
+#define PASS_OVER(i) :: d_step { IS_PENDING(i) && FOUND_DEAD(rival[i]) -> done_with(i) }
+
+inline pass_all() {
+  pending = (1 << PARTICIPANTS) - 1 & ~(1 << self);
+  do
+  :: atomic {
+       refresh(0);
+       refresh(1);
+#if PARTICIPANTS == 3
+       refresh(2);
+#endif
+       settle(SETTLE_OTHERS, self)
+     };
+     step(0);
+     step(1);
+#if PARTICIPANTS == 3
+     step(2);
+#endif
+     if
+     :: pending == 0 -> break
+     :: else ->
+        if
+        PASS_OVER(0)
+        PASS_OVER(1)
+        :: NEWS(0) || NEWS(1)
+#if PARTICIPANTS == 3
+        PASS_OVER(2)
+        :: NEWS(2)
+#endif
+        fi;
+        if
+        :: pending == 0 -> break
+        :: else
+        fi
+     fi
+  od
+}
+
+inline take_over() {
+#ifdef TORN
+  observe(INVALIDATE_OWN, SETTLE_OWN, self, self * WORDS + 2, seal);
+  load(self, self * WORDS, seen);
+  load(self, self * WORDS + 1, rest);
+  if
+  :: d_step { seen != token || seal != seen + 8 * rest -> seen = 0; seal = 0; rest = 0 };
+     publish_entry(0, 0)
+  :: d_step { else -> seen = 0; seal = 0; rest = 0 }
+  fi
+#else
+  observe(INVALIDATE_OWN, SETTLE_OWN, self, self, seen);
+  if
+  :: d_step { TOKEN(seen) != token -> seen = 0 };
+     publish_entry(0, 0)
+  :: d_step { else -> seen = 0 }
+  fi
+#endif
+}
+
+inline acquire() {
+  take_over();
+  publish_entry(1, 0);
+  pass_all();
+  atomic { number = greatest + 1; greatest = 0 };
+  publish_entry(0, number);
+  pass_all();
+  atomic { number = 0; chosen = 0 }
+}
+
+inline release() {
+  order(ORDER_RELEASE, self);
+  publish_entry(0, 0)
+}
+
+inline use() {
+  d_step { assert(holders == 0); holders = 1 << self };
+  observe(INVALIDATE_DATA, SETTLE_DATA, self, DATA * WORDS, seen);
+  d_step { assert(seen == left || data_lost); left = seen + 1; data_lost = true; seen = 0 };
+  publish(PUBLISH_DATA, self, DATA * WORDS, left);
+  data_lost = false;
+  holders = 0
+}
+
+inline work(times) {
+  do
+  :: turn < times ->
+     acquire();
+     use();
+     release();
+     turn++
+  :: else -> turn = 0; break
+  od
+}
+
+#define LOCALS \
+  byte pending, chosen, number, greatest, seen, seal, rest, turn; \
+  byte last[PARTICIPANTS]; \
+  byte rival[PARTICIPANTS]
+
+proctype participant(byte self, token) {
+  LOCALS;
+  work(TIMES);
+  gone[self] = true
+}
+
+inline forget_all() {
+  pending = 0; chosen = 0; number = 0; greatest = 0; seen = 0; seal = 0; rest = 0; turn = 0;
+  last[0] = 0; last[1] = 0; rival[0] = 0; rival[1] = 0;
+#if PARTICIPANTS == 3
+  last[2] = 0; rival[2] = 0;
+#endif
+}
+
+bool first_done;
+
+/* Inside d_step: the youngest word in participant 0's store buffer is lost. */
+inline lose_last() {
+  buffered[0]--;
+  data_lost = data_lost || address_of[ENTRY(0, buffered[0])] == DATA * WORDS;
+  address_of[ENTRY(0, buffered[0])] = 0;
+  value_of[ENTRY(0, buffered[0])] = 0;
+  orders_before[ENTRY(0, buffered[0])] = 0;
+  if
+  :: buffered[0] == 0 -> orders[0] = 0
+  :: else
+  fi
+}
+
+proctype mortal(byte self, token) {
+  LOCALS;
+  {
+    work(1);
+    first_done = true
+  } unless {
+    dead_token[1]
+  };
+  atomic { forget_all() };
+  /* What it had handed over arrives, or is lost. */
+  do
+  :: buffered[0] == 0 -> break
+  :: d_step { dead_token[1] && buffered[0] > 0 -> lose_last() }
+  od;
+#ifndef NO_SUCCESSOR
+  token = 2;
+  work(1);
+#endif
+  gone[self] = true
+}
+
+proctype killer() {
+  if
+  :: atomic { !first_done -> dead_token[1] = true; holders = holders & ~1 }
+  :: true
+  fi
+}
+
+init {
+  atomic {
+    choose_quiet();
+    run killer();
+    run mortal(0, 1);
+    run participant(1, 3);
+#if PARTICIPANTS == 3
+    run participant(2, 4)
+#endif
+  }
+}

@@ -1,0 +1,219 @@
+/* Ring and credits: src/transport/tx_channel.cpp (room, refresh_credits, put_inline, put_lines) and
+ * src/transport/rx_channel.cpp (invalidate_window, drop_consumed, poll, poll_header, continue_lines,
+ * freshen, return_credits).
+ *
+ * A ring of RING lines. The sender puts messages of one or two lines (it chooses) until MESSAGE_LINES
+ * lines went out; it waits for credit where there is no room. The receiver polls a window of lines,
+ * takes what the seals allow, and returns credits.
+ * A line is payload and seal. Line i holds payload i + 1 and the seal i + 1 (the nonce is 0; zeroed
+ * memory holds no seal of it). In the world `whole` a line arrives whole and is one word; in `torn` its
+ * two words arrive apart, the seal last, and are loaded apart, the seal first.
+ * Proved: the receiver takes line after line, each with the payload that was put there, none lost,
+ * doubled, reordered or overwritten before it is read; sender and receiver never wait for ever.
+ * Bounds: RING 2, MESSAGE_LINES 6 (three laps) whole, 5 torn; a window of up to 2 lines. Left out: the
+ * mailbox (a hint), cells (cells.pml), closing and death, a nonce of an earlier owner of the memory. */
+/* run whole: -DMESSAGE_LINES=6 */
+/* run torn: -DTORN -DMESSAGE_LINES=5 */
+#define RING 2
+#define NODES 2
+#define LINES 3
+#define CREDITS 2
+#ifdef TORN
+#define WORDS 2
+#define BUF 5
+#define SEALED(l) ((l) < RING)
+#else
+#define WORDS 1
+#define BUF 3
+#endif
+#define READS(n, l) ((n) == 0 && (l) == CREDITS || (n) == 1 && (l) < RING)
+
+#define PUBLISH_LINE 1         /* site publish: put_inline, put_lines: ring lines */
+#define ORDER_MESSAGE 2        /* site order: put_inline, put_lines: at the end */
+#define INVALIDATE_CREDITS 3   /* site invalidate: refresh_credits */
+#define SETTLE_CREDITS 4       /* site settle: refresh_credits */
+#define INVALIDATE_WINDOW 5    /* site invalidate: invalidate_window */
+#define SETTLE_POLL 6          /* site settle: prepare_poll */
+#define INVALIDATE_CONSUMED 7  /* site invalidate: drop_consumed */
+#define INVALIDATE_REST 8      /* site invalidate: freshen */
+#define SETTLE_REST 9          /* site settle: freshen */
+#define PUBLISH_CREDITS 10     /* site publish: return_credits */
+#define ORDER_CREDITS 11       /* site order: return_credits */
+
+/* equivalent INVALIDATE_CONSUMED: lines that were read are dropped early so that the next lap finds no
+ * copies. Only speed: whether a line is new is decided by its seal, and a look that meets an old copy
+ * invalidates it (invalidate_window, freshen). */
+
+#include "memory.pml"
+
+#define AT(i) ((i) % RING * WORDS)
+#define SEAL(i) (AT(i) + WORDS - 1)
+
+byte head, tail; /* of sender and receiver, each its own; global only to be checked */
+
+/* ---- sender: node 0 ------------------------------------------------------------------------------ */
+
+#define HAS_ROOM(lines) (head + lines - consumed <= RING)
+
+/* TxChannel::room, until there is. */
+inline wait_for_room(lines) {
+  do
+  :: HAS_ROOM(lines) -> break
+  :: else ->
+     observe(INVALIDATE_CREDITS, SETTLE_CREDITS, 0, CREDITS * WORDS, seen);
+     d_step {
+       assert(seen <= head);
+       if
+       :: seen > consumed -> consumed = seen
+       :: else
+       fi;
+       seen = 0
+     };
+     (HAS_ROOM(lines) || ANOTHER(INVALIDATE_CREDITS, SETTLE_CREDITS, 0, CREDITS * WORDS, consumed))
+  od
+}
+
+inline put_line() {
+  head++;
+#ifdef TORN
+  publish_pair(PUBLISH_LINE, 0, AT(head - 1), head, head)
+#else
+  publish(PUBLISH_LINE, 0, AT(head - 1), head)
+#endif
+}
+
+proctype sender() {
+  byte consumed, seen;
+  do
+  :: head + 1 <= MESSAGE_LINES ->
+     wait_for_room(1);
+     put_line();
+     order(ORDER_MESSAGE, 0)
+  :: head + 2 <= MESSAGE_LINES ->
+     wait_for_room(2);
+     put_line();
+     put_line();
+     order(ORDER_MESSAGE, 0)
+  :: head == MESSAGE_LINES -> break
+  od;
+  consumed = 0
+}
+
+/* ---- receiver: node 1 ---------------------------------------------------------------------------- */
+
+/* A line whose seal was found right: its payload. */
+inline take_line() {
+#ifdef TORN
+  load(1, AT(tail), seen);
+#endif
+  d_step {
+    assert(seen == tail + 1);
+    assert(tail < head);
+    seen = 0;
+    tail++
+  }
+}
+
+/* RxChannel::invalidate_window and Endpoint::Impl::prepare_poll: what was consumed, then the window up
+ * to the end of the ring; one settle. */
+inline prepare_poll() {
+  atomic {
+    do
+    :: cached_from < tail -> invalidate(INVALIDATE_CONSUMED, 1, cached_from % RING); cached_from++
+    :: else -> break
+    od;
+    invalidate(INVALIDATE_WINDOW, 1, tail % RING);
+    fresh_until = tail + 1;
+    if
+    :: window == 2 && tail % RING == 0 ->
+       invalidate(INVALIDATE_WINDOW, 1, 1);
+       fresh_until = tail + 2
+    :: else
+    fi;
+    settle(SETTLE_POLL, 1)
+  }
+}
+
+/* RxChannel::freshen of the one line at tail. */
+inline freshen() {
+  if
+  :: fresh_until <= tail ->
+     atomic {
+       invalidate(INVALIDATE_REST, 1, tail % RING);
+       settle(SETTLE_REST, 1);
+       fresh_until = tail + 1
+     }
+  :: else
+  fi
+}
+
+/* The line at tail follows in the same message (the sender's choice is in the pool as the message's
+ * length; here the receiver looks for a second line when it likes, which covers both): a look without
+ * an invalidation first, then with one. */
+inline continue_lines() {
+  load(1, SEAL(tail), seen);
+  if
+  :: seen == tail + 1 -> take_line()
+  :: else ->
+     seen = 0;
+     fresh_until = tail;
+     freshen();
+     load(1, SEAL(tail), seen);
+     if
+     :: seen == tail + 1 -> take_line()
+     :: else -> seen = 0
+     fi
+  fi
+}
+
+inline return_credits() {
+  publish(PUBLISH_CREDITS, 1, CREDITS * WORDS, tail);
+  order(ORDER_CREDITS, 1);
+  credited = tail
+}
+
+proctype receiver() {
+  byte cached_from, fresh_until, credited, seen;
+  byte window = 1;
+  do
+  :: tail < MESSAGE_LINES ->
+     prepare_poll();
+     /* poll_header for each line of the window */
+     do
+     :: tail < fresh_until && tail < MESSAGE_LINES ->
+        load(1, SEAL(tail), seen);
+        if
+        :: seen == tail + 1 ->
+           take_line();
+           if
+           :: tail < MESSAGE_LINES -> continue_lines()
+           :: true
+           fi
+        :: else -> seen = 0; break
+        fi
+     :: else -> break
+     od;
+     if
+     :: window = 1
+     :: window = 2
+     fi;
+     /* more than a quarter of the ring is owed; else, after empty polls, what is owed */
+     if
+     :: tail > credited -> return_credits()
+     :: else ->
+        (tail == MESSAGE_LINES ||
+         ANOTHER(INVALIDATE_WINDOW, SETTLE_POLL, 1, SEAL(tail), SEEN(1, SEAL(tail))) ||
+         SEEN(1, SEAL(tail)) == tail + 1)
+     fi
+  :: else -> break
+  od;
+  atomic { cached_from = 0; fresh_until = 0; credited = 0; window = 0 }
+}
+
+init {
+  atomic {
+    choose_quiet();
+    run sender();
+    run receiver()
+  }
+}
