@@ -20,6 +20,7 @@ struct Knobs {
   std::uint32_t max_delay = 400;   ///< operations that a store stays buffered at most
   bool hold_unordered = false;     ///< a store that no fence follows stays buffered for ever
   std::uint64_t op_ns = 100;       ///< virtual time that an operation takes, about
+  bool same_speed = false;         ///< in all moods
 
   /// Another temperament for each seed: bugs that need a copy to stay show where nothing is ever
   /// evicted, others where everything is. Groce et al., "Swarm testing" (2012).
@@ -40,7 +41,8 @@ struct Knobs {
     knobs.max_delay = static_cast<std::uint32_t>(1 + mood.below(2 * knobs.max_delay));
     knobs.hold_unordered = mood.below(4) == 0;
     constexpr std::uint64_t speeds[] = {100, 100, 20'000, 1'000'000};
-    knobs.op_ns = speeds[mood.below(4)];
+    const std::uint64_t speed = speeds[mood.below(4)];
+    if (!same_speed) knobs.op_ns = speed;
     knobs.lazy_order = lazy_order && mood.below(4) != 0;
     return knobs;
   }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -26,7 +27,8 @@ struct PoolOptions {
   std::uint64_t bytes = pool::min_pool_bytes;
   std::uint32_t max_processes = 8;
   std::uint32_t max_nodes = 4;
-  /// Silence after which a process of another node is dead, in virtual time.
+  /// Silence after which a process of another node is dead, in virtual time; longer in a world
+  /// where operations take long.
   std::uint32_t lease_ms = 400;
 };
 
@@ -36,8 +38,9 @@ class SimulatedPool {
   explicit SimulatedPool(const PoolOptions& options = {})
       : path_(fmt::format("/dev/shm/penstock-sim-{}-{}", ::getpid(), ++count())),
         owner_(::getpid()),
-        bytes_(options.bytes) {
-    ::setenv("PENSTOCK_LEASE_MS", std::to_string(options.lease_ms).c_str(), 1);
+        bytes_(options.bytes),
+        lease_ms_(options.lease_ms) {
+    ::setenv("PENSTOCK_TIMEOUT_MS", "3600000", 1);  // who hangs is told by the number of steps
     const auto created = pool::create({.spec = path_,
                                        .bytes = options.bytes,
                                        .mode = coherence::Mode::simulated,
@@ -102,9 +105,15 @@ class SimulatedPool {
   std::unique_ptr<pool::Pool> attach(World& world, const pool::Caller& caller,
                                      pool::AttachOptions options = {}) const {
     options.spec = path_;
+    ::setenv("PENSTOCK_LEASE_MS", std::to_string(lease_ns(world) / 1'000'000).c_str(), 1);
     auto attached = pool::attach_as(options, caller);
     world.require(attached.has_value(), attached ? "" : attached.error().message);
     return std::move(*attached);
+  }
+  /// Nobody is silent for so many operations of all processes together.
+  std::uint64_t lease_ns(const World& world) const {
+    constexpr std::uint64_t operations = 20'000;
+    return std::max(lease_ms_ * std::uint64_t{1'000'000}, operations * world.knobs().op_ns);
   }
   static std::unique_ptr<arena::Arena> open_arena(World& world, pool::Pool& pool) {
     auto opened = arena::Arena::open(pool);
@@ -140,6 +149,7 @@ class SimulatedPool {
   std::string path_;
   pid_t owner_;
   std::uint64_t bytes_;
+  std::uint32_t lease_ms_;
   std::vector<KeptPage> pages_;
 };
 

@@ -84,6 +84,7 @@ class World : public Machine, public coherence::Simulator {
   void yield();
   void sleep(std::uint64_t ns);
   std::uint64_t now_ns() const { return now_ns_; }
+  const Knobs& knobs() const { return knobs_; }
   /// Until `holds`; checked at each turn.
   void until(const std::function<bool()>& holds);
   coherence::Memory memory() { return {coherence::Mode::simulated, &simulated_ops(), this}; }
