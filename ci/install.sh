@@ -10,6 +10,7 @@ build_packages=(g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libexpe
 check_packages=(clang-format g++-aarch64-linux-gnu python3)
 fuzz_packages=(clang libclang-rt-14-dev llvm-14 python3)
 run_packages=(python3 python3-venv)
+proof_packages=(spin gcc)
 python_packages=(mpich==5.0.2 mpi4py==4.1.2 numpy==2.4.6)
 
 say() { echo "ci/install.sh: $*" >&2; }
@@ -63,6 +64,7 @@ for group in "$@"; do
     fuzz) need_packages "${build_packages[@]}" "${fuzz_packages[@]}" ;;
     run | test)
       need_packages "${build_packages[@]}" "${run_packages[@]}"
+      [ "$group" != test ] || need_packages "${proof_packages[@]}"
       need_python
       ;;
     *)

@@ -6,7 +6,7 @@
  * Proved: each listener finds the data of its round; nobody waits for ever.
  * Bounds: 1 or 2 listeners, ROUNDS rounds, two data lines of a word. */
 /* run one_listener: -DLISTENERS=1 -DROUNDS=3 */
-/* run two_listeners: -DLISTENERS=2 -DROUNDS=2 */
+/* also two_listeners: -DLISTENERS=2 -DROUNDS=2 */
 #if LISTENERS == 2
 #define NODES 3
 #define LINES 5

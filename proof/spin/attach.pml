@@ -9,10 +9,12 @@
  * every owner before; the owner of a dead process's objects is told once; the details of an attached
  * process are its own; in the end no slot is left attached but by the dead. Nobody waits for ever.
  * The lock is that of lock.pml, as a whole (see object.pml). A process found dead is dead.
- * Bounds: SLOTS 1 or 2, COPIES stale copies a node. Left out: leases, visitors, the node table (names:
+ * Bounds: 1 slot (with a crash and no stale copies, or with 1 stale copy a node and no crash); 2 slots
+ * with neither. Left out: leases, visitors, the node table (names:
  * naming.pml), a living process that others believe dead. */
-/* run one_slot: -DSLOTS=1 -DCOPIES=1 */
-/* run two_slots: -DSLOTS=2 -DCOPIES=0 */
+/* run crash: -DSLOTS=1 -DCOPIES=0 -DMORTAL=1 */
+/* run race: -DSLOTS=1 -DCOPIES=1 -DMORTAL=0 */
+/* also two_slots: -DSLOTS=2 -DCOPIES=0 -DMORTAL=0 */
 /* compile -O1: the verifier is large, its search short */
 #define NODES 3
 #if SLOTS == 2
@@ -70,10 +72,18 @@ inline unlock() {
   lock_holder = 0
 }
 
-inline publish_state(site) {
+inline publish_words(site) {
   publish(site, self, STATE(slot) * WORDS, generation);
   publish(site, self, STATE(slot) * WORDS + 1, rest);
   publish(site, self, STATE(slot) * WORDS + 2, SEAL_OF(generation, rest))
+}
+
+/* One step but for who may be killed within it. */
+inline publish_state(site) {
+  if
+  :: me == 1 && MORTAL -> publish_words(site)
+  :: else -> atomic { buffered[self] + 2 < BUF; publish_words(site) }
+  fi
 }
 
 inline load_state() {
@@ -291,7 +301,9 @@ proctype witness() {
 init {
   atomic {
     choose_quiet();
+#if MORTAL
     run killer();
+#endif
     run witness();
     run mortal(1);
     run process(2);

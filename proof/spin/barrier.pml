@@ -2,9 +2,9 @@
  *
  * Each participant publishes its data, waits, and observes the data of the others, ROUNDS times.
  * Proved: it finds the data of this round or, of one who ran ahead, of the next; nobody waits for ever.
- * Bounds: 2 participants with 3 rounds, 3 with 2; one line of data each. Left out: deadlines, the dead. */
+ * Bounds: 2 participants with 3 rounds, 3 with 1 (and 1 stale copy a node); one line of data each. Left out: deadlines, the dead. */
 /* run two: -DPARTICIPANTS=2 -DROUNDS=3 */
-/* run three: -DPARTICIPANTS=3 -DROUNDS=2 */
+/* also three: -DPARTICIPANTS=3 -DROUNDS=1 -DCOPIES=1 */
 #if PARTICIPANTS == 3
 #define NODES 3
 #define LINES 6

@@ -9,10 +9,11 @@
  * Proved: one living holder at a time; the holder sees what earlier holders published; nobody waits for
  * ever, also not for the dead. Assumed: who is found dead has nothing in its store buffer any more; what
  * was there has arrived, or (its host is lost) never will.
- * Bounds: 2 participants (2 acquisitions of the living one), 3 with one each. Left out: deadlines. */
+ * Bounds: 2 participants (2 acquisitions of the living one); torn, and with 3 participants of which none
+ * dies, one acquisition each and no stale copies. Left out: deadlines. */
 /* run two: -DPARTICIPANTS=2 -DTIMES=2 */
-/* run torn: -DPARTICIPANTS=2 -DTIMES=1 -DTORN */
-/* run three: -DPARTICIPANTS=3 -DTIMES=1 -DCOPIES=1 -DNO_SUCCESSOR */
+/* also torn: -DPARTICIPANTS=2 -DTIMES=1 -DTORN -DCOPIES=0 */
+/* also three: -DPARTICIPANTS=3 -DTIMES=1 -DCOPIES=0 -DNO_SUCCESSOR -DIMMORTAL */
 #if PARTICIPANTS == 3
 #define NODES 3
 #define LINES 4
@@ -312,7 +313,9 @@ proctype killer() {
 init {
   atomic {
     choose_quiet();
+#ifndef IMMORTAL
     run killer();
+#endif
     run mortal(0, 1);
     run participant(1, 3);
 #if PARTICIPANTS == 3

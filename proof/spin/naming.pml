@@ -2,10 +2,10 @@
  *
  * Each contender walks through the grid once. Proved: each stops, on a number of its own; the grid of
  * `contenders` rows is large enough.
- * Bounds: 2 contenders in 2 rows, 3 in 3; one claim each. Left out: a contender that dies on the way is
+ * Bounds: 2 contenders in 2 rows, 3 in 3 (without stale copies); one claim each. Left out: a contender that dies on the way is
  * one that stops for ever where it is; the other contenders cannot tell, and no wait depends on it. */
 /* run two: -DCONTENDERS=2 */
-/* run three: -DCONTENDERS=3 */
+/* also three: -DCONTENDERS=3 -DCOPIES=0 */
 #define ROWS CONTENDERS
 #if CONTENDERS == 3
 #define NODES 3

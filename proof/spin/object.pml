@@ -16,7 +16,8 @@
  * generation is given twice. Nobody waits for ever.
  * The lock is that of lock.pml, as a whole: its release waits until the store buffer is empty; a dead
  * holder is passed over when its store buffer is empty (or lost).
- * Bounds: one slot, two units, COPIES stale copies a node. Left out: levels of the table, the cursor,
+ * Bounds: one slot, two units; 1 stale copy a node without the reader and without a crash, else none.
+ * Left out: levels of the table, the cursor,
  * large objects, lifetimes, formatting. */
 /* run race: -DCOPIES=1 -DREADER=0 -DMORTAL=0 */
 /* run reader: -DCOPIES=0 -DREADER=1 -DMORTAL=0 */

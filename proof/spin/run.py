@@ -4,7 +4,9 @@
 A model (NAME.pml) says in comments of its own what is to be run:
 
   /* run NAME: -DOPTION=1 ... */        a world
+  /* also NAME: -DOPTION=1 ... */       a world that mutants are spared
   #define SITE 3   /* site KIND: where it stands in the sources */
+  /* compile LEVEL: why */              how the verifier is optimized, -O2 if not said
   /* equivalent SITE: why the search cannot tell the weakened site from the right one */
 
 A mutant weakens one site: a publish becomes a plain store, an order, invalidate or settle nothing, a
@@ -17,6 +19,7 @@ import concurrent.futures
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -27,8 +30,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SHARED = {"memory.pml"}
-MEMORY_MIB = 2000
-SECONDS = 280
+MEMORY_MIB = 1500
+SECONDS = 240  # of processor time
 DEPTH = 1_000_000
 INCOMPLETE = re.compile(r"max search depth too small|Search not completed|out of memory|reached -DMEMLIM", re.I)
 PROBLEM = re.compile(r"^pan:1: (.*)$", re.M)
@@ -37,7 +40,9 @@ PROBLEM = re.compile(r"^pan:1: (.*)$", re.M)
 @dataclass
 class Model:
     name: str
+    level: str = "-O2"                              # of the compiler, for the worlds
     worlds: list = field(default_factory=list)      # (name, options)
+    for_mutants: list = field(default_factory=list) # those of them in which mutants are looked at
     sites: list = field(default_factory=list)       # (name, kind)
     equivalent: dict = field(default_factory=dict)  # site: why
 
@@ -57,12 +62,15 @@ class Search:
 def read_model(path):
     text = path.read_text()
     model = Model(path.stem)
-    model.worlds = [(name, options.split())
-                    for name, options in re.findall(r"/\* run (\S+):([^*]*)\*/", text)]
+    found = re.findall(r"/\* (run|also) (\S+):([^*]*)\*/", text)
+    model.worlds = [(name, options.split()) for _, name, options in found]
+    model.for_mutants = [(name, options.split()) for kind, name, options in found if kind == "run"]
+    level = re.search(r"/\* compile (-O\d):", text)
+    model.level = level.group(1) if level else model.level
     model.sites = re.findall(r"^#define (\w+) +\d+ +/\* site (\w+):", text, flags=re.M)
     found = re.findall(r"/\* equivalent (\w+): (.*?)\*/", text, flags=re.S)
     model.equivalent = {site: " ".join(why.split()) for site, why in found}
-    if not model.worlds:
+    if not model.for_mutants:
         sys.exit(f"{path}: names no world; write /* run NAME: OPTIONS */")
     unknown = set(model.equivalent) - {site for site, _ in model.sites}
     if unknown:
@@ -88,29 +96,34 @@ def parse(output):
     return search
 
 
+def limit_processor_time():
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
+
 def search_world(name, options, optimize):
     """Generates, compiles and runs a verifier in a folder of its own."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="penstock-spin-") as folder:
-        def call(command, limit):
-            return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=limit)
+        def call(command):
+            return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=4 * SECONDS,
+                                  preexec_fn=limit_processor_time)
 
         try:
-            made = call(["spin", "-a", *options, str(HERE / f"{name}.pml")], 60)
+            made = call(["spin", "-a", *options, str(HERE / f"{name}.pml")])
             if made.returncode != 0 or "Error" in made.stdout:
                 return Search(problem=f"spin: {(made.stdout + made.stderr)[-600:]}")
             built = call([os.environ.get("CC", "gcc"), optimize, "-w", "-DSAFETY", "-DCOLLAPSE",
-                          "-DVECTORSZ=4096", f"-DMEMLIM={MEMORY_MIB}", "-o", "pan", "pan.c"], 120)
+                          "-DVECTORSZ=4096", f"-DMEMLIM={MEMORY_MIB}", "-o", "pan", "pan.c"])
             if built.returncode != 0:
                 return Search(problem=f"compiler: {built.stderr[-600:]}")
-            ran = call(["./pan", f"-m{DEPTH}"], SECONDS)
+            ran = call(["./pan", f"-m{DEPTH}"])
         except subprocess.TimeoutExpired as expired:
             return Search(problem=f"ran longer than {expired.timeout:.0f} s",
                           seconds=time.monotonic() - start)
     search = parse(ran.stdout + ran.stderr)
     if ran.returncode != 0 and not search.errors:
         search.complete = False
-        search.problem = search.problem or f"pan ended with {ran.returncode}"
+        search.problem = search.problem or f"pan ended with {ran.returncode} (-9: more than {SECONDS} s)"
     search.seconds = time.monotonic() - start
     return search
 
@@ -119,8 +132,8 @@ def search_mutant(model, site, kind):
     """The world that kills it and how, or why it is not known to survive."""
     dirty = ["-DDIRTY_LINES"] if kind == "publish" else []
     doubt = ""
-    for world, options in model.worlds:
-        search = search_world(model.name, [*options, f"-DMUTANT={site}", *dirty], "-O1")
+    for world, options in model.for_mutants:
+        search = search_world(model.name, [*options, f"-DMUTANT={site}", *dirty], "-O0")
         if search.errors:
             return world, search.problem, ""
         if not search.complete:
@@ -140,7 +153,7 @@ def judge_mutant(model, site, world, doubt):
 
 
 def run_worlds(pool, models):
-    jobs = {(model.name, world): pool.submit(search_world, model.name, options, "-O2")
+    jobs = {(model.name, world): pool.submit(search_world, model.name, options, model.level)
             for model in models for world, options in model.worlds}
     return {key: job.result() for key, job in jobs.items()}
 
@@ -196,8 +209,7 @@ def write_json(path, models, worlds, mutants):
 def complaints(models, worlds, mutants):
     for (name, world), search in worlds.items():
         if search.errors or not search.complete:
-            yield (f"{name}, world {world}: {search.problem or 'not searched wholly'}; to see the trail: "
-                   f"{HERE / 'trail.sh'} {name} {world}")
+            yield f"{name}, world {world}: {search.problem or 'not searched wholly'}"
     for model in models:
         for site, _ in model.sites if mutants else []:
             world, _, doubt = mutants[model.name, site]
