@@ -40,7 +40,7 @@ struct Knobs {
     vary(knobs.switching);
     knobs.max_delay = static_cast<std::uint32_t>(1 + mood.below(2 * knobs.max_delay));
     knobs.hold_unordered = mood.below(4) == 0;
-    constexpr std::uint64_t speeds[] = {100, 100, 20'000, 1'000'000};
+    constexpr std::uint64_t speeds[] = {100, 100, 5'000, 100'000};
     const std::uint64_t speed = speeds[mood.below(4)];
     if (!same_speed) knobs.op_ns = speed;
     knobs.lazy_order = lazy_order && mood.below(4) != 0;

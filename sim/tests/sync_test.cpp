@@ -22,7 +22,7 @@ void expect_held(const char* protocol, const char* method, const Tally& tally) {
 
 constexpr std::uint64_t timeout_ns = 20'000'000'000;
 /// For waits that reach their deadline.
-constexpr std::uint64_t silence_ns = 300'000'000;
+constexpr std::uint64_t silence_ns = 2'000'000'000;
 
 sync::AliveCheck alive_in(World& world) {
   return [&world](std::uint64_t token) { return world.alive(token); };
@@ -34,6 +34,7 @@ sync::AliveCheck alive_in(World& world) {
 struct Section {
   std::uint64_t done = 0;  ///< greatest count that was released
   Process* holder = nullptr;
+  int at_work = 0;  ///< living processes that still want the lock
 };
 
 /// Under the lock a counter in the pool is read, and written one higher. Lines 0..: the lock; line
@@ -44,6 +45,7 @@ void count_under_lock(World& world, Section& section, std::uint32_t participants
   const coherence::Memory memory = world.memory();
   sync::Lock lock(memory, line(world, 0), participants, self, world.self().pid, alive_in(world));
   lock.repair();
+  ++section.at_work;
   for (std::uint64_t round = 0; round < rounds; ++round) {
     const auto acquired = lock.acquire(timeout_ns);
     world.require(acquired.has_value(), acquired ? "" : acquired.error().message);
@@ -57,6 +59,10 @@ void count_under_lock(World& world, Section& section, std::uint32_t participants
     lock.release();
     section.done = std::max(section.done, value + 1);
   }
+  --section.at_work;
+  // Nobody is passed over because it has ended.
+  const int dead = world.victim() != nullptr && world.victim()->dead ? 1 : 0;
+  for (int i = 0; i < 100'000 && section.at_work > dead; ++i) world.yield();
 }
 
 Scenario lock_scenario(std::uint32_t participants, std::uint64_t rounds, bool with_victim) {
@@ -177,16 +183,18 @@ Scenario doorbell_scenario(std::uint32_t listeners, std::uint64_t rounds) {
   scenario.nodes = 1 + listeners;
   scenario.device_bytes = 64 << 10;
   scenario.body = [=](World& world) {
-    Process& ringer = world.spawn(0, [&world, rounds] {
+    auto left = std::make_shared<std::uint32_t>(listeners);
+    Process& ringer = world.spawn(0, [&world, rounds, left] {
       sync::Doorbell bell(world.memory(), line(world, 0));
       for (std::uint64_t round = 1; round <= rounds; ++round) {
         world.memory().publish_word(line(world, round), round);
         bell.ring(round);
       }
+      for (int i = 0; i < 100'000 && *left > 0; ++i) world.yield();  // its end would announce all
     });
     world.mark_victim(ringer);
     for (std::uint32_t node = 1; node <= listeners; ++node) {
-      world.spawn(node, [&world, rounds] {
+      world.spawn(node, [&world, rounds, left] {
         sync::Doorbell bell(world.memory(), line(world, 0));
         for (std::uint64_t round = 1; round <= rounds; ++round) {
           const auto rung = bell.wait(round, timeout_ns, alive_in(world), world.victim()->pid);
@@ -198,6 +206,7 @@ Scenario doorbell_scenario(std::uint32_t listeners, std::uint64_t rounds) {
           world.require(world.memory().observe_word(line(world, round)) == round,
                         "rung before the data were there");
         }
+        --*left;
       });
     }
   };

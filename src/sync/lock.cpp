@@ -54,10 +54,11 @@ class Entries {
     memory_.full_order();
   }
 
-  /// Makes the own line say who acts for the participant from now on.
+  /// Makes the own line say who acts for the participant from now on. An old copy does no harm: it
+  /// has this token only if this process has published the line, and then it is not old.
   void take_over(std::uint64_t token) const {
     Line line;
-    memory_.observe_line(&line, lines_ + 64ull * self_);
+    memory_.load_line(&line, lines_ + 64ull * self_);
     if (line.token != token || !whole(line)) publish(token, 0, false);
   }
 
