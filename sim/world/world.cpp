@@ -86,6 +86,9 @@ Process& World::spawn(std::uint32_t node, std::function<void()> body) {
     } catch (const std::exception& error) {
       fail(fmt::format("process {} on node {}: {}", spawned.number, spawned.node, error.what()));
     }
+    // Whoever finds it gone finds what it stored; but it is not gone at once.
+    for (int i = 0; i < 20 && running_->core->buffered(); ++i) yield();
+    running_->core->drain();
     spawned.ended = true;
   });
   return spawned;

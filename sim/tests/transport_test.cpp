@@ -1,0 +1,377 @@
+// Endpoints and their channels on memory without coherence: messages of every form, in both
+// directions, through wraps of rings and cells, with processes and nodes that die anywhere.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "penstock/transport.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using transport::Header;
+using transport::Landing;
+using transport::Peer;
+using transport::SendOp;
+
+void expect_held(const char* method, const Tally& tally) {
+  report("channel", method, tally);
+  EXPECT_TRUE(tally.held()) << tally.first_failure;
+}
+
+/// Length and contents of message `index` from one rank to another.
+struct Message {
+  std::uint32_t from, to, index;
+
+  std::uint64_t mix(std::uint64_t i) const {
+    std::uint64_t z =
+        (std::uint64_t{from} << 40 | std::uint64_t{to} << 20 | index) * 0x9e3779b97f4a7c15u + i;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    return z ^ (z >> 27);
+  }
+  /// Every form and each side of its limits; 20,000 and more go by cells.
+  std::uint64_t bytes() const {
+    constexpr std::uint64_t sizes[] = {8,  0,    32,   33,     88,     89,     500,   4'000,
+                                       56, 9000, 8192, 16'384, 16'385, 20'480, 40'000};
+    return sizes[mix(1) % std::size(sizes)];
+  }
+  std::vector<std::byte> payload() const {
+    std::vector<std::byte> data(bytes());
+    for (std::size_t i = 0; i < data.size(); ++i)
+      data[i] = static_cast<std::byte>(mix(2 + i / 8) >> (i % 8 * 8));
+    return data;
+  }
+  bool delivered_tells() const { return mix(3) % 3 == 0; }
+  bool injected() const { return bytes() <= 4096 && mix(4) % 2 == 0; }
+};
+
+/// One rank: sends to some peers and receives from some, all at once.
+class Rank final : public transport::Sink {
+ public:
+  struct Plan {
+    std::uint32_t number;
+    std::vector<std::uint32_t> to, from;
+    std::uint32_t messages;
+  };
+  Rank(World& world, const SimulatedPool& simulated, const Plan& plan)
+      : world_(world), plan_(plan) {
+    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(plan.number), .job = "sim"});
+    arena_ = SimulatedPool::open_arena(world, *pool_);
+    auto opened = transport::Endpoint::open(*arena_, *this, {.job = "sim"});
+    world.require(opened.has_value(), opened ? "" : opened.error().message);
+    endpoint_ = std::move(*opened);
+  }
+
+  transport::Address address() const { return endpoint_->address(); }
+  bool peer_died() const { return !dead_.empty(); }
+  const std::string& death() const { return dead_; }
+
+  /// `addresses`: of all ranks by number; those that never opened have generation 0.
+  void converse(const std::vector<transport::Address>& addresses) {
+    for (const std::uint32_t to : plan_.to) {
+      auto peer = endpoint_->resolve(addresses[to]);
+      if (!peer) {  // gone already: an error and no hang
+        refused_ = true;
+        continue;
+      }
+      outgoing_.push_back({to, *peer, 0});
+    }
+    received_.assign(addresses.size(), 0);
+    while (!finished()) {
+      bool moved = false;
+      for (Outgoing& out : outgoing_) moved = send_next(out) || moved;
+      moved = endpoint_->progress() != 0 || moved;
+      if (!moved) world_.yield();
+    }
+    // Some deaths are found only by and by.
+    for (int i = 0; i < 50 && !peer_died(); ++i) {
+      if (endpoint_->progress() == 0) world_.yield();
+    }
+  }
+  /// All of it came and went, or somebody died.
+  bool finished() const {
+    if (peer_died() || refused_) return true;
+    for (const Outgoing& out : outgoing_) {
+      if (out.next < plan_.messages) return false;
+    }
+    for (const std::uint32_t from : plan_.from) {
+      if (received_[from] < plan_.messages) return false;
+    }
+    return pending_.empty();
+  }
+  void leave() {
+    endpoint_.reset();
+    arena_.reset();
+    pool_.reset();
+  }
+
+  void on_message(Peer, const Header& header, const void* payload) override {
+    check(header, static_cast<const std::byte*>(payload));
+  }
+  Landing on_begin(Peer, const Header& header) override {
+    auto* landing = new Arriving;
+    landing->bytes.resize(header.bytes + 8, std::byte{0x5a});
+    landing->iov[0] = {landing->bytes.data(), header.bytes / 2};
+    landing->iov[1] = {landing->bytes.data() + header.bytes / 2, header.bytes - header.bytes / 2};
+    const bool scattered = header.bytes % 3 == 0;
+    if (!scattered) landing->iov[0].iov_len = header.bytes;
+    return {landing->iov, scattered ? 2u : 1u, landing};
+  }
+  void on_arrived(Peer, const Header& header, void* cookie) override {
+    const std::unique_ptr<Arriving> landing(static_cast<Arriving*>(cookie));
+    check(header, landing->bytes.data());
+    world_.require(landing->bytes[header.bytes] == std::byte{0x5a}, "written past the landing");
+  }
+  void on_receive_failed(Peer, void* cookie, const Error&) override {
+    delete static_cast<Arriving*>(cookie);
+  }
+  void on_sent(SendOp* op) override { forget(op); }
+  void on_send_failed(SendOp* op, const Error&) override { forget(op); }
+  void on_peer_dead(Peer, const std::string& description) override { dead_ = description; }
+
+ private:
+  struct Outgoing {
+    std::uint32_t to;
+    Peer peer;
+    std::uint32_t next;
+  };
+  struct Pending {
+    SendOp op;
+    std::vector<std::byte> payload;
+  };
+  struct Arriving {
+    std::vector<std::byte> bytes;
+    iovec iov[2];
+  };
+
+  bool send_next(Outgoing& out) {
+    if (out.next == plan_.messages || peer_died()) return false;
+    const Message message{plan_.number, out.to, out.next};
+    const Header header{message.index, plan_.number, message.bytes(), 5};
+    if (message.injected()) {
+      const auto payload = message.payload();
+      const auto sent = endpoint_->try_inject(out.peer, header, payload.data());
+      world_.require(sent || sent.error().code == Code::peer_dead,
+                     sent ? "" : sent.error().message);
+      if (!sent || !*sent) return false;
+    } else {
+      if (pending_.size() > 3) return false;
+      auto pending = std::make_unique<Pending>();
+      pending->payload = message.payload();
+      pending->op.header = header;
+      pending->op.iov[0] = {pending->payload.data(), pending->payload.size()};
+      pending->op.iov_count = 1;
+      pending->op.notify_delivered = message.delivered_tells();
+      const auto sent = endpoint_->send(out.peer, &pending->op);
+      world_.require(sent || sent.error().code == Code::peer_dead,
+                     sent ? "" : sent.error().message);
+      if (!sent) return false;
+      if (!*sent) pending_.push_back(std::move(pending));
+    }
+    ++out.next;
+    return true;
+  }
+  void forget(SendOp* op) {
+    std::erase_if(pending_, [op](const auto& pending) { return &pending->op == op; });
+  }
+  void check(const Header& header, const std::byte* payload) {
+    const auto from = static_cast<std::uint32_t>(header.data);
+    world_.require(from < received_.size(), "a message from nobody");
+    const Message wanted{from, plan_.number, received_[from]++};
+    world_.require(header.tag == wanted.index && header.kind == 5,
+                   fmt::format("message {} in place of {}", header.tag, wanted.index));
+    world_.require(header.bytes == wanted.bytes(), "a wrong length");
+    const auto expected = wanted.payload();
+    world_.require(expected.empty() || std::memcmp(payload, expected.data(), expected.size()) == 0,
+                   fmt::format("wrong bytes in message {} ({} bytes)", header.tag, header.bytes));
+  }
+
+  World& world_;
+  Plan plan_;
+  std::unique_ptr<pool::Pool> pool_;
+  std::unique_ptr<arena::Arena> arena_;
+  std::unique_ptr<transport::Endpoint> endpoint_;
+  std::vector<Outgoing> outgoing_;
+  std::vector<std::uint32_t> received_;
+  std::vector<std::unique_ptr<Pending>> pending_;
+  std::string dead_;
+  bool refused_ = false;
+};
+
+/// Small cells, so that few bytes wrap them; a pool whose endpoint table is there already.
+std::unique_ptr<SimulatedPool> pool_with_endpoints(const PoolOptions& options = {}) {
+  ::setenv("PENSTOCK_CELL", "4096", 1);
+  ::setenv("PENSTOCK_CELLS", "8", 1);
+  auto pool = std::make_unique<SimulatedPool>(options);
+  pool->once([&](World& world) { Rank(world, *pool, {0, {}, {}, 0}).leave(); });
+  return pool;
+}
+
+/// What all ranks of a job know: who is where.
+struct Roll {
+  explicit Roll(std::uint32_t ranks) : addresses(ranks), opened(ranks) {}
+  std::vector<transport::Address> addresses;
+  std::vector<bool> opened;
+  std::uint32_t left = 0;  ///< ranks that have said all
+};
+
+void run_rank(World& world, const SimulatedPool& pool, Roll& roll, const Rank::Plan& plan) {
+  Rank rank(world, pool, plan);
+  roll.addresses[plan.number] = rank.address();
+  roll.opened[plan.number] = true;
+  // As by the launcher's exchange of addresses; who died before it never takes part.
+  const auto all_there = [&] {
+    for (std::size_t i = 0; i < roll.opened.size(); ++i) {
+      if (!roll.opened[i] && !(world.victim() != nullptr && world.victim()->dead)) return false;
+    }
+    return true;
+  };
+  world.until(all_there);
+  rank.converse(roll.addresses);
+  if (rank.peer_died()) {
+    const bool died = world.victim() != nullptr && world.victim()->dead;
+    world.require(died, "taken for dead: " + rank.death());
+    world.require(rank.death().find("rank 0 (pid") != std::string::npos, rank.death());
+  }
+  rank.leave();
+}
+
+std::vector<std::uint32_t> others(std::uint32_t self, std::uint32_t ranks) {
+  std::vector<std::uint32_t> list;
+  for (std::uint32_t i = 0; i < ranks; ++i) {
+    if (i != self) list.push_back(i);
+  }
+  return list;
+}
+
+/// Everybody sends to everybody. Rank r runs on node r % nodes.
+Scenario conversation(const SimulatedPool& pool, const std::string& name, std::uint32_t ranks,
+                      std::uint32_t nodes, std::uint32_t messages) {
+  Scenario scenario = pool.scenario(name, nodes);
+  scenario.most_steps = 6'000'000;
+  scenario.body = [&pool, ranks, nodes, messages](World& world) {
+    auto roll = std::make_shared<Roll>(ranks);
+    for (std::uint32_t i = 0; i < ranks; ++i) {
+      Process& process = world.spawn(i % nodes, [&world, &pool, roll, i, ranks, messages] {
+        run_rank(world, pool, *roll, {i, others(i, ranks), others(i, ranks), messages});
+      });
+      if (i == 0) world.mark_victim(process);
+    }
+  };
+  return scenario;
+}
+
+/// All space is back, nobody is attached, and the pool serves as before.
+void expect_clean(World& world, const SimulatedPool& simulated) {
+  // Those of other nodes are dead for certain after a lease.
+  for (int attempt = 0;; ++attempt) {
+    auto pool = simulated.attach(world, {.rank = 0, .job = "later"});
+    auto arena = SimulatedPool::open_arena(world, *pool);
+    const auto stats = arena->stats();
+    if (stats.objects == 1) break;  // the endpoint table
+    world.require(attempt < 6, fmt::format("{} objects are left behind", stats.objects));
+    world.sleep(simulated.lease_ns(world));
+  }
+}
+
+TEST(Channel, MessagesOfEveryFormArriveInOrderAndWhole) {
+  const auto pool = pool_with_endpoints();
+  Scenario two = conversation(*pool, "channel, 2 ranks", 2, 2, 14);
+  two.after = [&](World& world) { expect_clean(world, *pool); };
+  expect_held("random schedules", explore(two, 40));
+  Scenario three = conversation(*pool, "channel, 4 ranks on 3 nodes", 4, 3, 4);
+  three.after = [&](World& world) { expect_clean(world, *pool); };
+  expect_held("random schedules", explore(three, 15));
+}
+
+/// Only messages in lines: a ring of 1,024 lines goes round several times.
+TEST(Channel, RingsWrap) {
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = conversation(*pool, "channel, wraps", 2, 2, 60);
+  expect_held("random schedules", explore(scenario, 8));
+}
+
+TEST(Channel, SurvivorsAreToldWhoDiedAndAllSpaceComesBack) {
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = conversation(*pool, "channel, rank 0 dies", 3, 3, 3);
+  scenario.after = [&](World& world) { expect_clean(world, *pool); };
+  expect_held("crash points", crash_everywhere(scenario, 120));
+}
+
+/// After a death the pool serves another job with another number of ranks.
+TEST(Channel, TheNextJobRunsWithAnotherNumberOfRanks) {
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = conversation(*pool, "channel, the next job", 2, 2, 2);
+  const auto first_job = scenario.body;
+  scenario.nodes = 3;
+  scenario.body = [&, first_job](World& world) {
+    first_job(world);
+    auto roll = std::make_shared<Roll>(3);
+    auto dead_before = std::make_shared<bool>(false);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      world.spawn(2, [&world, &pool, roll, i] {
+        const auto& all = world.processes();
+        world.until(
+            [&] { return (all[0]->dead || all[0]->ended) && (all[1]->dead || all[1]->ended); });
+        Rank rank(world, *pool, {i, others(i, 3), others(i, 3), 2});
+        roll->addresses[i] = rank.address();
+        roll->opened[i] = true;
+        world.until([&] { return roll->opened[0] && roll->opened[1] && roll->opened[2]; });
+        rank.converse(roll->addresses);
+        world.require(!rank.peer_died(), "somebody of the next job counts as dead");
+        rank.leave();
+      });
+    }
+  };
+  expect_held("crash points", crash_everywhere(scenario, 60));
+}
+
+/// Endpoints made and closed again and again: slots and space return.
+TEST(Channel, EndpointsComeAndGo) {
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = pool->scenario("endpoints come and go", 2);
+  scenario.most_steps = 20'000'000;
+  scenario.body = [&](World& world) {
+    for (std::uint32_t node = 0; node < 2; ++node) {
+      world.spawn(node, [&world, &pool, node] {
+        for (int round = 0; round < 12; ++round) Rank(world, *pool, {node, {}, {}, 0}).leave();
+      });
+    }
+  };
+  scenario.after = [&](World& world) { expect_clean(world, *pool); };
+  expect_held("random schedules", explore(scenario, 6));
+}
+
+/// A ring of many ranks, each on a node of its own.
+Scenario ring_of(const SimulatedPool& pool, std::uint32_t ranks) {
+  Scenario scenario = pool.scenario(fmt::format("channel, ring of {} ranks", ranks), ranks);
+  scenario.most_steps = 400'000'000;
+  scenario.body = [&pool, ranks](World& world) {
+    auto roll = std::make_shared<Roll>(ranks);
+    for (std::uint32_t i = 0; i < ranks; ++i) {
+      world.spawn(i, [&world, &pool, roll, i, ranks] {
+        run_rank(world, pool, *roll, {i, {(i + 1) % ranks}, {(i + ranks - 1) % ranks}, 2});
+      });
+    }
+  };
+  return scenario;
+}
+
+class ManyRanks : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(ManyRanks, ExchangeMessages) {
+  const std::uint32_t ranks = GetParam();
+  const auto pool = pool_with_endpoints({.bytes = std::max<std::uint64_t>(ranks, 128) << 21,
+                                         .max_processes = ranks + 8,
+                                         .max_nodes = std::min(ranks, 128u)});
+  expect_held("random schedules", explore(ring_of(*pool, ranks), 1));
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, ManyRanks, testing::Values(129u, 257u, 1024u));
+
+}  // namespace
+}  // namespace penstock::sim
