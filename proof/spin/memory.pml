@@ -8,8 +8,8 @@
  *   SEALED(l)             line l is written by publish_line, its last word last; default: yes
  *   COPIES                copies that differ from the device that a node holds at once, at most
  *   DEVICE_CHECK          a statement that runs after each change of the device
- *   MUTANT                the site that is weakened; 0: none
- *   DIRTY_LINES           set with mutants that turn a publish into a plain store
+ *   MUTANTS               set: the verifier weakens the site whose number the environment's MUTANT is;
+ *                         and publishes so weakened are plain stores, so there are dirty lines
  *
  * Device: dev[]. Each node has
  *   - a store buffer. `put` (a non-temporal store of one word) appends to it. `world` delivers any
@@ -28,7 +28,11 @@
  * no `order` follows stays in the store buffer. Waits block until a new look would show another value.
  * So whoever relies on luck is found as an invalid end state (a deadlock). */
 
-#ifndef MUTANT
+#ifdef MUTANTS
+#define DIRTY_LINES
+byte mutant; /* set by choose_quiet, before anything else happens */
+#define MUTANT mutant
+#else
 #define MUTANT 0
 #endif
 #ifndef READS
@@ -424,6 +428,9 @@ inline observe(i_site, s_site, n, a, v) {
   ((MUTANT != i_site && MUTANT != s_site -> dev[a] : SEEN(n, a)) != (v))
 
 inline choose_quiet() {
+#ifdef MUTANTS
+  c_code { now.mutant = getenv("MUTANT") ? atoi(getenv("MUTANT")) : 0; };
+#endif
   if
   :: quiet = 0
   :: quiet = 1

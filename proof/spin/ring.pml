@@ -43,6 +43,10 @@
 /* equivalent INVALIDATE_CONSUMED: lines that were read are dropped early so that the next lap finds no
  * copies. Only speed: whether a line is new is decided by its seal, and a look that meets an old copy
  * invalidates it (invalidate_window, freshen). */
+/* equivalent INVALIDATE_REST: a message whose next line is not there is looked at again with the next
+ * poll, and every poll drops the copy of the line at the tail (invalidate_window). The looks in between
+ * are for speed. */
+/* equivalent SETTLE_REST: as INVALIDATE_REST. */
 
 #include "memory.pml"
 

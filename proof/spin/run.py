@@ -43,7 +43,7 @@ class Model:
     level: str = "-O2"                              # of the compiler, for the worlds
     worlds: list = field(default_factory=list)      # (name, options)
     for_mutants: list = field(default_factory=list) # those of them in which mutants are looked at
-    sites: list = field(default_factory=list)       # (name, kind)
+    sites: list = field(default_factory=list)       # (name, number, kind)
     equivalent: dict = field(default_factory=dict)  # site: why
 
 
@@ -67,12 +67,12 @@ def read_model(path):
     model.for_mutants = [(name, options.split()) for kind, name, options in found if kind == "run"]
     level = re.search(r"/\* compile (-O\d):", text)
     model.level = level.group(1) if level else model.level
-    model.sites = re.findall(r"^#define (\w+) +\d+ +/\* site (\w+):", text, flags=re.M)
+    model.sites = re.findall(r"^#define (\w+) +(\d+) +/\* site (\w+):", text, flags=re.M)
     found = re.findall(r"/\* equivalent (\w+): (.*?)\*/", text, flags=re.S)
     model.equivalent = {site: " ".join(why.split()) for site, why in found}
     if not model.for_mutants:
         sys.exit(f"{path}: names no world; write /* run NAME: OPTIONS */")
-    unknown = set(model.equivalent) - {site for site, _ in model.sites}
+    unknown = set(model.equivalent) - {site for site, _, _ in model.sites}
     if unknown:
         sys.exit(f"{path}: listed as equivalent but no site: {', '.join(sorted(unknown))}")
     return model
@@ -100,26 +100,26 @@ def limit_processor_time():
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
 
 
-def search_world(name, options, optimize):
-    """Generates, compiles and runs a verifier in a folder of its own."""
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="penstock-spin-") as folder:
-        def call(command):
-            return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=4 * SECONDS,
-                                  preexec_fn=limit_processor_time)
+def call(folder, *command, **environment):
+    """Runs the command in the folder; with the limits of a search."""
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=8 * SECONDS,
+                          env=os.environ | environment, preexec_fn=limit_processor_time)
 
-        try:
-            made = call(["spin", "-a", *options, str(HERE / f"{name}.pml")])
-            if made.returncode != 0 or "Error" in made.stdout:
-                return Search(problem=f"spin: {(made.stdout + made.stderr)[-600:]}")
-            built = call([os.environ.get("CC", "gcc"), optimize, "-w", "-DSAFETY", "-DCOLLAPSE",
-                          "-DVECTORSZ=4096", f"-DMEMLIM={MEMORY_MIB}", "-o", "pan", "pan.c"])
-            if built.returncode != 0:
-                return Search(problem=f"compiler: {built.stderr[-600:]}")
-            ran = call(["./pan", f"-m{DEPTH}"])
-        except subprocess.TimeoutExpired as expired:
-            return Search(problem=f"ran longer than {expired.timeout:.0f} s",
-                          seconds=time.monotonic() - start)
+
+def make_verifier(folder, name, options, level):
+    """What went wrong; nothing when `pan` stands in the folder."""
+    made = call(folder, "spin", "-a", *options, str(HERE / f"{name}.pml"))
+    if made.returncode != 0 or "Error" in made.stdout:
+        return f"spin: {(made.stdout + made.stderr)[-600:]}"
+    built = call(folder, os.environ.get("CC", "gcc"), level, "-w", "-DSAFETY", "-DCOLLAPSE",
+                 "-DVECTORSZ=4096", f"-DMEMLIM={MEMORY_MIB}", "-o", "pan", "pan.c")
+    return f"compiler: {built.stderr[-600:]}" if built.returncode != 0 else ""
+
+
+def run_verifier(folder, mutant=0):
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="penstock-spin-") as trails:
+        ran = call(trails, f"{folder}/pan", f"-m{DEPTH}", MUTANT=str(mutant))
     search = parse(ran.stdout + ran.stderr)
     if ran.returncode != 0 and not search.errors:
         search.complete = False
@@ -128,17 +128,30 @@ def search_world(name, options, optimize):
     return search
 
 
-def search_mutant(model, site, kind):
-    """The world that kills it and how, or why it is not known to survive."""
-    dirty = ["-DDIRTY_LINES"] if kind == "publish" else []
-    doubt = ""
+def search_world(name, options, level):
+    with tempfile.TemporaryDirectory(prefix="penstock-spin-") as folder:
+        wrong = make_verifier(folder, name, options, level)
+        return Search(problem=wrong) if wrong else run_verifier(folder)
+
+
+def search_mutants(model):
+    """Of each site: the world that kills it and how, or why it is not known to survive. One verifier
+    a world serves all mutants."""
+    verdicts = {site: ("", "", "") for site, _, _ in model.sites}
     for world, options in model.for_mutants:
-        search = search_world(model.name, [*options, f"-DMUTANT={site}", *dirty], "-O0")
-        if search.errors:
-            return world, search.problem, ""
-        if not search.complete:
-            doubt = f"{world}: {search.problem or 'not searched wholly'}"
-    return "", "", doubt
+        with tempfile.TemporaryDirectory(prefix="penstock-spin-") as folder:
+            wrong = make_verifier(folder, model.name, [*options, "-DMUTANTS"],
+                                  "-O1" if model.level == "-O2" else "-O0")
+            for site, site_number, _ in model.sites:
+                if verdicts[site][0]:
+                    continue
+                search = Search(problem=wrong) if wrong else run_verifier(folder, site_number)
+                if search.errors:
+                    verdicts[site] = (world, search.problem, "")
+                elif not search.complete:
+                    doubt = f"{world}: {search.problem or 'not searched wholly'}"
+                    verdicts[site] = ("", "", doubt)
+    return verdicts
 
 
 def judge_mutant(model, site, world, doubt):
@@ -152,23 +165,22 @@ def judge_mutant(model, site, world, doubt):
     return ""
 
 
-def run_worlds(pool, models):
-    jobs = {(model.name, world): pool.submit(search_world, model.name, options, model.level)
-            for model in models for world, options in model.worlds}
-    return {key: job.result() for key, job in jobs.items()}
-
-
-def run_mutants(pool, models):
-    jobs = {(model.name, site): pool.submit(search_mutant, model, site, kind)
-            for model in models for site, kind in model.sites}
-    return {key: job.result() for key, job in jobs.items()}
+def run_all(jobs, models, with_mutants):
+    """(searches of the worlds, verdicts of the mutants)"""
+    with concurrent.futures.ThreadPoolExecutor(max(1, jobs)) as pool:
+        mutants = [pool.submit(search_mutants, model) for model in models if with_mutants]
+        worlds = {(model.name, world): pool.submit(search_world, model.name, options, model.level)
+                  for model in models for world, options in model.worlds}
+        verdicts = {(model.name, site): verdict for model, job in zip(models, mutants)
+                    for site, verdict in job.result().items()}
+        return {key: job.result() for key, job in worlds.items()}, verdicts
 
 
 def print_table(models, worlds, mutants):
     print("| model | world | states | transitions | depth | complete | MiB | s | mutants killed/total |")
     print("|---|---|---|---|---|---|---|---|---|")
     for model in models:
-        killed = sum(bool(mutants[model.name, site][0]) for site, _ in model.sites) if mutants else 0
+        killed = sum(bool(mutants[model.name, site][0]) for site, _, _ in model.sites) if mutants else 0
         score = f"{killed}/{len(model.sites)}" if mutants else "-"
         if model.equivalent and mutants:
             score += f" ({len(model.equivalent)} equivalent)"
@@ -183,7 +195,7 @@ def print_table(models, worlds, mutants):
 def print_mutants(models, mutants):
     print("\n| model | site | kind | verdict |\n|---|---|---|---|")
     for model in models:
-        for site, kind in model.sites:
+        for site, _, kind in model.sites:
             world, problem, doubt = mutants[model.name, site]
             verdict = f"killed in {world}: {problem}" if world else doubt or "survives"
             if site in model.equivalent and not world:
@@ -200,7 +212,7 @@ def write_json(path, models, worlds, mutants):
                    "transitions": sum(s.transitions for s in searches),
                    "complete": all(s.complete and not s.errors for s in searches)}
             if mutants:
-                row["mutants_killed"] = sum(bool(mutants[model.name, site][0]) for site, _ in model.sites)
+                row["mutants_killed"] = sum(bool(mutants[model.name, site][0]) for site, _, _ in model.sites)
                 row["mutants_equivalent"] = len(model.equivalent)
                 row["mutants_total"] = len(model.sites)
             file.write(json.dumps(row) + "\n")
@@ -211,7 +223,7 @@ def complaints(models, worlds, mutants):
         if search.errors or not search.complete:
             yield f"{name}, world {world}: {search.problem or 'not searched wholly'}"
     for model in models:
-        for site, _ in model.sites if mutants else []:
+        for site, _, _ in model.sites if mutants else []:
             world, _, doubt = mutants[model.name, site]
             wrong = judge_mutant(model, site, world, doubt)
             if wrong:
@@ -234,9 +246,7 @@ def main():
             sys.exit(f"no model {name}; there are {', '.join(known)}")
     models = [read_model(path) for path in paths if path.stem in (arguments.model or known)]
     start = time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
-        worlds = run_worlds(pool, models)
-        mutants = run_mutants(pool, models) if arguments.mutants else {}
+    worlds, mutants = run_all(arguments.jobs, models, arguments.mutants)
     print_table(models, worlds, mutants)
     if mutants:
         print_mutants(models, mutants)
