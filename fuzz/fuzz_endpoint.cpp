@@ -1,6 +1,8 @@
 // Everything around an endpoint is hostile: mailbox words, the table of endpoints, channels and
 // credits. What arrives goes through the provider's matcher, as in an MPI job.
 #include <array>
+#include <map>
+#include <set>
 #include <vector>
 
 #include "fuzz/forged_channel.hpp"
@@ -24,9 +26,11 @@ class Receiver final : public Sink, public ofi::MatchEvents {
   explicit Receiver(Input& input) : input_(input), matcher_(*this) {}
 
   void on_message(Peer from, const Header& header, const void* payload) override {
+    check_sender(from);
     matcher_.message(from, header, payload);
   }
   Landing on_begin(Peer from, const Header& header) override {
+    check_sender(from);
     return matcher_.begin(from, header);
   }
   void on_arrived(Peer, const Header&, void* cookie) override { matcher_.arrived(cookie); }
@@ -38,12 +42,17 @@ class Receiver final : public Sink, public ofi::MatchEvents {
   void on_send_failed(SendOp*, const Error& error) override { expect(is_told(error)); }
   void on_peer_dead(Peer peer, const std::string& text) override {
     expect(!text.empty());
+    dead_[peer] = generation_of(peer);
     matcher_.peer_dead(peer, 1, 1, 0);
   }
   Waiting waiting() const override { return matcher_.waiting(); }
 
   void on_received(const ofi::Received& received) override { check(received); }
   void on_receive_failure(const ofi::ReceiveFailure& failure) override { check(failure.what); }
+
+  void set_victim(const Endpoint* victim) { victim_ = victim; }
+  /// From now on it has the address that was resolved, whoever sends.
+  void resolved(Peer peer) { resolved_.insert(peer); }
 
   void act() {
     ofi::ReceiveRequest request;
@@ -81,7 +90,20 @@ class Receiver final : public Sink, public ofi::MatchEvents {
  private:
   void check(const ofi::Received& received) { expect(received.bytes <= max_message_bytes); }
 
+  std::uint32_t generation_of(Peer peer) const {
+    return victim_ != nullptr ? victim_->address_of(peer).generation : 0;
+  }
+  /// Of whom was said that it is dead nothing comes any more, but from a later endpoint there.
+  void check_sender(Peer from) const {
+    const auto dead = dead_.find(from);
+    if (dead == dead_.end() || resolved_.count(from) != 0) return;
+    expect(dead->second != generation_of(from));
+  }
+
   Input& input_;
+  const Endpoint* victim_ = nullptr;
+  std::map<Peer, std::uint32_t> dead_;
+  std::set<Peer> resolved_;
   std::array<int, 4> contexts_{};
   std::vector<std::vector<std::byte>> buffers_;
   ofi::Matcher matcher_;
@@ -139,12 +161,12 @@ World& world_of(bool software) {
 
 class Attack {
  public:
-  Attack(World& world, Endpoint& victim, Input& input)
-      : world_(world), victim_(victim), input_(input) {
+  Attack(World& world, Endpoint& victim, Receiver& receiver, Input& input)
+      : world_(world), victim_(victim), receiver_(receiver), input_(input) {
     for (std::uint32_t i = 0; i < senders; ++i) open_channel(i, i);
   }
 
-  void step(Receiver& receiver) {
+  void step() {
     const auto who = static_cast<std::uint32_t>(input_.below(senders));
     switch (input_.below(12)) {
       case 0:
@@ -161,7 +183,7 @@ class Attack {
       case 6:
         return write_table();
       case 7:
-        return receiver.act();
+        return receiver_.act();
       case 8:
         return send();
       case 9:
@@ -222,6 +244,7 @@ class Attack {
     }
     const auto peer = victim_.resolve(to);
     if (!peer) return expect(is_told(peer.error()));
+    receiver_.resolved(*peer);
     SendOp& op = *operations_.emplace_back(std::make_unique<SendOp>());
     op.header.bytes = input_.number<std::uint32_t>() % buffer_.size();
     op.iov[0] = {buffer_.data(), op.header.bytes};
@@ -245,6 +268,7 @@ class Attack {
 
   World& world_;
   Endpoint& victim_;
+  Receiver& receiver_;
   Input& input_;
   std::vector<ForgedChannel> channels_{senders, ForgedChannel(nullptr, 0, 0, 0, 0)};
   std::vector<std::unique_ptr<SendOp>> operations_;
@@ -264,9 +288,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Receiver receiver(input);
   auto victim = transport::Endpoint::open(*world.arena, receiver, options);
   need(victim);
+  receiver.set_victim(victim->get());
   {
-    Attack attack(world, **victim, input);
-    for (int steps = 0; steps < 48 && !input.empty(); ++steps) attack.step(receiver);
+    Attack attack(world, **victim, receiver, input);
+    for (int steps = 0; steps < 48 && !input.empty(); ++steps) attack.step();
     (void)(*victim)->drained();
     (*victim)->progress();
   }

@@ -1,5 +1,6 @@
 // Text that people, launchers, /proc and other tools give us.
 #include <cstdlib>
+#include <map>
 #include <string>
 
 #include "base/cpus.hpp"
@@ -78,11 +79,12 @@ void read_unknown_variables(std::string_view text) {
 void read_launcher(std::string_view text) {
   std::string lines(text);
   ofi::LaunchSources sources;
-  std::string value;
+  std::map<std::string, std::string> values;  // stay where they are, as an environment's do
   sources.environment = [&](const char* name) -> const char* {
     const std::size_t at = lines.find(std::string(name) + '=');
     if (at == std::string::npos) return nullptr;
     const std::size_t begin = at + std::strlen(name) + 1;
+    std::string& value = values[name];
     value = lines.substr(begin, lines.find('\n', begin) - begin);
     return value.c_str();
   };

@@ -9,33 +9,368 @@
 namespace penstock::sim {
 namespace {
 
-void expect_held(const char* protocol, const char* method, const Tally& tally) {
-  report(protocol, method, tally);
+void expect_held(const char* method, const Tally& tally) {
+  report("pool", method, tally);
   EXPECT_TRUE(tally.held()) << tally.first_failure;
 }
 
-TEST(Pool, AttachesAtOnce) {
-  const SimulatedPool pool;
-  Scenario scenario = pool.scenario("pool, attach at once", 2);
-  scenario.body = [&pool](World& world) {
-    struct Seen {
-      std::set<std::uint64_t> tokens;
-      std::set<std::uint32_t> slots;
-      std::map<std::uint32_t, std::uint32_t> nodes;
-    };
-    auto seen = std::make_shared<Seen>();
-    for (std::uint32_t i = 0; i < 4; ++i) {
-      world.spawn(i % 2, [&world, &pool, seen] {
-        const auto attached = pool.attach(world);
-        world.require(seen->tokens.insert(attached->token()).second, "two have one token");
-        world.require(seen->slots.insert(attached->slot()).second, "two have one slot");
-        const auto place = seen->nodes.emplace(world.self().node, attached->node()).first;
-        world.require(place->second == attached->node(), "one node has two numbers");
-        world.until([&] { return seen->tokens.size() == 4; });
+bool gone(const Process& process) {
+  return process.dead || process.ended;
+}
+
+/// What an onlooker knows of the processes of a world, by their numbers.
+struct Members {
+  struct Member {
+    std::uint64_t token = 0;
+    std::uint32_t slot = 0, node = 0;
+    std::uint64_t generation = 0;
+    bool attached = false;  ///< false from when it begins to leave
+  };
+  std::map<std::uint32_t, Member> of;
+  std::set<std::uint64_t> tokens;
+
+  std::size_t attached(const World& world) const {
+    std::size_t count = 0;
+    for (const auto& [number, member] : of) {
+      count += member.attached && !world.processes()[number]->dead;
+    }
+    return count;
+  }
+};
+
+/// Enters the running process, if what it was given is its own.
+void enter(World& world, Members& members, const pool::Pool& pool) {
+  const Members::Member mine{pool.token(), pool.slot(), pool.node(), pool.generation(), true};
+  world.require(members.tokens.insert(mine.token).second, "two have one token");
+  for (const auto& [number, other] : members.of) {
+    const Process& process = *world.processes()[number];
+    const bool same_node = process.node == world.self().node;
+    world.require(same_node == (other.node == mine.node), "a node has not one number of its own");
+    if (!other.attached || process.dead) continue;
+    world.require(other.slot != mine.slot, "two have one slot");
+    world.require(pool.alive(other.token) || gone(process) || !members.of[number].attached,
+                  fmt::format("process {} is taken for dead", number));
+  }
+  members.of[world.self().number] = mine;
+}
+
+/// Every attached process in the table is whole, and is who it says it is.
+void check_records(World& world, const Members& members, const pool::Pool& pool) {
+  const auto records = pool.processes();
+  for (const pool::ProcessRecord& record : records) {
+    const Process* process = world.process_of(static_cast<std::uint64_t>(record.pid));
+    world.require(process != nullptr, "a record of nobody");
+    if (!record.attached) continue;
+    const auto now = pool.processes();
+    const bool still = std::any_of(now.begin(), now.end(), [&](const auto& later) {
+      return later.slot == record.slot && later.generation == record.generation && later.attached;
+    });
+    if (!still) continue;
+    world.require(record.program == fmt::format("process{}", process->number) &&
+                      record.host == fmt::format("node{}", process->node) &&
+                      record.job == fmt::format("job of {:060}", process->number) &&
+                      record.boot_id == pool::format_uuid(world.host(process->node).boot_id) &&
+                      record.rank == static_cast<int>(process->number),
+                  fmt::format("process {} is shown as {} of {}", process->number, record.program,
+                              record.host));
+    const auto member = members.of.find(process->number);
+    const bool known = member != members.of.end() && member->second.attached && !process->dead &&
+                       member->second.slot == record.slot;
+    world.require(!known || record.alive, "a living process is shown as dead");
+    world.require(!known || record.node == member->second.node, "shown on another node");
+  }
+}
+
+pool::AttachOptions described(World& world) {
+  return {.rank = static_cast<int>(world.self().number),
+          .job = fmt::format("job of {:060}", world.self().number)};
+}
+
+/// `count` processes on `nodes` nodes attach `rounds` times, all at once.
+Scenario coming_and_going(const SimulatedPool& pool, std::uint32_t nodes, std::uint32_t count,
+                          int rounds) {
+  Scenario scenario =
+      pool.scenario(fmt::format("pool, {} processes come and go on {} nodes", count, nodes), nodes);
+  scenario.body = [&pool, nodes, count, rounds](World& world) {
+    auto members = std::make_shared<Members>();
+    auto here = std::make_shared<std::vector<std::uint32_t>>(rounds);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      Process& process = world.spawn(i % nodes, [&world, &pool, members, here, rounds, count] {
+        for (int round = 0; round < rounds; ++round) {
+          const auto attached = pool.attach(world, described(world));
+          enter(world, *members, *attached);
+          check_records(world, *members, *attached);
+          ++(*here)[static_cast<std::size_t>(round)];
+          wait_until(world, "all to attach", [&] {
+            const bool one_died = world.victim()->dead;
+            return (*here)[static_cast<std::size_t>(round)] + one_died >= count;
+          });
+          members->of[world.self().number].attached = false;
+        }
       });
+      if (i == 0) world.mark_victim(process);
     }
   };
-  expect_held("pool", "random schedules", explore(scenario, 100));
+  return scenario;
+}
+
+TEST(Pool, EachProcessHasASlotAndATokenOfItsOwn) {
+  const SimulatedPool pool({.max_processes = 4});
+  expect_held("random schedules", explore(coming_and_going(pool, 2, 4, 2), 100));
+  expect_held("random schedules", explore(coming_and_going(pool, 4, 4, 3), 100));
+}
+
+TEST(Pool, TheDeathOfOneWhoAttachesOrLeavesStopsNobody) {
+  const SimulatedPool pool({.max_processes = 5});
+  expect_held("crash points", crash_everywhere(coming_and_going(pool, 2, 4, 2), 200));
+}
+
+// ---- reaping -----------------------------------------------------------------------------------
+
+struct Watch {
+  Members members;
+  std::map<std::uint64_t, int> called;
+  Process* mortal = nullptr;
+};
+
+void check_alive(World& world, const Members& members, const pool::Pool& pool) {
+  for (const auto& [number, member] : members.of) {
+    const bool alive = pool.alive(member.token);
+    const Process& process = *world.processes()[number];
+    const bool here = members.of.at(number).attached && !process.dead;
+    world.require(alive || !here || members.of.at(number).token != member.token,
+                  fmt::format("process {} is taken for dead", number));
+  }
+}
+
+void leave(World& world, Members& members) {
+  members.of[world.self().number].attached = false;
+}
+
+bool listed(const pool::Pool& pool, const Process& process) {
+  const auto records = pool.processes();
+  return std::any_of(records.begin(), records.end(), [&](const auto& record) {
+    return record.attached && record.pid == static_cast<std::int64_t>(process.pid);
+  });
+}
+
+/// Until the mortal is gone from the table.
+void reap_until_gone(World& world, const SimulatedPool& simulated, Watch& watch, bool kills) {
+  const auto pool = simulated.attach(world);
+  enter(world, watch.members, *pool);
+  for (;;) {
+    if (kills) world.kill(*watch.mortal);
+    const auto reaped = pool->reap([&](std::uint64_t token) {
+      for (const auto& [number, member] : watch.members.of) {
+        const bool lives = member.attached && !world.processes()[number]->dead;
+        world.require(member.token != token || !lives, "a living process is reaped");
+      }
+      const bool again = world.victim() != watch.mortal && world.victim()->dead;
+      world.require(++watch.called[token] == 1 || again, "a process is reaped twice");
+    });
+    world.require(reaped.has_value(), reaped ? "" : reaped.error().message);
+    check_alive(world, watch.members, *pool);
+    if (gone(*watch.mortal) && !listed(*pool, *watch.mortal)) break;
+    world.sleep(3'000'000);
+  }
+  const auto member = watch.members.of.find(watch.mortal->number);
+  const bool died_attached =
+      member != watch.members.of.end() && member->second.attached && watch.mortal->dead;
+  world.require(!died_attached || watch.called.count(member->second.token) != 0,
+                "the dead left the table, and nobody was told");
+  leave(world, watch.members);
+}
+
+/// A process attaches, works and leaves, or dies; others reap until it is gone from the table,
+/// while one more attaches.
+Scenario reaping(const SimulatedPool& pool, bool reaper_dies) {
+  Scenario scenario = pool.scenario(
+      fmt::format("pool, reap{}", reaper_dies ? ", and a reaper dies as well" : ""), 3);
+  scenario.body = [&pool, reaper_dies](World& world) {
+    auto watch = std::make_shared<Watch>();
+    Process& mortal = world.spawn(1, [&world, &pool, watch, reaper_dies] {
+      const auto attached = pool.attach(world);
+      enter(world, watch->members, *attached);
+      for (std::uint64_t i = 0; i < 3; ++i) attached->publish_stats({.messages_sent = i});
+      if (reaper_dies) wait_until(world, "a death", [&] { return gone(*world.victim()); });
+      leave(world, watch->members);
+    });
+    watch->mortal = &mortal;
+    Process& reaper = world.spawn(0, [&world, &pool, watch, reaper_dies] {
+      reap_until_gone(world, pool, *watch, reaper_dies);
+    });
+    world.spawn(1, [&world, &pool, watch] { reap_until_gone(world, pool, *watch, false); });
+    world.mark_victim(reaper_dies ? reaper : mortal);
+    world.spawn(2, [&world, &pool, watch] {
+      wait_until(world, "somebody to die or to end", [&] { return gone(*watch->mortal); });
+      const auto attached = pool.attach(world);
+      enter(world, watch->members, *attached);
+      check_alive(world, watch->members, *attached);
+      leave(world, watch->members);
+    });
+  };
+  return scenario;
+}
+
+TEST(Pool, TheDeadAreReapedOnceAndTheLivingNever) {
+  const SimulatedPool pool;
+  expect_held("random schedules", explore(reaping(pool, false), 60));
+  expect_held("crash points", crash_everywhere(reaping(pool, false), 120));
+}
+
+TEST(Pool, WhatADeadReaperLeftIsReapedByTheNext) {
+  const SimulatedPool pool;
+  expect_held("crash points", crash_everywhere(reaping(pool, true), 120));
+}
+
+/// One process sleeps, is stopped for less than a lease, and goes on: it was never dead.
+TEST(Pool, TheSlowAndTheStoppedAreAlive) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, a process is stopped for less than a lease", 2);
+  scenario.body = [&pool](World& world) {
+    auto members = std::make_shared<Members>();
+    auto done = std::make_shared<bool>(false);
+    Process& slow = world.spawn(1, [&world, &pool, members, done] {
+      const auto attached = pool.attach(world);
+      enter(world, *members, *attached);
+      wait_until(world, "the onlooker", [&] { return *done; });
+      leave(world, *members);
+    });
+    world.spawn(0, [&world, &pool, &slow, members, done] {
+      const auto attached = pool.attach(world);
+      enter(world, *members, *attached);
+      wait_until(world, "the other", [&] { return members->attached(world) == 2; });
+      const std::uint64_t lease_ns = pool.lease_ns(world);
+      for (int part = 0; part < 24; ++part) {
+        slow.stopped = part % 8 < 3;
+        check_alive(world, *members, *attached);
+        const auto reaped = attached->reap([](std::uint64_t) {});
+        world.require(reaped && *reaped == 0, "a living process is reaped");
+        world.sleep(lease_ns / 8);
+      }
+      slow.stopped = false;
+      *done = true;
+    });
+  };
+  expect_held("random schedules", explore(scenario, 60));
+}
+
+// ---- lock --------------------------------------------------------------------------------------
+
+struct Section {
+  Process* holder = nullptr;
+  std::uint64_t done = 0;  ///< greatest count that was released
+  std::uint32_t at_work = 0;
+};
+
+void count_under_lock(World& world, const SimulatedPool& simulated, Section& section, int rounds) {
+  const auto pool = simulated.attach(world);
+  std::byte* counter = pool->base() + pool->info().arena_offset;
+  ++section.at_work;
+  for (int round = 0; round < rounds; ++round) {
+    const auto guard = pool->lock();
+    world.require(guard.has_value(), guard ? "" : guard.error().message);
+    world.require(section.holder == nullptr || section.holder->dead, "two hold the lock");
+    section.holder = &world.self();
+    const std::uint64_t value = pool->memory().observe_word(counter);
+    world.require(value >= section.done, "a count was lost");
+    pool->memory().publish_word(counter, value + 1);
+    section.holder = nullptr;
+    section.done = std::max(section.done, value + 1);
+  }
+  --section.at_work;
+  const std::uint32_t dead = world.victim()->dead ? 1 : 0;
+  wait_until(world, "all to be done", [&] { return section.at_work <= dead; });
+}
+
+Scenario counting(const SimulatedPool& pool, std::uint32_t processes, int rounds) {
+  Scenario scenario = pool.scenario(fmt::format("pool, lock, {} processes", processes), 2);
+  scenario.body = [&pool, processes, rounds](World& world) {
+    auto section = std::make_shared<Section>();
+    for (std::uint32_t i = 0; i < processes; ++i) {
+      Process& process = world.spawn(i % 2, [&world, &pool, section, rounds] {
+        count_under_lock(world, pool, *section, rounds);
+      });
+      if (i == 0) world.mark_victim(process);
+    }
+    world.spawn(0, [&world, &pool, section, rounds] {
+      wait_until(world, "a death or an end", [&] { return gone(*world.victim()); });
+      count_under_lock(world, pool, *section, rounds);
+    });
+  };
+  return scenario;
+}
+
+TEST(Pool, TheLockExcludesProcessesOfOneNodeAndOfSeveral) {
+  const SimulatedPool pool;
+  expect_held("random schedules", explore(counting(pool, 4, 3), 60));
+}
+
+TEST(Pool, TheLockSurvivesTheDeathOfAProcessAndOfItsNode) {
+  const SimulatedPool pool;
+  expect_held("crash points", crash_everywhere(counting(pool, 3, 2), 150));
+}
+
+// ---- what a process says of itself -------------------------------------------------------------
+
+constexpr std::uint64_t last_stats = 12;
+
+std::string activity_number(std::uint64_t i) {
+  return std::string(150, static_cast<char>('a' + i));
+}
+
+void check_stats(World& world, const pool::ProcessRecord& record, std::uint64_t& latest) {
+  const std::uint64_t i = record.messages_sent;
+  world.require(record.bytes_sent == 2 * i && record.messages_received == 3 * i &&
+                    record.bytes_received == 4 * i,
+                "statistics of two times");
+  // All zeros may be a line that was written at each look.
+  world.require(i == 0 || i >= latest, "statistics of an earlier time");
+  latest = std::max(latest, i);
+  constexpr std::size_t part = 56;
+  for (std::size_t at = 0; at < record.activity.size(); at += part) {
+    const std::string here = record.activity.substr(at, part);
+    world.require(here.find_first_not_of(here[0]) == std::string::npos, "a torn activity");
+  }
+}
+
+TEST(Pool, StatisticsAndActivityAreOfOneTime) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, statistics and activity", 2);
+  scenario.body = [&pool](World& world) {
+    auto token = std::make_shared<std::uint64_t>(0);
+    auto seen = std::make_shared<bool>(false);
+    world.spawn(0, [&world, &pool, token, seen] {
+      const auto attached = pool.attach(world, described(world));
+      *token = attached->token();
+      for (std::uint64_t i = 1; i <= last_stats; ++i) {
+        attached->publish_stats({i, 2 * i, 3 * i, 4 * i});
+        attached->publish_activity(activity_number(i));
+      }
+      wait_until(world, "the reader", [&] { return *seen; });
+    });
+    world.spawn(1, [&world, &pool, token, seen] {
+      const auto attached = pool.attach(world);
+      wait_until(world, "the writer", [&] { return *token != 0; });
+      std::uint64_t latest = 0;
+      bool all = false;
+      for (int looks = 0; !all; ++looks) {
+        world.require(looks < 2000, "the last statistics never come");
+        world.require(
+            attached->describe(*token) == "rank 0 (pid 1000000000 on host node0, node 0)" ||
+                attached->describe(*token) == "rank 0 (pid 1000000000 on host node0, node 1)",
+            attached->describe(*token));
+        for (const pool::ProcessRecord& record : attached->processes()) {
+          if (record.pid != 1000000000) continue;
+          check_stats(world, record, latest);
+          all = latest == last_stats && record.activity == activity_number(last_stats);
+        }
+        world.yield();
+      }
+      *seen = true;
+    });
+  };
+  expect_held("random schedules", explore(scenario, 80));
 }
 
 }  // namespace

@@ -32,6 +32,16 @@ struct PoolOptions {
   std::uint32_t lease_ms = 400;
 };
 
+/// Looks now and then, without a trace in the memory.
+inline void wait_until(World& world, const std::string& for_what,
+                       const std::function<bool()>& holds) {
+  constexpr std::uint64_t pause_ns = 2'000'000;
+  for (int looks = 0; !holds(); ++looks) {
+    world.require(looks < 100'000, "waited in vain for " + for_what);
+    world.sleep(pause_ns);
+  }
+}
+
 /// Must outlive the scenarios made of it.
 class SimulatedPool {
  public:

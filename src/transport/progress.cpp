@@ -83,6 +83,9 @@ bool Endpoint::Impl::open_rx(Peer source, std::uint64_t offset) {
     return false;  // an announcement to an earlier owner of the slot, or by the dying
   }
   PeerState& peer = peers[source];
+  // Of whom was said that it is gone or broken, nothing more is believed, on no new channel either.
+  if (peer.dead && peer.rx && peer.rx->source_generation() == (*channel)->source_generation())
+    return false;
   if (peer.rx) peer.rx->fail(*sink, Error{Code::peer_dead, "the sender has gone"});
   peer.rx = std::move(*channel);
   if (!peer.resolved) peer.address = {self.pool_id, self.job, source, peer.rx->source_generation()};

@@ -1,0 +1,39 @@
+// What a node's cache holds of a pool, in a file that all processes of the node map:
+//
+//   view    as long as the pool
+//   twin    as long as the pool
+//   held    one byte a line
+//   locks   LineLocks
+//
+// All zeros is a valid beginning: nothing is held, nothing is dirty. The file is sparse and stands
+// beside the pool (pool/node_caches.hpp). Who maps it holds a shared flock on it, so that one that
+// is in use is not removed as left over. An observer is a node by itself, in private memory.
+#pragma once
+
+#include <memory>
+
+#include "penstock/coherence.hpp"
+#include "pool/unique_fd.hpp"
+#include "sim/memory/node_view.hpp"
+
+namespace penstock::sim {
+
+class NodeCache {
+ public:
+  /// Errors: permission, no_space, wrong_format, unavailable.
+  static Result<std::unique_ptr<NodeCache>> open(const coherence::Place& place);
+  NodeCache(const coherence::Place& place, std::byte* memory, pool::UniqueFd fd);
+  ~NodeCache();
+  NodeCache(const NodeCache&) = delete;
+  NodeCache& operator=(const NodeCache&) = delete;
+
+  NodeView& view() { return view_; }
+
+ private:
+  std::byte* memory_;
+  std::uint64_t bytes_;
+  pool::UniqueFd fd_;
+  NodeView view_;
+};
+
+}  // namespace penstock::sim

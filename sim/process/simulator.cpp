@@ -1,0 +1,117 @@
+// The simulated mode of real processes. Linked into whatever attaches to pools; makes itself known
+// before main(), and costs nothing until a pool in simulated mode is attached.
+#include <unistd.h>
+
+#include <atomic>
+
+#include "base/format.hpp"
+#include "base/log.hpp"
+#include "penstock/coherence.hpp"
+#include "sim/process/node_cache.hpp"
+#include "sim/process/settings.hpp"
+#include "sim/process/thread_cores.hpp"
+
+namespace penstock::sim {
+
+namespace {
+
+using coherence::Ops;
+
+Core& as_core(void* self) {
+  return *static_cast<Core*>(self);
+}
+
+/// An operation of the model, on the core of the calling thread.
+template <auto operation>
+struct OfThread;
+
+template <class Given, class... Arguments, Given (*Ops::*operation)(void*, Arguments...)>
+struct OfThread<operation> {
+  static Given call(void* self, Arguments... arguments) {
+    ThreadCore& mine = static_cast<ThreadCores*>(self)->mine();
+    const std::lock_guard lock(mine.mutex());
+    return (simulated_ops().*operation)(&mine.core(), arguments...);
+  }
+};
+
+/// As above; left out now and then when that is asked for.
+template <Break::Operation kind, auto operation>
+struct Breakable;
+
+template <Break::Operation kind, class... Arguments, void (*Ops::*operation)(void*, Arguments...)>
+struct Breakable<kind, operation> {
+  static void call(void* self, Arguments... arguments) {
+    auto& cores = *static_cast<ThreadCores*>(self);
+    const bool concerned = cores.left_out().operation == kind;
+    if (concerned && cores.mine().leave_out(cores.left_out())) return;
+    OfThread<operation>::call(self, arguments...);
+  }
+};
+
+const Ops& operations() {
+  using Operation = Break::Operation;
+  static const Ops table = {
+      .publish_word = OfThread<&Ops::publish_word>::call,
+      .publish_line = OfThread<&Ops::publish_line>::call,
+      .publish_bulk = OfThread<&Ops::publish_bulk>::call,
+      .publish_sealed = OfThread<&Ops::publish_sealed>::call,
+      .write_back = Breakable<Operation::write_back, &Ops::write_back>::call,
+      .order = Breakable<Operation::order, &Ops::order>::call,
+      .invalidate = Breakable<Operation::invalidate, &Ops::invalidate>::call,
+      .settle = Breakable<Operation::settle, &Ops::settle>::call,
+      .load_word = OfThread<&Ops::load_word>::call,
+      .load_line = OfThread<&Ops::load_line>::call,
+      .load_bulk = OfThread<&Ops::load_bulk>::call,
+      .load_sealed = OfThread<&Ops::load_sealed>::call,
+      .full_order = OfThread<&Ops::full_order>::call,
+  };
+  return table;
+}
+
+/// What an attachment keeps; closes before the pool is unmapped.
+class Attached {
+ public:
+  explicit Attached(std::shared_ptr<ThreadCores> cores) : cores_(std::move(cores)) {}
+  ~Attached() { cores_->close(); }
+  Attached(const Attached&) = delete;
+  Attached& operator=(const Attached&) = delete;
+
+ private:
+  std::shared_ptr<ThreadCores> cores_;
+};
+
+class ProcessSimulator : public coherence::Simulator {
+ public:
+  Result<coherence::View> view(const coherence::Place& place) override {
+    const auto settings = settings_from_environment();
+    if (!settings) return unexpected(settings.error());
+    auto cache = NodeCache::open(place);
+    if (!cache) return unexpected(cache.error());
+    const std::uint64_t seed = settings->seed.value_or(place.pool_id);
+    auto cores = std::make_shared<ThreadCores>(std::move(*cache), *settings,
+                                               seed + place.node * 0x9e3779b97f4a7c15u);
+    if (!place.observer) {
+      base::log(base::Level::info, "pool {}: simulated mode, node {}, pid {}, seed {}, knobs {}",
+                place.path, place.node, ::getpid(), seed,
+                settings->knobs ? knobs_text(*settings->knobs) : "of each thread");
+      cores->start_flusher();
+    }
+    return coherence::View{
+        .memory = coherence::Memory(coherence::Mode::simulated, &operations(), cores.get()),
+        .base = cores->base(),
+        .keep = std::make_shared<Attached>(cores)};
+  }
+  bool stands_for_all() const override { return false; }
+};
+
+/// Never destroyed: pools may be detached by a program's exit handlers.
+bool make_known() {
+  set_current_core(as_core);
+  coherence::use_simulator(new ProcessSimulator);
+  return true;
+}
+const bool known = make_known();
+
+}  // namespace
+
+}  // namespace penstock::sim

@@ -1,0 +1,87 @@
+// The threads of this process on their ways to one node's cache: each has a Core, with store
+// buffers of its own, and draws its own chances.
+//
+// Stores leave a buffer at `order`, by chance while the thread goes on, and after a few
+// milliseconds in any case: so does a processor's at an interrupt, and a thread that waits outside
+// of Penstock must not keep back for ever what others wait for. A thread that ends, and detaching,
+// send what is left. SIGKILL loses it: as if the process had died a little earlier.
+//
+// A forked child has none of its parent's buffers: those stores are the parent's.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "sim/memory/core.hpp"
+#include "sim/process/node_cache.hpp"
+#include "sim/process/settings.hpp"
+
+namespace penstock::sim {
+
+/// One thread's. Only that thread operates; the flusher empties it meanwhile.
+class ThreadCore : public Machine {
+ public:
+  ThreadCore(NodeView& view, const Settings& settings, std::uint64_t seed)
+      : chooser_(seed), knobs_(settings.knobs_of(seed)), core_(view, chooser_, knobs_, *this) {}
+
+  void step(Core& core) override {
+    core.stir();
+    core.pass_time(++operations_);
+  }
+  void happened(Core&, Event, std::uint64_t, std::uint64_t) override {}
+
+  std::mutex& mutex() { return mutex_; }
+  Core& core() { return core_; }
+  /// Counts one of what PENSTOCK_SIM_BREAK names; true for every N-th.
+  bool leave_out(const Break& left_out) { return ++breakable_ % left_out.every == 0; }
+  void drain();
+
+ private:
+  std::mutex mutex_;
+  RandomChooser chooser_;
+  const Knobs knobs_;
+  Core core_;
+  std::uint64_t operations_ = 0;
+  std::uint64_t breakable_ = 0;
+};
+
+class ThreadCores : public std::enable_shared_from_this<ThreadCores> {
+ public:
+  ThreadCores(std::unique_ptr<NodeCache> cache, const Settings& settings, std::uint64_t seed);
+
+  /// Of the calling thread. No lock after its first call.
+  ThreadCore& mine();
+  std::byte* base() const { return cache_->view().base(); }
+  const Break& left_out() const { return settings_.left_out; }
+
+  /// A thread empties the buffers now and then, until close().
+  void start_flusher();
+  /// No operation may be under way or follow: the pool is about to be unmapped.
+  void close();
+
+ private:
+  friend class CoresOfThread;
+  ThreadCore& add_mine();
+  void retire(ThreadCore* core);
+  void flush_until_stopped();
+
+  const std::unique_ptr<NodeCache> cache_;
+  const Settings settings_;
+  const std::uint64_t seed_;
+  const std::uint64_t id_;     ///< never used again for another
+  const std::uint64_t forks_;  ///< of this process when it was made
+  std::uint64_t threads_ = 0;  ///< had so far
+  bool closed_ = false;
+  std::vector<std::unique_ptr<ThreadCore>> cores_;
+
+  std::thread flusher_;
+  std::mutex flusher_mutex_;
+  std::condition_variable flusher_wakes_;
+  bool flusher_stops_ = false;
+};
+
+}  // namespace penstock::sim
