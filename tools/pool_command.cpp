@@ -186,7 +186,7 @@ void add_pool_command(CLI::App& app, Action& chosen) {
                              "bytes, with K, M or G (a whole devdax when left out)");
   create_command
       ->add_option("--mode", arguments->mode,
-                   "software | hardware | uncached | auto: hardware only where it can be shown "
+                   "software | hardware | uncached | simulated | auto: hardware only where it can be shown "
                    "that all who attach are on one host")
       ->capture_default_str();
   create_command->add_option("--group", arguments->group, "members of this group may attach too");

@@ -164,8 +164,9 @@ void add_run_command(CLI::App& app, Action& chosen) {
                       "emulated hosts; ranks are dealt to them in blocks (default 2)");
   command->add_option("--pool", arguments->pool,
                       "the pool (default: a temporary one, removed afterwards)");
-  command->add_option("--mode", arguments->mode,
-                      "software (default) | hardware | auto; a named pool must be of this mode");
+  command->add_option(
+      "--mode", arguments->mode,
+      "software (default) | hardware | simulated | auto; a named pool must be of this mode");
   command->add_option("--size", arguments->size, "bytes of the temporary pool (default: by ranks)");
   command->add_option("--mpiexec", arguments->mpiexec,
                       "the launcher (default: beside the program, $VIRTUAL_ENV, PATH, ./.venv)");

@@ -11,7 +11,7 @@ constexpr std::array table{
     Variable{
         "PENSTOCK_POOL", "", "SPEC",
         "Pool to use: /dev/daxX.Y, a file path or shm:NAME; several joined by commas interleave."},
-    Variable{"PENSTOCK_MODE", "", "hardware|software",
+    Variable{"PENSTOCK_MODE", "", "hardware|software|uncached|simulated",
              "Refuse a pool of another coherence mode than this one."},
     Variable{"PENSTOCK_JOB", "", "text",
              "Job key: only processes with the same key reach each other. Default: taken from the "
@@ -38,6 +38,13 @@ constexpr std::array table{
              "Instruction that writes lines back in software mode; auto takes the fastest way."},
     Variable{"PENSTOCK_ISA", "", "sse2|avx2|avx512|generic",
              "Use no instructions beyond these. Default: the best that the CPU has."},
+    // the simulated mode
+    Variable{"PENSTOCK_SIM_BREAK", "", "OPERATION=N",
+             "For tests: leave out every N-th invalidate, settle, order or write_back."},
+    Variable{"PENSTOCK_SIM_KNOBS", "", "NAME=NUMBER,...",
+             "How nasty the memory of simulated mode is. Default: another way in each thread."},
+    Variable{"PENSTOCK_SIM_SEED", "", "number",
+             "Seed of what the memory of simulated mode does. Default: the pool's id."},
 };
 
 }  // namespace

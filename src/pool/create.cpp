@@ -11,6 +11,7 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "pool/mapping.hpp"
+#include "pool/node_caches.hpp"
 #include "pool/occupancy.hpp"
 #include "pool/random_id.hpp"
 #include "pool/superblock.hpp"
@@ -238,6 +239,9 @@ Result<Info> create(const CreateOptions& options) {
     return unexpected(written.error());
   }
   if (auto named = name_parts(*open, options); !named) return unexpected(named.error());
+  if (options.overwrite || options.mode == coherence::Mode::simulated) {
+    remove_node_caches(parts->front().path, superblock->pool_id);
+  }
   return info_of(*superblock, options.spec);
 }
 
@@ -254,7 +258,10 @@ Result<void> remove(const std::string& spec, bool force) {
   if (!parts) return unexpected(parts.error());
   const bool any = std::any_of(parts->begin(), parts->end(),
                                [](const Part& part) { return standing(part) != Standing::absent; });
-  if (!any) return fail(Code::not_found, "pool {} is absent: there is nothing to remove", spec);
+  if (!any) {
+    remove_node_caches(parts->front().path, 0);
+    return fail(Code::not_found, "pool {} is absent: there is nothing to remove", spec);
+  }
   if (!force) {
     auto attached = living_occupant(spec);
     if (!attached) {
@@ -272,6 +279,7 @@ Result<void> remove(const std::string& spec, bool force) {
   for (const Part& part : *parts) {
     if (auto removed = remove_part(part, spec); !removed) return removed;
   }
+  remove_node_caches(parts->front().path, 0);
   return {};
 }
 

@@ -32,13 +32,13 @@
 namespace penstock::pool {
 
 struct Pool::Impl {
-  Impl(Superblock s, Mapping mapped, UniqueFd fd, const coherence::View& pool_view, Caller caller,
+  Impl(const Superblock& s, Mapping mapped, UniqueFd fd, coherence::View pool_view, Caller caller,
        const AttachOptions& attach_options, std::uint64_t lease_ns)
       : superblock(s),
         info(info_of(s, attach_options.spec)),
         mapping(std::move(mapped)),
         lock_fd(std::move(fd)),
-        seen(pool_view),
+        seen(std::move(pool_view)),
         memory(seen.memory),
         base(seen.base),
         self(std::move(caller)),
@@ -148,7 +148,7 @@ Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Call
 
   auto impl =
       std::make_unique<Pool::Impl>(*superblock, std::move(*mapping), std::move(parts->front().fd),
-                                   *view, caller, options, *lease_ns);
+                                   std::move(*view), caller, options, *lease_ns);
   if (!options.observer) {
     if (auto joined = impl->join(); !joined) return unexpected(joined.error());
   }
@@ -231,7 +231,7 @@ bool Pool::Impl::owns_slot() const {
 
 ProcessRecord Pool::Impl::record(const SlotView& slot_view) const {
   ProcessRecord found = processes.record(slot_view);
-  const auto line = NodeTable(memory, mapping.base(), superblock).read(found.node);
+  const auto line = NodeTable(memory, base, superblock).read(found.node);
   if (line && line->emulated != 0) found.emulated_node = line->emulated - 1;
   return found;
 }
