@@ -9,7 +9,7 @@
  *   COPIES                copies that differ from the device that a node holds at once, at most
  *   DEVICE_CHECK          a statement that runs after each change of the device
  *   MUTANTS               set: the verifier weakens the site whose number the environment's MUTANT is;
- *                         and publishes so weakened are plain stores, so there are dirty lines
+ *                         with DIRTY_LINES too if it is a publish, which then is a plain store
  *
  * Device: dev[]. Each node has
  *   - a store buffer. `put` (a non-temporal store of one word) appends to it. `world` delivers any
@@ -29,7 +29,6 @@
  * So whoever relies on luck is found as an invalid end state (a deadlock). */
 
 #ifdef MUTANTS
-#define DIRTY_LINES
 byte mutant; /* set by choose_quiet, before anything else happens */
 #define MUTANT mutant
 #else

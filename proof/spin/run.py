@@ -7,6 +7,7 @@ A model (NAME.pml) says in comments of its own what is to be run:
   /* also NAME: -DOPTION=1 ... */       a world that mutants are spared
   #define SITE 3   /* site KIND: where it stands in the sources */
   /* compile LEVEL: why */              how the verifier is optimized, -O2 if not said
+  /* spare KIND: why */                 sites of this kind are not weakened
   /* equivalent SITE: why the search cannot tell the weakened site from the right one */
 
 A mutant weakens one site: a publish becomes a plain store, an order, invalidate or settle nothing, a
@@ -16,6 +17,7 @@ equivalent, or is killed although it is.
 """
 import argparse
 import concurrent.futures
+import itertools
 import json
 import os
 import re
@@ -68,6 +70,9 @@ def read_model(path):
     level = re.search(r"/\* compile (-O\d):", text)
     model.level = level.group(1) if level else model.level
     model.sites = re.findall(r"^#define (\w+) +(\d+) +/\* site (\w+):", text, flags=re.M)
+    spared = re.search(r"/\* spare (\w+): ", text)
+    if spared:
+        model.sites = [site for site in model.sites if site[2] != spared.group(1)]
     found = re.findall(r"/\* equivalent (\w+): (.*?)\*/", text, flags=re.S)
     model.equivalent = {site: " ".join(why.split()) for site, why in found}
     if not model.for_mutants:
@@ -136,13 +141,15 @@ def search_world(name, options, level):
 
 def search_mutants(model):
     """Of each site: the world that kills it and how, or why it is not known to survive. One verifier
-    a world serves all mutants."""
+    a world serves all mutants that are publishes, one all others."""
     verdicts = {site: ("", "", "") for site, _, _ in model.sites}
-    for world, options in model.for_mutants:
+    for (world, options), publishes in itertools.product(model.for_mutants, (False, True)):
+        sites = [site for site in model.sites if (site[2] == "publish") == publishes]
+        dirty = ["-DDIRTY_LINES"] if publishes else []
         with tempfile.TemporaryDirectory(prefix="penstock-spin-") as folder:
-            wrong = make_verifier(folder, model.name, [*options, "-DMUTANTS"],
+            wrong = make_verifier(folder, model.name, [*options, "-DMUTANTS", *dirty],
                                   "-O1" if model.level == "-O2" else "-O0")
-            for site, site_number, _ in model.sites:
+            for site, site_number, _ in sites:
                 if verdicts[site][0]:
                     continue
                 search = Search(problem=wrong) if wrong else run_verifier(folder, site_number)
