@@ -3,7 +3,7 @@
 
     fuzz/run.py --seconds 600                 every target for ten minutes
     fuzz/run.py --only superblock text        some targets
-    fuzz/run.py --merge                       fewest inputs of the same coverage into fuzz/corpus
+    fuzz/run.py --merge                       few inputs that do much into fuzz/corpus
 
 Inputs found stay in BUILD/fuzz-corpus/TARGET, crashes in BUILD/fuzz-crashes/TARGET. The exit status
 is 1 when there was a crash, a time-out or a leak. See docs/hostile-pools.md.
@@ -26,6 +26,7 @@ CORPUS = ROOT / "fuzz" / "corpus"
 BUDGET = ["-rss_limit_mb=2048", "-malloc_limit_mb=4096", "-timeout=10", "-close_fd_mask=3"]
 # Short: time in the targets moves in steps of 2 ms, whatever it does (fuzz/virtual_time.hpp).
 WAITS = {"PENSTOCK_TIMEOUT_MS": "50", "PENSTOCK_LEASE_MS": "40"}
+MOST, LONGEST = 32, 256  # committed inputs of a target, and bytes of each
 SANITIZERS = {
     # Memory that is not to be had is an error that the product tells, not a crash.
     "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=0",
@@ -83,15 +84,16 @@ class Target:
         }
 
     def merge(self):
-        """Crashes of the past stay as they are; the rest becomes the fewest inputs."""
+        """Crashes of the past stay as they are; the rest becomes few inputs that do much."""
         with tempfile.TemporaryDirectory() as fewest:
-            done = self.run("-merge=1", fewest, str(self.committed), str(self.found))
+            done = self.run("-merge=1", f"-max_len={LONGEST}", fewest, str(self.committed), str(self.found))
             if done.returncode != 0:
                 sys.exit(f"fuzz: {self.name}: merge failed:\n{done.stderr[-3000:]}")
             for path in self.committed.iterdir():
                 if not path.name.startswith("crash-"):
                     path.unlink()
-            for path in Path(fewest).iterdir():
+            found = sorted(Path(fewest).iterdir(), key=lambda path: -path.stat().st_size)
+            for path in found[:MOST]:
                 shutil.copyfile(path, self.committed / path.name)
         sizes = [path.stat().st_size for path in self.committed.iterdir()]
         print(f"{self.name}: {len(sizes)} inputs, {sum(sizes)} bytes")
