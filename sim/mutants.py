@@ -70,9 +70,9 @@ def tests_of(build):
                                  check=True).stdout
         suite = ""
         for line in listing.splitlines()[1:]:
-            if line.startswith("  "):
+            if line.startswith("  ") and not suite.startswith("Sizes/"):  # nothing small tests lack
                 tests.append(Test(str(program), suite + line.split("#")[0].strip()))
-            else:
+            elif not line.startswith("  "):
                 suite = line.split("#")[0].strip()
     return tests
 

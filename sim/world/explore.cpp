@@ -113,8 +113,8 @@ class Runner {
       ::alarm(seconds_a_run);
       if (!replays()) silence();
       RandomChooser chooser(seed);
-      run_here(scenario_, scenario_.knobs.in_the_mood_of(seed), device_, chooser, seed, fate,
-               *outcome_);
+      const Knobs knobs = scenario_.moods ? scenario_.knobs.in_the_mood_of(seed) : scenario_.knobs;
+      run_here(scenario_, knobs, device_, chooser, seed, fate, *outcome_);
       ::_exit(0);
     }
     int status = 0;

@@ -15,6 +15,7 @@ World* the_world = nullptr;
 
 constexpr std::uint64_t first_pid = 1'000'000'000;  // beyond any that exists
 constexpr std::uint64_t yield_ns = 50'000;
+constexpr std::uint64_t look_again_ns = 1'000'000;
 constexpr std::uint32_t longest_turn = 64;
 
 std::byte* reserve(std::uint64_t bytes) {
@@ -272,7 +273,7 @@ void World::sleep(std::uint64_t ns) {
 }
 
 void World::until(const std::function<bool()>& holds) {
-  while (!holds()) yield();
+  while (!holds()) sleep(look_again_ns);
 }
 
 // ---- what processes see ------------------------------------------------------------------------
