@@ -48,7 +48,9 @@ struct Endpoint::Impl {
   void audit_mailbox();
   void look_for_faults();
   void rest(Peer source);
-  void peer_gone(Peer peer, PeerFate fate, const std::string& description);
+  void peer_gone(Peer peer, std::uint32_t generation, PeerFate fate,
+                 const std::string& description);
+  void predecessor_gone(Peer peer, std::uint32_t generation, PeerFate fate, const Error& error);
   void publish_stats();
   void tell_activity(std::uint64_t now);
   std::string waiting_text() const;

@@ -20,8 +20,8 @@ class PeerWatch {
   bool watched(Peer peer, std::uint32_t generation) const;
   std::uint64_t token(Peer peer) const;
 
-  /// Looks at a few peers, another few the next time. Calls gone(peer, fate, description) for
-  /// those that are there no more, once each.
+  /// Looks at a few peers, another few the next time. Calls gone(peer, generation, fate,
+  /// description) for those that are there no more, once each.
   template <class Gone>
   void look(Gone&& gone) {
     const std::size_t number = peers_.size() < peers_a_look ? peers_.size() : peers_a_look;
@@ -31,7 +31,7 @@ class PeerWatch {
       const PeerFate fate = fate_of(watched);
       if (fate == PeerFate::present) continue;
       peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(next_));
-      gone(watched.peer, fate, pool_.describe(watched.token));
+      gone(watched.peer, watched.generation, fate, pool_.describe(watched.token));
     }
   }
   /// One peer, now.

@@ -83,7 +83,8 @@ bool Endpoint::Impl::open_rx(Peer source, std::uint64_t offset) {
     return false;  // an announcement to an earlier owner of the slot, or by the dying
   }
   PeerState& peer = peers[source];
-  // Of whom was said that it is gone or broken, nothing more is believed, on no new channel either.
+  // of whom was said that it is gone or broken, nothing more is believed: not on a new channel
+  // either
   if (peer.dead && peer.rx && peer.rx->source_generation() == (*channel)->source_generation())
     return false;
   if (peer.rx) peer.rx->fail(*sink, Error{Code::peer_dead, "the sender has gone"});
@@ -102,8 +103,9 @@ void Endpoint::Impl::activate(Peer source, std::uint64_t word) {
   PeerState& peer = peers[source];
   const std::uint64_t offset = MailboxWord::offset(word);
   // the nonce tells whether the same place still holds the same channel; looked at only when the
-  // channel was at rest, so not for each message
-  const bool known = peer.rx && peer.rx->offset() == offset && (peer.active || peer.rx->current());
+  // channel was at rest or the word is odd, so not for each message
+  const bool known = peer.rx && peer.rx->offset() == offset &&
+                     ((peer.active && peer.rx->plausible(word)) || peer.rx->current());
   if (known && !peer.rx->fault().empty()) return;
   if (!known && !open_rx(source, offset)) return;
   peer.rx->announced(word);
@@ -156,9 +158,10 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
   return_all_credits();  // also while other senders keep this endpoint from ever being idle
   audit_mailbox();
   look_for_faults();
-  watch.look([&](Peer peer, PeerFate fate, const std::string& description) {
-    peer_gone(peer, fate, description);
-  });
+  watch.look(
+      [&](Peer peer, std::uint32_t generation, PeerFate fate, const std::string& description) {
+        peer_gone(peer, generation, fate, description);
+      });
 }
 
 std::string Endpoint::Impl::waiting_text() const {
@@ -210,7 +213,8 @@ void Endpoint::Impl::look_for_faults() {
     const Peer source = active_rx[i];
     if (peers[source].dead || peers[source].rx->fault().empty()) continue;
     base::log(base::Level::error, "damaged message: {}", peers[source].rx->fault());
-    peer_gone(source, PeerFate::faulty, pool.describe(watch.token(source)));
+    peer_gone(source, peers[source].rx->source_generation(), PeerFate::faulty,
+              pool.describe(watch.token(source)));
   }
 }
 
@@ -219,7 +223,22 @@ void Endpoint::Impl::rest(Peer source) {
   std::erase(active_rx, source);
 }
 
-void Endpoint::Impl::peer_gone(Peer gone, PeerFate fate, const std::string& description) {
+/// The slot has a new owner, who has announced itself already: its channel is not the old one's.
+void Endpoint::Impl::predecessor_gone(Peer gone, std::uint32_t generation, PeerFate fate,
+                                      const Error& error) {
+  PeerState& peer = peers[gone];
+  if (!peer.resolved || peer.address.generation != generation) return;
+  const bool unfinished = peer.tx && peer.tx->waiting();
+  peer.dead = true;  // until the new one is resolved
+  peer.description = error.message;
+  if (peer.tx) peer.tx->fail_all(*sink, error);
+  if (fate == PeerFate::closed && !unfinished) return;
+  base::log(base::Level::error, "{}", error.message);
+  sink->on_peer_dead(gone, error.message);
+}
+
+void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fate,
+                               const std::string& description) {
   PeerState& peer = peers[gone];
   // what it had published before it went is still good; its announcements first
   prepare_poll(true);
@@ -228,12 +247,15 @@ void Endpoint::Impl::peer_gone(Peer gone, PeerFate fate, const std::string& desc
     prepare_poll(false);
     if (poll_active() == 0) break;
   }
-  const bool unfinished = (peer.tx && peer.tx->waiting()) || (peer.rx && !peer.rx->quiet());
-  const bool in_order = fate == PeerFate::closed && !unfinished;
   const char* how = fate == PeerFate::dead     ? "died"
                     : fate == PeerFate::closed ? "left"
                                                : "is broken";
   const Error error{Code::peer_dead, fmt::format("{} {}", description, how)};
+  const std::uint32_t heard = peer.rx ? peer.rx->source_generation() : generation;
+  if (heard != generation && watch.watched(gone, heard))
+    return predecessor_gone(gone, generation, fate, error);
+  const bool unfinished = (peer.tx && peer.tx->waiting()) || (peer.rx && !peer.rx->quiet());
+  const bool in_order = fate == PeerFate::closed && !unfinished;
   peer.dead = true;
   peer.description = error.message;
   if (peer.tx) peer.tx->fail_all(*sink, error);

@@ -44,6 +44,13 @@ class RxChannel {
     return fault_.empty() && (credited_lines_ != tail_ || credited_cells_ != cell_);
   }
   /// The sender's last announcement that was seen (a mailbox word).
+  /// Whether the word can be this channel's: about a ring from what was consumed. One that a later
+  /// owner of the place has made begins at a random number.
+  bool plausible(std::uint64_t word) const {
+    constexpr std::int32_t window = 1 << 13;
+    const auto ahead = static_cast<std::int32_t>(MailboxWord::announced(word) - consumed_messages_);
+    return -window <= ahead && ahead <= window;
+  }
   void announced(std::uint64_t word) { announced_ = MailboxWord::announced(word); }
   /// Nothing announced is missing and nothing is half received.
   bool quiet() const { return stage_ == Stage::header && consumed_messages_ == announced_; }
