@@ -380,7 +380,9 @@ TEST_P(TransportTest, AFullPoolIsAnErrorThatNamesWhatIsNeeded) {
   auto sent = a_->send(to_b_, &op);
   ASSERT_FALSE(sent);
   EXPECT_EQ(sent.error().code, Code::no_space);
-  EXPECT_NE(sent.error().message.find("penstock pool create"), std::string::npos);
+  const std::string& text = sent.error().message;
+  EXPECT_NE(text.find("penstock pool create"), std::string::npos);
+  EXPECT_EQ(text.find("larger pool"), text.rfind("larger pool")) << "said once: " << text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, TransportTest,

@@ -22,16 +22,17 @@ Result<std::byte*> TxMemory::piece(std::uint64_t bytes, const char* what) {
   options.zero = false;  // nonces make old contents harmless
   auto object = arena_->create(name, bytes, options);
   if (!object) {
+    if (object.error().code != Code::no_space) return unexpected(object.error());
     arena_->pool().publish_activity(pool::found_full);  // stays readable when the process has ended
     const auto stats = arena_->stats();
     const auto& spec = arena_->pool().info().spec;
-    return fail(object.error().code,
-                "{} needs {} of pool {}, {} of {} are free ({}); make a larger pool: penstock pool "
-                "create {} --size {} --overwrite",
+    return fail(Code::no_space,
+                "{} needs {} in one piece of pool {}; free are {} of {}, {} of them in one piece; "
+                "make a larger pool: penstock pool create {} --size {} --overwrite",
                 what, base::format_bytes(bytes), spec,
                 base::format_bytes(stats.bytes_total - stats.bytes_used),
-                base::format_bytes(stats.bytes_total), object.error().message, spec,
-                base::align_up(2 * arena_->pool().bytes(), 2 << 20));
+                base::format_bytes(stats.bytes_total), base::format_bytes(stats.bytes_largest_free),
+                spec, base::align_up(2 * arena_->pool().bytes(), 2 << 20));
   }
   pieces_.push_back(*object);
   return object->data;
