@@ -11,8 +11,8 @@ namespace {
 
 struct PoolArguments {
   std::string spec, size, mode = "auto", group;
-  std::uint32_t max_processes = 1024;
-  bool overwrite = false, json = false, yes = false, force = false;
+  std::uint32_t max_processes = 1024, max_nodes = 64;
+  bool overwrite = false, sparse = false, json = false, yes = false, force = false;
 };
 
 int create(const PoolArguments& arguments) {
@@ -27,7 +27,9 @@ int create(const PoolArguments& arguments) {
   if (!choice) return report(choice.error());
   options.mode = choice->mode;
   options.max_processes = arguments.max_processes;
+  options.max_nodes = arguments.max_nodes;
   options.overwrite = arguments.overwrite;
+  options.sparse = arguments.sparse;
   if (!arguments.group.empty()) {
     options.group = arguments.group;
     options.permissions = 0660;
@@ -38,6 +40,12 @@ int create(const PoolArguments& arguments) {
   if (auto view = look_at(arguments.spec); !view) return report(view.error());
   fmt::print("created {}: {}, {} coherence, at most {} processes, id {:016x}\n", arguments.spec,
              about(info->bytes), coherence::mode_name(info->mode), info->max_processes, info->id);
+  if (arguments.sparse) {
+    fmt::print(stderr,
+               "penstock: warn: no space was reserved: when its file system is full, programs that "
+               "write to {} end by SIGBUS; to reserve it, leave --sparse out\n",
+               arguments.spec);
+  }
   if (arguments.mode == "auto") {
     fmt::print("{} coherence because {}\n", coherence::mode_name(info->mode), choice->reason);
   }
@@ -125,6 +133,7 @@ int show_dead(const PoolArguments& arguments) {
   options.observer = true;
   auto pool = pool::Pool::attach(options);
   if (!pool) return report(pool.error());
+  if (auto certain = (*pool)->make_certain(); !certain) return report(certain.error());
   unsigned dead = 0;
   for (const auto& process : (*pool)->processes()) {
     if (!process.attached || process.alive) continue;
@@ -145,6 +154,8 @@ int collect(const PoolArguments& arguments) {
   options.spec = arguments.spec;
   auto pool = pool::Pool::attach(options);
   if (!pool) return report(pool.error());
+  // The first look at a process of another host only starts its lease.
+  if (auto certain = (*pool)->make_certain(); !certain) return report(certain.error());
   auto arena = arena::Arena::open(**pool);
   if (!arena) return report(arena.error());
   auto found = (*arena)->collect();
@@ -185,15 +196,20 @@ void add_pool_command(CLI::App& app, Action& chosen) {
   create_command->add_option("--size", arguments->size,
                              "bytes, with K, M or G (a whole devdax when left out)");
   create_command
-      ->add_option("--mode", arguments->mode,
-                   "software | hardware | uncached | simulated | auto: hardware only where it can be shown "
-                   "that all who attach are on one host")
+      ->add_option(
+          "--mode", arguments->mode,
+          "software | hardware | uncached | simulated | auto: hardware only where it can be shown "
+          "that all who attach are on one host")
       ->capture_default_str();
   create_command->add_option("--group", arguments->group, "members of this group may attach too");
   create_command
       ->add_option("--max-processes", arguments->max_processes, "process slots of the pool")
       ->capture_default_str();
+  create_command->add_option("--max-nodes", arguments->max_nodes, "hosts that may ever join")
+      ->capture_default_str();
   create_command->add_flag("--overwrite", arguments->overwrite, "replace an existing pool");
+  create_command->add_flag("--sparse", arguments->sparse,
+                           "reserve no space: files take it as they are written to (for trials)");
 
   CLI::App* info_command =
       add(*group, "info", "size, coherence, who is attached", arguments, info, chosen);

@@ -9,6 +9,7 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "command.hpp"
+#include "penstock/transport.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -19,6 +20,28 @@ constexpr std::uint64_t bytes_per_pair = 768u << 10;
 constexpr std::uint64_t bytes_per_rank = 1u << 20;
 constexpr std::uint64_t bytes_at_least = 128ull << 20;
 constexpr std::uint64_t bytes_at_most = 4ull << 30;  // it is memory, taken at once
+
+/// The smallest pool that has room for so many endpoints.
+std::uint64_t bytes_for_endpoints(std::uint32_t ranks) {
+  std::uint64_t bytes = pool::min_pool_bytes;
+  while (transport::endpoints_of_pool(bytes) < ranks) bytes *= 2;
+  return bytes;
+}
+
+/// Each rank has an endpoint. Found out by the ranks themselves it would be an error a rank.
+Result<void> check_endpoints(std::uint32_t ranks, std::uint64_t pool_bytes,
+                             const std::string& mend) {
+  if (ranks > transport::max_endpoints) {
+    return fail(Code::no_slots,
+                "the job has {} ranks, a pool has at most {} endpoints: use -n {} or fewer", ranks,
+                transport::max_endpoints, transport::max_endpoints);
+  }
+  const std::uint32_t endpoints = transport::endpoints_of_pool(pool_bytes);
+  if (ranks <= endpoints) return {};
+  return fail(Code::no_slots,
+              "the job has {} ranks, a pool of {} has {} endpoints: use -n {} or fewer, or {}",
+              ranks, about(pool_bytes), endpoints, endpoints, mend);
+}
 
 }  // namespace
 
@@ -40,6 +63,11 @@ Result<pool::Info> make_temporary_pool(const std::string& spec, const std::strin
   pool::CreateOptions options;
   options.spec = spec;
   options.bytes = bytes > 0 ? bytes : temporary_pool_bytes(ranks);
+  auto fits = check_endpoints(
+      ranks, options.bytes,
+      fmt::format("leave --size out, or give --size {}M or more",
+                  bytes_for_endpoints(std::min(ranks, transport::max_endpoints)) >> 20));
+  if (!fits) return tl::unexpected(fits.error());
   options.mode = choice->mode;
   options.max_processes = std::max(options.max_processes, ranks);
   options.max_nodes = std::max(options.max_nodes, nodes);
@@ -56,6 +84,12 @@ Result<pool::Info> check_named_pool(const std::string& spec, const std::string& 
                 "anew with 'penstock pool create {} --size {} --mode {} --overwrite'",
                 spec, coherence::mode_name(info->mode), mode, shell_quote(spec), info->bytes, mode);
   }
+  auto fits = check_endpoints(
+      ranks, info->bytes,
+      fmt::format("make the pool anew with 'penstock pool create {} --size {}M --overwrite'",
+                  shell_quote(spec),
+                  bytes_for_endpoints(std::min(ranks, transport::max_endpoints)) >> 20));
+  if (!fits) return tl::unexpected(fits.error());
   pool::AttachOptions options;
   options.spec = spec;
   options.observer = true;

@@ -37,6 +37,9 @@ struct CreateOptions {
   std::uint32_t permissions = 0600;
   std::optional<std::string> group;  ///< group name that may attach too (permissions 0660)
   bool overwrite = false;            ///< replace an existing pool
+  /// Files take space as they are written to. For trials with sizes that are not there: a file
+  /// system that is full then ends whoever writes, by SIGBUS.
+  bool sparse = false;
 };
 
 /// As recorded in the superblock, checked: magic, layout version, checksum, geometry, size.
@@ -50,8 +53,9 @@ struct Info {
   std::uint64_t arena_offset = 0, arena_bytes = 0;
 };
 
-/// Creates and initializes. Space is reserved first: a small /dev/shm is an error here, never a
-/// SIGBUS later. Errors name what was found, what was needed and the command that mends it.
+/// Creates and initializes. Space is reserved first, unless `sparse`: a small /dev/shm is an error
+/// here, never a SIGBUS later. Errors name what was found, what was needed and the command that
+/// mends it.
 Result<Info> create(const CreateOptions& options);
 /// Reads the superblock only.
 Result<Info> inspect(const std::string& spec);
@@ -141,6 +145,9 @@ class Pool {
   Result<Guard> lock(std::uint64_t timeout_ns = 0);
 
   std::vector<ProcessRecord> processes() const;
+  /// Looks until it is certain of each attached process whether it lives: of one on another host
+  /// when it shows life, or for a lease. Errors: deadline.
+  Result<void> make_certain() const;
   void publish_stats(const ProcessStats& stats);  ///< own record; cheap, no system call
   void publish_activity(std::string_view text);   ///< own record; slow paths only
   /// Called under the lock for each process found dead, so that higher layers free what it owned;

@@ -19,6 +19,14 @@ using Peer = std::uint32_t;
 inline constexpr std::uint32_t max_endpoints = 1024;
 inline constexpr std::uint32_t max_iov = 4;
 
+/// Endpoints that a pool of this size can have at once: 64 at least, and as many as their
+/// mailboxes may take an eighth of it.
+constexpr std::uint32_t endpoints_of_pool(std::uint64_t pool_bytes) {
+  std::uint32_t count = 64;
+  while (count < max_endpoints && 4ull * count * count * 8 <= pool_bytes / 8) count *= 2;
+  return count;
+}
+
 /// What others need to reach an endpoint. Plain bytes; may be copied and sent anywhere.
 struct Address {
   std::uint64_t pool_id;

@@ -132,7 +132,7 @@ Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& p
 
 /// Devices as opened, files reserved, in the order of `parts`.
 Result<std::vector<OpenPart>> reserve(const std::vector<Part>& parts, std::vector<OpenPart> devices,
-                                      std::uint64_t part_bytes) {
+                                      std::uint64_t part_bytes, bool sparse) {
   std::vector<OpenPart> open;
   for (const Part& part : parts) {
     auto device = std::find_if(devices.begin(), devices.end(), [&](const OpenPart& candidate) {
@@ -143,7 +143,7 @@ Result<std::vector<OpenPart>> reserve(const std::vector<Part>& parts, std::vecto
       devices.erase(device);
       continue;
     }
-    auto reserved = reserve_part(part, part_bytes);
+    auto reserved = reserve_part(part, part_bytes, sparse);
     if (!reserved) return unexpected(reserved.error());
     open.push_back(std::move(*reserved));
   }
@@ -233,7 +233,7 @@ Result<Info> create(const CreateOptions& options) {
   superblock->pool_id = *id;
   superblock->created_wall_ns = base::wall_ns();
 
-  auto open = reserve(*parts, std::move(devices), superblock->part_bytes);
+  auto open = reserve(*parts, std::move(devices), superblock->part_bytes, options.sparse);
   if (!open) return unexpected(open.error());
   if (auto written = write_pool(*open, *superblock); !written) {
     return unexpected(written.error());

@@ -69,6 +69,18 @@ TEST_F(CreateTest, PermissionsDoNotDependOnTheUmask) {
   EXPECT_EQ(status().st_mode & 0777, 0640u);
 }
 
+TEST_F(CreateTest, ASparsePoolTakesNoSpaceForWhatIsNotWritten) {
+  CreateOptions options = create_options();
+  options.bytes = 64ull << 30;
+  options.sparse = true;
+  auto made = pool::create(options);
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->bytes, options.bytes);
+  EXPECT_EQ(static_cast<std::uint64_t>(status().st_size), options.bytes);
+  EXPECT_LT(static_cast<std::uint64_t>(status().st_blocks) * 512, 64ull << 20);
+  EXPECT_TRUE(attach());
+}
+
 TEST_F(CreateTest, AGroupMayAttach) {
   const group* own = ::getgrgid(::getegid());
   if (own == nullptr) GTEST_SKIP() << "this user's group has no name";

@@ -216,13 +216,16 @@ Result<std::vector<OpenPart>> open_parts(const std::string& spec, Access access)
   return open;
 }
 
-Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes) {
+Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes, bool sparse) {
   if (auto allowed = check_file_limit(part, bytes); !allowed) return unexpected(allowed.error());
   auto open = open_unnamed(part);
   if (!open) return open;
   int error;
   do {
-    error = ::posix_fallocate(open->fd.get(), 0, static_cast<off_t>(bytes));
+    const auto length = static_cast<off_t>(bytes);
+    error = !sparse ? ::posix_fallocate(open->fd.get(), 0, length)
+            : ::ftruncate(open->fd.get(), length) == 0 ? 0
+                                                       : errno;
   } while (error == EINTR);
   if (error == ENOSPC || error == EFBIG || error == EDQUOT || error == ENOMEM) {
     return unexpected(no_space(part, bytes, error));

@@ -377,6 +377,21 @@ std::vector<ProcessRecord> Pool::processes() const {
   return records;
 }
 
+Result<void> Pool::make_certain() const {
+  LifeWatch life(impl_->processes, impl_->liveness);
+  // Ends by itself after a lease; the time limit is twice that only in case clocks misbehave.
+  base::Waiter waiter("the heartbeats of a pool", impl_->liveness.lease_ns() * 2 + 1'000'000'000,
+                      {}, base::WaitPolicy{.spins = 0, .yields = 0, .sleep_ns = 5'000'000});
+  for (;;) {
+    bool undecided = false;
+    for (const SlotView& slot_view : impl_->processes.used()) {
+      undecided = life.look(slot_view) == LifeWatch::Verdict::undecided || undecided;
+    }
+    if (!undecided) return {};
+    if (auto paused = waiter.pause(); !paused) return paused;
+  }
+}
+
 void Pool::publish_stats(const ProcessStats& stats) {
   if (impl_->options.observer) return;
   const std::lock_guard lock(impl_->own_lines);

@@ -265,6 +265,20 @@ TEST_F(ForeignTest, LivesAsLongAsItsHeartbeatMoves) {
   EXPECT_EQ(pool->local_processes(), 1u);
 }
 
+TEST_F(ForeignTest, IsReapedAtOnceByOneWhoMadeCertain) {
+  {
+    Child child = foreign_child(9);
+    ASSERT_NE(child.next_report(), 0u);
+  }
+  const auto living = attach_from(8);
+  const auto pool = attach();
+  ASSERT_TRUE(pool->make_certain());
+  std::vector<bool> alive;
+  for (const ProcessRecord& record : pool->processes()) alive.push_back(record.alive);
+  EXPECT_THAT(alive, ElementsAre(false, true, true));
+  EXPECT_EQ(pool->reap({}).value_or(0), 1u);
+}
+
 TEST_F(ForeignTest, IsDeadWhenALeaseHasPassedWithoutABeat) {
   auto pool = attach();
   Child child = foreign_child(9);

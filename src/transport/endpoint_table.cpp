@@ -7,13 +7,6 @@
 namespace penstock::transport {
 namespace {
 
-/// As many endpoints as mailboxes may take an eighth of the pool; 64 at least.
-std::uint32_t endpoints_for(std::uint64_t pool_bytes) {
-  std::uint32_t count = 64;
-  while (count < max_endpoints && 4ull * count * count * 8 <= pool_bytes / 8) count *= 2;
-  return count;
-}
-
 std::uint64_t table_bytes(std::uint64_t count) {
   return 64 + count * 64 + count * count * 8;
 }
@@ -28,7 +21,7 @@ EndpointTable::EndpointTable(arena::Arena& arena, const arena::Object& object, s
       count_(count) {}
 
 Result<EndpointTable> EndpointTable::open(arena::Arena& arena) {
-  const std::uint32_t count = endpoints_for(arena.pool().bytes());
+  const std::uint32_t count = endpoints_of_pool(arena.pool().bytes());
   auto object = arena.open(table_name);
   if (!object) {
     arena::CreateOptions options;

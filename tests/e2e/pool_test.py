@@ -14,10 +14,10 @@ from support import NOBODY, PENSTOCK, SHM, Case, clean_environment, unique
 
 class Create(Case):
     def test_create_info_ls_rm(self):
-        spec = self.pool("64M", "software", "--max-processes", "17")
+        spec = self.pool("64M", "software", "--max-processes", "17", "--max-nodes", "7")
         info = self.info(spec)
         self.assertEqual(info["bytes"], 64 << 20)
-        self.assertEqual((info["mode"], info["max_processes"]), ("software", 17))
+        self.assertEqual((info["mode"], info["max_processes"], info["max_nodes"]), ("software", 17, 7))
         self.assertEqual((info["alive"], info["dead"]), (0, 0))
         self.assertIn("software", self.penstock("pool", "info", spec).stdout)
         self.assertEqual(json.loads(self.penstock("pool", "ls", "--json", spec).stdout), [])
@@ -31,6 +31,14 @@ class Create(Case):
         self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
         self.penstock("pool", "rm", path)
         self.assertFalse(path.exists())
+
+    def test_sparse_reserves_nothing_and_warns(self):
+        path = self.folder / "pool"
+        done = self.penstock("pool", "create", path, "--size", "8G", "--mode", "software", "--sparse")
+        self.assertIn("SIGBUS", done.stderr)
+        self.assertEqual(self.info(path)["bytes"], 8 << 30)
+        self.assertLess(path.stat().st_blocks * 512, 256 << 20)
+        self.penstock("pool", "rm", path)
 
     def test_interleaved_parts(self):
         parts = [self.folder / name for name in ("a", "b", "c")]

@@ -95,6 +95,18 @@ class Refused(Case):
         self.refused("run", "-n", "4", "--pool", spec, "--", PYTHON, HEAT,
                      says=["3 process slots", "4 ranks"], mend="--max-processes 4")
 
+    def test_more_ranks_than_endpoints_of_any_pool(self):
+        self.refused("run", "-n", "2000", "--", PYTHON, HEAT, says=["2000 ranks", "1024 endpoints"],
+                     mend="-n 1024")
+
+    def test_more_ranks_than_endpoints_of_the_pool(self):
+        spec = self.pool("16M", "software")
+        mend = self.refused("run", "-n", "600", "--pool", spec, "--", PYTHON, HEAT,
+                            says=["600 ranks", "-n 512"], mend="penstock pool create")
+        self.refused("run", "-n", "600", "--size", "16M", "--", PYTHON, HEAT,
+                     says=["600 ranks", "-n 512"], mend="--size 64M")
+        self.assertIn("--size 64M", mend)
+
     def test_modes_that_disagree(self):
         spec = self.pool("32M", "software")
         self.refused("run", "-n", "2", "--pool", spec, "--mode", "hardware", "--", PYTHON, HEAT,
