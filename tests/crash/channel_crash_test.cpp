@@ -69,8 +69,8 @@ class ChannelCrash : public CrashTest, public testing::WithParamInterface<cohere
     std::deque<std::vector<std::byte>> data;
     std::deque<transport::SendOp> ops;
     const std::uint64_t sizes[] = {8, 3000, 100'000};
-    for (Participant& from : all) {
-      Participant& to = all[(&from == &all.back()) ? 0 : (&from - &all[0]) + 1];
+    for (std::uint32_t i = 0; i < participants; ++i) {
+      Participant &from = all[i], &to = all[(i + 1) % participants];
       const Peer peer = *from.endpoint->resolve(to.endpoint->address());
       for (std::uint64_t tag = 0; tag < 3; ++tag) {
         data.push_back(content(tag, sizes[tag]));
