@@ -86,25 +86,31 @@ pool::AttachOptions described(World& world) {
           .job = fmt::format("job of {:060}", world.self().number)};
 }
 
+/// All of the first `count` processes have come, but for the dead.
+bool all_came(const World& world, const std::set<std::uint32_t>& came, std::uint32_t count) {
+  for (std::uint32_t number = 0; number < count; ++number) {
+    if (!world.processes()[number]->dead && came.count(number) == 0) return false;
+  }
+  return true;
+}
+
 /// `count` processes on `nodes` nodes attach `rounds` times, all at once.
 Scenario coming_and_going(const SimulatedPool& pool, std::uint32_t nodes, std::uint32_t count,
-                          int rounds) {
+                          std::size_t rounds) {
   Scenario scenario =
       pool.scenario(fmt::format("pool, {} processes come and go on {} nodes", count, nodes), nodes);
   scenario.body = [&pool, nodes, count, rounds](World& world) {
     auto members = std::make_shared<Members>();
-    auto here = std::make_shared<std::vector<std::uint32_t>>(rounds);
+    auto here = std::make_shared<std::vector<std::set<std::uint32_t>>>(rounds);
     for (std::uint32_t i = 0; i < count; ++i) {
       Process& process = world.spawn(i % nodes, [&world, &pool, members, here, rounds, count] {
-        for (int round = 0; round < rounds; ++round) {
+        for (std::size_t round = 0; round < rounds; ++round) {
           const auto attached = pool.attach(world, described(world));
           enter(world, *members, *attached);
           check_records(world, *members, *attached);
-          ++(*here)[static_cast<std::size_t>(round)];
-          wait_until(world, "all to attach", [&] {
-            const bool one_died = world.victim()->dead;
-            return (*here)[static_cast<std::size_t>(round)] + one_died >= count;
-          });
+          (*here)[round].insert(world.self().number);
+          wait_until(world, "all to attach",
+                     [&] { return all_came(world, (*here)[round], count); });
           members->of[world.self().number].attached = false;
         }
       });
@@ -260,27 +266,30 @@ TEST(Pool, TheSlowAndTheStoppedAreAlive) {
 struct Section {
   Process* holder = nullptr;
   std::uint64_t done = 0;  ///< greatest count that was released
-  std::uint32_t at_work = 0;
+  std::set<std::uint32_t> done_by;
 };
 
 void count_under_lock(World& world, const SimulatedPool& simulated, Section& section, int rounds) {
   const auto pool = simulated.attach(world);
   std::byte* counter = pool->base() + pool->info().arena_offset;
-  ++section.at_work;
   for (int round = 0; round < rounds; ++round) {
-    const auto guard = pool->lock();
-    world.require(guard.has_value(), guard ? "" : guard.error().message);
-    world.require(section.holder == nullptr || section.holder->dead, "two hold the lock");
-    section.holder = &world.self();
-    const std::uint64_t value = pool->memory().observe_word(counter);
-    world.require(value >= section.done, "a count was lost");
-    pool->memory().publish_word(counter, value + 1);
-    section.holder = nullptr;
+    std::uint64_t value = 0;
+    {
+      const auto guard = pool->lock();
+      world.require(guard.has_value(), guard ? "" : guard.error().message);
+      world.require(section.holder == nullptr || section.holder->dead, "two hold the lock");
+      section.holder = &world.self();
+      value = pool->memory().observe_word(counter);
+      world.require(value >= section.done, "a count was lost");
+      pool->memory().publish_word(counter, value + 1);
+      section.holder = nullptr;
+    }
     section.done = std::max(section.done, value + 1);
   }
-  --section.at_work;
-  const std::uint32_t dead = world.victim()->dead ? 1 : 0;
-  wait_until(world, "all to be done", [&] { return section.at_work <= dead; });
+  section.done_by.insert(world.self().number);
+  wait_until(world, "all to be done", [&] {
+    return all_came(world, section.done_by, static_cast<std::uint32_t>(world.processes().size()));
+  });
 }
 
 Scenario counting(const SimulatedPool& pool, std::uint32_t processes, int rounds) {
@@ -293,8 +302,10 @@ Scenario counting(const SimulatedPool& pool, std::uint32_t processes, int rounds
       });
       if (i == 0) world.mark_victim(process);
     }
-    world.spawn(0, [&world, &pool, section, rounds] {
-      wait_until(world, "a death or an end", [&] { return gone(*world.victim()); });
+    world.spawn(1, [&world, &pool, section, rounds] {
+      wait_until(world, "a death or an end", [&] {
+        return world.victim()->dead || section->done_by.count(world.victim()->number) != 0;
+      });
       count_under_lock(world, pool, *section, rounds);
     });
   };

@@ -147,7 +147,12 @@ void World::lose_node(std::uint32_t node) {
     kill(*process);
   }
   NodeView& view = *nodes_[node].view;
+  // Most of a pool was never touched.
+  const std::uint64_t lines_a_page = 4096 / line_bytes;
+  std::vector<unsigned char> in_memory((view.lines() + lines_a_page - 1) / lines_a_page);
+  if (::mincore(view.base(), view.bytes(), in_memory.data()) != 0) throw std::bad_alloc();
   for (std::uint64_t line = 0; line < view.lines(); ++line) {
+    if (in_memory[line / lines_a_page] == 0) continue;
     if (view.held(line) || view.dirty(line)) view.forget_line(line);
   }
 }

@@ -1,0 +1,362 @@
+// Objects by name: made, opened, destroyed and reclaimed on nodes without coherence, by processes
+// that die anywhere.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <set>
+
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using arena::Arena;
+using arena::Lifetime;
+using arena::Object;
+
+void expect_held(const char* method, const Tally& tally) {
+  report("arena", method, tally);
+  EXPECT_TRUE(tally.held()) << tally.first_failure;
+}
+
+class ArenaPool : public SimulatedPool {
+ public:
+  explicit ArenaPool(const PoolOptions& options = {}) : SimulatedPool(options) { format_arena(); }
+};
+
+/// A process that works with objects. Leaves in the order of its destructors.
+struct Worker {
+  Worker(World& the_world, const SimulatedPool& simulated)
+      : world(the_world),
+        pool(simulated.attach(world)),
+        arena(simulated.open_arena(world, *pool)) {}
+
+  Object create(const std::string& name, std::uint64_t bytes,
+                const arena::CreateOptions& options = {}) {
+    const auto made = arena->create(name, bytes, options);
+    world.require(made.has_value(), made ? "" : made.error().message);
+    return *made;
+  }
+  void destroy(const Object& object) {
+    const auto destroyed = arena->destroy(object);
+    world.require(destroyed.has_value(), destroyed ? "" : destroyed.error().message);
+  }
+  void fill(const Object& object, std::uint64_t value) {
+    const std::vector<std::uint64_t> words(object.bytes / 8, value);
+    pool->memory().publish_bulk(object.data, words.data(), object.bytes);
+    pool->memory().full_order();  // others are told by other ways than the pool
+  }
+  std::vector<std::uint64_t> contents(const Object& object) {
+    std::vector<std::uint64_t> words(object.bytes / 8);
+    pool->memory().observe_bulk(words.data(), object.data, object.bytes);
+    return words;
+  }
+  /// Nothing is in the arena, and its space is one piece again.
+  void require_empty() {
+    const arena::Stats stats = arena->stats();
+    world.require(stats.objects == 0 && stats.bytes_used == 0 &&
+                      stats.bytes_largest_free == stats.bytes_total - line_bytes,
+                  fmt::format("{} objects with {} bytes are left, {} of {} are free", stats.objects,
+                              stats.bytes_used, stats.bytes_largest_free, stats.bytes_total));
+    world.require(arena->list().empty(), "names are left");
+  }
+
+  World& world;
+  std::unique_ptr<pool::Pool> pool;
+  std::unique_ptr<Arena> arena;
+};
+
+constexpr std::uint64_t object_bytes = 3 * line_bytes;
+
+/// Everybody meets here, as often as they like.
+class Meeting {
+ public:
+  explicit Meeting(std::uint32_t count) : count_(count) {}
+  void meet(World& world) {
+    const std::uint64_t round = ++arrived_[world.self().number];
+    wait_until(world, "the others", [&] {
+      std::uint32_t here = 0;
+      for (const auto& [number, times] : arrived_) {
+        here += times >= round && !world.processes()[number]->dead;
+      }
+      std::uint32_t dead = 0;
+      for (const auto& process : world.processes()) dead += process->dead;
+      return here + dead >= count_;
+    });
+  }
+
+ private:
+  std::uint32_t count_;
+  std::map<std::uint32_t, std::uint64_t> arrived_;
+};
+
+// ---- creation ----------------------------------------------------------------------------------
+
+/// All create one name at once; the contents are zero although all wrote to the space before.
+Scenario race_for_a_name(const SimulatedPool& pool, std::uint32_t processes, bool open_existing) {
+  Scenario scenario = pool.scenario(
+      fmt::format("arena, {} create one name{}", processes, open_existing ? " or open it" : ""), 2);
+  scenario.body = [&pool, processes, open_existing](World& world) {
+    auto meeting = std::make_shared<Meeting>(processes);
+    auto winners = std::make_shared<std::map<int, std::set<std::uint32_t>>>();
+    auto places = std::make_shared<std::map<int, std::uint64_t>>();
+    for (std::uint32_t i = 0; i < processes; ++i) {
+      world.spawn(i % 2, [&world, &pool, meeting, winners, places, processes, open_existing] {
+        Worker worker(world, pool);
+        for (int round = 0; round < 4; ++round) {
+          const auto made =
+              worker.arena->create("contended", object_bytes, {.open_existing = open_existing});
+          if (made) (*winners)[round].insert(world.self().number);
+          world.require(made || made.error().code == Code::already_exists,
+                        made ? "" : made.error().message);
+          meeting->meet(world);
+          world.require((*winners)[round].size() == (open_existing ? processes : 1),
+                        "not one has won");
+          const auto opened = worker.arena->open("contended");
+          world.require(opened.has_value(), "the name is not there");
+          const auto place = places->emplace(round, opened->generation).first;
+          world.require(place->second == opened->generation, "two have made it");
+          for (const std::uint64_t word : worker.contents(*opened)) {
+            world.require(word == 0, "a new object is not zero");
+          }
+          meeting->meet(world);
+          worker.fill(*opened, 7);
+          meeting->meet(world);
+          if (*(*winners)[round].begin() == world.self().number) worker.destroy(*opened);
+          meeting->meet(world);
+        }
+      });
+    }
+  };
+  scenario.after = [&pool](World& world) { Worker(world, pool).require_empty(); };
+  return scenario;
+}
+
+TEST(Arena, OneCreatesANameAndAllSeeItZero) {
+  const ArenaPool pool;
+  expect_held("random schedules", explore(race_for_a_name(pool, 2, false), 60));
+  expect_held("random schedules", explore(race_for_a_name(pool, 4, true), 60));
+}
+
+/// The first who come format the arena.
+Scenario formatting(const SimulatedPool& pool) {
+  Scenario scenario = pool.scenario("arena, format", 3);
+  scenario.body = [&pool](World& world) {
+    auto meeting = std::make_shared<Meeting>(3);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      Process& process = world.spawn(i, [&world, &pool, meeting] {
+        Worker worker(world, pool);
+        const Object own = worker.create(fmt::format("object {}", world.self().number), 100);
+        meeting->meet(world);
+        for (const auto& process : world.processes()) {
+          if (process->dead) continue;
+          world.require(worker.arena->open(fmt::format("object {}", process->number)).has_value(),
+                        "a name is not there");
+        }
+        meeting->meet(world);
+        worker.destroy(own);
+      });
+      if (i == 0) world.mark_victim(process);
+    }
+  };
+  return scenario;
+}
+
+TEST(Arena, IsFormattedOnce) {
+  const SimulatedPool pool;
+  expect_held("random schedules", explore(formatting(pool), 60));
+  expect_held("crash points", crash_everywhere(formatting(pool), 150));
+}
+
+// ---- names that come and go --------------------------------------------------------------------
+
+/// The maker fills each object with its generation, so a word less than that is of an older one.
+void read_objects(World& world, const SimulatedPool& pool, const std::uint64_t& last, bool& seen) {
+  Worker worker(world, pool);
+  for (int looks = 0;; ++looks) {
+    world.require(looks < 3000, "the last object never comes");
+    const auto opened = worker.arena->open("changing");
+    if (opened) {
+      for (const std::uint64_t word : worker.contents(*opened)) {
+        world.require(word == 0 || word >= opened->generation, "contents of an older object");
+      }
+      if (opened->generation == last) break;
+    }
+    const auto listed = worker.arena->list();
+    world.require(listed.size() <= 2, "more objects than there are");
+    world.require(worker.arena->stats().objects <= 2, "more space in use than there is");
+    world.yield();
+  }
+  for (int looks = 0; worker.arena->list().size() != 1; ++looks) {
+    world.require(looks < 3000, "the list never shows what there is");
+    world.yield();
+  }
+  seen = true;
+  for (int looks = 0; worker.arena->open("changing"); ++looks) {
+    world.require(looks < 3000, "the name never goes");
+    world.yield();
+  }
+}
+
+TEST(Arena, WhoOpensANameSeesItsObjectAndNoneBefore) {
+  const ArenaPool pool;
+  Scenario scenario = pool.scenario("arena, a name comes and goes", 3);
+  scenario.body = [&pool](World& world) {
+    auto last = std::make_shared<std::uint64_t>(0);
+    auto seen = std::make_shared<std::array<bool, 2>>();
+    world.spawn(0, [&world, &pool, last, seen] {
+      Worker worker(world, pool);
+      for (int round = 0; round < 12; ++round) {
+        const Object object = worker.create("changing", object_bytes);
+        worker.fill(object, object.generation);
+        if (round == 11) *last = object.generation;
+        if (round == 11) wait_until(world, "the readers", [&] { return (*seen)[0] && (*seen)[1]; });
+        worker.destroy(object);
+        const auto again = worker.arena->destroy(object);
+        world.require(!again && again.error().code == Code::not_found, "destroyed twice");
+      }
+      wait_until(world, "the readers to end",
+                 [&] { return world.processes()[1]->ended && world.processes()[2]->ended; });
+    });
+    for (std::uint32_t node = 1; node <= 2; ++node) {
+      world.spawn(node, [&world, &pool, last, seen, node] {
+        read_objects(world, pool, *last, (*seen)[node - 1]);
+      });
+    }
+  };
+  expect_held("random schedules", explore(scenario, 80));
+}
+
+/// Nodes take turns; who comes next knows only what the pool says.
+TEST(Arena, ThousandsOfObjectsLeaveNothingBehind) {
+  const ArenaPool pool;
+  Scenario scenario = pool.scenario("arena, 3,000 objects", 2);
+  scenario.most_steps = 20'000'000;
+  scenario.body = [&pool](World& world) {
+    for (std::uint32_t node = 0; node < 2; ++node) {
+      world.spawn(node, [&world, &pool, node] {
+        Worker worker(world, pool);
+        std::vector<Object> made;
+        for (std::uint64_t i = 0; i < 1500; ++i) {
+          const std::uint64_t bytes = 1 + world.random() % 500;
+          made.push_back(worker.create(fmt::format("{} of {}", i, node), bytes,
+                                       {.alignment = std::uint64_t{64} << world.random() % 4}));
+          if (world.random() % 2 == 0 || made.size() > 20) {
+            const std::size_t which = world.random() % made.size();
+            worker.destroy(made[which]);
+            made.erase(made.begin() + static_cast<std::ptrdiff_t>(which));
+          }
+        }
+        for (const Object& object : made) worker.destroy(object);
+      });
+    }
+  };
+  scenario.after = [&pool](World& world) { Worker(world, pool).require_empty(); };
+  expect_held("random schedules", explore(scenario, 2));
+}
+
+// ---- deaths ------------------------------------------------------------------------------------
+
+/// Whatever the mortal does to objects.
+void work_until_death(World& world, const SimulatedPool& pool, int rounds) {
+  Worker worker(world, pool);
+  for (int round = 0; round < rounds; ++round) {
+    const Object named = worker.create("m-named", object_bytes);
+    const Object own = worker.create("m-own", 100, {.lifetime = Lifetime::process});
+    const Object apart = worker.create("m-apart", 200, {.alignment = 4096});
+    worker.destroy(named);
+    const Object after = worker.create("m-after", 5 * object_bytes, {.zero = false});
+    worker.destroy(apart);
+    worker.destroy(after);
+    if (round % 2 == 0) worker.destroy(own);
+  }
+}
+
+/// Until the dead owns nothing, and all space is free again.
+void clean_up_after_death(World& world, const SimulatedPool& pool, const Process& mortal) {
+  Worker worker(world, pool);
+  for (int i = 0; i < 4; ++i) {
+    const Object own = worker.create(fmt::format("s-{}-{}", world.self().number, i), object_bytes);
+    worker.fill(own, 1);
+    for (const Object& object : worker.arena->list()) {
+      world.require(object.name[0] == 'm' || object.name[0] == 's', "a name of nobody");
+    }
+    worker.destroy(own);
+  }
+  wait_until(world, "the mortal", [&] { return mortal.dead || mortal.ended; });
+}
+
+Scenario deaths(const SimulatedPool& pool) {
+  Scenario scenario = pool.scenario("arena, one dies at work", 2);
+  scenario.body = [&pool](World& world) {
+    Process& mortal = world.spawn(0, [&world, &pool] { work_until_death(world, pool, 2); });
+    world.mark_victim(mortal);
+    world.spawn(1, [&world, &pool, &mortal] { clean_up_after_death(world, pool, mortal); });
+  };
+  scenario.after = [&pool](World& world) {
+    Worker worker(world, pool);
+    // Of a process that died with its node the lease must run out first.
+    const auto anybody = [&] {
+      const auto records = worker.pool->processes();
+      return std::count_if(records.begin(), records.end(),
+                           [](const auto& record) { return record.attached; }) > 1;
+    };
+    while (anybody()) {
+      const auto collected = worker.arena->collect();
+      world.require(collected.has_value(), collected ? "" : collected.error().message);
+      world.sleep(5'000'000);
+    }
+    for (const Object& object : worker.arena->list()) {
+      world.require(object.name != "m-own", "the dead still owns an object");
+      worker.destroy(object);
+    }
+    const auto collected = worker.arena->collect();
+    world.require(collected.has_value(), collected ? "" : collected.error().message);
+    worker.require_empty();
+    worker.destroy(worker.create("one", 1000));
+    worker.require_empty();
+  };
+  return scenario;
+}
+
+TEST(Arena, ADeathAnywhereCostsNoSpace) {
+  const ArenaPool pool;
+  expect_held("random schedules", explore(deaths(pool), 20));
+  expect_held("crash points", crash_everywhere(deaths(pool), 250));
+}
+
+/// Large objects are zeroed outside of the lock.
+TEST(Arena, LargeObjectsAreZeroAndADeathWhileZeroingCostsNoSpace) {
+  const ArenaPool pool({.bytes = 64 << 20});
+  Scenario scenario = pool.scenario("arena, large objects", 2);
+  scenario.most_steps = 20'000'000;
+  scenario.knobs.deliver = 900;
+  scenario.body = [&pool](World& world) {
+    auto meeting = std::make_shared<Meeting>(2);
+    for (std::uint32_t node = 0; node < 2; ++node) {
+      Process& process = world.spawn(node, [&world, &pool, meeting] {
+        Worker worker(world, pool);
+        const auto made = worker.arena->create("large", 16 << 20, {.open_existing = true});
+        world.require(made.has_value(), made ? "" : made.error().message);
+        for (std::uint64_t at = 0; at < made->bytes; at += 1 << 20) {
+          world.require(worker.pool->memory().observe_word(made->data + at) == 0, "not zero");
+        }
+        meeting->meet(world);
+      });
+      if (node == 0) world.mark_victim(process);
+    }
+  };
+  scenario.after = [&pool](World& world) {
+    Worker worker(world, pool);
+    const auto left = worker.arena->open("large");
+    if (left) worker.destroy(*left);
+    world.sleep(2 * pool.lease_ns(world));
+    worker.destroy(worker.create("after", 100));
+  };
+  expect_held("random schedules", explore(scenario, 2));
+  expect_held("crash points", crash_everywhere(scenario, 3));
+}
+
+}  // namespace
+}  // namespace penstock::sim
