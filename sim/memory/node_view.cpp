@@ -86,15 +86,17 @@ void NodeView::send(std::uint64_t line) {
   for (std::uint32_t i = 0; i < words_per_line; ++i) {
     if (!whole && (stored >> i & 1) == 0) continue;
     const std::uint64_t value = words(s_.view, line)[i].load(relaxed);
-    words(s_.device, line)[i].store(value, relaxed);
+    words(s_.device, line)[i].store(value, std::memory_order_release);
     words(s_.twin, line)[i].store(value, relaxed);
   }
 }
 
-/// Takes over the device's words, but for those that a user of this node is just storing.
+/// Takes over the device's words, but for those that a user of this node is just storing. The last
+/// word first: another node's process may be sending the line meanwhile, its last word last.
 void NodeView::refresh(std::uint64_t line) {
-  for (std::uint32_t i = 0; i < words_per_line; ++i) {
-    const std::uint64_t value = words(s_.device, line)[i].load(relaxed);
+  for (std::uint32_t turn = 0; turn < words_per_line; ++turn) {
+    const std::uint32_t i = (turn + words_per_line - 1) % words_per_line;
+    const std::uint64_t value = words(s_.device, line)[i].load(std::memory_order_acquire);
     std::uint64_t before = words(s_.twin, line)[i].load(relaxed);
     if (words(s_.view, line)[i].compare_exchange_strong(before, value, relaxed)) {
       words(s_.twin, line)[i].store(value, relaxed);
@@ -139,7 +141,8 @@ void NodeView::deliver(std::uint64_t line, const Line& data, std::uint8_t mask) 
   const Hold hold(*this, line);
   send(line);
   for (std::uint32_t i = 0; i < words_per_line; ++i) {
-    if ((mask >> i & 1) != 0) words(s_.device, line)[i].store(data.words[i], relaxed);
+    if ((mask >> i & 1) != 0)
+      words(s_.device, line)[i].store(data.words[i], std::memory_order_release);
   }
   refresh(line);
   set_held(line, false);
