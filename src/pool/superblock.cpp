@@ -112,7 +112,12 @@ Result<std::optional<Superblock>> read_superblock(const OpenPart& part) {
   auto view = view_of(*header, part);
   if (!view) return unexpected(view.error());
   Superblock superblock;
-  view->memory.observe_bulk(&superblock, view->base, sizeof superblock);
+  // One that is just being written or wiped is seen in part for a moment.
+  constexpr int attempts = 64;
+  for (int i = 0; i < attempts; ++i) {
+    view->memory.observe_bulk(&superblock, view->base, sizeof superblock);
+    if (superblock.magic != magic || superblock.checksum == checksum_of(superblock)) break;
+  }
   return std::optional<Superblock>{superblock};
 }
 

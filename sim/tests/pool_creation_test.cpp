@@ -1,0 +1,315 @@
+// Pools that come into being, nodes that start again, and what stands in the pool when somebody
+// has left.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "pool/superblock.hpp"
+#include "pool/visitor.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+void expect_held(const char* method, const Tally& tally) {
+  report("pool", method, tally);
+  EXPECT_TRUE(tally.held()) << tally.first_failure;
+}
+
+bool gone(const Process& process) {
+  return process.dead || process.ended;
+}
+
+/// The scenario's file, by another name for each run.
+class NoPoolYet : public SimulatedPool {
+ public:
+  NoPoolYet() {
+    once([this](World& world) { [[maybe_unused]] auto* never_detached = attach(world).release(); });
+  }
+  /// As the memory may be that a new file gets: full of an older pool.
+  Scenario scenario(std::string name, std::uint32_t nodes) const {
+    Scenario scenario = SimulatedPool::scenario(std::move(name), nodes);
+    scenario.prepare = [whole = scenario.prepare](std::byte* device) {
+      whole(device);
+      std::memset(device, 0, pool::page_bytes);
+    };
+    return scenario;
+  }
+};
+
+/// Attaches as soon as there is a pool. Null when there is none for long after the creator is gone.
+std::unique_ptr<pool::Pool> attach_when_there(World& world, const SimulatedPool& pool,
+                                              const Process& creator) {
+  constexpr int patience = 100;
+  for (int looks_after = 0; looks_after < patience; looks_after += gone(creator)) {
+    auto attached = pool::attach_as({.spec = pool.path()},
+                                    {world.host(world.self().node), world.identity(world.self())});
+    if (attached) return std::move(*attached);
+    const Error& error = attached.error();
+    const bool none = error.code == Code::not_found ||
+                      error.message.find("is not a Penstock pool") != std::string::npos;
+    world.require(none, error.message);
+    world.sleep(1'000'000);
+  }
+  world.require(creator.dead, "a pool was made and is not there");
+  return nullptr;
+}
+
+void expect_fresh(World& world, const pool::Pool& pool) {
+  world.require(pool.generation() == 1, "somebody had the slot before");
+  for (const pool::ProcessRecord& record : pool.processes()) {
+    world.require(record.generation == 1 && record.program.starts_with("process") && record.alive,
+                  "a process of the older pool");
+  }
+}
+
+TEST(PoolCreation, WhoFindsAPoolFindsAWholeOne) {
+  const NoPoolYet pool;
+  Scenario scenario = pool.scenario("pool, creation", 3);
+  scenario.knobs.max_delay = 40;  // a reader does not look for ever at half a line
+  scenario.body = [&pool](World& world) {
+    ::unlink(pool.path().c_str());
+    auto here = std::make_shared<std::uint32_t>(0);
+    const auto stay = [&world, here] {
+      ++*here;
+      wait_until(world, "the others", [&] {
+        std::uint32_t dead = 0;
+        for (const auto& process : world.processes()) dead += process->dead;
+        return *here + dead >= 3;
+      });
+    };
+    Process& creator = world.spawn(0, [&world, &pool, stay] {
+      const auto created = pool::create({.spec = pool.path(),
+                                         .bytes = pool::min_pool_bytes,
+                                         .mode = coherence::Mode::simulated,
+                                         .max_processes = 8,
+                                         .max_nodes = 4});
+      world.require(created.has_value(), created ? "" : created.error().message);
+      const auto attached = pool.attach(world);
+      expect_fresh(world, *attached);
+      stay();
+    });
+    world.mark_victim(creator);
+    for (std::uint32_t node = 1; node <= 2; ++node) {
+      world.spawn(node, [&world, &pool, &creator, stay] {
+        const auto attached = attach_when_there(world, pool, creator);
+        if (attached && !creator.dead) expect_fresh(world, *attached);
+        stay();
+      });
+    }
+  };
+  expect_held("random schedules", explore(scenario, 40));
+  expect_held("crash points", crash_everywhere(scenario, 60));
+}
+
+/// A device is made a pool again: first it is none, then its tables are cleared, then it is one.
+TEST(PoolCreation, ADeviceIsNoPoolWhileItsTablesAreCleared) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, superblock wiped and written", 2);
+  scenario.knobs.max_delay = 40;  // a reader does not look for ever at half a line
+  scenario.body = [&pool](World& world) {
+    auto done = std::make_shared<bool>(false);
+    const auto parts_of = [&world, &pool](pool::Access access) {
+      auto parts = pool::open_parts(pool.path(), access);
+      world.require(parts.has_value(), "the file is not there");
+      return std::move(*parts);
+    };
+    constexpr std::uint64_t table = 1 << 20;
+    world.spawn(0, [&world, &pool, parts_of, done] {
+      const auto parts = parts_of(pool::Access::write);
+      const auto superblock = pool::check_superblocks(parts, pool.path());
+      world.require(superblock.has_value(), "no pool to begin with");
+      const auto wiped = pool::wipe_superblock(parts[0]);
+      world.require(wiped.has_value(), "not wiped");
+      world.memory().publish_word(world.base() + table, 1);
+      world.memory().full_order();
+      world.sleep(10'000'000);
+      world.memory().publish_word(world.base() + table, 2);
+      const auto written = pool::write_superblock(parts[0], *superblock);
+      world.require(written.has_value(), "not written");
+      wait_until(world, "the reader", [&] { return *done; });
+    });
+    world.spawn(1, [&world, &pool, parts_of, done] {
+      const auto parts = parts_of(pool::Access::read);
+      for (int looks = 0;; ++looks) {
+        world.require(looks < 3000, "the superblock never comes");
+        const std::uint64_t before = world.memory().observe_word(world.base() + table);
+        const auto found = pool::check_superblocks(parts, pool.path());
+        const std::uint64_t after = world.memory().observe_word(world.base() + table);
+        if (found) {
+          world.require(before == 0 || after == 2, "a pool whose tables are not cleared");
+          if (after == 2) break;
+        } else {
+          const bool being_wiped = before == 0;
+          world.require(being_wiped || found.error().message.find("is not a Penstock pool") !=
+                                           std::string::npos,
+                        found.error().message);
+        }
+        world.yield();
+      }
+      *done = true;
+    });
+  };
+  expect_held("random schedules", explore(scenario, 150));
+}
+
+// ---- nodes that start again --------------------------------------------------------------------
+
+/// One machine, started anew as often as there are nodes in the simulation.
+pool::Caller of_one_machine(World& world) {
+  pool::Caller caller{world.host(world.self().node), world.identity(world.self())};
+  caller.host.machine_id = world.host(0).machine_id;
+  return caller;
+}
+
+struct Seat {
+  std::uint32_t node = ~0u;
+  std::uint64_t token = 0;
+};
+
+/// Boots 0, 1 and 2 of one machine one after another; an onlooker on another locks and looks.
+Scenario restarts(const SimulatedPool& pool, std::uint32_t mortal) {
+  Scenario scenario =
+      pool.scenario(fmt::format("pool, a machine starts again, boot {} dies anywhere", mortal), 4);
+  scenario.knobs.same_speed = true;
+  scenario.body = [&pool, mortal](World& world) {
+    auto seats = std::make_shared<std::map<std::uint32_t, Seat>>();
+    for (std::uint32_t boot = 0; boot < 3; ++boot) {
+      Process& process = world.spawn(boot, [&world, &pool, seats, boot] {
+        wait_until(world, "the boot before",
+                   [&] { return boot == 0 || gone(*world.processes()[boot - 1]); });
+        const auto attached = pool.attach(world, of_one_machine(world), {.emulated_node = 5});
+        const auto before = seats->find(boot - 1);
+        // Who dies in the middle of a node's line costs the machine its number.
+        world.require(before == seats->end() || world.victim()->dead ||
+                          before->second.node == attached->node(),
+                      "the machine has another number than before");
+        for (const auto& [other, seat] : *seats) {
+          world.require(seat.token != attached->token(), "a token is used twice");
+        }
+        (*seats)[boot] = {attached->node(), attached->token()};
+        const auto guard = attached->lock();
+        world.require(guard.has_value(), guard ? "" : guard.error().message);
+      });
+      if (boot == mortal) world.mark_victim(process);
+    }
+    world.spawn(3, [&world, &pool, seats] {
+      const auto attached = pool.attach(world);
+      bool all = false;
+      for (int looks = 0; !all; ++looks) {
+        world.require(looks < 20'000, "the dead never go");
+        all = gone(*world.processes()[2]);
+        const auto reaped = attached->reap([](std::uint64_t) {});
+        world.require(reaped.has_value(), reaped ? "" : reaped.error().message);
+        for (const pool::ProcessRecord& record : attached->processes()) {
+          const auto number = static_cast<std::uint32_t>(record.pid) - 1'000'000'000;
+          if (number == 3) continue;
+          all = all && !record.attached;
+          world.require(record.emulated_node == std::optional<std::uint32_t>(5) ||
+                            (!record.emulated_node && world.victim()->dead),
+                        "the node's line is not the one that was there before");
+          world.require(record.node != attached->node(), "two machines have one number");
+        }
+        world.sleep(4'000'000);
+      }
+    });
+  };
+  return scenario;
+}
+
+TEST(Pool, AMachineThatStartsAgainKeepsItsNumber) {
+  const SimulatedPool pool;
+  expect_held("random schedules", explore(restarts(pool, 0), 30));
+  expect_held("crash points", crash_everywhere(restarts(pool, 0), 60));
+  expect_held("crash points", crash_everywhere(restarts(pool, 1), 60));
+}
+
+/// Copies of one machine, all of them alive: each has a number while it is attached.
+TEST(Pool, ClonesOfAMachineNeverShareANumber) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, clones", 2);
+  scenario.knobs.same_speed = true;
+  scenario.body = [&pool](World& world) {
+    auto attached_as = std::make_shared<std::map<std::uint32_t, std::uint32_t>>();
+    for (std::uint32_t node = 0; node < 2; ++node) {
+      world.spawn(node, [&world, &pool, attached_as] {
+        for (int round = 0; round < 3; ++round) {
+          const auto attached = pool.attach(world, of_one_machine(world));
+          for (const auto& [other, number] : *attached_as) {
+            world.require(number != attached->node(), "two living nodes have one number");
+          }
+          (*attached_as)[world.self().number] = attached->node();
+          world.sleep(world.random() % 1'000'000);
+          attached_as->erase(world.self().number);
+        }
+      });
+    }
+  };
+  expect_held("random schedules", explore(scenario, 100));
+}
+
+// ---- leaving -----------------------------------------------------------------------------------
+
+/// Who finds a process detached, or reaped, finds what was done before.
+TEST(Pool, WhatWasDoneBeforeASlotIsFreeIsSeenByWhoFindsItFree) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, leaving is told last", 3);
+  scenario.body = [&pool](World& world) {
+    auto token = std::make_shared<std::uint64_t>(0);
+    auto watching = std::make_shared<bool>(false);
+    const auto mark = [](const pool::Pool& attached) {
+      return attached.base() + attached.info().arena_offset;
+    };
+    world.spawn(0, [&world, &pool, token, watching, mark] {
+      {
+        const auto attached = pool.attach(world);
+        *token = attached->token();
+        wait_until(world, "the onlooker", [&] { return *watching; });
+        attached->memory().publish_word(mark(*attached), 1);
+      }
+      wait_until(world, "the onlooker", [&] { return world.processes()[1]->ended; });
+    });
+    world.spawn(1, [&world, &pool, token, watching, mark] {
+      const auto attached = pool.attach(world);
+      world.require(attached->memory().observe_word(mark(*attached)) == 0, "marked too early");
+      wait_until(world, "the other", [&] { return *token != 0; });
+      world.require(attached->alive(*token), "taken for dead");
+      *watching = true;
+      wait_until(world, "it to leave", [&] { return !attached->alive(*token); });
+      world.require(attached->memory().observe_word(mark(*attached)) == 1,
+                    "something is still on its way from a process that has left");
+    });
+  };
+  expect_held("random schedules", explore(scenario, 150));
+}
+
+/// Of one line in turns by two nodes, as after a machine was taken for dead: no token twice.
+TEST(Pool, EachVisitHasATokenOfItsOwn) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, visitors", 2);
+  scenario.body = [&pool](World& world) {
+    auto turn = std::make_shared<std::uint32_t>(0);
+    auto tokens = std::make_shared<std::map<std::uint64_t, std::uint32_t>>();
+    for (std::uint32_t node = 0; node < 2; ++node) {
+      world.spawn(node, [&world, &pool, turn, tokens, node] {
+        const auto parts = pool::open_parts(pool.path(), pool::Access::read);
+        const auto superblock = pool::check_superblocks(*parts, pool.path());
+        const pool::VisitorTable visitors(world.memory(), world.base(), *superblock);
+        for (int round = 0; round < 4; ++round) {
+          wait_until(world, "the other's visit", [&] { return *turn % 2 == node; });
+          const std::uint64_t token =
+              visitors.enter(2, world.host(node), world.identity(world.self()));
+          world.require(tokens->emplace(token, node).second, "two visits have one token");
+          world.memory().full_order();
+          visitors.beat(2);
+          world.memory().full_order();
+          ++*turn;
+        }
+      });
+    }
+  };
+  expect_held("random schedules", explore(scenario, 60));
+}
+
+}  // namespace
+}  // namespace penstock::sim

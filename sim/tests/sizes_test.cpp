@@ -1,0 +1,76 @@
+// Hundreds of processes in one pool.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "penstock/sync.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+void take_part(World& world, const SimulatedPool& simulated, std::uint32_t count,
+               std::set<std::uint64_t>& tokens, std::set<std::uint32_t>& ready) {
+  const auto pool = simulated.attach(world);
+  world.require(tokens.insert(pool->token()).second, "two have one token");
+  const auto arena = simulated.open_arena(world, *pool);
+  const auto lines = arena->create("barrier", sync::Barrier::bytes(count), {.open_existing = true});
+  world.require(lines.has_value(), lines ? "" : lines.error().message);
+  sync::Barrier barrier(pool->memory(), lines->data, count, world.self().number, pool->token(),
+                        [&pool](std::uint64_t token) { return pool->alive(token); });
+  const auto own = arena->create(fmt::format("of {}", world.self().number), 100,
+                                 {.lifetime = arena::Lifetime::process});
+  world.require(own.has_value(), own ? "" : own.error().message);
+  // Polls of hundreds at hundreds of lines cost more than all else.
+  ready.insert(world.self().number);
+  wait_until(world, "all to be ready", [&] { return ready.size() == count; });
+  const auto passed = barrier.wait();
+  world.require(passed.has_value(), passed ? "" : passed.error().message);
+  world.require(tokens.size() == count, "passed before all were there");
+  const std::uint32_t next = (world.self().number + 1) % count;
+  world.require(arena->open(fmt::format("of {}", next)).has_value(), "a name is not there");
+  const auto again = barrier.wait();  // before anybody's object goes
+  world.require(again.has_value(), again ? "" : again.error().message);
+}
+
+void run_with(std::uint32_t count, std::uint32_t nodes) {
+  SimulatedPool pool({.bytes = 32 << 20, .max_processes = count + 1, .max_nodes = nodes});
+  pool.format_arena();
+  Scenario scenario =
+      pool.scenario(fmt::format("pool, {} processes on {} nodes", count, nodes), nodes);
+  scenario.most_steps = 200'000'000;
+  scenario.knobs.same_speed = true;
+  scenario.body = [&pool, count, nodes](World& world) {
+    auto tokens = std::make_shared<std::set<std::uint64_t>>();
+    auto ready = std::make_shared<std::set<std::uint32_t>>();
+    for (std::uint32_t i = 0; i < count; ++i) {
+      world.spawn(i % nodes, [&world, &pool, count, tokens, ready] {
+        take_part(world, pool, count, *tokens, *ready);
+      });
+    }
+  };
+  scenario.after = [&pool](World& world) {
+    const auto attached = pool.attach(world);
+    const auto arena = pool.open_arena(world, *attached);
+    world.require(arena->list().size() == 1 && arena->stats().objects == 1, "objects are left");
+    for (const pool::ProcessRecord& record : attached->processes()) {
+      world.require(!record.attached || record.slot == attached->slot(), "a slot is not free");
+    }
+  };
+  const Tally tally = explore(scenario, 1);
+  report("pool", "many processes", tally);
+  EXPECT_TRUE(tally.held()) << tally.first_failure;
+}
+
+TEST(Sizes, Attach129) {
+  run_with(129, 8);
+}
+TEST(Sizes, Attach257) {
+  run_with(257, 16);
+}
+TEST(Sizes, Attach1024) {
+  run_with(1024, 16);
+}
+
+}  // namespace
+}  // namespace penstock::sim
