@@ -114,14 +114,17 @@ def unreached(places, reached):
     return missing
 
 
-def kill(site, tests, more_runs):
-    """The first test that notices, quick ones first; survivors get more seeds."""
+def kill(site, tests, budget_s):
+    """The first test that notices, quick ones first, with ever more seeds until the time is up."""
     able = sorted((t for t in tests if site in t.sites), key=lambda t: t.baseline)
-    for runs in [None] + ([str(more_runs)] if more_runs else []):
+    begin = time.monotonic()
+    for runs in [None, 200, 1000, 5000]:
         for test in able:
+            if runs and (test.name.endswith("EverySmallSchedule") or time.monotonic() - begin > budget_s):
+                continue
             environment = {"PENSTOCK_MUTANT": site}
             if runs:
-                environment["PENSTOCK_SIM_RUNS"] = runs
+                environment["PENSTOCK_SIM_RUNS"] = str(runs)
             if test.run(**environment) != 0:
                 return test.name
     return None
@@ -152,7 +155,7 @@ def arguments():
     parser.add_argument("--sample", type=int, default=0, help="only so many, drawn at random")
     parser.add_argument("--seed", type=int, default=None, help="of the draw")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--more-runs", type=int, default=1000, help="seeds for what survives at first")
+    parser.add_argument("--budget", type=int, default=60, help="seconds for what survives at first")
     parser.add_argument("--json", help="append one JSON object a folder to this file")
     return parser.parse_args()
 
@@ -174,8 +177,16 @@ def main():
             seed = args.seed if args.seed is not None else random.SystemRandom().randrange(1 << 32)
             print(f"mutants: {args.sample} of {len(sites)} places, drawn with --seed {seed}")
             sites = random.Random(seed).sample(sites, min(args.sample, len(sites)))
-        killers = dict(zip(sites, pool.map(lambda s: kill(s, tests, args.more_runs), sites)))
+        killers = {}
+        for site, killer in zip(sites, pool.map(lambda s: kill(s, tests, args.budget), sites)):
+            killers[site] = killer
+            print(f"{site:<58} {verdict(site, killer)}", flush=True)
     sys.exit(judge(killers, [] if args.sample else missing, args.json))
+
+
+def verdict(site, killer):
+    argument = explained().get(by_text(site))
+    return f"killed by {killer}" if killer else f"explained: {argument}" if argument else "SURVIVED"
 
 
 def judge(killers, missing, json_path):
@@ -184,8 +195,6 @@ def judge(killers, missing, json_path):
     score = {}
     for site, killer in killers.items():
         argument = known.get(by_text(site))
-        verdict = f"killed by {killer}" if killer else f"explained: {argument}" if argument else "SURVIVED"
-        print(f"{site:<58} {verdict}")
         bad += not killer and not argument
         counts = score.setdefault(site.split("/")[1], [0, 0, 0])
         counts[0] += bool(killer)

@@ -50,12 +50,11 @@ Endpoint::Impl::Impl(arena::Arena& arena_in, EndpointTable table_in, Sink& sink_
       sink(&sink_in),
       tx_memory(std::make_unique<TxMemory>(arena_in, self_in)),
       tx_context{pool, memory, settings, *tx_memory, self, {}, stats},
-      rx_context{pool, memory, settings, self, {}, stats},
+      rx_context{pool, memory, settings, self, stats},
       watch(pool, table),
       peers(table.count()),
       seen(table.count(), 0) {
   tx_context.staging.resize(std::max<std::size_t>(settings.cell_bytes, settings.lines_max_bytes));
-  rx_context.staging.resize(settings.lines_max_bytes);
   tx_waiting.reserve(table.count());
   active_rx.reserve(table.count());
 }

@@ -214,9 +214,9 @@ void RxChannel::fail(Sink& sink, const Error& error) {
 bool RxChannel::begin_lines(Sink& sink, const MessageLine& line) {
   land(sink.on_begin(source_, header_));
   if (!direct_) {
-    if (context_.staging.size() < header_.bytes) context_.staging.resize(header_.bytes);
+    if (staging_.size() < header_.bytes) staging_.resize(header_.bytes);
   }
-  std::memcpy(direct_ ? direct_ : context_.staging.data(), line.payload, inline_bytes);
+  std::memcpy(direct_ ? direct_ : staging_.data(), line.payload, inline_bytes);
   got_ = inline_bytes;
   ++tail_;
   stage_ = Stage::lines;
@@ -224,7 +224,7 @@ bool RxChannel::begin_lines(Sink& sink, const MessageLine& line) {
 }
 
 bool RxChannel::continue_lines(Sink& sink) {
-  std::byte* to = direct_ ? direct_ : context_.staging.data();
+  std::byte* to = direct_ ? direct_ : staging_.data();
   int retries = 0;
   while (got_ < header_.bytes) {
     const std::uint64_t rest = header_.bytes - got_;

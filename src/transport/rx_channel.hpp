@@ -16,7 +16,6 @@ struct RxContext {
   coherence::Memory memory;
   const Settings& settings;
   Address self;
-  std::vector<std::byte> staging;  ///< a message in lines whose landing is scattered or too short
   EndpointStats& stats;
 };
 
@@ -108,6 +107,9 @@ class RxChannel {
   Header header_;
   Landing landing_;
   std::byte* direct_ = nullptr;  ///< its one buffer, when it is long enough
+  /// A message in lines whose landing is scattered or too short. The channel's own: while the rest
+  /// of such a message is awaited, another channel may begin one.
+  std::vector<std::byte> staging_;
   std::uint64_t got_ = 0;
   bool acknowledge_ = false;
   // bulk
