@@ -57,6 +57,7 @@ class Rank final : public transport::Sink {
     std::uint32_t number;
     std::vector<std::uint32_t> to, from;
     std::uint32_t messages;
+    bool scatter = false;  ///< all landings in two pieces
   };
   Rank(World& world, const SimulatedPool& simulated, const Plan& plan)
       : world_(world), plan_(plan) {
@@ -118,7 +119,7 @@ class Rank final : public transport::Sink {
     landing->bytes.resize(header.bytes + 8, std::byte{0x5a});
     landing->iov[0] = {landing->bytes.data(), header.bytes / 2};
     landing->iov[1] = {landing->bytes.data() + header.bytes / 2, header.bytes - header.bytes / 2};
-    const bool scattered = header.bytes % 3 == 0;
+    const bool scattered = plan_.scatter || header.bytes % 3 == 0;
     if (!scattered) landing->iov[0].iov_len = header.bytes;
     return {landing->iov, scattered ? 2u : 1u, landing};
   }
@@ -300,9 +301,9 @@ TEST(Channel, ScatteredMessagesOfSeveralSendersDoNotMix) {
   scenario.most_steps = 6'000'000;
   scenario.body = [&](World& world) {
     auto roll = std::make_shared<Roll>(3);
-    world.spawn(0, [&, roll] { run_rank(world, *pool, *roll, {0, {}, {1, 2}, 12}); });
+    world.spawn(0, [&, roll] { run_rank(world, *pool, *roll, {0, {}, {1, 2}, 24, true}); });
     for (std::uint32_t i = 1; i < 3; ++i) {
-      world.spawn(i, [&, roll, i] { run_rank(world, *pool, *roll, {i, {0}, {}, 12}); });
+      world.spawn(i, [&, roll, i] { run_rank(world, *pool, *roll, {i, {0}, {}, 24}); });
     }
   };
   expect_held("random schedules", explore(scenario, 60));
