@@ -5,6 +5,7 @@
 
 #include "base/env.hpp"
 #include "command.hpp"
+#include "pool/node_caches.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -148,6 +149,15 @@ int show_dead(const PoolArguments& arguments) {
   return exit_ok;
 }
 
+/// Of simulated nodes on which no process is left. What those had stored and not published is lost,
+/// as when a host is switched off.
+void remove_caches(const std::string& spec) {
+  const auto parts = pool::parse_spec(spec);
+  if (!parts) return;
+  const std::uint32_t removed = pool::remove_unused_node_caches(parts->front().path);
+  fmt::print("freed: caches of {} simulated nodes\n", removed);
+}
+
 int collect(const PoolArguments& arguments) {
   if (!arguments.yes) return show_dead(arguments);
   pool::AttachOptions options;
@@ -162,6 +172,7 @@ int collect(const PoolArguments& arguments) {
   if (!found) return report(found.error());
   fmt::print("freed: {} dead processes, {} objects, {}\n", found->processes, found->objects,
              about(found->bytes));
+  if ((*pool)->info().mode == coherence::Mode::simulated) remove_caches(arguments.spec);
   return exit_ok;
 }
 

@@ -72,7 +72,6 @@ Result<Break> parse_break(std::string_view text) {
   constexpr std::pair<const char*, Operation> operations[] = {
       {"invalidate", Operation::invalidate},
       {"settle", Operation::settle},
-      {"order", Operation::order},
       {"write_back", Operation::write_back}};
   const std::size_t equals = text.find('=');
   const auto every =
@@ -83,7 +82,7 @@ Result<Break> parse_break(std::string_view text) {
     }
   }
   return fail(Code::invalid_argument,
-              "PENSTOCK_SIM_BREAK is '{}'; it must be invalidate=N, settle=N, order=N or "
+              "PENSTOCK_SIM_BREAK is '{}'; it must be invalidate=N, settle=N or "
               "write_back=N, N at least 1: unset PENSTOCK_SIM_BREAK",
               text);
 }

@@ -12,7 +12,7 @@ namespace penstock::sim {
 
 /// Deliberately left out, so that a test can show that the mode bites.
 struct Break {
-  enum class Operation { none, invalidate, settle, order, write_back };
+  enum class Operation { none, invalidate, settle, write_back };
   Operation operation = Operation::none;
   std::uint64_t every = 0;
 };

@@ -56,7 +56,7 @@ const Ops& operations() {
       .publish_bulk = OfThread<&Ops::publish_bulk>::call,
       .publish_sealed = OfThread<&Ops::publish_sealed>::call,
       .write_back = Breakable<Operation::write_back, &Ops::write_back>::call,
-      .order = Breakable<Operation::order, &Ops::order>::call,
+      .order = OfThread<&Ops::order>::call,
       .invalidate = Breakable<Operation::invalidate, &Ops::invalidate>::call,
       .settle = Breakable<Operation::settle, &Ops::settle>::call,
       .load_word = OfThread<&Ops::load_word>::call,

@@ -40,7 +40,7 @@ constexpr std::array table{
              "Use no instructions beyond these. Default: the best that the CPU has."},
     // the simulated mode
     Variable{"PENSTOCK_SIM_BREAK", "", "OPERATION=N",
-             "For tests: leave out every N-th invalidate, settle, order or write_back."},
+             "For tests: leave out every N-th invalidate, settle or write_back."},
     Variable{"PENSTOCK_SIM_KNOBS", "", "NAME=NUMBER,...",
              "How nasty the memory of simulated mode is. Default: another way in each thread."},
     Variable{"PENSTOCK_SIM_SEED", "", "number",

@@ -164,7 +164,8 @@ def options_of(arguments):
     parser.add_argument("--source", help=f"mpi4py's source tree at {mpi4py_source.VERSION} "
                         "(default: its source distribution, fetched into .cache/)")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
-    parser.add_argument("--mode", nargs="+", default=["software"], choices=["software", "hardware"])
+    parser.add_argument("--mode", nargs="+", default=["software"],
+                        choices=["software", "hardware", "simulated"])
     parser.add_argument("--include", "-i", action="append", default=[], metavar="REGEX",
                         help="test modules to run (default: all)")
     parser.add_argument("--exclude", "-e", action="append", default=[], metavar="REGEX",

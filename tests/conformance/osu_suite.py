@@ -83,7 +83,7 @@ def options_of(arguments):
     parser.add_argument("--osu-bin", required=True, help="tree of the built programs")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--mode", nargs="+", default=["software"],
-                        choices=["software", "hardware", "own-shm"])
+                        choices=["software", "hardware", "simulated", "own-shm"])
     parser.add_argument("--only", metavar="REGEX", default="", help="programs to run (default: all)")
     parser.add_argument("--iterations", type=int, default=100)
     parser.add_argument("--warm-up", type=int, default=10)
