@@ -73,7 +73,7 @@ class Rank final : public transport::Sink {
   const std::string& death() const { return dead_; }
 
   /// `addresses`: of all ranks by number; those that never opened have generation 0.
-  void converse(const std::vector<transport::Address>& addresses) {
+  void meet(const std::vector<transport::Address>& addresses) {
     for (const std::uint32_t to : plan_.to) {
       auto peer = endpoint_->resolve(addresses[to]);
       if (!peer) {  // gone already: an error and no hang
@@ -83,6 +83,10 @@ class Rank final : public transport::Sink {
       outgoing_.push_back({to, *peer, 0});
     }
     received_.assign(addresses.size(), 0);
+  }
+  void expect_from(std::uint32_t number) { plan_.from.push_back(number); }
+  void converse(const std::vector<transport::Address>& addresses) {
+    meet(addresses);
     while (!finished()) {
       bool moved = false;
       for (Outgoing& out : outgoing_) moved = send_next(out) || moved;
@@ -105,6 +109,15 @@ class Rank final : public transport::Sink {
     }
     return pending_.empty();
   }
+  void progress() { endpoint_->progress(); }
+  /// To the first of the plan; true when all of it is on its way.
+  bool send_and_complete() { return send_next(outgoing_[0]); }
+  bool all_complete() const { return pending_.empty(); }
+  std::uint32_t received_from(std::uint32_t number) const { return received_[number]; }
+  bool can_reach(const transport::Address& address) {
+    return endpoint_->resolve(address).has_value();
+  }
+  void close() { endpoint_.reset(); }
   void leave() {
     endpoint_.reset();
     arena_.reset();
@@ -219,15 +232,17 @@ std::unique_ptr<SimulatedPool> pool_with_endpoints(const PoolOptions& options = 
 /// What all ranks of a job know: who is where.
 struct Roll {
   explicit Roll(std::uint32_t ranks) : addresses(ranks), opened(ranks) {}
+  void enter(const Rank& rank, std::uint32_t number) {
+    addresses[number] = rank.address();
+    opened[number] = true;
+  }
   std::vector<transport::Address> addresses;
   std::vector<bool> opened;
-  std::uint32_t left = 0;  ///< ranks that have said all
 };
 
 void run_rank(World& world, const SimulatedPool& pool, Roll& roll, const Rank::Plan& plan) {
   Rank rank(world, pool, plan);
-  roll.addresses[plan.number] = rank.address();
-  roll.opened[plan.number] = true;
+  roll.enter(rank, plan.number);
   // As by the launcher's exchange of addresses; who died before it never takes part.
   const auto all_there = [&] {
     for (std::size_t i = 0; i < roll.opened.size(); ++i) {
@@ -332,15 +347,13 @@ TEST(Channel, TheNextJobRunsWithAnotherNumberOfRanks) {
   scenario.body = [&, first_job](World& world) {
     first_job(world);
     auto roll = std::make_shared<Roll>(3);
-    auto dead_before = std::make_shared<bool>(false);
     for (std::uint32_t i = 0; i < 3; ++i) {
       world.spawn(2, [&world, &pool, roll, i] {
         const auto& all = world.processes();
         world.until(
             [&] { return (all[0]->dead || all[0]->ended) && (all[1]->dead || all[1]->ended); });
         Rank rank(world, *pool, {i, others(i, 3), others(i, 3), 2});
-        roll->addresses[i] = rank.address();
-        roll->opened[i] = true;
+        roll->enter(rank, i);
         world.until([&] { return roll->opened[0] && roll->opened[1] && roll->opened[2]; });
         rank.converse(roll->addresses);
         world.require(!rank.peer_died(), "somebody of the next job counts as dead");
@@ -349,6 +362,133 @@ TEST(Channel, TheNextJobRunsWithAnotherNumberOfRanks) {
     }
   };
   expect_held("crash points", crash_everywhere(scenario, 60));
+}
+
+/// What has been published is found at once, by the polls themselves: nothing waits for a line to
+/// be evicted by chance, or for what is looked after now and then.
+TEST(Channel, MessagesArePrompt) {
+  constexpr std::uint32_t messages = 40;
+  constexpr int most_polls = 60;
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = pool->scenario("channel, prompt", 2);
+  scenario.moods = false;
+  scenario.knobs = {.evict = 0, .prefetch = 0, .drop_early = 0, .lazy_order = false};
+  scenario.body = [&](World& world) {
+    auto roll = std::make_shared<Roll>(2);
+    auto sent = std::make_shared<std::array<std::uint32_t, 2>>();
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      world.spawn(i, [&, roll, sent, i] {
+        Rank rank(world, *pool, {i, {1 - i}, {1 - i}, messages});
+        roll->enter(rank, i);
+        world.until([&] { return roll->opened[1 - i]; });
+        rank.meet(roll->addresses);
+        for (std::uint32_t n = 0; n < messages; ++n) {
+          // In turn, by ranks 0 and 1.
+          int late = 0;
+          while (rank.received_from(1 - i) < n + i) {
+            rank.progress();
+            if ((*sent)[1 - i] >= n + i) ++late;
+            world.require(late < most_polls, fmt::format("message {} is found late", n));
+            world.yield();
+          }
+          while (!rank.send_and_complete()) {
+            rank.progress();
+            world.yield();
+          }
+          for (late = 0; !rank.all_complete(); ++late) {
+            rank.progress();
+            world.require(late < 40 * most_polls, fmt::format("message {} is taken late", n));
+            world.yield();
+          }
+          (*sent)[i] = n + 1;
+        }
+        while (!rank.finished()) {
+          rank.progress();
+          world.yield();
+        }
+        rank.leave();
+      });
+    }
+  };
+  expect_held("random schedules", explore(scenario, 10));
+}
+
+/// More endpoints than one line of a mailbox has words, and slots that change hands: whoever takes
+/// a low slot must not make those of high slots unheard.
+TEST(Channel, HighSlotsAreHeardAlsoWhenLowOnesChangeHands) {
+  constexpr std::uint32_t ranks = 10;
+  const auto pool = pool_with_endpoints({.max_processes = 16});
+  Scenario scenario = pool->scenario("channel, ten endpoints", 3);
+  scenario.body = [&](World& world) {
+    auto roll = std::make_shared<Roll>(ranks + 1);
+    for (std::uint32_t i = 0; i < ranks; ++i) {
+      world.spawn(i % 3, [&, roll, i] {
+        // One after another, so that rank i has slot i.
+        world.until([&] { return i == 0 || roll->opened[i - 1]; });
+        const bool leaves = i == 1;
+        Rank rank(world, *pool,
+                  {i,
+                   leaves ? others(i, 1) : std::vector<std::uint32_t>{(i + 2) % ranks},
+                   {},
+                   leaves ? 0u : 3u});
+        roll->enter(rank, i);
+        if (leaves) {
+          world.until([&] { return roll->opened[ranks - 1]; });
+          world.sleep(100'000'000);
+        } else {
+          world.until([&] { return roll->opened[ranks]; });
+          if (i != 3) rank.expect_from((i + ranks - 2) % ranks);
+          rank.converse(roll->addresses);
+        }
+        rank.leave();
+      });
+    }
+    world.spawn(0, [&, roll] {
+      world.until([&] { return roll->opened[ranks - 1]; });
+      world.until([&] { return world.processes()[1]->ended; });
+      Rank newcomer(world, *pool, {ranks, {}, {}, 0});
+      roll->enter(newcomer, ranks);
+      world.require(newcomer.address().slot == 1, "the low slot was not taken again");
+      newcomer.leave();
+    });
+  };
+  expect_held("random schedules", explore(scenario, 20));
+}
+
+/// An endpoint that closes while its process lives on is told as closed, not as dead.
+TEST(Channel, PeersLearnThatAnEndpointWasClosed) {
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = pool->scenario("channel, one leaves", 2);
+  scenario.body = [&](World& world) {
+    auto roll = std::make_shared<Roll>(2);
+    auto told = std::make_shared<bool>(false);
+    world.spawn(0, [&, roll, told] {
+      Rank rank(world, *pool, {0, {1}, {1}, 2});
+      roll->enter(rank, 0);
+      world.until([&] { return roll->opened[1]; });
+      rank.converse(roll->addresses);
+      rank.close();
+      for (int i = 0; i < 400 && !*told; ++i) world.sleep(20'000'000);
+      rank.leave();
+    });
+    world.spawn(1, [&, roll, told] {
+      Rank rank(world, *pool, {1, {0}, {0}, 2});
+      roll->enter(rank, 1);
+      world.until([&] { return roll->opened[0]; });
+      rank.converse(roll->addresses);
+      bool closed = false;
+      for (int i = 0; i < 100 && !closed; ++i) {
+        world.sleep(20'000'000);
+        rank.progress();
+        closed = !rank.can_reach(roll->addresses[0]);
+      }
+      world.require(closed, "nobody says that the endpoint was closed");
+      world.require(!rank.peer_died(), "an endpoint that was closed counts as dead");
+      *told = true;
+      rank.leave();
+    });
+  };
+  expect_held("random schedules", explore(scenario, 40));
 }
 
 /// Endpoints made and closed again and again: slots and space return.

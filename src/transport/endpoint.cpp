@@ -73,8 +73,9 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, Sink& sink
   if (!self) return unexpected(self.error());
   auto impl = std::make_unique<Impl>(arena, *table, sink, *settings, *self);
   // What lies in the mailbox was announced to earlier owners of the slot. Nobody can announce to
-  // this one yet: its address has not been given out.
-  impl->memory.observe_bulk(impl->seen.data(), table->word(self->slot, 0), 8ull * table->count());
+  // this one yet: its address has not been given out. An old copy will do: what has changed since
+  // wakes this endpoint in vain.
+  impl->memory.load_bulk(impl->seen.data(), table->word(self->slot, 0), 8ull * table->count());
   return std::unique_ptr<Endpoint>(new Endpoint(std::move(impl)));
 }
 

@@ -72,7 +72,6 @@ void EndpointTable::raise_high_water(std::uint32_t slot) {
   high_water = {};
   high_water.slots = slot + 1;
   memory_.publish_line(lines_ - 64, &high_water);
-  memory_.order();
 }
 
 Result<Address> EndpointTable::claim(std::uint64_t job) {
@@ -82,7 +81,8 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
   auto slot = find_slot();
   if (!slot) return unexpected(slot.error());
   EndpointLine line;
-  memory_.observe_line(&line, lines_ + 64ull * *slot);  // also of a damaged line: only go on
+  // find_slot() has just fetched it; also of a damaged line the generation only goes on
+  memory_.load_line(&line, lines_ + 64ull * *slot);
   // 32 bits travel in addresses and channel headers; 0 is never a generation
   const std::uint64_t generation = (line.generation + 1) & 0xffffffffu;
   const bool closed = line.state == static_cast<std::uint32_t>(EndpointState::closed);
@@ -94,20 +94,20 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
   line.job = job;
   line.state = static_cast<std::uint32_t>(EndpointState::open);
   line.check = check_of(line);
-  raise_high_water(*slot);  // before anybody can be reached by a word beyond it
+  raise_high_water(*slot);
   memory_.publish_line(lines_ + 64ull * *slot, &line);
-  memory_.order();
+  // Letting go of the lock orders both before anybody can be told the address.
   return Address{pool.info().id, job, *slot, static_cast<std::uint32_t>(line.generation)};
 }
 
 void EndpointTable::release(const Address& address) {
   auto guard = arena_->pool().lock();
+  if (!guard) return;  // then the slot is free when the process has ended
   auto line = read(address.slot);
   if (!line || line->generation != address.generation) return;
   line->state = static_cast<std::uint32_t>(EndpointState::closed);
   line->check = check_of(*line);
   memory_.publish_line(lines_ + 64ull * address.slot, &*line);
-  memory_.order();
 }
 
 }  // namespace penstock::transport
