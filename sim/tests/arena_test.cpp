@@ -166,7 +166,31 @@ Scenario formatting(const SimulatedPool& pool) {
 TEST(Arena, IsFormattedOnce) {
   const SimulatedPool pool;
   expect_held("random schedules", explore(formatting(pool), 60));
-  expect_held("crash points", crash_everywhere(formatting(pool), 150));
+  expect_held("crash points", crash_everywhere(formatting(pool), 60));
+  expect_held("deaths within a line", explore(dying_in_a_line(formatting(pool), 40), 150));
+}
+
+/// Who may not take the lock waits for others to format.
+TEST(Arena, IsFoundByAnObserverOnceItIsFormatted) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("arena, observer", 2);
+  scenario.body = [&pool](World& world) {
+    auto looked = std::make_shared<bool>(false);
+    world.spawn(0, [&world, &pool, looked] {
+      wait_until(world, "the observer", [&] { return *looked; });
+      const Worker worker(world, pool);
+      wait_until(world, "the observer", [&] { return world.processes()[1]->ended; });
+    });
+    world.spawn(1, [&world, &pool, looked] {
+      const auto attached = pool.attach(world, pool::AttachOptions{.observer = true});
+      for (int looks = 0; !Arena::open(*attached); ++looks) {
+        world.require(looks < 2000, "the arena never comes");
+        *looked = true;
+        world.yield();
+      }
+    });
+  };
+  expect_held("random schedules", explore(scenario, 60));
 }
 
 // ---- names that come and go --------------------------------------------------------------------
@@ -228,20 +252,54 @@ TEST(Arena, WhoOpensANameSeesItsObjectAndNoneBefore) {
   expect_held("random schedules", explore(scenario, 80));
 }
 
+TEST(Arena, AnOldHandleDestroysNothing) {
+  const ArenaPool pool;
+  Scenario scenario = pool.scenario("arena, old handle", 2);
+  scenario.body = [&pool](World& world) {
+    auto step = std::make_shared<int>(0);
+    world.spawn(0, [&world, &pool, step] {
+      Worker worker(world, pool);
+      const Object old = worker.create("same", object_bytes);
+      *step = 1;
+      wait_until(world, "the other", [&] { return *step == 2; });
+      worker.destroy(old);
+      const Object now = worker.create("same", object_bytes);
+      *step = 3;
+      wait_until(world, "the other", [&] { return *step == 4; });
+      worker.destroy(now);
+    });
+    world.spawn(1, [&world, &pool, step] {
+      Worker worker(world, pool);
+      wait_until(world, "the other", [&] { return *step == 1; });
+      const auto old = worker.arena->open("same");
+      world.require(old.has_value(), "the name is not there");
+      *step = 2;
+      wait_until(world, "the other", [&] { return *step == 3; });
+      world.require(!worker.arena->destroy(*old), "destroyed by an old handle");
+      *step = 4;
+    });
+  };
+  scenario.after = [&pool](World& world) { Worker(world, pool).require_empty(); };
+  expect_held("random schedules", explore(scenario, 60));
+}
+
 /// Nodes take turns; who comes next knows only what the pool says.
 TEST(Arena, ThousandsOfObjectsLeaveNothingBehind) {
   const ArenaPool pool;
   Scenario scenario = pool.scenario("arena, 3,000 objects", 2);
   scenario.most_steps = 20'000'000;
   scenario.body = [&pool](World& world) {
+    auto generations = std::make_shared<std::set<std::uint64_t>>();
     for (std::uint32_t node = 0; node < 2; ++node) {
-      world.spawn(node, [&world, &pool, node] {
+      world.spawn(node, [&world, &pool, generations, node] {
         Worker worker(world, pool);
         std::vector<Object> made;
         for (std::uint64_t i = 0; i < 1500; ++i) {
           const std::uint64_t bytes = 1 + world.random() % 500;
           made.push_back(worker.create(fmt::format("{} of {}", i, node), bytes,
                                        {.alignment = std::uint64_t{64} << world.random() % 4}));
+          world.require(generations->insert(made.back().generation).second,
+                        "two objects of one generation");
           if (world.random() % 2 == 0 || made.size() > 20) {
             const std::size_t which = world.random() % made.size();
             worker.destroy(made[which]);
@@ -307,23 +365,53 @@ Scenario deaths(const SimulatedPool& pool) {
       world.require(collected.has_value(), collected ? "" : collected.error().message);
       world.sleep(5'000'000);
     }
-    for (const Object& object : worker.arena->list()) {
+    const auto left = worker.arena->list();
+    world.require(worker.arena->stats().objects >= left.size(), "a name without an object");
+    for (const Object& object : left) {
       world.require(object.name != "m-own", "the dead still owns an object");
       worker.destroy(object);
     }
     const auto collected = worker.arena->collect();
     world.require(collected.has_value(), collected ? "" : collected.error().message);
     worker.require_empty();
-    worker.destroy(worker.create("one", 1000));
+    const Object one = worker.create("one", 1000);
+    world.require(worker.arena->stats().objects == 1, "an object outside of the chain");
+    worker.destroy(one);
     worker.require_empty();
   };
   return scenario;
 }
 
+/// A few objects, each header split and joined; what counts are the lines from the mark on.
+Scenario death_between_lines(const SimulatedPool& pool) {
+  Scenario scenario = deaths(pool);
+  scenario.name = "arena, one dies between two lines";
+  scenario.knobs.deliver = 60;
+  scenario.body = [&pool](World& world) {
+    Process& mortal = world.spawn(0, [&world, &pool] {
+      world.self().publishes = 1ull << 40;
+      Worker worker(world, pool);
+      world.self().publishes = 0;
+      const Object first = worker.create("m-first", 64, {.zero = false});
+      const Object apart = worker.create("m-apart", 64, {.alignment = 512, .zero = false});
+      worker.destroy(first);
+      worker.destroy(apart);
+    });
+    world.mark_victim(mortal);
+  };
+  return scenario;
+}
+
+TEST(Arena, ADeathBetweenTwoLinesLeavesTheChainWhole) {
+  const ArenaPool pool;
+  expect_held("deaths within a line", explore(dying_in_a_line(death_between_lines(pool), 36), 800));
+}
+
 TEST(Arena, ADeathAnywhereCostsNoSpace) {
   const ArenaPool pool;
   expect_held("random schedules", explore(deaths(pool), 20));
-  expect_held("crash points", crash_everywhere(deaths(pool), 250));
+  expect_held("crash points", crash_everywhere(deaths(pool), 120));
+  expect_held("deaths within a line", explore(dying_in_a_line(deaths(pool), 120), 100));
 }
 
 /// Large objects are zeroed outside of the lock.

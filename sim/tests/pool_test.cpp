@@ -128,7 +128,9 @@ TEST(Pool, EachProcessHasASlotAndATokenOfItsOwn) {
 
 TEST(Pool, TheDeathOfOneWhoAttachesOrLeavesStopsNobody) {
   const SimulatedPool pool({.max_processes = 5});
-  expect_held("crash points", crash_everywhere(coming_and_going(pool, 2, 4, 2), 200));
+  expect_held("crash points", crash_everywhere(coming_and_going(pool, 2, 4, 2), 120));
+  expect_held("deaths within a line",
+              explore(dying_in_a_line(coming_and_going(pool, 2, 4, 2), 60), 100));
 }
 
 // ---- reaping -----------------------------------------------------------------------------------
@@ -233,6 +235,7 @@ TEST(Pool, WhatADeadReaperLeftIsReapedByTheNext) {
 TEST(Pool, TheSlowAndTheStoppedAreAlive) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, a process is stopped for less than a lease", 2);
+  scenario.knobs.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
   scenario.body = [&pool](World& world) {
     auto members = std::make_shared<Members>();
     auto done = std::make_shared<bool>(false);

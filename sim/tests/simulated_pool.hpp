@@ -42,6 +42,18 @@ inline void wait_until(World& world, const std::string& for_what,
   }
 }
 
+/// The victim dies in the middle of one of its first lines, with its node or without.
+inline Scenario dying_in_a_line(Scenario scenario, std::uint64_t first_lines) {
+  scenario.name += ", dying in a line";
+  scenario.knobs.tear = 600;
+  scenario.body = [body = scenario.body, first_lines](World& world) {
+    body(world);
+    world.victim()->dies_after_publish = 1 + world.random() % first_lines;
+    world.victim()->dies_with_node = world.random() % 2 == 0;
+  };
+  return scenario;
+}
+
 /// Must outlive the scenarios made of it.
 class SimulatedPool {
  public:

@@ -66,7 +66,7 @@ TEST(Sizes, Attach129) {
   run_with(129, 8);
 }
 TEST(Sizes, Attach257) {
-  run_with(257, 16);
+  run_with(257, 4);
 }
 TEST(Sizes, Attach1024) {
   run_with(1024, 16);

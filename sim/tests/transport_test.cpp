@@ -63,8 +63,11 @@ class Rank final : public transport::Sink {
       : world_(world), plan_(plan) {
     pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(plan.number), .job = "sim"});
     arena_ = SimulatedPool::open_arena(world, *pool_);
+    open();
+  }
+  void open() {
     auto opened = transport::Endpoint::open(*arena_, *this, {.job = "sim"});
-    world.require(opened.has_value(), opened ? "" : opened.error().message);
+    world_.require(opened.has_value(), opened ? "" : opened.error().message);
     endpoint_ = std::move(*opened);
   }
 
@@ -74,6 +77,7 @@ class Rank final : public transport::Sink {
 
   /// `addresses`: of all ranks by number; those that never opened have generation 0.
   void meet(const std::vector<transport::Address>& addresses) {
+    outgoing_.clear();
     for (const std::uint32_t to : plan_.to) {
       auto peer = endpoint_->resolve(addresses[to]);
       if (!peer) {  // gone already: an error and no hang
@@ -84,7 +88,6 @@ class Rank final : public transport::Sink {
     }
     received_.assign(addresses.size(), 0);
   }
-  void expect_from(std::uint32_t number) { plan_.from.push_back(number); }
   void converse(const std::vector<transport::Address>& addresses) {
     meet(addresses);
     while (!finished()) {
@@ -238,6 +241,7 @@ struct Roll {
   }
   std::vector<transport::Address> addresses;
   std::vector<bool> opened;
+  bool changed_hands = false;
 };
 
 void run_rank(World& world, const SimulatedPool& pool, Roll& roll, const Rank::Plan& plan) {
@@ -369,6 +373,7 @@ TEST(Channel, TheNextJobRunsWithAnotherNumberOfRanks) {
 TEST(Channel, MessagesArePrompt) {
   constexpr std::uint32_t messages = 40;
   constexpr int most_polls = 60;
+  auto worst = 0;
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("channel, prompt", 2);
   scenario.moods = false;
@@ -388,6 +393,11 @@ TEST(Channel, MessagesArePrompt) {
           while (rank.received_from(1 - i) < n + i) {
             rank.progress();
             if ((*sent)[1 - i] >= n + i) ++late;
+            if (late > worst) {
+              worst = late;
+              printf("W %d m %u\n", late, n);
+              fflush(stdout);
+            }
             world.require(late < most_polls, fmt::format("message {} is found late", n));
             world.yield();
           }
@@ -413,43 +423,48 @@ TEST(Channel, MessagesArePrompt) {
   expect_held("random schedules", explore(scenario, 10));
 }
 
+constexpr std::uint32_t ten = 10;
+
+/// Rank `i` of ten, in slot `i`; rank 1 leaves early.
+void one_of_ten(World& world, const SimulatedPool& pool, Roll& roll, std::uint32_t i) {
+  world.until([&] { return i == 0 ? roll.opened[ten] : roll.opened[i - 1]; });
+  const bool leaves = i == 1;
+  std::vector<std::uint32_t> to, from;
+  if (!leaves && (i + 2) % ten != 1) to.push_back((i + 2) % ten);
+  if (!leaves && i != 3) from.push_back((i + ten - 2) % ten);
+  Rank rank(world, pool, {i, to, from, 3});
+  roll.enter(rank, i);
+  world.require(rank.address().slot == i, "the lowest free slot was not taken");
+  const auto look_until = [&](const std::function<bool()>& holds) {
+    for (; !holds(); world.sleep(1'000'000)) rank.progress();
+  };
+  look_until([&] { return static_cast<bool>(roll.opened[ten - 1]); });
+  if (!leaves) {
+    look_until([&] { return roll.changed_hands; });
+    rank.converse(roll.addresses);
+  }
+  rank.leave();
+}
+
 /// More endpoints than one line of a mailbox has words, and slots that change hands: whoever takes
-/// a low slot must not make those of high slots unheard.
+/// a low slot, with an old copy of how many there are, must not make those of high slots unheard.
 TEST(Channel, HighSlotsAreHeardAlsoWhenLowOnesChangeHands) {
-  constexpr std::uint32_t ranks = 10;
   const auto pool = pool_with_endpoints({.max_processes = 16});
   Scenario scenario = pool->scenario("channel, ten endpoints", 3);
   scenario.body = [&](World& world) {
-    auto roll = std::make_shared<Roll>(ranks + 1);
-    for (std::uint32_t i = 0; i < ranks; ++i) {
-      world.spawn(i % 3, [&, roll, i] {
-        // One after another, so that rank i has slot i.
-        world.until([&] { return i == 0 || roll->opened[i - 1]; });
-        const bool leaves = i == 1;
-        Rank rank(world, *pool,
-                  {i,
-                   leaves ? others(i, 1) : std::vector<std::uint32_t>{(i + 2) % ranks},
-                   {},
-                   leaves ? 0u : 3u});
-        roll->enter(rank, i);
-        if (leaves) {
-          world.until([&] { return roll->opened[ranks - 1]; });
-          world.sleep(100'000'000);
-        } else {
-          world.until([&] { return roll->opened[ranks]; });
-          if (i != 3) rank.expect_from((i + ranks - 2) % ranks);
-          rank.converse(roll->addresses);
-        }
-        rank.leave();
-      });
+    auto roll = std::make_shared<Roll>(ten + 1);
+    for (std::uint32_t i = 0; i < ten; ++i) {
+      world.spawn(i < 8 ? 0 : 1, [&, roll, i] { one_of_ten(world, *pool, *roll, i); });
     }
-    world.spawn(0, [&, roll] {
-      world.until([&] { return roll->opened[ranks - 1]; });
-      world.until([&] { return world.processes()[1]->ended; });
-      Rank newcomer(world, *pool, {ranks, {}, {}, 0});
-      roll->enter(newcomer, ranks);
-      world.require(newcomer.address().slot == 1, "the low slot was not taken again");
-      newcomer.leave();
+    world.spawn(2, [&, roll] {
+      Rank early(world, *pool, {ten, {}, {}, 0});
+      early.close();
+      roll->opened[ten] = true;
+      world.until([&] { return roll->opened[ten - 1] && world.processes()[1]->ended; });
+      early.open();
+      world.require(early.address().slot == 1, "the low slot was not taken again");
+      roll->changed_hands = true;
+      early.leave();
     });
   };
   expect_held("random schedules", explore(scenario, 20));
@@ -491,6 +506,34 @@ TEST(Channel, PeersLearnThatAnEndpointWasClosed) {
   expect_held("random schedules", explore(scenario, 40));
 }
 
+/// Both ends close and open again: new channels lie where old ones lay, and nodes hold copies of
+/// those.
+TEST(Channel, NewChannelsInThePlaceOfOldOnes) {
+  constexpr std::uint32_t rounds = 5;
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = pool->scenario("channel, made anew", 2);
+  scenario.most_steps = 6'000'000;
+  scenario.body = [&](World& world) {
+    std::vector<std::shared_ptr<Roll>> rolls;
+    for (std::uint32_t r = 0; r < rounds; ++r) rolls.push_back(std::make_shared<Roll>(2));
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      world.spawn(i, [&, rolls, i] {
+        Rank rank(world, *pool, {i, {1 - i}, {1 - i}, 3});
+        for (std::uint32_t r = 0; r < rounds; ++r) {
+          if (r > 0) rank.open();
+          rolls[r]->enter(rank, i);
+          world.until([&] { return rolls[r]->opened[1 - i]; });
+          rank.converse(rolls[r]->addresses);
+          world.require(!rank.peer_died(), "taken for dead: " + rank.death());
+          rank.close();
+        }
+        rank.leave();
+      });
+    }
+  };
+  expect_held("random schedules", explore(scenario, 30));
+}
+
 /// Endpoints made and closed again and again: slots and space return.
 TEST(Channel, EndpointsComeAndGo) {
   const auto pool = pool_with_endpoints();
@@ -513,7 +556,8 @@ constexpr std::uint32_t many_nodes = 16;
 Scenario ring_of(const SimulatedPool& pool, std::uint32_t ranks) {
   constexpr std::uint32_t nodes = many_nodes;
   Scenario scenario = pool.scenario(fmt::format("channel, ring of {} ranks", ranks), nodes);
-  scenario.most_steps = 400'000'000;
+  scenario.most_steps = 4'000'000'000;
+  scenario.most_seconds = 1200;
   scenario.moods = false;
   scenario.knobs.switching = 20;
   scenario.body = [&pool, ranks](World& world) {
@@ -536,7 +580,8 @@ TEST_P(ManyRanks, ExchangeMessages) {
                                          .max_nodes = many_nodes});
   expect_held("random schedules", explore(ring_of(*pool, ranks), 1));
 }
-INSTANTIATE_TEST_SUITE_P(Sizes, ManyRanks, testing::Values(129u, 257u, 1024u));
+INSTANTIATE_TEST_SUITE_P(Sizes, ManyRanks, testing::Values(129u, 257u));
+INSTANTIATE_TEST_SUITE_P(Long, ManyRanks, testing::Values(1024u));
 
 }  // namespace
 }  // namespace penstock::sim

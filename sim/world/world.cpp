@@ -321,7 +321,14 @@ void World::happened(Core& core, Event event, std::uint64_t line, std::uint64_t 
   for (std::uint32_t node = 0; node < nodes_.size() && node < 64; ++node) {
     if (&core.view() == nodes_[node].view.get()) entry.node = node;
   }
-  if (running_ != nullptr) entry.process = running_->process->number;
+  if (running_ != nullptr) {
+    Process& process = *running_->process;
+    entry.process = process.number;
+    if (event == Event::publish && ++process.publishes == process.dies_after_publish) {
+      process.dies_at = process.operations + 1;
+      process.takes_node_along = process.dies_with_node;
+    }
+  }
   if (nodes_.size() <= 8) {
     for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
       const NodeView& view = *nodes_[node].view;

@@ -38,6 +38,10 @@ struct Process {
   std::uint64_t operations = 0;
   std::uint64_t dies_at = ~0ull;  ///< operation at which it is killed
   bool takes_node_along = false;
+  std::uint64_t publishes = 0;
+  /// Killed right after it, when the line may be on its way in part; with its node or without.
+  std::uint64_t dies_after_publish = 0;
+  bool dies_with_node = false;
   std::vector<std::unique_ptr<Thread>> threads;
 };
 
