@@ -68,9 +68,5 @@ TEST(Sizes, Attach129) {
 TEST(Sizes, Attach257) {
   run_with(257, 4);
 }
-TEST(Sizes, Attach1024) {
-  run_with(1024, 16);
-}
-
 }  // namespace
 }  // namespace penstock::sim
