@@ -10,10 +10,13 @@
  * ever, also not for the dead. Assumed: who is found dead has nothing in its store buffer any more; what
  * was there has arrived, or (its host is lost) never will.
  * Bounds: 2 participants (2 acquisitions of the living one); torn, and with 3 participants of which none
- * dies, one acquisition each and no stale copies. Left out: deadlines. */
+ * dies, one acquisition each and no stale copies. In the long form also torn with 1 stale copy a node, and
+ * 3 participants of which one dies and has no successor. Left out: deadlines. */
 /* run two: -DPARTICIPANTS=2 -DTIMES=2 */
 /* also torn: -DPARTICIPANTS=2 -DTIMES=1 -DTORN -DCOPIES=0 */
 /* also three: -DPARTICIPANTS=3 -DTIMES=1 -DCOPIES=0 -DNO_SUCCESSOR -DIMMORTAL */
+/* long torn_stale: -DPARTICIPANTS=2 -DTIMES=1 -DTORN -DCOPIES=1 */
+/* long three_mortal: -DPARTICIPANTS=3 -DTIMES=1 -DCOPIES=0 -DNO_SUCCESSOR */
 #if PARTICIPANTS == 3
 #define NODES 3
 #define LINES 4
@@ -35,18 +38,12 @@ bool gone[PARTICIPANTS]; /* all processes of the participant have done */
 
 #define PUBLISH_ENTRY 1         /* site publish: Entries::publish */
 #define FULL_ORDER_ENTRY 2      /* site full_order: Entries::publish */
-#define INVALIDATE_OWN 3        /* site invalidate: Entries::take_over */
-#define SETTLE_OWN 4            /* site settle: Entries::take_over */
-#define INVALIDATE_OTHERS 5     /* site invalidate: Entries::refresh */
-#define SETTLE_OTHERS 6         /* site settle: Entries::refresh */
-#define ORDER_RELEASE 7         /* site order: Lock::release */
-#define PUBLISH_DATA 8          /* site publish: the user's data */
-#define INVALIDATE_DATA 9       /* site invalidate: the user's observe */
-#define SETTLE_DATA 10          /* site settle: the user's observe */
-
-/* equivalent INVALIDATE_OWN: the line has one writing node, the reader's own. Publishing drops the
- * node's copy, and no other node changes the line, so the node never holds an old copy of it. */
-/* equivalent SETTLE_OWN: as INVALIDATE_OWN. */
+#define INVALIDATE_OTHERS 3     /* site invalidate: Entries::refresh */
+#define SETTLE_OTHERS 4         /* site settle: Entries::refresh */
+#define ORDER_RELEASE 5         /* site order: Lock::release */
+#define PUBLISH_DATA 6          /* site publish: the user's data */
+#define INVALIDATE_DATA 7       /* site invalidate: the user's observe */
+#define SETTLE_DATA 8           /* site settle: the user's observe */
 
 #include "memory.pml"
 
@@ -193,9 +190,10 @@ inline pass_all() {
   od
 }
 
+/* Without an invalidation: only the own node writes this line. */
 inline take_over() {
 #ifdef TORN
-  observe(INVALIDATE_OWN, SETTLE_OWN, self, self * WORDS + 2, seal);
+  load(self, self * WORDS + 2, seal);
   load(self, self * WORDS, seen);
   load(self, self * WORDS + 1, rest);
   if
@@ -204,7 +202,7 @@ inline take_over() {
   :: d_step { else -> seen = 0; seal = 0; rest = 0 }
   fi
 #else
-  observe(INVALIDATE_OWN, SETTLE_OWN, self, self, seen);
+  load(self, self, seen);
   if
   :: d_step { TOKEN(seen) != token -> seen = 0 };
      publish_entry(0, 0)

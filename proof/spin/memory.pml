@@ -57,6 +57,12 @@ byte dev[LINES * WORDS];
 byte state_of[NODES * LINES];         /* of a node's copy of a line */
 byte copied[NODES * LINES * WORDS];   /* its words */
 bit dropping[NODES * LINES];          /* invalidated, not yet settled */
+#ifdef DIRTY_LINES
+bit leaving[NODES * LINES];           /* dirty, and somebody waits until it is written back */
+#define IS_LEAVING(n, l) leaving[COPY(n, l)]
+#else
+#define IS_LEAVING(n, l) false
+#endif
 byte buffered[NODES];                 /* words in the store buffer: */
 byte address_of[NODES * BUF];
 byte value_of[NODES * BUF];
@@ -159,6 +165,7 @@ inline forget_change() {
 /* The whole line, also words that another node has written since. */
 inline write_back(n, l) {
   t_node = n; t_line = l;
+  leaving[COPY(n, l)] = 0;
   ALL_NODES(MAY_KEEP)
   d_step {
     EACH_WORD(SEND_WORD, n, l);
@@ -168,22 +175,27 @@ inline write_back(n, l) {
   DEVICE_CHECK
 }
 
-#ifdef DIRTY_LINES
-inline drop(n, l) {
-  if
-  :: state_of[COPY(n, l)] == DIRTY -> write_back(n, l)
-  :: state_of[COPY(n, l)] == CLEAN -> d_step { forget(n, l) }
-  :: else
-  fi
-}
-#else
-inline drop(n, l) {
+inline drop_clean(n, l) {
   d_step {
     if
-    :: state_of[COPY(n, l)] != ABSENT -> forget(n, l)
+    :: state_of[COPY(n, l)] == CLEAN -> forget(n, l)
     :: else
     fi
   }
+}
+
+/* A dirty line is written back by `world`, in its own time but also when quiet; this waits for it. */
+#ifdef DIRTY_LINES
+inline drop(n, l) {
+  d_step {
+    leaving[COPY(n, l)] = state_of[COPY(n, l)] == DIRTY;
+    drop_clean(n, l)
+  };
+  !leaving[COPY(n, l)]
+}
+#else
+inline drop(n, l) {
+  drop_clean(n, l)
 }
 #endif
 
@@ -258,9 +270,9 @@ inline deliver(n, i) {
 /* A copy, a dirty line, or an invalidation under way: it goes, or takes effect. */
 #define PICK_COPY(n, l) \
   d_step { \
-    !quiet && (state_of[COPY(n, l)] != ABSENT || dropping[COPY(n, l)]) -> node = n; which = l \
+    IS_LEAVING(n, l) || \
+      !quiet && (state_of[COPY(n, l)] != ABSENT || dropping[COPY(n, l)]) -> node = n; which = l \
   }
-#define DROPPED(n, l) dropping[COPY(n, l)] -> dropping[COPY(n, l)] = 0; drop(n, l)
 #define UP_TO_0(what, n)
 #define UP_TO_1(what, n) UP_TO_0(what, n) :: what(n, 0)
 #define UP_TO_2(what, n) UP_TO_1(what, n) :: what(n, 1)
@@ -299,7 +311,14 @@ end:
        ALL_NODES(PICK_COPIES)
        fi;
        dropping[COPY(node, which)] = 0;
-       drop(node, which);
+#ifdef DIRTY_LINES
+       if
+       :: state_of[COPY(node, which)] == DIRTY -> write_back(node, which)
+       :: else -> drop_clean(node, which)
+       fi;
+#else
+       drop_clean(node, which);
+#endif
        node = 0; which = 0
      }
   od
@@ -375,26 +394,33 @@ inline invalidate(site, n, l) {
   fi
 }
 
+#ifdef DIRTY_LINES
+#define SETTLE_LINE(n, l) \
+  if \
+  :: state_of[COPY(n, l)] == DIRTY -> leaving[COPY(n, l)] = 1 \
+  :: else -> forget(n, l) \
+  fi
+#define OR_LEAVING(n, l) || leaving[COPY(n, l)]
+#define SETTLED(n) !(false UP_TO_THEN(LINES, OR_LEAVING, n))
+#else
+#define SETTLE_LINE(n, l) forget(n, l)
+#define SETTLED(n) true
+#endif
+
 inline settle(site, n) {
   if
-  :: atomic {
-       MUTANT != site ->
-#ifdef DIRTY_LINES
+  :: d_step {
+       MUTANT != site -> m = 0;
        do
-       UP_TO(LINES, DROPPED, n)
-       :: else -> break
+       :: m < LINES && dropping[COPY(n, m)] ->
+          dropping[COPY(n, m)] = 0;
+          SETTLE_LINE(n, m);
+          m++
+       :: m < LINES && !dropping[COPY(n, m)] -> m++
+       :: m == LINES -> break
        od
-#else
-       d_step {
-         m = 0;
-         do
-         :: m < LINES && dropping[COPY(n, m)] -> dropping[COPY(n, m)] = 0; forget(n, m); m++
-         :: m < LINES && !dropping[COPY(n, m)] -> m++
-         :: m == LINES -> break
-         od
-       }
-#endif
-     }
+     };
+     SETTLED(n)
   :: else
   fi
 }

@@ -22,7 +22,6 @@
 /* run race: -DCOPIES=1 -DREADER=0 -DMORTAL=0 */
 /* run reader: -DCOPIES=0 -DREADER=1 -DMORTAL=0 */
 /* run crash: -DCOPIES=0 -DREADER=0 -DMORTAL=1 */
-/* spare publish: with dirty lines the verifier is larger than spin allows */
 /* compile -O0: the verifier is large, its search short */
 #if READER
 #define NODES 3

@@ -11,7 +11,7 @@
  * Proved: the receiver takes line after line, each with the payload that was put there, none lost,
  * doubled, reordered or overwritten before it is read; sender and receiver never wait for ever.
  * Bounds: RING 2, MESSAGE_LINES 6 (three laps) whole, 5 torn; a window of up to 2 lines. Left out: the
- * mailbox (a hint), cells (cells.pml), closing and death, a nonce of an earlier owner of the memory. */
+ * mailbox (a hint), bulk cells, closing and death, a nonce of an earlier owner of the memory. */
 /* run whole: -DMESSAGE_LINES=6 */
 /* run torn: -DTORN -DMESSAGE_LINES=5 */
 #define RING 2

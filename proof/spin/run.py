@@ -5,9 +5,9 @@ A model (NAME.pml) says in comments of its own what is to be run:
 
   /* run NAME: -DOPTION=1 ... */        a world
   /* also NAME: -DOPTION=1 ... */       a world that mutants are spared
+  /* long NAME: -DOPTION=1 ... */       as `also`, with --long only
   #define SITE 3   /* site KIND: where it stands in the sources */
   /* compile LEVEL: why */              how the verifier is optimized, -O2 if not said
-  /* spare KIND: why */                 sites of this kind are not weakened
   /* equivalent SITE: why the search cannot tell the weakened site from the right one */
 
 A mutant weakens one site: a publish becomes a plain store, an order, invalidate or settle nothing, a
@@ -61,18 +61,15 @@ class Search:
     seconds: float = 0.0
 
 
-def read_model(path):
+def read_model(path, with_long=False):
     text = path.read_text()
     model = Model(path.stem)
-    found = re.findall(r"/\* (run|also) (\S+):([^*]*)\*/", text)
-    model.worlds = [(name, options.split()) for _, name, options in found]
+    found = re.findall(r"/\* (run|also|long) (\S+):([^*]*)\*/", text)
+    model.worlds = [(name, options.split()) for kind, name, options in found if kind != "long" or with_long]
     model.for_mutants = [(name, options.split()) for kind, name, options in found if kind == "run"]
     level = re.search(r"/\* compile (-O\d):", text)
     model.level = level.group(1) if level else model.level
     model.sites = re.findall(r"^#define (\w+) +(\d+) +/\* site (\w+):", text, flags=re.M)
-    spared = re.search(r"/\* spare (\w+): ", text)
-    if spared:
-        model.sites = [site for site in model.sites if site[2] != spared.group(1)]
     found = re.findall(r"/\* equivalent (\w+): (.*?)\*/", text, flags=re.S)
     model.equivalent = {site: " ".join(why.split()) for site, why in found}
     if not model.for_mutants:
@@ -220,7 +217,7 @@ def write_json(path, models, worlds, mutants):
                    "complete": all(s.complete and not s.errors for s in searches)}
             if mutants:
                 row["mutants_killed"] = sum(bool(mutants[model.name, site][0]) for site, _, _ in model.sites)
-                row["mutants_equivalent"] = len(model.equivalent)
+                row["mutants_explained"] = len(model.equivalent)
                 row["mutants_total"] = len(model.sites)
             file.write(json.dumps(row) + "\n")
 
@@ -241,6 +238,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", action="append", help="only this one; may be repeated")
     parser.add_argument("--mutants", action="store_true", help="the mutants too")
+    parser.add_argument("--long", action="store_true", help="the mutants, and worlds that take minutes")
     parser.add_argument("--jobs", type=int, default=2, help="searches at once, up to 2 GB each")
     parser.add_argument("--json", metavar="FILE", help="append a line for each model")
     arguments = parser.parse_args()
@@ -251,9 +249,9 @@ def main():
     for name in arguments.model or []:
         if name not in known:
             sys.exit(f"no model {name}; there are {', '.join(known)}")
-    models = [read_model(path) for path in paths if path.stem in (arguments.model or known)]
+    models = [read_model(path, arguments.long) for path in paths if path.stem in (arguments.model or known)]
     start = time.monotonic()
-    worlds, mutants = run_all(arguments.jobs, models, arguments.mutants)
+    worlds, mutants = run_all(arguments.jobs, models, arguments.mutants or arguments.long)
     print_table(models, worlds, mutants)
     if mutants:
         print_mutants(models, mutants)
