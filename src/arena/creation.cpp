@@ -64,9 +64,9 @@ Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, s
   return extent;
 }
 
+/// Who sees the name sees zeros: NameTable::put orders its entry behind them.
 void Arena::Impl::publish_zeros(const ExtentHeader& extent) const {
   region.publish_zeros(extent.offset + line_bytes, extent.bytes - line_bytes);
-  region.order();  // who sees the name sees zeros
 }
 
 Object Arena::Impl::publish_name(const Wanted& wanted, const ExtentHeader& extent) {

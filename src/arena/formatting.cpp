@@ -89,7 +89,6 @@ Result<Formatted> format(const Region& region, const Placement& placement) {
   region.publish_line(geometry->header_copy_offset(), &header);
   region.order();
   region.publish_line(geometry->header_offset(), &header);
-  region.order();
   return formatted;
 }
 

@@ -81,12 +81,10 @@ void NameTable::put(std::uint32_t index, std::string_view name, SlotEntry entry)
   // life, with its space long gone, when the same name is put into this slot again.
   region_.order();
   region_.publish_line(offset, &slot.entry);
-  region_.order();
 }
 
 void NameTable::remove(std::uint32_t index) const {
   region_.publish_word(geometry_.slot_offset(index) + offsetof(SlotEntry, checksum), 0);
-  region_.order();
 }
 
 void NameTable::for_each(const std::function<void(const TableEntry&)>& visit) const {

@@ -77,7 +77,6 @@ void Space::format(const Region& region, const Geometry& geometry, std::uint64_t
   Space space(region, geometry, key);
   space.publish_new(
       free_extent(geometry.extents_start, geometry.extents_end - geometry.extents_start, 0));
-  region.publish_word(geometry.journal_offset() + offsetof(JournalTarget, checksum), 0);
   space.publish_moving(geometry.extents_start);
   region.order();
 }
@@ -104,7 +103,6 @@ void Space::finish_journal() {
   region_.publish_line(journal.target, &image);
   region_.order();
   region_.publish_word(geometry_.journal_offset() + offsetof(JournalTarget, checksum), 0);
-  region_.order();
 }
 
 Result<void> Space::load_moving() {
@@ -123,7 +121,6 @@ Result<void> Space::load_moving() {
   if (!walked) return walked;
   next_generation_ = std::max<std::uint64_t>(highest + 1, 1);  // 0 is never one
   publish_moving(geometry_.extents_start);
-  region_.order();
   return {};
 }
 
@@ -143,20 +140,21 @@ void Space::publish_new(ExtentHeader header) const {
   region_.publish_line(header.offset, &header);
 }
 
-/// Of a header in the chain. What was published before is ordered ahead of it.
+/// Of a header in the chain. What was published before is ordered ahead of it: new headers, a
+/// cursor, the word that took a name away.
 void Space::rewrite(ExtentHeader header) {
   header.checksum = line_checksum(header, key_);
   JournalTarget journal{};
   journal.magic = journal_magic;
   journal.target = header.offset;
   journal.checksum = journal_checksum(journal, header, key_);
+  region_.order();
   region_.publish_line(geometry_.journal_image_offset(), &header);
   region_.publish_line(geometry_.journal_offset(), &journal);
   region_.order();
   region_.publish_line(header.offset, &header);
   region_.order();
   region_.publish_word(geometry_.journal_offset() + offsetof(JournalTarget, checksum), 0);
-  region_.order();
 }
 
 /// `extent` as it would be together with all free extents right behind it; publishes only a cursor
@@ -172,7 +170,6 @@ Result<ExtentHeader> Space::join_following(const ExtentHeader& extent) {
   }
   if (cursor_ > joined.offset && cursor_ < joined.offset + joined.bytes) {
     publish_moving(joined.offset);
-    region_.order();
   }
   return joined;
 }
@@ -229,11 +226,9 @@ ExtentHeader Space::place(const ExtentHeader& free_space, const SpaceRequest& re
   publish_moving(free_space.offset);  // a header before and after what follows
   if (tail != 0) publish_new(free_extent(used.offset + needed, tail, free_space.generation));
   if (front == 0) {
-    region_.order();
     rewrite(used);
   } else {
     publish_new(used);
-    region_.order();
     rewrite(free_extent(free_space.offset, front, free_space.generation));
   }
   return used;
