@@ -61,18 +61,20 @@ class Test:
         return status
 
 
-def tests_of(build):
+def tests_of(build, with_sizes=False, with_canaries=False):
     tests = []
     for program in sorted(Path(build, "bin").glob("sim_*_test")):
-        if program.name == "sim_canary_test":
+        if program.name == "sim_canary_test" and not with_canaries:
             continue  # runs no source of src/
         listing = subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True,
                                  check=True).stdout
         suite = ""
         for line in listing.splitlines()[1:]:
-            if line.startswith("  ") and not suite.startswith("Sizes/"):  # nothing small tests lack
-                tests.append(Test(str(program), suite + line.split("#")[0].strip()))
-            elif not line.startswith("  "):
+            if line.startswith("  "):
+                large = suite.startswith(("Sizes", "Long"))  # nothing that small tests lack
+                if with_sizes or not large:
+                    tests.append(Test(str(program), suite + line.split("#")[0].strip()))
+            else:
                 suite = line.split("#")[0].strip()
     return tests
 

@@ -21,7 +21,6 @@ namespace penstock::sim {
 
 namespace {
 
-constexpr unsigned seconds_a_run = 120;
 constexpr std::uint64_t trace_lines = 120;
 
 /// What a run in a child process tells its parent.
@@ -110,7 +109,7 @@ class Runner {
     std::fflush(nullptr);
     const pid_t child = ::fork();
     if (child == 0) {
-      ::alarm(seconds_a_run);
+      ::alarm(scenario_.most_seconds);
       if (!replays()) silence();
       RandomChooser chooser(seed);
       const Knobs knobs = scenario_.moods ? scenario_.knobs.in_the_mood_of(seed) : scenario_.knobs;

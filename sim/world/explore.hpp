@@ -15,7 +15,8 @@ struct Scenario {
   std::uint32_t nodes = 2;
   std::uint64_t device_bytes = 1 << 20;
   Knobs knobs{};
-  bool moods = true;  ///< other knobs for each seed
+  unsigned most_seconds = 120;  ///< of a run, by the clock on the wall
+  bool moods = true;            ///< other knobs for each seed
   std::uint64_t most_steps = 2'000'000;
   /// Spawns the processes. Checks what must hold with World::require, in the processes, or after
   /// all have ended in `after`.

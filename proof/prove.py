@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Runs what shows the protocols right, and prints one table of it.
+
+    proof/prove.py --build build            # everything, as `make prove` does
+    proof/prove.py --build build --short    # what CI runs: few fresh seeds, a draw of the mutants
+
+Random schedules and deaths come from seeds that are drawn anew each time and printed; a failure
+prints how to replay it.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "sim"))
+import mutants  # noqa: E402
+
+LONG_RUNS = 500          # seeds, or deaths, of each scenario
+LONG_TIMEOUT_S = 1500
+SHORT_TIMEOUT_S = 300
+SHORT_SAMPLE = 8         # mutants
+FUZZ_SECONDS = 20        # for each target
+
+
+class Step:
+    """One program, its output, and how it ended."""
+
+    def __init__(self, command, timeout, environment=None):
+        self.command = [str(part) for part in command]
+        env = {k: v for k, v in os.environ.items() if not k.startswith("PENSTOCK_")}
+        env.update(environment or {})
+        begin = time.monotonic()
+        try:
+            done = subprocess.run(self.command, env=env, timeout=timeout, text=True, errors="replace",
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.output, self.ok = done.stdout, done.returncode == 0
+        except subprocess.TimeoutExpired as late:
+            self.output = (late.stdout or b"").decode(errors="replace") + f"\nno end after {timeout} s\n"
+            self.ok = False
+        self.seconds = time.monotonic() - begin
+
+
+def simulated(args, log):
+    """All scenarios of the simulated pool, several at a time."""
+    environment = {"PENSTOCK_PROOF_LOG": log}
+    timeout = SHORT_TIMEOUT_S
+    tests = mutants.tests_of(args.build, with_sizes=True, with_canaries=True)
+    if args.short:
+        tests = [t for t in tests if "Long/" not in t.name]
+    else:
+        environment["PENSTOCK_SIM_RUNS"] = str(LONG_RUNS)
+        timeout = LONG_TIMEOUT_S
+
+    def run(test):
+        own = dict(environment)
+        if test.name.startswith(("Sizes/", "Long/", "Sizes.", "Canary.")):
+            own.pop("PENSTOCK_SIM_RUNS", None)
+        return test, Step([test.program, f"--gtest_filter={test.name}"], timeout, own)
+
+    failed = []
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for test, step in pool.map(run, tests):
+            for line in step.output.splitlines():
+                if " seeds from " in line or ", seeds " in line or " schedules with " in line:
+                    print(f"  {line}", flush=True)
+            if not step.ok:
+                failed.append(test.name)
+                print(step.output, flush=True)
+    print(f"simulated pool: {len(tests) - len(failed)} of {len(tests)} scenarios hold", flush=True)
+    return not failed
+
+
+def others(args, log):
+    """spin, mutants and fuzzing; each prints what it did."""
+    quick = ["--short"] if args.short else ["--mutants"]
+    steps = [[ROOT / "proof/spin/run.py", *([] if args.short else quick), "--jobs", args.jobs, "--json", log],
+             [ROOT / "sim/mutants.py", "--build", args.build, "--jobs", args.jobs, "--json", log,
+              *(["--sample", SHORT_SAMPLE] if args.short else [])]]
+    if not args.short and not args.no_fuzz:
+        steps.append([ROOT / "fuzz/run.py", "--seconds", FUZZ_SECONDS, "--jobs", args.jobs, "--json", log])
+    good = True
+    for command in steps:
+        step = Step(command, 3600)
+        print(step.output, flush=True)
+        if not step.ok:
+            print(f"prove: {' '.join(step.command)} failed", flush=True)
+        good = good and step.ok
+    return good
+
+
+def rows_of(log):
+    """(protocol, method) -> what was explored, mutants, deaths."""
+    rows = {}
+    for line in Path(log).read_text().splitlines():
+        entry = json.loads(line)
+        row = rows.setdefault((entry["protocol"], entry["method"]),
+                              {"explored": 0, "killed": 0, "explained": 0, "mutants": 0, "survived": 0,
+                               "deaths": 0})
+        runs = entry.get("runs", 0)
+        if entry["method"] in ("crash points", "deaths within a line"):
+            row["deaths"] += runs
+            row["survived"] += runs - entry["failures"]
+        row["explored"] += entry.get("states", runs)
+        row["killed"] += entry.get("mutants_killed", 0)
+        row["explained"] += entry.get("mutants_explained", 0)
+        row["mutants"] += entry.get("mutants_total", 0)
+    return rows
+
+
+def print_table(rows):
+    print(f"\n{'protocol':<20} {'method':<22} {'explored':>12} {'mutants killed':>22} {'deaths survived':>18}")
+    for (protocol, method), row in sorted(rows.items()):
+        killed = f"{row['killed']}/{row['mutants']}" if row["mutants"] else "-"
+        if row["explained"]:
+            killed += f" (+{row['explained']} argued)"
+        deaths = f"{row['survived']}/{row['deaths']}" if row["deaths"] else "-"
+        print(f"{protocol:<20} {method:<22} {row['explored']:>12,} {killed:>22} {deaths:>18}")
+    print("\nexplored: seeds or schedules of the simulated pool, states of spin, inputs of the fuzzer\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", default="build", help="build folder with the sim_*_test programs")
+    parser.add_argument("--short", action="store_true", help="a few minutes in all")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--no-fuzz", action="store_true")
+    args = parser.parse_args()
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        log = os.path.join(folder, "log")
+        Path(log).touch()
+        good = simulated(args, log)
+        good = others(args, log) and good
+        print_table(rows_of(log))
+    print(f"prove: {'all of it holds' if good else 'FAILED, see above'}, {time.monotonic() - begin:.0f} s")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

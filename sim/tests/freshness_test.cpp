@@ -1,0 +1,220 @@
+// That what is published is found, and found at once, where nodes hold copies of what was there
+// before: of lines, credits, channels, slots and endpoints.
+#include <gtest/gtest.h>
+
+#include "sim/tests/ranks.hpp"
+
+namespace penstock::sim {
+namespace {
+
+/// What has been published is found at once, by the polls themselves: nothing waits for a line to
+/// be evicted by chance, or for what is looked after now and then.
+TEST(Freshness, MessagesArePrompt) {
+  constexpr std::uint32_t messages = 60;
+  constexpr int most_polls = 4;
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = pool->scenario("channel, prompt", 2);
+  scenario = with_lasting_copies(scenario);
+  scenario.knobs.lazy_order = false;
+  scenario.body = [&](World& world) {
+    auto roll = std::make_shared<Roll>(2);
+    auto sent = std::make_shared<std::array<std::uint32_t, 2>>();
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      world.spawn(i, [&, roll, sent, i] {
+        Rank rank(world, *pool, {i, {1 - i}, {1 - i}, messages});
+        roll->enter(rank, i);
+        world.until([&] { return roll->opened[1 - i]; });
+        rank.meet(roll->addresses);
+        for (std::uint32_t n = 0; n < messages; ++n) {
+          // In turn, by ranks 0 and 1.
+          int late = 0;
+          while (rank.received_from(1 - i) < n + i) {
+            rank.progress();
+            if (n > 0 && (*sent)[1 - i] >= n + i) ++late;  // the first has a channel made as well
+            world.require(late < most_polls, fmt::format("message {} is found late", n));
+            world.yield();
+          }
+          while (!rank.send_and_complete()) {
+            rank.progress();
+            world.yield();
+          }
+          for (late = 0; !rank.all_complete(); ++late) {
+            rank.progress();
+            world.require(late < 200, fmt::format("message {} is taken late", n));
+            world.yield();
+          }
+          (*sent)[i] = n + 1;
+        }
+        while (!rank.finished()) {
+          rank.progress();
+          world.yield();
+        }
+        rank.leave();
+      });
+    }
+  };
+  expect_held("random schedules", explore(scenario, 10));
+}
+
+/// A sender that found no credit finds it at its first look after it was returned.
+TEST(Freshness, CreditsArePrompt) {
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = with_lasting_copies(pool->scenario("channel, credits", 2));
+  scenario.knobs.lazy_order = false;
+  scenario.body = [&](World& world) {
+    auto roll = std::make_shared<Roll>(2);
+    auto state = std::make_shared<int>(0);  // 1: the sender is out of credit; 2: it was returned
+    world.spawn(0, [&, roll, state] {
+      Rank rank(world, *pool, {0, {1}, {}, 5000});
+      roll->enter(rank, 0);
+      world.until([&] { return roll->opened[1]; });
+      rank.meet(roll->addresses);
+      while (rank.inject_word()) {
+      }
+      *state = 1;
+      world.until([&] { return *state == 2; });
+      world.require(rank.inject_word(), "credit that was returned is not found");
+      rank.leave();
+    });
+    world.spawn(1, [&, roll, state] {
+      Rank rank(world, *pool, {1, {}, {0}, 5000});
+      roll->enter(rank, 1);
+      world.until([&] { return *state == 1; });
+      rank.meet(roll->addresses);
+      for (int i = 0; i < 200; ++i) {
+        rank.progress();
+        world.yield();
+      }
+      *state = 2;
+      while (!rank.dead_or_left(roll->addresses[0])) {
+        rank.progress();
+        world.sleep(20'000'000);
+      }
+      rank.leave();
+    });
+  };
+  expect_held("random schedules", explore(scenario, 3));
+}
+
+constexpr std::uint32_t ten = 10;
+
+/// Rank `i` of ten, in slot `i`; rank 1 leaves early.
+void one_of_ten(World& world, const SimulatedPool& pool, Roll& roll, std::uint32_t i) {
+  world.until([&] { return i == 0 ? roll.opened[ten] : roll.opened[i - 1]; });
+  const bool leaves = i == 1;
+  std::vector<std::uint32_t> to, from;
+  if (!leaves && (i + 2) % ten != 1) to.push_back((i + 2) % ten);
+  if (!leaves && i != 3) from.push_back((i + ten - 2) % ten);
+  Rank rank(world, pool, {i, to, from, 3});
+  roll.enter(rank, i);
+  world.require(rank.address().slot == i, "the lowest free slot was not taken");
+  rank.look_until([&] { return static_cast<bool>(roll.opened[ten - 1]); });
+  if (!leaves) {
+    rank.look_until([&] { return roll.changed_hands; });
+    rank.converse(roll.addresses);
+  }
+  rank.leave();
+}
+
+/// More endpoints than one line of a mailbox has words, and slots that change hands: whoever takes
+/// a low slot, with an old copy of how many there are, must not make those of high slots unheard.
+TEST(Freshness, HighSlotsAreHeardAlsoWhenLowOnesChangeHands) {
+  const auto pool = pool_with_endpoints({.max_processes = 16});
+  Scenario scenario = pool->scenario("channel, ten endpoints", 3);
+  scenario.body = [&](World& world) {
+    auto roll = std::make_shared<Roll>(ten + 1);
+    for (std::uint32_t i = 0; i < ten; ++i) {
+      world.spawn(i < 8 ? 0 : 1, [&, roll, i] { one_of_ten(world, *pool, *roll, i); });
+    }
+    world.spawn(2, [&, roll] {
+      Rank early(world, *pool, {ten, {}, {}, 0});
+      early.progress();  // its node now holds a copy of how many there are
+      early.close();
+      roll->opened[ten] = true;
+      world.until([&] { return roll->opened[ten - 1] && world.processes()[1]->ended; });
+      early.open();
+      world.require(early.address().slot == 1, "the low slot was not taken again");
+      roll->changed_hands = true;
+      early.leave();
+    });
+  };
+  expect_held("random schedules", explore(scenario, 20));
+  expect_held("random schedules", explore(with_lasting_copies(scenario), 5));
+}
+
+/// An endpoint that closes while its process lives on is told as closed, not as dead.
+TEST(Freshness, PeersLearnThatAnEndpointWasClosed) {
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = pool->scenario("channel, one leaves", 2);
+  scenario.body = [&](World& world) {
+    auto roll = std::make_shared<Roll>(2);
+    auto told = std::make_shared<bool>(false);
+    world.spawn(0, [&, roll, told] {
+      Rank rank(world, *pool, {0, {1}, {1}, 2});
+      roll->enter(rank, 0);
+      world.until([&] { return roll->opened[1]; });
+      rank.converse(roll->addresses);
+      rank.close();
+      for (int i = 0; i < 400 && !*told; ++i) world.sleep(20'000'000);
+      rank.leave();
+    });
+    world.spawn(1, [&, roll, told] {
+      Rank rank(world, *pool, {1, {0}, {0}, 2});
+      roll->enter(rank, 1);
+      world.until([&] { return roll->opened[0]; });
+      rank.converse(roll->addresses);
+      bool closed = false;
+      for (int i = 0; i < 100 && !closed; ++i) {
+        world.sleep(20'000'000);
+        rank.progress();
+        closed = !rank.can_reach(roll->addresses[0]);
+      }
+      world.require(closed, "nobody says that the endpoint was closed");
+      world.require(!rank.peer_died(), "an endpoint that was closed counts as dead");
+      *told = true;
+      rank.leave();
+    });
+  };
+  expect_held("random schedules", explore(scenario, 40));
+}
+
+/// Ends close and open again: new channels lie where old ones lay, and nodes hold copies of those.
+/// Rank 0 sends to rank 1, which may keep its endpoint.
+Scenario made_anew(const SimulatedPool& pool, bool receiver_stays) {
+  constexpr std::uint32_t rounds = 5;
+  Scenario scenario = pool.scenario("channel, made anew", 2);
+  scenario.most_steps = 6'000'000;
+  scenario.body = [&pool, receiver_stays](World& world) {
+    std::vector<std::shared_ptr<Roll>> rolls;
+    for (std::uint32_t r = 0; r < rounds; ++r) rolls.push_back(std::make_shared<Roll>(2));
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      world.spawn(i, [&world, &pool, receiver_stays, rolls, i] {
+        const bool stays = receiver_stays && i == 1;
+        const std::vector<std::uint32_t> other{1 - i}, nobody{};
+        Rank rank(world, pool, {i, i == 0 ? other : nobody, i == 1 ? other : nobody, 1});
+        for (std::uint32_t r = 0; r < rounds; ++r) {
+          if (r > 0 && !stays) rank.open();
+          rolls[r]->enter(rank, i);
+          rank.look_until([&] { return static_cast<bool>(rolls[r]->opened[1 - i]); });
+          rank.converse(rolls[r]->addresses);
+          world.require(!rank.peer_died(), "taken for dead: " + rank.death());
+          if (!stays) rank.close();
+        }
+        rank.leave();
+      });
+    }
+  };
+  return scenario;
+}
+
+TEST(Freshness, NewChannelsInThePlaceOfOldOnes) {
+  const auto pool = pool_with_endpoints();
+  for (const bool receiver_stays : {false, true}) {
+    const Scenario scenario = made_anew(*pool, receiver_stays);
+    expect_held("random schedules", explore(scenario, 20));
+    expect_held("random schedules", explore(with_lasting_copies(scenario), 5));
+  }
+}
+
+}  // namespace
+}  // namespace penstock::sim

@@ -1,0 +1,327 @@
+// Ranks that converse through endpoints, in scenarios.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "penstock/transport.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+
+using transport::Header;
+using transport::Landing;
+using transport::Peer;
+using transport::SendOp;
+
+inline void expect_held(const char* method, const Tally& tally) {
+  report("channel", method, tally);
+  EXPECT_TRUE(tally.held()) << tally.first_failure;
+}
+
+/// Length and contents of message `index` from one rank to another.
+struct Message {
+  std::uint32_t from, to, index;
+
+  std::uint64_t mix(std::uint64_t i) const {
+    std::uint64_t z =
+        (std::uint64_t{from} << 40 | std::uint64_t{to} << 20 | index) * 0x9e3779b97f4a7c15u + i;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    return z ^ (z >> 27);
+  }
+  /// Every form and each side of its limits; 20,000 and more go by cells.
+  std::uint64_t bytes() const {
+    constexpr std::uint64_t sizes[] = {8,  0,    32,   33,     88,     89,     500,   4'000,
+                                       56, 9000, 8192, 16'384, 16'385, 20'480, 40'000};
+    return sizes[mix(1) % std::size(sizes)];
+  }
+  std::vector<std::byte> payload() const {
+    std::vector<std::byte> data(bytes());
+    for (std::size_t i = 0; i < data.size(); ++i)
+      data[i] = static_cast<std::byte>(mix(2 + i / 8) >> (i % 8 * 8));
+    return data;
+  }
+  bool delivered_tells() const { return mix(3) % 3 == 0; }
+  bool injected() const { return bytes() <= 4096 && mix(4) % 2 == 0; }
+};
+
+inline constexpr std::uint8_t unlooked_kind = 9;
+
+/// One rank: sends to some peers and receives from some, all at once.
+class Rank final : public transport::Sink {
+ public:
+  struct Plan {
+    std::uint32_t number;
+    std::vector<std::uint32_t> to, from;
+    std::uint32_t messages;
+    bool scatter = false;  ///< all landings in two pieces
+  };
+  Rank(World& world, const SimulatedPool& simulated, const Plan& plan)
+      : world_(world), plan_(plan) {
+    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(plan.number), .job = "sim"});
+    arena_ = SimulatedPool::open_arena(world, *pool_);
+    open();
+  }
+  void open() {
+    auto opened = transport::Endpoint::open(*arena_, *this, {.job = "sim"});
+    world_.require(opened.has_value(), opened ? "" : opened.error().message);
+    endpoint_ = std::move(*opened);
+  }
+
+  transport::Address address() const { return endpoint_->address(); }
+  bool peer_died() const { return !dead_.empty(); }
+  const std::string& death() const { return dead_; }
+
+  /// `addresses`: of all ranks by number; those that never opened have generation 0.
+  void meet(const std::vector<transport::Address>& addresses) {
+    outgoing_.clear();
+    for (const std::uint32_t to : plan_.to) {
+      auto peer = endpoint_->resolve(addresses[to]);
+      if (!peer) {  // gone already: an error and no hang
+        refused_ = true;
+        continue;
+      }
+      outgoing_.push_back({to, *peer, 0});
+    }
+    received_.assign(addresses.size(), 0);
+  }
+  void converse(const std::vector<transport::Address>& addresses) {
+    meet(addresses);
+    while (!finished()) {
+      bool moved = false;
+      for (Outgoing& out : outgoing_) moved = send_next(out) || moved;
+      moved = endpoint_->progress() != 0 || moved;
+      if (!moved) idle();
+    }
+    // Some deaths are found only by and by.
+    for (int i = 0; i < 50 && !peer_died(); ++i) {
+      if (endpoint_->progress() == 0) idle();
+    }
+  }
+  /// All of it came and went, or somebody died.
+  bool finished() const {
+    if (peer_died() || refused_) return true;
+    for (const Outgoing& out : outgoing_) {
+      if (out.next < plan_.messages) return false;
+    }
+    for (const std::uint32_t from : plan_.from) {
+      if (received_[from] < plan_.messages) return false;
+    }
+    return pending_.empty();
+  }
+  void progress() { endpoint_->progress(); }
+  void look_until(const std::function<bool()>& holds) {
+    for (; !holds(); world_.sleep(1'000'000)) progress();
+  }
+  /// To the first of the plan; true when all of it is on its way.
+  bool send_and_complete() { return send_next(outgoing_[0]); }
+  bool all_complete() const { return pending_.empty(); }
+  std::uint32_t received_from(std::uint32_t number) const { return received_[number]; }
+  bool dead_or_left(const transport::Address& address) {
+    return peer_died() || !can_reach(address);
+  }
+  /// An empty message that nobody looks at; false without credit.
+  bool inject_word() {
+    const auto sent = endpoint_->try_inject(outgoing_[0].peer, {0, 0, 0, unlooked_kind}, nullptr);
+    world_.require(sent.has_value(), sent ? "" : sent.error().message);
+    return *sent;
+  }
+  bool can_reach(const transport::Address& address) {
+    return endpoint_->resolve(address).has_value();
+  }
+  void close() { endpoint_.reset(); }
+  void leave() {
+    endpoint_.reset();
+    arena_.reset();
+    pool_.reset();
+  }
+
+  void on_message(Peer, const Header& header, const void* payload) override {
+    check(header, static_cast<const std::byte*>(payload));
+  }
+  Landing on_begin(Peer, const Header& header) override {
+    auto* landing = new Arriving;
+    landing->bytes.resize(header.bytes + 8, std::byte{0x5a});
+    landing->iov[0] = {landing->bytes.data(), header.bytes / 2};
+    landing->iov[1] = {landing->bytes.data() + header.bytes / 2, header.bytes - header.bytes / 2};
+    const bool scattered = plan_.scatter || header.bytes % 3 == 0;
+    if (!scattered) landing->iov[0].iov_len = header.bytes;
+    return {landing->iov, scattered ? 2u : 1u, landing};
+  }
+  void on_arrived(Peer, const Header& header, void* cookie) override {
+    const std::unique_ptr<Arriving> landing(static_cast<Arriving*>(cookie));
+    check(header, landing->bytes.data());
+    world_.require(landing->bytes[header.bytes] == std::byte{0x5a}, "written past the landing");
+  }
+  void on_receive_failed(Peer, void* cookie, const Error&) override {
+    delete static_cast<Arriving*>(cookie);
+  }
+  void on_sent(SendOp* op) override { forget(op); }
+  void on_send_failed(SendOp* op, const Error&) override { forget(op); }
+  void on_peer_dead(Peer, const std::string& description) override { dead_ = description; }
+
+ private:
+  struct Outgoing {
+    std::uint32_t to;
+    Peer peer;
+    std::uint32_t next;
+  };
+  struct Pending {
+    SendOp op;
+    std::vector<std::byte> payload;
+  };
+  struct Arriving {
+    std::vector<std::byte> bytes;
+    iovec iov[2];
+  };
+
+  void idle() { received_.size() > 32 ? world_.sleep(1'000'000) : world_.yield(); }
+  bool send_next(Outgoing& out) {
+    if (out.next == plan_.messages || peer_died()) return false;
+    const Message message{plan_.number, out.to, out.next};
+    const Header header{message.index, plan_.number, message.bytes(), 5};
+    if (message.injected()) {
+      const auto payload = message.payload();
+      const auto sent = endpoint_->try_inject(out.peer, header, payload.data());
+      world_.require(sent || sent.error().code == Code::peer_dead,
+                     sent ? "" : sent.error().message);
+      if (!sent || !*sent) return false;
+    } else {
+      if (pending_.size() > 3) return false;
+      auto pending = std::make_unique<Pending>();
+      pending->payload = message.payload();
+      pending->op.header = header;
+      pending->op.iov[0] = {pending->payload.data(), pending->payload.size()};
+      pending->op.iov_count = 1;
+      pending->op.notify_delivered = message.delivered_tells();
+      const auto sent = endpoint_->send(out.peer, &pending->op);
+      world_.require(sent || sent.error().code == Code::peer_dead,
+                     sent ? "" : sent.error().message);
+      if (!sent) return false;
+      if (!*sent) pending_.push_back(std::move(pending));
+    }
+    ++out.next;
+    return true;
+  }
+  void forget(SendOp* op) {
+    std::erase_if(pending_, [op](const auto& pending) { return &pending->op == op; });
+  }
+  void check(const Header& header, const std::byte* payload) {
+    if (header.kind == unlooked_kind) return;
+    const auto from = static_cast<std::uint32_t>(header.data);
+    world_.require(from < received_.size(), "a message from nobody");
+    const Message wanted{from, plan_.number, received_[from]++};
+    world_.require(header.tag == wanted.index && header.kind == 5,
+                   fmt::format("message {} in place of {}", header.tag, wanted.index));
+    world_.require(header.bytes == wanted.bytes(), "a wrong length");
+    const auto expected = wanted.payload();
+    const auto wrong = std::mismatch(expected.begin(), expected.end(), payload).first;
+    world_.require(wrong == expected.end(),
+                   fmt::format("message {} from {} ({} bytes) is wrong from byte {} on", header.tag,
+                               from, header.bytes, wrong - expected.begin()));
+  }
+
+  World& world_;
+  Plan plan_;
+  std::unique_ptr<pool::Pool> pool_;
+  std::unique_ptr<arena::Arena> arena_;
+  std::unique_ptr<transport::Endpoint> endpoint_;
+  std::vector<Outgoing> outgoing_;
+  std::vector<std::uint32_t> received_;
+  std::vector<std::unique_ptr<Pending>> pending_;
+  std::string dead_;
+  bool refused_ = false;
+};
+
+/// Small cells, so that few bytes wrap them; a pool whose endpoint table is there already.
+inline std::unique_ptr<SimulatedPool> pool_with_endpoints(const PoolOptions& options = {}) {
+  ::setenv("PENSTOCK_CELL", "4096", 1);
+  ::setenv("PENSTOCK_CELLS", "8", 1);
+  auto pool = std::make_unique<SimulatedPool>(options);
+  pool->once([&](World& world) { Rank(world, *pool, {0, {}, {}, 0}).leave(); });
+  return pool;
+}
+
+/// What all ranks of a job know: who is where.
+struct Roll {
+  explicit Roll(std::uint32_t ranks) : addresses(ranks), opened(ranks) {}
+  void enter(const Rank& rank, std::uint32_t number) {
+    addresses[number] = rank.address();
+    opened[number] = true;
+  }
+  std::vector<transport::Address> addresses;
+  std::vector<bool> opened;
+  bool changed_hands = false;
+};
+
+inline void run_rank(World& world, const SimulatedPool& pool, Roll& roll, const Rank::Plan& plan) {
+  Rank rank(world, pool, plan);
+  roll.enter(rank, plan.number);
+  // As by the launcher's exchange of addresses; who died before it never takes part.
+  const auto all_there = [&] {
+    for (std::size_t i = 0; i < roll.opened.size(); ++i) {
+      if (!roll.opened[i] && !(world.victim() != nullptr && world.victim()->dead)) return false;
+    }
+    return true;
+  };
+  world.until(all_there);
+  rank.converse(roll.addresses);
+  if (rank.peer_died()) {
+    const bool died = world.victim() != nullptr && world.victim()->dead;
+    world.require(died, "taken for dead: " + rank.death());
+    world.require(rank.death().find("rank 0 (pid") != std::string::npos, rank.death());
+  }
+  rank.leave();
+}
+
+inline std::vector<std::uint32_t> others(std::uint32_t self, std::uint32_t ranks) {
+  std::vector<std::uint32_t> list;
+  for (std::uint32_t i = 0; i < ranks; ++i) {
+    if (i != self) list.push_back(i);
+  }
+  return list;
+}
+
+/// Everybody sends to everybody. Rank r runs on node r % nodes.
+inline Scenario conversation(const SimulatedPool& pool, const std::string& name,
+                             std::uint32_t ranks, std::uint32_t nodes, std::uint32_t messages) {
+  Scenario scenario = pool.scenario(name, nodes);
+  scenario.most_steps = 6'000'000;
+  scenario.body = [&pool, ranks, nodes, messages](World& world) {
+    auto roll = std::make_shared<Roll>(ranks);
+    for (std::uint32_t i = 0; i < ranks; ++i) {
+      Process& process = world.spawn(i % nodes, [&world, &pool, roll, i, ranks, messages] {
+        run_rank(world, pool, *roll, {i, others(i, ranks), others(i, ranks), messages});
+      });
+      if (i == 0) world.mark_victim(process);
+    }
+  };
+  return scenario;
+}
+
+/// All space is back, nobody is attached, and the pool serves as before.
+inline void expect_clean(World& world, const SimulatedPool& simulated) {
+  // Those of other nodes are dead for certain after a lease.
+  for (int attempt = 0;; ++attempt) {
+    auto pool = simulated.attach(world, {.rank = 0, .job = "later"});
+    auto arena = SimulatedPool::open_arena(world, *pool);
+    const auto stats = arena->stats();
+    if (stats.objects == 1) break;  // the endpoint table
+    world.require(attempt < 6, fmt::format("{} objects are left behind", stats.objects));
+    world.sleep(simulated.lease_ns(world));
+  }
+}
+
+/// Copies stay until they are dropped on purpose, and nothing is dropped before a `settle`.
+inline Scenario with_lasting_copies(Scenario scenario) {
+  scenario.name += ", lasting copies";
+  scenario.moods = false;
+  scenario.knobs.evict = scenario.knobs.prefetch = scenario.knobs.drop_early = 0;
+  return scenario;
+}
+
+}  // namespace penstock::sim
