@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 600
 CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
 PRODUCT = penstock penstock_shared penstock_fi
 
-.PHONY: help demo test check format build bench fuzz fuzz-short install clean
+.PHONY: help demo test check format build bench prove mutants fuzz fuzz-short install clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -28,7 +28,8 @@ test: ## all tests
 	ci/install.sh build test
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
-	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2
+	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE proof
+	proof/prove.py --build $(BUILD) --jobs $(JOBS) --short
 
 check: ## format, style, headers, dependencies, aarch64
 	ci/install.sh check
@@ -43,6 +44,18 @@ bench: ## measurements with their baselines
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
 	BUILD=$(BUILD) ci/bench.sh
+
+prove: ## the protocols on memory without coherence: seeds, deaths, small worlds, mutants, fuzzing
+	ci/install.sh build test fuzz
+	$(CONFIGURE)
+	cmake --build $(BUILD) -j $(JOBS)
+	proof/prove.py --build $(BUILD) --jobs $(JOBS)
+
+mutants: ## weakens each publish, flush and fence of the protocols in turn: a test must notice
+	ci/install.sh build test
+	$(CONFIGURE)
+	cmake --build $(BUILD) -j $(JOBS)
+	sim/mutants.py --build $(BUILD) --jobs $(JOBS)
 
 fuzz: ## hostile pools: libFuzzer, FUZZ_SECONDS (600) for each target
 	ci/install.sh build fuzz

@@ -26,7 +26,9 @@ LONG_RUNS = 500          # seeds, or deaths, of each scenario
 LONG_TIMEOUT_S = 1500
 SHORT_TIMEOUT_S = 300
 SHORT_SAMPLE = 8         # mutants
+MUTANT_SECONDS = 60      # for one that survives at first
 FUZZ_SECONDS = 20        # for each target
+ONCE = ("Sizes", "Long", "Canary")  # suites that more seeds make slower, not better
 
 
 class Step:
@@ -48,41 +50,46 @@ class Step:
 
 
 def simulated(args, log):
-    """All scenarios of the simulated pool, several at a time."""
-    environment = {"PENSTOCK_PROOF_LOG": log}
-    timeout = SHORT_TIMEOUT_S
+    """All scenarios of the simulated pool, several at a time. Gives the tests and what failed."""
+    timeout = SHORT_TIMEOUT_S if args.short else LONG_TIMEOUT_S
     tests = mutants.tests_of(args.build, with_sizes=True, with_canaries=True)
     if args.short:
-        tests = [t for t in tests if "Long/" not in t.name]
-    else:
-        environment["PENSTOCK_SIM_RUNS"] = str(LONG_RUNS)
-        timeout = LONG_TIMEOUT_S
+        tests = [t for t in tests if not t.name.startswith("Long/")]
 
     def run(test):
-        own = dict(environment)
-        if test.name.startswith(("Sizes/", "Long/", "Sizes.", "Canary.")):
-            own.pop("PENSTOCK_SIM_RUNS", None)
-        return test, Step([test.program, f"--gtest_filter={test.name}"], timeout, own)
+        with tempfile.NamedTemporaryFile(mode="r") as sites:
+            environment = {"PENSTOCK_PROOF_LOG": log, "PENSTOCK_SITES": sites.name}
+            if not args.short and not test.name.startswith(ONCE):
+                environment["PENSTOCK_SIM_RUNS"] = str(LONG_RUNS)
+            step = Step([test.program, f"--gtest_filter={test.name}"], timeout, environment)
+            test.sites = {line.split()[0] for line in sites}
+            test.baseline = step.seconds
+        return test, step
 
     failed = []
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for test, step in pool.map(run, tests):
             for line in step.output.splitlines():
-                if " seeds from " in line or ", seeds " in line or " schedules with " in line:
+                if any(mark in line for mark in (" seeds from ", ", seeds ", " schedules with ")):
                     print(f"  {line}", flush=True)
             if not step.ok:
                 failed.append(test.name)
                 print(step.output, flush=True)
     print(f"simulated pool: {len(tests) - len(failed)} of {len(tests)} scenarios hold", flush=True)
-    return not failed
+    return tests, failed
+
+
+def weakened(args, tests, log):
+    """The mutants: all, or a few."""
+    small = [t for t in tests if not t.name.startswith(ONCE)]
+    sample = SHORT_SAMPLE if args.short else 0
+    return mutants.weaken(small, args.jobs, MUTANT_SECONDS, sample=sample, json_path=log) == 0
 
 
 def others(args, log):
-    """spin, mutants and fuzzing; each prints what it did."""
-    quick = ["--short"] if args.short else ["--mutants"]
-    steps = [[ROOT / "proof/spin/run.py", *([] if args.short else quick), "--jobs", args.jobs, "--json", log],
-             [ROOT / "sim/mutants.py", "--build", args.build, "--jobs", args.jobs, "--json", log,
-              *(["--sample", SHORT_SAMPLE] if args.short else [])]]
+    """spin and fuzzing; each prints what it did."""
+    steps = [[ROOT / "proof/spin/run.py", *([] if args.short else ["--mutants"]), "--jobs", args.jobs,
+              "--json", log]]
     if not args.short and not args.no_fuzz:
         steps.append([ROOT / "fuzz/run.py", "--seconds", FUZZ_SECONDS, "--jobs", args.jobs, "--json", log])
     good = True
@@ -136,7 +143,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         log = os.path.join(folder, "log")
         Path(log).touch()
-        good = simulated(args, log)
+        tests, failed = simulated(args, log)
+        good = not failed and weakened(args, tests, log)
         good = others(args, log) and good
         print_table(rows_of(log))
     print(f"prove: {'all of it holds' if good else 'FAILED, see above'}, {time.monotonic() - begin:.0f} s")

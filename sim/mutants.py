@@ -172,18 +172,24 @@ def main():
             test.baseline = test.seconds
             if status != 0:
                 sys.exit(f"mutants: {test.name} fails before anything is weakened ({test.program})")
-        reached = set().union(*(t.sites for t in tests))
-        sites = sorted(s for s in reached if s.startswith(tuple(FOLDERS)) and s.startswith(args.only))
-        missing = [m for m in unreached(places_in_sources(), reached) if m.startswith(args.only)]
-        if args.sample:
-            seed = args.seed if args.seed is not None else random.SystemRandom().randrange(1 << 32)
-            print(f"mutants: {args.sample} of {len(sites)} places, drawn with --seed {seed}")
-            sites = random.Random(seed).sample(sites, min(args.sample, len(sites)))
-        killers = {}
-        for site, killer in zip(sites, pool.map(lambda s: kill(s, tests, args.budget), sites)):
+    sys.exit(weaken(tests, args.jobs, args.budget, args.only, args.sample, args.seed, args.json))
+
+
+def weaken(tests, jobs, budget_s, only="", sample=0, seed=None, json_path=None):
+    """Of tests that know which places they reach. 0: every mutant was killed or is explained."""
+    reached = set().union(*(t.sites for t in tests))
+    sites = sorted(s for s in reached if s.startswith(tuple(FOLDERS)) and s.startswith(only))
+    missing = [m for m in unreached(places_in_sources(), reached) if m.startswith(only)]
+    if sample:
+        seed = seed if seed is not None else random.SystemRandom().randrange(1 << 32)
+        print(f"mutants: {sample} of {len(sites)} places, drawn with --seed {seed}")
+        sites = random.Random(seed).sample(sites, min(sample, len(sites)))
+    killers = {}
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for site, killer in zip(sites, pool.map(lambda s: kill(s, tests, budget_s), sites)):
             killers[site] = killer
             print(f"{site:<58} {verdict(site, killer)}", flush=True)
-    sys.exit(judge(killers, [] if args.sample else missing, args.json))
+    return judge(killers, missing, json_path)
 
 
 def verdict(site, killer):

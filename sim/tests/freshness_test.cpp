@@ -142,6 +142,39 @@ TEST(Freshness, HighSlotsAreHeardAlsoWhenLowOnesChangeHands) {
   expect_held("random schedules", explore(with_lasting_copies(scenario), 5));
 }
 
+/// The ninth endpoint has its word in a new line of every mailbox. It is heard although it sends
+/// one message and then never polls.
+TEST(Freshness, TheNinthIsHeardBeforeItPolls) {
+  constexpr std::uint32_t ninth = 8;
+  const auto pool = pool_with_endpoints({.max_processes = 16});
+  Scenario scenario = with_lasting_copies(pool->scenario("channel, the ninth", 2));
+  scenario.knobs.lazy_order = false;
+  scenario.body = [&](World& world) {
+    auto roll = std::make_shared<Roll>(ninth + 1);
+    auto heard = std::make_shared<bool>(false);
+    for (std::uint32_t i = 0; i <= ninth; ++i) {
+      world.spawn(i == ninth ? 1 : 0, [&, roll, heard, i] {
+        world.until([&] { return i == 0 || roll->opened[i - 1]; });
+        const std::vector<std::uint32_t> first{0}, last{ninth}, nobody{};
+        Rank rank(world, *pool, {i, i == ninth ? first : nobody, i == 0 ? last : nobody, 1});
+        roll->enter(rank, i);
+        if (i == 0) {
+          rank.look_until([&] { return static_cast<bool>(roll->opened[ninth]); });
+          rank.converse(roll->addresses);
+          *heard = true;
+        }
+        if (i == ninth) {
+          rank.meet(roll->addresses);
+          world.require(rank.send_and_complete(), "no credit for the first message");
+        }
+        world.until([&] { return *heard; });
+        rank.leave();
+      });
+    }
+  };
+  expect_held("random schedules", explore(scenario, 2));
+}
+
 /// An endpoint that closes while its process lives on is told as closed, not as dead.
 TEST(Freshness, PeersLearnThatAnEndpointWasClosed) {
   const auto pool = pool_with_endpoints();
