@@ -84,7 +84,10 @@ void Core::killed() {
 }
 
 void Core::lost() {
-  while (buffered() && chooser_.chance(500)) deliver_one();
+  // Much or little of it, and what nothing holds back in any order.
+  constexpr std::uint32_t chances[] = {500, 250, 750, 900};
+  const std::uint32_t more = chances[chooser_.below(4)];
+  while (buffered() && chooser_.chance(more)) deliver_one();
   buffer_.clear();
 }
 
