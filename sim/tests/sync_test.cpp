@@ -175,6 +175,40 @@ TEST(Barrier, TheDeathOfAParticipantIsToldToTheOthers) {
   expect_held("barrier", "crash points", crash_everywhere(scenario, 400));
 }
 
+/// Arrives between the other's last look and its finding it dead: it has arrived.
+TEST(Barrier, WhoArrivesAsItsLastDeedHasArrived) {
+  Scenario scenario;
+  scenario.name = "barrier, a last deed";
+  scenario.device_bytes = 64 << 10;
+  scenario.moods = false;
+  scenario.knobs.evict = scenario.knobs.prefetch = scenario.knobs.drop_early = 0;
+  scenario.body = [](World& world) {
+    auto go = std::make_shared<bool>(false);
+    world.spawn(0, [&world, go] {
+      const auto dies_when_asked = [&world, go](std::uint64_t) {
+        *go = true;
+        world.until([&world] { return world.processes()[1]->ended; });
+        return false;
+      };
+      sync::Barrier barrier(world.memory(), line(world, 0), 2, 0, world.self().pid,
+                            dies_when_asked);
+      for (int round = 0; round < 2; ++round) {
+        const auto passed = barrier.wait(timeout_ns);
+        world.require(passed.has_value(), passed ? "" : passed.error().message);
+      }
+    });
+    world.spawn(1, [&world, go] {
+      sync::Barrier barrier(world.memory(), line(world, 0), 2, 1, world.self().pid, {});
+      const auto first = barrier.wait(timeout_ns);
+      world.require(first.has_value(), first ? "" : first.error().message);
+      world.until([go] { return *go; });
+      const auto second = barrier.wait(timeout_ns);
+      world.require(second.has_value(), second ? "" : second.error().message);
+    });
+  };
+  expect_held("barrier", "random schedules", explore(scenario, 5));
+}
+
 // ---- doorbell ----------------------------------------------------------------------------------
 
 Scenario doorbell_scenario(std::uint32_t listeners, std::uint64_t rounds) {
