@@ -2,6 +2,7 @@
 // has left.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "pool/superblock.hpp"
@@ -24,7 +25,11 @@ bool gone(const Process& process) {
 class NoPoolYet : public SimulatedPool {
  public:
   NoPoolYet() {
-    once([this](World& world) { [[maybe_unused]] auto* never_detached = attach(world).release(); });
+    once([this](World& world) {
+      constexpr int attachments = 20;  // each slot is used a second time, and by nobody at last
+      for (int i = 0; i < attachments; ++i) attach(world);
+      [[maybe_unused]] auto* never_detached = attach(world).release();
+    });
   }
   /// As the memory may be that a new file gets: full of an older pool.
   Scenario scenario(std::string name, std::uint32_t nodes) const {
@@ -153,6 +158,47 @@ TEST(PoolCreation, ADeviceIsNoPoolWhileItsTablesAreCleared) {
   expect_held("random schedules", explore(scenario, 150));
 }
 
+/// A copy that this node still holds of an older superblock is not believed.
+TEST(PoolCreation, ASuperblockIsReadAnewEachTime) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, superblock read again", 2);
+  scenario.body = [&pool](World& world) {
+    auto step = std::make_shared<int>(0);
+    const auto read = [&pool] {
+      const auto parts = pool::open_parts(pool.path(), pool::Access::read);
+      return pool::check_superblocks(*parts, pool.path());
+    };
+    const auto reach = [&world, step](int wanted) {
+      wait_until(world, "the other", [&] { return *step == wanted; });
+    };
+    world.spawn(0, [&world, &pool, step, read, reach] {
+      const auto parts = pool::open_parts(pool.path(), pool::Access::write);
+      auto superblock = read();
+      world.require(superblock.has_value(), "no pool to begin with");
+      reach(1);
+      world.require(pool::wipe_superblock((*parts)[0]).has_value(), "not wiped");
+      world.memory().full_order();
+      *step = 2;
+      reach(3);
+      superblock->created_wall_ns = 77;
+      world.require(pool::write_superblock((*parts)[0], *superblock).has_value(), "not written");
+      world.memory().full_order();
+      *step = 4;
+    });
+    world.spawn(1, [&world, step, read, reach] {
+      world.require(read().has_value(), "no pool to begin with");
+      *step = 1;
+      reach(2);
+      world.require(!read(), "a pool that was wiped is still seen");
+      *step = 3;
+      reach(4);
+      const auto written = read();
+      world.require(written && written->created_wall_ns == 77, "an older superblock is seen");
+    });
+  };
+  expect_held("random schedules", explore(scenario, 60));
+}
+
 // ---- nodes that start again --------------------------------------------------------------------
 
 /// One machine, started anew as often as there are nodes in the simulation.
@@ -248,6 +294,48 @@ TEST(Pool, ClonesOfAMachineNeverShareANumber) {
   expect_held("random schedules", explore(scenario, 100));
 }
 
+/// A machine leaves and comes back, just while a clone that takes its number over hesitates.
+TEST(Pool, AMachineThatComesBackNeverSharesItsNumberWithAClone) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, a machine comes back to its clone", 3);
+  scenario.knobs.same_speed = true;
+  scenario.body = [&pool](World& world) {
+    auto attached_as = std::make_shared<std::map<std::uint32_t, std::uint32_t>>();
+    auto again_ns = std::make_shared<std::uint64_t>(0);  // when all begin, about
+    const auto begin = [&world, again_ns] {
+      wait_until(world, "the machine to leave", [&] { return *again_ns != 0; });
+      world.sleep(*again_ns - world.now_ns() + world.random() % 100'000);
+    };
+    const auto stay = [&world, &pool, attached_as] {
+      constexpr std::uint64_t longer_than_a_take_over_ns = 200'000'000;
+      const auto attached = pool.attach(world, of_one_machine(world));
+      for (const auto& [other, number] : *attached_as) {
+        world.require(number != attached->node(), "two living nodes have one number");
+      }
+      (*attached_as)[world.self().number] = attached->node();
+      world.sleep(longer_than_a_take_over_ns);
+      attached_as->erase(world.self().number);
+    };
+    world.spawn(0, [&world, &pool, stay, begin, again_ns] {
+      { const auto attached = pool.attach(world, of_one_machine(world)); }
+      *again_ns = world.now_ns() + 10'000'000;
+      begin();
+      stay();
+    });
+    Process& clone = world.spawn(1, [stay, begin] {
+      begin();
+      stay();
+    });
+    world.spawn(2, [&world, &clone, begin] {
+      begin();
+      clone.stopped = true;
+      world.sleep(1'000'000);
+      clone.stopped = false;
+    });
+  };
+  expect_held("random schedules", explore(scenario, 150));
+}
+
 // ---- leaving -----------------------------------------------------------------------------------
 
 /// Who finds a process detached, or reaped, finds what was done before.
@@ -275,7 +363,17 @@ TEST(Pool, WhatWasDoneBeforeASlotIsFreeIsSeenByWhoFindsItFree) {
       wait_until(world, "the other", [&] { return *token != 0; });
       world.require(attached->alive(*token), "taken for dead");
       *watching = true;
+      const auto listed = [&] {
+        const auto records = attached->processes();
+        return std::any_of(records.begin(), records.end(), [&](const auto& record) {
+          return record.attached && record.pid == 1'000'000'000;
+        });
+      };
       wait_until(world, "it to leave", [&] { return !attached->alive(*token); });
+      for (int looks = 0; listed(); ++looks) {
+        world.require(looks < 100, "the table never says that it has left");
+        world.sleep(2'000'000);
+      }
       world.require(attached->memory().observe_word(mark(*attached)) == 1,
                     "something is still on its way from a process that has left");
     });

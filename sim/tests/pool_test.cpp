@@ -325,6 +325,43 @@ TEST(Pool, TheLockSurvivesTheDeathOfAProcessAndOfItsNode) {
   expect_held("crash points", crash_everywhere(counting(pool, 3, 2), 150));
 }
 
+/// Who waits for the lock while it attaches shows life, and is not passed over by others who wait.
+TEST(Pool, WhoAttachesWaitsForTheLockAsLongAsItTakes) {
+  const SimulatedPool pool({.lease_ms = 40});
+  Scenario scenario = pool.scenario("pool, visitors wait for leases", 3);
+  scenario.knobs.same_speed = true;
+  scenario.knobs.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
+  scenario.body = [&pool](World& world) {
+    auto members = std::make_shared<Members>();
+    auto here = std::make_shared<std::set<std::uint32_t>>();
+    const auto stay = [&world, here] {
+      here->insert(world.self().number);
+      wait_until(world, "all to attach", [&] { return all_came(world, *here, 3); });
+    };
+    auto locked = std::make_shared<bool>(false);
+    world.spawn(0, [&world, &pool, members, locked, stay] {
+      const auto attached = pool.attach(world);
+      enter(world, *members, *attached);
+      {
+        const auto guard = attached->lock();
+        world.require(guard.has_value(), guard ? "" : guard.error().message);
+        *locked = true;
+        world.sleep(3 * pool.lease_ns(world));
+      }
+      stay();
+    });
+    for (std::uint32_t node = 1; node <= 2; ++node) {
+      world.spawn(node, [&world, &pool, members, locked, stay] {
+        wait_until(world, "the lock to be held", [&] { return *locked; });
+        const auto attached = pool.attach(world);
+        enter(world, *members, *attached);
+        stay();
+      });
+    }
+  };
+  expect_held("random schedules", explore(scenario, 40));
+}
+
 // ---- what a process says of itself -------------------------------------------------------------
 
 constexpr std::uint64_t last_stats = 12;
@@ -357,9 +394,11 @@ TEST(Pool, StatisticsAndActivityAreOfOneTime) {
     world.spawn(0, [&world, &pool, token, seen] {
       const auto attached = pool.attach(world, described(world));
       *token = attached->token();
+      const bool activity_last = world.random() % 2 == 0;
       for (std::uint64_t i = 1; i <= last_stats; ++i) {
-        attached->publish_stats({i, 2 * i, 3 * i, 4 * i});
+        if (activity_last) attached->publish_stats({i, 2 * i, 3 * i, 4 * i});
         attached->publish_activity(activity_number(i));
+        if (!activity_last) attached->publish_stats({i, 2 * i, 3 * i, 4 * i});
       }
       wait_until(world, "the reader", [&] { return *seen; });
     });

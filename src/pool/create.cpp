@@ -151,12 +151,12 @@ Result<std::vector<OpenPart>> reserve(const std::vector<Part>& parts, std::vecto
 }
 
 /// Superblock page and tables; the arena keeps what it holds, its own format comes later.
+/// write_superblock() orders them ahead of what makes this a pool.
 void zero_metadata(const coherence::Memory& memory, std::byte* base, std::uint64_t bytes) {
   alignas(64) static constexpr std::array<std::byte, page_bytes> zeros{};
   for (std::uint64_t at = 0; at < bytes; at += zeros.size()) {
     memory.publish_bulk(base + at, zeros.data(), zeros.size());
   }
-  memory.order();
 }
 
 /// Names the parts; on failure those named are removed again.

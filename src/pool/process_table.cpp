@@ -116,7 +116,7 @@ std::uint64_t ProcessTable::take(std::uint32_t slot, const Entry& entry) const {
   publish_text(details + offsetof(DetailLines, job), 2, entry.job);
   publish_beat(slot, line.generation, 1);
   publish_stats(slot, line.generation, ProcessStats{});
-  publish_activity(slot, "");
+  publish_activity(slot, "");  // orders all of these ahead of the state
 
   line.state = static_cast<std::uint32_t>(SlotState::attached);
   line.node = entry.node;
@@ -126,9 +126,7 @@ std::uint64_t ProcessTable::take(std::uint32_t slot, const Entry& entry) const {
   line.attached_wall_ns = base::wall_ns();
   line.rank = entry.rank;
   line.unused = 0;
-  memory_.order();
   publish_sealed_line(memory_, base_, place<StateLine>(states_, slot), line);
-  memory_.order();
   return line.generation;
 }
 

@@ -130,7 +130,8 @@ Result<void> write_superblock(const OpenPart& part, const Superblock& contents) 
   superblock.checksum = checksum_of(superblock);
   const auto* lines = reinterpret_cast<const std::byte*>(&superblock);
   const coherence::Memory& memory = view->memory;
-  memory.order();  // the tables are there before anybody can find them
+  // The line with the magic last: all others, and the tables, are there before anybody finds them.
+  static_assert(sizeof superblock > coherence::line_bytes);
   for (std::uint64_t line = sizeof superblock; line > 0;) {
     line -= coherence::line_bytes;
     memory.publish_line(view->base + line, lines + line);
