@@ -7,6 +7,7 @@
  *   READS(n, l)           node n ever loads line l (else it needs no copies of it); default: yes
  *   SEALED(l)             line l is written by publish_line, its last word last; default: yes
  *   COPIES                copies that differ from the device that a node holds at once, at most
+ *   ROOM                  words that somebody waits to put at once, at most; default: 1
  *   DEVICE_CHECK          a statement that runs after each change of the device
  *   MUTANTS               set: the verifier weakens the site whose number the environment's MUTANT is;
  *                         with DIRTY_LINES too if it is a publish, which then is a plain store
@@ -25,8 +26,8 @@
  *
  * `quiet` is chosen in the beginning. When set, nothing happens that nothing compels: no copy is
  * dropped, no dirty line is written back, no invalidation takes effect before its `settle`, and what
- * no `order` follows stays in the store buffer. Waits block until a new look would show another value.
- * So whoever relies on luck is found as an invalid end state (a deadlock). */
+ * no `order` follows stays in the store buffer unless that is full. Waits block until a new look would
+ * show another value. So whoever relies on luck is found as an invalid end state (a deadlock). */
 
 #ifdef MUTANTS
 byte mutant; /* set by choose_quiet, before anything else happens */
@@ -39,6 +40,9 @@ byte mutant; /* set by choose_quiet, before anything else happens */
 #endif
 #ifndef SEALED
 #define SEALED(l) true
+#endif
+#ifndef ROOM
+#define ROOM 1
 #endif
 #ifndef DEVICE_CHECK
 #define DEVICE_CHECK skip
@@ -257,7 +261,8 @@ inline deliver(n, i) {
    (LINE(address_of[ENTRY(n, j)]) == LINE(address_of[ENTRY(n, i)]) && \
     SEALED(LINE(address_of[ENTRY(n, i)])) && address_of[ENTRY(n, i)] % WORDS == WORDS - 1))
 #define READY(n, i) \
-  (i < buffered[n] && orders_before[ENTRY(n, i)] == 0 && (!quiet || orders[n] > 0))
+  (i < buffered[n] && orders_before[ENTRY(n, i)] == 0 && \
+   (!quiet || orders[n] > 0 || buffered[n] + ROOM > BUF))
 #define PICK_ENTRY(n, i) d_step { READY(n, i) && FREE##i(n) -> node = n; which = i }
 #define FREE0(n) true
 #define FREE1(n) !HELD(n, 0, 1)

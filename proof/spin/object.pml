@@ -40,37 +40,36 @@
 #define BYTES(unit) (7 + (unit))
 #define READS(n, l) ((n) == 2 -> (l) == SLOT || (l) == NAME || (l) >= BYTES(0) : (l) < BYTES(0))
 
-#define INVALIDATE_CONTROL 1   /* site invalidate: Space::begin */
-#define SETTLE_CONTROL 2       /* site settle: Space::begin */
-#define PUBLISH_REDONE 3       /* site publish: Space::finish_journal, the header */
-#define ORDER_REDONE 4         /* site order: Space::finish_journal, first */
-#define PUBLISH_REDO_DONE 5    /* site publish: Space::finish_journal, checksum */
-#define ORDER_REDO_DONE 6      /* site order: Space::finish_journal, second */
-#define PUBLISH_MOVING 7       /* site publish: Space::publish_moving */
-#define ORDER_MOVING 8         /* site order: Space::load_moving */
-#define PUBLISH_NEW 9          /* site publish: Space::publish_new */
-#define ORDER_PLACE 10         /* site order: Space::place */
-#define PUBLISH_IMAGE 11       /* site publish: Space::rewrite, image */
-#define PUBLISH_TARGET 12      /* site publish: Space::rewrite, journal */
-#define ORDER_JOURNAL 13       /* site order: Space::rewrite, first */
-#define PUBLISH_HEADER 14      /* site publish: Space::rewrite, the header */
-#define ORDER_HEADER 15        /* site order: Space::rewrite, second */
-#define PUBLISH_JOURNAL_DONE 16 /* site publish: Space::rewrite, checksum */
-#define ORDER_JOURNAL_DONE 17  /* site order: Space::rewrite, third */
-#define INVALIDATE_EXTENT 18   /* site invalidate: ExtentReader::peek */
-#define SETTLE_EXTENT 19       /* site settle: ExtentReader::peek */
-#define PUBLISH_ZEROS 20       /* site publish: publish_zeros */
-#define ORDER_ZEROS 21         /* site order: publish_zeros */
-#define PUBLISH_NAME 22        /* site publish: NameTable::put, name */
-#define ORDER_NAME 23          /* site order: NameTable::put, first */
-#define PUBLISH_SLOT 24        /* site publish: NameTable::put, entry */
-#define ORDER_SLOT 25          /* site order: NameTable::put, second */
-#define PUBLISH_REMOVED 26     /* site publish: NameTable::remove */
-#define ORDER_REMOVED 27       /* site order: NameTable::remove */
-#define INVALIDATE_SLOT 28     /* site invalidate: NameTable::find_once, read */
-#define SETTLE_SLOT 29         /* site settle: NameTable::find_once, read */
+#define INVALIDATE_CONTROL 1      /* site invalidate: Space::begin */
+#define SETTLE_CONTROL 2          /* site settle: Space::begin */
+#define PUBLISH_REDONE 3          /* site publish: Space::finish_journal, the header */
+#define ORDER_REDONE 4            /* site order: Space::finish_journal */
+#define PUBLISH_REDO_DONE 5       /* site publish: Space::finish_journal, checksum */
+#define PUBLISH_MOVING 6          /* site publish: Space::publish_moving */
+#define PUBLISH_NEW 7             /* site publish: Space::publish_new */
+#define ORDER_BEFORE 8            /* site order: Space::rewrite, first */
+#define PUBLISH_IMAGE 9           /* site publish: Space::rewrite, image */
+#define PUBLISH_TARGET 10         /* site publish: Space::rewrite, journal */
+#define ORDER_JOURNAL 11          /* site order: Space::rewrite, second */
+#define PUBLISH_HEADER 12         /* site publish: Space::rewrite, the header */
+#define ORDER_HEADER 13           /* site order: Space::rewrite, third */
+#define PUBLISH_JOURNAL_DONE 14   /* site publish: Space::rewrite, checksum */
+#define INVALIDATE_EXTENT 15      /* site invalidate: ExtentReader::peek */
+#define SETTLE_EXTENT 16          /* site settle: ExtentReader::peek */
+#define PUBLISH_ZEROS 17          /* site publish: publish_zeros */
+#define PUBLISH_NAME 18           /* site publish: NameTable::put, name */
+#define ORDER_NAME 19             /* site order: NameTable::put */
+#define PUBLISH_SLOT 20           /* site publish: NameTable::put, entry */
+#define PUBLISH_REMOVED 21        /* site publish: NameTable::remove */
+#define INVALIDATE_SLOT 22        /* site invalidate: NameTable::find_once, read */
+#define SETTLE_SLOT 23            /* site settle: NameTable::find_once, read */
 #define RELEASE 200            /* never weakened here: lock.pml does */
 #define USERS_OBSERVE 201      /* never weakened: the user's */
+
+/* beyond PUBLISH_REDONE: who redoes finds its own dirty line again; only a third node, or its own death
+ * with its host, could tell. */
+/* beyond ORDER_REDONE: as PUBLISH_REDONE, a second death in the middle of the redoing. */
+/* beyond PUBLISH_REDO_DONE: as PUBLISH_REDONE. */
 
 /* Contents of a slot: generation 1..7, unit, name 0 or 1; its checksum covers the name line. */
 #define SLOT_OF(generation, unit, name) (64 + (generation) + 8 * (unit) + 16 * (name))
@@ -136,13 +135,13 @@ inline read_header(unit, into) {
 
 /* `header` is to stand at `unit`. */
 inline rewrite() {
+  order(ORDER_BEFORE, self);
   publish_line(PUBLISH_IMAGE, IMAGE, header, header + 64);
   publish_line(PUBLISH_TARGET, TARGET, unit + 1, JOURNAL_CHECK(unit + 1, header));
   order(ORDER_JOURNAL, self);
   publish_line(PUBLISH_HEADER, HEADER(unit), header, header + 64);
   order(ORDER_HEADER, self);
-  publish(PUBLISH_JOURNAL_DONE, self, TARGET * WORDS + 1, 0);
-  order(ORDER_JOURNAL_DONE, self)
+  publish(PUBLISH_JOURNAL_DONE, self, TARGET * WORDS + 1, 0)
 }
 
 inline publish_moving() {
@@ -159,8 +158,7 @@ inline finish_journal() {
      :: check == JOURNAL_CHECK(seen, header) && IS_HEADER(header, other) ->
         publish_line(PUBLISH_REDONE, HEADER(seen - 1), header, header + 64);
         order(ORDER_REDONE, self);
-        publish(PUBLISH_REDO_DONE, self, TARGET * WORDS + 1, 0);
-        order(ORDER_REDO_DONE, self)
+        publish(PUBLISH_REDO_DONE, self, TARGET * WORDS + 1, 0)
      :: else
      fi
   :: else
@@ -188,8 +186,7 @@ inline load_moving() {
      :: else -> unit = 0; break
      od;
      next++;
-     publish_moving();
-     order(ORDER_MOVING, self)
+     publish_moving()
   fi
 }
 
@@ -257,7 +254,6 @@ inline allocate() {
      :: else
      fi;
      header = HEADER_OF(1, 1, next - 1);
-     order(ORDER_PLACE, self);
      rewrite()
   :: else
   fi
@@ -298,14 +294,12 @@ inline put_name(name) {
   };
   publish(PUBLISH_NAME, self, NAME * WORDS, (name) + 1);
   order(ORDER_NAME, self);
-  publish_line(PUBLISH_SLOT, SLOT, slot, slot + 64);
-  order(ORDER_SLOT, self)
+  publish_line(PUBLISH_SLOT, SLOT, slot, slot + 64)
 }
 
 inline remove_name() {
   destroying = destroying | 1 << GENERATION_OF_SLOT(slot);
-  publish(PUBLISH_REMOVED, self, SLOT * WORDS + 1, 0);
-  order(ORDER_REMOVED, self)
+  publish(PUBLISH_REMOVED, self, SLOT * WORDS + 1, 0)
 }
 
 /* Used extents to which no name refers are freed, from the last to the first. */
@@ -348,7 +342,6 @@ inline create(name) {
      fi;
      assert(unit < 2);
      publish(PUBLISH_ZEROS, self, BYTES(unit) * WORDS, GENERATION(header));
-     order(ORDER_ZEROS, self);
      put_name(name)
   :: else
   fi

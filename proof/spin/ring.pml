@@ -21,6 +21,7 @@
 #ifdef TORN
 #define WORDS 2
 #define BUF 5
+#define ROOM 2
 #define SEALED(l) ((l) < RING)
 #else
 #define WORDS 1

@@ -8,14 +8,16 @@ A model (NAME.pml) says in comments of its own what is to be run:
   /* long NAME: -DOPTION=1 ... */       as `also`, with --long only
   #define SITE 3   /* site KIND: where it stands in the sources */
   /* compile LEVEL: why */              how the verifier is optimized, -O2 if not said
-  /* equivalent SITE: why the search cannot tell the weakened site from the right one */
+  /* equivalent SITE: why the weakened site is as right as the other */
+  /* beyond SITE: what these worlds lack, so that they cannot tell */
 
 A mutant weakens one site: a publish becomes a plain store, an order, invalidate or settle nothing, a
 full_order an order. It is killed when one world of its model finds an error. The run fails when a
 world has an error or could not be searched wholly, when a mutant survives that is not listed as
-equivalent, or is killed although it is.
+equivalent or beyond, or is killed although it is.
 """
 import argparse
+import collections
 import concurrent.futures
 import itertools
 import json
@@ -46,7 +48,7 @@ class Model:
     worlds: list = field(default_factory=list)      # (name, options)
     for_mutants: list = field(default_factory=list) # those of them in which mutants are looked at
     sites: list = field(default_factory=list)       # (name, number, kind)
-    equivalent: dict = field(default_factory=dict)  # site: why
+    explained: dict = field(default_factory=dict)   # site: (equivalent or beyond, why)
 
 
 @dataclass
@@ -70,13 +72,13 @@ def read_model(path, with_long=False):
     level = re.search(r"/\* compile (-O\d):", text)
     model.level = level.group(1) if level else model.level
     model.sites = re.findall(r"^#define (\w+) +(\d+) +/\* site (\w+):", text, flags=re.M)
-    found = re.findall(r"/\* equivalent (\w+): (.*?)\*/", text, flags=re.S)
-    model.equivalent = {site: " ".join(why.split()) for site, why in found}
+    found = re.findall(r"/\* (equivalent|beyond) (\w+): (.*?)\*/", text, flags=re.S)
+    model.explained = {site: (kind, " ".join(why.split())) for kind, site, why in found}
     if not model.for_mutants:
         sys.exit(f"{path}: names no world; write /* run NAME: OPTIONS */")
-    unknown = set(model.equivalent) - {site for site, _, _ in model.sites}
+    unknown = set(model.explained) - {site for site, _, _ in model.sites}
     if unknown:
-        sys.exit(f"{path}: listed as equivalent but no site: {', '.join(sorted(unknown))}")
+        sys.exit(f"{path}: explained but no site: {', '.join(sorted(unknown))}")
     return model
 
 
@@ -160,12 +162,12 @@ def search_mutants(model):
 
 def judge_mutant(model, site, world, doubt):
     """What is wrong with the verdict; nothing when it is as it should be."""
-    if world and site in model.equivalent:
-        return f"{model.name}: {site} is listed as equivalent but killed in {world}"
+    if world and site in model.explained:
+        return f"{model.name}: {site} is listed as {model.explained[site][0]} but killed in {world}"
     if not world and doubt:
         return f"{model.name}: mutant {site} was not decided: {doubt}"
-    if not world and site not in model.equivalent:
-        return f"{model.name}: mutant {site} survives every world and is not listed as equivalent"
+    if not world and site not in model.explained:
+        return f"{model.name}: mutant {site} survives every world and is not listed as equivalent or beyond"
     return ""
 
 
@@ -186,8 +188,9 @@ def print_table(models, worlds, mutants):
     for model in models:
         killed = sum(bool(mutants[model.name, site][0]) for site, _, _ in model.sites) if mutants else 0
         score = f"{killed}/{len(model.sites)}" if mutants else "-"
-        if model.equivalent and mutants:
-            score += f" ({len(model.equivalent)} equivalent)"
+        if mutants:
+            kinds = collections.Counter(kind for kind, _ in model.explained.values())
+            score += "".join(f", {count} {kind}" for kind, count in sorted(kinds.items(), reverse=True))
         for world, _ in model.worlds:
             s = worlds[model.name, world]
             complete = "yes" if s.complete and not s.errors else "NO"
@@ -202,8 +205,8 @@ def print_mutants(models, mutants):
         for site, _, kind in model.sites:
             world, problem, doubt = mutants[model.name, site]
             verdict = f"killed in {world}: {problem}" if world else doubt or "survives"
-            if site in model.equivalent and not world:
-                verdict = f"equivalent: {model.equivalent[site]}"
+            if site in model.explained and not world and not doubt:
+                verdict = ": ".join(model.explained[site])
             print(f"| {model.name} | {site} | {kind} | {verdict} |")
 
 
@@ -217,7 +220,7 @@ def write_json(path, models, worlds, mutants):
                    "complete": all(s.complete and not s.errors for s in searches)}
             if mutants:
                 row["mutants_killed"] = sum(bool(mutants[model.name, site][0]) for site, _, _ in model.sites)
-                row["mutants_explained"] = len(model.equivalent)
+                row["mutants_explained"] = len(model.explained)
                 row["mutants_total"] = len(model.sites)
             file.write(json.dumps(row) + "\n")
 
