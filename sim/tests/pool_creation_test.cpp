@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "pool/superblock.hpp"
 #include "pool/visitor.hpp"
@@ -298,14 +299,16 @@ TEST(Pool, ClonesOfAMachineNeverShareANumber) {
 TEST(Pool, AMachineThatComesBackNeverSharesItsNumberWithAClone) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, a machine comes back to its clone", 3);
+  scenario.knobs.max_delay = 10;  // counted in operations, of which there are few where all sleep
   scenario.knobs.same_speed = true;
   scenario.body = [&pool](World& world) {
     auto attached_as = std::make_shared<std::map<std::uint32_t, std::uint32_t>>();
     auto again_ns = std::make_shared<std::uint64_t>(0);  // when all begin, about
-    const auto begin = [&world, again_ns] {
+    const auto begin = [&world, again_ns](std::uint64_t later_ns) {
       wait_until(world, "the machine to leave", [&] { return *again_ns != 0; });
-      world.sleep(*again_ns - world.now_ns() + world.random() % 100'000);
+      world.sleep(*again_ns - world.now_ns() + later_ns + world.random() % 20'000);
     };
+    constexpr std::uint64_t look_ns = 2'000'000;  // of the clone, for signs of life
     const auto stay = [&world, &pool, attached_as] {
       constexpr std::uint64_t longer_than_a_take_over_ns = 200'000'000;
       const auto attached = pool.attach(world, of_one_machine(world));
@@ -319,21 +322,43 @@ TEST(Pool, AMachineThatComesBackNeverSharesItsNumberWithAClone) {
     world.spawn(0, [&world, &pool, stay, begin, again_ns] {
       { const auto attached = pool.attach(world, of_one_machine(world)); }
       *again_ns = world.now_ns() + 10'000'000;
-      begin();
+      begin(look_ns);
       stay();
     });
     Process& clone = world.spawn(1, [stay, begin] {
-      begin();
+      begin(0);
       stay();
     });
     world.spawn(2, [&world, &clone, begin] {
-      begin();
+      begin(look_ns);
       clone.stopped = true;
       world.sleep(1'000'000);
       clone.stopped = false;
     });
   };
-  expect_held("random schedules", explore(scenario, 150));
+  expect_held("random schedules", explore(scenario, 400));
+}
+
+/// Nobody lives on the machine, and two clones of it want its number.
+TEST(Pool, OneOfTwoClonesTakesANumberOver) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, two clones take over", 3);
+  scenario.knobs.max_delay = 10;  // counted in operations, of which there are few where all sleep
+  scenario.knobs.same_speed = true;
+  scenario.body = [&pool](World& world) {
+    auto numbers = std::make_shared<std::set<std::uint32_t>>();
+    const auto left = [&world] { return world.processes()[0]->ended; };
+    world.spawn(0, [&world, &pool] { pool.attach(world, of_one_machine(world)); });
+    for (std::uint32_t node = 1; node <= 2; ++node) {
+      world.spawn(node, [&world, &pool, numbers, left] {
+        wait_until(world, "the machine to leave", left);
+        const auto attached = pool.attach(world, of_one_machine(world));
+        world.require(numbers->insert(attached->node()).second, "two nodes have one number");
+        wait_until(world, "the other clone", [&] { return numbers->size() == 2; });
+      });
+    }
+  };
+  expect_held("random schedules", explore(scenario, 100));
 }
 
 // ---- leaving -----------------------------------------------------------------------------------
@@ -381,30 +406,60 @@ TEST(Pool, WhatWasDoneBeforeASlotIsFreeIsSeenByWhoFindsItFree) {
   expect_held("random schedules", explore(scenario, 150));
 }
 
-/// Of one line in turns by two nodes, as after a machine was taken for dead: no token twice.
+/// What a visitor has shown of itself, and whether the onlooker has seen it.
+struct Shown {
+  std::uint64_t token = 0, beat = 0;
+  bool seen = true, over = false;
+};
+
+void look_on(World& world, const pool::VisitorTable& visitors, Shown& shown) {
+  while (!shown.over) {
+    wait_until(world, "a visit", [&] { return !shown.seen || shown.over; });
+    for (int looks = 0; !shown.seen; ++looks) {
+      world.require(looks < 100, "a visitor is not seen, whatever else it does");
+      const auto line = visitors.read(2);
+      shown.seen = line && line->generation == shown.token >> 16 && line->beat == shown.beat;
+      world.sleep(1'000'000);
+    }
+  }
+}
+
+/// Of one line in turns by two nodes, as after a machine was taken for dead: no token twice. What a
+/// visitor says of itself is on its way when it has said it.
 TEST(Pool, EachVisitHasATokenOfItsOwn) {
   const SimulatedPool pool;
-  Scenario scenario = pool.scenario("pool, visitors", 2);
+  Scenario scenario = pool.scenario("pool, visitors", 3);
+  scenario.knobs.max_delay = 10;  // counted in operations, of which there are few where all sleep
   scenario.body = [&pool](World& world) {
     auto turn = std::make_shared<std::uint32_t>(0);
-    auto tokens = std::make_shared<std::map<std::uint64_t, std::uint32_t>>();
+    auto shown = std::make_shared<Shown>();
+    auto tokens = std::make_shared<std::set<std::uint64_t>>();
+    const auto table = [&world, &pool] {
+      const auto parts = pool::open_parts(pool.path(), pool::Access::read);
+      const auto superblock = pool::check_superblocks(*parts, pool.path());
+      return pool::VisitorTable(world.memory(), world.base(), *superblock);
+    };
+    const auto show = [&world, shown](std::uint64_t token, std::uint64_t beat) {
+      *shown = {token, beat, false, false};
+      wait_until(world, "the onlooker", [&] { return shown->seen; });
+    };
     for (std::uint32_t node = 0; node < 2; ++node) {
-      world.spawn(node, [&world, &pool, turn, tokens, node] {
-        const auto parts = pool::open_parts(pool.path(), pool::Access::read);
-        const auto superblock = pool::check_superblocks(*parts, pool.path());
-        const pool::VisitorTable visitors(world.memory(), world.base(), *superblock);
+      world.spawn(node, [&world, table, show, turn, shown, tokens, node] {
+        const pool::VisitorTable visitors = table();
         for (int round = 0; round < 4; ++round) {
           wait_until(world, "the other's visit", [&] { return *turn % 2 == node; });
           const std::uint64_t token =
               visitors.enter(2, world.host(node), world.identity(world.self()));
-          world.require(tokens->emplace(token, node).second, "two visits have one token");
-          world.memory().full_order();
+          world.require(tokens->insert(token).second, "two visits have one token");
+          show(token, 1);
           visitors.beat(2);
-          world.memory().full_order();
+          show(token, 2);
           ++*turn;
         }
+        shown->over = *turn == 8;
       });
     }
+    world.spawn(2, [&world, table, shown] { look_on(world, table(), *shown); });
   };
   expect_held("random schedules", explore(scenario, 60));
 }

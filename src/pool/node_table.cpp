@@ -48,7 +48,7 @@ std::optional<NodeLine> NodeTable::read(std::uint32_t node) const {
 
 void NodeTable::publish(std::uint32_t node, const NodeLine& line) const {
   publish_sealed_line(memory_, base_, place(node), line);
-  memory_.full_order();
+  memory_.order();
 }
 
 std::uint64_t NodeTable::visit(const Joiner& joiner, std::uint32_t name) const {
@@ -72,32 +72,50 @@ std::optional<NodeSeat> NodeTable::join_own(const Joiner& joiner) const {
   for (std::uint32_t node = 0; node < superblock_.max_nodes; ++node) {
     const auto line = read(node);
     if (!line || !is_own(*line, joiner)) continue;
-    const std::uint64_t token = visit(joiner, line->name);
-    memory_.full_order();
-    // A clone of this machine may have taken the entry over before it saw the visitor.
-    const auto again = read(node);
-    if (again && is_own(*again, joiner)) return NodeSeat{.node = node, .visitor_token = token};
+    if (auto seat = sit_down(joiner, node, line->name)) return seat;
   }
   return std::nullopt;
+}
+
+/// Unless a clone of this machine has taken the entry over and did not see the visitor: either the
+/// visitor reads the clone's line here, or the clone, much later, the visitor's.
+std::optional<NodeSeat> NodeTable::sit_down(const Joiner& joiner, std::uint32_t node,
+                                            std::uint32_t name) const {
+  const std::uint64_t token = visit(joiner, name);
+  const auto again = read(node);
+  if (again && is_own(*again, joiner)) return NodeSeat{.node = node, .visitor_token = token};
+  return std::nullopt;
+}
+
+std::uint64_t NodeTable::visits_of(const Joiner& joiner, std::uint32_t name) {
+  const auto visitor = joiner.visitors.read(name);
+  return visitor ? visitor->generation : 0;
 }
 
 std::optional<NodeSeat> NodeTable::take_over(const Joiner& joiner) const {
   if (joiner.host.machine_id == Uuid{}) return std::nullopt;
   for (std::uint32_t node = 0; node < superblock_.max_nodes; ++node) {
-    auto line = read(node);
+    const auto line = read(node);
     if (!line || line->machine_id != joiner.host.machine_id ||
-        line->emulated != emulated_field(joiner) || !incarnation_is_dead(joiner, node, *line)) {
+        line->emulated != emulated_field(joiner)) {
       continue;
     }
-    line->boot_id = joiner.host.boot_id;
-    line->registered_wall_ns = base::wall_ns();
-    line->incarnation += 1;
-    publish(node, *line);
+    const std::uint64_t visits = visits_of(joiner, line->name);
+    if (!incarnation_is_dead(joiner, node, *line)) continue;
+    NodeLine mine = *line;
+    mine.boot_id = joiner.host.boot_id;
+    mine.registered_wall_ns = base::wall_ns();
+    mine.incarnation += 1;
+    publish(node, mine);
     for (Pause pause(take_over_settle_ns); pause.more();) {
     }
     const auto again = read(node);
     if (!again || !is_own(*again, joiner)) continue;
-    return NodeSeat{.node = node, .visitor_token = visit(joiner, line->name)};
+    if (visits_of(joiner, line->name) != visits) {
+      publish(node, *line);  // its machine came back meanwhile
+      continue;
+    }
+    if (auto seat = sit_down(joiner, node, line->name)) return seat;
   }
   return std::nullopt;
 }
