@@ -395,12 +395,12 @@ TEST(Pool, WhatWasDoneBeforeASlotIsFreeIsSeenByWhoFindsItFree) {
         });
       };
       wait_until(world, "it to leave", [&] { return !attached->alive(*token); });
+      world.require(attached->memory().observe_word(mark(*attached)) == 1,
+                    "something is still on its way from a process that has left");
       for (int looks = 0; listed(); ++looks) {
         world.require(looks < 100, "the table never says that it has left");
         world.sleep(2'000'000);
       }
-      world.require(attached->memory().observe_word(mark(*attached)) == 1,
-                    "something is still on its way from a process that has left");
     });
   };
   expect_held("random schedules", explore(scenario, 150));
@@ -454,6 +454,8 @@ TEST(Pool, EachVisitHasATokenOfItsOwn) {
           show(token, 1);
           visitors.beat(2);
           show(token, 2);
+          const auto own = visitors.read(2);  // the copy is old when this node visits again
+          world.require(own && own->beat == 2, "a visitor does not see itself");
           ++*turn;
         }
         shown->over = *turn == 8;

@@ -161,10 +161,12 @@ TEST_F(CreateTest, TablesThatCannotBe) {
   EXPECT_THAT(create_error(options).message, HasSubstr("--max-nodes"));
 }
 
-TEST_F(CreateTest, TheSimulatedModeIsNotForPools) {
+TEST_F(CreateTest, APoolInSimulatedModeNeedsNoSimulatorToBeMade) {
   CreateOptions options = create_options();
   options.mode = coherence::Mode::simulated;
-  EXPECT_EQ(create_error(options).code, Code::invalid_argument);
+  const auto created = pool::create(options);
+  ASSERT_TRUE(created) << created.error().message;
+  EXPECT_EQ(inspect(options.spec)->mode, coherence::Mode::simulated);
 }
 
 TEST_F(CreateTest, AMissingFolder) {
