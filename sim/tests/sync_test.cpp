@@ -287,6 +287,36 @@ TEST(Naming, NumbersAreUnique) {
   expect_held("naming", "random schedules", explore(naming_scenario(5), 300));
 }
 
+/// A node that has held copies of the whole grid since before anybody came.
+TEST(Naming, OldCopiesOfTheGridDoNoHarm) {
+  constexpr std::uint32_t rows = 2;
+  Scenario scenario;
+  scenario.name = "naming, old copies";
+  scenario.device_bytes = 64 << 10;
+  scenario.moods = false;
+  scenario.knobs.evict = scenario.knobs.prefetch = scenario.knobs.drop_early = 0;
+  scenario.body = [](World& world) {
+    auto names = std::make_shared<std::vector<std::uint32_t>>();
+    auto copied = std::make_shared<bool>(false);
+    for (std::uint32_t node = 0; node < 2; ++node) {
+      world.spawn(node, [&world, names, copied, node] {
+        if (node == 0) {
+          for (std::uint64_t at = 0; at < sync::Naming::bytes(rows); at += line_bytes) {
+            (void)world.memory().load_word(world.base() + at);
+          }
+          *copied = true;
+        }
+        world.until([&] { return *copied && names->size() == 1 - node; });
+        const auto name = sync::Naming(world.memory(), line(world, 0), rows).claim(77 + node);
+        world.require(name.has_value(), name ? "" : name.error().message);
+        names->push_back(*name);
+        world.require(names->size() == 1 || names->front() != *name, "two have one number");
+      });
+    }
+  };
+  expect_held("naming", "random schedules", explore(scenario, 3));
+}
+
 TEST(Naming, HoldsInEverySmallSchedule) {
   expect_held("naming", "bounded schedules", exhaust(naming_scenario(2), 2, 20'000));
 }
