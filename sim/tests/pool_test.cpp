@@ -99,6 +99,7 @@ Scenario coming_and_going(const SimulatedPool& pool, std::uint32_t nodes, std::u
                           std::size_t rounds) {
   Scenario scenario =
       pool.scenario(fmt::format("pool, {} processes come and go on {} nodes", count, nodes), nodes);
+  scenario.knobs.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
   scenario.body = [&pool, nodes, count, rounds](World& world) {
     auto members = std::make_shared<Members>();
     auto here = std::make_shared<std::vector<std::set<std::uint32_t>>>(rounds);

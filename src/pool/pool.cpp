@@ -369,7 +369,8 @@ Pool::Guard::~Guard() {
 std::vector<ProcessRecord> Pool::processes() const {
   std::vector<ProcessRecord> records;
   for (const SlotView& view : impl_->processes.used()) {
-    if (view.line.generation == 0) continue;
+    // A line that its node left half written says of nobody who it is.
+    if (view.line.generation == 0 || !view.whole) continue;
     ProcessRecord record = impl_->record(view);
     record.alive = impl_->liveness.alive(view);
     records.push_back(std::move(record));
