@@ -48,7 +48,9 @@ void enter(World& world, Members& members, const pool::Pool& pool) {
     world.require(same_node == (other.node == mine.node), "a node has not one number of its own");
     if (!other.attached || process.dead) continue;
     world.require(other.slot != mine.slot, "two have one slot");
-    world.require(pool.alive(other.token) || gone(process) || !members.of[number].attached,
+    const std::uint64_t token = other.token;  // it may leave, and come again, while it is looked at
+    const bool alive = pool.alive(token);
+    world.require(alive || gone(process) || !other.attached || other.token != token,
                   fmt::format("process {} is taken for dead", number));
   }
   members.of[world.self().number] = mine;
@@ -144,10 +146,11 @@ struct Watch {
 
 void check_alive(World& world, const Members& members, const pool::Pool& pool) {
   for (const auto& [number, member] : members.of) {
-    const bool alive = pool.alive(member.token);
+    const std::uint64_t token = member.token;  // it may come again while it is looked at
+    const bool alive = pool.alive(token);
     const Process& process = *world.processes()[number];
-    const bool here = members.of.at(number).attached && !process.dead;
-    world.require(alive || !here || members.of.at(number).token != member.token,
+    const bool here = member.attached && !process.dead;
+    world.require(alive || !here || member.token != token,
                   fmt::format("process {} is taken for dead", number));
   }
 }
