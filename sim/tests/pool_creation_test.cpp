@@ -18,10 +18,6 @@ void expect_held(const char* method, const Tally& tally) {
   EXPECT_TRUE(tally.held()) << tally.first_failure;
 }
 
-bool gone(const Process& process) {
-  return process.dead || process.ended;
-}
-
 /// The scenario's file, by another name for each run.
 class NoPoolYet : public SimulatedPool {
  public:

@@ -14,10 +14,6 @@ void expect_held(const char* method, const Tally& tally) {
   EXPECT_TRUE(tally.held()) << tally.first_failure;
 }
 
-bool gone(const Process& process) {
-  return process.dead || process.ended;
-}
-
 /// What an onlooker knows of the processes of a world, by their numbers.
 struct Members {
   struct Member {

@@ -23,6 +23,10 @@
 
 namespace penstock::sim {
 
+inline bool gone(const Process& process) {
+  return process.dead || process.ended;
+}
+
 struct PoolOptions {
   std::uint64_t bytes = pool::min_pool_bytes;
   std::uint32_t max_processes = 8;
