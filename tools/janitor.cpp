@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "base/clock.hpp"
 #include "base/format.hpp"
 #include "penstock/pool.hpp"
@@ -42,7 +44,7 @@ void remove_pool(const std::string& spec) {
   for (const pool::Part& part : *parts) unlink(part.path.c_str());
 }
 
-[[noreturn]] void keep_watch(int run_alive, const std::string& job, const std::string& pool) {
+[[noreturn]] void keep_watch(int run_alive, const Janitor::Charge& charge) {
   setsid();  // a terminal's Ctrl-C and hang-up are not for us
   prctl(PR_SET_NAME, "penstock-tidy");
   sigset_t all;
@@ -51,14 +53,16 @@ void remove_pool(const std::string& spec) {
   char byte;
   while (read(run_alive, &byte, 1) < 0 && errno == EINTR) {
   }
-  end_job(job);
-  if (!pool.empty()) remove_pool(pool);
+  end_job(charge.job);
+  if (!charge.pool.empty()) remove_pool(charge.pool);
+  std::error_code ignored;
+  std::filesystem::remove_all(charge.folder, ignored);
   _exit(0);
 }
 
 }  // namespace
 
-Result<Janitor> Janitor::start(const std::string& job, const std::string& temporary_pool) {
+Result<Janitor> Janitor::start(const Charge& charge) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
     return fail(Code::internal, "cannot make a pipe: {}", strerror(errno));
@@ -68,7 +72,7 @@ Result<Janitor> Janitor::start(const std::string& job, const std::string& tempor
   if (pid < 0) return fail(Code::internal, "cannot start a process: {}", strerror(errno));
   if (pid == 0) {
     alive.reset();
-    keep_watch(ear.get(), job, temporary_pool);
+    keep_watch(ear.get(), charge);
   }
   return Janitor(pid, std::move(alive));
 }

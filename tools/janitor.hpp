@@ -1,5 +1,5 @@
 // A small process beside `penstock run` that ends what is left of the job and removes its
-// temporary pool once `run` is gone, however it went: also by SIGKILL.
+// temporary pool and folder once `run` is gone, however it went: also by SIGKILL.
 #pragma once
 
 #include <sys/types.h>
@@ -13,8 +13,14 @@ namespace penstock::tools {
 
 class Janitor {
  public:
-  /// Forks: call it before any thread is started. `temporary_pool` may be "" (nothing to remove).
-  static Result<Janitor> start(const std::string& job, const std::string& temporary_pool);
+  /// What is this run's own; it need not exist yet.
+  struct Charge {
+    std::string job;
+    std::string pool;  ///< "" : nothing to remove
+    std::string folder;
+  };
+  /// Forks: call it before any thread is started.
+  static Result<Janitor> start(const Charge& charge);
   Janitor(Janitor&& other) noexcept : pid_(other.pid_), alive_(std::move(other.alive_)) {
     other.pid_ = -1;
   }

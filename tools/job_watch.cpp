@@ -24,13 +24,16 @@ std::string describe(const pool::ProcessRecord& record) {
 
 }  // namespace
 
-Result<JobWatch> JobWatch::start(const std::string& pool, const std::string& job, int epoll) {
+Result<JobWatch> JobWatch::start(const std::string& pool, const std::string& job,
+                                 const std::string& roll, int epoll) {
   pool::AttachOptions options;
   options.spec = pool;
   options.observer = true;
   auto attached = pool::Pool::attach(options);
   if (!attached) return tl::unexpected(attached.error());
-  return JobWatch(std::move(*attached), job, epoll);
+  auto watched = pool::Roll::watch(roll, (*attached)->info().id);
+  if (!watched) return tl::unexpected(watched.error());
+  return JobWatch(std::move(*attached), job, std::move(*watched), epoll);
 }
 
 void JobWatch::sample() {
@@ -64,30 +67,28 @@ void JobWatch::note_segments(const Rank& rank) {
 
 void JobWatch::on_exit(pid_t pid) {
   const auto verdict = zombie_verdict(pid);
-  sample();
   for (auto& [key, rank] : ranks_) {
     if (rank.record.pid != pid || !rank.process.valid()) continue;
     rank.process.reset();
-    if (rank.record.attached) note_death(rank.record, verdict);
+    if (verdict) rank.verdict = *verdict;
   }
 }
 
-void JobWatch::forget(pid_t pid) {
-  for (auto& [key, rank] : ranks_) {
-    if (rank.record.pid == pid) rank.process.reset();
+const JobWatch::Rank* JobWatch::first_dead() {
+  for (const pool::Roll::Entry& entry : roll_.ended()) {
+    const auto found = ranks_.find(Key{entry.slot, entry.generation});
+    if (found != ranks_.end()) return &found->second;
   }
-}
-
-void JobWatch::note_death(const pool::ProcessRecord& record, std::optional<std::string> verdict) {
-  if (first_death_) return;
-  first_death_ = Death{describe(record), verdict ? *verdict : "ended"};
+  // Those of other hosts are not on the roll.
+  for (const auto& [key, rank] : ranks_) {
+    if (rank.record.attached && !rank.record.alive) return &rank;
+  }
+  return nullptr;
 }
 
 void JobWatch::finish() {
   sample();
-  for (const auto& [key, rank] : ranks_) {
-    if (rank.record.attached && !rank.record.alive) note_death(rank.record, std::nullopt);
-  }
+  if (const Rank* rank = first_dead()) first_death_ = Death{describe(rank->record), rank->verdict};
   remove_segments(segments_);
 }
 

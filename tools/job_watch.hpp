@@ -11,6 +11,7 @@
 
 #include "job_processes.hpp"
 #include "penstock/pool.hpp"
+#include "pool/roll.hpp"
 
 namespace penstock::tools {
 
@@ -27,16 +28,16 @@ class JobWatch {
     std::string how;  ///< "was killed by signal 9 (Killed)", "exited with status 1" or "ended"
   };
 
-  /// `epoll` tells when a rank of this host ends; its data is the rank's pid.
-  static Result<JobWatch> start(const std::string& pool, const std::string& job, int epoll);
+  /// `epoll` tells when a rank of this host ends; its data is the rank's pid. The ranks find
+  /// `roll` in PENSTOCK_ROLL.
+  static Result<JobWatch> start(const std::string& pool, const std::string& job,
+                                const std::string& roll, int epoll);
 
   /// Reads the table anew. Cheap; a few times a second while the job runs.
   void sample();
-  /// A rank's process has ended, as the epoll said. Told in the order of the deaths.
+  /// A rank's process has ended, as the epoll said.
   void on_exit(pid_t pid);
-  /// It has ended and that is no wonder: the job was interrupted.
-  void forget(pid_t pid);
-  /// After the job: who was never seen to end; what the MPI left in /dev/shm is removed.
+  /// After the job: finds out who died first; what the MPI left in /dev/shm is removed.
   void finish();
 
   /// Ranks that have been seen on the pool.
@@ -50,15 +51,17 @@ class JobWatch {
     pool::ProcessRecord record;
     Descriptor process;
     std::uint64_t seen_ns = 0;
+    std::string verdict = "ended";
   };
-  JobWatch(std::unique_ptr<pool::Pool> pool, std::string job, int epoll)
-      : pool_(std::move(pool)), job_(std::move(job)), epoll_(epoll) {}
+  JobWatch(std::unique_ptr<pool::Pool> pool, std::string job, pool::Roll roll, int epoll)
+      : pool_(std::move(pool)), job_(std::move(job)), roll_(std::move(roll)), epoll_(epoll) {}
   void watch_process(Rank& rank) const;
   void note_segments(const Rank& rank);
-  void note_death(const pool::ProcessRecord& record, std::optional<std::string> verdict);
+  const Rank* first_dead();
 
   std::unique_ptr<pool::Pool> pool_;
   std::string job_;
+  pool::Roll roll_;
   int epoll_;
   std::map<Key, Rank> ranks_;
   std::set<std::string> segments_;

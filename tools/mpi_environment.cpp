@@ -30,6 +30,7 @@ Result<Environment> mpich_environment(const MpiRuntime& runtime, const JobEnviro
   if (job.nodes > 0) set("PENSTOCK_NODES", std::to_string(job.nodes));
   if (!job.job.empty()) set("PENSTOCK_JOB", job.job);
   if (!job.mode.empty()) set("PENSTOCK_MODE", job.mode);
+  if (!job.roll.empty()) set("PENSTOCK_ROLL", job.roll);
   set("PENSTOCK_REQUIRE", job.require ? "1" : "0");
   return environment;
 }

@@ -19,6 +19,7 @@ struct JobEnvironment {
   std::uint32_t nodes = 0;  ///< emulated on one machine; 0: the hosts are real
   bool require = true;      ///< fail rather than fall back
   std::string mode;         ///< "" : whatever the pool has
+  std::string roll;         ///< "" : nobody asks who ended first
 };
 
 /// Variables for MPICH, in the order in which they are worth reading. Errors: no provider library.

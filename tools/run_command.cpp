@@ -1,7 +1,10 @@
 // penstock run: an unmodified MPI program over a pool, by the MPI's own mpiexec.
 #include <fmt/core.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "base/env.hpp"
@@ -60,11 +63,12 @@ Result<pool::Info> prepare_pool(const RunArguments& arguments, const std::string
 }
 
 Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runtime,
-                          const pool::Info& info, const std::string& spec,
-                          const std::string& job_name) {
+                          const pool::Info& info, const Janitor::Charge& own) {
+  const std::string& spec = info.spec;
   JobEnvironment job;
   job.pool = spec;
-  job.job = job_name;
+  job.job = own.job;
+  job.roll = own.folder;
   job.nodes = arguments.nodes;
   job.require = !arguments.allow_fallback;
   job.mode = coherence::mode_name(info.mode);
@@ -72,7 +76,8 @@ Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runti
   if (!environment) return tl::unexpected(environment.error());
   JobPlan plan;
   plan.pool = spec;
-  plan.job = job_name;
+  plan.job = own.job;
+  plan.roll = own.folder;
   plan.ranks = arguments.ranks;
   plan.environment = std::move(*environment);
   plan.command = {runtime.mpiexec, "-n", std::to_string(arguments.ranks)};
@@ -141,12 +146,20 @@ int run(RunArguments arguments) {
   const bool temporary = arguments.pool.empty();
   const std::string spec = temporary ? "shm:" + unique_name() : arguments.pool;
   const std::string job = unique_name();
+  const Janitor::Charge own{.job = job,
+                            .pool = temporary ? spec : "",
+                            .folder = std::filesystem::temp_directory_path() / ("penstock-" + job)};
   // Before anything that may start a thread. Its destructor cleans up after all that follows.
-  auto janitor = Janitor::start(job, temporary ? spec : "");
+  auto janitor = Janitor::start(own);
   if (!janitor) return report(janitor.error());
+  if (::mkdir(own.folder.c_str(), 0700) != 0) {
+    return report(Error{Code::internal, fmt::format("cannot make the folder {}: {}; TMPDIR names "
+                                                    "another place",
+                                                    own.folder, strerror(errno))});
+  }
   auto info = prepare_pool(arguments, spec);
   if (!info) return report(info.error());
-  auto plan = make_plan(arguments, *runtime, *info, spec, job);
+  auto plan = make_plan(arguments, *runtime, *info, own);
   if (!plan) return report(plan.error());
   auto outcome = run_job(*plan);
   if (!outcome) return report(outcome.error());

@@ -90,7 +90,7 @@ class Supervisor {
   }
 
   void step() {
-    // Of a rank that was not seen before it died nobody can say when that was.
+    // Of a rank that was not seen before it died nobody can say how it ended.
     const bool closely = watch_.seen() < plan_.ranks && base::now_ns() - start_ns_ < closely_ns;
     epoll_event events[16];
     const int count = epoll_wait(epoll_.get(), events, 16, closely ? closely_ms : calmly_ms);
@@ -100,10 +100,8 @@ class Supervisor {
         take_signal();
       } else if (events[i].data.u64 == launcher_event) {
         take_end();
-      } else if (!outcome_.interrupted_by) {
-        watch_.on_exit(static_cast<pid_t>(events[i].data.u64));
       } else {
-        watch_.forget(static_cast<pid_t>(events[i].data.u64));
+        watch_.on_exit(static_cast<pid_t>(events[i].data.u64));
       }
     }
     escalate();
@@ -157,7 +155,7 @@ class Supervisor {
 Result<JobOutcome> run_job(const JobPlan& plan) {
   Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return fail(Code::internal, "cannot make an epoll: {}", strerror(errno));
-  auto watch = JobWatch::start(plan.pool, plan.job, epoll.get());
+  auto watch = JobWatch::start(plan.pool, plan.job, plan.roll, epoll.get());
   if (!watch) return tl::unexpected(watch.error());
   const BlockedSignals blocked;
   const pid_t launcher = fork();

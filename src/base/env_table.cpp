@@ -19,6 +19,8 @@ constexpr std::array table{
     Variable{"PENSTOCK_NODE", "", "index", "Emulated node that this process belongs to, from 0."},
     Variable{"PENSTOCK_NODES", "", "count",
              "Emulated nodes of the job; ranks are dealt to them in blocks."},
+    Variable{"PENSTOCK_ROLL", "", "folder",
+             "Set by penstock run: where it learns in which order processes end."},
     // what may happen
     Variable{"PENSTOCK_REQUIRE", "0", "0|1",
              "Fail rather than let the application use another provider."},

@@ -27,6 +27,7 @@
 #include "pool/liveness.hpp"
 #include "pool/mapping.hpp"
 #include "pool/node_table.hpp"
+#include "pool/roll.hpp"
 #include "pool/superblock.hpp"
 
 namespace penstock::pool {
@@ -85,6 +86,7 @@ struct Pool::Impl {
   std::atomic<std::uint64_t> rival{0};  // last one in the way of the lock
   std::optional<HostLock> host_lock;
   std::optional<sync::Lock> lock;
+  RollEntry roll_entry;
   std::unique_ptr<Heartbeat> heartbeat;  // last: stopped before anything it uses goes
 };
 
@@ -175,6 +177,7 @@ Result<void> Pool::Impl::join() {
   auto taken = take_slot();
   as_visitor.release();
   if (!taken) return taken;
+  roll_entry = RollEntry(superblock.pool_id, slot, generation);
   lock.emplace(make_lock(token()));
   heartbeat->replace([this] { return beat(); });
   return {};
@@ -258,6 +261,7 @@ Pool::~Pool() {
     return;
   }
   impl_->heartbeat.reset();
+  impl_->roll_entry.sign_off();
   if (impl_->owns_slot()) {
     impl_->processes.set_state(impl_->slot, impl_->generation, SlotState::detached);
   }

@@ -16,14 +16,6 @@ class ProcessTest : public PoolTest {
  protected:
   void SetUp() override { create(); }
 
-  Child attached_child(AttachOptions options = {}) const {
-    return Child([this, options](const Child::Report& report) {
-      auto pool = attach(options);
-      if (!pool) return 2;
-      report(pool->token());
-      sleep_until_killed();
-    });
-  }
   static const ProcessRecord* find(const std::vector<ProcessRecord>& records, std::uint64_t token) {
     for (const ProcessRecord& record : records) {
       if ((record.generation << 16 | record.slot) == token) return &record;

@@ -51,6 +51,8 @@ class TestFolder {
 
 inline constexpr std::uint64_t test_pool_bytes = 16ull << 20;
 
+class Child;
+
 /// A fresh pool in a folder of its own, in each test.
 class PoolTest : public testing::Test {
  protected:
@@ -73,6 +75,8 @@ class PoolTest : public testing::Test {
     }
     return std::move(*pool);
   }
+  /// A process that attaches, reports its token and waits to be killed.
+  inline Child attached_child(const AttachOptions& options = {}) const;
   Error attach_error(AttachOptions options = {}) const {
     options.spec = spec_;
     auto pool = Pool::attach(options);
@@ -143,6 +147,15 @@ class Child {
 
 [[noreturn]] inline void sleep_until_killed() {
   for (;;) ::pause();
+}
+
+inline Child PoolTest::attached_child(const AttachOptions& options) const {
+  return Child([this, options](const Child::Report& report) {
+    auto pool = attach(options);
+    if (!pool) return 2;
+    report(pool->token());
+    sleep_until_killed();
+  });
 }
 
 }  // namespace penstock::pool
