@@ -16,7 +16,7 @@ import job
 import launchers
 
 TWO_RANKS = ["osu_latency", "osu_bw", "osu_bibw"]
-ANY_RANKS = ["osu_multi_lat"]
+PAIRS = ["osu_multi_lat", "osu_mbw_mr"]  # validating an odd number of ranks they hang on any transport
 COLLECTIVES = ["osu_allgather", "osu_allgatherv", "osu_allreduce", "osu_alltoall", "osu_alltoallv",
                "osu_alltoallw", "osu_barrier", "osu_bcast", "osu_gather", "osu_gatherv", "osu_reduce",
                "osu_reduce_scatter", "osu_reduce_scatter_block", "osu_scatter", "osu_scatterv"]
@@ -36,7 +36,7 @@ def find_programs(tree):
 
 
 def programs_for(ranks):
-    return (TWO_RANKS if ranks == 2 else []) + ANY_RANKS + COLLECTIVES
+    return (TWO_RANKS if ranks == 2 else []) + (PAIRS if ranks % 2 == 0 else []) + COLLECTIVES
 
 
 def arguments_for(program, options):
