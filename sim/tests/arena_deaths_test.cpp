@@ -217,6 +217,18 @@ TEST(ArenaDeaths, AnEntryThatDiedWithoutItsNameStaysDead) {
   expect_held("deaths within a line", explore(scenario, 300));
 }
 
+/// What a formatting that was cut short left behind is no damage: the next formats anew.
+TEST(ArenaDeaths, AFormattingCutShortIsDoneAnew) {
+  Scenario scenario = in_turns("arena, formatted by one after another");
+  scenario.body = [](World& world) {
+    spawn_turns(world, [&world](std::uint32_t turn) {
+      if (turn + 1 < turns) die_soon(world, 8);
+      const Opened arena(world);
+    });
+  };
+  expect_held("deaths within a line", explore(scenario, 2000));
+}
+
 /// One of the header and its copy is damaged later.
 TEST(ArenaDeaths, TheHeaderAndItsCopyEachSuffice) {
   Scenario scenario = in_turns("arena, a header is damaged");

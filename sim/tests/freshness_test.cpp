@@ -2,6 +2,7 @@
 // before: of lines, credits, channels, slots and endpoints.
 #include <gtest/gtest.h>
 
+#include "base/environment_guard.hpp"
 #include "sim/tests/ranks.hpp"
 
 namespace penstock::sim {
@@ -175,6 +176,61 @@ TEST(Freshness, TheNinthIsHeardBeforeItPolls) {
   expect_held("random schedules", explore(scenario, 2));
 }
 
+/// Index of the first message from rank 0 to rank 1 that is so long.
+std::uint32_t index_of(std::uint64_t bytes) {
+  std::uint32_t index = 0;
+  while (Message{0, 1, index}.bytes() != bytes) ++index;
+  return index;
+}
+
+/// A sender whose last message is so long, and who then leaves the pool alone: what it wrote must
+/// not wait for a fence of something later.
+Scenario silent_after(const SimulatedPool& pool, std::uint64_t bytes) {
+  Scenario scenario = pool.scenario(fmt::format("channel, the last has {} bytes", bytes), 2);
+  scenario.moods = false;
+  scenario.knobs.hold_unordered = true;
+  scenario.most_steps = 2'000'000;
+  scenario.body = [&pool, last = index_of(bytes)](World& world) {
+    auto roll = std::make_shared<Roll>(2);
+    auto heard = std::make_shared<std::uint32_t>(0);
+    world.spawn(0, [&world, &pool, roll, heard, last] {
+      Rank rank(world, pool, {0, {1}, {}, last + 1});
+      roll->enter(rank, 0);
+      world.until([&] { return roll->opened[1]; });
+      rank.meet(roll->addresses);
+      for (std::uint32_t n = 0; n < last; ++n) {
+        rank.look_until([&] { return rank.send_and_complete(); });
+      }
+      rank.look_until([&] { return *heard == last && rank.all_complete(); });
+      world.require(rank.send_and_complete(), "no room for the last message");
+      world.until([&] { return *heard > last; });
+      rank.leave();
+    });
+    world.spawn(1, [&world, &pool, roll, heard, last] {
+      Rank rank(world, pool, {1, {}, {0}, last + 1});
+      roll->enter(rank, 1);
+      world.until([&] { return roll->opened[0]; });
+      rank.meet(roll->addresses);
+      while (*heard <= last) {
+        rank.progress();
+        *heard = rank.received_from(0);
+        world.yield();
+      }
+      rank.leave();
+    });
+  };
+  return scenario;
+}
+
+TEST(Freshness, TheLastMessageNeedsNoLaterOne) {
+  const auto pool = pool_with_endpoints();
+  for (const std::uint64_t bytes : {8, 500, 16'384, 20'480}) {
+    expect_held("random schedules", explore(silent_after(*pool, bytes), 4));
+  }
+  const base::EnvironmentGuard cells_of_a_whole_message("PENSTOCK_CELL", "65536");
+  expect_held("random schedules", explore(silent_after(*pool, 40'000), 4));
+}
+
 /// An endpoint that closes while its process lives on is told as closed, not as dead.
 TEST(Freshness, PeersLearnThatAnEndpointWasClosed) {
   const auto pool = pool_with_endpoints();
@@ -247,6 +303,58 @@ TEST(Freshness, NewChannelsInThePlaceOfOldOnes) {
     expect_held("random schedules", explore(scenario, 20));
     expect_held("random schedules", explore(with_lasting_copies(scenario), 5));
   }
+}
+
+/// The receiver's node holds a copy of the header that lay in the same place before, which nobody
+/// asked for. The announcement of a channel is made once: it must be understood then.
+TEST(Freshness, ANewChannelInThePlaceOfAnOldOneIsHeardAtOnce) {
+  constexpr std::uint32_t rounds = 4, most_polls = 400;
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = with_lasting_copies(pool->scenario("channel, a new one is heard", 2));
+  scenario.knobs.lazy_order = false;
+  scenario.knobs.prefetch = 300;
+  scenario.body = [&](World& world) {
+    struct Stage {
+      std::uint32_t receivers = 0, opened = 0, sent = 0, heard = 0;  ///< rounds
+      transport::Address sender, receiver;
+    };
+    auto stage = std::make_shared<Stage>();
+    world.spawn(0, [&, stage] {
+      Rank rank(world, *pool, {0, {1}, {}, 1});
+      for (std::uint32_t round = 1; round <= rounds; ++round) {
+        if (round > 1) rank.open();
+        stage->sender = rank.address();
+        stage->opened = round;
+        world.until([&] { return stage->receivers == round; });
+        rank.meet({{}, stage->receiver});
+        rank.look_until([&] { return rank.send_and_complete() && rank.all_complete(); });
+        stage->sent = round;
+        world.until([&] { return stage->heard == round; });
+        rank.close();
+      }
+      rank.leave();
+    });
+    world.spawn(1, [&, stage] {
+      Rank rank(world, *pool, {1, {}, {0}, 1});
+      for (std::uint32_t round = 1; round <= rounds; ++round) {
+        if (round > 1) rank.open();
+        stage->receiver = rank.address();
+        stage->receivers = round;
+        rank.look_until([&] { return stage->opened == round; });
+        rank.meet({stage->sender, {}});
+        rank.look_until([&] { return stage->sent == round; });
+        for (std::uint32_t polls = 0; rank.received_from(0) == 0; ++polls) {
+          world.require(polls < most_polls, fmt::format("channel {} is not heard", round));
+          rank.progress();
+          world.yield();
+        }
+        stage->heard = round;
+        rank.close();
+      }
+      rank.leave();
+    });
+  };
+  expect_held("random schedules", explore(scenario, 60));
 }
 
 }  // namespace
