@@ -13,7 +13,8 @@ function(penstock_module name)
   target_link_libraries(penstock_${name} PUBLIC ${ARG_LIBS})
 endfunction()
 
-# Unit tests stand beside the code they test; label "unit".
+# Unit tests stand beside the code they test; label "unit". All of them: target unit_tests.
+add_custom_target(unit_tests)
 function(penstock_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
   if(NOT PENSTOCK_BUILD_TESTS)
@@ -24,5 +25,6 @@ function(penstock_test name)
     target_link_libraries(${name} PRIVATE penstock_${dep})
   endforeach()
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  add_dependencies(unit_tests ${name})
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit TIMEOUT 120)
 endfunction()

@@ -7,10 +7,7 @@
 #include "arena/formatting.hpp"
 #include "arena/name_table.hpp"
 #include "arena/space.hpp"
-#include "fuzz/expect.hpp"
-#include "fuzz/input.hpp"
-#include "fuzz/pool_in_memory.hpp"
-#include "fuzz/virtual_time.hpp"
+#include "fuzz/frozen_arena.hpp"
 
 namespace penstock::fuzz {
 namespace {
@@ -23,16 +20,13 @@ std::string name_of(std::uint64_t i) {
   return fmt::format("object-{}", i);
 }
 
-struct World {
+struct World : FrozenArena {
   explicit World(coherence::Mode mode)
-      : frozen(PoolShape{.mode = mode}), region(frozen.pool().memory(), frozen.base()) {
+      : FrozenArena(mode), region(frozen.pool().memory(), frozen.base()) {
     const pool::Info& info = frozen.pool().info();
-    auto opened = Arena::open(frozen.pool());
-    need(opened);
-    arena = std::move(*opened);
     for (std::uint64_t i = 0; i < objects; ++i) {
-      need(arena->create(name_of(i), 1000 + 64 * i,
-                         {.lifetime = i % 2 == 0 ? Lifetime::pool : Lifetime::process}));
+      make(name_of(i), 1000 + 64 * i,
+           {.lifetime = i % 2 == 0 ? Lifetime::pool : Lifetime::process});
     }
     const auto read = read_format(region, {info.id, info.arena_offset, info.arena_bytes});
     need(read);
@@ -42,19 +36,11 @@ struct World {
     for (const Object& object : arena->list()) slots.push_back(object.slot);
     frozen.freeze();
   }
-  FrozenPool frozen;
   Region region;
   Formatted formatted;
-  std::unique_ptr<Arena> arena;
   std::vector<std::uint64_t> extents;
   std::vector<std::uint32_t> slots;
 };
-
-World& world_of(bool software) {
-  static World hardware_world(coherence::Mode::hardware);
-  static World software_world(coherence::Mode::software);
-  return software ? software_world : hardware_world;
-}
 
 template <class Line>
 Line lied(const std::byte* at, Input& input, std::uint64_t bound) {
@@ -153,9 +139,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace penstock;
   using namespace penstock::fuzz;
   Input input(data, size);
-  World& world = world_of(input.flag());
-  world.frozen.reset();
-  restart_time();
+  World& world = fresh<World>(choose_mode(input));
   for (auto forgeries = input.below(12); forgeries > 0; --forgeries) {
     switch (input.below(4)) {
       case 0:

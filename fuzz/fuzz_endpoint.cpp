@@ -5,11 +5,9 @@
 #include <set>
 #include <vector>
 
+#include "fuzz/endpoint_world.hpp"
 #include "fuzz/forged_channel.hpp"
-#include "fuzz/pool_in_memory.hpp"
-#include "fuzz/virtual_time.hpp"
 #include "match.hpp"
-#include "transport/endpoint_table.hpp"
 
 namespace penstock::fuzz {
 namespace {
@@ -121,43 +119,21 @@ class Silent final : public Sink {
 };
 
 /// A pool with an arena, memory for the hostile, and endpoint 0, which is one of them.
-struct World {
-  explicit World(coherence::Mode mode) : frozen(PoolShape{.mode = mode}) {
-    auto opened = arena::Arena::open(frozen.pool());
-    need(opened);
-    arena = std::move(*opened);
-    auto object = arena->create("hostile", hostile_bytes, {.alignment = channel_alignment});
-    need(object);
-    hostile = *object;
+struct World : EndpointWorld {
+  explicit World(coherence::Mode mode)
+      : EndpointWorld(mode),
+        hostile(make("hostile", hostile_bytes, {.alignment = channel_alignment})) {
     auto first = Endpoint::open(*arena, silent, options);
     need(first);
     peer = first->release();  // stays open for ever, as the hostile may
     address = peer->address();
-    auto table_object = arena->open(table_name);
-    need(table_object);
-    table = *table_object;
-    // 64 + count * 64 + count * count * 8 bytes
-    while (64 + endpoints * 64ull + 8ull * endpoints * endpoints < table.bytes) ++endpoints;
     frozen.freeze();
   }
-  std::byte* line(std::uint64_t endpoint) const { return table.data + 64 + 64 * endpoint; }
-  std::byte* word(std::uint64_t owner, std::uint64_t sender) const {
-    return table.data + 64 + 64ull * endpoints + 8 * (owner * endpoints + sender);
-  }
   Silent silent;
-  FrozenPool frozen;
-  std::unique_ptr<arena::Arena> arena;
-  arena::Object hostile, table;
+  arena::Object hostile;
   Endpoint* peer = nullptr;
   Address address{};
-  std::uint32_t endpoints = 0;
 };
-
-World& world_of(bool software) {
-  static World hardware_world(coherence::Mode::hardware);
-  static World software_world(coherence::Mode::software);
-  return software ? software_world : hardware_world;
-}
 
 class Attack {
  public:
@@ -215,13 +191,15 @@ class Attack {
     const std::uint32_t sender = who + (who >= self.slot ? 1u : 0u);
     std::uint64_t word = MailboxWord::pack(channels_[who].offset(), input_.byte());
     if (input_.below(8) == 7) word = input_.lie(world_.frozen.bytes()) << (input_.flag() ? 20 : 0);
-    const auto slot = input_.below(16) == 15 ? input_.below(world_.endpoints) : sender;
+    const auto slot = input_.below(16) == 15
+                          ? static_cast<std::uint32_t>(input_.below(world_.table.count()))
+                          : sender;
     std::memcpy(world_.word(self.slot, slot), &word, 8);
   }
 
   void write_table() {
     const std::uint64_t which = input_.below(senders + 2);
-    std::byte* at = which == 0 ? world_.table.data : world_.line(which - 1);
+    std::byte* at = which == 0 ? world_.high_water() : world_.line(which - 1);
     EndpointLine line;
     std::memcpy(&line, at, sizeof line);
     if (input_.flag()) {
@@ -229,7 +207,7 @@ class Attack {
       line.token = world_.frozen.pool().token();
       line.state = 1;
     }
-    const std::uint64_t lie = input_.lie(world_.endpoints);
+    const std::uint64_t lie = input_.lie(world_.table.count());
     if (input_.flag())
       std::memcpy(reinterpret_cast<std::byte*>(&line) + 4 * input_.below(15), &lie, 4);
     if (which != 0) line.check = check_of(line);
@@ -282,9 +260,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace penstock;
   using namespace penstock::fuzz;
   Input input(data, size);
-  World& world = world_of(input.flag());
-  world.frozen.reset();
-  restart_time();
+  World& world = fresh<World>(choose_mode(input));
   Receiver receiver(input);
   auto victim = transport::Endpoint::open(*world.arena, receiver, options);
   need(victim);

@@ -1,10 +1,8 @@
 // A receiver that writes what it likes into credits, flags and mailbox against the sending end.
 #include <vector>
 
+#include "fuzz/frozen_arena.hpp"
 #include "fuzz/landing_sink.hpp"
-#include "fuzz/pool_in_memory.hpp"
-#include "fuzz/virtual_time.hpp"
-#include "penstock/arena.hpp"
 #include "transport/tx_channel.hpp"
 
 namespace penstock::fuzz {
@@ -13,34 +11,18 @@ namespace {
 using namespace penstock::transport;
 
 /// Objects of others stand before and behind what the sender takes.
-struct World {
-  explicit World(coherence::Mode mode) : frozen(PoolShape{.mode = mode}) {
-    auto opened = arena::Arena::open(frozen.pool());
-    need(opened);
-    arena = std::move(*opened);
+struct World : FrozenArena {
+  explicit World(coherence::Mode mode) : FrozenArena(mode) {
     before = make("before", 8192);
     after = make("after", 8192);
     frozen.freeze();
-  }
-  arena::Object make(const char* name, std::uint64_t bytes) {
-    auto object = arena->create(name, bytes);
-    need(object);
-    return *object;
   }
   bool untouched(const arena::Object& object) const {
     return std::all_of(object.data, object.data + object.bytes,
                        [](std::byte b) { return b == std::byte{0}; });
   }
-  FrozenPool frozen;
-  std::unique_ptr<arena::Arena> arena;
   arena::Object before, after;
 };
-
-World& world_of(bool software) {
-  static World hardware_world(coherence::Mode::hardware);
-  static World software_world(coherence::Mode::software);
-  return software ? software_world : hardware_world;
-}
 
 struct Operation {
   SendOp op;
@@ -144,9 +126,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace penstock::fuzz;
   using namespace penstock::transport;
   Input input(data, size);
-  World& world = world_of(input.flag());
-  world.frozen.reset();
-  restart_time();
+  World& world = fresh<World>(choose_mode(input));
   auto settings = settings_for(world.frozen.pool().memory().mode());
   need(settings);
   settings->ring_lines = 64;  // full soon, also with short inputs

@@ -112,7 +112,7 @@ int __wrap_pthread_join(pthread_t thread, void** result) {
   World* world = inside();
   if (world == nullptr) return __real_pthread_join(thread, result);
   auto* joined = reinterpret_cast<Thread*>(thread);
-  joined->wakes_ns = 0;  // its waits end when it looks again
+  world->wake(*joined);  // its waits end when it looks again
   world->until([joined] { return joined->ended; });
   return 0;
 }

@@ -80,6 +80,7 @@ Process& World::spawn(std::uint32_t node, std::function<void()> body) {
   process->node = node;
   process->pid = first_pid + process->number;
   Process& spawned = *process;
+  ++unfinished_;
   processes_.push_back(std::move(process));
   add_thread(spawned, [this, &spawned, body = std::move(body)] {
     try {
@@ -91,6 +92,7 @@ Process& World::spawn(std::uint32_t node, std::function<void()> body) {
     for (int i = 0; i < 20 && running_->core->buffered(); ++i) yield();
     running_->core->drain();
     spawned.ended = true;
+    --unfinished_;
   });
   return spawned;
 }
@@ -103,12 +105,13 @@ Thread& World::add_thread(Process& process, std::function<void()> body) {
   added.fiber = std::make_unique<Fiber>([this, &added, body = std::move(body)] {
     body();
     added.ended = true;
-    std::erase(threads_, &added);
+    turns_.remove(added);
     for (;;) scheduler_.enter(*added.fiber);
   });
+  added.number = static_cast<std::uint32_t>(cores_.size());
   cores_.push_back(added.core.get());
   process.threads.push_back(std::move(thread));
-  threads_.push_back(&added);
+  turns_.add(added);
   return added;
 }
 
@@ -133,9 +136,11 @@ bool World::alive(std::uint64_t pid) const {
 void World::kill(Process& process) {
   if (process.dead || process.ended) return;
   process.dead = true;
+  --unfinished_;
   for (auto& thread : process.threads) {
-    if (!thread->ended) thread->core->killed();
-    std::erase(threads_, thread.get());
+    if (thread->ended) continue;
+    thread->core->killed();
+    turns_.remove(*thread);
   }
   std::erase_if(file_locks_, [&](const FileLock& lock) { return lock.holder == &process; });
 }
@@ -196,23 +201,13 @@ void World::run(std::uint64_t most_steps) {
 
 /// Of those awake any; when all sleep time passes until the first wakes.
 Thread* World::choose_next() {
-  std::vector<Thread*> awake;
-  std::uint64_t first_wake = ~0ull;
-  bool main_thread_left = false;
-  for (Thread* thread : threads_) {
-    if (thread->process->stopped) continue;
-    main_thread_left = main_thread_left || !thread->process->ended;
-    first_wake = std::min(first_wake, thread->wakes_ns);
-    if (thread->wakes_ns <= now_ns_) awake.push_back(thread);
+  while (unfinished_ != 0 && !failed_) {
+    if (Thread* next = turns_.next(now_ns_, chooser_)) return next;
+    if (turns_.first_wake_ns() == ~0ull) return nullptr;  // all that are left are stopped
+    now_ns_ = turns_.first_wake_ns();
+    count_step();
   }
-  if (!main_thread_left || threads_.empty()) return nullptr;
-  if (awake.empty()) {
-    now_ns_ = std::max(now_ns_, first_wake);
-    ++steps_;
-    return choose_next();
-  }
-  last_ = (last_ + 1 + chooser_.below(awake.size())) % awake.size();
-  return awake[last_];
+  return nullptr;
 }
 
 void World::switch_away() {
@@ -220,15 +215,16 @@ void World::switch_away() {
   scheduler_.enter(mine);
 }
 
+void World::count_step() {
+  if (++steps_ > most_steps_) fail(fmt::format("{} steps and no end: somebody hangs", steps_));
+}
+
 void World::step(Core& core) {
   if (running_ == nullptr) return;
-  ++steps_;
+  count_step();
   now_ns_ += knobs_.op_ns / 2 + environment_.next() % knobs_.op_ns;
   Process& process = *running_->process;
   if (++process.operations == process.dies_at) die();
-  if (steps_ > most_steps_) {
-    fail(fmt::format("{} steps and no end: somebody hangs", steps_));
-  }
   core.stir();
   pass_time();
   if (++turn_ >= longest_turn || chooser_.chance(knobs_.switching)) switch_away();
@@ -263,17 +259,15 @@ void World::require(bool holds, const std::string& what) {
 
 void World::yield() {
   now_ns_ += yield_ns;
-  ++steps_;
-  if (steps_ > most_steps_) fail(fmt::format("{} steps and no end: somebody hangs", steps_));
+  count_step();
   pass_time();
   switch_away();
 }
 
 void World::sleep(std::uint64_t ns) {
   if (!knobs_.hold_unordered) running_->core->drain();  // the kernel is entered
-  running_->wakes_ns = now_ns_ + ns;
-  ++steps_;
-  if (steps_ > most_steps_) fail(fmt::format("{} steps and no end: somebody hangs", steps_));
+  turns_.sleep(*running_, now_ns_ + ns);
+  count_step();
   switch_away();
 }
 

@@ -13,6 +13,7 @@
 #include "sim/memory/core.hpp"
 #include "sim/world/fiber.hpp"
 #include "sim/world/trace.hpp"
+#include "sim/world/turns.hpp"
 
 namespace penstock::sim {
 
@@ -24,7 +25,9 @@ struct Thread {
   Process* process = nullptr;
   std::unique_ptr<Fiber> fiber;
   std::unique_ptr<Core> core;
+  std::uint32_t number = 0;    ///< among all threads of the world
   std::uint64_t wakes_ns = 0;  ///< asleep until then
+  std::size_t turn = 0;        ///< its place among those awake
   bool ended = false;
 };
 
@@ -87,6 +90,9 @@ class World : public Machine, public coherence::Simulator {
   void require(bool holds, const std::string& what);
   void yield();
   void sleep(std::uint64_t ns);
+  void wake(Thread& thread) {
+    if (!thread.ended) turns_.wake(thread);
+  }
   std::uint64_t now_ns() const { return now_ns_; }
   const Knobs& knobs() const { return knobs_; }
   /// Until `holds`; checked at each turn.
@@ -139,6 +145,7 @@ class World : public Machine, public coherence::Simulator {
   Thread& add_thread(Process& process, std::function<void()> body);
   void switch_away();
   Thread* choose_next();
+  void count_step();
   void pass_time();
   void die();
   void fail(const std::string& what);
@@ -149,8 +156,9 @@ class World : public Machine, public coherence::Simulator {
   RandomChooser environment_;  ///< what programs ask the system for: does not depend on choices
   std::vector<Node> nodes_;
   std::vector<std::unique_ptr<Process>> processes_;
-  std::vector<Thread*> threads_;  ///< not ended, of living processes
-  std::vector<Core*> cores_;      ///< of all threads ever
+  Turns turns_;                 ///< of threads that have not ended, of living processes
+  std::size_t unfinished_ = 0;  ///< processes neither ended nor dead
+  std::vector<Core*> cores_;    ///< of all threads ever
   std::vector<FileLock> file_locks_;
   Process* victim_ = nullptr;
   Thread* running_ = nullptr;
@@ -159,7 +167,6 @@ class World : public Machine, public coherence::Simulator {
   std::uint64_t now_ns_ = 1'000'000'000;
   std::uint64_t steps_ = 0, most_steps_ = 0;
   std::uint32_t turn_ = 0;  ///< operations since the last switch
-  std::size_t last_ = 0;
   std::string failure_;
   bool failed_ = false;
 };

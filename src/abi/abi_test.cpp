@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/fork_in_tests.hpp"
 #include "penstock/cxl_shm.h"
 #include "penstock/penstock.h"
 
@@ -253,6 +254,7 @@ TEST_F(Abi, LockIsNotRecursiveAndTimesOut) {
 }
 
 TEST_F(Abi, DoorbellWakesAndNoticesTheDead) {
+  penstock::base::skip_unless_fork_is_followed();
   penstock_object_t* object = make("bell", penstock_doorbell_bytes());
   penstock_doorbell_t* bell = nullptr;
   ASSERT_EQ(penstock_doorbell_open(object, 0, &bell), PENSTOCK_OK);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "base/fork_in_tests.hpp"
 #include "penstock/arena.hpp"
 
 namespace penstock::arena {
@@ -67,6 +68,7 @@ class TestPool {
 
 /// Forks; the child's exit status is what `body` gives, 99 when it throws.
 inline pid_t start_child(const std::function<int()>& body) {
+  base::skip_unless_fork_is_followed();
   const pid_t pid = fork();
   if (pid != 0) return pid;
   try {

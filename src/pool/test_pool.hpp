@@ -15,6 +15,7 @@
 #include <functional>
 #include <string>
 
+#include "base/fork_in_tests.hpp"
 #include "base/format.hpp"
 #include "penstock/pool.hpp"
 
@@ -95,6 +96,7 @@ class Child {
  public:
   using Report = std::function<void(std::uint64_t)>;
   explicit Child(const std::function<int(const Report&)>& body) {
+    base::skip_unless_fork_is_followed();
     int pipe_fds[2];
     if (::pipe2(pipe_fds, O_CLOEXEC) != 0) std::abort();
     pid_ = ::fork();

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "base/clock.hpp"
+#include "base/fork_in_tests.hpp"
 #include "penstock/transport.hpp"
 
 namespace penstock::transport {
@@ -397,6 +398,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, TransportTest,
 class TwoProcesses : public TransportTest {
  protected:
   pid_t fork_peer(const std::function<void(Endpoint&, Recorder&, Peer)>& child) {
+    base::skip_unless_fork_is_followed();
     int up[2], down[2];
     EXPECT_EQ(pipe(up) + pipe(down), 0);
     const Address parent_address = a_->address();

@@ -1,0 +1,31 @@
+// A pool on which endpoints are opened, and where their table lies for who writes lies into it.
+#pragma once
+
+#include "fuzz/frozen_arena.hpp"
+#include "transport/endpoint_table.hpp"
+
+namespace penstock::fuzz {
+
+struct EndpointWorld : FrozenArena {
+  explicit EndpointWorld(coherence::Mode mode) : FrozenArena(mode), table(open_table(*arena)) {}
+
+  std::byte* high_water() const {
+    return frozen.base() + (static_cast<const std::byte*>(table.high_water_line()) - frozen.base());
+  }
+  std::byte* line(std::uint64_t endpoint) const { return high_water() + 64 + 64 * endpoint; }
+  /// Word of mailbox `owner` that endpoint `sender` writes.
+  std::byte* word(std::uint32_t owner, std::uint32_t sender) const {
+    return static_cast<std::byte*>(table.word(owner, sender));
+  }
+
+  transport::EndpointTable table;
+
+ private:
+  static transport::EndpointTable open_table(arena::Arena& arena) {
+    const auto opened = transport::EndpointTable::open(arena);
+    need(opened);
+    return *opened;
+  }
+};
+
+}  // namespace penstock::fuzz

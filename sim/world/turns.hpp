@@ -1,0 +1,40 @@
+// Whose turn it is: threads that are awake, and those that sleep, by when they wake.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "sim/memory/chooser.hpp"
+
+namespace penstock::sim {
+
+struct Thread;
+
+/// Costs little with thousands of threads, most of which sleep. Depends on nothing but the
+/// chooser: a seed gives the same turns again.
+class Turns {
+ public:
+  void add(Thread& thread);
+  void remove(Thread& thread);
+  /// Until the world's time is `wakes_ns`.
+  void sleep(Thread& thread, std::uint64_t wakes_ns);
+  void wake(Thread& thread);
+
+  /// Of those awake at `now_ns` any that is not stopped; nullptr: there is none.
+  Thread* next(std::uint64_t now_ns, Chooser& chooser);
+  /// When the first of those asleep wakes; ~0: nobody sleeps.
+  std::uint64_t first_wake_ns() const {
+    return asleep_.empty() ? ~0ull : asleep_.begin()->first.first;
+  }
+
+ private:
+  void take_out(Thread& thread);
+
+  std::vector<Thread*> awake_;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, Thread*> asleep_;  ///< by time and number
+  std::size_t last_ = 0;
+};
+
+}  // namespace penstock::sim

@@ -1,0 +1,37 @@
+// Forks of tests, where a sanitizer cannot follow them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <iterator>
+
+namespace penstock::base {
+
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool thread_sanitizer = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+inline constexpr bool thread_sanitizer = true;
+#else
+inline constexpr bool thread_sanitizer = false;
+#endif
+#else
+inline constexpr bool thread_sanitizer = false;
+#endif
+
+/// Call it before fork(). A child of a process with several threads (whoever is attached to a pool
+/// has the lease's) ends under the thread sanitizer as soon as it starts a thread itself: the test
+/// is skipped there.
+inline void skip_unless_fork_is_followed() {
+  if (!thread_sanitizer) return;
+  const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  if (threads <= 2) return;  // the second is the sanitizer's own
+  const testing::TestPartResult skipped(
+      testing::TestPartResult::kSkip, __FILE__, __LINE__,
+      "the thread sanitizer does not follow a fork of a process with several threads");
+  GTEST_MESSAGE_AT_(skipped.file_name(), skipped.line_number(), skipped.message(), skipped.type());
+  throw testing::AssertionException(skipped);  // leaves the test; it was reported already
+}
+
+}  // namespace penstock::base
