@@ -10,6 +10,7 @@
 #include "arena/formatting.hpp"
 #include "arena/name_table.hpp"
 #include "arena/space.hpp"
+#include "sim/tests/expect_held.hpp"
 #include "sim/world/explore.hpp"
 
 namespace penstock::sim {
@@ -19,11 +20,6 @@ using namespace penstock::arena;
 
 constexpr Placement placement{.pool_id = 7, .arena_offset = 4096, .arena_bytes = 512 << 10};
 constexpr std::uint32_t turns = 4;
-
-void expect_held(const char* method, const Tally& tally) {
-  report("arena", method, tally);
-  EXPECT_TRUE(tally.held()) << tally.first_failure;
-}
 
 /// The running process dies in one of the next lines that it publishes, most often with its node.
 void die_soon(World& world, std::uint64_t lines) {
@@ -169,7 +165,7 @@ TEST(ArenaDeaths, WhoeverMendsMayDieAsWell) {
   scenario.body = [](World& world) {
     spawn_turns(world, [&world](std::uint32_t turn) { work(world, turn); });
   };
-  expect_held("deaths within a line", explore(scenario, 600));
+  expect_held("arena", "deaths within a line", explore(scenario, 600));
 }
 
 /// Only the line that a rewrite stands at, torn by the dead and once more by who mends it.
@@ -189,7 +185,7 @@ TEST(ArenaDeaths, AHeaderIsMendedByTheSecondIfNotByTheFirst) {
       if (turn + 1 == turns) opened.require_one_piece();
     });
   };
-  expect_held("deaths within a line", explore(scenario, 300));
+  expect_held("arena", "deaths within a line", explore(scenario, 300));
 }
 
 /// What was not there after a death is not there later.
@@ -214,7 +210,7 @@ TEST(ArenaDeaths, AnEntryThatDiedWithoutItsNameStaysDead) {
       names.put(found ? found->index : *lookup.first_free, "a", entry);
     });
   };
-  expect_held("deaths within a line", explore(scenario, 300));
+  expect_held("arena", "deaths within a line", explore(scenario, 300));
 }
 
 /// What a formatting that was cut short left behind is no damage: the next formats anew.
@@ -226,7 +222,7 @@ TEST(ArenaDeaths, AFormattingCutShortIsDoneAnew) {
       const Opened arena(world);
     });
   };
-  expect_held("deaths within a line", explore(scenario, 2000));
+  expect_held("arena", "deaths within a line", explore(scenario, 2000));
 }
 
 /// One of the header and its copy is damaged later.
@@ -248,7 +244,7 @@ TEST(ArenaDeaths, TheHeaderAndItsCopyEachSuffice) {
       }
     });
   };
-  expect_held("random schedules", explore(scenario, 60));
+  expect_held("arena", "random schedules", explore(scenario, 60));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
 namespace penstock::sim {
@@ -14,11 +15,6 @@ namespace {
 using arena::Arena;
 using arena::Lifetime;
 using arena::Object;
-
-void expect_held(const char* method, const Tally& tally) {
-  report("arena", method, tally);
-  EXPECT_TRUE(tally.held()) << tally.first_failure;
-}
 
 class ArenaPool : public SimulatedPool {
  public:
@@ -138,8 +134,8 @@ Scenario race_for_a_name(const SimulatedPool& pool, std::uint32_t processes, boo
 
 TEST(Arena, OneCreatesANameAndAllSeeItZero) {
   const ArenaPool pool;
-  expect_held("random schedules", explore(race_for_a_name(pool, 2, false), 60));
-  expect_held("random schedules", explore(race_for_a_name(pool, 4, true), 60));
+  expect_held("arena", "random schedules", explore(race_for_a_name(pool, 2, false), 60));
+  expect_held("arena", "random schedules", explore(race_for_a_name(pool, 4, true), 60));
 }
 
 /// The first who come format the arena.
@@ -168,9 +164,9 @@ Scenario formatting(const SimulatedPool& pool) {
 
 TEST(Arena, IsFormattedOnce) {
   const SimulatedPool pool;
-  expect_held("random schedules", explore(formatting(pool), 60));
-  expect_held("crash points", crash_everywhere(formatting(pool), 60));
-  expect_held("deaths within a line", explore(dying_in_a_line(formatting(pool), 40), 150));
+  expect_held("arena", "random schedules", explore(formatting(pool), 60));
+  expect_held("arena", "crash points", crash_everywhere(formatting(pool), 60));
+  expect_held("arena", "deaths within a line", explore(dying_in_a_line(formatting(pool), 40), 150));
 }
 
 /// Who may not take the lock waits for others to format.
@@ -193,7 +189,7 @@ TEST(Arena, IsFoundByAnObserverOnceItIsFormatted) {
       }
     });
   };
-  expect_held("random schedules", explore(scenario, 60));
+  expect_held("arena", "random schedules", explore(scenario, 60));
 }
 
 // ---- names that come and go --------------------------------------------------------------------
@@ -253,7 +249,7 @@ TEST(Arena, WhoOpensANameSeesItsObjectAndNoneBefore) {
       });
     }
   };
-  expect_held("random schedules", explore(scenario, 80));
+  expect_held("arena", "random schedules", explore(scenario, 80));
 }
 
 TEST(Arena, AnOldHandleDestroysNothing) {
@@ -284,7 +280,7 @@ TEST(Arena, AnOldHandleDestroysNothing) {
     });
   };
   scenario.after = [&pool](World& world) { Worker(world, pool).require_empty(); };
-  expect_held("random schedules", explore(scenario, 60));
+  expect_held("arena", "random schedules", explore(scenario, 60));
 }
 
 /// Nodes take turns; who comes next knows only what the pool says.
@@ -315,7 +311,7 @@ TEST(Arena, ThousandsOfObjectsLeaveNothingBehind) {
     }
   };
   scenario.after = [&pool](World& world) { Worker(world, pool).require_empty(); };
-  expect_held("random schedules", explore(scenario, 2));
+  expect_held("arena", "random schedules", explore(scenario, 2));
 }
 
 // ---- deaths ------------------------------------------------------------------------------------
@@ -414,17 +410,20 @@ Scenario death_between_lines(const SimulatedPool& pool, Deed deed) {
 
 TEST(Arena, ADeathBetweenTwoLinesLeavesTheChainWhole) {
   const ArenaPool pool;
-  expect_held("deaths within a line", explore(death_between_lines(pool, Deed::create), 400));
-  expect_held("deaths within a line", explore(death_between_lines(pool, Deed::destroy), 400));
+  expect_held("arena", "deaths within a line",
+              explore(death_between_lines(pool, Deed::create), 400));
+  expect_held("arena", "deaths within a line",
+              explore(death_between_lines(pool, Deed::destroy), 400));
   const SimulatedPool bare;
-  expect_held("deaths within a line", explore(death_between_lines(bare, Deed::format), 200));
+  expect_held("arena", "deaths within a line",
+              explore(death_between_lines(bare, Deed::format), 200));
 }
 
 TEST(Arena, ADeathAnywhereCostsNoSpace) {
   const ArenaPool pool;
-  expect_held("random schedules", explore(deaths(pool), 20));
-  expect_held("crash points", crash_everywhere(deaths(pool), 120));
-  expect_held("deaths within a line", explore(dying_in_a_line(deaths(pool), 120), 100));
+  expect_held("arena", "random schedules", explore(deaths(pool), 20));
+  expect_held("arena", "crash points", crash_everywhere(deaths(pool), 120));
+  expect_held("arena", "deaths within a line", explore(dying_in_a_line(deaths(pool), 120), 100));
 }
 
 /// Large objects are zeroed outside of the lock.
@@ -455,8 +454,8 @@ TEST(Arena, LargeObjectsAreZeroAndADeathWhileZeroingCostsNoSpace) {
     world.sleep(2 * pool.lease_ns(world));
     worker.destroy(worker.create("after", 100));
   };
-  expect_held("random schedules", explore(scenario, 2));
-  expect_held("crash points", crash_everywhere(scenario, 3));
+  expect_held("arena", "random schedules", explore(scenario, 2));
+  expect_held("arena", "crash points", crash_everywhere(scenario, 3));
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ TEST(Freshness, MessagesArePrompt) {
       });
     }
   };
-  expect_held("random schedules", explore(scenario, 10));
+  expect_held("channel", "random schedules", explore(scenario, 10));
 }
 
 /// A sender that found no credit finds it at its first look after it was returned.
@@ -94,7 +94,7 @@ TEST(Freshness, CreditsArePrompt) {
       rank.leave();
     });
   };
-  expect_held("random schedules", explore(scenario, 3));
+  expect_held("channel", "random schedules", explore(scenario, 3));
 }
 
 constexpr std::uint32_t ten = 10;
@@ -139,8 +139,8 @@ TEST(Freshness, HighSlotsAreHeardAlsoWhenLowOnesChangeHands) {
       early.leave();
     });
   };
-  expect_held("random schedules", explore(scenario, 20));
-  expect_held("random schedules", explore(with_lasting_copies(scenario), 5));
+  expect_held("channel", "random schedules", explore(scenario, 20));
+  expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 5));
 }
 
 /// The ninth endpoint has its word in a new line of every mailbox. It is heard although it sends
@@ -173,7 +173,7 @@ TEST(Freshness, TheNinthIsHeardBeforeItPolls) {
       });
     }
   };
-  expect_held("random schedules", explore(scenario, 2));
+  expect_held("channel", "random schedules", explore(scenario, 2));
 }
 
 /// Index of the first message from rank 0 to rank 1 that is so long.
@@ -225,10 +225,10 @@ Scenario silent_after(const SimulatedPool& pool, std::uint64_t bytes) {
 TEST(Freshness, TheLastMessageNeedsNoLaterOne) {
   const auto pool = pool_with_endpoints();
   for (const std::uint64_t bytes : {8, 500, 16'384, 20'480}) {
-    expect_held("random schedules", explore(silent_after(*pool, bytes), 4));
+    expect_held("channel", "random schedules", explore(silent_after(*pool, bytes), 4));
   }
   const base::EnvironmentGuard cells_of_a_whole_message("PENSTOCK_CELL", "65536");
-  expect_held("random schedules", explore(silent_after(*pool, 40'000), 4));
+  expect_held("channel", "random schedules", explore(silent_after(*pool, 40'000), 4));
 }
 
 /// An endpoint that closes while its process lives on is told as closed, not as dead.
@@ -264,7 +264,7 @@ TEST(Freshness, PeersLearnThatAnEndpointWasClosed) {
       rank.leave();
     });
   };
-  expect_held("random schedules", explore(scenario, 40));
+  expect_held("channel", "random schedules", explore(scenario, 40));
 }
 
 /// Ends close and open again: new channels lie where old ones lay, and nodes hold copies of those.
@@ -300,8 +300,8 @@ TEST(Freshness, NewChannelsInThePlaceOfOldOnes) {
   const auto pool = pool_with_endpoints();
   for (const bool receiver_stays : {false, true}) {
     const Scenario scenario = made_anew(*pool, receiver_stays);
-    expect_held("random schedules", explore(scenario, 20));
-    expect_held("random schedules", explore(with_lasting_copies(scenario), 5));
+    expect_held("channel", "random schedules", explore(scenario, 20));
+    expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 5));
   }
 }
 
@@ -354,7 +354,7 @@ TEST(Freshness, ANewChannelInThePlaceOfAnOldOneIsHeardAtOnce) {
       rank.leave();
     });
   };
-  expect_held("random schedules", explore(scenario, 60));
+  expect_held("channel", "random schedules", explore(scenario, 60));
 }
 
 }  // namespace

@@ -8,15 +8,11 @@
 
 #include "pool/superblock.hpp"
 #include "pool/visitor.hpp"
+#include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
 namespace penstock::sim {
 namespace {
-
-void expect_held(const char* method, const Tally& tally) {
-  report("pool", method, tally);
-  EXPECT_TRUE(tally.held()) << tally.first_failure;
-}
 
 /// The scenario's file, by another name for each run.
 class NoPoolYet : public SimulatedPool {
@@ -100,8 +96,8 @@ TEST(PoolCreation, WhoFindsAPoolFindsAWholeOne) {
       });
     }
   };
-  expect_held("random schedules", explore(scenario, 40));
-  expect_held("crash points", crash_everywhere(scenario, 60));
+  expect_held("pool", "random schedules", explore(scenario, 40));
+  expect_held("pool", "crash points", crash_everywhere(scenario, 60));
 }
 
 /// A device is made a pool again: first it is none, then its tables are cleared, then it is one.
@@ -152,7 +148,7 @@ TEST(PoolCreation, ADeviceIsNoPoolWhileItsTablesAreCleared) {
       *done = true;
     });
   };
-  expect_held("random schedules", explore(scenario, 150));
+  expect_held("pool", "random schedules", explore(scenario, 150));
 }
 
 /// A copy that this node still holds of an older superblock is not believed.
@@ -193,7 +189,7 @@ TEST(PoolCreation, ASuperblockIsReadAnewEachTime) {
       world.require(written && written->created_wall_ns == 77, "an older superblock is seen");
     });
   };
-  expect_held("random schedules", explore(scenario, 60));
+  expect_held("pool", "random schedules", explore(scenario, 60));
 }
 
 // ---- nodes that start again --------------------------------------------------------------------
@@ -262,9 +258,9 @@ Scenario restarts(const SimulatedPool& pool, std::uint32_t mortal) {
 
 TEST(Pool, AMachineThatStartsAgainKeepsItsNumber) {
   const SimulatedPool pool;
-  expect_held("random schedules", explore(restarts(pool, 0), 30));
-  expect_held("crash points", crash_everywhere(restarts(pool, 0), 60));
-  expect_held("crash points", crash_everywhere(restarts(pool, 1), 60));
+  expect_held("pool", "random schedules", explore(restarts(pool, 0), 30));
+  expect_held("pool", "crash points", crash_everywhere(restarts(pool, 0), 60));
+  expect_held("pool", "crash points", crash_everywhere(restarts(pool, 1), 60));
 }
 
 /// Copies of one machine, all of them alive: each has a number while it is attached.
@@ -288,7 +284,7 @@ TEST(Pool, ClonesOfAMachineNeverShareANumber) {
       });
     }
   };
-  expect_held("random schedules", explore(scenario, 100));
+  expect_held("pool", "random schedules", explore(scenario, 100));
 }
 
 /// A machine leaves and comes back, just while a clone that takes its number over hesitates.
@@ -332,7 +328,7 @@ TEST(Pool, AMachineThatComesBackNeverSharesItsNumberWithAClone) {
       clone.stopped = false;
     });
   };
-  expect_held("random schedules", explore(scenario, 400));
+  expect_held("pool", "random schedules", explore(scenario, 400));
 }
 
 /// Nobody lives on the machine, and two clones of it want its number.
@@ -354,10 +350,10 @@ TEST(Pool, OneOfTwoClonesTakesANumberOver) {
       });
     }
   };
-  expect_held("random schedules", explore(scenario, 60));
+  expect_held("pool", "random schedules", explore(scenario, 60));
   scenario.moods = false;
   scenario.knobs.hold_unordered = true;
-  expect_held("random schedules", explore(scenario, 60));
+  expect_held("pool", "random schedules", explore(scenario, 60));
 }
 
 // ---- leaving -----------------------------------------------------------------------------------
@@ -402,7 +398,7 @@ TEST(Pool, WhatWasDoneBeforeASlotIsFreeIsSeenByWhoFindsItFree) {
       }
     });
   };
-  expect_held("random schedules", explore(scenario, 150));
+  expect_held("pool", "random schedules", explore(scenario, 150));
 }
 
 /// What a visitor has shown of itself, and whether the onlooker has seen it.
@@ -462,7 +458,7 @@ TEST(Pool, EachVisitHasATokenOfItsOwn) {
     }
     world.spawn(2, [&world, table, shown] { look_on(world, table(), *shown); });
   };
-  expect_held("random schedules", explore(scenario, 60));
+  expect_held("pool", "random schedules", explore(scenario, 60));
 }
 
 }  // namespace

@@ -4,15 +4,11 @@
 #include <map>
 #include <set>
 
+#include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
 namespace penstock::sim {
 namespace {
-
-void expect_held(const char* method, const Tally& tally) {
-  report("pool", method, tally);
-  EXPECT_TRUE(tally.held()) << tally.first_failure;
-}
 
 /// What an onlooker knows of the processes of a world, by their numbers.
 struct Members {
@@ -121,14 +117,14 @@ Scenario coming_and_going(const SimulatedPool& pool, std::uint32_t nodes, std::u
 
 TEST(Pool, EachProcessHasASlotAndATokenOfItsOwn) {
   const SimulatedPool pool({.max_processes = 4});
-  expect_held("random schedules", explore(coming_and_going(pool, 2, 4, 2), 100));
-  expect_held("random schedules", explore(coming_and_going(pool, 4, 4, 3), 100));
+  expect_held("pool", "random schedules", explore(coming_and_going(pool, 2, 4, 2), 100));
+  expect_held("pool", "random schedules", explore(coming_and_going(pool, 4, 4, 3), 100));
 }
 
 TEST(Pool, TheDeathOfOneWhoAttachesOrLeavesStopsNobody) {
   const SimulatedPool pool({.max_processes = 5});
-  expect_held("crash points", crash_everywhere(coming_and_going(pool, 2, 4, 2), 120));
-  expect_held("deaths within a line",
+  expect_held("pool", "crash points", crash_everywhere(coming_and_going(pool, 2, 4, 2), 120));
+  expect_held("pool", "deaths within a line",
               explore(dying_in_a_line(coming_and_going(pool, 2, 4, 2), 60), 100));
 }
 
@@ -222,13 +218,13 @@ Scenario reaping(const SimulatedPool& pool, bool reaper_dies) {
 
 TEST(Pool, TheDeadAreReapedOnceAndTheLivingNever) {
   const SimulatedPool pool;
-  expect_held("random schedules", explore(reaping(pool, false), 60));
-  expect_held("crash points", crash_everywhere(reaping(pool, false), 120));
+  expect_held("pool", "random schedules", explore(reaping(pool, false), 60));
+  expect_held("pool", "crash points", crash_everywhere(reaping(pool, false), 120));
 }
 
 TEST(Pool, WhatADeadReaperLeftIsReapedByTheNext) {
   const SimulatedPool pool;
-  expect_held("crash points", crash_everywhere(reaping(pool, true), 120));
+  expect_held("pool", "crash points", crash_everywhere(reaping(pool, true), 120));
 }
 
 /// One process sleeps, is stopped for less than a lease, and goes on: it was never dead.
@@ -261,7 +257,7 @@ TEST(Pool, TheSlowAndTheStoppedAreAlive) {
       *done = true;
     });
   };
-  expect_held("random schedules", explore(scenario, 60));
+  expect_held("pool", "random schedules", explore(scenario, 60));
 }
 
 // ---- lock --------------------------------------------------------------------------------------
@@ -317,12 +313,12 @@ Scenario counting(const SimulatedPool& pool, std::uint32_t processes, int rounds
 
 TEST(Pool, TheLockExcludesProcessesOfOneNodeAndOfSeveral) {
   const SimulatedPool pool;
-  expect_held("random schedules", explore(counting(pool, 4, 3), 60));
+  expect_held("pool", "random schedules", explore(counting(pool, 4, 3), 60));
 }
 
 TEST(Pool, TheLockSurvivesTheDeathOfAProcessAndOfItsNode) {
   const SimulatedPool pool;
-  expect_held("crash points", crash_everywhere(counting(pool, 3, 2), 150));
+  expect_held("pool", "crash points", crash_everywhere(counting(pool, 3, 2), 150));
 }
 
 /// Who waits for the lock while it attaches shows life, and is not passed over by others who wait.
@@ -359,7 +355,7 @@ TEST(Pool, WhoAttachesWaitsForTheLockAsLongAsItTakes) {
       });
     }
   };
-  expect_held("random schedules", explore(scenario, 40));
+  expect_held("pool", "random schedules", explore(scenario, 40));
 }
 
 // ---- what a process says of itself -------------------------------------------------------------
@@ -423,7 +419,7 @@ TEST(Pool, StatisticsAndActivityAreOfOneTime) {
       *seen = true;
     });
   };
-  expect_held("random schedules", explore(scenario, 80));
+  expect_held("pool", "random schedules", explore(scenario, 80));
 }
 
 }  // namespace

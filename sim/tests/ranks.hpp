@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "penstock/transport.hpp"
+#include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
 namespace penstock::sim {
@@ -17,11 +18,6 @@ using transport::Header;
 using transport::Landing;
 using transport::Peer;
 using transport::SendOp;
-
-inline void expect_held(const char* method, const Tally& tally) {
-  report("channel", method, tally);
-  EXPECT_TRUE(tally.held()) << tally.first_failure;
-}
 
 /// Length and contents of message `index` from one rank to another.
 struct Message {

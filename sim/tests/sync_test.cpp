@@ -6,6 +6,7 @@
 #include <set>
 
 #include "penstock/sync.hpp"
+#include "sim/tests/expect_held.hpp"
 #include "sim/world/explore.hpp"
 
 namespace penstock::sim {
@@ -13,11 +14,6 @@ namespace {
 
 std::byte* line(World& world, std::uint64_t index) {
   return world.base() + index * line_bytes;
-}
-
-void expect_held(const char* protocol, const char* method, const Tally& tally) {
-  report(protocol, method, tally);
-  EXPECT_TRUE(tally.held()) << tally.first_failure;
 }
 
 constexpr std::uint64_t timeout_ns = 20'000'000'000;

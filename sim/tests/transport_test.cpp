@@ -11,10 +11,10 @@ TEST(Channel, MessagesOfEveryFormArriveInOrderAndWhole) {
   const auto pool = pool_with_endpoints();
   Scenario two = conversation(*pool, "channel, 2 ranks", 2, 2, 14);
   two.after = [&](World& world) { expect_clean(world, *pool); };
-  expect_held("random schedules", explore(two, 40));
+  expect_held("channel", "random schedules", explore(two, 40));
   Scenario three = conversation(*pool, "channel, 4 ranks on 3 nodes", 4, 3, 4);
   three.after = [&](World& world) { expect_clean(world, *pool); };
-  expect_held("random schedules", explore(three, 15));
+  expect_held("channel", "random schedules", explore(three, 15));
 }
 
 /// Two messages of several lines that arrive at once in scattered buffers: each has a staging
@@ -30,21 +30,21 @@ TEST(Channel, ScatteredMessagesOfSeveralSendersDoNotMix) {
       world.spawn(i, [&, roll, i] { run_rank(world, *pool, *roll, {i, {0}, {}, 24}); });
     }
   };
-  expect_held("random schedules", explore(scenario, 60));
+  expect_held("channel", "random schedules", explore(scenario, 60));
 }
 
 /// Only messages in lines: a ring of 1,024 lines goes round several times.
 TEST(Channel, RingsWrap) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = conversation(*pool, "channel, wraps", 2, 2, 60);
-  expect_held("random schedules", explore(scenario, 8));
+  expect_held("channel", "random schedules", explore(scenario, 8));
 }
 
 TEST(Channel, SurvivorsAreToldWhoDiedAndAllSpaceComesBack) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = conversation(*pool, "channel, rank 0 dies", 3, 3, 3);
   scenario.after = [&](World& world) { expect_clean(world, *pool); };
-  expect_held("crash points", crash_everywhere(scenario, 120));
+  expect_held("channel", "crash points", crash_everywhere(scenario, 120));
 }
 
 /// After a death the pool serves another job with another number of ranks.
@@ -70,7 +70,7 @@ TEST(Channel, TheNextJobRunsWithAnotherNumberOfRanks) {
       });
     }
   };
-  expect_held("crash points", crash_everywhere(scenario, 60));
+  expect_held("channel", "crash points", crash_everywhere(scenario, 60));
 }
 
 /// Cells that take a whole message, and are announced when it is wholly there.
@@ -84,7 +84,7 @@ TEST(Channel, MessagesOfOneCell) {
     ::setenv("PENSTOCK_CELL", "65536", 1);
     body(world);
   };
-  expect_held("random schedules", explore(scenario, 20));
+  expect_held("channel", "random schedules", explore(scenario, 20));
   ::setenv("PENSTOCK_CELL", "4096", 1);
 }
 
@@ -101,7 +101,7 @@ TEST(Channel, EndpointsComeAndGo) {
     }
   };
   scenario.after = [&](World& world) { expect_clean(world, *pool); };
-  expect_held("random schedules", explore(scenario, 6));
+  expect_held("channel", "random schedules", explore(scenario, 6));
 }
 
 constexpr std::uint32_t many_nodes = 16;
@@ -132,7 +132,7 @@ TEST_P(ManyRanks, ExchangeMessages) {
   const auto pool = pool_with_endpoints({.bytes = std::max<std::uint64_t>(ranks, 128) << 21,
                                          .max_processes = ranks + 8,
                                          .max_nodes = many_nodes});
-  expect_held("random schedules", explore(ring_of(*pool, ranks), 1));
+  expect_held("channel", "random schedules", explore(ring_of(*pool, ranks), 1));
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, ManyRanks, testing::Values(129u, 257u));
 INSTANTIATE_TEST_SUITE_P(Long, ManyRanks, testing::Values(1024u));
