@@ -76,8 +76,8 @@ PENSTOCK_API const char* penstock_status_name(int32_t status);
  * the next call of this thread; "" before the first failure. */
 PENSTOCK_API const char* penstock_last_error(void);
 
-/* ---- Pools ------------------------------------------------------------------------------------
- * SPEC: "/dev/daxX.Y", a file path or "shm:NAME"; several joined by commas interleave. */
+/* ---- Pools --------------------------------------------------------------------------------- */
+/* SPEC: "/dev/daxX.Y", a file path or "shm:NAME"; several joined by commas interleave. */
 
 typedef struct {
   size_t struct_bytes;    /* sizeof(penstock_pool_options_t) */
@@ -134,8 +134,8 @@ PENSTOCK_API void penstock_default_detach(void);
 /* Borrowed, not to be detached; NULL when not attached. */
 PENSTOCK_API penstock_pool_t* penstock_default_pool(void);
 
-/* ---- Arena: named objects -----------------------------------------------------------------------
- * Names: 1 to 63 bytes. Any process of any host creates, opens and destroys. */
+/* ---- Arena: named objects ------------------------------------------------------------------ */
+/* Names: 1 to 63 bytes. Any process of any host creates, opens and destroys. */
 
 typedef struct {
   size_t struct_bytes;
@@ -184,9 +184,8 @@ PENSTOCK_API void penstock_object_info(const penstock_object_t* object,
 PENSTOCK_API void* penstock_object_data(const penstock_object_t* object);
 PENSTOCK_API uint64_t penstock_object_bytes(const penstock_object_t* object);
 
-/* ---- Memory
- * -------------------------------------------------------------------------------------- Errors of
- * all four: invalid_argument when the bytes do not lie in the pool. */
+/* ---- Memory -------------------------------------------------------------------------------- */
+/* Errors of all four: invalid_argument when the bytes do not lie in the pool. */
 
 /* What this process stored to [at, at + bytes) is at the device on return, before anything that it
  * publishes later. Whole lines travel: no other host may have written to them meanwhile. */
@@ -204,12 +203,11 @@ PENSTOCK_API penstock_status_t penstock_write(penstock_pool_t* pool, void* to, c
 PENSTOCK_API penstock_status_t penstock_read(penstock_pool_t* pool, void* to, const void* from,
                                              uint64_t bytes);
 
-/* ---- Synchronization in an object
- * ---------------------------------------------------------------- Made of lines in an object that
- * all participants open; no atomic instruction touches the pool. `offset` is within the object and
- * a multiple of 64. The lines are zero at first (a new object's are), and are not used again for
- * another purpose while a participant is left. Opening: errors invalid_argument (does not fit the
- * object, self not below participants). */
+/* ---- Synchronization in an object ---------------------------------------------------------- */
+/* Made of lines in an object that all participants open; no atomic instruction touches the pool.
+ * `offset` is within the object and a multiple of 64. The lines are zero at first (a new object's
+ * are), and are not used again for another purpose while a participant is left. Opening: errors
+ * invalid_argument (does not fit the object, self not below participants). */
 
 /* Barrier: one line a participant. */
 PENSTOCK_API uint64_t penstock_barrier_bytes(uint32_t participants);
