@@ -128,7 +128,7 @@ def kill(site, tests, budget_s):
             if runs:
                 environment["PENSTOCK_SIM_RUNS"] = str(runs)
             if test.run(**environment) != 0:
-                return test.name
+                return f"{test.name} ({runs} seeds)" if runs else test.name
     return None
 
 

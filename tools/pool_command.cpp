@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/env.hpp"
+#include "base/format.hpp"
 #include "command.hpp"
 #include "pool/node_caches.hpp"
 
@@ -122,7 +123,8 @@ int list(const PoolArguments& arguments) {
   }
   fmt::print("{:<40} {:>14} {:>14}\n", "NAME", "BYTES", "OFFSET");
   for (const arena::Object& object : objects) {
-    fmt::print("{:<40} {:>14} {:>#14x}\n", object.name, object.bytes, object.offset);
+    fmt::print("{:<40} {:>14} {:>#14x}\n", base::printable(object.name), object.bytes,
+               object.offset);
   }
   return exit_ok;
 }

@@ -30,5 +30,12 @@ TEST(Status, FailFormatsItsMessage) {
   EXPECT_STREQ(code_name(result.error().code), "no_space");
 }
 
+TEST(Printable, ControlCharactersDoNotReachATerminal) {
+  EXPECT_EQ(base::printable("halo\x1b[2J\n\x7f"
+                            "x"),
+            "halo?[2J??x");
+  EXPECT_EQ(base::printable("grüße"), "grüße");
+}
+
 }  // namespace
 }  // namespace penstock

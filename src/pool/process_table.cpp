@@ -1,10 +1,10 @@
 #include "pool/process_table.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 
 #include "base/clock.hpp"
+#include "base/format.hpp"
 #include "pool/sealed_line.hpp"
 
 namespace penstock::pool {
@@ -14,13 +14,8 @@ namespace {
 /// Tokens hold 48 bits of the generation.
 constexpr std::uint64_t greatest_generation = std::uint64_t{1} << 47;
 
-/// Text of the pool ends up on people's terminals.
-std::string printable(const char* text, std::size_t capacity) {
-  std::string clean(text, ::strnlen(text, capacity));
-  for (char& c : clean) {
-    if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = '?';
-  }
-  return clean;
+std::string text_of(const char* text, std::size_t capacity) {
+  return base::printable(std::string(text, ::strnlen(text, capacity)));
 }
 
 }  // namespace
@@ -90,7 +85,7 @@ ProcessRecord ProcessTable::record(const SlotView& view) const {
   const std::uint64_t details = place<DetailLines>(details_, slot);
   if (const auto line = origin(slot)) {
     record.boot_id = format_uuid(line->boot_id);
-    record.program = printable(line->program, sizeof line->program);
+    record.program = text_of(line->program, sizeof line->program);
   }
   record.host = read_text(details + offsetof(DetailLines, host), 1);
   record.job = read_text(details + offsetof(DetailLines, job), 2);
@@ -178,7 +173,7 @@ std::string ProcessTable::read_text(std::uint64_t place, std::size_t lines) cons
   for (std::size_t i = 0; i < lines; ++i) {
     const auto line = observe_sealed_line<TextLine>(memory_, base_, place + i * sizeof(TextLine));
     if (!line) break;
-    const std::string here = printable(line->text, sizeof line->text);
+    const std::string here = text_of(line->text, sizeof line->text);
     text += here;
     if (here.size() < sizeof line->text) break;
   }

@@ -131,8 +131,7 @@ Result<Peer> Endpoint::resolve(const Address& address) {
   return address.slot;
 }
 
-// ---- sending
-// -------------------------------------------------------------------------------------
+// ---- sending -----------------------------------------------------------------------------------
 
 Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
   if (to >= peers.size() || !peers[to].resolved)
@@ -243,8 +242,7 @@ unsigned Endpoint::progress() {
   return events;
 }
 
-// ---- closing
-// -------------------------------------------------------------------------------------
+// ---- closing -----------------------------------------------------------------------------------
 
 bool Endpoint::drained() const {
   if (!impl_->tx_waiting.empty()) return false;

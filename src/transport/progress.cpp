@@ -144,8 +144,7 @@ void Endpoint::Impl::look_at_clock() {
   if (now >= next_check_ns) slow_checks(now);
 }
 
-// ---- now and then
-// ----------------------------------------------------------------------------------
+// ---- now and then ------------------------------------------------------------------------------
 
 void Endpoint::Impl::slow_checks(std::uint64_t now) {
   next_check_ns = now + check_every_ns;

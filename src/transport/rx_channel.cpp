@@ -208,8 +208,7 @@ void RxChannel::fail(Sink& sink, const Error& error) {
   sink.on_receive_failed(source_, landing_.cookie, error);
 }
 
-// ---- messages in sealed lines
-// --------------------------------------------------------------------
+// ---- messages in sealed lines ------------------------------------------------------------------
 
 bool RxChannel::begin_lines(Sink& sink, const MessageLine& line) {
   land(sink.on_begin(source_, header_));

@@ -391,8 +391,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, TransportTest,
                                          coherence::Mode::uncached),
                          [](const auto& mode) { return std::string(mode_name(mode.param)); });
 
-// ---- two processes
-// ---------------------------------------------------------------------------------
+// ---- two processes -----------------------------------------------------------------------------
 
 /// Runs `child` in another process that is attached by itself; kills it at the end if need be.
 class TwoProcesses : public TransportTest {

@@ -112,8 +112,7 @@ bool TxChannel::consumed() {
   return consumed_ == head_;
 }
 
-// ---- putting messages into the pool
-// --------------------------------------------------------------
+// ---- putting messages into the pool ------------------------------------------------------------
 
 void TxChannel::count(const Header& header) {
   ++context_.stats.messages_sent;
@@ -264,8 +263,7 @@ TxChannel::Started TxChannel::start_bulk(SendOp* op) {
   return op->sent_bytes == op->header.bytes ? Started::complete : Started::partly;
 }
 
-// ---- queued operations
-// -----------------------------------------------------------------------------
+// ---- queued operations -------------------------------------------------------------------------
 
 TxChannel::Started TxChannel::start(SendOp* op) {
   const std::uint8_t flags = op->notify_delivered ? flag_acknowledge : 0;
