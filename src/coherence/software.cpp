@@ -1,6 +1,6 @@
 // No coherence between nodes. Writers send lines to the device, readers drop their copies first.
 // Two tables: the quickest way of this CPU, and write-back by an instruction that was asked for.
-#include "coherence/binding.hpp"
+#include "coherence/plain_ops.hpp"
 
 namespace penstock::coherence {
 namespace {
@@ -45,73 +45,30 @@ void write_back(void* self, const void* at, std::size_t bytes) {
   binding(self).write_back(at, bytes);
 }
 
-void order(void* self) {
-  table(self).store_fence();
-}
-void full_order(void* self) {
-  table(self).full_fence();
-}
-
 void invalidate(void* self, const void* at, std::size_t bytes) {
   compiler_barrier();
   binding(self).invalidate(at, bytes);
 }
 
-void settle(void* self) {
-  table(self).full_fence();
-}
-
-std::uint64_t load_word(void*, const void* from) {
-  return __atomic_load_n(static_cast<const std::uint64_t*>(from), __ATOMIC_ACQUIRE);
-}
-
-void load_line(void* self, void* to, const void* from) {
-  table(self).load_line(to, from);
-}
-
-void load_bulk(void* self, void* to, const void* from, std::size_t bytes) {
-  compiler_barrier();
-  table(self).store_copy(to, from, bytes);
-  compiler_barrier();
-}
-
-std::size_t load_sealed(void* self, void* to, const void* from, std::size_t bytes,
-                        std::uint64_t first_seal) {
-  return table(self).load_sealed(to, from, bytes, first_seal);
-}
-
 }  // namespace
 
-constexpr Ops software_ops = {
-    .publish_word = publish_word,
-    .publish_line = publish_line,
-    .publish_bulk = publish_bulk,
-    .publish_sealed = publish_sealed,
-    .write_back = write_back,
-    .order = order,
-    .invalidate = invalidate,
-    .settle = settle,
-    .load_word = load_word,
-    .load_line = load_line,
-    .load_bulk = load_bulk,
-    .load_sealed = load_sealed,
-    .full_order = full_order,
-};
+constexpr Ops software_ops = [] {
+  Ops ops = plain_ops();
+  ops.publish_word = publish_word;
+  ops.publish_line = publish_line;
+  ops.publish_bulk = publish_bulk;
+  ops.publish_sealed = publish_sealed;
+  ops.write_back = write_back;
+  ops.invalidate = invalidate;
+  return ops;
+}();
 
-constexpr Ops software_write_back_ops = {
-    .publish_word = publish_word,
-    .publish_line = write_back_line,
-    .publish_bulk = write_back_bulk,
-    .publish_sealed = write_back_sealed,
-    .write_back = write_back,
-    .order = order,
-    .invalidate = invalidate,
-    .settle = settle,
-    .load_word = load_word,
-    .load_line = load_line,
-    .load_bulk = load_bulk,
-    .load_sealed = load_sealed,
-    .full_order = full_order,
-};
+constexpr Ops software_write_back_ops = [] {
+  Ops ops = software_ops;
+  ops.publish_line = write_back_line;
+  ops.publish_bulk = write_back_bulk;
+  ops.publish_sealed = write_back_sealed;
+  return ops;
+}();
 
 }  // namespace penstock::coherence

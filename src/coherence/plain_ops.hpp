@@ -1,0 +1,45 @@
+// Operations on memory that needs nothing special: stores and loads as the CPU makes them, nothing
+// to send on or to drop. Each mode begins with this table and replaces what it must do otherwise.
+#pragma once
+
+#include "coherence/binding.hpp"
+
+namespace penstock::coherence {
+
+constexpr Ops plain_ops() {
+  return {
+      .publish_word =
+          [](void*, void* to, std::uint64_t value) {
+            __atomic_store_n(static_cast<std::uint64_t*>(to), value, __ATOMIC_RELEASE);
+          },
+      .publish_line = [](void* self, void* to,
+                         const void* from) { table(self).store_line(to, from); },
+      .publish_bulk = [](void* self, void* to, const void* from,
+                         std::size_t bytes) { table(self).store_copy(to, from, bytes); },
+      .publish_sealed =
+          [](void* self, void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
+            table(self).store_sealed(to, from, bytes, first_seal);
+          },
+      .write_back = [](void*, const void*, std::size_t) {},
+      .order = [](void* self) { table(self).store_fence(); },
+      .invalidate = [](void*, const void*, std::size_t) {},
+      .settle = [](void* self) { table(self).full_fence(); },
+      .load_word = [](void*, const void* from) -> std::uint64_t {
+        return __atomic_load_n(static_cast<const std::uint64_t*>(from), __ATOMIC_ACQUIRE);
+      },
+      .load_line = [](void* self, void* to, const void* from) { table(self).load_line(to, from); },
+      .load_bulk =
+          [](void* self, void* to, const void* from, std::size_t bytes) {
+            compiler_barrier();
+            table(self).store_copy(to, from, bytes);
+            compiler_barrier();
+          },
+      .load_sealed =
+          [](void* self, void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
+            return table(self).load_sealed(to, from, bytes, first_seal);
+          },
+      .full_order = [](void* self) { table(self).full_fence(); },
+  };
+}
+
+}  // namespace penstock::coherence
