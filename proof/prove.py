@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "sim"))
 import mutants  # noqa: E402
 
-LONG_RUNS = 500          # seeds, or deaths, of each scenario
+LONG_RUNS = 200          # seeds, or deaths, of each scenario
 LONG_TIMEOUT_S = 1500
 SHORT_TIMEOUT_S = 300
 SHORT_SAMPLE = 8         # mutants

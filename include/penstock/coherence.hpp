@@ -32,8 +32,8 @@ Result<Mode> parse_mode(std::string_view text);
 ///
 /// Publishing operations may reach the device in any order, and late: only `order` puts those
 /// before it ahead of those after it and sends on what is still buffered. Of one thread's publishes
-/// to the same word the last one stays, without `order` between. Loads may return any older copy
-/// that this node holds unless the line was invalidated and settled first.
+/// to a word the last stays, also without `order`; of two threads' either may. Loads may return any
+/// older copy that this node holds unless the line was invalidated and settled first.
 struct Ops {
   /// One naturally aligned 8-byte word by a partial non-temporal store: never dirties the line,
   /// so that other writers' words of a packed line survive (rule 5).
