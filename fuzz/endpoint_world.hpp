@@ -1,13 +1,18 @@
 // A pool on which endpoints are opened, and where their table lies for who writes lies into it.
 #pragma once
 
+#include <cstdlib>
+
 #include "fuzz/frozen_arena.hpp"
 #include "transport/endpoint_table.hpp"
 
 namespace penstock::fuzz {
 
 struct EndpointWorld : FrozenArena {
-  explicit EndpointWorld(coherence::Mode mode) : FrozenArena(mode), table(open_table(*arena)) {}
+  explicit EndpointWorld(coherence::Mode mode) : FrozenArena(mode), table(open_table(*arena)) {
+    // Endpoints wait for peers that do not answer when they close: most of the time of an input.
+    ::setenv("PENSTOCK_TIMEOUT_MS", "10", 1);
+  }
 
   std::byte* high_water() const {
     return frozen.base() + (static_cast<const std::byte*>(table.high_water_line()) - frozen.base());

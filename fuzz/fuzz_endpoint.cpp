@@ -167,11 +167,16 @@ class Attack {
       case 10:
         return pass_time(input_.number<std::uint16_t>() * 100'000ull);
       default:
-        for (auto polls = 1 + input_.below(4) * 300; polls > 0; --polls) victim_.progress();
+        for (auto polls = polls_of(input_.below(8)); polls > 0; --polls) victim_.progress();
     }
   }
 
  private:
+  /// Mostly few: what is looked after now and then needs hundreds.
+  static std::uint64_t polls_of(std::uint64_t chosen) {
+    return chosen < 6 ? 1 + 3 * chosen : 300 * (chosen - 5);
+  }
+
   void open_channel(std::uint32_t who, std::uint64_t place) {
     const Address& self = victim_.address();
     const std::uint64_t offset = world_.hostile.offset + place * (16 << 10);
