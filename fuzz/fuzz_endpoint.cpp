@@ -135,10 +135,17 @@ struct World : EndpointWorld {
   Address address{};
 };
 
+/// They live as long as their endpoint does; what they send may go before.
+using Operations = std::vector<std::unique_ptr<SendOp>>;
+
 class Attack {
  public:
-  Attack(World& world, Endpoint& victim, Receiver& receiver, Input& input)
-      : world_(world), victim_(victim), receiver_(receiver), input_(input) {
+  Attack(World& world, Endpoint& victim, Receiver& receiver, Operations& operations, Input& input)
+      : world_(world),
+        victim_(victim),
+        receiver_(receiver),
+        operations_(operations),
+        input_(input) {
     for (std::uint32_t i = 0; i < senders; ++i) open_channel(i, i);
   }
 
@@ -252,9 +259,9 @@ class Attack {
   World& world_;
   Endpoint& victim_;
   Receiver& receiver_;
+  Operations& operations_;
   Input& input_;
   std::vector<ForgedChannel> channels_{senders, ForgedChannel(nullptr, 0, 0, 0, 0)};
-  std::vector<std::unique_ptr<SendOp>> operations_;
   std::vector<std::byte> buffer_{std::vector<std::byte>(200'000)};
 };
 
@@ -267,11 +274,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Input input(data, size);
   World& world = fresh<World>(choose_mode(input));
   Receiver receiver(input);
+  Operations operations;
   auto victim = transport::Endpoint::open(*world.arena, receiver, options);
   need(victim);
   receiver.set_victim(victim->get());
   {
-    Attack attack(world, **victim, receiver, input);
+    Attack attack(world, **victim, receiver, operations, input);
     for (int steps = 0; steps < 48 && !input.empty(); ++steps) attack.step();
     (void)(*victim)->drained();
     (*victim)->progress();
