@@ -49,6 +49,7 @@ Matcher::~Matcher() {
     while (Incoming* incoming = lane.unexpected.pop_front()) std::free(incoming->heap);
   }
   while (Incoming* incoming = claimed_.pop_front()) std::free(incoming->heap);
+  while (Incoming* incoming = awaited_.pop_front()) std::free(incoming->heap);
 }
 
 // ---- lists -----------------------------------------------------------------------------------
@@ -258,6 +259,7 @@ void Matcher::arrived(void* cookie) {
   if (cookie == nullptr) return;
   auto* incoming = static_cast<Incoming*>(cookie);
   incoming->arriving = false;
+  if (incoming->awaited()) awaited_.remove(incoming);
   if (incoming->discarded) return release(incoming);
   Receive* receive = incoming->receive;
   if (receive == nullptr) return;  // stays until somebody asks for it
@@ -287,14 +289,19 @@ void Matcher::hand_over(Receive* receive, Incoming* incoming) {
 /// A kept message, off its list, has found its receive.
 void Matcher::take(Receive* receive, Incoming* incoming) {
   incoming->receive = receive;
-  if (!incoming->arriving) hand_over(receive, incoming);
+  if (incoming->arriving)
+    awaited_.push_back(incoming);
+  else
+    hand_over(receive, incoming);
 }
 
 void Matcher::failed(void* cookie, int error, int detail) {
   if (cookie == nullptr) return;
   auto* incoming = static_cast<Incoming*>(cookie);
   Receive* receive = incoming->receive;
-  if (receive == nullptr && !incoming->discarded) {
+  if (incoming->awaited()) {
+    awaited_.remove(incoming);
+  } else if (receive == nullptr) {
     if (incoming->claimed) {
       claimed_.remove(incoming);
     } else {
@@ -394,7 +401,10 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
 /// Forgets a kept message, now or when all of it is here.
 void Matcher::drop(Incoming* incoming) {
   incoming->discarded = true;
-  if (!incoming->arriving) release(incoming);
+  if (incoming->arriving)
+    awaited_.push_back(incoming);
+  else
+    release(incoming);
 }
 
 int Matcher::receive_claimed(const ReceiveRequest& request) {

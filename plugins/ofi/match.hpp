@@ -123,6 +123,8 @@ class Matcher {
     iovec landing;    ///< where the transport puts it
     iovec part;       ///< its place in a multi-receive buffer
     alignas(16) std::byte inline_payload[inline_bytes];
+    /// In memory of ours, and it is known what becomes of it when it is whole.
+    bool awaited() const { return discarded || (receive != nullptr && !direct); }
     std::byte* payload() { return heap != nullptr ? heap : inline_payload; }
   };
   struct Lane {
@@ -162,6 +164,7 @@ class Matcher {
   MatchEvents& events_;
   Lane lanes_[2];
   List<Incoming> claimed_;
+  List<Incoming> awaited_;  ///< of those that still arrive
   FreeList<Receive> receives_;
   FreeList<Incoming> incomings_;
   std::size_t min_multi_receive_ = 64;

@@ -370,6 +370,21 @@ TEST_F(MatcherTest, FailureOfAHalfReceivedMessage) {
   EXPECT_EQ(events.failures.size(), 1u);
 }
 
+/// As when an endpoint closes. The leak sanitizer looks.
+TEST_F(MatcherTest, PayloadsThatStillArriveAtTheEndAreFreed) {
+  std::string text(5000, 'x');
+  matcher.begin(2, tagged(1, text.size()));  // nobody's
+  matcher.begin(2, tagged(2, text.size()));
+  matcher.post(request(text.data(), text.size(), 2));
+  matcher.begin(2, tagged(3, text.size()));
+  matcher.peek(request(nullptr, 0, 3), Matcher::Peek::discard);
+  matcher.begin(2, tagged(4, text.size()));
+  const ReceiveRequest claim = request(nullptr, 0, 4);
+  matcher.peek(claim, Matcher::Peek::claim);
+  ASSERT_EQ(matcher.discard_claimed(claim), 0);
+  EXPECT_EQ(matcher.posted_count(), 0u);
+}
+
 TEST_F(MatcherTest, CompletionDataIsFlagged) {
   matcher.post(request(a, sizeof(a), 1));
   Header header = tagged(1, 0);
