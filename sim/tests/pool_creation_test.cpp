@@ -120,6 +120,7 @@ TEST(PoolCreation, ADeviceIsNoPoolWhileItsTablesAreCleared) {
       const auto wiped = pool::wipe_superblock(parts[0]);
       world.require(wiped.has_value(), "not wiped");
       world.memory().publish_word(world.base() + table, 1);
+      for (int i = 0; i < 100; ++i) world.yield();  // it may leave before the wipe, were it let
       world.memory().full_order();
       world.sleep(10'000'000);
       world.memory().publish_word(world.base() + table, 2);
@@ -148,6 +149,12 @@ TEST(PoolCreation, ADeviceIsNoPoolWhileItsTablesAreCleared) {
       *done = true;
     });
   };
+  expect_held("pool", "random schedules", explore(scenario, 150));
+  // Slowly: what must not overtake the wipe has time to.
+  scenario.moods = false;
+  scenario.knobs.whole_lines = true;
+  scenario.knobs.deliver = 5;
+  scenario.knobs.max_delay = 4000;
   expect_held("pool", "random schedules", explore(scenario, 150));
 }
 
