@@ -56,6 +56,8 @@ void Core::leave(std::size_t index) {
   if (gone.kind == Event::publish) {
     machine_.happened(*this, Event::deliver, gone.line, gone.words);
     view_.deliver(gone.line, gone.data, gone.words);
+    const bool line_is_out = gone.after_line && (gone.words & last_word) != 0;
+    if (line_is_out && chooser_.chance(knobs_.keep)) fetch(gone.line);
   } else {
     machine_.happened(*this, Event::send, gone.line, 0);
     view_.write_back(gone.line);
@@ -63,10 +65,11 @@ void Core::leave(std::size_t index) {
 }
 
 void Core::deliver_one() {
+  constexpr std::size_t most_able = 24;  // more than the lines of what is published at once
   std::vector<std::size_t> able;
   for (std::size_t i = 0; i < buffer_.size(); ++i) {
     if (may_leave(i)) able.push_back(i);
-    if (able.size() == 8) break;
+    if (able.size() == most_able) break;
   }
   leave(able[chooser_.below(able.size())]);
 }
@@ -108,9 +111,14 @@ void Core::stir() {
   if (chooser_.chance(knobs_.prefetch)) {
     std::uint64_t line = recent_[chooser_.below(recent_used_)] + chooser_.below(3);
     line = std::min(line, view_.lines() - 1);
-    if (!view_.held(line)) machine_.happened(*this, Event::prefetch, line, 0);
-    view_.prefetch(line);
+    fetch(line);
   }
+}
+
+/// Nobody asked for it.
+void Core::fetch(std::uint64_t line) {
+  if (!view_.held(line)) machine_.happened(*this, Event::prefetch, line, 0);
+  view_.prefetch(line);
 }
 
 void Core::touch(std::uint64_t line) {
@@ -145,12 +153,11 @@ void Core::publish_line(std::uint64_t line, const Line& data) {
     buffer(Event::publish, line, data, all_words, true);
     return;
   }
-  constexpr std::uint8_t last = 0x80;
   const auto first = static_cast<std::uint8_t>(chooser_.below(128));
-  const auto rest = static_cast<std::uint8_t>(all_words & ~last & ~first);
+  const auto rest = static_cast<std::uint8_t>(all_words & ~last_word & ~first);
   if (first != 0) buffer(Event::publish, line, data, first, true);
   if (rest != 0) buffer(Event::publish, line, data, rest, true);
-  buffer(Event::publish, line, data, last, true);
+  buffer(Event::publish, line, data, last_word, true);
 }
 
 void Core::publish(std::byte* to, const void* from, std::uint64_t bytes, bool tail_undefined) {
@@ -196,14 +203,19 @@ void Core::full_order() {
 
 // ---- loads -------------------------------------------------------------------------------------
 
+/// Takes effect once, now or at `settle`. What is fetched in between stays, however old it is then.
 void Core::invalidate(const std::byte* at, std::uint64_t bytes) {
   machine_.step(*this);
   if (bytes == 0) return;
   const std::uint64_t first = line_of(at, bytes), last = line_of(at + bytes - 1, 1);
   for (std::uint64_t line = first; line <= last; ++line) {
     machine_.happened(*this, Event::invalidate, line, 0);
-    if (chooser_.chance(knobs_.drop_early)) drop(line);
-    dropping_.push_back(line);
+    if (chooser_.chance(knobs_.drop_early)) {
+      drop(line);
+      if (chooser_.chance(knobs_.prefetch)) fetch(line);
+    } else {
+      dropping_.push_back(line);
+    }
   }
 }
 

@@ -90,6 +90,8 @@ class Core {
     Line data;
   };
 
+  static constexpr std::uint8_t last_word = 0x80;
+
   void buffer(Event kind, std::uint64_t line, const Line& data, std::uint8_t words,
               bool after_line);
   void buffer_torn(std::uint64_t line, const Line& data, std::uint8_t words);
@@ -97,6 +99,7 @@ class Core {
   bool leaves_by_itself() const;
   void leave(std::size_t index);
   void drop(std::uint64_t line);
+  void fetch(std::uint64_t line);
   void touch(std::uint64_t line);
   std::uint64_t own(const Line& seen, std::uint64_t line, std::uint32_t word) const;
 

@@ -12,8 +12,9 @@ struct Knobs {
   std::uint32_t deliver = 250;     ///< a buffered store or write-back reaches the device
   std::uint32_t evict = 40;        ///< a cached line is dropped, written back first if dirty
   std::uint32_t prefetch = 40;     ///< a line is fetched that nobody asked for
-  std::uint32_t drop_early = 300;  ///< an invalidation takes effect before `settle`
+  std::uint32_t drop_early = 300;  ///< an invalidation takes effect before `settle`, not at it
   std::uint32_t tear = 300;        ///< a line leaves, or is read, in parts
+  std::uint32_t keep = 0;          ///< a line that was published stays, as after a write-back
   std::uint32_t switching = 150;   ///< another process runs next (scheduler only)
   bool whole_lines = false;        ///< a line published at once arrives at once
   bool lazy_order = true;          ///< `order` puts a barrier into the buffer and waits for nothing
@@ -38,6 +39,8 @@ struct Knobs {
     vary(knobs.drop_early);
     vary(knobs.tear);
     vary(knobs.switching);
+    constexpr std::uint32_t keeping[] = {0, 0, 300, 1000};
+    knobs.keep = keeping[mood.below(4)];
     knobs.max_delay = static_cast<std::uint32_t>(1 + mood.below(2 * knobs.max_delay));
     knobs.hold_unordered = mood.below(4) == 0;
     constexpr std::uint64_t speeds[] = {100, 100, 5'000, 100'000};

@@ -14,11 +14,9 @@ struct Chance {
   const char* name;
   std::uint32_t Knobs::*knob;
 };
-constexpr Chance chances[] = {{"deliver", &Knobs::deliver},
-                              {"evict", &Knobs::evict},
-                              {"prefetch", &Knobs::prefetch},
-                              {"drop_early", &Knobs::drop_early},
-                              {"tear", &Knobs::tear}};
+constexpr Chance chances[] = {{"deliver", &Knobs::deliver},   {"evict", &Knobs::evict},
+                              {"prefetch", &Knobs::prefetch}, {"drop_early", &Knobs::drop_early},
+                              {"tear", &Knobs::tear},         {"keep", &Knobs::keep}};
 constexpr std::uint32_t always = 1000;
 constexpr std::uint32_t longest_delay = 1'000'000;
 
@@ -58,11 +56,12 @@ Result<Knobs> parse_knobs(std::string_view text) {
     const bool known = equals != std::string_view::npos &&
                        set(knobs, item.substr(0, equals), item.substr(equals + 1));
     if (known) continue;
-    return fail(Code::invalid_argument,
-                "'{}' in PENSTOCK_SIM_KNOBS is no knob; they are deliver, evict, prefetch, "
-                "drop_early and tear (0 to {}), max_delay (1 to {}) and whole_lines (0 or 1): "
-                "export PENSTOCK_SIM_KNOBS={}",
-                item, always, longest_delay, knobs_text(Knobs{}));
+    return fail(
+        Code::invalid_argument,
+        "'{}' in PENSTOCK_SIM_KNOBS is no knob; they are deliver, evict, prefetch, "
+        "drop_early, tear and keep (0 to {}), max_delay (1 to {}) and whole_lines (0 or 1): "
+        "export PENSTOCK_SIM_KNOBS={}",
+        item, always, longest_delay, knobs_text(Knobs{}));
   }
   return knobs;
 }

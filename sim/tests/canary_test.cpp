@@ -132,6 +132,77 @@ TEST(Canary, OrderInPlaceOfFullOrderIsCaught) {
   EXPECT_TRUE(tally.held()) << tally.first_failure;
 }
 
+/// Rule 3, "flag, then invalidate, then load": an invalidation from before the flag does not help,
+/// although `settle` comes after it.
+Scenario invalidated(const char* name, bool after_the_flag) {
+  Scenario scenario;
+  scenario.name = name;
+  scenario.device_bytes = 64 << 10;
+  scenario.body = [after_the_flag](World& world) {
+    auto told = std::make_shared<std::uint64_t>(0);  // by other ways than the pool
+    auto taken = std::make_shared<std::uint64_t>(0);
+    world.spawn(0, [&world, told, taken] {
+      for (std::uint64_t round = 1; round <= rounds; ++round) {
+        world.memory().publish_word(line(world, 0), round);
+        world.memory().full_order();
+        *told = round;
+        world.until([&] { return *taken == round; });
+      }
+    });
+    world.spawn(1, [&world, after_the_flag, told, taken] {
+      for (std::uint64_t round = 1; round <= rounds; ++round) {
+        if (!after_the_flag) world.memory().invalidate(line(world, 0), 8);
+        world.until([&] { return *told == round; });
+        if (after_the_flag) world.memory().invalidate(line(world, 0), 8);
+        world.memory().settle();
+        world.require(world.memory().load_word(line(world, 0)) == round, "an older copy");
+        *taken = round;
+      }
+    });
+  };
+  return scenario;
+}
+
+TEST(Canary, InvalidationBeforeTheFlagIsCaught) {
+  EXPECT_FALSE(explore(invalidated("canary: invalidated too early", false), runs).held());
+  const Tally tally = explore(invalidated("invalidated after the flag", true), runs);
+  EXPECT_TRUE(tally.held()) << tally.first_failure;
+}
+
+/// Who publishes a line may keep a copy of it: two who write it in turns must drop it to read it.
+Scenario in_turns(const char* name, bool observing) {
+  Scenario scenario;
+  scenario.name = name;
+  scenario.device_bytes = 64 << 10;
+  scenario.knobs.prefetch = 0;
+  scenario.body = [observing](World& world) {
+    auto turn = std::make_shared<std::uint64_t>(0);
+    for (std::uint32_t node = 0; node < 2; ++node) {
+      world.spawn(node, [&world, observing, turn, node] {
+        for (std::uint64_t round = node; round < rounds; round += 2) {
+          world.until([&] { return *turn == round; });
+          Line seen;
+          if (observing) world.memory().invalidate(line(world, 0), line_bytes);
+          world.memory().settle();
+          world.memory().load_line(&seen, line(world, 0));
+          world.require(seen.words[0] == round, "the copy that was left of the own line");
+          const Line next = {{round + 1}};
+          world.memory().publish_line(line(world, 0), &next);
+          world.memory().full_order();
+          *turn = round + 1;
+        }
+      });
+    }
+  };
+  return scenario;
+}
+
+TEST(Canary, TheCopyOfAPublishedLineIsCaught) {
+  EXPECT_FALSE(explore(in_turns("canary: the own line is believed", false), runs).held());
+  const Tally tally = explore(in_turns("lines written in turns", true), runs);
+  EXPECT_TRUE(tally.held()) << tally.first_failure;
+}
+
 /// Copies of several lines without seals, read while they are written.
 TEST(Canary, ATornCopyIsCaught) {
   Scenario scenario;

@@ -71,6 +71,7 @@ class Rank final : public transport::Sink {
   transport::Address address() const { return endpoint_->address(); }
   bool peer_died() const { return !dead_.empty(); }
   const std::string& death() const { return dead_; }
+  bool was_refused() const { return refused_; }
 
   /// `addresses`: of all ranks by number; those that never opened have generation 0.
   void meet(const std::vector<transport::Address>& addresses) {
@@ -78,6 +79,8 @@ class Rank final : public transport::Sink {
     for (const std::uint32_t to : plan_.to) {
       auto peer = endpoint_->resolve(addresses[to]);
       if (!peer) {  // gone already: an error and no hang
+        const bool died = world_.victim() != nullptr && world_.victim()->dead;
+        world_.require(died, "refused although nobody died: " + peer.error().message);
         refused_ = true;
         continue;
       }
@@ -317,6 +320,7 @@ inline Scenario with_lasting_copies(Scenario scenario) {
   scenario.name += ", lasting copies";
   scenario.moods = false;
   scenario.knobs.evict = scenario.knobs.prefetch = scenario.knobs.drop_early = 0;
+  scenario.knobs.keep = 1000;
   return scenario;
 }
 
