@@ -11,8 +11,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
 #include "sim/world/sites.hpp"
@@ -48,12 +50,16 @@ void run_here(const Scenario& scenario, const Knobs& knobs, Device& device, Choo
   World world(device, scenario.nodes, knobs, chooser, seed);
   try {
     scenario.body(world);
-    if (Process* victim = world.victim()) {
+    Process* victim = world.victim();
+    if (victim != nullptr) {
       victim->dies_at = fate.dies_at;
       victim->takes_node_along = fate.with_node;
     }
     world.run(scenario.most_steps);
-    if (world.victim() != nullptr) outcome.victim_operations = world.victim()->operations;
+    if (victim != nullptr) outcome.victim_operations = victim->operations;
+    if (fate.dies_at != ~0ull && (victim == nullptr || !victim->dead)) {
+      throw Violation{"nobody died: there is no victim, or it has fewer operations"};
+    }
     if (scenario.after) {
       world.spawn(0, [&] { scenario.after(world); });
       world.run(scenario.most_steps);
@@ -67,9 +73,20 @@ void run_here(const Scenario& scenario, const Knobs& knobs, Device& device, Choo
   outcome.told = true;
 }
 
+/// A number with `suffix` or without; anything else would quietly show something else than asked.
+std::uint64_t parse_number(const char* name, const char* text, const char* suffix = "") {
+  char* end = nullptr;
+  const std::uint64_t value = std::strtoull(text, &end, 0);
+  if (end == text || (*end != 0 && std::strcmp(end, suffix) != 0)) {
+    throw std::invalid_argument(
+        fmt::format("{} is '{}'; it must be a number: unset {}", name, text, name));
+  }
+  return value;
+}
+
 std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 0) : otherwise;
+  return text != nullptr ? parse_number(name, text) : otherwise;
 }
 
 std::uint64_t fresh_seed() {
@@ -149,7 +166,7 @@ void count(Tally& tally, const Scenario& scenario, const Outcome& outcome, std::
 std::optional<Fate> fate_from_environment() {
   const char* text = std::getenv("PENSTOCK_SIM_KILL");
   if (text == nullptr) return std::nullopt;
-  return Fate{std::strtoull(text, nullptr, 0), std::strchr(text, 'n') != nullptr};
+  return Fate{parse_number("PENSTOCK_SIM_KILL", text, "n"), std::strchr(text, 'n') != nullptr};
 }
 
 }  // namespace
@@ -160,7 +177,7 @@ Tally explore(const Scenario& scenario, std::uint64_t runs) {
   const std::uint64_t first = number_from_environment("PENSTOCK_SIM_SEED", fresh_seed());
   runs = replays() ? 1 : number_from_environment("PENSTOCK_SIM_RUNS", runs);
   const Fate fate = fate_from_environment().value_or(Fate{});
-  for (std::uint64_t i = 0; i < runs && tally.held(); ++i) {
+  for (std::uint64_t i = 0; i < runs && tally.failures == 0; ++i) {
     count(tally, scenario, runner.run(first + i, fate), first + i, fate);
   }
   fmt::print("{}: {} seeds from {}, {} operations\n", scenario.name, tally.runs, first,
@@ -180,14 +197,14 @@ Tally crash_everywhere(const Scenario& scenario, std::uint64_t most_runs) {
   most_runs = number_from_environment("PENSTOCK_SIM_RUNS", most_runs);
   RandomChooser draw(first);
   std::uint64_t seed = first;
-  for (; tally.held() && tally.runs < most_runs; ++seed) {
+  for (; tally.failures == 0 && tally.runs < most_runs; ++seed) {
     // Every point of the first seed, some of each of the others.
     const Outcome& whole = runner.run(seed, Fate{});
     const std::uint64_t points = std::max<std::uint64_t>(1, whole.victim_operations);
-    count(tally, scenario, whole, seed, Fate{});
+    if (!whole.held) count(tally, scenario, whole, seed, Fate{});  // it is no death
     const bool every = seed == first && points <= most_runs / 4;
     const std::uint64_t wanted = every ? points : std::min<std::uint64_t>(points, 8);
-    for (std::uint64_t i = 1; i <= wanted && tally.held() && tally.runs < most_runs; ++i) {
+    for (std::uint64_t i = 1; i <= wanted && tally.failures == 0 && tally.runs < most_runs; ++i) {
       const std::uint64_t at = every ? i : 1 + draw.below(points);
       for (const bool with_node : {false, true}) {
         const Fate fate{at, with_node};
@@ -237,39 +254,45 @@ class Exhaustion {
       : scenario_(scenario), deviations_(deviations), most_runs_(most_runs) {}
 
   Tally all() {
-    descend(0);
-    complete_ = tally_.runs < most_runs_;
+    waiting_.emplace_back();
+    while (!waiting_.empty() && tally_.failures == 0 && tally_.runs < most_runs_) {
+      const Path path = std::move(waiting_.front());
+      waiting_.pop_front();
+      run(path);
+    }
     fmt::print("{}: {} schedules with at most {} departures{}\n", scenario_.name, tally_.runs,
-               deviations_, complete_ ? "" : " (not all: the limit was reached)");
+               deviations_, waiting_.empty() ? "" : " (not all: the limit was reached)");
     report_sites();
     return tally_;
   }
 
  private:
-  void descend(std::uint64_t from) {
-    if (!tally_.held() || tally_.runs >= most_runs_) return;
-    DeviationChooser chooser(path_);
+  using Path = std::vector<DeviationChooser::Deviation>;
+
+  void run(const Path& path) {
+    DeviationChooser chooser(path);
     Device device(scenario_.device_bytes);
     if (scenario_.prepare) scenario_.prepare(device.base());
-    outcome_.told = false;
     run_here(scenario_, scenario_.knobs, device, chooser, 1, Fate{}, outcome_);
-    std::string schedule;
-    for (const auto& step : path_) schedule += fmt::format(" {}={}", step.choice, step.value);
     ++tally_.runs;
     tally_.operations += outcome_.operations;
     if (!outcome_.held) {
+      std::string schedule;
+      for (const auto& step : path) schedule += fmt::format(" {}={}", step.choice, step.value);
       ++tally_.failures;
       tally_.first_failure =
           fmt::format("{}: departures{}\n{}", scenario_.name, schedule, outcome_.text);
       return;
     }
-    if (path_.size() == deviations_) return;
-    const std::vector<std::uint64_t> options = chooser.options();
-    for (std::uint64_t at = from; at < options.size(); ++at) {
+    if (path.size() < deviations_) depart_once_more(path, chooser.options());
+  }
+
+  void depart_once_more(const Path& path, const std::vector<std::uint64_t>& options) {
+    for (std::uint64_t at = path.empty() ? 0 : path.back().choice + 1; at < options.size(); ++at) {
       for (std::uint64_t value = 1; value < options[at]; ++value) {
-        path_.push_back({at, value});
-        descend(at + 1);
-        path_.pop_back();
+        if (tally_.runs + waiting_.size() > most_runs_) return;
+        waiting_.push_back(path);
+        waiting_.back().push_back({at, value});
       }
     }
   }
@@ -277,8 +300,7 @@ class Exhaustion {
   const Scenario& scenario_;
   std::uint32_t deviations_;
   std::uint64_t most_runs_;
-  bool complete_ = false;
-  std::vector<DeviationChooser::Deviation> path_;
+  std::deque<Path> waiting_;  ///< those with fewer departures in front
   Outcome outcome_;
   Tally tally_;
 };

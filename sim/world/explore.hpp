@@ -32,7 +32,7 @@ struct Tally {
   std::uint64_t failures = 0;
   std::uint64_t operations = 0;
   std::string first_failure;  ///< what, how to replay, and the trace
-  bool held() const { return failures == 0; }
+  bool held() const { return failures == 0 && runs > 0; }
 };
 
 /// Seeds are drawn anew each time and printed. PENSTOCK_SIM_SEED=N replays one seed alone,
@@ -44,7 +44,7 @@ Tally explore(const Scenario& scenario, std::uint64_t runs);
 Tally crash_everywhere(const Scenario& scenario, std::uint64_t most_runs);
 
 /// Every schedule with at most `deviations` departures: a switch, a store that arrives early, a
-/// line that is evicted, ... Kills of the victim at any point count as none.
+/// line that is evicted, ... Those with few come first, should `most_runs` not suffice for all.
 Tally exhaust(const Scenario& scenario, std::uint32_t deviations, std::uint64_t most_runs);
 
 /// For the table of `make prove`: appended to $PENSTOCK_PROOF_LOG as one JSON object a line.

@@ -203,7 +203,10 @@ void World::run(std::uint64_t most_steps) {
 Thread* World::choose_next() {
   while (unfinished_ != 0 && !failed_) {
     if (Thread* next = turns_.next(now_ns_, chooser_)) return next;
-    if (turns_.first_wake_ns() == ~0ull) return nullptr;  // all that are left are stopped
+    if (turns_.first_wake_ns() == ~0ull) {
+      fail("all that are left are stopped, and nobody can let them go on");
+      break;
+    }
     now_ns_ = turns_.first_wake_ns();
     count_step();
   }
