@@ -176,6 +176,7 @@ class TalkCrash : public ChannelCrash {
       while (sink.arrived < talk.messages) endpoint->progress();
     }
     endpoint.reset();
+    if (sink.damaged != 0) ::_exit(4);
   }
 
   /// Posts all messages; gives how many were refused, each with an error.
@@ -226,7 +227,7 @@ class TalkCrash : public ChannelCrash {
       return !line || line->generation != address.generation ||
              line->state == static_cast<std::uint32_t>(transport::EndpointState::closed);
     };
-    const End end = survive(talk, *endpoint, sink, *peer, child, deed, is_closed);
+    const End end = survive(talk, *endpoint, sink, *peer, child, is_closed);
     expect_named_when_dead(here, *endpoint, sink, address, child.pid(), end);
     endpoint.reset();
     data_.clear();
@@ -237,24 +238,27 @@ class TalkCrash : public ChannelCrash {
 
   /// Plays the survivor until the victim has ended and nothing is left open.
   End survive(const Talk& talk, Endpoint& endpoint, Recorder& sink, Peer peer, pool::Child& child,
-              Deed deed, const std::function<bool()>& is_closed) {
+              const std::function<bool()>& is_closed) {
     const std::uint64_t refused = talk.victim_sends ? 0 : post(endpoint, peer, talk);
     const std::uint64_t deadline = base::now_ns() + patience_ns;
     End end;
-    bool ended = false, stopped = deed != Deed::stop;
+    bool ended = false;
     while (!ended || !settled(talk, endpoint, sink, refused, end)) {
       endpoint.progress();
       siginfo_t info{};
       ::waitid(P_PID, static_cast<id_t>(child.pid()), &info,
                WEXITED | WSTOPPED | WNOHANG | WNOWAIT);
-      if (info.si_code == CLD_STOPPED && !stopped) {
-        stopped = true;
+      if (info.si_code == CLD_STOPPED && !end.stopped) {
+        end.stopped = true;
         rest_then_continue(endpoint, sink, child);
       }
-      if (!ended && (info.si_code == CLD_KILLED || info.si_code == CLD_EXITED)) {
+      const bool killed = info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
+      if (!ended && (killed || info.si_code == CLD_EXITED)) {
         ended = true;
         closed_ = is_closed();
-        end.died = info.si_code == CLD_KILLED;
+        end.died = killed;
+        EXPECT_TRUE(info.si_status == (killed ? SIGKILL : 0))
+            << "not by its fate: " << info.si_status;
         if (!end.died) end.steps = child.next_report() - 1;
       }
       if (base::now_ns() > deadline) {
@@ -320,7 +324,9 @@ class TalkCrash : public ChannelCrash {
     for (const std::uint64_t at : sample(total, default_samples)) {
       SCOPED_TRACE(fmt::format("{}, step {} of {}, CRASH_SEED={}", talk.name, at, total, seed()));
       tally.tried();
-      converse(talk, at, deed);
+      const End end = converse(talk, at, deed);
+      // A run may need fewer steps than the one that was counted, but never none.
+      EXPECT_TRUE(at > 1 || (deed == Deed::stop ? end.stopped : end.died)) << "nothing happened";
       EXPECT_EQ(collected(spec_), before);
       run_job(at % 2 == 0 ? 3 : 5);
       EXPECT_EQ(collected(spec_), before);

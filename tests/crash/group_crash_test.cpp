@@ -68,7 +68,7 @@ TEST_F(BarrierCrash, OneDiesAtEachStep) {
       });
     }
     if (deed == Deed::stop) {
-      wait_until_stopped_or_ended(all[1]);
+      EXPECT_TRUE(wait_until_stopped_or_ended(all[1]));
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       all[1].kill(SIGCONT);
     }

@@ -38,7 +38,9 @@ TEST_F(PoolCrash, InDetaching) {
       "detach", 100,
       [this](const auto& armed) {
         Attached here = attach(spec_);
-        if (!here.arena->create("mine", 100, {.lifetime = arena::Lifetime::process})) return;
+        if (!here.arena->create("mine", 100, {.lifetime = arena::Lifetime::process})) {
+          throw std::runtime_error("not created");
+        }
         armed();
         here.detach();
       },
@@ -158,11 +160,12 @@ TEST_F(PoolCrash, StoppedAnywhereGoesOnAfterwards) {
       arm(at, Deed::stop);
       return life();
     });
-    wait_until_stopped_or_ended(child);
+    const bool stopped = wait_until_stopped_or_ended(child);
     std::thread resume([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
       child.kill(SIGCONT);
     });
+    EXPECT_TRUE(at > 1 || stopped) << "nobody stopped";
     const auto mine = other.arena->create("other", 2000);
     EXPECT_TRUE(mine) << mine.error().message;
     resume.join();

@@ -38,6 +38,7 @@ class NodeLoss(Case):
         spec = self.pool("128M", "software")
         moments = random.Random(SEED)
         before = None
+        survived = 0
         for sample in range(SAMPLES):
             with self.subTest(kind=kind, sample=sample, CRASH_SEED=SEED):
                 self.lose_a_node(spec, kind, moments.randrange(2), moments.uniform(0, 0.3))
@@ -50,7 +51,8 @@ class NodeLoss(Case):
                 self.assertEqual((info["alive"], info["dead"]), (0, 0))
                 before = before or info["bytes_used"]
                 self.assertEqual(info["bytes_used"], before, "bytes of the pool in use")
-        print(f"crash points: node loss, {kind}: survived {SAMPLES} of {SAMPLES} tried, seed {SEED}")
+                survived += 1
+        print(f"crash points: node loss, {kind}: survived {survived} of {SAMPLES} tried, seed {SEED}")
 
     def test_small_messages(self):
         self.lose_nodes("small")

@@ -4,7 +4,7 @@ import os
 import signal
 import unittest
 
-from support import PROGRAMS, PYTHON, Case
+from support import PROGRAMS, PYTHON, Case, job_processes_of
 
 
 class Regression(Case):
@@ -25,6 +25,7 @@ class Regression(Case):
             self.assertIn("all there", job.stdout.readline())
             os.killpg(job.pid, signal.SIGKILL)
             job.wait()
+            self.wait_for(lambda: not job_processes_of(job.pid), "the ranks to be gone as well")
             done = self.penstock("run", "-n", next_ranks, "--nodes", "2", "--pool", spec, "--", PYTHON,
                                  PROGRAMS / "all_to_all.py")
             self.assertIn("all to all: ok", done.stdout)

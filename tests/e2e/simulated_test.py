@@ -52,8 +52,10 @@ class Simulated(Case):
 
     def test_canary_missing_invalidations_are_noticed(self):
         done = self.run_simulated(2, 2, PROGRAMS / "exchange.py", "20", status=None,
-                                  PENSTOCK_SIM_BREAK="invalidate=2")
+                                  PENSTOCK_SIM_BREAK="invalidate=2", PENSTOCK_LOG="info")
         self.assertNotEqual(done.returncode, 0, "the job did not notice")
+        self.assertIn("simulated mode, node", done.stderr)
+        self.assertNotIn("PENSTOCK_SIM_BREAK is", done.stderr)
         self.assertNotIn("exchange: ok", done.stdout)
 
     def test_memory_of_users(self):
