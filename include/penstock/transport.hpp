@@ -52,8 +52,8 @@ struct Landing {
   void* cookie = nullptr;
 };
 
-/// A message on its way out. Owned by the caller, not moved until on_sent or on_failed, or until the
-/// endpoint is gone; its buffers may go when the endpoint begins to close.
+/// A message on its way out. Owned by the caller, not moved until on_sent or on_failed, or until
+/// the endpoint is gone; its buffers may go when the endpoint begins to close.
 struct SendOp {
   Header header;
   iovec iov[max_iov] = {};
