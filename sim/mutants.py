@@ -136,7 +136,8 @@ def kill(site, tests, budget_s):
 
 
 def explained():
-    """place -> argument; a place is FILE:WHAT:TEXT OF THE LINE, so that it survives edits."""
+    """place -> argument; a place is FILE:WHAT:TEXT OF THE LINE, so that it survives edits. The second
+    line of a file with the same text ends with #2, and so on."""
     result = {}
     if EXPLAINED.exists():
         for line in EXPLAINED.read_text().splitlines():
@@ -148,9 +149,12 @@ def explained():
 
 def by_text(site):
     name, number, kind = site.rsplit(":", 2)
-    lines = (ROOT / name).read_text().splitlines()
-    text = lines[int(number) - 1].strip() if int(number) <= len(lines) else "?"
-    return f"{name}:{kind}:{text}"
+    lines = [line.strip() for line in (ROOT / name).read_text().splitlines()]
+    if int(number) > len(lines):
+        return f"{name}:{kind}:?"
+    text = lines[int(number) - 1]
+    count = lines[:int(number)].count(text)
+    return f"{name}:{kind}:{text}" + (f" #{count}" if count > 1 else "")
 
 
 def arguments():
@@ -183,6 +187,7 @@ def weaken(tests, jobs, budget_s, only="", sample=0, seed=None, json_path=None):
     reached = set().union(*(t.sites for t in tests))
     sites = sorted(s for s in reached if s.startswith(tuple(FOLDERS)) and s.startswith(only))
     missing = [m for m in unreached(places_in_sources(), reached) if m.startswith(only)]
+    stale = [] if only else sorted(set(explained()) - {by_text(site) for site in sites})
     if sample:
         seed = seed if seed is not None else random.SystemRandom().randrange(1 << 32)
         print(f"mutants: {sample} of {len(sites)} places, drawn with --seed {seed}")
@@ -192,7 +197,7 @@ def weaken(tests, jobs, budget_s, only="", sample=0, seed=None, json_path=None):
         for site, killer in zip(sites, pool.map(lambda s: kill(s, tests, budget_s), sites)):
             killers[site] = killer
             print(f"{site:<58} {verdict(site, killer)}", flush=True)
-    return judge(killers, missing, json_path)
+    return judge(killers, missing, stale, json_path)
 
 
 def verdict(site, killer):
@@ -200,9 +205,9 @@ def verdict(site, killer):
     return f"killed by {killer}" if killer else f"explained: {argument}" if argument else "SURVIVED"
 
 
-def judge(killers, missing, json_path):
+def judge(killers, missing, stale, json_path):
     known = explained()
-    bad = len(missing)
+    bad = len(missing) + len(stale)
     score = {}
     for site, killer in killers.items():
         argument = known.get(by_text(site))
@@ -213,6 +218,8 @@ def judge(killers, missing, json_path):
         counts[2] += 1
     for site in missing:
         print(f"{site:<58} NOT REACHED by any test")
+    for place in stale:
+        print(f"{EXPLAINED.name} explains what is not there: {place}")
     for folder, (killed, argued, total) in score.items():
         print(f"mutants: src/{folder}: {killed} killed of {total}" + (f", {argued} explained" if argued else ""))
         if json_path:

@@ -51,7 +51,7 @@ struct Ops {
   void (*order)(void* self);
   /// Copies of the lines are dropped; takes effect at the next `settle`.
   void (*invalidate)(void* self, const void* at, std::size_t bytes);
-  /// Loads after it see the device as of now for all lines invalidated before it.
+  /// Loads after it see each line as the device had it when it was invalidated, or later.
   void (*settle)(void* self);
   std::uint64_t (*load_word)(void* self, const void* from);
   /// Copies 64 bytes, the last word first: if that one is new, so is the rest.

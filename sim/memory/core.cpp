@@ -109,7 +109,10 @@ void Core::stir() {
   if (recent_used_ == 0) return;
   if (chooser_.chance(knobs_.evict)) drop(recent_[chooser_.below(recent_used_)]);
   if (chooser_.chance(knobs_.prefetch)) {
-    std::uint64_t line = recent_[chooser_.below(recent_used_)] + chooser_.below(3);
+    // The lines behind it, the other of its pair.
+    const std::uint64_t near = recent_[chooser_.below(recent_used_)];
+    const std::uint64_t ahead = chooser_.below(4);
+    std::uint64_t line = ahead == 3 ? near ^ 1 : near + ahead;
     line = std::min(line, view_.lines() - 1);
     fetch(line);
   }
