@@ -22,6 +22,9 @@ std::string describe(const pool::ProcessRecord& record) {
   return fmt::format("{} (pid {}, {})", rank, record.pid, pool::node_text(record));
 }
 
+/// MPICH makes its segments while it starts, soon after the process attached to the pool.
+constexpr std::uint64_t starting_ns = 3'000'000'000;
+
 }  // namespace
 
 Result<JobWatch> JobWatch::start(const std::string& pool, const std::string& job,
@@ -47,11 +50,12 @@ void JobWatch::sample() {
   }
 }
 
-void JobWatch::watch_process(Rank& rank) const {
+void JobWatch::watch_process(Rank& rank) {
   if (rank.record.host != own_host()) return;
   rank.process = open_process(static_cast<pid_t>(rank.record.pid));
   if (!rank.process.valid()) return;
   rank.seen_ns = base::now_ns();
+  last_seen_ns_ = rank.seen_ns;
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = static_cast<std::uint64_t>(rank.record.pid);
@@ -59,10 +63,13 @@ void JobWatch::watch_process(Rank& rank) const {
 }
 
 void JobWatch::note_segments(const Rank& rank) {
-  // MPICH makes them while it starts, soon after the process attached to the pool.
-  constexpr std::uint64_t starting_ns = 3'000'000'000;
   if (!rank.process.valid() || base::now_ns() - rank.seen_ns > starting_ns) return;
   segments_.merge(mpich_segments_of(static_cast<pid_t>(rank.record.pid)));
+}
+
+bool JobWatch::starting(std::uint32_t ranks) const {
+  if (ranks_.size() < ranks) return true;
+  return segments_.empty() && base::now_ns() - last_seen_ns_ < starting_ns;
 }
 
 void JobWatch::on_exit(pid_t pid) {

@@ -40,8 +40,9 @@ class JobWatch {
   /// After the job: finds out who died first; what the MPI left in /dev/shm is removed.
   void finish();
 
-  /// Ranks that have been seen on the pool.
-  std::size_t seen() const { return ranks_.size(); }
+  /// Ranks are still expected on the pool, or what their MPI makes while it starts: whatever is not
+  /// seen before they die stays unknown.
+  bool starting(std::uint32_t ranks) const;
   const std::optional<Death>& first_death() const { return first_death_; }
   JobTotals totals() const;
 
@@ -55,7 +56,7 @@ class JobWatch {
   };
   JobWatch(std::unique_ptr<pool::Pool> pool, std::string job, pool::Roll roll, int epoll)
       : pool_(std::move(pool)), job_(std::move(job)), roll_(std::move(roll)), epoll_(epoll) {}
-  void watch_process(Rank& rank) const;
+  void watch_process(Rank& rank);
   void note_segments(const Rank& rank);
   const Rank* first_dead();
 
@@ -65,6 +66,7 @@ class JobWatch {
   int epoll_;
   std::map<Key, Rank> ranks_;
   std::set<std::string> segments_;
+  std::uint64_t last_seen_ns_ = 0;  ///< when a rank was seen for the first time
   std::optional<Death> first_death_;
 };
 

@@ -90,8 +90,7 @@ class Supervisor {
   }
 
   void step() {
-    // Of a rank that was not seen before it died nobody can say how it ended.
-    const bool closely = watch_.seen() < plan_.ranks && base::now_ns() - start_ns_ < closely_ns;
+    const bool closely = watch_.starting(plan_.ranks) && base::now_ns() - start_ns_ < closely_ns;
     epoll_event events[16];
     const int count = epoll_wait(epoll_.get(), events, 16, closely ? closely_ms : calmly_ms);
     if (count <= 0) watch_.sample();
