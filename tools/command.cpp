@@ -86,7 +86,10 @@ bool on_tmpfs(const std::string& path) {
 Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec) {
   if (text != "auto") {
     auto mode = coherence::parse_mode(text);
-    if (!mode) return tl::unexpected(mode.error());
+    if (!mode) {
+      return fail(Code::invalid_argument, "{}, or leave --mode out, or --mode auto",
+                  mode.error().message);
+    }
     return ModeChoice{*mode, "as asked"};
   }
   auto parts = pool::parse_spec(spec);
