@@ -76,6 +76,8 @@ def tests_of(build, with_sizes=False, with_canaries=False):
                     tests.append(Test(str(program), suite + line.split("#")[0].strip()))
             else:
                 suite = line.split("#")[0].strip()
+    if not tests:
+        sys.exit(f"no sim_*_test programs in {build}/bin; run: cmake -B {build} && cmake --build {build}")
     return tests
 
 
@@ -172,8 +174,6 @@ def arguments():
 def main():
     args = arguments()
     tests = tests_of(args.build)
-    if not tests:
-        sys.exit(f"mutants: no sim_*_test programs in {args.build}/bin; run: make build test BUILD={args.build}")
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for test, status in zip(tests, pool.map(reach, tests)):
             test.baseline = test.seconds
