@@ -185,7 +185,7 @@ TEST(ArenaDeaths, AHeaderIsMendedByTheSecondIfNotByTheFirst) {
       if (turn + 1 == turns) opened.require_one_piece();
     });
   };
-  expect_held("arena", "deaths within a line", explore(scenario, 300));
+  expect_held("arena", "deaths within a line", explore(scenario, 1200));
 }
 
 /// What was not there after a death is not there later.

@@ -264,7 +264,7 @@ TEST(Freshness, PeersLearnThatAnEndpointWasClosed) {
       rank.leave();
     });
   };
-  expect_held("channel", "random schedules", explore(scenario, 40));
+  expect_held("channel", "random schedules", explore(scenario, 100));
 }
 
 /// Ends close and open again: new channels lie where old ones lay, and nodes hold copies of those.
