@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <filesystem>
+#include <cstdlib>
 #include <memory>
 
 #include "base/env.hpp"
@@ -138,6 +138,11 @@ int judge(const JobOutcome& outcome, const RunArguments& arguments, const std::s
   return status;
 }
 
+std::string temporary_folder() {
+  const char* named = std::getenv("TMPDIR");
+  return named != nullptr && *named != 0 ? named : "/tmp";
+}
+
 int run(RunArguments arguments) {
   auto program = check_arguments(arguments);
   if (!program) return report(program.error());
@@ -148,14 +153,15 @@ int run(RunArguments arguments) {
   const std::string job = unique_name();
   const Janitor::Charge own{.job = job,
                             .pool = temporary ? spec : "",
-                            .folder = std::filesystem::temp_directory_path() / ("penstock-" + job)};
+                            .folder = fmt::format("{}/penstock-{}", temporary_folder(), job)};
   // Before anything that may start a thread. Its destructor cleans up after all that follows.
   auto janitor = Janitor::start(own);
   if (!janitor) return report(janitor.error());
   if (::mkdir(own.folder.c_str(), 0700) != 0) {
-    return report(Error{Code::internal, fmt::format("cannot make the folder {}: {}; TMPDIR names "
-                                                    "another place",
-                                                    own.folder, strerror(errno))});
+    return report(Error{Code::internal,
+                        fmt::format("cannot make the folder {}: {}; unset TMPDIR, or set it to a "
+                                    "folder that can be written",
+                                    own.folder, strerror(errno))});
   }
   auto info = prepare_pool(arguments, spec);
   if (!info) return report(info.error());

@@ -270,23 +270,30 @@ TEST(Pool, AMachineThatStartsAgainKeepsItsNumber) {
   expect_held("pool", "crash points", crash_everywhere(restarts(pool, 1), 60));
 }
 
+using NumbersHeld = std::map<std::uint32_t, std::uint32_t>;  ///< process -> its node's number
+
+/// Attaches as a clone of the one machine for so long, with a number that nobody else holds.
+void stay(World& world, const SimulatedPool& pool, NumbersHeld& held, std::uint64_t ns) {
+  const auto attached = pool.attach(world, of_one_machine(world));
+  for (const auto& [other, number] : held) {
+    world.require(number != attached->node(), "two living nodes have one number");
+  }
+  held[world.self().number] = attached->node();
+  world.sleep(ns);
+  held.erase(world.self().number);
+}
+
 /// Copies of one machine, all of them alive: each has a number while it is attached.
 TEST(Pool, ClonesOfAMachineNeverShareANumber) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, clones", 2);
   scenario.knobs.same_speed = true;
   scenario.body = [&pool](World& world) {
-    auto attached_as = std::make_shared<std::map<std::uint32_t, std::uint32_t>>();
+    auto attached_as = std::make_shared<NumbersHeld>();
     for (std::uint32_t node = 0; node < 2; ++node) {
       world.spawn(node, [&world, &pool, attached_as] {
         for (int round = 0; round < 3; ++round) {
-          const auto attached = pool.attach(world, of_one_machine(world));
-          for (const auto& [other, number] : *attached_as) {
-            world.require(number != attached->node(), "two living nodes have one number");
-          }
-          (*attached_as)[world.self().number] = attached->node();
-          world.sleep(world.random() % 1'000'000);
-          attached_as->erase(world.self().number);
+          stay(world, pool, *attached_as, world.random() % 1'000'000);
         }
       });
     }
@@ -301,32 +308,26 @@ TEST(Pool, AMachineThatComesBackNeverSharesItsNumberWithAClone) {
   scenario.knobs.max_delay = 10;  // counted in operations, of which there are few where all sleep
   scenario.knobs.same_speed = true;
   scenario.body = [&pool](World& world) {
-    auto attached_as = std::make_shared<std::map<std::uint32_t, std::uint32_t>>();
+    auto attached_as = std::make_shared<NumbersHeld>();
     auto again_ns = std::make_shared<std::uint64_t>(0);  // when all begin, about
     const auto begin = [&world, again_ns](std::uint64_t later_ns) {
       wait_until(world, "the machine to leave", [&] { return *again_ns != 0; });
       world.sleep(*again_ns - world.now_ns() + later_ns + world.random() % 20'000);
     };
     constexpr std::uint64_t look_ns = 2'000'000;  // of the clone, for signs of life
-    const auto stay = [&world, &pool, attached_as] {
+    const auto stay_long = [&world, &pool, attached_as] {
       constexpr std::uint64_t longer_than_a_take_over_ns = 200'000'000;
-      const auto attached = pool.attach(world, of_one_machine(world));
-      for (const auto& [other, number] : *attached_as) {
-        world.require(number != attached->node(), "two living nodes have one number");
-      }
-      (*attached_as)[world.self().number] = attached->node();
-      world.sleep(longer_than_a_take_over_ns);
-      attached_as->erase(world.self().number);
+      stay(world, pool, *attached_as, longer_than_a_take_over_ns);
     };
-    world.spawn(0, [&world, &pool, stay, begin, again_ns] {
+    world.spawn(0, [&world, &pool, stay_long, begin, again_ns] {
       { const auto attached = pool.attach(world, of_one_machine(world)); }
       *again_ns = world.now_ns() + 10'000'000;
       begin(look_ns);
-      stay();
+      stay_long();
     });
-    Process& clone = world.spawn(1, [stay, begin] {
+    Process& clone = world.spawn(1, [stay_long, begin] {
       begin(0);
-      stay();
+      stay_long();
     });
     world.spawn(2, [&world, &clone, begin] {
       begin(look_ns);

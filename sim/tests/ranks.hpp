@@ -10,6 +10,7 @@
 
 #include "penstock/transport.hpp"
 #include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
 namespace penstock::sim {
@@ -313,15 +314,6 @@ inline void expect_clean(World& world, const SimulatedPool& simulated) {
     world.require(attempt < 6, fmt::format("{} objects are left behind", stats.objects));
     world.sleep(simulated.lease_ns(world));
   }
-}
-
-/// Copies stay until they are dropped on purpose, and nothing is dropped before a `settle`.
-inline Scenario with_lasting_copies(Scenario scenario) {
-  scenario.name += ", lasting copies";
-  scenario.moods = false;
-  scenario.knobs.evict = scenario.knobs.prefetch = scenario.knobs.drop_early = 0;
-  scenario.knobs.keep = 1000;
-  return scenario;
 }
 
 }  // namespace penstock::sim

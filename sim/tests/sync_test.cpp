@@ -7,6 +7,7 @@
 
 #include "penstock/sync.hpp"
 #include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
 #include "sim/world/explore.hpp"
 
 namespace penstock::sim {
@@ -176,8 +177,7 @@ TEST(Barrier, WhoArrivesAsItsLastDeedHasArrived) {
   Scenario scenario;
   scenario.name = "barrier, a last deed";
   scenario.device_bytes = 64 << 10;
-  scenario.moods = false;
-  scenario.knobs.evict = scenario.knobs.prefetch = scenario.knobs.drop_early = 0;
+  scenario = with_lasting_copies(scenario);
   scenario.body = [](World& world) {
     auto go = std::make_shared<bool>(false);
     world.spawn(0, [&world, go] {
@@ -289,8 +289,7 @@ TEST(Naming, OldCopiesOfTheGridDoNoHarm) {
   Scenario scenario;
   scenario.name = "naming, old copies";
   scenario.device_bytes = 64 << 10;
-  scenario.moods = false;
-  scenario.knobs.evict = scenario.knobs.prefetch = scenario.knobs.drop_early = 0;
+  scenario = with_lasting_copies(scenario);
   scenario.body = [](World& world) {
     auto names = std::make_shared<std::vector<std::uint32_t>>();
     auto copied = std::make_shared<bool>(false);

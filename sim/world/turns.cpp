@@ -9,26 +9,21 @@ void Turns::add(Thread& thread) {
   awake_.push_back(&thread);
 }
 
-/// Out of whichever of the two it is in.
-void Turns::take_out(Thread& thread) {
+void Turns::remove(Thread& thread) {
   if (asleep_.erase({thread.wakes_ns, thread.number}) != 0) return;
   awake_[thread.turn] = awake_.back();
   awake_[thread.turn]->turn = thread.turn;
   awake_.pop_back();
 }
 
-void Turns::remove(Thread& thread) {
-  take_out(thread);
-}
-
 void Turns::sleep(Thread& thread, std::uint64_t wakes_ns) {
-  take_out(thread);
+  remove(thread);
   thread.wakes_ns = wakes_ns;
   asleep_.emplace(std::pair{wakes_ns, thread.number}, &thread);
 }
 
 void Turns::wake(Thread& thread) {
-  take_out(thread);
+  remove(thread);
   thread.wakes_ns = 0;
   add(thread);
 }

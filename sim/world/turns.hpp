@@ -17,6 +17,7 @@ struct Thread;
 class Turns {
  public:
   void add(Thread& thread);
+  /// Awake or asleep.
   void remove(Thread& thread);
   /// Until the world's time is `wakes_ns`.
   void sleep(Thread& thread, std::uint64_t wakes_ns);
@@ -30,8 +31,6 @@ class Turns {
   }
 
  private:
-  void take_out(Thread& thread);
-
   std::vector<Thread*> awake_;
   std::map<std::pair<std::uint64_t, std::uint32_t>, Thread*> asleep_;  ///< by time and number
   std::size_t last_ = 0;

@@ -5,8 +5,8 @@ import signal
 import unittest
 from pathlib import Path
 
-from support import (HEAT, PROGRAMS, PYTHON, SHM, Case, job_processes_of, mpich_segments_of,
-                     temporary_pools_of)
+from support import (HEAT, PROGRAMS, PYTHON, SHM, Case, clean_environment, job_processes_of,
+                     mpich_segments_of, temporary_pools_of)
 
 
 class Jobs(Case):
@@ -115,6 +115,12 @@ class Refused(Case):
     def test_named_pool_absent(self):
         self.refused("run", "-n", "2", "--pool", "shm:no-such-pool", "--", PYTHON, HEAT,
                      says="absent", mend="penstock pool create")
+
+    def test_temporary_folder_absent(self):
+        done = self.penstock("run", "-n", "2", "--", PYTHON, "-c", "", status=1,
+                             environment=clean_environment(TMPDIR="/nowhere"))
+        self.assertIn("/nowhere", done.stderr)
+        self.assertIn("unset TMPDIR", done.stderr)
 
     def test_program_absent(self):
         self.refused("run", "-n", "2", "--", "no-such-program", says="no-such-program")
