@@ -38,6 +38,9 @@ struct Ops {
   /// One naturally aligned 8-byte word by a partial non-temporal store: never dirties the line,
   /// so that other writers' words of a packed line survive (rule 5).
   void (*publish_word)(void* self, void* to, std::uint64_t value);
+  /// 1 to 8 bytes inside one naturally aligned word, in the same way: the other bytes of the line
+  /// are neither read nor written.
+  void (*publish_bytes)(void* self, void* to, const void* from, std::size_t bytes);
   /// One 64-byte line, which arrives whole or, without wide stores, with its last word last.
   void (*publish_line)(void* self, void* to, const void* from);
   /// `bytes` of payload; `to` is 64-byte aligned, the tail of the last line is left undefined.
@@ -80,6 +83,11 @@ class Memory {
   void publish_word(void* to, std::uint64_t value, Site site = Site::here()) const {
     if (weakened(Weakening::publish, site)) return keep_dirty(to, &value, sizeof value);
     ops_->publish_word(self_, to, value);
+  }
+  void publish_bytes(void* to, const void* from, std::size_t bytes,
+                     Site site = Site::here()) const {
+    if (weakened(Weakening::publish, site)) return keep_dirty(to, from, bytes);
+    ops_->publish_bytes(self_, to, from, bytes);
   }
   void publish_line(void* to, const void* from, Site site = Site::here()) const {
     if (weakened(Weakening::publish, site)) return keep_dirty(to, from, line_bytes);

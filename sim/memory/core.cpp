@@ -24,8 +24,8 @@ std::uint64_t Core::line_of(const void* at, std::uint64_t bytes) const {
 // ---- the buffer --------------------------------------------------------------------------------
 
 void Core::buffer(Event kind, std::uint64_t line, const Line& data, std::uint8_t words,
-                  bool after_line) {
-  buffer_.push_back({kind, words, after_line, epoch_, line, now_, last_op_, data});
+                  bool after_line, std::uint64_t spared) {
+  buffer_.push_back({kind, words, after_line, epoch_, line, now_, last_op_, data, spared});
 }
 
 /// Some words of it earlier than others, in any order.
@@ -55,7 +55,7 @@ void Core::leave(std::size_t index) {
   buffer_.erase(buffer_.begin() + static_cast<std::ptrdiff_t>(index));
   if (gone.kind == Event::publish) {
     machine_.happened(*this, Event::deliver, gone.line, gone.words);
-    view_.deliver(gone.line, gone.data, gone.words);
+    view_.deliver(gone.line, gone.data, gone.words, gone.spared);
     const bool line_is_out = gone.after_line && (gone.words & last_word) != 0;
     if (line_is_out && chooser_.chance(knobs_.keep)) fetch(gone.line);
   } else {
@@ -138,6 +138,19 @@ void Core::drop(std::uint64_t line) {
 // ---- stores ------------------------------------------------------------------------------------
 
 void Core::publish_word(std::byte* to, std::uint64_t value) {
+  publish_part(to, value, 0);
+}
+
+void Core::publish_bytes(std::byte* to, const void* from, std::uint64_t bytes) {
+  const std::uint64_t skipped = static_cast<std::uint64_t>(to - view_.base()) % sizeof(std::uint64_t);
+  std::uint64_t value = 0, written = 0;
+  std::memcpy(reinterpret_cast<std::byte*>(&value) + skipped, from, bytes);
+  std::memset(reinterpret_cast<std::byte*>(&written) + skipped, 0xff, bytes);
+  publish_part(to - skipped, value, ~written);
+}
+
+/// One word, but for the bits in `spared`.
+void Core::publish_part(std::byte* to, std::uint64_t value, std::uint64_t spared) {
   machine_.step(*this);
   const std::uint64_t line = line_of(to, sizeof value);
   const auto word = static_cast<std::uint64_t>(to - view_.base()) % line_bytes / 8;
@@ -145,7 +158,7 @@ void Core::publish_word(std::byte* to, std::uint64_t value) {
   Line data{};
   data.words[word] = value;
   touch(line);
-  buffer(Event::publish, line, data, static_cast<std::uint8_t>(1u << word), false);
+  buffer(Event::publish, line, data, static_cast<std::uint8_t>(1u << word), false, spared);
 }
 
 void Core::publish_line(std::uint64_t line, const Line& data) {
@@ -235,7 +248,7 @@ std::uint64_t Core::own(const Line& seen, std::uint64_t line, std::uint32_t word
   std::uint64_t value = seen.words[word];
   for (const Buffered& store : buffer_) {
     if (store.kind == Event::publish && store.line == line && (store.words >> word & 1) != 0) {
-      value = store.data.words[word];
+      value = (value & store.spared) | (store.data.words[word] & ~store.spared);
     }
   }
   return value;
@@ -330,6 +343,10 @@ const coherence::Ops& simulated_ops() {
       .publish_word =
           [](void* self, void* to, std::uint64_t value) {
             current_core(self).publish_word(bytes_of(to), value);
+          },
+      .publish_bytes =
+          [](void* self, void* to, const void* from, std::size_t bytes) {
+            current_core(self).publish_bytes(bytes_of(to), from, bytes);
           },
       .publish_line =
           [](void* self, void* to, const void* from) {

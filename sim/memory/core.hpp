@@ -52,6 +52,7 @@ class Core {
   /// The eighth word never arrives before the others.
   void publish_line(std::uint64_t line, const Line& data);
   void publish_word(std::byte* to, std::uint64_t value);
+  void publish_bytes(std::byte* to, const void* from, std::uint64_t bytes);
   void write_back(const std::byte* at, std::uint64_t bytes);
   void order();
   void full_order();
@@ -88,12 +89,14 @@ class Core {
     std::uint64_t born;
     std::uint64_t op;  ///< stores of one operation have one number
     Line data;
+    std::uint64_t spared;  ///< bits of its one word that are not written
   };
 
   static constexpr std::uint8_t last_word = 0x80;
 
   void buffer(Event kind, std::uint64_t line, const Line& data, std::uint8_t words,
-              bool after_line);
+              bool after_line, std::uint64_t spared = 0);
+  void publish_part(std::byte* to, std::uint64_t value, std::uint64_t spared);
   void buffer_torn(std::uint64_t line, const Line& data, std::uint8_t words);
   bool may_leave(std::size_t index) const;
   bool leaves_by_itself() const;

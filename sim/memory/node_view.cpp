@@ -137,12 +137,18 @@ void NodeView::drop(std::uint64_t line) {
   set_held(line, false);
 }
 
-void NodeView::deliver(std::uint64_t line, const Line& data, std::uint8_t mask) {
+void NodeView::deliver(std::uint64_t line, const Line& data, std::uint8_t mask,
+                       std::uint64_t spared) {
   const Hold hold(*this, line);
   send(line);
   for (std::uint32_t i = 0; i < words_per_line; ++i) {
-    if ((mask >> i & 1) != 0)
-      words(s_.device, line)[i].store(data.words[i], std::memory_order_release);
+    if ((mask >> i & 1) == 0) continue;
+    std::atomic<std::uint64_t>& word = words(s_.device, line)[i];
+    std::uint64_t before = spared == 0 ? 0 : word.load(relaxed);
+    // another node may be writing the bytes that are spared
+    while (!word.compare_exchange_weak(before, (before & spared) | (data.words[i] & ~spared),
+                                       std::memory_order_release, relaxed)) {
+    }
   }
   refresh(line);
   set_held(line, false);

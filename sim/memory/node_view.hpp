@@ -68,8 +68,9 @@ class NodeView {
   void write_back(std::uint64_t line);
   /// Sends the line if it is dirty, and gives the copy up.
   void drop(std::uint64_t line);
-  /// A store past the cache arrives at the device; a copy is given up, sent first if dirty.
-  void deliver(std::uint64_t line, const Line& data, std::uint8_t words);
+  /// A store past the cache arrives at the device; a copy is given up, sent first if dirty. The
+  /// device keeps the bits of a word that are `spared`.
+  void deliver(std::uint64_t line, const Line& data, std::uint8_t words, std::uint64_t spared = 0);
 
   bool held(std::uint64_t line) const { return (s_.held[line] & copy_held) != 0; }
   bool dirty(std::uint64_t line) const;

@@ -52,6 +52,7 @@ const Ops& operations() {
   using Operation = Break::Operation;
   static const Ops table = {
       .publish_word = OfThread<&Ops::publish_word>::call,
+      .publish_bytes = OfThread<&Ops::publish_bytes>::call,
       .publish_line = OfThread<&Ops::publish_line>::call,
       .publish_bulk = OfThread<&Ops::publish_bulk>::call,
       .publish_sealed = OfThread<&Ops::publish_sealed>::call,

@@ -35,6 +35,8 @@ struct Table {
   void (*store_fence)();  // sfence: earlier stores, NT stores and write-backs before later stores
   void (*full_fence)();   // mfence: the above, and invalidations before later loads
   void (*nt_word)(void* to, std::uint64_t value);  // movnti
+  /// 1 to 8 bytes inside one aligned word, the rest of the line untouched; maskmovdqu.
+  void (*nt_bytes)(void* to, const void* from, std::size_t bytes);
   void (*nt_line)(void* to, const void* from);     // 64 bytes, whole; `from` unaligned
   CopyFn nt_copy;     // whole lines non-temporal; the last line's tail is written as garbage-free
                       // padding only within the line

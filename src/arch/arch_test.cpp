@@ -136,7 +136,7 @@ class TableTest : public testing::TestWithParam<Table> {
 TEST_P(TableTest, IsComplete) {
   const Table& t = table();
   EXPECT_TRUE(t.write_back_range && t.invalidate_range && t.store_fence && t.full_fence &&
-              t.nt_word && t.nt_line && t.nt_copy && t.store_copy && t.store_line && t.send_line &&
+              t.nt_word && t.nt_bytes && t.nt_line && t.nt_copy && t.store_copy && t.store_line && t.send_line &&
               t.send_sealed && t.nt_sealed && t.store_sealed && t.load_sealed && t.load_line &&
               t.relax);
 }
@@ -183,6 +183,22 @@ TEST_P(TableTest, WordLeavesItsNeighboursAlone) {
   table().nt_word(&words[3], 99);
   table().full_fence();
   for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(words[i], i == 3 ? 99 : i);
+}
+
+TEST_P(TableTest, BytesLeaveTheirNeighboursAlone) {
+  for (std::size_t at = 0; at < 64; ++at) {
+    for (std::size_t bytes = 1; bytes <= 8 - at % 8; ++bytes) {
+      alignas(64) std::byte line[64], expected[64];
+      fill(line, 64, 3);
+      std::byte given[8];
+      fill(given, 8, 9);
+      std::memcpy(expected, line, 64);
+      std::memcpy(expected + at, given, bytes);
+      table().nt_bytes(line + at, given, bytes);
+      table().full_fence();
+      ASSERT_EQ(std::memcmp(line, expected, 64), 0) << bytes << " at " << at;
+    }
+  }
 }
 
 TEST_P(TableTest, LoadSealedGivesTheBytesAndNoMore) {

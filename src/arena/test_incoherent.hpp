@@ -115,6 +115,9 @@ class IncoherentNode {
         std::memcpy(data.data() + at % 64, &value, 8);
         node(self).publish(at / 64, data, static_cast<std::uint8_t>(1u << (at % 64 / 8)));
       };
+      o.publish_bytes = [](void*, void*, const void*, std::size_t) {
+        throw std::logic_error("the arena publishes no bytes");
+      };
       o.publish_line = [](void* self, void* to, const void* from) {
         Line data;
         std::memcpy(data.data(), from, 64);

@@ -104,6 +104,20 @@ TEST_P(Conformance, WordRoundTripsAndSparesItsNeighbours) {
   EXPECT_TRUE(untouched(line(2), 64));
 }
 
+TEST_P(Conformance, BytesRoundTripAndSpareTheirNeighbours) {
+  for (std::size_t at = 0; at < 64; ++at) {
+    const std::size_t bytes = 1 + at * 5 % (8 - at % 8);
+    auto expected = observed(line(1), 64);
+    const auto data = pattern(bytes, static_cast<unsigned>(at));
+    std::copy(data.begin(), data.end(), expected.begin() + static_cast<std::ptrdiff_t>(at));
+    memory_.publish_bytes(line(1) + at, data.data(), bytes);
+    memory_.order();
+    EXPECT_EQ(observed(line(1), 64), expected) << bytes << " at " << at;
+  }
+  EXPECT_TRUE(untouched(line(0), 64));
+  EXPECT_TRUE(untouched(line(2), 64));
+}
+
 TEST_P(Conformance, LineRoundTripsFromAnyAddress) {
   for (std::size_t off : {0u, 1u, 9u, 63u}) {
     const auto data = pattern(64 + off, static_cast<unsigned>(off));

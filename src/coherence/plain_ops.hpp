@@ -12,6 +12,8 @@ constexpr Ops plain_ops() {
           [](void*, void* to, std::uint64_t value) {
             __atomic_store_n(static_cast<std::uint64_t*>(to), value, __ATOMIC_RELEASE);
           },
+      .publish_bytes = [](void* self, void* to, const void* from,
+                          std::size_t bytes) { table(self).store_copy(to, from, bytes); },
       .publish_line = [](void* self, void* to,
                          const void* from) { table(self).store_line(to, from); },
       .publish_bulk = [](void* self, void* to, const void* from,

@@ -9,6 +9,10 @@ void publish_word(void* self, void* to, std::uint64_t value) {
   table(self).nt_word(to, value);
 }
 
+void publish_bytes(void* self, void* to, const void* from, std::size_t bytes) {
+  table(self).nt_bytes(to, from, bytes);
+}
+
 void publish_line(void* self, void* to, const void* from) {
   table(self).send_line(to, from);
 }
@@ -55,6 +59,7 @@ void invalidate(void* self, const void* at, std::size_t bytes) {
 constexpr Ops software_ops = [] {
   Ops ops = plain_ops();
   ops.publish_word = publish_word;
+  ops.publish_bytes = publish_bytes;
   ops.publish_line = publish_line;
   ops.publish_bulk = publish_bulk;
   ops.publish_sealed = publish_sealed;

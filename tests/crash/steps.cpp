@@ -52,6 +52,11 @@ void publish_word(void* self, void* to, std::uint64_t value) {
   inner(self).publish_word(to, value);
 }
 
+void publish_bytes(void* self, void* to, const void* from, std::size_t bytes) {
+  publishing(bytes);
+  inner(self).publish_bytes(to, from, bytes);
+}
+
 void publish_line(void* self, void* to, const void* from) {
   publishing(line_bytes);
   inner(self).publish_line(to, from);
@@ -116,6 +121,7 @@ std::size_t load_sealed(void* self, void* to, const void* from, std::size_t byte
 
 const coherence::Ops counted_ops = {
     .publish_word = publish_word,
+    .publish_bytes = publish_bytes,
     .publish_line = publish_line,
     .publish_bulk = publish_bulk,
     .publish_sealed = publish_sealed,

@@ -51,6 +51,11 @@ void send_word(void* to, std::uint64_t value) {
   clean_range(to, sizeof value);
 }
 
+void send_bytes(void* to, const void* from, std::size_t bytes) {
+  plain::store_copy(to, from, bytes);
+  clean_range(to, bytes);
+}
+
 void store_line(void* to, const void* from) {
   plain::store_line(to, from);
 }
@@ -97,6 +102,7 @@ std::vector<Table> tables(const Features& features) {
       .store_fence = store_fence,
       .full_fence = full_fence,
       .nt_word = send_word,
+      .nt_bytes = send_bytes,
       .nt_line = send_line,
       .nt_copy = send_copy,
       .store_copy = store_copy,

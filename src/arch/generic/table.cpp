@@ -22,6 +22,9 @@ void relax() {
 void store_word(void* to, std::uint64_t value) {
   __atomic_store_n(static_cast<std::uint64_t*>(to), value, __ATOMIC_RELEASE);
 }
+void store_bytes(void* to, const void* from, std::size_t bytes) {
+  plain::store_copy(to, from, bytes);
+}
 void store_line(void* to, const void* from) {
   plain::store_line(to, from);
 }
@@ -48,6 +51,7 @@ Table table() {
       .store_fence = release_fence,
       .full_fence = full_fence,
       .nt_word = store_word,
+      .nt_bytes = store_bytes,
       .nt_line = store_line,
       .nt_copy = store_copy,
       .store_copy = store_copy,

@@ -1,6 +1,8 @@
 // Write-backs, fences and the partial non-temporal store.
 #include <immintrin.h>
 
+#include <cstring>
+
 #include "arch/x86_64/x86_64.hpp"
 
 namespace penstock::arch::x86_64 {
@@ -44,6 +46,19 @@ void full_fence() {
 
 void nt_word(void* to, std::uint64_t value) {
   _mm_stream_si64(static_cast<long long*>(to), static_cast<long long>(value));
+}
+
+void nt_bytes(void* to, const void* from, std::size_t bytes) {
+  // Within an aligned window, so that bytes that are masked out are never on another page.
+  constexpr std::size_t window = 16;
+  const auto at = reinterpret_cast<std::uintptr_t>(to);
+  const std::size_t skipped = at % window;
+  alignas(window) char data[window] = {}, mask[window] = {};
+  std::memcpy(data + skipped, from, bytes);
+  std::memset(mask + skipped, 0x80, bytes);
+  _mm_maskmoveu_si128(_mm_load_si128(reinterpret_cast<const __m128i*>(data)),
+                      _mm_load_si128(reinterpret_cast<const __m128i*>(mask)),
+                      reinterpret_cast<char*>(at - skipped));
 }
 
 void relax() {

@@ -38,6 +38,7 @@ has write_back_clwb clwb
 has store_fence sfence
 has full_fence mfence
 has nt_word movnti
+has nt_bytes maskmovdqu
 has relax pause
 has sse2::nt_copy 'movnt(dq|ps|pd)' '%xmm'
 has sse2::nt_line sfence
@@ -55,7 +56,7 @@ has avx512::send_sealed clwb
 lacks avx512::nt_line 'sfence'
 lacks avx512::nt_sealed 'sfence|movnti'
 for function in write_back_clflush write_back_clflushopt write_back_clwb store_fence full_fence \
-  nt_word sse2::nt_line sse2::nt_copy sse2::nt_sealed sse2::load_line sse2::load_sealed \
+  nt_word nt_bytes sse2::nt_line sse2::nt_copy sse2::nt_sealed sse2::load_line sse2::load_sealed \
   sse2::store_sealed sse2::store_line; do
   lacks "$function" '%[yz]mm'
 done

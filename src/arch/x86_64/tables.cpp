@@ -19,6 +19,7 @@ Table sse2_table(const Features& features) {
       .store_fence = x86::store_fence,
       .full_fence = x86::full_fence,
       .nt_word = x86::nt_word,
+      .nt_bytes = x86::nt_bytes,
       .nt_line = x86::sse2::nt_line,
       .nt_copy = x86::sse2::nt_copy,
       .store_copy = x86::sse2::store_copy,

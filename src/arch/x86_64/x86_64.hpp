@@ -13,6 +13,7 @@ void write_back_clwb(const void* at, std::size_t bytes);
 void store_fence();
 void full_fence();
 void nt_word(void* to, std::uint64_t value);
+void nt_bytes(void* to, const void* from, std::size_t bytes);
 void relax();
 
 namespace sse2 {
