@@ -1,0 +1,107 @@
+// One-sided access to memory that lies in the pool: put and get are copies by whoever asks, and
+// its owner takes no part. A process that lets others reach its memory keeps a table of regions in
+// the pool; whoever has the table's place can find a region by its key. Lines, access counts and
+// crash rules: docs/protocols/rma.md. Source: cMPI section 3.2; memory-model "One-sided: windows".
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "penstock/arena.hpp"
+
+namespace penstock::rma {
+
+enum Access : std::uint32_t { remote_read = 1, remote_write = 2 };
+
+inline constexpr std::uint64_t not_in_pool = ~std::uint64_t{0};
+
+/// Memory that peers may reach.
+struct Region {
+  std::uint64_t key = 0;
+  std::uint64_t base = 0;   ///< the address that peers give for its first byte
+  std::uint64_t bytes = 0;  ///< 1 at least
+  std::uint64_t offset = not_in_pool;  ///< in the pool; else only its owner can reach it
+  std::uint32_t access = 0;            ///< of Access
+
+  bool in_pool() const { return offset != not_in_pool; }
+  /// Whether [address, address + length) lies in it.
+  bool holds(std::uint64_t address, std::uint64_t length) const {
+    return address >= base && length <= bytes && address - base <= bytes - length;
+  }
+};
+
+/// The owner's side. Not thread-safe.
+class RegionTable {
+ public:
+  /// Errors: no_space.
+  static Result<std::unique_ptr<RegionTable>> make(arena::Arena& arena);
+  /// Peers that look afterwards find no table.
+  ~RegionTable();
+  RegionTable(const RegionTable&) = delete;
+  RegionTable& operator=(const RegionTable&) = delete;
+
+  /// What peers need to find it: an offset in the pool, never 0.
+  std::uint64_t place() const { return blocks_.front().offset; }
+  /// Peers find the region when this has returned. Errors: already_exists (the key), no_space.
+  Result<void> add(const Region& region);
+  /// Peers that look from now on do not find it; who has looked before may still be copying.
+  void remove(std::uint64_t key);
+
+ private:
+  explicit RegionTable(arena::Arena& arena) : arena_(arena) {}
+  Result<void> add_block();
+  std::byte* free_line(std::uint64_t key);
+
+  arena::Arena& arena_;
+  std::uint64_t number_ = 0;  ///< of the table in this process
+  std::vector<arena::Object> blocks_;
+  std::unordered_map<std::uint64_t, std::byte*> lines_;  ///< by key
+  std::uint64_t serial_ = 0;
+};
+
+/// A peer's side: what it knows of one table. Not thread-safe.
+/// Hot path (put, get): no system call, no allocation, no lock once a key has been looked up.
+class PeerRegions {
+ public:
+  PeerRegions(const pool::Pool& pool, std::uint64_t place) : pool_(pool), place_(place) {}
+
+  std::uint64_t place() const { return place_; }
+  /// As it is now. One device access when the key is known. Errors: not_found, wrong_format.
+  Result<Region> find(std::uint64_t key);
+  /// As found at some time: enough to tell who must do the copying. Errors: as find.
+  Result<Region> recall(std::uint64_t key);
+
+  /// Copies `bytes` into the region, and publishes them: they are at the device when this returns.
+  /// Only these bytes are written, whoever writes next to them. Two device accesses. Errors:
+  /// not_found; permission; invalid_argument (not within the region); unavailable (not in the
+  /// pool: the owner must do it).
+  Result<void> put(std::uint64_t key, std::uint64_t address, const void* from, std::uint64_t bytes);
+  /// Copies out what the device holds. One device access. Errors: as put.
+  Result<void> get(std::uint64_t key, std::uint64_t address, void* to, std::uint64_t bytes);
+
+ private:
+  struct Known {
+    Region region;
+    std::uint64_t line = 0;  ///< offset in the pool
+    std::uint64_t serial = 0;
+  };
+  Result<Known*> known(std::uint64_t key);
+  Result<Known> search(std::uint64_t key) const;
+  bool still(const Known& known) const;
+  Result<std::byte*> target(const Known& known, std::uint64_t address, std::uint64_t bytes,
+                            Access access) const;
+
+  const pool::Pool& pool_;
+  std::uint64_t place_;
+  std::unordered_map<std::uint64_t, Known> known_;
+  Known* last_ = nullptr;
+};
+
+/// Publishes exactly these bytes, at any address of the pool. Not ordered: memory.order() is the
+/// caller's.
+void publish_range(const coherence::Memory& memory, void* to, const void* from,
+                   std::uint64_t bytes);
+
+}  // namespace penstock::rma

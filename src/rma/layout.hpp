@@ -1,0 +1,56 @@
+// What lies in the pool for one-sided access: a table of regions for each owner, drawn by cache
+// line. All of it is written by the owner.
+//
+// A table is a chain of blocks, each an arena object, each twice as long as the one before:
+//
+//   line 0          BlockHeader    once, and again when the next block is there
+//   lines 1..       RegionLine[capacity]
+//
+// A region is in one of the `window` lines that its key points at, in any of the blocks. Lines are
+// sealed (pool/sealed_line.hpp): a reader finds a whole line, or none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace penstock::rma {
+
+inline constexpr std::uint64_t block_magic = 0x50454e5352474e31;  // "PENSRGN1"
+inline constexpr std::uint64_t first_capacity = 64;
+inline constexpr std::uint64_t window = 8;       ///< lines that a key may be in
+inline constexpr std::size_t most_blocks = 24;   ///< of a chain; more is nonsense
+
+struct BlockHeader {
+  std::uint64_t magic;
+  std::uint64_t capacity;  ///< lines behind this one; a power of two, `window` at least
+  std::uint64_t next;      ///< offset of the next block; 0: none
+  std::uint64_t pad[4];
+  std::uint64_t seal;
+};
+static_assert(sizeof(BlockHeader) == 64);
+
+struct RegionLine {
+  std::uint64_t key;
+  std::uint64_t base;
+  std::uint64_t bytes;  ///< 0: no region
+  std::uint64_t offset;
+  std::uint64_t access;
+  std::uint64_t serial;  ///< tells a region from an earlier one of the same key
+  std::uint64_t pad;
+  std::uint64_t seal;
+};
+static_assert(sizeof(RegionLine) == 64);
+
+/// First of the lines that a key may be in; the others follow, round the end.
+constexpr std::uint64_t first_line(std::uint64_t key, std::uint64_t capacity) {
+  std::uint64_t mixed = (key ^ key >> 32) * 0x9e3779b97f4a7c15ull;
+  mixed ^= mixed >> 29;
+  return mixed & (capacity - 1);
+}
+/// Offset of the `i`-th of them.
+constexpr std::uint64_t line_place(std::uint64_t block, std::uint64_t capacity, std::uint64_t key,
+                                   std::uint64_t i) {
+  return block + 64 + 64 * ((first_line(key, capacity) + i) & (capacity - 1));
+}
+
+}  // namespace penstock::rma
