@@ -122,6 +122,11 @@ class Endpoint {
   const Limits& limits() const;
   /// Checks pool, job, slot, generation. Errors: mismatch, not_found (closed or never there).
   Result<Peer> resolve(const Address& address);
+  /// A word for peers to find in the pool, such as the place of a table; 0: none, as at first.
+  /// They find it when this has returned. Takes the pool's lock.
+  Result<void> set_notice(std::uint64_t notice);
+  /// The word that a resolved peer has set. One device access. Errors: not_found (closed).
+  Result<std::uint64_t> notice_of(Peer peer) const;
   /// The address that `peer` had when its channel was made; for naming unknown senders.
   Address address_of(Peer peer) const;
 

@@ -131,6 +131,20 @@ Result<Peer> Endpoint::resolve(const Address& address) {
   return address.slot;
 }
 
+Result<void> Endpoint::set_notice(std::uint64_t notice) {
+  return impl_->table.set_notice(impl_->self, notice);
+}
+
+Result<std::uint64_t> Endpoint::notice_of(Peer peer) const {
+  const Address address = address_of(peer);
+  const auto line = impl_->table.read(peer);
+  if (!line || line->generation != address.generation ||
+      line->state != static_cast<std::uint32_t>(EndpointState::open))
+    return fail(Code::not_found, "endpoint {} of pool {} is closed: its process has ended", peer,
+                impl_->pool.info().spec);
+  return line->notice;
+}
+
 // ---- sending -----------------------------------------------------------------------------------
 
 Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {

@@ -100,14 +100,29 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
   return Address{pool.info().id, job, *slot, static_cast<std::uint32_t>(line.generation)};
 }
 
+void EndpointTable::change(const Address& address, void (*what)(EndpointLine&, std::uint64_t),
+                           std::uint64_t value) {
+  auto line = read(address.slot);
+  if (!line || line->generation != address.generation) return;
+  what(*line, value);
+  line->check = check_of(*line);
+  memory_.publish_line(lines_ + 64ull * address.slot, &*line);
+}
+
+Result<void> EndpointTable::set_notice(const Address& address, std::uint64_t notice) {
+  auto guard = arena_->pool().lock();
+  if (!guard) return unexpected(guard.error());
+  change(address, [](EndpointLine& line, std::uint64_t value) { line.notice = value; }, notice);
+  return {};
+}
+
 void EndpointTable::release(const Address& address) {
   auto guard = arena_->pool().lock();
   if (!guard) return;  // then the slot is free when the process has ended
-  auto line = read(address.slot);
-  if (!line || line->generation != address.generation) return;
-  line->state = static_cast<std::uint32_t>(EndpointState::closed);
-  line->check = check_of(*line);
-  memory_.publish_line(lines_ + 64ull * address.slot, &*line);
+  change(address, [](EndpointLine& line, std::uint64_t value) {
+    line.state = static_cast<std::uint32_t>(value);
+    line.notice = 0;
+  }, static_cast<std::uint64_t>(EndpointState::closed));
 }
 
 }  // namespace penstock::transport

@@ -17,6 +17,8 @@ class EndpointTable {
   std::uint32_t count() const { return count_; }
   /// Takes a free slot, or one whose process is dead. Errors: no_slots.
   Result<Address> claim(std::uint64_t job);
+  /// Puts the word of the user into the slot's line. Errors: as of the pool's lock.
+  Result<void> set_notice(const Address& address, std::uint64_t notice);
   /// Marks the slot closed; peers find out at their next check.
   void release(const Address& address);
 
@@ -38,6 +40,9 @@ class EndpointTable {
   EndpointTable(arena::Arena& arena, const arena::Object& object, std::uint32_t count);
   Result<std::uint32_t> find_slot() const;
   void raise_high_water(std::uint32_t slot);
+  /// Of a slot's line, which is published anew; the caller holds the pool's lock.
+  void change(const Address& address, void (*what)(EndpointLine&, std::uint64_t),
+              std::uint64_t value);
 
   arena::Arena* arena_;
   coherence::Memory memory_;

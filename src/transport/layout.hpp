@@ -50,7 +50,8 @@ struct EndpointLine {
   std::uint32_t state;
   std::uint32_t pad0;
   std::uint64_t last_closed;  ///< the latest earlier generation that was closed in order, or 0
-  std::uint64_t pad[2];
+  std::uint64_t notice;       ///< a word of the endpoint's user for its peers; 0: none
+  std::uint64_t pad;
   std::uint64_t check;
 };
 static_assert(sizeof(EndpointLine) == 64);
