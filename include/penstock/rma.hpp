@@ -13,15 +13,19 @@
 
 namespace penstock::rma {
 
-enum Access : std::uint32_t { remote_read = 1, remote_write = 2 };
+enum Access : std::uint32_t {
+  remote_read = 1,
+  remote_write = 2,
+  wants_notice = 4,  ///< its owner wants to hear of what others did here by themselves
+};
 
 inline constexpr std::uint64_t not_in_pool = ~std::uint64_t{0};
 
 /// Memory that peers may reach.
 struct Region {
   std::uint64_t key = 0;
-  std::uint64_t base = 0;   ///< the address that peers give for its first byte
-  std::uint64_t bytes = 0;  ///< 1 at least
+  std::uint64_t base = 0;              ///< the address that peers give for its first byte
+  std::uint64_t bytes = 0;             ///< 1 at least
   std::uint64_t offset = not_in_pool;  ///< in the pool; else only its owner can reach it
   std::uint32_t access = 0;            ///< of Access
 

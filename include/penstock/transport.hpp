@@ -136,6 +136,8 @@ class Endpoint {
   /// True: complete, on_sent will not be called. False: queued. Order among all sends to one
   /// peer is kept. Errors: peer_dead, no_space (pool full: no channel can be made).
   Result<bool> send(Peer to, SendOp* op);
+  /// As send, to whoever the messages of that number come from, resolved or not.
+  Result<bool> answer(Peer to, SendOp* op);
   /// Takes a queued op back if none of it has left. True: it will not be sent.
   bool cancel(Peer to, SendOp* op);
 

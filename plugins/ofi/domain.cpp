@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "atomics.hpp"
+#include "info.hpp"
 #include "lib.hpp"
 
 namespace penstock::ofi {
@@ -28,8 +30,17 @@ int no_stx(fid_domain*, fi_tx_attr*, fid_stx**, void*) {
 int no_srx(fid_domain*, fi_rx_attr*, fid_ep**, void*) {
   return -FI_ENOSYS;
 }
-int no_atomic(fid_domain*, fi_datatype, fi_op, fi_atomic_attr*, std::uint64_t) {
-  return -FI_EOPNOTSUPP;
+int query_atomic(fid_domain*, fi_datatype type, fi_op op, fi_atomic_attr* attr,
+                 std::uint64_t flags) {
+  if ((flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC)) != 0) return -FI_EBADFLAGS;
+  const AtomicForm form = (flags & FI_COMPARE_ATOMIC) != 0 ? AtomicForm::compare
+                          : (flags & FI_FETCH_ATOMIC) != 0 ? AtomicForm::fetch
+                                                           : AtomicForm::write;
+  const std::size_t size = atomic_size(form, op, type);
+  if (size == 0) return -FI_EOPNOTSUPP;
+  attr->size = size;
+  attr->count = max_atomic_bytes / size;
+  return 0;
 }
 int no_collective(fid_domain*, fi_collective_op, fi_collective_attr*, std::uint64_t) {
   return -FI_ENOSYS;
@@ -53,7 +64,7 @@ fi_ops_domain domain_ops = {
     .poll_open = open_poll,
     .stx_ctx = no_stx,
     .srx_ctx = no_srx,
-    .query_atomic = no_atomic,
+    .query_atomic = query_atomic,
     .query_collective = no_collective,
 };
 
@@ -80,6 +91,8 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** result, void* co
     domain->session = std::move(*session);
     domain->serialize = info->domain_attr->threading != FI_THREAD_DOMAIN;
     domain->api_version = fabric->api_version;
+    domain->mr_mode = plain_mr_mode(info->domain_attr->mr_mode);
+    domain->rma_events = (info->caps & FI_RMA_EVENT) != 0;
     *result = domain;
     return 0;
   });

@@ -7,8 +7,10 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/wait.hpp"
+#include "mr.hpp"
 #include "session.hpp"
 
 namespace penstock::ofi {
@@ -23,8 +25,12 @@ struct Domain : fid_domain {
   std::atomic<int> users{0};
   bool serialize = false;  ///< calls of several threads may meet here
   std::uint32_t api_version = 0;
+  int mr_mode = 0;          ///< FI_MR_... as granted, FI_MR_BASIC taken apart
+  bool rma_events = false;  ///< peers tell of what they did to memory here
   std::mutex mutex;
   std::atomic<std::uint64_t> next_key{1};
+  std::vector<Ep*> endpoints;
+  Regions regions{*this};
 };
 
 /// Holds the domain's mutex where the domain is shared between threads.

@@ -21,6 +21,20 @@ void gather(void* to, const iovec* iov, std::size_t count) {
   }
 }
 
+/// Whose the cookie of an arriving message is; kept in its low bits.
+enum class Cookie : std::uintptr_t { message, request, reply };
+constexpr std::uintptr_t cookie_bits = 3;
+
+void* marked(void* cookie, Cookie kind) {
+  if (cookie == nullptr) return nullptr;
+  return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(cookie) |
+                                 static_cast<std::uintptr_t>(kind));
+}
+std::pair<Cookie, void*> taken_apart(void* cookie) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(cookie);
+  return {static_cast<Cookie>(bits & cookie_bits), reinterpret_cast<void*>(bits & ~cookie_bits)};
+}
+
 std::uint64_t send_flags(const Header& header) {
   return FI_SEND | ((header.kind & kind_tagged) != 0 ? FI_TAGGED : FI_MSG);
 }
@@ -57,6 +71,7 @@ int Ep::source_of(fi_addr_t from, Peer* peer) {
 }
 
 int Ep::remember(fi_addr_t number, Peer found, Peer* peer) {
+  rma_origin.forget(found);
   matcher.peer_present(found, transport->address_of(found).generation);
   return guarded([&]() -> int {
     if (peers.size() < av->entries.size()) peers.resize(av->entries.size(), any_peer);
@@ -211,6 +226,11 @@ void Ep::finish(Outgoing* op) {
 }
 
 void Ep::on_sent(transport::SendOp* sent) {
+  if (is_service(sent->header)) {
+    const Service service = service_of(sent->header);
+    if (service == Service::reply || service == Service::refusal) return rma_target.sent(sent);
+    return rma_origin.sent(sent);
+  }
   auto* op = static_cast<Outgoing*>(sent);
   const Header header = op->header;
   void* const context = op->context;
@@ -232,7 +252,52 @@ void Ep::fail_send(Outgoing* op, int error, int detail) {
 }
 
 void Ep::on_send_failed(transport::SendOp* op, const Error& error) {
+  if (is_service(op->header)) {
+    const Service service = service_of(op->header);
+    if (service == Service::reply || service == Service::refusal) return rma_target.sent(op);
+    return rma_origin.send_failed(op, -errno_of(error), remember_text(error.message));
+  }
   fail_send(static_cast<Outgoing*>(op), -errno_of(error), remember_text(error.message));
+}
+
+// ---- one-sided operations ---------------------------------------------------------------------
+
+void Ep::complete_rma(std::uint64_t flags, Cntr* counter, void* context, bool tell) {
+  if (counter != nullptr) counter->count();
+  if (!tell) return;
+  Completion completion;
+  completion.context = context;
+  completion.flags = flags;
+  tx_cq->push(completion);
+}
+
+void Ep::serve(Peer from, const Header& header, const void* payload) {
+  switch (service_of(header)) {
+    case Service::reply:
+      return rma_origin.reply(from, header, payload);
+    case Service::refusal: {
+      std::uint64_t code = 0;
+      if (header.bytes == sizeof code) std::memcpy(&code, payload, sizeof code);
+      return rma_origin.refused(from, header, static_cast<int>(code & 0xffff));
+    }
+    default:
+      return rma_target.request(from, header, payload);
+  }
+}
+
+Landing Ep::begin_service(Peer from, const Header& header) {
+  const bool reply = service_of(header) == Service::reply;
+  Landing landing =
+      reply ? rma_origin.begin_reply(from, header) : rma_target.begin_request(from, header);
+  landing.cookie = marked(landing.cookie, reply ? Cookie::reply : Cookie::request);
+  return landing;
+}
+
+void Ep::service_arrived(const Header& header, void* cookie) {
+  void* const bare = taken_apart(cookie).second;
+  if (bare == nullptr) return;
+  if (service_of(header) == Service::reply) return rma_origin.reply_arrived(bare, header);
+  rma_target.request_arrived(bare);
 }
 
 // ---- receiving -------------------------------------------------------------------------------
@@ -288,12 +353,17 @@ void Ep::on_receive_failure(const ReceiveFailure& failure) {
 }
 
 void Ep::on_receive_failed(Peer, void* cookie, const Error& error) {
+  const auto [kind, bare] = taken_apart(cookie);
+  if (kind == Cookie::request) return rma_target.request_failed(bare);
+  if (kind == Cookie::reply)
+    return rma_origin.reply_failed(bare, -errno_of(error), remember_text(error.message));
   matcher.failed(cookie, -errno_of(error), remember_text(error.message));
 }
 
 void Ep::on_peer_dead(Peer peer, const std::string& description) {
-  matcher.peer_dead(peer, transport->address_of(peer).generation, FI_ECONNRESET,
-                    remember_text(description));
+  const int detail = remember_text(description);
+  rma_origin.peer_dead(peer, FI_ECONNRESET, detail);
+  matcher.peer_dead(peer, transport->address_of(peer).generation, FI_ECONNRESET, detail);
 }
 
 ssize_t Ep::cancel(void* context) {

@@ -14,6 +14,8 @@
 #include "cq.hpp"
 #include "match.hpp"
 #include "penstock/transport.hpp"
+#include "rma_origin.hpp"
+#include "rma_target.hpp"
 
 namespace penstock::ofi {
 
@@ -30,7 +32,7 @@ struct SendCall {
 };
 
 struct Ep : fid_ep, private transport::Sink, private MatchEvents {
-  Ep() : matcher(*this) {}
+  Ep() : matcher(*this), rma_origin(*this), rma_target(*this) {}
   ~Ep() override;
 
   // ---- set up ----
@@ -60,11 +62,29 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
   bool tx_selective = false, rx_selective = false;
   Cntr* tx_cntr = nullptr;
   Cntr* rx_cntr = nullptr;
+  Cntr* read_cntr = nullptr;
+  Cntr* write_cntr = nullptr;
+  Cntr* remote_read_cntr = nullptr;
+  Cntr* remote_write_cntr = nullptr;
   std::vector<Cntr*> bound_cntrs;
   std::uint64_t caps = 0, tx_flags = 0, rx_flags = 0;
   std::size_t inject_size = 0;
   std::unique_ptr<transport::Endpoint> transport;
   Matcher matcher;
+  RmaOrigin rma_origin;
+  RmaTarget rma_target;
+
+  bool reports_send(std::uint64_t flags) const {
+    return tx_cq != nullptr && (!tx_selective || (flags & FI_COMPLETION) != 0);
+  }
+  int peer_for(fi_addr_t to, Peer* peer) {
+    if (to < peers.size() && peers[to] != any_peer) {
+      *peer = peers[to];
+      return 0;
+    }
+    return resolve(to, peer);
+  }
+  void complete_rma(std::uint64_t flags, Cntr* counter, void* context, bool tell);
 
  private:
   struct Outgoing : transport::SendOp {
@@ -79,26 +99,33 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
 
   // transport::Sink
   void on_message(Peer from, const Header& header, const void* payload) override {
+    if (is_service(header)) [[unlikely]]
+      return serve(from, header, payload);
     matcher.message(from, header, payload);
   }
-  Landing on_begin(Peer from, const Header& header) override { return matcher.begin(from, header); }
-  void on_arrived(Peer, const Header&, void* cookie) override { matcher.arrived(cookie); }
+  Landing on_begin(Peer from, const Header& header) override {
+    if (is_service(header)) [[unlikely]]
+      return begin_service(from, header);
+    return matcher.begin(from, header);
+  }
+  void on_arrived(Peer, const Header& header, void* cookie) override {
+    if (is_service(header)) [[unlikely]]
+      return service_arrived(header, cookie);
+    matcher.arrived(cookie);
+  }
   void on_receive_failed(Peer from, void* cookie, const Error& error) override;
   void on_sent(transport::SendOp* op) override;
   void on_send_failed(transport::SendOp* op, const Error& error) override;
   void on_peer_dead(Peer peer, const std::string& description) override;
   transport::Waiting waiting() const override { return matcher.waiting(); }
+  // services of one-sided operations
+  void serve(Peer from, const Header& header, const void* payload);
+  Landing begin_service(Peer from, const Header& header);
+  void service_arrived(const Header& header, void* cookie);
   // MatchEvents
   void on_received(const Received& received) override;
   void on_receive_failure(const ReceiveFailure& failure) override;
 
-  int peer_for(fi_addr_t to, Peer* peer) {
-    if (to < peers.size() && peers[to] != any_peer) {
-      *peer = peers[to];
-      return 0;
-    }
-    return resolve(to, peer);
-  }
   int resolve(fi_addr_t to, Peer* peer);
   int remember(fi_addr_t number, Peer found, Peer* peer);
   int source_of(fi_addr_t from, Peer* peer);
@@ -106,9 +133,6 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
   int bind_cntr(Cntr* cntr, std::uint64_t flags);
   ssize_t queue(Peer peer, const SendCall& call, void* copy, bool report);
   ssize_t send_copied(Peer peer, const SendCall& call, bool report);
-  bool reports_send(std::uint64_t flags) const {
-    return tx_cq != nullptr && (!tx_selective || (flags & FI_COMPLETION) != 0);
-  }
   void complete_send(const Header& header, void* context, bool report);
   void fail_send(Outgoing* op, int error, int detail);
   void finish(Outgoing* op);

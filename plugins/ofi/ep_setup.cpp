@@ -29,6 +29,7 @@ void add_once(std::vector<T*>& to, T* item) {
 Ep::~Ep() {
   transport.reset();  // waits until the peers have taken what was sent
   while (queued != nullptr) finish(queued);
+  erase(domain->endpoints, this);
   if (av != nullptr) {
     erase(av->endpoints, this);
     av->users.fetch_sub(1);
@@ -70,12 +71,21 @@ int Ep::bind_cntr(Cntr* cntr, std::uint64_t flags) {
   constexpr std::uint64_t known =
       FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
   if (flags == 0 || (flags & ~known) != 0) return -FI_EBADFLAGS;
-  if (((flags & FI_SEND) != 0 && tx_cntr != nullptr) ||
-      ((flags & FI_RECV) != 0 && rx_cntr != nullptr)) {
-    return -FI_EBUSY;
+  const struct {
+    std::uint64_t flag;
+    Cntr** place;
+  } kinds[] = {{FI_SEND, &tx_cntr},
+               {FI_RECV, &rx_cntr},
+               {FI_READ, &read_cntr},
+               {FI_WRITE, &write_cntr},
+               {FI_REMOTE_READ, &remote_read_cntr},
+               {FI_REMOTE_WRITE, &remote_write_cntr}};
+  for (const auto& kind : kinds) {
+    if ((flags & kind.flag) != 0 && *kind.place != nullptr) return -FI_EBUSY;
   }
-  if ((flags & FI_SEND) != 0) tx_cntr = cntr;
-  if ((flags & FI_RECV) != 0) rx_cntr = cntr;
+  for (const auto& kind : kinds) {
+    if ((flags & kind.flag) != 0) *kind.place = cntr;
+  }
   bound_cntrs.push_back(cntr);
   cntr->users.fetch_add(1);
   add_once(cntr->endpoints, this);
@@ -116,6 +126,8 @@ int Ep::enable() {
     if (!opened) return report(opened.error());
     transport = std::move(*opened);
     inject_limit = std::min<std::uint32_t>(transport->limits().inject_bytes, max_inject_bytes);
+    if (auto announced = domain->regions.announce_at(*this); !announced)
+      return report(announced.error());
     print_summary(*domain->session);
     for (Cq* cq : {tx_cq, rx_cq}) {
       if (cq != nullptr) cq->backoff.set(wait_policy(*domain->session));
@@ -297,6 +309,10 @@ int open_endpoint(fid_domain* self, fi_info* info, fid_ep** result, void* contex
     auto* ep = new Ep;
     ep->domain = static_cast<Domain*>(self);
     ep->domain->users.fetch_add(1);
+    {
+      Guard guard(*ep->domain);
+      ep->domain->endpoints.push_back(ep);
+    }
     ep->fid = {FI_CLASS_EP, context, &ep_fid_ops};
     ep->ops = &ep_ops;
     ep->cm = &cm_ops;

@@ -94,7 +94,7 @@ Refusal refuse_tx(const fi_tx_attr* hints) {
   if (auto no = too_large("inject_size", hints->inject_size, max_inject_bytes)) return no;
   if (auto no = too_large("tx size", hints->size, context_depth)) return no;
   if (auto no = too_large("tx iov_limit", hints->iov_limit, transport::max_iov)) return no;
-  return too_large("rma_iov_limit", hints->rma_iov_limit, 0);
+  return too_large("rma_iov_limit", hints->rma_iov_limit, transport::max_iov);
 }
 
 Refusal refuse_rx(const fi_rx_attr* hints) {
@@ -115,14 +115,19 @@ std::uint64_t granted_caps(const fi_info* hints) {
   if ((caps & (FI_MSG | FI_TAGGED)) != 0 && (caps & (FI_SEND | FI_RECV)) == 0) {
     caps |= FI_SEND | FI_RECV;
   }
+  constexpr std::uint64_t one_sided = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+  if ((caps & (FI_RMA | FI_ATOMIC)) != 0 && (caps & one_sided) == 0) caps |= one_sided;
   return caps | domain_caps;
 }
 
+/// Who can work with keys and addresses of our choice gets them: such a key never means another
+/// region later.
 int granted_mr_mode(const fi_domain_attr* hints, std::uint32_t version) {
   const int wanted = hints != nullptr ? hints->mr_mode : 0;
   if ((wanted & mr_basic) != 0) return mr_basic;
   if ((wanted & mr_scalable) != 0) return mr_scalable;
-  return FI_VERSION_LT(version, FI_VERSION(1, 5)) ? mr_scalable : 0;
+  if (FI_VERSION_LT(version, FI_VERSION(1, 5))) return mr_scalable;
+  return wanted & (FI_MR_PROV_KEY | FI_MR_VIRT_ADDR);
 }
 
 template <class T>
@@ -165,6 +170,9 @@ void fill_endpoint(fi_ep_attr* attr, const fi_ep_attr* hints) {
   if (hints != nullptr) {
     attr->mem_tag_format = wanted_or(hints->mem_tag_format, attr->mem_tag_format);
   }
+  attr->max_order_raw_size = max_message_bytes;
+  attr->max_order_war_size = max_message_bytes;
+  attr->max_order_waw_size = max_message_bytes;
   attr->tx_ctx_cnt = 1;
   attr->rx_ctx_cnt = 1;
 }
@@ -176,6 +184,7 @@ void fill_contexts(fi_info* info, const fi_info* hints) {
   tx->inject_size = max_inject_bytes;
   tx->size = 1024;
   tx->iov_limit = transport::max_iov;
+  tx->rma_iov_limit = transport::max_iov;
   if (hints != nullptr && hints->tx_attr != nullptr) {
     tx->op_flags = hints->tx_attr->op_flags;
     tx->msg_order = wanted_or(hints->tx_attr->msg_order, tx->msg_order);
@@ -194,6 +203,11 @@ void fill_contexts(fi_info* info, const fi_info* hints) {
 }
 
 }  // namespace
+
+int plain_mr_mode(int mode) {
+  if ((mode & mr_basic) != 0) return FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+  return mode & ~mr_scalable;
+}
 
 Refusal refusal(std::uint32_t version, const fi_info* hints, const Offer& offer) {
   if (hints == nullptr) return std::nullopt;

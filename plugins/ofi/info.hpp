@@ -16,9 +16,11 @@ inline constexpr std::size_t context_depth = 1u << 16;  ///< operations in fligh
 inline constexpr std::size_t max_error_text = 256;
 inline constexpr std::size_t cq_data_bytes = 8;
 
-inline constexpr std::uint64_t tx_caps = FI_MSG | FI_TAGGED | FI_SEND;
-inline constexpr std::uint64_t rx_caps =
-    FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
+inline constexpr std::uint64_t tx_caps =
+    FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE;
+inline constexpr std::uint64_t rx_caps = FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV |
+                                         FI_DIRECTED_RECV | FI_SOURCE | FI_RMA | FI_ATOMIC |
+                                         FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT;
 inline constexpr std::uint64_t domain_caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 inline constexpr std::uint64_t all_caps = tx_caps | rx_caps | domain_caps;
 
@@ -26,10 +28,13 @@ inline constexpr std::uint64_t tx_op_flags =
     FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 inline constexpr std::uint64_t rx_op_flags = FI_COMPLETION | FI_MULTI_RECV;
 
-/// Sends to one peer are received in order. The orders of atomics hold too: none can be issued.
+/// Sends to one peer are received in order, and atomics are done in order.
 inline constexpr std::uint64_t message_order = FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR |
                                                FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |
                                                FI_ORDER_ATOMIC_WAW;
+
+/// FI_MR_... without the older names for several of them at once.
+int plain_mr_mode(int mode);
 
 /// What the pool adds to the above.
 struct Offer {

@@ -1,8 +1,16 @@
-// Memory registration for local use. All of a process's memory can be sent from and received into
-// as it is, so a region is a handle with a key and nothing more; remote access is not offered.
-#include <rdma/fi_domain.h>
+// Registration. For local use all of a process's memory will do as it is, so that such a region is
+// a handle and nothing more. A region that peers may reach is announced in the pool; where it lies
+// in the pool itself, they reach it without this process.
+#include "mr.hpp"
 
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+
+#include "base/format.hpp"
+#include "cntr.hpp"
 #include "domain.hpp"
+#include "ep.hpp"
 #include "lib.hpp"
 
 namespace penstock::ofi {
@@ -11,29 +19,109 @@ namespace {
 
 constexpr std::uint64_t remote_access = FI_REMOTE_READ | FI_REMOTE_WRITE;
 
-struct Region : fid_mr {
-  Domain* domain = nullptr;
-  bool enabled = true;
-};
+std::uint32_t access_of(std::uint64_t flags) {
+  return ((flags & FI_REMOTE_READ) != 0 ? rma::remote_read : 0u) |
+         ((flags & FI_REMOTE_WRITE) != 0 ? rma::remote_write : 0u);
+}
+
+std::uint64_t total(const std::vector<iovec>& parts) {
+  std::uint64_t bytes = 0;
+  for (const iovec& part : parts) bytes += part.iov_len;
+  return bytes;
+}
+
+/// Where a buffer lies in the pool.
+std::uint64_t offset_in_pool(const pool::Pool& pool, const iovec& buffer) {
+  const auto offset = pool.offset_of(buffer.iov_base);
+  if (!offset || pool.at(*offset, buffer.iov_len) == nullptr) return rma::not_in_pool;
+  return *offset;
+}
+
+}  // namespace
+
+Pieces locate(const Region& region, std::uint64_t address, std::uint64_t bytes) {
+  Pieces pieces;
+  std::uint64_t skip = address - region.what.base;
+  for (const iovec& part : region.parts) {
+    if (skip >= part.iov_len) {
+      skip -= part.iov_len;
+      continue;
+    }
+    const std::uint64_t length = std::min<std::uint64_t>(part.iov_len - skip, bytes);
+    pieces.iov[pieces.count++] = {static_cast<std::byte*>(part.iov_base) + skip, length};
+    bytes -= length;
+    skip = 0;
+    if (bytes == 0) break;
+  }
+  return pieces;
+}
+
+// ---- of a domain -------------------------------------------------------------------------------
+
+Result<void> Regions::add(Region* region) {
+  if (region->what.bytes != 0) {
+    if (table_ == nullptr) {
+      auto made = rma::RegionTable::make(*domain_.session->arena);
+      if (!made) return unexpected(made.error());
+      table_ = std::move(*made);
+      for (Ep* ep : domain_.endpoints) {
+        if (auto announced = announce_at(*ep); !announced) return announced;
+      }
+    }
+    if (auto added = table_->add(region->what); !added) return added;
+  } else if (by_key_.count(region->what.key) != 0) {
+    return penstock::fail(Code::already_exists,
+                          "a memory region with key {:#x} is registered already", region->what.key);
+  }
+  by_key_.emplace(region->what.key, region);
+  return {};
+}
+
+void Regions::remove(Region* region) {
+  if (by_key_.erase(region->what.key) != 0 && table_ != nullptr) table_->remove(region->what.key);
+}
+
+Result<void> Regions::announce_at(Ep& ep) const {
+  if (table_ == nullptr || ep.transport == nullptr) return {};
+  return ep.transport->set_notice(table_->place());
+}
+
+// ---- calls -------------------------------------------------------------------------------------
+
+namespace {
+
+Region& region_of(fid* self) {
+  return *static_cast<Region*>(reinterpret_cast<fid_mr*>(self));
+}
 
 int close_region(fid* self) {
-  auto* region = static_cast<Region*>(reinterpret_cast<fid_mr*>(self));
-  region->domain->users.fetch_sub(1);
-  delete region;
+  Region& region = region_of(self);
+  Domain& domain = *region.domain;
+  {
+    Guard guard(domain);
+    if (region.remote) domain.regions.remove(&region);
+    if (region.remote_writes != nullptr) region.remote_writes->users.fetch_sub(1);
+    delete &region;
+  }
+  domain.users.fetch_sub(1);
   return 0;
 }
 
-int bind_region(fid*, fid* other, std::uint64_t) {
-  const std::size_t kind = other->fclass;
-  return kind == FI_CLASS_EP || kind == FI_CLASS_CNTR ? 0 : -FI_EINVAL;
+int bind_region(fid* self, fid* other, std::uint64_t flags) {
+  if (other->fclass == FI_CLASS_EP) return 0;  // reached through any endpoint of the domain
+  if (other->fclass != FI_CLASS_CNTR) return -FI_EINVAL;
+  if (flags != FI_REMOTE_WRITE) return -FI_EBADFLAGS;
+  Region& region = region_of(self);
+  Guard guard(*region.domain);
+  if (region.remote_writes != nullptr) return -FI_EBUSY;
+  region.remote_writes = static_cast<Cntr*>(reinterpret_cast<fid_cntr*>(other));
+  region.remote_writes->users.fetch_add(1);
+  return 0;
 }
 
-int control_region(fid* self, int command, void*) {
-  auto* region = static_cast<Region*>(reinterpret_cast<fid_mr*>(self));
+int control_region(fid*, int command, void*) {
   switch (command) {
     case FI_ENABLE:
-      region->enabled = true;
-      return 0;
     case FI_REFRESH:
       return 0;
     default:
@@ -49,32 +137,63 @@ fi_ops region_ops = {
     .ops_open = no_ops_open,
 };
 
-int make_region(fid* self, std::uint64_t access, std::uint64_t requested_key, void* context,
-                fid_mr** result) {
-  if ((access & remote_access) != 0) return -FI_EOPNOTSUPP;
-  auto* region = new (std::nothrow) Region;
-  if (region == nullptr) return -FI_ENOMEM;
-  region->domain = static_cast<Domain*>(reinterpret_cast<fid_domain*>(self));
-  region->domain->users.fetch_add(1);
-  region->fid = {FI_CLASS_MR, context, &region_ops};
-  region->mem_desc = region;
-  region->key = requested_key;
-  *result = region;
+struct Wanted {
+  const iovec* iov;
+  std::size_t count;
+  std::uint64_t access, offset, key;
+};
+
+int describe(const Wanted& wanted, Domain& domain, Region& region) {
+  region.parts.assign(wanted.iov, wanted.iov + wanted.count);
+  rma::Region& what = region.what;
+  what.access = access_of(wanted.access);
+  if (domain.rma_events) what.access |= rma::wants_notice;
+  what.bytes = total(region.parts);
+  const bool provider_keys = (domain.mr_mode & FI_MR_PROV_KEY) != 0;
+  what.key = provider_keys ? domain.next_key.fetch_add(1) : wanted.key;
+  const bool by_address = (domain.mr_mode & FI_MR_VIRT_ADDR) != 0 && wanted.count > 0;
+  what.base = by_address ? reinterpret_cast<std::uintptr_t>(wanted.iov[0].iov_base) : wanted.offset;
+  if (wanted.count == 1) what.offset = offset_in_pool(*domain.session->pool, wanted.iov[0]);
+  if (!region.remote) return 0;
+  if (auto added = domain.regions.add(&region); !added) {
+    return added.error().code == Code::already_exists ? -FI_ENOKEY : report(added.error());
+  }
   return 0;
 }
 
-int reg(fid* self, const void*, std::size_t, std::uint64_t access, std::uint64_t,
-        std::uint64_t requested_key, std::uint64_t, fid_mr** result, void* context) {
-  return make_region(self, access, requested_key, context, result);
+int make_region(fid* self, const Wanted& wanted, void* context, fid_mr** result) {
+  if (self->fclass != FI_CLASS_DOMAIN || wanted.count > transport::max_iov) return -FI_EINVAL;
+  auto& domain = *static_cast<Domain*>(reinterpret_cast<fid_domain*>(self));
+  return guarded([&]() -> int {
+    auto region = std::make_unique<Region>();
+    region->domain = &domain;
+    region->remote = (wanted.access & remote_access) != 0;
+    Guard guard(domain);
+    if (const int failed = describe(wanted, domain, *region)) return failed;
+    domain.users.fetch_add(1);
+    region->fid = {FI_CLASS_MR, context, &region_ops};
+    region->mem_desc = region.get();
+    region->key = region->what.key;
+    *result = region.release();
+    return 0;
+  });
 }
 
-int regv(fid* self, const iovec*, std::size_t, std::uint64_t access, std::uint64_t,
-         std::uint64_t requested_key, std::uint64_t, fid_mr** result, void* context) {
-  return make_region(self, access, requested_key, context, result);
+int reg(fid* self, const void* buffer, std::size_t bytes, std::uint64_t access,
+        std::uint64_t offset, std::uint64_t key, std::uint64_t, fid_mr** result, void* context) {
+  const iovec iov{const_cast<void*>(buffer), bytes};
+  return make_region(self, {&iov, 1, access, offset, key}, context, result);
+}
+
+int regv(fid* self, const iovec* iov, std::size_t count, std::uint64_t access, std::uint64_t offset,
+         std::uint64_t key, std::uint64_t, fid_mr** result, void* context) {
+  return make_region(self, {iov, count, access, offset, key}, context, result);
 }
 
 int regattr(fid* self, const fi_mr_attr* attr, std::uint64_t, fid_mr** result) {
-  return make_region(self, attr->access, attr->requested_key, attr->context, result);
+  return make_region(
+      self, {attr->mr_iov, attr->iov_count, attr->access, attr->offset, attr->requested_key},
+      attr->context, result);
 }
 
 fi_ops_mr region_make_ops = {

@@ -41,12 +41,15 @@ struct Side {
   fi_addr_t peer = FI_ADDR_UNSPEC, self = FI_ADDR_UNSPEC;
   int link = -1;  ///< to the other process, for addresses and for taking turns
   int index = 0;
+  int mr_mode = 0;
 
   void open(int link_in, int index_in, std::uint64_t cq_flags = 0) {
     link = link_in;
     index = index_in;
     fi_info* hints = fi_allocinfo();
-    hints->caps = FI_MSG | FI_TAGGED | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
+    hints->caps = FI_MSG | FI_TAGGED | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_RMA |
+                  FI_ATOMIC | FI_RMA_EVENT;
+    hints->domain_attr->mr_mode = mr_mode;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->fabric_attr->prov_name = ::strdup("penstock");

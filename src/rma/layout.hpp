@@ -17,8 +17,8 @@ namespace penstock::rma {
 
 inline constexpr std::uint64_t block_magic = 0x50454e5352474e31;  // "PENSRGN1"
 inline constexpr std::uint64_t first_capacity = 64;
-inline constexpr std::uint64_t window = 8;       ///< lines that a key may be in
-inline constexpr std::size_t most_blocks = 24;   ///< of a chain; more is nonsense
+inline constexpr std::uint64_t window = 8;      ///< lines that a key may be in
+inline constexpr std::size_t most_blocks = 24;  ///< of a chain; more is nonsense
 
 struct BlockHeader {
   std::uint64_t magic;
@@ -34,7 +34,7 @@ struct RegionLine {
   std::uint64_t base;
   std::uint64_t bytes;  ///< 0: no region
   std::uint64_t offset;
-  std::uint64_t access;
+  std::uint64_t access;  ///< bits of Access
   std::uint64_t serial;  ///< tells a region from an earlier one of the same key
   std::uint64_t pad;
   std::uint64_t seal;

@@ -220,6 +220,19 @@ Result<bool> Endpoint::send(Peer to, SendOp* op) {
   return sent;
 }
 
+Result<bool> Endpoint::answer(Peer to, SendOp* op) {
+  if (to < impl_->peers.size() && impl_->peers[to].rx) {
+    const auto& peer = impl_->peers[to];
+    const std::uint32_t generation = peer.rx->source_generation();
+    if (!peer.resolved || peer.address.generation != generation) {
+      const Address& self = impl_->self;
+      auto resolved = resolve({self.pool_id, self.job, to, generation});
+      if (!resolved) return unexpected(resolved.error());
+    }
+  }
+  return send(to, op);
+}
+
 bool Endpoint::cancel(Peer to, SendOp* op) {
   if (to >= impl_->peers.size() || !impl_->peers[to].tx) return false;
   return impl_->peers[to].tx->cancel(op);

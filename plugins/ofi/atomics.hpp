@@ -1,0 +1,28 @@
+// Atomic operations as such: what may be asked for, and doing it to memory. Nothing here excludes
+// anybody: the owner of the memory does all of them, one after the other.
+#pragma once
+
+#include <rdma/fi_atomic.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace penstock::ofi {
+
+/// Who gets what: nothing, the old value, the old value after comparing.
+enum class AtomicForm : std::uint8_t { write, fetch, compare };
+
+/// Of the operands of one operation.
+inline constexpr std::size_t max_atomic_bytes = 4096;
+
+/// Bytes of one element; 0 when there is no such operation.
+std::size_t atomic_size(AtomicForm form, int op, int type);
+/// Whether the operation takes an operand (reading takes none).
+bool atomic_takes_operand(int op);
+
+/// Does the operation, known to atomic_size, to `count` elements. Nothing need be aligned.
+/// `result`, if given, receives the old values; `compare` is for the compare form.
+void atomic_apply(int op, int type, std::size_t count, void* target, const void* operand,
+                  const void* compare, void* result);
+
+}  // namespace penstock::ofi

@@ -1,0 +1,58 @@
+// Memory regions: what peers may read and write.
+#pragma once
+
+#include <rdma/fi_domain.h>
+#include <sys/uio.h>
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "penstock/rma.hpp"
+#include "penstock/transport.hpp"
+
+namespace penstock::ofi {
+
+struct Domain;
+struct Ep;
+struct Cntr;
+
+struct Region : fid_mr {
+  Domain* domain = nullptr;
+  rma::Region what;
+  std::vector<iovec> parts;       ///< one after the other
+  bool remote = false;            ///< peers can name it
+  Cntr* remote_writes = nullptr;  ///< told of writes here
+};
+
+/// Consecutive pieces of memory.
+struct Pieces {
+  iovec iov[transport::max_iov] = {};
+  std::uint32_t count = 0;
+};
+/// Where [address, address + bytes) of a region is. The caller has checked that it holds them.
+Pieces locate(const Region& region, std::uint64_t address, std::uint64_t bytes);
+
+/// The regions of a domain that peers can name. Those that want to look for them in the pool find
+/// the table by a word that each endpoint of the domain carries.
+class Regions {
+ public:
+  explicit Regions(Domain& domain) : domain_(domain) {}
+
+  /// Errors: already_exists (the key), no_space.
+  Result<void> add(Region* region);
+  void remove(Region* region);
+  Region* find(std::uint64_t key) const {
+    const auto at = by_key_.find(key);
+    return at != by_key_.end() ? at->second : nullptr;
+  }
+  /// An endpoint of the domain is ready: its peers must find the table.
+  Result<void> announce_at(Ep& ep) const;
+
+ private:
+  Domain& domain_;
+  std::unique_ptr<rma::RegionTable> table_;  ///< made for the first region
+  std::unordered_map<std::uint64_t, Region*> by_key_;
+};
+
+}  // namespace penstock::ofi

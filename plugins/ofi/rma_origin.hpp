@@ -1,0 +1,150 @@
+// The asking side of one-sided operations: copies by itself where the target's memory lies in the
+// pool, asks its owner where it does not, and for all atomics.
+#pragma once
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_rma.h>
+
+#include <memory>
+#include <vector>
+
+#include "atomics.hpp"
+#include "penstock/rma.hpp"
+#include "pools.hpp"
+#include "rma_wire.hpp"
+
+namespace penstock::ofi {
+
+struct Ep;
+struct Cntr;
+
+/// fi_write and fi_read with all their relatives.
+struct RmaCall {
+  const iovec* iov = nullptr;
+  std::size_t iov_count = 0;
+  fi_addr_t peer = FI_ADDR_UNSPEC;
+  const fi_rma_iov* remote = nullptr;
+  std::size_t remote_count = 0;
+  std::uint64_t data = 0;
+  std::uint64_t flags = 0;
+  void* context = nullptr;
+  bool tell = true;  ///< a completion, also of a failure
+};
+
+/// fi_atomic with all its relatives.
+struct AtomicCall {
+  AtomicForm form = AtomicForm::write;
+  fi_op op = FI_MIN;
+  fi_datatype type = FI_INT8;
+  const fi_ioc* operand = nullptr;
+  std::size_t operand_count = 0;
+  const fi_ioc* compare = nullptr;
+  std::size_t compare_count = 0;
+  const fi_ioc* result = nullptr;
+  std::size_t result_count = 0;
+  fi_addr_t peer = FI_ADDR_UNSPEC;
+  const fi_rma_ioc* remote = nullptr;
+  std::size_t remote_count = 0;
+  std::uint64_t flags = 0;
+  void* context = nullptr;
+  bool tell = true;
+};
+
+class RmaOrigin {
+ public:
+  explicit RmaOrigin(Ep& ep) : ep_(ep) {}
+  ~RmaOrigin();
+  RmaOrigin(const RmaOrigin&) = delete;
+  RmaOrigin& operator=(const RmaOrigin&) = delete;
+
+  // ---- what the user asks; 0 or a negative FI_E... What fails later ends in a completion ----
+  ssize_t write(const RmaCall& call);
+  ssize_t read(const RmaCall& call);
+  ssize_t atomic(const AtomicCall& call);
+
+  // ---- what the transport tells ----
+  void sent(transport::SendOp* op);
+  void send_failed(transport::SendOp* op, int error, int detail);
+  void reply(Peer from, const Header& header, const void* payload);
+  /// Where a long reply goes; an empty landing for one that nobody waits for.
+  Landing begin_reply(Peer from, const Header& header);
+  void reply_arrived(void* cookie, const Header& header);
+  void reply_failed(void* cookie, int error, int detail);
+  void refused(Peer from, const Header& header, int error);
+  /// Ends what waits for an answer of this peer.
+  void peer_dead(Peer peer, int error, int detail);
+  /// Another peer has this number now.
+  void forget(Peer peer) {
+    if (peer < regions_.size()) regions_[peer].reset();
+  }
+
+ private:
+  /// One call of the user.
+  struct Operation {
+    void* context;
+    std::uint64_t flags;  ///< of its completion
+    Cntr* counter;
+    bool tell;
+    std::uint32_t parts;  ///< not ended yet
+    int error, detail;    ///< of the first part that failed
+  };
+  /// One message of it.
+  struct Part : transport::SendOp {
+    Part* prev;
+    Part* next;
+    Operation* operation;
+    Peer peer;
+    std::uint32_t slot;   ///< in awaited_
+    bool sent, answered;  ///< or needs no answer
+    iovec landing[transport::max_iov];
+    std::uint32_t landing_count;
+    std::uint64_t landing_bytes;
+    void* copy;  ///< payload that we own, when longer than `small`
+    alignas(8) std::byte small[64];
+  };
+  struct Awaited {
+    Part* part = nullptr;
+    std::uint32_t uses = 0;  ///< tells an answer to this part from a late one to an earlier
+  };
+  /// One stretch of local memory against one of the target's.
+  struct Stretch {
+    std::byte* local;
+    std::uint64_t address, key, bytes;
+  };
+
+  rma::PeerRegions* regions_of(Peer peer, Error* error);
+  Result<rma::Region> locate(Peer peer, const Stretch& stretch, rma::Access access);
+  Result<void> copy(Peer peer, const Stretch& stretch, bool in);
+  template <class Do>
+  void each_stretch(const RmaCall& call, Do&& with);
+  ssize_t run(const RmaCall& call, bool in);
+  void begin_stretch(Operation* operation, Peer peer, const RmaCall& call, const Stretch& stretch,
+                     bool in);
+  void send_notice(Operation* operation, Peer peer, const RmaCall& call, bool in, bool direct);
+
+  bool check(const AtomicCall& call, std::uint64_t* bytes) const;
+  void begin_atomic(Operation* operation, Peer peer, const AtomicCall& call,
+                    const fi_rma_ioc& remote, std::uint64_t from, const std::byte* operands,
+                    const std::byte* compares);
+
+  Operation* begin(std::uint64_t flags, void* context, bool tell);
+  void part_ended(Operation* operation, int error, int detail);
+  void fail(Operation* operation, const Error& error);
+  Part* make_part(Operation* operation, Peer peer, const Header& header);
+  std::byte* payload(Part* part, std::uint64_t bytes);
+  std::uint64_t await_answer(Part* part);
+  Part* awaited(Peer from, std::uint64_t id) const;
+  void answer(Part* part, int error, int detail);
+  void post(Part* part, bool tell_delivered);
+  void end(Part* part, int error, int detail);
+
+  Ep& ep_;
+  std::vector<std::unique_ptr<rma::PeerRegions>> regions_;  ///< by Peer
+  FreeList<Operation> operations_;
+  FreeList<Part> parts_;
+  List<Part> live_;
+  std::vector<Awaited> awaited_;
+  std::vector<std::uint32_t> free_slots_;
+};
+
+}  // namespace penstock::ofi

@@ -1,0 +1,298 @@
+#include "rma_target.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "atomics.hpp"
+#include "base/log.hpp"
+#include "ep.hpp"
+#include "transport/iov.hpp"
+
+namespace penstock::ofi {
+
+namespace {
+
+std::byte* allocate(std::uint64_t bytes) {
+  return static_cast<std::byte*>(std::malloc(bytes == 0 ? 1 : bytes));
+}
+
+}  // namespace
+
+RmaTarget::~RmaTarget() {
+  while (Arrival* arrival = arriving_.pop_front()) std::free(arrival->heap);
+  while (Answer* answer = answering_.pop_front()) std::free(answer->heap);
+}
+
+/// The region that a request names; null when it may not do that, `error` says why.
+Region* RmaTarget::allowed(const Header& header, std::uint64_t bytes, std::uint32_t access,
+                           int* error) const {
+  Region* region = ep_.domain->regions.find(header.data);
+  if (region == nullptr) {
+    *error = FI_EKEYREJECTED;
+    return nullptr;
+  }
+  if ((region->what.access & access) != access || !region->what.holds(header.tag, bytes)) {
+    *error = FI_EACCES;
+    return nullptr;
+  }
+  return region;
+}
+
+// ---- answers -----------------------------------------------------------------------------------
+
+RmaTarget::Answer* RmaTarget::make_answer(const Header& header, const void* contents,
+                                          std::uint64_t bytes) {
+  Answer* answer = answers_.take();
+  if (answer == nullptr) return nullptr;
+  answer->header = header;
+  answer->header.bytes = bytes;
+  answer->heap = nullptr;
+  std::byte* at = reinterpret_cast<std::byte*>(&answer->small);
+  if (bytes > sizeof answer->small) {
+    at = answer->heap = allocate(bytes);
+    if (at == nullptr) {
+      answers_.give(answer);
+      return nullptr;
+    }
+  }
+  if (contents != nullptr) std::memcpy(at, contents, bytes);
+  answer->iov[0] = {at, bytes};
+  answer->iov_count = 1;
+  return answer;
+}
+
+void RmaTarget::release(Answer* answer) {
+  std::free(answer->heap);
+  answers_.give(answer);
+}
+
+/// A peer that is gone needs none.
+void RmaTarget::post(Peer to, Answer* answer) {
+  auto sent = ep_.transport->answer(to, answer);
+  if (!sent || *sent) {
+    if (!sent) base::log(base::Level::debug, "no answer: {}", sent.error().message);
+    return release(answer);
+  }
+  answering_.push_back(answer);
+}
+
+void RmaTarget::sent(transport::SendOp* op) {
+  auto* answer = static_cast<Answer*>(op);
+  answering_.remove(answer);
+  release(answer);
+}
+
+void RmaTarget::refuse(Peer to, const Header& request, int error) {
+  const auto code = static_cast<std::uint64_t>(error);
+  Answer* answer =
+      make_answer({request.tag, request.data, 0, kind_of(Service::refusal)}, &code, sizeof code);
+  if (answer != nullptr) post(to, answer);
+}
+
+void RmaTarget::reply_error(Peer to, std::uint64_t id, int error) {
+  Answer* answer =
+      make_answer({id, static_cast<std::uint64_t>(error), 0, kind_of(Service::reply)}, nullptr, 0);
+  if (answer != nullptr) post(to, answer);
+}
+
+// ---- requests ----------------------------------------------------------------------------------
+
+void RmaTarget::told_of_write(Region* region) {
+  if (ep_.remote_write_cntr != nullptr) ep_.remote_write_cntr->count();
+  if (region != nullptr && region->remote_writes != nullptr) region->remote_writes->count();
+}
+
+/// Memory of the pool is written as peers would: they read it past our caches.
+void RmaTarget::written(Region& region, const Header& header, const void* payload) {
+  if (region.what.in_pool()) {
+    pool::Pool& pool = *ep_.domain->session->pool;
+    rma::publish_range(pool.memory(),
+                       pool.base() + region.what.offset + (header.tag - region.what.base), payload,
+                       header.bytes);
+    pool.memory().order();
+  } else {
+    const Pieces pieces = locate(region, header.tag, header.bytes);
+    transport::iov_scatter(pieces.iov, pieces.count, 0, static_cast<const std::byte*>(payload),
+                           header.bytes);
+  }
+}
+
+void RmaTarget::write(Peer from, const Header& header, const void* payload) {
+  int error = 0;
+  Region* region = allowed(header, header.bytes, rma::remote_write, &error);
+  if (region == nullptr) return refuse(from, header, error);
+  written(*region, header, payload);
+  told_of_write(region);
+}
+
+void RmaTarget::read(Peer from, const Header& header, const void* payload) {
+  ReadRequest request;
+  if (header.bytes != sizeof request) return refuse(from, header, FI_EINVAL);
+  std::memcpy(&request, payload, sizeof request);
+  int error = 0;
+  Region* region = allowed(header, request.bytes, rma::remote_read, &error);
+  if (region == nullptr) return reply_error(from, request.id, error);
+  const Header reply{request.id, 0, request.bytes, kind_of(Service::reply)};
+  Answer* answer = make_answer(reply, nullptr, region->what.in_pool() ? request.bytes : 0);
+  if (answer == nullptr) return reply_error(from, request.id, FI_ENOMEM);
+  if (region->what.in_pool()) {
+    pool::Pool& pool = *ep_.domain->session->pool;
+    pool.memory().observe_bulk(answer->iov[0].iov_base,
+                               pool.base() + region->what.offset + (header.tag - region->what.base),
+                               request.bytes);
+  } else {
+    const Pieces pieces = locate(*region, header.tag, request.bytes);
+    std::copy_n(pieces.iov, pieces.count, answer->iov);
+    answer->iov_count = pieces.count;
+    answer->header.bytes = request.bytes;
+  }
+  post(from, answer);
+  if (ep_.remote_read_cntr != nullptr) ep_.remote_read_cntr->count();
+}
+
+void RmaTarget::atomic(Peer from, const Header& header, const void* payload) {
+  AtomicRequest request;
+  if (header.bytes < sizeof request) return refuse(from, header, FI_EINVAL);
+  std::memcpy(&request, payload, sizeof request);
+  const auto form = static_cast<AtomicForm>(request.form);
+  const bool fetches = form != AtomicForm::write;
+  const auto deny = [&](int error) {
+    return fetches ? reply_error(from, request.id, error) : refuse(from, header, error);
+  };
+  const std::size_t size = request.form > static_cast<std::uint8_t>(AtomicForm::compare)
+                               ? 0
+                               : atomic_size(form, request.op, request.type);
+  if (size == 0 || request.count > max_atomic_bytes / size) return deny(FI_EINVAL);
+  const std::uint64_t bytes = request.count * size;
+  const std::uint64_t operand_bytes = atomic_takes_operand(request.op) ? bytes : 0;
+  const std::uint64_t compare_bytes = form == AtomicForm::compare ? bytes : 0;
+  if (header.bytes != sizeof request + operand_bytes + compare_bytes) return deny(FI_EINVAL);
+  int error = 0;
+  const std::uint32_t access = request.op == FI_ATOMIC_READ ? rma::remote_read : rma::remote_write;
+  Region* region = allowed(header, bytes, access, &error);
+  if (region == nullptr) return deny(error);
+  const auto* operand = static_cast<const std::byte*>(payload) + sizeof request;
+  std::byte values[max_atomic_bytes], old[max_atomic_bytes];
+  load(*region, header.tag, values, bytes);
+  atomic_apply(request.op, request.type, request.count, values, operand, operand + operand_bytes,
+               old);
+  if (request.op != FI_ATOMIC_READ)
+    written(*region, {header.tag, header.data, bytes, header.kind}, values);
+  if (fetches) {
+    Answer* answer = make_answer({request.id, 0, 0, kind_of(Service::reply)}, old, bytes);
+    if (answer == nullptr) return reply_error(from, request.id, FI_ENOMEM);
+    post(from, answer);
+  }
+  if (request.op != FI_ATOMIC_READ) told_of_write(region);
+}
+
+/// What is in a region now.
+void RmaTarget::load(const Region& region, std::uint64_t address, std::byte* to,
+                     std::uint64_t bytes) const {
+  if (region.what.in_pool()) {
+    pool::Pool& pool = *ep_.domain->session->pool;
+    pool.memory().observe_bulk(to, pool.base() + region.what.offset + (address - region.what.base),
+                               bytes);
+    return;
+  }
+  const Pieces pieces = locate(region, address, bytes);
+  transport::iov_visit(pieces.iov, pieces.count, 0, bytes,
+                       [&](const std::byte* from, std::uint64_t length, std::uint64_t done) {
+                         std::memcpy(to + done, from, length);
+                       });
+}
+
+/// What a peer wrote by itself is at the device: our copies of it are old.
+void RmaTarget::notice(Peer from, const Header& header, const void* payload) {
+  Notice notice;
+  if (header.bytes != sizeof notice) return;
+  std::memcpy(&notice, payload, sizeof notice);
+  const bool reads = (notice.flags & Notice::read) != 0;
+  const bool direct = (notice.flags & Notice::direct) != 0;
+  Region* region = ep_.domain->regions.find(notice.key);
+  if (direct && !reads && region != nullptr && region->what.in_pool() &&
+      region->what.holds(notice.address, notice.bytes)) {
+    pool::Pool& pool = *ep_.domain->session->pool;
+    pool.memory().invalidate(
+        pool.base() + region->what.offset + (notice.address - region->what.base), notice.bytes);
+    pool.memory().settle();
+  }
+  if (direct && reads && ep_.remote_read_cntr != nullptr) ep_.remote_read_cntr->count();
+  if (direct && !reads) told_of_write(region);
+  if ((header.kind & kind_cq_data) == 0 || ep_.rx_cq == nullptr) return;
+  Completion completion;
+  completion.flags = FI_RMA | FI_REMOTE_CQ_DATA | (reads ? FI_REMOTE_READ : FI_REMOTE_WRITE);
+  completion.bytes = notice.bytes;
+  completion.data = header.data;
+  if ((ep_.caps & FI_SOURCE) != 0) completion.source = ep_.av->number_of(from);
+  ep_.rx_cq->push(completion);
+}
+
+void RmaTarget::request(Peer from, const Header& header, const void* payload) {
+  switch (service_of(header)) {
+    case Service::write:
+      return write(from, header, payload);
+    case Service::read:
+      return read(from, header, payload);
+    case Service::atomic:
+      return atomic(from, header, payload);
+    case Service::notice:
+      return notice(from, header, payload);
+    default:
+      return;
+  }
+}
+
+/// A write goes straight to its place, if that is ours alone; all else is kept until it is whole.
+Landing RmaTarget::begin_request(Peer from, const Header& header) {
+  constexpr std::uint64_t longest = sizeof(AtomicRequest) + 2 * max_atomic_bytes;
+  const bool writes = service_of(header) == Service::write;
+  int error = 0;
+  Region* region = nullptr;
+  if (writes) {
+    region = allowed(header, header.bytes, rma::remote_write, &error);
+    if (region == nullptr) return refuse(from, header, error), Landing{};
+  } else if (header.bytes > longest) {
+    return {};
+  }
+  Arrival* arrival = arrivals_.take();
+  if (arrival == nullptr) return {};
+  arrival->header = header;
+  arrival->from = from;
+  arrival->heap = nullptr;
+  if (region != nullptr && !region->what.in_pool()) {
+    arrival->pieces = locate(*region, header.tag, header.bytes);
+  } else {
+    arrival->heap = allocate(header.bytes);
+    if (arrival->heap == nullptr) {
+      arrivals_.give(arrival);
+      refuse(from, header, FI_ENOMEM);
+      return {};
+    }
+    arrival->pieces.iov[0] = {arrival->heap, header.bytes};
+    arrival->pieces.count = 1;
+  }
+  arriving_.push_back(arrival);
+  return {arrival->pieces.iov, arrival->pieces.count, arrival};
+}
+
+void RmaTarget::request_arrived(void* cookie) {
+  auto* arrival = static_cast<Arrival*>(cookie);
+  if (arrival->heap != nullptr)
+    request(arrival->from, arrival->header, arrival->heap);
+  else
+    told_of_write(ep_.domain->regions.find(arrival->header.data));
+  request_failed(cookie);
+}
+
+/// Forgets it.
+void RmaTarget::request_failed(void* cookie) {
+  auto* arrival = static_cast<Arrival*>(cookie);
+  arriving_.remove(arrival);
+  std::free(arrival->heap);
+  arrivals_.give(arrival);
+}
+
+}  // namespace penstock::ofi

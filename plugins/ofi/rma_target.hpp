@@ -1,0 +1,71 @@
+// The serving side of one-sided operations: what peers ask of memory that only this process can
+// reach, and atomics on any. All of it is done while this process makes progress, one request
+// after the other: that is what makes atomics atomic.
+#pragma once
+
+#include <vector>
+
+#include "mr.hpp"
+#include "pools.hpp"
+#include "rma_wire.hpp"
+
+namespace penstock::ofi {
+
+struct Ep;
+
+class RmaTarget {
+ public:
+  explicit RmaTarget(Ep& ep) : ep_(ep) {}
+  ~RmaTarget();
+  RmaTarget(const RmaTarget&) = delete;
+  RmaTarget& operator=(const RmaTarget&) = delete;
+
+  // ---- what the transport tells: requests, and what became of our answers ----
+  void request(Peer from, const Header& header, const void* payload);
+  Landing begin_request(Peer from, const Header& header);
+  void request_arrived(void* cookie);
+  void request_failed(void* cookie);
+  void sent(transport::SendOp* op);
+
+ private:
+  /// A request whose payload is on its way.
+  struct Arrival {
+    Arrival* prev;
+    Arrival* next;
+    Header header;
+    Peer from;
+    Pieces pieces;    ///< where it lands
+    std::byte* heap;  ///< what was allocated for it
+  };
+  /// An answer on its way out.
+  struct Answer : transport::SendOp {
+    Answer* prev;
+    Answer* next;
+    std::byte* heap;
+    std::uint64_t small;
+  };
+
+  Region* allowed(const Header& header, std::uint64_t bytes, std::uint32_t access,
+                  int* error) const;
+  void write(Peer from, const Header& header, const void* payload);
+  void load(const Region& region, std::uint64_t address, std::byte* to, std::uint64_t bytes) const;
+  void written(Region& region, const Header& header, const void* payload);
+  void told_of_write(Region* region);
+  void read(Peer from, const Header& header, const void* payload);
+  void atomic(Peer from, const Header& header, const void* payload);
+  void notice(Peer from, const Header& header, const void* payload);
+
+  void refuse(Peer to, const Header& request, int error);
+  void reply_error(Peer to, std::uint64_t id, int error);
+  Answer* make_answer(const Header& header, const void* contents, std::uint64_t bytes);
+  void post(Peer to, Answer* answer);
+  void release(Answer* answer);
+
+  Ep& ep_;
+  FreeList<Arrival> arrivals_;
+  FreeList<Answer> answers_;
+  List<Arrival> arriving_;
+  List<Answer> answering_;
+};
+
+}  // namespace penstock::ofi

@@ -1,0 +1,55 @@
+// What endpoints send each other to reach memory that only its owner can reach. These messages
+// travel among the others of the pair, in order with them.
+//
+//   service   tag          data             payload
+//   write     address      key              the bytes
+//   read      address      key              ReadRequest
+//   atomic    address      key              AtomicRequest, operands, what to compare with
+//   reply     request's id 0 or FI_E...     the bytes read, or the old values
+//   notice    0            completion data  Notice: a write or read of the sender has been done
+//   refusal   address      key              FI_E... (8 bytes): a write or atomic was not done
+#pragma once
+
+#include <cstdint>
+
+#include "match.hpp"
+
+namespace penstock::ofi {
+
+/// Bit of Header::kind: none of the user's messages; the service is in the bits above.
+inline constexpr std::uint8_t kind_service = 4;
+
+enum class Service : std::uint8_t { write, read, atomic, reply, notice, refusal };
+
+constexpr std::uint8_t kind_of(Service service) {
+  return static_cast<std::uint8_t>(kind_service | static_cast<std::uint8_t>(service) << 3);
+}
+constexpr bool is_service(const Header& header) {
+  return (header.kind & kind_service) != 0;
+}
+constexpr Service service_of(const Header& header) {
+  return static_cast<Service>(header.kind >> 3);
+}
+
+struct ReadRequest {
+  std::uint64_t id;
+  std::uint64_t bytes;
+};
+
+struct AtomicRequest {
+  std::uint64_t id;  ///< of the reply; without meaning when there is none
+  std::uint32_t count;
+  std::uint8_t form, op, type, pad;
+};
+static_assert(sizeof(AtomicRequest) == 16);
+
+struct Notice {
+  std::uint64_t key, address, bytes;
+  std::uint64_t flags;
+
+  static constexpr std::uint64_t direct = 1;  ///< the owner took no part
+  static constexpr std::uint64_t read = 2;
+};
+static_assert(sizeof(Notice) == 32);
+
+}  // namespace penstock::ofi
