@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "penstock/aliases.hpp"
 #include "penstock/coherence.hpp"
 #include "penstock/status.hpp"
 
@@ -126,6 +127,8 @@ class Pool {
   void* at(std::uint64_t offset, std::uint64_t bytes) const;
   /// Offset of an address inside the mapping; nullopt outside.
   std::optional<std::uint64_t> offset_of(const void* address) const;
+  /// Other mappings of the pool in this process. refresh() before what it says must be complete.
+  Aliases& aliases() const;
 
   std::uint32_t slot() const;        ///< own process slot
   std::uint64_t generation() const;  ///< of the own slot

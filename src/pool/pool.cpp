@@ -42,6 +42,7 @@ struct Pool::Impl {
         seen(std::move(pool_view)),
         memory(seen.memory),
         base(seen.base),
+        aliases(base, mapping.bytes()),
         self(std::move(caller)),
         options(attach_options),
         processes(memory, base, s),
@@ -70,6 +71,7 @@ struct Pool::Impl {
   coherence::View seen;
   coherence::Memory memory;
   std::byte* base;
+  Aliases aliases;
   Caller self;
   AttachOptions options;
   ProcessTable processes;
@@ -290,6 +292,10 @@ std::optional<std::uint64_t> Pool::offset_of(const void* address) const {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   if (at < begin || at - begin >= impl_->mapping.bytes()) return std::nullopt;
   return at - begin;
+}
+
+Aliases& Pool::aliases() const {
+  return impl_->aliases;
 }
 
 std::uint32_t Pool::slot() const {
