@@ -18,7 +18,7 @@ RULES_OF_TEXT = [
     (r"[ \t]+$", "blanks at the end of the line"),
 ]
 INSTRUCTIONS = re.compile(
-    r"_mm\w*_(?:clflush|clflushopt|clwb|sfence|mfence|lfence|stream)\w*|__builtin_ia32_\w*"
+    r"_mm\w*_(?:clflush|clflushopt|clwb|sfence|mfence|lfence|stream|maskmoveu)\w*|__builtin_ia32_\w*"
     r"(?:clflush|clwb|fence|movnt)\w*|__builtin_arm_\w*")
 ASSEMBLY = re.compile(r"\b(?:__asm__|asm)\b[^;]*?\b(clflush\w*|clwb|[sml]fence|movnt\w*|lock|dc|dsb|dmb)\b")
 # (file, part of the complaint): why it is right there.

@@ -30,13 +30,6 @@ std::uint64_t total(const std::vector<iovec>& parts) {
   return bytes;
 }
 
-/// Where a buffer lies in the pool.
-std::uint64_t offset_in_pool(const pool::Pool& pool, const iovec& buffer) {
-  const auto offset = pool.offset_of(buffer.iov_base);
-  if (!offset || pool.at(*offset, buffer.iov_len) == nullptr) return rma::not_in_pool;
-  return *offset;
-}
-
 }  // namespace
 
 Pieces locate(const Region& region, std::uint64_t address, std::uint64_t bytes) {
@@ -153,8 +146,12 @@ int describe(const Wanted& wanted, Domain& domain, Region& region) {
   what.key = provider_keys ? domain.next_key.fetch_add(1) : wanted.key;
   const bool by_address = (domain.mr_mode & FI_MR_VIRT_ADDR) != 0 && wanted.count > 0;
   what.base = by_address ? reinterpret_cast<std::uintptr_t>(wanted.iov[0].iov_base) : wanted.offset;
-  if (wanted.count == 1) what.offset = offset_in_pool(*domain.session->pool, wanted.iov[0]);
   if (!region.remote) return 0;
+  if (wanted.count == 1 && what.bytes != 0) {
+    pool::Aliases& aliases = domain.session->pool->aliases();
+    aliases.refresh();  // the user's mapping of the pool may be a new one
+    what.offset = aliases.offset_of(wanted.iov[0].iov_base, what.bytes).value_or(rma::not_in_pool);
+  }
   if (auto added = domain.regions.add(&region); !added) {
     return added.error().code == Code::already_exists ? -FI_ENOKEY : report(added.error());
   }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "penstock/arena.hpp"
-#include "provider_pair.hpp"
+#include "test_pair.hpp"
 
 namespace penstock::ofi::test {
 namespace {
@@ -166,6 +166,22 @@ TEST_P(RmaTest, PutsArriveAndGetsBringThem) {
           CHECK(memory.held(4091, bytes) == pattern(bytes, seed));
           side.meet();
         }
+      });
+}
+
+TEST_P(RmaTest, TheOwnerOfMemoryInThePoolTakesNoPart) {
+  if (GetParam().lies != Lies::in_the_pool) GTEST_SKIP() << "of private memory it does";
+  play_rma(
+      [](Side& side, Reachable& memory) {
+        const std::string text = pattern(100'000, 3);
+        memory.put(text, 1);
+        CHECK(memory.get(1, text.size()) == text);
+        CHECK(::write(side.link, "d", 1) == 1);
+      },
+      [](Side& side, Reachable& memory) {
+        char done = 0;
+        CHECK(::read(side.link, &done, 1) == 1);  // without any progress of the provider
+        CHECK(memory.held(1, 100'000) == pattern(100'000, 3));
       });
 }
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "provider_pair.hpp"
+#include "test_pair.hpp"
 
 namespace penstock::ofi::test {
 namespace {
