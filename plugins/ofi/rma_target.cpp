@@ -111,7 +111,7 @@ void RmaTarget::written(Region& region, const Header& header, const void* payloa
     rma::publish_range(pool.memory(),
                        pool.base() + region.what.offset + (header.tag - region.what.base), payload,
                        header.bytes);
-    pool.memory().order();
+    pool.memory().full_order();
   } else {
     const Pieces pieces = locate(region, header.tag, header.bytes);
     transport::iov_scatter(pieces.iov, pieces.count, 0, static_cast<const std::byte*>(payload),

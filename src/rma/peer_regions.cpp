@@ -133,8 +133,7 @@ Result<std::byte*> PeerRegions::target(const Known& known, std::uint64_t address
   if (!region.in_pool())
     return fail(Code::unavailable, "memory region {:#x} of the peer is not in the pool",
                 region.key);
-  auto* at =
-      static_cast<std::byte*>(pool_.at(region.offset + (address - region.base), bytes));
+  auto* at = static_cast<std::byte*>(pool_.at(region.offset + (address - region.base), bytes));
   if (at == nullptr)
     return fail(Code::wrong_format, "memory region {:#x} of the peer lies outside pool {}",
                 region.key, pool_.info().spec);
@@ -148,7 +147,8 @@ Result<void> PeerRegions::put(std::uint64_t key, std::uint64_t address, const vo
   const auto at = target(*last_, address, bytes, remote_write);
   if (!at) return unexpected(at.error());
   publish_range(pool_.memory(), *at, from, bytes);
-  pool_.memory().order();  // pairs with the invalidation in get, or in whoever is told of it
+  // Not only before our next publish: whoever is told of it, on any way, finds it.
+  pool_.memory().full_order();  // pairs with the invalidation in get, or in whoever is told of it
   return {};
 }
 

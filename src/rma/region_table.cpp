@@ -31,7 +31,7 @@ RegionTable::~RegionTable() {
   for (const auto& [key, line] : lines_) {
     memory.publish_line(line, &none);  // its seal is that of a line of zeros
   }
-  memory.order();
+  memory.full_order();
   for (const auto& block : blocks_) (void)arena_.destroy(block);
 }
 
@@ -70,8 +70,7 @@ std::byte* RegionTable::free_line(std::uint64_t key) {
   pool::Pool& pool = arena_.pool();
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     for (std::uint64_t line = 0; line < window; ++line) {
-      std::byte* at =
-          pool.base() + line_place(blocks_[i].offset, first_capacity << i, key, line);
+      std::byte* at = pool.base() + line_place(blocks_[i].offset, first_capacity << i, key, line);
       // Only this process writes here, so that its own copy is the newest there is.
       RegionLine found;
       pool.memory().load_line(&found, at);
@@ -101,7 +100,7 @@ Result<void> RegionTable::add(const Region& region) {
   line.serial = ++serial_;
   lines_.emplace(region.key, at);
   pool::publish_sealed_line(pool.memory(), pool.base(), *pool.offset_of(at), line);
-  pool.memory().order();  // pairs with PeerRegions::search and still
+  pool.memory().full_order();  // pairs with PeerRegions::search and still
   return {};
 }
 
@@ -111,7 +110,7 @@ void RegionTable::remove(std::uint64_t key) {
   const RegionLine none{};
   const auto& memory = arena_.pool().memory();
   memory.publish_line(found->second, &none);
-  memory.order();  // pairs with PeerRegions::still
+  memory.full_order();  // pairs with PeerRegions::still
   lines_.erase(found);
 }
 

@@ -77,8 +77,10 @@ TEST_P(Rma, ReachesNothingOutsideARegionOrWithoutPermission) {
   std::byte data[200] = {};
   EXPECT_EQ(peer.put(1, target_base, data, 8).error().code, Code::permission);
   EXPECT_EQ(peer.get(2, target_base, data, 8).error().code, Code::permission);
-  for (const auto& [at, bytes] : {std::pair{target_base, 101ull}, {target_base + 100, 1ull},
-                                  {target_base - 1, 1ull}, {target_base + 1, ~0ull},
+  for (const auto& [at, bytes] : {std::pair{target_base, 101ull},
+                                  {target_base + 100, 1ull},
+                                  {target_base - 1, 1ull},
+                                  {target_base + 1, ~0ull},
                                   {~0ull, 2ull}}) {
     EXPECT_EQ(peer.get(1, at, data, bytes).error().code, Code::invalid_argument) << at;
     EXPECT_EQ(peer.put(2, at, data, bytes).error().code, Code::invalid_argument) << at;
@@ -116,7 +118,9 @@ TEST_P(Rma, ThousandsOfRegionsAreFound) {
   for (std::uint64_t key = 0; key < regions; ++key) {
     const auto found = peer.find(key);
     ASSERT_EQ(found.has_value(), key % 3 != 0) << key;
-    if (found) ASSERT_EQ(found->offset, target_.offset + key);
+    if (found) {
+      ASSERT_EQ(found->offset, target_.offset + key);
+    }
   }
   for (std::uint64_t key = 0; key < regions; key += 3) {
     ASSERT_TRUE(table_->add(region(key, 1, key)));
@@ -161,7 +165,7 @@ TEST_P(Rma, NonsenseInTheTableIsNotBelieved) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, Rma,
                          testing::Values(coherence::Mode::software, coherence::Mode::hardware),
-                         [](const auto& info) { return coherence::mode_name(info.param); });
+                         [](const auto& test) { return coherence::mode_name(test.param); });
 
 }  // namespace
 }  // namespace penstock::rma

@@ -1,0 +1,301 @@
+// Regions that peers find, and copies into and out of them, on memory without coherence: puts and
+// gets of any length at any address by several nodes, regions that come and go under the same keys,
+// owners that die.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "penstock/rma.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+constexpr std::uint64_t area_bytes = 6 * 64;
+constexpr std::uint64_t area_address = 0x5000;
+
+/// What all know without the pool: whose turn it is, and where the table is.
+struct Truth {
+  std::vector<std::byte> bytes{area_bytes};
+  std::uint64_t place = 0;
+  std::uint32_t turn = 0;
+  bool registered = false;
+};
+
+struct Attached {
+  Attached(World& world, const SimulatedPool& simulated)
+      : pool(simulated.attach(world)), arena(SimulatedPool::open_arena(world, *pool)) {}
+  std::unique_ptr<pool::Pool> pool;
+  std::unique_ptr<arena::Arena> arena;
+};
+
+/// Memory that is registered under a key, and again elsewhere under the same one.
+class Owner {
+ public:
+  Owner(World& world, const SimulatedPool& simulated, Truth& truth)
+      : world_(world), truth_(truth), at_(world, simulated) {
+    auto made = rma::RegionTable::make(*at_.arena);
+    world.require(made.has_value(), made ? "" : made.error().message);
+    table_ = std::move(*made);
+    for (int i = 0; i < 2; ++i) {
+      auto object = at_.arena->create("area-" + std::to_string(i), area_bytes,
+                                      {.lifetime = arena::Lifetime::process});
+      world.require(object.has_value(), object ? "" : object.error().message);
+      areas_[i] = object->offset;
+    }
+    truth_.place = table_->place();
+  }
+
+  /// In the other area, empty.
+  void register_anew(std::uint64_t key) {
+    table_->remove(key);
+    use_ = 1 - use_;
+    const auto& memory = at_.pool->memory();
+    std::fill(truth_.bytes.begin(), truth_.bytes.end(), std::byte{0});
+    memory.publish_bulk(at_.pool->at(areas_[use_], area_bytes), truth_.bytes.data(), area_bytes);
+    memory.full_order();
+    const auto added = table_->add(
+        {key, area_address, area_bytes, areas_[use_], rma::remote_read | rma::remote_write});
+    world_.require(added.has_value(), added ? "" : added.error().message);
+    truth_.registered = true;
+  }
+  void fill_table(std::uint64_t keys) {
+    for (std::uint64_t key = 1000; key < 1000 + keys; ++key) {
+      const auto added = table_->add({key, key, 1, areas_[0], rma::remote_read});
+      world_.require(added.has_value(), added ? "" : added.error().message);
+    }
+  }
+  /// By itself, past its caches.
+  void check() {
+    std::vector<std::byte> found(area_bytes);
+    at_.pool->memory().observe_bulk(found.data(), at_.pool->at(areas_[use_], area_bytes),
+                                    area_bytes);
+    world_.require(found == truth_.bytes, "the owner finds other bytes than were put");
+  }
+
+ private:
+  World& world_;
+  Truth& truth_;
+  Attached at_;
+  std::unique_ptr<rma::RegionTable> table_;
+  std::uint64_t areas_[2] = {0, 0};
+  int use_ = 0;
+};
+
+class Visitor {
+ public:
+  Visitor(World& world, const SimulatedPool& simulated, Truth& truth)
+      : world_(world), truth_(truth), at_(world, simulated), regions_(*at_.pool, truth.place) {}
+
+  void put(std::uint64_t key) {
+    const auto [from, bytes] = extent();
+    std::vector<std::byte> data(bytes);
+    for (std::uint64_t i = 0; i < bytes; ++i) {
+      data[i] = truth_.bytes[from + i] = static_cast<std::byte>(world_.random());
+    }
+    require(regions_.put(key, area_address + from, data.data(), bytes));
+  }
+  void get(std::uint64_t key) {
+    const auto [from, bytes] = extent();
+    std::vector<std::byte> data(bytes);
+    require(regions_.get(key, area_address + from, data.data(), bytes));
+    const bool same = std::equal(data.begin(), data.end(),
+                                 truth_.bytes.begin() + static_cast<std::ptrdiff_t>(from));
+    world_.require(same,
+                   fmt::format("{} bytes from {} on are not those that were put", bytes, from));
+  }
+  Result<rma::Region> find(std::uint64_t key) { return regions_.find(key); }
+  Result<void> try_get(std::uint64_t key) {
+    std::byte data[8];
+    return regions_.get(key, area_address, data, sizeof data);
+  }
+
+ private:
+  struct Extent {
+    std::uint64_t from, bytes;
+  };
+  Extent extent() {
+    const std::uint64_t from = world_.random() % area_bytes;
+    return {from, world_.random() % (area_bytes - from + 1)};
+  }
+  void require(const Result<void>& done) {
+    world_.require(done.has_value(), done ? "" : done.error().message);
+  }
+
+  World& world_;
+  Truth& truth_;
+  Attached at_;
+  rma::PeerRegions regions_;
+};
+
+void wait_for_turn(World& world, const Truth& truth, std::uint32_t turn) {
+  wait_until(world, "a turn", [&] { return truth.turn == turn; });
+}
+
+constexpr std::uint32_t turns = 18;
+constexpr std::uint64_t key = 7;
+
+/// The owner and two others in turns; what tells whose turn it is does not pass the pool, so that
+/// nothing but the calls themselves sends bytes on or drops copies.
+Scenario in_turns(const SimulatedPool& pool) {
+  Scenario scenario = pool.scenario("one-sided, in turns", 3);
+  scenario.body = [&pool](World& world) {
+    auto truth = std::make_shared<Truth>();
+    world.spawn(0, [&world, &pool, truth] {
+      Owner owner(world, pool, *truth);
+      owner.register_anew(key);
+      truth->turn = 1;
+      for (std::uint32_t turn = 3; turn < turns; turn += 3) {
+        wait_for_turn(world, *truth, turn);
+        owner.check();
+        if (world.random() % 2 == 0) owner.register_anew(key);
+        ++truth->turn;
+      }
+      wait_for_turn(world, *truth, turns);
+    });
+    for (std::uint32_t self = 1; self < 3; ++self) {
+      world.spawn(self, [&world, &pool, truth, self] {
+        wait_until(world, "the table", [&] { return truth->registered; });
+        Visitor visitor(world, pool, *truth);
+        for (std::uint32_t turn = self; turn < turns; turn += 3) {
+          wait_for_turn(world, *truth, turn);
+          visitor.get(key);
+          if (world.random() % 2 == 0) visitor.get(key);
+          visitor.put(key);
+          ++truth->turn;
+        }
+      });
+    }
+  };
+  return scenario;
+}
+
+TEST(OneSided, WhatOneNodePutsAnotherGets) {
+  SimulatedPool pool;
+  pool.format_arena();
+  expect_held("one-sided", "random schedules", explore(in_turns(pool), 60));
+  expect_held("one-sided", "random schedules", explore(with_lasting_copies(in_turns(pool)), 30));
+}
+
+/// Neighbours in one line and in one word: each writes its own bytes, all at once.
+TEST(OneSided, NeighboursDoNotDisturbEachOther) {
+  SimulatedPool pool;
+  pool.format_arena();
+  constexpr std::uint32_t nodes = 3, rounds = 12;
+  Scenario scenario = pool.scenario("one-sided, neighbours", nodes);
+  scenario.body = [&pool](World& world) {
+    auto truth = std::make_shared<Truth>();
+    auto finished = std::make_shared<std::uint32_t>(0);
+    world.spawn(0, [&world, &pool, truth, finished] {
+      Owner owner(world, pool, *truth);
+      owner.register_anew(key);
+      wait_until(world, "the others", [&] { return *finished == nodes; });
+      owner.check();
+    });
+    for (std::uint32_t self = 0; self < nodes; ++self) {
+      world.spawn(self, [&world, &pool, truth, finished, self] {
+        wait_until(world, "the table", [&] { return truth->registered; });
+        Attached at(world, pool);
+        rma::PeerRegions regions(*at.pool, truth->place);
+        // pieces of 1 to 12 bytes, dealt round: most words and all lines have several writers
+        for (std::uint32_t round = 0; round < rounds; ++round) {
+          std::uint64_t piece = 0;
+          for (std::uint64_t from = 0; from < area_bytes; ++piece) {
+            const std::uint64_t bytes = std::min(1 + piece * 7 % 12, area_bytes - from);
+            if (piece % nodes == self) {
+              std::vector<std::byte> data(bytes);
+              for (auto& byte : data) byte = static_cast<std::byte>(world.random());
+              std::copy(data.begin(), data.end(),
+                        truth->bytes.begin() + static_cast<std::ptrdiff_t>(from));
+              const auto put = regions.put(key, area_address + from, data.data(), bytes);
+              world.require(put.has_value(), put ? "" : put.error().message);
+            }
+            from += bytes;
+          }
+        }
+        ++*finished;
+      });
+    }
+  };
+  scenario.most_steps = 4'000'000;
+  expect_held("one-sided", "random schedules", explore(scenario, 8));
+}
+
+/// More regions than a block has lines for, found by another node while the table grows.
+TEST(OneSided, TablesGrowUnderTheEyesOfPeers) {
+  SimulatedPool pool;
+  pool.format_arena();
+  Scenario scenario = pool.scenario("one-sided, growing", 2);
+  scenario.most_steps = 4'000'000;
+  scenario.body = [&pool](World& world) {
+    auto truth = std::make_shared<Truth>();
+    auto seen = std::make_shared<bool>(false);
+    world.spawn(0, [&world, &pool, truth, seen] {
+      Owner owner(world, pool, *truth);
+      owner.register_anew(key);
+      owner.fill_table(150);
+      truth->turn = 1;
+      wait_until(world, "the other", [&] { return *seen; });
+    });
+    world.spawn(1, [&world, &pool, truth, seen] {
+      wait_until(world, "the table", [&] { return truth->registered; });
+      Visitor visitor(world, pool, *truth);
+      while (truth->turn == 0) {
+        visitor.get(key);
+        world.sleep(1'000'000);
+      }
+      for (std::uint64_t i = 1000; i < 1150; ++i)
+        world.require(visitor.find(i).has_value(), fmt::format("region {} is not found", i));
+      *seen = true;
+    });
+  };
+  expect_held("one-sided", "random schedules", explore(scenario, 12));
+}
+
+/// The owner dies anywhere. Who looks for its regions finds a whole one or an error, and its space
+/// comes back when the job is over.
+TEST(OneSided, TheOwnerMayDieAnywhere) {
+  SimulatedPool pool;
+  pool.format_arena();
+  Scenario scenario = pool.scenario("one-sided, the owner dies", 2);
+  scenario.body = [&pool](World& world) {
+    auto truth = std::make_shared<Truth>();
+    Process& owner = world.spawn(0, [&world, &pool, truth] {
+      Owner mine(world, pool, *truth);
+      mine.register_anew(key);
+      mine.fill_table(70);
+      mine.register_anew(key);
+    });
+    world.mark_victim(owner);
+    world.spawn(1, [&world, &pool, truth] {
+      wait_until(world, "the table, or the end",
+                 [&] { return truth->place != 0 || gone(*world.processes()[0]); });
+      if (truth->place == 0) return;
+      Visitor visitor(world, pool, *truth);
+      for (int i = 0; i < 30; ++i) {
+        if (const auto found = visitor.find(key); found) {
+          const bool whole = found->base == area_address && found->bytes == area_bytes;
+          world.require(whole, "half a region was found");
+        }
+        (void)visitor.try_get(key);
+        world.sleep(500'000);
+      }
+    });
+  };
+  scenario.after = [&pool](World& world) {
+    for (int attempt = 0;; ++attempt) {
+      Attached later(world, pool);
+      if (later.arena->stats().objects == 0) break;
+      world.require(attempt < 6, "objects of the dead are left behind");
+      world.sleep(pool.lease_ns(world));
+    }
+  };
+  expect_held("one-sided", "crash points", crash_everywhere(scenario, 120));
+}
+
+}  // namespace
+}  // namespace penstock::sim
