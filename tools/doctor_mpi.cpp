@@ -1,6 +1,7 @@
 // The MPI and the provider library.
 #include "doctor.hpp"
 #include "locations.hpp"
+#include "mpi_choice.hpp"
 
 namespace penstock::tools {
 
@@ -25,7 +26,7 @@ bool check_one(Findings& findings, const std::string& mpiexec, bool needed) {
   }
   std::string what = fmt::format("MPI: {}", verdict.error().message);
   if (needed) {
-    findings.fail(std::move(what), install_mpich_command);
+    findings.fail(std::move(what), install_command(MpiKind::mpich));
   } else {
     findings.warn(std::move(what), "");
   }
@@ -42,7 +43,7 @@ void check_mpi(Findings& findings, const std::string& mpiexec) {
   const auto candidates = mpiexec_candidates("");
   if (candidates.empty()) {
     findings.fail("MPI: no mpiexec in $VIRTUAL_ENV, on the PATH or in ./.venv",
-                  install_mpich_command);
+                  install_command(MpiKind::mpich));
     return;
   }
   bool any = false;

@@ -7,6 +7,7 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "command.hpp"
+#include "mpi_choice.hpp"
 #include "mpi_environment.hpp"
 #include "penstock/pool.hpp"
 
@@ -39,36 +40,33 @@ std::string variables_help() {
 }
 
 int print_exports(const EnvArguments& arguments) {
-  if (arguments.mpi != "mpich") {
-    return report({Code::invalid_argument,
-                   fmt::format("--mpi {} is not supported: mpich is", arguments.mpi)});
-  }
+  auto kind = parse_mpi(arguments.mpi);
+  if (!kind) return report(kind.error());
   const std::string pool =
       arguments.pool.empty() ? base::env_text("PENSTOCK_POOL") : arguments.pool;
   if (pool.empty()) {
     return report({Code::invalid_argument,
-                   "no pool is named: penstock env --mpi mpich --pool SPEC, after "
-                   "'penstock pool create SPEC --size 2G'"});
+                   fmt::format("no pool is named: penstock env --mpi {} --pool SPEC, after "
+                               "'penstock pool create SPEC --size 2G'",
+                               arguments.mpi)});
   }
   auto info = pool::inspect(pool);
   if (!info) return report(info.error());
-  auto runtime = find_mpi(arguments.mpiexec, "");
+  auto runtime = find_mpi({.kind = *kind, .mpiexec = arguments.mpiexec, .program = ""});
   if (!runtime) return report(runtime.error());
   JobEnvironment job;
   job.pool = pool;
   job.nodes = arguments.nodes;
   job.require = !arguments.allow_fallback;
   job.mode = arguments.mode;
-  auto environment = mpich_environment(*runtime, job);
+  auto environment = mpi_environment(*runtime, job);
   if (!environment) return report(environment.error());
   fmt::print("# for {}\n", runtime->name());
   for (const auto& [name, value] : *environment) {
     fmt::print("export {}={}\n", name, shell_quote(value));
   }
-  if (arguments.nodes == 0) {
-    fmt::print(
-        "# ranks of one host talk by MPICH's own shared memory; --nodes K would emulate K "
-        "hosts on one\n");
+  for (const std::string& note : launcher_notes(*runtime, *environment, job)) {
+    fmt::print("# {}\n", note);
   }
   return exit_ok;
 }
@@ -79,7 +77,8 @@ void add_env_command(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<EnvArguments>();
   CLI::App* command =
       app.add_subcommand("env", "exports for one's own mpiexec or srun; the table of variables");
-  command->add_option("--mpi", arguments->mpi, "print exports for this MPI: mpich");
+  command->add_option("--mpi", arguments->mpi,
+                      "print exports for this MPI: mpich | openmpi | intel");
   command->add_option("--pool", arguments->pool, "the pool (default: PENSTOCK_POOL)");
   command->add_option("--nodes", arguments->nodes, "emulate so many hosts on one machine");
   command->add_option("--mode", arguments->mode, "refuse a pool of another mode");

@@ -24,7 +24,7 @@ void end_job(const std::string& job) {
   const auto left = processes_of(job);
   if (left.empty()) return;
   std::set<std::string> segments;
-  for (const pid_t pid : left) segments.merge(mpich_segments_of(pid));
+  for (const pid_t pid : left) segments.merge(mpi_segments_of(pid));
   const std::uint64_t start_ns = base::now_ns();
   signal_job(job, SIGTERM);
   while (base::now_ns() - start_ns < give_up_ns) {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
+#include <string_view>
 
 #include "base/file.hpp"
 
@@ -80,28 +81,53 @@ std::vector<pid_t> processes_of(const std::string& job) {
   return pids;
 }
 
-std::set<std::string> mpich_segments_of(pid_t pid) {
+namespace {
+
+constexpr std::string_view shared_memory = "/dev/shm/";
+// MPICH's, Intel MPI's, and those of Open MPI's btl/sm, btl/vader and one-sided components.
+constexpr std::string_view segment_names[] = {"mpich_",         "Intel_MPI_", "sm_segment.",
+                                              "vader_segment.", "osc_rdma.",  "osc_sm."};
+
+/// What the names of all segments of a job have in common: all but the number of a node or a rank
+/// at the end. "" where nothing in it names the job.
+std::string_view family_of(std::string_view name) {
+  const std::string_view family = name.substr(0, name.find_last_of("_.") + 1);
+  for (const std::string_view known : segment_names) {
+    if (name.starts_with(known)) return family.size() > known.size() ? family : "";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::set<std::string> mpi_segments_of(pid_t pid) {
   std::set<std::string> segments;
   std::istringstream maps(base::read_file(fmt::format("/proc/{}/maps", pid)));
   for (std::string line; std::getline(maps, line);) {
-    const auto at = line.find("/dev/shm/mpich_");
-    if (at != std::string::npos && !line.ends_with(" (deleted)")) segments.insert(line.substr(at));
+    const auto at = line.find(shared_memory);
+    if (at == std::string::npos || line.ends_with(" (deleted)")) continue;
+    const auto name = std::string_view(line).substr(at + shared_memory.size());
+    for (const std::string_view known : segment_names) {
+      if (name.starts_with(known)) segments.insert(line.substr(at));
+    }
   }
   return segments;
 }
 
 void remove_segments(const std::set<std::string>& segments) {
-  const std::string folder = "/dev/shm/";
-  // FOLDER/mpich_KIND_JOB_NODE: one known name gives away those of all nodes.
-  std::set<std::string> prefixes;
+  const std::string folder(shared_memory);
+  // One known name gives away those of all nodes and ranks.
+  std::set<std::string, std::less<>> families;
   for (const std::string& segment : segments) {
-    prefixes.insert(segment.substr(folder.size(), segment.rfind('_') + 1 - folder.size()));
+    unlink(segment.c_str());
+    const auto family = family_of(std::string_view(segment).substr(folder.size()));
+    if (!family.empty()) families.emplace(family);
   }
-  DIR* list = prefixes.empty() ? nullptr : opendir(folder.c_str());
+  DIR* list = families.empty() ? nullptr : opendir(folder.c_str());
   if (!list) return;
   while (const dirent* entry = readdir(list)) {
     const std::string name = entry->d_name;
-    if (prefixes.contains(name.substr(0, name.rfind('_') + 1))) unlink((folder + name).c_str());
+    if (families.contains(family_of(name))) unlink((folder + name).c_str());
   }
   closedir(list);
 }

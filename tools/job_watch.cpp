@@ -22,7 +22,7 @@ std::string describe(const pool::ProcessRecord& record) {
   return fmt::format("{} (pid {}, {})", rank, record.pid, pool::node_text(record));
 }
 
-/// MPICH makes its segments while it starts, soon after the process attached to the pool.
+/// An MPI makes its segments while it starts, soon after the process attached to the pool.
 constexpr std::uint64_t starting_ns = 3'000'000'000;
 
 }  // namespace
@@ -64,7 +64,7 @@ void JobWatch::watch_process(Rank& rank) {
 
 void JobWatch::note_segments(const Rank& rank) {
   if (!rank.process.valid() || base::now_ns() - rank.seen_ns > starting_ns) return;
-  segments_.merge(mpich_segments_of(static_cast<pid_t>(rank.record.pid)));
+  segments_.merge(mpi_segments_of(static_cast<pid_t>(rank.record.pid)));
 }
 
 bool JobWatch::starting(std::uint32_t ranks) const {

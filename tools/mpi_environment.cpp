@@ -1,38 +1,157 @@
 #include "mpi_environment.hpp"
 
-#include "base/env.hpp"
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/format.hpp"
 #include "locations.hpp"
 
 namespace penstock::tools {
+namespace {
 
-Result<Environment> mpich_environment(const MpiRuntime& runtime, const JobEnvironment& job) {
+class Builder {
+ public:
+  void set(const char* name, std::string value) {
+    environment_.emplace_back(name, std::move(value));
+  }
+  /// In front of what the variable already holds.
+  void prepend(const char* name, std::string value) {
+    const char* before = std::getenv(name);
+    set(name, before != nullptr && *before != '\0' ? value + ":" + before : std::move(value));
+  }
+  Environment take() { return std::move(environment_); }
+
+ private:
+  Environment environment_;
+};
+
+void for_mpich(Builder& builder, const JobEnvironment& job) {
+  builder.set("FI_PROVIDER", "penstock");
+  // MPICH otherwise takes UCX without a word where it was built with both.
+  builder.set("MPIR_CVAR_CH4_NETMOD", "ofi");
+  if (job.nodes == 1) {
+    // One node, and still no message by MPICH's own shared memory.
+    builder.set("MPIR_CVAR_NOLOCAL", "1");
+  } else if (job.nodes > 1) {
+    builder.set("MPIR_CVAR_NUM_CLIQUES", std::to_string(job.nodes));
+    builder.set("MPIR_CVAR_CLIQUES_BY_BLOCK", "1");
+  }
+}
+
+/// Messages by pml/cm and mtl/ofi, windows by osc/rdma over btl/ofi: every other way is shut, so
+/// that a job fails where it would otherwise go by shared memory or TCP without a word.
+void for_open_mpi(Builder& builder, const MpiRuntime& runtime, const JobEnvironment& job) {
+  builder.set("OMPI_MCA_mtl", "ofi");
+  // Both mtl/ofi and btl/ofi read this one, in 4.1 as in 5.0.
+  builder.set("OMPI_MCA_opal_common_ofi_provider_include", "penstock");
+  if (job.require) {
+    builder.set("FI_PROVIDER", "penstock");
+    builder.set("OMPI_MCA_pml", "cm");
+    builder.set("OMPI_MCA_btl", "self,ofi");
+    const bool has_priority = runtime.major() >= 5;
+    // osc/sm would take the windows of ranks on one machine, which are to play several hosts. With
+    // the least priority it is left with MPI_Win_allocate_shared, which nobody else offers.
+    builder.set("OMPI_MCA_osc", job.nodes > 0 && !has_priority ? "^sm,ucx" : "^ucx");
+    if (job.nodes > 0 && has_priority) builder.set("OMPI_MCA_osc_sm_priority", "1");
+    // 4.1 does not think of btl/ofi by itself.
+    if (runtime.major() < 5) builder.set("OMPI_MCA_osc_rdma_btls", "ofi");
+  }
+  if (job.take_turns) builder.set("OMPI_MCA_mpi_yield_when_idle", "1");
+  if (!job.scratch.empty()) {
+    builder.set(runtime.major() >= 5 ? "PRTE_MCA_prte_tmpdir_base" : "OMPI_MCA_orte_tmpdir_base",
+                job.scratch);
+  }
+}
+
+void for_intel(Builder& builder, const MpiRuntime& runtime, const JobEnvironment& job) {
+  const std::string libraries = folder_of(runtime.library);
+  builder.set("I_MPI_ROOT", folder_of(libraries));
+  builder.prepend("LD_LIBRARY_PATH", runtime.libfabric_folder == libraries
+                                         ? libraries
+                                         : libraries + ":" + runtime.libfabric_folder);
+  builder.set("I_MPI_FABRICS", job.nodes > 0 ? "ofi" : "shm:ofi");
+  builder.set("I_MPI_OFI_PROVIDER", "penstock");
+  builder.set("FI_PROVIDER", "penstock");
+}
+
+}  // namespace
+
+Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironment& job) {
   auto provider = provider_library();
   if (!provider) return tl::unexpected(provider.error());
-  Environment environment;
-  auto set = [&](const char* name, std::string value) {
-    environment.emplace_back(name, std::move(value));
-  };
+  Builder builder;
   // The variable replaces libfabric's own folder, so that one is named behind ours.
   std::string folders = folder_of(*provider);
   if (!runtime.provider_folder.empty()) folders += ":" + runtime.provider_folder;
-  set("FI_PROVIDER_PATH", folders);
-  set("FI_PROVIDER", "penstock");
-  // MPICH otherwise takes UCX without a word where it was built with both.
-  set("MPIR_CVAR_CH4_NETMOD", "ofi");
-  if (job.nodes == 1) {
-    // One node, and still no message by MPICH's own shared memory.
-    set("MPIR_CVAR_NOLOCAL", "1");
-  } else if (job.nodes > 1) {
-    set("MPIR_CVAR_NUM_CLIQUES", std::to_string(job.nodes));
-    set("MPIR_CVAR_CLIQUES_BY_BLOCK", "1");
+  builder.set("FI_PROVIDER_PATH", folders);
+  switch (runtime.kind) {
+    case MpiKind::open_mpi:
+      for_open_mpi(builder, runtime, job);
+      break;
+    case MpiKind::intel:
+      for_intel(builder, runtime, job);
+      break;
+    case MpiKind::mpich:
+    case MpiKind::unknown:
+      for_mpich(builder, job);
+      break;
   }
-  set("PENSTOCK_POOL", job.pool);
-  if (job.nodes > 0) set("PENSTOCK_NODES", std::to_string(job.nodes));
-  if (!job.job.empty()) set("PENSTOCK_JOB", job.job);
-  if (!job.mode.empty()) set("PENSTOCK_MODE", job.mode);
-  if (!job.roll.empty()) set("PENSTOCK_ROLL", job.roll);
-  set("PENSTOCK_REQUIRE", job.require ? "1" : "0");
-  return environment;
+  builder.set("PENSTOCK_POOL", job.pool);
+  if (job.nodes > 0) builder.set("PENSTOCK_NODES", std::to_string(job.nodes));
+  if (!job.job.empty()) builder.set("PENSTOCK_JOB", job.job);
+  if (!job.mode.empty()) builder.set("PENSTOCK_MODE", job.mode);
+  if (!job.roll.empty()) builder.set("PENSTOCK_ROLL", job.roll);
+  builder.set("PENSTOCK_REQUIRE", job.require ? "1" : "0");
+  return builder.take();
+}
+
+std::vector<std::string> launch_command(const MpiRuntime& runtime, std::uint32_t ranks, bool bind) {
+  std::vector<std::string> command = {runtime.mpiexec, "-n", std::to_string(ranks)};
+  const auto add = [&](std::initializer_list<const char*> arguments) {
+    command.insert(command.end(), arguments.begin(), arguments.end());
+  };
+  switch (runtime.kind) {
+    case MpiKind::open_mpi:
+      if (geteuid() == 0) add({"--allow-run-as-root"});
+      // It counts cores, and refuses more ranks than those; the others do not.
+      add({"--oversubscribe", "--bind-to", bind ? "core:overload-allowed" : "none"});
+      break;
+    case MpiKind::intel:
+      if (bind) {
+        add({"-genv", "I_MPI_PIN", "1", "-genv", "I_MPI_PIN_DOMAIN", "core"});
+      } else {
+        add({"-genv", "I_MPI_PIN", "0"});
+      }
+      break;
+    case MpiKind::mpich:
+    case MpiKind::unknown:
+      if (bind) add({"-bind-to", "core"});
+      break;
+  }
+  return command;
+}
+
+std::vector<std::string> launcher_notes(const MpiRuntime& runtime, const Environment& environment,
+                                        const JobEnvironment& job) {
+  std::vector<std::string> notes;
+  if (runtime.kind == MpiKind::open_mpi) {
+    // Its launcher takes variables of its own along to other hosts, and no others.
+    std::string exported;
+    for (const auto& [name, value] : environment) {
+      if (!name.starts_with("OMPI_")) exported += " -x " + name;
+    }
+    notes.push_back("mpiexec for other hosts:" + exported);
+    notes.push_back("mpiexec for more ranks than cores: --oversubscribe" +
+                    std::string(geteuid() == 0 ? "; as root: --allow-run-as-root" : ""));
+    notes.push_back("ranks of one host talk through the pool too, but for MPI_Win_allocate_shared");
+  } else if (job.nodes == 0) {
+    notes.push_back(
+        fmt::format("ranks of one host talk by {}'s own shared memory; --nodes K would "
+                    "emulate K hosts on one",
+                    mpi_title(runtime.kind)));
+  }
+  return notes;
 }
 
 }  // namespace penstock::tools

@@ -1,4 +1,4 @@
-// The environment that makes an MPI choose the provider.
+// What makes an MPI choose the provider: variables, and arguments of its launcher.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,18 @@ struct JobEnvironment {
   bool require = true;      ///< fail rather than fall back
   std::string mode;         ///< "" : whatever the pool has
   std::string roll;         ///< "" : nobody asks who ended first
+  std::string scratch;      ///< a folder for what the launcher makes while it runs; "" : its own
+  bool take_turns = false;  ///< more ranks than cores
 };
 
-/// Variables for MPICH, in the order in which they are worth reading. Errors: no provider library.
-Result<Environment> mpich_environment(const MpiRuntime& runtime, const JobEnvironment& job);
+/// In the order in which they are worth reading. Errors: no provider library.
+Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironment& job);
+
+/// mpiexec and its arguments up to the program, for `ranks` on this host.
+std::vector<std::string> launch_command(const MpiRuntime& runtime, std::uint32_t ranks, bool bind);
+
+/// What one's own launcher needs besides the variables, a sentence a line; may be empty.
+std::vector<std::string> launcher_notes(const MpiRuntime& runtime, const Environment& environment,
+                                        const JobEnvironment& job);
 
 }  // namespace penstock::tools

