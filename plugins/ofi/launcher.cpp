@@ -68,13 +68,15 @@ std::string job_key(const LaunchSources& sources) {
     return text != nullptr && *text != '\0' ? text : nullptr;
   };
   if (const char* job = given("PENSTOCK_JOB")) return job;
+  // An mpiexec inside of an allocation names its job itself. Slurm's variables then differ: those
+  // of the batch step where mpiexec was started, of a step of its own on other hosts.
+  if (const char* name_space = given("PMIX_NAMESPACE")) return pmix_job(name_space);
+  if (const char* id = given("I_MPI_HYDRA_UUID")) return fmt::format("intel-{}", id);
   if (const char* slurm = given("SLURM_JOB_ID"); slurm != nullptr && given("SLURM_PROCID")) {
     const char* step = given("SLURM_STEP_ID");
     return fmt::format("slurm-{}.{}", slurm, step != nullptr ? step : "0");
   }
-  if (const char* name_space = given("PMIX_NAMESPACE")) return pmix_job(name_space);
   if (const char* id = given("PMI_JOBID")) return fmt::format("pmi-{}", id);
-  if (const char* id = given("I_MPI_HYDRA_UUID")) return fmt::format("intel-{}", id);
   if (std::string job = hydra_job(sources); !job.empty()) return job;
   // Nothing names the job: all of one user's processes on the pool may reach each other, by
   // addresses that they must have exchanged first.

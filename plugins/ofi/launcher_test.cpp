@@ -77,6 +77,33 @@ TEST_F(LauncherTest, IntelMpiNamesItsMpiexec) {
   EXPECT_EQ(read()->job, "intel-cc250000-5574");
 }
 
+TEST_F(LauncherTest, MpiexecInsideOfAnAllocationNamesTheJob) {
+  const std::map<std::string, std::string> batch_step = {
+      {"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "4294967291"}, {"SLURM_PROCID", "0"}};
+  environment = batch_step;
+  environment.insert({{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "prterun-head-4711@1"}});
+  EXPECT_EQ(read()->job, "prterun-head-4711");
+  EXPECT_EQ(read()->rank, 1);
+  environment = batch_step;
+  environment.insert({{"PMI_RANK", "2"}, {"I_MPI_HYDRA_UUID", "cc250000-5574"}});
+  EXPECT_EQ(read()->job, "intel-cc250000-5574");
+  EXPECT_EQ(read()->rank, 2);
+}
+
+TEST_F(LauncherTest, OpenMpiTellsRankAndSize) {
+  environment = {{"PMIX_RANK", "3"},
+                 {"OMPI_COMM_WORLD_RANK", "3"},
+                 {"OMPI_COMM_WORLD_SIZE", "4"},
+                 {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                 {"PMIX_NAMESPACE", "prterun-head-4711@1"},
+                 {"PENSTOCK_NODES", "2"}};
+  const auto launch = read();
+  ASSERT_TRUE(launch);
+  EXPECT_EQ(launch->size, 4);
+  EXPECT_EQ(launch->local_size, 4);
+  EXPECT_EQ(launch->emulated_node, 1u);
+}
+
 TEST_F(LauncherTest, GivenJobWins) {
   environment = {{"PENSTOCK_JOB", "mine"}, {"PMIX_NAMESPACE", "x@1"}};
   EXPECT_EQ(read()->job, "mine");
