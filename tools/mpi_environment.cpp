@@ -15,6 +15,9 @@ class Builder {
   void set(const char* name, std::string value) {
     environment_.emplace_back(name, std::move(value));
   }
+  void set_if_unset(const char* name, std::string value) {
+    if (std::getenv(name) == nullptr) set(name, std::move(value));
+  }
   /// In front of what the variable already holds.
   void prepend(const char* name, std::string value) {
     const char* before = std::getenv(name);
@@ -81,7 +84,8 @@ Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironm
   auto provider = provider_library();
   if (!provider) return tl::unexpected(provider.error());
   Builder builder;
-  // The variable replaces libfabric's own folder, so that one is named behind ours.
+  // The variable replaces libfabric's own folder, so that one is named behind ours. (Intel's
+  // libfabric reads the first folder only.)
   std::string folders = folder_of(*provider);
   if (!runtime.provider_folder.empty()) folders += ":" + runtime.provider_folder;
   builder.set("FI_PROVIDER_PATH", folders);
@@ -97,6 +101,8 @@ Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironm
       for_mpich(builder, job);
       break;
   }
+  // mpi4py's wheel fits every MPI, and otherwise takes the one that it finds beside it.
+  builder.set_if_unset("MPI4PY_LIBMPI", runtime.library);
   builder.set("PENSTOCK_POOL", job.pool);
   if (job.nodes > 0) builder.set("PENSTOCK_NODES", std::to_string(job.nodes));
   if (!job.job.empty()) builder.set("PENSTOCK_JOB", job.job);
@@ -135,6 +141,11 @@ std::vector<std::string> launch_command(const MpiRuntime& runtime, std::uint32_t
 std::vector<std::string> launcher_notes(const MpiRuntime& runtime, const Environment& environment,
                                         const JobEnvironment& job) {
   std::vector<std::string> notes;
+  if (runtime.kind == MpiKind::intel && !job.require) {
+    notes.push_back(
+        "Intel MPI loads providers from the first folder of FI_PROVIDER_PATH only: it has nothing "
+        "to fall back to");
+  }
   if (runtime.kind == MpiKind::open_mpi) {
     // Its launcher takes variables of its own along to other hosts, and no others.
     std::string exported;

@@ -145,7 +145,6 @@ void find_intel_libfabric(MpiRuntime& runtime) {
     if (!is_file(folder + "/libfabric.so.1")) continue;
     runtime.has_libfabric = true;
     runtime.libfabric_folder = folder;
-    runtime.provider_folder = first_folder({folder + "/prov", folder});
     return;
   }
 }
@@ -233,7 +232,9 @@ Result<MpiRuntime> inspect_mpi(const std::string& mpiexec) {
                 install_command(MpiKind::mpich));
   }
   MpiRuntime runtime;
-  runtime.mpiexec = path;
+  // Open MPI takes what stands in front of /bin for its prefix, and none for an error.
+  const bool at_root = folder_of(folder_of(path)) == "/";
+  runtime.mpiexec = at_root ? resolved(folder_of(path)) + path.substr(path.rfind('/')) : path;
   read_version(version_answer(path), runtime);
   find_library(runtime);
   return runtime;

@@ -25,7 +25,7 @@ struct MpiRuntime {
   std::string library;           ///< the libmpi that belongs to this mpiexec, "" when not found
   bool has_libfabric = false;    ///< that library is built on libfabric
   std::string libfabric_folder;  ///< Intel's own libfabric, ""
-  std::string provider_folder;   ///< where its libfabric looks for providers by default, or ""
+  std::string provider_folder;   ///< where its libfabric looks by default and still may, or ""
 
   std::string name() const;  ///< "MPICH 5.0.2 (/path/mpiexec)"
   unsigned major() const;    ///< 5 of "5.0.2", 0 when it does not say
