@@ -117,6 +117,6 @@ def run(command, environment, log_path, deadline_s, stalled=None, cwd=None):
 
 def clean_environment(extra):
     """This environment without what would choose a transport, and with `extra`."""
-    own = ("FI_", "MPIR_", "MPICH_", "PENSTOCK_", "UCX_")
+    own = ("FI_", "MPIR_", "MPICH_", "OMPI_", "PMIX_", "PRTE_", "I_MPI_", "PENSTOCK_", "UCX_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     return {**kept, **extra}

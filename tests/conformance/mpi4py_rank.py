@@ -13,7 +13,8 @@ import unittest
 
 class Notes:
     def __init__(self, directory):
-        rank = os.environ.get("PMI_RANK", "0")
+        rank = next((os.environ[name] for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
+                     if name in os.environ), "0")
         self.file = open(os.path.join(directory, f"rank{rank}.jsonl"), "a", buffering=1)
 
     def write(self, event, test, text=""):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mpi4py's own test suite over Penstock, with MPICH's own shared memory as the yardstick.
+"""mpi4py's own test suite over Penstock, with the MPI's own shared memory as the yardstick.
 
 What fails over Penstock is run over the yardstick too (with --whole-yardstick: everything is).
 Exit status: 0 when nothing fails over Penstock that does not fail over the yardstick, 1 otherwise,
@@ -171,7 +171,7 @@ def options_of(arguments):
     parser.add_argument("--exclude", "-e", action="append", default=[], metavar="REGEX",
                         help="test modules to leave out, besides spawn and dynproc")
     parser.add_argument("--whole-yardstick", action="store_true",
-                        help="run everything over MPICH's own shared memory too, which takes long "
+                        help="run everything over the MPI's own shared memory too, which takes long "
                         "with more ranks than cores: it does not yield")
     parser.add_argument("--deadline", type=float, default=1200, metavar="S", help="of one run")
     parser.add_argument("--stall", type=float, default=180, metavar="S",
