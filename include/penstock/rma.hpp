@@ -72,15 +72,16 @@ class PeerRegions {
   PeerRegions(const pool::Pool& pool, std::uint64_t place) : pool_(pool), place_(place) {}
 
   std::uint64_t place() const { return place_; }
-  /// As it is now. One device access when the key is known. Errors: not_found, wrong_format.
+  /// As it is now. One device access when the key is known. Errors: not_found; peer_dead (the
+  /// table is gone); wrong_format.
   Result<Region> find(std::uint64_t key);
   /// As found at some time: enough to tell who must do the copying. Errors: as find.
   Result<Region> recall(std::uint64_t key);
 
   /// Copies `bytes` into the region, and publishes them: they are at the device when this returns.
   /// Only these bytes are written, whoever writes next to them. Two device accesses. Errors:
-  /// not_found; permission; invalid_argument (not within the region); unavailable (not in the
-  /// pool: the owner must do it).
+  /// as find; permission; invalid_argument (not within the region); unavailable (not in the pool:
+  /// the owner must do it).
   Result<void> put(std::uint64_t key, std::uint64_t address, const void* from, std::uint64_t bytes);
   /// Copies out what the device holds. One device access. Errors: as put.
   Result<void> get(std::uint64_t key, std::uint64_t address, void* to, std::uint64_t bytes);

@@ -63,6 +63,8 @@ class Owner {
     world_.require(added.has_value(), added ? "" : added.error().message);
     truth_.registered = true;
   }
+  void remove(std::uint64_t key) { table_->remove(key); }
+  void close() { table_.reset(); }
   void fill_table(std::uint64_t keys) {
     for (std::uint64_t key = 1000; key < 1000 + keys; ++key) {
       const auto added = table_->add({key, key, 1, areas_[0], rma::remote_read});
@@ -109,6 +111,16 @@ class Visitor {
                    fmt::format("{} bytes from {} on are not those that were put", bytes, from));
   }
   Result<rma::Region> find(std::uint64_t key) { return regions_.find(key); }
+  void require_found(std::uint64_t key) {
+    const auto found = regions_.find(key);
+    world_.require(found.has_value(),
+                   fmt::format("region {}: {}", key, found ? "" : found.error().message));
+  }
+  void require_absent(std::uint64_t key, Code code = Code::not_found) {
+    const auto found = regions_.find(key);
+    world_.require(!found, fmt::format("region {} is found still, or already", key));
+    world_.require(found.error().code == code, found.error().message);
+  }
   Result<void> try_get(std::uint64_t key) {
     std::byte data[8];
     return regions_.get(key, area_address, data, sizeof data);
@@ -163,9 +175,11 @@ Scenario in_turns(const SimulatedPool& pool) {
         Visitor visitor(world, pool, *truth);
         for (std::uint32_t turn = self; turn < turns; turn += 3) {
           wait_for_turn(world, *truth, turn);
-          visitor.get(key);
-          if (world.random() % 2 == 0) visitor.get(key);
+          // A put must not rely on a get before it, nor a get on a put.
+          const bool first_get = world.random() % 2 == 0;
+          if (first_get) visitor.get(key);
           visitor.put(key);
+          if (!first_get) visitor.get(key);
           ++truth->turn;
         }
       });
@@ -225,35 +239,68 @@ TEST(OneSided, NeighboursDoNotDisturbEachOther) {
   expect_held("one-sided", "random schedules", explore(scenario, 8));
 }
 
-/// More regions than a block has lines for, found by another node while the table grows.
-TEST(OneSided, TablesGrowUnderTheEyesOfPeers) {
-  SimulatedPool pool;
-  pool.format_arena();
-  Scenario scenario = pool.scenario("one-sided, growing", 2);
+/// What is registered is found at once, also by who has looked before; what is not, never again.
+Scenario coming_and_going(const SimulatedPool& pool) {
+  constexpr std::uint64_t many = 1000, last = many + 149;
+  Scenario scenario = pool.scenario("one-sided, coming and going", 2);
   scenario.most_steps = 4'000'000;
   scenario.body = [&pool](World& world) {
     auto truth = std::make_shared<Truth>();
-    auto seen = std::make_shared<bool>(false);
-    world.spawn(0, [&world, &pool, truth, seen] {
+    world.spawn(0, [&world, &pool, truth] {
       Owner owner(world, pool, *truth);
+      owner.register_anew(key + 1);
+      wait_for_turn(world, *truth, 1);
       owner.register_anew(key);
-      owner.fill_table(150);
-      truth->turn = 1;
-      wait_until(world, "the other", [&] { return *seen; });
+      truth->turn = 2;
+      wait_for_turn(world, *truth, 3);
+      owner.fill_table(150);  // more than the first two blocks have lines for
+      truth->turn = 4;
+      wait_for_turn(world, *truth, 5);
+      owner.remove(key);
+      truth->turn = 6;
+      wait_for_turn(world, *truth, 7);
+      owner.close();
+      truth->turn = 8;
+      wait_for_turn(world, *truth, 9);
     });
-    world.spawn(1, [&world, &pool, truth, seen] {
+    world.spawn(1, [&world, &pool, truth] {
       wait_until(world, "the table", [&] { return truth->registered; });
       Visitor visitor(world, pool, *truth);
-      while (truth->turn == 0) {
-        visitor.get(key);
-        world.sleep(1'000'000);
+      visitor.require_absent(key);
+      visitor.require_absent(last);
+      truth->turn = 1;
+      wait_for_turn(world, *truth, 2);
+      visitor.require_found(key);
+      truth->turn = 3;
+      while (truth->turn == 3) {  // the chain is whole while it grows
+        visitor.require_absent(many - 1);
+        world.sleep(300'000);
       }
-      for (std::uint64_t i = 1000; i < 1150; ++i)
-        world.require(visitor.find(i).has_value(), fmt::format("region {} is not found", i));
-      *seen = true;
+      for (std::uint64_t i = many; i <= last; ++i) visitor.require_found(i);
+      visitor.require_found(key);
+      truth->turn = 5;
+      wait_for_turn(world, *truth, 6);
+      visitor.require_absent(key);
+      truth->turn = 7;
+      wait_for_turn(world, *truth, 8);
+      world.require(!visitor.find(last), "a region of a table that was closed is found");
+      truth->turn = 9;
     });
   };
-  expect_held("one-sided", "random schedules", explore(scenario, 12));
+  return scenario;
+}
+
+TEST(OneSided, RegionsComeAndGo) {
+  SimulatedPool pool;
+  pool.format_arena();
+  expect_held("one-sided", "random schedules", explore(coming_and_going(pool), 20));
+  expect_held("one-sided", "random schedules",
+              explore(with_lasting_copies(coming_and_going(pool)), 8));
+  Scenario unordered = coming_and_going(pool);
+  unordered.name += ", unordered";
+  unordered.moods = false;
+  unordered.knobs.hold_unordered = true;
+  expect_held("one-sided", "random schedules", explore(unordered, 12));
 }
 
 /// The owner dies anywhere. Who looks for its regions finds a whole one or an error, and its space

@@ -67,7 +67,7 @@ Result<PeerRegions::Known> PeerRegions::search(std::uint64_t key) const {
     }
     const auto header = pool::observe_sealed_line<BlockHeader>(memory, pool_.base(), block);
     if (!header || header->magic != block_magic || header->capacity != capacity)
-      return fail(Code::not_found, "the peer has no memory regions any more: it has closed");
+      return fail(Code::peer_dead, "the peer has no memory regions any more: it has closed");
     for (const std::byte* at : lines) {
       const auto offset = static_cast<std::uint64_t>(at - pool_.base());
       const auto line = pool::load_sealed_line<RegionLine>(memory, pool_.base(), offset);
