@@ -3,14 +3,13 @@
 // providers, measured in turn.
 #include <CLI/CLI.hpp>
 #include <array>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 #include "base/format.hpp"
 #include "bench/bare_lines.hpp"
 #include "bench/bench_pool.hpp"
 #include "bench/buffer.hpp"
+#include "bench/fi_environment.hpp"
 #include "bench/fi_port.hpp"
 #include "bench/options.hpp"
 #include "bench/samples.hpp"
@@ -47,9 +46,7 @@ class Bench {
         target_(largest, 7) {}
 
   Result<void> open(const std::string& spec) {
-    setenv("PENSTOCK_POOL", spec.c_str(), 1);
-    setenv("PENSTOCK_JOB", "fi-bench", 1);
-    setenv("PENSTOCK_NODE", std::to_string(side_.index()).c_str(), 1);
+    use_pool(spec, "fi-bench", side_.index());
     auto attached = Attachment::open(spec, side_.index());
     if (!attached) return unexpected(attached.error());
     hold_ = std::move(*attached);
@@ -202,14 +199,6 @@ Result<Report> measure(const Options& options, coherence::Mode mode) {
   });
   if (!run) return unexpected(run.error());
   return report_of(results, options, mode);
-}
-
-/// libfabric looks for the provider beside this program, as it was built, if not told otherwise.
-void find_provider(const char* program) {
-  std::error_code error;
-  const auto self = std::filesystem::canonical("/proc/self/exe", error);
-  const auto beside = (error ? std::filesystem::path(program) : self).parent_path() / "../lib";
-  setenv("FI_PROVIDER_PATH", beside.lexically_normal().c_str(), 0);
 }
 
 }  // namespace

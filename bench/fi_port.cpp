@@ -3,6 +3,7 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 
 #include <cstring>
 
@@ -18,9 +19,9 @@ tl::unexpected<Error> failed(const char* call, ssize_t status) {
   return fail(Code::internal, "{}: {}", call, fi_strerror(static_cast<int>(-status)));
 }
 
-FiHandle<fi_info> hints_for(const std::string& provider) {
+FiHandle<fi_info> hints_for(const std::string& provider, bool one_sided) {
   FiHandle<fi_info> hints(fi_allocinfo());
-  hints->caps = FI_TAGGED;
+  hints->caps = one_sided ? FI_TAGGED | FI_RMA : FI_TAGGED;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
@@ -31,14 +32,14 @@ FiHandle<fi_info> hints_for(const std::string& provider) {
 
 }  // namespace
 
-Result<std::unique_ptr<FiPort>> FiPort::open(const std::string& provider) {
-  const auto hints = hints_for(provider);
+Result<std::unique_ptr<FiPort>> FiPort::open(const std::string& provider, bool one_sided) {
+  const auto hints = hints_for(provider, one_sided);
   const bool network = provider.rfind("tcp", 0) == 0;
   fi_info* found = nullptr;
   const int status = fi_getinfo(api_version, network ? "127.0.0.1" : nullptr, nullptr,
                                 network ? FI_SOURCE : 0, hints.get(), &found);
   if (status != 0)
-    return fail(Code::unavailable, "libfabric offers no provider {} for tagged messages: {}",
+    return fail(Code::unavailable, "libfabric offers no provider {} for what is measured: {}",
                 provider, fi_strerror(-status));
   auto port = std::make_unique<FiPort>();
   port->info_.reset(found);
@@ -147,6 +148,57 @@ Result<void> FiPort::receive(std::byte* to, std::size_t bytes) {
   }
   posted_ = false;
   return {};
+}
+
+// ---- one-sided ---------------------------------------------------------------------------------
+
+Result<FiPort::Exposed> FiPort::expose(std::byte* at, std::size_t bytes) {
+  fid_mr* region = nullptr;
+  const std::uint64_t key = exposed_.size() + 1;
+  const int mode = info_->domain_attr->mr_mode;
+  int status = fi_mr_reg(domain_.get(), at, bytes, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, key, 0,
+                         &region, nullptr);
+  if (status != 0) return failed("fi_mr_reg", status);
+  exposed_.emplace_back(region);
+  if ((mode & FI_MR_ENDPOINT) != 0) {
+    status = fi_mr_bind(region, &endpoint_->fid, 0);
+    if (status == 0) status = fi_mr_enable(region);
+    if (status != 0) return failed("fi_mr_enable", status);
+  }
+  const bool by_address = (mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC)) != 0;
+  return Exposed{fi_mr_key(region), by_address ? reinterpret_cast<std::uintptr_t>(at) : 0};
+}
+
+Result<void> FiPort::finished(const char* call, ssize_t status) {
+  if (status != 0) return failed(call, status);
+  for (;;) {
+    auto done = completed(sent_.get());
+    if (!done) return unexpected(done.error());
+    if (*done) return {};
+  }
+}
+
+Result<void> FiPort::put(const std::byte* from, std::size_t bytes, const Exposed& to) {
+  const iovec local{const_cast<std::byte*>(from), bytes};
+  const fi_rma_iov remote{to.address, bytes, to.key};
+  const fi_msg_rma message{&local, nullptr, 1, peer_, &remote, 1, &send_context_, 0};
+  ssize_t status;
+  while ((status = fi_writemsg(endpoint_.get(), &message, FI_COMPLETION | FI_DELIVERY_COMPLETE)) ==
+         -FI_EAGAIN)
+    progress();
+  return finished("fi_writemsg", status);
+}
+
+Result<void> FiPort::get(std::byte* to, std::size_t bytes, const Exposed& from) {
+  ssize_t status;
+  while ((status = fi_read(endpoint_.get(), to, bytes, nullptr, peer_, from.address, from.key,
+                           &send_context_)) == -FI_EAGAIN)
+    progress();
+  return finished("fi_read", status);
+}
+
+void FiPort::progress() {
+  (void)fi_cq_read(received_.get(), nullptr, 0);
 }
 
 }  // namespace penstock::bench

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bench/carrier.hpp"
 #include "bench/duel.hpp"
@@ -28,7 +29,8 @@ using FiHandle = std::unique_ptr<Object, FiClose>;
 class FiPort final : public Carrier {
  public:
   /// Errors: unavailable (libfabric offers no such provider), or what a call returned.
-  static Result<std::unique_ptr<FiPort>> open(const std::string& provider);
+  /// `one_sided`: with put and get.
+  static Result<std::unique_ptr<FiPort>> open(const std::string& provider, bool one_sided = false);
   std::string name() const;
   Result<void> connect(const std::string& peer_name);
 
@@ -37,9 +39,22 @@ class FiPort final : public Carrier {
   Result<void> send(const std::byte* data, std::size_t bytes) override;
   Result<void> receive(std::byte* to, std::size_t bytes) override;
 
+  // ---- one-sided ----
+  /// Where a peer finds memory.
+  struct Exposed {
+    std::uint64_t key = 0, address = 0;
+  };
+  Result<Exposed> expose(std::byte* at, std::size_t bytes);
+  /// Until it is complete at the target.
+  Result<void> put(const std::byte* from, std::size_t bytes, const Exposed& to);
+  Result<void> get(std::byte* to, std::size_t bytes, const Exposed& from);
+  /// Whatever peers ask of this side.
+  void progress();
+
  private:
   Result<void> open_objects(fi_info* info);
   Result<bool> completed(fid_cq* queue);
+  Result<void> finished(const char* call, ssize_t status);
 
   FiHandle<fi_info> info_;
   FiHandle<fid_fabric> fabric_;
@@ -47,6 +62,7 @@ class FiPort final : public Carrier {
   FiHandle<fid_av> addresses_;
   FiHandle<fid_cq> sent_, received_;
   FiHandle<fid_ep> endpoint_;
+  std::vector<FiHandle<fid_mr>> exposed_;
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
   fi_context2 send_context_{}, receive_context_{};
   bool posted_ = false;

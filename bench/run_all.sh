@@ -27,6 +27,7 @@ run() {
 run ring_bench --mode software,hardware
 run poll_bench --mode software
 run fi_bench --mode software,hardware
+run rma_bench --mode software,hardware
 
 echo
 echo "results: $out"

@@ -17,6 +17,7 @@ enum Access : std::uint32_t {
   remote_read = 1,
   remote_write = 2,
   wants_notice = 4,  ///< its owner wants to hear of what others did here by themselves
+  lasting_key = 8,   ///< its key will never mean another region
 };
 
 inline constexpr std::uint64_t not_in_pool = ~std::uint64_t{0};
@@ -75,11 +76,18 @@ class PeerRegions {
   /// As it is now. One device access when the key is known. Errors: not_found; peer_dead (the
   /// table is gone); wrong_format.
   Result<Region> find(std::uint64_t key);
-  /// As found at some time: enough to tell who must do the copying. Errors: as find.
-  Result<Region> recall(std::uint64_t key);
+  /// As found at some time, which tells who must do the copying; null when it was not looked for.
+  /// Valid until the next call.
+  const Region* remembered(std::uint64_t key) const {
+    if (last_ != nullptr && last_->region.key == key) return &last_->region;
+    const auto at = known_.find(key);
+    return at != known_.end() ? &at->second.region : nullptr;
+  }
 
   /// Copies `bytes` into the region, and publishes them: they are at the device when this returns.
-  /// Only these bytes are written, whoever writes next to them. Two device accesses. Errors:
+  /// Only these bytes are written, whoever writes next to them. Two device accesses; one under a
+  /// lasting key, where only every 64th put looks whether the owner has closed the region: until
+  /// then its memory is written. Errors:
   /// as find; permission; invalid_argument (not within the region); unavailable (not in the pool:
   /// the owner must do it).
   Result<void> put(std::uint64_t key, std::uint64_t address, const void* from, std::uint64_t bytes);
@@ -91,10 +99,15 @@ class PeerRegions {
     Region region;
     std::uint64_t line = 0;  ///< offset in the pool
     std::uint64_t serial = 0;
+    std::uint32_t puts = 0;
   };
   Result<Known*> known(std::uint64_t key);
   Result<Known> search(std::uint64_t key) const;
   bool still(const Known& known) const;
+  void forget(std::uint64_t key) {
+    known_.erase(key);
+    last_ = nullptr;
+  }
   Result<std::byte*> target(const Known& known, std::uint64_t address, std::uint64_t bytes,
                             Access access) const;
 

@@ -144,6 +144,7 @@ int describe(const Wanted& wanted, Domain& domain, Region& region) {
   what.bytes = total(region.parts);
   const bool provider_keys = (domain.mr_mode & FI_MR_PROV_KEY) != 0;
   what.key = provider_keys ? domain.next_key.fetch_add(1) : wanted.key;
+  if (provider_keys) what.access |= rma::lasting_key;
   const bool by_address = (domain.mr_mode & FI_MR_VIRT_ADDR) != 0 && wanted.count > 0;
   what.base = by_address ? reinterpret_cast<std::uintptr_t>(wanted.iov[0].iov_base) : wanted.offset;
   if (!region.remote) return 0;

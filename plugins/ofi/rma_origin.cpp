@@ -21,6 +21,11 @@ Error no_regions() {
           "FI_REMOTE_WRITE)"};
 }
 
+bool allows(const rma::Region& region, std::uint64_t address, std::uint64_t bytes,
+            rma::Access access) {
+  return (region.access & access) != 0 && region.holds(address, bytes);
+}
+
 /// Of an operation that named memory: what was asked for cannot be done, now or later.
 int rma_errno(const Error& error) {
   switch (error.code) {
@@ -61,22 +66,35 @@ Result<rma::Region> RmaOrigin::locate(Peer peer, const Stretch& stretch, rma::Ac
   Error error;
   rma::PeerRegions* regions = regions_of(peer, &error);
   if (regions == nullptr) return unexpected(error);
-  const auto allows = [&](const rma::Region& region) {
-    return (region.access & access) != 0 && region.holds(stretch.address, stretch.bytes);
-  };
-  auto region = regions->recall(stretch.key);
-  if (!region || !allows(*region)) region = regions->find(stretch.key);
-  if (!region) return region;
+  if (const rma::Region* known = regions->remembered(stretch.key))
+    if (allows(*known, stretch.address, stretch.bytes, access)) return *known;
+  auto region = regions->find(stretch.key);
+  if (!region || allows(*region, stretch.address, stretch.bytes, access)) return region;
   if ((region->access & access) == 0)
     return penstock::fail(Code::permission,
                           "memory region {:#x} of the peer is not registered for remote {}",
                           stretch.key, access == rma::remote_read ? "reading" : "writing");
-  if (!allows(*region))
-    return penstock::fail(Code::invalid_argument,
-                          "{} bytes at {:#x} do not lie in memory region {:#x} of the peer, which "
-                          "has {} bytes from {:#x} on",
-                          stretch.bytes, stretch.address, stretch.key, region->bytes, region->base);
-  return region;
+  return penstock::fail(Code::invalid_argument,
+                        "{} bytes at {:#x} do not lie in memory region {:#x} of the peer, which "
+                        "has {} bytes from {:#x} on",
+                        stretch.bytes, stretch.address, stretch.key, region->bytes, region->base);
+}
+
+/// One stretch of memory in the pool that is known already, which nobody wants to hear of: the
+/// short way. False: nothing has been done.
+bool RmaOrigin::copied_at_once(Peer peer, const RmaCall& call, bool in) {
+  if (call.iov_count != 1 || call.remote_count != 1 || (call.flags & FI_REMOTE_CQ_DATA) != 0 ||
+      peer >= regions_.size() || regions_[peer] == nullptr ||
+      call.iov[0].iov_len != call.remote[0].len)
+    return false;
+  const Stretch stretch{static_cast<std::byte*>(call.iov[0].iov_base), call.remote[0].addr,
+                        call.remote[0].key, call.remote[0].len};
+  const rma::Region* region = regions_[peer]->remembered(stretch.key);
+  const rma::Access access = in ? rma::remote_read : rma::remote_write;
+  if (region == nullptr || !region->in_pool() || (region->access & rma::wants_notice) != 0 ||
+      !allows(*region, stretch.address, stretch.bytes, access))
+    return false;
+  return copy(peer, stretch, in).has_value();
 }
 
 /// By ourselves. `in`: from the peer.
@@ -330,6 +348,10 @@ ssize_t RmaOrigin::run(const RmaCall& call, bool in) {
   Peer peer;
   if (const int failed = ep_.peer_for(call.peer, &peer)) return failed;
   const std::uint64_t flags = FI_RMA | (in ? FI_READ : FI_WRITE);
+  if (copied_at_once(peer, call, in)) {
+    ep_.complete_rma(flags, in ? ep_.read_cntr : ep_.write_cntr, call.context, call.tell);
+    return 0;
+  }
   Operation* operation = begin(flags, call.context, call.tell);
   if (operation == nullptr) return -FI_ENOMEM;
   bool direct = true, wants_notice = (call.flags & FI_REMOTE_CQ_DATA) != 0;

@@ -114,6 +114,7 @@ class RmaOrigin {
 
   rma::PeerRegions* regions_of(Peer peer, Error* error);
   Result<rma::Region> locate(Peer peer, const Stretch& stretch, rma::Access access);
+  bool copied_at_once(Peer peer, const RmaCall& call, bool in);
   Result<void> copy(Peer peer, const Stretch& stretch, bool in);
   template <class Do>
   void each_stretch(const RmaCall& call, Do&& with);

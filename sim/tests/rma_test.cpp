@@ -51,15 +51,15 @@ class Owner {
   }
 
   /// In the other area, empty.
-  void register_anew(std::uint64_t key) {
+  void register_anew(std::uint64_t key, std::uint32_t more_access = 0) {
     table_->remove(key);
     use_ = 1 - use_;
     const auto& memory = at_.pool->memory();
     std::fill(truth_.bytes.begin(), truth_.bytes.end(), std::byte{0});
     memory.publish_bulk(at_.pool->at(areas_[use_], area_bytes), truth_.bytes.data(), area_bytes);
     memory.full_order();
-    const auto added = table_->add(
-        {key, area_address, area_bytes, areas_[use_], rma::remote_read | rma::remote_write});
+    const auto added = table_->add({key, area_address, area_bytes, areas_[use_],
+                                    rma::remote_read | rma::remote_write | more_access});
     world_.require(added.has_value(), added ? "" : added.error().message);
     truth_.registered = true;
   }
@@ -115,6 +115,11 @@ class Visitor {
     const auto found = regions_.find(key);
     world_.require(found.has_value(),
                    fmt::format("region {}: {}", key, found ? "" : found.error().message));
+  }
+  void require_refused(std::uint64_t key) {
+    const std::uint64_t data = 0;
+    for (int puts = 0; regions_.put(key, area_address, &data, sizeof data); ++puts)
+      world_.require(puts < 64, "puts into a closed region go on");
   }
   void require_absent(std::uint64_t key, Code code = Code::not_found) {
     const auto found = regions_.find(key);
@@ -290,6 +295,50 @@ Scenario coming_and_going(const SimulatedPool& pool) {
   return scenario;
 }
 
+/// Under a key that lasts a put looks at the region now and then: that it was closed is noticed
+/// soon.
+Scenario lasting_keys(const SimulatedPool& pool) {
+  constexpr std::uint64_t keys = 4;
+  Scenario scenario = pool.scenario("one-sided, lasting keys", 2);
+  scenario.body = [&pool](World& world) {
+    auto truth = std::make_shared<Truth>();
+    world.spawn(0, [&world, &pool, truth] {
+      Owner owner(world, pool, *truth);
+      for (std::uint64_t i = 1; i <= keys; ++i) {
+        owner.register_anew(i, rma::lasting_key);
+        ++truth->turn;
+        wait_for_turn(world, *truth, static_cast<std::uint32_t>(4 * i - 2));
+        owner.check();
+        owner.remove(i);
+        ++truth->turn;
+        wait_for_turn(world, *truth, static_cast<std::uint32_t>(4 * i));
+      }
+    });
+    world.spawn(1, [&world, &pool, truth] {
+      wait_for_turn(world, *truth, 1);
+      Visitor visitor(world, pool, *truth);
+      for (std::uint64_t i = 1; i <= keys; ++i) {
+        wait_for_turn(world, *truth, static_cast<std::uint32_t>(4 * i - 3));
+        visitor.put(i);
+        visitor.put(i);
+        ++truth->turn;
+        wait_for_turn(world, *truth, static_cast<std::uint32_t>(4 * i - 1));
+        visitor.require_refused(i);
+        ++truth->turn;
+      }
+    });
+  };
+  return scenario;
+}
+
+TEST(OneSided, LastingKeysSpareALook) {
+  SimulatedPool pool;
+  pool.format_arena();
+  expect_held("one-sided", "random schedules", explore(lasting_keys(pool), 40));
+  expect_held("one-sided", "random schedules",
+              explore(with_lasting_copies(lasting_keys(pool)), 10));
+}
+
 TEST(OneSided, RegionsComeAndGo) {
   SimulatedPool pool;
   pool.format_arena();
@@ -300,7 +349,7 @@ TEST(OneSided, RegionsComeAndGo) {
   unordered.name += ", unordered";
   unordered.moods = false;
   unordered.knobs.hold_unordered = true;
-  expect_held("one-sided", "random schedules", explore(unordered, 12));
+  expect_held("one-sided", "random schedules", explore(unordered, 40));
 }
 
 /// The owner dies anywhere. Who looks for its regions finds a whole one or an error, and its space

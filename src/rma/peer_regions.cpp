@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint64_t line_bytes = coherence::line_bytes;
 constexpr std::uint64_t word_bytes = 8;
+constexpr std::uint32_t puts_between_looks = 64;  ///< at a region whose key lasts
 
 std::uint64_t misalignment(const void* at, std::uint64_t unit) {
   return reinterpret_cast<std::uintptr_t>(at) % unit;
@@ -100,21 +101,16 @@ bool PeerRegions::still(const Known& known) const {
   return line.serial == known.serial && line.key == known.region.key && line.bytes != 0;
 }
 
-Result<Region> PeerRegions::recall(std::uint64_t key) {
-  auto found = known(key);
-  if (!found) return unexpected(found.error());
-  return (*found)->region;
-}
-
 Result<Region> PeerRegions::find(std::uint64_t key) {
   auto found = known(key);
   if (!found) return unexpected(found.error());
   pool_.memory().invalidate(pool_.base() + (*found)->line, line_bytes);
   pool_.memory().settle();
   if (still(**found)) return (*found)->region;
-  known_.erase(key);
-  last_ = nullptr;
-  return recall(key);
+  forget(key);
+  found = known(key);
+  if (!found) return unexpected(found.error());
+  return (*found)->region;
 }
 
 // ---- copying -----------------------------------------------------------------------------------
@@ -142,8 +138,13 @@ Result<std::byte*> PeerRegions::target(const Known& known, std::uint64_t address
 
 Result<void> PeerRegions::put(std::uint64_t key, std::uint64_t address, const void* from,
                               std::uint64_t bytes) {
-  const auto region = find(key);
-  if (!region) return unexpected(region.error());
+  const auto remembered = known(key);
+  if (!remembered) return unexpected(remembered.error());
+  // A key that may mean another region by now must be looked at before anything is written.
+  const bool lasts = ((*remembered)->region.access & lasting_key) != 0;
+  if (!lasts || ++(*remembered)->puts % puts_between_looks == 0) {
+    if (const auto region = find(key); !region) return unexpected(region.error());
+  }
   const auto at = target(*last_, address, bytes, remote_write);
   if (!at) return unexpected(at.error());
   publish_range(pool_.memory(), *at, from, bytes);
@@ -169,8 +170,7 @@ Result<void> PeerRegions::get(std::uint64_t key, std::uint64_t address, void* to
       memory.load_bulk(to, *at, bytes);
       return {};
     }
-    known_.erase(key);
-    last_ = nullptr;
+    forget(key);
   }
   return fail(Code::not_found, "memory region {:#x} of the peer is gone", key);
 }
