@@ -81,11 +81,12 @@ class Reachable {
     }
   }
 
+  /// Until it is there.
   void put(const std::string& text, std::uint64_t to) {
-    side_.post([&] {
-      return fi_write(side_.ep, text.data(), text.size(), nullptr, side_.peer, address(to), key(),
-                      this);
-    });
+    const iovec local{const_cast<char*>(text.data()), text.size()};
+    const fi_rma_iov remote{address(to), text.size(), key()};
+    const fi_msg_rma msg{&local, nullptr, 1, side_.peer, &remote, 1, this, 0};
+    side_.post([&] { return fi_writemsg(side_.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE); });
     const auto entry = side_.wait();
     CHECK(entry.op_context == this);
     CHECK((entry.flags & (FI_RMA | FI_WRITE)) == (FI_RMA | FI_WRITE));
