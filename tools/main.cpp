@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   tools::add_run_command(app, chosen);
   tools::add_env_command(app, chosen);
   tools::add_ps_command(app, chosen);
+  tools::add_bench_command(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {

@@ -1,0 +1,215 @@
+#include "bench/limits.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "base/clock.hpp"
+#include "base/format.hpp"
+#include "bench/bare_lines.hpp"
+#include "bench/bench_pool.hpp"
+#include "bench/buffer.hpp"
+#include "bench/samples.hpp"
+
+namespace penstock::bench {
+namespace {
+
+constexpr std::array<std::size_t, 6> handed_over = {8, 56, 256, 1 << 10, 4 << 10, 64 << 10};
+constexpr std::array<std::size_t, 4> copied = {8, 4 << 10, 64 << 10, 1 << 20};
+constexpr std::size_t largest_message = handed_over.back(), largest_copy = copied.back();
+
+enum Copy : std::size_t { publishing, observing_new, observing_again, cached, copy_count };
+constexpr std::size_t placement_row = 0, word_row = 1, first_message_row = 2;
+constexpr std::size_t first_copy_row = first_message_row + handed_over.size();
+constexpr std::size_t row_count = first_copy_row + copied.size() * copy_count;
+
+int repetitions(std::size_t bytes) {
+  return bytes <= 4096 ? 200 : bytes <= 65536 ? 40 : 6;
+}
+
+class Limits {
+ public:
+  Limits(Side& side, Samples& samples)
+      : side_(side), samples_(samples), local_(largest_copy, 5), other_(largest_copy, 6) {}
+
+  Result<void> open(const std::string& spec) {
+    auto attached = Attachment::open(spec, side_.index());
+    if (!attached) return unexpected(attached.error());
+    hold_ = std::move(*attached);
+    const std::uint64_t lines = BareLines::bytes(largest_message);
+    const std::uint64_t bytes = 128 + 2 * lines + largest_copy;
+    auto made = side_.index() == 0 ? hold_.arena->create("limits.area", bytes,
+                                                         {.lifetime = arena::Lifetime::process})
+                                   : Result<arena::Object>(arena::Object{});
+    const std::uint64_t offset = side_.exchange(made ? made->offset : 0);
+    if (!made) return unexpected(made.error());
+    auto* area =
+        static_cast<std::byte*>(hold_.pool->at(side_.index() == 0 ? made->offset : offset, bytes));
+    if (area == nullptr || area == hold_.pool->base())
+      return fail(Code::no_space, "side 0 could not make the measured memory");
+    words_ = area;
+    copies_ = area + 128 + 2 * lines;
+    std::byte* const first = area + 128;
+    carrier_ = std::make_unique<BareLines>(hold_.pool->memory(), first + side_.index() * lines,
+                                           first + (1 - side_.index()) * lines);
+    return {};
+  }
+
+  Result<void> round(std::size_t number) {
+    const double placement = side_.plain_handover_ns();
+    record(placement_row, number, placement);
+    record(word_row, number, word_handover());
+    for (std::size_t i = 0; i < handed_over.size(); ++i) {
+      auto ns = message_handover(handed_over[i]);
+      if (!ns) return unexpected(ns.error());
+      record(first_message_row + i, number, *ns);
+    }
+    side_.meet();
+    if (side_.index() == 0) measure_copies(number);
+    side_.meet();
+    return {};
+  }
+
+ private:
+  void record(std::size_t row, std::size_t round, double value) {
+    if (side_.index() == 0) samples_.record(row, round, value);
+  }
+
+  /// One way: each side has a line, published by one word.
+  double word_handover() {
+    constexpr int count = 200;
+    const auto& memory = hold_.pool->memory();
+    std::byte* const own = words_ + 64 * side_.index();
+    const std::byte* const others = words_ + 64 * (1 - side_.index());
+    const double ns = side_.burst([&] {
+      for (int i = 0; i < count; ++i) {
+        ++turn_;
+        if (side_.index() == 0) publish(own);
+        while (memory.observe_word(others) != turn_) {
+        }
+        if (side_.index() == 1) publish(own);
+      }
+    });
+    return ns / (2.0 * count);
+  }
+  void publish(std::byte* own) {
+    hold_.pool->memory().publish_word(own, turn_);
+    hold_.pool->memory().order();
+  }
+
+  Result<double> message_handover(std::size_t bytes) {
+    const int count = repetitions(bytes);
+    Result<void> done;
+    const double ns = side_.burst([&] {
+      for (int i = 0; done && i < count; ++i) {
+        if (side_.index() == 0) done = carrier_->send(local_.data(), bytes);
+        if (done) done = carrier_->receive(other_.data(), bytes);
+        if (done && side_.index() == 1) done = carrier_->send(local_.data(), bytes);
+      }
+    });
+    if (!done) return unexpected(done.error());
+    return ns / (2.0 * count);
+  }
+
+  template <class Work>
+  static double timed(int count, Work work) {
+    std::uint64_t ns = 0;
+    for (int i = 0; i < count; ++i) ns += work();
+    return static_cast<double>(ns) / count;
+  }
+
+  /// By one side while the other waits.
+  void measure_copies(std::size_t number) {
+    const auto& memory = hold_.pool->memory();
+    for (std::size_t i = 0; i < copied.size(); ++i) {
+      const std::size_t bytes = copied[i];
+      const int count = repetitions(bytes);
+      const auto row = [&](Copy copy) { return first_copy_row + i * copy_count + copy; };
+      const auto since = [](std::uint64_t start) { return base::now_ns() - start; };
+      const auto publish_all = [&] {
+        memory.publish_bulk(copies_, local_.data(), bytes);
+        memory.full_order();
+      };
+      const auto observe_all = [&] { memory.observe_bulk(other_.data(), copies_, bytes); };
+      record(row(publishing), number, timed(count, [&] {
+               const std::uint64_t start = base::now_ns();
+               publish_all();
+               return since(start);
+             }));
+      record(row(observing_new), number, timed(count, [&] {
+               publish_all();  // leaves no copy here
+               const std::uint64_t start = base::now_ns();
+               observe_all();
+               return since(start);
+             }));
+      record(row(observing_again), number, timed(count, [&] {
+               observe_all();
+               const std::uint64_t start = base::now_ns();
+               observe_all();
+               return since(start);
+             }));
+      record(row(cached), number, timed(count, [&] {
+               const std::uint64_t start = base::now_ns();
+               std::memcpy(other_.data(), local_.data(), bytes);
+               return since(start);
+             }));
+    }
+  }
+
+  Side& side_;
+  Samples& samples_;
+  Buffer local_, other_;
+  Attachment hold_;
+  std::byte* words_ = nullptr;
+  std::byte* copies_ = nullptr;
+  std::unique_ptr<BareLines> carrier_;
+  std::uint64_t turn_ = 0;
+};
+
+Report report_of(const Samples& samples, const Options& options, coherence::Mode mode) {
+  Report report("limits");
+  report.note("mode", coherence::mode_name(mode));
+  report.note("rounds", static_cast<double>(options.rounds));
+  report.note("plain cached hand-over ns", cell(samples.median(placement_row)));
+  report.note("a word, one way, ns", cell(samples.median(word_row)));
+  Table messages{"hand-over of a message without a protocol, one way", {{"bytes"}, {"ns"}}, {}};
+  for (std::size_t i = 0; i < handed_over.size(); ++i)
+    messages.rows.push_back(
+        {static_cast<double>(handed_over[i]), cell(samples.median(first_message_row + i))});
+  report.add(std::move(messages));
+  Table copies{
+      "copies by one process, ns: to the device, from it when nothing of it is cached and "
+      "when all is, between private buffers",
+      {{"bytes"}, {"publish"}, {"observe new"}, {"observe again"}, {"memcpy"}},
+      {}};
+  for (std::size_t i = 0; i < copied.size(); ++i) {
+    const auto median = [&](Copy copy) {
+      return cell(samples.median(first_copy_row + i * copy_count + copy));
+    };
+    copies.rows.push_back({static_cast<double>(copied[i]), median(publishing),
+                           median(observing_new), median(observing_again), median(cached)});
+  }
+  report.add(std::move(copies));
+  return report;
+}
+
+}  // namespace
+
+Result<Report> measure_limits(const Options& options, coherence::Mode mode) {
+  const auto bytes = options.size_bytes();
+  if (!bytes) return unexpected(bytes.error());
+  auto pool = BenchPool::prepare(options.pool, *bytes, mode);
+  if (!pool) return unexpected(pool.error());
+  Samples samples(row_count, options.rounds);
+  const auto run = run_duel(options.duel(), [&](Side& side) -> Result<void> {
+    Limits limits(side, samples);
+    if (auto opened = limits.open(pool->spec()); !opened) return opened;
+    for (std::size_t round = 0; round < options.rounds; ++round)
+      if (auto done = limits.round(round); !done) return done;
+    side.meet();
+    return {};
+  });
+  if (!run) return unexpected(run.error());
+  return report_of(samples, options, mode);
+}
+
+}  // namespace penstock::bench

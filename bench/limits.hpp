@@ -1,0 +1,15 @@
+// What this machine gives at best, without any protocol: the figures that all others are held
+// against.
+#pragma once
+
+#include "bench/options.hpp"
+#include "bench/report.hpp"
+#include "penstock/coherence.hpp"
+
+namespace penstock::bench {
+
+/// Hand-overs between two processes and copies by one, in a pool of this mode. Errors: as of the
+/// pool, or fewer than two CPUs.
+Result<Report> measure_limits(const Options& options, coherence::Mode mode);
+
+}  // namespace penstock::bench
