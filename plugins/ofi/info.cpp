@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "domain.hpp"
 #include "lib.hpp"
 #include "penstock/transport.hpp"
 
@@ -234,6 +235,15 @@ bool fill_source(fi_info* info, std::uint64_t pool_id) {
   return true;
 }
 
+/// A domain that is open already is given back only where it was opened for what is offered here:
+/// its keys and addresses of regions mean what its own mode says.
+bool is_as_offered(fid_domain* open, const fi_domain_attr& offer) {
+  if (open == nullptr) return false;
+  const auto& domain = *static_cast<const Domain*>(open);
+  return domain.mr_mode == plain_mr_mode(offer.mr_mode) &&
+         (domain.serialize || offer.threading == FI_THREAD_DOMAIN);
+}
+
 }  // namespace
 
 bool fill_info(fi_info* info, std::uint32_t version, const fi_info* hints, const Offer& offer) {
@@ -244,7 +254,8 @@ bool fill_info(fi_info* info, std::uint32_t version, const fi_info* hints, const
   fill_domain(info->domain_attr, hints != nullptr ? hints->domain_attr : nullptr, version);
   fill_endpoint(info->ep_attr, hints != nullptr ? hints->ep_attr : nullptr);
   fill_contexts(info, hints);
-  if (hints != nullptr && hints->domain_attr != nullptr) {
+  if (hints != nullptr && hints->domain_attr != nullptr &&
+      is_as_offered(hints->domain_attr->domain, *info->domain_attr)) {
     info->domain_attr->domain = hints->domain_attr->domain;
   }
   if (hints != nullptr && hints->fabric_attr != nullptr) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 
+#include "domain.hpp"
 #include "lib.hpp"
 #include "penstock/transport.hpp"
 
@@ -47,6 +48,26 @@ TEST_F(InfoTest, WithoutHintsEverythingIsOffered) {
   EXPECT_GE(info->domain_attr->cq_data_size, 4u);
   EXPECT_EQ(info->tx_attr->inject_size, max_inject_bytes);
   EXPECT_EQ(info->domain_attr->mr_mode, 0);
+}
+
+TEST_F(InfoTest, AnOpenDomainComesBackOnlyWhereItFits) {
+  Domain open;
+  open.serialize = true;
+  open.mr_mode = 0;
+  hints->domain_attr->domain = &open;
+  ASSERT_TRUE(fill_again());
+  EXPECT_EQ(info->domain_attr->domain, &open);
+  hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ALLOCATED;
+  ASSERT_TRUE(fill_again());
+  EXPECT_EQ(info->domain_attr->domain, nullptr);
+  open.mr_mode = plain_mr_mode(info->domain_attr->mr_mode);
+  ASSERT_TRUE(fill_again());
+  EXPECT_EQ(info->domain_attr->domain, &open);
+  open.serialize = false;
+  hints->domain_attr->threading = FI_THREAD_SAFE;
+  ASSERT_TRUE(fill_again());
+  EXPECT_EQ(info->domain_attr->domain, nullptr);
+  hints->domain_attr->domain = nullptr;
 }
 
 TEST_F(InfoTest, SourceAddressIsAnySlotOfThePool) {
