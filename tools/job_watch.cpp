@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/clock.hpp"
@@ -72,8 +73,21 @@ bool JobWatch::starting(std::uint32_t ranks) const {
   return segments_.empty() && base::now_ns() - last_seen_ns_ < starting_ns;
 }
 
+bool JobWatch::lost_all() const {
+  if (ended_.empty()) return false;
+  return std::none_of(ranks_.begin(), ranks_.end(),
+                      [](const auto& entry) { return entry.second.process.valid(); });
+}
+
+void JobWatch::read_roll() {
+  for (const pool::Roll::Entry& entry : roll_.ended()) {
+    ended_.emplace_back(entry.slot, entry.generation);
+  }
+}
+
 void JobWatch::on_exit(pid_t pid) {
   const auto verdict = zombie_verdict(pid);
+  read_roll();
   for (auto& [key, rank] : ranks_) {
     if (rank.record.pid != pid || !rank.process.valid()) continue;
     rank.process.reset();
@@ -81,9 +95,9 @@ void JobWatch::on_exit(pid_t pid) {
   }
 }
 
-const JobWatch::Rank* JobWatch::first_dead() {
-  for (const pool::Roll::Entry& entry : roll_.ended()) {
-    const auto found = ranks_.find(Key{entry.slot, entry.generation});
+const JobWatch::Rank* JobWatch::first_dead() const {
+  for (const Key& key : ended_) {
+    const auto found = ranks_.find(key);
     if (found != ranks_.end()) return &found->second;
   }
   // Those of other hosts are not on the roll.
@@ -95,6 +109,7 @@ const JobWatch::Rank* JobWatch::first_dead() {
 
 void JobWatch::finish() {
   sample();
+  read_roll();
   if (const Rank* rank = first_dead()) first_death_ = Death{describe(rank->record), rank->verdict};
   remove_segments(segments_);
 }

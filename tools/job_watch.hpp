@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "job_processes.hpp"
 #include "penstock/pool.hpp"
@@ -43,6 +44,9 @@ class JobWatch {
   /// Ranks are still expected on the pool, or what their MPI makes while it starts: whatever is not
   /// seen before they die stays unknown.
   bool starting(std::uint32_t ranks) const;
+  /// A rank of this host died without detaching, and no rank that was seen here runs any more: the
+  /// launcher has nothing left to wait for.
+  bool lost_all() const;
   const std::optional<Death>& first_death() const { return first_death_; }
   JobTotals totals() const;
 
@@ -58,13 +62,15 @@ class JobWatch {
       : pool_(std::move(pool)), job_(std::move(job)), roll_(std::move(roll)), epoll_(epoll) {}
   void watch_process(Rank& rank);
   void note_segments(const Rank& rank);
-  const Rank* first_dead();
+  void read_roll();
+  const Rank* first_dead() const;
 
   std::unique_ptr<pool::Pool> pool_;
   std::string job_;
   pool::Roll roll_;
   int epoll_;
   std::map<Key, Rank> ranks_;
+  std::vector<Key> ended_;  ///< those on the roll that ended without signing off, in order
   std::set<std::string> segments_;
   std::uint64_t last_seen_ns_ = 0;  ///< when a rank was seen for the first time
   std::optional<Death> first_death_;

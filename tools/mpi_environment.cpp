@@ -30,7 +30,9 @@ class Builder {
 };
 
 void for_mpich(Builder& builder, const JobEnvironment& job) {
-  builder.set("FI_PROVIDER", "penstock");
+  // MPICH takes the first of those that offer most. That is ours where the pool can be used, but
+  // for "sockets", which libfabric has given up and lists in front of us.
+  builder.set("FI_PROVIDER", job.require ? "penstock" : "^sockets");
   // MPICH otherwise takes UCX without a word where it was built with both.
   builder.set("MPIR_CVAR_CH4_NETMOD", "ofi");
   if (job.nodes == 1) {

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::uint64_t terminate_after_ns = 2'000'000'000;  ///< from the first signal
 constexpr std::uint64_t kill_after_ns = 5'000'000'000;
-constexpr std::uint64_t closely_ns = 60'000'000'000;  ///< ranks are expected to attach meanwhile
+constexpr std::uint64_t orphaned_ns = 10'000'000'000;  ///< for a launcher whose ranks are gone
+constexpr std::uint64_t closely_ns = 60'000'000'000;   ///< ranks are expected to attach meanwhile
 constexpr int closely_ms = 20, calmly_ms = 200;
 // What the epoll tells of, apart from pids of ranks.
 constexpr std::uint64_t signal_event = ~0ull, launcher_event = ~1ull;
@@ -122,7 +123,19 @@ class Supervisor {
     if (!from_terminal) kill(launcher_, signal == SIGINT ? SIGINT : SIGTERM);
   }
 
+  /// A launcher may wait for itself for ever when several ranks end at once.
+  void end_orphaned() {
+    if (ended_ || !watch_.lost_all()) {
+      lost_all_ns_ = 0;
+    } else if (lost_all_ns_ == 0) {
+      lost_all_ns_ = base::now_ns();
+    } else if (base::now_ns() - lost_all_ns_ > orphaned_ns) {
+      signal_job(plan_.job, SIGKILL);
+    }
+  }
+
   void escalate() {
+    end_orphaned();
     if (!outcome_.interrupted_by || ended_) return;
     const std::uint64_t since_ns = base::now_ns() - interrupted_ns_;
     if (since_ns > kill_after_ns) {
@@ -145,7 +158,7 @@ class Supervisor {
   JobWatch watch_;
   Descriptor epoll_, signals_, process_;
   JobOutcome outcome_;
-  std::uint64_t start_ns_ = 0, interrupted_ns_ = 0;
+  std::uint64_t start_ns_ = 0, interrupted_ns_ = 0, lost_all_ns_ = 0;
   bool ended_ = false, terminated_ = false;
 };
 

@@ -5,7 +5,7 @@ import os
 import signal
 import unittest
 
-from support import HEAT, PROGRAMS, PYTHON, Case
+from support import HEAT, MPIEXEC, PROGRAMS, PYTHON, VENV, Case
 
 
 class Crash(Case):
@@ -55,6 +55,19 @@ class Crash(Case):
         done = self.penstock("run", "-n", "2", "--nodes", "2", "--", PYTHON, "-c", program, status=None)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("rank 1 (pid", done.stderr)
+
+    def test_launcher_that_never_ends_is_ended(self):
+        """Open MPI's may wait for itself for ever when its ranks die at the same time."""
+        (self.folder / "bin").mkdir()
+        (self.folder / "lib").symlink_to(VENV / "lib")
+        mpiexec = self.folder / "bin/mpiexec"
+        mpiexec.write_text(f'#!/bin/sh\n{MPIEXEC} "$@"\n[ "$1" = --version ] || exec sleep 1000\n')
+        mpiexec.chmod(0o755)
+        program = "from mpi4py import MPI; import os; MPI.COMM_WORLD.Barrier(); os._exit(3)"
+        done = self.penstock("run", "-n", "2", "--mpiexec", mpiexec, "--", PYTHON, "-c", program,
+                             status=None)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("without finalizing MPI; the job was ended", done.stderr)
 
     def test_whole_job_killed_and_collected(self):
         spec = self.pool("128M", "software")
