@@ -2,6 +2,7 @@
 
 import subprocess
 import unittest
+from pathlib import Path
 
 from support import MPIEXEC, PENSTOCK, PROGRAMS, PYTHON, Case, clean_environment
 
@@ -61,6 +62,26 @@ class Env(Case):
         self.assertEqual(rows["PENSTOCK_LOG"][1:3], ["error", "environment"])
         self.assertEqual(rows["PENSTOCK_LEASE_MS"][2], "default")
         self.assertIn("PENSTOCK_LEASE_MS", self.penstock("env", "--help").stdout)
+
+    def by_score(self, **variables):
+        """A job of MPICH that is told where the provider lies, and to leave out "sockets" (given up by
+        libfabric; it offers as much as ours and stands in front of it)."""
+        library = next(Path(PENSTOCK).resolve().parents[1].rglob("libpenstock-fi.so"))
+        done = subprocess.run([MPIEXEC, "-n", "2", PYTHON, PROGRAMS / "all_to_all.py"], timeout=120,
+                              capture_output=True, text=True,
+                              env=clean_environment(FI_PROVIDER_PATH=library.parent, PENSTOCK_SUMMARY=1,
+                                                    MPIR_CVAR_CH4_NETMOD="ofi", MPIR_CVAR_NOLOCAL=1,
+                                                    FI_PROVIDER="^sockets", **variables))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("all to all: ok", done.stdout)
+        return done.stdout + done.stderr
+
+    def test_mpich_picks_the_provider_by_itself_when_a_pool_is_named(self):
+        spec = self.pool("128M", "software")
+        self.assertIn(f"uses pool {spec}", self.by_score(PENSTOCK_POOL=spec, PENSTOCK_NODES=2))
+
+    def test_mpich_takes_another_provider_when_no_pool_is_named(self):
+        self.assertNotIn("penstock", self.by_score())
 
 
 if __name__ == "__main__":

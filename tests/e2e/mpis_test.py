@@ -86,15 +86,19 @@ class EachMpi(Case):
                                 "--nodes", "2").stdout
         self.assertIn(f"# for {self.title}", exports)
         more = "--allow-run-as-root" if self.mpi == "openmpi" and os.geteuid() == 0 else ""
-        script = f"{exports}\n{self.mpiexec} {more} -n 2 {self.python} {ALL_TO_ALL}"
-        run = lambda: subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=120,
-                                     env=clean_environment(PENSTOCK_SUMMARY=1))
-        done = run()
+
+        def run(ranks):
+            script = f"{exports}\nexec {self.mpiexec} {more} -n {ranks} {self.python} {ALL_TO_ALL}"
+            return subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=120,
+                                  env=clean_environment(PENSTOCK_SUMMARY=1))
+
+        done = run(2)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("all to all: ok", done.stdout)
         self.assertIn(f"uses pool {spec}", done.stdout + done.stderr)
         self.penstock("pool", "rm", spec)
-        done = run()
+        # One rank: prterun 5.0.11 may wait for itself for ever when two end at the same time.
+        done = run(1)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("PENSTOCK_REQUIRE", done.stdout + done.stderr)
 
