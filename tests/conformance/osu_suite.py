@@ -16,11 +16,13 @@ import job
 import launchers
 
 TWO_RANKS = ["osu_latency", "osu_bw", "osu_bibw"]
+ONE_SIDED = ["osu_put_latency", "osu_get_latency", "osu_put_bw", "osu_get_bw", "osu_put_bibw",
+             "osu_acc_latency", "osu_get_acc_latency", "osu_fop_latency", "osu_cas_latency"]
 PAIRS = ["osu_multi_lat", "osu_mbw_mr"]  # validating an odd number of ranks they hang on any transport
 COLLECTIVES = ["osu_allgather", "osu_allgatherv", "osu_allreduce", "osu_alltoall", "osu_alltoallv",
                "osu_alltoallw", "osu_barrier", "osu_bcast", "osu_gather", "osu_gatherv", "osu_reduce",
                "osu_reduce_scatter", "osu_reduce_scatter_block", "osu_scatter", "osu_scatterv"]
-NOTHING_TO_VALIDATE = {"osu_barrier"}
+NOTHING_TO_VALIDATE = {"osu_barrier", *ONE_SIDED}  # the latter cannot, or only for one size
 
 
 def find_programs(tree):
@@ -36,11 +38,14 @@ def find_programs(tree):
 
 
 def programs_for(ranks):
-    return (TWO_RANKS if ranks == 2 else []) + (PAIRS if ranks % 2 == 0 else []) + COLLECTIVES
+    return (TWO_RANKS + ONE_SIDED if ranks == 2 else []) + (PAIRS if ranks % 2 == 0 else []) + COLLECTIVES
 
 
 def arguments_for(program, options):
     arguments = ["-i", str(options.iterations), "-x", str(options.warm_up)]
+    if program in ONE_SIDED:
+        # A window of the ranks' own memory: those that MPI allocates it may share within a host.
+        return arguments + ["-m", f":{options.max_bytes}", "-w", "create"]
     if program not in NOTHING_TO_VALIDATE:
         arguments += ["-c", "-m", f":{options.max_bytes}"]
     return arguments
