@@ -24,6 +24,10 @@ COLLECTIVES = ["osu_allgather", "osu_allgatherv", "osu_allreduce", "osu_alltoall
                "osu_reduce_scatter", "osu_reduce_scatter_block", "osu_scatter", "osu_scatterv"]
 NOTHING_TO_VALIDATE = {"osu_barrier", *ONE_SIDED}  # the latter cannot, or only for one size
 
+# Their default type, MPI_CHAR, is none that MPI can sum, and Open MPI's result then fails validation
+# over any transport.
+REDUCTIONS = {"osu_allreduce", "osu_reduce", "osu_reduce_scatter", "osu_reduce_scatter_block"}
+
 
 def find_programs(tree):
     """name -> path of the executable programs below `tree`."""
@@ -46,6 +50,8 @@ def arguments_for(program, options):
     if program in ONE_SIDED:
         # A window of the ranks' own memory: those that MPI allocates it may share within a host.
         return arguments + ["-m", f":{options.max_bytes}", "-w", "create"]
+    if program in REDUCTIONS:
+        arguments += ["-T", "mpi_float"]
     if program not in NOTHING_TO_VALIDATE:
         arguments += ["-c", "-m", f":{options.max_bytes}"]
     return arguments
