@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 600
 CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
 PRODUCT = penstock penstock_shared penstock_fi
 
-.PHONY: help demo test check format build bench prove mutants fuzz fuzz-short install clean
+.PHONY: help demo test conformance check format build bench prove mutants fuzz fuzz-short install clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -31,6 +31,11 @@ test: ## all tests
 	cmake --build $(BUILD) -j $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE proof
 	proof/prove.py --build $(BUILD) --jobs $(JOBS) --short
+
+conformance: build ## mpi4py's test suite under every MPI, 2 and 4 ranks; long
+	ci/install.sh run mpis
+	for mpi in mpich openmpi intel; do tests/conformance/mpi4py_suite.py --mpi $$mpi \
+	  --penstock $(BUILD)/bin/penstock || failed=1; done; exit $${failed:-0}
 
 check: ## format, style, headers, dependencies, aarch64
 	ci/install.sh check
