@@ -14,7 +14,7 @@ PRODUCT = penstock penstock_shared penstock_fi
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: build ## an unmodified MPI program over a pool, and how fast it is
 	ci/install.sh run
