@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -95,6 +96,8 @@ class Sink {
 
 struct Options {
   std::string job;  ///< job key; endpoints reach each other only within one
+  /// Called while a closing endpoint waits for its peers: some of them may be moved by this thread.
+  std::function<void()> while_closing;
 };
 
 /// Limits that follow from the pool's mode.

@@ -72,6 +72,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, Sink& sink
   auto self = table->claim(hash_job(options.job));
   if (!self) return unexpected(self.error());
   auto impl = std::make_unique<Impl>(arena, *table, sink, *settings, *self);
+  impl->while_closing = options.while_closing;
   // What lies in the mailbox was announced to earlier owners of the slot. Nobody can announce to
   // this one yet: its address has not been given out. An old copy will do: what has changed since
   // wakes this endpoint in vain.
@@ -292,6 +293,7 @@ void Endpoint::Impl::drain_for_close() {
     while (peer.tx && !peer.dead && !peer.tx->consumed()) {
       progress_rx();
       return_all_credits();  // the peer may be closing too, and waiting for ours
+      if (while_closing) while_closing();
       if (watch.fate(static_cast<Peer>(&peer - peers.data())) != PeerFate::present) break;
       if (auto waited = waiter.pause(); !waited) {
         base::log(base::Level::warn, "endpoint {} closes although {} has not taken all: {}",

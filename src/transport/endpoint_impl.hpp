@@ -1,6 +1,7 @@
 // The parts of an endpoint.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -64,6 +65,7 @@ struct Endpoint::Impl {
   Limits limits;
   Address self;
   Sink* sink;
+  std::function<void()> while_closing;
   EndpointStats stats;
   EndpointStats published;
   std::unique_ptr<TxMemory> tx_memory;

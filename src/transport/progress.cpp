@@ -246,6 +246,7 @@ void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fat
     prepare_poll(false);
     if (poll_active() == 0) break;
   }
+  if (peer.tx && fate != PeerFate::faulty) peer.tx->notify_delivered(*sink);
   const char* how = fate == PeerFate::dead     ? "died"
                     : fate == PeerFate::closed ? "left"
                                                : "is broken";

@@ -37,6 +37,9 @@ class TxChannel {
   /// Moves queued operations on and tells the sink of those that end; number of events.
   unsigned advance(Sink& sink);
   bool waiting() const { return queue_.first || delivering_.first; }
+  /// Tells what the receiver has said it consumed. One device access where something waits for
+  /// that.
+  unsigned notify_delivered(Sink& sink);
   /// All that was sent has been consumed. One device access.
   bool consumed();
   void fail_all(Sink& sink, const Error& error);
@@ -66,7 +69,6 @@ class TxChannel {
   bool room(std::uint64_t lines);
   bool cell_room();
   void refresh_credits();
-  unsigned notify_delivered(Sink& sink);
   void count(const Header& header);
 
   std::byte* line_at(std::uint64_t number) { return ring_ + 64 * (number & ring_mask_); }
