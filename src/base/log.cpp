@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <optional>
 #include <string>
 
@@ -31,6 +32,13 @@ std::optional<Level> parse_level(std::string_view text) {
   return std::nullopt;
 }
 
+std::atomic<const LogHost*> log_host{nullptr};
+
+bool host_wants(Level level) {
+  const LogHost* host = log_host.load(std::memory_order_acquire);
+  return host != nullptr && host->wants(level);
+}
+
 Level read_threshold() {
   const std::string text = env_text("PENSTOCK_LOG");
   if (auto level = parse_level(text)) return *level;
@@ -42,12 +50,18 @@ Level read_threshold() {
 
 }  // namespace
 
-bool log_enabled(Level level) {
-  static const Level threshold = read_threshold();
-  return level <= threshold;
+void set_log_host(const LogHost* host) {
+  log_host.store(host, std::memory_order_release);
 }
 
-void log_line(Level level, std::string_view text) {
+bool log_enabled(Level level) {
+  static const Level threshold = read_threshold();
+  return level <= threshold || host_wants(level);
+}
+
+void log_line(Level level, std::string_view text, const std::source_location& where) {
+  const LogHost* host = log_host.load(std::memory_order_acquire);
+  if (host != nullptr && host->wants(level)) return host->take(level, text, where);
   // One write a message, so that lines of many ranks do not mix.
   const std::string line = fmt::format("penstock: {}: {}\n", level_name(level), text);
   std::size_t done = 0;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string>
 
 namespace penstock::base {
 namespace {
@@ -51,6 +52,35 @@ TEST(Log, LineIsWrittenWhole) {
   testing::internal::CaptureStderr();
   log_line(Level::error, "text with {braces}");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "penstock: error: text with {braces}\n");
+}
+
+std::string taken;
+const LogHost info_host = {
+    [](Level level) { return level <= Level::info; },
+    [](Level, std::string_view text, const std::source_location& where) {
+      taken = fmt::format("{}:{}", where.function_name(), text);
+    },
+};
+
+TEST(Log, HostTakesWhatItWants) {
+  set_log_host(&info_host);
+  testing::internal::CaptureStderr();
+  log(Level::info, "value {}", 7);
+  set_log_host(nullptr);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_NE(taken.find("TestBody"), std::string::npos) << taken;
+  EXPECT_EQ(taken.substr(taken.rfind(':')), ":value 7");
+}
+
+TEST_F(LogDeathTest, WhatTheHostDoesNotWantGoesToStandardError) {
+  static constexpr LogHost none = {[](Level) { return false; },
+                                   [](Level, std::string_view, const std::source_location&) {}};
+  EXPECT_EXIT(
+      {
+        set_log_host(&none);
+        log_at("info", Level::info);
+      },
+      testing::ExitedWithCode(0), "^penstock: info: value 7\n$");
 }
 
 }  // namespace
