@@ -44,6 +44,9 @@ void check_variables(Findings& findings);
 void check_devices(Findings& findings, const std::string& sys);
 
 void check_provider(Findings& findings);
+/// What libfabric lists through the provider for a pool; `spec` "" for PENSTOCK_POOL. Sets
+/// variables of libfabric in this process.
+void check_offer(Findings& findings, const std::string& spec);
 /// `mpiexec` "" for all that would be considered.
 void check_mpi(Findings& findings, const std::string& mpiexec);
 

@@ -64,6 +64,7 @@ int diagnose(const DoctorArguments& arguments) {
   check_mpi(findings, arguments.mpiexec);
   check_variables(findings);
   if (!arguments.spec.empty()) check_pool(findings, arguments.spec);
+  check_offer(findings, arguments.spec);
   bool failed = false;
   for (const Finding& finding : findings.all()) {
     const char* word = finding.verdict == Verdict::ok     ? "ok"

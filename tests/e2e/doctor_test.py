@@ -69,6 +69,39 @@ class Doctor(Staged):
         self.assertEqual(status, 1)
         self.assertIn("penstock pool create", self.line_with(lines, "no-such-pool-of-the-tests"))
 
+    def offer(self, lines):
+        """The rows under what libfabric offers, by name."""
+        at = next(i for i, line in enumerate(lines) if "offers penstock" in line)
+        rows = {}
+        for line in lines[at + 1:]:
+            if not line.startswith("        "):
+                break
+            name, value = line.split(None, 1)
+            rows[name] = value
+        return lines[at], rows
+
+    def test_what_libfabric_offers_for_a_pool(self):
+        spec = self.pool("32M")
+        status, lines = self.findings(spec)
+        self.assertEqual(status, 0, lines)
+        line, rows = self.offer(lines)
+        self.assertRegex(line, r"^ok    libfabric \d+\.\d+ \(.*libfabric\.so.*\) offers penstock")
+        self.assertEqual(rows["domain"], spec)
+        self.assertEqual(rows["type"], "FI_EP_RDM")
+        for capability in ("FI_MSG", "FI_TAGGED", "FI_RMA", "FI_ATOMIC"):
+            self.assertIn(capability, rows["caps"])
+        _, again = self.findings(environment=clean_environment(PENSTOCK_POOL=spec,
+                                                               PENSTOCK_REQUIRE="1"))
+        self.assertEqual(self.offer(again)[1]["domain"], spec)
+
+    def test_why_libfabric_offers_nothing(self):
+        _, lines = self.findings()
+        self.assertIn("export PENSTOCK_POOL=SPEC", self.line_with(lines, "no pool is named"))
+        status, lines = self.findings(
+            environment=clean_environment(PENSTOCK_POOL="shm:no-such-pool-of-the-tests"))
+        self.assertEqual(status, 1)
+        self.assertTrue(self.line_with(lines, "offers nothing of penstock").startswith("fail"))
+
     def test_unknown_variable(self):
         _, lines = self.findings(environment=clean_environment(PENSTOCK_POOOL="x"))
         self.assertIn("PENSTOCK_POOL?", self.line_with(lines, "PENSTOCK_POOOL"))
