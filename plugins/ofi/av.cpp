@@ -2,8 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
+#include <memory>
 
+#include "base/log.hpp"
 #include "ep.hpp"
 #include "eq.hpp"
 #include "lib.hpp"
@@ -25,12 +29,15 @@ int close_av(fid* self) {
   return 0;
 }
 
-int bind_av(fid* self, fid* other, std::uint64_t) {
-  if (other->fclass != FI_CLASS_EQ) return -FI_EINVAL;
+int bind_av(fid* self, fid* other, std::uint64_t flags) {
+  if (other == nullptr || other->fclass != FI_CLASS_EQ) return -FI_EINVAL;
+  if (flags != 0) return -FI_EBADFLAGS;
   Av& av = av_of(self);
   if (av.events != nullptr) return -FI_EBUSY;
-  av.events = static_cast<Eq*>(reinterpret_cast<fid_eq*>(other));
-  av.events->users.fetch_add(1);
+  auto* events = static_cast<Eq*>(reinterpret_cast<fid_eq*>(other));
+  if (events->fabric != av.domain->fabric) return -FI_EINVAL;
+  av.events = events;
+  events->users.fetch_add(1);
   return 0;
 }
 
@@ -41,6 +48,7 @@ bool plausible(const transport::Address& address) {
 fi_addr_t insert_one(Av& av, const transport::Address& address) {
   fi_addr_t number = av.entries.size();
   if (!av.free_numbers.empty()) {
+    std::pop_heap(av.free_numbers.begin(), av.free_numbers.end(), std::greater<>());
     number = av.free_numbers.back();
     av.free_numbers.pop_back();
   } else {
@@ -56,11 +64,23 @@ fi_addr_t insert_one(Av& av, const transport::Address& address) {
   return number;
 }
 
+/// 0, or why an insertion with these arguments cannot be.
+int refuse_insertion(const Av& av, const void* addresses, std::size_t count, std::uint64_t flags,
+                     const void* context) {
+  constexpr std::uint64_t known = FI_MORE | FI_SYNC_ERR;
+  if ((flags & ~known) != 0) return -FI_EBADFLAGS;
+  if (addresses == nullptr && count != 0) return -FI_EINVAL;
+  if (av.asynchronous && av.events == nullptr) return -FI_ENOEQ;
+  if ((flags & FI_SYNC_ERR) == 0) return 0;
+  if (av.asynchronous) return -FI_EBADFLAGS;
+  return context == nullptr ? -FI_EINVAL : 0;
+}
+
 int insert(fid_av* self, const void* addresses, std::size_t count, fi_addr_t* numbers,
            std::uint64_t flags, void* context) {
   Av& av = *static_cast<Av*>(self);
-  if ((flags & FI_SYNC_ERR) != 0 && context == nullptr) return -FI_EINVAL;
-  Guard guard(*av.domain);
+  const Guard guard(*av.domain);
+  if (const int no = refuse_insertion(av, addresses, count, flags, context)) return no;
   return guarded([&]() -> int {
     int inserted = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -72,9 +92,9 @@ int insert(fid_av* self, const void* addresses, std::size_t count, fi_addr_t* nu
       inserted += good ? 1 : 0;
       if (numbers != nullptr) numbers[i] = number;
       if ((flags & FI_SYNC_ERR) != 0) static_cast<int*>(context)[i] = good ? 0 : FI_EINVAL;
-      if (!good && av.events != nullptr) av.events->push_error(&av.fid, context, i, FI_EINVAL);
+      if (!good && av.asynchronous) av.events->push_error(&av.fid, context, i, FI_EINVAL);
     }
-    if (av.events == nullptr) return inserted;
+    if (!av.asynchronous) return inserted;
     av.events->push_av_complete(&av.fid, context, static_cast<std::uint64_t>(inserted));
     return 0;
   });
@@ -88,16 +108,31 @@ int no_insertsym(fid_av*, const char*, std::size_t, const char*, std::size_t, fi
   return -FI_ENOSYS;
 }
 
-int remove(fid_av* self, fi_addr_t* numbers, std::size_t count, std::uint64_t) {
+/// Another number of an address whose first one goes; users need not insert each but once.
+fi_addr_t twin_of(const Av& av, fi_addr_t going) {
+  for (fi_addr_t number = 0; number < av.entries.size(); ++number) {
+    const transport::Address* other = number != going ? av.find(number) : nullptr;
+    if (other != nullptr && other->slot == av.entries[going].address.slot &&
+        other->generation == av.entries[going].address.generation) {
+      return number;
+    }
+  }
+  return FI_ADDR_NOTAVAIL;
+}
+
+int remove(fid_av* self, fi_addr_t* numbers, std::size_t count, std::uint64_t flags) {
+  if (flags != 0) return -FI_EBADFLAGS;
   Av& av = *static_cast<Av*>(self);
-  Guard guard(*av.domain);
+  const Guard guard(*av.domain);
   return guarded([&]() -> int {
     for (std::size_t i = 0; i < count; ++i) {
       const transport::Address* address = av.find(numbers[i]);
       if (address == nullptr) return -FI_EINVAL;
-      if (av.of_peer[address->slot] == numbers[i]) av.of_peer[address->slot] = FI_ADDR_NOTAVAIL;
-      for (Ep* ep : av.endpoints) ep->forget(numbers[i]);
       av.free_numbers.push_back(numbers[i]);
+      std::push_heap(av.free_numbers.begin(), av.free_numbers.end(), std::greater<>());
+      fi_addr_t& named = av.of_peer[address->slot];
+      if (named == numbers[i]) named = twin_of(av, numbers[i]);
+      for (Ep* ep : av.endpoints) ep->forget(numbers[i]);
       av.entries[numbers[i]].used = false;
     }
     return 0;
@@ -109,7 +144,7 @@ int lookup(fid_av* self, fi_addr_t number, void* address, std::size_t* length) {
   Guard guard(*av.domain);
   const transport::Address* found = av.find(number);
   if (found == nullptr) return -FI_EINVAL;
-  std::memcpy(address, found, std::min(*length, sizeof(*found)));
+  if (address != nullptr) std::memcpy(address, found, std::min(*length, sizeof(*found)));
   *length = sizeof(*found);
   return 0;
 }
@@ -149,18 +184,26 @@ fi_ops_av av_ops = {
 }  // namespace
 
 int open_av(fid_domain* self, fi_av_attr* attr, fid_av** result, void* context) {
+  constexpr std::uint64_t known = FI_EVENT | FI_SYMMETRIC;
+  constexpr std::size_t reserved_at_most = transport::max_endpoints;
   return guarded([&]() -> int {
     if (attr == nullptr) return -FI_EINVAL;
-    if (attr->name != nullptr) return -FI_ENOSYS;  // address vectors shared between processes
-    if (attr->rx_ctx_bits != 0) return -FI_EINVAL;
-    auto* av = new Av;
-    av->domain = static_cast<Domain*>(self);
-    av->domain->users.fetch_add(1);
+    if (attr->name != nullptr || (attr->flags & FI_READ) != 0) {
+      base::log(base::Level::info, "address vectors are not shared between processes");
+      return -FI_ENOSYS;
+    }
+    if ((attr->flags & ~known) != 0) return -FI_EBADFLAGS;
+    if (attr->rx_ctx_bits != 0) return -FI_EINVAL;  // of scalable endpoints
+    auto* domain = static_cast<Domain*>(self);
+    auto av = std::make_unique<Av>();
+    av->entries.reserve(std::min(attr->count, reserved_at_most));
+    av->domain = domain;
+    domain->users.fetch_add(1);
     av->fid = {FI_CLASS_AV, context, &av_fid_ops};
     av->ops = &av_ops;
-    av->entries.reserve(attr->count);
+    av->asynchronous = (attr->flags & FI_EVENT) != 0;
     if (attr->type == FI_AV_UNSPEC) attr->type = FI_AV_TABLE;
-    *result = av;
+    *result = av.release();
     return 0;
   });
 }

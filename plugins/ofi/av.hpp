@@ -16,22 +16,27 @@ struct Eq;
 
 struct Av : fid_av {
   Domain* domain = nullptr;
-  Eq* events = nullptr;  ///< insertions are told here when bound
+  Eq* events = nullptr;       ///< where insertions are told when they are asynchronous
+  bool asynchronous = false;  ///< FI_EVENT
   std::atomic<int> users{0};
   struct Entry {
     transport::Address address{};
     bool used = false;
   };
   std::vector<Entry> entries;
-  std::vector<fi_addr_t> of_peer;  ///< by transport::Peer; FI_ADDR_NOTAVAIL where unknown
-  std::vector<fi_addr_t> free_numbers;
-  std::vector<Ep*> endpoints;  ///< that keep resolved peers
+  std::vector<fi_addr_t> of_peer;       ///< by transport::Peer; FI_ADDR_NOTAVAIL where unknown
+  std::vector<fi_addr_t> free_numbers;  ///< a heap: the lowest is given out first
+  std::vector<Ep*> endpoints;           ///< that keep resolved peers
 
   const transport::Address* find(fi_addr_t number) const {
     return number < entries.size() && entries[number].used ? &entries[number].address : nullptr;
   }
-  fi_addr_t number_of(transport::Peer peer) const {
-    return peer < of_peer.size() ? of_peer[peer] : FI_ADDR_NOTAVAIL;
+  /// FI_ADDR_NOTAVAIL also for a later endpoint in a slot whose earlier one was inserted.
+  fi_addr_t number_of(const transport::Address& source) const {
+    if (source.slot >= of_peer.size()) return FI_ADDR_NOTAVAIL;
+    const transport::Address* known = find(of_peer[source.slot]);
+    return known != nullptr && known->generation == source.generation ? of_peer[source.slot]
+                                                                      : FI_ADDR_NOTAVAIL;
   }
 };
 

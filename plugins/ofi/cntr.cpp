@@ -2,15 +2,18 @@
 
 #include <rdma/fi_errno.h>
 
-#include "base/clock.hpp"
 #include "ep.hpp"
 #include "lib.hpp"
+#include "waiting.hpp"
 
 namespace penstock::ofi {
 
 void Cntr::progress() {
-  Guard guard(*domain);
-  for (Ep* ep : endpoints) ep->progress();
+  {
+    Guard guard(*domain);
+    for (Ep* ep : of_regions.load() ? domain->endpoints : endpoints) ep->progress();
+  }
+  start_triggered(*domain);
 }
 
 namespace {
@@ -28,20 +31,28 @@ std::uint64_t read(fid_cntr* self) {
 std::uint64_t readerr(fid_cntr* self) {
   Cntr& cntr = cntr_of(self);
   cntr.progress();
-  return cntr.errors.load();
+  const std::uint64_t errors = cntr.errors.load();
+  cntr.errors_told.store(errors);
+  return errors;
 }
 
 int add(fid_cntr* self, std::uint64_t amount) {
   Cntr& cntr = cntr_of(self);
-  Guard guard(*cntr.domain);
-  cntr.value.fetch_add(amount);
+  {
+    Guard guard(*cntr.domain);
+    cntr.value.fetch_add(amount);
+  }
+  start_triggered(*cntr.domain);
   return 0;
 }
 
 int set(fid_cntr* self, std::uint64_t value) {
   Cntr& cntr = cntr_of(self);
-  Guard guard(*cntr.domain);
-  cntr.value.store(value);
+  {
+    Guard guard(*cntr.domain);
+    cntr.value.store(value);
+  }
+  start_triggered(*cntr.domain);
   return 0;
 }
 
@@ -55,20 +66,31 @@ int seterr(fid_cntr* self, std::uint64_t value) {
   return 0;
 }
 
+/// 1: not yet. An error ends a wait also when it came before: there may be none after it.
+int look(Cntr& cntr, std::uint64_t threshold) {
+  cntr.progress();
+  if (cntr.value.load() >= threshold) return 0;
+  const std::uint64_t errors = cntr.errors.load();
+  return cntr.errors_told.exchange(errors) != errors ? -FI_EAVAIL : 1;
+}
+
 int wait(fid_cntr* self, std::uint64_t threshold, int timeout_ms) {
   Cntr& cntr = cntr_of(self);
-  const std::uint64_t errors_before = cntr.errors.load();
-  const std::uint64_t start = base::now_ns();
-  for (;;) {
-    cntr.progress();
-    if (cntr.value.load() >= threshold) return 0;
-    if (cntr.errors.load() != errors_before) return -FI_EAVAIL;
-    if (timeout_ms >= 0 &&
-        base::now_ns() - start >= static_cast<std::uint64_t>(timeout_ms) * 1'000'000) {
-      return -FI_ETIMEDOUT;
-    }
-    cntr.backoff.idle();
+  int found = look(cntr, threshold);
+  if (found == 1 && timeout_ms == 0) return -FI_ETIMEDOUT;
+  if (found != 1) return found;
+  base::Waiter waiter = waiter_for("a counter", timeout_ms, *cntr.domain);
+  while (found == 1) {
+    const bool late = !waiter.pause();
+    found = look(cntr, threshold);
+    if (found == 1 && late) return -FI_ETIMEDOUT;
   }
+  return found;
+}
+
+int control_cntr(fid* self, int command, void* argument) {
+  return control_wait_object(cntr_of(reinterpret_cast<fid_cntr*>(self)).wait_object, command,
+                             argument);
 }
 
 int close_cntr(fid* self) {
@@ -83,7 +105,7 @@ fi_ops cntr_fid_ops = {
     .size = sizeof(fi_ops),
     .close = close_cntr,
     .bind = no_bind,
-    .control = no_control,
+    .control = control_cntr,
     .ops_open = no_ops_open,
 };
 
@@ -102,12 +124,8 @@ fi_ops_cntr cntr_ops = {
 
 int open_cntr(fid_domain* self, fi_cntr_attr* attr, fid_cntr** result, void* context) {
   if (attr != nullptr) {
-    const fi_wait_obj wait_object = attr->wait_obj;
     if (attr->events != FI_CNTR_EVENTS_COMP || attr->flags != 0) return -FI_ENOSYS;
-    if (wait_object != FI_WAIT_NONE && wait_object != FI_WAIT_UNSPEC &&
-        wait_object != FI_WAIT_YIELD) {
-      return -FI_ENOSYS;
-    }
+    if (!can_wait_by(attr->wait_obj, "counter")) return -FI_ENOSYS;
   }
   return guarded([&]() -> int {
     auto* cntr = new Cntr;
@@ -115,7 +133,7 @@ int open_cntr(fid_domain* self, fi_cntr_attr* attr, fid_cntr** result, void* con
     cntr->domain->users.fetch_add(1);
     cntr->fid = {FI_CLASS_CNTR, context, &cntr_fid_ops};
     cntr->ops = &cntr_ops;
-    cntr->backoff.set(wait_policy(*cntr->domain->session));
+    if (attr != nullptr) cntr->wait_object = attr->wait_obj;
     *result = cntr;
     return 0;
   });

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <vector>
 
-#include "base/wait.hpp"
 #include "domain.hpp"
 
 namespace penstock::ofi {
@@ -17,8 +16,10 @@ struct Cntr : fid_cntr {
   Domain* domain = nullptr;
   std::atomic<int> users{0};
   std::atomic<std::uint64_t> value{0}, errors{0};
-  std::vector<Ep*> endpoints;  ///< that count here; reading moves them
-  base::Backoff backoff;
+  std::atomic<std::uint64_t> errors_told{0};  ///< as the user last learned them
+  std::vector<Ep*> endpoints;                 ///< that count here; reading moves them
+  std::atomic<bool> of_regions{false};        ///< any of the domain's endpoints may count here
+  fi_wait_obj wait_object = FI_WAIT_NONE;
 
   /// Only under the domain's serialization, so a plain increment; readers may be elsewhere.
   void count() {

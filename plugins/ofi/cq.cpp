@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "ep.hpp"
 #include "lib.hpp"
+#include "waiting.hpp"
 
 namespace penstock::ofi {
 
@@ -61,16 +61,16 @@ void Cq::progress() {
   for (Ep* ep : endpoints) ep->progress();
 }
 
-void Cq::rest() {
-  backoff.idle();
+bool Cq::tired() {
   if (++empty_polls_ == polls_between_looks) {
     empty_polls_ = 0;
     backoff.set(wait_policy(*domain->session));
   }
+  return backoff.spent();
 }
 
 ssize_t Cq::read(void* buffer, std::size_t count, fi_addr_t* sources) {
-  if (head_ == tail_) {
+  if (head_ == tail_ || count == 0) {
     progress();
     if (head_ == tail_) return lost_ ? -FI_EOVERRUN : -FI_EAGAIN;
   }
@@ -134,11 +134,14 @@ Cq& cq_of(fid_cq* self) {
 ssize_t read_from(fid_cq* self, void* buffer, std::size_t count, fi_addr_t* sources) {
   Cq& cq = cq_of(self);
   ssize_t got;
+  bool tired = false;
   {
     Guard guard(*cq.domain);
     got = cq.read(buffer, count, sources);
+    if (got == -FI_EAGAIN) tired = cq.tired();
   }
-  if (got == -FI_EAGAIN) cq.rest();
+  start_triggered(*cq.domain);
+  if (tired) base::Backoff::yield();
   return got;
 }
 
@@ -159,6 +162,19 @@ bool enough(Cq& cq, std::size_t threshold) {
   return cq.pending() >= threshold;
 }
 
+/// What a thread in fi_cq_sread asks at each turn. -FI_EAGAIN: wait on.
+ssize_t read_enough(Cq& cq, void* buffer, std::size_t count, fi_addr_t* sources,
+                    std::size_t threshold) {
+  ssize_t got = -FI_EAGAIN;
+  {
+    Guard guard(*cq.domain);
+    if (enough(cq, threshold)) got = cq.read(buffer, count, sources);
+  }
+  start_triggered(*cq.domain);
+  return got;
+}
+
+/// A signal wakes all that wait; one that came while nobody waited wakes the next who does.
 ssize_t sread_from(fid_cq* self, void* buffer, std::size_t count, fi_addr_t* sources,
                    const void* condition, int timeout_ms) {
   Cq& cq = cq_of(self);
@@ -166,19 +182,18 @@ ssize_t sread_from(fid_cq* self, void* buffer, std::size_t count, fi_addr_t* sou
       cq.by_threshold && condition != nullptr
           ? std::min(count, static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(condition)))
           : 1;
-  const std::uint64_t start = base::now_ns();
+  const std::uint64_t heeded = cq.signals_heeded.load();
+  ssize_t got = read_enough(cq, buffer, count, sources, threshold);
+  if (got != -FI_EAGAIN) return got;
+  base::Waiter waiter = waiter_for("a completion", timeout_ms, *cq.domain);
   for (;;) {
-    const bool late = timeout_ms >= 0 &&
-                      base::now_ns() - start >= static_cast<std::uint64_t>(timeout_ms) * 1'000'000;
-    {
-      Guard guard(*cq.domain);
-      if (late || enough(cq, threshold)) {
-        const ssize_t got = cq.read(buffer, count, sources);
-        if (got != -FI_EAGAIN || late) return got;
-      }
+    if (const std::uint64_t signals = cq.signals.load(); signals != heeded) {
+      cq.signals_heeded.store(signals);
+      return -FI_EAGAIN;
     }
-    if (cq.signalled.exchange(false)) return -FI_EAGAIN;
-    cq.rest();
+    const bool late = timeout_ms == 0 || !waiter.pause();
+    got = read_enough(cq, buffer, count, sources, late ? 1 : threshold);
+    if (got != -FI_EAGAIN || late) return got;
   }
 }
 
@@ -188,7 +203,7 @@ ssize_t sread(fid_cq* self, void* buffer, std::size_t count, const void* conditi
 }
 
 int signal_waiters(fid_cq* self) {
-  cq_of(self).signalled.store(true);
+  cq_of(self).signals.fetch_add(1);
   return 0;
 }
 
@@ -211,10 +226,8 @@ int close_cq(fid* self) {
   return 0;
 }
 
-int control_cq(fid*, int command, void* argument) {
-  if (command != FI_GETWAITOBJ) return -FI_ENOSYS;
-  *static_cast<fi_wait_obj*>(argument) = FI_WAIT_NONE;
-  return 0;
+int control_cq(fid* self, int command, void* argument) {
+  return control_wait_object(cq_of(reinterpret_cast<fid_cq*>(self)).wait_object, command, argument);
 }
 
 std::size_t bytes_of(fi_cq_format format) {
@@ -255,8 +268,7 @@ fi_ops_cq cq_ops = {
 
 int open_cq(fid_domain* self, fi_cq_attr* attr, fid_cq** result, void* context) {
   if (attr == nullptr) return -FI_EINVAL;
-  const fi_wait_obj wait = attr->wait_obj;
-  if (wait != FI_WAIT_NONE && wait != FI_WAIT_UNSPEC && wait != FI_WAIT_YIELD) return -FI_ENOSYS;
+  if (!can_wait_by(attr->wait_obj, "completion queue")) return -FI_ENOSYS;
   if (attr->flags & ~static_cast<std::uint64_t>(FI_AFFINITY)) return -FI_EINVAL;
   const std::size_t entry_bytes = bytes_of(attr->format);
   if (entry_bytes == 0) return -FI_ENOSYS;
@@ -268,6 +280,7 @@ int open_cq(fid_domain* self, fi_cq_attr* attr, fid_cq** result, void* context) 
     cq->ops = &cq_ops;
     cq->entry_bytes = entry_bytes;
     cq->by_threshold = attr->wait_cond == FI_CQ_COND_THRESHOLD;
+    cq->wait_object = attr->wait_obj;
     cq->backoff.set(wait_policy(*cq->domain->session));
     if (attr->format == FI_CQ_FORMAT_UNSPEC) attr->format = FI_CQ_FORMAT_CONTEXT;
     *result = cq;

@@ -40,7 +40,8 @@ struct Cq : fid_cq {
   ~Cq();
   Domain* domain = nullptr;
   std::atomic<int> users{0};
-  std::atomic<bool> signalled{false};
+  std::atomic<std::uint64_t> signals{0}, signals_heeded{0};
+  fi_wait_obj wait_object = FI_WAIT_NONE;
   std::size_t entry_bytes = 0;
   bool by_threshold = false;
   std::vector<Ep*> endpoints;  ///< that complete here; reading moves them
@@ -59,8 +60,8 @@ struct Cq : fid_cq {
   ssize_t read(void* buffer, std::size_t count, fi_addr_t* sources);
   ssize_t read_error(fi_cq_err_entry* entry);
   void progress();
-  /// After an empty poll, outside the domain's lock.
-  void rest();
+  /// After an empty poll. True: give the core away once the domain's guard is let go.
+  bool tired();
 
  private:
   static constexpr std::uint64_t error_mark = ~std::uint64_t{0};

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "atomics.hpp"
+#include "base/log.hpp"
 #include "info.hpp"
 #include "lib.hpp"
 
@@ -93,6 +94,8 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** result, void* co
     domain->api_version = fabric->api_version;
     domain->mr_mode = plain_mr_mode(info->domain_attr->mr_mode);
     domain->rma_events = (info->caps & FI_RMA_EVENT) != 0;
+    base::log(base::Level::debug, "domain on pool {}, calls {}", domain->session->spec,
+              domain->serialize ? "serialized by a mutex" : "not serialized (FI_THREAD_DOMAIN)");
     *result = domain;
     return 0;
   });

@@ -12,6 +12,7 @@
 #include "base/wait.hpp"
 #include "mr.hpp"
 #include "session.hpp"
+#include "trigger.hpp"
 
 namespace penstock::ofi {
 
@@ -31,6 +32,7 @@ struct Domain : fid_domain {
   std::atomic<std::uint64_t> next_key{1};
   std::vector<Ep*> endpoints;
   Regions regions{*this};
+  Triggers triggers;
 };
 
 /// Holds the domain's mutex where the domain is shared between threads.
@@ -48,6 +50,12 @@ class Guard {
  private:
   std::mutex* mutex_;
 };
+
+/// After progress and after a counter was set, without the guard.
+inline void start_triggered(Domain& domain) {
+  if (domain.triggers.any()) [[unlikely]]
+    domain.triggers.start_due(domain);
+}
 
 /// Number of this host's processes that wait for each other, for choosing how long to spin.
 base::WaitPolicy wait_policy(const Session& session);

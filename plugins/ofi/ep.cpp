@@ -332,7 +332,9 @@ void Ep::on_received(const Received& received) {
   completion.buffer = received.buffer;
   completion.data = received.data;
   completion.tag = received.tag;
-  if ((caps & FI_SOURCE) != 0) completion.source = av->number_of(received.from);
+  if ((caps & FI_SOURCE) != 0) {
+    completion.source = av->number_of(transport->address_of(received.from));
+  }
   rx_cq->push(completion);
 }
 

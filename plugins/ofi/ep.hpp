@@ -6,6 +6,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_tagged.h>
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -67,6 +68,7 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
   Cntr* remote_read_cntr = nullptr;
   Cntr* remote_write_cntr = nullptr;
   std::vector<Cntr*> bound_cntrs;
+  std::atomic<int> aliases{0};
   std::uint64_t caps = 0, tx_flags = 0, rx_flags = 0;
   std::size_t inject_size = 0;
   std::unique_ptr<transport::Endpoint> transport;

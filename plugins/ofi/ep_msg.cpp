@@ -46,7 +46,9 @@ ssize_t recvv(fid_ep* self, const iovec* iov, void**, std::size_t count, fi_addr
 }
 
 ssize_t recvmsg(fid_ep* self, const fi_msg* msg, std::uint64_t flags) {
-  return post(ep_of(self), msg->msg_iov, msg->iov_count, msg->addr, msg->context, flags);
+  Ep& ep = ep_of(self);
+  if ((flags & FI_TRIGGER) != 0) return hold_triggered(ep, *msg, flags, FI_RECV, recvmsg);
+  return post(ep, msg->msg_iov, msg->iov_count, msg->addr, msg->context, flags);
 }
 
 ssize_t send(fid_ep* self, const void* buffer, std::size_t bytes, void*, fi_addr_t to,
@@ -65,6 +67,7 @@ ssize_t sendv(fid_ep* self, const iovec* iov, void**, std::size_t count, fi_addr
 
 ssize_t sendmsg(fid_ep* self, const fi_msg* msg, std::uint64_t flags) {
   Ep& ep = ep_of(self);
+  if ((flags & FI_TRIGGER) != 0) return hold_triggered(ep, *msg, flags, FI_SEND, sendmsg);
   const std::size_t bytes = total(msg->msg_iov, msg->iov_count);
   const Header header =
       (flags & FI_REMOTE_CQ_DATA) != 0 ? header_of(bytes, msg->data) : header_of(bytes);

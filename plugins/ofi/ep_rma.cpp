@@ -73,7 +73,9 @@ ssize_t message(Ep& ep, const fi_msg_rma& msg, std::uint64_t flags,
 }
 
 ssize_t readmsg(fid_ep* self, const fi_msg_rma* msg, std::uint64_t flags) {
-  return message(ep_of(self), *msg, flags & ~(FI_INJECT | FI_REMOTE_CQ_DATA), &RmaOrigin::read);
+  Ep& ep = ep_of(self);
+  if ((flags & FI_TRIGGER) != 0) return hold_triggered(ep, *msg, flags, FI_READ, readmsg);
+  return message(ep, *msg, flags & ~(FI_INJECT | FI_REMOTE_CQ_DATA), &RmaOrigin::read);
 }
 
 ssize_t write(fid_ep* self, const void* buffer, std::size_t bytes, void*, fi_addr_t to,
@@ -90,7 +92,9 @@ ssize_t writev(fid_ep* self, const iovec* iov, void**, std::size_t count, fi_add
 }
 
 ssize_t writemsg(fid_ep* self, const fi_msg_rma* msg, std::uint64_t flags) {
-  return message(ep_of(self), *msg, flags, &RmaOrigin::write);
+  Ep& ep = ep_of(self);
+  if ((flags & FI_TRIGGER) != 0) return hold_triggered(ep, *msg, flags, FI_WRITE, writemsg);
+  return message(ep, *msg, flags, &RmaOrigin::write);
 }
 
 ssize_t inject_write(fid_ep* self, const void* buffer, std::size_t bytes, fi_addr_t to,

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "alias.hpp"
+#include "base/log.hpp"
 #include "ep.hpp"
+#include "eq.hpp"
 #include "info.hpp"
 #include "lib.hpp"
 
@@ -24,9 +27,26 @@ void add_once(std::vector<T*>& to, T* item) {
   if (std::find(to.begin(), to.end(), item) == to.end()) to.push_back(item);
 }
 
+/// Whether an endpoint of this domain can be bound to it.
+bool belongs_to(fid* object, const Domain& domain) {
+  switch (object->fclass) {
+    case FI_CLASS_CQ:
+      return static_cast<Cq*>(reinterpret_cast<fid_cq*>(object))->domain == &domain;
+    case FI_CLASS_CNTR:
+      return static_cast<Cntr*>(reinterpret_cast<fid_cntr*>(object))->domain == &domain;
+    case FI_CLASS_AV:
+      return static_cast<Av*>(reinterpret_cast<fid_av*>(object))->domain == &domain;
+    case FI_CLASS_EQ:
+      return static_cast<Eq*>(reinterpret_cast<fid_eq*>(object))->fabric == domain.fabric;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 Ep::~Ep() {
+  domain->triggers.forget(*this);
   transport.reset();  // waits until the peers have taken what was sent
   while (queued != nullptr) finish(queued);
   erase(domain->endpoints, this);
@@ -94,6 +114,7 @@ int Ep::bind_cntr(Cntr* cntr, std::uint64_t flags) {
 
 int Ep::bind(::fid* other, std::uint64_t flags) {
   if (transport != nullptr) return -FI_EOPBADSTATE;
+  if (other == nullptr || !belongs_to(other, *domain)) return -FI_EINVAL;
   return guarded([&]() -> int {
     switch (other->fclass) {
       case FI_CLASS_CQ:
@@ -122,12 +143,19 @@ int Ep::enable() {
   return guarded([&]() -> int {
     transport::Options options;
     options.job = domain->session->launch.job;
+    options.while_closing = [this] {
+      for (Ep* other : domain->endpoints)
+        if (other != this) other->progress();
+    };
     auto opened = transport::Endpoint::open(*domain->session->arena, *this, options);
     if (!opened) return report(opened.error());
     transport = std::move(*opened);
     inject_limit = std::min<std::uint32_t>(transport->limits().inject_bytes, max_inject_bytes);
     if (auto announced = domain->regions.announce_at(*this); !announced)
       return report(announced.error());
+    const transport::Address own = transport->address();
+    base::log(base::Level::debug, "endpoint in slot {} of job '{}', generation {}", own.slot,
+              options.job, own.generation);
     print_summary(*domain->session);
     for (Cq* cq : {tx_cq, rx_cq}) {
       if (cq != nullptr) cq->backoff.set(wait_policy(*domain->session));
@@ -141,6 +169,7 @@ namespace {
 int close_ep(fid* self) {
   Ep& ep = ep_of(self);
   Guard guard(*ep.domain);
+  if (ep.aliases.load() != 0) return -FI_EBUSY;
   // The guard's mutex outlives the endpoint: the domain cannot close before this returns.
   delete &ep;
   return 0;
@@ -152,29 +181,17 @@ int bind_ep(fid* self, fid* other, std::uint64_t flags) {
   return ep.bind(other, flags);
 }
 
-int get_or_set_flags(Ep& ep, int command, std::uint64_t* flags) {
-  const bool transmit = (*flags & FI_TRANSMIT) != 0, receive = (*flags & FI_RECV) != 0;
-  if (transmit == receive) return -FI_EINVAL;
-  std::uint64_t& kept = transmit ? ep.tx_flags : ep.rx_flags;
-  if (command == FI_GETOPSFLAG) {
-    *flags = kept;
-    return 0;
-  }
-  kept = *flags & ~static_cast<std::uint64_t>(FI_TRANSMIT | FI_RECV);
-  return 0;
-}
-
 int control_ep(fid* self, int command, void* argument) {
   Ep& ep = ep_of(self);
   Guard guard(*ep.domain);
   switch (command) {
     case FI_ENABLE:
       return ep.enable();
-    case FI_GETOPSFLAG:
-    case FI_SETOPSFLAG:
-      return get_or_set_flags(ep, command, static_cast<std::uint64_t*>(argument));
+    case FI_ALIAS:
+      return open_alias(ep, *static_cast<const struct fi_alias*>(argument));
     default:
-      return -FI_ENOSYS;
+      return control_flags(command, static_cast<std::uint64_t*>(argument), ep.tx_flags,
+                           ep.rx_flags);
   }
 }
 
@@ -195,6 +212,7 @@ int give_size(std::size_t value, void* to, std::size_t* length) {
 int getopt_ep(fid_t self, int level, int name, void* value, std::size_t* length) {
   if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
   Ep& ep = ep_of(self);
+  const Guard guard(*ep.domain);
   switch (name) {
     case FI_OPT_MIN_MULTI_RECV:
       return give_size(ep.matcher.min_multi_receive(), value, length);
@@ -225,6 +243,7 @@ int setopt_ep(fid_t self, int level, int name, const void* value, std::size_t le
 ssize_t cancel_ep(fid_t self, void* context) {
   Ep& ep = ep_of(self);
   Guard guard(*ep.domain);
+  if (ep.domain->triggers.any() && ep.domain->triggers.cancel(ep, context)) return 0;
   return ep.cancel(context);
 }
 

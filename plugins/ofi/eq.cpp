@@ -1,15 +1,37 @@
 #include "eq.hpp"
 
 #include <rdma/fi_errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <memory>
 
-#include "base/clock.hpp"
-#include "base/wait.hpp"
 #include "lib.hpp"
+#include "waiting.hpp"
 
 namespace penstock::ofi {
+
+Eq::~Eq() {
+  if (wake_fd >= 0) ::close(wake_fd);
+}
+
+void Eq::push(Event event) {
+  {
+    const std::lock_guard<std::mutex> guard(mutex);
+    events.push_back(std::move(event));
+    if (wake_fd >= 0) eventfd_write(wake_fd, 1);
+  }
+  news.notify_one();
+}
+
+void Eq::pop() {
+  events.pop_front();
+  eventfd_t count;
+  if (wake_fd >= 0) eventfd_read(wake_fd, &count);
+}
 
 void Eq::push_av_complete(::fid* object, void* context, std::uint64_t count) {
   fi_eq_entry entry{object, context, count};
@@ -17,8 +39,7 @@ void Eq::push_av_complete(::fid* object, void* context, std::uint64_t count) {
   event.kind = FI_AV_COMPLETE;
   event.bytes.resize(sizeof(entry));
   std::memcpy(event.bytes.data(), &entry, sizeof(entry));
-  const std::lock_guard<std::mutex> guard(mutex);
-  events.push_back(std::move(event));
+  push(std::move(event));
 }
 
 void Eq::push_error(::fid* object, void* context, std::uint64_t data, int error) {
@@ -29,8 +50,7 @@ void Eq::push_error(::fid* object, void* context, std::uint64_t data, int error)
   event.error.data = data;
   event.error.err = error;
   event.error.prov_errno = error;
-  const std::lock_guard<std::mutex> guard(mutex);
-  events.push_back(std::move(event));
+  push(std::move(event));
 }
 
 namespace {
@@ -47,19 +67,24 @@ int close_eq(fid* self) {
   return 0;
 }
 
-ssize_t read_eq(fid_eq* self, std::uint32_t* kind, void* buffer, std::size_t bytes,
-                std::uint64_t flags) {
-  Eq& eq = eq_of(self);
-  const std::lock_guard<std::mutex> guard(eq.mutex);
+/// The caller holds the mutex.
+ssize_t take(Eq& eq, std::uint32_t* kind, void* buffer, std::size_t bytes, std::uint64_t flags) {
   if (eq.events.empty()) return -FI_EAGAIN;
   const Eq::Event& event = eq.events.front();
   if (event.is_error) return -FI_EAVAIL;
   if (bytes < event.bytes.size()) return -FI_ETOOSMALL;
   *kind = event.kind;
   const std::size_t size = event.bytes.size();
-  std::memcpy(buffer, event.bytes.data(), size);
-  if ((flags & FI_PEEK) == 0) eq.events.pop_front();
+  if (size != 0) std::memcpy(buffer, event.bytes.data(), size);
+  if ((flags & FI_PEEK) == 0) eq.pop();
   return static_cast<ssize_t>(size);
+}
+
+ssize_t read_eq(fid_eq* self, std::uint32_t* kind, void* buffer, std::size_t bytes,
+                std::uint64_t flags) {
+  Eq& eq = eq_of(self);
+  const std::lock_guard<std::mutex> guard(eq.mutex);
+  return take(eq, kind, buffer, bytes, flags);
 }
 
 ssize_t readerr_eq(fid_eq* self, fi_eq_err_entry* entry, std::uint64_t flags) {
@@ -67,7 +92,7 @@ ssize_t readerr_eq(fid_eq* self, fi_eq_err_entry* entry, std::uint64_t flags) {
   const std::lock_guard<std::mutex> guard(eq.mutex);
   if (eq.events.empty() || !eq.events.front().is_error) return -FI_EAGAIN;
   *entry = eq.events.front().error;
-  if ((flags & FI_PEEK) == 0) eq.events.pop_front();
+  if ((flags & FI_PEEK) == 0) eq.pop();
   return sizeof(*entry);
 }
 
@@ -79,25 +104,22 @@ ssize_t write_eq(fid_eq* self, std::uint32_t kind, const void* buffer, std::size
     event.kind = kind;
     const auto* from = static_cast<const unsigned char*>(buffer);
     event.bytes.assign(from, from + bytes);
-    const std::lock_guard<std::mutex> guard(eq.mutex);
-    eq.events.push_back(std::move(event));
+    eq.push(std::move(event));
     return static_cast<int>(bytes);
   });
 }
 
 ssize_t sread_eq(fid_eq* self, std::uint32_t* kind, void* buffer, std::size_t bytes, int timeout_ms,
                  std::uint64_t flags) {
-  const std::uint64_t start = base::now_ns();
-  base::Backoff backoff;
-  for (;;) {
-    const ssize_t got = read_eq(self, kind, buffer, bytes, flags);
-    if (got != -FI_EAGAIN) return got;
-    if (timeout_ms >= 0 &&
-        base::now_ns() - start >= static_cast<std::uint64_t>(timeout_ms) * 1'000'000) {
-      return -FI_EAGAIN;
-    }
-    backoff.idle();
+  Eq& eq = eq_of(self);
+  std::unique_lock<std::mutex> lock(eq.mutex);
+  const auto something = [&eq] { return !eq.events.empty(); };
+  if (timeout_ms < 0) {
+    eq.news.wait(lock, something);
+  } else {
+    eq.news.wait_for(lock, std::chrono::milliseconds(timeout_ms), something);
   }
+  return take(eq, kind, buffer, bytes, flags);
 }
 
 const char* strerror_eq(fid_eq*, int number, const void*, char* text, std::size_t length) {
@@ -109,11 +131,20 @@ const char* strerror_eq(fid_eq*, int number, const void*, char* text, std::size_
   return meaning;
 }
 
+int control_eq(fid* self, int command, void* argument) {
+  const Eq& eq = eq_of(reinterpret_cast<fid_eq*>(self));
+  if (command != FI_GETWAIT || eq.wake_fd < 0) {
+    return control_wait_object(eq.wait_object, command, argument);
+  }
+  *static_cast<int*>(argument) = eq.wake_fd;
+  return 0;
+}
+
 fi_ops eq_fid_ops = {
     .size = sizeof(fi_ops),
     .close = close_eq,
     .bind = no_bind,
-    .control = no_control,
+    .control = control_eq,
     .ops_open = no_ops_open,
 };
 
@@ -129,19 +160,20 @@ fi_ops_eq eq_ops = {
 }  // namespace
 
 int open_eq(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** result, void* context) {
-  if (attr != nullptr) {
-    const fi_wait_obj wait = attr->wait_obj;
-    if (wait != FI_WAIT_NONE && wait != FI_WAIT_UNSPEC && wait != FI_WAIT_YIELD) {
-      return -FI_ENOSYS;
-    }
-  }
+  const fi_wait_obj wait = attr != nullptr ? attr->wait_obj : FI_WAIT_NONE;
+  if (wait != FI_WAIT_FD && !can_wait_by(wait, "event queue")) return -FI_ENOSYS;
   return guarded([&]() -> int {
-    auto* eq = new Eq;
+    auto eq = std::make_unique<Eq>();
+    if (wait == FI_WAIT_FD) {
+      eq->wake_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+      if (eq->wake_fd < 0) return -errno;
+    }
     eq->fabric = static_cast<Fabric*>(fabric);
     eq->fabric->users.fetch_add(1);
     eq->fid = {FI_CLASS_EQ, context, &eq_fid_ops};
     eq->ops = &eq_ops;
-    *result = eq;
+    eq->wait_object = wait;
+    *result = eq.release();
     return 0;
   });
 }

@@ -1,9 +1,11 @@
-// Event queue: what is told about objects rather than about messages.
+// Event queue: what is told about objects rather than about messages. All events come from calls of
+// this process, so that here, unlike at completion queues, the kernel can wake who waits.
 #pragma once
 
 #include <rdma/fi_eq.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <vector>
@@ -19,11 +21,17 @@ struct Eq : fid_eq {
     bool is_error = false;
     fi_eq_err_entry error{};
   };
+  ~Eq();
   Fabric* fabric = nullptr;
   std::atomic<int> users{0};
+  fi_wait_obj wait_object = FI_WAIT_NONE;
+  int wake_fd = -1;  ///< FI_WAIT_FD: readable while there are events
   std::mutex mutex;
+  std::condition_variable news;
   std::deque<Event> events;
 
+  void push(Event event);
+  void pop();  ///< the caller holds the mutex
   void push_av_complete(::fid* object, void* context, std::uint64_t count);
   void push_error(::fid* object, void* context, std::uint64_t data, int error);
 };

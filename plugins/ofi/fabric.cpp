@@ -1,7 +1,11 @@
 #include <rdma/fi_eq.h>
 
+#include <mutex>
+
 #include "domain.hpp"
+#include "eq.hpp"
 #include "lib.hpp"
+#include "waiting.hpp"
 
 namespace penstock::ofi {
 
@@ -28,10 +32,32 @@ int no_passive_endpoint(fid_fabric*, fi_info*, fid_pep**, void*) {
   return -FI_ENOSYS;
 }
 int no_wait_set(fid_fabric*, fi_wait_attr*, fid_wait**) {
+  (void)can_wait_by(FI_WAIT_SET, "wait set");  // says why not
   return -FI_ENOSYS;
 }
-int no_trywait(fid_fabric*, fid**, int) {
-  return -FI_ENOSYS;
+
+/// Completion queues and counters have nothing that would wake a sleeper, so it is never safe to
+/// sleep; an event queue with a file descriptor has.
+int may_sleep(fid* object) {
+  switch (object->fclass) {
+    case FI_CLASS_CQ:
+    case FI_CLASS_CNTR:
+      return -FI_EAGAIN;
+    case FI_CLASS_EQ: {
+      auto& eq = *static_cast<Eq*>(reinterpret_cast<fid_eq*>(object));
+      const std::lock_guard<std::mutex> guard(eq.mutex);
+      return eq.wake_fd >= 0 && eq.events.empty() ? 0 : -FI_EAGAIN;
+    }
+    default:
+      return -FI_EINVAL;
+  }
+}
+
+int trywait(fid_fabric*, fid** objects, int count) {
+  for (int i = 0; i < count; ++i) {
+    if (const int no = may_sleep(objects[i])) return no;
+  }
+  return 0;
 }
 
 fi_ops fabric_fid_ops = {
@@ -48,7 +74,7 @@ fi_ops_fabric fabric_ops = {
     .passive_ep = no_passive_endpoint,
     .eq_open = open_eq,
     .wait_open = no_wait_set,
-    .trywait = no_trywait,
+    .trywait = trywait,
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ int getinfo(std::uint32_t version, const char* node, const char*, std::uint64_t 
     if (!pool->configured) {
       end_process_if_required(
           "no pool is named: set PENSTOCK_POOL to the SPEC that 'penstock pool create' was given");
-      return -FI_ENODATA;
+      return refused("no pool is named: PENSTOCK_POOL is not set");
     }
     // Addresses are exchanged by the application; host names say nothing about a pool's slots.
     if (node != nullptr && (flags & FI_SOURCE) == 0) return refused("peers have no host names");
@@ -46,6 +46,8 @@ int getinfo(std::uint32_t version, const char* node, const char*, std::uint64_t 
       free_info(info);
       return -FI_ENOMEM;
     }
+    base::log(base::Level::debug, "fi_getinfo: offered: pool {}, {}", pool->spec,
+              fi_tostr(&info->caps, FI_TYPE_CAPS));
     *result = info;
     return 0;
   });

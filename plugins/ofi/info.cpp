@@ -121,14 +121,14 @@ std::uint64_t granted_caps(const fi_info* hints) {
   return caps | domain_caps;
 }
 
-/// Who can work with keys and addresses of our choice gets them: such a key never means another
-/// region later.
+/// Who can work with keys of our choice gets them: such a key never means another region later.
+/// Addresses are offsets unless nothing else is understood.
 int granted_mr_mode(const fi_domain_attr* hints, std::uint32_t version) {
   const int wanted = hints != nullptr ? hints->mr_mode : 0;
   if ((wanted & mr_basic) != 0) return mr_basic;
   if ((wanted & mr_scalable) != 0) return mr_scalable;
   if (FI_VERSION_LT(version, FI_VERSION(1, 5))) return mr_scalable;
-  return wanted & (FI_MR_PROV_KEY | FI_MR_VIRT_ADDR);
+  return wanted & FI_MR_PROV_KEY;
 }
 
 template <class T>

@@ -17,10 +17,10 @@ inline constexpr std::size_t max_error_text = 256;
 inline constexpr std::size_t cq_data_bytes = 8;
 
 inline constexpr std::uint64_t tx_caps =
-    FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE;
-inline constexpr std::uint64_t rx_caps = FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV |
-                                         FI_DIRECTED_RECV | FI_SOURCE | FI_RMA | FI_ATOMIC |
-                                         FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT;
+    FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_TRIGGER;
+inline constexpr std::uint64_t rx_caps =
+    FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_RMA |
+    FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT | FI_TRIGGER;
 inline constexpr std::uint64_t domain_caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 inline constexpr std::uint64_t all_caps = tx_caps | rx_caps | domain_caps;
 

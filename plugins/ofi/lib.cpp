@@ -1,6 +1,7 @@
 #include "lib.hpp"
 
 #include <dlfcn.h>
+#include <rdma/providers/fi_log.h>
 
 #include <algorithm>
 #include <deque>
@@ -22,6 +23,39 @@ void* library_symbol(const char* name) {
   return ::dlsym(library, name);
 }
 
+const fi_provider* logging_provider = nullptr;
+
+/// "penstock::ofi::getinfo" of its whole signature.
+std::string name_of(const std::source_location& where) {
+  const std::string_view signature(where.function_name());
+  const std::string_view named = signature.substr(0, signature.find('('));
+  const std::size_t space = named.rfind(' ');
+  return std::string(space == std::string_view::npos ? named : named.substr(space + 1));
+}
+
+fi_log_level library_level(base::Level level) {
+  switch (level) {
+    case base::Level::error:
+    case base::Level::warn:
+      return FI_LOG_WARN;
+    case base::Level::info:
+      return FI_LOG_INFO;
+    case base::Level::debug:
+      break;
+  }
+  return FI_LOG_DEBUG;
+}
+
+constexpr base::LogHost library_log = {
+    [](base::Level level) {
+      return fi_log_enabled(logging_provider, library_level(level), FI_LOG_CORE) != 0;
+    },
+    [](base::Level level, std::string_view text, const std::source_location& where) {
+      fi_log(logging_provider, library_level(level), FI_LOG_CORE, name_of(where).c_str(),
+             static_cast<int>(where.line()), "%.*s\n", static_cast<int>(text.size()), text.data());
+    },
+};
+
 std::mutex text_mutex;
 std::deque<std::string> texts;
 
@@ -37,6 +71,11 @@ void free_info(fi_info* info) {
   using Free = void (*)(fi_info*);
   static const Free release = reinterpret_cast<Free>(library_symbol("fi_freeinfo"));
   if (release != nullptr) release(info);
+}
+
+void use_library_log(const fi_provider* provider) {
+  logging_provider = provider;
+  base::set_log_host(&library_log);
 }
 
 int errno_of(const Error& error) {

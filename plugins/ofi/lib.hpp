@@ -3,6 +3,7 @@
 
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
+#include <rdma/providers/fi_prov.h>
 
 #include <cstdint>
 #include <new>
@@ -22,6 +23,10 @@ inline constexpr std::uint32_t wire_protocol = FI_PROV_SPECIFIC | 0x504eu;
 /// compatibility version with an older layout of fi_info. Null when out of memory.
 fi_info* allocate_info();
 void free_info(fi_info* info);
+
+/// From now on what FI_LOG_LEVEL asks for goes by libfabric's logger, under this provider's name.
+/// Without FI_LOG_LEVEL errors and warnings go to standard error as everywhere in Penstock.
+void use_library_log(const fi_provider* provider);
 
 /// -FI_E... for an error of ours.
 int errno_of(const Error& error);

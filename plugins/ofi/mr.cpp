@@ -108,6 +108,7 @@ int bind_region(fid* self, fid* other, std::uint64_t flags) {
   Guard guard(*region.domain);
   if (region.remote_writes != nullptr) return -FI_EBUSY;
   region.remote_writes = static_cast<Cntr*>(reinterpret_cast<fid_cntr*>(other));
+  region.remote_writes->of_regions.store(true);
   region.remote_writes->users.fetch_add(1);
   return 0;
 }

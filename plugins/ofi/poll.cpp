@@ -3,6 +3,8 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "cntr.hpp"
@@ -26,9 +28,14 @@ struct Member {
   /// Progress, and whether there is something new.
   bool ask() {
     if (cq != nullptr) {
-      Guard guard(*cq->domain);
-      if (cq->pending() == 0) cq->progress();
-      return cq->pending() != 0;
+      bool pending;
+      {
+        const Guard guard(*cq->domain);
+        if (cq->pending() == 0) cq->progress();
+        pending = cq->pending() != 0;
+      }
+      start_triggered(*cq->domain);
+      return pending;
     }
     cntr->progress();
     const std::uint64_t now = cntr->value.load() + cntr->errors.load();
@@ -38,12 +45,14 @@ struct Member {
 
 struct Poll : fid_poll {
   Domain* domain = nullptr;
+  std::mutex mutex;
   std::vector<Member> members;
 };
 
 int poll_all(fid_poll* self, void** contexts, int count) {
   auto* poll = static_cast<Poll*>(self);
   int ready = 0;
+  const std::lock_guard<std::mutex> guard(poll->mutex);
   for (Member& member : poll->members) {
     if (ready == count) break;
     if (member.ask()) contexts[ready++] = member.context();
@@ -61,15 +70,19 @@ int poll_add(fid_poll* self, fid* object, std::uint64_t flags) {
   } else {
     return -FI_EINVAL;
   }
+  auto* poll = static_cast<Poll*>(self);
   return guarded([&]() -> int {
-    static_cast<Poll*>(self)->members.push_back(member);
+    const std::lock_guard<std::mutex> guard(poll->mutex);
+    poll->members.push_back(member);
     member.users().fetch_add(1);
     return 0;
   });
 }
 
 int poll_del(fid_poll* self, fid* object, std::uint64_t) {
-  auto& members = static_cast<Poll*>(self)->members;
+  auto* poll = static_cast<Poll*>(self);
+  const std::lock_guard<std::mutex> guard(poll->mutex);
+  auto& members = poll->members;
   const auto found = std::find_if(members.begin(), members.end(),
                                   [&](const Member& member) { return member.is(object); });
   if (found == members.end()) return -FI_EINVAL;

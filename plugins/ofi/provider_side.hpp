@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -42,16 +43,17 @@ struct Side {
   int link = -1;  ///< to the other process, for addresses and for taking turns
   int index = 0;
   int mr_mode = 0;
+  fi_threading threading = FI_THREAD_DOMAIN;
 
   void open(int link_in, int index_in, std::uint64_t cq_flags = 0) {
     link = link_in;
     index = index_in;
     fi_info* hints = fi_allocinfo();
     hints->caps = FI_MSG | FI_TAGGED | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_RMA |
-                  FI_ATOMIC | FI_RMA_EVENT;
+                  FI_ATOMIC | FI_RMA_EVENT | FI_TRIGGER;
     hints->domain_attr->mr_mode = mr_mode;
     hints->ep_attr->type = FI_EP_RDM;
-    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->threading = threading;
     hints->fabric_attr->prov_name = ::strdup("penstock");
     hints->tx_attr->op_flags = FI_COMPLETION;
     hints->rx_attr->op_flags = FI_COMPLETION;
@@ -162,5 +164,45 @@ inline std::string pattern(std::size_t bytes, unsigned seed) {
   }
   return text;
 }
+
+/// One more endpoint on a side's domain, with a queue of its own, that talks to itself.
+struct Loop {
+  fid_av* av = nullptr;
+  fid_cq* cq = nullptr;
+  fid_ep* ep = nullptr;
+  fi_addr_t self = FI_ADDR_UNSPEC;
+
+  void open(fid_domain* domain, fi_info* info, fi_cq_format format = FI_CQ_FORMAT_TAGGED) {
+    fi_av_attr av_attr{};
+    CHECK(fi_av_open(domain, &av_attr, &av, nullptr) == 0);
+    fi_cq_attr cq_attr{};
+    cq_attr.format = format;
+    CHECK(fi_cq_open(domain, &cq_attr, &cq, nullptr) == 0);
+    CHECK(fi_endpoint(domain, info, &ep, nullptr) == 0);
+    CHECK(fi_ep_bind(ep, &av->fid, 0) == 0);
+    CHECK(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV) == 0);
+    CHECK(fi_enable(ep) == 0);
+    const std::array<char, 24> own = name();
+    CHECK(fi_av_insert(av, own.data(), 1, &self, 0, nullptr) == 1);
+  }
+  std::array<char, 24> name() const {
+    std::array<char, 24> own{};
+    std::size_t length = own.size();
+    CHECK(fi_getname(&ep->fid, own.data(), &length) == 0);
+    return own;
+  }
+  void close() {
+    for (fid* object : {&ep->fid, &cq->fid, &av->fid}) CHECK(fi_close(object) == 0);
+  }
+  /// A message to `to`, which may be `self`, that `receiver` gets.
+  void talk(fi_addr_t to, const Loop& receiver) const {
+    char text[8] = {};
+    CHECK(fi_trecv(receiver.ep, text, sizeof(text), nullptr, FI_ADDR_UNSPEC, 5, 0, text) == 0);
+    CHECK(fi_tinject(ep, "talk", 4, to, 5) == 0);
+    fi_cq_tagged_entry entry{};
+    CHECK(fi_cq_sread(receiver.cq, &entry, 1, nullptr, 30000) == 1);
+    CHECK(entry.op_context == text && std::string(text) == "talk");
+  }
+};
 
 }  // namespace penstock::ofi::test

@@ -8,15 +8,9 @@
 namespace penstock::ofi::test {
 namespace {
 
-class ProviderTest : public PairTest, public ::testing::WithParamInterface<Mode> {
- protected:
-  void SetUp() override { make_pool(GetParam()); }
-};
+class ProviderTest : public ModesTest {};
 
-INSTANTIATE_TEST_SUITE_P(Modes, ProviderTest, ::testing::Values(Mode::hardware, Mode::software),
-                         [](const auto& test) {
-                           return std::string(penstock::coherence::mode_name(test.param));
-                         });
+IN_EACH_MODE(ProviderTest);
 
 const std::size_t sizes[] = {0,     1,     8,     55,    56,    57,     448,     449,    4096,
                              16383, 16384, 16385, 65536, 65537, 500001, 1 << 20, 5 << 20};

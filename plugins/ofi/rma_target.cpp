@@ -226,7 +226,8 @@ void RmaTarget::notice(Peer from, const Header& header, const void* payload) {
   completion.flags = FI_RMA | FI_REMOTE_CQ_DATA | (reads ? FI_REMOTE_READ : FI_REMOTE_WRITE);
   completion.bytes = notice.bytes;
   completion.data = header.data;
-  if ((ep_.caps & FI_SOURCE) != 0) completion.source = ep_.av->number_of(from);
+  if ((ep_.caps & FI_SOURCE) != 0)
+    completion.source = ep_.av->number_of(ep_.transport->address_of(from));
   ep_.rx_cq->push(completion);
 }
 

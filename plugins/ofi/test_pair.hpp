@@ -60,6 +60,7 @@ class PairTest : public ::testing::Test {
     ::alarm(60);
     try {
       Side side;
+      side.threading = threading_;
       side.open(link, index, cq_flags);
       side_play(side);
       side.close();
@@ -71,6 +72,19 @@ class PairTest : public ::testing::Test {
   }
 
   std::string spec_;
+  fi_threading threading_ = FI_THREAD_DOMAIN;
 };
+
+/// A pair in each coherence mode of real machines.
+class ModesTest : public PairTest, public ::testing::WithParamInterface<Mode> {
+ protected:
+  void SetUp() override { make_pool(GetParam()); }
+};
+inline std::string mode_of_test(const ::testing::TestParamInfo<Mode>& test) {
+  return coherence::mode_name(test.param);
+}
+#define IN_EACH_MODE(suite)                                                                 \
+  INSTANTIATE_TEST_SUITE_P(Modes, suite, ::testing::Values(Mode::hardware, Mode::software), \
+                           mode_of_test)
 
 }  // namespace penstock::ofi::test

@@ -46,19 +46,19 @@ class Waiter {
 };
 
 /// Backing off in somebody else's polling loop (a completion queue that is read again and again):
-/// `idle()` after an empty poll, `busy()` after a fruitful one. Never sleeps: the caller's loop
+/// `spent()` after an empty poll, `busy()` after a fruitful one. Never sleeps: the caller's loop
 /// may have other work.
 class Backoff {
  public:
   explicit Backoff(WaitPolicy policy = {}) : policy_(policy) {}
   void set(WaitPolicy policy) { policy_ = policy; }
+  const WaitPolicy& policy() const { return policy_; }
   void busy() { polls_ = 0; }
-  void idle() {
-    if (++polls_ > policy_.spins) yield();
-  }
+  /// Counts an empty poll. True: give the core away, best with no lock held.
+  bool spent() { return ++polls_ > policy_.spins; }
+  static void yield();
 
  private:
-  void yield();
   WaitPolicy policy_;
   std::uint32_t polls_ = 0;
 };

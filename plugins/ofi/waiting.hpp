@@ -1,0 +1,22 @@
+// How callers wait here: by polling that spins, yields, then sleeps. A pool raises no interrupt, so
+// there is nothing that the kernel could wake a thread by.
+#pragma once
+
+#include <rdma/fi_eq.h>
+
+#include "base/wait.hpp"
+
+namespace penstock::ofi {
+
+struct Domain;
+
+/// For fi_..._sread and _wait: `timeout_ms` as libfabric gives it, less than 0 for ever. Not for 0,
+/// which waits not at all.
+base::Waiter waiter_for(const char* what, int timeout_ms, const Domain& domain);
+
+/// Whether a queue or counter may be opened with this wait object; says why not.
+bool can_wait_by(fi_wait_obj object, const char* of_what);
+/// FI_GETWAITOBJ and FI_GETWAIT of fi_control.
+int control_wait_object(fi_wait_obj object, int command, void* argument);
+
+}  // namespace penstock::ofi
