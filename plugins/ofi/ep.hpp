@@ -86,6 +86,9 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
     }
     return resolve(to, peer);
   }
+  /// Of a one-sided operation that is injected. No completion tells of it, but a counter does, at
+  /// the level that the endpoint was opened with: MPI waits by that until its puts are there.
+  std::uint64_t inject_flags() const { return FI_INJECT | (tx_flags & delivery_flags); }
   void complete_rma(std::uint64_t flags, Cntr* counter, void* context, bool tell);
 
  private:

@@ -99,8 +99,9 @@ ssize_t writemsg(fid_ep* self, const fi_msg_rma* msg, std::uint64_t flags) {
 
 ssize_t inject_write(fid_ep* self, const void* buffer, std::size_t bytes, fi_addr_t to,
                      std::uint64_t address, std::uint64_t key) {
+  Ep& ep = ep_of(self);
   const Plain plain(buffer, bytes, address, key);
-  return post(ep_of(self), plain.call(to, FI_INJECT, nullptr, false), &RmaOrigin::write);
+  return post(ep, plain.call(to, ep.inject_flags(), nullptr, false), &RmaOrigin::write);
 }
 
 ssize_t writedata(fid_ep* self, const void* buffer, std::size_t bytes, void*, std::uint64_t data,
@@ -116,9 +117,10 @@ ssize_t writedata(fid_ep* self, const void* buffer, std::size_t bytes, void*, st
 ssize_t inject_writedata(fid_ep* self, const void* buffer, std::size_t bytes, std::uint64_t data,
                          fi_addr_t to, std::uint64_t address, std::uint64_t key) {
   const Plain plain(buffer, bytes, address, key);
-  RmaCall call = plain.call(to, FI_INJECT | FI_REMOTE_CQ_DATA, nullptr, false);
+  Ep& ep = ep_of(self);
+  RmaCall call = plain.call(to, ep.inject_flags() | FI_REMOTE_CQ_DATA, nullptr, false);
   call.data = data;
-  return post(ep_of(self), call, &RmaOrigin::write);
+  return post(ep, call, &RmaOrigin::write);
 }
 
 }  // namespace

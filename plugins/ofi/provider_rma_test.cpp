@@ -244,6 +244,35 @@ TEST_P(RmaTest, InjectedAndWithCompletionData) {
       });
 }
 
+/// MPI waits by the counter until its puts are there, injected ones too.
+TEST_P(RmaTest, CountersTellWhatTheEndpointWasOpenedFor) {
+  tx_op_flags_ = FI_DELIVERY_COMPLETE;
+  const bool owned = GetParam().lies == Lies::in_private_memory;
+  play_rma(
+      [owned](Side& side, Reachable& memory) {
+        const std::uint64_t before = fi_cntr_read(side.tx_cntr), one = 1;
+        side.post([&] {
+          return fi_inject_write(side.ep, &one, 8, side.peer, memory.address(0), memory.key());
+        });
+        side.post([&] {
+          return fi_inject_atomic(side.ep, &one, 1, side.peer, memory.address(64), memory.key(),
+                                  FI_UINT64, FI_SUM);
+        });
+        for (int i = 0; i < 1000; ++i)
+          CHECK(fi_cntr_read(side.tx_cntr) == before + (owned ? 0 : 1));
+        CHECK(::write(side.link, "g", 1) == 1);
+        CHECK(fi_cntr_wait(side.tx_cntr, before + 2, deadline_s * 1000) == 0);
+        CHECK(::write(side.link, "d", 1) == 1);
+      },
+      [](Side& side, Reachable& memory) {
+        char token = 0;
+        CHECK(::read(side.link, &token, 1) == 1);  // until then without progress
+        while (::recv(side.link, &token, 1, MSG_DONTWAIT) != 1) side.progress();
+        CHECK(memory.held(0, 8) == std::string("\1\0\0\0\0\0\0\0", 8));
+        CHECK(memory.held(64, 8) == std::string("\1\0\0\0\0\0\0\0", 8));
+      });
+}
+
 TEST_P(RmaTest, WhatIsNotAllowedIsAnErrorAndChangesNothing) {
   play_rma(
       [](Side& side, Reachable& memory) {

@@ -43,6 +43,7 @@ struct Side {
   int link = -1;  ///< to the other process, for addresses and for taking turns
   int index = 0;
   int mr_mode = 0;
+  std::uint64_t tx_op_flags = 0;
   fi_threading threading = FI_THREAD_DOMAIN;
 
   void open(int link_in, int index_in, std::uint64_t cq_flags = 0) {
@@ -55,7 +56,7 @@ struct Side {
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->threading = threading;
     hints->fabric_attr->prov_name = ::strdup("penstock");
-    hints->tx_attr->op_flags = FI_COMPLETION;
+    hints->tx_attr->op_flags = FI_COMPLETION | tx_op_flags;
     hints->rx_attr->op_flags = FI_COMPLETION;
     const int found = fi_getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, hints, &info);
     fi_freeinfo(hints);
@@ -75,7 +76,7 @@ struct Side {
     CHECK(fi_endpoint(domain, info, &ep, nullptr) == 0);
     CHECK(fi_ep_bind(ep, &av->fid, 0) == 0);
     CHECK(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV | cq_flags) == 0);
-    CHECK(fi_ep_bind(ep, &tx_cntr->fid, FI_SEND) == 0);
+    CHECK(fi_ep_bind(ep, &tx_cntr->fid, FI_SEND | FI_READ | FI_WRITE) == 0);
     CHECK(fi_ep_bind(ep, &rx_cntr->fid, FI_RECV) == 0);
     CHECK(fi_enable(ep) == 0);
     exchange_addresses();

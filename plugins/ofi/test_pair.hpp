@@ -61,6 +61,7 @@ class PairTest : public ::testing::Test {
     try {
       Side side;
       side.threading = threading_;
+      side.tx_op_flags = tx_op_flags_;
       side.open(link, index, cq_flags);
       side_play(side);
       side.close();
@@ -72,6 +73,7 @@ class PairTest : public ::testing::Test {
   }
 
   std::string spec_;
+  std::uint64_t tx_op_flags_ = 0;  ///< that the endpoints are opened with
   fi_threading threading_ = FI_THREAD_DOMAIN;
 };
 
