@@ -339,7 +339,8 @@ void RmaOrigin::send_notice(Operation* operation, Peer peer, const RmaCall& call
   for (std::size_t i = 0; i < call.remote_count; ++i) notice.bytes += call.remote[i].len;
   notice.flags = (direct ? Notice::direct : 0) | (in ? Notice::read : 0);
   std::memcpy(payload(part, sizeof notice), &notice, sizeof notice);
-  post(part, (call.flags & delivery_flags) != 0);
+  // The bytes are there; only completion data must still reach the owner.
+  post(part, (header.kind & kind_cq_data) != 0 && (call.flags & delivery_flags) != 0);
 }
 
 ssize_t RmaOrigin::run(const RmaCall& call, bool in) {
