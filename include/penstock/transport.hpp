@@ -97,7 +97,7 @@ class Sink {
 struct Options {
   std::string job;  ///< job key; endpoints reach each other only within one
   /// Called while a closing endpoint waits for its peers: some of them may be moved by this thread.
-  std::function<void()> while_closing;
+  std::function<void()> while_closing = {};
 };
 
 /// Limits that follow from the pool's mode.

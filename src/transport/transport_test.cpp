@@ -2,13 +2,16 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/fork_in_tests.hpp"
@@ -30,6 +33,7 @@ class Recorder final : public Sink {
   void on_message(Peer from, const Header& header, const void* payload) override {
     const auto* bytes = static_cast<const std::byte*>(payload);
     arrived.push_back({from, header, {bytes, bytes + header.bytes}});
+    if (meanwhile) std::exchange(meanwhile, {})();
   }
   Landing on_begin(Peer, const Header& header) override {
     ++begun;
@@ -61,6 +65,7 @@ class Recorder final : public Sink {
     std::vector<std::byte> buffer;
     std::vector<iovec> iov;
   };
+  std::function<void()> meanwhile;  ///< called once, while a message is told
   std::uint64_t capacity = ~0ull, pieces = 1;
   unsigned begun = 0;
   std::deque<Arrived> arrived;
@@ -512,6 +517,47 @@ TEST_P(TwoProcesses, BothCloseAtOnceAndNothingIsLost) {
   int status = 0;
   ASSERT_EQ(waitpid(pid, &status, 0), pid);
   EXPECT_EQ(status, 0);
+}
+
+/// The peer takes the message, says so and leaves, all while one call of progress() is under way
+/// that then looks whether peers are still there.
+TEST_P(TransportTest, WhatWasAcknowledgedBeforeThePeerLeftIsDelivered) {
+  constexpr int calls_to_look = 512;
+  Recorder other_sink;
+  auto other = open(side_b_, other_sink);
+  const Peer to_a = *other->resolve(a_->address());
+  auto data = pattern(500, 1);
+  SendOp op = op_of(data, 1);
+  op.notify_delivered = true;
+  ASSERT_FALSE(*a_->send(to_b_, &op));
+  for (int i = 2; i < calls_to_look; ++i) a_->progress();
+  timespec more_than_a_check{0, 50'000'000};
+  nanosleep(&more_than_a_check, nullptr);
+  ASSERT_TRUE(*other->try_inject(to_a, {7, 0, 0, 0}, nullptr));
+  a_->progress();  // meets the new sender; its message is for the next call
+  sink_a_.meanwhile = [this] {
+    while (sink_b_.arrived.empty()) b_->progress();
+    b_.reset();
+  };
+  a_->progress();
+  EXPECT_FALSE(b_);
+  EXPECT_EQ(sink_a_.sent.size(), 1u);
+  EXPECT_TRUE(sink_a_.failed.empty());
+  EXPECT_TRUE(sink_a_.dead.empty());
+  for (int i = 0; i < 200; ++i) a_->progress();  // returns the credit that `other` waits for
+}
+
+/// With one thread for all, what a closing endpoint waits for comes by its moving the others.
+TEST_P(TransportTest, AClosingEndpointLetsOthersBeMoved) {
+  Options options{"test"};
+  options.while_closing = [this] { b_->progress(); };
+  Recorder sink;
+  auto opened = Endpoint::open(*side_a_.arena, sink, options);
+  ASSERT_TRUE(opened) << opened.error().message;
+  const Peer to_b = *(*opened)->resolve(b_->address());
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(*(*opened)->try_inject(to_b, {1, 0, 0, 0}, nullptr));
+  opened->reset();
+  EXPECT_EQ(sink_b_.arrived.size(), 5u);
 }
 
 TEST_P(TransportTest, SaysWhatItWaitsForWhenNothingMoves) {
