@@ -142,7 +142,8 @@ void Core::publish_word(std::byte* to, std::uint64_t value) {
 }
 
 void Core::publish_bytes(std::byte* to, const void* from, std::uint64_t bytes) {
-  const std::uint64_t skipped = static_cast<std::uint64_t>(to - view_.base()) % sizeof(std::uint64_t);
+  const std::uint64_t skipped =
+      static_cast<std::uint64_t>(to - view_.base()) % sizeof(std::uint64_t);
   std::uint64_t value = 0, written = 0;
   std::memcpy(reinterpret_cast<std::byte*>(&value) + skipped, from, bytes);
   std::memset(reinterpret_cast<std::byte*>(&written) + skipped, 0xff, bytes);

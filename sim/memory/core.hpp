@@ -94,8 +94,8 @@ class Core {
 
   static constexpr std::uint8_t last_word = 0x80;
 
-  void buffer(Event kind, std::uint64_t line, const Line& data, std::uint8_t words,
-              bool after_line, std::uint64_t spared = 0);
+  void buffer(Event kind, std::uint64_t line, const Line& data, std::uint8_t words, bool after_line,
+              std::uint64_t spared = 0);
   void publish_part(std::byte* to, std::uint64_t value, std::uint64_t spared);
   void buffer_torn(std::uint64_t line, const Line& data, std::uint8_t words);
   bool may_leave(std::size_t index) const;

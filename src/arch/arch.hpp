@@ -37,7 +37,7 @@ struct Table {
   void (*nt_word)(void* to, std::uint64_t value);  // movnti
   /// 1 to 8 bytes inside one aligned word, the rest of the line untouched; maskmovdqu.
   void (*nt_bytes)(void* to, const void* from, std::size_t bytes);
-  void (*nt_line)(void* to, const void* from);     // 64 bytes, whole; `from` unaligned
+  void (*nt_line)(void* to, const void* from);  // 64 bytes, whole; `from` unaligned
   CopyFn nt_copy;     // whole lines non-temporal; the last line's tail is written as garbage-free
                       // padding only within the line
   CopyFn store_copy;  // plain stores (memcpy)

@@ -136,9 +136,9 @@ class TableTest : public testing::TestWithParam<Table> {
 TEST_P(TableTest, IsComplete) {
   const Table& t = table();
   EXPECT_TRUE(t.write_back_range && t.invalidate_range && t.store_fence && t.full_fence &&
-              t.nt_word && t.nt_bytes && t.nt_line && t.nt_copy && t.store_copy && t.store_line && t.send_line &&
-              t.send_sealed && t.nt_sealed && t.store_sealed && t.load_sealed && t.load_line &&
-              t.relax);
+              t.nt_word && t.nt_bytes && t.nt_line && t.nt_copy && t.store_copy && t.store_line &&
+              t.send_line && t.send_sealed && t.nt_sealed && t.store_sealed && t.load_sealed &&
+              t.load_line && t.relax);
 }
 
 TEST_P(TableTest, NonTemporalCopyGivesTheBytes) {

@@ -1,173 +1,20 @@
 // Endpoints of one pool, in one process and in two.
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <deque>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <random>
 #include <utility>
 
-#include "base/clock.hpp"
 #include "base/fork_in_tests.hpp"
-#include "penstock/transport.hpp"
+#include "transport/test_endpoints.hpp"
 
 namespace penstock::transport {
 namespace {
-
-struct Arrived {
-  Peer from;
-  Header header;
-  std::vector<std::byte> payload;
-};
-
-/// Keeps everything it is told. Payloads of large messages land in buffers of `capacity` bytes,
-/// in `pieces` pieces.
-class Recorder final : public Sink {
- public:
-  void on_message(Peer from, const Header& header, const void* payload) override {
-    const auto* bytes = static_cast<const std::byte*>(payload);
-    arrived.push_back({from, header, {bytes, bytes + header.bytes}});
-    if (meanwhile) std::exchange(meanwhile, {})();
-  }
-  Landing on_begin(Peer, const Header& header) override {
-    ++begun;
-    auto* slot = new Slot;
-    slot->buffer.resize(std::min<std::uint64_t>(header.bytes, capacity));
-    const std::uint64_t piece = (slot->buffer.size() + pieces - 1) / pieces;
-    for (std::uint64_t at = 0; at < slot->buffer.size(); at += piece)
-      slot->iov.push_back(
-          {slot->buffer.data() + at, std::min<std::uint64_t>(piece, slot->buffer.size() - at)});
-    return {slot->iov.data(), static_cast<std::uint32_t>(slot->iov.size()), slot};
-  }
-  void on_arrived(Peer from, const Header& header, void* cookie) override {
-    auto* slot = static_cast<Slot*>(cookie);
-    arrived.push_back({from, header, std::move(slot->buffer)});
-    delete slot;
-  }
-  void on_receive_failed(Peer, void* cookie, const Error& error) override {
-    delete static_cast<Slot*>(cookie);
-    errors.push_back(error.message);
-  }
-  void on_sent(SendOp* op) override { sent.push_back(op); }
-  void on_send_failed(SendOp* op, const Error& error) override {
-    failed.push_back(op);
-    errors.push_back(error.message);
-  }
-  void on_peer_dead(Peer, const std::string& description) override { dead.push_back(description); }
-
-  struct Slot {
-    std::vector<std::byte> buffer;
-    std::vector<iovec> iov;
-  };
-  std::function<void()> meanwhile;  ///< called once, while a message is told
-  std::uint64_t capacity = ~0ull, pieces = 1;
-  unsigned begun = 0;
-  std::deque<Arrived> arrived;
-  std::vector<SendOp*> sent, failed;
-  std::vector<std::string> errors, dead;
-};
-
-std::vector<std::byte> pattern(std::uint64_t bytes, unsigned seed) {
-  std::vector<std::byte> data(bytes);
-  std::uint32_t x = seed * 2654435761u + 12345;
-  for (auto& b : data) {
-    x = x * 1664525u + 1013904223u;
-    b = static_cast<std::byte>(x >> 24);
-  }
-  return data;
-}
-
-struct Attachment {
-  std::unique_ptr<pool::Pool> pool;
-  std::unique_ptr<arena::Arena> arena;  ///< ends before its pool
-
-  void detach() {
-    arena.reset();
-    pool.reset();
-  }
-};
-
-std::string unique_spec() {
-  static int number = 0;
-  return "shm:penstock-transport-test-" + std::to_string(getpid()) + "-" + std::to_string(number++);
-}
-
-Attachment attach(const std::string& spec, int rank) {
-  pool::AttachOptions options;
-  options.spec = spec;
-  options.rank = rank;
-  options.job = "test";
-  auto pool = pool::Pool::attach(options);
-  if (!pool) throw std::runtime_error(pool.error().message);
-  auto arena = arena::Arena::open(**pool);
-  if (!arena) throw std::runtime_error(arena.error().message);
-  return {std::move(*pool), std::move(*arena)};
-}
-
-/// Two endpoints, a and b, on two attachments of one process.
-class TransportTest : public testing::TestWithParam<coherence::Mode> {
- protected:
-  void SetUp() override { make_pool(64 << 20); }
-  void make_pool(std::uint64_t bytes) {
-    spec_ = unique_spec();
-    pool::CreateOptions options;
-    options.spec = spec_;
-    options.bytes = bytes;
-    options.mode = GetParam();
-    auto made = pool::create(options);
-    ASSERT_TRUE(made) << made.error().message;
-    side_a_ = attach(spec_, 0);
-    side_b_ = attach(spec_, 1);
-    a_ = open(side_a_, sink_a_);
-    b_ = open(side_b_, sink_b_);
-    to_b_ = *a_->resolve(b_->address());
-    to_a_ = *b_->resolve(a_->address());
-  }
-  void TearDown() override {
-    // one thread plays both sides: an endpoint that closed first would wait for the other
-    for (int i = 0; i < 100000 && a_ && b_ && !(a_->drained() && b_->drained()); ++i) {
-      a_->progress();
-      b_->progress();
-    }
-    a_.reset();
-    b_.reset();
-    side_a_.detach();
-    side_b_.detach();
-    (void)pool::remove(spec_, true);
-  }
-  std::unique_ptr<Endpoint> open(Attachment& side, Sink& sink) {
-    auto endpoint = Endpoint::open(*side.arena, sink, {"test"});
-    EXPECT_TRUE(endpoint) << endpoint.error().message;
-    return std::move(*endpoint);
-  }
-  void progress_until(const std::function<bool()>& done) {
-    const std::uint64_t end = base::now_ns() + 20'000'000'000ull;
-    while (!done()) {
-      a_->progress();
-      b_->progress();
-      ASSERT_LT(base::now_ns(), end) << "no progress";
-    }
-  }
-  SendOp op_of(std::vector<std::byte>& data, std::uint64_t tag) {
-    SendOp op;
-    op.header = {tag, ~tag, data.size(), 5};
-    op.iov[0] = {data.data(), data.size()};
-    op.iov_count = 1;
-    return op;
-  }
-
-  std::string spec_;
-  Attachment side_a_, side_b_;
-  Recorder sink_a_, sink_b_;
-  std::unique_ptr<Endpoint> a_, b_;
-  Peer to_a_ = 0, to_b_ = 0;
-};
 
 TEST_P(TransportTest, EverySizeArrivesWholeAndInOrder) {
   const std::vector<std::uint64_t> sizes = {0,     1,     8,     31,     32,     33,      88,
