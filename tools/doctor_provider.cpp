@@ -77,7 +77,7 @@ std::string version_text(std::uint32_t version) {
 std::string describe(const Library& library, const fi_info& info) {
   std::string text;
   const auto row = [&text](const char* name, const std::string& value) {
-    text += fmt::format("\n        {:<14} {}", name, value);
+    text += fmt::format("\n        {:<14} {}", name, value.empty() ? "none" : value);
   };
   const auto said = [&library](const auto& value, enum fi_type type) {
     return std::string(library.tostr(&value, type));
