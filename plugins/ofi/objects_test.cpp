@@ -284,8 +284,8 @@ TEST_P(ObjectsTest, AddressNumbersAreReusedFromTheLowest) {
       attr.count = ~std::size_t{0};  // a hint, whatever it says
       fid_av* av = nullptr;
       CHECK(fi_av_open(side.domain, &attr, &av, nullptr) == 0);
-      std::vector<char> addresses;
-      for (int i = 0; i < 5; ++i) addresses.insert(addresses.end(), own.begin(), own.end());
+      std::string addresses;
+      for (int i = 0; i < 5; ++i) addresses.append(own.data(), own.size());
       for (std::size_t i = 0; i < 5; ++i) addresses[i * 24 + 16] = static_cast<char>(i);  // slots
       fi_addr_t numbers[5];
       CHECK(fi_av_insert(av, addresses.data(), 5, numbers, FI_MORE, nullptr) == 5);
