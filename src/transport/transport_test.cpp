@@ -394,6 +394,19 @@ TEST_P(TransportTest, WhatWasAcknowledgedBeforeThePeerLeftIsDelivered) {
   for (int i = 0; i < 200; ++i) a_->progress();  // returns the credit that `other` waits for
 }
 
+/// With one thread for all, what a closing endpoint waits for comes by its moving the others.
+TEST_P(TransportTest, AClosingEndpointLetsOthersBeMoved) {
+  Options options{"test"};
+  options.while_closing = [this] { b_->progress(); };
+  Recorder sink;
+  auto opened = Endpoint::open(*side_a_.arena, sink, options);
+  ASSERT_TRUE(opened) << opened.error().message;
+  const Peer to_b = *(*opened)->resolve(b_->address());
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(*(*opened)->try_inject(to_b, {1, 0, 0, 0}, nullptr));
+  opened->reset();
+  EXPECT_EQ(sink_b_.arrived.size(), 5u);
+}
+
 TEST_P(TransportTest, SaysWhatItWaitsForWhenNothingMoves) {
   const auto told = [&] {
     for (const auto& record : side_b_.pool->processes())
