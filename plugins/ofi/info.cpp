@@ -122,13 +122,13 @@ std::uint64_t granted_caps(const fi_info* hints) {
 }
 
 /// Who can work with keys of our choice gets them: such a key never means another region later.
-/// Addresses are offsets unless nothing else is understood.
+/// With them go virtual addresses: Intel MPI takes a provider with the one and not the other badly.
 int granted_mr_mode(const fi_domain_attr* hints, std::uint32_t version) {
   const int wanted = hints != nullptr ? hints->mr_mode : 0;
   if ((wanted & mr_basic) != 0) return mr_basic;
   if ((wanted & mr_scalable) != 0) return mr_scalable;
   if (FI_VERSION_LT(version, FI_VERSION(1, 5))) return mr_scalable;
-  return wanted & FI_MR_PROV_KEY;
+  return wanted & (FI_MR_PROV_KEY | FI_MR_VIRT_ADDR);
 }
 
 template <class T>
