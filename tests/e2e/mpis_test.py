@@ -42,6 +42,12 @@ class EachMpi(Case):
             self.assertIn("all to all: ok", done.stdout)
             self.assert_carried(done, ranks, ranks * (ranks - 1))
 
+    def windows(self):
+        for ranks in (2, 4):
+            done = self.run_ranks(ranks, self.python, PROGRAMS / "windows.py")
+            self.assertIn("windows: ok", done.stdout)
+            self.assert_carried(done, ranks, ranks)
+
     def killed_rank_is_named(self):
         spec = self.pool("128M", "software")
         job = self.start("run", "--mpiexec", self.mpiexec, "-n", "4", "--nodes", "2", "--pool", spec,
@@ -124,6 +130,9 @@ class OpenMpi(EachMpi):
     def test_all_to_all(self):
         self.all_to_all()
 
+    def test_windows(self):
+        self.windows()
+
     def test_killed_rank_is_named(self):
         self.killed_rank_is_named()
 
@@ -160,6 +169,9 @@ class IntelMpi(EachMpi):
     def test_all_to_all(self):
         self.all_to_all()
 
+    def test_windows(self):
+        self.windows()
+
     def test_killed_rank_is_named(self):
         self.killed_rank_is_named()
 
@@ -186,6 +198,9 @@ class DebianOpenMpi(EachMpi):
 
     def test_all_to_all(self):
         self.all_to_all()
+
+    def test_windows(self):
+        self.windows()
 
     def test_killed_rank_is_named(self):
         self.killed_rank_is_named()

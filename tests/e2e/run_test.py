@@ -42,6 +42,12 @@ class Jobs(Case):
                              PROGRAMS / "all_to_all.py", timeout=200)
         self.assertIn("all to all: ok", done.stdout)
 
+    def test_windows(self):
+        for mode, ranks, nodes in (("software", 4, 2), ("hardware", 2, 2), ("simulated", 2, 2)):
+            done = self.penstock("run", "-n", ranks, "--nodes", nodes, "--mode", mode, "--", PYTHON,
+                                 PROGRAMS / "windows.py")
+            self.assertIn("windows: ok", done.stdout)
+
     def test_every_rank_a_node(self):
         done = self.penstock("run", "-n", "3", "--nodes", "3", "--", PYTHON,
                              PROGRAMS / "all_to_all.py")
