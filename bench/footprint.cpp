@@ -1,0 +1,146 @@
+#include "bench/footprint.hpp"
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "base/wait.hpp"
+#include "bench/bench_pool.hpp"
+#include "penstock/transport.hpp"
+
+namespace penstock::bench {
+namespace {
+
+constexpr std::size_t long_bytes = 64 << 10;
+
+/// An endpoint that counts what it gets.
+class Talker final : public transport::Sink {
+ public:
+  Result<void> open(arena::Arena& arena, std::function<void()> while_closing) {
+    transport::Options options{"footprint"};
+    options.while_closing = std::move(while_closing);
+    auto opened = transport::Endpoint::open(arena, *this, options);
+    if (!opened) return unexpected(opened.error());
+    endpoint_ = std::move(*opened);
+    return {};
+  }
+  transport::Endpoint& endpoint() { return *endpoint_; }
+  /// Others may be moved meanwhile, this one not.
+  void close() { const auto closing = std::move(endpoint_); }
+  void progress() {
+    if (endpoint_) endpoint_->progress();
+  }
+
+  /// A short and a long message.
+  Result<void> talk_to(const transport::Address& address) {
+    auto peer = endpoint_->resolve(address);
+    if (!peer) return unexpected(peer.error());
+    for (const std::size_t bytes : {std::size_t{8}, long_bytes}) {
+      auto op = std::make_unique<transport::SendOp>();
+      op->header.bytes = bytes;
+      op->iov[0] = {out_.data(), bytes};
+      op->iov_count = 1;
+      auto sent = endpoint_->send(*peer, op.get());
+      if (!sent) return unexpected(sent.error());
+      if (!*sent) waiting_.push_back(std::move(op));
+    }
+    return {};
+  }
+  std::uint64_t received() const { return received_; }
+
+  void on_message(transport::Peer, const transport::Header&, const void*) override { ++received_; }
+  transport::Landing on_begin(transport::Peer, const transport::Header&) override {
+    landing_ = {in_.data(), in_.size()};
+    return {&landing_, 1, nullptr};
+  }
+  void on_arrived(transport::Peer, const transport::Header&, void*) override { ++received_; }
+  void on_receive_failed(transport::Peer, void*, const Error&) override {}
+  void on_sent(transport::SendOp*) override {}
+  void on_send_failed(transport::SendOp*, const Error&) override {}
+  void on_peer_dead(transport::Peer, const std::string&) override {}
+
+ private:
+  inline static std::array<std::byte, long_bytes> out_{}, in_{};
+  iovec landing_{};
+  std::uint64_t received_ = 0;
+  std::vector<std::unique_ptr<transport::SendOp>> waiting_;
+  std::unique_ptr<transport::Endpoint> endpoint_;
+};
+
+/// Closes all of them, one after the other.
+struct Closing {
+  std::vector<Talker>& talkers;
+  ~Closing() {
+    for (Talker& talker : talkers) talker.close();
+  }
+};
+
+/// Until everybody has got everything, and its sender knows.
+Result<void> finish(std::vector<Talker>& talkers, std::uint64_t messages_each) {
+  base::Waiter waiter("the messages of all ranks", 0);
+  for (;;) {
+    bool finished = true;
+    for (Talker& talker : talkers) {
+      talker.endpoint().progress();
+      finished = finished && talker.received() == messages_each && talker.endpoint().drained();
+    }
+    if (finished) return {};
+    if (auto waited = waiter.pause(); !waited) return waited;
+  }
+}
+
+double mebibytes(std::uint64_t bytes) {
+  return static_cast<double>(bytes) / (1 << 20);
+}
+
+}  // namespace
+
+Result<Report> measure_footprint(const FootprintOptions& options) {
+  if (options.ranks < 2 || options.ranks > transport::max_endpoints || options.neighbours == 0 ||
+      options.neighbours >= options.ranks) {
+    return fail(Code::invalid_argument,
+                "{} ranks that talk to {} each cannot be: 2 to {} ranks, 1 to ranks - 1 neighbours",
+                options.ranks, options.neighbours, transport::max_endpoints);
+  }
+  const auto bytes = base::parse_bytes(options.size);
+  if (!bytes) return unexpected(bytes.error());
+  auto pool = BenchPool::prepare(options.pool, *bytes, coherence::Mode::software);
+  if (!pool) return unexpected(pool.error());
+  auto hold = Attachment::open(pool->spec(), 0);
+  if (!hold) return unexpected(hold.error());
+  const std::uint64_t before = hold->arena->stats().bytes_used;
+  std::vector<Talker> talkers(options.ranks);
+  const Closing closing{talkers};
+  // What an endpoint waits for when it closes comes from the others.
+  const auto move_all = [&talkers] {
+    for (Talker& talker : talkers) talker.progress();
+  };
+  for (Talker& talker : talkers)
+    if (auto made = talker.open(*hold->arena, move_all); !made) return unexpected(made.error());
+  const std::uint64_t opened = hold->arena->stats().bytes_used;
+  for (std::uint32_t rank = 0; rank < options.ranks; ++rank)
+    for (std::uint32_t i = 1; i <= options.neighbours; ++i) {
+      Talker& to = talkers[(rank + i) % options.ranks];
+      if (auto sent = talkers[rank].talk_to(to.endpoint().address()); !sent)
+        return unexpected(sent.error());
+    }
+  const auto finished = finish(talkers, 2ull * options.neighbours);
+  const std::uint64_t after = hold->arena->stats().bytes_used;
+  if (!finished) return unexpected(finished.error());
+  Report report("footprint");
+  report.note("ranks", static_cast<double>(options.ranks));
+  report.note("neighbours", static_cast<double>(options.neighbours));
+  report.add(
+      {"MiB of the pool that a job takes when each rank has sent a short and a 64 KB message "
+       "to its neighbours",
+       {{"endpoint table", 1}, {"channels", 1}, {"together", 1}, {"for a pair", 3}},
+       {{mebibytes(opened - before), mebibytes(after - opened), mebibytes(after - before),
+         mebibytes(after - opened) / (options.ranks * options.neighbours)}}});
+  return report;
+}
+
+}  // namespace penstock::bench
