@@ -90,6 +90,8 @@ class Sink {
   virtual void on_send_failed(SendOp* op, const Error& error) = 0;
   /// Said once a peer, after all failures of its operations.
   virtual void on_peer_dead(Peer peer, const std::string& description) = 0;
+  /// Said once a peer that has closed in order: nothing more comes from it.
+  virtual void on_peer_left(Peer, const std::string& /*description*/) {}
   /// Asked now and then while nothing moves.
   virtual Waiting waiting() const { return {}; }
 };

@@ -122,6 +122,7 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
   void on_sent(transport::SendOp* op) override;
   void on_send_failed(transport::SendOp* op, const Error& error) override;
   void on_peer_dead(Peer peer, const std::string& description) override;
+  void on_peer_left(Peer peer, const std::string& description) override;
   transport::Waiting waiting() const override { return matcher.waiting(); }
   // services of one-sided operations
   void serve(Peer from, const Header& header, const void* payload);

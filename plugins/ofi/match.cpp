@@ -314,19 +314,25 @@ void Matcher::failed(void* cookie, int error, int detail) {
   if (receive != nullptr) fail(receive, from, header, error, detail);
 }
 
-void Matcher::fail_waiting(Lane& lane, Peer peer, int error, int detail) {
+void Matcher::fail_waiting(Lane& lane, const Dead& dead) {
   for (Receive* receive = lane.posted.head(); receive != nullptr;) {
     Receive* const next = receive->next;
-    if (receive->source == peer || receive->source == any_peer) {
-      end_waiting(lane, receive, peer, error, detail);
-    }
+    if (dead.ends(receive->source)) end_waiting(lane, receive, dead.peer, dead.error, dead.detail);
     receive = next;
   }
 }
 
+void Matcher::gone(const Dead& dead) {
+  dead_.push_back(dead);
+  for (Lane& lane : lanes_) fail_waiting(lane, dead);
+}
+
 void Matcher::peer_dead(Peer peer, std::uint32_t life, int error, int detail) {
-  dead_.push_back({peer, life, error, detail});
-  for (Lane& lane : lanes_) fail_waiting(lane, peer, error, detail);
+  gone({peer, life, error, detail, false});
+}
+
+void Matcher::peer_left(Peer peer, std::uint32_t life, int error, int detail) {
+  gone({peer, life, error, detail, true});
 }
 
 void Matcher::peer_present(Peer peer, std::uint32_t life) {
@@ -359,7 +365,7 @@ int Matcher::post(const ReceiveRequest& request) {
   lane.posted.push_back(receive);
   ++posted_count_;
   for (const Dead& dead : dead_) {
-    if (request.source != any_peer && request.source != dead.peer) continue;
+    if (!dead.ends(request.source)) continue;
     end_waiting(lane, receive, dead.peer, dead.error, dead.detail);
     break;
   }

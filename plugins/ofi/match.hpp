@@ -78,6 +78,8 @@ class Matcher {
   /// Fails what waits for `peer`, now and later, and what waits for anybody: MPI cannot go on
   /// without it. `life` tells the peer from a later one of the same number.
   void peer_dead(Peer peer, std::uint32_t life, int error, int detail);
+  /// Fails what names `peer`, now and later: nothing more comes from it, but others go on.
+  void peer_left(Peer peer, std::uint32_t life, int error, int detail);
   /// The number belongs to this one now: an earlier death under it is forgotten.
   void peer_present(Peer peer, std::uint32_t life);
 
@@ -157,7 +159,15 @@ class Matcher {
   void take(Receive* receive, Incoming* incoming);
   void hand_over(Receive* receive, Incoming* incoming);
   bool drain_unexpected(Lane& lane, Receive* receive);
-  void fail_waiting(Lane& lane, Peer peer, int error, int detail);
+  struct Dead {
+    Peer peer;
+    std::uint32_t life;
+    int error, detail;
+    bool only_named;  ///< left in order: what waits for anybody goes on
+    bool ends(Peer source) const { return source == peer || (source == any_peer && !only_named); }
+  };
+  void gone(const Dead& dead);
+  void fail_waiting(Lane& lane, const Dead& dead);
   void report_no_memory(Peer from, const Header& header);
   Incoming* find_claimed(void* context);
 
@@ -169,11 +179,6 @@ class Matcher {
   FreeList<Incoming> incomings_;
   std::size_t min_multi_receive_ = 64;
   std::size_t posted_count_ = 0;
-  struct Dead {
-    Peer peer;
-    std::uint32_t life;
-    int error, detail;
-  };
   std::vector<Dead> dead_;
 };
 

@@ -334,6 +334,19 @@ TEST_F(MatcherTest, DeathFailsWhatWaitsForTheDeadAndForAnybody) {
   EXPECT_STREQ(c, "alive");
 }
 
+/// Nothing more comes from a peer that has left, but others go on.
+TEST_F(MatcherTest, LeavingFailsWhatNamesTheOneThatLeft) {
+  matcher.post(request(a, sizeof(a), 1, 5));
+  matcher.post(request(b, sizeof(b), 2, any_peer));
+  matcher.peer_left(5, 1, FI_ECONNRESET, 42);
+  ASSERT_EQ(events.failures.size(), 1u);
+  EXPECT_EQ(events.failures[0].what.context, a);
+  say(6, 2, "goes on");
+  EXPECT_STREQ(b, "goes on");
+  matcher.post(request(c, sizeof(c), 3, 5));
+  EXPECT_EQ(events.failures.size(), 2u);
+}
+
 TEST_F(MatcherTest, ReceivesPostedAfterADeathFailUnlessTheMessageIsHere) {
   say(5, 1, "left behind");
   matcher.peer_dead(5, 1, FI_ECONNRESET, 42);

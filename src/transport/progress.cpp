@@ -263,7 +263,7 @@ void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fat
     peer.rx->fail(*sink, error);
     rest(gone);
   }
-  if (in_order) return;
+  if (in_order) return sink->on_peer_left(gone, error.message);
   base::log(base::Level::error, "{}", error.message);
   sink->on_peer_dead(gone, error.message);
 }
