@@ -25,14 +25,6 @@ void* library_symbol(const char* name) {
 
 const fi_provider* logging_provider = nullptr;
 
-/// "penstock::ofi::getinfo" of its whole signature.
-std::string name_of(const std::source_location& where) {
-  const std::string_view signature(where.function_name());
-  const std::string_view named = signature.substr(0, signature.find('('));
-  const std::size_t space = named.rfind(' ');
-  return std::string(space == std::string_view::npos ? named : named.substr(space + 1));
-}
-
 fi_log_level library_level(base::Level level) {
   switch (level) {
     case base::Level::error:
@@ -50,9 +42,9 @@ constexpr base::LogHost library_log = {
     [](base::Level level) {
       return fi_log_enabled(logging_provider, library_level(level), FI_LOG_CORE) != 0;
     },
-    [](base::Level level, std::string_view text, const std::source_location& where) {
-      fi_log(logging_provider, library_level(level), FI_LOG_CORE, name_of(where).c_str(),
-             static_cast<int>(where.line()), "%.*s\n", static_cast<int>(text.size()), text.data());
+    [](base::Level level, std::string_view text, const base::SourcePlace& where) {
+      fi_log(logging_provider, library_level(level), FI_LOG_CORE, where.function, where.line,
+             "%.*s\n", static_cast<int>(text.size()), text.data());
     },
 };
 

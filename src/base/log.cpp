@@ -59,7 +59,7 @@ bool log_enabled(Level level) {
   return level <= threshold || host_wants(level);
 }
 
-void log_line(Level level, std::string_view text, const std::source_location& where) {
+void log_line(Level level, std::string_view text, const SourcePlace& where) {
   const LogHost* host = log_host.load(std::memory_order_acquire);
   if (host != nullptr && host->wants(level)) return host->take(level, text, where);
   // One write a message, so that lines of many ranks do not mix.

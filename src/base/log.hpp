@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 
-#include <source_location>
 #include <string_view>
 #include <type_traits>
 
@@ -12,11 +11,24 @@ namespace penstock::base {
 
 enum class Level { error = 0, warn = 1, info = 2, debug = 3 };
 
+/// Where in our source a line is said. Not std::source_location, which clang 14 does not have.
+struct SourcePlace {
+  const char* file;
+  const char* function;
+  int line;
+
+  static constexpr SourcePlace current(const char* file = __builtin_FILE(),
+                                       const char* function = __builtin_FUNCTION(),
+                                       int line = __builtin_LINE()) {
+    return {file, function, line};
+  }
+};
+
 /// Where a library of ours is loaded into a host that has a logger of its own.
 struct LogHost {
   bool (*wants)(Level level);
   /// `text` is one line without its end; `where` is the place in our source that says it.
-  void (*take)(Level level, std::string_view text, const std::source_location& where);
+  void (*take)(Level level, std::string_view text, const SourcePlace& where);
 };
 /// From now on the host gets the lines that it wants; the others go their usual way. `host` must
 /// stay; null: no host.
@@ -25,17 +37,17 @@ void set_log_host(const LogHost* host);
 /// Wanted by the host, or by PENSTOCK_LOG (error|warn|info|debug; default warn), read once.
 bool log_enabled(Level level);
 void log_line(Level level, std::string_view text,
-              const std::source_location& where = std::source_location::current());
+              const SourcePlace& where = SourcePlace::current());
 
 /// A format string, and where in the source it stands.
 template <class... Args>
 struct LogFormat {
   template <class Text>
   consteval LogFormat(  // NOLINT: stands for the text
-      const Text& text_in, const std::source_location& where_in = std::source_location::current())
+      const Text& text_in, const SourcePlace& where_in = SourcePlace::current())
       : text(text_in), where(where_in) {}
   fmt::format_string<Args...> text;
-  std::source_location where;
+  SourcePlace where;
 };
 
 template <class... Args>
