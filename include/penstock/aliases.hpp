@@ -17,8 +17,24 @@ namespace penstock::pool {
 /// Thread-safe.
 class Aliases {
  public:
+  /// A process slot of the pool under which this process is attached.
+  struct Attachment {
+    std::uint64_t base = 0;  ///< where it has mapped the pool; 0: no attachment
+    std::uint32_t slot = 0;
+    std::uint64_t generation = 0;  ///< of the slot
+  };
+  /// Who of those attached is this process. The pool's side of the class.
+  class Attachments {
+   public:
+    virtual ~Attachments() = default;
+    virtual std::vector<Attachment> of_this_process() const = 0;
+    /// Not yet detached. For hot paths: no system call.
+    virtual bool stands(const Attachment& attachment) const = 0;
+  };
+
   /// Of the pool that is mapped at `base`. Nothing but that is known before the first refresh().
-  Aliases(const std::byte* base, std::uint64_t bytes);
+  /// `attachments` may be null; else it outlives this.
+  Aliases(const std::byte* base, std::uint64_t bytes, const Attachments* attachments = nullptr);
   Aliases(const Aliases&) = delete;
   Aliases& operator=(const Aliases&) = delete;
 
@@ -26,6 +42,9 @@ class Aliases {
   /// the pool. No system call, no lock unless a refresh is just writing. A mapping that went after
   /// the last refresh is still believed in.
   std::optional<std::uint64_t> offset_of(const void* address, std::uint64_t bytes) const;
+  /// As offset_of, but never of a mapping that has gone: only of attachments that still stand. What
+  /// a program has mapped by itself is not known here, for nothing tells when it goes.
+  std::optional<std::uint64_t> lasting_offset_of(const void* address, std::uint64_t bytes) const;
   /// Looks at /proc/self/maps. Mappings are known by device, inode and offset, and must be shared:
   /// a private one shows other bytes once it was written to. Of more than `most_mappings` runs of
   /// addresses the longest are kept.
@@ -39,16 +58,22 @@ class Aliases {
   /// [begin, end) is the pool from `offset` on.
   struct Range {
     std::uint64_t begin = 0, end = 0, offset = 0;
+    Attachment owner;  ///< whose mapping it is, when known
+
+    bool holds(std::uint64_t at, std::uint64_t bytes) const {
+      return at >= begin && at < end && bytes <= end - at;
+    }
   };
   struct SharedRange {
-    std::atomic<std::uint64_t> begin{0}, end{0}, offset{0};
+    std::atomic<std::uint64_t> begin{0}, end{0}, offset{0}, owner_generation{0};
+    std::atomic<std::uint32_t> owner_slot{0};
   };
-  std::optional<std::uint64_t> offset_in(const Range& range, std::uint64_t at,
-                                         std::uint64_t bytes) const;
-  std::optional<std::uint64_t> look_up(std::uint64_t at, std::uint64_t bytes) const;
+  std::optional<Range> range_of(std::uint64_t at, std::uint64_t bytes) const;
+  std::optional<Range> look_up(std::uint64_t at, std::uint64_t bytes) const;
   void publish(std::vector<Range> found);
 
   const Range own_;
+  const Attachments* const attachments_;
   std::atomic<std::uint32_t> version_{0};  ///< odd while `ranges_` is being written
   std::atomic<std::uint32_t> count_{0};
   SharedRange ranges_[most_mappings];

@@ -82,37 +82,52 @@ FilePiece end_of(const Segment& segment) {
 
 }  // namespace
 
-Aliases::Aliases(const std::byte* base, std::uint64_t bytes)
-    : own_{reinterpret_cast<std::uintptr_t>(base), reinterpret_cast<std::uintptr_t>(base) + bytes,
-           0} {}
+Aliases::Aliases(const std::byte* base, std::uint64_t bytes, const Attachments* attachments)
+    : own_{.begin = reinterpret_cast<std::uintptr_t>(base),
+           .end = reinterpret_cast<std::uintptr_t>(base) + bytes},
+      attachments_(attachments) {}
 
-std::optional<std::uint64_t> Aliases::offset_in(const Range& range, std::uint64_t at,
-                                                std::uint64_t bytes) const {
-  if (at < range.begin || at >= range.end || bytes > range.end - at) return std::nullopt;
-  return range.offset + (at - range.begin);
-}
-
-std::optional<std::uint64_t> Aliases::look_up(std::uint64_t at, std::uint64_t bytes) const {
+std::optional<Aliases::Range> Aliases::look_up(std::uint64_t at, std::uint64_t bytes) const {
   const std::uint32_t count = std::min(count_.load(std::memory_order_acquire), most_mappings);
   for (std::uint32_t i = 0; i < count; ++i) {
-    const Range range{.begin = ranges_[i].begin.load(std::memory_order_acquire),
-                      .end = ranges_[i].end.load(std::memory_order_acquire),
-                      .offset = ranges_[i].offset.load(std::memory_order_acquire)};
-    if (const auto offset = offset_in(range, at, bytes)) return offset;
+    const SharedRange& shared = ranges_[i];
+    const Range range{
+        .begin = shared.begin.load(std::memory_order_acquire),
+        .end = shared.end.load(std::memory_order_acquire),
+        .offset = shared.offset.load(std::memory_order_acquire),
+        .owner = {.slot = shared.owner_slot.load(std::memory_order_acquire),
+                  .generation = shared.owner_generation.load(std::memory_order_acquire)}};
+    if (range.holds(at, bytes)) return range;
   }
   return std::nullopt;
 }
 
-std::optional<std::uint64_t> Aliases::offset_of(const void* address, std::uint64_t bytes) const {
-  const auto at = reinterpret_cast<std::uintptr_t>(address);
-  if (const auto offset = offset_in(own_, at, bytes)) return offset;
+std::optional<Aliases::Range> Aliases::range_of(std::uint64_t at, std::uint64_t bytes) const {
   const std::uint32_t before = version_.load(std::memory_order_acquire);
   if (before % 2 == 0) {
-    const auto offset = look_up(at, bytes);
-    if (version_.load(std::memory_order_relaxed) == before) return offset;
+    const auto range = look_up(at, bytes);
+    if (version_.load(std::memory_order_relaxed) == before) return range;
   }
   const std::lock_guard lock(refreshing_);  // a refresh came between: wait for its end
   return look_up(at, bytes);
+}
+
+std::optional<std::uint64_t> Aliases::offset_of(const void* address, std::uint64_t bytes) const {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (own_.holds(at, bytes)) return at - own_.begin;
+  const auto range = range_of(at, bytes);
+  if (!range) return std::nullopt;
+  return range->offset + (at - range->begin);
+}
+
+std::optional<std::uint64_t> Aliases::lasting_offset_of(const void* address,
+                                                        std::uint64_t bytes) const {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (own_.holds(at, bytes)) return at - own_.begin;
+  const auto range = range_of(at, bytes);
+  if (!range || range->owner.generation == 0 || !attachments_->stands(range->owner))
+    return std::nullopt;
+  return range->offset + (at - range->begin);
 }
 
 void Aliases::refresh() {
@@ -174,6 +189,8 @@ void Aliases::publish(std::vector<Range> found) {
     ranges_[i].begin.store(runs[i].begin, std::memory_order_release);
     ranges_[i].end.store(runs[i].end, std::memory_order_release);
     ranges_[i].offset.store(runs[i].offset, std::memory_order_release);
+    ranges_[i].owner_slot.store(runs[i].owner.slot, std::memory_order_release);
+    ranges_[i].owner_generation.store(runs[i].owner.generation, std::memory_order_release);
   }
   version_.fetch_add(1, std::memory_order_release);
 }

@@ -103,6 +103,34 @@ TEST_F(AliasesTest, AnswersStayRightWhileTheyAreRefreshed) {
   refresher.join();
 }
 
+TEST_F(AliasesTest, OnlyAttachmentsThatStandLast) {
+  class Two final : public Aliases::Attachments {
+   public:
+    std::vector<Aliases::Attachment> of_this_process() const override {
+      return {{0x100000, 3, 7}, {0x200000, 4, 8}};
+    }
+    bool stands(const Aliases::Attachment& attachment) const override {
+      return (attachment.slot == 3 && attachment.generation == 7 && first) ||
+             (attachment.slot == 4 && attachment.generation == 8);
+    }
+    bool first = true;
+  } two;
+  Aliases aliases(reinterpret_cast<const std::byte*>(base), pool_bytes, &two);
+  aliases.refresh_from(std::string(own_line) +
+                       "100000-104000 rw-s 00000000 00:1a 53 /a\n"
+                       "200000-202000 rw-s 00002000 00:1a 53 /a\n"
+                       "300000-304000 rw-s 00000000 00:1a 53 /a\n");
+  const auto lasting = [&](std::uint64_t at) {
+    return aliases.lasting_offset_of(reinterpret_cast<const void*>(at), 16);
+  };
+  EXPECT_EQ(lasting(base + 32), 32u);
+  EXPECT_EQ(lasting(0x100020), 0x20u);
+  EXPECT_EQ(lasting(0x200020), std::nullopt) << "no mapping of a pool begins like this";
+  EXPECT_EQ(lasting(0x300020), std::nullopt) << "nobody's";
+  two.first = false;
+  EXPECT_EQ(lasting(0x100020), std::nullopt);
+}
+
 class PoolAliases : public PoolTest {};
 
 TEST_F(PoolAliases, AnotherAttachmentOfTheProcessIsFound) {
@@ -116,9 +144,12 @@ TEST_F(PoolAliases, AnotherAttachmentOfTheProcessIsFound) {
   pool->aliases().refresh();
   EXPECT_EQ(pool->aliases().offset_of(there, 64), arena);
   EXPECT_EQ(pool->aliases().offset_of(pool->base() + arena, 64), arena);
+  EXPECT_EQ(pool->aliases().lasting_offset_of(there, 64), arena);
   int on_the_stack = 0;
   EXPECT_EQ(pool->aliases().offset_of(&on_the_stack, 4), std::nullopt);
   other.reset();
+  EXPECT_EQ(pool->aliases().offset_of(there, 64), arena) << "as of the last look";
+  EXPECT_EQ(pool->aliases().lasting_offset_of(there, 64), std::nullopt);
   pool->aliases().refresh();
   EXPECT_EQ(pool->aliases().offset_of(there, 64), std::nullopt);
 }
@@ -134,6 +165,7 @@ TEST_F(PoolAliases, MappingsOfTheProgramItselfCountWhereTheyAreShared) {
   ASSERT_TRUE(shared != MAP_FAILED && cow != MAP_FAILED);
   pool->aliases().refresh();
   EXPECT_EQ(pool->aliases().offset_of(shared, 8192), 4096u);
+  EXPECT_EQ(pool->aliases().lasting_offset_of(shared, 8192), std::nullopt);
   EXPECT_EQ(pool->aliases().offset_of(cow, 1), std::nullopt);
   ::munmap(shared, 8192);
   ::munmap(cow, 8192);

@@ -165,7 +165,8 @@ static_assert(sizeof(DetailLines) == 4 * 64);
 struct alignas(64) LeaseLine {
   std::uint64_t generation = 0;
   std::uint64_t beat = 0;
-  std::uint64_t unused[5] = {};
+  std::uint64_t mapped_at = 0;  ///< address of the pool in that process, for the process itself
+  std::uint64_t unused[4] = {};
   std::uint64_t seal = 0;
 };
 static_assert(sizeof(LeaseLine) == 64);

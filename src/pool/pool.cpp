@@ -32,7 +32,7 @@
 
 namespace penstock::pool {
 
-struct Pool::Impl {
+struct Pool::Impl final : Aliases::Attachments {
   Impl(const Superblock& s, Mapping mapped, UniqueFd fd, coherence::View pool_view, Caller caller,
        const AttachOptions& attach_options, std::uint64_t lease_ns)
       : superblock(s),
@@ -42,7 +42,7 @@ struct Pool::Impl {
         seen(std::move(pool_view)),
         memory(seen.memory),
         base(seen.base),
-        aliases(base, mapping.bytes()),
+        aliases(base, mapping.bytes(), this),
         self(std::move(caller)),
         options(attach_options),
         processes(memory, base, s),
@@ -55,6 +55,10 @@ struct Pool::Impl {
   bool beat();
   bool owns_slot() const;
   ProcessRecord record(const SlotView& slot_view) const;
+  std::vector<Aliases::Attachment> of_this_process() const override;
+  bool stands(const Aliases::Attachment& attachment) const override {
+    return processes.held_attached(attachment.slot, attachment.generation);
+  }
   sync::Lock make_lock(std::uint64_t as_token) {
     return sync::Lock(memory, base + superblock.lock_offset, superblock.max_nodes, node, as_token,
                       [this](std::uint64_t other) {
@@ -226,6 +230,22 @@ std::optional<std::uint32_t> Pool::Impl::choose_slot() {
     if (!liveness.alive(view)) return view.slot;
   }
   return std::nullopt;
+}
+
+/// Only of the own node: what another emulated one stores this one cannot send on.
+std::vector<Aliases::Attachment> Pool::Impl::of_this_process() const {
+  std::vector<Aliases::Attachment> found;
+  for (const SlotView& view : processes.used()) {
+    const StateLine& line = view.line;
+    if (!view.whole || line.state != static_cast<std::uint32_t>(SlotState::attached) ||
+        line.node != node || line.pid != self.process.pid ||
+        line.start_time != self.process.start_time ||
+        line.pid_namespace != self.process.pid_namespace)
+      continue;
+    const std::uint64_t at = processes.mapped_at(view.slot, line.generation);
+    if (at != 0) found.push_back({at, view.slot, line.generation});
+  }
+  return found;
 }
 
 bool Pool::Impl::owns_slot() const {

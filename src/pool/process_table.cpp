@@ -69,6 +69,19 @@ std::optional<std::uint64_t> ProcessTable::beat(std::uint32_t slot,
   return line->beat;
 }
 
+std::uint64_t ProcessTable::mapped_at(std::uint32_t slot, std::uint64_t generation) const {
+  const auto line = observe_sealed_line<LeaseLine>(memory_, base_, place<LeaseLine>(leases_, slot));
+  return line && line->generation == generation ? line->mapped_at : 0;
+}
+
+bool ProcessTable::held_attached(std::uint32_t slot, std::uint64_t generation) const {
+  if (slot >= slots_) return false;
+  StateLine line;
+  memory_.load_line(&line, base_ + place<StateLine>(states_, slot));
+  return line.generation == generation &&
+         line.state == static_cast<std::uint32_t>(SlotState::attached);
+}
+
 ProcessRecord ProcessTable::record(const SlotView& view) const {
   const std::uint32_t slot = view.slot;
   ProcessRecord record;
@@ -138,7 +151,9 @@ void ProcessTable::set_state(std::uint32_t slot, std::uint64_t generation,
 void ProcessTable::publish_beat(std::uint32_t slot, std::uint64_t generation,
                                 std::uint64_t beat) const {
   publish_sealed_line(memory_, base_, place<LeaseLine>(leases_, slot),
-                      LeaseLine{.generation = generation, .beat = beat});
+                      LeaseLine{.generation = generation,
+                                .beat = beat,
+                                .mapped_at = reinterpret_cast<std::uintptr_t>(base_)});
   memory_.order();
 }
 

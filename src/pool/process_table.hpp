@@ -31,6 +31,10 @@ class ProcessTable {
   std::optional<OriginLine> origin(std::uint32_t slot) const;
   /// nullopt: unreadable or not of `generation`.
   std::optional<std::uint64_t> beat(std::uint32_t slot, std::uint64_t generation) const;
+  /// Address of the pool in the process of the slot; 0: unreadable or not of `generation`.
+  std::uint64_t mapped_at(std::uint32_t slot, std::uint64_t generation) const;
+  /// Attached under `generation`, as this node holds the line: enough for a slot of this process.
+  bool held_attached(std::uint32_t slot, std::uint64_t generation) const;
   /// Everything but `alive`.
   ProcessRecord record(const SlotView& view) const;
 
