@@ -53,7 +53,10 @@ class ForgedChannel {
   void write_message(Input& input) {
     using transport::Form;
     transport::MessageLine line{};
-    const auto form = static_cast<Form>(input.below(16) == 15 ? input.byte() : 1 + input.below(3));
+    const auto drawn = input.below(16);
+    const auto form = static_cast<Form>(drawn == 15   ? input.byte()
+                                        : drawn == 14 ? 4 + input.below(2)
+                                                      : 1 + input.below(3));
     const std::uint8_t flags = input.byte(), kind = input.byte();
     std::uint64_t bytes = input.below(8) == 7     ? input.lie(1ull << 40)
                           : form == Form::inlined ? input.below(transport::inline_bytes + 1)
@@ -76,19 +79,26 @@ class ForgedChannel {
       first_cell_ = cell_ = line.bulk.first_cell;
       cell_count_ = line.bulk.cell_count;
       ready_ = line.bulk.ready;
+    } else if (form == Form::placed) {
+      line.placed.offset = input.below(4) == 3 ? input.lie(bytes_) : cells_ + input.byte();
+      line.placed.piece_bytes = input.below(4) == 3 ? input.lie(bytes) : 1 + input.below(4096);
+      pieces_ = line.placed.piece_bytes == 0 || bytes == 0
+                    ? 0
+                    : transport::pieces_of(bytes, line.placed.piece_bytes);
     } else {
       input.fill(line.payload, input.below(33));
     }
     line.seal = nonce_ + head_;
     if (input.below(16) == 15) line.seal += input.lie(8);
     put_line(&line);
-    if (form == Form::lines && input.below(4) != 3) write_rest(bytes, input);
+    if (form == Form::lines && input.below(4) != 3)
+      write_rest(transport::lines_of(bytes) - 1, input);
+    if (form == Form::placed && pieces_ > 1) write_rest(pieces_ - 1, input);
     if (form == Form::bulk && ready_ != 0) ++cell_;
   }
 
   /// Lines after the first, all of them or fewer.
-  void write_rest(std::uint64_t bytes, Input& input) {
-    std::uint64_t lines = transport::lines_of(bytes) - 1;
+  void write_rest(std::uint64_t lines, Input& input) {
     if (lines > ring_lines_) lines = ring_lines_;
     if (input.below(4) == 3) lines = input.below(lines + 1);
     for (; lines > 0; --lines) {
@@ -127,7 +137,7 @@ class ForgedChannel {
   std::byte* base_;
   std::uint64_t bytes_, offset_, cells_, nonce_;
   std::uint64_t ring_ = 0, flags_ = 0, ring_lines_ = 8, flag_count_ = 8;
-  std::uint64_t head_ = 0, cell_ = 0, first_cell_ = 0, cell_count_ = 1, ready_ = 0;
+  std::uint64_t head_ = 0, cell_ = 0, first_cell_ = 0, cell_count_ = 1, ready_ = 0, pieces_ = 0;
 };
 
 }  // namespace penstock::fuzz

@@ -86,6 +86,8 @@ class Sender {
     op.iov[0] = {operation->buffer.data(), first};
     op.iov[1] = {operation->buffer.data() + first, op.header.bytes - first};
     op.iov_count = first == op.header.bytes ? 1 : 2;
+    if (op.iov_count == 1 && input_.flag())  // a user's buffer that lies in the pool
+      op.iov[0].iov_base = world_.frozen.base() + input_.number<std::uint16_t>();
     op.notify_delivered = input_.flag();
     const auto sent = channel_.send(&op);
     if (!sent) return expect(is_told(sent.error()));

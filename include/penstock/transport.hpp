@@ -54,7 +54,9 @@ struct Landing {
 };
 
 /// A message on its way out. Owned by the caller, not moved until on_sent or on_failed, or until
-/// the endpoint is gone; its buffers may go when the endpoint begins to close.
+/// the endpoint is gone; its buffers may go when the endpoint begins to close. One that lies in the
+/// pool is read there by the receiver, so that on_sent comes when the receiver has taken it all;
+/// pool memory that a message is sent from must not be destroyed before, neither by others.
 struct SendOp {
   Header header;
   iovec iov[max_iov] = {};
@@ -62,6 +64,7 @@ struct SendOp {
   bool notify_delivered = false;  ///< on_sent only when the receiver has consumed all of it
   // the transport's own
   std::uint64_t sent_bytes = 0, position = 0;
+  std::uint32_t placed_lines = 0;  ///< of one that the receiver reads where it lies
   SendOp* next = nullptr;
 };
 

@@ -2,10 +2,12 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "penstock/transport.hpp"
@@ -44,6 +46,8 @@ struct Message {
   }
   bool delivered_tells() const { return mix(3) % 3 == 0; }
   bool injected() const { return bytes() <= 4096 && mix(4) % 2 == 0; }
+  /// Sent from memory in the pool.
+  bool placed() const { return !injected() && mix(5) % 2 == 0; }
 };
 
 inline constexpr std::uint8_t unlooked_kind = 9;
@@ -136,6 +140,12 @@ class Rank final : public transport::Sink {
   void close() { endpoint_.reset(); }
   void leave() {
     endpoint_.reset();
+    if (!buffers_.name.empty()) {
+      memory_.write_back(buffers_.data, buffers_.bytes);  // nothing dirty stays
+      memory_.order();
+      const auto destroyed = arena_->destroy(buffers_);
+      world_.require(destroyed.has_value(), destroyed ? "" : destroyed.error().message);
+    }
     arena_.reset();
     pool_.reset();
   }
@@ -173,6 +183,7 @@ class Rank final : public transport::Sink {
   struct Pending {
     SendOp op;
     std::vector<std::byte> payload;
+    std::optional<std::size_t> buffer;  ///< in the pool
   };
   struct Arriving {
     std::vector<std::byte> bytes;
@@ -196,6 +207,7 @@ class Rank final : public transport::Sink {
       pending->payload = message.payload();
       pending->op.header = header;
       pending->op.iov[0] = {pending->payload.data(), pending->payload.size()};
+      if (message.placed()) place(*pending);
       pending->op.iov_count = 1;
       pending->op.notify_delivered = message.delivered_tells();
       const auto sent = endpoint_->send(out.peer, &pending->op);
@@ -206,6 +218,27 @@ class Rank final : public transport::Sink {
     }
     ++out.next;
     return true;
+  }
+  /// Puts the payload into a buffer in the pool, by plain stores as a user does, at an odd place.
+  void place(Pending& pending) {
+    if (buffers_.name.empty()) make_buffers();
+    std::size_t number = 0;
+    while (std::any_of(pending_.begin(), pending_.end(),
+                       [&](const auto& other) { return other->buffer == number; }))
+      ++number;
+    std::byte* at = buffers_.data + number * buffer_bytes + 8 * (number + 1);
+    std::memcpy(at, pending.payload.data(), pending.payload.size());
+    pending.op.iov[0].iov_base = at;
+    pending.buffer = number;
+  }
+  void make_buffers() {
+    const auto made = arena_->create(fmt::format("buffers.{}.{}", plan_.number, pool_->token()),
+                                     4 * buffer_bytes, {.lifetime = arena::Lifetime::process});
+    world_.require(made.has_value(), made ? "" : made.error().message);
+    buffers_ = *made;
+    memory_ = pool_->memory();
+    std::vector<std::byte> zeros(buffers_.bytes);
+    memory_.observe_bulk(zeros.data(), buffers_.data, buffers_.bytes);
   }
   void forget(SendOp* op) {
     std::erase_if(pending_, [op](const auto& pending) { return &pending->op == op; });
@@ -233,6 +266,9 @@ class Rank final : public transport::Sink {
   std::vector<Outgoing> outgoing_;
   std::vector<std::uint32_t> received_;
   std::vector<std::unique_ptr<Pending>> pending_;
+  static constexpr std::uint64_t buffer_bytes = 40'960 + 64;
+  arena::Object buffers_;  ///< in the pool, for payload; made when first needed
+  coherence::Memory memory_;
   std::string dead_;
   bool refused_ = false;
 };

@@ -180,6 +180,12 @@ void Aliases::publish(std::vector<Range> found) {
   std::stable_sort(runs.begin(), runs.end(), [](const Range& a, const Range& b) {
     return a.end - a.begin > b.end - b.begin;
   });
+  if (attachments_ != nullptr) {
+    for (const Attachment& attachment : attachments_->of_this_process()) {
+      for (Range& run : runs)
+        if (run.begin == attachment.base && run.offset == 0) run.owner = attachment;
+    }
+  }
   const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(runs.size(), most_mappings));
 
   const std::lock_guard lock(refreshing_);

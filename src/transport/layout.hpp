@@ -81,6 +81,9 @@ enum class Form : std::uint8_t {
   inlined = 1,  ///< in the first line
   lines = 2,    ///< the beginning in the first line, the rest in the sealed lines after it
   bulk = 3,     ///< in cells
+  placed = 4,   ///< it stays where it lies in the pool, the sender's user's memory
+  /// Was placed; that memory is the user's again, so the message is lost.
+  withdrawn = 5,
 };
 
 inline constexpr std::size_t inline_bytes = 32;
@@ -104,6 +107,12 @@ struct MessageLine {
       std::uint64_t first_cell;  ///< number of the first cell, counted from 0 for ever
       std::uint64_t ready;       ///< cells already complete when this line was written
     } bulk;
+    struct {
+      std::uint64_t offset;       ///< of the payload in the pool, any
+      std::uint64_t piece_bytes;  ///< the first has been sent on with this line; each of the lines
+                                  ///< after it, sealed and else empty, says so of one more
+      std::uint64_t unused[2];
+    } placed;
   };
   std::uint64_t seal;
 
@@ -122,6 +131,14 @@ static_assert(offsetof(MessageLine, seal) == 56);
 /// Ring lines that a message in form `lines` takes.
 constexpr std::uint64_t lines_of(std::uint64_t bytes) {
   return bytes <= inline_bytes ? 1 : 1 + (bytes - inline_bytes + 55) / 56;
+}
+
+/// Lines that a placed message may take.
+inline constexpr std::uint64_t max_placed_pieces = 64;
+
+/// Ring lines that a placed message takes: one a piece. `bytes` and `piece_bytes` are not 0.
+constexpr std::uint64_t pieces_of(std::uint64_t bytes, std::uint64_t piece_bytes) {
+  return (bytes - 1) / piece_bytes + 1;
 }
 
 /// Mailbox word: where the channel is and how many messages it has announced.

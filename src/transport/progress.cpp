@@ -24,8 +24,8 @@ constexpr std::uint64_t check_every_ns = 20'000'000;
 constexpr int polls_for_the_last = 1000;
 /// After so long without a message a process says what it waits for.
 constexpr std::uint64_t quiet_ns = 300'000'000;
-/// Checks between counts of the processes on this host.
-constexpr std::uint32_t checks_to_count = 50;
+/// Checks between looks at what changes seldom: about a second.
+constexpr std::uint32_t checks_to_look_around = 50;
 /// Mailbox words looked at behind their value at each check.
 constexpr std::uint32_t audits_a_check = 16;
 
@@ -150,7 +150,8 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
   next_check_ns = now + check_every_ns;
   publish_stats();
   tell_activity(now);
-  if (checks++ % checks_to_count == 0) {
+  if (checks++ % checks_to_look_around == 0) {
+    pool.aliases().refresh();  // a user's library may have attached since
     const auto policy = base::WaitPolicy::for_processes(pool.local_processes());
     looks = policy.spins > settings.warm_looks * 100 ? settings.warm_looks : 1;
   }

@@ -79,10 +79,12 @@ void RxChannel::invalidate_window() {
     return;
   }
   drop_consumed();
-  const std::uint64_t at = tail_ & ring_mask_;
+  // of a placed message the lines of its pieces stay until all is done
+  const std::uint64_t next = stage_ == Stage::placed ? tail_ + pieces_ : tail_;
+  const std::uint64_t at = next & ring_mask_;
   const std::uint64_t lines = std::min(window_, ring_mask_ + 1 - at);
   memory_.invalidate(ring_ + 64 * at, 64 * lines);
-  fresh_until_ = tail_ + lines;
+  fresh_until_ = next + lines;
 }
 
 /// Lines that were read are dropped while there is time, so that the next lap finds no copies of
@@ -120,6 +122,9 @@ unsigned RxChannel::poll(Sink& sink) {
         break;
       case Stage::bulk:
         advanced = continue_bulk(sink);
+        break;
+      case Stage::placed:
+        advanced = continue_placed(sink);
         break;
     }
     if (!advanced) break;
@@ -164,6 +169,10 @@ bool RxChannel::poll_header(Sink& sink) {
       return begin_lines(sink, line);
     case Form::bulk:
       return begin_bulk(sink, line);
+    case Form::placed:
+      return begin_placed(sink, line);
+    case Form::withdrawn:
+      return false;  // the sender is going, which the next look at it tells
   }
   return broken(fmt::format("message line {:#x} from endpoint {}", line.meta, source_));
 }
@@ -328,6 +337,67 @@ bool RxChannel::continue_bulk(Sink& sink) {
   ++tail_;  // only now: so that consumed lines mean consumed messages
   return_credits();
   acknowledge_ = false;
+  finish(sink);
+  return true;
+}
+
+// ---- placed
+// --------------------------------------------------------------------------------------
+
+bool RxChannel::begin_placed(Sink& sink, const MessageLine& line) {
+  const std::uint64_t piece_bytes = line.placed.piece_bytes;
+  placed_ =
+      header_.bytes == 0
+          ? nullptr
+          : static_cast<const std::byte*>(context_.pool.at(line.placed.offset, header_.bytes));
+  if (!placed_ || piece_bytes == 0 ||
+      pieces_of(header_.bytes, piece_bytes) > std::min(max_placed_pieces, ring_mask_ + 1))
+    return broken(fmt::format("endpoint {} claims {} bytes in pieces of {} at {}", source_,
+                              header_.bytes, piece_bytes, line.placed.offset));
+  placed_line_ = line;
+  pieces_ = 1;
+  land(sink.on_begin(source_, header_));
+  stage_ = Stage::placed;
+  return continue_placed(sink);
+}
+
+/// Bytes of the message that are at the device.
+std::uint64_t RxChannel::placed_ready() {
+  const std::uint64_t piece_bytes = placed_line_.placed.piece_bytes;
+  const std::uint64_t pieces = pieces_of(header_.bytes, piece_bytes);
+  while (pieces_ < pieces) {
+    const std::uint64_t number = tail_ + pieces_;
+    if (number >= fresh_until_ && memory_.loads_may_be_stale()) break;
+    // pairs with the order in TxChannel::start_placed
+    if (memory_.load_word(line_at(number) + offsetof(MessageLine, seal)) != nonce_ + number) break;
+    ++pieces_;
+  }
+  return pieces_ == pieces ? header_.bytes : pieces_ * piece_bytes;
+}
+
+/// What was copied was what the sender had placed there: its user stores there again only when the
+/// line says that the message was withdrawn.
+bool RxChannel::still_placed() const {
+  memory_.settle();  // in every mode: the payload was loaded before this line is
+  MessageLine now;
+  memory_.observe_line(&now, line_at(tail_));  // pairs with TxChannel::withdraw_placed
+  return std::memcmp(&now, &placed_line_, sizeof now) == 0;
+}
+
+/// One batch of it; true when anything was done.
+bool RxChannel::continue_placed(Sink& sink) {
+  const std::uint64_t ready = placed_ready();
+  const std::uint64_t bytes = std::min<std::uint64_t>(ready - got_, context_.settings.batch_bytes);
+  if (bytes != 0) {
+    memory_.invalidate(placed_ + got_, bytes);
+    memory_.settle();  // in every mode: the line was read before the payload is
+    deliver(placed_ + got_, bytes);
+  } else if (got_ < header_.bytes) {
+    return false;
+  }
+  if (got_ < header_.bytes) return true;
+  if (!still_placed()) return false;  // never complete: fails when the sender is known to be gone
+  tail_ += pieces_;
   finish(sink);
   return true;
 }

@@ -60,14 +60,18 @@ class RxChannel {
   void fail(Sink& sink, const Error& error);
 
  private:
-  enum class Stage { header, lines, bulk };
+  enum class Stage { header, lines, bulk, placed };
   RxChannel(RxContext& context, const ChannelHeader& header, std::uint64_t offset);
 
   bool poll_header(Sink& sink);
   bool begin_lines(Sink& sink, const MessageLine& line);
   bool begin_bulk(Sink& sink, const MessageLine& line);
+  bool begin_placed(Sink& sink, const MessageLine& line);
   bool continue_lines(Sink& sink);
   bool continue_bulk(Sink& sink);
+  bool continue_placed(Sink& sink);
+  std::uint64_t placed_ready();
+  bool still_placed() const;
   std::uint32_t ready_cells();
   void take_cells(std::uint32_t count);
   void deliver(const std::byte* from, std::uint64_t bytes);
@@ -117,6 +121,10 @@ class RxChannel {
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
   std::uint64_t cell_ = 0;   ///< next cell, counted for ever
   std::uint64_t ready_ = 0;  ///< cells known to be complete
+  // placed
+  MessageLine placed_line_{};
+  const std::byte* placed_ = nullptr;
+  std::uint64_t pieces_ = 0;  ///< known to be at the device
   std::string fault_;
 };
 

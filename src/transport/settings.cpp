@@ -20,6 +20,7 @@ Result<Settings> settings_for(coherence::Mode mode) {
   s.cell_bytes = 64 << 10;
   s.cell_count = 8;
   s.batch_bytes = 128 << 10;
+  s.placed_min_bytes = coherent ? 2048 : (16 << 10) + 1;
   if (base::env_is_set("PENSTOCK_CELL")) {
     auto cell = base::env_number("PENSTOCK_CELL");
     if (!cell) return unexpected(cell.error());
@@ -40,6 +41,7 @@ Result<Settings> settings_for(coherence::Mode mode) {
                   *cells);
     s.cell_count = static_cast<std::uint32_t>(*cells);
   }
+  s.placed_piece_bytes = coherent ? 0 : s.cell_bytes;  // nothing to send on, nothing to wait for
   s.inject_bytes = s.cell_bytes < (16u << 10) ? s.cell_bytes : 16u << 10;
   return s;
 }

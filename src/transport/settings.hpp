@@ -9,13 +9,15 @@
 namespace penstock::transport {
 
 struct Settings {
-  std::uint32_t ring_lines;       ///< of a channel, a power of two
-  std::uint32_t lines_max_bytes;  ///< longest message in sealed lines
-  std::uint32_t cell_bytes;       ///< of a bulk cell, a multiple of 64
-  std::uint32_t cell_count;       ///< cells of a channel, a multiple of 8
-  std::uint32_t batch_bytes;      ///< at most this much of bulk is invalidated together
-  std::uint32_t warm_looks;       ///< looks of one progress() while a conversation is warm
-  std::uint32_t inject_bytes;     ///< longest message that is copied in at once or not at all
+  std::uint32_t ring_lines;          ///< of a channel, a power of two
+  std::uint32_t lines_max_bytes;     ///< longest message in sealed lines
+  std::uint32_t cell_bytes;          ///< of a bulk cell, a multiple of 64
+  std::uint32_t cell_count;          ///< cells of a channel, a multiple of 8
+  std::uint32_t batch_bytes;         ///< at most this much of bulk is invalidated together
+  std::uint32_t warm_looks;          ///< looks of one progress() while a conversation is warm
+  std::uint32_t placed_min_bytes;    ///< shortest payload in the pool that is read where it lies
+  std::uint64_t placed_piece_bytes;  ///< of it are announced together at least; 0: all of it
+  std::uint32_t inject_bytes;        ///< longest message that is copied in at once or not at all
 
   std::uint64_t ring_bytes() const { return 64ull * ring_lines; }
   std::uint64_t channel_bytes() const;  ///< header, credits, flags, ring, rounded to 4 KiB

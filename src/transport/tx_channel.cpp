@@ -2,8 +2,10 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "base/checked.hpp"
 #include "base/format.hpp"
 #include "transport/iov.hpp"
 
@@ -16,6 +18,11 @@ std::uint64_t random_nonce() {
   if (getrandom(&value, sizeof value, 0) != sizeof value)
     value = reinterpret_cast<std::uintptr_t>(&value) * 0x9e3779b97f4a7c15ull;
   return (value >> 2) | (1ull << 62);
+}
+
+/// Only when the receiver has consumed it are its buffers free, or was that asked for.
+bool told_when_consumed(const SendOp& op) {
+  return op.notify_delivered || op.placed_lines != 0;
 }
 
 }  // namespace
@@ -107,9 +114,10 @@ bool TxChannel::cell_room() {
 
 bool TxChannel::consumed() {
   if (waiting()) return false;
-  if (consumed_ == head_ || broken_off_) return true;
+  const std::uint64_t wanted = std::min(head_, broken_off_at_);
+  if (consumed_ >= wanted) return true;
   refresh_credits();
-  return consumed_ == head_;
+  return consumed_ >= wanted;
 }
 
 // ---- putting messages into the pool ------------------------------------------------------------
@@ -263,11 +271,84 @@ TxChannel::Started TxChannel::start_bulk(SendOp* op) {
   return op->sent_bytes == op->header.bytes ? Started::complete : Started::partly;
 }
 
+// ---- payload that stays where it lies in the pool
+// ------------------------------------------------
+
+std::optional<std::uint64_t> TxChannel::place_of(const SendOp& op) const {
+  if (op.header.bytes < context_.settings.placed_min_bytes || op.iov_count != 1)
+    return std::nullopt;
+  return context_.pool.aliases().lasting_offset_of(op.iov[0].iov_base, op.header.bytes);
+}
+
+void TxChannel::put_placed_line(const SendOp& op, std::uint64_t offset, std::uint64_t piece_bytes) {
+  MessageLine line{};
+  line.meta = MessageLine::pack(op.header.bytes, flag_acknowledge, Form::placed, op.header.kind);
+  line.tag = op.header.tag;
+  line.data = op.header.data;
+  line.placed.offset = offset;
+  line.placed.piece_bytes = piece_bytes;
+  line.seal = nonce_ + head_;
+  memory_.publish_line(line_at(head_), &line);
+}
+
+/// What the user has stored is sent on piece by piece, so that the receiver copies one while the
+/// next is on its way. The pieces of a long message are larger: the ring has few lines.
+TxChannel::Started TxChannel::start_placed(SendOp* op, std::uint64_t offset) {
+  const std::uint64_t bytes = op->header.bytes;
+  const std::uint64_t least = context_.settings.placed_piece_bytes;
+  const std::uint64_t piece_bytes =
+      least == 0 ? bytes
+                 : std::max(least, base::align_up((bytes - 1) / max_placed_pieces + 1,
+                                                  coherence::line_bytes));
+  const std::uint64_t pieces = pieces_of(bytes, piece_bytes);
+  if (!room(pieces)) return Started::no_credit;
+  count(op->header);
+  const std::byte* at = context_.pool.base() + offset;
+  for (std::uint64_t done = 0; done < bytes; done += piece_bytes, ++head_) {
+    memory_.write_back(at + done, std::min(piece_bytes, bytes - done));
+    memory_.order();  // the piece before what announces it
+    if (done == 0) {
+      put_placed_line(*op, offset, piece_bytes);
+      announce();
+      continue;
+    }
+    MessageLine line{};
+    line.seal = nonce_ + head_;
+    memory_.publish_line(line_at(head_), &line);
+  }
+  memory_.order();
+  op->sent_bytes = bytes;
+  op->position = head_;
+  op->placed_lines = static_cast<std::uint32_t>(pieces);
+  return Started::complete;
+}
+
+/// From now on the user may store where a placed message lies: a receiver that has not finished
+/// with it must notice. It looks at the message's first line when it has copied all
+/// (RxChannel::still_placed), and that line says so before anything is stored.
+void TxChannel::withdraw_placed() {
+  bool looked = false;
+  for (const SendOp* op = delivering_.first; op; op = op->next) {
+    if (op->placed_lines == 0) continue;
+    if (!looked) refresh_credits();
+    looked = true;
+    if (op->position <= consumed_) continue;
+    const std::uint64_t number = op->position - op->placed_lines;
+    MessageLine line{};
+    line.meta = MessageLine::pack(op->header.bytes, 0, Form::withdrawn, op->header.kind);
+    line.seal = nonce_ + number;
+    memory_.publish_line(line_at(number), &line);
+    broken_off_at_ = std::min(broken_off_at_, number);
+  }
+  if (looked) memory_.order();
+}
+
 // ---- queued operations -------------------------------------------------------------------------
 
 TxChannel::Started TxChannel::start(SendOp* op) {
   const std::uint8_t flags = op->notify_delivered ? flag_acknowledge : 0;
   const std::uint64_t bytes = op->header.bytes;
+  if (const auto offset = place_of(*op)) return start_placed(op, *offset);
   if (bytes > context_.settings.lines_max_bytes) return start_bulk(op);
   if (!room(lines_of(bytes))) return Started::no_credit;
   const std::byte* payload =
@@ -283,13 +364,14 @@ TxChannel::Started TxChannel::start(SendOp* op) {
 
 Result<bool> TxChannel::send(SendOp* op) {
   op->sent_bytes = op->position = 0;
+  op->placed_lines = 0;
   if (queue_.first) {
     queue_.push(op);
     return false;
   }
   switch (start(op)) {
     case Started::complete:
-      if (!op->notify_delivered) return true;
+      if (!told_when_consumed(*op)) return true;
       delivering_.push(op);
       return false;
     case Started::no_memory:
@@ -342,7 +424,7 @@ unsigned TxChannel::advance(Sink& sink) {
     }
     if (op->sent_bytes < op->header.bytes) break;
     queue_.pop();
-    if (op->notify_delivered)
+    if (told_when_consumed(*op))
       delivering_.push(op);
     else
       sink.on_sent(op);
@@ -352,12 +434,16 @@ unsigned TxChannel::advance(Sink& sink) {
 }
 
 void TxChannel::abandon() {
-  broken_off_ = queue_.first && queue_.first->position != 0;
+  withdraw_placed();
+  // a message in cells, whose one line is in the ring; it was begun behind all in `delivering_`
+  if (queue_.first && queue_.first->position != 0)
+    broken_off_at_ = std::min(broken_off_at_, queue_.first->position - 1);
   queue_ = {};
   delivering_ = {};
 }
 
 void TxChannel::fail_all(Sink& sink, const Error& error) {
+  withdraw_placed();  // who is taken for dead may go on copying one day
   while (delivering_.first) sink.on_send_failed(delivering_.pop(), error);
   while (queue_.first) sink.on_send_failed(queue_.pop(), error);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "penstock/transport.hpp"
@@ -40,7 +41,7 @@ class TxChannel {
   /// Tells what the receiver has said it consumed. One device access where something waits for
   /// that.
   unsigned notify_delivered(Sink& sink);
-  /// All that was sent has been consumed. One device access.
+  /// All that was sent and can arrive has been consumed. One device access.
   bool consumed();
   void fail_all(Sink& sink, const Error& error);
   /// Forgets what is queued: its buffers may be gone. Nothing is told.
@@ -59,12 +60,16 @@ class TxChannel {
   void write_header(const Address& peer);
   Started start(SendOp* op);
   Started start_bulk(SendOp* op);
+  Started start_placed(SendOp* op, std::uint64_t offset);
   void put_inline(const Header& header, const void* payload, std::uint8_t flags);
   void put_lines(const Header& header, const std::byte* payload, std::uint8_t flags);
   void put_bulk_line(const SendOp& op, std::uint64_t ready);
   void put_cell(const SendOp& op, std::uint64_t offset, std::uint64_t bytes);
   bool push_cells(SendOp* op);
   Result<void> make_cells();
+  void put_placed_line(const SendOp& op, std::uint64_t offset, std::uint64_t piece_bytes);
+  std::optional<std::uint64_t> place_of(const SendOp& op) const;
+  void withdraw_placed();
   void announce();
   bool room(std::uint64_t lines);
   bool cell_room();
@@ -91,9 +96,10 @@ class TxChannel {
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
   std::uint64_t cells_head_ = 0, cells_consumed_ = 0;
   Error memory_error_;
-  bool broken_off_ = false;  ///< a message was abandoned half sent: it is never consumed
-  List queue_;               ///< not yet wholly in the pool, in order
-  List delivering_;          ///< in the pool, to be reported when consumed
+  /// Line of the first message that was abandoned half sent or withdrawn: it is never consumed.
+  std::uint64_t broken_off_at_ = ~0ull;
+  List queue_;       ///< not yet wholly in the pool, in order
+  List delivering_;  ///< in the pool, to be reported when consumed
 };
 
 }  // namespace penstock::transport

@@ -1,0 +1,107 @@
+// Messages that the receiver reads where they lie in the pool, while the sender gives up and stores
+// there again.
+#include <gtest/gtest.h>
+
+#include "sim/tests/ranks.hpp"
+
+namespace penstock::sim {
+namespace {
+
+constexpr std::uint64_t payload_bytes = 40'000;
+constexpr std::byte right{0x11}, overwritten{0xee};
+
+/// Looks only whether what arrives is whole.
+class Reader final : public transport::Sink {
+ public:
+  explicit Reader(World& world) : world_(world) {}
+  void on_message(Peer, const Header&, const void*) override {}
+  Landing on_begin(Peer, const Header& header) override {
+    bytes_.assign(header.bytes, std::byte{0});
+    iov_ = {bytes_.data(), bytes_.size()};
+    return {&iov_, 1, nullptr};
+  }
+  void on_arrived(Peer, const Header&, void*) override {
+    arrived = true;
+    const auto wrong =
+        std::find_if(bytes_.begin(), bytes_.end(), [](std::byte byte) { return byte != right; });
+    world_.require(
+        wrong == bytes_.end(),
+        fmt::format("delivered as good, but wrong from byte {} on", wrong - bytes_.begin()));
+  }
+  void on_receive_failed(Peer, void*, const Error&) override { failed = true; }
+  void on_sent(SendOp*) override { sent = true; }
+  void on_send_failed(SendOp*, const Error&) override { failed = true; }
+  void on_peer_dead(Peer, const std::string&) override { told = true; }
+
+  bool arrived = false, failed = false, told = false, sent = false;
+
+ private:
+  World& world_;
+  std::vector<std::byte> bytes_;
+  iovec iov_{};
+};
+
+struct Side {
+  Side(World& world, const SimulatedPool& simulated)
+      : sink(world),
+        pool(simulated.attach(world, {.job = "sim"})),
+        arena(SimulatedPool::open_arena(world, *pool)),
+        endpoint(std::move(*transport::Endpoint::open(*arena, sink, {.job = "sim"}))) {}
+  Reader sink;
+  std::unique_ptr<pool::Pool> pool;
+  std::unique_ptr<arena::Arena> arena;
+  std::unique_ptr<transport::Endpoint> endpoint;
+};
+
+/// Process 0 sends from the pool, closes at some time and stores there again. Process 1 has the
+/// message whole, or is told that it never comes.
+Scenario sender_gives_up(const SimulatedPool& simulated) {
+  Scenario scenario = simulated.scenario("channel, placed and withdrawn", 2);
+  scenario.most_steps = 6'000'000;
+  scenario.body = [&simulated](World& world) {
+    auto addresses = std::make_shared<std::array<std::optional<transport::Address>, 2>>();
+    world.spawn(0, [&world, &simulated, addresses] {
+      Side self(world, simulated);
+      auto region = self.arena->create("region", payload_bytes + 64);
+      world.require(region.has_value(), "no region");
+      std::memset(region->data + 8, static_cast<int>(right), payload_bytes);
+      (*addresses)[0] = self.endpoint->address();
+      world.until([&] { return (*addresses)[1].has_value(); });
+      const Peer peer = *self.endpoint->resolve(*(*addresses)[1]);
+      SendOp op;
+      op.header = {1, 2, payload_bytes, 3};
+      op.iov[0] = {region->data + 8, payload_bytes};
+      op.iov_count = 1;
+      const auto complete = self.endpoint->send(peer, &op);
+      world.require(complete && !*complete, "not placed");
+      for (auto waits = world.random() % 1500; waits > 0 && !self.sink.sent; --waits) {
+        self.endpoint->progress();
+        world.yield();
+      }
+      self.endpoint.reset();
+      std::memset(region->data + 8, static_cast<int>(overwritten), payload_bytes);
+      self.pool->memory().write_back(region->data, region->bytes);
+      self.pool->memory().order();
+    });
+    world.spawn(1, [&world, &simulated, addresses] {
+      Side self(world, simulated);
+      (*addresses)[1] = self.endpoint->address();
+      world.until([&] { return (*addresses)[0].has_value(); });
+      const auto peer = self.endpoint->resolve(*(*addresses)[0]);
+      if (!peer) return;  // it has closed already
+      for (int looks = 0; !self.sink.arrived && !self.sink.told; ++looks) {
+        world.require(looks < 100'000, "neither arrived nor told");
+        if (self.endpoint->progress() == 0) world.sleep(100'000);
+      }
+    });
+  };
+  return scenario;
+}
+
+TEST(Placed, WhatIsTakenBackIsNeverDeliveredAsGood) {
+  const auto pool = pool_with_endpoints();
+  expect_held("channel", "random schedules", explore(sender_gives_up(*pool), 80));
+}
+
+}  // namespace
+}  // namespace penstock::sim
