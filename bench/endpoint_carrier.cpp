@@ -8,6 +8,7 @@ Result<std::unique_ptr<EndpointCarrier>> EndpointCarrier::open(arena::Arena& are
   auto carrier = std::make_unique<EndpointCarrier>();
   auto endpoint = transport::Endpoint::open(arena, *carrier, {"bench"});
   if (!endpoint) return unexpected(endpoint.error());
+  carrier->pool_ = &arena.pool();
   carrier->endpoint_ = std::move(*endpoint);
   carrier->inject_bytes_ = carrier->endpoint_->limits().inject_bytes;
   return carrier;
@@ -22,7 +23,7 @@ Result<void> EndpointCarrier::connect(const transport::Address& peer) {
 
 Result<void> EndpointCarrier::send(const std::byte* data, std::size_t bytes) {
   const transport::Header header{.bytes = bytes};
-  if (bytes <= inject_bytes_) {
+  if (bytes <= inject_bytes_ && !pool_->offset_of(data)) {  // what is injected is always copied
     for (;;) {
       auto injected = endpoint_->try_inject(peer_, header, data);
       if (!injected) return unexpected(injected.error());

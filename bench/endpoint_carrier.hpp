@@ -32,6 +32,7 @@ class EndpointCarrier final : public Carrier, private transport::Sink {
   void on_send_failed(transport::SendOp*, const Error& error) override { failure_ = error; }
   void on_peer_dead(transport::Peer, const std::string& description) override;
 
+  const pool::Pool* pool_ = nullptr;
   std::unique_ptr<transport::Endpoint> endpoint_;
   transport::Peer peer_ = 0;
   std::uint32_t inject_bytes_ = 0;

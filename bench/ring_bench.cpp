@@ -19,13 +19,24 @@ namespace {
 constexpr std::array<std::size_t, 8> latency_sizes = {8,       32,      64,       256,
                                                       1 << 10, 4 << 10, 16 << 10, 64 << 10};
 constexpr std::array<std::size_t, 2> stream_sizes = {64 << 10, 1 << 20};
-constexpr std::size_t largest = 1 << 20;
+constexpr std::array<std::size_t, 4> placed_sizes = {64 << 10, 256 << 10, 1 << 20, 4 << 20};
+constexpr std::size_t largest = placed_sizes.back();
+constexpr std::size_t streamed = 1 << 20;       ///< the buffer that streams go round in
 constexpr std::size_t stream_bytes = 16 << 20;  ///< in one burst
 constexpr std::uint64_t cell_bytes = 64 << 10;  ///< of the published ring
 
 enum Variant : std::size_t { bare, paper, ours, variant_count };
 /// Streaming rows take the bare variant's place by the two copies that it cannot avoid.
 enum StreamRow : std::size_t { copy_in, copy_out, paper_stream, ours_stream, stream_row_count };
+
+/// Where a message lies that is sent, and whether its user has just stored it.
+enum Origin : std::size_t {
+  private_memory,
+  pool_memory,
+  private_stored,
+  pool_stored,
+  origin_count
+};
 
 int ping_pongs(std::size_t bytes) {
   return bytes <= 256 ? 300 : bytes <= 4096 ? 100 : 25;
@@ -35,9 +46,11 @@ struct Results {
   explicit Results(std::size_t rounds)
       : latency(latency_sizes.size() * variant_count, rounds),
         stream(stream_sizes.size() * stream_row_count, rounds),
+        placed(placed_sizes.size() * origin_count, rounds),
         placement(1, rounds) {}
   Samples latency;    ///< ns one way
   Samples stream;     ///< GB/s
+  Samples placed;     ///< ns one way
   Samples placement;  ///< ns
 };
 
@@ -49,7 +62,8 @@ class Bench {
         results_(results),
         source_(largest, side.index()),
         expected_(largest, 1 - side.index()),
-        target_(largest, 7) {}
+        target_(largest, 7),
+        stored_(largest, 8) {}
 
   Result<void> open(const std::string& spec) {
     auto attached = Attachment::open(spec, side_.index());
@@ -74,6 +88,9 @@ class Bench {
     for (std::size_t i = 0; i < latency_sizes.size(); ++i)
       for (std::size_t variant = 0; variant < variant_count; ++variant)
         if (auto done = ping_pong(i, variant, number); !done) return done;
+    for (std::size_t i = 0; i < placed_sizes.size(); ++i)
+      for (std::size_t origin = 0; origin < origin_count; ++origin)
+        if (auto done = ping_pong_from(i, origin, number); !done) return done;
     for (std::size_t i = 0; i < stream_sizes.size(); ++i) {
       copies(i, number);
       for (const StreamRow row : {paper_stream, ours_stream})
@@ -86,7 +103,7 @@ class Bench {
   /// Side 0 makes the memory that the bare lines, the published rings and the copies use.
   Result<std::byte*> shared_area() {
     const std::uint64_t bytes = 2 * BareLines::bytes(latency_sizes.back()) +
-                                2 * PaperRing::bytes(cell_bytes) + largest + 3 * 4096;
+                                2 * PaperRing::bytes(cell_bytes) + 3 * largest + 3 * 4096;
     if (side_.index() == 0) {
       auto made = hold_.arena->create("bench.area", bytes,
                                       {.lifetime = arena::Lifetime::process, .alignment = 4096});
@@ -111,6 +128,7 @@ class Bench {
       area += PaperRing::bytes(cell_bytes);
     }
     copied_ = area;
+    in_pool_ = area + (1 + side_.index()) * largest;
   }
 
   Result<void> open_endpoint() {
@@ -155,10 +173,41 @@ class Bench {
     return done;
   }
 
+  /// The user stores each message before it sends it, or sends again what lies there.
+  Result<void> ping_pong_from(std::size_t size_index, std::size_t origin, std::size_t round) {
+    const std::size_t bytes = placed_sizes[size_index];
+    const bool stores = origin == private_stored || origin == pool_stored;
+    std::byte* from = origin == pool_memory || origin == pool_stored ? in_pool_ : stored_.data();
+    std::memcpy(from, source_.data(), bytes);
+    Carrier& carrier = *carriers_[ours];
+    const auto send = [&] {
+      if (stores) std::memcpy(from, source_.data(), bytes);
+      return carrier.send(from, bytes);
+    };
+    const auto play = [&](int count) {
+      Result<void> done;
+      for (int i = 0; i < count && done; ++i) {
+        if (side_.index() == 0) done = send();
+        if (done) done = carrier.receive(target_.data(), bytes);
+        if (done && side_.index() == 1) done = send();
+      }
+      return done;
+    };
+    std::memset(target_.data(), 0, bytes);
+    Result<void> done = play(4);
+    if (!done) return done;
+    if (done = check(bytes, "from the pool"); !done) return done;
+    const int count = bytes <= 64 << 10 ? 25 : 8;
+    const double ns = side_.burst([&] { done = play(count); });
+    if (side_.index() == 0)
+      results_.placed.record(size_index * origin_count + origin, round, ns / (2.0 * count));
+    return done;
+  }
+
   /// The copy into the pool by side 0 alone, then the copy out of it by side 1 alone.
   void copies(std::size_t size_index, std::size_t round) {
     const std::size_t bytes = stream_sizes[size_index];
-    const std::size_t pieces = largest / bytes, count = stream_bytes / bytes;
+    const std::size_t pieces = streamed / bytes, count = stream_bytes / bytes;
     const coherence::Memory& memory = hold_.pool->memory();
     for (const StreamRow row : {copy_in, copy_out}) {
       const bool works = side_.index() == (row == copy_in ? 0u : 1u);
@@ -201,11 +250,12 @@ class Bench {
 
   Side& side_;
   Results& results_;
-  Buffer source_, expected_, target_;
+  Buffer source_, expected_, target_, stored_;
   Attachment hold_;
   std::byte* lines_[2] = {};
   std::byte* rings_[2] = {};
   std::byte* copied_ = nullptr;
+  std::byte* in_pool_ = nullptr;  ///< this side's, for messages to send
   std::unique_ptr<Carrier> carriers_[variant_count];
 };
 
@@ -225,6 +275,29 @@ void report_latency(const Results& results, Report& report) {
     table.rows.push_back({static_cast<double>(latency_sizes[i]), cell(median(bare)),
                           cell(median(paper)), cell(median(ours)),
                           ratio(median(paper), median(ours)), ratio(median(ours), median(bare))});
+  }
+  report.add(std::move(table));
+}
+
+void report_placed(const Results& results, Report& report) {
+  Table table{"from private memory and from the pool, sent again or stored anew: ns one way",
+              {{"bytes"},
+               {"private"},
+               {"in the pool"},
+               {"ratio", 2},
+               {"private, stored"},
+               {"in the pool, stored"},
+               {"ratio", 2}},
+              {}};
+  for (std::size_t i = 0; i < placed_sizes.size(); ++i) {
+    const auto median = [&](Origin origin) {
+      return results.placed.median(i * origin_count + origin);
+    };
+    table.rows.push_back({static_cast<double>(placed_sizes[i]), cell(median(private_memory)),
+                          cell(median(pool_memory)),
+                          ratio(median(private_memory), median(pool_memory)),
+                          cell(median(private_stored)), cell(median(pool_stored)),
+                          ratio(median(private_stored), median(pool_stored))});
   }
   report.add(std::move(table));
 }
@@ -272,6 +345,7 @@ Result<Report> measure(const Options& options, coherence::Mode mode) {
   report.note("rounds", static_cast<double>(options.rounds));
   report.note("plain cached hand-over ns", cell(results.placement.median(0)));
   report_latency(results, report);
+  report_placed(results, report);
   report_stream(results, report);
   return report;
 }

@@ -277,6 +277,7 @@ class Rank final : public transport::Sink {
 inline std::unique_ptr<SimulatedPool> pool_with_endpoints(const PoolOptions& options = {}) {
   ::setenv("PENSTOCK_CELL", "4096", 1);
   ::setenv("PENSTOCK_CELLS", "8", 1);
+  ::setenv("PENSTOCK_PLACED", "1024", 1);
   auto pool = std::make_unique<SimulatedPool>(options);
   pool->once([&](World& world) { Rank(world, *pool, {0, {}, {}, 0}).leave(); });
   return pool;

@@ -40,6 +40,9 @@ constexpr std::array table{
              "Instruction that writes lines back in software mode; auto takes the fastest way."},
     Variable{"PENSTOCK_ISA", "", "sse2|avx2|avx512|generic",
              "Use no instructions beyond these. Default: the best that the CPU has."},
+    Variable{"PENSTOCK_PLACED", "", "bytes",
+             "Shortest message from memory in the pool that the receiver reads where it lies. "
+             "Default: by mode."},
     // the simulated mode
     Variable{"PENSTOCK_SIM_BREAK", "", "OPERATION=N",
              "For tests: leave out every N-th invalidate, settle or write_back."},

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <thread>
 
+#include "base/environment_guard.hpp"
+#include "transport/settings.hpp"
 #include "transport/test_endpoints.hpp"
 
 namespace penstock::transport {
@@ -40,6 +42,7 @@ class PlacedTest : public TransportTest {
   }
   std::uint64_t objects() const { return user_.arena->stats().objects; }
 
+  const base::EnvironmentGuard placed_from_{"PENSTOCK_PLACED", "2048"};
   Attachment user_;
   std::byte* region_ = nullptr;
 };
@@ -208,6 +211,17 @@ TEST_P(PlacedTest, AMappingMadeLaterIsFoundAndOneThatGoesIsForgotten) {
   progress_until([&] { return sink_b_.arrived.size() == 1; });
   EXPECT_EQ(sink_b_.arrived[0].payload, data);
   ::munmap(reused, 1 << 20);
+}
+
+TEST(PlacedSettings, FromWhichLengthOnCanBeSaid) {
+  {
+    const base::EnvironmentGuard length("PENSTOCK_PLACED", "64K");
+    EXPECT_EQ(settings_for(coherence::Mode::hardware)->placed_min_bytes, 64u << 10);
+  }
+  const base::EnvironmentGuard length("PENSTOCK_PLACED", "32");
+  const auto settings = settings_for(coherence::Mode::hardware);
+  ASSERT_FALSE(settings);
+  EXPECT_NE(settings.error().message.find("PENSTOCK_PLACED is 32"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, PlacedTest,

@@ -20,7 +20,8 @@ Result<Settings> settings_for(coherence::Mode mode) {
   s.cell_bytes = 64 << 10;
   s.cell_count = 8;
   s.batch_bytes = 128 << 10;
-  s.placed_min_bytes = coherent ? 2048 : (16 << 10) + 1;
+  // without coherence to send the user's stores on costs as much as to copy them
+  s.placed_min_bytes = coherent ? 8 << 10 : 1 << 20;
   if (base::env_is_set("PENSTOCK_CELL")) {
     auto cell = base::env_number("PENSTOCK_CELL");
     if (!cell) return unexpected(cell.error());
@@ -40,6 +41,17 @@ Result<Settings> settings_for(coherence::Mode mode) {
                   "example export PENSTOCK_CELLS=32",
                   *cells);
     s.cell_count = static_cast<std::uint32_t>(*cells);
+  }
+  if (base::env_is_set("PENSTOCK_PLACED")) {
+    auto placed = base::env_number("PENSTOCK_PLACED");
+    if (!placed) return unexpected(placed.error());
+    if (*placed <= inline_bytes)
+      return fail(
+          Code::invalid_argument,
+          "PENSTOCK_PLACED is {}; messages of up to {} bytes are never read where they lie: "
+          "for example export PENSTOCK_PLACED=1M",
+          *placed, inline_bytes);
+    s.placed_min_bytes = *placed;
   }
   s.placed_piece_bytes = coherent ? 0 : s.cell_bytes;  // nothing to send on, nothing to wait for
   s.inject_bytes = s.cell_bytes < (16u << 10) ? s.cell_bytes : 16u << 10;

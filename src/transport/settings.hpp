@@ -15,7 +15,7 @@ struct Settings {
   std::uint32_t cell_count;          ///< cells of a channel, a multiple of 8
   std::uint32_t batch_bytes;         ///< at most this much of bulk is invalidated together
   std::uint32_t warm_looks;          ///< looks of one progress() while a conversation is warm
-  std::uint32_t placed_min_bytes;    ///< shortest payload in the pool that is read where it lies
+  std::uint64_t placed_min_bytes;    ///< shortest payload in the pool that is read where it lies
   std::uint64_t placed_piece_bytes;  ///< of it are announced together at least; 0: all of it
   std::uint32_t inject_bytes;        ///< longest message that is copied in at once or not at all
 
@@ -23,7 +23,8 @@ struct Settings {
   std::uint64_t channel_bytes() const;  ///< header, credits, flags, ring, rounded to 4 KiB
 };
 
-/// Defaults of `mode`, changed by PENSTOCK_CELL and PENSTOCK_CELLS. Errors: invalid_argument.
+/// Defaults of `mode`, changed by PENSTOCK_CELL, PENSTOCK_CELLS and PENSTOCK_PLACED. Errors:
+/// invalid_argument.
 Result<Settings> settings_for(coherence::Mode mode);
 
 }  // namespace penstock::transport
