@@ -83,14 +83,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   transport::EndpointStats stats;
   const transport::Address self{frozen.pool().info().id, parties.job, parties.target,
                                 parties.target_generation};
-  transport::RxContext context{frozen.pool(), frozen.pool().memory(), *settings, self, stats};
+  transport::RxContext context{frozen.pool(), frozen.pool().memory(), *settings, self};
   const std::uint64_t place = choose_place(frozen, input);
   const std::uint64_t arena = frozen.pool().info().arena_offset;
   const std::uint64_t cells[] = {arena + (64 << 10), place, place + 128, frozen.bytes() - 4096, 0};
   ForgedChannel sender(frozen.base(), frozen.bytes(), place, cells[input.below(std::size(cells))],
                        input.below(8) == 7 ? input.number<std::uint64_t>() : 1ull << 62);
   sender.write_header(parties, input);
-  auto channel = transport::RxChannel::open(context, place, parties.source);
+  auto channel = transport::RxChannel::open(context, place, parties.source, stats);
   if (!channel) {
     expect(is_told(channel.error()));
     return 0;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "penstock/arena.hpp"
 
@@ -113,8 +114,30 @@ struct Limits {
 
 struct EndpointStats {
   std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
-  std::uint64_t stalls = 0;  ///< sends that found no credit
+  std::uint64_t stalls = 0;   ///< looks for credit that found none
+  std::uint64_t retries = 0;  ///< looks in vain for the rest of a message that had begun
+
+  EndpointStats& operator+=(const EndpointStats& other) {
+    messages_sent += other.messages_sent;
+    bytes_sent += other.bytes_sent;
+    messages_received += other.messages_received;
+    bytes_received += other.bytes_received;
+    stalls += other.stalls;
+    retries += other.retries;
+    return *this;
+  }
+  bool operator==(const EndpointStats&) const = default;
 };
+
+/// What an endpoint and one of its peers have exchanged, as it last said, some 20 ms ago.
+struct PeerCounts {
+  Peer endpoint = 0, peer = 0;
+  std::uint64_t token = 0;       ///< process of the endpoint
+  std::uint64_t peer_token = 0;  ///< process of the peer, 0 when its endpoint is closed
+  EndpointStats counts;
+};
+/// Of all endpoints of the pool that are open and have talked. What cannot be right is left out.
+std::vector<PeerCounts> peer_counts(arena::Arena& arena);
 
 /// Not thread-safe: one thread at a time (FI_THREAD_DOMAIN).
 /// Hot path (try_inject, send, progress): no system call, no allocation, no lock.

@@ -48,9 +48,10 @@ Endpoint::Impl::Impl(arena::Arena& arena_in, EndpointTable table_in, Sink& sink_
       limits{settings_in.inject_bytes, static_cast<std::uint32_t>(inline_bytes)},
       self(self_in),
       sink(&sink_in),
+      peer_rows(arena_in, self_in),
       tx_memory(std::make_unique<TxMemory>(arena_in, self_in)),
-      tx_context{pool, memory, settings, *tx_memory, self, {}, stats},
-      rx_context{pool, memory, settings, self, stats},
+      tx_context{pool, memory, settings, *tx_memory, self, {}},
+      rx_context{pool, memory, settings, self},
       watch(pool, table),
       peers(table.count()),
       seen(table.count(), 0) {
@@ -94,7 +95,7 @@ const Limits& Endpoint::limits() const {
   return impl_->limits;
 }
 EndpointStats Endpoint::stats() const {
-  return impl_->stats;
+  return impl_->all_counts();
 }
 Address Endpoint::address_of(Peer peer) const {
   return peer < impl_->peers.size() ? impl_->peers[peer].address : Address{};
@@ -155,7 +156,8 @@ Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
   PeerState& peer = peers[to];
   if (peer.dead) return fail(Code::peer_dead, "{}", peer.description);
   if (!peer.tx) {
-    auto made = TxChannel::make(tx_context, peer.address, table.word(to, self.slot));
+    auto made = TxChannel::make(tx_context, peer.address, table.word(to, self.slot),
+                                counts_of(to, peer.address.generation));
     if (!made) return unexpected(made.error());
     peer.tx = std::move(*made);
   }
@@ -164,10 +166,10 @@ Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
 
 void Endpoint::Impl::deliver_to_self(SendOp* op) {
   const Header& header = op->header;
-  ++stats.messages_sent;
-  ++stats.messages_received;
-  stats.bytes_sent += header.bytes;
-  stats.bytes_received += header.bytes;
+  ++other_counts.messages_sent;
+  ++other_counts.messages_received;
+  other_counts.bytes_sent += header.bytes;
+  other_counts.bytes_received += header.bytes;
   if (header.bytes <= inline_bytes) {
     std::byte payload[inline_bytes];
     iov_visit(op->iov, op->iov_count, 0, header.bytes,
@@ -306,19 +308,50 @@ void Endpoint::Impl::drain_for_close() {
   return_all_credits();
 }
 
+/// Of the endpoint of this generation in the slot.
+EndpointStats& Endpoint::Impl::counts_of(Peer peer, std::uint32_t generation) {
+  PeerState& state = peers[peer];
+  if (state.counted_generation != generation) {
+    other_counts += state.counts;
+    state.counts = {};
+    state.counted_generation = generation;
+  }
+  return state.counts;
+}
+
+EndpointStats Endpoint::Impl::all_counts() const {
+  EndpointStats sum = other_counts;
+  for (const PeerState& peer : peers) sum += peer.counts;
+  return sum;
+}
+
 void Endpoint::Impl::publish_stats() {
   // a process may have several endpoints: its record holds the sum
   static std::atomic<std::uint64_t> sums[4];
   const auto add = [](std::atomic<std::uint64_t>& sum, std::uint64_t now, std::uint64_t before) {
     return sum.fetch_add(now - before, std::memory_order_relaxed) + now - before;
   };
+  const EndpointStats now = all_counts();
   pool::ProcessStats sum;
-  sum.messages_sent = add(sums[0], stats.messages_sent, published.messages_sent);
-  sum.bytes_sent = add(sums[1], stats.bytes_sent, published.bytes_sent);
-  sum.messages_received = add(sums[2], stats.messages_received, published.messages_received);
-  sum.bytes_received = add(sums[3], stats.bytes_received, published.bytes_received);
-  published = stats;
+  sum.messages_sent = add(sums[0], now.messages_sent, published.messages_sent);
+  sum.bytes_sent = add(sums[1], now.bytes_sent, published.bytes_sent);
+  sum.messages_received = add(sums[2], now.messages_received, published.messages_received);
+  sum.bytes_received = add(sums[3], now.bytes_received, published.bytes_received);
+  published = now;
   pool.publish_stats(sum);
+}
+
+/// Of some peers, others the next time.
+void Endpoint::Impl::publish_peers() {
+  constexpr std::size_t peers_a_check = 256;
+  const std::size_t number = std::min(peers.size(), peers_a_check);
+  for (std::size_t i = 0; i < number; ++i) {
+    const Peer peer = next_row;
+    next_row = (next_row + 1) % static_cast<Peer>(peers.size());
+    if (peers[peer].counts != EndpointStats{})
+      peer_rows.publish(peer, peers[peer].counted_generation, peers[peer].counts);
+  }
+  peer_rows.order();
 }
 
 }  // namespace penstock::transport

@@ -8,6 +8,7 @@
 #include "base/wait.hpp"
 #include "penstock/transport.hpp"
 #include "transport/endpoint_table.hpp"
+#include "transport/peer_rows.hpp"
 #include "transport/peer_watch.hpp"
 #include "transport/rx_channel.hpp"
 #include "transport/tx_channel.hpp"
@@ -23,6 +24,8 @@ struct Endpoint::Impl {
     std::unique_ptr<TxChannel> tx;
     std::unique_ptr<RxChannel> rx;
     std::string description;  ///< of the dead
+    EndpointStats counts;     ///< exchanged with the endpoint of this generation
+    std::uint32_t counted_generation = 0;
   };
 
   Impl(arena::Arena& arena_in, EndpointTable table_in, Sink& sink_in, const Settings& settings_in,
@@ -52,7 +55,10 @@ struct Endpoint::Impl {
   void peer_gone(Peer peer, std::uint32_t generation, PeerFate fate,
                  const std::string& description);
   void predecessor_gone(Peer peer, std::uint32_t generation, PeerFate fate, const Error& error);
+  EndpointStats& counts_of(Peer peer, std::uint32_t generation);
+  EndpointStats all_counts() const;
   void publish_stats();
+  void publish_peers();
   void tell_activity(std::uint64_t now);
   std::string waiting_text() const;
   void drain_for_close();
@@ -66,8 +72,10 @@ struct Endpoint::Impl {
   Address self;
   Sink* sink;
   std::function<void()> while_closing;
-  EndpointStats stats;
-  EndpointStats published;
+  EndpointStats other_counts;  ///< with oneself, and with earlier endpoints in the slots of peers
+  EndpointStats published;     ///< in the process's record
+  PeerRows peer_rows;
+  Peer next_row = 0;  ///< published next
   std::unique_ptr<TxMemory> tx_memory;
   TxContext tx_context;
   RxContext rx_context;

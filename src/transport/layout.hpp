@@ -76,6 +76,31 @@ struct CreditLine {
 };
 static_assert(sizeof(CreditLine) == 64);
 
+// Statistics (arena objects "penstock.peers.SLOT.GENERATION.N", of an endpoint that has talked):
+//
+//   line 0            PeerRowsHeader       the endpoint, once
+//   lines 1..63       PeerRow              the endpoint, now and then; zero until it is used
+inline constexpr std::uint64_t peer_rows_magic = 0x50454e5350454552;  // "PENSPEER"
+inline constexpr const char* peer_rows_prefix = "penstock.peers.";
+inline constexpr std::uint64_t rows_of_piece = 63;
+
+struct PeerRowsHeader {
+  std::uint64_t magic;
+  std::uint64_t token;  ///< process of the endpoint
+  std::uint32_t slot, generation;
+  std::uint64_t pad[4];
+  std::uint64_t check;
+};
+static_assert(sizeof(PeerRowsHeader) == 64);
+
+struct PeerRow {
+  std::uint32_t peer, generation;
+  std::uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
+  std::uint64_t stalls, retries;
+  std::uint64_t check;
+};
+static_assert(sizeof(PeerRow) == 64);
+
 /// How a message's payload travels.
 enum class Form : std::uint8_t {
   inlined = 1,  ///< in the first line

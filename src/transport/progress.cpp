@@ -77,7 +77,7 @@ unsigned Endpoint::Impl::sweep_mailbox() {
 }
 
 bool Endpoint::Impl::open_rx(Peer source, std::uint64_t offset) {
-  auto channel = RxChannel::open(rx_context, offset, source);
+  auto channel = RxChannel::open(rx_context, offset, source, peers[source].counts);
   if (!channel) {
     base::log(base::Level::debug, "endpoint {}: {}", self.slot, channel.error().message);
     return false;  // an announcement to an earlier owner of the slot, or by the dying
@@ -88,6 +88,7 @@ bool Endpoint::Impl::open_rx(Peer source, std::uint64_t offset) {
   if (peer.dead && peer.rx && peer.rx->source_generation() == (*channel)->source_generation())
     return false;
   if (peer.rx) peer.rx->fail(*sink, Error{Code::peer_dead, "the sender has gone"});
+  (void)counts_of(source, (*channel)->source_generation());
   peer.rx = std::move(*channel);
   if (!peer.resolved) peer.address = {self.pool_id, self.job, source, peer.rx->source_generation()};
   if (!watch.watched(source, peer.rx->source_generation())) {
@@ -149,6 +150,7 @@ void Endpoint::Impl::look_at_clock() {
 void Endpoint::Impl::slow_checks(std::uint64_t now) {
   next_check_ns = now + check_every_ns;
   publish_stats();
+  publish_peers();
   tell_activity(now);
   if (checks++ % checks_to_look_around == 0) {
     pool.aliases().refresh();  // a user's library may have attached since
@@ -179,7 +181,8 @@ std::string Endpoint::Impl::waiting_text() const {
 
 /// For `penstock ps`: what nothing has come of for a while, and since when.
 void Endpoint::Impl::tell_activity(std::uint64_t now) {
-  const std::uint64_t messages = stats.messages_sent + stats.messages_received;
+  const EndpointStats counts = all_counts();
+  const std::uint64_t messages = counts.messages_sent + counts.messages_received;
   if (messages != moved || moved_ns == 0) {
     moved = messages;
     moved_ns = now;

@@ -19,7 +19,7 @@ constexpr int retries_per_poll = 4;
 }  // namespace
 
 Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint64_t offset,
-                                                   Peer source) {
+                                                   Peer source, EndpointStats& counts) {
   const void* at = context.pool.at(offset, sizeof(ChannelHeader) + sizeof(CreditLine));
   if (!at)
     return penstock::fail(Code::wrong_format,
@@ -42,11 +42,13 @@ Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint
   if (!shape_ok || !context.pool.at(offset, bytes))
     return penstock::fail(Code::wrong_format, "the channel at {} claims {} lines and {} cells",
                           offset, header.ring_lines, header.cell_flags);
-  return std::unique_ptr<RxChannel>(new RxChannel(context, header, offset));
+  return std::unique_ptr<RxChannel>(new RxChannel(context, header, offset, counts));
 }
 
-RxChannel::RxChannel(RxContext& context, const ChannelHeader& header, std::uint64_t offset)
+RxChannel::RxChannel(RxContext& context, const ChannelHeader& header, std::uint64_t offset,
+                     EndpointStats& counts)
     : context_(context),
+      counts_(counts),
       memory_(context.memory),
       offset_(offset),
       base_(context.pool.base() + offset),
@@ -179,8 +181,8 @@ bool RxChannel::poll_header(Sink& sink) {
 
 void RxChannel::count(std::uint64_t bytes) {
   ++consumed_messages_;
-  ++context_.stats.messages_received;
-  context_.stats.bytes_received += bytes;
+  ++counts_.messages_received;
+  counts_.bytes_received += bytes;
 }
 
 /// Where the payload goes; `direct_` when it is one long enough buffer.
@@ -249,6 +251,7 @@ bool RxChannel::continue_lines(Sink& sink) {
     tail_ += got == wanted ? lines : got / coherence::sealed_bytes;
     if (got == wanted) continue;
     fresh_until_ = tail_;  // copies of what follows may be older than what the device has by now
+    ++counts_.retries;
     if (++retries > retries_per_poll) return false;
   }
   if (!direct_) iov_scatter(landing_.iov, landing_.iov_count, 0, to, header_.bytes);
@@ -320,7 +323,7 @@ bool RxChannel::continue_bulk(Sink& sink) {
   const std::uint32_t batch = std::max(1u, context_.settings.batch_bytes / cell_bytes_);
   while (got_ < header_.bytes) {
     if (ready_ == 0) ready_ = ready_cells();
-    if (ready_ == 0) return false;
+    if (ready_ == 0) return in_vain();
     const std::uint64_t left = (header_.bytes - got_ + cell_bytes_ - 1) / cell_bytes_;
     const auto take = static_cast<std::uint32_t>(std::min<std::uint64_t>({ready_, left, batch}));
     take_cells(take);
@@ -393,7 +396,7 @@ bool RxChannel::continue_placed(Sink& sink) {
     memory_.settle();  // in every mode: the line was read before the payload is
     deliver(placed_ + got_, bytes);
   } else if (got_ < header_.bytes) {
-    return false;
+    return in_vain();
   }
   if (got_ < header_.bytes) return true;
   if (!still_placed()) return false;  // never complete: fails when the sender is known to be gone

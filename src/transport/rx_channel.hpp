@@ -16,15 +16,15 @@ struct RxContext {
   coherence::Memory memory;
   const Settings& settings;
   Address self;
-  EndpointStats& stats;
 };
 
 class RxChannel {
  public:
   /// Checks everything in the header that a faulty sender could have written. Errors:
   /// wrong_format; mismatch (not for this endpoint or this job).
+  /// `counts` of what is received outlive the channel.
   static Result<std::unique_ptr<RxChannel>> open(RxContext& context, std::uint64_t offset,
-                                                 Peer source);
+                                                 Peer source, EndpointStats& counts);
 
   Peer source() const { return source_; }
   std::uint32_t source_generation() const { return source_generation_; }
@@ -61,7 +61,8 @@ class RxChannel {
 
  private:
   enum class Stage { header, lines, bulk, placed };
-  RxChannel(RxContext& context, const ChannelHeader& header, std::uint64_t offset);
+  RxChannel(RxContext& context, const ChannelHeader& header, std::uint64_t offset,
+            EndpointStats& counts);
 
   bool poll_header(Sink& sink);
   bool begin_lines(Sink& sink, const MessageLine& line);
@@ -80,6 +81,10 @@ class RxChannel {
   void freshen(std::uint64_t until);
   void drop_consumed();
   void count(std::uint64_t bytes);
+  bool in_vain() {
+    ++counts_.retries;
+    return false;
+  }
   bool broken(std::string text);
 
   const std::byte* line_at(std::uint64_t number) const {
@@ -87,6 +92,7 @@ class RxChannel {
   }
 
   RxContext& context_;
+  EndpointStats& counts_;
   coherence::Memory memory_;
   std::uint64_t offset_;
   std::byte* base_;

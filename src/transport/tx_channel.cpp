@@ -44,7 +44,7 @@ SendOp* TxChannel::List::pop() {
 }
 
 Result<std::unique_ptr<TxChannel>> TxChannel::make(TxContext& context, const Address& peer,
-                                                   void* mailbox_word) {
+                                                   void* mailbox_word, EndpointStats& counts) {
   if (context.pool.bytes() / channel_alignment >> 32 != 0)
     return fail(Code::invalid_argument,
                 "pool {} is larger than 16 TiB, which announcements cannot name; make a smaller "
@@ -52,13 +52,14 @@ Result<std::unique_ptr<TxChannel>> TxChannel::make(TxContext& context, const Add
                 context.pool.info().spec, context.pool.info().spec);
   auto at = context.tx_memory.allocate(context.settings.channel_bytes(), "a channel");
   if (!at) return unexpected(at.error());
-  std::unique_ptr<TxChannel> channel(new TxChannel(context, *at, mailbox_word));
+  std::unique_ptr<TxChannel> channel(new TxChannel(context, *at, mailbox_word, counts));
   channel->write_header(peer);
   return channel;
 }
 
-TxChannel::TxChannel(TxContext& context, std::byte* at, void* mailbox_word)
+TxChannel::TxChannel(TxContext& context, std::byte* at, void* mailbox_word, EndpointStats& counts)
     : context_(context),
+      counts_(counts),
       memory_(context.memory),
       ring_(at + 128 + 8ull * context.settings.cell_count),
       ring_mask_(context.settings.ring_lines - 1),
@@ -100,7 +101,7 @@ bool TxChannel::room(std::uint64_t lines) {
   if (head_ + lines - consumed_ <= ring_mask_ + 1) return true;
   refresh_credits();
   if (head_ + lines - consumed_ <= ring_mask_ + 1) return true;
-  ++context_.stats.stalls;
+  ++counts_.stalls;
   return false;
 }
 
@@ -108,7 +109,7 @@ bool TxChannel::cell_room() {
   if (cells_head_ - cells_consumed_ < cell_count_) return true;
   refresh_credits();
   if (cells_head_ - cells_consumed_ < cell_count_) return true;
-  ++context_.stats.stalls;
+  ++counts_.stalls;
   return false;
 }
 
@@ -123,8 +124,8 @@ bool TxChannel::consumed() {
 // ---- putting messages into the pool ------------------------------------------------------------
 
 void TxChannel::count(const Header& header) {
-  ++context_.stats.messages_sent;
-  context_.stats.bytes_sent += header.bytes;
+  ++counts_.messages_sent;
+  counts_.bytes_sent += header.bytes;
 }
 
 void TxChannel::announce() {

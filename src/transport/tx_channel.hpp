@@ -20,14 +20,14 @@ struct TxContext {
   TxMemory& tx_memory;
   Address self;
   std::vector<std::byte> staging;  ///< gathers scattered payload, a cell at most
-  EndpointStats& stats;
 };
 
 class TxChannel {
  public:
-  /// `mailbox_word`: the word of this sender in the receiver's mailbox.
+  /// `mailbox_word`: the word of this sender in the receiver's mailbox. `counts` of what is sent
+  /// outlive the channel.
   static Result<std::unique_ptr<TxChannel>> make(TxContext& context, const Address& peer,
-                                                 void* mailbox_word);
+                                                 void* mailbox_word, EndpointStats& counts);
 
   /// False: no credit now, or others are queued before it. Errors: no_space.
   Result<bool> inject(const Header& header, const void* payload);
@@ -56,7 +56,7 @@ class TxChannel {
   };
   enum class Started { complete, partly, no_credit, no_memory };
 
-  TxChannel(TxContext& context, std::byte* at, void* mailbox_word);
+  TxChannel(TxContext& context, std::byte* at, void* mailbox_word, EndpointStats& counts);
   void write_header(const Address& peer);
   Started start(SendOp* op);
   Started start_bulk(SendOp* op);
@@ -79,6 +79,7 @@ class TxChannel {
   std::byte* line_at(std::uint64_t number) { return ring_ + 64 * (number & ring_mask_); }
 
   TxContext& context_;
+  EndpointStats& counts_;
   coherence::Memory memory_;
   std::byte* ring_;
   std::uint64_t ring_mask_;

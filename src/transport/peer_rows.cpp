@@ -1,0 +1,112 @@
+#include "transport/peer_rows.hpp"
+
+#include <cstring>
+
+#include "base/format.hpp"
+#include "transport/endpoint_table.hpp"
+
+namespace penstock::transport {
+
+PeerRows::~PeerRows() {
+  for (const auto& piece : pieces_) (void)arena_->destroy(piece);
+}
+
+bool PeerRows::make_piece() {
+  const std::string name =
+      fmt::format("{}{}.{}.{}", peer_rows_prefix, self_.slot, self_.generation, pieces_.size());
+  auto object = arena_->create(name, 64 * (1 + rows_of_piece),
+                               {.lifetime = arena::Lifetime::process});  // zeros are no rows
+  full_ = !object;
+  if (full_) return false;
+  PeerRowsHeader header{};
+  header.magic = peer_rows_magic;
+  header.token = arena_->pool().token();
+  header.slot = self_.slot;
+  header.generation = self_.generation;
+  header.check = check_of(header);
+  arena_->pool().memory().publish_line(object->data, &header);  // pairs with peer_counts
+  pieces_.push_back(*object);
+  return true;
+}
+
+PeerRows::Known* PeerRows::row_of(Peer peer) {
+  if (row_of_.size() <= peer) row_of_.resize(peer + 1, 0);
+  if (row_of_[peer] == 0) {
+    const bool room = rows_.size() < pieces_.size() * rows_of_piece;
+    if (!room && (full_ || !make_piece())) return nullptr;
+    rows_.push_back({.peer = peer});
+    row_of_[peer] = static_cast<std::uint32_t>(rows_.size());
+  }
+  return &rows_[row_of_[peer] - 1];
+}
+
+void PeerRows::publish(Peer peer, std::uint32_t generation, const EndpointStats& counts) {
+  Known* known = row_of(peer);
+  if (known == nullptr || (known->generation == generation && known->counts == counts)) return;
+  *known = {peer, generation, counts};
+  PeerRow row{};
+  row.peer = peer;
+  row.generation = generation;
+  row.messages_sent = counts.messages_sent;
+  row.bytes_sent = counts.bytes_sent;
+  row.messages_received = counts.messages_received;
+  row.bytes_received = counts.bytes_received;
+  row.stalls = counts.stalls;
+  row.retries = counts.retries;
+  row.check = check_of(row);
+  const std::uint64_t number = row_of_[peer] - 1;
+  std::byte* at = pieces_[number / rows_of_piece].data + 64 * (1 + number % rows_of_piece);
+  arena_->pool().memory().publish_line(at, &row);  // pairs with peer_counts
+  dirty_ = true;
+}
+
+void PeerRows::order() {
+  if (dirty_) arena_->pool().memory().order();
+  dirty_ = false;
+}
+
+namespace {
+
+/// Rows of one object, as far as they can be right.
+void add_rows(const arena::Object& object, const coherence::Memory& memory,
+              const EndpointTable& table, std::vector<PeerCounts>& found) {
+  const std::uint64_t rows = std::min(object.bytes / 64, 1 + rows_of_piece);
+  std::vector<PeerRow> lines(rows);
+  memory.observe_bulk(lines.data(), object.data, 64 * rows);
+  PeerRowsHeader header;
+  if (rows == 0) return;
+  std::memcpy(&header, lines.data(), sizeof header);
+  if (header.magic != peer_rows_magic || header.check != check_of(header)) return;
+  for (const PeerRow& row : lines) {
+    if (&row == lines.data() || row.check != check_of(row) || row.peer >= table.count()) continue;
+    const auto line = table.read(row.peer);
+    const bool there = line && line->generation == row.generation &&
+                       line->state == static_cast<std::uint32_t>(EndpointState::open);
+    found.push_back({.endpoint = header.slot,
+                     .peer = row.peer,
+                     .token = header.token,
+                     .peer_token = there ? line->token : 0,
+                     .counts = {row.messages_sent, row.bytes_sent, row.messages_received,
+                                row.bytes_received, row.stalls, row.retries}});
+  }
+}
+
+}  // namespace
+
+std::vector<PeerCounts> peer_counts(arena::Arena& arena) {
+  std::vector<PeerCounts> found;
+  const auto objects = arena.list();
+  const auto is = [](const arena::Object& object, std::string_view prefix) {
+    return std::string_view(object.name).starts_with(prefix);
+  };
+  const bool ever = std::any_of(objects.begin(), objects.end(),
+                                [&](const auto& object) { return object.name == table_name; });
+  if (!ever) return found;  // opening the table would make it
+  const auto table = EndpointTable::open(arena);
+  if (!table) return found;
+  for (const arena::Object& object : objects)
+    if (is(object, peer_rows_prefix)) add_rows(object, arena.pool().memory(), *table, found);
+  return found;
+}
+
+}  // namespace penstock::transport
