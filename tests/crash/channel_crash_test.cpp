@@ -1,5 +1,7 @@
 // SIGKILL and SIGSTOP between the stores of endpoints and channels, in both roles.
+#include <cstring>
 #include <deque>
+#include <optional>
 
 #include "crash_test_base.hpp"
 #include "recorder.hpp"
@@ -152,6 +154,29 @@ struct Talk {
   const char* name;
   bool victim_sends;
   std::uint64_t messages, bytes;
+  bool placed = false;  ///< from memory in the pool
+};
+
+/// Memory in the pool for the payload of a talk.
+class Region {
+ public:
+  Region(const Attached& here, const Talk& talk) : arena_(*here.arena) {
+    if (!talk.placed) return;
+    auto made = arena_.create(fmt::format("region of {}", here.pool->token()),
+                              talk.messages * talk.bytes, {.lifetime = arena::Lifetime::process});
+    if (!made) throw std::runtime_error(made.error().message);
+    object_ = *made;
+  }
+  ~Region() {
+    if (object_.data != nullptr) (void)arena_.destroy(object_);
+  }
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+  std::byte* data() const { return object_.data; }
+
+ private:
+  arena::Arena& arena_;
+  arena::Object object_;
 };
 
 class TalkCrash : public ChannelCrash {
@@ -167,10 +192,11 @@ class TalkCrash : public ChannelCrash {
     report(own.generation);
     Address address;
     if (::read(from_parent, &address, sizeof address) != sizeof address) return;
+    const Region region(here, talk);
     armed();
     const Peer survivor = *endpoint->resolve(address);
     if (talk.victim_sends) {
-      post(*endpoint, survivor, talk);
+      post(*endpoint, survivor, talk, region);
       while (!endpoint->drained()) endpoint->progress();
     } else {
       while (sink.arrived < talk.messages) endpoint->progress();
@@ -180,13 +206,17 @@ class TalkCrash : public ChannelCrash {
   }
 
   /// Posts all messages; gives how many were refused, each with an error.
-  std::uint64_t post(Endpoint& endpoint, Peer to, const Talk& talk) {
+  std::uint64_t post(Endpoint& endpoint, Peer to, const Talk& talk, const Region& region) {
     std::uint64_t refused = 0;
     for (std::uint64_t tag = 0; tag < talk.messages; ++tag) {
       data_.push_back(content(tag, talk.bytes));
       transport::SendOp& op = ops_.emplace_back();
       op.header = {tag, 0, talk.bytes, 0};
       op.iov[0] = {data_.back().data(), data_.back().size()};
+      if (talk.placed) {
+        op.iov[0].iov_base = region.data() + tag * talk.bytes;
+        std::memcpy(op.iov[0].iov_base, data_.back().data(), talk.bytes);
+      }
       op.iov_count = 1;
       const auto sent = endpoint.send(to, &op);
       if (!sent) {
@@ -222,14 +252,18 @@ class TalkCrash : public ChannelCrash {
     EXPECT_EQ(::write(down[1], &own, sizeof own), static_cast<ssize_t>(sizeof own));
     ::close(down[1]);
     closed_ = false;
+    const Talk own_part{talk.name, talk.victim_sends, talk.messages, talk.bytes,
+                        talk.placed && !talk.victim_sends};
+    std::optional<Region> region(std::in_place, here, own_part);
     const auto is_closed = [&] {
       const auto line = transport::EndpointTable::open(*here.arena)->read(address.slot);
       return !line || line->generation != address.generation ||
              line->state == static_cast<std::uint32_t>(transport::EndpointState::closed);
     };
-    const End end = survive(talk, *endpoint, sink, *peer, child, is_closed);
+    const End end = survive(talk, *endpoint, sink, *peer, child, is_closed, *region);
     expect_named_when_dead(here, *endpoint, sink, address, child.pid(), end);
     endpoint.reset();
+    region.reset();
     data_.clear();
     ops_.clear();
     complete_ = 0;
@@ -238,8 +272,8 @@ class TalkCrash : public ChannelCrash {
 
   /// Plays the survivor until the victim has ended and nothing is left open.
   End survive(const Talk& talk, Endpoint& endpoint, Recorder& sink, Peer peer, pool::Child& child,
-              const std::function<bool()>& is_closed) {
-    const std::uint64_t refused = talk.victim_sends ? 0 : post(endpoint, peer, talk);
+              const std::function<bool()>& is_closed, const Region& region) {
+    const std::uint64_t refused = talk.victim_sends ? 0 : post(endpoint, peer, talk, region);
     const std::uint64_t deadline = base::now_ns() + patience_ns;
     End end;
     bool ended = false;
@@ -351,6 +385,8 @@ constexpr Talk lines_from{"sealed lines, sender", true, 30, 900};
 constexpr Talk lines_to{"sealed lines, receiver", false, 30, 900};
 constexpr Talk bulk_from{"bulk, sender", true, 3, 1 << 20};
 constexpr Talk bulk_to{"bulk, receiver", false, 3, 1 << 20};
+constexpr Talk placed_from{"in the pool, sender", true, 3, 1 << 20, true};
+constexpr Talk placed_to{"in the pool, receiver", false, 3, 1 << 20, true};
 
 TEST_P(TalkCrash, SenderOfSmallMessagesDies) {
   survive_talk(small_from, 12, Deed::die);
@@ -369,6 +405,12 @@ TEST_P(TalkCrash, SenderOfBulkDies) {
 }
 TEST_P(TalkCrash, ReceiverOfBulkDies) {
   survive_talk(bulk_to, 8, Deed::die);
+}
+TEST_P(TalkCrash, SenderOfPlacedMessagesDies) {
+  survive_talk(placed_from, 12, Deed::die);
+}
+TEST_P(TalkCrash, ReceiverOfPlacedMessagesDies) {
+  survive_talk(placed_to, 8, Deed::die);
 }
 TEST_P(TalkCrash, SenderOfSmallMessagesStops) {
   survive_talk(small_from, 4, Deed::stop);
