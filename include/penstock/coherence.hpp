@@ -3,6 +3,7 @@
 // Source: memory-model "Modes of a pool" and "Rules"; cMPI section 3.5.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -78,7 +79,17 @@ class Memory {
 
   Mode mode() const { return mode_; }
   /// False where a load always sees the latest publish, so that polling costs no invalidation.
-  bool loads_may_be_stale() const { return mode_ == Mode::software || mode_ == Mode::simulated; }
+  bool loads_may_be_stale() const {
+    return !within_node_ && (mode_ == Mode::software || mode_ == Mode::simulated);
+  }
+  /// For lines that processes of one node publish and load, and nobody else: its caches are
+  /// coherent, so nothing is dropped before it is loaded, nor stores sent on. What is published
+  /// still goes to the device: no line stays dirty in a cache, whoever has the memory next.
+  Memory within_node() const {
+    Memory same = *this;
+    same.within_node_ = mode_ == Mode::software || mode_ == Mode::simulated;
+    return same;
+  }
 
   void publish_word(void* to, std::uint64_t value, Site site = Site::here()) const {
     if (weakened(Weakening::publish, site)) return keep_dirty(to, &value, sizeof value);
@@ -103,6 +114,7 @@ class Memory {
     ops_->publish_sealed(self_, to, from, bytes, seal);
   }
   void write_back(const void* at, std::size_t bytes, Site site = Site::here()) const {
+    if (within_node_) return;
     if (weakened(Weakening::write_back, site)) return;
     ops_->write_back(self_, at, bytes);
   }
@@ -115,10 +127,12 @@ class Memory {
     ops_->full_order(self_);
   }
   void invalidate(const void* at, std::size_t bytes, Site site = Site::here()) const {
+    if (within_node_) return;
     if (weakened(Weakening::invalidate, site)) return;
     ops_->invalidate(self_, at, bytes);
   }
   void settle(Site site = Site::here()) const {
+    if (within_node_) return std::atomic_thread_fence(std::memory_order_acquire);
     if (weakened(Weakening::settle, site)) return;
     ops_->settle(self_);
   }
@@ -157,6 +171,7 @@ class Memory {
   const Ops* ops_ = nullptr;
   void* self_ = nullptr;
   Mode mode_ = Mode::hardware;
+  bool within_node_ = false;
 };
 
 /// Which instruction writes dirty lines back; `automatic` takes PENSTOCK_FLUSH, or the quickest

@@ -139,6 +139,9 @@ class Pool {
   /// A stopped process (SIGSTOP) is alive until its lease (PENSTOCK_LEASE_MS) runs out, and on the
   /// same host for as long as it exists. Costs a system call: for waits, not for hot paths.
   bool alive(std::uint64_t token) const;
+  /// Node of the process, also of one that has detached or died; nullopt when its slot has another
+  /// owner by now.
+  std::optional<std::uint32_t> node_of(std::uint64_t token) const;
   /// "rank 3 (pid 1234 on host a, node 1)", from the record of `token`; also of the dead.
   std::string describe(std::uint64_t token) const;
 

@@ -17,6 +17,52 @@ TEST(Channel, MessagesOfEveryFormArriveInOrderAndWhole) {
   expect_held("channel", "random schedules", explore(three, 15));
 }
 
+/// Two ranks on each node: some channels count on their node's caches, others on nothing. Also
+/// where copies stay until they are dropped on purpose.
+TEST(Channel, PeersOfOneNodeAndOfOthers) {
+  const auto pool = pool_with_endpoints();
+  Scenario mixed = conversation(*pool, "channel, 4 ranks on 2 nodes", 4, 2, 6);
+  mixed.after = [&](World& world) { expect_clean(world, *pool); };
+  expect_held("channel", "random schedules", explore(mixed, 15));
+  expect_held("channel", "random schedules", explore(with_lasting_copies(mixed), 10));
+  expect_held("channel", "crash points", crash_everywhere(mixed, 40));
+}
+
+/// What endpoints say of their conversations is found by a node that did not take part.
+TEST(Channel, CountsAreFoundByOthers) {
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = with_lasting_copies(pool->scenario("channel, counts", 3));
+  scenario.most_steps = 6'000'000;
+  scenario.body = [&](World& world) {
+    auto roll = std::make_shared<Roll>(2);
+    auto seen = std::make_shared<bool>(false);
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      world.spawn(i, [&, roll, seen, i] {
+        Rank rank(world, *pool, {i, {1 - i}, {1 - i}, 4});
+        roll->enter(rank, i);
+        world.until([&] { return roll->opened[1 - i]; });
+        rank.converse(roll->addresses);
+        rank.look_until([&] { return *seen; });
+        rank.leave();
+      });
+    }
+    world.spawn(2, [&, seen] {
+      const auto attached = pool->attach(world, {.rank = 7, .job = "looks"});
+      const auto arena = SimulatedPool::open_arena(world, *attached);
+      wait_until(world, "the counts of both", [&] {
+        std::uint64_t right = 0;
+        for (const auto& row : transport::peer_counts(*arena)) {
+          world.require(row.counts.messages_sent <= 4 && row.token != 0, "impossible counts");
+          right += row.counts.messages_sent == 4 && row.counts.messages_received == 4 ? 1 : 0;
+        }
+        return right == 2;
+      });
+      *seen = true;
+    });
+  };
+  expect_held("channel", "random schedules", explore(scenario, 10));
+}
+
 /// Two messages of several lines that arrive at once in scattered buffers: each has a staging
 /// buffer of its own. (With one for all channels the second overwrote the first.)
 TEST(Channel, ScatteredMessagesOfSeveralSendersDoNotMix) {

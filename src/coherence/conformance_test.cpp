@@ -21,6 +21,7 @@ struct Way {
   const char* name;
   Mode mode;
   FlushChoice flush;
+  bool within_node = false;
 };
 
 bool runnable(const Way& way) {
@@ -50,7 +51,7 @@ class Conformance : public testing::TestWithParam<Way> {
     if (!runnable(GetParam())) GTEST_SKIP() << "this CPU lacks the instruction";
     auto bound = bind(GetParam().mode, GetParam().flush);
     ASSERT_TRUE(bound) << bound.error().message;
-    memory_ = *bound;
+    memory_ = GetParam().within_node ? bound->within_node() : *bound;
     pool_.reset(new (std::align_val_t{64}) std::byte[pool_bytes]);
     std::fill_n(pool_.get(), pool_bytes, guard);
     sync();
@@ -320,6 +321,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"software_clflush", Mode::software, FlushChoice::clflush},
                     Way{"software_clflushopt", Mode::software, FlushChoice::clflushopt},
                     Way{"software_clwb", Mode::software, FlushChoice::clwb},
+                    Way{"software_within_node", Mode::software, FlushChoice::automatic, true},
                     Way{"uncached", Mode::uncached, FlushChoice::automatic}),
     [](const auto& param) { return std::string(param.param.name); });
 

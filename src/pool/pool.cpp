@@ -334,6 +334,13 @@ bool Pool::alive(std::uint64_t token) const {
   return impl_->liveness.alive(token);
 }
 
+std::optional<std::uint32_t> Pool::node_of(std::uint64_t token) const {
+  if (token == 0 || is_visitor(token)) return std::nullopt;
+  const SlotView view = impl_->processes.state(static_cast<std::uint32_t>(slot_of(token)));
+  if (!view.whole || view.line.generation != generation_of(token)) return std::nullopt;
+  return view.line.node;
+}
+
 std::string node_text(const ProcessRecord& record) {
   return record.emulated_node ? fmt::format("emulated node {}", *record.emulated_node)
                               : fmt::format("node {}", record.node);

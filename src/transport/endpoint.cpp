@@ -43,6 +43,7 @@ Endpoint::Impl::Impl(arena::Arena& arena_in, EndpointTable table_in, Sink& sink_
     : arena(arena_in),
       pool(arena_in.pool()),
       memory(pool.memory()),
+      near_memory(memory.within_node()),
       table(table_in),
       settings(settings_in),
       limits{settings_in.inject_bytes, static_cast<std::uint32_t>(inline_bytes)},
@@ -157,7 +158,8 @@ Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
   if (peer.dead) return fail(Code::peer_dead, "{}", peer.description);
   if (!peer.tx) {
     auto made = TxChannel::make(tx_context, peer.address, table.word(to, self.slot),
-                                counts_of(to, peer.address.generation));
+                                counts_of(to, peer.address.generation),
+                                pool.node_of(watch.token(to)) == pool.node());
     if (!made) return unexpected(made.error());
     peer.tx = std::move(*made);
   }

@@ -66,6 +66,7 @@ struct Endpoint::Impl {
   arena::Arena& arena;
   pool::Pool& pool;
   coherence::Memory memory;
+  coherence::Memory near_memory;  ///< for lines of this node only
   EndpointTable table;
   Settings settings;
   Limits limits;

@@ -62,9 +62,10 @@ struct ChannelHeader {
   std::uint64_t job;
   std::uint32_t source, source_generation;
   std::uint32_t target, target_generation;
-  std::uint32_t ring_lines;  ///< a power of two
-  std::uint32_t cell_flags;  ///< a multiple of 8
-  std::uint64_t pad;
+  std::uint32_t ring_lines;   ///< a power of two
+  std::uint32_t cell_flags;   ///< a multiple of 8
+  std::uint32_t within_node;  ///< 1: both ends are on one node and count on its caches
+  std::uint32_t pad;
   std::uint64_t check;  ///< of the words above
 };
 static_assert(sizeof(ChannelHeader) == 64);

@@ -41,14 +41,21 @@ unsigned Endpoint::Impl::progress_rx() {
 
 /// One fence for all that is about to be looked at.
 void Endpoint::Impl::prepare_poll(bool sweep) {
+  bool dropped = !memory.loads_may_be_stale();  // then nothing needs to be, and settling is cheap
   if (memory.loads_may_be_stale()) {
-    for (const Peer source : active_rx) peers[source].rx->invalidate_window();
+    for (const Peer source : active_rx) {
+      RxChannel& channel = *peers[source].rx;
+      if (!channel.loads_may_be_stale()) continue;
+      channel.invalidate_window();
+      dropped = true;
+    }
     if (sweep) {
       memory.invalidate(table.high_water_line(), 64);
       memory.invalidate(table.mailbox_line(self.slot, 0), 64ull * mailbox_lines);
+      dropped = true;
     }
   }
-  memory.settle();
+  dropped ? memory.settle() : near_memory.settle();
 }
 
 unsigned Endpoint::Impl::poll_active() {
@@ -77,7 +84,11 @@ unsigned Endpoint::Impl::sweep_mailbox() {
 }
 
 bool Endpoint::Impl::open_rx(Peer source, std::uint64_t offset) {
-  auto channel = RxChannel::open(rx_context, offset, source, peers[source].counts);
+  const auto near = [&] {
+    const auto line = table.read(source);
+    return line && pool.node_of(line->token) == pool.node();
+  };
+  auto channel = RxChannel::open(rx_context, offset, source, peers[source].counts, near);
   if (!channel) {
     base::log(base::Level::debug, "endpoint {}: {}", self.slot, channel.error().message);
     return false;  // an announcement to an earlier owner of the slot, or by the dying

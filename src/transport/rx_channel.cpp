@@ -19,7 +19,8 @@ constexpr int retries_per_poll = 4;
 }  // namespace
 
 Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint64_t offset,
-                                                   Peer source, EndpointStats& counts) {
+                                                   Peer source, EndpointStats& counts,
+                                                   const std::function<bool()>& near) {
   const void* at = context.pool.at(offset, sizeof(ChannelHeader) + sizeof(CreditLine));
   if (!at)
     return penstock::fail(Code::wrong_format,
@@ -35,6 +36,11 @@ Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint
       header.target_generation != context.self.generation || header.job != context.self.job)
     return penstock::fail(Code::mismatch, "the channel at {} is not from endpoint {} to this one",
                           offset, source);
+  if (header.within_node != 0 && !near())
+    return penstock::fail(Code::mismatch,
+                          "the channel at {} counts on one node's caches, but endpoint {} is on "
+                          "another node",
+                          offset, source);
   const bool shape_ok = header.ring_lines >= 8 && header.ring_lines <= (1u << 20) &&
                         (header.ring_lines & (header.ring_lines - 1)) == 0 &&
                         header.cell_flags % 8 == 0 && header.cell_flags <= 4096;
@@ -49,7 +55,7 @@ RxChannel::RxChannel(RxContext& context, const ChannelHeader& header, std::uint6
                      EndpointStats& counts)
     : context_(context),
       counts_(counts),
-      memory_(context.memory),
+      memory_(header.within_node != 0 ? context.memory.within_node() : context.memory),
       offset_(offset),
       base_(context.pool.base() + offset),
       flags_(base_ + 128),
@@ -64,7 +70,7 @@ RxChannel::RxChannel(RxContext& context, const ChannelHeader& header, std::uint6
 
 bool RxChannel::current() const {
   ChannelHeader header;
-  memory_.observe_line(&header, base_);
+  context_.memory.observe_line(&header, base_);  // also what another node has written there since
   return header.magic == channel_magic && header.nonce == nonce_;
 }
 

@@ -1,6 +1,7 @@
 // The receiving end of a channel.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,11 +21,13 @@ struct RxContext {
 
 class RxChannel {
  public:
-  /// Checks everything in the header that a faulty sender could have written. Errors:
-  /// wrong_format; mismatch (not for this endpoint or this job).
+  /// Checks everything in the header that a faulty sender could have written. `near` says whether
+  /// the sender is on this node, and is asked only of one that counts on it. Errors: wrong_format;
+  /// mismatch (not for this endpoint, this job or this node).
   /// `counts` of what is received outlive the channel.
   static Result<std::unique_ptr<RxChannel>> open(RxContext& context, std::uint64_t offset,
-                                                 Peer source, EndpointStats& counts);
+                                                 Peer source, EndpointStats& counts,
+                                                 const std::function<bool()>& near);
 
   Peer source() const { return source_; }
   std::uint32_t source_generation() const { return source_generation_; }
@@ -35,6 +38,7 @@ class RxChannel {
   /// First half of a poll: drops the copies of what is looked at next. The endpoint settles once
   /// for all its channels.
   void invalidate_window();
+  bool loads_may_be_stale() const { return memory_.loads_may_be_stale(); }
   /// Second half: takes what has arrived, within a budget that keeps other channels alive.
   unsigned poll(Sink& sink);
   /// Tells the sender what was consumed, if it does not know.

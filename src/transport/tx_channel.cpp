@@ -44,7 +44,8 @@ SendOp* TxChannel::List::pop() {
 }
 
 Result<std::unique_ptr<TxChannel>> TxChannel::make(TxContext& context, const Address& peer,
-                                                   void* mailbox_word, EndpointStats& counts) {
+                                                   void* mailbox_word, EndpointStats& counts,
+                                                   bool within_node) {
   if (context.pool.bytes() / channel_alignment >> 32 != 0)
     return fail(Code::invalid_argument,
                 "pool {} is larger than 16 TiB, which announcements cannot name; make a smaller "
@@ -52,15 +53,17 @@ Result<std::unique_ptr<TxChannel>> TxChannel::make(TxContext& context, const Add
                 context.pool.info().spec, context.pool.info().spec);
   auto at = context.tx_memory.allocate(context.settings.channel_bytes(), "a channel");
   if (!at) return unexpected(at.error());
-  std::unique_ptr<TxChannel> channel(new TxChannel(context, *at, mailbox_word, counts));
-  channel->write_header(peer);
+  std::unique_ptr<TxChannel> channel(
+      new TxChannel(context, *at, mailbox_word, counts, within_node));
+  channel->write_header(peer, within_node);
   return channel;
 }
 
-TxChannel::TxChannel(TxContext& context, std::byte* at, void* mailbox_word, EndpointStats& counts)
+TxChannel::TxChannel(TxContext& context, std::byte* at, void* mailbox_word, EndpointStats& counts,
+                     bool within_node)
     : context_(context),
       counts_(counts),
-      memory_(context.memory),
+      memory_(within_node ? context.memory.within_node() : context.memory),
       ring_(at + 128 + 8ull * context.settings.cell_count),
       ring_mask_(context.settings.ring_lines - 1),
       nonce_(random_nonce()),
@@ -71,7 +74,7 @@ TxChannel::TxChannel(TxContext& context, std::byte* at, void* mailbox_word, Endp
       flags_(at + 128),
       base_(at) {}
 
-void TxChannel::write_header(const Address& peer) {
+void TxChannel::write_header(const Address& peer, bool within_node) {
   ChannelHeader header{};
   header.magic = channel_magic;
   header.nonce = nonce_;
@@ -82,6 +85,7 @@ void TxChannel::write_header(const Address& peer) {
   header.target_generation = peer.generation;
   header.ring_lines = context_.settings.ring_lines;
   header.cell_flags = context_.settings.cell_count;
+  header.within_node = within_node ? 1 : 0;
   header.check = check_of(header);
   memory_.publish_line(base_, &header);
   memory_.order();  // pairs with RxChannel::open, which reads it after the mailbox word

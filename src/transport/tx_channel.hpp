@@ -25,9 +25,10 @@ struct TxContext {
 class TxChannel {
  public:
   /// `mailbox_word`: the word of this sender in the receiver's mailbox. `counts` of what is sent
-  /// outlive the channel.
+  /// outlive the channel. `within_node`: the peer is on this node.
   static Result<std::unique_ptr<TxChannel>> make(TxContext& context, const Address& peer,
-                                                 void* mailbox_word, EndpointStats& counts);
+                                                 void* mailbox_word, EndpointStats& counts,
+                                                 bool within_node);
 
   /// False: no credit now, or others are queued before it. Errors: no_space.
   Result<bool> inject(const Header& header, const void* payload);
@@ -56,8 +57,9 @@ class TxChannel {
   };
   enum class Started { complete, partly, no_credit, no_memory };
 
-  TxChannel(TxContext& context, std::byte* at, void* mailbox_word, EndpointStats& counts);
-  void write_header(const Address& peer);
+  TxChannel(TxContext& context, std::byte* at, void* mailbox_word, EndpointStats& counts,
+            bool within_node);
+  void write_header(const Address& peer, bool within_node);
   Started start(SendOp* op);
   Started start_bulk(SendOp* op);
   Started start_placed(SendOp* op, std::uint64_t offset);
