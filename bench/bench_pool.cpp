@@ -36,12 +36,12 @@ BenchPool::~BenchPool() {
     base::log(base::Level::warn, "{}", removed.error().message);
 }
 
-Result<Attachment> Attachment::open(const std::string& spec, unsigned side) {
+Result<Attachment> Attachment::open(const std::string& spec, unsigned side, bool one_node) {
   pool::AttachOptions options;
   options.spec = spec;
   options.rank = static_cast<std::int32_t>(side);
   options.job = "bench";
-  options.emulated_node = side;
+  options.emulated_node = one_node ? 0 : side;
   auto pool = pool::Pool::attach(options);
   if (!pool) return unexpected(pool.error());
   auto arena = arena::Arena::open(**pool);

@@ -27,12 +27,12 @@ class BenchPool {
   bool own_;
 };
 
-/// One process's hold on the pool. Two sides attach as two nodes.
+/// One process's hold on the pool. Two sides attach as two nodes, or as one.
 struct Attachment {
   std::unique_ptr<pool::Pool> pool;
   std::unique_ptr<arena::Arena> arena;
 
-  static Result<Attachment> open(const std::string& spec, unsigned side);
+  static Result<Attachment> open(const std::string& spec, unsigned side, bool one_node = false);
 };
 
 }  // namespace penstock::bench

@@ -20,6 +20,7 @@ void Options::add_to(CLI::App& app) {
       ->capture_default_str();
   app.add_flag("--fifo", fifo,
                "run measured bursts with real-time priority, each followed by as long a nap");
+  app.add_flag("--one-node", one_node, "both processes on one node (ring only)");
   app.add_option("--json", json, "write the results to this file too");
 }
 

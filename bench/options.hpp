@@ -22,7 +22,8 @@ struct Options {
   std::vector<std::string> modes = {"software"};
   std::size_t rounds = 15;
   bool fifo = false;
-  std::string json;  ///< file, "" for none
+  bool one_node = false;  ///< both sides; else each is one by itself
+  std::string json;       ///< file, "" for none
 
   void add_to(CLI::App& app);
   Result<std::uint64_t> size_bytes() const;

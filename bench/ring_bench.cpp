@@ -65,8 +65,8 @@ class Bench {
         target_(largest, 7),
         stored_(largest, 8) {}
 
-  Result<void> open(const std::string& spec) {
-    auto attached = Attachment::open(spec, side_.index());
+  Result<void> open(const std::string& spec, bool one_node) {
+    auto attached = Attachment::open(spec, side_.index(), one_node);
     if (!attached) return unexpected(attached.error());
     hold_ = std::move(*attached);
     auto area = shared_area();
@@ -333,7 +333,7 @@ Result<Report> measure(const Options& options, coherence::Mode mode) {
   Results results(options.rounds);
   const auto run = run_duel(options.duel(), [&](Side& side) -> Result<void> {
     Bench bench(side, results);
-    if (auto opened = bench.open(pool->spec()); !opened) return opened;
+    if (auto opened = bench.open(pool->spec(), options.one_node); !opened) return opened;
     for (std::size_t round = 0; round < options.rounds; ++round)
       if (auto done = bench.round(round); !done) return done;
     side.meet();

@@ -1,5 +1,6 @@
 """penstock run: jobs that end well, jobs that cannot start, and what is left behind by neither."""
 
+import json
 import os
 import signal
 import unittest
@@ -80,6 +81,14 @@ class Jobs(Case):
         listed = self.penstock("ps", spec).stdout
         ranks = [line.split()[4] for line in listed.splitlines()[1:]]
         self.assertEqual(sorted(ranks), ["0", "1"], listed)
+
+        def sent_both_ways():
+            rows = json.loads(self.penstock("ps", "--json", "--peers", spec).stdout)
+            sent = {(row["process"], row["peer"]): row["messages_sent"] for row in rows}
+            return sent.get(("rank 0", "rank 1"), 0) > 0 and sent.get(("rank 1", "rank 0"), 0) > 0
+
+        self.wait_for(sent_both_ways, "what the ranks have sent to each other")
+        self.assertIn("STALLS", self.penstock("ps", "--peers", spec).stdout)
         self.refused("pool", "rm", spec, says="in use", mend="--force")
 
     def test_status_of_the_program(self):
