@@ -112,17 +112,21 @@ void EndpointTable::change(const Address& address, void (*what)(EndpointLine&, s
 Result<void> EndpointTable::set_notice(const Address& address, std::uint64_t notice) {
   auto guard = arena_->pool().lock();
   if (!guard) return unexpected(guard.error());
-  change(address, [](EndpointLine& line, std::uint64_t value) { line.notice = value; }, notice);
+  change(
+      address, [](EndpointLine& line, std::uint64_t value) { line.notice = value; }, notice);
   return {};
 }
 
 void EndpointTable::release(const Address& address) {
   auto guard = arena_->pool().lock();
   if (!guard) return;  // then the slot is free when the process has ended
-  change(address, [](EndpointLine& line, std::uint64_t value) {
-    line.state = static_cast<std::uint32_t>(value);
-    line.notice = 0;
-  }, static_cast<std::uint64_t>(EndpointState::closed));
+  change(
+      address,
+      [](EndpointLine& line, std::uint64_t value) {
+        line.state = static_cast<std::uint32_t>(value);
+        line.notice = 0;
+      },
+      static_cast<std::uint64_t>(EndpointState::closed));
 }
 
 }  // namespace penstock::transport

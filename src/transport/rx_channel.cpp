@@ -350,8 +350,7 @@ bool RxChannel::continue_bulk(Sink& sink) {
   return true;
 }
 
-// ---- placed
-// --------------------------------------------------------------------------------------
+// ---- placed -------------------------------------------------------------------------------------
 
 bool RxChannel::begin_placed(Sink& sink, const MessageLine& line) {
   const std::uint64_t piece_bytes = line.placed.piece_bytes;

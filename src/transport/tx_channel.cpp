@@ -276,8 +276,7 @@ TxChannel::Started TxChannel::start_bulk(SendOp* op) {
   return op->sent_bytes == op->header.bytes ? Started::complete : Started::partly;
 }
 
-// ---- payload that stays where it lies in the pool
-// ------------------------------------------------
+// ---- payload that stays where it lies in the pool -----------------------------------------------
 
 std::optional<std::uint64_t> TxChannel::place_of(const SendOp& op) const {
   if (op.header.bytes < context_.settings.placed_min_bytes || op.iov_count != 1)
