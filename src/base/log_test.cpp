@@ -57,8 +57,8 @@ TEST(Log, LineIsWrittenWhole) {
 std::string taken;
 const LogHost info_host = {
     [](Level level) { return level <= Level::info; },
-    [](Level, std::string_view text, const std::source_location& where) {
-      taken = fmt::format("{}:{}", where.function_name(), text);
+    [](Level, std::string_view text, const SourcePlace& where) {
+      taken = fmt::format("{}:{}", where.function, text);
     },
 };
 
@@ -74,7 +74,7 @@ TEST(Log, HostTakesWhatItWants) {
 
 TEST_F(LogDeathTest, WhatTheHostDoesNotWantGoesToStandardError) {
   static constexpr LogHost none = {[](Level) { return false; },
-                                   [](Level, std::string_view, const std::source_location&) {}};
+                                   [](Level, std::string_view, const SourcePlace&) {}};
   EXPECT_EXIT(
       {
         set_log_host(&none);
