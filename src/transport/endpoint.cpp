@@ -55,7 +55,8 @@ Endpoint::Impl::Impl(arena::Arena& arena_in, EndpointTable table_in, Sink& sink_
       rx_context{pool, memory, settings, self},
       watch(pool, table),
       peers(table.count()),
-      seen(table.count(), 0) {
+      seen(table.count(), 0),
+      mailbox(table.count(), 0) {
   tx_context.staging.resize(std::max<std::size_t>(settings.cell_bytes, settings.lines_max_bytes));
   tx_waiting.reserve(table.count());
   active_rx.reserve(table.count());

@@ -26,6 +26,12 @@ struct Endpoint::Impl {
     std::string description;  ///< of the dead
     EndpointStats counts;     ///< exchanged with the endpoint of this generation
     std::uint32_t counted_generation = 0;
+    std::uint32_t polls_in_vain = 0;  ///< of the active channel, in a row
+  };
+
+  /// Lines of the mailbox that are looked at together; none when `lines` is 0.
+  struct MailboxPart {
+    std::uint32_t first = 0, lines = 0;
   };
 
   Impl(arena::Arena& arena_in, EndpointTable table_in, Sink& sink_in, const Settings& settings_in,
@@ -38,12 +44,14 @@ struct Endpoint::Impl {
   unsigned progress_tx();
   // receiving
   unsigned progress_rx();
-  void prepare_poll(bool sweep);
+  void prepare_poll(MailboxPart part);
   unsigned poll_active();
-  unsigned sweep_mailbox();
+  unsigned sweep_mailbox(MailboxPart part);
+  MailboxPart next_part();
+  MailboxPart whole_mailbox() const { return {0, mailbox_lines}; }
   void activate(Peer source, std::uint64_t word);
   bool open_rx(Peer source, std::uint64_t offset);
-  void deactivate_quiet();
+  void deactivate_quiet(std::uint32_t polls_in_vain);
   void return_all_credits();
   void idle();
   void look_at_clock();
@@ -82,10 +90,12 @@ struct Endpoint::Impl {
   RxContext rx_context;
   PeerWatch watch;
   std::vector<PeerState> peers;
-  std::vector<Peer> tx_waiting;     ///< channels with queued operations
-  std::vector<Peer> active_rx;      ///< channels polled each time
-  std::vector<std::uint64_t> seen;  ///< mailbox words as last seen
-  std::uint32_t mailbox_lines = 0;
+  std::vector<Peer> tx_waiting;         ///< channels with queued operations
+  std::vector<Peer> active_rx;          ///< channels polled each time
+  std::vector<std::uint64_t> seen;      ///< mailbox words as last seen
+  std::vector<std::uint64_t> mailbox;   ///< its words, while they are looked at
+  std::uint32_t mailbox_lines = 1;      ///< in use
+  std::uint32_t next_mailbox_line = 0;  ///< looked at next
   std::uint32_t polls = 0;
   std::uint32_t idle_polls = 0;
   std::uint32_t looks = 1;   ///< settings.warm_looks when every rank has a core, else 1

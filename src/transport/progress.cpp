@@ -14,11 +14,18 @@ namespace {
 
 /// With active channels the mailbox, where new ones announce themselves, is swept every so many
 /// polls: its lines cost more than the one line of a channel.
-constexpr std::uint32_t sweep_every = 16;
+constexpr std::uint32_t sweep_every = 4;
+/// Mailbox lines of a sweep at least, and the fourth part of all at most: in a large job they come
+/// in turn, so that an empty look costs no more for the many who are silent.
+constexpr std::uint32_t lines_of_sweep = 8, parts_of_mailbox = 4;
 /// Empty polls after which credits that were kept back are returned.
 constexpr std::uint32_t polls_to_credit = 64;
 /// Empty polls after which a channel without outstanding messages is no longer polled itself.
 constexpr std::uint32_t polls_to_rest = 1u << 14;
+/// Of more active channels than these, one rests that had nothing for so many polls: each costs
+/// every poll some 25 ns, and to wake it again some 300.
+constexpr std::size_t crowd = 8;
+constexpr std::uint32_t polls_to_rest_in_crowd = 64;
 constexpr std::uint64_t check_every_ns = 20'000'000;
 /// Polls at most that take what a peer had published before it went.
 constexpr int polls_for_the_last = 1000;
@@ -33,14 +40,24 @@ constexpr std::uint32_t audits_a_check = 16;
 
 unsigned Endpoint::Impl::progress_rx() {
   const bool sweep = active_rx.empty() || ++polls % sweep_every == 0;
-  prepare_poll(sweep);
+  if (active_rx.size() > crowd && polls % polls_to_rest_in_crowd == 0)
+    deactivate_quiet(polls_to_rest_in_crowd);
+  const MailboxPart part = sweep ? next_part() : MailboxPart{};
+  prepare_poll(part);
   unsigned events = poll_active();
-  if (sweep) events += sweep_mailbox();
+  if (part.lines != 0) events += sweep_mailbox(part);
   return events;
 }
 
+Endpoint::Impl::MailboxPart Endpoint::Impl::next_part() {
+  const std::uint32_t lines = std::max(lines_of_sweep, (mailbox_lines - 1) / parts_of_mailbox + 1);
+  const std::uint32_t first = next_mailbox_line < mailbox_lines ? next_mailbox_line : 0;
+  next_mailbox_line = first + lines;
+  return {first, std::min(lines, mailbox_lines - first)};
+}
+
 /// One fence for all that is about to be looked at.
-void Endpoint::Impl::prepare_poll(bool sweep) {
+void Endpoint::Impl::prepare_poll(MailboxPart part) {
   bool dropped = !memory.loads_may_be_stale();  // then nothing needs to be, and settling is cheap
   if (memory.loads_may_be_stale()) {
     for (const Peer source : active_rx) {
@@ -49,9 +66,9 @@ void Endpoint::Impl::prepare_poll(bool sweep) {
       channel.invalidate_window();
       dropped = true;
     }
-    if (sweep) {
-      memory.invalidate(table.high_water_line(), 64);
-      memory.invalidate(table.mailbox_line(self.slot, 0), 64ull * mailbox_lines);
+    if (part.lines != 0) {
+      if (part.first == 0) memory.invalidate(table.high_water_line(), 64);
+      memory.invalidate(table.mailbox_line(self.slot, part.first), 64ull * part.lines);
       dropped = true;
     }
   }
@@ -60,26 +77,31 @@ void Endpoint::Impl::prepare_poll(bool sweep) {
 
 unsigned Endpoint::Impl::poll_active() {
   unsigned events = 0;
-  for (std::size_t i = 0; i < active_rx.size(); ++i) events += peers[active_rx[i]].rx->poll(*sink);
+  for (std::size_t i = 0; i < active_rx.size(); ++i) {
+    PeerState& peer = peers[active_rx[i]];
+    const unsigned messages = peer.rx->poll(*sink);
+    peer.polls_in_vain = messages != 0 ? 0 : peer.polls_in_vain + 1;
+    events += messages;
+  }
   return events;
 }
 
-unsigned Endpoint::Impl::sweep_mailbox() {
+unsigned Endpoint::Impl::sweep_mailbox(MailboxPart part) {
   unsigned events = 0;
-  for (std::uint32_t line = 0; line < mailbox_lines; ++line) {
-    std::uint64_t words[8];
-    memory.load_line(words, table.mailbox_line(self.slot, line));
-    if (std::memcmp(words, &seen[8ull * line], 64) == 0) continue;
-    for (std::uint32_t i = 0; i < 8; ++i) {
-      if (words[i] == seen[8ull * line + i]) continue;
-      seen[8ull * line + i] = words[i];
-      activate(8 * line + i, words[i]);
-      ++events;
-    }
+  // all at once, so that the lines come side by side; a torn word would only wake in vain
+  const std::uint64_t first = 8ull * part.first, words = 8ull * part.lines;
+  memory.load_bulk(&mailbox[first], table.mailbox_line(self.slot, part.first), 8 * words);
+  const bool news = std::memcmp(&mailbox[first], &seen[first], 8 * words) != 0;
+  for (std::uint64_t source = first; news && source < first + words; ++source) {
+    if (mailbox[source] == seen[source]) continue;
+    seen[source] = mailbox[source];
+    activate(static_cast<Peer>(source), mailbox[source]);
+    ++events;
   }
+  if (part.first != 0) return events;
   HighWater high_water;
   memory.load_line(&high_water, table.high_water_line());
-  mailbox_lines = table.mailbox_lines(high_water);  // newcomers count from the next sweep on
+  mailbox_lines = std::max(1u, table.mailbox_lines(high_water));  // newcomers: from now on
   return events;
 }
 
@@ -123,16 +145,18 @@ void Endpoint::Impl::activate(Peer source, std::uint64_t word) {
   peer.rx->announced(word);
   if (peer.active) return;
   peer.active = true;
+  peer.polls_in_vain = 0;
   active_rx.push_back(source);
 }
 
-void Endpoint::Impl::deactivate_quiet() {
+void Endpoint::Impl::deactivate_quiet(std::uint32_t polls_in_vain) {
   for (std::size_t i = 0; i < active_rx.size();) {
     PeerState& peer = peers[active_rx[i]];
-    if (!peer.rx->quiet() || peer.rx->credits_due()) {
+    if (!peer.rx->quiet() || peer.polls_in_vain < polls_in_vain) {
       ++i;
       continue;
     }
+    if (peer.rx->credits_due()) peer.rx->return_credits();
     peer.active = false;
     active_rx[i] = active_rx.back();
     active_rx.pop_back();
@@ -148,7 +172,7 @@ void Endpoint::Impl::return_all_credits() {
 void Endpoint::Impl::idle() {
   ++idle_polls;
   if (idle_polls % polls_to_credit == 0) return_all_credits();
-  if (idle_polls % polls_to_rest == 0) deactivate_quiet();
+  if (idle_polls % polls_to_rest == 0) deactivate_quiet(polls_to_rest);
 }
 
 void Endpoint::Impl::look_at_clock() {
@@ -255,10 +279,10 @@ void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fat
                                const std::string& description) {
   PeerState& peer = peers[gone];
   // what it had published before it went is still good; its announcements first
-  prepare_poll(true);
-  sweep_mailbox();
+  prepare_poll(whole_mailbox());
+  sweep_mailbox(whole_mailbox());
   for (int i = 0; i < polls_for_the_last; ++i) {
-    prepare_poll(false);
+    prepare_poll({});
     if (poll_active() == 0) break;
   }
   if (peer.tx && fate != PeerFate::faulty) peer.tx->notify_delivered(*sink);
