@@ -290,8 +290,19 @@ struct Roll {
     addresses[number] = rank.address();
     opened[number] = true;
   }
+  /// Of several who die with their node any may be found first, or one who left for that.
+  bool names_a_dead(const std::string& text) const {
+    if (processes.empty()) return text.find("rank 0 (pid") != std::string::npos;
+    if (processes.size() > 2 && text.ends_with(" left")) return true;
+    for (std::size_t i = 0; i < processes.size(); ++i) {
+      if (processes[i]->dead && text.find(fmt::format("rank {} (pid", i)) != std::string::npos)
+        return true;
+    }
+    return false;
+  }
   std::vector<transport::Address> addresses;
   std::vector<bool> opened;
+  std::vector<const Process*> processes;  ///< by rank; none: rank 0 is the one who may die
   bool changed_hands = false;
 };
 
@@ -310,7 +321,7 @@ inline void run_rank(World& world, const SimulatedPool& pool, Roll& roll, const 
   if (rank.peer_died()) {
     const bool died = world.victim() != nullptr && world.victim()->dead;
     world.require(died, "taken for dead: " + rank.death());
-    world.require(rank.death().find("rank 0 (pid") != std::string::npos, rank.death());
+    world.require(roll.names_a_dead(rank.death()), rank.death());
   }
   rank.leave();
 }
@@ -334,6 +345,7 @@ inline Scenario conversation(const SimulatedPool& pool, const std::string& name,
       Process& process = world.spawn(i % nodes, [&world, &pool, roll, i, ranks, messages] {
         run_rank(world, pool, *roll, {i, others(i, ranks), others(i, ranks), messages});
       });
+      roll->processes.push_back(&process);
       if (i == 0) world.mark_victim(process);
     }
   };
