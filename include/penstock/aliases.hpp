@@ -22,6 +22,8 @@ class Aliases {
     std::uint64_t base = 0;  ///< where it has mapped the pool; 0: no attachment
     std::uint32_t slot = 0;
     std::uint64_t generation = 0;  ///< of the slot
+
+    bool operator==(const Attachment&) const = default;
   };
   /// Who of those attached is this process. The pool's side of the class.
   class Attachments {
@@ -49,6 +51,8 @@ class Aliases {
   /// a private one shows other bytes once it was written to. Of more than `most_mappings` runs of
   /// addresses the longest are kept.
   void refresh();
+  /// refresh(), if this process has attached or detached since the last call.
+  void follow_attachments();
   /// As refresh(), from text as /proc/self/maps has it.
   void refresh_from(std::string_view maps);
 
@@ -78,6 +82,8 @@ class Aliases {
   std::atomic<std::uint32_t> count_{0};
   SharedRange ranges_[most_mappings];
   mutable std::mutex refreshing_;
+  std::mutex following_;
+  std::vector<Attachment> followed_;
 };
 
 }  // namespace penstock::pool

@@ -134,6 +134,15 @@ void Aliases::refresh() {
   refresh_from(base::read_file("/proc/self/maps"));
 }
 
+void Aliases::follow_attachments() {
+  if (attachments_ == nullptr) return;
+  const std::lock_guard lock(following_);
+  std::vector<Attachment> now = attachments_->of_this_process();
+  if (now == followed_) return;
+  followed_ = std::move(now);
+  refresh();
+}
+
 void Aliases::refresh_from(std::string_view maps) {
   const std::vector<Segment> segments = parse_segments(maps);
   std::vector<Segment> own;

@@ -154,6 +154,23 @@ TEST_F(PoolAliases, AnotherAttachmentOfTheProcessIsFound) {
   EXPECT_EQ(pool->aliases().offset_of(there, 64), std::nullopt);
 }
 
+TEST_F(PoolAliases, FollowsAttachmentsThatComeAndGo) {
+  create();
+  auto pool = attach();
+  ASSERT_TRUE(pool);
+  const auto arena = pool->info().arena_offset;
+  pool->aliases().follow_attachments();
+  auto other = attach();
+  ASSERT_TRUE(other);
+  const void* there = other->base() + arena;
+  EXPECT_EQ(pool->aliases().lasting_offset_of(there, 64), std::nullopt);
+  pool->aliases().follow_attachments();
+  EXPECT_EQ(pool->aliases().lasting_offset_of(there, 64), arena);
+  other.reset();
+  pool->aliases().follow_attachments();
+  EXPECT_EQ(pool->aliases().offset_of(there, 64), std::nullopt);
+}
+
 TEST_F(PoolAliases, MappingsOfTheProgramItselfCountWhereTheyAreShared) {
   create();
   auto pool = attach();

@@ -76,7 +76,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, Sink& sink
   if (!self) return unexpected(self.error());
   auto impl = std::make_unique<Impl>(arena, *table, sink, *settings, *self);
   impl->while_closing = options.while_closing;
-  impl->pool.aliases().refresh();
+  impl->pool.aliases().follow_attachments();
   // What lies in the mailbox was announced to earlier owners of the slot. Nobody can announce to
   // this one yet: its address has not been given out. An old copy will do: what has changed since
   // wakes this endpoint in vain.
@@ -163,6 +163,7 @@ Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
                                 pool.node_of(watch.token(to)) == pool.node());
     if (!made) return unexpected(made.error());
     peer.tx = std::move(*made);
+    peer_rows.make_room(to);
   }
   return peer.tx.get();
 }

@@ -7,6 +7,10 @@
 
 namespace penstock::transport {
 
+PeerRows::PeerRows(arena::Arena& arena, const Address& self) : arena_(&arena), self_(self) {
+  (void)make_piece();
+}
+
 PeerRows::~PeerRows() {
   for (const auto& piece : pieces_) (void)arena_->destroy(piece);
 }
@@ -29,11 +33,15 @@ bool PeerRows::make_piece() {
   return true;
 }
 
+void PeerRows::make_room(Peer peer) {
+  if (row_of(peer) != nullptr || full_ || !make_piece()) return;
+  (void)row_of(peer);
+}
+
 PeerRows::Known* PeerRows::row_of(Peer peer) {
   if (row_of_.size() <= peer) row_of_.resize(peer + 1, 0);
   if (row_of_[peer] == 0) {
-    const bool room = rows_.size() < pieces_.size() * rows_of_piece;
-    if (!room && (full_ || !make_piece())) return nullptr;
+    if (rows_.size() == pieces_.size() * rows_of_piece) return nullptr;
     rows_.push_back({.peer = peer});
     row_of_[peer] = static_cast<std::uint32_t>(rows_.size());
   }

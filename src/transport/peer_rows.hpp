@@ -11,13 +11,16 @@ namespace penstock::transport {
 /// Owns the arena objects; they go with it. Nothing of it is on a hot path.
 class PeerRows {
  public:
-  PeerRows(arena::Arena& arena, const Address& self) : arena_(&arena), self_(self) {}
+  /// Takes the pool's lock, as the destructor does.
+  PeerRows(arena::Arena& arena, const Address& self);
   ~PeerRows();
   PeerRows(const PeerRows&) = delete;
   PeerRows& operator=(const PeerRows&) = delete;
 
-  /// Publishes what has changed, of some rows. Takes the pool's lock when there are more peers than
-  /// rows. Without space for more rows those peers are left out.
+  /// Sees to a row for `peer`. May take the pool's lock, as who makes a channel does anyway.
+  void make_room(Peer peer);
+  /// Publishes what has changed. Takes no lock: a peer that was stopped holding it must not stop
+  /// who waits for messages. Peers without a row are left out.
   void publish(Peer peer, std::uint32_t generation, const EndpointStats& counts);
   /// After a round of publish().
   void order();

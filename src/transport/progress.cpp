@@ -188,7 +188,7 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
   publish_peers();
   tell_activity(now);
   if (checks++ % checks_to_look_around == 0) {
-    pool.aliases().refresh();  // a user's library may have attached since
+    pool.aliases().follow_attachments();  // a user's library may have attached since
     const auto policy = base::WaitPolicy::for_processes(pool.local_processes());
     looks = policy.spins > settings.warm_looks * 100 ? settings.warm_looks : 1;
   }
