@@ -13,8 +13,8 @@ namespace penstock::transport {
 namespace {
 
 /// With active channels the mailbox, where new ones announce themselves, is swept every so many
-/// polls: its lines cost more than the one line of a channel.
-constexpr std::uint32_t sweep_every = 4;
+/// polls: its lines cost more than the one line of a channel, above all while they are written.
+constexpr std::uint32_t sweep_every = 16, sweep_every_in_crowd = 4;
 /// Mailbox lines of a sweep at least, and the fourth part of all at most: in a large job they come
 /// in turn, so that an empty look costs no more for the many who are silent.
 constexpr std::uint32_t lines_of_sweep = 8, parts_of_mailbox = 4;
@@ -39,9 +39,10 @@ constexpr std::uint32_t audits_a_check = 16;
 }  // namespace
 
 unsigned Endpoint::Impl::progress_rx() {
-  const bool sweep = active_rx.empty() || ++polls % sweep_every == 0;
-  if (active_rx.size() > crowd && polls % polls_to_rest_in_crowd == 0)
-    deactivate_quiet(polls_to_rest_in_crowd);
+  const bool crowded = active_rx.size() > crowd;
+  const bool sweep =
+      active_rx.empty() || ++polls % (crowded ? sweep_every_in_crowd : sweep_every) == 0;
+  if (crowded && polls % polls_to_rest_in_crowd == 0) deactivate_quiet(polls_to_rest_in_crowd);
   const MailboxPart part = sweep ? next_part() : MailboxPart{};
   prepare_poll(part);
   unsigned events = poll_active();

@@ -208,11 +208,16 @@ void RxChannel::finish(Sink& sink) {
 }
 
 void RxChannel::return_credits() {
+  publish_credits();
+  memory_.order();
+}
+
+/// The caller orders it.
+void RxChannel::publish_credits() {
   CreditLine line{};
   line.lines = nonce_ + tail_;
   line.cells = nonce_ + cell_;
   memory_.publish_line(base_ + 64, &line);  // pairs with TxChannel::refresh_credits
-  memory_.order();
   credited_lines_ = tail_;
   credited_cells_ = cell_;
 }
@@ -335,12 +340,11 @@ bool RxChannel::continue_bulk(Sink& sink) {
     take_cells(take);
     ready_ -= take;
     if (got_ == header_.bytes) break;
-    return_credits();
+    const bool owes = cell_ - credited_cells_ >= std::max(1u, cell_count_ / 4);
+    if (owes) publish_credits();
     // the line of flags that was loaded may have moved on meanwhile
-    if (ready_ == 0 && memory_.loads_may_be_stale()) {
-      memory_.invalidate(flags_ + 64 * (cell_ % cell_count_ / 8), 64);
-      memory_.settle();
-    }
+    if (ready_ == 0) memory_.invalidate(flags_ + 64 * (cell_ % cell_count_ / 8), 64);
+    owes ? memory_.full_order() : memory_.settle();  // one fence for both
   }
   ready_ = 0;
   ++tail_;  // only now: so that consumed lines mean consumed messages

@@ -83,6 +83,7 @@ class RxChannel {
   void land(const Landing& landing);
   void finish(Sink& sink);
   void freshen(std::uint64_t until);
+  void publish_credits();
   void drop_consumed();
   void count(std::uint64_t bytes);
   bool in_vain() {
