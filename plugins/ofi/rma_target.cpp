@@ -174,10 +174,10 @@ void RmaTarget::atomic(Peer from, const Header& header, const void* payload) {
   Region* region = allowed(header, bytes, access, &error);
   if (region == nullptr) return deny(error);
   const auto* operand = static_cast<const std::byte*>(payload) + sizeof request;
+  const auto* compare = form == AtomicForm::compare ? operand + operand_bytes : nullptr;
   std::byte values[max_atomic_bytes], old[max_atomic_bytes];
   load(*region, header.tag, values, bytes);
-  atomic_apply(request.op, request.type, request.count, values, operand, operand + operand_bytes,
-               old);
+  atomic_apply(request.op, request.type, request.count, values, operand, compare, old);
   if (request.op != FI_ATOMIC_READ)
     written(*region, {header.tag, header.data, bytes, header.kind}, values);
   if (fetches) {
