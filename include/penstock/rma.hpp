@@ -91,6 +91,11 @@ class PeerRegions {
   /// as find; permission; invalid_argument (not within the region); unavailable (not in the pool:
   /// the owner must do it).
   Result<void> put(std::uint64_t key, std::uint64_t address, const void* from, std::uint64_t bytes);
+  /// put() in two parts, for who has something to do while the bytes are on their way: nobody may
+  /// be told of them before order() has returned.
+  Result<void> begin_put(std::uint64_t key, std::uint64_t address, const void* from,
+                         std::uint64_t bytes);
+  void order() const;
   /// Copies out what the device holds. One device access. Errors: as put.
   Result<void> get(std::uint64_t key, std::uint64_t address, void* to, std::uint64_t bytes);
 

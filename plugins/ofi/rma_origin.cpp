@@ -81,7 +81,7 @@ Result<rma::Region> RmaOrigin::locate(Peer peer, const Stretch& stretch, rma::Ac
 }
 
 /// One stretch of memory in the pool that is known already, which nobody wants to hear of: the
-/// short way. False: nothing has been done.
+/// short way. False: nothing has been done. A write is not ordered yet.
 bool RmaOrigin::copied_at_once(Peer peer, const RmaCall& call, bool in) {
   if (call.iov_count != 1 || call.remote_count != 1 || (call.flags & FI_REMOTE_CQ_DATA) != 0 ||
       peer >= regions_.size() || regions_[peer] == nullptr ||
@@ -94,7 +94,9 @@ bool RmaOrigin::copied_at_once(Peer peer, const RmaCall& call, bool in) {
   if (region == nullptr || !region->in_pool() || (region->access & rma::wants_notice) != 0 ||
       !allows(*region, stretch.address, stretch.bytes, access))
     return false;
-  return copy(peer, stretch, in).has_value();
+  if (in) return copy(peer, stretch, in).has_value();
+  return regions_[peer]->begin_put(stretch.key, stretch.address, stretch.local, stretch.bytes)
+      .has_value();
 }
 
 /// By ourselves. `in`: from the peer.
@@ -350,7 +352,11 @@ ssize_t RmaOrigin::run(const RmaCall& call, bool in) {
   if (const int failed = ep_.peer_for(call.peer, &peer)) return failed;
   const std::uint64_t flags = FI_RMA | (in ? FI_READ : FI_WRITE);
   if (copied_at_once(peer, call, in)) {
+    // The bookkeeping while the bytes are on their way, unless other threads could see it.
+    const bool early = !in && !ep_.domain->serialize;
+    if (!in && !early) regions_[peer]->order();
     ep_.complete_rma(flags, in ? ep_.read_cntr : ep_.write_cntr, call.context, call.tell);
+    if (early) regions_[peer]->order();
     return 0;
   }
   Operation* operation = begin(flags, call.context, call.tell);

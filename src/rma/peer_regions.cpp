@@ -138,6 +138,18 @@ Result<std::byte*> PeerRegions::target(const Known& known, std::uint64_t address
 
 Result<void> PeerRegions::put(std::uint64_t key, std::uint64_t address, const void* from,
                               std::uint64_t bytes) {
+  auto begun = begin_put(key, address, from, bytes);
+  if (begun) order();
+  return begun;
+}
+
+void PeerRegions::order() const {
+  // Not only before our next publish: whoever is told of it, on any way, finds it.
+  pool_.memory().full_order();  // pairs with the invalidation in get, or in whoever is told of it
+}
+
+Result<void> PeerRegions::begin_put(std::uint64_t key, std::uint64_t address, const void* from,
+                                    std::uint64_t bytes) {
   const auto remembered = known(key);
   if (!remembered) return unexpected(remembered.error());
   // A key that may mean another region by now must be looked at before anything is written.
@@ -148,8 +160,6 @@ Result<void> PeerRegions::put(std::uint64_t key, std::uint64_t address, const vo
   const auto at = target(*last_, address, bytes, remote_write);
   if (!at) return unexpected(at.error());
   publish_range(pool_.memory(), *at, from, bytes);
-  // Not only before our next publish: whoever is told of it, on any way, finds it.
-  pool_.memory().full_order();  // pairs with the invalidation in get, or in whoever is told of it
   return {};
 }
 
