@@ -12,6 +12,7 @@
 #include "domain.hpp"
 #include "ep.hpp"
 #include "lib.hpp"
+#include "waiting.hpp"
 
 namespace penstock::ofi {
 
@@ -87,12 +88,38 @@ Region& region_of(fid* self) {
   return *static_cast<Region*>(reinterpret_cast<fid_mr*>(self));
 }
 
+bool in_use(const Region& region) {
+  const auto& endpoints = region.domain->endpoints;
+  return std::any_of(endpoints.begin(), endpoints.end(),
+                     [&](const Ep* ep) { return ep->rma_target.uses(region); });
+}
+
+/// What peers have begun to write or read there comes to its end first: the memory is the user's
+/// again when this returns. False: it did not within PENSTOCK_TIMEOUT_MS.
+bool finish_use(const Region& region) {
+  base::Waiter waiter = waiter_for("writes into a memory region", 0, *region.domain);
+  for (;;) {
+    {
+      Guard guard(*region.domain);
+      for (Ep* ep : region.domain->endpoints)
+        if (in_use(region)) ep->progress();
+      if (!in_use(region)) return true;
+    }
+    if (!waiter.pause()) return false;
+  }
+}
+
 int close_region(fid* self) {
   Region& region = region_of(self);
   Domain& domain = *region.domain;
   {
     Guard guard(domain);
     if (region.remote) domain.regions.remove(&region);
+    region.remote = false;
+  }
+  if (!finish_use(region)) return -FI_EBUSY;
+  {
+    Guard guard(domain);
     if (region.remote_writes != nullptr) region.remote_writes->users.fetch_sub(1);
     delete &region;
   }

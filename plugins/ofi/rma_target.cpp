@@ -25,6 +25,14 @@ RmaTarget::~RmaTarget() {
   while (Answer* answer = answering_.pop_front()) std::free(answer->heap);
 }
 
+bool RmaTarget::uses(const Region& region) const {
+  for (const Arrival* arrival = arriving_.head(); arrival != nullptr; arrival = arrival->next)
+    if (arrival->region == &region) return true;
+  for (const Answer* answer = answering_.head(); answer != nullptr; answer = answer->next)
+    if (answer->region == &region) return true;
+  return false;
+}
+
 /// The region that a request names; null when it may not do that, `error` says why.
 Region* RmaTarget::allowed(const Header& header, std::uint64_t bytes, std::uint32_t access,
                            int* error) const {
@@ -48,6 +56,7 @@ RmaTarget::Answer* RmaTarget::make_answer(const Header& header, const void* cont
   if (answer == nullptr) return nullptr;
   answer->header = header;
   answer->header.bytes = bytes;
+  answer->region = nullptr;
   answer->heap = nullptr;
   std::byte* at = reinterpret_cast<std::byte*>(&answer->small);
   if (bytes > sizeof answer->small) {
@@ -147,6 +156,7 @@ void RmaTarget::read(Peer from, const Header& header, const void* payload) {
     std::copy_n(pieces.iov, pieces.count, answer->iov);
     answer->iov_count = pieces.count;
     answer->header.bytes = request.bytes;
+    answer->region = region;
   }
   post(from, answer);
   if (ep_.remote_read_cntr != nullptr) ep_.remote_read_cntr->count();
@@ -262,8 +272,10 @@ Landing RmaTarget::begin_request(Peer from, const Header& header) {
   if (arrival == nullptr) return {};
   arrival->header = header;
   arrival->from = from;
+  arrival->region = nullptr;
   arrival->heap = nullptr;
   if (region != nullptr && !region->what.in_pool()) {
+    arrival->region = region;
     arrival->pieces = locate(*region, header.tag, header.bytes);
   } else {
     arrival->heap = allocate(header.bytes);
@@ -284,7 +296,7 @@ void RmaTarget::request_arrived(void* cookie) {
   if (arrival->heap != nullptr)
     request(arrival->from, arrival->header, arrival->heap);
   else
-    told_of_write(ep_.domain->regions.find(arrival->header.data));
+    told_of_write(arrival->region);
   request_failed(cookie);
 }
 

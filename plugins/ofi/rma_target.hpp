@@ -27,6 +27,9 @@ class RmaTarget {
   void request_failed(void* cookie);
   void sent(transport::SendOp* op);
 
+  /// What peers asked for earlier still reads or writes the memory of the region.
+  bool uses(const Region& region) const;
+
  private:
   /// A request whose payload is on its way.
   struct Arrival {
@@ -34,6 +37,7 @@ class RmaTarget {
     Arrival* next;
     Header header;
     Peer from;
+    Region* region;   ///< whose memory it lands in; null: elsewhere
     Pieces pieces;    ///< where it lands
     std::byte* heap;  ///< what was allocated for it
   };
@@ -41,6 +45,7 @@ class RmaTarget {
   struct Answer : transport::SendOp {
     Answer* prev;
     Answer* next;
+    const Region* region;  ///< whose memory it shows; null: a copy
     std::byte* heap;
     std::uint64_t small;
   };
