@@ -355,7 +355,6 @@ void Endpoint::Impl::publish_peers() {
     if (peers[peer].counts != EndpointStats{})
       peer_rows.publish(peer, peers[peer].counted_generation, peers[peer].counts);
   }
-  peer_rows.order();
 }
 
 }  // namespace penstock::transport

@@ -65,12 +65,6 @@ void PeerRows::publish(Peer peer, std::uint32_t generation, const EndpointStats&
   const std::uint64_t number = row_of_[peer] - 1;
   std::byte* at = pieces_[number / rows_of_piece].data + 64 * (1 + number % rows_of_piece);
   arena_->pool().memory().publish_line(at, &row);  // pairs with peer_counts
-  dirty_ = true;
-}
-
-void PeerRows::order() {
-  if (dirty_) arena_->pool().memory().order();
-  dirty_ = false;
 }
 
 namespace {

@@ -20,10 +20,8 @@ class PeerRows {
   /// Sees to a row for `peer`. May take the pool's lock, as who makes a channel does anyway.
   void make_room(Peer peer);
   /// Publishes what has changed. Takes no lock: a peer that was stopped holding it must not stop
-  /// who waits for messages. Peers without a row are left out.
+  /// who waits for messages. Peers without a row are left out. The caller orders it.
   void publish(Peer peer, std::uint32_t generation, const EndpointStats& counts);
-  /// After a round of publish().
-  void order();
 
  private:
   struct Known {
@@ -40,7 +38,6 @@ class PeerRows {
   std::vector<Known> rows_;            ///< as published
   std::vector<std::uint32_t> row_of_;  ///< by peer; 0: none, else number + 1
   bool full_ = false;                  ///< the pool has no space for more
-  bool dirty_ = false;                 ///< published since the last order()
 };
 
 }  // namespace penstock::transport

@@ -185,8 +185,8 @@ void Endpoint::Impl::look_at_clock() {
 
 void Endpoint::Impl::slow_checks(std::uint64_t now) {
   next_check_ns = now + check_every_ns;
-  publish_stats();
   publish_peers();
+  publish_stats();  // orders them
   tell_activity(now);
   if (checks++ % checks_to_look_around == 0) {
     pool.aliases().follow_attachments();  // a user's library may have attached since

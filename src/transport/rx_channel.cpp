@@ -153,8 +153,9 @@ unsigned RxChannel::poll(Sink& sink) {
 
 bool RxChannel::poll_header(Sink& sink) {
   if (!fault_.empty()) return false;
-  // beyond the window a look would cost a device access that the message just taken waits for
-  if (tail_ >= fresh_until_ && memory_.loads_may_be_stale()) return false;
+  // Beyond the window a look costs a device access, which the message just taken would wait for.
+  // Where messages queue up the next is likely there; an old copy shows by its seal.
+  if (tail_ >= fresh_until_ && memory_.loads_may_be_stale() && !backlog_) return false;
   const std::byte* at = line_at(tail_);
   if (memory_.load_word(at + offsetof(MessageLine, seal)) != nonce_ + tail_) return false;
   MessageLine line;
