@@ -77,6 +77,8 @@ void for_intel(Builder& builder, const MpiRuntime& runtime, const JobEnvironment
                                          : libraries + ":" + runtime.libfabric_folder);
   builder.set("I_MPI_FABRICS", job.nodes > 0 ? "ofi" : "shm:ofi");
   builder.set("I_MPI_OFI_PROVIDER", "penstock");
+  // With it dynamic windows have the size -1 over every provider that can put and get by itself.
+  builder.set_if_unset("MPIR_CVAR_CH4_OFI_ENABLE_RMA", "0");
   builder.set("FI_PROVIDER", "penstock");
 }
 

@@ -1,4 +1,4 @@
-"""One-sided operations on windows of both kinds: fences, locks, an atomic counter. Contents checked."""
+"""One-sided operations on windows of all kinds: fences, locks, an atomic counter. Contents checked."""
 import numpy as np
 from mpi4py import MPI
 
@@ -43,5 +43,15 @@ memory = np.zeros(40000, "i8")
 created = MPI.Win.Create(memory, 8, comm=comm)
 check("created", created, memory)
 created.Free()
+dynamic = MPI.Win.Create_dynamic(comm=comm)
+assert len(dynamic.tomemory()) == 0, "a dynamic window has a size"
+dynamic.Attach(memory)
+places = comm.allgather(MPI.Get_address(memory))
+dynamic.Fence()
+dynamic.Put(np.full(1000, 7 * rank + 1), right, places[right])
+dynamic.Fence()
+assert (memory[:1000] == 7 * left + 1).all(), f"dynamic: 1000 put, rank {rank}"
+dynamic.Detach(memory)
+dynamic.Free()
 if rank == 0:
     print("windows: ok", flush=True)
