@@ -391,9 +391,9 @@ std::uint64_t RxChannel::placed_ready() {
 /// What was copied was what the sender had placed there: its user stores there again only when the
 /// line says that the message was withdrawn.
 bool RxChannel::still_placed() const {
-  memory_.settle();  // in every mode: the payload was loaded before this line is
   MessageLine now;
-  memory_.observe_line(&now, line_at(tail_));  // pairs with TxChannel::withdraw_placed
+  // Settles in every mode: the payload was loaded before. Pairs with TxChannel::withdraw_placed.
+  memory_.observe_line(&now, line_at(tail_));
   return std::memcmp(&now, &placed_line_, sizeof now) == 0;
 }
 
