@@ -95,7 +95,8 @@ bool RmaOrigin::copied_at_once(Peer peer, const RmaCall& call, bool in) {
       !allows(*region, stretch.address, stretch.bytes, access))
     return false;
   if (in) return copy(peer, stretch, in).has_value();
-  return regions_[peer]->begin_put(stretch.key, stretch.address, stretch.local, stretch.bytes)
+  return regions_[peer]
+      ->begin_put(stretch.key, stretch.address, stretch.local, stretch.bytes)
       .has_value();
 }
 
