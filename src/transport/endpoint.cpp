@@ -86,7 +86,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, Sink& sink
 
 Endpoint::~Endpoint() {
   impl_->drain_for_close();
-  impl_->publish_stats();
+  impl_->publish_stats(impl_->all_counts());
   impl_->table.release(impl_->self);
 }
 
@@ -272,7 +272,8 @@ unsigned Endpoint::progress() {
     impl_->idle();
   else
     impl_->idle_polls = 0;
-  if (events != 0 && !impl_->activity.empty()) impl_->tell_activity(base::now_ns());
+  if (events != 0 && !impl_->activity.empty())
+    impl_->tell_activity(base::now_ns(), impl_->all_counts());
   if (++impl_->calls % polls_to_clock == 0) impl_->look_at_clock();
   return events;
 }
@@ -329,19 +330,18 @@ EndpointStats Endpoint::Impl::all_counts() const {
   return sum;
 }
 
-void Endpoint::Impl::publish_stats() {
+void Endpoint::Impl::publish_stats(const EndpointStats& counts) {
   // a process may have several endpoints: its record holds the sum
   static std::atomic<std::uint64_t> sums[4];
   const auto add = [](std::atomic<std::uint64_t>& sum, std::uint64_t now, std::uint64_t before) {
     return sum.fetch_add(now - before, std::memory_order_relaxed) + now - before;
   };
-  const EndpointStats now = all_counts();
   pool::ProcessStats sum;
-  sum.messages_sent = add(sums[0], now.messages_sent, published.messages_sent);
-  sum.bytes_sent = add(sums[1], now.bytes_sent, published.bytes_sent);
-  sum.messages_received = add(sums[2], now.messages_received, published.messages_received);
-  sum.bytes_received = add(sums[3], now.bytes_received, published.bytes_received);
-  published = now;
+  sum.messages_sent = add(sums[0], counts.messages_sent, published.messages_sent);
+  sum.bytes_sent = add(sums[1], counts.bytes_sent, published.bytes_sent);
+  sum.messages_received = add(sums[2], counts.messages_received, published.messages_received);
+  sum.bytes_received = add(sums[3], counts.bytes_received, published.bytes_received);
+  published = counts;
   pool.publish_stats(sum);
 }
 

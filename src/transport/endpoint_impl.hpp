@@ -65,9 +65,9 @@ struct Endpoint::Impl {
   void predecessor_gone(Peer peer, std::uint32_t generation, PeerFate fate, const Error& error);
   EndpointStats& counts_of(Peer peer, std::uint32_t generation);
   EndpointStats all_counts() const;
-  void publish_stats();
+  void publish_stats(const EndpointStats& counts);
   void publish_peers();
-  void tell_activity(std::uint64_t now);
+  void tell_activity(std::uint64_t now, const EndpointStats& counts);
   std::string waiting_text() const;
   void drain_for_close();
 

@@ -28,6 +28,7 @@
 #include <cstdint>
 
 #include "penstock/coherence.hpp"
+#include "penstock/transport.hpp"
 
 namespace penstock::transport {
 
@@ -96,8 +97,7 @@ static_assert(sizeof(PeerRowsHeader) == 64);
 
 struct PeerRow {
   std::uint32_t peer, generation;
-  std::uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
-  std::uint64_t stalls, retries;
+  EndpointStats counts;
   std::uint64_t check;
 };
 static_assert(sizeof(PeerRow) == 64);

@@ -38,7 +38,7 @@ void PeerRows::make_room(Peer peer) {
   (void)row_of(peer);
 }
 
-PeerRows::Known* PeerRows::row_of(Peer peer) {
+PeerRow* PeerRows::row_of(Peer peer) {
   if (row_of_.size() <= peer) row_of_.resize(peer + 1, 0);
   if (row_of_[peer] == 0) {
     if (rows_.size() == pieces_.size() * rows_of_piece) return nullptr;
@@ -49,22 +49,14 @@ PeerRows::Known* PeerRows::row_of(Peer peer) {
 }
 
 void PeerRows::publish(Peer peer, std::uint32_t generation, const EndpointStats& counts) {
-  Known* known = row_of(peer);
-  if (known == nullptr || (known->generation == generation && known->counts == counts)) return;
-  *known = {peer, generation, counts};
-  PeerRow row{};
-  row.peer = peer;
-  row.generation = generation;
-  row.messages_sent = counts.messages_sent;
-  row.bytes_sent = counts.bytes_sent;
-  row.messages_received = counts.messages_received;
-  row.bytes_received = counts.bytes_received;
-  row.stalls = counts.stalls;
-  row.retries = counts.retries;
-  row.check = check_of(row);
+  PeerRow* row = row_of(peer);
+  if (row == nullptr || (row->generation == generation && row->counts == counts)) return;
+  row->generation = generation;
+  row->counts = counts;
+  row->check = check_of(*row);
   const std::uint64_t number = row_of_[peer] - 1;
   std::byte* at = pieces_[number / rows_of_piece].data + 64 * (1 + number % rows_of_piece);
-  arena_->pool().memory().publish_line(at, &row);  // pairs with peer_counts
+  arena_->pool().memory().publish_line(at, row);  // pairs with peer_counts
 }
 
 namespace {
@@ -88,8 +80,7 @@ void add_rows(const arena::Object& object, const coherence::Memory& memory,
                      .peer = row.peer,
                      .token = header.token,
                      .peer_token = there ? line->token : 0,
-                     .counts = {row.messages_sent, row.bytes_sent, row.messages_received,
-                                row.bytes_received, row.stalls, row.retries}});
+                     .counts = row.counts});
   }
 }
 
@@ -98,16 +89,14 @@ void add_rows(const arena::Object& object, const coherence::Memory& memory,
 std::vector<PeerCounts> peer_counts(arena::Arena& arena) {
   std::vector<PeerCounts> found;
   const auto objects = arena.list();
-  const auto is = [](const arena::Object& object, std::string_view prefix) {
-    return std::string_view(object.name).starts_with(prefix);
-  };
   const bool ever = std::any_of(objects.begin(), objects.end(),
                                 [&](const auto& object) { return object.name == table_name; });
   if (!ever) return found;  // opening the table would make it
   const auto table = EndpointTable::open(arena);
   if (!table) return found;
   for (const arena::Object& object : objects)
-    if (is(object, peer_rows_prefix)) add_rows(object, arena.pool().memory(), *table, found);
+    if (object.name.starts_with(peer_rows_prefix))
+      add_rows(object, arena.pool().memory(), *table, found);
   return found;
 }
 

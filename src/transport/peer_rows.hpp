@@ -24,18 +24,13 @@ class PeerRows {
   void publish(Peer peer, std::uint32_t generation, const EndpointStats& counts);
 
  private:
-  struct Known {
-    Peer peer = 0;
-    std::uint32_t generation = 0;
-    EndpointStats counts;
-  };
-  Known* row_of(Peer peer);
+  PeerRow* row_of(Peer peer);
   bool make_piece();
 
   arena::Arena* arena_;
   Address self_;
   std::vector<arena::Object> pieces_;
-  std::vector<Known> rows_;            ///< as published
+  std::vector<PeerRow> rows_;          ///< as published
   std::vector<std::uint32_t> row_of_;  ///< by peer; 0: none, else number + 1
   bool full_ = false;                  ///< the pool has no space for more
 };

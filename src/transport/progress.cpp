@@ -186,8 +186,9 @@ void Endpoint::Impl::look_at_clock() {
 void Endpoint::Impl::slow_checks(std::uint64_t now) {
   next_check_ns = now + check_every_ns;
   publish_peers();
-  publish_stats();  // orders them
-  tell_activity(now);
+  const EndpointStats counts = all_counts();
+  publish_stats(counts);  // orders the peers' too
+  tell_activity(now, counts);
   if (checks++ % checks_to_look_around == 0) {
     pool.aliases().follow_attachments();  // a user's library may have attached since
     const auto policy = base::WaitPolicy::for_processes(pool.local_processes());
@@ -216,8 +217,7 @@ std::string Endpoint::Impl::waiting_text() const {
 }
 
 /// For `penstock ps`: what nothing has come of for a while, and since when.
-void Endpoint::Impl::tell_activity(std::uint64_t now) {
-  const EndpointStats counts = all_counts();
+void Endpoint::Impl::tell_activity(std::uint64_t now, const EndpointStats& counts) {
   const std::uint64_t messages = counts.messages_sent + counts.messages_received;
   if (messages != moved || moved_ns == 0) {
     moved = messages;
