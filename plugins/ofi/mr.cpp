@@ -97,16 +97,17 @@ bool in_use(const Region& region) {
 /// What peers have begun to write or read there comes to its end first: the memory is the user's
 /// again when this returns. False: it did not within PENSTOCK_TIMEOUT_MS.
 bool finish_use(const Region& region) {
+  const auto finished = [&region] {
+    Guard guard(*region.domain);
+    for (Ep* ep : region.domain->endpoints)
+      if (in_use(region)) ep->progress();
+    return !in_use(region);
+  };
+  if (finished()) return true;  // as a rule: a wait first looks at who shares the cores
   base::Waiter waiter = waiter_for("writes into a memory region", 0, *region.domain);
-  for (;;) {
-    {
-      Guard guard(*region.domain);
-      for (Ep* ep : region.domain->endpoints)
-        if (in_use(region)) ep->progress();
-      if (!in_use(region)) return true;
-    }
-    if (!waiter.pause()) return false;
-  }
+  while (waiter.pause())
+    if (finished()) return true;
+  return false;
 }
 
 int close_region(fid* self) {
