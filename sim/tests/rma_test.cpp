@@ -352,17 +352,17 @@ TEST(OneSided, RegionsComeAndGo) {
   expect_held("one-sided", "random schedules", explore(unordered, 40));
 }
 
-/// The owner dies anywhere. Who looks for its regions finds a whole one or an error, and its space
-/// comes back when the job is over.
-TEST(OneSided, TheOwnerMayDieAnywhere) {
-  SimulatedPool pool;
-  pool.format_arena();
+/// The owner dies. Who looks for its regions finds a whole one or an error, and its space comes
+/// back when the job is over. With `in_a_line` it dies within one of the first regions' lines.
+Scenario dying_owner(const SimulatedPool& pool, bool in_a_line) {
   Scenario scenario = pool.scenario("one-sided, the owner dies", 2);
-  scenario.body = [&pool](World& world) {
+  scenario.body = [&pool, in_a_line](World& world) {
     auto truth = std::make_shared<Truth>();
-    Process& owner = world.spawn(0, [&world, &pool, truth] {
+    Process& owner = world.spawn(0, [&world, &pool, truth, in_a_line] {
+      if (in_a_line) world.self().publishes = 1ull << 40;
       Owner mine(world, pool, *truth);
       mine.register_anew(key);
+      if (in_a_line) world.self().publishes = 0;
       mine.fill_table(70);
       mine.register_anew(key);
     });
@@ -378,6 +378,7 @@ TEST(OneSided, TheOwnerMayDieAnywhere) {
           world.require(whole, "half a region was found");
         }
         (void)visitor.try_get(key);
+        for (std::uint64_t other = 1000; other < 1012; ++other) (void)visitor.find(other);
         world.sleep(500'000);
       }
     });
@@ -390,7 +391,14 @@ TEST(OneSided, TheOwnerMayDieAnywhere) {
       world.sleep(pool.lease_ns(world));
     }
   };
-  expect_held("one-sided", "crash points", crash_everywhere(scenario, 120));
+  return in_a_line ? dying_in_a_line(scenario, 12) : scenario;
+}
+
+TEST(OneSided, TheOwnerMayDieAnywhere) {
+  SimulatedPool pool;
+  pool.format_arena();
+  expect_held("one-sided", "crash points", crash_everywhere(dying_owner(pool, false), 120));
+  expect_held("one-sided", "deaths within a line", explore(dying_owner(pool, true), 60));
 }
 
 }  // namespace
