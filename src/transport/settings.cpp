@@ -17,10 +17,8 @@ Result<Settings> settings_for(coherence::Mode mode) {
   const bool coherent = mode == coherence::Mode::hardware;
   s.lines_max_bytes = coherent ? 1024 : 16 << 10;  // seals cost more than they save without flushes
   s.warm_looks = coherent ? 32 : 3;
-  // Without coherence a receiver drops and loads a cell for longer than a sender writes it: small
-  // cells let it begin early. With it one cell, which waits for no flag, is quicker.
-  s.cell_bytes = coherent ? 64 << 10 : 16 << 10;
-  s.cell_count = coherent ? 8 : 32;
+  s.cell_bytes = 16 << 10;  // a receiver begins with the first while the second is written
+  s.cell_count = 32;
   s.batch_bytes = 128 << 10;
   // without coherence to send the user's stores on costs as much as to copy them
   s.placed_min_bytes = coherent ? 8 << 10 : 1 << 20;
