@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <sstream>
 #include <string_view>
 
@@ -88,6 +90,11 @@ constexpr std::string_view shared_memory = "/dev/shm/";
 constexpr std::string_view segment_names[] = {"mpich_",         "Intel_MPI_", "sm_segment.",
                                               "vader_segment.", "osc_rdma.",  "osc_sm."};
 
+bool names_segment(std::string_view name) {
+  return std::any_of(std::begin(segment_names), std::end(segment_names),
+                     [&](std::string_view known) { return name.starts_with(known); });
+}
+
 /// What the names of all segments of a job have in common: all but the number of a node or a rank
 /// at the end. "" where nothing in it names the job.
 std::string_view family_of(std::string_view name) {
@@ -106,30 +113,39 @@ std::set<std::string> mpi_segments_of(pid_t pid) {
   for (std::string line; std::getline(maps, line);) {
     const auto at = line.find(shared_memory);
     if (at == std::string::npos || line.ends_with(" (deleted)")) continue;
-    const auto name = std::string_view(line).substr(at + shared_memory.size());
-    for (const std::string_view known : segment_names) {
-      if (name.starts_with(known)) segments.insert(line.substr(at));
-    }
+    if (names_segment(std::string_view(line).substr(at + shared_memory.size())))
+      segments.insert(line.substr(at));
   }
   return segments;
 }
 
-void remove_segments(const std::set<std::string>& segments) {
+std::set<std::string> mpi_segments() {
   const std::string folder(shared_memory);
-  // One known name gives away those of all nodes and ranks.
-  std::set<std::string, std::less<>> families;
-  for (const std::string& segment : segments) {
-    unlink(segment.c_str());
-    const auto family = family_of(std::string_view(segment).substr(folder.size()));
-    if (!family.empty()) families.emplace(family);
-  }
-  DIR* list = families.empty() ? nullptr : opendir(folder.c_str());
-  if (!list) return;
+  std::set<std::string> segments;
+  DIR* list = opendir(folder.c_str());
+  if (!list) return segments;
   while (const dirent* entry = readdir(list)) {
-    const std::string name = entry->d_name;
-    if (families.contains(family_of(name))) unlink((folder + name).c_str());
+    if (names_segment(entry->d_name)) segments.insert(folder + entry->d_name);
   }
   closedir(list);
+  return segments;
+}
+
+void remove_segments(const std::set<std::string>& segments) {
+  // One known name gives away those of all nodes and ranks.
+  std::set<std::string, std::less<>> families;
+  const auto family_of_path = [](std::string_view path) {
+    return family_of(path.substr(shared_memory.size()));
+  };
+  for (const std::string& segment : segments) {
+    unlink(segment.c_str());
+    const auto family = family_of_path(segment);
+    if (!family.empty()) families.emplace(family);
+  }
+  if (families.empty()) return;
+  for (const std::string& segment : mpi_segments()) {
+    if (families.contains(family_of_path(segment))) unlink(segment.c_str());
+  }
 }
 
 std::optional<std::string> zombie_verdict(pid_t pid) {

@@ -46,9 +46,11 @@ std::uint32_t signal_job(const std::string& job, int signal);
 /// Every process of `job` that still runs, this one excepted.
 std::vector<pid_t> processes_of(const std::string& job);
 
-/// Files in /dev/shm that the MPI made for the job of this process. It removes them when it
+/// Files in /dev/shm that an MPI made for the job of this process. It removes them when it
 /// finalizes; after a crash they would stay for ever.
 std::set<std::string> mpi_segments_of(pid_t pid);
+/// Of all jobs. Cheap, unlike the look into a process's mappings.
+std::set<std::string> mpi_segments();
 void remove_segments(const std::set<std::string>& segments);
 
 /// How a process that has ended but was not yet waited for ended: "was killed by signal 9

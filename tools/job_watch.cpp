@@ -47,8 +47,8 @@ void JobWatch::sample() {
     const bool is_new = rank.record.pid == 0;
     rank.record = std::move(record);
     if (is_new && rank.record.attached) watch_process(rank);
-    note_segments(rank);
   }
+  note_segments();
 }
 
 void JobWatch::watch_process(Rank& rank) {
@@ -63,9 +63,17 @@ void JobWatch::watch_process(Rank& rank) {
   epoll_ctl(epoll_, EPOLL_CTL_ADD, rank.process.get(), &event);
 }
 
-void JobWatch::note_segments(const Rank& rank) {
-  if (!rank.process.valid() || base::now_ns() - rank.seen_ns > starting_ns) return;
-  segments_.merge(mpi_segments_of(static_cast<pid_t>(rank.record.pid)));
+/// Into the mappings, which costs a core a millisecond a rank, only when there is what may be ours.
+void JobWatch::note_segments() {
+  const auto there = mpi_segments();
+  const bool unknown = std::any_of(there.begin(), there.end(), [&](const std::string& segment) {
+    return !foreign_.contains(segment) && !segments_.contains(segment);
+  });
+  if (!unknown) return;
+  for (const auto& [key, rank] : ranks_) {
+    if (!rank.process.valid() || base::now_ns() - rank.seen_ns > starting_ns) continue;
+    segments_.merge(mpi_segments_of(static_cast<pid_t>(rank.record.pid)));
+  }
 }
 
 bool JobWatch::starting(std::uint32_t ranks) const {

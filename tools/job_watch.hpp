@@ -59,9 +59,13 @@ class JobWatch {
     std::string verdict = "ended";
   };
   JobWatch(std::unique_ptr<pool::Pool> pool, std::string job, pool::Roll roll, int epoll)
-      : pool_(std::move(pool)), job_(std::move(job)), roll_(std::move(roll)), epoll_(epoll) {}
+      : pool_(std::move(pool)),
+        job_(std::move(job)),
+        roll_(std::move(roll)),
+        epoll_(epoll),
+        foreign_(mpi_segments()) {}
   void watch_process(Rank& rank);
-  void note_segments(const Rank& rank);
+  void note_segments();
   void read_roll();
   const Rank* first_dead() const;
 
@@ -72,6 +76,7 @@ class JobWatch {
   std::map<Key, Rank> ranks_;
   std::vector<Key> ended_;  ///< those on the roll that ended without signing off, in order
   std::set<std::string> segments_;
+  std::set<std::string> foreign_;   ///< of other jobs: there before this one began
   std::uint64_t last_seen_ns_ = 0;  ///< when a rank was seen for the first time
   std::optional<Death> first_death_;
 };
