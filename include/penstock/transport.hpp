@@ -83,6 +83,10 @@ class Sink {
   virtual ~Sink() = default;
   /// A small message, whole; `payload` is valid during the call.
   virtual void on_message(Peer from, const Header& header, const void* payload) = 0;
+  /// Whether a message that would need memory of its own may begin now. If not it stays in the
+  /// pool, and what its sender sent after it; asked again at the next calls of progress, for some
+  /// 20 us at most.
+  virtual bool ready_for(Peer, const Header&) { return true; }
   /// A larger message has begun. Messages of one peer begin in the order sent.
   virtual Landing on_begin(Peer from, const Header& header) = 0;
   /// All of its payload is in place.
@@ -174,6 +178,8 @@ class Endpoint {
 
   /// Moves everything that can move; gives the number of events told to the sink.
   unsigned progress();
+  /// Somebody asks for messages that no receive waits for: none is held back for the next while.
+  void hurry();
   /// Nothing queued to send, nothing half received, and all sent has been consumed.
   bool drained() const;
 

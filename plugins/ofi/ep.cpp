@@ -311,6 +311,7 @@ ssize_t Ep::receive(ReceiveRequest& request, fi_addr_t from, std::uint64_t flags
   if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) == 0) return matcher.post(request);
   if (!request.tagged) return -FI_EINVAL;
   if ((flags & FI_PEEK) != 0) {
+    transport->hurry();
     transport->progress();
     const auto how = (flags & FI_CLAIM) != 0     ? Matcher::Peek::claim
                      : (flags & FI_DISCARD) != 0 ? Matcher::Peek::discard

@@ -108,6 +108,9 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
       return serve(from, header, payload);
     matcher.message(from, header, payload);
   }
+  bool ready_for(Peer from, const Header& header) override {
+    return is_service(header) || matcher.expects(from, header);
+  }
   Landing on_begin(Peer from, const Header& header) override {
     if (is_service(header)) [[unlikely]]
       return begin_service(from, header);

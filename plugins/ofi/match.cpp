@@ -223,6 +223,10 @@ void Matcher::message(Peer from, const Header& header, const void* payload) {
   lane.unexpected.push_back(incoming);
 }
 
+bool Matcher::expects(Peer from, const Header& header) {
+  return find_posted(lane_of((header.kind & kind_tagged) != 0), from, header.tag) != nullptr;
+}
+
 Landing Matcher::begin(Peer from, const Header& header) {
   Lane& lane = lane_of((header.kind & kind_tagged) != 0);
   Incoming* incoming = keep(from, header);

@@ -73,6 +73,8 @@ class Matcher {
   // ---- what the transport tells ----
   void message(Peer from, const Header& header, const void* payload);
   Landing begin(Peer from, const Header& header);
+  /// Whether a receive waits for it.
+  bool expects(Peer from, const Header& header);
   void arrived(void* cookie);
   void failed(void* cookie, int error, int detail);
   /// Fails what waits for `peer`, now and later, and what waits for anybody: MPI cannot go on

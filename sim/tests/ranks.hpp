@@ -153,6 +153,7 @@ class Rank final : public transport::Sink {
   void on_message(Peer, const Header& header, const void* payload) override {
     check(header, static_cast<const std::byte*>(payload));
   }
+  bool ready_for(Peer, const Header&) override { return world_.random() % 4 != 0; }
   Landing on_begin(Peer, const Header& header) override {
     auto* landing = new Arriving;
     landing->bytes.resize(header.bytes + 8, std::byte{0x5a});

@@ -24,6 +24,9 @@ constexpr std::uint32_t polls_to_clock = 512;
 /// Empty polls after the last event during which a conversation is warm.
 constexpr std::uint32_t warm_polls = 32;
 
+/// For which nothing is held back after somebody has asked.
+constexpr std::uint64_t hurry_ns = 1'000'000;
+
 /// Receives what still comes in while an endpoint closes.
 class NullSink final : public Sink {
  public:
@@ -52,7 +55,7 @@ Endpoint::Impl::Impl(arena::Arena& arena_in, EndpointTable table_in, Sink& sink_
       peer_rows(arena_in, self_in),
       tx_memory(std::make_unique<TxMemory>(arena_in, self_in)),
       tx_context{pool, memory, settings, *tx_memory, self, {}},
-      rx_context{pool, memory, settings, self},
+      rx_context{.pool = pool, .memory = memory, .settings = settings, .self = self},
       watch(pool, table),
       peers(table.count()),
       seen(table.count(), 0),
@@ -263,10 +266,13 @@ unsigned Endpoint::Impl::progress_tx() {
 
 unsigned Endpoint::progress() {
   unsigned events = impl_->tx_waiting.empty() ? 0 : impl_->progress_tx();
+  impl_->rx_context.held_back = false;
   events += impl_->progress_rx();
-  // An answer is on its way: the caller's loop (MPICH yields in it) costs more than a look.
+  // An answer is on its way: the caller's loop (MPICH yields in it) costs more than a look. But a
+  // message that is held back waits for the caller.
   if (impl_->idle_polls < warm_polls)
-    for (std::uint32_t look = 1; events == 0 && look < impl_->looks; ++look)
+    for (std::uint32_t look = 1; events == 0 && !impl_->rx_context.held_back && look < impl_->looks;
+         ++look)
       events += impl_->progress_rx();
   if (events == 0)
     impl_->idle();
@@ -276,6 +282,10 @@ unsigned Endpoint::progress() {
     impl_->tell_activity(base::now_ns(), impl_->all_counts());
   if (++impl_->calls % polls_to_clock == 0) impl_->look_at_clock();
   return events;
+}
+
+void Endpoint::hurry() {
+  impl_->rx_context.impatient_until_ns = base::now_ns() + hurry_ns;
 }
 
 // ---- closing -----------------------------------------------------------------------------------

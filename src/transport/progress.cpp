@@ -280,12 +280,14 @@ void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fat
                                const std::string& description) {
   PeerState& peer = peers[gone];
   // what it had published before it went is still good; its announcements first
+  rx_context.impatient_until_ns = ~std::uint64_t{0};
   prepare_poll(whole_mailbox());
   sweep_mailbox(whole_mailbox());
   for (int i = 0; i < polls_for_the_last; ++i) {
     prepare_poll({});
     if (poll_active() == 0) break;
   }
+  rx_context.impatient_until_ns = 0;
   if (peer.tx && fate != PeerFate::faulty) peer.tx->notify_delivered(*sink);
   const char* how = fate == PeerFate::dead     ? "died"
                     : fate == PeerFate::closed ? "left"

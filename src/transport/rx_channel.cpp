@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/checked.hpp"
+#include "base/clock.hpp"
 #include "base/format.hpp"
 #include "transport/iov.hpp"
 
@@ -12,6 +13,9 @@ namespace {
 
 constexpr std::uint64_t max_window = 16;
 constexpr unsigned max_messages_per_poll = 64;
+/// For which a message without a receive is held back, and how many then are not.
+constexpr std::uint64_t patience_ns = 20'000;
+constexpr std::uint32_t taken_after_one_held = 64;
 /// Lines looked at again together while the rest of a message is still being written.
 constexpr std::uint64_t retry_lines = 32;
 constexpr int retries_per_poll = 4;
@@ -177,13 +181,39 @@ bool RxChannel::poll_header(Sink& sink) {
       if (header_.bytes <= inline_bytes || lines_of(header_.bytes) > ring_mask_ + 1) break;
       return begin_lines(sink, line);
     case Form::bulk:
-      return begin_bulk(sink, line);
+      return !holds_back(sink) && begin_bulk(sink, line);
     case Form::placed:
-      return begin_placed(sink, line);
+      return !holds_back(sink) && begin_placed(sink, line);
     case Form::withdrawn:
       return false;  // the sender is going, which the next look at it tells
   }
   return broken(fmt::format("message line {:#x} from endpoint {}", line.meta, source_));
+}
+
+/// A long message that comes a little before its receive waits for it where it lies, for a copy
+/// into fresh memory and one more out of it cost thrice the copy that is needed. Never for long:
+/// what was sent after it may be awaited. A receiver that is late once is not waited for soon
+/// again.
+bool RxChannel::holds_back(Sink& sink) {
+  if (header_.bytes <= context_.settings.inject_bytes) return false;
+  if (sink.ready_for(source_, header_)) {
+    held_since_ns_ = 0;
+    return false;
+  }
+  if (not_to_hold_ > 0) {
+    --not_to_hold_;
+    return false;
+  }
+  const std::uint64_t now = base::now_ns();
+  if (held_since_ns_ == 0) held_since_ns_ = now;
+  const bool hold = now >= context_.impatient_until_ns && now - held_since_ns_ < patience_ns;
+  if (hold) {
+    context_.held_back = true;
+  } else {
+    held_since_ns_ = 0;
+    not_to_hold_ = taken_after_one_held;
+  }
+  return hold;
 }
 
 void RxChannel::count(std::uint64_t bytes) {

@@ -17,6 +17,8 @@ struct RxContext {
   coherence::Memory memory;
   const Settings& settings;
   Address self;
+  std::uint64_t impatient_until_ns = 0;  ///< no message is held back till then
+  bool held_back = false;                ///< one was, since this was last cleared
 };
 
 class RxChannel {
@@ -69,6 +71,7 @@ class RxChannel {
             EndpointStats& counts);
 
   bool poll_header(Sink& sink);
+  bool holds_back(Sink& sink);
   bool begin_lines(Sink& sink, const MessageLine& line);
   bool begin_bulk(Sink& sink, const MessageLine& line);
   bool begin_placed(Sink& sink, const MessageLine& line);
@@ -120,6 +123,8 @@ class RxChannel {
   // the message being received
   Stage stage_ = Stage::header;
   Header header_;
+  std::uint64_t held_since_ns_ = 0;  ///< 0: it is not held back
+  std::uint32_t not_to_hold_ = 0;    ///< unexpected messages that are taken at once
   Landing landing_;
   std::byte* direct_ = nullptr;  ///< its one buffer, when it is long enough
   /// A message in lines whose landing is scattered or too short. The channel's own: while the rest

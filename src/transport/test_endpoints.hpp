@@ -31,6 +31,10 @@ class Recorder final : public Sink {
     arrived.push_back({from, header, {bytes, bytes + header.bytes}});
     if (meanwhile) std::exchange(meanwhile, {})();
   }
+  bool ready_for(Peer, const Header&) override {
+    ++asked;
+    return ready;
+  }
   Landing on_begin(Peer, const Header& header) override {
     ++begun;
     auto* slot = new Slot;
@@ -62,7 +66,8 @@ class Recorder final : public Sink {
     std::vector<iovec> iov;
   };
   std::uint64_t capacity = ~0ull, pieces = 1;
-  unsigned begun = 0;
+  bool ready = true;  ///< for long messages
+  unsigned begun = 0, asked = 0;
   std::deque<Arrived> arrived;
   std::vector<SendOp*> sent, failed;
   std::function<void()> meanwhile;  ///< called once, while a message is told

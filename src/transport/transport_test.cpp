@@ -65,6 +65,42 @@ TEST_P(TransportTest, RingWrapsManyTimes) {
   }
 }
 
+TEST_P(TransportTest, AMessageThatNobodyWaitsForIsHeldBackForAWhile) {
+  auto data = pattern(100000, 1);
+  SendOp ops[] = {op_of(data, 1), op_of(data, 2), op_of(data, 3)};
+  const auto send_and_look = [&](SendOp& op) {
+    ASSERT_TRUE(a_->send(to_b_, &op));
+    const unsigned asked = sink_b_.asked;
+    while (sink_b_.asked == asked) b_->progress();
+  };
+  sink_b_.ready = false;
+  send_and_look(ops[0]);
+  EXPECT_EQ(sink_b_.begun, 0u);
+  sink_b_.ready = true;  // its receive is posted
+  progress_until([&] { return sink_b_.arrived.size() == 1; });
+
+  sink_b_.ready = false;
+  send_and_look(ops[1]);
+  EXPECT_EQ(sink_b_.begun, 1u);
+  progress_until([&] { return sink_b_.arrived.size() == 2; });  // not for ever
+
+  send_and_look(ops[2]);  // who was late once is not waited for
+  EXPECT_EQ(sink_b_.begun, 3u);
+  progress_until([&] { return sink_b_.arrived.size() == 3; });
+  for (const Arrived& got : sink_b_.arrived) EXPECT_EQ(got.payload, data);
+}
+
+TEST_P(TransportTest, WhoAsksForMessagesThatNobodyWaitsForHasThemAtOnce) {
+  auto data = pattern(100000, 1);
+  SendOp op = op_of(data, 1);
+  sink_b_.ready = false;
+  ASSERT_TRUE(a_->send(to_b_, &op));
+  b_->hurry();
+  while (sink_b_.asked == 0) b_->progress();
+  EXPECT_EQ(sink_b_.begun, 1u);
+  progress_until([&] { return sink_b_.arrived.size() == 1; });
+}
+
 TEST_P(TransportTest, ScatteredBuffersOnBothSides) {
   sink_b_.pieces = 4;
   for (const std::uint64_t size : {20u, 300u, 16000u, 200000u, 1500000u}) {
