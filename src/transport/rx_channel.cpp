@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::uint64_t max_window = 16;
 constexpr unsigned max_messages_per_poll = 64;
-/// For which a message without a receive is held back, and how many then are not.
-constexpr std::uint64_t patience_ns = 20'000;
+/// A longer message without a receive is held back for so long, and so many then are not.
+constexpr std::uint64_t short_bytes = 8192, patience_ns = 20'000;
 constexpr std::uint32_t taken_after_one_held = 64;
 /// Lines looked at again together while the rest of a message is still being written.
 constexpr std::uint64_t retry_lines = 32;
@@ -195,7 +195,7 @@ bool RxChannel::poll_header(Sink& sink) {
 /// what was sent after it may be awaited. A receiver that is late once is not waited for soon
 /// again.
 bool RxChannel::holds_back(Sink& sink) {
-  if (header_.bytes <= context_.settings.inject_bytes) return false;
+  if (header_.bytes <= short_bytes) return false;
   if (sink.ready_for(source_, header_)) {
     held_since_ns_ = 0;
     return false;

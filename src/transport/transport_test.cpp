@@ -16,7 +16,13 @@
 namespace penstock::transport {
 namespace {
 
-TEST_P(TransportTest, EverySizeArrivesWholeAndInOrder) {
+class SizesTest : public TransportTest {
+ protected:
+  /// At one another's heels or with pauses: of some lengths that decides the form.
+  void exchange(bool pauses);
+};
+
+void SizesTest::exchange(bool pauses) {
   const std::vector<std::uint64_t> sizes = {0,     1,     8,     31,     32,     33,      88,
                                             89,    448,   1000,  1024,   1025,   4096,    16383,
                                             16384, 16385, 65536, 100000, 524288, 1 << 20, 3000001};
@@ -26,6 +32,7 @@ TEST_P(TransportTest, EverySizeArrivesWholeAndInOrder) {
   for (const auto size : sizes) {
     data.push_back(pattern(size, static_cast<unsigned>(size)));
     ops.push_back(op_of(data.back(), size));
+    if (pauses) usleep(10);
     auto sent = a_->send(to_b_, &ops.back());
     ASSERT_TRUE(sent) << sent.error().message;
     complete += *sent;
@@ -40,6 +47,14 @@ TEST_P(TransportTest, EverySizeArrivesWholeAndInOrder) {
     EXPECT_EQ(got.from, a_->address().slot);
     EXPECT_EQ(got.payload, data[i]) << "size " << sizes[i];
   }
+}
+
+TEST_P(SizesTest, ArriveWholeAndInOrder) {
+  exchange(false);
+}
+
+TEST_P(SizesTest, ArriveWholeAndInOrderOneByOne) {
+  exchange(true);
 }
 
 TEST_P(TransportTest, RingWrapsManyTimes) {
@@ -274,10 +289,13 @@ TEST_P(TransportTest, AFullPoolIsAnErrorThatNamesWhatIsNeeded) {
   EXPECT_EQ(text.find("larger pool"), text.rfind("larger pool")) << "said once: " << text;
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, TransportTest,
-                         testing::Values(coherence::Mode::hardware, coherence::Mode::software,
-                                         coherence::Mode::uncached),
-                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
+constexpr auto mode_of = [](const testing::TestParamInfo<coherence::Mode>& mode) {
+  return std::string(mode_name(mode.param));
+};
+const auto modes = testing::Values(coherence::Mode::hardware, coherence::Mode::software,
+                                   coherence::Mode::uncached);
+INSTANTIATE_TEST_SUITE_P(Modes, TransportTest, modes, mode_of);
+INSTANTIATE_TEST_SUITE_P(Modes, SizesTest, modes, mode_of);
 
 // ---- two processes -----------------------------------------------------------------------------
 
@@ -486,7 +504,7 @@ TEST_P(TwoProcesses, AStoppedPeerIsWaitedFor) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, TwoProcesses,
                          testing::Values(coherence::Mode::hardware, coherence::Mode::software),
-                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
+                         mode_of);
 
 }  // namespace
 }  // namespace penstock::transport

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/checked.hpp"
+#include "base/clock.hpp"
 #include "base/format.hpp"
 #include "transport/iov.hpp"
 
@@ -19,6 +20,9 @@ std::uint64_t random_nonce() {
     value = reinterpret_cast<std::uintptr_t>(&value) * 0x9e3779b97f4a7c15ull;
   return (value >> 2) | (1ull << 62);
 }
+
+/// Longer messages that follow each other within `stream_gap_ns` are a stream.
+constexpr std::uint64_t stream_bytes = 4096, stream_gap_ns = 1000;
 
 /// Only when the receiver has consumed it are its buffers free, or was that asked for.
 bool told_when_consumed(const SendOp& op) {
@@ -172,6 +176,16 @@ void TxChannel::put_lines(const Header& header, const std::byte* payload, std::u
   announce();
   memory_.order();
   count(header);
+  if (header.bytes > stream_bytes) long_sent_ns_ = base::now_ns();
+}
+
+/// Else by bulk. Lines reach the receiver sooner, cells take less of both sides' time: what comes
+/// at the heels of another, or of a message that waits for credit, is part of a stream.
+bool TxChannel::in_lines(std::uint64_t bytes) {
+  if (bytes > context_.settings.lines_max_bytes) return false;
+  if (bytes <= stream_bytes) return true;
+  const bool stream = queue_.first || base::now_ns() - long_sent_ns_ < stream_gap_ns;
+  return !stream || !make_cells();
 }
 
 Result<bool> TxChannel::inject(const Header& header, const void* payload) {
@@ -181,7 +195,7 @@ Result<bool> TxChannel::inject(const Header& header, const void* payload) {
     put_inline(header, payload, 0);
     return true;
   }
-  if (header.bytes <= context_.settings.lines_max_bytes) {
+  if (in_lines(header.bytes)) {
     if (!room(lines_of(header.bytes))) return false;
     put_lines(header, static_cast<const std::byte*>(payload), 0);
     return true;
@@ -268,6 +282,7 @@ TxChannel::Started TxChannel::start_bulk(SendOp* op) {
     put_bulk_line(*op, 1);
     memory_.order();
     op->sent_bytes = op->header.bytes;
+    long_sent_ns_ = base::now_ns();
   } else {
     put_bulk_line(*op, 0);  // the receiver can match while the first cell is written
     push_cells(op);
@@ -353,7 +368,7 @@ TxChannel::Started TxChannel::start(SendOp* op) {
   const std::uint8_t flags = op->notify_delivered ? flag_acknowledge : 0;
   const std::uint64_t bytes = op->header.bytes;
   if (const auto offset = place_of(*op)) return start_placed(op, *offset);
-  if (bytes > context_.settings.lines_max_bytes) return start_bulk(op);
+  if (!in_lines(bytes)) return start_bulk(op);
   if (!room(lines_of(bytes))) return Started::no_credit;
   const std::byte* payload =
       iov_contiguous(op->iov, op->iov_count, 0, bytes, context_.staging.data());

@@ -73,6 +73,7 @@ class TxChannel {
   std::optional<std::uint64_t> place_of(const SendOp& op) const;
   void withdraw_placed();
   void announce();
+  bool in_lines(std::uint64_t bytes);
   bool room(std::uint64_t lines);
   bool cell_room();
   void refresh_credits();
@@ -98,6 +99,7 @@ class TxChannel {
   std::byte* cells_ = nullptr;
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
   std::uint64_t cells_head_ = 0, cells_consumed_ = 0;
+  std::uint64_t long_sent_ns_ = 0;  ///< when the last of more than `stream_bytes` was
   Error memory_error_;
   /// Line of the first message that was abandoned half sent or withdrawn: it is never consumed.
   std::uint64_t broken_off_at_ = ~0ull;
