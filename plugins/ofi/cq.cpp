@@ -131,18 +131,22 @@ Cq& cq_of(fid_cq* self) {
   return *static_cast<Cq*>(self);
 }
 
+/// Who has looked in vain gives the core away and looks once more: the caller's own loop costs more
+/// than that look, and may yield too.
 ssize_t read_from(fid_cq* self, void* buffer, std::size_t count, fi_addr_t* sources) {
   Cq& cq = cq_of(self);
-  ssize_t got;
-  bool tired = false;
-  {
-    Guard guard(*cq.domain);
-    got = cq.read(buffer, count, sources);
-    if (got == -FI_EAGAIN) tired = cq.tired();
+  for (bool first = true;; first = false) {
+    ssize_t got;
+    bool tired = false;
+    {
+      Guard guard(*cq.domain);
+      got = cq.read(buffer, count, sources);
+      if (got == -FI_EAGAIN) tired = cq.tired();
+    }
+    start_triggered(*cq.domain);
+    if (!tired || !first) return got;
+    base::Backoff::yield();
   }
-  start_triggered(*cq.domain);
-  if (tired) base::Backoff::yield();
-  return got;
 }
 
 ssize_t read(fid_cq* self, void* buffer, std::size_t count) {

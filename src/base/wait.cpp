@@ -22,7 +22,8 @@ constexpr std::uint64_t spins_per_check = 256;
 constexpr std::uint64_t yields_per_check = 16;
 
 constexpr std::uint32_t spins_with_own_core = 20'000;
-constexpr std::uint32_t spins_when_crowded = 50;
+/// One, for a caller that asks again although it has what it wants.
+constexpr std::uint32_t spins_when_crowded = 1;
 
 void relax() {
 #if defined(__x86_64__)
