@@ -24,8 +24,8 @@ constexpr std::uint32_t polls_to_clock = 512;
 /// Empty polls after the last event during which a conversation is warm.
 constexpr std::uint32_t warm_polls = 32;
 
-/// For which nothing is held back after somebody has asked.
-constexpr std::uint64_t hurry_ns = 1'000'000;
+/// For which nothing is held back after somebody has asked: who probes will probe again.
+constexpr std::uint64_t hurry_ns = 100'000'000;
 
 /// Receives what still comes in while an endpoint closes.
 class NullSink final : public Sink {
