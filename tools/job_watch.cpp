@@ -65,6 +65,7 @@ void JobWatch::watch_process(Rank& rank) {
 
 /// Into the mappings, which costs a core a millisecond a rank, only when there is what may be ours.
 void JobWatch::note_segments() {
+  if (base::now_ns() - last_seen_ns_ > starting_ns) return;  // no rank is starting
   const auto there = mpi_segments();
   const bool unknown = std::any_of(there.begin(), there.end(), [&](const std::string& segment) {
     return !foreign_.contains(segment) && !segments_.contains(segment);
