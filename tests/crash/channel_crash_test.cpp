@@ -6,6 +6,7 @@
 #include "crash_test_base.hpp"
 #include "recorder.hpp"
 #include "transport/endpoint_table.hpp"
+#include "transport/peer_rows.hpp"
 
 namespace penstock::crash {
 namespace {
@@ -121,6 +122,38 @@ TEST_P(ChannelCrash, InOpeningAndClosingAnEndpoint) {
       });
 }
 
+/// Rows of more than one piece; nobody may ever read one that was not published whole.
+TEST_P(ChannelCrash, InTellingOfItsPeers) {
+  constexpr Peer peers = transport::rows_of_piece + 9;
+  constexpr std::uint32_t generation = 77;
+  const auto told = [](Peer peer, std::uint64_t round) {
+    const std::uint64_t n = 1000 * peer + round;
+    return transport::EndpointStats{n, n + 1, n + 2, n + 3, n + 4, n + 5};
+  };
+  std::size_t most = 0;
+  survive_everywhere(
+      "rows of peers", 60,
+      [&](const auto& armed) {
+        const Attached here = attach(spec_);
+        const Address own{here.pool->info().id, 1, 0, generation};
+        armed();
+        transport::PeerRows rows(*here.arena, own);
+        for (Peer peer = 0; peer < peers; ++peer) rows.make_room(peer);
+        for (std::uint64_t round = 0; round < 3; ++round)
+          for (Peer peer = 0; peer < peers; ++peer)
+            rows.publish(peer, generation, told(peer, round));
+      },
+      [&] {
+        const auto found = transport::peer_counts(*attach(spec_, {.observer = true}).arena);
+        for (const auto& row : found) {
+          ASSERT_LT(row.peer, peers);
+          EXPECT_EQ(row.counts, told(row.peer, row.counts.messages_sent % 1000));
+        }
+        most = std::max(most, found.size());
+      });
+  EXPECT_GT(most, transport::rows_of_piece) << "nobody died with rows in the second piece";
+}
+
 /// It closes and detaches just when the other has read that it is open, and not yet whether its
 /// process lives.
 TEST_P(ChannelCrash, WhoLeavesWhileItIsLookedAtIsNotTakenForDead) {
@@ -155,6 +188,8 @@ struct Talk {
   bool victim_sends;
   std::uint64_t messages, bytes;
   bool placed = false;  ///< from memory in the pool
+  bool near = false;    ///< both on one node, which counts on its caches
+  std::uint32_t victims_node() const { return near ? 0 : 1; }
 };
 
 /// Memory in the pool for the payload of a talk.
@@ -184,7 +219,8 @@ class TalkCrash : public ChannelCrash {
   /// What the victim does: `messages` to or from the survivor, then it leaves in order.
   void live(const Talk& talk, const pool::Child::Report& report, int from_parent,
             const std::function<void()>& armed) {
-    const Attached here = attach(spec_, {.rank = 1, .job = "crash", .emulated_node = 1});
+    const Attached here =
+        attach(spec_, {.rank = 1, .job = "crash", .emulated_node = talk.victims_node()});
     Recorder sink;
     auto endpoint = open_endpoint(here, sink);
     const Address own = endpoint->address();
@@ -261,7 +297,7 @@ class TalkCrash : public ChannelCrash {
              line->state == static_cast<std::uint32_t>(transport::EndpointState::closed);
     };
     const End end = survive(talk, *endpoint, sink, *peer, child, is_closed, *region);
-    expect_named_when_dead(here, *endpoint, sink, address, child.pid(), end);
+    expect_named_when_dead(here, talk, *endpoint, sink, address, child.pid(), end);
     endpoint.reset();
     region.reset();
     data_.clear();
@@ -325,8 +361,9 @@ class TalkCrash : public ChannelCrash {
     return all_sent && sink.begun == 0 && (!sink.dead.empty() || closed_);
   }
 
-  void expect_named_when_dead(const Attached& here, Endpoint& endpoint, const Recorder& sink,
-                              const Address& victim, pid_t pid, const End& end) {
+  void expect_named_when_dead(const Attached& here, const Talk& talk, Endpoint& endpoint,
+                              const Recorder& sink, const Address& victim, pid_t pid,
+                              const End& end) {
     if (!end.died || closed_) {
       EXPECT_TRUE(sink.dead.empty()) << sink.dead.front();
       return;
@@ -335,8 +372,8 @@ class TalkCrash : public ChannelCrash {
     char host[256] = {};
     ::gethostname(host, sizeof host - 1);
     EXPECT_THAT(sink.dead[0],
-                HasSubstr(fmt::format("rank 1 (pid {} on host {}, emulated node 1) died", pid,
-                                      std::string(host).substr(0, 56))));
+                HasSubstr(fmt::format("rank 1 (pid {} on host {}, emulated node {}) died", pid,
+                                      std::string(host).substr(0, 56), talk.victims_node())));
     for (const Error& error : sink.errors) {
       EXPECT_EQ(error.code, Code::peer_dead);
       EXPECT_THAT(error.message, HasSubstr(fmt::format("pid {}", pid)));
@@ -387,6 +424,10 @@ constexpr Talk bulk_from{"bulk, sender", true, 3, 1 << 20};
 constexpr Talk bulk_to{"bulk, receiver", false, 3, 1 << 20};
 constexpr Talk placed_from{"in the pool, sender", true, 3, 1 << 20, true};
 constexpr Talk placed_to{"in the pool, receiver", false, 3, 1 << 20, true};
+constexpr Talk near_small_from{"small messages within a node, sender", true, 40, 20, false, true};
+constexpr Talk near_small_to{"small messages within a node, receiver", false, 40, 20, false, true};
+constexpr Talk near_bulk_from{"bulk within a node, sender", true, 3, 1 << 20, false, true};
+constexpr Talk near_bulk_to{"bulk within a node, receiver", false, 3, 1 << 20, false, true};
 
 TEST_P(TalkCrash, SenderOfSmallMessagesDies) {
   survive_talk(small_from, 12, Deed::die);
@@ -411,6 +452,14 @@ TEST_P(TalkCrash, SenderOfPlacedMessagesDies) {
 }
 TEST_P(TalkCrash, ReceiverOfPlacedMessagesDies) {
   survive_talk(placed_to, 8, Deed::die);
+}
+TEST_P(TalkCrash, SenderWithinANodeDies) {
+  survive_talk(near_small_from, 8, Deed::die);
+  survive_talk(near_bulk_from, 8, Deed::die);
+}
+TEST_P(TalkCrash, ReceiverWithinANodeDies) {
+  survive_talk(near_small_to, 6, Deed::die);
+  survive_talk(near_bulk_to, 6, Deed::die);
 }
 TEST_P(TalkCrash, SenderOfSmallMessagesStops) {
   survive_talk(small_from, 4, Deed::stop);
