@@ -185,7 +185,9 @@ bool TxChannel::in_lines(std::uint64_t bytes) {
   if (bytes > context_.settings.lines_max_bytes) return false;
   if (bytes <= stream_bytes) return true;
   const bool stream = queue_.first || base::now_ns() - long_sent_ns_ < stream_gap_ns;
-  return !stream || !make_cells();
+  if (!stream) return true;
+  if (!cells_ && !no_cells_for_streams_) no_cells_for_streams_ = !make_cells();
+  return !cells_;
 }
 
 Result<bool> TxChannel::inject(const Header& header, const void* payload) {

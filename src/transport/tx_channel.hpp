@@ -99,7 +99,8 @@ class TxChannel {
   std::byte* cells_ = nullptr;
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
   std::uint64_t cells_head_ = 0, cells_consumed_ = 0;
-  std::uint64_t long_sent_ns_ = 0;  ///< when the last of more than `stream_bytes` was
+  std::uint64_t long_sent_ns_ = 0;     ///< when the last of more than `stream_bytes` was
+  bool no_cells_for_streams_ = false;  ///< the pool is full: only longer messages ask again
   Error memory_error_;
   /// Line of the first message that was abandoned half sent or withdrawn: it is never consumed.
   std::uint64_t broken_off_at_ = ~0ull;
