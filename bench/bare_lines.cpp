@@ -32,8 +32,8 @@ bool BareLines::sealed(std::size_t bytes) const {
 }
 
 void BareLines::send_unsealed(const std::byte* data, std::size_t bytes) {
-  memory_.publish_bulk(out_ + line_bytes, data, bytes);
-  memory_.order();
+  bulk_.publish_bulk(out_ + line_bytes, data, bytes);
+  bulk_.order();
   memory_.publish_word(out_, out_seal_);
 }
 

@@ -20,15 +20,18 @@ class BareLines final : public Carrier {
                                        coherence::sealed_bytes * coherence::line_bytes;
   }
   BareLines(const coherence::Memory& memory, std::byte* out, std::byte* in)
-      : memory_(memory), out_(out), in_(in) {}
+      : memory_(memory), bulk_(memory), out_(out), in_(in) {}
   Result<void> send(const std::byte* data, std::size_t bytes) override;
   Result<void> receive(std::byte* to, std::size_t bytes) override;
+  /// Whether a message of this length goes in sealed lines.
+  bool sealed(std::size_t bytes) const;
+  /// By whose stores payload without seals leaves from now on.
+  void leave_by(const coherence::Memory& bulk) { bulk_ = bulk; }
 
  private:
-  bool sealed(std::size_t bytes) const;
   void send_unsealed(const std::byte* data, std::size_t bytes);
   void receive_unsealed(std::byte* to, std::size_t bytes);
-  coherence::Memory memory_;
+  coherence::Memory memory_, bulk_;
   std::byte* out_;
   const std::byte* in_;
   std::uint64_t out_seal_ = 1, in_seal_ = 1;
