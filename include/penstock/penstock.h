@@ -230,6 +230,9 @@ PENSTOCK_API penstock_status_t penstock_lock_open(const penstock_object_t* objec
 /* Not recursive. What earlier holders published is visible to observes made after. Errors:
  * deadline. */
 PENSTOCK_API penstock_status_t penstock_lock_acquire(penstock_lock_t* lock, uint64_t timeout_ns);
+/* The same, held together with all others who share it: for who only reads. */
+PENSTOCK_API penstock_status_t penstock_lock_acquire_shared(penstock_lock_t* lock,
+                                                            uint64_t timeout_ns);
 /* Publishes made before are visible to the next holder. Only by who holds it. */
 PENSTOCK_API void penstock_lock_release(penstock_lock_t* lock);
 /* A lock still held is released. */

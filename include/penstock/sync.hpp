@@ -57,7 +57,10 @@ class Barrier {
 
 // ---- Lock -----------------------------------------------------------------------------------
 // Lamport's bakery over one line per participant (a node, or in tests a thread). A participant
-// whose owner is dead by the alive check is passed over, so a lock dies with nobody.
+// whose owner is dead by the alive check is passed over, so a lock dies with nobody. Held by one,
+// or by any number who share it.
+
+enum class Hold : std::uint8_t { exclusive, shared };
 
 class Lock {
  public:
@@ -67,8 +70,10 @@ class Lock {
   /// sees to that by a lock file between the processes of one host).
   Lock(const coherence::Memory& memory, void* lines, std::uint32_t participants, std::uint32_t self,
        std::uint64_t token, AliveCheck alive);
-  /// Acquire: the holder's earlier publishes are visible to observes made after. Errors: deadline.
-  Result<void> acquire(std::uint64_t timeout_ns = 0);
+  /// Acquire: the holder's earlier publishes are visible to observes made after. Those who share
+  /// it hold it together; in the order of arrival, so that neither kind starves the other. Not
+  /// recursive. Errors: deadline.
+  Result<void> acquire(std::uint64_t timeout_ns = 0, Hold hold = Hold::exclusive);
   void release();
   /// Clears what a dead predecessor of this participant left behind. Before first acquire.
   void repair();

@@ -6,15 +6,18 @@
  * finds what the last holder left there, and publishes a new value.
  * In the world `torn` the words token, number with choosing, and seal of a line arrive apart, the seal
  * last, are loaded apart, the seal first, and the killed may have written a part of them.
- * Proved: one living holder at a time; the holder sees what earlier holders published; nobody waits for
- * ever, also not for the dead. Assumed: who is found dead has nothing in its store buffer any more; what
- * was there has arrived, or (its host is lost) never will.
+ * In the world `shared` participant 0 wants the lock alone, and the others share it: they observe the data
+ * and publish nothing.
+ * Proved: one living holder at a time, or those who share it; the holder sees what earlier holders
+ * published; nobody waits for ever, also not for the dead. Assumed: who is found dead has nothing in its
+ * store buffer any more; what was there has arrived, or (its host is lost) never will.
  * Bounds: 2 participants (2 acquisitions of the living one); torn, and with 3 participants of which none
  * dies, one acquisition each and no stale copies. In the long form also torn with 1 stale copy a node, and
  * 3 participants of which one dies and has no successor. Left out: deadlines. */
 /* run two: -DPARTICIPANTS=2 -DTIMES=2 */
 /* also torn: -DPARTICIPANTS=2 -DTIMES=1 -DTORN -DCOPIES=0 */
 /* also three: -DPARTICIPANTS=3 -DTIMES=1 -DCOPIES=0 -DNO_SUCCESSOR -DIMMORTAL */
+/* also shared: -DPARTICIPANTS=3 -DTIMES=1 -DCOPIES=0 -DNO_SUCCESSOR -DIMMORTAL -DSHARED */
 /* long torn_stale: -DPARTICIPANTS=2 -DTIMES=1 -DTORN -DCOPIES=1 */
 /* long three_mortal: -DPARTICIPANTS=3 -DTIMES=1 -DCOPIES=0 -DNO_SUCCESSOR */
 #if PARTICIPANTS == 3
@@ -105,10 +108,18 @@ inline load_entry(i) {
 #define NEWS(i) (IS_PENDING(i) && ANOTHER(INVALIDATE_OTHERS, SETTLE_OTHERS, self, i, last[i]))
 #endif
 
+#ifdef SHARED
+#define SHARES(i) ((i) != 0) /* its line says so, with the number */
+#define IN_MY_WAY 1          /* the bit of participant 0 */
+#else
+#define SHARES(i) false
+#define IN_MY_WAY 255
+#endif
+
 #define IS_PENDING(i) (pending >> (i) & 1)
 #define BEHIND_ME(i) \
   (chosen >> (i) & 1 && (NUMBER(last[i]) == 0 || NUMBER(last[i]) > number || \
-                         (NUMBER(last[i]) == number && (i) > self)))
+                         (NUMBER(last[i]) == number && (i) > self) || (SHARES(self) && SHARES(i))))
 
 inline refresh(i) {
   if
@@ -227,12 +238,20 @@ inline release() {
 }
 
 inline use() {
-  d_step { assert(holders == 0); holders = 1 << self };
+  d_step {
+    assert(holders == 0 || SHARES(self) && !(holders & IN_MY_WAY));
+    holders = holders | 1 << self
+  };
   observe(INVALIDATE_DATA, SETTLE_DATA, self, DATA * WORDS, seen);
-  d_step { assert(seen == left || data_lost); left = seen + 1; data_lost = true; seen = 0 };
-  publish(PUBLISH_DATA, self, DATA * WORDS, left);
-  data_lost = false;
-  holders = 0
+  assert(seen == left || data_lost);
+  if
+  :: SHARES(self) -> seen = 0
+  :: else ->
+     d_step { left = seen + 1; data_lost = true; seen = 0 };
+     publish(PUBLISH_DATA, self, DATA * WORDS, left);
+     data_lost = false
+  fi;
+  holders = holders & ~(1 << self)
 }
 
 inline work(times) {

@@ -102,6 +102,118 @@ TEST(Lock, HoldsInEverySmallSchedule) {
   expect_held("lock", "bounded schedules", exhaust(small, 2, 20'000));
 }
 
+/// Who shares the lock reads two words twice, and finds them equal and unchanged; who has it alone
+/// writes both. Lines 100 and 101: the words.
+struct Readers {
+  std::uint64_t greatest = 0;  ///< found
+  int inside = 0;
+};
+
+void read_under_lock(World& world, Readers& readers, std::uint32_t participants, std::uint32_t self,
+                     std::uint64_t rounds) {
+  const coherence::Memory memory = world.memory();
+  sync::Lock lock(memory, line(world, 0), participants, self, world.self().pid, alive_in(world));
+  lock.repair();
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    const auto acquired = lock.acquire(timeout_ns, sync::Hold::shared);
+    world.require(acquired.has_value(), acquired ? "" : acquired.error().message);
+    ++readers.inside;
+    const std::uint64_t first = memory.observe_word(line(world, 100));
+    world.require(first >= readers.greatest, "an earlier holder found more");
+    readers.greatest = std::max(readers.greatest, first);
+    world.yield();
+    const std::uint64_t second = memory.observe_word(line(world, 101));
+    world.require(first == second, fmt::format("written meanwhile: {} and {}", first, second));
+    --readers.inside;
+    lock.release();
+  }
+}
+
+void write_under_lock(World& world, const Readers& readers, std::uint32_t participants,
+                      std::uint32_t self, std::uint64_t rounds) {
+  const coherence::Memory memory = world.memory();
+  sync::Lock lock(memory, line(world, 0), participants, self, world.self().pid, alive_in(world));
+  lock.repair();
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    const auto acquired = lock.acquire(timeout_ns);
+    world.require(acquired.has_value(), acquired ? "" : acquired.error().message);
+    world.require(readers.inside == 0, "others share the lock that one has alone");
+    const std::uint64_t value = memory.observe_word(line(world, 100));
+    for (const std::uint64_t word : {100, 101}) memory.publish_word(line(world, word), value + 1);
+    world.require(readers.inside == 0, "others share the lock that one has alone");
+    lock.release();
+  }
+}
+
+/// One writer, participant 0; the rest read.
+Scenario shared_lock_scenario(std::uint32_t participants, std::uint64_t rounds) {
+  Scenario scenario;
+  scenario.name = fmt::format("lock, {} share it", participants - 1);
+  scenario.nodes = participants;
+  scenario.device_bytes = 64 << 10;
+  scenario.body = [=](World& world) {
+    auto readers = std::make_shared<Readers>();
+    for (std::uint32_t self = 0; self < participants; ++self)
+      world.spawn(self, [=, &world] {
+        if (self == 0) return write_under_lock(world, *readers, participants, self, rounds);
+        read_under_lock(world, *readers, participants, self, rounds);
+      });
+  };
+  return scenario;
+}
+
+TEST(Lock, IsSharedWithoutCoherence) {
+  expect_held("lock", "random schedules", explore(shared_lock_scenario(3, 4), 200));
+}
+
+/// Each waits for the others while it holds the lock.
+TEST(Lock, AllWhoShareItHoldItAtOnce) {
+  Scenario scenario;
+  scenario.name = "lock, 3 meet under it";
+  scenario.nodes = 3;
+  scenario.device_bytes = 64 << 10;
+  scenario.body = [](World& world) {
+    auto inside = std::make_shared<int>(0);
+    for (std::uint32_t self = 0; self < 3; ++self)
+      world.spawn(self, [=, &world] {
+        sync::Lock lock(world.memory(), line(world, 0), 3, self, world.self().pid, alive_in(world));
+        const auto acquired = lock.acquire(timeout_ns, sync::Hold::shared);
+        world.require(acquired.has_value(), acquired ? "" : acquired.error().message);
+        ++*inside;
+        world.until([inside] { return *inside == 3; });
+        lock.release();
+      });
+  };
+  expect_held("lock", "random schedules", explore(scenario, 50));
+}
+
+TEST(Lock, IsSharedInEverySmallSchedule) {
+  Scenario small = shared_lock_scenario(2, 1);
+  small.knobs.evict = small.knobs.prefetch = 0;
+  expect_held("lock", "bounded schedules", exhaust(small, 2, 20'000));
+}
+
+/// Who shares it dies anywhere: the writer gets it, and so do the others.
+TEST(Lock, SurvivesTheDeathOfWhoSharesIt) {
+  Scenario scenario;
+  scenario.name = "lock, one who shares it dies";
+  scenario.nodes = 3;
+  scenario.device_bytes = 64 << 10;
+  scenario.body = [](World& world) {
+    auto readers = std::make_shared<Readers>();
+    for (std::uint32_t self = 0; self < 3; ++self) {
+      Process& process = world.spawn(self, [=, &world] {
+        if (self == 2) return read_under_lock(world, *readers, 3, self, 3);
+        Readers own;  // the dead leaves no count behind
+        if (self == 1) return read_under_lock(world, own, 3, self, 3);
+        write_under_lock(world, *readers, 3, self, 3);
+      });
+      if (self == 1) world.mark_victim(process);
+    }
+  };
+  expect_held("lock", "crash points", crash_everywhere(scenario, 400));
+}
+
 // ---- barrier -----------------------------------------------------------------------------------
 
 /// Lines 0..: the barrier; lines 100..: what each participant published before it.

@@ -254,6 +254,13 @@ TEST_F(Abi, LockIsNotRecursiveAndTimesOut) {
   ASSERT_EQ(penstock_lock_acquire(first, 0), PENSTOCK_OK);
   EXPECT_EQ(penstock_lock_acquire(first, 0), PENSTOCK_INVALID_ARGUMENT);
   EXPECT_EQ(penstock_lock_acquire(second, 5'000'000), PENSTOCK_DEADLINE);
+  EXPECT_EQ(penstock_lock_acquire_shared(second, 5'000'000), PENSTOCK_DEADLINE);
+  penstock_lock_release(first);
+  ASSERT_EQ(penstock_lock_acquire_shared(first, 0), PENSTOCK_OK);
+  EXPECT_EQ(penstock_lock_acquire_shared(first, 0), PENSTOCK_INVALID_ARGUMENT);
+  EXPECT_EQ(penstock_lock_acquire(second, 5'000'000), PENSTOCK_DEADLINE);
+  EXPECT_EQ(penstock_lock_acquire_shared(second, 0), PENSTOCK_OK);
+  penstock_lock_release(second);
   penstock_lock_close(first);  // releases
   EXPECT_EQ(penstock_lock_acquire(second, 0), PENSTOCK_OK);
   penstock_lock_close(second);

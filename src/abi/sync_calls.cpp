@@ -113,16 +113,24 @@ penstock_status_t penstock_lock_open(const penstock_object_t* object, uint64_t o
   });
 }
 
-penstock_status_t penstock_lock_acquire(penstock_lock_t* lock, uint64_t timeout_ns) {
+static penstock_status_t acquire(penstock_lock_t* lock, uint64_t timeout_ns, sync::Hold hold) {
   return abi::guarded([&] {
     if (lock == nullptr) return abi::report(Code::invalid_argument, "the lock is NULL");
     if (lock->held) {
       return abi::report(Code::invalid_argument, "this handle holds the lock already");
     }
-    const auto acquired = lock->lock.acquire(timeout_ns);
+    const auto acquired = lock->lock.acquire(timeout_ns, hold);
     lock->held = acquired.has_value();
     return abi::report(acquired);
   });
+}
+
+penstock_status_t penstock_lock_acquire(penstock_lock_t* lock, uint64_t timeout_ns) {
+  return acquire(lock, timeout_ns, sync::Hold::exclusive);
+}
+
+penstock_status_t penstock_lock_acquire_shared(penstock_lock_t* lock, uint64_t timeout_ns) {
+  return acquire(lock, timeout_ns, sync::Hold::shared);
 }
 
 void penstock_lock_release(penstock_lock_t* lock) {

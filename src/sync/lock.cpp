@@ -1,6 +1,6 @@
 // Lamport's bakery over one line per participant. Line i, written on behalf of participant i only:
 //
-//   | 0: token | 1: number | 2: choosing | 3..6: 0 | 7: seal |
+//   | 0: token | 1: number | 2: choosing | 3: shared | 4..6: 0 | 7: seal |
 //
 // The seal is computed from the other words and arrives last, so a reader can tell a line of which
 // it saw only a part and reads again. A writer may be killed in the middle of a publish (CPUs
@@ -11,6 +11,9 @@
 // then publishes its own, greater one. The two publishes must be visible before the reads that
 // follow: store -> load order, which `order` alone does not give. `full_order` after each publish
 // below does.
+//
+// Who shares the lock draws a number like everybody, and does not wait for the others who share it.
+// One that was passed by so cannot become exclusive meanwhile: it would draw a greater number.
 //
 // The dead: a line whose token is dead is passed over. That is safe because the line was read
 // after the own number was published: whoever replaces the dead in that line starts to choose
@@ -47,8 +50,12 @@ class Entries {
           std::uint32_t self)
       : memory_(memory), lines_(lines), count_(count), self_(self) {}
 
-  void publish(std::uint64_t token, std::uint64_t number, bool choosing) const {
-    Line line{.token = token, .number = number, .choosing = choosing ? 1u : 0u};
+  void publish(std::uint64_t token, std::uint64_t number, bool choosing,
+               Hold hold = Hold::exclusive) const {
+    Line line{.token = token,
+              .number = number,
+              .choosing = choosing ? 1u : 0u,
+              .shared = hold == Hold::shared ? 1u : 0u};
     line.seal = lock_seal(line);
     memory_.publish_line(lines_ + 64ull * self_, &line);
     memory_.full_order();
@@ -149,7 +156,7 @@ Lock::Lock(const coherence::Memory& memory, void* lines, std::uint32_t participa
       token_(token),
       alive_(std::move(alive)) {}
 
-Result<void> Lock::acquire(std::uint64_t timeout_ns) {
+Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold) {
   const Entries entries(memory_, lines_, participants_, self_);
   Queue queue(entries, participants_, alive_);
   base::Waiter waiter(
@@ -180,10 +187,11 @@ Result<void> Lock::acquire(std::uint64_t timeout_ns) {
   }
 
   const std::uint64_t number = greatest + 1;
-  entries.publish(token_, number, false);
+  entries.publish(token_, number, false, hold);
   auto behind_me = [&](std::uint32_t i, const Line& line, Rival& rival) {
     if (line.choosing == 0) rival.chosen = true;
     if (!rival.chosen) return false;
+    if (line.shared != 0 && hold == Hold::shared) return true;
     return line.number == 0 || line.number > number || (line.number == number && i > self_);
   };
   if (auto passed = queue.pass_all(waiter, behind_me); !passed) return give_up(passed.error());

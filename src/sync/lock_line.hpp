@@ -11,7 +11,8 @@ struct alignas(64) LockLine {
   std::uint64_t token = 0;
   std::uint64_t number = 0;
   std::uint64_t choosing = 0;
-  std::uint64_t unused[4] = {};
+  std::uint64_t shared = 0;
+  std::uint64_t unused[3] = {};
   std::uint64_t seal = 0;
 };
 static_assert(sizeof(LockLine) == coherence::line_bytes);
@@ -20,7 +21,7 @@ static_assert(sizeof(LockLine) == coherence::line_bytes);
 inline std::uint64_t lock_seal(const LockLine& line) {
   std::uint64_t mix = line.token * 0x9e3779b97f4a7c15u;
   mix = (mix ^ (mix >> 29)) + line.number * 0xbf58476d1ce4e5b9u;
-  mix = (mix ^ (mix >> 32)) + line.choosing * 0x94d049bb133111ebu;
+  mix = (mix ^ (mix >> 32)) + (line.choosing + 2 * line.shared) * 0x94d049bb133111ebu;
   return mix ^ (mix >> 31);
 }
 

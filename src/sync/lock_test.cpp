@@ -79,6 +79,47 @@ TEST_P(LockTest, TwoParticipantsAtFullSpeedExclude) {
   EXPECT_EQ(counter, 2 * rounds);
 }
 
+TEST_P(LockTest, ThoseWhoShareItHoldItTogetherAndKeepOthersOut) {
+  Lines lines(Lock::bytes(4));
+  const auto lock = [&](std::uint32_t self) {
+    return Lock(memory_, lines.get(), 4, self, 100 + self, everybody_lives);
+  };
+  Lock reader = lock(0), other_reader = lock(1), writer = lock(2);
+  ASSERT_TRUE(reader.acquire(1000 * ms, Hold::shared));
+  ASSERT_TRUE(other_reader.acquire(1000 * ms, Hold::shared));
+  EXPECT_EQ(writer.acquire(5 * ms).error().code, Code::deadline);
+  reader.release();
+  EXPECT_EQ(writer.acquire(5 * ms).error().code, Code::deadline);
+  other_reader.release();
+  ASSERT_TRUE(writer.acquire(1000 * ms));
+  EXPECT_EQ(reader.acquire(5 * ms, Hold::shared).error().code, Code::deadline);
+  writer.release();
+  EXPECT_TRUE(reader.acquire(1000 * ms, Hold::shared));
+}
+
+TEST_P(LockTest, WhoComesToShareItWaitsBehindWhoCameToHaveItAlone) {
+  Lines lines(Lock::bytes(3));
+  Lock reader(memory_, lines.get(), 3, 0, 100, everybody_lives);
+  ASSERT_TRUE(reader.acquire(1000 * ms, Hold::shared));
+  std::atomic<bool> queued{false}, let_go{false};
+  std::thread writer([&] {
+    Lock lock(memory_, lines.get(), 3, 1, 101, [&](std::uint64_t) {
+      queued = true;  // waits, so it has drawn its number
+      return true;
+    });
+    EXPECT_TRUE(lock.acquire(30'000 * ms));
+    while (!let_go) std::this_thread::yield();
+    lock.release();
+  });
+  while (!queued) std::this_thread::yield();
+  Lock late(memory_, lines.get(), 3, 2, 102, everybody_lives);
+  EXPECT_EQ(late.acquire(5 * ms, Hold::shared).error().code, Code::deadline);
+  reader.release();
+  let_go = true;
+  writer.join();
+  EXPECT_TRUE(late.acquire(1000 * ms, Hold::shared));
+}
+
 TEST_P(LockTest, ADeadHolderIsPassedOver) {
   Lines lines(Lock::bytes(3));
   std::atomic<bool> holder_alive{true};
