@@ -48,6 +48,11 @@ class EachMpi(Case):
             self.assertIn("windows: ok", done.stdout)
             self.assert_carried(done, ranks, ranks)
 
+    def random_epochs(self, *options):
+        done = self.run_ranks(3, self.python, PROGRAMS / "epochs.py", *options)
+        self.assertIn("epochs: ok", done.stdout)
+        self.assert_carried(done, 3, 3)
+
     def killed_rank_is_named(self):
         spec = self.pool("128M", "software")
         job = self.start("run", "--mpiexec", self.mpiexec, "-n", "4", "--nodes", "2", "--pool", spec,
@@ -133,6 +138,9 @@ class OpenMpi(EachMpi):
     def test_windows(self):
         self.windows()
 
+    def test_random_epochs(self):
+        self.random_epochs()
+
     def test_killed_rank_is_named(self):
         self.killed_rank_is_named()
 
@@ -172,6 +180,9 @@ class IntelMpi(EachMpi):
     def test_windows(self):
         self.windows()
 
+    def test_random_epochs(self):
+        self.random_epochs()
+
     def test_killed_rank_is_named(self):
         self.killed_rank_is_named()
 
@@ -201,6 +212,10 @@ class DebianOpenMpi(EachMpi):
 
     def test_windows(self):
         self.windows()
+
+    def test_random_epochs(self):
+        """Its btl/ofi swaps through a null pointer, over libfabric's sockets provider as well."""
+        self.random_epochs("--without", "swap")
 
     def test_killed_rank_is_named(self):
         self.killed_rank_is_named()

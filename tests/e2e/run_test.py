@@ -49,6 +49,12 @@ class Jobs(Case):
                                  PROGRAMS / "windows.py")
             self.assertIn("windows: ok", done.stdout)
 
+    def test_random_epochs(self):
+        for mode, ranks in (("software", 3), ("hardware", 2), ("simulated", 3)):
+            done = self.penstock("run", "-n", ranks, "--nodes", ranks, "--mode", mode, "--", PYTHON,
+                                 PROGRAMS / "epochs.py")
+            self.assertIn("epochs: ok", done.stdout)
+
     def test_every_rank_a_node(self):
         done = self.penstock("run", "-n", "3", "--nodes", "3", "--", PYTHON,
                              PROGRAMS / "all_to_all.py")
