@@ -145,25 +145,30 @@ void write_under_lock(World& world, const Readers& readers, std::uint32_t partic
   }
 }
 
-/// One writer, participant 0; the rest read.
-Scenario shared_lock_scenario(std::uint32_t participants, std::uint64_t rounds) {
+/// One writer, participant 0; the rest read. The victim is participant 1.
+Scenario shared_lock_scenario(std::uint32_t participants, std::uint64_t rounds, bool with_victim) {
   Scenario scenario;
-  scenario.name = fmt::format("lock, {} share it", participants - 1);
+  scenario.name =
+      fmt::format("lock, {} share it{}", participants - 1, with_victim ? ", one dies" : "");
   scenario.nodes = participants;
   scenario.device_bytes = 64 << 10;
   scenario.body = [=](World& world) {
     auto readers = std::make_shared<Readers>();
-    for (std::uint32_t self = 0; self < participants; ++self)
-      world.spawn(self, [=, &world] {
+    for (std::uint32_t self = 0; self < participants; ++self) {
+      const bool dies = with_victim && self == 1;
+      Process& process = world.spawn(self, [=, &world] {
         if (self == 0) return write_under_lock(world, *readers, participants, self, rounds);
-        read_under_lock(world, *readers, participants, self, rounds);
+        Readers alone;  // the dead leaves no count behind
+        read_under_lock(world, dies ? alone : *readers, participants, self, rounds);
       });
+      if (dies) world.mark_victim(process);
+    }
   };
   return scenario;
 }
 
 TEST(Lock, IsSharedWithoutCoherence) {
-  expect_held("lock", "random schedules", explore(shared_lock_scenario(3, 4), 200));
+  expect_held("lock", "random schedules", explore(shared_lock_scenario(3, 4, false), 200));
 }
 
 /// Each waits for the others while it holds the lock.
@@ -188,30 +193,14 @@ TEST(Lock, AllWhoShareItHoldItAtOnce) {
 }
 
 TEST(Lock, IsSharedInEverySmallSchedule) {
-  Scenario small = shared_lock_scenario(2, 1);
+  Scenario small = shared_lock_scenario(2, 1, false);
   small.knobs.evict = small.knobs.prefetch = 0;
   expect_held("lock", "bounded schedules", exhaust(small, 2, 20'000));
 }
 
 /// Who shares it dies anywhere: the writer gets it, and so do the others.
 TEST(Lock, SurvivesTheDeathOfWhoSharesIt) {
-  Scenario scenario;
-  scenario.name = "lock, one who shares it dies";
-  scenario.nodes = 3;
-  scenario.device_bytes = 64 << 10;
-  scenario.body = [](World& world) {
-    auto readers = std::make_shared<Readers>();
-    for (std::uint32_t self = 0; self < 3; ++self) {
-      Process& process = world.spawn(self, [=, &world] {
-        if (self == 2) return read_under_lock(world, *readers, 3, self, 3);
-        Readers own;  // the dead leaves no count behind
-        if (self == 1) return read_under_lock(world, own, 3, self, 3);
-        write_under_lock(world, *readers, 3, self, 3);
-      });
-      if (self == 1) world.mark_victim(process);
-    }
-  };
-  expect_held("lock", "crash points", crash_everywhere(scenario, 400));
+  expect_held("lock", "crash points", crash_everywhere(shared_lock_scenario(3, 3, true), 400));
 }
 
 // ---- barrier -----------------------------------------------------------------------------------
