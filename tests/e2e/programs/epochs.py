@@ -37,17 +37,17 @@ class Round:
 
     def __init__(self, number):
         self.number = number
-        self.draw = random.Random(f"{SEED}.{number}")
-        self.epoch = self.draw.choice(EPOCHS)
+        draw = random.Random(f"{SEED}.{number}")
+        self.epoch = draw.choice(EPOCHS)
         self.plan = {}  # (target, first cell) -> use, cells, origins
         for target in range(ranks):
             others = [r for r in range(ranks) if r != target or self.epoch != "pscw"]
             for first, cells in BLOCKS:
-                use = self.draw.choice(DRAWN)
+                use = draw.choice(DRAWN)
                 if cells == LONG and use not in ("put", "get", "sum", "own"):
                     use = "nothing"
                 one_only = use in ("put", "strided", "get")
-                origins = [self.draw.choice(others)] if one_only else others
+                origins = [draw.choice(others)] if one_only else others
                 self.plan[target, first] = use, cells, origins
         self.own_choice = random.Random(f"{SEED}.{number}.{rank}")
         self.got = {}
@@ -163,7 +163,7 @@ def advance(plan):
         elif use == "put":
             block[:] = values[0]
         elif use == "strided":
-            block[0:2 * (SHORT // 2):2] = values[0]
+            block[::2] = values[0]
         elif use == "get" and rank == origins[0]:
             expect(plan, plan.got[target, first][1], block, what)
         elif use == "sum":
