@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "penstock/coherence.hpp"
 #include "penstock/status.hpp"
@@ -47,11 +48,21 @@ class Barrier {
   /// Errors: deadline (names the participants missing), peer_dead (names the participant).
   Result<void> wait(std::uint64_t timeout_ns = 0);
 
+  /// wait() in parts, for who has something to do meanwhile: arrive(), then drop_arrived() on the
+  /// other participants until none is left, then pass().
+  void arrive();
+  /// Takes from `missing` who has arrived too. One device access.
+  void drop_arrived(std::vector<std::uint32_t>& missing) const;
+  void pass() { ++sequence_; }
+  void others(std::vector<std::uint32_t>& list) const;
+
  private:
+  Result<void> find_dead(const std::vector<std::uint32_t>& missing) const;
+
   coherence::Memory memory_;
   std::byte* lines_;
   std::uint32_t participants_, self_;
-  std::uint64_t token_, sequence_ = 0;
+  std::uint64_t token_, sequence_ = 0;  ///< of the last barrier that was passed
   AliveCheck alive_;
 };
 
@@ -72,8 +83,9 @@ class Lock {
        std::uint64_t token, AliveCheck alive);
   /// Acquire: the holder's earlier publishes are visible to observes made after. Those who share
   /// it hold it together; in the order of arrival, so that neither kind starves the other. Not
-  /// recursive. Errors: deadline.
-  Result<void> acquire(std::uint64_t timeout_ns = 0, Hold hold = Hold::exclusive);
+  /// recursive. `meanwhile` is called between two looks of the wait. Errors: deadline.
+  Result<void> acquire(std::uint64_t timeout_ns = 0, Hold hold = Hold::exclusive,
+                       const std::function<void()>& meanwhile = {});
   void release();
   /// Clears what a dead predecessor of this participant left behind. Before first acquire.
   void repair();

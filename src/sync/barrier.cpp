@@ -25,15 +25,6 @@ struct alignas(64) Line {
 };
 static_assert(sizeof(Line) == coherence::line_bytes);
 
-/// Those of `missing` that have not reached `sequence`; one batch of invalidations.
-void drop_arrived(const coherence::Memory& memory, std::byte* lines, std::uint64_t sequence,
-                  std::vector<std::uint32_t>& missing) {
-  for (std::uint32_t i : missing) memory.invalidate(lines + 64ull * i, coherence::line_bytes);
-  memory.settle();
-  std::erase_if(missing,
-                [&](std::uint32_t i) { return memory.load_word(lines + 64ull * i) >= sequence; });
-}
-
 std::string join(const std::vector<std::uint32_t>& numbers) {
   constexpr std::size_t shown = 16;
   std::string text;
@@ -55,44 +46,62 @@ Barrier::Barrier(const coherence::Memory& memory, void* lines, std::uint32_t par
       token_(token),
       alive_(std::move(alive)) {}
 
-Result<void> Barrier::wait(std::uint64_t timeout_ns) {
-  const std::uint64_t target = sequence_ + 1;
-  const Line mine{.sequence = target, .token = token_};
+void Barrier::arrive() {
+  const Line mine{.sequence = sequence_ + 1, .token = token_};
   memory_.order();  // everything published before the barrier is there before the arrival
   memory_.publish_line(lines_ + 64ull * self_, &mine);
   memory_.order();
+}
 
+/// One batch of invalidations.
+void Barrier::drop_arrived(std::vector<std::uint32_t>& missing) const {
+  for (std::uint32_t i : missing) memory_.invalidate(lines_ + 64ull * i, coherence::line_bytes);
+  memory_.settle();
+  std::erase_if(missing,
+                [&](std::uint32_t i) { return memory_.load_word(lines_ + 64ull * i) > sequence_; });
+}
+
+void Barrier::others(std::vector<std::uint32_t>& list) const {
+  list.clear();
+  for (std::uint32_t i = 0; i < participants_; ++i) {
+    if (i != self_) list.push_back(i);
+  }
+}
+
+Result<void> Barrier::find_dead(const std::vector<std::uint32_t>& missing) const {
+  if (!alive_) return {};
+  for (std::uint32_t i : missing) {
+    Line line;
+    memory_.load_line(&line, lines_ + 64ull * i);  // as of the last poll
+    if (line.token == 0 || line.sequence > sequence_ || alive_(line.token)) continue;
+    // It may have arrived as its last deed.
+    memory_.observe_line(&line, lines_ + 64ull * i);
+    if (line.sequence > sequence_) continue;
+    return fail(Code::peer_dead, "barrier {}: participant {} of {} died before it arrived",
+                sequence_ + 1, i, participants_);
+  }
+  return {};
+}
+
+Result<void> Barrier::wait(std::uint64_t timeout_ns) {
+  arrive();
   std::vector<std::uint32_t> missing;
   missing.reserve(participants_);
-  for (std::uint32_t i = 0; i < participants_; ++i) {
-    if (i != self_) missing.push_back(i);
-  }
-  auto somebody_dead = [&]() -> Result<void> {
-    if (!alive_) return {};
-    for (std::uint32_t i : missing) {
-      Line line;
-      memory_.load_line(&line, lines_ + 64ull * i);  // as of the last poll
-      if (line.token == 0 || line.sequence >= target || alive_(line.token)) continue;
-      // It may have arrived as its last deed.
-      memory_.observe_line(&line, lines_ + 64ull * i);
-      if (line.sequence >= target) continue;
-      return fail(Code::peer_dead, "barrier {}: participant {} of {} died before it arrived",
-                  target, i, participants_);
-    }
-    return {};
-  };
-  base::Waiter waiter("barrier", timeout_ns, somebody_dead,
-                      base::WaitPolicy::for_processes(participants_));
+  others(missing);
+  base::Waiter waiter(
+      "barrier", timeout_ns, [&] { return find_dead(missing); },
+      base::WaitPolicy::for_processes(participants_));
   for (;;) {
-    drop_arrived(memory_, lines_, target, missing);
+    drop_arrived(missing);
     if (missing.empty()) break;
     if (auto paused = waiter.pause(); !paused) {
       if (paused.error().code != Code::deadline) return paused;
       return fail(Code::deadline, "{}: barrier {} misses {} of {} participants: {}",
-                  paused.error().message, target, missing.size(), participants_, join(missing));
+                  paused.error().message, sequence_ + 1, missing.size(), participants_,
+                  join(missing));
     }
   }
-  sequence_ = target;
+  pass();
   return {};
 }
 

@@ -109,8 +109,9 @@ struct Rival {
 /// Both phases of the bakery: `step` looks at one line and says whether it is done with.
 class Queue {
  public:
-  Queue(const Entries& entries, std::uint32_t participants, const AliveCheck& alive)
-      : entries_(entries), rivals_(participants), alive_(alive) {}
+  Queue(const Entries& entries, std::uint32_t participants, const AliveCheck& alive,
+        const std::function<void()>& meanwhile)
+      : entries_(entries), rivals_(participants), alive_(alive), meanwhile_(meanwhile) {}
 
   template <class Step>
   Result<void> pass_all(base::Waiter& waiter, Step step) {
@@ -123,6 +124,7 @@ class Queue {
         return whole(line) && step(i, line, rivals_[i]);
       });
       if (pending_.empty()) return {};
+      if (meanwhile_) meanwhile_();
       if (auto paused = waiter.pause(); !paused) return paused;
     }
   }
@@ -143,6 +145,7 @@ class Queue {
   std::vector<Rival> rivals_;
   std::vector<std::uint32_t> pending_;
   const AliveCheck& alive_;
+  const std::function<void()>& meanwhile_;
 };
 
 }  // namespace
@@ -156,9 +159,10 @@ Lock::Lock(const coherence::Memory& memory, void* lines, std::uint32_t participa
       token_(token),
       alive_(std::move(alive)) {}
 
-Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold) {
+Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
+                           const std::function<void()>& meanwhile) {
   const Entries entries(memory_, lines_, participants_, self_);
-  Queue queue(entries, participants_, alive_);
+  Queue queue(entries, participants_, alive_, meanwhile);
   base::Waiter waiter(
       "lock", timeout_ns,
       [&]() -> Result<void> {

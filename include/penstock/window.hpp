@@ -1,0 +1,123 @@
+// Windows: memory of every rank of a group, in the pool, that all of them put into and get from by
+// themselves, in epochs that are told apart by words of the pool. No message is sent. Lines, access
+// counts and crash rules: docs/protocols/window.md. Source: cMPI sections 3.2 and 3.4;
+// memory-model "One-sided: windows"; MPI 4.1 chapter 12 for what the calls mean.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "penstock/pool.hpp"
+#include "penstock/sync.hpp"
+
+namespace penstock::window {
+
+/// A rank of the window's group, as it said when the window was made.
+struct Member {
+  std::uint64_t token = 0;   ///< pool::Pool::token() of its process
+  std::uint64_t offset = 0;  ///< of its segment in the pool; on a line
+  std::uint64_t bytes = 0;   ///< of its segment; 0: it has none
+};
+
+/// What a program promises in return for less work.
+enum Assert : std::uint32_t {
+  no_check = 1,    ///< the other side is ready, or nobody else asks for the lock
+  no_store = 2,    ///< the own segment was not stored to since the last epoch
+  no_put = 4,      ///< nobody will put into the own segment in the epoch that begins
+  no_precede = 8,  ///< the fence ends no epoch in which anything was done
+  no_succeed = 16  ///< the fence begins none
+};
+
+/// A run of bytes of a segment.
+struct Piece {
+  std::uint64_t at = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct Options {
+  std::uint64_t area = 0;  ///< offset of area_bytes() bytes in the pool, zeroed and published
+  std::vector<Member> members;
+  std::uint32_t self = 0;      ///< index in `members`
+  bool stored_by_all = false;  ///< ranks store to each other's segments by plain stores
+  /// Called between two looks of a wait: progress of other things, locks that others wait for.
+  std::function<void()> idle;
+};
+
+/// Words that the ranks of a window synchronize by.
+std::uint64_t area_bytes(std::uint32_t ranks);
+
+/// One rank's side of a window. In modes in which loads may be stale a rank's own loads and stores
+/// to its segment must be apart from the others' accesses by the calls below (MPI's separate memory
+/// model); else they are coherent with them (unified).
+/// Errors of all calls that reach another rank: peer_dead, naming it; mismatch: no epoch allows it.
+/// Waits end with the death of whom they wait for; each time PENSTOCK_TIMEOUT_MS have passed they
+/// say on standard error for whom. Not thread-safe; serve() may be called by another thread
+/// under the same lock as the other calls.
+/// Hot paths (put, get, and epochs among ranks that are there): no system call, no lock.
+class Window {
+ public:
+  /// Collective in effect: no rank may go on before all have returned. Errors: wrong_format (what
+  /// the members said does not lie in the pool).
+  static Result<std::unique_ptr<Window>> open(pool::Pool& pool, Options options);
+  /// Before the space is given back, and before the ranks agree that it may be: what this rank has
+  /// stored is sent on, no line of it stays in a cache.
+  ~Window();
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  std::uint32_t ranks() const;
+  std::uint32_t self() const;
+  std::byte* segment(std::uint32_t rank) const;  ///< in this process's mapping
+  const Member& member(std::uint32_t rank) const;
+
+  // ---- active target ----
+  /// Ends the fence epoch before it and begins the next (MPI_Win_fence).
+  Result<void> fence(std::uint32_t asserts = 0);
+  /// The own segment is open to `group` (MPI_Win_post). Does not wait.
+  Result<void> post(std::span<const std::uint32_t> group, std::uint32_t asserts = 0);
+  /// Until all of `group` have opened theirs to this rank (MPI_Win_start).
+  Result<void> start(std::span<const std::uint32_t> group, std::uint32_t asserts = 0);
+  /// What was done since start is at the device, and its targets are told (MPI_Win_complete).
+  Result<void> complete();
+  /// Until all whom the segment was opened to have completed (MPI_Win_wait).
+  Result<void> wait();
+  /// As wait, without waiting: whether they have (MPI_Win_test).
+  Result<bool> test();
+
+  // ---- passive target ----
+  Result<void> lock(std::uint32_t target, sync::Hold hold, std::uint32_t asserts = 0);
+  Result<void> unlock(std::uint32_t target);
+  /// Shared with all; each target's lock is taken when it is first reached (MPI_Win_lock_all).
+  Result<void> lock_all(std::uint32_t asserts = 0);
+  Result<void> unlock_all();
+  /// What this rank has put is at the device when it returns (MPI_Win_flush).
+  Result<void> flush(std::uint32_t target);
+  Result<void> flush_all();
+  /// Own stores are published, and others' puts observed (MPI_Win_sync).
+  Result<void> sync();
+
+  // ---- communication ----
+  /// Copies packed bytes to the pieces; only these bytes are written. `from` is free on return.
+  Result<void> put(std::uint32_t target, std::span<const Piece> pieces, const void* from);
+  Result<void> get(std::uint32_t target, std::span<const Piece> pieces, void* to);
+  /// Reads the pieces, packed, gives them to `change`, and writes them when it says so: atomic
+  /// towards other updates of the same segment. `change` calls nothing of the window.
+  using Change = std::function<bool(std::byte* packed)>;
+  Result<void> update(std::uint32_t target, std::span<const Piece> pieces, const Change& change);
+
+  /// Peers may ask something of this rank in the middle of an epoch, and wait for it: then it looks
+  /// for such requests in its waits, and somebody should call serve() now and then.
+  bool may_be_asked() const;
+  /// Answers what peers ask. True when there was something.
+  bool serve();
+
+ private:
+  struct Impl;
+  explicit Window(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace penstock::window

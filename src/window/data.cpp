@@ -1,0 +1,66 @@
+// Put, get and update.
+#include "penstock/rma.hpp"
+#include "window/impl.hpp"
+
+namespace penstock::window {
+
+void Window::Impl::copy_in(std::uint32_t target, std::span<const Piece> pieces, const void* from) {
+  std::byte* const to = context.segment(target);
+  const auto* at = static_cast<const std::byte*>(from);
+  for (const Piece& piece : pieces) {
+    rma::publish_range(context.memory, to + piece.at, at, piece.bytes);
+    at += piece.bytes;
+  }
+}
+
+void Window::Impl::copy_out(std::uint32_t target, std::span<const Piece> pieces, void* to) {
+  const std::byte* const from = context.segment(target);
+  const auto& memory = context.memory;
+  for (const Piece& piece : pieces) memory.invalidate(from + piece.at, piece.bytes);
+  memory.settle();
+  auto* at = static_cast<std::byte*>(to);
+  for (const Piece& piece : pieces) {
+    memory.load_bulk(at, from + piece.at, piece.bytes);
+    at += piece.bytes;
+  }
+}
+
+/// Ordered before whatever ends the epoch tells of it.
+Result<void> Window::put(std::uint32_t target, std::span<const Piece> pieces, const void* from) {
+  if (auto entered = impl_->enter(target, pieces); !entered) return entered;
+  impl_->copy_in(target, pieces, from);
+  return {};
+}
+
+Result<void> Window::get(std::uint32_t target, std::span<const Piece> pieces, void* to) {
+  if (auto entered = impl_->enter(target, pieces); !entered) return entered;
+  impl_->copy_out(target, pieces, to);
+  return {};
+}
+
+Result<void> Window::update(std::uint32_t target, std::span<const Piece> pieces,
+                            const Change& change) {
+  Impl& impl = *impl_;
+  if (auto entered = impl.enter(target, pieces); !entered) return entered;
+  std::uint64_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.bytes;
+  if (bytes == 0) return {};
+  if (impl.packed.size() < bytes) impl.packed.resize(bytes);
+  // Who has the segment's lock alone has nobody to be atomic towards.
+  const bool alone = impl.passive[target] == Impl::Passive::exclusive;
+  if (!alone) {
+    auto acquired = impl.acquire(impl.update_lock(target), target, sync::Hold::exclusive,
+                                 "an update of a window");
+    if (!acquired) return acquired;
+  }
+  impl.copy_out(target, pieces, impl.packed.data());
+  if (change(impl.packed.data())) impl.copy_in(target, pieces, impl.packed.data());
+  if (alone) {
+    impl.context.memory.full_order();  // pairs with our own next update, which loads it again
+  } else {
+    impl.update_lock(target).release();
+  }
+  return {};
+}
+
+}  // namespace penstock::window

@@ -1,0 +1,99 @@
+// Epochs in which the target takes part: fence, and post, start, complete, wait.
+#include "base/format.hpp"
+#include "window/impl.hpp"
+
+namespace penstock::window {
+
+Result<void> Window::fence(std::uint32_t asserts) {
+  Impl& impl = *impl_;
+  // Both before anybody may put: later our copies would go over what was put.
+  if ((asserts & no_store) == 0) impl.exposure.write_back();
+  impl.barrier.arrive();
+  impl.barrier.others(impl.missing);
+  const auto look = [&impl] { impl.barrier.drop_arrived(impl.missing); };
+  if (auto all = impl.context.wait("MPI_Win_fence", impl.missing, look); !all) return all;
+  impl.barrier.pass();
+  if ((asserts & no_precede) == 0) impl.exposure.drop();
+  impl.fenced = (asserts & no_succeed) == 0;
+  return {};
+}
+
+Result<void> Window::post(std::span<const std::uint32_t> group, std::uint32_t asserts) {
+  Impl& impl = *impl_;
+  if (impl.exposed)
+    return fail(Code::mismatch, "the window is exposed already: call MPI_Win_wait first");
+  for (const std::uint32_t origin : group) {
+    if (auto inside = impl.bound(origin); !inside) return inside;
+  }
+  impl.fenced = false;
+  impl.exposed = true;
+  impl.posted.assign(group.begin(), group.end());
+  if ((asserts & no_store) == 0) impl.exposure.write_back();
+  impl.posts.tell(group);
+  impl.dones.await(group);
+  impl.missing = impl.posted;
+  return {};
+}
+
+Result<void> Window::start(std::span<const std::uint32_t> group, std::uint32_t asserts) {
+  Impl& impl = *impl_;
+  if (impl.accessing)
+    return fail(Code::mismatch, "an access epoch is open already: call MPI_Win_complete first");
+  for (const std::uint32_t target : group) {
+    if (auto inside = impl.bound(target); !inside) return inside;
+  }
+  impl.posts.await(group);
+  if ((asserts & no_check) == 0) {
+    Missing missing(group.begin(), group.end());
+    const auto look = [&impl, &missing] { impl.posts.drop_those_who_told(missing); };
+    if (auto all = impl.context.wait("MPI_Win_start", missing, look); !all) return all;
+  }
+  impl.fenced = false;
+  impl.accessing = true;
+  impl.started.assign(group.begin(), group.end());
+  for (const std::uint32_t target : group) impl.reachable[target] = true;
+  return {};
+}
+
+Result<void> Window::complete() {
+  Impl& impl = *impl_;
+  if (!impl.accessing)
+    return fail(Code::mismatch, "no access epoch is open: call MPI_Win_start first");
+  impl.dones.tell(impl.started);
+  impl.accessing = false;
+  for (const std::uint32_t target : impl.started) impl.reachable[target] = false;
+  return {};
+}
+
+Result<void> Window::wait() {
+  Impl& impl = *impl_;
+  if (!impl.exposed)
+    return fail(Code::mismatch, "the window is not exposed: call MPI_Win_post first");
+  const auto look = [&impl] { impl.dones.drop_those_who_told(impl.missing); };
+  if (auto all = impl.context.wait("MPI_Win_wait", impl.missing, look); !all) return all;
+  impl.exposed = false;
+  impl.exposure.drop();
+  return {};
+}
+
+Result<bool> Window::test() {
+  Impl& impl = *impl_;
+  if (!impl.exposed)
+    return fail(Code::mismatch, "the window is not exposed: call MPI_Win_post first");
+  impl.dones.drop_those_who_told(impl.missing);
+  impl.exposure.serve();
+  if (!impl.missing.empty()) {
+    const std::uint32_t rank = impl.missing.front();
+    impl.context.idle();
+    auto alive = impl.context.check_alive(rank, "MPI_Win_test");
+    if (alive) return false;
+    impl.dones.drop_those_who_told(impl.missing);  // it may have completed as its last deed
+    if (!impl.missing.empty() && impl.missing.front() == rank) return unexpected(alive.error());
+    if (!impl.missing.empty()) return false;
+  }
+  impl.exposed = false;
+  impl.exposure.drop();
+  return true;
+}
+
+}  // namespace penstock::window

@@ -1,0 +1,43 @@
+// The own segment, as seen by peers whose caches are apart from ours: what this rank has stored
+// there is sent on, and copies that others' puts made stale are dropped, when an epoch begins or
+// ends. That costs something for each line, so only the ranges are gone through that peers reach:
+// they ask for them once, and this rank does it at each of its epochs from then on.
+#pragma once
+
+#include <vector>
+
+#include "window/ranges.hpp"
+#include "window/words.hpp"
+
+namespace penstock::window {
+
+/// Segments up to this size are gone through as a whole, and nobody has to ask.
+inline constexpr std::uint64_t whole_segment_bytes = 4096;
+
+class Exposure {
+ public:
+  explicit Exposure(Context& context);
+
+  /// Own stores are on their way; ordered before what is published next.
+  void write_back();
+  /// Loads after it find what others had put before.
+  void drop();
+  bool may_be_asked() const { return may_be_asked_; }
+  bool serve();
+  /// Of the whole segment: at the beginning and at the end of the window's life.
+  void write_back_all();
+  void drop_all();
+
+ private:
+  bool take(std::uint32_t origin, std::uint64_t serial);
+  void unite();
+
+  Context& context_;
+  Words asks_, acks_;
+  bool may_be_asked_;
+  std::vector<Range> reached_;  ///< by peers, sorted and apart; offsets in the pool
+  std::vector<std::array<Range, most_ranges>> wants_;  ///< by origin
+  std::vector<std::uint64_t> served_, asked_;          ///< by origin
+};
+
+}  // namespace penstock::window

@@ -1,0 +1,55 @@
+// A window's parts.
+#pragma once
+
+#include "window/exposure.hpp"
+#include "window/reach.hpp"
+
+namespace penstock::window {
+
+struct Window::Impl {
+  explicit Impl(pool::Pool& pool, Options options);
+
+  /// Errors: mismatch, when no epoch lets this rank reach the target; peer_dead.
+  Result<void> enter(std::uint32_t target);
+  Result<void> enter(std::uint32_t target, std::span<const Piece> pieces);
+  Result<void> bound(std::uint32_t target) const;
+  sync::Lock& lock(std::vector<std::unique_ptr<sync::Lock>>& locks, std::uint32_t target,
+                   std::uint64_t place);
+  sync::Lock& epoch_lock(std::uint32_t target) {
+    return lock(epoch_locks, target, context.layout.epoch_lock(target));
+  }
+  sync::Lock& update_lock(std::uint32_t target) {
+    return lock(update_locks, target, context.layout.update_lock(target));
+  }
+  Result<void> acquire(sync::Lock& lock, std::uint32_t target, sync::Hold hold, const char* what);
+  Result<void> release(std::uint32_t target);
+  Result<void> wait_for_all(sync::Barrier& barrier);
+  void copy_in(std::uint32_t target, std::span<const Piece> pieces, const void* from);
+  void copy_out(std::uint32_t target, std::span<const Piece> pieces, void* to);
+
+  /// How a target is reached in the passive way.
+  enum class Passive : std::uint8_t {
+    none,
+    unchecked,  ///< locked, without the lock: nobody else asks for it
+    shared,
+    exclusive
+  };
+
+  Context context;
+  Exposure exposure;
+  Reach reach;
+  Words posts, dones;
+  sync::Barrier barrier;
+  std::vector<std::unique_ptr<sync::Lock>> epoch_locks, update_locks;  ///< by target, when used
+
+  bool fenced = false;                         ///< a fence has begun an epoch
+  std::vector<std::uint32_t> posted, started;  ///< groups of the open epochs
+  bool exposed = false, accessing = false;     ///< there are such epochs, also of empty groups
+  std::vector<bool> reachable;                 ///< by target: one of `started`
+  std::vector<Passive> passive;                ///< by target
+  bool all_locked = false, all_unchecked = false;
+  Missing missing;
+  std::vector<std::byte> packed;
+};
+
+}  // namespace penstock::window

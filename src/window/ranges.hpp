@@ -1,0 +1,27 @@
+// A few ranges that cover what a rank has reached of another's segment.
+#pragma once
+
+#include <array>
+
+#include "window/layout.hpp"
+
+namespace penstock::window {
+
+class Ranges {
+ public:
+  bool cover(std::uint64_t from, std::uint64_t to) const {
+    for (const Range& range : ranges_) {
+      if (range.holds(from, to)) return true;
+    }
+    return false;
+  }
+  /// Covers [from, to) from now on, of a segment of `bytes`. Who goes on through a segment shall
+  /// not have to ask for every step: a range that grows doubles.
+  void include(std::uint64_t from, std::uint64_t to, std::uint64_t bytes);
+  const std::array<Range, most_ranges>& all() const { return ranges_; }
+
+ private:
+  std::array<Range, most_ranges> ranges_{};
+};
+
+}  // namespace penstock::window

@@ -1,0 +1,36 @@
+// What this rank reaches of others' segments, and that they know of it (exposure.hpp).
+#pragma once
+
+#include <vector>
+
+#include "window/exposure.hpp"
+
+namespace penstock::window {
+
+class Reach {
+ public:
+  explicit Reach(Context& context);
+
+  /// After it [from, to) of the target's segment may be put to and got from, in any epoch. Waits
+  /// for the target when it was not so before. Errors: peer_dead.
+  Result<void> ensure(std::uint32_t target, std::uint64_t from, std::uint64_t to) {
+    if (targets_.empty()) return {};
+    const Target& known = targets_[target];
+    if (known.open || known.ranges.cover(from, to)) return {};
+    return ask(target, from, to);
+  }
+
+ private:
+  struct Target {
+    bool open = true;  ///< all of it
+    Ranges ranges;
+    std::uint64_t serial = 0;
+  };
+  Result<void> ask(std::uint32_t target, std::uint64_t from, std::uint64_t to);
+
+  Context& context_;
+  Words asks_, acks_;
+  std::vector<Target> targets_;  ///< none where no caches are apart
+};
+
+}  // namespace penstock::window

@@ -1,0 +1,240 @@
+// A window's life, and what may be reached when.
+#include "base/format.hpp"
+#include "base/log.hpp"
+#include "window/impl.hpp"
+
+namespace penstock::window {
+
+namespace {
+
+Result<void> check(const pool::Pool& pool, const Options& options) {
+  const auto ranks = static_cast<std::uint32_t>(options.members.size());
+  if (options.self >= ranks)
+    return fail(Code::invalid_argument, "rank {} of a window of {} ranks", options.self, ranks);
+  if (options.area % line_bytes != 0 || pool.at(options.area, Layout(ranks).end()) == nullptr)
+    return fail(Code::wrong_format, "the words of a window at {:#x} lie outside pool {}",
+                options.area, pool.info().spec);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const Member& member = options.members[rank];
+    if (member.bytes != 0 && pool.at(member.offset, member.bytes) == nullptr)
+      return fail(Code::wrong_format,
+                  "the segment of rank {}, {} bytes at {:#x}, lies outside pool {}", rank,
+                  member.bytes, member.offset, pool.info().spec);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::uint64_t area_bytes(std::uint32_t ranks) {
+  return Layout(ranks).end();
+}
+
+Window::Impl::Impl(pool::Pool& pool, Options options)
+    : context(pool, std::move(options)),
+      exposure(context),
+      reach(context),
+      posts(context, context.layout.posts()),
+      dones(context, context.layout.dones()),
+      barrier(context.memory, context.area(context.layout.fence()), context.ranks(), context.self(),
+              context.member(context.self()).token, context.alive_check()),
+      epoch_locks(context.ranks()),
+      update_locks(context.ranks()),
+      reachable(context.ranks()),
+      passive(context.ranks(), Passive::none) {
+  if (exposure.may_be_asked()) context.serve = [this] { exposure.serve(); };
+}
+
+Result<std::unique_ptr<Window>> Window::open(pool::Pool& pool, Options options) {
+  if (auto sound = check(pool, options); !sound) return unexpected(sound.error());
+  auto impl = std::make_unique<Impl>(pool, std::move(options));
+  // Copies from when the space was somebody else's.
+  impl->exposure.drop_all();
+  return std::unique_ptr<Window>(new Window(std::move(impl)));
+}
+
+Window::Window(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Window::~Window() {
+  impl_->exposure.write_back_all();
+  impl_->exposure.drop_all();
+}
+
+std::uint32_t Window::ranks() const {
+  return impl_->context.ranks();
+}
+std::uint32_t Window::self() const {
+  return impl_->context.self();
+}
+std::byte* Window::segment(std::uint32_t rank) const {
+  return impl_->context.segment(rank);
+}
+const Member& Window::member(std::uint32_t rank) const {
+  return impl_->context.member(rank);
+}
+bool Window::may_be_asked() const {
+  return impl_->exposure.may_be_asked();
+}
+bool Window::serve() {
+  return impl_->exposure.serve();
+}
+
+// ---- who may reach whom ------------------------------------------------------------------------
+
+Result<void> Window::Impl::bound(std::uint32_t target) const {
+  if (target < context.ranks()) return {};
+  return fail(Code::invalid_argument, "rank {} of a window of {} ranks", target, context.ranks());
+}
+
+Result<void> Window::Impl::enter(std::uint32_t target) {
+  if (auto inside = bound(target); !inside) return inside;
+  if (passive[target] != Passive::none || reachable[target]) return {};
+  if (all_locked) {
+    if (all_unchecked) {
+      passive[target] = Passive::unchecked;
+      return {};
+    }
+    auto acquired = acquire(epoch_lock(target), target, sync::Hold::shared, "MPI_Win_lock_all");
+    if (acquired) passive[target] = Passive::shared;
+    return acquired;
+  }
+  if (fenced) return {};
+  return fail(Code::mismatch,
+              "no epoch of this window reaches rank {}: call MPI_Win_fence, MPI_Win_start with it "
+              "in the group, MPI_Win_lock or MPI_Win_lock_all first",
+              target);
+}
+
+Result<void> Window::Impl::enter(std::uint32_t target, std::span<const Piece> pieces) {
+  if (auto entered = enter(target); !entered) return entered;
+  if (pieces.empty()) return {};
+  const std::uint64_t limit = context.member(target).bytes;
+  std::uint64_t from = ~std::uint64_t{0}, to = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.at > limit || piece.bytes > limit - piece.at)
+      return fail(Code::invalid_argument,
+                  "{} bytes at {} are not within the {} bytes that rank {} has in this window",
+                  piece.bytes, piece.at, limit, target);
+    from = std::min(from, piece.at);
+    to = std::max(to, piece.at + piece.bytes);
+  }
+  return reach.ensure(target, from, to);
+}
+
+// ---- locks -------------------------------------------------------------------------------------
+
+sync::Lock& Window::Impl::lock(std::vector<std::unique_ptr<sync::Lock>>& locks,
+                               std::uint32_t target, std::uint64_t place) {
+  auto& made = locks[target];
+  if (made == nullptr) {
+    made = std::make_unique<sync::Lock>(context.memory, context.area(place), context.ranks(),
+                                        context.self(), context.member(context.self()).token,
+                                        context.alive_check());
+  }
+  return *made;
+}
+
+Result<void> Window::Impl::acquire(sync::Lock& lock, std::uint32_t target, sync::Hold hold,
+                                   const char* what) {
+  const auto meanwhile = [this] { context.idle(); };
+  for (;;) {
+    auto acquired = lock.acquire(0, hold, meanwhile);
+    if (acquired || acquired.error().code != Code::deadline) return acquired;
+    base::log(base::Level::warn, "{} of rank {} waits on: {}", what, target,
+              acquired.error().message);
+  }
+}
+
+Result<void> Window::Impl::release(std::uint32_t target) {
+  const Passive held = passive[target];
+  passive[target] = Passive::none;
+  if (held == Passive::unchecked) {
+    context.memory.full_order();
+  } else {
+    epoch_lock(target).release();
+  }
+  return context.check_alive(target, "MPI_Win_unlock");
+}
+
+Result<void> Window::lock(std::uint32_t target, sync::Hold hold, std::uint32_t asserts) {
+  Impl& impl = *impl_;
+  if (auto inside = impl.bound(target); !inside) return inside;
+  if (impl.passive[target] != Impl::Passive::none || impl.all_locked)
+    return fail(Code::mismatch, "rank {} is locked already: call MPI_Win_unlock first", target);
+  if (auto alive = impl.context.check_alive(target, "MPI_Win_lock"); !alive) return alive;
+  if ((asserts & no_check) != 0) {
+    impl.passive[target] = Impl::Passive::unchecked;
+  } else {
+    auto acquired = impl.acquire(impl.epoch_lock(target), target, hold, "MPI_Win_lock");
+    if (!acquired) return acquired;
+    impl.passive[target] =
+        hold == sync::Hold::shared ? Impl::Passive::shared : Impl::Passive::exclusive;
+  }
+  if (target == self()) {
+    impl.exposure.write_back();
+    impl.exposure.drop();
+  }
+  return {};
+}
+
+Result<void> Window::unlock(std::uint32_t target) {
+  Impl& impl = *impl_;
+  if (auto inside = impl.bound(target); !inside) return inside;
+  if (impl.passive[target] == Impl::Passive::none || impl.all_locked)
+    return fail(Code::mismatch, "rank {} is not locked: call MPI_Win_lock first", target);
+  if (target == self()) impl.exposure.write_back();
+  return impl.release(target);
+}
+
+Result<void> Window::lock_all(std::uint32_t asserts) {
+  Impl& impl = *impl_;
+  if (impl.all_locked)
+    return fail(Code::mismatch, "all are locked already: call MPI_Win_unlock_all first");
+  impl.all_locked = true;
+  impl.all_unchecked = (asserts & no_check) != 0;
+  impl.exposure.write_back();
+  impl.exposure.drop();
+  return {};
+}
+
+Result<void> Window::unlock_all() {
+  Impl& impl = *impl_;
+  if (!impl.all_locked)
+    return fail(Code::mismatch, "not all are locked: call MPI_Win_lock_all first");
+  impl.all_locked = false;
+  impl.exposure.write_back();
+  Result<void> done;
+  for (std::uint32_t target = 0; target < ranks(); ++target) {
+    if (impl.passive[target] == Impl::Passive::none) continue;
+    if (auto released = impl.release(target); !released && done) done = released;
+  }
+  return done;
+}
+
+Result<void> Window::flush(std::uint32_t target) {
+  Impl& impl = *impl_;
+  if (auto inside = impl.bound(target); !inside) return inside;
+  if (impl.passive[target] == Impl::Passive::none && !impl.all_locked)
+    return fail(Code::mismatch, "rank {} is not locked: call MPI_Win_lock first", target);
+  impl.context.memory.full_order();
+  return impl.context.check_alive(target, "MPI_Win_flush");
+}
+
+Result<void> Window::flush_all() {
+  Impl& impl = *impl_;
+  impl.context.memory.full_order();
+  for (std::uint32_t target = 0; target < ranks(); ++target) {
+    if (impl.passive[target] == Impl::Passive::none) continue;
+    if (auto alive = impl.context.check_alive(target, "MPI_Win_flush_all"); !alive) return alive;
+  }
+  return {};
+}
+
+Result<void> Window::sync() {
+  impl_->exposure.write_back();
+  impl_->context.memory.full_order();
+  impl_->exposure.drop();
+  return {};
+}
+
+}  // namespace penstock::window
