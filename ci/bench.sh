@@ -1,14 +1,25 @@
 #!/usr/bin/env bash
-# make bench: the micro-benchmarks, then MPI over each transport. Figures are medians of
+# make bench: the micro-benchmarks, then MPI programs over each transport. Figures are medians of
 # interleaved runs; compare only what stands in one table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=${BUILD:-build}
-export PATH="$PWD/.venv/bin:$PATH"
-bench/run_all.sh "$build"
-echo
-echo "== MPI over each transport"
-mpicc -O2 examples/pingpong.c -o "$build/bin/pingpong"
-.venv/bin/python bench/mpi_transports.py --penstock "$build/bin/penstock" \
-  --mpiexec "$PWD/.venv/bin/mpiexec" --pingpong "$build/bin/pingpong" --rounds "${ROUNDS:-11}" \
-  --json "$build/bench/mpi_transports.json"
+export BUILD=${BUILD:-build}
+bench/run_all.sh "$BUILD"
+
+mpi() {
+  local title=$1 name=$2
+  shift 2
+  echo
+  echo "== $title"
+  .venv/bin/python "bench/$1.py" "${@:2}" --json "$BUILD/bench/$name.json"
+}
+
+mpi "MPI over each transport" mpi_transports mpi_transports --rounds "${ROUNDS:-11}"
+for test in latency bandwidth bibw; do
+  mpi "$test between buffers in host memory and in memory from MPI_Alloc_mem" "placements_$test" \
+    placements "$test" --rounds "${ROUNDS:-7}"
+done
+for test in latency bandwidth; do
+  mpi "$test of one-sided operations" "one_sided_$test" one_sided "$test" --rounds "${ROUNDS:-5}"
+done
+mpi "halo exchange by windows, examples/halo.c" halo halo --rounds "${ROUNDS:-5}"

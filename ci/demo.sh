@@ -13,6 +13,4 @@ echo "   penstock run -n 4 --nodes 2 --stats -- python examples/heat.py"
 
 echo
 echo "== ping-pong, each transport measured in turn"
-mpicc -O2 examples/pingpong.c -o "$build/bin/pingpong"
-"$python" bench/mpi_transports.py --penstock "$penstock" --mpiexec "$PWD/.venv/bin/mpiexec" \
-  --pingpong "$build/bin/pingpong" --rounds "${ROUNDS:-7}"
+"$python" bench/mpi_transports.py --penstock "$penstock" --rounds "${ROUNDS:-7}"

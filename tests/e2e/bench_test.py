@@ -1,7 +1,9 @@
 """penstock bench: figures of this machine. That they are printed, never what they are."""
+import json
+import subprocess
 import unittest
 
-from support import Case
+from support import MPIEXEC, PENSTOCK, PYTHON, SOURCE, Case, clean_environment
 
 
 class Bench(Case):
@@ -25,6 +27,59 @@ class Bench(Case):
     def test_footprint_of_too_many(self):
         self.refused("bench", "footprint", "--ranks", "1", says="1 ranks that talk to 4 each cannot be")
         self.refused("bench", "footprint", "--size", "64M", says="make a larger pool")
+
+
+class MpiBenches(Case):
+    """The scripts that measure MPI programs over each transport."""
+
+    def figures(self, script, *arguments):
+        """What was printed, and {name: {key: value}} of what was written."""
+        written = self.folder / "figures.json"
+        done = subprocess.run([PYTHON, "-B", SOURCE / "bench" / script, "--penstock", PENSTOCK, "--mpiexec",
+                               MPIEXEC, "--rounds", "1", "--json", written, *arguments],
+                              capture_output=True, text=True, timeout=200, env=clean_environment())
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        figures = json.loads(written.read_text())
+        self.assertTrue(all(value > 0 for keys in figures.values() for values in keys.values()
+                            for value in values), figures)
+        return done.stdout, figures
+
+    def assert_rows(self, printed, *names):
+        rows = {line[2:].split("  ")[0] for line in printed.splitlines() if line.startswith("  ")}
+        self.assertLessEqual(set(names), rows, printed)
+
+    def test_transports(self):
+        printed, figures = self.figures("mpi_transports.py", "--sizes", "64", "4096")
+        self.assert_rows(printed, "TCP", "MPICH's own shared memory", "libfabric shm",
+                         "Penstock software", "Penstock hardware")
+        self.assertEqual(set(figures["TCP"]), {"latency 64", "latency 4096", "bandwidth 64",
+                                               "bandwidth 4096"})
+
+    def test_placements(self):
+        for test in ("latency", "bandwidth", "bibw"):
+            printed, figures = self.figures("placements.py", test, "--sizes", "64", "--mode", "software",
+                                            "hardware")
+            self.assert_rows(printed, *figures)
+            self.assertEqual(set(figures), {"TCP, HH"} | {f"Penstock {mode}, {place}"
+                                                          for mode in ("software", "hardware")
+                                                          for place in ("HH", "HD", "DH", "DD")})
+
+    def test_one_sided(self):
+        for test in ("latency", "bandwidth"):
+            printed, figures = self.figures("one_sided.py", test, "--sizes", "64", "--op", "put",
+                                            "fetch_and_op", "--sync", "pscw", "lock", "--mode",
+                                            "software", "hardware")
+            self.assert_rows(printed, "a raw copy past the cache", *figures)
+            self.assertEqual(set(figures), {"TCP", "MPICH's own shared memory", "Penstock software",
+                                            "Penstock hardware"})
+            self.assertEqual(set(figures["TCP"]), {"put pscw 64", "put lock 64", "raw none 64",
+                                                   "fetch_and_op pscw 8", "fetch_and_op lock 8"})
+
+    def test_halo(self):
+        printed, figures = self.figures("halo.py", "--sides", "32", "--steps", "10")
+        self.assert_rows(printed, *figures)
+        self.assertIn("how many times better Penstock software is", printed)
+        self.assertEqual(set(figures["Penstock hardware"]), {"step 32", "exchange 32"})
 
 
 if __name__ == "__main__":

@@ -113,9 +113,9 @@ class EachMpi(Case):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("PENSTOCK_REQUIRE", done.stdout + done.stderr)
 
-    def compiled(self):
-        program = self.folder / "ring"
-        subprocess.run([self.mpicc, "-O1", PROGRAMS / "ring.c", "-o", program], check=True,
+    def compiled(self, source=PROGRAMS / "ring.c"):
+        program = self.folder / source.stem
+        subprocess.run([self.mpicc, "-O1", source, "-o", program], check=True,
                        capture_output=True,
                        env=clean_environment(I_MPI_ROOT=Path(self.mpicc).parents[1]))
         return program
@@ -162,6 +162,13 @@ class OpenMpi(EachMpi):
         self.assert_carried(done, 4, 4)
         self.refused("run", "-n", "2", "--mpiexec", MPIEXEC, "--", program,
                      says=["linked with libmpi.so.40 (Open MPI)", "MPICH 5.0.2"], mend="--mpiexec PATH")
+
+    def test_halo(self):
+        program = self.compiled(SOURCE / "examples/halo.c")
+        for ranks, dims in ((2, "2 x 1"), (4, "2 x 2")):
+            done = self.run_ranks(ranks, program, "37", "41", "30")
+            self.assertIn(f"halo: ok: {ranks} ranks as {dims}, 37 x 41 cells, 30 steps", done.stdout)
+            self.assert_carried(done, ranks, ranks)
 
     def test_mpi4py_of_another_environment(self):
         """The wheel beside MPICH fits Open MPI as well."""

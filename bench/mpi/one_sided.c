@@ -1,0 +1,441 @@
+/* One-sided operations between pairs of ranks: rank i of the first half is an origin, rank i + n/2
+ * its target. An ordinary MPI program on any even number of ranks.
+ *
+ *   one_sided latency|bandwidth [--op put,get,accumulate,fetch_and_op,raw]
+ *             [--sync pscw,fence,lock,exclusive,lock_all] [--window
+ * win_allocate|win_create|alloc_mem]
+ *             [--window-bytes N] [--sizes 8,4096] [--iterations N] [--validate]
+ *
+ * Prints a line a measurement: operation, synchronization, bytes, and then of `latency`
+ * microseconds, the mean over the pairs; of `bandwidth` MB/s (10^6) and operations a second of all
+ * pairs together, with 64 operations between two synchronizations.
+ *
+ * As OSU has it: latency by pscw and fence goes both ways in turn, and is half of the round trip;
+ * by locks the origin acts alone. lock and lock_all are shared locks, the one taken for each
+ * synchronization, the other once: there a flush ends the operations. The window is as large as the
+ * largest size, of memory from MPI_Win_allocate, from malloc (win_create), or from MPI_Alloc_mem.
+ *
+ * raw copies past the cache into the origin's own part of the window: what no put can be faster
+ * than. */
+#include <getopt.h>
+#include <stdint.h>
+
+#include "common.h"
+#include "raw_copy.h"
+
+enum op { put, get, accumulate, fetch_and_op, raw, op_count };
+enum sync { pscw, fence, lock, exclusive, lock_all, sync_count };
+enum kind { win_allocate, win_create, alloc_mem, kind_count };
+
+static const char* const op_names[] = {"put", "get", "accumulate", "fetch_and_op", "raw"};
+static const char* const sync_names[] = {"pscw", "fence", "lock", "exclusive", "lock_all"};
+static const char* const kind_names[] = {"win_allocate", "win_create", "alloc_mem"};
+
+struct list {
+  int count, items[most_items];
+};
+
+struct options {
+  int bandwidth, validate;
+  struct list ops, syncs;
+  enum kind kind;
+  long window_bytes, iterations; /* 0: by size */
+  struct sizes sizes;
+};
+
+struct job {
+  int rank, pairs, partner, origin;
+  MPI_Win win;
+  MPI_Group group; /* the partner */
+  char* window;    /* this rank's part */
+  char* local;     /* as large: what is sent, or where it arrives */
+  int64_t fetched[window_ops];
+};
+
+struct measure {
+  enum op op;
+  enum sync sync;
+  long bytes, iterations;
+  int ops;       /* in a row, before a synchronization */
+  int both_ways; /* in turn */
+  int validate;
+};
+
+static const char* sync_name(enum op op, enum sync sync) {
+  return op == raw ? "none" : sync_names[sync];
+}
+
+static int passive(const struct measure* m) {
+  return m->sync != pscw && m->sync != fence;
+}
+
+/* One behind the other from the window's start, and from there again: what overlaps is the same. */
+static long offset_of(const struct options* o, const struct measure* m, int op) {
+  const long slots = o->window_bytes / m->bytes;
+  return m->op == fetch_and_op ? 0 : op % slots * m->bytes;
+}
+
+static void issue(struct job* job, const struct options* o, const struct measure* m) {
+  static const int64_t one = 1;
+  for (int i = 0; i < m->ops; ++i) {
+    const long at = offset_of(o, m, i);
+    char* local = job->local + at;
+    const int bytes = (int)m->bytes, words = bytes / 8;
+    if (m->op == put) {
+      MPI_Put(local, bytes, MPI_BYTE, job->partner, at, bytes, MPI_BYTE, job->win);
+    } else if (m->op == get) {
+      MPI_Get(local, bytes, MPI_BYTE, job->partner, at, bytes, MPI_BYTE, job->win);
+    } else if (m->op == accumulate) {
+      MPI_Accumulate(local, words, MPI_INT64_T, job->partner, at, words, MPI_INT64_T, MPI_SUM,
+                     job->win);
+    } else {
+      MPI_Fetch_and_op(&one, &job->fetched[i], MPI_INT64_T, job->partner, at, MPI_SUM, job->win);
+    }
+  }
+}
+
+static void access_by_pscw(struct job* job, const struct options* o, const struct measure* m) {
+  MPI_Win_start(job->group, 0, job->win);
+  issue(job, o, m);
+  MPI_Win_complete(job->win);
+}
+
+static void expose_by_pscw(struct job* job) {
+  MPI_Win_post(job->group, 0, job->win);
+  MPI_Win_wait(job->win);
+}
+
+static void by_pscw(struct job* job, const struct options* o, const struct measure* m) {
+  if (job->origin) access_by_pscw(job, o, m);
+  if (!job->origin || m->both_ways) expose_by_pscw(job);
+  if (!job->origin && m->both_ways) access_by_pscw(job, o, m);
+}
+
+static void by_fence(struct job* job, const struct options* o, const struct measure* m) {
+  MPI_Win_fence(0, job->win);
+  if (job->origin) issue(job, o, m);
+  MPI_Win_fence(0, job->win);
+  if (!m->both_ways) return;
+  if (!job->origin) issue(job, o, m);
+  MPI_Win_fence(0, job->win);
+}
+
+static void by_lock(struct job* job, const struct options* o, const struct measure* m) {
+  if (!job->origin) return;
+  if (m->sync != lock_all) {
+    const int type = m->sync == exclusive ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED;
+    MPI_Win_lock(type, job->partner, 0, job->win);
+  }
+  issue(job, o, m);
+  if (m->sync == lock_all) {
+    MPI_Win_flush(job->partner, job->win);
+  } else {
+    MPI_Win_unlock(job->partner, job->win);
+  }
+}
+
+/* Into the own part, under a lock that nobody else wants. */
+static void by_copy(struct job* job, const struct options* o, const struct measure* m) {
+  if (!job->origin) return;
+  for (int i = 0; i < m->ops; ++i) {
+    const long at = offset_of(o, m, i);
+    raw_copy(job->window + at, job->local + at, (size_t)m->bytes);
+  }
+  raw_order();
+}
+
+static void once(struct job* job, const struct options* o, const struct measure* m) {
+  if (m->op == raw) {
+    by_copy(job, o, m);
+  } else if (m->sync == pscw) {
+    by_pscw(job, o, m);
+  } else if (m->sync == fence) {
+    by_fence(job, o, m);
+  } else {
+    by_lock(job, o, m);
+  }
+}
+
+/* Locks that are held for the whole measurement. */
+static void begin(struct job* job, const struct measure* m) {
+  if (!job->origin) return;
+  if (m->op == raw) {
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, job->rank, 0, job->win);
+  } else if (m->sync == lock_all) {
+    MPI_Win_lock_all(0, job->win);
+  }
+}
+
+static void end(struct job* job, const struct measure* m) {
+  if (job->origin && m->op == raw) {
+    MPI_Win_unlock(job->rank, job->win);
+  } else if (m->sync == fence && m->op != raw) {
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, job->win);
+  } else if (job->origin && m->sync == lock_all && m->op != raw) {
+    MPI_Win_unlock_all(job->win);
+  }
+}
+
+/* What a rank puts, or exposes, in the n-th iteration. */
+static unsigned seed_of(int rank, long n) {
+  return (unsigned)(rank * 101 + n + 1);
+}
+
+static int64_t summand(int rank, long word) {
+  return rank * 1000 + word % 997 + 1;
+}
+
+/* Bytes from the start of a window that the operations reach. */
+static long reach_of(const struct options* o, const struct measure* m) {
+  const long slots = o->window_bytes / m->bytes;
+  return m->op == fetch_and_op ? m->bytes : (m->ops < slots ? m->ops : slots) * m->bytes;
+}
+
+static void reset(struct job* job, const struct options* o, const struct measure* m) {
+  MPI_Win_lock(MPI_LOCK_EXCLUSIVE, job->rank, 0, job->win);
+  if (m->op == get) {
+    fill(job->window, o->window_bytes, seed_of(job->rank, 0));
+  } else {
+    memset(job->window, 0, (size_t)o->window_bytes);
+  }
+  MPI_Win_unlock(job->rank, job->win);
+  fill(job->local, o->window_bytes, seed_of(job->rank, 0));
+  for (long i = 0; m->op == accumulate && i < o->window_bytes / 8; ++i) {
+    ((int64_t*)(void*)job->local)[i] = summand(job->rank, i);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void prepare(struct job* job, const struct options* o, const struct measure* m, long n) {
+  if (m->op == put || m->op == raw) fill(job->local, reach_of(o, m), seed_of(job->rank, n));
+  if (m->op == get) memset(job->local, 0, (size_t)reach_of(o, m));
+}
+
+static void expect(const struct job* job, const struct measure* m, int holds, long at) {
+  if (holds) return;
+  fail("one_sided: rank %d: %s of %ld bytes by %s: byte %ld is wrong", job->rank, op_names[m->op],
+       m->bytes, sync_name(m->op, m->sync), at);
+}
+
+static void check_contents(const struct job* job, const struct measure* m, const char* from,
+                           long bytes, unsigned seed) {
+  const long wrong = first_wrong(from, bytes, seed);
+  expect(job, m, wrong < 0, wrong);
+}
+
+/* What the partner has left after its n-th iteration, and that all behind it is as it was. */
+static void check_window(const struct job* job, const struct options* o, const struct measure* m,
+                         long n) {
+  const long reach = reach_of(o, m), slots = o->window_bytes / m->bytes;
+  const int64_t* words = (const int64_t*)(const void*)job->window;
+  if (m->op == put) {
+    check_contents(job, m, job->window, reach, seed_of(job->partner, n));
+  } else if (m->op == fetch_and_op) {
+    expect(job, m, words[0] == (n + 1) * m->ops, 0);
+  } else {
+    for (long i = 0; i < reach / 8; ++i) {
+      const long slot = i * 8 / m->bytes, hits = (m->ops - slot + slots - 1) / slots;
+      expect(job, m, words[i] == (n + 1) * hits * summand(job->partner, i), i * 8);
+    }
+  }
+  for (long i = reach; i < o->window_bytes; ++i) expect(job, m, job->window[i] == 0, i);
+}
+
+/* What came back to this rank from its n-th iteration. */
+static void check_local(const struct job* job, const struct options* o, const struct measure* m,
+                        long n) {
+  if (m->op == get) {
+    check_contents(job, m, job->local, reach_of(o, m), seed_of(job->partner, 0));
+  } else if (m->op == raw) {
+    check_contents(job, m, job->window, reach_of(o, m), seed_of(job->rank, n));
+  }
+  for (int i = 0; m->op == fetch_and_op && i < m->ops; ++i) {
+    expect(job, m, job->fetched[i] == n * m->ops + i, 8 * i);
+  }
+}
+
+/* Between barriers: the next iteration must not reach a window that is looked at. */
+static void check(const struct job* job, const struct options* o, const struct measure* m, long n) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (job->origin || m->both_ways) check_local(job, o, m, n);
+  if ((!job->origin || m->both_ways) && m->op != get && m->op != raw) {
+    if (passive(m)) MPI_Win_lock(MPI_LOCK_SHARED, job->rank, 0, job->win);
+    check_window(job, o, m, n);
+    if (passive(m)) MPI_Win_unlock(job->rank, job->win);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static double seconds_of(struct job* job, const struct options* o, const struct measure* m) {
+  const long warmup = m->iterations / 10 + 1;
+  double start = 0;
+  reset(job, o, m);
+  begin(job, m);
+  for (long n = 0; n < warmup + m->iterations; ++n) {
+    if (n == warmup) start = MPI_Wtime();
+    if (m->validate) prepare(job, o, m, n);
+    once(job, o, m);
+    if (m->validate) check(job, o, m, n);
+  }
+  const double seconds = MPI_Wtime() - start;
+  end(job, m);
+  MPI_Barrier(MPI_COMM_WORLD);
+  return seconds;
+}
+
+static long iterations_of(const struct options* o, long bytes) {
+  if (o->iterations > 0) return o->iterations;
+  if (o->bandwidth) return bytes <= 8192 ? 200 : bytes <= 262144 ? 40 : 5;
+  return bytes <= 8192 ? 2000 : bytes <= 262144 ? 500 : 50;
+}
+
+static void measure(struct job* job, const struct options* o, enum op op, enum sync sync,
+                    long bytes) {
+  const int active = sync == pscw || sync == fence;
+  const struct measure m = {.op = op,
+                            .sync = sync,
+                            .bytes = bytes,
+                            .iterations = iterations_of(o, bytes),
+                            .ops = o->bandwidth ? window_ops : 1,
+                            .both_ways = !o->bandwidth && active && op != raw,
+                            .validate = o->validate};
+  const double mine = seconds_of(job, o, &m);
+  double sum = 0, of_origins = job->origin ? mine : 0;
+  MPI_Reduce(&of_origins, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  if (job->rank != 0) return;
+  const double each = sum / job->pairs / (double)m.iterations; /* the mean over the pairs */
+  printf("%s %s %ld ", op_names[op], sync_name(op, sync), bytes);
+  if (o->bandwidth) {
+    const double rate = (double)job->pairs * m.ops / each;
+    printf("%.3f %.1f\n", rate * (double)bytes / 1e6, rate);
+  } else {
+    printf("%.3f\n", each * 1e6 / (m.both_ways ? 2 : 1));
+  }
+  fflush(stdout);
+}
+
+static void measure_op(struct job* job, const struct options* o, enum op op) {
+  const int syncs = op == raw ? 1 : o->syncs.count,
+            counts = op == fetch_and_op ? 1 : o->sizes.count;
+  for (int i = 0; i < syncs; ++i) {
+    for (int k = 0; k < counts; ++k) {
+      const long bytes = op == fetch_and_op ? (long)sizeof(int64_t) : o->sizes.bytes[k];
+      measure(job, o, op, (enum sync)o->syncs.items[i], bytes);
+    }
+  }
+}
+
+static struct list parse_list(const char* option, const char* text, const char* const* names,
+                              int count) {
+  struct list list = {0};
+  char* copy = strdup(text);
+  for (char* item = strtok(copy, ","); item; item = strtok(NULL, ",")) {
+    if (list.count == most_items) refuse("%s: at most %d", option, most_items);
+    list.items[list.count++] = named(option, item, names, count);
+  }
+  free(copy);
+  return list;
+}
+
+static void complete(struct options* o) {
+  if (o->window_bytes == 0) o->window_bytes = (largest(&o->sizes) + 7) / 8 * 8;
+  if (o->window_bytes < largest(&o->sizes) || o->window_bytes % 8 != 0) {
+    refuse("--window-bytes: must be a multiple of 8 and at least the largest size, %ld",
+           largest(&o->sizes));
+  }
+  for (int i = 0; i < o->ops.count; ++i) {
+    for (int k = 0; o->ops.items[i] == accumulate && k < o->sizes.count; ++k) {
+      if (o->sizes.bytes[k] % 8 != 0) refuse("--sizes: accumulate needs multiples of 8");
+    }
+  }
+}
+
+static struct options parse(int argc, char** argv) {
+  static const struct option known[] = {
+      {"op", required_argument, NULL, 'o'},     {"sync", required_argument, NULL, 'y'},
+      {"window", required_argument, NULL, 'w'}, {"window-bytes", required_argument, NULL, 'b'},
+      {"sizes", required_argument, NULL, 's'},  {"iterations", required_argument, NULL, 'i'},
+      {"validate", no_argument, NULL, 'c'},     {0}};
+  static const char* const tests[] = {"latency", "bandwidth"};
+  struct options o = {.ops = {.count = 1, .items = {put}}, .syncs = {.count = 1, .items = {pscw}}};
+  o.sizes = parse_sizes("8,4096,65536,1048576,4194304");
+  for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+    if (option == 'o') {
+      o.ops = parse_list("--op", optarg, op_names, op_count);
+    } else if (option == 'y') {
+      o.syncs = parse_list("--sync", optarg, sync_names, sync_count);
+    } else if (option == 'w') {
+      o.kind = (enum kind)named("--window", optarg, kind_names, kind_count);
+    } else if (option == 'b') {
+      o.window_bytes = positive("--window-bytes", optarg);
+    } else if (option == 's') {
+      o.sizes = parse_sizes(optarg);
+    } else if (option == 'i') {
+      o.iterations = positive("--iterations", optarg);
+    } else if (option == 'c') {
+      o.validate = 1;
+    } else {
+      refuse("one_sided: unknown option");
+    }
+  }
+  if (optind + 1 != argc) refuse("one_sided: name one test: latency or bandwidth");
+  o.bandwidth = named("the test", argv[optind], tests, 2);
+  complete(&o);
+  return o;
+}
+
+static void make_window(struct job* job, const struct options* o) {
+  const MPI_Aint bytes = o->window_bytes;
+  if (o->kind == win_allocate) {
+    MPI_Win_allocate(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &job->window, &job->win);
+    return;
+  }
+  if (o->kind == alloc_mem) {
+    MPI_Alloc_mem(bytes, MPI_INFO_NULL, &job->window);
+  } else {
+    job->window = host_memory(bytes);
+  }
+  MPI_Win_create(job->window, bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &job->win);
+}
+
+static void free_window(struct job* job, const struct options* o) {
+  MPI_Win_free(&job->win);
+  if (o->kind == alloc_mem) MPI_Free_mem(job->window);
+  if (o->kind == win_create) free(job->window);
+}
+
+static void print_head(const struct job* job, const struct options* o) {
+  int *model, there;
+  MPI_Win_get_attr(job->win, MPI_WIN_MODEL, &model, &there);
+  if (job->rank != 0) return;
+  printf("# %d pairs, %s of %ld bytes, %s memory model\n", job->pairs, kind_names[o->kind],
+         o->window_bytes, there && *model == MPI_WIN_UNIFIED ? "unified" : "separate");
+}
+
+int main(int argc, char** argv) {
+  struct job job = {0};
+  int ranks;
+  MPI_Group world;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const struct options options = parse(argc, argv);
+  if (ranks % 2 != 0) refuse("one_sided: needs an even number of ranks, has %d", ranks);
+  job.pairs = ranks / 2;
+  job.origin = job.rank < job.pairs;
+  job.partner = job.origin ? job.rank + job.pairs : job.rank - job.pairs;
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  MPI_Group_incl(world, 1, &job.partner, &job.group);
+  job.local = host_memory(options.window_bytes);
+  make_window(&job, &options);
+  print_head(&job, &options);
+  for (int i = 0; i < options.ops.count; ++i) {
+    measure_op(&job, &options, (enum op)options.ops.items[i]);
+  }
+  free_window(&job, &options);
+  free(job.local);
+  MPI_Group_free(&job.group);
+  MPI_Group_free(&world);
+  MPI_Finalize();
+  return 0;
+}
