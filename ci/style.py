@@ -23,7 +23,7 @@ INSTRUCTIONS = re.compile(
 ASSEMBLY = re.compile(r"\b(?:__asm__|asm)\b[^;]*?\b(clflush\w*|clwb|[sml]fence|movnt\w*|lock|dc|dsb|dmb)\b")
 # (file, part of the complaint): why it is right there.
 EXCEPTIONS = {
-    ("plugins/ofi/session.cpp", "does not end the process"):
+    ("plugins/session/session.cpp", "does not end the process"):
         "PENSTOCK_REQUIRE: the MPI would otherwise go on with another provider",
     ("tools/job_processes.cpp", "/dev/shm/mpich_"):
         "MPICH's name, not a pool's: what it leaves behind after a crash",

@@ -80,7 +80,7 @@ base::WaitPolicy wait_policy(const Session& session) {
 int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** result, void* context) {
   return guarded([&]() -> int {
     if (info == nullptr || info->domain_attr == nullptr) return -FI_EINVAL;
-    auto session = open_session();
+    auto session = plugin::open_session();
     if (!session) return report(session.error());
     auto* domain = new (std::nothrow) Domain;
     if (domain == nullptr) return -FI_ENOMEM;

@@ -22,7 +22,7 @@ struct Fabric : fid_fabric {
 
 struct Domain : fid_domain {
   Fabric* fabric = nullptr;
-  std::shared_ptr<Session> session;
+  std::shared_ptr<plugin::Session> session;
   std::atomic<int> users{0};
   bool serialize = false;  ///< calls of several threads may meet here
   std::uint32_t api_version = 0;

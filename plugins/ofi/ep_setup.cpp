@@ -156,7 +156,7 @@ int Ep::enable() {
     const transport::Address own = transport->address();
     base::log(base::Level::debug, "endpoint in slot {} of job '{}', generation {}", own.slot,
               options.job, own.generation);
-    print_summary(*domain->session);
+    plugin::print_summary(*domain->session);
     for (Cq* cq : {tx_cq, rx_cq}) {
       if (cq != nullptr) cq->backoff.set(wait_policy(*domain->session));
     }

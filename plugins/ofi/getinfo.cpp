@@ -14,7 +14,7 @@ namespace {
 /// A pool that was named but cannot be used: said once, however often MPI asks.
 int no_pool(const std::string& why) {
   static std::atomic<bool> said{false};
-  end_process_if_required(why);
+  plugin::end_process_if_required(why);
   if (!said.exchange(true)) base::log(base::Level::error, "{}", why);
   return -FI_ENODATA;
 }
@@ -29,10 +29,10 @@ int refused(const std::string& why) {
 int getinfo(std::uint32_t version, const char* node, const char*, std::uint64_t flags,
             const fi_info* hints, fi_info** result) {
   return guarded([&]() -> int {
-    auto pool = look_at_pool();
+    auto pool = plugin::look_at_pool();
     if (!pool) return no_pool(pool.error().message);
     if (!pool->configured) {
-      end_process_if_required(
+      plugin::end_process_if_required(
           "no pool is named: set PENSTOCK_POOL to the SPEC that 'penstock pool create' was given");
       return refused("no pool is named: PENSTOCK_POOL is not set");
     }

@@ -9,7 +9,7 @@
 #include "penstock/arena.hpp"
 #include "penstock/pool.hpp"
 
-namespace penstock::ofi {
+namespace penstock::plugin {
 
 struct Session {
   std::string spec;
@@ -38,4 +38,4 @@ void end_process_if_required(const std::string& why);
 /// One line on standard error, once a process, by rank 0, when PENSTOCK_SUMMARY is set.
 void print_summary(const Session& session);
 
-}  // namespace penstock::ofi
+}  // namespace penstock::plugin

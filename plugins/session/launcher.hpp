@@ -9,7 +9,7 @@
 
 #include "penstock/status.hpp"
 
-namespace penstock::ofi {
+namespace penstock::plugin {
 
 struct Launch {
   std::int32_t rank = -1;       ///< -1: unknown
@@ -36,4 +36,4 @@ Result<Launch> read_launch(const LaunchSources& sources);
 std::uint32_t emulated_node_of(std::uint32_t rank, std::uint32_t size, std::uint32_t nodes,
                                bool by_block);
 
-}  // namespace penstock::ofi
+}  // namespace penstock::plugin

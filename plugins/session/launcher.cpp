@@ -9,7 +9,7 @@
 #include "base/file.hpp"
 #include "base/format.hpp"
 
-namespace penstock::ofi {
+namespace penstock::plugin {
 
 namespace {
 
@@ -160,4 +160,4 @@ Result<Launch> read_launch(const LaunchSources& sources) {
   return launch;
 }
 
-}  // namespace penstock::ofi
+}  // namespace penstock::plugin

@@ -10,7 +10,7 @@
 #include "base/format.hpp"
 #include "base/log.hpp"
 
-namespace penstock::ofi {
+namespace penstock::plugin {
 
 namespace {
 
@@ -109,4 +109,4 @@ void print_summary(const Session& session) {
              coherence::mode_name(info.mode));
 }
 
-}  // namespace penstock::ofi
+}  // namespace penstock::plugin

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-namespace penstock::ofi {
+namespace penstock::plugin {
 namespace {
 
 class LauncherTest : public ::testing::Test {
@@ -163,4 +163,4 @@ TEST(ProcessSources, FindOwnAncestors) {
 }
 
 }  // namespace
-}  // namespace penstock::ofi
+}  // namespace penstock::plugin
