@@ -1,0 +1,126 @@
+// The binary interface of the MPI in this process: how wide its handles are and what its constants
+// mean. One library serves all: in the psABIs of x86-64 and aarch64 an int, a pointer and an
+// MPI_Aint each take one 64-bit register or stack slot, so functions that take every handle as a
+// Handle can be called through any MPI's header. What differs is the width of handles in memory,
+// what the upper half of a register holds (undefined, when handles are ints) and the constants.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "penstock/status.hpp"
+
+namespace penstock::mpi {
+
+enum class Abi : std::uint8_t {
+  mpich,     ///< MPICH's ABI initiative: MPICH, Intel MPI, MVAPICH; handles are ints
+  open_mpi,  ///< handles are pointers, the predefined ones to data of the library
+  standard,  ///< MPI 5.0's: handles are pointers, the predefined ones small numbers
+};
+const char* abi_name(Abi abi);
+
+/// Any handle of any MPI. The same value means the same handle; upper halves are zero where handles
+/// are ints.
+using Handle = std::uintptr_t;
+using Aint = std::int64_t;   ///< MPI_Aint and MPI_Offset
+using Count = std::int64_t;  ///< MPI_Count
+
+/// A constant that this MPI does not have. No constant of any MPI has this value.
+inline constexpr int absent = INT32_MIN;
+/// The same for handles.
+inline constexpr Handle absent_handle = ~Handle{0};
+
+/// The constants, under MPI's names in lower case without MPI_; the list with the values of each
+/// ABI is abi_table.inc.
+struct Constants {
+#define PENSTOCK_INT(name, mpi_name, mpich, open_mpi, standard) int name = absent;
+#define PENSTOCK_HANDLE(name, mpi_name, mpich, open_mpi, standard) Handle name = absent_handle;
+#define PENSTOCK_POINTER(name, mpi_name, mpich, open_mpi, standard) void* name = nullptr;
+#include "abi_table.inc"
+#undef PENSTOCK_INT
+#undef PENSTOCK_HANDLE
+#undef PENSTOCK_POINTER
+};
+
+/// What this process's MPI has; valid, and never changing, once find_mpi of real.hpp succeeded.
+namespace detail {
+extern Abi current_abi;
+extern Constants current_constants;
+}  // namespace detail
+
+inline Abi abi() {
+  return detail::current_abi;
+}
+inline const Constants& constants() {
+  return detail::current_constants;
+}
+
+/// A predefined operation, by its name in MPI: "MPI_SUM".
+struct NamedOp {
+  const char* name;
+  Handle op;
+};
+/// Those which this MPI has.
+std::span<const NamedOp> predefined_ops();
+
+/// Whether the handle is one of predefined_ops(), and so may be used by accumulates.
+bool is_predefined_op(Handle op);
+
+/// Bytes of a handle in memory.
+inline std::size_t handle_bytes() {
+  return abi() == Abi::mpich ? 4 : 8;
+}
+
+/// A handle as an intercepted function got it in a register.
+inline Handle incoming(Handle handle) {
+  return abi() == Abi::mpich ? handle & 0xffffffffu : handle;
+}
+
+/// A handle in memory: an MPI_Win*, an element of an array.
+inline Handle load(const void* place) {
+  if (abi() == Abi::mpich) {
+    std::uint32_t narrow = 0;
+    std::memcpy(&narrow, place, sizeof narrow);
+    return narrow;
+  }
+  Handle handle = 0;
+  std::memcpy(&handle, place, sizeof handle);
+  return handle;
+}
+
+inline void store(void* place, Handle handle) {
+  std::memcpy(place, &handle, handle_bytes());  // both ABIs' machines are little-endian
+}
+
+/// The n-th handle of an array.
+inline Handle load_at(const void* array, std::size_t n) {
+  return load(static_cast<const char*>(array) + n * handle_bytes());
+}
+inline void store_at(void* array, std::size_t n, Handle handle) {
+  store(static_cast<char*>(array) + n * handle_bytes(), handle);
+}
+
+/// A place for one handle that a function of the MPI fills: `Slot s; real().Comm_dup(c, s);
+/// s.get()`.
+class Slot {
+ public:
+  Slot() = default;
+  explicit Slot(Handle handle) : place_(handle) {}
+  operator void*() { return &place_; }  // NOLINT: it is passed as one
+  Handle get() const { return load(&place_); }
+
+ private:
+  Handle place_ = 0;
+};
+
+/// Makes the constants those of `abi`. `symbol` finds data of the library by name (Open MPI's
+/// predefined handles are addresses); `version` is its MPI_Get_library_version. Called by find_mpi,
+/// once. Errors: a needed symbol is absent.
+Result<void> use_abi(Abi abi, const std::function<void*(const char*)>& symbol,
+                     const std::string& version);
+
+}  // namespace penstock::mpi

@@ -1,0 +1,229 @@
+#include "datatypes.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "base/format.hpp"
+#include "flatten.hpp"
+#include "real.hpp"
+
+namespace penstock::mpi {
+
+namespace {
+
+using Shared = std::shared_ptr<const Layout>;
+
+// Predefined types, found without a lock: entries are added, and given up only with the MPI.
+struct Entry {
+  Handle type;
+  Shared layout;
+};
+constexpr std::size_t table_size = 1024;  // MPIs have fewer than 200 predefined types
+std::array<std::atomic<const Entry*>, table_size> table;
+std::size_t table_used = 0;
+
+std::mutex guard;  // of adding to the table, and of the attributes
+bool has_keyval = false;
+int keyval = 0;
+
+std::size_t slot_of(Handle type) {
+  return static_cast<std::size_t>((static_cast<std::uint64_t>(type) * 0x9e3779b97f4a7c15u) >> 54);
+}
+
+const Entry* find_predefined(Handle type) {
+  for (std::size_t at = slot_of(type);; at = (at + 1) % table_size) {
+    const Entry* entry = table[at].load(std::memory_order_acquire);
+    if (entry == nullptr || entry->type == type) return entry;
+  }
+}
+
+void add_predefined(Handle type, const Shared& layout) {
+  if (table_used >= table_size / 2) return;  // then it is worked out each time
+  std::size_t at = slot_of(type);
+  while (const Entry* entry = table[at].load(std::memory_order_relaxed)) {
+    if (entry->type == type) return;
+    at = (at + 1) % table_size;
+  }
+  table[at].store(new Entry{type, layout}, std::memory_order_release);
+  ++table_used;
+}
+
+// The MPI calls these with a handle of its width in a register, which we do not read.
+int keep_from_copy(Handle, int, void*, void*, void*, int* flag) {
+  *flag = 0;
+  return 0;
+}
+int drop(Handle, int, void* value, void*) {
+  delete static_cast<Shared*>(value);
+  return 0;
+}
+
+Result<void> need_keyval() {
+  if (has_keyval) return {};
+  const int status = real().Type_create_keyval(reinterpret_cast<void*>(keep_from_copy),
+                                               reinterpret_cast<void*>(drop), &keyval, nullptr);
+  if (status != constants().success) {
+    return fail(Code::unavailable, "the MPI gives no attribute for datatypes (error {})", status);
+  }
+  has_keyval = true;
+  return {};
+}
+
+Shared attribute_of(Handle type) {
+  void* value = nullptr;
+  int flag = 0;
+  const int status = real().Type_get_attr(type, keyval, &value, &flag);
+  if (status != constants().success || flag == 0 || value == nullptr) return nullptr;
+  return *static_cast<Shared*>(value);
+}
+
+void copy(void* to, const void* from, std::uint64_t bytes) {
+  switch (bytes) {  // most pieces are one number: no call for these
+    case 4:
+      std::memcpy(to, from, 4);
+      return;
+    case 8:
+      std::memcpy(to, from, 8);
+      return;
+    case 16:
+      std::memcpy(to, from, 16);
+      return;
+    default:
+      std::memcpy(to, from, bytes);
+  }
+}
+
+/// Calls fn(place in the user's buffer, place in an array) for each element of a padded basic type.
+template <class Fn>
+void for_each_basic(const Layout& layout, std::uint64_t count, Fn fn) {
+  std::int64_t in_array = 0;
+  for (std::uint64_t n = 0; n < count; ++n) {
+    const std::int64_t base = static_cast<std::int64_t>(n) * layout.extent;
+    for (const Run& run : layout.runs) {
+      std::int64_t at = base + run.at;
+      for (std::uint64_t k = 0; k < run.count; ++k) {
+        fn(at, in_array);
+        at += layout.basic_extent;
+        in_array += layout.basic_extent;
+      }
+    }
+  }
+}
+
+std::int64_t saturated(__int128 value) {
+  if (value > INT64_MAX) return INT64_MAX;
+  if (value < INT64_MIN) return INT64_MIN;
+  return static_cast<std::int64_t>(value);
+}
+
+}  // namespace
+
+Result<Shared> layout_of(Handle type) {
+  if (const Entry* entry = find_predefined(type)) return entry->layout;
+  if (type == constants().datatype_null) {
+    return fail(Code::invalid_argument, "the datatype is MPI_DATATYPE_NULL");
+  }
+  const std::lock_guard<std::mutex> held(guard);
+  if (auto ready = need_keyval(); !ready) return unexpected(ready.error());
+  if (Shared known = attribute_of(type)) return known;
+  auto flat = flatten(type);
+  if (!flat) return unexpected(flat.error());
+  auto made = std::make_shared<const Layout>(std::move(*flat));
+  const auto predefined = is_predefined(type);
+  if (!predefined) return unexpected(predefined.error());
+  if (*predefined) {
+    add_predefined(type, made);
+    return made;
+  }
+  auto* kept = new Shared(made);
+  if (real().Type_set_attr(type, keyval, kept) != constants().success) delete kept;
+  return made;
+}
+
+void close_datatypes() {
+  const std::lock_guard<std::mutex> held(guard);
+  for (auto& place : table) {
+    delete place.exchange(nullptr, std::memory_order_relaxed);
+  }
+  table_used = 0;
+  if (has_keyval) real().Type_free_keyval(&keyval);
+  has_keyval = false;
+}
+
+Reach reach_of(const Layout& layout, std::uint64_t count, std::int64_t displacement) {
+  if (count == 0 || layout.size == 0) return {displacement, displacement};
+  const __int128 last = static_cast<__int128>(count - 1) * layout.extent;
+  const __int128 begin = (last < 0 ? last : 0) + layout.true_lb + displacement;
+  const __int128 end = (last > 0 ? last : 0) + layout.true_ub + displacement;
+  return {saturated(begin), saturated(end)};
+}
+
+void gather(const Layout& layout, const void* user, std::uint64_t count, void* packed) {
+  auto* to = static_cast<char*>(packed);
+  for_each_piece(layout, count, 0, [&](std::int64_t at, std::uint64_t bytes) {
+    copy(to, static_cast<const char*>(user) + at, bytes);
+    to += bytes;
+  });
+}
+
+void scatter(const Layout& layout, const void* packed, void* user, std::uint64_t count) {
+  const auto* from = static_cast<const char*>(packed);
+  for_each_piece(layout, count, 0, [&](std::int64_t at, std::uint64_t bytes) {
+    copy(static_cast<char*>(user) + at, from, bytes);
+    from += bytes;
+  });
+}
+
+void gather_basic(const Layout& layout, const void* user, std::uint64_t count, void* array) {
+  if (!layout.basic_padded) return gather(layout, user, count, array);
+  for_each_basic(layout, count, [&](std::int64_t at, std::int64_t in_array) {
+    for (const Piece& piece : layout.basic_pieces) {
+      copy(static_cast<char*>(array) + in_array + piece.at,
+           static_cast<const char*>(user) + at + piece.at, piece.bytes);
+    }
+  });
+}
+
+void scatter_basic(const Layout& layout, const void* array, void* user, std::uint64_t count) {
+  if (!layout.basic_padded) return scatter(layout, array, user, count);
+  for_each_basic(layout, count, [&](std::int64_t at, std::int64_t in_array) {
+    for (const Piece& piece : layout.basic_pieces) {
+      copy(static_cast<char*>(user) + at + piece.at,
+           static_cast<const char*>(array) + in_array + piece.at, piece.bytes);
+    }
+  });
+}
+
+void unpack_basic(const Layout& layout, const void* packed, std::uint64_t elements, void* array) {
+  if (!layout.basic_padded) {
+    if (elements != 0) std::memcpy(array, packed, elements * layout.basic_size);
+    return;
+  }
+  const auto* from = static_cast<const char*>(packed);
+  auto* to = static_cast<char*>(array);
+  for (std::uint64_t n = 0; n < elements; ++n, to += layout.basic_extent) {
+    for (const Piece& piece : layout.basic_pieces) {
+      copy(to + piece.at, from, piece.bytes);
+      from += piece.bytes;
+    }
+  }
+}
+
+void pack_basic(const Layout& layout, const void* array, std::uint64_t elements, void* packed) {
+  if (!layout.basic_padded) {
+    if (elements != 0) std::memcpy(packed, array, elements * layout.basic_size);
+    return;
+  }
+  const auto* from = static_cast<const char*>(array);
+  auto* to = static_cast<char*>(packed);
+  for (std::uint64_t n = 0; n < elements; ++n, from += layout.basic_extent) {
+    for (const Piece& piece : layout.basic_pieces) {
+      copy(to, from + piece.at, piece.bytes);
+      to += piece.bytes;
+    }
+  }
+}
+
+}  // namespace penstock::mpi

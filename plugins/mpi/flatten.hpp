@@ -1,0 +1,22 @@
+// How a datatype was made, asked of the MPI and followed down to predefined types.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "abi.hpp"
+#include "datatypes.hpp"
+#include "penstock/status.hpp"
+
+namespace penstock::mpi {
+
+/// Whether the MPI itself made the type (its handle stays, it must not be freed): a named one, or
+/// one of MPI_Type_create_f90_* and MPI_Type_get_value_index.
+Result<bool> is_predefined(Handle type);
+
+/// The layout of any type, worked out anew. The alternative, packing a buffer whose bytes tell
+/// their own offsets, needs memory as large as the type's extent, takes several passes, and cannot
+/// tell which predefined type the data are of.
+Result<Layout> flatten(Handle type);
+
+}  // namespace penstock::mpi
