@@ -160,7 +160,7 @@ class Pool {
   /// not for those whose job still has living members, which may write there until they notice.
   /// Slots of the dead are released afterwards.
   Result<std::uint32_t> reap(const std::function<void(std::uint64_t token)>& on_dead);
-  /// Number of living attached processes on this host, self included.
+  /// Number of living processes on this host that are attached, self included.
   std::uint32_t local_processes() const;
 
   struct Impl;

@@ -62,11 +62,14 @@ class Window {
   /// Collective in effect: no rank may go on before all have returned. Errors: wrong_format (what
   /// the members said does not lie in the pool).
   static Result<std::unique_ptr<Window>> open(pool::Pool& pool, Options options);
-  /// Before the space is given back, and before the ranks agree that it may be: what this rank has
-  /// stored is sent on, no line of it stays in a cache.
   ~Window();
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
+
+  /// Collective: until no rank reaches this one's segment any more, and nothing of it stays in this
+  /// rank's caches. On rank `keeper` it returns last: when nobody touches the area any more either.
+  /// Only then may the space be given back. Nothing else may be called after it.
+  Result<void> leave(std::uint32_t keeper);
 
   std::uint32_t ranks() const;
   std::uint32_t self() const;

@@ -71,7 +71,7 @@ fi_ops_domain domain_ops = {
 
 }  // namespace
 
-base::WaitPolicy wait_policy(const Session& session) {
+base::WaitPolicy wait_policy(const plugin::Session& session) {
   const std::uint32_t told =
       session.launch.local_size > 0 ? static_cast<std::uint32_t>(session.launch.local_size) : 1;
   return base::WaitPolicy::for_processes(std::max(told, session.pool->local_processes()));

@@ -58,7 +58,7 @@ inline void start_triggered(Domain& domain) {
 }
 
 /// Number of this host's processes that wait for each other, for choosing how long to spin.
-base::WaitPolicy wait_policy(const Session& session);
+base::WaitPolicy wait_policy(const plugin::Session& session);
 
 int open_fabric(fi_fabric_attr* attr, fid_fabric** fabric, void* context);
 int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context);

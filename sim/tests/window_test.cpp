@@ -26,7 +26,7 @@ constexpr std::uint64_t segment_bytes[ranks] = {3 * 64, 9000, 0, 200};
 constexpr std::uint64_t places[] = {0, 8, 24, 64, 120, 184, 4200, 4208, 8992, 8904};
 
 enum class Epoch : std::uint8_t { fence, post_start, lock, lock_all };
-enum class Use : std::uint8_t { nothing, put, get, add, own_store };
+enum class Use : std::uint8_t { nothing, put, get, own_store, add };
 
 struct Cell {
   Use use = Use::nothing;
@@ -57,15 +57,17 @@ std::uint64_t stored_value(std::size_t round, std::uint32_t target, std::size_t 
   return (round + 1) * 1'000'000 + target * 1000 + cell;
 }
 
-Round draw(World& world, std::uint32_t kinds) {
+Round draw(World& world) {
   Round round{};
-  round.epoch = static_cast<Epoch>(world.random() % kinds);
+  round.epoch = static_cast<Epoch>(world.random() % 4);
+  // Updates take a lock, which orders what was put before.
+  const std::uint32_t uses = world.random() % 2 == 0 ? 5 : 4;
   round.hold = world.random() % 2 == 0 ? sync::Hold::shared : sync::Hold::exclusive;
   for (std::uint32_t target = 0; target < ranks; ++target) {
     for (std::size_t cell = 0; cell < std::size(places); ++cell) {
       if (!has_cell(target, cell)) continue;
       Cell& drawn = round.cells[target][cell];
-      drawn.use = static_cast<Use>(world.random() % 5);
+      drawn.use = static_cast<Use>(world.random() % uses);
       drawn.origin = static_cast<std::uint32_t>(world.random() % ranks);
       // MPI knows no epoch of a rank with itself here.
       if (round.epoch == Epoch::post_start && drawn.origin == target)
@@ -83,9 +85,7 @@ class Rank {
     plan.members[self].token = pool_->token();
     ++plan.opened;
     model_.assign(ranks, std::vector<std::uint64_t>(std::size(places)));
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      if (rank != self) others_.push_back(rank);
-    }
+    renumber();
   }
 
   /// False when somebody died before the window was there.
@@ -114,7 +114,26 @@ class Rank {
     return meet();
   }
 
-  void close() { window_.reset(); }
+  /// The window goes, and another one comes in the same space, where each rank has what was the
+  /// next one's. False when somebody has died.
+  bool change_hands() {
+    if (!held(window_->leave(0)) || !meet()) return false;
+    window_.reset();
+    if (self_ == 0) {
+      const std::vector<std::byte> zeros(window::area_bytes(ranks));
+      pool_->memory().publish_bulk(pool_->at(plan_.area, zeros.size()), zeros.data(), zeros.size());
+      pool_->memory().full_order();
+      const std::uint64_t first_token = plan_.members[0].token;
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        window::Member& member = plan_.members[rank];
+        member.token = rank + 1 < ranks ? plan_.members[rank + 1].token : first_token;
+      }
+    }
+    if (!meet()) return false;
+    self_ = (self_ + ranks - 1) % ranks;
+    renumber();
+    return open();
+  }
   const std::string& death() const { return death_; }
   Window& window() { return *window_; }
 
@@ -132,6 +151,12 @@ class Rank {
  private:
   static bool passive(const Round& round) {
     return round.epoch == Epoch::lock || round.epoch == Epoch::lock_all;
+  }
+  void renumber() {
+    others_.clear();
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      if (rank != self_) others_.push_back(rank);
+    }
   }
   bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
 
@@ -300,8 +325,6 @@ Plan plan_in(SimulatedPool& pool) {
   return plan;
 }
 
-constexpr std::uint32_t all_kinds = 4;
-
 /// Rank 3 shares node 0 with rank 0.
 Scenario epochs(const SimulatedPool& pool, const Plan& empty, std::uint32_t rounds,
                 std::uint32_t victim = ranks) {
@@ -310,13 +333,15 @@ Scenario epochs(const SimulatedPool& pool, const Plan& empty, std::uint32_t roun
   scenario.most_steps = 6'000'000;
   scenario.body = [&pool, &empty, rounds, victim](World& world) {
     auto plan = std::make_shared<Plan>(empty);
-    for (std::uint32_t i = 0; i < rounds; ++i) plan->rounds.push_back(draw(world, all_kinds));
+    for (std::uint32_t i = 0; i < rounds; ++i) plan->rounds.push_back(draw(world));
     for (std::uint32_t self = 0; self < ranks; ++self) {
       Process& process = world.spawn(self % nodes, [&world, &pool, plan, self] {
         Rank rank(world, pool, *plan, self);
         bool going = rank.open();
-        for (std::size_t round = 0; going && round < plan->rounds.size(); ++round)
-          going = rank.go_through(round);
+        for (std::size_t round = 0; going && round < plan->rounds.size(); ++round) {
+          if (round != 0 && round % 3 == 0) going = rank.change_hands();
+          going = going && rank.go_through(round);
+        }
       });
       if (self == victim) world.mark_victim(process);
     }

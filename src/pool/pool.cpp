@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <set>
 
 #include "base/checked.hpp"
 #include "base/clock.hpp"
@@ -475,14 +476,14 @@ Result<std::uint32_t> Pool::reap(const std::function<void(std::uint64_t token)>&
 }
 
 std::uint32_t Pool::local_processes() const {
-  std::uint32_t count = 0;
+  // A process may be attached more than once: by each library of ours that it loads.
+  std::set<std::pair<std::uint64_t, std::uint64_t>> found;
   for (const SlotView& view : impl_->processes.used()) {
     const auto origin = impl_->processes.origin(view.slot);
-    if (origin && origin->boot_id == impl_->self.host.boot_id && impl_->liveness.alive(view)) {
-      ++count;
-    }
+    if (origin && origin->boot_id == impl_->self.host.boot_id && impl_->liveness.alive(view))
+      found.emplace(view.line.pid_namespace, view.line.pid);
   }
-  return count;
+  return static_cast<std::uint32_t>(found.size());
 }
 
 }  // namespace penstock::pool

@@ -55,11 +55,7 @@ Result<void> Window::update(std::uint32_t target, std::span<const Piece> pieces,
   }
   impl.copy_out(target, pieces, impl.packed.data());
   if (change(impl.packed.data())) impl.copy_in(target, pieces, impl.packed.data());
-  if (alone) {
-    impl.context.memory.full_order();  // pairs with our own next update, which loads it again
-  } else {
-    impl.update_lock(target).release();
-  }
+  if (!alone) impl.update_lock(target).release();  // else unlock() orders it
   return {};
 }
 

@@ -8,11 +8,7 @@ Result<void> Window::fence(std::uint32_t asserts) {
   Impl& impl = *impl_;
   // Both before anybody may put: later our copies would go over what was put.
   if ((asserts & no_store) == 0) impl.exposure.write_back();
-  impl.barrier.arrive();
-  impl.barrier.others(impl.missing);
-  const auto look = [&impl] { impl.barrier.drop_arrived(impl.missing); };
-  if (auto all = impl.context.wait("MPI_Win_fence", impl.missing, look); !all) return all;
-  impl.barrier.pass();
+  if (auto all = impl.meet("MPI_Win_fence"); !all) return all;
   if ((asserts & no_precede) == 0) impl.exposure.drop();
   impl.fenced = (asserts & no_succeed) == 0;
   return {};

@@ -40,7 +40,6 @@ Exposure::Exposure(Context& context)
 void Exposure::write_back() {
   for (const Range& range : reached_)
     context_.memory.write_back(context_.pool.base() + range.first, range.bytes());
-  context_.memory.order();
 }
 
 void Exposure::drop() {

@@ -18,7 +18,7 @@ class Exposure {
  public:
   explicit Exposure(Context& context);
 
-  /// Own stores are on their way; ordered before what is published next.
+  /// Own stores are on their way, and there before whatever is told after an order.
   void write_back();
   /// Loads after it find what others had put before.
   void drop();

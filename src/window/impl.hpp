@@ -23,7 +23,8 @@ struct Window::Impl {
   }
   Result<void> acquire(sync::Lock& lock, std::uint32_t target, sync::Hold hold, const char* what);
   Result<void> release(std::uint32_t target);
-  Result<void> wait_for_all(sync::Barrier& barrier);
+  /// Until all ranks have come here. What each has published before is there.
+  Result<void> meet(const char* what);
   void copy_in(std::uint32_t target, std::span<const Piece> pieces, const void* from);
   void copy_out(std::uint32_t target, std::span<const Piece> pieces, void* to);
 

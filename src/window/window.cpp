@@ -55,9 +55,31 @@ Result<std::unique_ptr<Window>> Window::open(pool::Pool& pool, Options options) 
 
 Window::Window(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Window::~Window() {
-  impl_->exposure.write_back_all();
-  impl_->exposure.drop_all();
+Window::~Window() = default;
+
+Result<void> Window::leave(std::uint32_t keeper) {
+  Impl& impl = *impl_;
+  if (auto inside = impl.bound(keeper); !inside) return inside;
+  // Else they would go over what the next user of the space has put there.
+  impl.exposure.write_back_all();
+  impl.exposure.drop_all();
+  if (auto all = impl.meet("MPI_Win_free"); !all) return all;
+  if (self() != keeper) {
+    impl.posts.tell({&keeper, 1});
+    return {};
+  }
+  impl.barrier.others(impl.missing);
+  impl.posts.await(impl.missing);
+  return impl.context.wait("MPI_Win_free", impl.missing,
+                           [&impl] { impl.posts.drop_those_who_told(impl.missing); });
+}
+
+Result<void> Window::Impl::meet(const char* what) {
+  barrier.arrive();
+  barrier.others(missing);
+  auto all = context.wait(what, missing, [this] { barrier.drop_arrived(missing); });
+  if (all) barrier.pass();
+  return all;
 }
 
 std::uint32_t Window::ranks() const {
