@@ -1,0 +1,41 @@
+#include "attachment.hpp"
+
+#include <cstdlib>
+#include <mutex>
+
+#include "base/env.hpp"
+#include "refusal.hpp"
+
+namespace penstock::mpi {
+
+namespace {
+
+std::mutex mutex;
+bool tried = false;
+std::atomic<Attachment*> current{nullptr};
+
+}  // namespace
+
+Attachment* attachment() {
+  if (Attachment* there = current.load(std::memory_order_acquire)) return there;
+  const std::lock_guard<std::mutex> guard(mutex);
+  if (tried) return current.load();
+  tried = true;
+  if (base::env_text("PENSTOCK_POOL").empty()) return nullptr;
+  auto session = plugin::open_session();
+  if (!session) {
+    refuse(session.error().message);
+    return nullptr;
+  }
+  current.store(new Attachment(std::move(*session)), std::memory_order_release);
+  // A program of MPI's sessions has no MPI_Finalize.
+  std::atexit(detach);
+  return current.load();
+}
+
+void detach() {
+  const std::lock_guard<std::mutex> guard(mutex);
+  delete current.exchange(nullptr);
+}
+
+}  // namespace penstock::mpi

@@ -1,0 +1,26 @@
+// The pool of this process's windows.
+#pragma once
+
+#include <memory>
+
+#include "pool_memory.hpp"
+#include "session.hpp"
+
+namespace penstock::mpi {
+
+struct Attachment {
+  explicit Attachment(std::shared_ptr<plugin::Session> with)
+      : session(std::move(with)), memory(*session->arena) {}
+  pool::Pool& pool() const { return *session->pool; }
+
+  std::shared_ptr<plugin::Session> session;
+  PoolMemory memory;
+};
+
+/// Attached at the first call, once MPI is initialized. Null: no pool is named, or it cannot be
+/// used (which was said then). Thread-safe.
+Attachment* attachment();
+/// What was allocated goes.
+void detach();
+
+}  // namespace penstock::mpi

@@ -1,0 +1,47 @@
+// MPI_Comm_split_type by who shares the pool: with the info key "penstock_pool", or as the resource
+// type of MPI_COMM_TYPE_HW_GUIDED.
+#include <vector>
+
+#include "attachment.hpp"
+#include "export.hpp"
+#include "info.hpp"
+
+namespace {
+
+using namespace penstock::mpi;
+
+constexpr const char* key_name = "penstock_pool";
+
+bool wants_pool(int type, Handle info) {
+  if (info_says_true(info, key_name)) return true;
+  const bool guided = type != absent && (type == constants().comm_type_hw_guided ||
+                                         type == constants().comm_type_resource_guided);
+  return guided && info_value(info, "mpi_hw_resource_type") == key_name;
+}
+
+/// Collective. Those without a pool get MPI_COMM_NULL.
+int split_by_pool(Handle comm, int type, int key, void* part) {
+  const Constants& mpi = constants();
+  const Attachment* const at = attachment();
+  int size = 0;
+  if (const int status = real().Comm_size(comm, &size); status != mpi.success) return status;
+  const std::uint64_t own = at != nullptr && type != mpi.undefined ? at->pool().info().id : 0;
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(size));
+  const int status =
+      real().Allgather(&own, sizeof own, mpi.byte, all.data(), sizeof own, mpi.byte, comm);
+  if (status != mpi.success) return status;
+  int color = mpi.undefined;
+  for (int rank = size - 1; own != 0 && rank >= 0; --rank) {
+    if (all[static_cast<std::size_t>(rank)] == own) color = rank;
+  }
+  return real().Comm_split(comm, color, key, part);
+}
+
+}  // namespace
+
+PENSTOCK_EXPORT int MPI_Comm_split_type(Handle comm, int type, int key, Handle info, void* part) {
+  const void* caller = __builtin_return_address(0);
+  if (usable(caller) && wants_pool(type, incoming(info)))
+    return split_by_pool(incoming(comm), type, key, part);
+  return PENSTOCK_PASS(Comm_split_type, (comm, type, key, info, part));
+}

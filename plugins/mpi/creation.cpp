@@ -1,0 +1,287 @@
+#include "creation.hpp"
+
+#include <climits>
+#include <cstring>
+
+#include "base/format.hpp"
+#include "base/log.hpp"
+#include "errors.hpp"
+#include "info.hpp"
+#include "real.hpp"
+#include "service.hpp"
+
+namespace penstock::mpi {
+
+namespace {
+
+constexpr std::uint64_t none = ~std::uint64_t{0};
+constexpr std::uint64_t page_bytes = 4096;
+
+/// What each rank tells the others, in one MPI_Allgather.
+struct Offer {
+  std::uint64_t pool_id = 0;  ///< 0: this rank has no pool
+  std::uint64_t token = 0;
+  std::uint64_t offset = none;  ///< of its segment; none: it cannot be in the pool
+  std::uint64_t bytes = 0;
+  std::uint64_t area = none;  ///< of the window's words; rank 0 has them
+  std::int64_t unit = 1;
+  std::uint32_t node = 0;
+  std::uint8_t emulated = 0, full = 0, unused[2] = {};
+};
+static_assert(sizeof(Offer) == 56);
+
+/// One rank's part in the making of a window; what it has taken goes back when that fails.
+class Making {
+ public:
+  Making(Attachment* at, const Wanted& wanted) : at_(at), wanted_(wanted) {
+    real().Comm_size(wanted.comm, &size_);
+    real().Comm_rank(wanted.comm, &rank_);
+  }
+  ~Making() {
+    for (const auto& object : objects_) at_->memory.give_back(object);
+  }
+  Making(const Making&) = delete;
+  Making& operator=(const Making&) = delete;
+
+  bool alone() const { return size_ < 2; }
+  void exchange_offers();
+  bool acceptable() const;
+  /// Shared windows: one block by rank 0, all segments in it.
+  bool place_shared();
+  Result<std::unique_ptr<PoolWindow>> open();
+  const std::vector<Offer>& offers() const { return offers_; }
+
+ private:
+  Offer own_offer();
+  void offer_segment(Offer& offer);
+  std::optional<std::uint64_t> take(std::uint64_t bytes, bool zeroed, Offer& offer);
+  bool found_full() const;
+
+  Attachment* at_;
+  const Wanted& wanted_;
+  int size_ = 0, rank_ = 0;
+  std::vector<Offer> offers_;
+  std::vector<arena::Object> objects_;
+};
+
+std::optional<std::uint64_t> Making::take(std::uint64_t bytes, bool zeroed, Offer& offer) {
+  auto made = at_->memory.make(bytes, zeroed);
+  if (!made) {
+    offer.full = 1;
+    return std::nullopt;
+  }
+  objects_.push_back(*made);
+  return made->offset;
+}
+
+void Making::offer_segment(Offer& offer) {
+  switch (wanted_.flavor) {
+    case Flavor::shared:
+      break;
+    case Flavor::allocate:
+      offer.offset = offer.bytes == 0 ? 0 : take(offer.bytes, false, offer).value_or(none);
+      break;
+    case Flavor::create: {
+      if (offer.bytes == 0) {
+        offer.offset = 0;
+        break;
+      }
+      // Lines that hold other data too would be sent over what peers have put beside it.
+      const auto block = at_->memory.block_of(wanted_.base, offer.bytes);
+      const auto at = reinterpret_cast<std::uintptr_t>(wanted_.base);
+      if (!block || at % coherence::line_bytes != 0) break;
+      const bool ends_block =
+          static_cast<std::byte*>(wanted_.base) + offer.bytes + coherence::line_bytes >
+          block->data + block->bytes;
+      if (offer.bytes % coherence::line_bytes == 0 || ends_block)
+        offer.offset = at_->pool().offset_of(wanted_.base).value_or(none);
+      break;
+    }
+  }
+}
+
+Offer Making::own_offer() {
+  Offer offer;
+  offer.bytes = static_cast<std::uint64_t>(wanted_.size);
+  offer.unit = wanted_.unit;
+  if (at_ == nullptr || wanted_.size < 0 || wanted_.unit < 1) return offer;
+  pool::Pool& pool = at_->pool();
+  offer.pool_id = pool.info().id;
+  offer.token = pool.token();
+  offer.node = pool.node();
+  offer.emulated = at_->session->launch.emulated_node ? 1 : 0;
+  offer_segment(offer);
+  if (rank_ == 0)
+    offer.area =
+        take(window::area_bytes(static_cast<std::uint32_t>(size_)), true, offer).value_or(none);
+  return offer;
+}
+
+void Making::exchange_offers() {
+  const Offer own = own_offer();
+  offers_.resize(static_cast<std::size_t>(size_));
+  real().Allgather(&own, sizeof own, constants().byte, offers_.data(), sizeof own, constants().byte,
+                   wanted_.comm);
+}
+
+bool Making::found_full() const {
+  for (const Offer& offer : offers_) {
+    if (offer.full != 0) return true;
+  }
+  return false;
+}
+
+/// The same answer on all ranks, as they judge the same offers.
+bool Making::acceptable() const {
+  bool in_pool = offers_.front().area != none, apart = false, any_memory = false;
+  for (const Offer& offer : offers_) {
+    if (offer.pool_id == 0 || offer.pool_id != offers_.front().pool_id) return false;
+    // On one host the MPI's own windows are coherent memory.
+    apart = apart || offer.emulated != 0 || offer.node != offers_.front().node;
+    in_pool = in_pool && (offer.offset != none || wanted_.flavor == Flavor::shared);
+    any_memory = any_memory || offer.bytes != 0;
+  }
+  if (!apart || !any_memory) return false;
+  if (in_pool) return true;
+  static std::atomic<bool> said{false};
+  if (found_full() && rank_ == 0 && !said.exchange(true))
+    base::log(base::Level::warn,
+              "pool {} is full: windows lie in the MPI's own memory; 'penstock pool info' shows "
+              "what takes the space, 'penstock pool create' with a greater --size makes more",
+              at_->pool().info().spec);
+  return false;
+}
+
+bool Making::place_shared() {
+  const bool apart = info_says_true(wanted_.info, "alloc_shared_noncontig");
+  std::uint64_t bytes = 0;
+  for (Offer& offer : offers_) {
+    offer.offset = bytes;
+    bytes += offer.bytes;
+    if (apart) bytes = (bytes + page_bytes - 1) / page_bytes * page_bytes;
+  }
+  std::uint64_t block = none;
+  Offer full;
+  if (rank_ == 0) block = take(bytes, false, full).value_or(none);
+  real().Bcast(&block, sizeof block, constants().byte, 0, wanted_.comm);
+  if (block == none) return false;
+  for (Offer& offer : offers_) offer.offset += block;
+  return true;
+}
+
+Result<std::unique_ptr<PoolWindow>> Making::open() {
+  auto made = std::make_unique<PoolWindow>();
+  PoolWindow* const window = made.get();
+  window::Options options;
+  options.area = offers_.front().area;
+  options.self = static_cast<std::uint32_t>(rank_);
+  options.stored_by_all = wanted_.flavor == Flavor::shared;
+  for (const Offer& offer : offers_) {
+    options.members.push_back({offer.token, offer.offset, offer.bytes});
+    window->units.push_back(offer.unit);
+  }
+  options.idle = [window] {
+    constexpr std::uint32_t calls_between = 16;
+    if (window->guarded) window->mutex.unlock();
+    // What peers send by messages may be what this rank waits for.
+    if (++window->idle_calls % calls_between == 0) {
+      int flag = 0;
+      real().Iprobe(constants().any_source, constants().any_tag, constants().comm_self, &flag,
+                    constants().status_ignore);
+    }
+    if (window->guarded) window->mutex.lock();
+  };
+  auto core = window::Window::open(at_->pool(), std::move(options));
+  if (!core) return unexpected(core.error());
+  window->core = std::move(*core);
+  int level = 0;
+  real().Query_thread(&level);
+  window->guarded = level == constants().thread_multiple || window->core->may_be_asked();
+  window->base =
+      wanted_.flavor == Flavor::create ? wanted_.base : window->core->segment(options.self);
+  window->size = wanted_.size;
+  window->unit = static_cast<int>(wanted_.unit);
+  const bool coherent = !at_->pool().memory().loads_may_be_stale();
+  window->model = coherent ? constants().win_unified : constants().win_separate;
+  window->objects = std::move(objects_);
+  objects_.clear();
+  return made;
+}
+
+int flavor_constant(Flavor flavor) {
+  const Constants& mpi = constants();
+  if (flavor == Flavor::create) return mpi.win_flavor_create;
+  return flavor == Flavor::allocate ? mpi.win_flavor_allocate : mpi.win_flavor_shared;
+}
+
+/// The MPI's window behind ours.
+int make_handle(const Wanted& wanted, PoolWindow& window) {
+  Slot handle;
+  int status;
+  if (wanted.unit > INT_MAX && real().Win_create_c != nullptr) {
+    status = real().Win_create_c(window.base, wanted.size, wanted.unit, wanted.info, wanted.comm,
+                                 handle);
+  } else {
+    status =
+        real().Win_create(window.base, wanted.size, window.unit, wanted.info, wanted.comm, handle);
+  }
+  if (status != constants().success) return status;
+  window.handle = handle.get();
+  Slot group;
+  real().Win_get_group(window.handle, group);
+  window.group = group.get();
+  return status;
+}
+
+}  // namespace
+
+std::optional<int> make_window(const Wanted& wanted, void** base, void* win) {
+  int inter = 0;
+  if (real().Comm_test_inter(wanted.comm, &inter) != constants().success || inter != 0)
+    return std::nullopt;
+  Making making(attachment(), wanted);
+  if (making.alone()) return std::nullopt;
+  making.exchange_offers();
+  if (!making.acceptable()) return std::nullopt;
+  if (wanted.flavor == Flavor::shared && !making.place_shared()) return std::nullopt;
+
+  auto made = making.open();
+  if (!made) return raise_on_comm(wanted.comm, made.error());
+  PoolWindow& window = **made;
+  window.flavor = flavor_constant(wanted.flavor);
+  if (const int status = make_handle(wanted, window); status != constants().success) return status;
+  {
+    const Entered entered(window);
+    // Nobody puts before all segments are ready.
+    const auto all = window.core->fence(window::no_precede | window::no_succeed);
+    if (!all) return raise(window.handle, all.error());
+  }
+  base::log(base::Level::info, "a window of {} ranks lies in the pool: {} bytes here",
+            making.offers().size(), window.size);
+  if (base != nullptr) *base = window.base;
+  store(win, window.handle);
+  if (window.core->may_be_asked()) serve(window);
+  add_window(std::move(*made));
+  return constants().success;
+}
+
+int free_window(PoolWindow& window, void* win) {
+  if (window.core->may_be_asked()) end_service(window);
+  Result<void> left;
+  {
+    const Entered entered(window);
+    left = window.core->leave(0);
+  }
+  if (!left) return raise(window.handle, left.error());
+  const auto owned = take_window(window.handle);
+  Slot group(owned->group);
+  real().Group_free(group);
+  const int status = real().Win_free(win);
+  owned->core.reset();
+  if (Attachment* at = attachment()) {
+    for (const auto& object : owned->objects) at->memory.give_back(object);
+  }
+  return status;
+}
+
+}  // namespace penstock::mpi

@@ -1,0 +1,100 @@
+// Epochs: fence; post, start, complete, wait; locks and flushes.
+#include <vector>
+
+#include "errors.hpp"
+#include "export.hpp"
+
+namespace {
+
+using namespace penstock::mpi;
+using penstock::sync::Hold;
+
+int finish(const PoolWindow& window, const penstock::Result<void>& done) {
+  return done ? constants().success : raise(window.handle, done.error());
+}
+
+std::uint32_t asserts(int mpi_assert) {
+  const Constants& mpi = constants();
+  const auto given = [&](int bit, std::uint32_t ours) {
+    return (mpi_assert & bit) != 0 ? ours : 0;
+  };
+  namespace window = penstock::window;
+  return given(mpi.mode_nocheck, window::no_check) | given(mpi.mode_nostore, window::no_store) |
+         given(mpi.mode_noput, window::no_put) | given(mpi.mode_noprecede, window::no_precede) |
+         given(mpi.mode_nosucceed, window::no_succeed);
+}
+
+/// The group's ranks in the window; reused, so that epochs allocate nothing.
+std::vector<std::uint32_t>& ranks_of(const PoolWindow& window, Handle group) {
+  thread_local std::vector<int> own, translated;
+  thread_local std::vector<std::uint32_t> ranks;
+  int size = 0;
+  real().Group_size(group, &size);
+  while (own.size() < static_cast<std::size_t>(size)) own.push_back(static_cast<int>(own.size()));
+  translated.resize(own.size());
+  if (size != 0)
+    real().Group_translate_ranks(group, size, own.data(), window.group, translated.data());
+  ranks.assign(translated.begin(), translated.begin() + size);
+  return ranks;
+}
+
+int test(PoolWindow& window, int* flag) {
+  const auto done = window.core->test();
+  *flag = done && *done ? 1 : 0;
+  return done ? constants().success : raise(window.handle, done.error());
+}
+
+int lock(PoolWindow& window, int type, int rank, int mpi_assert) {
+  const Constants& mpi = constants();
+  if (rank == mpi.proc_null) return mpi.success;
+  if (type != mpi.lock_shared && type != mpi.lock_exclusive) {
+    const penstock::Error wrong{penstock::Code::mismatch,
+                                "MPI_Win_lock takes MPI_LOCK_SHARED or MPI_LOCK_EXCLUSIVE"};
+    return raise(window.handle, wrong);
+  }
+  const Hold hold = type == mpi.lock_shared ? Hold::shared : Hold::exclusive;
+  return finish(window,
+                window.core->lock(static_cast<std::uint32_t>(rank), hold, asserts(mpi_assert)));
+}
+
+using OfRank = penstock::Result<void> (penstock::window::Window::*)(std::uint32_t);
+
+int of_rank(PoolWindow& window, int rank, OfRank call) {
+  if (rank == constants().proc_null) return constants().success;
+  return finish(window, (window.core.get()->*call)(static_cast<std::uint32_t>(rank)));
+}
+
+using Core = penstock::window::Window;
+
+}  // namespace
+
+PENSTOCK_WINDOW_CALL(Win_fence, (int assert, Handle win), (assert, win),
+                     finish(*window, window->core->fence(asserts(assert))));
+PENSTOCK_WINDOW_CALL(Win_post, (Handle group, int assert, Handle win), (group, assert, win),
+                     finish(*window, window->core->post(ranks_of(*window, incoming(group)),
+                                                        asserts(assert))));
+PENSTOCK_WINDOW_CALL(Win_start, (Handle group, int assert, Handle win), (group, assert, win),
+                     finish(*window, window->core->start(ranks_of(*window, incoming(group)),
+                                                         asserts(assert))));
+PENSTOCK_WINDOW_CALL(Win_complete, (Handle win), (win), finish(*window, window->core->complete()));
+PENSTOCK_WINDOW_CALL(Win_wait, (Handle win), (win), finish(*window, window->core->wait()));
+PENSTOCK_WINDOW_CALL(Win_test, (Handle win, int* flag), (win, flag), test(*window, flag));
+
+PENSTOCK_WINDOW_CALL(Win_lock, (int type, int rank, int assert, Handle win),
+                     (type, rank, assert, win), lock(*window, type, rank, assert));
+PENSTOCK_WINDOW_CALL(Win_unlock, (int rank, Handle win), (rank, win),
+                     of_rank(*window, rank, &Core::unlock));
+PENSTOCK_WINDOW_CALL(Win_lock_all, (int assert, Handle win), (assert, win),
+                     finish(*window, window->core->lock_all(asserts(assert))));
+PENSTOCK_WINDOW_CALL(Win_unlock_all, (Handle win), (win),
+                     finish(*window, window->core->unlock_all()));
+PENSTOCK_WINDOW_CALL(Win_flush, (int rank, Handle win), (rank, win),
+                     of_rank(*window, rank, &Core::flush));
+PENSTOCK_WINDOW_CALL(Win_flush_all, (Handle win), (win),
+                     finish(*window, window->core->flush_all()));
+// Here operations are complete when they return: a local flush costs no more than the checks.
+PENSTOCK_WINDOW_CALL(Win_flush_local, (int rank, Handle win), (rank, win),
+                     of_rank(*window, rank, &Core::flush));
+PENSTOCK_WINDOW_CALL(Win_flush_local_all, (Handle win), (win),
+                     finish(*window, window->core->flush_all()));
+PENSTOCK_WINDOW_CALL(Win_sync, (Handle win), (win), finish(*window, window->core->sync()));

@@ -1,0 +1,14 @@
+// Our errors as an MPI's.
+#pragma once
+
+#include "abi.hpp"
+
+namespace penstock::mpi {
+
+/// Gives the error to the handler of the window (by default it ends the job with the message); the
+/// code to return when that comes back.
+int raise(Handle win, const Error& error);
+/// The same for a call without a window: the handler of the communicator.
+int raise_on_comm(Handle comm, const Error& error);
+
+}  // namespace penstock::mpi

@@ -1,0 +1,81 @@
+#include "pool_memory.hpp"
+
+#include "base/format.hpp"
+
+namespace penstock::mpi {
+
+namespace {
+
+constexpr std::uint64_t page_bytes = 4096;
+
+}  // namespace
+
+PoolMemory::~PoolMemory() {
+  for (const auto& [at, block] : blocks_) {
+    drop(block);
+    give_back(block);
+  }
+}
+
+Result<arena::Object> PoolMemory::make(std::uint64_t bytes, bool zeroed) {
+  std::uint64_t number;
+  {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    number = ++made_;
+  }
+  arena::CreateOptions options;
+  options.lifetime = arena::Lifetime::process;
+  options.alignment = bytes >= page_bytes ? page_bytes : coherence::line_bytes;
+  options.zero = zeroed;
+  // Whole lines: nobody else's data stands in the last one.
+  const std::uint64_t lines = (bytes + coherence::line_bytes - 1) / coherence::line_bytes;
+  return arena_.create(fmt::format("penstock.mpi.{:x}.{}", arena_.pool().token(), number),
+                       lines * coherence::line_bytes, options);
+}
+
+void PoolMemory::give_back(const arena::Object& object) {
+  (void)arena_.destroy(object);
+}
+
+/// Stores of this process would otherwise reach the device when the space is somebody else's.
+void PoolMemory::drop(const arena::Object& object) {
+  const auto& memory = arena_.pool().memory();
+  memory.write_back(object.data, object.bytes);
+  memory.full_order();
+  memory.invalidate(object.data, object.bytes);
+  memory.settle();
+}
+
+Result<void*> PoolMemory::allocate(std::uint64_t bytes) {
+  auto made = make(bytes);
+  if (!made) return unexpected(made.error());
+  const std::lock_guard<std::mutex> guard(mutex_);
+  blocks_.emplace(made->data, *made);
+  return made->data;
+}
+
+bool PoolMemory::free(void* base) {
+  arena::Object block;
+  {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const auto found = blocks_.find(static_cast<std::byte*>(base));
+    if (found == blocks_.end()) return false;
+    block = found->second;
+    blocks_.erase(found);
+  }
+  drop(block);
+  give_back(block);
+  return true;
+}
+
+std::optional<arena::Object> PoolMemory::block_of(const void* at, std::uint64_t bytes) {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  auto after = blocks_.upper_bound(static_cast<const std::byte*>(at));
+  if (after == blocks_.begin()) return std::nullopt;
+  const arena::Object& block = std::prev(after)->second;
+  const auto skipped = static_cast<std::uint64_t>(static_cast<const std::byte*>(at) - block.data);
+  if (skipped > block.bytes || bytes > block.bytes - skipped) return std::nullopt;
+  return block;
+}
+
+}  // namespace penstock::mpi

@@ -1,0 +1,40 @@
+// Memory of this process in the pool: what MPI_Alloc_mem and MPI_Win_allocate give.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "penstock/arena.hpp"
+
+namespace penstock::mpi {
+
+class PoolMemory {
+ public:
+  explicit PoolMemory(arena::Arena& arena) : arena_(arena) {}
+  ~PoolMemory();
+  PoolMemory(const PoolMemory&) = delete;
+  PoolMemory& operator=(const PoolMemory&) = delete;
+
+  /// An object that goes with this process at the latest. Errors: no_space, no_slots.
+  Result<arena::Object> make(std::uint64_t bytes, bool zeroed = false);
+  /// Its space is somebody else's at once. The caller's caches hold nothing of it.
+  void give_back(const arena::Object& object);
+
+  /// For MPI_Alloc_mem: remembered by its address. Errors: as make.
+  Result<void*> allocate(std::uint64_t bytes);
+  /// False: not from here.
+  bool free(void* base);
+  /// What allocate() gave and [at, at + bytes) lies in. Thread-safe, as all here.
+  std::optional<arena::Object> block_of(const void* at, std::uint64_t bytes);
+
+ private:
+  void drop(const arena::Object& object);
+
+  arena::Arena& arena_;
+  std::mutex mutex_;
+  std::uint64_t made_ = 0;
+  std::map<const std::byte*, arena::Object> blocks_;
+};
+
+}  // namespace penstock::mpi
