@@ -8,7 +8,7 @@ CONFIG ?= Release
 CMAKE_ARGS ?=
 FUZZ_SECONDS ?= 600
 CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
-PRODUCT = penstock penstock_shared penstock_fi
+PRODUCT = penstock penstock_shared penstock_fi penstock_mpi
 
 .PHONY: help demo test conformance check format build bench prove mutants fuzz fuzz-short install clean
 .DEFAULT_GOAL := help
@@ -20,7 +20,7 @@ demo: build ## an unmodified MPI program over a pool, and how fast it is
 	ci/install.sh run
 	BUILD=$(BUILD) ci/demo.sh
 
-build: ## build/bin/penstock, build/lib/libpenstock.so, build/lib/libpenstock-fi.so
+build: ## build/bin/penstock, and libpenstock.so, libpenstock-fi.so, libpenstock-mpi.so in build/lib
 	ci/install.sh build
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS) --target $(PRODUCT)

@@ -47,6 +47,8 @@ void check_provider(Findings& findings);
 /// What libfabric lists through the provider for a pool; `spec` "" for PENSTOCK_POOL. Sets
 /// variables of libfabric in this process.
 void check_offer(Findings& findings, const std::string& spec);
+/// The library that is preloaded for windows.
+void check_windows(Findings& findings);
 /// `mpiexec` "" for all that would be considered.
 void check_mpi(Findings& findings, const std::string& mpiexec);
 

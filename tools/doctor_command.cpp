@@ -62,6 +62,7 @@ int diagnose(const DoctorArguments& arguments) {
   check_devices(findings, arguments.sys);
   check_provider(findings);
   check_mpi(findings, arguments.mpiexec);
+  check_windows(findings);
   check_variables(findings);
   if (!arguments.spec.empty()) check_pool(findings, arguments.spec);
   check_offer(findings, arguments.spec);

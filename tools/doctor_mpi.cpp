@@ -1,4 +1,6 @@
-// The MPI and the provider library.
+// The MPI, the provider library and the one for windows.
+#include <dlfcn.h>
+
 #include "doctor.hpp"
 #include "locations.hpp"
 #include "mpi_choice.hpp"
@@ -12,6 +14,26 @@ void check_provider(Findings& findings) {
   } else {
     findings.fail(library.error().message, "make build");
   }
+}
+
+void check_windows(Findings& findings) {
+  const auto library = window_library();
+  if (!library) {
+    const bool absent = library.error().code == Code::not_found;
+    return findings.fail(library.error().message, absent ? "make build" : "");
+  }
+  if (!can_preload) {
+    return findings.warn(
+        fmt::format("windows: {} has a sanitizer in it and is not preloaded", *library),
+        "make build, without -fsanitize in CMAKE_ARGS");
+  }
+  void* const loaded = ::dlopen(library->c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded == nullptr) {
+    return findings.fail(fmt::format("windows: {} cannot be loaded: {}", *library, ::dlerror()),
+                         "make build");
+  }
+  ::dlclose(loaded);
+  findings.ok(fmt::format("windows: {}, for every MPI", *library));
 }
 
 namespace {

@@ -17,7 +17,7 @@ namespace {
 struct EnvArguments {
   std::string mpi, pool, mpiexec, mode;
   std::uint32_t nodes = 0;
-  bool list = false, allow_fallback = false;
+  bool list = false, allow_fallback = false, no_windows = false;
 };
 
 void print_variables() {
@@ -58,6 +58,7 @@ int print_exports(const EnvArguments& arguments) {
   job.pool = pool;
   job.nodes = arguments.nodes;
   job.require = !arguments.allow_fallback;
+  job.windows = !arguments.no_windows;
   job.mode = arguments.mode;
   auto environment = mpi_environment(*runtime, job);
   if (!environment) return report(environment.error());
@@ -85,6 +86,8 @@ void add_env_command(CLI::App& app, Action& chosen) {
   command->add_option("--mpiexec", arguments->mpiexec, "the launcher that will be used");
   command->add_flag("--allow-fallback", arguments->allow_fallback,
                     "let the job use another provider when the pool cannot be used");
+  command->add_flag("--no-windows", arguments->no_windows,
+                    "do not preload libpenstock-mpi.so: windows stay with the MPI");
   command->add_flag("--list", arguments->list, "each variable with its value and source");
   command->footer(variables_help());
   command->callback([&chosen, arguments] {

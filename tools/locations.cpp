@@ -11,23 +11,44 @@
 #include "version.hpp"
 
 namespace penstock::tools {
+namespace {
+
+/// `without` says in the error what goes without it, "" when nothing does.
+Result<std::string> own_library(const std::string& name, const char* without) {
+  const std::string prefix = folder_of(own_folder());
+  std::vector<std::string> sought;
+  for (const char* folder : {"lib", PENSTOCK_LIBDIR "/penstock"}) {
+    std::string path = prefix + "/" + folder + "/" + name;
+    if (is_file(path)) return path;
+    sought.push_back(std::move(path));
+  }
+  return fail(Code::not_found,
+              "{} is absent (sought {}): build it with 'make build', or install "
+              "with 'make install PREFIX=...'{}",
+              name, fmt::join(sought, ", "), without);
+}
+
+}  // namespace
 
 std::string own_folder() {
   return folder_of(resolved("/proc/self/exe"));
 }
 
 Result<std::string> provider_library() {
-  const std::string prefix = folder_of(own_folder());
-  std::vector<std::string> sought;
-  for (const char* folder : {"lib", PENSTOCK_LIBDIR "/penstock"}) {
-    std::string path = prefix + "/" + folder + "/libpenstock-fi.so";
-    if (is_file(path)) return path;
-    sought.push_back(std::move(path));
+  return own_library("libpenstock-fi.so", "");
+}
+
+Result<std::string> window_library() {
+  auto library =
+      own_library(window_library_name, "; --no-windows leaves the windows to the MPI instead");
+  if (library && library->find_first_of(" :") != std::string::npos) {
+    return fail(Code::invalid_argument,
+                "LD_PRELOAD cannot name '{}', which has a blank or a colon in it: install "
+                "elsewhere with 'make install PREFIX=...'; --no-windows leaves the windows to the "
+                "MPI instead",
+                *library);
   }
-  return fail(Code::not_found,
-              "libpenstock-fi.so is absent (sought {}): build it with 'make build', or install "
-              "with 'make install PREFIX=...'",
-              fmt::join(sought, ", "));
+  return library;
 }
 
 bool is_program(const std::string& path) {

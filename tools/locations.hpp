@@ -14,6 +14,15 @@ std::string own_folder();
 /// libpenstock-fi.so of this installation or build tree. Error: not_found, with where it was
 /// sought.
 Result<std::string> provider_library();
+/// libpenstock-mpi.so, likewise. Error: invalid_argument, where LD_PRELOAD cannot name its path.
+Result<std::string> window_library();
+inline constexpr const char* window_library_name = "libpenstock-mpi.so";
+#ifdef PENSTOCK_SANITIZED
+/// A library with a sanitizer cannot be preloaded into programs without it.
+inline constexpr bool can_preload = false;
+#else
+inline constexpr bool can_preload = true;
+#endif
 
 bool is_program(const std::string& path);
 bool is_file(const std::string& path);

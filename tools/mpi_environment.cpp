@@ -2,13 +2,35 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include "base/format.hpp"
 #include "locations.hpp"
 
 namespace penstock::tools {
 namespace {
+
+/// What LD_PRELOAD holds besides our library, which an earlier `penstock env` may have put there.
+struct Preloads {
+  std::string others;
+  bool ours = false;
+
+  Preloads() {
+    const char* text = std::getenv("LD_PRELOAD");
+    std::string_view rest = text != nullptr ? text : "";
+    while (!rest.empty()) {
+      const std::string_view entry = rest.substr(0, rest.find_first_of(" :"));
+      rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
+      if (entry.substr(entry.rfind('/') + 1) == window_library_name) {
+        ours = true;
+      } else if (!entry.empty()) {
+        others += (others.empty() ? "" : ":") + std::string(entry);
+      }
+    }
+  }
+};
 
 class Builder {
  public:
@@ -22,6 +44,13 @@ class Builder {
   void prepend(const char* name, std::string value) {
     const char* before = std::getenv(name);
     set(name, before != nullptr && *before != '\0' ? value + ":" + before : std::move(value));
+  }
+  /// In front of what is preloaded anyway; "" for none of ours.
+  void preload(const std::string& library) {
+    const Preloads now;
+    if (library.empty() && !now.ours) return;
+    const bool both = !library.empty() && !now.others.empty();
+    set("LD_PRELOAD", library + (both ? ":" : "") + now.others);
   }
   Environment take() { return std::move(environment_); }
 
@@ -87,6 +116,9 @@ void for_intel(Builder& builder, const MpiRuntime& runtime, const JobEnvironment
 Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironment& job) {
   auto provider = provider_library();
   if (!provider) return tl::unexpected(provider.error());
+  const bool preloads = job.windows && can_preload;
+  auto windows = preloads ? window_library() : Result<std::string>("");
+  if (!windows) return tl::unexpected(windows.error());
   Builder builder;
   // The variable replaces libfabric's own folder, so that one is named behind ours. (Intel's
   // libfabric reads the first folder only.)
@@ -107,6 +139,7 @@ Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironm
   }
   // mpi4py's wheel fits every MPI, and otherwise takes the one that it finds beside it.
   builder.set_if_unset("MPI4PY_LIBMPI", runtime.library);
+  builder.preload(*windows);
   builder.set("PENSTOCK_POOL", job.pool);
   if (job.nodes > 0) builder.set("PENSTOCK_NODES", std::to_string(job.nodes));
   if (!job.job.empty()) builder.set("PENSTOCK_JOB", job.job);

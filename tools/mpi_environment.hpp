@@ -18,13 +18,15 @@ struct JobEnvironment {
   std::string job;          ///< "" leaves it to the launcher
   std::uint32_t nodes = 0;  ///< emulated on one machine; 0: the hosts are real
   bool require = true;      ///< fail rather than fall back
+  bool windows = true;      ///< in the pool, by a library that is preloaded
   std::string mode;         ///< "" : whatever the pool has
   std::string roll;         ///< "" : nobody asks who ended first
   std::string scratch;      ///< a folder for what the launcher makes while it runs; "" : its own
   bool take_turns = false;  ///< more ranks than cores
 };
 
-/// In the order in which they are worth reading. Errors: no provider library.
+/// In the order in which they are worth reading. Errors: no provider library, no window
+/// library.
 Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironment& job);
 
 /// mpiexec and its arguments up to the program, for `ranks` on this host.

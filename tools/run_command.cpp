@@ -27,7 +27,7 @@ struct RunArguments {
   std::uint32_t ranks = 0, nodes = 0;
   std::string pool, mode, size, mpi, mpiexec;
   std::vector<std::string> command;
-  bool bind = false, stats = false, allow_fallback = false;
+  bool bind = false, stats = false, allow_fallback = false, no_windows = false;
 };
 
 template <class... Args>
@@ -88,6 +88,7 @@ Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runti
   job.roll = own.folder;
   job.nodes = arguments.nodes;
   job.require = !arguments.allow_fallback;
+  job.windows = !arguments.no_windows;
   job.mode = coherence::mode_name(info.mode);
   job.scratch = scratch_of(own.folder);
   job.take_turns = arguments.ranks > base::usable_cpus();
@@ -221,6 +222,8 @@ void add_run_command(CLI::App& app, Action& chosen) {
                     "print which transport carried the job, messages and bytes");
   command->add_flag("--allow-fallback", arguments->allow_fallback,
                     "let the job use another provider when the pool cannot be used");
+  command->add_flag("--no-windows", arguments->no_windows,
+                    "do not preload libpenstock-mpi.so: windows stay with the MPI");
   command->add_option("COMMAND", arguments->command, "the program and its arguments, behind --")
       ->required()
       ->type_name("");

@@ -1,15 +1,17 @@
 """penstock env: exports that work with one's own mpiexec, and the table of variables."""
 
+import shutil
 import subprocess
 import unittest
 from pathlib import Path
 
-from support import MPIEXEC, PENSTOCK, PROGRAMS, PYTHON, Case, clean_environment
+from support import MPIEXEC, PENSTOCK, PROGRAMS, PYTHON, WINDOW_LIBRARY, Case, clean_environment
 
 
 class Env(Case):
-    def exports(self, spec, *more):
-        done = self.penstock("env", "--mpi", "mpich", "--pool", spec, *more)
+    def exports(self, spec, *options, **more):
+        done = self.penstock("env", "--mpi", "mpich", "--pool", spec, *options,
+                             environment=clean_environment(**more))
         lines = [line for line in done.stdout.splitlines() if line and not line.startswith("#")]
         self.assertTrue(all(line.startswith("export ") for line in lines), lines)
         return done.stdout
@@ -49,6 +51,61 @@ class Env(Case):
         exports = self.exports(path)
         done = self.with_exports(exports, 'printf %s "$PENSTOCK_POOL"')
         self.assertEqual(done.stdout, str(path))
+
+    def preloads(self, *options, **more):
+        """What a shell has in LD_PRELOAD, or nothing, behind the exports that it asked for with `more`."""
+        exports = self.exports(self.pool("32M"), *options, **more)
+        return self.with_exports(exports, 'printf %s "${LD_PRELOAD-nothing}"', **more).stdout
+
+    def test_window_library_is_preloaded(self):
+        self.assertTrue(WINDOW_LIBRARY.is_file())
+        self.assertEqual(self.preloads(), str(WINDOW_LIBRARY))
+        self.assertEqual(self.preloads("--no-windows"), "nothing")
+
+    def test_other_preloads_stay_behind_it(self):
+        for before in ("libm.so.6", f"{WINDOW_LIBRARY}:libm.so.6", "/elsewhere/libpenstock-mpi.so libm.so.6"):
+            self.assertEqual(self.preloads(LD_PRELOAD=before), f"{WINDOW_LIBRARY}:libm.so.6")
+        self.assertEqual(self.preloads(LD_PRELOAD="libm.so.6 libdl.so.2"), f"{WINDOW_LIBRARY}:libm.so.6:libdl.so.2")
+        self.assertEqual(self.preloads("--no-windows", LD_PRELOAD=f"{WINDOW_LIBRARY}:libm.so.6"), "libm.so.6")
+        self.assertEqual(self.preloads("--no-windows", LD_PRELOAD="libm.so.6"), "libm.so.6")
+
+    def test_other_programs_do_not_notice_the_window_library(self):
+        exports = self.exports(self.pool("32M"))
+        for command, says in (("true", ""), ("ls -d /", "/\n"), (f"{PYTHON} -c 'print(1)'", "1\n"),
+                              (f"{PENSTOCK} --version", self.penstock("--version").stdout)):
+            done = self.with_exports(exports, command, PENSTOCK_LOG="debug")
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, says, ""), command)
+
+    def test_window_library_reaches_the_ranks(self):
+        spec = self.pool("128M")
+        command = f"{MPIEXEC} -n 2 {PYTHON} {PROGRAMS / 'preloaded.py'}"
+        for options, says in (((), "2 of 2"), (("--no-windows",), "0 of 2")):
+            done = self.with_exports(self.exports(spec, "--nodes", "2", *options), command)
+            self.assertIn(f"preloaded: {says}", done.stdout, done.stderr)
+
+    def test_window_library_missing(self):
+        for place in ("tree", "a tree"):
+            program = self.folder / place / "bin/penstock"
+            for path, copied in ((program, PENSTOCK), (self.folder / place / "lib/libpenstock-fi.so",
+                                                       WINDOW_LIBRARY.with_name("libpenstock-fi.so"))):
+                path.parent.mkdir(parents=True)
+                shutil.copy(copied, path)
+        shutil.copy(WINDOW_LIBRARY, self.folder / "a tree/lib")
+        spec = self.pool("32M")
+        for place, says, mend in (("tree", f"{self.folder}/tree/lib/libpenstock-mpi.so", "make build"),
+                                  ("a tree", f"'{self.folder}/a tree/lib/libpenstock-mpi.so'", "PREFIX=")):
+            for command in (["env", "--mpi", "mpich", "--pool", spec], ["run", "-n", "1", "--pool", spec]):
+                after = ["--", "true"] if command[0] == "run" else []
+                run = lambda *more: subprocess.run([self.folder / place / "bin/penstock", *command, *more, *after],
+                                                   capture_output=True, text=True, env=clean_environment())
+                done = run()
+                self.assertEqual(done.returncode, 1, done.stdout)
+                for part in (says, mend, "--no-windows"):
+                    self.assertIn(part, done.stderr)
+                self.assertNotIn("libpenstock-mpi.so", run("--no-windows", "--allow-fallback").stderr)
+            doctor = subprocess.run([self.folder / place / "bin/penstock", "doctor"], capture_output=True, text=True,
+                                    env=clean_environment())
+            self.assertRegex(doctor.stdout, f"(?m)^fail .*{says}.*{mend}")
 
     def test_pool_needed(self):
         self.refused("env", "--mpi", "mpich", says="no pool is named", mend="penstock pool create")

@@ -17,14 +17,17 @@ class Install(Case):
         run = lambda *arguments: subprocess.run([installed, *arguments], capture_output=True,
                                                 text=True, timeout=120, env=clean_environment())
         doctor = run("doctor")
-        self.assertIn(f"provider: {prefix.resolve()}", doctor.stdout)
+        for library in ("provider", "windows"):
+            self.assertIn(f"{library}: {prefix.resolve()}", doctor.stdout)
         self.assertEqual(doctor.returncode, 0, doctor.stdout)
         done = run("run", "-n", "2", "--stats", "--", PYTHON, PROGRAMS / "all_to_all.py")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("all to all: ok", done.stdout)
         self.assertIn("transport: penstock", done.stderr)
+        done = run("run", "-n", "2", "--", PYTHON, PROGRAMS / "preloaded.py")
+        self.assertIn("preloaded: 2 of 2", done.stdout)
         libraries = {path.name for path in prefix.rglob("*.so")}
-        self.assertEqual(libraries, {"libpenstock.so", "libpenstock-fi.so"})
+        self.assertEqual(libraries, {"libpenstock.so", "libpenstock-fi.so", "libpenstock-mpi.so"})
         self.assertTrue((prefix / "include/penstock/penstock.h").is_file())
 
 

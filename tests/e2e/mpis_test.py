@@ -48,6 +48,12 @@ class EachMpi(Case):
             self.assertIn("windows: ok", done.stdout)
             self.assert_carried(done, ranks, ranks)
 
+    def window_library_is_preloaded(self):
+        for options, says in (((), "2 of 2"), (("--no-windows",), "0 of 2")):
+            done = self.penstock("run", "--mpiexec", self.mpiexec, "-n", "2", *options, "--", self.python,
+                                 PROGRAMS / "preloaded.py")
+            self.assertIn(f"preloaded: {says}", done.stdout)
+
     def random_epochs(self, *options):
         done = self.run_ranks(3, self.python, PROGRAMS / "epochs.py", *options)
         self.assertIn("epochs: ok", done.stdout)
@@ -97,9 +103,11 @@ class EachMpi(Case):
                                 "--nodes", "2").stdout
         self.assertIn(f"# for {self.title}", exports)
         more = "--allow-run-as-root" if self.mpi == "openmpi" and os.geteuid() == 0 else ""
+        if self.mpi == "openmpi":
+            self.assertIn(" -x LD_PRELOAD", exports)
 
-        def run(ranks):
-            script = f"{exports}\nexec {self.mpiexec} {more} -n {ranks} {self.python} {ALL_TO_ALL}"
+        def run(ranks, program=ALL_TO_ALL):
+            script = f"{exports}\nexec {self.mpiexec} {more} -n {ranks} {self.python} {program}"
             return subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=120,
                                   env=clean_environment(PENSTOCK_SUMMARY=1))
 
@@ -107,6 +115,7 @@ class EachMpi(Case):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("all to all: ok", done.stdout)
         self.assertIn(f"uses pool {spec}", done.stdout + done.stderr)
+        self.assertIn("preloaded: 2 of 2", run(2, PROGRAMS / "preloaded.py").stdout)
         self.penstock("pool", "rm", spec)
         # One rank: prterun 5.0.11 may wait for itself for ever when two end at the same time.
         done = run(1)
@@ -137,6 +146,9 @@ class OpenMpi(EachMpi):
 
     def test_windows(self):
         self.windows()
+
+    def test_window_library_is_preloaded(self):
+        self.window_library_is_preloaded()
 
     def test_random_epochs(self):
         self.random_epochs()
@@ -187,6 +199,9 @@ class IntelMpi(EachMpi):
     def test_windows(self):
         self.windows()
 
+    def test_window_library_is_preloaded(self):
+        self.window_library_is_preloaded()
+
     def test_random_epochs(self):
         self.random_epochs()
 
@@ -219,6 +234,9 @@ class DebianOpenMpi(EachMpi):
 
     def test_windows(self):
         self.windows()
+
+    def test_window_library_is_preloaded(self):
+        self.window_library_is_preloaded()
 
     def test_random_epochs(self):
         """Its btl/ofi swaps through a null pointer, over libfabric's sockets provider as well."""

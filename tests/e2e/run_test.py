@@ -103,6 +103,11 @@ class Jobs(Case):
                              status=None)
         self.assertEqual(done.returncode, 7, done.stderr)
 
+    def test_window_library_is_preloaded(self):
+        for options, says in (((), "2 of 2"), (("--no-windows",), "0 of 2")):
+            done = self.penstock("run", "-n", "2", *options, "--", PYTHON, PROGRAMS / "preloaded.py")
+            self.assertIn(f"preloaded: {says}", done.stdout)
+
     def test_standard_input_reaches_rank_0(self):
         done = self.penstock("run", "-n", "2", "--", PYTHON, "-c",
                              "from mpi4py import MPI; r = MPI.COMM_WORLD.rank\n"

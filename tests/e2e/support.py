@@ -13,6 +13,7 @@ from pathlib import Path
 
 SOURCE = Path(os.environ.get("E2E_SOURCE", Path(__file__).resolve().parents[2]))
 PENSTOCK = os.environ.get("E2E_PENSTOCK", str(SOURCE / "build/bin/penstock"))
+WINDOW_LIBRARY = Path(PENSTOCK).resolve().parents[1] / "lib/libpenstock-mpi.so"
 VENV = Path(os.environ.get("E2E_VENV", SOURCE / ".venv"))
 PYTHON = str(VENV / "bin/python")
 MPIEXEC = str(VENV / "bin/mpiexec")
@@ -28,7 +29,7 @@ _numbers = itertools.count()
 
 def clean_environment(**more):
     """Ours without what would steer MPI, libfabric or Penstock; the .venv's MPI first."""
-    steering = re.compile(r"^(FI_|MPIR_|MPI4PY_|I_MPI_|OMPI_|PMIX_|PRTE_|PENSTOCK_|PMI_|VIRTUAL_ENV)")
+    steering = re.compile(r"^(FI_|MPIR_|MPI4PY_|I_MPI_|OMPI_|PMIX_|PRTE_|PENSTOCK_|PMI_|VIRTUAL_ENV|LD_PRELOAD$)")
     environment = {k: v for k, v in os.environ.items() if not steering.match(k)}
     environment["PATH"] = f"{VENV / 'bin'}:{environment.get('PATH', '/usr/bin:/bin')}"
     environment.update({k: str(v) for k, v in more.items()})
