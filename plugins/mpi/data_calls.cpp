@@ -39,35 +39,43 @@ int fetch(PoolWindow& window, const Buffer& origin, const Buffer& result, const 
 #define TARGET rank, disp, count, type
 #define OLD result, result_count, result_type
 
-#define PENSTOCK_DATA_CALLS(N, C)                                                                \
-  PENSTOCK_WINDOW_CALL(Put##C, (FROM(N), AT(N), Handle win), (ORIGIN, TARGET, win),              \
-                       put(*window, buffer(ORIGIN), aim(TARGET)));                               \
-  PENSTOCK_WINDOW_CALL(Get##C, (INTO(N), AT(N), Handle win), (ORIGIN, TARGET, win),              \
-                       get(*window, buffer(ORIGIN), aim(TARGET)));                               \
-  PENSTOCK_WINDOW_CALL(Rput##C, (FROM(N), AT(N), Handle win, void* request),                     \
-                       (ORIGIN, TARGET, win, request),                                           \
-                       completed(put(*window, buffer(ORIGIN), aim(TARGET)), request));           \
-  PENSTOCK_WINDOW_CALL(Rget##C, (INTO(N), AT(N), Handle win, void* request),                     \
-                       (ORIGIN, TARGET, win, request),                                           \
-                       completed(get(*window, buffer(ORIGIN), aim(TARGET)), request));           \
-  PENSTOCK_WINDOW_CALL(Accumulate##C, (FROM(N), AT(N), Handle op, Handle win),                   \
-                       (ORIGIN, TARGET, op, win),                                                \
-                       accumulate(*window, buffer(ORIGIN), nullptr, aim(TARGET), incoming(op))); \
-  PENSTOCK_WINDOW_CALL(                                                                          \
+#define PENSTOCK_DATA_CALLS(N, C, PASS)                                                          \
+  PENSTOCK_WINDOW_CALL_OR(Put##C, (FROM(N), AT(N), Handle win),                                  \
+                          PASS(Put, (ORIGIN, TARGET, win), origin_count, count),                 \
+                          put(*window, buffer(ORIGIN), aim(TARGET)));                            \
+  PENSTOCK_WINDOW_CALL_OR(Get##C, (INTO(N), AT(N), Handle win),                                  \
+                          PASS(Get, (ORIGIN, TARGET, win), origin_count, count),                 \
+                          get(*window, buffer(ORIGIN), aim(TARGET)));                            \
+  PENSTOCK_WINDOW_CALL_OR(Rput##C, (FROM(N), AT(N), Handle win, void* request),                  \
+                          PASS(Rput, (ORIGIN, TARGET, win, request), origin_count, count),       \
+                          completed(put(*window, buffer(ORIGIN), aim(TARGET)), request));        \
+  PENSTOCK_WINDOW_CALL_OR(Rget##C, (INTO(N), AT(N), Handle win, void* request),                  \
+                          PASS(Rget, (ORIGIN, TARGET, win, request), origin_count, count),       \
+                          completed(get(*window, buffer(ORIGIN), aim(TARGET)), request));        \
+  PENSTOCK_WINDOW_CALL_OR(                                                                       \
+      Accumulate##C, (FROM(N), AT(N), Handle op, Handle win),                                    \
+      PASS(Accumulate, (ORIGIN, TARGET, op, win), origin_count, count),                          \
+      accumulate(*window, buffer(ORIGIN), nullptr, aim(TARGET), incoming(op)));                  \
+  PENSTOCK_WINDOW_CALL_OR(                                                                       \
       Raccumulate##C, (FROM(N), AT(N), Handle op, Handle win, void* request),                    \
-      (ORIGIN, TARGET, op, win, request),                                                        \
+      PASS(Raccumulate, (ORIGIN, TARGET, op, win, request), origin_count, count),                \
       completed(accumulate(*window, buffer(ORIGIN), nullptr, aim(TARGET), incoming(op)),         \
                 request));                                                                       \
-  PENSTOCK_WINDOW_CALL(Get_accumulate##C, (FROM(N), RESULT(N), AT(N), Handle op, Handle win),    \
-                       (ORIGIN, OLD, TARGET, op, win),                                           \
-                       fetch(*window, buffer(ORIGIN), buffer(OLD), aim(TARGET), incoming(op)));  \
-  PENSTOCK_WINDOW_CALL(                                                                          \
+  PENSTOCK_WINDOW_CALL_OR(                                                                       \
+      Get_accumulate##C, (FROM(N), RESULT(N), AT(N), Handle op, Handle win),                     \
+      PASS(Get_accumulate, (ORIGIN, OLD, TARGET, op, win), origin_count, result_count, count),   \
+      fetch(*window, buffer(ORIGIN), buffer(OLD), aim(TARGET), incoming(op)));                   \
+  PENSTOCK_WINDOW_CALL_OR(                                                                       \
       Rget_accumulate##C, (FROM(N), RESULT(N), AT(N), Handle op, Handle win, void* request),     \
-      (ORIGIN, OLD, TARGET, op, win, request),                                                   \
+      PASS(Rget_accumulate, (ORIGIN, OLD, TARGET, op, win, request), origin_count, result_count, \
+           count),                                                                               \
       completed(fetch(*window, buffer(ORIGIN), buffer(OLD), aim(TARGET), incoming(op)), request))
 
-PENSTOCK_DATA_CALLS(int, );
-PENSTOCK_DATA_CALLS(Count, _c);
+#define PASS_PLAIN(name, arguments, ...) PENSTOCK_PASS(name, arguments)
+#define PASS_LARGE(name, arguments, ...) PENSTOCK_PASS_LARGE(name##_c, name, arguments, __VA_ARGS__)
+
+PENSTOCK_DATA_CALLS(int, , PASS_PLAIN);
+PENSTOCK_DATA_CALLS(Count, _c, PASS_LARGE);
 
 PENSTOCK_WINDOW_CALL(Fetch_and_op,
                      (const void* origin, void* result, Handle type, int rank, Aint disp, Handle op,

@@ -1,6 +1,10 @@
 // How intercepted functions are defined.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+
 #include "real.hpp"
 #include "refusal.hpp"
 #include "windows.hpp"
@@ -22,6 +26,11 @@ Function original(Function known, const char* name, const void* caller) {
   return known != nullptr ? known : reinterpret_cast<Function>(mpi_symbol(name, caller));
 }
 
+inline bool fit_int(std::initializer_list<Count> counts) {
+  return std::all_of(counts.begin(), counts.end(),
+                     [](Count count) { return count <= std::numeric_limits<int>::max(); });
+}
+
 inline constexpr int no_function =
     16;  // MPI_ERR_OTHER or nearly so, where there is not even an MPI
 
@@ -34,9 +43,20 @@ inline constexpr int no_function =
     return function != nullptr ? function arguments : ::penstock::mpi::no_function;               \
   }()
 
-/// MPI_`name`, which takes `parameters`: on a window `win` of ours the rest is its value, else the
-/// MPI does it with `arguments`.
-#define PENSTOCK_WINDOW_CALL(name, parameters, arguments, ...)                           \
+/// As PENSTOCK_PASS, for a form with large counts: programs take it for there because we have it.
+/// An MPI without it is asked by `plain`, when what is said to be large is not.
+#define PENSTOCK_PASS_LARGE(name, plain, arguments, ...)                                          \
+  [&] {                                                                                           \
+    const auto function = ::penstock::mpi::original(::penstock::mpi::real().name, #name, caller); \
+    if (function != nullptr) return function arguments;                                           \
+    if (::penstock::mpi::real().plain == nullptr) return ::penstock::mpi::no_function;            \
+    if (!::penstock::mpi::fit_int({__VA_ARGS__})) return ::penstock::mpi::constants().err_count;  \
+    return ::penstock::mpi::real().plain arguments;                                               \
+  }()
+
+/// MPI_`name`, which takes `parameters`: on a window `win` of ours the rest is its value, else that
+/// of `pass`.
+#define PENSTOCK_WINDOW_CALL_OR(name, parameters, pass, ...)                             \
   PENSTOCK_EXPORT int MPI_##name parameters {                                            \
     if (::penstock::mpi::PoolWindow* const window = ::penstock::mpi::pool_window(win)) { \
       const ::penstock::mpi::Entered entered(*window);                                   \
@@ -44,6 +64,10 @@ inline constexpr int no_function =
     }                                                                                    \
     const void* caller = __builtin_return_address(0);                                    \
     ::penstock::mpi::usable(caller);                                                     \
-    return PENSTOCK_PASS(name, arguments);                                               \
+    return pass;                                                                         \
   }                                                                                      \
   static_assert(true)
+
+/// The same, passed on with `arguments`.
+#define PENSTOCK_WINDOW_CALL(name, parameters, arguments, ...) \
+  PENSTOCK_WINDOW_CALL_OR(name, parameters, PENSTOCK_PASS(name, arguments), __VA_ARGS__)

@@ -5,9 +5,9 @@
 
 namespace penstock::mpi {
 
-void after_init() {
-  (void)attachment();
-}
+// A program without windows and memory of MPI needs no pool of ours: attachment() is for its first
+// call.
+void after_init() {}
 
 void before_finalize() {
   close_datatypes();

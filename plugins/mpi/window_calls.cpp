@@ -36,24 +36,37 @@ int get_attribute(PoolWindow& window, int keyval, void* value, int* flag) {
 template <class Unit>
 int query(PoolWindow& window, int rank, Aint* size, Unit* unit, void* base) {
   const Constants& mpi = constants();
-  if (window.flavor != mpi.win_flavor_shared) {
-    real().Win_call_errhandler(window.handle, mpi.err_rma_flavor);
-    return mpi.err_rma_flavor;
-  }
-  const std::uint32_t ranks = window.core->ranks();
-  auto wanted = static_cast<std::uint32_t>(rank);
+  const auto ranks = static_cast<int>(window.core->ranks());
+  // Of other windows what loads and stores do not reach as it is has no size (MPI 4.1).
+  const bool shared = window.flavor == mpi.win_flavor_shared || window.model == mpi.win_unified;
+  const auto bytes_of = [&](int of) -> std::uint64_t {
+    const auto member = static_cast<std::uint32_t>(of);
+    const bool own = rank == of && member == window.core->self();
+    return shared || own ? window.core->member(member).bytes : 0;
+  };
+  int asked = rank;
   if (rank == mpi.proc_null) {  // the first that has memory
-    wanted = 0;
-    while (wanted + 1 < ranks && window.core->member(wanted).bytes == 0) ++wanted;
+    asked = 0;
+    while (asked + 1 < ranks && bytes_of(asked) == 0) ++asked;
   }
-  if (wanted >= ranks) {
+  if (asked < 0 || asked >= ranks) {
     real().Win_call_errhandler(window.handle, mpi.err_rank);
     return mpi.err_rank;
   }
-  *size = static_cast<Aint>(window.core->member(wanted).bytes);
-  *unit = static_cast<Unit>(window.units[wanted]);
-  *static_cast<void**>(base) = window.core->segment(wanted);
+  *size = static_cast<Aint>(bytes_of(asked));
+  *unit = static_cast<Unit>(window.units[static_cast<std::size_t>(asked)]);
+  *static_cast<void**>(base) =
+      *size != 0 ? window.core->segment(static_cast<std::uint32_t>(asked)) : nullptr;
   return mpi.success;
+}
+
+int query_large(const void* caller, Handle win, int rank, Aint* size, Aint* unit, void* base) {
+  if (real().Win_shared_query_c != nullptr)
+    return real().Win_shared_query_c(win, rank, size, unit, base);
+  int small = 0;
+  const int status = PENSTOCK_PASS(Win_shared_query, (win, rank, size, &small, base));
+  *unit = small;
+  return status;
 }
 
 /// nullopt: the MPI shall make it.
@@ -70,8 +83,10 @@ PENSTOCK_WINDOW_CALL(Win_get_attr, (Handle win, int keyval, void* value, int* fl
                      (win, keyval, value, flag), get_attribute(*window, keyval, value, flag));
 PENSTOCK_WINDOW_CALL(Win_shared_query, (Handle win, int rank, Aint* size, int* unit, void* base),
                      (win, rank, size, unit, base), query(*window, rank, size, unit, base));
-PENSTOCK_WINDOW_CALL(Win_shared_query_c, (Handle win, int rank, Aint* size, Aint* unit, void* base),
-                     (win, rank, size, unit, base), query(*window, rank, size, unit, base));
+PENSTOCK_WINDOW_CALL_OR(Win_shared_query_c,
+                        (Handle win, int rank, Aint* size, Aint* unit, void* base),
+                        query_large(caller, win, rank, size, unit, base),
+                        query(*window, rank, size, unit, base));
 
 PENSTOCK_EXPORT int MPI_Win_free(void* win) {
   const void* caller = __builtin_return_address(0);
@@ -82,31 +97,37 @@ PENSTOCK_EXPORT int MPI_Win_free(void* win) {
 }
 
 /// One of the three, or its form with large counts.
-#define PENSTOCK_MAKE(name, flavor, parameters, arguments, given, base)                           \
+#define PENSTOCK_MAKE(name, flavor, parameters, given, base, pass)                                \
   PENSTOCK_EXPORT int MPI_##name parameters {                                                     \
     const void* caller = __builtin_return_address(0);                                             \
     if (usable(caller)) {                                                                         \
       if (const auto made = make(flavor, size, unit, given, info, comm, base, win)) return *made; \
     }                                                                                             \
-    return PENSTOCK_PASS(name, arguments);                                                        \
+    return pass;                                                                                  \
   }                                                                                               \
   static_assert(true)
 
 PENSTOCK_MAKE(Win_create, Flavor::create,
-              (void* base, Aint size, int unit, Handle info, Handle comm, void* win),
-              (base, size, unit, info, comm, win), base, nullptr);
+              (void* base, Aint size, int unit, Handle info, Handle comm, void* win), base, nullptr,
+              PENSTOCK_PASS(Win_create, (base, size, unit, info, comm, win)));
 PENSTOCK_MAKE(Win_create_c, Flavor::create,
-              (void* base, Aint size, Aint unit, Handle info, Handle comm, void* win),
-              (base, size, unit, info, comm, win), base, nullptr);
+              (void* base, Aint size, Aint unit, Handle info, Handle comm, void* win), base,
+              nullptr,
+              PENSTOCK_PASS_LARGE(Win_create_c, Win_create, (base, size, unit, info, comm, win),
+                                  unit));
 PENSTOCK_MAKE(Win_allocate, Flavor::allocate,
-              (Aint size, int unit, Handle info, Handle comm, void* base, void* win),
-              (size, unit, info, comm, base, win), nullptr, base);
+              (Aint size, int unit, Handle info, Handle comm, void* base, void* win), nullptr, base,
+              PENSTOCK_PASS(Win_allocate, (size, unit, info, comm, base, win)));
 PENSTOCK_MAKE(Win_allocate_c, Flavor::allocate,
-              (Aint size, Aint unit, Handle info, Handle comm, void* base, void* win),
-              (size, unit, info, comm, base, win), nullptr, base);
+              (Aint size, Aint unit, Handle info, Handle comm, void* base, void* win), nullptr,
+              base,
+              PENSTOCK_PASS_LARGE(Win_allocate_c, Win_allocate, (size, unit, info, comm, base, win),
+                                  unit));
 PENSTOCK_MAKE(Win_allocate_shared, Flavor::shared,
-              (Aint size, int unit, Handle info, Handle comm, void* base, void* win),
-              (size, unit, info, comm, base, win), nullptr, base);
+              (Aint size, int unit, Handle info, Handle comm, void* base, void* win), nullptr, base,
+              PENSTOCK_PASS(Win_allocate_shared, (size, unit, info, comm, base, win)));
 PENSTOCK_MAKE(Win_allocate_shared_c, Flavor::shared,
-              (Aint size, Aint unit, Handle info, Handle comm, void* base, void* win),
-              (size, unit, info, comm, base, win), nullptr, base);
+              (Aint size, Aint unit, Handle info, Handle comm, void* base, void* win), nullptr,
+              base,
+              PENSTOCK_PASS_LARGE(Win_allocate_shared_c, Win_allocate_shared,
+                                  (size, unit, info, comm, base, win), unit));
