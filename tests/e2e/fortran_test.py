@@ -1,0 +1,172 @@
+"""libpenstock-mpi.so under programs in Fortran, by each interface that an MPI has for it."""
+
+import os
+import subprocess
+import unittest
+
+from support import OTHER_VENVS, PROGRAMS, WINDOW_LIBRARY, Case, clean_environment
+
+GFORTRAN = "/usr/bin/gfortran"
+IN_POOL = "a window of 2 ranks lies in the pool"
+
+
+class EachMpi(Case):
+    """What must hold under every MPI; a class below names it."""
+
+    compiler = mpiexec = None
+    options = ()
+    environment = {}
+
+    def setUp(self):
+        super().setUp()
+        for needed in (GFORTRAN, self.compiler, self.mpiexec):
+            if not os.access(needed, os.X_OK):
+                self.skipTest(f"{needed} is absent: ci/install.sh mpis")
+
+    def compiled(self, interface, *options):
+        program = self.folder / "window"
+        # Through mpif.h a buffer is of any type, at which compilers wonder.
+        done = subprocess.run([self.compiler, "-w", "-fallow-argument-mismatch", f"-D{interface}", *options,
+                               *self.options, PROGRAMS / "window.F90", "-o", program, f"-J{self.folder}"],
+                              capture_output=True, text=True, env=clean_environment(**self.environment))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return program
+
+    def run_ranks(self, *command, launched=()):
+        return self.penstock("run", "--mpiexec", self.mpiexec, "-n", "2", "--nodes", "2", *launched, "--",
+                             "env", "PENSTOCK_LOG=info", *command)
+
+    def windows_lie_in_the_pool(self, interface, *options, windows=3):
+        program = self.compiled(interface, *options)
+        for arguments in ((), ("threads",)):
+            done = self.run_ranks(program, *arguments)
+            self.assertIn("window: ok: 2 ranks", done.stdout, done.stderr)
+            self.assertEqual(done.stderr.count(IN_POOL), 2 * windows, done.stderr)
+
+
+class DebianOpenMpi(EachMpi):
+    compiler, mpiexec = "/usr/bin/mpif90.openmpi", "/usr/bin/mpiexec.openmpi"
+
+    def test_mpif_h(self):
+        self.windows_lie_in_the_pool("MPIF_H")
+
+    def test_use_mpi(self):
+        self.windows_lie_in_the_pool("USE_MPI")
+
+    def test_use_mpi_f08(self):
+        self.windows_lie_in_the_pool("USE_MPI_F08")
+
+
+class IntelMpi(EachMpi):
+    """Of mpi_f08 it has modules for its own compiler only; for gfortran its entry points are named."""
+
+    compiler = str(OTHER_VENVS["intel"] / "bin/mpif90")
+    mpiexec = str(OTHER_VENVS["intel"] / "bin/mpiexec")
+    environment = {"I_MPI_ROOT": OTHER_VENVS["intel"]}
+    f08_without_buffers = ("Init", "Init_thread", "Finalize", "Alloc_mem", "Win_allocate", "Win_allocate_shared",
+                           "Win_shared_query", "Win_free", "Win_get_attr", "Win_fence", "Win_start",
+                           "Win_complete", "Win_post", "Win_wait", "Win_test", "Win_lock", "Win_unlock",
+                           "Win_lock_all", "Win_unlock_all", "Win_flush", "Win_flush_all", "Win_flush_local",
+                           "Win_flush_local_all", "Win_sync", "Comm_split_type")
+
+    def setUp(self):
+        super().setUp()
+        major = subprocess.run([GFORTRAN, "-dumpversion"], capture_output=True, text=True).stdout.split(".")[0]
+        modules = sorted((OTHER_VENVS["intel"] / "include/mpi/gfortran").glob(f"{int(major)}.*"))
+        # libmpi is needed by libmpifort, which does not say where it is.
+        self.options = ("-Wl,--no-as-needed", *(f"-I{folder}" for folder in modules))
+        self.has_modules = bool(modules)
+
+    def test_mpif_h(self):
+        self.windows_lie_in_the_pool("MPIF_H")
+
+    def test_use_mpi(self):
+        if not self.has_modules:
+            self.skipTest("Intel MPI has no modules for this gfortran")
+        self.windows_lie_in_the_pool("USE_MPI")
+
+    def test_entry_points_of_f08(self):
+        renamed = [f"-DMPI_{name}=MPI_{name}_f08" for name in self.f08_without_buffers]
+        self.windows_lie_in_the_pool("MPIF_H", *renamed)
+
+    def test_without_the_library(self):
+        """What the program wants is so of the MPI's own windows."""
+        done = self.run_ranks(self.compiled("MPIF_H"), launched=("--no-windows",))
+        self.assertIn("window: ok: 2 ranks", done.stdout, done.stderr)
+        self.assertNotIn(IN_POOL, done.stderr)
+
+
+class DebianMpich(EachMpi):
+    """4.0, with mpi_f08 for gfortran. Built without libfabric: messages do not go by the pool."""
+
+    compiler, mpiexec = "/usr/bin/mpif90.mpich", "/usr/bin/mpiexec.mpich"
+
+    def setUp(self):
+        if not os.access(self.compiler, os.X_OK):
+            self.skipTest(f"{self.compiler} is absent: apt-get install libmpich-dev mpich gfortran")
+        super().setUp()
+
+    def run_ranks(self, *command):
+        """`penstock run` refuses it, so the job is told of the pool here."""
+        done = subprocess.run([self.mpiexec, "-n", "2", "env", f"LD_PRELOAD={WINDOW_LIBRARY}", "PENSTOCK_NODES=2",
+                               f"PENSTOCK_POOL={self.pool()}", "PENSTOCK_LOG=info", *command],
+                              capture_output=True, text=True, timeout=120, env=clean_environment())
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def test_mpif_h(self):
+        self.windows_lie_in_the_pool("MPIF_H")
+
+    def test_use_mpi(self):
+        self.windows_lie_in_the_pool("USE_MPI")
+
+    def test_use_mpi_f08(self):
+        self.windows_lie_in_the_pool("USE_MPI_F08", "-DLARGE_COUNTS", windows=4)
+
+
+class UnknownMpi(Case):
+    """The calls of an MPI that we do not know, and functions of others that have such names."""
+
+    library_source = """#include <string.h>
+int PMPI_Init(int* argc, char*** argv) { return 0; }
+int PMPI_Get_library_version(char* text, int* length) {
+  strcpy(text, "Strange MPI 0.1");
+  *length = strlen(text);
+  return 0;
+}
+void mpi_win_fence_(int* assert, int* win, int* ierror) { *ierror = *assert + *win; }
+void mpi_win_fence_f08_(int* assert, int* win, int* ierror) { *ierror = *assert - *win; }
+int mpi_init(int number) { return number + 1; }
+int call_own(void) { return mpi_init(41); }
+"""
+    program_source = """#include <stdio.h>
+void mpi_win_fence_(int*, int*, int*);
+void mpi_win_fence_f08_(int*, int*, int*);
+void mpi_win_lock_all_(int*, int*, int*);
+int call_own(void);
+#pragma weak mpi_win_lock_all_
+int main(void) {
+  int assert = 5, win = 3, one, other, none = 0;
+  mpi_win_fence_(&assert, &win, &one);
+  mpi_win_fence_f08_(&assert, &win, &other);
+  mpi_win_lock_all_(&assert, &win, &none);
+  printf("%d %d %s %d\\n", one, other, none != 0 ? "error" : "success", call_own());
+  return 0;
+}
+"""
+
+    def test_is_passed_by(self):
+        library, program = self.folder / "libstrange.so", self.folder / "program"
+        for source, text, options in (("library.c", self.library_source, ["-shared", "-fPIC", "-o", library]),
+                                      ("program.c", self.program_source,
+                                       ["-o", program, library, f"-Wl,-rpath,{self.folder}"])):
+            (self.folder / source).write_text(text)
+            subprocess.run(["gcc", "-w", self.folder / source, *options], check=True)
+        done = subprocess.run([program], capture_output=True, text=True, timeout=60,
+                              env=clean_environment(LD_PRELOAD=WINDOW_LIBRARY))
+        self.assertEqual((done.returncode, done.stdout), (0, "8 2 error 42\n"), done.stderr)
+        self.assertIn("windows stay with the MPI: the MPI of this process is", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
