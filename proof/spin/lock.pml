@@ -141,6 +141,7 @@ inline step(i) {
           :: NUMBER(last[i]) > greatest -> greatest = NUMBER(last[i])
           :: else
           fi;
+          busy = busy | CHOOSING(last[i]) | (NUMBER(last[i]) != 0);
           done_with(i)
        :: else ->
           if
@@ -226,10 +227,13 @@ inline acquire() {
   take_over();
   publish_entry(1, 0);
   pass_all();
-  atomic { number = greatest + 1; greatest = 0 };
-  publish_entry(0, number);
-  pass_all();
-  atomic { number = 0; chosen = 0 }
+  if
+  :: d_step { !busy && !SHARES(self) -> skip } /* held, still choosing */
+  :: d_step { busy || SHARES(self) -> number = greatest + 1; greatest = 0; busy = false };
+     publish_entry(0, number);
+     pass_all();
+     atomic { number = 0; chosen = 0 }
+  fi
 }
 
 inline release() {
@@ -267,6 +271,7 @@ inline work(times) {
 
 #define LOCALS \
   byte pending, chosen, number, greatest, seen, seal, rest, turn; \
+  bool busy; \
   byte last[PARTICIPANTS]; \
   byte rival[PARTICIPANTS]
 
@@ -277,7 +282,7 @@ proctype participant(byte self, token) {
 }
 
 inline forget_all() {
-  pending = 0; chosen = 0; number = 0; greatest = 0; seen = 0; seal = 0; rest = 0; turn = 0;
+  pending = 0; chosen = 0; number = 0; greatest = 0; busy = false; seen = 0; seal = 0; rest = 0; turn = 0;
   last[0] = 0; last[1] = 0; rival[0] = 0; rival[1] = 0;
 #if PARTICIPANTS == 3
   last[2] = 0; rival[2] = 0;

@@ -12,6 +12,9 @@
 // follow: store -> load order, which `order` alone does not give. `full_order` after each publish
 // below does.
 //
+// Who finds nobody else choosing or with a number may have the lock at once, still choosing: one that
+// comes now finds that, and waits; one that had come before would have been found.
+//
 // Who shares the lock draws a number like everybody, and does not wait for the others who share it.
 // One that was passed by so cannot become exclusive meanwhile: it would draw a greater number.
 //
@@ -179,11 +182,14 @@ Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
   entries.take_over(token_);
   entries.publish(token_, 0, true);
   std::uint64_t greatest = 0;
+  bool idle = true;
   auto read_number = [&](std::uint32_t, const Line& line, Rival&) {
     greatest = std::max(greatest, line.number);
+    idle = idle && line.number == 0 && line.choosing == 0;
     return true;
   };
   if (auto read = queue.pass_all(waiter, read_number); !read) return give_up(read.error());
+  if (idle && hold == Hold::exclusive) return {};
   if (greatest >= greatest_number) {
     entries.publish(token_, 0, false);
     return fail(Code::wrong_format, "lock: number {:#x} in a line is damaged; recreate the pool",
