@@ -27,8 +27,16 @@ void Window::Impl::copy_out(std::uint32_t target, std::span<const Piece> pieces,
 
 /// Ordered before whatever ends the epoch tells of it.
 Result<void> Window::put(std::uint32_t target, std::span<const Piece> pieces, const void* from) {
-  if (auto entered = impl_->enter(target, pieces); !entered) return entered;
-  impl_->copy_in(target, pieces, from);
+  Impl& impl = *impl_;
+  // A small one goes with what tells the target that the epoch is complete, which stores it.
+  const bool with_signal = pieces.size() == 1 && pieces.front().bytes <= most_carried &&
+                           impl.accessing && target < ranks() && impl.reachable[target];
+  if (with_signal) {
+    if (auto within = impl.within(target, pieces); !within) return unexpected(within.error());
+    if (impl.signals.carry(target, pieces.front(), from)) return {};
+  }
+  if (auto entered = impl.enter(target, pieces); !entered) return entered;
+  impl.copy_in(target, pieces, from);
   return {};
 }
 

@@ -25,8 +25,8 @@ Result<void> Window::post(std::span<const std::uint32_t> group, std::uint32_t as
   impl.exposed = true;
   impl.posted.assign(group.begin(), group.end());
   if ((asserts & no_store) == 0) impl.exposure.write_back();
-  impl.posts.tell(group);
-  impl.dones.await(group);
+  impl.signals.tell_open(group);
+  impl.signals.await_complete(group);
   impl.missing = impl.posted;
   return {};
 }
@@ -38,10 +38,10 @@ Result<void> Window::start(std::span<const std::uint32_t> group, std::uint32_t a
   for (const std::uint32_t target : group) {
     if (auto inside = impl.bound(target); !inside) return inside;
   }
-  impl.posts.await(group);
+  impl.signals.await_open(group);
   if ((asserts & no_check) == 0) {
     Missing missing(group.begin(), group.end());
-    const auto look = [&impl, &missing] { impl.posts.drop_those_who_told(missing); };
+    const auto look = [&impl, &missing] { impl.signals.drop_those_open(missing); };
     if (auto all = impl.context.wait("MPI_Win_start", missing, look); !all) return all;
   }
   impl.fenced = false;
@@ -55,7 +55,7 @@ Result<void> Window::complete() {
   Impl& impl = *impl_;
   if (!impl.accessing)
     return fail(Code::mismatch, "no access epoch is open: call MPI_Win_start first");
-  impl.dones.tell(impl.started);
+  impl.signals.tell_complete(impl.started);
   impl.accessing = false;
   for (const std::uint32_t target : impl.started) impl.reachable[target] = false;
   return {};
@@ -65,30 +65,37 @@ Result<void> Window::wait() {
   Impl& impl = *impl_;
   if (!impl.exposed)
     return fail(Code::mismatch, "the window is not exposed: call MPI_Win_post first");
-  const auto look = [&impl] { impl.dones.drop_those_who_told(impl.missing); };
+  const auto look = [&impl] { impl.signals.drop_those_complete(impl.missing); };
   if (auto all = impl.context.wait("MPI_Win_wait", impl.missing, look); !all) return all;
-  impl.exposed = false;
-  impl.exposure.drop();
+  impl.end_exposure();
   return {};
+}
+
+void Window::Impl::end_exposure() {
+  exposed = false;
+  exposure.drop();
+  for (const std::uint32_t origin : posted) {
+    if (const auto put = signals.carried(origin, context.member(context.self()).bytes))
+      exposure.store(*put);
+  }
 }
 
 Result<bool> Window::test() {
   Impl& impl = *impl_;
   if (!impl.exposed)
     return fail(Code::mismatch, "the window is not exposed: call MPI_Win_post first");
-  impl.dones.drop_those_who_told(impl.missing);
+  impl.signals.drop_those_complete(impl.missing);
   impl.exposure.serve();
   if (!impl.missing.empty()) {
     const std::uint32_t rank = impl.missing.front();
     impl.context.idle();
     auto alive = impl.context.check_alive(rank, "MPI_Win_test");
     if (alive) return false;
-    impl.dones.drop_those_who_told(impl.missing);  // it may have completed as its last deed
+    impl.signals.drop_those_complete(impl.missing);  // it may have completed as its last deed
     if (!impl.missing.empty() && impl.missing.front() == rank) return unexpected(alive.error());
     if (!impl.missing.empty()) return false;
   }
-  impl.exposed = false;
-  impl.exposure.drop();
+  impl.end_exposure();
   return true;
 }
 

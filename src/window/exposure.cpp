@@ -1,6 +1,7 @@
 #include "window/exposure.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "pool/sealed_line.hpp"
 
@@ -17,10 +18,7 @@ bool anybody_apart(const Context& context) {
 
 }  // namespace
 
-Exposure::Exposure(Context& context)
-    : context_(context),
-      asks_(context, context.layout.asks()),
-      acks_(context, context.layout.acks()) {
+Exposure::Exposure(Context& context, Signals& signals) : context_(context), signals_(signals) {
   const Member& own = context.member(context.self());
   may_be_asked_ = false;
   if (!anybody_apart(context)) return;
@@ -48,6 +46,12 @@ void Exposure::drop() {
   context_.memory.settle();
 }
 
+void Exposure::store(const Carried& put) {
+  std::byte* const to = context_.segment(context_.self()) + put.at;
+  std::memcpy(to, put.data, put.bytes);
+  context_.memory.write_back(to, put.bytes);
+}
+
 void Exposure::write_back_all() {
   const Member& own = context_.member(context_.self());
   if (own.bytes != 0) context_.memory.write_back(context_.segment(context_.self()), own.bytes);
@@ -61,11 +65,11 @@ void Exposure::drop_all() {
 }
 
 /// What `origin` asked for under `serial`; nothing of it is believed unchecked.
-bool Exposure::take(std::uint32_t origin, std::uint64_t serial) {
+bool Exposure::take(std::uint32_t origin, std::uint32_t serial) {
   const std::uint64_t place = context_.options.area + context_.layout.want(context_.self(), origin);
   const auto line =
       pool::observe_sealed_line<WantLine>(context_.memory, context_.pool.base(), place);
-  if (!line || line->serial < serial) return false;
+  if (!line || line->serial != serial) return false;
   const Member& own = context_.member(context_.self());
   const std::uint64_t limit = (own.bytes + line_bytes - 1) / line_bytes * line_bytes;
   for (std::size_t i = 0; i < most_ranges; ++i) {
@@ -100,17 +104,17 @@ void Exposure::unite() {
 /// there is at the device; what is stored later goes there at the next epoch.
 bool Exposure::serve() {
   if (!may_be_asked_) return false;
-  asks_.observe_row(asked_);
+  signals_.observe_asks(asked_);
   std::vector<std::uint32_t> taken;
   for (std::uint32_t origin = 0; origin < context_.ranks(); ++origin) {
-    if (asked_[origin] <= served_[origin] || !take(origin, asked_[origin])) continue;
+    if (!later(asked_[origin], served_[origin]) || !take(origin, asked_[origin])) continue;
     served_[origin] = asked_[origin];
     taken.push_back(origin);
   }
   if (taken.empty()) return false;
   unite();
   write_back();
-  for (const std::uint32_t origin : taken) acks_.tell(origin, served_[origin]);
+  for (const std::uint32_t origin : taken) signals_.answer(origin, served_[origin]);
   return true;
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "window/ranges.hpp"
-#include "window/words.hpp"
+#include "window/signals.hpp"
 
 namespace penstock::window {
 
@@ -16,28 +16,32 @@ inline constexpr std::uint64_t whole_segment_bytes = 4096;
 
 class Exposure {
  public:
-  explicit Exposure(Context& context);
+  Exposure(Context& context, Signals& signals);
 
   /// Own stores are on their way, and there before whatever is told after an order.
   void write_back();
   /// Loads after it find what others had put before.
   void drop();
+  /// Puts of a peer that came with a signal; after drop(). On their way to the device as well.
+  void store(const Carried& put);
   bool may_be_asked() const { return may_be_asked_; }
   bool serve();
+  /// Nobody asks any more; the lines may be somebody else's soon.
+  void close() { may_be_asked_ = false; }
   /// Of the whole segment: at the beginning and at the end of the window's life.
   void write_back_all();
   void drop_all();
 
  private:
-  bool take(std::uint32_t origin, std::uint64_t serial);
+  bool take(std::uint32_t origin, std::uint32_t serial);
   void unite();
 
   Context& context_;
-  Words asks_, acks_;
+  Signals& signals_;
   bool may_be_asked_;
   std::vector<Range> reached_;  ///< by peers, sorted and apart; offsets in the pool
   std::vector<std::array<Range, most_ranges>> wants_;  ///< by origin
-  std::vector<std::uint64_t> served_, asked_;          ///< by origin
+  std::vector<std::uint32_t> served_, asked_;          ///< by origin
 };
 
 }  // namespace penstock::window

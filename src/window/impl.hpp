@@ -13,6 +13,8 @@ struct Window::Impl {
   Result<void> enter(std::uint32_t target);
   Result<void> enter(std::uint32_t target, std::span<const Piece> pieces);
   Result<void> bound(std::uint32_t target) const;
+  /// From the first byte to the end of the last. Errors: invalid_argument, beyond the segment.
+  Result<Range> within(std::uint32_t target, std::span<const Piece> pieces) const;
   sync::Lock& lock(std::vector<std::unique_ptr<sync::Lock>>& locks, std::uint32_t target,
                    std::uint64_t place);
   sync::Lock& epoch_lock(std::uint32_t target) {
@@ -25,6 +27,8 @@ struct Window::Impl {
   Result<void> release(std::uint32_t target);
   /// Until all ranks have come here. What each has published before is there.
   Result<void> meet(const char* what);
+  /// All have completed who could reach the own segment.
+  void end_exposure();
   void copy_in(std::uint32_t target, std::span<const Piece> pieces, const void* from);
   void copy_out(std::uint32_t target, std::span<const Piece> pieces, void* to);
 
@@ -37,9 +41,9 @@ struct Window::Impl {
   };
 
   Context context;
+  Signals signals;
   Exposure exposure;
   Reach reach;
-  Words posts, dones;
   sync::Barrier barrier;
   std::vector<std::unique_ptr<sync::Lock>> epoch_locks, update_locks;  ///< by target, when used
 

@@ -1,17 +1,12 @@
-// A window's words in the pool. For n ranks, with rows of n words, 8 to a line:
+// A window's words in the pool, for n ranks:
 //
-//   posts    n rows     row o: what each target has told origin o: times it opened its segment to
-//   it dones    n rows     row t: what each origin has told target t: times it completed towards it
-//   asks     n rows     row t: serial of what each origin asks of target t (wants)
-//   acks     n rows     row o: serial up to which each target does what origin o asks
+//   signals  n rows of n lines: line (reader, writer): what one rank tells another
 //   fence    n lines    a barrier
 //   wants    n rows of n lines: line (t, o): the ranges of t's segment that o reaches
 //   epochs   n locks of n lines: of a rank's segment, held for an epoch
 //   updates  n locks of n lines: of a rank's segment, held for one update
 //
-// A word has one writer and one reader. Words of one line have several writers: they publish single
-// words, which never dirties the line (memory model, rule 5); its reader never stores to it. All
-// words only grow.
+// Each line has one writer, and signals and wants one reader.
 #pragma once
 
 #include <cstdint>
@@ -38,21 +33,40 @@ struct WantLine {
 };
 static_assert(sizeof(WantLine) == line_bytes);
 
+inline constexpr std::size_t most_carried = 36;
+
+/// The counts stand in the last word, which arrives last and is loaded first: with a new count the
+/// rest is at least as new. They go round, the serials too.
+struct SignalLine {
+  std::uint32_t ask = 0;     ///< serial of the WantLine that the reader shall look at
+  std::uint32_t answer = 0;  ///< serial of the reader's that is done as it asks
+  std::uint64_t carried_at = 0;
+  std::uint32_t carried_bytes = 0;  ///< a put that came with the last completion; 0: none
+  std::byte carried[most_carried] = {};
+  std::uint32_t opens = 0;      ///< times the writer opened its segment to the reader
+  std::uint32_t completes = 0;  ///< times it completed its accesses to the reader's
+};
+static_assert(sizeof(SignalLine) == line_bytes);
+
+/// Of two counts that are near each other, as they go round.
+inline bool later(std::uint32_t count, std::uint32_t than) {
+  return static_cast<std::int32_t>(count - than) > 0;
+}
+
 class Layout {
  public:
-  explicit Layout(std::uint32_t ranks) : n_(ranks), row_((8ull * ranks + 63) / 64 * 64) {}
+  explicit Layout(std::uint32_t ranks) : n_(ranks) {}
 
-  std::uint64_t row_bytes() const { return row_; }
-  std::uint64_t posts() const { return 0; }
-  std::uint64_t dones() const { return posts() + n_ * row_; }
-  std::uint64_t asks() const { return dones() + n_ * row_; }
-  std::uint64_t acks() const { return asks() + n_ * row_; }
-  std::uint64_t fence() const { return acks() + n_ * row_; }
+  std::uint64_t signals() const { return 0; }
+  std::uint64_t fence() const { return signals() + n_ * n_ * line_bytes; }
   std::uint64_t wants() const { return fence() + sync::Barrier::bytes(ranks()); }
   std::uint64_t epochs() const { return wants() + n_ * n_ * line_bytes; }
   std::uint64_t updates() const { return epochs() + n_ * sync::Lock::bytes(ranks()); }
   std::uint64_t end() const { return updates() + n_ * sync::Lock::bytes(ranks()); }
 
+  std::uint64_t signal(std::uint32_t reader, std::uint32_t writer) const {
+    return signals() + (n_ * reader + writer) * line_bytes;
+  }
   std::uint64_t want(std::uint32_t target, std::uint32_t origin) const {
     return wants() + (n_ * target + origin) * line_bytes;
   }
@@ -65,7 +79,7 @@ class Layout {
 
  private:
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(n_); }
-  std::uint64_t n_, row_;
+  std::uint64_t n_;
 };
 
 }  // namespace penstock::window

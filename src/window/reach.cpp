@@ -4,10 +4,7 @@
 
 namespace penstock::window {
 
-Reach::Reach(Context& context)
-    : context_(context),
-      asks_(context, context.layout.asks()),
-      acks_(context, context.layout.acks()) {
+Reach::Reach(Context& context, Signals& signals) : context_(context), signals_(signals) {
   if (!context.memory.loads_may_be_stale()) return;
   targets_.resize(context.ranks());
   for (std::uint32_t rank = 0; rank < context.ranks(); ++rank) {
@@ -25,11 +22,9 @@ Result<void> Reach::ask(std::uint32_t target, std::uint64_t from, std::uint64_t 
   for (std::size_t i = 0; i < most_ranges; ++i) line.ranges[i] = more.all()[i];
   const std::uint64_t place = context_.options.area + context_.layout.want(target, context_.self());
   pool::publish_sealed_line(context_.memory, context_.pool.base(), place, line);
-  asks_.tell(target, known.serial);
-
-  acks_.await(target, known.serial);
+  signals_.ask(target, known.serial);
   Missing missing{target};
-  const auto look = [&] { acks_.drop_those_who_told(missing); };
+  const auto look = [&] { signals_.drop_those_who_answered(missing, known.serial); };
   if (auto answered = context_.wait("a window's first access to a range", missing, look); !answered)
     return answered;
   known.ranges = more;

@@ -9,7 +9,7 @@ namespace penstock::window {
 
 class Reach {
  public:
-  explicit Reach(Context& context);
+  Reach(Context& context, Signals& signals);
 
   /// After it [from, to) of the target's segment may be put to and got from, in any epoch. Waits
   /// for the target when it was not so before. Errors: peer_dead.
@@ -24,12 +24,12 @@ class Reach {
   struct Target {
     bool open = true;  ///< all of it
     Ranges ranges;
-    std::uint64_t serial = 0;
+    std::uint32_t serial = 0;
   };
   Result<void> ask(std::uint32_t target, std::uint64_t from, std::uint64_t to);
 
   Context& context_;
-  Words asks_, acks_;
+  Signals& signals_;
   std::vector<Target> targets_;  ///< none where no caches are apart
 };
 

@@ -32,10 +32,9 @@ std::uint64_t area_bytes(std::uint32_t ranks) {
 
 Window::Impl::Impl(pool::Pool& pool, Options options)
     : context(pool, std::move(options)),
-      exposure(context),
-      reach(context),
-      posts(context, context.layout.posts()),
-      dones(context, context.layout.dones()),
+      signals(context),
+      exposure(context, signals),
+      reach(context, signals),
       barrier(context.memory, context.area(context.layout.fence()), context.ranks(), context.self(),
               context.member(context.self()).token, context.alive_check()),
       epoch_locks(context.ranks()),
@@ -60,18 +59,19 @@ Window::~Window() = default;
 Result<void> Window::leave(std::uint32_t keeper) {
   Impl& impl = *impl_;
   if (auto inside = impl.bound(keeper); !inside) return inside;
+  impl.exposure.close();
   // Else they would go over what the next user of the space has put there.
   impl.exposure.write_back_all();
   impl.exposure.drop_all();
   if (auto all = impl.meet("MPI_Win_free"); !all) return all;
   if (self() != keeper) {
-    impl.posts.tell({&keeper, 1});
+    impl.signals.tell_open({&keeper, 1});
     return {};
   }
   impl.barrier.others(impl.missing);
-  impl.posts.await(impl.missing);
+  impl.signals.await_open(impl.missing);
   return impl.context.wait("MPI_Win_free", impl.missing,
-                           [&impl] { impl.posts.drop_those_who_told(impl.missing); });
+                           [&impl] { impl.signals.drop_those_open(impl.missing); });
 }
 
 Result<void> Window::Impl::meet(const char* what) {
@@ -127,9 +127,7 @@ Result<void> Window::Impl::enter(std::uint32_t target) {
               target);
 }
 
-Result<void> Window::Impl::enter(std::uint32_t target, std::span<const Piece> pieces) {
-  if (auto entered = enter(target); !entered) return entered;
-  if (pieces.empty()) return {};
+Result<Range> Window::Impl::within(std::uint32_t target, std::span<const Piece> pieces) const {
   const std::uint64_t limit = context.member(target).bytes;
   std::uint64_t from = ~std::uint64_t{0}, to = 0;
   for (const Piece& piece : pieces) {
@@ -140,7 +138,15 @@ Result<void> Window::Impl::enter(std::uint32_t target, std::span<const Piece> pi
     from = std::min(from, piece.at);
     to = std::max(to, piece.at + piece.bytes);
   }
-  return reach.ensure(target, from, to);
+  return Range{from, to};
+}
+
+Result<void> Window::Impl::enter(std::uint32_t target, std::span<const Piece> pieces) {
+  if (auto entered = enter(target); !entered) return entered;
+  if (pieces.empty()) return {};
+  const auto range = within(target, pieces);
+  if (!range) return unexpected(range.error());
+  return reach.ensure(target, range->first, range->end);
 }
 
 // ---- locks -------------------------------------------------------------------------------------

@@ -1,0 +1,133 @@
+#include "window/signals.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace penstock::window {
+
+namespace {
+
+bool reached(std::uint32_t count, std::uint32_t awaited) {
+  return !later(awaited, count);
+}
+
+}  // namespace
+
+Signals::Signals(const Context& context)
+    : context_(context),
+      sent_(context.ranks()),
+      seen_(context.ranks()),
+      opens_awaited_(context.ranks()),
+      completes_awaited_(context.ranks()),
+      carrying_(context.ranks()) {}
+
+void Signals::send(std::uint32_t reader) {
+  context_.memory.publish_line(line(reader, context_.self()), &sent_[reader]);
+}
+
+void Signals::tell_open(std::span<const std::uint32_t> origins) {
+  context_.memory.order();  // what was stored to the segment is there before it is open
+  for (const std::uint32_t origin : origins) {
+    ++sent_[origin].opens;
+    send(origin);
+  }
+  context_.memory.order();  // pairs with observe: nothing stays in a buffer here
+}
+
+void Signals::tell_complete(std::span<const std::uint32_t> targets) {
+  context_.memory.order();  // what was put is there before it is said to be
+  for (const std::uint32_t target : targets) {
+    if (!carrying_[target]) sent_[target].carried_bytes = 0;
+    carrying_[target] = false;
+    ++sent_[target].completes;
+    send(target);
+  }
+  context_.memory.order();  // pairs with observe
+}
+
+void Signals::ask(std::uint32_t target, std::uint32_t serial) {
+  context_.memory.order();  // the ranges are there before they are asked for
+  sent_[target].ask = serial;
+  send(target);
+  context_.memory.order();  // pairs with observe_asks
+}
+
+void Signals::answer(std::uint32_t origin, std::uint32_t serial) {
+  context_.memory.order();  // what was stored to the ranges is there before they may be got
+  sent_[origin].answer = serial;
+  send(origin);
+  context_.memory.order();  // pairs with observe
+}
+
+bool Signals::carry(std::uint32_t target, const Piece& piece, const void* from) {
+  if (carrying_[target] || piece.bytes > most_carried) return false;
+  carrying_[target] = true;
+  SignalLine& line = sent_[target];
+  line.carried_at = piece.at;
+  line.carried_bytes = static_cast<std::uint32_t>(piece.bytes);
+  std::memcpy(line.carried, from, piece.bytes);
+  return true;
+}
+
+void Signals::await_open(std::span<const std::uint32_t> targets) {
+  for (const std::uint32_t target : targets) ++opens_awaited_[target];
+}
+
+void Signals::await_complete(std::span<const std::uint32_t> origins) {
+  for (const std::uint32_t origin : origins) ++completes_awaited_[origin];
+}
+
+/// The counts are the last word: what comes with them is at least as new.
+void Signals::observe(const Missing& writers) {
+  const auto& memory = context_.memory;
+  for (const std::uint32_t writer : writers)
+    memory.invalidate(line(context_.self(), writer), line_bytes);
+  memory.settle();
+  for (const std::uint32_t writer : writers)
+    memory.load_line(&seen_[writer], line(context_.self(), writer));
+}
+
+void Signals::drop_those_open(Missing& missing) {
+  observe(missing);
+  std::erase_if(missing, [this](std::uint32_t target) {
+    return reached(seen_[target].opens, opens_awaited_[target]);
+  });
+}
+
+void Signals::drop_those_complete(Missing& missing) {
+  observe(missing);
+  std::erase_if(missing, [this](std::uint32_t origin) {
+    return reached(seen_[origin].completes, completes_awaited_[origin]);
+  });
+}
+
+void Signals::drop_those_who_answered(Missing& missing, std::uint32_t serial) {
+  observe(missing);
+  std::erase_if(missing, [this, serial](std::uint32_t target) {
+    return reached(seen_[target].answer, serial);
+  });
+}
+
+std::optional<Carried> Signals::carried(std::uint32_t origin, std::uint64_t segment_bytes) const {
+  const SignalLine& line = seen_[origin];
+  Carried put{.at = line.carried_at, .bytes = line.carried_bytes, .data = {}};
+  const bool sound = put.bytes <= most_carried && put.bytes <= segment_bytes &&
+                     put.at <= segment_bytes - put.bytes;
+  if (put.bytes == 0 || !sound) return std::nullopt;
+  std::memcpy(put.data, line.carried, put.bytes);
+  return put;
+}
+
+void Signals::observe_asks(std::vector<std::uint32_t>& asked) {
+  const auto& memory = context_.memory;
+  asked.resize(context_.ranks());
+  memory.invalidate(line(context_.self(), 0), context_.ranks() * line_bytes);
+  memory.settle();
+  for (std::uint32_t writer = 0; writer < context_.ranks(); ++writer) {
+    SignalLine found;
+    memory.load_line(&found, line(context_.self(), writer));
+    asked[writer] = found.ask;
+  }
+}
+
+}  // namespace penstock::window

@@ -1,0 +1,59 @@
+// What two ranks tell each other: a line for each direction, written by one, read by the other.
+// It says how often an epoch was opened and completed, what is asked and answered (exposure.hpp),
+// and carries a small put along, which then costs no line of its own.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "window/context.hpp"
+
+namespace penstock::window {
+
+/// A put that came with the end of an epoch.
+struct Carried {
+  std::uint64_t at = 0;  ///< in the segment
+  std::uint32_t bytes = 0;
+  std::byte data[most_carried];
+};
+
+class Signals {
+ public:
+  explicit Signals(const Context& context);
+
+  /// What was published before is there before them.
+  void tell_open(std::span<const std::uint32_t> origins);
+  void tell_complete(std::span<const std::uint32_t> targets);
+  void ask(std::uint32_t target, std::uint32_t serial);
+  void answer(std::uint32_t origin, std::uint32_t serial);
+  /// Goes with the next tell_complete(). False: there is one already, or it is too long.
+  bool carry(std::uint32_t target, const Piece& piece, const void* from);
+
+  /// One more is awaited from each.
+  void await_open(std::span<const std::uint32_t> targets);
+  void await_complete(std::span<const std::uint32_t> origins);
+  /// Takes from `missing` who has told what is awaited. One device access.
+  void drop_those_open(Missing& missing);
+  void drop_those_complete(Missing& missing);
+  void drop_those_who_answered(Missing& missing, std::uint32_t serial);
+  /// After drop_those_complete() took the origin: what it sent along, for a segment of so many
+  /// bytes.
+  std::optional<Carried> carried(std::uint32_t origin, std::uint64_t segment_bytes) const;
+  /// The serials that all ranks ask under, by rank. One device access.
+  void observe_asks(std::vector<std::uint32_t>& asked);
+
+ private:
+  std::byte* line(std::uint32_t reader, std::uint32_t writer) const {
+    return context_.area(context_.layout.signal(reader, writer));
+  }
+  void send(std::uint32_t reader);
+  void observe(const Missing& writers);
+
+  const Context& context_;
+  std::vector<SignalLine> sent_, seen_;  ///< by rank
+  std::vector<std::uint32_t> opens_awaited_, completes_awaited_;
+  std::vector<bool> carrying_;
+};
+
+}  // namespace penstock::window
