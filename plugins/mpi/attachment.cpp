@@ -5,6 +5,7 @@
 
 #include "base/env.hpp"
 #include "refusal.hpp"
+#include "service.hpp"
 
 namespace penstock::mpi {
 
@@ -34,6 +35,7 @@ Attachment* attachment() {
 }
 
 void detach() {
+  end_all_service();  // a program may end without freeing its windows
   const std::lock_guard<std::mutex> guard(mutex);
   delete current.exchange(nullptr);
 }

@@ -31,6 +31,10 @@ class Service {
     const std::lock_guard<std::mutex> guard(mutex_);
     std::erase(windows_, &window);
   }
+  void remove_all() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    windows_.clear();
+  }
 
  private:
   void run() {
@@ -70,6 +74,10 @@ void serve(PoolWindow& window) {
 
 void end_service(PoolWindow& window) {
   service().remove(window);
+}
+
+void end_all_service() {
+  service().remove_all();
 }
 
 }  // namespace penstock::mpi

@@ -9,5 +9,7 @@ namespace penstock::mpi {
 /// From now on, until it ends. `window` is guarded.
 void serve(PoolWindow& window);
 void end_service(PoolWindow& window);
+/// Of all windows: before the pool goes.
+void end_all_service();
 
 }  // namespace penstock::mpi

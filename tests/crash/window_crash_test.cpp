@@ -1,0 +1,134 @@
+// SIGKILL between all stores of a window's epochs: whoever holds a segment's lock, updates, puts,
+// or tells that its own segment is open. The survivor gets the lock, finds each word old or new,
+// and is told who died instead of waiting for it.
+#include "crash_test_base.hpp"
+#include "penstock/window.hpp"
+
+namespace penstock::crash {
+namespace {
+
+using window::Piece;
+using window::Window;
+
+constexpr std::uint64_t segment_bytes = 8192;
+constexpr Piece counter{16, 8}, cell{4096, 8};
+constexpr std::uint32_t survivor = 0, victim = 1;
+constexpr std::uint64_t put_value = 0x1122334455667788, updates = 3;
+
+bool add_one(std::byte* packed) {
+  std::uint64_t value;
+  std::memcpy(&value, packed, sizeof value);
+  ++value;
+  std::memcpy(packed, &value, sizeof value);
+  return true;
+}
+
+void require(const Result<void>& done) {
+  if (!done) throw std::runtime_error(done.error().message);
+}
+
+class WindowCrash : public CrashTest, public testing::WithParamInterface<coherence::Mode> {
+ protected:
+  void SetUp() override {
+    create(16 << 20, 16, GetParam());
+    here_ = attach(spec_, {.rank = 0, .job = "crash", .emulated_node = 0});
+    for (auto* object : {&own_, &others_})
+      *object = *here_.arena->create("segment " + std::to_string(made_++), segment_bytes);
+    area_ = *here_.arena->create("area", window::area_bytes(2));
+    token_ = *here_.arena->create("token of the victim", 64);
+  }
+
+  Result<std::unique_ptr<Window>> open(pool::Pool& pool, std::uint32_t self,
+                                       std::uint64_t victims_token) const {
+    return Window::open(pool, {.area = area_.offset,
+                               .members = {{here_.pool->token(), own_.offset, segment_bytes},
+                                           {victims_token, others_.offset, segment_bytes}},
+                               .self = self,
+                               .stored_by_all = false,
+                               .idle = {}});
+  }
+
+  /// All that needs nobody else, so that it dies or comes to its end alone.
+  void die_somewhere(const std::function<void()>& armed) const {
+    const Attached at = attach(spec_, {.rank = 1, .job = "crash", .emulated_node = 0});
+    const auto told = at.arena->open("token of the victim");
+    at.pool->memory().publish_word(told->data, at.pool->token());
+    at.pool->memory().full_order();
+    const auto opened = open(*at.pool, victim, at.pool->token());
+    if (!opened) throw std::runtime_error(opened.error().message);
+    Window& window = **opened;
+    armed();
+    require(window.lock(survivor, sync::Hold::exclusive));
+    require(window.put(survivor, {&cell, 1}, &put_value));
+    require(window.update(survivor, {&counter, 1}, add_one));
+    require(window.unlock(survivor));
+    require(window.lock(survivor, sync::Hold::shared));
+    require(window.update(survivor, {&counter, 1}, add_one));
+    require(window.unlock(survivor));
+    require(window.lock_all());
+    require(window.update(survivor, {&counter, 1}, add_one));
+    require(window.flush_all());
+    require(window.unlock_all());
+    const std::uint32_t group[] = {survivor};
+    require(window.post(group));
+  }
+
+  void clear() {
+    const auto& memory = here_.pool->memory();
+    const std::vector<std::byte> zeros(std::max<std::uint64_t>(area_.bytes, segment_bytes));
+    for (const auto* object : {&own_, &others_, &area_, &token_})
+      memory.publish_bulk(object->data, zeros.data(), object->bytes);
+    memory.full_order();
+  }
+
+  void survive() {
+    const std::uint64_t token = here_.pool->memory().observe_word(token_.data);
+    if (token == 0) return;
+    auto opened = open(*here_.pool, survivor, token);
+    ASSERT_TRUE(opened) << opened.error().message;
+    Window& window = **opened;
+    // Whatever the dead held or waited for.
+    ASSERT_TRUE(window.lock(survivor, sync::Hold::exclusive));
+    std::uint64_t count = 0, value = 0;
+    ASSERT_TRUE(window.get(survivor, {&counter, 1}, &count));
+    ASSERT_TRUE(window.get(survivor, {&cell, 1}, &value));
+    EXPECT_LE(count, updates);
+    EXPECT_TRUE(value == 0 || value == put_value) << value;
+    ASSERT_TRUE(window.unlock(survivor));
+    ASSERT_TRUE(window.lock(survivor, sync::Hold::shared));
+    ASSERT_TRUE(window.update(survivor, {&counter, 1}, add_one));
+    ASSERT_TRUE(window.unlock(survivor));
+    const std::uint32_t group[] = {victim};
+    const auto started = window.start(group);
+    if (started) {
+      EXPECT_TRUE(window.complete());  // its last deed
+    } else {
+      EXPECT_EQ(started.error().code, Code::peer_dead);
+      EXPECT_THAT(started.error().message, testing::HasSubstr("rank 1"));
+    }
+    const auto fenced = window.fence();
+    ASSERT_FALSE(fenced);
+    EXPECT_EQ(fenced.error().code, Code::peer_dead) << fenced.error().message;
+    const auto locked = window.lock(victim, sync::Hold::shared);
+    ASSERT_FALSE(locked);
+    EXPECT_EQ(locked.error().code, Code::peer_dead) << locked.error().message;
+    clear();
+  }
+
+  Attached here_;
+  arena::Object own_, others_, area_, token_;
+  int made_ = 0;
+};
+
+TEST_P(WindowCrash, InEpochsOfAllKinds) {
+  survive_everywhere(
+      "window, " + std::string(mode_name(GetParam())), 40,
+      [&](const auto& armed) { die_somewhere(armed); }, [&] { survive(); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, WindowCrash,
+                         testing::Values(coherence::Mode::hardware, coherence::Mode::software),
+                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
+
+}  // namespace
+}  // namespace penstock::crash
