@@ -182,14 +182,13 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
   }
   options.idle = [window] {
     constexpr std::uint32_t calls_between = 16;
-    if (window->guarded) window->mutex.unlock();
+    window->let_others_in();
     // What peers send by messages may be what this rank waits for.
     if (++window->idle_calls % calls_between == 0) {
       int flag = 0;
       real().Iprobe(constants().any_source, constants().any_tag, constants().comm_self, &flag,
                     constants().status_ignore);
     }
-    if (window->guarded) window->mutex.lock();
   };
   auto core = window::Window::open(at_->pool(), std::move(options));
   if (!core) return unexpected(core.error());

@@ -1,10 +1,20 @@
 #include "windows.hpp"
 
+#include <thread>
 #include <unordered_map>
 
 namespace penstock::mpi {
 
 std::atomic<std::uint32_t> pool_windows{0};
+
+void PoolWindow::let_others_in() {
+  constexpr int most_yields = 1000;
+  if (!guarded) return;
+  mutex.unlock();
+  // A mutex is not fair: who gives it up and takes it again would find it free.
+  for (int i = 0; i < most_yields && waiting.load() != 0; ++i) std::this_thread::yield();
+  mutex.lock();
+}
 
 namespace {
 

@@ -28,14 +28,21 @@ struct PoolWindow {
   /// up while another rank is waited for.
   bool guarded = false;
   std::mutex mutex;
+  std::atomic<std::uint32_t> waiting{0};  ///< threads, for the mutex
   std::uint32_t idle_calls = 0;
+
+  /// Lets those in that wait, by the thread that has the mutex.
+  void let_others_in();
 };
 
 /// While a call works on a window.
 class Entered {
  public:
   explicit Entered(PoolWindow& window) : window_(window) {
-    if (window_.guarded) window_.mutex.lock();
+    if (!window_.guarded || window_.mutex.try_lock()) return;
+    window_.waiting.fetch_add(1);
+    window_.mutex.lock();
+    window_.waiting.fetch_sub(1);
   }
   ~Entered() {
     if (window_.guarded) window_.mutex.unlock();
