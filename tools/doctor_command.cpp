@@ -4,6 +4,7 @@
 
 #include "command.hpp"
 #include "doctor.hpp"
+#include "processes.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -15,7 +16,7 @@ struct DoctorArguments {
 
 void check_dead(Findings& findings, const pool::Pool& pool, const std::string& spec) {
   std::uint32_t alive = 0, dead = 0;
-  for (const pool::ProcessRecord& record : pool.processes()) {
+  for (const pool::ProcessRecord& record : by_process(pool.processes())) {
     if (record.attached) ++(record.alive ? alive : dead);
   }
   const std::string what = fmt::format("{}: {} processes alive, {} dead, {} slots", spec, alive,

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/clock.hpp"
+#include "processes.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -77,8 +78,14 @@ void JobWatch::note_segments() {
   }
 }
 
+std::size_t JobWatch::processes() const {
+  std::set<ProcessKey> found;
+  for (const auto& [key, rank] : ranks_) found.insert(process_key(rank.record));
+  return found.size();
+}
+
 bool JobWatch::starting(std::uint32_t ranks) const {
-  if (ranks_.size() < ranks) return true;
+  if (processes() < ranks) return true;
   return segments_.empty() && base::now_ns() - last_seen_ns_ < starting_ns;
 }
 

@@ -65,6 +65,7 @@ class JobWatch {
         epoll_(epoll),
         foreign_(mpi_segments()) {}
   void watch_process(Rank& rank);
+  std::size_t processes() const;
   void note_segments();
   void read_roll();
   const Rank* first_dead() const;
@@ -73,8 +74,8 @@ class JobWatch {
   std::string job_;
   pool::Roll roll_;
   int epoll_;
-  std::map<Key, Rank> ranks_;
-  std::vector<Key> ended_;  ///< those on the roll that ended without signing off, in order
+  std::map<Key, Rank> ranks_;  ///< a process has one for each library of ours that it loads
+  std::vector<Key> ended_;     ///< those on the roll that ended without signing off, in order
   std::set<std::string> segments_;
   std::set<std::string> foreign_;   ///< of other jobs: there before this one began
   std::uint64_t last_seen_ns_ = 0;  ///< when a rank was seen for the first time

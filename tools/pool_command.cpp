@@ -7,6 +7,7 @@
 #include "base/format.hpp"
 #include "command.hpp"
 #include "pool/node_caches.hpp"
+#include "processes.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -60,7 +61,7 @@ struct Attached {
 
 Attached count_attached(const pool::Pool& pool) {
   Attached count;
-  for (const pool::ProcessRecord& record : pool.processes()) {
+  for (const pool::ProcessRecord& record : by_process(pool.processes())) {
     if (!record.attached) continue;
     ++(record.alive ? count.alive : count.dead);
   }
@@ -138,7 +139,7 @@ int show_dead(const PoolArguments& arguments) {
   if (!pool) return report(pool.error());
   if (auto certain = (*pool)->make_certain(); !certain) return report(certain.error());
   unsigned dead = 0;
-  for (const auto& process : (*pool)->processes()) {
+  for (const auto& process : by_process((*pool)->processes())) {
     if (!process.attached || process.alive) continue;
     ++dead;
     fmt::print("dead: {}\n", (*pool)->describe(process.generation << 16 | process.slot));

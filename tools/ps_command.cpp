@@ -8,6 +8,7 @@
 #include "command.hpp"
 #include "penstock/transport.hpp"
 #include "pool/visitor.hpp"
+#include "processes.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -58,7 +59,7 @@ int show_processes(const PsArguments& arguments) {
   options.observer = true;
   auto pool = pool::Pool::attach(options);
   if (!pool) return report(pool.error());
-  auto records = (*pool)->processes();
+  auto records = by_process((*pool)->processes());
   if (!arguments.all) {
     std::erase_if(records, [](const pool::ProcessRecord& record) { return !record.attached; });
   }

@@ -63,7 +63,8 @@ Result<MpiRuntime> choose_mpi(const RunArguments& arguments, const std::string& 
 }
 
 Result<pool::Info> prepare_pool(const RunArguments& arguments, const std::string& spec) {
-  if (!arguments.pool.empty()) return check_named_pool(spec, arguments.mode, arguments.ranks);
+  if (!arguments.pool.empty())
+    return check_named_pool(spec, arguments.mode, arguments.ranks, !arguments.no_windows);
   std::uint64_t bytes = 0;
   if (!arguments.size.empty()) {
     auto parsed = base::parse_bytes(arguments.size);

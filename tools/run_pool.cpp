@@ -10,6 +10,7 @@
 #include "base/format.hpp"
 #include "command.hpp"
 #include "penstock/transport.hpp"
+#include "processes.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -69,13 +70,13 @@ Result<pool::Info> make_temporary_pool(const std::string& spec, const std::strin
                   bytes_for_endpoints(std::min(ranks, transport::max_endpoints)) >> 20));
   if (!fits) return tl::unexpected(fits.error());
   options.mode = choice->mode;
-  options.max_processes = std::max(options.max_processes, ranks);
+  options.max_processes = std::max(options.max_processes, slots_per_rank * ranks);
   options.max_nodes = std::max(options.max_nodes, nodes);
   return pool::create(options);
 }
 
 Result<pool::Info> check_named_pool(const std::string& spec, const std::string& mode,
-                                    std::uint32_t ranks) {
+                                    std::uint32_t ranks, bool windows) {
   auto info = pool::inspect(spec);
   if (!info) return info;
   if (!mode.empty() && mode != "auto" && mode != coherence::mode_name(info->mode)) {
@@ -99,13 +100,17 @@ Result<pool::Info> check_named_pool(const std::string& spec, const std::string& 
   const auto taken = static_cast<std::uint64_t>(std::count_if(
       records.begin(), records.end(),
       [](const pool::ProcessRecord& record) { return record.attached && record.alive; }));
-  if (taken + ranks > info->max_processes) {
+  const std::uint64_t needed = std::uint64_t{windows ? slots_per_rank : 1} * ranks;
+  if (taken + needed > info->max_processes) {
     return fail(
         Code::no_slots,
-        "pool {} has {} process slots, {} of them taken, and the job has {} ranks: use fewer "
-        "ranks, or make the pool anew with 'penstock pool create {} --size {} "
+        "pool {} has {} process slots, {} of them taken, and the job's {} ranks take {}{}: use "
+        "fewer ranks, or make the pool anew with 'penstock pool create {} --size {} "
         "--max-processes {} --overwrite'",
-        spec, info->max_processes, taken, ranks, shell_quote(spec), info->bytes, taken + ranks);
+        spec, info->max_processes, taken, ranks, needed,
+        windows ? " (one each for messages and one for windows; --no-windows needs none for these)"
+                : "",
+        shell_quote(spec), info->bytes, taken + needed);
   }
   return info;
 }

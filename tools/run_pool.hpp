@@ -19,8 +19,9 @@ Result<pool::Info> make_temporary_pool(const std::string& spec, const std::strin
                                        std::uint64_t bytes, std::uint32_t ranks,
                                        std::uint32_t nodes);
 
-/// A pool that exists: has it the mode (when not "") and process slots enough?
+/// A pool that exists: has it the mode (when not "") and process slots enough? `windows`: they are
+/// to lie in the pool too.
 Result<pool::Info> check_named_pool(const std::string& spec, const std::string& mode,
-                                    std::uint32_t ranks);
+                                    std::uint32_t ranks, bool windows);
 
 }  // namespace penstock::tools

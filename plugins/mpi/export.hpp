@@ -13,17 +13,21 @@
 
 namespace penstock::mpi {
 
-/// Whether calls of the MPI that `caller` uses can be served; says once why not.
+/// Whether calls of the MPI that `caller` uses can be served; says once why not. What has no PMPI_
+/// functions is a stand-in for an MPI, for one rank: nothing to speak of.
 inline bool usable(const void* caller) {
   const auto found = find_mpi(caller);
-  if (!found) refuse(found.error().message);
+  if (!found && found.error().code != Code::not_found) refuse(found.error().message);
   return found.has_value();
 }
 
 /// The MPI's own function, also of an MPI that we do not know.
 template <class Function>
 Function original(Function known, const char* name, const void* caller) {
-  return known != nullptr ? known : reinterpret_cast<Function>(mpi_symbol(name, caller));
+  if (known != nullptr) return known;
+  void* symbol = mpi_symbol(name, caller);
+  if (symbol == nullptr) symbol = next_symbol((std::string("MPI_") + name).c_str(), caller);
+  return reinterpret_cast<Function>(symbol);
 }
 
 inline bool fit_int(std::initializer_list<Count> counts) {

@@ -1,5 +1,6 @@
 #include "domain.hpp"
 
+#include <dlfcn.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_endpoint.h>
 
@@ -93,6 +94,8 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** result, void* co
     domain->serialize = info->domain_attr->threading != FI_THREAD_DOMAIN;
     domain->api_version = fabric->api_version;
     domain->mr_mode = plain_mr_mode(info->domain_attr->mr_mode);
+    domain->unaware_users = domain->session->pool->memory().loads_may_be_stale() &&
+                            dlsym(RTLD_DEFAULT, "mpi_penstock_gives_pool_memory") != nullptr;
     domain->rma_events = (info->caps & FI_RMA_EVENT) != 0;
     base::log(base::Level::debug, "domain on pool {}, calls {}", domain->session->spec,
               domain->serialize ? "serialized by a mutex" : "not serialized (FI_THREAD_DOMAIN)");

@@ -28,6 +28,9 @@ struct Domain : fid_domain {
   std::uint32_t api_version = 0;
   int mr_mode = 0;          ///< FI_MR_... as granted, FI_MR_BASIC taken apart
   bool rma_events = false;  ///< peers tell of what they did to memory here
+  /// Programs that know of no pool have memory in it, and look at it through caches that may be
+  /// stale: peers put into it through this process, and never behind its back.
+  bool unaware_users = false;
   std::mutex mutex;
   std::atomic<std::uint64_t> next_key{1};
   std::vector<Ep*> endpoints;

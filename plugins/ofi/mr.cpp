@@ -177,7 +177,7 @@ int describe(const Wanted& wanted, Domain& domain, Region& region) {
   const bool by_address = (domain.mr_mode & FI_MR_VIRT_ADDR) != 0 && wanted.count > 0;
   what.base = by_address ? reinterpret_cast<std::uintptr_t>(wanted.iov[0].iov_base) : wanted.offset;
   if (!region.remote) return 0;
-  if (wanted.count == 1 && what.bytes != 0) {
+  if (wanted.count == 1 && what.bytes != 0 && !domain.unaware_users) {
     pool::Aliases& aliases = domain.session->pool->aliases();
     aliases.refresh();  // the user's mapping of the pool may be a new one
     what.offset = aliases.offset_of(wanted.iov[0].iov_base, what.bytes).value_or(rma::not_in_pool);

@@ -87,6 +87,7 @@ class Jobs(Case):
         listed = self.penstock("ps", spec).stdout
         ranks = [line.split()[4] for line in listed.splitlines()[1:]]
         self.assertEqual(sorted(ranks), ["0", "1"], listed)
+        self.assertEqual(self.info(spec)["alive"], 2)
 
         def sent_both_ways():
             rows = json.loads(self.penstock("ps", "--json", "--peers", spec).stdout)
@@ -119,7 +120,10 @@ class Refused(Case):
     def test_more_ranks_than_slots(self):
         spec = self.pool("32M", "software", "--max-processes", "3")
         self.refused("run", "-n", "4", "--pool", spec, "--", PYTHON, HEAT,
-                     says=["3 process slots", "4 ranks"], mend="--max-processes 4")
+                     says=["3 process slots", "4 ranks take 8"], mend="--max-processes 8")
+        self.refused("run", "-n", "4", "--no-windows", "--pool", spec, "--", PYTHON, HEAT,
+                     says=["3 process slots", "4 ranks take 4"], mend="--max-processes 4")
+        self.penstock("run", "-n", "3", "--no-windows", "--pool", spec, "--", PYTHON, PROGRAMS / "all_to_all.py")
 
     def test_more_ranks_than_endpoints_of_any_pool(self):
         self.refused("run", "-n", "2000", "--", PYTHON, HEAT, says=["2000 ranks", "1024 endpoints"],

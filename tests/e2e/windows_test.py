@@ -1,0 +1,152 @@
+"""libpenstock-mpi.so: windows and memory of unmodified programs in the pool, whole and when somebody dies."""
+
+import os
+import subprocess
+import unittest
+
+from support import MPIEXEC, OTHER_VENVS, PENSTOCK, PROGRAMS, PYTHON, Case, clean_environment
+
+IN_POOL = "a window of {} ranks lies in the pool"
+TELL = {"PENSTOCK_LOG": "info"}
+WINDOW = """import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+window = MPI.Win.Allocate({bytes}, 1, comm=comm)
+memory = np.frombuffer(window.tomemory(), "u1")
+block = MPI.Alloc_mem({bytes})
+value, right, left = np.full(100, comm.rank + 1, "u1"), (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+for _ in range(3):
+    window.Fence()
+    window.Put(value, right, {bytes} - 100)
+    window.Fence()
+    assert (memory[-100:] == left + 1).all()
+np.frombuffer(block, "u1")[:] = 3
+MPI.Free_mem(block)
+window.Free()
+print("window: ok", flush=True)
+"""
+
+
+class WindowCase(Case):
+    def run_ranks(self, ranks, *command, mpi=None, nodes=2, mode="software", options=()):
+        """The ranks of one MPI: MPICH's, unless another is named."""
+        mpiexec, python = (str(OTHER_VENVS[mpi] / "bin" / name) for name in ("mpiexec", "python")) if mpi else \
+            (MPIEXEC, PYTHON)
+        return self.penstock("run", "--mpiexec", mpiexec, "-n", ranks, "--nodes", nodes,
+                             *([] if "--pool" in options else ["--mode", mode]), *options, "--", python, *command,
+                             environment=clean_environment(**TELL))
+
+    def each_mpi(self):
+        """Those that are installed, MPICH first."""
+        for mpi in (None, *OTHER_VENVS):
+            if mpi is None or os.access(OTHER_VENVS[mpi] / "bin/mpiexec", os.X_OK):
+                with self.subTest(mpi=mpi or "mpich"):
+                    yield mpi
+
+    def assert_in_pool(self, done, ranks):
+        self.assertIn(IN_POOL.format(ranks), done.stderr)
+
+
+class Windows(WindowCase):
+    def test_lie_in_the_pool(self):
+        for mpi in self.each_mpi():
+            done = self.run_ranks(2, "-c", WINDOW.format(bytes=4096), mpi=mpi)
+            self.assertEqual((done.stdout.count("window: ok"), done.stderr.count(IN_POOL.format(2))), (2, 2))
+        done = self.run_ranks(2, "-c", WINDOW.format(bytes=4096), options=["--no-windows"])
+        self.assertEqual((done.stdout.count("window: ok"), done.stderr.count("lies in the pool")), (2, 0))
+
+    def test_stay_with_the_mpi_on_one_host(self):
+        exports = self.penstock("env", "--mpi", "mpich", "--mpiexec", MPIEXEC, "--pool", self.pool()).stdout
+        program = self.folder / "window.py"
+        program.write_text(WINDOW.format(bytes=4096))
+        for ranks in (1, 2):
+            done = subprocess.run(["sh", "-c", f"{exports}\nexec {MPIEXEC} -n {ranks} {PYTHON} {program}"],
+                                  capture_output=True, text=True, timeout=100, env=clean_environment(**TELL))
+            self.assertEqual((done.returncode, done.stderr.count("lies in the pool")), (0, 0), done.stderr)
+
+    def test_shared_across_hosts(self):
+        for mode in ("software", "hardware", "simulated"):
+            done = self.run_ranks(4, PROGRAMS / "shared_window.py", mode=mode)
+            self.assertIn("shared window: ok: 4 ranks, 2 ways", done.stdout)
+            self.assert_in_pool(done, 4)
+
+    def test_shared_under_other_mpis(self):
+        for mpi in self.each_mpi():
+            if mpi is not None:
+                done = self.run_ranks(3, PROGRAMS / "shared_window.py", mpi=mpi, nodes=3)
+                self.assertIn("shared window: ok: 3 ranks", done.stdout)
+                self.assert_in_pool(done, 3)
+
+    def test_made_and_freed_again_and_again(self):
+        spec = self.pool("16M")
+        used = []
+        for count in (10, 10_000):
+            done = self.run_ranks(2, PROGRAMS / "window_cycles.py", PENSTOCK, count, count, options=["--pool", spec])
+            self.assertIn(f"window cycles: ok: {count} windows", done.stdout)
+            self.assert_in_pool(done, 2)
+            self.assertNotIn("the MPI's own memory", done.stderr)
+            used.append(self.info(spec)["bytes_used"])
+        self.assertEqual(*used)
+
+    def test_mixture(self):
+        for mpi in self.each_mpi():
+            done = self.run_ranks(2, PROGRAMS / "window_mixture.py", mpi=mpi)
+            self.assertIn("window mixture: ok", done.stdout)
+            self.assert_in_pool(done, 2)
+        for mode, ranks in (("software", 3), ("simulated", 2)):
+            done = self.run_ranks(ranks, PROGRAMS / "window_mixture.py", mode=mode, nodes=ranks)
+            self.assertIn("window mixture: ok", done.stdout)
+            self.assert_in_pool(done, ranks)
+
+    def test_threads(self):
+        for mpi in self.each_mpi():
+            done = self.run_ranks(2, PROGRAMS / "window_threads.py", mpi=mpi)
+            self.assertIn("window threads: ok", done.stdout)
+            self.assert_in_pool(done, 2)
+
+    def test_full_pool(self):
+        """Said once for windows and once for memory, and the program goes on with what the MPI has."""
+        done = self.run_ranks(2, "-c", WINDOW.format(bytes=20 << 20), options=["--size", "16M"])
+        self.assertEqual(done.stdout.count("window: ok"), 2)
+        self.assertNotIn("lies in the pool", done.stderr)
+        self.assertEqual(done.stderr.count("is full: windows lie in the MPI's own memory"), 1, done.stderr)
+        self.assertEqual(done.stderr.count("MPI_Alloc_mem gives the MPI's own memory"), 2, done.stderr)
+
+    def test_outside_of_the_pool(self):
+        """Windows of the MPI's over memory that lies in it: peers do not go behind the program's caches."""
+        for mpi in self.each_mpi():
+            for mode in ("software", "simulated"):
+                done = self.run_ranks(2, PROGRAMS / "outside_windows.py", mpi=mpi, mode=mode)
+                self.assertIn("outside windows: ok", done.stdout)
+                self.assertNotIn("lies in the pool", done.stderr)
+
+
+class Deaths(WindowCase):
+    def seen(self, case, ranks=2):
+        """By rank, what the survivors saw."""
+        done = self.penstock("run", "-n", ranks, "--nodes", ranks, "--", PYTHON, PROGRAMS / "window_death.py", case,
+                             self.folder, ranks, status=None, environment=clean_environment(**TELL))
+        self.assertNotEqual(done.returncode, 0)
+        self.assert_in_pool(done, ranks)
+        self.assertRegex(done.stderr, r"penstock run: rank 1 \(pid \d+, emulated node 1\) ")
+        return [(self.folder / str(rank)).read_text() for rank in range(ranks) if rank != 1]
+
+    def assert_named(self, text, call):
+        self.assertRegex(text, rf"{call}: rank 1 of the window, rank 1 \(pid \d+.*has died")
+
+    def test_origin_before_complete(self):
+        self.assert_named(self.seen("origin")[0], "MPI_Win_wait")
+
+    def test_target_before_post(self):
+        self.assert_named(self.seen("target")[0], "MPI_Win_start")
+
+    def test_in_a_fence(self):
+        for text in self.seen("fence", 3):
+            self.assert_named(text, "MPI_Win_fence")
+
+    def test_holder_of_a_lock(self):
+        self.assertEqual(set(self.seen("lock", 3)), {"the lock was taken over"})
+
+
+if __name__ == "__main__":
+    unittest.main()
