@@ -359,7 +359,7 @@ TEST_F(NodeTest, OneNumberAHostAndEmulatedNode) {
   EXPECT_EQ(attach({.emulated_node = 1})->node(), 2u);
   EXPECT_EQ(attach_from(9)->node(), 3u);
   EXPECT_EQ(attach_from(9)->node(), 3u);
-  EXPECT_EQ(here->local_processes(), 3u);
+  EXPECT_EQ(here->local_processes(), 1u);  // however often it is attached
 }
 
 TEST_F(NodeTest, ARestartedHostHasItsNumberAgain) {
