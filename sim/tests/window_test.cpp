@@ -111,7 +111,7 @@ class Rank {
     count(number);
     check_own();
     // A fence epoch is open still; nobody shall store before all have looked.
-    return meet();
+    return meet() && get_from_others() && meet();
   }
 
   /// The window goes, and another one comes in the same space, where each rank has what was the
@@ -210,6 +210,23 @@ class Rank {
     if (!meet() || !held(window_->lock(self_, sync::Hold::shared))) return false;
     check_own();
     return held(window_->unlock(self_)) && meet();
+  }
+
+  /// What an epoch has put anybody gets, though its owner has done nothing since.
+  bool get_from_others() {
+    for (const std::uint32_t target : others_) {
+      if (!held(window_->lock(target, sync::Hold::shared))) return false;
+      for (std::size_t cell = 0; cell < std::size(places); ++cell) {
+        if (!has_cell(target, cell)) continue;
+        const Piece piece{places[cell], 8};
+        std::uint64_t value = 0;
+        if (!held(window_->get(target, {&piece, 1}, &value))) return false;
+        const std::uint64_t expected = model_[target][cell];
+        world_.require(value == expected, wrong("later gets", target, cell, value, expected));
+      }
+      if (!held(window_->unlock(target))) return false;
+    }
+    return true;
   }
 
   /// By plain stores, as a program does.

@@ -74,10 +74,14 @@ Result<void> Window::wait() {
 void Window::Impl::end_exposure() {
   exposed = false;
   exposure.drop();
+  bool stored = false;
   for (const std::uint32_t origin : posted) {
-    if (const auto put = signals.carried(origin, context.member(context.self()).bytes))
-      exposure.store(*put);
+    const auto put = signals.carried(origin, context.member(context.self()).bytes);
+    if (!put) continue;
+    exposure.store(*put);
+    stored = true;
   }
+  if (stored) context.memory.full_order();  // others may get it from now on
 }
 
 Result<bool> Window::test() {
