@@ -12,8 +12,8 @@
 // follow: store -> load order, which `order` alone does not give. `full_order` after each publish
 // below does.
 //
-// Who finds nobody else choosing or with a number may have the lock at once, still choosing: one that
-// comes now finds that, and waits; one that had come before would have been found.
+// Who finds nobody else choosing or with a number may have the lock at once, still choosing: one
+// that comes now finds that, and waits; one that had come before would have been found.
 //
 // Who shares the lock draws a number like everybody, and does not wait for the others who share it.
 // One that was passed by so cannot become exclusive meanwhile: it would draw a greater number.
