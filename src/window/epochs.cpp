@@ -7,7 +7,7 @@ namespace penstock::window {
 Result<void> Window::fence(std::uint32_t asserts) {
   Impl& impl = *impl_;
   // Both before anybody may put: later our copies would go over what was put.
-  if ((asserts & no_store) == 0) impl.exposure.write_back();
+  if ((asserts & no_store) == 0) impl.exposure.send();
   if (auto all = impl.meet("MPI_Win_fence"); !all) return all;
   if ((asserts & no_precede) == 0) impl.exposure.drop();
   impl.fenced = (asserts & no_succeed) == 0;
@@ -24,7 +24,7 @@ Result<void> Window::post(std::span<const std::uint32_t> group, std::uint32_t as
   impl.fenced = false;
   impl.exposed = true;
   impl.posted.assign(group.begin(), group.end());
-  if ((asserts & no_store) == 0) impl.exposure.write_back();
+  if ((asserts & no_store) == 0) impl.exposure.send();
   impl.signals.tell_open(group);
   impl.signals.await_complete(group);
   impl.missing = impl.posted;

@@ -35,7 +35,7 @@ Exposure::Exposure(Context& context, Signals& signals) : context_(context), sign
   }
 }
 
-void Exposure::write_back() {
+void Exposure::send() {
   for (const Range& range : reached_)
     context_.memory.write_back(context_.pool.base() + range.first, range.bytes());
 }
@@ -113,7 +113,7 @@ bool Exposure::serve() {
   }
   if (taken.empty()) return false;
   unite();
-  write_back();
+  send();
   for (const std::uint32_t origin : taken) signals_.answer(origin, served_[origin]);
   return true;
 }

@@ -19,7 +19,7 @@ class Exposure {
   Exposure(Context& context, Signals& signals);
 
   /// Own stores are on their way, and there before whatever is told after an order.
-  void write_back();
+  void send();
   /// Loads after it find what others had put before.
   void drop();
   /// Puts of a peer that came with a signal; after drop(). On their way to the device as well.

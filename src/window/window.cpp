@@ -199,7 +199,7 @@ Result<void> Window::lock(std::uint32_t target, sync::Hold hold, std::uint32_t a
         hold == sync::Hold::shared ? Impl::Passive::shared : Impl::Passive::exclusive;
   }
   if (target == self()) {
-    impl.exposure.write_back();
+    impl.exposure.send();
     impl.exposure.drop();
   }
   return {};
@@ -210,7 +210,7 @@ Result<void> Window::unlock(std::uint32_t target) {
   if (auto inside = impl.bound(target); !inside) return inside;
   if (impl.passive[target] == Impl::Passive::none || impl.all_locked)
     return fail(Code::mismatch, "rank {} is not locked: call MPI_Win_lock first", target);
-  if (target == self()) impl.exposure.write_back();
+  if (target == self()) impl.exposure.send();
   return impl.release(target);
 }
 
@@ -220,7 +220,7 @@ Result<void> Window::lock_all(std::uint32_t asserts) {
     return fail(Code::mismatch, "all are locked already: call MPI_Win_unlock_all first");
   impl.all_locked = true;
   impl.all_unchecked = (asserts & no_check) != 0;
-  impl.exposure.write_back();
+  impl.exposure.send();
   impl.exposure.drop();
   return {};
 }
@@ -230,7 +230,7 @@ Result<void> Window::unlock_all() {
   if (!impl.all_locked)
     return fail(Code::mismatch, "not all are locked: call MPI_Win_lock_all first");
   impl.all_locked = false;
-  impl.exposure.write_back();
+  impl.exposure.send();
   Result<void> done;
   for (std::uint32_t target = 0; target < ranks(); ++target) {
     if (impl.passive[target] == Impl::Passive::none) continue;
@@ -259,7 +259,7 @@ Result<void> Window::flush_all() {
 }
 
 Result<void> Window::sync() {
-  impl_->exposure.write_back();
+  impl_->exposure.send();
   impl_->context.memory.full_order();
   impl_->exposure.drop();
   return {};
