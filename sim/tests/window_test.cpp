@@ -117,6 +117,7 @@ class Rank {
   /// The window goes, and another one comes in the same space, where each rank has what was the
   /// next one's. False when somebody has died.
   bool change_hands() {
+    store_all_own();
     if (!held(window_->leave(0)) || !meet()) return false;
     window_.reset();
     if (self_ == 0) {
@@ -243,11 +244,24 @@ class Rank {
   /// By plain stores, as a program does.
   void store_own(std::size_t number) {
     for (std::size_t cell = 0; cell < std::size(places); ++cell) {
-      if (plan_.rounds[number].cells[self_][cell].use != Use::own_store) continue;
-      const std::uint64_t value = stored_value(number, self_, cell);
-      std::byte* const at = window_->segment(self_) + places[cell];
-      (void)pool_->memory().load_word(at);  // a store fetches the line
-      std::memcpy(at, &value, sizeof value);
+      if (plan_.rounds[number].cells[self_][cell].use == Use::own_store)
+        store_cell(cell, stored_value(number, self_, cell));
+    }
+  }
+  void store_cell(std::size_t cell, std::uint64_t value) {
+    std::byte* const at = window_->segment(self_) + places[cell];
+    (void)pool_->memory().load_word(at);  // a store fetches the line
+    std::memcpy(at, &value, sizeof value);
+  }
+  /// The last thing that is done to a window. Who has the space next must find it, and no line of
+  /// it may come later.
+  void store_all_own() {
+    for (std::uint32_t target = 0; target < ranks; ++target) {
+      for (std::size_t cell = 0; cell < std::size(places); ++cell) {
+        if (!has_cell(target, cell)) continue;
+        model_[target][cell] = stored_value(100 + meetings_, target, cell);
+        if (target == self_) store_cell(cell, model_[target][cell]);
+      }
     }
   }
 
@@ -268,10 +282,12 @@ class Rank {
         const std::uint64_t value = stored_value(number, target, cell);
         if (!held(window_->put(target, {&piece, 1}, &value))) return false;
       }
-      if (planned.use == Use::get && planned.origin == self_) {
+      const bool own_store = planned.use == Use::own_store;
+      if ((planned.use == Use::get || own_store) && planned.origin == self_) {
         std::uint64_t value = 0;
         if (!held(window_->get(target, {&piece, 1}, &value))) return false;
-        const std::uint64_t expected = model_[target][cell];
+        const std::uint64_t expected =
+            own_store ? stored_value(number, target, cell) : model_[target][cell];
         world_.require(value == expected, wrong("gets", target, cell, value, expected));
       }
       if (planned.use == Use::add) {
