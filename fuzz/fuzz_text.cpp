@@ -78,7 +78,7 @@ void read_unknown_variables(std::string_view text) {
 /// A launcher's variables, NAME=VALUE a line; the last line is the command of an ancestor.
 void read_launcher(std::string_view text) {
   std::string lines(text);
-  ofi::LaunchSources sources;
+  plugin::LaunchSources sources;
   std::map<std::string, std::string> values;  // stay where they are, as an environment's do
   sources.environment = [&](const char* name) -> const char* {
     const std::size_t at = lines.find(std::string(name) + '=');
@@ -91,7 +91,7 @@ void read_launcher(std::string_view text) {
   sources.ancestor_command = [&](unsigned n) -> std::string {
     return n > 3 ? "" : lines.substr(lines.rfind('\n') + 1);
   };
-  const auto launch = ofi::read_launch(sources);
+  const auto launch = plugin::read_launch(sources);
   if (!launch) expect(is_told(launch.error()));
 }
 

@@ -26,7 +26,6 @@ struct Member {
 enum Assert : std::uint32_t {
   no_check = 1,    ///< the other side is ready, or nobody else asks for the lock
   no_store = 2,    ///< the own segment was not stored to since the last epoch
-  no_put = 4,      ///< nobody will put into the own segment in the epoch that begins
   no_precede = 8,  ///< the fence ends no epoch in which anything was done
   no_succeed = 16  ///< the fence begins none
 };

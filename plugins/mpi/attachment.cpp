@@ -17,12 +17,16 @@ std::atomic<Attachment*> current{nullptr};
 
 }  // namespace
 
+bool pool_is_named() {
+  return !base::env_text("PENSTOCK_POOL").empty();
+}
+
 Attachment* attachment() {
   if (Attachment* there = current.load(std::memory_order_acquire)) return there;
   const std::lock_guard<std::mutex> guard(mutex);
   if (tried) return current.load();
   tried = true;
-  if (base::env_text("PENSTOCK_POOL").empty()) return nullptr;
+  if (!pool_is_named()) return nullptr;
   auto session = plugin::open_session();
   if (!session) {
     refuse(session.error().message);

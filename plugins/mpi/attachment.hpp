@@ -20,6 +20,9 @@ struct Attachment {
 /// Attached at the first call, once MPI is initialized. Null: no pool is named, or it cannot be
 /// used (which was said then). Thread-safe.
 Attachment* attachment();
+/// On all ranks of a job or on none, as it is an environment variable. Some may still have no
+/// attachment; they take part in what the others do together.
+bool pool_is_named();
 /// What was allocated goes.
 void detach();
 

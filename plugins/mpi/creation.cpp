@@ -15,7 +15,6 @@ namespace penstock::mpi {
 namespace {
 
 constexpr std::uint64_t none = ~std::uint64_t{0};
-constexpr std::uint64_t page_bytes = 4096;
 
 /// What each rank tells the others, in one MPI_Allgather.
 struct Offer {

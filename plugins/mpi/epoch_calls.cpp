@@ -9,10 +9,6 @@ namespace {
 using namespace penstock::mpi;
 using penstock::sync::Hold;
 
-int finish(const PoolWindow& window, const penstock::Result<void>& done) {
-  return done ? constants().success : raise(window.handle, done.error());
-}
-
 std::uint32_t asserts(int mpi_assert) {
   const Constants& mpi = constants();
   const auto given = [&](int bit, std::uint32_t ours) {
@@ -20,7 +16,7 @@ std::uint32_t asserts(int mpi_assert) {
   };
   namespace window = penstock::window;
   return given(mpi.mode_nocheck, window::no_check) | given(mpi.mode_nostore, window::no_store) |
-         given(mpi.mode_noput, window::no_put) | given(mpi.mode_noprecede, window::no_precede) |
+         given(mpi.mode_noprecede, window::no_precede) |
          given(mpi.mode_nosucceed, window::no_succeed);
 }
 
@@ -53,7 +49,7 @@ int lock(PoolWindow& window, int type, int rank, int mpi_assert) {
     return raise(window.handle, wrong);
   }
   const Hold hold = type == mpi.lock_shared ? Hold::shared : Hold::exclusive;
-  return finish(window,
+  return finish(window.handle,
                 window.core->lock(static_cast<std::uint32_t>(rank), hold, asserts(mpi_assert)));
 }
 
@@ -61,7 +57,7 @@ using OfRank = penstock::Result<void> (penstock::window::Window::*)(std::uint32_
 
 int of_rank(PoolWindow& window, int rank, OfRank call) {
   if (rank == constants().proc_null) return constants().success;
-  return finish(window, (window.core.get()->*call)(static_cast<std::uint32_t>(rank)));
+  return finish(window.handle, (window.core.get()->*call)(static_cast<std::uint32_t>(rank)));
 }
 
 using Core = penstock::window::Window;
@@ -69,15 +65,16 @@ using Core = penstock::window::Window;
 }  // namespace
 
 PENSTOCK_WINDOW_CALL(Win_fence, (int assert, Handle win), (assert, win),
-                     finish(*window, window->core->fence(asserts(assert))));
+                     finish(window->handle, window->core->fence(asserts(assert))));
 PENSTOCK_WINDOW_CALL(Win_post, (Handle group, int assert, Handle win), (group, assert, win),
-                     finish(*window, window->core->post(ranks_of(*window, incoming(group)),
-                                                        asserts(assert))));
+                     finish(window->handle, window->core->post(ranks_of(*window, incoming(group)),
+                                                               asserts(assert))));
 PENSTOCK_WINDOW_CALL(Win_start, (Handle group, int assert, Handle win), (group, assert, win),
-                     finish(*window, window->core->start(ranks_of(*window, incoming(group)),
-                                                         asserts(assert))));
-PENSTOCK_WINDOW_CALL(Win_complete, (Handle win), (win), finish(*window, window->core->complete()));
-PENSTOCK_WINDOW_CALL(Win_wait, (Handle win), (win), finish(*window, window->core->wait()));
+                     finish(window->handle, window->core->start(ranks_of(*window, incoming(group)),
+                                                                asserts(assert))));
+PENSTOCK_WINDOW_CALL(Win_complete, (Handle win), (win),
+                     finish(window->handle, window->core->complete()));
+PENSTOCK_WINDOW_CALL(Win_wait, (Handle win), (win), finish(window->handle, window->core->wait()));
 PENSTOCK_WINDOW_CALL(Win_test, (Handle win, int* flag), (win, flag), test(*window, flag));
 
 PENSTOCK_WINDOW_CALL(Win_lock, (int type, int rank, int assert, Handle win),
@@ -85,16 +82,16 @@ PENSTOCK_WINDOW_CALL(Win_lock, (int type, int rank, int assert, Handle win),
 PENSTOCK_WINDOW_CALL(Win_unlock, (int rank, Handle win), (rank, win),
                      of_rank(*window, rank, &Core::unlock));
 PENSTOCK_WINDOW_CALL(Win_lock_all, (int assert, Handle win), (assert, win),
-                     finish(*window, window->core->lock_all(asserts(assert))));
+                     finish(window->handle, window->core->lock_all(asserts(assert))));
 PENSTOCK_WINDOW_CALL(Win_unlock_all, (Handle win), (win),
-                     finish(*window, window->core->unlock_all()));
+                     finish(window->handle, window->core->unlock_all()));
 PENSTOCK_WINDOW_CALL(Win_flush, (int rank, Handle win), (rank, win),
                      of_rank(*window, rank, &Core::flush));
 PENSTOCK_WINDOW_CALL(Win_flush_all, (Handle win), (win),
-                     finish(*window, window->core->flush_all()));
+                     finish(window->handle, window->core->flush_all()));
 // Here operations are complete when they return: a local flush costs no more than the checks.
 PENSTOCK_WINDOW_CALL(Win_flush_local, (int rank, Handle win), (rank, win),
                      of_rank(*window, rank, &Core::flush));
 PENSTOCK_WINDOW_CALL(Win_flush_local_all, (Handle win), (win),
-                     finish(*window, window->core->flush_all()));
-PENSTOCK_WINDOW_CALL(Win_sync, (Handle win), (win), finish(*window, window->core->sync()));
+                     finish(window->handle, window->core->flush_all()));
+PENSTOCK_WINDOW_CALL(Win_sync, (Handle win), (win), finish(window->handle, window->core->sync()));

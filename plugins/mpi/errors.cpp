@@ -59,6 +59,10 @@ int raise(Handle win, const Error& error) {
   return code;
 }
 
+int finish(Handle win, const Result<void>& done) {
+  return done ? constants().success : raise(win, done.error());
+}
+
 int raise_on_comm(Handle comm, const Error& error) {
   say(error);
   const int code = mpi_code(error);

@@ -1,6 +1,8 @@
-// The calls that begin and end an MPI.
+// The calls that begin and end an MPI. A program without windows and memory of MPI needs no pool of
+// ours: attachment() is for the first call that does.
+#include "attachment.hpp"
+#include "datatypes.hpp"
 #include "export.hpp"
-#include "hooks.hpp"
 
 namespace {
 
@@ -10,22 +12,21 @@ using namespace penstock::mpi;
 
 PENSTOCK_EXPORT int MPI_Init(int* argc, char*** argv) {
   const void* caller = __builtin_return_address(0);
-  const bool ours = usable(caller);
-  const int status = PENSTOCK_PASS(Init, (argc, argv));
-  if (ours && status == constants().success) after_init();
-  return status;
+  usable(caller);
+  return PENSTOCK_PASS(Init, (argc, argv));
 }
 
 PENSTOCK_EXPORT int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   const void* caller = __builtin_return_address(0);
-  const bool ours = usable(caller);
-  const int status = PENSTOCK_PASS(Init_thread, (argc, argv, required, provided));
-  if (ours && status == constants().success) after_init();
-  return status;
+  usable(caller);
+  return PENSTOCK_PASS(Init_thread, (argc, argv, required, provided));
 }
 
 PENSTOCK_EXPORT int MPI_Finalize() {
   const void* caller = __builtin_return_address(0);
-  if (usable(caller)) before_finalize();
+  if (usable(caller)) {
+    close_datatypes();
+    detach();
+  }
   return PENSTOCK_PASS(Finalize, ());
 }

@@ -4,12 +4,6 @@
 
 namespace penstock::mpi {
 
-namespace {
-
-constexpr std::uint64_t page_bytes = 4096;
-
-}  // namespace
-
 PoolMemory::~PoolMemory() {
   for (const auto& [at, block] : blocks_) {
     drop(block);

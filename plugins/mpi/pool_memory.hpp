@@ -9,6 +9,8 @@
 
 namespace penstock::mpi {
 
+inline constexpr std::uint64_t page_bytes = 4096;
+
 class PoolMemory {
  public:
   explicit PoolMemory(arena::Arena& arena) : arena_(arena) {}

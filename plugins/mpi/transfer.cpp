@@ -86,10 +86,6 @@ const std::byte* packed(const Buffer& buffer, const Layout& layout, std::uint64_
   return all;
 }
 
-int finish(const PoolWindow& window, const Result<void>& done) {
-  return done ? constants().success : raise(window.handle, done.error());
-}
-
 Result<void> do_put(PoolWindow& window, const Buffer& origin, const Target& target) {
   const auto place = locate(window, target);
   if (!place) return unexpected(place.error());
@@ -265,30 +261,30 @@ bool nobody(const Target& target) {
 
 int put(PoolWindow& window, const Buffer& origin, const Target& target) {
   if (nobody(target)) return constants().success;
-  return finish(window, do_put(window, origin, target));
+  return finish(window.handle, do_put(window, origin, target));
 }
 
 int get(PoolWindow& window, const Buffer& origin, const Target& target) {
   if (nobody(target)) return constants().success;
-  return finish(window, do_get(window, origin, target));
+  return finish(window.handle, do_get(window, origin, target));
 }
 
 int accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result, const Target& target,
                Handle op) {
   if (nobody(target)) return constants().success;
-  return finish(window, do_accumulate(window, origin, result, target, op));
+  return finish(window.handle, do_accumulate(window, origin, result, target, op));
 }
 
 int fetch_and_op(PoolWindow& window, const void* origin, void* result, const Target& target,
                  Handle op) {
   if (nobody(target)) return constants().success;
-  return finish(window, do_fetch_and_op(window, origin, result, target, op));
+  return finish(window.handle, do_fetch_and_op(window, origin, result, target, op));
 }
 
 int compare_and_swap(PoolWindow& window, const void* origin, const void* compare, void* result,
                      const Target& target) {
   if (nobody(target)) return constants().success;
-  return finish(window, do_compare_and_swap(window, origin, compare, result, target));
+  return finish(window.handle, do_compare_and_swap(window, origin, compare, result, target));
 }
 
 }  // namespace penstock::mpi

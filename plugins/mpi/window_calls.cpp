@@ -72,7 +72,7 @@ int query_large(const void* caller, Handle win, int rank, Aint* size, Aint* unit
 /// nullopt: the MPI shall make it.
 std::optional<int> make(Flavor flavor, Aint size, Aint unit, void* given, Handle info, Handle comm,
                         void* base, void* win) {
-  if (attachment() == nullptr) return std::nullopt;
+  if (!pool_is_named()) return std::nullopt;
   const Wanted wanted{flavor, size, unit, given, incoming(info), incoming(comm)};
   return make_window(wanted, static_cast<void**>(base), win);
 }
@@ -107,27 +107,21 @@ PENSTOCK_EXPORT int MPI_Win_free(void* win) {
   }                                                                                               \
   static_assert(true)
 
-PENSTOCK_MAKE(Win_create, Flavor::create,
-              (void* base, Aint size, int unit, Handle info, Handle comm, void* win), base, nullptr,
-              PENSTOCK_PASS(Win_create, (base, size, unit, info, comm, win)));
-PENSTOCK_MAKE(Win_create_c, Flavor::create,
-              (void* base, Aint size, Aint unit, Handle info, Handle comm, void* win), base,
-              nullptr,
-              PENSTOCK_PASS_LARGE(Win_create_c, Win_create, (base, size, unit, info, comm, win),
-                                  unit));
-PENSTOCK_MAKE(Win_allocate, Flavor::allocate,
-              (Aint size, int unit, Handle info, Handle comm, void* base, void* win), nullptr, base,
-              PENSTOCK_PASS(Win_allocate, (size, unit, info, comm, base, win)));
-PENSTOCK_MAKE(Win_allocate_c, Flavor::allocate,
-              (Aint size, Aint unit, Handle info, Handle comm, void* base, void* win), nullptr,
-              base,
-              PENSTOCK_PASS_LARGE(Win_allocate_c, Win_allocate, (size, unit, info, comm, base, win),
-                                  unit));
-PENSTOCK_MAKE(Win_allocate_shared, Flavor::shared,
-              (Aint size, int unit, Handle info, Handle comm, void* base, void* win), nullptr, base,
-              PENSTOCK_PASS(Win_allocate_shared, (size, unit, info, comm, base, win)));
-PENSTOCK_MAKE(Win_allocate_shared_c, Flavor::shared,
-              (Aint size, Aint unit, Handle info, Handle comm, void* base, void* win), nullptr,
-              base,
-              PENSTOCK_PASS_LARGE(Win_allocate_shared_c, Win_allocate_shared,
-                                  (size, unit, info, comm, base, win), unit));
+// Their argument lists, with int or Aint for the displacement unit.
+#define CREATE(U) (void* base, Aint size, U unit, Handle info, Handle comm, void* win)
+#define CREATED (base, size, unit, info, comm, win)
+#define ALLOCATE(U) (Aint size, U unit, Handle info, Handle comm, void* base, void* win)
+#define ALLOCATED (size, unit, info, comm, base, win)
+
+PENSTOCK_MAKE(Win_create, Flavor::create, CREATE(int), base, nullptr,
+              PENSTOCK_PASS(Win_create, CREATED));
+PENSTOCK_MAKE(Win_create_c, Flavor::create, CREATE(Aint), base, nullptr,
+              PENSTOCK_PASS_LARGE(Win_create_c, Win_create, CREATED, unit));
+PENSTOCK_MAKE(Win_allocate, Flavor::allocate, ALLOCATE(int), nullptr, base,
+              PENSTOCK_PASS(Win_allocate, ALLOCATED));
+PENSTOCK_MAKE(Win_allocate_c, Flavor::allocate, ALLOCATE(Aint), nullptr, base,
+              PENSTOCK_PASS_LARGE(Win_allocate_c, Win_allocate, ALLOCATED, unit));
+PENSTOCK_MAKE(Win_allocate_shared, Flavor::shared, ALLOCATE(int), nullptr, base,
+              PENSTOCK_PASS(Win_allocate_shared, ALLOCATED));
+PENSTOCK_MAKE(Win_allocate_shared_c, Flavor::shared, ALLOCATE(Aint), nullptr, base,
+              PENSTOCK_PASS_LARGE(Win_allocate_shared_c, Win_allocate_shared, ALLOCATED, unit));

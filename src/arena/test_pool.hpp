@@ -44,8 +44,7 @@ class TestPool {
 
   const std::string& spec() const { return spec_; }
 
-  Attached attach() const {
-    pool::AttachOptions options;
+  Attached attach(pool::AttachOptions options = {}) const {
     options.spec = spec_;
     Attached attached;
     auto mapped = pool::Pool::attach(options);

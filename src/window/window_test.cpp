@@ -21,7 +21,7 @@ class Windows : public testing::TestWithParam<coherence::Mode> {
  protected:
   Windows() : pool_(32u << 20, GetParam()) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      at_.push_back(attach_on_node(rank));
+      at_.push_back(pool_.attach({.emulated_node = rank}));  // as if on a host of its own
       auto object = at_[rank]->create("segment-" + std::to_string(rank), segment_bytes);
       EXPECT_TRUE(object) << object.error().message;
       members_.push_back({at_[rank].pool->token(), object->offset, segment_bytes});
@@ -36,17 +36,6 @@ class Windows : public testing::TestWithParam<coherence::Mode> {
       EXPECT_TRUE(opened) << opened.error().message;
       windows_.push_back(std::move(*opened));
     }
-  }
-  /// As if each rank had a host of its own.
-  arena::Attached attach_on_node(std::uint32_t rank) const {
-    arena::Attached attached;
-    auto mapped = pool::Pool::attach({.spec = pool_.spec(), .emulated_node = rank});
-    if (!mapped) throw std::runtime_error(mapped.error().message);
-    attached.pool = std::move(*mapped);
-    auto opened = arena::Arena::open(*attached.pool);
-    if (!opened) throw std::runtime_error(opened.error().message);
-    attached.arena = std::move(*opened);
-    return attached;
   }
   /// A thread for each rank, which serves the others when it is through.
   void all(const std::function<void(Window&)>& body) {

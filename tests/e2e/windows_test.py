@@ -55,14 +55,18 @@ class Windows(WindowCase):
         done = self.run_ranks(2, "-c", WINDOW.format(bytes=4096), options=["--no-windows"])
         self.assertEqual((done.stdout.count("window: ok"), done.stderr.count("lies in the pool")), (2, 0))
 
+    def run_with_exports(self, spec, *command):
+        """As under one's own mpiexec, with what `penstock env` prints."""
+        exports = self.penstock("env", "--mpi", "mpich", "--mpiexec", MPIEXEC, "--pool", spec).stdout
+        done = subprocess.run(["sh", "-c", exports + '\nexec "$@"', "sh", *map(str, command)], capture_output=True,
+                              text=True, timeout=100, env=clean_environment(**TELL))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
     def test_stay_with_the_mpi_on_one_host(self):
-        exports = self.penstock("env", "--mpi", "mpich", "--mpiexec", MPIEXEC, "--pool", self.pool()).stdout
-        program = self.folder / "window.py"
-        program.write_text(WINDOW.format(bytes=4096))
         for ranks in (1, 2):
-            done = subprocess.run(["sh", "-c", f"{exports}\nexec {MPIEXEC} -n {ranks} {PYTHON} {program}"],
-                                  capture_output=True, text=True, timeout=100, env=clean_environment(**TELL))
-            self.assertEqual((done.returncode, done.stderr.count("lies in the pool")), (0, 0), done.stderr)
+            done = self.run_with_exports(self.pool(), MPIEXEC, "-n", ranks, PYTHON, "-c", WINDOW.format(bytes=4096))
+            self.assertEqual((done.stdout.count("window: ok"), done.stderr.count("lies in the pool")), (ranks, 0))
 
     def test_shared_across_hosts(self):
         for mode in ("software", "hardware", "simulated"):
@@ -111,6 +115,16 @@ class Windows(WindowCase):
         self.assertNotIn("lies in the pool", done.stderr)
         self.assertEqual(done.stderr.count("is full: windows lie in the MPI's own memory"), 1, done.stderr)
         self.assertEqual(done.stderr.count("MPI_Alloc_mem gives the MPI's own memory"), 2, done.stderr)
+
+    def test_a_rank_without_the_pool(self):
+        """Its host cannot attach: it takes part in making windows, which then stay with the MPI."""
+        pool = self.pool()
+        over_tcp = ["env", "FI_PROVIDER=tcp", "MPIR_CVAR_CH4_NETMOD=ofi", "MPIR_CVAR_NOLOCAL=1"]
+        hosts = [["-n", 1, "env", f"PENSTOCK_NODE={node}", f"PENSTOCK_POOL={spec}", PYTHON, PROGRAMS / "windows.py"]
+                 for node, spec in enumerate((pool, pool + "-absent"))]
+        done = self.run_with_exports(pool, *over_tcp, MPIEXEC, *hosts[0], ":", *hosts[1])
+        self.assertIn("windows: ok", done.stdout)
+        self.assertNotIn("lies in the pool", done.stderr)
 
     def test_outside_of_the_pool(self):
         """Windows of the MPI's over memory that lies in it: peers do not go behind the program's caches."""
