@@ -2,56 +2,10 @@
 // there again.
 #include <gtest/gtest.h>
 
-#include "sim/tests/ranks.hpp"
+#include "sim/tests/sides.hpp"
 
 namespace penstock::sim {
 namespace {
-
-constexpr std::uint64_t payload_bytes = 40'000;
-constexpr std::byte right{0x11}, overwritten{0xee};
-
-/// Looks only whether what arrives is whole.
-class Reader final : public transport::Sink {
- public:
-  explicit Reader(World& world) : world_(world) {}
-  void on_message(Peer, const Header&, const void*) override {}
-  Landing on_begin(Peer, const Header& header) override {
-    bytes_.assign(header.bytes, std::byte{0});
-    iov_ = {bytes_.data(), bytes_.size()};
-    return {&iov_, 1, nullptr};
-  }
-  void on_arrived(Peer, const Header&, void*) override {
-    arrived = true;
-    const auto wrong =
-        std::find_if(bytes_.begin(), bytes_.end(), [](std::byte byte) { return byte != right; });
-    world_.require(
-        wrong == bytes_.end(),
-        fmt::format("delivered as good, but wrong from byte {} on", wrong - bytes_.begin()));
-  }
-  void on_receive_failed(Peer, void*, const Error&) override { failed = true; }
-  void on_sent(SendOp*) override { sent = true; }
-  void on_send_failed(SendOp*, const Error&) override { failed = true; }
-  void on_peer_dead(Peer, const std::string&) override { told = true; }
-
-  bool arrived = false, failed = false, told = false, sent = false;
-
- private:
-  World& world_;
-  std::vector<std::byte> bytes_;
-  iovec iov_{};
-};
-
-struct Side {
-  Side(World& world, const SimulatedPool& simulated)
-      : sink(world),
-        pool(simulated.attach(world, {.job = "sim"})),
-        arena(SimulatedPool::open_arena(world, *pool)),
-        endpoint(std::move(*transport::Endpoint::open(*arena, sink, {.job = "sim"}))) {}
-  Reader sink;
-  std::unique_ptr<pool::Pool> pool;
-  std::unique_ptr<arena::Arena> arena;
-  std::unique_ptr<transport::Endpoint> endpoint;
-};
 
 /// Process 0 sends from the pool, closes at some time and stores there again. Process 1 has the
 /// message whole, or is told that it never comes.

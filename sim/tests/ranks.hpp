@@ -48,6 +48,8 @@ struct Message {
   bool injected() const { return bytes() <= 4096 && mix(4) % 2 == 0; }
   /// Sent from memory in the pool.
   bool placed() const { return !injected() && mix(5) % 2 == 0; }
+  /// Received in memory in the pool.
+  bool lands_in_pool() const { return bytes() >= 8192 && mix(6) % 4 != 0; }
 };
 
 inline constexpr std::uint8_t unlooked_kind = 9;
@@ -156,20 +158,32 @@ class Rank final : public transport::Sink {
   bool ready_for(Peer, const Header&) override { return world_.random() % 4 != 0; }
   Landing on_begin(Peer, const Header& header) override {
     auto* landing = new Arriving;
-    landing->bytes.resize(header.bytes + 8, std::byte{0x5a});
-    landing->iov[0] = {landing->bytes.data(), header.bytes / 2};
-    landing->iov[1] = {landing->bytes.data() + header.bytes / 2, header.bytes - header.bytes / 2};
-    const bool scattered = plan_.scatter || header.bytes % 3 == 0;
+    const Message message{static_cast<std::uint32_t>(header.data), plan_.number,
+                          static_cast<std::uint32_t>(header.tag)};
+    if (message.lands_in_pool()) landing->buffer = free_landing();
+    if (landing->buffer) {
+      landing->at = landing_at(*landing->buffer);
+      landings_taken_[*landing->buffer] = true;
+    } else {
+      landing->bytes.resize(header.bytes + 8);
+      landing->at = landing->bytes.data();
+    }
+    std::memset(landing->at, 0x5a, header.bytes + 8);
+    landing->iov[0] = {landing->at, header.bytes / 2};
+    landing->iov[1] = {landing->at + header.bytes / 2, header.bytes - header.bytes / 2};
+    const bool scattered = plan_.scatter || (header.bytes % 3 == 0 && !landing->buffer);
     if (!scattered) landing->iov[0].iov_len = header.bytes;
     return {landing->iov, scattered ? 2u : 1u, landing};
   }
   void on_arrived(Peer, const Header& header, void* cookie) override {
     const std::unique_ptr<Arriving> landing(static_cast<Arriving*>(cookie));
-    check(header, landing->bytes.data());
-    world_.require(landing->bytes[header.bytes] == std::byte{0x5a}, "written past the landing");
+    check(header, landing->at);
+    world_.require(landing->at[header.bytes] == std::byte{0x5a}, "written past the landing");
+    if (landing->buffer) landings_taken_[*landing->buffer] = false;
   }
   void on_receive_failed(Peer, void* cookie, const Error&) override {
-    delete static_cast<Arriving*>(cookie);
+    const std::unique_ptr<Arriving> landing(static_cast<Arriving*>(cookie));
+    if (landing->buffer) landings_taken_[*landing->buffer] = false;
   }
   void on_sent(SendOp* op) override { forget(op); }
   void on_send_failed(SendOp* op, const Error&) override { forget(op); }
@@ -187,7 +201,9 @@ class Rank final : public transport::Sink {
     std::optional<std::size_t> buffer;  ///< in the pool
   };
   struct Arriving {
+    std::byte* at = nullptr;
     std::vector<std::byte> bytes;
+    std::optional<std::size_t> buffer;  ///< in the pool, in place of `bytes`
     iovec iov[2];
   };
 
@@ -203,7 +219,7 @@ class Rank final : public transport::Sink {
                      sent ? "" : sent.error().message);
       if (!sent || !*sent) return false;
     } else {
-      if (pending_.size() > 3) return false;
+      if (pending_.size() == sends_at_once) return false;
       auto pending = std::make_unique<Pending>();
       pending->payload = message.payload();
       pending->op.header = header;
@@ -232,9 +248,20 @@ class Rank final : public transport::Sink {
     pending.op.iov[0].iov_base = at;
     pending.buffer = number;
   }
+  std::optional<std::size_t> free_landing() {
+    if (buffers_.name.empty()) make_buffers();
+    for (std::size_t i = 0; i < landings; ++i) {
+      if (!landings_taken_[i]) return i;
+    }
+    return std::nullopt;
+  }
+  std::byte* landing_at(std::size_t number) {
+    return buffers_.data + (sends_at_once + number) * buffer_bytes;
+  }
   void make_buffers() {
     const auto made = arena_->create(fmt::format("buffers.{}.{}", plan_.number, pool_->token()),
-                                     4 * buffer_bytes, {.lifetime = arena::Lifetime::process});
+                                     (sends_at_once + landings) * buffer_bytes,
+                                     {.lifetime = arena::Lifetime::process});
     world_.require(made.has_value(), made ? "" : made.error().message);
     buffers_ = *made;
     memory_ = pool_->memory();
@@ -268,6 +295,8 @@ class Rank final : public transport::Sink {
   std::vector<std::uint32_t> received_;
   std::vector<std::unique_ptr<Pending>> pending_;
   static constexpr std::uint64_t buffer_bytes = 40'960 + 64;
+  static constexpr std::size_t sends_at_once = 4, landings = 2;
+  bool landings_taken_[landings] = {};
   arena::Object buffers_;  ///< in the pool, for payload; made when first needed
   coherence::Memory memory_;
   std::string dead_;
@@ -279,6 +308,7 @@ inline std::unique_ptr<SimulatedPool> pool_with_endpoints(const PoolOptions& opt
   ::setenv("PENSTOCK_CELL", "4096", 1);
   ::setenv("PENSTOCK_CELLS", "8", 1);
   ::setenv("PENSTOCK_PLACED", "1024", 1);
+  ::setenv("PENSTOCK_STORED", "8192", 1);
   auto pool = std::make_unique<SimulatedPool>(options);
   pool->once([&](World& world) { Rank(world, *pool, {0, {}, {}, 0}).leave(); });
   return pool;

@@ -43,6 +43,9 @@ constexpr std::array table{
     Variable{"PENSTOCK_PLACED", "", "bytes",
              "Shortest message from memory in the pool that the receiver reads where it lies. "
              "Default: by mode."},
+    Variable{"PENSTOCK_STORED", "", "bytes",
+             "Shortest message that the sender stores into a receive buffer in the pool. Default: "
+             "by mode."},
     // the simulated mode
     Variable{"PENSTOCK_SIM_BREAK", "", "OPERATION=N",
              "For tests: leave out every N-th invalidate, settle or write_back."},

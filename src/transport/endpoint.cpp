@@ -307,8 +307,12 @@ void Endpoint::Impl::drain_for_close() {
     if (peer.tx) peer.tx->abandon();
   base::Waiter waiter("the peers to take what was sent to them", 0, {},
                       base::WaitPolicy::for_processes(pool.local_processes()));
+  const auto busy = [](const PeerState& peer) {
+    if (peer.dead) return false;
+    return (peer.tx && !peer.tx->consumed()) || (peer.rx && peer.rx->granted());
+  };
   for (auto& peer : peers) {
-    while (peer.tx && !peer.dead && !peer.tx->consumed()) {
+    while (busy(peer)) {
       progress_rx();
       return_all_credits();  // the peer may be closing too, and waiting for ours
       if (while_closing) while_closing();
@@ -316,6 +320,8 @@ void Endpoint::Impl::drain_for_close() {
       if (auto waited = waiter.pause(); !waited) {
         base::log(base::Level::warn, "endpoint {} closes although {} has not taken all: {}",
                   self.slot, watch.token(peer.address.slot), waited.error().message);
+        for (auto& other : peers)
+          if (other.rx && other.rx->granted()) other.rx->withdraw_grant();
         return;
       }
     }

@@ -14,7 +14,7 @@
 // Channel (in memory of the sending endpoint, 4 KiB aligned):
 //
 //   line 0            ChannelHeader        sender, once
-//   line 1            CreditLine           receiver: lines and cells consumed so far
+//   line 1            CreditLine           receiver: lines and cells consumed so far; a grant
 //   lines 2..         cell flags           sender, 8 words a line
 //   then              ring                 sender: sealed lines
 //   elsewhere         cells                sender: bulk payload, made by the first bulk message
@@ -71,12 +71,27 @@ struct ChannelHeader {
 };
 static_assert(sizeof(ChannelHeader) == 64);
 
+/// Where the receiver's buffer for a bulk message lies in the pool, and which part of it the sender
+/// may store to. Whole lines.
+struct Grant {
+  std::uint64_t message = 0;          ///< nonce + number of the message's line; 0: no grant
+  std::uint64_t offset = 0;           ///< of the message's first byte in the pool
+  std::uint64_t from = 0, until = 0;  ///< bytes of the message; `until` 0: nothing will be granted
+  std::uint64_t check = 0;            ///< of the words above: the parts of a torn line do not match
+};
+
 struct CreditLine {
   std::uint64_t lines;  ///< nonce + ring lines consumed
   std::uint64_t cells;  ///< nonce + cells consumed
-  std::uint64_t pad[6];
+  Grant grant;
+  std::uint64_t pad;
 };
 static_assert(sizeof(CreditLine) == 64);
+
+/// In a cell's flag: that part of the message lies in the receiver's buffer, not in the cell.
+inline constexpr std::uint64_t flag_stored = 1ull << 63;
+/// In place of a flag: the message ends here, its sender stores nothing more.
+inline constexpr std::uint64_t flag_broken_off = ~0ull;
 
 // Statistics (arena objects "penstock.peers.SLOT.GENERATION.N", of an endpoint that has talked):
 //
@@ -116,6 +131,7 @@ inline constexpr std::size_t inline_bytes = 32;
 
 /// Flags in a message's first word.
 inline constexpr std::uint8_t flag_acknowledge = 1;  ///< return credits as soon as consumed
+inline constexpr std::uint8_t flag_asks = 2;  ///< bulk: sent on when a grant was given or refused
 
 /// Longest message: its length has 40 bits.
 inline constexpr std::uint64_t max_message_bytes = (1ull << 40) - 1;
@@ -185,6 +201,9 @@ constexpr std::uint64_t check_words(const std::uint64_t* words, std::size_t coun
     sum ^= sum >> 32;
   }
   return sum;
+}
+inline std::uint64_t check_of(const Grant& grant) {
+  return check_words(reinterpret_cast<const std::uint64_t*>(&grant), 4);
 }
 template <class Line>
 std::uint64_t check_of(const Line& line) {

@@ -19,8 +19,23 @@ constexpr std::uint32_t taken_after_one_held = 64;
 /// Lines looked at again together while the rest of a message is still being written.
 constexpr std::uint64_t retry_lines = 32;
 constexpr int retries_per_poll = 4;
+/// Cells' worth of a landing that is granted together: little at first, so that the sender begins
+/// soon. And cells that a sender writes which did not ask, until it can have seen a grant.
+constexpr std::uint64_t first_granted_cells = 2, granted_cells = 16, cells_granted_ahead = 32;
+constexpr std::uint64_t cells_before_grant = 4;
+constexpr std::uint64_t look_every_ns = 100'000'000;
 
 }  // namespace
+
+std::optional<std::uint64_t> RxContext::place_of(const std::byte* landing, std::uint64_t bytes) {
+  auto& aliases = pool.aliases();
+  if (const auto offset = aliases.lasting_offset_of(landing, bytes)) return offset;
+  const std::uint64_t now = base::now_ns();
+  if (now < next_look_ns) return std::nullopt;
+  next_look_ns = now + look_every_ns;
+  aliases.follow_attachments();
+  return aliases.lasting_offset_of(landing, bytes);
+}
 
 Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint64_t offset,
                                                    Peer source, EndpointStats& counts,
@@ -69,6 +84,7 @@ RxChannel::RxChannel(RxContext& context, const ChannelHeader& header, std::uint6
       nonce_(header.nonce),
       source_(header.source),
       source_generation_(header.source_generation),
+      near_(header.within_node != 0),
       consumed_messages_(static_cast<std::uint32_t>(header.nonce)),
       announced_(consumed_messages_) {}
 
@@ -248,6 +264,8 @@ void RxChannel::publish_credits() {
   CreditLine line{};
   line.lines = nonce_ + tail_;
   line.cells = nonce_ + cell_;
+  line.grant = grant_;
+  line.grant.check = check_of(grant_);
   memory_.publish_line(base_ + 64, &line);  // pairs with TxChannel::refresh_credits
   credited_lines_ = tail_;
   credited_cells_ = cell_;
@@ -255,6 +273,7 @@ void RxChannel::publish_credits() {
 
 void RxChannel::fail(Sink& sink, const Error& error) {
   if (fault_.empty()) fault_ = error.message;
+  grant_ = {};
   announced_ = consumed_messages_;  // nothing more will come
   if (stage_ == Stage::header) return;
   stage_ = Stage::header;
@@ -317,9 +336,70 @@ bool RxChannel::begin_bulk(Sink& sink, const MessageLine& line) {
                               cell_bytes_, line.bulk.offset));
   cell_ = line.bulk.first_cell;
   ready_ = line.bulk.ready;
+  stored_ = false;
   land(sink.on_begin(source_, header_));
   stage_ = Stage::bulk;
+  begin_grant(line.flags() & flag_asks);
   return continue_bulk(sink);
+}
+
+// What of the landing lies in the pool is granted to the sender, part by part: this end drops its
+// copies of the lines, and those that its user has stored to with them, before the sender stores
+// there; and again when it has, for some may have been fetched meanwhile.
+
+/// A sender that did not ask is writing its first cells by now.
+void RxChannel::begin_grant(bool asked) {
+  grant_ = {};
+  grant_end_ = 0;
+  std::optional<std::uint64_t> offset;
+  if (direct_ && !near_ && header_.bytes >= context_.settings.stored_min_bytes) {
+    offset = context_.place_of(direct_, header_.bytes);
+  }
+  if (offset && *offset % coherence::line_bytes == 0) {
+    grant_.message = nonce_ + tail_;
+    grant_.offset = *offset;
+    grant_end_ = header_.bytes / coherence::line_bytes * coherence::line_bytes;
+    grant_.from = grant_.until = asked ? 0 : std::min(cells_before_grant * cell_bytes_, grant_end_);
+    if (!asked && grant_.until == grant_end_) grant_ = {};
+  } else if (asked) {
+    grant_.message = nonce_ + tail_;  // refused
+    return_credits();
+  }
+}
+
+/// Not far ahead of the sender: what it has stored is taken meanwhile.
+bool RxChannel::may_extend_grant() const {
+  return grant_.until < grant_end_ && grant_.until < got_ + cells_granted_ahead * cell_bytes_;
+}
+
+void RxChannel::extend_grant() {
+  const std::uint64_t cells = grant_.until == grant_.from ? first_granted_cells : granted_cells;
+  const std::uint64_t end = std::min(grant_.until + cells * cell_bytes_, grant_end_);
+  memory_.invalidate(context_.pool.base() + grant_.offset + grant_.until, end - grant_.until);
+  memory_.settle();  // nothing dirty is left that could be written back over what the sender stores
+  grant_.until = end;
+  return_credits();
+}
+
+void RxChannel::withdraw_grant() {
+  grant_ = {};
+  grant_end_ = 0;
+  return_credits();
+}
+
+bool RxChannel::take_stored(std::uint32_t count) {
+  const std::uint64_t bytes =
+      std::min<std::uint64_t>(std::uint64_t{count} * cell_bytes_, header_.bytes - got_);
+  if (got_ < grant_.from || got_ + bytes > grant_.until)
+    return broken(
+        fmt::format("endpoint {} claims to have stored bytes {} to {} of a message; "
+                    "granted were {} to {}",
+                    source_, got_, got_ + bytes, grant_.from, grant_.until));
+  memory_.invalidate(context_.pool.base() + grant_.offset + got_, bytes);
+  memory_.settle();
+  got_ += bytes;
+  cell_ += count;
+  return true;
 }
 
 /// Cells from cell_ on that are complete, as far as one line of flags tells.
@@ -330,7 +410,14 @@ std::uint32_t RxChannel::ready_cells() {
   memory_.load_line(words, at);
   const std::uint64_t in_line = std::min<std::uint64_t>(8, cell_count_ - slot / 8 * 8);
   std::uint32_t ready = 0;
-  while (slot % 8 + ready < in_line && words[slot % 8 + ready] == nonce_ + cell_ + ready) ++ready;
+  if (words[slot % 8] == flag_broken_off) {
+    grant_ = {};
+    grant_end_ = 0;
+    return 0;  // fails when the sender is known to be gone
+  }
+  stored_ = (words[slot % 8] & flag_stored) != 0;
+  const std::uint64_t first = (nonce_ + cell_) | (stored_ ? flag_stored : 0);
+  while (slot % 8 + ready < in_line && words[slot % 8 + ready] == first + ready) ++ready;
   return ready;
 }
 
@@ -364,11 +451,15 @@ void RxChannel::take_cells(std::uint32_t count) {
 bool RxChannel::continue_bulk(Sink& sink) {
   const std::uint32_t batch = std::max(1u, context_.settings.batch_bytes / cell_bytes_);
   while (got_ < header_.bytes) {
+    if (may_extend_grant()) extend_grant();
     if (ready_ == 0) ready_ = ready_cells();
     if (ready_ == 0) return in_vain();
     const std::uint64_t left = (header_.bytes - got_ + cell_bytes_ - 1) / cell_bytes_;
     const auto take = static_cast<std::uint32_t>(std::min<std::uint64_t>({ready_, left, batch}));
-    take_cells(take);
+    if (!stored_)
+      take_cells(take);
+    else if (!take_stored(take))
+      return false;
     ready_ -= take;
     if (got_ == header_.bytes) break;
     const bool owes = cell_ - credited_cells_ >= std::max(1u, cell_count_ / 4);
@@ -378,6 +469,9 @@ bool RxChannel::continue_bulk(Sink& sink) {
     owes ? memory_.full_order() : memory_.settle();  // one fence for both
   }
   ready_ = 0;
+  stored_ = false;
+  grant_ = {};
+  grant_end_ = 0;
   ++tail_;  // only now: so that consumed lines mean consumed messages
   return_credits();
   acknowledge_ = false;

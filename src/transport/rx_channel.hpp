@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "penstock/transport.hpp"
@@ -19,6 +20,11 @@ struct RxContext {
   Address self;
   std::uint64_t impatient_until_ns = 0;  ///< no message is held back till then
   bool held_back = false;                ///< one was, since this was last cleared
+  std::uint64_t next_look_ns = 0;
+
+  /// Pool offset of a long message's landing. Where it is not known, by a look (which takes a lock)
+  /// whether this process has attached since, at most every 100 ms.
+  std::optional<std::uint64_t> place_of(const std::byte* landing, std::uint64_t bytes);
 };
 
 class RxChannel {
@@ -58,6 +64,10 @@ class RxChannel {
   }
   void announced(std::uint64_t word) { announced_ = MailboxWord::announced(word); }
   /// Nothing announced is missing and nothing is half received.
+  /// Of the message that is half received more may be stored into the user's buffer by the sender.
+  bool granted() const { return grant_.until != 0; }
+  /// The sender shall not begin to.
+  void withdraw_grant();
   bool quiet() const { return stage_ == Stage::header && consumed_messages_ == announced_; }
 
   /// What the sender wrote cannot be right; the text says what. Polls do nothing any more.
@@ -82,6 +92,10 @@ class RxChannel {
   bool still_placed() const;
   std::uint32_t ready_cells();
   void take_cells(std::uint32_t count);
+  bool take_stored(std::uint32_t count);
+  void begin_grant(bool asked);
+  bool may_extend_grant() const;
+  void extend_grant();
   void deliver(const std::byte* from, std::uint64_t bytes);
   void land(const Landing& landing);
   void finish(Sink& sink);
@@ -111,6 +125,7 @@ class RxChannel {
   std::uint64_t nonce_;
   Peer source_;
   std::uint32_t source_generation_;
+  bool near_;  ///< the sender is on this node
 
   std::uint64_t tail_ = 0;         ///< lines consumed
   std::uint64_t fresh_until_ = 0;  ///< lines [tail_, fresh_until_) were invalidated and settled
@@ -135,8 +150,11 @@ class RxChannel {
   // bulk
   const std::byte* cells_ = nullptr;
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
-  std::uint64_t cell_ = 0;   ///< next cell, counted for ever
-  std::uint64_t ready_ = 0;  ///< cells known to be complete
+  std::uint64_t cell_ = 0;       ///< next cell, counted for ever
+  std::uint64_t ready_ = 0;      ///< cells known to be complete
+  bool stored_ = false;          ///< those that are ready lie in the landing
+  Grant grant_;                  ///< of this message
+  std::uint64_t grant_end_ = 0;  ///< what will have been granted of it
   // placed
   MessageLine placed_line_{};
   const std::byte* placed_ = nullptr;

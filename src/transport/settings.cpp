@@ -20,8 +20,11 @@ Result<Settings> settings_for(coherence::Mode mode) {
   s.cell_bytes = 16 << 10;  // a receiver begins with the first while the second is written
   s.cell_count = 32;
   s.batch_bytes = 128 << 10;
-  // without coherence to send the user's stores on costs as much as to copy them
-  s.placed_min_bytes = coherent ? 8 << 10 : 1 << 20;
+  // to send the user's stores on costs as much as to copy them
+  constexpr std::uint64_t never = ~0ull;
+  const bool flushes = mode == coherence::Mode::software || mode == coherence::Mode::simulated;
+  s.placed_min_bytes = coherent ? 8 << 10 : flushes ? never : 1 << 20;
+  s.stored_min_bytes = coherent ? never : 128 << 10;
   if (base::env_is_set("PENSTOCK_CELL")) {
     auto cell = base::env_number("PENSTOCK_CELL");
     if (!cell) return unexpected(cell.error());
@@ -52,6 +55,11 @@ Result<Settings> settings_for(coherence::Mode mode) {
           "for example export PENSTOCK_PLACED=1M",
           *placed, inline_bytes);
     s.placed_min_bytes = *placed;
+  }
+  if (base::env_is_set("PENSTOCK_STORED")) {
+    auto stored = base::env_number("PENSTOCK_STORED");
+    if (!stored) return unexpected(stored.error());
+    s.stored_min_bytes = *stored;
   }
   s.placed_piece_bytes = coherent ? 0 : s.cell_bytes;  // nothing to send on, nothing to wait for
   s.inject_bytes = s.cell_bytes < (16u << 10) ? s.cell_bytes : 16u << 10;

@@ -17,13 +17,15 @@ struct Settings {
   std::uint32_t warm_looks;          ///< looks of one progress() while a conversation is warm
   std::uint64_t placed_min_bytes;    ///< shortest payload in the pool that is read where it lies
   std::uint64_t placed_piece_bytes;  ///< of it are announced together at least; 0: all of it
+  std::uint64_t stored_min_bytes;    ///< shortest message stored into a receive buffer in the pool
   std::uint32_t inject_bytes;        ///< longest message that is copied in at once or not at all
 
   std::uint64_t ring_bytes() const { return 64ull * ring_lines; }
   std::uint64_t channel_bytes() const;  ///< header, credits, flags, ring, rounded to 4 KiB
 };
 
-/// Defaults of `mode`, changed by PENSTOCK_CELL, PENSTOCK_CELLS and PENSTOCK_PLACED. Errors:
+/// Defaults of `mode`, changed by PENSTOCK_CELL, PENSTOCK_CELLS, PENSTOCK_PLACED and
+/// PENSTOCK_STORED. Errors:
 /// invalid_argument.
 Result<Settings> settings_for(coherence::Mode mode);
 

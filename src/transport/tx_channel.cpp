@@ -13,16 +13,19 @@
 namespace penstock::transport {
 namespace {
 
-/// In [2^62, 2^63): then neither zeroed nor freshly mapped memory holds a valid seal or credit.
+/// In [2^62, 2^63): then neither zeroed nor freshly mapped memory holds a valid seal or credit. Far
+/// from 2^63, for `flag_stored` is beside it.
 std::uint64_t random_nonce() {
   std::uint64_t value = 0;
   if (getrandom(&value, sizeof value, 0) != sizeof value)
     value = reinterpret_cast<std::uintptr_t>(&value) * 0x9e3779b97f4a7c15ull;
-  return (value >> 2) | (1ull << 62);
+  return (value >> 3) | (1ull << 62);
 }
 
 /// Longer messages that follow each other within `stream_gap_ns` are a stream.
 constexpr std::uint64_t stream_bytes = 4096, stream_gap_ns = 1000;
+/// So long a message waits for the grant that it asks for: a receiver that polls answers sooner.
+constexpr std::uint64_t grant_wait_ns = 30'000;
 
 /// Only when the receiver has consumed it are its buffers free, or was that asked for.
 bool told_when_consumed(const SendOp& op) {
@@ -103,6 +106,7 @@ void TxChannel::refresh_credits() {
   const std::uint64_t lines = line.lines - nonce_, cells = line.cells - nonce_;
   if (lines <= head_ && lines > consumed_) consumed_ = lines;
   if (cells <= cells_head_ && cells > cells_consumed_) cells_consumed_ = cells;
+  accept(line.grant);
 }
 
 bool TxChannel::room(std::uint64_t lines) {
@@ -232,8 +236,10 @@ Result<void> TxChannel::make_cells() {
 
 void TxChannel::put_bulk_line(const SendOp& op, std::uint64_t ready) {
   MessageLine line;
-  line.meta = MessageLine::pack(op.header.bytes, op.notify_delivered ? flag_acknowledge : 0,
-                                Form::bulk, op.header.kind);
+  const int flags =
+      (op.notify_delivered ? flag_acknowledge : 0) | (asked_at_ns_ != 0 ? flag_asks : 0);
+  line.meta = MessageLine::pack(op.header.bytes, static_cast<std::uint8_t>(flags), Form::bulk,
+                                op.header.kind);
   line.tag = op.header.tag;
   line.data = op.header.data;
   line.bulk.offset = *context_.pool.offset_of(cells_);
@@ -243,26 +249,34 @@ void TxChannel::put_bulk_line(const SendOp& op, std::uint64_t ready) {
   line.bulk.ready = ready;
   line.seal = nonce_ + head_;
   memory_.publish_line(line_at(head_), &line);
-  ++head_;
+  bulk_line_ = head_++;
   announce();
 }
 
-void TxChannel::put_cell(const SendOp& op, std::uint64_t offset, std::uint64_t bytes) {
+std::byte* TxChannel::next_cell() const {
+  return cells_ + (cells_head_ % cell_count_) * cell_bytes_;
+}
+
+void TxChannel::put_cell(const SendOp& op, std::byte* to, std::uint64_t bytes) {
   const std::byte* from =
-      iov_contiguous(op.iov, op.iov_count, offset, bytes, context_.staging.data());
-  memory_.publish_bulk(cells_ + (cells_head_ % cell_count_) * cell_bytes_, from, bytes);
+      iov_contiguous(op.iov, op.iov_count, op.sent_bytes, bytes, context_.staging.data());
+  memory_.publish_bulk(to, from, bytes);
   memory_.order();  // the cell before what announces it
   ++cells_head_;
 }
 
 bool TxChannel::push_cells(SendOp* op) {
   bool moved = false;
+  if (asked_at_ns_ != 0 || grant_.until != 0) refresh_credits();  // more of it, or withdrawn
   while (op->sent_bytes < op->header.bytes && cell_room()) {
     const std::uint64_t bytes =
         std::min<std::uint64_t>(cell_bytes_, op->header.bytes - op->sent_bytes);
     const std::uint64_t cell = cells_head_;
-    put_cell(*op, op->sent_bytes, bytes);
-    memory_.publish_word(flags_ + 8 * (cell % cell_count_), nonce_ + cell);
+    std::byte* to = place_of_next(*op, bytes);
+    if (!to) break;
+    const std::uint64_t stored = to == next_cell() ? 0 : flag_stored;
+    put_cell(*op, to, bytes);
+    memory_.publish_word(flags_ + 8 * (cell % cell_count_), (nonce_ + cell) | stored);
     op->sent_bytes += bytes;
     moved = true;
   }
@@ -279,18 +293,69 @@ TxChannel::Started TxChannel::start_bulk(SendOp* op) {
   }
   if (!room(1) || !cell_room()) return Started::no_credit;
   count(op->header);
+  grant_ = {};
+  asked_at_ns_ = 0;
   if (op->header.bytes <= cell_bytes_) {
-    put_cell(*op, 0, op->header.bytes);  // wholly there when announced: no flag to wait for
+    put_cell(*op, next_cell(), op->header.bytes);  // all there when announced: no flag to wait for
     put_bulk_line(*op, 1);
     memory_.order();
     op->sent_bytes = op->header.bytes;
     long_sent_ns_ = base::now_ns();
   } else {
+    if (asks_for_grant(*op)) asked_at_ns_ = base::now_ns();
     put_bulk_line(*op, 0);  // the receiver can match while the first cell is written
-    push_cells(op);
+    if (asked_at_ns_ == 0)
+      push_cells(op);
+    else
+      memory_.order();
   }
   op->position = head_;
   return op->sent_bytes == op->header.bytes ? Started::complete : Started::partly;
+}
+
+// ---- payload that is stored where it shall lie --------------------------------------------------
+
+bool TxChannel::asks_for_grant(const SendOp& op) const {
+  return expects_grant_ && op.header.bytes >= context_.settings.stored_min_bytes;
+}
+
+/// Of the message that is being sent; a torn line says nothing. One that does not name it any more
+/// was withdrawn: the receiver is going.
+void TxChannel::accept(const Grant& grant) {
+  if (grant.message == 0) {
+    grant_ = {};
+    return;
+  }
+  if (grant.message != nonce_ + bulk_line_ || grant.check != check_of(grant)) return;
+  const bool whole_lines =
+      grant.offset % 64 == 0 && grant.until % 64 == 0 && grant.from <= grant.until;
+  if (!whole_lines || !context_.pool.at(grant.offset, grant.until)) return;
+  grant_ = grant;
+  expects_grant_ = grant.until != 0;
+  asked_at_ns_ = 0;
+}
+
+/// Each look is a device access, so a message that did not ask makes few.
+bool TxChannel::looks_for_grant(const SendOp& op) const {
+  const std::uint64_t cells = op.sent_bytes / cell_bytes_;
+  const bool early = cells == 2 || cells == 4 || cells == 8;
+  return early && op.header.bytes >= context_.settings.stored_min_bytes;
+}
+
+/// Where the next `bytes` of the message go: the receiver's buffer as far as it was granted, else
+/// a cell. Null: a grant is awaited.
+std::byte* TxChannel::place_of_next(const SendOp& op, std::uint64_t bytes) {
+  if (asked_at_ns_ != 0) {
+    if (base::now_ns() - asked_at_ns_ < grant_wait_ns) return nullptr;
+    asked_at_ns_ = 0;
+    expects_grant_ = false;
+  }
+  const std::uint64_t at = op.sent_bytes;
+  if (grant_.until == 0 && looks_for_grant(op)) refresh_credits();
+  if (grant_.until == 0 || at < grant_.from || bytes % 64 != 0) return next_cell();
+  if (at + bytes > grant_.until) refresh_credits();
+  if (at + bytes > grant_.until) return grant_.until == 0 ? next_cell() : nullptr;
+  return context_.pool.base() + grant_.offset + at;
 }
 
 // ---- payload that stays where it lies in the pool -----------------------------------------------
@@ -457,8 +522,11 @@ unsigned TxChannel::advance(Sink& sink) {
 void TxChannel::abandon() {
   withdraw_placed();
   // a message in cells, whose one line is in the ring; it was begun behind all in `delivering_`
-  if (queue_.first && queue_.first->position != 0)
+  if (queue_.first && queue_.first->position != 0) {
     broken_off_at_ = std::min(broken_off_at_, queue_.first->position - 1);
+    memory_.publish_word(flags_ + 8 * (cells_head_ % cell_count_), flag_broken_off);
+    memory_.order();
+  }
   queue_ = {};
   delivering_ = {};
 }

@@ -66,8 +66,13 @@ class TxChannel {
   void put_inline(const Header& header, const void* payload, std::uint8_t flags);
   void put_lines(const Header& header, const std::byte* payload, std::uint8_t flags);
   void put_bulk_line(const SendOp& op, std::uint64_t ready);
-  void put_cell(const SendOp& op, std::uint64_t offset, std::uint64_t bytes);
+  std::byte* next_cell() const;
+  void put_cell(const SendOp& op, std::byte* to, std::uint64_t bytes);
   bool push_cells(SendOp* op);
+  std::byte* place_of_next(const SendOp& op, std::uint64_t bytes);
+  bool looks_for_grant(const SendOp& op) const;
+  void accept(const Grant& grant);
+  bool asks_for_grant(const SendOp& op) const;
   Result<void> make_cells();
   void put_placed_line(const SendOp& op, std::uint64_t offset, std::uint64_t piece_bytes);
   std::optional<std::uint64_t> place_of(const SendOp& op) const;
@@ -102,6 +107,11 @@ class TxChannel {
   std::uint64_t long_sent_ns_ = 0;     ///< when the last of more than `stream_bytes` was
   bool no_cells_for_streams_ = false;  ///< the pool is full: only longer messages ask again
   Error memory_error_;
+  // the bulk message that is being sent
+  std::uint64_t bulk_line_ = 0;
+  Grant grant_;                    ///< of it, as last seen
+  std::uint64_t asked_at_ns_ = 0;  ///< 0: it does not wait for a grant
+  bool expects_grant_ = false;     ///< the one before it had one
   /// Line of the first message that was abandoned half sent or withdrawn: it is never consumed.
   std::uint64_t broken_off_at_ = ~0ull;
   List queue_;       ///< not yet wholly in the pool, in order

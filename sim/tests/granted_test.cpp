@@ -1,0 +1,149 @@
+// Messages that the sender stores into the receiver's buffer in the pool, while either goes.
+#include <gtest/gtest.h>
+
+#include "sim/tests/sides.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using Addresses = std::array<std::optional<transport::Address>, 2>;
+
+/// With a region in the pool; meets the other.
+struct Talker : Side {
+  Talker(World& world, const SimulatedPool& simulated, const std::shared_ptr<Addresses>& addresses,
+         std::size_t number)
+      : Side(world, simulated) {
+    region = *arena->create(fmt::format("region {}", number), payload_bytes + 64);
+    (*addresses)[number] = endpoint->address();
+    world.until([&] { return (*addresses)[1 - number].has_value() || somebody_died(world); });
+    if ((*addresses)[1 - number]) peer = endpoint->resolve(*(*addresses)[1 - number]).value_or(0);
+  }
+  static bool somebody_died(World& world) {
+    return world.victim() != nullptr && world.victim()->dead;
+  }
+  SendOp message() const {
+    SendOp op;
+    op.header = {1, 2, payload_bytes, 3};
+    op.iov[0] = {region.data, payload_bytes};
+    op.iov_count = 1;
+    return op;
+  }
+  arena::Object region;
+  Peer peer = 0;
+};
+
+void progress_until(World& world, Side& side, const std::function<bool()>& holds) {
+  for (int looks = 0; !holds(); ++looks) {
+    world.require(looks < 200'000, "neither arrived nor told");
+    if (side.endpoint->progress() == 0) world.sleep(looks < 1000 ? 1'000 : 100'000);
+  }
+}
+
+/// Several messages from the pool to the pool, each into what the one before it has left there.
+/// Process `victim` may die.
+Scenario stream(const SimulatedPool& simulated, int messages, int victim) {
+  Scenario scenario = simulated.scenario("channel, stored by the sender", 2);
+  scenario.most_steps = 6'000'000;
+  scenario.body = [&simulated, messages, victim](World& world) {
+    auto addresses = std::make_shared<Addresses>();
+    Process& sender = world.spawn(0, [&world, &simulated, addresses, messages] {
+      Talker self(world, simulated, addresses, 0);
+      std::fill_n(self.region.data, payload_bytes, right);
+      for (int i = 0; i < messages && !self.sink.told; ++i) {
+        SendOp op = self.message();
+        const int sent = self.sink.sent;
+        const auto complete = self.endpoint->send(self.peer, &op);
+        if (!complete && Talker::somebody_died(world)) return;
+        world.require(complete.has_value(), "not sent");
+        if (*complete) continue;
+        progress_until(world, self, [&] { return self.sink.sent > sent || self.sink.failed; });
+      }
+    });
+    Process& receiver = world.spawn(1, [&world, &simulated, addresses, messages] {
+      Talker self(world, simulated, addresses, 1);
+      self.sink.landing = self.region.data;
+      if (!(*addresses)[0]) return;
+      progress_until(world, self, [&] { return self.sink.arrived == messages || self.sink.told; });
+      world.require(!self.sink.told || Talker::somebody_died(world), "taken for dead");
+      self.pool->memory().write_back(self.region.data, self.region.bytes);
+      self.pool->memory().order();
+    });
+    world.mark_victim(victim == 0 ? sender : receiver);
+  };
+  return scenario;
+}
+
+TEST(Granted, EachMessageIsWholeInTheReceiversBuffer) {
+  const auto pool = pool_with_endpoints();
+  ::setenv("PENSTOCK_PLACED", "1M", 1);  // from the pool, but not read there
+  expect_held("channel", "random schedules", explore(stream(*pool, 4, 0), 60));
+  expect_held("channel", "random schedules", explore(with_lasting_copies(stream(*pool, 4, 0)), 20));
+  expect_held("channel", "crash points", crash_everywhere(stream(*pool, 3, 0), 40));
+  expect_held("channel", "crash points", crash_everywhere(stream(*pool, 3, 1), 40));
+}
+
+/// One of them closes at some time. A receiver that has closed owns its buffer: nothing is stored
+/// there any more.
+Scenario one_goes(const SimulatedPool& simulated, bool sender_goes) {
+  Scenario scenario = simulated.scenario(
+      sender_goes ? "channel, storing and gone" : "channel, granted and gone", 2);
+  scenario.most_steps = 6'000'000;
+  scenario.body = [&simulated, sender_goes](World& world) {
+    auto addresses = std::make_shared<Addresses>();
+    world.spawn(0, [&world, &simulated, addresses, sender_goes] {
+      Talker self(world, simulated, addresses, 0);
+      std::fill_n(self.region.data, payload_bytes, right);
+      SendOp ops[] = {self.message(), self.message()};
+      int complete = 0;
+      for (SendOp& op : ops) {
+        const auto sent = self.endpoint->send(self.peer, &op);
+        if (!sent) return;  // the other has closed already
+        complete += *sent ? 1 : 0;
+      }
+      const auto done = [&] {
+        return self.sink.sent + complete == 2 || self.sink.failed || self.sink.told;
+      };
+      if (!sender_goes) return progress_until(world, self, done);
+      for (auto waits = world.random() % 800; waits > 0 && !done(); --waits) {
+        self.endpoint->progress();
+        world.yield();
+      }
+      self.endpoint.reset();
+      std::fill_n(self.region.data, payload_bytes, overwritten);
+    });
+    world.spawn(1, [&world, &simulated, addresses, sender_goes] {
+      Talker self(world, simulated, addresses, 1);
+      self.sink.landing = self.region.data;
+      const auto done = [&] { return self.sink.arrived == 2 || self.sink.told || self.sink.left; };
+      if (sender_goes) {
+        progress_until(world, self, done);
+      } else {
+        for (auto waits = world.random() % 800; waits > 0 && !done(); --waits) {
+          self.endpoint->progress();
+          world.yield();
+        }
+      }
+      self.endpoint.reset();
+      constexpr std::byte own{0x33};
+      std::fill_n(self.region.data, payload_bytes, own);
+      self.pool->memory().write_back(self.region.data, self.region.bytes);
+      self.pool->memory().order();
+      for (int looks = 0; looks < 20; ++looks) world.sleep(1'000'000);
+      std::vector<std::byte> seen(payload_bytes);
+      self.pool->memory().observe_bulk(seen.data(), self.region.data, payload_bytes);
+      world.require(std::count(seen.begin(), seen.end(), own) == std::int64_t{payload_bytes},
+                    "stored to after the endpoint was closed");
+    });
+  };
+  return scenario;
+}
+
+TEST(Granted, NothingIsStoredForAReceiverThatHasClosed) {
+  const auto pool = pool_with_endpoints();
+  ::setenv("PENSTOCK_PLACED", "1M", 1);
+  expect_held("channel", "random schedules", explore(one_goes(*pool, false), 60));
+  expect_held("channel", "random schedules", explore(one_goes(*pool, true), 60));
+}
+
+}  // namespace
+}  // namespace penstock::sim

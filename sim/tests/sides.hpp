@@ -1,0 +1,64 @@
+// Two processes and what they need for a message between them.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "sim/tests/ranks.hpp"
+
+namespace penstock::sim {
+
+inline constexpr std::uint64_t payload_bytes = 40'000;
+inline constexpr std::byte right{0x11}, overwritten{0xee};
+
+/// Looks only whether what arrives is whole. Lands it in the pool where `landing` is set.
+class Reader final : public transport::Sink {
+ public:
+  explicit Reader(World& world) : world_(world) {}
+  void on_message(Peer, const Header&, const void*) override {}
+  Landing on_begin(Peer, const Header& header) override {
+    bytes_.resize(header.bytes);
+    at_ = landing ? landing : bytes_.data();
+    std::fill_n(at_, header.bytes, overwritten);
+    iov_ = {at_, header.bytes};
+    return {&iov_, 1, nullptr};
+  }
+  void on_arrived(Peer, const Header&, void*) override {
+    ++arrived;
+    const auto wrong =
+        std::find_if(at_, at_ + iov_.iov_len, [](std::byte byte) { return byte != right; });
+    world_.require(wrong == at_ + iov_.iov_len,
+                   fmt::format("delivered as good, but wrong from byte {} on", wrong - at_));
+  }
+  void on_receive_failed(Peer, void*, const Error&) override { failed = true; }
+  void on_sent(SendOp*) override { ++sent; }
+  void on_send_failed(SendOp*, const Error&) override { failed = true; }
+  void on_peer_dead(Peer, const std::string&) override { told = true; }
+
+  void on_peer_left(Peer, const std::string&) override { left = true; }
+
+  bool failed = false, told = false, left = false;
+  int arrived = 0, sent = 0;
+  std::byte* landing = nullptr;
+
+ private:
+  World& world_;
+  std::byte* at_ = nullptr;
+  std::vector<std::byte> bytes_;
+  iovec iov_{};
+};
+
+struct Side {
+  Side(World& world, const SimulatedPool& simulated)
+      : sink(world),
+        pool(simulated.attach(world, {.job = "sim"})),
+        arena(SimulatedPool::open_arena(world, *pool)),
+        endpoint(std::move(*transport::Endpoint::open(*arena, sink, {.job = "sim"}))) {}
+  Reader sink;
+  std::unique_ptr<pool::Pool> pool;
+  std::unique_ptr<arena::Arena> arena;
+  std::unique_ptr<transport::Endpoint> endpoint;
+};
+
+}  // namespace penstock::sim
