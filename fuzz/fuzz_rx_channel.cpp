@@ -78,8 +78,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const FrozenPool& frozen = pool_of(input.flag());
   frozen.reset();
   restart_time();
-  const auto settings = transport::settings_for(frozen.pool().memory().mode());
+  auto settings = transport::settings_for(frozen.pool().memory().mode());
   need(settings);
+  settings->stored_min_bytes = 4096;
   transport::EndpointStats stats;
   const transport::Address self{frozen.pool().info().id, parties.job, parties.target,
                                 parties.target_generation};
@@ -96,7 +97,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     expect(is_told(channel.error()));
     return 0;
   }
-  LandingSink sink(input);
+  LandingSink sink(input, frozen.base() + frozen.bytes() / 2);
   for (int steps = 0; steps < 64 && !input.empty(); ++steps) {
     step(sender, **channel, sink, frozen, input);
   }

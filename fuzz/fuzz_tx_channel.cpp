@@ -105,6 +105,15 @@ class Sender {
     const std::uint64_t nonce = input_.below(8) == 7 ? 0 : header.nonce;
     if (input_.flag()) line.lines = nonce + input_.lie(header.ring_lines);
     if (input_.flag()) line.cells = nonce + input_.lie(8);
+    if (input_.flag()) {
+      line.grant = {.message = nonce + input_.below(64),
+                    .offset = 64 * input_.number<std::uint16_t>(),
+                    .from = 4096 * input_.below(4),
+                    .until = 4096 * input_.below(16)};
+      if (input_.below(4) == 3) line.grant.offset = input_.lie(world_.frozen.bytes());
+      if (input_.below(4) == 3) line.grant.until = input_.lie(world_.frozen.bytes());
+      if (input_.below(8) != 7) line.grant.check = check_of(line.grant);
+    }
     std::memcpy(at + 64, &line, sizeof line);
     if (input_.below(8) != 7) return;
     const std::uint64_t word = input_.number<std::uint64_t>();
@@ -132,6 +141,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto settings = settings_for(world.frozen.pool().memory().mode());
   need(settings);
   settings->ring_lines = 64;  // full soon, also with short inputs
+  settings->stored_min_bytes = 8192;
   settings->lines_max_bytes = std::min(settings->lines_max_bytes, 2048u);
   settings->cell_bytes = 4096u << input.below(3);
   EndpointStats stats;

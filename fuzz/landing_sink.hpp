@@ -15,7 +15,9 @@ namespace penstock::fuzz {
 
 class LandingSink final : public transport::Sink {
  public:
-  explicit LandingSink(Input& input) : input_(input) {}
+  /// `in_pool`: memory where landings of one piece lie now and then, one at a time; may be null.
+  explicit LandingSink(Input& input, std::byte* in_pool = nullptr)
+      : input_(input), in_pool_(in_pool) {}
 
   void on_message(transport::Peer, const transport::Header& header, const void* payload) override {
     expect(header.bytes <= 32);
@@ -36,9 +38,13 @@ class LandingSink final : public transport::Sink {
       const bool last = i + 1 == std::min(pieces, transport::max_iov);
       const std::uint64_t bytes =
           last ? room - begun->room : std::min(room - begun->room, room / 3);
-      begun->buffers.push_back(std::make_unique<std::byte[]>(bytes));
-      std::fill_n(begun->buffers.back().get(), bytes, untouched);
-      begun->iov.push_back({begun->buffers.back().get(), bytes});
+      std::byte* at = in_pool_;
+      if (pieces != 1 || at == nullptr || !begun_.empty() || input_.flag()) {
+        begun->buffers.push_back(std::make_unique<std::byte[]>(bytes));
+        at = begun->buffers.back().get();
+      }
+      std::fill_n(at, bytes, untouched);
+      begun->iov.push_back({at, bytes});
       begun->room += bytes;
     }
     const transport::Landing landing{begun->iov.data(),
@@ -80,6 +86,7 @@ class LandingSink final : public transport::Sink {
 
  private:
   static constexpr std::byte untouched{0xa5};
+  static constexpr std::uint64_t most = 80'000;
   struct Begun {
     transport::Peer from = 0;
     std::uint64_t bytes = 0, room = 0;
@@ -88,7 +95,6 @@ class LandingSink final : public transport::Sink {
   };
 
   std::uint64_t choose_room(std::uint64_t bytes) {
-    constexpr std::uint64_t most = 80'000;
     switch (input_.below(4)) {
       case 0:
         return std::min(bytes, most);
@@ -108,6 +114,7 @@ class LandingSink final : public transport::Sink {
   }
 
   Input& input_;
+  std::byte* in_pool_;
   std::map<void*, std::unique_ptr<Begun>> begun_;
   unsigned events_ = 0;
 };

@@ -138,6 +138,44 @@ Scenario one_goes(const SimulatedPool& simulated, bool sender_goes) {
   return scenario;
 }
 
+/// Both send and both close in the midst of it: neither waits for what the other does not send.
+Scenario both_go(const SimulatedPool& simulated) {
+  Scenario scenario = simulated.scenario("channel, storing and gone, both", 2);
+  scenario.most_steps = 6'000'000;
+  scenario.body = [&simulated](World& world) {
+    auto addresses = std::make_shared<Addresses>();
+    auto ready = std::make_shared<int>(0);
+    for (std::size_t i = 0; i < 2; ++i) {
+      world.spawn(static_cast<std::uint32_t>(i), [&world, &simulated, addresses, ready, i] {
+        Talker self(world, simulated, addresses, i);
+        std::vector<std::byte> payload(payload_bytes, right);
+        self.sink.landing = self.region.data;
+        std::vector<SendOp> ops(8, self.message());
+        for (SendOp& op : ops) {
+          op.iov[0].iov_base = payload.data();
+          if (!self.endpoint->send(self.peer, &op)) return;  // the other has closed already
+        }
+        for (auto waits = 30 + world.random() % 200; waits > 0; --waits) {
+          self.endpoint->progress();
+          world.yield();
+        }
+        ++*ready;
+        world.until([&] { return *ready == 2; });
+        const std::uint64_t before = world.now_ns();
+        self.endpoint.reset();
+        world.require(world.now_ns() - before < 10'000'000'000, "closing took its whole time");
+      });
+    }
+  };
+  return scenario;
+}
+
+TEST(Granted, WhoCloseTogetherDoNotWaitForEachOther) {
+  const auto pool = pool_with_endpoints();
+  expect_held("channel", "random schedules", explore(both_go(*pool), 80));
+  expect_held("channel", "random schedules", explore(with_lasting_copies(both_go(*pool)), 40));
+}
+
 TEST(Granted, NothingIsStoredForAReceiverThatHasClosed) {
   const auto pool = pool_with_endpoints();
   ::setenv("PENSTOCK_PLACED", "1M", 1);

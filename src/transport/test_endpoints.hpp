@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,10 @@ class Recorder final : public Sink {
   Landing on_begin(Peer, const Header& header) override {
     ++begun;
     auto* slot = new Slot;
+    if (landing) {
+      slot->iov.push_back({landing, header.bytes});
+      return {slot->iov.data(), 1, slot};
+    }
     slot->buffer.resize(std::min<std::uint64_t>(header.bytes, capacity));
     const std::uint64_t piece = (slot->buffer.size() + pieces - 1) / pieces;
     for (std::uint64_t at = 0; at < slot->buffer.size(); at += piece)
@@ -47,6 +52,10 @@ class Recorder final : public Sink {
   }
   void on_arrived(Peer from, const Header& header, void* cookie) override {
     auto* slot = static_cast<Slot*>(cookie);
+    if (slot->buffer.empty() && !slot->iov.empty()) {
+      const auto* at = static_cast<const std::byte*>(slot->iov[0].iov_base);
+      slot->buffer.assign(at, at + header.bytes);
+    }
     arrived.push_back({from, header, std::move(slot->buffer)});
     delete slot;
   }
@@ -66,7 +75,8 @@ class Recorder final : public Sink {
     std::vector<iovec> iov;
   };
   std::uint64_t capacity = ~0ull, pieces = 1;
-  bool ready = true;  ///< for long messages
+  std::byte* landing = nullptr;  ///< in place of a buffer of its own
+  bool ready = true;             ///< for long messages
   unsigned begun = 0, asked = 0;
   std::deque<Arrived> arrived;
   std::vector<SendOp*> sent, failed;
@@ -99,11 +109,13 @@ inline std::string unique_spec() {
   return "shm:penstock-transport-test-" + std::to_string(getpid()) + "-" + std::to_string(number++);
 }
 
-inline Attachment attach(const std::string& spec, int rank) {
+inline Attachment attach(const std::string& spec, int rank,
+                         std::optional<std::uint32_t> emulated_node = std::nullopt) {
   pool::AttachOptions options;
   options.spec = spec;
   options.rank = rank;
   options.job = "test";
+  options.emulated_node = emulated_node;
   auto pool = pool::Pool::attach(options);
   if (!pool) throw std::runtime_error(pool.error().message);
   auto arena = arena::Arena::open(**pool);
@@ -123,8 +135,8 @@ class TransportTest : public testing::TestWithParam<coherence::Mode> {
     options.mode = GetParam();
     auto made = pool::create(options);
     ASSERT_TRUE(made) << made.error().message;
-    side_a_ = attach(spec_, 0);
-    side_b_ = attach(spec_, 1);
+    side_a_ = attach(spec_, 0, nodes_ == 2 ? std::optional(0u) : std::nullopt);
+    side_b_ = attach(spec_, 1, nodes_ == 2 ? std::optional(1u) : std::nullopt);
     a_ = open(side_a_, sink_a_);
     b_ = open(side_b_, sink_b_);
     to_b_ = *a_->resolve(b_->address());
@@ -163,6 +175,7 @@ class TransportTest : public testing::TestWithParam<coherence::Mode> {
     return op;
   }
 
+  std::uint32_t nodes_ = 1;  ///< 2: each side plays a host of its own
   std::string spec_;
   Attachment side_a_, side_b_;
   Recorder sink_a_, sink_b_;

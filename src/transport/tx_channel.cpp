@@ -304,10 +304,8 @@ TxChannel::Started TxChannel::start_bulk(SendOp* op) {
   } else {
     if (asks_for_grant(*op)) asked_at_ns_ = base::now_ns();
     put_bulk_line(*op, 0);  // the receiver can match while the first cell is written
-    if (asked_at_ns_ == 0)
-      push_cells(op);
-    else
-      memory_.order();
+    if (asked_at_ns_ != 0) memory_.order();
+    if (asked_at_ns_ == 0) push_cells(op);
   }
   op->position = head_;
   return op->sent_bytes == op->header.bytes ? Started::complete : Started::partly;

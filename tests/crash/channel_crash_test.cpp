@@ -3,6 +3,7 @@
 #include <deque>
 #include <optional>
 
+#include "base/environment_guard.hpp"
 #include "crash_test_base.hpp"
 #include "recorder.hpp"
 #include "transport/endpoint_table.hpp"
@@ -189,14 +190,17 @@ struct Talk {
   std::uint64_t messages, bytes;
   bool placed = false;  ///< from memory in the pool
   bool near = false;    ///< both on one node, which counts on its caches
+  bool stored = false;  ///< into memory in the pool
   std::uint32_t victims_node() const { return near ? 0 : 1; }
+  /// Whether the one of the two who sends, or does not, has payload in the pool.
+  bool in_pool(bool sends) const { return sends ? placed : stored; }
 };
 
-/// Memory in the pool for the payload of a talk.
+/// Memory in the pool for the payload of a talk, of the one who sends or of the other.
 class Region {
  public:
-  Region(const Attached& here, const Talk& talk) : arena_(*here.arena) {
-    if (!talk.placed) return;
+  Region(const Attached& here, const Talk& talk, bool sends) : arena_(*here.arena) {
+    if (!talk.in_pool(sends)) return;
     auto made = arena_.create(fmt::format("region of {}", here.pool->token()),
                               talk.messages * talk.bytes, {.lifetime = arena::Lifetime::process});
     if (!made) throw std::runtime_error(made.error().message);
@@ -228,7 +232,8 @@ class TalkCrash : public ChannelCrash {
     report(own.generation);
     Address address;
     if (::read(from_parent, &address, sizeof address) != sizeof address) return;
-    const Region region(here, talk);
+    const Region region(here, talk, talk.victim_sends);
+    if (!talk.victim_sends) sink.landing = region.data();
     armed();
     const Peer survivor = *endpoint->resolve(address);
     if (talk.victim_sends) {
@@ -288,9 +293,8 @@ class TalkCrash : public ChannelCrash {
     EXPECT_EQ(::write(down[1], &own, sizeof own), static_cast<ssize_t>(sizeof own));
     ::close(down[1]);
     closed_ = false;
-    const Talk own_part{talk.name, talk.victim_sends, talk.messages, talk.bytes,
-                        talk.placed && !talk.victim_sends};
-    std::optional<Region> region(std::in_place, here, own_part);
+    std::optional<Region> region(std::in_place, here, talk, !talk.victim_sends);
+    if (talk.victim_sends) sink.landing = region->data();
     const auto is_closed = [&] {
       const auto line = transport::EndpointTable::open(*here.arena)->read(address.slot);
       return !line || line->generation != address.generation ||
@@ -424,6 +428,8 @@ constexpr Talk bulk_from{"bulk, sender", true, 3, 1 << 20};
 constexpr Talk bulk_to{"bulk, receiver", false, 3, 1 << 20};
 constexpr Talk placed_from{"in the pool, sender", true, 3, 1 << 20, true};
 constexpr Talk placed_to{"in the pool, receiver", false, 3, 1 << 20, true};
+constexpr Talk stored_from{"into the pool, sender", true, 3, 1 << 20, false, false, true};
+constexpr Talk stored_to{"into the pool, receiver", false, 3, 1 << 20, false, false, true};
 constexpr Talk near_small_from{"small messages within a node, sender", true, 40, 20, false, true};
 constexpr Talk near_small_to{"small messages within a node, receiver", false, 40, 20, false, true};
 constexpr Talk near_bulk_from{"bulk within a node, sender", true, 3, 1 << 20, false, true};
@@ -448,10 +454,21 @@ TEST_P(TalkCrash, ReceiverOfBulkDies) {
   survive_talk(bulk_to, 8, Deed::die);
 }
 TEST_P(TalkCrash, SenderOfPlacedMessagesDies) {
+  const base::EnvironmentGuard placed("PENSTOCK_PLACED", "64K");
   survive_talk(placed_from, 12, Deed::die);
 }
 TEST_P(TalkCrash, ReceiverOfPlacedMessagesDies) {
+  const base::EnvironmentGuard placed("PENSTOCK_PLACED", "64K");
   survive_talk(placed_to, 8, Deed::die);
+}
+TEST_P(TalkCrash, SenderOfStoredMessagesDies) {
+  survive_talk(stored_from, 12, Deed::die);
+}
+TEST_P(TalkCrash, ReceiverOfStoredMessagesDies) {
+  survive_talk(stored_to, 12, Deed::die);
+}
+TEST_P(TalkCrash, SenderOfStoredMessagesStops) {
+  survive_talk(stored_from, 4, Deed::stop);
 }
 TEST_P(TalkCrash, SenderWithinANodeDies) {
   survive_talk(near_small_from, 8, Deed::die);

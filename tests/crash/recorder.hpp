@@ -1,7 +1,9 @@
 // A user of an endpoint that keeps what it is told.
 #pragma once
 
+#include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,15 +32,15 @@ class Recorder final : public transport::Sink {
     take(from, header, {bytes, bytes + header.bytes});
   }
   transport::Landing on_begin(Peer, const Header& header) override {
-    auto* landing = new Place{std::vector<std::byte>(header.bytes), {}};
-    landing->iov = {landing->buffer.data(), landing->buffer.size()};
+    auto* place = new Place{std::vector<std::byte>(header.bytes), {}};
+    place->iov = {landing ? landing : place->buffer.data(), header.bytes};
     ++begun;
-    return {&landing->iov, 1, landing};
+    return {&place->iov, 1, place};
   }
   void on_arrived(Peer from, const Header& header, void* cookie) override {
-    auto* landing = static_cast<Place*>(cookie);
-    take(from, header, std::move(landing->buffer));
-    delete landing;
+    const std::unique_ptr<Place> place(static_cast<Place*>(cookie));
+    if (landing) std::memcpy(place->buffer.data(), landing, header.bytes);
+    take(from, header, std::move(place->buffer));
     --begun;
   }
   void on_receive_failed(Peer, void* cookie, const Error& error) override {
@@ -53,6 +55,7 @@ class Recorder final : public transport::Sink {
   }
   void on_peer_dead(Peer, const std::string& description) override { dead.push_back(description); }
 
+  std::byte* landing = nullptr;                ///< of large messages, in place of their own
   std::uint64_t arrived = 0;                   ///< whole messages
   std::map<Peer, std::uint64_t> arrived_from;  ///< in the order of their tags 0, 1, ...
   std::uint64_t damaged = 0;  ///< with other contents than their number says, or out of order

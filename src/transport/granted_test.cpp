@@ -1,0 +1,148 @@
+// Messages that the sender stores into the receiver's buffer, because that lies in the pool.
+#include <cstring>
+
+#include "base/environment_guard.hpp"
+#include "transport/settings.hpp"
+#include "transport/test_endpoints.hpp"
+
+namespace penstock::transport {
+namespace {
+
+constexpr std::uint64_t region_bytes = 8 << 20;
+
+/// Side b receives into `region_`, memory of the pool.
+class GrantedTest : public TransportTest {
+ protected:
+  void SetUp() override {
+    nodes_ = 2;
+    TransportTest::SetUp();
+    auto object = side_b_.arena->create("b's", region_bytes);
+    ASSERT_TRUE(object) << object.error().message;
+    region_ = object->data;
+    sink_b_.landing = region_;
+  }
+  /// Its payload at b; the receiver polls all the time.
+  std::vector<std::byte> deliver(std::vector<std::byte>& data) {
+    ops_.push_back(op_of(data, data.size()));
+    auto sent = a_->send(to_b_, &ops_.back());
+    EXPECT_TRUE(sent) << sent.error().message;
+    progress_until([&] { return !sink_b_.arrived.empty(); });
+    progress_until([&] { return *sent || !sink_a_.sent.empty(); });
+    sink_a_.sent.clear();
+    auto payload = std::move(sink_b_.arrived.front().payload);
+    sink_b_.arrived.clear();
+    return payload;
+  }
+  /// The next message asks, and b answers with its next polls.
+  SendOp* begin_after_a_grant(std::vector<std::byte>& data) {
+    auto first = pattern(1 << 20, 1);
+    EXPECT_EQ(deliver(first), first);
+    ops_.push_back(op_of(data, 7));
+    EXPECT_FALSE(*a_->send(to_b_, &ops_.back()));
+    return &ops_.back();
+  }
+
+  std::deque<SendOp> ops_;
+  std::byte* region_ = nullptr;
+};
+
+TEST_P(GrantedTest, EverySizeAtAnyAddressArrivesWholeAndNothingBesideIt) {
+  for (const std::uint64_t at : {0, 64, 8, 4096 + 17}) {
+    for (const std::uint64_t size : {131'072, 131'073, 131'135, 200'000, 1 << 20, 3'000'017, 300}) {
+      std::memset(region_, 0x5a, region_bytes);
+      sink_b_.landing = region_ + at;
+      auto data = pattern(size, static_cast<unsigned>(size + at));
+      EXPECT_EQ(deliver(data), data) << "size " << size << " at " << at;
+      for (std::uint64_t i = 0; i < region_bytes; ++i) {
+        if (i == at) i += size;
+        ASSERT_EQ(region_[i], std::byte{0x5a}) << "byte " << i << " beside " << size << " at " << at;
+      }
+    }
+  }
+}
+
+TEST_P(GrantedTest, TheSenderStoresWhileTheReceiverDoesNothing) {
+  auto data = pattern(400'000, 3);
+  begin_after_a_grant(data);
+  std::memset(region_, 0, region_bytes);
+  while (sink_b_.begun < 2) b_->progress();
+  EXPECT_EQ(region_[0], std::byte{0});
+  std::uint64_t there = 0;
+  for (int i = 0; i < 1000; ++i) a_->progress();
+  while (there < data.size() && region_[there] == data[there]) ++there;
+  EXPECT_GE(there, 32u << 10) << "as much as was granted";
+  EXPECT_TRUE(sink_b_.arrived.empty());
+  progress_until([&] { return !sink_b_.arrived.empty(); });
+  EXPECT_EQ(sink_b_.arrived[0].payload, data);
+}
+
+TEST_P(GrantedTest, AReceiverThatDoesNotPollIsWaitedForAMomentOnly) {
+  auto data = pattern(300'000, 4);
+  SendOp* op = begin_after_a_grant(data);
+  const std::uint64_t end = base::now_ns() + 20'000'000'000ull;
+  while (sink_a_.sent.empty() && base::now_ns() < end) a_->progress();
+  ASSERT_EQ(sink_a_.sent.size(), 1u) << "all of it fits into the cells";
+  EXPECT_EQ(sink_a_.sent[0], op);
+  progress_until([&] { return !sink_b_.arrived.empty(); });
+  EXPECT_EQ(sink_b_.arrived[0].payload, data);
+}
+
+TEST_P(GrantedTest, ARefusalIsHeard) {
+  auto data = pattern(300'000, 5);
+  sink_b_.landing = region_;
+  begin_after_a_grant(data);
+  sink_b_.landing = nullptr;  // a buffer of its own
+  progress_until([&] { return !sink_b_.arrived.empty(); });
+  EXPECT_EQ(sink_b_.arrived[0].payload, data);
+  sink_b_.arrived.clear();
+  auto next = pattern(300'000, 6);
+  ops_.push_back(op_of(next, 8));
+  ASSERT_TRUE(*a_->send(to_b_, &ops_.back())) << "the next does not ask";
+  progress_until([&] { return !sink_b_.arrived.empty(); });
+  EXPECT_EQ(sink_b_.arrived[0].payload, next);
+}
+
+TEST_P(GrantedTest, BothWaysAtOnce) {
+  auto object = side_a_.arena->create("a's", region_bytes);
+  ASSERT_TRUE(object);
+  sink_a_.landing = object->data;
+  auto there = pattern(2 << 20, 7), back = pattern(2 << 20, 8);
+  for (int round = 0; round < 5; ++round) {
+    SendOp out = op_of(there, 1), in = op_of(back, 2);
+    ASSERT_TRUE(a_->send(to_b_, &out));
+    ASSERT_TRUE(b_->send(to_a_, &in));
+    progress_until([&] { return !sink_a_.arrived.empty() && !sink_b_.arrived.empty(); });
+    EXPECT_EQ(sink_b_.arrived[0].payload, there);
+    EXPECT_EQ(sink_a_.arrived[0].payload, back);
+    progress_until([&] { return sink_a_.sent.size() == 1 && sink_b_.sent.size() == 1; });
+    sink_a_.arrived.clear();
+    sink_b_.arrived.clear();
+    sink_a_.sent.clear();
+    sink_b_.sent.clear();
+  }
+}
+
+/// A library that attaches while the endpoint is open, as for the first MPI_Alloc_mem.
+TEST_P(GrantedTest, AMappingMadeLaterIsFoundWithTheFirstLongMessage) {
+  Attachment user = attach(spec_, 8, 1);
+  sink_b_.landing = user.arena->open("b's")->data;
+  std::memset(sink_b_.landing, 0, 2 << 20);
+  auto first = pattern(1 << 20, 1), data = pattern(400'000, 3);
+  EXPECT_EQ(deliver(first), first);
+  ops_.push_back(op_of(data, 7));
+  EXPECT_FALSE(*a_->send(to_b_, &ops_.back())) << "it asks, for there was a grant";
+  progress_until([&] { return !sink_b_.arrived.empty(); });
+  EXPECT_EQ(sink_b_.arrived[0].payload, data);
+}
+
+TEST(GrantedSettings, FromWhichLengthOnCanBeSaid) {
+  const base::EnvironmentGuard length("PENSTOCK_STORED", "1M");
+  EXPECT_EQ(settings_for(coherence::Mode::software)->stored_min_bytes, 1u << 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, GrantedTest,
+                         testing::Values(coherence::Mode::software, coherence::Mode::uncached),
+                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
+
+}  // namespace
+}  // namespace penstock::transport
