@@ -53,7 +53,8 @@ struct Ops {
   void (*write_back)(void* self, const void* at, std::size_t bytes);
   /// All publishes before are at the device before any publish after it is.
   void (*order)(void* self);
-  /// Copies of the lines are dropped; takes effect at the next `settle`.
+  /// Copies of the lines are dropped, and sent before where they are dirty; takes effect at the
+  /// next `settle`: then nothing of them is in this node's caches.
   void (*invalidate)(void* self, const void* at, std::size_t bytes);
   /// Loads after it see each line as the device had it when it was invalidated, or later.
   void (*settle)(void* self);

@@ -55,7 +55,8 @@ TEST_P(GrantedTest, EverySizeAtAnyAddressArrivesWholeAndNothingBesideIt) {
       EXPECT_EQ(deliver(data), data) << "size " << size << " at " << at;
       for (std::uint64_t i = 0; i < region_bytes; ++i) {
         if (i == at) i += size;
-        ASSERT_EQ(region_[i], std::byte{0x5a}) << "byte " << i << " beside " << size << " at " << at;
+        ASSERT_EQ(region_[i], std::byte{0x5a})
+            << "byte " << i << " beside " << size << " at " << at;
       }
     }
   }

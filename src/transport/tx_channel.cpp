@@ -523,7 +523,7 @@ void TxChannel::abandon() {
   if (queue_.first && queue_.first->position != 0) {
     broken_off_at_ = std::min(broken_off_at_, queue_.first->position - 1);
     memory_.publish_word(flags_ + 8 * (cells_head_ % cell_count_), flag_broken_off);
-    memory_.order();
+    memory_.order();  // the receiver may be closing too, and waits for it
   }
   queue_ = {};
   delivering_ = {};

@@ -52,12 +52,6 @@ void Exposure::store(const Carried& put) {
   context_.memory.write_back(to, put.bytes);
 }
 
-void Exposure::write_back_all() {
-  const Member& own = context_.member(context_.self());
-  if (own.bytes != 0) context_.memory.write_back(context_.segment(context_.self()), own.bytes);
-  context_.memory.full_order();
-}
-
 void Exposure::drop_all() {
   const Member& own = context_.member(context_.self());
   if (own.bytes != 0) context_.memory.invalidate(context_.segment(context_.self()), own.bytes);

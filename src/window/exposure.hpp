@@ -29,7 +29,6 @@ class Exposure {
   /// Nobody asks any more; the lines may be somebody else's soon.
   void close() { may_be_asked_ = false; }
   /// Of the whole segment: at the beginning and at the end of the window's life.
-  void write_back_all();
   void drop_all();
 
  private:

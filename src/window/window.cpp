@@ -60,8 +60,8 @@ Result<void> Window::leave(std::uint32_t keeper) {
   Impl& impl = *impl_;
   if (auto inside = impl.bound(keeper); !inside) return inside;
   impl.exposure.close();
-  // Else they would go over what the next user of the space has put there.
-  impl.exposure.write_back_all();
+  // What is dirty is sent with it. Else it would go over what the next user of the space puts
+  // there.
   impl.exposure.drop_all();
   if (auto all = impl.meet("MPI_Win_free"); !all) return all;
   if (self() != keeper) {
@@ -260,7 +260,7 @@ Result<void> Window::flush_all() {
 
 Result<void> Window::sync() {
   impl_->exposure.send();
-  impl_->context.memory.full_order();
+  impl_->context.memory.full_order();  // also for loads of what is coherent
   impl_->exposure.drop();
   return {};
 }

@@ -1,0 +1,188 @@
+// What a call of a window promises holds when it returns, although its caller touches the pool no
+// more: nothing that comes later may be what sends its stores on.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "penstock/window.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using window::Piece;
+using window::Window;
+
+constexpr std::uint64_t segment_bytes = 3000;
+constexpr Piece piece{100, 1500};  ///< of many lines, the first and the last in part
+
+/// How rank 0 puts, or how rank 1 lets it get.
+enum class Way { unlock, flush, flush_all, complete, sync, sync_after_flush, post };
+constexpr Way ways[] = {Way::unlock,           Way::flush, Way::flush_all, Way::complete, Way::sync,
+                        Way::sync_after_flush, Way::post};
+
+struct Plan {
+  std::uint64_t area = 0;
+  std::vector<window::Member> members{2};
+  std::uint32_t opened = 0;
+  std::uint32_t step = 0;  ///< the ranks' turns, outside of the pool
+};
+
+class Rank {
+ public:
+  Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
+      : world_(world), plan_(plan) {
+    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
+    plan.members[self].token = pool_->token();
+    ++plan.opened;
+    world.until([&] { return plan.opened == 2; });
+    auto opened = Window::open(*pool_, {.area = plan.area,
+                                        .members = plan.members,
+                                        .self = self,
+                                        .stored_by_all = false,
+                                        .idle = {}});
+    world.require(opened.has_value(), opened ? "" : opened.error().message);
+    window_ = std::move(*opened);
+  }
+  /// Touches nothing until the other has come so far.
+  void await(std::uint32_t step) {
+    world_.until([&] { return plan_.step >= step; });
+  }
+  void done(std::uint32_t step) { plan_.step = step; }
+
+  void put_by(Way way, std::byte value) {
+    const std::vector<std::byte> data(piece.bytes, value);
+    if (way == Way::complete) {
+      must(window_->start(one_));
+      must(window_->put(1, {&piece, 1}, data.data()));
+      return must(window_->complete());
+    }
+    const bool all = way == Way::flush_all;
+    must(all ? window_->lock_all(window::no_check)
+             : window_->lock(1, sync::Hold::shared, window::no_check));
+    must(window_->put(1, {&piece, 1}, data.data()));
+    if (way != Way::unlock) must(all ? window_->flush_all() : window_->flush(1));
+    if (way == Way::unlock) must(window_->unlock(1));
+  }
+  void end(Way way) {
+    if (way == Way::flush_all) must(window_->unlock_all());
+    if (way == Way::flush || way == Way::sync_after_flush) must(window_->unlock(1));
+  }
+  void get(Way way, std::byte expected) {
+    std::vector<std::byte> data(piece.bytes);
+    must(way == Way::post ? window_->start(one_)
+                          : window_->lock(1, sync::Hold::shared, window::no_check));
+    must(window_->get(1, {&piece, 1}, data.data()));
+    check(data, expected);
+    must(way == Way::post ? window_->complete() : window_->unlock(1));
+  }
+  void open_to_the_other() { must(window_->post(zero_)); }
+  void wait() { must(window_->wait()); }
+  void sync() { must(window_->sync()); }
+  void store(std::byte value) {
+    std::vector<std::byte> before(piece.bytes);
+    std::byte* const at = window_->segment(1) + piece.at;
+    pool_->memory().load_bulk(before.data(), at, piece.bytes);  // stores fetch their lines
+    std::fill_n(at, piece.bytes, value);
+  }
+  void find(Way way, std::byte expected) {
+    const bool locks = way != Way::complete && way != Way::sync_after_flush;
+    if (locks) must(window_->lock(1, sync::Hold::shared, window::no_check));
+    std::vector<std::byte> data(piece.bytes);
+    pool_->memory().load_bulk(data.data(), window_->segment(1) + piece.at, piece.bytes);
+    check(data, expected);
+    if (locks) must(window_->unlock(1));
+  }
+  void leave() { must(window_->leave(0)); }
+
+ private:
+  void must(const Result<void>& result) {
+    world_.require(result.has_value(), result ? "" : result.error().message);
+  }
+  void check(const std::vector<std::byte>& data, std::byte expected) {
+    const auto wrong = std::find_if(data.begin(), data.end(),
+                                    [expected](std::byte byte) { return byte != expected; });
+    world_.require(wrong == data.end(),
+                   fmt::format("step {}: wrong from byte {} on", plan_.step, wrong - data.begin()));
+  }
+
+  World& world_;
+  Plan& plan_;
+  const std::vector<std::uint32_t> zero_{0}, one_{1};
+  std::unique_ptr<pool::Pool> pool_;
+  std::unique_ptr<Window> window_;
+};
+
+bool gets(Way way) {
+  return way == Way::sync || way == Way::post;
+}
+
+/// Four steps a round: rank 1 is ready; rank 0 has put, or got; rank 1 has looked; both go on.
+void origin(Rank& rank, Way way, std::uint32_t round) {
+  const std::uint32_t step = 4 * round;
+  const auto value = static_cast<std::byte>(round + 1);
+  if (way != Way::post) rank.await(step + 1);
+  if (gets(way)) {
+    rank.get(way, value);
+    return rank.done(step + 4);
+  }
+  rank.put_by(way, value);
+  rank.done(step + 2);
+  rank.await(step + 3);
+  rank.end(way);
+  rank.done(step + 4);
+}
+
+void target(Rank& rank, Way way, std::uint32_t round) {
+  const std::uint32_t step = 4 * round;
+  const auto value = static_cast<std::byte>(round + 1);
+  if (gets(way)) rank.store(value);
+  if (way == Way::complete || way == Way::post) rank.open_to_the_other();
+  if (way == Way::sync) rank.sync();
+  if (way != Way::post) rank.done(step + 1);
+  if (way == Way::complete || way == Way::post)
+    rank.wait();
+  else if (way != Way::sync)
+    rank.await(step + 2);
+  if (way == Way::sync_after_flush) rank.sync();
+  if (!gets(way)) {
+    rank.find(way, value);
+    if (way == Way::complete) rank.await(step + 2);
+    rank.done(step + 3);
+  }
+  rank.await(step + 4);
+}
+
+TEST(WindowCalls, HoldWhatTheyPromiseWhenTheyReturn) {
+  SimulatedPool pool;
+  pool.format_arena();
+  Plan empty;
+  pool.once([&](World& world) {
+    const auto attached = pool.attach(world);
+    const auto arena = SimulatedPool::open_arena(world, *attached);
+    empty.area = arena->create("area", window::area_bytes(2))->offset;
+    empty.members[1] = {0, arena->create("segment", segment_bytes)->offset, segment_bytes};
+  });
+  Scenario scenario = pool.scenario("window calls", 2);
+  scenario.most_steps = 6'000'000;
+  scenario.body = [&](World& world) {
+    auto plan = std::make_shared<Plan>(empty);
+    for (std::uint32_t self = 0; self < 2; ++self) {
+      world.spawn(self, [&world, &pool, plan, self] {
+        Rank rank(world, pool, *plan, self);
+        for (std::uint32_t round = 0; round < 2 * std::size(ways); ++round)
+          (self == 0 ? origin : target)(rank, ways[round % std::size(ways)], round);
+        rank.leave();
+      });
+    }
+  };
+  expect_held("window", "random schedules", explore(scenario, 60));
+  expect_held("window", "random schedules", explore(with_lasting_copies(scenario), 20));
+}
+
+}  // namespace
+}  // namespace penstock::sim
