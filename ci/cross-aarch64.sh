@@ -25,7 +25,8 @@ done
 
 cmake -G Ninja -S "$root" -B "$build" \
   -DCMAKE_TOOLCHAIN_FILE="$root/cmake/aarch64.cmake" \
-  -DPENSTOCK_HEADER_ONLY_DIR="$headers" \
+  -DPENSTOCK_HEADER_ONLY_DIR="$headers" -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_CXX_FLAGS_RELEASE='-O1 -DNDEBUG' \
   -DPENSTOCK_BUILD_TESTS=OFF -DPENSTOCK_BUILD_BENCH=OFF -DPENSTOCK_BUILD_PLUGINS=OFF \
   -DCMAKE_COMPILE_WARNING_AS_ERROR=ON > "$build/configure.log" 2>&1 || {
   cat "$build/configure.log" >&2

@@ -25,6 +25,8 @@ function(penstock_test name)
     target_link_libraries(${name} PRIVATE penstock_${dep})
   endforeach()
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  # The tests' own code needs no speed, and compiles in two thirds of the time.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   add_dependencies(unit_tests ${name})
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit TIMEOUT 120)
 endfunction()
