@@ -46,12 +46,27 @@ struct Header {
   std::uint8_t kind = 0;    ///< the user's, 0..63
 };
 
+/// How far a receive buffer in the pool is ready to be stored to by a sender. A new one for each
+/// receive: its user may have stored to the buffer since the last.
+struct Cleared {
+  std::uint64_t bytes = 0;  ///< of its beginning no copies are in this node's caches
+  bool done = false;        ///< there is no more to do
+};
+
+/// A receive buffer in one piece that waits for a message; its user does not touch it.
+struct Awaited {
+  std::byte* at = nullptr;
+  std::uint64_t bytes = 0;
+  Cleared* cleared = nullptr;  ///< null: nothing waits
+};
+
 /// Where the payload of an arriving message shall go. `iov` must stay valid until on_arrived or
 /// on_failed; bytes beyond its capacity are dropped (the user reports the truncation).
 struct Landing {
   const iovec* iov = nullptr;
   std::uint32_t iov_count = 0;
   void* cookie = nullptr;
+  std::uint64_t cleared = 0;  ///< Cleared::bytes, where the buffer was awaited
 };
 
 /// A message on its way out. Owned by the caller, not moved until on_sent or on_failed, or until
@@ -102,6 +117,8 @@ class Sink {
   virtual void on_peer_left(Peer, const std::string& /*description*/) {}
   /// Asked now and then while nothing moves.
   virtual Waiting waiting() const { return {}; }
+  /// The receive that will probably be next. Asked while nothing moves, to make its buffer ready.
+  virtual Awaited awaited() { return {}; }
 };
 
 struct Options {

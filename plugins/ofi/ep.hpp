@@ -111,6 +111,7 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
   bool ready_for(Peer from, const Header& header) override {
     return is_service(header) || matcher.expects(from, header);
   }
+  transport::Awaited awaited() override { return matcher.awaited(); }
   Landing on_begin(Peer from, const Header& header) override {
     if (is_service(header)) [[unlikely]]
       return begin_service(from, header);

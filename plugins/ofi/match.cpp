@@ -100,6 +100,7 @@ Matcher::Receive* Matcher::make_receive(const ReceiveRequest& request) {
   receive->capacity = capacity_of(request.iov, request.iov_count);
   receive->in_flight = 0;
   receive->retired = false;
+  receive->cleared = {};
   receive->end_error = receive->end_detail = 0;
   return receive;
 }
@@ -223,6 +224,12 @@ void Matcher::message(Peer from, const Header& header, const void* payload) {
   lane.unexpected.push_back(incoming);
 }
 
+transport::Awaited Matcher::awaited() {
+  Receive* const first = lane_of(true).posted.head();
+  if (first == nullptr || first->multi || first->iov_count != 1) return {};
+  return {static_cast<std::byte*>(first->iov[0].iov_base), first->iov[0].iov_len, &first->cleared};
+}
+
 bool Matcher::expects(Peer from, const Header& header) {
   return find_posted(lane_of((header.kind & kind_tagged) != 0), from, header.tag) != nullptr;
 }
@@ -244,7 +251,7 @@ Landing Matcher::begin(Peer from, const Header& header) {
       return {&incoming->part, 1, incoming};
     }
     unlist(lane, receive);
-    return {receive->iov, receive->iov_count, incoming};
+    return {receive->iov, receive->iov_count, incoming, receive->cleared.bytes};
   }
   if (header.bytes > inline_bytes) {
     incoming->heap = static_cast<std::byte*>(std::malloc(header.bytes));

@@ -98,15 +98,18 @@ class Matcher {
   std::size_t posted_count() const { return posted_count_; }
   /// The oldest tagged receive; nothing of untagged ones, which are posted for whatever comes.
   transport::Waiting waiting() const;
+  /// The buffer of the oldest tagged receive.
+  transport::Awaited awaited();
 
  private:
   struct Receive : ReceiveRequest {
     Receive* prev;
     Receive* next;
     std::uint64_t capacity;
-    std::uint32_t in_flight;    ///< messages on their way into a multi-receive buffer
-    bool retired;               ///< takes no more messages
-    int end_error, end_detail;  ///< told when the last message in flight is in
+    std::uint32_t in_flight;     ///< messages on their way into a multi-receive buffer
+    bool retired;                ///< takes no more messages
+    transport::Cleared cleared;  ///< of one buffer
+    int end_error, end_detail;   ///< told when the last message in flight is in
   };
 
   static constexpr std::size_t inline_bytes = 512;

@@ -20,16 +20,28 @@ class Reader final : public transport::Sink {
   Landing on_begin(Peer, const Header& header) override {
     bytes_.resize(header.bytes);
     at_ = landing ? landing : bytes_.data();
-    std::fill_n(at_, header.bytes, overwritten);
+    if (!posted_) std::fill_n(at_, header.bytes, overwritten);
     iov_ = {at_, header.bytes};
-    return {&iov_, 1, nullptr};
+    receiving_ = true;
+    return {&iov_, 1, nullptr, posted_ ? cleared_.bytes : 0};
   }
   void on_arrived(Peer, const Header&, void*) override {
     ++arrived;
+    posted_ = receiving_ = false;
     const auto wrong =
         std::find_if(at_, at_ + iov_.iov_len, [](std::byte byte) { return byte != right; });
     world_.require(wrong == at_ + iov_.iov_len,
                    fmt::format("delivered as good, but wrong from byte {} on", wrong - at_));
+  }
+  /// Now and then the buffer waits before its message comes.
+  transport::Awaited awaited() override {
+    if (!landing || receiving_ || (!posted_ && world_.random() % 4 != 0)) return {};
+    if (!posted_) {
+      posted_ = true;
+      cleared_ = {};
+      std::fill_n(landing, payload_bytes, overwritten);
+    }
+    return {landing, payload_bytes, &cleared_};
   }
   void on_receive_failed(Peer, void*, const Error&) override { failed = true; }
   void on_sent(SendOp*) override { ++sent; }
@@ -45,6 +57,8 @@ class Reader final : public transport::Sink {
  private:
   World& world_;
   std::byte* at_ = nullptr;
+  bool posted_ = false, receiving_ = false;
+  transport::Cleared cleared_;
   std::vector<std::byte> bytes_;
   iovec iov_{};
 };

@@ -54,6 +54,7 @@ struct Endpoint::Impl {
   void deactivate_quiet(std::uint32_t polls_in_vain);
   void return_all_credits();
   void idle();
+  void clear_awaited();
   void look_at_clock();
   // peers
   void slow_checks(std::uint64_t now);

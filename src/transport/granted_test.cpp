@@ -77,6 +77,24 @@ TEST_P(GrantedTest, TheSenderStoresWhileTheReceiverDoesNothing) {
   EXPECT_EQ(sink_b_.arrived[0].payload, data);
 }
 
+TEST_P(GrantedTest, ABufferThatWasAwaitedIsGrantedAsAWhole) {
+  auto data = pattern(400'000, 3);
+  auto first = pattern(1 << 20, 1);
+  EXPECT_EQ(deliver(first), first);
+  std::memset(region_, 0, region_bytes);
+  sink_b_.awaited_bytes = data.size();
+  for (int i = 0; i < 1000; ++i) b_->progress();
+  EXPECT_EQ(sink_b_.cleared.bytes, GetParam() == coherence::Mode::software ? data.size() : 0);
+  ops_.push_back(op_of(data, 7));
+  EXPECT_FALSE(*a_->send(to_b_, &ops_.back()));
+  while (sink_b_.begun < 2) b_->progress();
+  for (int i = 0; i < 1000; ++i) a_->progress();
+  const bool at_once = std::memcmp(region_, data.data(), data.size()) == 0;
+  EXPECT_EQ(at_once, GetParam() == coherence::Mode::software);
+  progress_until([&] { return !sink_b_.arrived.empty(); });
+  EXPECT_EQ(sink_b_.arrived[0].payload, data);
+}
+
 TEST_P(GrantedTest, AReceiverThatDoesNotPollIsWaitedForAMomentOnly) {
   auto data = pattern(300'000, 4);
   SendOp* op = begin_after_a_grant(data);

@@ -170,7 +170,28 @@ void Endpoint::Impl::return_all_credits() {
     if (peers[source].rx->credits_due()) peers[source].rx->return_credits();
 }
 
+/// So much of an awaited buffer is made ready by one idle poll; it takes less than a microsecond.
+constexpr std::uint64_t cleared_a_poll = 16 << 10;
+
+/// What a sender can then be granted with the first line of its message (RxChannel::begin_grant).
+void Endpoint::Impl::clear_awaited() {
+  const Awaited awaited = sink->awaited();
+  if (awaited.cleared == nullptr || awaited.cleared->done) return;
+  Cleared& cleared = *awaited.cleared;
+  const auto offset = awaited.bytes >= settings.stored_min_bytes && memory.loads_may_be_stale()
+                          ? pool.aliases().lasting_offset_of(awaited.at, awaited.bytes)
+                          : std::nullopt;
+  const std::uint64_t whole = awaited.bytes / coherence::line_bytes * coherence::line_bytes;
+  const std::uint64_t end = std::min(cleared.bytes + cleared_a_poll, whole);
+  cleared.done = !offset || *offset % coherence::line_bytes != 0 || end == whole;
+  if (!offset || *offset % coherence::line_bytes != 0) return;
+  memory.invalidate(pool.base() + *offset + cleared.bytes, end - cleared.bytes);
+  memory.settle();  // nothing dirty is left that could be written back over what a sender stores
+  cleared.bytes = end;
+}
+
 void Endpoint::Impl::idle() {
+  clear_awaited();
   ++idle_polls;
   if (idle_polls % polls_to_credit == 0) return_all_credits();
   if (idle_polls % polls_to_rest == 0) deactivate_quiet(polls_to_rest);

@@ -361,6 +361,11 @@ void RxChannel::begin_grant(bool asked) {
     grant_end_ = header_.bytes / coherence::line_bytes * coherence::line_bytes;
     grant_.from = grant_.until = asked ? 0 : std::min(cells_before_grant * cell_bytes_, grant_end_);
     if (!asked && grant_.until == grant_end_) grant_ = {};
+    const std::uint64_t cleared = std::min(landing_.cleared, grant_end_);
+    if (grant_.message != 0 && cleared > grant_.until) {
+      grant_.until = cleared / coherence::line_bytes * coherence::line_bytes;
+      return_credits();
+    }
   } else if (asked) {
     grant_.message = nonce_ + tail_;  // refused
     return_credits();

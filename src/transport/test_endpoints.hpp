@@ -41,7 +41,7 @@ class Recorder final : public Sink {
     auto* slot = new Slot;
     if (landing) {
       slot->iov.push_back({landing, header.bytes});
-      return {slot->iov.data(), 1, slot};
+      return {slot->iov.data(), 1, slot, awaited_bytes != 0 ? cleared.bytes : 0};
     }
     slot->buffer.resize(std::min<std::uint64_t>(header.bytes, capacity));
     const std::uint64_t piece = (slot->buffer.size() + pieces - 1) / pieces;
@@ -63,6 +63,9 @@ class Recorder final : public Sink {
     delete static_cast<Slot*>(cookie);
     errors.push_back(error.message);
   }
+  Awaited awaited() override {
+    return {landing, awaited_bytes, awaited_bytes ? &cleared : nullptr};
+  }
   void on_sent(SendOp* op) override { sent.push_back(op); }
   void on_send_failed(SendOp* op, const Error& error) override {
     failed.push_back(op);
@@ -75,8 +78,10 @@ class Recorder final : public Sink {
     std::vector<iovec> iov;
   };
   std::uint64_t capacity = ~0ull, pieces = 1;
-  std::byte* landing = nullptr;  ///< in place of a buffer of its own
-  bool ready = true;             ///< for long messages
+  std::byte* landing = nullptr;     ///< in place of a buffer of its own
+  std::uint64_t awaited_bytes = 0;  ///< of `landing`; 0: it is said when a message has begun
+  Cleared cleared;
+  bool ready = true;  ///< for long messages
   unsigned begun = 0, asked = 0;
   std::deque<Arrived> arrived;
   std::vector<SendOp*> sent, failed;

@@ -26,6 +26,7 @@ std::uint64_t random_nonce() {
 constexpr std::uint64_t stream_bytes = 4096, stream_gap_ns = 1000;
 /// So long a message waits for the grant that it asks for: a receiver that polls answers sooner.
 constexpr std::uint64_t grant_wait_ns = 30'000;
+constexpr std::uint64_t stored_together = 4;  ///< cells' worth that is announced by one order
 
 /// Only when the receiver has consumed it are its buffers free, or was that asked for.
 bool told_when_consumed(const SendOp& op) {
@@ -261,26 +262,40 @@ void TxChannel::put_cell(const SendOp& op, std::byte* to, std::uint64_t bytes) {
   const std::byte* from =
       iov_contiguous(op.iov, op.iov_count, op.sent_bytes, bytes, context_.staging.data());
   memory_.publish_bulk(to, from, bytes);
-  memory_.order();  // the cell before what announces it
   ++cells_head_;
 }
 
+/// Those from `first` on, which lie in the cells or all in the receiver's buffer.
+void TxChannel::announce_cells(std::uint64_t first, bool stored) {
+  memory_.order();  // the cells before what announces them
+  for (std::uint64_t cell = first; cell < cells_head_; ++cell)
+    memory_.publish_word(flags_ + 8 * (cell % cell_count_),
+                         (nonce_ + cell) | (stored ? flag_stored : 0));
+}
+
+/// Each cell is announced at once, for the receiver copies it meanwhile. What is stored where it
+/// shall lie only costs the receiver a drop: some of it is announced together.
 bool TxChannel::push_cells(SendOp* op) {
-  bool moved = false;
+  const std::uint64_t head_before = cells_head_;
   if (asked_at_ns_ != 0 || grant_.until != 0) refresh_credits();  // more of it, or withdrawn
+  std::uint64_t first = cells_head_;
+  bool stored = false;
   while (op->sent_bytes < op->header.bytes && cell_room()) {
     const std::uint64_t bytes =
         std::min<std::uint64_t>(cell_bytes_, op->header.bytes - op->sent_bytes);
-    const std::uint64_t cell = cells_head_;
     std::byte* to = place_of_next(*op, bytes);
     if (!to) break;
-    const std::uint64_t stored = to == next_cell() ? 0 : flag_stored;
+    const bool stores = to != next_cell();
+    if (first != cells_head_ && (!stored || !stores || cells_head_ - first == stored_together)) {
+      announce_cells(first, stored);
+      first = cells_head_;
+    }
+    stored = stores;
     put_cell(*op, to, bytes);
-    memory_.publish_word(flags_ + 8 * (cell % cell_count_), (nonce_ + cell) | stored);
     op->sent_bytes += bytes;
-    moved = true;
   }
-  if (moved) memory_.order();
+  if (first != cells_head_) announce_cells(first, stored);
+  if (cells_head_ != head_before) memory_.order();
   return op->sent_bytes == op->header.bytes;
 }
 
@@ -296,7 +311,8 @@ TxChannel::Started TxChannel::start_bulk(SendOp* op) {
   grant_ = {};
   asked_at_ns_ = 0;
   if (op->header.bytes <= cell_bytes_) {
-    put_cell(*op, next_cell(), op->header.bytes);  // all there when announced: no flag to wait for
+    put_cell(*op, next_cell(), op->header.bytes);
+    memory_.order();  // all there when announced: no flag to wait for
     put_bulk_line(*op, 1);
     memory_.order();
     op->sent_bytes = op->header.bytes;

@@ -68,6 +68,7 @@ class TxChannel {
   void put_bulk_line(const SendOp& op, std::uint64_t ready);
   std::byte* next_cell() const;
   void put_cell(const SendOp& op, std::byte* to, std::uint64_t bytes);
+  void announce_cells(std::uint64_t first, bool stored);
   bool push_cells(SendOp* op);
   std::byte* place_of_next(const SendOp& op, std::uint64_t bytes);
   bool looks_for_grant(const SendOp& op) const;
