@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 600
 CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
 PRODUCT = penstock penstock_shared penstock_fi penstock_mpi
 
-.PHONY: help demo test conformance check format build bench prove mutants fuzz fuzz-short install clean
+.PHONY: help demo test conformance check format build bench prove mutants fuzz fuzz-short install deb clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -72,7 +72,13 @@ fuzz-short: ## the same in a minute or two: the committed inputs, and a few seco
 	fuzz/run.py --seconds 5 --jobs $(JOBS)
 
 install: build ## install below PREFIX (default /usr/local)
-	cmake --install $(BUILD) --prefix $(PREFIX)
+	cmake --install $(BUILD) --prefix $(PREFIX) --component Unspecified
+
+deb: build ## a Debian package of the product, in build/
+	ci/install.sh package
+	cpack --config $(BUILD)/CPackConfig.cmake -B $(BUILD)/package
+	mv $(BUILD)/package/*.deb $(BUILD)/
+	@ls $(BUILD)/*.deb
 
 clean: ## remove what was built (.venv stays)
 	rm -rf $(BUILD)

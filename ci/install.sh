@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a target needs on a fresh Debian 12, and only what is missing:
-#   ci/install.sh build | check | test | run | mpis | fuzz ...
+#   ci/install.sh build | check | test | run | mpis | fuzz | package ...
 # With everything in place it changes nothing and needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,6 +11,7 @@ check_packages=(clang-format g++-aarch64-linux-gnu python3)
 fuzz_packages=(clang libclang-rt-14-dev llvm-14 python3)
 run_packages=(python3 python3-venv)
 proof_packages=(spin gcc)
+package_packages=(dpkg-dev)
 mpis_packages=(python3 python3-venv openmpi-bin libopenmpi-dev gfortran)
 mpi4py_packages=(mpi4py==4.1.2 numpy==2.4.6)
 mpich_packages=(mpich==5.0.2 "${mpi4py_packages[@]}")
@@ -67,6 +68,7 @@ for group in "$@"; do
   case $group in
     build) need_packages "${build_packages[@]}" ;;
     check) need_packages "${build_packages[@]}" "${check_packages[@]}" ;;
+    package) need_packages "${package_packages[@]}" ;;
     fuzz) need_packages "${build_packages[@]}" "${fuzz_packages[@]}" ;;
     run | test)
       need_packages "${build_packages[@]}" "${run_packages[@]}"

@@ -1,0 +1,79 @@
+"""The Debian package: installs, works from /usr, and leaves nothing. On a copy of this host that is thrown away: an
+overlay over /, which needs root."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from support import PENSTOCK, PYTHON, PROGRAMS, MPIEXEC, Case, clean_environment
+
+BUILD = Path(PENSTOCK).resolve().parents[1]
+
+
+def run(*command, **more):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, **more)
+
+
+class Package(Case):
+    """`host` runs commands on the copy."""
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest("an overlay over / needs root")
+        made = run("cpack", "--config", BUILD / "CPackConfig.cmake", "-B", self.folder / "package")
+        self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
+        (self.package,) = (self.folder / "package").glob("penstock_*.deb")
+        self.root = self.mount_copy()
+
+    def mount_copy(self):
+        # The upper folder may not lie on an overlay itself, as / does in containers.
+        layers = Path(tempfile.mkdtemp(prefix="penstock-package-", dir="/dev/shm"))
+        self.addCleanup(lambda: run("rm", "-rf", layers))
+        for name in ("changed", "work", "root"):
+            (layers / name).mkdir()
+        options = f"lowerdir=/,upperdir={layers}/changed,workdir={layers}/work"
+        mounted = run("mount", "-t", "overlay", "overlay", "-o", options, layers / "root")
+        if mounted.returncode != 0:
+            self.skipTest(f"no overlay can be mounted here: {mounted.stderr.strip()}")
+        self.addCleanup(lambda: run("umount", "-l", layers / "root"))
+        for kernel in ("proc", "sys", "dev", "dev/shm"):
+            target = layers / "root" / kernel
+            self.assertEqual(run("mount", "--bind", f"/{kernel}", target).returncode, 0)
+            self.addCleanup(lambda at=target: run("umount", "-l", at))
+        self.changed = layers / "changed"
+        return layers / "root"
+
+    def host(self, *command, status=0):
+        done = run("chroot", self.root, *command, env=clean_environment(), cwd="/")
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout
+
+    def files(self):
+        return {str(path.relative_to(self.changed)) for path in self.changed.rglob("*")
+                if path.is_file() and "penstock" in str(path.relative_to(self.changed))}
+
+    def test_installs_works_and_goes(self):
+        (self.root / "tmp/penstock.deb").write_bytes(self.package.read_bytes())
+        self.host("dpkg", "-i", "/tmp/penstock.deb")
+        (self.root / "tmp/penstock.deb").unlink()
+        self.assertIn("penstock:x:", self.host("getent", "group", "penstock"))
+        installed = self.host("dpkg", "-L", "penstock").split()
+        for wanted in ("/usr/bin/penstock", "/usr/lib/penstock/libpenstock-fi.so", "/usr/lib/penstock/libpenstock-mpi.so",
+                       "/usr/lib/udev/rules.d/60-penstock.rules", "/usr/lib/systemd/system/penstock-devdax@.service"):
+            self.assertIn(wanted, installed)
+        doctor = self.host("/usr/bin/penstock", "doctor", "--mpiexec", MPIEXEC)
+        self.assertIn("/usr/lib/penstock/libpenstock-fi.so", doctor)
+        done = self.host("/usr/bin/penstock", "run", "-n", "2", "--mpiexec", MPIEXEC, "-v", "--", PYTHON,
+                         PROGRAMS / "all_to_all.py")
+        self.assertIn("all to all: ok", done)
+        self.assertIn("is absent", run("chroot", self.root, "/usr/lib/penstock/devdax", "up", "mem99").stderr)
+        self.host("dpkg", "--purge", "penstock")
+        self.assertEqual({name for name in self.files() if not name.startswith(("var/lib/dpkg", "var/log", "etc/"))}, set())
+        self.assertNotIn("libpenstock", self.host("ldconfig", "-p"))
+
+
+if __name__ == "__main__":
+    unittest.main()
