@@ -1,5 +1,5 @@
 # One static library a module. A module sees only what it names in DEPS, so the
-# order base <- arch <- coherence <- sync <- pool <- arena <- rma <- window <- transport is enforced by the linker
+# order base <- arch <- coherence <- sync <- pool <- arena <- litmus <- rma <- window <- transport is enforced by the linker
 # and by the include paths.
 function(penstock_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})

@@ -157,8 +157,16 @@ void Core::publish_part(std::byte* to, std::uint64_t value, std::uint64_t spared
   const auto word = static_cast<std::uint64_t>(to - view_.base()) % line_bytes / 8;
   machine_.happened(*this, Event::publish, line, value);
   Line data{};
-  data.words[word] = value;
   touch(line);
+  if (knobs_.whole_line_words) {
+    // A device that does not honour byte enables: read now, stored later, all of it.
+    const Line seen = view_.device_line(line);
+    for (std::uint32_t i = 0; i < words_per_line; ++i) data.words[i] = own(seen, line, i);
+    data.words[word] = (data.words[word] & spared) | (value & ~spared);
+    buffer(Event::publish, line, data, all_words, false);
+    return;
+  }
+  data.words[word] = value;
   buffer(Event::publish, line, data, static_cast<std::uint8_t>(1u << word), false, spared);
 }
 
@@ -193,7 +201,7 @@ void Core::publish(std::byte* to, const void* from, std::uint64_t bytes, bool ta
 
 void Core::write_back(const std::byte* at, std::uint64_t bytes) {
   machine_.step(*this);
-  if (bytes == 0) return;
+  if (bytes == 0 || knobs_.idle_write_back) return;
   const std::uint64_t first = line_of(at, bytes), last = line_of(at + bytes - 1, 1);
   for (std::uint64_t line = first; line <= last; ++line) {
     machine_.happened(*this, Event::write_back, line, 0);

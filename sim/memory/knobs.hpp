@@ -22,6 +22,9 @@ struct Knobs {
   bool hold_unordered = false;     ///< a store that no fence follows stays buffered for ever
   std::uint64_t op_ns = 100;       ///< virtual time that an operation takes, about
   bool same_speed = false;         ///< in all moods
+  // devices that are not as they should be
+  bool whole_line_words = false;  ///< a word that is published takes its line along, as it was
+  bool idle_write_back = false;   ///< a write-back sends nothing
 
   /// Another temperament for each seed: bugs that need a copy to stay show where nothing is ever
   /// evicted, others where everything is. Groce et al., "Swarm testing" (2012).

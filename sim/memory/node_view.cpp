@@ -118,6 +118,14 @@ Line NodeView::load(std::uint64_t line) {
   return copy;
 }
 
+Line NodeView::device_line(std::uint64_t line) const {
+  Line copy;
+  for (std::uint32_t i = 0; i < words_per_line; ++i) {
+    copy.words[i] = words(s_.device, line)[i].load(std::memory_order_acquire);
+  }
+  return copy;
+}
+
 void NodeView::prefetch(std::uint64_t line) {
   const Hold hold(*this, line);
   if (held(line)) return;

@@ -64,6 +64,8 @@ class NodeView {
   /// The line as this node sees it; fetched if it is not held.
   Line load(std::uint64_t line);
   void prefetch(std::uint64_t line);
+  /// The device's own bytes; nothing is fetched.
+  Line device_line(std::uint64_t line) const;
   /// Sends the line if it is dirty; a held copy stays.
   void write_back(std::uint64_t line);
   /// Sends the line if it is dirty, and gives the copy up.

@@ -1,0 +1,41 @@
+// The lines that the two sides of a litmus test share; drawn in docs/protocols/litmus.md.
+#pragma once
+
+#include <string_view>
+
+#include "litmus/verdict.hpp"
+#include "penstock/coherence.hpp"
+
+namespace penstock::litmus {
+
+inline constexpr std::string_view object_name = "penstock.litmus";
+inline constexpr std::uint64_t seat_magic = 0x31736d7469'6c7370;
+
+/// Who sits here; one line a side.
+struct SeatLine {
+  std::uint64_t token;
+  std::uint64_t rounds;  ///< as this side was asked for; the first side's count
+  std::uint64_t unused[5];
+  std::uint64_t magic;  ///< last to arrive: the rest is there too
+};
+static_assert(sizeof(SeatLine) == coherence::line_bytes);
+
+/// What a side counted as reader.
+struct CountsLines {
+  Counts of_trial[trial_count];
+  std::uint64_t unused[4];
+};
+static_assert(sizeof(CountsLines) % coherence::line_bytes == 0);
+
+inline constexpr std::uint32_t sides = 2;
+/// Each line that is tested has its pair of lines to itself, as processors fetch pairs.
+inline constexpr std::uint64_t tested_stride = 2 * coherence::line_bytes;
+
+inline constexpr std::uint64_t seats_at = 0;
+inline constexpr std::uint64_t bells_at = seats_at + sides * sizeof(SeatLine);
+inline constexpr std::uint64_t counts_at = bells_at + sides * coherence::line_bytes;
+inline constexpr std::uint64_t tested_at = counts_at + sides * sizeof(CountsLines);
+inline constexpr std::uint64_t object_bytes = tested_at + trial_count * sides * tested_stride;
+static_assert(tested_at % tested_stride == 0);
+
+}  // namespace penstock::litmus

@@ -1,0 +1,265 @@
+#include "litmus/rounds.hpp"
+
+#include <algorithm>
+
+#include "base/format.hpp"
+#include "base/wait.hpp"
+#include "litmus/layout.hpp"
+#include "penstock/sync.hpp"
+
+namespace penstock::litmus {
+namespace {
+
+using coherence::line_bytes;
+constexpr std::uint32_t words_per_line = line_bytes / 8;
+/// Nobody waits for anybody within `stream`, so a line costs little.
+constexpr std::uint64_t stream_factor = 8;
+/// Of words in a round, so that the two sides' stores overlap.
+constexpr std::uint64_t burst = 8;
+
+struct Line {
+  std::uint64_t words[words_per_line];
+};
+
+/// As programs store: into this node's caches.
+void store_plainly(std::byte* line, std::uint64_t value) {
+  auto* words = reinterpret_cast<std::uint64_t*>(line);
+  for (std::uint32_t i = 0; i < words_per_line; ++i) {
+    __atomic_store_n(words + i, value, __ATOMIC_RELAXED);
+  }
+}
+
+Line line_of(std::uint64_t value) {
+  Line line;
+  std::fill_n(line.words, words_per_line, value);
+  return line;
+}
+
+/// Values of a line only grow, all words together.
+void count(Counts& counts, const Line& seen, std::uint64_t expected) {
+  const auto [least, most] = std::minmax_element(seen.words, seen.words + words_per_line);
+  if (*most > expected) {
+    ++counts.wrong;
+  } else if (*least == expected) {
+    ++counts.right;
+  } else {
+    ++(*most == expected ? counts.torn : counts.stale);
+  }
+}
+
+class Rounds {
+ public:
+  explicit Rounds(const Side& side)
+      : side_(side),
+        memory_(side.memory),
+        own_bell_(memory_, bell(side.self)),
+        other_bell_(memory_, bell(1 - side.self)) {
+    report_.rounds = side.rounds;
+  }
+
+  Result<Report> run() {
+    for (const Trial trial : {Trial::plain, Trial::written_back, Trial::dropped, Trial::both,
+                              Trial::published, Trial::words, Trial::stream}) {
+      trial_ = trial;
+      for (std::uint32_t writer = 0; writer < sides; ++writer) {
+        if (auto done = run_trial(writer); !done) return unexpected(done.error());
+      }
+    }
+    if (auto done = exchange(); !done) return unexpected(done.error());
+    return report_;
+  }
+
+ private:
+  std::byte* bell(std::uint32_t side) const { return side_.lines + bells_at + side * line_bytes; }
+  std::byte* tested(std::uint32_t writer) const {
+    return side_.lines + tested_at +
+           (static_cast<std::uint32_t>(trial_) * sides + writer) * tested_stride;
+  }
+  std::byte* counts_of(std::uint32_t side) const {
+    return side_.lines + counts_at + side * sizeof(CountsLines);
+  }
+  Counts& counts() { return report_.counts[side_.self][static_cast<std::uint32_t>(trial_)]; }
+
+  /// The steps of both sides have one numbering, so that each knows whose turn it is.
+  void tell() { own_bell_.ring(++step_); }
+  Result<void> hear(const std::byte* held = nullptr);
+  Result<void> meet();
+  Result<void> run_trial(std::uint32_t writer);
+  Result<void> write(std::byte* line);
+  Result<void> read(const std::byte* line);
+  Result<void> publish_words(std::byte* line);
+  Result<void> read_stream(const std::byte* line);
+  Result<void> exchange();
+  bool believable(const CountsLines& found) const;
+
+  const Side& side_;
+  const coherence::Memory& memory_;
+  sync::Doorbell own_bell_, other_bell_;
+  std::uint64_t step_ = 0;
+  Trial trial_ = Trial::plain;
+  Report report_;
+};
+
+/// `held`: a line whose copy stays in use meanwhile, so that nothing drops it for want of use.
+Result<void> Rounds::hear(const std::byte* held) {
+  ++step_;
+  base::Waiter waiter("the other side's next step", side_.timeout_ns, side_.other_living);
+  while (other_bell_.read() < step_) {
+    if (held != nullptr) (void)memory_.load_word(held);
+    auto paused = waiter.pause();
+    if (paused) continue;
+    if (paused.error().code == Code::peer_dead && other_bell_.read() >= step_) return {};
+    return fail(paused.error().code, "litmus test, \"{}\": {}", trial_name(trial_),
+                paused.error().message);
+  }
+  return {};
+}
+
+Result<void> Rounds::meet() {
+  tell();
+  --step_;  // both steps are one
+  return hear();
+}
+
+Result<void> Rounds::run_trial(std::uint32_t writer) {
+  const bool writes = writer == side_.self;
+  std::byte* const line = tested(writer);
+  if (trial_ == Trial::words) {
+    if (writer != 0) return {};  // both write
+    if (auto done = publish_words(tested(0)); !done) return done;
+  } else if (trial_ == Trial::stream) {
+    if (auto met = meet(); !met) return met;
+    for (std::uint64_t value = 1; writes && value <= side_.rounds * stream_factor; ++value) {
+      const Line whole = line_of(value);
+      memory_.publish_line(line, &whole);
+      memory_.order();
+    }
+    if (!writes) {
+      if (auto done = read_stream(line); !done) return done;
+    }
+  } else if (auto done = writes ? write(line) : read(line); !done) {
+    return done;
+  }
+  return meet();
+}
+
+Result<void> Rounds::write(std::byte* line) {
+  for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
+    if (auto held = hear(); !held) return held;  // by the reader: an older copy
+    if (trial_ == Trial::published) {
+      const Line whole = line_of(round);
+      memory_.publish_line(line, &whole);
+    } else {
+      store_plainly(line, round);
+      if (trial_ != Trial::plain && trial_ != Trial::dropped) memory_.write_back(line, line_bytes);
+    }
+    tell();  // orders what was stored: coherent memory shows it from here on
+    if (auto seen = hear(); !seen) return seen;
+    // Whatever was tested: no line stays dirty for longer than a round. Done before the next
+    // round's stores, which would else go along.
+    memory_.write_back(line, line_bytes);
+    memory_.full_order();
+  }
+  return {};
+}
+
+Result<void> Rounds::read(const std::byte* line) {
+  const bool drops = trial_ != Trial::plain && trial_ != Trial::written_back;
+  Line seen;
+  for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
+    memory_.observe_line(&seen, line);  // the copy that is older by a round
+    tell();
+    if (auto stored = hear(line); !stored) return stored;
+    if (drops) {
+      memory_.observe_line(&seen, line);
+    } else {
+      memory_.load_line(&seen, line);
+    }
+    count(counts(), seen, round);
+    tell();
+  }
+  return {};
+}
+
+/// Each side its own four words, again and again at the same time; then both look at all eight.
+Result<void> Rounds::publish_words(std::byte* line) {
+  Line seen;
+  for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
+    (void)memory_.load_word(line);  // a copy of it lies here, as with who polls a mailbox
+    if (auto met = meet(); !met) return met;
+    const std::uint64_t last = round * burst;
+    for (std::uint64_t value = last - burst + 1; value <= last; ++value) {
+      for (std::uint32_t word = side_.self; word < words_per_line; word += sides) {
+        memory_.publish_word(line + word * 8, value);
+      }
+    }
+    if (auto met = meet(); !met) return met;
+    memory_.observe_line(&seen, line);
+    const bool whole = std::all_of(seen.words, seen.words + words_per_line,
+                                   [last](std::uint64_t word) { return word == last; });
+    ++(whole ? counts().right : counts().stale);
+  }
+  return {};
+}
+
+/// The last word is loaded first, so what it shows must hold for the others.
+Result<void> Rounds::read_stream(const std::byte* line) {
+  const std::uint64_t last = side_.rounds * stream_factor;
+  base::Waiter waiter("the end of the stream", side_.timeout_ns, side_.other_living);
+  Line seen{};
+  std::uint64_t before = 0;
+  while (before < last) {
+    memory_.observe_line(&seen, line);
+    const std::uint64_t newest = seen.words[words_per_line - 1];
+    if (newest == before) {
+      if (auto paused = waiter.pause(); !paused) return paused;
+      continue;
+    }
+    const auto [least, most] = std::minmax_element(seen.words, seen.words + words_per_line);
+    const bool in_order = newest > before && *least == newest && *most <= last;
+    ++(!in_order ? counts().wrong : *most == newest ? counts().right : counts().torn);
+    if (newest > last) break;
+    before = newest;
+  }
+  return {};
+}
+
+bool Rounds::believable(const CountsLines& found) const {
+  const std::uint64_t most = side_.rounds * stream_factor;
+  for (std::uint32_t i = 0; i < trial_count; ++i) {
+    const Counts& of = found.of_trial[i];
+    if (std::max({of.right, of.stale, of.torn, of.wrong}) > most) return false;
+    const bool stream = i == static_cast<std::uint32_t>(Trial::stream);
+    if (stream ? of.looks() > most : of.looks() != side_.rounds) return false;
+  }
+  return true;
+}
+
+Result<void> Rounds::exchange() {
+  CountsLines own{}, other{};
+  std::copy_n(report_.counts[side_.self], trial_count, own.of_trial);
+  memory_.publish_bulk(counts_of(side_.self), &own, sizeof own);
+  if (auto met = meet(); !met) return met;  // orders it
+  memory_.observe_bulk(&other, counts_of(1 - side_.self), sizeof other);
+  if (!believable(other)) {
+    return fail(Code::wrong_format,
+                "litmus test: the counts of the other side cannot be; something else writes to "
+                "object {}, or nothing of this memory can be trusted",
+                object_name);
+  }
+  std::copy_n(other.of_trial, trial_count, report_.counts[1 - side_.self]);
+  // Who came first frees the lines when it has heard that the other does not touch them any more.
+  memory_.invalidate(side_.lines, object_bytes);
+  memory_.settle();
+  if (side_.self == 0) return hear();
+  tell();
+  return {};
+}
+
+}  // namespace
+
+Result<Report> run_rounds(const Side& side) {
+  return Rounds(side).run();
+}
+
+}  // namespace penstock::litmus

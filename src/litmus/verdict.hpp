@@ -1,0 +1,56 @@
+// What a litmus test of a pool's memory counts, and what follows from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace penstock::litmus {
+
+/// How a line passes from the side that writes it to the side that holds an older copy of it.
+enum class Trial : std::uint32_t {
+  plain,         ///< plain stores, plain loads
+  written_back,  ///< plain stores and a write-back, plain loads
+  dropped,       ///< plain stores; invalidated before it is loaded
+  both,          ///< plain stores and a write-back; invalidated before it is loaded
+  published,     ///< publish_line, observe_line: the way of software mode
+  words,         ///< both sides publish words of the line at once (rule 5 of the memory model)
+  stream,        ///< published again and again while the other side looks
+};
+inline constexpr std::uint32_t trial_count = 7;
+const char* trial_name(Trial trial);
+
+/// What the reader found; in `stream` looks, else rounds.
+struct Counts {
+  std::uint64_t right = 0;  ///< what was written, whole
+  std::uint64_t stale = 0;  ///< what was there before; in `words` at least one word
+  std::uint64_t torn = 0;   ///< part old, part new; in `stream` with the last word last
+  std::uint64_t wrong = 0;  ///< neither
+  std::uint64_t looks() const { return right + stale + torn + wrong; }
+  bool all_right() const { return right > 0 && looks() == right; }
+};
+
+struct Report {
+  std::uint64_t rounds = 0;
+  Counts counts[2][trial_count];  ///< of the first and of the second side, as reader
+
+  Counts sum(Trial trial) const;
+  bool all_right(Trial trial) const;
+};
+
+enum class Kind {
+  coherent,           ///< plain stores are seen by plain loads
+  software,           ///< seen with write-back and invalidation
+  no_partial_stores,  ///< as before, but a word that is published destroys its neighbours
+  unusable,           ///< not even that
+};
+
+struct Verdict {
+  Kind kind = Kind::unusable;
+  bool needs_write_back = false;  ///< an invalidation by the reader alone does not do
+  bool needs_invalidate = false;  ///< a write-back by the writer alone does not do
+  std::string why;                ///< of what is unusable
+};
+
+Verdict judge(const Report& report);
+
+}  // namespace penstock::litmus
