@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ["src/sync", "src/pool", "src/arena", "src/rma", "src/transport", "src/window", "src/abi"]
+FOLDERS = ["src/sync", "src/pool", "src/arena", "src/litmus", "src/rma", "src/transport", "src/window", "src/abi"]
 EXPLAINED = ROOT / "sim" / "explained_mutants.txt"
 TIMEOUT_S = 120
 

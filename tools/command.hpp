@@ -23,6 +23,7 @@ using Action = std::function<int()>;
 
 void add_pool_command(CLI::App& app, Action& chosen);
 void add_doctor_command(CLI::App& app, Action& chosen);
+void add_coherence_command(CLI::App& doctor, Action& chosen);
 void add_run_command(CLI::App& app, Action& chosen);
 void add_env_command(CLI::App& app, Action& chosen);
 void add_ps_command(CLI::App& app, Action& chosen);

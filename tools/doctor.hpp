@@ -7,11 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "devices.hpp"
 #include "mpi_runtime.hpp"
 
 namespace penstock::tools {
 
-enum class Verdict { ok, warn, fail };
+enum class Verdict { ok, warn, fail };  // from good to bad
 
 struct Finding {
   Verdict verdict;
@@ -29,19 +30,29 @@ class Findings {
     all_.push_back({Verdict::fail, std::move(what), std::move(mend)});
   }
   const std::vector<Finding>& all() const { return all_; }
+  /// What fails first, then what warns.
+  Findings sorted() const;
 
  private:
   std::vector<Finding> all_;
 };
 
-void check_cpu(Findings& findings);
+/// Gives the exit status.
+int print(const Findings& findings);
+
+void check_cpu(Findings& findings, const Roots& roots);
 void check_cores(Findings& findings);
 void check_shared_memory(Findings& findings);
-void check_huge_pages(Findings& findings, const std::string& proc);
+void check_huge_pages(Findings& findings, const Roots& roots);
+/// Whether pools in /dev/shm outlive the login of `user`.
+void check_logout(Findings& findings, const Roots& roots, unsigned user);
+/// Against the pool `spec`, if it is one in memory of this host; "" for none.
+void check_cgroup(Findings& findings, const Roots& roots, const std::string& spec);
 void check_variables(Findings& findings);
 
-/// Each device under SYS/bus/dax/devices: size, alignment, driver, permissions.
-void check_devices(Findings& findings, const std::string& sys);
+/// Each devdax: size, alignment, NUMA node, driver, permissions, who uses it; CXL memory without a
+/// region.
+void check_devices(Findings& findings, const Roots& roots);
 
 void check_provider(Findings& findings);
 /// What libfabric lists through the provider for a pool; `spec` "" for PENSTOCK_POOL. Sets

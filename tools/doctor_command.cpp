@@ -1,4 +1,6 @@
 // penstock doctor: can this host, and this pool, be used?
+#include <unistd.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -7,11 +9,32 @@
 #include "processes.hpp"
 
 namespace penstock::tools {
+
+Findings Findings::sorted() const {
+  Findings sorted = *this;
+  std::stable_sort(sorted.all_.begin(), sorted.all_.end(),
+                   [](const Finding& a, const Finding& b) { return a.verdict > b.verdict; });
+  return sorted;
+}
+
+int print(const Findings& findings) {
+  bool failed = false;
+  for (const Finding& finding : findings.all()) {
+    const char* word = finding.verdict == Verdict::ok     ? "ok"
+                       : finding.verdict == Verdict::warn ? "warn"
+                                                          : "fail";
+    fmt::print("{:<4}  {}{}{}\n", word, finding.what, finding.mend.empty() ? "" : "  -> ",
+               finding.mend);
+    failed = failed || finding.verdict == Verdict::fail;
+  }
+  return failed ? exit_error : exit_ok;
+}
+
 namespace {
 
 struct DoctorArguments {
   std::string spec, mpiexec;
-  std::string sys = "/sys", proc = "/proc";
+  Roots roots;
 };
 
 void check_dead(Findings& findings, const pool::Pool& pool, const std::string& spec) {
@@ -56,27 +79,21 @@ void check_pool(Findings& findings, const std::string& spec) {
 
 int diagnose(const DoctorArguments& arguments) {
   Findings findings;
-  check_cpu(findings);
+  const Roots& roots = arguments.roots;
+  check_cpu(findings, roots);
   check_cores(findings);
   check_shared_memory(findings);
-  check_huge_pages(findings, arguments.proc);
-  check_devices(findings, arguments.sys);
+  check_logout(findings, roots, ::geteuid());
+  check_cgroup(findings, roots, arguments.spec);
+  check_huge_pages(findings, roots);
+  check_devices(findings, roots);
   check_provider(findings);
   check_mpi(findings, arguments.mpiexec);
   check_windows(findings);
   check_variables(findings);
   if (!arguments.spec.empty()) check_pool(findings, arguments.spec);
   check_offer(findings, arguments.spec);
-  bool failed = false;
-  for (const Finding& finding : findings.all()) {
-    const char* word = finding.verdict == Verdict::ok     ? "ok"
-                       : finding.verdict == Verdict::warn ? "warn"
-                                                          : "fail";
-    fmt::print("{:<4}  {}{}{}\n", word, finding.what, finding.mend.empty() ? "" : "  -> ",
-               finding.mend);
-    failed = failed || finding.verdict == Verdict::fail;
-  }
-  return failed ? exit_error : exit_ok;
+  return print(findings.sorted());
 }
 
 }  // namespace
@@ -88,10 +105,14 @@ void add_doctor_command(CLI::App& app, Action& chosen) {
   command->add_option("SPEC", arguments->spec, "look at this pool too");
   command->add_option("--mpiexec", arguments->mpiexec, "look at this MPI only");
   // Other roots, so that tests can show devices that this host lacks.
-  command->add_option("--sys", arguments->sys)->group("");
-  command->add_option("--proc", arguments->proc)->group("");
-  command->callback(
-      [&chosen, arguments] { chosen = [arguments] { return diagnose(*arguments); }; });
+  command->add_option("--sys", arguments->roots.sys)->group("");
+  command->add_option("--proc", arguments->roots.proc)->group("");
+  command->add_option("--dev", arguments->roots.dev)->group("");
+  command->add_option("--system", arguments->roots.system)->group("");
+  add_coherence_command(*command, chosen);
+  command->callback([&chosen, arguments, command] {
+    if (command->get_subcommands().empty()) chosen = [arguments] { return diagnose(*arguments); };
+  });
 }
 
 }  // namespace penstock::tools

@@ -1,77 +1,94 @@
-// Devdax devices: what is there, and whether a pool can be made on it.
-#include <dirent.h>
-#include <unistd.h>
+// Devdax devices and CXL memory: what is there, and whether a pool can be made on it.
+#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <fstream>
+#include <cerrno>
+#include <cstring>
 
 #include "command.hpp"
 #include "doctor.hpp"
-#include "locations.hpp"
 
 namespace penstock::tools {
 namespace {
 
-std::vector<std::string> entries_of(const std::string& folder) {
-  std::vector<std::string> names;
-  DIR* list = opendir(folder.c_str());
-  if (!list) return names;
-  while (const dirent* entry = readdir(list)) {
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-  }
-  closedir(list);
-  std::sort(names.begin(), names.end());
-  return names;
+std::string size_text(const std::optional<std::uint64_t>& bytes) {
+  return bytes ? about(*bytes) : "unreadable";
 }
 
-std::uint64_t number_in(const std::string& path) {
-  std::ifstream file(path);
-  std::uint64_t value = 0;
-  file >> value;
-  return value;
+std::string use_text(const DaxDevice& device) {
+  std::string text = device.pool.empty() ? "no pool on it" : device.pool;
+  if (!device.users.empty()) text += fmt::format(", open by {}", fmt::join(device.users, ", "));
+  return text;
 }
 
-/// The last part of what the link `driver` points to: device_dax, kmem, or "".
-std::string driver_of(const std::string& device) {
-  const std::string link = device + "/driver";
-  const std::string target = resolved(link);
-  return target == link ? "" : target.substr(target.rfind('/') + 1);
-}
-
-void check_device(Findings& findings, const std::string& name, const std::string& folder) {
-  const std::string device = "/dev/" + name;
-  const std::string driver = driver_of(folder);
-  const std::uint64_t bytes = number_in(folder + "/size");
-  const std::uint64_t alignment = number_in(folder + "/align");
-  const std::string what =
-      fmt::format("{}: {}, alignment {}", device, about(bytes), about(alignment));
-  if (driver == "kmem") {
-    findings.fail(what + ", in system-ram mode: the kernel uses it as its own memory",
-                  fmt::format("sudo daxctl reconfigure-device --mode=devdax --force {}", name));
-  } else if (driver.empty()) {
-    findings.fail(what + ", no driver",
-                  fmt::format("sudo modprobe device_dax; sudo daxctl enable-device {}", name));
-  } else if (alignment == 0 || bytes % alignment != 0) {
-    findings.fail(what + ": its size is no multiple of its alignment",
-                  fmt::format("sudo daxctl destroy-device -f {}; sudo daxctl create-device", name));
-  } else if (access(device.c_str(), F_OK) != 0) {
+void check_node(Findings& findings, const DaxDevice& device, const std::string& what) {
+  if (device.open_error == ENOENT) {
     findings.fail(what + ": the device file is absent",
-                  fmt::format("sudo udevadm trigger; ls -l {}", device));
-  } else if (access(device.c_str(), R_OK | W_OK) != 0) {
-    findings.fail(what + ": not readable and writable for you",
-                  fmt::format("sudo chgrp $(id -gn) {0} && sudo chmod 0660 {0}", device));
+                  fmt::format("sudo udevadm trigger; ls -l {}", device.path));
+  } else if (device.open_error == EACCES || device.open_error == EPERM) {
+    findings.fail(
+        fmt::format("{}, {}: not readable and writable for you", what, device.owner),
+        fmt::format("sudo chgrp $(id -gn) {0} && sudo chmod 0660 {0} (in a container: --device)",
+                    device.path));
+  } else if (device.open_error != 0) {
+    findings.fail(fmt::format("{}: cannot be opened: {}", what, std::strerror(device.open_error)),
+                  fmt::format("daxctl list -d {}", device.name));
   } else {
-    findings.ok(what + ", devdax");
+    findings.ok(fmt::format("{}, {}, {}", what, device.owner, use_text(device)));
   }
+}
+
+void check_device(Findings& findings, const DaxDevice& device) {
+  std::string what = fmt::format("{}: {}, alignment {}", device.path, size_text(device.bytes),
+                                 size_text(device.alignment));
+  if (device.target_node) what += fmt::format(", NUMA node {}", *device.target_node);
+  if (device.driver == "kmem") {
+    findings.fail(what + ", in system-ram mode: the kernel uses it as its own memory",
+                  fmt::format("sudo daxctl offline-memory {0}; sudo daxctl reconfigure-device "
+                              "--mode=devdax --force {0}",
+                              device.name));
+  } else if (device.driver.empty()) {
+    findings.fail(
+        what + ", no driver",
+        fmt::format("sudo modprobe device_dax; sudo daxctl enable-device {}", device.name));
+  } else if (!device.bytes || !device.alignment) {
+    findings.fail(what + ": the kernel's files about it are damaged",
+                  fmt::format("daxctl list -d {}; dmesg | grep dax", device.name));
+  } else if (*device.bytes == 0 || *device.alignment == 0 ||
+             *device.bytes % *device.alignment != 0) {
+    findings.fail(
+        what + ": its size is no multiple of its alignment",
+        fmt::format("sudo daxctl destroy-device -f {}; sudo daxctl create-device", device.name));
+  } else {
+    check_node(findings, device, what + ", devdax");
+  }
+}
+
+void check_memory(Findings& findings, const CxlMemory& memory, const Roots& roots) {
+  const std::string what =
+      fmt::format("CXL memory {}: {} volatile, {} persistent", memory.name,
+                  size_text(memory.volatile_bytes), size_text(memory.persistent_bytes));
+  if (!memory.region.empty()) return findings.ok(fmt::format("{}, in {}", what, memory.region));
+  const std::string decoder = volatile_root_decoder(roots);
+  if (decoder.empty()) {
+    return findings.warn(what + ", in no region, and the firmware gives no window for one",
+                         "cxl list -D; CXL memory windows (CFMWS) in the firmware's settings");
+  }
+  findings.warn(what + ", in no region, so no pool can be made on it",
+                fmt::format("sudo cxl create-region -m -t ram -d {} -w 1 {}; then, as daxctl list "
+                            "names it: sudo daxctl reconfigure-device -m devdax --force daxN.M",
+                            decoder, memory.name));
 }
 
 }  // namespace
 
-void check_devices(Findings& findings, const std::string& sys) {
-  const std::string folder = sys + "/bus/dax/devices";
-  const auto names = entries_of(folder);
-  if (names.empty()) findings.ok("devdax devices: none (pools lie in files or in /dev/shm)");
-  for (const std::string& name : names) check_device(findings, name, folder + "/" + name);
+void check_devices(Findings& findings, const Roots& roots) {
+  const auto devices = dax_devices(roots);
+  const auto memories = cxl_memories(roots);
+  if (devices.empty() && memories.empty()) {
+    findings.ok("devdax devices: none (pools lie in files or in /dev/shm)");
+  }
+  for (const DaxDevice& device : devices) check_device(findings, device);
+  for (const CxlMemory& memory : memories) check_memory(findings, memory, roots);
 }
 
 }  // namespace penstock::tools

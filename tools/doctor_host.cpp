@@ -3,16 +3,38 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "arch/arch.hpp"
 #include "base/env.hpp"
+#include "base/file.hpp"
 #include "base/wait.hpp"
 #include "command.hpp"
 #include "doctor.hpp"
 
 namespace penstock::tools {
 
-void check_cpu(Findings& findings) {
+namespace {
+
+/// Instructions that Penstock does not use are not in its own list.
+bool cpu_has(const std::string& flag, const Roots& roots) {
+  std::istringstream lines(base::read_file(roots.proc + "/cpuinfo"));
+  std::string line;
+  while (std::getline(lines, line)) {
+    if (line.starts_with("flags")) return (line + " ").find(" " + flag + " ") != std::string::npos;
+  }
+  return false;
+}
+
+std::string flushes(const arch::Features& has) {
+  if (has.dc_civac) return "dc civac";
+  const char* const invalidate = has.clflushopt ? "clflushopt" : "clflush";
+  return fmt::format("{} and {}", has.clwb ? "clwb" : invalidate, invalidate);
+}
+
+}  // namespace
+
+void check_cpu(Findings& findings, const Roots& roots) {
   const arch::Features& has = arch::features();
   std::string names;
   for (const auto& [present, name] : {std::pair{has.clflush, "clflush"},
@@ -25,8 +47,10 @@ void check_cpu(Findings& findings) {
     if (present) names += names.empty() ? name : std::string(" ") + name;
   }
   const bool can_flush = has.clflush || has.clflushopt || has.clwb || has.dc_civac;
-  const std::string what = fmt::format("instructions: {} (in use: {})",
-                                       names.empty() ? "none" : names, arch::select().name);
+  if (cpu_has("movdir64b", roots)) names += " movdir64b";
+  std::string what = fmt::format("instructions: {} (in use: {}", names.empty() ? "none" : names,
+                                 arch::select().name);
+  what += can_flush ? fmt::format("; lines leave and are dropped by {})", flushes(has)) : ")";
   if (can_flush) {
     findings.ok(what);
   } else {
@@ -69,8 +93,8 @@ void check_shared_memory(Findings& findings) {
   }
 }
 
-void check_huge_pages(Findings& findings, const std::string& proc) {
-  std::ifstream file(proc + "/meminfo");
+void check_huge_pages(Findings& findings, const Roots& roots) {
+  std::ifstream file(roots.proc + "/meminfo");
   std::string name;
   std::uint64_t value = 0, total = 0, free = 0;
   std::string rest;

@@ -17,6 +17,13 @@ struct Chance {
 constexpr Chance chances[] = {{"deliver", &Knobs::deliver},   {"evict", &Knobs::evict},
                               {"prefetch", &Knobs::prefetch}, {"drop_early", &Knobs::drop_early},
                               {"tear", &Knobs::tear},         {"keep", &Knobs::keep}};
+struct Switch {
+  const char* name;
+  bool Knobs::*knob;
+};
+constexpr Switch switches[] = {{"whole_lines", &Knobs::whole_lines},
+                               {"whole_line_words", &Knobs::whole_line_words},
+                               {"idle_write_back", &Knobs::idle_write_back}};
 constexpr std::uint32_t always = 1000;
 constexpr std::uint32_t longest_delay = 1'000'000;
 
@@ -35,8 +42,9 @@ bool set(Knobs& knobs, std::string_view name, std::string_view text) {
     knobs.max_delay = *value;
     return true;
   }
-  if (name == "whole_lines" && *value <= 1) {
-    knobs.whole_lines = *value == 1;
+  for (const Switch& each : switches) {
+    if (name != each.name || *value > 1) continue;
+    knobs.*each.knob = *value == 1;
     return true;
   }
   for (const Chance& chance : chances) {
@@ -59,8 +67,8 @@ Result<Knobs> parse_knobs(std::string_view text) {
     return fail(
         Code::invalid_argument,
         "'{}' in PENSTOCK_SIM_KNOBS is no knob; they are deliver, evict, prefetch, "
-        "drop_early, tear and keep (0 to {}), max_delay (1 to {}) and whole_lines (0 or 1): "
-        "export PENSTOCK_SIM_KNOBS={}",
+        "drop_early, tear and keep (0 to {}), max_delay (1 to {}), whole_lines, whole_line_words "
+        "and idle_write_back (0 or 1): export PENSTOCK_SIM_KNOBS={}",
         item, always, longest_delay, knobs_text(Knobs{}));
   }
   return knobs;
@@ -120,8 +128,11 @@ std::string knobs_text(const Knobs& knobs) {
   for (const Chance& chance : chances) {
     text += fmt::format("{}={},", chance.name, knobs.*chance.knob);
   }
-  return text +
-         fmt::format("max_delay={},whole_lines={}", knobs.max_delay, knobs.whole_lines ? 1 : 0);
+  text += fmt::format("max_delay={}", knobs.max_delay);
+  for (const Switch& each : switches) {
+    text += fmt::format(",{}={}", each.name, knobs.*each.knob ? 1 : 0);
+  }
+  return text;
 }
 
 }  // namespace penstock::sim

@@ -139,7 +139,7 @@ TEST_F(Litmus, TheDeathOfASideIsTold) {
       world.sleep(4 * pool_.lease_ns(world));
       expect_nothing_left(world, pool_);
     };
-    expect_held("litmus", "crash points", crash_everywhere(scenario, 120));
+    expect_held("litmus", "crash points", crash_everywhere(scenario, 80));
   }
 }
 

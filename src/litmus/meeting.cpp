@@ -111,8 +111,6 @@ Result<bool> Meeting::try_second() {
     return fail(Code::wrong_format, "object {} asks for {} rounds, at most {} can be", object_name,
                 first.rounds, most_rounds);
   }
-  memory_.invalidate(object_.data, object_bytes);
-  memory_.settle();
   rounds_ = first.rounds;
   tokens_[0] = first.token;
   take(1);
@@ -195,7 +193,8 @@ Result<Outcome> Meeting::play() {
   Outcome outcome;
   outcome.self = side_;
   if (auto known = describe(outcome); !known) return unexpected(known.error());
-  if (options_.started) options_.started();
+  outcome.report.rounds = rounds_;
+  if (options_.started) options_.started(outcome);
   auto report = run_rounds({.memory = memory_,
                             .lines = object_.data,
                             .self = side_,

@@ -12,19 +12,20 @@ namespace penstock::litmus {
 
 inline constexpr std::uint64_t most_rounds = 1'000'000;
 
-struct Options {
-  std::uint64_t rounds = 1000;      ///< of each trial in each direction; the first side's count
-  std::uint64_t timeout_ns = 0;     ///< for the other side to come, and of each wait; 0: default
-  std::function<void()> alone{};    ///< called when this side came first
-  std::function<void()> started{};  ///< called when both are there
-};
-
 struct Outcome {
   Report report;
   std::uint32_t self = 0;  ///< 0: came first
   pool::ProcessRecord who[2];
   bool same_host = false;  ///< the operating system's: emulated nodes too
   bool same_node = false;
+};
+
+struct Options {
+  std::uint64_t rounds = 1000;    ///< of each trial in each direction; the first side's count
+  std::uint64_t timeout_ns = 0;   ///< for the other side to come, and of each wait; 0: default
+  std::function<void()> alone{};  ///< called when this side came first
+  std::function<void(const Outcome&)>
+      started{};  ///< when both are there, before anything is counted
 };
 
 /// Whoever comes first makes an object in the pool, which goes when the test ends or its maker

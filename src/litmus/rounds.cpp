@@ -217,7 +217,10 @@ Result<void> Rounds::read_stream(const std::byte* line) {
     }
     const auto [least, most] = std::minmax_element(seen.words, seen.words + words_per_line);
     const bool in_order = newest > before && *least == newest && *most <= last;
-    ++(!in_order ? counts().wrong : *most == newest ? counts().right : counts().torn);
+    // The last word may be older because the line changed between the two loads.
+    const bool whole = std::all_of(seen.words, seen.words + words_per_line - 1,
+                                   [&seen](std::uint64_t word) { return word == seen.words[0]; });
+    ++(!in_order ? counts().wrong : whole ? counts().right : counts().torn);
     if (newest > last) break;
     before = newest;
   }
@@ -249,8 +252,6 @@ Result<void> Rounds::exchange() {
   }
   std::copy_n(other.of_trial, trial_count, report_.counts[1 - side_.self]);
   // Who came first frees the lines when it has heard that the other does not touch them any more.
-  memory_.invalidate(side_.lines, object_bytes);
-  memory_.settle();
   if (side_.self == 0) return hear();
   tell();
   return {};

@@ -1,0 +1,181 @@
+#include "devices.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+
+#include "base/file.hpp"
+#include "base/format.hpp"
+#include "command.hpp"
+#include "locations.hpp"
+
+namespace penstock::tools {
+namespace {
+
+std::vector<std::string> entries_of(const std::string& folder) {
+  std::vector<std::string> names;
+  DIR* list = opendir(folder.c_str());
+  if (!list) return names;
+  while (const dirent* entry = readdir(list)) {
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  }
+  closedir(list);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Without what surrounds it; sysfs ends its files with a newline.
+std::string text_in(const std::string& path) {
+  std::string text = base::read_file(path);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) {
+    text.pop_back();
+  }
+  return base::printable(text);
+}
+
+/// Decimal or 0x...; nullopt for anything else.
+std::optional<std::uint64_t> number_in(const std::string& path) {
+  const std::string text = text_in(path);
+  const bool hex = text.starts_with("0x");
+  const char* const first = text.data() + (hex ? 2 : 0);
+  const char* const end = text.data() + text.size();
+  std::uint64_t value = 0;
+  const auto [stopped, error] = std::from_chars(first, end, value, hex ? 16 : 10);
+  if (first == end || error != std::errc() || stopped != end) return std::nullopt;
+  return value;
+}
+
+/// The last part of where a link leads, "" when it is none.
+std::string link_name(const std::string& link) {
+  const std::string target = resolved(link);
+  return target == link ? "" : target.substr(target.rfind('/') + 1);
+}
+
+std::string owner_text(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return "";
+  const passwd* user = ::getpwuid(status.st_uid);
+  const std::string user_name = user ? user->pw_name : std::to_string(status.st_uid);
+  const group* of = ::getgrgid(status.st_gid);
+  return fmt::format("{}:{} {:04o}", user_name, of ? of->gr_name : std::to_string(status.st_gid),
+                     status.st_mode & 07777);
+}
+
+bool has_open(const std::string& process, const std::string& path) {
+  for (const std::string& number : entries_of(process + "/fd")) {
+    if (resolved(process + "/fd/" + number) == path) return true;
+  }
+  // A pool's file is closed once it is mapped.
+  return base::read_file(process + "/maps").find(" " + path + "\n") != std::string::npos;
+}
+
+std::vector<std::string> users_of(const std::string& path, const std::string& proc) {
+  std::vector<std::string> users;
+  for (const std::string& name : entries_of(proc)) {
+    const bool process =
+        std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+    if (!process || name == std::to_string(::getpid())) continue;
+    const std::string folder = proc + "/" + name;
+    if (has_open(folder, path)) {
+      users.push_back(fmt::format("pid {} ({})", name, text_in(folder + "/comm")));
+    }
+  }
+  return users;
+}
+
+int open_error_of(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return errno;
+  ::close(fd);
+  return 0;
+}
+
+std::string pool_text(const std::string& path) {
+  const auto info = pool::inspect(path);
+  if (info) {
+    return fmt::format("pool of {} in {} mode", about(info->bytes),
+                       coherence::mode_name(info->mode));
+  }
+  const std::string& why = info.error().message;
+  if (info.error().code == Code::mismatch && why.find("parts") != std::string::npos) {
+    return "part of a pool";
+  }
+  return why.find("is damaged") != std::string::npos ? "damaged pool" : "";
+}
+
+/// "endpoint3" and "decoder3.0" have the number of one port.
+bool belongs_to(const std::string& decoder, const std::string& endpoint) {
+  return decoder.starts_with("decoder" + endpoint.substr(std::string("endpoint").size()) + ".");
+}
+
+std::string region_of(const std::string& memory, const std::string& folder,
+                      const std::vector<std::string>& names) {
+  for (const std::string& endpoint : names) {
+    if (!endpoint.starts_with("endpoint")) continue;
+    if (link_name(folder + "/" + endpoint + "/uport") != memory) continue;
+    for (const std::string& decoder : names) {
+      if (!belongs_to(decoder, endpoint)) continue;
+      const std::string region = text_in(folder + "/" + decoder + "/region");
+      if (!region.empty()) return region;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<DaxDevice> dax_devices(const Roots& roots) {
+  std::vector<DaxDevice> devices;
+  const std::string all = roots.sys + "/bus/dax/devices";
+  for (const std::string& name : entries_of(all)) {
+    const std::string folder = all + "/" + name;
+    DaxDevice device{.name = name, .path = roots.dev + "/" + name};
+    device.bytes = number_in(folder + "/size");
+    device.alignment = number_in(folder + "/align");
+    device.driver = link_name(folder + "/driver");
+    if (const auto node = number_in(folder + "/target_node")) {
+      device.target_node = static_cast<int>(*node);
+    }
+    device.open_error = open_error_of(device.path);
+    device.owner = owner_text(device.path);
+    device.users = users_of(device.path, roots.proc);
+    if (device.open_error == 0) device.pool = pool_text(device.path);
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+std::vector<CxlMemory> cxl_memories(const Roots& roots) {
+  std::vector<CxlMemory> memories;
+  const std::string folder = roots.sys + "/bus/cxl/devices";
+  const auto names = entries_of(folder);
+  for (const std::string& name : names) {
+    if (!name.starts_with("mem")) continue;
+    memories.push_back({.name = name,
+                        .volatile_bytes = number_in(folder + "/" + name + "/ram/size"),
+                        .persistent_bytes = number_in(folder + "/" + name + "/pmem/size"),
+                        .region = region_of(name, folder, names)});
+  }
+  return memories;
+}
+
+std::string volatile_root_decoder(const Roots& roots) {
+  const std::string folder = roots.sys + "/bus/cxl/devices";
+  for (const std::string& name : entries_of(folder)) {
+    if (name.starts_with("decoder") && is_file(folder + "/" + name + "/create_ram_region")) {
+      return name;
+    }
+  }
+  return "";
+}
+
+}  // namespace penstock::tools

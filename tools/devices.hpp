@@ -1,0 +1,39 @@
+// Devdax devices and CXL memory, as sysfs tells of them; what stands there is read and not judged.
+// Why not by libdaxctl and libcxl: docs/decisions/0021-devices-by-sysfs.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace penstock::tools {
+
+/// Where the kernel's files are; other folders in tests.
+struct Roots {
+  std::string sys = "/sys", proc = "/proc", dev = "/dev";
+  std::string system;  ///< before /etc, /run and /usr
+};
+
+struct DaxDevice {
+  std::string name, path;  ///< "dax0.0", "/dev/dax0.0"
+  std::optional<std::uint64_t> bytes, alignment;
+  std::string driver;  ///< "device_dax", "kmem" (system-ram), "" when none is bound
+  std::optional<int> target_node;
+  int open_error = 0;              ///< errno of opening it to read and write, 0 when that works
+  std::string owner;               ///< "root:root 0600"
+  std::vector<std::string> users;  ///< "pid 12 (python)" of those that this user can look into
+  std::string pool;                ///< what a Penstock pool on it is, "" when there is none
+};
+std::vector<DaxDevice> dax_devices(const Roots& roots);
+
+struct CxlMemory {
+  std::string name;  ///< "mem0"
+  std::optional<std::uint64_t> volatile_bytes, persistent_bytes;
+  std::string region;  ///< that it belongs to, "" when none
+};
+std::vector<CxlMemory> cxl_memories(const Roots& roots);
+/// A root decoder that a volatile region can be made below: "decoder0.0", or "".
+std::string volatile_root_decoder(const Roots& roots);
+
+}  // namespace penstock::tools
