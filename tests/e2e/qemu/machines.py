@@ -1,5 +1,5 @@
-"""Two QEMU machines with the same CXL devices and a wire between them: booted, spoken to over their
-second serial port, and ended.
+"""Two QEMU machines with the same CXL devices and a wire between them: booted, spoken to over a
+virtio port, and ended.
 
 What they share has no name in any file system: memory and sockets are handed to QEMU as file
 descriptors, so that nothing is left behind however the driver ends."""
@@ -170,7 +170,7 @@ class Qemu:
             "-kernel", kernel, "-initrd", self.initrd,
             "-append", f"console=ttyS0 quiet panic=-1 host={name} number={number}",
             "-serial", "stdio", "-chardev", f"socket,id=driver,fd={channel}",
-            "-serial", "chardev:driver",
+            "-device", "virtio-serial-pci,bus=pcie.0", "-device", "virtserialport,chardev=driver,nr=1",
             "-netdev", f"dgram,id=wire,local.type=fd,local.str={self.wire[number - 1].fileno()}",
             "-device", f"virtio-net-pci,bus=pcie.0,netdev=wire,mac=52:54:00:00:00:0{number},romfile=",
             *self._cxl()]]
