@@ -86,11 +86,12 @@ class Image:
             self._compile([self.venv / "bin/mpicc", "-std=gnu11", "-O2", source, "-o", program,
                            "-Wl,-rpath,/opt/mpich/lib"])
             self.archive.file(f"bin/{name}", program)
-        meeting = self.work / "meeting"
-        self._compile(["cc", "-std=gnu11", "-O2", f"-I{SOURCE / 'include'}", "-o", meeting,
-                       FOLDER / "programs/meeting.c", f"-L{self.build / 'lib'}", "-lpenstock",
-                       "-Wl,-rpath,/opt/penstock/lib"])
-        self.archive.file("bin/meeting", meeting)
+        for name in ["meeting", "wide"]:
+            program = self.work / name
+            self._compile(["cc", "-std=gnu11", "-O2", f"-I{SOURCE / 'include'}", "-o", program,
+                           FOLDER / f"programs/{name}.c", f"-L{self.build / 'lib'}", "-lpenstock",
+                           "-Wl,-rpath,/opt/penstock/lib"])
+            self.archive.file(f"bin/{name}", program)
 
     @staticmethod
     def _compile(command):
