@@ -7,14 +7,15 @@ JOBS ?= $(shell nproc)
 CONFIG ?= Release
 CMAKE_ARGS ?=
 FUZZ_SECONDS ?= 600
+QEMU_ARGS ?=
 CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
 PRODUCT = penstock penstock_shared penstock_fi penstock_mpi
 
-.PHONY: help demo test conformance check format build bench prove mutants fuzz fuzz-short install deb clean
+.PHONY: help demo test e2e-qemu conformance check format build bench prove mutants fuzz fuzz-short install deb clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: build ## an unmodified MPI program over a pool, and how fast it is
 	ci/install.sh run
@@ -31,6 +32,10 @@ test: ## all tests
 	cmake --build $(BUILD) -j $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE proof
 	proof/prove.py --build $(BUILD) --jobs $(JOBS) --short
+
+e2e-qemu: build ## two virtual machines that share emulated CXL devices: pools, MPI jobs, a host's death
+	ci/install.sh build run
+	tests/e2e/qemu/run.py --build $(BUILD) $(QEMU_ARGS)
 
 conformance: build ## mpi4py's test suite under every MPI, 2 and 4 ranks; long
 	ci/install.sh run mpis

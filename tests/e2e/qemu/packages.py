@@ -1,10 +1,12 @@
 """Debian packages in a folder of one's own: fetched with an apt state beside them, extracted, and
 never installed."""
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -17,7 +19,7 @@ SETS = {
     "kernel": ("bookworm-backports", ["linux-image-cloud-amd64"]),
 }
 PRIORITIES = {"bookworm": 900, "bookworm-backports": 500, "trixie": 100}
-COMMAND_SECONDS = 900
+FETCH_SECONDS = 900
 
 
 class Unavailable(Exception):
@@ -43,6 +45,7 @@ class Store:
     def __init__(self, folder, say):
         self.folder = Path(folder)
         self.say = say
+        self.deadline = time.monotonic() + FETCH_SECONDS
         self.environment = {**os.environ, "LC_ALL": "C",
                             "APT_CONFIG": str(self.folder / "apt/configuration")}
 
@@ -51,10 +54,20 @@ class Store:
 
     def fill(self):
         """Fetches what is missing; with everything there it needs no network and no apt."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with open(self.folder / "lock", "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                self._fill()
+        except OSError as error:
+            raise Unavailable(f"the cache folder {self.folder}: {error.strerror}") from error
+
+    def _fill(self):
         stamp = self.folder / "complete"
         wanted = repr(SETS)
         if stamp.is_file() and stamp.read_text() == wanted:
             return
+        stamp.unlink(missing_ok=True)
         for program in ["apt-get", "apt-cache", "dpkg-deb"]:
             if not shutil.which(program):
                 raise Unavailable(f"{program} is absent; the packages come from Debian's archive")
@@ -83,9 +96,16 @@ class Store:
             f'Dir::Etc "{apt}/etc"; Dir::Etc::sourcelist "{apt}/etc/sources.list";\n'
             f'Dir::Etc::sourceparts "/dev/null"; Dir::State "{apt}/state";\n'
             f'Dir::State::status "{apt}/status"; Dir::Cache "{apt}/cache";\n'
+            + self._proxies() +
             'APT::Architecture "amd64"; APT::Architectures "amd64";\n'
-            'APT::Install-Recommends "false"; APT::Sandbox::User "";\n'
+            'APT::Install-Recommends "false"; APT::Sandbox::User ""; APT::Update::Error-Mode "any";\n'
             'Acquire::Languages "none"; Acquire::Retries "2"; Acquire::http::Timeout "30";\n')
+
+    @staticmethod
+    def _proxies():
+        """Those of the machine's own apt, whose other settings are not for us."""
+        dumped = subprocess.run(["apt-config", "dump"], capture_output=True, text=True).stdout
+        return "".join(f"{line}\n" for line in dumped.splitlines() if re.match(r"Acquire::\w+::Proxy", line))
 
     def _closure(self, name, release, packages):
         """PACKAGE=VERSION of these and of all they need, libc too, since the status file is empty."""
@@ -111,9 +131,10 @@ class Store:
     def _run(self, *command, cwd=None):
         try:
             done = subprocess.run(command, capture_output=True, text=True, env=self.environment,
-                                  cwd=cwd, timeout=COMMAND_SECONDS, stdin=subprocess.DEVNULL)
+                                  cwd=cwd, stdin=subprocess.DEVNULL,
+                                  timeout=max(1, self.deadline - time.monotonic()))
         except subprocess.TimeoutExpired as error:
-            raise Unavailable(f"{' '.join(command[:2])}: not within {COMMAND_SECONDS} s") from error
+            raise Unavailable(f"{' '.join(command[:2])}: not within {FETCH_SECONDS} s") from error
         if done.returncode != 0:
             reason = (done.stderr.strip() or done.stdout.strip()).split("\n")[0]
             raise Unavailable(f"{' '.join(command[:2])}: {reason}")

@@ -123,8 +123,14 @@ class Scenario:
         self.say("", "   (emulated in software: flushes are no-ops, nothing here tells of hardware)")
 
     def lose_a_host(self):
-        """Beta's power fails in the middle of a job; alpha names who died."""
-        job = self.alpha.start(f"PENSTOCK_LEASE_MS={LEASE_MS} on-both 1 {BOTH} job forever", 300)
+        """Beta's power fails in the middle of a job and of a meeting; alpha names who died."""
+        lease = f"PENSTOCK_LEASE_MS={LEASE_MS}"
+        beta = self.beta.start(f"PENSTOCK_POOL={BOTH} {lease} meeting held 0 stay", 300)
+        alpha = self.alpha.start(f"PENSTOCK_POOL={BOTH} {lease} meeting held 1", 300)
+        for waiting in [beta, alpha]:
+            waiting.wait_for("letter from side . are right", 120)
+        self.before = self.info(self.alpha, BOTH)
+        job = self.alpha.start(f"{lease} on-both 1 {BOTH} job forever", 300)
         job.wait_for("messages and collectives: ok on 2 ranks", 120)
         for machine in [self.alpha, self.beta]:
             self.expect(machine.start(f"penstock ps {BOTH}"), r" alpha +\d+ +0 alive ",
@@ -132,14 +138,18 @@ class Scenario:
         self.say("", "   beta is killed")
         self.beta.kill()
         job.wait_for(r"rank 1 \(pid \d+ on host beta\b.*\) died", 120)
+        self.expect(alpha, "second meeting: .*participant 0 of 2 died", status=1)
         if job.wait(120) == 0:
             raise Failure("a job that lost a host ended as if nothing had happened")
 
     def clean_up_after_the_dead(self):
         self.expect(self.alpha.start(f"penstock pool gc {BOTH} --yes"))
-        info = self.info(self.alpha, BOTH)
-        if (info["alive"], info["dead"]) != (0, 0):
-            raise Failure(f"after gc the pool still counts {info['alive']} alive, {info['dead']} dead")
+        after = self.info(self.alpha, BOTH)
+        if (after["alive"], after["dead"]) != (0, 0):
+            raise Failure(f"after gc {after['alive']} processes are alive and {after['dead']} dead")
+        if after["bytes_used"] != self.before["bytes_used"]:
+            raise Failure(f"{after['bytes_used']} bytes are used, before the job it was "
+                          f"{self.before['bytes_used']}")
 
     def come_back(self):
         """Beta boots again, with the same machine id and another boot id."""

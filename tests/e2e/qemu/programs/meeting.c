@@ -1,7 +1,8 @@
-/* Two processes on two hosts, by loads and stores alone: meeting NAME 0|1
+/* Two processes on two hosts, by loads and stores alone: meeting NAME 0|1 [stay]
  *
  * 0 makes the object, the other finds it by name. A letter goes each way, both count under a lock,
- * then 0 removes the object. Each checks every byte that it reads. */
+ * then 0 removes the object. Each checks every byte that it reads. With `stay` it never comes to
+ * the second meeting, where the other waits for it. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +15,8 @@
 enum { words = 8192, turns = 50, line = 64, polls = 60000 };
 static const uint64_t wait_ns = 60ull * 1000 * 1000 * 1000;
 
-/* Lines that one side writes alone, and those of the lock and the barrier, which are both sides'. */
+/* Lines that one side writes alone, and those of the lock and the barrier, which are both sides'.
+ */
 typedef struct {
   uint64_t letter[2][words];
   uint64_t counter[line / sizeof(uint64_t)];
@@ -43,16 +45,16 @@ static uint64_t word(int side, uint64_t index) {
 static void write_letter(const cxl_shm_obj_t* object, int side) {
   meeting_t* meeting = object->addr;
   for (uint64_t i = 0; i < words; ++i) meeting->letter[side][i] = word(side, i);
-  check(cxl_shm_publish(object, offsetof(meeting_t, letter[side]), sizeof meeting->letter[side]) ==
-            0,
-        "publish");
+  check(
+      cxl_shm_publish(object, offsetof(meeting_t, letter[side]), sizeof meeting->letter[side]) == 0,
+      "publish");
 }
 
 static void read_letter(const cxl_shm_obj_t* object, int side) {
   const meeting_t* meeting = object->addr;
-  check(cxl_shm_observe(object, offsetof(meeting_t, letter[side]), sizeof meeting->letter[side]) ==
-            0,
-        "observe");
+  check(
+      cxl_shm_observe(object, offsetof(meeting_t, letter[side]), sizeof meeting->letter[side]) == 0,
+      "observe");
   for (uint64_t i = 0; i < words; ++i) {
     if (meeting->letter[side][i] == word(side, i)) continue;
     fprintf(stderr, "meeting: word %llu of the letter from side %d is wrong\n",
@@ -79,7 +81,8 @@ static void count_together(const cxl_shm_obj_t* object, uint32_t side) {
 int main(int argc, char** argv) {
   cxl_shm_obj_t object;
   penstock_barrier_t* barrier = NULL;
-  if (argc != 3) return 2;
+  if (argc < 3) return 2;
+  setvbuf(stdout, NULL, _IOLBF, 0);
   const uint32_t side = argv[2][0] == '1';
   check(cxl_shm_init() == 0, "cxl_shm_init");
   if (side == 0) {
@@ -93,6 +96,7 @@ int main(int argc, char** argv) {
   check(penstock_barrier_wait(barrier, wait_ns) == 0, "first meeting");
   read_letter(&object, !side);
   count_together(&object, side);
+  if (argc > 3) pause();
   check(penstock_barrier_wait(barrier, wait_ns) == 0, "second meeting");
   cxl_shm_observe(&object, offsetof(meeting_t, counter), line);
   const uint64_t counted = ((meeting_t*)object.addr)->counter[0];
