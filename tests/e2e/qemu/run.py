@@ -53,8 +53,8 @@ def options():
     return parser.parse_args()
 
 
-def check_room(device_bytes):
-    needed = 2 * (GUEST_BYTES + device_bytes)
+def check_room():
+    needed = 2 * (GUEST_BYTES + UNIT)  # of larger devices no more than that is written to
     available = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
     if int(available.group(1)) << 10 < needed:
         raise packages.Unavailable(f"the machines and devices need {needed >> 20} MiB of memory, "
@@ -64,8 +64,12 @@ def check_room(device_bytes):
 def end_by_signal(number, _frame):
     signal.signal(number, signal.SIG_IGN)  # once is enough: what is left is cleaning up
     if number == signal.SIGALRM:
-        raise machines.Failure("not done within --seconds")
+        raise OutOfTime("not done within --seconds")
     raise SystemExit(128 + number)
+
+
+class OutOfTime(Exception):
+    pass
 
 
 class Transcript:
@@ -100,7 +104,7 @@ def main():
     try:
         if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
             raise packages.Unavailable("it needs Linux on x86_64")
-        check_room(chosen.device_size)
+        check_room()
         store = packages.Store(chosen.cache, lambda text: transcript.say("", text))
         store.fill()
         signal.alarm(chosen.seconds)
@@ -109,7 +113,7 @@ def main():
     except packages.Unavailable as reason:
         print(f"{'error' if chosen.require else 'skipped'}: two machines in QEMU: {reason}")
         return 1 if chosen.require else 0
-    except (image.Missing, machines.Failure) as failure:
+    except (image.Missing, machines.Failure, OutOfTime) as failure:
         print(f"error: {failure}", file=sys.stderr)
         return 1
     transcript.say("", f"two machines in QEMU: ok, {steps} steps. Shown: mapping, layout, launch and "

@@ -21,7 +21,7 @@ class Scenario:
         steps = [self.boot, self.doctor, self.one_device, self.meet, self.two_devices, self.meet,
                  self.wide_object, self.job_one_rank_a_host, self.job_two_ranks_a_host,
                  self.one_sided, self.latency, self.lose_a_host, self.clean_up_after_the_dead,
-                 self.come_back]
+                 self.come_back, self.lose_a_host_unseen]
         for number, step in enumerate(steps, 1):
             self.say("", f"== {number}. {step.__name__.replace('_', ' ')}")
             step()
@@ -76,7 +76,8 @@ class Scenario:
         if seen[0] != seen[1]:
             raise Failure(f"alpha and beta see different pools: {seen}")
         for machine in [self.alpha, self.beta]:
-            self.expect(machine.start(f"penstock doctor {ONE}"), rf"^ok .*{ONE}")
+            self.expect(machine.start(f"penstock doctor {ONE}"), rf"^ok .* offers penstock for {ONE}")
+        self.expect(self.beta.start(f"penstock pool create {BOTH}"), f"{ONE} holds a pool", status=1)
         self.spec = ONE
 
     def meet(self):
@@ -100,9 +101,10 @@ class Scenario:
 
     def wide_object(self):
         """It lies on both devices; the one host writes it, the other reads it."""
-        self.expect(self.alpha.start(f"PENSTOCK_POOL={BOTH} wide plain write"), "wrote .* 0 wrong")
-        self.expect(self.beta.start(f"penstock pool ls {BOTH}"), "plain")
-        self.expect(self.beta.start(f"PENSTOCK_POOL={BOTH} wide plain read"), "read .* 0 wrong")
+        wide = f"PENSTOCK_POOL={BOTH} wide plain {(self.device_bytes >> 20) + 64}"
+        self.expect(self.alpha.start(f"{wide} write"), "wrote .* 0 wrong")
+        self.expect(self.beta.start(f"penstock pool ls {BOTH}"), "^plain ")
+        self.expect(self.beta.start(f"{wide} read"), "read .* 0 wrong")
 
     def job_one_rank_a_host(self):
         self.on_both(1, BOTH, "job", "rank 0 of 2 is on alpha", "rank 1 of 2 is on beta",
@@ -135,6 +137,8 @@ class Scenario:
         for machine in [self.alpha, self.beta]:
             self.expect(machine.start(f"penstock ps {BOTH}"), r" alpha +\d+ +0 alive ",
                         r" beta +\d+ +1 alive ")
+        self.expect(self.alpha.start(f"penstock pool rm {BOTH}"), r"in use: process \d+ of host",
+                    status=1)
         self.say("", "   beta is killed")
         self.beta.kill()
         job.wait_for(r"rank 1 \(pid \d+ on host beta\b.*\) died", 120)
@@ -159,3 +163,11 @@ class Scenario:
         self.meet()
         self.on_both(1, BOTH, "job", "rank 1 of 2 is on beta",
                      "messages and collectives: ok on 2 ranks")
+
+    def lose_a_host_unseen(self):
+        """Nobody else is attached when beta dies: gc watches for a lease and then frees."""
+        alone = self.beta.start(f"PENSTOCK_POOL={BOTH} meeting alone 0", 300)
+        alone.wait_for("side 0 is attached", 120)
+        self.say("", "   beta is killed")
+        self.beta.kill()
+        self.expect(self.alpha.start(f"penstock pool gc {BOTH} --yes"), "freed: 1 dead process")

@@ -85,6 +85,7 @@ int main(int argc, char** argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   const uint32_t side = argv[2][0] == '1';
   check(cxl_shm_init() == 0, "cxl_shm_init");
+  printf("meeting: side %u is attached\n", side);
   if (side == 0) {
     check(cxl_shm_create(argv[1], sizeof(meeting_t), &object) == 0, "cxl_shm_create");
   } else {

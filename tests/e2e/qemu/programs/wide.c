@@ -1,4 +1,5 @@
-/* An object larger than one of the pool's devices, so that it lies on both: wide NAME write|read
+/* An object larger than one of the pool's devices, so that it lies on both: wide NAME MIB
+ * write|read
  *
  * `write` makes it and puts a line that tells its place at every 64 KiB; `read`, on another host,
  * checks them all and removes the object. */
@@ -10,7 +11,6 @@
 #include "penstock/penstock.h"
 
 enum { step = 64 << 10, line_words = 8 };
-static const uint64_t object_bytes = 320ull << 20;
 
 static void check(penstock_status_t status, const char* what) {
   if (status == PENSTOCK_OK) return;
@@ -27,8 +27,9 @@ int main(int argc, char** argv) {
   penstock_object_t* object = NULL;
   penstock_pool_t* pool = NULL;
   uint64_t expected[line_words], found[line_words], wrong = 0;
-  if (argc != 3) return 2;
-  const int writes = strcmp(argv[2], "write") == 0;
+  if (argc != 4) return 2;
+  const uint64_t object_bytes = strtoull(argv[2], NULL, 10) << 20;
+  const int writes = strcmp(argv[3], "write") == 0;
   check(penstock_pool_attach(NULL, NULL, &pool), "attach");
   if (writes) {
     check(penstock_arena_create(pool, argv[1], object_bytes, &options, &object), "create");
