@@ -67,15 +67,13 @@ class Machine:
     def boot(self):
         """Starts QEMU; `ready` waits until the guest takes commands."""
         self.channel, theirs = socket.socketpair()
-        hello = Command(self.name, "boot", self.lock)
-        with self.lock:
-            self.commands, self.next_id = {"0": hello}, 1
+        self.commands, self.next_id = {"0": Command(self.name, "boot", self.lock)}, 1
         with theirs, open(self.qemu.log_of(self.name), "ab") as log:
             self.process = subprocess.Popen(
                 self.qemu.command(self.name, self.number, theirs.fileno()), stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, preexec_fn=_end_with_parent,
                 pass_fds=[theirs.fileno(), *self.qemu.shared_descriptors(self.number)])
-        threading.Thread(target=self._listen, args=(self.channel,), daemon=True).start()
+        threading.Thread(target=self._listen, args=(self.channel, self.commands), daemon=True).start()
 
     def ready(self):
         try:
@@ -104,19 +102,20 @@ class Machine:
             self.process.wait()
             self.process = None
 
-    def _listen(self, channel):
+    def _listen(self, channel, commands):
+        """Of one boot, until the machine is gone."""
         with channel.makefile("rb") as stream:
             for line in stream:
-                self._take(line.decode(errors="replace").rstrip("\r\n"))
+                self._take(commands, line.decode(errors="replace").rstrip("\r\n"))
         with self.lock:
-            for command in self.commands.values():
+            for command in commands.values():
                 command.lost = command.status is None
                 command.changed.notify_all()
 
-    def _take(self, line):
+    def _take(self, commands, line):
         number, _, text = line.partition(" ")
         with self.lock:
-            command = self.commands.get(number)
+            command = commands.get(number)
             if not command or not text:
                 return
             status = re.fullmatch(r"%status (\d+)", text)
