@@ -160,8 +160,7 @@ Result<bool> Meeting::give_up() {
   if (!guard) return unexpected(guard.error());
   if (second_came()) return false;
   const SeatLine nobody{};
-  memory_.publish_line(seat(0), &nobody);
-  memory_.order();
+  memory_.publish_line(seat(0), &nobody);  // sent on when the lock is released
   return true;
 }
 

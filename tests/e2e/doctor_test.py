@@ -136,6 +136,26 @@ class Devices(Staged):
         self.assertIn("udevadm", line)
 
 
+    def test_cxl_memory_without_a_region(self):
+        memory = self.folder / "sys/bus/cxl/devices/mem0"
+        for kind, size in (("ram", "0x40000000"), ("pmem", "0x0")):
+            (memory / kind).mkdir(parents=True)
+            (memory / kind / "size").write_text(size + "\n")
+        decoder = memory.parent / "decoder0.0"
+        decoder.mkdir()
+        (decoder / "create_ram_region").write_text("region0\n")
+        _, lines = self.findings("--sys", self.folder / "sys", "--mpiexec", MPIEXEC)
+        line = self.line_with(lines, "mem0: 1.0 GiB volatile")
+        self.assertIn("cxl create-region -m -t ram -d decoder0.0 -w 1 mem0", line)
+
+    def test_what_is_wrong_comes_first(self):
+        self.stage_device("dax7.0", 1 << 30, 2 << 20, "kmem")
+        _, lines = self.findings("--sys", self.folder / "sys", "--mpiexec", MPIEXEC)
+        words = [line[:4].strip() for line in lines if not line.startswith(" ")]
+        self.assertEqual(words, sorted(words, key=["fail", "warn", "ok"].index))
+        self.assertEqual(words[0], "fail")
+
+
 class Mpi(Staged):
     def test_mpi_without_libfabric(self):
         mpiexec = self.stage_mpi(HYDRA.format(version="4.0.2"))
