@@ -169,12 +169,13 @@ int collect(const PoolArguments& arguments) {
   if (!pool) return report(pool.error());
   // The first look at a process of another host only starts its lease.
   if (auto certain = (*pool)->make_certain(); !certain) return report(certain.error());
-  auto arena = arena::Arena::open(**pool);
+  arena::Arena::Reclaimed freed;  // opening frees most of it already
+  auto arena = arena::Arena::open(**pool, &freed);
   if (!arena) return report(arena.error());
   auto found = (*arena)->collect();
   if (!found) return report(found.error());
-  fmt::print("freed: {} dead processes, {} objects, {}\n", found->processes, found->objects,
-             about(found->bytes));
+  fmt::print("freed: {} dead processes, {} objects, {}\n", freed.processes + found->processes,
+             freed.objects + found->objects, about(freed.bytes + found->bytes));
   if ((*pool)->info().mode == coherence::Mode::simulated) remove_caches(arguments.spec);
   return exit_ok;
 }

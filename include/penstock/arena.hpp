@@ -46,8 +46,14 @@ struct Stats {
 /// Thread-safe. Creating and destroying take the pool's lock; opening takes none.
 class Arena {
  public:
-  /// First use formats the arena under the pool's lock.
-  static Result<std::unique_ptr<Arena>> open(pool::Pool& pool);
+  struct Reclaimed {
+    std::uint32_t processes = 0, objects = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  /// First use formats the arena under the pool's lock. Frees what the dead owned, and tells in
+  /// `freed` what that was.
+  static Result<std::unique_ptr<Arena>> open(pool::Pool& pool, Reclaimed* freed = nullptr);
   ~Arena();
 
   /// Errors: already_exists, invalid_argument (name, size 0), no_space (names needed and largest
@@ -65,10 +71,6 @@ class Arena {
   /// Frees the process-lifetime objects of `token`. The caller holds the pool's lock.
   std::uint32_t free_owned(std::uint64_t token);
   /// Finds the dead, frees their objects, frees space that a crash left unreachable.
-  struct Reclaimed {
-    std::uint32_t processes = 0, objects = 0;
-    std::uint64_t bytes = 0;
-  };
   Result<Reclaimed> collect(bool dry_run = false);
 
   pool::Pool& pool() const;

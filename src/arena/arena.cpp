@@ -88,14 +88,15 @@ Arena::~Arena() {
   if (impl_ && impl_->pid == getpid()) impl_->free_own();
 }
 
-Result<std::unique_ptr<Arena>> Arena::open(pool::Pool& pool) {
+Result<std::unique_ptr<Arena>> Arena::open(pool::Pool& pool, Reclaimed* freed) {
   const Region region(pool.memory(), pool.base());
   const auto formatted = open_or_format(pool, region);
   if (!formatted) return unexpected(formatted.error());
   auto arena = std::make_unique<Arena>(std::make_unique<Impl>(pool, region, *formatted));
   if (pool.token() == 0) return arena;  // an observer changes nothing
-  const auto reaped = pool.reap([&arena](std::uint64_t token) { arena->impl_->free_owned(token); });
+  const auto reaped = arena->impl_->reap();
   if (!reaped) base::log(base::Level::info, "objects of the dead stay: {}", reaped.error().message);
+  if (freed != nullptr) *freed = reaped.value_or(Reclaimed{});
   return arena;
 }
 

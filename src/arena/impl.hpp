@@ -50,6 +50,8 @@ struct Arena::Impl {
   /// `dry_run`: only counts.
   Result<Reclaimed> reclaim(Space& space, bool dry_run);
   Reclaimed free_owned(std::uint64_t token);
+  /// Marks the dead and frees what they owned.
+  Result<Reclaimed> reap();
 
   void remember(std::uint64_t generation, std::uint32_t slot);
   void forget(std::uint64_t generation);

@@ -103,6 +103,18 @@ Arena::Reclaimed Arena::Impl::free_owned(std::uint64_t token) {
   return freed;
 }
 
+Result<Arena::Reclaimed> Arena::Impl::reap() {
+  Reclaimed total;
+  const auto reaped = pool.reap([&](std::uint64_t token) {
+    const auto freed = free_owned(token);
+    total.objects += freed.objects;
+    total.bytes += freed.bytes;
+  });
+  if (!reaped) return unexpected(reaped.error());
+  total.processes = *reaped;
+  return total;
+}
+
 void Arena::Impl::free_own() {
   std::map<std::uint64_t, std::uint32_t> mine;
   {
@@ -130,13 +142,9 @@ Result<Arena::Reclaimed> Arena::collect(bool dry_run) {
       total.processes += process.attached && !process.alive;
     }
   } else {
-    const auto reaped = impl_->pool.reap([&](std::uint64_t token) {
-      const auto freed = impl_->free_owned(token);
-      total.objects += freed.objects;
-      total.bytes += freed.bytes;
-    });
+    const auto reaped = impl_->reap();
     if (!reaped) return unexpected(reaped.error());
-    total.processes = *reaped;
+    total = *reaped;
   }
   const auto guard = impl_->pool.lock();
   if (!guard) return unexpected(guard.error());

@@ -6,6 +6,7 @@ import resource
 import shutil
 import stat
 import subprocess
+import sys
 import unittest
 from pathlib import Path
 
@@ -76,6 +77,23 @@ class Create(Case):
         spec = self.pool("32M")
         self.assertIn("0 dead processes", self.penstock("pool", "gc", spec).stdout)
         self.assertIn("freed: 0", self.penstock("pool", "gc", spec, "--yes").stdout)
+
+    def test_gc_tells_what_it_freed(self):
+        spec = self.pool("32M")
+        program = ("import ctypes, sys, time; pool = ctypes.c_void_p(); "
+                   "library = ctypes.CDLL(sys.argv[1]); "
+                   "status = library.penstock_pool_attach(sys.argv[2].encode(), None, ctypes.byref(pool)); "
+                   "print('status', status, flush=True); time.sleep(600)")
+        library = Path(PENSTOCK).resolve().parents[1] / "lib/libpenstock.so"
+        with subprocess.Popen([sys.executable, "-c", program, library, spec], stdout=subprocess.PIPE,
+                              text=True, env=clean_environment()) as process:
+            try:
+                self.assertEqual(process.stdout.readline(), "status 0\n")
+            finally:
+                process.kill()
+        self.assertIn("1 dead processes", self.penstock("pool", "gc", spec).stdout)
+        self.assertIn("freed: 1 dead processes", self.penstock("pool", "gc", spec, "--yes").stdout)
+        self.assertIn("freed: 0 dead processes", self.penstock("pool", "gc", spec, "--yes").stdout)
 
     def test_ps_of_an_unused_pool(self):
         spec = self.pool("32M")
