@@ -42,9 +42,9 @@ class Scenario:
         said = self.expect(machine.start(f"penstock pool info --json {spec}")).output()
         return json.loads(said[said.index("{"):])
 
-    def on_both(self, ranks, spec, program, *patterns):
+    def on_both(self, ranks, spec, program, *patterns, variables=""):
         """A job from alpha, with so many ranks on each host."""
-        job = self.alpha.start(f"on-both {ranks} {spec} {program}", 300)
+        job = self.alpha.start(f"{variables} on-both {ranks} {spec} {program}".lstrip(), 300)
         if spec != "tcp":
             patterns += (rf"rank 0 of job \S+ uses pool {spec} .*provider penstock",)
         return self.expect(job, *patterns, seconds=300)
@@ -116,8 +116,11 @@ class Scenario:
                      "messages and collectives: ok on 4 ranks")
 
     def one_sided(self):
-        self.on_both(1, BOTH, ONE_SIDED, "^put pscw 8 ", "^fetch_and_op lock 8 ")
-        self.on_both(2, BOTH, "halo 64 64 20", "halo: ok: 4 ranks")
+        info = {"variables": "PENSTOCK_LOG=info"}
+        self.on_both(1, BOTH, ONE_SIDED, "^put pscw 8 ", "^fetch_and_op lock 8 ",
+                     "a window of 2 ranks lies in the pool", **info)
+        self.on_both(2, BOTH, "halo 64 64 20", "halo: ok: 4 ranks",
+                     "a window of 4 ranks lies in the pool", **info)
 
     def latency(self):
         self.on_both(1, BOTH, "latency", "latency: 8 bytes: median")
