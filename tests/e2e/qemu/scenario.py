@@ -18,8 +18,8 @@ class Scenario:
         self.alpha, self.beta, self.device_bytes, self.say = alpha, beta, device_bytes, say
 
     def play(self):
-        steps = [self.boot, self.doctor, self.one_device, self.meet, self.two_devices, self.meet,
-                 self.wide_object, self.job_one_rank_a_host, self.job_two_ranks_a_host,
+        steps = [self.boot, self.doctor, self.one_device, self.meet, self.coherence,
+                 self.two_devices, self.meet, self.wide_object, self.job_one_rank_a_host, self.job_two_ranks_a_host,
                  self.one_sided, self.latency, self.lose_a_host, self.clean_up_after_the_dead,
                  self.come_back, self.lose_a_host_unseen]
         for number, step in enumerate(steps, 1):
@@ -86,6 +86,14 @@ class Scenario:
                  for side, machine in enumerate([self.alpha, self.beta])]
         self.expect(sides[0], "letter from side 1 are right", "100 turns", "meeting: ok")
         self.expect(sides[1], "letter from side 0 are right", "100 turns", "meeting: ok")
+
+    def coherence(self):
+        """The litmus test finds what is emulated: memory without caches before it."""
+        sides = [machine.start(f"penstock doctor coherence {self.spec} --rounds 50")
+                 for machine in [self.alpha, self.beta]]
+        for side in sides:
+            self.expect(side, "^between pid .* alpha.* beta|^between pid .* beta.* alpha",
+                        "^ok +coherent: plain loads of one side see plain stores of the other")
 
     def two_devices(self):
         """Beta removes what alpha made; then a pool larger than one device."""
