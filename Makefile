@@ -27,7 +27,7 @@ build: ## build/bin/penstock, and libpenstock.so, libpenstock-fi.so, libpenstock
 	cmake --build $(BUILD) -j $(JOBS) --target $(PRODUCT)
 
 test: ## all tests
-	ci/install.sh build test mpis
+	ci/install.sh build test mpis package
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE proof
