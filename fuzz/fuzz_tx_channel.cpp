@@ -107,7 +107,7 @@ class Sender {
     if (input_.flag()) line.cells = nonce + input_.lie(8);
     if (input_.flag()) {
       line.grant = {.message = nonce + input_.below(64),
-                    .offset = 64 * input_.number<std::uint16_t>(),
+                    .offset = 64ull * input_.number<std::uint16_t>(),
                     .from = 4096 * input_.below(4),
                     .until = 4096 * input_.below(16)};
       if (input_.below(4) == 3) line.grant.offset = input_.lie(world_.frozen.bytes());

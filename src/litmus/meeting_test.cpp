@@ -38,7 +38,7 @@ TEST_P(Meetings, BothSidesComeToTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, Meetings,
                          ::testing::Values(coherence::Mode::software, coherence::Mode::hardware),
-                         [](const auto& info) { return coherence::mode_name(info.param); });
+                         [](const auto& mode) { return coherence::mode_name(mode.param); });
 
 TEST(Meeting, NobodyComes) {
   const arena::TestPool pool(pool::min_pool_bytes);
