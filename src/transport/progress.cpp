@@ -185,8 +185,9 @@ void Endpoint::Impl::clear_awaited() {
   const std::uint64_t end = std::min(cleared.bytes + cleared_a_poll, whole);
   cleared.done = !offset || *offset % coherence::line_bytes != 0 || end == whole;
   if (!offset || *offset % coherence::line_bytes != 0) return;
+  // Nothing dirty stays that could be written back over what a sender stores. It takes effect by
+  // the settle of the poll that finds the message, before it is granted.
   memory.invalidate(pool.base() + *offset + cleared.bytes, end - cleared.bytes);
-  memory.settle();  // nothing dirty is left that could be written back over what a sender stores
   cleared.bytes = end;
 }
 
