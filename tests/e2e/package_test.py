@@ -7,7 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from support import PENSTOCK, PYTHON, PROGRAMS, MPIEXEC, Case, clean_environment
+from support import MPIEXEC, PENSTOCK, PROGRAMS, PYTHON, SOURCE, Case, clean_environment
 
 BUILD = Path(PENSTOCK).resolve().parents[1]
 
@@ -31,7 +31,7 @@ class Package(Case):
     def mount_copy(self):
         # The upper folder may not lie on an overlay itself, as / does in containers.
         layers = Path(tempfile.mkdtemp(prefix="penstock-package-", dir="/dev/shm"))
-        self.addCleanup(lambda: run("rm", "-rf", layers))
+        self.addCleanup(self.remove, layers)
         for name in ("changed", "work", "root"):
             (layers / name).mkdir()
         options = f"lowerdir=/,upperdir={layers}/changed,workdir={layers}/work"
@@ -39,12 +39,26 @@ class Package(Case):
         if mounted.returncode != 0:
             self.skipTest(f"no overlay can be mounted here: {mounted.stderr.strip()}")
         self.addCleanup(lambda: run("umount", "-l", layers / "root"))
-        for kernel in ("proc", "sys", "dev", "dev/shm"):
-            target = layers / "root" / kernel
-            self.assertEqual(run("mount", "--bind", f"/{kernel}", target).returncode, 0)
-            self.addCleanup(lambda at=target: run("umount", "-l", at))
+        # What else the test needs may lie on file systems of their own.
+        for path in ("/proc", "/sys", "/dev", "/dev/shm", SOURCE, Path(PYTHON).parents[1]):
+            self.bind(Path(path).absolute(), layers / "root")
+        if run("chroot", layers / "root", PYTHON, "-c", "").returncode != 0:
+            self.skipTest(f"{PYTHON} does not run on the copy")
         self.changed = layers / "changed"
         return layers / "root"
+
+    def remove(self, layers):
+        """Never through a mount that is still there: behind it is the host itself."""
+        self.assertNotIn(str(layers), Path("/proc/mounts").read_text())
+        run("rm", "-rf", "--one-file-system", layers)
+
+    def bind(self, path, root):
+        target = root / path.relative_to("/")
+        target.mkdir(parents=True, exist_ok=True)
+        bound = run("mount", "--bind", path, target)
+        if bound.returncode != 0:
+            self.skipTest(f"{path} cannot be mounted on the copy: {bound.stderr.strip()}")
+        self.addCleanup(lambda: run("umount", "-l", target))
 
     def host(self, *command, status=0):
         done = run("chroot", self.root, *command, env=clean_environment(), cwd="/")
