@@ -181,10 +181,11 @@ void Endpoint::Impl::clear_awaited() {
   const auto offset = awaited.bytes >= settings.stored_min_bytes && memory.loads_may_be_stale()
                           ? pool.aliases().lasting_offset_of(awaited.at, awaited.bytes)
                           : std::nullopt;
+  const bool in_lines = offset && *offset % coherence::line_bytes == 0;
   const std::uint64_t whole = awaited.bytes / coherence::line_bytes * coherence::line_bytes;
   const std::uint64_t end = std::min(cleared.bytes + cleared_a_poll, whole);
-  cleared.done = !offset || *offset % coherence::line_bytes != 0 || end == whole;
-  if (!offset || *offset % coherence::line_bytes != 0) return;
+  cleared.done = !in_lines || end == whole;
+  if (!in_lines) return;
   // Nothing dirty stays that could be written back over what a sender stores. It takes effect by
   // the settle of the poll that finds the message, before it is granted.
   memory.invalidate(pool.base() + *offset + cleared.bytes, end - cleared.bytes);

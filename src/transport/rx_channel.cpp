@@ -273,7 +273,7 @@ void RxChannel::publish_credits() {
 
 void RxChannel::fail(Sink& sink, const Error& error) {
   if (fault_.empty()) fault_ = error.message;
-  grant_ = {};
+  end_grant();
   announced_ = consumed_messages_;  // nothing more will come
   if (stage_ == Stage::header) return;
   stage_ = Stage::header;
@@ -349,8 +349,7 @@ bool RxChannel::begin_bulk(Sink& sink, const MessageLine& line) {
 
 /// A sender that did not ask is writing its first cells by now.
 void RxChannel::begin_grant(bool asked) {
-  grant_ = {};
-  grant_end_ = 0;
+  end_grant();
   std::optional<std::uint64_t> offset;
   if (direct_ && !near_ && header_.bytes >= context_.settings.stored_min_bytes) {
     offset = context_.place_of(direct_, header_.bytes);
@@ -360,9 +359,9 @@ void RxChannel::begin_grant(bool asked) {
     grant_.offset = *offset;
     grant_end_ = header_.bytes / coherence::line_bytes * coherence::line_bytes;
     grant_.from = grant_.until = asked ? 0 : std::min(cells_before_grant * cell_bytes_, grant_end_);
-    if (!asked && grant_.until == grant_end_) grant_ = {};
+    if (!asked && grant_.until == grant_end_) return end_grant();  // it ends with those cells
     const std::uint64_t cleared = std::min(landing_.cleared, grant_end_);
-    if (grant_.message != 0 && cleared > grant_.until) {
+    if (cleared > grant_.until) {
       grant_.until = cleared / coherence::line_bytes * coherence::line_bytes;
       return_credits();
     }
@@ -386,9 +385,13 @@ void RxChannel::extend_grant() {
   return_credits();
 }
 
-void RxChannel::withdraw_grant() {
+void RxChannel::end_grant() {
   grant_ = {};
   grant_end_ = 0;
+}
+
+void RxChannel::withdraw_grant() {
+  end_grant();
   return_credits();
 }
 
@@ -416,8 +419,7 @@ std::uint32_t RxChannel::ready_cells() {
   const std::uint64_t in_line = std::min<std::uint64_t>(8, cell_count_ - slot / 8 * 8);
   std::uint32_t ready = 0;
   if (words[slot % 8] == flag_broken_off) {
-    grant_ = {};
-    grant_end_ = 0;
+    end_grant();
     return 0;  // fails when the sender is known to be gone
   }
   stored_ = (words[slot % 8] & flag_stored) != 0;
@@ -475,8 +477,7 @@ bool RxChannel::continue_bulk(Sink& sink) {
   }
   ready_ = 0;
   stored_ = false;
-  grant_ = {};
-  grant_end_ = 0;
+  end_grant();
   ++tail_;  // only now: so that consumed lines mean consumed messages
   return_credits();
   acknowledge_ = false;

@@ -96,6 +96,7 @@ class RxChannel {
   void begin_grant(bool asked);
   bool may_extend_grant() const;
   void extend_grant();
+  void end_grant();
   void deliver(const std::byte* from, std::uint64_t bytes);
   void land(const Landing& landing);
   void finish(Sink& sink);

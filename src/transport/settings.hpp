@@ -25,8 +25,7 @@ struct Settings {
 };
 
 /// Defaults of `mode`, changed by PENSTOCK_CELL, PENSTOCK_CELLS, PENSTOCK_PLACED and
-/// PENSTOCK_STORED. Errors:
-/// invalid_argument.
+/// PENSTOCK_STORED. Errors: invalid_argument.
 Result<Settings> settings_for(coherence::Mode mode);
 
 }  // namespace penstock::transport
