@@ -98,13 +98,15 @@ struct ProcessStats {
   std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
 };
 
+inline constexpr std::uint32_t last_emulated_node = 65535;
+
 struct AttachOptions {
   std::string spec;
   std::optional<coherence::Mode> mode;  ///< when given it must agree with the pool's
   coherence::FlushChoice flush = coherence::FlushChoice::automatic;
   std::int32_t rank = -1;
   std::string job;
-  std::optional<std::uint32_t> emulated_node;  ///< several "hosts" on one (PENSTOCK_NODE)
+  std::optional<std::uint32_t> emulated_node;  ///< several "hosts" on one, from 0 (PENSTOCK_NODE)
   bool observer = false;                       ///< maps and reads, takes no slot (pool info, ps)
 };
 

@@ -206,10 +206,8 @@ Result<void> remove_part(const Part& part, const std::string& spec) {
   auto open = open_part(part, Access::write, spec);
   if (!open) return unexpected(open.error());
   if (!is_pool(*open)) {
-    return fail(Code::wrong_format,
-                "{} is not a Penstock pool, so it was left alone; if it is "
-                "to go: rm {}",
-                part.path, part.path);
+    return fail(Code::wrong_format, "{} is not a Penstock pool, so it was left alone{}", part.path,
+                open->device ? "" : "; if it is to go: rm " + part.path);
   }
   if (open->device) return wipe_superblock(*open);
   if (::unlink(part.path.c_str()) == 0) return {};

@@ -101,7 +101,7 @@ Error devdax_absent(const std::string& path, const std::string& sysfs) {
                              path, name, reconfigure_command(name))};
   }
   return Error{Code::not_found,
-               fmt::format("there is no dax device {}; those that exist: daxctl list", path)};
+               fmt::format("there is no device {}; those that exist: penstock doctor", path)};
 }
 
 }  // namespace penstock::pool

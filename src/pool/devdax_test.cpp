@@ -64,7 +64,7 @@ TEST(Devdax, AbsentForOtherReasons) {
   EXPECT_THAT(devdax_absent("/dev/dax0.0", sysfs.root()).message,
               HasSubstr("the kernel has dax0.0"));
   EXPECT_THAT(devdax_absent("/dev/dax9.9", sysfs.root()).message,
-              HasSubstr("there is no dax device /dev/dax9.9"));
+              HasSubstr("there is no device /dev/dax9.9"));
   EXPECT_EQ(devdax_absent("/dev/dax9.9", sysfs.root()).code, Code::not_found);
 }
 

@@ -109,6 +109,13 @@ Result<void> check_mode(const Superblock& superblock, const AttachOptions& optio
               options.spec, coherence::mode_name(*options.mode));
 }
 
+Result<void> check_node(const AttachOptions& options) {
+  if (options.emulated_node.value_or(0) <= last_emulated_node) return {};
+  return fail(Code::invalid_argument,
+              "emulated node {} was asked for, the last that can be is {}: export PENSTOCK_NODE=0",
+              *options.emulated_node, last_emulated_node);
+}
+
 coherence::Place place_of(const Mapping& mapping, const Superblock& superblock,
                           const OpenPart& first, const AttachOptions& options) {
   return {.base = mapping.base(),
@@ -139,6 +146,7 @@ Result<std::unique_ptr<Pool>> Pool::attach(const AttachOptions& options) {
 Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Caller& caller) {
   auto lease_ns = lease_from_environment();
   if (!lease_ns) return unexpected(lease_ns.error());
+  if (auto node = check_node(options); !node) return unexpected(node.error());
   const Access access = options.observer ? Access::read : Access::write;
   auto parts = open_parts(options.spec, access);
   if (!parts) return unexpected(parts.error());

@@ -362,6 +362,13 @@ TEST_F(NodeTest, OneNumberAHostAndEmulatedNode) {
   EXPECT_EQ(here->local_processes(), 1u);  // however often it is attached
 }
 
+TEST_F(NodeTest, EmulatedNodesEnd) {
+  EXPECT_TRUE(attach({.emulated_node = last_emulated_node}));
+  const Error error = attach_error({.emulated_node = 0xffffffff});
+  EXPECT_EQ(error.code, Code::invalid_argument);
+  EXPECT_THAT(error.message, HasSubstr("the last that can be is 65535"));
+}
+
 TEST_F(NodeTest, ARestartedHostHasItsNumberAgain) {
   {
     Child child = foreign_child(9);

@@ -13,6 +13,12 @@ constexpr std::string_view shm_prefix = "shm:";
 constexpr std::size_t max_shm_name_bytes = 200;
 constexpr const char* forms = "/dev/daxX.Y, a file path or shm:NAME, several joined by commas";
 
+/// Devices and links to them. A file made there by mistake would be memory of this host alone.
+bool lies_among_devices(std::string_view path) {
+  return path.starts_with("/dev/") && !path.starts_with("/dev/shm/") &&
+         !path.starts_with("/dev/hugepages/");
+}
+
 Result<Part> parse_part(std::string_view text, std::string_view spec) {
   Part part{.text = std::string(text)};
   if (text.starts_with(shm_prefix)) {
@@ -31,7 +37,7 @@ Result<Part> parse_part(std::string_view text, std::string_view spec) {
     return part;
   }
   part.path = std::string(text);
-  if (text.starts_with("/dev/dax")) {
+  if (lies_among_devices(text)) {
     part.kind = Part::Kind::devdax;
     return part;
   }

@@ -25,6 +25,14 @@ TEST(Spec, TheThreeKinds) {
   EXPECT_EQ((*parts)[3].path, "./here");
 }
 
+TEST(Spec, WhatLiesAmongDevicesIsOne) {
+  auto parts = parse_spec("/dev/penstock/0x1,/dev/shm/pool,/dev/hugepages/pool");
+  ASSERT_TRUE(parts);
+  EXPECT_EQ((*parts)[0].kind, Part::Kind::devdax);
+  EXPECT_EQ((*parts)[1].kind, Part::Kind::file);
+  EXPECT_EQ((*parts)[2].kind, Part::Kind::file);
+}
+
 TEST(Spec, WhatCannotBeUsedIsSaid) {
   EXPECT_THAT(error_of(""), HasSubstr("no pool was named"));
   EXPECT_THAT(error_of(""), HasSubstr("PENSTOCK_POOL"));

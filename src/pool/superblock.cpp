@@ -29,13 +29,18 @@ std::string recreate(const std::string& spec) {
       spec);
 }
 
+/// What stands there is left alone where it is a file.
+std::string how_to_make(const OpenPart& part, const std::string& spec) {
+  return part.device ? fmt::format("make one: penstock pool create {}", spec)
+                     : "make one under another name: penstock pool create SPEC --size 2G";
+}
+
 Result<void> check_header(const OpenPart& part, const Superblock& s, const std::string& spec) {
   const std::string& path = part.part.path;
   if (s.magic != magic) {
     return fail(Code::wrong_format,
-                "{} is not a Penstock pool (it begins with {:#018x}, needed {:#018x}); make one "
-                "under another name: penstock pool create SPEC --size 2G",
-                path, s.magic, magic);
+                "{} is not a Penstock pool (it begins with {:#018x}, needed {:#018x}); {}", path,
+                s.magic, magic, how_to_make(part, spec));
   }
   if (s.layout_version != layout_version) {
     return fail(Code::wrong_format,
@@ -158,9 +163,8 @@ Result<Superblock> check_superblocks(const std::vector<OpenPart>& parts, const s
     if (!read) return unexpected(read.error());
     if (!*read) {
       return fail(Code::wrong_format,
-                  "{} is not a Penstock pool (it has {} B, a superblock alone has {}); make one "
-                  "under another name: penstock pool create SPEC --size 2G",
-                  parts[i].part.path, parts[i].bytes, page_bytes);
+                  "{} is not a Penstock pool (it has {} B, a superblock alone has {}); {}",
+                  parts[i].part.path, parts[i].bytes, page_bytes, how_to_make(parts[i], spec));
     }
     const Superblock& here = **read;
     if (auto sound = check_header(parts[i], here, spec); !sound) return unexpected(sound.error());
