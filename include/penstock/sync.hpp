@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/coherence.hpp"
@@ -14,6 +16,8 @@ namespace penstock::sync {
 
 /// Is the process that wrote `token` (never 0) into a line still alive? Called from waits only.
 using AliveCheck = std::function<bool(std::uint64_t token)>;
+/// Who that process is, in words: for errors.
+using Describe = std::function<std::string(std::uint64_t token)>;
 
 // ---- Doorbell -------------------------------------------------------------------------------
 // One line, one ringer, any number of listeners. Carries a sequence number that only grows.
@@ -45,6 +49,7 @@ class Barrier {
   /// the others' alive checks.
   Barrier(const coherence::Memory& memory, void* lines, std::uint32_t participants,
           std::uint32_t self, std::uint64_t token, AliveCheck alive);
+  void describe_by(Describe describe) { describe_ = std::move(describe); }
   /// Errors: deadline (names the participants missing), peer_dead (names the participant).
   Result<void> wait(std::uint64_t timeout_ns = 0);
 
@@ -64,6 +69,7 @@ class Barrier {
   std::uint32_t participants_, self_;
   std::uint64_t token_, sequence_ = 0;  ///< of the last barrier that was passed
   AliveCheck alive_;
+  Describe describe_;
 };
 
 // ---- Lock -----------------------------------------------------------------------------------

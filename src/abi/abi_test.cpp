@@ -1,4 +1,5 @@
 // libpenstock.so as a program sees it: through the C headers only.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -293,6 +294,7 @@ TEST_F(Abi, DoorbellWakesAndNoticesTheDead) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(penstock_doorbell_wait(bell, 6, 0, token), PENSTOCK_PEER_DEAD) << penstock_last_error();
+  EXPECT_THAT(penstock_last_error(), testing::HasSubstr(std::to_string(child) + " on host"));
   close(to_parent[0]);
   close(to_parent[1]);
   penstock_doorbell_close(bell);

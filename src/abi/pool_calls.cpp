@@ -83,11 +83,9 @@ Result<std::shared_ptr<Attachment>> attach(const char* spec,
                 "no pool is named: set PENSTOCK_POOL to a SPEC (penstock pool create makes one)");
   }
   attach.mode = *mode;
-  if (base::env_is_set("PENSTOCK_NODE")) {
-    const auto node = base::env_number("PENSTOCK_NODE");
-    if (!node) return unexpected(node.error());
-    attach.emulated_node = static_cast<std::uint32_t>(*node);
-  }
+  const auto node = base::env_index("PENSTOCK_NODE");
+  if (!node) return unexpected(node.error());
+  attach.emulated_node = *node;
   attach.rank = given->rank;
   if (given->job != nullptr) attach.job = given->job;
   auto attachment = std::make_shared<Attachment>();

@@ -80,8 +80,14 @@ uint64_t penstock_barrier_bytes(uint32_t participants) {
 penstock_status_t penstock_barrier_open(const penstock_object_t* object, uint64_t offset,
                                         uint32_t participants, uint32_t self,
                                         penstock_barrier_t** barrier) {
-  return abi::open_lines<penstock_barrier, sync::Barrier>(object, offset, participants, self,
-                                                          barrier);
+  const auto status =
+      abi::open_lines<penstock_barrier, sync::Barrier>(object, offset, participants, self, barrier);
+  if (status != PENSTOCK_OK) return status;
+  return abi::guarded([&] {
+    const pool::Pool* pool = (*barrier)->attachment->pool.get();
+    (*barrier)->barrier.describe_by([pool](std::uint64_t token) { return pool->describe(token); });
+    return PENSTOCK_OK;
+  });
 }
 
 penstock_status_t penstock_barrier_wait(penstock_barrier_t* barrier, uint64_t timeout_ns) {
@@ -181,7 +187,11 @@ penstock_status_t penstock_doorbell_wait(const penstock_doorbell_t* doorbell, ui
   return abi::guarded([&] {
     if (doorbell == nullptr) return abi::report(Code::invalid_argument, "the doorbell is NULL");
     const auto alive = ringer != 0 ? abi::alive_check(doorbell->attachment) : sync::AliveCheck();
-    return abi::report(doorbell->doorbell.wait(number, timeout_ns, alive, ringer));
+    auto rung = doorbell->doorbell.wait(number, timeout_ns, alive, ringer);
+    if (!rung && rung.error().code == Code::peer_dead) {
+      rung.error().message += ": " + doorbell->attachment->pool->describe(ringer);
+    }
+    return abi::report(rung);
   });
 }
 

@@ -77,8 +77,9 @@ Result<void> Barrier::find_dead(const std::vector<std::uint32_t>& missing) const
     // It may have arrived as its last deed.
     memory_.observe_line(&line, lines_ + 64ull * i);
     if (line.sequence > sequence_) continue;
-    return fail(Code::peer_dead, "barrier {}: participant {} of {} died before it arrived",
-                sequence_ + 1, i, participants_);
+    return fail(Code::peer_dead, "barrier {}: participant {} of {}{} died before it arrived",
+                sequence_ + 1, i, participants_,
+                describe_ ? fmt::format(" ({})", describe_(line.token)) : "");
   }
   return {};
 }

@@ -90,6 +90,9 @@ TEST_P(BarrierTest, ADeadParticipantIsNamed) {
   ASSERT_FALSE(waited);
   EXPECT_EQ(waited.error().code, Code::peer_dead);
   EXPECT_THAT(waited.error().message, HasSubstr("barrier 2: participant 2 of 3 died"));
+  zero.describe_by([](std::uint64_t token) { return "process " + std::to_string(token); });
+  EXPECT_THAT(zero.wait(30'000 * ms).error().message,
+              HasSubstr("participant 2 of 3 (process 12) died"));
 }
 
 TEST_P(BarrierTest, AloneIsAtOnce) {
