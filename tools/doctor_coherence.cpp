@@ -32,10 +32,10 @@ Result<View> attach(const CoherenceArguments& arguments) {
   pool::AttachOptions options;
   options.spec = arguments.spec;
   options.emulated_node = arguments.node;
-  if (!arguments.node && base::env_is_set("PENSTOCK_NODE")) {
-    const auto node = base::env_number("PENSTOCK_NODE");
+  if (!arguments.node) {
+    const auto node = base::env_index("PENSTOCK_NODE");
     if (!node) return unexpected(node.error());
-    options.emulated_node = static_cast<std::uint32_t>(*node);
+    options.emulated_node = *node;
   }
   auto pool = pool::Pool::attach(options);
   if (!pool) return unexpected(pool.error());
@@ -195,11 +195,10 @@ void add_coherence_command(CLI::App& doctor, Action& chosen) {
   CLI::App* command = doctor.add_subcommand(
       "coherence", "run on two hosts: what their memory needs, and which mode a pool on it");
   command->add_option("SPEC", arguments->spec, "a pool that both hosts can attach to")->required();
-  constexpr std::uint32_t last_node = 65535;
   command
       ->add_option("--node", arguments->node,
                    "stand for this emulated node (default: PENSTOCK_NODE, else the host)")
-      ->check(CLI::Range(0u, last_node));
+      ->check(CLI::Range(0u, pool::last_emulated_node));
   command->add_option("--rounds", arguments->rounds, "of each trial, as the first side says")
       ->check(CLI::Range(std::uint64_t{1}, litmus::most_rounds))
       ->capture_default_str();

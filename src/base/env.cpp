@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cassert>
 #include <cstdlib>
+#include <limits>
 #include <numeric>
 
 #include "base/format.hpp"
@@ -87,6 +88,17 @@ Result<std::uint64_t> env_number(std::string_view name) {
       Code::invalid_argument,
       "{} is '{}'; it must be a number ({}), such as 4096 or 64K: export {}=NUMBER or unset it",
       name, text, variable != nullptr ? variable->values : "count", name);
+}
+
+Result<std::optional<std::uint32_t>> env_index(std::string_view name) {
+  if (!env_is_set(name)) return std::optional<std::uint32_t>();
+  const auto number = env_number(name);
+  if (!number) return unexpected(number.error());
+  if (*number > std::numeric_limits<std::uint32_t>::max()) {
+    return fail(Code::invalid_argument, "{} is {}; needed is a small number from 0: export {}=0",
+                name, *number, name);
+  }
+  return std::optional(static_cast<std::uint32_t>(*number));
 }
 
 bool env_is_set(std::string_view name) {

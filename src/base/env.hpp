@@ -26,6 +26,8 @@ std::span<const Variable> variables();
 std::string env_text(std::string_view name);
 /// As a number with optional K/M/G suffix (1024s). Error: names variable, value and form needed.
 Result<std::uint64_t> env_number(std::string_view name);
+/// As a count from 0, of 32 bits; nothing when it is not set.
+Result<std::optional<std::uint32_t>> env_index(std::string_view name);
 bool env_is_set(std::string_view name);
 /// "1", "true", "yes", "on".
 bool env_flag(std::string_view name);

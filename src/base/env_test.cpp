@@ -61,6 +61,23 @@ TEST(Env, NumberWithoutValueAndDefaultIsAnError) {
   EXPECT_THAT(number.error().message, HasSubstr("PENSTOCK_NODES is not set"));
 }
 
+TEST(Env, IndexIsOfThirtyTwoBits) {
+  {
+    const EnvironmentGuard unset("PENSTOCK_NODE", nullptr);
+    EXPECT_EQ(*env_index("PENSTOCK_NODE"), std::nullopt);
+  }
+  {
+    const EnvironmentGuard last("PENSTOCK_NODE", "4294967295");
+    EXPECT_EQ(*env_index("PENSTOCK_NODE"), 0xffffffffu);
+  }
+  for (const char* wrong : {"4294967296", "one", "-1"}) {
+    const EnvironmentGuard guard("PENSTOCK_NODE", wrong);
+    const auto index = env_index("PENSTOCK_NODE");
+    ASSERT_FALSE(index) << wrong;
+    EXPECT_THAT(index.error().message, HasSubstr("PENSTOCK_NODE is"));
+  }
+}
+
 TEST(Env, FlagKnowsTheUsualWords) {
   for (const char* yes : {"1", "true", "yes", "on", "ON", "True"}) {
     const EnvironmentGuard guard("PENSTOCK_REQUIRE", yes);
