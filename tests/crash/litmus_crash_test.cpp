@@ -1,0 +1,97 @@
+// Two processes at a litmus test: one dies at any step of it.
+#include "crash_test_base.hpp"
+#include "litmus/meeting.hpp"
+
+namespace penstock::crash {
+namespace {
+
+constexpr std::uint64_t wait_ns = 2'000'000'000;
+
+class LitmusCrash : public CrashTest {
+ protected:
+  enum Report : std::uint64_t { came_first = 1, done, named_the_dead, nobody_came, anything_else };
+  struct Fate {
+    std::uint64_t dies_at = 0;  ///< 0: at no step; they are counted
+    bool armed = false;
+  };
+
+  /// In a process of its own: how it ended, then the steps of who is armed.
+  void take_part(std::uint32_t node, Fate fate, const pool::Child::Report& report) const {
+    const Attached here = attach(spec_, {.emulated_node = node});
+    if (fate.armed) arm(fate.dies_at, Deed::die);
+    const auto outcome = litmus::run(
+        *here.arena,
+        {.rounds = 2, .timeout_ns = wait_ns, .alone = [&report] { report(came_first); }});
+    const std::uint64_t steps = fate.armed ? disarm() : 0;
+    report(outcome ? done : ending(outcome.error()));
+    if (fate.armed) report(steps);
+  }
+
+  static Report ending(const Error& error) {
+    if (error.code == Code::peer_dead && error.message.find(" died") != std::string::npos) {
+      return named_the_dead;
+    }
+    if (error.message.find("other side of the litmus test to come") != std::string::npos) {
+      return nobody_came;
+    }
+    fmt::print(stderr, "litmus: {}\n", error.message);
+    return anything_else;
+  }
+
+  static std::uint64_t last_report(const pool::Child& child) {
+    std::uint64_t last = child.next_report();
+    if (last == came_first) last = child.next_report();
+    return last;
+  }
+
+  /// The victim came first or second; its steps when it lived on, else 0.
+  std::uint64_t meet(std::uint64_t dies_at, bool first) {
+    const auto side = [&](std::uint32_t node, bool armed) {
+      return [this, node, fate = Fate{dies_at, armed}](const pool::Child::Report& report) {
+        take_part(node, fate, report);
+        return 0;
+      };
+    };
+    pool::Child one(side(0, first));
+    EXPECT_TRUE(one.next_report() == came_first || first);
+    pool::Child two(side(1, !first));
+    pool::Child& victim = first ? one : two;
+    pool::Child& survivor = first ? two : one;
+    const std::uint64_t survived = last_report(survivor), ended = last_report(victim);
+    const std::uint64_t steps = ended != 0 ? victim.next_report() : 0;
+    EXPECT_EQ(survivor.wait(), 0);
+    const bool died = victim.wait() == 128 + SIGKILL;
+    EXPECT_EQ(died, ended == 0);
+    if (died) {
+      // Before it came or after its last words nobody misses it.
+      EXPECT_TRUE(survived == named_the_dead || survived == nobody_came || survived == done)
+          << survived;
+    } else {
+      EXPECT_EQ(survived, done);
+      EXPECT_EQ(ended, done);
+      EXPECT_TRUE(dies_at == 0 || steps < dies_at) << "nobody died";
+    }
+    return steps;
+  }
+};
+
+TEST_F(LitmusCrash, EitherSideDiesAtEachStep) {
+  create();
+  for (const bool first : {true, false}) {
+    const std::uint64_t total = meet(0, first);
+    ASSERT_GT(total, 0u);
+    const Standing before = collected(spec_);
+    Tally tally(first ? "litmus, first side" : "litmus, second side", total);
+    for (const std::uint64_t at : sample(total, 25)) {
+      SCOPED_TRACE(fmt::format("died at step {} of {}, CRASH_SEED={}", at, total, seed()));
+      tally.tried();
+      meet(at, first);
+      EXPECT_EQ(collected(spec_), before);
+      if (HasFailure()) return;
+      tally.survived();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock::crash
