@@ -7,8 +7,9 @@ import re
 from machines import Failure
 
 ONE = "/dev/dax0.0"
-BOTH = "/dev/dax0.0,/dev/dax1.0"
+BOTH = "/dev/penstock/0x1,/dev/penstock/0x2"  # links that devdax makes; dax numbers may change
 LEASE_MS = 5000  # of the job that loses a host: short, and long enough for a machine that is emulated
+TOOLS, SYSFS = ("", "tools"), ("--sysfs", "sysfs")  # options of devdax, and what it says
 ONE_SIDED = ("one_sided latency --validate --op put,get,accumulate,fetch_and_op "
              "--sync pscw,fence,lock --sizes 8,4096 --iterations 10")
 
@@ -19,8 +20,8 @@ class Scenario:
 
     def play(self):
         steps = [self.boot, self.doctor, self.one_device, self.meet, self.coherence,
-                 self.two_devices, self.meet, self.wide_object, self.job_one_rank_a_host, self.job_two_ranks_a_host,
-                 self.one_sided, self.latency, self.lose_a_host, self.clean_up_after_the_dead,
+                 self.two_devices, self.meet, self.wide_object, self.devices_go_and_return,
+                 self.job_one_rank_a_host, self.job_two_ranks_a_host, self.one_sided, self.latency, self.lose_a_host, self.clean_up_after_the_dead,
                  self.come_back, self.lose_a_host_unseen]
         for number, step in enumerate(steps, 1):
             self.say("", f"== {number}. {step.__name__.replace('_', ' ')}")
@@ -54,15 +55,16 @@ class Scenario:
     def boot(self):
         self.alpha.boot()
         self.beta.boot()
-        self.make_devices(self.alpha, ["tools", "sysfs"])
-        self.make_devices(self.beta, ["sysfs", "tools"])
+        self.make_devices(self.alpha, TOOLS, SYSFS)
+        self.make_devices(self.beta, SYSFS, TOOLS)
 
-    def make_devices(self, machine, ways):
+    def make_devices(self, machine, *ways):
         """Both ways to a devdax, so that both are known to work."""
         machine.ready()
-        for serial, way in enumerate(ways, 1):
-            self.expect(machine.start(f"cxl-device {serial} {way}"),
-                        rf"^device {serial}: .* /dev/dax{serial - 1}\.0, {self.device_bytes} bytes")
+        for number, (option, way) in enumerate(ways):
+            self.expect(machine.start(f"devdax {option} --wait 20 up 0x{number + 1}"),
+                        rf"^devdax: mem., serial number 0x{number + 1}: .*by {way}.*"
+                        rf" /dev/dax{number}\.0, .* {self.device_bytes} bytes")
 
     def doctor(self):
         for machine in [self.alpha, self.beta]:
@@ -77,7 +79,7 @@ class Scenario:
             raise Failure(f"alpha and beta see different pools: {seen}")
         for machine in [self.alpha, self.beta]:
             self.expect(machine.start(f"penstock doctor {ONE}"), rf"^ok .* offers penstock for {ONE}")
-        self.expect(self.beta.start(f"penstock pool create {BOTH}"), f"{ONE} holds a pool", status=1)
+        self.expect(self.beta.start(f"penstock pool create {BOTH}"), "holds a pool", status=1)
         self.spec = ONE
 
     def meet(self):
@@ -109,10 +111,23 @@ class Scenario:
 
     def wide_object(self):
         """It lies on both devices; the one host writes it, the other reads it."""
-        wide = f"PENSTOCK_POOL={BOTH} wide plain {(self.device_bytes >> 20) + 64}"
-        self.expect(self.alpha.start(f"{wide} write"), "wrote .* 0 wrong")
+        self.wide = f"PENSTOCK_POOL={BOTH} wide plain {(self.device_bytes >> 20) + 64}"
+        self.expect(self.alpha.start(f"{self.wide} write"), "wrote .* 0 wrong")
         self.expect(self.beta.start(f"penstock pool ls {BOTH}"), "^plain ")
-        self.expect(self.beta.start(f"{wide} read"), "read .* 0 wrong")
+        self.expect(self.beta.start(f"{self.wide} read"), "read .* 0 wrong")
+
+    def devices_go_and_return(self):
+        """Not while somebody uses them. What lies on them stays."""
+        user = self.alpha.start(f"PENSTOCK_POOL={BOTH} meeting alone 0", 300)
+        user.wait_for("side 0 is attached", 120)
+        self.expect(self.alpha.start("devdax down 0x1"), r"in use by process \d+", status=1)
+        self.expect(self.alpha.start("killall -9 meeting"))
+        user.wait(60)
+        self.expect(self.alpha.start(f"penstock pool gc {BOTH} --yes"), "freed: 1 dead process")
+        self.expect(self.alpha.start("devdax down 0x1 && devdax --sysfs down 0x2"))
+        self.expect(self.alpha.start(f"penstock pool info {BOTH}"), "no device /dev/penstock/0x1", status=1)
+        self.expect(self.alpha.start("devdax --sysfs up 0x1 && devdax up 0x2"))
+        self.expect(self.alpha.start(f"{self.wide} take"), "read .* 0 wrong")
 
     def job_one_rank_a_host(self):
         self.on_both(1, BOTH, "job", "rank 0 of 2 is on alpha", "rank 1 of 2 is on beta",
@@ -153,7 +168,7 @@ class Scenario:
         self.say("", "   beta is killed")
         self.beta.kill()
         job.wait_for(r"rank 1 \(pid \d+ on host beta\b.*\) died", 120)
-        self.expect(alpha, "second meeting: .*participant 0 of 2 died", status=1)
+        self.expect(alpha, r"second meeting: .*participant 0 of 2 \(.*host beta.*\) died", status=1)
         if job.wait(120) == 0:
             raise Failure("a job that lost a host ended as if nothing had happened")
 
@@ -169,7 +184,7 @@ class Scenario:
     def come_back(self):
         """Beta boots again, with the same machine id and another boot id."""
         self.beta.boot()
-        self.make_devices(self.beta, ["sysfs", "tools"])
+        self.make_devices(self.beta, SYSFS, TOOLS)
         self.info(self.beta, BOTH)
         self.meet()
         self.on_both(1, BOTH, "job", "rank 1 of 2 is on beta",

@@ -1,8 +1,8 @@
 /* An object larger than one of the pool's devices, so that it lies on both: wide NAME MIB
- * write|read
+ * write|read|take
  *
  * `write` makes it and puts a line that tells its place at every 64 KiB; `read`, on another host,
- * checks them all and removes the object. */
+ * checks them all; `take` checks them and removes the object. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,10 +49,10 @@ int main(int argc, char** argv) {
   printf("wide: %s %llu lines over %llu MiB, %llu wrong\n", writes ? "wrote" : "read",
          (unsigned long long)(object_bytes / step), (unsigned long long)(object_bytes >> 20),
          (unsigned long long)wrong);
-  if (writes) {
-    penstock_arena_close(object);
-  } else {
+  if (strcmp(argv[3], "take") == 0) {
     check(penstock_arena_destroy(object), "destroy");
+  } else {
+    penstock_arena_close(object);
   }
   penstock_pool_detach(pool);
   return wrong != 0;
