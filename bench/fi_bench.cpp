@@ -1,7 +1,6 @@
 // The provider by itself, without MPI: libfabric's tagged messages between two processes over
 // Penstock, beside the bare hand-over through the pool (the limit) and libfabric's own shm and tcp
 // providers, measured in turn.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstring>
 
@@ -206,12 +205,12 @@ Result<Report> measure(const Options& options, coherence::Mode mode) {
 
 int main(int argc, char** argv) {
   using namespace penstock::bench;
-  CLI::App app{"The libfabric provider by itself: Penstock beside its limit, shm and tcp"};
   Options options;
   options.size = "64M";
   options.modes = {"software", "hardware"};
-  options.add_to(app);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = options.parse(
+          "The libfabric provider by itself: Penstock beside its limit, shm and tcp", argc, argv))
+    return *ended;
   find_provider(argv[0]);
   return run_modes(options, [&](auto mode) { return measure(options, mode); });
 }

@@ -24,6 +24,17 @@ void Options::add_to(CLI::App& app) {
   app.add_option("--json", json, "write the results to this file too");
 }
 
+std::optional<int> Options::parse(const char* description, int argc, char** argv) {
+  CLI::App app{description};
+  add_to(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& asked_or_wrong) {
+    return app.exit(asked_or_wrong);
+  }
+  return std::nullopt;
+}
+
 Result<std::uint64_t> Options::size_bytes() const {
   return base::parse_bytes(size);
 }

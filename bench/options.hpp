@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct Options {
   std::string json;       ///< file, "" for none
 
   void add_to(CLI::App& app);
+  /// Of a program that has no others: the exit status when it is to end at once.
+  std::optional<int> parse(const char* description, int argc, char** argv);
   Result<std::uint64_t> size_bytes() const;
   DuelOptions duel() const;
 };

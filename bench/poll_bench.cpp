@@ -1,7 +1,6 @@
 // A receiver with many senders: what an empty look at all of them costs, and how long a message
 // takes from the sender's call to the receiver's hands. The published way (one ring after another,
 // each with its own flush, fence and load) beside ours.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstring>
 #include <random>
@@ -278,10 +277,11 @@ Result<Report> measure(const Options& options, coherence::Mode mode) {
 
 int main(int argc, char** argv) {
   using namespace penstock::bench;
-  CLI::App app{"A receiver with 1, 8, 32 and 128 senders: the cost of a look and of a delivery"};
   Options options;
   options.size = "256M";
-  options.add_to(app);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = options.parse(
+          "A receiver with 1, 8, 32 and 128 senders: the cost of a look and of a delivery", argc,
+          argv))
+    return *ended;
   return run_modes(options, [&](auto mode) { return measure(options, mode); });
 }

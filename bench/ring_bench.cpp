@@ -1,6 +1,5 @@
 // Messages from one process to another: the bare lines (the limit), the ring as cMPI publishes it,
 // and ours, measured in turn. One-way latency by ping-pong, and streaming bandwidth.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstring>
 
@@ -355,12 +354,12 @@ Result<Report> measure(const Options& options, coherence::Mode mode) {
 
 int main(int argc, char** argv) {
   using namespace penstock::bench;
-  CLI::App app{
-      "The published ring, the limit and ours: latency and bandwidth between two processes"};
   Options options;
   options.size = "64M";
   options.modes = {"software", "hardware"};
-  options.add_to(app);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = options.parse(
+          "The published ring, the limit and ours: latency and bandwidth between two processes",
+          argc, argv))
+    return *ended;
   return run_modes(options, [&](auto mode) { return measure(options, mode); });
 }

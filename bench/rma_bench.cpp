@@ -1,6 +1,5 @@
 // Put and get through libfabric, with nothing but that on the asking side: memory in the pool
 // beside the bare copy (the limit), private memory through its owner, and libfabric's shm.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstring>
 
@@ -185,12 +184,12 @@ Result<Report> measure(const Options& options, coherence::Mode mode) {
 
 int main(int argc, char** argv) {
   using namespace penstock::bench;
-  CLI::App app{"Put and get through the libfabric provider, beside their limit and shm"};
   Options options;
   options.size = "64M";
   options.modes = {"software", "hardware"};
-  options.add_to(app);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = options.parse(
+          "Put and get through the libfabric provider, beside their limit and shm", argc, argv))
+    return *ended;
   find_provider(argv[0]);
   return run_modes(options, [&](auto mode) { return measure(options, mode); });
 }

@@ -1,4 +1,5 @@
 // penstock bench: what this machine gives at best, and what of a pool a job takes.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "bench/footprint.hpp"

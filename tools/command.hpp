@@ -1,7 +1,6 @@
 // What the subcommands share. Each stands in a file of its own and registers itself on the parser.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +10,10 @@
 #include "penstock/coherence.hpp"
 #include "penstock/pool.hpp"
 #include "penstock/status.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace penstock::tools {
 

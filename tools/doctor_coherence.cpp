@@ -1,4 +1,6 @@
 // penstock doctor coherence SPEC: two hosts find out by themselves what their memory needs.
+#include <CLI/CLI.hpp>
+
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "command.hpp"

@@ -1,5 +1,6 @@
 // penstock doctor: can this host, and this pool, be used?
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <memory>

@@ -1,5 +1,6 @@
 // penstock env: the exports for one's own launcher, and the table of variables.
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdlib>
 #include <memory>

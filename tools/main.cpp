@@ -1,5 +1,6 @@
 // The `penstock` command.
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "base/env.hpp"
 #include "command.hpp"

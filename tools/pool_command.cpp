@@ -1,5 +1,6 @@
 // penstock pool create | info | ls | gc | rm
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include <memory>
 

@@ -1,5 +1,6 @@
 // penstock ps SPEC: who is attached, and what each waits for.
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <memory>
