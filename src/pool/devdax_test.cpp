@@ -88,7 +88,7 @@ TEST(Devdax, ANameWithoutADevice) {
   auto info = inspect("/dev/dax987.65");
   ASSERT_FALSE(info);
   EXPECT_EQ(info.error().code, Code::not_found);
-  EXPECT_THAT(info.error().message, HasSubstr("daxctl list"));
+  EXPECT_THAT(info.error().message, HasSubstr("penstock doctor"));
 }
 
 }  // namespace

@@ -62,6 +62,7 @@ class Coherence(Case):
         spec = self.pool("16M")
         environment = clean_environment(PENSTOCK_NODE="3")
         first = self.start("doctor", "coherence", spec, "--rounds", "5", environment=environment)
+        self.assertIn("waiting", first.stdout.readline())
         self.penstock("doctor", "coherence", spec)
         output, _ = first.communicate(timeout=60)
         self.assertIn("emulated node 3", output)
