@@ -161,6 +161,7 @@ std::vector<CxlMemory> cxl_memories(const Roots& roots) {
   for (const std::string& name : names) {
     if (!name.starts_with("mem")) continue;
     memories.push_back({.name = name,
+                        .serial = text_in(folder + "/" + name + "/serial"),
                         .volatile_bytes = number_in(folder + "/" + name + "/ram/size"),
                         .persistent_bytes = number_in(folder + "/" + name + "/pmem/size"),
                         .region = region_of(name, folder, names)});
@@ -168,14 +169,15 @@ std::vector<CxlMemory> cxl_memories(const Roots& roots) {
   return memories;
 }
 
-std::string volatile_root_decoder(const Roots& roots) {
+std::vector<std::string> volatile_root_decoders(const Roots& roots) {
+  std::vector<std::string> decoders;
   const std::string folder = roots.sys + "/bus/cxl/devices";
   for (const std::string& name : entries_of(folder)) {
     if (name.starts_with("decoder") && is_file(folder + "/" + name + "/create_ram_region")) {
-      return name;
+      decoders.push_back(name);
     }
   }
-  return "";
+  return decoders;
 }
 
 }  // namespace penstock::tools

@@ -28,12 +28,13 @@ struct DaxDevice {
 std::vector<DaxDevice> dax_devices(const Roots& roots);
 
 struct CxlMemory {
-  std::string name;  ///< "mem0"
+  std::string name;    ///< "mem0": as they were found, may change with each boot
+  std::string serial;  ///< "0x1234", "" when unreadable
   std::optional<std::uint64_t> volatile_bytes, persistent_bytes;
   std::string region;  ///< that it belongs to, "" when none
 };
 std::vector<CxlMemory> cxl_memories(const Roots& roots);
-/// A root decoder that a volatile region can be made below: "decoder0.0", or "".
-std::string volatile_root_decoder(const Roots& roots);
+/// Root decoders that a volatile region can be made below: "decoder0.0".
+std::vector<std::string> volatile_root_decoders(const Roots& roots);
 
 }  // namespace penstock::tools

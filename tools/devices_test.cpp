@@ -127,7 +127,17 @@ TEST_F(Devices, CxlMemoryWithoutARegion) {
   EXPECT_TRUE(says(only(found()), Verdict::warn,
                    {"CXL memory mem0: 1.0 GiB volatile, 0 B persistent, in no region",
                     "cxl create-region -m -t ram -d decoder0.0 -w 1 mem0",
-                    "daxctl reconfigure-device -m devdax"}));
+                    "daxctl reconfigure-device --mode=devdax"}));
+}
+
+TEST_F(Devices, SeveralWindows) {
+  memory("mem0");
+  cxl("mem0/serial", "0x1234\n");
+  cxl("decoder0.0/create_ram_region", "region0\n");
+  cxl("decoder0.1/create_ram_region", "region0\n");
+  EXPECT_TRUE(says(only(found()), Verdict::warn,
+                   {"/lib/penstock/devdax up 0x1234", "-d DECODER -w 1 mem0",
+                    "the one of decoder0.0, decoder0.1 that leads to mem0"}));
 }
 
 TEST_F(Devices, CxlMemoryWithoutAWindow) {

@@ -6,6 +6,7 @@
 
 #include "command.hpp"
 #include "doctor.hpp"
+#include "locations.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -63,20 +64,35 @@ void check_device(Findings& findings, const DaxDevice& device) {
   }
 }
 
+std::string devdax_command(const CxlMemory& memory, const std::vector<std::string>& decoders) {
+  const bool one = decoders.size() == 1;
+  std::string by_hand = fmt::format(
+      "sudo cxl create-region -m -t ram -d {} -w 1 {}; then, as daxctl list names it: "
+      "sudo daxctl reconfigure-device --mode=devdax --force daxN.M",
+      one ? decoders.front() : "DECODER", memory.name);
+  if (!one) {
+    by_hand += fmt::format(" (DECODER: the one of {} that leads to {}; cxl list -MDT)",
+                           fmt::join(decoders, ", "), memory.name);
+  }
+  const std::string script = devdax_script();
+  if (script.empty()) return by_hand;
+  const std::string& device = memory.serial.empty() ? memory.name : memory.serial;
+  return fmt::format("sudo {} up {}; or by hand: {}", shell_quote(script), shell_quote(device),
+                     by_hand);
+}
+
 void check_memory(Findings& findings, const CxlMemory& memory, const Roots& roots) {
   const std::string what =
       fmt::format("CXL memory {}: {} volatile, {} persistent", memory.name,
                   size_text(memory.volatile_bytes), size_text(memory.persistent_bytes));
   if (!memory.region.empty()) return findings.ok(fmt::format("{}, in {}", what, memory.region));
-  const std::string decoder = volatile_root_decoder(roots);
-  if (decoder.empty()) {
+  const auto decoders = volatile_root_decoders(roots);
+  if (decoders.empty()) {
     return findings.warn(what + ", in no region, and the firmware gives no window for one",
                          "cxl list -D; CXL memory windows (CFMWS) in the firmware's settings");
   }
   findings.warn(what + ", in no region, so no pool can be made on it",
-                fmt::format("sudo cxl create-region -m -t ram -d {} -w 1 {}; then, as daxctl list "
-                            "names it: sudo daxctl reconfigure-device -m devdax --force daxN.M",
-                            decoder, memory.name));
+                devdax_command(memory, decoders));
 }
 
 }  // namespace

@@ -51,6 +51,11 @@ Result<std::string> window_library() {
   return library;
 }
 
+std::string devdax_script() {
+  const std::string path = folder_of(own_folder()) + "/lib/penstock/devdax";
+  return is_program(path) ? path : "";
+}
+
 bool is_program(const std::string& path) {
   struct stat status {};
   return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&

@@ -16,6 +16,8 @@ std::string own_folder();
 Result<std::string> provider_library();
 /// libpenstock-mpi.so, likewise. Error: invalid_argument, where LD_PRELOAD cannot name its path.
 Result<std::string> window_library();
+/// The script that makes CXL memory a devdax; "" when it is absent.
+std::string devdax_script();
 inline constexpr const char* window_library_name = "libpenstock-mpi.so";
 #ifdef PENSTOCK_SANITIZED
 /// A library with a sanitizer cannot be preloaded into programs without it.

@@ -75,7 +75,8 @@ class Image:
         for name in PRODUCT:
             self._add_native(f"opt/penstock/{name}", self.build / name)
         self.archive.file("opt/penstock/lib/libpenstock.so.0", self.build / "lib/libpenstock.so")
-        self.archive.file("bin/devdax", SOURCE / "packaging/devdax", mode=0o755)
+        self.archive.file("opt/penstock/lib/penstock/devdax", SOURCE / "packaging/devdax", mode=0o755)
+        self.archive.link("bin/devdax", "/opt/penstock/lib/penstock/devdax")
         for name in MPICH:
             self._add_native(f"opt/mpich/{name}", (self.venv / name).resolve())
         for library in (self.venv / "lib/mpich").glob("*.so*"):
