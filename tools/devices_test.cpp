@@ -135,9 +135,10 @@ TEST_F(Devices, SeveralWindows) {
   cxl("mem0/serial", "0x1234\n");
   cxl("decoder0.0/create_ram_region", "region0\n");
   cxl("decoder0.1/create_ram_region", "region0\n");
-  EXPECT_TRUE(says(only(found()), Verdict::warn,
-                   {"/lib/penstock/devdax up 0x1234", "-d DECODER -w 1 mem0",
-                    "the one of decoder0.0, decoder0.1 that leads to mem0"}));
+  EXPECT_TRUE(
+      says(only(found()), Verdict::warn,
+           {"CXL memory mem0, serial number 0x1234: 1.0 GiB", "/lib/penstock/devdax up 0x1234",
+            "-d DECODER -w 1 mem0", "the one of decoder0.0, decoder0.1 that leads to mem0"}));
 }
 
 TEST_F(Devices, CxlMemoryWithoutAWindow) {

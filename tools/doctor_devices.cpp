@@ -83,7 +83,8 @@ std::string devdax_command(const CxlMemory& memory, const std::vector<std::strin
 
 void check_memory(Findings& findings, const CxlMemory& memory, const Roots& roots) {
   const std::string what =
-      fmt::format("CXL memory {}: {} volatile, {} persistent", memory.name,
+      fmt::format("CXL memory {}{}: {} volatile, {} persistent", memory.name,
+                  memory.serial.empty() ? "" : ", serial number " + memory.serial,
                   size_text(memory.volatile_bytes), size_text(memory.persistent_bytes));
   if (!memory.region.empty()) return findings.ok(fmt::format("{}, in {}", what, memory.region));
   const auto decoders = volatile_root_decoders(roots);

@@ -127,7 +127,7 @@ class Scenario:
         self.expect(self.alpha.start("devdax down 0x1 && devdax --sysfs down 0x2"))
         self.expect(self.alpha.start(f"penstock pool info {BOTH}"), "no device /dev/penstock/0x1", status=1)
         self.expect(self.alpha.start("penstock doctor"),
-                    r"CXL memory mem.: .* in no region.*sudo /opt/penstock/lib/penstock/devdax up 0x1;")
+                    r"CXL memory mem., serial number 0x1: .* in no region.*sudo /opt/penstock/lib/penstock/devdax up 0x1;")
         self.expect(self.alpha.start("devdax --sysfs up 0x1 && devdax up 0x2"))
         self.expect(self.alpha.start(f"{self.wide} take"), "read .* 0 wrong")
 
