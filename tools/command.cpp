@@ -4,10 +4,10 @@
 #include <sys/vfs.h>
 #include <time.h>
 
-#include <filesystem>
 #include <iterator>
 
 #include "base/format.hpp"
+#include "pool/part.hpp"
 
 namespace penstock::tools {
 
@@ -96,9 +96,7 @@ Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec) {
   auto parts = pool::parse_spec(spec);
   if (!parts) return tl::unexpected(parts.error());
   for (const pool::Part& part : *parts) {
-    std::error_code absent;
-    if (part.kind == pool::Part::Kind::devdax ||
-        std::filesystem::is_character_file(part.path, absent)) {
+    if (pool::is_device(part)) {
       return ModeChoice{coherence::Mode::software,
                         part.text +
                             " may be mapped by several hosts (--mode hardware where the "

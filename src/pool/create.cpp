@@ -93,7 +93,7 @@ Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& p
   std::uint64_t smallest = UINT64_MAX;
   for (const Part& part : parts) {
     if (auto free = check_replaceable(part, options); !free) return unexpected(free.error());
-    if (part.kind != Part::Kind::devdax && standing(part) != Standing::device) continue;
+    if (!is_device(part)) continue;
     auto open = open_part(part, Access::write, options.spec);
     if (!open) return unexpected(open.error());
     if (auto free = check_device_free(*open, options); !free) return unexpected(free.error());

@@ -276,4 +276,8 @@ Standing standing(const Part& part) {
   return S_ISCHR(status.st_mode) ? Standing::device : Standing::other;
 }
 
+bool is_device(const Part& part) {
+  return part.kind == Part::Kind::devdax || standing(part) == Standing::device;
+}
+
 }  // namespace penstock::pool

@@ -56,5 +56,7 @@ Result<void> name_part(const OpenPart& part, const CreateOptions& options);
 /// What stands at the path of `part` now.
 enum class Standing { absent, regular, device, other };
 Standing standing(const Part& part);
+/// By its name, or by what stands there: a link may lie anywhere.
+bool is_device(const Part& part);
 
 }  // namespace penstock::pool
