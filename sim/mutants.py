@@ -12,6 +12,7 @@ with PENSTOCK_PROOF, so a place is chosen at run time (PENSTOCK_MUTANT=FILE:LINE
 
 import argparse
 import concurrent.futures
+import functools
 import json
 import os
 import random
@@ -137,6 +138,7 @@ def kill(site, tests, budget_s):
     return None
 
 
+@functools.cache
 def explained():
     """place -> argument; a place is FILE:WHAT:TEXT OF THE LINE, so that it survives edits. The second
     line of a file with the same text ends with #2, and so on."""
