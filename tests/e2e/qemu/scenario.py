@@ -21,7 +21,8 @@ class Scenario:
     def play(self):
         steps = [self.boot, self.doctor, self.one_device, self.meet, self.coherence,
                  self.two_devices, self.meet, self.wide_object, self.devices_go_and_return,
-                 self.job_one_rank_a_host, self.job_two_ranks_a_host, self.one_sided, self.latency, self.lose_a_host, self.clean_up_after_the_dead,
+                 self.job_one_rank_a_host, self.job_two_ranks_a_host, self.one_sided, self.latency,
+                 self.lose_a_host, self.clean_up_after_the_dead,
                  self.come_back, self.lose_a_host_unseen]
         for number, step in enumerate(steps, 1):
             self.say("", f"== {number}. {step.__name__.replace('_', ' ')}")
@@ -79,7 +80,7 @@ class Scenario:
             raise Failure(f"alpha and beta see different pools: {seen}")
         for machine in [self.alpha, self.beta]:
             self.expect(machine.start(f"penstock doctor {ONE}"), rf"^ok .* offers penstock for {ONE}")
-        self.expect(self.beta.start(f"penstock pool create {BOTH}"), "holds a pool", status=1)
+        self.expect(self.beta.start(f"penstock pool create {BOTH}"), "/dev/penstock/0x1 holds a pool", status=1)
         self.spec = ONE
 
     def meet(self):
