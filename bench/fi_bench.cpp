@@ -209,8 +209,9 @@ int main(int argc, char** argv) {
   options.size = "64M";
   options.modes = {"software", "hardware"};
   if (const auto ended = options.parse(
-          "The libfabric provider by itself: Penstock beside its limit, shm and tcp", argc, argv))
+          "The libfabric provider by itself: Penstock beside its limit, shm and tcp", argc, argv)) {
     return *ended;
+  }
   find_provider(argv[0]);
   return run_modes(options, [&](auto mode) { return measure(options, mode); });
 }

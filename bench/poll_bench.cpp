@@ -281,7 +281,8 @@ int main(int argc, char** argv) {
   options.size = "256M";
   if (const auto ended = options.parse(
           "A receiver with 1, 8, 32 and 128 senders: the cost of a look and of a delivery", argc,
-          argv))
+          argv)) {
     return *ended;
+  }
   return run_modes(options, [&](auto mode) { return measure(options, mode); });
 }

@@ -359,7 +359,8 @@ int main(int argc, char** argv) {
   options.modes = {"software", "hardware"};
   if (const auto ended = options.parse(
           "The published ring, the limit and ours: latency and bandwidth between two processes",
-          argc, argv))
+          argc, argv)) {
     return *ended;
+  }
   return run_modes(options, [&](auto mode) { return measure(options, mode); });
 }

@@ -188,8 +188,9 @@ int main(int argc, char** argv) {
   options.size = "64M";
   options.modes = {"software", "hardware"};
   if (const auto ended = options.parse(
-          "Put and get through the libfabric provider, beside their limit and shm", argc, argv))
+          "Put and get through the libfabric provider, beside their limit and shm", argc, argv)) {
     return *ended;
+  }
   find_provider(argv[0]);
   return run_modes(options, [&](auto mode) { return measure(options, mode); });
 }
