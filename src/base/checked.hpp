@@ -18,6 +18,12 @@ inline std::optional<std::uint64_t> checked_mul(std::uint64_t a, std::uint64_t b
   return r;
 }
 
+inline std::optional<std::int64_t> checked_mul_signed(std::int64_t a, std::int64_t b) {
+  std::int64_t r;
+  if (__builtin_mul_overflow(a, b, &r)) return std::nullopt;
+  return r;
+}
+
 /// True when [offset, offset + bytes) lies inside [0, limit).
 inline bool range_inside(std::uint64_t offset, std::uint64_t bytes, std::uint64_t limit) {
   return offset <= limit && bytes <= limit - offset;

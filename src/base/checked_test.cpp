@@ -11,6 +11,9 @@ TEST(Checked, AddAndMultiplyNoticeOverflow) {
   EXPECT_EQ(checked_add(UINT64_MAX, 1), std::nullopt);
   EXPECT_EQ(checked_mul(1ull << 32, 1ull << 31), 1ull << 63);
   EXPECT_EQ(checked_mul(1ull << 32, 1ull << 32), std::nullopt);
+  EXPECT_EQ(checked_mul_signed(-3, 8), -24);
+  EXPECT_EQ(checked_mul_signed(1ll << 61, 8), std::nullopt);
+  EXPECT_EQ(checked_mul_signed(-(1ll << 61), 8), std::nullopt);
 }
 
 TEST(Checked, RangeInsideIsNotFooledByOverflow) {

@@ -15,6 +15,14 @@ inline std::uint64_t now_ns() {
          static_cast<std::uint64_t>(t.tv_nsec);
 }
 
+/// As now_ns(), some milliseconds behind and five times as cheap: for hot paths.
+inline std::uint64_t coarse_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(t.tv_nsec);
+}
+
 /// CLOCK_REALTIME in ns: for records that people read, never for waiting.
 inline std::uint64_t wall_ns() {
   timespec t;

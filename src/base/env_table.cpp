@@ -46,6 +46,8 @@ constexpr std::array table{
     Variable{"PENSTOCK_STORED", "", "bytes",
              "Shortest message that the sender stores into a receive buffer in the pool. Default: "
              "by mode."},
+    Variable{"PENSTOCK_WINDOW_MODEL", "collective", "separate|collective|unified",
+             "What synchronizes loads and stores of MPI windows where caches are not coherent."},
     // the simulated mode
     Variable{"PENSTOCK_SIM_BREAK", "", "OPERATION=N",
              "For tests: leave out every N-th invalidate, settle or write_back."},

@@ -17,6 +17,8 @@ namespace penstock::base {
 namespace {
 
 constexpr std::uint64_t dead_check_interval_ns = 20'000'000;
+/// Longer than anybody who waits does something else between two polls.
+constexpr std::uint64_t longest_step_ns = 1'000'000'000;
 /// Polls between two looks at the clock while spinning and while yielding.
 constexpr std::uint64_t spins_per_check = 256;
 constexpr std::uint64_t yields_per_check = 16;
@@ -80,8 +82,8 @@ WaitPolicy WaitPolicy::for_processes(std::uint32_t runnable) {
 Waiter::Waiter(const char* what, std::uint64_t timeout_ns, DeadCheck dead_check, WaitPolicy policy)
     : what_(what),
       timeout_ns_(timeout_ns != 0 ? timeout_ns : default_timeout_ns()),
-      start_ns_(now_ns()),
-      next_check_ns_(start_ns_ + dead_check_interval_ns),
+      awake_(longest_step_ns),
+      next_check_ns_(dead_check_interval_ns),
       dead_check_(std::move(dead_check)),
       policy_(policy) {}
 
@@ -100,13 +102,13 @@ Result<void> Waiter::pause() {
 }
 
 Result<void> Waiter::slow_checks() {
-  const std::uint64_t now = now_ns();
+  const std::uint64_t now = awake_.now_ns();
   if (dead_check_ && now >= next_check_ns_) {
     next_check_ns_ = now + dead_check_interval_ns;
     if (auto alive = dead_check_(); !alive) return alive;
   }
-  if (now - start_ns_ < timeout_ns_) return {};
-  const std::uint64_t waited_ms = (now - start_ns_) / 1'000'000;
+  if (now < timeout_ns_) return {};
+  const std::uint64_t waited_ms = now / 1'000'000;
   if (timeout_ns_ != default_timeout_ns()) {
     return fail(Code::deadline, "waited {} ms for {}, which did not happen", waited_ms, what_);
   }
@@ -114,10 +116,6 @@ Result<void> Waiter::slow_checks() {
               "waited {} ms for {}, which did not happen; to wait longer: export "
               "PENSTOCK_TIMEOUT_MS={}",
               waited_ms, what_, timeout_ns_ / 1'000'000 * 10);
-}
-
-std::uint64_t Waiter::waited_ns() const {
-  return now_ns() - start_ns_;
 }
 
 void Backoff::yield() {

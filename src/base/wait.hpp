@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "base/awake.hpp"
 #include "penstock/status.hpp"
 
 namespace penstock::base {
@@ -23,7 +24,8 @@ struct WaitPolicy {
 /// Says whom the wait is for: an error when that peer is dead. Called at most every 20 ms.
 using DeadCheck = std::function<Result<void>()>;
 
-/// One wait. `pause()` after each failed poll; an error ends the wait. Not thread-safe.
+/// One wait. `pause()` after each failed poll; an error ends the wait. Time in which this process
+/// was stopped does not count: nobody is late because of it. Not thread-safe.
 class Waiter {
  public:
   /// `what` names the wait in the deadline's message. `timeout_ns` 0: the default
@@ -32,13 +34,13 @@ class Waiter {
          WaitPolicy policy = {});
   /// Errors: deadline, or what the dead check says.
   Result<void> pause();
-  std::uint64_t waited_ns() const;
+  std::uint64_t waited_ns() { return awake_.now_ns(); }
 
  private:
   Result<void> slow_checks();
   const char* what_;
   std::uint64_t timeout_ns_;
-  std::uint64_t start_ns_;
+  AwakeClock awake_;
   std::uint64_t next_check_ns_;
   std::uint64_t polls_ = 0;
   DeadCheck dead_check_;

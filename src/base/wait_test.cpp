@@ -2,9 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
 
 #include "base/clock.hpp"
 #include "base/cpus.hpp"
+#include "base/fork_in_tests.hpp"
 #include "base/format.hpp"
 
 namespace penstock::base {
@@ -56,6 +63,35 @@ TEST(Waiter, GivesWhatTheDeadCheckSays) {
   EXPECT_EQ(error.message, "rank 3 died");
   EXPECT_EQ(checks, 2);
   EXPECT_GE(waiter.waited_ns(), 40'000'000u) << "at most one check every 20 ms";
+}
+
+/// Of a process that was stopped nobody knows whether it would have waited in vain.
+TEST(Waiter, AStopOfTheProcessDoesNotCount) {
+  skip_unless_fork_is_followed();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Waiter waiter("what comes late", 2'000'000'000);
+    ::raise(SIGSTOP);
+    for (int polls = 0; polls < 300; ++polls) {
+      if (!waiter.pause()) ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  siginfo_t info;
+  ::waitid(P_PID, static_cast<id_t>(child), &info, WSTOPPED);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  ::kill(child, SIGCONT);
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(AwakeClock, OneStepCountsForSoMuchAtMost) {
+  AwakeClock clock(1'000'000);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(clock.now_ns(), 1'000'000u);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(clock.now_ns(), 2'000'000u);
 }
 
 TEST(WaitPolicy, SpinsLongOnlyWhereEachProcessHasACore) {

@@ -1,0 +1,38 @@
+// A mutex whose holder can let in those who wait for it, in the middle of what it does.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+namespace penstock::base {
+
+/// As std::mutex. Who holds it while it waits for something else calls let_in() now and then.
+class HandoverMutex {
+ public:
+  void lock() {
+    if (mutex_.try_lock()) return;
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    mutex_.lock();
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  bool try_lock() { return mutex_.try_lock(); }
+  void unlock() { mutex_.unlock(); }
+
+  /// By the holder, who must be ready for all that others may do. Nobody waits: one load.
+  void let_in() {
+    if (waiting_.load(std::memory_order_relaxed) == 0) return;
+    mutex_.unlock();
+    // A mutex is not fair: who gives it up and takes it again would find it free.
+    for (int i = 0; i < most_yields && waiting_.load(std::memory_order_relaxed) != 0; ++i)
+      std::this_thread::yield();
+    lock();
+  }
+
+ private:
+  static constexpr int most_yields = 1000;
+  std::mutex mutex_;
+  std::atomic<unsigned> waiting_{0};  ///< threads in lock()
+};
+
+}  // namespace penstock::base
