@@ -42,13 +42,24 @@ struct Ops {
   /// 1 to 8 bytes inside one naturally aligned word, in the same way: the other bytes of the line
   /// are neither read nor written.
   void (*publish_bytes)(void* self, void* to, const void* from, std::size_t bytes);
-  /// One 64-byte line, which arrives whole or, without wide stores, with its last word last.
+  /// One 64-byte line, which arrives whole or, without wide stores, with its last word last. At no
+  /// instant is it dirty in a cache: whoever is killed within leaves nothing behind.
   void (*publish_line)(void* self, void* to, const void* from);
+  /// As publish_line, the quickest way: a process that is killed within may leave the line dirty in
+  /// its node's caches. Only for lines that no other node writes before these were flushed: of
+  /// objects (docs/protocols/quarantine.md), or of one node for ever.
+  void (*send_line)(void* self, void* to, const void* from);
   /// `bytes` of payload; `to` is 64-byte aligned, the tail of the last line is left undefined.
   void (*publish_bulk)(void* self, void* to, const void* from, std::size_t bytes);
   /// Payload in sealed lines of 56 bytes; every line ends with `first_seal`, `first_seal`+1, ...
+  /// Lines may be left dirty as by send_line.
   void (*publish_sealed)(void* self, void* to, const void* from, std::size_t bytes,
                          std::uint64_t first_seal);
+  /// As send_line and publish_sealed where many lines follow each other: what costs the sender
+  /// least time, whereas a line by itself may arrive later.
+  void (*stream_line)(void* self, void* to, const void* from);
+  void (*stream_sealed)(void* self, void* to, const void* from, std::size_t bytes,
+                        std::uint64_t first_seal);
   /// Lines that this node stored to by plain stores are written back (not invalidated).
   void (*write_back)(void* self, const void* at, std::size_t bytes);
   /// All publishes before are at the device before any publish after it is.
@@ -56,6 +67,9 @@ struct Ops {
   /// Copies of the lines are dropped, and sent before where they are dirty; takes effect at the
   /// next `settle`: then nothing of them is in this node's caches.
   void (*invalidate)(void* self, const void* at, std::size_t bytes);
+  /// A hint: these lines are loaded soon, so copies may be taken now. Where a load is always fresh
+  /// it does nothing.
+  void (*fetch)(void* self, const void* at, std::size_t bytes);
   /// Loads after it see each line as the device had it when it was invalidated, or later.
   void (*settle)(void* self);
   std::uint64_t (*load_word)(void* self, const void* from);
@@ -105,6 +119,10 @@ class Memory {
     if (weakened(Weakening::publish, site)) return keep_dirty(to, from, line_bytes);
     ops_->publish_line(self_, to, from);
   }
+  void send_line(void* to, const void* from, Site site = Site::here()) const {
+    if (weakened(Weakening::publish, site)) return keep_dirty(to, from, line_bytes);
+    ops_->send_line(self_, to, from);
+  }
   void publish_bulk(void* to, const void* from, std::size_t bytes, Site site = Site::here()) const {
     if (weakened(Weakening::publish, site)) return keep_dirty(to, from, bytes);
     ops_->publish_bulk(self_, to, from, bytes);
@@ -113,6 +131,15 @@ class Memory {
                       Site site = Site::here()) const {
     if (weakened(Weakening::publish, site)) return;
     ops_->publish_sealed(self_, to, from, bytes, seal);
+  }
+  void stream_line(void* to, const void* from, Site site = Site::here()) const {
+    if (weakened(Weakening::publish, site)) return keep_dirty(to, from, line_bytes);
+    ops_->stream_line(self_, to, from);
+  }
+  void stream_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t seal,
+                     Site site = Site::here()) const {
+    if (weakened(Weakening::publish, site)) return;
+    ops_->stream_sealed(self_, to, from, bytes, seal);
   }
   void write_back(const void* at, std::size_t bytes, Site site = Site::here()) const {
     if (within_node_) return;
@@ -136,6 +163,9 @@ class Memory {
     if (within_node_) return std::atomic_thread_fence(std::memory_order_acquire);
     if (weakened(Weakening::settle, site)) return;
     ops_->settle(self_);
+  }
+  void fetch(const void* at, std::size_t bytes) const {
+    if (loads_may_be_stale()) ops_->fetch(self_, at, bytes);
   }
   std::uint64_t load_word(const void* from) const { return ops_->load_word(self_, from); }
   void load_line(void* to, const void* from) const { ops_->load_line(self_, to, from); }

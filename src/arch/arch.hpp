@@ -48,6 +48,10 @@ struct Table {
   void (*send_line)(void* to, const void* from);
   void (*send_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
   std::size_t send_sealed_limit;  ///< up to this payload send_sealed arrives sooner than nt_sealed
+  /// What costs the writer least where lines follow each other: non-temporal stores where one store
+  /// is a line, for plain ones fetch it first; else as send_line and send_sealed. Not fenced.
+  void (*stream_line)(void* to, const void* from);
+  void (*stream_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
   /// Sealed lines (56 bytes of payload + 8-byte seal): non-temporal, and by plain stores.
   void (*nt_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
   void (*store_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);

@@ -137,8 +137,8 @@ TEST_P(TableTest, IsComplete) {
   const Table& t = table();
   EXPECT_TRUE(t.write_back_range && t.invalidate_range && t.store_fence && t.full_fence &&
               t.nt_word && t.nt_bytes && t.nt_line && t.nt_copy && t.store_copy && t.store_line &&
-              t.send_line && t.send_sealed && t.nt_sealed && t.store_sealed && t.load_sealed &&
-              t.load_line && t.relax);
+              t.send_line && t.send_sealed && t.stream_line && t.stream_sealed && t.nt_sealed &&
+              t.store_sealed && t.load_sealed && t.load_line && t.relax);
 }
 
 TEST_P(TableTest, NonTemporalCopyGivesTheBytes) {
@@ -155,6 +155,7 @@ TEST_P(TableTest, StoreLineGivesTheBytes) {
 }
 TEST_P(TableTest, SendLineGivesTheBytes) {
   expect_line(table().send_line);
+  expect_line(table().stream_line);
 }
 TEST_P(TableTest, NonTemporalSealedGivesTheBytes) {
   expect_sealed(table().nt_sealed);
@@ -164,6 +165,7 @@ TEST_P(TableTest, StoreSealedGivesTheBytes) {
 }
 TEST_P(TableTest, SendSealedGivesTheBytes) {
   expect_sealed(table().send_sealed);
+  expect_sealed(table().stream_sealed);
 }
 
 TEST_P(TableTest, LoadLineGivesTheBytes) {

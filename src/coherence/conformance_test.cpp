@@ -122,13 +122,16 @@ TEST_P(Conformance, BytesRoundTripAndSpareTheirNeighbours) {
 TEST_P(Conformance, LineRoundTripsFromAnyAddress) {
   for (std::size_t off : {0u, 1u, 9u, 63u}) {
     const auto data = pattern(64 + off, static_cast<unsigned>(off));
-    memory_.publish_line(line(1), data.data() + off);
-    memory_.order();
-    std::byte got[64];
-    memory_.observe_line(got, line(1));
-    EXPECT_EQ(std::memcmp(got, data.data() + off, 64), 0) << "off by " << off;
-    EXPECT_TRUE(untouched(line(0), 64));
-    EXPECT_TRUE(untouched(line(2), 64));
+    for (const auto publish : {&Memory::publish_line, &Memory::send_line, &Memory::stream_line}) {
+      (memory_.*publish)(line(1), data.data() + off, Site::here());
+      memory_.order();
+      std::byte got[64];
+      memory_.observe_line(got, line(1));
+      EXPECT_EQ(std::memcmp(got, data.data() + off, 64), 0) << "off by " << off;
+      EXPECT_TRUE(untouched(line(0), 64));
+      EXPECT_TRUE(untouched(line(2), 64));
+      memory_.publish_line(line(1), pattern(64, 77).data());
+    }
   }
 }
 
@@ -154,7 +157,8 @@ TEST_P(Conformance, BulkRoundTripsAndStaysInItsLines) {
 TEST_P(Conformance, SealedRoundTripsAndStaysInItsLines) {
   for (const std::size_t bytes : sizes) {
     const auto data = pattern(bytes, 3);
-    memory_.publish_sealed(line(1), data.data(), bytes, 1000);
+    bytes % 2 == 0 ? memory_.publish_sealed(line(1), data.data(), bytes, 1000)
+                   : memory_.stream_sealed(line(1), data.data(), bytes, 1000);
     memory_.order();
     const std::size_t lines = (bytes + sealed_bytes - 1) / sealed_bytes;
     memory_.invalidate(line(1), lines * line_bytes);

@@ -29,6 +29,8 @@ void load_bulk(void* self, void* to, const void* from, std::size_t bytes) {
 constexpr Ops hardware_ops = [] {
   Ops ops = plain_ops();
   ops.publish_line = publish_line;
+  ops.send_line = publish_line;
+  ops.stream_line = publish_line;
   ops.load_bulk = load_bulk;
   ops.order = [](void*) { std::atomic_thread_fence(std::memory_order_release); };
   ops.settle = [](void*) { std::atomic_thread_fence(std::memory_order_acquire); };

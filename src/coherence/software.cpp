@@ -14,6 +14,10 @@ void publish_bytes(void* self, void* to, const void* from, std::size_t bytes) {
 }
 
 void publish_line(void* self, void* to, const void* from) {
+  table(self).nt_line(to, from);
+}
+
+void send_line(void* self, void* to, const void* from) {
   table(self).send_line(to, from);
 }
 
@@ -26,6 +30,15 @@ void publish_sealed(void* self, void* to, const void* from, std::size_t bytes,
   const arch::Table& with = table(self);
   (bytes <= with.send_sealed_limit ? with.send_sealed : with.nt_sealed)(to, from, bytes,
                                                                         first_seal);
+}
+
+void stream_line(void* self, void* to, const void* from) {
+  table(self).stream_line(to, from);
+}
+
+void stream_sealed(void* self, void* to, const void* from, std::size_t bytes,
+                   std::uint64_t first_seal) {
+  table(self).stream_sealed(to, from, bytes, first_seal);
 }
 
 void write_back_line(void* self, void* to, const void* from) {
@@ -54,6 +67,11 @@ void invalidate(void* self, const void* at, std::size_t bytes) {
   binding(self).invalidate(at, bytes);
 }
 
+void fetch(void*, const void* at, std::size_t bytes) {
+  const auto* line = static_cast<const std::byte*>(at);
+  for (const auto* end = line + bytes; line < end; line += line_bytes) __builtin_prefetch(line);
+}
+
 }  // namespace
 
 constexpr Ops software_ops = [] {
@@ -61,18 +79,24 @@ constexpr Ops software_ops = [] {
   ops.publish_word = publish_word;
   ops.publish_bytes = publish_bytes;
   ops.publish_line = publish_line;
+  ops.send_line = send_line;
   ops.publish_bulk = publish_bulk;
   ops.publish_sealed = publish_sealed;
+  ops.stream_line = stream_line;
+  ops.stream_sealed = stream_sealed;
   ops.write_back = write_back;
   ops.invalidate = invalidate;
+  ops.fetch = fetch;
   return ops;
 }();
 
 constexpr Ops software_write_back_ops = [] {
   Ops ops = software_ops;
-  ops.publish_line = write_back_line;
+  ops.send_line = write_back_line;
   ops.publish_bulk = write_back_bulk;
   ops.publish_sealed = write_back_sealed;
+  ops.stream_line = write_back_line;
+  ops.stream_sealed = write_back_sealed;
   return ops;
 }();
 

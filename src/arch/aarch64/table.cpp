@@ -110,6 +110,8 @@ std::vector<Table> tables(const Features& features) {
       .send_line = send_line,
       .send_sealed = send_sealed,
       .send_sealed_limit = 0,
+      .stream_line = send_line,
+      .stream_sealed = send_sealed,
       .nt_sealed = send_sealed,
       .store_sealed = store_sealed,
       .load_sealed = load_sealed,

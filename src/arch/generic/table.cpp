@@ -59,6 +59,8 @@ Table table() {
       .send_line = store_line,
       .send_sealed = store_sealed,
       .send_sealed_limit = 0,
+      .stream_line = store_line,
+      .stream_sealed = store_sealed,
       .nt_sealed = store_sealed,
       .store_sealed = store_sealed,
       .load_sealed = load_sealed,

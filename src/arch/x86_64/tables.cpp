@@ -27,6 +27,8 @@ Table sse2_table(const Features& features) {
       .send_line = features.clwb ? x86::sse2::send_line : x86::sse2::nt_line,
       .send_sealed = features.clwb ? x86::sse2::send_sealed : x86::sse2::nt_sealed,
       .send_sealed_limit = features.clwb ? SIZE_MAX : 0,
+      .stream_line = features.clwb ? x86::sse2::send_line : x86::sse2::nt_line,
+      .stream_sealed = features.clwb ? x86::sse2::send_sealed : x86::sse2::nt_sealed,
       .nt_sealed = x86::sse2::nt_sealed,
       .store_sealed = x86::sse2::store_sealed,
       .load_sealed = x86::sse2::load_sealed,
@@ -46,6 +48,8 @@ Table avx2_table(const Features& features) {
   if (!features.clwb) {
     table.send_line = table.nt_line;
     table.send_sealed = table.nt_sealed;
+    table.stream_line = table.nt_line;
+    table.stream_sealed = table.nt_sealed;
   }
   return table;
 }
@@ -63,6 +67,8 @@ Table avx512_table(const Features& features) {
   table.send_line = features.clwb ? x86::avx512::send_line : table.nt_line;
   table.send_sealed = features.clwb ? x86::avx512::send_sealed : table.nt_sealed;
   table.send_sealed_limit = avx512_send_limit;
+  table.stream_line = table.nt_line;
+  table.stream_sealed = table.nt_sealed;
   return table;
 }
 
