@@ -31,6 +31,7 @@ class Model {
       : memory_(static_cast<std::byte*>(std::aligned_alloc(4096, pool_bytes)), &std::free),
         region_(*coherence::bind(coherence::Mode::hardware), memory_.get()) {
     std::memset(memory_.get(), 0x5a, pool_bytes);
+    std::memset(memory_.get(), 0, placement.arena_offset);
     const auto formatted = arena::format(region_, placement);
     need(formatted);
     formatted_ = *formatted;
@@ -45,6 +46,7 @@ class Model {
 
   void reset() { std::memcpy(memory_.get(), good_.data(), pool_bytes); }
   const Region& region() const { return region_; }
+  const pool::FlushTable& flushes() const { return flushes_; }
   std::byte* base() const { return memory_.get(); }
   const Formatted& formatted() const { return formatted_; }
   const Geometry& geometry() const { return formatted_.geometry; }
@@ -54,7 +56,7 @@ class Model {
  private:
   void populate() {
     const NameTable table(region_, formatted_.geometry, formatted_.key);
-    auto space = Space::begin(region_, formatted_.geometry, formatted_.key);
+    auto space = Space::begin(region_, formatted_.geometry, formatted_.key, flushes_);
     need(space);
     for (std::uint64_t i = 0; i < objects; ++i) {
       SpaceRequest request;
@@ -76,6 +78,7 @@ class Model {
 
   std::unique_ptr<std::byte, decltype(&std::free)> memory_;
   Region region_;
+  pool::FlushTable flushes_{*coherence::bind(coherence::Mode::hardware), memory_.get(), 0, 4};
   Formatted formatted_;
   std::vector<std::uint64_t> extents_;
   std::vector<std::uint32_t> slots_;
@@ -225,7 +228,7 @@ void use(Model& model, Input& input) {
     expect(entry.slot.name.length <= max_name_bytes);
     if (input.flag()) table.remove(entry.index);
   });
-  auto space = Space::begin(model.region(), geometry, key);
+  auto space = Space::begin(model.region(), geometry, key, model.flushes());
   if (!space) return expect(is_told(space.error()));
   use_space(*space, table, geometry, input);
 }

@@ -217,7 +217,7 @@ class Attack {
     if (input_.flag()) {
       line.generation = 1;
       line.token = world_.frozen.pool().token();
-      line.state = 1;
+      line.state = EndpointLine::pack(1, EndpointState::open);
     }
     const std::uint64_t lie = input_.lie(world_.table.count());
     if (input_.flag())

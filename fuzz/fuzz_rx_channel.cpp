@@ -92,7 +92,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                        input.below(8) == 7 ? input.number<std::uint64_t>() : 1ull << 62);
   sender.write_header(parties, input);
   auto channel =
-      transport::RxChannel::open(context, place, parties.source, stats, [] { return true; });
+      transport::RxChannel::open(context, place, parties.source, stats, [](auto) { return true; });
   if (!channel) {
     expect(is_told(channel.error()));
     return 0;

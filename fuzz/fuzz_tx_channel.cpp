@@ -153,6 +153,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                       *settings,
                       memory,
                       self,
+                      0,
                       std::vector<std::byte>(settings->cell_bytes)};
     alignas(64) std::uint64_t mailbox[8] = {};
     auto channel =

@@ -40,7 +40,25 @@ struct CreateOptions {
 
 struct Stats {
   std::uint64_t bytes_total = 0, bytes_used = 0, bytes_largest_free = 0;
+  std::uint64_t bytes_quarantined = 0;  ///< see Quarantine
   std::uint64_t objects = 0, slots = 0;
+};
+
+/// Space that was given back and that nobody gets yet: a process died on a node since the object
+/// was made, and that node may hold lines of it that the dead had stored to. It ends when each such
+/// node has flushed: at its next heartbeat, attach or `penstock pool gc`, or when it was restarted.
+struct Quarantine {
+  struct Node {
+    std::uint32_t node = 0;
+    std::string host;    ///< "" when nothing in the pool tells any more
+    bool alive = false;  ///< processes of it are attached: it flushes by itself
+    std::uint64_t bytes = 0;
+  };
+  std::uint64_t bytes = 0, extents = 0;
+  std::vector<Node> waits_for;
+
+  /// Does any of it wait for living nodes only?
+  bool ends_by_itself() const;
 };
 
 /// Thread-safe. Creating and destroying take the pool's lock; opening takes none.
@@ -64,7 +82,12 @@ class Arena {
   Result<Object> open(std::string_view name);
   /// The name disappears and the space is free at once; users must have agreed not to touch it.
   /// Errors: not_found when the object (this generation of it) is gone already.
-  Result<void> destroy(const Object& object);
+  /// deadline when the pool's lock is not free within `timeout_ns` (0: the default).
+  Result<void> destroy(const Object& object, std::uint64_t timeout_ns = 0);
+
+  /// What this process's node has stored to the object and not published is sent on, and its copies
+  /// are dropped: before it is left or destroyed.
+  void send_on(const Object& object) const;
 
   std::vector<Object> list() const;
   Stats stats() const;
@@ -72,6 +95,12 @@ class Arena {
   std::uint32_t free_owned(std::uint64_t token);
   /// Finds the dead, frees their objects, frees space that a crash left unreachable.
   Result<Reclaimed> collect(bool dry_run = false);
+
+  /// What is in quarantine, and which nodes it waits for.
+  Quarantine quarantine() const;
+  /// The node's host is gone for good, and its caches with it: nothing waits for it any more. Only
+  /// whoever knows that may say so; stores of its dead that come later damage what lies there then.
+  Result<void> end_quarantine_of(std::uint32_t node);
 
   pool::Pool& pool() const;
 

@@ -17,7 +17,7 @@
 
 namespace penstock::pool {
 
-inline constexpr std::uint64_t layout_version = 1;
+inline constexpr std::uint64_t layout_version = 2;
 inline constexpr std::uint64_t min_pool_bytes = 16ull << 20;
 
 /// One device, file or shared-memory segment of a SPEC.
@@ -110,6 +110,8 @@ struct AttachOptions {
   bool observer = false;                       ///< maps and reads, takes no slot (pool info, ps)
 };
 
+class FlushTable;
+
 /// An attachment. Takes milliseconds however large the pool is. Thread-safe except where said.
 /// A background thread renews the lease. Detaches when destroyed.
 class Pool {
@@ -121,6 +123,9 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
+  /// False in a child that was forked by the process that attached. There the parent's attachment
+  /// cannot be locked, and destroying it, or what was made of it, touches nothing. No system call.
+  bool attached_here() const;
   const Info& info() const;
   const coherence::Memory& memory() const;
   std::byte* base() const;
@@ -139,8 +144,14 @@ class Pool {
   std::uint64_t token() const;
   /// Alive: attached under this very token, and neither found dead nor with an expired lease.
   /// A stopped process (SIGSTOP) is alive until its lease (PENSTOCK_LEASE_MS) runs out, and on the
-  /// same host for as long as it exists. Costs a system call: for waits, not for hot paths.
+  /// same host for as long as it exists. Whom this finds dead by its lease stays dead: it is told,
+  /// and ends when it goes on. Of the own token: confirm(), true. Costs a system call: for waits,
+  /// not for hot paths.
   bool alive(std::uint64_t token) const;
+  /// Before a store that only a living process may make: if this one has shown no life for so long
+  /// that others may have taken it for dead, finds out; if they have, says so on standard error and
+  /// ends the process (status 75). A few ns, no system call, unless it is late.
+  void confirm() const;
   /// Node of the process, also of one that has detached or died; nullopt when its slot has another
   /// owner by now.
   std::optional<std::uint32_t> node_of(std::uint64_t token) const;
@@ -162,7 +173,29 @@ class Pool {
   /// not for those whose job still has living members, which may write there until they notice.
   /// Slots of the dead are released afterwards.
   Result<std::uint32_t> reap(const std::function<void(std::uint64_t token)>& on_dead);
-  /// Number of living processes on this host that are attached, self included.
+  /// Under the lock. May what the process of `token` owned be given back: it is dead, and nobody of
+  /// its job lives who may still write there? Then its death is recorded, see flushes().
+  bool bury(std::uint64_t token);
+  /// Under the lock, before something is given back that others may have stored to: the deaths that
+  /// this process has learned of by alive() are recorded, though nobody has reaped the dead yet.
+  void record_known_deaths();
+  /// Under the lock, before something is given back without the others having agreed: as if all
+  /// who are attached had died.
+  void record_unknown_deaths();
+  /// A process of this host that was given up has not ended, and may still store: to flush now
+  /// would be too early.
+  bool given_up_still_here() const;
+  /// Which nodes may hold dirty lines of the dead.
+  const FlushTable& flushes() const;
+  /// Nodes whose caches this process can flush: its own, and in modes where emulated nodes share
+  /// their host's caches those of this host.
+  std::vector<std::uint32_t> nodes_of_these_caches() const;
+  /// `chore` is called at each heartbeat, most often by its thread, until it is replaced by an
+  /// empty one; then no call is under way. Short: the lease is not renewed meanwhile. One for each
+  /// `owner`.
+  void on_beat(const void* owner, std::function<void()> chore);
+  /// Number of living processes on this host that are attached, self included; one that has just
+  /// ended may still count.
   std::uint32_t local_processes() const;
 
   struct Impl;

@@ -40,6 +40,11 @@ penstock_status_t hand_out(penstock_pool_t* pool, Result<arena::Object> found,
   return PENSTOCK_OK;
 }
 
+/// What this process stored and did not publish must not come when the space is somebody else's.
+void send_on(const penstock_object& handle) {
+  handle.attachment->arena->send_on(handle.object);
+}
+
 }  // namespace
 
 }  // namespace penstock::abi
@@ -77,7 +82,8 @@ penstock_status_t penstock_arena_open(penstock_pool_t* pool, const char* name,
 
 void penstock_arena_close(penstock_object_t* object) {
   abi::guarded([&] {
-    delete object;
+    const std::unique_ptr<penstock_object> handle(object);
+    if (handle) abi::send_on(*handle);
     return PENSTOCK_OK;
   });
 }
@@ -86,6 +92,7 @@ penstock_status_t penstock_arena_destroy(penstock_object_t* object) {
   return abi::guarded([&] {
     if (object == nullptr) return abi::report(Code::invalid_argument, "the object is NULL");
     const std::unique_ptr<penstock_object> handle(object);
+    abi::send_on(*handle);
     return abi::report(handle->attachment->arena->destroy(handle->object));
   });
 }

@@ -1,7 +1,5 @@
 #include "penstock/arena.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 
@@ -13,9 +11,6 @@
 namespace penstock::arena {
 
 namespace {
-
-/// Zeroing more than this would keep others from the lock for milliseconds.
-constexpr std::uint64_t unlocked_zeroing_bytes = 16 << 20;
 
 Result<void> check_name(std::string_view name) {
   if (name.empty() || name.size() > max_name_bytes) {
@@ -69,7 +64,7 @@ Arena::Impl::Impl(pool::Pool& the_pool, const Region& the_region, const Formatte
       geometry(formatted.geometry),
       key(formatted.key),
       table(region, geometry, key),
-      pid(getpid()) {}
+      flusher(pool, region, geometry, key) {}
 
 Object Arena::Impl::to_object(const TableEntry& entry) const {
   Object object;
@@ -85,11 +80,13 @@ Object Arena::Impl::to_object(const TableEntry& entry) const {
 Arena::Arena(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Arena::~Arena() {
-  if (impl_ && impl_->pid == getpid()) impl_->free_own();
+  if (!impl_ || !impl_->pool.attached_here()) return;
+  impl_->pool.on_beat(impl_.get(), {});
+  impl_->free_own();
 }
 
 Result<std::unique_ptr<Arena>> Arena::open(pool::Pool& pool, Reclaimed* freed) {
-  const Region region(pool.memory(), pool.base());
+  const Region region(pool);
   const auto formatted = open_or_format(pool, region);
   if (!formatted) return unexpected(formatted.error());
   auto arena = std::make_unique<Arena>(std::make_unique<Impl>(pool, region, *formatted));
@@ -97,6 +94,8 @@ Result<std::unique_ptr<Arena>> Arena::open(pool::Pool& pool, Reclaimed* freed) {
   const auto reaped = arena->impl_->reap();
   if (!reaped) base::log(base::Level::info, "objects of the dead stay: {}", reaped.error().message);
   if (freed != nullptr) *freed = reaped.value_or(Reclaimed{});
+  arena->impl_->flusher.finish();
+  pool.on_beat(arena->impl_.get(), [impl = arena->impl_.get()] { impl->flusher.step(); });
   return arena;
 }
 
@@ -107,8 +106,7 @@ Result<Object> Arena::create(std::string_view name, std::uint64_t bytes,
   }
   Wanted wanted{name, bytes, options};
   wanted.options.alignment = std::max(options.alignment, line_bytes);
-  return options.zero && bytes >= unlocked_zeroing_bytes ? impl_->create_large(wanted)
-                                                         : impl_->create(wanted);
+  return impl_->create_when_flushed(wanted);
 }
 
 Result<Object> Arena::open(std::string_view name) {
@@ -118,8 +116,8 @@ Result<Object> Arena::open(std::string_view name) {
               name, impl_->pool.info().spec, impl_->pool.info().spec);
 }
 
-Result<void> Arena::destroy(const Object& object) {
-  const auto guard = impl_->pool.lock();
+Result<void> Arena::destroy(const Object& object, std::uint64_t timeout_ns) {
+  const auto guard = impl_->pool.lock(timeout_ns);
   if (!guard) return unexpected(guard.error());
   const auto slot = impl_->table.read(object.slot);
   if (!slot || slot->entry.generation != object.generation || slot->name_view() != object.name) {
@@ -128,8 +126,14 @@ Result<void> Arena::destroy(const Object& object) {
   }
   auto space = impl_->space();
   if (!space) return unexpected(space.error());
+  impl_->pool.record_known_deaths();
   impl_->erase(*space, TableEntry{object.slot, *slot});
   return {};
+}
+
+void Arena::send_on(const Object& object) const {
+  impl_->region.invalidate(object.offset, object.bytes);
+  impl_->region.settle();
 }
 
 std::vector<Object> Arena::list() const {
@@ -155,11 +159,29 @@ Stats Arena::stats() const {
       free_run = 0;
       return;
     }
+    if (extent.state == ExtentState::quarantined) {
+      stats.bytes_quarantined += extent.bytes;
+      free_run = 0;
+      return;
+    }
     free_run += extent.bytes;
     stats.bytes_largest_free = std::max(stats.bytes_largest_free, free_run - line_bytes);
   });
   if (!walked) base::log(base::Level::warn, "{}", walked.error().message);
   return stats;
+}
+
+Quarantine Arena::quarantine() const {
+  return impl_->quarantine();
+}
+
+Result<void> Arena::end_quarantine_of(std::uint32_t node) {
+  const auto guard = impl_->pool.lock();
+  if (!guard) return unexpected(guard.error());
+  impl_->pool.flushes().forget_deaths(node);
+  auto space = impl_->space();
+  if (!space) return unexpected(space.error());
+  return space->end_quarantines();
 }
 
 std::uint32_t Arena::free_owned(std::uint64_t token) {

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "arena/test_pool.hpp"
+#include "base/seed_in_tests.hpp"
 
 namespace penstock::arena {
 namespace {
@@ -70,13 +71,13 @@ TEST(ArenaProcesses, CreateAndDestroyTogether) {
   const TestPool pool(32 << 20);
   const Attached parent = pool.attach();
   const auto before = parent->stats();
-  const unsigned seed = std::random_device{}();
+  const std::uint64_t seed = base::seed_in_tests();
   fmt::print("seed {}\n", seed);
   std::vector<pid_t> pids;
   for (int c = 0; c < children; ++c) {
     pids.push_back(start_child([&, c] {
       const Attached child = pool.attach();
-      std::mt19937 random(seed + static_cast<unsigned>(c));
+      std::mt19937_64 random(seed + static_cast<std::uint64_t>(c));
       std::vector<Object> mine;
       for (int i = 0; i < 300; ++i) {
         if (mine.size() < 20 && random() % 2 == 0) {

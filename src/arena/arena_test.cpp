@@ -7,6 +7,7 @@
 
 #include "arena/region.hpp"
 #include "arena/test_pool.hpp"
+#include "base/seed_in_tests.hpp"
 
 namespace penstock::arena {
 namespace {
@@ -238,7 +239,7 @@ TEST_F(ArenaTest, LargeObjectThatLosesItsNameGivesItsSpaceBack) {
 }
 
 TEST_F(ArenaTest, AgreesWithAMap) {
-  const std::uint64_t seed = std::random_device{}();
+  const std::uint64_t seed = base::seed_in_tests();
   fmt::print("seed {}\n", seed);
   std::mt19937_64 random(seed);
   std::map<std::string, Object> model;

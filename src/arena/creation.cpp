@@ -6,8 +6,18 @@
 #include "arena/impl.hpp"
 #include "base/env.hpp"
 #include "base/format.hpp"
+#include "base/wait.hpp"
 
 namespace penstock::arena {
+
+namespace {
+
+/// Zeroing more than this would keep others from the lock for milliseconds.
+constexpr std::uint64_t unlocked_zeroing_bytes = 16 << 20;
+/// Each living node flushes at its heartbeats, at least one a second.
+constexpr std::uint64_t quarantine_wait_ns = 5'000'000'000;
+
+}  // namespace
 
 void Arena::Impl::remember(std::uint64_t generation, std::uint32_t slot) {
   const std::lock_guard hold(own_mutex);
@@ -23,7 +33,7 @@ Result<Claim> Arena::Impl::claim_name(Space& space, const Wanted& wanted) {
   auto lookup = table.find(wanted.name);
   if (lookup.found) {
     const SlotEntry& entry = lookup.found->slot.entry;
-    if (entry.lifetime != Lifetime::process || pool.alive(entry.owner)) {
+    if (entry.lifetime != Lifetime::process || !pool.bury(entry.owner)) {
       if (wanted.options.open_existing && entry.bytes == wanted.bytes) {
         return Claim{lookup.found->index, to_object(*lookup.found)};
       }
@@ -52,16 +62,46 @@ Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, s
   if (!extent && extent.error().code == Code::no_space) {
     const auto reclaimed = reclaim(space, false);
     if (!reclaimed) return unexpected(reclaimed.error());
-    if (reclaimed->bytes != 0) extent = space.allocate(request);
+    extent = space.allocate(request);
   }
   if (!extent && extent.error().code == Code::no_space) {
     return fail(
         Code::no_space,
-        "no space for object \"{}\": {}; free objects: penstock pool gc {}, or make a larger "
+        "no space for object \"{}\": {}{}; free objects: penstock pool gc {}, or make a larger "
         "pool: penstock pool create SPEC --size SIZE",
-        wanted.name, extent.error().message, pool.info().spec);
+        wanted.name, extent.error().message, quarantine_text(space), pool.info().spec);
   }
   return extent;
+}
+
+std::string Arena::Impl::quarantine_text(const Space& space) const {
+  if (space.quarantined_bytes() == 0) return "";
+  return fmt::format(
+      "; {} are in quarantine until each host where a process died has flushed its caches: on it, "
+      "run penstock pool gc {} --yes; which hosts: penstock pool info {}",
+      base::format_bytes(space.quarantined_bytes()), pool.info().spec, pool.info().spec);
+}
+
+// Space in quarantine comes back at the next heartbeats of the nodes that it waits for.
+Result<Object> Arena::Impl::create_when_flushed(const Wanted& wanted) {
+  auto made = create_now(wanted);
+  if (made || made.error().code != Code::no_space || pool.flushes().clock().last_death == 0)
+    return made;
+  flusher.finish();
+  base::Waiter waiter("space in quarantine", quarantine_wait_ns, {},
+                      base::WaitPolicy{.spins = 0, .yields = 0, .sleep_ns = 10'000'000});
+  for (;;) {
+    made = create_now(wanted);
+    if (made || made.error().code != Code::no_space) return made;
+    const Quarantine left = quarantine();
+    if (left.waits_for.empty()) return create_now(wanted);  // it has ended just now
+    if (!left.ends_by_itself() || !waiter.pause()) return made;
+  }
+}
+
+Result<Object> Arena::Impl::create_now(const Wanted& wanted) {
+  const bool large = wanted.options.zero && wanted.bytes >= unlocked_zeroing_bytes;
+  return large ? create_large(wanted) : create(wanted);
 }
 
 /// Who sees the name sees zeros: NameTable::put orders its entry behind them.
@@ -116,7 +156,8 @@ Result<Object> Arena::Impl::create_large(const Wanted& wanted) {
   auto space = this->space();
   if (!space) return unexpected(space.error());
   const auto still = space->peek(extent.offset);
-  if (!still || still->generation != extent.generation || still->owner != extent.owner) {
+  if (!still || still->state != ExtentState::used || still->generation != extent.generation ||
+      still->owner != extent.owner) {
     return fail(Code::unavailable,
                 "space for object \"{}\" was taken back: this process was believed dead; a longer "
                 "lease: PENSTOCK_LEASE_MS",

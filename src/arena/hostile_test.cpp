@@ -6,6 +6,7 @@
 #include <random>
 
 #include "arena/test_memory.hpp"
+#include "base/seed_in_tests.hpp"
 
 namespace penstock::arena {
 namespace {
@@ -22,7 +23,7 @@ void use_everything(TestMemory& memory, std::mt19937_64& random) {
     ASSERT_LE(entry.slot.entry.offset + entry.slot.entry.bytes, memory.bytes());
     ASSERT_LE(entry.slot.name.length, max_name_bytes);
   });
-  auto space = Space::begin(memory.region(), geometry, key);
+  auto space = Space::begin(memory.region(), geometry, key, memory.flushes());
   if (!space) return;
   const ExtentReader& reader = *space;
   std::vector<ExtentHeader> used;
@@ -50,7 +51,7 @@ void use_everything(TestMemory& memory, std::mt19937_64& random) {
 void populate(TestMemory& memory) {
   const auto formatted = *format(memory.region(), memory.placement());
   const NameTable table(memory.region(), formatted.geometry, formatted.key);
-  auto space = *Space::begin(memory.region(), formatted.geometry, formatted.key);
+  auto space = *Space::begin(memory.region(), formatted.geometry, formatted.key, memory.flushes());
   for (int i = 0; i < 40; ++i) {
     const auto name = fmt::format("n{}", i);
     const auto slot = *table.find(name).first_free;
@@ -93,7 +94,7 @@ std::vector<std::uint64_t> metadata_lines(TestMemory& memory) {
 class Hostile : public ::testing::Test {
  protected:
   Hostile() { fmt::print("seed {}\n", seed_); }
-  const std::uint64_t seed_ = std::random_device{}();
+  const std::uint64_t seed_ = base::seed_in_tests();
   std::mt19937_64 random_{seed_};
 };
 

@@ -1,13 +1,12 @@
 // What an Arena holds. Functions that say "under the lock" are called with the pool's lock held.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
 
+#include "arena/flusher.hpp"
 #include "arena/formatting.hpp"
 #include "arena/name_table.hpp"
 #include "arena/space.hpp"
@@ -31,8 +30,11 @@ struct Arena::Impl {
   Impl(pool::Pool& the_pool, const Region& the_region, const Formatted& formatted);
 
   Object to_object(const TableEntry& entry) const;
-  Result<Space> space() const { return Space::begin(region, geometry, key); }
+  Result<Space> space() const { return Space::begin(region, geometry, key, pool.flushes()); }
 
+  /// Waits for space that is in quarantine, where living nodes will flush it.
+  Result<Object> create_when_flushed(const Wanted& wanted);
+  Result<Object> create_now(const Wanted& wanted);
   Result<Object> create(const Wanted& wanted);
   /// For much to be zeroed: the lock is free meanwhile.
   Result<Object> create_large(const Wanted& wanted);
@@ -50,19 +52,27 @@ struct Arena::Impl {
   /// `dry_run`: only counts.
   Result<Reclaimed> reclaim(Space& space, bool dry_run);
   Reclaimed free_owned(std::uint64_t token);
+  /// As reclaim, with the lock.
+  Result<Reclaimed> reclaim_rest(bool dry_run);
+  /// Flushes what is in quarantine; what waits for no other node is free then.
+  Result<void> end_quarantines();
   /// Marks the dead and frees what they owned.
   Result<Reclaimed> reap();
 
   void remember(std::uint64_t generation, std::uint32_t slot);
   void forget(std::uint64_t generation);
   void free_own();
+  void send_on(std::uint64_t generation, std::uint32_t index) const;
+
+  Quarantine quarantine() const;
+  std::string quarantine_text(const Space& space) const;
 
   pool::Pool& pool;
   Region region;
   Geometry geometry;
   std::uint64_t key;
   NameTable table;
-  pid_t pid;  ///< a forked child must not free what its parent made
+  Flusher flusher;
 
   std::mutex own_mutex;
   std::map<std::uint64_t, std::uint32_t> own;  ///< generation -> slot, of process lifetime

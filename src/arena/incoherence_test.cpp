@@ -8,6 +8,7 @@
 
 #include "arena/test_incoherent.hpp"
 #include "arena/test_memory.hpp"
+#include "base/seed_in_tests.hpp"
 
 namespace penstock::arena {
 namespace {
@@ -31,7 +32,8 @@ class Incoherence : public ::testing::Test {
     return NameTable(region(node), formatted_.geometry, formatted_.key);
   }
   Space space(std::size_t node) {
-    return *Space::begin(region(node), formatted_.geometry, formatted_.key);
+    return *Space::begin(region(node), formatted_.geometry, formatted_.key,
+                         memory_.flushes(nodes_[node]->memory()));
   }
 
   /// As the pool's lock does: what was published under it is there before it is free.
@@ -124,7 +126,7 @@ class Incoherence : public ::testing::Test {
   }
 
   using Line = std::array<std::byte, 64>;
-  const std::uint64_t seed_ = std::random_device{}();
+  const std::uint64_t seed_ = base::seed_in_tests();
   std::mt19937_64 random_{seed_};
   TestMemory memory_{512 << 10, 3};
   std::array<std::unique_ptr<IncoherentNode>, nodes> nodes_;
@@ -207,7 +209,8 @@ TEST_F(Incoherence, FormattingThatDiesIsDoneAgain) {
     auto formatted = read_format(region, memory.placement());
     ASSERT_TRUE(formatted) << formatted.error().message;
     if (!*formatted) *formatted = *format(region, memory.placement());
-    auto extents = Space::begin(region, (*formatted)->geometry, (*formatted)->key);
+    auto extents = Space::begin(region, (*formatted)->geometry, (*formatted)->key,
+                                memory.flushes(next.memory()));
     ASSERT_TRUE(extents) << extents.error().message;
     EXPECT_TRUE(extents->allocate({1000}));
   }

@@ -26,7 +26,7 @@ namespace penstock::arena {
 
 inline constexpr std::uint64_t line_bytes = coherence::line_bytes;
 inline constexpr std::uint64_t control_bytes = 4096;
-inline constexpr std::uint32_t arena_layout_version = 1;
+inline constexpr std::uint32_t arena_layout_version = 2;
 inline constexpr std::uint32_t table_levels = 10;
 inline constexpr std::uint64_t min_level_one = 67;
 inline constexpr std::uint64_t max_level_one = 199'999;
@@ -70,7 +70,11 @@ static_assert(sizeof(JournalTarget) == line_bytes);
 /// In place of a slot while a large object is zeroed without the lock: its name comes later.
 inline constexpr std::uint32_t pending_slot = 0xffff'ffff;
 
-enum class ExtentState : std::uint32_t { free = 1, used = 2 };
+enum class ExtentState : std::uint32_t {
+  free = 1,
+  used = 2,
+  quarantined = 3,  ///< given back; some node may hold dirty lines of it (quarantine.md)
+};
 
 /// In front of every piece of object space. A used one without a slot that refers back was lost
 /// by a crash (a pending one: if its owner is dead); a free one keeps the highest generation that
@@ -83,8 +87,9 @@ struct ExtentHeader {
   std::uint32_t slot;
   Lifetime lifetime;
   std::uint64_t generation;
-  std::uint64_t owner;  // token of the process that created the object
-  std::uint64_t reserved;
+  std::uint64_t owner;  // token of the process that created the object; in quarantine: the tick
+                        // that the flushes of nodes must reach
+  std::uint64_t born;   // tick at which the object was made
   std::uint64_t checksum;
 };
 static_assert(sizeof(ExtentHeader) == line_bytes);

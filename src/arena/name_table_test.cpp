@@ -7,6 +7,7 @@
 #include <random>
 
 #include "arena/test_memory.hpp"
+#include "base/seed_in_tests.hpp"
 
 namespace penstock::arena {
 namespace {
@@ -93,7 +94,7 @@ TEST_F(NameTableTest, RemovalHidesNoNameOnLaterLevels) {
 }
 
 TEST_F(NameTableTest, AgreesWithAMap) {
-  const std::uint64_t seed = std::random_device{}();
+  const std::uint64_t seed = base::seed_in_tests();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);
   std::map<std::string, std::uint64_t> model;

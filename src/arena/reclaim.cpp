@@ -8,18 +8,19 @@ namespace penstock::arena {
 
 namespace {
 
-/// Asks the pool once a token.
+/// Whose objects must stay; asks the pool once a token.
 class Living {
  public:
-  explicit Living(const pool::Pool& pool) : pool_(pool) {}
-  bool alive(std::uint64_t token) {
+  Living(pool::Pool& pool, bool only_look) : pool_(pool), only_look_(only_look) {}
+  bool keeps(std::uint64_t token) {
     const auto known = known_.find(token);
     if (known != known_.end()) return known->second;
-    return known_[token] = pool_.alive(token);
+    return known_[token] = only_look_ ? pool_.alive(token) : !pool_.bury(token);
   }
 
  private:
-  const pool::Pool& pool_;
+  pool::Pool& pool_;
+  bool only_look_;
   std::unordered_map<std::uint64_t, bool> known_;
 };
 
@@ -29,7 +30,7 @@ bool dies_with_owner(const ExtentHeader& extent) {
 
 bool is_needed(const ExtentHeader& extent, bool named, Living& living) {
   if (!named && extent.slot != pending_slot) return false;
-  return !dies_with_owner(extent) || living.alive(extent.owner);
+  return !dies_with_owner(extent) || living.keeps(extent.owner);
 }
 
 Result<std::vector<ExtentHeader>> used_extents(const Space& space) {
@@ -68,7 +69,7 @@ Result<Arena::Reclaimed> Arena::Impl::reclaim(Space& space, bool dry_run) {
   Reclaimed reclaimed;
   const auto used = used_extents(space);
   if (!used) return unexpected(used.error());
-  Living living(pool);
+  Living living(pool, dry_run);
   // Backwards, so that each extent joins the free one that the step before left behind it.
   for (auto extent = used->rbegin(); extent != used->rend(); ++extent) {
     const bool named = is_reachable(*extent);
@@ -79,6 +80,8 @@ Result<Arena::Reclaimed> Arena::Impl::reclaim(Space& space, bool dry_run) {
     if (named) table.remove(extent->slot);
     space.free(*extent);
   }
+  if (dry_run) return reclaimed;
+  if (auto ended = space.end_quarantines(); !ended) return unexpected(ended.error());
   return reclaimed;
 }
 
@@ -115,6 +118,14 @@ Result<Arena::Reclaimed> Arena::Impl::reap() {
   return total;
 }
 
+/// What users stored to an object of this process and did not publish.
+void Arena::Impl::send_on(std::uint64_t generation, std::uint32_t index) const {
+  const auto slot = table.read(index);
+  if (!slot || slot->entry.generation != generation) return;
+  region.invalidate(slot->entry.offset, slot->entry.bytes);
+  region.settle();
+}
+
 void Arena::Impl::free_own() {
   std::map<std::uint64_t, std::uint32_t> mine;
   {
@@ -122,6 +133,7 @@ void Arena::Impl::free_own() {
     mine = own;
   }
   if (mine.empty()) return;
+  for (const auto& [generation, index] : mine) send_on(generation, index);
   const auto guard = pool.lock();
   auto space = guard ? this->space() : Result<Space>(unexpected(guard.error()));
   if (!space) {
@@ -129,10 +141,29 @@ void Arena::Impl::free_own() {
               mine.size(), space.error().message);
     return;
   }
+  pool.record_unknown_deaths();  // nobody was asked
   for (const auto& [generation, index] : mine) {
     const auto slot = table.read(index);
     if (slot && slot->entry.generation == generation) erase(*space, TableEntry{index, *slot});
   }
+}
+
+Result<Arena::Reclaimed> Arena::Impl::reclaim_rest(bool dry_run) {
+  const auto guard = pool.lock();
+  if (!guard) return unexpected(guard.error());
+  auto space = this->space();
+  if (!space) return unexpected(space.error());
+  return reclaim(*space, dry_run);
+}
+
+Result<void> Arena::Impl::end_quarantines() {
+  flusher.finish();
+  if (quarantine().bytes == 0) return {};
+  const auto guard = pool.lock();
+  if (!guard) return unexpected(guard.error());
+  auto space = this->space();
+  if (!space) return unexpected(space.error());
+  return space->end_quarantines();
 }
 
 Result<Arena::Reclaimed> Arena::collect(bool dry_run) {
@@ -146,14 +177,12 @@ Result<Arena::Reclaimed> Arena::collect(bool dry_run) {
     if (!reaped) return unexpected(reaped.error());
     total = *reaped;
   }
-  const auto guard = impl_->pool.lock();
-  if (!guard) return unexpected(guard.error());
-  auto space = impl_->space();
-  if (!space) return unexpected(space.error());
-  const auto rest = impl_->reclaim(*space, dry_run);
+  const auto rest = impl_->reclaim_rest(dry_run);
   if (!rest) return unexpected(rest.error());
   total.objects += rest->objects;
   total.bytes += rest->bytes;
+  if (dry_run) return total;
+  if (auto ended = impl_->end_quarantines(); !ended) return unexpected(ended.error());
   return total;
 }
 

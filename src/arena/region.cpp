@@ -19,6 +19,7 @@ std::function<void()>& after_publish_hook() {
 void Region::publish_zeros(std::uint64_t offset, std::uint64_t bytes) const {
   while (bytes != 0) {
     const std::uint64_t part = std::min(bytes, zero_chunk_bytes);
+    confirm();
     memory_.publish_bulk(at(offset), zero_chunk, part);
     offset += part;
     bytes -= part;

@@ -7,6 +7,7 @@
 
 #include "arena/layout.hpp"
 #include "penstock/coherence.hpp"
+#include "penstock/pool.hpp"
 
 namespace penstock::arena {
 
@@ -15,18 +16,23 @@ using coherence::Site;
 /// Called after each publish when set. For the crash tests only.
 std::function<void()>& after_publish_hook();
 
-/// Cheap to copy. The caller has checked every offset against the Geometry.
+/// Cheap to copy. The caller has checked every offset against the Geometry. With a pool: nothing is
+/// stored by a process that was stopped and that others have taken for dead meanwhile.
 class Region {
  public:
   Region(const coherence::Memory& memory, std::byte* base) : memory_(memory), base_(base) {}
+  explicit Region(const pool::Pool& pool)
+      : memory_(pool.memory()), base_(pool.base()), pool_(&pool) {}
 
   std::byte* at(std::uint64_t offset) const { return base_ + offset; }
 
   void publish_line(std::uint64_t offset, const void* line, Site site = Site::here()) const {
+    confirm();
     memory_.publish_line(at(offset), line, site);
     published();
   }
   void publish_word(std::uint64_t offset, std::uint64_t value, Site site = Site::here()) const {
+    confirm();
     memory_.publish_word(at(offset), value, site);
     published();
   }
@@ -44,12 +50,16 @@ class Region {
   void load_line(std::uint64_t offset, void* line) const { memory_.load_line(line, at(offset)); }
 
  private:
+  void confirm() const {
+    if (pool_ != nullptr) pool_->confirm();
+  }
   static void published() {
     if (after_publish_hook()) after_publish_hook()();
   }
 
   coherence::Memory memory_;
   std::byte* base_;
+  const pool::Pool* pool_ = nullptr;
 };
 
 }  // namespace penstock::arena

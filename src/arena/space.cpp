@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include "base/checked.hpp"
 #include "base/env.hpp"
@@ -22,7 +23,8 @@ std::uint64_t journal_checksum(const JournalTarget& target, const ExtentHeader& 
 
 bool is_valid_extent(const ExtentHeader& header, std::uint64_t offset, const Geometry& geometry,
                      std::uint64_t key) {
-  const bool known_state = header.state == ExtentState::free || header.state == ExtentState::used;
+  const bool known_state = header.state == ExtentState::free || header.state == ExtentState::used ||
+                           header.state == ExtentState::quarantined;
   return header.magic == extent_magic && header.offset == offset && known_state &&
          header.bytes >= line_bytes && header.bytes % line_bytes == 0 &&
          geometry.is_extent_place(offset) && header.bytes <= geometry.extents_end - offset &&
@@ -81,8 +83,9 @@ void Space::format(const Region& region, const Geometry& geometry, std::uint64_t
   region.order();
 }
 
-Result<Space> Space::begin(const Region& region, const Geometry& geometry, std::uint64_t key) {
-  Space space(region, geometry, key);
+Result<Space> Space::begin(const Region& region, const Geometry& geometry, std::uint64_t key,
+                           const pool::FlushTable& flushes) {
+  Space space(region, geometry, key, flushes);
   region.invalidate(geometry.moving_offset(), 3 * line_bytes);
   region.settle();
   space.finish_journal();
@@ -100,8 +103,14 @@ void Space::finish_journal() {
   region_.load_line(geometry_.journal_image_offset(), &image);
   if (journal.checksum != journal_checksum(journal, image, key_)) return;
   if (!is_valid_extent(image, journal.target, geometry_, key_)) return;
+  // The clock may have gone on since it was written: nodes that have flushed did not meet it.
+  const std::uint64_t ticks = flushes_->clock().ticks;
+  const bool late = image.state == ExtentState::quarantined && image.owner <= ticks;
+  if (late) image.owner = ticks + 1;
+  image.checksum = line_checksum(image, key_);
   region_.publish_line(journal.target, &image);
   region_.order();
+  if (late) flushes_->tick();
   region_.publish_word(geometry_.journal_offset() + offsetof(JournalTarget, checksum), 0);
 }
 
@@ -181,10 +190,15 @@ Result<std::optional<ExtentHeader>> Space::search(std::uint64_t from, std::uint6
   for (std::uint64_t offset = from; offset < to;) {
     auto extent = read(offset);
     if (!extent) return unexpected(extent.error());
+    const bool was_free = extent->state == ExtentState::free;
+    if (extent->state == ExtentState::quarantined && is_flushed(*extent)) {
+      extent = free_extent(extent->offset, extent->bytes, extent->generation);
+    }
+    if (extent->state == ExtentState::quarantined) quarantined_bytes_ += extent->bytes;
     if (extent->state == ExtentState::free) {
       const auto joined = join_following(*extent);
       if (!joined) return unexpected(joined.error());
-      if (joined->bytes != extent->bytes) rewrite(*joined);
+      if (!was_free || joined->bytes != extent->bytes) rewrite(*joined);
       extent = *joined;
       largest = std::max(largest, extent->bytes - line_bytes);
       const std::uint64_t front = front_bytes(*extent, request.alignment);
@@ -197,6 +211,8 @@ Result<std::optional<ExtentHeader>> Space::search(std::uint64_t from, std::uint6
 
 Result<ExtentHeader> Space::allocate(const SpaceRequest& request) {
   std::uint64_t largest = 0;
+  quarantined_bytes_ = 0;
+  times_.reset();  // deaths may have been recorded under this lock
   const bool possible = request.bytes <= geometry_.extents_end - geometry_.extents_start;
   const std::uint64_t needed =
       possible ? line_bytes + base::align_up(request.bytes, line_bytes) : UINT64_MAX;
@@ -222,6 +238,7 @@ ExtentHeader Space::place(const ExtentHeader& free_space, const SpaceRequest& re
   used.slot = request.slot;
   used.lifetime = request.lifetime;
   used.owner = request.owner;
+  used.born = flushes_->clock().ticks;
   used.generation = next_generation_++;
   publish_moving(free_space.offset);  // a header before and after what follows
   if (tail != 0) publish_new(free_extent(used.offset + needed, tail, free_space.generation));
@@ -241,6 +258,44 @@ ExtentHeader Space::assign(ExtentHeader extent, std::uint32_t slot) {
 }
 
 void Space::free(const ExtentHeader& extent) {
+  const auto clock = flushes_->clock();
+  if (clock.last_death <= extent.born) return release(extent);
+  ExtentHeader aside = extent;
+  aside.state = ExtentState::quarantined;
+  aside.slot = 0;
+  aside.owner = clock.ticks + 1;
+  rewrite(aside);  // before the tick: a node that has flushed up to it has met this extent
+  flushes_->tick();
+}
+
+/// Has every node flushed it where somebody died since it was made?
+bool Space::is_flushed(const ExtentHeader& quarantined) {
+  if (!times_) times_ = flushes_->times();
+  if (quarantined.owner > ticks_) ticks_ = flushes_->clock().ticks;
+  if (quarantined.owner == ticks_ + 1) {  // whoever set it aside was killed before the tick
+    flushes_->tick();
+    ++ticks_;
+  }
+  for (std::uint32_t node = 0; node < flushes_->nodes(); ++node) {
+    if (times_->deaths[node] > quarantined.born && times_->flushes[node] < quarantined.owner)
+      return false;
+  }
+  return true;
+}
+
+Result<void> Space::end_quarantines() {
+  times_.reset();
+  std::vector<ExtentHeader> flushed;
+  const auto walked = for_each([&](const ExtentHeader& extent) {
+    if (extent.state == ExtentState::quarantined && is_flushed(extent)) flushed.push_back(extent);
+  });
+  if (!walked) return walked;
+  // Backwards, so that each joins the free one that the step before left behind it.
+  for (auto extent = flushed.rbegin(); extent != flushed.rend(); ++extent) release(*extent);
+  return {};
+}
+
+void Space::release(const ExtentHeader& extent) {
   const ExtentHeader alone = free_extent(extent.offset, extent.bytes, extent.generation);
   // Damage behind this extent is told by whoever needs to walk there.
   const ExtentHeader joined = join_following(alone).value_or(alone);

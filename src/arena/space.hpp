@@ -1,5 +1,6 @@
 // Object space: a chain of extents from extents_start to extents_end without gaps, each with a
 // header line in front. First fit from a roving cursor; free neighbours are joined while walking.
+// Space that the caches of some node may still write to stands in quarantine before it is free.
 //
 // Every change is committed by rewriting one header that the chain already runs through; headers
 // of parts split off are published before. The rewritten line goes to a journal first, so that
@@ -13,6 +14,7 @@
 #include "arena/geometry.hpp"
 #include "arena/region.hpp"
 #include "penstock/status.hpp"
+#include "pool/flush_table.hpp"
 
 namespace penstock::arena {
 
@@ -49,22 +51,31 @@ class Space : public ExtentReader {
   /// Formats: one free extent. Published and ordered on return.
   static void format(const Region& region, const Geometry& geometry, std::uint64_t key);
   /// Finishes what a dead process left half done.
-  static Result<Space> begin(const Region& region, const Geometry& geometry, std::uint64_t key);
+  static Result<Space> begin(const Region& region, const Geometry& geometry, std::uint64_t key,
+                             const pool::FlushTable& flushes);
 
   /// Marks an extent used under a new generation; the object's bytes stand behind its header.
   /// Errors: no_space (names needed and largest free), wrong_format.
   Result<ExtentHeader> allocate(const SpaceRequest& request);
   /// Gives a pending extent its slot.
   ExtentHeader assign(ExtentHeader extent, std::uint32_t slot);
-  /// Gives back a used extent, joined with the next one if that is free.
+  /// Gives back a used extent: joined with the next one if that is free, or into quarantine where
+  /// a process has died since it was made.
   void free(const ExtentHeader& extent);
+  /// Makes of quarantined extents, that every node has flushed, free ones.
+  Result<void> end_quarantines();
+  /// Bytes in quarantine that the last search came across.
+  std::uint64_t quarantined_bytes() const { return quarantined_bytes_; }
 
  private:
-  Space(const Region& region, const Geometry& geometry, std::uint64_t key)
-      : ExtentReader(region, geometry, key) {}
+  Space(const Region& region, const Geometry& geometry, std::uint64_t key,
+        std::optional<pool::FlushTable> flushes = std::nullopt)
+      : ExtentReader(region, geometry, key), flushes_(flushes) {}
 
   Result<void> load_moving();
   void finish_journal();
+  bool is_flushed(const ExtentHeader& quarantined);
+  void release(const ExtentHeader& extent);
   void publish_moving(std::uint64_t cursor);
   void publish_new(ExtentHeader header) const;
   void rewrite(ExtentHeader header);
@@ -75,6 +86,10 @@ class Space : public ExtentReader {
   ExtentHeader place(const ExtentHeader& free_extent, const SpaceRequest& request,
                      std::uint64_t needed);
 
+  std::optional<pool::FlushTable> flushes_;  ///< not while formatting
+  std::optional<pool::FlushTable::Times> times_;
+  std::uint64_t ticks_ = 0;  ///< as last seen
+  std::uint64_t quarantined_bytes_ = 0;
   std::uint64_t cursor_ = 0;
   std::uint64_t next_generation_ = 1;
 };

@@ -123,6 +123,7 @@ class IncoherentNode {
         std::memcpy(data.data(), from, 64);
         node(self).publish(node(self).offset(to, 64) / 64, data, 0xff);
       };
+      o.send_line = o.publish_line;
       o.publish_bulk = [](void* self, void* to, const void* from, std::size_t bytes) {
         const auto at = node(self).offset(to, bytes);
         for (std::size_t done = 0; done < bytes; done += 64) {

@@ -23,11 +23,16 @@ class TestMemory {
       const std::uint64_t garbage = random();
       std::memcpy(storage_.get() + at, &garbage, 8);
     }
+    std::memset(storage_.get(), 0, 4096);  // as the pool's tables
   }
 
   std::byte* base() { return storage_.get(); }
   std::uint64_t bytes() const { return bytes_; }
   Region region() { return Region(*coherence::bind(coherence::Mode::hardware), storage_.get()); }
+  pool::FlushTable flushes() { return flushes(*coherence::bind(coherence::Mode::hardware)); }
+  pool::FlushTable flushes(const coherence::Memory& memory) {
+    return {memory, storage_.get(), 0, 4};
+  }
   Placement placement() const { return {0x1234'5678'9abc'def1, 4096, bytes_ - 4096}; }
 
  private:

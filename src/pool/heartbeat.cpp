@@ -2,22 +2,21 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "pool/lease.hpp"
+
 namespace penstock::pool {
 
-namespace {
-
-constexpr std::uint64_t shortest_ns = 50'000'000;
-constexpr std::uint64_t longest_ns = 1'000'000'000;
-
-}  // namespace
-
 Heartbeat::Heartbeat(std::uint64_t lease_ns, Beat beat)
-    : period_ns_(std::clamp(lease_ns / 8, shortest_ns, longest_ns)), beat_(std::move(beat)) {
+    : period_ns_(beat_period_ns(lease_ns)),
+      certain_ns_(certain_ns(lease_ns)),
+      certain_until_ns_(0),
+      owner_(::getpid()),
+      beat_(std::move(beat)) {
   // The thread inherits the mask: the application's signals are for the application's threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -38,6 +37,20 @@ Heartbeat::~Heartbeat() {
 void Heartbeat::replace(Beat beat) {
   const std::lock_guard lock(mutex_);
   beat_ = std::move(beat);
+  beat_locked();
+}
+
+void Heartbeat::beat_now() {
+  if (owner_ != ::getpid()) return;
+  const std::lock_guard lock(mutex_);
+  beat_locked();
+}
+
+/// The others count from when they see the beat, which is later.
+void Heartbeat::beat_locked() {
+  const std::uint64_t before = base::coarse_ns();
+  beat_();
+  certain_until_ns_.store(before + certain_ns_, std::memory_order_release);
 }
 
 void Heartbeat::run() {
@@ -45,8 +58,7 @@ void Heartbeat::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     wake_.wait_for(lock, std::chrono::nanoseconds(period_ns_), [this] { return stop_; });
-    if (stop_ || !beat_) continue;
-    if (!beat_()) beat_ = nullptr;
+    if (!stop_) beat_locked();
   }
 }
 

@@ -1,20 +1,26 @@
 // The background thread that shows that this attachment lives.
 #pragma once
 
+#include <sys/types.h>
+
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
 #include <thread>
 
+#include "base/clock.hpp"
+
 namespace penstock::pool {
 
 class Heartbeat {
  public:
-  /// One beat. False: there is nothing to keep alive any more.
-  using Beat = std::function<bool()>;
+  /// One beat. Returns when others know that this attachment lives; ends the process if they have
+  /// taken it for dead.
+  using Beat = std::function<void()>;
 
-  /// `lease_ns`: a beat every eighth of it, at least every second.
+  /// The first beat was published just before.
   Heartbeat(std::uint64_t lease_ns, Beat beat);
   /// Waits for a beat in progress, not for the next one. After fork() the child has no such thread:
   /// there the object must be leaked, not destroyed.
@@ -22,15 +28,26 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// From now on `beat` is called instead; a beat in progress has ended on return.
+  /// From now on `beat` is called instead, at once for the first time; a beat in progress has ended
+  /// on return.
   void replace(Beat beat);
+
+  /// Before what a dead process must not do: beats if the last beat is so old that others may have
+  /// taken this process for dead. No system call otherwise.
+  void confirm() {
+    if (base::coarse_ns() >= certain_until_ns_.load(std::memory_order_acquire)) beat_now();
+  }
 
  private:
   void run();
+  void beat_now();
+  void beat_locked();
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;
-  std::uint64_t period_ns_;
+  std::uint64_t period_ns_, certain_ns_;
+  std::atomic<std::uint64_t> certain_until_ns_;  ///< by base::coarse_ns
+  pid_t owner_;                                  ///< a forked child has no part in this
   Beat beat_;
   std::thread thread_;
 };

@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include <cctype>
 #include <charconv>
 #include <cstring>
@@ -74,6 +76,11 @@ Result<HostIdentity> this_host() {
   char name[256] = {};
   if (::gethostname(name, sizeof name - 1) != 0) std::strcpy(name, "?");
   host.host = name;
+  // Machines that were cloned from one image, and are up at once, have names of their own.
+  std::uint64_t mixed;
+  std::memcpy(&mixed, host.machine_id.data(), sizeof mixed);
+  mixed ^= XXH64(name, std::strlen(name), 0);
+  if (host.machine_id != Uuid{}) std::memcpy(host.machine_id.data(), &mixed, sizeof mixed);
   return host;
 }
 

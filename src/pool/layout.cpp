@@ -4,6 +4,7 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "penstock/sync.hpp"
+#include "pool/flush_table.hpp"
 
 namespace penstock::pool {
 
@@ -30,11 +31,13 @@ Result<void> lay_out(Superblock& s) {
   s.registration_offset = take(sync::Lock::bytes(static_cast<std::uint32_t>(names)));
   s.nodes_offset = take(s.max_nodes * sizeof(NodeLine));
   s.lock_offset = take(sync::Lock::bytes(s.max_nodes));
+  s.flushes_offset = take(FlushTable::bytes(s.max_nodes));
   s.states_offset = take(s.max_processes * sizeof(StateLine));
   s.details_offset = take(s.max_processes * sizeof(DetailLines));
   s.leases_offset = take(s.max_processes * sizeof(LeaseLine));
   s.stats_offset = take(s.max_processes * sizeof(StatsLine));
   s.activities_offset = take(s.max_processes * sizeof(ActivityLines));
+  s.verdicts_offset = take((s.max_processes + names) * sizeof(VerdictLine));
   if (next > s.bytes / 2) {
     return fail(Code::invalid_argument,
                 "tables for {} processes and {} nodes take {}, more than half of a pool of {}; "

@@ -6,16 +6,19 @@
 //   registration_offset bakery over names: taken while a node enters the node table
 //   nodes_offset        one line per node
 //   lock_offset         bakery over nodes: the pool's lock
+//   flushes_offset      clock, deaths and flushes of nodes: flush_table.hpp
 //   states_offset       one line per process slot: identity and state
 //   details_offset      four lines per slot: host, boot id, program, job
 //   leases_offset       one line per slot: heartbeat
 //   stats_offset        one line per slot: message counters
 //   activities_offset   three lines per slot: what it waits for
+//   verdicts_offset     one line per slot, and one per name: who took its owner for dead
 //   arena_offset        objects, to the end of the pool
 //
 // The lines of a process are split by how often they change, and each kind is an array of its own,
 // so that a scan of all states or heartbeats is one contiguous run. All lines of a slot are written
-// by its owner; by another, under the lock, only when the owner is dead or gone.
+// by its owner; by another, under the lock, only when the owner is dead or gone. Verdicts are
+// written by others, see verdicts.hpp.
 //
 // A pool of one part is its file. Of several parts each begins with a superblock copy of its own,
 // followed at data_offset by stripes: stripe k of the pool is stripe k / parts of part k % parts.
@@ -49,7 +52,7 @@ constexpr std::uint32_t names_of(std::uint32_t nodes) {
 //   | visitors |
 //          | registration | nodes |
 //   line 2 | lock | states | details | leases | stats | activities | arena offset | arena bytes |
-//   line 3 | 0 ... | checksum |
+//   line 3 | flushes | verdicts | 0 ... | checksum |
 struct alignas(64) Superblock {
   std::uint64_t magic = 0;
   std::uint64_t layout_version = 0;
@@ -81,7 +84,9 @@ struct alignas(64) Superblock {
   std::uint64_t arena_offset = 0;
   std::uint64_t arena_bytes = 0;
 
-  std::uint64_t unused[7] = {};
+  std::uint64_t flushes_offset = 0;
+  std::uint64_t verdicts_offset = 0;
+  std::uint64_t unused[5] = {};
   std::uint64_t checksum = 0;  ///< xxh64 of everything before it
 };
 static_assert(sizeof(Superblock) == 4 * 64);
@@ -183,6 +188,13 @@ struct alignas(64) ActivityLines {
   TextLine text[3];
 };
 static_assert(sizeof(ActivityLines) == 3 * 64);
+
+/// Word i: | generation (48) | slot of the judge (16) | for a generation that is i modulo 8.
+struct alignas(64) VerdictLine {
+  static constexpr std::size_t generations = 8;
+  std::uint64_t words[generations] = {};
+};
+static_assert(sizeof(VerdictLine) == 64);
 
 // ---- geometry ----------------------------------------------------------------------------------
 

@@ -15,4 +15,31 @@ inline Result<std::uint64_t> lease_from_environment() {
   return std::clamp<std::uint64_t>(*ms, 1, 1ull << 32) * 1'000'000;
 }
 
+/// Exit status of a process that others have taken for dead (EX_TEMPFAIL).
+inline constexpr int given_up_status = 75;
+
+/// Between two beats of the own heart.
+constexpr std::uint64_t beat_period_ns(std::uint64_t lease_ns) {
+  constexpr std::uint64_t shortest_ns = 50'000'000;
+  constexpr std::uint64_t longest_ns = 1'000'000'000;
+  return std::clamp(lease_ns / 8, shortest_ns, longest_ns);
+}
+
+/// What counts of the time between two looks at others: a look comes with each beat at least, so
+/// more has passed only where this process did not run.
+constexpr std::uint64_t longest_step_ns(std::uint64_t lease_ns) {
+  return std::max(lease_ns / 4, 2 * beat_period_ns(lease_ns));
+}
+
+/// For who looks until it is certain, which it is when it has looked on for a lease: a limit that
+/// only clocks which misbehave reach.
+constexpr std::uint64_t certainty_limit_ns(std::uint64_t lease_ns) {
+  return 8 * lease_ns + 10'000'000'000;
+}
+
+/// Nobody takes this process for dead so soon after its last beat, whatever clocks do.
+constexpr std::uint64_t certain_ns(std::uint64_t lease_ns) {
+  return lease_ns / 2;
+}
+
 }  // namespace penstock::pool

@@ -5,8 +5,6 @@
 #include <cerrno>
 #include <limits>
 
-#include "base/clock.hpp"
-
 namespace penstock::pool {
 
 bool Liveness::alive(std::uint64_t token) {
@@ -34,6 +32,25 @@ bool Liveness::alive(const SlotView& view) {
 bool Liveness::judged_by_heartbeat(const SlotView& view) const {
   const auto origin = processes_.origin(view.slot);
   return !origin || !known_to_kernel(origin->boot_id, view.line.pid_namespace);
+}
+
+bool Liveness::runs_here(const SlotView& view) {
+  if (!view.whole || view.line.state != static_cast<std::uint32_t>(SlotState::attached)) {
+    return false;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (origins_.empty()) origins_.resize(processes_.slots());
+    Origin& known = origins_[view.slot];
+    if (known.generation != view.line.generation) {
+      const auto origin = processes_.origin(view.slot);
+      if (!origin) return false;
+      known = {view.line.generation, origin->boot_id == host_.boot_id};
+    }
+    if (!known.this_host) return false;
+  }
+  if (view.line.pid_namespace != self_.pid_namespace) return alive(view);
+  return ::kill(static_cast<pid_t>(view.line.pid), 0) == 0 || errno != ESRCH;
 }
 
 bool Liveness::visitor_alive(std::uint64_t token) {
@@ -66,15 +83,42 @@ std::optional<bool> Liveness::exists(std::uint64_t pid, std::uint64_t start_time
   return stat->start_time == start_time && !ended;
 }
 
-bool Liveness::beats(std::uint64_t token, std::uint64_t beat) {
-  const std::uint64_t now = base::now_ns();
+std::optional<std::uint64_t> Liveness::beat_of(std::uint64_t token) const {
+  if (!is_visitor(token)) {
+    return processes_.beat(static_cast<std::uint32_t>(slot_of(token)), generation_of(token));
+  }
+  const auto line = visitors_.read(visitor_name_of(token));
+  if (!line || line->generation != generation_of(token)) return std::nullopt;
+  return line->beat;
+}
+
+void Liveness::stay_awake() {
   const std::lock_guard lock(mutex_);
+  clock_.now_ns();
+}
+
+bool Liveness::beats(std::uint64_t token, std::uint64_t beat) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t now = clock_.now_ns();
   auto [entry, first_look] = seen_.try_emplace(token, Seen{beat, now});
-  if (first_look || entry->second.beat != beat) {
-    entry->second = Seen{beat, now};
+  Seen& seen = entry->second;
+  if (seen.given_up) return false;
+  if (first_look || seen.beat != beat) {
+    seen = Seen{beat, now};
     return true;
   }
-  return now - entry->second.since_ns <= lease_ns_;
+  if (now - seen.since_ns <= lease_ns_) return true;
+  if (judge_) {
+    judge_(token);
+    // It may have gone on just now, and have looked for a verdict before there was one.
+    const auto again = beat_of(token);
+    if (again && *again != beat) {
+      seen = Seen{*again, now};
+      return true;
+    }
+    seen.given_up = true;
+  }
+  return false;
 }
 
 LifeWatch::Verdict LifeWatch::look(const SlotView& view) {
@@ -84,6 +128,12 @@ LifeWatch::Verdict LifeWatch::look(const SlotView& view) {
   const std::uint64_t token = make_token(view.line.generation, view.slot);
   const auto [first, first_look] = first_beats_.try_emplace(token, beat);
   return first->second != beat ? Verdict::alive : Verdict::undecided;
+}
+
+bool Liveness::still_exists(const SlotView& view) const {
+  const auto origin = processes_.origin(view.slot);
+  if (!origin || !known_to_kernel(origin->boot_id, view.line.pid_namespace)) return false;
+  return exists(view.line.pid, view.line.start_time).value_or(false);
 }
 
 }  // namespace penstock::pool

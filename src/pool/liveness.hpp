@@ -6,13 +6,18 @@
 //                                       clock without a new beat
 //
 // The first look at a foreign heartbeat only starts the clock: a process that looks once never
-// takes anybody of another host for dead.
+// takes anybody of another host for dead. Nor does one that was stopped itself: its clock goes on
+// only while it looks. Whom a heartbeat says to be dead may yet go on: so it is told, by a verdict,
+// before anybody hears that it is dead, and stays dead from then on.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 
+#include "base/awake.hpp"
 #include "pool/host_identity.hpp"
+#include "pool/lease.hpp"
 #include "pool/process_table.hpp"
 #include "pool/visitor.hpp"
 
@@ -23,10 +28,27 @@ class Liveness {
  public:
   Liveness(const ProcessTable& processes, const VisitorTable& visitors, const HostIdentity& host,
            const ProcessIdentity& self, std::uint64_t lease_ns)
-      : processes_(processes), visitors_(visitors), host_(host), self_(self), lease_ns_(lease_ns) {}
+      : processes_(processes),
+        visitors_(visitors),
+        host_(host),
+        self_(self),
+        lease_ns_(lease_ns),
+        clock_(longest_step_ns(lease_ns)) {}
+
+  /// Publishes that a process is taken for dead; what is loaded afterwards is newer than that. An
+  /// observer has none: it can tell nobody, and does nothing to the dead.
+  using Judge = std::function<void(std::uint64_t token)>;
+  void judge_by(Judge judge) { judge_ = std::move(judge); }
+  /// This process runs: called at least every beat_period_ns, or dying takes longer to be seen.
+  void stay_awake();
 
   bool alive(std::uint64_t token);
   bool alive(const SlotView& view);
+  /// Attached and on this host, as far as a glance tells: one that has just ended, or whose pid has
+  /// a new owner, may still count. Cheap.
+  bool runs_here(const SlotView& view);
+  /// Of this host, and not ended, whatever its slot says.
+  bool still_exists(const SlotView& view) const;
   std::uint64_t lease_ns() const { return lease_ns_; }
   /// Does a heartbeat decide about this one (rather than the kernel)?
   bool judged_by_heartbeat(const SlotView& view) const;
@@ -34,7 +56,14 @@ class Liveness {
  private:
   struct Seen {
     std::uint64_t beat = 0;
-    std::uint64_t since_ns = 0;
+    std::uint64_t since_ns = 0;  ///< by clock_
+    bool given_up = false;
+  };
+  /// What its heartbeat shows now; nullopt: its slot or name has a new owner.
+  std::optional<std::uint64_t> beat_of(std::uint64_t token) const;
+  struct Origin {
+    std::uint64_t generation = 0;
+    bool this_host = false;
   };
   bool visitor_alive(std::uint64_t token);
   bool known_to_kernel(const Uuid& boot_id, std::uint64_t pid_namespace) const;
@@ -48,7 +77,10 @@ class Liveness {
   ProcessIdentity self_;
   std::uint64_t lease_ns_;
   std::mutex mutex_;
+  base::AwakeClock clock_;
   std::map<std::uint64_t, Seen> seen_;  // by token
+  std::vector<Origin> origins_;         // by slot
+  Judge judge_;
 };
 
 /// Looks at processes again and again until it is certain: a heartbeat that moved is alive at once,

@@ -55,10 +55,11 @@ std::uint64_t NodeTable::visit(const Joiner& joiner, std::uint32_t name) const {
   joiner.heartbeat.reset();
   const std::uint64_t token = joiner.visitors.enter(name, joiner.host, joiner.process);
   const VisitorTable visitors = joiner.visitors;
-  joiner.heartbeat = std::make_unique<Heartbeat>(joiner.liveness.lease_ns(), [visitors, name] {
-    visitors.beat(name);
-    return true;
-  });
+  joiner.heartbeat = std::make_unique<Heartbeat>(joiner.liveness.lease_ns(),
+                                                 [visitors, name, token, heed = joiner.heed] {
+                                                   visitors.beat(name);
+                                                   heed(token);
+                                                 });
   return token;
 }
 
@@ -124,8 +125,7 @@ bool NodeTable::incarnation_is_dead(const Joiner& joiner, std::uint32_t node,
                                     const NodeLine& line) const {
   LifeWatch life(joiner.processes, joiner.liveness);
   const auto visitor = joiner.visitors.read(line.name);
-  // Certain after a lease: so this loop ends.
-  for (Pause pause(joiner.liveness.lease_ns() * 2); pause.more();) {
+  for (Pause pause(certainty_limit_ns(joiner.liveness.lease_ns())); pause.more();) {
     bool undecided = false;
     for (const SlotView& view : joiner.processes.used()) {
       if (view.line.node != node) continue;
@@ -158,7 +158,11 @@ Result<NodeSeat> NodeTable::register_new(const Joiner& joiner) const {
   const std::uint64_t token = visit(joiner, *name);
   sync::Lock registration(memory_, base_ + superblock_.registration_offset,
                           names_of(superblock_.max_nodes), *name, token,
-                          [&joiner](std::uint64_t other) { return joiner.liveness.alive(other); });
+                          [&joiner, token](std::uint64_t other) {
+                            if (other != token) return joiner.liveness.alive(other);
+                            joiner.heartbeat->confirm();
+                            return true;
+                          });
   if (auto locked = registration.acquire(); !locked) return unexpected(locked.error());
   auto node = take_free_entry(joiner, *name);
   registration.release();

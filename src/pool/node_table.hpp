@@ -39,6 +39,8 @@ class NodeTable {
     const VisitorTable& visitors;
     Liveness& liveness;
     std::unique_ptr<Heartbeat>& heartbeat;  ///< started here, for the visitor
+    /// After each beat of the visitor: ends the process if it was taken for dead.
+    std::function<void(std::uint64_t token)> heed;
     const std::string& spec;
   };
   /// The host lock is held. Errors: no_slots, deadline.

@@ -13,8 +13,7 @@ namespace {
 
 Result<std::optional<std::string>> watch(const ProcessTable& processes, Liveness& liveness) {
   LifeWatch life(processes, liveness);
-  // Ends by itself after a lease; the time limit is twice that only in case clocks misbehave.
-  base::Waiter waiter("the heartbeats of a pool", liveness.lease_ns() * 2 + 1'000'000'000, {},
+  base::Waiter waiter("the heartbeats of a pool", certainty_limit_ns(liveness.lease_ns()), {},
                       base::WaitPolicy{.spins = 0, .yields = 0, .sleep_ns = 5'000'000});
   for (;;) {
     bool undecided = false;

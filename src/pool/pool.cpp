@@ -8,11 +8,9 @@
 // the dead: so statistics stay readable and the arena can free what the dead owned. Nothing breaks
 // when a dead owner's slot is reused before that: a token holds the slot's generation, so whatever
 // carries the old token is still known to be owned by the dead.
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
-#include <mutex>
+#include <cerrno>
+#include <cstring>
 #include <set>
 
 #include "base/checked.hpp"
@@ -20,82 +18,11 @@
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "base/wait.hpp"
-#include "penstock/sync.hpp"
-#include "pool/attach_as.hpp"
-#include "pool/heartbeat.hpp"
-#include "pool/host_lock.hpp"
+#include "pool/impl.hpp"
 #include "pool/lease.hpp"
-#include "pool/liveness.hpp"
-#include "pool/mapping.hpp"
 #include "pool/node_table.hpp"
-#include "pool/roll.hpp"
-#include "pool/superblock.hpp"
 
 namespace penstock::pool {
-
-struct Pool::Impl final : Aliases::Attachments {
-  Impl(const Superblock& s, Mapping mapped, UniqueFd fd, coherence::View pool_view, Caller caller,
-       const AttachOptions& attach_options, std::uint64_t lease_ns)
-      : superblock(s),
-        info(info_of(s, attach_options.spec)),
-        mapping(std::move(mapped)),
-        lock_fd(std::move(fd)),
-        seen(std::move(pool_view)),
-        memory(seen.memory),
-        base(seen.base),
-        aliases(base, mapping.bytes(), this),
-        self(std::move(caller)),
-        options(attach_options),
-        processes(memory, base, s),
-        visitors(memory, base, s),
-        liveness(processes, visitors, self.host, self.process, lease_ns) {}
-
-  Result<void> join();
-  Result<void> take_slot();
-  std::optional<std::uint32_t> choose_slot();
-  bool beat();
-  bool owns_slot() const;
-  ProcessRecord record(const SlotView& slot_view) const;
-  std::vector<Aliases::Attachment> of_this_process() const override;
-  bool stands(const Aliases::Attachment& attachment) const override {
-    return processes.held_attached(attachment.slot, attachment.generation);
-  }
-  sync::Lock make_lock(std::uint64_t as_token) {
-    return sync::Lock(memory, base + superblock.lock_offset, superblock.max_nodes, node, as_token,
-                      [this](std::uint64_t other) {
-                        rival = other;
-                        return liveness.alive(other);
-                      });
-  }
-  std::uint64_t token() const { return options.observer ? 0 : make_token(generation, slot); }
-
-  Superblock superblock;
-  Info info;
-  Mapping mapping;
-  UniqueFd lock_fd;
-  coherence::View seen;
-  coherence::Memory memory;
-  std::byte* base;
-  Aliases aliases;
-  Caller self;
-  AttachOptions options;
-  ProcessTable processes;
-  VisitorTable visitors;
-  Liveness liveness;
-  pid_t owner_pid = ::getpid();
-
-  std::uint32_t slot = 0, node = 0;
-  std::uint64_t generation = 0;
-  std::uint64_t beats = 1;  // the heartbeat thread's own
-  std::mutex own_lines;     // stats and activity may come from several threads
-
-  std::atomic<bool> held{false};        // by a thread of this attachment
-  std::atomic<std::uint64_t> rival{0};  // last one in the way of the lock
-  std::optional<HostLock> host_lock;
-  std::optional<sync::Lock> lock;
-  RollEntry roll_entry;
-  std::unique_ptr<Heartbeat> heartbeat;  // last: stopped before anything it uses goes
-};
 
 namespace {
 
@@ -163,9 +90,12 @@ Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Call
                               options.flush);
   if (!view) return unexpected(view.error());
 
-  auto impl =
-      std::make_unique<Pool::Impl>(*superblock, std::move(*mapping), std::move(parts->front().fd),
-                                   std::move(*view), caller, options, *lease_ns);
+  auto for_locks = reopened(parts->front().fd);
+  if (for_locks.get() < 0)
+    return fail(Code::unavailable, "pool {} cannot be opened once more, by /proc/self/fd: {}",
+                options.spec, std::strerror(errno));
+  auto impl = std::make_unique<Pool::Impl>(*superblock, std::move(*mapping), std::move(for_locks),
+                                           std::move(*view), caller, options, *lease_ns);
   if (!options.observer) {
     if (auto joined = impl->join(); !joined) return unexpected(joined.error());
   }
@@ -175,6 +105,9 @@ Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Call
 Result<void> Pool::Impl::join() {
   auto host_locked = HostLock::acquire(lock_fd.get(), 0);
   if (!host_locked) return unexpected(host_locked.error());
+  liveness.judge_by([this](std::uint64_t dead) {
+    verdicts.publish(dead, generation != 0 ? token() : visitor_bit);
+  });
   const NodeTable nodes(memory, base, superblock);
   const NodeTable::Joiner joiner{.host = self.host,
                                  .process = self.process,
@@ -183,6 +116,7 @@ Result<void> Pool::Impl::join() {
                                  .visitors = visitors,
                                  .liveness = liveness,
                                  .heartbeat = heartbeat,
+                                 .heed = [this](std::uint64_t as) { heed(as); },
                                  .spec = options.spec};
   auto seat = nodes.join(joiner);
   if (!seat) return unexpected(seat.error());
@@ -194,7 +128,7 @@ Result<void> Pool::Impl::join() {
   if (!taken) return taken;
   roll_entry = RollEntry(superblock.pool_id, slot, generation);
   lock.emplace(make_lock(token()));
-  heartbeat->replace([this] { return beat(); });
+  heartbeat->replace([this] { beat(); });
   return {};
 }
 
@@ -208,25 +142,21 @@ Result<void> Pool::Impl::take_slot() {
                 superblock.max_processes, options.spec, options.spec, options.spec,
                 std::min(superblock.max_processes * 2, most_processes));
   }
-  slot = *chosen;
-  generation = processes.take(slot, {.host = self.host,
-                                     .process = self.process,
-                                     .node = node,
-                                     .rank = options.rank,
-                                     .job = options.job});
+  slot = chosen->slot;
+  if (chosen->line.state == static_cast<std::uint32_t>(SlotState::attached)) record_death(*chosen);
+  generation = processes.take(slot,
+                              {.host = self.host,
+                               .process = self.process,
+                               .node = node,
+                               .rank = options.rank,
+                               .job = options.job},
+                              [this] { confirm(); });
   return {};
 }
 
-std::optional<std::uint32_t> Pool::Impl::choose_slot() {
+std::optional<SlotView> Pool::Impl::choose_slot() {
+  if (const auto unused = processes.first_unused()) return SlotView{.slot = *unused, .line = {}};
   const std::vector<SlotView> used = processes.used();
-  if (used.size() < superblock.max_processes) {
-    std::uint32_t next = 0;  // `used` is in the order of slots
-    for (const SlotView& view : used) {
-      if (view.slot != next) break;
-      ++next;
-    }
-    return next;
-  }
   const SlotView* oldest = nullptr;
   for (const SlotView& view : used) {
     if (!view.whole || view.line.state == static_cast<std::uint32_t>(SlotState::attached)) continue;
@@ -234,9 +164,9 @@ std::optional<std::uint32_t> Pool::Impl::choose_slot() {
       oldest = &view;
     }
   }
-  if (oldest != nullptr) return oldest->slot;
+  if (oldest != nullptr) return *oldest;
   for (const SlotView& view : used) {
-    if (!liveness.alive(view)) return view.slot;
+    if (!liveness.alive(view) && !outlived_by_its_job(view)) return view;
   }
   return std::nullopt;
 }
@@ -270,27 +200,49 @@ ProcessRecord Pool::Impl::record(const SlotView& slot_view) const {
   return found;
 }
 
-bool Pool::Impl::beat() {
-  if (!owns_slot()) {
-    base::log(base::Level::error,
-              "pool {}: this process showed no life for a lease and was taken for dead by others; "
-              "a longer lease: PENSTOCK_LEASE_MS={}",
-              options.spec, liveness.lease_ns() / 1'000'000 * 4);
-    return false;
-  }
+void Pool::Impl::beat() {
   processes.publish_beat(slot, generation, ++beats);
-  return true;
+  heed(token());
+  if (!owns_slot()) end(std::nullopt);
+  const std::lock_guard hold(chores_mutex);
+  for (const auto& [owner, chore] : chores) chore();
+}
+
+/// A beat was just published: whoever looks from now on sees that this process lives, and whoever
+/// has given it up before has left a verdict.
+void Pool::Impl::heed(std::uint64_t as_token) {
+  memory.full_order();
+  liveness.stay_awake();
+  if (const auto judge = verdicts.judge_of(as_token)) end(judge);
+}
+
+/// What it holds belongs to others already: locks, slots, memory that the program stores to as it
+/// pleases. So nothing of it may go on.
+void Pool::Impl::end(std::optional<std::uint64_t> judge) const {
+  std::string who = "others";
+  if (judge && *judge < superblock.max_processes) {
+    const SlotView view = processes.state(static_cast<std::uint32_t>(*judge));
+    who = describe(make_token(view.line.generation, *judge));
+  }
+  base::log(
+      base::Level::error,
+      "pool {}: this process showed no life for a lease ({} ms), as one that was stopped, and "
+      "was taken for dead by {}; it ends, for what it had is others' now; to be stopped for "
+      "longer: export PENSTOCK_LEASE_MS={}",
+      options.spec, liveness.lease_ns() / 1'000'000, who, liveness.lease_ns() / 1'000'000 * 4);
+  ::_exit(given_up_status);
 }
 
 Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Pool::~Pool() {
   if (impl_->options.observer) return;
-  if (impl_->owner_pid != ::getpid()) {
+  if (!impl_->origin.here()) {
     // A forked child: slot, lock and heartbeat thread are the parent's.
     [[maybe_unused]] Impl* leaked = impl_.release();
     return;
   }
+  impl_->confirm();
   impl_->heartbeat.reset();
   impl_->roll_entry.sign_off();
   if (impl_->owns_slot()) {
@@ -298,6 +250,9 @@ Pool::~Pool() {
   }
 }
 
+bool Pool::attached_here() const {
+  return impl_->origin.here();
+}
 const Info& Pool::info() const {
   return impl_->info;
 }
@@ -340,7 +295,14 @@ std::uint64_t Pool::token() const {
   return impl_->token();
 }
 bool Pool::alive(std::uint64_t token) const {
-  return impl_->liveness.alive(token);
+  if (token != 0 && token == impl_->token()) return impl_->is_living();
+  const bool lives = impl_->liveness.alive(token);
+  if (!lives) impl_->note_death(token);
+  return lives;
+}
+
+void Pool::confirm() const {
+  impl_->confirm();
 }
 
 std::optional<std::uint32_t> Pool::node_of(std::uint64_t token) const {
@@ -356,23 +318,27 @@ std::string node_text(const ProcessRecord& record) {
 }
 
 std::string Pool::describe(std::uint64_t token) const {
+  return impl_->describe(token);
+}
+
+std::string Pool::Impl::describe(std::uint64_t token) const {
   if (is_visitor(token)) {
-    const auto visitor = impl_->visitors.read(visitor_name_of(token));
+    const auto visitor = visitors.read(visitor_name_of(token));
     if (visitor && visitor->generation == generation_of(token)) {
       return fmt::format("a process that is attaching (pid {})", visitor->pid);
     }
     return "a process that was attaching";
   }
-  const auto slot = static_cast<std::uint32_t>(slot_of(token));
-  const SlotView view = impl_->processes.state(slot);
+  const auto of_slot = static_cast<std::uint32_t>(slot_of(token));
+  const SlotView view = processes.state(of_slot);
   if (view.line.generation != generation_of(token)) {
-    return fmt::format("a process that is gone (slot {}, generation {})", slot,
+    return fmt::format("a process that is gone (slot {}, generation {})", of_slot,
                        generation_of(token));
   }
-  const ProcessRecord record = impl_->record(view);
-  const std::string who = record.rank >= 0 ? fmt::format("rank {}", record.rank)
-                                           : fmt::format("\"{}\"", record.program);
-  return fmt::format("{} (pid {} on host {}, {})", who, record.pid, record.host, node_text(record));
+  const ProcessRecord found = record(view);
+  const std::string who =
+      found.rank >= 0 ? fmt::format("rank {}", found.rank) : fmt::format("\"{}\"", found.program);
+  return fmt::format("{} (pid {} on host {}, {})", who, found.pid, found.host, node_text(found));
 }
 
 Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
@@ -381,6 +347,12 @@ Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
     return fail(Code::invalid_argument,
                 "an observer of pool {} cannot lock it; attach without "
                 "observer",
+                impl.options.spec);
+  }
+  if (!impl.origin.here()) {
+    return fail(Code::invalid_argument,
+                "this process was forked by one that is attached to pool {}: what the parent has "
+                "there is not the child's to change; attach again here",
                 impl.options.spec);
   }
   const std::uint64_t start_ns = base::now_ns();
@@ -407,6 +379,7 @@ Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
 Pool::Guard::~Guard() {
   if (pool_ == nullptr) return;
   Impl& impl = *pool_->impl_;
+  if (!impl.origin.here()) return;  // the parent holds it
   impl.lock->release();
   impl.host_lock.reset();
   impl.held.store(false, std::memory_order_release);
@@ -426,8 +399,7 @@ std::vector<ProcessRecord> Pool::processes() const {
 
 Result<void> Pool::make_certain() const {
   LifeWatch life(impl_->processes, impl_->liveness);
-  // Ends by itself after a lease; the time limit is twice that only in case clocks misbehave.
-  base::Waiter waiter("the heartbeats of a pool", impl_->liveness.lease_ns() * 2 + 1'000'000'000,
+  base::Waiter waiter("the heartbeats of a pool", certainty_limit_ns(impl_->liveness.lease_ns()),
                       {}, base::WaitPolicy{.spins = 0, .yields = 0, .sleep_ns = 5'000'000});
   for (;;) {
     bool undecided = false;
@@ -440,56 +412,22 @@ Result<void> Pool::make_certain() const {
 }
 
 void Pool::publish_stats(const ProcessStats& stats) {
-  if (impl_->options.observer) return;
+  if (!impl_->writes_own_lines()) return;
   const std::lock_guard lock(impl_->own_lines);
   impl_->processes.publish_stats(impl_->slot, impl_->generation, stats);
 }
 
 void Pool::publish_activity(std::string_view text) {
-  if (impl_->options.observer) return;
+  if (!impl_->writes_own_lines()) return;
   const std::lock_guard lock(impl_->own_lines);
   impl_->processes.publish_activity(impl_->slot, text);
-}
-
-namespace {
-
-/// A survivor may not have noticed the death yet and still write what is the dead's, such as the
-/// credits of a channel. Those who share a channel are of one job.
-bool outlived_by_its_job(const ProcessTable& processes, Liveness& liveness, const SlotView& dead) {
-  const std::string job = processes.record(dead).job;
-  if (job.empty()) return false;
-  for (const SlotView& view : processes.used()) {
-    const bool attached = view.line.state == static_cast<std::uint32_t>(SlotState::attached);
-    if (view.slot == dead.slot || !attached || !liveness.alive(view)) continue;
-    if (processes.record(view).job == job) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-Result<std::uint32_t> Pool::reap(const std::function<void(std::uint64_t token)>& on_dead) {
-  auto guard = lock();
-  if (!guard) return unexpected(guard.error());
-  std::uint32_t reaped = 0;
-  for (const SlotView& view : impl_->processes.used()) {
-    const bool attached = view.line.state == static_cast<std::uint32_t>(SlotState::attached);
-    if ((view.whole && !attached) || impl_->liveness.alive(view)) continue;
-    if (outlived_by_its_job(impl_->processes, impl_->liveness, view)) continue;
-    if (on_dead) on_dead(make_token(view.line.generation, view.slot));
-    impl_->processes.set_state(view.slot, view.line.generation, SlotState::reaped);
-    ++reaped;
-  }
-  return reaped;
 }
 
 std::uint32_t Pool::local_processes() const {
   // A process may be attached more than once: by each library of ours that it loads.
   std::set<std::pair<std::uint64_t, std::uint64_t>> found;
   for (const SlotView& view : impl_->processes.used()) {
-    const auto origin = impl_->processes.origin(view.slot);
-    if (origin && origin->boot_id == impl_->self.host.boot_id && impl_->liveness.alive(view))
-      found.emplace(view.line.pid_namespace, view.line.pid);
+    if (impl_->liveness.runs_here(view)) found.emplace(view.line.pid_namespace, view.line.pid);
   }
   return static_cast<std::uint32_t>(found.size());
 }

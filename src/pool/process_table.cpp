@@ -18,6 +18,11 @@ std::string text_of(const char* text, std::size_t capacity) {
   return base::printable(std::string(text, ::strnlen(text, capacity)));
 }
 
+/// A line that its writer left half written is nobody's to take.
+bool was_taken(const SlotView& view) {
+  return !view.whole || view.line.generation != 0;
+}
+
 }  // namespace
 
 ProcessTable::ProcessTable(const coherence::Memory& memory, std::byte* base, const Superblock& s)
@@ -48,14 +53,35 @@ SlotView ProcessTable::state(std::uint32_t slot) const {
 }
 
 std::vector<SlotView> ProcessTable::used() const {
-  memory_.invalidate(base_ + states_, std::uint64_t{slots_} * sizeof(StateLine));
-  memory_.settle();
+  constexpr std::uint32_t batch = 64;
   std::vector<SlotView> views;
-  for (std::uint32_t slot = 0; slot < slots_; ++slot) {
-    SlotView view = load_state(slot);
-    if (!view.whole || view.line.generation != 0) views.push_back(view);
+  for (std::uint32_t first = 0; first < slots_; first += batch) {
+    const std::uint32_t end = std::min(first + batch, slots_);
+    memory_.invalidate(base_ + place<StateLine>(states_, first),
+                       std::uint64_t{end - first} * sizeof(StateLine));
+    memory_.settle();
+    const std::size_t before = views.size();
+    for (std::uint32_t slot = first; slot < end; ++slot) {
+      SlotView view = load_state(slot);
+      if (was_taken(view)) views.push_back(view);
+    }
+    if (views.size() == before) break;
   }
   return views;
+}
+
+std::optional<std::uint32_t> ProcessTable::first_unused() const {
+  std::uint32_t low = 0, high = slots_;  // the one wanted is `high` at most
+  while (low < high) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    if (was_taken(state(middle))) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (high == slots_) return std::nullopt;
+  return high;
 }
 
 std::optional<OriginLine> ProcessTable::origin(std::uint32_t slot) const {
@@ -82,6 +108,10 @@ bool ProcessTable::held_attached(std::uint32_t slot, std::uint64_t generation) c
          line.state == static_cast<std::uint32_t>(SlotState::attached);
 }
 
+std::string ProcessTable::job(std::uint32_t slot) const {
+  return read_text(place<DetailLines>(details_, slot) + offsetof(DetailLines, job), 2);
+}
+
 ProcessRecord ProcessTable::record(const SlotView& view) const {
   const std::uint32_t slot = view.slot;
   ProcessRecord record;
@@ -101,7 +131,7 @@ ProcessRecord ProcessTable::record(const SlotView& view) const {
     record.program = text_of(line->program, sizeof line->program);
   }
   record.host = read_text(details + offsetof(DetailLines, host), 1);
-  record.job = read_text(details + offsetof(DetailLines, job), 2);
+  record.job = job(slot);
   const auto stats = observe_sealed_line<StatsLine>(memory_, base_, place<StatsLine>(stats_, slot));
   if (stats && stats->generation == record.generation) {
     record.messages_sent = stats->messages_sent;
@@ -113,10 +143,12 @@ ProcessRecord ProcessTable::record(const SlotView& view) const {
   return record;
 }
 
-std::uint64_t ProcessTable::take(std::uint32_t slot, const Entry& entry) const {
+std::uint64_t ProcessTable::take(std::uint32_t slot, const Entry& entry,
+                                 const std::function<void()>& confirm) const {
   StateLine line = state(slot).line;
   const std::uint64_t details = place<DetailLines>(details_, slot);
   line.generation = line.generation < greatest_generation ? line.generation + 1 : 1;
+  confirm();
   OriginLine origin{.boot_id = entry.host.boot_id};
   entry.process.program.copy(origin.program, sizeof origin.program);
   publish_sealed_line(memory_, base_, details, origin);
@@ -134,6 +166,7 @@ std::uint64_t ProcessTable::take(std::uint32_t slot, const Entry& entry) const {
   line.attached_wall_ns = base::wall_ns();
   line.rank = entry.rank;
   line.unused = 0;
+  confirm();
   publish_sealed_line(memory_, base_, place<StateLine>(states_, slot), line);
   return line.generation;
 }
@@ -154,7 +187,6 @@ void ProcessTable::publish_beat(std::uint32_t slot, std::uint64_t generation,
                       LeaseLine{.generation = generation,
                                 .beat = beat,
                                 .mapped_at = reinterpret_cast<std::uintptr_t>(base_)});
-  memory_.order();
 }
 
 void ProcessTable::publish_stats(std::uint32_t slot, std::uint64_t generation,

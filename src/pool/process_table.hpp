@@ -1,6 +1,7 @@
 // Who is attached: the lines of the process slots.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,8 +26,11 @@ class ProcessTable {
 
   std::uint32_t slots() const { return slots_; }
   SlotView state(std::uint32_t slot) const;
-  /// All slots that were ever taken; one batch of invalidations.
+  /// All slots that were ever taken. They are taken in order the first time, so this costs what
+  /// they are, not what the table could hold.
   std::vector<SlotView> used() const;
+  /// A slot that was never taken; nullopt: all were.
+  std::optional<std::uint32_t> first_unused() const;
   /// nullopt: unreadable.
   std::optional<OriginLine> origin(std::uint32_t slot) const;
   /// nullopt: unreadable or not of `generation`.
@@ -35,6 +39,7 @@ class ProcessTable {
   std::uint64_t mapped_at(std::uint32_t slot, std::uint64_t generation) const;
   /// Attached under `generation`, as this node holds the line: enough for a slot of this process.
   bool held_attached(std::uint32_t slot, std::uint64_t generation) const;
+  std::string job(std::uint32_t slot) const;
   /// Everything but `alive`.
   ProcessRecord record(const SlotView& view) const;
 
@@ -45,9 +50,12 @@ class ProcessTable {
     std::int32_t rank = -1;
     std::string job;
   };
-  /// Publishes all lines, the state last; gives the generation. Under the lock.
-  std::uint64_t take(std::uint32_t slot, const Entry& entry) const;
+  /// Publishes all lines, the state last; gives the generation. Under the lock; `confirm` is asked
+  /// before what hurts if this process has lost it meanwhile.
+  std::uint64_t take(std::uint32_t slot, const Entry& entry,
+                     const std::function<void()>& confirm) const;
   void set_state(std::uint32_t slot, std::uint64_t generation, SlotState state) const;
+  /// The caller orders.
   void publish_beat(std::uint32_t slot, std::uint64_t generation, std::uint64_t beat) const;
   void publish_stats(std::uint32_t slot, std::uint64_t generation, const ProcessStats& stats) const;
   void publish_activity(std::uint32_t slot, std::string_view text) const;

@@ -1,10 +1,8 @@
 // Who is attached, who is alive, and what becomes of the dead.
 #include <cerrno>
-#include <thread>
 
 #include "base/clock.hpp"
-#include "pool/attach_as.hpp"
-#include "pool/test_pool.hpp"
+#include "pool/test_foreign.hpp"
 
 namespace penstock::pool {
 namespace {
@@ -199,54 +197,6 @@ TEST_F(ProcessTest, ManyAttachAtOnce) {
 
 // ---- judged by heartbeat -----------------------------------------------------------------------
 
-/// A machine that this one is not.
-Caller caller_of_another_host(std::uint8_t number, std::uint8_t machine = 0) {
-  Caller caller{*this_host(), *this_process()};
-  caller.host.host = fmt::format("host{}", number);
-  caller.host.boot_id.fill(number);
-  caller.host.machine_id.fill(machine != 0 ? machine : number);
-  return caller;
-}
-
-class ForeignTest : public ProcessTest {
- protected:
-  void SetUp() override {
-    ::setenv("PENSTOCK_LEASE_MS", "400", 1);
-    ProcessTest::SetUp();
-  }
-  void TearDown() override { ::unsetenv("PENSTOCK_LEASE_MS"); }
-
-  std::unique_ptr<Pool> attach_from(std::uint8_t host, std::uint8_t machine = 0,
-                                    AttachOptions options = {}) const {
-    options.spec = spec_;
-    auto pool = attach_as(options, caller_of_another_host(host, machine));
-    if (!pool) {
-      ADD_FAILURE() << pool.error().message;
-      return nullptr;
-    }
-    return std::move(*pool);
-  }
-  /// Attached from host `host` until killed; `held`: holding the pool's lock.
-  Child foreign_child(std::uint8_t host, bool held = false) const {
-    return Child([this, host, held](const Child::Report& report) {
-      auto pool = attach_from(host);
-      if (!pool) return 2;
-      auto guard = held ? pool->lock() : Result<Pool::Guard>(make_error(Code::internal, ""));
-      report(pool->token());
-      sleep_until_killed();
-    });
-  }
-  static bool dies_within(const Pool& pool, std::uint64_t token, std::uint64_t limit_ns) {
-    for (const std::uint64_t start = base::now_ns(); base::now_ns() - start < limit_ns;) {
-      if (!pool.alive(token)) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
-  }
-};
-
-constexpr std::uint64_t second = 1'000'000'000;
-
 TEST_F(ForeignTest, LivesAsLongAsItsHeartbeatMoves) {
   auto pool = attach();
   auto foreign = attach_from(9);
@@ -280,28 +230,6 @@ TEST_F(ForeignTest, IsDeadWhenALeaseHasPassedWithoutABeat) {
   child.kill(SIGKILL);
   EXPECT_TRUE(dies_within(*pool, token, 60 * second));
   EXPECT_EQ(pool->reap({}).value(), 1u);
-}
-
-TEST_F(ForeignTest, OneThatWasTakenForDeadLeavesItsSlotAlone) {
-  auto pool = attach();
-  Child child([this](const Child::Report& report) {
-    auto foreign = attach_from(9);
-    if (!foreign) return 2;
-    report(foreign->token());
-    ::raise(SIGSTOP);
-    const bool noticed = !foreign->alive(foreign->token());
-    foreign.reset();
-    return noticed ? 0 : 3;
-  });
-  const std::uint64_t token = child.next_report();
-  child.wait_until_stopped();
-  EXPECT_TRUE(dies_within(*pool, token, 60 * second));
-  EXPECT_EQ(pool->reap({}).value(), 1u);
-  std::vector<std::unique_ptr<Pool>> others;  // take all slots, that one too
-  for (int i = 0; i < 15; ++i) others.push_back(attach());
-  child.kill(SIGCONT);
-  EXPECT_EQ(child.wait(), 0);
-  for (const auto& other : others) EXPECT_TRUE(pool->alive(other->token()));
 }
 
 TEST_F(ForeignTest, AnotherPidNamespaceOfThisHostIsJudgedByHeartbeatToo) {

@@ -17,13 +17,13 @@ RollEntry::RollEntry(std::uint64_t pool_id, std::uint32_t slot, std::uint64_t ge
   const std::string folder = base::env_text("PENSTOCK_ROLL");
   if (folder.empty()) return;
   path_ = fmt::format("{}/{:x}.{}.{}", folder, pool_id, slot, generation);
-  file_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (file_.get() < 0) return;
+  UniqueFd file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file.get() < 0) return;
   // The launcher hears of an end when a low descriptor is closed. Linux puts off each close of an
   // ending process and then does the last one first, so a high one is closed before those.
   constexpr int high = 1000;
-  const int moved = ::fcntl(file_.get(), F_DUPFD_CLOEXEC, high);
-  if (moved >= 0) file_ = UniqueFd(moved);
+  const int moved = ::fcntl(file.get(), F_DUPFD_CLOEXEC, high);
+  file_ = base::ProcessFd(moved >= 0 ? moved : file.release());
 }
 
 void RollEntry::sign_off() {

@@ -9,13 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "base/fork.hpp"
 #include "penstock/status.hpp"
 #include "pool/unique_fd.hpp"
 
 namespace penstock::pool {
 
-/// The side of an attached process. Without PENSTOCK_ROLL, or where that folder cannot be written
-/// (another host's), nothing is kept.
+/// The side of an attached process, not of children that it forks. Without PENSTOCK_ROLL, or where
+/// that folder cannot be written (another host's), nothing is kept.
 class RollEntry {
  public:
   RollEntry() = default;
@@ -25,7 +26,7 @@ class RollEntry {
 
  private:
   std::string path_;
-  UniqueFd file_;
+  base::ProcessFd file_;
 };
 
 /// The side that looks on.

@@ -1,8 +1,10 @@
 // Owner of a file descriptor.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <string>
 #include <utility>
 
 namespace penstock::pool {
@@ -20,9 +22,18 @@ class UniqueFd {
     if (fd_ >= 0) ::close(fd_);
   }
   int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;
 };
+
+/// The same file, opened once more. flock's locks belong to an opening, which ends with the last
+/// mapping made by it: in a forked child, after the process that locked.
+inline UniqueFd reopened(const UniqueFd& fd) {
+  const int access = ::fcntl(fd.get(), F_GETFL) & O_ACCMODE;
+  const std::string self = "/proc/self/fd/" + std::to_string(fd.get());
+  return UniqueFd(::open(self.c_str(), access | O_CLOEXEC | O_NONBLOCK));
+}
 
 }  // namespace penstock::pool

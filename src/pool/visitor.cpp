@@ -24,7 +24,6 @@ void VisitorTable::beat(std::uint32_t name) const {
   if (!line) return;
   ++line->beat;
   publish_sealed_line(memory_, base_, place(name), *line);
-  memory_.order();
 }
 
 std::optional<VisitorLine> VisitorTable::read(std::uint64_t name) const {

@@ -23,6 +23,7 @@ constexpr std::uint64_t visitor_token(std::uint64_t generation, std::uint64_t na
 constexpr bool is_visitor(std::uint64_t token) {
   return (token & visitor_bit) != 0;
 }
+/// With the visitor bit, of a visitor's.
 constexpr std::uint64_t slot_of(std::uint64_t token) {
   return token & slot_mask;
 }
@@ -47,7 +48,7 @@ class VisitorTable {
   /// Enters; gives the token. The host lock is held.
   std::uint64_t enter(std::uint32_t name, const HostIdentity& host,
                       const ProcessIdentity& process) const;
-  /// The visitor stays alive; called by the heartbeat of the visitor.
+  /// The visitor stays alive. The caller orders.
   void beat(std::uint32_t name) const;
   /// As last published; nullopt when never written, unreadable or `name` is none.
   std::optional<VisitorLine> read(std::uint64_t name) const;

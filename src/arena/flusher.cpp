@@ -1,0 +1,88 @@
+#include "arena/flusher.hpp"
+
+#include <algorithm>
+
+#include "arena/space.hpp"
+#include "base/clock.hpp"
+#include "pool/flush_table.hpp"
+
+namespace penstock::arena {
+
+namespace {
+
+constexpr std::uint64_t part_bytes = 1 << 20;
+constexpr std::uint64_t longest_step_ns = 20'000'000;
+constexpr int most_walks = 100;
+
+}  // namespace
+
+/// The ticks first: what was set aside up to them is in the chain by now, and stays where it is
+/// until this node has flushed. So a walk without the lock comes across all of it, whatever else
+/// changes meanwhile; a walk that runs into a change is made again.
+Flusher::Begun Flusher::begin() {
+  const auto& flushes = pool_.flushes();
+  const auto clock = flushes.clock();
+  const bool readable = clock.ticks < pool::FlushTable::unreadable_ticks;
+  if (clock.last_death == 0 || !readable || flushes.flushed(pool_.node()) >= clock.ticks)
+    return Begun::nothing_to_do;
+  if (pool_.given_up_still_here()) return Begun::nothing_to_do;
+  ranges_.clear();
+  const ExtentReader reader(region_, geometry_, key_);
+  const auto walked = reader.for_each([&](const ExtentHeader& extent) {
+    if (extent.state == ExtentState::quarantined)
+      ranges_.push_back({extent.offset + line_bytes, extent.bytes - line_bytes});
+  });
+  if (!walked) return Begun::try_again;
+  ticks_ = clock.ticks;
+  begun_ = true;
+  return Begun::yes;
+}
+
+bool Flusher::advance(std::uint64_t most_bytes) {
+  for (int tries = 0; !begun_; ++tries) {
+    const Begun begun = begin();
+    if (begun == Begun::nothing_to_do || (begun == Begun::try_again && tries == most_walks))
+      return true;
+  }
+  while (!ranges_.empty() && most_bytes != 0) {
+    Range& range = ranges_.back();
+    const std::uint64_t part = std::min(range.bytes, most_bytes);
+    region_.invalidate(range.offset, part);
+    range.offset += part;
+    range.bytes -= part;
+    most_bytes -= part;
+    if (range.bytes == 0) ranges_.pop_back();
+  }
+  region_.settle();
+  // Another process of this node may have been quicker.
+  const bool done = pool_.flushes().flushed(pool_.node()) >= ticks_;
+  if (!ranges_.empty() && !done) return false;
+  begun_ = false;
+  if (!done) record();
+  return true;
+}
+
+/// The own node last: while it is behind, some process goes on.
+void Flusher::record() {
+  const auto& flushes = pool_.flushes();
+  for (const std::uint32_t node : pool_.nodes_of_these_caches()) {
+    if (node != pool_.node() && flushes.flushed(node) < ticks_) flushes.record_flush(node, ticks_);
+  }
+  flushes.record_flush(pool_.node(), ticks_);  // pairs with Space::is_flushed
+}
+
+void Flusher::step() {
+  const std::unique_lock hold(mutex_, std::try_to_lock);
+  if (!hold) return;  // somebody flushes all of it
+  const std::uint64_t end_ns = base::now_ns() + longest_step_ns;
+  while (!advance(part_bytes) && base::now_ns() < end_ns) {
+  }
+}
+
+void Flusher::finish() {
+  const std::lock_guard hold(mutex_);
+  while (!advance(part_bytes)) {
+  }
+}
+
+}  // namespace penstock::arena

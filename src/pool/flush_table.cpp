@@ -1,0 +1,93 @@
+#include "pool/flush_table.hpp"
+
+#include "pool/sealed_line.hpp"
+
+namespace penstock::pool {
+
+namespace {
+
+struct alignas(64) FlushLine {
+  std::uint64_t ticks = 0;
+  std::uint64_t last_death = 0;  ///< of the clock
+  std::uint64_t unused[5] = {};
+  std::uint64_t seal = 0;
+};
+static_assert(sizeof(FlushLine) == coherence::line_bytes);
+
+/// A line that its writer left half written counts as the worst that it can be.
+constexpr std::uint64_t unknown_death = UINT64_MAX;
+
+}  // namespace
+
+// The first copy is published first, so of two whole ones it is the newer. Where neither is whole
+// somebody has damaged them: then everything waits for every node.
+FlushTable::Clock FlushTable::clock() const {
+  memory_.invalidate(base_ + clock_place(0), 2 * coherence::line_bytes);
+  memory_.settle();
+  for (std::uint32_t copy = 0; copy < 2; ++copy) {
+    if (const auto line = load_sealed_line<FlushLine>(memory_, base_, clock_place(copy)))
+      return {.ticks = line->ticks, .last_death = line->last_death};
+  }
+  return {.ticks = unreadable_ticks, .last_death = unknown_death};
+}
+
+void FlushTable::publish_clock(const Clock& clock) const {
+  FlushLine line;
+  line.ticks = clock.ticks;
+  line.last_death = clock.last_death;
+  memory_.order();
+  publish_sealed_line(memory_, base_, clock_place(0), line);  // pairs with clock()
+  memory_.order();
+  publish_sealed_line(memory_, base_, clock_place(1), line);
+}
+
+void FlushTable::tick() const {
+  Clock now = clock();
+  ++now.ticks;
+  publish_clock(now);
+}
+
+void FlushTable::record_death(std::uint32_t node) const {
+  if (node >= nodes_ || !memory_.loads_may_be_stale()) return;
+  const Clock now = clock();
+  FlushLine line;
+  line.ticks = now.ticks + 1;
+  publish_sealed_line(memory_, base_, death_place(node), line);  // pairs with times()
+  publish_clock({.ticks = line.ticks, .last_death = line.ticks});
+  memory_.order();
+}
+
+void FlushTable::forget_deaths(std::uint32_t node) const {
+  if (node >= nodes_) return;
+  publish_sealed_line(memory_, base_, death_place(node), FlushLine{});
+  memory_.order();
+}
+
+void FlushTable::record_flush(std::uint32_t node, std::uint64_t ticks) const {
+  if (node >= nodes_) return;
+  FlushLine line;
+  line.ticks = ticks;
+  publish_sealed_line(memory_, base_, flush_place(node), line);  // pairs with times()
+  memory_.order();
+}
+
+FlushTable::Times FlushTable::times() const {
+  Times times;
+  memory_.invalidate(base_ + death_place(0), 2ull * nodes_ * coherence::line_bytes);
+  memory_.settle();
+  for (std::uint32_t node = 0; node < nodes_; ++node) {
+    const auto death = load_sealed_line<FlushLine>(memory_, base_, death_place(node));
+    const auto flush = load_sealed_line<FlushLine>(memory_, base_, flush_place(node));
+    times.deaths.push_back(death ? death->ticks : unknown_death);
+    times.flushes.push_back(flush ? flush->ticks : 0);
+  }
+  return times;
+}
+
+std::uint64_t FlushTable::flushed(std::uint32_t node) const {
+  if (node >= nodes_) return 0;
+  const auto line = observe_sealed_line<FlushLine>(memory_, base_, flush_place(node));
+  return line ? line->ticks : 0;
+}
+
+}  // namespace penstock::pool

@@ -1,0 +1,78 @@
+// Which nodes may hold dirty lines of the dead, and up to when each has flushed its caches.
+//
+// A process that is killed leaves lines that it stored to dirty in its node's caches; they reach
+// the device at any later time, whoever the memory belongs to by then. So what a node's dead may
+// have stored to changes hands only after that node has flushed it (docs/protocols/quarantine.md).
+//
+//   clock    two lines   how many of these events there were; the same again
+//   deaths   N lines     when a process of the node died last
+//   flushes  N lines     up to when the node has flushed
+//
+//   clock | ticks | last death | 0 ...                                                     | seal |
+//   other | ticks | 0 ...                                                                  | seal |
+//
+// Clock and deaths are written under the pool's lock; a line of flushes by processes of its host,
+// of which the last one stays: an older number only asks for one more flush.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "penstock/coherence.hpp"
+
+namespace penstock::pool {
+
+class FlushTable {
+ public:
+  FlushTable(const coherence::Memory& memory, std::byte* base, std::uint64_t offset,
+             std::uint32_t nodes)
+      : memory_(memory), base_(base), offset_(offset), nodes_(nodes) {}
+
+  static constexpr std::uint64_t bytes(std::uint32_t nodes) {
+    return (2 + 2 * std::uint64_t{nodes}) * coherence::line_bytes;
+  }
+  std::uint32_t nodes() const { return nodes_; }
+
+  struct Clock {
+    std::uint64_t ticks = 0;
+    std::uint64_t last_death = 0;  ///< 0: nobody has died yet
+  };
+  /// From here on ticks are of a clock that somebody has damaged.
+  static constexpr std::uint64_t unreadable_ticks = UINT64_MAX / 2;
+  /// Also without the lock: what it gives then may be older. One serialized device access.
+  Clock clock() const;
+  /// One more tick, ordered behind what was published before. Under the lock.
+  void tick() const;
+
+  /// A process of the node died. Under the lock, before anything that it owned is given back.
+  void record_death(std::uint32_t node) const;
+  /// Nothing that the node's dead stored will come any more. Under the lock.
+  void forget_deaths(std::uint32_t node) const;
+  /// The node has flushed all that was in quarantine at `ticks`. By a process of its host.
+  void record_flush(std::uint32_t node, std::uint64_t ticks) const;
+
+  /// Ticks, by node; one serialized device access.
+  struct Times {
+    std::vector<std::uint64_t> deaths;  ///< 0: none; the greatest number where a line is torn
+    std::vector<std::uint64_t> flushes;
+  };
+  Times times() const;
+  /// Up to when the node has flushed; 0: never, or the line is torn.
+  std::uint64_t flushed(std::uint32_t node) const;
+
+ private:
+  std::uint64_t clock_place(std::uint32_t copy) const { return offset_ + copy * 64ull; }
+  std::uint64_t death_place(std::uint32_t node) const { return offset_ + (2ull + node) * 64; }
+  std::uint64_t flush_place(std::uint32_t node) const {
+    return offset_ + (2ull + nodes_ + node) * 64;
+  }
+  void publish_clock(const Clock& clock) const;
+
+  coherence::Memory memory_;
+  std::byte* base_;
+  std::uint64_t offset_;
+  std::uint32_t nodes_;
+};
+
+}  // namespace penstock::pool

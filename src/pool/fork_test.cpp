@@ -1,0 +1,108 @@
+// Children that an attached process forks: the attachment, its locks and its end are the parent's.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "base/environment_guard.hpp"
+#include "pool/roll.hpp"
+#include "pool/test_pool.hpp"
+
+namespace penstock::pool {
+namespace {
+
+class ForkTest : public PoolTest {
+ protected:
+  ForkTest() { create(); }
+
+  /// A process that attaches, does `first`, forks one that lives until it is told, and is killed.
+  std::unique_ptr<Child> killed_with_a_child_left(const std::function<void(Pool&)>& first) {
+    EXPECT_EQ(::pipe2(hold_, O_CLOEXEC), 0);
+    auto parent = std::make_unique<Child>([&](const Child::Report& report) {
+      auto pool = attach();
+      if (!pool) return 2;
+      first(*pool);
+      if (::fork() == 0) {
+        ::close(hold_[1]);
+        report(1);
+        char nothing;
+        return static_cast<int>(::read(hold_[0], &nothing, 1));
+      }
+      sleep_until_killed();
+    });
+    ::close(hold_[0]);
+    EXPECT_EQ(parent->next_report(), 1u);
+    parent->kill(SIGKILL);
+    parent->wait();
+    return parent;
+  }
+  void let_the_child_go() { ::close(hold_[1]); }
+
+  int hold_[2] = {-1, -1};
+};
+
+TEST_F(ForkTest, AChildCannotTouchItsParentsAttachment) {
+  auto pool = attach();
+  ASSERT_NE(pool, nullptr);
+  pool->publish_activity("at work");
+  EXPECT_TRUE(pool->attached_here());
+  Child child([&](const Child::Report&) {
+    if (pool->attached_here()) return 1;
+    const auto guard = pool->lock();
+    if (guard || guard.error().message.find("attach again") == std::string::npos) return 2;
+    pool->publish_activity("in a child");
+    pool.reset();
+    auto own = attach();
+    return own != nullptr && own->attached_here() && own->lock() ? 7 : 3;
+  });
+  EXPECT_EQ(child.wait(), 7);
+  EXPECT_TRUE(pool->alive(pool->token()));
+  EXPECT_TRUE(pool->lock());
+  ASSERT_EQ(pool->processes().size(), 2u);
+  EXPECT_EQ(pool->processes().front().activity, "at work");
+}
+
+TEST_F(ForkTest, AChildForkedUnderTheLockGivesNothingUp) {
+  auto pool = attach(), rival = attach();
+  ASSERT_TRUE(pool && rival);
+  std::optional<Pool::Guard> guard;
+  guard.emplace(std::move(*pool->lock()));
+  Child child([&](const Child::Report&) {
+    guard.reset();
+    return 7;
+  });
+  EXPECT_EQ(child.wait(), 7);
+  const auto taken = rival->lock(10'000'000);
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().code, Code::deadline);
+  guard.reset();
+  EXPECT_TRUE(rival->lock());
+}
+
+TEST_F(ForkTest, ALockIsFreeWhenItsHolderDiesThoughAChildLives) {
+  std::optional<Pool::Guard> held;
+  const auto killed = killed_with_a_child_left([&held](Pool& pool) {
+    auto guard = pool.lock();
+    if (guard) held.emplace(std::move(*guard));
+  });
+  auto pool = attach();
+  ASSERT_NE(pool, nullptr);
+  EXPECT_TRUE(pool->lock());
+  let_the_child_go();
+}
+
+TEST_F(ForkTest, AnEndIsToldThoughAChildLives) {
+  const base::EnvironmentGuard folder("PENSTOCK_ROLL", folder_.path().c_str());
+  const auto looking = attach({.observer = true});
+  ASSERT_NE(looking, nullptr);
+  auto roll = Roll::watch(folder_.path(), looking->info().id);
+  ASSERT_TRUE(roll) << roll.error().message;
+  const auto killed = killed_with_a_child_left([](Pool&) {});
+  EXPECT_EQ(roll->ended().size(), 1u);
+  let_the_child_go();
+}
+
+}  // namespace
+}  // namespace penstock::pool

@@ -1,0 +1,117 @@
+// What an attachment holds.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/fork.hpp"
+#include "penstock/sync.hpp"
+#include "pool/attach_as.hpp"
+#include "pool/flush_table.hpp"
+#include "pool/heartbeat.hpp"
+#include "pool/host_lock.hpp"
+#include "pool/liveness.hpp"
+#include "pool/mapping.hpp"
+#include "pool/roll.hpp"
+#include "pool/superblock.hpp"
+#include "pool/verdicts.hpp"
+
+namespace penstock::pool {
+
+struct Pool::Impl final : Aliases::Attachments {
+  Impl(const Superblock& s, Mapping mapped, UniqueFd fd, coherence::View pool_view, Caller caller,
+       const AttachOptions& attach_options, std::uint64_t lease_ns)
+      : superblock(s),
+        info(info_of(s, attach_options.spec)),
+        mapping(std::move(mapped)),
+        lock_fd(fd.release()),
+        seen(std::move(pool_view)),
+        memory(seen.memory),
+        base(seen.base),
+        aliases(base, mapping.bytes(), this),
+        self(std::move(caller)),
+        options(attach_options),
+        processes(memory, base, s),
+        visitors(memory, base, s),
+        flushes(memory, base, s.flushes_offset, s.max_nodes),
+        verdicts(memory, base, s),
+        liveness(processes, visitors, self.host, self.process, lease_ns) {}
+
+  Result<void> join();
+  Result<void> take_slot();
+  std::optional<SlotView> choose_slot();
+  void record_death(const SlotView& dead) const;
+  void beat();
+  void heed(std::uint64_t as_token);
+  [[noreturn]] void end(std::optional<std::uint64_t> judge) const;
+  void confirm() {
+    if (heartbeat) heartbeat->confirm();
+  }
+  bool is_living() {
+    confirm();
+    return true;
+  }
+  bool owns_slot() const;
+  bool writes_own_lines() const { return !options.observer && origin.here(); }
+  std::vector<std::uint32_t> seem_dead();
+  std::set<std::uint32_t> nodes_of_others() const;
+  void note_death(std::uint64_t of_token);
+  bool outlived_by_its_job(const SlotView& dead);
+  std::string describe(std::uint64_t of_token) const;
+  ProcessRecord record(const SlotView& slot_view) const;
+  std::vector<Aliases::Attachment> of_this_process() const override;
+  bool stands(const Aliases::Attachment& attachment) const override {
+    return processes.held_attached(attachment.slot, attachment.generation);
+  }
+  sync::Lock make_lock(std::uint64_t as_token) {
+    return sync::Lock(memory, base + superblock.lock_offset, superblock.max_nodes, node, as_token,
+                      [this, as_token](std::uint64_t other) {
+                        if (other == as_token) return is_living();
+                        rival = other;
+                        return liveness.alive(other);
+                      });
+  }
+  std::uint64_t token() const { return options.observer ? 0 : make_token(generation, slot); }
+
+  Superblock superblock;
+  Info info;
+  Mapping mapping;
+  base::ProcessFd lock_fd;
+  coherence::View seen;
+  coherence::Memory memory;
+  std::byte* base;
+  Aliases aliases;
+  Caller self;
+  AttachOptions options;
+  ProcessTable processes;
+  VisitorTable visitors;
+  FlushTable flushes;
+  VerdictTable verdicts;
+  Liveness liveness;
+  const base::Origin origin;
+
+  std::uint32_t slot = 0, node = 0;
+  std::uint64_t generation = 0;
+  std::uint64_t beats = 1;  // under the heartbeat's mutex
+  std::mutex noted_mutex;
+  std::set<std::uint64_t> noted, recorded;  // tokens of the dead that alive() has met
+  std::mutex chores_mutex;
+  std::map<const void*, std::function<void()>> chores;  // of each heartbeat
+  std::mutex own_lines;  // stats and activity may come from several threads
+
+  std::atomic<bool> held{false};        // by a thread of this attachment
+  std::atomic<std::uint64_t> rival{0};  // last one in the way of the lock
+  std::optional<HostLock> host_lock;
+  std::optional<sync::Lock> lock;
+  RollEntry roll_entry;
+  std::unique_ptr<Heartbeat> heartbeat;  // last: stopped before anything it uses goes
+};
+
+}  // namespace penstock::pool
