@@ -15,6 +15,7 @@
 namespace penstock::sync {
 
 /// Is the process that wrote `token` (never 0) into a line still alive? Called from waits only.
+/// Asked of the own token: do the others still think so?
 using AliveCheck = std::function<bool(std::uint64_t token)>;
 /// Who that process is, in words: for errors.
 using Describe = std::function<std::string(std::uint64_t token)>;
@@ -97,10 +98,13 @@ class Lock {
   void repair();
 
  private:
+  Result<void> still_here();
+
   coherence::Memory memory_;
   std::byte* lines_;
   std::uint32_t participants_, self_;
   std::uint64_t token_;
+  std::uint64_t last_number_ = 0;  ///< ticket drawn: none is drawn twice
   AliveCheck alive_;
 };
 

@@ -49,7 +49,7 @@ Barrier::Barrier(const coherence::Memory& memory, void* lines, std::uint32_t par
 void Barrier::arrive() {
   const Line mine{.sequence = sequence_ + 1, .token = token_};
   memory_.order();  // everything published before the barrier is there before the arrival
-  memory_.publish_line(lines_ + 64ull * self_, &mine);
+  memory_.send_line(lines_ + 64ull * self_, &mine);
   memory_.order();
 }
 

@@ -18,6 +18,11 @@
 // Who shares the lock draws a number like everybody, and does not wait for the others who share it.
 // One that was passed by so cannot become exclusive meanwhile: it would draw a greater number.
 //
+// Who wants the lock alone, and for long finds the same one sharing it, gives its number back until
+// that one has gone. Those who share it and queue behind the number hold other locks, maybe, which
+// the one in the way waits for. Nobody draws a number twice: that it has gone is seen also when it
+// is back before anybody looks.
+//
 // The dead: a line whose token is dead is passed over. That is safe because the line was read
 // after the own number was published: whoever replaces the dead in that line starts to choose
 // after that, sees the own number and draws a greater one.
@@ -43,6 +48,10 @@ constexpr std::uint64_t greatest_number = std::uint64_t{1} << 62;
 /// The holder makes a few device accesses, unless it has lost its core: then spinning delays it.
 constexpr base::WaitPolicy wait_policy{.spins = 100, .yields = 1000, .sleep_ns = 50'000};
 
+/// Looks at one that shares the lock before it is made way for: longer than a get takes.
+constexpr std::uint32_t patience = 500;
+constexpr std::uint32_t forever = 0;
+
 bool whole(const Line& line) {
   return line.seal == lock_seal(line);
 }
@@ -60,7 +69,7 @@ class Entries {
               .choosing = choosing ? 1u : 0u,
               .shared = hold == Hold::shared ? 1u : 0u};
     line.seal = lock_seal(line);
-    memory_.publish_line(lines_ + 64ull * self_, &line);
+    memory_.send_line(lines_ + 64ull * self_, &line);
     memory_.full_order();
   }
 
@@ -107,6 +116,7 @@ class Entries {
 struct Rival {
   std::uint64_t token = 0;  ///< as last read
   bool chosen = false;      ///< seen not choosing since the own number was published
+  std::uint64_t shared = 0, shared_before = 0;  ///< number under which it shares the lock
 };
 
 /// Both phases of the bakery: `step` looks at one line and says whether it is done with.
@@ -116,20 +126,34 @@ class Queue {
         const std::function<void()>& meanwhile)
       : entries_(entries), rivals_(participants), alive_(alive), meanwhile_(meanwhile) {}
 
+  void await_all() { pending_ = entries_.others(); }
+  /// Until `step` is done with all who are awaited; or for so many looks: false.
   template <class Step>
-  Result<void> pass_all(base::Waiter& waiter, Step step) {
-    pending_ = entries_.others();
-    for (;;) {
+  Result<bool> pass_all(base::Waiter& waiter, Step step, std::uint32_t most_looks = forever) {
+    for (std::uint32_t looks = 1;; ++looks) {
       entries_.refresh(pending_);
       std::erase_if(pending_, [&](std::uint32_t i) {
         const Line line = entries_.load(i);
         rivals_[i].token = line.token;
         return whole(line) && step(i, line, rivals_[i]);
       });
-      if (pending_.empty()) return {};
+      if (pending_.empty()) return true;
+      if (looks == most_looks) return false;
       if (meanwhile_) meanwhile_();
-      if (auto paused = waiter.pause(); !paused) return paused;
+      if (auto paused = waiter.pause(); !paused) return unexpected(paused.error());
     }
+  }
+
+  /// Leaves those who share the lock as they did when it was asked before; whether there are any.
+  bool await_those_who_stay() {
+    std::vector<std::uint32_t> stay;
+    for (const std::uint32_t i : pending_) {
+      Rival& rival = rivals_[i];
+      if (rival.shared != 0 && rival.shared == rival.shared_before) stay.push_back(i);
+      rival.shared_before = rival.shared;
+    }
+    if (!stay.empty()) pending_ = stay;
+    return !stay.empty();
   }
 
   /// The waiter's dead check: whoever is dead no longer stands in the way.
@@ -162,6 +186,83 @@ Lock::Lock(const coherence::Memory& memory, void* lines, std::uint32_t participa
       token_(token),
       alive_(std::move(alive)) {}
 
+namespace {
+
+/// One acquisition.
+class Request {
+ public:
+  Request(const Entries& entries, Queue& queue, base::Waiter& waiter, std::uint64_t token,
+          std::uint32_t self, Hold hold, std::uint64_t& last_number)
+      : entries_(entries),
+        queue_(queue),
+        waiter_(waiter),
+        token_(token),
+        self_(self),
+        hold_(hold),
+        last_number_(last_number) {}
+
+  /// False: it has made way for another in vain, and must be made again.
+  Result<bool> make() {
+    entries_.publish(token_, 0, true);
+    std::uint64_t greatest = 0;
+    bool idle = true;
+    const auto read_number = [&](std::uint32_t, const Line& line, Rival& rival) {
+      rival = {.token = line.token};
+      greatest = std::max(greatest, line.number);
+      idle = idle && line.number == 0 && line.choosing == 0;
+      return true;
+    };
+    queue_.await_all();
+    if (auto read = queue_.pass_all(waiter_, read_number); !read) return read;
+    if (idle && hold_ == Hold::exclusive) return true;
+    if (greatest >= greatest_number)
+      return fail(Code::wrong_format, "lock: number {:#x} in a line is damaged; recreate the pool",
+                  greatest);
+    // Who has made way for this participant knows by another ticket that it has gone.
+    last_number_ = std::max(greatest, last_number_) + 1;
+    entries_.publish(token_, last_number_, false, hold_);
+    return wait_for(last_number_);
+  }
+
+ private:
+  Result<bool> wait_for(std::uint64_t number) {
+    const auto behind_me = [&](std::uint32_t i, const Line& line, Rival& rival) {
+      if (line.choosing == 0) rival.chosen = true;
+      rival.shared = line.shared != 0 ? line.number : 0;
+      if (!rival.chosen) return false;
+      if (line.shared != 0 && hold_ == Hold::shared) return true;
+      return line.number == 0 || line.number > number || (line.number == number && i > self_);
+    };
+    queue_.await_all();
+    for (;;) {
+      const bool shares = hold_ == Hold::shared;
+      auto passed = queue_.pass_all(waiter_, behind_me, shares ? forever : patience);
+      if (!passed || *passed) return passed;
+      if (queue_.await_those_who_stay()) return make_way();
+    }
+  }
+
+  Result<bool> make_way() {
+    entries_.publish(token_, 0, false);
+    const auto has_gone = [](std::uint32_t, const Line& line, const Rival& rival) {
+      return line.number != rival.shared;
+    };
+    auto gone = queue_.pass_all(waiter_, has_gone);
+    if (gone) return false;
+    return gone;
+  }
+
+  const Entries& entries_;
+  Queue& queue_;
+  base::Waiter& waiter_;
+  std::uint64_t token_;
+  std::uint32_t self_;
+  Hold hold_;
+  std::uint64_t& last_number_;  ///< of all requests by this Lock
+};
+
+}  // namespace
+
 Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
                            const std::function<void()>& meanwhile) {
   const Entries entries(memory_, lines_, participants_, self_);
@@ -173,39 +274,24 @@ Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
         return {};
       },
       wait_policy);
-  auto give_up = [&](const Error& error) -> Result<void> {
-    entries.publish(token_, 0, false);
-    return fail(error.code, "{}: participant {} (token {:#x}) stands in the way", error.message,
-                queue.first_pending(), queue.token_of(queue.first_pending()));
-  };
-
   entries.take_over(token_);
-  entries.publish(token_, 0, true);
-  std::uint64_t greatest = 0;
-  bool idle = true;
-  auto read_number = [&](std::uint32_t, const Line& line, Rival&) {
-    greatest = std::max(greatest, line.number);
-    idle = idle && line.number == 0 && line.choosing == 0;
-    return true;
-  };
-  if (auto read = queue.pass_all(waiter, read_number); !read) return give_up(read.error());
-  if (idle && hold == Hold::exclusive) return {};
-  if (greatest >= greatest_number) {
+  Request request(entries, queue, waiter, token_, self_, hold, last_number_);
+  for (;;) {
+    const auto made = request.make();
+    if (made && *made) return still_here();
+    if (made) continue;
     entries.publish(token_, 0, false);
-    return fail(Code::wrong_format, "lock: number {:#x} in a line is damaged; recreate the pool",
-                greatest);
+    if (made.error().code != Code::deadline) return unexpected(made.error());
+    return fail(Code::deadline, "{}: participant {} (token {:#x}) stands in the way",
+                made.error().message, queue.first_pending(), queue.token_of(queue.first_pending()));
   }
+}
 
-  const std::uint64_t number = greatest + 1;
-  entries.publish(token_, number, false, hold);
-  auto behind_me = [&](std::uint32_t i, const Line& line, Rival& rival) {
-    if (line.choosing == 0) rival.chosen = true;
-    if (!rival.chosen) return false;
-    if (line.shared != 0 && hold == Hold::shared) return true;
-    return line.number == 0 || line.number > number || (line.number == number && i > self_);
-  };
-  if (auto passed = queue.pass_all(waiter, behind_me); !passed) return give_up(passed.error());
-  return {};
+/// Who was stopped on the way may have been passed over: it asks about itself.
+Result<void> Lock::still_here() {
+  if (!alive_ || alive_(token_)) return {};
+  repair();
+  return fail(Code::peer_dead, "lock: token {:#x} was taken for dead while it waited", token_);
 }
 
 void Lock::release() {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "penstock/sync.hpp"
+#include "sync/lock_line.hpp"
 #include "sync/test_memory.hpp"
 
 namespace penstock::sync {
@@ -101,23 +102,40 @@ TEST_P(LockTest, WhoComesToShareItWaitsBehindWhoCameToHaveItAlone) {
   Lines lines(Lock::bytes(3));
   Lock reader(memory_, lines.get(), 3, 0, 100, everybody_lives);
   ASSERT_TRUE(reader.acquire(1000 * ms, Hold::shared));
-  std::atomic<bool> queued{false}, let_go{false};
+  std::atomic<bool> queued{false}, tried{false}, let_go{false};
   std::thread writer([&] {
-    Lock lock(memory_, lines.get(), 3, 1, 101, [&](std::uint64_t) {
-      queued = true;  // waits, so it has drawn its number
-      return true;
-    });
-    EXPECT_TRUE(lock.acquire(30'000 * ms));
+    Lock lock(memory_, lines.get(), 3, 1, 101, everybody_lives);
+    const auto stand_still = [&] {  // before it loses patience with who has the lock
+      queued = true;                // looks on, so it has drawn its number
+      while (!tried) std::this_thread::yield();
+    };
+    EXPECT_TRUE(lock.acquire(30'000 * ms, Hold::exclusive, stand_still));
     while (!let_go) std::this_thread::yield();
     lock.release();
   });
   while (!queued) std::this_thread::yield();
   Lock late(memory_, lines.get(), 3, 2, 102, everybody_lives);
-  EXPECT_EQ(late.acquire(5 * ms, Hold::shared).error().code, Code::deadline);
+  const auto passed = late.acquire(5 * ms, Hold::shared);
+  EXPECT_FALSE(passed) << "it has passed by";
   reader.release();
+  tried = true;
   let_go = true;
   writer.join();
   EXPECT_TRUE(late.acquire(1000 * ms, Hold::shared));
+}
+
+TEST_P(LockTest, NobodyDrawsATicketTwice) {
+  Lines lines(Lock::bytes(2));
+  Lock lock(memory_, lines.get(), 2, 0, 1, everybody_lives);
+  std::uint64_t last = 0;
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_TRUE(lock.acquire(60'000 * ms, Hold::shared));
+    LockLine line;
+    memory_.observe_line(&line, lines.get());
+    EXPECT_GT(line.number, last);
+    last = line.number;
+    lock.release();
+  }
 }
 
 TEST_P(LockTest, ADeadHolderIsPassedOver) {
@@ -136,7 +154,7 @@ TEST_P(LockTest, ADeadHolderIsPassedOver) {
 TEST_P(LockTest, TheSuccessorOfADeadHolderQueuesBehindItsRival) {
   Lines lines(Lock::bytes(2));
   auto alive = [](std::uint64_t token) { return token != 7; };
-  Lock dead(memory_, lines.get(), 2, 0, 7, alive);
+  Lock dead(memory_, lines.get(), 2, 0, 7, everybody_lives);
   ASSERT_TRUE(dead.acquire(1000 * ms));
   Lock rival(memory_, lines.get(), 2, 1, 8, alive);
   ASSERT_TRUE(rival.acquire(30'000 * ms));
@@ -145,6 +163,16 @@ TEST_P(LockTest, TheSuccessorOfADeadHolderQueuesBehindItsRival) {
   EXPECT_FALSE(successor.acquire(30 * ms));
   rival.release();
   EXPECT_TRUE(successor.acquire(1000 * ms));
+}
+
+TEST_P(LockTest, WhoWasTakenForDeadMeanwhileDoesNotGoIn) {
+  Lines lines(Lock::bytes(2));
+  Lock late(memory_, lines.get(), 2, 0, 7, [](std::uint64_t token) { return token != 7; });
+  const auto acquired = late.acquire(1000 * ms);
+  ASSERT_FALSE(acquired);
+  EXPECT_EQ(acquired.error().code, Code::peer_dead);
+  Lock other(memory_, lines.get(), 2, 1, 8, everybody_lives);
+  EXPECT_TRUE(other.acquire(1000 * ms)) << "it left nothing behind";
 }
 
 TEST_P(LockTest, DeadlineNamesWhoIsInTheWayAndLeavesNothingBehind) {
