@@ -190,10 +190,17 @@ class Endpoint {
   Result<bool> send(Peer to, SendOp* op);
   /// As send, to whoever the messages of that number come from, resolved or not.
   Result<bool> answer(Peer to, SendOp* op);
+  /// Tells a peer, from whom messages came, that one of them cannot be answered; `code` is the
+  /// user's, 1 to 4095. Needs no memory, where an answer may find none.
+  void tell_trouble(Peer from, std::uint32_t code);
+  /// The code that a peer that was sent to has told since the last call; 0: none. One device
+  /// access.
+  std::uint32_t trouble_of(Peer to);
   /// Takes a queued op back if none of it has left. True: it will not be sent.
   bool cancel(Peer to, SendOp* op);
 
-  /// Moves everything that can move; gives the number of events told to the sink.
+  /// Moves what can move, as far as some 50 us allow; 0 when nothing did, else the number of events
+  /// told to the sink and of long messages that have got on.
   unsigned progress();
   /// Somebody asks for messages that no receive waits for: none is held back for the next while.
   void hurry();

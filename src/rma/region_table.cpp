@@ -26,6 +26,7 @@ Result<std::unique_ptr<RegionTable>> RegionTable::make(arena::Arena& arena) {
 }
 
 RegionTable::~RegionTable() {
+  if (!arena_.pool().attached_here()) return;
   const auto& memory = arena_.pool().memory();
   const RegionLine none{};
   for (const auto& [key, line] : lines_) {

@@ -54,7 +54,11 @@ Endpoint::Impl::Impl(arena::Arena& arena_in, EndpointTable table_in, Sink& sink_
       sink(&sink_in),
       peer_rows(arena_in, self_in),
       tx_memory(std::make_unique<TxMemory>(arena_in, self_in)),
-      tx_context{pool, memory, settings, *tx_memory, self, {}},
+      tx_context{.pool = pool,
+                 .memory = memory,
+                 .settings = settings,
+                 .tx_memory = *tx_memory,
+                 .self = self},
       rx_context{.pool = pool, .memory = memory, .settings = settings, .self = self},
       watch(pool, table),
       peers(table.count()),
@@ -88,6 +92,10 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, Sink& sink
 }
 
 Endpoint::~Endpoint() {
+  if (!impl_->pool.attached_here()) {
+    [[maybe_unused]] Impl* leaked = impl_.release();  // the parent talks on
+    return;
+  }
   impl_->drain_for_close();
   impl_->publish_stats(impl_->all_counts());
   impl_->table.release(impl_->self);
@@ -118,17 +126,17 @@ Result<Peer> Endpoint::resolve(const Address& address) {
                 "the peer's address belongs to another job on pool {}; give all ranks of a job the "
                 "same PENSTOCK_JOB",
                 im.pool.info().spec);
-  const auto line = im.table.read(address.slot);
-  if (!line || line->generation != address.generation ||
-      line->state != static_cast<std::uint32_t>(EndpointState::open))
+  const auto line = im.table.read_for_certain(address.slot);
+  if (!line && line.error().code != Code::not_found) return unexpected(line.error());
+  if (!line || line->generation != address.generation || !line->open())
     return fail(Code::not_found, "endpoint {} of pool {} is closed: its process has ended",
                 address.slot, im.pool.info().spec);
   Impl::PeerState& peer = im.peers[address.slot];
   if (peer.resolved && peer.address.generation != address.generation) {
     if (peer.tx) {
       peer.tx->fail_all(*im.sink, Error{Code::peer_dead, "the endpoint sent to was closed"});
-      std::erase(im.tx_waiting, address.slot);
-      peer.tx.reset();
+      const bool in_order = line->last_closed == peer.address.generation;
+      im.drop_tx(address.slot, in_order ? PeerFate::closed : PeerFate::dead);
     }
     peer.dead = false;
   }
@@ -145,9 +153,9 @@ Result<void> Endpoint::set_notice(std::uint64_t notice) {
 
 Result<std::uint64_t> Endpoint::notice_of(Peer peer) const {
   const Address address = address_of(peer);
-  const auto line = impl_->table.read(peer);
-  if (!line || line->generation != address.generation ||
-      line->state != static_cast<std::uint32_t>(EndpointState::open))
+  const auto line = impl_->table.read_for_certain(peer);
+  if (!line && line.error().code != Code::not_found) return unexpected(line.error());
+  if (!line || line->generation != address.generation || !line->open())
     return fail(Code::not_found, "endpoint {} of pool {} is closed: its process has ended", peer,
                 impl_->pool.info().spec);
   return line->notice;
@@ -156,6 +164,7 @@ Result<std::uint64_t> Endpoint::notice_of(Peer peer) const {
 // ---- sending -----------------------------------------------------------------------------------
 
 Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
+  pool.confirm();
   if (to >= peers.size() || !peers[to].resolved)
     return fail(Code::invalid_argument, "endpoint {} was not resolved before it was sent to", to);
   PeerState& peer = peers[to];
@@ -169,6 +178,16 @@ Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
     peer_rows.make_room(to);
   }
   return peer.tx.get();
+}
+
+/// The peer has gone, and what waited has been failed. Of one that is broken, but may live and
+/// store its credits, the memory stays until this endpoint closes.
+void Endpoint::Impl::drop_tx(Peer to, PeerFate fate) {
+  std::unique_ptr<TxChannel>& tx = peers[to].tx;
+  if (!tx || fate == PeerFate::faulty) return;
+  tx->give_memory_back(fate == PeerFate::closed);
+  tx.reset();
+  std::erase(tx_waiting, to);
 }
 
 void Endpoint::Impl::deliver_to_self(SendOp* op) {
@@ -244,6 +263,16 @@ Result<bool> Endpoint::answer(Peer to, SendOp* op) {
   return send(to, op);
 }
 
+void Endpoint::tell_trouble(Peer from, std::uint32_t code) {
+  if (from < impl_->peers.size() && impl_->peers[from].rx)
+    impl_->peers[from].rx->tell_trouble(code);
+}
+
+std::uint32_t Endpoint::trouble_of(Peer to) {
+  if (to >= impl_->peers.size() || !impl_->peers[to].tx) return 0;
+  return impl_->peers[to].tx->trouble();
+}
+
 bool Endpoint::cancel(Peer to, SendOp* op) {
   if (to >= impl_->peers.size() || !impl_->peers[to].tx) return false;
   return impl_->peers[to].tx->cancel(op);
@@ -265,6 +294,8 @@ unsigned Endpoint::Impl::progress_tx() {
 }
 
 unsigned Endpoint::progress() {
+  impl_->pool.confirm();
+  ++impl_->tx_context.polls;
   unsigned events = impl_->tx_waiting.empty() ? 0 : impl_->progress_tx();
   impl_->rx_context.held_back = false;
   events += impl_->progress_rx();

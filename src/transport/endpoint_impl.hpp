@@ -40,6 +40,7 @@ struct Endpoint::Impl {
 
   // sending
   Result<TxChannel*> channel_to(Peer to);
+  void drop_tx(Peer to, PeerFate fate);
   void deliver_to_self(SendOp* op);
   unsigned progress_tx();
   // receiving
@@ -48,9 +49,12 @@ struct Endpoint::Impl {
   unsigned poll_active();
   unsigned sweep_mailbox(MailboxPart part);
   MailboxPart next_part();
+  bool sweep_is_due();
   MailboxPart whole_mailbox() const { return {0, mailbox_lines}; }
-  void activate(Peer source, std::uint64_t word);
-  bool open_rx(Peer source, std::uint64_t offset);
+  enum class Heard { yes, nothing, again };
+  Heard activate(Peer source, std::uint64_t word);
+  Heard open_rx(Peer source, std::uint64_t offset);
+  std::optional<bool> is_near(Peer source, std::uint32_t generation) const;
   void deactivate_quiet(std::uint32_t polls_in_vain);
   void return_all_credits();
   void idle();
@@ -93,10 +97,13 @@ struct Endpoint::Impl {
   std::vector<PeerState> peers;
   std::vector<Peer> tx_waiting;         ///< channels with queued operations
   std::vector<Peer> active_rx;          ///< channels polled each time
+  std::size_t first_rx = 0;             ///< of them, polled first
   std::vector<std::uint64_t> seen;      ///< mailbox words as last seen
   std::vector<std::uint64_t> mailbox;   ///< its words, while they are looked at
   std::uint32_t mailbox_lines = 1;      ///< in use
   std::uint32_t next_mailbox_line = 0;  ///< looked at next
+  std::uint64_t resting_since_ns = 0;   ///< without an active channel; 0: not known yet
+  std::uint64_t next_sweep_ns = 0;      ///< where no channel is active
   std::uint32_t polls = 0;
   std::uint32_t idle_polls = 0;
   std::uint32_t looks = 1;   ///< settings.warm_looks when every rank has a core, else 1

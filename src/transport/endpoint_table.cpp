@@ -11,6 +11,16 @@ std::uint64_t table_bytes(std::uint64_t count) {
   return 64 + count * 64 + count * count * 8;
 }
 
+/// A torn line is whole soon, if who claims the slot lives.
+constexpr int looks_at_torn = 16;
+/// Slots of which a claim asks whether their processes live, while there are free ones.
+constexpr std::uint32_t asked_a_claim = 2;
+
+bool is_whole(const EndpointLine& line) {
+  return line.generation != 0 && line.check == check_of(line) &&
+         line.state >> 32 == line.generation;
+}
+
 }  // namespace
 
 EndpointTable::EndpointTable(arena::Arena& arena, const arena::Object& object, std::uint32_t count)
@@ -47,86 +57,93 @@ std::uint32_t EndpointTable::mailbox_lines(const HighWater& high_water) const {
 std::optional<EndpointLine> EndpointTable::read(std::uint32_t slot) const {
   if (slot >= count_) return std::nullopt;
   EndpointLine line;
-  memory_.observe_line(&line, lines_ + 64ull * slot);
-  if (line.generation == 0 || line.check != check_of(line)) return std::nullopt;
-  return line;
+  for (int look = 0; look < looks_at_torn; ++look) {
+    memory_.observe_line(&line, lines_ + 64ull * slot);
+    if (is_whole(line)) return line;
+    if (line.generation == 0) break;
+  }
+  return std::nullopt;
 }
 
-Result<std::uint32_t> EndpointTable::find_slot() const {
-  pool::Pool& pool = arena_->pool();
-  for (std::uint32_t slot = 0; slot < count_; ++slot) {
-    const auto line = read(slot);
-    if (!line || line->state != static_cast<std::uint32_t>(EndpointState::open)) return slot;
-    if (!pool.alive(line->token)) return slot;
+Result<EndpointLine> EndpointTable::read_for_certain(std::uint32_t slot) const {
+  if (const auto line = read(slot)) return *line;
+  auto guard = arena_->pool().lock();
+  if (!guard) return unexpected(guard.error());
+  if (const auto line = read(slot)) return *line;
+  return fail(Code::not_found, "endpoint {} of pool {} was never there", slot,
+              arena_->pool().info().spec);
+}
+
+/// Who closed in order left its slot free. Who was killed is found by asking, which costs as much
+/// as all the rest: only a few are asked about while there are slots that nobody has used.
+Result<std::uint32_t> EndpointTable::find_slot(const std::vector<EndpointLine>& lines,
+                                               HighWater& water) const {
+  const auto used = static_cast<std::uint32_t>(lines.size());
+  for (std::uint32_t slot = 0; slot < used; ++slot)
+    if (!is_whole(lines[slot]) || !lines[slot].open()) return slot;  // torn: who wrote it died
+  const pool::Pool& pool = arena_->pool();
+  const std::uint32_t asked = used < count_ ? std::min(asked_a_claim, used) : used;
+  for (std::uint32_t i = 0; i < asked; ++i) {
+    const auto slot = static_cast<std::uint32_t>(water.looked++ % used);
+    if (!pool.alive(lines[slot].token)) return slot;
   }
+  if (used < count_) return used;
   return fail(Code::no_slots,
               "all {} endpoints of pool {} are in use; end jobs that are no longer needed "
               "(penstock ps {}) or make a larger pool: penstock pool create {} --size 2G",
               count_, pool.info().spec, pool.info().spec, pool.info().spec);
 }
 
-void EndpointTable::raise_high_water(std::uint32_t slot) {
-  HighWater high_water{};
-  memory_.observe_line(&high_water, high_water_line());
-  if (high_water.slots > slot) return;
-  high_water = {};
-  high_water.slots = slot + 1;
-  memory_.publish_line(lines_ - 64, &high_water);
-}
-
 Result<Address> EndpointTable::claim(std::uint64_t job) {
   pool::Pool& pool = arena_->pool();
   auto guard = pool.lock();
   if (!guard) return unexpected(guard.error());
-  auto slot = find_slot();
+  HighWater water{};
+  memory_.observe_line(&water, high_water_line());
+  std::vector<EndpointLine> lines(std::min<std::uint64_t>(water.slots, count_));
+  memory_.observe_bulk(lines.data(), lines_, 64 * lines.size());
+  auto slot = find_slot(lines, water);
   if (!slot) return unexpected(slot.error());
-  EndpointLine line;
-  // find_slot() has just fetched it; also of a damaged line the generation only goes on
-  memory_.load_line(&line, lines_ + 64ull * *slot);
+  // also of a damaged line the generation only goes on
+  const EndpointLine before = *slot < lines.size() ? lines[*slot] : EndpointLine{};
+  const bool closed =
+      static_cast<std::uint32_t>(before.state) == static_cast<std::uint32_t>(EndpointState::closed);
   // 32 bits travel in addresses and channel headers; 0 is never a generation
-  const std::uint64_t generation = (line.generation + 1) & 0xffffffffu;
-  const bool closed = line.state == static_cast<std::uint32_t>(EndpointState::closed);
-  const std::uint64_t last_closed = closed ? line.generation : line.last_closed;
-  line = {};
-  line.last_closed = last_closed;
+  const std::uint64_t generation = (before.generation + 1) & 0xffffffffu;
+  EndpointLine line{};
+  line.last_closed = closed ? before.state >> 32 : before.last_closed;
   line.generation = generation == 0 ? 1 : generation;
   line.token = pool.token();
   line.job = job;
-  line.state = static_cast<std::uint32_t>(EndpointState::open);
+  line.state = EndpointLine::pack(line.generation, EndpointState::open);
   line.check = check_of(line);
-  raise_high_water(*slot);
+  water.slots = std::max<std::uint64_t>(water.slots, *slot + 1);
+  memory_.publish_line(lines_ - 64, &water);
   memory_.publish_line(lines_ + 64ull * *slot, &line);
   // Letting go of the lock orders both before anybody can be told the address.
   return Address{pool.info().id, job, *slot, static_cast<std::uint32_t>(line.generation)};
 }
 
-void EndpointTable::change(const Address& address, void (*what)(EndpointLine&, std::uint64_t),
-                           std::uint64_t value) {
-  auto line = read(address.slot);
-  if (!line || line->generation != address.generation) return;
-  what(*line, value);
-  line->check = check_of(*line);
-  memory_.publish_line(lines_ + 64ull * address.slot, &*line);
-}
-
-Result<void> EndpointTable::set_notice(const Address& address, std::uint64_t notice) {
+/// One word past the cache: readers find the line whole at any time.
+Result<void> EndpointTable::change(const Address& address, std::uint64_t EndpointLine::*word,
+                                   std::uint64_t value) {
   auto guard = arena_->pool().lock();
   if (!guard) return unexpected(guard.error());
-  change(
-      address, [](EndpointLine& line, std::uint64_t value) { line.notice = value; }, notice);
+  const auto line = read(address.slot);
+  if (!line || line->generation != address.generation) return {};
+  auto* at = reinterpret_cast<EndpointLine*>(lines_ + 64ull * address.slot);
+  memory_.publish_word(&(at->*word), value);
   return {};
 }
 
+Result<void> EndpointTable::set_notice(const Address& address, std::uint64_t notice) {
+  return change(address, &EndpointLine::notice, notice);
+}
+
 void EndpointTable::release(const Address& address) {
-  auto guard = arena_->pool().lock();
-  if (!guard) return;  // then the slot is free when the process has ended
-  change(
-      address,
-      [](EndpointLine& line, std::uint64_t value) {
-        line.state = static_cast<std::uint32_t>(value);
-        line.notice = 0;
-      },
-      static_cast<std::uint64_t>(EndpointState::closed));
+  // without the lock the slot is free when the process has ended
+  (void)change(address, &EndpointLine::state,
+               EndpointLine::pack(address.generation, EndpointState::closed));
 }
 
 }  // namespace penstock::transport

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "penstock/transport.hpp"
 #include "transport/layout.hpp"
@@ -22,8 +23,12 @@ class EndpointTable {
   /// Marks the slot closed; peers find out at their next check.
   void release(const Address& address);
 
-  /// The line of a slot as it is now, checked; nullopt when it is damaged or was never used.
+  /// The line of a slot as it is now, checked; nullopt when it was never used, or is torn: of one
+  /// that is being claimed anew.
   std::optional<EndpointLine> read(std::uint32_t slot) const;
+  /// The same, but a torn line is looked at under the pool's lock: then it is whole, or who wrote
+  /// it has died over it. Errors: as of the lock; not_found.
+  Result<EndpointLine> read_for_certain(std::uint32_t slot) const;
 
   /// Word of mailbox `owner` that endpoint `sender` writes.
   void* word(std::uint32_t owner, std::uint32_t sender) const {
@@ -38,11 +43,11 @@ class EndpointTable {
 
  private:
   EndpointTable(arena::Arena& arena, const arena::Object& object, std::uint32_t count);
-  Result<std::uint32_t> find_slot() const;
-  void raise_high_water(std::uint32_t slot);
-  /// Of a slot's line, which is published anew; the caller holds the pool's lock.
-  void change(const Address& address, void (*what)(EndpointLine&, std::uint64_t),
-              std::uint64_t value);
+  /// `lines`: of all slots ever used.
+  Result<std::uint32_t> find_slot(const std::vector<EndpointLine>& lines, HighWater& water) const;
+  /// A word of the endpoint's line, if that is still its own. Takes the pool's lock.
+  Result<void> change(const Address& address, std::uint64_t EndpointLine::*word,
+                      std::uint64_t value);
 
   arena::Arena* arena_;
   coherence::Memory memory_;

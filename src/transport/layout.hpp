@@ -3,7 +3,7 @@
 // Endpoint table (arena object "penstock.endpoints", made by the first endpoint ever, never moved):
 //
 //   line 0            HighWater            written under the pool's lock
-//   lines 1..         EndpointLine[count]  line i: by the owner of endpoint i
+//   lines 1..         EndpointLine[count]  line i: by the owner of endpoint i, under that lock
 //   then              mailboxes[count]     count words each; word s of mailbox r: by endpoint s,
 //                                          by partial non-temporal stores only (rule 5)
 //
@@ -37,23 +37,32 @@ inline constexpr std::uint64_t channel_alignment = 4096;
 inline constexpr const char* table_name = "penstock.endpoints";
 
 struct HighWater {
-  std::uint64_t slots;  ///< endpoints [0, slots) have ever been used
-  std::uint64_t pad[7];
+  std::uint64_t slots;   ///< endpoints [0, slots) have ever been used
+  std::uint64_t looked;  ///< at so many slots in turn whether their processes have died
+  std::uint64_t pad[6];
 };
 static_assert(sizeof(HighWater) == 64);
 
 enum class EndpointState : std::uint32_t { free = 0, open = 1, closed = 2 };
 
+/// Written whole by who claims the slot, and by nobody else until the next. What changes while the
+/// endpoint lives is one word, which is never torn: so the line of a living endpoint is whole at
+/// any time, and one that is torn belongs to a slot that is being claimed.
 struct EndpointLine {
   std::uint64_t generation;
   std::uint64_t token;  ///< process that owns it
   std::uint64_t job;
-  std::uint32_t state;
-  std::uint32_t pad0;
   std::uint64_t last_closed;  ///< the latest earlier generation that was closed in order, or 0
-  std::uint64_t notice;       ///< a word of the endpoint's user for its peers; 0: none
+  std::uint64_t state;        ///< a word of its own: generation << 32 | EndpointState
+  std::uint64_t notice;       ///< a word of its own, of the endpoint's user for its peers; 0: none
   std::uint64_t pad;
-  std::uint64_t check;
+  std::uint64_t check;  ///< of the first four words
+
+  static constexpr std::uint64_t pack(std::uint64_t generation, EndpointState state) {
+    return generation << 32 | static_cast<std::uint32_t>(state);
+  }
+  bool open() const { return state == pack(generation, EndpointState::open); }
+  bool closed() const { return state == pack(generation, EndpointState::closed); }
 };
 static_assert(sizeof(EndpointLine) == 64);
 
@@ -80,11 +89,13 @@ struct Grant {
   std::uint64_t check = 0;            ///< of the words above: the parts of a torn line do not match
 };
 
+constexpr std::uint32_t trouble_bits = 12;
+
 struct CreditLine {
   std::uint64_t lines;  ///< nonce + ring lines consumed
   std::uint64_t cells;  ///< nonce + cells consumed
   Grant grant;
-  std::uint64_t pad;
+  std::uint64_t trouble;  ///< 0, or nonce + (number << 12 | code) of what cannot be answered
 };
 static_assert(sizeof(CreditLine) == 64);
 
@@ -201,6 +212,9 @@ constexpr std::uint64_t check_words(const std::uint64_t* words, std::size_t coun
     sum ^= sum >> 32;
   }
   return sum;
+}
+inline std::uint64_t check_of(const EndpointLine& line) {
+  return check_words(&line.generation, 4);
 }
 inline std::uint64_t check_of(const Grant& grant) {
   return check_words(reinterpret_cast<const std::uint64_t*>(&grant), 4);

@@ -74,8 +74,7 @@ void add_rows(const arena::Object& object, const coherence::Memory& memory,
   for (const PeerRow& row : lines) {
     if (&row == lines.data() || row.check != check_of(row) || row.peer >= table.count()) continue;
     const auto line = table.read(row.peer);
-    const bool there = line && line->generation == row.generation &&
-                       line->state == static_cast<std::uint32_t>(EndpointState::open);
+    const bool there = line && line->generation == row.generation && line->open();
     found.push_back({.endpoint = header.slot,
                      .peer = row.peer,
                      .token = header.token,

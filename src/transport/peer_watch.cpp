@@ -5,10 +5,10 @@ namespace penstock::transport {
 void PeerWatch::add(Peer peer, std::uint32_t generation, std::uint64_t token) {
   for (auto& watched : peers_) {
     if (watched.peer != peer) continue;
-    watched = {peer, generation, token};
+    watched = {peer, generation, token, 0};
     return;
   }
-  peers_.push_back({peer, generation, token});
+  peers_.push_back({peer, generation, token, 0});
 }
 
 bool PeerWatch::watched(Peer peer, std::uint32_t generation) const {
@@ -23,21 +23,24 @@ std::uint64_t PeerWatch::token(Peer peer) const {
   return 0;
 }
 
-PeerFate PeerWatch::fate_of(const Watched& watched) const {
+/// A torn line says nothing of how the peer went: somebody claims its slot, and the whole line will
+/// tell. If that one died over it the line stays torn, and the peer went before.
+PeerFate PeerWatch::fate_of(Watched& watched) {
   // Whoever leaves in order closes first and is gone then: so the line is read after that.
   const bool alive = pool_.alive(watched.token);
   const auto line = table_.read(watched.peer);
+  if (!line && ++watched.looks_in_vain < most_looks_in_vain) return PeerFate::present;
+  if (line) watched.looks_in_vain = 0;
   const bool same = line && line->generation == watched.generation;
-  if (same && line->state == static_cast<std::uint32_t>(EndpointState::closed))
-    return PeerFate::closed;
+  if (same && line->closed()) return PeerFate::closed;
   // its slot has a new owner already: what matters is how the old one went
   if (line && !same && line->last_closed == watched.generation) return PeerFate::closed;
   if (!alive) return PeerFate::dead;
   return same ? PeerFate::present : PeerFate::closed;
 }
 
-PeerFate PeerWatch::fate(Peer peer) const {
-  for (const auto& watched : peers_)
+PeerFate PeerWatch::fate(Peer peer) {
+  for (auto& watched : peers_)
     if (watched.peer == peer) return fate_of(watched);
   return PeerFate::closed;
 }

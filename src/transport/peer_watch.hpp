@@ -27,24 +27,26 @@ class PeerWatch {
     const std::size_t number = peers_.size() < peers_a_look ? peers_.size() : peers_a_look;
     for (std::size_t i = 0; i < number && !peers_.empty(); ++i) {
       next_ = (next_ + 1) % peers_.size();
-      const Watched watched = peers_[next_];
-      const PeerFate fate = fate_of(watched);
+      const PeerFate fate = fate_of(peers_[next_]);
       if (fate == PeerFate::present) continue;
+      const Watched watched = peers_[next_];
       peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(next_));
       gone(watched.peer, watched.generation, fate, pool_.describe(watched.token));
     }
   }
   /// One peer, now.
-  PeerFate fate(Peer peer) const;
+  PeerFate fate(Peer peer);
 
  private:
   static constexpr std::size_t peers_a_look = 16;
+  static constexpr unsigned most_looks_in_vain = 50;
   struct Watched {
     Peer peer;
     std::uint32_t generation;
     std::uint64_t token;
+    unsigned looks_in_vain;  ///< in a row, at a torn line
   };
-  PeerFate fate_of(const Watched& watched) const;
+  PeerFate fate_of(Watched& watched);
 
   pool::Pool& pool_;
   const EndpointTable& table_;

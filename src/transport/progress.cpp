@@ -26,9 +26,14 @@ constexpr std::uint32_t polls_to_rest = 1u << 14;
 /// every poll some 25 ns, and to wake it again some 300.
 constexpr std::size_t crowd = 8;
 constexpr std::uint32_t polls_to_rest_in_crowd = 64;
+/// Payload that one poll takes at most, or one piece more: some 50 us.
+constexpr std::int64_t bytes_a_poll = 512 << 10;
+/// Where no channel is active the mailbox is swept the less often the longer nobody has written: a
+/// message after a rest of this many times x is found at most x later.
+constexpr std::uint64_t rest_by_delay = 4096, longest_delay_ns = 10'000;
 constexpr std::uint64_t check_every_ns = 20'000'000;
 /// Polls at most that take what a peer had published before it went.
-constexpr int polls_for_the_last = 1000;
+constexpr int polls_for_the_last = 16'000;
 /// After so long without a message a process says what it waits for.
 constexpr std::uint64_t quiet_ns = 300'000'000;
 /// Checks between looks at what changes seldom: about a second.
@@ -39,6 +44,7 @@ constexpr std::uint32_t audits_a_check = 16;
 }  // namespace
 
 unsigned Endpoint::Impl::progress_rx() {
+  if (active_rx.empty() && !sweep_is_due()) return 0;
   const bool crowded = active_rx.size() > crowd;
   const bool sweep =
       active_rx.empty() || ++polls % (crowded ? sweep_every_in_crowd : sweep_every) == 0;
@@ -55,6 +61,15 @@ Endpoint::Impl::MailboxPart Endpoint::Impl::next_part() {
   const std::uint32_t first = next_mailbox_line < mailbox_lines ? next_mailbox_line : 0;
   next_mailbox_line = first + lines;
   return {first, std::min(lines, mailbox_lines - first)};
+}
+
+/// Who waits would else read the device for nothing, at the cost of those who have messages there.
+bool Endpoint::Impl::sweep_is_due() {
+  const std::uint64_t now = base::now_ns();
+  if (resting_since_ns == 0) resting_since_ns = now;
+  if (now < next_sweep_ns) return false;
+  next_sweep_ns = now + std::min((now - resting_since_ns) / rest_by_delay, longest_delay_ns);
+  return true;
 }
 
 /// One fence for all that is about to be looked at.
@@ -78,11 +93,17 @@ void Endpoint::Impl::prepare_poll(MailboxPart part) {
 
 unsigned Endpoint::Impl::poll_active() {
   unsigned events = 0;
-  for (std::size_t i = 0; i < active_rx.size(); ++i) {
-    PeerState& peer = peers[active_rx[i]];
-    const unsigned messages = peer.rx->poll(*sink);
+  rx_context.bytes_left = bytes_a_poll;
+  for (std::size_t polled = 0; polled < active_rx.size(); ++polled) {
+    if (first_rx >= active_rx.size()) first_rx = 0;
+    PeerState& peer = peers[active_rx[first_rx++]];
+    const std::int64_t left = rx_context.bytes_left;
+    unsigned messages = peer.rx->poll(*sink);
+    if (messages == 0 && rx_context.bytes_left != left) messages = 1;  // a part of one
     peer.polls_in_vain = messages != 0 ? 0 : peer.polls_in_vain + 1;
     events += messages;
+    // the next time those behind it have their turn first
+    if (!rx_context.may_go_on()) break;
   }
   return events;
 }
@@ -95,8 +116,8 @@ unsigned Endpoint::Impl::sweep_mailbox(MailboxPart part) {
   const bool news = std::memcmp(&mailbox[first], &seen[first], 8 * words) != 0;
   for (std::uint64_t source = first; news && source < first + words; ++source) {
     if (mailbox[source] == seen[source]) continue;
+    if (activate(static_cast<Peer>(source), mailbox[source]) == Heard::again) continue;
     seen[source] = mailbox[source];
-    activate(static_cast<Peer>(source), mailbox[source]);
     ++events;
   }
   if (part.first != 0) return events;
@@ -106,48 +127,62 @@ unsigned Endpoint::Impl::sweep_mailbox(MailboxPart part) {
   return events;
 }
 
-bool Endpoint::Impl::open_rx(Peer source, std::uint64_t offset) {
-  const auto near = [&] {
-    const auto line = table.read(source);
-    return line && pool.node_of(line->token) == pool.node();
-  };
-  auto channel = RxChannel::open(rx_context, offset, source, peers[source].counts, near);
-  if (!channel) {
-    base::log(base::Level::debug, "endpoint {}: {}", self.slot, channel.error().message);
-    return false;  // an announcement to an earlier owner of the slot, or by the dying
-  }
-  PeerState& peer = peers[source];
-  // of whom was said that it is gone or broken, nothing more is believed: not on a new channel
-  // either
-  if (peer.dead && peer.rx && peer.rx->source_generation() == (*channel)->source_generation())
-    return false;
-  if (peer.rx) peer.rx->fail(*sink, Error{Code::peer_dead, "the sender has gone"});
-  (void)counts_of(source, (*channel)->source_generation());
-  peer.rx = std::move(*channel);
-  if (!peer.resolved) peer.address = {self.pool_id, self.job, source, peer.rx->source_generation()};
-  if (!watch.watched(source, peer.rx->source_generation())) {
-    const auto line = table.read(source);
-    if (line && line->generation == peer.rx->source_generation())
-      watch.add(source, peer.rx->source_generation(), line->token);
-  }
-  return true;
+/// A line that is torn or missing is no answer: somebody is writing it.
+std::optional<bool> Endpoint::Impl::is_near(Peer source, std::uint32_t generation) const {
+  const auto line = table.read(source);
+  if (!line) return std::nullopt;
+  if (line->generation != generation) return false;  // the sender has gone
+  if (const auto node = pool.node_of(line->token)) return *node == pool.node();
+  return pool.alive(line->token) ? std::nullopt : std::optional(false);
 }
 
-void Endpoint::Impl::activate(Peer source, std::uint64_t word) {
-  if (source == self.slot) return;
+Endpoint::Impl::Heard Endpoint::Impl::open_rx(Peer source, std::uint64_t offset) {
+  auto channel =
+      RxChannel::open(rx_context, offset, source, peers[source].counts,
+                      [&](std::uint32_t generation) { return is_near(source, generation); });
+  if (!channel) {
+    base::log(base::Level::debug, "endpoint {}: {}", self.slot, channel.error().message);
+    // else an announcement to an earlier owner of the slot, or by the dying
+    return channel.error().code == Code::unavailable ? Heard::again : Heard::nothing;
+  }
+  PeerState& peer = peers[source];
+  const std::uint32_t generation = (*channel)->source_generation();
+  // of whom was said that it is gone or broken, nothing more is believed: not on a new channel
+  // either
+  if (peer.dead && peer.rx && peer.rx->source_generation() == generation) return Heard::nothing;
+  if (peer.rx) peer.rx->fail(*sink, Error{Code::peer_dead, "the sender has gone"});
+  (void)counts_of(source, generation);
+  peer.rx = std::move(*channel);
+  if (!peer.resolved) peer.address = {self.pool_id, self.job, source, generation};
+  if (!watch.watched(source, generation)) {
+    const auto line = table.read(source);
+    if (line && line->generation == generation)
+      watch.add(source, generation, line->token);
+    else if (watch.token(source) == 0)
+      watch.add(source, generation, 0);  // it has gone: the watch says so
+  }
+  return Heard::yes;
+}
+
+Endpoint::Impl::Heard Endpoint::Impl::activate(Peer source, std::uint64_t word) {
+  if (source == self.slot) return Heard::nothing;
   PeerState& peer = peers[source];
   const std::uint64_t offset = MailboxWord::offset(word);
   // the nonce tells whether the same place still holds the same channel; looked at only when the
   // channel was at rest or the word is odd, so not for each message
   const bool known = peer.rx && peer.rx->offset() == offset &&
                      ((peer.active && peer.rx->plausible(word)) || peer.rx->current());
-  if (known && !peer.rx->fault().empty()) return;
-  if (!known && !open_rx(source, offset)) return;
+  if (known && !peer.rx->fault().empty()) return Heard::nothing;
+  if (!known) {
+    if (const Heard heard = open_rx(source, offset); heard != Heard::yes) return heard;
+  }
   peer.rx->announced(word);
-  if (peer.active) return;
+  if (peer.active) return Heard::yes;
   peer.active = true;
   peer.polls_in_vain = 0;
   active_rx.push_back(source);
+  resting_since_ns = next_sweep_ns = 0;
+  return Heard::yes;
 }
 
 void Endpoint::Impl::deactivate_quiet(std::uint32_t polls_in_vain) {
@@ -294,6 +329,7 @@ void Endpoint::Impl::predecessor_gone(Peer gone, std::uint32_t generation, PeerF
   peer.dead = true;  // until the new one is resolved
   peer.description = error.message;
   if (peer.tx) peer.tx->fail_all(*sink, error);
+  drop_tx(gone, fate);
   if (fate == PeerFate::closed && !unfinished) return;
   base::log(base::Level::error, "{}", error.message);
   sink->on_peer_dead(gone, error.message);
@@ -324,6 +360,7 @@ void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fat
   peer.dead = true;
   peer.description = error.message;
   if (peer.tx) peer.tx->fail_all(*sink, error);
+  drop_tx(gone, fate);
   if (peer.rx) {
     peer.rx->fail(*sink, error);
     rest(gone);

@@ -12,6 +12,8 @@ namespace penstock::transport {
 namespace {
 
 constexpr std::uint64_t max_window = 16;
+/// Where messages queue up, so many lines beyond the one that is read are on their way here.
+constexpr std::uint64_t lines_ahead = 32;
 constexpr unsigned max_messages_per_poll = 64;
 /// A longer message without a receive is held back for so long, and so many then are not.
 constexpr std::uint64_t short_bytes = 8192, patience_ns = 20'000;
@@ -39,7 +41,7 @@ std::optional<std::uint64_t> RxContext::place_of(const std::byte* landing, std::
 
 Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint64_t offset,
                                                    Peer source, EndpointStats& counts,
-                                                   const std::function<bool()>& near) {
+                                                   const AskNear& near) {
   const void* at = context.pool.at(offset, sizeof(ChannelHeader) + sizeof(CreditLine));
   if (!at)
     return penstock::fail(Code::wrong_format,
@@ -55,7 +57,11 @@ Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint
       header.target_generation != context.self.generation || header.job != context.self.job)
     return penstock::fail(Code::mismatch, "the channel at {} is not from endpoint {} to this one",
                           offset, source);
-  if (header.within_node != 0 && !near())
+  const std::optional<bool> is_near =
+      header.within_node != 0 ? near(header.source_generation) : true;
+  if (!is_near)
+    return penstock::fail(Code::unavailable, "where endpoint {} is cannot be told now", source);
+  if (!*is_near)
     return penstock::fail(Code::mismatch,
                           "the channel at {} counts on one node's caches, but endpoint {} is on "
                           "another node",
@@ -110,9 +116,12 @@ void RxChannel::invalidate_window() {
   // of a placed message the lines of its pieces stay until all is done
   const std::uint64_t next = stage_ == Stage::placed ? tail_ + pieces_ : tail_;
   const std::uint64_t at = next & ring_mask_;
-  const std::uint64_t lines = std::min(window_, ring_mask_ + 1 - at);
+  // what was fetched before the sender had written it is old
+  const std::uint64_t fetched = fetched_until_ > next ? fetched_until_ - next : 0;
+  const std::uint64_t lines = std::min(std::max(window_, fetched), ring_mask_ + 1 - at);
   memory_.invalidate(ring_ + 64 * at, 64 * lines);
   fresh_until_ = next + lines;
+  fetched_until_ = 0;
 }
 
 /// Lines that were read are dropped while there is time, so that the next lap finds no copies of
@@ -136,10 +145,21 @@ void RxChannel::freshen(std::uint64_t until) {
   fresh_until_ = until;
 }
 
+/// Lines up to `until`, but not beyond this lap, come while those before them are read: each would
+/// be waited for by itself, because its seal decides whether the next is looked at. No copies of
+/// them are here (drop_consumed); what the sender has not written yet the next poll drops.
+void RxChannel::fetch(std::uint64_t until) {
+  const std::uint64_t from = std::max(fetched_until_, tail_);
+  until = std::min(until, (tail_ | ring_mask_) + 1);
+  if (from >= until) return;
+  memory_.fetch(line_at(from), 64 * (until - from));
+  fetched_until_ = until;
+}
+
 unsigned RxChannel::poll(Sink& sink) {
   const std::uint64_t tail_before = tail_;
   unsigned messages = 0;
-  while (messages < max_messages_per_poll) {
+  while (messages < max_messages_per_poll && context_.may_go_on()) {
     bool advanced = false;
     switch (stage_) {
       case Stage::header:
@@ -178,6 +198,7 @@ bool RxChannel::poll_header(Sink& sink) {
   if (tail_ >= fresh_until_ && memory_.loads_may_be_stale() && !backlog_) return false;
   const std::byte* at = line_at(tail_);
   if (memory_.load_word(at + offsetof(MessageLine, seal)) != nonce_ + tail_) return false;
+  if (backlog_) fetch(tail_ + lines_ahead);
   MessageLine line;
   memory_.load_line(&line, at);
   header_.tag = line.tag;
@@ -259,6 +280,11 @@ void RxChannel::return_credits() {
   memory_.order();
 }
 
+void RxChannel::tell_trouble(std::uint32_t code) {
+  trouble_ = ((trouble_ >> trouble_bits) + 1) << trouble_bits | code;
+  return_credits();
+}
+
 /// The caller orders it.
 void RxChannel::publish_credits() {
   CreditLine line{};
@@ -266,6 +292,7 @@ void RxChannel::publish_credits() {
   line.cells = nonce_ + cell_;
   line.grant = grant_;
   line.grant.check = check_of(grant_);
+  line.trouble = trouble_ == 0 ? 0 : nonce_ + trouble_;
   memory_.publish_line(base_ + 64, &line);  // pairs with TxChannel::refresh_credits
   credited_lines_ = tail_;
   credited_cells_ = cell_;
@@ -303,7 +330,9 @@ bool RxChannel::continue_lines(Sink& sink) {
     lines = std::min(lines, ring_mask_ + 1 - (tail_ & ring_mask_));
     if (retries > 0) {
       lines = std::min(lines, retry_lines);
-      freshen(tail_ + lines);
+      freshen(std::max(tail_ + lines, fetched_until_));
+    } else if (backlog_) {
+      fetch(tail_ + lines + lines_ahead);
     }
     const std::uint64_t wanted = std::min(rest, lines * coherence::sealed_bytes);
     const std::uint64_t got =
@@ -316,6 +345,7 @@ bool RxChannel::continue_lines(Sink& sink) {
     if (++retries > retries_per_poll) return false;
   }
   if (!direct_) iov_scatter(landing_.iov, landing_.iov_count, 0, to, header_.bytes);
+  context_.took(header_.bytes);
   finish(sink);
   return true;
 }
@@ -407,6 +437,7 @@ bool RxChannel::take_stored(std::uint32_t count) {
   memory_.settle();
   got_ += bytes;
   cell_ += count;
+  context_.took(bytes);
   return true;
 }
 
@@ -438,6 +469,7 @@ void RxChannel::deliver(const std::byte* from, std::uint64_t bytes) {
               });
   }
   got_ += bytes;
+  context_.took(bytes);
 }
 
 void RxChannel::take_cells(std::uint32_t count) {
@@ -458,6 +490,7 @@ void RxChannel::take_cells(std::uint32_t count) {
 bool RxChannel::continue_bulk(Sink& sink) {
   const std::uint32_t batch = std::max(1u, context_.settings.batch_bytes / cell_bytes_);
   while (got_ < header_.bytes) {
+    if (!context_.may_go_on()) return false;
     if (may_extend_grant()) extend_grant();
     if (ready_ == 0) ready_ = ready_cells();
     if (ready_ == 0) return in_vain();

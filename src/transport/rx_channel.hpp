@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -12,6 +13,9 @@
 
 namespace penstock::transport {
 
+/// Whether the sender of this generation is on this node; nothing when that cannot be told now.
+using AskNear = std::function<std::optional<bool>(std::uint32_t generation)>;
+
 /// What all channels of an endpoint share.
 struct RxContext {
   pool::Pool& pool;
@@ -21,6 +25,11 @@ struct RxContext {
   std::uint64_t impatient_until_ns = 0;  ///< no message is held back till then
   bool held_back = false;                ///< one was, since this was last cleared
   std::uint64_t next_look_ns = 0;
+  /// Payload that this poll of all channels may still take: the others want their turn, and so does
+  /// the caller.
+  std::int64_t bytes_left = std::numeric_limits<std::int64_t>::max();
+  bool may_go_on() const { return bytes_left > 0; }
+  void took(std::uint64_t bytes) { bytes_left -= static_cast<std::int64_t>(bytes); }
 
   /// Pool offset of a long message's landing. Where it is not known, by a look (which takes a lock)
   /// whether this process has attached since, at most every 100 ms.
@@ -29,13 +38,13 @@ struct RxContext {
 
 class RxChannel {
  public:
-  /// Checks everything in the header that a faulty sender could have written. `near` says whether
-  /// the sender is on this node, and is asked only of one that counts on it. Errors: wrong_format;
-  /// mismatch (not for this endpoint, this job or this node).
+  /// Checks everything in the header that a faulty sender could have written. `near` is asked only
+  /// of a sender that counts on it. Errors: wrong_format; mismatch (not for this endpoint, this job
+  /// or this node); unavailable (`near` cannot tell: look again).
   /// `counts` of what is received outlive the channel.
   static Result<std::unique_ptr<RxChannel>> open(RxContext& context, std::uint64_t offset,
                                                  Peer source, EndpointStats& counts,
-                                                 const std::function<bool()>& near);
+                                                 const AskNear& near);
 
   Peer source() const { return source_; }
   std::uint32_t source_generation() const { return source_generation_; }
@@ -51,6 +60,8 @@ class RxChannel {
   unsigned poll(Sink& sink);
   /// Tells the sender what was consumed, if it does not know.
   void return_credits();
+  /// With the credits.
+  void tell_trouble(std::uint32_t code);
   bool credits_due() const {
     return fault_.empty() && (credited_lines_ != tail_ || credited_cells_ != cell_);
   }
@@ -100,6 +111,7 @@ class RxChannel {
   void deliver(const std::byte* from, std::uint64_t bytes);
   void land(const Landing& landing);
   void finish(Sink& sink);
+  void fetch(std::uint64_t until);
   void freshen(std::uint64_t until);
   void publish_credits();
   void drop_consumed();
@@ -128,12 +140,14 @@ class RxChannel {
   std::uint32_t source_generation_;
   bool near_;  ///< the sender is on this node
 
-  std::uint64_t tail_ = 0;         ///< lines consumed
-  std::uint64_t fresh_until_ = 0;  ///< lines [tail_, fresh_until_) were invalidated and settled
-  std::uint64_t cached_from_ = 0;  ///< lines [cached_from_, tail_) may still be cached
-  std::uint64_t window_ = 1;       ///< lines looked at together by a poll
-  bool backlog_ = false;           ///< the last poll found something
+  std::uint64_t tail_ = 0;           ///< lines consumed
+  std::uint64_t fresh_until_ = 0;    ///< lines [tail_, fresh_until_) were invalidated and settled
+  std::uint64_t fetched_until_ = 0;  ///< lines [tail_, fetched_until_) were fetched unseen
+  std::uint64_t cached_from_ = 0;    ///< lines [cached_from_, tail_) may still be cached
+  std::uint64_t window_ = 1;         ///< lines looked at together by a poll
+  bool backlog_ = false;             ///< the last poll found something
   std::uint64_t credited_lines_ = 0, credited_cells_ = 0;
+  std::uint32_t trouble_ = 0;  ///< as told last
   std::uint32_t consumed_messages_, announced_;
 
   // the message being received

@@ -16,7 +16,7 @@ Result<Settings> settings_for(coherence::Mode mode) {
   s.ring_lines = 1024;
   const bool coherent = mode == coherence::Mode::hardware;
   s.lines_max_bytes = coherent ? 1024 : 16 << 10;  // seals cost more than they save without flushes
-  s.warm_looks = coherent ? 32 : 3;
+  s.warm_looks = coherent ? 32 : 4;
   s.cell_bytes = 16 << 10;  // a receiver begins with the first while the second is written
   s.cell_count = 32;
   s.batch_bytes = 128 << 10;

@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "base/environment_guard.hpp"
@@ -318,6 +319,37 @@ TEST_P(TransportTest, AFullPoolIsAnErrorThatNamesWhatIsNeeded) {
   const std::string& text = sent.error().message;
   EXPECT_NE(text.find("penstock pool create"), std::string::npos);
   EXPECT_EQ(text.find("larger pool"), text.rfind("larger pool")) << "said once: " << text;
+}
+
+/// For an answer that finds no memory: with the credits, which have theirs.
+TEST_P(TransportTest, TroubleIsToldWithoutAMessage) {
+  ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, 0, 0}, nullptr));
+  progress_until([&] { return sink_b_.arrived.size() == 1; });
+  EXPECT_EQ(a_->trouble_of(to_b_), 0u);
+  for (int i = 0; i < 3; ++i) {
+    b_->tell_trouble(to_a_, 28);
+    EXPECT_EQ(a_->trouble_of(to_b_), 28u);
+    EXPECT_EQ(a_->trouble_of(to_b_), 0u) << "told once";
+  }
+  ASSERT_TRUE(*a_->try_inject(to_b_, {2, 0, 0, 0}, nullptr));
+  progress_until([&] { return sink_b_.arrived.size() == 2; });
+  EXPECT_EQ(a_->trouble_of(to_b_), 0u);
+}
+
+/// The caller, and other senders, have their turn while a long message comes.
+TEST_P(TransportTest, OneCallTakesAPartOfALongMessage) {
+  constexpr std::uint64_t bytes = 32 << 20, most_a_call = (512 + 128) << 10;
+  auto data = pattern(bytes, 1);
+  SendOp op = op_of(data, 1);
+  std::thread sender([&] {
+    if (!b_->send(to_a_, &op)) return;
+    while (!b_->drained()) b_->progress();
+  });
+  std::uint64_t fruitful = 0;
+  while (sink_a_.arrived.empty()) fruitful += a_->progress() != 0;
+  sender.join();
+  EXPECT_EQ(sink_a_.arrived[0].payload, data);
+  EXPECT_GE(fruitful, bytes / most_a_call);
 }
 
 constexpr auto mode_of = [](const testing::TestParamInfo<coherence::Mode>& mode) {

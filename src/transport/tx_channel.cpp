@@ -26,6 +26,9 @@ std::uint64_t random_nonce() {
 constexpr std::uint64_t stream_bytes = 4096, stream_gap_ns = 1000;
 /// So long a message waits for the grant that it asks for: a receiver that polls answers sooner.
 constexpr std::uint64_t grant_wait_ns = 30'000;
+/// The lines of longer messages are sent as those of a stream: the first would come sooner, the
+/// rest no later.
+constexpr std::uint64_t alone_max_bytes = 448;
 constexpr std::uint64_t stored_together = 4;  ///< cells' worth that is announced by one order
 
 /// Only when the receiver has consumed it are its buffers free, or was that asked for.
@@ -108,6 +111,15 @@ void TxChannel::refresh_credits() {
   if (lines <= head_ && lines > consumed_) consumed_ = lines;
   if (cells <= cells_head_ && cells > cells_consumed_) cells_consumed_ = cells;
   accept(line.grant);
+  const std::uint64_t trouble = line.trouble - nonce_;
+  if (line.trouble != 0 && trouble >> 32 == 0) trouble_ = static_cast<std::uint32_t>(trouble);
+}
+
+std::uint32_t TxChannel::trouble() {
+  refresh_credits();
+  if (trouble_ == trouble_told_) return 0;
+  trouble_told_ = trouble_;
+  return trouble_ & ((1u << trouble_bits) - 1);
 }
 
 bool TxChannel::room(std::uint64_t lines) {
@@ -145,6 +157,13 @@ void TxChannel::announce() {
   memory_.publish_word(mailbox_word_, MailboxWord::pack(channel_offset_, ++announced_));
 }
 
+/// Nobody has polled since the last message: the caller does not wait for an answer to it.
+bool TxChannel::streams() {
+  const bool streams = sent_at_poll_ == context_.polls;
+  sent_at_poll_ = context_.polls;
+  return streams;
+}
+
 void TxChannel::put_inline(const Header& header, const void* payload, std::uint8_t flags) {
   MessageLine line;
   line.meta = MessageLine::pack(header.bytes, flags, Form::inlined, header.kind);
@@ -152,7 +171,7 @@ void TxChannel::put_inline(const Header& header, const void* payload, std::uint8
   line.data = header.data;
   if (header.bytes != 0) std::memcpy(line.payload, payload, header.bytes);  // else it may be null
   line.seal = nonce_ + head_;
-  memory_.publish_line(line_at(head_), &line);
+  streams() ? memory_.stream_line(line_at(head_), &line) : memory_.send_line(line_at(head_), &line);
   ++head_;
   announce();
   memory_.order();
@@ -166,14 +185,16 @@ void TxChannel::put_lines(const Header& header, const std::byte* payload, std::u
   line.data = header.data;
   std::memcpy(line.payload, payload, inline_bytes);
   line.seal = nonce_ + head_;
-  memory_.publish_line(line_at(head_), &line);
+  const bool stream = streams() || header.bytes > alone_max_bytes;
+  stream ? memory_.stream_line(line_at(head_), &line) : memory_.send_line(line_at(head_), &line);
   ++head_;
   std::uint64_t rest = header.bytes - inline_bytes;
   payload += inline_bytes;
   while (rest > 0) {
     const std::uint64_t until_wrap = ring_mask_ + 1 - (head_ & ring_mask_);
     const std::uint64_t piece = std::min(rest, until_wrap * coherence::sealed_bytes);
-    memory_.publish_sealed(line_at(head_), payload, piece, nonce_ + head_);
+    stream ? memory_.stream_sealed(line_at(head_), payload, piece, nonce_ + head_)
+           : memory_.publish_sealed(line_at(head_), payload, piece, nonce_ + head_);
     head_ += (piece + coherence::sealed_bytes - 1) / coherence::sealed_bytes;
     payload += piece;
     rest -= piece;
@@ -249,7 +270,7 @@ void TxChannel::put_bulk_line(const SendOp& op, std::uint64_t ready) {
   line.bulk.first_cell = cells_head_ - ready;
   line.bulk.ready = ready;
   line.seal = nonce_ + head_;
-  memory_.publish_line(line_at(head_), &line);
+  memory_.send_line(line_at(head_), &line);
   bulk_line_ = head_++;
   announce();
 }
@@ -273,6 +294,7 @@ void TxChannel::announce_cells(std::uint64_t first, bool stored) {
                          (nonce_ + cell) | (stored ? flag_stored : 0));
 }
 
+/// All cells once at most: a receiver that keeps up would hold the caller for the whole message.
 /// Each cell is announced at once, for the receiver copies it meanwhile. What is stored where it
 /// shall lie only costs the receiver a drop: some of it is announced together.
 bool TxChannel::push_cells(SendOp* op) {
@@ -280,7 +302,8 @@ bool TxChannel::push_cells(SendOp* op) {
   if (asked_at_ns_ != 0 || grant_.until != 0) refresh_credits();  // more of it, or withdrawn
   std::uint64_t first = cells_head_;
   bool stored = false;
-  while (op->sent_bytes < op->header.bytes && cell_room()) {
+  while (op->sent_bytes < op->header.bytes && cells_head_ - head_before < cell_count_ &&
+         cell_room()) {
     const std::uint64_t bytes =
         std::min<std::uint64_t>(cell_bytes_, op->header.bytes - op->sent_bytes);
     std::byte* to = place_of_next(*op, bytes);
@@ -388,7 +411,7 @@ void TxChannel::put_placed_line(const SendOp& op, std::uint64_t offset, std::uin
   line.placed.offset = offset;
   line.placed.piece_bytes = piece_bytes;
   line.seal = nonce_ + head_;
-  memory_.publish_line(line_at(head_), &line);
+  memory_.send_line(line_at(head_), &line);
 }
 
 /// What the user has stored is sent on piece by piece, so that the receiver copies one while the
@@ -414,7 +437,7 @@ TxChannel::Started TxChannel::start_placed(SendOp* op, std::uint64_t offset) {
     }
     MessageLine line{};
     line.seal = nonce_ + head_;
-    memory_.publish_line(line_at(head_), &line);
+    memory_.send_line(line_at(head_), &line);
   }
   memory_.order();
   op->sent_bytes = bytes;
@@ -437,7 +460,7 @@ void TxChannel::withdraw_placed() {
     MessageLine line{};
     line.meta = MessageLine::pack(op->header.bytes, 0, Form::withdrawn, op->header.kind);
     line.seal = nonce_ + number;
-    memory_.publish_line(line_at(number), &line);
+    memory_.send_line(line_at(number), &line);
     broken_off_at_ = std::min(broken_off_at_, number);
   }
   if (looked) memory_.order();
@@ -520,7 +543,9 @@ unsigned TxChannel::advance(Sink& sink) {
         continue;
       }
     } else {
+      const std::uint64_t before = op->sent_bytes;
       push_cells(op);
+      if (op->sent_bytes < op->header.bytes && op->sent_bytes != before) ++events;
     }
     if (op->sent_bytes < op->header.bytes) break;
     queue_.pop();
@@ -543,6 +568,12 @@ void TxChannel::abandon() {
   }
   queue_ = {};
   delivering_ = {};
+}
+
+void TxChannel::give_memory_back(bool still) {
+  context_.tx_memory.give_back(base_, context_.settings.channel_bytes(), still);
+  if (!cells_) return;  // which nobody else stores to
+  context_.tx_memory.give_back(cells_, static_cast<std::uint64_t>(cell_count_) * cell_bytes_, true);
 }
 
 void TxChannel::fail_all(Sink& sink, const Error& error) {

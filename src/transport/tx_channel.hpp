@@ -19,6 +19,7 @@ struct TxContext {
   const Settings& settings;
   TxMemory& tx_memory;
   Address self;
+  std::uint64_t polls = 0;         ///< calls of progress so far
   std::vector<std::byte> staging;  ///< gathers scattered payload, a cell at most
 };
 
@@ -42,11 +43,16 @@ class TxChannel {
   /// Tells what the receiver has said it consumed. One device access where something waits for
   /// that.
   unsigned notify_delivered(Sink& sink);
+  /// What the receiver has told by RxChannel::tell_trouble since the last call. One device access.
+  std::uint32_t trouble();
   /// All that was sent and can arrive has been consumed. One device access.
   bool consumed();
   void fail_all(Sink& sink, const Error& error);
   /// Forgets what is queued: its buffers may be gone. Nothing is told.
   void abandon();
+  /// The last that is done with the channel, when its receiver has gone. `still`: in order, so that
+  /// nothing of its credits is on its way.
+  void give_memory_back(bool still);
 
  private:
   struct List {
@@ -78,6 +84,7 @@ class TxChannel {
   void put_placed_line(const SendOp& op, std::uint64_t offset, std::uint64_t piece_bytes);
   std::optional<std::uint64_t> place_of(const SendOp& op) const;
   void withdraw_placed();
+  bool streams();
   void announce();
   bool in_lines(std::uint64_t bytes);
   bool room(std::uint64_t lines);
@@ -98,6 +105,8 @@ class TxChannel {
   void* mailbox_word_;
   std::uint64_t channel_offset_;
   std::uint32_t announced_;
+  std::uint32_t trouble_ = 0, trouble_told_ = 0;  ///< as last seen, and as last said
+  std::uint64_t sent_at_poll_ = ~0ull;            ///< TxContext::polls at the last message in lines
   std::byte* credit_line_;
   std::byte* flags_;
   std::byte* base_;

@@ -9,13 +9,34 @@
 
 namespace penstock::transport {
 
+namespace {
+
+constexpr std::uint64_t briefly_ns = 10'000'000;
+
+}  // namespace
+
 TxMemory::~TxMemory() {
-  for (const auto& piece : pieces_) (void)arena_->destroy(piece);
+  for (const auto& piece : pieces_) (void)arena_->destroy(piece.object);
 }
 
-Result<std::byte*> TxMemory::piece(std::uint64_t bytes, const char* what) {
+/// Takes the pool's lock, which somebody who was stopped may hold: what cannot be given back in
+/// time waits until a piece is needed, for which the lock is taken anyway.
+void TxMemory::give_empty_pieces_back(std::uint64_t timeout_ns) {
+  for (auto piece = pieces_.begin(); piece != pieces_.end();) {
+    if (piece->used != 0) {
+      ++piece;
+      continue;
+    }
+    const auto gone = arena_->destroy(piece->object, timeout_ns);
+    if (!gone && gone.error().code == Code::deadline) return;
+    piece = pieces_.erase(piece);
+    next_piece_bytes_ = std::max(next_piece_bytes_ / 2, first_piece_bytes);
+  }
+}
+
+Result<TxMemory::Piece*> TxMemory::piece(std::uint64_t bytes, const char* what) {
   const std::string name =
-      fmt::format("penstock.tx.{}.{}.{}", owner_.slot, owner_.generation, pieces_.size());
+      fmt::format("penstock.tx.{}.{}.{}", owner_.slot, owner_.generation, made_);
   arena::CreateOptions options;
   options.lifetime = arena::Lifetime::process;
   options.alignment = channel_alignment;
@@ -34,24 +55,53 @@ Result<std::byte*> TxMemory::piece(std::uint64_t bytes, const char* what) {
                 base::format_bytes(stats.bytes_total), base::format_bytes(stats.bytes_largest_free),
                 spec, base::align_up(2 * arena_->pool().bytes(), 2 << 20));
   }
-  pieces_.push_back(*object);
-  return object->data;
+  ++made_;
+  return &pieces_.emplace_back(Piece{.object = *object});
+}
+
+/// Blocks have few sizes: one that was given back fits exactly or not at all.
+std::byte* TxMemory::take_from(Piece& piece, std::uint64_t bytes) {
+  std::byte* at = nullptr;
+  if (piece.used == 0 && !piece.quiet) return at;  // waits to be given back
+  for (Block& block : piece.free) {
+    if (block.bytes != bytes) continue;
+    at = block.at;
+    block = piece.free.back();
+    piece.free.pop_back();
+    break;
+  }
+  if (at == nullptr && piece.object.bytes - piece.taken >= bytes) {
+    at = piece.object.data + piece.taken;
+    piece.taken += bytes;
+  }
+  if (at != nullptr) piece.used += bytes;
+  return at;
 }
 
 Result<std::byte*> TxMemory::allocate(std::uint64_t bytes, const char* what) {
   bytes = base::align_up(bytes, channel_alignment);
-  if (bytes > next_piece_bytes_ / 2) return piece(bytes, what);
-  if (bytes > free_bytes_) {
-    auto fresh = piece(next_piece_bytes_, what);
-    if (!fresh) return piece(bytes, what);  // the pool is nearly full: only what is needed
-    free_ = *fresh;
-    free_bytes_ = next_piece_bytes_;
-    next_piece_bytes_ = std::min<std::uint64_t>(2 * next_piece_bytes_, 8 << 20);
+  for (Piece& piece : pieces_)
+    if (std::byte* at = take_from(piece, bytes)) return at;
+  give_empty_pieces_back(0);
+  Result<Piece*> fresh = unexpected(Error{});
+  const bool shared = bytes <= next_piece_bytes_ / 2;
+  if (shared) fresh = piece(next_piece_bytes_, what);
+  if (shared && fresh) next_piece_bytes_ = std::min(2 * next_piece_bytes_, largest_piece_bytes);
+  if (!fresh) fresh = piece(bytes, what);  // a large block, or the pool is nearly full
+  if (!fresh) return unexpected(fresh.error());
+  return take_from(**fresh, bytes);
+}
+
+void TxMemory::give_back(std::byte* at, std::uint64_t bytes, bool still) {
+  bytes = base::align_up(bytes, channel_alignment);
+  for (auto piece = pieces_.begin(); piece != pieces_.end(); ++piece) {
+    if (!piece->holds(at)) continue;
+    piece->used -= bytes;
+    piece->quiet = piece->quiet && still;
+    if (still) piece->free.push_back({at, bytes});
+    if (piece->used == 0) give_empty_pieces_back(briefly_ns);
+    return;
   }
-  std::byte* taken = free_;
-  free_ += bytes;
-  free_bytes_ -= bytes;
-  return taken;
 }
 
 }  // namespace penstock::transport

@@ -1,7 +1,9 @@
 // Pool memory of one endpoint for its channels: taken from the arena in growing pieces, so that
-// memory grows with the pairs that talk; given back as a whole when the endpoint closes.
+// memory grows with the pairs that talk. A channel's memory comes back when its peer has gone; a
+// piece of which nothing is used any more goes back to the arena.
 #pragma once
 
+#include <list>
 #include <vector>
 
 #include "penstock/transport.hpp"
@@ -17,16 +19,36 @@ class TxMemory {
 
   /// 4 KiB aligned, contents undefined. Errors: no_space, saying what for and how to mend.
   Result<std::byte*> allocate(std::uint64_t bytes, const char* what);
+  /// Of `bytes` as they were allocated. `still`: nobody else can store there any more. Else the
+  /// block is never used again here: it goes back with its piece, and who gives the arena's space
+  /// away minds that somebody who died may have stored there.
+  void give_back(std::byte* at, std::uint64_t bytes, bool still);
 
  private:
-  Result<std::byte*> piece(std::uint64_t bytes, const char* what);
+  struct Block {
+    std::byte* at;
+    std::uint64_t bytes;
+  };
+  struct Piece {
+    arena::Object object;
+    std::uint64_t taken = 0;  ///< bytes from the beginning on that were ever given out
+    std::uint64_t used = 0;   ///< bytes in use
+    bool quiet = true;        ///< nobody who may live or have died can store there
+    std::vector<Block> free;  ///< given back, of those taken
+    bool holds(const std::byte* at) const {
+      return at >= object.data && at < object.data + object.bytes;
+    }
+  };
+  Result<Piece*> piece(std::uint64_t bytes, const char* what);
+  void give_empty_pieces_back(std::uint64_t timeout_ns);
+  static std::byte* take_from(Piece& piece, std::uint64_t bytes);
 
   arena::Arena* arena_;
   Address owner_;
-  std::vector<arena::Object> pieces_;
-  std::byte* free_ = nullptr;
-  std::uint64_t free_bytes_ = 0;
-  std::uint64_t next_piece_bytes_ = 256 << 10;
+  std::list<Piece> pieces_;
+  std::uint64_t made_ = 0;  ///< pieces ever
+  std::uint64_t next_piece_bytes_ = first_piece_bytes;
+  static constexpr std::uint64_t first_piece_bytes = 256 << 10, largest_piece_bytes = 8 << 20;
 };
 
 }  // namespace penstock::transport

@@ -1,0 +1,105 @@
+// Who is in the endpoint table, as seen by those who read it while it is written.
+#include "transport/endpoint_table.hpp"
+
+#include <atomic>
+#include <thread>
+
+#include "transport/peer_watch.hpp"
+#include "transport/test_endpoints.hpp"
+
+namespace penstock::transport {
+namespace {
+
+class EndpointTableTest : public TransportTest {
+ protected:
+  /// The line of an endpoint's slot, to be damaged.
+  std::byte* line_of(const Endpoint& endpoint) {
+    const EndpointTable table = *EndpointTable::open(*side_b_.arena);
+    const auto* high_water = static_cast<const std::byte*>(table.high_water_line());
+    return const_cast<std::byte*>(high_water) + 64 * (1 + endpoint.address().slot);
+  }
+  /// As half of another line would leave it. Gives the word that was there.
+  std::uint64_t exchange_check(const Endpoint& endpoint, std::uint64_t check) {
+    std::byte* at = line_of(endpoint) + offsetof(EndpointLine, check);
+    const auto& memory = side_b_.pool->memory();
+    memory.invalidate(at, 8);
+    memory.settle();
+    const std::uint64_t before = memory.load_word(at);
+    memory.publish_word(at, check);
+    memory.order();
+    return before;
+  }
+};
+
+/// A process that registers memory changes the word that its peers find in its endpoint's line.
+TEST_P(EndpointTableTest, ALivingEndpointIsFoundWhileItsNoticeChanges) {
+  const Address address = a_->address();
+  std::atomic<bool> stop{false};
+  std::thread setter([&] {
+    for (std::uint64_t notice = 1; !stop; ++notice)
+      if (!a_->set_notice(notice)) break;
+  });
+  const EndpointTable table = *EndpointTable::open(*side_b_.arena);
+  PeerWatch watch(*side_b_.pool, table);
+  watch.add(address.slot, address.generation, side_a_.pool->token());
+  int refused = 0, ended = 0, unread = 0;
+  for (int look = 0; look < 20'000; ++look) {
+    refused += b_->resolve(address) ? 0 : 1;
+    unread += table.read(address.slot) ? 0 : 1;
+    ended += watch.fate(address.slot) == PeerFate::present ? 0 : 1;
+  }
+  stop = true;
+  setter.join();
+  EXPECT_EQ(refused, 0);
+  EXPECT_EQ(unread, 0) << "the line was torn";
+  EXPECT_EQ(ended, 0);
+}
+
+/// Who reads it looks again; only a whole line says that somebody has gone.
+TEST_P(EndpointTableTest, ATornLineEndsNobody) {
+  const EndpointTable table = *EndpointTable::open(*side_b_.arena);
+  PeerWatch watch(*side_b_.pool, table);
+  const Address address = a_->address();
+  watch.add(address.slot, address.generation, side_a_.pool->token());
+  const std::uint64_t check = exchange_check(*a_, 1);
+  EXPECT_FALSE(table.read(address.slot));
+  for (int look = 0; look < 10; ++look) EXPECT_EQ(watch.fate(address.slot), PeerFate::present);
+  exchange_check(*a_, check);
+  EXPECT_EQ(watch.fate(address.slot), PeerFate::present);
+  EXPECT_TRUE(b_->resolve(address));
+  a_.reset();
+  EXPECT_EQ(watch.fate(address.slot), PeerFate::closed);
+  EXPECT_EQ(b_->resolve(address).error().code, Code::not_found);
+}
+
+/// The line that says on which node a sender is may be torn when its first message comes.
+TEST_P(EndpointTableTest, AMessageFromANearSenderIsHeardWhenItsLineIsWholeAgain) {
+  const std::uint64_t check = exchange_check(*a_, 1);
+  ASSERT_TRUE(*a_->try_inject(to_b_, {7, 0, 0, 0}, nullptr));
+  for (int i = 0; i < 100; ++i) b_->progress();
+  EXPECT_TRUE(sink_b_.arrived.empty());
+  exchange_check(*a_, check);
+  progress_until([&] { return sink_b_.arrived.size() == 1; });
+  EXPECT_EQ(sink_b_.arrived[0].header.tag, 7u);
+}
+
+/// Who opens an endpoint while many are open does not ask of each whether its process lives.
+TEST_P(EndpointTableTest, SlotsOfTheClosedAreTakenBeforeNewOnes) {
+  Recorder sink;
+  std::vector<std::unique_ptr<Endpoint>> open_ones;
+  for (int i = 0; i < 10; ++i) open_ones.push_back(open(side_a_, sink));
+  const Address closed = open_ones[4]->address();
+  open_ones[4].reset();
+  open_ones[4] = open(side_b_, sink);
+  EXPECT_EQ(open_ones[4]->address().slot, closed.slot);
+  EXPECT_EQ(open_ones[4]->address().generation, closed.generation + 1);
+  const auto last = open(side_b_, sink);
+  EXPECT_EQ(last->address().slot, 12u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, EndpointTableTest,
+                         testing::Values(coherence::Mode::hardware, coherence::Mode::software),
+                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
+
+}  // namespace
+}  // namespace penstock::transport

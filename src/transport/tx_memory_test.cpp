@@ -1,0 +1,132 @@
+// Memory of channels: it comes back when the peer has gone.
+#include "transport/tx_memory.hpp"
+
+#include <csignal>
+#include <thread>
+
+#include "transport/test_endpoints.hpp"
+
+namespace penstock::transport {
+namespace {
+
+class TxMemoryTest : public TransportTest {
+ protected:
+  std::uint64_t used() const { return side_a_.arena->stats().bytes_used; }
+  /// What a_ has for its channels.
+  std::uint64_t for_channels() const {
+    std::uint64_t bytes = 0;
+    const std::string prefix = "penstock.tx." + std::to_string(a_->address().slot) + ".";
+    for (const auto& object : side_a_.arena->list())
+      if (object.name.starts_with(prefix)) bytes += object.bytes;
+    return bytes;
+  }
+  /// A message to an endpoint, long enough to need cells, that has been taken.
+  void talk_to(Endpoint& other, Recorder& sink) {
+    const Peer to = *a_->resolve(other.address());
+    auto data = pattern(100'000, 3);
+    SendOp op = op_of(data, 1);
+    const std::size_t before = sink.arrived.size();
+    ASSERT_TRUE(a_->send(to, &op));
+    while (sink.arrived.size() == before || !a_->drained()) {
+      a_->progress();
+      other.progress();
+    }
+    EXPECT_EQ(sink.arrived.back().payload, data);
+  }
+};
+
+/// Each takes the slot of the one before it, so that a_ finds a later generation there.
+TEST_P(TxMemoryTest, ALongLivedEndpointTalksToManyShortLivedOnes) {
+  b_.reset();
+  std::uint64_t after_first = 0;
+  for (int i = 0; i < 40; ++i) {
+    Recorder sink;
+    auto other = open(side_b_, sink);
+    talk_to(*other, sink);
+    other.reset();
+    if (i == 0) after_first = used();
+    EXPECT_EQ(used(), after_first);
+  }
+}
+
+TEST_P(TxMemoryTest, MemoryComesBackWhenPeersLeave) {
+  std::deque<Recorder> sinks(6);
+  std::vector<std::unique_ptr<Endpoint>> others;
+  for (Recorder& sink : sinks) {
+    others.push_back(open(side_b_, sink));
+    talk_to(*others.back(), sink);
+  }
+  EXPECT_GT(for_channels(), 6u * (512 << 10));
+  others.clear();
+  progress_until([&] { return for_channels() == 0; });
+  EXPECT_TRUE(sink_a_.dead.empty());
+}
+
+/// A killed peer: its credits may be on their way for ever.
+TEST_P(TxMemoryTest, MemoryComesBackWhenAPeerDies) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  const Address own = a_->address();
+  const pid_t child = fork();
+  if (child == 0) {
+    Attachment side = attach(spec_, 2);
+    Recorder sink;
+    auto endpoint = Endpoint::open(*side.arena, sink, {"test"});
+    if (!endpoint || !(*endpoint)->resolve(own)) _exit(1);
+    const Address address = (*endpoint)->address();
+    if (::write(pipe[1], &address, sizeof address) != sizeof address) _exit(1);
+    for (;;) (*endpoint)->progress();
+  }
+  Address address;
+  ASSERT_EQ(::read(pipe[0], &address, sizeof address), static_cast<ssize_t>(sizeof address));
+  const Peer to = *a_->resolve(address);
+  auto data = pattern(100'000, 3);
+  SendOp op = op_of(data, 1);
+  ASSERT_TRUE(a_->send(to, &op));
+  progress_until([&] { return a_->drained(); });
+  EXPECT_GT(for_channels(), 0u);
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  progress_until([&] { return for_channels() == 0; });
+  EXPECT_EQ(sink_a_.dead.size(), 1u);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+
+/// A block that somebody may still store to is not given to the next; one of a peer that left is.
+TEST_P(TxMemoryTest, WhatTheDeadMayStoreToIsNotUsedAgain) {
+  TxMemory memory(*side_a_.arena, {0, 0, 77, 1});
+  const std::uint64_t before = used();
+  std::byte* const first = *memory.allocate(68 << 10, "a test");
+  std::byte* const second = *memory.allocate(68 << 10, "a test");
+  std::byte* const third = *memory.allocate(68 << 10, "a test");
+  memory.give_back(second, 68 << 10, true);
+  EXPECT_EQ(*memory.allocate(68 << 10, "a test"), second);
+  memory.give_back(second, 68 << 10, false);
+  for (int i = 0; i < 20; ++i) EXPECT_NE(*memory.allocate(68 << 10, "a test"), second);
+  memory.give_back(first, 68 << 10, true);
+  memory.give_back(third, 68 << 10, true);
+  EXPECT_GT(used(), before);
+}
+
+/// A piece goes back to the arena with its last block.
+TEST_P(TxMemoryTest, AnUnusedPieceGoesBack) {
+  TxMemory memory(*side_a_.arena, {0, 0, 77, 1});
+  const std::uint64_t before = used();
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::byte*> blocks;
+    for (int i = 0; i < 30; ++i) blocks.push_back(*memory.allocate(68 << 10, "a test"));
+    EXPECT_GT(used(), before);
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      memory.give_back(blocks[i], 68 << 10, i % 2 == 0);
+    EXPECT_EQ(used(), before);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, TxMemoryTest,
+                         testing::Values(coherence::Mode::hardware, coherence::Mode::software),
+                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
+
+}  // namespace
+}  // namespace penstock::transport
