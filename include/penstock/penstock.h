@@ -163,10 +163,12 @@ PENSTOCK_API penstock_status_t penstock_arena_create(penstock_pool_t* pool, cons
  * not_found, wrong_format. */
 PENSTOCK_API penstock_status_t penstock_arena_open(penstock_pool_t* pool, const char* name,
                                                    penstock_object_t** object);
-/* Gives the handle back; the object stays. NULL is ignored. */
+/* Gives the handle back; the object stays. What this process stored to it and did not publish is
+ * sent on, and its copies are dropped. NULL is ignored. */
 PENSTOCK_API void penstock_arena_close(penstock_object_t* object);
-/* The name disappears and the space is free at once: all users must have agreed not to touch it.
- * Gives the handle back, also on failure. Errors: not_found when another has destroyed it. */
+/* The name disappears and the space is given back at once: all users must have agreed not to touch
+ * it, and those of other hosts must have published what they stored. Gives the handle back, also on
+ * failure. Errors: not_found when another has destroyed it. */
 PENSTOCK_API penstock_status_t penstock_arena_destroy(penstock_object_t* object);
 /* Calls `visit` for every object, by name. */
 PENSTOCK_API penstock_status_t penstock_arena_list(penstock_pool_t* pool,

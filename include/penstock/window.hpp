@@ -41,7 +41,8 @@ struct Options {
   std::vector<Member> members;
   std::uint32_t self = 0;      ///< index in `members`
   bool stored_by_all = false;  ///< ranks store to each other's segments by plain stores
-  /// Called between two looks of a wait: progress of other things, locks that others wait for.
+  /// Called between two looks of a wait: progress of other things. Other threads may call the
+  /// window while it runs, as if this one had not come yet (base::HandoverMutex).
   std::function<void()> idle;
 };
 
@@ -53,8 +54,8 @@ std::uint64_t area_bytes(std::uint32_t ranks);
 /// model); else they are coherent with them (unified).
 /// Errors of all calls that reach another rank: peer_dead, naming it; mismatch: no epoch allows it.
 /// Waits end with the death of whom they wait for; each time PENSTOCK_TIMEOUT_MS have passed they
-/// say on standard error for whom. Not thread-safe; serve() may be called by another thread
-/// under the same lock as the other calls.
+/// say on standard error for whom. One thread at a time may be in a call, but for those that are in
+/// Options::idle; which epochs of several threads go together is MPI's rule.
 /// Hot paths (put, get, and epochs among ranks that are there): no system call, no lock.
 class Window {
  public:
@@ -69,6 +70,12 @@ class Window {
   /// rank's caches. On rank `keeper` it returns last: when nobody touches the area any more either.
   /// Only then may the space be given back. Nothing else may be called after it.
   Result<void> leave(std::uint32_t keeper);
+  /// leave() in steps, for who leaves several windows, which others may leave in another order: the
+  /// first of all, then the second of all, then leave(). The first does not wait: peers still put
+  /// and ask, so they are served until the second returns, which waits until all have done the
+  /// first. Then only the keeper is left to wait, until all have done the second.
+  void begin_to_leave();
+  Result<void> leave_segments(std::uint32_t keeper);
 
   std::uint32_t ranks() const;
   std::uint32_t self() const;
@@ -100,6 +107,11 @@ class Window {
   Result<void> flush_all();
   /// Own stores are published, and others' puts observed (MPI_Win_sync).
   Result<void> sync();
+  /// For who synchronizes by other means, messages as a rule; of what others reach by locks. What
+  /// was stored here is at the device when it returns.
+  void publish_own();
+  /// Loads after it find what others had put before.
+  void observe_own();
 
   // ---- communication ----
   /// Copies packed bytes to the pieces; only these bytes are written. `from` is free on return.
@@ -109,6 +121,10 @@ class Window {
   /// towards other updates of the same segment. `change` calls nothing of the window.
   using Change = std::function<bool(std::byte* packed)>;
   Result<void> update(std::uint32_t target, std::span<const Piece> pieces, const Change& change);
+
+  /// What this thread has published comes before whatever other threads do once they know of it.
+  /// By who is about to let another thread in: at the end of a call, and in Options::idle.
+  void order();
 
   /// Peers may ask something of this rank in the middle of an epoch, and wait for it: then it looks
   /// for such requests in its waits, and somebody should call serve() now and then.

@@ -39,6 +39,10 @@ Attachment* attachment() {
 }
 
 void detach() {
+  // A forked child has neither the thread nor anything in the pool, and perhaps a lock held for
+  // good.
+  if (const Attachment* const there = current; there != nullptr && !there->pool().attached_here())
+    return;
   end_all_service();  // a program may end without freeing its windows
   const std::lock_guard<std::mutex> guard(mutex);
   delete current.exchange(nullptr);

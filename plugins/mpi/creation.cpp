@@ -3,6 +3,7 @@
 #include <climits>
 #include <cstring>
 
+#include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "errors.hpp"
@@ -25,7 +26,7 @@ struct Offer {
   std::uint64_t area = none;  ///< of the window's words; rank 0 has them
   std::int64_t unit = 1;
   std::uint32_t node = 0;
-  std::uint8_t emulated = 0, full = 0, unused[2] = {};
+  std::uint8_t emulated = 0, full = 0, unified = 0, unused = 0;
 };
 static_assert(sizeof(Offer) == 56);
 
@@ -109,6 +110,12 @@ Offer Making::own_offer() {
   offer.token = pool.token();
   offer.node = pool.node();
   offer.emulated = at_->session->launch.emulated_node ? 1 : 0;
+  // Where caches are not coherent only the owner of memory can keep others' bytes and its own
+  // apart.
+  if (wanted_.model == Model::unified && pool.memory().loads_may_be_stale()) {
+    offer.unified = 1;
+    return offer;
+  }
   offer_segment(offer);
   if (rank_ == 0)
     offer.area =
@@ -135,6 +142,7 @@ bool Making::acceptable() const {
   bool in_pool = offers_.front().area != none, apart = false, any_memory = false;
   for (const Offer& offer : offers_) {
     if (offer.pool_id == 0 || offer.pool_id != offers_.front().pool_id) return false;
+    if (offer.unified != 0) return false;
     // On one host the MPI's own windows are coherent memory.
     apart = apart || offer.emulated != 0 || offer.node != offers_.front().node;
     in_pool = in_pool && (offer.offset != none || wanted_.flavor == Flavor::shared);
@@ -180,7 +188,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
     window->units.push_back(offer.unit);
   }
   options.idle = [window] {
-    constexpr std::uint32_t calls_between = 16;
+    constexpr std::uint32_t calls_between = 128;
     window->let_others_in();
     // What peers send by messages may be what this rank waits for.
     if (++window->idle_calls % calls_between == 0) {
@@ -194,13 +202,17 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
   window->core = std::move(*core);
   int level = 0;
   real().Query_thread(&level);
-  window->guarded = level == constants().thread_multiple || window->core->may_be_asked();
+  // Also threads that take turns by means of their own: one may end what another has begun.
+  window->has_threads = level >= constants().thread_serialized;
+  window->guarded = window->has_threads || window->core->may_be_asked();
   window->base =
       wanted_.flavor == Flavor::create ? wanted_.base : window->core->segment(options.self);
   window->size = wanted_.size;
   window->unit = static_cast<int>(wanted_.unit);
   const bool coherent = !at_->pool().memory().loads_may_be_stale();
   window->model = coherent ? constants().win_unified : constants().win_separate;
+  window->with_collectives =
+      wanted_.model == Model::collective && !coherent && wanted_.flavor != Flavor::shared;
   window->objects = std::move(objects_);
   objects_.clear();
   return made;
@@ -233,6 +245,20 @@ int make_handle(const Wanted& wanted, PoolWindow& window) {
 
 }  // namespace
 
+Model model_wanted(Handle info) {
+  const std::string text =
+      info_value(info, "penstock_window_model").value_or(base::env_text("PENSTOCK_WINDOW_MODEL"));
+  if (text == "separate") return Model::separate;
+  if (text == "unified") return Model::unified;
+  static std::atomic<bool> said{false};
+  if (text != "collective" && !said.exchange(true))
+    base::log(base::Level::warn,
+              "a window's memory model is '{}': separate, collective or unified is needed, and "
+              "collective is taken",
+              text);
+  return Model::collective;
+}
+
 std::optional<int> make_window(const Wanted& wanted, void** base, void* win) {
   int inter = 0;
   if (real().Comm_test_inter(wanted.comm, &inter) != constants().success || inter != 0)
@@ -263,23 +289,64 @@ std::optional<int> make_window(const Wanted& wanted, void** base, void* win) {
   return constants().success;
 }
 
-int free_window(PoolWindow& window, void* win) {
+namespace {
+
+/// Of all windows: its rank 0.
+constexpr std::uint32_t keeper = 0;
+
+/// Peers ask until it returns.
+Result<void> leave_segments(PoolWindow& window) {
   if (window.core->may_be_asked()) end_service(window);
-  Result<void> left;
-  {
-    const Entered entered(window);
-    left = window.core->leave(0);
+  const Entered entered(window);
+  return window.core->leave_segments(keeper);
+}
+
+Result<void> leave(PoolWindow& window) {
+  if (auto left = leave_segments(window); !left) return left;
+  const Entered entered(window);
+  return window.core->leave(keeper);
+}
+
+void give_back_objects(const PoolWindow& window) {
+  if (Attachment* at = attachment()) {
+    for (const auto& object : window.objects) at->memory.give_back(object);
   }
-  if (!left) return raise(window.handle, left.error());
+}
+
+}  // namespace
+
+int free_window(PoolWindow& window, void* win) {
+  // An exit handler of a forked child: the window is the parent's.
+  if (const Attachment* at = attachment(); at != nullptr && !at->pool().attached_here())
+    return constants().success;
+  if (auto left = leave(window); !left) {
+    if (window.core->may_be_asked()) serve(window);  // who lives may still reach this rank
+    return raise(window.handle, left.error());
+  }
   const auto owned = take_window(window.handle);
   Slot group(owned->group);
   real().Group_free(group);
   const int status = real().Win_free(win);
   owned->core.reset();
-  if (Attachment* at = attachment()) {
-    for (const auto& object : owned->objects) at->memory.give_back(object);
-  }
+  give_back_objects(*owned);
   return status;
+}
+
+/// Each rank has them in an order of its own: a step is done on all of them before the next, which
+/// waits for that step of others.
+void leave_all_windows() {
+  auto windows = take_all_windows();
+  for (const auto& window : windows) {
+    const Entered entered(*window);
+    window->core->begin_to_leave();
+  }
+  // Of a window that somebody has died in nothing is given back.
+  std::erase_if(windows, [](const auto& window) { return !leave_segments(*window); });
+  for (const auto& window : windows) {
+    const auto left = leave(*window);
+    window->core.reset();
+    if (left) give_back_objects(*window);
+  }
 }
 
 }  // namespace penstock::mpi

@@ -9,12 +9,23 @@ namespace penstock::mpi {
 
 enum class Flavor : std::uint8_t { create, allocate, shared };
 
+/// How a window's memory is seen by loads and stores, where caches are not coherent
+/// (PENSTOCK_WINDOW_MODEL).
+enum class Model : std::uint8_t {
+  separate,    ///< as MPI_WIN_SEPARATE says
+  collective,  ///< collective calls synchronize it too
+  unified      ///< as MPI_WIN_UNIFIED says: it stays with the MPI
+};
+/// Of a window that is made with `info`. Says once which value it does not know.
+Model model_wanted(Handle info);
+
 struct Wanted {
   Flavor flavor;
   Aint size;
   Aint unit;   ///< of displacements
   void* base;  ///< Flavor::create: the caller's memory
   Handle info, comm;
+  Model model;
 };
 
 /// Collective over the communicator. The status of the call that asks for the window: its handle
@@ -23,5 +34,8 @@ struct Wanted {
 std::optional<int> make_window(const Wanted& wanted, void** base, void* win);
 /// Collective. MPI_Win_free.
 int free_window(PoolWindow& window, void* win);
+/// Collective. Windows that the program has not freed when it ends MPI: others may reach this
+/// rank's part until they end it too.
+void leave_all_windows();
 
 }  // namespace penstock::mpi

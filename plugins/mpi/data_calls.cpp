@@ -8,9 +8,9 @@ namespace {
 using namespace penstock::mpi;
 
 /// A request that is complete: of a message to nobody.
-int completed(int status, void* request) {
+penstock::Result<int> completed(const penstock::Result<void>& done, void* request) {
+  if (!done) return penstock::unexpected(done.error());
   const Constants& mpi = constants();
-  if (status != mpi.success) return status;
   return real().Isend(nullptr, 0, mpi.byte, mpi.proc_null, 0, mpi.comm_self, request);
 }
 
@@ -23,8 +23,8 @@ Target aim(int rank, Aint disp, Count count, Handle type) {
   return {rank, disp, count, incoming(type)};
 }
 
-int fetch(PoolWindow& window, const Buffer& origin, const Buffer& result, const Target& target,
-          Handle op) {
+penstock::Result<void> fetch(PoolWindow& window, const Buffer& origin, const Buffer& result,
+                             const Target& target, Handle op) {
   return accumulate(window, origin, &result, target, op);
 }
 
@@ -81,7 +81,8 @@ PENSTOCK_WINDOW_CALL(Fetch_and_op,
                      (const void* origin, void* result, Handle type, int rank, Aint disp, Handle op,
                       Handle win),
                      (origin, result, type, rank, disp, op, win),
-                     fetch_and_op(*window, origin, result, aim(rank, disp, 1, type), incoming(op)));
+                     fetch_and_op(*window, buffer(origin, 1, type), buffer(result, 1, type),
+                                  aim(rank, disp, 1, type), incoming(op)));
 
 PENSTOCK_WINDOW_CALL(Compare_and_swap,
                      (const void* origin, const void* compare, void* result, Handle type, int rank,

@@ -1,7 +1,7 @@
 // Epochs: fence; post, start, complete, wait; locks and flushes.
 #include <vector>
 
-#include "errors.hpp"
+#include "base/format.hpp"
 #include "export.hpp"
 
 namespace {
@@ -34,30 +34,28 @@ std::vector<std::uint32_t>& ranks_of(const PoolWindow& window, Handle group) {
   return ranks;
 }
 
-int test(PoolWindow& window, int* flag) {
+penstock::Result<void> test(PoolWindow& window, int* flag) {
   const auto done = window.core->test();
   *flag = done && *done ? 1 : 0;
-  return done ? constants().success : raise(window.handle, done.error());
+  if (!done) return penstock::unexpected(done.error());
+  return {};
 }
 
-int lock(PoolWindow& window, int type, int rank, int mpi_assert) {
+penstock::Result<void> lock(PoolWindow& window, int type, int rank, int mpi_assert) {
   const Constants& mpi = constants();
-  if (rank == mpi.proc_null) return mpi.success;
-  if (type != mpi.lock_shared && type != mpi.lock_exclusive) {
-    const penstock::Error wrong{penstock::Code::mismatch,
-                                "MPI_Win_lock takes MPI_LOCK_SHARED or MPI_LOCK_EXCLUSIVE"};
-    return raise(window.handle, wrong);
-  }
+  if (rank == mpi.proc_null) return {};
+  if (type != mpi.lock_shared && type != mpi.lock_exclusive)
+    return penstock::fail(penstock::Code::mismatch,
+                          "MPI_Win_lock takes MPI_LOCK_SHARED or MPI_LOCK_EXCLUSIVE");
   const Hold hold = type == mpi.lock_shared ? Hold::shared : Hold::exclusive;
-  return finish(window.handle,
-                window.core->lock(static_cast<std::uint32_t>(rank), hold, asserts(mpi_assert)));
+  return window.core->lock(static_cast<std::uint32_t>(rank), hold, asserts(mpi_assert));
 }
 
 using OfRank = penstock::Result<void> (penstock::window::Window::*)(std::uint32_t);
 
-int of_rank(PoolWindow& window, int rank, OfRank call) {
-  if (rank == constants().proc_null) return constants().success;
-  return finish(window.handle, (window.core.get()->*call)(static_cast<std::uint32_t>(rank)));
+penstock::Result<void> of_rank(PoolWindow& window, int rank, OfRank call) {
+  if (rank == constants().proc_null) return {};
+  return (window.core.get()->*call)(static_cast<std::uint32_t>(rank));
 }
 
 using Core = penstock::window::Window;
@@ -65,16 +63,13 @@ using Core = penstock::window::Window;
 }  // namespace
 
 PENSTOCK_WINDOW_CALL(Win_fence, (int assert, Handle win), (assert, win),
-                     finish(window->handle, window->core->fence(asserts(assert))));
+                     window->core->fence(asserts(assert)));
 PENSTOCK_WINDOW_CALL(Win_post, (Handle group, int assert, Handle win), (group, assert, win),
-                     finish(window->handle, window->core->post(ranks_of(*window, incoming(group)),
-                                                               asserts(assert))));
+                     window->core->post(ranks_of(*window, incoming(group)), asserts(assert)));
 PENSTOCK_WINDOW_CALL(Win_start, (Handle group, int assert, Handle win), (group, assert, win),
-                     finish(window->handle, window->core->start(ranks_of(*window, incoming(group)),
-                                                                asserts(assert))));
-PENSTOCK_WINDOW_CALL(Win_complete, (Handle win), (win),
-                     finish(window->handle, window->core->complete()));
-PENSTOCK_WINDOW_CALL(Win_wait, (Handle win), (win), finish(window->handle, window->core->wait()));
+                     window->core->start(ranks_of(*window, incoming(group)), asserts(assert)));
+PENSTOCK_WINDOW_CALL(Win_complete, (Handle win), (win), window->core->complete());
+PENSTOCK_WINDOW_CALL(Win_wait, (Handle win), (win), window->core->wait());
 PENSTOCK_WINDOW_CALL(Win_test, (Handle win, int* flag), (win, flag), test(*window, flag));
 
 PENSTOCK_WINDOW_CALL(Win_lock, (int type, int rank, int assert, Handle win),
@@ -82,16 +77,13 @@ PENSTOCK_WINDOW_CALL(Win_lock, (int type, int rank, int assert, Handle win),
 PENSTOCK_WINDOW_CALL(Win_unlock, (int rank, Handle win), (rank, win),
                      of_rank(*window, rank, &Core::unlock));
 PENSTOCK_WINDOW_CALL(Win_lock_all, (int assert, Handle win), (assert, win),
-                     finish(window->handle, window->core->lock_all(asserts(assert))));
-PENSTOCK_WINDOW_CALL(Win_unlock_all, (Handle win), (win),
-                     finish(window->handle, window->core->unlock_all()));
+                     window->core->lock_all(asserts(assert)));
+PENSTOCK_WINDOW_CALL(Win_unlock_all, (Handle win), (win), window->core->unlock_all());
 PENSTOCK_WINDOW_CALL(Win_flush, (int rank, Handle win), (rank, win),
                      of_rank(*window, rank, &Core::flush));
-PENSTOCK_WINDOW_CALL(Win_flush_all, (Handle win), (win),
-                     finish(window->handle, window->core->flush_all()));
+PENSTOCK_WINDOW_CALL(Win_flush_all, (Handle win), (win), window->core->flush_all());
 // Here operations are complete when they return: a local flush costs no more than the checks.
 PENSTOCK_WINDOW_CALL(Win_flush_local, (int rank, Handle win), (rank, win),
                      of_rank(*window, rank, &Core::flush));
-PENSTOCK_WINDOW_CALL(Win_flush_local_all, (Handle win), (win),
-                     finish(window->handle, window->core->flush_all()));
-PENSTOCK_WINDOW_CALL(Win_sync, (Handle win), (win), finish(window->handle, window->core->sync()));
+PENSTOCK_WINDOW_CALL(Win_flush_local_all, (Handle win), (win), window->core->flush_all());
+PENSTOCK_WINDOW_CALL(Win_sync, (Handle win), (win), window->core->sync());

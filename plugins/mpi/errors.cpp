@@ -63,6 +63,10 @@ int finish(Handle win, const Result<void>& done) {
   return done ? constants().success : raise(win, done.error());
 }
 
+int finish(Handle win, const Result<int>& done) {
+  return done ? *done : raise(win, done.error());
+}
+
 int raise_on_comm(Handle comm, const Error& error) {
   say(error);
   const int code = mpi_code(error);

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <limits>
 
+#include "errors.hpp"
 #include "real.hpp"
 #include "refusal.hpp"
 #include "windows.hpp"
@@ -58,12 +59,11 @@ inline constexpr int no_function =
     return ::penstock::mpi::real().plain arguments;                                               \
   }()
 
-/// MPI_`name`, which takes `parameters`: on a window `win` of ours the rest is its value, else that
-/// of `pass`.
-#define PENSTOCK_WINDOW_CALL_OR(name, parameters, pass, ...)                             \
+/// MPI_`name`, which takes `parameters`: on a window `win` of ours its status is the rest, which
+/// tells what never changes in a window; else that of `pass`.
+#define PENSTOCK_WINDOW_QUESTION_OR(name, parameters, pass, ...)                         \
   PENSTOCK_EXPORT int MPI_##name parameters {                                            \
     if (::penstock::mpi::PoolWindow* const window = ::penstock::mpi::pool_window(win)) { \
-      const ::penstock::mpi::Entered entered(*window);                                   \
       return __VA_ARGS__;                                                                \
     }                                                                                    \
     const void* caller = __builtin_return_address(0);                                    \
@@ -71,6 +71,15 @@ inline constexpr int no_function =
     return pass;                                                                         \
   }                                                                                      \
   static_assert(true)
+
+/// MPI_`name` likewise, where the rest works on the window, and is its result. An error goes to the
+/// handler when the window is free again: that may call it, or free it.
+#define PENSTOCK_WINDOW_CALL_OR(name, parameters, pass, ...)                     \
+  PENSTOCK_WINDOW_QUESTION_OR(name, parameters, pass,                            \
+                              ::penstock::mpi::finish(window->handle, [&] {      \
+                                const ::penstock::mpi::Entered entered(*window); \
+                                return __VA_ARGS__;                              \
+                              }()))
 
 /// The same, passed on with `arguments`.
 #define PENSTOCK_WINDOW_CALL(name, parameters, arguments, ...) \

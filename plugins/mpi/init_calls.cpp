@@ -1,6 +1,10 @@
 // The calls that begin and end an MPI. A program without windows and memory of MPI needs no pool of
 // ours: attachment() is for the first call that does.
+#include <optional>
+
 #include "attachment.hpp"
+#include "base/fork.hpp"
+#include "creation.hpp"
 #include "datatypes.hpp"
 #include "export.hpp"
 
@@ -8,23 +12,31 @@ namespace {
 
 using namespace penstock::mpi;
 
+std::optional<penstock::base::Origin> started;  ///< by which process
+
 }  // namespace
 
 PENSTOCK_EXPORT int MPI_Init(int* argc, char*** argv) {
   const void* caller = __builtin_return_address(0);
   usable(caller);
+  started.emplace();
   return PENSTOCK_PASS(Init, (argc, argv));
 }
 
 PENSTOCK_EXPORT int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   const void* caller = __builtin_return_address(0);
   usable(caller);
+  started.emplace();
   return PENSTOCK_PASS(Init_thread, (argc, argv, required, provided));
 }
 
 PENSTOCK_EXPORT int MPI_Finalize() {
   const void* caller = __builtin_return_address(0);
+  // Exit handlers call it in forked children too, which are no ranks: their parent would seem to
+  // end.
+  if (started && !started->here()) return constants().success;
   if (usable(caller)) {
+    leave_all_windows();
     close_datatypes();
     detach();
   }

@@ -5,10 +5,9 @@
 namespace penstock::mpi {
 
 PoolMemory::~PoolMemory() {
-  for (const auto& [at, block] : blocks_) {
-    drop(block);
-    give_back(block);
-  }
+  if (!arena_.pool().attached_here()) return;
+  // The arena gives them back: the others were not asked whether they still store there.
+  for (const auto& [at, block] : blocks_) drop(block);
 }
 
 Result<arena::Object> PoolMemory::make(std::uint64_t bytes, bool zeroed) {
@@ -43,6 +42,11 @@ void PoolMemory::drop(const arena::Object& object) {
 Result<void*> PoolMemory::allocate(std::uint64_t bytes) {
   auto made = make(bytes);
   if (!made) return unexpected(made.error());
+  // Copies from when the space was somebody else's: a store of the bytes that one holds is none in
+  // simulated mode.
+  const auto& memory = arena_.pool().memory();
+  memory.invalidate(made->data, made->bytes);
+  memory.settle();
   const std::lock_guard<std::mutex> guard(mutex_);
   blocks_.emplace(made->data, *made);
   return made->data;
@@ -57,6 +61,7 @@ bool PoolMemory::free(void* base) {
     block = found->second;
     blocks_.erase(found);
   }
+  if (!arena_.pool().attached_here()) return true;  // the parent has it still
   drop(block);
   give_back(block);
   return true;

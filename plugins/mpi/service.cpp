@@ -10,14 +10,17 @@ namespace penstock::mpi {
 
 namespace {
 
-/// A peer waits so long at most, once for each range of a window that it comes to.
-constexpr long pause_ns = 1'000'000;
+/// Between two looks. A peer waits so long at most, once for each range of a window that it comes
+/// to: the longer pause where nobody has asked for many looks.
+constexpr long pause_ns = 1'000'000, long_pause_ns = 8'000'000;
+constexpr std::uint32_t many_looks = 250;
 
 class Service {
  public:
   void add(PoolWindow& window) {
     const std::lock_guard<std::mutex> guard(mutex_);
     windows_.push_back(&window);
+    quiet_looks_ = 0;
     if (running_) return;
     if (thread_.joinable()) thread_.join();  // it has seen that there was nothing left to do
     running_ = true;
@@ -30,6 +33,7 @@ class Service {
   void remove(PoolWindow& window) {
     const std::lock_guard<std::mutex> guard(mutex_);
     std::erase(windows_, &window);
+    window.look_due.store(false, std::memory_order_relaxed);  // once left its words are others'
   }
   void remove_all() {
     const std::lock_guard<std::mutex> guard(mutex_);
@@ -38,25 +42,31 @@ class Service {
 
  private:
   void run() {
-    while (look()) {
-      const timespec pause{0, pause_ns};
-      nanosleep(&pause, nullptr);
-    }
+    for (timespec pause{}; look(pause.tv_nsec);) nanosleep(&pause, nullptr);
   }
-  /// False when there are no windows any more. A window that is in use is served by its user.
-  bool look() {
+  /// False when there are no windows any more. A window that is in use is served by its user: a
+  /// call that waits looks for requests, and any other as it ends, when it finds that a look is
+  /// due.
+  bool look(long& pause) {
     const std::lock_guard<std::mutex> guard(mutex_);
+    ++quiet_looks_;
     for (PoolWindow* window : windows_) {
-      if (!window->mutex.try_lock()) continue;
-      window->core->serve();
+      if (!window->mutex.try_lock()) {
+        window->look_due.store(true, std::memory_order_relaxed);
+        continue;
+      }
+      window->look_due.store(false, std::memory_order_relaxed);
+      if (window->core->serve()) quiet_looks_ = 0;
       window->mutex.unlock();
     }
+    pause = quiet_looks_ < many_looks ? pause_ns : long_pause_ns;
     running_ = !windows_.empty();
     return running_;
   }
 
   std::mutex mutex_;
   std::vector<PoolWindow*> windows_;
+  std::uint32_t quiet_looks_ = 0;
   bool running_ = false;
   std::thread thread_;
 };

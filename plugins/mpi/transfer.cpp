@@ -3,9 +3,9 @@
 #include <climits>
 #include <cstring>
 
+#include "base/checked.hpp"
 #include "base/format.hpp"
 #include "datatypes.hpp"
-#include "errors.hpp"
 #include "real.hpp"
 
 namespace penstock::mpi {
@@ -29,6 +29,7 @@ std::byte* room(std::vector<std::byte>& buffer, std::uint64_t bytes) {
 
 struct Place {
   std::uint32_t rank = 0;
+  Handle type = 0;
   LayoutOf layout;
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;  ///< of data
@@ -47,14 +48,22 @@ Result<Place> locate(const PoolWindow& window, const Target& target) {
   auto layout = layout_of(target.type);
   if (!layout) return unexpected(layout.error());
   Place place{.rank = static_cast<std::uint32_t>(target.rank),
+              .type = target.type,
               .layout = std::move(*layout),
               .count = count_of(target.count),
               .bytes = 0,
               .pieces = {}};
-  place.bytes = place.count * place.layout->size;
-  const std::int64_t from = target.displacement * window.units[place.rank];
-  const auto reach = reach_of(*place.layout, place.count, from);
   const auto limit = static_cast<std::int64_t>(window.core->member(place.rank).bytes);
+  const auto data = base::checked_mul(place.count, place.layout->size);
+  const auto first = base::checked_mul_signed(target.displacement, window.units[place.rank]);
+  if (!data || (*data != 0 && !first))
+    return fail(Code::invalid_argument,
+                "{} elements of {} bytes at displacement {} are not within the {} bytes that rank "
+                "{} has in this window",
+                place.count, place.layout->size, target.displacement, limit, place.rank);
+  place.bytes = *data;
+  const std::int64_t from = first.value_or(0);  // of nothing
+  const auto reach = reach_of(*place.layout, place.count, from);
   if (place.bytes != 0 && (reach.begin < 0 || reach.end > limit))
     return fail(Code::invalid_argument,
                 "bytes {} to {} are not within the {} bytes that rank {} has in this window",
@@ -68,9 +77,9 @@ Result<Place> locate(const PoolWindow& window, const Target& target) {
 }
 
 Result<LayoutOf> layout_that_fits(const Buffer& buffer, const Place& place) {
-  auto layout = layout_of(buffer.type);
+  auto layout = buffer.type == place.type ? Result<LayoutOf>(place.layout) : layout_of(buffer.type);
   if (!layout) return layout;
-  const std::uint64_t bytes = count_of(buffer.count) * (*layout)->size;
+  const auto bytes = base::checked_mul(count_of(buffer.count), (*layout)->size);
   if (buffer.count < 0 || bytes != place.bytes)
     return fail(Code::invalid_argument,
                 "{} elements of {} bytes here do not fit {} elements of {} bytes at the target",
@@ -199,32 +208,41 @@ Result<void> check_op(const Layout& layout, Handle op) {
   return {};
 }
 
+/// `result` null: not wanted.
+Result<void> accumulate_at(PoolWindow& window, const Place& place, const Buffer& origin,
+                           const Buffer* result, Handle op) {
+  const Layout& layout = *place.layout;
+  if (place.bytes == 0) return {};
+  if (auto sound = check_op(layout, op); !sound) return sound;
+  Accumulation what{layout, nullptr, nullptr, op};
+  if (op != constants().no_op) {
+    const auto from = layout_that_fits(origin, place);
+    if (!from) return unexpected(from.error());
+    what.operand = packed(origin, **from, place.bytes);
+  }
+  if (result == nullptr) return update(window, place, what);
+  const auto to = layout_that_fits(*result, place);
+  if (!to) return unexpected(to.error());
+  what.old = (*to)->contiguous ? static_cast<std::byte*>(result->at) : room(old_here, place.bytes);
+  auto done = update(window, place, what);
+  if (done && !(*to)->contiguous) scatter(**to, what.old, result->at, count_of(result->count));
+  return done;
+}
+
 Result<void> do_accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result,
                            const Target& target, Handle op) {
   const auto place = locate(window, target);
   if (!place) return unexpected(place.error());
-  const Layout& layout = *place->layout;
-  if (place->bytes == 0) return {};
-  if (auto sound = check_op(layout, op); !sound) return sound;
-  Accumulation what{layout, nullptr, nullptr, op};
-  if (op != constants().no_op) {
-    const auto from = layout_that_fits(origin, *place);
-    if (!from) return unexpected(from.error());
-    what.operand = packed(origin, **from, place->bytes);
-  }
-  if (result == nullptr) return update(window, *place, what);
-  const auto to = layout_that_fits(*result, *place);
-  if (!to) return unexpected(to.error());
-  what.old = (*to)->contiguous ? static_cast<std::byte*>(result->at) : room(old_here, place->bytes);
-  auto done = update(window, *place, what);
-  if (done && !(*to)->contiguous) scatter(**to, what.old, result->at, count_of(result->count));
-  return done;
+  return accumulate_at(window, *place, origin, result, op);
 }
 
 Result<void> do_compare_and_swap(PoolWindow& window, const void* origin, const void* compare,
                                  void* result, const Target& target) {
   const auto place = locate(window, target);
   if (!place) return unexpected(place.error());
+  if (!place->layout->contiguous)
+    return fail(Code::invalid_argument,
+                "MPI_Compare_and_swap takes one element of an integer, logical or byte type");
   const auto change = [&](std::byte* at) {
     std::memcpy(result, at, place->bytes);
     if (std::memcmp(at, compare, place->bytes) != 0) return false;
@@ -241,16 +259,13 @@ bool is_word(const Place& place) {
          place.pieces.front().at % bytes == 0;
 }
 
-Result<void> do_fetch_and_op(PoolWindow& window, const void* origin, void* result,
+Result<void> do_fetch_and_op(PoolWindow& window, const Buffer& origin, const Buffer& result,
                              const Target& target, Handle op) {
   const auto place = locate(window, target);
   if (!place) return unexpected(place.error());
-  if (auto sound = check_op(*place->layout, op); !sound) return sound;
   if (op == constants().no_op && is_word(*place))
-    return window.core->get(place->rank, place->pieces, result);
-  return update(
-      window, *place,
-      {*place->layout, static_cast<const std::byte*>(origin), static_cast<std::byte*>(result), op});
+    return window.core->get(place->rank, place->pieces, result.at);
+  return accumulate_at(window, *place, origin, &result, op);
 }
 
 bool nobody(const Target& target) {
@@ -259,32 +274,32 @@ bool nobody(const Target& target) {
 
 }  // namespace
 
-int put(PoolWindow& window, const Buffer& origin, const Target& target) {
-  if (nobody(target)) return constants().success;
-  return finish(window.handle, do_put(window, origin, target));
+Result<void> put(PoolWindow& window, const Buffer& origin, const Target& target) {
+  if (nobody(target)) return {};
+  return do_put(window, origin, target);
 }
 
-int get(PoolWindow& window, const Buffer& origin, const Target& target) {
-  if (nobody(target)) return constants().success;
-  return finish(window.handle, do_get(window, origin, target));
+Result<void> get(PoolWindow& window, const Buffer& origin, const Target& target) {
+  if (nobody(target)) return {};
+  return do_get(window, origin, target);
 }
 
-int accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result, const Target& target,
-               Handle op) {
-  if (nobody(target)) return constants().success;
-  return finish(window.handle, do_accumulate(window, origin, result, target, op));
+Result<void> accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result,
+                        const Target& target, Handle op) {
+  if (nobody(target)) return {};
+  return do_accumulate(window, origin, result, target, op);
 }
 
-int fetch_and_op(PoolWindow& window, const void* origin, void* result, const Target& target,
-                 Handle op) {
-  if (nobody(target)) return constants().success;
-  return finish(window.handle, do_fetch_and_op(window, origin, result, target, op));
+Result<void> fetch_and_op(PoolWindow& window, const Buffer& origin, const Buffer& result,
+                          const Target& target, Handle op) {
+  if (nobody(target)) return {};
+  return do_fetch_and_op(window, origin, result, target, op);
 }
 
-int compare_and_swap(PoolWindow& window, const void* origin, const void* compare, void* result,
-                     const Target& target) {
-  if (nobody(target)) return constants().success;
-  return finish(window.handle, do_compare_and_swap(window, origin, compare, result, target));
+Result<void> compare_and_swap(PoolWindow& window, const void* origin, const void* compare,
+                              void* result, const Target& target) {
+  if (nobody(target)) return {};
+  return do_compare_and_swap(window, origin, compare, result, target);
 }
 
 }  // namespace penstock::mpi

@@ -19,15 +19,16 @@ struct Target {
   Handle type = 0;
 };
 
-/// Each gives the status to return, after the window's error handler. A null rank does nothing.
-int put(PoolWindow& window, const Buffer& origin, const Target& target);
-int get(PoolWindow& window, const Buffer& origin, const Target& target);
+/// A null rank does nothing.
+Result<void> put(PoolWindow& window, const Buffer& origin, const Target& target);
+Result<void> get(PoolWindow& window, const Buffer& origin, const Target& target);
 /// `result` null: MPI_Accumulate.
-int accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result, const Target& target,
-               Handle op);
-int fetch_and_op(PoolWindow& window, const void* origin, void* result, const Target& target,
-                 Handle op);
-int compare_and_swap(PoolWindow& window, const void* origin, const void* compare, void* result,
-                     const Target& target);
+Result<void> accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result,
+                        const Target& target, Handle op);
+/// One element, of the same type everywhere.
+Result<void> fetch_and_op(PoolWindow& window, const Buffer& origin, const Buffer& result,
+                          const Target& target, Handle op);
+Result<void> compare_and_swap(PoolWindow& window, const void* origin, const void* compare,
+                              void* result, const Target& target);
 
 }  // namespace penstock::mpi

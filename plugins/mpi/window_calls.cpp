@@ -73,20 +73,24 @@ int query_large(const void* caller, Handle win, int rank, Aint* size, Aint* unit
 std::optional<int> make(Flavor flavor, Aint size, Aint unit, void* given, Handle info, Handle comm,
                         void* base, void* win) {
   if (!pool_is_named()) return std::nullopt;
-  const Wanted wanted{flavor, size, unit, given, incoming(info), incoming(comm)};
+  const Wanted wanted{
+      flavor, size, unit, given, incoming(info), incoming(comm), model_wanted(incoming(info))};
   return make_window(wanted, static_cast<void**>(base), win);
 }
 
 }  // namespace
 
-PENSTOCK_WINDOW_CALL(Win_get_attr, (Handle win, int keyval, void* value, int* flag),
-                     (win, keyval, value, flag), get_attribute(*window, keyval, value, flag));
-PENSTOCK_WINDOW_CALL(Win_shared_query, (Handle win, int rank, Aint* size, int* unit, void* base),
-                     (win, rank, size, unit, base), query(*window, rank, size, unit, base));
-PENSTOCK_WINDOW_CALL_OR(Win_shared_query_c,
-                        (Handle win, int rank, Aint* size, Aint* unit, void* base),
-                        query_large(caller, win, rank, size, unit, base),
-                        query(*window, rank, size, unit, base));
+PENSTOCK_WINDOW_QUESTION_OR(Win_get_attr, (Handle win, int keyval, void* value, int* flag),
+                            PENSTOCK_PASS(Win_get_attr, (win, keyval, value, flag)),
+                            get_attribute(*window, keyval, value, flag));
+PENSTOCK_WINDOW_QUESTION_OR(Win_shared_query,
+                            (Handle win, int rank, Aint* size, int* unit, void* base),
+                            PENSTOCK_PASS(Win_shared_query, (win, rank, size, unit, base)),
+                            query(*window, rank, size, unit, base));
+PENSTOCK_WINDOW_QUESTION_OR(Win_shared_query_c,
+                            (Handle win, int rank, Aint* size, Aint* unit, void* base),
+                            query_large(caller, win, rank, size, unit, base),
+                            query(*window, rank, size, unit, base));
 
 PENSTOCK_EXPORT int MPI_Win_free(void* win) {
   const void* caller = __builtin_return_address(0);

@@ -1,20 +1,11 @@
 #include "windows.hpp"
 
-#include <thread>
+#include <mutex>
 #include <unordered_map>
 
 namespace penstock::mpi {
 
 std::atomic<std::uint32_t> pool_windows{0};
-
-void PoolWindow::let_others_in() {
-  constexpr int most_yields = 1000;
-  if (!guarded) return;
-  mutex.unlock();
-  // A mutex is not fair: who gives it up and takes it again would find it free.
-  for (int i = 0; i < most_yields && waiting.load() != 0; ++i) std::this_thread::yield();
-  mutex.lock();
-}
 
 namespace {
 
@@ -50,6 +41,21 @@ void add_window(std::unique_ptr<PoolWindow> window) {
   table()[handle] = std::move(window);
   version.fetch_add(1);
   pool_windows.store(static_cast<std::uint32_t>(table().size()));
+}
+
+void for_each_window(const std::function<void(PoolWindow&)>& call) {
+  const std::lock_guard<std::mutex> guard(table_mutex);
+  for (const auto& [handle, window] : table()) call(*window);
+}
+
+std::vector<std::unique_ptr<PoolWindow>> take_all_windows() {
+  const std::lock_guard<std::mutex> guard(table_mutex);
+  std::vector<std::unique_ptr<PoolWindow>> all;
+  for (auto& [handle, window] : table()) all.push_back(std::move(window));
+  table().clear();
+  version.fetch_add(1);
+  pool_windows.store(0);
+  return all;
 }
 
 std::unique_ptr<PoolWindow> take_window(Handle win) {

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "abi.hpp"
 #include "attachment.hpp"
+#include "base/handover_mutex.hpp"
 #include "penstock/window.hpp"
 
 namespace penstock::mpi {
@@ -22,35 +24,47 @@ struct PoolWindow {
   void* base = nullptr;
   Aint size = 0;
   int unit = 1, flavor = 0, model = 0;
+  bool with_collectives = false;       ///< its memory is synchronized by them (collectives.hpp)
   std::vector<arena::Object> objects;  ///< that this rank gives back when all have left
 
-  /// Several threads of the program, or ours that serves peers (service.hpp), may come here. Given
-  /// up while another rank is waited for.
-  bool guarded = false;
-  std::mutex mutex;
-  std::atomic<std::uint32_t> waiting{0};  ///< threads, for the mutex
+  /// Threads of the program, or ours that serves peers (service.hpp), may come here. Who waits for
+  /// another rank lets the others in.
+  bool guarded = false, has_threads = false;
+  base::HandoverMutex mutex;
+  /// The service came and found the window in use. It may do so for seconds where a program makes
+  /// one call after the other, as it waits for no turn: the call that is there looks for it.
+  std::atomic<bool> look_due{false};
   std::uint32_t idle_calls = 0;
 
-  /// Lets those in that wait, by the thread that has the mutex.
-  void let_others_in();
+  void let_others_in() {
+    if (!guarded) return;
+    if (has_threads) core->order();
+    mutex.let_in();
+  }
 };
 
 /// While a call works on a window.
 class Entered {
  public:
   explicit Entered(PoolWindow& window) : window_(window) {
-    if (!window_.guarded || window_.mutex.try_lock()) return;
-    window_.waiting.fetch_add(1);
-    window_.mutex.lock();
-    window_.waiting.fetch_sub(1);
+    if (window_.guarded) window_.mutex.lock();
   }
   ~Entered() {
+    // Only windows that may be asked are in service, so only theirs are ever due.
+    if (window_.look_due.load(std::memory_order_relaxed)) [[unlikely]]
+      look();
+    if (window_.has_threads) window_.core->order();
     if (window_.guarded) window_.mutex.unlock();
   }
   Entered(const Entered&) = delete;
   Entered& operator=(const Entered&) = delete;
 
  private:
+  void look() {
+    window_.look_due.store(false, std::memory_order_relaxed);
+    window_.core->serve();
+  }
+
   PoolWindow& window_;
 };
 
@@ -67,7 +81,9 @@ inline bool is_pool_window(Handle win) {
 }
 
 void add_window(std::unique_ptr<PoolWindow> window);
+void for_each_window(const std::function<void(PoolWindow&)>& call);
 /// Out of the table; its owner is the caller.
 std::unique_ptr<PoolWindow> take_window(Handle win);
+std::vector<std::unique_ptr<PoolWindow>> take_all_windows();
 
 }  // namespace penstock::mpi

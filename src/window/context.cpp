@@ -84,6 +84,16 @@ Result<void> Context::wait(const char* what, Missing& missing, const std::functi
   }
 }
 
+Result<Turn> Context::turn(const char* what, bool& taken) {
+  if (!taken) return Turn(taken);
+  Missing missing{self()};
+  const auto look = [&] {
+    if (!taken) missing.clear();
+  };
+  if (auto free = wait(what, missing, look); !free) return unexpected(free.error());
+  return Turn(taken);
+}
+
 Result<void> Context::check_alive(std::uint32_t rank, const char* what) {
   const std::uint64_t now = base::now_ns();
   if (now < next_look_ns_[rank]) return {};

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/wait.hpp"
@@ -13,6 +14,21 @@ namespace penstock::window {
 
 /// Ranks that have not done yet what is waited for; empty when all have.
 using Missing = std::vector<std::uint32_t>;
+
+/// A thread's stay in a protocol that waits in the middle. What says in the pool how far a rank has
+/// come there exists once for all its threads.
+class Turn {
+ public:
+  explicit Turn(bool& taken) : taken_(&taken) { taken = true; }
+  Turn(Turn&& other) noexcept : taken_(std::exchange(other.taken_, nullptr)) {}
+  Turn& operator=(Turn&&) = delete;
+  ~Turn() {
+    if (taken_ != nullptr) *taken_ = false;
+  }
+
+ private:
+  bool* taken_;
+};
 
 class Context {
  public:
@@ -47,13 +63,15 @@ class Context {
   std::string name(std::uint32_t rank) const;
   /// That `rank` is gone; names who died, where that made it leave.
   tl::unexpected<Error> gone(const char* what, std::uint32_t rank) const;
-  /// Between two looks of a wait: peers may wait for this rank meanwhile.
+  /// Between two looks of a wait: peers may wait for this rank meanwhile, and other threads of it
+  /// may call (turn()).
   void idle() {
     constexpr std::uint32_t looks_between = 8;
-    if (++idle_calls_ % looks_between != 0) return;
-    if (serve) serve();
     if (options.idle) options.idle();
+    if (++idle_calls_ % looks_between == 0 && serve) serve();
   }
+  /// Until no other thread of this rank is where `taken` stands for.
+  Result<Turn> turn(const char* what, bool& taken);
   std::function<void()> serve;
 
  private:

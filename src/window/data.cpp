@@ -53,18 +53,28 @@ Result<void> Window::update(std::uint32_t target, std::span<const Piece> pieces,
   std::uint64_t bytes = 0;
   for (const Piece& piece : pieces) bytes += piece.bytes;
   if (bytes == 0) return {};
-  if (impl.packed.size() < bytes) impl.packed.resize(bytes);
-  // Who has the segment's lock alone has nobody to be atomic towards.
-  const bool alone = impl.passive[target] == Impl::Passive::exclusive;
-  if (!alone) {
-    auto acquired = impl.acquire(impl.update_lock(target), target, sync::Hold::exclusive,
-                                 "an update of a window");
-    if (!acquired) return acquired;
+  // Who has the segment's lock alone has nobody to be atomic towards; unlock() orders it.
+  if (impl.passive[target] == Impl::Passive::exclusive) {
+    impl.change(target, pieces, bytes, change);
+    return {};
   }
-  impl.copy_out(target, pieces, impl.packed.data());
-  if (change(impl.packed.data())) impl.copy_in(target, pieces, impl.packed.data());
-  if (!alone) impl.update_lock(target).release();  // else unlock() orders it
+  constexpr const char* what = "an update of a window";
+  Impl::RankLock& wanted = impl.update_lock(target);
+  const auto turn = impl.context.turn(what, wanted.taken);
+  if (!turn) return unexpected(turn.error());
+  auto acquired = impl.acquire(*wanted.lock, target, sync::Hold::exclusive, what);
+  if (!acquired) return acquired;
+  impl.change(target, pieces, bytes, change);
+  wanted.lock->release();
   return {};
+}
+
+/// No other thread of this rank comes in between: nothing waits here.
+void Window::Impl::change(std::uint32_t target, std::span<const Piece> pieces, std::uint64_t bytes,
+                          const Change& how) {
+  if (packed.size() < bytes) packed.resize(bytes);
+  copy_out(target, pieces, packed.data());
+  if (how(packed.data())) copy_in(target, pieces, packed.data());
 }
 
 }  // namespace penstock::window

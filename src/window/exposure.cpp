@@ -33,15 +33,34 @@ Exposure::Exposure(Context& context, Signals& signals) : context_(context), sign
   } else if (own.bytes != 0) {
     reached_.push_back({own.offset, own.offset + own.bytes});
   }
+  reached_by_lock_ = reached_;
 }
 
 void Exposure::send() {
-  for (const Range& range : reached_)
-    context_.memory.write_back(context_.pool.base() + range.first, range.bytes());
+  send(reached_);
 }
 
 void Exposure::drop() {
-  for (const Range& range : reached_)
+  drop(reached_);
+}
+
+void Exposure::send_reached_by_lock() {
+  if (reached_by_lock_.empty()) return;
+  send(reached_by_lock_);
+  context_.memory.full_order();  // what tells the others of it does not go through the pool, maybe
+}
+
+void Exposure::drop_reached_by_lock() {
+  if (!reached_by_lock_.empty()) drop(reached_by_lock_);
+}
+
+void Exposure::send(const std::vector<Range>& ranges) {
+  for (const Range& range : ranges)
+    context_.memory.write_back(context_.pool.base() + range.first, range.bytes());
+}
+
+void Exposure::drop(const std::vector<Range>& ranges) {
+  for (const Range& range : ranges)
     context_.memory.invalidate(context_.pool.base() + range.first, range.bytes());
   context_.memory.settle();
 }
@@ -55,58 +74,71 @@ void Exposure::store(const Carried& put) {
 void Exposure::drop_all() {
   const Member& own = context_.member(context_.self());
   if (own.bytes != 0) context_.memory.invalidate(context_.segment(context_.self()), own.bytes);
-  context_.memory.settle();
+  drop();  // of a shared window also the others' segments
 }
 
-/// What `origin` asked for under `serial`; nothing of it is believed unchecked.
-bool Exposure::take(std::uint32_t origin, std::uint32_t serial) {
+/// What `origin` wants, if that is new; nothing of it is believed unchecked. A line that is not
+/// whole is being published, and its ring comes after.
+bool Exposure::take(std::uint32_t origin) {
   const std::uint64_t place = context_.options.area + context_.layout.want(context_.self(), origin);
-  const auto line =
-      pool::observe_sealed_line<WantLine>(context_.memory, context_.pool.base(), place);
-  if (!line || line->serial != serial) return false;
+  WantLine line;
+  context_.memory.load_line(&line, context_.pool.base() + place);
+  if (line.seal != pool::seal_of(&line, place) || !later(line.serial, served_[origin]))
+    return false;
+  served_[origin] = line.serial;
+  Want& want = wants_[origin];
+  want.by_lock = line.by_lock != 0;
   const Member& own = context_.member(context_.self());
   const std::uint64_t limit = (own.bytes + line_bytes - 1) / line_bytes * line_bytes;
   for (std::size_t i = 0; i < most_ranges; ++i) {
-    const Range& range = line->ranges[i];
+    const Range& range = line.ranges[i];
     const bool sound = range.first <= range.end && range.end <= limit;
-    wants_[origin][i] = sound ? range : Range{};
+    want.ranges[i] = sound ? range : Range{};
   }
   return true;
 }
 
-void Exposure::unite() {
+std::vector<Range> Exposure::united(bool only_by_lock) const {
   const std::uint64_t begin = context_.member(context_.self()).offset;
   std::vector<Range> all;
-  for (const auto& ranges : wants_) {
-    for (const Range& range : ranges) {
+  for (const Want& want : wants_) {
+    if (only_by_lock && !want.by_lock) continue;
+    for (const Range& range : want.ranges) {
       if (range.bytes() != 0) all.push_back({begin + range.first, begin + range.end});
     }
   }
   std::sort(all.begin(), all.end(),
             [](const Range& a, const Range& b) { return a.first < b.first; });
-  reached_.clear();
+  std::vector<Range> apart;
   for (const Range& range : all) {
-    if (!reached_.empty() && range.first <= reached_.back().end) {
-      reached_.back().end = std::max(reached_.back().end, range.end);
+    if (!apart.empty() && range.first <= apart.back().end) {
+      apart.back().end = std::max(apart.back().end, range.end);
     } else {
-      reached_.push_back(range);
+      apart.push_back(range);
     }
   }
+  return apart;
 }
 
 /// What peers wait for. They may reach the ranges once they are told that all that was stored
 /// there is at the device; what is stored later goes there at the next epoch.
 bool Exposure::serve() {
   if (!may_be_asked_) return false;
-  signals_.observe_asks(asked_);
+  const auto& memory = context_.memory;
+  const std::uint64_t ring =
+      memory.observe_word(context_.area(context_.layout.bell(context_.self())));
+  if (ring == heard_) return false;
+  heard_ = ring;  // a want that comes after this look has a ring of its own
+  memory.invalidate(context_.area(context_.layout.want(context_.self(), 0)),
+                    context_.ranks() * line_bytes);
+  memory.settle();
   std::vector<std::uint32_t> taken;
   for (std::uint32_t origin = 0; origin < context_.ranks(); ++origin) {
-    if (!later(asked_[origin], served_[origin]) || !take(origin, asked_[origin])) continue;
-    served_[origin] = asked_[origin];
-    taken.push_back(origin);
+    if (take(origin)) taken.push_back(origin);
   }
   if (taken.empty()) return false;
-  unite();
+  reached_ = united(false);
+  reached_by_lock_ = united(true);
   send();
   for (const std::uint32_t origin : taken) signals_.answer(origin, served_[origin]);
   return true;

@@ -22,25 +22,35 @@ class Exposure {
   void send();
   /// Loads after it find what others had put before.
   void drop();
+  /// The same of what peers reach in epochs in which this rank takes no part.
+  void send_reached_by_lock();
+  void drop_reached_by_lock();
   /// Puts of a peer that came with a signal; after drop(). On their way to the device as well.
   void store(const Carried& put);
   bool may_be_asked() const { return may_be_asked_; }
   bool serve();
-  /// Nobody asks any more; the lines may be somebody else's soon.
-  void close() { may_be_asked_ = false; }
   /// Of the whole segment: at the beginning and at the end of the window's life.
   void drop_all();
 
  private:
-  bool take(std::uint32_t origin, std::uint32_t serial);
-  void unite();
+  struct Want {
+    std::array<Range, most_ranges> ranges{};
+    bool by_lock = false;
+  };
+
+  bool take(std::uint32_t origin);
+  std::vector<Range> united(bool only_by_lock) const;
+  void send(const std::vector<Range>& ranges);
+  void drop(const std::vector<Range>& ranges);
 
   Context& context_;
   Signals& signals_;
   bool may_be_asked_;
-  std::vector<Range> reached_;  ///< by peers, sorted and apart; offsets in the pool
-  std::vector<std::array<Range, most_ranges>> wants_;  ///< by origin
-  std::vector<std::uint32_t> served_, asked_;          ///< by origin
+  std::vector<Range> reached_;          ///< by peers, sorted and apart; offsets in the pool
+  std::vector<Range> reached_by_lock_;  ///< of these
+  std::vector<Want> wants_;             ///< by origin
+  std::vector<std::uint32_t> served_;   ///< serial of the last want, by origin
+  std::uint64_t heard_ = 0;             ///< the bell's last ring
 };
 
 }  // namespace penstock::window

@@ -1,6 +1,8 @@
 // A window's parts.
 #pragma once
 
+#include <optional>
+
 #include "window/exposure.hpp"
 #include "window/reach.hpp"
 
@@ -15,21 +17,30 @@ struct Window::Impl {
   Result<void> bound(std::uint32_t target) const;
   /// From the first byte to the end of the last. Errors: invalid_argument, beyond the segment.
   Result<Range> within(std::uint32_t target, std::span<const Piece> pieces) const;
-  sync::Lock& lock(std::vector<std::unique_ptr<sync::Lock>>& locks, std::uint32_t target,
-                   std::uint64_t place);
-  sync::Lock& epoch_lock(std::uint32_t target) {
+  /// Of a target. Only in its turn a thread acquires it.
+  struct RankLock {
+    std::optional<sync::Lock> lock;  ///< made when used
+    bool taken = false;
+  };
+  RankLock& lock(std::vector<RankLock>& locks, std::uint32_t target, std::uint64_t place);
+  RankLock& epoch_lock(std::uint32_t target) {
     return lock(epoch_locks, target, context.layout.epoch_lock(target));
   }
-  sync::Lock& update_lock(std::uint32_t target) {
+  RankLock& update_lock(std::uint32_t target) {
     return lock(update_locks, target, context.layout.update_lock(target));
   }
   Result<void> acquire(sync::Lock& lock, std::uint32_t target, sync::Hold hold, const char* what);
+  /// The target's epoch lock, unless another thread of this rank has come first: `passive` tells.
+  Result<void> acquire_epoch(std::uint32_t target, sync::Hold hold, const char* what);
   Result<void> release(std::uint32_t target);
   /// Until all ranks have come here. What each has published before is there.
   Result<void> meet(const char* what);
+  Result<void> await_others(const char* what);
   /// All have completed who could reach the own segment.
   void end_exposure();
   void copy_in(std::uint32_t target, std::span<const Piece> pieces, const void* from);
+  void change(std::uint32_t target, std::span<const Piece> pieces, std::uint64_t bytes,
+              const Change& how);
   void copy_out(std::uint32_t target, std::span<const Piece> pieces, void* to);
 
   /// How a target is reached in the passive way.
@@ -45,8 +56,10 @@ struct Window::Impl {
   Exposure exposure;
   Reach reach;
   sync::Barrier barrier;
-  std::vector<std::unique_ptr<sync::Lock>> epoch_locks, update_locks;  ///< by target, when used
+  std::vector<RankLock> epoch_locks, update_locks;  ///< by target
 
+  /// How far leave() has come.
+  enum class Leaving : std::uint8_t { no, arrived, done } leaving = Leaving::no;
   bool fenced = false;                         ///< a fence has begun an epoch
   std::vector<std::uint32_t> posted, started;  ///< groups of the open epochs
   bool exposed = false, accessing = false;     ///< there are such epochs, also of empty groups

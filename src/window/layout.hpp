@@ -3,10 +3,12 @@
 //   signals  n rows of n lines: line (reader, writer): what one rank tells another
 //   fence    n lines    a barrier
 //   wants    n rows of n lines: line (t, o): the ranges of t's segment that o reaches
+//   bells    n lines: line t: word 0, the last ring: who has a new want of t
 //   epochs   n locks of n lines: of a rank's segment, held for an epoch
 //   updates  n locks of n lines: of a rank's segment, held for one update
 //
-// Each line has one writer, and signals and wants one reader.
+// Each line has one writer, and signals and wants one reader; but all who ask t ring its bell, by
+// publish_word. No value comes twice, so that whichever stays is another than what t saw last.
 #pragma once
 
 #include <cstdint>
@@ -27,26 +29,31 @@ struct Range {
 };
 
 struct WantLine {
-  std::uint64_t serial;
+  std::uint32_t serial;
+  std::uint32_t by_lock;      ///< 1: also in epochs in which the target takes no part
   Range ranges[most_ranges];  ///< empty ones are not used
   std::uint64_t seal;
 };
 static_assert(sizeof(WantLine) == line_bytes);
 
-inline constexpr std::size_t most_carried = 36;
+inline constexpr std::size_t most_carried = 40;
 
 /// The counts stand in the last word, which arrives last and is loaded first: with a new count the
 /// rest is at least as new. They go round, the serials too.
 struct SignalLine {
-  std::uint32_t ask = 0;     ///< serial of the WantLine that the reader shall look at
-  std::uint32_t answer = 0;  ///< serial of the reader's that is done as it asks
-  std::uint64_t carried_at = 0;
+  std::uint32_t answer = 0;         ///< serial of the reader's want that is done as it asks
   std::uint32_t carried_bytes = 0;  ///< a put that came with the last completion; 0: none
+  std::uint64_t carried_at = 0;
   std::byte carried[most_carried] = {};
   std::uint32_t opens = 0;      ///< times the writer opened its segment to the reader
   std::uint32_t completes = 0;  ///< times it completed its accesses to the reader's
 };
 static_assert(sizeof(SignalLine) == line_bytes);
+
+/// Of a want: other than every one before.
+inline std::uint64_t ring_of(std::uint32_t origin, std::uint32_t serial) {
+  return (std::uint64_t{origin} + 1) << 32 | serial;
+}
 
 /// Of two counts that are near each other, as they go round.
 inline bool later(std::uint32_t count, std::uint32_t than) {
@@ -60,7 +67,8 @@ class Layout {
   std::uint64_t signals() const { return 0; }
   std::uint64_t fence() const { return signals() + n_ * n_ * line_bytes; }
   std::uint64_t wants() const { return fence() + sync::Barrier::bytes(ranks()); }
-  std::uint64_t epochs() const { return wants() + n_ * n_ * line_bytes; }
+  std::uint64_t bells() const { return wants() + n_ * n_ * line_bytes; }
+  std::uint64_t epochs() const { return bells() + n_ * line_bytes; }
   std::uint64_t updates() const { return epochs() + n_ * sync::Lock::bytes(ranks()); }
   std::uint64_t end() const { return updates() + n_ * sync::Lock::bytes(ranks()); }
 
@@ -70,6 +78,7 @@ class Layout {
   std::uint64_t want(std::uint32_t target, std::uint32_t origin) const {
     return wants() + (n_ * target + origin) * line_bytes;
   }
+  std::uint64_t bell(std::uint32_t target) const { return bells() + target * line_bytes; }
   std::uint64_t epoch_lock(std::uint32_t target) const {
     return epochs() + target * sync::Lock::bytes(ranks());
   }

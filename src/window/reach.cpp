@@ -13,21 +13,30 @@ Reach::Reach(Context& context, Signals& signals) : context_(context), signals_(s
   }
 }
 
-Result<void> Reach::ask(std::uint32_t target, std::uint64_t from, std::uint64_t to) {
+Result<void> Reach::ask(std::uint32_t target, std::uint64_t from, std::uint64_t to, bool by_lock) {
+  constexpr const char* what = "a window's first access to a range";
   Target& known = targets_[target];
+  const auto turn = context_.turn(what, known.asking);
+  if (!turn) return unexpected(turn.error());
+  if (known.knows(from, to, by_lock)) return {};
   Ranges more = known.ranges;
-  more.include(from, to, context_.member(target).bytes);
+  if (!more.cover(from, to)) more.include(from, to, context_.member(target).bytes);
   WantLine line{};
   line.serial = ++known.serial;
+  line.by_lock = known.by_lock || by_lock ? 1 : 0;
   for (std::size_t i = 0; i < most_ranges; ++i) line.ranges[i] = more.all()[i];
   const std::uint64_t place = context_.options.area + context_.layout.want(target, context_.self());
-  pool::publish_sealed_line(context_.memory, context_.pool.base(), place, line);
-  signals_.ask(target, known.serial);
+  const auto& memory = context_.memory;
+  pool::publish_sealed_line(memory, context_.pool.base(), place, line);
+  memory.order();  // the want is there before the target is told to look
+  memory.publish_word(context_.area(context_.layout.bell(target)),
+                      ring_of(context_.self(), known.serial));
+  memory.order();  // pairs with Exposure::serve
   Missing missing{target};
   const auto look = [&] { signals_.drop_those_who_answered(missing, known.serial); };
-  if (auto answered = context_.wait("a window's first access to a range", missing, look); !answered)
-    return answered;
+  if (auto answered = context_.wait(what, missing, look); !answered) return answered;
   known.ranges = more;
+  known.by_lock = line.by_lock != 0;
   return {};
 }
 

@@ -22,7 +22,7 @@ Signals::Signals(const Context& context)
       carrying_(context.ranks()) {}
 
 void Signals::send(std::uint32_t reader) {
-  context_.memory.publish_line(line(reader, context_.self()), &sent_[reader]);
+  context_.memory.send_line(line(reader, context_.self()), &sent_[reader]);
 }
 
 void Signals::tell_open(std::span<const std::uint32_t> origins) {
@@ -43,13 +43,6 @@ void Signals::tell_complete(std::span<const std::uint32_t> targets) {
     send(target);
   }
   context_.memory.order();  // pairs with observe
-}
-
-void Signals::ask(std::uint32_t target, std::uint32_t serial) {
-  context_.memory.order();  // the ranges are there before they are asked for
-  sent_[target].ask = serial;
-  send(target);
-  context_.memory.order();  // pairs with observe_asks
 }
 
 void Signals::answer(std::uint32_t origin, std::uint32_t serial) {
@@ -116,18 +109,6 @@ std::optional<Carried> Signals::carried(std::uint32_t origin, std::uint64_t segm
   if (put.bytes == 0 || !sound) return std::nullopt;
   std::memcpy(put.data, line.carried, put.bytes);
   return put;
-}
-
-void Signals::observe_asks(std::vector<std::uint32_t>& asked) {
-  const auto& memory = context_.memory;
-  asked.resize(context_.ranks());
-  memory.invalidate(line(context_.self(), 0), context_.ranks() * line_bytes);
-  memory.settle();
-  for (std::uint32_t writer = 0; writer < context_.ranks(); ++writer) {
-    SignalLine found;
-    memory.load_line(&found, line(context_.self(), writer));
-    asked[writer] = found.ask;
-  }
 }
 
 }  // namespace penstock::window

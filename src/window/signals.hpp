@@ -1,5 +1,5 @@
 // What two ranks tell each other: a line for each direction, written by one, read by the other.
-// It says how often an epoch was opened and completed, what is asked and answered (exposure.hpp),
+// It says how often an epoch was opened and completed, which question is answered (exposure.hpp),
 // and carries a small put along, which then costs no line of its own.
 #pragma once
 
@@ -25,7 +25,6 @@ class Signals {
   /// What was published before is there before them.
   void tell_open(std::span<const std::uint32_t> origins);
   void tell_complete(std::span<const std::uint32_t> targets);
-  void ask(std::uint32_t target, std::uint32_t serial);
   void answer(std::uint32_t origin, std::uint32_t serial);
   /// Goes with the next tell_complete(). False: there is one already, or it is too long.
   bool carry(std::uint32_t target, const Piece& piece, const void* from);
@@ -40,8 +39,6 @@ class Signals {
   /// After drop_those_complete() took the origin: what it sent along, for a segment of so many
   /// bytes.
   std::optional<Carried> carried(std::uint32_t origin, std::uint64_t segment_bytes) const;
-  /// The serials that all ranks ask under, by rank. One device access.
-  void observe_asks(std::vector<std::uint32_t>& asked);
 
  private:
   std::byte* line(std::uint32_t reader, std::uint32_t writer) const {

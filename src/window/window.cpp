@@ -57,25 +57,45 @@ Window::Window(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Window::~Window() = default;
 
 Result<void> Window::leave(std::uint32_t keeper) {
+  if (auto done = leave_segments(keeper); !done) return done;
+  if (self() != keeper) return {};
   Impl& impl = *impl_;
-  if (auto inside = impl.bound(keeper); !inside) return inside;
-  impl.exposure.close();
-  // What is dirty is sent with it. Else it would go over what the next user of the space puts
-  // there.
-  impl.exposure.drop_all();
-  if (auto all = impl.meet("MPI_Win_free"); !all) return all;
-  if (self() != keeper) {
-    impl.signals.tell_open({&keeper, 1});
-    return {};
-  }
   impl.barrier.others(impl.missing);
   impl.signals.await_open(impl.missing);
   return impl.context.wait("MPI_Win_free", impl.missing,
                            [&impl] { impl.signals.drop_those_open(impl.missing); });
 }
 
+/// Others may still put and ask until all are here.
+void Window::begin_to_leave() {
+  using Leaving = Impl::Leaving;
+  if (impl_->leaving != Leaving::no) return;
+  impl_->leaving = Leaving::arrived;
+  impl_->exposure.send();
+  impl_->barrier.arrive();
+}
+
+Result<void> Window::leave_segments(std::uint32_t keeper) {
+  Impl& impl = *impl_;
+  if (auto inside = impl.bound(keeper); !inside) return inside;
+  if (impl.leaving == Impl::Leaving::done) return {};
+  begin_to_leave();
+  auto all = impl.await_others("MPI_Win_free");
+  // What was put meanwhile is found. What is dirty is sent, also when somebody has died: else it
+  // would go over what the next user of the space puts there.
+  impl.exposure.drop_all();
+  if (!all) return all;
+  impl.leaving = Impl::Leaving::done;
+  if (self() != keeper) impl.signals.tell_open({&keeper, 1});
+  return {};
+}
+
 Result<void> Window::Impl::meet(const char* what) {
   barrier.arrive();
+  return await_others(what);
+}
+
+Result<void> Window::Impl::await_others(const char* what) {
   barrier.others(missing);
   auto all = context.wait(what, missing, [this] { barrier.drop_arrived(missing); });
   if (all) barrier.pass();
@@ -93,6 +113,9 @@ std::byte* Window::segment(std::uint32_t rank) const {
 }
 const Member& Window::member(std::uint32_t rank) const {
   return impl_->context.member(rank);
+}
+void Window::order() {
+  impl_->context.memory.order();
 }
 bool Window::may_be_asked() const {
   return impl_->exposure.may_be_asked();
@@ -116,9 +139,7 @@ Result<void> Window::Impl::enter(std::uint32_t target) {
       passive[target] = Passive::unchecked;
       return {};
     }
-    auto acquired = acquire(epoch_lock(target), target, sync::Hold::shared, "MPI_Win_lock_all");
-    if (acquired) passive[target] = Passive::shared;
-    return acquired;
+    return acquire_epoch(target, sync::Hold::shared, "MPI_Win_lock_all");
   }
   if (fenced) return {};
   return fail(Code::mismatch,
@@ -142,24 +163,24 @@ Result<Range> Window::Impl::within(std::uint32_t target, std::span<const Piece> 
 }
 
 Result<void> Window::Impl::enter(std::uint32_t target, std::span<const Piece> pieces) {
+  context.pool.confirm();
   if (auto entered = enter(target); !entered) return entered;
   if (pieces.empty()) return {};
   const auto range = within(target, pieces);
   if (!range) return unexpected(range.error());
-  return reach.ensure(target, range->first, range->end);
+  return reach.ensure(target, range->first, range->end, passive[target] != Passive::none);
 }
 
 // ---- locks -------------------------------------------------------------------------------------
 
-sync::Lock& Window::Impl::lock(std::vector<std::unique_ptr<sync::Lock>>& locks,
-                               std::uint32_t target, std::uint64_t place) {
+Window::Impl::RankLock& Window::Impl::lock(std::vector<RankLock>& locks, std::uint32_t target,
+                                           std::uint64_t place) {
   auto& made = locks[target];
-  if (made == nullptr) {
-    made = std::make_unique<sync::Lock>(context.memory, context.area(place), context.ranks(),
-                                        context.self(), context.member(context.self()).token,
-                                        context.alive_check());
+  if (!made.lock) {
+    made.lock.emplace(context.memory, context.area(place), context.ranks(), context.self(),
+                      context.member(context.self()).token, context.alive_check());
   }
-  return *made;
+  return made;
 }
 
 Result<void> Window::Impl::acquire(sync::Lock& lock, std::uint32_t target, sync::Hold hold,
@@ -173,13 +194,23 @@ Result<void> Window::Impl::acquire(sync::Lock& lock, std::uint32_t target, sync:
   }
 }
 
+Result<void> Window::Impl::acquire_epoch(std::uint32_t target, sync::Hold hold, const char* what) {
+  RankLock& wanted = epoch_lock(target);
+  const auto turn = context.turn(what, wanted.taken);
+  if (!turn) return unexpected(turn.error());
+  if (passive[target] != Passive::none) return {};
+  auto acquired = acquire(*wanted.lock, target, hold, what);
+  if (acquired) passive[target] = hold == sync::Hold::shared ? Passive::shared : Passive::exclusive;
+  return acquired;
+}
+
 Result<void> Window::Impl::release(std::uint32_t target) {
   const Passive held = passive[target];
   passive[target] = Passive::none;
   if (held == Passive::unchecked) {
     context.memory.full_order();
   } else {
-    epoch_lock(target).release();
+    epoch_lock(target).lock->release();
   }
   return context.check_alive(target, "MPI_Win_unlock");
 }
@@ -193,10 +224,8 @@ Result<void> Window::lock(std::uint32_t target, sync::Hold hold, std::uint32_t a
   if ((asserts & no_check) != 0) {
     impl.passive[target] = Impl::Passive::unchecked;
   } else {
-    auto acquired = impl.acquire(impl.epoch_lock(target), target, hold, "MPI_Win_lock");
+    auto acquired = impl.acquire_epoch(target, hold, "MPI_Win_lock");
     if (!acquired) return acquired;
-    impl.passive[target] =
-        hold == sync::Hold::shared ? Impl::Passive::shared : Impl::Passive::exclusive;
   }
   if (target == self()) {
     impl.exposure.send();
@@ -263,6 +292,14 @@ Result<void> Window::sync() {
   impl_->context.memory.full_order();  // also for loads of what is coherent
   impl_->exposure.drop();
   return {};
+}
+
+void Window::publish_own() {
+  impl_->exposure.send_reached_by_lock();
+}
+
+void Window::observe_own() {
+  impl_->exposure.drop_reached_by_lock();
 }
 
 }  // namespace penstock::window

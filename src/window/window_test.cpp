@@ -180,7 +180,8 @@ TEST_P(Windows, WhatDoesNotLieInThePoolIsNoWindow) {
 }
 
 TEST_P(Windows, WaitsEndWithTheDeathOfWhomTheyWaitFor) {
-  at_[2] = {};  // detached
+  at_[2].arena.reset();
+  at_[2].pool.reset();  // detached
   const std::uint32_t dead[] = {2};
   const auto started = windows_[0]->start(dead);
   ASSERT_FALSE(started);

@@ -1,0 +1,59 @@
+// The blocking collective calls: they go on to the MPI as they came (collectives.hpp).
+#include "collective_words.hpp"
+#include "collectives.hpp"
+#include "export.hpp"
+
+namespace {
+
+using namespace penstock::mpi;
+
+template <class Function>
+class Found {
+ public:
+  /// Null: this MPI has none.
+  Function* operator()(const char* name, const void* caller) {
+    Function* known = function_.load(std::memory_order_relaxed);
+    if (known != nullptr) return known;
+    usable(caller);
+    known = original<Function*>(nullptr, name, caller);
+    function_.store(known, std::memory_order_relaxed);
+    return known;
+  }
+
+ private:
+  std::atomic<Function*> function_{nullptr};
+};
+
+}  // namespace
+
+#define IN_C(name, n)                                                 \
+  PENSTOCK_EXPORT int MPI_##name(WORDS_##n) {                         \
+    static constinit Found<int(WORDS_##n)> found;                     \
+    auto* const function = found(#name, __builtin_return_address(0)); \
+    if (function == nullptr) return no_function;                      \
+    const AroundCollective around;                                    \
+    return function(NAMES_##n);                                       \
+  }
+
+/// An MPI without it is asked by the plain form, when what is said to be large is not.
+#define IN_C_LARGE(name, n, ...)                                                 \
+  PENSTOCK_EXPORT int MPI_##name##_c(WORDS_##n) {                                \
+    static constinit Found<int(WORDS_##n)> large, plain;                         \
+    const void* const caller = __builtin_return_address(0);                      \
+    auto* function = large(#name "_c", caller);                                  \
+    if (function == nullptr) {                                                   \
+      function = plain(#name, caller);                                           \
+      if (function == nullptr) return no_function;                               \
+      for (const Word count : {__VA_ARGS__}) {                                   \
+        if (!fit_int({static_cast<Count>(count)})) return constants().err_count; \
+      }                                                                          \
+    }                                                                            \
+    const AroundCollective around;                                               \
+    return function(NAMES_##n);                                                  \
+  }
+
+#define PENSTOCK_COLLECTIVE(name, lower, UPPER, n) IN_C(name, n)
+#define PENSTOCK_COUNTED(name, lower, UPPER, n, ...) \
+  IN_C(name, n)                                      \
+  IN_C_LARGE(name, n, __VA_ARGS__)
+#include "collective_table.inc"
