@@ -102,6 +102,7 @@ ssize_t Ep::send_buffer(const void* buffer, std::size_t bytes, fi_addr_t to, con
                         std::uint64_t flags, void* context) {
   Peer peer;
   if (const int failed = peer_for(to, &peer)) return failed;
+  if ((header.kind & kind_tagged) != 0) matcher.sends_to(peer, header.tag);
   if (bytes <= inject_limit && (flags & delivery_flags) == 0) {
     auto sent = transport->try_inject(peer, header, buffer);
     if (!sent) [[unlikely]]
@@ -124,6 +125,7 @@ ssize_t Ep::send(const SendCall& call) {
   }
   Peer peer;
   if (const int failed = peer_for(call.to, &peer)) return failed;
+  if ((call.header.kind & kind_tagged) != 0) matcher.sends_to(peer, call.header.tag);
   if ((call.flags & FI_INJECT) != 0) {
     if (call.header.bytes > inject_size) return -FI_EINVAL;
     if (call.iov_count == 1 && call.header.bytes <= inject_limit &&
@@ -143,6 +145,7 @@ ssize_t Ep::send(const SendCall& call) {
 ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const Header& header) {
   Peer peer;
   if (const int failed = peer_for(to, &peer)) return failed;
+  if ((header.kind & kind_tagged) != 0) matcher.sends_to(peer, header.tag);
   if (bytes <= inject_limit) [[likely]] {
     for (int attempt = 0; attempt < 2; ++attempt) {
       auto sent = transport->try_inject(peer, header, buffer);
@@ -254,7 +257,8 @@ void Ep::fail_send(Outgoing* op, int error, int detail) {
 void Ep::on_send_failed(transport::SendOp* op, const Error& error) {
   if (is_service(op->header)) {
     const Service service = service_of(op->header);
-    if (service == Service::reply || service == Service::refusal) return rma_target.sent(op);
+    if (service == Service::reply || service == Service::refusal)
+      return rma_target.send_failed(op, error);
     return rma_origin.send_failed(op, -errno_of(error), remember_text(error.message));
   }
   fail_send(static_cast<Outgoing*>(op), -errno_of(error), remember_text(error.message));

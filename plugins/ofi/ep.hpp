@@ -53,7 +53,11 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
   ssize_t receive(ReceiveRequest& request, fi_addr_t from, std::uint64_t flags);
   ssize_t cancel(void* context);
   void progress() {
-    if (transport != nullptr) transport->progress();
+    if (transport == nullptr) return;
+    transport->progress();
+    if (rma_target.owes()) [[unlikely]]
+      rma_target.try_again();
+    if (rma_origin.awaits()) rma_origin.look_for_trouble();
   }
 
   Domain* domain = nullptr;

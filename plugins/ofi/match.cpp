@@ -197,6 +197,7 @@ void Matcher::report_no_memory(Peer from, const Header& header) {
 // ---- arrivals --------------------------------------------------------------------------------
 
 void Matcher::message(Peer from, const Header& header, const void* payload) {
+  if ((header.kind & kind_tagged) != 0) talked_.with(from, header.tag);
   Lane& lane = lane_of((header.kind & kind_tagged) != 0);
   if (Receive* receive = find_posted(lane, from, header.tag)) {
     if (receive->multi) {
@@ -235,6 +236,7 @@ bool Matcher::expects(Peer from, const Header& header) {
 }
 
 Landing Matcher::begin(Peer from, const Header& header) {
+  if ((header.kind & kind_tagged) != 0) talked_.with(from, header.tag);
   Lane& lane = lane_of((header.kind & kind_tagged) != 0);
   Incoming* incoming = keep(from, header);
   if (incoming == nullptr) {
@@ -328,22 +330,39 @@ void Matcher::failed(void* cookie, int error, int detail) {
 void Matcher::fail_waiting(Lane& lane, const Dead& dead) {
   for (Receive* receive = lane.posted.head(); receive != nullptr;) {
     Receive* const next = receive->next;
-    if (dead.ends(receive->source)) end_waiting(lane, receive, dead.peer, dead.error, dead.detail);
+    if (dead.ends(*receive)) end_waiting(lane, receive, dead.peer, dead.error, dead.detail);
     receive = next;
   }
 }
 
-void Matcher::gone(const Dead& dead) {
-  dead_.push_back(dead);
-  for (Lane& lane : lanes_) fail_waiting(lane, dead);
+/// Whether the dead could have been the sender. Of what waits for anybody only that is sure which
+/// is known: in the context the dead has taken part, or everybody takes part (0, the world of an
+/// MPI). A multi-receive buffer is for whoever comes.
+bool Matcher::Dead::ends(const ReceiveRequest& receive) const {
+  if (receive.source != any_peer) return receive.source == peer;
+  if (only_named || receive.multi) return false;
+  const auto fits_context = [&](std::uint32_t context) {
+    return ((context_of(receive.tag) ^ context) & ~context_of(receive.ignore)) == 0;
+  };
+  return fits_context(0) || std::any_of(contexts.begin(), contexts.end(), fits_context);
+}
+
+void Matcher::gone(Dead dead) {
+  // whom a receive names it counts among those of its context
+  for (const Receive* receive = lane_of(true).posted.head(); receive != nullptr;
+       receive = receive->next)
+    if (receive->source == dead.peer) talked_.with(dead.peer, receive->tag & ~receive->ignore);
+  dead.contexts = talked_.taken(dead.peer);
+  dead_.push_back(std::move(dead));
+  for (Lane& lane : lanes_) fail_waiting(lane, dead_.back());
 }
 
 void Matcher::peer_dead(Peer peer, std::uint32_t life, int error, int detail) {
-  gone({peer, life, error, detail, false});
+  gone({peer, life, error, detail, false, {}});
 }
 
 void Matcher::peer_left(Peer peer, std::uint32_t life, int error, int detail) {
-  gone({peer, life, error, detail, true});
+  gone({peer, life, error, detail, true, {}});
 }
 
 void Matcher::peer_present(Peer peer, std::uint32_t life) {
@@ -376,7 +395,7 @@ int Matcher::post(const ReceiveRequest& request) {
   lane.posted.push_back(receive);
   ++posted_count_;
   for (const Dead& dead : dead_) {
-    if (!dead.ends(request.source)) continue;
+    if (!dead.ends(request)) continue;
     end_waiting(lane, receive, dead.peer, dead.error, dead.detail);
     break;
   }
@@ -397,7 +416,14 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
     Header header;
     header.kind = request.tagged ? kind_tagged : 0;
     header.tag = request.tag;
-    events_.on_receive_failure({describe(request, request.source, header), FI_ENOMSG, 0, 0});
+    const Received none = describe(request, request.source, header);
+    // who probes for a message of the dead would do so for ever
+    for (const Dead& dead : dead_) {
+      if (dead.only_named || !dead.ends(request)) continue;
+      events_.on_receive_failure({none, dead.error, 0, dead.detail});
+      return 0;
+    }
+    events_.on_receive_failure({none, FI_ENOMSG, 0, 0});
     return 0;
   }
   Received received = describe(request, incoming->from, incoming->header);

@@ -11,6 +11,7 @@
 
 #include "penstock/transport.hpp"
 #include "pools.hpp"
+#include "talked.hpp"
 
 namespace penstock::ofi {
 
@@ -77,8 +78,10 @@ class Matcher {
   bool expects(Peer from, const Header& header);
   void arrived(void* cookie);
   void failed(void* cookie, int error, int detail);
-  /// Fails what waits for `peer`, now and later, and what waits for anybody: MPI cannot go on
-  /// without it. `life` tells the peer from a later one of the same number.
+  /// A tagged message goes to the peer.
+  void sends_to(Peer peer, std::uint64_t tag) { talked_.with(peer, tag); }
+  /// Fails what waits for `peer`, now and later, and of what waits for anybody what the peer could
+  /// have been the sender of, as far as is known. `life` tells it from a later one of the number.
   void peer_dead(Peer peer, std::uint32_t life, int error, int detail);
   /// Fails what names `peer`, now and later: nothing more comes from it, but others go on.
   void peer_left(Peer peer, std::uint32_t life, int error, int detail);
@@ -169,9 +172,10 @@ class Matcher {
     std::uint32_t life;
     int error, detail;
     bool only_named;  ///< left in order: what waits for anybody goes on
-    bool ends(Peer source) const { return source == peer || (source == any_peer && !only_named); }
+    std::vector<std::uint32_t> contexts;
+    bool ends(const ReceiveRequest& receive) const;
   };
-  void gone(const Dead& dead);
+  void gone(Dead dead);
   void fail_waiting(Lane& lane, const Dead& dead);
   void report_no_memory(Peer from, const Header& header);
   Incoming* find_claimed(void* context);
@@ -185,6 +189,7 @@ class Matcher {
   std::size_t min_multi_receive_ = 64;
   std::size_t posted_count_ = 0;
   std::vector<Dead> dead_;
+  Talked talked_;
 };
 
 }  // namespace penstock::ofi

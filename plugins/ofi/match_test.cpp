@@ -334,6 +334,75 @@ TEST_F(MatcherTest, DeathFailsWhatWaitsForTheDeadAndForAnybody) {
   EXPECT_STREQ(c, "alive");
 }
 
+/// A communicator's context is in the upper half of its tags.
+constexpr std::uint64_t in_context(std::uint64_t context, std::uint64_t tag) {
+  return context << 32 | tag;
+}
+
+TEST_F(MatcherTest, DeathFailsWhatWaitsForAnybodyOnlyWhereTheDeadTookPart) {
+  matcher.sends_to(5, in_context(7, 1));
+  say(5, in_context(8, 1), "unexpected");
+  matcher.post(request(a, sizeof(a), in_context(6, 1), any_peer));
+  matcher.post(request(b, sizeof(b), in_context(7, 2), any_peer));
+  matcher.post(request(c, sizeof(c), in_context(9, 0), 5));
+  matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
+  ASSERT_EQ(events.failures.size(), 2u);
+  EXPECT_EQ(events.failures[0].what.context, b);
+  EXPECT_EQ(events.failures[1].what.context, c);
+  say(6, in_context(6, 1), "goes on");
+  EXPECT_STREQ(a, "goes on");
+  // and later
+  matcher.post(request(a, sizeof(a), in_context(6, 3), any_peer));
+  EXPECT_EQ(events.failures.size(), 2u);
+  for (const std::uint64_t context : {7, 8, 9})
+    matcher.post(request(b, sizeof(b), in_context(context, 3), any_peer));
+  EXPECT_EQ(events.failures.size(), 5u);
+  ReceiveRequest open = request(b, sizeof(b), in_context(7, 0), any_peer);
+  open.ignore = 0xffffffff;  // any tag of a context that is not the dead one's
+  open.tag = in_context(6, 0);
+  matcher.post(open);
+  EXPECT_EQ(events.failures.size(), 5u);
+  open.tag = in_context(7, 0);
+  matcher.post(open);
+  EXPECT_STREQ(b, "");
+  EXPECT_EQ(events.failures.size(), 6u);
+}
+
+TEST_F(MatcherTest, WhoProbesForAMessageOfTheDeadIsTold) {
+  say(5, in_context(7, 1), "left behind");
+  matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
+  matcher.peek(request(nullptr, 0, in_context(7, 1), 5), Matcher::Peek::look);
+  ASSERT_EQ(events.done.size(), 1u);
+  matcher.peek(request(nullptr, 0, in_context(7, 2), 5), Matcher::Peek::look);
+  matcher.peek(request(nullptr, 0, in_context(7, 2), any_peer), Matcher::Peek::look);
+  matcher.peek(request(nullptr, 0, in_context(6, 2), any_peer), Matcher::Peek::look);
+  ASSERT_EQ(events.failures.size(), 3u);
+  EXPECT_EQ(events.failures[0].error, FI_ECONNRESET);
+  EXPECT_EQ(events.failures[1].error, FI_ECONNRESET);
+  EXPECT_EQ(events.failures[2].error, FI_ENOMSG);
+}
+
+/// MPICH posts such for the requests of everybody.
+TEST_F(MatcherTest, DeathEndsNoBufferForWhoeverComes) {
+  matcher.post(multi(a, sizeof(a)));
+  matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
+  EXPECT_TRUE(events.failures.empty());
+  matcher.message(6, untagged(3), "on");
+  ASSERT_EQ(events.done.size(), 1u);
+  matcher.post(multi(b, sizeof(b)));
+  EXPECT_TRUE(events.failures.empty());
+}
+
+/// What an earlier owner of the number took part in is not the later one's.
+TEST_F(MatcherTest, ALaterPeerOfTheSameNumberHasContextsOfItsOwn) {
+  matcher.sends_to(5, in_context(7, 1));
+  matcher.peer_left(5, 1, FI_ECONNRESET, 42);
+  matcher.peer_present(5, 2);
+  matcher.post(request(a, sizeof(a), in_context(7, 1), any_peer));
+  matcher.peer_dead(5, 2, FI_ECONNRESET, 42);
+  EXPECT_TRUE(events.failures.empty());
+}
+
 /// Nothing more comes from a peer that has left, but others go on.
 TEST_F(MatcherTest, LeavingFailsWhatNamesTheOneThatLeft) {
   matcher.post(request(a, sizeof(a), 1, 5));

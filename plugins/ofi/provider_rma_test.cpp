@@ -350,6 +350,83 @@ TEST_P(RmaTest, ClosedMemoryIsTheUsersAgain) {
       });
 }
 
+/// Leaves no room in the pool for a channel.
+class FullPool {
+ public:
+  FullPool() {
+    pool::AttachOptions options;
+    options.spec = std::getenv("PENSTOCK_POOL");
+    auto attached = pool::Pool::attach(options);
+    CHECK(attached.has_value());
+    pool_ = std::move(*attached);
+    arena_ = std::move(*arena::Arena::open(*pool_));
+    for (std::uint64_t bytes = 32 << 20; bytes >= 4096; bytes /= 2) {
+      while (auto made = arena_->create("filler-" + std::to_string(fillers_.size()), bytes,
+                                        {.zero = false}))
+        fillers_.push_back(*made);
+    }
+  }
+  void empty() {
+    for (const auto& filler : fillers_) CHECK(arena_->destroy(filler).has_value());
+    fillers_.clear();
+  }
+
+ private:
+  std::unique_ptr<pool::Pool> pool_;
+  std::unique_ptr<arena::Arena> arena_;
+  std::vector<arena::Object> fillers_;
+};
+
+TEST_P(RmaTest, AnAnswerThatFindsNoRoomComesLater) {
+  if (GetParam().lies == Lies::in_the_pool) GTEST_SKIP() << "its owner gives no answers";
+  play_rma(
+      [](Side& side, Reachable& memory) {
+        memory.put("what is there", 0);  // its channel is made before the pool is full
+        side.meet();
+        side.meet();
+        CHECK(memory.get(0, 13) == "what is there");
+        side.meet();
+      },
+      [](Side& side, Reachable&) {
+        side.meet();
+        FullPool full;
+        side.meet();
+        for (int i = 0; i < 20'000; ++i) side.progress();
+        full.empty();
+        side.meet();
+      });
+}
+
+TEST_P(RmaTest, AnAnswerThatNeverFindsRoomIsAnErrorOfWhoAsked) {
+  if (GetParam().lies == Lies::in_the_pool) GTEST_SKIP() << "its owner gives no answers";
+  play_rma(
+      [](Side& side, Reachable& memory) {
+        memory.put("what is there", 0);
+        side.meet();
+        side.meet();
+        char text[13];
+        side.post([&] {
+          return fi_read(side.ep, text, sizeof text, nullptr, side.peer, memory.address(0),
+                         memory.key(), text);
+        });
+        const fi_cq_err_entry error = side.wait_error();
+        CHECK(error.err == FI_ENOSPC && error.op_context == text);
+        side.meet();
+        CHECK(memory.get(0, 13) == "what is there");  // the next is answered again
+        side.meet();
+      },
+      [](Side& side, Reachable&) {
+        side.meet();
+        ::setenv("PENSTOCK_TIMEOUT_MS", "50", 1);
+        FullPool full;
+        side.meet();
+        side.meet();
+        ::setenv("PENSTOCK_TIMEOUT_MS", "60000", 1);
+        full.empty();
+        side.meet();
+      });
+}
+
 TEST_P(RmaTest, AtomicsOfTwoSidesExcludeEachOther) {
   constexpr int rounds = 3000;
   const RmaPlay both = [](Side& side, Reachable& memory) {

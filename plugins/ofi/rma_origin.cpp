@@ -244,6 +244,24 @@ void RmaOrigin::peer_dead(Peer peer, int error, int detail) {
   }
 }
 
+/// A look is a device access, and hardly ever is anything there.
+void RmaOrigin::look_for_trouble() {
+  constexpr std::uint32_t calls_a_look = 1u << 12;
+  if (++looks_ % calls_a_look != 0) return;
+  Peer looked_at = any_peer;
+  for (std::size_t i = 0; i < awaited_.size(); ++i) {
+    const Part* part = awaited_[i].part;
+    if (part == nullptr || !part->sent || part->peer == looked_at) continue;
+    looked_at = part->peer;
+    const auto error = static_cast<int>(ep_.transport->trouble_of(looked_at));
+    if (error == 0) continue;
+    const std::string text = fmt::format(
+        "a peer cannot answer: {}; its log says what was needed and found", fi_strerror(error));
+    base::log(base::Level::error, "{}", text);
+    peer_dead(looked_at, error, remember_text(text));
+  }
+}
+
 // ---- answers -----------------------------------------------------------------------------------
 
 void RmaOrigin::reply(Peer from, const Header& header, const void* payload) {

@@ -73,6 +73,9 @@ class RmaOrigin {
   void refused(Peer from, const Header& header, int error);
   /// Ends what waits for an answer of this peer.
   void peer_dead(Peer peer, int error, int detail);
+  bool awaits() const { return free_slots_.size() != awaited_.size(); }
+  /// Now and then while it awaits answers: whether a peer has told that it cannot give one.
+  void look_for_trouble();
   /// Another peer has this number now.
   void forget(Peer peer) {
     if (peer < regions_.size()) regions_[peer].reset();
@@ -146,6 +149,7 @@ class RmaOrigin {
   List<Part> live_;
   std::vector<Awaited> awaited_;
   std::vector<std::uint32_t> free_slots_;
+  std::uint32_t looks_ = 0;
 };
 
 }  // namespace penstock::ofi

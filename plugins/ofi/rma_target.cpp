@@ -6,13 +6,18 @@
 #include <cstring>
 
 #include "atomics.hpp"
+#include "base/clock.hpp"
+#include "base/env.hpp"
 #include "base/log.hpp"
 #include "ep.hpp"
+#include "lib.hpp"
 #include "transport/iov.hpp"
 
 namespace penstock::ofi {
 
 namespace {
+
+constexpr std::uint64_t try_every_ns = 1'000'000;
 
 std::byte* allocate(std::uint64_t bytes) {
   return static_cast<std::byte*>(std::malloc(bytes == 0 ? 1 : bytes));
@@ -22,14 +27,16 @@ std::byte* allocate(std::uint64_t bytes) {
 
 RmaTarget::~RmaTarget() {
   while (Arrival* arrival = arriving_.pop_front()) std::free(arrival->heap);
-  while (Answer* answer = answering_.pop_front()) std::free(answer->heap);
+  for (List<Answer>* answers : {&answering_, &waiting_})
+    while (Answer* answer = answers->pop_front()) std::free(answer->heap);
 }
 
 bool RmaTarget::uses(const Region& region) const {
   for (const Arrival* arrival = arriving_.head(); arrival != nullptr; arrival = arrival->next)
     if (arrival->region == &region) return true;
-  for (const Answer* answer = answering_.head(); answer != nullptr; answer = answer->next)
-    if (answer->region == &region) return true;
+  for (const List<Answer>* answers : {&answering_, &waiting_})
+    for (const Answer* answer = answers->head(); answer != nullptr; answer = answer->next)
+      if (answer->region == &region) return true;
   return false;
 }
 
@@ -77,14 +84,52 @@ void RmaTarget::release(Answer* answer) {
   answers_.give(answer);
 }
 
-/// A peer that is gone needs none.
 void RmaTarget::post(Peer to, Answer* answer) {
-  auto sent = ep_.transport->answer(to, answer);
-  if (!sent || *sent) {
-    if (!sent) base::log(base::Level::debug, "no answer: {}", sent.error().message);
+  answer->to = to;
+  answer->late_at_ns = 0;
+  put(answer);
+}
+
+void RmaTarget::put(Answer* answer) {
+  auto sent = ep_.transport->answer(answer->to, answer);
+  if (!sent) return keep(answer, sent.error());
+  if (*sent) return release(answer);
+  answering_.push_back(answer);
+}
+
+/// A peer that is gone needs none. Any other waits for it, and must hear in the end that none
+/// comes, also where the pool has no room for a message that says so.
+void RmaTarget::keep(Answer* answer, const Error& error) {
+  if (error.code == Code::peer_dead || error.code == Code::not_found ||
+      error.code == Code::mismatch || error.code == Code::invalid_argument) {
+    base::log(base::Level::debug, "no answer: {}", error.message);
     return release(answer);
   }
-  answering_.push_back(answer);
+  const std::uint64_t now = base::now_ns();
+  if (answer->late_at_ns == 0) {
+    answer->late_at_ns = now + 1'000'000 * base::env_number("PENSTOCK_TIMEOUT_MS").value_or(60'000);
+    base::log(base::Level::warn, "an answer to a peer waits: {}", error.message);
+  }
+  if (now < answer->late_at_ns) return waiting_.push_back(answer);
+  base::log(base::Level::error, "a peer gets no answer: {}", error.message);
+  ep_.transport->tell_trouble(answer->to, static_cast<std::uint32_t>(-errno_of(error)));
+  release(answer);
+}
+
+void RmaTarget::send_failed(transport::SendOp* op, const Error& error) {
+  auto* answer = static_cast<Answer*>(op);
+  answering_.remove(answer);
+  keep(answer, error);
+}
+
+/// Each try may take the pool's lock.
+void RmaTarget::try_again() {
+  const std::uint64_t now = base::now_ns();
+  if (now < next_try_ns_) return;
+  next_try_ns_ = now + try_every_ns;
+  List<Answer> tried;
+  std::swap(tried, waiting_);
+  while (Answer* answer = tried.pop_front()) put(answer);
 }
 
 void RmaTarget::sent(transport::SendOp* op) {
@@ -97,13 +142,13 @@ void RmaTarget::refuse(Peer to, const Header& request, int error) {
   const auto code = static_cast<std::uint64_t>(error);
   Answer* answer =
       make_answer({request.tag, request.data, 0, kind_of(Service::refusal)}, &code, sizeof code);
-  if (answer != nullptr) post(to, answer);
+  answer != nullptr ? post(to, answer) : ep_.transport->tell_trouble(to, FI_ENOMEM);
 }
 
 void RmaTarget::reply_error(Peer to, std::uint64_t id, int error) {
   Answer* answer =
       make_answer({id, static_cast<std::uint64_t>(error), 0, kind_of(Service::reply)}, nullptr, 0);
-  if (answer != nullptr) post(to, answer);
+  answer != nullptr ? post(to, answer) : ep_.transport->tell_trouble(to, FI_ENOMEM);
 }
 
 // ---- requests ----------------------------------------------------------------------------------
@@ -269,7 +314,7 @@ Landing RmaTarget::begin_request(Peer from, const Header& header) {
     return {};
   }
   Arrival* arrival = arrivals_.take();
-  if (arrival == nullptr) return {};
+  if (arrival == nullptr) return ep_.transport->tell_trouble(from, FI_ENOMEM), Landing{};
   arrival->header = header;
   arrival->from = from;
   arrival->region = nullptr;
@@ -281,7 +326,7 @@ Landing RmaTarget::begin_request(Peer from, const Header& header) {
     arrival->heap = allocate(header.bytes);
     if (arrival->heap == nullptr) {
       arrivals_.give(arrival);
-      refuse(from, header, FI_ENOMEM);
+      ep_.transport->tell_trouble(from, FI_ENOMEM);  // an atomic may wait for an answer of its own
       return {};
     }
     arrival->pieces.iov[0] = {arrival->heap, header.bytes};

@@ -26,6 +26,10 @@ class RmaTarget {
   void request_arrived(void* cookie);
   void request_failed(void* cookie);
   void sent(transport::SendOp* op);
+  void send_failed(transport::SendOp* op, const Error& error);
+  /// Answers for which there was no room: they are tried again now and then.
+  bool owes() const { return !waiting_.empty(); }
+  void try_again();
 
   /// What peers asked for earlier still reads or writes the memory of the region.
   bool uses(const Region& region) const;
@@ -45,7 +49,9 @@ class RmaTarget {
   struct Answer : transport::SendOp {
     Answer* prev;
     Answer* next;
-    const Region* region;  ///< whose memory it shows; null: a copy
+    Peer to;
+    std::uint64_t late_at_ns;  ///< when it is given up; 0: it has not been tried in vain yet
+    const Region* region;      ///< whose memory it shows; null: a copy
     std::byte* heap;
     std::uint64_t small;
   };
@@ -64,6 +70,8 @@ class RmaTarget {
   void reply_error(Peer to, std::uint64_t id, int error);
   Answer* make_answer(const Header& header, const void* contents, std::uint64_t bytes);
   void post(Peer to, Answer* answer);
+  void put(Answer* answer);
+  void keep(Answer* answer, const Error& error);
   void release(Answer* answer);
 
   Ep& ep_;
@@ -71,6 +79,8 @@ class RmaTarget {
   FreeList<Answer> answers_;
   List<Arrival> arriving_;
   List<Answer> answering_;
+  List<Answer> waiting_;
+  std::uint64_t next_try_ns_ = 0;
 };
 
 }  // namespace penstock::ofi

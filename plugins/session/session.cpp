@@ -57,7 +57,8 @@ Result<std::shared_ptr<Session>> attach(const std::string& spec) {
 Result<std::shared_ptr<Session>> open_session() {
   const std::lock_guard<std::mutex> guard(session_mutex);
   const std::string spec = base::env_text("PENSTOCK_POOL");
-  if (auto session = current_session.lock(); session != nullptr && session->spec == spec) {
+  if (auto session = current_session.lock();
+      session != nullptr && session->spec == spec && session->pool->attached_here()) {
     return session;
   }
   auto session = attach(spec);
