@@ -116,6 +116,21 @@ void judge_coherent(Findings& findings, const litmus::Outcome& outcome, const po
   }
 }
 
+/// What processes of one host count on; hosts that are emulated have caches in common.
+void judge_near(Findings& findings, const litmus::Outcome& outcome, const pool::Info& info,
+                const litmus::Verdict& verdict) {
+  const bool simulated = info.mode == coherence::Mode::simulated;
+  const bool same_caches = simulated ? outcome.same_node : outcome.same_host;
+  if (!same_caches || verdict.kind == Kind::unusable || verdict.near_holds) return;
+  const litmus::Counts near = outcome.report.sum(Trial::near);
+  findings.fail(
+      fmt::format(
+          "plain loads missed a payload whose flag they had seen, in {} of {} rounds on one "
+          "host: channels between processes of one host count on its caches",
+          near.looks() - near.right, near.looks()),
+      "a mapping of the device that the host's own caches keep coherent (write-back)");
+}
+
 Findings judge(const litmus::Outcome& outcome, const pool::Info& info) {
   Findings findings;
   const litmus::Verdict verdict = litmus::judge(outcome.report);
@@ -147,6 +162,7 @@ Findings judge(const litmus::Outcome& outcome, const pool::Info& info) {
                     "works between these hosts");
       break;
   }
+  judge_near(findings, outcome, info, verdict);
   if (outcome.report.sum(Trial::stream).torn > 0) {
     findings.ok("some lines were seen in parts, the last word last: a pool allows for that");
   }

@@ -2,11 +2,13 @@
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "command.hpp"
+#include "pool/host_identity.hpp"
 #include "pool/node_caches.hpp"
 #include "processes.hpp"
 
@@ -16,6 +18,7 @@ namespace {
 struct PoolArguments {
   std::string spec, size, mode = "auto", group;
   std::uint32_t max_processes = 1024, max_nodes = 64;
+  std::string gone_host;
   bool overwrite = false, sparse = false, json = false, yes = false, force = false;
 };
 
@@ -69,7 +72,8 @@ Attached count_attached(const pool::Pool& pool) {
   return count;
 }
 
-void print_info_json(const pool::Info& info, const Attached& attached, const arena::Stats& stats) {
+void print_info_json(const pool::Info& info, const Attached& attached, const arena::Stats& stats,
+                     const arena::Quarantine& quarantine) {
   fmt::print("{{\"spec\": {}, \"id\": \"{:016x}\", \"bytes\": {}, \"layout\": {}, \"mode\": {}, ",
              json_quote(info.spec), info.id, info.bytes, pool::layout_version,
              json_quote(coherence::mode_name(info.mode)));
@@ -77,8 +81,37 @@ void print_info_json(const pool::Info& info, const Attached& attached, const are
              info.max_processes, info.max_nodes, attached.alive, attached.dead);
   fmt::print(
       "\"objects\": {}, \"bytes_used\": {}, \"bytes_total\": {}, "
-      "\"bytes_largest_free\": {}}}\n",
-      stats.objects, stats.bytes_used, stats.bytes_total, stats.bytes_largest_free);
+      "\"bytes_largest_free\": {}, \"bytes_quarantined\": {}, \"quarantine\": [",
+      stats.objects, stats.bytes_used, stats.bytes_total, stats.bytes_largest_free,
+      stats.bytes_quarantined);
+  const char* separator = "";
+  for (const auto& node : quarantine.waits_for) {
+    fmt::print("{}{{\"node\": {}, \"host\": {}, \"alive\": {}, \"bytes\": {}}}", separator,
+               node.node, json_quote(node.host), node.alive, node.bytes);
+    separator = ", ";
+  }
+  fmt::print("]}}\n");
+}
+
+/// Space that nobody gets before a node has flushed its caches, and what ends that.
+void print_quarantine(const std::string& spec, const arena::Quarantine& quarantine) {
+  if (quarantine.bytes == 0) return;
+  fmt::print("quarantine {} in {} extents: processes died that had stored there\n",
+             about(quarantine.bytes), quarantine.extents);
+  if (quarantine.waits_for.empty()) {
+    fmt::print("           all nodes have flushed their caches: free for whoever needs it\n");
+  }
+  for (const auto& node : quarantine.waits_for) {
+    const std::string name = node.host.empty() ? "?" : base::printable(node.host);
+    fmt::print("           {} waits for node {} (host {}) to flush its caches: {}\n",
+               about(node.bytes), node.node, name,
+               node.alive ? "at its next heartbeat"
+                          : fmt::format(
+                                "on it, run penstock pool gc {} --yes; if it will never "
+                                "come back: penstock pool gc {} --host-is-gone {}",
+                                shell_quote(spec), shell_quote(spec),
+                                node.host.empty() ? std::to_string(node.node) : shell_quote(name)));
+  }
 }
 
 int info(const PoolArguments& arguments) {
@@ -87,8 +120,9 @@ int info(const PoolArguments& arguments) {
   const pool::Info& info = view->pool->info();
   const Attached attached = count_attached(*view->pool);
   const arena::Stats stats = view->arena->stats();
+  const arena::Quarantine quarantine = view->arena->quarantine();
   if (arguments.json) {
-    print_info_json(info, attached, stats);
+    print_info_json(info, attached, stats, quarantine);
     return exit_ok;
   }
   fmt::print("pool       {} (id {:016x})\n", arguments.spec, info.id);
@@ -101,6 +135,7 @@ int info(const PoolArguments& arguments) {
   fmt::print("objects    {} of at most {}; {} used of {}, largest free {}\n", stats.objects,
              stats.slots, about(stats.bytes_used), about(stats.bytes_total),
              about(stats.bytes_largest_free));
+  print_quarantine(arguments.spec, quarantine);
   if (attached.dead > 0) {
     fmt::print("clean up   penstock pool gc {} --yes\n", shell_quote(arguments.spec));
   }
@@ -155,15 +190,57 @@ int show_dead(const PoolArguments& arguments) {
 
 /// Of simulated nodes on which no process is left. What those had stored and not published is lost,
 /// as when a host is switched off.
-void remove_caches(const std::string& spec) {
+Result<void> remove_caches(const std::string& spec, arena::Arena& arena) {
   const auto parts = pool::parse_spec(spec);
-  if (!parts) return;
+  if (!parts) return unexpected(parts.error());
   const std::uint32_t removed = pool::remove_unused_node_caches(parts->front().path);
   fmt::print("freed: caches of {} simulated nodes\n", removed);
+  for (const auto& node : arena.quarantine().waits_for) {
+    if (node.alive || node.host != pool::this_host()->host) continue;
+    if (auto ended = arena.end_quarantine_of(node.node); !ended) return ended;
+  }
+  return {};
+}
+
+/// The nodes of a host that is named by its name, or one by its number. Errors: not_found, and
+/// unavailable where a process of it lives.
+Result<std::vector<std::uint32_t>> nodes_of_host(const pool::Pool& pool,
+                                                 const arena::Quarantine& quarantine,
+                                                 const std::string& name) {
+  std::vector<std::uint32_t> found;
+  for (const pool::ProcessRecord& record : pool.processes()) {
+    if (record.host != name && std::to_string(record.node) != name) continue;
+    if (record.attached && record.alive) {
+      return fail(Code::unavailable,
+                  "host {} is not gone: {} lives there; its caches are flushed at its heartbeats",
+                  name, pool.describe(record.generation << 16 | record.slot));
+    }
+    if (std::find(found.begin(), found.end(), record.node) == found.end())
+      found.push_back(record.node);
+  }
+  if (!found.empty()) return found;
+  const auto waiting = quarantine.waits_for;  // its records may have gone to others
+  for (const auto& node : waiting) {
+    if (std::to_string(node.node) == name) return std::vector<std::uint32_t>{node.node};
+  }
+  return fail(Code::not_found,
+              "no process of a host {} was ever attached to pool {}; which hosts it waits for: "
+              "penstock pool info {}",
+              name, pool.info().spec, pool.info().spec);
+}
+
+Result<void> forget_host(const std::string& name, arena::Arena& arena) {
+  const auto nodes = nodes_of_host(arena.pool(), arena.quarantine(), name);
+  if (!nodes) return unexpected(nodes.error());
+  for (const std::uint32_t node : *nodes) {
+    if (auto ended = arena.end_quarantine_of(node); !ended) return ended;
+    fmt::print("nothing waits for node {} of host {} any more\n", node, name);
+  }
+  return {};
 }
 
 int collect(const PoolArguments& arguments) {
-  if (!arguments.yes) return show_dead(arguments);
+  if (!arguments.yes && arguments.gone_host.empty()) return show_dead(arguments);
   pool::AttachOptions options;
   options.spec = arguments.spec;
   auto pool = pool::Pool::attach(options);
@@ -177,7 +254,12 @@ int collect(const PoolArguments& arguments) {
   if (!found) return report(found.error());
   fmt::print("freed: {} dead processes, {} objects, {}\n", freed.processes + found->processes,
              freed.objects + found->objects, about(freed.bytes + found->bytes));
-  if ((*pool)->info().mode == coherence::Mode::simulated) remove_caches(arguments.spec);
+  Result<void> ended;
+  if (!arguments.gone_host.empty()) ended = forget_host(arguments.gone_host, **arena);
+  if (ended && (*pool)->info().mode == coherence::Mode::simulated)
+    ended = remove_caches(arguments.spec, **arena);
+  if (!ended) return report(ended.error());
+  print_quarantine(arguments.spec, (*arena)->quarantine());
   return exit_ok;
 }
 
@@ -235,6 +317,9 @@ void add_pool_command(CLI::App& app, Action& chosen) {
   CLI::App* collect_command =
       add(*group, "gc", "what the dead left behind; shows first", arguments, collect, chosen);
   collect_command->add_flag("--yes", arguments->yes, "free it");
+  collect_command->add_option("--host-is-gone", arguments->gone_host,
+                              "as --yes; and nothing waits any more for the caches of this host, "
+                              "which is switched off for good (its name, or a node's number)");
   CLI::App* remove_command = add(*group, "rm", "remove the pool", arguments, remove, chosen);
   remove_command->add_flag("--force", arguments->force, "also while processes are attached");
 }

@@ -28,14 +28,16 @@ struct CountsLines {
 static_assert(sizeof(CountsLines) % coherence::line_bytes == 0);
 
 inline constexpr std::uint32_t sides = 2;
-/// Each line that is tested has its pair of lines to itself, as processors fetch pairs.
-inline constexpr std::uint64_t tested_stride = 2 * coherence::line_bytes;
+/// Lines of a payload. The one line of other trials has at least its pair of lines to itself, as
+/// processors fetch pairs.
+inline constexpr std::uint64_t tested_lines = 8;
+inline constexpr std::uint64_t tested_stride = tested_lines * coherence::line_bytes;
 
 inline constexpr std::uint64_t seats_at = 0;
 inline constexpr std::uint64_t bells_at = seats_at + sides * sizeof(SeatLine);
 inline constexpr std::uint64_t counts_at = bells_at + sides * coherence::line_bytes;
 inline constexpr std::uint64_t tested_at = counts_at + sides * sizeof(CountsLines);
 inline constexpr std::uint64_t object_bytes = tested_at + trial_count * sides * tested_stride;
-static_assert(tested_at % tested_stride == 0);
+static_assert(tested_at % (2 * coherence::line_bytes) == 0);
 
 }  // namespace penstock::litmus

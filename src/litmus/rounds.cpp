@@ -1,6 +1,7 @@
 #include "litmus/rounds.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "base/format.hpp"
 #include "base/wait.hpp"
@@ -14,8 +15,9 @@ using coherence::line_bytes;
 constexpr std::uint32_t words_per_line = line_bytes / 8;
 /// Nobody waits for anybody within `stream`, so a line costs little.
 constexpr std::uint64_t stream_factor = 8;
-/// Of words in a round, so that the two sides' stores overlap.
-constexpr std::uint64_t burst = 8;
+/// Of words, or announcements, in a round, so that the two sides' stores overlap.
+constexpr std::uint64_t burst = words_per_line;
+constexpr std::uint64_t sealed_payload = tested_lines * coherence::sealed_bytes;
 
 struct Line {
   std::uint64_t words[words_per_line];
@@ -35,9 +37,9 @@ Line line_of(std::uint64_t value) {
   return line;
 }
 
-/// Values of a line only grow, all words together.
-void count(Counts& counts, const Line& seen, std::uint64_t expected) {
-  const auto [least, most] = std::minmax_element(seen.words, seen.words + words_per_line);
+/// Values of a line, or of a payload, only grow, all words together.
+void count(Counts& counts, std::span<const std::uint64_t> seen, std::uint64_t expected) {
+  const auto [least, most] = std::minmax_element(seen.begin(), seen.end());
   if (*most > expected) {
     ++counts.wrong;
   } else if (*least == expected) {
@@ -45,6 +47,17 @@ void count(Counts& counts, const Line& seen, std::uint64_t expected) {
   } else {
     ++(*most == expected ? counts.torn : counts.stale);
   }
+}
+
+/// What both sides saw of each other in one burst, in which they announced `first` and the numbers
+/// after it, each before it looked. Of two announcements the one or the other was seen.
+bool excluded(const Line& mine, const Line& others, std::uint64_t first) {
+  for (std::uint64_t i = 0; i < burst; ++i) {
+    for (std::uint64_t k = 0; k < burst; ++k) {
+      if (mine.words[i] < first + k && others.words[k] < first + i) return false;
+    }
+  }
+  return true;
 }
 
 class Rounds {
@@ -58,8 +71,9 @@ class Rounds {
   }
 
   Result<Report> run() {
-    for (const Trial trial : {Trial::plain, Trial::written_back, Trial::dropped, Trial::both,
-                              Trial::published, Trial::words, Trial::stream}) {
+    for (const Trial trial :
+         {Trial::plain, Trial::written_back, Trial::dropped, Trial::both, Trial::published,
+          Trial::words, Trial::stream, Trial::bulk, Trial::sealed, Trial::near, Trial::announced}) {
       trial_ = trial;
       for (std::uint32_t writer = 0; writer < sides; ++writer) {
         if (auto done = run_trial(writer); !done) return unexpected(done.error());
@@ -87,7 +101,12 @@ class Rounds {
   Result<void> run_trial(std::uint32_t writer);
   Result<void> write(std::byte* line);
   Result<void> read(const std::byte* line);
+  void store(std::byte* line, std::uint64_t round);
+  bool look_for_seals(const std::byte* line, std::uint64_t round, bool& wrong);
+  Result<void> read_sealed(const std::byte* line);
+  void look(const std::byte* line, std::uint64_t round);
   Result<void> publish_words(std::byte* line);
+  Result<void> announce();
   Result<void> read_stream(const std::byte* line);
   Result<void> exchange();
   bool believable(const CountsLines& found) const;
@@ -127,6 +146,9 @@ Result<void> Rounds::run_trial(std::uint32_t writer) {
   if (trial_ == Trial::words) {
     if (writer != 0) return {};  // both write
     if (auto done = publish_words(tested(0)); !done) return done;
+  } else if (trial_ == Trial::announced) {
+    if (writer != 0) return {};  // both announce
+    if (auto done = announce(); !done) return done;
   } else if (trial_ == Trial::stream) {
     if (auto met = meet(); !met) return met;
     for (std::uint64_t value = 1; writes && value <= side_.rounds * stream_factor; ++value) {
@@ -137,22 +159,34 @@ Result<void> Rounds::run_trial(std::uint32_t writer) {
     if (!writes) {
       if (auto done = read_stream(line); !done) return done;
     }
-  } else if (auto done = writes ? write(line) : read(line); !done) {
-    return done;
+  } else {
+    const auto reads = trial_ == Trial::sealed ? &Rounds::read_sealed : &Rounds::read;
+    if (auto done = writes ? write(line) : (this->*reads)(line); !done) return done;
   }
   return meet();
+}
+
+void Rounds::store(std::byte* line, std::uint64_t round) {
+  std::uint64_t payload[tested_lines * words_per_line];
+  std::fill(std::begin(payload), std::end(payload), round);
+  switch (trial_) {
+    case Trial::published:
+      return memory_.publish_line(line, payload);
+    case Trial::bulk:
+    case Trial::near:
+      return memory_.publish_bulk(line, payload, sizeof payload);
+    case Trial::sealed:
+      return memory_.publish_sealed(line, payload, sealed_payload, round * tested_lines);
+    default:
+      store_plainly(line, round);
+      if (trial_ != Trial::plain && trial_ != Trial::dropped) memory_.write_back(line, line_bytes);
+  }
 }
 
 Result<void> Rounds::write(std::byte* line) {
   for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
     if (auto held = hear(); !held) return held;  // by the reader: an older copy
-    if (trial_ == Trial::published) {
-      const Line whole = line_of(round);
-      memory_.publish_line(line, &whole);
-    } else {
-      store_plainly(line, round);
-      if (trial_ != Trial::plain && trial_ != Trial::dropped) memory_.write_back(line, line_bytes);
-    }
+    store(line, round);
     tell();  // orders what was stored: coherent memory shows it from here on
     if (auto seen = hear(); !seen) return seen;
     // Whatever was tested: no line stays dirty for longer than a round. Done before the next
@@ -164,21 +198,60 @@ Result<void> Rounds::write(std::byte* line) {
 }
 
 Result<void> Rounds::read(const std::byte* line) {
-  const bool drops = trial_ != Trial::plain && trial_ != Trial::written_back;
-  Line seen;
+  std::byte older[tested_stride];
   for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
-    memory_.observe_line(&seen, line);  // the copy that is older by a round
+    memory_.load_bulk(older, line, sizeof older);  // from here on a copy of it lies here
     tell();
     if (auto stored = hear(line); !stored) return stored;
-    if (drops) {
-      memory_.observe_line(&seen, line);
-    } else {
-      memory_.load_line(&seen, line);
-    }
-    count(counts(), seen, round);
+    look(line, round);
     tell();
   }
   return {};
+}
+
+void Rounds::look(const std::byte* line, std::uint64_t round) {
+  std::uint64_t payload[tested_lines * words_per_line];
+  std::uint64_t bytes = line_bytes;
+  if (trial_ == Trial::plain || trial_ == Trial::written_back) {
+    memory_.load_line(payload, line);
+  } else if (trial_ == Trial::bulk) {
+    memory_.observe_bulk(payload, line, bytes = sizeof payload);
+  } else if (trial_ == Trial::near) {
+    memory_.load_bulk(payload, line, bytes = sizeof payload);
+  } else {
+    memory_.observe_line(payload, line);
+  }
+  count(counts(), {payload, bytes / sizeof payload[0]}, round);
+}
+
+/// Before the flag is heard and once after it: whatever a seal proves must be there.
+Result<void> Rounds::read_sealed(const std::byte* line) {
+  for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
+    tell();
+    ++step_;
+    base::Waiter waiter("the end of the sealed lines", side_.timeout_ns, side_.other_living);
+    bool wrong = false;
+    while (other_bell_.read() < step_) {
+      (void)look_for_seals(line, round, wrong);
+      if (auto paused = waiter.pause(); !paused && other_bell_.read() < step_) return paused;
+    }
+    const bool whole = look_for_seals(line, round, wrong);
+    ++(wrong ? counts().wrong : whole ? counts().right : counts().stale);
+    tell();
+  }
+  return {};
+}
+
+/// True when all seals of the round are there. `wrong` when one is whose payload is not.
+bool Rounds::look_for_seals(const std::byte* line, std::uint64_t round, bool& wrong) {
+  std::uint64_t payload[sealed_payload / sizeof(std::uint64_t)];
+  memory_.invalidate(line, tested_stride);
+  memory_.settle();
+  const std::uint64_t proved =
+      memory_.load_sealed(payload, line, sealed_payload, round * tested_lines);
+  for (std::uint64_t i = 0; i < proved / sizeof payload[0]; ++i)
+    wrong = wrong || payload[i] != round;
+  return proved == sealed_payload;
 }
 
 /// Each side its own four words, again and again at the same time; then both look at all eight.
@@ -198,6 +271,28 @@ Result<void> Rounds::publish_words(std::byte* line) {
     const bool whole = std::all_of(seen.words, seen.words + words_per_line,
                                    [last](std::uint64_t word) { return word == last; });
     ++(whole ? counts().right : counts().stale);
+  }
+  return {};
+}
+
+/// Each side announces itself by its flag and looks for the other's, again and again at the same
+/// time; then both tell what they saw. The other line of each side is for that.
+Result<void> Rounds::announce() {
+  std::byte* const own = tested(side_.self);
+  const std::byte* const other = tested(1 - side_.self);
+  for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
+    Line mine, others;
+    const std::uint64_t first = (round - 1) * burst + 1;
+    if (auto met = meet(); !met) return met;
+    for (std::uint64_t i = 0; i < burst; ++i) {
+      memory_.publish_word(own, first + i);
+      memory_.full_order();
+      mine.words[i] = memory_.observe_word(other);
+    }
+    memory_.publish_line(own + 2 * line_bytes, &mine);
+    if (auto met = meet(); !met) return met;  // orders it
+    memory_.observe_line(&others, other + 2 * line_bytes);
+    ++(excluded(mine, others, first) ? counts().right : counts().stale);
   }
   return {};
 }
@@ -241,7 +336,12 @@ bool Rounds::believable(const CountsLines& found) const {
 Result<void> Rounds::exchange() {
   CountsLines own{}, other{};
   std::copy_n(report_.counts[side_.self], trial_count, own.of_trial);
-  memory_.publish_bulk(counts_of(side_.self), &own, sizeof own);
+  // As the bells and the seats: by lines, not by bulk, of which the counts may have to tell the
+  // worst.
+  const auto* const bytes = reinterpret_cast<const std::byte*>(&own);
+  for (std::uint64_t at = 0; at < sizeof own; at += line_bytes) {
+    memory_.publish_line(counts_of(side_.self) + at, bytes + at);
+  }
   if (auto met = meet(); !met) return met;  // orders it
   memory_.observe_bulk(&other, counts_of(1 - side_.self), sizeof other);
   if (!believable(other)) {

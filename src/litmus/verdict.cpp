@@ -20,6 +20,14 @@ const char* trial_name(Trial trial) {
       return "words of one line by both at once";
     case Trial::stream:
       return "lines published while they are observed";
+    case Trial::bulk:
+      return "payload published before a flag";
+    case Trial::sealed:
+      return "sealed lines, looked for all the time";
+    case Trial::near:
+      return "payload before a flag, plain loads";
+    case Trial::announced:
+      return "both announce themselves, then look";
   }
   return "?";
 }
@@ -43,7 +51,9 @@ bool Report::all_right(Trial trial) const {
 
 Verdict judge(const Report& report) {
   Verdict verdict;
-  for (const Trial trial : {Trial::both, Trial::published}) {
+  verdict.near_holds = report.all_right(Trial::near);
+  for (const Trial trial :
+       {Trial::both, Trial::published, Trial::bulk, Trial::sealed, Trial::announced}) {
     if (report.all_right(trial)) continue;
     const Counts found = report.sum(trial);
     verdict.why = fmt::format("\"{}\" failed in {} of {} rounds", trial_name(trial),

@@ -15,16 +15,21 @@ enum class Trial : std::uint32_t {
   published,     ///< publish_line, observe_line: the way of software mode
   words,         ///< both sides publish words of the line at once (rule 5 of the memory model)
   stream,        ///< published again and again while the other side looks
+  bulk,          ///< publish_bulk, then a flag; observe_bulk: the payload of large messages
+  sealed,        ///< publish_sealed while the other side looks for the seals, and the flag
+  near,          ///< publish_bulk, then a flag; plain loads: peers of one node
+  announced,     ///< both announce themselves, full_order, and look for the other: locks
 };
-inline constexpr std::uint32_t trial_count = 7;
+inline constexpr std::uint32_t trial_count = 11;
 const char* trial_name(Trial trial);
 
 /// What the reader found; in `stream` looks, else rounds.
 struct Counts {
   std::uint64_t right = 0;  ///< what was written, whole
-  std::uint64_t stale = 0;  ///< what was there before; in `words` at least one word
+  std::uint64_t stale = 0;  ///< what was there before; in `words` at least one word; in
+                            ///< `announced` neither side saw the other
   std::uint64_t torn = 0;   ///< part old, part new; in `stream` with the last word last
-  std::uint64_t wrong = 0;  ///< neither
+  std::uint64_t wrong = 0;  ///< neither; in `sealed` an older payload that its seal proved
   std::uint64_t looks() const { return right + stale + torn + wrong; }
   bool all_right() const { return right > 0 && looks() == right; }
 };
@@ -48,6 +53,7 @@ struct Verdict {
   Kind kind = Kind::unusable;
   bool needs_write_back = false;  ///< an invalidation by the reader alone does not do
   bool needs_invalidate = false;  ///< a write-back by the writer alone does not do
+  bool near_holds = false;        ///< what peers of one node count on; of two nodes it says nothing
   std::string why;                ///< of what is unusable
 };
 

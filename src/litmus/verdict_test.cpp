@@ -49,7 +49,8 @@ TEST(Verdict, WordsThatAreLostMatterWithoutCoherence) {
 }
 
 TEST(Verdict, UnusableWhereTheWholeDisciplineDoesNotHelp) {
-  for (const Trial trial : {Trial::both, Trial::published}) {
+  for (const Trial trial :
+       {Trial::both, Trial::published, Trial::bulk, Trial::sealed, Trial::announced}) {
     const Verdict verdict = judge(missed({trial}));
     EXPECT_EQ(verdict.kind, Kind::unusable);
     EXPECT_NE(verdict.why.find("1 of 200 rounds"), std::string::npos) << verdict.why;
@@ -57,6 +58,13 @@ TEST(Verdict, UnusableWhereTheWholeDisciplineDoesNotHelp) {
   Report report = all_right();
   of(report, 1, Trial::stream).wrong = 3;
   EXPECT_EQ(judge(report).kind, Kind::unusable);
+}
+
+TEST(Verdict, WhatIsNearSaysNothingOfOtherNodes) {
+  EXPECT_TRUE(judge(all_right()).near_holds);
+  const Verdict verdict = judge(missed({Trial::near}));
+  EXPECT_FALSE(verdict.near_holds);
+  EXPECT_EQ(verdict.kind, Kind::coherent);
 }
 
 TEST(Verdict, TornLinesAreNoError) {
