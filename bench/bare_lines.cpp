@@ -48,7 +48,7 @@ Result<void> BareLines::send(const std::byte* data, std::size_t bytes) {
     Line line;
     std::memcpy(line.payload, data, bytes);
     line.seal = out_seal_;
-    memory_.publish_line(out_, &line);
+    past_ ? memory_.publish_line(out_, &line) : memory_.send_line(out_, &line);
   } else if (!sealed(bytes)) {
     send_unsealed(data, bytes);
   } else {

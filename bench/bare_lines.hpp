@@ -27,6 +27,9 @@ class BareLines final : public Carrier {
   bool sealed(std::size_t bytes) const;
   /// By whose stores payload without seals leaves from now on.
   void leave_by(const coherence::Memory& bulk) { bulk_ = bulk; }
+  /// Single lines leave past the cache (publish_line), so that none is dirty at any instant, rather
+  /// than the quickest way (send_line).
+  void leave_past_the_cache(bool past) { past_ = past; }
 
  private:
   void send_unsealed(const std::byte* data, std::size_t bytes);
@@ -34,6 +37,7 @@ class BareLines final : public Carrier {
   coherence::Memory memory_, bulk_;
   std::byte* out_;
   const std::byte* in_;
+  bool past_ = false;
   std::uint64_t out_seal_ = 1, in_seal_ = 1;
 };
 

@@ -65,9 +65,11 @@ class Limits {
       auto ns = message_handover(handed_over[i]);
       if (!ns) return unexpected(ns.error());
       record(first_message_row + i, number, *ns);
-      if (!past_the_cache_ || carrier_->sealed(handed_over[i])) continue;
+      if (!past_the_cache_ || !has_another_way(handed_over[i])) continue;
       carrier_->leave_by(*past_the_cache_);
+      carrier_->leave_past_the_cache(true);
       ns = message_handover(handed_over[i]);
+      carrier_->leave_past_the_cache(false);
       carrier_->leave_by(hold_.pool->memory());
       if (!ns) return unexpected(ns.error());
       record(first_past_row + i, number, *ns);
@@ -79,6 +81,11 @@ class Limits {
   }
 
  private:
+  /// Software mode sends single lines through the cache, hardware mode long messages.
+  bool has_another_way(std::size_t bytes) const {
+    const bool stale = hold_.pool->memory().loads_may_be_stale();
+    return stale ? bytes <= coherence::sealed_bytes : !carrier_->sealed(bytes);
+  }
   void record(std::size_t row, std::size_t round, double value) {
     if (side_.index() == 0) samples_.record(row, round, value);
   }
@@ -182,8 +189,8 @@ Report report_of(const Samples& samples, const Options& options, coherence::Mode
   report.note("plain cached hand-over ns", cell(samples.median(placement_row)));
   report.note("a word, one way, ns", cell(samples.median(word_row)));
   Table messages{
-      "hand-over of a message without a protocol, one way; hardware mode's long ones also by "
-      "stores past the cache (decision 0016)",
+      "hand-over of a message without a protocol, one way; hardware mode's long ones and software "
+      "mode's single lines also by stores past the cache (decisions 0016, 0023)",
       {{"bytes"}, {"ns"}, {"past the cache"}},
       {}};
   for (std::size_t i = 0; i < handed_over.size(); ++i)

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::array<std::size_t, 8> latency_sizes = {8,       32,      64,       256,
                                                       1 << 10, 4 << 10, 16 << 10, 64 << 10};
-constexpr std::array<std::size_t, 2> stream_sizes = {64 << 10, 1 << 20};
+constexpr std::array<std::size_t, 7> stream_sizes = {256,      1 << 10,  2 << 10, 4 << 10,
+                                                     16 << 10, 64 << 10, 1 << 20};
 constexpr std::array<std::size_t, 4> placed_sizes = {64 << 10, 256 << 10, 1 << 20, 4 << 20};
 constexpr std::size_t largest = placed_sizes.back();
 constexpr std::size_t streamed = 1 << 20;       ///< the buffer that streams go round in
