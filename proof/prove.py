@@ -2,10 +2,10 @@
 """Runs what shows the protocols right, and prints one table of it.
 
     proof/prove.py --build build            # everything, as `make prove` does
-    proof/prove.py --build build --short    # what CI runs: few fresh seeds, a draw of the mutants
+    proof/prove.py --build build --short    # what CI runs: few seeds, a few mutants, always the same
 
-Random schedules and deaths come from seeds that are drawn anew each time and printed; a failure
-prints how to replay it.
+In full, random schedules and deaths come from seeds that are drawn anew each time and printed
+(--seed takes the same again). A failure prints how to replay it.
 """
 
 import argparse
@@ -25,7 +25,6 @@ import mutants  # noqa: E402
 LONG_RUNS = 200          # seeds, or deaths, of each scenario
 LONG_TIMEOUT_S = 1500
 SHORT_TIMEOUT_S = 300
-SHORT_SAMPLE = 8         # mutants
 MUTANT_SECONDS = 60      # for one that survives at first
 FUZZ_SECONDS = 20        # for each target
 ONCE = ("Sizes", "Long", "Canary")  # suites that more seeds make slower, not better
@@ -59,8 +58,10 @@ def simulated(args, log):
     def run(test):
         with tempfile.NamedTemporaryFile(mode="r") as sites:
             environment = {"PENSTOCK_PROOF_LOG": log, "PENSTOCK_SITES": sites.name}
-            if not args.short and not test.name.startswith(ONCE):
-                environment["PENSTOCK_SIM_RUNS"] = str(LONG_RUNS)
+            if not args.short:
+                environment["PENSTOCK_SIM_FROM"] = str(args.seed)
+                if not test.name.startswith(ONCE):
+                    environment["PENSTOCK_SIM_RUNS"] = str(LONG_RUNS)
             step = Step([test.program, f"--gtest_filter={test.name}"], timeout, environment)
             test.sites = {line.split()[0] for line in sites}
             test.baseline = step.seconds
@@ -80,10 +81,23 @@ def simulated(args, log):
 
 
 def weakened(args, tests, log):
-    """The mutants: all, or a few."""
+    """The mutants: all, or a few that are always the same."""
     small = [t for t in tests if not t.name.startswith(ONCE)]
-    sample = SHORT_SAMPLE if args.short else 0
-    return mutants.weaken(small, args.jobs, MUTANT_SECONDS, sample=sample, json_path=log) == 0
+    memory = mutants.Memory(args.build)
+    seed = None if args.short else args.seed
+    return mutants.weaken(small, args.jobs, MUTANT_SECONDS, memory, seed, json_path=log) == 0
+
+
+def drawn_tests(args):
+    """Tests of real memory and real processes that draw what they do, with other draws than usual."""
+    good = True
+    for program in ("arena_test", "arena_parts_test", "crash_test"):
+        step = Step([Path(args.build, "bin", program)], LONG_TIMEOUT_S, {"TEST_SEED": str(args.seed)})
+        print("\n".join(line for line in step.output.splitlines() if line.startswith("crash points:")), flush=True)
+        if not step.ok:
+            print(f"{step.output}\nprove: TEST_SEED={args.seed} {' '.join(step.command)} failed", flush=True)
+        good = good and step.ok
+    return good
 
 
 def others(args, log):
@@ -138,13 +152,17 @@ def main():
     parser.add_argument("--short", action="store_true", help="a few minutes in all")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--no-fuzz", action="store_true")
+    parser.add_argument("--seed", type=int, default=mutants.fresh(), help="default: another each time")
     args = parser.parse_args()
+    if not args.short:
+        print(f"prove: --seed {args.seed}", flush=True)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         log = os.path.join(folder, "log")
         Path(log).touch()
         tests, failed = simulated(args, log)
         good = not failed and weakened(args, tests, log)
+        good = (args.short or drawn_tests(args)) and good
         good = others(args, log) and good
         print_table(rows_of(log))
     print(f"prove: {'all of it holds' if good else 'FAILED, see above'}, {time.monotonic() - begin:.0f} s")

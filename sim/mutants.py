@@ -5,8 +5,11 @@ A place is a call of an operation of coherence::Memory: a publish then stays in 
 settle, invalidate or write-back is not done, a full_order is only an order. The tests were built
 with PENSTOCK_PROOF, so a place is chosen at run time (PENSTOCK_MUTANT=FILE:LINE:WHAT).
 
-    sim/mutants.py --build build                 # all places
-    sim/mutants.py --build build --sample 12     # a few, drawn anew
+A test has noticed when it fails with each of several draws of its seeds: what only a lucky draw
+finds is not found. A place that is explained must survive: if a test notices, it is needed.
+
+    sim/mutants.py --build build                 # all places, seeds drawn anew
+    sim/mutants.py --build build --seed 5        # the same seeds again
     sim/mutants.py --build build --only src/sync
 """
 
@@ -14,6 +17,7 @@ import argparse
 import concurrent.futures
 import functools
 import json
+import math
 import os
 import random
 import re
@@ -26,19 +30,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ["src/sync", "src/pool", "src/arena", "src/litmus", "src/rma", "src/transport", "src/window", "src/abi"]
 EXPLAINED = ROOT / "sim" / "explained_mutants.txt"
+SHORT = ROOT / "sim" / "short_mutants.txt"
 TIMEOUT_S = 120
+DRAWS = 5                # of seeds, each of which must find what counts as killed
+MORE_SEEDS = (200, 1000)  # of each scenario, where the usual number finds nothing
 
 # What a call in the source text can be weakened to.
 CALLS = {
-    r"publish_(?:word|line|bulk|sealed)|publish_sealed_line": ["publish"],
-    r"observe_(?:word|line|bulk|sealed_line)": ["invalidate", "settle"],
+    r"publish_(?:word|bytes|line|bulk|sealed)|publish_sealed_line|(?:send|stream)_line|stream_sealed": ["publish"],
+    r"observe_(?:word|line|bulk|sealed_line)|load_sealed_line": ["invalidate", "settle"],
     r"write_back": ["write_back"],
     r"full_order": ["full_order"],
     r"order": ["order"],
     r"invalidate": ["invalidate"],
     r"settle": ["settle"],
 }
-CALL = re.compile(r"(?:[.>]|\b(?=publish_sealed_line|observe_sealed_line))(%s)(?:<\w+>)?\(" % "|".join(CALLS))
+CALL = re.compile(r"(?:[.>]|\b(?=(?:publish|observe|load)_sealed_line))(%s)(?:<\w+>)?\(" % "|".join(CALLS))
 # These only pass the caller's place on.
 WRAPPERS = {"src/arena/region.hpp", "src/pool/sealed_line.hpp"}
 
@@ -119,23 +126,59 @@ def unreached(places, reached):
     return missing
 
 
-def kill(site, tests, budget_s):
-    """The first test that notices, quick ones first, with ever more seeds until the time is up."""
-    able = sorted((t for t in tests if site in t.sites), key=lambda t: t.baseline)
-    begin = time.monotonic()
-    for runs in [None, 200, 1000, 5000]:
+class Kill:
+    """What was found out about one place: a test that notices, and with how many draws of seeds."""
+
+    def __init__(self, test=None, runs=None, hits=0, draws=1):
+        self.test, self.runs, self.hits, self.draws = test, runs, hits, draws
+        self.seconds = 0.0
+
+    @property
+    def sure(self):
+        return self.hits == self.draws
+
+    def __str__(self):
+        if not self.hits:
+            return "noticed by nothing"
+        seeds = f", {self.runs} seeds" if self.runs else ""
+        return f"{self.test.name} in {self.hits} of {self.draws} draws{seeds}"
+
+
+def notices(test, site, draw, runs):
+    """True when the test fails. Without seeds (`draw` None) it takes its usual ones."""
+    environment = {"PENSTOCK_MUTANT": site}
+    if draw is not None:
+        environment["PENSTOCK_SIM_FROM"] = str(draw)
+    if runs:
+        environment["PENSTOCK_SIM_RUNS"] = str(runs)
+    status = test.run(**environment)
+    if status == "timeout":  # it may take as long unweakened, which says nothing
+        return not runs and test.baseline < TIMEOUT_S / 10
+    return status != 0
+
+
+def kill(site, tests, draws, budget_s, likely):
+    """The first test that notices with every draw: the last killer first, then quick ones, with
+    ever more seeds until the time is up. Else the one that noticed with most draws."""
+    able = sorted((t for t in tests if site in t.sites), key=lambda t: (t.name != likely, t.baseline))
+    begin, best = time.monotonic(), Kill(draws=len(draws))
+    for runs in (None, *MORE_SEEDS):
         for test in able:
-            if runs and (test.name.endswith("EverySmallSchedule") or time.monotonic() - begin > budget_s):
+            seedless = test.name.endswith("EverySmallSchedule")
+            if runs and (seedless or time.monotonic() - begin > budget_s):
                 continue
-            environment = {"PENSTOCK_MUTANT": site}
-            if runs:
-                environment["PENSTOCK_SIM_RUNS"] = str(runs)
-            status = test.run(**environment)
-            if status == "timeout" and (runs or test.baseline > TIMEOUT_S / 10):
-                continue  # it takes as long unweakened: says nothing
-            if status != 0:
-                return f"{test.name} ({runs} seeds)" if runs else test.name
-    return None
+            hits = 0
+            if notices(test, site, draws[0], runs):
+                others = 0 if seedless else sum(notices(test, site, draw, runs) for draw in draws[1:])
+                hits = len(draws) if seedless else 1 + others
+            if hits > best.hits:
+                best = Kill(test, runs, hits, len(draws))
+            if best.sure:
+                break
+        if best.sure:
+            break
+    best.seconds = time.monotonic() - begin
+    return best
 
 
 @functools.cache
@@ -161,12 +204,46 @@ def by_text(site):
     return f"{name}:{kind}:{text}" + (f" #{count}" if count > 1 else "")
 
 
+class Memory:
+    """Which test killed a place last, and how long that took: kept in the build folder, so that the
+    next run begins with it. What it says may be old; it changes no result."""
+
+    def __init__(self, build):
+        self.path = Path(build) / "mutants.json"
+        try:
+            self.known = json.loads(self.path.read_text())
+        except (OSError, ValueError):
+            self.known = {}
+
+    def killer(self, site):
+        return self.known.get(by_text(site), [None])[0]
+
+    def seconds(self, site):
+        return self.known.get(by_text(site), [None, math.inf])[1]
+
+    def note(self, site, kill):
+        if kill.hits:
+            self.known[by_text(site)] = [kill.test.name, kill.seconds]
+
+    def save(self):
+        self.path.write_text(json.dumps(self.known, indent=0, sort_keys=True))
+
+
+def drawn(seed):
+    """First seeds, far from each other."""
+    source = random.Random(seed)
+    return [source.randrange(1 << 40) for _ in range(DRAWS)]
+
+
+def fresh():
+    return random.SystemRandom().randrange(1 << 32)
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build", help="build folder with the sim_*_test programs")
     parser.add_argument("--only", default="", help="only places whose name begins so")
-    parser.add_argument("--sample", type=int, default=0, help="only so many, drawn at random from those that are not explained")
-    parser.add_argument("--seed", type=int, default=None, help="of the draw")
+    parser.add_argument("--seed", type=int, default=None, help="of the draws of seeds (default: another each time)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--budget", type=int, default=60, help="seconds for what survives at first")
     parser.add_argument("--json", help="append one JSON object a folder to this file")
@@ -181,7 +258,8 @@ def main():
             test.baseline = test.seconds
             if status != 0:
                 sys.exit(f"mutants: {test.name} fails before anything is weakened ({test.program})")
-    sys.exit(weaken(tests, args.jobs, args.budget, args.only, args.sample, args.seed, args.json))
+    seed = args.seed if args.seed is not None else fresh()
+    sys.exit(weaken(tests, args.jobs, args.budget, Memory(args.build), seed, args.only, args.json))
 
 
 def places_reached(tests, only):
@@ -193,57 +271,80 @@ def places_reached(tests, only):
     return sites, missing, stale
 
 
-def weaken(tests, jobs, budget_s, only="", sample=0, seed=None, json_path=None):
-    """Of tests that know which places they reach. 0: every mutant was killed or is explained."""
+def short_sites(sites):
+    """Those of sites that sim/short_mutants.txt lists, and what it lists in vain."""
+    wanted = [line.strip() for line in SHORT.read_text().splitlines() if line.strip() and line[0] != "#"]
+    by_place = {by_text(site): site for site in sites}
+    return ([by_place[place] for place in wanted if place in by_place],
+            [place for place in wanted if place not in by_place])
+
+
+def weaken(tests, jobs, budget_s, memory, seed=None, only="", json_path=None):
+    """Of tests that know which places they reach. Without a seed: the short list, with the seeds that
+    tests take anyhow. 0: every mutant was killed, or is explained and was not."""
     sites, missing, stale = places_reached(tests, only)
     if missing or stale:  # few seeds may have passed a rare schedule by
         print(f"mutants: {len(missing) + len(stale)} places not reached, tries more seeds", flush=True)
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             list(pool.map(lambda t: reach(t, PENSTOCK_SIM_RUNS="200"), tests))
         sites, missing, stale = places_reached(tests, only)
-    if sample:
-        seed = seed if seed is not None else random.SystemRandom().randrange(1 << 32)
-        sites = [s for s in sites if by_text(s) not in explained()]  # those take their whole budget, and say nothing
-        print(f"mutants: {sample} of {len(sites)} places, drawn with --seed {seed}")
-        sites = random.Random(seed).sample(sites, min(sample, len(sites)))
-    killers = {}
+    draws = [None]
+    absent = []
+    if seed is None:
+        sites, absent = short_sites(sites)
+        print(f"mutants: the {len(sites)} places of {SHORT.name}")
+    else:
+        draws = drawn(seed)
+        sites.sort(key=memory.seconds, reverse=True)  # the long ones first: all cores end together
+        print(f"mutants: {len(sites)} places, {len(draws)} draws of seeds each, --seed {seed}", flush=True)
+    kills = {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for site, killer in zip(sites, pool.map(lambda s: kill(s, tests, budget_s), sites)):
-            killers[site] = killer
-            print(f"{site:<58} {verdict(site, killer)}", flush=True)
-    return judge(killers, missing, stale, json_path)
+        tasks = {pool.submit(kill, site, tests, draws, budget_s, memory.killer(site)): site for site in sites}
+        for task in concurrent.futures.as_completed(tasks):
+            site = tasks[task]
+            kills[site] = task.result()
+            memory.note(site, kills[site])
+            print(f"{site:<58} {verdict(site, kills[site])}", flush=True)
+    memory.save()
+    for place in absent:
+        print(f"{SHORT.name} lists what is not there, or what no test reaches: {place}")
+    bad = judge(kills, missing, stale, json_path) + len(absent)
+    killed, total = sum(k.sure for k in kills.values()), len(kills)
+    print(f"mutants: {killed} of {total} killed, {len(missing)} not reached, "
+          f"{'no unexplained survivor' if bad == 0 else f'{bad} faults'}")
+    return 1 if bad else 0
 
 
-def verdict(site, killer):
+def verdict(site, kill):
     argument = explained().get(by_text(site))
-    return f"killed by {killer}" if killer else f"explained: {argument}" if argument else "SURVIVED"
+    if argument:
+        return f"IS NEEDED, its explanation is wrong: {kill}" if kill.hits else f"explained: {argument}"
+    return f"killed by {kill}" if kill.sure else f"SURVIVED: {kill}"
 
 
-def judge(killers, missing, stale, json_path):
+def judge(kills, missing, stale, json_path):
+    """Prints what is wrong and a line a folder; gives the number of faults."""
     known = explained()
     bad = len(missing) + len(stale)
     score = {}
-    for site, killer in killers.items():
+    for site, kill in kills.items():
         argument = known.get(by_text(site))
-        bad += not killer and not argument
+        bad += bool(kill.hits) if argument else not kill.sure
         counts = score.setdefault(site.split("/")[1], [0, 0, 0])
-        counts[0] += bool(killer)
-        counts[1] += not killer and bool(argument)
+        counts[0] += kill.sure
+        counts[1] += not kill.hits and bool(argument)
         counts[2] += 1
     for site in missing:
         print(f"{site:<58} NOT REACHED by any test")
     for place in stale:
         print(f"{EXPLAINED.name} explains what is not there: {place}")
-    for folder, (killed, argued, total) in score.items():
+    for folder, (killed, argued, total) in sorted(score.items()):
         print(f"mutants: src/{folder}: {killed} killed of {total}" + (f", {argued} explained" if argued else ""))
         if json_path:
             with open(json_path, "a") as out:
                 out.write(json.dumps({"protocol": folder, "method": "mutants", "mutants_killed": killed,
                                       "mutants_explained": argued, "mutants_total": total}) + "\n")
-    killed, total = sum(bool(k) for k in killers.values()), len(killers)
-    print(f"mutants: {killed} of {total} killed, {len(missing)} not reached, "
-          f"{'no unexplained survivor' if bad == 0 else f'{bad} unexplained'}")
-    return 1 if bad else 0
+    return bad
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <stdexcept>
 
 namespace penstock::sim {
@@ -25,7 +26,7 @@ std::uint64_t Core::line_of(const void* at, std::uint64_t bytes) const {
 
 void Core::buffer(Event kind, std::uint64_t line, const Line& data, std::uint8_t words,
                   bool after_line, std::uint64_t spared) {
-  buffer_.push_back({kind, words, after_line, epoch_, line, now_, last_op_, data, spared});
+  buffer_.push_back({kind, words, after_line, epoch_, line, now_, last_op_, data, spared, false});
 }
 
 /// Some words of it earlier than others, in any order.
@@ -38,10 +39,18 @@ void Core::buffer_torn(std::uint64_t line, const Line& data, std::uint8_t words)
   if (words != 0) buffer(Event::publish, line, data, words, false);
 }
 
+/// Of what is buffered longest.
+std::uint32_t Core::leaving_epoch() const {
+  for (const Buffered& store : buffer_) {
+    if (!store.unordered) return store.epoch;
+  }
+  return epoch_;
+}
+
 /// Not before what an `order` put ahead of it, nor before an earlier store to the same words.
 bool Core::may_leave(std::size_t index) const {
   const Buffered& wanted = buffer_[index];
-  if (wanted.epoch != buffer_.front().epoch) return false;
+  if (!wanted.unordered && wanted.epoch != leaving_epoch()) return false;
   for (std::size_t i = 0; i < index; ++i) {
     const Buffered& earlier = buffer_[i];
     if (earlier.line != wanted.line) continue;
@@ -71,11 +80,19 @@ void Core::deliver_one() {
     if (may_leave(i)) able.push_back(i);
     if (able.size() == most_able) break;
   }
+  // What passes others comes behind them as often as it may.
+  const auto late = [this](std::size_t index) { return buffer_[index].unordered; };
+  const auto passed = std::stable_partition(able.begin(), able.end(), std::not_fn(late));
+  if (passed != able.begin()) able.erase(passed, able.end());
   leave(able[chooser_.below(able.size())]);
 }
 
 void Core::drain() {
   while (buffered()) deliver_one();
+}
+
+void Core::hand_over() {
+  while (buffered() && buffer_.front().epoch != epoch_) deliver_one();
 }
 
 void Core::killed() {
@@ -124,6 +141,12 @@ void Core::fetch(std::uint64_t line) {
   view_.prefetch(line);
 }
 
+void Core::fetch(const std::byte* at, std::uint64_t bytes) {
+  for (std::uint64_t done = 0; done < bytes; done += line_bytes) {
+    fetch(line_of(at + done, line_bytes));
+  }
+}
+
 void Core::touch(std::uint64_t line) {
   recent_[recent_next_] = line;
   recent_next_ = (recent_next_ + 1) % recent_count;
@@ -170,10 +193,15 @@ void Core::publish_part(std::byte* to, std::uint64_t value, std::uint64_t spared
   buffer(Event::publish, line, data, static_cast<std::uint8_t>(1u << word), false, spared);
 }
 
-void Core::publish_line(std::uint64_t line, const Line& data) {
+void Core::publish_line(std::uint64_t line, const Line& data, bool sealed) {
   machine_.step(*this);
   machine_.happened(*this, Event::publish, line, data.words[0]);
   touch(line);
+  if (sealed && knobs_.seals_come_first) {
+    buffer(Event::publish, line, data, last_word, true);
+    buffer(Event::publish, line, data, all_words & ~last_word, true);
+    return;
+  }
   if (knobs_.whole_lines || !chooser_.chance(knobs_.tear)) {
     buffer(Event::publish, line, data, all_words, true);
     return;
@@ -183,6 +211,26 @@ void Core::publish_line(std::uint64_t line, const Line& data) {
   if (first != 0) buffer(Event::publish, line, data, first, true);
   if (rest != 0) buffer(Event::publish, line, data, rest, true);
   buffer(Event::publish, line, data, last_word, true);
+}
+
+void Core::send_line(std::uint64_t line, const Line& data, bool sealed) {
+  const bool odd = sealed && knobs_.seals_come_first;
+  if (odd || !chooser_.chance(knobs_.stored)) return publish_line(line, data, sealed);
+  machine_.step(*this);
+  machine_.happened(*this, Event::publish, line, data.words[0]);
+  touch(line);
+  // A store through the cache waits for what an `order` put ahead of it, and for its own line.
+  const auto ahead = [&](const Buffered& store) {
+    return store.line == line || (!store.unordered && store.epoch != epoch_);
+  };
+  while (std::any_of(buffer_.begin(), buffer_.end(), ahead)) deliver_one();
+  if (!knobs_.whole_lines && chooser_.chance(knobs_.tear)) {
+    view_.store(line, data, static_cast<std::uint8_t>(chooser_.below(128)));
+    machine_.step(*this);
+  }
+  view_.store(line, data, all_words);
+  machine_.step(*this);
+  buffer(Event::write_back, line, Line{}, all_words, true);
 }
 
 void Core::publish(std::byte* to, const void* from, std::uint64_t bytes, bool tail_undefined) {
@@ -196,6 +244,7 @@ void Core::publish(std::byte* to, const void* from, std::uint64_t bytes, bool ta
                 std::min<std::uint64_t>(line_bytes, bytes - done));
     touch(line);
     buffer_torn(line, data, all_words);
+    buffer_.back().unordered = knobs_.bulk_passes_order;
   }
 }
 
@@ -217,6 +266,7 @@ void Core::order() {
 }
 
 void Core::full_order() {
+  if (knobs_.loads_pass_full_order) return order();
   machine_.step(*this);
   machine_.happened(*this, Event::full_order, 0, 0);
   while (buffered()) {
@@ -325,7 +375,7 @@ void publish_sealed(void* self, void* to, const void* from, std::size_t bytes,
     std::memset(&line, 0xdb, sizeof line);
     std::memcpy(&line, payload + done, std::min(coherence::sealed_bytes, bytes - done));
     line.words[7] = first_seal++;
-    core.publish_line(core.line_of(at, line_bytes), line);
+    core.send_line(core.line_of(at, line_bytes), line, true);
   }
 }
 
@@ -364,16 +414,33 @@ const coherence::Ops& simulated_ops() {
             std::memcpy(&line, from, sizeof line);
             core.publish_line(core.line_of(to, line_bytes), line);
           },
+      .send_line =
+          [](void* self, void* to, const void* from) {
+            Core& core = current_core(self);
+            Line line;
+            std::memcpy(&line, from, sizeof line);
+            core.send_line(core.line_of(to, line_bytes), line);
+          },
       .publish_bulk =
           [](void* self, void* to, const void* from, std::size_t bytes) {
             current_core(self).publish(bytes_of(to), from, bytes, true);
           },
       .publish_sealed = publish_sealed,
+      .stream_line =
+          [](void* self, void* to, const void* from) {
+            Core& core = current_core(self);
+            Line line;
+            std::memcpy(&line, from, sizeof line);
+            core.send_line(core.line_of(to, line_bytes), line);
+          },
+      .stream_sealed = publish_sealed,
       .write_back = [](void* self, const void* at,
                        std::size_t bytes) { current_core(self).write_back(bytes_of(at), bytes); },
       .order = [](void* self) { current_core(self).order(); },
       .invalidate = [](void* self, const void* at,
                        std::size_t bytes) { current_core(self).invalidate(bytes_of(at), bytes); },
+      .fetch = [](void* self, const void* at,
+                  std::size_t bytes) { current_core(self).fetch(bytes_of(at), bytes); },
       .settle = [](void* self) { current_core(self).settle(); },
       .load_word = [](void* self,
                       const void* from) { return current_core(self).load_word(bytes_of(from)); },

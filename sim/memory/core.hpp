@@ -50,13 +50,16 @@ class Core {
 
   void publish(std::byte* to, const void* from, std::uint64_t bytes, bool tail_undefined);
   /// The eighth word never arrives before the others.
-  void publish_line(std::uint64_t line, const Line& data);
+  void publish_line(std::uint64_t line, const Line& data, bool sealed = false);
+  /// As publish_line, or by a plain store that is written back: dirty in between.
+  void send_line(std::uint64_t line, const Line& data, bool sealed = false);
   void publish_word(std::byte* to, std::uint64_t value);
   void publish_bytes(std::byte* to, const void* from, std::uint64_t bytes);
   void write_back(const std::byte* at, std::uint64_t bytes);
   void order();
   void full_order();
   void invalidate(const std::byte* at, std::uint64_t bytes);
+  void fetch(const std::byte* at, std::uint64_t bytes);
   void settle();
   std::uint64_t load_word(const std::byte* from);
   /// The eighth word first.
@@ -70,6 +73,9 @@ class Core {
   /// One of those that may leave now does.
   void deliver_one();
   void drain();
+  /// The thread tells others of its process that it has come so far, by their coherent memory: what
+  /// it has ordered is at the device before anything they publish from then on.
+  void hand_over();
   /// Some line may be evicted or fetched. Part of every operation of this thread.
   void stir();
   /// Stores that are due leave, others perhaps. `now`: steps of the world.
@@ -90,6 +96,7 @@ class Core {
     std::uint64_t op;  ///< stores of one operation have one number
     Line data;
     std::uint64_t spared;  ///< bits of its one word that are not written
+    bool unordered;        ///< Knobs::bulk_passes_order
   };
 
   static constexpr std::uint8_t last_word = 0x80;
@@ -98,6 +105,7 @@ class Core {
               std::uint64_t spared = 0);
   void publish_part(std::byte* to, std::uint64_t value, std::uint64_t spared);
   void buffer_torn(std::uint64_t line, const Line& data, std::uint8_t words);
+  std::uint32_t leaving_epoch() const;
   bool may_leave(std::size_t index) const;
   bool leaves_by_itself() const;
   void leave(std::size_t index);

@@ -15,6 +15,7 @@ struct Knobs {
   std::uint32_t drop_early = 300;  ///< an invalidation takes effect before `settle`, not at it
   std::uint32_t tear = 300;        ///< a line leaves, or is read, in parts
   std::uint32_t keep = 0;          ///< a line that was published stays, as after a write-back
+  std::uint32_t stored = 0;        ///< send_line is a plain store and a write-back, with a gap
   std::uint32_t switching = 150;   ///< another process runs next (scheduler only)
   bool whole_lines = false;        ///< a line published at once arrives at once
   bool lazy_order = true;          ///< `order` puts a barrier into the buffer and waits for nothing
@@ -23,8 +24,11 @@ struct Knobs {
   std::uint64_t op_ns = 100;       ///< virtual time that an operation takes, about
   bool same_speed = false;         ///< in all moods
   // devices that are not as they should be
-  bool whole_line_words = false;  ///< a word that is published takes its line along, as it was
-  bool idle_write_back = false;   ///< a write-back sends nothing
+  bool whole_line_words = false;       ///< a word that is published takes its line along, as it was
+  bool idle_write_back = false;        ///< a write-back sends nothing
+  bool loads_pass_full_order = false;  ///< it is no more than `order`
+  bool bulk_passes_order = false;      ///< payload may come after what `order` put behind it
+  bool seals_come_first = false;       ///< the last word of a sealed line before the others
 
   /// Another temperament for each seed: bugs that need a copy to stay show where nothing is ever
   /// evicted, others where everything is. Groce et al., "Swarm testing" (2012).
@@ -50,6 +54,7 @@ struct Knobs {
     const std::uint64_t speed = speeds[mood.below(4)];
     if (!same_speed) knobs.op_ns = speed;
     knobs.lazy_order = lazy_order && mood.below(4) != 0;
+    knobs.stored = keeping[mood.below(4)];
     return knobs;
   }
 };

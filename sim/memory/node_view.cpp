@@ -49,6 +49,7 @@ class NodeView::Hold {
                                                 relaxed);
     }
     view_.set_held(line, false);
+    view_.s_.held[line] = static_cast<std::uint8_t>(view_.s_.held[line] & ~written);
   }
   ~Hold() { view_.s_.locks.unlock(line_); }
   Hold(const Hold&) = delete;
@@ -60,7 +61,7 @@ class NodeView::Hold {
 };
 
 void NodeView::set_held(std::uint64_t line, bool held) {
-  const int kept = s_.held[line] & taken_over;
+  const int kept = s_.held[line] & (taken_over | written);
   s_.held[line] = static_cast<std::uint8_t>(held ? kept | copy_held : kept);
 }
 
@@ -75,13 +76,13 @@ std::uint8_t NodeView::stored_words(std::uint64_t line) const {
 }
 
 bool NodeView::dirty(std::uint64_t line) const {
-  return stored_words(line) != 0;
+  return (s_.held[line] & written) != 0 || stored_words(line) != 0;
 }
 
 /// Of a dirty line.
 void NodeView::send(std::uint64_t line) {
   const std::uint8_t stored = stored_words(line);
-  if (stored == 0) return;
+  if (stored == 0 && (s_.held[line] & written) == 0) return;
   const bool whole = held(line) || (s_.users_fetch && (s_.held[line] & taken_over) != 0);
   for (std::uint32_t i = 0; i < words_per_line; ++i) {
     if (!whole && (stored >> i & 1) == 0) continue;
@@ -89,6 +90,7 @@ void NodeView::send(std::uint64_t line) {
     words(s_.device, line)[i].store(value, std::memory_order_release);
     words(s_.twin, line)[i].store(value, relaxed);
   }
+  s_.held[line] = static_cast<std::uint8_t>(s_.held[line] & ~written);
 }
 
 /// Takes over the device's words, but for those that a user of this node is just storing. The last
@@ -162,6 +164,16 @@ void NodeView::deliver(std::uint64_t line, const Line& data, std::uint8_t mask,
   set_held(line, false);
 }
 
+void NodeView::store(std::uint64_t line, const Line& data, std::uint8_t mask) {
+  const Hold hold(*this, line);
+  if (!held(line)) refresh(line);
+  for (std::uint32_t i = 0; i < words_per_line; ++i) {
+    if ((mask >> i & 1) != 0) words(s_.view, line)[i].store(data.words[i], relaxed);
+  }
+  set_held(line, true);
+  s_.held[line] = static_cast<std::uint8_t>(s_.held[line] | written);
+}
+
 void NodeView::forget_line(std::uint64_t line) {
   const Hold hold(*this, line);
   for (std::uint32_t i = 0; i < words_per_line; ++i) {
@@ -169,6 +181,7 @@ void NodeView::forget_line(std::uint64_t line) {
     words(s_.view, line)[i].store(value, relaxed);
     words(s_.twin, line)[i].store(value, relaxed);
   }
+  s_.held[line] = static_cast<std::uint8_t>(s_.held[line] & ~written);
   set_held(line, false);
 }
 

@@ -74,6 +74,9 @@ class NodeView {
   /// device keeps the bits of a word that are `spared`.
   void deliver(std::uint64_t line, const Line& data, std::uint8_t words, std::uint64_t spared = 0);
 
+  /// A plain store of some words: the line is fetched, and dirty until it is sent.
+  void store(std::uint64_t line, const Line& data, std::uint8_t words);
+
   bool held(std::uint64_t line) const { return (s_.held[line] & copy_held) != 0; }
   bool dirty(std::uint64_t line) const;
   /// All that was stored and not sent is lost, as is every copy: the node lost its power.
@@ -82,6 +85,7 @@ class NodeView {
  private:
   static constexpr std::uint8_t copy_held = 1;
   static constexpr std::uint8_t taken_over = 2;  ///< once, by the view
+  static constexpr std::uint8_t written = 4;     ///< dirty, also if the very same words were stored
 
   std::atomic<std::uint64_t>* words(std::byte* of, std::uint64_t line) const {
     return reinterpret_cast<std::atomic<std::uint64_t>*>(of + line * line_bytes);

@@ -17,6 +17,7 @@
 #include "base/wait.hpp"
 #include "pool/host_identity.hpp"
 #include "pool/node_caches.hpp"
+#include "pool/unique_fd.hpp"
 
 namespace penstock::sim {
 
@@ -130,17 +131,16 @@ Result<std::unique_ptr<NodeCache>> NodeCache::open(const Place& place) {
     fd = std::move(*opened);
     flags = MAP_SHARED;
   }
-  void* memory = ::mmap(nullptr, bytes_of(place), PROT_READ | PROT_WRITE, flags, fd.get(), 0);
+  const UniqueFd mapped = fd.get() < 0 ? UniqueFd() : pool::reopened(fd);
+  if (fd.get() >= 0 && mapped.get() < 0) return system_failure(path, "opened once more");
+  void* memory = ::mmap(nullptr, bytes_of(place), PROT_READ | PROT_WRITE, flags, mapped.get(), 0);
   if (memory == MAP_FAILED) return system_failure(path, "mapped");
   ::madvise(memory, bytes_of(place), MADV_NOHUGEPAGE);  // would make a sparse file full
-  return std::make_unique<NodeCache>(place, static_cast<std::byte*>(memory), std::move(fd));
+  return std::make_unique<NodeCache>(place, static_cast<std::byte*>(memory), fd.release());
 }
 
-NodeCache::NodeCache(const Place& place, std::byte* memory, UniqueFd fd)
-    : memory_(memory),
-      bytes_(bytes_of(place)),
-      fd_(std::move(fd)),
-      view_(storage_in(place, memory)) {}
+NodeCache::NodeCache(const Place& place, std::byte* memory, int fd)
+    : memory_(memory), bytes_(bytes_of(place)), fd_(fd), view_(storage_in(place, memory)) {}
 
 NodeCache::~NodeCache() {
   ::munmap(memory_, bytes_);

@@ -12,8 +12,8 @@
 
 #include <memory>
 
+#include "base/fork.hpp"
 #include "penstock/coherence.hpp"
-#include "pool/unique_fd.hpp"
 #include "sim/memory/node_view.hpp"
 
 namespace penstock::sim {
@@ -22,7 +22,7 @@ class NodeCache {
  public:
   /// Errors: permission, no_space, wrong_format, unavailable.
   static Result<std::unique_ptr<NodeCache>> open(const coherence::Place& place);
-  NodeCache(const coherence::Place& place, std::byte* memory, pool::UniqueFd fd);
+  NodeCache(const coherence::Place& place, std::byte* memory, int fd);
   ~NodeCache();
   NodeCache(const NodeCache&) = delete;
   NodeCache& operator=(const NodeCache&) = delete;
@@ -32,7 +32,7 @@ class NodeCache {
  private:
   std::byte* memory_;
   std::uint64_t bytes_;
-  pool::UniqueFd fd_;
+  base::ProcessFd fd_;
   NodeView view_;
 };
 

@@ -16,7 +16,8 @@ struct Chance {
 };
 constexpr Chance chances[] = {{"deliver", &Knobs::deliver},   {"evict", &Knobs::evict},
                               {"prefetch", &Knobs::prefetch}, {"drop_early", &Knobs::drop_early},
-                              {"tear", &Knobs::tear},         {"keep", &Knobs::keep}};
+                              {"tear", &Knobs::tear},         {"keep", &Knobs::keep},
+                              {"stored", &Knobs::stored}};
 struct Switch {
   const char* name;
   bool Knobs::*knob;
@@ -64,12 +65,12 @@ Result<Knobs> parse_knobs(std::string_view text) {
     const bool known = equals != std::string_view::npos &&
                        set(knobs, item.substr(0, equals), item.substr(equals + 1));
     if (known) continue;
-    return fail(
-        Code::invalid_argument,
-        "'{}' in PENSTOCK_SIM_KNOBS is no knob; they are deliver, evict, prefetch, "
-        "drop_early, tear and keep (0 to {}), max_delay (1 to {}), whole_lines, whole_line_words "
-        "and idle_write_back (0 or 1): export PENSTOCK_SIM_KNOBS={}",
-        item, always, longest_delay, knobs_text(Knobs{}));
+    return fail(Code::invalid_argument,
+                "'{}' in PENSTOCK_SIM_KNOBS is no knob; they are deliver, evict, prefetch, "
+                "drop_early, tear, keep and stored (0 to {}), max_delay (1 to {}), whole_lines, "
+                "whole_line_words "
+                "and idle_write_back (0 or 1): export PENSTOCK_SIM_KNOBS={}",
+                item, always, longest_delay, knobs_text(Knobs{}));
   }
   return knobs;
 }

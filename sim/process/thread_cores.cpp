@@ -20,14 +20,10 @@ std::mutex& registry() {
   return *mutex;
 }
 
-std::atomic<std::uint64_t> forks{0};  ///< between the first process and this one
-
+/// A child finds the lists whole.
 void watch_forks() {
   static const int watched = pthread_atfork([] { registry().lock(); }, [] { registry().unlock(); },
-                                            [] {
-                                              forks.fetch_add(1, std::memory_order_relaxed);
-                                              registry().unlock();
-                                            });
+                                            [] { registry().unlock(); });
   (void)watched;
 }
 
@@ -43,7 +39,7 @@ class CoresOfThread {
  public:
   struct Entry {
     std::uint64_t attachment;
-    std::uint64_t forks;
+    base::Origin origin;
     ThreadCore* core;
     std::weak_ptr<ThreadCores> owner;
   };
@@ -51,14 +47,13 @@ class CoresOfThread {
   ~CoresOfThread() {
     for (const Entry& entry : entries_) {
       const auto owner = entry.owner.lock();
-      if (owner != nullptr && entry.forks == forks.load()) owner->retire(entry.core);
+      if (owner != nullptr && entry.origin.here()) owner->retire(entry.core);
     }
   }
 
   ThreadCore* find(std::uint64_t attachment) {
-    const std::uint64_t now = forks.load(std::memory_order_relaxed);
     for (const Entry& entry : entries_) {
-      if (entry.attachment == attachment && entry.forks == now) return entry.core;
+      if (entry.attachment == attachment && entry.origin.here()) return entry.core;
     }
     return nullptr;
   }
@@ -83,11 +78,7 @@ void ThreadCore::drain() {
 
 ThreadCores::ThreadCores(std::unique_ptr<NodeCache> cache, const Settings& settings,
                          std::uint64_t seed)
-    : cache_(std::move(cache)),
-      settings_(settings),
-      seed_(seed),
-      id_(next_id()),
-      forks_(forks.load()) {
+    : cache_(std::move(cache)), settings_(settings), seed_(seed), id_(next_id()) {
   watch_forks();
 }
 
@@ -101,7 +92,7 @@ ThreadCore& ThreadCores::add_mine() {
   RandomChooser seeds(seed_ ^ static_cast<std::uint64_t>(::getpid()) << 32 ^ ++threads_);
   cores_.push_back(std::make_unique<ThreadCore>(cache_->view(), settings_, seeds.next()));
   ThreadCore& added = *cores_.back();
-  cores_of_thread.add({id_, forks.load(), &added, weak_from_this()});
+  cores_of_thread.add({id_, {}, &added, weak_from_this()});
   return added;
 }
 
@@ -131,7 +122,7 @@ void ThreadCores::flush_until_stopped() {
 }
 
 void ThreadCores::close() {
-  if (forks_ != forks.load()) {
+  if (!origin_.here()) {
     // A forked child: threads and buffers are the parent's.
     if (flusher_.joinable()) new std::thread(std::move(flusher_));
     return;

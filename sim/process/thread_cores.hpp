@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/fork.hpp"
 #include "sim/memory/core.hpp"
 #include "sim/process/node_cache.hpp"
 #include "sim/process/settings.hpp"
@@ -72,8 +73,8 @@ class ThreadCores : public std::enable_shared_from_this<ThreadCores> {
   const std::unique_ptr<NodeCache> cache_;
   const Settings settings_;
   const std::uint64_t seed_;
-  const std::uint64_t id_;     ///< never used again for another
-  const std::uint64_t forks_;  ///< of this process when it was made
+  const std::uint64_t id_;  ///< never used again for another
+  const base::Origin origin_;
   std::uint64_t threads_ = 0;  ///< had so far
   bool closed_ = false;
   std::vector<std::unique_ptr<ThreadCore>> cores_;

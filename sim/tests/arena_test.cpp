@@ -371,6 +371,7 @@ Scenario deaths(const SimulatedPool& pool) {
       world.require(object.name != "m-own", "the dead still owns an object");
       worker.destroy(object);
     }
+    pool.visit_nodes(world, 2);
     const auto collected = worker.arena->collect();
     world.require(collected.has_value(), collected ? "" : collected.error().message);
     worker.require_empty();

@@ -456,6 +456,7 @@ TEST(Pool, EachVisitHasATokenOfItsOwn) {
           world.require(tokens->insert(token).second, "two visits have one token");
           show(token, 1);
           visitors.beat(2);
+          world.memory().full_order();
           show(token, 2);
           const auto own = visitors.read(2);  // the copy is old when this node visits again
           world.require(own && own->beat == 2, "a visitor does not see itself");

@@ -139,6 +139,14 @@ class Rank final : public transport::Sink {
   bool can_reach(const transport::Address& address) {
     return endpoint_->resolve(address).has_value();
   }
+  void set_notice(std::uint64_t notice) {
+    const auto set = endpoint_->set_notice(notice);
+    world_.require(set.has_value(), set ? "" : set.error().message);
+  }
+  /// 0 when the peer has closed.
+  std::uint64_t notice_of(const transport::Address& address) {
+    return endpoint_->notice_of(address.slot).value_or(0);
+  }
   void close() { endpoint_.reset(); }
   void leave() {
     endpoint_.reset();

@@ -141,6 +141,20 @@ class SimulatedPool {
     constexpr std::uint64_t operations = 20'000;
     return std::max(lease_ms_ * std::uint64_t{1'000'000}, operations * world.knobs().op_ns);
   }
+  /// A process comes to each node and goes, which ends what waits in quarantine for its caches.
+  void visit_nodes(World& world, std::uint32_t nodes) const {
+    for (std::uint32_t node = 0; node < nodes; ++node) {
+      auto done = std::make_shared<bool>(false);
+      world.spawn(node, [this, &world, done] {
+        {
+          const auto attached = attach(world);
+          const auto arena = open_arena(world, *attached);
+        }
+        *done = true;
+      });
+      wait_until(world, "a node to flush", [&] { return *done; });
+    }
+  }
   static std::unique_ptr<arena::Arena> open_arena(World& world, pool::Pool& pool) {
     auto opened = arena::Arena::open(pool);
     world.require(opened.has_value(), opened ? "" : opened.error().message);

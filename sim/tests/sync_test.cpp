@@ -203,6 +203,44 @@ TEST(Lock, SurvivesTheDeathOfWhoSharesIt) {
   expect_held("lock", "crash points", crash_everywhere(shared_lock_scenario(3, 3, true), 400));
 }
 
+/// Two share a lock each, and then the other's too; two others want each alone, and have queued up
+/// before that. Nobody waits for somebody who waits for it: who shares a lock holds others, maybe.
+TEST(Lock, WhoWantsItAloneMakesWayForThoseWhoHoldOthers) {
+  Scenario scenario;
+  scenario.name = "lock, two of them crosswise";
+  scenario.nodes = 4;
+  scenario.device_bytes = 64 << 10;
+  scenario.body = [](World& world) {
+    constexpr std::uint64_t queued_ns = 2'000'000;
+    auto sharing = std::make_shared<int>(0);
+    for (std::uint32_t self = 0; self < 4; ++self)
+      world.spawn(self, [=, &world] {
+        const auto lock = [&](std::uint32_t number) {
+          return sync::Lock(world.memory(), line(world, 8 * number), 4, self, world.self().pid,
+                            alive_in(world));
+        };
+        const auto acquire = [&](sync::Lock& wanted, sync::Hold hold) {
+          const auto acquired = wanted.acquire(timeout_ns, hold);
+          world.require(acquired.has_value(), acquired ? "" : acquired.error().message);
+        };
+        auto first = lock(self % 2), second = lock(1 - self % 2);
+        if (self >= 2) {
+          world.until([sharing] { return *sharing >= 2; });
+          acquire(first, sync::Hold::exclusive);
+          return first.release();
+        }
+        acquire(first, sync::Hold::shared);
+        ++*sharing;
+        world.until([sharing] { return *sharing == 2; });
+        world.sleep(queued_ns);
+        acquire(second, sync::Hold::shared);
+        second.release();
+        first.release();
+      });
+  };
+  expect_held("lock", "random schedules", explore(scenario, 60));
+}
+
 // ---- barrier -----------------------------------------------------------------------------------
 
 /// Lines 0..: the barrier; lines 100..: what each participant published before it.

@@ -135,6 +135,75 @@ TEST(Channel, MessagesOfOneCell) {
   ::setenv("PENSTOCK_CELL", "4096", 1);
 }
 
+/// Whoever looks at an endpoint finds it open while its user changes the word for its peers, and
+/// the word that was set last when that has returned.
+TEST(Channel, AnEndpointIsFoundWhileItsNoticeChanges) {
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = pool->scenario("channel, notices", 2);
+  scenario.knobs.tear = 600;
+  scenario.body = [&](World& world) {
+    auto roll = std::make_shared<Roll>(2);
+    auto set = std::make_shared<std::uint64_t>(0);
+    auto over = std::make_shared<bool>(false);
+    world.spawn(0, [&, roll, set, over] {
+      Rank rank(world, *pool, {0, {1}, {}, 0});
+      roll->enter(rank, 0);
+      world.until([&] { return roll->opened[1]; });
+      for (std::uint64_t notice = 1; notice <= 20; ++notice) {
+        rank.set_notice(notice);
+        *set = notice;
+        world.yield();
+      }
+      *over = true;
+      rank.leave();
+    });
+    world.spawn(1, [&, roll, set, over] {
+      Rank rank(world, *pool, {1, {0}, {}, 0});
+      roll->enter(rank, 1);
+      world.until([&] { return roll->opened[0]; });
+      while (!*over) {
+        const std::uint64_t at_least = *set;
+        const bool open = rank.can_reach(roll->addresses[0]);
+        world.require(open || *over, "a living endpoint counts as closed");
+        const std::uint64_t found = rank.notice_of(roll->addresses[0]);
+        world.require(found >= at_least || *over, "an old notice is found");
+        rank.progress();
+        world.yield();
+      }
+      rank.leave();
+    });
+  };
+  expect_held("channel", "random schedules", explore(scenario, 60));
+  expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 20));
+}
+
+/// A rank that nobody talks to does not read the device with each poll.
+TEST(Channel, WhoHasWaitedForLongLooksSeldom) {
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = pool->scenario("channel, nobody talks", 1);
+  scenario.moods = false;
+  scenario.body = [&](World& world) {
+    world.spawn(0, [&] {
+      constexpr int polls = 1000;
+      Rank rank(world, *pool, {0, {}, {}, 0});
+      const auto steps_of_polls = [&](std::uint64_t apart_ns) {
+        const std::uint64_t before = world.steps();
+        for (int i = 0; i < polls; ++i) {
+          rank.progress();
+          world.sleep(apart_ns);
+        }
+        return world.steps() - before;
+      };
+      const std::uint64_t looking = steps_of_polls(100'000);
+      const std::uint64_t seldom = steps_of_polls(500);
+      world.require(seldom * 2 < looking,
+                    fmt::format("{} operations, {} where each poll looks", seldom, looking));
+      rank.leave();
+    });
+  };
+  expect_held("channel", "random schedules", explore(scenario, 3));
+}
+
 /// Endpoints made and closed again and again: slots and space return.
 TEST(Channel, EndpointsComeAndGo) {
   const auto pool = pool_with_endpoints();
@@ -149,6 +218,62 @@ TEST(Channel, EndpointsComeAndGo) {
   };
   scenario.after = [&](World& world) { expect_clean(world, *pool); };
   expect_held("channel", "random schedules", explore(scenario, 6));
+}
+
+/// One endpoint stays, others come one after the other, of its node and of others: the memory of
+/// a channel is that of the next. Rank 0 is the one that stays.
+Scenario one_stays(const SimulatedPool& pool) {
+  constexpr std::uint32_t rounds = 6;
+  Scenario scenario = pool.scenario("channel, one stays and others come and go", 3);
+  scenario.most_steps = 20'000'000;
+  scenario.body = [&pool](World& world) {
+    struct Stage {
+      transport::Address stays;
+      std::vector<transport::Address> comes = std::vector<transport::Address>(rounds);
+      std::vector<bool> came = std::vector<bool>(rounds);
+      bool open = false;
+      std::uint32_t over = 0;
+    };
+    auto stage = std::make_shared<Stage>();
+    Process& stays = world.spawn(0, [&world, &pool, stage] {
+      Rank rank(world, pool, {0, {1}, {1}, 3});
+      stage->stays = rank.address();
+      stage->open = true;
+      for (std::uint32_t round = 0; round < rounds; ++round) {
+        world.until([&] { return static_cast<bool>(stage->came[round]); });
+        rank.converse({stage->stays, stage->comes[round]});
+        world.require(!rank.peer_died(), "taken for dead: " + rank.death());
+        stage->over = round + 1;
+        // sometimes it finds the next in its place, sometimes that it has left
+        if (world.random() % 2 == 0)
+          rank.look_until([&] { return !rank.can_reach(stage->comes[round]); });
+      }
+      rank.leave();
+    });
+    world.mark_victim(stays);
+    for (std::uint32_t round = 0; round < rounds; ++round) {
+      world.spawn(round % 3, [&world, &pool, &stays, stage, round] {
+        world.until([&] { return (stage->open && stage->over >= round) || gone(stays); });
+        if (gone(stays)) return;
+        Rank rank(world, pool, {1, {0}, {0}, 3});
+        stage->comes[round] = rank.address();
+        stage->came[round] = true;
+        rank.converse({stage->stays, rank.address()});
+        world.until([&] { return stage->over > round || gone(stays); });
+        rank.leave();
+      });
+    }
+  };
+  scenario.after = [&pool](World& world) { expect_clean(world, pool); };
+  return scenario;
+}
+
+TEST(Channel, MemoryOfAChannelIsThatOfTheNextWhenItsPeerHasLeft) {
+  const auto pool = pool_with_endpoints();
+  const Scenario scenario = one_stays(*pool);
+  expect_held("channel", "random schedules", explore(scenario, 30));
+  expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 15));
+  expect_held("channel", "crash points", crash_everywhere(scenario, 30));
 }
 
 constexpr std::uint32_t many_nodes = 16;

@@ -200,7 +200,7 @@ class Rank {
     if (!held(window_->unlock(self_)) || !meet()) return false;
     if (round.epoch == Epoch::lock_all) {
       // Nobody locks alone here: the lock need not be taken.
-      const std::uint32_t asserts = world_.random() % 2 == 0 ? window::no_check : 0;
+      const std::uint32_t asserts = world_.random() % 2 == 0 ? std::uint32_t{window::no_check} : 0;
       if (!held(window_->lock_all(asserts)) || !reach_all(number)) return false;
       if (round.hold == sync::Hold::shared) {
         count(number);

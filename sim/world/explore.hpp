@@ -35,8 +35,8 @@ struct Tally {
   bool held() const { return failures == 0 && runs > 0; }
 };
 
-/// Seeds are drawn anew each time and printed. PENSTOCK_SIM_SEED=N replays one seed alone,
-/// PENSTOCK_SIM_RUNS=N takes N seeds instead of `runs`.
+/// The seeds are 1, 2, ...; with PENSTOCK_SIM_FROM=N they are N, N+1, ... PENSTOCK_SIM_SEED=N
+/// replays one seed alone, PENSTOCK_SIM_RUNS=N takes N seeds instead of `runs`.
 Tally explore(const Scenario& scenario, std::uint64_t runs);
 
 /// Kills World::victim at its operations, as a process and together with its node: at each one of

@@ -1,6 +1,6 @@
 // The operating system as simulated processes meet it. The linker puts these in place of the
 // functions of the same names (--wrap), so production sources stay as they are. Outside of a
-// simulated process they are the real ones.
+// simulated process they are the real ones, but for random numbers, which are always the same.
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "sim/world/world.hpp"
@@ -79,18 +80,28 @@ int __real_kill(pid_t pid, int signal);
 int __wrap_kill(pid_t pid, int signal) {
   World* world = inside();
   if (world == nullptr) return __real_kill(pid, signal);
-  if (world->alive(static_cast<std::uint64_t>(pid))) return 0;
+  if (world->runs_here(static_cast<std::uint64_t>(pid))) return 0;
   errno = ESRCH;
   return -1;
 }
 
-ssize_t __real_getrandom(void* to, size_t bytes, unsigned flags);
-ssize_t __wrap_getrandom(void* to, size_t bytes, unsigned flags) {
+/// Ends the simulated process; what it has published still leaves, as after any exit.
+[[noreturn]] void __real__exit(int status);
+[[noreturn]] void __wrap__exit(int status) {
   World* world = inside();
-  if (world == nullptr) return __real_getrandom(to, bytes, flags);
+  if (world == nullptr) __real__exit(status);
+  world->exit_running(status);
+  std::abort();  // such a process never runs again
+}
+
+/// Outside of a simulated process too: the id of a pool that is made there says where its names
+/// lie.
+ssize_t __wrap_getrandom(void* to, size_t bytes, unsigned /*flags*/) {
+  static penstock::sim::RandomChooser outside(1);
+  World* world = inside();
   auto* at = static_cast<std::byte*>(to);
   for (size_t done = 0; done < bytes; done += 8) {
-    const std::uint64_t word = world->random();
+    const std::uint64_t word = world != nullptr ? world->random() : outside.next();
     std::memcpy(at + done, &word, std::min<size_t>(8, bytes - done));
   }
   return static_cast<ssize_t>(bytes);
@@ -126,6 +137,12 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t* mutex) {
   return status;
 }
 
+int __real_pthread_mutex_unlock(pthread_mutex_t* mutex);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t* mutex) {
+  if (World* world = inside()) world->running().core->hand_over();
+  return __real_pthread_mutex_unlock(mutex);
+}
+
 /// Never notified: it looks again when the time is over. Virtual time costs nothing.
 int __real_pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                   clockid_t clock, const timespec* deadline);
@@ -137,7 +154,7 @@ int __wrap_pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mu
   }
   const std::uint64_t until = static_cast<std::uint64_t>(deadline->tv_sec) * ns_a_second +
                               static_cast<std::uint64_t>(deadline->tv_nsec);
-  pthread_mutex_unlock(mutex);
+  __wrap_pthread_mutex_unlock(mutex);
   if (until > world->now_ns()) world->sleep(until - world->now_ns());
   __wrap_pthread_mutex_lock(mutex);
   return world->now_ns() >= until ? ETIMEDOUT : 0;
@@ -156,8 +173,8 @@ std::optional<ProcStat> simulated_read_proc_stat(std::uint64_t pid) asm(
 std::optional<ProcStat> simulated_read_proc_stat(std::uint64_t pid) {
   World* world = inside();
   if (world == nullptr) return real_read_proc_stat(pid);
+  if (!world->runs_here(pid)) return std::nullopt;
   const auto* process = world->process_of(pid);
-  if (process == nullptr || process->dead || process->ended) return std::nullopt;
   ProcStat stat{};
   stat.state = process->stopped ? 'T' : 'R';
   stat.threads = 1;

@@ -133,6 +133,10 @@ bool World::alive(std::uint64_t pid) const {
   return process != nullptr && !process->dead && !process->ended;
 }
 
+bool World::runs_here(std::uint64_t pid) const {
+  return alive(pid) && process_of(pid)->node == running_->process->node;
+}
+
 void World::kill(Process& process) {
   if (process.dead || process.ended) return;
   process.dead = true;
@@ -143,6 +147,34 @@ void World::kill(Process& process) {
     turns_.remove(*thread);
   }
   std::erase_if(file_locks_, [&](const FileLock& lock) { return lock.holder == &process; });
+  NodeView& view = *nodes_[process.node].view;
+  for_touched_lines(process.node, [&](std::uint64_t line) {
+    if (view.dirty(line)) left_dirty_.push_back({&view, line});
+  });
+}
+
+/// Most of a pool was never touched.
+void World::for_touched_lines(std::uint32_t node,
+                              const std::function<void(std::uint64_t line)>& visit) {
+  const NodeView& view = *nodes_[node].view;
+  const std::uint64_t lines_a_page = 4096 / line_bytes;
+  std::vector<unsigned char> in_memory((view.lines() + lines_a_page - 1) / lines_a_page);
+  if (::mincore(view.base(), view.bytes(), in_memory.data()) != 0) throw std::bad_alloc();
+  for (std::uint64_t line = 0; line < view.lines(); ++line) {
+    if (in_memory[line / lines_a_page] != 0) visit(line);
+  }
+}
+
+void World::evict_one_left_dirty() {
+  const std::size_t index = environment_.next() % left_dirty_.size();
+  const LeftDirty one = left_dirty_[index];
+  left_dirty_[index] = left_dirty_.back();
+  left_dirty_.pop_back();
+  one.view->drop(one.line);
+}
+
+void World::evict_left_dirty() {
+  while (!left_dirty_.empty()) evict_one_left_dirty();
 }
 
 void World::lose_node(std::uint32_t node) {
@@ -152,14 +184,9 @@ void World::lose_node(std::uint32_t node) {
     kill(*process);
   }
   NodeView& view = *nodes_[node].view;
-  // Most of a pool was never touched.
-  const std::uint64_t lines_a_page = 4096 / line_bytes;
-  std::vector<unsigned char> in_memory((view.lines() + lines_a_page - 1) / lines_a_page);
-  if (::mincore(view.base(), view.bytes(), in_memory.data()) != 0) throw std::bad_alloc();
-  for (std::uint64_t line = 0; line < view.lines(); ++line) {
-    if (in_memory[line / lines_a_page] == 0) continue;
+  for_touched_lines(node, [&](std::uint64_t line) {
     if (view.held(line) || view.dirty(line)) view.forget_line(line);
-  }
+  });
 }
 
 pool::HostIdentity World::host(std::uint32_t node) const {
@@ -238,6 +265,7 @@ void World::pass_time() {
   running_->core->pass_time(steps_);
   Core* other = cores_[steps_ % cores_.size()];
   if (other != running_->core.get()) other->pass_time(steps_);
+  if (!left_dirty_.empty() && environment_.next() % 1000 < knobs_.evict) evict_one_left_dirty();
 }
 
 void World::die() {
@@ -247,6 +275,18 @@ void World::die() {
   } else {
     kill(process);
   }
+  switch_away();  // for ever
+}
+
+void World::exit_running(int status) {
+  Process& process = *running_->process;
+  if (!process.may_exit) {
+    fail(fmt::format("process {} on node {} ends itself, status {}", process.number, process.node,
+                     status));
+  }
+  for (auto& thread : process.threads) thread->core->drain();
+  process.exit_status = status;
+  kill(process);
   switch_away();  // for ever
 }
 

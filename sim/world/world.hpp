@@ -35,8 +35,10 @@ struct Process {
   std::uint32_t number = 0;
   std::uint32_t node = 0;
   std::uint64_t pid = 0;
-  bool dead = false;     ///< killed
-  bool ended = false;    ///< its body returned
+  bool dead = false;    ///< killed
+  bool ended = false;   ///< its body returned
+  int exit_status = 0;  ///< of one that called _exit, which counts as dead
+  bool may_exit = false;
   bool stopped = false;  ///< SIGSTOP
   std::uint64_t operations = 0;
   std::uint64_t dies_at = ~0ull;  ///< operation at which it is killed
@@ -106,7 +108,12 @@ class World : public Machine, public coherence::Simulator {
   void kill(Process& process);
   /// All processes of a node and what its caches held are gone.
   void lose_node(std::uint32_t node);
+  /// What the dead left dirty in the caches of their nodes leaves them, at the latest now. Until
+  /// then each line does at a moment of its own, whoever the memory belongs to by then.
+  void evict_left_dirty();
   bool alive(std::uint64_t pid) const;
+  /// As the kernel of the running process's node knows.
+  bool runs_here(std::uint64_t pid) const;
   Process* process_of(std::uint64_t pid) const;
   const std::vector<std::unique_ptr<Process>>& processes() const { return processes_; }
 
@@ -120,6 +127,7 @@ class World : public Machine, public coherence::Simulator {
   Thread* start_thread(std::function<void()> body);
   bool lock_file(std::uint64_t file);
   void unlock_file(std::uint64_t file);
+  void exit_running(int status);
 
   // Machine, Simulator
   void step(Core& core) override;
@@ -145,6 +153,8 @@ class World : public Machine, public coherence::Simulator {
   Thread& add_thread(Process& process, std::function<void()> body);
   void switch_away();
   Thread* choose_next();
+  void for_touched_lines(std::uint32_t node, const std::function<void(std::uint64_t line)>& visit);
+  void evict_one_left_dirty();
   void count_step();
   void pass_time();
   void die();
@@ -160,6 +170,11 @@ class World : public Machine, public coherence::Simulator {
   std::size_t unfinished_ = 0;  ///< processes neither ended nor dead
   std::vector<Core*> cores_;    ///< of all threads ever
   std::vector<FileLock> file_locks_;
+  struct LeftDirty {
+    NodeView* view;
+    std::uint64_t line;
+  };
+  std::vector<LeftDirty> left_dirty_;  ///< by processes that were killed
   Process* victim_ = nullptr;
   Thread* running_ = nullptr;
   Fiber scheduler_;

@@ -1,0 +1,164 @@
+// Ranks that reach each other's memory by locks and fences, and order their own loads and stores by
+// meetings outside of the window: what plugins/mpi makes of MPI's collective calls.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "penstock/window.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using window::Piece;
+using window::Window;
+
+constexpr std::uint32_t ranks = 2;
+/// One that must be asked for its ranges, and one that is gone through whole.
+constexpr std::uint64_t segment_bytes[ranks] = {9000, 300};
+constexpr std::uint32_t rounds = 6;
+/// The other puts to the first, and gets what its owner has stored at the second, in another line.
+constexpr std::uint64_t put_at = 8, stored_at = 200;
+
+struct Plan {
+  std::uint64_t area = 0;
+  std::vector<window::Member> members{ranks};
+  std::uint32_t opened = 0, met = 0, got = 0;
+};
+
+class Rank {
+ public:
+  Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
+      : world_(world), plan_(plan), self_(self), other_(1 - self) {
+    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
+    plan.members[self].token = pool_->token();
+    ++plan.opened;
+    wait_until(world, "the other", [&] { return plan.opened == ranks; });
+    auto opened = Window::open(*pool_, {.area = plan.area,
+                                        .members = plan.members,
+                                        .self = self,
+                                        .stored_by_all = false,
+                                        .idle = {}});
+    world.require(opened.has_value(), opened ? "" : opened.error().message);
+    window_ = std::move(*opened);
+    meet();
+  }
+
+  void go_through(std::uint32_t round, bool fenced) {
+    if (fenced) {  // the ranges are known by it, but not that locks reach them
+      must(window_->fence());
+      put(put_at, 1000 + round);
+      must(window_->fence(window::no_succeed));
+      require(load(put_at), 1000 + round, "finds, fenced");
+    }
+    store(100 * (self_ + 1) + round);
+    window_->publish_own();
+    // Nothing that this rank does later may be what sends its stores on.
+    gather(round < 2);  // questions for ranges come in the first rounds
+    if (round >= 2) get_in_turn(round);
+    window_->observe_own();
+    must(window_->lock(other_, sync::Hold::shared));
+    put(put_at, 10 * (self_ + 1) + round);
+    must(window_->unlock(other_));
+    meet();
+    require(load(put_at), 10 * (other_ + 1) + round, "finds");
+    get_what_was_stored(round);
+    meet();
+  }
+  void leave() { must(window_->leave(0)); }
+
+ private:
+  /// As a collective call of an MPI, by messages that the pool knows nothing of.
+  void meet() {
+    window_->publish_own();
+    gather(true);
+    window_->observe_own();
+  }
+  void gather(bool serving) {
+    const std::uint32_t all = (++meetings_) * ranks;
+    ++plan_.met;
+    wait_until(world_, "the other", [&] {
+      if (serving) window_->serve();
+      return plan_.met >= all;
+    });
+  }
+  void get_in_turn(std::uint32_t round) {
+    if (round % ranks == self_) {
+      get_what_was_stored(round);
+      plan_.got = round;
+    } else {
+      wait_until(world_, "the other's get", [&] { return plan_.got == round; });
+    }
+  }
+  void get_what_was_stored(std::uint32_t round) {
+    must(window_->lock(other_, sync::Hold::shared));
+    require(get(stored_at), 100 * (other_ + 1) + round, "gets");
+    must(window_->unlock(other_));
+  }
+  void put(std::uint64_t at, std::uint64_t value) {
+    const Piece piece{at, 8};
+    must(window_->put(other_, {&piece, 1}, &value));
+  }
+  std::uint64_t get(std::uint64_t at) {
+    const Piece piece{at, 8};
+    std::uint64_t value = 0;
+    must(window_->get(other_, {&piece, 1}, &value));
+    return value;
+  }
+  std::uint64_t load(std::uint64_t at) {
+    return pool_->memory().load_word(window_->segment(self_) + at);
+  }
+  void store(std::uint64_t value) {
+    (void)load(stored_at);  // a store fetches the line
+    std::memcpy(window_->segment(self_) + stored_at, &value, sizeof value);
+  }
+  void must(const Result<void>& result) {
+    world_.require(result.has_value(), result ? "" : result.error().message);
+  }
+  void require(std::uint64_t found, std::uint64_t expected, const char* verb) {
+    world_.require(found == expected,
+                   fmt::format("rank {} {} {}, not {}", self_, verb, found, expected));
+  }
+
+  World& world_;
+  Plan& plan_;
+  std::uint32_t self_, other_;
+  std::unique_ptr<pool::Pool> pool_;
+  std::unique_ptr<Window> window_;
+  std::uint32_t meetings_ = 0;
+};
+
+TEST(Collective, MeetingsOrderLoadsAndStores) {
+  SimulatedPool pool;
+  pool.format_arena();
+  Plan empty;
+  pool.once([&](World& world) {
+    const auto attached = pool.attach(world);
+    const auto arena = SimulatedPool::open_arena(world, *attached);
+    empty.area = arena->create("area", window::area_bytes(ranks))->offset;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      const auto object = arena->create("segment-" + std::to_string(rank), segment_bytes[rank]);
+      empty.members[rank] = {0, object->offset, segment_bytes[rank]};
+    }
+  });
+  Scenario scenario = pool.scenario("collective calls", ranks);
+  scenario.body = [&](World& world) {
+    auto plan = std::make_shared<Plan>(empty);
+    for (std::uint32_t self = 0; self < ranks; ++self) {
+      world.spawn(self, [&world, &pool, plan, self] {
+        Rank rank(world, pool, *plan, self);
+        for (std::uint32_t round = 0; round < rounds; ++round) rank.go_through(round, round < 2);
+        rank.leave();
+      });
+    }
+  };
+  expect_held("window", "random schedules", explore(scenario, 60));
+  expect_held("window", "random schedules", explore(with_lasting_copies(scenario), 40));
+}
+
+}  // namespace
+}  // namespace penstock::sim

@@ -1,0 +1,491 @@
+// Deaths that nobody has recorded when space is given back, or that are recorded late: each case
+// once gave away space while lines of the dead were still to come.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "arena/region.hpp"
+#include "pool/flush_table.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/small_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+void wait_for_death(World& world) {
+  constexpr std::uint64_t an_hour_ns = 3'600'000'000'000;
+  world.sleep(an_hour_ns);
+}
+
+std::vector<Object> fill_and_publish(World& world, SpaceUser& worker, int most = 60) {
+  std::vector<Object> made;
+  for (int i = 0; i < most; ++i) {
+    const auto object =
+        worker.create(fmt::format("n{}.{}", world.self().number, i), 600 + world.random() % 900);
+    if (!object) break;
+    worker.publish(*object);
+    made.push_back(*object);
+  }
+  return made;
+}
+void check(World& world, SpaceUser& worker, const std::vector<Object>& made) {
+  for (const Object& object : made) worker.require_whole(object, "before eviction");
+  world.evict_left_dirty();
+  for (const Object& object : made) worker.require_whole(object, "when all has left");
+}
+
+/// somebody stores to another's object, dies; the owner knows, destroys it (or leaves).
+Scenario stored_to_anothers(const SmallPool& pool, bool leaves, const std::string& job) {
+  Scenario scenario =
+      pool.scenario(fmt::format("quarantine, case 1, leaves {} job '{}'", leaves, job), nodes);
+  scenario.most_steps = 6'000'000;
+  scenario.body = [&pool, leaves, job](World& world) {
+    auto stored = std::make_shared<bool>(false);
+    auto ready = std::make_shared<bool>(false);
+    auto left = std::make_shared<bool>(false);
+    Process& mortal = world.spawn(1, [&world, &pool, stored, ready, job] {
+      SpaceUser worker(world, pool, job);
+      wait_until(world, "object", [&] { return *ready; });
+      const auto opened = worker.arena->open("shared");
+      world.require(opened.has_value(), "open");
+      SpaceUser::store(*opened);
+      *stored = true;
+      wait_for_death(world);
+    });
+    world.spawn(2, [&world, &pool, &mortal, stored, ready, left, leaves, job] {
+      {
+        SpaceUser worker(world, pool, job);
+        const auto made = worker.create("shared", 20000);
+        world.require(made.has_value(), "create");
+        *ready = true;
+        wait_until(world, "stored", [&] { return *stored; });
+        std::uint64_t token = 0;
+        for (const auto& r : worker.pool->processes())
+          if (r.node != worker.pool->node()) token = r.generation << 16 | r.slot;
+        world.kill(mortal);
+        wait_until(world, "death to be seen", [&] { return !worker.pool->alive(token); });
+        if (!leaves) {
+          worker.send_on_and_destroy(*made);
+          const auto next = fill_and_publish(world, worker);
+          world.require(next.size() > 3, "few");
+          check(world, worker, next);
+        }
+      }
+      *left = true;
+    });
+    if (leaves)
+      world.spawn(0, [&world, &pool, left] {
+        wait_until(world, "owner", [&] { return *left; });
+        SpaceUser worker(world, pool, "another");
+        const auto next = fill_and_publish(world, worker);
+        check(world, worker, next);
+      });
+  };
+  return scenario;
+}
+TEST(Quarantine, WhoKnowsOfADeathDestroysWhatTheDeadHadStoredTo) {
+  const SmallPool pool;
+  expect_held("quarantine", "random schedules", explore(stored_to_anothers(pool, false, ""), 3));
+}
+TEST(Quarantine, WhoLeavesAsksNobody) {
+  const SmallPool pool;
+  expect_held("quarantine", "random schedules", explore(stored_to_anothers(pool, true, "one"), 3));
+}
+
+/// times that were read before a death that the same holder of the lock records.
+Scenario cached_times(const SmallPool& pool) {
+  Scenario scenario = pool.scenario("quarantine, case 2", nodes);
+  scenario.most_steps = 6'000'000;
+  scenario.body = [&pool](World& world) {
+    auto phase = std::make_shared<int>(0);
+    Process& first = world.spawn(2, [&world, &pool, phase] {
+      SpaceUser worker(world, pool, "d1");
+      const auto made = worker.create("d1", 2000);
+      SpaceUser::store(*made);
+      *phase = 1;
+      wait_for_death(world);
+    });
+    Process* second = &world.spawn(1, [&world, &pool, phase] {
+      wait_until(world, "phase 2", [&] { return *phase == 2; });
+      SpaceUser worker(world, pool, "d2");
+      const auto made = worker.create("d2", 25000);
+      world.require(made.has_value(), "d2");
+      SpaceUser::store(*made);
+      *phase = 3;
+      wait_for_death(world);
+    });
+    world.spawn(0, [&world, &pool, phase, &first, second] {
+      SpaceUser worker(world, pool, "r");
+      wait_until(world, "phase 1", [&] { return *phase == 1; });
+      world.kill(first);
+      wait_until(world, "first dead", [&] {
+        (void)worker.arena->collect();
+        return worker.arena->stats().bytes_quarantined != 0;
+      });
+      *phase = 2;
+      wait_until(world, "phase 3", [&] { return *phase == 3; });
+      std::uint64_t token = 0;
+      for (const auto& r : worker.pool->processes())
+        if (r.job == "d2") token = r.generation << 16 | r.slot;
+      world.kill(*second);
+      wait_until(world, "death to be seen", [&] { return !worker.pool->alive(token); });
+      const auto big = worker.create("big", 30000);
+      if (!big) return;  // right: nobody of node 1 has flushed
+      worker.publish(*big);
+      check(world, worker, {*big});
+    });
+  };
+  return scenario;
+}
+TEST(Quarantine, ADeathThatIsRecordedUnderTheSameLockCounts) {
+  const SmallPool pool;
+  expect_held("quarantine", "random schedules", explore(cached_times(pool), 3));
+}
+
+/// killed between journal and header of what it sets aside; the next one's record_death ticks.
+Scenario journal(const SmallPool& pool) {
+  Scenario scenario = pool.scenario("quarantine, case 4", nodes);
+  scenario.most_steps = 8'000'000;
+  scenario.moods = false;
+  scenario.knobs.evict = 0;
+  scenario.body = [&pool](World& world) {
+    auto phase = std::make_shared<int>(0);
+    auto dead = std::make_shared<Process*>(nullptr);
+    // stays on node 1, flushes at its beats
+    world.spawn(1, [&world, &pool, phase] {
+      SpaceUser worker(world, pool, "stays");
+      if (*phase == 0) *phase = 1;
+      wait_until(world, "end", [&] { return *phase == 9; });
+    });
+    Process& mortal = world.spawn(1, [&world, &pool, phase] {
+      wait_until(world, "phase 2", [&] { return *phase == 2; });
+      SpaceUser worker(world, pool, "mortal");
+      const auto opened = worker.arena->open("shared");
+      world.require(opened.has_value(), "open");
+      SpaceUser::store(*opened);
+      *phase = 3;
+      wait_for_death(world);
+    });
+    Process* killer = &world.spawn(0, [&world, &pool, phase] {
+      wait_until(world, "phase 1", [&] { return *phase == 1; });
+      SpaceUser worker(world, pool, "killer");
+      const auto made = worker.arena->create("shared", 20000);
+      world.require(made.has_value(), "create");
+      *phase = 2;
+      wait_until(world, "phase 4", [&] { return *phase == 4; });
+      int publishes = 0;
+      arena::after_publish_hook() = [&world, &publishes] {
+        // word of the name, image, journal
+        if (++publishes == 3) world.self().dies_at = world.self().operations + 2;
+      };
+      (void)worker.arena->destroy(*made);
+      world.require(false, "survived");
+    });
+    world.spawn(0, [&world, &pool, phase, &mortal, killer] {
+      SpaceUser worker(world, pool, "r");
+      wait_until(world, "phase 3", [&] { return *phase == 3; });
+      world.kill(mortal);
+      wait_until(world, "its death to be recorded", [&] {
+        (void)worker.arena->collect();
+        const auto records = worker.pool->processes();
+        return std::none_of(records.begin(), records.end(),
+                            [](const auto& r) { return r.job == "mortal" && r.attached; });
+      });
+      *phase = 4;
+      wait_until(world, "killer", [&] { return gone(*killer); });
+      arena::after_publish_hook() = {};
+      std::uint32_t reaped = 0;
+      wait_until(world, "reaped", [&] {
+        const auto done = worker.pool->reap([&](std::uint64_t) { world.sleep(300'000'000); });
+        reaped += done.value_or(0);
+        return reaped != 0;
+      });
+      world.sleep(1'000'000);
+      const auto next = fill_and_publish(world, worker);
+      check(world, worker, next);
+      *phase = 9;
+    });
+  };
+  return scenario;
+}
+TEST(Quarantine, AJournalThatIsFinishedLateTicksAnew) {
+  const SmallPool pool;
+  expect_held("quarantine", "random schedules", explore(journal(pool), 1));
+}
+
+/// two of a job die on two nodes; the name of one is claimed by another job: only the owner's death
+/// is recorded.
+Scenario mate_of_the_buried(const SmallPool& pool) {
+  Scenario scenario = pool.scenario("quarantine, case 5", nodes);
+  scenario.most_steps = 8'000'000;
+  scenario.body = [&pool](World& world) {
+    auto phase = std::make_shared<int>(0);
+    Process& owner = world.spawn(1, [&world, &pool, phase] {
+      wait_until(world, "phase 1", [&] { return *phase == 1; });
+      SpaceUser worker(world, pool, "j");
+      world.require(worker.create("win", 20000).has_value(), "create");
+      *phase = 2;
+      wait_for_death(world);
+    });
+    Process& mate = world.spawn(2, [&world, &pool, phase] {
+      wait_until(world, "phase 2", [&] { return *phase == 2; });
+      SpaceUser worker(world, pool, "j");
+      const auto opened = worker.arena->open("win");
+      world.require(opened.has_value(), "open");
+      SpaceUser::store(*opened);
+      *phase = 3;
+      wait_for_death(world);
+    });
+    world.spawn(0, [&world, &pool, phase, &owner, &mate] {
+      SpaceUser worker(world, pool, "other");
+      *phase = 1;
+      wait_until(world, "phase 3", [&] { return *phase == 3; });
+      std::vector<std::uint64_t> tokens;
+      for (const auto& r : worker.pool->processes())
+        if (r.job == "j") tokens.push_back(r.generation << 16 | r.slot);
+      world.kill(owner);
+      world.kill(mate);
+      wait_until(world, "deaths", [&] {
+        return std::none_of(tokens.begin(), tokens.end(),
+                            [&](auto t) { return worker.pool->alive(t); });
+      });
+      const auto win = worker.create("win", 3000);
+      world.require(win.has_value(), "win");
+      auto flushed = std::make_shared<bool>(false);
+      world.spawn(1, [&world, &pool, flushed] {
+        { const SpaceUser flushes(world, pool, "third"); }
+        *flushed = true;
+      });
+      wait_until(world, "node 1", [&] { return *flushed; });
+      const auto next = fill_and_publish(world, worker);
+      check(world, worker, next);
+    });
+  };
+  return scenario;
+}
+TEST(Quarantine, MatesOfTheBuriedCount) {
+  const SmallPool pool;
+  expect_held("quarantine", "random schedules", explore(mate_of_the_buried(pool), 3));
+}
+
+/// refused although the space has just come back.
+Scenario just_flushed(const SmallPool& pool) {
+  Scenario scenario = pool.scenario("quarantine, case 6", nodes);
+  scenario.most_steps = 8'000'000;
+  scenario.body = [&pool](World& world) {
+    auto stored = std::make_shared<bool>(false);
+    auto end = std::make_shared<bool>(false);
+    Process& mortal = world.spawn(1, [&world, &pool, stored] {
+      SpaceUser worker(world, pool, "m");
+      const auto made = worker.create("m", 30000);
+      SpaceUser::store(*made);
+      *stored = true;
+      wait_for_death(world);
+    });
+    world.spawn(1, [&world, &pool, end] {
+      const SpaceUser stays(world, pool, "stays");
+      wait_until(world, "end", [&] { return *end; });
+    });
+    world.spawn(2, [&world, &pool, stored, &mortal, end] {
+      wait_until(world, "stored", [&] { return *stored; });
+      world.kill(mortal);
+      SpaceUser worker(world, pool, "two");
+      wait_until(world, "reaped", [&] {
+        const auto reaped = worker.arena->collect();
+        const auto records = worker.pool->processes();
+        return std::none_of(records.begin(), records.end(),
+                            [](const auto& r) { return r.job == "m" && r.attached; });
+      });
+      const auto made = worker.arena->create("big", 40000, {.zero = false});
+      const auto waits = worker.arena->quarantine();
+      world.require(made || !waits.waits_for.empty(),
+                    fmt::format("refused, though nobody is waited for: {}",
+                                made ? "" : made.error().message));
+      world.require(made.has_value(), fmt::format("refused: {}", made ? "" : made.error().message));
+      *end = true;
+    });
+  };
+  return scenario;
+}
+TEST(Quarantine, SpaceThatHasJustComeBackIsGiven) {
+  const SmallPool pool;
+  expect_held("quarantine", "random schedules", explore(just_flushed(pool), 120));
+}
+
+/// C interface, no job: owner and user are killed on two nodes at once; the owner's node goes on at
+/// once.
+Scenario no_job(const SmallPool& pool) {
+  Scenario scenario = pool.scenario("quarantine, case 7", nodes);
+  scenario.most_steps = 8'000'000;
+  scenario.body = [&pool](World& world) {
+    auto phase = std::make_shared<int>(0);
+    Process& owner = world.spawn(1, [&world, &pool, phase] {
+      SpaceUser worker(world, pool);
+      world.require(worker.create("win", 20000).has_value(), "create");
+      *phase = 1;
+      wait_for_death(world);
+    });
+    Process& user = world.spawn(2, [&world, &pool, phase] {
+      wait_until(world, "phase 1", [&] { return *phase == 1; });
+      SpaceUser worker(world, pool);
+      const auto opened = worker.arena->open("win");
+      world.require(opened.has_value(), "open");
+      SpaceUser::store(*opened);
+      *phase = 2;
+      wait_for_death(world);
+    });
+    world.spawn(1, [&world, &pool, phase, &owner, &user] {
+      wait_until(world, "phase 2", [&] { return *phase == 2; });
+      world.kill(owner);
+      world.kill(user);
+      SpaceUser worker(world, pool);
+      const auto next = fill_and_publish(world, worker);
+      world.require(!next.empty(), "none");
+      check(world, worker, next);
+    });
+  };
+  return scenario;
+}
+TEST(Quarantine, DeathsOnTwoHostsAtOnceBothCount) {
+  const SmallPool pool;
+  expect_held("quarantine", "random schedules", explore(no_job(pool), 3));
+}
+
+/// given up, goes on: what it stores until it knows is dirty after its node has flushed, and
+/// nothing records that.
+Scenario goes_on(const SmallPool& pool) {
+  Scenario scenario = pool.scenario("quarantine, case 8", nodes);
+  scenario.most_steps = 8'000'000;
+  scenario.body = [&pool](World& world) {
+    auto phase = std::make_shared<int>(0);
+    Process& late = world.spawn(1, [&world, &pool, phase] {
+      SpaceUser worker(world, pool, "late");
+      const auto made = worker.create("late", 20000);
+      *phase = 1;
+      wait_until(world, "phase 3", [&] { return *phase == 3; });
+      SpaceUser::store(*made);  // right after it goes on
+      *phase = 4;
+      wait_for_death(world);
+    });
+    late.may_exit = true;
+    world.spawn(1, [&world, &pool, phase] {
+      SpaceUser worker(world, pool, "stays");
+      wait_until(world, "end", [&] { return *phase == 9; });
+    });
+    world.spawn(2, [&world, &pool, phase, &late] {
+      SpaceUser worker(world, pool, "two");
+      wait_until(world, "phase 1", [&] { return *phase == 1; });
+      late.stopped = true;
+      wait_until(world, "reaped", [&] {
+        (void)worker.arena->collect();
+        const auto records = worker.pool->processes();
+        return std::none_of(records.begin(), records.end(),
+                            [](const auto& r) { return r.job == "late" && r.attached; });
+      });
+      world.sleep(300'000'000);
+      (void)worker.arena->collect();
+      const auto first = fill_and_publish(world, worker, 3);
+      *phase = 3;
+      late.stopped = false;
+      wait_until(world, "late", [&] { return *phase == 4 || gone(late); });
+      wait_until(world, "late ends", [&] { return gone(late); });
+      // what was hit meanwhile is written anew, or given back: all is right now, and quiet
+      for (const auto& each : first) worker.send_on_and_destroy(each);
+      const auto next = fill_and_publish(world, worker);
+      world.sleep(400'000'000);
+      check(world, worker, next);
+      *phase = 9;
+    });
+  };
+  return scenario;
+}
+TEST(Quarantine, NobodyFlushesBeforeTheGivenUpHasEnded) {
+  const SmallPool pool;
+  expect_held("quarantine", "random schedules", explore(goes_on(pool), 20));
+}
+
+/// Only a person can know that a host will not come back.
+Scenario host_is_gone(const SmallPool& pool) {
+  Scenario scenario = pool.scenario("quarantine, a host is gone", nodes);
+  scenario.body = [&pool](World& world) {
+    Process& mortal = world.spawn(1, [&world, &pool] {
+      SpaceUser worker(world, pool, "gone");
+      const auto made = worker.create("segment", segment_bytes);
+      if (made) SpaceUser::store(*made);
+      wait_for_death(world);
+    });
+    world.spawn(2, [&world, &pool, &mortal] {
+      SpaceUser worker(world, pool, "stays");
+      world.sleep(50'000'000);
+      world.lose_node(1);
+      world.require(mortal.dead, "it lives");
+      wait_until(world, "the death to be found", [&] {
+        (void)worker.arena->collect();
+        const auto records = worker.pool->processes();
+        return std::count_if(records.begin(), records.end(),
+                             [](const auto& record) { return record.attached; }) == 1;
+      });
+      for (const auto& node : worker.arena->quarantine().waits_for) {
+        const auto ended = worker.arena->end_quarantine_of(node.node);
+        world.require(ended.has_value(), ended ? "" : ended.error().message);
+      }
+      const auto stats = worker.arena->stats();
+      world.require(stats.bytes_quarantined == 0, "something is in quarantine still");
+    });
+  };
+  return scenario;
+}
+TEST(Quarantine, AHostThatIsGoneIsWaitedForNoMore) {
+  const SmallPool pool;
+  expect_held("quarantine", "random schedules", explore(host_is_gone(pool), 30));
+}
+
+/// Whoever writes the table dies within a line of it: what is read then makes more wait, not less.
+Scenario torn_table() {
+  Scenario scenario;
+  scenario.name = "quarantine, the table is torn";
+  scenario.nodes = 2;
+  scenario.device_bytes = 1 << 16;
+  scenario.body = [](World& world) {
+    constexpr std::uint32_t table_nodes = 2;
+    const auto table = [&world] {
+      return pool::FlushTable(world.memory(), world.base(), 0, table_nodes);
+    };
+    auto least = std::make_shared<std::array<std::uint64_t, 2>>();
+    Process& mortal = world.mark_victim(world.spawn(0, [&world, table, least] {
+      const auto mine = table();
+      for (int i = 0; i < 40; ++i) {
+        mine.record_death(0);
+        world.memory().full_order();
+        (*least)[0] = mine.clock().ticks;
+        (*least)[1] = (*least)[0];
+        mine.record_flush(1, (*least)[0]);
+        mine.tick();
+      }
+    }));
+    world.spawn(1, [&world, table, least, &mortal] {
+      const auto theirs = table();
+      std::uint64_t seen = 0;
+      for (int looks = 0; looks < 60; ++looks) {
+        const auto known = *least;
+        const auto times = theirs.times();
+        const auto clock = theirs.clock();
+        world.require(times.deaths[0] >= known[0], "a death was forgotten");
+        world.require(clock.last_death >= known[0] && clock.ticks >= seen, "the clock went back");
+        world.require(times.flushes[1] <= clock.ticks, "a flush that has not been");
+        seen = clock.ticks;
+        if (gone(mortal)) continue;
+        world.sleep(1'000'000);
+      }
+    });
+  };
+  return scenario;
+}
+TEST(Quarantine, ATornTableMakesMoreWaitNotLess) {
+  expect_held("quarantine", "random schedules", explore(torn_table(), 60));
+  expect_held("quarantine", "deaths within a line",
+              explore(dying_in_a_line(torn_table(), 120), 400));
+}
+
+}  // namespace
+}  // namespace penstock::sim

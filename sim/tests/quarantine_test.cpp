@@ -1,0 +1,146 @@
+// Memory of the dead: what they stored stays dirty in their nodes' caches and leaves them at any
+// later time. Whoever gets the space meanwhile must not find it there.
+#include <gtest/gtest.h>
+
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/small_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+/// All space comes back once every node has been there.
+void require_all_back(World& world, const SmallPool& pool) {
+  SpaceUser worker(world, pool);
+  wait_until(world, "the dead to be found", [&] {
+    const auto collected = worker.arena->collect();
+    world.require(collected.has_value(), collected ? "" : collected.error().message);
+    const auto records = worker.pool->processes();
+    return std::count_if(records.begin(), records.end(),
+                         [](const auto& record) { return record.attached; }) == 1;
+  });
+  pool.visit_nodes(world, nodes);
+  const auto collected = worker.arena->collect();
+  world.require(collected.has_value(), collected ? "" : collected.error().message);
+  const auto stats = worker.arena->stats();
+  world.require(
+      stats.objects == 1 && stats.bytes_quarantined == 0 &&
+          stats.bytes_largest_free == pool.room_bytes(),
+      fmt::format("{} objects, {} B in quarantine, {} of {} B free in one piece", stats.objects,
+                  stats.bytes_quarantined, stats.bytes_largest_free, pool.room_bytes()));
+}
+
+/// One stores and is killed; another node gets the space, publishes there, and keeps what it
+/// published, while the lines of the dead leave its node, and when a process comes to that node.
+Scenario memory_of_the_dead(const SmallPool& pool, bool lives_on) {
+  Scenario scenario = pool.scenario(
+      fmt::format("quarantine, the dead's node {}", lives_on ? "lives on" : "is silent"), nodes);
+  scenario.body = [&pool, lives_on](World& world) {
+    auto ended = std::make_shared<bool>(false);
+    Process& mortal = world.mark_victim(world.spawn(1, [&world, &pool] {
+      SpaceUser worker(world, pool, "one");
+      std::vector<Object> kept;
+      for (int i = 0; i < 4; ++i) {
+        const auto segment = worker.create(fmt::format("segment{}", i), segment_bytes);
+        if (!segment) break;
+        SpaceUser::store(*segment);
+        kept.push_back(*segment);
+      }
+      worker.world.sleep(1'000'000);
+    }));
+    if (lives_on) {
+      world.spawn(1, [&world, &pool, ended] {
+        const SpaceUser keeps(world, pool, "lives on");
+        wait_until(world, "the others", [&] { return *ended; });
+      });
+    }
+    world.spawn(2, [&world, &pool, &mortal, ended] {
+      wait_until(world, "the mortal", [&] { return gone(mortal); });
+      SpaceUser worker(world, pool, "two");
+      std::vector<Object> made;
+      for (int i = 0; i < 40; ++i) {
+        const auto object = worker.create(fmt::format("next{}", i), 600 + world.random() % 900);
+        if (!object) break;
+        worker.publish(*object);
+        made.push_back(*object);
+      }
+      world.sleep(200'000'000);
+      for (const Object& object : made) worker.require_whole(object, "after a while");
+      auto observed = std::make_shared<bool>(false);
+      world.spawn(1, [&world, &pool, made, observed] {
+        SpaceUser reader(world, pool, "two");
+        for (const Object& object : made) reader.require_whole(object, "on the dead's node");
+        *observed = true;
+      });
+      wait_until(world, "the reader", [&] { return *observed; });
+      world.evict_left_dirty();
+      for (const Object& object : made) worker.require_whole(object, "when all has left");
+      *ended = true;
+    });
+  };
+  scenario.after = [&pool](World& world) { require_all_back(world, pool); };
+  return scenario;
+}
+
+TEST(Quarantine, NobodyFindsWhatTheDeadStored) {
+  const SmallPool pool;
+  for (const bool lives_on : {false, true}) {
+    const Scenario scenario = memory_of_the_dead(pool, lives_on);
+    expect_held("quarantine", "random schedules", explore(scenario, 10));
+    expect_held("quarantine", "crash points", crash_everywhere(scenario, 80));
+  }
+}
+
+/// Job after job, of other numbers of ranks on other nodes; some ranks are killed anywhere, others
+/// leave with memory that they have stored to.
+Scenario jobs_after_jobs(const SmallPool& pool, std::uint32_t jobs) {
+  Scenario scenario = pool.scenario("quarantine, job after job", nodes);
+  scenario.most_steps = 4'000'000;
+  scenario.body = [&pool, jobs](World& world) {
+    auto before = std::make_shared<std::vector<Process*>>();
+    for (std::uint32_t job = 0; job < jobs; ++job) {
+      const std::uint64_t ranks = 1 + world.random() % nodes;
+      std::vector<Process*> processes;
+      for (std::uint64_t rank = 0; rank < ranks; ++rank) {
+        const auto node = static_cast<std::uint32_t>(world.random() % nodes);
+        const bool mortal = world.random() % 2 == 0;
+        const std::uint64_t life = 200 + world.random() % 4000;
+        processes.push_back(
+            &world.spawn(node, [&world, &pool, job, mortal, life, earlier = *before] {
+              wait_until(world, "the job before", [&] {
+                return std::all_of(earlier.begin(), earlier.end(),
+                                   [](const Process* process) { return gone(*process); });
+              });
+              if (mortal) world.self().dies_at = world.self().operations + life;
+              SpaceUser worker(world, pool, fmt::format("job{}", job));
+              std::vector<Object> published;
+              for (int i = 0; i < 4; ++i) {
+                const auto number = world.self().number;
+                const auto segment = worker.create(fmt::format("s{}.{}", number, i), segment_bytes);
+                if (segment) SpaceUser::store(*segment);
+                const auto object = worker.create(fmt::format("p{}.{}", number, i), 1000);
+                if (object) worker.publish(*object);
+                if (object) published.push_back(*object);
+                world.sleep(5'000'000);
+                for (const Object& each : published) worker.require_whole(each, "at work");
+                if (world.random() % 4 == 0) {
+                  world.evict_left_dirty();
+                  for (const Object& each : published) worker.require_whole(each, "all has left");
+                }
+                if (segment && world.random() % 2 == 0) worker.send_on_and_destroy(*segment);
+              }
+            }));
+      }
+      *before = processes;
+    }
+  };
+  scenario.after = [&pool](World& world) { require_all_back(world, pool); };
+  return scenario;
+}
+
+TEST(Quarantine, JobsAfterKilledJobs) {
+  const SmallPool pool;
+  expect_held("quarantine", "random schedules", explore(jobs_after_jobs(pool, 4), 40));
+}
+
+}  // namespace
+}  // namespace penstock::sim

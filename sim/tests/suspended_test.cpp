@@ -1,0 +1,349 @@
+// Processes that are stopped for longer than a lease and go on: whoever was stopped itself takes
+// nobody for dead because of that, and whoever was taken for dead ends before it does anything.
+// And heartbeats that are looked at seldom.
+#include <gtest/gtest.h>
+
+#include "pool/lease.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+/// Copies that a node has fetched stay until it drops them itself, which an invalidation alone does
+/// as often as not.
+Knobs keeping_old_copies() {
+  Knobs knobs;
+  knobs.evict = 0;
+  knobs.prefetch = 0;
+  knobs.drop_early = 500;
+  return knobs;
+}
+
+/// Two processes on two nodes, by number; what each does when it is attached.
+struct Pair {
+  std::uint64_t tokens[2] = {};
+  bool done = false;
+  bool met() const { return tokens[0] != 0 && tokens[1] != 0; }
+};
+
+std::unique_ptr<pool::Pool> attach_to(World& world, const SimulatedPool& simulated, Pair& pair) {
+  auto pool = simulated.attach(world);
+  pair.tokens[world.self().number] = pool->token();
+  wait_until(world, "the other", [&] { return pair.met(); });
+  return pool;
+}
+
+// ---- both stopped ------------------------------------------------------------------------------
+
+void look_on(World& world, const SimulatedPool& simulated, Pair& pair) {
+  const auto pool = attach_to(world, simulated, pair);
+  const std::uint64_t other = pair.tokens[1 - world.self().number];
+  while (!pair.done) {
+    const bool alive = pool->alive(other);
+    world.require(alive, "one that was stopped at the same time is taken for dead");
+    world.sleep(simulated.lease_ns(world) / 20);
+  }
+}
+
+TEST(Suspended, TwoThatWereStoppedTogetherBothLive) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, two are stopped for leases, and go on", 2);
+  scenario.knobs.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
+  scenario.body = [&pool](World& world) {
+    auto pair = std::make_shared<Pair>();
+    for (std::uint32_t node = 0; node < 2; ++node)
+      world.spawn(node, [&world, &pool, pair] { look_on(world, pool, *pair); });
+    world.spawn(0, [&world, &pool, pair] {
+      const std::uint64_t lease_ns = pool.lease_ns(world);
+      wait_until(world, "both", [&] { return pair->met(); });
+      for (int times = 0; times < 4; ++times) {
+        world.sleep(world.random() % lease_ns);
+        const auto& both = world.processes();
+        both[0]->stopped = both[1]->stopped = true;
+        world.sleep(lease_ns + world.random() % (8 * lease_ns));
+        const std::size_t first = world.random() % 2;
+        both[first]->stopped = false;
+        world.sleep(world.random() % (lease_ns / 4));
+        both[1 - first]->stopped = false;
+      }
+      world.sleep(2 * lease_ns);
+      for (int number = 0; number < 2; ++number)
+        world.require(!world.processes()[static_cast<std::size_t>(number)]->dead, "one has ended");
+      pair->done = true;
+    });
+  };
+  expect_held("pool", "random schedules", explore(scenario, 60));
+}
+
+// ---- one stopped -------------------------------------------------------------------------------
+
+/// Process 1 is stopped for about a lease, and goes on just when process 0 is about to give it up.
+Scenario one_is_late(const SimulatedPool& pool) {
+  Scenario scenario = pool.scenario("pool, one is stopped for about a lease", 2);
+  scenario.knobs.deliver = 60;
+  scenario.knobs.max_delay = 60;
+  scenario.body = [&pool](World& world) {
+    auto pair = std::make_shared<Pair>();
+    auto given_up = std::make_shared<bool>(false);
+    world.spawn(0, [&world, &pool, pair, given_up] {
+      const auto attached = attach_to(world, pool, *pair);
+      Process& late = *world.processes()[1];
+      late.may_exit = true;
+      const std::uint64_t lease_ns = pool.lease_ns(world);
+      for (int times = 0; times < 6 && !*given_up && !late.dead; ++times) {
+        world.sleep(world.random() % lease_ns);
+        late.stopped = true;
+        const std::uint64_t until = world.now_ns() + lease_ns - lease_ns / 8;
+        while (world.now_ns() < until) {
+          if (!attached->alive(pair->tokens[1])) *given_up = true;
+          world.sleep(lease_ns / 20);
+        }
+        world.sleep(world.random() % (lease_ns / 4));
+        late.stopped = false;
+        if (!attached->alive(pair->tokens[1])) *given_up = true;
+      }
+      pair->done = !*given_up;
+      wait_until(world, "the late one to leave or to end", [&] { return gone(late); });
+      world.require(!*given_up || late.exit_status == pool::given_up_status,
+                    "it was given up and was not told");
+    });
+    world.spawn(1, [&world, &pool, pair, given_up] {
+      const auto attached = attach_to(world, pool, *pair);
+      while (!pair->done) {
+        attached->confirm();
+        world.require(!*given_up, "it goes on although it was given up");
+        world.sleep(pool.lease_ns(world) / 100);
+      }
+    });
+  };
+  return scenario;
+}
+
+TEST(Suspended, WhoWasGivenUpEndsBeforeItDoesAnything) {
+  const SimulatedPool pool;
+  expect_held("pool", "random schedules", explore(one_is_late(pool), 200));
+}
+
+struct Section {
+  Process* holder = nullptr;
+  bool storing = false;  ///< between a confirm and the store that it stands for: the known window
+};
+
+void count_or_end(World& world, const SimulatedPool& simulated, Section& section, Pair& pair) {
+  const auto pool = attach_to(world, simulated, pair);
+  std::byte* counter = pool->base() + pool->info().arena_offset;
+  for (int round = 0; round < 12; ++round) {
+    const auto guard = pool->lock();
+    world.require(guard.has_value(), guard ? "" : guard.error().message);
+    Process* before = section.holder;
+    world.require(before == nullptr || gone(*before) || before->stopped || before->exit_status != 0,
+                  "the lock of one who goes on was broken");
+    section.holder = &world.self();
+    const std::uint64_t value = pool->memory().observe_word(counter);
+    pool->confirm();
+    world.require(section.holder == &world.self(), "two go on under the lock");
+    section.storing = true;
+    pool->memory().publish_word(counter, value + 1);
+    section.storing = false;
+    if (section.holder == &world.self()) section.holder = nullptr;
+  }
+  wait_until(world, "the other", [&] { return pair.done; });
+}
+
+/// Process 1 is stopped under the lock, or while it waits for it.
+TEST(Suspended, AHolderOfTheLockWhoWasPassedOverStoresNothing) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, a holder of the lock is stopped for leases", 2);
+  scenario.knobs.max_delay = 10;
+  scenario.body = [&pool](World& world) {
+    auto pair = std::make_shared<Pair>();
+    auto section = std::make_shared<Section>();
+    for (std::uint32_t node = 0; node < 2; ++node)
+      world.spawn(node,
+                  [&world, &pool, pair, section] { count_or_end(world, pool, *section, *pair); });
+    world.spawn(0, [&world, &pool, pair, section] {
+      Process& late = *world.processes()[1];
+      late.may_exit = true;
+      const std::uint64_t lease_ns = pool.lease_ns(world);
+      wait_until(world, "both", [&] { return pair->met(); });
+      for (std::uint64_t turns = world.random() % 60; turns > 0; --turns) world.yield();
+      for (int tries = 0; section->storing && tries < 1000; ++tries) world.yield();
+      late.stopped = !section->storing;
+      world.sleep(lease_ns + world.random() % (2 * lease_ns));
+      late.stopped = false;
+      world.sleep(2 * lease_ns);
+      pair->done = true;
+    });
+  };
+  expect_held("pool", "random schedules", explore(scenario, 200));
+}
+
+// ---- seldom looked at --------------------------------------------------------------------------
+
+TEST(Suspended, AHeartbeatThatIsLookedAtSeldomIsSeenToMove) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, looks that are more than a lease apart", 2);
+  scenario.knobs = keeping_old_copies();
+  scenario.moods = false;
+  scenario.body = [&pool](World& world) {
+    auto pair = std::make_shared<Pair>();
+    world.spawn(0, [&world, &pool, pair] {
+      const auto attached = attach_to(world, pool, *pair);
+      for (int looks = 0; looks < 8; ++looks) {
+        const bool alive = attached->alive(pair->tokens[1]);
+        world.require(alive, "a living process is taken for dead");
+        world.sleep(pool.lease_ns(world) * 3 / 2);
+      }
+      pair->done = true;
+    });
+    world.spawn(1, [&world, &pool, pair] {
+      const auto attached = attach_to(world, pool, *pair);
+      wait_until(world, "the onlooker", [&] { return pair->done; });
+    });
+  };
+  expect_held("pool", "random schedules", explore(scenario, 20));
+}
+
+/// The kernel is asked about processes of its own host, and about nobody of another that has the
+/// slot now.
+TEST(Suspended, ASlotThatGoesToAnotherHostIsJudgedAnew) {
+  const SimulatedPool pool({.max_processes = 2});
+  Scenario scenario = pool.scenario("pool, a slot goes to a process of another host", 2);
+  scenario.knobs = keeping_old_copies();
+  scenario.moods = false;
+  scenario.body = [&pool](World& world) {
+    auto token = std::make_shared<std::uint64_t>(0);
+    auto seen = std::make_shared<int>(0);
+    world.spawn(0, [&world, &pool, token, seen] {
+      const auto attached = pool.attach(world);
+      for (int owner = 1; owner <= 4; ++owner) {
+        wait_until(world, "an owner", [&] { return *token != 0; });
+        const bool alive = attached->alive(*token);
+        world.require(alive, "a living process is taken for dead");
+        *token = 0;
+        *seen = owner;
+      }
+    });
+    // Who comes from where: by turns the onlooker's own host and another.
+    for (std::uint32_t number = 1; number <= 4; ++number)
+      world.spawn(1 - number % 2, [&world, &pool, token, seen, number] {
+        wait_until(world, "its turn", [&] {
+          return *seen + 1 == static_cast<int>(number) &&
+                 (number == 1 || gone(*world.processes()[number - 1]));
+        });
+        const auto attached = pool.attach(world);
+        *token = attached->token();
+        wait_until(world, "the onlooker", [&] { return *seen == static_cast<int>(number); });
+      });
+  };
+  expect_held("pool", "random schedules", explore(scenario, 40));
+}
+
+/// Who leaves does not vanish meanwhile: its line, of which a look may find a part, is looked at
+/// again until it is whole.
+TEST(Suspended, OneThatLeavesIsListedAllTheTime) {
+  const SimulatedPool pool({.max_processes = 2});
+  Scenario scenario = pool.scenario("pool, processes leave while they are listed", 2);
+  scenario.knobs = keeping_old_copies();
+  scenario.knobs.drop_early = 0;
+  scenario.knobs.tear = 900;
+  scenario.knobs.deliver = 50;
+  scenario.knobs.max_delay = 60;
+  scenario.moods = false;
+  scenario.body = [&pool](World& world) {
+    auto token = std::make_shared<std::uint64_t>(0);
+    auto left = std::make_shared<int>(0);
+    constexpr int rounds = 16;
+    world.spawn(0, [&world, &pool, token, left] {
+      const auto attached = pool.attach(world);
+      while (*left < rounds) {
+        const std::uint64_t there = *token;
+        const auto records = attached->processes();
+        const bool listed = std::any_of(records.begin(), records.end(), [&](const auto& record) {
+          return (record.generation << 16 | record.slot) == there;
+        });
+        // Only while nobody else has come in its place.
+        world.require(there == 0 || listed || *token != there, "an owner of a slot is not listed");
+        world.yield();
+      }
+    });
+    world.spawn(1, [&world, &pool, token, left] {
+      wait_until(world, "the onlooker", [&] { return world.processes()[0]->operations > 200; });
+      for (; *left < rounds; ++*left) {
+        auto attached = pool.attach(world);
+        *token = attached->token();
+        world.sleep(1'000'000);
+        attached.reset();
+        for (int i = 0; i < 40; ++i) world.yield();  // to sleep would send its last line on at once
+        *token = 0;
+      }
+    });
+  };
+  expect_held("pool", "random schedules", explore(scenario, 40));
+}
+
+/// Who attached read all entries of the node table, and has seen the later ones free.
+TEST(Suspended, ANodeThatJoinsLaterIsSeen) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, a node joins later", 2);
+  scenario.knobs = keeping_old_copies();
+  scenario.moods = false;
+  scenario.body = [&pool](World& world) {
+    auto first = std::make_shared<bool>(false);
+    auto token = std::make_shared<std::uint64_t>(0);
+    auto seen = std::make_shared<bool>(false);
+    world.spawn(0, [&world, &pool, first, token, seen] {
+      const auto attached = pool.attach(world);
+      *first = true;
+      wait_until(world, "the other", [&] { return *token != 0; });
+      for (const pool::ProcessRecord& record : attached->processes())
+        world.require(record.slot == attached->slot() || record.emulated_node == 5,
+                      "shown on no emulated node");
+      *seen = true;
+    });
+    world.spawn(1, [&world, &pool, first, token, seen] {
+      wait_until(world, "the first", [&] { return *first; });
+      const auto attached = pool.attach(world, {.emulated_node = 5});
+      *token = attached->token();
+      wait_until(world, "the first", [&] { return *seen; });
+    });
+  };
+  expect_held("pool", "random schedules", explore(scenario, 100));
+}
+
+/// One look after the end of a process shows its last statistics, whatever was seen before.
+TEST(Suspended, TheLastStatisticsAreSeenByTheFirstLookAfterThem) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, statistics that are looked at twice", 2);
+  scenario.knobs = keeping_old_copies();
+  scenario.moods = false;
+  scenario.body = [&pool](World& world) {
+    auto seen = std::make_shared<int>(0);
+    auto said = std::make_shared<int>(0);
+    constexpr int rounds = 6;
+    world.spawn(0, [&world, &pool, seen, said] {
+      const auto attached = pool.attach(world);
+      for (int round = 1; round <= rounds; ++round) {
+        attached->publish_stats({.messages_sent = static_cast<std::uint64_t>(round)});
+        *said = round;
+        wait_until(world, "a look", [&] { return *seen == round; });
+      }
+    });
+    world.spawn(1, [&world, &pool, seen, said] {
+      const auto attached = pool.attach(world);
+      for (int round = 1; round <= rounds; ++round) {
+        wait_until(world, "statistics", [&] { return *said == round; });
+        for (const pool::ProcessRecord& record : attached->processes())
+          world.require(record.slot == attached->slot() ||
+                            record.messages_sent == static_cast<std::uint64_t>(round),
+                        "statistics of an earlier time");
+        *seen = round;
+      }
+    });
+  };
+  expect_held("pool", "random schedules", explore(scenario, 20));
+}
+
+}  // namespace
+}  // namespace penstock::sim
