@@ -32,9 +32,7 @@ std::uint32_t living_endpoints(const Attached& side) {
   std::uint32_t living = 0;
   for (std::uint32_t slot = 0; slot < table->count(); ++slot) {
     const auto line = table->read(slot);
-    const bool open =
-        line && line->state == static_cast<std::uint32_t>(transport::EndpointState::open);
-    living += open && side.pool->alive(line->token);
+    living += line && line->open() && side.pool->alive(line->token);
   }
   return living;
 }
@@ -297,8 +295,7 @@ class TalkCrash : public ChannelCrash {
     if (talk.victim_sends) sink.landing = region->data();
     const auto is_closed = [&] {
       const auto line = transport::EndpointTable::open(*here.arena)->read(address.slot);
-      return !line || line->generation != address.generation ||
-             line->state == static_cast<std::uint32_t>(transport::EndpointState::closed);
+      return !line || line->generation != address.generation || line->closed();
     };
     const End end = survive(talk, *endpoint, sink, *peer, child, is_closed, *region);
     expect_named_when_dead(here, talk, *endpoint, sink, address, child.pid(), end);
@@ -397,7 +394,7 @@ class TalkCrash : public ChannelCrash {
                             deed == Deed::stop ? ", stopped" : ""),
                 total);
     for (const std::uint64_t at : sample(total, default_samples)) {
-      SCOPED_TRACE(fmt::format("{}, step {} of {}, CRASH_SEED={}", talk.name, at, total, seed()));
+      SCOPED_TRACE(fmt::format("{}, step {} of {}, TEST_SEED={}", talk.name, at, total, seed()));
       tally.tried();
       const End end = converse(talk, at, deed);
       // A run may need fewer steps than the one that was counted, but never none.

@@ -123,7 +123,7 @@ class CrashTest : public testing::Test {
     Tally tally(protocol, total);
     for (const std::uint64_t at : sample(total, default_samples)) {
       SCOPED_TRACE(
-          fmt::format("{}, died at step {} of {}, CRASH_SEED={}", protocol, at, total, seed()));
+          fmt::format("{}, died at step {} of {}, TEST_SEED={}", protocol, at, total, seed()));
       tally.tried();
       const End end = run_victim(at, victim);
       // A run may need fewer steps than the one that was counted, but never none.

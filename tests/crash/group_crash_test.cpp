@@ -191,7 +191,7 @@ class NodeLoss : public GroupCrash {
     Tally tally(fmt::format("node loss, {} byte messages", bytes), samples);
     Standing before = collected(spec_);
     for (std::uint64_t sample = 0; sample < samples; ++sample) {
-      SCOPED_TRACE(fmt::format("sample {}, CRASH_SEED={}", sample, seed()));
+      SCOPED_TRACE(fmt::format("sample {}, TEST_SEED={}", sample, seed()));
       tally.tried();
       std::deque<pool::Child> all;
       for (std::uint32_t self = 0; self < ranks; ++self) {

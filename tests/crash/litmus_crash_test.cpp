@@ -83,7 +83,7 @@ TEST_F(LitmusCrash, EitherSideDiesAtEachStep) {
     const Standing before = collected(spec_);
     Tally tally(first ? "litmus, first side" : "litmus, second side", total);
     for (const std::uint64_t at : sample(total, 25)) {
-      SCOPED_TRACE(fmt::format("died at step {} of {}, CRASH_SEED={}", at, total, seed()));
+      SCOPED_TRACE(fmt::format("died at step {} of {}, TEST_SEED={}", at, total, seed()));
       tally.tried();
       meet(at, first);
       EXPECT_EQ(collected(spec_), before);

@@ -154,7 +154,7 @@ TEST_F(PoolCrash, StoppedAnywhereGoesOnAfterwards) {
   const Standing before = collected(spec_);
   Tally tally("attach, create, destroy, detach (stopped)", total);
   for (const std::uint64_t at : sample(total, 25)) {
-    SCOPED_TRACE(fmt::format("stopped at step {} of {}, CRASH_SEED={}", at, total, seed()));
+    SCOPED_TRACE(fmt::format("stopped at step {} of {}, TEST_SEED={}", at, total, seed()));
     tally.tried();
     pool::Child child([&](const pool::Child::Report&) {
       arm(at, Deed::stop);

@@ -1,6 +1,6 @@
 // Which steps a victim dies at: all of them where they are few, else a sample.
 //   CRASH_SAMPLES=N  steps of each protocol (default: by test; all where there are no more)
-//   CRASH_SEED=N     of the sample; printed, so that a failure can be had again
+//   TEST_SEED=N      of the sample: another than the usual
 #pragma once
 
 #include <fmt/core.h>
@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "base/seed_in_tests.hpp"
+
 namespace penstock::crash {
 
 inline std::uint64_t number_or(const char* name, std::uint64_t otherwise) {
@@ -21,8 +23,7 @@ inline std::uint64_t number_or(const char* name, std::uint64_t otherwise) {
 }
 
 inline std::uint64_t seed() {
-  static const std::uint64_t value = number_or("CRASH_SEED", std::random_device{}());
-  return value;
+  return base::seed_in_tests();
 }
 
 /// Steps in [1, total], ascending; the first and the last are always among them.

@@ -62,6 +62,11 @@ void publish_line(void* self, void* to, const void* from) {
   inner(self).publish_line(to, from);
 }
 
+void send_line(void* self, void* to, const void* from) {
+  publishing(line_bytes);
+  inner(self).send_line(to, from);
+}
+
 void publish_bulk(void* self, void* to, const void* from, std::size_t bytes) {
   publishing(bytes);
   const std::size_t half = lines_of(bytes) / 2 * line_bytes;
@@ -72,16 +77,23 @@ void publish_bulk(void* self, void* to, const void* from, std::size_t bytes) {
                            static_cast<const std::byte*>(from) + half, bytes - half);
 }
 
-void publish_sealed(void* self, void* to, const void* from, std::size_t bytes, std::uint64_t seal) {
+void stream_line(void* self, void* to, const void* from) {
+  publishing(line_bytes);
+  inner(self).stream_line(to, from);
+}
+
+template <auto operation>
+void put_sealed(void* self, void* to, const void* from, std::size_t bytes, std::uint64_t seal) {
+  using coherence::Site;
   publishing(bytes);
   const std::size_t lines = bytes / coherence::sealed_bytes / 2;
-  if (lines == 0) return inner(self).publish_sealed(to, from, bytes, seal);
+  if (lines == 0) return (inner(self).*operation)(to, from, bytes, seal, Site::here());
   const std::size_t half = lines * coherence::sealed_bytes;
-  inner(self).publish_sealed(to, from, half, seal);
+  (inner(self).*operation)(to, from, half, seal, Site::here());
   step();
-  inner(self).publish_sealed(static_cast<std::byte*>(to) + lines * line_bytes,
-                             static_cast<const std::byte*>(from) + half, bytes - half,
-                             seal + lines);
+  (inner(self).*operation)(static_cast<std::byte*>(to) + lines * line_bytes,
+                           static_cast<const std::byte*>(from) + half, bytes - half, seal + lines,
+                           Site::here());
 }
 
 void write_back(void* self, const void* at, std::size_t bytes) {
@@ -99,6 +111,10 @@ void full_order(void* self) {
 void invalidate(void* self, const void* at, std::size_t bytes) {
   count.operations.invalidations += lines_of(bytes);
   inner(self).invalidate(at, bytes);
+}
+
+void fetch(void* self, const void* at, std::size_t bytes) {
+  inner(self).fetch(at, bytes);
 }
 
 void settle(void* self) {
@@ -123,11 +139,15 @@ const coherence::Ops counted_ops = {
     .publish_word = publish_word,
     .publish_bytes = publish_bytes,
     .publish_line = publish_line,
+    .send_line = send_line,
     .publish_bulk = publish_bulk,
-    .publish_sealed = publish_sealed,
+    .publish_sealed = put_sealed<&Memory::publish_sealed>,
+    .stream_line = stream_line,
+    .stream_sealed = put_sealed<&Memory::stream_sealed>,
     .write_back = write_back,
     .order = order,
     .invalidate = invalidate,
+    .fetch = fetch,
     .settle = settle,
     .load_word = load_word,
     .load_line = load_line,

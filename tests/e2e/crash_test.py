@@ -3,9 +3,10 @@
 import json
 import os
 import signal
+import subprocess
 import unittest
 
-from support import HEAT, MPIEXEC, PROGRAMS, PYTHON, VENV, Case
+from support import HEAT, MPIEXEC, PROGRAMS, PYTHON, VENV, Case, clean_environment
 
 
 class Crash(Case):
@@ -55,6 +56,16 @@ class Crash(Case):
         done = self.penstock("run", "-n", "2", "--nodes", "2", "--", PYTHON, "-c", program, status=None)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("rank 1 (pid", done.stderr)
+
+    def test_communicators_without_the_dead_go_on(self):
+        spec = self.pool("64M", "software")
+        exports = self.penstock("env", "--mpi", "mpich", "--mpiexec", MPIEXEC, "--pool", spec, "--nodes", "3").stdout
+        job = f"{exports}\nexec {MPIEXEC} -disable-auto-cleanup -n 3 {PYTHON} {PROGRAMS / 'any_source.py'}"
+        done = subprocess.run(["bash", "-c", job], capture_output=True, text=True, timeout=100,
+                              env=clean_environment())
+        self.assertIn("goes on without the dead", done.stdout, done.stderr)
+        self.assertIn("Connection reset by peer", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
 
     def test_launcher_that_never_ends_is_ended(self):
         """Open MPI's may wait for itself for ever when its ranks die at the same time."""

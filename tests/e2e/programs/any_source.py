@@ -1,0 +1,24 @@
+"""Rank 2 dies. Rank 0 goes on by receives from anybody where rank 2 is not; in the world they fail."""
+import os
+import time
+
+from mpi4py import MPI
+
+world = MPI.COMM_WORLD
+dies = world.rank == 2
+some = world.Split(int(dies), world.rank)
+for comm in world, some:
+    comm.allreduce(1)
+if dies:
+    os._exit(0)
+buffer = bytearray(8)
+if world.rank == 1:
+    time.sleep(2)  # by then rank 0, which waits, knows of the death
+    for _ in range(3):
+        some.Send(b"fromone.", 0)
+    time.sleep(60)
+for _ in range(3):
+    some.Recv(buffer, MPI.ANY_SOURCE, MPI.ANY_TAG)
+    assert bytes(buffer) == b"fromone."
+print("goes on without the dead", flush=True)
+world.Recv(buffer, MPI.ANY_SOURCE, MPI.ANY_TAG)  # MPICH ends the job by this error
