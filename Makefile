@@ -26,7 +26,7 @@ build: ## build/bin/penstock, and libpenstock.so, libpenstock-fi.so, libpenstock
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS) --target $(PRODUCT)
 
-test: ## all tests
+test: ## all tests, with the same seeds each time
 	ci/install.sh build test mpis package
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
@@ -56,13 +56,13 @@ bench: ## measurements with their baselines
 	cmake --build $(BUILD) -j $(JOBS)
 	BUILD=$(BUILD) ci/bench.sh
 
-prove: ## the protocols on memory without coherence: seeds, deaths, small worlds, mutants, fuzzing
+prove: ## the protocols on memory without coherence: fresh seeds, deaths, small worlds, mutants, fuzzing
 	ci/install.sh build test fuzz
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
 	proof/prove.py --build $(BUILD) --jobs $(JOBS)
 
-mutants: ## weakens each publish, flush and fence of the protocols in turn: a test must notice
+mutants: ## weakens each publish, flush and fence of the protocols in turn: a test must notice, whatever the seeds
 	ci/install.sh build test
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
