@@ -111,9 +111,9 @@ class ForgedChannel {
   void write_flags(Input& input) {
     for (auto cells = 1 + input.below(8); cells > 0; --cells) {
       const std::uint64_t slot = cell_count_ == 0 ? 0 : cell_ % cell_count_;
-      const std::uint64_t lies[] = {transport::flag_stored, transport::flag_broken_off};
-      const std::uint64_t word =
-          (nonce_ + cell_) | (input.below(4) == 3 ? lies[input.below(8) == 7] : 0);
+      const std::uint64_t flag = nonce_ + cell_;
+      const std::uint64_t lies[] = {flag | transport::flag_stored, transport::broken_off(flag)};
+      const std::uint64_t word = input.below(4) == 3 ? lies[input.below(8) == 7] : flag;
       put(flags_ + 8 * (slot % (flag_count_ == 0 ? 1 : flag_count_)), &word, 8);
       ++cell_;
     }

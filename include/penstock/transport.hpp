@@ -188,8 +188,11 @@ class Endpoint {
   /// True: complete, on_sent will not be called. False: queued. Order among all sends to one
   /// peer is kept. Errors: peer_dead, no_space (pool full: no channel can be made).
   Result<bool> send(Peer to, SendOp* op);
-  /// As send, to whoever the messages of that number come from, resolved or not.
-  Result<bool> answer(Peer to, SendOp* op);
+  /// Generation of the endpoint whose messages came from `from` last; 0: none came.
+  std::uint32_t sender_generation(Peer from) const;
+  /// As send, to that endpoint, resolved or not. Errors, besides: not_found (it was closed, and
+  /// another has its number).
+  Result<bool> answer(Peer to, std::uint32_t generation, SendOp* op);
   /// Tells a peer, from whom messages came, that one of them cannot be answered; `code` is the
   /// user's, 1 to 4095. Needs no memory, where an answer may find none.
   void tell_trouble(Peer from, std::uint32_t code);

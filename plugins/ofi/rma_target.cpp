@@ -86,12 +86,13 @@ void RmaTarget::release(Answer* answer) {
 
 void RmaTarget::post(Peer to, Answer* answer) {
   answer->to = to;
+  answer->generation = ep_.transport->sender_generation(to);
   answer->late_at_ns = 0;
   put(answer);
 }
 
 void RmaTarget::put(Answer* answer) {
-  auto sent = ep_.transport->answer(answer->to, answer);
+  auto sent = ep_.transport->answer(answer->to, answer->generation, answer);
   if (!sent) return keep(answer, sent.error());
   if (*sent) return release(answer);
   answering_.push_back(answer);

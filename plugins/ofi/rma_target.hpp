@@ -50,6 +50,7 @@ class RmaTarget {
     Answer* prev;
     Answer* next;
     Peer to;
+    std::uint32_t generation;  ///< of the peer
     std::uint64_t late_at_ns;  ///< when it is given up; 0: it has not been tried in vain yet
     const Region* region;      ///< whose memory it shows; null: a copy
     std::byte* heap;

@@ -39,6 +39,26 @@ void progress_until(World& world, Side& side, const std::function<bool()>& holds
   }
 }
 
+/// What an earlier user stored is still there: nothing of it may be taken for a flag.
+void leave_ones(SimulatedPool& simulated) {
+  simulated.once([&simulated](World& world) {
+    const auto pool = simulated.attach(world);
+    const auto arena = SimulatedPool::open_arena(world, *pool);
+    std::vector<arena::Object> objects;
+    for (std::uint64_t bytes = 1 << 20; bytes >= 4096; bytes /= 2)
+      while (const auto made = arena->create(fmt::format("earlier {}", objects.size()), bytes,
+                                             {.zero = false}))
+        objects.push_back(*made);
+    world.require(!objects.empty(), "no space to leave something in");
+    for (const arena::Object& object : objects) {
+      std::memset(object.data, 0xff, object.bytes);
+      pool->memory().write_back(object.data, object.bytes);
+      pool->memory().order();
+      world.require(arena->destroy(object).has_value(), "not destroyed");
+    }
+  });
+}
+
 /// Several messages from the pool to the pool, each into what the one before it has left there.
 /// Process `victim` may die.
 Scenario stream(const SimulatedPool& simulated, int messages, int victim) {
@@ -181,6 +201,15 @@ TEST(Granted, NothingIsStoredForAReceiverThatHasClosed) {
   ::setenv("PENSTOCK_PLACED", "1M", 1);
   expect_held("channel", "random schedules", explore(one_goes(*pool, false), 60));
   expect_held("channel", "random schedules", explore(one_goes(*pool, true), 60));
+  leave_ones(*pool);
+  expect_held("channel", "random schedules", explore(one_goes(*pool, false), 60));
+}
+
+TEST(Granted, WhatAnEarlierUserLeftIsNoFlag) {
+  const auto pool = pool_with_endpoints();
+  ::setenv("PENSTOCK_PLACED", "1M", 1);
+  leave_ones(*pool);
+  expect_held("channel", "random schedules", explore(stream(*pool, 4, 0), 20));
 }
 
 }  // namespace

@@ -250,12 +250,19 @@ Result<bool> Endpoint::send(Peer to, SendOp* op) {
   return sent;
 }
 
-Result<bool> Endpoint::answer(Peer to, SendOp* op) {
-  if (to < impl_->peers.size() && impl_->peers[to].rx) {
+std::uint32_t Endpoint::sender_generation(Peer from) const {
+  const auto& peers = impl_->peers;
+  return from < peers.size() && peers[from].rx ? peers[from].rx->source_generation() : 0;
+}
+
+Result<bool> Endpoint::answer(Peer to, std::uint32_t generation, SendOp* op) {
+  const Address& self = impl_->self;
+  if (generation != sender_generation(to) && to != self.slot)
+    return fail(Code::not_found, "endpoint {} of pool {} is closed: its process has ended", to,
+                impl_->pool.info().spec);
+  if (to < impl_->peers.size() && to != self.slot) {
     const auto& peer = impl_->peers[to];
-    const std::uint32_t generation = peer.rx->source_generation();
     if (!peer.resolved || peer.address.generation != generation) {
-      const Address& self = impl_->self;
       auto resolved = resolve({self.pool_id, self.job, to, generation});
       if (!resolved) return unexpected(resolved.error());
     }

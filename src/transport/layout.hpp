@@ -101,8 +101,11 @@ static_assert(sizeof(CreditLine) == 64);
 
 /// In a cell's flag: that part of the message lies in the receiver's buffer, not in the cell.
 inline constexpr std::uint64_t flag_stored = 1ull << 63;
-/// In place of a flag: the message ends here, its sender stores nothing more.
-inline constexpr std::uint64_t flag_broken_off = ~0ull;
+/// In place of this flag: the message ends here, its sender stores nothing more. It carries the
+/// nonce, for the memory may hold what an earlier user left there; and it is its own inverse.
+constexpr std::uint64_t broken_off(std::uint64_t flag) {
+  return ~flag;
+}
 
 // Statistics (arena objects "penstock.peers.SLOT.GENERATION.N", of an endpoint that has talked):
 //

@@ -449,7 +449,9 @@ std::uint32_t RxChannel::ready_cells() {
   memory_.load_line(words, at);
   const std::uint64_t in_line = std::min<std::uint64_t>(8, cell_count_ - slot / 8 * 8);
   std::uint32_t ready = 0;
-  if (words[slot % 8] == flag_broken_off) {
+  // in place of the flag of cell_, or of the one after it in the same word
+  const std::uint64_t ends_at = broken_off(words[slot % 8]) - nonce_;
+  if (ends_at == cell_ || ends_at == cell_ + cell_count_) {
     end_grant();
     return 0;  // fails when the sender is known to be gone
   }

@@ -563,7 +563,8 @@ void TxChannel::abandon() {
   // a message in cells, whose one line is in the ring; it was begun behind all in `delivering_`
   if (queue_.first && queue_.first->position != 0) {
     broken_off_at_ = std::min(broken_off_at_, queue_.first->position - 1);
-    memory_.publish_word(flags_ + 8 * (cells_head_ % cell_count_), flag_broken_off);
+    memory_.publish_word(flags_ + 8 * (cells_head_ % cell_count_),
+                         broken_off(nonce_ + cells_head_));
     memory_.order();  // the receiver may be closing too, and waits for it
   }
   queue_ = {};
