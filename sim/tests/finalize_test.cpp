@@ -1,0 +1,216 @@
+// Windows that are alive at MPI_Finalize, on memory without coherence. Each rank has them in an
+// order of its own, and leaves all of them step by step as the MPI library does; meanwhile others
+// still put. Then the space is somebody else's.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "penstock/window.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using window::Piece;
+using window::Window;
+
+constexpr std::uint32_t ranks = 3, windows = 3;
+/// Peers must ask for ranges of those of rank 0.
+constexpr std::uint64_t segment_bytes[ranks] = {9000, 700, 700};
+/// Each rank stores to a cell of 8 bytes in each segment, the segment's owner by plain stores.
+constexpr std::uint64_t cell_of(std::uint32_t writer) {
+  return 512 + 8 * writer;
+}
+
+struct Plan {
+  std::uint64_t area[windows] = {};
+  std::vector<window::Member> members[windows]{std::vector<window::Member>(ranks),
+                                               std::vector<window::Member>(ranks),
+                                               std::vector<window::Member>(ranks)};
+  std::uint32_t attached = 0, opened = 0, left = 0, taken = 0;
+  std::uint64_t stored[windows][ranks][ranks] = {};  ///< by window, target, writer
+};
+
+class Rank {
+ public:
+  Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
+      : world_(world), plan_(plan), self_(self) {
+    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
+    for (auto& members : plan.members) members[self].token = pool_->token();
+    for (std::uint32_t i = 0; i < windows; ++i) order_[i] = (i + self) % windows;
+  }
+
+  void go() {
+    if (!all_have(plan_.attached)) return;
+    for (std::uint32_t i = 0; i < windows; ++i) open(i);
+    if (!all_have(plan_.opened)) return;
+    for (std::uint64_t epochs = world_.random() % 5; epochs != 0; --epochs) {
+      if (!epoch()) return;
+    }
+    finalize();
+    if (!all_have(plan_.left)) return;
+    take_the_space();
+  }
+
+ private:
+  bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
+  bool all_have(std::uint32_t& count) {
+    ++count;
+    wait_until(world_, "the ranks", [&] { return count == ranks || somebody_died(); });
+    return count == ranks;
+  }
+  bool held(const Result<void>& done) {
+    if (done) return true;
+    world_.require(done.error().code == Code::peer_dead && somebody_died(), done.error().message);
+    return false;
+  }
+  void open(std::uint32_t i) {
+    auto opened = Window::open(*pool_, {.area = plan_.area[i],
+                                        .members = plan_.members[i],
+                                        .self = self_,
+                                        .stored_by_all = false,
+                                        .idle = [this] { serve(); }});
+    world_.require(opened.has_value(), opened ? "" : opened.error().message);
+    windows_[i] = std::move(*opened);
+  }
+
+  /// What a program has a thread for, until a window is left.
+  void serve() {
+    for (std::uint32_t i = 0; i < windows; ++i)
+      if (windows_[i] && served_[i]) windows_[i]->serve();
+  }
+
+  bool epoch() {
+    const auto i = static_cast<std::uint32_t>(world_.random() % windows);
+    const auto target = static_cast<std::uint32_t>(world_.random() % ranks);
+    Window& window = *windows_[i];
+    if (!held(window.lock(target, sync::Hold::exclusive))) return false;
+    const Piece cell{cell_of(self_), 8};
+    std::uint64_t& stored = plan_.stored[i][target][self_];
+    const std::uint64_t value = ++stored;
+    if (target == self_) {
+      std::byte* const at = window.segment(self_) + cell.at;
+      (void)pool_->memory().load_word(at);  // a store fetches the line
+      std::memcpy(at, &value, sizeof value);
+    } else if (!held(window.put(target, {&cell, 1}, &value))) {
+      return false;
+    }
+    return held(window.unlock(target));
+  }
+
+  /// As plugins/mpi/creation.cpp: leave_all_windows.
+  void finalize() {
+    for (const std::uint32_t i : order_) windows_[i]->begin_to_leave();
+    bool whole[windows] = {};
+    for (const std::uint32_t i : order_) {
+      served_[i] = false;
+      whole[i] = held(windows_[i]->leave_segments(0));
+    }
+    for (const std::uint32_t i : order_) {
+      if (!whole[i]) continue;
+      held(windows_[i]->leave(0));
+      check(i);
+    }
+    for (auto& window : windows_) window.reset();
+  }
+  /// By plain loads, with which a program of the unified memory model ends.
+  void check(std::uint32_t i) {
+    for (std::uint32_t writer = 0; writer < ranks; ++writer) {
+      const std::uint64_t found = pool_->memory().load_word(segment(i, self_) + cell_of(writer));
+      const std::uint64_t stored = plan_.stored[i][self_][writer];
+      world_.require(found == stored,
+                     fmt::format("rank {} finds {}, not {}, of rank {} in window {}", self_, found,
+                                 stored, writer, i));
+    }
+  }
+  std::byte* segment(std::uint32_t i, std::uint32_t rank) const {
+    return pool_->base() + plan_.members[i][rank].offset;
+  }
+
+  /// Each segment is now memory of the rank after its owner, which no line may leave late for.
+  void take_the_space() {
+    const std::uint32_t from = (self_ + 1) % ranks;
+    std::vector<std::byte> mine(segment_bytes[from], std::byte{0x77}), seen(mine.size());
+    for (std::uint32_t i = 0; i < windows; ++i)
+      pool_->memory().publish_bulk(segment(i, from), mine.data(), mine.size());
+    pool_->memory().full_order();
+    if (!all_have(plan_.taken)) return;
+    constexpr int pauses = 20;
+    for (int pause = 0; pause < pauses; ++pause) world_.sleep(1'000'000);
+    for (std::uint32_t i = 0; i < windows; ++i) {
+      pool_->memory().observe_bulk(seen.data(), segment(i, from), seen.size());
+      world_.require(seen == mine, fmt::format("window {} of rank {} was stored to late", i, from));
+    }
+  }
+
+  World& world_;
+  Plan& plan_;
+  std::uint32_t self_;
+  std::unique_ptr<pool::Pool> pool_;
+  std::array<std::unique_ptr<Window>, windows> windows_;
+  std::array<std::uint32_t, windows> order_{};
+  std::array<bool, windows> served_{true, true, true};
+};
+
+Plan plan_in(SimulatedPool& pool) {
+  Plan plan;
+  pool.once([&](World& world) {
+    const auto attached = pool.attach(world);
+    const auto arena = SimulatedPool::open_arena(world, *attached);
+    const auto make = [&](const std::string& name, std::uint64_t bytes) {
+      auto object = arena->create(name, bytes);
+      world.require(object.has_value(), object ? "" : object.error().message);
+      return object->offset;
+    };
+    for (std::uint32_t i = 0; i < windows; ++i) {
+      plan.area[i] = make(fmt::format("area-{}", i), window::area_bytes(ranks));
+      for (std::uint32_t rank = 0; rank < ranks; ++rank)
+        plan.members[i][rank] = {0,
+                                 make(fmt::format("segment-{}-{}", i, rank), segment_bytes[rank]),
+                                 segment_bytes[rank]};
+    }
+  });
+  return plan;
+}
+
+Scenario finalize(const SimulatedPool& pool, const Plan& empty, std::uint32_t victim = ranks) {
+  Scenario scenario = pool.scenario(
+      fmt::format("MPI_Finalize{}", victim < ranks ? fmt::format(", rank {} dies", victim) : ""),
+      ranks);
+  scenario.most_steps = 3'000'000;
+  scenario.body = [&pool, &empty, victim](World& world) {
+    auto plan = std::make_shared<Plan>(empty);
+    for (std::uint32_t self = 0; self < ranks; ++self) {
+      Process& process =
+          world.spawn(self, [&world, &pool, plan, self] { Rank(world, pool, *plan, self).go(); });
+      if (self == victim) world.mark_victim(process);
+    }
+  };
+  return scenario;
+}
+
+TEST(Finalize, WindowsInAnyOrderAreLeftAndTheirSpaceIsTheNextOnes) {
+  SimulatedPool pool;
+  pool.format_arena();
+  const Plan plan = plan_in(pool);
+  const Scenario scenario = finalize(pool, plan);
+  expect_held("window", "random schedules", explore(scenario, 80));
+  expect_held("window", "random schedules", explore(with_lasting_copies(scenario), 60));
+}
+
+TEST(Finalize, TheDeathOfARankEndsTheWaitsOfTheOthers) {
+  SimulatedPool pool;
+  pool.format_arena();
+  const Plan plan = plan_in(pool);
+  expect_held("window", "crash points", crash_everywhere(finalize(pool, plan, 0), 60));
+  expect_held("window", "crash points", crash_everywhere(finalize(pool, plan, 1), 60));
+}
+
+}  // namespace
+}  // namespace penstock::sim
