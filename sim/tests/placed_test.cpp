@@ -52,6 +52,82 @@ Scenario sender_gives_up(const SimulatedPool& simulated) {
   return scenario;
 }
 
+/// The receiver is stopped in the midst of it until the sender has taken it for dead, and has
+/// stored there again. A third keeps the sender from giving all its channels' memory back, which
+/// orders.
+Scenario receiver_is_given_up(const SimulatedPool& simulated) {
+  constexpr std::uint64_t bytes = 2048;  // few, for the heartbeat ends the late one soon
+  Scenario scenario = simulated.scenario("channel, placed and withdrawn from the stopped", 2);
+  scenario.most_steps = 6'000'000;
+  scenario.body = [&simulated](World& world) {
+    auto addresses = std::make_shared<std::array<std::optional<transport::Address>, 3>>();
+    auto copies = std::make_shared<std::function<bool()>>([] { return false; });
+    world.spawn(0, [&world, &simulated, addresses, copies] {
+      Side self(world, simulated);
+      auto region = self.arena->create("region", bytes + 64);
+      world.require(region.has_value(), "no region");
+      std::memset(region->data + 8, static_cast<int>(right), bytes);
+      (*addresses)[0] = self.endpoint->address();
+      world.until([&] { return (*addresses)[1].has_value(); });
+      world.until([&] { return (*addresses)[2].has_value(); });
+      const Peer other = *self.endpoint->resolve(*(*addresses)[2]);
+      const bool kept = *self.endpoint->try_inject(other, {1, 2, 0, 3}, nullptr);
+      world.require(kept, "no channel whose memory stays");
+      const Peer peer = *self.endpoint->resolve(*(*addresses)[1]);
+      Process& late = *world.processes()[2];
+      late.may_exit = true;
+      SendOp op;
+      op.header = {1, 2, bytes, 3};
+      op.iov[0] = {region->data + 8, bytes};
+      op.iov_count = 1;
+      const auto complete = self.endpoint->send(peer, &op);
+      world.require(complete && !*complete, "not placed");
+      world.until([&] { return (*copies)(); });
+      for (auto waits = world.random() % 40; waits > 0; --waits) world.yield();
+      late.stopped = true;
+      for (int looks = 0; !self.sink.sent && !self.sink.failed; ++looks) {
+        world.require(looks < 100'000, "neither taken nor given up");
+        world.sleep(simulated.lease_ns(world) / 100);
+        self.endpoint->progress();
+      }
+      std::memset(region->data + 8, static_cast<int>(overwritten), bytes);
+      self.pool->memory().write_back(region->data, region->bytes);
+      for (auto waits = world.random() % 150; waits > 0; --waits) world.yield();
+      late.stopped = false;
+      wait_until(world, "the late one to leave or to end", [&] {
+        self.endpoint->progress();
+        return gone(late);
+      });
+      self.endpoint.reset();
+      (*addresses)[2].reset();
+    });
+    world.spawn(0, [&world, &simulated, addresses] {
+      Side self(world, simulated);
+      (*addresses)[2] = self.endpoint->address();
+      while ((*addresses)[2]) {
+        if (self.endpoint->progress() == 0) world.sleep(100'000);
+      }
+    });
+    world.spawn(1, [&world, &simulated, addresses, copies] {
+      Side self(world, simulated);
+      (*addresses)[1] = self.endpoint->address();
+      world.until([&] { return (*addresses)[0].has_value(); });
+      (void)*self.endpoint->resolve(*(*addresses)[0]);
+      *copies = [&] { return self.sink.receiving() || self.sink.arrived; };
+      while (!self.sink.arrived && !self.sink.told) {
+        if (self.endpoint->progress() == 0) world.sleep(100'000);
+      }
+      *copies = [] { return true; };
+    });
+  };
+  return scenario;
+}
+
+TEST(Placed, WhoIsGivenUpInTheMidstOfItDeliversNothingNewer) {
+  const auto pool = pool_with_endpoints();
+  expect_held("channel", "random schedules", explore(receiver_is_given_up(*pool), 400));
+}
+
 TEST(Placed, WhatIsTakenBackIsNeverDeliveredAsGood) {
   const auto pool = pool_with_endpoints();
   expect_held("channel", "random schedules", explore(sender_gives_up(*pool), 80));

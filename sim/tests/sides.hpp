@@ -50,6 +50,8 @@ class Reader final : public transport::Sink {
 
   void on_peer_left(Peer, const std::string&) override { left = true; }
 
+  bool receiving() const { return receiving_; }
+
   bool failed = false, told = false, left = false;
   int arrived = 0, sent = 0;
   std::byte* landing = nullptr;
