@@ -46,8 +46,8 @@ void leave_ones(SimulatedPool& simulated) {
     const auto arena = SimulatedPool::open_arena(world, *pool);
     std::vector<arena::Object> objects;
     for (std::uint64_t bytes = 1 << 20; bytes >= 4096; bytes /= 2)
-      while (const auto made = arena->create(fmt::format("earlier {}", objects.size()), bytes,
-                                             {.zero = false}))
+      while (const auto made =
+                 arena->create(fmt::format("earlier {}", objects.size()), bytes, {.zero = false}))
         objects.push_back(*made);
     world.require(!objects.empty(), "no space to leave something in");
     for (const arena::Object& object : objects) {
