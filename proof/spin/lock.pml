@@ -7,7 +7,8 @@
  * In the world `torn` the words token, number with choosing, and seal of a line arrive apart, the seal
  * last, are loaded apart, the seal first, and the killed may have written a part of them.
  * In the world `shared` participant 0 wants the lock alone, and the others share it: they observe the data
- * and publish nothing.
+ * and publish nothing. In the world `way` it also makes way at any time for one that shares the lock: gives
+ * its number back, waits until the other's is another, and asks again.
  * Proved: one living holder at a time, or those who share it; the holder sees what earlier holders
  * published; nobody waits for ever, also not for the dead. Assumed: who is found dead has nothing in its
  * store buffer any more; what was there has arrived, or (its host is lost) never will.
@@ -18,6 +19,7 @@
 /* also torn: -DPARTICIPANTS=2 -DTIMES=1 -DTORN -DCOPIES=0 */
 /* also three: -DPARTICIPANTS=3 -DTIMES=1 -DCOPIES=0 -DNO_SUCCESSOR -DIMMORTAL */
 /* also shared: -DPARTICIPANTS=3 -DTIMES=1 -DCOPIES=0 -DNO_SUCCESSOR -DIMMORTAL -DSHARED */
+/* also way: -DPARTICIPANTS=2 -DTIMES=2 -DIMMORTAL -DSHARED -DWAY */
 /* long torn_stale: -DPARTICIPANTS=2 -DTIMES=1 -DTORN -DCOPIES=1 */
 /* long three_mortal: -DPARTICIPANTS=3 -DTIMES=1 -DCOPIES=0 -DNO_SUCCESSOR */
 #if PARTICIPANTS == 3
@@ -166,6 +168,14 @@ inline done_with(i) {
 
 #define PASS_OVER(i) :: d_step { IS_PENDING(i) && FOUND_DEAD(rival[i]) -> done_with(i) }
 
+#ifdef WAY
+#define MAKE_WAY(i) \
+  :: d_step { number != 0 && self == 0 && IS_PENDING(i) && SHARES(i) && NUMBER(last[i]) != 0 -> \
+       way = NUMBER(last[i]); pending = 0 }
+#else
+#define MAKE_WAY(i)
+#endif
+
 inline pass_all() {
   pending = (1 << PARTICIPANTS) - 1 & ~(1 << self);
   do
@@ -188,6 +198,7 @@ inline pass_all() {
         if
         PASS_OVER(0)
         PASS_OVER(1)
+        MAKE_WAY(1)
         :: NEWS(0) || NEWS(1)
 #if PARTICIPANTS == 3
         PASS_OVER(2)
@@ -223,17 +234,58 @@ inline take_over() {
 #endif
 }
 
+#ifdef WAY
+/* For participant 1, until it has another number than `way`. */
+inline await_that_it_goes() {
+  do
+  :: atomic { invalidate(INVALIDATE_OTHERS, self, 1); settle(SETTLE_OTHERS, self) };
+     load_entry(1);
+     if
+     :: d_step { NUMBER(last[1]) != way -> way = 0; last[1] = 0; rival[1] = 0 }; break
+     :: d_step { NUMBER(last[1]) == way -> pending = 2 };
+        NEWS(1);
+        pending = 0
+     fi
+  od
+}
+#endif
+
+#ifdef WAY
+#define DRAWN drawn = number /* nobody draws one twice */
+#else
+#define DRAWN skip
+#endif
+
+inline draw_number() {
+  d_step {
+    number = (greatest > drawn -> greatest : drawn) + 1;
+    DRAWN;
+    greatest = 0;
+    busy = false
+  }
+}
 inline acquire() {
   take_over();
-  publish_entry(1, 0);
-  pass_all();
-  if
-  :: d_step { !busy && !SHARES(self) -> skip } /* held, still choosing */
-  :: d_step { busy || SHARES(self) -> number = greatest + 1; greatest = 0; busy = false };
+  do
+  :: publish_entry(1, 0);
+     pass_all();
+     if
+     :: d_step { !busy && !SHARES(self) -> skip }; break /* held, still choosing */
+     :: else
+     fi;
+     draw_number();
      publish_entry(0, number);
      pass_all();
-     atomic { number = 0; chosen = 0 }
-  fi
+     atomic { number = 0; chosen = 0 };
+     if
+     :: way == 0 -> break
+     :: else
+     fi;
+#ifdef WAY
+     publish_entry(0, 0);
+     await_that_it_goes()
+#endif
+  od
 }
 
 inline release() {
@@ -270,7 +322,7 @@ inline work(times) {
 }
 
 #define LOCALS \
-  byte pending, chosen, number, greatest, seen, seal, rest, turn; \
+  byte pending, chosen, number, greatest, seen, seal, rest, turn, drawn, way; \
   bool busy; \
   byte last[PARTICIPANTS]; \
   byte rival[PARTICIPANTS]
@@ -283,6 +335,7 @@ proctype participant(byte self, token) {
 
 inline forget_all() {
   pending = 0; chosen = 0; number = 0; greatest = 0; busy = false; seen = 0; seal = 0; rest = 0; turn = 0;
+  drawn = 0; way = 0;
   last[0] = 0; last[1] = 0; rival[0] = 0; rival[1] = 0;
 #if PARTICIPANTS == 3
   last[2] = 0; rival[2] = 0;
