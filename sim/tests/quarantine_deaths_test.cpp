@@ -33,12 +33,57 @@ void check(World& world, SpaceUser& worker, const std::vector<Object>& made) {
   world.evict_left_dirty();
   for (const Object& object : made) worker.require_whole(object, "when all has left");
 }
+/// All the space that can be had is the next owner's, and stays so when the dead's lines leave.
+void give_away(World& world, SpaceUser& worker) {
+  const auto next = fill_and_publish(world, worker);
+  world.require(next.size() > 3, "there is hardly any space");
+  check(world, worker, next);
+}
+
+/// The processes of a case go on one after the other.
+void await(World& world, const int& phase, int wanted) {
+  wait_until(world, fmt::format("phase {}", wanted), [&] { return phase >= wanted; });
+}
+/// Of others.
+std::vector<std::uint64_t> tokens_of(const SpaceUser& worker, const std::string& job) {
+  std::vector<std::uint64_t> tokens;
+  for (const auto& record : worker.pool->processes()) {
+    const std::uint64_t token = record.generation << 16 | record.slot;
+    if (record.job == job && token != worker.pool->token()) tokens.push_back(token);
+  }
+  return tokens;
+}
+void await_deaths(World& world, const SpaceUser& worker, const std::vector<std::uint64_t>& tokens) {
+  wait_until(world, "deaths to be seen", [&] {
+    return std::none_of(tokens.begin(), tokens.end(),
+                        [&](std::uint64_t token) { return worker.pool->alive(token); });
+  });
+}
+/// Until nobody of the job is in the table of processes.
+void bury(World& world, const SpaceUser& worker, const std::string& job) {
+  wait_until(world, "the dead to be recorded", [&] {
+    (void)worker.arena->collect();
+    const auto records = worker.pool->processes();
+    return std::none_of(records.begin(), records.end(),
+                        [&](const auto& record) { return record.job == job && record.attached; });
+  });
+}
+void store_to_anothers(World& world, const SpaceUser& worker, const std::string& name) {
+  const auto opened = worker.arena->open(name);
+  world.require(opened.has_value(), "not opened");
+  SpaceUser::store(*opened);
+}
+
+Scenario case_of(const SmallPool& pool, const std::string& name) {
+  Scenario scenario = pool.scenario("quarantine, " + name, nodes);
+  scenario.most_steps = 8'000'000;
+  return scenario;
+}
 
 /// somebody stores to another's object, dies; the owner knows, destroys it (or leaves).
 Scenario stored_to_anothers(const SmallPool& pool, bool leaves, const std::string& job) {
   Scenario scenario =
-      pool.scenario(fmt::format("quarantine, case 1, leaves {} job '{}'", leaves, job), nodes);
-  scenario.most_steps = 6'000'000;
+      case_of(pool, leaves ? "stored to another's, who leaves" : "stored to another's");
   scenario.body = [&pool, leaves, job](World& world) {
     auto stored = std::make_shared<bool>(false);
     auto ready = std::make_shared<bool>(false);
@@ -46,9 +91,7 @@ Scenario stored_to_anothers(const SmallPool& pool, bool leaves, const std::strin
     Process& mortal = world.spawn(1, [&world, &pool, stored, ready, job] {
       SpaceUser worker(world, pool, job);
       wait_until(world, "object", [&] { return *ready; });
-      const auto opened = worker.arena->open("shared");
-      world.require(opened.has_value(), "open");
-      SpaceUser::store(*opened);
+      store_to_anothers(world, worker, "shared");
       *stored = true;
       wait_for_death(world);
     });
@@ -59,16 +102,12 @@ Scenario stored_to_anothers(const SmallPool& pool, bool leaves, const std::strin
         world.require(made.has_value(), "create");
         *ready = true;
         wait_until(world, "stored", [&] { return *stored; });
-        std::uint64_t token = 0;
-        for (const auto& r : worker.pool->processes())
-          if (r.node != worker.pool->node()) token = r.generation << 16 | r.slot;
+        const auto tokens = tokens_of(worker, job);
         world.kill(mortal);
-        wait_until(world, "death to be seen", [&] { return !worker.pool->alive(token); });
+        await_deaths(world, worker, tokens);
         if (!leaves) {
           worker.send_on_and_destroy(*made);
-          const auto next = fill_and_publish(world, worker);
-          world.require(next.size() > 3, "few");
-          check(world, worker, next);
+          give_away(world, worker);
         }
       }
       *left = true;
@@ -77,8 +116,7 @@ Scenario stored_to_anothers(const SmallPool& pool, bool leaves, const std::strin
       world.spawn(0, [&world, &pool, left] {
         wait_until(world, "owner", [&] { return *left; });
         SpaceUser worker(world, pool, "another");
-        const auto next = fill_and_publish(world, worker);
-        check(world, worker, next);
+        give_away(world, worker);
       });
   };
   return scenario;
@@ -94,8 +132,7 @@ TEST(Quarantine, WhoLeavesAsksNobody) {
 
 /// times that were read before a death that the same holder of the lock records.
 Scenario cached_times(const SmallPool& pool) {
-  Scenario scenario = pool.scenario("quarantine, case 2", nodes);
-  scenario.most_steps = 6'000'000;
+  Scenario scenario = case_of(pool, "a death under the same lock");
   scenario.body = [&pool](World& world) {
     auto phase = std::make_shared<int>(0);
     Process& first = world.spawn(2, [&world, &pool, phase] {
@@ -106,7 +143,7 @@ Scenario cached_times(const SmallPool& pool) {
       wait_for_death(world);
     });
     Process* second = &world.spawn(1, [&world, &pool, phase] {
-      wait_until(world, "phase 2", [&] { return *phase == 2; });
+      await(world, *phase, 2);
       SpaceUser worker(world, pool, "d2");
       const auto made = worker.create("d2", 25000);
       world.require(made.has_value(), "d2");
@@ -116,19 +153,17 @@ Scenario cached_times(const SmallPool& pool) {
     });
     world.spawn(0, [&world, &pool, phase, &first, second] {
       SpaceUser worker(world, pool, "r");
-      wait_until(world, "phase 1", [&] { return *phase == 1; });
+      await(world, *phase, 1);
       world.kill(first);
       wait_until(world, "first dead", [&] {
         (void)worker.arena->collect();
         return worker.arena->stats().bytes_quarantined != 0;
       });
       *phase = 2;
-      wait_until(world, "phase 3", [&] { return *phase == 3; });
-      std::uint64_t token = 0;
-      for (const auto& r : worker.pool->processes())
-        if (r.job == "d2") token = r.generation << 16 | r.slot;
+      await(world, *phase, 3);
+      const auto tokens = tokens_of(worker, "d2");
       world.kill(*second);
-      wait_until(world, "death to be seen", [&] { return !worker.pool->alive(token); });
+      await_deaths(world, worker, tokens);
       const auto big = worker.create("big", 30000);
       if (!big) return;  // right: nobody of node 1 has flushed
       worker.publish(*big);
@@ -144,8 +179,7 @@ TEST(Quarantine, ADeathThatIsRecordedUnderTheSameLockCounts) {
 
 /// killed between journal and header of what it sets aside; the next one's record_death ticks.
 Scenario journal(const SmallPool& pool) {
-  Scenario scenario = pool.scenario("quarantine, case 4", nodes);
-  scenario.most_steps = 8'000'000;
+  Scenario scenario = case_of(pool, "a journal finished late");
   scenario.moods = false;
   scenario.knobs.evict = 0;
   scenario.body = [&pool](World& world) {
@@ -158,21 +192,19 @@ Scenario journal(const SmallPool& pool) {
       wait_until(world, "end", [&] { return *phase == 9; });
     });
     Process& mortal = world.spawn(1, [&world, &pool, phase] {
-      wait_until(world, "phase 2", [&] { return *phase == 2; });
+      await(world, *phase, 2);
       SpaceUser worker(world, pool, "mortal");
-      const auto opened = worker.arena->open("shared");
-      world.require(opened.has_value(), "open");
-      SpaceUser::store(*opened);
+      store_to_anothers(world, worker, "shared");
       *phase = 3;
       wait_for_death(world);
     });
     Process* killer = &world.spawn(0, [&world, &pool, phase] {
-      wait_until(world, "phase 1", [&] { return *phase == 1; });
+      await(world, *phase, 1);
       SpaceUser worker(world, pool, "killer");
       const auto made = worker.arena->create("shared", 20000);
       world.require(made.has_value(), "create");
       *phase = 2;
-      wait_until(world, "phase 4", [&] { return *phase == 4; });
+      await(world, *phase, 4);
       int publishes = 0;
       arena::after_publish_hook() = [&world, &publishes] {
         // word of the name, image, journal
@@ -183,14 +215,9 @@ Scenario journal(const SmallPool& pool) {
     });
     world.spawn(0, [&world, &pool, phase, &mortal, killer] {
       SpaceUser worker(world, pool, "r");
-      wait_until(world, "phase 3", [&] { return *phase == 3; });
+      await(world, *phase, 3);
       world.kill(mortal);
-      wait_until(world, "its death to be recorded", [&] {
-        (void)worker.arena->collect();
-        const auto records = worker.pool->processes();
-        return std::none_of(records.begin(), records.end(),
-                            [](const auto& r) { return r.job == "mortal" && r.attached; });
-      });
+      bury(world, worker, "mortal");
       *phase = 4;
       wait_until(world, "killer", [&] { return gone(*killer); });
       arena::after_publish_hook() = {};
@@ -201,8 +228,7 @@ Scenario journal(const SmallPool& pool) {
         return reaped != 0;
       });
       world.sleep(1'000'000);
-      const auto next = fill_and_publish(world, worker);
-      check(world, worker, next);
+      give_away(world, worker);
       *phase = 9;
     });
   };
@@ -216,39 +242,31 @@ TEST(Quarantine, AJournalThatIsFinishedLateTicksAnew) {
 /// two of a job die on two nodes; the name of one is claimed by another job: only the owner's death
 /// is recorded.
 Scenario mate_of_the_buried(const SmallPool& pool) {
-  Scenario scenario = pool.scenario("quarantine, case 5", nodes);
-  scenario.most_steps = 8'000'000;
+  Scenario scenario = case_of(pool, "a mate of the buried");
   scenario.body = [&pool](World& world) {
     auto phase = std::make_shared<int>(0);
     Process& owner = world.spawn(1, [&world, &pool, phase] {
-      wait_until(world, "phase 1", [&] { return *phase == 1; });
+      await(world, *phase, 1);
       SpaceUser worker(world, pool, "j");
       world.require(worker.create("win", 20000).has_value(), "create");
       *phase = 2;
       wait_for_death(world);
     });
     Process& mate = world.spawn(2, [&world, &pool, phase] {
-      wait_until(world, "phase 2", [&] { return *phase == 2; });
+      await(world, *phase, 2);
       SpaceUser worker(world, pool, "j");
-      const auto opened = worker.arena->open("win");
-      world.require(opened.has_value(), "open");
-      SpaceUser::store(*opened);
+      store_to_anothers(world, worker, "win");
       *phase = 3;
       wait_for_death(world);
     });
     world.spawn(0, [&world, &pool, phase, &owner, &mate] {
       SpaceUser worker(world, pool, "other");
       *phase = 1;
-      wait_until(world, "phase 3", [&] { return *phase == 3; });
-      std::vector<std::uint64_t> tokens;
-      for (const auto& r : worker.pool->processes())
-        if (r.job == "j") tokens.push_back(r.generation << 16 | r.slot);
+      await(world, *phase, 3);
+      const auto tokens = tokens_of(worker, "j");
       world.kill(owner);
       world.kill(mate);
-      wait_until(world, "deaths", [&] {
-        return std::none_of(tokens.begin(), tokens.end(),
-                            [&](auto t) { return worker.pool->alive(t); });
-      });
+      await_deaths(world, worker, tokens);
       const auto win = worker.create("win", 3000);
       world.require(win.has_value(), "win");
       auto flushed = std::make_shared<bool>(false);
@@ -257,8 +275,7 @@ Scenario mate_of_the_buried(const SmallPool& pool) {
         *flushed = true;
       });
       wait_until(world, "node 1", [&] { return *flushed; });
-      const auto next = fill_and_publish(world, worker);
-      check(world, worker, next);
+      give_away(world, worker);
     });
   };
   return scenario;
@@ -270,8 +287,7 @@ TEST(Quarantine, MatesOfTheBuriedCount) {
 
 /// refused although the space has just come back.
 Scenario just_flushed(const SmallPool& pool) {
-  Scenario scenario = pool.scenario("quarantine, case 6", nodes);
-  scenario.most_steps = 8'000'000;
+  Scenario scenario = case_of(pool, "just flushed");
   scenario.body = [&pool](World& world) {
     auto stored = std::make_shared<bool>(false);
     auto end = std::make_shared<bool>(false);
@@ -290,12 +306,7 @@ Scenario just_flushed(const SmallPool& pool) {
       wait_until(world, "stored", [&] { return *stored; });
       world.kill(mortal);
       SpaceUser worker(world, pool, "two");
-      wait_until(world, "reaped", [&] {
-        const auto reaped = worker.arena->collect();
-        const auto records = worker.pool->processes();
-        return std::none_of(records.begin(), records.end(),
-                            [](const auto& r) { return r.job == "m" && r.attached; });
-      });
+      bury(world, worker, "m");
       const auto made = worker.arena->create("big", 40000, {.zero = false});
       const auto waits = worker.arena->quarantine();
       world.require(made || !waits.waits_for.empty(),
@@ -315,8 +326,7 @@ TEST(Quarantine, SpaceThatHasJustComeBackIsGiven) {
 /// C interface, no job: owner and user are killed on two nodes at once; the owner's node goes on at
 /// once.
 Scenario no_job(const SmallPool& pool) {
-  Scenario scenario = pool.scenario("quarantine, case 7", nodes);
-  scenario.most_steps = 8'000'000;
+  Scenario scenario = case_of(pool, "two hosts at once");
   scenario.body = [&pool](World& world) {
     auto phase = std::make_shared<int>(0);
     Process& owner = world.spawn(1, [&world, &pool, phase] {
@@ -326,22 +336,18 @@ Scenario no_job(const SmallPool& pool) {
       wait_for_death(world);
     });
     Process& user = world.spawn(2, [&world, &pool, phase] {
-      wait_until(world, "phase 1", [&] { return *phase == 1; });
+      await(world, *phase, 1);
       SpaceUser worker(world, pool);
-      const auto opened = worker.arena->open("win");
-      world.require(opened.has_value(), "open");
-      SpaceUser::store(*opened);
+      store_to_anothers(world, worker, "win");
       *phase = 2;
       wait_for_death(world);
     });
     world.spawn(1, [&world, &pool, phase, &owner, &user] {
-      wait_until(world, "phase 2", [&] { return *phase == 2; });
+      await(world, *phase, 2);
       world.kill(owner);
       world.kill(user);
       SpaceUser worker(world, pool);
-      const auto next = fill_and_publish(world, worker);
-      world.require(!next.empty(), "none");
-      check(world, worker, next);
+      give_away(world, worker);
     });
   };
   return scenario;
@@ -354,15 +360,14 @@ TEST(Quarantine, DeathsOnTwoHostsAtOnceBothCount) {
 /// given up, goes on: what it stores until it knows is dirty after its node has flushed, and
 /// nothing records that.
 Scenario goes_on(const SmallPool& pool) {
-  Scenario scenario = pool.scenario("quarantine, case 8", nodes);
-  scenario.most_steps = 8'000'000;
+  Scenario scenario = case_of(pool, "given up and goes on");
   scenario.body = [&pool](World& world) {
     auto phase = std::make_shared<int>(0);
     Process& late = world.spawn(1, [&world, &pool, phase] {
       SpaceUser worker(world, pool, "late");
       const auto made = worker.create("late", 20000);
       *phase = 1;
-      wait_until(world, "phase 3", [&] { return *phase == 3; });
+      await(world, *phase, 3);
       SpaceUser::store(*made);  // right after it goes on
       *phase = 4;
       wait_for_death(world);
@@ -374,14 +379,9 @@ Scenario goes_on(const SmallPool& pool) {
     });
     world.spawn(2, [&world, &pool, phase, &late] {
       SpaceUser worker(world, pool, "two");
-      wait_until(world, "phase 1", [&] { return *phase == 1; });
+      await(world, *phase, 1);
       late.stopped = true;
-      wait_until(world, "reaped", [&] {
-        (void)worker.arena->collect();
-        const auto records = worker.pool->processes();
-        return std::none_of(records.begin(), records.end(),
-                            [](const auto& r) { return r.job == "late" && r.attached; });
-      });
+      bury(world, worker, "late");
       world.sleep(300'000'000);
       (void)worker.arena->collect();
       const auto first = fill_and_publish(world, worker, 3);
