@@ -85,8 +85,8 @@ class Arena {
   /// deadline when the pool's lock is not free within `timeout_ns` (0: the default).
   Result<void> destroy(const Object& object, std::uint64_t timeout_ns = 0);
 
-  /// What this process's node has stored to the object and not published is sent on, and its copies
-  /// are dropped: before it is left or destroyed.
+  /// What this process's node has stored to the object and not published is at the device when this
+  /// returns, and its copies are dropped: before it is left or destroyed.
   void send_on(const Object& object) const;
 
   std::vector<Object> list() const;

@@ -137,6 +137,49 @@ Scenario jobs_after_jobs(const SmallPool& pool, std::uint32_t jobs) {
   return scenario;
 }
 
+/// Who is told that it was sent on, by other means than the pool, may store there at once.
+Scenario sent_on(const SmallPool& pool) {
+  Scenario scenario = pool.scenario("quarantine, sent on", nodes);
+  scenario.body = [&pool](World& world) {
+    auto objects = std::make_shared<std::vector<Object>>();
+    auto told = std::make_shared<std::size_t>(0);
+    world.spawn(0, [&world, &pool, objects, told] {
+      SpaceUser worker(world, pool);
+      for (int i = 0; i < 8; ++i) objects->push_back(*worker.create(fmt::format("o{}", i), 512));
+      for (const Object& object : *objects) {
+        SpaceUser::store(object);
+        worker.arena->send_on(object);
+        ++*told;
+      }
+      wait_until(world, "the end", [&] { return *told == 0; });
+    });
+    world.spawn(1, [&world, &pool, objects, told] {
+      SpaceUser worker(world, pool);
+      for (std::size_t i = 0; i < 8; ++i) {
+        world.until([&] { return *told > i; });
+        Object& mine = (*objects)[i];
+        mine.data = worker.pool->base() + mine.offset;
+        std::vector<std::byte> seen(mine.bytes);
+        worker.pool->memory().observe_bulk(seen.data(), mine.data, seen.size());
+        world.require(
+            std::all_of(seen.begin(), seen.end(), [](auto b) { return b == std::byte{0x11}; }),
+            "not sent on");
+        worker.publish(mine);
+      }
+      world.sleep(5'000'000);
+      for (const Object& object : *objects)
+        worker.require_whole(object, "stored where all was sent on");
+      *told = 0;
+    });
+  };
+  return scenario;
+}
+
+TEST(Quarantine, WhatWasSentOnIsThereAtOnce) {
+  const SmallPool pool;
+  expect_held("quarantine", "random schedules", explore(sent_on(pool), 40));
+}
+
 TEST(Quarantine, JobsAfterKilledJobs) {
   const SmallPool pool;
   expect_held("quarantine", "random schedules", explore(jobs_after_jobs(pool, 4), 40));
