@@ -44,6 +44,8 @@ bool Flusher::advance(std::uint64_t most_bytes) {
     if (begun == Begun::nothing_to_do || (begun == Begun::try_again && tries == most_walks))
       return true;
   }
+  const bool others_were_quicker = pool_.flushes().flushed(pool_.node()) >= ticks_;
+  if (others_were_quicker) ranges_.clear();
   while (!ranges_.empty() && most_bytes != 0) {
     Range& range = ranges_.back();
     const std::uint64_t part = std::min(range.bytes, most_bytes);
@@ -53,12 +55,10 @@ bool Flusher::advance(std::uint64_t most_bytes) {
     most_bytes -= part;
     if (range.bytes == 0) ranges_.pop_back();
   }
-  region_.settle();
-  // Another process of this node may have been quicker.
-  const bool done = pool_.flushes().flushed(pool_.node()) >= ticks_;
-  if (!ranges_.empty() && !done) return false;
+  region_.settle();  // all of it is at the device before that is said
+  if (!ranges_.empty()) return false;
   begun_ = false;
-  if (!done) record();
+  if (!others_were_quicker) record();
   return true;
 }
 
