@@ -50,6 +50,7 @@ constexpr base::WaitPolicy wait_policy{.spins = 100, .yields = 1000, .sleep_ns =
 
 /// Looks at one that shares the lock before it is made way for: longer than a get takes.
 constexpr std::uint32_t patience = 500;
+constexpr std::uint32_t most_patience = 100 * patience;
 constexpr std::uint32_t forever = 0;
 
 bool whole(const Line& line) {
@@ -236,13 +237,14 @@ class Request {
     queue_.await_all();
     for (;;) {
       const bool shares = hold_ == Hold::shared;
-      auto passed = queue_.pass_all(waiter_, behind_me, shares ? forever : patience);
+      auto passed = queue_.pass_all(waiter_, behind_me, shares ? forever : looks_);
       if (!passed || *passed) return passed;
       if (queue_.await_those_who_stay()) return make_way();
     }
   }
 
   Result<bool> make_way() {
+    looks_ = std::min(2 * looks_, most_patience);  // at last nobody outstays it
     entries_.publish(token_, 0, false);
     const auto has_gone = [](std::uint32_t, const Line& line, const Rival& rival) {
       return line.number != rival.shared;
@@ -258,6 +260,7 @@ class Request {
   std::uint64_t token_;
   std::uint32_t self_;
   Hold hold_;
+  std::uint32_t looks_ = patience;
   std::uint64_t& last_number_;  ///< of all requests by this Lock
 };
 
