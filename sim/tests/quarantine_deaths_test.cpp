@@ -12,68 +12,6 @@
 namespace penstock::sim {
 namespace {
 
-void wait_for_death(World& world) {
-  constexpr std::uint64_t an_hour_ns = 3'600'000'000'000;
-  world.sleep(an_hour_ns);
-}
-
-std::vector<Object> fill_and_publish(World& world, SpaceUser& worker, int most = 60) {
-  std::vector<Object> made;
-  for (int i = 0; i < most; ++i) {
-    const auto object =
-        worker.create(fmt::format("n{}.{}", world.self().number, i), 600 + world.random() % 900);
-    if (!object) break;
-    worker.publish(*object);
-    made.push_back(*object);
-  }
-  return made;
-}
-void check(World& world, SpaceUser& worker, const std::vector<Object>& made) {
-  for (const Object& object : made) worker.require_whole(object, "before eviction");
-  world.evict_left_dirty();
-  for (const Object& object : made) worker.require_whole(object, "when all has left");
-}
-/// All the space that can be had is the next owner's, and stays so when the dead's lines leave.
-void give_away(World& world, SpaceUser& worker) {
-  const auto next = fill_and_publish(world, worker);
-  world.require(next.size() > 3, "there is hardly any space");
-  check(world, worker, next);
-}
-
-/// The processes of a case go on one after the other.
-void await(World& world, const int& phase, int wanted) {
-  wait_until(world, fmt::format("phase {}", wanted), [&] { return phase >= wanted; });
-}
-/// Of others.
-std::vector<std::uint64_t> tokens_of(const SpaceUser& worker, const std::string& job) {
-  std::vector<std::uint64_t> tokens;
-  for (const auto& record : worker.pool->processes()) {
-    const std::uint64_t token = record.generation << 16 | record.slot;
-    if (record.job == job && token != worker.pool->token()) tokens.push_back(token);
-  }
-  return tokens;
-}
-void await_deaths(World& world, const SpaceUser& worker, const std::vector<std::uint64_t>& tokens) {
-  wait_until(world, "deaths to be seen", [&] {
-    return std::none_of(tokens.begin(), tokens.end(),
-                        [&](std::uint64_t token) { return worker.pool->alive(token); });
-  });
-}
-/// Until nobody of the job is in the table of processes.
-void bury(World& world, const SpaceUser& worker, const std::string& job) {
-  wait_until(world, "the dead to be recorded", [&] {
-    (void)worker.arena->collect();
-    const auto records = worker.pool->processes();
-    return std::none_of(records.begin(), records.end(),
-                        [&](const auto& record) { return record.job == job && record.attached; });
-  });
-}
-void store_to_anothers(World& world, const SpaceUser& worker, const std::string& name) {
-  const auto opened = worker.arena->open(name);
-  world.require(opened.has_value(), "not opened");
-  SpaceUser::store(*opened);
-}
-
 Scenario case_of(const SmallPool& pool, const std::string& name) {
   Scenario scenario = pool.scenario("quarantine, " + name, nodes);
   scenario.most_steps = 8'000'000;

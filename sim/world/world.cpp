@@ -255,6 +255,10 @@ void World::step(Core& core) {
   now_ns_ += knobs_.op_ns / 2 + environment_.next() % knobs_.op_ns;
   Process& process = *running_->process;
   if (++process.operations == process.dies_at) die();
+  if (process.operations == process.stops_at) {
+    process.stopped = true;
+    switch_away();
+  }
   core.stir();
   pass_time();
   if (++turn_ >= longest_turn || chooser_.chance(knobs_.switching)) switch_away();

@@ -41,7 +41,8 @@ struct Process {
   bool may_exit = false;
   bool stopped = false;  ///< SIGSTOP
   std::uint64_t operations = 0;
-  std::uint64_t dies_at = ~0ull;  ///< operation at which it is killed
+  std::uint64_t dies_at = ~0ull;   ///< operation at which it is killed
+  std::uint64_t stops_at = ~0ull;  ///< operation at which it is stopped
   bool takes_node_along = false;
   std::uint64_t publishes = 0;
   /// Killed right after it, when the line may be on its way in part; with its node or without.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t part_bytes = 1 << 20;
 constexpr std::uint64_t longest_step_ns = 20'000'000;
-constexpr int most_walks = 100;
+constexpr int most_walks = 4;
 
 }  // namespace
 
@@ -26,10 +26,14 @@ Flusher::Begun Flusher::begin() {
   if (clock.last_death == 0 || !readable || flushes.flushed(pool_.node()) >= clock.ticks)
     return Begun::nothing_to_do;
   if (pool_.given_up_still_here()) return Begun::nothing_to_do;
+  // What all nodes of these caches have flushed since it was set aside needs no more of it.
+  std::uint64_t flushed = UINT64_MAX;
+  for (const std::uint32_t node : pool_.nodes_of_these_caches())
+    flushed = std::min(flushed, flushes.flushed(node));
   ranges_.clear();
   const ExtentReader reader(region_, geometry_, key_);
   const auto walked = reader.for_each([&](const ExtentHeader& extent) {
-    if (extent.state == ExtentState::quarantined)
+    if (extent.state == ExtentState::quarantined && extent.owner > flushed)
       ranges_.push_back({extent.offset + line_bytes, extent.bytes - line_bytes});
   });
   if (!walked) return Begun::try_again;

@@ -48,9 +48,11 @@ void Pool::record_unknown_deaths() {
 
 bool Pool::given_up_still_here() const {
   for (const SlotView& view : impl_->processes.used()) {
-    if (view.line.state == static_cast<std::uint32_t>(SlotState::reaped) &&
-        impl_->liveness.still_exists(view))
-      return true;
+    const bool attached = view.line.state == static_cast<std::uint32_t>(SlotState::attached);
+    const bool given_up =
+        view.line.state == static_cast<std::uint32_t>(SlotState::reaped) ||
+        (attached && impl_->verdicts.judge_of(make_token(view.line.generation, view.slot)));
+    if (given_up && impl_->liveness.still_exists(view)) return true;
   }
   return false;
 }

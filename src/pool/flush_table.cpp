@@ -24,10 +24,13 @@ constexpr std::uint64_t unknown_death = UINT64_MAX;
 FlushTable::Clock FlushTable::clock() const {
   memory_.invalidate(base_ + clock_place(0), 2 * coherence::line_bytes);
   memory_.settle();
+  // Who was stopped within a tick and taken for dead may still store one of the two.
+  std::optional<FlushLine> newest;
   for (std::uint32_t copy = 0; copy < 2; ++copy) {
-    if (const auto line = load_sealed_line<FlushLine>(memory_, base_, clock_place(copy)))
-      return {.ticks = line->ticks, .last_death = line->last_death};
+    const auto line = load_sealed_line<FlushLine>(memory_, base_, clock_place(copy));
+    if (line && (!newest || line->ticks > newest->ticks)) newest = line;
   }
+  if (newest) return {.ticks = newest->ticks, .last_death = newest->last_death};
   return {.ticks = unreadable_ticks, .last_death = unknown_death};
 }
 
@@ -36,8 +39,10 @@ void FlushTable::publish_clock(const Clock& clock) const {
   line.ticks = clock.ticks;
   line.last_death = clock.last_death;
   memory_.order();
+  if (confirm_) confirm_();
   publish_sealed_line(memory_, base_, clock_place(0), line);  // pairs with clock()
   memory_.order();
+  if (confirm_) confirm_();
   publish_sealed_line(memory_, base_, clock_place(1), line);
 }
 
@@ -52,6 +57,7 @@ void FlushTable::record_death(std::uint32_t node) const {
   const Clock now = clock();
   FlushLine line;
   line.ticks = now.ticks + 1;
+  if (confirm_) confirm_();
   publish_sealed_line(memory_, base_, death_place(node), line);  // pairs with times()
   publish_clock({.ticks = line.ticks, .last_death = line.ticks});
   memory_.order();
@@ -59,6 +65,7 @@ void FlushTable::record_death(std::uint32_t node) const {
 
 void FlushTable::forget_deaths(std::uint32_t node) const {
   if (node >= nodes_) return;
+  if (confirm_) confirm_();
   publish_sealed_line(memory_, base_, death_place(node), FlushLine{});
   memory_.order();
 }

@@ -16,7 +16,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "penstock/coherence.hpp"
@@ -26,8 +28,12 @@ namespace penstock::pool {
 class FlushTable {
  public:
   FlushTable(const coherence::Memory& memory, std::byte* base, std::uint64_t offset,
-             std::uint32_t nodes)
-      : memory_(memory), base_(base), offset_(offset), nodes_(nodes) {}
+             std::uint32_t nodes, std::function<void()> confirm = {})
+      : memory_(memory),
+        base_(base),
+        offset_(offset),
+        nodes_(nodes),
+        confirm_(std::move(confirm)) {}
 
   static constexpr std::uint64_t bytes(std::uint32_t nodes) {
     return (2 + 2 * std::uint64_t{nodes}) * coherence::line_bytes;
@@ -73,6 +79,7 @@ class FlushTable {
   std::byte* base_;
   std::uint64_t offset_;
   std::uint32_t nodes_;
+  std::function<void()> confirm_;  ///< asked before each line that is written under the lock
 };
 
 }  // namespace penstock::pool

@@ -34,9 +34,10 @@ Heartbeat::~Heartbeat() {
   thread_.join();
 }
 
-void Heartbeat::replace(Beat beat) {
+void Heartbeat::replace(Beat beat, std::function<void()> chores) {
   const std::lock_guard lock(mutex_);
   beat_ = std::move(beat);
+  chores_ = std::move(chores);
   beat_locked();
 }
 
@@ -58,7 +59,13 @@ void Heartbeat::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     wake_.wait_for(lock, std::chrono::nanoseconds(period_ns_), [this] { return stop_; });
-    if (!stop_) beat_locked();
+    if (stop_) return;
+    beat_locked();
+    const auto chores = chores_;
+    if (!chores) continue;
+    lock.unlock();
+    chores();
+    lock.lock();
   }
 }
 

@@ -29,8 +29,9 @@ class Heartbeat {
   Heartbeat& operator=(const Heartbeat&) = delete;
 
   /// From now on `beat` is called instead, at once for the first time; a beat in progress has ended
-  /// on return.
-  void replace(Beat beat);
+  /// on return. `chores` are done after each beat of the thread's own: however long they take, only
+  /// the next of these beats waits for them.
+  void replace(Beat beat, std::function<void()> chores = {});
 
   /// Before what a dead process must not do: beats if the last beat is so old that others may have
   /// taken this process for dead. No system call otherwise.
@@ -49,6 +50,7 @@ class Heartbeat {
   std::atomic<std::uint64_t> certain_until_ns_;  ///< by base::coarse_ns
   pid_t owner_;                                  ///< a forked child has no part in this
   Beat beat_;
+  std::function<void()> chores_;
   std::thread thread_;
 };
 

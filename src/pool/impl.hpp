@@ -40,7 +40,7 @@ struct Pool::Impl final : Aliases::Attachments {
         options(attach_options),
         processes(memory, base, s),
         visitors(memory, base, s),
-        flushes(memory, base, s.flushes_offset, s.max_nodes),
+        flushes(memory, base, s.flushes_offset, s.max_nodes, [this] { confirm(); }),
         verdicts(memory, base, s),
         liveness(processes, visitors, self.host, self.process, lease_ns) {}
 
@@ -49,6 +49,7 @@ struct Pool::Impl final : Aliases::Attachments {
   std::optional<SlotView> choose_slot();
   void record_death(const SlotView& dead) const;
   void beat();
+  void do_chores();
   void heed(std::uint64_t as_token);
   [[noreturn]] void end(std::optional<std::uint64_t> judge) const;
   void confirm() {

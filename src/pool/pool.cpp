@@ -128,7 +128,7 @@ Result<void> Pool::Impl::join() {
   if (!taken) return taken;
   roll_entry = RollEntry(superblock.pool_id, slot, generation);
   lock.emplace(make_lock(token()));
-  heartbeat->replace([this] { beat(); });
+  heartbeat->replace([this] { beat(); }, [this] { do_chores(); });
   return {};
 }
 
@@ -157,13 +157,19 @@ Result<void> Pool::Impl::take_slot() {
 std::optional<SlotView> Pool::Impl::choose_slot() {
   if (const auto unused = processes.first_unused()) return SlotView{.slot = *unused, .line = {}};
   const std::vector<SlotView> used = processes.used();
+  // Who was given up may go on yet: while its slot tells of it, its host flushes nothing.
+  const auto may_go_on = [this](const SlotView& view) {
+    return view.line.state == static_cast<std::uint32_t>(SlotState::reaped) &&
+           verdicts.judge_of(make_token(view.line.generation, view.slot)).has_value();
+  };
   const SlotView* oldest = nullptr;
+  const SlotView* last_choice = nullptr;
   for (const SlotView& view : used) {
     if (!view.whole || view.line.state == static_cast<std::uint32_t>(SlotState::attached)) continue;
-    if (oldest == nullptr || view.line.attached_wall_ns < oldest->line.attached_wall_ns) {
-      oldest = &view;
-    }
+    if (oldest != nullptr && view.line.attached_wall_ns >= oldest->line.attached_wall_ns) continue;
+    (may_go_on(view) ? last_choice : oldest) = &view;
   }
+  if (oldest == nullptr) oldest = last_choice;
   if (oldest != nullptr) return *oldest;
   for (const SlotView& view : used) {
     if (!liveness.alive(view) && !outlived_by_its_job(view)) return view;
@@ -204,6 +210,9 @@ void Pool::Impl::beat() {
   processes.publish_beat(slot, generation, ++beats);
   heed(token());
   if (!owns_slot()) end(std::nullopt);
+}
+
+void Pool::Impl::do_chores() {
   const std::lock_guard hold(chores_mutex);
   for (const auto& [owner, chore] : chores) chore();
 }

@@ -1,0 +1,180 @@
+// Processes that were given up while they were stopped, and go on: what they store until they know
+// of it must not outlive the flush of their host, nor may what they write under a lock that is
+// theirs no more.
+#include <gtest/gtest.h>
+
+#include "arena/region.hpp"
+#include "pool/flush_table.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/small_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+/// By a mate who lives: nobody reaps it, so its slot says that it is attached.
+Scenario mate_goes_on(const SmallPool& pool) {
+  Scenario scenario = pool.scenario("given up, by its mates", nodes);
+  scenario.moods = false;
+  scenario.knobs.evict = 0;
+  scenario.most_steps = 8'000'000;
+  scenario.body = [&pool](World& world) {
+    auto phase = std::make_shared<int>(0);
+    Process& late = world.spawn(1, [&world, &pool, phase] {
+      SpaceUser worker(world, pool, "one");
+      await(world, *phase, 1);
+      const auto shared = worker.arena->open("shared");
+      world.require(shared.has_value(), "open");
+      SpaceUser::store(*shared);
+      *phase = 2;
+      await(world, *phase, 3);
+      std::memset(shared->data, 0x33, shared->bytes);  // right after it goes on
+      *phase = 4;
+      wait_for_death(world);
+    });
+    late.may_exit = true;
+    world.spawn(1, [&world, &pool, phase] {
+      SpaceUser worker(world, pool, "stays");
+      wait_until(world, "end", [&] { return *phase == 9; });
+    });
+    world.spawn(2, [&world, &pool, phase, &late] {
+      SpaceUser worker(world, pool, "one");
+      const auto shared = worker.arena->create("shared", 20000);
+      world.require(shared.has_value(), "create");
+      *phase = 1;
+      await(world, *phase, 2);
+      std::uint64_t token = 0;
+      for (const auto& r : worker.pool->processes())
+        if (r.job == "one" && r.slot != worker.pool->slot()) token = r.generation << 16 | r.slot;
+      late.stopped = true;
+      wait_until(world, "given up", [&] { return !worker.pool->alive(token); });
+      worker.send_on_and_destroy(*shared);
+      world.sleep(300'000'000);
+      const auto first = fill_and_publish(world, worker, 3);
+      *phase = 3;
+      late.stopped = false;
+      wait_until(world, "late ends", [&] { return gone(late); });
+      for (const auto& each : first) worker.send_on_and_destroy(each);
+      const auto next = fill_and_publish(world, worker);
+      world.sleep(400'000'000);
+      check(world, worker, next);
+      *phase = 9;
+    });
+  };
+  return scenario;
+}
+TEST(GivenUp, NobodyFlushesWhileOneThatItsMatesGaveUpGoesOn) {
+  const SmallPool pool;
+  expect_held("quarantine", "random schedules", explore(mate_goes_on(pool), 20));
+}
+
+/// Its slot goes to others before it goes on.
+Scenario slot_is_reused(const SmallPool& pool) {
+  Scenario scenario = pool.scenario("given up, its slot is reused", nodes);
+  scenario.most_steps = 8'000'000;
+  scenario.moods = false;
+  scenario.knobs.evict = 0;
+  scenario.body = [&pool](World& world) {
+    auto phase = std::make_shared<int>(0);
+    Process& late = world.spawn(1, [&world, &pool, phase] {
+      SpaceUser worker(world, pool, "late");
+      const auto made = worker.create("late", 20000);
+      *phase = 1;
+      await(world, *phase, 3);
+      SpaceUser::store(*made);  // right after it goes on
+      *phase = 4;
+      wait_for_death(world);
+    });
+    late.may_exit = true;
+    world.spawn(1, [&world, &pool, phase] {
+      SpaceUser worker(world, pool, "stays");
+      wait_until(world, "end", [&] { return *phase == 9; });
+    });
+    world.spawn(2, [&world, &pool, phase, &late] {
+      SpaceUser worker(world, pool, "two");
+      await(world, *phase, 1);
+      std::uint32_t slot = 99;
+      for (const auto& r : worker.pool->processes())
+        if (r.job == "late") slot = r.slot;
+      late.stopped = true;
+      bury(world, worker, "late");
+      // All slots are used once, and then those that were left longest ago.
+      for (int jobs = 0; jobs < 60 && pool.attach(world)->slot() != slot; ++jobs) {
+      }
+      world.sleep(300'000'000);
+      const auto first = fill_and_publish(world, worker, 3);
+      *phase = 3;
+      late.stopped = false;
+      wait_until(world, "late ends", [&] { return gone(late); });
+      for (const auto& each : first) worker.send_on_and_destroy(each);
+      const auto next = fill_and_publish(world, worker);
+      world.sleep(400'000'000);
+      check(world, worker, next);
+      *phase = 9;
+    });
+  };
+  return scenario;
+}
+TEST(GivenUp, NobodyFlushesBeforeOneWhoseSlotIsReusedHasEnded) {
+  const SmallPool pool;
+  expect_held("quarantine", "random schedules", explore(slot_is_reused(pool), 20));
+}
+
+/// Who holds the lock is stopped within a tick of the clock of deaths.
+Scenario late_tick(const SmallPool& pool, std::uint64_t after) {
+  Scenario scenario =
+      pool.scenario(fmt::format("given up, stopped within a tick, {}", after), nodes);
+  scenario.most_steps = 8'000'000;
+  scenario.moods = false;
+  scenario.body = [&pool, after](World& world) {
+    auto phase = std::make_shared<int>(0);
+    Process& holder = world.spawn(1, [&world, &pool, phase, after] {
+      SpaceUser worker(world, pool, "h");
+      const auto shared = worker.arena->create("shared", 2000);
+      world.require(shared.has_value(), "create");
+      *phase = 1;
+      await(world, *phase, 2);
+      int publishes = 0;
+      Process* me = &world.self();
+      arena::after_publish_hook() = [&world, &publishes, me, after] {
+        if (&world.self() == me && ++publishes == 5) me->stops_at = me->operations + after;
+      };
+      (void)worker.arena->destroy(*shared);
+      arena::after_publish_hook() = {};
+      wait_for_death(world);
+    });
+    holder.may_exit = true;
+    world.spawn(2, [&world, &pool, phase, &holder] {
+      SpaceUser worker(world, pool, "two");
+      await(world, *phase, 1);
+      {
+        const auto guard = worker.pool->lock();
+        worker.pool->flushes().record_death(0);
+      }
+      *phase = 2;
+      world.sleep(100'000'000);
+      if (!holder.stopped) holder.stopped = true;
+      std::uint64_t before = 0;
+      {
+        const auto guard = worker.pool->lock();  // when the holder is given up
+        world.require(guard.has_value(), "lock");
+        for (int i = 0; i < 5; ++i) worker.pool->flushes().record_death(1);
+        before = worker.pool->flushes().clock().ticks;
+      }
+      holder.stopped = false;
+      world.sleep(900'000'000);
+      const auto now = worker.pool->flushes().clock();
+      world.require(now.ticks >= before,
+                    fmt::format("the clock went back from {} to {}, last death {}", before,
+                                now.ticks, now.last_death));
+    });
+  };
+  return scenario;
+}
+TEST(GivenUp, TheClockDoesNotGoBack) {
+  const SmallPool pool;
+  for (std::uint64_t after = 1; after < 24; ++after)
+    expect_held("quarantine", "random schedules", explore(late_tick(pool, after), 1));
+}
+
+}  // namespace
+}  // namespace penstock::sim
