@@ -202,6 +202,21 @@ Result<void> remove_caches(const std::string& spec, arena::Arena& arena) {
   return {};
 }
 
+/// Nobody may live on a node that is said to be gone, under whatever name: the containers of a
+/// machine have names of their own, and one node.
+Result<std::vector<std::uint32_t>> if_nobody_lives_there(const pool::Pool& pool,
+                                                         const std::string& name,
+                                                         const std::vector<std::uint32_t>& nodes) {
+  for (const pool::ProcessRecord& record : pool.processes()) {
+    if (!record.attached || !record.alive) continue;
+    if (std::find(nodes.begin(), nodes.end(), record.node) == nodes.end()) continue;
+    return fail(Code::unavailable,
+                "host {} is not gone: {} lives there; its caches are flushed at its heartbeats",
+                name, pool.describe(record.generation << 16 | record.slot));
+  }
+  return nodes;
+}
+
 /// The nodes of a host that is named by its name, or one by its number. Errors: not_found, and
 /// unavailable where a process of it lives.
 Result<std::vector<std::uint32_t>> nodes_of_host(const pool::Pool& pool,
@@ -210,19 +225,13 @@ Result<std::vector<std::uint32_t>> nodes_of_host(const pool::Pool& pool,
   std::vector<std::uint32_t> found;
   for (const pool::ProcessRecord& record : pool.processes()) {
     if (record.host != name && std::to_string(record.node) != name) continue;
-    if (record.attached && record.alive) {
-      return fail(Code::unavailable,
-                  "host {} is not gone: {} lives there; its caches are flushed at its heartbeats",
-                  name, pool.describe(record.generation << 16 | record.slot));
-    }
     if (std::find(found.begin(), found.end(), record.node) == found.end())
       found.push_back(record.node);
   }
-  if (!found.empty()) return found;
-  const auto waiting = quarantine.waits_for;  // its records may have gone to others
-  for (const auto& node : waiting) {
-    if (std::to_string(node.node) == name) return std::vector<std::uint32_t>{node.node};
+  for (const auto& node : quarantine.waits_for) {  // its records may have gone to others
+    if (found.empty() && std::to_string(node.node) == name) found.push_back(node.node);
   }
+  if (!found.empty()) return if_nobody_lives_there(pool, name, found);
   return fail(Code::not_found,
               "no process of a host {} was ever attached to pool {}; which hosts it waits for: "
               "penstock pool info {}",
