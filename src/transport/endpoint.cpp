@@ -132,6 +132,7 @@ Result<Peer> Endpoint::resolve(const Address& address) {
     return fail(Code::not_found, "endpoint {} of pool {} is closed: its process has ended",
                 address.slot, im.pool.info().spec);
   Impl::PeerState& peer = im.peers[address.slot];
+  if (address.slot != im.self.slot) im.watch_peer(address.slot, address.generation, line->token);
   if (peer.resolved && peer.address.generation != address.generation) {
     if (peer.tx) {
       peer.tx->fail_all(*im.sink, Error{Code::peer_dead, "the endpoint sent to was closed"});
@@ -142,8 +143,6 @@ Result<Peer> Endpoint::resolve(const Address& address) {
   }
   peer.address = address;
   peer.resolved = true;
-  if (address.slot != im.self.slot && !im.watch.watched(address.slot, address.generation))
-    im.watch.add(address.slot, address.generation, line->token);
   return address.slot;
 }
 

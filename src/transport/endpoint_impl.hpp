@@ -65,6 +65,8 @@ struct Endpoint::Impl {
   void audit_mailbox();
   void look_for_faults();
   void rest(Peer source);
+  void take_the_last(PeerState& peer);
+  void watch_peer(Peer peer, std::uint32_t generation, std::uint64_t token);
   void peer_gone(Peer peer, std::uint32_t generation, PeerFate fate,
                  const std::string& description);
   void predecessor_gone(Peer peer, std::uint32_t generation, PeerFate fate, const Error& error);

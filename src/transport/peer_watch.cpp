@@ -23,6 +23,12 @@ std::uint64_t PeerWatch::token(Peer peer) const {
   return 0;
 }
 
+std::uint32_t PeerWatch::generation(Peer peer) const {
+  for (const auto& watched : peers_)
+    if (watched.peer == peer) return watched.generation;
+  return 0;
+}
+
 /// A torn line says nothing of how the peer went: somebody claims its slot, and the whole line will
 /// tell. If that one died over it the line stays torn, and the peer went before.
 PeerFate PeerWatch::fate_of(Watched& watched) {

@@ -150,17 +150,17 @@ Endpoint::Impl::Heard Endpoint::Impl::open_rx(Peer source, std::uint64_t offset)
   // of whom was said that it is gone or broken, nothing more is believed: not on a new channel
   // either
   if (peer.dead && peer.rx && peer.rx->source_generation() == generation) return Heard::nothing;
+  if (!watch.watched(source, generation)) {
+    const auto line = table.read(source);
+    if (line && line->generation == generation)
+      watch_peer(source, generation, line->token);
+    else if (watch.token(source) == 0)
+      watch.add(source, generation, 0);  // it has gone: the watch says so
+  }
   if (peer.rx) peer.rx->fail(*sink, Error{Code::peer_dead, "the sender has gone"});
   (void)counts_of(source, generation);
   peer.rx = std::move(*channel);
   if (!peer.resolved) peer.address = {self.pool_id, self.job, source, generation};
-  if (!watch.watched(source, generation)) {
-    const auto line = table.read(source);
-    if (line && line->generation == generation)
-      watch.add(source, generation, line->token);
-    else if (watch.token(source) == 0)
-      watch.add(source, generation, 0);  // it has gone: the watch says so
-  }
   return Heard::yes;
 }
 
@@ -330,9 +330,32 @@ void Endpoint::Impl::predecessor_gone(Peer gone, std::uint32_t generation, PeerF
   peer.description = error.message;
   if (peer.tx) peer.tx->fail_all(*sink, error);
   drop_tx(gone, fate);
-  if (fate == PeerFate::closed && !unfinished) return;
+  if (fate == PeerFate::closed && !unfinished) return sink->on_peer_left(gone, error.message);
   base::log(base::Level::error, "{}", error.message);
   sink->on_peer_dead(gone, error.message);
+}
+
+/// Its slot may have had another owner, whose end nobody has seen yet: it is told of now.
+void Endpoint::Impl::watch_peer(Peer peer, std::uint32_t generation, std::uint64_t token) {
+  if (watch.watched(peer, generation)) return;
+  const std::uint32_t before = watch.generation(peer);
+  const bool died = watch.fate(peer) == PeerFate::dead;
+  const std::string description = pool.describe(watch.token(peer));
+  watch.add(peer, generation, token);
+  if (before == 0) return;
+  if (peers[peer].rx && peers[peer].rx->source_generation() == before) take_the_last(peers[peer]);
+  const PeerFate fate = died ? PeerFate::dead : PeerFate::closed;
+  predecessor_gone(peer, before, fate,
+                   {Code::peer_dead, fmt::format("{} {}", description, died ? "died" : "left")});
+}
+
+void Endpoint::Impl::take_the_last(PeerState& peer) {
+  for (int polls_left = polls_for_the_last; polls_left > 0 && peer.active; --polls_left) {
+    peer.rx->invalidate_window();
+    memory.settle();
+    rx_context.bytes_left = bytes_a_poll;
+    if (peer.rx->poll(*sink) == 0 && rx_context.bytes_left == bytes_a_poll) break;
+  }
 }
 
 void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fate,
@@ -342,10 +365,7 @@ void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fat
   rx_context.impatient_until_ns = ~std::uint64_t{0};
   prepare_poll(whole_mailbox());
   sweep_mailbox(whole_mailbox());
-  for (int i = 0; i < polls_for_the_last; ++i) {
-    prepare_poll({});
-    if (poll_active() == 0) break;
-  }
+  take_the_last(peer);
   rx_context.impatient_until_ns = 0;
   if (peer.tx && fate != PeerFate::faulty) peer.tx->notify_delivered(*sink);
   const char* how = fate == PeerFate::dead     ? "died"

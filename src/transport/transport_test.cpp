@@ -257,27 +257,6 @@ TEST_P(TransportTest, SlotIsReusedByALaterEndpointThatHearsOnlyItsOwn) {
   }
 }
 
-TEST_P(TransportTest, AnAnswerIsForWhoAskedNotForWhoHasItsNumberNow) {
-  auto data = pattern(8, 1);
-  SendOp question = op_of(data, 1), late = op_of(data, 2), answer = op_of(data, 3);
-  ASSERT_TRUE(a_->send(to_b_, &question));
-  progress_until([&] { return sink_b_.arrived.size() == 1; });
-  progress_until([&] { return a_->drained(); });
-  const std::uint32_t asked = b_->sender_generation(to_a_);
-  a_.reset();
-  a_ = open(side_a_, sink_a_);
-  ASSERT_EQ(a_->address().slot, to_a_);
-  to_b_ = *a_->resolve(b_->address());
-  ASSERT_TRUE(a_->send(to_b_, &question));
-  progress_until([&] { return sink_b_.arrived.size() == 2; });
-  const auto refused = b_->answer(to_a_, asked, &late);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Code::not_found);
-  ASSERT_TRUE(b_->answer(to_a_, b_->sender_generation(to_a_), &answer));
-  progress_until([&] { return !sink_a_.arrived.empty(); });
-  EXPECT_EQ(sink_a_.arrived[0].header.tag, 3u);
-}
-
 TEST_P(TransportTest, MemoryGoesBackWhenEndpointsClose) {
   a_.reset();
   b_.reset();

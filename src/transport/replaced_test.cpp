@@ -1,0 +1,56 @@
+// Endpoints whose number has a new owner before their end was noticed.
+#include "transport/test_endpoints.hpp"
+
+namespace penstock::transport {
+namespace {
+
+class ReplacedTest : public TransportTest {};
+
+TEST_P(ReplacedTest, AnAnswerIsForWhoAskedNotForWhoHasItsNumberNow) {
+  auto data = pattern(8, 1);
+  SendOp question = op_of(data, 1), late = op_of(data, 2), answer = op_of(data, 3);
+  ASSERT_TRUE(a_->send(to_b_, &question));
+  progress_until([&] { return sink_b_.arrived.size() == 1; });
+  progress_until([&] { return a_->drained(); });
+  const std::uint32_t asked = b_->sender_generation(to_a_);
+  a_.reset();
+  a_ = open(side_a_, sink_a_);
+  ASSERT_EQ(a_->address().slot, to_a_);
+  to_b_ = *a_->resolve(b_->address());
+  ASSERT_TRUE(a_->send(to_b_, &question));
+  progress_until([&] { return sink_b_.arrived.size() == 2; });
+  const auto refused = b_->answer(to_a_, asked, &late);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::not_found);
+  ASSERT_TRUE(b_->answer(to_a_, b_->sender_generation(to_a_), &answer));
+  progress_until([&] { return !sink_a_.arrived.empty(); });
+  EXPECT_EQ(sink_a_.arrived[0].header.tag, 3u);
+}
+
+TEST_P(ReplacedTest, WhoWasReplacedBeforeItWasMissedIsStillToldOf) {
+  auto data = pattern(8 << 20, 1), few = pattern(8, 2);
+  SendOp lost = op_of(data, 1), hello = op_of(few, 2);
+  lost.notify_delivered = true;
+  for (int i = 0; i < 2000; ++i) {  // the next look at the peers is some time away
+    a_->progress();
+    b_->progress();
+  }
+  ASSERT_FALSE(*a_->send(to_b_, &lost));
+  const auto slot = b_->address().slot;
+  b_.reset();
+  b_ = open(side_b_, sink_b_);
+  ASSERT_EQ(b_->address().slot, slot);
+  to_a_ = *b_->resolve(a_->address());
+  ASSERT_TRUE(b_->send(to_a_, &hello));
+  progress_until([&] { return sink_a_.arrived.size() == 1; });
+  progress_until([&] { return sink_a_.failed.size() == 1; });
+  EXPECT_EQ(sink_a_.dead.size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, ReplacedTest,
+                         testing::Values(coherence::Mode::hardware, coherence::Mode::software,
+                                         coherence::Mode::uncached),
+                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
+
+}  // namespace
+}  // namespace penstock::transport
