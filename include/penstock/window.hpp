@@ -70,6 +70,9 @@ class Window {
   /// rank's caches. On rank `keeper` it returns last: when nobody touches the area any more either.
   /// Only then may the space be given back. Nothing else may be called after it.
   Result<void> leave(std::uint32_t keeper);
+  /// What this rank has stored to its memory in the window, or to that of others in a shared one,
+  /// is at the device when this returns. Waits for nobody: for who ends without leaving.
+  void send_on();
   /// leave() in steps, for who leaves several windows, which others may leave in another order: the
   /// first of all, then the second of all, then leave(). The first does not wait: peers still put
   /// and ask, so they are served until the second returns, which waits until all have done the

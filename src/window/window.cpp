@@ -66,6 +66,10 @@ Result<void> Window::leave(std::uint32_t keeper) {
                            [&impl] { impl.signals.drop_those_open(impl.missing); });
 }
 
+void Window::send_on() {
+  impl_->exposure.drop_all();
+}
+
 /// Others may still put and ask until all are here.
 void Window::begin_to_leave() {
   using Leaving = Impl::Leaving;

