@@ -7,6 +7,7 @@
 #include "arena/region.hpp"
 #include "pool/flush_table.hpp"
 #include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/small_pool.hpp"
 
 namespace penstock::sim {
@@ -423,6 +424,38 @@ TEST(Quarantine, ATornTableMakesMoreWaitNotLess) {
   expect_held("quarantine", "random schedules", explore(torn_table(), 60));
   expect_held("quarantine", "deaths within a line",
               explore(dying_in_a_line(torn_table(), 120), 400));
+}
+
+/// Two nodes tick in turn, as holders of the pool's lock do.
+Scenario ticks_in_turn() {
+  constexpr std::uint64_t ticks = 40;
+  Scenario scenario;
+  scenario.name = "quarantine, ticks in turn";
+  scenario.nodes = 2;
+  scenario.device_bytes = 1 << 16;
+  scenario.body = [](World& world) {
+    auto now = std::make_shared<std::uint64_t>(0);
+    for (std::uint32_t node = 0; node < 2; ++node) {
+      world.spawn(node, [&world, now, node] {
+        const pool::FlushTable table(world.memory(), world.base(), 0, 2);
+        for (std::uint64_t mine = node; mine < ticks; mine += 2) {
+          world.until([&] { return *now == mine; });
+          world.require(table.clock().ticks == mine, "an old clock");
+          if (mine % 4 < 2) {
+            table.tick();
+          } else {
+            table.record_death(node);
+          }
+          world.memory().full_order();
+          ++*now;
+        }
+      });
+    }
+  };
+  return scenario;
+}
+TEST(Quarantine, NoTickIsLost) {
+  expect_held("quarantine", "random schedules", explore(with_lasting_copies(ticks_in_turn()), 20));
 }
 
 }  // namespace

@@ -29,8 +29,9 @@ bool dies_with_owner(const ExtentHeader& extent) {
 }
 
 bool is_needed(const ExtentHeader& extent, bool named, Living& living) {
-  if (!named && extent.slot != pending_slot) return false;
-  return !dies_with_owner(extent) || living.keeps(extent.owner);
+  // asked of those without a name too: the owner's death is recorded before its space is given away
+  const bool outlives = !dies_with_owner(extent) || living.keeps(extent.owner);
+  return outlives && (named || extent.slot == pending_slot);
 }
 
 Result<std::vector<ExtentHeader>> used_extents(const Space& space) {
