@@ -30,7 +30,7 @@ std::uint64_t choose_place(const FrozenPool& frozen, Input& input) {
     case 6:  // its end is the pool's end
       return frozen.bytes() - 4096;
     case 7:
-      return input.lie(frozen.bytes()) & ~4095ull;
+      return arena + (input.lie(frozen.bytes() - arena) & ~4095ull);  // spares what tells of us
     default:
       return arena + 4096;
   }
