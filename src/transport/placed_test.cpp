@@ -172,10 +172,14 @@ TEST_P(PlacedTest, ClosingTakesItBack) {
 TEST_P(PlacedTest, WithdrawnBeforeTheReceiverLooked) {
   SendOp op = placed(0, pattern(100'000, 2), 2);
   ASSERT_FALSE(*a_->send(to_b_, &op));
-  a_.reset();
-  std::memset(region_, 0xee, 100'000);
   const std::uint64_t end = base::now_ns() + 20'000'000'000ull;
-  while (sink_b_.dead.empty() && base::now_ns() < end) b_->progress();
+  {
+    const std::jthread receiver([&] {  // a waits until it has looked
+      while (sink_b_.dead.empty() && base::now_ns() < end) b_->progress();
+    });
+    a_.reset();
+    std::memset(region_, 0xee, 100'000);
+  }
   EXPECT_EQ(sink_b_.dead.size(), 1u);
   EXPECT_TRUE(sink_b_.arrived.empty());
   EXPECT_EQ(sink_b_.begun, 0u);

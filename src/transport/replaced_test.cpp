@@ -1,4 +1,8 @@
-// Endpoints whose number has a new owner before their end was noticed.
+// Endpoints whose number, or whose channels' memory, has a new owner before their end was noticed.
+#include <atomic>
+#include <thread>
+
+#include "base/environment_guard.hpp"
 #include "transport/test_endpoints.hpp"
 
 namespace penstock::transport {
@@ -45,6 +49,36 @@ TEST_P(ReplacedTest, WhoWasReplacedBeforeItWasMissedIsStillToldOf) {
   progress_until([&] { return sink_a_.arrived.size() == 1; });
   progress_until([&] { return sink_a_.failed.size() == 1; });
   EXPECT_EQ(sink_a_.dead.size(), 1u);
+}
+
+/// Whoever closes in the midst of a message gives its channel's memory back.
+TEST_P(ReplacedTest, NobodyStoresToTheChannelOfWhoClosedInTheMidstOfAMessage) {
+  base::EnvironmentGuard cells("PENSTOCK_CELLS", "128");  // else one poll takes all of them
+  a_.reset();
+  a_ = open(side_a_, sink_a_);
+  to_b_ = *a_->resolve(b_->address());
+  auto data = pattern(8 << 20, 1);
+  SendOp half = op_of(data, 1);
+  ASSERT_FALSE(*a_->send(to_b_, &half));
+  while (sink_b_.begun == 0) b_->progress();
+  std::atomic<bool> closed = false, polls = true;
+  std::jthread receiver([&] {
+    while (!closed) b_->progress();
+    polls = false;
+  });
+  a_.reset();
+  closed = true;
+  while (polls) std::this_thread::yield();
+  const auto free = side_a_.arena->stats().bytes_largest_free;
+  auto taken = side_a_.arena->create("of another", free - 4096, {.zero = false});
+  ASSERT_TRUE(taken) << taken.error().message;
+  const auto& memory = side_a_.pool->memory();
+  std::vector<std::byte> before(taken->bytes), after(taken->bytes);
+  memory.observe_bulk(before.data(), taken->data, before.size());
+  for (int i = 0; i < 300; ++i) b_->progress();
+  memory.observe_bulk(after.data(), taken->data, after.size());
+  EXPECT_TRUE(before == after) << "lines of an object of somebody else were stored to";
+  EXPECT_EQ(sink_b_.errors.size(), 1u) << "the half received";
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, ReplacedTest,

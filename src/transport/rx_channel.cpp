@@ -70,7 +70,7 @@ Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint
                         (header.ring_lines & (header.ring_lines - 1)) == 0 &&
                         header.cell_flags % 8 == 0 && header.cell_flags <= 4096;
   const std::uint64_t bytes = 128 + 8ull * header.cell_flags + 64ull * header.ring_lines;
-  if (!shape_ok || !context.pool.at(offset, bytes))
+  if (!shape_ok || offset < context.pool.info().arena_offset || !context.pool.at(offset, bytes))
     return penstock::fail(Code::wrong_format, "the channel at {} claims {} lines and {} cells",
                           offset, header.ring_lines, header.cell_flags);
   return std::unique_ptr<RxChannel>(new RxChannel(context, header, offset, counts));
@@ -159,7 +159,7 @@ void RxChannel::fetch(std::uint64_t until) {
 unsigned RxChannel::poll(Sink& sink) {
   const std::uint64_t tail_before = tail_;
   unsigned messages = 0;
-  while (messages < max_messages_per_poll && context_.may_go_on()) {
+  while (!ended_ && messages < max_messages_per_poll && context_.may_go_on()) {
     bool advanced = false;
     switch (stage_) {
       case Stage::header:
@@ -222,7 +222,7 @@ bool RxChannel::poll_header(Sink& sink) {
     case Form::placed:
       return !holds_back(sink) && begin_placed(sink, line);
     case Form::withdrawn:
-      return false;  // the sender is going, which the next look at it tells
+      return end_for_good(sink);
   }
   return broken(fmt::format("message line {:#x} from endpoint {}", line.meta, source_));
 }
@@ -275,6 +275,23 @@ void RxChannel::finish(Sink& sink) {
   sink.on_arrived(source_, header_, landing_.cookie);
 }
 
+/// Its sender is going and has taken a message back: neither that nor what was sent after it will
+/// be delivered. Who closes waits for this, the last that is stored to its channel.
+bool RxChannel::end_for_good(Sink& sink) {
+  const bool begun = stage_ != Stage::header;
+  stage_ = Stage::header;
+  end_grant();
+  CreditLine line{};
+  line.lines = broken_off(nonce_);
+  memory_.publish_line(base_ + 64, &line);  // pairs with TxChannel::refresh_credits
+  memory_.order();
+  ended_ = true;
+  if (begun)
+    sink.on_receive_failed(source_, landing_.cookie,
+                           Error{Code::peer_dead, "the sender closed in the midst of it"});
+  return false;
+}
+
 void RxChannel::return_credits() {
   publish_credits();
   memory_.order();
@@ -287,6 +304,7 @@ void RxChannel::tell_trouble(std::uint32_t code) {
 
 /// The caller orders it.
 void RxChannel::publish_credits() {
+  if (ended_) return;
   CreditLine line{};
   line.lines = nonce_ + tail_;
   line.cells = nonce_ + cell_;
@@ -451,10 +469,8 @@ std::uint32_t RxChannel::ready_cells() {
   std::uint32_t ready = 0;
   // in place of the flag of cell_, or of the one after it in the same word
   const std::uint64_t ends_at = broken_off(words[slot % 8]) - nonce_;
-  if (ends_at == cell_ || ends_at == cell_ + cell_count_) {
-    end_grant();
-    return 0;  // fails when the sender is known to be gone
-  }
+  broken_off_ = ends_at == cell_ || ends_at == cell_ + cell_count_;
+  if (broken_off_) return 0;
   stored_ = (words[slot % 8] & flag_stored) != 0;
   const std::uint64_t first = (nonce_ + cell_) | (stored_ ? flag_stored : 0);
   while (slot % 8 + ready < in_line && words[slot % 8 + ready] == first + ready) ++ready;
@@ -495,6 +511,7 @@ bool RxChannel::continue_bulk(Sink& sink) {
     if (!context_.may_go_on()) return false;
     if (may_extend_grant()) extend_grant();
     if (ready_ == 0) ready_ = ready_cells();
+    if (broken_off_) return end_for_good(sink);
     if (ready_ == 0) return in_vain();
     const std::uint64_t left = (header_.bytes - got_ + cell_bytes_ - 1) / cell_bytes_;
     const auto take = static_cast<std::uint32_t>(std::min<std::uint64_t>({ready_, left, batch}));
@@ -574,7 +591,7 @@ bool RxChannel::continue_placed(Sink& sink) {
     return in_vain();
   }
   if (got_ < header_.bytes) return true;
-  if (!still_placed()) return false;  // never complete: fails when the sender is known to be gone
+  if (!still_placed()) return end_for_good(sink);
   tail_ += pieces_;
   finish(sink);
   return true;

@@ -121,6 +121,7 @@ class RxChannel {
     return false;
   }
   bool broken(std::string text);
+  bool end_for_good(Sink& sink);
 
   const std::byte* line_at(std::uint64_t number) const {
     return ring_ + 64 * (number & ring_mask_);
@@ -168,6 +169,8 @@ class RxChannel {
   std::uint64_t cell_ = 0;       ///< next cell, counted for ever
   std::uint64_t ready_ = 0;      ///< cells known to be complete
   bool stored_ = false;          ///< those that are ready lie in the landing
+  bool broken_off_ = false;      ///< the sender stores no more of it
+  bool ended_ = false;           ///< nothing more is delivered, or stored to the channel
   Grant grant_;                  ///< of this message
   std::uint64_t grant_end_ = 0;  ///< what will have been granted of it
   // placed

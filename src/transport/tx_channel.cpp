@@ -107,6 +107,7 @@ void TxChannel::write_header(const Address& peer, bool within_node) {
 void TxChannel::refresh_credits() {
   CreditLine line;
   memory_.observe_line(&line, credit_line_);  // pairs with RxChannel::return_credits
+  ended_ = ended_ || line.lines == broken_off(nonce_);
   const std::uint64_t lines = line.lines - nonce_, cells = line.cells - nonce_;
   if (lines <= head_ && lines > consumed_) consumed_ = lines;
   if (cells <= cells_head_ && cells > cells_consumed_) cells_consumed_ = cells;
@@ -140,10 +141,9 @@ bool TxChannel::cell_room() {
 
 bool TxChannel::consumed() {
   if (waiting()) return false;
-  const std::uint64_t wanted = std::min(head_, broken_off_at_);
-  if (consumed_ >= wanted) return true;
+  if (ended_ || consumed_ == head_) return true;
   refresh_credits();
-  return consumed_ >= wanted;
+  return ended_ || consumed_ == head_;
 }
 
 // ---- putting messages into the pool ------------------------------------------------------------
@@ -461,7 +461,6 @@ void TxChannel::withdraw_placed() {
     line.meta = MessageLine::pack(op->header.bytes, 0, Form::withdrawn, op->header.kind);
     line.seal = nonce_ + number;
     memory_.send_line(line_at(number), &line);
-    broken_off_at_ = std::min(broken_off_at_, number);
   }
   if (looked) memory_.order();
 }
@@ -562,7 +561,6 @@ void TxChannel::abandon() {
   withdraw_placed();
   // a message in cells, whose one line is in the ring; it was begun behind all in `delivering_`
   if (queue_.first && queue_.first->position != 0) {
-    broken_off_at_ = std::min(broken_off_at_, queue_.first->position - 1);
     memory_.publish_word(flags_ + 8 * (cells_head_ % cell_count_),
                          broken_off(nonce_ + cells_head_));
     memory_.order();  // the receiver may be closing too, and waits for it

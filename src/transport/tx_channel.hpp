@@ -99,6 +99,7 @@ class TxChannel {
   coherence::Memory memory_;
   std::byte* ring_;
   std::uint64_t ring_mask_;
+  bool ended_ = false;  ///< the receiver delivers no more, nor stores to the channel
   std::uint64_t nonce_;
   std::uint64_t head_ = 0;      ///< lines written
   std::uint64_t consumed_ = 0;  ///< lines known to be consumed
@@ -122,10 +123,8 @@ class TxChannel {
   Grant grant_;                    ///< of it, as last seen
   std::uint64_t asked_at_ns_ = 0;  ///< 0: it does not wait for a grant
   bool expects_grant_ = false;     ///< the one before it had one
-  /// Line of the first message that was abandoned half sent or withdrawn: it is never consumed.
-  std::uint64_t broken_off_at_ = ~0ull;
-  List queue_;       ///< not yet wholly in the pool, in order
-  List delivering_;  ///< in the pool, to be reported when consumed
+  List queue_;                     ///< not yet wholly in the pool, in order
+  List delivering_;                ///< in the pool, to be reported when consumed
 };
 
 }  // namespace penstock::transport
