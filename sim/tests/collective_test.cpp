@@ -10,6 +10,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
+#include "sim/tests/window_space.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -24,9 +25,7 @@ constexpr std::uint32_t rounds = 6;
 /// The other puts to the first, and gets what its owner has stored at the second, in another line.
 constexpr std::uint64_t put_at = 8, stored_at = 200;
 
-struct Plan {
-  std::uint64_t area = 0;
-  std::vector<window::Member> members{ranks};
+struct Plan : WindowSpace {
   std::uint32_t opened = 0, met = 0, got = 0;
 };
 
@@ -135,16 +134,7 @@ class Rank {
 TEST(Collective, MeetingsOrderLoadsAndStores) {
   SimulatedPool pool;
   pool.format_arena();
-  Plan empty;
-  pool.once([&](World& world) {
-    const auto attached = pool.attach(world);
-    const auto arena = SimulatedPool::open_arena(world, *attached);
-    empty.area = arena->create("area", window::area_bytes(ranks))->offset;
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      const auto object = arena->create("segment-" + std::to_string(rank), segment_bytes[rank]);
-      empty.members[rank] = {0, object->offset, segment_bytes[rank]};
-    }
-  });
+  const Plan empty{place_window(pool, segment_bytes)};
   Scenario scenario = pool.scenario("collective calls", ranks);
   scenario.body = [&](World& world) {
     auto plan = std::make_shared<Plan>(empty);

@@ -13,6 +13,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
+#include "sim/tests/window_space.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -29,10 +30,7 @@ constexpr std::uint64_t cell_of(std::uint32_t writer) {
 }
 
 struct Plan {
-  std::uint64_t area[windows] = {};
-  std::vector<window::Member> members[windows]{std::vector<window::Member>(ranks),
-                                               std::vector<window::Member>(ranks),
-                                               std::vector<window::Member>(ranks)};
+  WindowSpace spaces[windows];
   std::uint32_t attached = 0, opened = 0, left = 0, taken = 0;
   std::uint64_t stored[windows][ranks][ranks] = {};  ///< by window, target, writer
 };
@@ -42,7 +40,7 @@ class Rank {
   Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
       : world_(world), plan_(plan), self_(self) {
     pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    for (auto& members : plan.members) members[self].token = pool_->token();
+    for (auto& space : plan.spaces) space.members[self].token = pool_->token();
     for (std::uint32_t i = 0; i < windows; ++i) order_[i] = (i + self) % windows;
   }
 
@@ -71,8 +69,8 @@ class Rank {
     return false;
   }
   void open(std::uint32_t i) {
-    auto opened = Window::open(*pool_, {.area = plan_.area[i],
-                                        .members = plan_.members[i],
+    auto opened = Window::open(*pool_, {.area = plan_.spaces[i].area,
+                                        .members = plan_.spaces[i].members,
                                         .self = self_,
                                         .stored_by_all = false,
                                         .idle = [this] { serve(); }});
@@ -130,7 +128,7 @@ class Rank {
     }
   }
   std::byte* segment(std::uint32_t i, std::uint32_t rank) const {
-    return pool_->base() + plan_.members[i][rank].offset;
+    return pool_->base() + plan_.spaces[i].members[rank].offset;
   }
 
   /// Each segment is now memory of the rank after its owner, which no line may leave late for.
@@ -160,22 +158,8 @@ class Rank {
 
 Plan plan_in(SimulatedPool& pool) {
   Plan plan;
-  pool.once([&](World& world) {
-    const auto attached = pool.attach(world);
-    const auto arena = SimulatedPool::open_arena(world, *attached);
-    const auto make = [&](const std::string& name, std::uint64_t bytes) {
-      auto object = arena->create(name, bytes);
-      world.require(object.has_value(), object ? "" : object.error().message);
-      return object->offset;
-    };
-    for (std::uint32_t i = 0; i < windows; ++i) {
-      plan.area[i] = make(fmt::format("area-{}", i), window::area_bytes(ranks));
-      for (std::uint32_t rank = 0; rank < ranks; ++rank)
-        plan.members[i][rank] = {0,
-                                 make(fmt::format("segment-{}-{}", i, rank), segment_bytes[rank]),
-                                 segment_bytes[rank]};
-    }
-  });
+  for (std::uint32_t i = 0; i < windows; ++i)
+    plan.spaces[i] = place_window(pool, segment_bytes, fmt::format("window {}", i));
   return plan;
 }
 

@@ -12,6 +12,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
+#include "sim/tests/window_space.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -33,9 +34,7 @@ struct Cells {
 };
 
 /// What the ranks share outside of the pool: where things are, and what was done.
-struct Plan {
-  std::uint64_t area = 0;
-  std::vector<window::Member> members{ranks};
+struct Plan : WindowSpace {
   std::uint32_t opened = 0, left = 0, cleared = 0;
   Cells cells[ranks];  ///< by target
 };
@@ -193,22 +192,7 @@ class Rank {
 };
 
 Plan plan_in(SimulatedPool& pool) {
-  Plan plan;
-  pool.once([&](World& world) {
-    const auto attached = pool.attach(world);
-    const auto arena = SimulatedPool::open_arena(world, *attached);
-    const auto make = [&](const std::string& name, std::uint64_t bytes) {
-      auto object = arena->create(name, bytes);
-      world.require(object.has_value(), object ? "" : object.error().message);
-      return object->offset;
-    };
-    plan.area = make("area", window::area_bytes(ranks));
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      const std::string name = "segment-" + std::to_string(rank);
-      plan.members[rank] = {0, make(name, segment_bytes[rank]), segment_bytes[rank]};
-    }
-  });
-  return plan;
+  return {place_window(pool, segment_bytes)};
 }
 
 /// Rank 3 shares node 0 with rank 0.

@@ -10,6 +10,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
+#include "sim/tests/window_space.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -25,9 +26,7 @@ enum class Way { unlock, flush, flush_all, complete, sync, sync_after_flush, pos
 constexpr Way ways[] = {Way::unlock,           Way::flush, Way::flush_all, Way::complete, Way::sync,
                         Way::sync_after_flush, Way::post};
 
-struct Plan {
-  std::uint64_t area = 0;
-  std::vector<window::Member> members{2};
+struct Plan : WindowSpace {
   std::uint32_t opened = 0;
   std::uint32_t step = 0;  ///< the ranks' turns, outside of the pool
 };
@@ -160,13 +159,7 @@ void target(Rank& rank, Way way, std::uint32_t round) {
 TEST(WindowCalls, HoldWhatTheyPromiseWhenTheyReturn) {
   SimulatedPool pool;
   pool.format_arena();
-  Plan empty;
-  pool.once([&](World& world) {
-    const auto attached = pool.attach(world);
-    const auto arena = SimulatedPool::open_arena(world, *attached);
-    empty.area = arena->create("area", window::area_bytes(2))->offset;
-    empty.members[1] = {0, arena->create("segment", segment_bytes)->offset, segment_bytes};
-  });
+  const Plan empty{place_window(pool, std::array{std::uint64_t{0}, segment_bytes})};
   Scenario scenario = pool.scenario("window calls", 2);
   scenario.most_steps = 6'000'000;
   scenario.body = [&](World& world) {

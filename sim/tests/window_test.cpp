@@ -12,6 +12,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
+#include "sim/tests/window_space.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -44,10 +45,8 @@ bool has_cell(std::uint32_t target, std::size_t cell) {
   return places[cell] + 8 <= segment_bytes[target];
 }
 
-struct Plan {
+struct Plan : WindowSpace {
   std::vector<Round> rounds;
-  window::Member members[ranks];
-  std::uint64_t area = 0;
   std::uint32_t arrived[64] = {};  ///< at the meetings between the steps
   std::vector<const Process*> processes;
   std::uint32_t opened = 0;
@@ -93,7 +92,7 @@ class Rank {
     wait_until(world_, "the ranks", [&] { return plan_.opened == ranks || somebody_died(); });
     if (plan_.opened != ranks) return false;
     auto opened = Window::open(*pool_, {.area = plan_.area,
-                                        .members = {plan_.members, plan_.members + ranks},
+                                        .members = plan_.members,
                                         .self = self_,
                                         .stored_by_all = false,
                                         .idle = {}});
@@ -350,23 +349,7 @@ class Rank {
 
 /// Space for a window, in the pool's arena.
 Plan plan_in(SimulatedPool& pool) {
-  Plan plan;
-  pool.once([&](World& world) {
-    const auto attached = pool.attach(world);
-    const auto arena = SimulatedPool::open_arena(world, *attached);
-    const auto make = [&](const std::string& name, std::uint64_t bytes) {
-      auto object = arena->create(name, bytes);
-      world.require(object.has_value(), object ? "" : object.error().message);
-      return object->offset;
-    };
-    plan.area = make("area", window::area_bytes(ranks));
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      plan.members[rank].bytes = segment_bytes[rank];
-      if (segment_bytes[rank] != 0)
-        plan.members[rank].offset = make("segment-" + std::to_string(rank), segment_bytes[rank]);
-    }
-  });
-  return plan;
+  return {place_window(pool, segment_bytes)};
 }
 
 /// Rank 3 shares node 0 with rank 0.

@@ -13,6 +13,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
+#include "sim/tests/window_space.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -29,9 +30,7 @@ constexpr std::uint64_t cell_of(std::uint32_t rank, std::uint32_t thread) {
   return 1024 + 64 * rank + 8192 * thread;
 }
 
-struct Plan {
-  std::uint64_t area = 0;
-  std::vector<window::Member> members{ranks};
+struct Plan : WindowSpace {
   std::uint32_t opened = 0;
   std::uint32_t arrived[8] = {};
   std::uint64_t added[ranks][std::size(counters)] = {};
@@ -215,20 +214,7 @@ class Rank {
 };
 
 Scenario shared_by_threads(SimulatedPool& pool) {
-  Plan plan;
-  pool.once([&](World& world) {
-    const auto attached = pool.attach(world);
-    const auto arena = SimulatedPool::open_arena(world, *attached);
-    const auto make = [&](const std::string& name, std::uint64_t bytes) {
-      auto object = arena->create(name, bytes);
-      world.require(object.has_value(), object ? "" : object.error().message);
-      return object->offset;
-    };
-    plan.area = make("area", window::area_bytes(ranks));
-    for (std::uint32_t rank = 0; rank < ranks; ++rank)
-      plan.members[rank] = {0, make("segment-" + std::to_string(rank), segment_bytes),
-                            segment_bytes};
-  });
+  const Plan plan{place_window(pool, std::vector(ranks, segment_bytes))};
   Scenario scenario = pool.scenario("threads of a rank", ranks);
   scenario.most_steps = 6'000'000;
   scenario.body = [&pool, plan](World& world) {
