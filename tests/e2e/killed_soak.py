@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 
-from passive_soak import TIMEOUT_S, launchers
+from passive_soak import TIMEOUT_S, launchers, run
 from support import PENSTOCK, PROGRAMS, clean_environment
 
 WINDOWS = 6
@@ -64,15 +64,6 @@ def killed(draw, spec, command):
     return "" if job.returncode != 0 else "it was over before it was killed"
 
 
-def whole(command):
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=clean_environment())
-    except subprocess.TimeoutExpired as hung:
-        return f"no end after {TIMEOUT_S} s\n{(hung.stderr or b'').decode(errors='replace')}"
-    ok = done.returncode == 0 and "passive: ok" in done.stdout
-    return "" if ok else f"status {done.returncode}\n{done.stdout}{done.stderr}"
-
-
 def play_round(seed, spec, mpis):
     """A killed job or two, and one that must run. What went wrong; "" if nothing did."""
     draw = random.Random(seed)
@@ -86,7 +77,7 @@ def play_round(seed, spec, mpis):
         said.append("gc")
         penstock("pool", "gc", spec, "--yes")
     name, command = command_of(draw, spec, mpis, WINDOWS)
-    wrong = whole(command)
+    wrong = run(command)
     return "; ".join([*said, f"then {name}: {wrong}"]) if wrong else ""
 
 
@@ -105,6 +96,7 @@ def main():
     made = penstock("pool", "create", spec, "--size", "128M", "--mode", options.mode)
     if made.returncode != 0:
         sys.exit(made.stderr)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("killed soak: ended by a signal"))  # the pool is removed
     try:
         while rounds < options.rounds if options.rounds else time.monotonic() < end:
             seed = options.seed + rounds
