@@ -68,8 +68,31 @@ class CoresOfThread {
 };
 
 namespace {
-thread_local CoresOfThread cores_of_thread;
+
+/// Without destructors: exit handlers run when the main thread's own objects have gone. What they
+/// add stays.
+thread_local CoresOfThread* cores_of_thread = nullptr;
+thread_local bool thread_ended = false;
+
+struct EndOfThread {
+  void watch() {}
+  ~EndOfThread() {
+    delete cores_of_thread;
+    cores_of_thread = nullptr;
+    thread_ended = true;
+  }
+};
+thread_local EndOfThread end_of_thread;
+
+CoresOfThread& own_cores() {
+  if (cores_of_thread == nullptr) {
+    cores_of_thread = new CoresOfThread;
+    if (!thread_ended) end_of_thread.watch();
+  }
+  return *cores_of_thread;
 }
+
+}  // namespace
 
 void ThreadCore::drain() {
   const std::lock_guard lock(mutex_);
@@ -83,7 +106,7 @@ ThreadCores::ThreadCores(std::unique_ptr<NodeCache> cache, const Settings& setti
 }
 
 ThreadCore& ThreadCores::mine() {
-  ThreadCore* core = cores_of_thread.find(id_);
+  ThreadCore* core = own_cores().find(id_);
   return core != nullptr ? *core : add_mine();
 }
 
@@ -92,7 +115,7 @@ ThreadCore& ThreadCores::add_mine() {
   RandomChooser seeds(seed_ ^ static_cast<std::uint64_t>(::getpid()) << 32 ^ ++threads_);
   cores_.push_back(std::make_unique<ThreadCore>(cache_->view(), settings_, seeds.next()));
   ThreadCore& added = *cores_.back();
-  cores_of_thread.add({id_, {}, &added, weak_from_this()});
+  own_cores().add({id_, {}, &added, weak_from_this()});
   return added;
 }
 

@@ -141,8 +141,10 @@ class Windows(WindowCase):
         program = self.folder / "exit_handler"
         subprocess.run([venv / "bin/mpicc", "-Wall", "-Wextra", PROGRAMS / "exit_handler.c", "-o", program],
                        check=True, env=clean_environment())
-        done = self.penstock("run", "--mpiexec", venv / "bin/mpiexec", "-n", 2, "--", program)
-        self.assertEqual(done.stdout.count("exit_handler: ok"), 2)
+        for mode in ("software", "simulated"):
+            done = self.penstock("run", "--mpiexec", venv / "bin/mpiexec", "--mode", mode, "-n", 2, "--nodes", 2, "--",
+                                 program)
+            self.assertEqual(done.stdout.count("exit_handler: ok"), 2, done.stderr)
 
     def test_passive_target_without_barriers(self):
         """passive_soak.py takes other seeds, for as long as one likes."""
