@@ -231,14 +231,17 @@ void RmaTarget::atomic(Peer from, const Header& header, const void* payload) {
   if (region == nullptr) return deny(error);
   const auto* operand = static_cast<const std::byte*>(payload) + sizeof request;
   const auto* compare = form == AtomicForm::compare ? operand + operand_bytes : nullptr;
+  // Nothing is applied that cannot be answered.
+  Answer* answer =
+      fetches ? make_answer({request.id, 0, 0, kind_of(Service::reply)}, nullptr, bytes) : nullptr;
+  if (fetches && answer == nullptr) return reply_error(from, request.id, FI_ENOMEM);
   std::byte values[max_atomic_bytes], old[max_atomic_bytes];
   load(*region, header.tag, values, bytes);
   atomic_apply(request.op, request.type, request.count, values, operand, compare, old);
   if (request.op != FI_ATOMIC_READ)
     written(*region, {header.tag, header.data, bytes, header.kind}, values);
-  if (fetches) {
-    Answer* answer = make_answer({request.id, 0, 0, kind_of(Service::reply)}, old, bytes);
-    if (answer == nullptr) return reply_error(from, request.id, FI_ENOMEM);
+  if (answer != nullptr) {
+    if (bytes != 0) std::memcpy(answer->iov[0].iov_base, old, bytes);
     post(from, answer);
   }
   if (request.op != FI_ATOMIC_READ) told_of_write(region);
