@@ -159,7 +159,9 @@ void join(const PoolInMemory& file, const pool::Caller& self, Input& input) {
   expect(pool.node() < file.superblock().max_nodes && pool.token() != 0);
   expect(pool.alive(pool.token()));
   look(pool, input);
-  const auto reaped = pool.reap([](std::uint64_t token) { expect(pool::slot_of(token) < 5); });
+  const auto reaped = pool.reap([](const std::set<std::uint64_t>& tokens) {
+    for (const std::uint64_t token : tokens) expect(pool::slot_of(token) < 5);
+  });
   if (!reaped) expect(is_told(reaped.error()));
   pool.publish_activity("looks");
 }

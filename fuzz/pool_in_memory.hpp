@@ -51,6 +51,7 @@ class FrozenPool {
 
   pool::Pool& pool() const { return *pool_; }
   const PoolInMemory& file() const { return file_; }
+  const std::string& spec() const { return file_.spec(); }
   std::byte* base() const { return pool_->base(); }
   std::uint64_t bytes() const { return pool_->bytes(); }
   /// From now on nothing reaches the file.

@@ -178,7 +178,7 @@ int show_dead(const PoolArguments& arguments) {
   for (const auto& process : by_process((*pool)->processes())) {
     if (!process.attached || process.alive) continue;
     ++dead;
-    fmt::print("dead: {}\n", (*pool)->describe(process.generation << 16 | process.slot));
+    fmt::print("dead: {}\n", (*pool)->describe(process.token()));
   }
   fmt::print("{} dead processes left their slots and objects behind\n", dead);
   if (dead > 0) {
@@ -212,7 +212,7 @@ Result<std::vector<std::uint32_t>> if_nobody_lives_there(const pool::Pool& pool,
     if (std::find(nodes.begin(), nodes.end(), record.node) == nodes.end()) continue;
     return fail(Code::unavailable,
                 "host {} is not gone: {} lives there; its caches are flushed at its heartbeats",
-                name, pool.describe(record.generation << 16 | record.slot));
+                name, pool.describe(record.token()));
   }
   return nodes;
 }

@@ -89,10 +89,12 @@ class Arena {
   /// returns, and its copies are dropped: before it is left or destroyed.
   void send_on(const Object& object) const;
 
+  /// Somebody who lives may still store to the object of this process: it stays when this goes, and
+  /// is given back when the job is gone.
+  void leave_to_burial(const Object& object);
+
   std::vector<Object> list() const;
   Stats stats() const;
-  /// Frees the process-lifetime objects of `token`. The caller holds the pool's lock.
-  std::uint32_t free_owned(std::uint64_t token);
   /// Finds the dead, frees their objects, frees space that a crash left unreachable.
   Result<Reclaimed> collect(bool dry_run = false);
 

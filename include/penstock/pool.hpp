@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +86,8 @@ struct ProcessRecord {
   // what the transport keeps here, for `penstock ps` and the job summary
   std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
   std::string activity;  ///< "", or what it waits for
+
+  std::uint64_t token() const { return generation << 16 | slot; }  ///< as Pool::token()
 };
 
 /// "node 3", or "emulated node 1" where several stand for hosts on one.
@@ -169,10 +172,14 @@ class Pool {
   Result<void> make_certain() const;
   void publish_stats(const ProcessStats& stats);  ///< own record; cheap, no system call
   void publish_activity(std::string_view text);   ///< own record; slow paths only
-  /// Called under the lock for each process found dead, so that higher layers free what it owned;
-  /// not for those whose job still has living members, which may write there until they notice.
-  /// Slots of the dead are released afterwards.
-  Result<std::uint32_t> reap(const std::function<void(std::uint64_t token)>& on_dead);
+  /// Called under the lock with processes found dead, so that higher layers free what they owned;
+  /// not with those whose job still has living members, which may write there until they notice.
+  /// Slots of the dead are released afterwards. Between groups of the dead the lock is let go.
+  using OnDead = std::function<void(const std::set<std::uint64_t>& tokens)>;
+  Result<std::uint32_t> reap(const OnDead& on_dead);
+  /// Somebody who lives may still store to what this process owns when it detaches: that is given
+  /// back by reap(), as of one that died, when its job is gone.
+  void leave_to_burial();
   /// Under the lock. May what the process of `token` owned be given back: it is dead, and nobody of
   /// its job lives who may still write there? Then its death is recorded, see flushes().
   bool bury(std::uint64_t token);

@@ -245,7 +245,7 @@ Scenario restarts(const SimulatedPool& pool, std::uint32_t mortal) {
       for (int looks = 0; !all; ++looks) {
         world.require(looks < 20'000, "the dead never go");
         all = gone(*world.processes()[2]);
-        const auto reaped = attached->reap([](std::uint64_t) {});
+        const auto reaped = attached->reap([](const auto&) {});
         world.require(reaped.has_value(), reaped ? "" : reaped.error().message);
         for (const pool::ProcessRecord& record : attached->processes()) {
           const auto number = static_cast<std::uint32_t>(record.pid) - 1'000'000'000;

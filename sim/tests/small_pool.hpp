@@ -115,7 +115,7 @@ inline void await(World& world, const int& phase, int wanted) {
 inline std::vector<std::uint64_t> tokens_of(const SpaceUser& worker, const std::string& job) {
   std::vector<std::uint64_t> tokens;
   for (const auto& record : worker.pool->processes()) {
-    const std::uint64_t token = record.generation << 16 | record.slot;
+    const std::uint64_t token = record.token();
     if (record.job == job && token != worker.pool->token()) tokens.push_back(token);
   }
   return tokens;
@@ -140,6 +140,12 @@ inline void store_to_anothers(World& world, const SpaceUser& worker, const std::
   const auto opened = worker.arena->open(name);
   world.require(opened.has_value(), "not opened");
   SpaceUser::store(*opened);
+}
+
+inline Scenario case_of(const SmallPool& pool, const std::string& name) {
+  Scenario scenario = pool.scenario("quarantine, " + name, nodes);
+  scenario.most_steps = 8'000'000;
+  return scenario;
 }
 
 }  // namespace penstock::sim

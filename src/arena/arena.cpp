@@ -136,6 +136,11 @@ void Arena::send_on(const Object& object) const {
   impl_->region.settle();
 }
 
+void Arena::leave_to_burial(const Object& object) {
+  impl_->forget(object.generation);
+  impl_->pool.leave_to_burial();
+}
+
 std::vector<Object> Arena::list() const {
   std::vector<Object> objects;
   impl_->table.for_each(
@@ -182,10 +187,6 @@ Result<void> Arena::end_quarantine_of(std::uint32_t node) {
   auto space = impl_->space();
   if (!space) return unexpected(space.error());
   return space->end_quarantines();
-}
-
-std::uint32_t Arena::free_owned(std::uint64_t token) {
-  return impl_->free_owned(token).objects;
 }
 
 pool::Pool& Arena::pool() const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "arena/flusher.hpp"
 #include "arena/formatting.hpp"
@@ -51,7 +52,7 @@ struct Arena::Impl {
   /// Frees objects that died with their processes and space that a crash left without a name.
   /// `dry_run`: only counts.
   Result<Reclaimed> reclaim(Space& space, bool dry_run);
-  Reclaimed free_owned(std::uint64_t token);
+  Reclaimed free_owned(const std::set<std::uint64_t>& tokens);
   /// As reclaim, with the lock.
   Result<Reclaimed> reclaim_rest(bool dry_run);
   /// Flushes what is in quarantine; what waits for no other node is free then.

@@ -86,7 +86,7 @@ Result<Arena::Reclaimed> Arena::Impl::reclaim(Space& space, bool dry_run) {
   return reclaimed;
 }
 
-Arena::Reclaimed Arena::Impl::free_owned(std::uint64_t token) {
+Arena::Reclaimed Arena::Impl::free_owned(const std::set<std::uint64_t>& tokens) {
   Reclaimed freed;
   auto space = this->space();
   const auto used =
@@ -96,7 +96,7 @@ Arena::Reclaimed Arena::Impl::free_owned(std::uint64_t token) {
     return freed;
   }
   for (auto extent = used->rbegin(); extent != used->rend(); ++extent) {
-    if (extent->owner != token || !dies_with_owner(*extent)) continue;
+    if (tokens.count(extent->owner) == 0 || !dies_with_owner(*extent)) continue;
     if (is_reachable(*extent)) {
       table.remove(extent->slot);
       ++freed.objects;
@@ -109,8 +109,8 @@ Arena::Reclaimed Arena::Impl::free_owned(std::uint64_t token) {
 
 Result<Arena::Reclaimed> Arena::Impl::reap() {
   Reclaimed total;
-  const auto reaped = pool.reap([&](std::uint64_t token) {
-    const auto freed = free_owned(token);
+  const auto reaped = pool.reap([&](const std::set<std::uint64_t>& tokens) {
+    const auto freed = free_owned(tokens);
     total.objects += freed.objects;
     total.bytes += freed.bytes;
   });

@@ -175,7 +175,7 @@ Result<void> Meeting::describe(Outcome& outcome) const {
   for (std::uint32_t side = 0; side < sides; ++side) {
     bool found = false;
     for (const pool::ProcessRecord& record : pool_.processes()) {
-      if ((record.generation << 16 | record.slot) != tokens_[side]) continue;
+      if (record.token() != tokens_[side]) continue;
       outcome.who[side] = record;
       found = true;
     }

@@ -1,6 +1,8 @@
 // Who has died, what that means for the caches of its node, and when what it owned may be given
 // back (docs/protocols/quarantine.md).
+#include <algorithm>
 #include <set>
+#include <span>
 
 #include "pool/impl.hpp"
 #include "pool/node_table.hpp"
@@ -9,10 +11,10 @@ namespace penstock::pool {
 
 /// Whatever it had stored may be dirty in its node's caches, and whatever others had stored to what
 /// it owned in theirs: they may have died as well, and nobody knows yet.
-void Pool::Impl::record_death(const SlotView& dead) const {
+void Pool::Impl::record_deaths(const std::vector<SlotView>& dead) const {
   auto nodes = nodes_of_others();
-  nodes.insert(dead.line.node);
-  for (const std::uint32_t each : nodes) flushes.record_death(each);
+  for (const SlotView& each : dead) nodes.insert(each.line.node);
+  flushes.record_deaths(nodes);
 }
 
 /// Where processes are attached, as far as the table says.
@@ -20,8 +22,7 @@ std::set<std::uint32_t> Pool::Impl::nodes_of_others() const {
   std::set<std::uint32_t> nodes;
   if (!memory.loads_may_be_stale()) return nodes;
   for (const SlotView& view : processes.used()) {
-    const bool attached = view.line.state == static_cast<std::uint32_t>(SlotState::attached);
-    if (attached && view.slot != slot) nodes.insert(view.line.node);
+    if (view.attached() && view.slot != slot) nodes.insert(view.line.node);
   }
   return nodes;
 }
@@ -34,24 +35,25 @@ void Pool::Impl::note_death(std::uint64_t of_token) {
 
 void Pool::record_known_deaths() {
   const std::lock_guard hold(impl_->noted_mutex);
-  for (const std::uint64_t dead : impl_->noted) {
-    const SlotView view = impl_->processes.state(static_cast<std::uint32_t>(slot_of(dead)));
-    if (view.line.generation == generation_of(dead)) impl_->record_death(view);
-    impl_->recorded.insert(dead);
+  std::vector<SlotView> dead;
+  for (const std::uint64_t token : impl_->noted) {
+    const SlotView view = impl_->processes.state(static_cast<std::uint32_t>(slot_of(token)));
+    if (view.line.generation == generation_of(token)) dead.push_back(view);
   }
+  if (!dead.empty()) impl_->record_deaths(dead);
+  impl_->recorded.merge(impl_->noted);
   impl_->noted.clear();
 }
 
 void Pool::record_unknown_deaths() {
-  for (const std::uint32_t each : impl_->nodes_of_others()) impl_->flushes.record_death(each);
+  impl_->flushes.record_deaths(impl_->nodes_of_others());
 }
 
 bool Pool::given_up_still_here() const {
   for (const SlotView& view : impl_->processes.used()) {
-    const bool attached = view.line.state == static_cast<std::uint32_t>(SlotState::attached);
     const bool given_up =
-        view.line.state == static_cast<std::uint32_t>(SlotState::reaped) ||
-        (attached && impl_->verdicts.judge_of(make_token(view.line.generation, view.slot)));
+        view.is(SlotState::reaped) ||
+        (view.attached() && impl_->verdicts.judge_of(make_token(view.line.generation, view.slot)));
     if (given_up && impl_->liveness.still_exists(view)) return true;
   }
   return false;
@@ -63,39 +65,64 @@ bool Pool::Impl::outlived_by_its_job(const SlotView& dead) {
   const std::string job = processes.job(dead.slot);
   if (job.empty()) return false;
   for (const SlotView& view : processes.used()) {
-    const bool attached = view.line.state == static_cast<std::uint32_t>(SlotState::attached);
-    if (view.slot == dead.slot || !attached || processes.job(view.slot) != job) continue;
+    if (view.slot == dead.slot || !view.attached() || processes.job(view.slot) != job) continue;
     if (liveness.alive(view)) return true;
   }
   return false;
+}
+
+std::set<std::string> Pool::Impl::living_jobs() {
+  std::set<std::string> jobs;
+  for (const SlotView& view : processes.used()) {
+    if (view.attached() && liveness.alive(view)) jobs.insert(processes.job(view.slot));
+  }
+  jobs.erase("");
+  return jobs;
 }
 
 /// To ask after each is slow, so the lock is not held meanwhile.
 std::vector<std::uint32_t> Pool::Impl::seem_dead() {
   std::vector<std::uint32_t> found;
   for (const SlotView& view : processes.used()) {
-    const bool attached = view.line.state == static_cast<std::uint32_t>(SlotState::attached);
-    if (!view.whole || (attached && !liveness.alive(view))) found.push_back(view.slot);
+    if (!view.whole || (view.owns() && !liveness.alive(view))) found.push_back(view.slot);
   }
   return found;
 }
 
-Result<std::uint32_t> Pool::reap(const std::function<void(std::uint64_t token)>& on_dead) {
+/// Under the lock. What is done for all of them is done once.
+std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
+                                    const OnDead& on_dead) {
+  const std::set<std::string> living = living_jobs();
+  std::vector<SlotView> dead;
+  std::set<std::uint64_t> tokens;
+  for (const std::uint32_t suspect : suspects) {
+    const SlotView view = processes.state(suspect);
+    if ((view.whole && !view.owns()) || liveness.alive(view)) continue;
+    if (living.count(processes.job(suspect)) != 0) continue;
+    dead.push_back(view);
+    tokens.insert(make_token(view.line.generation, view.slot));
+  }
+  if (dead.empty()) return 0;
+  record_deaths(dead);
+  if (on_dead) on_dead(tokens);
+  for (const SlotView& view : dead) {
+    confirm();
+    processes.set_state(view.slot, view.line.generation, SlotState::reaped);
+  }
+  return static_cast<std::uint32_t>(dead.size());
+}
+
+Result<std::uint32_t> Pool::reap(const OnDead& on_dead) {
+  constexpr std::size_t dead_a_hold = 64;  // others want the lock too
   const std::vector<std::uint32_t> suspects = impl_->seem_dead();
-  if (suspects.empty()) return 0;
-  auto guard = lock();
-  if (!guard) return unexpected(guard.error());
   std::uint32_t reaped = 0;
-  for (const std::uint32_t slot : suspects) {
-    const SlotView view = impl_->processes.state(slot);
-    const bool attached = view.line.state == static_cast<std::uint32_t>(SlotState::attached);
-    if ((view.whole && !attached) || impl_->liveness.alive(view)) continue;
-    if (impl_->outlived_by_its_job(view)) continue;
-    impl_->record_death(view);
-    if (on_dead) on_dead(make_token(view.line.generation, view.slot));
-    impl_->confirm();
-    impl_->processes.set_state(view.slot, view.line.generation, SlotState::reaped);
-    ++reaped;
+  for (std::span<const std::uint32_t> left(suspects); !left.empty();) {
+    const auto some = left.first(std::min(left.size(), dead_a_hold));
+    left = left.subspan(some.size());
+    auto guard = lock();
+    if (!guard && reaped == 0) return unexpected(guard.error());
+    if (!guard) break;  // the rest another time
+    reaped += impl_->reap_some(some, on_dead);
   }
   return reaped;
 }
@@ -104,12 +131,15 @@ bool Pool::bury(std::uint64_t token) {
   if (token == 0 || is_visitor(token)) return true;
   if (alive(token)) return false;
   const SlotView view = impl_->processes.state(static_cast<std::uint32_t>(slot_of(token)));
-  const bool unrecorded = view.line.generation == generation_of(token) &&
-                          view.line.state == static_cast<std::uint32_t>(SlotState::attached);
+  const bool unrecorded = view.line.generation == generation_of(token) && view.owns();
   if (!unrecorded) return true;
   if (impl_->outlived_by_its_job(view)) return false;
-  impl_->record_death(view);
+  impl_->record_deaths({view});
   return true;
+}
+
+void Pool::leave_to_burial() {
+  impl_->leaves_to_burial = true;
 }
 
 const FlushTable& Pool::flushes() const {

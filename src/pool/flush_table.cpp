@@ -38,7 +38,7 @@ void FlushTable::publish_clock(const Clock& clock) const {
   FlushLine line;
   line.ticks = clock.ticks;
   line.last_death = clock.last_death;
-  memory_.order();
+  memory_.order();  // the other copy of the tick before: one of the two is whole at any time
   if (confirm_) confirm_();
   publish_sealed_line(memory_, base_, clock_place(0), line);  // pairs with clock()
   memory_.order();
@@ -52,22 +52,23 @@ void FlushTable::tick() const {
   publish_clock(now);
 }
 
-void FlushTable::record_death(std::uint32_t node) const {
-  if (node >= nodes_ || !memory_.loads_may_be_stale()) return;
+void FlushTable::record_deaths(const std::set<std::uint32_t>& nodes) const {
+  if (nodes.empty() || !memory_.loads_may_be_stale()) return;
   const Clock now = clock();
   FlushLine line;
   line.ticks = now.ticks + 1;
-  if (confirm_) confirm_();
-  publish_sealed_line(memory_, base_, death_place(node), line);  // pairs with times()
+  for (const std::uint32_t node : nodes) {
+    if (node >= nodes_) continue;
+    if (confirm_) confirm_();
+    publish_sealed_line(memory_, base_, death_place(node), line);  // pairs with times()
+  }
   publish_clock({.ticks = line.ticks, .last_death = line.ticks});
-  memory_.order();
 }
 
 void FlushTable::forget_deaths(std::uint32_t node) const {
   if (node >= nodes_) return;
   if (confirm_) confirm_();
   publish_sealed_line(memory_, base_, death_place(node), FlushLine{});
-  memory_.order();
 }
 
 void FlushTable::record_flush(std::uint32_t node, std::uint64_t ticks) const {

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -48,11 +49,12 @@ class FlushTable {
   static constexpr std::uint64_t unreadable_ticks = UINT64_MAX / 2;
   /// Also without the lock: what it gives then may be older. One serialized device access.
   Clock clock() const;
-  /// One more tick, ordered behind what was published before. Under the lock.
+  /// One more tick. Under the lock; the caller has ordered what shall be seen with it.
   void tick() const;
 
-  /// A process of the node died. Under the lock, before anything that it owned is given back.
-  void record_death(std::uint32_t node) const;
+  /// Processes of the nodes died. Under the lock, before anything that they owned is given back or
+  /// they are marked as reaped: the deaths are ordered ahead of what is published next.
+  void record_deaths(const std::set<std::uint32_t>& nodes) const;
   /// Nothing that the node's dead stored will come any more. Under the lock.
   void forget_deaths(std::uint32_t node) const;
   /// The node has flushed all that was in quarantine at `ticks`. By a process of its host.

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,7 @@ struct Pool::Impl final : Aliases::Attachments {
   Result<void> join();
   Result<void> take_slot();
   std::optional<SlotView> choose_slot();
-  void record_death(const SlotView& dead) const;
+  void record_deaths(const std::vector<SlotView>& dead) const;
   void beat();
   void do_chores();
   void heed(std::uint64_t as_token);
@@ -65,6 +66,8 @@ struct Pool::Impl final : Aliases::Attachments {
   std::set<std::uint32_t> nodes_of_others() const;
   void note_death(std::uint64_t of_token);
   bool outlived_by_its_job(const SlotView& dead);
+  std::set<std::string> living_jobs();
+  std::uint32_t reap_some(std::span<const std::uint32_t> suspects, const OnDead& on_dead);
   std::string describe(std::uint64_t of_token) const;
   ProcessRecord record(const SlotView& slot_view) const;
   std::vector<Aliases::Attachment> of_this_process() const override;
@@ -107,6 +110,7 @@ struct Pool::Impl final : Aliases::Attachments {
   std::map<const void*, std::function<void()>> chores;  // of each heartbeat
   std::mutex own_lines;  // stats and activity may come from several threads
 
+  std::atomic<bool> leaves_to_burial{false};
   std::atomic<bool> held{false};        // by a thread of this attachment
   std::atomic<std::uint64_t> rival{0};  // last one in the way of the lock
   std::optional<HostLock> host_lock;

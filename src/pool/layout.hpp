@@ -128,6 +128,7 @@ enum class SlotState : std::uint32_t {
   attached = 1,
   detached = 2,  ///< in order; its last statistics stay readable
   reaped = 3,    ///< died; what it owned was freed
+  left = 4,      ///< in order, but somebody who lives may still store to what it owned
 };
 
 /// | generation | state, node | pid | start time | pid namespace | attached | rank, - | seal |

@@ -143,7 +143,7 @@ Result<void> Pool::Impl::take_slot() {
                 std::min(superblock.max_processes * 2, most_processes));
   }
   slot = chosen->slot;
-  if (chosen->line.state == static_cast<std::uint32_t>(SlotState::attached)) record_death(*chosen);
+  if (chosen->owns()) record_deaths({*chosen});
   generation = processes.take(slot,
                               {.host = self.host,
                                .process = self.process,
@@ -159,13 +159,13 @@ std::optional<SlotView> Pool::Impl::choose_slot() {
   const std::vector<SlotView> used = processes.used();
   // Who was given up may go on yet: while its slot tells of it, its host flushes nothing.
   const auto may_go_on = [this](const SlotView& view) {
-    return view.line.state == static_cast<std::uint32_t>(SlotState::reaped) &&
+    return view.is(SlotState::reaped) &&
            verdicts.judge_of(make_token(view.line.generation, view.slot)).has_value();
   };
   const SlotView* oldest = nullptr;
   const SlotView* last_choice = nullptr;
   for (const SlotView& view : used) {
-    if (!view.whole || view.line.state == static_cast<std::uint32_t>(SlotState::attached)) continue;
+    if (!view.whole || view.owns()) continue;
     if (oldest != nullptr && view.line.attached_wall_ns >= oldest->line.attached_wall_ns) continue;
     (may_go_on(view) ? last_choice : oldest) = &view;
   }
@@ -195,8 +195,7 @@ std::vector<Aliases::Attachment> Pool::Impl::of_this_process() const {
 
 bool Pool::Impl::owns_slot() const {
   const SlotView view = processes.state(slot);
-  return view.whole && view.line.generation == generation &&
-         view.line.state == static_cast<std::uint32_t>(SlotState::attached);
+  return view.whole && view.line.generation == generation && view.attached();
 }
 
 ProcessRecord Pool::Impl::record(const SlotView& slot_view) const {
@@ -220,8 +219,8 @@ void Pool::Impl::do_chores() {
 /// A beat was just published: whoever looks from now on sees that this process lives, and whoever
 /// has given it up before has left a verdict.
 void Pool::Impl::heed(std::uint64_t as_token) {
-  memory.full_order();
   liveness.stay_awake();
+  memory.full_order();
   if (const auto judge = verdicts.judge_of(as_token)) end(judge);
 }
 
@@ -255,7 +254,8 @@ Pool::~Pool() {
   impl_->heartbeat.reset();
   impl_->roll_entry.sign_off();
   if (impl_->owns_slot()) {
-    impl_->processes.set_state(impl_->slot, impl_->generation, SlotState::detached);
+    impl_->processes.set_state(impl_->slot, impl_->generation,
+                               impl_->leaves_to_burial ? SlotState::left : SlotState::detached);
   }
 }
 

@@ -41,7 +41,7 @@ SlotView ProcessTable::load_state(std::uint32_t slot) const {
   const auto line =
       load_sealed_line<StateLine>(memory_, base_, place<StateLine>(states_, slot), &view.line);
   view.whole = line && line->generation <= greatest_generation && line->node < nodes_ &&
-               line->state <= static_cast<std::uint32_t>(SlotState::reaped);
+               line->state <= static_cast<std::uint32_t>(SlotState::left);
   return view;
 }
 
@@ -176,7 +176,6 @@ void ProcessTable::set_state(std::uint32_t slot, std::uint64_t generation,
   StateLine line = state(slot).line;
   line.generation = generation;
   line.state = static_cast<std::uint32_t>(new_state);
-  memory_.order();
   publish_sealed_line(memory_, base_, place<StateLine>(states_, slot), line);
   memory_.order();
 }

@@ -17,6 +17,12 @@ struct SlotView {
   std::uint32_t slot = 0;
   StateLine line;
   bool whole = true;  ///< false: wrong seal or impossible contents; each word for itself is whole
+
+  bool attached() const { return is(SlotState::attached); }
+  /// What its process owned has not been given back.
+  bool owns() const { return attached() || is(SlotState::left); }
+
+  bool is(SlotState state) const { return line.state == static_cast<std::uint32_t>(state); }
 };
 
 /// Reads are safe at any time; writes are the owner's, or another's under the lock.

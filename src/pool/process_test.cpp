@@ -16,7 +16,7 @@ class ProcessTest : public PoolTest {
 
   static const ProcessRecord* find(const std::vector<ProcessRecord>& records, std::uint64_t token) {
     for (const ProcessRecord& record : records) {
-      if ((record.generation << 16 | record.slot) == token) return &record;
+      if (record.token() == token) return &record;
     }
     return nullptr;
   }
@@ -30,7 +30,7 @@ TEST_F(ProcessTest, TheRecordSaysWhoIsAttached) {
   const ProcessRecord& own = records[0];
   EXPECT_EQ(own.slot, pool->slot());
   EXPECT_EQ(own.generation, pool->generation());
-  EXPECT_EQ(pool->token(), own.generation << 16 | own.slot);
+  EXPECT_EQ(pool->token(), own.token());
   EXPECT_NE(pool->token(), 0u);
   EXPECT_EQ(own.pid, ::getpid());
   EXPECT_EQ(own.rank, 3);
@@ -90,12 +90,12 @@ TEST_F(ProcessTest, AKilledProcessIsDeadAndReapedAndItsSlotServesAgain) {
   EXPECT_EQ(pool->local_processes(), 1u);
   EXPECT_THAT(pool->describe(token), HasSubstr("rank 7"));
 
-  std::vector<std::uint64_t> dead;
-  auto reaped = pool->reap([&](std::uint64_t found) { dead.push_back(found); });
+  std::set<std::uint64_t> dead;
+  auto reaped = pool->reap([&](const auto& tokens) { dead = tokens; });
   ASSERT_TRUE(reaped) << reaped.error().message;
   EXPECT_EQ(*reaped, 1u);
   EXPECT_THAT(dead, ElementsAre(token));
-  EXPECT_EQ(pool->reap([](std::uint64_t) { FAIL(); }).value(), 0u);
+  EXPECT_EQ(pool->reap([](const auto&) { FAIL(); }).value(), 0u);
 
   // The other 14 slots were never used; after them it is this one's turn.
   std::vector<std::unique_ptr<Pool>> others;
@@ -117,13 +117,62 @@ TEST_F(ProcessTest, WhatADeadRankOwnsStaysWhileItsJobLives) {
   killed.kill(SIGKILL);
   killed.wait();
   EXPECT_FALSE(of_another_job->alive(dies));
-  EXPECT_EQ(of_another_job->reap([](std::uint64_t) { FAIL(); }).value(), 0u)
+  EXPECT_EQ(of_another_job->reap([](const auto&) { FAIL(); }).value(), 0u)
       << "the survivor may still write credits into its channels";
   survivor.kill(SIGKILL);
   survivor.wait();
-  std::vector<std::uint64_t> dead;
-  EXPECT_EQ(of_another_job->reap([&](std::uint64_t token) { dead.push_back(token); }).value(), 2u);
+  std::set<std::uint64_t> dead;
+  EXPECT_EQ(of_another_job->reap([&](const auto& tokens) { dead = tokens; }).value(), 2u);
   EXPECT_THAT(dead, testing::UnorderedElementsAre(survives, dies));
+}
+
+TEST_F(ProcessTest, ManyDeadAreReapedInGroupsAndTheLivingJobKeepsItsOwn) {
+  spec_ = folder_.file("many");
+  create(256);
+  auto pool = attach({.job = "other"});
+  auto survivor = attach({.job = "lives"});
+  Child child([this](const Child::Report& report) -> int {
+    std::vector<std::unique_ptr<Pool>> all;
+    for (int i = 0; i < 200; ++i) all.push_back(attach({.job = i % 4 == 0 ? "lives" : "dies"}));
+    report(1);
+    sleep_until_killed();
+  });
+  ASSERT_EQ(child.next_report(), 1u);
+  child.kill(SIGKILL);
+  child.wait();
+  std::set<std::uint64_t> dead;
+  const auto bury = [&](const std::set<std::uint64_t>& tokens) {
+    for (const std::uint64_t token : tokens) EXPECT_TRUE(dead.insert(token).second);
+  };
+  EXPECT_EQ(pool->reap(bury).value(), 150u);
+  EXPECT_EQ(dead.size(), 150u);
+  survivor.reset();
+  EXPECT_EQ(pool->reap(bury).value(), 50u);
+  EXPECT_EQ(dead.size(), 200u);
+}
+
+TEST_F(ProcessTest, WhoLeavesItsSlotToBurialIsReapedWhenItsJobHasGone) {
+  auto pool = attach({.job = "other"});
+  auto mate = attach({.job = "one"});
+  auto leaver = attach({.job = "one"});
+  const std::uint64_t token = leaver->token();
+  const std::byte* address = leaver->base() + leaver->info().arena_offset;
+  pool->aliases().follow_attachments();
+  EXPECT_TRUE(pool->aliases().lasting_offset_of(address, 64));
+  leaver->leave_to_burial();
+  leaver.reset();
+  EXPECT_FALSE(pool->aliases().lasting_offset_of(address, 64)) << "mapped no more";
+  EXPECT_FALSE(pool->alive(token));
+  EXPECT_FALSE(pool->given_up_still_here());
+  EXPECT_EQ(pool->reap([](const auto&) { FAIL(); }).value(), 0u) << "its mate may store there";
+  const auto records = pool->processes();
+  ASSERT_NE(find(records, token), nullptr);
+  EXPECT_FALSE(find(records, token)->attached) << "it did not die";
+  mate.reset();
+  std::set<std::uint64_t> buried;
+  EXPECT_EQ(pool->reap([&](const auto& tokens) { buried = tokens; }).value(), 1u);
+  EXPECT_THAT(buried, ElementsAre(token));
+  EXPECT_EQ(pool->reap([](const auto&) { FAIL(); }).value(), 0u);
 }
 
 TEST_F(ProcessTest, SlotsOfTheUnreapedDeadServeWhenNoOtherIsLeft) {

@@ -50,7 +50,7 @@ tl::unexpected<Error> Context::gone(const char* what, std::uint32_t rank) const 
   const auto died = [&](std::uint32_t member_rank) {
     const std::uint64_t token = member(member_rank).token;
     return std::any_of(records.begin(), records.end(), [&](const pool::ProcessRecord& record) {
-      return (record.generation << 16 | record.slot) == token && record.attached && !record.alive;
+      return record.token() == token && record.attached && !record.alive;
     });
   };
   if (died(rank)) return fail(Code::peer_dead, "{}: {}, has died", what, name(rank));
