@@ -125,6 +125,8 @@ struct Options {
   std::string job;  ///< job key; endpoints reach each other only within one
   /// Called while a closing endpoint waits for its peers: some of them may be moved by this thread.
   std::function<void()> while_closing = {};
+  /// How long a closing endpoint waits for its peers; 0: PENSTOCK_TIMEOUT_MS.
+  std::uint64_t closing_timeout_ns = 0;
 };
 
 /// Limits that follow from the pool's mode.

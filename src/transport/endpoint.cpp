@@ -83,6 +83,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, Sink& sink
   if (!self) return unexpected(self.error());
   auto impl = std::make_unique<Impl>(arena, *table, sink, *settings, *self);
   impl->while_closing = options.while_closing;
+  impl->closing_timeout_ns = options.closing_timeout_ns;
   impl->pool.aliases().follow_attachments();
   // What lies in the mailbox was announced to earlier owners of the slot. Nobody can announce to
   // this one yet: its address has not been given out. An old copy will do: what has changed since
@@ -133,14 +134,7 @@ Result<Peer> Endpoint::resolve(const Address& address) {
                 address.slot, im.pool.info().spec);
   Impl::PeerState& peer = im.peers[address.slot];
   if (address.slot != im.self.slot) im.watch_peer(address.slot, address.generation, line->token);
-  if (peer.resolved && peer.address.generation != address.generation) {
-    if (peer.tx) {
-      peer.tx->fail_all(*im.sink, Error{Code::peer_dead, "the endpoint sent to was closed"});
-      const bool in_order = line->last_closed == peer.address.generation;
-      im.drop_tx(address.slot, in_order ? PeerFate::closed : PeerFate::dead);
-    }
-    peer.dead = false;
-  }
+  if (peer.resolved && peer.address.generation != address.generation) peer.dead = false;
   peer.address = address;
   peer.resolved = true;
   return address.slot;
@@ -180,7 +174,7 @@ Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
 }
 
 /// The peer has gone, and what waited has been failed. Of one that is broken, but may live and
-/// store its credits, the memory stays until this endpoint closes.
+/// store its credits, the memory stays.
 void Endpoint::Impl::drop_tx(Peer to, PeerFate fate) {
   std::unique_ptr<TxChannel>& tx = peers[to].tx;
   if (!tx || fate == PeerFate::faulty) return;
@@ -270,8 +264,13 @@ Result<bool> Endpoint::answer(Peer to, std::uint32_t generation, SendOp* op) {
 }
 
 void Endpoint::tell_trouble(Peer from, std::uint32_t code) {
-  if (from < impl_->peers.size() && impl_->peers[from].rx)
-    impl_->peers[from].rx->tell_trouble(code);
+  if (from >= impl_->peers.size() || !impl_->peers[from].rx) return;
+  RxChannel& channel = *impl_->peers[from].rx;
+  // Who has closed waits no longer, and where its channel was is others'. It closes under the lock.
+  const auto guard = impl_->pool.lock();
+  const auto line = impl_->table.read(from);
+  if (guard && line && line->open() && line->generation == channel.source_generation())
+    channel.tell_trouble(code);
 }
 
 std::uint32_t Endpoint::trouble_of(Peer to) {
@@ -342,28 +341,34 @@ void Endpoint::Impl::drain_for_close() {
   tx_waiting.clear();
   for (auto& peer : peers)
     if (peer.tx) peer.tx->abandon();
-  base::Waiter waiter("the peers to take what was sent to them", 0, {},
+  base::Waiter waiter("the peers to take what was sent to them", closing_timeout_ns, {},
                       base::WaitPolicy::for_processes(pool.local_processes()));
   const auto busy = [](const PeerState& peer) {
     if (peer.dead) return false;
     return (peer.tx && !peer.tx->consumed()) || (peer.rx && peer.rx->granted());
   };
   for (auto& peer : peers) {
+    const auto number = static_cast<Peer>(&peer - peers.data());
     while (busy(peer)) {
       progress_rx();
       return_all_credits();  // the peer may be closing too, and waiting for ours
       if (while_closing) while_closing();
-      if (watch.fate(static_cast<Peer>(&peer - peers.data())) != PeerFate::present) break;
+      if (watch.fate(number) != PeerFate::present) break;
       if (auto waited = waiter.pause(); !waited) {
         base::log(base::Level::warn, "endpoint {} closes although {} has not taken all: {}",
-                  self.slot, watch.token(peer.address.slot), waited.error().message);
+                  self.slot, pool.describe(watch.token(number)), waited.error().message);
         for (auto& other : peers)
           if (other.rx && other.rx->granted()) other.rx->withdraw_grant();
-        return;
+        return tx_memory->leave_to_burial();
       }
     }
   }
   return_all_credits();
+  const auto may_store = [this](Peer peer) {  // one that is broken, but lives
+    return peers[peer].dead && peers[peer].tx && watch.fate(peer) == PeerFate::present;
+  };
+  for (Peer peer = 0; peer < peers.size(); ++peer)
+    if (may_store(peer)) return tx_memory->leave_to_burial();
 }
 
 /// Of the endpoint of this generation in the slot.

@@ -64,6 +64,7 @@ struct Endpoint::Impl {
   void slow_checks(std::uint64_t now);
   void audit_mailbox();
   void look_for_faults();
+  void wake(Peer source);
   void rest(Peer source);
   void take_the_last(PeerState& peer);
   void watch_peer(Peer peer, std::uint32_t generation, std::uint64_t token);
@@ -88,6 +89,7 @@ struct Endpoint::Impl {
   Address self;
   Sink* sink;
   std::function<void()> while_closing;
+  std::uint64_t closing_timeout_ns = 0;
   EndpointStats other_counts;  ///< with oneself, and with earlier endpoints in the slots of peers
   EndpointStats published;     ///< in the process's record
   PeerRows peer_rows;

@@ -170,16 +170,17 @@ TEST_P(PlacedTest, ClosingTakesItBack) {
 }
 
 TEST_P(PlacedTest, WithdrawnBeforeTheReceiverLooked) {
+  a_.reset();
+  Options options{"test"};
+  options.while_closing = [this] { b_->progress(); };  // when it has been withdrawn
+  auto opened = Endpoint::open(*side_a_.arena, sink_a_, options);
+  ASSERT_TRUE(opened) << opened.error().message;
   SendOp op = placed(0, pattern(100'000, 2), 2);
-  ASSERT_FALSE(*a_->send(to_b_, &op));
+  ASSERT_FALSE(*(*opened)->send(*(*opened)->resolve(b_->address()), &op));
+  opened->reset();
+  std::memset(region_, 0xee, 100'000);
   const std::uint64_t end = base::now_ns() + 20'000'000'000ull;
-  {
-    const std::jthread receiver([&] {  // a waits until it has looked
-      while (sink_b_.dead.empty() && base::now_ns() < end) b_->progress();
-    });
-    a_.reset();
-    std::memset(region_, 0xee, 100'000);
-  }
+  while (sink_b_.dead.empty() && base::now_ns() < end) b_->progress();
   EXPECT_EQ(sink_b_.dead.size(), 1u);
   EXPECT_TRUE(sink_b_.arrived.empty());
   EXPECT_EQ(sink_b_.begun, 0u);

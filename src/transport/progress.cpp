@@ -177,12 +177,17 @@ Endpoint::Impl::Heard Endpoint::Impl::activate(Peer source, std::uint64_t word) 
     if (const Heard heard = open_rx(source, offset); heard != Heard::yes) return heard;
   }
   peer.rx->announced(word);
-  if (peer.active) return Heard::yes;
+  wake(source);
+  return Heard::yes;
+}
+
+void Endpoint::Impl::wake(Peer source) {
+  PeerState& peer = peers[source];
+  if (peer.active) return;
   peer.active = true;
   peer.polls_in_vain = 0;
   active_rx.push_back(source);
   resting_since_ns = next_sweep_ns = 0;
-  return Heard::yes;
 }
 
 void Endpoint::Impl::deactivate_quiet(std::uint32_t polls_in_vain) {
@@ -325,6 +330,7 @@ void Endpoint::Impl::predecessor_gone(Peer gone, std::uint32_t generation, PeerF
                                       const Error& error) {
   PeerState& peer = peers[gone];
   if (!peer.resolved || peer.address.generation != generation) return;
+  if (peer.tx) peer.tx->notify_delivered(*sink);
   const bool unfinished = peer.tx && peer.tx->waiting();
   peer.dead = true;  // until the new one is resolved
   peer.description = error.message;
@@ -343,30 +349,36 @@ void Endpoint::Impl::watch_peer(Peer peer, std::uint32_t generation, std::uint64
   const std::string description = pool.describe(watch.token(peer));
   watch.add(peer, generation, token);
   if (before == 0) return;
-  if (peers[peer].rx && peers[peer].rx->source_generation() == before) take_the_last(peers[peer]);
   const PeerFate fate = died ? PeerFate::dead : PeerFate::closed;
-  predecessor_gone(peer, before, fate,
-                   {Code::peer_dead, fmt::format("{} {}", description, died ? "died" : "left")});
+  const Error error{Code::peer_dead, fmt::format("{} {}", description, died ? "died" : "left")};
+  if (peers[peer].rx && peers[peer].rx->source_generation() == before) {
+    wake(peer);  // what it had announced last may be where the new owner announces itself
+    take_the_last(peers[peer]);
+    peers[peer].rx->fail(*sink, error);
+    rest(peer);
+  }
+  predecessor_gone(peer, before, fate, error);
 }
 
+/// Also what no receive waits for yet.
 void Endpoint::Impl::take_the_last(PeerState& peer) {
+  rx_context.impatient_until_ns = ~std::uint64_t{0};
   for (int polls_left = polls_for_the_last; polls_left > 0 && peer.active; --polls_left) {
     peer.rx->invalidate_window();
     memory.settle();
     rx_context.bytes_left = bytes_a_poll;
     if (peer.rx->poll(*sink) == 0 && rx_context.bytes_left == bytes_a_poll) break;
   }
+  rx_context.impatient_until_ns = 0;
 }
 
 void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fate,
                                const std::string& description) {
   PeerState& peer = peers[gone];
   // what it had published before it went is still good; its announcements first
-  rx_context.impatient_until_ns = ~std::uint64_t{0};
   prepare_poll(whole_mailbox());
   sweep_mailbox(whole_mailbox());
   take_the_last(peer);
-  rx_context.impatient_until_ns = 0;
   if (peer.tx && fate != PeerFate::faulty) peer.tx->notify_delivered(*sink);
   const char* how = fate == PeerFate::dead     ? "died"
                     : fate == PeerFate::closed ? "left"

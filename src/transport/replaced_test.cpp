@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "base/environment_guard.hpp"
+#include "transport/settings.hpp"
 #include "transport/test_endpoints.hpp"
 
 namespace penstock::transport {
@@ -79,6 +80,25 @@ TEST_P(ReplacedTest, NobodyStoresToTheChannelOfWhoClosedInTheMidstOfAMessage) {
   memory.observe_bulk(after.data(), taken->data, after.size());
   EXPECT_TRUE(before == after) << "lines of an object of somebody else were stored to";
   EXPECT_EQ(sink_b_.errors.size(), 1u) << "the half received";
+}
+
+/// The cells are full when it closes: the first of them is still another message's.
+TEST_P(ReplacedTest, WhatWasCompleteBeforeTheOneThatIsBrokenOffArrives) {
+  const Settings settings = *settings_for(GetParam());
+  auto one = pattern((settings.cell_count - 2) * settings.cell_bytes, 1),
+       two = pattern(one.size(), 2);
+  SendOp complete = op_of(one, 1), half = op_of(two, 2);
+  ASSERT_TRUE(*a_->send(to_b_, &complete));
+  ASSERT_FALSE(*a_->send(to_b_, &half));
+  std::atomic<bool> closed = false;
+  std::jthread closing([&] {
+    a_.reset();
+    closed = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  while (!closed) b_->progress();
+  ASSERT_EQ(sink_b_.arrived.size(), 1u) << "its sender was told that it is sent";
+  EXPECT_TRUE(sink_b_.arrived[0].payload == one);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, ReplacedTest,

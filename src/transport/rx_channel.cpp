@@ -467,9 +467,7 @@ std::uint32_t RxChannel::ready_cells() {
   memory_.load_line(words, at);
   const std::uint64_t in_line = std::min<std::uint64_t>(8, cell_count_ - slot / 8 * 8);
   std::uint32_t ready = 0;
-  // in place of the flag of cell_, or of the one after it in the same word
-  const std::uint64_t ends_at = broken_off(words[slot % 8]) - nonce_;
-  broken_off_ = ends_at == cell_ || ends_at == cell_ + cell_count_;
+  broken_off_ = words[slot % 8] == broken_off(nonce_ + cell_);
   if (broken_off_) return 0;
   stored_ = (words[slot % 8] & flag_stored) != 0;
   const std::uint64_t first = (nonce_ + cell_) | (stored_ ? flag_stored : 0);

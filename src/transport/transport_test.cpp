@@ -1,6 +1,4 @@
-// Endpoints of one pool, in one process and in two.
-#include <signal.h>
-#include <sys/wait.h>
+// Endpoints of one pool in one process.
 #include <time.h>
 #include <unistd.h>
 
@@ -12,7 +10,6 @@
 #include <utility>
 
 #include "base/environment_guard.hpp"
-#include "base/fork_in_tests.hpp"
 #include "transport/test_endpoints.hpp"
 
 namespace penstock::transport {
@@ -363,129 +360,6 @@ const auto modes = testing::Values(coherence::Mode::hardware, coherence::Mode::s
 INSTANTIATE_TEST_SUITE_P(Modes, TransportTest, modes, mode_of);
 INSTANTIATE_TEST_SUITE_P(Modes, SizesTest, modes, mode_of);
 
-// ---- two processes -----------------------------------------------------------------------------
-
-/// Runs `child` in another process that is attached by itself; kills it at the end if need be.
-class TwoProcesses : public TransportTest {
- protected:
-  pid_t fork_peer(const std::function<void(Endpoint&, Recorder&, Peer)>& child) {
-    base::skip_unless_fork_is_followed();
-    int up[2], down[2];
-    EXPECT_EQ(pipe(up) + pipe(down), 0);
-    const Address parent_address = a_->address();
-    const pid_t pid = fork();
-    if (pid == 0) {
-      Attachment side = attach(spec_, 2);
-      Recorder sink;
-      auto endpoint = std::move(*Endpoint::open(*side.arena, sink, {"test"}));
-      const Address mine = endpoint->address();
-      if (write(up[1], &mine, sizeof mine) != sizeof mine) _exit(9);
-      char go;
-      if (read(down[0], &go, 1) != 1) _exit(8);
-      child(*endpoint, sink, *endpoint->resolve(parent_address));
-      endpoint.reset();
-      side.detach();
-      _exit(0);
-    }
-    Address theirs;
-    EXPECT_EQ(read(up[0], &theirs, sizeof theirs), static_cast<ssize_t>(sizeof theirs));
-    child_ = *a_->resolve(theirs);
-    EXPECT_EQ(write(down[1], "g", 1), 1);
-    for (int fd : {up[0], up[1], down[0], down[1]}) close(fd);
-    return pid;
-  }
-  Peer child_ = 0;
-};
-
-TEST_P(TwoProcesses, EchoOfEverySize) {
-  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& sink, Peer parent) {
-    for (int count = 0; count < 200; ++count) {
-      while (sink.arrived.empty()) endpoint.progress();
-      auto& got = sink.arrived.front();
-      SendOp op;
-      op.header = got.header;
-      op.iov[0] = {got.payload.data(), got.payload.size()};
-      op.iov_count = 1;
-      auto sent = endpoint.send(parent, &op);
-      if (!sent) _exit(3);
-      if (!*sent)
-        while (sink.sent.empty()) endpoint.progress();
-      sink.sent.clear();
-      sink.arrived.pop_front();
-    }
-  });
-  std::mt19937 random(11);
-  for (int count = 0; count < 200; ++count) {
-    auto data = pattern(random() % (1u << (random() % 20 + 1)), static_cast<unsigned>(count));
-    SendOp op = op_of(data, static_cast<std::uint64_t>(count));
-    ASSERT_TRUE(a_->send(child_, &op));
-    progress_until([&] { return sink_a_.arrived.size() == 1; });
-    ASSERT_EQ(sink_a_.arrived.front().payload, data);
-    sink_a_.arrived.clear();
-  }
-  int status = 0;
-  progress_until([&] { return waitpid(pid, &status, WNOHANG) == pid; });
-  EXPECT_EQ(status, 0);
-}
-
-TEST_P(TwoProcesses, AKilledPeerIsNamedAndNothingHangs) {
-  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder&, Peer) {
-    for (;;) endpoint.progress();
-  });
-  auto data = pattern(8 << 20, 1);
-  SendOp op = op_of(data, 1), delivered = op_of(data, 2);
-  delivered.notify_delivered = true;
-  ASSERT_TRUE(a_->send(child_, &op));
-  progress_until([&] { return sink_a_.sent.size() == 1; });
-  kill(pid, SIGSTOP);
-  ASSERT_FALSE(*a_->send(child_, &delivered));
-  kill(pid, SIGKILL);
-  int status = 0;
-  ASSERT_EQ(waitpid(pid, &status, 0), pid);
-  progress_until([&] { return !sink_a_.dead.empty(); });
-  EXPECT_EQ(sink_a_.failed.size(), 1u);
-  EXPECT_NE(sink_a_.dead[0].find("rank 2"), std::string::npos) << sink_a_.dead[0];
-  EXPECT_NE(sink_a_.dead[0].find(std::to_string(pid)), std::string::npos) << sink_a_.dead[0];
-  auto again = a_->send(child_, &op);
-  ASSERT_FALSE(again);
-  EXPECT_EQ(again.error().code, Code::peer_dead);
-}
-
-TEST_P(TwoProcesses, WhoLeftInOrderIsNotTakenForDeadWhenItsSlotIsReused) {
-  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder&, Peer parent) {
-    if (auto sent = endpoint.try_inject(parent, {1, 0, 0, 0}, nullptr); !sent || !*sent) _exit(4);
-  });
-  while (sink_a_.arrived.empty()) a_->progress();
-  for (int i = 0; i < 100; ++i) a_->progress();  // returns the credit that the child waits for
-  int status = 0;
-  ASSERT_EQ(waitpid(pid, &status, 0), pid);
-  EXPECT_EQ(status, 0);
-  Recorder sink;
-  auto later = open(side_b_, sink);
-  ASSERT_EQ(later->address().slot, child_);
-  const std::uint64_t end = base::now_ns() + 100'000'000;
-  while (base::now_ns() < end) a_->progress();
-  EXPECT_TRUE(sink_a_.dead.empty()) << sink_a_.dead[0];
-}
-
-TEST_P(TwoProcesses, BothCloseAtOnceAndNothingIsLost) {
-  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& sink, Peer parent) {
-    std::uint64_t word = 1;
-    for (int i = 0; i < 500; ++i)
-      if (auto sent = endpoint.try_inject(parent, {7, 0, 8, 0}, &word); !sent || !*sent) _exit(4);
-    while (sink.arrived.size() < 500) endpoint.progress();
-  });
-  std::uint64_t word = 2;
-  for (int i = 0; i < 500; ++i) ASSERT_TRUE(*a_->try_inject(child_, {8, 0, 8, 0}, &word));
-  while (sink_a_.arrived.size() < 500) a_->progress();
-  const std::uint64_t before = base::now_ns();
-  a_.reset();
-  EXPECT_LT(base::now_ns() - before, 30'000'000'000u) << "waited for the deadline";
-  int status = 0;
-  ASSERT_EQ(waitpid(pid, &status, 0), pid);
-  EXPECT_EQ(status, 0);
-}
-
 /// The peer takes the message, says so and leaves, all while one call of progress() is under way
 /// that then looks whether peers are still there.
 TEST_P(TransportTest, WhatWasAcknowledgedBeforeThePeerLeftIsDelivered) {
@@ -548,29 +422,6 @@ TEST_P(TransportTest, SaysWhatItWaitsForWhenNothingMoves) {
   EXPECT_EQ(told().rfind("sends to rank 1 ", 0), 0u) << told();
   progress_until([&] { return sink_a_.sent.size() == 1; });
 }
-
-TEST_P(TwoProcesses, AStoppedPeerIsWaitedFor) {
-  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& sink, Peer) {
-    while (sink.arrived.empty()) endpoint.progress();
-  });
-  kill(pid, SIGSTOP);
-  auto data = pattern(4 << 20, 1);
-  SendOp op = op_of(data, 1);
-  op.notify_delivered = true;
-  ASSERT_FALSE(*a_->send(child_, &op));
-  const std::uint64_t end = base::now_ns() + 300'000'000;
-  while (base::now_ns() < end) a_->progress();
-  EXPECT_TRUE(sink_a_.dead.empty());
-  kill(pid, SIGCONT);
-  progress_until([&] { return sink_a_.sent.size() == 1; });
-  int status = 0;
-  progress_until([&] { return waitpid(pid, &status, WNOHANG) == pid; });
-  EXPECT_EQ(status, 0);
-}
-
-INSTANTIATE_TEST_SUITE_P(Modes, TwoProcesses,
-                         testing::Values(coherence::Mode::hardware, coherence::Mode::software),
-                         mode_of);
 
 }  // namespace
 }  // namespace penstock::transport

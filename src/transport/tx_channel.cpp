@@ -141,6 +141,7 @@ bool TxChannel::cell_room() {
 
 bool TxChannel::consumed() {
   if (waiting()) return false;
+  break_off();
   if (ended_ || consumed_ == head_) return true;
   refresh_credits();
   return ended_ || consumed_ == head_;
@@ -560,13 +561,18 @@ unsigned TxChannel::advance(Sink& sink) {
 void TxChannel::abandon() {
   withdraw_placed();
   // a message in cells, whose one line is in the ring; it was begun behind all in `delivering_`
-  if (queue_.first && queue_.first->position != 0) {
-    memory_.publish_word(flags_ + 8 * (cells_head_ % cell_count_),
-                         broken_off(nonce_ + cells_head_));
-    memory_.order();  // the receiver may be closing too, and waits for it
-  }
+  breaks_off_ = queue_.first && queue_.first->position != 0;
   queue_ = {};
   delivering_ = {};
+  break_off();
+}
+
+/// Where the next cell's flag would be, when the message that had the cell before is taken.
+void TxChannel::break_off() {
+  if (!breaks_off_ || !cell_room()) return;
+  memory_.publish_word(flags_ + 8 * (cells_head_ % cell_count_), broken_off(nonce_ + cells_head_));
+  memory_.order();  // the receiver may be closing too, and waits for it
+  breaks_off_ = false;
 }
 
 void TxChannel::give_memory_back(bool still) {

@@ -48,7 +48,8 @@ class TxChannel {
   /// All that was sent and can arrive has been consumed. One device access.
   bool consumed();
   void fail_all(Sink& sink, const Error& error);
-  /// Forgets what is queued: its buffers may be gone. Nothing is told.
+  /// Forgets what is queued: its buffers may be gone. Nothing is told. What the receiver must know
+  /// of it is said when consumed() is asked, for there may be no room yet.
   void abandon();
   /// The last that is done with the channel, when its receiver has gone. `still`: in order, so that
   /// nothing of its credits is on its way.
@@ -89,6 +90,7 @@ class TxChannel {
   bool in_lines(std::uint64_t bytes);
   bool room(std::uint64_t lines);
   bool cell_room();
+  void break_off();
   void refresh_credits();
   void count(const Header& header);
 
@@ -106,6 +108,7 @@ class TxChannel {
   void* mailbox_word_;
   std::uint64_t channel_offset_;
   std::uint32_t announced_;
+  bool breaks_off_ = false;  ///< in the midst of a message, which is still to be said
   std::uint32_t trouble_ = 0, trouble_told_ = 0;  ///< as last seen, and as last said
   std::uint64_t sent_at_poll_ = ~0ull;            ///< TxContext::polls at the last message in lines
   std::byte* credit_line_;

@@ -92,6 +92,12 @@ Result<std::byte*> TxMemory::allocate(std::uint64_t bytes, const char* what) {
   return take_from(**fresh, bytes);
 }
 
+void TxMemory::leave_to_burial() {
+  for (const auto& piece : pieces_)
+    if (piece.used != 0) arena_->leave_to_burial(piece.object);
+  std::erase_if(pieces_, [](const Piece& piece) { return piece.used != 0; });
+}
+
 void TxMemory::give_back(std::byte* at, std::uint64_t bytes, bool still) {
   bytes = base::align_up(bytes, channel_alignment);
   for (auto piece = pieces_.begin(); piece != pieces_.end(); ++piece) {

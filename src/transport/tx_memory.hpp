@@ -23,6 +23,8 @@ class TxMemory {
   /// block is never used again here: it goes back with its piece, and who gives the arena's space
   /// away minds that somebody who died may have stored there.
   void give_back(std::byte* at, std::uint64_t bytes, bool still);
+  /// Somebody who lives may still store to what is in use: the last that is done here.
+  void leave_to_burial();
 
  private:
   struct Block {

@@ -49,6 +49,24 @@ TEST_P(TxMemoryTest, ALongLivedEndpointTalksToManyShortLivedOnes) {
   }
 }
 
+TEST_P(TxMemoryTest, ADeadlineLeavesOnlyWhatItsPeersMayStoreTo) {
+  Recorder sink;
+  {
+    auto late = Endpoint::open(*side_a_.arena, sink, {.job = "test", .closing_timeout_ns = 1'000});
+    ASSERT_TRUE(late) << late.error().message;
+    ASSERT_TRUE(*(*late)->try_inject(*(*late)->resolve(b_->address()), {1, 0, 0, 0}, nullptr));
+  }
+  const std::uint64_t left = used();
+  progress_until([&] { return sink_b_.arrived.size() == 1; });
+  a_.reset();
+  for (int i = 0; i < 5; ++i) {
+    a_ = open(side_a_, sink_a_);
+    talk_to(*b_, sink_b_);
+    a_.reset();
+    EXPECT_LE(used(), left);
+  }
+}
+
 TEST_P(TxMemoryTest, MemoryComesBackWhenPeersLeave) {
   std::deque<Recorder> sinks(6);
   std::vector<std::unique_ptr<Endpoint>> others;
