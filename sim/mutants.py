@@ -224,9 +224,7 @@ class Memory:
     def note(self, site, kill):
         if kill.hits:
             self.known[by_text(site)] = [kill.test.name, kill.seconds]
-
-    def save(self):
-        self.path.write_text(json.dumps(self.known, indent=0, sort_keys=True))
+            self.path.write_text(json.dumps(self.known, indent=0, sort_keys=True))
 
 
 def drawn(seed):
@@ -305,7 +303,6 @@ def weaken(tests, jobs, budget_s, memory, seed=None, only="", json_path=None):
             kills[site] = task.result()
             memory.note(site, kills[site])
             print(f"{site:<58} {verdict(site, kills[site])}", flush=True)
-    memory.save()
     for place in absent:
         print(f"{SHORT.name} lists what is not there, or what no test reaches: {place}")
     bad = judge(kills, missing, stale, json_path) + len(absent)

@@ -219,7 +219,7 @@ TEST(ArenaDeaths, NothingOfAnOldJournalComesOverALaterOne) {
     };
     spawn_turns(world, take_turn, 5, 2);
   };
-  expect_held("arena", "deaths within a line", explore(scenario, 600));
+  expect_held("arena", "deaths within a line", explore(scenario, 1800));
 }
 
 /// What was not there after a death is not there later.

@@ -231,6 +231,65 @@ TEST(Freshness, TheLastMessageNeedsNoLaterOne) {
   expect_held("channel", "random schedules", explore(silent_after(*pool, 40'000), 4));
 }
 
+/// The receiver looks no more, and holds copies of lines that were not written yet.
+void hear_the_last(World& world, Rank& rank, const Roll& roll, int& phase) {
+  while (rank.received_from(0) < 1) {
+    rank.progress();
+    world.yield();
+  }
+  for (int polls = 0; polls < 40'000; ++polls) rank.progress();
+  phase = 1;
+  world.until([&] { return phase == 3; });  // the sender is dead, and its slot is another's
+  world.require(rank.can_reach(roll.addresses[2]), "the new owner is not found");
+  world.require(rank.received_from(0) == 2, "the last message of who was replaced is lost");
+  phase = 4;
+}
+
+Scenario last_of_the_replaced(const SimulatedPool& pool) {
+  Scenario scenario = with_lasting_copies(pool.scenario("channel, the last of the replaced", 2));
+  scenario.most_steps = 4'000'000;
+  scenario.body = [&pool](World& world) {
+    auto roll = std::make_shared<Roll>(3);
+    auto phase = std::make_shared<int>(0);
+    Process& sender = world.spawn(0, [&world, &pool, roll, phase] {
+      Rank rank(world, pool, {0, {1}, {}, 2});
+      roll->enter(rank, 0);
+      world.until([&] { return roll->opened[1]; });
+      rank.meet(roll->addresses);
+      rank.look_until([&] { return rank.send_and_complete(); });
+      world.until([&] { return *phase == 1; });
+      rank.look_until([&] { return rank.send_and_complete(); });
+      world.memory().full_order();
+      *phase = 2;
+      world.sleep(3'600'000'000'000);
+    });
+    world.spawn(1, [&world, &pool, roll, phase] {
+      Rank rank(world, pool, {1, {}, {0}, 2});
+      roll->enter(rank, 1);
+      world.until([&] { return roll->opened[0]; });
+      rank.meet(roll->addresses);
+      hear_the_last(world, rank, *roll, *phase);
+      rank.leave();
+    });
+    world.spawn(0, [&world, &pool, roll, phase, &sender] {
+      world.until([&] { return *phase == 2; });
+      world.kill(sender);
+      std::vector<std::unique_ptr<Rank>> ranks;  // slots that were never used serve first
+      while (ranks.empty() || ranks.back()->address().slot != roll->addresses[0].slot)
+        ranks.push_back(std::make_unique<Rank>(world, pool, Rank::Plan{2, {}, {}, 0}));
+      roll->enter(*ranks.back(), 2);
+      *phase = 3;
+      world.until([&] { return *phase == 4; });
+      for (auto& rank : ranks) rank->leave();
+    });
+  };
+  return scenario;
+}
+TEST(Freshness, TheLastOfWhoWasReplacedIsTakenFromAChannelThatRests) {
+  const auto pool = pool_with_endpoints();
+  expect_held("channel", "random schedules", explore(last_of_the_replaced(*pool), 5));
+}
+
 /// An endpoint that closes while its process lives on is told as closed, not as dead.
 TEST(Freshness, PeersLearnThatAnEndpointWasClosed) {
   const auto pool = pool_with_endpoints();

@@ -11,12 +11,25 @@
 namespace penstock::sim {
 namespace {
 
+/// From phase 3 to 9: the late one goes on while space that it may store to is somebody else's.
+void let_go_on(World& world, SpaceUser& worker, Process& late, int& phase) {
+  const auto first = fill_and_publish(world, worker, 3);
+  phase = 3;
+  late.stopped = false;
+  wait_until(world, "the late one to end", [&] { return gone(late); });
+  // what was hit meanwhile is written anew, or given back: all is right now, and quiet
+  for (const auto& each : first) worker.send_on_and_destroy(each);
+  const auto next = fill_and_publish(world, worker);
+  world.sleep(400'000'000);
+  check(world, worker, next);
+  phase = 9;
+}
+
 /// By a mate who lives: nobody reaps it, so its slot says that it is attached.
 Scenario mate_goes_on(const SmallPool& pool) {
-  Scenario scenario = pool.scenario("given up, by its mates", nodes);
+  Scenario scenario = case_of(pool, "given up, by its mates");
   scenario.moods = false;
   scenario.knobs.evict = 0;
-  scenario.most_steps = 8'000'000;
   scenario.body = [&pool](World& world) {
     auto phase = std::make_shared<int>(0);
     Process& late = world.spawn(1, [&world, &pool, phase] {
@@ -42,22 +55,12 @@ Scenario mate_goes_on(const SmallPool& pool) {
       world.require(shared.has_value(), "create");
       *phase = 1;
       await(world, *phase, 2);
-      std::uint64_t token = 0;
-      for (const auto& r : worker.pool->processes())
-        if (r.job == "one" && r.slot != worker.pool->slot()) token = r.generation << 16 | r.slot;
+      const auto tokens = tokens_of(worker, "one");
       late.stopped = true;
-      wait_until(world, "given up", [&] { return !worker.pool->alive(token); });
+      await_deaths(world, worker, tokens);
       worker.send_on_and_destroy(*shared);
       world.sleep(300'000'000);
-      const auto first = fill_and_publish(world, worker, 3);
-      *phase = 3;
-      late.stopped = false;
-      wait_until(world, "late ends", [&] { return gone(late); });
-      for (const auto& each : first) worker.send_on_and_destroy(each);
-      const auto next = fill_and_publish(world, worker);
-      world.sleep(400'000'000);
-      check(world, worker, next);
-      *phase = 9;
+      let_go_on(world, worker, late, *phase);
     });
   };
   return scenario;
@@ -67,28 +70,57 @@ TEST(GivenUp, NobodyFlushesWhileOneThatItsMatesGaveUpGoesOn) {
   expect_held("quarantine", "random schedules", explore(mate_goes_on(pool), 20));
 }
 
+/// One who will be given up and goes on, and another of its node, whose host flushes by it.
+Process& spawn_late(World& world, const SmallPool& pool, const std::shared_ptr<int>& phase) {
+  Process& late = world.spawn(1, [&world, &pool, phase] {
+    SpaceUser worker(world, pool, "late");
+    const auto made = worker.create("late", 20000);
+    *phase = 1;
+    await(world, *phase, 3);
+    SpaceUser::store(*made);  // right after it goes on
+    *phase = 4;
+    wait_for_death(world);
+  });
+  late.may_exit = true;
+  world.spawn(1, [&world, &pool, phase] {
+    SpaceUser worker(world, pool, "stays");
+    wait_until(world, "end", [&] { return *phase == 9; });
+  });
+  return late;
+}
+
+/// What it stores until it knows of it would be dirty after its node has flushed, and nothing would
+/// record that.
+Scenario goes_on(const SmallPool& pool) {
+  Scenario scenario = case_of(pool, "given up, reaped");
+  scenario.body = [&pool](World& world) {
+    auto phase = std::make_shared<int>(0);
+    Process& late = spawn_late(world, pool, phase);
+    world.spawn(2, [&world, &pool, phase, &late] {
+      SpaceUser worker(world, pool, "two");
+      await(world, *phase, 1);
+      late.stopped = true;
+      bury(world, worker, "late");
+      world.sleep(300'000'000);
+      (void)worker.arena->collect();
+      let_go_on(world, worker, late, *phase);
+    });
+  };
+  return scenario;
+}
+TEST(GivenUp, NobodyFlushesBeforeTheGivenUpHasEnded) {
+  const SmallPool pool;
+  expect_held("quarantine", "random schedules", explore(goes_on(pool), 20));
+}
+
 /// Its slot goes to others before it goes on.
 Scenario slot_is_reused(const SmallPool& pool) {
-  Scenario scenario = pool.scenario("given up, its slot is reused", nodes);
-  scenario.most_steps = 8'000'000;
+  Scenario scenario = case_of(pool, "given up, its slot is reused");
   scenario.moods = false;
   scenario.knobs.evict = 0;
   scenario.body = [&pool](World& world) {
     auto phase = std::make_shared<int>(0);
-    Process& late = world.spawn(1, [&world, &pool, phase] {
-      SpaceUser worker(world, pool, "late");
-      const auto made = worker.create("late", 20000);
-      *phase = 1;
-      await(world, *phase, 3);
-      SpaceUser::store(*made);  // right after it goes on
-      *phase = 4;
-      wait_for_death(world);
-    });
-    late.may_exit = true;
-    world.spawn(1, [&world, &pool, phase] {
-      SpaceUser worker(world, pool, "stays");
-      wait_until(world, "end", [&] { return *phase == 9; });
-    });
+    Process& late = spawn_late(world, pool, phase);
     world.spawn(2, [&world, &pool, phase, &late] {
       SpaceUser worker(world, pool, "two");
       await(world, *phase, 1);
@@ -101,15 +133,7 @@ Scenario slot_is_reused(const SmallPool& pool) {
       for (int jobs = 0; jobs < 60 && pool.attach(world)->slot() != slot; ++jobs) {
       }
       world.sleep(300'000'000);
-      const auto first = fill_and_publish(world, worker, 3);
-      *phase = 3;
-      late.stopped = false;
-      wait_until(world, "late ends", [&] { return gone(late); });
-      for (const auto& each : first) worker.send_on_and_destroy(each);
-      const auto next = fill_and_publish(world, worker);
-      world.sleep(400'000'000);
-      check(world, worker, next);
-      *phase = 9;
+      let_go_on(world, worker, late, *phase);
     });
   };
   return scenario;
@@ -121,9 +145,7 @@ TEST(GivenUp, NobodyFlushesBeforeOneWhoseSlotIsReusedHasEnded) {
 
 /// Who holds the lock is stopped within a tick of the clock of deaths.
 Scenario late_tick(const SmallPool& pool, std::uint64_t after) {
-  Scenario scenario =
-      pool.scenario(fmt::format("given up, stopped within a tick, {}", after), nodes);
-  scenario.most_steps = 8'000'000;
+  Scenario scenario = case_of(pool, fmt::format("given up, stopped within a tick, {}", after));
   scenario.moods = false;
   scenario.body = [&pool, after](World& world) {
     auto phase = std::make_shared<int>(0);
@@ -148,7 +170,7 @@ Scenario late_tick(const SmallPool& pool, std::uint64_t after) {
       await(world, *phase, 1);
       {
         const auto guard = worker.pool->lock();
-        worker.pool->flushes().record_death(0);
+        worker.pool->flushes().record_deaths({0});
       }
       *phase = 2;
       world.sleep(100'000'000);
@@ -157,7 +179,7 @@ Scenario late_tick(const SmallPool& pool, std::uint64_t after) {
       {
         const auto guard = worker.pool->lock();  // when the holder is given up
         world.require(guard.has_value(), "lock");
-        for (int i = 0; i < 5; ++i) worker.pool->flushes().record_death(1);
+        for (int i = 0; i < 5; ++i) worker.pool->flushes().record_deaths({1});
         before = worker.pool->flushes().clock().ticks;
       }
       holder.stopped = false;

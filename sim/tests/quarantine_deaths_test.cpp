@@ -2,8 +2,6 @@
 // once gave away space while lines of the dead were still to come.
 #include <gtest/gtest.h>
 
-#include <array>
-
 #include "arena/region.hpp"
 #include "pool/flush_table.hpp"
 #include "sim/tests/expect_held.hpp"
@@ -12,12 +10,6 @@
 
 namespace penstock::sim {
 namespace {
-
-Scenario case_of(const SmallPool& pool, const std::string& name) {
-  Scenario scenario = pool.scenario("quarantine, " + name, nodes);
-  scenario.most_steps = 8'000'000;
-  return scenario;
-}
 
 /// somebody stores to another's object, dies; the owner knows, destroys it (or leaves).
 Scenario stored_to_anothers(const SmallPool& pool, bool leaves, const std::string& job) {
@@ -116,7 +108,7 @@ TEST(Quarantine, ADeathThatIsRecordedUnderTheSameLockCounts) {
   expect_held("quarantine", "random schedules", explore(cached_times(pool), 3));
 }
 
-/// killed between journal and header of what it sets aside; the next one's record_death ticks.
+/// killed between journal and header of what it sets aside; the next one's record_deaths ticks.
 Scenario journal(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "a journal finished late");
   scenario.moods = false;
@@ -162,7 +154,7 @@ Scenario journal(const SmallPool& pool) {
       arena::after_publish_hook() = {};
       std::uint32_t reaped = 0;
       wait_until(world, "reaped", [&] {
-        const auto done = worker.pool->reap([&](std::uint64_t) { world.sleep(300'000'000); });
+        const auto done = worker.pool->reap([&](const auto&) { world.sleep(300'000'000); });
         reaped += done.value_or(0);
         return reaped != 0;
       });
@@ -296,51 +288,46 @@ TEST(Quarantine, DeathsOnTwoHostsAtOnceBothCount) {
   expect_held("quarantine", "random schedules", explore(no_job(pool), 3));
 }
 
-/// given up, goes on: what it stores until it knows is dirty after its node has flushed, and
-/// nothing records that.
-Scenario goes_on(const SmallPool& pool) {
-  Scenario scenario = case_of(pool, "given up and goes on");
+/// The dead owned nothing; who reaps them dies over it. Nobody records a death that the table of
+/// processes says is done with.
+Scenario reaper_dies(const SmallPool& pool) {
+  Scenario scenario = case_of(pool, "a reaper dies");
+  scenario.moods = false;
+  scenario.knobs.deliver = 30;
   scenario.body = [&pool](World& world) {
-    auto phase = std::make_shared<int>(0);
-    Process& late = world.spawn(1, [&world, &pool, phase] {
-      SpaceUser worker(world, pool, "late");
-      const auto made = worker.create("late", 20000);
-      *phase = 1;
-      await(world, *phase, 3);
-      SpaceUser::store(*made);  // right after it goes on
-      *phase = 4;
+    auto token = std::make_shared<std::uint64_t>(0);
+    Process& dead = world.spawn(1, [&world, &pool, token] {
+      const auto attached = pool.attach(world);
+      *token = attached->token();
       wait_for_death(world);
     });
-    late.may_exit = true;
-    world.spawn(1, [&world, &pool, phase] {
-      SpaceUser worker(world, pool, "stays");
-      wait_until(world, "end", [&] { return *phase == 9; });
+    Process& reaper = world.spawn(2, [&world, &pool, token, &dead] {
+      const auto attached = pool.attach(world);
+      world.until([&] { return *token != 0; });
+      world.kill(dead);
+      wait_until(world, "the death to be seen", [&] { return !attached->alive(*token); });
+      world.self().publishes = 0;
+      world.self().dies_after_publish = 1 + world.random() % 14;
+      world.self().dies_with_node = true;
+      (void)attached->reap({});
+      wait_for_death(world);
     });
-    world.spawn(2, [&world, &pool, phase, &late] {
-      SpaceUser worker(world, pool, "two");
-      await(world, *phase, 1);
-      late.stopped = true;
-      bury(world, worker, "late");
-      world.sleep(300'000'000);
-      (void)worker.arena->collect();
-      const auto first = fill_and_publish(world, worker, 3);
-      *phase = 3;
-      late.stopped = false;
-      wait_until(world, "late", [&] { return *phase == 4 || gone(late); });
-      wait_until(world, "late ends", [&] { return gone(late); });
-      // what was hit meanwhile is written anew, or given back: all is right now, and quiet
-      for (const auto& each : first) worker.send_on_and_destroy(each);
-      const auto next = fill_and_publish(world, worker);
-      world.sleep(400'000'000);
-      check(world, worker, next);
-      *phase = 9;
+    reaper.may_exit = true;
+    world.spawn(0, [&world, &pool, token, &reaper] {
+      world.until([&] { return reaper.dead; });
+      const auto attached = pool.attach(world);
+      for (const auto& record : attached->processes()) {
+        const bool recorded = attached->flushes().times().deaths[record.node] != 0;
+        world.require(record.token() != *token || record.attached || recorded,
+                      "one is marked as reaped whose death is not recorded");
+      }
     });
   };
   return scenario;
 }
-TEST(Quarantine, NobodyFlushesBeforeTheGivenUpHasEnded) {
+TEST(Quarantine, WhoIsMarkedAsReapedIsRecorded) {
   const SmallPool pool;
-  expect_held("quarantine", "random schedules", explore(goes_on(pool), 20));
+  expect_held("quarantine", "random schedules", explore(reaper_dies(pool), 60));
 }
 
 /// Only a person can know that a host will not come back.
@@ -377,85 +364,6 @@ Scenario host_is_gone(const SmallPool& pool) {
 TEST(Quarantine, AHostThatIsGoneIsWaitedForNoMore) {
   const SmallPool pool;
   expect_held("quarantine", "random schedules", explore(host_is_gone(pool), 30));
-}
-
-/// Whoever writes the table dies within a line of it: what is read then makes more wait, not less.
-Scenario torn_table() {
-  Scenario scenario;
-  scenario.name = "quarantine, the table is torn";
-  scenario.nodes = 2;
-  scenario.device_bytes = 1 << 16;
-  scenario.body = [](World& world) {
-    constexpr std::uint32_t table_nodes = 2;
-    const auto table = [&world] {
-      return pool::FlushTable(world.memory(), world.base(), 0, table_nodes);
-    };
-    auto least = std::make_shared<std::array<std::uint64_t, 2>>();
-    Process& mortal = world.mark_victim(world.spawn(0, [&world, table, least] {
-      const auto mine = table();
-      for (int i = 0; i < 40; ++i) {
-        mine.record_death(0);
-        world.memory().full_order();
-        (*least)[0] = mine.clock().ticks;
-        (*least)[1] = (*least)[0];
-        mine.record_flush(1, (*least)[0]);
-        mine.tick();
-      }
-    }));
-    world.spawn(1, [&world, table, least, &mortal] {
-      const auto theirs = table();
-      std::uint64_t seen = 0;
-      for (int looks = 0; looks < 60; ++looks) {
-        const auto known = *least;
-        const auto times = theirs.times();
-        const auto clock = theirs.clock();
-        world.require(times.deaths[0] >= known[0], "a death was forgotten");
-        world.require(clock.last_death >= known[0] && clock.ticks >= seen, "the clock went back");
-        world.require(times.flushes[1] <= clock.ticks, "a flush that has not been");
-        seen = clock.ticks;
-        if (gone(mortal)) continue;
-        world.sleep(1'000'000);
-      }
-    });
-  };
-  return scenario;
-}
-TEST(Quarantine, ATornTableMakesMoreWaitNotLess) {
-  expect_held("quarantine", "random schedules", explore(torn_table(), 60));
-  expect_held("quarantine", "deaths within a line",
-              explore(dying_in_a_line(torn_table(), 120), 400));
-}
-
-/// Two nodes tick in turn, as holders of the pool's lock do.
-Scenario ticks_in_turn() {
-  constexpr std::uint64_t ticks = 40;
-  Scenario scenario;
-  scenario.name = "quarantine, ticks in turn";
-  scenario.nodes = 2;
-  scenario.device_bytes = 1 << 16;
-  scenario.body = [](World& world) {
-    auto now = std::make_shared<std::uint64_t>(0);
-    for (std::uint32_t node = 0; node < 2; ++node) {
-      world.spawn(node, [&world, now, node] {
-        const pool::FlushTable table(world.memory(), world.base(), 0, 2);
-        for (std::uint64_t mine = node; mine < ticks; mine += 2) {
-          world.until([&] { return *now == mine; });
-          world.require(table.clock().ticks == mine, "an old clock");
-          if (mine % 4 < 2) {
-            table.tick();
-          } else {
-            table.record_death(node);
-          }
-          world.memory().full_order();
-          ++*now;
-        }
-      });
-    }
-  };
-  return scenario;
-}
-TEST(Quarantine, NoTickIsLost) {
-  expect_held("quarantine", "random schedules", explore(with_lasting_copies(ticks_in_turn()), 20));
 }
 
 }  // namespace

@@ -245,11 +245,12 @@ TEST(OneSided, NeighboursDoNotDisturbEachOther) {
 }
 
 /// What is registered is found at once, also by who has looked before; what is not, never again.
-Scenario coming_and_going(const SimulatedPool& pool) {
+/// `eager`: who looks does nothing else.
+Scenario coming_and_going(const SimulatedPool& pool, bool eager = false) {
   constexpr std::uint64_t many = 1000, last = many + 149;
   Scenario scenario = pool.scenario("one-sided, coming and going", 2);
   scenario.most_steps = 4'000'000;
-  scenario.body = [&pool](World& world) {
+  scenario.body = [&pool, eager](World& world) {
     auto truth = std::make_shared<Truth>();
     world.spawn(0, [&world, &pool, truth] {
       Owner owner(world, pool, *truth);
@@ -268,7 +269,7 @@ Scenario coming_and_going(const SimulatedPool& pool) {
       truth->turn = 8;
       wait_for_turn(world, *truth, 9);
     });
-    world.spawn(1, [&world, &pool, truth] {
+    world.spawn(1, [&world, &pool, truth, eager] {
       wait_until(world, "the table", [&] { return truth->registered; });
       Visitor visitor(world, pool, *truth);
       visitor.require_absent(key);
@@ -279,7 +280,7 @@ Scenario coming_and_going(const SimulatedPool& pool) {
       truth->turn = 3;
       while (truth->turn == 3) {  // the chain is whole while it grows
         visitor.require_absent(many - 1);
-        world.sleep(300'000);
+        eager ? world.yield() : world.sleep(300'000);
       }
       for (std::uint64_t i = many; i <= last; ++i) visitor.require_found(i);
       visitor.require_found(key);
@@ -350,6 +351,13 @@ TEST(OneSided, RegionsComeAndGo) {
   unordered.moods = false;
   unordered.knobs.hold_unordered = true;
   expect_held("one-sided", "random schedules", explore(unordered, 40));
+  Scenario slow = coming_and_going(pool, /*eager=*/true);
+  slow.name += ", slow stores";
+  slow.moods = false;
+  slow.knobs.deliver = 100;
+  slow.knobs.switching = 60;
+  slow.knobs.max_delay = 2000;
+  expect_held("one-sided", "random schedules", explore(slow, 600));
 }
 
 /// The owner dies. Who looks for its regions finds a whole one or an error, and its space comes

@@ -78,41 +78,90 @@ TEST(Suspended, TwoThatWereStoppedTogetherBothLive) {
 
 // ---- one stopped -------------------------------------------------------------------------------
 
-/// Process 1 is stopped for about a lease, and goes on just when process 0 is about to give it up.
-Scenario one_is_late(const SimulatedPool& pool) {
-  Scenario scenario = pool.scenario("pool, one is stopped for about a lease", 2);
+/// What both sides of a verdict share.
+struct Judged {
+  Pair pair;
+  bool given_up = false;
+  bool busy = false;  ///< the late one uses what may be others' by now
+};
+
+/// Process 0 looks, in time; false when it has given the other up.
+bool look(const pool::Pool& mine, Judged& judged) {
+  if (!mine.alive(judged.pair.tokens[1])) judged.given_up = true;
+  return !judged.given_up;
+}
+
+/// Stopped for about a lease, so that it goes on just when it may be given up.
+void stop_for_about_a_lease(World& world, const pool::Pool& mine, std::uint64_t lease_ns,
+                            Judged& judged) {
+  Process& late = *world.processes()[1];
+  world.sleep(world.random() % lease_ns);
+  world.until([&] { return !judged.busy || late.dead; });
+  late.stopped = true;
+  const std::uint64_t until = world.now_ns() + lease_ns - lease_ns / 8;
+  while (world.now_ns() < until) {
+    look(mine, judged);
+    world.sleep(lease_ns / 20);
+  }
+  world.sleep(world.random() % (lease_ns / 4));
+  late.stopped = false;
+  look(mine, judged);
+}
+
+/// Stopped for a lease to the microsecond: it goes on while the verdict is written.
+void stop_for_a_lease(World& world, const pool::Pool& mine, std::uint64_t lease_ns,
+                      Judged& judged) {
+  constexpr std::uint64_t about_ns = 1500;  // some ten operations of each
+  Process& late = *world.processes()[1];
+  world.sleep(lease_ns / 4);  // it beats meanwhile
+  world.until([&] { return !judged.busy || late.dead; });
+  late.stopped = true;
+  world.sleep(1'000'000);
+  const std::uint64_t since = world.now_ns();
+  look(mine, judged);
+  while (world.now_ns() < since + lease_ns - lease_ns / 10) {
+    look(mine, judged);
+    world.sleep(lease_ns / 20);
+  }
+  world.sleep(since + lease_ns - about_ns - world.now_ns());
+  const std::uint64_t goes_on = world.now_ns() + world.random() % (2 * about_ns);
+  while (world.now_ns() < goes_on && look(mine, judged)) {
+  }
+  late.stopped = false;
+  for (int looks = 0; looks < 5 && look(mine, judged); ++looks) {
+  }
+}
+
+using Stop = void(World&, const pool::Pool&, std::uint64_t, Judged&);
+
+Scenario one_is_late(const SimulatedPool& pool, Stop* stop, const std::string& name) {
+  Scenario scenario = pool.scenario("pool, one is stopped for " + name, 2);
   scenario.knobs.deliver = 60;
   scenario.knobs.max_delay = 60;
-  scenario.body = [&pool](World& world) {
-    auto pair = std::make_shared<Pair>();
-    auto given_up = std::make_shared<bool>(false);
-    world.spawn(0, [&world, &pool, pair, given_up] {
-      const auto attached = attach_to(world, pool, *pair);
+  scenario.body = [&pool, stop](World& world) {
+    auto judged = std::make_shared<Judged>();
+    world.spawn(0, [&world, &pool, judged, stop] {
+      const auto attached = attach_to(world, pool, judged->pair);
       Process& late = *world.processes()[1];
       late.may_exit = true;
-      const std::uint64_t lease_ns = pool.lease_ns(world);
-      for (int times = 0; times < 6 && !*given_up && !late.dead; ++times) {
-        world.sleep(world.random() % lease_ns);
-        late.stopped = true;
-        const std::uint64_t until = world.now_ns() + lease_ns - lease_ns / 8;
-        while (world.now_ns() < until) {
-          if (!attached->alive(pair->tokens[1])) *given_up = true;
-          world.sleep(lease_ns / 20);
-        }
-        world.sleep(world.random() % (lease_ns / 4));
-        late.stopped = false;
-        if (!attached->alive(pair->tokens[1])) *given_up = true;
-      }
-      pair->done = !*given_up;
+      for (int times = 0; times < 6 && !judged->given_up && !late.dead; ++times)
+        stop(world, *attached, pool.lease_ns(world), *judged);
+      judged->pair.done = !judged->given_up;
       wait_until(world, "the late one to leave or to end", [&] { return gone(late); });
-      world.require(!*given_up || late.exit_status == pool::given_up_status,
+      world.require(!judged->given_up || late.exit_status == pool::given_up_status,
                     "it was given up and was not told");
     });
-    world.spawn(1, [&world, &pool, pair, given_up] {
-      const auto attached = attach_to(world, pool, *pair);
-      while (!pair->done) {
+    world.spawn(1, [&world, &pool, judged] {
+      const auto attached = attach_to(world, pool, judged->pair);
+      while (!judged->pair.done) {
+        judged->busy = true;  // stopped in the midst of it, it would use what it had confirmed
         attached->confirm();
-        world.require(!*given_up, "it goes on although it was given up");
+        for (int uses = 0; uses < 20; ++uses) {
+          world.require(!judged->given_up, "it goes on although it was given up");
+          std::uint64_t line[8];
+          attached->memory().observe_line(line, attached->base());
+        }
+        judged->busy = false;
         world.sleep(pool.lease_ns(world) / 100);
       }
     });
@@ -122,7 +171,14 @@ Scenario one_is_late(const SimulatedPool& pool) {
 
 TEST(Suspended, WhoWasGivenUpEndsBeforeItDoesAnything) {
   const SimulatedPool pool;
-  expect_held("pool", "random schedules", explore(one_is_late(pool), 200));
+  expect_held("pool", "random schedules",
+              explore(one_is_late(pool, stop_for_about_a_lease, "about a lease"), 200));
+  Scenario exact = one_is_late(pool, stop_for_a_lease, "a lease exactly");
+  exact.moods = false;
+  exact.knobs.deliver = 5;
+  exact.knobs.max_delay = 500;
+  exact.knobs.switching = 300;
+  expect_held("pool", "random schedules", explore(exact, 2500));
 }
 
 struct Section {
@@ -261,7 +317,7 @@ TEST(Suspended, OneThatLeavesIsListedAllTheTime) {
         const std::uint64_t there = *token;
         const auto records = attached->processes();
         const bool listed = std::any_of(records.begin(), records.end(), [&](const auto& record) {
-          return (record.generation << 16 | record.slot) == there;
+          return record.token() == there;
         });
         // Only while nobody else has come in its place.
         world.require(there == 0 || listed || *token != there, "an owner of a slot is not listed");
