@@ -66,11 +66,12 @@ class Reader final : public transport::Sink {
 };
 
 struct Side {
-  Side(World& world, const SimulatedPool& simulated)
+  Side(World& world, const SimulatedPool& simulated, std::uint64_t closing_timeout_ns = 0)
       : sink(world),
         pool(simulated.attach(world, {.job = "sim"})),
         arena(SimulatedPool::open_arena(world, *pool)),
-        endpoint(std::move(*transport::Endpoint::open(*arena, sink, {.job = "sim"}))) {}
+        endpoint(std::move(*transport::Endpoint::open(
+            *arena, sink, {.job = "sim", .closing_timeout_ns = closing_timeout_ns}))) {}
   Reader sink;
   std::unique_ptr<pool::Pool> pool;
   std::unique_ptr<arena::Arena> arena;
