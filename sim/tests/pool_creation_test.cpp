@@ -358,10 +358,10 @@ TEST(Pool, OneOfTwoClonesTakesANumberOver) {
       });
     }
   };
-  expect_held("pool", "random schedules", explore(scenario, 60));
+  expect_held("pool", "random schedules", explore(scenario, 400));
   scenario.moods = false;
   scenario.knobs.hold_unordered = true;
-  expect_held("pool", "random schedules", explore(scenario, 60));
+  expect_held("pool", "random schedules", explore(scenario, 400));
 }
 
 // ---- leaving -----------------------------------------------------------------------------------
