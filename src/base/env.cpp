@@ -3,15 +3,14 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <cstdlib>
 #include <limits>
-#include <numeric>
 
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "base/nearest.hpp"
 
 namespace penstock::base {
 namespace {
@@ -31,42 +30,12 @@ const char* set_value(std::string_view name) {
   return value != nullptr && *value != '\0' ? value : nullptr;
 }
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0u);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
-/// One letter is one step; an ending left off or added ("TIMEOUT" for "TIMEOUT_MS") is one as well.
-std::size_t name_distance(std::string_view key, std::string_view known) {
-  const bool same_beginning = known.starts_with(key) || key.starts_with(known);
-  if (same_beginning && std::min(key.size(), known.size()) >= 4) return key == known ? 0 : 1;
-  return edit_distance(key, known);
-}
-
 std::string nearest_variable(std::string_view name) {
-  const std::string_view key = name.substr(prefix.size());
-  std::string nearest;
-  // More than a third of the key mistyped is another word, not a misspelling.
-  std::size_t best = std::max<std::size_t>(2, key.size() / 3) + 1;
-  for (const Variable& variable : variables()) {
-    const std::string_view known = std::string_view(variable.name).substr(prefix.size());
-    const std::size_t distance = name_distance(key, known);
-    if (distance < best) {
-      best = distance;
-      nearest = variable.name;
-    }
-  }
-  return nearest;
+  std::vector<std::string> keys;
+  for (const Variable& variable : variables())
+    keys.push_back(std::string(variable.name).substr(prefix.size()));
+  const std::string key = nearest(name.substr(prefix.size()), keys);
+  return key.empty() ? "" : std::string(prefix) + key;
 }
 
 }  // namespace
