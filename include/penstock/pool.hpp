@@ -44,6 +44,15 @@ struct CreateOptions {
   bool sparse = false;
 };
 
+/// Whose a pool is, as the file system says.
+struct Owner {
+  std::uint32_t uid = 0, gid = 0;
+  std::uint32_t permissions = 0;
+  std::string text() const;  ///< "root:lab 0660"
+};
+std::string user_name(std::uint32_t uid);   ///< "uid 1234" of one without a name
+std::string group_name(std::uint32_t gid);  ///< likewise
+
 /// As recorded in the superblock, checked: magic, layout version, checksum, geometry, size.
 struct Info {
   std::string spec;
@@ -53,6 +62,7 @@ struct Info {
   std::uint32_t max_processes = 0, max_nodes = 0;
   std::uint64_t created_wall_ns = 0;
   std::uint64_t arena_offset = 0, arena_bytes = 0;
+  Owner owner;  ///< of the first part
 };
 
 /// Creates and initializes. Space is reserved first, unless `sparse`: a small /dev/shm is an error
@@ -61,6 +71,10 @@ struct Info {
 Result<Info> create(const CreateOptions& options);
 /// Reads the superblock only.
 Result<Info> inspect(const std::string& spec);
+/// May this user's jobs use the pool? Attaching asks this; looking does not. Errors: permission,
+/// where its owner is neither this user nor root nor named by PENSTOCK_TRUST_OWNER, or where
+/// everybody may write to it.
+Result<void> check_owner(const std::string& spec);
 /// Removes files and segments; wipes the superblock of a devdax. Refuses while living processes
 /// are attached unless `force`.
 Result<void> remove(const std::string& spec, bool force = false);
@@ -92,6 +106,8 @@ struct ProcessRecord {
 
 /// "node 3", or "emulated node 1" where several stand for hosts on one.
 std::string node_text(const ProcessRecord& record);
+/// "rank 3 (pid 1234 on host a, node 1)"; the program's name where there is no rank.
+std::string describe(const ProcessRecord& record);
 
 /// Activity of a process that needed more of the pool than was free.
 inline constexpr std::string_view found_full = "found the pool full";
@@ -167,6 +183,9 @@ class Pool {
   Result<Guard> lock(std::uint64_t timeout_ns = 0);
 
   std::vector<ProcessRecord> processes() const;
+  /// How many of this host's emulated nodes 0 to `emulated_nodes` - 1 could not join any more, the
+  /// table of nodes being full.
+  std::uint32_t nodes_without_entry(std::uint32_t emulated_nodes) const;
   /// Looks until it is certain of each attached process whether it lives: of one on another host
   /// when it shows life, or for a lease. Errors: deadline.
   Result<void> make_certain() const;

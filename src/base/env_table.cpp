@@ -13,6 +13,9 @@ constexpr std::array table{
         "Pool to use: /dev/daxX.Y, a file path or shm:NAME; several joined by commas interleave."},
     Variable{"PENSTOCK_MODE", "", "hardware|software|uncached|simulated",
              "Refuse a pool of another coherence mode than this one."},
+    Variable{"PENSTOCK_TRUST_OWNER", "", "USER,:GROUP,...",
+             "Use pools of these users, or of these groups, too; everybody: whoever may write "
+             "there. Default: own pools and root's."},
     Variable{"PENSTOCK_JOB", "", "text",
              "Job key: only processes with the same key reach each other. Default: taken from the "
              "launcher."},

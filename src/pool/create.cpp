@@ -13,6 +13,7 @@
 #include "pool/mapping.hpp"
 #include "pool/node_caches.hpp"
 #include "pool/occupancy.hpp"
+#include "pool/owner.hpp"
 #include "pool/random_id.hpp"
 #include "pool/superblock.hpp"
 
@@ -215,6 +216,12 @@ Result<void> remove_part(const Part& part, const std::string& spec) {
               part.path, std::strerror(errno), spec);
 }
 
+tl::unexpected<Error> in_use(const std::string& spec, const std::string& occupant) {
+  return fail(Code::unavailable,
+              "pool {} is in use: {}; end them, or run: penstock pool rm {} --force", spec,
+              occupant, spec);
+}
+
 }  // namespace
 
 Result<Info> create(const CreateOptions& options) {
@@ -222,6 +229,11 @@ Result<Info> create(const CreateOptions& options) {
   if (!parts) return unexpected(parts.error());
   if (options.mode != coherence::Mode::simulated) {
     if (auto memory = coherence::bind(options.mode); !memory) return unexpected(memory.error());
+  }
+  if (options.overwrite) {
+    // what cannot be looked at, damaged or none of ours, nobody uses as far as can be seen
+    const auto occupant = living_occupant(options.spec);
+    if (occupant && *occupant) return in_use(options.spec, **occupant);
   }
   std::vector<OpenPart> devices;
   auto superblock = plan(options, *parts, devices);
@@ -248,7 +260,9 @@ Result<Info> inspect(const std::string& spec) {
   if (!parts) return unexpected(parts.error());
   auto superblock = check_superblocks(*parts, spec);
   if (!superblock) return unexpected(superblock.error());
-  return info_of(*superblock, spec);
+  Info info = info_of(*superblock, spec);
+  info.owner = owner_of(parts->front());
+  return info;
 }
 
 Result<void> remove(const std::string& spec, bool force) {
@@ -261,18 +275,14 @@ Result<void> remove(const std::string& spec, bool force) {
     return fail(Code::not_found, "pool {} is absent: there is nothing to remove", spec);
   }
   if (!force) {
-    auto attached = living_occupant(spec);
-    if (!attached) {
-      return fail(attached.error().code,
+    const auto occupant = living_occupant(spec);
+    if (!occupant) {
+      return fail(occupant.error().code,
                   "{} (to remove it all the same: penstock pool rm {} "
                   "--force)",
-                  attached.error().message, spec);
+                  occupant.error().message, spec);
     }
-    if (*attached) {
-      return fail(Code::unavailable,
-                  "pool {} is in use: {}; end them, or run: penstock pool rm {} --force", spec,
-                  **attached, spec);
-    }
+    if (*occupant) return in_use(spec, **occupant);
   }
   for (const Part& part : *parts) {
     if (auto removed = remove_part(part, spec); !removed) return removed;

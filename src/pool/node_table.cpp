@@ -46,6 +46,20 @@ std::optional<NodeLine> NodeTable::read(std::uint32_t node) const {
   return line;
 }
 
+std::uint32_t NodeTable::without_entry(const HostIdentity& host,
+                                       std::uint32_t emulated_nodes) const {
+  std::uint32_t needed = emulated_nodes, entries = superblock_.max_nodes;
+  for (std::uint32_t node = 0; node < superblock_.max_nodes; ++node) {
+    const auto line = read(node);
+    if (!line) continue;
+    --entries;
+    const bool own = line->boot_id == host.boot_id ||
+                     (host.machine_id != Uuid{} && line->machine_id == host.machine_id);
+    if (own && line->emulated != 0 && line->emulated <= emulated_nodes && needed > 0) --needed;
+  }
+  return needed > entries ? needed - entries : 0;
+}
+
 void NodeTable::publish(std::uint32_t node, const NodeLine& line) const {
   publish_sealed_line(memory_, base_, place(node), line);
   memory_.order();

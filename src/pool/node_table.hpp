@@ -43,6 +43,8 @@ class NodeTable {
     std::function<void(std::uint64_t token)> heed;
     const std::string& spec;
   };
+  /// How many of a host's emulated nodes, numbered from 0, have no entry and would find none free.
+  std::uint32_t without_entry(const HostIdentity& host, std::uint32_t emulated_nodes) const;
   /// The host lock is held. Errors: no_slots, deadline.
   Result<NodeSeat> join(const Joiner& joiner) const;
 

@@ -2,11 +2,11 @@
 
 #include <fcntl.h>
 #include <grp.h>
-#include <pwd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -14,6 +14,7 @@
 #include "base/format.hpp"
 #include "pool/devdax.hpp"
 #include "pool/layout.hpp"
+#include "pool/owner.hpp"
 
 namespace penstock::pool {
 
@@ -28,26 +29,20 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-std::string user_name(uid_t uid) {
-  passwd entry, *found = nullptr;
-  char buffer[4096];
-  ::getpwuid_r(uid, &entry, buffer, sizeof buffer, &found);
-  return found != nullptr ? std::string(found->pw_name) : fmt::format("uid {}", uid);
-}
-
-std::string group_name(gid_t gid) {
-  group entry, *found = nullptr;
-  char buffer[4096];
-  ::getgrgid_r(gid, &entry, buffer, sizeof buffer, &found);
-  return found != nullptr ? std::string(found->gr_name) : fmt::format("gid {}", gid);
-}
-
 std::optional<gid_t> group_id(const std::string& name) {
   group entry, *found = nullptr;
   std::vector<char> buffer(65536);
   ::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
   if (found == nullptr) return std::nullopt;
   return found->gr_gid;
+}
+
+bool is_member_of(gid_t group) {
+  if (group == ::getegid()) return true;
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr))));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  return std::find(groups.begin(), groups.begin() + std::max(0, count), group) !=
+         groups.begin() + std::max(0, count);
 }
 
 Error not_permitted(const Part& part, Access access) {
@@ -58,14 +53,20 @@ Error not_permitted(const Part& part, Access access) {
                              "namei -l {}",
                              part.path, user_name(::geteuid()), part.path)};
   }
+  // chmod helps members of the group only, and only where its members may not open it yet
+  const bool member = is_member_of(status.st_gid) && (status.st_mode & 0060) != 0060;
+  const std::string mend =
+      member
+          ? fmt::format("chmod 0660 {}", part.path)
+          : fmt::format("chgrp {} {} && chmod 0660 {}, with a group of which user {} is a member",
+                        group_name(::getegid()), part.path, part.path, user_name(::geteuid()));
   return Error{Code::permission,
                fmt::format("{} belongs to {}:{} with mode {:04o}, so user {} may not {} it; its "
-                           "owner runs: chmod 0660 {} (or creates it by: penstock pool create {} "
-                           "--group {})",
+                           "owner runs: {} (or creates it by: penstock pool create {} --group {})",
                            part.path, user_name(status.st_uid), group_name(status.st_gid),
                            status.st_mode & 07777, user_name(::geteuid()),
-                           access == Access::write ? "attach" : "read", part.path, part.text,
-                           group_name(::getegid()))};
+                           access == Access::write ? "attach" : "read", mend, part.text,
+                           group_name(member ? status.st_gid : ::getegid()))};
 }
 
 Error open_error(int error, const Part& part, Access access, const std::string& spec) {

@@ -21,6 +21,7 @@
 #include "pool/impl.hpp"
 #include "pool/lease.hpp"
 #include "pool/node_table.hpp"
+#include "pool/owner.hpp"
 
 namespace penstock::pool {
 
@@ -77,6 +78,10 @@ Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Call
   const Access access = options.observer ? Access::read : Access::write;
   auto parts = open_parts(options.spec, access);
   if (!parts) return unexpected(parts.error());
+  if (!options.observer) {
+    if (auto trusted = check_owners(*parts, options.spec); !trusted)
+      return unexpected(trusted.error());
+  }
   auto superblock = check_superblocks(*parts, options.spec);
   if (!superblock) return unexpected(superblock.error());
   if (auto agreed = check_mode(*superblock, options); !agreed) return unexpected(agreed.error());
@@ -96,6 +101,7 @@ Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Call
                 options.spec, std::strerror(errno));
   auto impl = std::make_unique<Pool::Impl>(*superblock, std::move(*mapping), std::move(for_locks),
                                            std::move(*view), caller, options, *lease_ns);
+  impl->info.owner = owner_of(parts->front());
   if (!options.observer) {
     if (auto joined = impl->join(); !joined) return unexpected(joined.error());
   }
@@ -326,6 +332,12 @@ std::string node_text(const ProcessRecord& record) {
                               : fmt::format("node {}", record.node);
 }
 
+std::string describe(const ProcessRecord& record) {
+  const std::string who = record.rank >= 0 ? fmt::format("rank {}", record.rank)
+                                           : fmt::format("\"{}\"", record.program);
+  return fmt::format("{} (pid {} on host {}, {})", who, record.pid, record.host, node_text(record));
+}
+
 std::string Pool::describe(std::uint64_t token) const {
   return impl_->describe(token);
 }
@@ -344,10 +356,7 @@ std::string Pool::Impl::describe(std::uint64_t token) const {
     return fmt::format("a process that is gone (slot {}, generation {})", of_slot,
                        generation_of(token));
   }
-  const ProcessRecord found = record(view);
-  const std::string who =
-      found.rank >= 0 ? fmt::format("rank {}", found.rank) : fmt::format("\"{}\"", found.program);
-  return fmt::format("{} (pid {} on host {}, {})", who, found.pid, found.host, node_text(found));
+  return pool::describe(record(view));
 }
 
 Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
@@ -404,6 +413,11 @@ std::vector<ProcessRecord> Pool::processes() const {
     records.push_back(std::move(record));
   }
   return records;
+}
+
+std::uint32_t Pool::nodes_without_entry(std::uint32_t emulated_nodes) const {
+  return NodeTable(impl_->memory, impl_->base, impl_->superblock)
+      .without_entry(impl_->self.host, emulated_nodes);
 }
 
 Result<void> Pool::make_certain() const {

@@ -339,6 +339,16 @@ TEST_F(NodeTest, OneNumberAHostAndEmulatedNode) {
   EXPECT_EQ(here->local_processes(), 1u);  // however often it is attached
 }
 
+TEST_F(NodeTest, IsToldBeforehandHowManyFindNoEntry) {
+  const auto most = attach()->info().max_nodes;  // of which one is this host's own now
+  EXPECT_EQ(attach()->nodes_without_entry(most - 1), 0u);
+  EXPECT_EQ(attach()->nodes_without_entry(most + 1), 2u);
+  auto zero = attach({.emulated_node = 0});
+  EXPECT_EQ(zero->nodes_without_entry(most - 1), 0u) << "one of them has joined already";
+  auto foreign = attach_from(9);
+  EXPECT_EQ(zero->nodes_without_entry(most - 1), 1u);
+}
+
 TEST_F(NodeTest, EmulatedNodesEnd) {
   EXPECT_TRUE(attach({.emulated_node = last_emulated_node}));
   const Error error = attach_error({.emulated_node = 0xffffffff});

@@ -1,0 +1,18 @@
+// Whose a pool is. Whoever may write to it reads and changes what a job stores there, so a job
+// takes only pools of its own user, of root, and of those whom its user names.
+#pragma once
+
+#include <vector>
+
+#include "pool/part.hpp"
+
+namespace penstock::pool {
+
+Owner owner_of(const OpenPart& part);
+/// Nullopt where it may be used; else what is wrong and what allows it. `trusted` as in
+/// PENSTOCK_TRUST_OWNER.
+std::optional<std::string> distrust(const Owner& owner, const Part& part, std::string_view trusted);
+/// Of all parts. Errors: permission.
+Result<void> check_owners(const std::vector<OpenPart>& parts, const std::string& spec);
+
+}  // namespace penstock::pool
