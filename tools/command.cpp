@@ -3,9 +3,12 @@
 #include <fmt/core.h>
 #include <sys/vfs.h>
 #include <time.h>
+#include <CLI/CLI.hpp>
 
+#include <cstdlib>
 #include <iterator>
 
+#include "base/env.hpp"
 #include "base/format.hpp"
 #include "pool/part.hpp"
 
@@ -47,6 +50,34 @@ std::string shell_quote(std::string_view text) {
     }
   }
   return out + "'";
+}
+
+std::string counted(std::uint64_t count, std::string_view noun) {
+  const bool hisses = noun.ends_with("s");
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : hisses ? "es" : "s");
+}
+
+std::string named_or_set(const std::string& named) {
+  return named.empty() ? base::env_text("PENSTOCK_POOL") : named;
+}
+
+CLI::Option* add_pool_option(CLI::App& command, std::string& pool, const char* meaning) {
+  CLI::Option* option = command.add_option("--pool", pool, meaning);
+  option->check([](const std::string& text) -> std::string {
+    return text.empty() ? "is empty: name a pool, or leave it out" : "";
+  });
+  return option;
+}
+
+void add_trust_option(CLI::App& command) {
+  command.add_option_function<std::string>(
+      "--trust-owner",
+      [](const std::string& names) {
+        const std::string before = base::env_text("PENSTOCK_TRUST_OWNER");
+        ::setenv("PENSTOCK_TRUST_OWNER", (before.empty() ? names : before + "," + names).c_str(),
+                 1);
+      },
+      "use pools of this USER, or of this :GROUP, too; everybody: whoever may write there");
 }
 
 std::string about(std::uint64_t bytes) {

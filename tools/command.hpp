@@ -13,7 +13,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace penstock::tools {
 
@@ -39,6 +40,8 @@ int report(const Error& error);
 std::string json_quote(std::string_view text);
 /// 'text' so that a POSIX shell reads it back unchanged.
 std::string shell_quote(std::string_view text);
+/// "1 node", "2 nodes", "2 processes".
+std::string counted(std::uint64_t count, std::string_view noun);
 /// 2'000'000'000 -> "1.9 GiB": for people, rounded.
 std::string about(std::uint64_t bytes);
 /// Nanoseconds since 1970 as "2026-11-20 10:00:00" in local time.
@@ -52,6 +55,14 @@ struct ModeChoice {
 /// `text` is software, hardware, uncached or auto. Auto is hardware only where it can be shown that
 /// all who attach to SPEC are on one host.
 Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec);
+
+/// The pool that was named, else the one of PENSTOCK_POOL; "" when there is neither.
+std::string named_or_set(const std::string& named);
+/// An option that must not be "": `--pool "$POOL"` without that variable.
+CLI::Option* add_pool_option(CLI::App& command, std::string& pool, const char* meaning);
+
+/// Adds to PENSTOCK_TRUST_OWNER, for this command and what it starts.
+void add_trust_option(CLI::App& command);
 
 /// A look at a pool from outside: no process slot is taken, nothing is changed, unless the pool was
 /// never used, when its arena is formatted first.

@@ -72,8 +72,9 @@ void check_pool(Findings& findings, const std::string& spec) {
     return;
   }
   const pool::Info& info = view->pool->info();
-  findings.ok(fmt::format("{}: layout version {}, {}, {} coherence", spec, pool::layout_version,
-                          about(info.bytes), coherence::mode_name(info.mode)));
+  findings.ok(fmt::format("{}: layout version {}, {}, {} coherence, {}", spec, pool::layout_version,
+                          about(info.bytes), coherence::mode_name(info.mode), info.owner.text()));
+  if (auto trusted = pool::check_owner(spec); !trusted) findings.warn(trusted.error().message, "");
   check_dead(findings, *view->pool, spec);
   check_space(findings, *view->arena, spec);
 }

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <optional>
 
 #include "base/env.hpp"
 #include "base/format.hpp"
@@ -17,7 +18,7 @@ namespace {
 
 struct EnvArguments {
   std::string mpi, pool, mpiexec, mode;
-  std::uint32_t nodes = 0;
+  std::optional<std::uint32_t> nodes;
   bool list = false, allow_fallback = false, no_windows = false;
 };
 
@@ -41,10 +42,21 @@ std::string variables_help() {
 }
 
 int print_exports(const EnvArguments& arguments) {
+  if (arguments.mpi.empty()) {
+    return report({Code::invalid_argument,
+                   "for which MPI? penstock env --mpi mpich (or openmpi, intel); penstock env "
+                   "--list shows the variables"});
+  }
   auto kind = parse_mpi(arguments.mpi);
   if (!kind) return report(kind.error());
-  const std::string pool =
-      arguments.pool.empty() ? base::env_text("PENSTOCK_POOL") : arguments.pool;
+  if (arguments.nodes == 0u) {
+    return report({Code::invalid_argument,
+                   "--nodes 0 cannot be emulated: at least 1, or leave it out for real hosts"});
+  }
+  if (!arguments.mode.empty()) {
+    if (auto mode = coherence::parse_mode(arguments.mode); !mode) return report(mode.error());
+  }
+  const std::string pool = named_or_set(arguments.pool);
   if (pool.empty()) {
     return report({Code::invalid_argument,
                    fmt::format("no pool is named: penstock env --mpi {} --pool SPEC, after "
@@ -53,11 +65,12 @@ int print_exports(const EnvArguments& arguments) {
   }
   auto info = pool::inspect(pool);
   if (!info) return report(info.error());
+  if (auto trusted = pool::check_owner(pool); !trusted) return report(trusted.error());
   auto runtime = find_mpi({.kind = *kind, .mpiexec = arguments.mpiexec, .program = ""});
   if (!runtime) return report(runtime.error());
   JobEnvironment job;
   job.pool = pool;
-  job.nodes = arguments.nodes;
+  job.nodes = arguments.nodes.value_or(0);
   job.require = !arguments.allow_fallback;
   job.windows = !arguments.no_windows;
   job.mode = arguments.mode;
@@ -81,10 +94,11 @@ void add_env_command(CLI::App& app, Action& chosen) {
       app.add_subcommand("env", "exports for one's own mpiexec or srun; the table of variables");
   command->add_option("--mpi", arguments->mpi,
                       "print exports for this MPI: mpich | openmpi | intel");
-  command->add_option("--pool", arguments->pool, "the pool (default: PENSTOCK_POOL)");
+  add_pool_option(*command, arguments->pool, "the pool (default: PENSTOCK_POOL)");
   command->add_option("--nodes", arguments->nodes, "emulate so many hosts on one machine");
   command->add_option("--mode", arguments->mode, "refuse a pool of another mode");
   command->add_option("--mpiexec", arguments->mpiexec, "the launcher that will be used");
+  add_trust_option(*command);
   command->add_flag("--allow-fallback", arguments->allow_fallback,
                     "let the job use another provider when the pool cannot be used");
   command->add_flag("--no-windows", arguments->no_windows,
@@ -93,7 +107,7 @@ void add_env_command(CLI::App& app, Action& chosen) {
   command->footer(variables_help());
   command->callback([&chosen, arguments] {
     chosen = [arguments] {
-      if (!arguments->mpi.empty() && !arguments->list) return print_exports(*arguments);
+      if (!arguments->list) return print_exports(*arguments);
       print_variables();
       return exit_ok;
     };

@@ -19,7 +19,7 @@ std::string own_host() {
   return name;
 }
 
-std::string describe(const pool::ProcessRecord& record) {
+std::string name_of(const pool::ProcessRecord& record) {
   const std::string rank = record.rank < 0 ? "a process" : fmt::format("rank {}", record.rank);
   return fmt::format("{} (pid {}, {})", rank, record.pid, pool::node_text(record));
 }
@@ -126,7 +126,7 @@ const JobWatch::Rank* JobWatch::first_dead() const {
 void JobWatch::finish() {
   sample();
   read_roll();
-  if (const Rank* rank = first_dead()) first_death_ = Death{describe(rank->record), rank->verdict};
+  if (const Rank* rank = first_dead()) first_death_ = Death{name_of(rank->record), rank->verdict};
   remove_segments(segments_);
 }
 

@@ -1,34 +1,76 @@
 // The `penstock` command.
 #include <fmt/core.h>
+#include <string.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cerrno>
 
 #include "base/env.hpp"
 #include "command.hpp"
+#include "spelling.hpp"
 #include "version.hpp"
 
-int main(int argc, char** argv) {
-  using namespace penstock;
+namespace penstock::tools {
+namespace {
+
+int parse_and_run(CLI::App& app, const Action& chosen, const std::vector<std::string>& arguments) {
+  try {
+    auto reversed = as_parsed(app, arguments);
+    std::reverse(reversed.begin(), reversed.end());  // as the parser wants them
+    app.parse(reversed);
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked);
+  } catch (const CLI::ParseError& wrong) {
+    const std::string unknown = about_unknown_word(app, arguments);
+    fmt::print(stderr, "penstock: error: {}\n", unknown.empty() ? wrong.what() : unknown);
+    fmt::print(stderr, "penstock: see 'penstock --help' or 'penstock SUBCOMMAND --help'\n");
+    return exit_usage;
+  }
+  base::warn_unknown_variables();
+  return chosen ? chosen() : exit_usage;
+}
+
+/// `eval "$(penstock env ...)"` takes no notice of a status: what is printed must stop the shell.
+/// One that somebody types into is not ended; what follows on the line is not run, and no MPI finds
+/// another transport meanwhile.
+void stop_the_shell() {
+  fmt::print(
+      "case $- in *i*) export FI_PROVIDER=penstock-env-failed OMPI_MCA_pml=cm; kill -INT $$;; "
+      "*) exit 1;; esac\n");
+}
+
+/// Nothing that was printed may be lost without a word, as on a full device.
+int flush_output(int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  fmt::print(stderr, "penstock: error: cannot write the output: {}\n", strerror(errno));
+  return status == exit_ok ? exit_error : status;
+}
+
+int run(int argc, char** argv) {
   CLI::App app{"Penstock: MPI programs over a memory pool that several hosts map."};
   app.name("penstock");
   app.set_version_flag("--version", std::string("penstock ") + PENSTOCK_VERSION);
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::help);
-  tools::Action chosen;
-  tools::add_pool_command(app, chosen);
-  tools::add_doctor_command(app, chosen);
-  tools::add_run_command(app, chosen);
-  tools::add_env_command(app, chosen);
-  tools::add_ps_command(app, chosen);
-  tools::add_bench_command(app, chosen);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& asked) {
-    return app.exit(asked);
-  } catch (const CLI::ParseError& wrong) {
-    fmt::print(stderr, "penstock: error: {}\n", wrong.what());
-    fmt::print(stderr, "penstock: see 'penstock --help' or 'penstock SUBCOMMAND --help'\n");
-    return tools::exit_usage;
-  }
-  base::warn_unknown_variables();
-  return chosen ? chosen() : tools::exit_usage;
+  Action chosen;
+  add_pool_command(app, chosen);
+  add_doctor_command(app, chosen);
+  add_run_command(app, chosen);
+  add_env_command(app, chosen);
+  add_ps_command(app, chosen);
+  add_bench_command(app, chosen);
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const int status = flush_output(parse_and_run(app, chosen, arguments));
+  if (status == exit_ok || !for_eval(app, arguments) || ::isatty(STDOUT_FILENO) == 1) return status;
+  stop_the_shell();
+  return status;
+}
+
+}  // namespace
+}  // namespace penstock::tools
+
+int main(int argc, char** argv) {
+  return penstock::tools::run(argc, argv);
 }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/env.hpp"
 #include "base/format.hpp"
 #include "locations.hpp"
 
@@ -144,6 +145,8 @@ Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironm
   if (job.nodes > 0) builder.set("PENSTOCK_NODES", std::to_string(job.nodes));
   if (!job.job.empty()) builder.set("PENSTOCK_JOB", job.job);
   if (!job.mode.empty()) builder.set("PENSTOCK_MODE", job.mode);
+  const std::string trusted = base::env_text("PENSTOCK_TRUST_OWNER");
+  if (!trusted.empty()) builder.set("PENSTOCK_TRUST_OWNER", trusted);
   if (!job.roll.empty()) builder.set("PENSTOCK_ROLL", job.roll);
   builder.set("PENSTOCK_REQUIRE", job.require ? "1" : "0");
   return builder.take();

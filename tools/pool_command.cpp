@@ -3,11 +3,14 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <set>
 
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "command.hpp"
+#include "host_pools.hpp"
 #include "pool/host_identity.hpp"
 #include "pool/node_caches.hpp"
 #include "processes.hpp"
@@ -77,6 +80,9 @@ void print_info_json(const pool::Info& info, const Attached& attached, const are
   fmt::print("{{\"spec\": {}, \"id\": \"{:016x}\", \"bytes\": {}, \"layout\": {}, \"mode\": {}, ",
              json_quote(info.spec), info.id, info.bytes, pool::layout_version,
              json_quote(coherence::mode_name(info.mode)));
+  fmt::print("\"owner\": {}, \"group\": {}, \"permissions\": \"{:04o}\", ",
+             json_quote(pool::user_name(info.owner.uid)),
+             json_quote(pool::group_name(info.owner.gid)), info.owner.permissions);
   fmt::print("\"max_processes\": {}, \"max_nodes\": {}, \"alive\": {}, \"dead\": {}, ",
              info.max_processes, info.max_nodes, attached.alive, attached.dead);
   fmt::print(
@@ -96,8 +102,8 @@ void print_info_json(const pool::Info& info, const Attached& attached, const are
 /// Space that nobody gets before a node has flushed its caches, and what ends that.
 void print_quarantine(const std::string& spec, const arena::Quarantine& quarantine) {
   if (quarantine.bytes == 0) return;
-  fmt::print("quarantine {} in {} extents: processes died that had stored there\n",
-             about(quarantine.bytes), quarantine.extents);
+  fmt::print("quarantine {} in {}: processes died that had stored there\n", about(quarantine.bytes),
+             counted(quarantine.extents, "extent"));
   if (quarantine.waits_for.empty()) {
     fmt::print("           all nodes have flushed their caches: free for whoever needs it\n");
   }
@@ -114,7 +120,13 @@ void print_quarantine(const std::string& spec, const arena::Quarantine& quaranti
   }
 }
 
-int info(const PoolArguments& arguments) {
+int info(PoolArguments arguments) {
+  arguments.spec = named_or_set(arguments.spec);
+  if (arguments.spec.empty()) {
+    return report({Code::invalid_argument,
+                   "of which pool? penstock pool info SPEC, or export PENSTOCK_POOL=SPEC; penstock "
+                   "pool ls lists those of this host"});
+  }
   auto view = look_at(arguments.spec);
   if (!view) return report(view.error());
   const pool::Info& info = view->pool->info();
@@ -126,6 +138,7 @@ int info(const PoolArguments& arguments) {
     return exit_ok;
   }
   fmt::print("pool       {} (id {:016x})\n", arguments.spec, info.id);
+  fmt::print("owner      {}\n", info.owner.text());
   fmt::print("size       {} ({} bytes)\n", about(info.bytes), info.bytes);
   fmt::print("layout     version {}\n", pool::layout_version);
   fmt::print("coherence  {}\n", coherence::mode_name(info.mode));
@@ -136,13 +149,49 @@ int info(const PoolArguments& arguments) {
              stats.slots, about(stats.bytes_used), about(stats.bytes_total),
              about(stats.bytes_largest_free));
   print_quarantine(arguments.spec, quarantine);
+  if (auto trusted = pool::check_owner(arguments.spec); !trusted)
+    fmt::print(stderr, "penstock: warn: {}\n", trusted.error().message);
   if (attached.dead > 0) {
     fmt::print("clean up   penstock pool gc {} --yes\n", shell_quote(arguments.spec));
   }
   return exit_ok;
 }
 
+/// The pools of this host.
+int list_pools(const PoolArguments& arguments) {
+  const auto pools = host_pools();
+  const char* separator = "";
+  if (arguments.json) {
+    fmt::print("[");
+  } else {
+    fmt::print("{:<32} {:>10} {:<10} {:<24} {}\n", "POOL", "SIZE", "COHERENCE", "OWNER", "CREATED");
+  }
+  for (const HostPool& each : pools) {
+    if (!each.info) {
+      fmt::print(stderr, "penstock: warn: {}\n", each.info.error().message);
+      continue;
+    }
+    const pool::Info& info = *each.info;
+    const char* mode = coherence::mode_name(info.mode);
+    if (arguments.json) {
+      fmt::print("{}\n  {{\"spec\": {}, \"bytes\": {}, \"mode\": {}, \"owner\": {}}}", separator,
+                 json_quote(each.spec), info.bytes, json_quote(mode),
+                 json_quote(info.owner.text()));
+      separator = ",";
+    } else {
+      fmt::print("{:<32} {:>10} {:<10} {:<24} {}\n", each.spec, about(info.bytes), mode,
+                 info.owner.text(), wall_text(info.created_wall_ns));
+    }
+  }
+  if (arguments.json) fmt::print("\n]\n");
+  if (!arguments.json && pools.empty())
+    fmt::print(
+        "none in /dev/shm or on a device of this host; pools in files: penstock pool info FILE\n");
+  return exit_ok;
+}
+
 int list(const PoolArguments& arguments) {
+  if (arguments.spec.empty()) return list_pools(arguments);
   auto view = look_at(arguments.spec);
   if (!view) return report(view.error());
   const auto objects = view->arena->list();
@@ -166,22 +215,25 @@ int list(const PoolArguments& arguments) {
   return exit_ok;
 }
 
-/// Looks only: attaching in earnest would already free what the dead left.
-int show_dead(const PoolArguments& arguments) {
+/// The dead, however many slots each has. Looks only: attaching in earnest frees what they left.
+Result<std::vector<pool::ProcessRecord>> find_dead(const std::string& spec) {
   pool::AttachOptions options;
-  options.spec = arguments.spec;
+  options.spec = spec;
   options.observer = true;
   auto pool = pool::Pool::attach(options);
-  if (!pool) return report(pool.error());
-  if (auto certain = (*pool)->make_certain(); !certain) return report(certain.error());
-  unsigned dead = 0;
-  for (const auto& process : by_process((*pool)->processes())) {
-    if (!process.attached || process.alive) continue;
-    ++dead;
-    fmt::print("dead: {}\n", (*pool)->describe(process.token()));
-  }
-  fmt::print("{} dead processes left their slots and objects behind\n", dead);
-  if (dead > 0) {
+  if (!pool) return unexpected(pool.error());
+  if (auto certain = (*pool)->make_certain(); !certain) return unexpected(certain.error());
+  auto dead = by_process((*pool)->processes());
+  std::erase_if(dead, [](const pool::ProcessRecord& p) { return !p.attached || p.alive; });
+  return dead;
+}
+
+int show_dead(const PoolArguments& arguments) {
+  const auto dead = find_dead(arguments.spec);
+  if (!dead) return report(dead.error());
+  for (const auto& process : *dead) fmt::print("dead: {}\n", pool::describe(process));
+  fmt::print("{} left slots and objects behind\n", counted(dead->size(), "dead process"));
+  if (!dead->empty()) {
     fmt::print("nothing was changed; penstock pool gc {} --yes frees it\n",
                shell_quote(arguments.spec));
   }
@@ -194,7 +246,7 @@ Result<void> remove_caches(const std::string& spec, arena::Arena& arena) {
   const auto parts = pool::parse_spec(spec);
   if (!parts) return unexpected(parts.error());
   const std::uint32_t removed = pool::remove_unused_node_caches(parts->front().path);
-  fmt::print("freed: caches of {} simulated nodes\n", removed);
+  fmt::print("freed: caches of {}\n", counted(removed, "simulated node"));
   for (const auto& node : arena.quarantine().waits_for) {
     if (node.alive || node.host != pool::this_host()->host) continue;
     if (auto ended = arena.end_quarantine_of(node.node); !ended) return ended;
@@ -248,8 +300,34 @@ Result<void> forget_host(const std::string& name, arena::Arena& arena) {
   return {};
 }
 
+std::set<ProcessKey> attached_to(const pool::Pool& pool) {
+  std::set<ProcessKey> found;
+  for (const auto& record : pool.processes())
+    if (record.attached) found.insert(process_key(record));
+  return found;
+}
+
+Result<std::set<ProcessKey>> attached_to(const std::string& spec) {
+  pool::AttachOptions options;
+  options.spec = spec;
+  options.observer = true;
+  auto pool = pool::Pool::attach(options);
+  if (!pool) return unexpected(pool.error());
+  return attached_to(**pool);
+}
+
+/// How many of them are not attached any more: a process that has two slots is one.
+std::size_t gone_of(const std::set<ProcessKey>& before, const pool::Pool& pool) {
+  const auto now = attached_to(pool);
+  return static_cast<std::size_t>(
+      std::count_if(before.begin(), before.end(),
+                    [&](const ProcessKey& process) { return now.count(process) == 0; }));
+}
+
 int collect(const PoolArguments& arguments) {
   if (!arguments.yes && arguments.gone_host.empty()) return show_dead(arguments);
+  const auto before = attached_to(arguments.spec);
+  if (!before) return report(before.error());
   pool::AttachOptions options;
   options.spec = arguments.spec;
   auto pool = pool::Pool::attach(options);
@@ -261,8 +339,8 @@ int collect(const PoolArguments& arguments) {
   if (!arena) return report(arena.error());
   auto found = (*arena)->collect();
   if (!found) return report(found.error());
-  fmt::print("freed: {} dead processes, {} objects, {}\n", freed.processes + found->processes,
-             freed.objects + found->objects, about(freed.bytes + found->bytes));
+  fmt::print("freed: {}, {}, {}\n", counted(gone_of(*before, **pool), "dead process"),
+             counted(freed.objects + found->objects, "object"), about(freed.bytes + found->bytes));
   Result<void> ended;
   if (!arguments.gone_host.empty()) ended = forget_host(arguments.gone_host, **arena);
   if (ended && (*pool)->info().mode == coherence::Mode::simulated)
@@ -280,8 +358,8 @@ int remove(const PoolArguments& arguments) {
 }
 
 CLI::App* add(CLI::App& parent, const char* name, const char* meaning,
-              const std::shared_ptr<PoolArguments>& arguments, int (*run)(const PoolArguments&),
-              Action& chosen) {
+              const std::shared_ptr<PoolArguments>& arguments,
+              const std::function<int(const PoolArguments&)>& run, Action& chosen) {
   CLI::App* command = parent.add_subcommand(name, meaning);
   command
       ->add_option("SPEC", arguments->spec,
@@ -319,12 +397,18 @@ void add_pool_command(CLI::App& app, Action& chosen) {
                            "reserve no space: files take it as they are written to (for trials)");
 
   CLI::App* info_command =
-      add(*group, "info", "size, coherence, who is attached", arguments, info, chosen);
+      add(*group, "info", "size, coherence, owner, who is attached (default: PENSTOCK_POOL)",
+          arguments, info, chosen);
+  info_command->get_option("SPEC")->required(false);
   info_command->add_flag("--json", arguments->json, "as JSON");
-  CLI::App* list_command = add(*group, "ls", "the objects in the pool", arguments, list, chosen);
+  CLI::App* list_command =
+      add(*group, "ls", "the objects in a pool; without SPEC the pools of this host", arguments,
+          list, chosen);
+  list_command->get_option("SPEC")->required(false);
   list_command->add_flag("--json", arguments->json, "as JSON");
   CLI::App* collect_command =
       add(*group, "gc", "what the dead left behind; shows first", arguments, collect, chosen);
+  add_trust_option(*collect_command);
   collect_command->add_flag("--yes", arguments->yes, "free it");
   collect_command->add_option("--host-is-gone", arguments->gone_host,
                               "as --yes; and nothing waits any more for the caches of this host, "

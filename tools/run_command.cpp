@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <optional>
 
 #include "base/env.hpp"
 #include "base/format.hpp"
@@ -25,7 +26,9 @@ namespace {
 constexpr const char* default_mode = "software";
 
 struct RunArguments {
-  std::uint32_t ranks = 0, nodes = 0;
+  std::uint32_t ranks = 0;
+  std::optional<std::uint32_t> nodes_asked;
+  std::uint32_t nodes = 0;
   std::string pool, mode, size, mpi, mpiexec;
   std::vector<std::string> command;
   bool bind = false, stats = false, allow_fallback = false, no_windows = false;
@@ -40,11 +43,24 @@ Result<std::string> check_arguments(RunArguments& arguments) {
   if (arguments.ranks == 0) {
     return fail(Code::invalid_argument, "-n {} ranks cannot be run: at least 1", arguments.ranks);
   }
-  if (arguments.nodes == 0) arguments.nodes = arguments.ranks >= 2 ? 2 : 1;
-  if (arguments.nodes > arguments.ranks) {
-    return fail(Code::invalid_argument, "{} ranks cannot fill {} nodes: use --nodes {} or fewer",
-                arguments.ranks, arguments.nodes, arguments.ranks);
+  arguments.nodes = arguments.nodes_asked.value_or(arguments.ranks >= 2 ? 2 : 1);
+  if (arguments.nodes == 0) {
+    return fail(Code::invalid_argument, "--nodes 0 cannot be run: at least 1, or leave it out");
   }
+  if (arguments.nodes > arguments.ranks) {
+    return fail(Code::invalid_argument, "{} cannot fill {}: use --nodes {} or fewer",
+                counted(arguments.ranks, "rank"), counted(arguments.nodes, "node"),
+                arguments.ranks);
+  }
+  const bool named = !arguments.pool.empty();
+  arguments.pool = named_or_set(arguments.pool);
+  if (!arguments.size.empty() && !arguments.pool.empty()) {
+    return fail(Code::invalid_argument,
+                "--size is for a temporary pool, and {} names {}: leave --size out, or {}",
+                named ? "--pool" : "PENSTOCK_POOL", arguments.pool,
+                named ? "leave --pool out" : "unset PENSTOCK_POOL");
+  }
+  if (arguments.mode.empty()) arguments.mode = base::env_text("PENSTOCK_MODE");
   const std::string program = find_on_path(arguments.command.front());
   if (program.empty()) {
     return fail(Code::not_found, "{} is absent or not a program: check the path, or chmod +x it",
@@ -65,7 +81,8 @@ Result<MpiRuntime> choose_mpi(const RunArguments& arguments, const std::string& 
 
 Result<pool::Info> prepare_pool(const RunArguments& arguments, const std::string& spec) {
   if (!arguments.pool.empty())
-    return check_named_pool(spec, arguments.mode, arguments.ranks, !arguments.no_windows);
+    return check_named_pool(spec, arguments.mode,
+                            {arguments.ranks, arguments.nodes, !arguments.no_windows});
   std::uint64_t bytes = 0;
   if (!arguments.size.empty()) {
     auto parsed = base::parse_bytes(arguments.size);
@@ -110,8 +127,8 @@ Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runti
 void print_stats(const JobOutcome& outcome, const pool::Info& info, const std::string& spec) {
   const JobTotals& totals = outcome.totals;
   say("transport: penstock, {} coherence, pool {}", coherence::mode_name(info.mode), spec);
-  say("{} ranks on {} nodes sent {} messages with {} through the pool", totals.ranks, totals.nodes,
-      totals.messages, about(totals.bytes));
+  say("{} on {} sent {} with {} through the pool", counted(totals.ranks, "rank"),
+      counted(totals.nodes, "node"), counted(totals.messages, "message"), about(totals.bytes));
 }
 
 /// A temporary pool is gone when its error message is read: say here what would have helped.
@@ -205,22 +222,24 @@ int run(RunArguments arguments) {
 void add_run_command(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "run an unmodified MPI program over a pool");
-  command->add_option("-n,--ranks", arguments->ranks, "ranks")->required();
-  command->add_option("--nodes", arguments->nodes,
+  command->add_option("-n,--ranks", arguments->ranks, "ranks (also -np)")->required();
+  command->add_option("--nodes", arguments->nodes_asked,
                       "emulated hosts; ranks are dealt to them in blocks (default 2)");
-  command->add_option("--pool", arguments->pool,
-                      "the pool (default: a temporary one, removed afterwards)");
+  add_pool_option(*command, arguments->pool,
+                  "the pool (default: PENSTOCK_POOL, else a temporary one, removed afterwards)");
   command->add_option(
       "--mode", arguments->mode,
-      "software (default) | hardware | simulated | auto; a named pool must be of this mode");
+      "software | hardware | simulated | auto (default: PENSTOCK_MODE, else software); a named "
+      "pool must be of this mode");
   command->add_option("--size", arguments->size, "bytes of the temporary pool (default: by ranks)");
   command->add_option("--mpi", arguments->mpi,
                       "mpich | openmpi | intel (default: what the program is linked with, else "
                       "the first that can be used)");
   command->add_option("--mpiexec", arguments->mpiexec,
                       "the launcher (default: beside the program, $VIRTUAL_ENV, PATH, ./.venv)");
+  add_trust_option(*command);
   command->add_flag("--bind", arguments->bind, "bind each rank to a core");
-  command->add_flag("-v,--stats", arguments->stats,
+  command->add_flag("-v,--verbose,--stats", arguments->stats,
                     "print which transport carried the job, messages and bytes");
   command->add_flag("--allow-fallback", arguments->allow_fallback,
                     "let the job use another provider when the pool cannot be used");

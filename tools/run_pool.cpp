@@ -75,10 +75,48 @@ Result<pool::Info> make_temporary_pool(const std::string& spec, const std::strin
   return pool::create(options);
 }
 
+namespace {
+
+Result<void> check_nodes(const pool::Pool& pool, const std::string& spec, std::uint32_t nodes) {
+  const std::uint32_t missing = pool.nodes_without_entry(nodes);
+  if (missing == 0) return {};
+  const pool::Info& info = pool.info();
+  return fail(
+      Code::no_slots,
+      "the job has {}, for {} of them pool {} has no entry: of its {} all others are taken; "
+      "use --nodes {} or fewer, or make the pool anew with 'penstock pool create {} --size "
+      "{} --max-nodes {} --overwrite'",
+      counted(nodes, "emulated node"), missing, spec, info.max_nodes, nodes - missing,
+      shell_quote(spec), info.bytes, info.max_nodes + missing);
+}
+
+Result<void> check_slots(const pool::Pool& pool, const std::string& spec, const JobNeeds& needs) {
+  const auto records = pool.processes();
+  const auto taken = static_cast<std::uint64_t>(std::count_if(
+      records.begin(), records.end(),
+      [](const pool::ProcessRecord& record) { return record.attached && record.alive; }));
+  const std::uint64_t needed = std::uint64_t{needs.windows ? slots_per_rank : 1} * needs.ranks;
+  const pool::Info& info = pool.info();
+  if (taken + needed <= info.max_processes) return {};
+  return fail(
+      Code::no_slots,
+      "pool {} has {} process slots, {} of them taken, and the job's {} ranks take {}{}: use "
+      "fewer ranks, or make the pool anew with 'penstock pool create {} --size {} "
+      "--max-processes {} --overwrite'",
+      spec, info.max_processes, taken, needs.ranks, needed,
+      needs.windows
+          ? " (one each for messages and one for windows; --no-windows needs none for these)"
+          : "",
+      shell_quote(spec), info.bytes, taken + needed);
+}
+
+}  // namespace
+
 Result<pool::Info> check_named_pool(const std::string& spec, const std::string& mode,
-                                    std::uint32_t ranks, bool windows) {
+                                    const JobNeeds& needs) {
   auto info = pool::inspect(spec);
   if (!info) return info;
+  if (auto trusted = pool::check_owner(spec); !trusted) return tl::unexpected(trusted.error());
   if (!mode.empty() && mode != "auto" && mode != coherence::mode_name(info->mode)) {
     return fail(Code::mismatch,
                 "pool {} is in {} mode and the job asks for {}: leave --mode out, or make the pool "
@@ -86,32 +124,19 @@ Result<pool::Info> check_named_pool(const std::string& spec, const std::string& 
                 spec, coherence::mode_name(info->mode), mode, shell_quote(spec), info->bytes, mode);
   }
   auto fits = check_endpoints(
-      ranks, info->bytes,
+      needs.ranks, info->bytes,
       fmt::format("make the pool anew with 'penstock pool create {} --size {}M --overwrite'",
                   shell_quote(spec),
-                  bytes_for_endpoints(std::min(ranks, transport::max_endpoints)) >> 20));
+                  bytes_for_endpoints(std::min(needs.ranks, transport::max_endpoints)) >> 20));
   if (!fits) return tl::unexpected(fits.error());
   pool::AttachOptions options;
   options.spec = spec;
   options.observer = true;
   auto pool = pool::Pool::attach(options);
   if (!pool) return tl::unexpected(pool.error());
-  const auto records = (*pool)->processes();
-  const auto taken = static_cast<std::uint64_t>(std::count_if(
-      records.begin(), records.end(),
-      [](const pool::ProcessRecord& record) { return record.attached && record.alive; }));
-  const std::uint64_t needed = std::uint64_t{windows ? slots_per_rank : 1} * ranks;
-  if (taken + needed > info->max_processes) {
-    return fail(
-        Code::no_slots,
-        "pool {} has {} process slots, {} of them taken, and the job's {} ranks take {}{}: use "
-        "fewer ranks, or make the pool anew with 'penstock pool create {} --size {} "
-        "--max-processes {} --overwrite'",
-        spec, info->max_processes, taken, ranks, needed,
-        windows ? " (one each for messages and one for windows; --no-windows needs none for these)"
-                : "",
-        shell_quote(spec), info->bytes, taken + needed);
-  }
+  if (auto seats = check_nodes(**pool, spec, needs.nodes); !seats)
+    return tl::unexpected(seats.error());
+  if (auto slots = check_slots(**pool, spec, needs); !slots) return tl::unexpected(slots.error());
   return info;
 }
 

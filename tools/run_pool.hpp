@@ -19,9 +19,15 @@ Result<pool::Info> make_temporary_pool(const std::string& spec, const std::strin
                                        std::uint64_t bytes, std::uint32_t ranks,
                                        std::uint32_t nodes);
 
-/// A pool that exists: has it the mode (when not "") and process slots enough? `windows`: they are
-/// to lie in the pool too.
+/// What a job takes of a pool.
+struct JobNeeds {
+  std::uint32_t ranks = 0;
+  std::uint32_t nodes = 0;  ///< emulated
+  bool windows = false;     ///< they are to lie in the pool too
+};
+
+/// A pool that exists: has it the mode (when not ""), endpoints, nodes and process slots enough?
 Result<pool::Info> check_named_pool(const std::string& spec, const std::string& mode,
-                                    std::uint32_t ranks, bool windows);
+                                    const JobNeeds& needs);
 
 }  // namespace penstock::tools

@@ -91,8 +91,8 @@ class Create(Case):
                 self.assertEqual(process.stdout.readline(), "status 0\n")
             finally:
                 process.kill()
-        self.assertIn("1 dead processes", self.penstock("pool", "gc", spec).stdout)
-        self.assertIn("freed: 1 dead processes", self.penstock("pool", "gc", spec, "--yes").stdout)
+        self.assertIn("1 dead process left", self.penstock("pool", "gc", spec).stdout)
+        self.assertIn("freed: 1 dead process", self.penstock("pool", "gc", spec, "--yes").stdout)
         self.assertIn("freed: 0 dead processes", self.penstock("pool", "gc", spec, "--yes").stdout)
 
     def test_ps_of_an_unused_pool(self):

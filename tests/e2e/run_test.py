@@ -63,7 +63,7 @@ class Jobs(Case):
     def test_one_node_goes_through_the_pool_too(self):
         done = self.penstock("run", "-n", "2", "--nodes", "1", "--stats", "--", PYTHON,
                              PROGRAMS / "all_to_all.py")
-        self.assertIn("2 ranks on 1 nodes", done.stderr)
+        self.assertIn("2 ranks on 1 node", done.stderr)
         self.assertNotIn("sent 0 messages", done.stderr)
 
     def test_one_rank(self):

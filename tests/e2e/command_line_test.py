@@ -1,0 +1,218 @@
+"""What people type at the command: spellings of other launchers, slips, nothing at all."""
+
+import json
+import os
+import signal
+import subprocess
+import unittest
+
+from support import NOBODY, PENSTOCK, PROGRAMS, PYTHON, SHM, Case, clean_environment
+
+
+class Words(Case):
+    def test_a_misspelt_subcommand_gets_a_suggestion(self):
+        for typed, meant in ((["docter"], "doctor"), (["pool", "craete", "x"], "create"), (["benchmark"], "bench")):
+            done = self.penstock(*typed, status=2)
+            self.assertIn(f"did you mean '{meant}'?", done.stderr)
+        self.assertNotIn("did you mean", self.penstock("paint", status=2).stderr)
+
+    def test_as_mpiexec_takes_them(self):
+        program = ["--", PYTHON, PROGRAMS / "all_to_all.py"]
+        for options in (["-np", "2"], ["--nodes", "1", "-np", "1"], ["--verbose", "-n", "2"]):
+            self.assertIn("all to all: ok", self.penstock("run", *options, *program).stdout)
+        done = self.penstock("run", "-n", "1", PYTHON, "-c",
+                             "from mpi4py import MPI; import sys; print(sys.argv)", "-np", "3")
+        self.assertIn("'-np', '3'", done.stdout)
+
+    def test_one_of_a_thing_is_no_plural(self):
+        done = self.penstock("run", "-n", "2", "--nodes", "1", "--stats", "--", PYTHON, PROGRAMS / "all_to_all.py")
+        self.assertIn("2 ranks on 1 node sent", done.stderr)
+
+    def test_nothing_is_accepted_in_silence(self):
+        program = ["--", PYTHON, PROGRAMS / "all_to_all.py"]
+        self.refused("run", "-n", "2", "--nodes", "0", *program, says="--nodes 0", mend="at least 1")
+        self.refused("env", "--mpi", "mpich", "--nodes", "0", says="--nodes 0", mend="at least 1")
+        for command in (["run", "-n", "2"], ["env", "--mpi", "mpich"]):
+            done = self.penstock(*command, "--pool", "", *(program if command[0] == "run" else []), status=2)
+            self.assertIn("name a pool, or leave it out", done.stderr)
+        spec = self.pool("64M")
+        self.refused("run", "-n", "2", "--pool", spec, "--size", "64M", *program, says=["--size", spec])
+        self.refused("run", "-n", "2", "--size", "64M", *program, says=["PENSTOCK_POOL", spec],
+                     mend="unset PENSTOCK_POOL", environment=clean_environment(PENSTOCK_POOL=spec))
+
+    def test_variables_count(self):
+        spec = self.pool("64M")
+        named = clean_environment(PENSTOCK_POOL=spec)
+        program = ["--", PYTHON, PROGRAMS / "all_to_all.py"]
+        self.assertIn(f"pool {spec}", self.penstock("run", "-n", "2", "-v", *program, environment=named).stderr)
+        self.assertIn(spec, self.penstock("pool", "info", environment=named).stdout)
+        self.assertEqual(json.loads(self.penstock("ps", "--json", environment=named).stdout), [])
+        self.refused("run", "-n", "2", "--pool", spec, *program, says=["software mode", "hardware"],
+                     environment=clean_environment(PENSTOCK_MODE="hardware"))
+        done = self.penstock("run", "-n", "2", "-v", *program, environment=clean_environment(PENSTOCK_MODE="hardware"))
+        self.assertIn("hardware coherence", done.stderr)
+
+    def test_a_full_device_is_an_error(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            for command in (["env", "--list"], ["--help"], ["pool", "ls"]):
+                done = subprocess.run([PENSTOCK, *command], stdout=full, stderr=subprocess.PIPE, text=True,
+                                      env=clean_environment())
+                self.assertEqual(done.returncode, 1, command)
+                self.assertIn("cannot write the output: No space left on device", done.stderr)
+
+
+class Nodes(Case):
+    def test_a_pool_with_too_few_nodes_is_refused_before_mpi_starts(self):
+        # who made the pool is one of them
+        spec = self.pool("64M", "software", "--max-nodes", "3")
+        program = ["--", PYTHON, PROGRAMS / "all_to_all.py"]
+        self.refused("run", "-n", "3", "--nodes", "3", "--pool", spec, *program,
+                     says=["3 emulated nodes", "--nodes 2"], mend="--max-nodes 4")
+        for _ in range(2):  # whoever has joined is no newcomer
+            self.penstock("run", "-n", "2", "--nodes", "2", "--pool", spec, *program)
+
+
+class Eval(Case):
+    """eval "$(penstock env ...)" in a shell that goes on after errors."""
+
+    def evaluated(self, arguments, shell=("sh",), **more):
+        return subprocess.run([*shell, "-c", f'eval "$({PENSTOCK} {arguments})"; echo it went on'],
+                              capture_output=True, text=True, env=clean_environment(), **more)
+
+    def test_it_stops_the_shell_when_it_fails(self):
+        for arguments in ("env --mpi mpich --pool shm:no-such-pool", "env --mpi lam --pool shm:x", "env --mpy mpich",
+                          "evn --mpi mpich", "env", "env --pool shm:x", "env --mpi mpich"):
+            for shell in (("sh",), ("bash", "--norc", "-i")):
+                done = self.evaluated(arguments, shell)
+                self.assertNotIn("it went on", done.stdout, arguments)
+                self.assertNotEqual(done.returncode, 0, arguments)
+                self.assertIn("penstock: error:", done.stderr)
+
+    def test_a_shell_that_somebody_types_into_goes_on_without_a_transport(self):
+        typed = f'eval "$({PENSTOCK} env --mpi mpich --pool shm:none)"; echo same line\necho "next: $FI_PROVIDER"\n'
+        done = subprocess.run(["bash", "--norc", "-i"], input=typed, capture_output=True, text=True,
+                              env=clean_environment())
+        self.assertNotIn("\nsame line", "\n" + done.stdout)
+        self.assertIn("next: penstock-env-failed", done.stdout)
+
+    def test_it_goes_on_when_it_works(self):
+        spec = self.pool("32M")
+        self.assertIn("it went on", self.evaluated(f"env --mpi mpich --pool {spec}").stdout)
+
+
+class Owners(Case):
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest("making another user's pool needs root")
+
+    def given_to(self, uid, gid, mode):
+        spec = self.pool("64M")
+        path = SHM / f"penstock.{spec.removeprefix('shm:')}"
+        os.chown(path, uid, gid)
+        path.chmod(mode)
+        return spec
+
+    def test_pools_of_others_are_refused_unless_named(self):
+        spec = self.given_to(NOBODY, NOBODY, 0o660)
+        program = ["--", PYTHON, PROGRAMS / "all_to_all.py"]
+        mend = self.refused("run", "-n", "2", "--pool", spec, *program, says=["nobody", "0660"],
+                            mend="--trust-owner nobody")
+        self.assertIn(":nogroup", mend)
+        self.refused("env", "--mpi", "mpich", "--pool", spec, says="nobody", mend="--trust-owner nobody")
+        self.refused("pool", "gc", "--yes", spec, says="nobody", mend="--trust-owner nobody")
+        for trusted in ("nobody", ":nogroup", str(NOBODY), "somebody,nobody"):
+            self.penstock("run", "-n", "2", "--pool", spec, "--trust-owner", trusted, *program)
+        done = self.penstock("env", "--mpi", "mpich", "--pool", spec, "--trust-owner", "nobody")
+        self.assertIn("export PENSTOCK_TRUST_OWNER=nobody", done.stdout)
+
+    def test_pools_that_everybody_may_write_to(self):
+        spec = self.given_to(0, 0, 0o666)
+        self.refused("pool", "gc", "--yes", spec, says=["root:root 0666", "everybody"], mend="chmod o-rw")
+        self.refused("pool", "gc", "--yes", spec, "--trust-owner", "root", says="everybody", mend="chmod o-rw")
+        self.penstock("pool", "gc", "--yes", spec, "--trust-owner", "everybody")
+
+    def test_whoever_looks_is_warned(self):
+        spec = self.given_to(NOBODY, NOBODY, 0o666)
+        done = self.penstock("pool", "info", spec)
+        self.assertIn("owner      nobody:nogroup 0666", done.stdout)
+        self.assertIn("penstock: warn:", done.stderr)
+        info = self.info(spec)
+        self.assertEqual((info["owner"], info["group"], info["permissions"]), ("nobody", "nogroup", "0666"))
+        done = self.penstock("doctor", spec, status=None)
+        self.assertIn("nobody:nogroup 0666", done.stdout)
+        self.assertRegex(done.stdout, "(?m)^warn .*everybody on this host")
+
+
+class Listing(Case):
+    def test_pools_of_the_host(self):
+        spec = self.pool("64M")
+        row = [line for line in self.penstock("pool", "ls").stdout.splitlines() if line.startswith(f"{spec} ")][0]
+        for part in ("64 MiB", "software", "0600"):
+            self.assertIn(part, row)
+        listed = {pool["spec"]: pool for pool in json.loads(self.penstock("pool", "ls", "--json").stdout)}
+        self.assertEqual((listed[spec]["bytes"], listed[spec]["mode"]), (64 << 20, "software"))
+
+    def waiting(self, spec, *options):
+        job = self.start("run", "-n", "2", "--nodes", "2", "--pool", spec, *options, "--", PYTHON,
+                         PROGRAMS / "wait.py")
+        self.assertIn("all there", job.stdout.readline())
+        return job
+
+    def test_ps_finds_the_pools_in_use(self):
+        spec, unused = self.pool("64M"), self.pool("32M")
+        self.waiting(spec)
+        listed = self.penstock("ps").stdout
+        self.assertIn(f"pool {spec}\n", listed)
+        self.assertNotIn(unused, listed)
+        records = [r for r in json.loads(self.penstock("ps", "--json").stdout) if r["pool"] == spec]
+        self.assertEqual(sorted((r["rank"], r["node"], r["emulated_node"]) for r in records), [(0, 0, 0), (1, 1, 1)])
+
+    def test_ps_tells_jobs_apart(self):
+        spec = self.pool("128M")
+        self.waiting(spec)
+        self.assertNotIn(" JOB ", self.penstock("ps", spec).stdout)
+        self.waiting(spec)
+        table = self.penstock("ps", spec).stdout.splitlines()
+        self.assertIn(" JOB ", table[0])
+        self.assertEqual(len({line.split()[6] for line in table[1:]}), 2, table)
+
+    def test_ps_shows_who_is_stopped(self):
+        spec = self.pool("64M")
+        self.waiting(spec)
+        record = json.loads(self.penstock("ps", "--json", spec).stdout)[0]
+        self.assertEqual(record["state"], "alive")
+        os.kill(record["pid"], signal.SIGSTOP)
+        self.addCleanup(os.kill, record["pid"], signal.SIGCONT)
+        self.wait_for(lambda: "stopped" in self.penstock("ps", spec).stdout, "the stopped rank")
+        states = {r["rank"]: r["state"] for r in json.loads(self.penstock("ps", "--json", spec).stdout)}
+        self.assertEqual(states[record["rank"]], "stopped")
+
+    def test_gc_counts_a_process_once(self):
+        spec = self.pool("128M")
+        job = self.waiting(spec)
+        ranks = [r["pid"] for r in json.loads(self.penstock("ps", "--json", spec).stdout)]
+        for pid in ranks:
+            os.kill(pid, signal.SIGKILL)
+        job.wait(60)
+        shown = self.penstock("pool", "gc", spec).stdout
+        freed = self.penstock("pool", "gc", "--yes", spec).stdout
+        self.assertIn("2 dead processes left", shown)
+        self.assertIn("freed: 2 dead processes", freed)
+
+
+class Occupied(Case):
+    def test_overwrite_is_refused_under_a_job(self):
+        spec = self.pool("64M")
+        job = self.start("run", "-n", "2", "--pool", spec, "--", PYTHON, PROGRAMS / "wait.py")
+        self.assertIn("all there", job.stdout.readline())
+        before = self.info(spec)["id"]
+        self.refused("pool", "create", spec, "--size", "64M", "--overwrite", says="in use", mend="pool rm")
+        self.assertEqual(self.info(spec)["id"], before)
+        self.end(job)
+        self.penstock("pool", "create", spec, "--size", "64M", "--overwrite")
+        self.assertNotEqual(self.info(spec)["id"], before)
+
+
+if __name__ == "__main__":
+    unittest.main()

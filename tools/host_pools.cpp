@@ -1,0 +1,49 @@
+#include "host_pools.hpp"
+
+#include <dirent.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/env.hpp"
+#include "devices.hpp"
+
+namespace penstock::tools {
+namespace {
+
+std::set<std::string> in_shared_memory() {
+  constexpr std::string_view prefix = "penstock.";
+  std::set<std::string> specs;
+  DIR* folder = opendir("/dev/shm");
+  if (!folder) return specs;
+  while (const dirent* entry = readdir(folder)) {
+    const std::string_view name = entry->d_name;
+    if (name.starts_with(prefix)) specs.insert("shm:" + std::string(name.substr(prefix.size())));
+  }
+  closedir(folder);
+  return specs;
+}
+
+/// Not a pool, or never one of its own: a part of another, what stands beside one.
+bool is_none(const Error& error) {
+  return error.code == Code::wrong_format || error.code == Code::not_found ||
+         error.code == Code::invalid_argument;
+}
+
+}  // namespace
+
+std::vector<HostPool> host_pools() {
+  std::set<std::string> specs = in_shared_memory();
+  for (const DaxDevice& device : dax_devices(Roots{}))
+    if (!device.pool.empty()) specs.insert(device.path);
+  const std::string set = base::env_text("PENSTOCK_POOL");
+  if (!set.empty()) specs.insert(set);
+  std::vector<HostPool> found;
+  for (const std::string& spec : specs) {
+    auto info = pool::inspect(spec);
+    if (info || spec == set || !is_none(info.error())) found.push_back({spec, std::move(info)});
+  }
+  return found;
+}
+
+}  // namespace penstock::tools
