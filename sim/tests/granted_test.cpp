@@ -11,8 +11,8 @@ using Addresses = std::array<std::optional<transport::Address>, 2>;
 /// With a region in the pool; meets the other.
 struct Talker : Side {
   Talker(World& world, const SimulatedPool& simulated, const std::shared_ptr<Addresses>& addresses,
-         std::size_t number)
-      : Side(world, simulated) {
+         std::size_t number, std::uint64_t closing_timeout_ns = 0)
+      : Side(world, simulated, closing_timeout_ns) {
     region = *arena->create(fmt::format("region {}", number), payload_bytes + 64);
     (*addresses)[number] = endpoint->address();
     world.until([&] { return (*addresses)[1 - number].has_value() || somebody_died(world); });
@@ -102,6 +102,13 @@ TEST(Granted, EachMessageIsWholeInTheReceiversBuffer) {
   expect_held("channel", "crash points", crash_everywhere(stream(*pool, 3, 1), 40));
 }
 
+void require_own(World& world, const Talker& self, std::byte own) {
+  std::vector<std::byte> seen(payload_bytes);
+  self.pool->memory().observe_bulk(seen.data(), self.region.data, payload_bytes);
+  world.require(std::count(seen.begin(), seen.end(), own) == std::int64_t{payload_bytes},
+                "stored to after the endpoint was closed");
+}
+
 /// One of them closes at some time. A receiver that has closed owns its buffer: nothing is stored
 /// there any more.
 Scenario one_goes(const SimulatedPool& simulated, bool sender_goes) {
@@ -149,13 +156,68 @@ Scenario one_goes(const SimulatedPool& simulated, bool sender_goes) {
       self.pool->memory().write_back(self.region.data, self.region.bytes);
       self.pool->memory().order();
       for (int looks = 0; looks < 20; ++looks) world.sleep(1'000'000);
-      std::vector<std::byte> seen(payload_bytes);
-      self.pool->memory().observe_bulk(seen.data(), self.region.data, payload_bytes);
-      world.require(std::count(seen.begin(), seen.end(), own) == std::int64_t{payload_bytes},
-                    "stored to after the endpoint was closed");
+      require_own(world, self, own);
     });
   };
   return scenario;
+}
+
+/// The receiver's closing deadline ends about when the sender, who did something else, goes on.
+Scenario gone_by_deadline(const SimulatedPool& simulated) {
+  constexpr std::uint64_t deadline_ns = 20'000'000;
+  Scenario scenario = simulated.scenario("channel, granted and gone by deadline", 2);
+  scenario.most_steps = 6'000'000;
+  scenario.body = [&simulated](World& world) {
+    auto addresses = std::make_shared<Addresses>();
+    auto closes_ns = std::make_shared<std::uint64_t>(0);
+    world.spawn(0, [&world, &simulated, addresses, closes_ns] {
+      Talker self(world, simulated, addresses, 0);
+      std::fill_n(self.region.data, payload_bytes, right);
+      SendOp ops[] = {self.message(), self.message()};
+      int complete = 0;
+      for (SendOp& op : ops) {
+        const auto sent = self.endpoint->send(self.peer, &op);
+        if (!sent) return;  // the other has closed already
+        complete += *sent ? 1 : 0;
+      }
+      const auto done = [&] {
+        return self.sink.sent + complete == 2 || self.sink.failed || self.sink.told ||
+               self.sink.left;
+      };
+      for (auto waits = world.random() % 400; waits > 0 && !done(); --waits) {
+        self.endpoint->progress();
+        world.yield();
+      }
+      world.until([&] { return *closes_ns != 0; });
+      const auto again_ns = *closes_ns + deadline_ns - 100'000 + world.random() % 1'200'000;
+      while (world.now_ns() < again_ns) world.sleep(again_ns - world.now_ns());
+      progress_until(world, self, done);
+    });
+    world.spawn(1, [&world, &simulated, addresses, closes_ns] {
+      Talker self(world, simulated, addresses, 1, deadline_ns);
+      self.sink.landing = self.region.data;
+      const auto done = [&] { return self.sink.arrived == 2 || self.sink.told || self.sink.left; };
+      for (auto waits = world.random() % 800; waits > 0 && !done(); --waits) {
+        self.endpoint->progress();
+        world.yield();
+      }
+      *closes_ns = world.now_ns();
+      self.endpoint.reset();
+      constexpr std::byte own{0x33};
+      std::fill_n(self.region.data, payload_bytes, own);
+      self.pool->memory().write_back(self.region.data, self.region.bytes);
+      self.pool->memory().order();
+      for (int looks = 0; looks < 20; ++looks) world.sleep(1'000'000);
+      require_own(world, self, own);
+    });
+  };
+  return scenario;
+}
+
+TEST(Granted, NothingIsStoredForAReceiverWhoseClosingDeadlineEnds) {
+  const auto pool = pool_with_endpoints();
+  ::setenv("PENSTOCK_PLACED", "1M", 1);
+  expect_held("channel", "random schedules", explore(gone_by_deadline(*pool), 300));
 }
 
 /// Both send and both close in the midst of it: neither waits for what the other does not send.

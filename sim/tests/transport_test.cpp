@@ -303,7 +303,8 @@ TEST_P(ManyRanks, ExchangeMessages) {
   const std::uint32_t ranks = GetParam();
   const auto pool = pool_with_endpoints({.bytes = std::max<std::uint64_t>(ranks, 128) << 21,
                                          .max_processes = ranks + 8,
-                                         .max_nodes = many_nodes});
+                                         .max_nodes = many_nodes,
+                                         .lease_ms = 6 * ranks});  // all beat in one thread
   expect_held("channel", "random schedules", explore(ring_of(*pool, ranks), 1));
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, ManyRanks, testing::Values(129u, 257u));

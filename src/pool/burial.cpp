@@ -71,13 +71,18 @@ bool Pool::Impl::outlived_by_its_job(const SlotView& dead) {
   return false;
 }
 
-std::set<std::string> Pool::Impl::living_jobs() {
-  std::set<std::string> jobs;
-  for (const SlotView& view : processes.used()) {
-    if (view.attached() && liveness.alive(view)) jobs.insert(processes.job(view.slot));
-  }
+/// Those of the jobs of which somebody lives.
+std::set<std::string> Pool::Impl::living_of(std::set<std::string> jobs) {
+  std::set<std::string> living;
   jobs.erase("");
-  return jobs;
+  for (const SlotView& view : processes.used()) {
+    if (jobs.empty()) break;
+    if (!view.attached()) continue;
+    const std::string job = processes.job(view.slot);
+    // to ask after a process is slow
+    if (jobs.count(job) != 0 && liveness.alive(view)) living.insert(jobs.extract(job));
+  }
+  return living;
 }
 
 /// To ask after each is slow, so the lock is not held meanwhile.
@@ -92,7 +97,9 @@ std::vector<std::uint32_t> Pool::Impl::seem_dead() {
 /// Under the lock. What is done for all of them is done once.
 std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
                                     const OnDead& on_dead) {
-  const std::set<std::string> living = living_jobs();
+  std::set<std::string> jobs;
+  for (const std::uint32_t suspect : suspects) jobs.insert(processes.job(suspect));
+  const std::set<std::string> living = living_of(std::move(jobs));
   std::vector<SlotView> dead;
   std::set<std::uint64_t> tokens;
   for (const std::uint32_t suspect : suspects) {
@@ -107,7 +114,10 @@ std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
   if (on_dead) on_dead(tokens);
   for (const SlotView& view : dead) {
     confirm();
-    processes.set_state(view.slot, view.line.generation, SlotState::reaped);
+    // who left may live on without the pool; who is dead and runs was given up
+    const bool left = view.whole && view.is(SlotState::left);
+    processes.set_state(view.slot, view.line.generation,
+                        left ? SlotState::detached : SlotState::reaped);
   }
   return static_cast<std::uint32_t>(dead.size());
 }

@@ -110,14 +110,28 @@ TEST_F(CreateTest, AnExistingPoolIsKept) {
   EXPECT_EQ(inspect(spec_)->id, id);
 }
 
-TEST_F(CreateTest, OverwriteReplacesItAndLeavesTheAttachedTheirMemory) {
+TEST_F(CreateTest, OverwriteIsRefusedWhileSomebodyIsAttached) {
+  create();
+  const std::uint64_t id = inspect(spec_)->id;
+  auto attached = attach();
+  CreateOptions options = create_options();
+  options.overwrite = true;
+  const Error error = create_error(options);
+  EXPECT_EQ(error.code, Code::unavailable);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("is in use"), HasSubstr("pool rm")));
+  EXPECT_EQ(inspect(spec_)->id, id);
+  attached.reset();
+  ASSERT_TRUE(pool::create(options));
+  EXPECT_NE(inspect(spec_)->id, id);
+}
+
+TEST_F(CreateTest, RemovalByForceLeavesTheAttachedTheirMemory) {
   create();
   const std::uint64_t id = inspect(spec_)->id;
   auto attached = attach();
   ASSERT_TRUE(attached);
-  CreateOptions options = create_options();
-  options.overwrite = true;
-  ASSERT_TRUE(pool::create(options));
+  ASSERT_TRUE(pool::remove(spec_, true));
+  create();
   EXPECT_NE(inspect(spec_)->id, id);
   EXPECT_TRUE(attached->alive(attached->token()));
   EXPECT_TRUE(attached->lock());

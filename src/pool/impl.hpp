@@ -66,7 +66,7 @@ struct Pool::Impl final : Aliases::Attachments {
   std::set<std::uint32_t> nodes_of_others() const;
   void note_death(std::uint64_t of_token);
   bool outlived_by_its_job(const SlotView& dead);
-  std::set<std::string> living_jobs();
+  std::set<std::string> living_of(std::set<std::string> jobs);
   std::uint32_t reap_some(std::span<const std::uint32_t> suspects, const OnDead& on_dead);
   std::string describe(std::uint64_t of_token) const;
   ProcessRecord record(const SlotView& slot_view) const;

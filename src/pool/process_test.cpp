@@ -173,6 +173,7 @@ TEST_F(ProcessTest, WhoLeavesItsSlotToBurialIsReapedWhenItsJobHasGone) {
   EXPECT_EQ(pool->reap([&](const auto& tokens) { buried = tokens; }).value(), 1u);
   EXPECT_THAT(buried, ElementsAre(token));
   EXPECT_EQ(pool->reap([](const auto&) { FAIL(); }).value(), 0u);
+  EXPECT_FALSE(pool->given_up_still_here()) << "it lives on without the pool, and was not given up";
 }
 
 TEST_F(ProcessTest, SlotsOfTheUnreapedDeadServeWhenNoOtherIsLeft) {

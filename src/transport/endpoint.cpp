@@ -24,6 +24,12 @@ constexpr std::uint32_t polls_to_clock = 512;
 /// Empty polls after the last event during which a conversation is warm.
 constexpr std::uint32_t warm_polls = 32;
 
+/// For what may wait until another time, where somebody who was stopped holds the pool's lock.
+constexpr std::uint64_t briefly_ns = 10'000'000;
+
+/// In which a sender that runs ends what it was storing when its grant was withdrawn.
+constexpr std::uint64_t run_of_stores_ns = 100'000'000;
+
 /// For which nothing is held back after somebody has asked: who probes will probe again.
 constexpr std::uint64_t hurry_ns = 100'000'000;
 
@@ -134,7 +140,6 @@ Result<Peer> Endpoint::resolve(const Address& address) {
                 address.slot, im.pool.info().spec);
   Impl::PeerState& peer = im.peers[address.slot];
   if (address.slot != im.self.slot) im.watch_peer(address.slot, address.generation, line->token);
-  if (peer.resolved && peer.address.generation != address.generation) peer.dead = false;
   peer.address = address;
   peer.resolved = true;
   return address.slot;
@@ -161,7 +166,7 @@ Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
   if (to >= peers.size() || !peers[to].resolved)
     return fail(Code::invalid_argument, "endpoint {} was not resolved before it was sent to", to);
   PeerState& peer = peers[to];
-  if (peer.dead) return fail(Code::peer_dead, "{}", peer.description);
+  if (peer.dead()) return fail(Code::peer_dead, "{}", peer.description);
   if (!peer.tx) {
     auto made = TxChannel::make(tx_context, peer.address, table.word(to, self.slot),
                                 counts_of(to, peer.address.generation),
@@ -265,12 +270,24 @@ Result<bool> Endpoint::answer(Peer to, std::uint32_t generation, SendOp* op) {
 
 void Endpoint::tell_trouble(Peer from, std::uint32_t code) {
   if (from >= impl_->peers.size() || !impl_->peers[from].rx) return;
-  RxChannel& channel = *impl_->peers[from].rx;
-  // Who has closed waits no longer, and where its channel was is others'. It closes under the lock.
-  const auto guard = impl_->pool.lock();
-  const auto line = impl_->table.read(from);
-  if (guard && line && line->open() && line->generation == channel.source_generation())
-    channel.tell_trouble(code);
+  impl_->troubles.push_back({from, impl_->peers[from].rx->source_generation(), code});
+  impl_->tell_troubles();
+}
+
+/// Who has closed waits no longer, and where its channel was is others'. It closes under the lock,
+/// which somebody who was stopped may hold: then another time.
+void Endpoint::Impl::tell_troubles() {
+  if (troubles.empty()) return;
+  const auto guard = pool.lock(briefly_ns);
+  if (!guard) return;
+  for (const Trouble& trouble : troubles) {
+    RxChannel* const channel = peers[trouble.peer].rx.get();
+    const auto line = table.read(trouble.peer);
+    if (channel && channel->source_generation() == trouble.generation && line && line->open() &&
+        line->generation == trouble.generation)
+      channel->tell_trouble(trouble.code);
+  }
+  troubles.clear();
 }
 
 std::uint32_t Endpoint::trouble_of(Peer to) {
@@ -329,10 +346,33 @@ void Endpoint::hurry() {
 bool Endpoint::drained() const {
   if (!impl_->tx_waiting.empty()) return false;
   for (auto& peer : impl_->peers)
-    if (peer.tx && !peer.dead && !peer.tx->consumed()) return false;
+    if (peer.tx && !peer.dead() && !peer.tx->consumed()) return false;
   for (const Peer source : impl_->active_rx)
     if (!impl_->peers[source].rx->quiet()) return false;
   return true;
+}
+
+/// Has it to take something yet, or does it store into a buffer of this endpoint's user?
+bool Endpoint::Impl::is_awaited(PeerState& peer) const {
+  const bool sends = peer.tx && !peer.dead() && !peer.tx->consumed();
+  return sends || (peer.hears() && peer.rx->granted());
+}
+
+/// The deadline has ended. Who was granted a buffer looks at the grant before each run of stores;
+/// one run may be on its way.
+void Endpoint::Impl::leave_what_peers_use(const Error& error, Peer awaited) {
+  base::log(base::Level::warn, "endpoint {} closes although {} has not taken all: {}", self.slot,
+            pool.describe(watch.token(awaited)), error.message);
+  bool granted = false;
+  for (auto& peer : peers) {
+    if (!peer.rx || !peer.rx->granted()) continue;
+    peer.rx->withdraw_grant();
+    granted = true;
+  }
+  base::Waiter run("the stores that are on their way", granted ? run_of_stores_ns : 1, {},
+                   base::WaitPolicy::for_processes(pool.local_processes()));
+  while (granted && run.pause()) progress_rx();
+  tx_memory->leave_to_burial();
 }
 
 void Endpoint::Impl::drain_for_close() {
@@ -343,29 +383,26 @@ void Endpoint::Impl::drain_for_close() {
     if (peer.tx) peer.tx->abandon();
   base::Waiter waiter("the peers to take what was sent to them", closing_timeout_ns, {},
                       base::WaitPolicy::for_processes(pool.local_processes()));
-  const auto busy = [](const PeerState& peer) {
-    if (peer.dead) return false;
-    return (peer.tx && !peer.tx->consumed()) || (peer.rx && peer.rx->granted());
-  };
-  for (auto& peer : peers) {
-    const auto number = static_cast<Peer>(&peer - peers.data());
-    while (busy(peer)) {
-      progress_rx();
-      return_all_credits();  // the peer may be closing too, and waiting for ours
-      if (while_closing) while_closing();
-      if (watch.fate(number) != PeerFate::present) break;
-      if (auto waited = waiter.pause(); !waited) {
-        base::log(base::Level::warn, "endpoint {} closes although {} has not taken all: {}",
-                  self.slot, pool.describe(watch.token(number)), waited.error().message);
-        for (auto& other : peers)
-          if (other.rx && other.rx->granted()) other.rx->withdraw_grant();
-        return tx_memory->leave_to_burial();
-      }
-    }
+  std::vector<Peer> awaited;
+  for (Peer peer = 0; peer < peers.size(); ++peer)
+    if (is_awaited(peers[peer])) awaited.push_back(peer);
+  for (std::size_t turn = 0; !awaited.empty(); ++turn) {
+    progress_rx();
+    return_all_credits();  // the peer may be closing too, and waiting for ours
+    if (while_closing) while_closing();
+    // whether a peer has gone is a slower look: at one of them
+    const Peer looked_at = awaited[turn % awaited.size()];
+    const bool gone = watch.fate(looked_at) != PeerFate::present;
+    std::erase_if(awaited, [&](Peer peer) {
+      return (gone && peer == looked_at) || !is_awaited(peers[peer]);
+    });
+    if (awaited.empty()) break;
+    if (auto waited = waiter.pause(); !waited)
+      return leave_what_peers_use(waited.error(), awaited.front());
   }
   return_all_credits();
   const auto may_store = [this](Peer peer) {  // one that is broken, but lives
-    return peers[peer].dead && peers[peer].tx && watch.fate(peer) == PeerFate::present;
+    return peers[peer].dead() && peers[peer].tx && watch.fate(peer) == PeerFate::present;
   };
   for (Peer peer = 0; peer < peers.size(); ++peer)
     if (may_store(peer)) return tx_memory->leave_to_burial();

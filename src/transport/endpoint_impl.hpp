@@ -19,7 +19,9 @@ struct Endpoint::Impl {
   struct PeerState {
     Address address{};
     bool resolved = false;  ///< by resolve(): may be sent to
-    bool dead = false;
+    /// Of endpoints in the slot up to this generation was said that they have gone or are broken:
+    /// nothing is sent to them, and nothing that comes of them is believed.
+    std::uint32_t dead_generation = 0;
     bool active = false;  ///< its channel is in active_rx
     std::unique_ptr<TxChannel> tx;
     std::unique_ptr<RxChannel> rx;
@@ -27,6 +29,14 @@ struct Endpoint::Impl {
     EndpointStats counts;     ///< exchanged with the endpoint of this generation
     std::uint32_t counted_generation = 0;
     std::uint32_t polls_in_vain = 0;  ///< of the active channel, in a row
+
+    /// Generations are counted around.
+    bool gone(std::uint32_t generation) const {
+      return dead_generation != 0 && static_cast<std::int32_t>(generation - dead_generation) <= 0;
+    }
+    bool dead() const { return gone(address.generation); }
+    /// The receiving channel may be of a new owner of the slot, who was not resolved yet.
+    bool hears() const { return rx && !gone(rx->source_generation()); }
   };
 
   /// Lines of the mailbox that are looked at together; none when `lines` is 0.
@@ -66,6 +76,7 @@ struct Endpoint::Impl {
   void look_for_faults();
   void wake(Peer source);
   void rest(Peer source);
+  void end_rx(Peer source, const Error& error);
   void take_the_last(PeerState& peer);
   void watch_peer(Peer peer, std::uint32_t generation, std::uint64_t token);
   void peer_gone(Peer peer, std::uint32_t generation, PeerFate fate,
@@ -78,6 +89,9 @@ struct Endpoint::Impl {
   void tell_activity(std::uint64_t now, const EndpointStats& counts);
   std::string waiting_text() const;
   void drain_for_close();
+  bool is_awaited(PeerState& peer) const;
+  void leave_what_peers_use(const Error& error, Peer awaited);
+  void tell_troubles();
 
   arena::Arena& arena;
   pool::Pool& pool;
@@ -99,6 +113,11 @@ struct Endpoint::Impl {
   RxContext rx_context;
   PeerWatch watch;
   std::vector<PeerState> peers;
+  struct Trouble {
+    Peer peer;
+    std::uint32_t generation, code;
+  };
+  std::vector<Trouble> troubles;        ///< to be told when the pool's lock is free
   std::vector<Peer> tx_waiting;         ///< channels with queued operations
   std::vector<Peer> active_rx;          ///< channels polled each time
   std::size_t first_rx = 0;             ///< of them, polled first

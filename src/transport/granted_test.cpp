@@ -1,5 +1,8 @@
 // Messages that the sender stores into the receiver's buffer, because that lies in the pool.
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "base/environment_guard.hpp"
 #include "transport/settings.hpp"
@@ -157,6 +160,32 @@ TEST_P(GrantedTest, AMappingMadeLaterIsFoundWithTheFirstLongMessage) {
 TEST(GrantedSettings, FromWhichLengthOnCanBeSaid) {
   const base::EnvironmentGuard length("PENSTOCK_STORED", "1M");
   EXPECT_EQ(settings_for(coherence::Mode::software)->stored_min_bytes, 1u << 20);
+}
+
+/// The sender's slot has a new owner, whom the receiver has not resolved.
+TEST_P(GrantedTest, NothingIsStoredOfANewOwnerWhenTheReceiverHasClosed) {
+  const auto slot = a_->address().slot;
+  a_.reset();
+  a_ = open(side_a_, sink_a_);
+  ASSERT_EQ(a_->address().slot, slot);
+  to_b_ = *a_->resolve(b_->address());
+  auto data = pattern(400'000, 3);
+  begin_after_a_grant(data);
+  while (sink_b_.begun < 2) b_->progress();
+  std::atomic<bool> closed = false;
+  std::jthread sender([&] {
+    while (!closed) a_->progress();
+  });
+  b_.reset();
+  closed = true;
+  sender.join();
+  std::memset(region_, 0, region_bytes);
+  side_b_.pool->memory().write_back(region_, region_bytes);
+  side_b_.pool->memory().order();
+  for (int i = 0; i < 1000; ++i) a_->progress();
+  std::vector<std::byte> seen(region_bytes);
+  side_b_.pool->memory().observe_bulk(seen.data(), region_, region_bytes);
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), std::byte{0}), std::int64_t{region_bytes});
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, GrantedTest,

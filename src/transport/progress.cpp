@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/format.hpp"
@@ -149,7 +150,7 @@ Endpoint::Impl::Heard Endpoint::Impl::open_rx(Peer source, std::uint64_t offset)
   const std::uint32_t generation = (*channel)->source_generation();
   // of whom was said that it is gone or broken, nothing more is believed: not on a new channel
   // either
-  if (peer.dead && peer.rx && peer.rx->source_generation() == generation) return Heard::nothing;
+  if (peer.gone(generation)) return Heard::nothing;
   if (!watch.watched(source, generation)) {
     const auto line = table.read(source);
     if (line && line->generation == generation)
@@ -157,7 +158,9 @@ Endpoint::Impl::Heard Endpoint::Impl::open_rx(Peer source, std::uint64_t offset)
     else if (watch.token(source) == 0)
       watch.add(source, generation, 0);  // it has gone: the watch says so
   }
-  if (peer.rx) peer.rx->fail(*sink, Error{Code::peer_dead, "the sender has gone"});
+  // also where the watch has ended for it: what it had announced last may be where the new owner
+  // announces itself
+  if (peer.rx) end_rx(source, Error{Code::peer_dead, "the sender has gone"});
   (void)counts_of(source, generation);
   peer.rx = std::move(*channel);
   if (!peer.resolved) peer.address = {self.pool_id, self.job, source, generation};
@@ -260,6 +263,7 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
   return_all_credits();  // also while other senders keep this endpoint from ever being idle
   audit_mailbox();
   look_for_faults();
+  tell_troubles();
   watch.look(
       [&](Peer peer, std::uint32_t generation, PeerFate fate, const std::string& description) {
         peer_gone(peer, generation, fate, description);
@@ -313,7 +317,7 @@ void Endpoint::Impl::audit_mailbox() {
 void Endpoint::Impl::look_for_faults() {
   for (std::size_t i = 0; i < active_rx.size(); ++i) {
     const Peer source = active_rx[i];
-    if (peers[source].dead || peers[source].rx->fault().empty()) continue;
+    if (!peers[source].hears() || peers[source].rx->fault().empty()) continue;
     base::log(base::Level::error, "damaged message: {}", peers[source].rx->fault());
     peer_gone(source, peers[source].rx->source_generation(), PeerFate::faulty,
               pool.describe(watch.token(source)));
@@ -332,7 +336,7 @@ void Endpoint::Impl::predecessor_gone(Peer gone, std::uint32_t generation, PeerF
   if (!peer.resolved || peer.address.generation != generation) return;
   if (peer.tx) peer.tx->notify_delivered(*sink);
   const bool unfinished = peer.tx && peer.tx->waiting();
-  peer.dead = true;  // until the new one is resolved
+  if (!peer.gone(generation)) peer.dead_generation = generation;
   peer.description = error.message;
   if (peer.tx) peer.tx->fail_all(*sink, error);
   drop_tx(gone, fate);
@@ -351,25 +355,31 @@ void Endpoint::Impl::watch_peer(Peer peer, std::uint32_t generation, std::uint64
   if (before == 0) return;
   const PeerFate fate = died ? PeerFate::dead : PeerFate::closed;
   const Error error{Code::peer_dead, fmt::format("{} {}", description, died ? "died" : "left")};
-  if (peers[peer].rx && peers[peer].rx->source_generation() == before) {
-    wake(peer);  // what it had announced last may be where the new owner announces itself
-    take_the_last(peers[peer]);
-    peers[peer].rx->fail(*sink, error);
-    rest(peer);
-  }
+  if (peers[peer].rx && peers[peer].rx->source_generation() == before) end_rx(peer, error);
   predecessor_gone(peer, before, fate, error);
+}
+
+/// What its sender had published before it went is delivered; what is half received fails.
+void Endpoint::Impl::end_rx(Peer source, const Error& error) {
+  if (peers[source].hears()) {
+    wake(source);
+    take_the_last(peers[source]);
+  }
+  peers[source].rx->fail(*sink, error);
+  rest(source);
 }
 
 /// Also what no receive waits for yet.
 void Endpoint::Impl::take_the_last(PeerState& peer) {
-  rx_context.impatient_until_ns = ~std::uint64_t{0};
+  const std::uint64_t impatient_until_ns =
+      std::exchange(rx_context.impatient_until_ns, ~std::uint64_t{0});
   for (int polls_left = polls_for_the_last; polls_left > 0 && peer.active; --polls_left) {
     peer.rx->invalidate_window();
     memory.settle();
     rx_context.bytes_left = bytes_a_poll;
     if (peer.rx->poll(*sink) == 0 && rx_context.bytes_left == bytes_a_poll) break;
   }
-  rx_context.impatient_until_ns = 0;
+  rx_context.impatient_until_ns = impatient_until_ns;
 }
 
 void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fate,
@@ -389,11 +399,13 @@ void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fat
     return predecessor_gone(gone, generation, fate, error);
   const bool unfinished = (peer.tx && peer.tx->waiting()) || (peer.rx && !peer.rx->quiet());
   const bool in_order = fate == PeerFate::closed && !unfinished;
-  peer.dead = true;
+  if (!peer.gone(generation)) peer.dead_generation = generation;
   peer.description = error.message;
   if (peer.tx) peer.tx->fail_all(*sink, error);
   drop_tx(gone, fate);
   if (peer.rx) {
+    // one that is broken may live, and store into the user's buffer
+    if (fate == PeerFate::faulty && peer.rx->granted()) peer.rx->withdraw_grant();
     peer.rx->fail(*sink, error);
     rest(gone);
   }

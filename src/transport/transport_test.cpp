@@ -352,6 +352,21 @@ TEST_P(TransportTest, OneCallTakesAPartOfALongMessage) {
   EXPECT_GE(fruitful, bytes / most_a_call);
 }
 
+/// Whoever holds the pool's lock may be stopped.
+TEST_P(TransportTest, TroubleIsToldWhenTheLockIsFree) {
+  auto data = pattern(8, 1);
+  SendOp op = op_of(data, 1);
+  ASSERT_TRUE(a_->send(to_b_, &op));
+  progress_until([&] { return sink_b_.arrived.size() == 1; });
+  {
+    const auto guard = side_a_.pool->lock();
+    ASSERT_TRUE(guard);
+    b_->tell_trouble(to_a_, 28);
+    EXPECT_EQ(a_->trouble_of(to_b_), 0u);
+  }
+  progress_until([&] { return a_->trouble_of(to_b_) == 28; });
+}
+
 constexpr auto mode_of = [](const testing::TestParamInfo<coherence::Mode>& mode) {
   return std::string(mode_name(mode.param));
 };

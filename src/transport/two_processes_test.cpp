@@ -217,6 +217,36 @@ TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughNoReceiveWaitedForIt
   sink_a_.ready = true;
 }
 
+/// The watch finds the death before the new owner is heard.
+TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughItsDeathIsFoundFirst) {
+  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& sink, Peer parent) {
+    if (auto sent = endpoint.try_inject(parent, {1, 0, 0, 0}, nullptr); !sent || !*sent) _exit(4);
+    while (sink.arrived.empty()) endpoint.progress();
+    if (auto sent = endpoint.try_inject(parent, {2, 0, 0, 0}, nullptr); !sent || !*sent) _exit(4);
+    raise(SIGSTOP);
+  });
+  std::uint64_t calls = 0;
+  const auto step = [&] {
+    a_->progress();
+    ++calls;
+  };
+  while (sink_a_.arrived.empty()) step();
+  for (int i = 0; i < 50'000; ++i) step();                     // its channel is at rest
+  ASSERT_TRUE(*b_->try_inject(to_a_, {9, 0, 0, 0}, nullptr));  // another's is not
+  while (sink_a_.arrived.size() < 2) step();
+  while (calls % 512 != 511) step();  // the next looks at the clock
+  ASSERT_TRUE(*a_->try_inject(child_, {3, 0, 0, 0}, nullptr));
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, WUNTRACED), pid);
+  ASSERT_TRUE(WIFSTOPPED(status)) << status;
+  Endpoint& later = replace(pid);
+  ASSERT_TRUE(*later.try_inject(*later.resolve(a_->address()), {4, 0, 0, 0}, nullptr));
+  usleep(30'000);
+  progress_until([&] { return sink_a_.arrived.back().header.tag == 4; });
+  ASSERT_EQ(sink_a_.arrived.size(), 4u) << "the last of the replaced one is lost";
+  EXPECT_EQ(sink_a_.arrived[2].header.tag, 2u);
+}
+
 /// Its credits come later, into memory that is nobody else's until the whole job has gone.
 TEST_P(TwoProcesses, WhereAPeerStillHasToReturnCreditsNobodyElseIs) {
   const pid_t pid = fork_peer(

@@ -313,6 +313,10 @@ bool TxChannel::push_cells(SendOp* op) {
     if (first != cells_head_ && (!stored || !stores || cells_head_ - first == stored_together)) {
       announce_cells(first, stored);
       first = cells_head_;
+      if (stored && stores) {  // is that still wanted?
+        refresh_credits();
+        continue;
+      }
     }
     stored = stores;
     put_cell(*op, to, bytes);
