@@ -176,9 +176,32 @@ bool Making::place_shared() {
   return true;
 }
 
+/// MPI_Init was called, and MPI_Finalize was not: there are MPI_COMM_WORLD and MPI_COMM_SELF.
+bool has_world() {
+  int begun = 0, ended = 0;
+  real().Initialized(&begun);
+  real().Finalized(&ended);
+  return begun != 0 && ended == 0;
+}
+
+/// One of this rank alone, made without the others. Null handle: it cannot be.
+Handle comm_of_self(Handle comm, int rank) {
+  constexpr int tag = 0;
+  Slot all, self, made(constants().comm_null);
+  real().Comm_group(comm, all);
+  real().Group_incl(all.get(), 1, &rank, self);
+  real().Comm_create_group(comm, self.get(), tag, made);
+  real().Group_free(self);
+  real().Group_free(all);
+  return made.get();
+}
+
 Result<std::unique_ptr<PoolWindow>> Making::open() {
   auto made = std::make_unique<PoolWindow>();
   PoolWindow* const window = made.get();
+  const bool world = has_world();
+  window->self = world ? constants().comm_self : comm_of_self(wanted_.comm, rank_);
+  window->owns_self = !world;
   window::Options options;
   options.area = offers_.front().area;
   options.self = static_cast<std::uint32_t>(rank_);
@@ -193,7 +216,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
     // What peers send by messages may be what this rank waits for.
     if (++window->idle_calls % calls_between == 0) {
       int flag = 0;
-      real().Iprobe(constants().any_source, constants().any_tag, constants().comm_self, &flag,
+      real().Iprobe(constants().any_source, constants().any_tag, window->self, &flag,
                     constants().status_ignore);
     }
   };
@@ -201,7 +224,9 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
   if (!core) return unexpected(core.error());
   window->core = std::move(*core);
   int level = 0;
-  real().Query_thread(&level);
+  // Each session has a level of its own.
+  if (world) real().Query_thread(&level);
+  if (!world) level = constants().thread_serialized;
   // Also threads that take turns by means of their own: one may end what another has begun.
   window->has_threads = level >= constants().thread_serialized;
   window->guarded = window->has_threads || window->core->may_be_asked();
@@ -326,6 +351,8 @@ int free_window(PoolWindow& window, void* win) {
   const auto owned = take_window(window.handle);
   Slot group(owned->group);
   real().Group_free(group);
+  Slot self(owned->self);
+  if (owned->owns_self) real().Comm_free(self);
   const int status = real().Win_free(win);
   owned->core.reset();
   give_back_objects(*owned);

@@ -8,10 +8,11 @@ namespace {
 using namespace penstock::mpi;
 
 /// A request that is complete: of a message to nobody.
-penstock::Result<int> completed(const penstock::Result<void>& done, void* request) {
+penstock::Result<int> completed(const PoolWindow& window, const penstock::Result<void>& done,
+                                void* request) {
   if (!done) return penstock::unexpected(done.error());
   const Constants& mpi = constants();
-  return real().Isend(nullptr, 0, mpi.byte, mpi.proc_null, 0, mpi.comm_self, request);
+  return real().Isend(nullptr, 0, mpi.byte, mpi.proc_null, 0, window.self, request);
 }
 
 /// Of an origin a Buffer is only read.
@@ -39,37 +40,38 @@ penstock::Result<void> fetch(PoolWindow& window, const Buffer& origin, const Buf
 #define TARGET rank, disp, count, type
 #define OLD result, result_count, result_type
 
-#define PENSTOCK_DATA_CALLS(N, C, PASS)                                                          \
-  PENSTOCK_WINDOW_CALL_OR(Put##C, (FROM(N), AT(N), Handle win),                                  \
-                          PASS(Put, (ORIGIN, TARGET, win), origin_count, count),                 \
-                          put(*window, buffer(ORIGIN), aim(TARGET)));                            \
-  PENSTOCK_WINDOW_CALL_OR(Get##C, (INTO(N), AT(N), Handle win),                                  \
-                          PASS(Get, (ORIGIN, TARGET, win), origin_count, count),                 \
-                          get(*window, buffer(ORIGIN), aim(TARGET)));                            \
-  PENSTOCK_WINDOW_CALL_OR(Rput##C, (FROM(N), AT(N), Handle win, void* request),                  \
-                          PASS(Rput, (ORIGIN, TARGET, win, request), origin_count, count),       \
-                          completed(put(*window, buffer(ORIGIN), aim(TARGET)), request));        \
-  PENSTOCK_WINDOW_CALL_OR(Rget##C, (INTO(N), AT(N), Handle win, void* request),                  \
-                          PASS(Rget, (ORIGIN, TARGET, win, request), origin_count, count),       \
-                          completed(get(*window, buffer(ORIGIN), aim(TARGET)), request));        \
-  PENSTOCK_WINDOW_CALL_OR(                                                                       \
-      Accumulate##C, (FROM(N), AT(N), Handle op, Handle win),                                    \
-      PASS(Accumulate, (ORIGIN, TARGET, op, win), origin_count, count),                          \
-      accumulate(*window, buffer(ORIGIN), nullptr, aim(TARGET), incoming(op)));                  \
-  PENSTOCK_WINDOW_CALL_OR(                                                                       \
-      Raccumulate##C, (FROM(N), AT(N), Handle op, Handle win, void* request),                    \
-      PASS(Raccumulate, (ORIGIN, TARGET, op, win, request), origin_count, count),                \
-      completed(accumulate(*window, buffer(ORIGIN), nullptr, aim(TARGET), incoming(op)),         \
-                request));                                                                       \
-  PENSTOCK_WINDOW_CALL_OR(                                                                       \
-      Get_accumulate##C, (FROM(N), RESULT(N), AT(N), Handle op, Handle win),                     \
-      PASS(Get_accumulate, (ORIGIN, OLD, TARGET, op, win), origin_count, result_count, count),   \
-      fetch(*window, buffer(ORIGIN), buffer(OLD), aim(TARGET), incoming(op)));                   \
-  PENSTOCK_WINDOW_CALL_OR(                                                                       \
-      Rget_accumulate##C, (FROM(N), RESULT(N), AT(N), Handle op, Handle win, void* request),     \
-      PASS(Rget_accumulate, (ORIGIN, OLD, TARGET, op, win, request), origin_count, result_count, \
-           count),                                                                               \
-      completed(fetch(*window, buffer(ORIGIN), buffer(OLD), aim(TARGET), incoming(op)), request))
+#define PENSTOCK_DATA_CALLS(N, C, PASS)                                                            \
+  PENSTOCK_WINDOW_CALL_OR(Put##C, (FROM(N), AT(N), Handle win),                                    \
+                          PASS(Put, (ORIGIN, TARGET, win), origin_count, count),                   \
+                          put(*window, buffer(ORIGIN), aim(TARGET)));                              \
+  PENSTOCK_WINDOW_CALL_OR(Get##C, (INTO(N), AT(N), Handle win),                                    \
+                          PASS(Get, (ORIGIN, TARGET, win), origin_count, count),                   \
+                          get(*window, buffer(ORIGIN), aim(TARGET)));                              \
+  PENSTOCK_WINDOW_CALL_OR(Rput##C, (FROM(N), AT(N), Handle win, void* request),                    \
+                          PASS(Rput, (ORIGIN, TARGET, win, request), origin_count, count),         \
+                          completed(*window, put(*window, buffer(ORIGIN), aim(TARGET)), request)); \
+  PENSTOCK_WINDOW_CALL_OR(Rget##C, (INTO(N), AT(N), Handle win, void* request),                    \
+                          PASS(Rget, (ORIGIN, TARGET, win, request), origin_count, count),         \
+                          completed(*window, get(*window, buffer(ORIGIN), aim(TARGET)), request)); \
+  PENSTOCK_WINDOW_CALL_OR(                                                                         \
+      Accumulate##C, (FROM(N), AT(N), Handle op, Handle win),                                      \
+      PASS(Accumulate, (ORIGIN, TARGET, op, win), origin_count, count),                            \
+      accumulate(*window, buffer(ORIGIN), nullptr, aim(TARGET), incoming(op)));                    \
+  PENSTOCK_WINDOW_CALL_OR(                                                                         \
+      Raccumulate##C, (FROM(N), AT(N), Handle op, Handle win, void* request),                      \
+      PASS(Raccumulate, (ORIGIN, TARGET, op, win, request), origin_count, count),                  \
+      completed(*window, accumulate(*window, buffer(ORIGIN), nullptr, aim(TARGET), incoming(op)),  \
+                request));                                                                         \
+  PENSTOCK_WINDOW_CALL_OR(                                                                         \
+      Get_accumulate##C, (FROM(N), RESULT(N), AT(N), Handle op, Handle win),                       \
+      PASS(Get_accumulate, (ORIGIN, OLD, TARGET, op, win), origin_count, result_count, count),     \
+      fetch(*window, buffer(ORIGIN), buffer(OLD), aim(TARGET), incoming(op)));                     \
+  PENSTOCK_WINDOW_CALL_OR(                                                                         \
+      Rget_accumulate##C, (FROM(N), RESULT(N), AT(N), Handle op, Handle win, void* request),       \
+      PASS(Rget_accumulate, (ORIGIN, OLD, TARGET, op, win, request), origin_count, result_count,   \
+           count),                                                                                 \
+      completed(*window, fetch(*window, buffer(ORIGIN), buffer(OLD), aim(TARGET), incoming(op)),   \
+                request))
 
 #define PASS_PLAIN(name, arguments, ...) PENSTOCK_PASS(name, arguments)
 #define PASS_LARGE(name, arguments, ...) PENSTOCK_PASS_LARGE(name##_c, name, arguments, __VA_ARGS__)

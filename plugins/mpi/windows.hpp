@@ -18,6 +18,9 @@ namespace penstock::mpi {
 struct PoolWindow {
   Handle handle = 0;
   Handle group = 0;  ///< of its communicator
+  /// Of this rank alone. Programs of MPI's sessions have no MPI_COMM_SELF: one of our own then.
+  Handle self = 0;
+  bool owns_self = false;
   std::unique_ptr<window::Window> core;
   std::vector<std::int64_t> units;  ///< displacement units, by rank
   // what MPI_Win_get_attr says

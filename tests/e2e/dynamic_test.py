@@ -1,0 +1,46 @@
+"""Programs whose ranks are not all of one MPI_COMM_WORLD: sessions, and ranks that are spawned; under each MPI."""
+
+import subprocess
+import unittest
+
+from support import OTHER_VENVS, PROGRAMS, VENV, Case, clean_environment
+
+
+class Dynamic(Case):
+    def each(self, *left_out):
+        venvs = {"mpich": VENV, **OTHER_VENVS}
+        for name, venv in venvs.items():
+            if name in left_out:
+                continue
+            if not (venv / "bin/mpiexec").exists():
+                self.skipTest(f"no {venv}: ci/install.sh mpis makes it")
+            with self.subTest(mpi=name):
+                yield venv
+
+    def run_ranks(self, venv, ranks, *command):
+        return self.penstock("run", "--mpiexec", venv / "bin/mpiexec", "-n", ranks, "--", *command)
+
+    def test_windows_of_sessions(self):
+        for venv in self.each():
+            program = self.folder / f"sessions-{venv.name}"
+            subprocess.run([venv / "bin/mpicc", "-Wall", "-Wextra", PROGRAMS / "sessions.c", "-o", program],
+                           check=True, env=clean_environment(I_MPI_ROOT=venv))
+            # a second session crashes Open MPI 5.0.11 and is refused by Intel MPI, over every transport
+            rounds = 2 if venv == VENV else 1
+            self.assertIn("sessions: ok", self.run_ranks(venv, 4, program, rounds).stdout)
+
+    def test_spawned_ranks(self):
+        for venv in self.each():
+            done = self.run_ranks(venv, 2, venv / "bin/python", PROGRAMS / "spawn.py")
+            self.assertIn("spawn: ok", done.stdout, done.stderr)
+
+    def test_futures(self):
+        # Intel MPI 2021.18 crashes in mpi4py's server over every provider of libfabric, TCP too
+        for venv in self.each("intel"):
+            for ranks, options in ((1, []), (3, ["-m", "mpi4py.futures"])):
+                done = self.run_ranks(venv, ranks, venv / "bin/python", *options, PROGRAMS / "futures.py")
+                self.assertIn("futures: ok", done.stdout, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
