@@ -2,7 +2,9 @@
 
 #include <dirent.h>
 #include <fmt/core.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,15 +150,45 @@ void remove_segments(const std::set<std::string>& segments) {
   }
 }
 
-std::optional<std::string> zombie_verdict(pid_t pid) {
+namespace {
+
+/// Of one that was not waited for yet. The kernel notes it before it closes its files.
+std::optional<int> status_in_proc(pid_t pid) {
   constexpr int exit_code_field = 52, state_field = 3;  // as numbered in proc(5)
   std::istringstream fields(stat_fields(pid));
   std::string field, state;
   fields >> state;
-  if (state != "Z") return std::nullopt;
   for (int i = state_field; i < exit_code_field; ++i) fields >> field;
   if (!fields) return std::nullopt;
-  return verdict_of(std::atoi(field.c_str()));
+  const int status = std::atoi(field.c_str());
+  if (status == 0 && state != "Z" && state != "X") return std::nullopt;
+  return status;
+}
+
+// PIDFD_GET_INFO of linux/pidfd.h, which older headers lack.
+struct PidfdInfo {
+  std::uint64_t mask, cgroup;
+  std::uint32_t pid, tgid, ppid, ids[8];
+  std::int32_t exit_code;
+};
+static_assert(sizeof(PidfdInfo) == 64);
+constexpr std::uint64_t pidfd_info_exit = 1 << 3;
+
+}  // namespace
+
+std::optional<int> status_of_ended(pid_t pid, const Descriptor& process) {
+  // Its number may be another's by now; its descriptor is not.
+  pollfd ended{process.get(), POLLIN, 0};
+  const bool has_ended = poll(&ended, 1, 0) == 1;
+  if (syscall(SYS_pidfd_send_signal, process.get(), 0, nullptr, 0u) == 0) {
+    if (const auto status = status_in_proc(pid)) return status;
+  }
+  PidfdInfo info{};
+  info.mask = pidfd_info_exit;
+  const unsigned long request = _IOWR(0xFF, 11, PidfdInfo);
+  if (has_ended && ioctl(process.get(), request, &info) == 0 && (info.mask & pidfd_info_exit) != 0)
+    return info.exit_code;
+  return std::nullopt;
 }
 
 std::string verdict_of(int wait_status) {

@@ -53,9 +53,9 @@ std::set<std::string> mpi_segments_of(pid_t pid);
 std::set<std::string> mpi_segments();
 void remove_segments(const std::set<std::string>& segments);
 
-/// How a process that has ended but was not yet waited for ended: "was killed by signal 9
-/// (Killed)", "exited with status 1"; nullopt when it is gone or still runs.
-std::optional<std::string> zombie_verdict(pid_t pid);
+/// The wait status of a process that has ended, or is about to; `process` is its descriptor.
+/// Nullopt when it still runs, or is gone and the kernel (before 6.15) keeps nothing of it.
+std::optional<int> status_of_ended(pid_t pid, const Descriptor& process);
 
 /// "was killed by signal 9 (Killed)" or "exited with status 1", of a wait status.
 std::string verdict_of(int wait_status);

@@ -1,7 +1,9 @@
 #include "job_watch.hpp"
 
 #include <fmt/core.h>
+#include <signal.h>
 #include <sys/epoll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +24,14 @@ std::string own_host() {
 std::string name_of(const pool::ProcessRecord& record) {
   const std::string rank = record.rank < 0 ? "a process" : fmt::format("rank {}", record.rank);
   return fmt::format("{} (pid {}, {})", rank, record.pid, pool::node_text(record));
+}
+
+using Kind = pool::Roll::Event::Kind;
+
+/// As launchers end the ranks that are left.
+bool ended_by_launcher(int wait_status) {
+  return WIFSIGNALED(wait_status) &&
+         (WTERMSIG(wait_status) == SIGKILL || WTERMSIG(wait_status) == SIGTERM);
 }
 
 /// An MPI makes its segments while it starts, soon after the process attached to the pool.
@@ -90,43 +100,127 @@ bool JobWatch::starting(std::uint32_t ranks) const {
 }
 
 bool JobWatch::lost_all() const {
-  if (ended_.empty()) return false;
-  return std::none_of(ranks_.begin(), ranks_.end(),
-                      [](const auto& entry) { return entry.second.process.valid(); });
+  const bool died = std::any_of(ranks_.begin(), ranks_.end(), [this](const auto& entry) {
+    return entry.second.ended && roll_.stayed(entry.first.first, entry.first.second);
+  });
+  return died && all_ended();
+}
+
+bool JobWatch::all_ended() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
+    return entry.second.ended || !entry.second.process.valid();
+  });
+}
+
+/// How it ended is asked at once: its launcher waits for it too, and where the kernel (before 6.15)
+/// keeps nothing of those who were waited for, the first to ask has it.
+void JobWatch::note_end(std::int64_t pid) {
+  for (auto& [key, rank] : ranks_) {
+    if (rank.record.pid != pid || !rank.process.valid()) continue;
+    if (!rank.wait_status)
+      rank.wait_status = status_of_ended(static_cast<pid_t>(pid), rank.process);
+  }
 }
 
 void JobWatch::read_roll() {
-  for (const pool::Roll::Entry& entry : roll_.ended()) {
-    ended_.emplace_back(entry.slot, entry.generation);
+  const auto events = roll_.events();
+  // Who is not watched when it ends says nothing of how.
+  if (std::any_of(events.begin(), events.end(),
+                  [](const auto& event) { return event.kind == Kind::attached; }))
+    sample();
+  for (const pool::Roll::Event& event : events) {
+    if (event.kind == Kind::attached) continue;
+    ends_.push_back(event);
+    if (event.kind == Kind::ended) note_end(event.pid);
   }
+}
+
+void JobWatch::on_roll() {
+  read_roll();
 }
 
 void JobWatch::on_exit(pid_t pid) {
-  const auto verdict = zombie_verdict(pid);
+  note_end(pid);
   read_roll();
   for (auto& [key, rank] : ranks_) {
-    if (rank.record.pid != pid || !rank.process.valid()) continue;
-    rank.process.reset();
-    if (verdict) rank.verdict = *verdict;
+    if (rank.record.pid != pid || rank.ended) continue;
+    rank.ended = true;
+    if (rank.process.valid()) epoll_ctl(epoll_, EPOLL_CTL_DEL, rank.process.get(), nullptr);
   }
 }
 
-const JobWatch::Rank* JobWatch::first_dead() const {
-  for (const Key& key : ended_) {
-    const auto found = ranks_.find(key);
-    if (found != ranks_.end()) return &found->second;
+const JobWatch::Rank* JobWatch::rank_of(std::int64_t pid) const {
+  const Rank* found = nullptr;
+  for (const auto& [key, rank] : ranks_) {
+    if (rank.record.pid != pid || rank.record.host != own_host()) continue;
+    if (found == nullptr || rank.wait_status) found = &rank;
+  }
+  return found;
+}
+
+bool JobWatch::stayed(std::int64_t pid) const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
+    const auto& [key, rank] = entry;
+    return rank.record.pid == pid && roll_.stayed(key.first, key.second);
+  });
+}
+
+/// Of who ended badly.
+std::optional<JobWatch::Death> JobWatch::blame(const pool::Roll::Event& end) const {
+  const Rank* const rank = rank_of(end.pid);
+  if (rank == nullptr || (end.kind != Kind::aborts && end.kind != Kind::ended)) return std::nullopt;
+  const std::string who = name_of(rank->record);
+  if (end.kind == Kind::aborts)
+    return Death{who, fmt::format("called MPI_Abort with code {}", end.abort_code)};
+  const bool left_behind = stayed(end.pid);
+  if (!left_behind && rank->wait_status.value_or(0) == 0) return std::nullopt;
+  const std::string how = rank->wait_status ? verdict_of(*rank->wait_status) : "ended";
+  return Death{who, how + (left_behind ? " without finalizing MPI" : "")};
+}
+
+/// A rank that finalizes MPI while others wait for it, as a Python program does after an exception,
+/// makes their calls fail, and the launcher kill them all: it ends later than they do.
+std::optional<JobWatch::Death> JobWatch::blame_leaver(const pool::Roll::Event& left,
+                                                      bool victims_were_killed) const {
+  const auto found = ranks_.find(Key{left.slot, left.generation});
+  const bool by_slot = left.kind == Kind::left && found != ranks_.end();
+  const Rank* const rank = by_slot ? &found->second : rank_of(left.pid);
+  if (rank == nullptr) return std::nullopt;
+  const int status = rank->wait_status.value_or(0);
+  if (status != 0 && !ended_by_launcher(status))
+    return Death{name_of(rank->record), verdict_of(status)};
+  if (!victims_were_killed || (status == 0 && rank->wait_status)) return std::nullopt;
+  return Death{name_of(rank->record), "left MPI while others waited for it"};
+}
+
+std::optional<JobWatch::Death> JobWatch::find_first() const {
+  std::vector<pool::Roll::Event> leavers;
+  for (const pool::Roll::Event& event : ends_) {
+    if (event.kind == Kind::left || event.kind == Kind::finalizes) leavers.push_back(event);
+    const auto death = blame(event);
+    if (!death) continue;
+    const Rank* const rank = rank_of(event.pid);
+    const bool was_killed = rank != nullptr && ended_by_launcher(rank->wait_status.value_or(0));
+    for (const auto& leaver : leavers) {
+      if (event.kind == Kind::aborts || !stayed(event.pid)) break;
+      if (auto first = blame_leaver(leaver, was_killed)) return first;
+    }
+    return death;
   }
   // Those of other hosts are not on the roll.
   for (const auto& [key, rank] : ranks_) {
-    if (rank.record.attached && !rank.record.alive) return &rank;
+    if (rank.record.attached && !rank.record.alive)
+      return Death{name_of(rank.record), "ended without finalizing MPI"};
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 void JobWatch::finish() {
   sample();
+  for (const auto& [key, rank] : ranks_)
+    if (rank.process.valid()) note_end(rank.record.pid);
   read_roll();
-  if (const Rank* rank = first_dead()) first_death_ = Death{name_of(rank->record), rank->verdict};
+  first_death_ = find_first();
   remove_segments(segments_);
 }
 

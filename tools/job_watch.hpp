@@ -23,10 +23,12 @@ struct JobTotals {
 
 class JobWatch {
  public:
-  /// The first rank that died without detaching.
+  /// The first rank that called MPI_Abort, died, or ended with a status that is not 0.
   struct Death {
     std::string who;  ///< "rank 2 (pid 1234, emulated node 1)"
-    std::string how;  ///< "was killed by signal 9 (Killed)", "exited with status 1" or "ended"
+    /// "was killed by signal 9 (Killed)", "called MPI_Abort with code 7", "exited with status 1";
+    /// with "without finalizing MPI" where it did not
+    std::string how;
   };
 
   /// `epoll` tells when a rank of this host ends; its data is the rank's pid. The ranks find
@@ -38,6 +40,9 @@ class JobWatch {
   void sample();
   /// A rank's process has ended, as the epoll said.
   void on_exit(pid_t pid);
+  /// Somebody has attached or ended, as the roll's descriptor says, which is readable then.
+  void on_roll();
+  int roll_descriptor() const { return roll_.descriptor(); }
   /// After the job: finds out who died first; what the MPI left in /dev/shm is removed.
   void finish();
 
@@ -47,6 +52,13 @@ class JobWatch {
   /// A rank of this host died without detaching, and no rank that was seen here runs any more: the
   /// launcher has nothing left to wait for.
   bool lost_all() const;
+  /// Of the ranks of this host that were seen.
+  bool all_ended() const;
+  /// Somebody is to blame already.
+  bool has_blame() {
+    read_roll();
+    return find_first().has_value();
+  }
   const std::optional<Death>& first_death() const { return first_death_; }
   JobTotals totals() const;
 
@@ -56,7 +68,8 @@ class JobWatch {
     pool::ProcessRecord record;
     Descriptor process;
     std::uint64_t seen_ns = 0;
-    std::string verdict = "ended";
+    std::optional<int> wait_status;
+    bool ended = false;
   };
   JobWatch(std::unique_ptr<pool::Pool> pool, std::string job, pool::Roll roll, int epoll)
       : pool_(std::move(pool)),
@@ -68,14 +81,19 @@ class JobWatch {
   std::size_t processes() const;
   void note_segments();
   void read_roll();
-  const Rank* first_dead() const;
+  void note_end(std::int64_t pid);
+  const Rank* rank_of(std::int64_t pid) const;
+  bool stayed(std::int64_t pid) const;
+  std::optional<Death> blame(const pool::Roll::Event& end) const;
+  std::optional<Death> blame_leaver(const pool::Roll::Event& left, bool victims_were_killed) const;
+  std::optional<Death> find_first() const;
 
   std::unique_ptr<pool::Pool> pool_;
   std::string job_;
   pool::Roll roll_;
   int epoll_;
   std::map<Key, Rank> ranks_;  ///< a process has one for each library of ours that it loads
-  std::vector<Key> ended_;     ///< those on the roll that ended without signing off, in order
+  std::vector<pool::Roll::Event> ends_;  ///< and calls of MPI_Abort, in order
   std::set<std::string> segments_;
   std::set<std::string> foreign_;   ///< of other jobs: there before this one began
   std::uint64_t last_seen_ns_ = 0;  ///< when a rank was seen for the first time

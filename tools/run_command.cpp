@@ -159,14 +159,18 @@ int judge(const JobOutcome& outcome, const RunArguments& arguments, const std::s
   }
   int status = outcome.status;
   if (outcome.first_death) {
-    say("{} {} without finalizing MPI; the job was ended", outcome.first_death->who,
-        outcome.first_death->how);
+    say("{} {}; the job was ended", outcome.first_death->who, outcome.first_death->how);
     if (status == 0) status = exit_error;
   }
   if (outcome.totals.ranks == 0) {
-    say("no process of the job attached to the pool: it used another transport, or {} is no MPI "
-        "program of this mpiexec's MPI",
-        arguments.command.front());
+    if (status == 0)
+      say("no process of the job attached to the pool: it used another transport, or {} is no MPI "
+          "program of this mpiexec's MPI",
+          arguments.command.front());
+    else
+      say("mpiexec ended with status {} before a process of the job had attached to the pool: why, "
+          "is said above",
+          status);
     if (status == 0 && !arguments.allow_fallback) {
       say("--allow-fallback accepts that; 'penstock doctor' shows what is wrong");
       status = exit_error;

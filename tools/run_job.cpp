@@ -17,10 +17,11 @@ namespace {
 constexpr std::uint64_t terminate_after_ns = 2'000'000'000;  ///< from the first signal
 constexpr std::uint64_t kill_after_ns = 5'000'000'000;
 constexpr std::uint64_t orphaned_ns = 10'000'000'000;  ///< for a launcher whose ranks are gone
+constexpr std::uint64_t last_words_ns = 500'000'000;   ///< of ranks that are being killed
 constexpr std::uint64_t closely_ns = 60'000'000'000;   ///< ranks are expected to attach meanwhile
 constexpr int closely_ms = 20, calmly_ms = 200;
 // What the epoll tells of, apart from pids of ranks.
-constexpr std::uint64_t signal_event = ~0ull, launcher_event = ~1ull;
+constexpr std::uint64_t signal_event = ~0ull, launcher_event = ~1ull, roll_event = ~2ull;
 
 sigset_t passed_on() {
   sigset_t set;
@@ -74,10 +75,15 @@ class Supervisor {
     }
     add(signals_.get(), signal_event);
     add(process_.get(), launcher_event);
+    add(watch_.roll_descriptor(), roll_event);
     start_ns_ = base::now_ns();
     while (!ended_) step();
+    // A launcher that kills the others may end before they do, and before who began it.
+    const std::uint64_t ended_ns = base::now_ns();
+    while (outcome_.status != 0 && !watch_.all_ended() && base::now_ns() - ended_ns < last_words_ns)
+      step();
     watch_.finish();
-    outcome_.first_death = watch_.first_death();
+    if (!outcome_.first_death) outcome_.first_death = watch_.first_death();
     outcome_.totals = watch_.totals();
     return outcome_;
   }
@@ -100,6 +106,8 @@ class Supervisor {
         take_signal();
       } else if (events[i].data.u64 == launcher_event) {
         take_end();
+      } else if (events[i].data.u64 == roll_event) {
+        watch_.on_roll();
       } else {
         watch_.on_exit(static_cast<pid_t>(events[i].data.u64));
       }
@@ -149,7 +157,11 @@ class Supervisor {
   void take_end() {
     int status = 0;
     if (waitpid(launcher_, &status, WNOHANG) != launcher_) return;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process_.get(), nullptr);
     outcome_.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    // Its ranks are ended because it is; what they say comes after that.
+    if (WIFSIGNALED(status) && !watch_.has_blame() && !outcome_.interrupted_by)
+      outcome_.first_death = JobWatch::Death{plan_.command.front(), verdict_of(status)};
     ended_ = true;
   }
 

@@ -7,6 +7,7 @@
 #include "creation.hpp"
 #include "datatypes.hpp"
 #include "export.hpp"
+#include "pool/roll.hpp"
 
 namespace {
 
@@ -30,11 +31,19 @@ PENSTOCK_EXPORT int MPI_Init_thread(int* argc, char*** argv, int required, int* 
   return PENSTOCK_PASS(Init_thread, (argc, argv, required, provided));
 }
 
+PENSTOCK_EXPORT int MPI_Abort(Handle comm, int code) {
+  const void* caller = __builtin_return_address(0);
+  usable(caller);
+  penstock::pool::tell_of_abort(code);
+  return PENSTOCK_PASS(Abort, (comm, code));
+}
+
 PENSTOCK_EXPORT int MPI_Finalize() {
   const void* caller = __builtin_return_address(0);
   // Exit handlers call it in forked children too, which are no ranks: their parent would seem to
   // end.
   if (started && !started->here()) return constants().success;
+  penstock::pool::tell_of_finalize();
   if (usable(caller)) {
     leave_all_windows();
     close_datatypes();

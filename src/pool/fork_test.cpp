@@ -100,7 +100,9 @@ TEST_F(ForkTest, AnEndIsToldThoughAChildLives) {
   auto roll = Roll::watch(folder_.path(), looking->info().id);
   ASSERT_TRUE(roll) << roll.error().message;
   const auto killed = killed_with_a_child_left([](Pool&) {});
-  EXPECT_EQ(roll->ended().size(), 1u);
+  const auto events = roll->events();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events.back().kind, Roll::Event::Kind::ended);
   let_the_child_go();
 }
 

@@ -7,40 +7,108 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <optional>
 
 #include "base/env.hpp"
+#include "base/fork.hpp"
 #include "base/format.hpp"
 
 namespace penstock::pool {
 
-RollEntry::RollEntry(std::uint64_t pool_id, std::uint32_t slot, std::uint64_t generation) {
-  const std::string folder = base::env_text("PENSTOCK_ROLL");
-  if (folder.empty()) return;
-  path_ = fmt::format("{}/{:x}.{}.{}", folder, pool_id, slot, generation);
-  UniqueFd file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (file.get() < 0) return;
+namespace {
+
+std::string name_of(std::uint64_t pool_id, std::uint32_t slot, std::uint64_t generation) {
+  return fmt::format("{:x}.{}.{}", pool_id, slot, generation);
+}
+
+UniqueFd make(const std::string& folder, const std::string& name) {
+  const std::string path = fmt::format("{}/{}", folder, name);
+  return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+}
+
+/// Until it ends.
+base::ProcessFd presence_in(const std::string& folder) {
+  UniqueFd file = make(folder, fmt::format("process.{}", ::getpid()));
   // The launcher hears of an end when a low descriptor is closed. Linux puts off each close of an
   // ending process and then does the last one first, so a high one is closed before those.
   constexpr int high = 1000;
   const int moved = ::fcntl(file.get(), F_DUPFD_CLOEXEC, high);
-  file_ = base::ProcessFd(moved >= 0 ? moved : file.release());
+  return base::ProcessFd(moved >= 0 ? moved : file.release());
+}
+
+}  // namespace
+
+RollEntry::RollEntry(std::uint64_t pool_id, std::uint32_t slot, std::uint64_t generation) {
+  const std::string folder = base::env_text("PENSTOCK_ROLL");
+  if (folder.empty()) return;
+  if (make(folder, name_of(pool_id, slot, generation)).get() < 0) return;
+  path_ = folder + "/" + name_of(pool_id, slot, generation);
+  process_ = ::getpid();
+  static std::mutex mutex;
+  static base::ProcessFd* const presence = new base::ProcessFd;  // also behind all exit handlers
+  const std::lock_guard guard(mutex);
+  if (presence->get() < 0) *presence = presence_in(folder);
 }
 
 void RollEntry::sign_off() {
-  if (file_.get() >= 0) ::unlink(path_.c_str());
+  if (!path_.empty() && process_ == ::getpid()) ::unlink(path_.c_str());
+}
+
+void tell_of_abort(int code) {
+  const std::string folder = base::env_text("PENSTOCK_ROLL");
+  if (!folder.empty()) (void)make(folder, fmt::format("abort.{}.{}", ::getpid(), code));
+}
+
+void tell_of_finalize() {
+  const std::string folder = base::env_text("PENSTOCK_ROLL");
+  if (!folder.empty()) (void)make(folder, fmt::format("finalize.{}", ::getpid()));
 }
 
 Result<Roll> Roll::watch(const std::string& folder, std::uint64_t pool_id) {
   UniqueFd events(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   if (events.get() < 0 ||
-      ::inotify_add_watch(events.get(), folder.c_str(), IN_CLOSE_WRITE | IN_ONLYDIR) < 0) {
+      ::inotify_add_watch(events.get(), folder.c_str(),
+                          IN_CREATE | IN_DELETE | IN_CLOSE_WRITE | IN_ONLYDIR) < 0) {
     return fail(Code::internal, "cannot watch {}: {}", folder, std::strerror(errno));
   }
   return Roll(folder, pool_id, std::move(events));
 }
 
-std::vector<Roll::Entry> Roll::ended() {
-  std::vector<Entry> found;
+bool Roll::stayed(std::uint32_t slot, std::uint64_t generation) const {
+  return ::access((folder_ + "/" + name_of(pool_id_, slot, generation)).c_str(), F_OK) == 0;
+}
+
+namespace {
+
+std::optional<Roll::Event> parse(const inotify_event& event, std::uint64_t pool_id) {
+  using Kind = Roll::Event::Kind;
+  Roll::Event found;
+  if (event.len == 0) return std::nullopt;
+  if ((event.mask & IN_DELETE) != 0) {
+    std::uint64_t of_pool = 0;
+    found.kind = Kind::left;
+    const int read =
+        std::sscanf(event.name, "%lx.%u.%lu", &of_pool, &found.slot, &found.generation);
+    return read == 3 && of_pool == pool_id ? std::optional(found) : std::nullopt;
+  }
+  if (std::sscanf(event.name, "abort.%ld.%d", &found.pid, &found.abort_code) == 2) {
+    found.kind = Kind::aborts;
+    return (event.mask & IN_CREATE) != 0 ? std::optional(found) : std::nullopt;
+  }
+  if (std::sscanf(event.name, "finalize.%ld", &found.pid) == 1) {
+    found.kind = Kind::finalizes;
+    return (event.mask & IN_CREATE) != 0 ? std::optional(found) : std::nullopt;
+  }
+  if (std::sscanf(event.name, "process.%ld", &found.pid) != 1) return std::nullopt;
+  found.kind = (event.mask & IN_CREATE) != 0 ? Kind::attached : Kind::ended;
+  return found;
+}
+
+}  // namespace
+
+std::vector<Roll::Event> Roll::events() {
+  std::vector<Event> found;
   alignas(inotify_event) char buffer[4096];
   for (;;) {
     const ssize_t bytes = ::read(events_.get(), buffer, sizeof buffer);
@@ -48,14 +116,7 @@ std::vector<Roll::Entry> Roll::ended() {
     for (ssize_t at = 0; at < bytes;) {
       const auto* event = reinterpret_cast<const inotify_event*>(buffer + at);
       at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
-      Entry entry;
-      std::uint64_t pool_id = 0;
-      if (event->len == 0 ||
-          std::sscanf(event->name, "%lx.%u.%lu", &pool_id, &entry.slot, &entry.generation) != 3) {
-        continue;
-      }
-      const bool stayed = ::access((folder_ + "/" + event->name).c_str(), F_OK) == 0;
-      if (stayed && pool_id == pool_id_) found.push_back(entry);
+      if (const auto parsed = parse(*event, pool_id_)) found.push_back(*parsed);
     }
   }
 }

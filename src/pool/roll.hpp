@@ -1,15 +1,16 @@
 // In which order the processes of one host leave a pool, told by the kernel.
 //
-// Each attached process keeps a file of its own open; the kernel closes it in the middle of the
-// process's end, before a launcher can see the end and kill the others, and queues the event. So
-// the order is right however late it is read, also for those that nobody has looked at before.
+// Each process that has attached keeps a file of its own open until it ends; the kernel closes it
+// in the middle of the process's end, before a launcher can see the end and kill the others, and
+// queues the event. So the order is right however late it is read, also for those that nobody has
+// looked at before. Another file, one an attachment, stays when its process ends without leaving
+// the pool.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "base/fork.hpp"
 #include "penstock/status.hpp"
 #include "pool/unique_fd.hpp"
 
@@ -26,21 +27,34 @@ class RollEntry {
 
  private:
   std::string path_;
-  base::ProcessFd file_;
+  std::int64_t process_ = 0;  ///< not a child that it forks
 };
+
+/// This process is about to call MPI_Abort: the launcher may kill others before it ends itself.
+void tell_of_abort(int code);
+/// It is about to finalize MPI: if others wait for it, their calls will fail.
+void tell_of_finalize();
 
 /// The side that looks on.
 class Roll {
  public:
-  struct Entry {
-    std::uint32_t slot = 0;
+  struct Event {
+    enum class Kind { attached, finalizes, left, aborts, ended } kind = Kind::ended;
+    std::int64_t pid = 0;  ///< not of who `left`
+    int abort_code = 0;
+    std::uint32_t slot = 0;  ///< which it left
     std::uint64_t generation = 0;
   };
-  /// Of pool `pool_id`, entries made in `folder` from now on. Errors: the folder is absent, no
+  /// Of pool `pool_id`, what happens in `folder` from now on. Errors: the folder is absent, no
   /// inotify left.
   static Result<Roll> watch(const std::string& folder, std::uint64_t pool_id);
-  /// Those that ended without signing off since the last call, the first to end first.
-  std::vector<Entry> ended();
+  /// What happened since the last call, in order: a process attached for the first time, called
+  /// MPI_Finalize or MPI_Abort, left the pool in order, ended. One with two libraries of ours is
+  /// told of twice.
+  std::vector<Event> events();
+  /// Its process has ended, or has forgotten it, without leaving the pool.
+  bool stayed(std::uint32_t slot, std::uint64_t generation) const;
+  int descriptor() const { return events_.get(); }  ///< readable when something has happened
 
  private:
   Roll(std::string folder, std::uint64_t pool_id, UniqueFd events)

@@ -16,10 +16,15 @@ class RollTest : public PoolTest {
     std::filesystem::create_directory(roll_folder_);
     guard_.emplace("PENSTOCK_ROLL", roll_folder_.c_str());
   }
-  static std::vector<std::uint64_t> tokens_of(const std::vector<Roll::Entry>& entries) {
-    std::vector<std::uint64_t> tokens;
-    for (const auto& entry : entries) tokens.push_back(entry.generation << 16 | entry.slot);
-    return tokens;
+  using Kind = Roll::Event::Kind;
+  static std::vector<std::int64_t> those_that(Kind what, const std::vector<Roll::Event>& events) {
+    std::vector<std::int64_t> pids;
+    for (const auto& event : events)
+      if (event.kind == what) pids.push_back(event.pid);
+    return pids;
+  }
+  static bool stayed(const Roll& roll, std::uint64_t token) {
+    return roll.stayed(static_cast<std::uint32_t>(token & 0xffff), token >> 16);
   }
 
   std::string roll_folder_;
@@ -31,23 +36,52 @@ TEST_F(RollTest, TellsTheOrderInWhichTheyWereKilledHoweverLateItIsRead) {
   ASSERT_TRUE(roll) << roll.error().message;
   Child first = attached_child(), second = attached_child(), third = attached_child();
   const std::uint64_t tokens[] = {first.next_report(), second.next_report(), third.next_report()};
-  { auto leaves_in_order = attach(); }
+  std::vector<std::int64_t> pids;
   for (Child* child : {&second, &third, &first}) {
+    pids.push_back(child->pid());
     child->kill(SIGKILL);
     child->wait();
   }
-  EXPECT_THAT(tokens_of(roll->ended()), testing::ElementsAre(tokens[1], tokens[2], tokens[0]));
-  EXPECT_TRUE(roll->ended().empty()) << "each is told once";
+  const auto events = roll->events();
+  EXPECT_EQ(those_that(Kind::ended, events), pids);
+  EXPECT_THAT(those_that(Kind::attached, events), testing::UnorderedElementsAreArray(pids));
+  EXPECT_TRUE(roll->events().empty()) << "each is told once";
+  for (const std::uint64_t token : tokens) EXPECT_TRUE(stayed(*roll, token));
 }
 
-TEST_F(RollTest, AnotherPoolsProcessesAreNotToldOf) {
-  auto roll = Roll::watch(roll_folder_, inspect(spec_)->id + 1);
+TEST_F(RollTest, WhoHasLeftThePoolIsToldOfWhenItEnds) {
+  auto roll = Roll::watch(roll_folder_, inspect(spec_)->id);
   ASSERT_TRUE(roll) << roll.error().message;
-  Child child = attached_child();
-  child.next_report();
+  Child child([this](const Child::Report& report) {
+    std::uint64_t token = 0;
+    {
+      auto pool = attach();
+      token = pool->token();
+    }
+    report(token);
+    ::pause();
+    return 0;
+  });
+  const std::uint64_t token = child.next_report();
+  const auto events = roll->events();
+  EXPECT_TRUE(those_that(Kind::ended, events).empty()) << "it has left the pool, and goes on";
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.back().kind, Kind::left);
+  EXPECT_EQ(events.back().generation << 16 | events.back().slot, token);
+  EXPECT_FALSE(stayed(*roll, token));
+  const std::int64_t pid = child.pid();
   child.kill(SIGKILL);
   child.wait();
-  EXPECT_TRUE(roll->ended().empty());
+  EXPECT_THAT(those_that(Kind::ended, roll->events()), testing::ElementsAre(pid));
+}
+
+TEST_F(RollTest, AnAbortIsToldOfBeforeTheEndsThatItBrings) {
+  auto roll = Roll::watch(roll_folder_, inspect(spec_)->id);
+  ASSERT_TRUE(roll) << roll.error().message;
+  tell_of_abort(7);
+  const auto events = roll->events();
+  EXPECT_THAT(those_that(Kind::aborts, events), testing::ElementsAre(::getpid()));
+  EXPECT_EQ(events.front().abort_code, 7);
 }
 
 TEST_F(RollTest, WithoutAFolderOneAttachesAllTheSame) {

@@ -1,0 +1,79 @@
+"""Who is named when a job fails: whoever aborted, raised or crashed first, and how."""
+
+import os
+import signal
+import subprocess
+import unittest
+from pathlib import Path
+
+from support import OTHER_VENVS, PROGRAMS, PYTHON, VENV, Case, clean_environment, job_processes_of
+
+
+class Blame(Case):
+    def compiled(self, venv=VENV):
+        program = self.folder / f"fails-{venv.name}"
+        subprocess.run([venv / "bin/mpicc", "-Wall", "-Wextra", PROGRAMS / "fails.c", "-o", program], check=True,
+                       env=clean_environment(I_MPI_ROOT=venv))
+        return program
+
+    def blamed(self, *command, venv=VENV, runs=3):
+        """Whom each of several runs names: who came first is a race between the launcher and the ranks."""
+        for _ in range(runs):
+            done = self.penstock("run", "--mpiexec", venv / "bin/mpiexec", "-n", "4", "--nodes", "2", "--", *command,
+                                 status=None, start_new_session=True)
+            self.assertNotEqual(done.returncode, 0)
+            lines = [line.lstrip("\0") for line in done.stderr.splitlines() if "the job was ended" in line]
+            self.assertEqual(len(lines), 1, done.stderr)
+            self.assertRegex(lines[0], r"^penstock run: rank 2 \(pid \d+, emulated node 1\) ")
+            yield lines[0]
+
+    def test_abort(self):
+        program = self.compiled()
+        for line in self.blamed(program, "abort", runs=8):
+            self.assertIn("called MPI_Abort with code 7", line)
+
+    def test_signals_and_statuses(self):
+        program = self.compiled()
+        for how, says in (("segfault", "killed by signal 11"), ("exit", "exited with status 5 without finalizing MPI")):
+            for line in self.blamed(program, how):
+                self.assertIn(says, line)
+
+    def test_python_exceptions(self):
+        program = self.folder / "raises.py"
+        program.write_text("from mpi4py import MPI\nc = MPI.COMM_WORLD\nc.Barrier()\n"
+                           "if c.rank == 2: raise ValueError('boom')\nc.Barrier()\n")
+        for line in self.blamed(PYTHON, program, runs=8):
+            self.assertRegex(line, "exited with status 1|left MPI while others waited for it")
+        for line in self.blamed(PYTHON, "-m", "mpi4py", program):
+            self.assertIn("called MPI_Abort with code 1", line)
+
+    def test_other_mpis(self):
+        for venv in OTHER_VENVS.values():
+            if not (venv / "bin/mpiexec").exists():
+                self.skipTest(f"no {venv}: ci/install.sh mpis makes it")
+            program = self.compiled(venv)
+            for line in self.blamed(program, "abort", venv=venv):
+                self.assertIn("called MPI_Abort with code 7", line)
+            for line in self.blamed(program, "segfault", venv=venv):
+                self.assertRegex(line, "killed by signal 11|exited with status")
+
+    def test_the_launcher_itself(self):
+        job = self.start("run", "-n", "2", "--nodes", "2", "--", PYTHON, PROGRAMS / "wait.py")
+        self.assertIn("all there", job.stdout.readline())
+        for pid in job_processes_of(job.pid):
+            if Path(f"/proc/{pid}/comm").read_text().startswith("mpiexec"):
+                os.kill(pid, signal.SIGKILL)
+        output, _ = job.communicate(timeout=60)
+        self.assertRegex(output, r"penstock run: \S*mpiexec\S* was killed by signal 9 \(Killed\); the job was ended")
+        self.assertNotIn("rank 0 (", output)
+
+    def test_what_hides_no_cause(self):
+        """Where no process attached, what the program said is not talked over."""
+        done = self.penstock("run", "-n", "2", "--", "sh", "-c", "echo no such luck >&2; exit 3", status=None)
+        self.assertIn("no such luck", done.stderr)
+        self.assertIn("before a process of the job had attached", done.stderr)
+        self.assertNotIn("is no MPI program", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,26 @@
+/* Rank 2 fails in the way that the argument names, while the others wait for it. */
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void fail(const char* how) {
+  if (strcmp(how, "abort") == 0) MPI_Abort(MPI_COMM_WORLD, 7);
+  if (strcmp(how, "segfault") == 0) *(volatile int*)0 = 1;
+  if (strcmp(how, "exit") == 0) exit(5);
+  if (strcmp(how, "finalize") == 0) {
+    MPI_Finalize();
+    exit(9);
+  }
+}
+
+int main(int argc, char** argv) {
+  int rank;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 2) fail(argv[1]);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+}
