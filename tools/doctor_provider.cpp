@@ -123,8 +123,9 @@ void ask(Findings& findings, const Library& library, const std::string& spec) {
 void check_offer(Findings& findings, const std::string& given) {
   const std::string spec = given.empty() ? base::env_text("PENSTOCK_POOL") : given;
   if (spec.empty()) {
-    return findings.warn("libfabric offers nothing of penstock: no pool is named",
-                         "penstock doctor SPEC, or export PENSTOCK_POOL=SPEC");
+    return findings.ok(
+        "pool: none is named; penstock doctor SPEC looks at one, and at what libfabric offers for "
+        "it");
   }
   if (const auto info = pool::inspect(spec); !info) {
     const std::string why = given.empty() ? info.error().message : "see above";

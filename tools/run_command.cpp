@@ -136,8 +136,10 @@ void explain_full_pool(const RunArguments& arguments, const std::string& spec) {
   constexpr std::uint64_t next_to_nothing = 256u << 10;
   auto view = look_at(spec);
   if (!view) return;
+  const arena::Stats stats = view->arena->stats();
+  if (stats.damaged) return;  // it was said how
   // ranks that ended meanwhile have given their memory back
-  bool full = view->arena->stats().bytes_largest_free < next_to_nothing;
+  bool full = stats.bytes_largest_free < next_to_nothing;
   for (const auto& process : view->pool->processes())
     full = full || (arguments.pool.empty() && process.activity == pool::found_full);
   if (!full) return;

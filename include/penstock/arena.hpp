@@ -42,6 +42,7 @@ struct Stats {
   std::uint64_t bytes_total = 0, bytes_used = 0, bytes_largest_free = 0;
   std::uint64_t bytes_quarantined = 0;  ///< see Quarantine
   std::uint64_t objects = 0, slots = 0;
+  bool damaged = false;  ///< the figures are of what could be read
 };
 
 /// Space that was given back and that nobody gets yet: a process died on a node since the object

@@ -79,6 +79,12 @@ Result<void> check_owner(const std::string& spec);
 /// are attached unless `force`.
 Result<void> remove(const std::string& spec, bool force = false);
 
+/// `penstock run` makes pools of such names for a job, and removes them after it.
+inline constexpr std::string_view temporary_pool_prefix = "shm:run-";
+/// How one gets a pool of twice the size, as the end of an error message: "make a larger pool:
+/// penstock pool create ...", or of a temporary one "run the job with --size 64M".
+std::string larger_pool_text(const Info& info);
+
 /// Where a process stands, as read from the process table (checked).
 struct ProcessRecord {
   std::uint32_t slot = 0;

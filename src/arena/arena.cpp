@@ -173,6 +173,7 @@ Stats Arena::stats() const {
     stats.bytes_largest_free = std::max(stats.bytes_largest_free, free_run - line_bytes);
   });
   if (!walked) base::log(base::Level::warn, "{}", walked.error().message);
+  stats.damaged = !walked;
   return stats;
 }
 

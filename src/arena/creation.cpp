@@ -67,9 +67,10 @@ Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, s
   if (!extent && extent.error().code == Code::no_space) {
     return fail(
         Code::no_space,
-        "no space for object \"{}\": {}{}; free objects: penstock pool gc {}, or make a larger "
-        "pool: penstock pool create SPEC --size SIZE",
-        wanted.name, extent.error().message, quarantine_text(space), pool.info().spec);
+        "no space for object \"{}\": {}{}; what takes it: penstock pool ls {}; free what the dead "
+        "left: penstock pool gc {} --yes, or {}",
+        wanted.name, extent.error().message, quarantine_text(space), pool.info().spec,
+        pool.info().spec, pool::larger_pool_text(pool.info()));
   }
   return extent;
 }

@@ -4,6 +4,8 @@
 #include <time.h>
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 namespace penstock::base {
 
@@ -30,5 +32,8 @@ inline std::uint64_t wall_ns() {
   return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u +
          static_cast<std::uint64_t>(t.tv_nsec);
 }
+
+/// "TEXT since 10:01:02 UTC": `for_ns` ago.
+std::string since_text(std::string_view text, std::uint64_t for_ns);
 
 }  // namespace penstock::base

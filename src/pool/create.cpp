@@ -202,14 +202,28 @@ Result<void> write_pool(const std::vector<OpenPart>& parts, const Superblock& su
   return {};
 }
 
+/// What is no pool is left alone, also by force.
+Result<void> check_is_pool(const OpenPart& open) {
+  if (is_pool(open)) return {};
+  return fail(Code::wrong_format, "{} is not a Penstock pool, so it was left alone{}",
+              open.part.path, open.device ? "" : "; if it is to go: rm " + open.part.path);
+}
+
+Result<void> check_format(const std::vector<Part>& parts, const std::string& spec) {
+  for (const Part& part : parts) {
+    if (standing(part) == Standing::absent) continue;
+    auto open = open_part(part, Access::read, spec);
+    if (!open) return unexpected(open.error());
+    if (auto ours = check_is_pool(*open); !ours) return ours;
+  }
+  return {};
+}
+
 Result<void> remove_part(const Part& part, const std::string& spec) {
   if (standing(part) == Standing::absent) return {};
   auto open = open_part(part, Access::write, spec);
   if (!open) return unexpected(open.error());
-  if (!is_pool(*open)) {
-    return fail(Code::wrong_format, "{} is not a Penstock pool, so it was left alone{}", part.path,
-                open->device ? "" : "; if it is to go: rm " + part.path);
-  }
+  if (auto ours = check_is_pool(*open); !ours) return ours;
   if (open->device) return wipe_superblock(*open);
   if (::unlink(part.path.c_str()) == 0) return {};
   return fail(Code::permission, "{} cannot be removed: {}; its owner runs: penstock pool rm {}",
@@ -277,6 +291,7 @@ Result<void> remove(const std::string& spec, bool force) {
   if (!force) {
     const auto occupant = living_occupant(spec);
     if (!occupant) {
+      if (auto ours = check_format(*parts, spec); !ours) return ours;
       return fail(occupant.error().code,
                   "{} (to remove it all the same: penstock pool rm {} "
                   "--force)",

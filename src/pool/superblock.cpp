@@ -87,7 +87,7 @@ Result<void> check_sibling(const OpenPart& part, const Superblock& first, const 
   if (other.pool_id != first.pool_id) {
     return fail(Code::mismatch,
                 "{} is part of another pool (id {:#x}, needed {:#x}); name the parts as they were "
-                "named at creation; see: penstock pool info",
+                "named at creation; those of this host: penstock pool ls",
                 path, other.pool_id, first.pool_id);
   }
   if (other.part_index != position) {
@@ -184,6 +184,14 @@ Result<Superblock> check_superblocks(const std::vector<OpenPart>& parts, const s
     if (auto whole = check_length(parts[i], here, spec); !whole) return unexpected(whole.error());
   }
   return first;
+}
+
+std::string larger_pool_text(const Info& info) {
+  const std::uint64_t mib = std::max<std::uint64_t>(info.bytes >> 19, 1);
+  if (info.spec.starts_with(temporary_pool_prefix))
+    return fmt::format("run the job with --size {}M", mib);
+  return fmt::format("make a larger pool: penstock pool create {} --size {}M --overwrite",
+                     info.spec, mib);
 }
 
 Info info_of(const Superblock& s, const std::string& spec) {

@@ -1,6 +1,4 @@
 // Polling: mailbox sweeps, active channels, and what is looked after when nothing arrives.
-#include <time.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -294,11 +292,7 @@ void Endpoint::Impl::tell_activity(std::uint64_t now, const EndpointStats& count
   if (quiet == !activity.empty()) return;
   activity = quiet ? waiting_text() : "";
   if (!quiet) return pool.publish_activity("");
-  const auto since = static_cast<time_t>((base::wall_ns() - (now - moved_ns)) / 1'000'000'000);
-  tm parts{};
-  gmtime_r(&since, &parts);
-  pool.publish_activity(fmt::format("{} since {:02}:{:02}:{:02} UTC", activity, parts.tm_hour,
-                                    parts.tm_min, parts.tm_sec));
+  pool.publish_activity(base::since_text(activity, now - moved_ns));
 }
 
 /// A new channel of a new sender could announce itself by the very word that the old one left

@@ -46,14 +46,14 @@ Result<TxMemory::Piece*> TxMemory::piece(std::uint64_t bytes, const char* what) 
     if (object.error().code != Code::no_space) return unexpected(object.error());
     arena_->pool().publish_activity(pool::found_full);  // stays readable when the process has ended
     const auto stats = arena_->stats();
-    const auto& spec = arena_->pool().info().spec;
-    return fail(Code::no_space,
-                "{} needs {} in one piece of pool {}; free are {} of {}, {} of them in one piece; "
-                "make a larger pool: penstock pool create {} --size {} --overwrite",
-                what, base::format_bytes(bytes), spec,
-                base::format_bytes(stats.bytes_total - stats.bytes_used),
-                base::format_bytes(stats.bytes_total), base::format_bytes(stats.bytes_largest_free),
-                spec, base::align_up(2 * arena_->pool().bytes(), 2 << 20));
+    const pool::Info& info = arena_->pool().info();
+    return fail(
+        Code::no_space,
+        "{} needs {} in one piece of pool {}; free are {} of {}, {} of them in one piece; {}", what,
+        base::format_bytes(bytes), info.spec,
+        base::format_bytes(stats.bytes_total - stats.bytes_used),
+        base::format_bytes(stats.bytes_total), base::format_bytes(stats.bytes_largest_free),
+        pool::larger_pool_text(info));
   }
   ++made_;
   return &pieces_.emplace_back(Piece{.object = *object});

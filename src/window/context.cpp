@@ -62,14 +62,34 @@ tl::unexpected<Error> Context::gone(const char* what, std::uint32_t rank) const 
   return fail(Code::peer_dead, "{}: {}, has died or left", what, name(rank));
 }
 
+bool Waiting::is_long() {
+  constexpr std::uint64_t a_while_ns = 300'000'000;
+  const std::uint64_t now = base::coarse_ns();
+  if (since_ns_ == 0) since_ns_ = now;
+  return now - since_ns_ >= a_while_ns;
+}
+
+void Waiting::tell(const std::string& what) {
+  told_ = true;
+  pool_.publish_activity(base::since_text(what, base::coarse_ns() - since_ns_));
+}
+
 Result<void> Context::wait(const char* what, Missing& missing, const std::function<void()>& look) {
   const auto dead_check = [&]() -> Result<void> { return find_dead(what, missing, look); };
+  Waiting waiting(pool);
+  const auto text = [&] {
+    const std::string others =
+        missing.size() > 1 ? fmt::format(" and {} others", missing.size() - 1) : "";
+    return fmt::format("{}: waits for {}{}", what, pool.describe(member(missing.front()).token),
+                       others);
+  };
   for (;;) {
     base::Waiter waiter(what, 0, std::cref(dead_check), wait_policy_);
     for (;;) {
       look();
       if (missing.empty()) return {};
       idle();
+      waiting.look(text);
       auto paused = waiter.pause();
       if (paused) continue;
       if (paused.error().code != Code::deadline) return paused;

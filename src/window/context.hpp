@@ -30,6 +30,30 @@ class Turn {
   bool* taken_;
 };
 
+/// For `penstock ps`: what a call waits for, when it has waited for a while.
+class Waiting {
+ public:
+  explicit Waiting(pool::Pool& pool) : pool_(pool) {}
+  ~Waiting() {
+    if (told_) pool_.publish_activity("");
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  /// Now and then while it waits; cheap. `text` is asked once.
+  template <class Text>
+  void look(const Text& text) {
+    if (!told_ && is_long()) tell(text());
+  }
+
+ private:
+  bool is_long();
+  void tell(const std::string& what);
+
+  pool::Pool& pool_;
+  std::uint64_t since_ns_ = 0;  ///< of the first look
+  bool told_ = false;
+};
+
 class Context {
  public:
   Context(pool::Pool& the_pool, Options the_options);

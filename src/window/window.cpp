@@ -189,9 +189,16 @@ Window::Impl::RankLock& Window::Impl::lock(std::vector<RankLock>& locks, std::ui
 
 Result<void> Window::Impl::acquire(sync::Lock& lock, std::uint32_t target, sync::Hold hold,
                                    const char* what) {
-  const auto meanwhile = [this] { context.idle(); };
+  Waiting waiting(context.pool);
+  const auto meanwhile = [&] {
+    context.idle();
+    waiting.look([&] {
+      return fmt::format("{}: waits for the lock of {}", what,
+                         context.pool.describe(context.member(target).token));
+    });
+  };
   for (;;) {
-    auto acquired = lock.acquire(0, hold, meanwhile);
+    auto acquired = lock.acquire(0, hold, std::cref(meanwhile));
     if (acquired || acquired.error().code != Code::deadline) return acquired;
     base::log(base::Level::warn, "{} of rank {} waits on: {}", what, target,
               acquired.error().message);

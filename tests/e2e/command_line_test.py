@@ -6,7 +6,7 @@ import signal
 import subprocess
 import unittest
 
-from support import NOBODY, PENSTOCK, PROGRAMS, PYTHON, SHM, Case, clean_environment
+from support import NOBODY, PENSTOCK, PROGRAMS, PYTHON, SHM, SOURCE, Case, clean_environment
 
 
 class Words(Case):
@@ -188,6 +188,21 @@ class Listing(Case):
         states = {r["rank"]: r["state"] for r in json.loads(self.penstock("ps", "--json", spec).stdout)}
         self.assertEqual(states[record["rank"]], "stopped")
 
+    def test_ps_shows_what_ranks_wait_for(self):
+        for how, says in (("fence", "MPI_Win_fence: waits for rank 2 (pid"), ("lock", "MPI_Win_lock: waits for the lock of"),
+                          ("allreduce", "receives from")):
+            spec = self.pool("64M")
+            job = self.start("run", "-n", "3", "--nodes", "3", "--pool", spec, "--", PYTHON, PROGRAMS / "waits.py",
+                             how, "100")
+            self.assertIn("all there", job.stdout.readline())
+
+            def told(says=says, spec=spec):
+                records = json.loads(self.penstock("ps", "--json", spec).stdout)
+                return any(r["rank"] == 0 and says in r["activity"] and " since " in r["activity"] for r in records)
+
+            self.wait_for(told, f"{says} in ps", 20)
+            self.end(job)
+
     def test_gc_counts_a_process_once(self):
         spec = self.pool("128M")
         job = self.waiting(spec)
@@ -199,6 +214,38 @@ class Listing(Case):
         freed = self.penstock("pool", "gc", "--yes", spec).stdout
         self.assertIn("2 dead processes left", shown)
         self.assertIn("freed: 2 dead processes", freed)
+
+
+class Advice(Case):
+    def test_what_is_no_pool_is_not_removed_by_force_either(self):
+        spec = self.pool("32M")
+        path = SHM / f"penstock.{spec.removeprefix('shm:')}"
+        self.addCleanup(path.unlink, missing_ok=True)
+        os.truncate(path, 20 << 20)
+        self.refused("pool", "rm", spec, says="truncated", mend=f"penstock pool rm {spec} --force")
+        os.truncate(path, 100)
+        for force in ([], ["--force"]):
+            self.refused("pool", "rm", *force, spec, says="is not a Penstock pool", mend=f"rm {path}")
+
+    def test_a_truncated_pool_is_removed_as_advised(self):
+        spec = self.pool("32M")
+        path = SHM / f"penstock.{spec.removeprefix('shm:')}"
+        os.truncate(path, 20 << 20)
+        self.penstock("pool", "rm", spec, "--force")
+        self.assertFalse(path.exists())
+
+    def test_the_bare_doctor_begins_with_no_warning_about_a_pool(self):
+        done = self.penstock("doctor", status=None)
+        self.assertIn("ok    pool: none is named; penstock doctor SPEC", done.stdout)
+
+    def test_devdax_takes_its_options_anywhere(self):
+        devdax = [SOURCE / "packaging/devdax"]
+        run = lambda *words: subprocess.run([*devdax, *words], capture_output=True, text=True)
+        for words in (["--sysfs", "--wait", "0", "up", "mem99"], ["up", "mem99", "--wait", "0", "--sysfs"]):
+            self.assertIn("CXL memory device mem99 is absent", run(*words).stderr)
+        for word in ("--help", "-h"):
+            self.assertEqual((run(word).returncode, run(word).stdout.split()[0]), (0, "devdax"))
+        self.assertIn("'more' is one word too many", run("up", "mem99", "more").stderr)
 
 
 class Occupied(Case):

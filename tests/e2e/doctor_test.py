@@ -96,7 +96,7 @@ class Doctor(Staged):
 
     def test_why_libfabric_offers_nothing(self):
         _, lines = self.findings()
-        self.assertIn("export PENSTOCK_POOL=SPEC", self.line_with(lines, "no pool is named"))
+        self.assertIn("penstock doctor SPEC", self.line_with(lines, "pool: none is named"))
         status, lines = self.findings(
             environment=clean_environment(PENSTOCK_POOL="shm:no-such-pool-of-the-tests"))
         self.assertEqual(status, 1)

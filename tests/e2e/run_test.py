@@ -165,7 +165,8 @@ class Refused(Case):
                              PROGRAMS / "all_to_all.py", status=None, timeout=200)
         self.assertNotEqual(done.returncode, 0)
         said = done.stdout + done.stderr
-        self.assertIn("make a larger pool", said)
+        self.assertIn("run the job with --size 32M", said)
+        self.assertNotIn("pool create shm:run-", said)
         self.assertIn("was full: run it with --size 32M", said)
 
     def test_program_without_mpi(self):
