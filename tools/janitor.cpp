@@ -20,10 +20,9 @@ namespace {
 constexpr std::uint64_t gentle_ns = 2'000'000'000;  ///< from SIGTERM to SIGKILL
 constexpr std::uint64_t give_up_ns = 10'000'000'000;
 
-void end_job(const std::string& job) {
+void end_job(const std::string& job, std::set<std::string> segments) {
   const auto left = processes_of(job);
-  if (left.empty()) return;
-  std::set<std::string> segments;
+  if (left.empty()) return remove_segments(segments);
   for (const pid_t pid : left) segments.merge(mpi_segments_of(pid));
   const std::uint64_t start_ns = base::now_ns();
   signal_job(job, SIGTERM);
@@ -53,7 +52,7 @@ void remove_pool(const std::string& spec) {
   char byte;
   while (read(run_alive, &byte, 1) < 0 && errno == EINTR) {
   }
-  end_job(charge.job);
+  end_job(charge.job, read_segments(charge.folder));
   if (!charge.pool.empty()) remove_pool(charge.pool);
   std::error_code ignored;
   std::filesystem::remove_all(charge.folder, ignored);

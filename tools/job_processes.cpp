@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string_view>
@@ -148,6 +149,23 @@ void remove_segments(const std::set<std::string>& segments) {
   for (const std::string& segment : mpi_segments()) {
     if (families.contains(family_of_path(segment))) unlink(segment.c_str());
   }
+}
+
+void write_segments(const std::string& folder, const std::set<std::string>& segments) {
+  std::ofstream file(folder + "/segments");
+  for (const std::string& segment : segments) file << segment << '\n';
+}
+
+std::set<std::string> read_segments(const std::string& folder) {
+  std::set<std::string> segments;
+  std::ifstream file(folder + "/segments");
+  for (std::string line; std::getline(file, line);) {
+    const bool in_memory = line.starts_with(shared_memory) &&
+                           line.find('/', shared_memory.size()) == std::string::npos;
+    if (in_memory && names_segment(std::string_view(line).substr(shared_memory.size())))
+      segments.insert(line);
+  }
+  return segments;
 }
 
 namespace {

@@ -52,6 +52,9 @@ std::set<std::string> mpi_segments_of(pid_t pid);
 /// Of all jobs. Cheap, unlike the look into a process's mappings.
 std::set<std::string> mpi_segments();
 void remove_segments(const std::set<std::string>& segments);
+/// For who tidies up when all the job's processes were killed at once.
+void write_segments(const std::string& folder, const std::set<std::string>& segments);
+std::set<std::string> read_segments(const std::string& folder);
 
 /// The wait status of a process that has ended, or is about to; `process` is its descriptor.
 /// Nullopt when it still runs, or is gone and the kernel (before 6.15) keeps nothing of it.

@@ -48,7 +48,7 @@ Result<JobWatch> JobWatch::start(const std::string& pool, const std::string& job
   if (!attached) return tl::unexpected(attached.error());
   auto watched = pool::Roll::watch(roll, (*attached)->info().id);
   if (!watched) return tl::unexpected(watched.error());
-  return JobWatch(std::move(*attached), job, std::move(*watched), epoll);
+  return JobWatch(std::move(*attached), job, std::move(*watched), roll, epoll);
 }
 
 void JobWatch::sample() {
@@ -86,6 +86,7 @@ void JobWatch::note_segments() {
     if (!rank.process.valid() || base::now_ns() - rank.seen_ns > starting_ns) continue;
     segments_.merge(mpi_segments_of(static_cast<pid_t>(rank.record.pid)));
   }
+  write_segments(folder_, segments_);
 }
 
 std::size_t JobWatch::processes() const {

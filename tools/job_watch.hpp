@@ -71,10 +71,12 @@ class JobWatch {
     std::optional<int> wait_status;
     bool ended = false;
   };
-  JobWatch(std::unique_ptr<pool::Pool> pool, std::string job, pool::Roll roll, int epoll)
+  JobWatch(std::unique_ptr<pool::Pool> pool, std::string job, pool::Roll roll, std::string folder,
+           int epoll)
       : pool_(std::move(pool)),
         job_(std::move(job)),
         roll_(std::move(roll)),
+        folder_(std::move(folder)),
         epoll_(epoll),
         foreign_(mpi_segments()) {}
   void watch_process(Rank& rank);
@@ -91,6 +93,7 @@ class JobWatch {
   std::unique_ptr<pool::Pool> pool_;
   std::string job_;
   pool::Roll roll_;
+  std::string folder_;  ///< of the run, where the roll is too
   int epoll_;
   std::map<Key, Rank> ranks_;  ///< a process has one for each library of ours that it loads
   std::vector<pool::Roll::Event> ends_;  ///< and calls of MPI_Abort, in order

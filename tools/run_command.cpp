@@ -17,6 +17,7 @@
 #include "locations.hpp"
 #include "mpi_choice.hpp"
 #include "mpi_environment.hpp"
+#include "pool/leftovers.hpp"
 #include "run_job.hpp"
 #include "run_pool.hpp"
 
@@ -206,6 +207,7 @@ int run(RunArguments arguments) {
   const bool temporary = arguments.pool.empty();
   const std::string spec = temporary ? "shm:" + unique_name() : arguments.pool;
   const std::string job = unique_name();
+  pool::sweep_leftovers();  // of runs that were killed with their janitor
   const Janitor::Charge own{.job = job,
                             .pool = temporary ? spec : "",
                             .folder = fmt::format("{}/penstock-{}", temporary_folder(), job)};
@@ -215,6 +217,8 @@ int run(RunArguments arguments) {
   if (auto made = make_folders(own.folder); !made) return report(made.error());
   auto info = prepare_pool(arguments, spec);
   if (!info) return report(info.error());
+  const auto claim =
+      temporary ? pool::claim_own_pool(pool::parse_spec(spec)->front().path) : pool::UniqueFd();
   auto plan = make_plan(arguments, *runtime, *info, own);
   if (!plan) return report(plan.error());
   auto outcome = run_job(*plan);

@@ -9,6 +9,7 @@
 
 #include "base/clock.hpp"
 #include "base/format.hpp"
+#include "command.hpp"
 #include "job_processes.hpp"
 
 namespace penstock::tools {
@@ -176,7 +177,17 @@ class Supervisor {
 
 }  // namespace
 
+/// The pool's file was cut while this process looked at it. The janitor ends the job and tidies up.
+extern "C" void end_for_a_cut_file(int) {
+  constexpr char text[] =
+      "penstock run: the pool's file was cut short while the job ran: who touches what is missing "
+      "ends by SIGBUS; the job was ended\n";
+  (void)!write(STDERR_FILENO, text, sizeof text - 1);
+  _exit(exit_error);
+}
+
 Result<JobOutcome> run_job(const JobPlan& plan) {
+  signal(SIGBUS, end_for_a_cut_file);
   Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return fail(Code::internal, "cannot make an epoll: {}", strerror(errno));
   auto watch = JobWatch::start(plan.pool, plan.job, plan.roll, epoll.get());

@@ -19,6 +19,7 @@
 #include "penstock/arena.hpp"
 #include "penstock/pool.hpp"
 #include "pool/attach_as.hpp"
+#include "pool/leftovers.hpp"
 #include "sim/world/explore.hpp"
 
 namespace penstock::sim {
@@ -66,6 +67,7 @@ class SimulatedPool {
         owner_(::getpid()),
         bytes_(options.bytes),
         lease_ms_(options.lease_ms) {
+    if (count() == 1) pool::sweep_leftovers();      // of tests that were killed
     ::setenv("PENSTOCK_TIMEOUT_MS", "3600000", 1);  // who hangs is told by the number of steps
     const auto created = pool::create({.spec = path_,
                                        .bytes = options.bytes,
@@ -73,6 +75,7 @@ class SimulatedPool {
                                        .max_processes = options.max_processes,
                                        .max_nodes = options.max_nodes});
     if (!created) throw std::runtime_error(created.error().message);
+    claim_ = pool::claim_own_pool(path_);
     Device device(bytes_);
     std::ifstream(path_, std::ios::binary)
         .read(reinterpret_cast<char*>(device.base()),
@@ -187,6 +190,7 @@ class SimulatedPool {
   }
 
   std::string path_;
+  pool::UniqueFd claim_;
   pid_t owner_;
   std::uint64_t bytes_;
   std::uint32_t lease_ms_;

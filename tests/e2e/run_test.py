@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 import unittest
 from pathlib import Path
 
@@ -230,6 +231,39 @@ class Interrupted(Case):
         job = self.start_job()
         job.kill()
         job.wait(10)
+        self.assert_nothing_left(job)
+
+    def test_kill_of_the_whole_process_group(self):
+        job = self.start_job(start_new_session=True)
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait(10)
+        self.assert_nothing_left(job)
+
+    def test_kill_of_all_at_once_the_janitor_too(self):
+        """What is left then goes with the next run, when it is some seconds old."""
+        job = self.start_job()
+        for pid in job_processes_of(job.pid):
+            os.kill(pid, signal.SIGSTOP)
+        children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+        for pid in [*map(int, children), *job_processes_of(job.pid), job.pid]:
+            os.kill(pid, signal.SIGKILL)
+        job.wait(10)
+        for segment in self.segments:
+            self.addCleanup(segment.unlink, missing_ok=True)
+        left = temporary_pools_of(job.pid)
+        self.assertNotEqual(left, [])
+        time.sleep(11)
+        self.penstock("run", "-n", "1", "--", PYTHON, PROGRAMS / "all_to_all.py")
+        self.assertEqual(temporary_pools_of(job.pid), [])
+
+    def test_a_pool_that_is_cut_short(self):
+        job = self.start_job()
+        for name in temporary_pools_of(job.pid):
+            os.truncate(SHM / name, 4096)
+        output, _ = job.communicate(timeout=60)
+        self.assertNotEqual(job.returncode, 0, output)
+        self.assertGreater(job.returncode, 0, f"run itself was killed: {output}")
+        self.assertRegex(output, "was cut short|signal 7")
         self.assert_nothing_left(job)
 
     def test_kill_of_the_launcher(self):

@@ -1,0 +1,83 @@
+#include "pool/leftovers.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+#include <set>
+
+#include "pool/node_caches.hpp"
+
+namespace penstock::pool {
+namespace {
+
+/// A byte that no pool reaches. Locks of open files: host locks of pools are of another kind.
+struct flock claim_of(short type) {
+  struct flock claim {};
+  claim.l_type = type;
+  claim.l_whence = SEEK_SET;
+  claim.l_start = std::int64_t{1} << 62;
+  claim.l_len = 1;
+  return claim;
+}
+
+UniqueFd open_file(const std::string& path) {
+  return UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+}
+
+/// "FOLDER/penstock.run-12-ab" for that and for "FOLDER/penstock.run-12-ab.node0..."; "" for the
+/// names of others, and for those of the living.
+std::string left_by_the_dead(const std::string& folder, const std::string& name) {
+  int pid = 0, read = 0;
+  for (const char* form : {"penstock.run-%d-%n", "penstock.sim-%d-%n"}) {
+    if (std::sscanf(name.c_str(), form, &pid, &read) != 1 || read == 0) continue;
+    if (pid <= 0 || ::kill(pid, 0) == 0 || errno != ESRCH) return "";
+    return folder + "/" + name.substr(0, name.find(".node"));
+  }
+  return "";
+}
+
+bool remove_unclaimed(const std::string& path, std::int64_t older_than_s) {
+  const UniqueFd file = open_file(path);
+  struct stat status;
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  if (status.st_uid != ::geteuid() || ::time(nullptr) - status.st_ctime < older_than_s)
+    return false;
+  struct flock alone = claim_of(F_WRLCK);
+  if (::fcntl(file.get(), F_OFD_SETLK, &alone) != 0) return false;
+  return ::unlink(path.c_str()) == 0;
+}
+
+}  // namespace
+
+UniqueFd claim_own_pool(const std::string& path) {
+  UniqueFd file = open_file(path);
+  struct flock shared = claim_of(F_RDLCK);
+  if (file.get() >= 0) (void)::fcntl(file.get(), F_OFD_SETLK, &shared);
+  return file;
+}
+
+std::uint32_t sweep_leftovers(const std::string& folder, std::int64_t older_than_s) {
+  std::set<std::string> pools;
+  DIR* const files = ::opendir(folder.c_str());
+  if (files == nullptr) return 0;
+  while (const dirent* entry = ::readdir(files)) {
+    const std::string pool = left_by_the_dead(folder, entry->d_name);
+    if (!pool.empty()) pools.insert(pool);
+  }
+  ::closedir(files);
+  std::uint32_t removed = 0;
+  for (const std::string& pool : pools) {
+    const bool there = ::access(pool.c_str(), F_OK) == 0;
+    if (there && !remove_unclaimed(pool, older_than_s)) continue;
+    removed += (there ? 1 : 0) + remove_unused_node_caches(pool);
+  }
+  return removed;
+}
+
+}  // namespace penstock::pool

@@ -1,0 +1,73 @@
+#include "pool/leftovers.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/format.hpp"
+#include "pool/host_identity.hpp"
+#include "pool/node_caches.hpp"
+#include "pool/test_pool.hpp"
+
+namespace penstock::pool {
+namespace {
+
+/// Of a process that is gone.
+pid_t ended_pid() {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(0);
+  ::waitpid(pid, nullptr, 0);
+  return pid;
+}
+
+class LeftoversTest : public PoolTest {
+ protected:
+  std::string make(const std::string& name) {
+    const std::string path = folder_.file(name);
+    std::ofstream(path) << "x";
+    return path;
+  }
+  std::uint32_t sweep() const { return sweep_leftovers(folder_.path()); }
+  static bool there(const std::string& path) { return std::filesystem::exists(path); }
+};
+
+TEST_F(LeftoversTest, WhatTheDeadLeftGoesWhenItIsNotNew) {
+  const auto dead = ended_pid();
+  const std::string fresh = make(fmt::format("penstock.run-{}-ab", dead));
+  EXPECT_EQ(sweep(), 0u) << "just made: its maker may be in another process namespace";
+  EXPECT_TRUE(there(fresh));
+  {
+    const UniqueFd claim = claim_own_pool(fresh);
+    EXPECT_EQ(sweep_leftovers(folder_.path(), 0), 0u) << "its maker lives, where it cannot be seen";
+  }
+  EXPECT_EQ(sweep_leftovers(folder_.path(), 0), 1u);
+  EXPECT_FALSE(there(fresh));
+}
+
+TEST_F(LeftoversTest, NothingOfOthersIsTouched) {
+  const auto dead = ended_pid();
+  for (const std::string& name :
+       {fmt::format("penstock.run-{}-ab", ::getpid()), fmt::format("penstock.mine-{}-ab", dead),
+        std::string("penstock.run-"), std::string("penstock.run-x-1"),
+        fmt::format("run-{}-ab", dead)}) {
+    const std::string path = make(name);
+    EXPECT_EQ(sweep(), 0u) << name;
+    EXPECT_TRUE(there(path)) << name;
+  }
+}
+
+TEST_F(LeftoversTest, FilesOfSimulatedNodesWhosePoolIsGoneGoAtOnce) {
+  const auto dead = ended_pid();
+  const std::string pool = fmt::format("penstock.run-{}-ab", dead);
+  const std::string cache = node_cache_path(folder_.file(pool), 0x1234, *this_host(), 0);
+  std::ofstream(cache) << "x";
+  EXPECT_EQ(sweep(), 1u);
+  EXPECT_FALSE(there(cache));
+}
+
+}  // namespace
+}  // namespace penstock::pool
