@@ -50,7 +50,7 @@ int create(const PoolArguments& arguments) {
   if (auto view = look_at(arguments.spec); !view) return report(view.error());
   fmt::print("created {}: {}, {} coherence, at most {} processes, id {:016x}\n", arguments.spec,
              about(info->bytes), coherence::mode_name(info->mode), info->max_processes, info->id);
-  if (arguments.sparse) {
+  if (arguments.sparse && pool::parse_spec(arguments.spec)->size() > 1) {
     fmt::print(stderr,
                "penstock: warn: no space was reserved: when its file system is full, programs that "
                "write to {} end by SIGBUS; to reserve it, leave --sparse out\n",

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
@@ -145,7 +146,15 @@ void explain_full_pool(const RunArguments& arguments, const std::string& spec) {
     full = full || (arguments.pool.empty() && process.activity == pool::found_full);
   if (!full) return;
   const std::uint64_t bytes = view->pool->info().bytes;
-  if (arguments.pool.empty()) {
+  struct statvfs room;
+  const bool grows = arguments.pool.empty() && ::statvfs("/dev/shm", &room) == 0;
+  const std::uint64_t free = grows ? std::uint64_t{room.f_bavail} * room.f_frsize : UINT64_MAX;
+  if (free < next_to_nothing * arguments.ranks + bytes / 16) {
+    say("the temporary pool grows as it is used, and /dev/shm has {} left: mount -o "
+        "remount,size=... "
+        "/dev/shm (in a container: --shm-size), or fewer ranks",
+        about(free));
+  } else if (arguments.pool.empty()) {
     say("the temporary pool of {} was full: run it with --size {}M", about(bytes),
         (bytes >> 20) * 2);
   } else {

@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t bytes_per_pair = 768u << 10;
 constexpr std::uint64_t bytes_per_rank = 1u << 20;
 constexpr std::uint64_t bytes_at_least = 128ull << 20;
-constexpr std::uint64_t bytes_at_most = 4ull << 30;  // it is memory, taken at once
+constexpr std::uint64_t bytes_at_most = 64ull << 30;  // taken as it is used
 
 /// The smallest pool that has room for so many endpoints.
 std::uint64_t bytes_for_endpoints(std::uint32_t ranks) {
@@ -64,6 +64,7 @@ Result<pool::Info> make_temporary_pool(const std::string& spec, const std::strin
   pool::CreateOptions options;
   options.spec = spec;
   options.bytes = bytes > 0 ? bytes : temporary_pool_bytes(ranks);
+  options.sparse = true;  // memory is taken as objects are made
   auto fits = check_endpoints(
       ranks, options.bytes,
       fmt::format("leave --size out, or give --size {}M or more",

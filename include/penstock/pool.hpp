@@ -39,8 +39,8 @@ struct CreateOptions {
   std::uint32_t permissions = 0600;
   std::optional<std::string> group;  ///< group name that may attach too (permissions 0660)
   bool overwrite = false;            ///< replace an existing pool
-  /// Files take space as they are written to. For trials with sizes that are not there: a file
-  /// system that is full then ends whoever writes, by SIGBUS.
+  /// A file takes space as objects are made in it: a file system that is full is an error then. (In
+  /// pools of several files it ends whoever writes, by SIGBUS.)
   bool sparse = false;
 };
 
@@ -182,6 +182,11 @@ class Pool {
   std::optional<std::uint32_t> node_of(std::uint64_t token) const;
   /// "rank 3 (pid 1234 on host a, node 1)", from the record of `token`; also of the dead.
   std::string describe(std::uint64_t token) const;
+
+  /// Before [offset, offset + bytes) is used for the first time: space for it, where the pool's
+  /// file was made without (CreateOptions::sparse). Nothing is done for other pools. A system call.
+  /// Errors: no_space.
+  Result<void> reserve(std::uint64_t offset, std::uint64_t bytes) const;
 
   /// Exclusive over all nodes and processes, by loads and stores between nodes and a lock file
   /// between processes of one host. A dead holder is replaced. Not recursive.

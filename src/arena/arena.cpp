@@ -53,6 +53,11 @@ Result<Formatted> open_or_format(pool::Pool& pool, const Region& region) {
   formatted = read_format(region, placement);
   if (!formatted) return unexpected(formatted.error());
   if (*formatted) return **formatted;
+  const auto geometry = Geometry::choose(placement.arena_offset, placement.arena_bytes);
+  if (!geometry) return unexpected(geometry.error());
+  const std::uint64_t tables = geometry->extents_start + line_bytes - placement.arena_offset;
+  if (auto there = pool.reserve(placement.arena_offset, tables); !there)
+    return unexpected(there.error());
   return format(region, placement);
 }
 

@@ -220,16 +220,29 @@ Result<ExtentHeader> Space::allocate(const SpaceRequest& request) {
   auto found = search(start, geometry_.extents_end, request, needed, largest);
   if (found && !*found) found = search(geometry_.extents_start, start, request, needed, largest);
   if (!found) return unexpected(found.error());
-  if (*found) return place(**found, request, needed);
+  if (*found) {
+    auto placed = place(**found, request, needed);
+    if (placed || placed.error().code != Code::no_space || start == geometry_.extents_start)
+      return placed;
+    // what comes first in the pool was used, and so reserved, before
+    found = search(geometry_.extents_start, start, request, needed, largest);
+    if (!found) return unexpected(found.error());
+    return *found ? place(**found, request, needed) : placed;
+  }
   return fail(Code::no_space, "{} aligned to {} are needed, the largest free space is {}",
               base::format_bytes(request.bytes), base::format_bytes(request.alignment),
               base::format_bytes(largest));
 }
 
-ExtentHeader Space::place(const ExtentHeader& free_space, const SpaceRequest& request,
-                          std::uint64_t needed) {
+Result<ExtentHeader> Space::place(const ExtentHeader& free_space, const SpaceRequest& request,
+                                  std::uint64_t needed) {
   const std::uint64_t front = front_bytes(free_space, request.alignment);
   const std::uint64_t tail = free_space.bytes - front - needed;
+  if (request.reserve) {
+    const std::uint64_t with_next = needed + (tail != 0 ? line_bytes : 0);
+    if (auto there = request.reserve(free_space.offset + front, with_next); !there)
+      return unexpected(there.error());
+  }
   ExtentHeader used{};
   used.magic = extent_magic;
   used.state = ExtentState::used;

@@ -43,6 +43,8 @@ struct SpaceRequest {
   std::uint32_t slot = 0;
   Lifetime lifetime = Lifetime::pool;
   std::uint64_t owner = 0;
+  /// Asked before a range of the pool is used; of pools that grow.
+  std::function<Result<void>(std::uint64_t offset, std::uint64_t bytes)> reserve = {};
 };
 
 /// Changes object space. Lives while the pool's lock is held, by one thread.
@@ -83,8 +85,8 @@ class Space : public ExtentReader {
   Result<std::optional<ExtentHeader>> search(std::uint64_t from, std::uint64_t to,
                                              const SpaceRequest& request, std::uint64_t needed,
                                              std::uint64_t& largest);
-  ExtentHeader place(const ExtentHeader& free_extent, const SpaceRequest& request,
-                     std::uint64_t needed);
+  Result<ExtentHeader> place(const ExtentHeader& free_extent, const SpaceRequest& request,
+                             std::uint64_t needed);
 
   std::optional<pool::FlushTable> flushes_;  ///< not while formatting
   std::optional<pool::FlushTable::Times> times_;

@@ -133,7 +133,7 @@ Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& p
 
 /// Devices as opened, files reserved, in the order of `parts`.
 Result<std::vector<OpenPart>> reserve(const std::vector<Part>& parts, std::vector<OpenPart> devices,
-                                      std::uint64_t part_bytes, bool sparse) {
+                                      std::uint64_t part_bytes, std::uint64_t at_once) {
   std::vector<OpenPart> open;
   for (const Part& part : parts) {
     auto device = std::find_if(devices.begin(), devices.end(), [&](const OpenPart& candidate) {
@@ -144,7 +144,7 @@ Result<std::vector<OpenPart>> reserve(const std::vector<Part>& parts, std::vecto
       devices.erase(device);
       continue;
     }
-    auto reserved = reserve_part(part, part_bytes, sparse);
+    auto reserved = reserve_part(part, part_bytes, at_once);
     if (!reserved) return unexpected(reserved.error());
     open.push_back(std::move(*reserved));
   }
@@ -257,7 +257,12 @@ Result<Info> create(const CreateOptions& options) {
   superblock->pool_id = *id;
   superblock->created_wall_ns = base::wall_ns();
 
-  auto open = reserve(*parts, std::move(devices), superblock->part_bytes, options.sparse);
+  // the tables, wherever they lie in the stripes of the parts
+  const std::uint64_t tables =
+      metadata_bytes(*superblock) +
+      (parts->size() > 1 ? superblock->data_offset + superblock->stripe_bytes : 0);
+  auto open = reserve(*parts, std::move(devices), superblock->part_bytes,
+                      options.sparse ? tables : superblock->part_bytes);
   if (!open) return unexpected(open.error());
   if (auto written = write_pool(*open, *superblock); !written) {
     return unexpected(written.error());

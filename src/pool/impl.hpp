@@ -86,6 +86,7 @@ struct Pool::Impl final : Aliases::Attachments {
 
   Superblock superblock;
   Info info;
+  bool grows = false;  ///< space is reserved as it is used
   Mapping mapping;
   base::ProcessFd lock_fd;
   coherence::View seen;

@@ -217,19 +217,18 @@ Result<std::vector<OpenPart>> open_parts(const std::string& spec, Access access)
   return open;
 }
 
-Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes, bool sparse) {
+Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes, std::uint64_t reserved) {
   if (auto allowed = check_file_limit(part, bytes); !allowed) return unexpected(allowed.error());
   auto open = open_unnamed(part);
   if (!open) return open;
+  reserved = std::min(reserved, bytes);
   int error;
   do {
-    const auto length = static_cast<off_t>(bytes);
-    error = !sparse ? ::posix_fallocate(open->fd.get(), 0, length)
-            : ::ftruncate(open->fd.get(), length) == 0 ? 0
-                                                       : errno;
+    error = ::ftruncate(open->fd.get(), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+    if (error == 0) error = ::posix_fallocate(open->fd.get(), 0, static_cast<off_t>(reserved));
   } while (error == EINTR);
   if (error == ENOSPC || error == EFBIG || error == EDQUOT || error == ENOMEM) {
-    return unexpected(no_space(part, bytes, error));
+    return unexpected(no_space(part, reserved, error));
   }
   if (error != 0) {
     return fail(Code::unavailable,

@@ -47,8 +47,9 @@ Result<std::vector<OpenPart>> open_parts(const std::string& spec, Access access)
 
 /// A file of `bytes` in the folder of `part`, space reserved, that has not its name yet: it
 /// vanishes when closed, on most file systems also when the process is killed. Errors: no_space
-/// (needed, free, how to mend). `sparse`: long enough, nothing reserved.
-Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes, bool sparse = false);
+/// (needed, free, how to mend). `reserved`: of a sparse one so much at its beginning only.
+Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes,
+                              std::uint64_t reserved = UINT64_MAX);
 /// Sets permissions and group, then gives the file its name: from then on it can be attached.
 /// Errors: already_exists unless `overwrite`.
 Result<void> name_part(const OpenPart& part, const CreateOptions& options);

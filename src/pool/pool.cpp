@@ -18,6 +18,7 @@
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "base/wait.hpp"
+#include "pool/growth.hpp"
 #include "pool/impl.hpp"
 #include "pool/lease.hpp"
 #include "pool/node_table.hpp"
@@ -102,6 +103,7 @@ Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Call
   auto impl = std::make_unique<Pool::Impl>(*superblock, std::move(*mapping), std::move(for_locks),
                                            std::move(*view), caller, options, *lease_ns);
   impl->info.owner = owner_of(parts->front());
+  impl->grows = !options.observer && has_holes(*parts);
   if (!options.observer) {
     if (auto joined = impl->join(); !joined) return unexpected(joined.error());
   }
@@ -357,6 +359,11 @@ std::string Pool::Impl::describe(std::uint64_t token) const {
                        generation_of(token));
   }
   return pool::describe(record(view));
+}
+
+Result<void> Pool::reserve(std::uint64_t offset, std::uint64_t bytes) const {
+  if (!impl_->grows || !impl_->origin.here()) return {};
+  return reserve_range(impl_->lock_fd.get(), impl_->info, offset, bytes);
 }
 
 Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {

@@ -3,11 +3,12 @@
 import json
 import os
 import signal
+import subprocess
 import time
 import unittest
 from pathlib import Path
 
-from support import (HEAT, PROGRAMS, PYTHON, SHM, Case, clean_environment, job_processes_of,
+from support import (HEAT, PENSTOCK, PROGRAMS, PYTHON, SHM, Case, clean_environment, job_processes_of,
                      mpich_segments_of, temporary_pools_of)
 
 
@@ -115,6 +116,40 @@ class Jobs(Case):
                              "from mpi4py import MPI; r = MPI.COMM_WORLD.rank\n"
                              "print('got', input()) if r == 0 else None", input="hello\n")
         self.assertIn("got hello", done.stdout)
+
+
+class Small(Case):
+    """Temporary pools take memory as they use it."""
+
+    def in_shared_memory_of(self, size, *command):
+        if os.geteuid() != 0:
+            self.skipTest("mounting a small /dev/shm needs root")
+        mounted = f'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec "$@"'
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", mounted, "sh", PENSTOCK, *map(str, command)],
+                              capture_output=True, text=True, timeout=200, env=clean_environment())
+        if "unshare" in done.stderr or "mount:" in done.stderr:
+            self.skipTest("no mount namespaces here")
+        return done
+
+    def test_a_container_s_shared_memory_suffices(self):
+        for ranks, program in ((2, "all_to_all.py"), (4, "windows.py")):
+            done = self.in_shared_memory_of("64M", "run", "-n", ranks, "--", PYTHON, PROGRAMS / program)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_too_small_is_an_error_that_says_so(self):
+        done = self.in_shared_memory_of("24M", "run", "-n", 8, "--nodes", 8, "--", PYTHON, PROGRAMS / "all_to_all.py")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("remount,size=", done.stderr)
+        self.assertNotIn("run it with --size", done.stderr)
+        self.assertNotIn("signal 7", done.stderr)
+
+    def test_little_is_taken(self):
+        job = self.start("run", "-n", "4", "--nodes", "4", "--", PYTHON, PROGRAMS / "wait.py")
+        self.assertIn("all there", job.stdout.readline())
+        (pool,) = temporary_pools_of(job.pid)
+        status = (SHM / pool).stat()
+        self.assertGreater(status.st_size, 100 << 20)
+        self.assertLess(status.st_blocks * 512, 24 << 20)
 
 
 class Refused(Case):
