@@ -336,7 +336,7 @@ TEST(Suspended, OneThatLeavesIsListedAllTheTime) {
       }
     });
   };
-  expect_held("pool", "random schedules", explore(scenario, 40));
+  expect_held("pool", "random schedules", explore(scenario, 300));
 }
 
 /// Who attached read all entries of the node table, and has seen the later ones free.
