@@ -76,7 +76,7 @@ int print_exports(const EnvArguments& arguments) {
   job.mode = arguments.mode;
   auto environment = mpi_environment(*runtime, job);
   if (!environment) return report(environment.error());
-  fmt::print("# for {}\n", runtime->name());
+  fmt::print("# for {}\n", base::printable(runtime->name()));
   for (const auto& [name, value] : *environment) {
     fmt::print("export {}={}\n", name, shell_quote(value));
   }

@@ -166,52 +166,62 @@ bool JobWatch::stayed(std::int64_t pid) const {
   });
 }
 
+std::int64_t JobWatch::pid_of(const pool::Roll::Event& event) const {
+  if (event.kind != Kind::left) return event.pid;
+  const auto found = ranks_.find(Key{event.slot, event.generation});
+  return found == ranks_.end() ? 0 : found->second.record.pid;
+}
+
 /// Of who ended badly.
 std::optional<JobWatch::Death> JobWatch::blame(const pool::Roll::Event& end) const {
   const Rank* const rank = rank_of(end.pid);
   if (rank == nullptr || (end.kind != Kind::aborts && end.kind != Kind::ended)) return std::nullopt;
   const std::string who = name_of(rank->record);
   if (end.kind == Kind::aborts)
-    return Death{who, fmt::format("called MPI_Abort with code {}", end.abort_code)};
+    return Death{who, fmt::format("called MPI_Abort with code {}", end.abort_code), false};
   const bool left_behind = stayed(end.pid);
   if (!left_behind && rank->wait_status.value_or(0) == 0) return std::nullopt;
   const std::string how = rank->wait_status ? verdict_of(*rank->wait_status) : "ended";
-  return Death{who, how + (left_behind ? " without finalizing MPI" : "")};
+  return Death{who, how + (left_behind ? " without finalizing MPI" : ""),
+               ended_by_launcher(rank->wait_status.value_or(0))};
 }
 
 /// A rank that finalizes MPI while others wait for it, as a Python program does after an exception,
 /// makes their calls fail, and the launcher kill them all: it ends later than they do.
 std::optional<JobWatch::Death> JobWatch::blame_leaver(const pool::Roll::Event& left,
                                                       bool victims_were_killed) const {
-  const auto found = ranks_.find(Key{left.slot, left.generation});
-  const bool by_slot = left.kind == Kind::left && found != ranks_.end();
-  const Rank* const rank = by_slot ? &found->second : rank_of(left.pid);
+  const Rank* const rank = rank_of(pid_of(left));
   if (rank == nullptr) return std::nullopt;
   const int status = rank->wait_status.value_or(0);
   if (status != 0 && !ended_by_launcher(status))
-    return Death{name_of(rank->record), verdict_of(status)};
+    return Death{name_of(rank->record), verdict_of(status), false};
   if (!victims_were_killed || (status == 0 && rank->wait_status)) return std::nullopt;
-  return Death{name_of(rank->record), "left MPI while others waited for it"};
+  return Death{name_of(rank->record), "left MPI while others waited for it", false};
 }
 
 std::optional<JobWatch::Death> JobWatch::find_first() const {
   std::vector<pool::Roll::Event> leavers;
+  std::set<std::int64_t> leave;
   for (const pool::Roll::Event& event : ends_) {
-    if (event.kind == Kind::left || event.kind == Kind::finalizes) leavers.push_back(event);
+    if (event.kind == Kind::left || event.kind == Kind::finalizes) {
+      leavers.push_back(event);
+      leave.insert(pid_of(event));
+    }
     const auto death = blame(event);
     if (!death) continue;
     const Rank* const rank = rank_of(event.pid);
     const bool was_killed = rank != nullptr && ended_by_launcher(rank->wait_status.value_or(0));
     for (const auto& leaver : leavers) {
-      if (event.kind == Kind::aborts || !stayed(event.pid)) break;
-      if (auto first = blame_leaver(leaver, was_killed)) return first;
+      if (event.kind == Kind::aborts || (!stayed(event.pid) && !was_killed)) break;
+      // where several finalize, they are those who wait
+      if (auto first = blame_leaver(leaver, was_killed && leave.size() == 1)) return first;
     }
     return death;
   }
   // Those of other hosts are not on the roll.
   for (const auto& [key, rank] : ranks_) {
     if (rank.record.attached && !rank.record.alive)
-      return Death{name_of(rank.record), "ended without finalizing MPI"};
+      return Death{name_of(rank.record), "ended without finalizing MPI", false};
   }
   return std::nullopt;
 }

@@ -29,6 +29,7 @@ class JobWatch {
     /// "was killed by signal 9 (Killed)", "called MPI_Abort with code 7", "exited with status 1";
     /// with "without finalizing MPI" where it did not
     std::string how;
+    bool was_killed = false;  ///< by SIGKILL or SIGTERM, as launchers end ranks that are left
   };
 
   /// `epoll` tells when a rank of this host ends; its data is the rank's pid. The ranks find
@@ -54,10 +55,11 @@ class JobWatch {
   bool lost_all() const;
   /// Of the ranks of this host that were seen.
   bool all_ended() const;
-  /// Somebody is to blame already.
+  /// Somebody is to blame already, who was not ended as launchers, or their proxies, end ranks.
   bool has_blame() {
     read_roll();
-    return find_first().has_value();
+    const auto first = find_first();
+    return first && !first->was_killed;
   }
   const std::optional<Death>& first_death() const { return first_death_; }
   JobTotals totals() const;
@@ -86,6 +88,7 @@ class JobWatch {
   void note_end(std::int64_t pid);
   const Rank* rank_of(std::int64_t pid) const;
   bool stayed(std::int64_t pid) const;
+  std::int64_t pid_of(const pool::Roll::Event& event) const;
   std::optional<Death> blame(const pool::Roll::Event& end) const;
   std::optional<Death> blame_leaver(const pool::Roll::Event& left, bool victims_were_killed) const;
   std::optional<Death> find_first() const;

@@ -47,7 +47,10 @@ int create(const PoolArguments& arguments) {
   auto info = pool::create(options);
   if (!info) return report(info.error());
   // Looked at once, so that its arena is formatted and looking takes no process slot later.
-  if (auto view = look_at(arguments.spec); !view) return report(view.error());
+  if (auto view = look_at(arguments.spec); !view) {
+    (void)pool::remove(arguments.spec, true);
+    return report(view.error());
+  }
   fmt::print("created {}: {}, {} coherence, at most {} processes, id {:016x}\n", arguments.spec,
              about(info->bytes), coherence::mode_name(info->mode), info->max_processes, info->id);
   if (arguments.sparse && pool::parse_spec(arguments.spec)->size() > 1) {

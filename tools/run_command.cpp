@@ -241,7 +241,7 @@ int run(RunArguments arguments) {
 void add_run_command(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "run an unmodified MPI program over a pool");
-  command->add_option("-n,--ranks", arguments->ranks, "ranks (also -np)")->required();
+  command->add_option("-n,--ranks,--np", arguments->ranks, "ranks (also -np)")->required();
   command->add_option("--nodes", arguments->nodes_asked,
                       "emulated hosts; ranks are dealt to them in blocks (default 2)");
   add_pool_option(*command, arguments->pool,

@@ -162,7 +162,7 @@ class Supervisor {
     outcome_.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     // Its ranks are ended because it is; what they say comes after that.
     if (WIFSIGNALED(status) && !watch_.has_blame() && !outcome_.interrupted_by)
-      outcome_.first_death = JobWatch::Death{plan_.command.front(), verdict_of(status)};
+      outcome_.first_death = JobWatch::Death{plan_.command.front(), verdict_of(status), true};
     ended_ = true;
   }
 

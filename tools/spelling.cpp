@@ -2,6 +2,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <cctype>
+
 #include "base/format.hpp"
 #include "base/nearest.hpp"
 
@@ -68,8 +71,14 @@ std::string about_unknown_word(const CLI::App& app, const std::vector<std::strin
 }
 
 bool for_eval(const CLI::App& app, const std::vector<std::string>& arguments) {
-  if (arguments.empty()) return false;
-  return arguments.front() == "env" || unknown_word(app, arguments).meant == "env";
+  const auto means_env = [](std::string word) {
+    std::transform(word.begin(), word.end(), word.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    return word.starts_with("env");
+  };
+  if (arguments.empty() || unknown_word(app, arguments).meant == "env") return true;
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  return arguments.front() != "run" && std::any_of(arguments.begin(), end, means_env);
 }
 
 }  // namespace penstock::tools

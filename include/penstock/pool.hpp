@@ -183,6 +183,7 @@ class Pool {
   /// "rank 3 (pid 1234 on host a, node 1)", from the record of `token`; also of the dead.
   std::string describe(std::uint64_t token) const;
 
+  bool grows() const;  ///< its file was made without space for all of it
   /// Before [offset, offset + bytes) is used for the first time: space for it, where the pool's
   /// file was made without (CreateOptions::sparse). Nothing is done for other pools. A system call.
   /// Errors: no_space.

@@ -44,7 +44,7 @@ PENSTOCK_EXPORT int MPI_Finalize() {
   // end.
   if (started && !started->here()) return constants().success;
   penstock::pool::tell_of_finalize();
-  if (usable(caller)) {
+  if (usable(caller) && !have_windows_of_sessions()) {
     leave_all_windows();
     close_datatypes();
     detach();

@@ -1,5 +1,6 @@
 #include "windows.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 
@@ -56,6 +57,12 @@ std::vector<std::unique_ptr<PoolWindow>> take_all_windows() {
   version.fetch_add(1);
   pool_windows.store(0);
   return all;
+}
+
+bool have_windows_of_sessions() {
+  const std::lock_guard<std::mutex> guard(table_mutex);
+  return std::any_of(table().begin(), table().end(),
+                     [](const auto& entry) { return entry.second->owns_self; });
 }
 
 std::unique_ptr<PoolWindow> take_window(Handle win) {

@@ -84,6 +84,8 @@ inline bool is_pool_window(Handle win) {
 }
 
 void add_window(std::unique_ptr<PoolWindow> window);
+/// Such outlive MPI_Finalize.
+bool have_windows_of_sessions();
 void for_each_window(const std::function<void(PoolWindow&)>& call);
 /// Out of the table; its owner is the caller.
 std::unique_ptr<PoolWindow> take_window(Handle win);

@@ -63,7 +63,9 @@ inline Scenario dying_in_a_line(Scenario scenario, std::uint64_t first_lines) {
 class SimulatedPool {
  public:
   explicit SimulatedPool(const PoolOptions& options = {})
-      : path_(pool::parse_spec(fmt::format("shm:sim-{}-{}", ::getpid(), ++count()))->front().path),
+      : path_(pool::parse_spec(fmt::format("shm:sim-{}-{:08x}", ::getpid(), ++count()))
+                  ->front()
+                  .path),
         owner_(::getpid()),
         bytes_(options.bytes),
         lease_ms_(options.lease_ms) {

@@ -56,13 +56,13 @@ Result<Claim> Arena::Impl::claim_name(Space& space, const Wanted& wanted) {
 }
 
 Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, std::uint32_t slot) {
-  const SpaceRequest request{
-      wanted.bytes,
-      wanted.options.alignment,
-      slot,
-      wanted.options.lifetime,
-      pool.token(),
-      [this](std::uint64_t offset, std::uint64_t bytes) { return pool.reserve(offset, bytes); }};
+  SpaceRequest request{wanted.bytes, wanted.options.alignment, slot, wanted.options.lifetime,
+                       pool.token()};
+  if (pool.grows()) {
+    request.reserve = [this](std::uint64_t offset, std::uint64_t bytes) {
+      return pool.reserve(offset, bytes);
+    };
+  }
   auto extent = space.allocate(request);
   if (!extent && extent.error().code == Code::no_space) {
     const auto reclaimed = reclaim(space, false);

@@ -7,11 +7,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <ctime>
+#include <regex>
 #include <set>
 
 #include "pool/node_caches.hpp"
+#include "pool/occupancy.hpp"
 
 namespace penstock::pool {
 namespace {
@@ -33,13 +34,13 @@ UniqueFd open_file(const std::string& path) {
 /// "FOLDER/penstock.run-12-ab" for that and for "FOLDER/penstock.run-12-ab.node0..."; "" for the
 /// names of others, and for those of the living.
 std::string left_by_the_dead(const std::string& folder, const std::string& name) {
-  int pid = 0, read = 0;
-  for (const char* form : {"penstock.run-%d-%n", "penstock.sim-%d-%n"}) {
-    if (std::sscanf(name.c_str(), form, &pid, &read) != 1 || read == 0) continue;
-    if (pid <= 0 || ::kill(pid, 0) == 0 || errno != ESRCH) return "";
-    return folder + "/" + name.substr(0, name.find(".node"));
-  }
-  return "";
+  static const std::regex made(
+      "(penstock\\.(?:run|sim)-([1-9][0-9]{0,8})-[0-9a-f]{8})(?:\\.node.*)?");
+  std::smatch found;
+  if (!std::regex_match(name, found, made)) return "";
+  const int pid = std::stoi(found[2]);
+  if (::kill(pid, 0) == 0 || errno != ESRCH) return "";
+  return folder + "/" + found[1].str();
 }
 
 bool remove_unclaimed(const std::string& path, std::int64_t older_than_s) {
@@ -50,6 +51,9 @@ bool remove_unclaimed(const std::string& path, std::int64_t older_than_s) {
     return false;
   struct flock alone = claim_of(F_WRLCK);
   if (::fcntl(file.get(), F_OFD_SETLK, &alone) != 0) return false;
+  // a pool, and nobody's: ranks may have outlived who ran them
+  const auto occupant = living_occupant(path);
+  if (!occupant || *occupant) return false;
   return ::unlink(path.c_str()) == 0;
 }
 

@@ -1,6 +1,6 @@
 // Pools in /dev/shm that one process makes for itself: a run's temporary pool, a test's. Their
-// names tell their maker: "penstock.run-PID-...". What nobody removed, its maker and who tidies up
-// behind it being killed together, goes at the next sweep.
+// names tell their maker: "penstock.run-PID-NNNNNNNN", eight hexadecimal digits. What nobody
+// removed, its maker and who tidies up behind it being killed together, goes at the next sweep.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@ namespace penstock::pool {
 /// Not valid where the file cannot be opened.
 UniqueFd claim_own_pool(const std::string& path);
 
-/// Removes what its maker left, files of simulated nodes too: of this user, not claimed, of a
-/// process that is gone, and not just made. Gives how many files that were.
+/// Removes what its maker left, files of simulated nodes too: pools of this user, not claimed, to
+/// which nobody who lives is attached, of a process that is gone, and not just made. Gives how many
+/// files that were.
 std::uint32_t sweep_leftovers(const std::string& folder = "/dev/shm",
                               std::int64_t older_than_s = 10);
 

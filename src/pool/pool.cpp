@@ -361,6 +361,10 @@ std::string Pool::Impl::describe(std::uint64_t token) const {
   return pool::describe(record(view));
 }
 
+bool Pool::grows() const {
+  return impl_->grows;
+}
+
 Result<void> Pool::reserve(std::uint64_t offset, std::uint64_t bytes) const {
   if (!impl_->grows || !impl_->origin.here()) return {};
   return reserve_range(impl_->lock_fd.get(), impl_->info, offset, bytes);

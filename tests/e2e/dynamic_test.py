@@ -29,6 +29,12 @@ class Dynamic(Case):
             rounds = 2 if venv == VENV else 1
             self.assertIn("sessions: ok", self.run_ranks(venv, 4, program, rounds).stdout)
 
+    def test_windows_of_a_session_outlive_the_world(self):
+        program = self.folder / "session_and_world"
+        subprocess.run([VENV / "bin/mpicc", "-Wall", "-Wextra", PROGRAMS / "session_and_world.c", "-o", program],
+                       check=True, env=clean_environment())
+        self.assertIn("session and world: ok", self.run_ranks(VENV, 2, program).stdout)
+
     def test_spawned_ranks(self):
         for venv in self.each():
             done = self.run_ranks(venv, 2, venv / "bin/python", PROGRAMS / "spawn.py")

@@ -1,5 +1,6 @@
 /* Rank 2 fails in the way that the argument names, while the others wait for it. */
 #include <mpi.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,14 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Barrier(MPI_COMM_WORLD);
+  if (strcmp(argv[1], "killed") == 0) { /* while the others finalize */
+    if (rank == 2) {
+      sleep(1);
+      kill(getpid(), SIGKILL);
+    }
+    MPI_Finalize();
+    return 0;
+  }
   if (rank == 2) fail(argv[1]);
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Barrier(MPI_COMM_WORLD);
