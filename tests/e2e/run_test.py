@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 from pathlib import Path
@@ -230,6 +231,10 @@ class Interrupted(Case):
         self.assertNotEqual(job_processes_of(job.pid), [])
         self.segments = mpich_segments_of(job.pid)
         self.assertNotEqual(self.segments, set())
+        # whoever tidies up behind ranks that are all killed at once knows of them only what was noted
+        noted = f"penstock-run-{job.pid}-*/segments"
+        self.wait_for(lambda: any(path.read_text() for path in Path(tempfile.gettempdir()).glob(noted)),
+                      "the MPI's segments to be noted")
         return job
 
     def assert_nothing_left(self, job):
