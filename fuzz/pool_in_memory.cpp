@@ -1,6 +1,8 @@
 #include "fuzz/pool_in_memory.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -36,7 +38,8 @@ PoolInMemory::PoolInMemory(const PoolShape& shape)
                   .max_processes = shape.max_processes,
                   .max_nodes = shape.max_nodes,
                   .part_bytes = shape.bytes} {
-  expect(fd_ >= 0 && ::ftruncate(fd_, static_cast<off_t>(shape.bytes)) == 0);
+  expect(fd_ >= 0 && ::posix_fallocate(fd_, 0, static_cast<off_t>(shape.bytes)) == 0);
+  expect(::fchmod(fd_, 0600) == 0);  // a pool that everybody may write to is used by nobody
   superblock_.stripe_bytes = pool::stripe_bytes_for(shape.bytes, 1, pool::huge_page_bytes);
   need(pool::lay_out(superblock_));
   const auto parts = pool::open_parts(spec_, pool::Access::write);
