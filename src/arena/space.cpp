@@ -216,12 +216,19 @@ Result<ExtentHeader> Space::allocate(const SpaceRequest& request) {
   const bool possible = request.bytes <= geometry_.extents_end - geometry_.extents_start;
   const std::uint64_t needed =
       possible ? line_bytes + base::align_up(request.bytes, line_bytes) : UINT64_MAX;
-  const bool near = !request.reserve && peek(cursor_).has_value();
-  const std::uint64_t start = near ? cursor_ : geometry_.extents_start;
+  const std::uint64_t start = peek(cursor_) ? cursor_ : geometry_.extents_start;
   auto found = search(start, geometry_.extents_end, request, needed, largest);
   if (found && !*found) found = search(geometry_.extents_start, start, request, needed, largest);
   if (!found) return unexpected(found.error());
-  if (*found) return place(**found, request, needed);
+  if (*found) {
+    auto placed = place(**found, request, needed);
+    if (placed || placed.error().code != Code::no_space || start == geometry_.extents_start)
+      return placed;
+    // what comes first in the pool was used, and so reserved, before
+    found = search(geometry_.extents_start, start, request, needed, largest);
+    if (!found) return unexpected(found.error());
+    return *found ? place(**found, request, needed) : placed;
+  }
   return fail(Code::no_space, "{} aligned to {} are needed, the largest free space is {}",
               base::format_bytes(request.bytes), base::format_bytes(request.alignment),
               base::format_bytes(largest));

@@ -43,8 +43,7 @@ struct SpaceRequest {
   std::uint32_t slot = 0;
   Lifetime lifetime = Lifetime::pool;
   std::uint64_t owner = 0;
-  /// Asked before a range of the pool is used; of pools that grow, in which what was used before
-  /// is taken first.
+  /// Asked before a range of the pool is used; of pools that grow.
   std::function<Result<void>(std::uint64_t offset, std::uint64_t bytes)> reserve = {};
 };
 
