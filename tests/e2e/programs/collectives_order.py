@@ -21,7 +21,8 @@ ones, all_ones, two = np.zeros(1, "i"), np.zeros(n, "i"), np.zeros(2, "i")
 CALLS = {
     "barrier": comm.Barrier,
     "allgather in place": lambda: comm.Allgather(MPI.IN_PLACE, np.zeros(n, "i")),
-    "allreduce": lambda: comm.allreduce(1),
+    # (comm.allreduce of an object is messages and a broadcast, which nobody waits for)
+    "allreduce": lambda: comm.Allreduce(ones, np.zeros(1, "i")),
     "alltoall": lambda: comm.alltoall([0] * n),
     "reduce_scatter_block": lambda: comm.Reduce_scatter_block(all_ones, ones),
     "neighbor_allgather": lambda: ring.Neighbor_allgather(ones, np.zeros(2, "i")),
