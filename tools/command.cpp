@@ -143,6 +143,13 @@ Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec) {
   return ModeChoice{coherence::Mode::hardware, "the pool lies in this host's own memory"};
 }
 
+Result<std::unique_ptr<pool::Pool>> observe(const std::string& spec) {
+  pool::AttachOptions options;
+  options.spec = spec;
+  options.observer = true;
+  return pool::Pool::attach(options);
+}
+
 Result<View> look_at(const std::string& spec) {
   Error refused;
   for (const bool observer : {true, false}) {

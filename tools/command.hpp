@@ -64,6 +64,9 @@ CLI::Option* add_pool_option(CLI::App& command, std::string& pool, const char* m
 /// Adds to PENSTOCK_TRUST_OWNER, for this command and what it starts.
 void add_trust_option(CLI::App& command);
 
+/// Attached without a slot: what looks on, and changes nothing.
+Result<std::unique_ptr<pool::Pool>> observe(const std::string& spec);
+
 /// A look at a pool from outside: no process slot is taken, nothing is changed, unless the pool was
 /// never used, when its arena is formatted first.
 struct View {

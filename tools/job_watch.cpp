@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/clock.hpp"
+#include "command.hpp"
 #include "processes.hpp"
 
 namespace penstock::tools {
@@ -41,10 +42,7 @@ constexpr std::uint64_t starting_ns = 3'000'000'000;
 
 Result<JobWatch> JobWatch::start(const std::string& pool, const std::string& job,
                                  const std::string& roll, int epoll) {
-  pool::AttachOptions options;
-  options.spec = pool;
-  options.observer = true;
-  auto attached = pool::Pool::attach(options);
+  auto attached = observe(pool);
   if (!attached) return tl::unexpected(attached.error());
   auto watched = pool::Roll::watch(roll, (*attached)->info().id);
   if (!watched) return tl::unexpected(watched.error());
@@ -123,7 +121,7 @@ void JobWatch::note_end(std::int64_t pid) {
   }
 }
 
-void JobWatch::read_roll() {
+void JobWatch::on_roll() {
   const auto events = roll_.events();
   // Who is not watched when it ends says nothing of how.
   if (std::any_of(events.begin(), events.end(),
@@ -136,13 +134,9 @@ void JobWatch::read_roll() {
   }
 }
 
-void JobWatch::on_roll() {
-  read_roll();
-}
-
 void JobWatch::on_exit(pid_t pid) {
   note_end(pid);
-  read_roll();
+  on_roll();
   for (auto& [key, rank] : ranks_) {
     if (rank.record.pid != pid || rank.ended) continue;
     rank.ended = true;
@@ -230,7 +224,7 @@ void JobWatch::finish() {
   sample();
   for (const auto& [key, rank] : ranks_)
     if (rank.process.valid()) note_end(rank.record.pid);
-  read_roll();
+  on_roll();
   first_death_ = find_first();
   remove_segments(segments_);
 }

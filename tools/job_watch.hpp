@@ -57,7 +57,7 @@ class JobWatch {
   bool all_ended() const;
   /// Somebody is to blame already, who was not ended as launchers, or their proxies, end ranks.
   bool has_blame() {
-    read_roll();
+    on_roll();
     const auto first = find_first();
     return first && !first->was_killed;
   }
@@ -84,7 +84,6 @@ class JobWatch {
   void watch_process(Rank& rank);
   std::size_t processes() const;
   void note_segments();
-  void read_roll();
   void note_end(std::int64_t pid);
   const Rank* rank_of(std::int64_t pid) const;
   bool stayed(std::int64_t pid) const;

@@ -220,10 +220,7 @@ int list(const PoolArguments& arguments) {
 
 /// The dead, however many slots each has. Looks only: attaching in earnest frees what they left.
 Result<std::vector<pool::ProcessRecord>> find_dead(const std::string& spec) {
-  pool::AttachOptions options;
-  options.spec = spec;
-  options.observer = true;
-  auto pool = pool::Pool::attach(options);
+  auto pool = observe(spec);
   if (!pool) return unexpected(pool.error());
   if (auto certain = (*pool)->make_certain(); !certain) return unexpected(certain.error());
   auto dead = by_process((*pool)->processes());
@@ -311,10 +308,7 @@ std::set<ProcessKey> attached_to(const pool::Pool& pool) {
 }
 
 Result<std::set<ProcessKey>> attached_to(const std::string& spec) {
-  pool::AttachOptions options;
-  options.spec = spec;
-  options.observer = true;
-  auto pool = pool::Pool::attach(options);
+  auto pool = observe(spec);
   if (!pool) return unexpected(pool.error());
   return attached_to(**pool);
 }

@@ -101,10 +101,7 @@ void print_table(const std::vector<pool::ProcessRecord>& records) {
 
 Result<std::vector<pool::ProcessRecord>> processes_of(const PsArguments& arguments,
                                                       const std::string& spec) {
-  pool::AttachOptions options;
-  options.spec = spec;
-  options.observer = true;
-  auto pool = pool::Pool::attach(options);
+  auto pool = observe(spec);
   if (!pool) return unexpected(pool.error());
   auto records = by_process((*pool)->processes());
   if (!arguments.all) {
@@ -163,7 +160,7 @@ int show_processes(const PsArguments& arguments) {
 /// "rank 3", or the process id of who has none; "gone" for who is not attached any more.
 std::string name_of(std::uint64_t token, const std::vector<pool::ProcessRecord>& records) {
   for (const pool::ProcessRecord& r : records) {
-    if (token == 0 || pool::make_token(r.generation, r.slot) != token) continue;
+    if (token == 0 || r.token() != token) continue;
     return r.rank >= 0 ? fmt::format("rank {}", r.rank) : fmt::format("pid {}", r.pid);
   }
   return "gone";

@@ -130,10 +130,7 @@ Result<pool::Info> check_named_pool(const std::string& spec, const std::string& 
                   shell_quote(spec),
                   bytes_for_endpoints(std::min(needs.ranks, transport::max_endpoints)) >> 20));
   if (!fits) return tl::unexpected(fits.error());
-  pool::AttachOptions options;
-  options.spec = spec;
-  options.observer = true;
-  auto pool = pool::Pool::attach(options);
+  auto pool = observe(spec);
   if (!pool) return tl::unexpected(pool.error());
   if (auto seats = check_nodes(**pool, spec, needs.nodes); !seats)
     return tl::unexpected(seats.error());

@@ -39,6 +39,14 @@ void progress_until(World& world, Side& side, const std::function<bool()>& holds
   }
 }
 
+void progress_for(World& world, Side& side, std::uint64_t polls,
+                  const std::function<bool()>& done) {
+  for (; polls > 0 && !done(); --polls) {
+    side.endpoint->progress();
+    world.yield();
+  }
+}
+
 /// What an earlier user stored is still there: nothing of it may be taken for a flag.
 void leave_ones(SimulatedPool& simulated) {
   simulated.once([&simulated](World& world) {
@@ -102,7 +110,13 @@ TEST(Granted, EachMessageIsWholeInTheReceiversBuffer) {
   expect_held("channel", "crash points", crash_everywhere(stream(*pool, 3, 1), 40));
 }
 
-void require_own(World& world, const Talker& self, std::byte own) {
+/// Whose endpoint has closed stores to its own buffer, and nobody else does.
+void use_the_buffer(World& world, const Talker& self) {
+  constexpr std::byte own{0x33};
+  std::fill_n(self.region.data, payload_bytes, own);
+  self.pool->memory().write_back(self.region.data, self.region.bytes);
+  self.pool->memory().order();
+  for (int looks = 0; looks < 20; ++looks) world.sleep(1'000'000);
   std::vector<std::byte> seen(payload_bytes);
   self.pool->memory().observe_bulk(seen.data(), self.region.data, payload_bytes);
   world.require(std::count(seen.begin(), seen.end(), own) == std::int64_t{payload_bytes},
@@ -131,10 +145,7 @@ Scenario one_goes(const SimulatedPool& simulated, bool sender_goes) {
         return self.sink.sent + complete == 2 || self.sink.failed || self.sink.told;
       };
       if (!sender_goes) return progress_until(world, self, done);
-      for (auto waits = world.random() % 800; waits > 0 && !done(); --waits) {
-        self.endpoint->progress();
-        world.yield();
-      }
+      progress_for(world, self, world.random() % 800, done);
       self.endpoint.reset();
       std::fill_n(self.region.data, payload_bytes, overwritten);
     });
@@ -145,18 +156,10 @@ Scenario one_goes(const SimulatedPool& simulated, bool sender_goes) {
       if (sender_goes) {
         progress_until(world, self, done);
       } else {
-        for (auto waits = world.random() % 800; waits > 0 && !done(); --waits) {
-          self.endpoint->progress();
-          world.yield();
-        }
+        progress_for(world, self, world.random() % 800, done);
       }
       self.endpoint.reset();
-      constexpr std::byte own{0x33};
-      std::fill_n(self.region.data, payload_bytes, own);
-      self.pool->memory().write_back(self.region.data, self.region.bytes);
-      self.pool->memory().order();
-      for (int looks = 0; looks < 20; ++looks) world.sleep(1'000'000);
-      require_own(world, self, own);
+      use_the_buffer(world, self);
     });
   };
   return scenario;
@@ -184,10 +187,7 @@ Scenario gone_by_deadline(const SimulatedPool& simulated) {
         return self.sink.sent + complete == 2 || self.sink.failed || self.sink.told ||
                self.sink.left;
       };
-      for (auto waits = world.random() % 400; waits > 0 && !done(); --waits) {
-        self.endpoint->progress();
-        world.yield();
-      }
+      progress_for(world, self, world.random() % 400, done);
       world.until([&] { return *closes_ns != 0; });
       const auto again_ns = *closes_ns + deadline_ns - 100'000 + world.random() % 1'200'000;
       while (world.now_ns() < again_ns) world.sleep(again_ns - world.now_ns());
@@ -197,18 +197,10 @@ Scenario gone_by_deadline(const SimulatedPool& simulated) {
       Talker self(world, simulated, addresses, 1, deadline_ns);
       self.sink.landing = self.region.data;
       const auto done = [&] { return self.sink.arrived == 2 || self.sink.told || self.sink.left; };
-      for (auto waits = world.random() % 800; waits > 0 && !done(); --waits) {
-        self.endpoint->progress();
-        world.yield();
-      }
+      progress_for(world, self, world.random() % 800, done);
       *closes_ns = world.now_ns();
       self.endpoint.reset();
-      constexpr std::byte own{0x33};
-      std::fill_n(self.region.data, payload_bytes, own);
-      self.pool->memory().write_back(self.region.data, self.region.bytes);
-      self.pool->memory().order();
-      for (int looks = 0; looks < 20; ++looks) world.sleep(1'000'000);
-      require_own(world, self, own);
+      use_the_buffer(world, self);
     });
   };
   return scenario;

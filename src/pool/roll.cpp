@@ -27,6 +27,11 @@ UniqueFd make(const std::string& folder, const std::string& name) {
   return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
 }
 
+void note(const std::string& name) {
+  const std::string folder = base::env_text("PENSTOCK_ROLL");
+  if (!folder.empty()) (void)make(folder, name);
+}
+
 /// Until it ends.
 base::ProcessFd presence_in(const std::string& folder) {
   UniqueFd file = make(folder, fmt::format("process.{}", ::getpid()));
@@ -56,13 +61,11 @@ void RollEntry::sign_off() {
 }
 
 void tell_of_abort(int code) {
-  const std::string folder = base::env_text("PENSTOCK_ROLL");
-  if (!folder.empty()) (void)make(folder, fmt::format("abort.{}.{}", ::getpid(), code));
+  note(fmt::format("abort.{}.{}", ::getpid(), code));
 }
 
 void tell_of_finalize() {
-  const std::string folder = base::env_text("PENSTOCK_ROLL");
-  if (!folder.empty()) (void)make(folder, fmt::format("finalize.{}", ::getpid()));
+  note(fmt::format("finalize.{}", ::getpid()));
 }
 
 Result<Roll> Roll::watch(const std::string& folder, std::uint64_t pool_id) {
@@ -92,16 +95,18 @@ std::optional<Roll::Event> parse(const inotify_event& event, std::uint64_t pool_
         std::sscanf(event.name, "%lx.%u.%lu", &of_pool, &found.slot, &found.generation);
     return read == 3 && of_pool == pool_id ? std::optional(found) : std::nullopt;
   }
-  if (std::sscanf(event.name, "abort.%ld.%d", &found.pid, &found.abort_code) == 2) {
+  const bool made = (event.mask & IN_CREATE) != 0;
+  if (std::sscanf(event.name, "process.%ld", &found.pid) == 1) {
+    found.kind = made ? Kind::attached : Kind::ended;
+    return found;
+  }
+  if (!made) return std::nullopt;  // notes are told of once
+  if (std::sscanf(event.name, "abort.%ld.%d", &found.pid, &found.abort_code) == 2)
     found.kind = Kind::aborts;
-    return (event.mask & IN_CREATE) != 0 ? std::optional(found) : std::nullopt;
-  }
-  if (std::sscanf(event.name, "finalize.%ld", &found.pid) == 1) {
+  else if (std::sscanf(event.name, "finalize.%ld", &found.pid) == 1)
     found.kind = Kind::finalizes;
-    return (event.mask & IN_CREATE) != 0 ? std::optional(found) : std::nullopt;
-  }
-  if (std::sscanf(event.name, "process.%ld", &found.pid) != 1) return std::nullopt;
-  found.kind = (event.mask & IN_CREATE) != 0 ? Kind::attached : Kind::ended;
+  else
+    return std::nullopt;
   return found;
 }
 
