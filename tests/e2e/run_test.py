@@ -282,11 +282,13 @@ class Interrupted(Case):
     def test_kill_of_all_at_once_the_janitor_too(self):
         """What is left then goes with the next run, when it is some seconds old."""
         job = self.start_job()
-        for pid in job_processes_of(job.pid):
-            os.kill(pid, signal.SIGSTOP)
+        os.kill(job.pid, signal.SIGSTOP)
         children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
-        for pid in [*map(int, children), *job_processes_of(job.pid), job.pid]:
-            os.kill(pid, signal.SIGKILL)
+        everybody = {job.pid, *map(int, children), *job_processes_of(job.pid)}
+        # stopped first: none may tidy up behind another that was killed a moment earlier
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in everybody:
+                os.kill(pid, number)
         job.wait(10)
         for segment in self.segments:
             self.addCleanup(segment.unlink, missing_ok=True)
