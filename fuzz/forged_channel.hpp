@@ -44,7 +44,7 @@ class ForgedChannel {
     if (input.below(16) != 15) header.check = check_of(header);
     put(offset_, &header, sizeof header);
     ring_lines_ = header.ring_lines;
-    flags_ = offset_ + 128;
+    flags_ = offset_ + transport::flags_at;
     ring_ = flags_ + 8ull * header.cell_flags;
     flag_count_ = header.cell_flags;
   }

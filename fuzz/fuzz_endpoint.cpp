@@ -253,7 +253,7 @@ class Attack {
     ChannelHeader header;
     std::memcpy(&header, at, sizeof header);
     const std::uint64_t words[] = {header.nonce + input_.lie(1024), header.nonce + input_.lie(8)};
-    std::memcpy(at + 64, words, sizeof words);
+    std::memcpy(at + transport::credits_at, words, sizeof words);
   }
 
   World& world_;

@@ -58,10 +58,10 @@ class Meddler {
   }
 
   static std::uint64_t bytes_of(const transport::ChannelHeader& header) {
-    return 128 + 8ull * header.cell_flags + 64ull * header.ring_lines;
+    return transport::channel_end(header.cell_flags, header.ring_lines);
   }
   std::byte* ring_line(std::uint64_t number) const {
-    return channel_ + 128 + 8ull * header_.cell_flags + 64 * (number % header_.ring_lines);
+    return channel_ + transport::ring_at(header_.cell_flags) + 64 * (number % header_.ring_lines);
   }
 
   /// Null: there is no channel yet.
@@ -76,11 +76,13 @@ class Meddler {
       case 2:
         return channel_;
       case 3:
+        return channel_ + transport::credits_at;
       case 4:
-        return channel_ + 64;
+        return channel_ + transport::position_at;
       case 5:
-        return header_.cell_flags < 8 ? nullptr
-                                      : channel_ + 128 + 64 * input_.below(header_.cell_flags / 8);
+        return header_.cell_flags < 8
+                   ? nullptr
+                   : channel_ + transport::flags_at + 64 * input_.below(header_.cell_flags / 8);
       default:
         message_ = true;
         return ring_line(head_ + 4 - input_.below(16));

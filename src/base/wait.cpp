@@ -45,14 +45,6 @@ std::optional<std::uint64_t> number_or_warn(const char* name) {
   return std::nullopt;
 }
 
-std::uint64_t default_timeout_ns() {
-  static const std::uint64_t timeout_ns = [] {
-    const std::uint64_t ms = number_or_warn("PENSTOCK_TIMEOUT_MS").value_or(60'000);
-    return std::clamp<std::uint64_t>(ms, 1, 1ull << 40) * 1'000'000;
-  }();
-  return timeout_ns;
-}
-
 std::optional<std::uint32_t> spins_asked_for() {
   static const std::optional<std::uint32_t> spins = []() -> std::optional<std::uint32_t> {
     if (!env_is_set("PENSTOCK_SPIN")) return std::nullopt;
@@ -70,6 +62,14 @@ void sleep_for(std::uint64_t ns) {
 }
 
 }  // namespace
+
+std::uint64_t default_timeout_ns() {
+  static const std::uint64_t timeout_ns = [] {
+    const std::uint64_t ms = number_or_warn("PENSTOCK_TIMEOUT_MS").value_or(60'000);
+    return std::clamp<std::uint64_t>(ms, 1, 1ull << 40) * 1'000'000;
+  }();
+  return timeout_ns;
+}
 
 WaitPolicy WaitPolicy::for_processes(std::uint32_t runnable) {
   WaitPolicy policy;

@@ -24,12 +24,14 @@ struct WaitPolicy {
 /// Says whom the wait is for: an error when that peer is dead. Called at most every 20 ms.
 using DeadCheck = std::function<Result<void>()>;
 
+/// How long anybody waits who was told nothing else: PENSTOCK_TIMEOUT_MS, 60 s.
+std::uint64_t default_timeout_ns();
+
 /// One wait. `pause()` after each failed poll; an error ends the wait. Time in which this process
 /// was stopped does not count: nobody is late because of it. Not thread-safe.
 class Waiter {
  public:
-  /// `what` names the wait in the deadline's message. `timeout_ns` 0: the default
-  /// (PENSTOCK_TIMEOUT_MS, 60 s).
+  /// `what` names the wait in the deadline's message. `timeout_ns` 0: default_timeout_ns().
   Waiter(const char* what, std::uint64_t timeout_ns, DeadCheck dead_check = {},
          WaitPolicy policy = {});
   /// Errors: deadline, or what the dead check says.

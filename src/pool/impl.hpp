@@ -69,6 +69,7 @@ struct Pool::Impl final : Aliases::Attachments {
   std::set<std::string> living_of(std::set<std::string> jobs);
   std::uint32_t reap_some(std::span<const std::uint32_t> suspects, const OnDead& on_dead);
   std::string describe(std::uint64_t of_token) const;
+  Result<void> take_lock(std::uint64_t timeout_ns);
   ProcessRecord record(const SlotView& slot_view) const;
   std::vector<Aliases::Attachment> of_this_process() const override;
   bool stands(const Aliases::Attachment& attachment) const override {
@@ -112,8 +113,9 @@ struct Pool::Impl final : Aliases::Attachments {
   std::mutex own_lines;  // stats and activity may come from several threads
 
   std::atomic<bool> leaves_to_burial{false};
-  std::atomic<bool> held{false};        // by a thread of this attachment
-  std::atomic<std::uint64_t> rival{0};  // last one in the way of the lock
+  std::atomic<bool> held{false};            // by a thread of this attachment
+  std::atomic<bool> waited_in_vain{false};  // for the lock, for as long as anybody waits
+  std::atomic<std::uint64_t> rival{0};      // last one in the way of the lock
   std::optional<HostLock> host_lock;
   std::optional<sync::Lock> lock;
   RollEntry roll_entry;

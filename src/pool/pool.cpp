@@ -384,25 +384,38 @@ Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
                 "there is not the child's to change; attach again here",
                 impl.options.spec);
   }
+  // Who waits in vain, because the lock was overwritten, say, has more to do under it: all of that
+  // together ends not much later.
+  const bool whole_wait = timeout_ns == 0;
+  if (whole_wait && impl.waited_in_vain) timeout_ns = base::default_timeout_ns() / 30;
+  const auto taken = impl.take_lock(timeout_ns);
+  if (taken) impl.waited_in_vain = false;
+  if (taken) return Guard(this);
+  if (taken.error().code != Code::deadline) return unexpected(taken.error());
+  if (whole_wait) impl.waited_in_vain = true;
+  return fail(Code::deadline, "{}; what its processes do: penstock ps {}", taken.error().message,
+              impl.options.spec);
+}
+
+Result<void> Pool::Impl::take_lock(std::uint64_t timeout_ns) {
   const std::uint64_t start_ns = base::now_ns();
   base::Waiter waiter("another thread to leave the pool's lock", timeout_ns);
-  while (impl.held.exchange(true, std::memory_order_acquire)) {
+  while (held.exchange(true, std::memory_order_acquire)) {
     if (auto paused = waiter.pause(); !paused) return unexpected(paused.error());
   }
-  auto host_locked = HostLock::acquire(impl.lock_fd.get(), remaining_ns(timeout_ns, start_ns));
+  auto host_locked = HostLock::acquire(lock_fd.get(), remaining_ns(timeout_ns, start_ns));
   if (!host_locked) {
-    impl.held.store(false, std::memory_order_release);
+    held.store(false, std::memory_order_release);
     return unexpected(host_locked.error());
   }
-  if (auto locked = impl.lock->acquire(remaining_ns(timeout_ns, start_ns)); !locked) {
+  if (auto locked = lock->acquire(remaining_ns(timeout_ns, start_ns)); !locked) {
     host_locked = unexpected(Error{});  // drops the host lock before others may try
-    impl.held.store(false, std::memory_order_release);
-    if (locked.error().code != Code::deadline) return unexpected(locked.error());
-    return fail(Code::deadline, "{}; it is {}; what it does: penstock ps {}",
-                locked.error().message, describe(impl.rival), impl.options.spec);
+    held.store(false, std::memory_order_release);
+    if (locked.error().code != Code::deadline) return locked;
+    return fail(Code::deadline, "{}; it is {}", locked.error().message, describe(rival));
   }
-  impl.host_lock.emplace(std::move(*host_locked));
-  return Guard(this);
+  host_lock.emplace(std::move(*host_locked));
+  return {};
 }
 
 Pool::Guard::~Guard() {

@@ -285,7 +285,7 @@ void Endpoint::Impl::tell_troubles() {
     const auto line = table.read(trouble.peer);
     if (channel && channel->source_generation() == trouble.generation && line && line->open() &&
         line->generation == trouble.generation)
-      channel->tell_trouble(trouble.code);
+      trouble.code ? channel->tell_trouble(*trouble.code) : channel->return_credits();
   }
   troubles.clear();
 }
@@ -447,6 +447,7 @@ void Endpoint::Impl::publish_peers() {
   for (std::size_t i = 0; i < number; ++i) {
     const Peer peer = next_row;
     next_row = (next_row + 1) % static_cast<Peer>(peers.size());
+    if (peers[peer].tx) peers[peer].tx->publish_position();
     if (peers[peer].counts != EndpointStats{})
       peer_rows.publish(peer, peers[peer].counted_generation, peers[peer].counts);
   }

@@ -29,6 +29,7 @@ struct Endpoint::Impl {
     EndpointStats counts;     ///< exchanged with the endpoint of this generation
     std::uint32_t counted_generation = 0;
     std::uint32_t polls_in_vain = 0;  ///< of the active channel, in a row
+    bool misses = false;              ///< what its sender says is in the pool, as seen last
 
     /// Generations are counted around.
     bool gone(std::uint32_t generation) const {
@@ -74,6 +75,8 @@ struct Endpoint::Impl {
   void slow_checks(std::uint64_t now);
   void audit_mailbox();
   void look_for_faults();
+  void look_for_damage(std::uint64_t now);
+  void look_for_damage(Peer source);
   void wake(Peer source);
   void rest(Peer source);
   void end_rx(Peer source, const Error& error);
@@ -115,7 +118,9 @@ struct Endpoint::Impl {
   std::vector<PeerState> peers;
   struct Trouble {
     Peer peer;
-    std::uint32_t generation, code;
+    std::uint32_t generation;
+    std::optional<std::uint32_t> code;  ///< none: the credits only, which may have been overwritten
+    bool operator==(const Trouble&) const = default;
   };
   std::vector<Trouble> troubles;        ///< to be told when the pool's lock is free
   std::vector<Peer> tx_waiting;         ///< channels with queued operations
@@ -134,6 +139,8 @@ struct Endpoint::Impl {
   std::uint32_t calls = 0;
   std::uint32_t audited = 0;  ///< next mailbox word to audit
   std::uint64_t next_check_ns = 0;
+  std::uint64_t next_damage_look_ns = 0;
+  Peer next_damage_look = 0;
   std::uint64_t moved = 0, moved_ns = 0;  ///< messages so far, and when that last changed
   std::string activity;                   ///< as published
 };

@@ -15,7 +15,8 @@
 //
 //   line 0            ChannelHeader        sender, once
 //   line 1            CreditLine           receiver: lines and cells consumed so far; a grant
-//   lines 2..         cell flags           sender, 8 words a line
+//   line 2            PositionLine         sender, now and then: what is in the pool
+//   lines 3..         cell flags           sender, 8 words a line
 //   then              ring                 sender: sealed lines
 //   elsewhere         cells                sender: bulk payload, made by the first bulk message
 //
@@ -98,6 +99,26 @@ struct CreditLine {
   std::uint64_t trouble;  ///< 0, or nonce + (number << 12 | code) of what cannot be answered
 };
 static_assert(sizeof(CreditLine) == 64);
+
+/// What was at the device before this line. A receiver that has less has lost something.
+struct PositionLine {
+  std::uint64_t begun = 0;  ///< nonce + ring lines written
+  std::uint64_t whole = 0;  ///< nonce + those of messages of which nothing is still to come
+  std::uint64_t cells = 0;  ///< nonce + cells announced
+  std::uint64_t waits =
+      0;  ///< nonce + 1: for credit, for delivery or for a grant; nonce: it does not
+  std::uint64_t pad[4] = {};
+  bool operator==(const PositionLine&) const = default;
+};
+static_assert(sizeof(PositionLine) == 64);
+
+inline constexpr std::uint64_t credits_at = 64, position_at = 128, flags_at = 192;
+constexpr std::uint64_t ring_at(std::uint64_t cell_flags) {
+  return flags_at + 8 * cell_flags;
+}
+constexpr std::uint64_t channel_end(std::uint64_t cell_flags, std::uint64_t ring_lines) {
+  return ring_at(cell_flags) + 64 * ring_lines;
+}
 
 /// In a cell's flag: that part of the message lies in the receiver's buffer, not in the cell.
 inline constexpr std::uint64_t flag_stored = 1ull << 63;

@@ -160,6 +160,7 @@ Endpoint::Impl::Heard Endpoint::Impl::open_rx(Peer source, std::uint64_t offset)
   // announces itself
   if (peer.rx) end_rx(source, Error{Code::peer_dead, "the sender has gone"});
   (void)counts_of(source, generation);
+  peer.misses = false;
   peer.rx = std::move(*channel);
   if (!peer.resolved) peer.address = {self.pool_id, self.job, source, generation};
   return Heard::yes;
@@ -260,6 +261,7 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
   }
   return_all_credits();  // also while other senders keep this endpoint from ever being idle
   audit_mailbox();
+  look_for_damage(now);
   look_for_faults();
   tell_troubles();
   watch.look(
@@ -302,8 +304,9 @@ void Endpoint::Impl::audit_mailbox() {
   for (std::uint32_t i = 0; i < audits_a_check && i < words; ++i) {
     const Peer source = audited++ % words;
     PeerState& peer = peers[source];
-    if (seen[source] == 0 || !peer.rx || peer.active) continue;
-    if (!peer.rx->current()) activate(source, seen[source]);
+    if (seen[source] == 0 || peer.active) continue;
+    // without a channel: its header may have been overwritten, and is there again by now
+    if (peer.rx ? !peer.rx->current() : !activity.empty()) activate(source, seen[source]);
   }
 }
 

@@ -42,7 +42,7 @@ std::optional<std::uint64_t> RxContext::place_of(const std::byte* landing, std::
 Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint64_t offset,
                                                    Peer source, EndpointStats& counts,
                                                    const AskNear& near) {
-  const void* at = context.pool.at(offset, sizeof(ChannelHeader) + sizeof(CreditLine));
+  const void* at = context.pool.at(offset, flags_at);
   if (!at)
     return penstock::fail(Code::wrong_format,
                           "endpoint {} announces a channel at {}, outside the pool", source,
@@ -69,7 +69,7 @@ Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint
   const bool shape_ok = header.ring_lines >= 8 && header.ring_lines <= (1u << 20) &&
                         (header.ring_lines & (header.ring_lines - 1)) == 0 &&
                         header.cell_flags % 8 == 0 && header.cell_flags <= 4096;
-  const std::uint64_t bytes = 128 + 8ull * header.cell_flags + 64ull * header.ring_lines;
+  const std::uint64_t bytes = channel_end(header.cell_flags, header.ring_lines);
   if (!shape_ok || offset < context.pool.info().arena_offset || !context.pool.at(offset, bytes))
     return penstock::fail(Code::wrong_format, "the channel at {} claims {} lines and {} cells",
                           offset, header.ring_lines, header.cell_flags);
@@ -83,8 +83,8 @@ RxChannel::RxChannel(RxContext& context, const ChannelHeader& header, std::uint6
       memory_(header.within_node != 0 ? context.memory.within_node() : context.memory),
       offset_(offset),
       base_(context.pool.base() + offset),
-      flags_(base_ + 128),
-      ring_(base_ + 128 + 8ull * header.cell_flags),
+      flags_(base_ + flags_at),
+      ring_(base_ + ring_at(header.cell_flags)),
       ring_mask_(header.ring_lines - 1),
       flag_count_(header.cell_flags),
       nonce_(header.nonce),
@@ -283,7 +283,7 @@ bool RxChannel::end_for_good(Sink& sink) {
   end_grant();
   CreditLine line{};
   line.lines = broken_off(nonce_);
-  memory_.publish_line(base_ + 64, &line);  // pairs with TxChannel::refresh_credits
+  memory_.publish_line(base_ + credits_at, &line);  // pairs with TxChannel::refresh_credits
   memory_.order();
   ended_ = true;
   if (begun)
@@ -311,7 +311,7 @@ void RxChannel::publish_credits() {
   line.grant = grant_;
   line.grant.check = check_of(grant_);
   line.trouble = trouble_ == 0 ? 0 : nonce_ + trouble_;
-  memory_.publish_line(base_ + 64, &line);  // pairs with TxChannel::refresh_credits
+  memory_.publish_line(base_ + credits_at, &line);  // pairs with TxChannel::refresh_credits
   credited_lines_ = tail_;
   credited_cells_ = cell_;
 }
@@ -375,14 +375,14 @@ bool RxChannel::begin_bulk(Sink& sink, const MessageLine& line) {
   cell_count_ = line.bulk.cell_count;
   const bool shape_ok = cell_bytes_ >= 64 && cell_bytes_ % 64 == 0 && cell_count_ >= 1 &&
                         cell_count_ <= flag_count_ && line.bulk.ready <= 1 &&
-                        line.bulk.offset % 64 == 0;
+                        line.bulk.first_cell == cell_ && line.bulk.offset % 64 == 0;
   cells_ = shape_ok ? static_cast<const std::byte*>(context_.pool.at(
                           line.bulk.offset, static_cast<std::uint64_t>(cell_bytes_) * cell_count_))
                     : nullptr;
   if (!cells_)
-    return broken(fmt::format("endpoint {} claims {} cells of {} bytes at {}", source_, cell_count_,
-                              cell_bytes_, line.bulk.offset));
-  cell_ = line.bulk.first_cell;
+    return broken(fmt::format("endpoint {} claims {} cells of {} bytes at {}, from cell {} on",
+                              source_, cell_count_, cell_bytes_, line.bulk.offset,
+                              line.bulk.first_cell));
   ready_ = line.bulk.ready;
   stored_ = false;
   land(sink.on_begin(source_, header_));

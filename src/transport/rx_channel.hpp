@@ -65,7 +65,6 @@ class RxChannel {
   bool credits_due() const {
     return fault_.empty() && (credited_lines_ != tail_ || credited_cells_ != cell_);
   }
-  /// The sender's last announcement that was seen (a mailbox word).
   /// Whether the word can be this channel's: about a ring from what was consumed. One that a later
   /// owner of the place has made begins at a random number.
   bool plausible(std::uint64_t word) const {
@@ -73,13 +72,22 @@ class RxChannel {
     const auto ahead = static_cast<std::int32_t>(MailboxWord::announced(word) - consumed_messages_);
     return -window <= ahead && ahead <= window;
   }
+  /// The sender's last announcement that was seen (a mailbox word).
   void announced(std::uint64_t word) { announced_ = MailboxWord::announced(word); }
-  /// Nothing announced is missing and nothing is half received.
   /// Of the message that is half received more may be stored into the user's buffer by the sender.
   bool granted() const { return grant_.until != 0; }
   /// The sender shall not begin to.
   void withdraw_grant();
+  /// Nothing announced is missing and nothing is half received.
   bool quiet() const { return stage_ == Stage::header && consumed_messages_ == announced_; }
+
+  /// What a channel waits for on which nothing has moved since the last look: `missing` is what the
+  /// sender had written whole before it said so, `credits` what it waits for itself.
+  enum class Stall { none, missing, credits };
+  /// One device access, where nothing has moved.
+  Stall look_for_stall();
+  /// Polls have not found what is missing.
+  void give_up_missing();
 
   /// What the sender wrote cannot be right; the text says what. Polls do nothing any more.
   const std::string& fault() const { return fault_; }
@@ -178,6 +186,11 @@ class RxChannel {
   const std::byte* placed_ = nullptr;
   std::uint64_t pieces_ = 0;  ///< known to be at the device
   std::string fault_;
+  struct Progress {
+    std::uint64_t tail = 0, cell = 0, got = 0;
+    bool operator==(const Progress&) const = default;
+  };
+  Progress looked_at_;  ///< by look_for_stall()
 };
 
 }  // namespace penstock::transport

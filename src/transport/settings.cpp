@@ -8,7 +8,7 @@
 namespace penstock::transport {
 
 std::uint64_t Settings::channel_bytes() const {
-  return base::align_up(2 * 64 + 8ull * cell_count + ring_bytes(), channel_alignment);
+  return base::align_up(ring_at(cell_count) + ring_bytes(), channel_alignment);
 }
 
 Result<Settings> settings_for(coherence::Mode mode) {

@@ -75,30 +75,29 @@ TxChannel::TxChannel(TxContext& context, std::byte* at, void* mailbox_word, Endp
     : context_(context),
       counts_(counts),
       memory_(within_node ? context.memory.within_node() : context.memory),
-      ring_(at + 128 + 8ull * context.settings.cell_count),
+      ring_(at + ring_at(context.settings.cell_count)),
       ring_mask_(context.settings.ring_lines - 1),
       nonce_(random_nonce()),
       mailbox_word_(mailbox_word),
       channel_offset_(*context.pool.offset_of(at)),
       announced_(static_cast<std::uint32_t>(nonce_)),
-      credit_line_(at + 64),
-      flags_(at + 128),
+      credit_line_(at + credits_at),
+      flags_(at + flags_at),
       base_(at) {}
 
 void TxChannel::write_header(const Address& peer, bool within_node) {
-  ChannelHeader header{};
-  header.magic = channel_magic;
-  header.nonce = nonce_;
-  header.job = context_.self.job;
-  header.source = context_.self.slot;
-  header.source_generation = context_.self.generation;
-  header.target = peer.slot;
-  header.target_generation = peer.generation;
-  header.ring_lines = context_.settings.ring_lines;
-  header.cell_flags = context_.settings.cell_count;
-  header.within_node = within_node ? 1 : 0;
-  header.check = check_of(header);
-  memory_.publish_line(base_, &header);
+  header_.magic = channel_magic;
+  header_.nonce = nonce_;
+  header_.job = context_.self.job;
+  header_.source = context_.self.slot;
+  header_.source_generation = context_.self.generation;
+  header_.target = peer.slot;
+  header_.target_generation = peer.generation;
+  header_.ring_lines = context_.settings.ring_lines;
+  header_.cell_flags = context_.settings.cell_count;
+  header_.within_node = within_node ? 1 : 0;
+  header_.check = check_of(header_);
+  memory_.publish_line(base_, &header_);
   memory_.order();  // pairs with RxChannel::open, which reads it after the mailbox word
 }
 

@@ -45,6 +45,11 @@ class TxChannel {
   unsigned notify_delivered(Sink& sink);
   /// What the receiver has told by RxChannel::tell_trouble since the last call. One device access.
   std::uint32_t trouble();
+  /// Says how far it has got, where that has changed. The caller orders it.
+  void publish_position();
+  /// Writes anew what the receiver finds messages by, when nothing has moved since the last call
+  /// and something is not consumed: it may have been overwritten. One device access then.
+  void repair();
   /// All that was sent and can arrive has been consumed. One device access.
   bool consumed();
   void fail_all(Sink& sink, const Error& error);
@@ -114,6 +119,9 @@ class TxChannel {
   std::byte* credit_line_;
   std::byte* flags_;
   std::byte* base_;
+  ChannelHeader header_{};
+  PositionLine position_;          ///< as published
+  std::uint64_t repaired_at_ = 0;  ///< `head_` at the last call of repair()
   // bulk
   std::byte* cells_ = nullptr;
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;

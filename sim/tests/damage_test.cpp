@@ -1,0 +1,181 @@
+// Somebody writes into a channel who has no business there: both ends get their messages or are
+// told, and neither waits for ever. And nobody is blamed who was only stopped.
+#include <gtest/gtest.h>
+
+#include "sim/tests/sides.hpp"
+#include "transport/endpoint_table.hpp"
+#include "transport/layout.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using transport::Address;
+
+/// Counts; what was overwritten may arrive wrong.
+class Counter final : public transport::Sink {
+ public:
+  void on_message(Peer, const Header&, const void*) override { ++arrived; }
+  Landing on_begin(Peer, const Header& header) override {
+    // a length that was overwritten: as an MPI truncates
+    bytes_.resize(std::min<std::uint64_t>(header.bytes, payload_bytes));
+    iov_ = {bytes_.data(), bytes_.size()};
+    return {&iov_, 1, nullptr, 0};
+  }
+  void on_arrived(Peer, const Header&, void*) override { ++arrived; }
+  void on_receive_failed(Peer, void*, const Error&) override { told = true; }
+  void on_sent(SendOp*) override { ++sent; }
+  void on_send_failed(SendOp*, const Error&) override { told = true; }
+  void on_peer_dead(Peer, const std::string&) override { told = true; }
+  void on_peer_left(Peer, const std::string&) override { told = true; }
+
+  bool told = false;
+  std::size_t arrived = 0, sent = 0;
+
+ private:
+  std::vector<std::byte> bytes_;
+  iovec iov_{};
+};
+
+constexpr std::array<std::uint64_t, 6> sizes = {8, 300, payload_bytes, 20, 5000, 20'000};
+
+struct Case {
+  std::array<std::optional<Address>, 2> addresses;
+  std::array<bool, 2> done{};
+  bool vandal_done = false;
+  bool told = false;
+};
+
+struct Talker {
+  Talker(World& world, const SimulatedPool& simulated, Case& all, std::size_t number)
+      : pool(simulated.attach(world, {.job = "sim"})),
+        arena(SimulatedPool::open_arena(world, *pool)),
+        endpoint(std::move(*transport::Endpoint::open(
+            *arena, sink, {.job = "sim", .closing_timeout_ns = 20'000'000}))) {
+    all.addresses[number] = endpoint->address();
+    world.until([&] { return all.addresses[1 - number].has_value(); });
+    peer = *endpoint->resolve(*all.addresses[1 - number]);
+  }
+  Counter sink;
+  std::unique_ptr<pool::Pool> pool;
+  std::unique_ptr<arena::Arena> arena;
+  std::unique_ptr<transport::Endpoint> endpoint;
+  Peer peer = 0;
+};
+
+/// Sends and takes one message of each size; polls until the other has too, as one does who waits
+/// in a barrier.
+void talk(World& world, const SimulatedPool& simulated, Case& all, std::size_t number) {
+  Talker self(world, simulated, all, number);
+  const std::vector<std::byte> payload(payload_bytes, right);
+  std::array<SendOp, sizes.size()> ops;
+  for (std::size_t i = 0; i < sizes.size() && !self.sink.told; ++i) {
+    ops[i].header = {1, 2, sizes[i], 3};
+    ops[i].iov[0] = {const_cast<std::byte*>(payload.data()), sizes[i]};
+    ops[i].iov_count = 1;
+    ops[i].notify_delivered = world.random() % 2 == 0;
+    const auto complete = self.endpoint->send(self.peer, &ops[i]);
+    if (!complete) break;
+    self.sink.sent += *complete ? 1 : 0;
+    if (world.random() % 2 == 0) self.endpoint->progress();
+  }
+  const auto done = [&] {
+    const bool all_there = self.sink.arrived == sizes.size() && self.sink.sent == sizes.size();
+    all.told = all.told || (self.sink.told && !all_there);
+    all.done[number] = all.done[number] || all_there || self.sink.told;
+    return self.sink.told || (all.done[0] && all.done[1] && all.vandal_done);
+  };
+  for (int looks = 0; !done(); ++looks) {
+    world.require(looks < 20'000, fmt::format("{} of {} arrived, {} sent, and nobody is told",
+                                              self.sink.arrived, sizes.size(), self.sink.sent));
+    if (self.endpoint->progress() == 0) world.sleep(looks < 1000 ? 1'000 : 5'000'000);
+  }
+}
+
+/// A word of the channel from the first talker to the second, or of what announces it.
+std::byte* somewhere(World& world, const pool::Pool& pool, std::byte* word) {
+  using namespace transport;
+  const std::uint64_t offset = MailboxWord::offset(pool.memory().observe_word(word));
+  std::byte* const channel = pool.base() + offset;
+  const std::uint64_t in_line = 8 * (world.random() % 8);
+  switch (world.random() % 8) {
+    case 0:
+      return word;
+    case 1:
+      return channel + in_line;
+    case 2:
+      return channel + credits_at + in_line;
+    case 3:
+      return channel + position_at + in_line;
+    case 4:
+    case 5:
+      return channel + flags_at + in_line;
+    default:
+      return channel + ring_at(8) + 64 * (world.random() % 24) + in_line;
+  }
+}
+
+void damage(World& world, const SimulatedPool& simulated, Case& all) {
+  const auto pool = simulated.attach(world, {.job = "sim"});
+  const auto arena = SimulatedPool::open_arena(world, *pool);
+  const auto table = transport::EndpointTable::open(*arena);
+  world.until([&] { return all.addresses[0] && all.addresses[1]; });
+  const std::uint32_t from = all.addresses[0]->slot, to = all.addresses[1]->slot;
+  std::byte* const word = static_cast<std::byte*>(table->word(to, from));
+  wait_until(world, "a channel", [&] { return pool->memory().observe_word(word) != 0; });
+  for (auto waits = world.random() % 300; waits > 0; --waits) world.yield();
+  pool->memory().publish_word(somewhere(world, *pool, word), world.random());
+  pool->memory().order();
+  all.vandal_done = true;
+}
+
+Scenario overwritten_word(const SimulatedPool& simulated) {
+  Scenario scenario = simulated.scenario("channel, a word of it overwritten", 3);
+  scenario.most_steps = 20'000'000;
+  scenario.body = [&simulated](World& world) {
+    auto all = std::make_shared<Case>();
+    for (std::size_t number : {0, 1})
+      world.spawn(static_cast<std::uint32_t>(number),
+                  [&world, &simulated, all, number] { talk(world, simulated, *all, number); });
+    world.spawn(2, [&world, &simulated, all] { damage(world, simulated, *all); });
+  };
+  return scenario;
+}
+
+TEST(Damage, NobodyWaitsForWhatWasOverwritten) {
+  const auto pool = pool_with_endpoints();
+  expect_held("channel", "random schedules", explore(overwritten_word(*pool), 300));
+}
+
+/// Both on one node, where a process that is stopped is known to live.
+Scenario stopped(const SimulatedPool& simulated) {
+  Scenario scenario = simulated.scenario("channel, an end is stopped for long", 1);
+  scenario.most_steps = 20'000'000;
+  scenario.body = [&simulated](World& world) {
+    auto all = std::make_shared<Case>();
+    for (std::size_t number : {0, 1})
+      world.spawn(0, [&world, &simulated, all, number] {
+        talk(world, simulated, *all, number);
+        world.require(!all->told, "somebody is blamed who was only stopped");
+      });
+    Process& one = *world.processes()[world.random() % 2];
+    world.spawn(0, [&world, all, &one] {
+      world.until([&] { return all->addresses[0] && all->addresses[1]; });
+      one.stops_at = one.operations + 1 + world.random() % 600;
+      const auto both = [&] { return all->done[0] && all->done[1]; };
+      wait_until(world, "it to be stopped", [&] { return one.stopped || both(); });
+      world.sleep(10'000'000'000);
+      one.stopped = false;
+      one.stops_at = ~0ull;
+      all->vandal_done = true;
+    });
+  };
+  return scenario;
+}
+
+TEST(Damage, NobodyIsBlamedWhoIsStopped) {
+  const auto pool = pool_with_endpoints();
+  expect_held("channel", "random schedules", explore(stopped(*pool), 200));
+}
+
+}  // namespace
+}  // namespace penstock::sim

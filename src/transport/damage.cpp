@@ -1,0 +1,118 @@
+// Lines of a channel that somebody has overwritten. Each line has one writer, who keeps in private
+// memory what it wrote there, so most are written anew. A message itself cannot be: then both ends
+// would wait for ever, and the receiver says so instead.
+#include <algorithm>
+#include <utility>
+
+#include "base/format.hpp"
+#include "transport/endpoint_impl.hpp"
+
+namespace penstock::transport {
+namespace {
+
+constexpr std::uint64_t look_every_ns = 1'000'000'000;
+/// Each costs two device accesses at most.
+constexpr std::size_t peers_a_look = 64;
+/// One would do: what was at the device before the position is found by any poll after it.
+constexpr std::uint32_t polls_in_proof = 16;
+
+}  // namespace
+
+// ---- sender ------------------------------------------------------------------------------------
+
+/// All that it names was ordered by the call that wrote it.
+void TxChannel::publish_position() {
+  const bool begun = breaks_off_ || (queue_.first && queue_.first->position != 0);
+  PositionLine line;
+  line.begun = nonce_ + head_;
+  line.whole = line.begun - (begun ? 1 : 0);
+  line.cells = nonce_ + cells_head_;
+  line.waits = nonce_ + (waiting() ? 1 : 0);
+  if (line == position_) return;
+  position_ = line;
+  memory_.publish_line(base_ + position_at, &line);  // pairs with RxChannel::look_for_stall
+}
+
+void TxChannel::repair() {
+  const bool moved = std::exchange(repaired_at_, head_) != head_;
+  if (moved || ended_ || consumed_ == head_) return;
+  refresh_credits();
+  if (ended_ || consumed_ == head_) return;
+  memory_.publish_line(base_, &header_);
+  memory_.publish_word(mailbox_word_, MailboxWord::pack(channel_offset_, announced_));
+  position_ = {};
+  publish_position();
+  memory_.order();
+}
+
+// ---- receiver ----------------------------------------------------------------------------------
+
+RxChannel::Stall RxChannel::look_for_stall() {
+  const Progress now{tail_, cell_, got_};
+  const bool moved = std::exchange(looked_at_, now) != now;
+  if (moved || held_since_ns_ != 0 || ended_) return Stall::none;
+  PositionLine said;
+  memory_.observe_line(&said, base_ + position_at);  // pairs with TxChannel::publish_position
+  const std::uint64_t begun = said.begun - nonce_, whole = said.whole - nonce_;
+  // not yet said, foreign, or older than what has arrived
+  if (begun - tail_ > ring_mask_ + 1 || begun - whole > 1) return Stall::none;
+  const bool more_cells = static_cast<std::int64_t>(said.cells - nonce_ - cell_ - ready_) > 0;
+  bool missing = false;
+  switch (stage_) {
+    case Stage::header:
+      missing = begun != tail_ || more_cells;
+      break;
+    case Stage::lines:  // of which `tail_` has already counted some
+      missing = true;
+      break;
+    case Stage::bulk:
+      missing = whole != tail_ || more_cells;
+      break;
+    case Stage::placed:
+      missing = whole != tail_;
+      break;
+  }
+  if (missing) return Stall::missing;
+  return said.waits == nonce_ + 1 ? Stall::credits : Stall::none;
+}
+
+void RxChannel::give_up_missing() {
+  (void)broken(
+      fmt::format("endpoint {} has sent more than line {} and cell {}, where nothing arrives: "
+                  "something else wrote to the pool",
+                  source_, tail_, cell_));
+}
+
+// ---- both, once a second -----------------------------------------------------------------------
+
+void Endpoint::Impl::look_for_damage(std::uint64_t now) {
+  if (now < next_damage_look_ns) return;
+  next_damage_look_ns = now + look_every_ns;
+  const std::size_t number = std::min(peers.size(), peers_a_look);
+  for (std::size_t i = 0; i < number; ++i) {
+    next_damage_look = (next_damage_look + 1) % static_cast<Peer>(peers.size());
+    PeerState& peer = peers[next_damage_look];
+    if (peer.tx && !peer.dead()) peer.tx->repair();
+    if (peer.hears() && peer.rx->fault().empty()) look_for_damage(next_damage_look);
+  }
+}
+
+void Endpoint::Impl::look_for_damage(Peer source) {
+  PeerState& peer = peers[source];
+  const RxChannel::Stall stall = peer.rx->look_for_stall();
+  const bool missed = std::exchange(peer.misses, stall == RxChannel::Stall::missing);
+  if (stall == RxChannel::Stall::credits) {
+    const Trouble again{source, peer.rx->source_generation(), std::nullopt};
+    if (std::find(troubles.begin(), troubles.end(), again) == troubles.end())
+      troubles.push_back(again);
+  }
+  if (!peer.misses) return;
+  wake(source);  // its announcement may be what was overwritten
+  if (!missed) {
+    peer.polls_in_vain = 0;
+  } else if (peer.polls_in_vain >= polls_in_proof) {
+    peer.rx->give_up_missing();  // look_for_faults says so
+  }
+}
+
+}  // namespace penstock::transport
