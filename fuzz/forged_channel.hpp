@@ -88,7 +88,7 @@ class ForgedChannel {
     } else {
       input.fill(line.payload, input.below(33));
     }
-    line.seal = nonce_ + head_;
+    line.seal = line.seal_of(nonce_ + head_);
     if (input.below(16) == 15) line.seal += input.lie(8);
     put_line(&line);
     if (form == Form::lines && input.below(4) != 3)

@@ -21,7 +21,9 @@ class Meddler {
     std::byte* at = choose_line(from, to);
     if (at == nullptr) return;
     Line line = line_at(at);
+    const std::uint64_t number = number_of(line);
     change(line);
+    if (message_ && input_.below(8) != 7) line[7] = seal_of(line, number);
     if (checked_ && input_.below(4) != 3) line[7] = transport::check_of(line);
     before_ = line_at(at);
     std::memcpy(at, line.data(), sizeof line);
@@ -35,6 +37,14 @@ class Meddler {
     std::memcpy(line.data(), at, sizeof line);
     return line;
   }
+
+  static std::uint64_t seal_of(const Line& line, std::uint64_t number) {
+    transport::MessageLine message;
+    std::memcpy(&message, line.data(), sizeof message);
+    return message.seal_of(number);
+  }
+  /// Of the first line of a message, as its seal tells.
+  static std::uint64_t number_of(const Line& line) { return line[7] ^ seal_of(line, 0); }
 
   /// The channel that the mailbox word speaks of, and how far its sender has come.
   void find_channel(std::uint32_t from, std::uint32_t to) {
@@ -52,7 +62,7 @@ class Meddler {
     channel_ = at;
     head_ = 0;
     for (std::uint32_t i = 0; i < header_.ring_lines; ++i) {
-      const std::uint64_t number = line_at(ring_line(i))[7] - header_.nonce;
+      const std::uint64_t number = number_of(line_at(ring_line(i))) - header_.nonce;
       if (number < 1u << 20 && number >= head_) head_ = number + 1;
     }
   }

@@ -88,10 +88,12 @@ void RxChannel::give_up_missing() {
 void Endpoint::Impl::look_for_damage(std::uint64_t now) {
   if (now < next_damage_look_ns) return;
   next_damage_look_ns = now + look_every_ns;
-  const std::size_t number = std::min(peers.size(), peers_a_look);
-  for (std::size_t i = 0; i < number; ++i) {
+  std::size_t looks_left = peers_a_look;
+  for (std::size_t i = 0; i < peers.size() && looks_left > 0; ++i) {
     next_damage_look = (next_damage_look + 1) % static_cast<Peer>(peers.size());
     PeerState& peer = peers[next_damage_look];
+    if (!peer.tx && !peer.rx) continue;
+    --looks_left;
     if (peer.tx && !peer.dead()) peer.tx->repair();
     if (peer.hears() && peer.rx->fault().empty()) look_for_damage(next_damage_look);
   }

@@ -25,6 +25,7 @@
 // nothing old can be taken for new: not after wrap-around, and not after the memory changed hands.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -201,6 +202,17 @@ struct MessageLine {
   std::uint8_t flags() const { return static_cast<std::uint8_t>(meta >> 16); }
   Form form() const { return static_cast<Form>(static_cast<std::uint8_t>(meta >> 8)); }
   std::uint8_t kind() const { return static_cast<std::uint8_t>(meta); }
+
+  /// Of line `number`, counted from the nonce. One that is overwritten where it says which message
+  /// this is, is not taken for it. Multiplied, or user's data in a line could stand for numbers.
+  std::uint64_t seal_of(std::uint64_t number) const {
+    const std::uint64_t words = meta ^ std::rotl(tag, 21) ^ std::rotl(data, 42);
+    return number ^ (words * 0x9e3779b97f4a7c15ull & ~0ull << 32);
+  }
+  /// What can be said of a seal alone.
+  static bool may_be(std::uint64_t seal, std::uint64_t number) {
+    return static_cast<std::uint32_t>(seal) == static_cast<std::uint32_t>(number);
+  }
 };
 static_assert(sizeof(MessageLine) == 64);
 static_assert(offsetof(MessageLine, seal) == 56);

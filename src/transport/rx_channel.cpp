@@ -197,10 +197,13 @@ bool RxChannel::poll_header(Sink& sink) {
   // Where messages queue up the next is likely there; an old copy shows by its seal.
   if (tail_ >= fresh_until_ && memory_.loads_may_be_stale() && !backlog_) return false;
   const std::byte* at = line_at(tail_);
-  if (memory_.load_word(at + offsetof(MessageLine, seal)) != nonce_ + tail_) return false;
-  if (backlog_) fetch(tail_ + lines_ahead);
+  // the seal first: it arrives last
+  const std::uint64_t seal = memory_.load_word(at + offsetof(MessageLine, seal));
+  if (!MessageLine::may_be(seal, nonce_ + tail_)) return false;
   MessageLine line;
   memory_.load_line(&line, at);
+  if (seal != line.seal_of(nonce_ + tail_)) return false;
+  if (backlog_) fetch(tail_ + lines_ahead);
   header_.tag = line.tag;
   header_.data = line.data;
   header_.bytes = line.bytes();
@@ -399,9 +402,8 @@ bool RxChannel::begin_bulk(Sink& sink, const MessageLine& line) {
 void RxChannel::begin_grant(bool asked) {
   end_grant();
   std::optional<std::uint64_t> offset;
-  if (direct_ && !near_ && header_.bytes >= context_.settings.stored_min_bytes) {
+  if (direct_ && !near_ && header_.bytes >= context_.settings.stored_min_bytes)
     offset = context_.place_of(direct_, header_.bytes);
-  }
   if (offset && *offset % coherence::line_bytes == 0) {
     grant_.message = nonce_ + tail_;
     grant_.offset = *offset;

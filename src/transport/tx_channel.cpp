@@ -170,7 +170,7 @@ void TxChannel::put_inline(const Header& header, const void* payload, std::uint8
   line.tag = header.tag;
   line.data = header.data;
   if (header.bytes != 0) std::memcpy(line.payload, payload, header.bytes);  // else it may be null
-  line.seal = nonce_ + head_;
+  line.seal = line.seal_of(nonce_ + head_);
   streams() ? memory_.stream_line(line_at(head_), &line) : memory_.send_line(line_at(head_), &line);
   ++head_;
   announce();
@@ -184,7 +184,7 @@ void TxChannel::put_lines(const Header& header, const std::byte* payload, std::u
   line.tag = header.tag;
   line.data = header.data;
   std::memcpy(line.payload, payload, inline_bytes);
-  line.seal = nonce_ + head_;
+  line.seal = line.seal_of(nonce_ + head_);
   const bool stream = streams() || header.bytes > alone_max_bytes;
   stream ? memory_.stream_line(line_at(head_), &line) : memory_.send_line(line_at(head_), &line);
   ++head_;
@@ -269,7 +269,7 @@ void TxChannel::put_bulk_line(const SendOp& op, std::uint64_t ready) {
   line.bulk.cell_count = cell_count_;
   line.bulk.first_cell = cells_head_ - ready;
   line.bulk.ready = ready;
-  line.seal = nonce_ + head_;
+  line.seal = line.seal_of(nonce_ + head_);
   memory_.send_line(line_at(head_), &line);
   bulk_line_ = head_++;
   announce();
@@ -414,7 +414,7 @@ void TxChannel::put_placed_line(const SendOp& op, std::uint64_t offset, std::uin
   line.data = op.header.data;
   line.placed.offset = offset;
   line.placed.piece_bytes = piece_bytes;
-  line.seal = nonce_ + head_;
+  line.seal = line.seal_of(nonce_ + head_);
   memory_.send_line(line_at(head_), &line);
 }
 
@@ -463,7 +463,7 @@ void TxChannel::withdraw_placed() {
     const std::uint64_t number = op->position - op->placed_lines;
     MessageLine line{};
     line.meta = MessageLine::pack(op->header.bytes, 0, Form::withdrawn, op->header.kind);
-    line.seal = nonce_ + number;
+    line.seal = line.seal_of(nonce_ + number);
     memory_.send_line(line_at(number), &line);
   }
   if (looked) memory_.order();
