@@ -84,6 +84,8 @@ inline constexpr std::string_view temporary_pool_prefix = "shm:run-";
 /// How one gets a pool of twice the size, as the end of an error message: "make a larger pool:
 /// penstock pool create ...", or of a temporary one "run the job with --size 64M".
 std::string larger_pool_text(const Info& info);
+/// The same, and before it how to free what lies in a pool that outlives its job.
+std::string more_space_text(const Info& info);
 
 /// Where a process stands, as read from the process table (checked).
 struct ProcessRecord {

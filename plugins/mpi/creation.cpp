@@ -152,12 +152,8 @@ bool Making::acceptable() const {
   if (in_pool) return true;
   static std::atomic<bool> said{false};
   if (found_full() && rank_ == 0 && !said.exchange(true))
-    base::log(
-        base::Level::warn,
-        "pool {} is full: windows lie in the MPI's own memory; what takes the space: penstock "
-        "pool ls {}; or {}",
-        at_->pool().info().spec, at_->pool().info().spec,
-        pool::larger_pool_text(at_->pool().info()));
+    base::log(base::Level::warn, "pool {} is full: windows lie in the MPI's own memory; {}",
+              at_->pool().info().spec, pool::more_space_text(at_->pool().info()));
   return false;
 }
 

@@ -2,6 +2,7 @@
 // told, and neither waits for ever. And nobody is blamed who was only stopped.
 #include <gtest/gtest.h>
 
+#include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/sides.hpp"
 #include "transport/endpoint_table.hpp"
 #include "transport/layout.hpp"
@@ -144,6 +145,8 @@ Scenario overwritten_word(const SimulatedPool& simulated) {
 TEST(Damage, NobodyWaitsForWhatWasOverwritten) {
   const auto pool = pool_with_endpoints();
   expect_held("channel", "random schedules", explore(overwritten_word(*pool), 300));
+  const Scenario lasting = with_lasting_copies(overwritten_word(*pool));
+  expect_held("channel", "random schedules", explore(lasting, 100));
 }
 
 /// Both on one node, where a process that is stopped is known to live.

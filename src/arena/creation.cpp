@@ -70,12 +70,8 @@ Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, s
     extent = space.allocate(request);
   }
   if (!extent && extent.error().code == Code::no_space) {
-    return fail(
-        Code::no_space,
-        "no space for object \"{}\": {}{}; what takes it: penstock pool ls {}; free what the dead "
-        "left: penstock pool gc {} --yes, or {}",
-        wanted.name, extent.error().message, quarantine_text(space), pool.info().spec,
-        pool.info().spec, pool::larger_pool_text(pool.info()));
+    return fail(Code::no_space, "no space for object \"{}\": {}{}; {}", wanted.name,
+                extent.error().message, quarantine_text(space), pool::more_space_text(pool.info()));
   }
   return extent;
 }

@@ -194,6 +194,15 @@ std::string larger_pool_text(const Info& info) {
                      info.spec, mib);
 }
 
+std::string more_space_text(const Info& info) {
+  const std::string larger = larger_pool_text(info);
+  if (info.spec.starts_with(temporary_pool_prefix)) return larger;
+  return fmt::format(
+      "what takes it: penstock pool ls {}; free what the dead left: penstock pool gc {} --yes, or "
+      "{}",
+      info.spec, info.spec, larger);
+}
+
 Info info_of(const Superblock& s, const std::string& spec) {
   return Info{.spec = spec,
               .id = s.pool_id,

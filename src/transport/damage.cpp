@@ -41,8 +41,7 @@ void TxChannel::repair() {
   memory_.publish_line(base_, &header_);
   memory_.publish_word(mailbox_word_, MailboxWord::pack(channel_offset_, announced_));
   position_ = {};
-  publish_position();
-  memory_.order();
+  publish_position();  // ordered, as ever, by the statistics
 }
 
 // ---- receiver ----------------------------------------------------------------------------------
