@@ -37,11 +37,14 @@ class Counter final : public transport::Sink {
   iovec iov_{};
 };
 
-constexpr std::array<std::uint64_t, 6> sizes = {8, 300, payload_bytes, 20, 5000, 20'000};
+constexpr std::array<std::uint64_t, 8> sizes = {8,  300,  payload_bytes, payload_bytes,
+                                                20, 5000, 20'000,        payload_bytes};
 
 struct Case {
   std::array<std::optional<Address>, 2> addresses;
   std::array<bool, 2> done{};
+  std::size_t pause_before = sizes.size();  ///< message before which both do nothing for a while
+  std::array<bool, 2> paused{};
   bool vandal_done = false;
   bool told = false;
 };
@@ -63,6 +66,14 @@ struct Talker {
   Peer peer = 0;
 };
 
+/// So long that each looks at what the other says of its channel.
+void pause(World& world, Talker& self) {
+  for (int looks = 0; looks < 1500; ++looks) {
+    self.endpoint->progress();
+    world.sleep(3'000'000);
+  }
+}
+
 /// Sends and takes one message of each size; polls until the other has too, as one does who waits
 /// in a barrier.
 void talk(World& world, const SimulatedPool& simulated, Case& all, std::size_t number) {
@@ -70,6 +81,10 @@ void talk(World& world, const SimulatedPool& simulated, Case& all, std::size_t n
   const std::vector<std::byte> payload(payload_bytes, right);
   std::array<SendOp, sizes.size()> ops;
   for (std::size_t i = 0; i < sizes.size() && !self.sink.told; ++i) {
+    if (i == all.pause_before) {
+      pause(world, self);
+      all.paused[number] = true;
+    }
     ops[i].header = {1, 2, sizes[i], 3};
     ops[i].iov[0] = {const_cast<std::byte*>(payload.data()), sizes[i]};
     ops[i].iov_count = 1;
@@ -86,9 +101,9 @@ void talk(World& world, const SimulatedPool& simulated, Case& all, std::size_t n
     return self.sink.told || (all.done[0] && all.done[1] && all.vandal_done);
   };
   for (int looks = 0; !done(); ++looks) {
-    world.require(looks < 20'000, fmt::format("{} of {} arrived, {} sent, and nobody is told",
+    world.require(looks < 60'000, fmt::format("{} of {} arrived, {} sent, and nobody is told",
                                               self.sink.arrived, sizes.size(), self.sink.sent));
-    if (self.endpoint->progress() == 0) world.sleep(looks < 1000 ? 1'000 : 5'000'000);
+    if (self.endpoint->progress() == 0) world.sleep(looks < 1000 ? 1'000 : 200'000);
   }
 }
 
@@ -98,17 +113,18 @@ std::byte* somewhere(World& world, const pool::Pool& pool, std::byte* word) {
   const std::uint64_t offset = MailboxWord::offset(pool.memory().observe_word(word));
   std::byte* const channel = pool.base() + offset;
   const std::uint64_t in_line = 8 * (world.random() % 8);
-  switch (world.random() % 8) {
+  switch (world.random() % 10) {
     case 0:
-      return word;
     case 1:
-      return channel + in_line;
+      return word;
     case 2:
-      return channel + credits_at + in_line;
+      return channel + in_line;
     case 3:
-      return channel + position_at + in_line;
+      return channel + credits_at + in_line;
     case 4:
+      return channel + position_at + in_line;
     case 5:
+    case 6:
       return channel + flags_at + in_line;
     default:
       return channel + ring_at(8) + 64 * (world.random() % 24) + in_line;
@@ -123,17 +139,21 @@ void damage(World& world, const SimulatedPool& simulated, Case& all) {
   const std::uint32_t from = all.addresses[0]->slot, to = all.addresses[1]->slot;
   std::byte* const word = static_cast<std::byte*>(table->word(to, from));
   wait_until(world, "a channel", [&] { return pool->memory().observe_word(word) != 0; });
+  wait_until(world, "the pause", [&] {
+    return all.pause_before == sizes.size() || all.paused[0] || all.paused[1] || all.told;
+  });
   for (auto waits = world.random() % 300; waits > 0; --waits) world.yield();
   pool->memory().publish_word(somewhere(world, *pool, word), world.random());
   pool->memory().order();
   all.vandal_done = true;
 }
 
-Scenario overwritten_word(const SimulatedPool& simulated) {
+Scenario overwritten_word(const SimulatedPool& simulated, bool pauses) {
   Scenario scenario = simulated.scenario("channel, a word of it overwritten", 3);
   scenario.most_steps = 20'000'000;
-  scenario.body = [&simulated](World& world) {
+  scenario.body = [&simulated, pauses](World& world) {
     auto all = std::make_shared<Case>();
+    if (pauses) all->pause_before = 1 + world.random() % (sizes.size() - 1);
     for (std::size_t number : {0, 1})
       world.spawn(static_cast<std::uint32_t>(number),
                   [&world, &simulated, all, number] { talk(world, simulated, *all, number); });
@@ -144,9 +164,9 @@ Scenario overwritten_word(const SimulatedPool& simulated) {
 
 TEST(Damage, NobodyWaitsForWhatWasOverwritten) {
   const auto pool = pool_with_endpoints();
-  expect_held("channel", "random schedules", explore(overwritten_word(*pool), 300));
-  const Scenario lasting = with_lasting_copies(overwritten_word(*pool));
-  expect_held("channel", "random schedules", explore(lasting, 100));
+  expect_held("channel", "random schedules", explore(overwritten_word(*pool, false), 500));
+  const Scenario lasting = with_lasting_copies(overwritten_word(*pool, true));
+  expect_held("channel", "random schedules", explore(lasting, 200));
 }
 
 /// Both on one node, where a process that is stopped is known to live.
@@ -160,15 +180,18 @@ Scenario stopped(const SimulatedPool& simulated) {
         talk(world, simulated, *all, number);
         world.require(!all->told, "somebody is blamed who was only stopped");
       });
-    Process& one = *world.processes()[world.random() % 2];
-    world.spawn(0, [&world, all, &one] {
+    const std::size_t first = world.random() % 2;
+    world.spawn(0, [&world, all, first] {
       world.until([&] { return all->addresses[0] && all->addresses[1]; });
-      one.stops_at = one.operations + 1 + world.random() % 600;
-      const auto both = [&] { return all->done[0] && all->done[1]; };
-      wait_until(world, "it to be stopped", [&] { return one.stopped || both(); });
-      world.sleep(10'000'000'000);
-      one.stopped = false;
-      one.stops_at = ~0ull;
+      for (const std::size_t which : {first, 1 - first}) {
+        Process& one = *world.processes()[which];
+        one.stops_at = one.operations + 1 + world.random() % 600;
+        const auto both = [&] { return all->done[0] && all->done[1]; };
+        wait_until(world, "it to be stopped", [&] { return one.stopped || both(); });
+        world.sleep(4'000'000'000);
+        one.stopped = false;
+        one.stops_at = ~0ull;
+      }
       all->vandal_done = true;
     });
   };
@@ -177,7 +200,7 @@ Scenario stopped(const SimulatedPool& simulated) {
 
 TEST(Damage, NobodyIsBlamedWhoIsStopped) {
   const auto pool = pool_with_endpoints();
-  expect_held("channel", "random schedules", explore(stopped(*pool), 200));
+  expect_held("channel", "random schedules", explore(stopped(*pool), 60));
 }
 
 }  // namespace

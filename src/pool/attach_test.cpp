@@ -118,7 +118,7 @@ TEST_F(AttachTest, AnotherLayoutVersion) {
   change_superblock([](Superblock& s) { s.layout_version = 99; });
   EXPECT_EQ(attach_error().code, Code::wrong_format);
   EXPECT_THAT(attach_error().message,
-              AllOf(HasSubstr("layout version 99, this Penstock needs 2"),
+              AllOf(HasSubstr("layout version 99, this Penstock needs 3"),
                     HasSubstr("penstock pool create " + spec_ + " --size ... --overwrite")));
 }
 

@@ -113,9 +113,9 @@ struct Pool::Impl final : Aliases::Attachments {
   std::mutex own_lines;  // stats and activity may come from several threads
 
   std::atomic<bool> leaves_to_burial{false};
-  std::atomic<bool> held{false};            // by a thread of this attachment
-  std::atomic<bool> waited_in_vain{false};  // for the lock, for as long as anybody waits
-  std::atomic<std::uint64_t> rival{0};      // last one in the way of the lock
+  std::atomic<bool> held{false};                    // by a thread of this attachment
+  std::atomic<std::uint64_t> waited_in_vain_ns{0};  // for the lock, last; 0: it was had since
+  std::atomic<std::uint64_t> rival{0};              // last one in the way of the lock
   std::optional<HostLock> host_lock;
   std::optional<sync::Lock> lock;
   RollEntry roll_entry;

@@ -387,12 +387,15 @@ Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
   // Who waits in vain, because the lock was overwritten, say, has more to do under it: all of that
   // together ends not much later.
   const bool whole_wait = timeout_ns == 0;
-  if (whole_wait && impl.waited_in_vain) timeout_ns = base::default_timeout_ns() / 30;
+  const std::uint64_t whole_ns = base::default_timeout_ns();
+  const std::uint64_t in_vain_ns = impl.waited_in_vain_ns;
+  if (whole_wait && in_vain_ns != 0 && base::now_ns() - in_vain_ns < whole_ns)
+    timeout_ns = whole_ns / 4;  // longer than a lease, for a holder that has died
   const auto taken = impl.take_lock(timeout_ns);
-  if (taken) impl.waited_in_vain = false;
+  if (taken) impl.waited_in_vain_ns = 0;
   if (taken) return Guard(this);
   if (taken.error().code != Code::deadline) return unexpected(taken.error());
-  if (whole_wait) impl.waited_in_vain = true;
+  if (whole_wait) impl.waited_in_vain_ns = base::now_ns();
   return fail(Code::deadline, "{}; what its processes do: penstock ps {}", taken.error().message,
               impl.options.spec);
 }

@@ -28,6 +28,7 @@ void TxChannel::publish_position() {
   line.whole = line.begun - (begun ? 1 : 0);
   line.cells = nonce_ + cells_head_;
   line.waits = nonce_ + (waiting() ? 1 : 0);
+  line.check = check_of(line);
   if (line == position_) return;
   position_ = line;
   memory_.publish_line(base_ + position_at, &line);  // pairs with RxChannel::look_for_stall
@@ -46,29 +47,30 @@ void TxChannel::repair() {
 
 // ---- receiver ----------------------------------------------------------------------------------
 
-RxChannel::Stall RxChannel::look_for_stall() {
-  const Progress now{tail_, cell_, got_};
+RxChannel::Stall RxChannel::look_for_stall(std::uint64_t now_ns) {
+  const Progress now{tail_, cell_, got_, pieces_, ready_, stage_};
   const bool moved = std::exchange(looked_at_, now) != now;
-  if (moved || held_since_ns_ != 0 || ended_) return Stall::none;
+  const bool held = held_since_ns_ != 0 && now_ns - held_since_ns_ < look_every_ns;
+  if (moved || held || ended_) return Stall::none;
   PositionLine said;
   memory_.observe_line(&said, base_ + position_at);  // pairs with TxChannel::publish_position
-  const std::uint64_t begun = said.begun - nonce_, whole = said.whole - nonce_;
-  // not yet said, foreign, or older than what has arrived
-  if (begun - tail_ > ring_mask_ + 1 || begun - whole > 1) return Stall::none;
-  const bool more_cells = static_cast<std::int64_t>(said.cells - nonce_ - cell_ - ready_) > 0;
-  bool missing = false;
+  if (said.check != check_of(said)) return Stall::none;
+  // from the nonce on; one that was said long ago may be behind what has arrived
+  const auto behind = [this](std::uint64_t is, std::uint64_t said_to_be) {
+    return static_cast<std::int64_t>(said_to_be - nonce_ - is) > 0;
+  };
+  if (said.begun - nonce_ - tail_ > ring_mask_ + 1) return Stall::none;  // or it is foreign
+  bool missing = behind(cell_ + ready_, said.cells);
   switch (stage_) {
     case Stage::header:
-      missing = begun != tail_ || more_cells;
+      missing = missing || behind(tail_, said.begun);
       break;
-    case Stage::lines:  // of which `tail_` has already counted some
+    case Stage::lines:  // of which `tail_` has already counted some, and all were written together
       missing = true;
       break;
     case Stage::bulk:
-      missing = whole != tail_ || more_cells;
-      break;
     case Stage::placed:
-      missing = whole != tail_;
+      missing = missing || behind(tail_, said.whole);
       break;
   }
   if (missing) return Stall::missing;
@@ -89,18 +91,20 @@ void Endpoint::Impl::look_for_damage(std::uint64_t now) {
   next_damage_look_ns = now + look_every_ns;
   std::size_t looks_left = peers_a_look;
   for (std::size_t i = 0; i < peers.size() && looks_left > 0; ++i) {
-    next_damage_look = (next_damage_look + 1) % static_cast<Peer>(peers.size());
-    PeerState& peer = peers[next_damage_look];
-    if (!peer.tx && !peer.rx) continue;
+    const Peer at = next_damage_look = (next_damage_look + 1) % static_cast<Peer>(peers.size());
+    const PeerState& peer = peers[at];
+    if (!peer.tx && !peer.rx && seen[at] == 0) continue;
     --looks_left;
     if (peer.tx && !peer.dead()) peer.tx->repair();
-    if (peer.hears() && peer.rx->fault().empty()) look_for_damage(next_damage_look);
+    if (peer.hears() && peer.rx->fault().empty()) look_for_damage(at, now);
+    // the header that this word led to may have been overwritten, and is there again by now
+    if (!peer.rx && seen[at] != 0) activate(at, seen[at]);
   }
 }
 
-void Endpoint::Impl::look_for_damage(Peer source) {
+void Endpoint::Impl::look_for_damage(Peer source, std::uint64_t now) {
   PeerState& peer = peers[source];
-  const RxChannel::Stall stall = peer.rx->look_for_stall();
+  const RxChannel::Stall stall = peer.rx->look_for_stall(now);
   const bool missed = std::exchange(peer.misses, stall == RxChannel::Stall::missing);
   if (stall == RxChannel::Stall::credits) {
     const Trouble again{source, peer.rx->source_generation(), std::nullopt};
@@ -108,12 +112,12 @@ void Endpoint::Impl::look_for_damage(Peer source) {
       troubles.push_back(again);
   }
   if (!peer.misses) return;
+  const bool polled = peer.polls_in_vain >= polls_in_proof;
   wake(source);  // its announcement may be what was overwritten
-  if (!missed) {
+  if (!missed)
     peer.polls_in_vain = 0;
-  } else if (peer.polls_in_vain >= polls_in_proof) {
+  else if (polled)
     peer.rx->give_up_missing();  // look_for_faults says so
-  }
 }
 
 }  // namespace penstock::transport

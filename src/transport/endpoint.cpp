@@ -279,12 +279,14 @@ void Endpoint::tell_trouble(Peer from, std::uint32_t code) {
 void Endpoint::Impl::tell_troubles() {
   if (troubles.empty()) return;
   const auto guard = pool.lock(briefly_ns);
+  // credits are looked at again in a second
+  if (!guard) std::erase_if(troubles, [](const Trouble& trouble) { return !trouble.code; });
   if (!guard) return;
   for (const Trouble& trouble : troubles) {
     RxChannel* const channel = peers[trouble.peer].rx.get();
     const auto line = table.read(trouble.peer);
     if (channel && channel->source_generation() == trouble.generation && line && line->open() &&
-        line->generation == trouble.generation)
+        line->generation == trouble.generation && channel->current())
       trouble.code ? channel->tell_trouble(*trouble.code) : channel->return_credits();
   }
   troubles.clear();
@@ -447,7 +449,7 @@ void Endpoint::Impl::publish_peers() {
   for (std::size_t i = 0; i < number; ++i) {
     const Peer peer = next_row;
     next_row = (next_row + 1) % static_cast<Peer>(peers.size());
-    if (peers[peer].tx) peers[peer].tx->publish_position();
+    if (peers[peer].tx && !peers[peer].dead()) peers[peer].tx->publish_position();
     if (peers[peer].counts != EndpointStats{})
       peer_rows.publish(peer, peers[peer].counted_generation, peers[peer].counts);
   }

@@ -76,7 +76,7 @@ struct Endpoint::Impl {
   void audit_mailbox();
   void look_for_faults();
   void look_for_damage(std::uint64_t now);
-  void look_for_damage(Peer source);
+  void look_for_damage(Peer source, std::uint64_t now);
   void wake(Peer source);
   void rest(Peer source);
   void end_rx(Peer source, const Error& error);

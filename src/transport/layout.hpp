@@ -20,9 +20,10 @@
 //   then              ring                 sender: sealed lines
 //   elsewhere         cells                sender: bulk payload, made by the first bulk message
 //
-// Line i of the ring (i counts from 0 for ever) is valid when its last word equals nonce + i; flag
-// c when it equals nonce + c. The nonce is random for each channel, so nothing needs clearing and
-// nothing old can be taken for new: not after wrap-around, and not after the memory changed hands.
+// Line i of the ring (i counts from 0 for ever) is valid when its last word is the seal of nonce +
+// i; flag c when it equals nonce + c. The nonce is random for each channel, so nothing needs
+// clearing and nothing old can be taken for new: not after wrap-around, and not after the memory
+// changed hands.
 #pragma once
 
 #include <bit>
@@ -108,7 +109,8 @@ struct PositionLine {
   std::uint64_t cells = 0;  ///< nonce + cells announced
   std::uint64_t waits =
       0;  ///< nonce + 1: for credit, for delivery or for a grant; nonce: it does not
-  std::uint64_t pad[4] = {};
+  std::uint64_t pad[3] = {};
+  std::uint64_t check = 0;
   bool operator==(const PositionLine&) const = default;
 };
 static_assert(sizeof(PositionLine) == 64);

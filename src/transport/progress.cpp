@@ -304,9 +304,8 @@ void Endpoint::Impl::audit_mailbox() {
   for (std::uint32_t i = 0; i < audits_a_check && i < words; ++i) {
     const Peer source = audited++ % words;
     PeerState& peer = peers[source];
-    if (seen[source] == 0 || peer.active) continue;
-    // without a channel: its header may have been overwritten, and is there again by now
-    if (peer.rx ? !peer.rx->current() : !activity.empty()) activate(source, seen[source]);
+    if (seen[source] == 0 || !peer.rx || peer.active) continue;
+    if (!peer.rx->current()) activate(source, seen[source]);
   }
 }
 

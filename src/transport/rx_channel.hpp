@@ -85,7 +85,7 @@ class RxChannel {
   /// sender had written whole before it said so, `credits` what it waits for itself.
   enum class Stall { none, missing, credits };
   /// One device access, where nothing has moved.
-  Stall look_for_stall();
+  Stall look_for_stall(std::uint64_t now_ns);
   /// Polls have not found what is missing.
   void give_up_missing();
 
@@ -187,7 +187,8 @@ class RxChannel {
   std::uint64_t pieces_ = 0;  ///< known to be at the device
   std::string fault_;
   struct Progress {
-    std::uint64_t tail = 0, cell = 0, got = 0;
+    std::uint64_t tail = 0, cell = 0, got = 0, pieces = 0, ready = 0;
+    Stage stage = Stage::header;
     bool operator==(const Progress&) const = default;
   };
   Progress looked_at_;  ///< by look_for_stall()
