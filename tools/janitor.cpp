@@ -4,11 +4,13 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <regex>
 
 #include "base/clock.hpp"
 #include "base/format.hpp"
@@ -59,7 +61,31 @@ void remove_pool(const std::string& spec) {
   _exit(0);
 }
 
+/// The folder of a run that has ended some seconds ago, as have all processes of its job.
+bool is_of_the_killed(const std::filesystem::path& folder) {
+  constexpr std::int64_t settled_s = 10;
+  static const std::regex made("penstock-(run-([1-9][0-9]{0,8})-[0-9a-f]{8})");
+  std::smatch found;
+  const std::string name = folder.filename();
+  struct stat status;
+  if (!std::regex_match(name, found, made) || lstat(folder.c_str(), &status) != 0 ||
+      !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+      time(nullptr) - status.st_mtime < settled_s)
+    return false;
+  if (kill(std::stoi(found[2]), 0) == 0 || errno != ESRCH) return false;
+  return processes_of(found[1]).empty();
+}
+
 }  // namespace
+
+void tidy_after_the_killed(const std::string& temporary) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(temporary, ignored)) {
+    if (!is_of_the_killed(entry.path())) continue;
+    remove_segments(read_segments(entry.path()));
+    std::filesystem::remove_all(entry.path(), ignored);
+  }
+}
 
 Result<Janitor> Janitor::start(const Charge& charge) {
   int ends[2];

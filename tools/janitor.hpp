@@ -11,6 +11,10 @@
 
 namespace penstock::tools {
 
+/// Of runs that were killed together with their janitors: the folders below `temporary`, some
+/// seconds old, and the MPI's segments that are noted there.
+void tidy_after_the_killed(const std::string& temporary);
+
 class Janitor {
  public:
   /// What is this run's own; it need not exist yet.

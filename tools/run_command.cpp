@@ -217,6 +217,7 @@ int run(RunArguments arguments) {
   const std::string spec = temporary ? "shm:" + unique_name() : arguments.pool;
   const std::string job = unique_name();
   pool::sweep_leftovers();  // of runs that were killed with their janitor
+  tidy_after_the_killed(temporary_folder());
   const Janitor::Charge own{.job = job,
                             .pool = temporary ? spec : "",
                             .folder = fmt::format("{}/penstock-{}", temporary_folder(), job)};

@@ -290,13 +290,13 @@ class Interrupted(Case):
             for pid in everybody:
                 os.kill(pid, number)
         job.wait(10)
-        for segment in self.segments:
-            self.addCleanup(segment.unlink, missing_ok=True)
-        left = temporary_pools_of(job.pid)
-        self.assertNotEqual(left, [])
-        time.sleep(11)
+        folders = list(Path(tempfile.gettempdir()).glob(f"penstock-run-{job.pid}-*"))
+        self.assertNotEqual(folders, [])
+        self.assertNotEqual(temporary_pools_of(job.pid), [])
+        time.sleep(12)
         self.penstock("run", "-n", "1", "--", PYTHON, PROGRAMS / "all_to_all.py")
-        self.assertEqual(temporary_pools_of(job.pid), [])
+        self.assert_nothing_left(job)
+        self.assertEqual([folder for folder in folders if folder.exists()], [])
 
     def test_a_pool_that_is_cut_short(self):
         job = self.start_job()
