@@ -183,32 +183,37 @@ std::optional<JobWatch::Death> JobWatch::blame(const pool::Roll::Event& end) con
 /// A rank that finalizes MPI while others wait for it, as a Python program does after an exception,
 /// makes their calls fail, and the launcher kill them all: it ends later than they do.
 std::optional<JobWatch::Death> JobWatch::blame_leaver(const pool::Roll::Event& left,
-                                                      bool victims_were_killed) const {
+                                                      bool has_victims) const {
   const Rank* const rank = rank_of(pid_of(left));
   if (rank == nullptr) return std::nullopt;
   const int status = rank->wait_status.value_or(0);
   if (status != 0 && !ended_by_launcher(status))
     return Death{name_of(rank->record), verdict_of(status), false};
-  if (!victims_were_killed || (status == 0 && rank->wait_status)) return std::nullopt;
+  if (!has_victims || (status == 0 && rank->wait_status)) return std::nullopt;
   return Death{name_of(rank->record), "left MPI while others waited for it", false};
 }
 
 std::optional<JobWatch::Death> JobWatch::find_first() const {
   std::vector<pool::Roll::Event> leavers;
   std::set<std::int64_t> leave;
+  std::int64_t gone_alone = 0;  // before anybody else had begun to finalize
   for (const pool::Roll::Event& event : ends_) {
     if (event.kind == Kind::left || event.kind == Kind::finalizes) {
       leavers.push_back(event);
       leave.insert(pid_of(event));
+      if (event.kind == Kind::left && leave.size() == 1) gone_alone = pid_of(event);
     }
     const auto death = blame(event);
     if (!death) continue;
     const Rank* const rank = rank_of(event.pid);
     const bool was_killed = rank != nullptr && ended_by_launcher(rank->wait_status.value_or(0));
+    if (event.kind == Kind::aborts) return death;
+    const bool by_itself = !was_killed && !stayed(event.pid);
     for (const auto& leaver : leavers) {
-      if (event.kind == Kind::aborts || (!stayed(event.pid) && !was_killed)) break;
+      const bool was_first = pid_of(leaver) == gone_alone;
       // where several finalize, they are those who wait
-      if (auto first = blame_leaver(leaver, was_killed && leave.size() == 1)) return first;
+      const bool victims = was_killed ? was_first || leave.size() == 1 : by_itself && was_first;
+      if (auto first = blame_leaver(leaver, victims)) return first;
     }
     return death;
   }

@@ -89,7 +89,7 @@ class JobWatch {
   bool stayed(std::int64_t pid) const;
   std::int64_t pid_of(const pool::Roll::Event& event) const;
   std::optional<Death> blame(const pool::Roll::Event& end) const;
-  std::optional<Death> blame_leaver(const pool::Roll::Event& left, bool victims_were_killed) const;
+  std::optional<Death> blame_leaver(const pool::Roll::Event& left, bool has_victims) const;
   std::optional<Death> find_first() const;
 
   std::unique_ptr<pool::Pool> pool_;

@@ -1,6 +1,7 @@
 """Who is named when a job fails: whoever aborted, raised or crashed first, and how."""
 
 import os
+import re
 import signal
 import subprocess
 import unittest
@@ -16,17 +17,22 @@ class Blame(Case):
                        env=clean_environment(I_MPI_ROOT=venv))
         return program
 
-    def blamed(self, *command, venv=VENV, runs=3):
-        """Whom each of several runs names: who came first is a race between the launcher and the ranks."""
-        for _ in range(runs):
-            done = self.penstock("run", "--mpiexec", venv / "bin/mpiexec", "-n", "4", "--nodes", "2", "--", *command,
-                                 status=None, start_new_session=True)
-            self.assertNotEqual(done.returncode, 0)
-            # a launcher that is ended may have begun a line
-            lines = [line[line.find("penstock run:"):] for line in done.stderr.splitlines() if "the job was ended" in line]
-            self.assertEqual(len(lines), 1, done.stderr)
-            self.assertRegex(lines[0], r"^penstock run: rank 2 \(pid \d+, emulated node 1\) ")
-            yield lines[0]
+    def blamed(self, *command, venv=VENV, runs=3, others=0):
+        """What each of several runs says of rank 2: who came first is a race between the launcher and the ranks.
+        `others` of them at most may name another."""
+        lines = [self.verdict(*command, venv=venv) for _ in range(runs)]
+        of_two = [line for line in lines if re.match(r"penstock run: rank 2 \(pid \d+, emulated node 1\) ", line)]
+        self.assertGreaterEqual(len(of_two), runs - others, lines)
+        return of_two
+
+    def verdict(self, *command, venv):
+        done = self.penstock("run", "--mpiexec", venv / "bin/mpiexec", "-n", "4", "--nodes", "2", "--", *command,
+                             status=None, start_new_session=True)
+        self.assertNotEqual(done.returncode, 0)
+        # a launcher that is ended may have begun a line
+        lines = [line[line.find("penstock run:"):] for line in done.stderr.splitlines() if "the job was ended" in line]
+        self.assertEqual(len(lines), 1, done.stderr)
+        return lines[0]
 
     def test_abort(self):
         program = self.compiled()
@@ -44,7 +50,8 @@ class Blame(Case):
         program = self.folder / "raises.py"
         program.write_text("from mpi4py import MPI\nc = MPI.COMM_WORLD\nc.Barrier()\n"
                            "if c.rank == 2: raise ValueError('boom')\nc.Barrier()\n")
-        for line in self.blamed(PYTHON, program, runs=8):
+        # the exception of one that waited may end it first, where the cores are taken: 4 of 400 runs
+        for line in self.blamed(PYTHON, program, runs=8, others=2):
             self.assertRegex(line, "exited with status 1|left MPI while others waited for it")
         for line in self.blamed(PYTHON, "-m", "mpi4py", program):
             self.assertIn("called MPI_Abort with code 1", line)

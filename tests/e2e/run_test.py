@@ -207,7 +207,7 @@ class Refused(Case):
         self.assertIn("was full: run it with --size 32M", said)
 
     def test_program_without_mpi(self):
-        done = self.penstock("run", "-n", "2", "--", "true", status=1)
+        done = self.penstock("run", "-n", "2", "--", "sleep", "0.3", status=1)
         self.assertIn("no process of the job attached to the pool", done.stderr)
         self.penstock("run", "-n", "2", "--allow-fallback", "--", "true")
 
