@@ -119,7 +119,8 @@ Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec) {
   if (text != "auto") {
     auto mode = coherence::parse_mode(text);
     if (!mode) {
-      return fail(Code::invalid_argument, "{}, or leave --mode out, or --mode auto",
+      return fail(Code::invalid_argument,
+                  "{}, or leave --mode out (unset PENSTOCK_MODE), or --mode auto",
                   mode.error().message);
     }
     return ModeChoice{*mode, "as asked"};

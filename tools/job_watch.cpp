@@ -225,26 +225,41 @@ std::optional<JobWatch::Death> JobWatch::find_first() const {
   return std::nullopt;
 }
 
+/// Of the others, where the first that ended was killed: it may be a victim of the launcher, which
+/// ends those who wait before the one that called for it.
+std::string JobWatch::others_text() const {
+  bool all_killed = processes() > 1;
+  for (const auto& [key, rank] : ranks_) {
+    const int status = rank.wait_status.value_or(0);
+    if (status != 0 && !ended_by_launcher(status))
+      return fmt::format("; {} {}", name_of(rank.record), verdict_of(status));
+    all_killed = all_killed && ended_by_launcher(status);
+  }
+  if (!all_killed) return "";
+  return ", as were all: by their launcher when an MPI gives up, which says why above, or by the "
+         "kernel for want of memory (dmesg)";
+}
+
 void JobWatch::finish() {
   sample();
   for (const auto& [key, rank] : ranks_)
     if (rank.process.valid()) note_end(rank.record.pid);
   on_roll();
   first_death_ = find_first();
+  if (first_death_ && first_death_->was_killed) first_death_->how += others_text();
   remove_segments(segments_);
 }
 
 JobTotals JobWatch::totals() const {
   JobTotals totals;
-  std::set<std::int32_t> ranks;
   std::set<std::pair<std::string, std::uint32_t>> nodes;
   for (const auto& [key, rank] : ranks_) {
-    ranks.insert(rank.record.rank);
     nodes.insert({rank.record.host, rank.record.node});
     totals.messages += rank.record.messages_sent;
     totals.bytes += rank.record.bytes_sent;
   }
-  totals.ranks = static_cast<std::uint32_t>(ranks.size());
+  totals.ranks =
+      static_cast<std::uint32_t>(processes());  // those that were spawned have numbers twice
   totals.nodes = static_cast<std::uint32_t>(nodes.size());
   return totals;
 }

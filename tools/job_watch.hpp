@@ -83,6 +83,7 @@ class JobWatch {
         foreign_(mpi_segments()) {}
   void watch_process(Rank& rank);
   std::size_t processes() const;
+  std::string others_text() const;
   void note_segments();
   void note_end(std::int64_t pid);
   const Rank* rank_of(std::int64_t pid) const;

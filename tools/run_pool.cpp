@@ -120,8 +120,9 @@ Result<pool::Info> check_named_pool(const std::string& spec, const std::string& 
   if (auto trusted = pool::check_owner(spec); !trusted) return tl::unexpected(trusted.error());
   if (!mode.empty() && mode != "auto" && mode != coherence::mode_name(info->mode)) {
     return fail(Code::mismatch,
-                "pool {} is in {} mode and the job asks for {}: leave --mode out, or make the pool "
-                "anew with 'penstock pool create {} --size {} --mode {} --overwrite'",
+                "pool {} is in {} mode and the job asks for {}: leave --mode out (unset "
+                "PENSTOCK_MODE), or make the pool anew with 'penstock pool create {} --size {} "
+                "--mode {} --overwrite'",
                 spec, coherence::mode_name(info->mode), mode, shell_quote(spec), info->bytes, mode);
   }
   auto fits = check_endpoints(

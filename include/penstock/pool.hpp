@@ -83,9 +83,10 @@ Result<void> remove(const std::string& spec, bool force = false);
 inline constexpr std::string_view temporary_pool_prefix = "shm:run-";
 /// How one gets a pool of twice the size, as the end of an error message: "make a larger pool:
 /// penstock pool create ...", or of a temporary one "run the job with --size 64M".
-std::string larger_pool_text(const Info& info);
-/// The same, and before it how to free what lies in a pool that outlives its job.
-std::string more_space_text(const Info& info);
+std::string larger_pool_text(const Info& info, std::uint64_t wanted = 0);
+/// The same, and before it how to free what lies in a pool that outlives its job. `wanted`: bytes
+/// that were asked for in vain; there may be others who ask.
+std::string more_space_text(const Info& info, std::uint64_t wanted = 0);
 
 /// Where a process stands, as read from the process table (checked).
 struct ProcessRecord {

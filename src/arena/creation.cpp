@@ -71,7 +71,8 @@ Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, s
   }
   if (!extent && extent.error().code == Code::no_space) {
     return fail(Code::no_space, "no space for object \"{}\": {}{}; {}", wanted.name,
-                extent.error().message, quarantine_text(space), pool::more_space_text(pool.info()));
+                extent.error().message, quarantine_text(space),
+                pool::more_space_text(pool.info(), wanted.bytes));
   }
   return extent;
 }

@@ -186,16 +186,16 @@ Result<Superblock> check_superblocks(const std::vector<OpenPart>& parts, const s
   return first;
 }
 
-std::string larger_pool_text(const Info& info) {
-  const std::uint64_t mib = std::max<std::uint64_t>(info.bytes >> 19, 1);
+std::string larger_pool_text(const Info& info, std::uint64_t wanted) {
+  const std::uint64_t mib = std::max<std::uint64_t>((info.bytes + wanted) >> 19, 1);
   if (info.spec.starts_with(temporary_pool_prefix))
     return fmt::format("run the job with --size {}M", mib);
   return fmt::format("make a larger pool: penstock pool create {} --size {}M --overwrite",
                      info.spec, mib);
 }
 
-std::string more_space_text(const Info& info) {
-  const std::string larger = larger_pool_text(info);
+std::string more_space_text(const Info& info, std::uint64_t wanted) {
+  const std::string larger = larger_pool_text(info, wanted);
   if (info.spec.starts_with(temporary_pool_prefix)) return larger;
   return fmt::format(
       "what takes it: penstock pool ls {}; free what the dead left: penstock pool gc {} --yes, or "

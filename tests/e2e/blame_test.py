@@ -46,6 +46,13 @@ class Blame(Case):
             for line in self.blamed(program, how):
                 self.assertIn(says, line)
 
+    def test_errors_that_mpi_ends_the_job_for(self):
+        """Its launcher may kill those who wait first: then they are not named as if they alone were killed."""
+        program = self.compiled()
+        for _ in range(6):
+            line = self.verdict(program, "error", venv=VENV)
+            self.assertRegex(line, r"rank 2 \(pid \d+|as were all")
+
     def test_python_exceptions(self):
         program = self.folder / "raises.py"
         program.write_text("from mpi4py import MPI\nc = MPI.COMM_WORLD\nc.Barrier()\n"

@@ -179,7 +179,7 @@ class Windows(WindowCase):
         self.assertNotIn("lies in the pool", done.stderr)
         self.assertEqual(done.stderr.count("is full: windows lie in the MPI's own memory"), 1, done.stderr)
         self.assertEqual(done.stderr.count("MPI_Alloc_mem gives the MPI's own memory"), 2, done.stderr)
-        self.assertIn("run the job with --size", done.stderr)
+        self.assertIn("run the job with --size 72M", done.stderr)  # twice what there is and what was asked for
         self.assertNotIn("penstock pool", done.stderr)  # which will be gone by then
 
     def test_a_rank_without_the_pool(self):

@@ -9,6 +9,7 @@ static void fail(const char* how) {
   if (strcmp(how, "abort") == 0) MPI_Abort(MPI_COMM_WORLD, 7);
   if (strcmp(how, "segfault") == 0) *(volatile int*)0 = 1;
   if (strcmp(how, "exit") == 0) exit(5);
+  if (strcmp(how, "error") == 0) MPI_Send(how, 1, MPI_CHAR, 99, 0, MPI_COMM_WORLD);
   if (strcmp(how, "finalize") == 0) {
     MPI_Finalize();
     exit(9);
