@@ -45,7 +45,7 @@ class ForgedChannel {
     put(offset_, &header, sizeof header);
     ring_lines_ = header.ring_lines;
     flags_ = offset_ + transport::flags_at;
-    ring_ = flags_ + 8ull * header.cell_flags;
+    ring_ = offset_ + transport::ring_at(header.cell_flags);
     flag_count_ = header.cell_flags;
   }
 

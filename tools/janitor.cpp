@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <regex>
 
 #include "base/clock.hpp"
 #include "base/format.hpp"
 #include "penstock/pool.hpp"
+#include "pool/leftovers.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -64,16 +64,14 @@ void remove_pool(const std::string& spec) {
 /// The folder of a run that has ended some seconds ago, as have all processes of its job.
 bool is_of_the_killed(const std::filesystem::path& folder) {
   constexpr std::int64_t settled_s = 10;
-  static const std::regex made("penstock-(run-([1-9][0-9]{0,8})-[0-9a-f]{8})");
-  std::smatch found;
+  constexpr std::string_view prefix = "penstock-";
   const std::string name = folder.filename();
   struct stat status;
-  if (!std::regex_match(name, found, made) || lstat(folder.c_str(), &status) != 0 ||
-      !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
-      time(nullptr) - status.st_mtime < settled_s)
+  if (!name.starts_with("penstock-run-") || !pool::maker_is_gone(name.substr(prefix.size())))
     return false;
-  if (kill(std::stoi(found[2]), 0) == 0 || errno != ESRCH) return false;
-  return processes_of(found[1]).empty();
+  if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return false;
+  return status.st_uid == geteuid() && time(nullptr) - status.st_mtime >= settled_s &&
+         processes_of(name.substr(prefix.size())).empty();
 }
 
 }  // namespace

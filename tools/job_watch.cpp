@@ -205,14 +205,13 @@ std::optional<JobWatch::Death> JobWatch::find_first() const {
     }
     const auto death = blame(event);
     if (!death) continue;
-    const Rank* const rank = rank_of(event.pid);
-    const bool was_killed = rank != nullptr && ended_by_launcher(rank->wait_status.value_or(0));
     if (event.kind == Kind::aborts) return death;
-    const bool by_itself = !was_killed && !stayed(event.pid);
+    const bool by_itself = !death->was_killed && !stayed(event.pid);
     for (const auto& leaver : leavers) {
       const bool was_first = pid_of(leaver) == gone_alone;
       // where several finalize, they are those who wait
-      const bool victims = was_killed ? was_first || leave.size() == 1 : by_itself && was_first;
+      const bool alone = was_first || leave.size() == 1;
+      const bool victims = death->was_killed ? alone : by_itself && was_first;
       if (auto first = blame_leaver(leaver, victims)) return first;
     }
     return death;
@@ -258,8 +257,8 @@ JobTotals JobWatch::totals() const {
     totals.messages += rank.record.messages_sent;
     totals.bytes += rank.record.bytes_sent;
   }
-  totals.ranks =
-      static_cast<std::uint32_t>(processes());  // those that were spawned have numbers twice
+  // by process: those that were spawned have the numbers of others
+  totals.ranks = static_cast<std::uint32_t>(processes());
   totals.nodes = static_cast<std::uint32_t>(nodes.size());
   return totals;
 }

@@ -82,10 +82,10 @@ Result<void> remove(const std::string& spec, bool force = false);
 /// `penstock run` makes pools of such names for a job, and removes them after it.
 inline constexpr std::string_view temporary_pool_prefix = "shm:run-";
 /// How one gets a pool of twice the size, as the end of an error message: "make a larger pool:
-/// penstock pool create ...", or of a temporary one "run the job with --size 64M".
+/// penstock pool create ...", or of a temporary one "run the job with --size 64M". `wanted`: bytes
+/// that were asked for in vain, counted twice too, for there may be others who ask.
 std::string larger_pool_text(const Info& info, std::uint64_t wanted = 0);
-/// The same, and before it how to free what lies in a pool that outlives its job. `wanted`: bytes
-/// that were asked for in vain; there may be others who ask.
+/// The same, and before it how to free what lies in a pool that outlives its job.
 std::string more_space_text(const Info& info, std::uint64_t wanted = 0);
 
 /// Where a process stands, as read from the process table (checked).

@@ -15,6 +15,7 @@ using transport::Address;
 /// Counts; what was overwritten may arrive wrong.
 class Counter final : public transport::Sink {
  public:
+  explicit Counter(World&) {}
   void on_message(Peer, const Header&, const void*) override { ++arrived; }
   Landing on_begin(Peer, const Header& header) override {
     // a length that was overwritten: as an MPI truncates
@@ -49,20 +50,16 @@ struct Case {
   bool told = false;
 };
 
-struct Talker {
+struct Talker : SideOf<Counter> {
   Talker(World& world, const SimulatedPool& simulated, Case& all, std::size_t number)
-      : pool(simulated.attach(world, {.job = "sim"})),
-        arena(SimulatedPool::open_arena(world, *pool)),
-        endpoint(std::move(*transport::Endpoint::open(
-            *arena, sink, {.job = "sim", .closing_timeout_ns = 20'000'000}))) {
+      : SideOf(world, simulated, 20'000'000) {
     all.addresses[number] = endpoint->address();
-    world.until([&] { return all.addresses[1 - number].has_value(); });
-    peer = *endpoint->resolve(*all.addresses[1 - number]);
+    world.until([&] { return all.addresses[1 - number] || gone(*world.processes()[1 - number]); });
+    const auto met = all.addresses[1 - number] ? endpoint->resolve(*all.addresses[1 - number])
+                                               : tl::unexpected(Error{});
+    sink.told = !met;
+    peer = met.value_or(0);
   }
-  Counter sink;
-  std::unique_ptr<pool::Pool> pool;
-  std::unique_ptr<arena::Arena> arena;
-  std::unique_ptr<transport::Endpoint> endpoint;
   Peer peer = 0;
 };
 
@@ -170,6 +167,28 @@ TEST(Damage, NobodyWaitsForWhatWasOverwritten) {
   expect_held("channel", "random schedules", explore(overwritten_word(*pool, false), 800));
   const Scenario lasting = with_lasting_copies(overwritten_word(*pool, true));
   expect_held("channel", "random schedules", explore(lasting, 200));
+}
+
+/// Who dies while positions are said and looked at is missed as ever.
+Scenario one_dies(const SimulatedPool& simulated) {
+  Scenario scenario = simulated.scenario("channel, one dies beside positions", 2);
+  scenario.most_steps = 20'000'000;
+  scenario.body = [&simulated](World& world) {
+    auto all = std::make_shared<Case>();
+    all->vandal_done = true;
+    all->pause_before = 3;  // behind two long messages
+    for (std::uint32_t number : {0, 1}) {
+      Process& talker = world.spawn(
+          number, [&world, &simulated, all, number] { talk(world, simulated, *all, number); });
+      if (number == 0) world.mark_victim(talker);
+    }
+  };
+  return scenario;
+}
+
+TEST(Damage, WhoDiesIsMissedAsEver) {
+  const auto pool = pool_with_endpoints();
+  expect_held("channel", "crash points", crash_everywhere(one_dies(*pool), 60));
 }
 
 /// Both on one node, where a process that is stopped is known to live.

@@ -65,17 +65,19 @@ class Reader final : public transport::Sink {
   iovec iov_{};
 };
 
-struct Side {
-  Side(World& world, const SimulatedPool& simulated, std::uint64_t closing_timeout_ns = 0)
+template <class Sink>
+struct SideOf {
+  SideOf(World& world, const SimulatedPool& simulated, std::uint64_t closing_timeout_ns = 0)
       : sink(world),
         pool(simulated.attach(world, {.job = "sim"})),
         arena(SimulatedPool::open_arena(world, *pool)),
         endpoint(std::move(*transport::Endpoint::open(
             *arena, sink, {.job = "sim", .closing_timeout_ns = closing_timeout_ns}))) {}
-  Reader sink;
+  Sink sink;
   std::unique_ptr<pool::Pool> pool;
   std::unique_ptr<arena::Arena> arena;
   std::unique_ptr<transport::Endpoint> endpoint;
 };
+using Side = SideOf<Reader>;
 
 }  // namespace penstock::sim

@@ -10,6 +10,7 @@
 #include <ctime>
 #include <regex>
 #include <set>
+#include <string_view>
 
 #include "pool/node_caches.hpp"
 #include "pool/occupancy.hpp"
@@ -34,13 +35,10 @@ UniqueFd open_file(const std::string& path) {
 /// "FOLDER/penstock.run-12-ab" for that and for "FOLDER/penstock.run-12-ab.node0..."; "" for the
 /// names of others, and for those of the living.
 std::string left_by_the_dead(const std::string& folder, const std::string& name) {
-  static const std::regex made(
-      "(penstock\\.(?:run|sim)-([1-9][0-9]{0,8})-[0-9a-f]{8})(?:\\.node.*)?");
-  std::smatch found;
-  if (!std::regex_match(name, found, made)) return "";
-  const int pid = std::stoi(found[2]);
-  if (::kill(pid, 0) == 0 || errno != ESRCH) return "";
-  return folder + "/" + found[1].str();
+  constexpr std::string_view prefix = "penstock.";
+  if (!name.starts_with(prefix)) return "";
+  const std::string pool = name.substr(0, name.find(".node"));
+  return maker_is_gone(pool.substr(prefix.size())) ? folder + "/" + pool : "";
 }
 
 bool remove_unclaimed(const std::string& path, std::int64_t older_than_s) {
@@ -58,6 +56,13 @@ bool remove_unclaimed(const std::string& path, std::int64_t older_than_s) {
 }
 
 }  // namespace
+
+bool maker_is_gone(const std::string& name) {
+  static const std::regex made("(?:run|sim)-([1-9][0-9]{0,8})-[0-9a-f]{8}");
+  std::smatch found;
+  if (!std::regex_match(name, found, made)) return false;
+  return ::kill(std::stoi(found[1]), 0) != 0 && errno == ESRCH;
+}
 
 UniqueFd claim_own_pool(const std::string& path) {
   UniqueFd file = open_file(path);

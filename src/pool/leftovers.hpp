@@ -14,6 +14,9 @@ namespace penstock::pool {
 /// Not valid where the file cannot be opened.
 UniqueFd claim_own_pool(const std::string& path);
 
+/// Of "run-12-0123abcd", as a run or a simulated job names what is its own: process 12 is gone.
+bool maker_is_gone(const std::string& name);
+
 /// Removes what its maker left, files of simulated nodes too: pools of this user, not claimed, to
 /// which nobody who lives is attached, of a process that is gone, and not just made. Gives how many
 /// files that were.

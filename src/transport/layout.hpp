@@ -107,8 +107,8 @@ struct PositionLine {
   std::uint64_t begun = 0;  ///< nonce + ring lines written
   std::uint64_t whole = 0;  ///< nonce + those of messages of which nothing is still to come
   std::uint64_t cells = 0;  ///< nonce + cells announced
-  std::uint64_t waits =
-      0;  ///< nonce + 1: for credit, for delivery or for a grant; nonce: it does not
+  /// nonce + 1: the sender waits for credit, delivery or a grant; nonce: it does not
+  std::uint64_t waits = 0;
   std::uint64_t pad[3] = {};
   std::uint64_t check = 0;
   bool operator==(const PositionLine&) const = default;

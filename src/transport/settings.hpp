@@ -21,8 +21,8 @@ struct Settings {
   std::uint32_t inject_bytes;        ///< longest message that is copied in at once or not at all
 
   std::uint64_t ring_bytes() const { return 64ull * ring_lines; }
-  std::uint64_t channel_bytes()
-      const;  ///< header, credits, position, flags, ring, rounded to 4 KiB
+  /// Header, credits, position, flags and ring, rounded to 4 KiB.
+  std::uint64_t channel_bytes() const;
 };
 
 /// Defaults of `mode`, changed by PENSTOCK_CELL, PENSTOCK_CELLS, PENSTOCK_PLACED and
