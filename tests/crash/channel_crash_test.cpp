@@ -288,11 +288,11 @@ class TalkCrash : public ChannelCrash {
     address.slot = static_cast<std::uint32_t>(child.next_report() - 1);
     address.generation = static_cast<std::uint32_t>(child.next_report());
     const auto peer = endpoint->resolve(address);
-    EXPECT_EQ(::write(down[1], &own, sizeof own), static_cast<ssize_t>(sizeof own));
-    ::close(down[1]);
     closed_ = false;
     std::optional<Region> region(std::in_place, here, talk, !talk.victim_sends);
     if (talk.victim_sends) sink.landing = region->data();
+    EXPECT_EQ(::write(down[1], &own, sizeof own), static_cast<ssize_t>(sizeof own));
+    ::close(down[1]);
     const auto is_closed = [&] {
       const auto line = transport::EndpointTable::open(*here.arena)->read(address.slot);
       return !line || line->generation != address.generation || line->closed();
