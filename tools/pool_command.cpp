@@ -152,8 +152,7 @@ int info(PoolArguments arguments) {
              stats.slots, about(stats.bytes_used), about(stats.bytes_total),
              about(stats.bytes_largest_free));
   print_quarantine(arguments.spec, quarantine);
-  if (auto trusted = pool::check_owner(arguments.spec); !trusted)
-    fmt::print(stderr, "penstock: warn: {}\n", trusted.error().message);
+  warn_of_owner(arguments.spec);
   if (attached.dead > 0) {
     fmt::print("clean up   penstock pool gc {} --yes\n", shell_quote(arguments.spec));
   }
@@ -163,6 +162,7 @@ int info(PoolArguments arguments) {
 /// The pools of this host.
 int list_pools(const PoolArguments& arguments) {
   const auto pools = host_pools();
+  Refusals refusals;
   const char* separator = "";
   if (arguments.json) {
     fmt::print("[");
@@ -171,7 +171,7 @@ int list_pools(const PoolArguments& arguments) {
   }
   for (const HostPool& each : pools) {
     if (!each.info) {
-      fmt::print(stderr, "penstock: warn: {}\n", each.info.error().message);
+      refusals.add(each.spec, each.info.error());
       continue;
     }
     const pool::Info& info = *each.info;
@@ -197,6 +197,7 @@ int list(const PoolArguments& arguments) {
   if (arguments.spec.empty()) return list_pools(arguments);
   auto view = look_at(arguments.spec);
   if (!view) return report(view.error());
+  warn_of_owner(arguments.spec);
   const auto objects = view->arena->list();
   if (arguments.json) {
     fmt::print("[");
@@ -231,6 +232,7 @@ Result<std::vector<pool::ProcessRecord>> find_dead(const std::string& spec) {
 int show_dead(const PoolArguments& arguments) {
   const auto dead = find_dead(arguments.spec);
   if (!dead) return report(dead.error());
+  warn_of_owner(arguments.spec);
   for (const auto& process : *dead) fmt::print("dead: {}\n", pool::describe(process));
   fmt::print("{} left slots and objects behind\n", counted(dead->size(), "dead process"));
   if (!dead->empty()) {
@@ -375,8 +377,9 @@ void add_pool_command(CLI::App& app, Action& chosen) {
   group->require_subcommand(1);
 
   CLI::App* create_command = add(*group, "create", "make a pool", arguments, create, chosen);
-  create_command->add_option("--size", arguments->size,
-                             "bytes, with K, M or G (a whole devdax when left out)");
+  create_command->add_option(
+      "--size", arguments->size,
+      "bytes, with K, M or G (left out: a whole devdax; with --overwrite as before)");
   create_command
       ->add_option(
           "--mode", arguments->mode,
@@ -397,11 +400,13 @@ void add_pool_command(CLI::App& app, Action& chosen) {
       add(*group, "info", "size, coherence, owner, who is attached (default: PENSTOCK_POOL)",
           arguments, info, chosen);
   info_command->get_option("SPEC")->required(false);
+  add_trust_option(*info_command);
   info_command->add_flag("--json", arguments->json, "as JSON");
   CLI::App* list_command =
       add(*group, "ls", "the objects in a pool; without SPEC the pools of this host", arguments,
           list, chosen);
   list_command->get_option("SPEC")->required(false);
+  add_trust_option(*list_command);
   list_command->add_flag("--json", arguments->json, "as JSON");
   CLI::App* collect_command =
       add(*group, "gc", "what the dead left behind; shows first", arguments, collect, chosen);

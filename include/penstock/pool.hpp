@@ -32,7 +32,8 @@ Result<std::vector<Part>> parse_spec(std::string_view spec);
 
 struct CreateOptions {
   std::string spec;
-  std::uint64_t bytes = 0;  ///< of all parts together; 0 for devdax: all there is
+  /// Of all parts together. 0: of devdax all there is, of what is replaced as much as it has.
+  std::uint64_t bytes = 0;
   coherence::Mode mode = coherence::Mode::software;
   std::uint32_t max_processes = 1024;
   std::uint32_t max_nodes = 64;

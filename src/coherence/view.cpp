@@ -24,7 +24,7 @@ Result<View> view(Mode mode, const Place& place, FlushChoice flush) {
     return fail(Code::unavailable,
                 "pool {} is in simulated mode and this program has no simulator in it; use the "
                 "penstock command and its plug-ins, or recreate the pool: penstock pool create {} "
-                "--mode software --size ... --overwrite",
+                "--mode software --overwrite",
                 place.path, place.path);
   }
   auto memory = bind(mode, flush);

@@ -119,7 +119,7 @@ TEST_F(AttachTest, AnotherLayoutVersion) {
   EXPECT_EQ(attach_error().code, Code::wrong_format);
   EXPECT_THAT(attach_error().message,
               AllOf(HasSubstr("layout version 99, this Penstock needs 3"),
-                    HasSubstr("penstock pool create " + spec_ + " --size ... --overwrite")));
+                    HasSubstr("penstock pool create " + spec_ + " --overwrite")));
 }
 
 TEST_F(AttachTest, ADamagedSuperblock) {

@@ -22,8 +22,7 @@ namespace penstock::pool {
 namespace {
 
 std::string how_to_replace(const std::string& spec) {
-  return fmt::format("use it, or replace it by: penstock pool create {} --size ... --overwrite",
-                     spec);
+  return fmt::format("use it, or replace it by: penstock pool create {} --overwrite", spec);
 }
 
 bool is_pool(const OpenPart& part) {
@@ -51,10 +50,41 @@ Result<void> check_replaceable(const Part& part, const CreateOptions& options) {
                 "rm {}",
                 part.path, part.path);
   }
-  if (!options.overwrite) {
-    return fail(Code::already_exists, "{} exists; {}", part.path, how_to_replace(options.spec));
+  if (options.overwrite) return {};
+  if (open->bytes == 0) {
+    return fail(Code::already_exists,
+                "{} is an empty file; put a pool in its place: penstock pool create {} --size 2G "
+                "--overwrite",
+                part.path, options.spec);
   }
-  return {};
+  return fail(Code::already_exists, "{} exists; {}", part.path, how_to_replace(options.spec));
+}
+
+/// All of a device; of a file what the pool has that is being replaced, 0 where none stands. A
+/// superblock that is damaged, or of another layout, may say anything: then the file's length
+/// counts.
+std::uint64_t bytes_there(const Part& part, const CreateOptions& options) {
+  if (standing(part) == Standing::absent) return 0;
+  const auto open = open_part(part, Access::read, options.spec);
+  if (!open) return 0;
+  if (open->device) return open->bytes;
+  const auto superblock = read_superblock(*open);
+  if (!superblock || !*superblock) return 0;
+  return is_whole(**superblock) ? (*superblock)->part_bytes : open->bytes;
+}
+
+/// Of the pool as large as its smallest part allows.
+Result<std::uint64_t> bytes_there(const std::vector<Part>& parts, const CreateOptions& options,
+                                  std::uint64_t data_offset, std::uint64_t unit) {
+  std::uint64_t smallest = UINT64_MAX;
+  for (const Part& part : parts) smallest = std::min(smallest, bytes_there(part, options));
+  if (smallest == 0) {
+    return fail(Code::invalid_argument,
+                "pool {} needs a size; run: penstock pool create {} --size 2G{}", options.spec,
+                options.spec, options.overwrite ? " --overwrite" : "");
+  }
+  const std::uint64_t usable = smallest > data_offset ? smallest - data_offset : 0;
+  return usable / unit * unit * parts.size();
 }
 
 Result<void> check_device_free(const OpenPart& part, const CreateOptions& options) {
@@ -107,13 +137,9 @@ Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& p
   s.data_offset = count > 1 ? unit : 0;
   CreateOptions sized = options;
   if (sized.bytes == 0) {
-    if (devices.size() != parts.size()) {
-      return fail(Code::invalid_argument,
-                  "pool {} needs a size; run: penstock pool create {} --size 2G", options.spec,
-                  options.spec);
-    }
-    const std::uint64_t usable = smallest > s.data_offset ? smallest - s.data_offset : 0;
-    sized.bytes = usable / unit * unit * count;
+    const auto bytes = bytes_there(parts, options, s.data_offset, unit);
+    if (!bytes) return unexpected(bytes.error());
+    sized.bytes = *bytes;
   }
   if (auto fits = check_size(sized, unit * count); !fits) return unexpected(fits.error());
   s.bytes = sized.bytes;

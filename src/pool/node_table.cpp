@@ -165,7 +165,7 @@ Result<NodeSeat> NodeTable::register_new(const Joiner& joiner) const {
   if (!name) {
     return fail(Code::no_slots,
                 "{} nodes have joined pool {}, no more are possible; recreate it: penstock pool "
-                "create {} --max-nodes {} --size ... --overwrite",
+                "create {} --max-nodes {} --overwrite",
                 superblock_.max_nodes, joiner.spec, joiner.spec,
                 std::min(superblock_.max_nodes * 2, most_nodes));
   }
@@ -200,8 +200,9 @@ Result<std::uint32_t> NodeTable::take_free_entry(const Joiner& joiner, std::uint
   }
   return fail(Code::no_slots,
               "all {} node entries of pool {} are taken; recreate it: penstock pool create {} "
-              "--max-nodes ... --size ... --overwrite",
-              superblock_.max_nodes, joiner.spec, joiner.spec);
+              "--max-nodes {} --overwrite",
+              superblock_.max_nodes, joiner.spec, joiner.spec,
+              std::min(superblock_.max_nodes * 2, most_nodes));
 }
 
 }  // namespace penstock::pool

@@ -60,13 +60,14 @@ Error not_permitted(const Part& part, Access access) {
           ? fmt::format("chmod 0660 {}", part.path)
           : fmt::format("chgrp {} {} && chmod 0660 {}, with a group of which user {} is a member",
                         group_name(::getegid()), part.path, part.path, user_name(::geteuid()));
-  return Error{Code::permission,
-               fmt::format("{} belongs to {}:{} with mode {:04o}, so user {} may not {} it; its "
-                           "owner runs: {} (or creates it by: penstock pool create {} --group {})",
-                           part.path, user_name(status.st_uid), group_name(status.st_gid),
-                           status.st_mode & 07777, user_name(::geteuid()),
-                           access == Access::write ? "attach" : "read", mend, part.text,
-                           group_name(member ? status.st_gid : ::getegid()))};
+  return Error{
+      Code::permission,
+      fmt::format("{} belongs to {}:{} with mode {:04o}, so user {} may not {} it; its "
+                  "owner runs: {} (or replaces it: penstock pool create {} --group {} --overwrite)",
+                  part.path, user_name(status.st_uid), group_name(status.st_gid),
+                  status.st_mode & 07777, user_name(::geteuid()),
+                  access == Access::write ? "attach" : "read", mend, part.text,
+                  group_name(member ? status.st_gid : ::getegid()))};
 }
 
 Error open_error(int error, const Part& part, Access access, const std::string& spec) {
@@ -259,9 +260,8 @@ Result<void> name_part(const OpenPart& part, const CreateOptions& options) {
     }
   } else if (errno == EEXIST) {
     return fail(Code::already_exists,
-                "{} exists; use it, or replace it by: penstock pool create {} --size ... "
-                "--overwrite",
-                path, options.spec);
+                "{} exists; use it, or replace it by: penstock pool create {} --overwrite", path,
+                options.spec);
   }
   return fail(Code::unavailable,
               "{} cannot be given its name: {}; name a path on another file "

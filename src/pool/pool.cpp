@@ -33,7 +33,7 @@ Result<void> check_mode(const Superblock& superblock, const AttachOptions& optio
   if (!options.mode || *options.mode == mode) return {};
   return fail(Code::mismatch,
               "pool {} is in {} mode, {} mode was asked for; unset PENSTOCK_MODE, or recreate it: "
-              "penstock pool create {} --mode {} --size ... --overwrite",
+              "penstock pool create {} --mode {} --overwrite",
               options.spec, coherence::mode_name(mode), coherence::mode_name(*options.mode),
               options.spec, coherence::mode_name(*options.mode));
 }
@@ -146,7 +146,7 @@ Result<void> Pool::Impl::take_slot() {
     return fail(Code::no_slots,
                 "all {} process slots of pool {} are held by living processes; end some, run: "
                 "penstock pool gc {}, or recreate it: penstock pool create {} --max-processes {} "
-                "--size ... --overwrite",
+                "--overwrite",
                 superblock.max_processes, options.spec, options.spec, options.spec,
                 std::min(superblock.max_processes * 2, most_processes));
   }

@@ -23,10 +23,7 @@ Result<coherence::View> view_of(const Mapping& header, const OpenPart& part) {
 }
 
 std::string recreate(const std::string& spec) {
-  return fmt::format(
-      "detach everyone and recreate it: penstock pool create {} --size ... "
-      "--overwrite",
-      spec);
+  return fmt::format("detach everyone and recreate it: penstock pool create {} --overwrite", spec);
 }
 
 /// What stands there is left alone where it is a file.
@@ -102,13 +99,18 @@ Result<void> check_sibling(const OpenPart& part, const Superblock& first, const 
   if (std::memcmp(&aligned, &first, sizeof first) != 0) {
     return fail(Code::wrong_format,
                 "the superblocks of {} and of part 0 disagree; recreate the pool: penstock pool "
-                "create SPEC --size ... --overwrite",
+                "create SPEC --overwrite",
                 path);
   }
   return {};
 }
 
 }  // namespace
+
+bool is_whole(const Superblock& superblock) {
+  return superblock.magic == magic && superblock.layout_version == layout_version &&
+         superblock.checksum == checksum_of(superblock) && geometry_is_sound(superblock);
+}
 
 Result<std::optional<Superblock>> read_superblock(const OpenPart& part) {
   if (part.bytes < page_bytes) return std::optional<Superblock>{};

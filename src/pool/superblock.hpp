@@ -11,6 +11,8 @@ namespace penstock::pool {
 
 /// The superblock at the beginning of one part, unchecked; nullopt when the part is too short.
 Result<std::optional<Superblock>> read_superblock(const OpenPart& part);
+/// Of this layout and not damaged, as far as it says itself.
+bool is_whole(const Superblock& superblock);
 /// Publishes it, with its checksum computed here; the line with the magic comes last.
 Result<void> write_superblock(const OpenPart& part, const Superblock& contents);
 /// Makes the part no pool any more.

@@ -73,6 +73,41 @@ class Create(Case):
         self.penstock("pool", "create", spec, "--size", "32M", "--overwrite")
         self.assertNotEqual(self.info(spec)["id"], before)
 
+    def test_overwrite_keeps_the_size(self):
+        """As advice says it, without --size; a damaged superblock's size is not believed."""
+        path = self.folder / "pool"
+        self.penstock("pool", "create", path, "--size", "34M", "--max-nodes", "9", "--mode", "software")
+
+        def damage(file):
+            file.seek(32)
+            file.write((1 << 50).to_bytes(8, "little"))
+
+        def another_layout(file):
+            file.seek(8)
+            file.write((99).to_bytes(8, "little"))
+
+        for harm in (lambda file: None, lambda file: file.truncate(20 << 20), damage, another_layout):
+            with path.open("r+b") as file:
+                harm(file)
+            before = path.stat().st_ino
+            self.penstock("pool", "create", path, "--overwrite")
+            self.assertNotEqual(path.stat().st_ino, before)
+            self.assertEqual(self.info(path)["bytes"], 34 << 20)
+        parts = ",".join(str(self.folder / name) for name in "ab")
+        self.penstock("pool", "create", parts, "--size", "64M", "--mode", "software")
+        self.penstock("pool", "create", parts, "--overwrite")
+        self.assertEqual(self.info(parts)["bytes"], 64 << 20)
+        self.refused("pool", "create", self.folder / "none", "--overwrite", says="needs a size",
+                     mend="--size 2G --overwrite")
+
+    def test_empty_file(self):
+        path = self.folder / "empty"
+        path.touch()
+        self.refused("pool", "create", path, "--size", "32M", says="is an empty file",
+                     mend=f"penstock pool create {path} --size 2G --overwrite")
+        self.penstock("pool", "create", path, "--size", "32M", "--overwrite")
+        self.assertEqual(self.info(path)["bytes"], 32 << 20)
+
     def test_gc_of_a_clean_pool(self):
         spec = self.pool("32M")
         self.assertIn("0 dead processes", self.penstock("pool", "gc", spec).stdout)
