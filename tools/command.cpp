@@ -80,6 +80,11 @@ void add_trust_option(CLI::App& command) {
       "use pools of this USER, or of this :GROUP, too; everybody: whoever may write there");
 }
 
+void warn_of_owner(const std::string& spec) {
+  if (auto trusted = pool::check_owner(spec); !trusted)
+    fmt::print(stderr, "penstock: warn: {}\n", trusted.error().message);
+}
+
 std::string about(std::uint64_t bytes) {
   constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);

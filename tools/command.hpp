@@ -64,6 +64,9 @@ CLI::Option* add_pool_option(CLI::App& command, std::string& pool, const char* m
 /// Adds to PENSTOCK_TRUST_OWNER, for this command and what it starts.
 void add_trust_option(CLI::App& command);
 
+/// Says so on stderr where a pool is not to be trusted, as a job that uses it would be told.
+void warn_of_owner(const std::string& spec);
+
 /// Attached without a slot: what looks on, and changes nothing.
 Result<std::unique_ptr<pool::Pool>> observe(const std::string& spec);
 

@@ -1,11 +1,15 @@
 #include "host_pools.hpp"
 
 #include <dirent.h>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <set>
 
 #include "base/env.hpp"
+#include "command.hpp"
 #include "devices.hpp"
 
 namespace penstock::tools {
@@ -31,6 +35,22 @@ bool is_none(const Error& error) {
 }
 
 }  // namespace
+
+void Refusals::add(const std::string& spec, const Error& error) {
+  if (error.code == Code::permission) {
+    closed_.push_back(spec);
+  } else {
+    fmt::print(stderr, "penstock: warn: {}\n", error.message);
+  }
+}
+
+Refusals::~Refusals() {
+  if (closed_.empty()) return;
+  std::fflush(stdout);
+  fmt::print(stderr, "penstock: warn: user {} may not read {}: {}; why: penstock pool info {}\n",
+             pool::user_name(::geteuid()), counted(closed_.size(), "more pool"),
+             fmt::join(closed_, ", "), closed_.front());
+}
 
 std::vector<HostPool> host_pools() {
   std::set<std::string> specs = in_shared_memory();

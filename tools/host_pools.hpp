@@ -16,4 +16,15 @@ struct HostPool {
 /// In the order of their names. What is no pool at all is left out.
 std::vector<HostPool> host_pools();
 
+/// Pools that could not be looked at, told of on stderr at the end: those of other users in one
+/// line.
+class Refusals {
+ public:
+  void add(const std::string& spec, const Error& error);
+  ~Refusals();
+
+ private:
+  std::vector<std::string> closed_;
+};
+
 }  // namespace penstock::tools

@@ -13,6 +13,7 @@
 
 #include "base/clock.hpp"
 #include "base/format.hpp"
+#include "mpi_segments.hpp"
 #include "penstock/pool.hpp"
 #include "pool/leftovers.hpp"
 

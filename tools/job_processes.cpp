@@ -9,13 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <sstream>
-#include <string_view>
 
 #include "base/file.hpp"
 
@@ -84,88 +80,6 @@ std::vector<pid_t> processes_of(const std::string& job) {
   std::vector<pid_t> pids;
   for (const Process& process : open_processes_of(job)) pids.push_back(process.pid);
   return pids;
-}
-
-namespace {
-
-constexpr std::string_view shared_memory = "/dev/shm/";
-// MPICH's, Intel MPI's, and those of Open MPI's btl/sm, btl/vader and one-sided components.
-constexpr std::string_view segment_names[] = {"mpich_",         "Intel_MPI_", "sm_segment.",
-                                              "vader_segment.", "osc_rdma.",  "osc_sm."};
-
-bool names_segment(std::string_view name) {
-  return std::any_of(std::begin(segment_names), std::end(segment_names),
-                     [&](std::string_view known) { return name.starts_with(known); });
-}
-
-/// What the names of all segments of a job have in common: all but the number of a node or a rank
-/// at the end. "" where nothing in it names the job.
-std::string_view family_of(std::string_view name) {
-  const std::string_view family = name.substr(0, name.find_last_of("_.") + 1);
-  for (const std::string_view known : segment_names) {
-    if (name.starts_with(known)) return family.size() > known.size() ? family : "";
-  }
-  return "";
-}
-
-}  // namespace
-
-std::set<std::string> mpi_segments_of(pid_t pid) {
-  std::set<std::string> segments;
-  std::istringstream maps(base::read_file(fmt::format("/proc/{}/maps", pid)));
-  for (std::string line; std::getline(maps, line);) {
-    const auto at = line.find(shared_memory);
-    if (at == std::string::npos || line.ends_with(" (deleted)")) continue;
-    if (names_segment(std::string_view(line).substr(at + shared_memory.size())))
-      segments.insert(line.substr(at));
-  }
-  return segments;
-}
-
-std::set<std::string> mpi_segments() {
-  const std::string folder(shared_memory);
-  std::set<std::string> segments;
-  DIR* list = opendir(folder.c_str());
-  if (!list) return segments;
-  while (const dirent* entry = readdir(list)) {
-    if (names_segment(entry->d_name)) segments.insert(folder + entry->d_name);
-  }
-  closedir(list);
-  return segments;
-}
-
-void remove_segments(const std::set<std::string>& segments) {
-  // One known name gives away those of all nodes and ranks.
-  std::set<std::string, std::less<>> families;
-  const auto family_of_path = [](std::string_view path) {
-    return family_of(path.substr(shared_memory.size()));
-  };
-  for (const std::string& segment : segments) {
-    unlink(segment.c_str());
-    const auto family = family_of_path(segment);
-    if (!family.empty()) families.emplace(family);
-  }
-  if (families.empty()) return;
-  for (const std::string& segment : mpi_segments()) {
-    if (families.contains(family_of_path(segment))) unlink(segment.c_str());
-  }
-}
-
-void write_segments(const std::string& folder, const std::set<std::string>& segments) {
-  std::ofstream file(folder + "/segments");
-  for (const std::string& segment : segments) file << segment << '\n';
-}
-
-std::set<std::string> read_segments(const std::string& folder) {
-  std::set<std::string> segments;
-  std::ifstream file(folder + "/segments");
-  for (std::string line; std::getline(file, line);) {
-    const bool in_memory = line.starts_with(shared_memory) &&
-                           line.find('/', shared_memory.size()) == std::string::npos;
-    if (in_memory && names_segment(std::string_view(line).substr(shared_memory.size())))
-      segments.insert(line);
-  }
-  return segments;
 }
 
 namespace {

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -45,16 +44,6 @@ std::uint32_t signal_job(const std::string& job, int signal);
 
 /// Every process of `job` that still runs, this one excepted.
 std::vector<pid_t> processes_of(const std::string& job);
-
-/// Files in /dev/shm that an MPI made for the job of this process. It removes them when it
-/// finalizes; after a crash they would stay for ever.
-std::set<std::string> mpi_segments_of(pid_t pid);
-/// Of all jobs. Cheap, unlike the look into a process's mappings.
-std::set<std::string> mpi_segments();
-void remove_segments(const std::set<std::string>& segments);
-/// For who tidies up when all the job's processes were killed at once.
-void write_segments(const std::string& folder, const std::set<std::string>& segments);
-std::set<std::string> read_segments(const std::string& folder);
 
 /// The wait status of a process that has ended, or is about to; `process` is its descriptor.
 /// Nullopt when it still runs, or is gone and the kernel (before 6.15) keeps nothing of it.

@@ -239,7 +239,7 @@ std::string JobWatch::others_text() const {
          "kernel for want of memory (dmesg)";
 }
 
-void JobWatch::finish() {
+void JobWatch::finish(bool failed) {
   sample();
   for (const auto& [key, rank] : ranks_)
     if (rank.process.valid()) note_end(rank.record.pid);
@@ -247,6 +247,11 @@ void JobWatch::finish() {
   first_death_ = find_first();
   if (first_death_ && first_death_->was_killed) first_death_->how += others_text();
   remove_segments(segments_);
+  if (!failed) return;
+  // Ranks that died while they started were not looked into.
+  auto unknown = mpi_segments();
+  std::erase_if(unknown, [&](const std::string& segment) { return foreign_.contains(segment); });
+  remove_segments(abandoned_segments(unknown, job_));
 }
 
 JobTotals JobWatch::totals() const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "job_processes.hpp"
+#include "mpi_segments.hpp"
 #include "penstock/pool.hpp"
 #include "pool/roll.hpp"
 
@@ -45,7 +46,8 @@ class JobWatch {
   void on_roll();
   int roll_descriptor() const { return roll_.descriptor(); }
   /// After the job: finds out who died first; what the MPI left in /dev/shm is removed.
-  void finish();
+  /// Of a job that `failed`, also what ranks made that died too early to be looked into.
+  void finish(bool failed);
 
   /// Ranks are still expected on the pool, or what their MPI makes while it starts: whatever is not
   /// seen before they die stays unknown.

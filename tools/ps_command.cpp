@@ -113,6 +113,7 @@ Result<std::vector<pool::ProcessRecord>> processes_of(const PsArguments& argumen
 int show_pool(const PsArguments& arguments) {
   const auto records = processes_of(arguments, arguments.spec);
   if (!records) return report(records.error());
+  warn_of_owner(arguments.spec);
   if (!arguments.json) {
     print_table(*records);
     return exit_ok;
@@ -129,11 +130,12 @@ int show_host(const PsArguments& arguments) {
   const char* separator = "";
   if (arguments.json) fmt::print("[");
   std::size_t pools = 0, used = 0;
+  Refusals refusals;
   for (const HostPool& each : host_pools()) {
     ++pools;
     const auto records = processes_of(arguments, each.spec);
     if (!records) {
-      fmt::print(stderr, "penstock: warn: {}\n", records.error().message);
+      refusals.add(each.spec, records.error());
       continue;
     }
     if (records->empty()) continue;
@@ -202,6 +204,7 @@ int show_peers(const PsArguments& arguments) {
   }
   auto view = look_at(arguments.spec);
   if (!view) return report(view.error());
+  warn_of_owner(arguments.spec);
   const auto records = view->pool->processes();
   auto rows = transport::peer_counts(*view->arena);
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
@@ -223,6 +226,7 @@ void add_ps_command(CLI::App& app, Action& chosen) {
       app.add_subcommand("ps", "who is attached to a pool, and what each waits for");
   command->add_option("SPEC", arguments->spec,
                       "the pool (default: PENSTOCK_POOL, else all pools of this host)");
+  add_trust_option(*command);
   command->add_flag("--json", arguments->json, "as JSON");
   command->add_flag("--all", arguments->all, "also those that have left, with their last counts");
   command->add_flag("--peers", arguments->peers,

@@ -83,7 +83,7 @@ class Supervisor {
     const std::uint64_t ended_ns = base::now_ns();
     while (outcome_.status != 0 && !watch_.all_ended() && base::now_ns() - ended_ns < last_words_ns)
       step();
-    watch_.finish();
+    watch_.finish(outcome_.status != 0);
     if (!outcome_.first_death) outcome_.first_death = watch_.first_death();
     outcome_.totals = watch_.totals();
     return outcome_;

@@ -76,7 +76,8 @@ bool for_eval(const CLI::App& app, const std::vector<std::string>& arguments) {
                    [](unsigned char c) { return std::tolower(c); });
     return word.starts_with("env");
   };
-  if (arguments.empty() || unknown_word(app, arguments).meant == "env") return true;
+  if (arguments.empty()) return false;
+  if (unknown_word(app, arguments).meant == "env") return true;
   const auto end = std::find(arguments.begin(), arguments.end(), "--");
   return arguments.front() != "run" && std::any_of(arguments.begin(), end, means_env);
 }

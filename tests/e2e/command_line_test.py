@@ -88,6 +88,11 @@ class Eval(Case):
                 self.assertNotEqual(done.returncode, 0, arguments)
                 self.assertIn("penstock: error:", done.stderr)
 
+    def test_only_env_speaks_to_a_shell(self):
+        for words in ([], ["pool"], ["pol", "info"], ["run", "-n", "2", "--", "env"]):
+            self.assertNotIn("export", self.penstock(*words, status=None).stdout)
+        self.assertEqual(self.penstock(status=None).stdout, "")
+
     def test_a_shell_that_somebody_types_into_goes_on_without_a_transport(self):
         typed = f'eval "$({PENSTOCK} env --mpi mpich --pool shm:none)"; echo same line\necho "next: $FI_PROVIDER"\n'
         done = subprocess.run(["bash", "--norc", "-i"], input=typed, capture_output=True, text=True,
@@ -142,6 +147,19 @@ class Owners(Case):
         done = self.penstock("doctor", spec, status=None)
         self.assertIn("nobody:nogroup 0666", done.stdout)
         self.assertRegex(done.stdout, "(?m)^warn .*everybody on this host")
+        for command in (["pool", "info"], ["pool", "ls"], ["pool", "gc"], ["ps"], ["ps", "--peers"]):
+            warned = self.penstock(*command, spec).stderr
+            self.assertIn("everybody", warned, command)
+            self.assertEqual(warned.count("penstock: warn:"), 1, command)
+            self.assertEqual(self.penstock(*command, spec, "--trust-owner", "everybody").stderr, "", command)
+
+    def test_pools_that_nobody_may_read_are_one_line(self):
+        specs = [self.given_to(0, 0, 0o600) for _ in range(2)]
+        for command in (["pool", "ls"], ["ps"]):
+            done = self.penstock(*command, user=NOBODY, group=NOBODY, extra_groups=[])
+            lines = [line for line in done.stderr.splitlines() if "may not read" in line]
+            self.assertEqual(len(lines), 1, done.stderr)
+            self.assertTrue(all(spec in lines[0] for spec in specs), lines)
 
 
 class Listing(Case):

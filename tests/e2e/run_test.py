@@ -9,7 +9,7 @@ import time
 import unittest
 from pathlib import Path
 
-from support import (HEAT, PENSTOCK, PROGRAMS, PYTHON, SHM, Case, clean_environment, job_processes_of,
+from support import (HEAT, PENSTOCK, PROGRAMS, PYTHON, SHM, VENV, Case, clean_environment, job_processes_of,
                      mpich_segments_of, temporary_pools_of)
 
 
@@ -120,13 +120,16 @@ class Jobs(Case):
 
 
 class Small(Case):
-    """Temporary pools take memory as they use it."""
+    """Jobs in a shared memory of their own. Temporary pools take memory as they use it."""
 
     def in_shared_memory_of(self, size, *command):
+        return self.in_shell(size, f'exec {PENSTOCK} "$@"', *command)
+
+    def in_shell(self, size, script, *words):
         if os.geteuid() != 0:
             self.skipTest("mounting a small /dev/shm needs root")
-        mounted = f'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec "$@"'
-        done = subprocess.run(["unshare", "--mount", "sh", "-c", mounted, "sh", PENSTOCK, *map(str, command)],
+        mounted = f"mount -t tmpfs -o size={size} tmpfs /dev/shm && {script}"
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", mounted, "sh", *map(str, words)],
                               capture_output=True, text=True, timeout=200, env=clean_environment())
         if "unshare" in done.stderr or "mount:" in done.stderr:
             self.skipTest("no mount namespaces here")
@@ -143,6 +146,12 @@ class Small(Case):
         self.assertIn("remount,size=", done.stderr)
         self.assertNotIn("run it with --size", done.stderr)
         self.assertNotIn("signal 7", done.stderr)
+
+    def test_ranks_that_die_while_they_start_leave_nothing(self):
+        program = self.folder / "fails"
+        subprocess.run([VENV / "bin/mpicc", PROGRAMS / "fails.c", "-o", program], check=True)
+        jobs = f"for job in 1 2 3 4 5 6 7 8; do {PENSTOCK} run -n 4 -- {program} early; done >/dev/null 2>&1"
+        self.assertEqual(self.in_shell("512M", f"{jobs}; ls -A /dev/shm").stdout, "")
 
     def test_little_is_taken(self):
         job = self.start("run", "-n", "4", "--nodes", "4", "--", PYTHON, PROGRAMS / "wait.py")

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   int rank;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (strcmp(argv[1], "early") == 0 && rank == 2) abort(); /* others may still be starting */
   MPI_Barrier(MPI_COMM_WORLD);
   if (strcmp(argv[1], "killed") == 0) { /* while the others finalize */
     if (rank == 2) {

@@ -1,0 +1,26 @@
+// The files that an MPI makes in /dev/shm for one job. It removes them while it starts, or when it
+// finalizes; after a crash they would stay for ever.
+#pragma once
+
+#include <sys/types.h>
+
+#include <set>
+#include <string>
+
+namespace penstock::tools {
+
+/// Those that process `pid` has mapped.
+std::set<std::string> mpi_segments_of(pid_t pid);
+/// Those of all jobs. Cheap, unlike the look into a process's mappings.
+std::set<std::string> mpi_segments();
+/// Of `segments`, this user's that no process holds, open or mapped; processes of `job` do not
+/// count. Looks into every process that may be looked into, when there is one to ask about.
+std::set<std::string> abandoned_segments(std::set<std::string> segments, const std::string& job);
+/// With those of the same job's other nodes and ranks, where the names tell.
+void remove_segments(const std::set<std::string>& segments);
+
+/// For the next run, which tidies up when all the job's processes were killed at once.
+void write_segments(const std::string& folder, const std::set<std::string>& segments);
+std::set<std::string> read_segments(const std::string& folder);
+
+}  // namespace penstock::tools
