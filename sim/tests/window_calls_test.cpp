@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "penstock/window.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
@@ -66,6 +67,19 @@ class Rank {
     must(window_->put(1, {&piece, 1}, data.data()));
     if (way != Way::unlock) must(all ? window_->flush_all() : window_->flush(1));
     if (way == Way::unlock) must(window_->unlock(1));
+  }
+  void put_at(std::uint64_t at) {
+    const std::uint64_t value = at;
+    const Piece word{at, sizeof value};
+    must(window_->lock(1, sync::Hold::shared));
+    must(window_->put(1, {&word, 1}, &value));
+    must(window_->unlock(1));
+  }
+  void serve_until(std::uint32_t step) {
+    while (plan_.step < step) {
+      window_->serve();
+      world_.yield();
+    }
   }
   void end(Way way) {
     if (way == Way::flush_all) must(window_->unlock_all());
@@ -175,6 +189,37 @@ TEST(WindowCalls, HoldWhatTheyPromiseWhenTheyReturn) {
   };
   expect_held("window", "random schedules", explore(scenario, 60));
   expect_held("window", "random schedules", explore(with_lasting_copies(scenario), 20));
+}
+
+/// A rank that asks for a range waits for the answer alone: not until it looks who lives, or tells
+/// what it waits for, either of which would send the question on.
+TEST(WindowCalls, AQuestionForARangeIsHeardAtOnce) {
+  constexpr std::uint64_t large = 64 << 10, prompt_ns = 10'000'000;
+  SimulatedPool pool;
+  pool.format_arena();
+  const Plan empty{place_window(pool, std::array{std::uint64_t{0}, large})};
+  Scenario scenario = pool.scenario("window, questions", 2);
+  scenario.moods = false;
+  scenario.knobs.hold_unordered = true;
+  scenario.body = [&](World& world) {
+    auto plan = std::make_shared<Plan>(empty);
+    world.spawn(0, [&world, &pool, plan] {
+      Rank rank(world, pool, *plan, 0);
+      for (std::uint32_t round = 0; round < 4; ++round) {
+        const std::uint64_t begin = base::now_ns();
+        rank.put_at(round * (large / 4));
+        world.require(base::now_ns() - begin < prompt_ns, "the answer came late");
+      }
+      rank.done(1);
+      rank.leave();
+    });
+    world.spawn(1, [&world, &pool, plan] {
+      Rank rank(world, pool, *plan, 1);
+      rank.serve_until(1);
+      rank.leave();
+    });
+  };
+  expect_held("window", "random schedules", explore(scenario, 10));
 }
 
 }  // namespace
