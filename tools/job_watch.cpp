@@ -169,10 +169,13 @@ std::int64_t JobWatch::pid_of(const pool::Roll::Event& event) const {
 /// Of who ended badly.
 std::optional<JobWatch::Death> JobWatch::blame(const pool::Roll::Event& end) const {
   const Rank* const rank = rank_of(end.pid);
-  if (rank == nullptr || (end.kind != Kind::aborts && end.kind != Kind::ended)) return std::nullopt;
+  if (rank == nullptr) return std::nullopt;
   const std::string who = name_of(rank->record);
+  if (end.kind == Kind::fails && roll_.stands(end))
+    return Death{who, "met an error that MPI ended the job for (its message is above)", false};
   if (end.kind == Kind::aborts)
     return Death{who, fmt::format("called MPI_Abort with code {}", end.abort_code), false};
+  if (end.kind != Kind::ended) return std::nullopt;
   const bool left_behind = stayed(end.pid);
   if (!left_behind && rank->wait_status.value_or(0) == 0) return std::nullopt;
   const std::string how = rank->wait_status ? verdict_of(*rank->wait_status) : "ended";
@@ -206,7 +209,7 @@ std::optional<JobWatch::Death> JobWatch::find_first() const {
     const auto death = blame(event);
     if (!death) continue;
     if (event.kind == Kind::aborts) return death;
-    const bool by_itself = !death->was_killed && !stayed(event.pid);
+    const bool by_itself = event.kind == Kind::fails || (!death->was_killed && !stayed(event.pid));
     for (const auto& leaver : leavers) {
       const bool was_first = pid_of(leaver) == gone_alone;
       // where several finalize, they are those who wait

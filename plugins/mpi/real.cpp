@@ -291,6 +291,11 @@ void* next_symbol(const char* name, const void* caller) {
   return place_of(symbol).base != us ? symbol : nullptr;
 }
 
+void* library_symbol(const char* name) {
+  static void* const handle = open_loaded(chosen.file);
+  return handle != nullptr ? ::dlsym(handle, name) : nullptr;
+}
+
 Handle from_fortran(Kind kind, int handle) {
   const auto convert = conversions.from[static_cast<std::size_t>(kind)];
   if (abi() == Abi::mpich || convert == nullptr) return static_cast<std::uint32_t>(handle);

@@ -38,6 +38,9 @@ void* mpi_symbol(const char* name, const void* caller);
 /// MPI's own in Fortran. Null if there is nothing.
 void* next_symbol(const char* name, const void* caller);
 
+/// A symbol of the MPI's library itself, after find_mpi(); nullptr when it has none of that name.
+void* library_symbol(const char* name);
+
 /// What find_mpi found, for people.
 struct Library {
   std::string file;     ///< that defines PMPI_Init

@@ -64,6 +64,26 @@ void tell_of_abort(int code) {
   note(fmt::format("abort.{}.{}", ::getpid(), code));
 }
 
+namespace {
+
+thread_local int errors_within = 0;
+
+std::string error_note(std::int64_t pid, std::int64_t thread) {
+  return fmt::format("error.{}.{}", pid, thread);
+}
+
+}  // namespace
+
+ErrorNote::ErrorNote() {
+  if (errors_within++ == 0) note(error_note(::getpid(), ::gettid()));
+}
+
+ErrorNote::~ErrorNote() {
+  if (--errors_within > 0) return;
+  const std::string folder = base::env_text("PENSTOCK_ROLL");
+  if (!folder.empty()) ::unlink((folder + "/" + error_note(::getpid(), ::gettid())).c_str());
+}
+
 void tell_of_finalize() {
   note(fmt::format("finalize.{}", ::getpid()));
 }
@@ -80,6 +100,10 @@ Result<Roll> Roll::watch(const std::string& folder, std::uint64_t pool_id) {
 
 bool Roll::stayed(std::uint32_t slot, std::uint64_t generation) const {
   return ::access((folder_ + "/" + name_of(pool_id_, slot, generation)).c_str(), F_OK) == 0;
+}
+
+bool Roll::stands(const Event& fails) const {
+  return ::access((folder_ + "/" + error_note(fails.pid, fails.thread)).c_str(), F_OK) == 0;
 }
 
 namespace {
@@ -103,6 +127,8 @@ std::optional<Roll::Event> parse(const inotify_event& event, std::uint64_t pool_
   if (!made) return std::nullopt;  // notes are told of once
   if (std::sscanf(event.name, "abort.%ld.%d", &found.pid, &found.abort_code) == 2)
     found.kind = Kind::aborts;
+  else if (std::sscanf(event.name, "error.%ld.%ld", &found.pid, &found.thread) == 2)
+    found.kind = Kind::fails;
   else if (std::sscanf(event.name, "finalize.%ld", &found.pid) == 1)
     found.kind = Kind::finalizes;
   else

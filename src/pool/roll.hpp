@@ -32,6 +32,15 @@ class RollEntry {
 
 /// This process is about to call MPI_Abort: the launcher may kill others before it ends itself.
 void tell_of_abort(int code);
+/// Stands while the MPI handles an error of this thread: one that it ends the job for never
+/// returns. Of errors within errors (a handler's own) the outermost is noted.
+class ErrorNote {
+ public:
+  ErrorNote();
+  ~ErrorNote();
+  ErrorNote(const ErrorNote&) = delete;
+  ErrorNote& operator=(const ErrorNote&) = delete;
+};
 /// It is about to finalize MPI: if others wait for it, their calls will fail.
 void tell_of_finalize();
 
@@ -39,21 +48,24 @@ void tell_of_finalize();
 class Roll {
  public:
   struct Event {
-    enum class Kind { attached, finalizes, left, aborts, ended } kind = Kind::ended;
+    enum class Kind { attached, finalizes, left, fails, aborts, ended } kind = Kind::ended;
     std::int64_t pid = 0;  ///< not of who `left`
     int abort_code = 0;
-    std::uint32_t slot = 0;  ///< which it left
+    std::int64_t thread = 0;  ///< that `fails`
+    std::uint32_t slot = 0;   ///< which it left
     std::uint64_t generation = 0;
   };
   /// Of pool `pool_id`, what happens in `folder` from now on. Errors: the folder is absent, no
   /// inotify left.
   static Result<Roll> watch(const std::string& folder, std::uint64_t pool_id);
   /// What happened since the last call, in order: a process attached for the first time, called
-  /// MPI_Finalize or MPI_Abort, left the pool in order, ended. One with two libraries of ours is
-  /// told of twice.
+  /// MPI_Finalize or MPI_Abort, met an error of MPI, left the pool in order, ended. One with two
+  /// libraries of ours is told of twice.
   std::vector<Event> events();
   /// Its process has ended, or has forgotten it, without leaving the pool.
   bool stayed(std::uint32_t slot, std::uint64_t generation) const;
+  /// The error of MPI that `fails` told of has not returned to the program.
+  bool stands(const Event& fails) const;
   int descriptor() const { return events_.get(); }  ///< readable when something has happened
 
  private:

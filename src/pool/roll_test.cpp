@@ -75,6 +75,39 @@ TEST_F(RollTest, WhoHasLeftThePoolIsToldOfWhenItEnds) {
   EXPECT_THAT(those_that(Kind::ended, roll->events()), testing::ElementsAre(pid));
 }
 
+TEST_F(RollTest, AnErrorOfMpiStandsUntilItHasReturned) {
+  auto roll = Roll::watch(roll_folder_, inspect(spec_)->id);
+  ASSERT_TRUE(roll) << roll.error().message;
+  const auto failing = [&roll]() -> std::optional<Roll::Event> {
+    for (const auto& event : roll->events())
+      if (event.kind == Kind::fails) return event;
+    return std::nullopt;
+  };
+  std::optional<Roll::Event> told;
+  {
+    const ErrorNote error;
+    { const ErrorNote of_its_handler; }
+    told = failing();
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->pid, ::getpid());
+    EXPECT_TRUE(roll->stands(*told)) << "one within it has returned, not it";
+  }
+  EXPECT_FALSE(roll->stands(*told));
+  Child child([](const Child::Report& report) {
+    const ErrorNote error;
+    report(0);
+    ::pause();
+    return 0;
+  });
+  child.next_report();
+  child.kill(SIGKILL);
+  child.wait();
+  told = failing();
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->pid, child.pid());
+  EXPECT_TRUE(roll->stands(*told));
+}
+
 TEST_F(RollTest, AnAbortIsToldOfBeforeTheEndsThatItBrings) {
   auto roll = Roll::watch(roll_folder_, inspect(spec_)->id);
   ASSERT_TRUE(roll) << roll.error().message;

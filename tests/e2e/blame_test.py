@@ -47,11 +47,14 @@ class Blame(Case):
                 self.assertIn(says, line)
 
     def test_errors_that_mpi_ends_the_job_for(self):
-        """Its launcher may kill those who wait first: then they are not named as if they alone were killed."""
+        """Its launcher may kill those who wait first."""
         program = self.compiled()
-        for _ in range(6):
-            line = self.verdict(program, "error", venv=VENV)
-            self.assertRegex(line, r"rank 2 \(pid \d+|as were all")
+        for how in "error", "truncated":
+            for line in self.blamed(program, how, runs=4):
+                self.assertIn("met an error that MPI ended the job for", line)
+        # errors that return to the program are the program's
+        for line in self.blamed(program, "returned"):
+            self.assertIn("exited with status 6", line)
 
     def test_python_exceptions(self):
         program = self.folder / "raises.py"

@@ -1,0 +1,32 @@
+// What MPICH and its kin call when an MPI call of the program fails. Where the program has not
+// asked for errors to return, it ends the job: the launcher may kill others before the one that
+// failed.
+#include "export.hpp"
+#include "pool/roll.hpp"
+
+namespace {
+
+using namespace penstock::mpi;
+
+using Handler = int (*)(void* object, const char function[], int code);
+
+int handle(const char* name, void* object, const char* function, int code, const void* caller) {
+  // `caller` may be ourselves: the MPI leaves its functions by jumping here.
+  void* symbol = usable(caller) ? library_symbol(name) : nullptr;
+  if (symbol == nullptr) symbol = next_symbol(name, caller);
+  if (symbol == nullptr) return code;
+  const penstock::pool::ErrorNote note;
+  return reinterpret_cast<Handler>(symbol)(object, function, code);
+}
+
+}  // namespace
+
+#define PENSTOCK_ERROR_OF(object)                                                               \
+  PENSTOCK_EXPORT int MPIR_Err_return_##object(void* of, const char function[], int code) {     \
+    return handle("MPIR_Err_return_" #object, of, function, code, __builtin_return_address(0)); \
+  }                                                                                             \
+  static_assert(true)
+
+PENSTOCK_ERROR_OF(comm);
+PENSTOCK_ERROR_OF(win);
+PENSTOCK_ERROR_OF(session);
