@@ -244,7 +244,7 @@ TEST(ArenaDeaths, AnEntryThatDiedWithoutItsNameStaysDead) {
       names.put(found ? found->index : *lookup.first_free, "a", entry);
     });
   };
-  expect_held("arena", "deaths within a line", explore(scenario, 300));
+  expect_held("arena", "deaths within a line", explore(scenario, 1200));
 }
 
 /// What a formatting that was cut short left behind is no damage: the next formats anew.
