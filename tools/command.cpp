@@ -35,23 +35,6 @@ std::string json_quote(std::string_view text) {
   return out + "\"";
 }
 
-std::string shell_quote(std::string_view text) {
-  constexpr std::string_view plain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%";
-  if (!text.empty() && text.find_first_not_of(plain) == std::string_view::npos) {
-    return std::string(text);
-  }
-  std::string out = "'";
-  for (char c : text) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out += c;
-    }
-  }
-  return out + "'";
-}
-
 std::string counted(std::uint64_t count, std::string_view noun) {
   const bool hisses = noun.ends_with("s");
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : hisses ? "es" : "s");
@@ -69,8 +52,25 @@ CLI::Option* add_pool_option(CLI::App& command, std::string& pool, const char* m
   return option;
 }
 
+namespace {
+
+/// CLI11's check: "" for what may stand in PENSTOCK_TRUST_OWNER.
+std::string check_trusted(const std::string& names) {
+  for (std::size_t at = 0; at <= names.size();) {
+    const std::size_t end = std::min(names.find(',', at), names.size());
+    if (!pool::can_be_trusted(names.substr(at, end - at))) {
+      return fmt::format("'{}' is no user of this host: name a user, a :GROUP, or everybody",
+                         names.substr(at, end - at));
+    }
+    at = end + 1;
+  }
+  return "";
+}
+
+}  // namespace
+
 void add_trust_option(CLI::App& command) {
-  command.add_option_function<std::string>(
+  CLI::Option* option = command.add_option_function<std::string>(
       "--trust-owner",
       [](const std::string& names) {
         const std::string before = base::env_text("PENSTOCK_TRUST_OWNER");
@@ -78,11 +78,19 @@ void add_trust_option(CLI::App& command) {
                  1);
       },
       "use pools of this USER, or of this :GROUP, too; everybody: whoever may write there");
+  option->check(check_trusted);
 }
 
 void warn_of_owner(const std::string& spec) {
   if (auto trusted = pool::check_owner(spec); !trusted)
     fmt::print(stderr, "penstock: warn: {}\n", trusted.error().message);
+}
+
+Result<void> check_use(const std::string& spec) {
+  if (auto trusted = pool::check_owner(spec); !trusted) return trusted;
+  if (auto parts = pool::open_parts(spec, pool::Access::write); !parts)
+    return tl::unexpected(parts.error());
+  return {};
 }
 
 std::string about(std::uint64_t bytes) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/format.hpp"
 #include "penstock/arena.hpp"
 #include "penstock/coherence.hpp"
 #include "penstock/pool.hpp"
@@ -38,8 +39,7 @@ int report(const Error& error);
 
 /// "text" with quotes and escapes, as JSON wants it.
 std::string json_quote(std::string_view text);
-/// 'text' so that a POSIX shell reads it back unchanged.
-std::string shell_quote(std::string_view text);
+using base::shell_quote;
 /// "1 node", "2 nodes", "2 processes".
 std::string counted(std::uint64_t count, std::string_view noun);
 /// 2'000'000'000 -> "1.9 GiB": for people, rounded.
@@ -66,6 +66,9 @@ void add_trust_option(CLI::App& command);
 
 /// Says so on stderr where a pool is not to be trusted, as a job that uses it would be told.
 void warn_of_owner(const std::string& spec);
+
+/// Whether a job of this user may use the pool: its owner is trusted, and it may be written.
+Result<void> check_use(const std::string& spec);
 
 /// Attached without a slot: what looks on, and changes nothing.
 Result<std::unique_ptr<pool::Pool>> observe(const std::string& spec);

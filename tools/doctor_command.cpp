@@ -7,6 +7,7 @@
 
 #include "command.hpp"
 #include "doctor.hpp"
+#include "pool/part.hpp"
 #include "processes.hpp"
 
 namespace penstock::tools {
@@ -75,6 +76,8 @@ void check_pool(Findings& findings, const std::string& spec) {
   findings.ok(fmt::format("{}: layout version {}, {}, {} coherence, {}", spec, pool::layout_version,
                           about(info.bytes), coherence::mode_name(info.mode), info.owner.text()));
   if (auto trusted = pool::check_owner(spec); !trusted) findings.warn(trusted.error().message, "");
+  if (auto parts = pool::open_parts(spec, pool::Access::write); !parts)
+    findings.fail(parts.error().message, "");
   check_dead(findings, *view->pool, spec);
   check_space(findings, *view->arena, spec);
 }
@@ -106,6 +109,7 @@ void add_doctor_command(CLI::App& app, Action& chosen) {
       "doctor", "whether this host and a pool can be used, each finding with what mends it");
   command->add_option("SPEC", arguments->spec, "look at this pool too");
   command->add_option("--mpiexec", arguments->mpiexec, "look at this MPI only");
+  add_trust_option(*command);
   // Other roots, so that tests can show devices that this host lacks.
   command->add_option("--sys", arguments->roots.sys)->group("");
   command->add_option("--proc", arguments->roots.proc)->group("");

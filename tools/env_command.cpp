@@ -56,16 +56,20 @@ int print_exports(const EnvArguments& arguments) {
   if (!arguments.mode.empty()) {
     if (auto mode = coherence::parse_mode(arguments.mode); !mode) return report(mode.error());
   }
-  const std::string pool = named_or_set(arguments.pool);
-  if (pool.empty()) {
+  const std::string named = named_or_set(arguments.pool);
+  if (named.empty()) {
     return report({Code::invalid_argument,
                    fmt::format("no pool is named: penstock env --mpi {} --pool SPEC, after "
                                "'penstock pool create SPEC --size 2G'",
                                arguments.mpi)});
   }
+  // Ranks may be started in another folder.
+  const auto absolute = pool::absolute_spec(named);
+  if (!absolute) return report(absolute.error());
+  const std::string& pool = *absolute;
   auto info = pool::inspect(pool);
   if (!info) return report(info.error());
-  if (auto trusted = pool::check_owner(pool); !trusted) return report(trusted.error());
+  if (auto usable = check_use(pool); !usable) return report(usable.error());
   auto runtime = find_mpi({.kind = *kind, .mpiexec = arguments.mpiexec, .program = ""});
   if (!runtime) return report(runtime.error());
   JobEnvironment job;

@@ -35,6 +35,9 @@ int create(const PoolArguments& arguments) {
   }
   auto choice = choose_mode(arguments.mode, arguments.spec);
   if (!choice) return report(choice.error());
+  if (auto replaced = pool::inspect(arguments.spec);
+      replaced && arguments.overwrite && arguments.mode == "auto")
+    choice = ModeChoice{replaced->mode, "the pool that was replaced had it"};
   options.mode = choice->mode;
   options.max_processes = arguments.max_processes;
   options.max_nodes = arguments.max_nodes;
@@ -289,7 +292,7 @@ Result<std::vector<std::uint32_t>> nodes_of_host(const pool::Pool& pool,
   return fail(Code::not_found,
               "no process of a host {} was ever attached to pool {}; which hosts it waits for: "
               "penstock pool info {}",
-              name, pool.info().spec, pool.info().spec);
+              name, pool.info().spec, shell_quote(pool.info().spec));
 }
 
 Result<void> forget_host(const std::string& name, arena::Arena& arena) {
@@ -384,7 +387,7 @@ void add_pool_command(CLI::App& app, Action& chosen) {
       ->add_option(
           "--mode", arguments->mode,
           "software | hardware | uncached | simulated | auto: hardware only where it can be shown "
-          "that all who attach are on one host")
+          "that all who attach are on one host; with --overwrite as before")
       ->capture_default_str();
   create_command->add_option("--group", arguments->group, "members of this group may attach too");
   create_command

@@ -180,8 +180,8 @@ int judge(const JobOutcome& outcome, const RunArguments& arguments, const std::s
           "program of this mpiexec's MPI",
           arguments.command.front());
     else
-      say("mpiexec ended with status {} before a process of the job had attached to the pool: why, "
-          "is said above",
+      say("mpiexec ended with status {} before a process of the job had attached to the pool; what "
+          "was printed above may say why",
           status);
     if (status == 0 && !arguments.allow_fallback) {
       say("--allow-fallback accepts that; 'penstock doctor' shows what is wrong");
@@ -214,7 +214,10 @@ int run(RunArguments arguments) {
   auto runtime = choose_mpi(arguments, *program);
   if (!runtime) return report(runtime.error());
   const bool temporary = arguments.pool.empty();
-  const std::string spec = temporary ? "shm:" + unique_name() : arguments.pool;
+  const Result<std::string> named =
+      temporary ? "shm:" + unique_name() : pool::absolute_spec(arguments.pool);
+  if (!named) return report(named.error());
+  const std::string& spec = *named;
   const std::string job = unique_name();
   pool::sweep_leftovers();  // of runs that were killed with their janitor
   tidy_after_the_killed(temporary_folder());

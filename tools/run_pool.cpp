@@ -117,7 +117,7 @@ Result<pool::Info> check_named_pool(const std::string& spec, const std::string& 
                                     const JobNeeds& needs) {
   auto info = pool::inspect(spec);
   if (!info) return info;
-  if (auto trusted = pool::check_owner(spec); !trusted) return tl::unexpected(trusted.error());
+  if (auto trusted = check_use(spec); !trusted) return tl::unexpected(trusted.error());
   if (!mode.empty() && mode != "auto" && mode != coherence::mode_name(info->mode)) {
     return fail(Code::mismatch,
                 "pool {} is in {} mode and the job asks for {}: leave --mode out (unset "

@@ -29,6 +29,8 @@ struct Part {
 };
 /// SPEC: `/dev/daxX.Y` | a path | `shm:NAME`; several joined by commas interleave.
 Result<std::vector<Part>> parse_spec(std::string_view spec);
+/// The same pool for a process in another folder: with the paths of files made absolute.
+Result<std::string> absolute_spec(std::string_view spec);
 
 struct CreateOptions {
   std::string spec;
@@ -76,6 +78,9 @@ Result<Info> inspect(const std::string& spec);
 /// where its owner is neither this user nor root nor named by PENSTOCK_TRUST_OWNER, or where
 /// everybody may write to it.
 Result<void> check_owner(const std::string& spec);
+/// Whether `name` may stand in PENSTOCK_TRUST_OWNER: a user, a :GROUP, by name or number,
+/// everybody.
+bool can_be_trusted(const std::string& name);
 /// Removes files and segments; wipes the superblock of a devdax. Refuses while living processes
 /// are attached unless `force`.
 Result<void> remove(const std::string& spec, bool force = false);

@@ -82,7 +82,7 @@ Result<PoolView> look_at_pool() {
                 "pool {} is in {} mode but PENSTOCK_MODE asks for {}: unset PENSTOCK_MODE, or make "
                 "another pool with 'penstock pool create {} --mode {}'",
                 view.spec, coherence::mode_name(info->mode), coherence::mode_name(**mode),
-                view.spec, coherence::mode_name(**mode));
+                base::shell_quote(view.spec), coherence::mode_name(**mode));
   }
   return view;
 }

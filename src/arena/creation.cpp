@@ -52,7 +52,7 @@ Result<Claim> Arena::Impl::claim_name(Space& space, const Wanted& wanted) {
       Code::no_slots,
       "no room for the name \"{}\": its buckets on all {} levels are taken (the table has {} "
       "slots); free objects: penstock pool gc {}, or make a larger pool",
-      wanted.name, table_levels, geometry.slots, pool.info().spec);
+      wanted.name, table_levels, geometry.slots, base::shell_quote(pool.info().spec));
 }
 
 Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, std::uint32_t slot) {
@@ -82,7 +82,8 @@ std::string Arena::Impl::quarantine_text(const Space& space) const {
   return fmt::format(
       "; {} are in quarantine until each host where a process died has flushed its caches: on it, "
       "run penstock pool gc {} --yes; which hosts: penstock pool info {}",
-      base::format_bytes(space.quarantined_bytes()), pool.info().spec, pool.info().spec);
+      base::format_bytes(space.quarantined_bytes()), base::shell_quote(pool.info().spec),
+      base::shell_quote(pool.info().spec));
 }
 
 // Space in quarantine comes back at the next heartbeats of the nodes that it waits for.

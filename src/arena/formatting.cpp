@@ -28,8 +28,7 @@ Result<Formatted> check(const ArenaHeader& header, const Placement& placement) {
     return fail(
         Code::wrong_format,
         "the arena has layout version {} with {} levels, this build needs {} with {}; use the "
-        "Penstock that made the pool, or make it anew: penstock pool create SPEC --size SIZE "
-        "--overwrite",
+        "Penstock that made the pool, or make it anew: penstock pool create SPEC --overwrite",
         header.version, header.levels, arena_layout_version, table_levels);
   }
   const auto geometry =
@@ -40,7 +39,7 @@ Result<Formatted> check(const ArenaHeader& header, const Placement& placement) {
     return fail(
         Code::wrong_format,
         "the arena's header says {} bytes, {} slots, objects from {}; the pool says {}, {}, {}; "
-        "make the pool anew: penstock pool create SPEC --size SIZE --overwrite",
+        "make the pool anew: penstock pool create SPEC --overwrite",
         header.arena_bytes, header.slots, header.extents_start, placement.arena_bytes,
         geometry->slots, geometry->extents_start);
   }

@@ -61,7 +61,7 @@ Result<ExtentHeader> ExtentReader::read(std::uint64_t offset) const {
   if (auto header = peek(offset)) return *header;
   return fail(Code::wrong_format,
               "the arena is damaged: no extent header at pool offset {}, where one must stand; "
-              "make the pool anew: penstock pool create SPEC --size SIZE --overwrite",
+              "make the pool anew: penstock pool create SPEC --overwrite",
               offset);
 }
 

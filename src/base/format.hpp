@@ -5,6 +5,7 @@
 
 #include <cctype>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "penstock/status.hpp"
@@ -24,6 +25,24 @@ inline std::string printable(std::string text) {
     if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = '?';
   }
   return text;
+}
+
+/// 'text' so that a POSIX shell reads it back unchanged: in commands that are advised.
+inline std::string shell_quote(std::string_view text) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string_view::npos) {
+    return std::string(text);
+  }
+  std::string out = "'";
+  for (char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
 }
 
 }  // namespace base

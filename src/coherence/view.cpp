@@ -25,7 +25,7 @@ Result<View> view(Mode mode, const Place& place, FlushChoice flush) {
                 "pool {} is in simulated mode and this program has no simulator in it; use the "
                 "penstock command and its plug-ins, or recreate the pool: penstock pool create {} "
                 "--mode software --overwrite",
-                place.path, place.path);
+                place.path, base::shell_quote(place.path));
   }
   auto memory = bind(mode, flush);
   if (!memory) return unexpected(memory.error());

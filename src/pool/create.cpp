@@ -22,7 +22,8 @@ namespace penstock::pool {
 namespace {
 
 std::string how_to_replace(const std::string& spec) {
-  return fmt::format("use it, or replace it by: penstock pool create {} --overwrite", spec);
+  return fmt::format("use it, or replace it by: penstock pool create {} --overwrite",
+                     base::shell_quote(spec));
 }
 
 bool is_pool(const OpenPart& part) {
@@ -48,14 +49,14 @@ Result<void> check_replaceable(const Part& part, const CreateOptions& options) {
     return fail(Code::already_exists,
                 "{} exists and is not a Penstock pool; name another path, or remove it yourself: "
                 "rm {}",
-                part.path, part.path);
+                part.path, base::shell_quote(part.path));
   }
   if (options.overwrite) return {};
   if (open->bytes == 0) {
     return fail(Code::already_exists,
                 "{} is an empty file; put a pool in its place: penstock pool create {} --size 2G "
                 "--overwrite",
-                part.path, options.spec);
+                part.path, base::shell_quote(options.spec));
   }
   return fail(Code::already_exists, "{} exists; {}", part.path, how_to_replace(options.spec));
 }
@@ -81,7 +82,7 @@ Result<std::uint64_t> bytes_there(const std::vector<Part>& parts, const CreateOp
   if (smallest == 0) {
     return fail(Code::invalid_argument,
                 "pool {} needs a size; run: penstock pool create {} --size 2G{}", options.spec,
-                options.spec, options.overwrite ? " --overwrite" : "");
+                base::shell_quote(options.spec), options.overwrite ? " --overwrite" : "");
   }
   const std::uint64_t usable = smallest > data_offset ? smallest - data_offset : 0;
   return usable / unit * unit * parts.size();
@@ -97,7 +98,7 @@ Result<void> check_device_free(const OpenPart& part, const CreateOptions& option
   if (attached && *attached) {
     return fail(Code::unavailable,
                 "{} holds a pool and {}; end them, or run: penstock pool rm {} --force",
-                part.part.path, **attached, options.spec);
+                part.part.path, **attached, base::shell_quote(options.spec));
   }
   return {};
 }
@@ -253,13 +254,13 @@ Result<void> remove_part(const Part& part, const std::string& spec) {
   if (open->device) return wipe_superblock(*open);
   if (::unlink(part.path.c_str()) == 0) return {};
   return fail(Code::permission, "{} cannot be removed: {}; its owner runs: penstock pool rm {}",
-              part.path, std::strerror(errno), spec);
+              part.path, std::strerror(errno), base::shell_quote(spec));
 }
 
 tl::unexpected<Error> in_use(const std::string& spec, const std::string& occupant) {
   return fail(Code::unavailable,
               "pool {} is in use: {}; end them, or run: penstock pool rm {} --force", spec,
-              occupant, spec);
+              occupant, base::shell_quote(spec));
 }
 
 }  // namespace
@@ -326,7 +327,7 @@ Result<void> remove(const std::string& spec, bool force) {
       return fail(occupant.error().code,
                   "{} (to remove it all the same: penstock pool rm {} "
                   "--force)",
-                  occupant.error().message, spec);
+                  occupant.error().message, base::shell_quote(spec));
     }
     if (*occupant) return in_use(spec, **occupant);
   }

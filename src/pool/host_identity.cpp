@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 
@@ -66,7 +67,12 @@ std::string format_uuid(const Uuid& uuid) {
 Result<HostIdentity> this_host() {
   HostIdentity host;
   constexpr const char* boot_id_path = "/proc/sys/kernel/random/boot_id";
-  const auto boot_id = parse_uuid(read_small_file(boot_id_path).value_or(""));
+  const auto text = read_small_file(boot_id_path);
+  if (!text && (errno == EMFILE || errno == ENFILE)) {
+    return fail(Code::unavailable, "cannot read {}: {}; run: ulimit -n 1024", boot_id_path,
+                std::strerror(errno));
+  }
+  const auto boot_id = parse_uuid(text.value_or(""));
   if (!boot_id) {
     return fail(Code::unavailable, "no boot id in {}; is /proc mounted? mount -t proc proc /proc",
                 boot_id_path);

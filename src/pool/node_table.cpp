@@ -166,7 +166,7 @@ Result<NodeSeat> NodeTable::register_new(const Joiner& joiner) const {
     return fail(Code::no_slots,
                 "{} nodes have joined pool {}, no more are possible; recreate it: penstock pool "
                 "create {} --max-nodes {} --overwrite",
-                superblock_.max_nodes, joiner.spec, joiner.spec,
+                superblock_.max_nodes, joiner.spec, base::shell_quote(joiner.spec),
                 std::min(superblock_.max_nodes * 2, most_nodes));
   }
   const std::uint64_t token = visit(joiner, *name);

@@ -47,6 +47,22 @@ std::string group_name(std::uint32_t gid) {
   return found != nullptr ? std::string(found->gr_name) : fmt::format("gid {}", gid);
 }
 
+bool can_be_trusted(const std::string& name) {
+  const bool is_group = name.starts_with(":");
+  const std::string entry = name.substr(is_group ? 1 : 0);
+  if (entry.empty()) return false;
+  if (entry.find_first_not_of("0123456789") == entry.npos || name == "everybody") return true;
+  char buffer[4096];
+  if (is_group) {
+    group of_group, *found = nullptr;
+    ::getgrnam_r(entry.c_str(), &of_group, buffer, sizeof buffer, &found);
+    return found != nullptr;
+  }
+  passwd user, *found = nullptr;
+  ::getpwnam_r(entry.c_str(), &user, buffer, sizeof buffer, &found);
+  return found != nullptr;
+}
+
 std::string Owner::text() const {
   return fmt::format("{}:{} {:04o}", user_name(uid), group_name(gid), permissions);
 }
@@ -65,7 +81,7 @@ std::optional<std::string> distrust(const Owner& owner, const Part& part,
         "{} belongs to {}: everybody on this host may read and change what a job stores there; its "
         "owner runs: chmod o-rw {} (to use it all the same: --trust-owner everybody, or export "
         "PENSTOCK_TRUST_OWNER=everybody)",
-        part.path, owner.text(), part.path);
+        part.path, owner.text(), base::shell_quote(part.path));
   }
   if (owner.uid == ::geteuid() || owner.uid == 0) return std::nullopt;
   const std::string user = written(user_name(owner.uid), owner.uid);

@@ -51,22 +51,23 @@ Error not_permitted(const Part& part, Access access) {
     return Error{Code::permission,
                  fmt::format("{} cannot be reached by user {}: a folder above it is closed; run: "
                              "namei -l {}",
-                             part.path, user_name(::geteuid()), part.path)};
+                             part.path, user_name(::geteuid()), base::shell_quote(part.path))};
   }
   // chmod helps members of the group only, and only where its members may not open it yet
   const bool member = is_member_of(status.st_gid) && (status.st_mode & 0060) != 0060;
+  const std::string path = base::shell_quote(part.path);
   const std::string mend =
       member
-          ? fmt::format("chmod 0660 {}", part.path)
+          ? fmt::format("chmod 0660 {}", path)
           : fmt::format("chgrp {} {} && chmod 0660 {}, with a group of which user {} is a member",
-                        group_name(::getegid()), part.path, part.path, user_name(::geteuid()));
+                        group_name(::getegid()), path, path, user_name(::geteuid()));
   return Error{
       Code::permission,
       fmt::format("{} belongs to {}:{} with mode {:04o}, so user {} may not {} it; its "
                   "owner runs: {} (or replaces it: penstock pool create {} --group {} --overwrite)",
                   part.path, user_name(status.st_uid), group_name(status.st_gid),
                   status.st_mode & 07777, user_name(::geteuid()),
-                  access == Access::write ? "attach" : "read", mend, part.text,
+                  access == Access::write ? "attach" : "read", mend, base::shell_quote(part.text),
                   group_name(member ? status.st_gid : ::getegid()))};
 }
 
@@ -77,7 +78,7 @@ Error open_error(int error, const Part& part, Access access, const std::string& 
     return Error{Code::not_found,
                  fmt::format("pool {} is absent: there is no {}; run: penstock pool create {} "
                              "--size 2G",
-                             spec, part.path, spec)};
+                             spec, part.path, base::shell_quote(spec))};
   }
   if (error == EISDIR) {
     return Error{Code::wrong_format,
@@ -261,7 +262,7 @@ Result<void> name_part(const OpenPart& part, const CreateOptions& options) {
   } else if (errno == EEXIST) {
     return fail(Code::already_exists,
                 "{} exists; use it, or replace it by: penstock pool create {} --overwrite", path,
-                options.spec);
+                base::shell_quote(options.spec));
   }
   return fail(Code::unavailable,
               "{} cannot be given its name: {}; name a path on another file "

@@ -35,7 +35,7 @@ Result<void> check_mode(const Superblock& superblock, const AttachOptions& optio
               "pool {} is in {} mode, {} mode was asked for; unset PENSTOCK_MODE, or recreate it: "
               "penstock pool create {} --mode {} --overwrite",
               options.spec, coherence::mode_name(mode), coherence::mode_name(*options.mode),
-              options.spec, coherence::mode_name(*options.mode));
+              base::shell_quote(options.spec), coherence::mode_name(*options.mode));
 }
 
 Result<void> check_node(const AttachOptions& options) {
@@ -147,7 +147,8 @@ Result<void> Pool::Impl::take_slot() {
                 "all {} process slots of pool {} are held by living processes; end some, run: "
                 "penstock pool gc {}, or recreate it: penstock pool create {} --max-processes {} "
                 "--overwrite",
-                superblock.max_processes, options.spec, options.spec, options.spec,
+                superblock.max_processes, options.spec, base::shell_quote(options.spec),
+                base::shell_quote(options.spec),
                 std::min(superblock.max_processes * 2, most_processes));
   }
   slot = chosen->slot;

@@ -1,6 +1,7 @@
 // SPEC: what people write to name a pool.
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "base/format.hpp"
 #include "pool/layout.hpp"
@@ -81,6 +82,18 @@ Result<std::vector<Part>> parse_spec(std::string_view spec) {
                 parts.size(), max_parts);
   }
   return parts;
+}
+
+Result<std::string> absolute_spec(std::string_view spec) {
+  auto parts = parse_spec(spec);
+  if (!parts) return unexpected(parts.error());
+  std::string text;
+  for (const Part& part : *parts) {
+    const bool is_file = part.kind == Part::Kind::file;
+    text += text.empty() ? "" : ",";
+    text += is_file ? std::filesystem::absolute(part.path).lexically_normal().string() : part.text;
+  }
+  return text;
 }
 
 }  // namespace penstock::pool

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "penstock/pool.hpp"
 
 namespace penstock::pool {
@@ -44,6 +46,13 @@ TEST(Spec, WhatCannotBeUsedIsSaid) {
   EXPECT_THAT(error_of("/tmp/a,,/tmp/b"), HasSubstr("empty part"));
   EXPECT_THAT(error_of("/tmp/a,"), HasSubstr("empty part"));
   EXPECT_THAT(error_of("/tmp/a,/tmp/b,/tmp/a"), HasSubstr("names \"/tmp/a\" twice"));
+}
+
+TEST(Spec, ReadsTheSameInAnotherFolderWhenItIsAbsolute) {
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_EQ(absolute_spec("./a,b/../c/d,/e").value(), here + "/a," + here + "/c/d,/e");
+  EXPECT_EQ(absolute_spec("shm:a,/dev/dax0.0").value(), "shm:a,/dev/dax0.0");
+  EXPECT_FALSE(absolute_spec("a"));
 }
 
 TEST(Spec, TooManyParts) {

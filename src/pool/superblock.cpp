@@ -23,12 +23,13 @@ Result<coherence::View> view_of(const Mapping& header, const OpenPart& part) {
 }
 
 std::string recreate(const std::string& spec) {
-  return fmt::format("detach everyone and recreate it: penstock pool create {} --overwrite", spec);
+  return fmt::format("detach everyone and recreate it: penstock pool create {} --overwrite",
+                     base::shell_quote(spec));
 }
 
 /// What stands there is left alone where it is a file.
 std::string how_to_make(const OpenPart& part, const std::string& spec) {
-  return part.device ? fmt::format("make one: penstock pool create {}", spec)
+  return part.device ? fmt::format("make one: penstock pool create {}", base::shell_quote(spec))
                      : "make one under another name: penstock pool create SPEC --size 2G";
 }
 
@@ -193,7 +194,7 @@ std::string larger_pool_text(const Info& info, std::uint64_t wanted) {
   if (info.spec.starts_with(temporary_pool_prefix))
     return fmt::format("run the job with --size {}M", mib);
   return fmt::format("make a larger pool: penstock pool create {} --size {}M --overwrite",
-                     info.spec, mib);
+                     base::shell_quote(info.spec), mib);
 }
 
 std::string more_space_text(const Info& info, std::uint64_t wanted) {
@@ -202,7 +203,7 @@ std::string more_space_text(const Info& info, std::uint64_t wanted) {
   return fmt::format(
       "what takes it: penstock pool ls {}; free what the dead left: penstock pool gc {} --yes, or "
       "{}",
-      info.spec, info.spec, larger);
+      base::shell_quote(info.spec), base::shell_quote(info.spec), larger);
 }
 
 Info info_of(const Superblock& s, const std::string& spec) {

@@ -45,7 +45,7 @@ Result<EndpointTable> EndpointTable::open(arena::Arena& arena) {
                 "the endpoint table of pool {} has {} bytes, {} were needed: the pool is damaged; "
                 "penstock pool create {} --overwrite",
                 arena.pool().info().spec, object->bytes, table_bytes(count),
-                arena.pool().info().spec);
+                base::shell_quote(arena.pool().info().spec));
   return EndpointTable(arena, *object, count);
 }
 
@@ -91,7 +91,8 @@ Result<std::uint32_t> EndpointTable::find_slot(const std::vector<EndpointLine>& 
   return fail(Code::no_slots,
               "all {} endpoints of pool {} are in use; end jobs that are no longer needed "
               "(penstock ps {}) or make a larger pool: penstock pool create {} --size 2G",
-              count_, pool.info().spec, pool.info().spec, pool.info().spec);
+              count_, pool.info().spec, base::shell_quote(pool.info().spec),
+              base::shell_quote(pool.info().spec));
 }
 
 Result<Address> EndpointTable::claim(std::uint64_t job) {

@@ -61,7 +61,7 @@ Result<std::unique_ptr<TxChannel>> TxChannel::make(TxContext& context, const Add
     return fail(Code::invalid_argument,
                 "pool {} is larger than 16 TiB, which announcements cannot name; make a smaller "
                 "one: penstock pool create {} --size 16T --overwrite",
-                context.pool.info().spec, context.pool.info().spec);
+                context.pool.info().spec, base::shell_quote(context.pool.info().spec));
   auto at = context.tx_memory.allocate(context.settings.channel_bytes(), "a channel");
   if (!at) return unexpected(at.error());
   std::unique_ptr<TxChannel> channel(

@@ -126,16 +126,32 @@ class Owners(Case):
         self.assertIn(":nogroup", mend)
         self.refused("env", "--mpi", "mpich", "--pool", spec, says="nobody", mend="--trust-owner nobody")
         self.refused("pool", "gc", "--yes", spec, says="nobody", mend="--trust-owner nobody")
-        for trusted in ("nobody", ":nogroup", str(NOBODY), "somebody,nobody"):
+        for trusted in ("nobody", ":nogroup", str(NOBODY), "root,nobody"):
             self.penstock("run", "-n", "2", "--pool", spec, "--trust-owner", trusted, *program)
         done = self.penstock("env", "--mpi", "mpich", "--pool", spec, "--trust-owner", "nobody")
         self.assertIn("export PENSTOCK_TRUST_OWNER=nobody", done.stdout)
+        self.assertNotIn("may read and change", self.penstock("doctor", spec, "--trust-owner", "nobody",
+                                                              status=None).stdout)
+        for unknown in ("no-such-user", ":no-such-group", "nobody,,root"):
+            done = self.penstock("ps", spec, f"--trust-owner={unknown}", status=2)
+            self.assertIn("is no user of this host", done.stderr, unknown)
 
     def test_pools_that_everybody_may_write_to(self):
         spec = self.given_to(0, 0, 0o666)
         self.refused("pool", "gc", "--yes", spec, says=["root:root 0666", "everybody"], mend="chmod o-rw")
         self.refused("pool", "gc", "--yes", spec, "--trust-owner", "root", says="everybody", mend="chmod o-rw")
         self.penstock("pool", "gc", "--yes", spec, "--trust-owner", "everybody")
+
+    def test_pools_that_may_only_be_read(self):
+        """Looking at them is allowed; a job is told before its MPI starts."""
+        spec = self.given_to(0, 0, 0o644)
+        as_nobody = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        self.penstock("pool", "info", spec, **as_nobody)
+        self.refused("env", "--mpi", "mpich", "--pool", spec, says="may not attach it", mend="chmod 0660", **as_nobody)
+        self.refused("run", "-n", "2", "--pool", spec, "--", "/bin/true", says="may not attach it", mend="chmod 0660",
+                     **as_nobody)
+        done = self.penstock("doctor", spec, status=1, **as_nobody)
+        self.assertRegex(done.stdout, "(?m)^fail .*may not attach it")
 
     def test_whoever_looks_is_warned(self):
         spec = self.given_to(NOBODY, NOBODY, 0o666)

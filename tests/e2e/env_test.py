@@ -52,6 +52,15 @@ class Env(Case):
         done = self.with_exports(exports, 'printf %s "$PENSTOCK_POOL"')
         self.assertEqual(done.stdout, str(path))
 
+    def test_the_pool_is_found_from_another_folder(self):
+        path = self.folder / "here" / "pool"
+        path.parent.mkdir()
+        self.penstock("pool", "create", path, "--size", "32M", "--mode", "software")
+        exports = self.penstock("env", "--mpi", "mpich", "--pool", "./pool", cwd=path.parent).stdout
+        done = self.with_exports(exports, f'cd /; {PENSTOCK} pool info "$PENSTOCK_POOL"')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(str(path), done.stdout)
+
     def preloads(self, *options, **more):
         """What a shell has in LD_PRELOAD, or nothing, behind the exports that it asked for with `more`."""
         exports = self.exports(self.pool("32M"), *options, **more)

@@ -100,6 +100,31 @@ class Create(Case):
         self.refused("pool", "create", self.folder / "none", "--overwrite", says="needs a size",
                      mend="--size 2G --overwrite")
 
+    def test_overwrite_keeps_the_mode(self):
+        spec = self.pool("32M", "software")
+        done = self.penstock("pool", "create", spec, "--overwrite")
+        self.assertIn("software coherence because the pool that was replaced had it", done.stdout)
+        self.assertEqual(self.info(spec)["mode"], "software")
+        self.penstock("pool", "create", spec, "--overwrite", "--mode", "hardware")
+        self.assertEqual(self.info(spec)["mode"], "hardware")
+
+    def test_advice_can_be_pasted(self):
+        """Of a pool whose path has a blank."""
+        path = self.folder / "a pool"
+        self.refused("pool", "info", path, says="is absent", mend=f"penstock pool create '{path}' --size 2G")
+        self.penstock("pool", "create", path, "--size", "32M")
+        self.refused("pool", "create", path, "--size", "32M", says="exists",
+                     mend=f"penstock pool create '{path}' --overwrite")
+
+    def test_too_few_descriptors(self):
+        """Whatever is the first that cannot be opened, the limit is named."""
+        spec = self.pool("32M")
+        for limit in range(4, 24):
+            done = subprocess.run(["sh", "-c", f"ulimit -n {limit}; exec '{PENSTOCK}' pool info {spec}"],
+                                  capture_output=True, text=True, timeout=60, env=clean_environment())
+            if done.returncode != 0:
+                self.assertIn("Too many open files", done.stderr, limit)
+
     def test_empty_file(self):
         path = self.folder / "empty"
         path.touch()
