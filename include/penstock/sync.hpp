@@ -94,8 +94,14 @@ class Lock {
   Result<void> acquire(std::uint64_t timeout_ns = 0, Hold hold = Hold::exclusive,
                        const std::function<void()>& meanwhile = {});
   void release();
-  /// Clears what a dead predecessor of this participant left behind. Before first acquire.
+  /// `excluded`: whether something else keeps the process behind a token from acting now, as a lock
+  /// file does between the processes of one host. A line of it that was overwritten is passed over.
+  void exclude_by(AliveCheck excluded) { excluded_ = std::move(excluded); }
+  /// Clears what a dead predecessor of this participant left behind, before the first acquire, or
+  /// what somebody has written over its line, while nobody acquires for it.
   void repair();
+  /// Nobody has written over the participant's line. For one that does not wait: others do.
+  bool intact() const;
 
  private:
   Result<void> still_here();
@@ -105,7 +111,7 @@ class Lock {
   std::uint32_t participants_, self_;
   std::uint64_t token_;
   std::uint64_t last_number_ = 0;  ///< ticket drawn: none is drawn twice
-  AliveCheck alive_;
+  AliveCheck alive_, excluded_;
 };
 
 // ---- Naming ---------------------------------------------------------------------------------

@@ -70,18 +70,22 @@ struct Pool::Impl final : Aliases::Attachments {
   std::uint32_t reap_some(std::span<const std::uint32_t> suspects, const OnDead& on_dead);
   std::string describe(std::uint64_t of_token) const;
   Result<void> take_lock(std::uint64_t timeout_ns);
+  void release_lock();
+  void keep_lock_line();
   ProcessRecord record(const SlotView& slot_view) const;
   std::vector<Aliases::Attachment> of_this_process() const override;
   bool stands(const Aliases::Attachment& attachment) const override {
     return processes.held_attached(attachment.slot, attachment.generation);
   }
   sync::Lock make_lock(std::uint64_t as_token) {
-    return sync::Lock(memory, base + superblock.lock_offset, superblock.max_nodes, node, as_token,
-                      [this, as_token](std::uint64_t other) {
-                        if (other == as_token) return is_living();
-                        rival = other;
-                        return liveness.alive(other);
-                      });
+    sync::Lock made(memory, base + superblock.lock_offset, superblock.max_nodes, node, as_token,
+                    [this, as_token](std::uint64_t other) {
+                      if (other == as_token) return is_living();
+                      rival = other;
+                      return liveness.alive(other);
+                    });
+    made.exclude_by([this](std::uint64_t other) { return liveness.of_this_host(other); });
+    return made;
   }
   std::uint64_t token() const { return options.observer ? 0 : make_token(generation, slot); }
 
@@ -105,6 +109,7 @@ struct Pool::Impl final : Aliases::Attachments {
 
   std::uint32_t slot = 0, node = 0;
   std::uint64_t generation = 0;
+  StateLine own_state;      // as published
   std::uint64_t beats = 1;  // under the heartbeat's mutex
   std::mutex noted_mutex;
   std::set<std::uint64_t> noted, recorded;  // tokens of the dead that alive() has met

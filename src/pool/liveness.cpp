@@ -53,6 +53,18 @@ bool Liveness::runs_here(const SlotView& view) {
   return ::kill(static_cast<pid_t>(view.line.pid), 0) == 0 || errno != ESRCH;
 }
 
+bool Liveness::of_this_host(std::uint64_t token) const {
+  if (is_visitor(token)) {
+    const auto line = visitors_.read(visitor_name_of(token));
+    return line && line->generation == generation_of(token) && line->boot_id == host_.boot_id;
+  }
+  const auto slot = static_cast<std::uint32_t>(slot_of(token));
+  const SlotView view = processes_.state(slot);
+  if (!view.whole || view.line.generation != generation_of(token)) return false;
+  const auto origin = processes_.origin(slot);
+  return origin && origin->boot_id == host_.boot_id;
+}
+
 bool Liveness::visitor_alive(std::uint64_t token) {
   const auto line = visitors_.read(visitor_name_of(token));
   if (!line || line->generation != generation_of(token)) return false;

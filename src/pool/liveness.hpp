@@ -47,6 +47,8 @@ class Liveness {
   /// Attached and on this host, as far as a glance tells: one that has just ended, or whose pid has
   /// a new owner, may still count. Cheap.
   bool runs_here(const SlotView& view);
+  /// Whoever holds this host's lock keeps it from acting for its node.
+  bool of_this_host(std::uint64_t token) const;
   /// Of this host, and not ended, whatever its slot says.
   bool still_exists(const SlotView& view) const;
   std::uint64_t lease_ns() const { return lease_ns_; }

@@ -153,13 +153,14 @@ Result<void> Pool::Impl::take_slot() {
   }
   slot = chosen->slot;
   if (chosen->owns()) record_deaths({*chosen});
-  generation = processes.take(slot,
-                              {.host = self.host,
-                               .process = self.process,
-                               .node = node,
-                               .rank = options.rank,
-                               .job = options.job},
-                              [this] { confirm(); });
+  own_state = processes.take(slot,
+                             {.host = self.host,
+                              .process = self.process,
+                              .node = node,
+                              .rank = options.rank,
+                              .job = options.job},
+                             [this] { confirm(); });
+  generation = own_state.generation;
   return {};
 }
 
@@ -217,10 +218,20 @@ ProcessRecord Pool::Impl::record(const SlotView& slot_view) const {
 void Pool::Impl::beat() {
   processes.publish_beat(slot, generation, ++beats);
   heed(token());
-  if (!owns_slot()) end(std::nullopt);
+  const SlotView view = processes.state(slot);
+  // Nobody takes a slot who has not said before that its owner is dead: it was overwritten.
+  if (!view.whole) return processes.publish_state(slot, own_state);
+  if (view.line.generation != generation || !view.attached()) end(std::nullopt);
+}
+
+/// Others wait for a line that somebody has written over, until its node takes the lock again.
+void Pool::Impl::keep_lock_line() {
+  if (lock->intact()) return;
+  if (take_lock(beat_period_ns(liveness.lease_ns()))) release_lock();
 }
 
 void Pool::Impl::do_chores() {
+  keep_lock_line();
   const std::lock_guard hold(chores_mutex);
   for (const auto& [owner, chore] : chores) chore();
 }
@@ -240,6 +251,13 @@ void Pool::Impl::end(std::optional<std::uint64_t> judge) const {
   if (judge && *judge < superblock.max_processes) {
     const SlotView view = processes.state(static_cast<std::uint32_t>(*judge));
     who = describe(make_token(view.line.generation, *judge));
+  }
+  if (!judge) {
+    base::log(base::Level::error,
+              "pool {}: the slot of this process was given to others, which nobody does unless it "
+              "shows no life for a lease ({} ms), or the pool was overwritten; it ends",
+              options.spec, liveness.lease_ns() / 1'000'000);
+    ::_exit(given_up_status);
   }
   base::log(
       base::Level::error,
@@ -422,13 +440,16 @@ Result<void> Pool::Impl::take_lock(std::uint64_t timeout_ns) {
   return {};
 }
 
+void Pool::Impl::release_lock() {
+  lock->release();
+  host_lock.reset();
+  held.store(false, std::memory_order_release);
+}
+
 Pool::Guard::~Guard() {
   if (pool_ == nullptr) return;
   Impl& impl = *pool_->impl_;
-  if (!impl.origin.here()) return;  // the parent holds it
-  impl.lock->release();
-  impl.host_lock.reset();
-  impl.held.store(false, std::memory_order_release);
+  if (impl.origin.here()) impl.release_lock();  // else the parent holds it
 }
 
 std::vector<ProcessRecord> Pool::processes() const {

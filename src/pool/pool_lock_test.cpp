@@ -1,6 +1,8 @@
 #include <atomic>
 #include <thread>
 
+#include "base/environment_guard.hpp"
+#include "pool/layout.hpp"
 #include "pool/test_pool.hpp"
 
 namespace penstock::pool {
@@ -111,6 +113,28 @@ TEST_P(PoolLockTest, ProcessesKilledAtAnyMomentLeaveAUsablePool) {
   ASSERT_TRUE(pool->reap({}));
   EXPECT_TRUE(attach());
   EXPECT_EQ(pool->local_processes(), 1u);
+}
+
+/// Of a node that does not want the lock itself, and of one that nobody ever was.
+TEST_P(PoolLockTest, LinesThatWereOverwrittenKeepNobodyWaiting) {
+  const base::EnvironmentGuard lease("PENSTOCK_LEASE_MS", "800");
+  Child idle([this](const Child::Report& report) {
+    auto pool = attach({.emulated_node = 1});
+    if (!pool || !pool->lock()) return 2;
+    report(1);
+    sleep_until_killed();
+  });
+  ASSERT_EQ(idle.next_report(), 1u);
+  auto pool = attach({.emulated_node = 0});
+  const std::uint64_t nodes = pool->info().max_nodes;
+  const auto& superblock = *reinterpret_cast<const Superblock*>(pool->base());
+  for (std::uint64_t node = 0; node < nodes; ++node) {
+    void* seal = pool->at(superblock.lock_offset + 64 * node + 56, 8);
+    pool->memory().publish_word(seal, 12345);
+    pool->memory().order();
+  }
+  auto guard = pool->lock(20'000'000'000);
+  EXPECT_TRUE(guard) << guard.error().message;
 }
 
 TEST_P(PoolLockTest, AWaitForAThreadHasADeadline) {

@@ -143,8 +143,8 @@ ProcessRecord ProcessTable::record(const SlotView& view) const {
   return record;
 }
 
-std::uint64_t ProcessTable::take(std::uint32_t slot, const Entry& entry,
-                                 const std::function<void()>& confirm) const {
+StateLine ProcessTable::take(std::uint32_t slot, const Entry& entry,
+                             const std::function<void()>& confirm) const {
   StateLine line = state(slot).line;
   const std::uint64_t details = place<DetailLines>(details_, slot);
   line.generation = line.generation < greatest_generation ? line.generation + 1 : 1;
@@ -167,8 +167,12 @@ std::uint64_t ProcessTable::take(std::uint32_t slot, const Entry& entry,
   line.rank = entry.rank;
   line.unused = 0;
   confirm();
+  publish_state(slot, line);
+  return line;
+}
+
+void ProcessTable::publish_state(std::uint32_t slot, const StateLine& line) const {
   publish_sealed_line(memory_, base_, place<StateLine>(states_, slot), line);
-  return line.generation;
 }
 
 void ProcessTable::set_state(std::uint32_t slot, std::uint64_t generation,
@@ -176,7 +180,7 @@ void ProcessTable::set_state(std::uint32_t slot, std::uint64_t generation,
   StateLine line = state(slot).line;
   line.generation = generation;
   line.state = static_cast<std::uint32_t>(new_state);
-  publish_sealed_line(memory_, base_, place<StateLine>(states_, slot), line);
+  publish_state(slot, line);
   memory_.order();
 }
 

@@ -56,10 +56,12 @@ class ProcessTable {
     std::int32_t rank = -1;
     std::string job;
   };
-  /// Publishes all lines, the state last; gives the generation. Under the lock; `confirm` is asked
+  /// Publishes all lines, the state last, which it gives. Under the lock; `confirm` is asked
   /// before what hurts if this process has lost it meanwhile.
-  std::uint64_t take(std::uint32_t slot, const Entry& entry,
-                     const std::function<void()>& confirm) const;
+  StateLine take(std::uint32_t slot, const Entry& entry,
+                 const std::function<void()>& confirm) const;
+  /// The caller orders.
+  void publish_state(std::uint32_t slot, const StateLine& line) const;
   void set_state(std::uint32_t slot, std::uint64_t generation, SlotState state) const;
   /// The caller orders.
   void publish_beat(std::uint32_t slot, std::uint64_t generation, std::uint64_t beat) const;

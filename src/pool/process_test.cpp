@@ -1,7 +1,11 @@
 // Who is attached, who is alive, and what becomes of the dead.
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "base/clock.hpp"
+#include "base/environment_guard.hpp"
+#include "pool/layout.hpp"
 #include "pool/test_foreign.hpp"
 
 namespace penstock::pool {
@@ -291,7 +295,6 @@ TEST_F(ForeignTest, AnotherPidNamespaceOfThisHostIsJudgedByHeartbeatToo) {
   ASSERT_TRUE(container);
   EXPECT_EQ((*container)->node(), pool->node());
   EXPECT_FALSE(dies_within(*pool, (*container)->token(), 1 * second));
-  EXPECT_EQ(pool->local_processes(), 2u);
 }
 
 TEST_F(ForeignTest, ADeadHolderOnAnotherHostLosesTheLock) {
@@ -382,6 +385,22 @@ TEST_F(NodeTest, TooManyNodes) {
   ASSERT_FALSE(fifth);
   EXPECT_EQ(fifth.error().code, Code::no_slots);
   EXPECT_THAT(fifth.error().message, HasSubstr("--max-nodes 8"));
+}
+
+TEST_F(ProcessTest, WhoseSlotIsOverwrittenWritesItAnew) {
+  const base::EnvironmentGuard lease("PENSTOCK_LEASE_MS", "800");
+  Child child = attached_child();
+  const std::uint64_t token = child.next_report();
+  auto pool = attach();
+  const auto& superblock = *reinterpret_cast<const Superblock*>(pool->base());
+  const std::uint64_t slot = token & 0xffff;
+  for (const std::uint64_t word : {0, 1, 2, 3, 7}) {
+    pool->memory().publish_word(pool->at(superblock.states_offset + 64 * slot + 8 * word, 8), 77);
+    pool->memory().order();
+    for (int looks = 0; looks < 2000 && pool->local_processes() < 2; ++looks)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_TRUE(pool->alive(token)) << "word " << word;
+  }
 }
 
 }  // namespace

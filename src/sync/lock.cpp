@@ -25,10 +25,14 @@
 //
 // The dead: a line whose token is dead is passed over. That is safe because the line was read
 // after the own number was published: whoever replaces the dead in that line starts to choose
-// after that, sees the own number and draws a greater one.
+// after that, sees the own number and draws a greater one. A line of nobody whose seal is wrong is
+// passed over too: its writer has not published its token yet, and chooses after that.
+//
+// What was overwritten: who waits looks at its own line too, and publishes it anew.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "base/format.hpp"
@@ -70,8 +74,15 @@ class Entries {
               .choosing = choosing ? 1u : 0u,
               .shared = hold == Hold::shared ? 1u : 0u};
     line.seal = lock_seal(line);
-    memory_.send_line(lines_ + 64ull * self_, &line);
-    memory_.full_order();
+    send(line);
+  }
+
+  /// What was published last, where somebody else has overwritten it.
+  void restore() const {
+    memory_.invalidate(lines_ + 64ull * self_, 64);
+    memory_.settle();
+    const Line line = load(self_);
+    if (std::memcmp(&line, &published_, sizeof line) != 0) send(published_);
   }
 
   /// Makes the own line say who acts for the participant from now on. An old copy does no harm: it
@@ -79,6 +90,7 @@ class Entries {
   void take_over(std::uint64_t token) const {
     Line line;
     memory_.load_line(&line, lines_ + 64ull * self_);
+    published_ = line;
     if (line.token != token || !whole(line)) publish(token, 0, false);
   }
 
@@ -108,14 +120,22 @@ class Entries {
   }
 
  private:
+  void send(const Line& line) const {
+    published_ = line;
+    memory_.send_line(lines_ + 64ull * self_, &line);
+    memory_.full_order();
+  }
+
   const coherence::Memory& memory_;
   std::byte* lines_;
   std::uint32_t count_, self_;
+  mutable Line published_;
 };
 
 /// One participant that may stand in the way.
 struct Rival {
   std::uint64_t token = 0;  ///< as last read
+  bool whole = true;        ///< likewise
   bool chosen = false;      ///< seen not choosing since the own number was published
   std::uint64_t shared = 0, shared_before = 0;  ///< number under which it shares the lock
 };
@@ -124,8 +144,12 @@ struct Rival {
 class Queue {
  public:
   Queue(const Entries& entries, std::uint32_t participants, const AliveCheck& alive,
-        const std::function<void()>& meanwhile)
-      : entries_(entries), rivals_(participants), alive_(alive), meanwhile_(meanwhile) {}
+        const AliveCheck& excluded, const std::function<void()>& meanwhile)
+      : entries_(entries),
+        rivals_(participants),
+        alive_(alive),
+        excluded_(excluded),
+        meanwhile_(meanwhile) {}
 
   void await_all() { pending_ = entries_.others(); }
   /// Until `step` is done with all who are awaited; or for so many looks: false.
@@ -135,8 +159,10 @@ class Queue {
       entries_.refresh(pending_);
       std::erase_if(pending_, [&](std::uint32_t i) {
         const Line line = entries_.load(i);
+        const bool is_whole = whole(line);
         rivals_[i].token = line.token;
-        return whole(line) && step(i, line, rivals_[i]);
+        rivals_[i].whole = is_whole;
+        return is_whole && step(i, line, rivals_[i]);
       });
       if (pending_.empty()) return true;
       if (looks == most_looks) return false;
@@ -157,11 +183,13 @@ class Queue {
     return !stay.empty();
   }
 
-  /// The waiter's dead check: whoever is dead no longer stands in the way.
+  /// The waiter's dead check: whoever is dead, or was never there, no longer stands in the way.
   void pass_over_dead() {
-    if (!alive_) return;
+    entries_.restore();
     std::erase_if(pending_, [&](std::uint32_t i) {
-      return rivals_[i].token != 0 && !alive_(rivals_[i].token);
+      const Rival& rival = rivals_[i];
+      if (!rival.whole && (rival.token == 0 || (excluded_ && excluded_(rival.token)))) return true;
+      return rival.token != 0 && alive_ && !alive_(rival.token);
     });
   }
 
@@ -173,6 +201,7 @@ class Queue {
   std::vector<Rival> rivals_;
   std::vector<std::uint32_t> pending_;
   const AliveCheck& alive_;
+  const AliveCheck& excluded_;
   const std::function<void()>& meanwhile_;
 };
 
@@ -269,7 +298,7 @@ class Request {
 Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
                            const std::function<void()>& meanwhile) {
   const Entries entries(memory_, lines_, participants_, self_);
-  Queue queue(entries, participants_, alive_, meanwhile);
+  Queue queue(entries, participants_, alive_, excluded_, meanwhile);
   base::Waiter waiter(
       "lock", timeout_ns,
       [&]() -> Result<void> {
@@ -300,6 +329,12 @@ Result<void> Lock::still_here() {
 void Lock::release() {
   memory_.order();  // what was published under the lock is there before it is free
   Entries(memory_, lines_, participants_, self_).publish(token_, 0, false);
+}
+
+bool Lock::intact() const {
+  Line line;
+  memory_.observe_line(&line, lines_ + 64ull * self_);
+  return whole(line);
 }
 
 void Lock::repair() {
