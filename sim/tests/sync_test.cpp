@@ -134,6 +134,38 @@ TEST(Lock, EndsNoWaitInVainWhereItsLinesAreOverwritten) {
   expect_held("lock", "random schedules", explore(scenario, 200));
 }
 
+/// Nothing but the look itself drops the copy that its owner has.
+TEST(Lock, TellsWhoDoesNotWaitThatItsLineWasOverwritten) {
+  Scenario scenario;
+  scenario.name = "lock, looked at";
+  scenario.device_bytes = 64 << 10;
+  scenario.moods = false;
+  scenario.knobs.evict = 0;
+  scenario.knobs.prefetch = 0;
+  scenario.knobs.drop_early = 0;
+  scenario.body = [](World& world) {
+    auto looked = std::make_shared<bool>(false);
+    world.spawn(0, [&world, looked] {
+      sync::Lock lock(world.memory(), line(world, 0), 2, 0, world.self().pid, alive_in(world));
+      world.require(lock.acquire().has_value(), "nobody else is there");
+      lock.release();
+      world.require(lock.intact(), "nobody has written there");
+      *looked = true;
+      int looks = 0;
+      for (; looks < 3'000 && lock.intact(); ++looks) world.yield();
+      world.require(looks < 3'000, "its owner does not see it");
+      lock.repair();
+      world.require(lock.intact(), "it was repaired");
+    });
+    world.spawn(1, [&world, looked] {
+      world.until([looked] { return *looked; });
+      world.memory().publish_word(line(world, 0) + 8, 77);
+      world.memory().order();
+    });
+  };
+  expect_held("lock", "random schedules", explore(scenario, 50));
+}
+
 /// Who shares the lock reads two words twice, and finds them equal and unchanged; who has it alone
 /// writes both. Lines 100 and 101: the words.
 struct Readers {
