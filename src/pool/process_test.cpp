@@ -295,6 +295,7 @@ TEST_F(ForeignTest, AnotherPidNamespaceOfThisHostIsJudgedByHeartbeatToo) {
   ASSERT_TRUE(container);
   EXPECT_EQ((*container)->node(), pool->node());
   EXPECT_FALSE(dies_within(*pool, (*container)->token(), 1 * second));
+  EXPECT_EQ(pool->local_processes(), 2u);
 }
 
 TEST_F(ForeignTest, ADeadHolderOnAnotherHostLosesTheLock) {
