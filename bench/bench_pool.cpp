@@ -13,10 +13,11 @@ Result<BenchPool> BenchPool::prepare(const std::string& spec, std::uint64_t byte
     const auto found = pool::inspect(spec);
     if (found && found->mode == mode) return BenchPool(spec, false);
     if (found)
-      return fail(Code::mismatch, "pool {} is in mode {}, measured would be {}: give --mode {}",
-                  spec, coherence::mode_name(found->mode), coherence::mode_name(mode),
+      return fail(ErrorCode::mismatch,
+                  "pool {} is in mode {}, measured would be {}: give --mode {}", spec,
+                  coherence::mode_name(found->mode), coherence::mode_name(mode),
                   coherence::mode_name(found->mode));
-    if (found.error().code != Code::not_found) return unexpected(found.error());
+    if (found.error().code != ErrorCode::not_found) return unexpected(found.error());
   }
   pool::CreateOptions options;
   options.spec = spec.empty() ? fmt::format("shm:penstock-bench-{}", getpid()) : spec;

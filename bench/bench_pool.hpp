@@ -9,7 +9,7 @@
 
 namespace penstock::bench {
 
-/// Held by the guardian; the measuring processes attach by spec().
+/// Held by the supervisor; the measuring processes attach by spec().
 class BenchPool {
  public:
   /// `spec` "": a temporary pool shm:penstock-bench-PID. A pool that is there already is used and

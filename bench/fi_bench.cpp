@@ -5,12 +5,12 @@
 #include <cstring>
 
 #include "base/format.hpp"
-#include "bench/bare_lines.hpp"
 #include "bench/bench_pool.hpp"
 #include "bench/buffer.hpp"
 #include "bench/fi_environment.hpp"
 #include "bench/fi_port.hpp"
 #include "bench/options.hpp"
+#include "bench/raw_lines.hpp"
 #include "bench/samples.hpp"
 
 namespace penstock::bench {
@@ -68,7 +68,7 @@ class Bench {
 
  private:
   Result<void> open_bare() {
-    const std::uint64_t each = BareLines::bytes(largest_bare);
+    const std::uint64_t each = RawLines::bytes(largest_bare);
     std::byte* area = nullptr;
     if (side_.index() == 0) {
       auto made =
@@ -80,10 +80,10 @@ class Bench {
       const std::uint64_t offset = side_.exchange(0);
       area = static_cast<std::byte*>(hold_.pool->at(offset, 2 * each));
       if (offset == 0 || area == nullptr)
-        return fail(Code::no_space, "side 0 could not make the measured lines");
+        return fail(ErrorCode::no_space, "side 0 could not make the measured lines");
     }
-    carriers_[bare] = std::make_unique<BareLines>(hold_.pool->memory(), area + side_.index() * each,
-                                                  area + (1 - side_.index()) * each);
+    paths_[bare] = std::make_unique<RawLines>(hold_.pool->memory(), area + side_.index() * each,
+                                              area + (1 - side_.index()) * each);
     return {};
   }
 
@@ -92,35 +92,35 @@ class Bench {
     auto port = FiPort::open(names[variant]);
     const bool both = side_.exchange(port ? 1 : 0) == 1 && port;
     if (!both) {
-      if (variant != penstock && (port || port.error().code == Code::unavailable)) return {};
+      if (variant != penstock && (port || port.error().code == ErrorCode::unavailable)) return {};
       if (!port) return unexpected(port.error());
-      return fail(Code::unavailable, "the other side could not open {}", names[variant]);
+      return fail(ErrorCode::unavailable, "the other side could not open {}", names[variant]);
     }
     if (auto connected = (*port)->connect(side_.exchange((*port)->name())); !connected)
       return connected;
     side_.meet();
-    carriers_[variant] = std::move(*port);
+    paths_[variant] = std::move(*port);
     return {};
   }
 
   Result<void> post(std::size_t variant, std::size_t bytes) {
     if (variant == bare) return {};
-    return static_cast<FiPort&>(*carriers_[variant]).post(target_.data(), bytes);
+    return static_cast<FiPort&>(*paths_[variant]).post(target_.data(), bytes);
   }
 
   /// Side 1 has posted a receive; each side posts its next one before it sends.
   Result<void> play(std::size_t variant, std::size_t bytes, int count) {
-    Carrier& carrier = *carriers_[variant];
+    MessagePath& path = *paths_[variant];
     for (int i = 0; i < count; ++i) {
       Result<void> done;
       if (side_.index() == 0) {
         done = post(variant, bytes);
-        if (done) done = carrier.send(source_.data(), bytes);
+        if (done) done = path.send(source_.data(), bytes);
       }
-      if (done) done = carrier.receive(target_.data(), bytes);
+      if (done) done = path.receive(target_.data(), bytes);
       if (done && side_.index() == 1) {
         if (i + 1 < count) done = post(variant, bytes);
-        if (done) done = carrier.send(source_.data(), bytes);
+        if (done) done = path.send(source_.data(), bytes);
       }
       if (!done) return done;
     }
@@ -129,7 +129,7 @@ class Bench {
 
   Result<void> ping_pong(std::size_t size_index, std::size_t variant, std::size_t round) {
     const std::size_t bytes = sizes[size_index];
-    if (!carriers_[variant] || (variant == bare && bytes > largest_bare)) return {};
+    if (!paths_[variant] || (variant == bare && bytes > largest_bare)) return {};
     std::memset(target_.data(), 0, bytes);
     const int count = ping_pongs(bytes);
     Result<void> done;
@@ -140,7 +140,7 @@ class Bench {
       ns = side_.burst([&] { done = play(variant, bytes, times); });
       if (!done) return done;
       if (std::memcmp(target_.data(), expected_.data(), bytes) != 0)
-        return fail(Code::internal, "a message arrived damaged");
+        return fail(ErrorCode::internal, "a message arrived damaged");
     }
     if (side_.index() == 0)
       results_.latency.record(size_index * variant_count + variant, round, ns / (2.0 * count));
@@ -151,7 +151,7 @@ class Bench {
   Results& results_;
   Buffer source_, expected_, target_;
   Attachment hold_;
-  std::unique_ptr<Carrier> carriers_[variant_count];
+  std::unique_ptr<MessagePath> paths_[variant_count];
 };
 
 Report report_of(const Results& results, const Options& options, coherence::Mode mode) {
@@ -188,7 +188,7 @@ Result<Report> measure(const Options& options, coherence::Mode mode) {
   auto pool = BenchPool::prepare(options.pool, *bytes, mode);
   if (!pool) return unexpected(pool.error());
   Results results(options.rounds);
-  const auto run = run_duel(options.duel(), [&](Side& side) -> Result<void> {
+  const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
     Bench bench(side, results);
     if (auto opened = bench.open(pool->spec()); !opened) return opened;
     for (std::size_t round = 0; round < options.rounds; ++round)

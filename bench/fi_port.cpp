@@ -16,7 +16,7 @@ constexpr std::uint32_t api_version = FI_VERSION(1, 15);
 constexpr std::uint64_t tag = 0x70656e;
 
 tl::unexpected<Error> failed(const char* call, ssize_t status) {
-  return fail(Code::internal, "{}: {}", call, fi_strerror(static_cast<int>(-status)));
+  return fail(ErrorCode::internal, "{}: {}", call, fi_strerror(static_cast<int>(-status)));
 }
 
 FiHandle<fi_info> hints_for(const std::string& provider, bool one_sided) {
@@ -39,7 +39,7 @@ Result<std::unique_ptr<FiPort>> FiPort::open(const std::string& provider, bool o
   const int status = fi_getinfo(api_version, network ? "127.0.0.1" : nullptr, nullptr,
                                 network ? FI_SOURCE : 0, hints.get(), &found);
   if (status != 0)
-    return fail(Code::unavailable, "libfabric offers no provider {} for what is measured: {}",
+    return fail(ErrorCode::unavailable, "libfabric offers no provider {} for what is measured: {}",
                 provider, fi_strerror(-status));
   auto port = std::make_unique<FiPort>();
   port->info_.reset(found);

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/carrier.hpp"
-#include "bench/duel.hpp"
+#include "bench/message_path.hpp"
+#include "bench/pair_runner.hpp"
 
 namespace penstock::bench {
 
@@ -26,7 +26,7 @@ template <class Object>
 using FiHandle = std::unique_ptr<Object, FiClose>;
 
 /// As MPI uses a provider: receives are posted ahead, small sends injected, queues polled.
-class FiPort final : public Carrier {
+class FiPort final : public MessagePath {
  public:
   /// Errors: unavailable (libfabric offers no such provider), or what a call returned.
   /// `one_sided`: with put and get.

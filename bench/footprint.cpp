@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t long_bytes = 64 << 10;
 
 /// An endpoint that counts what it gets.
-class Talker final : public transport::Sink {
+class Talker final : public transport::EndpointCallbacks {
  public:
   Result<void> open(arena::Arena& arena, std::function<void()> while_closing) {
     transport::Options options{"footprint"};
@@ -53,9 +53,9 @@ class Talker final : public transport::Sink {
   std::uint64_t received() const { return received_; }
 
   void on_message(transport::Peer, const transport::Header&, const void*) override { ++received_; }
-  transport::Landing on_begin(transport::Peer, const transport::Header&) override {
-    landing_ = {in_.data(), in_.size()};
-    return {&landing_, 1, nullptr};
+  transport::ReceiveBuffer on_begin(transport::Peer, const transport::Header&) override {
+    receive_buffer_ = {in_.data(), in_.size()};
+    return {&receive_buffer_, 1, nullptr};
   }
   void on_arrived(transport::Peer, const transport::Header&, void*) override { ++received_; }
   void on_receive_failed(transport::Peer, void*, const Error&) override {}
@@ -65,7 +65,7 @@ class Talker final : public transport::Sink {
 
  private:
   inline static std::array<std::byte, long_bytes> out_{}, in_{};
-  iovec landing_{};
+  iovec receive_buffer_{};
   std::uint64_t received_ = 0;
   std::vector<std::unique_ptr<transport::SendOp>> waiting_;
   std::unique_ptr<transport::Endpoint> endpoint_;
@@ -102,7 +102,7 @@ double mebibytes(std::uint64_t bytes) {
 Result<Report> measure_footprint(const FootprintOptions& options) {
   if (options.ranks < 2 || options.ranks > transport::max_endpoints || options.neighbours == 0 ||
       options.neighbours >= options.ranks) {
-    return fail(Code::invalid_argument,
+    return fail(ErrorCode::invalid_argument,
                 "{} ranks that talk to {} each cannot be: 2 to {} ranks, 1 to ranks - 1 neighbours",
                 options.ranks, options.neighbours, transport::max_endpoints);
   }

@@ -6,9 +6,9 @@
 
 #include "base/clock.hpp"
 #include "base/format.hpp"
-#include "bench/bare_lines.hpp"
 #include "bench/bench_pool.hpp"
 #include "bench/buffer.hpp"
+#include "bench/raw_lines.hpp"
 #include "bench/samples.hpp"
 
 namespace penstock::bench {
@@ -37,7 +37,7 @@ class Limits {
     auto attached = Attachment::open(spec, side_.index());
     if (!attached) return unexpected(attached.error());
     hold_ = std::move(*attached);
-    const std::uint64_t lines = BareLines::bytes(largest_message);
+    const std::uint64_t lines = RawLines::bytes(largest_message);
     const std::uint64_t bytes = 128 + 2 * lines + largest_copy;
     auto made = side_.index() == 0 ? hold_.arena->create("limits.area", bytes,
                                                          {.lifetime = arena::Lifetime::process})
@@ -47,12 +47,12 @@ class Limits {
     auto* area =
         static_cast<std::byte*>(hold_.pool->at(side_.index() == 0 ? made->offset : offset, bytes));
     if (area == nullptr || area == hold_.pool->base())
-      return fail(Code::no_space, "side 0 could not make the measured memory");
+      return fail(ErrorCode::no_space, "side 0 could not make the measured memory");
     words_ = area;
     copies_ = area + 128 + 2 * lines;
     std::byte* const first = area + 128;
-    carrier_ = std::make_unique<BareLines>(hold_.pool->memory(), first + side_.index() * lines,
-                                           first + (1 - side_.index()) * lines);
+    path_ = std::make_unique<RawLines>(hold_.pool->memory(), first + side_.index() * lines,
+                                       first + (1 - side_.index()) * lines);
     if (auto past = coherence::bind(coherence::Mode::software)) past_the_cache_ = *past;
     return {};
   }
@@ -66,11 +66,11 @@ class Limits {
       if (!ns) return unexpected(ns.error());
       record(first_message_row + i, number, *ns);
       if (!past_the_cache_ || !has_another_way(handed_over[i])) continue;
-      carrier_->leave_by(*past_the_cache_);
-      carrier_->leave_past_the_cache(true);
+      path_->leave_by(*past_the_cache_);
+      path_->leave_past_the_cache(true);
       ns = message_handover(handed_over[i]);
-      carrier_->leave_past_the_cache(false);
-      carrier_->leave_by(hold_.pool->memory());
+      path_->leave_past_the_cache(false);
+      path_->leave_by(hold_.pool->memory());
       if (!ns) return unexpected(ns.error());
       record(first_past_row + i, number, *ns);
     }
@@ -84,7 +84,7 @@ class Limits {
   /// Software mode sends single lines through the cache, hardware mode long messages.
   bool has_another_way(std::size_t bytes) const {
     const bool stale = hold_.pool->memory().loads_may_be_stale();
-    return stale ? bytes <= coherence::sealed_bytes : !carrier_->sealed(bytes);
+    return stale ? bytes <= coherence::tagged_bytes : !path_->tagged(bytes);
   }
   void record(std::size_t row, std::size_t round, double value) {
     if (side_.index() == 0) samples_.record(row, round, value);
@@ -109,7 +109,7 @@ class Limits {
   }
   void publish(std::byte* own) {
     hold_.pool->memory().publish_word(own, turn_);
-    hold_.pool->memory().order();
+    hold_.pool->memory().store_fence();
   }
 
   Result<double> message_handover(std::size_t bytes) {
@@ -117,9 +117,9 @@ class Limits {
     Result<void> done;
     const double ns = side_.burst([&] {
       for (int i = 0; done && i < count; ++i) {
-        if (side_.index() == 0) done = carrier_->send(local_.data(), bytes);
-        if (done) done = carrier_->receive(other_.data(), bytes);
-        if (done && side_.index() == 1) done = carrier_->send(local_.data(), bytes);
+        if (side_.index() == 0) done = path_->send(local_.data(), bytes);
+        if (done) done = path_->receive(other_.data(), bytes);
+        if (done && side_.index() == 1) done = path_->send(local_.data(), bytes);
       }
     });
     if (!done) return unexpected(done.error());
@@ -143,7 +143,7 @@ class Limits {
       const auto since = [](std::uint64_t start) { return base::now_ns() - start; };
       const auto publish_all = [&] {
         memory.publish_bulk(copies_, local_.data(), bytes);
-        memory.full_order();
+        memory.full_fence();
       };
       const auto observe_all = [&] { memory.observe_bulk(other_.data(), copies_, bytes); };
       record(row(publishing), number, timed(count, [&] {
@@ -177,7 +177,7 @@ class Limits {
   Attachment hold_;
   std::byte* words_ = nullptr;
   std::byte* copies_ = nullptr;
-  std::unique_ptr<BareLines> carrier_;
+  std::unique_ptr<RawLines> path_;
   std::optional<coherence::Memory> past_the_cache_;  ///< stores of a mode that cannot use it
   std::uint64_t turn_ = 0;
 };
@@ -222,7 +222,7 @@ Result<Report> measure_limits(const Options& options, coherence::Mode mode) {
   auto pool = BenchPool::prepare(options.pool, *bytes, mode);
   if (!pool) return unexpected(pool.error());
   Samples samples(row_count, options.rounds);
-  const auto run = run_duel(options.duel(), [&](Side& side) -> Result<void> {
+  const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
     Limits limits(side, samples);
     if (auto opened = limits.open(pool->spec()); !opened) return opened;
     for (std::size_t round = 0; round < options.rounds; ++round)

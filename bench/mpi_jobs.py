@@ -49,9 +49,9 @@ def compiled(options, source):
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         program = Path(folder) / source.stem
         mpicc = Path(options.mpiexec).parent / "mpicc"
-        for needed, mend in ((mpicc, "ci/install.sh run"), (Path(options.penstock), "make build")):
+        for needed, fix in ((mpicc, "ci/install.sh run"), (Path(options.penstock), "make build")):
             if not needed.exists():
-                sys.exit(f"{needed} is absent: {mend}")
+                sys.exit(f"{needed} is absent: {fix}")
         subprocess.run([str(mpicc), "-O2", str(source), "-o", str(program)], check=True)
         yield str(program)
 

@@ -39,10 +39,10 @@ Result<std::uint64_t> Options::size_bytes() const {
   return base::parse_bytes(size);
 }
 
-DuelOptions Options::duel() const {
-  DuelOptions duel;
-  duel.fifo = fifo;
-  return duel;
+PairOptions Options::pair() const {
+  PairOptions pair;
+  pair.fifo = fifo;
+  return pair;
 }
 
 int run_modes(const Options& options,

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/duel.hpp"
+#include "bench/pair_runner.hpp"
 #include "bench/report.hpp"
 #include "penstock/coherence.hpp"
 
@@ -30,7 +30,7 @@ struct Options {
   /// Of a program that has no others: the exit status when it is to end at once.
   std::optional<int> parse(const char* description, int argc, char** argv);
   Result<std::uint64_t> size_bytes() const;
-  DuelOptions duel() const;
+  PairOptions pair() const;
 };
 
 /// Makes a report for each mode asked for, prints it, and writes the JSON file at the end. Gives

@@ -7,9 +7,9 @@
 
 #include "base/format.hpp"
 #include "bench/bench_pool.hpp"
-#include "bench/endpoint_carrier.hpp"
+#include "bench/cmpi_ring.hpp"
+#include "bench/endpoint_path.hpp"
 #include "bench/options.hpp"
-#include "bench/paper_ring.hpp"
 #include "bench/samples.hpp"
 
 namespace penstock::bench {
@@ -45,7 +45,7 @@ class Bench {
     hold_ = std::move(*attached);
     if (auto made = open_rings(); !made) return made;
     if (!receives()) return {};
-    auto receiver = EndpointCarrier::open(*hold_.arena);
+    auto receiver = EndpointPath::open(*hold_.arena);
     if (!receiver) return unexpected(receiver.error());
     receiver_ = std::move(*receiver);
     return {};
@@ -81,7 +81,7 @@ class Bench {
   bool receives() const { return side_.index() == 0; }
 
   Result<void> open_rings() {
-    const std::uint64_t each = PaperRing::bytes(cell_bytes), all = each * sender_counts.back();
+    const std::uint64_t each = CmpiRing::bytes(cell_bytes), all = each * sender_counts.back();
     std::byte* area = nullptr;
     if (receives()) {
       auto made = hold_.arena->create("bench.rings", all, {.lifetime = arena::Lifetime::process});
@@ -92,7 +92,7 @@ class Bench {
       const std::uint64_t offset = side_.exchange(0);
       area = static_cast<std::byte*>(hold_.pool->at(offset, all));
       if (offset == 0 || area == nullptr)
-        return fail(Code::no_space, "side 0 could not make the measured rings");
+        return fail(ErrorCode::no_space, "side 0 could not make the measured rings");
     }
     const auto memory = paper_memory(hold_.pool->memory().mode());
     if (!memory) return unexpected(memory.error());
@@ -108,12 +108,12 @@ class Bench {
     const auto look = [&] { return receiver_->poll(reinterpret_cast<std::byte*>(&word_)); };
     while (joined_ < senders) {
       if (!receives()) {
-        auto carrier = EndpointCarrier::open(*hold_.arena);
-        if (!carrier) return unexpected(carrier.error());
-        receiver.pool_id = (*carrier)->address().pool_id;
-        receiver.job = (*carrier)->address().job;
-        if (auto connected = (*carrier)->connect(receiver); !connected) return connected;
-        senders_.push_back(std::move(*carrier));
+        auto path = EndpointPath::open(*hold_.arena);
+        if (!path) return unexpected(path.error());
+        receiver.pool_id = (*path)->address().pool_id;
+        receiver.job = (*path)->address().job;
+        if (auto connected = (*path)->connect(receiver); !connected) return connected;
+        senders_.push_back(std::move(*path));
       }
       wake(joined_++, look);
       if (failure_) return unexpected(*failure_);
@@ -130,7 +130,8 @@ class Bench {
     for (std::size_t i = 0; i < senders; ++i) {
       if (!rings_[i].poll()) continue;
       found = rings_[i].take(reinterpret_cast<std::byte*>(&word_), sizeof word_).has_value();
-      if (!found) failure_ = Error{Code::internal, "the published ring delivered a damaged header"};
+      if (!found)
+        failure_ = Error{ErrorCode::internal, "the published ring delivered a damaged header"};
     }
     return found;
   }
@@ -174,8 +175,8 @@ class Bench {
     }
     const std::uint64_t now = base::now_ns();
     if (word_ != number_ && !failure_)
-      failure_ =
-          Error{Code::internal, fmt::format("message {} arrived in place of {}", word_, number_)};
+      failure_ = Error{ErrorCode::internal,
+                       fmt::format("message {} arrived in place of {}", word_, number_)};
     const std::uint64_t sent = side_.signalled();
     side_.signal(number_);
     return now - sent;
@@ -215,9 +216,9 @@ class Bench {
   Samples& results_;
   std::mt19937_64 random_;
   Attachment hold_;
-  std::vector<PaperRing> rings_;
-  std::unique_ptr<EndpointCarrier> receiver_;
-  std::vector<std::unique_ptr<EndpointCarrier>> senders_;
+  std::vector<CmpiRing> rings_;
+  std::unique_ptr<EndpointPath> receiver_;
+  std::vector<std::unique_ptr<EndpointPath>> senders_;
   std::size_t joined_ = 0;
   std::uint64_t number_ = 0;  ///< of the message, counted alike on both sides
   std::uint64_t word_ = 0;    ///< last payload delivered
@@ -260,7 +261,7 @@ Result<Report> measure(const Options& options, coherence::Mode mode) {
   auto pool = BenchPool::prepare(options.pool, *bytes, mode);
   if (!pool) return unexpected(pool.error());
   Samples results(sender_counts.size() * row_count, options.rounds);
-  const auto run = run_duel(options.duel(), [&](Side& side) -> Result<void> {
+  const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
     Bench bench(side, results);
     if (auto opened = bench.open(pool->spec()); !opened) return opened;
     for (std::size_t i = 0; i < sender_counts.size(); ++i)

@@ -93,7 +93,7 @@ Result<void> write_json(const std::string& path, const std::vector<Report>& repo
   file << "\n]\n";
   file.close();
   if (!file)
-    return fail(Code::permission,
+    return fail(ErrorCode::permission,
                 "cannot write {}: name a file in a directory that exists, --json FILE", path);
   return {};
 }

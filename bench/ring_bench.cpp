@@ -4,12 +4,12 @@
 #include <cstring>
 
 #include "base/format.hpp"
-#include "bench/bare_lines.hpp"
 #include "bench/bench_pool.hpp"
 #include "bench/buffer.hpp"
-#include "bench/endpoint_carrier.hpp"
+#include "bench/cmpi_ring.hpp"
+#include "bench/endpoint_path.hpp"
 #include "bench/options.hpp"
-#include "bench/paper_ring.hpp"
+#include "bench/raw_lines.hpp"
 #include "bench/samples.hpp"
 
 namespace penstock::bench {
@@ -19,8 +19,8 @@ constexpr std::array<std::size_t, 8> latency_sizes = {8,       32,      64,     
                                                       1 << 10, 4 << 10, 16 << 10, 64 << 10};
 constexpr std::array<std::size_t, 7> stream_sizes = {256,      1 << 10,  2 << 10, 4 << 10,
                                                      16 << 10, 64 << 10, 1 << 20};
-constexpr std::array<std::size_t, 4> placed_sizes = {64 << 10, 256 << 10, 1 << 20, 4 << 20};
-constexpr std::size_t largest = placed_sizes.back();
+constexpr std::array<std::size_t, 4> get_sizes = {64 << 10, 256 << 10, 1 << 20, 4 << 20};
+constexpr std::size_t largest = get_sizes.back();
 constexpr std::size_t streamed = 1 << 20;       ///< the buffer that streams go round in
 constexpr std::size_t stream_bytes = 16 << 20;  ///< in one burst
 constexpr std::uint64_t cell_bytes = 64 << 10;  ///< of the published ring
@@ -30,13 +30,7 @@ enum Variant : std::size_t { bare, paper, ours, variant_count };
 enum StreamRow : std::size_t { copy_in, copy_out, paper_stream, ours_stream, stream_row_count };
 
 /// Where a message lies that is sent, and whether its user has just stored it.
-enum Origin : std::size_t {
-  private_memory,
-  pool_memory,
-  private_stored,
-  pool_stored,
-  origin_count
-};
+enum Origin : std::size_t { private_memory, pool_memory, private_put, pool_put, origin_count };
 
 int ping_pongs(std::size_t bytes) {
   return bytes <= 256 ? 300 : bytes <= 4096 ? 100 : 25;
@@ -46,12 +40,12 @@ struct Results {
   explicit Results(std::size_t rounds)
       : latency(latency_sizes.size() * variant_count, rounds),
         stream(stream_sizes.size() * stream_row_count, rounds),
-        placed(placed_sizes.size() * origin_count, rounds),
+        rendezvous_get(get_sizes.size() * origin_count, rounds),
         placement(1, rounds) {}
-  Samples latency;    ///< ns one way
-  Samples stream;     ///< GB/s
-  Samples placed;     ///< ns one way
-  Samples placement;  ///< ns
+  Samples latency;         ///< ns one way
+  Samples stream;          ///< GB/s
+  Samples rendezvous_get;  ///< ns one way
+  Samples placement;       ///< ns
 };
 
 /// One side's carriers and buffers.
@@ -63,7 +57,7 @@ class Bench {
         source_(largest, side.index()),
         expected_(largest, 1 - side.index()),
         target_(largest, 7),
-        stored_(largest, 8) {}
+        put_(largest, 8) {}
 
   Result<void> open(const std::string& spec, bool one_node) {
     auto attached = Attachment::open(spec, side_.index(), one_node);
@@ -74,11 +68,11 @@ class Bench {
     carve(*area);
     const auto memory = paper_memory(hold_.pool->memory().mode());
     if (!memory) return unexpected(memory.error());
-    carriers_[paper] = std::make_unique<PaperCarrier>(
-        PaperRing(*memory, rings_[side_.index()], cell_bytes),
-        PaperRing(*memory, rings_[1 - side_.index()], cell_bytes), cell_bytes);
-    carriers_[bare] = std::make_unique<BareLines>(hold_.pool->memory(), lines_[side_.index()],
-                                                  lines_[1 - side_.index()]);
+    paths_[paper] = std::make_unique<CmpiPath>(
+        CmpiRing(*memory, rings_[side_.index()], cell_bytes),
+        CmpiRing(*memory, rings_[1 - side_.index()], cell_bytes), cell_bytes);
+    paths_[bare] = std::make_unique<RawLines>(hold_.pool->memory(), lines_[side_.index()],
+                                              lines_[1 - side_.index()]);
     return open_endpoint();
   }
 
@@ -88,7 +82,7 @@ class Bench {
     for (std::size_t i = 0; i < latency_sizes.size(); ++i)
       for (std::size_t variant = 0; variant < variant_count; ++variant)
         if (auto done = ping_pong(i, variant, number); !done) return done;
-    for (std::size_t i = 0; i < placed_sizes.size(); ++i)
+    for (std::size_t i = 0; i < get_sizes.size(); ++i)
       for (std::size_t origin = 0; origin < origin_count; ++origin)
         if (auto done = ping_pong_from(i, origin, number); !done) return done;
     for (std::size_t i = 0; i < stream_sizes.size(); ++i) {
@@ -102,8 +96,8 @@ class Bench {
  private:
   /// Side 0 makes the memory that the bare lines, the published rings and the copies use.
   Result<std::byte*> shared_area() {
-    const std::uint64_t bytes = 2 * BareLines::bytes(latency_sizes.back()) +
-                                2 * PaperRing::bytes(cell_bytes) + 3 * largest + 3 * 4096;
+    const std::uint64_t bytes = 2 * RawLines::bytes(latency_sizes.back()) +
+                                2 * CmpiRing::bytes(cell_bytes) + 3 * largest + 3 * 4096;
     if (side_.index() == 0) {
       auto made = hold_.arena->create("bench.area", bytes,
                                       {.lifetime = arena::Lifetime::process, .alignment = 4096});
@@ -114,41 +108,41 @@ class Bench {
     const std::uint64_t offset = side_.exchange(0);
     void* at = hold_.pool->at(offset, bytes);
     if (offset == 0 || at == nullptr)
-      return fail(Code::no_space, "side 0 could not make the measured area");
+      return fail(ErrorCode::no_space, "side 0 could not make the measured area");
     return static_cast<std::byte*>(at);
   }
 
   void carve(std::byte* area) {
     for (auto& lines : lines_) {
       lines = area;
-      area += BareLines::bytes(latency_sizes.back());
+      area += RawLines::bytes(latency_sizes.back());
     }
     for (auto& ring : rings_) {
       ring = area;
-      area += PaperRing::bytes(cell_bytes);
+      area += CmpiRing::bytes(cell_bytes);
     }
     copied_ = area;
     in_pool_ = area + (1 + side_.index()) * largest;
   }
 
   Result<void> open_endpoint() {
-    auto carrier = EndpointCarrier::open(*hold_.arena);
-    if (!carrier) return unexpected(carrier.error());
-    const transport::Address mine = (*carrier)->address();
+    auto path = EndpointPath::open(*hold_.arena);
+    if (!path) return unexpected(path.error());
+    const transport::Address mine = (*path)->address();
     transport::Address theirs = mine;
     theirs.slot = static_cast<std::uint32_t>(side_.exchange(mine.slot));
     theirs.generation = static_cast<std::uint32_t>(side_.exchange(mine.generation));
-    if (auto connected = (*carrier)->connect(theirs); !connected) return connected;
-    carriers_[ours] = std::move(*carrier);
+    if (auto connected = (*path)->connect(theirs); !connected) return connected;
+    paths_[ours] = std::move(*path);
     return {};
   }
 
-  Result<void> play(Carrier& carrier, std::size_t bytes, int count) {
+  Result<void> play(MessagePath& path, std::size_t bytes, int count) {
     for (int i = 0; i < count; ++i) {
       Result<void> done;
-      if (side_.index() == 0) done = carrier.send(source_.data(), bytes);
-      if (done) done = carrier.receive(target_.data(), bytes);
-      if (done && side_.index() == 1) done = carrier.send(source_.data(), bytes);
+      if (side_.index() == 0) done = path.send(source_.data(), bytes);
+      if (done) done = path.receive(target_.data(), bytes);
+      if (done && side_.index() == 1) done = path.send(source_.data(), bytes);
       if (!done) return done;
     }
     return {};
@@ -156,18 +150,18 @@ class Bench {
 
   Result<void> check(std::size_t bytes, const char* what) {
     if (std::memcmp(target_.data(), expected_.data(), bytes) == 0) return {};
-    return fail(Code::internal, "{}: a message of {} bytes arrived damaged", what, bytes);
+    return fail(ErrorCode::internal, "{}: a message of {} bytes arrived damaged", what, bytes);
   }
 
   Result<void> ping_pong(std::size_t size_index, std::size_t variant, std::size_t round) {
     const std::size_t bytes = latency_sizes[size_index];
-    Carrier& carrier = *carriers_[variant];
+    MessagePath& path = *paths_[variant];
     std::memset(target_.data(), 0, bytes);
-    Result<void> done = play(carrier, bytes, ping_pongs(bytes) / 10 + 1);
+    Result<void> done = play(path, bytes, ping_pongs(bytes) / 10 + 1);
     if (!done) return done;
     if (done = check(bytes, "ping-pong"); !done) return done;
     const int count = ping_pongs(bytes);
-    const double ns = side_.burst([&] { done = play(carrier, bytes, count); });
+    const double ns = side_.burst([&] { done = play(path, bytes, count); });
     if (side_.index() == 0)
       results_.latency.record(size_index * variant_count + variant, round, ns / (2.0 * count));
     return done;
@@ -175,20 +169,20 @@ class Bench {
 
   /// The user stores each message before it sends it, or sends again what lies there.
   Result<void> ping_pong_from(std::size_t size_index, std::size_t origin, std::size_t round) {
-    const std::size_t bytes = placed_sizes[size_index];
-    const bool stores = origin == private_stored || origin == pool_stored;
-    std::byte* from = origin == pool_memory || origin == pool_stored ? in_pool_ : stored_.data();
+    const std::size_t bytes = get_sizes[size_index];
+    const bool stores = origin == private_put || origin == pool_put;
+    std::byte* from = origin == pool_memory || origin == pool_put ? in_pool_ : put_.data();
     std::memcpy(from, source_.data(), bytes);
-    Carrier& carrier = *carriers_[ours];
+    MessagePath& path = *paths_[ours];
     const auto send = [&] {
       if (stores) std::memcpy(from, source_.data(), bytes);
-      return carrier.send(from, bytes);
+      return path.send(from, bytes);
     };
     const auto play = [&](int count) {
       Result<void> done;
       for (int i = 0; i < count && done; ++i) {
         if (side_.index() == 0) done = send();
-        if (done) done = carrier.receive(target_.data(), bytes);
+        if (done) done = path.receive(target_.data(), bytes);
         if (done && side_.index() == 1) done = send();
       }
       return done;
@@ -200,7 +194,7 @@ class Bench {
     const int count = bytes <= 64 << 10 ? 25 : 8;
     const double ns = side_.burst([&] { done = play(count); });
     if (side_.index() == 0)
-      results_.placed.record(size_index * origin_count + origin, round, ns / (2.0 * count));
+      results_.rendezvous_get.record(size_index * origin_count + origin, round, ns / (2.0 * count));
     return done;
   }
 
@@ -217,7 +211,7 @@ class Bench {
           const std::size_t at = i % pieces * bytes;
           if (row == copy_in) {
             memory.publish_bulk(copied_ + at, source_.data() + at, bytes);
-            memory.order();
+            memory.store_fence();
           } else {
             memory.observe_bulk(target_.data() + at, copied_ + at, bytes);
           }
@@ -232,13 +226,13 @@ class Bench {
 
   Result<void> stream(std::size_t size_index, StreamRow row, std::size_t round) {
     const std::size_t bytes = stream_sizes[size_index], count = stream_bytes / bytes;
-    Carrier& carrier = *carriers_[row == paper_stream ? paper : ours];
+    MessagePath& path = *paths_[row == paper_stream ? paper : ours];
     std::memset(target_.data(), 0, bytes);
     Result<void> done;
     const double ns = side_.burst([&] {
       for (std::size_t i = 0; i < count && done; ++i)
-        done = side_.index() == 0 ? carrier.send(source_.data(), bytes)
-                                  : carrier.receive(target_.data(), bytes);
+        done = side_.index() == 0 ? path.send(source_.data(), bytes)
+                                  : path.receive(target_.data(), bytes);
       side_.meet();
     });
     if (!done) return done;
@@ -250,13 +244,13 @@ class Bench {
 
   Side& side_;
   Results& results_;
-  Buffer source_, expected_, target_, stored_;
+  Buffer source_, expected_, target_, put_;
   Attachment hold_;
   std::byte* lines_[2] = {};
   std::byte* rings_[2] = {};
   std::byte* copied_ = nullptr;
   std::byte* in_pool_ = nullptr;  ///< this side's, for messages to send
-  std::unique_ptr<Carrier> carriers_[variant_count];
+  std::unique_ptr<MessagePath> paths_[variant_count];
 };
 
 void report_latency(const Results& results, Report& report) {
@@ -279,7 +273,7 @@ void report_latency(const Results& results, Report& report) {
   report.add(std::move(table));
 }
 
-void report_placed(const Results& results, Report& report) {
+void report_get(const Results& results, Report& report) {
   Table table{"from private memory and from the pool, sent again or stored anew: ns one way",
               {{"bytes"},
                {"private"},
@@ -289,15 +283,14 @@ void report_placed(const Results& results, Report& report) {
                {"in the pool, stored"},
                {"ratio", 2}},
               {}};
-  for (std::size_t i = 0; i < placed_sizes.size(); ++i) {
+  for (std::size_t i = 0; i < get_sizes.size(); ++i) {
     const auto median = [&](Origin origin) {
-      return results.placed.median(i * origin_count + origin);
+      return results.rendezvous_get.median(i * origin_count + origin);
     };
-    table.rows.push_back({static_cast<double>(placed_sizes[i]), cell(median(private_memory)),
-                          cell(median(pool_memory)),
-                          ratio(median(private_memory), median(pool_memory)),
-                          cell(median(private_stored)), cell(median(pool_stored)),
-                          ratio(median(private_stored), median(pool_stored))});
+    table.rows.push_back(
+        {static_cast<double>(get_sizes[i]), cell(median(private_memory)), cell(median(pool_memory)),
+         ratio(median(private_memory), median(pool_memory)), cell(median(private_put)),
+         cell(median(pool_put)), ratio(median(private_put), median(pool_put))});
   }
   report.add(std::move(table));
 }
@@ -331,7 +324,7 @@ Result<Report> measure(const Options& options, coherence::Mode mode) {
   auto pool = BenchPool::prepare(options.pool, *bytes, mode);
   if (!pool) return unexpected(pool.error());
   Results results(options.rounds);
-  const auto run = run_duel(options.duel(), [&](Side& side) -> Result<void> {
+  const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
     Bench bench(side, results);
     if (auto opened = bench.open(pool->spec(), options.one_node); !opened) return opened;
     for (std::size_t round = 0; round < options.rounds; ++round)
@@ -345,7 +338,7 @@ Result<Report> measure(const Options& options, coherence::Mode mode) {
   report.note("rounds", static_cast<double>(options.rounds));
   report.note("plain cached hand-over ns", cell(results.placement.median(0)));
   report_latency(results, report);
-  report_placed(results, report);
+  report_get(results, report);
   report_stream(results, report);
   return report;
 }

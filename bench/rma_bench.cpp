@@ -49,7 +49,7 @@ class Bench {
     } else {
       area_ = static_cast<std::byte*>(hold_.pool->at(side_.exchange(0), largest));
       if (area_ == hold_.pool->base() || area_ == nullptr)
-        return fail(Code::no_space, "side 1 could not make the measured memory");
+        return fail(ErrorCode::no_space, "side 1 could not make the measured memory");
     }
     if (auto opened = open_port(in_pool, "penstock", area_); !opened) return opened;
     if (auto opened = open_port(owned, "penstock", owned_.data()); !opened) return opened;
@@ -73,7 +73,8 @@ class Bench {
     const bool both = side_.exchange(port ? 1 : 0) == 1 && port;
     if (!both) {
       if (variant == shm) return {};
-      return fail(Code::unavailable, "{}", port ? "the other side failed" : port.error().message);
+      return fail(ErrorCode::unavailable, "{}",
+                  port ? "the other side failed" : port.error().message);
     }
     if (auto connected = (*port)->connect(side_.exchange((*port)->name())); !connected)
       return connected;
@@ -98,10 +99,10 @@ class Bench {
       std::uint64_t word;
       std::memcpy(&word, local_.data(), sizeof word);
       memory.publish_word(area_, word);
-      memory.full_order();
+      memory.full_fence();
     } else {
       memory.publish_bulk(area_, local_.data(), bytes);
-      memory.full_order();
+      memory.full_fence();
     }
     return {};
   }
@@ -167,7 +168,7 @@ Result<Report> measure(const Options& options, coherence::Mode mode) {
   auto pool = BenchPool::prepare(options.pool, *bytes, mode);
   if (!pool) return unexpected(pool.error());
   Samples samples(sizes.size() * direction_count * variant_count, options.rounds);
-  const auto run = run_duel(options.duel(), [&](Side& side) -> Result<void> {
+  const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
     Bench bench(side, samples);
     if (auto opened = bench.open(pool->spec()); !opened) return opened;
     for (std::size_t round = 0; round < options.rounds; ++round)

@@ -1,4 +1,4 @@
-// Measured values, one for each row and round: written by one side, read by the guardian after.
+// Measured values, one for each row and round: written by one side, read by the supervisor after.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { window = 64, most_bytes_per_size = 192 << 20 };
+enum { window = 64, max_bytes_per_size = 192 << 20 };
 
 static int round_trips(long bytes) {
   if (bytes <= 1024) return 10000;
@@ -46,7 +46,7 @@ static double latency_us(int rank, long bytes, char* out, char* in) {
 
 static double bandwidth_mbs(int rank, long bytes, char* out, char* in) {
   MPI_Request requests[window];
-  long windows = most_bytes_per_size / (bytes * window);
+  long windows = max_bytes_per_size / (bytes * window);
   if (windows > 200) windows = 200;
   if (windows < 3) windows = 3;
   double start = 0;

@@ -41,7 +41,7 @@ class ForgedChannel {
       const std::uint64_t lie = input.lie(bytes_);
       std::memcpy(reinterpret_cast<std::byte*>(&header) + 4 * input.below(14), &lie, 4);
     }
-    if (input.below(16) != 15) header.check = check_of(header);
+    if (input.below(16) != 15) header.checksum = checksum_of(header);
     put(offset_, &header, sizeof header);
     ring_lines_ = header.ring_lines;
     flags_ = offset_ + transport::flags_at;
@@ -49,7 +49,7 @@ class ForgedChannel {
     flag_count_ = header.cell_flags;
   }
 
-  /// The first line of a message, sealed for its place; a lie in it now and then.
+  /// The first line of a message, checksummed for its place; a lie in it now and then.
   void write_message(Input& input) {
     using transport::Form;
     transport::MessageLine line{};
@@ -60,41 +60,42 @@ class ForgedChannel {
     const std::uint8_t flags = input.byte(), kind = input.byte();
     std::uint64_t bytes = input.below(8) == 7     ? input.lie(1ull << 40)
                           : form == Form::inlined ? input.below(transport::inline_bytes + 1)
-                          : form == Form::lines   ? 33 + input.below(600)
+                          : form == Form::eager   ? 33 + input.below(600)
                                                   : input.number<std::uint16_t>();
     bytes &= transport::max_message_bytes;
     line.meta = transport::MessageLine::pack(bytes, flags, form, kind);
     line.tag = input.byte();
     line.data = input.byte();
-    if (form == Form::bulk) {
-      line.bulk.offset = cells_;
-      line.bulk.cell_bytes = 64 * static_cast<std::uint32_t>(1 + input.below(32));
-      line.bulk.cell_count = 1 + static_cast<std::uint32_t>(input.below(8));
-      line.bulk.first_cell = cell_;
-      line.bulk.ready = input.below(2);
+    if (form == Form::pipelined) {
+      line.pipelined.offset = cells_;
+      line.pipelined.cell_bytes = 64 * static_cast<std::uint32_t>(1 + input.below(32));
+      line.pipelined.cell_count = 1 + static_cast<std::uint32_t>(input.below(8));
+      line.pipelined.first_cell = cell_;
+      line.pipelined.ready = input.below(2);
       if (input.below(8) == 7) {
         const std::uint64_t lie = input.lie(bytes_);
         std::memcpy(line.payload + 4 * input.below(8), &lie, input.flag() ? 4 : 8);
       }
-      first_cell_ = cell_ = line.bulk.first_cell;
-      cell_count_ = line.bulk.cell_count;
-      ready_ = line.bulk.ready;
-    } else if (form == Form::placed) {
-      line.placed.offset = input.below(4) == 3 ? input.lie(bytes_) : cells_ + input.byte();
-      line.placed.piece_bytes = input.below(4) == 3 ? input.lie(bytes) : 1 + input.below(4096);
-      pieces_ = line.placed.piece_bytes == 0 || bytes == 0
+      first_cell_ = cell_ = line.pipelined.first_cell;
+      cell_count_ = line.pipelined.cell_count;
+      ready_ = line.pipelined.ready;
+    } else if (form == Form::rendezvous_get) {
+      line.rendezvous_get.offset = input.below(4) == 3 ? input.lie(bytes_) : cells_ + input.byte();
+      line.rendezvous_get.piece_bytes =
+          input.below(4) == 3 ? input.lie(bytes) : 1 + input.below(4096);
+      pieces_ = line.rendezvous_get.piece_bytes == 0 || bytes == 0
                     ? 0
-                    : transport::pieces_of(bytes, line.placed.piece_bytes);
+                    : transport::pieces_of(bytes, line.rendezvous_get.piece_bytes);
     } else {
       input.fill(line.payload, input.below(33));
     }
-    line.seal = line.seal_of(nonce_ + head_);
-    if (input.below(16) == 15) line.seal += input.lie(8);
+    line.sequence_tag = line.sequence_tag_of(nonce_ + head_);
+    if (input.below(16) == 15) line.sequence_tag += input.lie(8);
     put_line(&line);
-    if (form == Form::lines && input.below(4) != 3)
+    if (form == Form::eager && input.below(4) != 3)
       write_rest(transport::lines_of(bytes) - 1, input);
-    if (form == Form::placed && pieces_ > 1) write_rest(pieces_ - 1, input);
-    if (form == Form::bulk && ready_ != 0) ++cell_;
+    if (form == Form::rendezvous_get && pieces_ > 1) write_rest(pieces_ - 1, input);
+    if (form == Form::pipelined && ready_ != 0) ++cell_;
   }
 
   /// Lines after the first, all of them or fewer.
@@ -112,7 +113,7 @@ class ForgedChannel {
     for (auto cells = 1 + input.below(8); cells > 0; --cells) {
       const std::uint64_t slot = cell_count_ == 0 ? 0 : cell_ % cell_count_;
       const std::uint64_t flag = nonce_ + cell_;
-      const std::uint64_t lies[] = {flag | transport::flag_stored, transport::broken_off(flag)};
+      const std::uint64_t lies[] = {flag | transport::flag_put, transport::broken_off(flag)};
       const std::uint64_t word = input.below(4) == 3 ? lies[input.below(8) == 7] : flag;
       put(flags_ + 8 * (slot % (flag_count_ == 0 ? 1 : flag_count_)), &word, 8);
       ++cell_;

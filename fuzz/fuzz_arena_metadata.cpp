@@ -99,12 +99,12 @@ void lie(void* line, std::size_t bytes, Input& input) {
 }
 
 void forge_header(Model& model, Input& input) {
-  const bool copy = input.flag(), sealed = input.flag();
+  const bool copy = input.flag(), checksummed = input.flag();
   std::byte* at = model.base() + placement.arena_offset + (copy ? line_bytes : 0);
   ArenaHeader header;
   std::memcpy(&header, at, sizeof header);
   lie(&header, sizeof header, input);
-  if (sealed) {
+  if (checksummed) {
     header.magic = arena_magic ^ placement.pool_id;
     header.checksum = line_checksum(header, placement.pool_id);
   }
@@ -112,12 +112,12 @@ void forge_header(Model& model, Input& input) {
 }
 
 void forge_moving(Model& model, Input& input) {
-  const bool sealed = input.flag();
+  const bool checksummed = input.flag();
   std::byte* at = model.base() + model.geometry().moving_offset();
   Moving moving;
   std::memcpy(&moving, at, sizeof moving);
   lie(&moving, sizeof moving, input);
-  if (sealed) {
+  if (checksummed) {
     moving.magic = moving_magic;
     moving.checksum = line_checksum(moving, model.formatted().key);
   }
@@ -125,7 +125,7 @@ void forge_moving(Model& model, Input& input) {
 }
 
 /// At the place of one, or where none is.
-ExtentHeader forged_extent(Model& model, Input& input, bool sealed) {
+ExtentHeader forged_extent(Model& model, Input& input, bool checksummed) {
   const auto& places = model.extents();
   std::uint64_t at = places[input.below(places.size())];
   ExtentHeader header;
@@ -137,7 +137,7 @@ ExtentHeader forged_extent(Model& model, Input& input, bool sealed) {
     header.offset = at;
   }
   lie(&header, sizeof header, input);
-  if (sealed) {
+  if (checksummed) {
     header.magic = extent_magic;
     header.offset = at;
     header.checksum = line_checksum(header, model.formatted().key);
@@ -152,8 +152,8 @@ void forge_extent(Model& model, Input& input) {
 }
 
 void forge_journal(Model& model, Input& input) {
-  const bool sealed = input.below(4) != 0;
-  ExtentHeader image = forged_extent(model, input, sealed);
+  const bool checksummed = input.below(4) != 0;
+  ExtentHeader image = forged_extent(model, input, checksummed);
   JournalTarget journal{};
   journal.magic = journal_magic;
   journal.target = input.flag() ? image.offset : input.lie(pool_bytes);
@@ -166,7 +166,7 @@ void forge_journal(Model& model, Input& input) {
 }
 
 void forge_slot(Model& model, Input& input) {
-  const bool sealed = input.below(4) != 0;
+  const bool checksummed = input.below(4) != 0;
   const auto& taken = model.slots();
   const auto index =
       input.flag()
@@ -176,7 +176,7 @@ void forge_slot(Model& model, Input& input) {
   Slot slot;
   std::memcpy(&slot, at, sizeof slot);
   lie(&slot, sizeof slot, input);
-  if (sealed) {
+  if (checksummed) {
     slot.entry.state = arena::SlotState::used;
     if (slot.name.length <= max_name_bytes) {
       slot.entry.hash = hash_bytes(slot.name.text, slot.name.length, model.formatted().key);

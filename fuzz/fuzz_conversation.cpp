@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "fuzz/corruptor.hpp"
 #include "fuzz/endpoint_world.hpp"
-#include "fuzz/meddler.hpp"
 #include "penstock/transport.hpp"
 
 namespace penstock::fuzz {
@@ -18,9 +18,9 @@ namespace {
 using namespace penstock::transport;
 
 const Options options{.job = "fuzz"};
-constexpr int most_steps = 64;
-constexpr std::uint64_t most_queued = 16;
-constexpr std::uint64_t most_bytes = 40'000;  // more than all cells of a channel hold
+constexpr int max_steps = 64;
+constexpr std::uint64_t max_queued = 16;
+constexpr std::uint64_t max_bytes = 40'000;  // more than all cells of a channel hold
 
 struct World : EndpointWorld {
   explicit World(coherence::Mode mode) : EndpointWorld(mode) { frozen.freeze(); }
@@ -40,14 +40,15 @@ struct Promise {
   std::uint64_t tag, bytes;
 };
 
-/// Messages on their way, each direction by itself. `kept` until somebody meddled, or a side left.
+/// Messages on their way, each direction by itself. `kept` until somebody corrupted it, or a side
+/// left.
 struct Conversation {
   std::deque<Promise> to[2];
   bool kept = true;
 };
 
 /// One of the two, with what it sends and what it is about to receive.
-class Side final : public Sink {
+class Side final : public EndpointCallbacks {
  public:
   Side(World& world, Conversation& conversation, Input& input, int index)
       : world_(world), conversation_(conversation), input_(input), index_(index) {
@@ -69,7 +70,7 @@ class Side final : public Sink {
   }
 
   void send() {
-    if (sending_.size() >= most_queued) return;
+    if (sending_.size() >= max_queued) return;
     auto outgoing = std::make_unique<Outgoing>();
     const std::uint64_t bytes = choose_bytes();
     outgoing->bytes = payload_of(next_tag_, bytes);
@@ -117,11 +118,11 @@ class Side final : public Sink {
     check(header, copy.data(), copy.size());
   }
 
-  Landing on_begin(Peer from, const Header& header) override {
+  ReceiveBuffer on_begin(Peer from, const Header& header) override {
     expect(header.bytes <= max_message_bytes);
     take_promise(from, header);
     auto begun = std::make_unique<Begun>();
-    std::uint64_t room = std::min(header.bytes, most_bytes);
+    std::uint64_t room = std::min(header.bytes, max_bytes);
     if (input_.below(4) == 3) room = input_.number<std::uint16_t>() % (room + 1);
     const std::uint64_t pieces = 1 + input_.below(3);
     for (std::uint64_t i = 0; i < pieces; ++i) {
@@ -130,9 +131,10 @@ class Side final : public Sink {
       begun->iov.push_back({begun->buffers.back().data(), bytes});
       room -= bytes;
     }
-    const Landing landing{begun->iov.data(), static_cast<std::uint32_t>(pieces), begun.get()};
+    const ReceiveBuffer receive_buffer{begun->iov.data(), static_cast<std::uint32_t>(pieces),
+                                       begun.get()};
     begun_.emplace(begun.get(), std::move(begun));
-    return landing;
+    return receive_buffer;
   }
 
   void on_arrived(Peer, const Header& header, void* cookie) override {
@@ -154,7 +156,9 @@ class Side final : public Sink {
     told(error);
     expect(sending_.erase(op) == 1);
   }
-  void on_peer_dead(Peer, const std::string& text) override { told(Error{Code::peer_dead, text}); }
+  void on_peer_dead(Peer, const std::string& text) override {
+    told(Error{ErrorCode::peer_dead, text});
+  }
 
  private:
   struct Outgoing {
@@ -178,7 +182,7 @@ class Side final : public Sink {
     limits_ = endpoint_->limits();
   }
 
-  /// Errors have a reason only when somebody meddled.
+  /// Errors have a reason only when somebody corrupted it.
   void told(const Error& error) const { expect(!conversation_.kept && is_told(error)); }
 
   std::uint64_t choose_bytes() {
@@ -190,7 +194,7 @@ class Side final : public Sink {
       case 2:
         return limits_.inject_bytes - 2 + input_.below(5);
       default:
-        return input_.number<std::uint16_t>() % most_bytes;
+        return input_.number<std::uint16_t>() % max_bytes;
     }
   }
 
@@ -224,7 +228,7 @@ class Side final : public Sink {
   std::unique_ptr<Endpoint> endpoint_;
 };
 
-void step(Side (&sides)[2], Conversation& conversation, Meddler& meddler, Input& input) {
+void step(Side (&sides)[2], Conversation& conversation, Corruptor& corruptor, Input& input) {
   const std::uint64_t who = input.below(2);
   Side& side = sides[who];
   switch (input.below(8)) {
@@ -239,7 +243,7 @@ void step(Side (&sides)[2], Conversation& conversation, Meddler& meddler, Input&
       return;
     case 5:
       conversation.kept = false;
-      return meddler.meddle(sides[who].address().slot, sides[1 - who].address().slot);
+      return corruptor.corrupt(sides[who].address().slot, sides[1 - who].address().slot);
     case 6:
       if (input.flag()) return side.cancel();
       pass_time(1'000'000ull << input.below(6));
@@ -255,8 +259,8 @@ void step(Side (&sides)[2], Conversation& conversation, Meddler& meddler, Input&
 
 /// What was sent arrives, however long the other let it lie.
 void finish(Side (&sides)[2], const Conversation& conversation) {
-  constexpr int most_polls = 5'000;
-  for (int polls = 0; polls < most_polls; ++polls) {
+  constexpr int max_polls = 5'000;
+  for (int polls = 0; polls < max_polls; ++polls) {
     if (sides[0].at_rest() && sides[1].at_rest()) break;
     for (Side& side : sides) side.poll();
     if (!conversation.kept && polls > 200) return;
@@ -282,9 +286,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Side sides[2] = {{world, conversation, input, 0}, {world, conversation, input, 1}};
     sides[0].meet(sides[1].address());
     sides[1].meet(sides[0].address());
-    Meddler meddler(world, input);
-    for (int steps = 0; steps < most_steps && !input.empty(); ++steps)
-      step(sides, conversation, meddler, input);
+    Corruptor corruptor(world, input);
+    for (int steps = 0; steps < max_steps && !input.empty(); ++steps)
+      step(sides, conversation, corruptor, input);
     finish(sides, conversation);
   }
   return 0;

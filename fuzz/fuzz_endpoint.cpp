@@ -19,7 +19,7 @@ constexpr std::uint32_t senders = 4;
 const Options options{.job = "fuzz"};
 
 /// Posts receives into watched buffers, and takes what becomes of them.
-class Receiver final : public Sink, public ofi::MatchEvents {
+class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
  public:
   explicit Receiver(Input& input) : input_(input), matcher_(*this) {}
 
@@ -27,7 +27,7 @@ class Receiver final : public Sink, public ofi::MatchEvents {
     check_sender(from);
     matcher_.message(from, header, payload);
   }
-  Landing on_begin(Peer from, const Header& header) override {
+  ReceiveBuffer on_begin(Peer from, const Header& header) override {
     check_sender(from);
     return matcher_.begin(from, header);
   }
@@ -107,10 +107,10 @@ class Receiver final : public Sink, public ofi::MatchEvents {
   ofi::Matcher matcher_;
 };
 
-class Silent final : public Sink {
+class Silent final : public EndpointCallbacks {
  public:
   void on_message(Peer, const Header&, const void*) override {}
-  Landing on_begin(Peer, const Header&) override { return {}; }
+  ReceiveBuffer on_begin(Peer, const Header&) override { return {}; }
   void on_arrived(Peer, const Header&, void*) override {}
   void on_receive_failed(Peer, void*, const Error&) override {}
   void on_sent(SendOp*) override {}
@@ -222,7 +222,7 @@ class Attack {
     const std::uint64_t lie = input_.lie(world_.table.count());
     if (input_.flag())
       std::memcpy(reinterpret_cast<std::byte*>(&line) + 4 * input_.below(15), &lie, 4);
-    if (which != 0) line.check = check_of(line);
+    if (which != 0) line.checksum = checksum_of(line);
     std::memcpy(at, &line, sizeof line);
   }
 

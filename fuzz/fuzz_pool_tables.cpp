@@ -1,5 +1,6 @@
-// A pool whose superblock is right and whose tables hold anything: nodes, visitors, processes,
-// leases, names, locks. Lines are sealed as their owners would seal them, or not.
+// A pool whose superblock is right and whose tables hold anything: nodes, attaching processes,
+// processes, leases, names, locks. Lines are checksummed as their owners would checksum them, or
+// not.
 #include <cctype>
 #include <cstring>
 #include <set>
@@ -10,9 +11,9 @@
 #include "fuzz/pool_in_memory.hpp"
 #include "fuzz/virtual_time.hpp"
 #include "pool/attach_as.hpp"
+#include "pool/attaching.hpp"
+#include "pool/checksummed_line.hpp"
 #include "pool/occupancy.hpp"
-#include "pool/sealed_line.hpp"
-#include "pool/visitor.hpp"
 #include "sync/lock_line.hpp"
 
 namespace penstock::fuzz {
@@ -64,7 +65,7 @@ Table table(const Superblock& s, std::uint64_t which) {
     case 1:
       return {s.nodes_offset, s.max_nodes};
     case 2:
-      return {s.visitors_offset, names};
+      return {s.attaching_offset, names};
     case 3:
       return {s.leases_offset, s.max_processes};
     case 4:
@@ -78,16 +79,16 @@ Table table(const Superblock& s, std::uint64_t which) {
     case 8:
       return {s.registration_offset, names};
     default:
-      return {s.naming_offset, 2 * names};
+      return {s.renaming_offset, 2 * names};
   }
 }
 
-void seal(std::byte* line, std::uint64_t place, bool of_lock) {
-  std::uint64_t value = pool::seal_of(line, place);
+void checksum(std::byte* line, std::uint64_t place, bool of_lock) {
+  std::uint64_t value = pool::line_checksum(line, place);
   if (of_lock) {
     sync::LockLine lock;
     std::memcpy(&lock, line, sizeof lock);
-    value = sync::lock_seal(lock);
+    value = sync::lock_checksum(lock);
   }
   std::memcpy(line + 56, &value, 8);
 }
@@ -106,8 +107,8 @@ void impersonate(const PoolInMemory& pool, const pool::Caller& self, Input& inpu
   pool::OriginLine origin{.boot_id = self.host.boot_id};
   const std::uint64_t state_place = s.states_offset + slot * 64;
   const std::uint64_t origin_place = s.details_offset + slot * sizeof(pool::DetailLines);
-  state.seal = pool::seal_of(&state, state_place);
-  origin.seal = pool::seal_of(&origin, origin_place);
+  state.checksum = pool::line_checksum(&state, state_place);
+  origin.checksum = pool::line_checksum(&origin, origin_place);
   std::memcpy(pool.base() + state_place, &state, 64);
   std::memcpy(pool.base() + origin_place, &origin, 64);
 }
@@ -127,7 +128,7 @@ void write_line(const PoolInMemory& pool, Input& input) {
     const std::uint64_t lie = input.lie(1ull << 16);
     std::memcpy(line + 4 * input.below(15), &lie, (how & 8) != 0 ? 4 : 8);
   }
-  if ((how & 16) == 0) seal(line, place, which == 7 || which == 8);
+  if ((how & 16) == 0) checksum(line, place, which == 7 || which == 8);
 }
 
 void check_text(const std::string& text, std::size_t most) {

@@ -1,6 +1,6 @@
 // A sender that writes what it likes against the receiving end of its channel.
+#include "fuzz/buffer_callbacks.hpp"
 #include "fuzz/forged_channel.hpp"
-#include "fuzz/landing_sink.hpp"
 #include "fuzz/pool_in_memory.hpp"
 #include "fuzz/virtual_time.hpp"
 #include "transport/rx_channel.hpp"
@@ -36,18 +36,18 @@ std::uint64_t choose_place(const FrozenPool& frozen, Input& input) {
   }
 }
 
-void poll(RxChannel& channel, LandingSink& sink, const FrozenPool& frozen) {
+void poll(RxChannel& channel, BufferCallbacks& callbacks, const FrozenPool& frozen) {
   if (frozen.pool().memory().loads_may_be_stale()) channel.invalidate_window();
-  frozen.pool().memory().settle();
+  frozen.pool().memory().load_fence();
   const bool was_broken = !channel.fault().empty();
-  const unsigned events = sink.events();
-  channel.poll(sink);
-  if (was_broken) expect(sink.events() == events);  // nothing of it is believed any more
-  expect(sink.half_received() <= 1);
+  const unsigned events = callbacks.events();
+  channel.poll(callbacks);
+  if (was_broken) expect(callbacks.events() == events);  // nothing of it is believed any more
+  expect(callbacks.half_received() <= 1);
 }
 
-void step(ForgedChannel& sender, RxChannel& channel, LandingSink& sink, const FrozenPool& frozen,
-          Input& input) {
+void step(ForgedChannel& sender, RxChannel& channel, BufferCallbacks& callbacks,
+          const FrozenPool& frozen, Input& input) {
   switch (input.below(8)) {
     case 0:
     case 1:
@@ -64,7 +64,7 @@ void step(ForgedChannel& sender, RxChannel& channel, LandingSink& sink, const Fr
       (void)channel.quiet();
       return;
     default:
-      return poll(channel, sink, frozen);
+      return poll(channel, callbacks, frozen);
   }
 }
 
@@ -80,7 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   restart_time();
   auto settings = transport::settings_for(frozen.pool().memory().mode());
   need(settings);
-  settings->stored_min_bytes = 4096;
+  settings->rendezvous_put_min_bytes = 4096;
   transport::EndpointStats stats;
   const transport::Address self{frozen.pool().info().id, parties.job, parties.target,
                                 parties.target_generation};
@@ -97,13 +97,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     expect(is_told(channel.error()));
     return 0;
   }
-  LandingSink sink(input, frozen.base() + frozen.bytes() / 2);
+  BufferCallbacks callbacks(input, frozen.base() + frozen.bytes() / 2);
   for (int steps = 0; steps < 64 && !input.empty(); ++steps) {
-    step(sender, **channel, sink, frozen, input);
+    step(sender, **channel, callbacks, frozen, input);
   }
-  poll(**channel, sink, frozen);
-  (*channel)->fail(sink, Error{Code::peer_dead, "the sender has died"});
-  expect(sink.half_received() == 0);
-  poll(**channel, sink, frozen);
+  poll(**channel, callbacks, frozen);
+  (*channel)->fail(callbacks, Error{ErrorCode::peer_dead, "the sender has died"});
+  expect(callbacks.half_received() == 0);
+  poll(**channel, callbacks, frozen);
   return 0;
 }

@@ -16,13 +16,13 @@ namespace penstock::fuzz {
 namespace {
 
 constexpr std::uint64_t mib = 1 << 20;
-constexpr std::uint32_t most_parts = 3;
+constexpr std::uint32_t max_parts = 3;
 
 /// A file in memory for each part; made once.
 class Files {
  public:
   Files() {
-    for (std::uint32_t i = 0; i < most_parts; ++i) {
+    for (std::uint32_t i = 0; i < max_parts; ++i) {
       fds_[i] = ::memfd_create("part", MFD_CLOEXEC);
       expect(fds_[i] >= 0);
       paths_[i] = fmt::format("/proc/self/fd/{}", fds_[i]);
@@ -42,8 +42,8 @@ class Files {
   const std::string& path(std::uint32_t part) const { return paths_[part]; }
 
  private:
-  std::array<int, most_parts> fds_{};
-  std::array<std::string, most_parts> paths_;
+  std::array<int, max_parts> fds_{};
+  std::array<std::string, max_parts> paths_;
 };
 
 const Files& files() {
@@ -91,9 +91,9 @@ void write_part(std::uint32_t part, pool::Superblock s, Input& input) {
   std::uint64_t bytes = sizes[input.below(std::size(sizes))];
   if (bytes > 1ull << 40) bytes = 16 * mib;
   files().resize(part, bytes);
-  const bool sealed = input.flag();
+  const bool checksummed = input.flag();
   if (bytes < sizeof s) return;
-  if (!sealed || bytes < pool::page_bytes) {
+  if (!checksummed || bytes < pool::page_bytes) {
     files().write(part, &s, sizeof s);
     return;
   }
@@ -124,7 +124,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace penstock::fuzz;
   restart_time();
   Input input(data, size);
-  const auto parts = 1 + static_cast<std::uint32_t>(input.below(most_parts));
+  const auto parts = 1 + static_cast<std::uint32_t>(input.below(max_parts));
   const bool raw = input.below(16) == 15;
   const pool::Superblock s = honest(parts, input);
   for (std::uint32_t part = 0; part < parts; ++part) write_part(part, s, input);

@@ -1,8 +1,8 @@
 // A receiver that writes what it likes into credits, flags and mailbox against the sending end.
 #include <vector>
 
+#include "fuzz/buffer_callbacks.hpp"
 #include "fuzz/frozen_arena.hpp"
-#include "fuzz/landing_sink.hpp"
 #include "transport/tx_channel.hpp"
 
 namespace penstock::fuzz {
@@ -38,7 +38,7 @@ class Sender {
         channel_(channel),
         word_(word),
         input_(input),
-        sink_(input) {}
+        callbacks_(input) {}
 
   void step() {
     switch (input_.below(6)) {
@@ -58,12 +58,12 @@ class Sender {
         (void)channel_.consumed();
         return;
       default:
-        channel_.advance(sink_);
+        channel_.advance(callbacks_);
     }
   }
 
   void end() {
-    channel_.fail_all(sink_, Error{Code::peer_dead, "the receiver has died"});
+    channel_.fail_all(callbacks_, Error{ErrorCode::peer_dead, "the receiver has died"});
     expect(!channel_.waiting());
     channel_.abandon();
   }
@@ -106,13 +106,13 @@ class Sender {
     if (input_.flag()) line.lines = nonce + input_.lie(header.ring_lines);
     if (input_.flag()) line.cells = nonce + input_.lie(8);
     if (input_.flag()) {
-      line.grant = {.message = nonce + input_.below(64),
-                    .offset = 64ull * input_.number<std::uint16_t>(),
-                    .from = 4096 * input_.below(4),
-                    .until = 4096 * input_.below(16)};
-      if (input_.below(4) == 3) line.grant.offset = input_.lie(world_.frozen.bytes());
-      if (input_.below(4) == 3) line.grant.until = input_.lie(world_.frozen.bytes());
-      if (input_.below(8) != 7) line.grant.check = check_of(line.grant);
+      line.clear_to_send = {.message = nonce + input_.below(64),
+                            .offset = 64ull * input_.number<std::uint16_t>(),
+                            .from = 4096 * input_.below(4),
+                            .until = 4096 * input_.below(16)};
+      if (input_.below(4) == 3) line.clear_to_send.offset = input_.lie(world_.frozen.bytes());
+      if (input_.below(4) == 3) line.clear_to_send.until = input_.lie(world_.frozen.bytes());
+      if (input_.below(8) != 7) line.clear_to_send.checksum = checksum_of(line.clear_to_send);
     }
     std::memcpy(at + transport::credits_at, &line, sizeof line);
     if (input_.below(8) != 7) return;
@@ -125,7 +125,7 @@ class Sender {
   TxChannel& channel_;
   const std::uint64_t& word_;
   Input& input_;
-  LandingSink sink_;
+  BufferCallbacks callbacks_;
   std::vector<std::unique_ptr<Operation>> operations_;
 };
 
@@ -141,7 +141,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto settings = settings_for(world.frozen.pool().memory().mode());
   need(settings);
   settings->ring_lines = 64;  // full soon, also with short inputs
-  settings->stored_min_bytes = 8192;
+  settings->rendezvous_put_min_bytes = 8192;
   settings->lines_max_bytes = std::min(settings->lines_max_bytes, 2048u);
   settings->cell_bytes = 4096u << input.below(3);
   EndpointStats stats;

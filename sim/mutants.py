@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Weakens one place of src/ at a time and looks whether a test of the simulated pool notices.
 
-A place is a call of an operation of coherence::Memory: a publish then stays in the cache, an order,
-settle, invalidate or write-back is not done, a full_order is only an order. The tests were built
+A place is a call of an operation of coherence::Memory: a publish then stays in the cache, a store_fence,
+load_fence, invalidate or write-back is not done, a full_fence is only a store_fence. The tests were built
 with PENSTOCK_PROOF, so a place is chosen at run time (PENSTOCK_MUTANT=FILE:LINE:WHAT).
 
 A test has noticed when it fails with each of several draws of its seeds: what only a lucky draw
@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ["src/sync", "src/pool", "src/arena", "src/litmus", "src/rma", "src/transport", "src/window", "src/abi"]
+FOLDERS = ["src/sync", "src/pool", "src/arena", "src/litmus", "src/rma", "src/transport", "src/window", "src/capi"]
 EXPLAINED = ROOT / "sim" / "explained_mutants.txt"
 SHORT = ROOT / "sim" / "short_mutants.txt"
 TIMEOUT_S = 120
@@ -37,17 +37,17 @@ MORE_SEEDS = (200, 1000)  # of each scenario, where the usual number finds nothi
 
 # What a call in the source text can be weakened to.
 CALLS = {
-    r"publish_(?:word|bytes|line|bulk|sealed)|publish_sealed_line|(?:send|stream)_line|stream_sealed": ["publish"],
-    r"observe_(?:word|line|bulk|sealed_line)|load_sealed_line": ["invalidate", "settle"],
+    r"publish_(?:word|bytes|line|bulk|tagged)|publish_checksummed_line|(?:send|stream)_line|stream_tagged": ["publish"],
+    r"observe_(?:word|line|bulk|checksummed_line)|load_checksummed_line": ["invalidate", "load_fence"],
     r"write_back": ["write_back"],
-    r"full_order": ["full_order"],
-    r"order": ["order"],
+    r"full_fence": ["full_fence"],
+    r"store_fence": ["store_fence"],
     r"invalidate": ["invalidate"],
-    r"settle": ["settle"],
+    r"load_fence": ["load_fence"],
 }
-CALL = re.compile(r"(?:[.>]|\b(?=(?:publish|observe|load)_sealed_line))(%s)(?:<\w+>)?\(" % "|".join(CALLS))
+CALL = re.compile(r"(?:[.>]|\b(?=(?:publish|observe|load)_checksummed_line))(%s)(?:<\w+>)?\(" % "|".join(CALLS))
 # These only pass the caller's place on.
-WRAPPERS = {"src/arena/region.hpp", "src/pool/sealed_line.hpp"}
+WRAPPERS = {"src/arena/region.hpp", "src/pool/checksummed_line.hpp"}
 
 
 class Test:

@@ -132,7 +132,7 @@ Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec) {
   if (text != "auto") {
     auto mode = coherence::parse_mode(text);
     if (!mode) {
-      return fail(Code::invalid_argument,
+      return fail(ErrorCode::invalid_argument,
                   "{}, or leave --mode out (unset PENSTOCK_MODE), or --mode auto",
                   mode.error().message);
     }
@@ -176,7 +176,7 @@ Result<View> look_at(const std::string& spec) {
     if (arena) return View{std::move(*pool), std::move(*arena)};
     refused = arena.error();
     // What an observer may not do is to format the arena; everything else stays as it is.
-    if (refused.code != Code::invalid_argument) break;
+    if (refused.code != ErrorCode::invalid_argument) break;
   }
   return tl::unexpected(refused);
 }

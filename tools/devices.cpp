@@ -106,7 +106,7 @@ std::string pool_text(const std::string& path) {
                        coherence::mode_name(info->mode));
   }
   const std::string& why = info.error().message;
-  if (info.error().code == Code::mismatch && why.find("parts") != std::string::npos) {
+  if (info.error().code == ErrorCode::mismatch && why.find("parts") != std::string::npos) {
     return "part of a pool";
   }
   return why.find("is damaged") != std::string::npos ? "damaged pool" : "";

@@ -17,17 +17,17 @@ enum class Verdict { ok, warn, fail };  // from good to bad
 struct Finding {
   Verdict verdict;
   std::string what;
-  std::string mend;  ///< a command or what to do; "" when nothing is to be done
+  std::string fix;  ///< a command or what to do; "" when nothing is to be done
 };
 
 class Findings {
  public:
   void ok(std::string what) { all_.push_back({Verdict::ok, std::move(what), ""}); }
-  void warn(std::string what, std::string mend) {
-    all_.push_back({Verdict::warn, std::move(what), std::move(mend)});
+  void warn(std::string what, std::string fix) {
+    all_.push_back({Verdict::warn, std::move(what), std::move(fix)});
   }
-  void fail(std::string what, std::string mend) {
-    all_.push_back({Verdict::fail, std::move(what), std::move(mend)});
+  void fail(std::string what, std::string fix) {
+    all_.push_back({Verdict::fail, std::move(what), std::move(fix)});
   }
   const std::vector<Finding>& all() const { return all_; }
   /// What fails first, then what warns.

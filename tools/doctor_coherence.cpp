@@ -5,7 +5,7 @@
 #include "base/format.hpp"
 #include "command.hpp"
 #include "doctor.hpp"
-#include "litmus/meeting.hpp"
+#include "litmus/rendezvous.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -117,17 +117,17 @@ void judge_coherent(Findings& findings, const litmus::Outcome& outcome, const po
 }
 
 /// What processes of one host count on; hosts that are emulated have caches in common.
-void judge_near(Findings& findings, const litmus::Outcome& outcome, const pool::Info& info,
-                const litmus::Verdict& verdict) {
+void judge_intra_node(Findings& findings, const litmus::Outcome& outcome, const pool::Info& info,
+                      const litmus::Verdict& verdict) {
   const bool simulated = info.mode == coherence::Mode::simulated;
   const bool same_caches = simulated ? outcome.same_node : outcome.same_host;
-  if (!same_caches || verdict.kind == Kind::unusable || verdict.near_holds) return;
-  const litmus::Counts near = outcome.report.sum(Trial::near);
+  if (!same_caches || verdict.kind == Kind::unusable || verdict.intra_node_holds) return;
+  const litmus::Counts intra_node = outcome.report.sum(Trial::intra_node);
   findings.fail(
       fmt::format(
           "plain loads missed a payload whose flag they had seen, in {} of {} rounds on one "
           "host: channels between processes of one host count on its caches",
-          near.looks() - near.right, near.looks()),
+          intra_node.looks() - intra_node.right, intra_node.looks()),
       "a mapping of the device that the host's own caches keep coherent (write-back)");
 }
 
@@ -162,7 +162,7 @@ Findings judge(const litmus::Outcome& outcome, const pool::Info& info) {
                     "works between these hosts");
       break;
   }
-  judge_near(findings, outcome, info, verdict);
+  judge_intra_node(findings, outcome, info, verdict);
   if (outcome.report.sum(Trial::stream).torn > 0) {
     findings.ok("some lines were seen in parts, the last word last: a pool allows for that");
   }
@@ -170,7 +170,7 @@ Findings judge(const litmus::Outcome& outcome, const pool::Info& info) {
 }
 
 Error help_with(Error error, const CoherenceArguments& arguments, const pool::Info& info) {
-  if (error.code != Code::deadline) return error;
+  if (error.code != ErrorCode::deadline) return error;
   error.message += fmt::format(
       "; start it on both hosts within {} s of each other (--timeout): "
       "penstock doctor coherence {}",
@@ -218,7 +218,7 @@ void add_coherence_command(CLI::App& doctor, Action& chosen) {
                    "stand for this emulated node (default: PENSTOCK_NODE, else the host)")
       ->check(CLI::Range(0u, pool::last_emulated_node));
   command->add_option("--rounds", arguments->rounds, "of each trial, as the first side says")
-      ->check(CLI::Range(std::uint64_t{1}, litmus::most_rounds))
+      ->check(CLI::Range(std::uint64_t{1}, litmus::max_rounds))
       ->capture_default_str();
   command
       ->add_option("--timeout", arguments->timeout_s,

@@ -25,8 +25,8 @@ int print(const Findings& findings) {
     const char* word = finding.verdict == Verdict::ok     ? "ok"
                        : finding.verdict == Verdict::warn ? "warn"
                                                           : "fail";
-    fmt::print("{:<4}  {}{}{}\n", word, finding.what, finding.mend.empty() ? "" : "  -> ",
-               finding.mend);
+    fmt::print("{:<4}  {}{}{}\n", word, finding.what, finding.fix.empty() ? "" : "  -> ",
+               finding.fix);
     failed = failed || finding.verdict == Verdict::fail;
   }
   return failed ? exit_error : exit_ok;
@@ -106,7 +106,7 @@ int diagnose(const DoctorArguments& arguments) {
 void add_doctor_command(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand(
-      "doctor", "whether this host and a pool can be used, each finding with what mends it");
+      "doctor", "whether this host and a pool can be used, each finding with what fixes it");
   command->add_option("SPEC", arguments->spec, "look at this pool too");
   command->add_option("--mpiexec", arguments->mpiexec, "look at this MPI only");
   add_trust_option(*command);

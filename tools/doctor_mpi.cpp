@@ -19,7 +19,7 @@ void check_provider(Findings& findings) {
 void check_windows(Findings& findings) {
   const auto library = window_library();
   if (!library) {
-    const bool absent = library.error().code == Code::not_found;
+    const bool absent = library.error().code == ErrorCode::not_found;
     return findings.fail(library.error().message, absent ? "make build" : "");
   }
   if (!can_preload) {

@@ -75,10 +75,11 @@ std::optional<Segments> read_segments(const File& file) {
 
 Result<std::vector<std::string>> elf_needs(const std::string& path) {
   const File file(path);
-  if (!file.is_open()) return fail(Code::not_found, "{} cannot be read: {}", path, strerror(errno));
+  if (!file.is_open())
+    return fail(ErrorCode::not_found, "{} cannot be read: {}", path, strerror(errno));
   const auto segments = read_segments(file);
   if (!segments || !segments->dynamic) {
-    return fail(Code::wrong_format, "{} is not a dynamically linked 64-bit ELF file", path);
+    return fail(ErrorCode::wrong_format, "{} is not a dynamically linked 64-bit ELF file", path);
   }
   std::vector<std::uint64_t> names;
   std::optional<std::uint64_t> strings;
@@ -89,7 +90,7 @@ Result<std::vector<std::string>> elf_needs(const std::string& path) {
     if (entry->d_tag == DT_NEEDED) names.push_back(entry->d_un.d_val);
     if (entry->d_tag == DT_STRTAB) strings = segments->file_offset(entry->d_un.d_ptr);
   }
-  if (!strings) return fail(Code::wrong_format, "{} has no string table", path);
+  if (!strings) return fail(ErrorCode::wrong_format, "{} has no string table", path);
   std::vector<std::string> needs;
   for (std::uint64_t name : names) needs.push_back(file.text_at(*strings + name));
   return needs;

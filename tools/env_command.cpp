@@ -43,14 +43,14 @@ std::string variables_help() {
 
 int print_exports(const EnvArguments& arguments) {
   if (arguments.mpi.empty()) {
-    return report({Code::invalid_argument,
+    return report({ErrorCode::invalid_argument,
                    "for which MPI? penstock env --mpi mpich (or openmpi, intel); penstock env "
                    "--list shows the variables"});
   }
   auto kind = parse_mpi(arguments.mpi);
   if (!kind) return report(kind.error());
   if (arguments.nodes == 0u) {
-    return report({Code::invalid_argument,
+    return report({ErrorCode::invalid_argument,
                    "--nodes 0 cannot be emulated: at least 1, or leave it out for real hosts"});
   }
   if (!arguments.mode.empty()) {
@@ -58,7 +58,7 @@ int print_exports(const EnvArguments& arguments) {
   }
   const std::string named = named_or_set(arguments.pool);
   if (named.empty()) {
-    return report({Code::invalid_argument,
+    return report({ErrorCode::invalid_argument,
                    fmt::format("no pool is named: penstock env --mpi {} --pool SPEC, after "
                                "'penstock pool create SPEC --size 2G'",
                                arguments.mpi)});

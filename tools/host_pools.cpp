@@ -30,14 +30,14 @@ std::set<std::string> in_shared_memory() {
 
 /// Not a pool, or never one of its own: a part of another, what stands beside one.
 bool is_none(const Error& error) {
-  return error.code == Code::wrong_format || error.code == Code::not_found ||
-         error.code == Code::invalid_argument;
+  return error.code == ErrorCode::wrong_format || error.code == ErrorCode::not_found ||
+         error.code == ErrorCode::invalid_argument;
 }
 
 }  // namespace
 
 void Refusals::add(const std::string& spec, const Error& error) {
-  if (error.code == Code::permission) {
+  if (error.code == ErrorCode::permission) {
     closed_.push_back(spec);
   } else {
     fmt::print(stderr, "penstock: warn: {}\n", error.message);

@@ -89,11 +89,11 @@ void tidy_after_the_killed(const std::string& temporary) {
 Result<Janitor> Janitor::start(const Charge& charge) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
-    return fail(Code::internal, "cannot make a pipe: {}", strerror(errno));
+    return fail(ErrorCode::internal, "cannot make a pipe: {}", strerror(errno));
   }
   Descriptor ear(ends[0]), alive(ends[1]);
   const pid_t pid = fork();
-  if (pid < 0) return fail(Code::internal, "cannot start a process: {}", strerror(errno));
+  if (pid < 0) return fail(ErrorCode::internal, "cannot start a process: {}", strerror(errno));
   if (pid == 0) {
     alive.reset();
     keep_watch(ear.get(), charge);

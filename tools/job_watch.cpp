@@ -27,7 +27,7 @@ std::string name_of(const pool::ProcessRecord& record) {
   return fmt::format("{} (pid {}, {})", rank, record.pid, pool::node_text(record));
 }
 
-using Kind = pool::Roll::Event::Kind;
+using Kind = pool::ExitLog::Event::Kind;
 
 /// As launchers end the ranks that are left.
 bool ended_by_launcher(int wait_status) {
@@ -41,12 +41,12 @@ constexpr std::uint64_t starting_ns = 3'000'000'000;
 }  // namespace
 
 Result<JobWatch> JobWatch::start(const std::string& pool, const std::string& job,
-                                 const std::string& roll, int epoll) {
+                                 const std::string& exit_log, int epoll) {
   auto attached = observe(pool);
   if (!attached) return tl::unexpected(attached.error());
-  auto watched = pool::Roll::watch(roll, (*attached)->info().id);
+  auto watched = pool::ExitLog::watch(exit_log, (*attached)->info().id);
   if (!watched) return tl::unexpected(watched.error());
-  return JobWatch(std::move(*attached), job, std::move(*watched), roll, epoll);
+  return JobWatch(std::move(*attached), job, std::move(*watched), exit_log, epoll);
 }
 
 void JobWatch::sample() {
@@ -100,7 +100,7 @@ bool JobWatch::starting(std::uint32_t ranks) const {
 
 bool JobWatch::lost_all() const {
   const bool died = std::any_of(ranks_.begin(), ranks_.end(), [this](const auto& entry) {
-    return entry.second.ended && roll_.stayed(entry.first.first, entry.first.second);
+    return entry.second.ended && exit_log_.stayed(entry.first.first, entry.first.second);
   });
   return died && all_ended();
 }
@@ -121,13 +121,13 @@ void JobWatch::note_end(std::int64_t pid) {
   }
 }
 
-void JobWatch::on_roll() {
-  const auto events = roll_.events();
+void JobWatch::on_exit_log() {
+  const auto events = exit_log_.events();
   // Who is not watched when it ends says nothing of how.
   if (std::any_of(events.begin(), events.end(),
                   [](const auto& event) { return event.kind == Kind::attached; }))
     sample();
-  for (const pool::Roll::Event& event : events) {
+  for (const pool::ExitLog::Event& event : events) {
     if (event.kind == Kind::attached) continue;
     ends_.push_back(event);
     if (event.kind == Kind::ended) note_end(event.pid);
@@ -136,7 +136,7 @@ void JobWatch::on_roll() {
 
 void JobWatch::on_exit(pid_t pid) {
   note_end(pid);
-  on_roll();
+  on_exit_log();
   for (auto& [key, rank] : ranks_) {
     if (rank.record.pid != pid || rank.ended) continue;
     rank.ended = true;
@@ -156,22 +156,22 @@ const JobWatch::Rank* JobWatch::rank_of(std::int64_t pid) const {
 bool JobWatch::stayed(std::int64_t pid) const {
   return std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
     const auto& [key, rank] = entry;
-    return rank.record.pid == pid && roll_.stayed(key.first, key.second);
+    return rank.record.pid == pid && exit_log_.stayed(key.first, key.second);
   });
 }
 
-std::int64_t JobWatch::pid_of(const pool::Roll::Event& event) const {
+std::int64_t JobWatch::pid_of(const pool::ExitLog::Event& event) const {
   if (event.kind != Kind::left) return event.pid;
   const auto found = ranks_.find(Key{event.slot, event.generation});
   return found == ranks_.end() ? 0 : found->second.record.pid;
 }
 
 /// Of who ended badly.
-std::optional<JobWatch::Death> JobWatch::blame(const pool::Roll::Event& end) const {
+std::optional<JobWatch::Death> JobWatch::blame(const pool::ExitLog::Event& end) const {
   const Rank* const rank = rank_of(end.pid);
   if (rank == nullptr) return std::nullopt;
   const std::string who = name_of(rank->record);
-  if (end.kind == Kind::fails && roll_.stands(end))
+  if (end.kind == Kind::fails && exit_log_.stands(end))
     return Death{who, "met an error that MPI ended the job for (its message is above)", false};
   if (end.kind == Kind::aborts)
     return Death{who, fmt::format("called MPI_Abort with code {}", end.abort_code), false};
@@ -185,7 +185,7 @@ std::optional<JobWatch::Death> JobWatch::blame(const pool::Roll::Event& end) con
 
 /// A rank that finalizes MPI while others wait for it, as a Python program does after an exception,
 /// makes their calls fail, and the launcher kill them all: it ends later than they do.
-std::optional<JobWatch::Death> JobWatch::blame_leaver(const pool::Roll::Event& left,
+std::optional<JobWatch::Death> JobWatch::blame_leaver(const pool::ExitLog::Event& left,
                                                       bool has_victims) const {
   const Rank* const rank = rank_of(pid_of(left));
   if (rank == nullptr) return std::nullopt;
@@ -197,10 +197,10 @@ std::optional<JobWatch::Death> JobWatch::blame_leaver(const pool::Roll::Event& l
 }
 
 std::optional<JobWatch::Death> JobWatch::find_first() const {
-  std::vector<pool::Roll::Event> leavers;
+  std::vector<pool::ExitLog::Event> leavers;
   std::set<std::int64_t> leave;
   std::int64_t gone_alone = 0;  // before anybody else had begun to finalize
-  for (const pool::Roll::Event& event : ends_) {
+  for (const pool::ExitLog::Event& event : ends_) {
     if (event.kind == Kind::left || event.kind == Kind::finalizes) {
       leavers.push_back(event);
       leave.insert(pid_of(event));
@@ -219,7 +219,7 @@ std::optional<JobWatch::Death> JobWatch::find_first() const {
     }
     return death;
   }
-  // Those of other hosts are not on the roll.
+  // Those of other hosts are not in the exit log.
   for (const auto& [key, rank] : ranks_) {
     if (rank.record.attached && !rank.record.alive)
       return Death{name_of(rank.record), "ended without finalizing MPI", false};
@@ -246,7 +246,7 @@ void JobWatch::finish(bool failed) {
   sample();
   for (const auto& [key, rank] : ranks_)
     if (rank.process.valid()) note_end(rank.record.pid);
-  on_roll();
+  on_exit_log();
   first_death_ = find_first();
   if (first_death_ && first_death_->was_killed) first_death_->how += others_text();
   remove_segments(segments_);

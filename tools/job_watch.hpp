@@ -13,7 +13,7 @@
 #include "job_processes.hpp"
 #include "mpi_segments.hpp"
 #include "penstock/pool.hpp"
-#include "pool/roll.hpp"
+#include "pool/exit_log.hpp"
 
 namespace penstock::tools {
 
@@ -34,17 +34,17 @@ class JobWatch {
   };
 
   /// `epoll` tells when a rank of this host ends; its data is the rank's pid. The ranks find
-  /// `roll` in PENSTOCK_ROLL.
+  /// `exit_log` in PENSTOCK_EXIT_LOG.
   static Result<JobWatch> start(const std::string& pool, const std::string& job,
-                                const std::string& roll, int epoll);
+                                const std::string& exit_log, int epoll);
 
   /// Reads the table anew. Cheap; a few times a second while the job runs.
   void sample();
   /// A rank's process has ended, as the epoll said.
   void on_exit(pid_t pid);
-  /// Somebody has attached or ended, as the roll's descriptor says, which is readable then.
-  void on_roll();
-  int roll_descriptor() const { return roll_.descriptor(); }
+  /// Somebody has attached or ended, as the exit log's descriptor says, which is readable then.
+  void on_exit_log();
+  int exit_log_descriptor() const { return exit_log_.descriptor(); }
   /// After the job: finds out who died first; what the MPI left in /dev/shm is removed.
   /// Of a job that `failed`, also what ranks made that died too early to be looked into.
   void finish(bool failed);
@@ -59,7 +59,7 @@ class JobWatch {
   bool all_ended() const;
   /// Somebody is to blame already, who was not ended as launchers, or their proxies, end ranks.
   bool has_blame() {
-    on_roll();
+    on_exit_log();
     const auto first = find_first();
     return first && !first->was_killed;
   }
@@ -75,11 +75,11 @@ class JobWatch {
     std::optional<int> wait_status;
     bool ended = false;
   };
-  JobWatch(std::unique_ptr<pool::Pool> pool, std::string job, pool::Roll roll, std::string folder,
-           int epoll)
+  JobWatch(std::unique_ptr<pool::Pool> pool, std::string job, pool::ExitLog exit_log,
+           std::string folder, int epoll)
       : pool_(std::move(pool)),
         job_(std::move(job)),
-        roll_(std::move(roll)),
+        exit_log_(std::move(exit_log)),
         folder_(std::move(folder)),
         epoll_(epoll),
         foreign_(mpi_segments()) {}
@@ -90,18 +90,18 @@ class JobWatch {
   void note_end(std::int64_t pid);
   const Rank* rank_of(std::int64_t pid) const;
   bool stayed(std::int64_t pid) const;
-  std::int64_t pid_of(const pool::Roll::Event& event) const;
-  std::optional<Death> blame(const pool::Roll::Event& end) const;
-  std::optional<Death> blame_leaver(const pool::Roll::Event& left, bool has_victims) const;
+  std::int64_t pid_of(const pool::ExitLog::Event& event) const;
+  std::optional<Death> blame(const pool::ExitLog::Event& end) const;
+  std::optional<Death> blame_leaver(const pool::ExitLog::Event& left, bool has_victims) const;
   std::optional<Death> find_first() const;
 
   std::unique_ptr<pool::Pool> pool_;
   std::string job_;
-  pool::Roll roll_;
+  pool::ExitLog exit_log_;
   std::string folder_;  ///< of the run, where the roll is too
   int epoll_;
   std::map<Key, Rank> ranks_;  ///< a process has one for each library of ours that it loads
-  std::vector<pool::Roll::Event> ends_;  ///< and calls of MPI_Abort, in order
+  std::vector<pool::ExitLog::Event> ends_;  ///< and calls of MPI_Abort, in order
   std::set<std::string> segments_;
   std::set<std::string> foreign_;   ///< of other jobs: there before this one began
   std::uint64_t last_seen_ns_ = 0;  ///< when a rank was seen for the first time

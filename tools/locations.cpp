@@ -22,7 +22,7 @@ Result<std::string> own_library(const std::string& name, const char* without) {
     if (is_file(path)) return path;
     sought.push_back(std::move(path));
   }
-  return fail(Code::not_found,
+  return fail(ErrorCode::not_found,
               "{} is absent (sought {}): build it with 'make build', or install "
               "with 'make install PREFIX=...'{}",
               name, fmt::join(sought, ", "), without);
@@ -42,7 +42,7 @@ Result<std::string> window_library() {
   auto library =
       own_library(window_library_name, "; --no-windows leaves the windows to the MPI instead");
   if (library && library->find_first_of(" :") != std::string::npos) {
-    return fail(Code::invalid_argument,
+    return fail(ErrorCode::invalid_argument,
                 "LD_PRELOAD cannot name '{}', which has a blank or a colon in it: install "
                 "elsewhere with 'make install PREFIX=...'; --no-windows leaves the windows to the "
                 "MPI instead",

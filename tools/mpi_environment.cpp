@@ -147,7 +147,7 @@ Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironm
   if (!job.mode.empty()) builder.set("PENSTOCK_MODE", job.mode);
   const std::string trusted = base::env_text("PENSTOCK_TRUST_OWNER");
   if (!trusted.empty()) builder.set("PENSTOCK_TRUST_OWNER", trusted);
-  if (!job.roll.empty()) builder.set("PENSTOCK_ROLL", job.roll);
+  if (!job.exit_log.empty()) builder.set("PENSTOCK_EXIT_LOG", job.exit_log);
   builder.set("PENSTOCK_REQUIRE", job.require ? "1" : "0");
   return builder.take();
 }

@@ -214,7 +214,8 @@ Result<MpiKind> parse_mpi(std::string_view text) {
   if (text == "mpich") return MpiKind::mpich;
   if (text == "openmpi") return MpiKind::open_mpi;
   if (text == "intel") return MpiKind::intel;
-  return fail(Code::invalid_argument, "--mpi {} is not known: --mpi mpich, openmpi or intel", text);
+  return fail(ErrorCode::invalid_argument, "--mpi {} is not known: --mpi mpich, openmpi or intel",
+              text);
 }
 
 std::string MpiRuntime::name() const {
@@ -228,8 +229,8 @@ unsigned MpiRuntime::major() const {
 Result<MpiRuntime> inspect_mpi(const std::string& mpiexec) {
   const std::string path = find_on_path(mpiexec);
   if (path.empty()) {
-    return fail(Code::not_found, "{} is absent or not a program; install an MPI with '{}'", mpiexec,
-                install_command(MpiKind::mpich));
+    return fail(ErrorCode::not_found, "{} is absent or not a program; install an MPI with '{}'",
+                mpiexec, install_command(MpiKind::mpich));
   }
   MpiRuntime runtime;
   // Open MPI takes what stands in front of /bin for its prefix, and none for an error.
@@ -243,20 +244,20 @@ Result<MpiRuntime> inspect_mpi(const std::string& mpiexec) {
 Result<void> usable(const MpiRuntime& runtime) {
   const char* install = install_command(runtime.kind);
   if (runtime.kind == MpiKind::unknown) {
-    return fail(Code::mismatch,
+    return fail(ErrorCode::mismatch,
                 "{} does not answer --version as an MPI does (but \"{}\"); name another with "
                 "--mpiexec PATH, or install one with '{}'",
                 runtime.mpiexec, runtime.answer, install);
   }
   if (runtime.library.empty()) {
-    return fail(Code::not_found,
+    return fail(ErrorCode::not_found,
                 "the libmpi of {} was not found beside it, so it cannot be told whether it has "
                 "libfabric; name another with --mpiexec PATH, or install one with '{}'",
                 runtime.name(), install);
   }
   if (!runtime.has_libfabric) {
     return fail(
-        Code::mismatch,
+        ErrorCode::mismatch,
         "{} is built without libfabric ({}), so it cannot load Penstock's provider; install "
         "one that can with '{}'",
         runtime.name(), what_lacks_libfabric(runtime), install);

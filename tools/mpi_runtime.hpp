@@ -34,7 +34,7 @@ struct MpiRuntime {
 /// Asks the program (--version) and looks at the library beside it. Error: not_found.
 Result<MpiRuntime> inspect_mpi(const std::string& mpiexec);
 
-/// ok, or why `run` and `env` cannot use it, with the mending command.
+/// ok, or why `run` and `env` cannot use it, with the fixing command.
 Result<void> usable(const MpiRuntime& runtime);
 
 }  // namespace penstock::tools

@@ -129,7 +129,7 @@ void print_quarantine(const std::string& spec, const arena::Quarantine& quaranti
 int info(PoolArguments arguments) {
   arguments.spec = named_or_set(arguments.spec);
   if (arguments.spec.empty()) {
-    return report({Code::invalid_argument,
+    return report({ErrorCode::invalid_argument,
                    "of which pool? penstock pool info SPEC, or export PENSTOCK_POOL=SPEC; penstock "
                    "pool ls lists those of this host"});
   }
@@ -267,7 +267,7 @@ Result<std::vector<std::uint32_t>> if_nobody_lives_there(const pool::Pool& pool,
   for (const pool::ProcessRecord& record : pool.processes()) {
     if (!record.attached || !record.alive) continue;
     if (std::find(nodes.begin(), nodes.end(), record.node) == nodes.end()) continue;
-    return fail(Code::unavailable,
+    return fail(ErrorCode::unavailable,
                 "host {} is not gone: {} lives there; its caches are flushed at its heartbeats",
                 name, pool.describe(record.token()));
   }
@@ -289,7 +289,7 @@ Result<std::vector<std::uint32_t>> nodes_of_host(const pool::Pool& pool,
     if (found.empty() && std::to_string(node.node) == name) found.push_back(node.node);
   }
   if (!found.empty()) return if_nobody_lives_there(pool, name, found);
-  return fail(Code::not_found,
+  return fail(ErrorCode::not_found,
               "no process of a host {} was ever attached to pool {}; which hosts it waits for: "
               "penstock pool info {}",
               name, pool.info().spec, shell_quote(pool.info().spec));

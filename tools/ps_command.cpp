@@ -11,8 +11,8 @@
 #include "command.hpp"
 #include "host_pools.hpp"
 #include "penstock/transport.hpp"
+#include "pool/attaching.hpp"
 #include "pool/host_identity.hpp"
-#include "pool/visitor.hpp"
 #include "processes.hpp"
 
 namespace penstock::tools {
@@ -199,7 +199,7 @@ void print_peers_table(const std::vector<transport::PeerCounts>& rows,
 
 int show_peers(const PsArguments& arguments) {
   if (arguments.spec.empty()) {
-    return report({Code::invalid_argument,
+    return report({ErrorCode::invalid_argument,
                    "--peers of which pool? penstock ps --peers SPEC; penstock pool ls lists them"});
   }
   auto view = look_at(arguments.spec);

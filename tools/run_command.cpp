@@ -43,21 +43,23 @@ void say(fmt::format_string<Args...> format, Args&&... args) {
 
 Result<std::string> check_arguments(RunArguments& arguments) {
   if (arguments.ranks == 0) {
-    return fail(Code::invalid_argument, "-n {} ranks cannot be run: at least 1", arguments.ranks);
+    return fail(ErrorCode::invalid_argument, "-n {} ranks cannot be run: at least 1",
+                arguments.ranks);
   }
   arguments.nodes = arguments.nodes_asked.value_or(arguments.ranks >= 2 ? 2 : 1);
   if (arguments.nodes == 0) {
-    return fail(Code::invalid_argument, "--nodes 0 cannot be run: at least 1, or leave it out");
+    return fail(ErrorCode::invalid_argument,
+                "--nodes 0 cannot be run: at least 1, or leave it out");
   }
   if (arguments.nodes > arguments.ranks) {
-    return fail(Code::invalid_argument, "{} cannot fill {}: use --nodes {} or fewer",
+    return fail(ErrorCode::invalid_argument, "{} cannot fill {}: use --nodes {} or fewer",
                 counted(arguments.ranks, "rank"), counted(arguments.nodes, "node"),
                 arguments.ranks);
   }
   const bool named = !arguments.pool.empty();
   arguments.pool = named_or_set(arguments.pool);
   if (!arguments.size.empty() && !arguments.pool.empty()) {
-    return fail(Code::invalid_argument,
+    return fail(ErrorCode::invalid_argument,
                 "--size is for a temporary pool, and {} names {}: leave --size out, or {}",
                 named ? "--pool" : "PENSTOCK_POOL", arguments.pool,
                 named ? "leave --pool out" : "unset PENSTOCK_POOL");
@@ -65,7 +67,8 @@ Result<std::string> check_arguments(RunArguments& arguments) {
   if (arguments.mode.empty()) arguments.mode = base::env_text("PENSTOCK_MODE");
   const std::string program = find_on_path(arguments.command.front());
   if (program.empty()) {
-    return fail(Code::not_found, "{} is absent or not a program: check the path, or chmod +x it",
+    return fail(ErrorCode::not_found,
+                "{} is absent or not a program: check the path, or chmod +x it",
                 arguments.command.front());
   }
   return program;
@@ -106,7 +109,7 @@ Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runti
   JobEnvironment job;
   job.pool = spec;
   job.job = own.job;
-  job.roll = own.folder;
+  job.exit_log = own.folder;
   job.nodes = arguments.nodes;
   job.require = !arguments.allow_fallback;
   job.windows = !arguments.no_windows;
@@ -118,7 +121,7 @@ Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runti
   JobPlan plan;
   plan.pool = spec;
   plan.job = own.job;
-  plan.roll = own.folder;
+  plan.exit_log = own.folder;
   plan.ranks = arguments.ranks;
   plan.environment = std::move(*environment);
   plan.command = launch_command(runtime, arguments.ranks, arguments.bind);
@@ -200,7 +203,7 @@ std::string temporary_folder() {
 Result<void> make_folders(const std::string& folder) {
   for (const std::string& path : {folder, scratch_of(folder)}) {
     if (::mkdir(path.c_str(), 0700) == 0) continue;
-    return fail(Code::internal,
+    return fail(ErrorCode::internal,
                 "cannot make the folder {}: {}; unset TMPDIR, or set it to a folder that can be "
                 "written",
                 path, strerror(errno));

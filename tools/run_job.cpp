@@ -22,7 +22,7 @@ constexpr std::uint64_t last_words_ns = 500'000'000;   ///< of ranks that are be
 constexpr std::uint64_t closely_ns = 60'000'000'000;   ///< ranks are expected to attach meanwhile
 constexpr int closely_ms = 20, calmly_ms = 200;
 // What the epoll tells of, apart from pids of ranks.
-constexpr std::uint64_t signal_event = ~0ull, launcher_event = ~1ull, roll_event = ~2ull;
+constexpr std::uint64_t signal_event = ~0ull, launcher_event = ~1ull, exit_log_event = ~2ull;
 
 sigset_t passed_on() {
   sigset_t set;
@@ -72,11 +72,11 @@ class Supervisor {
     if (!signals_.valid() || !process_.valid()) {
       kill(launcher_, SIGKILL);
       waitpid(launcher_, nullptr, 0);
-      return fail(Code::internal, "cannot watch the launcher: {}", strerror(errno));
+      return fail(ErrorCode::internal, "cannot watch the launcher: {}", strerror(errno));
     }
     add(signals_.get(), signal_event);
     add(process_.get(), launcher_event);
-    add(watch_.roll_descriptor(), roll_event);
+    add(watch_.exit_log_descriptor(), exit_log_event);
     start_ns_ = base::now_ns();
     while (!ended_) step();
     // A launcher that kills the others may end before they do, and before who began it.
@@ -107,8 +107,8 @@ class Supervisor {
         take_signal();
       } else if (events[i].data.u64 == launcher_event) {
         take_end();
-      } else if (events[i].data.u64 == roll_event) {
-        watch_.on_roll();
+      } else if (events[i].data.u64 == exit_log_event) {
+        watch_.on_exit_log();
       } else {
         watch_.on_exit(static_cast<pid_t>(events[i].data.u64));
       }
@@ -189,12 +189,12 @@ extern "C" void end_for_a_cut_file(int) {
 Result<JobOutcome> run_job(const JobPlan& plan) {
   signal(SIGBUS, end_for_a_cut_file);
   Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll.valid()) return fail(Code::internal, "cannot make an epoll: {}", strerror(errno));
-  auto watch = JobWatch::start(plan.pool, plan.job, plan.roll, epoll.get());
+  if (!epoll.valid()) return fail(ErrorCode::internal, "cannot make an epoll: {}", strerror(errno));
+  auto watch = JobWatch::start(plan.pool, plan.job, plan.exit_log, epoll.get());
   if (!watch) return tl::unexpected(watch.error());
   const BlockedSignals blocked;
   const pid_t launcher = fork();
-  if (launcher < 0) return fail(Code::internal, "cannot start a process: {}", strerror(errno));
+  if (launcher < 0) return fail(ErrorCode::internal, "cannot start a process: {}", strerror(errno));
   if (launcher == 0) become(plan, blocked.before());
   return Supervisor(plan, launcher, std::move(*watch), std::move(epoll)).supervise();
 }

@@ -15,7 +15,7 @@ struct JobPlan {
   std::vector<std::string> command;  ///< mpiexec and all its arguments
   Environment environment;           ///< in addition to our own
   std::string pool, job;
-  std::string roll;  ///< a folder, which the ranks find in PENSTOCK_ROLL
+  std::string exit_log;  ///< a folder, which the ranks find in PENSTOCK_EXIT_LOG
   std::uint32_t ranks = 0;
 };
 

@@ -31,17 +31,17 @@ std::uint64_t bytes_for_endpoints(std::uint32_t ranks) {
 
 /// Each rank has an endpoint. Found out by the ranks themselves it would be an error a rank.
 Result<void> check_endpoints(std::uint32_t ranks, std::uint64_t pool_bytes,
-                             const std::string& mend) {
+                             const std::string& fix) {
   if (ranks > transport::max_endpoints) {
-    return fail(Code::no_slots,
+    return fail(ErrorCode::no_slots,
                 "the job has {} ranks, a pool has at most {} endpoints: use -n {} or fewer", ranks,
                 transport::max_endpoints, transport::max_endpoints);
   }
   const std::uint32_t endpoints = transport::endpoints_of_pool(pool_bytes);
   if (ranks <= endpoints) return {};
-  return fail(Code::no_slots,
+  return fail(ErrorCode::no_slots,
               "the job has {} ranks, a pool of {} has {} endpoints: use -n {} or fewer, or {}",
-              ranks, about(pool_bytes), endpoints, endpoints, mend);
+              ranks, about(pool_bytes), endpoints, endpoints, fix);
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ Result<void> check_nodes(const pool::Pool& pool, const std::string& spec, std::u
   if (missing == 0) return {};
   const pool::Info& info = pool.info();
   return fail(
-      Code::no_slots,
+      ErrorCode::no_slots,
       "the job has {}, for {} of them pool {} has no entry: of its {} all others are taken; "
       "use --nodes {} or fewer, or make the pool anew with 'penstock pool create {} --size "
       "{} --max-nodes {} --overwrite'",
@@ -100,7 +100,7 @@ Result<void> check_slots(const pool::Pool& pool, const std::string& spec, const 
   const pool::Info& info = pool.info();
   if (taken + needed <= info.max_processes) return {};
   return fail(
-      Code::no_slots,
+      ErrorCode::no_slots,
       "pool {} has {} process slots, {} of them taken, and the job's {} ranks take {}{}: use "
       "fewer ranks, or make the pool anew with 'penstock pool create {} --size {} "
       "--max-processes {} --overwrite'",
@@ -119,7 +119,7 @@ Result<pool::Info> check_named_pool(const std::string& spec, const std::string& 
   if (!info) return info;
   if (auto trusted = check_use(spec); !trusted) return tl::unexpected(trusted.error());
   if (!mode.empty() && mode != "auto" && mode != coherence::mode_name(info->mode)) {
-    return fail(Code::mismatch,
+    return fail(ErrorCode::mismatch,
                 "pool {} is in {} mode and the job asks for {}: leave --mode out (unset "
                 "PENSTOCK_MODE), or make the pool anew with 'penstock pool create {} --size {} "
                 "--mode {} --overwrite'",

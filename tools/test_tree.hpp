@@ -54,7 +54,7 @@ inline Finding only(const Findings& findings) {
 
 inline ::testing::AssertionResult says(const Finding& finding, Verdict verdict,
                                        std::initializer_list<const char*> parts) {
-  const std::string text = finding.what + "  -> " + finding.mend;
+  const std::string text = finding.what + "  -> " + finding.fix;
   if (finding.verdict != verdict) {
     return ::testing::AssertionFailure()
            << "verdict " << static_cast<int>(finding.verdict) << ": " << text;

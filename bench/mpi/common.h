@@ -11,12 +11,12 @@
 
 enum {
   window_ops = 64 /* operations between two synchronizations, as OSU has it */,
-  most_items = 32
+  max_items = 32
 };
 
 struct sizes {
   int count;
-  long bytes[most_items];
+  long bytes[max_items];
 };
 
 /* Says what is wrong with the options, which all ranks have, and ends them. */
@@ -68,7 +68,7 @@ static inline struct sizes parse_sizes(const char* text) {
   struct sizes sizes = {0};
   char* copy = strdup(text);
   for (char* item = strtok(copy, ","); item; item = strtok(NULL, ",")) {
-    if (sizes.count == most_items) refuse("--sizes: at most %d", most_items);
+    if (sizes.count == max_items) refuse("--sizes: at most %d", max_items);
     sizes.bytes[sizes.count++] = positive("--sizes", item);
   }
   if (sizes.count == 0) refuse("--sizes: none is named");

@@ -32,7 +32,7 @@ static const char* const sync_names[] = {"pscw", "fence", "lock", "exclusive", "
 static const char* const kind_names[] = {"win_allocate", "win_create", "alloc_mem"};
 
 struct list {
-  int count, items[most_items];
+  int count, items[max_items];
 };
 
 struct options {
@@ -330,7 +330,7 @@ static struct list parse_list(const char* option, const char* text, const char* 
   struct list list = {0};
   char* copy = strdup(text);
   for (char* item = strtok(copy, ","); item; item = strtok(NULL, ",")) {
-    if (list.count == most_items) refuse("%s: at most %d", option, most_items);
+    if (list.count == max_items) refuse("%s: at most %d", option, max_items);
     list.items[list.count++] = named(option, item, names, count);
   }
   free(copy);

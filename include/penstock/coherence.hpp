@@ -16,8 +16,8 @@
 namespace penstock::coherence {
 
 inline constexpr std::size_t line_bytes = 64;
-/// Payload bytes of a sealed line: the last 8 bytes hold its seal.
-inline constexpr std::size_t sealed_bytes = 56;
+/// Payload bytes of a tagged line: the last 8 bytes hold its tag.
+inline constexpr std::size_t tagged_bytes = 56;
 
 enum class Mode : std::uint32_t {
   hardware = 1,   ///< caches are coherent between all who attach
@@ -31,10 +31,11 @@ Result<Mode> parse_mode(std::string_view text);
 
 /// Operations of one mode. `self` is what Memory was bound with (the model in the simulated mode).
 ///
-/// Publishing operations may reach the device in any order, and late: only `order` puts those
+/// Publishing operations may reach the device in any order, and late: only `store_fence` puts those
 /// before it ahead of those after it and sends on what is still buffered. Of one thread's publishes
-/// to a word the last stays, also without `order`; of two threads' either may. Loads may return any
-/// older copy that this node holds unless the line was invalidated and settled first.
+/// to a word the last stays, also without `store_fence`; of two threads' either may. Loads may
+/// return any older copy that this node holds unless the line was invalidated and load-fenced
+/// first.
 struct Ops {
   /// One naturally aligned 8-byte word by a partial non-temporal store: never dirties the line,
   /// so that other writers' words of a packed line survive (rule 5).
@@ -51,39 +52,39 @@ struct Ops {
   void (*send_line)(void* self, void* to, const void* from);
   /// `bytes` of payload; `to` is 64-byte aligned, the tail of the last line is left undefined.
   void (*publish_bulk)(void* self, void* to, const void* from, std::size_t bytes);
-  /// Payload in sealed lines of 56 bytes; every line ends with `first_seal`, `first_seal`+1, ...
+  /// Payload in tagged lines of 56 bytes; every line ends with `first_tag`, `first_tag`+1, ...
   /// Lines may be left dirty as by send_line.
-  void (*publish_sealed)(void* self, void* to, const void* from, std::size_t bytes,
-                         std::uint64_t first_seal);
-  /// As send_line and publish_sealed where many lines follow each other: what costs the sender
+  void (*publish_tagged)(void* self, void* to, const void* from, std::size_t bytes,
+                         std::uint64_t first_tag);
+  /// As send_line and publish_tagged where many lines follow each other: what costs the sender
   /// least time, whereas a line by itself may arrive later.
   void (*stream_line)(void* self, void* to, const void* from);
-  void (*stream_sealed)(void* self, void* to, const void* from, std::size_t bytes,
-                        std::uint64_t first_seal);
+  void (*stream_tagged)(void* self, void* to, const void* from, std::size_t bytes,
+                        std::uint64_t first_tag);
   /// Lines that this node stored to by plain stores are written back (not invalidated).
   void (*write_back)(void* self, const void* at, std::size_t bytes);
   /// All publishes before are at the device before any publish after it is.
-  void (*order)(void* self);
+  void (*store_fence)(void* self);
   /// Copies of the lines are dropped, and sent before where they are dirty; takes effect at the
-  /// next `settle`: then nothing of them is in this node's caches.
+  /// next `load_fence`: then nothing of them is in this node's caches.
   void (*invalidate)(void* self, const void* at, std::size_t bytes);
   /// A hint: these lines are loaded soon, so copies may be taken now. Where a load is always fresh
   /// it does nothing.
   void (*fetch)(void* self, const void* at, std::size_t bytes);
   /// Loads after it see each line as the device had it when it was invalidated, or later.
-  void (*settle)(void* self);
+  void (*load_fence)(void* self);
   std::uint64_t (*load_word)(void* self, const void* from);
   /// Copies 64 bytes, the last word first: if that one is new, so is the rest.
   void (*load_line)(void* self, void* to, const void* from);
   void (*load_bulk)(void* self, void* to, const void* from, std::size_t bytes);
-  /// Copies the payload of sealed lines up to the first whose seal differs; gives the number of
+  /// Copies the payload of tagged lines up to the first whose tag differs; gives the number of
   /// payload bytes copied from lines that matched (== bytes when all did).
-  std::size_t (*load_sealed)(void* self, void* to, const void* from, std::size_t bytes,
-                             std::uint64_t first_seal);
-  /// As `order`, and loads after it are made only when all publishes before it are at the device:
-  /// what locks made of loads and stores need between announcing oneself and looking at the
-  /// others. In hardware mode neither `order` nor `settle` gives this.
-  void (*full_order)(void* self);
+  std::size_t (*load_tagged)(void* self, void* to, const void* from, std::size_t bytes,
+                             std::uint64_t first_tag);
+  /// As `store_fence`, and loads after it are made only when all publishes before it are at the
+  /// device: what locks made of loads and stores need between announcing oneself and looking at the
+  /// others. In hardware mode neither `store_fence` nor `load_fence` gives this.
+  void (*full_fence)(void* self);
 };
 
 /// A bound set of operations; cheap to copy. Thread-safe as far as the lines it touches are.
@@ -95,14 +96,14 @@ class Memory {
   Mode mode() const { return mode_; }
   /// False where a load always sees the latest publish, so that polling costs no invalidation.
   bool loads_may_be_stale() const {
-    return !within_node_ && (mode_ == Mode::software || mode_ == Mode::simulated);
+    return !intra_node_ && (mode_ == Mode::software || mode_ == Mode::simulated);
   }
   /// For lines that processes of one node publish and load, and nobody else: its caches are
   /// coherent, so nothing is dropped before it is loaded, nor stores sent on. What is published
   /// still goes to the device: no line stays dirty in a cache, whoever has the memory next.
-  Memory within_node() const {
+  Memory intra_node() const {
     Memory same = *this;
-    same.within_node_ = mode_ == Mode::software || mode_ == Mode::simulated;
+    same.intra_node_ = mode_ == Mode::software || mode_ == Mode::simulated;
     return same;
   }
 
@@ -127,42 +128,42 @@ class Memory {
     if (weakened(Weakening::publish, site)) return keep_dirty(to, from, bytes);
     ops_->publish_bulk(self_, to, from, bytes);
   }
-  void publish_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t seal,
+  void publish_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t line_tag,
                       Site site = Site::here()) const {
     if (weakened(Weakening::publish, site)) return;
-    ops_->publish_sealed(self_, to, from, bytes, seal);
+    ops_->publish_tagged(self_, to, from, bytes, line_tag);
   }
   void stream_line(void* to, const void* from, Site site = Site::here()) const {
     if (weakened(Weakening::publish, site)) return keep_dirty(to, from, line_bytes);
     ops_->stream_line(self_, to, from);
   }
-  void stream_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t seal,
+  void stream_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t line_tag,
                      Site site = Site::here()) const {
     if (weakened(Weakening::publish, site)) return;
-    ops_->stream_sealed(self_, to, from, bytes, seal);
+    ops_->stream_tagged(self_, to, from, bytes, line_tag);
   }
   void write_back(const void* at, std::size_t bytes, Site site = Site::here()) const {
-    if (within_node_) return;
+    if (intra_node_) return;
     if (weakened(Weakening::write_back, site)) return;
     ops_->write_back(self_, at, bytes);
   }
-  void order(Site site = Site::here()) const {
-    if (weakened(Weakening::order, site)) return;
-    ops_->order(self_);
+  void store_fence(Site site = Site::here()) const {
+    if (weakened(Weakening::store_fence, site)) return;
+    ops_->store_fence(self_);
   }
-  void full_order(Site site = Site::here()) const {
-    if (weakened(Weakening::full_order, site)) return ops_->order(self_);
-    ops_->full_order(self_);
+  void full_fence(Site site = Site::here()) const {
+    if (weakened(Weakening::full_fence, site)) return ops_->store_fence(self_);
+    ops_->full_fence(self_);
   }
   void invalidate(const void* at, std::size_t bytes, Site site = Site::here()) const {
-    if (within_node_) return;
+    if (intra_node_) return;
     if (weakened(Weakening::invalidate, site)) return;
     ops_->invalidate(self_, at, bytes);
   }
-  void settle(Site site = Site::here()) const {
-    if (within_node_) return std::atomic_thread_fence(std::memory_order_acquire);
-    if (weakened(Weakening::settle, site)) return;
-    ops_->settle(self_);
+  void load_fence(Site site = Site::here()) const {
+    if (intra_node_) return std::atomic_thread_fence(std::memory_order_acquire);
+    if (weakened(Weakening::load_fence, site)) return;
+    ops_->load_fence(self_);
   }
   void fetch(const void* at, std::size_t bytes) const {
     if (loads_may_be_stale()) ops_->fetch(self_, at, bytes);
@@ -172,24 +173,25 @@ class Memory {
   void load_bulk(void* to, const void* from, std::size_t bytes) const {
     ops_->load_bulk(self_, to, from, bytes);
   }
-  std::size_t load_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t seal) const {
-    return ops_->load_sealed(self_, to, from, bytes, seal);
+  std::size_t load_tagged(void* to, const void* from, std::size_t bytes,
+                          std::uint64_t line_tag) const {
+    return ops_->load_tagged(self_, to, from, bytes, line_tag);
   }
 
-  /// Invalidate, settle, load: one serialized device access.
+  /// Invalidate, load_fence, load: one serialized device access.
   std::uint64_t observe_word(const void* from, Site site = Site::here()) const {
     invalidate(from, 8, site);
-    settle(site);
+    load_fence(site);
     return load_word(from);
   }
   void observe_line(void* to, const void* from, Site site = Site::here()) const {
     invalidate(from, line_bytes, site);
-    settle(site);
+    load_fence(site);
     load_line(to, from);
   }
   void observe_bulk(void* to, const void* from, std::size_t bytes, Site site = Site::here()) const {
     invalidate(from, bytes, site);
-    settle(site);
+    load_fence(site);
     load_bulk(to, from, bytes);
   }
 
@@ -202,7 +204,7 @@ class Memory {
   const Ops* ops_ = nullptr;
   void* self_ = nullptr;
   Mode mode_ = Mode::hardware;
-  bool within_node_ = false;
+  bool intra_node_ = false;
 };
 
 /// Which instruction writes dirty lines back; `automatic` takes PENSTOCK_FLUSH, or the quickest
@@ -215,7 +217,7 @@ enum class FlushChoice { automatic, clflush, clflushopt, clwb };
 Result<Memory> bind(Mode mode, FlushChoice flush = FlushChoice::automatic);
 
 /// A pool, or the beginning of a part of one, as this process has mapped it.
-struct Place {
+struct PoolMapping {
   std::byte* base = nullptr;
   std::uint64_t bytes = 0;
   std::string path;           ///< of the first part
@@ -232,16 +234,16 @@ struct View {
 };
 
 /// As bind, for a place. Errors: as bind; unavailable where no simulator is part of the program.
-Result<View> view(Mode mode, const Place& place, FlushChoice flush = FlushChoice::automatic);
+Result<View> view(Mode mode, const PoolMapping& place, FlushChoice flush = FlushChoice::automatic);
 /// For a superblock, before its mode is known: what software mode does is right in all modes.
-Result<View> cautious_view(const Place& place);
+Result<View> cautious_view(const PoolMapping& place);
 
 /// Memory without coherence, for tests and for the simulated mode. There is one in a program at
 /// most; it makes itself known when it is linked in.
 class Simulator {
  public:
   virtual ~Simulator() = default;
-  virtual Result<View> view(const Place& place) = 0;
+  virtual Result<View> view(const PoolMapping& place) = 0;
   /// True when it stands for all memory, also before a pool's mode is known.
   virtual bool stands_for_all() const = 0;
 };

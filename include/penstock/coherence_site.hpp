@@ -9,12 +9,12 @@ namespace penstock::coherence {
 
 /// What leaving out one place does.
 enum class Weakening : std::uint8_t {
-  publish,     ///< the store stays in the cache, dirty
-  write_back,  ///< not done
-  order,       ///< not done
-  full_order,  ///< is only `order`
-  invalidate,  ///< not done
-  settle,      ///< not done
+  publish,      ///< the store stays in the cache, dirty
+  write_back,   ///< not done
+  store_fence,  ///< not done
+  full_fence,   ///< is only `store_fence`
+  invalidate,   ///< not done
+  load_fence,   ///< not done
 };
 
 #ifdef PENSTOCK_PROOF

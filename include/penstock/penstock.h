@@ -72,7 +72,7 @@ typedef struct penstock_doorbell penstock_doorbell_t; /* penstock_doorbell_close
 PENSTOCK_API const char* penstock_version(void);
 /* Stable lower-case name, such as "no_space"; "ok" for PENSTOCK_OK. Static. */
 PENSTOCK_API const char* penstock_status_name(int32_t status);
-/* What the last failed call of this thread met, needed, and the command that mends it. Valid until
+/* What the last failed call of this thread met, needed, and the command that fixes it. Valid until
  * the next call of this thread; "" before the first failure. */
 PENSTOCK_API const char* penstock_last_error(void);
 

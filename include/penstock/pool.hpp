@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/aliases.hpp"
 #include "penstock/coherence.hpp"
+#include "penstock/pool_mappings.hpp"
 #include "penstock/status.hpp"
 
 namespace penstock::pool {
@@ -70,7 +70,7 @@ struct Info {
 
 /// Creates and initializes. Space is reserved first, unless `sparse`: a small /dev/shm is an error
 /// here, never a SIGBUS later. Errors name what was found, what was needed and the command that
-/// mends it.
+/// fixes it.
 Result<Info> create(const CreateOptions& options);
 /// Reads the superblock only.
 Result<Info> inspect(const std::string& spec);
@@ -151,7 +151,7 @@ class FlushTable;
 class Pool {
  public:
   /// Dead owners found in the tables are reaped first. Errors: not_found, wrong_format, mismatch,
-  /// permission, no_slots, no_space; each message ends with the mending command.
+  /// permission, no_slots, no_space; each message ends with the fixing command.
   static Result<std::unique_ptr<Pool>> attach(const AttachOptions& options);
   ~Pool();
   Pool(const Pool&) = delete;
@@ -169,7 +169,7 @@ class Pool {
   /// Offset of an address inside the mapping; nullopt outside.
   std::optional<std::uint64_t> offset_of(const void* address) const;
   /// Other mappings of the pool in this process. refresh() before what it says must be complete.
-  Aliases& aliases() const;
+  PoolMappings& mappings() const;
 
   std::uint32_t slot() const;        ///< own process slot
   std::uint64_t generation() const;  ///< of the own slot

@@ -92,10 +92,10 @@ class PeerRegions {
   /// the owner must do it).
   Result<void> put(std::uint64_t key, std::uint64_t address, const void* from, std::uint64_t bytes);
   /// put() in two parts, for who has something to do while the bytes are on their way: nobody may
-  /// be told of them before order() has returned.
+  /// be told of them before store_fence() has returned.
   Result<void> begin_put(std::uint64_t key, std::uint64_t address, const void* from,
                          std::uint64_t bytes);
-  void order() const;
+  void store_fence() const;
   /// Copies out what the device holds. One device access. Errors: as put.
   Result<void> get(std::uint64_t key, std::uint64_t address, void* to, std::uint64_t bytes);
 
@@ -122,8 +122,8 @@ class PeerRegions {
   Known* last_ = nullptr;
 };
 
-/// Publishes exactly these bytes, at any address of the pool. Not ordered: memory.order() is the
-/// caller's.
+/// Publishes exactly these bytes, at any address of the pool. Not ordered: memory.store_fence() is
+/// the caller's.
 void publish_range(const coherence::Memory& memory, void* to, const void* from,
                    std::uint64_t bytes);
 

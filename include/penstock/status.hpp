@@ -6,7 +6,7 @@
 
 namespace penstock {
 
-enum class Code {
+enum class ErrorCode {
   invalid_argument,  ///< what the caller passed cannot be used
   not_found,         ///< no such pool, object, process or endpoint
   already_exists,    ///< the name is taken
@@ -21,9 +21,9 @@ enum class Code {
   internal,          ///< a defect of Penstock
 };
 
-/// What went wrong, for people: the value found, the value needed and the command that mends it.
+/// What went wrong, for people: the value found, the value needed and the command that fixes it.
 struct Error {
-  Code code = Code::internal;
+  ErrorCode code = ErrorCode::internal;
   std::string message;
 };
 
@@ -32,13 +32,13 @@ using Result = tl::expected<T, Error>;
 
 using tl::unexpected;
 
-/// `return fail(Code::not_found, "pool {} is absent", spec)` needs <fmt/core.h>: see
+/// `return fail(ErrorCode::not_found, "pool {} is absent", spec)` needs <fmt/core.h>: see
 /// base/format.hpp.
-inline tl::unexpected<Error> make_error(Code code, std::string message) {
+inline tl::unexpected<Error> make_error(ErrorCode code, std::string message) {
   return tl::unexpected<Error>(Error{code, std::move(message)});
 }
 
 /// Stable lower-case name of a code, such as "no_space".
-const char* code_name(Code code);
+const char* code_name(ErrorCode code);
 
 }  // namespace penstock

@@ -114,14 +114,14 @@ class Lock {
   AliveCheck alive_, excluded_;
 };
 
-// ---- Naming ---------------------------------------------------------------------------------
+// ---- Renaming ---------------------------------------------------------------------------------
 // A grid of splitters gives each of at most `rows` contenders with unique 64-bit ids a small
 // unique number, whatever the timing, by loads and stores only. One-shot per id.
 
-class Naming {
+class Renaming {
  public:
   static std::uint64_t bytes(std::uint32_t rows) { return 64ull * rows * (rows + 1); }
-  Naming(const coherence::Memory& memory, void* grid, std::uint32_t rows)
+  Renaming(const coherence::Memory& memory, void* grid, std::uint32_t rows)
       : memory_(memory), grid_(static_cast<std::byte*>(grid)), rows_(rows) {}
   /// A number in [0, rows*(rows+1)/2). Error: no_slots.
   Result<std::uint32_t> claim(std::uint64_t id);

@@ -48,25 +48,25 @@ struct Header {
 
 /// How far a receive buffer in the pool is ready to be stored to by a sender. A new one for each
 /// receive: its user may have stored to the buffer since the last.
-struct Cleared {
+struct InvalidatedPrefix {
   std::uint64_t bytes = 0;  ///< of its beginning no copies are in this node's caches
   bool done = false;        ///< there is no more to do
 };
 
 /// A receive buffer in one piece that waits for a message; its user does not touch it.
-struct Awaited {
+struct PostedReceive {
   std::byte* at = nullptr;
   std::uint64_t bytes = 0;
-  Cleared* cleared = nullptr;  ///< null: nothing waits
+  InvalidatedPrefix* invalidated = nullptr;  ///< null: nothing waits
 };
 
 /// Where the payload of an arriving message shall go. `iov` must stay valid until on_arrived or
 /// on_failed; bytes beyond its capacity are dropped (the user reports the truncation).
-struct Landing {
+struct ReceiveBuffer {
   const iovec* iov = nullptr;
   std::uint32_t iov_count = 0;
   void* cookie = nullptr;
-  std::uint64_t cleared = 0;  ///< Cleared::bytes, where the buffer was awaited
+  std::uint64_t invalidated = 0;  ///< InvalidatedPrefix::bytes, if the receive was posted
 };
 
 /// A message on its way out. Owned by the caller, not moved until on_sent or on_failed, or until
@@ -80,7 +80,7 @@ struct SendOp {
   bool notify_delivered = false;  ///< on_sent only when the receiver has consumed all of it
   // the transport's own
   std::uint64_t sent_bytes = 0, position = 0;
-  std::uint32_t placed_lines = 0;  ///< of one that the receiver reads where it lies
+  std::uint32_t get_lines = 0;  ///< of one that the receiver reads where it lies
   SendOp* next = nullptr;
 };
 
@@ -93,9 +93,9 @@ struct Waiting {
 };
 
 /// Told what arrives; called from Endpoint::progress only (and from send() to oneself).
-class Sink {
+class EndpointCallbacks {
  public:
-  virtual ~Sink() = default;
+  virtual ~EndpointCallbacks() = default;
   /// A small message, whole; `payload` is valid during the call.
   virtual void on_message(Peer from, const Header& header, const void* payload) = 0;
   /// Whether a message that would need memory of its own may begin now. If not it stays in the
@@ -103,7 +103,7 @@ class Sink {
   /// 20 us at most.
   virtual bool ready_for(Peer, const Header&) { return true; }
   /// A larger message has begun. Messages of one peer begin in the order sent.
-  virtual Landing on_begin(Peer from, const Header& header) = 0;
+  virtual ReceiveBuffer on_begin(Peer from, const Header& header) = 0;
   /// All of its payload is in place.
   virtual void on_arrived(Peer from, const Header& header, void* cookie) = 0;
   /// It will never be: the peer died meanwhile.
@@ -118,7 +118,7 @@ class Sink {
   /// Asked now and then while nothing moves.
   virtual Waiting waiting() const { return {}; }
   /// The receive that will probably be next. Asked while nothing moves, to make its buffer ready.
-  virtual Awaited awaited() { return {}; }
+  virtual PostedReceive posted() { return {}; }
 };
 
 struct Options {
@@ -167,7 +167,7 @@ std::vector<PeerCounts> peer_counts(arena::Arena& arena);
 class Endpoint {
  public:
   /// Takes a slot of the endpoint table and memory for its mailbox.
-  static Result<std::unique_ptr<Endpoint>> open(arena::Arena& arena, Sink& sink,
+  static Result<std::unique_ptr<Endpoint>> open(arena::Arena& arena, EndpointCallbacks& callbacks,
                                                 const Options& options);
   /// What is still on its way out is dropped; peers see the endpoint closed.
   ~Endpoint();
@@ -178,9 +178,9 @@ class Endpoint {
   Result<Peer> resolve(const Address& address);
   /// A word for peers to find in the pool, such as the place of a table; 0: none, as at first.
   /// They find it when this has returned. Takes the pool's lock.
-  Result<void> set_notice(std::uint64_t notice);
+  Result<void> set_user_word(std::uint64_t user_word);
   /// The word that a resolved peer has set. One device access. Errors: not_found (closed).
-  Result<std::uint64_t> notice_of(Peer peer) const;
+  Result<std::uint64_t> user_word_of(Peer peer) const;
   /// The address that `peer` had when its channel was made; for naming unknown senders.
   Address address_of(Peer peer) const;
 
@@ -208,7 +208,7 @@ class Endpoint {
   /// told to the sink and of long messages that have got on.
   unsigned progress();
   /// Somebody asks for messages that no receive waits for: none is held back for the next while.
-  void hurry();
+  void flush();
   /// Nothing queued to send, nothing half received, and all sent has been consumed.
   bool drained() const;
 

@@ -31,13 +31,14 @@ enum Assert : std::uint32_t {
 };
 
 /// A run of bytes of a segment.
-struct Piece {
+struct Extent {
   std::uint64_t at = 0;
   std::uint64_t bytes = 0;
 };
 
 struct Options {
-  std::uint64_t area = 0;  ///< offset of area_bytes() bytes in the pool, zeroed and published
+  std::uint64_t sync_area =
+      0;  ///< offset of sync_area_bytes() bytes in the pool, zeroed and published
   std::vector<Member> members;
   std::uint32_t self = 0;      ///< index in `members`
   bool stored_by_all = false;  ///< ranks store to each other's segments by plain stores
@@ -47,7 +48,7 @@ struct Options {
 };
 
 /// Words that the ranks of a window synchronize by.
-std::uint64_t area_bytes(std::uint32_t ranks);
+std::uint64_t sync_area_bytes(std::uint32_t ranks);
 
 /// One rank's side of a window. In modes in which loads may be stale a rank's own loads and stores
 /// to its segment must be apart from the others' accesses by the calls below (MPI's separate memory
@@ -67,18 +68,18 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   /// Collective: until no rank reaches this one's segment any more, and nothing of it stays in this
-  /// rank's caches. On rank `keeper` it returns last: when nobody touches the area any more either.
+  /// rank's caches. On rank `root` it returns last: when nobody touches the area any more either.
   /// Only then may the space be given back. Nothing else may be called after it.
-  Result<void> leave(std::uint32_t keeper);
+  Result<void> leave(std::uint32_t root);
   /// What this rank has stored to its memory in the window, or to that of others in a shared one,
   /// is at the device when this returns. Waits for nobody: for who ends without leaving.
   void send_on();
   /// leave() in steps, for who leaves several windows, which others may leave in another order: the
   /// first of all, then the second of all, then leave(). The first does not wait: peers still put
   /// and ask, so they are served until the second returns, which waits until all have done the
-  /// first. Then only the keeper is left to wait, until all have done the second.
+  /// first. Then only the root is left to wait, until all have done the second.
   void begin_to_leave();
-  Result<void> leave_segments(std::uint32_t keeper);
+  Result<void> leave_segments(std::uint32_t root);
 
   std::uint32_t ranks() const;
   std::uint32_t self() const;
@@ -118,16 +119,16 @@ class Window {
 
   // ---- communication ----
   /// Copies packed bytes to the pieces; only these bytes are written. `from` is free on return.
-  Result<void> put(std::uint32_t target, std::span<const Piece> pieces, const void* from);
-  Result<void> get(std::uint32_t target, std::span<const Piece> pieces, void* to);
+  Result<void> put(std::uint32_t target, std::span<const Extent> extents, const void* from);
+  Result<void> get(std::uint32_t target, std::span<const Extent> extents, void* to);
   /// Reads the pieces, packed, gives them to `change`, and writes them when it says so: atomic
   /// towards other updates of the same segment. `change` calls nothing of the window.
   using Change = std::function<bool(std::byte* packed)>;
-  Result<void> update(std::uint32_t target, std::span<const Piece> pieces, const Change& change);
+  Result<void> update(std::uint32_t target, std::span<const Extent> extents, const Change& change);
 
   /// What this thread has published comes before whatever other threads do once they know of it.
   /// By who is about to let another thread in: at the end of a call, and in Options::idle.
-  void order();
+  void store_fence();
 
   /// Peers may ask something of this rank in the middle of an epoch, and wait for it: then it looks
   /// for such requests in its waits, and somebody should call serve() now and then.

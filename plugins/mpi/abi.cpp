@@ -87,7 +87,7 @@ Result<void> take_handles(Constants* made, const std::function<void*(const char*
     if (address == nullptr) {
       if (entry.member == &Constants::errors_abort) continue;  // came with MPI 4.0
       return fail(
-          Code::mismatch,
+          ErrorCode::mismatch,
           "the Open MPI of this process ({}) has no {}, the address of {}: use Open MPI 4.1 or "
           "5.0",
           version, entry.symbol, entry.mpi_name);

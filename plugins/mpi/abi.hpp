@@ -46,7 +46,7 @@ struct Constants {
 #undef PENSTOCK_POINTER
 };
 
-/// What this process's MPI has; valid, and never changing, once find_mpi of real.hpp succeeded.
+/// What this process's MPI has; valid, and never changing, once find_mpi of pmpi.hpp succeeded.
 namespace detail {
 extern Abi current_abi;
 extern Constants current_constants;
@@ -104,7 +104,7 @@ inline void store_at(void* array, std::size_t n, Handle handle) {
   store(static_cast<char*>(array) + n * handle_bytes(), handle);
 }
 
-/// A place for one handle that a function of the MPI fills: `Slot s; real().Comm_dup(c, s);
+/// A place for one handle that a function of the MPI fills: `Slot s; pmpi().Comm_dup(c, s);
 /// s.get()`.
 class Slot {
  public:

@@ -4,8 +4,8 @@
 #include <mutex>
 
 #include "base/env.hpp"
-#include "refusal.hpp"
-#include "service.hpp"
+#include "fallback.hpp"
+#include "progress_thread.hpp"
 #include "windows.hpp"
 
 namespace penstock::mpi {
@@ -44,7 +44,7 @@ void detach() {
   // good.
   if (const Attachment* const there = current; there != nullptr && !there->pool().attached_here())
     return;
-  end_all_service();  // a program may end without freeing its windows
+  end_all_progress();  // a program may end without freeing its windows
   // What it stored to those of others is sent on; an exit handler that calls the MPI finds none.
   for (const auto& window : take_all_windows()) window->core->send_on();
   const std::lock_guard<std::mutex> guard(mutex);

@@ -4,7 +4,7 @@
 
 #include "abi.hpp"
 #include "datatypes.hpp"
-#include "real.hpp"
+#include "pmpi.hpp"
 
 #define PENSTOCK_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -73,7 +73,7 @@ PENSTOCK_EXPORT int check_layout(Handle type, Handle basic, long long* numbers) 
                             found->true_lb,
                             found->true_ub,
                             found->contiguous ? 1 : 0,
-                            static_cast<long long>(found->pieces.size()),
+                            static_cast<long long>(found->extents.size()),
                             static_cast<long long>(found->basic_size),
                             found->basic_extent,
                             static_cast<long long>(found->basic_count),
@@ -111,7 +111,7 @@ PENSTOCK_EXPORT int check_basic(Handle type, const void* user, long long count, 
 PENSTOCK_EXPORT void check_reach(Handle type, long long count, long long at, long long* reach) {
   const auto found = layout(type);
   if (!found) return;
-  const Reach told = reach_of(*found, static_cast<std::uint64_t>(count), at);
+  const AccessRanges told = reach_of(*found, static_cast<std::uint64_t>(count), at);
   reach[0] = told.begin;
   reach[1] = told.end;
 }

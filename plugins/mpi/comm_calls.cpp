@@ -24,17 +24,17 @@ int split_by_pool(Handle comm, int type, int key, void* part) {
   const Constants& mpi = constants();
   const Attachment* const at = attachment();
   int size = 0;
-  if (const int status = real().Comm_size(comm, &size); status != mpi.success) return status;
+  if (const int status = pmpi().Comm_size(comm, &size); status != mpi.success) return status;
   const std::uint64_t own = at != nullptr && type != mpi.undefined ? at->pool().info().id : 0;
   std::vector<std::uint64_t> all(static_cast<std::size_t>(size));
   const int status =
-      real().Allgather(&own, sizeof own, mpi.byte, all.data(), sizeof own, mpi.byte, comm);
+      pmpi().Allgather(&own, sizeof own, mpi.byte, all.data(), sizeof own, mpi.byte, comm);
   if (status != mpi.success) return status;
   int color = mpi.undefined;
   for (int rank = size - 1; own != 0 && rank >= 0; --rank) {
     if (all[static_cast<std::size_t>(rank)] == own) color = rank;
   }
-  return real().Comm_split(comm, color, key, part);
+  return pmpi().Comm_split(comm, color, key, part);
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include "base/log.hpp"
 #include "errors.hpp"
 #include "info.hpp"
-#include "real.hpp"
-#include "service.hpp"
+#include "pmpi.hpp"
+#include "progress_thread.hpp"
 
 namespace penstock::mpi {
 
@@ -23,7 +23,7 @@ struct Offer {
   std::uint64_t token = 0;
   std::uint64_t offset = none;  ///< of its segment; none: it cannot be in the pool
   std::uint64_t bytes = 0;
-  std::uint64_t area = none;  ///< of the window's words; rank 0 has them
+  std::uint64_t sync_area = none;  ///< of the window's words; rank 0 has them
   std::int64_t unit = 1;
   std::uint32_t node = 0;
   std::uint8_t emulated = 0, full = 0, unified = 0, unused = 0;
@@ -34,8 +34,8 @@ static_assert(sizeof(Offer) == 56);
 class Making {
  public:
   Making(Attachment* at, const Wanted& wanted) : at_(at), wanted_(wanted) {
-    real().Comm_size(wanted.comm, &size_);
-    real().Comm_rank(wanted.comm, &rank_);
+    pmpi().Comm_size(wanted.comm, &size_);
+    pmpi().Comm_rank(wanted.comm, &rank_);
   }
   ~Making() {
     for (const auto& object : objects_) at_->memory.give_back(object);
@@ -118,15 +118,15 @@ Offer Making::own_offer() {
   }
   offer_segment(offer);
   if (rank_ == 0)
-    offer.area =
-        take(window::area_bytes(static_cast<std::uint32_t>(size_)), true, offer).value_or(none);
+    offer.sync_area = take(window::sync_area_bytes(static_cast<std::uint32_t>(size_)), true, offer)
+                          .value_or(none);
   return offer;
 }
 
 void Making::exchange_offers() {
   const Offer own = own_offer();
   offers_.resize(static_cast<std::size_t>(size_));
-  real().Allgather(&own, sizeof own, constants().byte, offers_.data(), sizeof own, constants().byte,
+  pmpi().Allgather(&own, sizeof own, constants().byte, offers_.data(), sizeof own, constants().byte,
                    wanted_.comm);
 }
 
@@ -139,7 +139,7 @@ bool Making::found_full() const {
 
 /// The same answer on all ranks, as they judge the same offers.
 bool Making::acceptable() const {
-  bool in_pool = offers_.front().area != none, apart = false, any_memory = false;
+  bool in_pool = offers_.front().sync_area != none, apart = false, any_memory = false;
   for (const Offer& offer : offers_) {
     if (offer.pool_id == 0 || offer.pool_id != offers_.front().pool_id) return false;
     if (offer.unified != 0) return false;
@@ -168,7 +168,7 @@ bool Making::place_shared() {
   std::uint64_t block = none;
   Offer full;
   if (rank_ == 0) block = take(bytes, false, full).value_or(none);
-  real().Bcast(&block, sizeof block, constants().byte, 0, wanted_.comm);
+  pmpi().Bcast(&block, sizeof block, constants().byte, 0, wanted_.comm);
   if (block == none) return false;
   for (Offer& offer : offers_) offer.offset += block;
   return true;
@@ -177,8 +177,8 @@ bool Making::place_shared() {
 /// MPI_Init was called, and MPI_Finalize was not: there are MPI_COMM_WORLD and MPI_COMM_SELF.
 bool has_world() {
   int begun = 0, ended = 0;
-  real().Initialized(&begun);
-  real().Finalized(&ended);
+  pmpi().Initialized(&begun);
+  pmpi().Finalized(&ended);
   return begun != 0 && ended == 0;
 }
 
@@ -186,11 +186,11 @@ bool has_world() {
 Handle comm_of_self(Handle comm, int rank) {
   constexpr int tag = 0;
   Slot all, self, made(constants().comm_null);
-  real().Comm_group(comm, all);
-  real().Group_incl(all.get(), 1, &rank, self);
-  real().Comm_create_group(comm, self.get(), tag, made);
-  real().Group_free(self);
-  real().Group_free(all);
+  pmpi().Comm_group(comm, all);
+  pmpi().Group_incl(all.get(), 1, &rank, self);
+  pmpi().Comm_create_group(comm, self.get(), tag, made);
+  pmpi().Group_free(self);
+  pmpi().Group_free(all);
   return made.get();
 }
 
@@ -201,7 +201,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
   window->self = world ? constants().comm_self : comm_of_self(wanted_.comm, rank_);
   window->owns_self = !world;
   window::Options options;
-  options.area = offers_.front().area;
+  options.sync_area = offers_.front().sync_area;
   options.self = static_cast<std::uint32_t>(rank_);
   options.stored_by_all = wanted_.flavor == Flavor::shared;
   for (const Offer& offer : offers_) {
@@ -214,7 +214,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
     // What peers send by messages may be what this rank waits for.
     if (++window->idle_calls % calls_between == 0) {
       int flag = 0;
-      real().Iprobe(constants().any_source, constants().any_tag, window->self, &flag,
+      pmpi().Iprobe(constants().any_source, constants().any_tag, window->self, &flag,
                     constants().status_ignore);
     }
   };
@@ -223,7 +223,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
   window->core = std::move(*core);
   int level = 0;
   // Each session has a level of its own.
-  if (world) real().Query_thread(&level);
+  if (world) pmpi().Query_thread(&level);
   if (!world) level = constants().thread_serialized;
   // Also threads that take turns by means of their own: one may end what another has begun.
   window->has_threads = level >= constants().thread_serialized;
@@ -251,17 +251,17 @@ int flavor_constant(Flavor flavor) {
 int make_handle(const Wanted& wanted, PoolWindow& window) {
   Slot handle;
   int status;
-  if (wanted.unit > INT_MAX && real().Win_create_c != nullptr) {
-    status = real().Win_create_c(window.base, wanted.size, wanted.unit, wanted.info, wanted.comm,
+  if (wanted.unit > INT_MAX && pmpi().Win_create_c != nullptr) {
+    status = pmpi().Win_create_c(window.base, wanted.size, wanted.unit, wanted.info, wanted.comm,
                                  handle);
   } else {
     status =
-        real().Win_create(window.base, wanted.size, window.unit, wanted.info, wanted.comm, handle);
+        pmpi().Win_create(window.base, wanted.size, window.unit, wanted.info, wanted.comm, handle);
   }
   if (status != constants().success) return status;
   window.handle = handle.get();
   Slot group;
-  real().Win_get_group(window.handle, group);
+  pmpi().Win_get_group(window.handle, group);
   window.group = group.get();
   return status;
 }
@@ -284,7 +284,7 @@ Model model_wanted(Handle info) {
 
 std::optional<int> make_window(const Wanted& wanted, void** base, void* win) {
   int inter = 0;
-  if (real().Comm_test_inter(wanted.comm, &inter) != constants().success || inter != 0)
+  if (pmpi().Comm_test_inter(wanted.comm, &inter) != constants().success || inter != 0)
     return std::nullopt;
   Making making(attachment(), wanted);
   if (making.alone()) return std::nullopt;
@@ -315,19 +315,19 @@ std::optional<int> make_window(const Wanted& wanted, void** base, void* win) {
 namespace {
 
 /// Of all windows: its rank 0.
-constexpr std::uint32_t keeper = 0;
+constexpr std::uint32_t root = 0;
 
 /// Peers ask until it returns.
 Result<void> leave_segments(PoolWindow& window) {
-  if (window.core->may_be_asked()) end_service(window);
+  if (window.core->may_be_asked()) end_progress(window);
   const Entered entered(window);
-  return window.core->leave_segments(keeper);
+  return window.core->leave_segments(root);
 }
 
 Result<void> leave(PoolWindow& window) {
   if (auto left = leave_segments(window); !left) return left;
   const Entered entered(window);
-  return window.core->leave(keeper);
+  return window.core->leave(root);
 }
 
 void give_back_objects(const PoolWindow& window) {
@@ -348,10 +348,10 @@ int free_window(PoolWindow& window, void* win) {
   }
   const auto owned = take_window(window.handle);
   Slot group(owned->group);
-  real().Group_free(group);
+  pmpi().Group_free(group);
   Slot self(owned->self);
-  if (owned->owns_self) real().Comm_free(self);
-  const int status = real().Win_free(win);
+  if (owned->owns_self) pmpi().Comm_free(self);
+  const int status = pmpi().Win_free(win);
   owned->core.reset();
   give_back_objects(*owned);
   return status;

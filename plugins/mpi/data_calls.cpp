@@ -1,7 +1,7 @@
 // Put, get and accumulate, with their forms that give a request and those with large counts. An
 // operation on a window of ours is finished when the call returns, so requests are complete ones.
 #include "export.hpp"
-#include "transfer.hpp"
+#include "rma_operations.hpp"
 
 namespace {
 
@@ -12,7 +12,7 @@ penstock::Result<int> completed(const PoolWindow& window, const penstock::Result
                                 void* request) {
   if (!done) return penstock::unexpected(done.error());
   const Constants& mpi = constants();
-  return real().Isend(nullptr, 0, mpi.byte, mpi.proc_null, 0, window.self, request);
+  return pmpi().Isend(nullptr, 0, mpi.byte, mpi.proc_null, 0, window.self, request);
 }
 
 /// Of an origin a Buffer is only read.

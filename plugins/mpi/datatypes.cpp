@@ -7,7 +7,7 @@
 
 #include "base/format.hpp"
 #include "flatten.hpp"
-#include "real.hpp"
+#include "pmpi.hpp"
 
 namespace penstock::mpi {
 
@@ -62,10 +62,11 @@ int drop(Handle, int, void* value, void*) {
 
 Result<void> need_keyval() {
   if (has_keyval) return {};
-  const int status = real().Type_create_keyval(reinterpret_cast<void*>(keep_from_copy),
+  const int status = pmpi().Type_create_keyval(reinterpret_cast<void*>(keep_from_copy),
                                                reinterpret_cast<void*>(drop), &keyval, nullptr);
   if (status != constants().success) {
-    return fail(Code::unavailable, "the MPI gives no attribute for datatypes (error {})", status);
+    return fail(ErrorCode::unavailable, "the MPI gives no attribute for datatypes (error {})",
+                status);
   }
   has_keyval = true;
   return {};
@@ -74,7 +75,7 @@ Result<void> need_keyval() {
 Shared attribute_of(Handle type) {
   void* value = nullptr;
   int flag = 0;
-  const int status = real().Type_get_attr(type, keyval, &value, &flag);
+  const int status = pmpi().Type_get_attr(type, keyval, &value, &flag);
   if (status != constants().success || flag == 0 || value == nullptr) return nullptr;
   return *static_cast<Shared*>(value);
 }
@@ -123,7 +124,7 @@ std::int64_t saturated(__int128 value) {
 Result<Shared> layout_of(Handle type) {
   if (const Entry* entry = find_predefined(type)) return entry->layout;
   if (type == constants().datatype_null) {
-    return fail(Code::invalid_argument, "the datatype is MPI_DATATYPE_NULL");
+    return fail(ErrorCode::invalid_argument, "the datatype is MPI_DATATYPE_NULL");
   }
   const std::lock_guard<std::mutex> held(guard);
   if (auto ready = need_keyval(); !ready) return unexpected(ready.error());
@@ -138,7 +139,7 @@ Result<Shared> layout_of(Handle type) {
     return made;
   }
   auto* kept = new Shared(made);
-  if (real().Type_set_attr(type, keyval, kept) != constants().success) delete kept;
+  if (pmpi().Type_set_attr(type, keyval, kept) != constants().success) delete kept;
   return made;
 }
 
@@ -148,11 +149,11 @@ void close_datatypes() {
     delete place.exchange(nullptr, std::memory_order_relaxed);
   }
   table_used = 0;
-  if (has_keyval) real().Type_free_keyval(&keyval);
+  if (has_keyval) pmpi().Type_free_keyval(&keyval);
   has_keyval = false;
 }
 
-Reach reach_of(const Layout& layout, std::uint64_t count, std::int64_t displacement) {
+AccessRanges reach_of(const Layout& layout, std::uint64_t count, std::int64_t displacement) {
   if (count == 0 || layout.size == 0) return {displacement, displacement};
   const __int128 last = static_cast<__int128>(count - 1) * layout.extent;
   const __int128 begin = (last < 0 ? last : 0) + layout.true_lb + displacement;
@@ -162,7 +163,7 @@ Reach reach_of(const Layout& layout, std::uint64_t count, std::int64_t displacem
 
 void gather(const Layout& layout, const void* user, std::uint64_t count, void* packed) {
   auto* to = static_cast<char*>(packed);
-  for_each_piece(layout, count, 0, [&](std::int64_t at, std::uint64_t bytes) {
+  for_each_extent(layout, count, 0, [&](std::int64_t at, std::uint64_t bytes) {
     copy(to, static_cast<const char*>(user) + at, bytes);
     to += bytes;
   });
@@ -170,7 +171,7 @@ void gather(const Layout& layout, const void* user, std::uint64_t count, void* p
 
 void scatter(const Layout& layout, const void* packed, void* user, std::uint64_t count) {
   const auto* from = static_cast<const char*>(packed);
-  for_each_piece(layout, count, 0, [&](std::int64_t at, std::uint64_t bytes) {
+  for_each_extent(layout, count, 0, [&](std::int64_t at, std::uint64_t bytes) {
     copy(static_cast<char*>(user) + at, from, bytes);
     from += bytes;
   });
@@ -179,7 +180,7 @@ void scatter(const Layout& layout, const void* packed, void* user, std::uint64_t
 void gather_basic(const Layout& layout, const void* user, std::uint64_t count, void* array) {
   if (!layout.basic_padded) return gather(layout, user, count, array);
   for_each_basic(layout, count, [&](std::int64_t at, std::int64_t in_array) {
-    for (const Piece& piece : layout.basic_pieces) {
+    for (const Extent& piece : layout.basic_extents) {
       copy(static_cast<char*>(array) + in_array + piece.at,
            static_cast<const char*>(user) + at + piece.at, piece.bytes);
     }
@@ -189,7 +190,7 @@ void gather_basic(const Layout& layout, const void* user, std::uint64_t count, v
 void scatter_basic(const Layout& layout, const void* array, void* user, std::uint64_t count) {
   if (!layout.basic_padded) return scatter(layout, array, user, count);
   for_each_basic(layout, count, [&](std::int64_t at, std::int64_t in_array) {
-    for (const Piece& piece : layout.basic_pieces) {
+    for (const Extent& piece : layout.basic_extents) {
       copy(static_cast<char*>(user) + at + piece.at,
            static_cast<const char*>(array) + in_array + piece.at, piece.bytes);
     }
@@ -204,7 +205,7 @@ void unpack_basic(const Layout& layout, const void* packed, std::uint64_t elemen
   const auto* from = static_cast<const char*>(packed);
   auto* to = static_cast<char*>(array);
   for (std::uint64_t n = 0; n < elements; ++n, to += layout.basic_extent) {
-    for (const Piece& piece : layout.basic_pieces) {
+    for (const Extent& piece : layout.basic_extents) {
       copy(to + piece.at, from, piece.bytes);
       from += piece.bytes;
     }
@@ -219,7 +220,7 @@ void pack_basic(const Layout& layout, const void* array, std::uint64_t elements,
   const auto* from = static_cast<const char*>(array);
   auto* to = static_cast<char*>(packed);
   for (std::uint64_t n = 0; n < elements; ++n, from += layout.basic_extent) {
-    for (const Piece& piece : layout.basic_pieces) {
+    for (const Extent& piece : layout.basic_extents) {
       copy(to, from + piece.at, piece.bytes);
       to += piece.bytes;
     }

@@ -12,7 +12,7 @@
 namespace penstock::mpi {
 
 /// Bytes that lie side by side, relative to the buffer's address.
-struct Piece {
+struct Extent {
   std::int64_t at;
   std::uint64_t bytes;
 };
@@ -24,8 +24,8 @@ struct Run {
 };
 
 struct Layout {
-  std::vector<Piece> pieces;  ///< of one element, in the order of the type map, neighbours merged
-  std::uint64_t size = 0;     ///< bytes of data in one element: MPI_Type_size
+  std::vector<Extent> extents;  ///< of one element, in the order of the type map, neighbours merged
+  std::uint64_t size = 0;       ///< bytes of data in one element: MPI_Type_size
   std::int64_t lb = 0;
   std::int64_t extent = 0;
   std::int64_t true_lb = 0;  ///< the lowest byte that is data, and one behind the highest
@@ -40,11 +40,11 @@ struct Layout {
   std::int64_t basic_extent = 0;  ///< stride of an array of them: 16 for MPI_DOUBLE_INT of size 12
   std::uint64_t basic_count = 0;  ///< in one element of this type
   /// The basic type has holes or padding (size != extent: MPI_DOUBLE_INT, MPI_SHORT_INT), so packed
-  /// bytes are no array of it. Then `runs` says where its elements lie, and `basic_pieces` what of
+  /// bytes are no array of it. Then `runs` says where its elements lie, and `basic_extents` what of
   /// each is data; else both are empty.
   bool basic_padded = false;
   std::vector<Run> runs;
-  std::vector<Piece> basic_pieces;
+  std::vector<Extent> basic_extents;
 };
 
 /// The layout of a type, committed or not. From the second call on a search in a small table for
@@ -60,16 +60,16 @@ void close_datatypes();
 /// Calls fn(at, bytes) for what `count` elements at `displacement` cover, in order; pieces that
 /// touch across elements are one call.
 template <class Fn>
-void for_each_piece(const Layout& layout, std::uint64_t count, std::int64_t displacement, Fn fn) {
+void for_each_extent(const Layout& layout, std::uint64_t count, std::int64_t displacement, Fn fn) {
   if (count == 0 || layout.size == 0) return;
   if (layout.contiguous) {
     fn(displacement, count * layout.size);
     return;
   }
-  Piece held{0, 0};
+  Extent held{0, 0};
   for (std::uint64_t n = 0; n < count; ++n) {
     const std::int64_t base = displacement + static_cast<std::int64_t>(n) * layout.extent;
-    for (const Piece& piece : layout.pieces) {
+    for (const Extent& piece : layout.extents) {
       const std::int64_t at = base + piece.at;
       if (held.bytes != 0 && at == held.at + static_cast<std::int64_t>(held.bytes)) {
         held.bytes += piece.bytes;
@@ -84,11 +84,11 @@ void for_each_piece(const Layout& layout, std::uint64_t count, std::int64_t disp
 
 /// The lowest byte that `count` elements at `displacement` touch, and one behind the highest; both
 /// `displacement` when they touch none. For range checks: saturates instead of overflowing.
-struct Reach {
+struct AccessRanges {
   std::int64_t begin;
   std::int64_t end;
 };
-Reach reach_of(const Layout& layout, std::uint64_t count, std::int64_t displacement);
+AccessRanges reach_of(const Layout& layout, std::uint64_t count, std::int64_t displacement);
 
 /// `count` elements at `user` into count * size bytes at `packed`, as MPI_Pack does it; and back.
 /// The memories do not overlap.

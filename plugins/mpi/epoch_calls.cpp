@@ -25,11 +25,11 @@ std::vector<std::uint32_t>& ranks_of(const PoolWindow& window, Handle group) {
   thread_local std::vector<int> own, translated;
   thread_local std::vector<std::uint32_t> ranks;
   int size = 0;
-  real().Group_size(group, &size);
+  pmpi().Group_size(group, &size);
   while (own.size() < static_cast<std::size_t>(size)) own.push_back(static_cast<int>(own.size()));
   translated.resize(own.size());
   if (size != 0)
-    real().Group_translate_ranks(group, size, own.data(), window.group, translated.data());
+    pmpi().Group_translate_ranks(group, size, own.data(), window.group, translated.data());
   ranks.assign(translated.begin(), translated.begin() + size);
   return ranks;
 }
@@ -45,7 +45,7 @@ penstock::Result<void> lock(PoolWindow& window, int type, int rank, int mpi_asse
   const Constants& mpi = constants();
   if (rank == mpi.proc_null) return {};
   if (type != mpi.lock_shared && type != mpi.lock_exclusive)
-    return penstock::fail(penstock::Code::mismatch,
+    return penstock::fail(penstock::ErrorCode::mismatch,
                           "MPI_Win_lock takes MPI_LOCK_SHARED or MPI_LOCK_EXCLUSIVE");
   const Hold hold = type == mpi.lock_shared ? Hold::shared : Hold::exclusive;
   return window.core->lock(static_cast<std::uint32_t>(rank), hold, asserts(mpi_assert));

@@ -4,23 +4,23 @@
 #include <mutex>
 
 #include "base/log.hpp"
-#include "real.hpp"
+#include "pmpi.hpp"
 
 namespace penstock::mpi {
 
 namespace {
 
-int class_of(Code code) {
+int class_of(ErrorCode code) {
   const Constants& mpi = constants();
   switch (code) {
-    case Code::invalid_argument:
+    case ErrorCode::invalid_argument:
       return mpi.err_rma_range;
-    case Code::mismatch:
+    case ErrorCode::mismatch:
       return mpi.err_rma_sync;
-    case Code::no_space:
-    case Code::no_slots:
+    case ErrorCode::no_space:
+    case ErrorCode::no_slots:
       return mpi.err_no_mem;
-    case Code::peer_dead:
+    case ErrorCode::peer_dead:
       return mpi.err_proc_aborted != absent ? mpi.err_proc_aborted : mpi.err_other;
     default:
       return mpi.err_other;
@@ -30,23 +30,23 @@ int class_of(Code code) {
 /// One code of the MPI for each of ours: they cannot be given back, so only the text changes.
 int mpi_code(const Error& error) {
   static std::mutex mutex;
-  static std::map<Code, int> codes;
+  static std::map<ErrorCode, int> codes;
   const std::lock_guard<std::mutex> guard(mutex);
   auto found = codes.find(error.code);
   if (found == codes.end()) {
     int code = 0;
-    if (real().Add_error_code(class_of(error.code), &code) != constants().success)
+    if (pmpi().Add_error_code(class_of(error.code), &code) != constants().success)
       return class_of(error.code);
     found = codes.emplace(error.code, code).first;
   }
   const auto most = static_cast<std::size_t>(constants().max_error_string) - 1;
-  real().Add_error_string(found->second, error.message.substr(0, most).c_str());
+  pmpi().Add_error_string(found->second, error.message.substr(0, most).c_str());
   return found->second;
 }
 
 /// Not every MPI prints the text of a code that was added to it.
 void say(const Error& error) {
-  const auto level = error.code == Code::peer_dead ? base::Level::error : base::Level::info;
+  const auto level = error.code == ErrorCode::peer_dead ? base::Level::error : base::Level::info;
   base::log(level, "{}", error.message);
 }
 
@@ -55,7 +55,7 @@ void say(const Error& error) {
 int raise(Handle win, const Error& error) {
   say(error);
   const int code = mpi_code(error);
-  real().Win_call_errhandler(win, code);
+  pmpi().Win_call_errhandler(win, code);
   return code;
 }
 
@@ -70,7 +70,7 @@ int finish(Handle win, const Result<int>& done) {
 int raise_on_comm(Handle comm, const Error& error) {
   say(error);
   const int code = mpi_code(error);
-  real().Comm_call_errhandler(comm, code);
+  pmpi().Comm_call_errhandler(comm, code);
   return code;
 }
 

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "errors.hpp"
-#include "real.hpp"
-#include "refusal.hpp"
+#include "fallback.hpp"
+#include "pmpi.hpp"
 #include "windows.hpp"
 
 #define PENSTOCK_EXPORT extern "C" __attribute__((visibility("default")))
@@ -18,7 +18,7 @@ namespace penstock::mpi {
 /// functions is a stand-in for an MPI, for one rank: nothing to speak of.
 inline bool usable(const void* caller) {
   const auto found = find_mpi(caller);
-  if (!found && found.error().code != Code::not_found) refuse(found.error().message);
+  if (!found && found.error().code != ErrorCode::not_found) refuse(found.error().message);
   return found.has_value();
 }
 
@@ -44,7 +44,7 @@ inline constexpr int no_function =
 /// The MPI itself does it. `arguments` in parentheses; `caller` is known.
 #define PENSTOCK_PASS(name, arguments)                                                            \
   [&] {                                                                                           \
-    const auto function = ::penstock::mpi::original(::penstock::mpi::real().name, #name, caller); \
+    const auto function = ::penstock::mpi::original(::penstock::mpi::pmpi().name, #name, caller); \
     return function != nullptr ? function arguments : ::penstock::mpi::no_function;               \
   }()
 
@@ -52,11 +52,11 @@ inline constexpr int no_function =
 /// An MPI without it is asked by `plain`, when what is said to be large is not.
 #define PENSTOCK_PASS_LARGE(name, plain, arguments, ...)                                          \
   [&] {                                                                                           \
-    const auto function = ::penstock::mpi::original(::penstock::mpi::real().name, #name, caller); \
+    const auto function = ::penstock::mpi::original(::penstock::mpi::pmpi().name, #name, caller); \
     if (function != nullptr) return function arguments;                                           \
-    if (::penstock::mpi::real().plain == nullptr) return ::penstock::mpi::no_function;            \
+    if (::penstock::mpi::pmpi().plain == nullptr) return ::penstock::mpi::no_function;            \
     if (!::penstock::mpi::fit_int({__VA_ARGS__})) return ::penstock::mpi::constants().err_count;  \
-    return ::penstock::mpi::real().plain arguments;                                               \
+    return ::penstock::mpi::pmpi().plain arguments;                                               \
   }()
 
 /// MPI_`name`, which takes `parameters`: on a window `win` of ours its status is the rest, which

@@ -2,7 +2,7 @@
 // asked for errors to return, it ends the job: the launcher may kill others before the one that
 // failed.
 #include "export.hpp"
-#include "pool/roll.hpp"
+#include "pool/exit_log.hpp"
 
 namespace {
 

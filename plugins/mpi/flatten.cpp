@@ -4,8 +4,8 @@
 #include <map>
 
 #include "base/format.hpp"
-#include "contents.hpp"
-#include "real.hpp"
+#include "pmpi.hpp"
+#include "type_contents.hpp"
 
 namespace penstock::mpi {
 
@@ -18,7 +18,7 @@ struct Basic {
   Handle type = 0;
   std::uint64_t size = 0;
   std::int64_t extent = 0;
-  std::vector<Piece> pieces;  // one, at 0, of size bytes, unless padded
+  std::vector<Extent> extents;  // one, at 0, of size bytes, unless padded
   bool padded() const { return static_cast<std::int64_t>(size) != extent; }
 };
 
@@ -50,7 +50,7 @@ Result<void> add_leaf(Flat* to, const Leaf& leaf) {
   }
   if (to->leaves.size() >= max_leaves) {
     return fail(
-        Code::no_space,
+        ErrorCode::no_space,
         "a datatype has more than {} separate blocks: use a smaller type and a larger count",
         max_leaves);
   }
@@ -112,7 +112,7 @@ Result<void> append_array(Flat* to, const Flat& child, std::vector<Dimension> di
   return append_grid(to, child, dimensions, dimensions.size() - 1, 0);
 }
 
-Result<void> subarray(Flat* to, const Flat& child, Contents* contents) {
+Result<void> subarray(Flat* to, const Flat& child, TypeContents* contents) {
   const int n = contents->number();
   const auto sizes = contents->counts(n);
   const auto parts = contents->counts(n);
@@ -127,7 +127,7 @@ Result<void> subarray(Flat* to, const Flat& child, Contents* contents) {
   return append_array(to, child, std::move(dimensions));
 }
 
-Result<void> darray(Flat* to, const Flat& child, Contents* contents) {
+Result<void> darray(Flat* to, const Flat& child, TypeContents* contents) {
   contents->number();  // processes
   int rank = contents->number();
   const int n = contents->number();
@@ -163,28 +163,28 @@ Result<void> darray(Flat* to, const Flat& child, Contents* contents) {
 
 std::uint64_t size_of(Handle type) {
   Count size = 0;
-  if (real().Type_size_c != nullptr) {
-    real().Type_size_c(type, &size);
-  } else if (real().Type_size_x != nullptr) {
-    real().Type_size_x(type, &size);
+  if (pmpi().Type_size_c != nullptr) {
+    pmpi().Type_size_c(type, &size);
+  } else if (pmpi().Type_size_x != nullptr) {
+    pmpi().Type_size_x(type, &size);
   } else {
     int narrow = 0;
-    real().Type_size(type, &narrow);
+    pmpi().Type_size(type, &narrow);
     size = narrow;
   }
   return static_cast<std::uint64_t>(size);
 }
 
 void read_extent(Handle type, std::int64_t* lb, std::int64_t* extent) {
-  if (real().Type_get_extent_c != nullptr) {
-    real().Type_get_extent_c(type, lb, extent);
+  if (pmpi().Type_get_extent_c != nullptr) {
+    pmpi().Type_get_extent_c(type, lb, extent);
   } else {
-    real().Type_get_extent(type, lb, extent);
+    pmpi().Type_get_extent(type, lb, extent);
   }
 }
 
 /// Value and index of the pair types, as C lays out such structures.
-std::vector<Piece> pieces_of_pair(std::uint64_t value, std::uint64_t index) {
+std::vector<Extent> extents_of_pair(std::uint64_t value, std::uint64_t index) {
   const std::uint64_t at = (value + index - 1) / index * index;
   if (at == value) return {{0, value + index}};
   return {{0, value}, {static_cast<std::int64_t>(at), index}};
@@ -203,14 +203,14 @@ Result<Basic> basic_of(Handle type, const Envelope& envelope) {
   made.size = size_of(type);
   std::int64_t lb = 0;
   read_extent(type, &lb, &made.extent);
-  made.pieces = {{0, made.size}};
+  made.extents = {{0, made.size}};
   if (!made.padded()) return made;
   if (envelope.combiner == constants().combiner_value_index) {
-    auto contents = Contents::of(type, envelope);
+    auto contents = TypeContents::of(type, envelope);
     if (!contents) return unexpected(contents.error());
-    made.pieces = pieces_of_pair(size_of(contents->type(0)), size_of(contents->type(1)));
+    made.extents = extents_of_pair(size_of(contents->type(0)), size_of(contents->type(1)));
   } else if (made.size > sizeof(int)) {
-    made.pieces = pieces_of_pair(made.size - sizeof(int), sizeof(int));
+    made.extents = extents_of_pair(made.size - sizeof(int), sizeof(int));
   }
   return made;
 }
@@ -227,7 +227,7 @@ Result<void> blocks(Flat* to, const Flat& child, const std::vector<Count>& lengt
   return {};
 }
 
-Result<void> vector(Flat* to, const Flat& child, Contents* contents, bool in_bytes) {
+Result<void> vector(Flat* to, const Flat& child, TypeContents* contents, bool in_bytes) {
   const Count count = contents->count();
   const Count length = contents->count();
   const Count stride = in_bytes ? contents->address() : contents->count() * child.extent;
@@ -238,7 +238,7 @@ Result<void> vector(Flat* to, const Flat& child, Contents* contents, bool in_byt
   return {};
 }
 
-Result<void> structure(Flat* to, Contents* contents, Basics* basics) {
+Result<void> structure(Flat* to, TypeContents* contents, Basics* basics) {
   const Count count = contents->count();
   const auto lengths = contents->counts(count);
   const auto displacements = contents->addresses(count);
@@ -251,7 +251,7 @@ Result<void> structure(Flat* to, Contents* contents, Basics* basics) {
 }
 
 /// What has one inner type.
-Result<void> of_child(Flat* to, const Flat& child, Contents* contents, int combiner) {
+Result<void> of_child(Flat* to, const Flat& child, TypeContents* contents, int combiner) {
   const Constants& c = constants();
   // The extent of a resized type is the MPI's to tell.
   if (combiner == c.combiner_dup || combiner == c.combiner_resized) return append(to, child, 0, 1);
@@ -279,7 +279,7 @@ Result<void> of_child(Flat* to, const Flat& child, Contents* contents, int combi
     const std::vector<Count> length = {contents->count()};
     return blocks(to, child, length, contents->addresses(count), 1);
   }
-  return fail(Code::mismatch,
+  return fail(ErrorCode::mismatch,
               "this MPI has datatypes made in a way that Penstock does not know (combiner {}): {}",
               combiner, library().version);
 }
@@ -299,7 +299,7 @@ Result<Flat> flatten_inner(Handle type, Basics* basics) {
     if (at->second.size != 0) made.leaves.push_back({&at->second, 0, 1});
     return made;
   }
-  auto contents = Contents::of(type, *envelope);
+  auto contents = TypeContents::of(type, *envelope);
   if (!contents) return unexpected(contents.error());
   const int combiner = envelope->combiner;
   if (combiner == constants().combiner_struct || combiner == constants().combiner_struct_integer) {
@@ -313,15 +313,15 @@ Result<Flat> flatten_inner(Handle type, Basics* basics) {
   return made;
 }
 
-void add_piece(std::vector<Piece>* pieces, std::int64_t at, std::uint64_t bytes) {
-  if (!pieces->empty()) {
-    Piece& last = pieces->back();
+void add_extent(std::vector<Extent>* extents, std::int64_t at, std::uint64_t bytes) {
+  if (!extents->empty()) {
+    Extent& last = extents->back();
     if (last.at + static_cast<std::int64_t>(last.bytes) == at) {
       last.bytes += bytes;
       return;
     }
   }
-  pieces->push_back({at, bytes});
+  extents->push_back({at, bytes});
 }
 
 void take_basic(Layout* layout, const std::vector<Leaf>& leaves) {
@@ -337,7 +337,7 @@ void take_basic(Layout* layout, const std::vector<Leaf>& leaves) {
   layout->basic_padded = basic.padded();
   for (const Leaf& leaf : leaves) layout->basic_count += leaf.count;
   if (!basic.padded()) return;
-  layout->basic_pieces = basic.pieces;
+  layout->basic_extents = basic.extents;
   for (const Leaf& leaf : leaves) layout->runs.push_back({leaf.at, leaf.count});
 }
 
@@ -349,29 +349,30 @@ Result<Layout> layout_from(const Flat& flat) {
     const Basic& basic = *leaf.basic;
     made.size += leaf.count * basic.size;
     if (!basic.padded()) {
-      add_piece(&made.pieces, leaf.at, leaf.count * basic.size);
+      add_extent(&made.extents, leaf.at, leaf.count * basic.size);
       continue;
     }
     for (std::uint64_t n = 0; n < leaf.count; ++n) {
       const std::int64_t at = leaf.at + static_cast<std::int64_t>(n) * basic.extent;
-      for (const Piece& piece : basic.pieces) add_piece(&made.pieces, at + piece.at, piece.bytes);
-      if (made.pieces.size() > max_leaves) {
+      for (const Extent& piece : basic.extents)
+        add_extent(&made.extents, at + piece.at, piece.bytes);
+      if (made.extents.size() > max_leaves) {
         return fail(
-            Code::no_space,
+            ErrorCode::no_space,
             "a datatype has more than {} separate blocks: use a smaller type and a larger count",
             max_leaves);
       }
     }
   }
-  made.pieces.shrink_to_fit();
-  if (!made.pieces.empty()) made.true_lb = INT64_MAX;
-  if (!made.pieces.empty()) made.true_ub = INT64_MIN;
-  for (const Piece& piece : made.pieces) {
+  made.extents.shrink_to_fit();
+  if (!made.extents.empty()) made.true_lb = INT64_MAX;
+  if (!made.extents.empty()) made.true_ub = INT64_MIN;
+  for (const Extent& piece : made.extents) {
     made.true_lb = std::min(made.true_lb, piece.at);
     made.true_ub = std::max(made.true_ub, piece.at + static_cast<std::int64_t>(piece.bytes));
   }
-  const bool whole = made.pieces.size() == 1 && made.pieces[0].at == 0 &&
-                     static_cast<std::int64_t>(made.pieces[0].bytes) == made.extent;
+  const bool whole = made.extents.size() == 1 && made.extents[0].at == 0 &&
+                     static_cast<std::int64_t>(made.extents[0].bytes) == made.extent;
   made.contiguous = made.size == 0 || whole;
   take_basic(&made, flat.leaves);
   return made;
@@ -391,7 +392,7 @@ Result<Layout> flatten(Handle type) {
   if (!flat) return unexpected(flat.error());
   auto layout = layout_from(*flat);
   if (layout && layout->size != size_of(type)) {
-    return fail(Code::internal, "a datatype of {} bytes was taken for one of {} (MPI: {})",
+    return fail(ErrorCode::internal, "a datatype of {} bytes was taken for one of {} (MPI: {})",
                 size_of(type), layout->size, library().version);
   }
   return layout;

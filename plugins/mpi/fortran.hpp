@@ -14,7 +14,7 @@ namespace penstock::mpi::fortran {
 extern "C" {
 #define PENSTOCK_NEEDED(name, arguments) int MPI_##name arguments;
 #define PENSTOCK_OPTIONAL(name, arguments) int MPI_##name arguments;
-#include "real_table.inc"
+#include "pmpi_table.inc"
 #undef PENSTOCK_NEEDED
 #undef PENSTOCK_OPTIONAL
 }

@@ -7,7 +7,7 @@
 #include "creation.hpp"
 #include "datatypes.hpp"
 #include "export.hpp"
-#include "pool/roll.hpp"
+#include "pool/exit_log.hpp"
 
 namespace {
 

@@ -34,9 +34,9 @@ void PoolMemory::give_back(const arena::Object& object) {
 void PoolMemory::drop(const arena::Object& object) {
   const auto& memory = arena_.pool().memory();
   memory.write_back(object.data, object.bytes);
-  memory.full_order();
+  memory.full_fence();
   memory.invalidate(object.data, object.bytes);
-  memory.settle();
+  memory.load_fence();
 }
 
 Result<void*> PoolMemory::allocate(std::uint64_t bytes) {
@@ -46,7 +46,7 @@ Result<void*> PoolMemory::allocate(std::uint64_t bytes) {
   // simulated mode.
   const auto& memory = arena_.pool().memory();
   memory.invalidate(made->data, made->bytes);
-  memory.settle();
+  memory.load_fence();
   const std::lock_guard<std::mutex> guard(mutex_);
   blocks_.emplace(made->data, *made);
   return made->data;

@@ -28,7 +28,7 @@ bool attribute(PoolWindow& window, int keyval, void* value) {
 
 int get_attribute(PoolWindow& window, int keyval, void* value, int* flag) {
   if (!attribute(window, keyval, value))
-    return real().Win_get_attr(window.handle, keyval, value, flag);
+    return pmpi().Win_get_attr(window.handle, keyval, value, flag);
   *flag = 1;
   return constants().success;
 }
@@ -50,7 +50,7 @@ int query(PoolWindow& window, int rank, Aint* size, Unit* unit, void* base) {
     while (asked + 1 < ranks && bytes_of(asked) == 0) ++asked;
   }
   if (asked < 0 || asked >= ranks) {
-    real().Win_call_errhandler(window.handle, mpi.err_rank);
+    pmpi().Win_call_errhandler(window.handle, mpi.err_rank);
     return mpi.err_rank;
   }
   *size = static_cast<Aint>(bytes_of(asked));
@@ -61,8 +61,8 @@ int query(PoolWindow& window, int rank, Aint* size, Unit* unit, void* base) {
 }
 
 int query_large(const void* caller, Handle win, int rank, Aint* size, Aint* unit, void* base) {
-  if (real().Win_shared_query_c != nullptr)
-    return real().Win_shared_query_c(win, rank, size, unit, base);
+  if (pmpi().Win_shared_query_c != nullptr)
+    return pmpi().Win_shared_query_c(win, rank, size, unit, base);
   int small = 0;
   const int status = PENSTOCK_PASS(Win_shared_query, (win, rank, size, &small, base));
   *unit = small;

@@ -30,8 +30,8 @@ struct PoolWindow {
   bool with_collectives = false;       ///< its memory is synchronized by them (collectives.hpp)
   std::vector<arena::Object> objects;  ///< that this rank gives back when all have left
 
-  /// Threads of the program, or ours that serves peers (service.hpp), may come here. Who waits for
-  /// another rank lets the others in.
+  /// Threads of the program, or ours that serves peers (progress_thread.hpp), may come here. Who
+  /// waits for another rank lets the others in.
   bool guarded = false, has_threads = false;
   base::HandoverMutex mutex;
   /// The service came and found the window in use. It may do so for seconds where a program makes
@@ -41,7 +41,7 @@ struct PoolWindow {
 
   void let_others_in() {
     if (!guarded) return;
-    if (has_threads) core->order();
+    if (has_threads) core->store_fence();
     mutex.let_in();
   }
 };
@@ -56,7 +56,7 @@ class Entered {
     // Only windows that may be asked are in service, so only theirs are ever due.
     if (window_.look_due.load(std::memory_order_relaxed)) [[unlikely]]
       look();
-    if (window_.has_threads) window_.core->order();
+    if (window_.has_threads) window_.core->store_fence();
     if (window_.guarded) window_.mutex.unlock();
   }
   Entered(const Entered&) = delete;

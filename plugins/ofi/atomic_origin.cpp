@@ -58,7 +58,7 @@ void RmaOrigin::begin_atomic(Operation* operation, Peer peer, const AtomicCall& 
   if (auto region = locate(peer, {nullptr, remote.addr, remote.key, bytes}, access); !region)
     return fail(operation, region.error());
   Part* part = make_part(operation, peer, {remote.addr, remote.key, 0, kind_of(Service::atomic)});
-  if (part == nullptr) return fail(operation, {Code::internal, "out of memory"});
+  if (part == nullptr) return fail(operation, {ErrorCode::internal, "out of memory"});
   AtomicRequest request{0,
                         static_cast<std::uint32_t>(remote.count),
                         static_cast<std::uint8_t>(call.form),
@@ -75,9 +75,9 @@ void RmaOrigin::begin_atomic(Operation* operation, Peer peer, const AtomicCall& 
       results[i] = {call.result[i].addr, call.result[i].count * size};
     transport::iov_visit(results, static_cast<std::uint32_t>(call.result_count), from, bytes,
                          [&](std::byte* to, std::uint64_t length, std::uint64_t) {
-                           part->landing[part->landing_count++] = {to, length};
+                           part->receive_buffer[part->receive_buffer_count++] = {to, length};
                          });
-    part->landing_bytes = bytes;
+    part->receive_buffer_bytes = bytes;
     request.id = await_answer(part);
   }
   std::memcpy(at, &request, sizeof request);

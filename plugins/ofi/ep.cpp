@@ -83,7 +83,8 @@ int Ep::remember(fi_addr_t number, Peer found, Peer* peer) {
 /// `unavailable` means later, and of a death the transport has spoken; everything else has a
 /// message worth reading.
 ssize_t Ep::fail_call(const Error& error) {
-  if (error.code == Code::unavailable || error.code == Code::peer_dead) return errno_of(error);
+  if (error.code == ErrorCode::unavailable || error.code == ErrorCode::peer_dead)
+    return errno_of(error);
   return report(error);
 }
 
@@ -289,12 +290,12 @@ void Ep::serve(Peer from, const Header& header, const void* payload) {
   }
 }
 
-Landing Ep::begin_service(Peer from, const Header& header) {
+ReceiveBuffer Ep::begin_service(Peer from, const Header& header) {
   const bool reply = service_of(header) == Service::reply;
-  Landing landing =
+  ReceiveBuffer receive_buffer =
       reply ? rma_origin.begin_reply(from, header) : rma_target.begin_request(from, header);
-  landing.cookie = marked(landing.cookie, reply ? Cookie::reply : Cookie::request);
-  return landing;
+  receive_buffer.cookie = marked(receive_buffer.cookie, reply ? Cookie::reply : Cookie::request);
+  return receive_buffer;
 }
 
 void Ep::service_arrived(const Header& header, void* cookie) {
@@ -315,7 +316,7 @@ ssize_t Ep::receive(ReceiveRequest& request, fi_addr_t from, std::uint64_t flags
   if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) == 0) return matcher.post(request);
   if (!request.tagged) return -FI_EINVAL;
   if ((flags & FI_PEEK) != 0) {
-    transport->hurry();
+    transport->flush();
     transport->progress();
     const auto how = (flags & FI_CLAIM) != 0     ? Matcher::Peek::claim
                      : (flags & FI_DISCARD) != 0 ? Matcher::Peek::discard

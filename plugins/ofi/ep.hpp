@@ -32,7 +32,7 @@ struct SendCall {
   void* context = nullptr;
 };
 
-struct Ep : fid_ep, private transport::Sink, private MatchEvents {
+struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   Ep() : matcher(*this), rma_origin(*this), rma_target(*this) {}
   ~Ep() override;
 
@@ -106,7 +106,7 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
     bool report = false;
   };
 
-  // transport::Sink
+  // transport::EndpointCallbacks
   void on_message(Peer from, const Header& header, const void* payload) override {
     if (is_service(header)) [[unlikely]]
       return serve(from, header, payload);
@@ -115,8 +115,8 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
   bool ready_for(Peer from, const Header& header) override {
     return is_service(header) || matcher.expects(from, header);
   }
-  transport::Awaited awaited() override { return matcher.awaited(); }
-  Landing on_begin(Peer from, const Header& header) override {
+  transport::PostedReceive posted() override { return matcher.posted(); }
+  ReceiveBuffer on_begin(Peer from, const Header& header) override {
     if (is_service(header)) [[unlikely]]
       return begin_service(from, header);
     return matcher.begin(from, header);
@@ -134,7 +134,7 @@ struct Ep : fid_ep, private transport::Sink, private MatchEvents {
   transport::Waiting waiting() const override { return matcher.waiting(); }
   // services of one-sided operations
   void serve(Peer from, const Header& header, const void* payload);
-  Landing begin_service(Peer from, const Header& header);
+  ReceiveBuffer begin_service(Peer from, const Header& header);
   void service_arrived(const Header& header, void* cookie);
   // MatchEvents
   void on_received(const Received& received) override;

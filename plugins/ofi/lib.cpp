@@ -72,29 +72,29 @@ void use_library_log(const fi_provider* provider) {
 
 int errno_of(const Error& error) {
   switch (error.code) {
-    case Code::invalid_argument:
+    case ErrorCode::invalid_argument:
       return -FI_EINVAL;
-    case Code::not_found:
+    case ErrorCode::not_found:
       return -FI_EHOSTUNREACH;
-    case Code::already_exists:
+    case ErrorCode::already_exists:
       return -FI_EADDRINUSE;
-    case Code::permission:
+    case ErrorCode::permission:
       return -FI_EACCES;
-    case Code::wrong_format:
+    case ErrorCode::wrong_format:
       return -FI_EINVAL;
-    case Code::mismatch:
+    case ErrorCode::mismatch:
       return -FI_EINVAL;
-    case Code::no_space:
+    case ErrorCode::no_space:
       return -FI_ENOSPC;
-    case Code::no_slots:
+    case ErrorCode::no_slots:
       return -FI_EMFILE;
-    case Code::deadline:
+    case ErrorCode::deadline:
       return -FI_ETIMEDOUT;
-    case Code::peer_dead:
+    case ErrorCode::peer_dead:
       return -FI_ECONNRESET;
-    case Code::unavailable:
+    case ErrorCode::unavailable:
       return -FI_EAGAIN;
-    case Code::internal:
+    case ErrorCode::internal:
       break;
   }
   return -FI_EOTHER;

@@ -49,7 +49,7 @@ Matcher::~Matcher() {
     while (Incoming* incoming = lane.unexpected.pop_front()) std::free(incoming->heap);
   }
   while (Incoming* incoming = claimed_.pop_front()) std::free(incoming->heap);
-  while (Incoming* incoming = awaited_.pop_front()) std::free(incoming->heap);
+  while (Incoming* incoming = posted_.pop_front()) std::free(incoming->heap);
 }
 
 // ---- lists -----------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ Matcher::Receive* Matcher::make_receive(const ReceiveRequest& request) {
   receive->capacity = capacity_of(request.iov, request.iov_count);
   receive->in_flight = 0;
   receive->retired = false;
-  receive->cleared = {};
+  receive->invalidated = {};
   receive->end_error = receive->end_detail = 0;
   return receive;
 }
@@ -225,17 +225,18 @@ void Matcher::message(Peer from, const Header& header, const void* payload) {
   lane.unexpected.push_back(incoming);
 }
 
-transport::Awaited Matcher::awaited() {
+transport::PostedReceive Matcher::posted() {
   Receive* const first = lane_of(true).posted.head();
   if (first == nullptr || first->multi || first->iov_count != 1) return {};
-  return {static_cast<std::byte*>(first->iov[0].iov_base), first->iov[0].iov_len, &first->cleared};
+  return {static_cast<std::byte*>(first->iov[0].iov_base), first->iov[0].iov_len,
+          &first->invalidated};
 }
 
 bool Matcher::expects(Peer from, const Header& header) {
   return find_posted(lane_of((header.kind & kind_tagged) != 0), from, header.tag) != nullptr;
 }
 
-Landing Matcher::begin(Peer from, const Header& header) {
+ReceiveBuffer Matcher::begin(Peer from, const Header& header) {
   if ((header.kind & kind_tagged) != 0) talked_.with(from, header.tag);
   Lane& lane = lane_of((header.kind & kind_tagged) != 0);
   Incoming* incoming = keep(from, header);
@@ -253,7 +254,7 @@ Landing Matcher::begin(Peer from, const Header& header) {
       return {&incoming->part, 1, incoming};
     }
     unlist(lane, receive);
-    return {receive->iov, receive->iov_count, incoming, receive->cleared.bytes};
+    return {receive->iov, receive->iov_count, incoming, receive->invalidated.bytes};
   }
   if (header.bytes > inline_bytes) {
     incoming->heap = static_cast<std::byte*>(std::malloc(header.bytes));
@@ -263,16 +264,16 @@ Landing Matcher::begin(Peer from, const Header& header) {
       return {};
     }
   }
-  incoming->landing = {incoming->payload(), header.bytes};
+  incoming->receive_buffer = {incoming->payload(), header.bytes};
   lane.unexpected.push_back(incoming);
-  return {&incoming->landing, 1, incoming};
+  return {&incoming->receive_buffer, 1, incoming};
 }
 
 void Matcher::arrived(void* cookie) {
   if (cookie == nullptr) return;
   auto* incoming = static_cast<Incoming*>(cookie);
   incoming->arriving = false;
-  if (incoming->awaited()) awaited_.remove(incoming);
+  if (incoming->posted()) posted_.remove(incoming);
   if (incoming->discarded) return release(incoming);
   Receive* receive = incoming->receive;
   if (receive == nullptr) return;  // stays until somebody asks for it
@@ -303,7 +304,7 @@ void Matcher::hand_over(Receive* receive, Incoming* incoming) {
 void Matcher::take(Receive* receive, Incoming* incoming) {
   incoming->receive = receive;
   if (incoming->arriving)
-    awaited_.push_back(incoming);
+    posted_.push_back(incoming);
   else
     hand_over(receive, incoming);
 }
@@ -312,8 +313,8 @@ void Matcher::failed(void* cookie, int error, int detail) {
   if (cookie == nullptr) return;
   auto* incoming = static_cast<Incoming*>(cookie);
   Receive* receive = incoming->receive;
-  if (incoming->awaited()) {
-    awaited_.remove(incoming);
+  if (incoming->posted()) {
+    posted_.remove(incoming);
   } else if (receive == nullptr) {
     if (incoming->claimed) {
       claimed_.remove(incoming);
@@ -445,7 +446,7 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
 void Matcher::drop(Incoming* incoming) {
   incoming->discarded = true;
   if (incoming->arriving)
-    awaited_.push_back(incoming);
+    posted_.push_back(incoming);
   else
     release(incoming);
 }

@@ -9,15 +9,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "intrusive_lists.hpp"
 #include "penstock/transport.hpp"
-#include "pools.hpp"
 #include "talked.hpp"
 
 namespace penstock::ofi {
 
 using transport::Header;
-using transport::Landing;
 using transport::Peer;
+using transport::ReceiveBuffer;
 
 inline constexpr Peer any_peer = ~Peer{0};
 
@@ -73,7 +73,7 @@ class Matcher {
 
   // ---- what the transport tells ----
   void message(Peer from, const Header& header, const void* payload);
-  Landing begin(Peer from, const Header& header);
+  ReceiveBuffer begin(Peer from, const Header& header);
   /// Whether a receive waits for it.
   bool expects(Peer from, const Header& header);
   void arrived(void* cookie);
@@ -102,17 +102,17 @@ class Matcher {
   /// The oldest tagged receive; nothing of untagged ones, which are posted for whatever comes.
   transport::Waiting waiting() const;
   /// The buffer of the oldest tagged receive.
-  transport::Awaited awaited();
+  transport::PostedReceive posted();
 
  private:
   struct Receive : ReceiveRequest {
     Receive* prev;
     Receive* next;
     std::uint64_t capacity;
-    std::uint32_t in_flight;     ///< messages on their way into a multi-receive buffer
-    bool retired;                ///< takes no more messages
-    transport::Cleared cleared;  ///< of one buffer
-    int end_error, end_detail;   ///< told when the last message in flight is in
+    std::uint32_t in_flight;  ///< messages on their way into a multi-receive buffer
+    bool retired;             ///< takes no more messages
+    transport::InvalidatedPrefix invalidated;  ///< of one buffer
+    int end_error, end_detail;                 ///< told when the last message in flight is in
   };
 
   static constexpr std::size_t inline_bytes = 512;
@@ -129,12 +129,12 @@ class Matcher {
     bool claimed;      ///< by a peek, under claim_context
     Receive* receive;  ///< whose it is; null: nobody's yet
     void* claim_context;
-    std::byte* heap;  ///< payload when longer than inline_bytes
-    iovec landing;    ///< where the transport puts it
-    iovec part;       ///< its place in a multi-receive buffer
+    std::byte* heap;       ///< payload when longer than inline_bytes
+    iovec receive_buffer;  ///< where the transport puts it
+    iovec part;            ///< its place in a multi-receive buffer
     alignas(16) std::byte inline_payload[inline_bytes];
     /// In memory of ours, and it is known what becomes of it when it is whole.
-    bool awaited() const { return discarded || (receive != nullptr && !direct); }
+    bool posted() const { return discarded || (receive != nullptr && !direct); }
     std::byte* payload() { return heap != nullptr ? heap : inline_payload; }
   };
   struct Lane {
@@ -183,7 +183,7 @@ class Matcher {
   MatchEvents& events_;
   Lane lanes_[2];
   List<Incoming> claimed_;
-  List<Incoming> awaited_;  ///< of those that still arrive
+  List<Incoming> posted_;  ///< of those that still arrive
   FreeList<Receive> receives_;
   FreeList<Incoming> incomings_;
   std::size_t min_multi_receive_ = 64;

@@ -50,11 +50,11 @@ class MatcherTest : public ::testing::Test {
     matcher.message(from, tagged(tag, text.size()), text.data());
   }
   /// What the transport does with a large message.
-  static void fill(const Landing& landing, const std::string& text) {
+  static void fill(const ReceiveBuffer& receive_buffer, const std::string& text) {
     std::size_t done = 0;
-    for (std::uint32_t i = 0; i < landing.iov_count && done < text.size(); ++i) {
-      const std::size_t part = std::min(landing.iov[i].iov_len, text.size() - done);
-      std::memcpy(landing.iov[i].iov_base, text.data() + done, part);
+    for (std::uint32_t i = 0; i < receive_buffer.iov_count && done < text.size(); ++i) {
+      const std::size_t part = std::min(receive_buffer.iov[i].iov_len, text.size() - done);
+      std::memcpy(receive_buffer.iov[i].iov_base, text.data() + done, part);
       done += part;
     }
   }
@@ -154,35 +154,35 @@ TEST_F(MatcherTest, ScattersOverBuffers) {
 
 TEST_F(MatcherTest, LargeMessageLandsInThePostedBuffer) {
   matcher.post(request(a, sizeof(a), 7));
-  const Landing landing = matcher.begin(2, tagged(7, 10));
-  ASSERT_EQ(landing.iov_count, 1u);
-  EXPECT_EQ(landing.iov[0].iov_base, a);
+  const ReceiveBuffer receive_buffer = matcher.begin(2, tagged(7, 10));
+  ASSERT_EQ(receive_buffer.iov_count, 1u);
+  EXPECT_EQ(receive_buffer.iov[0].iov_base, a);
   EXPECT_TRUE(events.done.empty());
-  fill(landing, "0123456789");
-  matcher.arrived(landing.cookie);
+  fill(receive_buffer, "0123456789");
+  matcher.arrived(receive_buffer.cookie);
   ASSERT_EQ(events.done.size(), 1u);
   EXPECT_EQ(events.done[0].bytes, 10u);
 }
 
 TEST_F(MatcherTest, ReceivePostedWhileTheMessageArrives) {
   const std::string text(5000, 'x');
-  const Landing landing = matcher.begin(2, tagged(7, text.size()));
+  const ReceiveBuffer receive_buffer = matcher.begin(2, tagged(7, text.size()));
   std::vector<char> buffer(text.size());
   matcher.post(request(buffer.data(), buffer.size(), 7));
   EXPECT_TRUE(events.done.empty());
-  fill(landing, text);
-  matcher.arrived(landing.cookie);
+  fill(receive_buffer, text);
+  matcher.arrived(receive_buffer.cookie);
   ASSERT_EQ(events.done.size(), 1u);
   EXPECT_EQ(std::string(buffer.begin(), buffer.end()), text);
 }
 
 TEST_F(MatcherTest, SmallMessageDoesNotOvertakeTheLargeOneInMatching) {
-  const Landing landing = matcher.begin(2, tagged(7, 8));
+  const ReceiveBuffer receive_buffer = matcher.begin(2, tagged(7, 8));
   say(2, 7, "small");
   matcher.post(request(a, sizeof(a), 7));
   matcher.post(request(b, sizeof(b), 7));
-  fill(landing, "large...");
-  matcher.arrived(landing.cookie);
+  fill(receive_buffer, "large...");
+  matcher.arrived(receive_buffer.cookie);
   EXPECT_STREQ(a, "large...");
   EXPECT_STREQ(b, "small");
 }
@@ -231,10 +231,10 @@ TEST_F(MatcherTest, DiscardDropsTheMessage) {
 }
 
 TEST_F(MatcherTest, DiscardWhileArriving) {
-  const Landing landing = matcher.begin(2, tagged(7, 8));
+  const ReceiveBuffer receive_buffer = matcher.begin(2, tagged(7, 8));
   matcher.peek(request(nullptr, 0, 7), Matcher::Peek::discard);
-  fill(landing, "whatever");
-  matcher.arrived(landing.cookie);
+  fill(receive_buffer, "whatever");
+  matcher.arrived(receive_buffer.cookie);
   EXPECT_EQ(events.done.size(), 1u);  // of the peek
 }
 
@@ -270,7 +270,7 @@ TEST_F(MatcherTest, MultiReceivePacksUntilTooLittleRemains) {
 TEST_F(MatcherTest, MultiReceiveIsReleasedByTheLastInFlight) {
   matcher.set_min_multi_receive(10);
   matcher.post(multi(a, 30));
-  const Landing slow = matcher.begin(1, untagged(16));
+  const ReceiveBuffer slow = matcher.begin(1, untagged(16));
   matcher.message(2, untagged(8), "22222222");  // retires the buffer while the first is coming
   ASSERT_EQ(events.done.size(), 1u);
   EXPECT_EQ(events.done[0].flags & FI_MULTI_RECV, 0u);
@@ -284,7 +284,7 @@ TEST_F(MatcherTest, MultiReceiveIsReleasedByTheLastInFlight) {
 TEST_F(MatcherTest, MultiReceiveTakesWhatCameBefore) {
   matcher.set_min_multi_receive(8);
   matcher.message(1, untagged(4), "1111");
-  const Landing coming = matcher.begin(1, untagged(12));
+  const ReceiveBuffer coming = matcher.begin(1, untagged(12));
   matcher.message(1, untagged(4), "3333");
   matcher.post(multi(a, 24));
   ASSERT_EQ(events.done.size(), 2u);
@@ -311,7 +311,7 @@ TEST_F(MatcherTest, MultiReceiveReleaseIsToldEvenWhenSuccessesAreNot) {
 TEST_F(MatcherTest, CancelOfAMultiReceiveWaitsForWhatIsInFlight) {
   matcher.set_min_multi_receive(8);
   matcher.post(multi(a, sizeof(a)));
-  const Landing coming = matcher.begin(1, untagged(16));
+  const ReceiveBuffer coming = matcher.begin(1, untagged(16));
   ASSERT_EQ(matcher.cancel(a), 0);
   EXPECT_TRUE(events.failures.empty());
   fill(coming, "1111111111111111");
@@ -441,11 +441,11 @@ TEST_F(MatcherTest, LaterPeerOfTheSameNumberLives) {
 
 TEST_F(MatcherTest, FailureOfAHalfReceivedMessage) {
   matcher.post(request(a, sizeof(a), 1));
-  const Landing direct = matcher.begin(5, tagged(1, 32));
+  const ReceiveBuffer direct = matcher.begin(5, tagged(1, 32));
   matcher.failed(direct.cookie, FI_ECONNRESET, 1);
   ASSERT_EQ(events.failures.size(), 1u);
   EXPECT_EQ(events.failures[0].what.context, a);
-  const Landing kept = matcher.begin(5, tagged(2, 32));
+  const ReceiveBuffer kept = matcher.begin(5, tagged(2, 32));
   matcher.failed(kept.cookie, FI_ECONNRESET, 1);
   matcher.post(request(b, sizeof(b), 2));
   EXPECT_EQ(matcher.posted_count(), 1u);  // nothing of it is left to match

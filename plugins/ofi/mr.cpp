@@ -64,7 +64,7 @@ Result<void> Regions::add(Region* region) {
     }
     if (auto added = table_->add(region->what); !added) return added;
   } else if (by_key_.count(region->what.key) != 0) {
-    return penstock::fail(Code::already_exists,
+    return penstock::fail(ErrorCode::already_exists,
                           "a memory region with key {:#x} is registered already", region->what.key);
   }
   by_key_.emplace(region->what.key, region);
@@ -77,7 +77,7 @@ void Regions::remove(Region* region) {
 
 Result<void> Regions::announce_at(Ep& ep) const {
   if (table_ == nullptr || ep.transport == nullptr) return {};
-  return ep.transport->set_notice(table_->place());
+  return ep.transport->set_user_word(table_->place());
 }
 
 // ---- calls -------------------------------------------------------------------------------------
@@ -178,12 +178,12 @@ int describe(const Wanted& wanted, Domain& domain, Region& region) {
   what.base = by_address ? reinterpret_cast<std::uintptr_t>(wanted.iov[0].iov_base) : wanted.offset;
   if (!region.remote) return 0;
   if (wanted.count == 1 && what.bytes != 0 && !domain.unaware_users) {
-    pool::Aliases& aliases = domain.session->pool->aliases();
-    aliases.refresh();  // the user's mapping of the pool may be a new one
-    what.offset = aliases.offset_of(wanted.iov[0].iov_base, what.bytes).value_or(rma::not_in_pool);
+    pool::PoolMappings& mappings = domain.session->pool->mappings();
+    mappings.refresh();  // the user's mapping of the pool may be a new one
+    what.offset = mappings.offset_of(wanted.iov[0].iov_base, what.bytes).value_or(rma::not_in_pool);
   }
   if (auto added = domain.regions.add(&region); !added) {
-    return added.error().code == Code::already_exists ? -FI_ENOKEY : report(added.error());
+    return added.error().code == ErrorCode::already_exists ? -FI_ENOKEY : report(added.error());
   }
   return 0;
 }

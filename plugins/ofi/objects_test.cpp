@@ -424,17 +424,17 @@ TEST_P(ObjectsTest, OneAddressMayHaveTwoNumbers) {
     char name[24];
     std::size_t length = sizeof(name);
     CHECK(fi_av_lookup(side.av, side.peer, name, &length) == 0);
-    fi_addr_t twin = 0;
-    CHECK(fi_av_insert(side.av, name, 1, &twin, 0, nullptr) == 1);
-    CHECK(twin != side.peer);
+    fi_addr_t again = 0;
+    CHECK(fi_av_insert(side.av, name, 1, &again, 0, nullptr) == 1);
+    CHECK(again != side.peer);
     CHECK(fi_av_remove(side.av, &side.peer, 1, 0) == 0);
-    side.peer = twin;
+    side.peer = again;
     char text[8] = {};
     side.trecv(text, sizeof(text), 1, 0, side.peer);
-    side.tinject("twin", 1);
+    side.tinject("again", 1);
     fi_addr_t from = 0;
     side.wait(&from);
-    CHECK(from == twin);
+    CHECK(from == again);
     side.meet();
   });
 }

@@ -83,7 +83,7 @@ class Reachable {
     std::memcpy(at_ + at, text.data(), text.size());
     if (pool_ != nullptr) {
       pool_->memory().write_back(at_ + at, text.size());
-      pool_->memory().full_order();
+      pool_->memory().full_fence();
     }
   }
 

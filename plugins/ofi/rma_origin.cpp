@@ -16,7 +16,7 @@ namespace penstock::ofi {
 namespace {
 
 Error no_regions() {
-  return {Code::not_found,
+  return {ErrorCode::not_found,
           "the peer has registered no memory for remote access (fi_mr_reg with FI_REMOTE_READ or "
           "FI_REMOTE_WRITE)"};
 }
@@ -29,10 +29,10 @@ bool allows(const rma::Region& region, std::uint64_t address, std::uint64_t byte
 /// Of an operation that named memory: what was asked for cannot be done, now or later.
 int rma_errno(const Error& error) {
   switch (error.code) {
-    case Code::not_found:
+    case ErrorCode::not_found:
       return FI_EKEYREJECTED;
-    case Code::invalid_argument:
-    case Code::permission:
+    case ErrorCode::invalid_argument:
+    case ErrorCode::permission:
       return FI_EACCES;
     default:
       return -errno_of(error);
@@ -50,7 +50,7 @@ RmaOrigin::~RmaOrigin() {
 /// Null when the peer has none, `error` says so.
 rma::PeerRegions* RmaOrigin::regions_of(Peer peer, Error* error) {
   if (peer < regions_.size() && regions_[peer] != nullptr) return regions_[peer].get();
-  const auto place = ep_.transport->notice_of(peer);
+  const auto place = ep_.transport->user_word_of(peer);
   if (!place || *place == 0) {
     *error = place ? no_regions() : place.error();
     return nullptr;
@@ -71,10 +71,10 @@ Result<rma::Region> RmaOrigin::locate(Peer peer, const Stretch& stretch, rma::Ac
   auto region = regions->find(stretch.key);
   if (!region || allows(*region, stretch.address, stretch.bytes, access)) return region;
   if ((region->access & access) == 0)
-    return penstock::fail(Code::permission,
+    return penstock::fail(ErrorCode::permission,
                           "memory region {:#x} of the peer is not registered for remote {}",
                           stretch.key, access == rma::remote_read ? "reading" : "writing");
-  return penstock::fail(Code::invalid_argument,
+  return penstock::fail(ErrorCode::invalid_argument,
                         "{} bytes at {:#x} do not lie in memory region {:#x} of the peer, which "
                         "has {} bytes from {:#x} on",
                         stretch.bytes, stretch.address, stretch.key, region->bytes, region->base);
@@ -151,8 +151,8 @@ RmaOrigin::Part* RmaOrigin::make_part(Operation* operation, Peer peer, const Hea
   part->peer = peer;
   part->sent = false;
   part->answered = true;
-  part->landing_count = 0;
-  part->landing_bytes = 0;
+  part->receive_buffer_count = 0;
+  part->receive_buffer_bytes = 0;
   part->copy = nullptr;
   part->header = header;
   live_.push_back(part);
@@ -177,26 +177,26 @@ std::byte* RmaOrigin::payload(Part* part, std::uint64_t bytes) {
 /// Gives the number that the answer will carry.
 std::uint64_t RmaOrigin::await_answer(Part* part) {
   if (free_slots_.empty()) {
-    free_slots_.push_back(static_cast<std::uint32_t>(awaited_.size()));
-    awaited_.emplace_back();
+    free_slots_.push_back(static_cast<std::uint32_t>(posted_.size()));
+    posted_.emplace_back();
   }
   part->slot = free_slots_.back();
   free_slots_.pop_back();
   part->answered = false;
-  Awaited& entry = awaited_[part->slot];
+  PostedReceive& entry = posted_[part->slot];
   entry.part = part;
   return std::uint64_t{++entry.uses} << 32 | part->slot;
 }
 
-RmaOrigin::Part* RmaOrigin::awaited(Peer from, std::uint64_t id) const {
+RmaOrigin::Part* RmaOrigin::posted(Peer from, std::uint64_t id) const {
   const auto slot = static_cast<std::uint32_t>(id);
-  if (slot >= awaited_.size() || awaited_[slot].uses != id >> 32) return nullptr;
-  Part* part = awaited_[slot].part;
+  if (slot >= posted_.size() || posted_[slot].uses != id >> 32) return nullptr;
+  Part* part = posted_[slot].part;
   return part != nullptr && part->peer == from ? part : nullptr;
 }
 
 void RmaOrigin::answer(Part* part, int error, int detail) {
-  awaited_[part->slot].part = nullptr;
+  posted_[part->slot].part = nullptr;
   free_slots_.push_back(part->slot);
   part->answered = true;
   if (error != 0 && part->operation->error == 0) {
@@ -237,7 +237,7 @@ void RmaOrigin::send_failed(transport::SendOp* op, int error, int detail) {
 }
 
 void RmaOrigin::peer_dead(Peer peer, int error, int detail) {
-  for (Awaited& entry : awaited_) {
+  for (PostedReceive& entry : posted_) {
     // What has not left is failed by the transport.
     if (entry.part != nullptr && entry.part->peer == peer && entry.part->sent)
       answer(entry.part, error, detail);
@@ -249,8 +249,8 @@ void RmaOrigin::look_for_trouble() {
   constexpr std::uint32_t calls_a_look = 1u << 12;
   if (++looks_ % calls_a_look != 0) return;
   Peer looked_at = any_peer;
-  for (std::size_t i = 0; i < awaited_.size(); ++i) {
-    const Part* part = awaited_[i].part;
+  for (std::size_t i = 0; i < posted_.size(); ++i) {
+    const Part* part = posted_[i].part;
     if (part == nullptr || !part->sent || part->peer == looked_at) continue;
     looked_at = part->peer;
     const auto error = static_cast<int>(ep_.transport->trouble_of(looked_at));
@@ -265,24 +265,24 @@ void RmaOrigin::look_for_trouble() {
 // ---- answers -----------------------------------------------------------------------------------
 
 void RmaOrigin::reply(Peer from, const Header& header, const void* payload) {
-  const Landing landing = begin_reply(from, header);
-  if (landing.cookie == nullptr) return;
-  transport::iov_scatter(landing.iov, landing.iov_count, 0, static_cast<const std::byte*>(payload),
-                         header.bytes);
-  reply_arrived(landing.cookie, header);
+  const ReceiveBuffer receive_buffer = begin_reply(from, header);
+  if (receive_buffer.cookie == nullptr) return;
+  transport::iov_scatter(receive_buffer.iov, receive_buffer.iov_count, 0,
+                         static_cast<const std::byte*>(payload), header.bytes);
+  reply_arrived(receive_buffer.cookie, header);
 }
 
-Landing RmaOrigin::begin_reply(Peer from, const Header& header) {
-  Part* part = awaited(from, header.tag);
+ReceiveBuffer RmaOrigin::begin_reply(Peer from, const Header& header) {
+  Part* part = posted(from, header.tag);
   if (part == nullptr) return {};
-  awaited_[part->slot].part = nullptr;  // a second answer finds nobody
-  return {part->landing, part->landing_count, part};
+  posted_[part->slot].part = nullptr;  // a second answer finds nobody
+  return {part->receive_buffer, part->receive_buffer_count, part};
 }
 
 void RmaOrigin::reply_arrived(void* cookie, const Header& header) {
   auto* part = static_cast<Part*>(cookie);
   int error = static_cast<int>(header.data & 0xffff);
-  if (error == 0 && header.bytes != part->landing_bytes) error = FI_EIO;
+  if (error == 0 && header.bytes != part->receive_buffer_bytes) error = FI_EIO;
   answer(part, error, 0);
 }
 
@@ -330,11 +330,11 @@ void RmaOrigin::begin_stretch(Operation* operation, Peer peer, const RmaCall& ca
   Header header{stretch.address, stretch.key, stretch.bytes,
                 kind_of(in ? Service::read : Service::write)};
   Part* part = make_part(operation, peer, header);
-  if (part == nullptr) return fail(operation, {Code::internal, "out of memory"});
+  if (part == nullptr) return fail(operation, {ErrorCode::internal, "out of memory"});
   if (in) {
-    part->landing[0] = {stretch.local, stretch.bytes};
-    part->landing_count = 1;
-    part->landing_bytes = stretch.bytes;
+    part->receive_buffer[0] = {stretch.local, stretch.bytes};
+    part->receive_buffer_count = 1;
+    part->receive_buffer_bytes = stretch.bytes;
     const ReadRequest request{await_answer(part), stretch.bytes};
     std::memcpy(payload(part, sizeof request), &request, sizeof request);
     return post(part, false);
@@ -355,7 +355,7 @@ void RmaOrigin::send_notice(Operation* operation, Peer peer, const RmaCall& call
   Header header{0, call.data, 0, kind_of(Service::notice)};
   if ((call.flags & FI_REMOTE_CQ_DATA) != 0) header.kind |= kind_cq_data;
   Part* part = make_part(operation, peer, header);
-  if (part == nullptr) return fail(operation, {Code::internal, "out of memory"});
+  if (part == nullptr) return fail(operation, {ErrorCode::internal, "out of memory"});
   Notice notice{call.remote[0].key, call.remote[0].addr, 0, 0};
   for (std::size_t i = 0; i < call.remote_count; ++i) notice.bytes += call.remote[i].len;
   notice.flags = (direct ? Notice::direct : 0) | (in ? Notice::read : 0);
@@ -373,9 +373,9 @@ ssize_t RmaOrigin::run(const RmaCall& call, bool in) {
   if (copied_at_once(peer, call, in)) {
     // The bookkeeping while the bytes are on their way, unless other threads could see it.
     const bool early = !in && !ep_.domain->serialize;
-    if (!in && !early) regions_[peer]->order();
+    if (!in && !early) regions_[peer]->store_fence();
     ep_.complete_rma(flags, in ? ep_.read_cntr : ep_.write_cntr, call.context, call.tell);
-    if (early) regions_[peer]->order();
+    if (early) regions_[peer]->store_fence();
     return 0;
   }
   Operation* operation = begin(flags, call.context, call.tell);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "atomics.hpp"
+#include "intrusive_lists.hpp"
 #include "penstock/rma.hpp"
-#include "pools.hpp"
 #include "rma_wire.hpp"
 
 namespace penstock::ofi {
@@ -67,13 +67,13 @@ class RmaOrigin {
   void send_failed(transport::SendOp* op, int error, int detail);
   void reply(Peer from, const Header& header, const void* payload);
   /// Where a long reply goes; an empty landing for one that nobody waits for.
-  Landing begin_reply(Peer from, const Header& header);
+  ReceiveBuffer begin_reply(Peer from, const Header& header);
   void reply_arrived(void* cookie, const Header& header);
   void reply_failed(void* cookie, int error, int detail);
   void refused(Peer from, const Header& header, int error);
   /// Ends what waits for an answer of this peer.
   void peer_dead(Peer peer, int error, int detail);
-  bool awaits() const { return free_slots_.size() != awaited_.size(); }
+  bool awaits() const { return free_slots_.size() != posted_.size(); }
   /// Now and then while it awaits answers: whether a peer has told that it cannot give one.
   void look_for_trouble();
   /// Another peer has this number now.
@@ -97,15 +97,15 @@ class RmaOrigin {
     Part* next;
     Operation* operation;
     Peer peer;
-    std::uint32_t slot;   ///< in awaited_
+    std::uint32_t slot;   ///< in posted_
     bool sent, answered;  ///< or needs no answer
-    iovec landing[transport::max_iov];
-    std::uint32_t landing_count;
-    std::uint64_t landing_bytes;
+    iovec receive_buffer[transport::max_iov];
+    std::uint32_t receive_buffer_count;
+    std::uint64_t receive_buffer_bytes;
     void* copy;  ///< payload that we own, when longer than `small`
     alignas(8) std::byte small[64];
   };
-  struct Awaited {
+  struct PostedReceive {
     Part* part = nullptr;
     std::uint32_t uses = 0;  ///< tells an answer to this part from a late one to an earlier
   };
@@ -137,7 +137,7 @@ class RmaOrigin {
   Part* make_part(Operation* operation, Peer peer, const Header& header);
   std::byte* payload(Part* part, std::uint64_t bytes);
   std::uint64_t await_answer(Part* part);
-  Part* awaited(Peer from, std::uint64_t id) const;
+  Part* posted(Peer from, std::uint64_t id) const;
   void answer(Part* part, int error, int detail);
   void post(Part* part, bool tell_delivered);
   void end(Part* part, int error, int detail);
@@ -147,7 +147,7 @@ class RmaOrigin {
   FreeList<Operation> operations_;
   FreeList<Part> parts_;
   List<Part> live_;
-  std::vector<Awaited> awaited_;
+  std::vector<PostedReceive> posted_;
   std::vector<std::uint32_t> free_slots_;
   std::uint32_t looks_ = 0;
 };

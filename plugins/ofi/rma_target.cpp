@@ -101,8 +101,8 @@ void RmaTarget::put(Answer* answer) {
 /// A peer that is gone needs none. Any other waits for it, and must hear in the end that none
 /// comes, also where the pool has no room for a message that says so.
 void RmaTarget::keep(Answer* answer, const Error& error) {
-  if (error.code == Code::peer_dead || error.code == Code::not_found ||
-      error.code == Code::mismatch || error.code == Code::invalid_argument) {
+  if (error.code == ErrorCode::peer_dead || error.code == ErrorCode::not_found ||
+      error.code == ErrorCode::mismatch || error.code == ErrorCode::invalid_argument) {
     base::log(base::Level::debug, "no answer: {}", error.message);
     return release(answer);
   }
@@ -166,7 +166,7 @@ void RmaTarget::written(Region& region, const Header& header, const void* payloa
     rma::publish_range(pool.memory(),
                        pool.base() + region.what.offset + (header.tag - region.what.base), payload,
                        header.bytes);
-    pool.memory().full_order();
+    pool.memory().full_fence();
   } else {
     const Pieces pieces = locate(region, header.tag, header.bytes);
     transport::iov_scatter(pieces.iov, pieces.count, 0, static_cast<const std::byte*>(payload),
@@ -276,7 +276,7 @@ void RmaTarget::notice(Peer from, const Header& header, const void* payload) {
     pool::Pool& pool = *ep_.domain->session->pool;
     pool.memory().invalidate(
         pool.base() + region->what.offset + (notice.address - region->what.base), notice.bytes);
-    pool.memory().settle();
+    pool.memory().load_fence();
   }
   if (direct && reads && ep_.remote_read_cntr != nullptr) ep_.remote_read_cntr->count();
   if (direct && !reads) told_of_write(region);
@@ -306,19 +306,19 @@ void RmaTarget::request(Peer from, const Header& header, const void* payload) {
 }
 
 /// A write goes straight to its place, if that is ours alone; all else is kept until it is whole.
-Landing RmaTarget::begin_request(Peer from, const Header& header) {
+ReceiveBuffer RmaTarget::begin_request(Peer from, const Header& header) {
   constexpr std::uint64_t longest = sizeof(AtomicRequest) + 2 * max_atomic_bytes;
   const bool writes = service_of(header) == Service::write;
   int error = 0;
   Region* region = nullptr;
   if (writes) {
     region = allowed(header, header.bytes, rma::remote_write, &error);
-    if (region == nullptr) return refuse(from, header, error), Landing{};
+    if (region == nullptr) return refuse(from, header, error), ReceiveBuffer{};
   } else if (header.bytes > longest) {
     return {};
   }
   Arrival* arrival = arrivals_.take();
-  if (arrival == nullptr) return ep_.transport->tell_trouble(from, FI_ENOMEM), Landing{};
+  if (arrival == nullptr) return ep_.transport->tell_trouble(from, FI_ENOMEM), ReceiveBuffer{};
   arrival->header = header;
   arrival->from = from;
   arrival->region = nullptr;

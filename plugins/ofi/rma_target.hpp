@@ -5,8 +5,8 @@
 
 #include <vector>
 
+#include "intrusive_lists.hpp"
 #include "mr.hpp"
-#include "pools.hpp"
 #include "rma_wire.hpp"
 
 namespace penstock::ofi {
@@ -22,7 +22,7 @@ class RmaTarget {
 
   // ---- what the transport tells: requests, and what became of our answers ----
   void request(Peer from, const Header& header, const void* payload);
-  Landing begin_request(Peer from, const Header& header);
+  ReceiveBuffer begin_request(Peer from, const Header& header);
   void request_arrived(void* cookie);
   void request_failed(void* cookie);
   void sent(transport::SendOp* op);

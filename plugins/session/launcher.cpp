@@ -90,8 +90,8 @@ Result<std::optional<std::uint32_t>> emulated_node(const LaunchSources& sources,
     if (text == nullptr || *text == '\0') return std::optional<std::uint64_t>();
     const auto value = number(text);
     if (!value || *value > 0xffffffff) {
-      return fail(Code::invalid_argument, "{}='{}' is not a number: set it to 0, 1, 2, ...", name,
-                  text);
+      return fail(ErrorCode::invalid_argument, "{}='{}' is not a number: set it to 0, 1, 2, ...",
+                  name, text);
     }
     return value;
   };
@@ -102,7 +102,7 @@ Result<std::optional<std::uint32_t>> emulated_node(const LaunchSources& sources,
   if (!nodes) return unexpected(nodes.error());
   if (!*nodes || **nodes == 0) return std::optional<std::uint32_t>();
   if (launch.rank < 0 || launch.size <= 0) {
-    return fail(Code::invalid_argument,
+    return fail(ErrorCode::invalid_argument,
                 "PENSTOCK_NODES={} needs a launcher that tells rank and size; none was recognized: "
                 "set PENSTOCK_NODE for each process instead",
                 **nodes);

@@ -78,7 +78,7 @@ Result<PoolView> look_at_pool() {
   auto mode = wanted_mode();
   if (!mode) return unexpected(mode.error());
   if (*mode && **mode != info->mode) {
-    return fail(Code::mismatch,
+    return fail(ErrorCode::mismatch,
                 "pool {} is in {} mode but PENSTOCK_MODE asks for {}: unset PENSTOCK_MODE, or make "
                 "another pool with 'penstock pool create {} --mode {}'",
                 view.spec, coherence::mode_name(info->mode), coherence::mode_name(**mode),

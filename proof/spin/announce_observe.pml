@@ -22,28 +22,28 @@
 #define READS(n, l) ((n) == 0 && (l) >= BACK || (n) > 0 && (l) < BACK)
 
 #define PUBLISH_DATA 1         /* site publish: the user's data */
-#define ORDER_BEFORE_RING 2    /* site order: Doorbell::ring, first */
+#define STORE_FENCE_BEFORE_RING 2    /* site store_fence: Doorbell::ring, first */
 #define PUBLISH_BELL 3         /* site publish: Doorbell::ring */
-#define ORDER_AFTER_RING 4     /* site order: Doorbell::ring, second */
+#define STORE_FENCE_AFTER_RING 4     /* site store_fence: Doorbell::ring, second */
 #define INVALIDATE_BELL 5      /* site invalidate: Doorbell::read */
-#define SETTLE_BELL 6          /* site settle: Doorbell::read */
+#define LOAD_FENCE_BELL 6          /* site load_fence: Doorbell::read */
 #define INVALIDATE_DATA 7      /* site invalidate: the user's observe */
-#define SETTLE_DATA 8          /* site settle: the user's observe */
+#define LOAD_FENCE_DATA 8          /* site load_fence: the user's observe */
 
 #include "memory.pml"
 
 inline ring(n, bell, number) {
-  order(ORDER_BEFORE_RING, n);
+  store_fence(STORE_FENCE_BEFORE_RING, n);
   publish(PUBLISH_BELL, n, bell, number);
-  order(ORDER_AFTER_RING, n)
+  store_fence(STORE_FENCE_AFTER_RING, n)
 }
 
 inline wait(n, bell, number, seen) {
   do
-  :: observe(INVALIDATE_BELL, SETTLE_BELL, n, bell, seen);
+  :: observe(INVALIDATE_BELL, LOAD_FENCE_BELL, n, bell, seen);
      if
      :: seen >= number -> break
-     :: else -> ANOTHER(INVALIDATE_BELL, SETTLE_BELL, n, bell, seen)
+     :: else -> ANOTHER(INVALIDATE_BELL, LOAD_FENCE_BELL, n, bell, seen)
      fi
   od;
   seen = 0
@@ -73,7 +73,7 @@ proctype listener(byte self) {
      atomic {
        invalidate(INVALIDATE_DATA, self, DATA);
        invalidate(INVALIDATE_DATA, self, DATA + 1);
-       settle(SETTLE_DATA, self)
+       load_fence(LOAD_FENCE_DATA, self)
      };
      load(self, DATA, seen);
      load(self, DATA + 1, other);

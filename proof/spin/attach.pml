@@ -1,7 +1,7 @@
 /* Attach, detach, reap: src/pool/pool.cpp (join, take_slot, choose_slot, owns_slot, ~Pool, reap),
  * process_table.cpp (used, state, take, set_state), liveness.cpp (alive).
  *
- * SLOTS process slots, each a state line (generation; state and process; seal) and a line of details.
+ * SLOTS process slots, each a state line (generation; state and process; checksum) and a line of details.
  *   process 1 (node 0) attaches and detaches, and may be killed between any two steps
  *   process 2 (node 1) attaches, reaps, detaches
  *   process 3 (node 2) attaches, detaches
@@ -10,8 +10,8 @@
  * process are its own; in the end no slot is left attached but by the dead. Nobody waits for ever.
  * The lock is that of lock.pml, as a whole (see object.pml). A process found dead is dead.
  * Bounds: 1 slot (with a crash and no stale copies, or with 1 stale copy a node and no crash); 2 slots
- * with neither; in the world `pair` processes 2 and 3 only. Left out: leases, visitors, the node table (names:
- * naming.pml), a living process that others believe dead. */
+ * with neither; in the world `pair` processes 2 and 3 only. Left out: leases, attaching processes, the node table (names:
+ * renaming.pml), a living process that others believe dead. */
 /* run crash: -DSLOTS=1 -DCOPIES=0 -DMORTAL=1 */
 /* run pair: -DSLOTS=1 -DCOPIES=1 -DMORTAL=0 -DPAIR */
 /* also race: -DSLOTS=1 -DCOPIES=1 -DMORTAL=0 */
@@ -30,25 +30,25 @@
 #define DETAILS(slot) (SLOTS + (slot))
 
 #define INVALIDATE_ALL 1      /* site invalidate: ProcessTable::used */
-#define SETTLE_ALL 2          /* site settle: ProcessTable::used */
+#define LOAD_FENCE_ALL 2          /* site load_fence: ProcessTable::used */
 #define INVALIDATE_STATE 3    /* site invalidate: ProcessTable::state */
-#define SETTLE_STATE 4        /* site settle: ProcessTable::state */
+#define LOAD_FENCE_STATE 4        /* site load_fence: ProcessTable::state */
 #define PUBLISH_DETAILS 5     /* site publish: ProcessTable::take, details, lease, stats, activity */
-#define ORDER_DETAILS 6       /* site order: ProcessTable::take, before the state */
+#define STORE_FENCE_DETAILS 6       /* site store_fence: ProcessTable::take, before the state */
 #define PUBLISH_TAKEN 7       /* site publish: ProcessTable::take, the state */
-#define ORDER_TAKEN 8         /* site order: ProcessTable::take, after the state */
-#define ORDER_CHANGE 9        /* site order: ProcessTable::set_state, first */
+#define STORE_FENCE_TAKEN 8         /* site store_fence: ProcessTable::take, after the state */
+#define STORE_FENCE_CHANGE 9        /* site store_fence: ProcessTable::set_state, first */
 #define PUBLISH_CHANGE 10     /* site publish: ProcessTable::set_state */
-#define ORDER_CHANGED 11      /* site order: ProcessTable::set_state, second */
+#define STORE_FENCE_CHANGED 11      /* site store_fence: ProcessTable::set_state, second */
 #define INVALIDATE_DETAILS 12 /* site invalidate: ProcessTable::origin */
-#define SETTLE_DETAILS 13     /* site settle: ProcessTable::origin */
+#define LOAD_FENCE_DETAILS 13     /* site load_fence: ProcessTable::origin */
 #define RELEASE 200           /* never weakened here: lock.pml does */
 
 /* beyond INVALIDATE_STATE: under the lock `used` has just dropped the copies of all states. Without it a
  * process reads its own state, which others change only while they believe the living dead. */
-/* beyond SETTLE_STATE: as INVALIDATE_STATE. */
-/* equivalent ORDER_TAKEN: the lock's release orders the state before the lock is seen free. */
-/* beyond ORDER_CHANGE: what a process did in the pool before it left is not modelled. */
+/* beyond LOAD_FENCE_STATE: as INVALIDATE_STATE. */
+/* equivalent STORE_FENCE_TAKEN: the lock's release orders the state before the lock is seen free. */
+/* beyond STORE_FENCE_CHANGE: what a process did in the pool before it left is not modelled. */
 
 #include "memory.pml"
 
@@ -58,7 +58,7 @@
 #define REST_OF(state, process) ((process) + 4 * (state))
 #define PROCESS(rest) ((rest) & 3)
 #define STATE_IN(rest) ((rest) >> 2)
-#define SEAL_OF(generation, rest) (16 * (generation) + (rest))
+#define CHECKSUM_OF(generation, rest) (16 * (generation) + (rest))
 
 byte lock_holder;          /* process */
 bool dead, done[4];        /* process 1 was killed; has done */
@@ -76,14 +76,14 @@ inline lock() {
 }
 
 inline unlock() {
-  full_order(RELEASE, self);
+  full_fence(RELEASE, self);
   lock_holder = 0
 }
 
 inline publish_words(site) {
   publish(site, self, STATE(slot) * WORDS, generation);
   publish(site, self, STATE(slot) * WORDS + 1, rest);
-  publish(site, self, STATE(slot) * WORDS + 2, SEAL_OF(generation, rest))
+  publish(site, self, STATE(slot) * WORDS + 2, CHECKSUM_OF(generation, rest))
 }
 
 /* One step but for who may be killed within it. */
@@ -95,16 +95,16 @@ inline publish_state(site) {
 }
 
 inline load_state() {
-  load(self, STATE(slot) * WORDS + 2, seal);
+  load(self, STATE(slot) * WORDS + 2, checksum);
   load(self, STATE(slot) * WORDS, generation);
   load(self, STATE(slot) * WORDS + 1, rest);
-  atomic { whole = seal == SEAL_OF(generation, rest); seal = 0 }
+  atomic { whole = checksum == CHECKSUM_OF(generation, rest); checksum = 0 }
 }
 
 inline state() {
   atomic {
     invalidate(INVALIDATE_STATE, self, STATE(slot));
-    settle(SETTLE_STATE, self)
+    load_fence(LOAD_FENCE_STATE, self)
   };
   load_state()
 }
@@ -115,7 +115,7 @@ inline used() {
 #if SLOTS == 2
     invalidate(INVALIDATE_ALL, self, STATE(1));
 #endif
-    settle(SETTLE_ALL, self)
+    load_fence(LOAD_FENCE_ALL, self)
   }
 }
 
@@ -153,9 +153,9 @@ inline take() {
   };
   publish(PUBLISH_DETAILS, self, DETAILS(slot) * WORDS, me);
   rest = REST_OF(ATTACHED, me);
-  order(ORDER_DETAILS, self);
+  store_fence(STORE_FENCE_DETAILS, self);
   publish_state(PUBLISH_TAKEN);
-  order(ORDER_TAKEN, self)
+  store_fence(STORE_FENCE_TAKEN, self)
 }
 
 inline attach() {
@@ -168,7 +168,7 @@ inline attach() {
   :: else
   fi;
   atomic { slot = 0; generation = 0; rest = 0; whole = false };
-  full_order(RELEASE, self);
+  full_fence(RELEASE, self);
   d_step {
     if
     :: mine < SLOTS -> greatest[mine] = mine_generation
@@ -185,10 +185,10 @@ inline detach() {
   assert(whole && generation == mine_generation && STATE_IN(rest) == ATTACHED);
   state(); /* set_state */
   rest = REST_OF(DETACHED, PROCESS(rest));
-  order(ORDER_CHANGE, self);
+  store_fence(STORE_FENCE_CHANGE, self);
   owner[slot] = 0;
   publish_state(PUBLISH_CHANGE);
-  order(ORDER_CHANGED, self);
+  store_fence(STORE_FENCE_CHANGED, self);
   atomic { slot = 0; generation = 0; rest = 0; whole = false; mine = SLOTS; mine_generation = 0 }
 }
 
@@ -201,9 +201,9 @@ inline reap() {
      load_state();
      if
      :: whole && generation != 0 && STATE_IN(rest) == ATTACHED ->
-        observe(INVALIDATE_DETAILS, SETTLE_DETAILS, self, DETAILS(slot) * WORDS, seal);
-        assert(seal == PROCESS(rest) || owner[slot] != PROCESS(rest));
-        seal = 0
+        observe(INVALIDATE_DETAILS, LOAD_FENCE_DETAILS, self, DETAILS(slot) * WORDS, checksum);
+        assert(checksum == PROCESS(rest) || owner[slot] != PROCESS(rest));
+        checksum = 0
      :: else
      fi;
      if
@@ -221,9 +221,9 @@ inline reap() {
         generation = chosen;
         chosen = 0;
         rest = REST_OF(REAPED, PROCESS(rest));
-        order(ORDER_CHANGE, self);
+        store_fence(STORE_FENCE_CHANGE, self);
         publish_state(PUBLISH_CHANGE);
-        order(ORDER_CHANGED, self)
+        store_fence(STORE_FENCE_CHANGED, self)
      :: else
      fi;
      atomic { slot++; generation = 0; rest = 0; whole = false }
@@ -233,7 +233,7 @@ inline reap() {
 }
 
 #define LOCALS \
-  byte self = me - 1, slot, generation, rest, seal, chosen, class, mine = SLOTS, mine_generation; \
+  byte self = me - 1, slot, generation, rest, checksum, chosen, class, mine = SLOTS, mine_generation; \
   bool whole
 
 /* Inside d_step: the youngest word in the store buffer of the dead is lost. */
@@ -275,7 +275,7 @@ proctype mortal(byte me) {
     dead
   };
   atomic {
-    slot = 0; generation = 0; rest = 0; seal = 0; chosen = 0; class = 0;
+    slot = 0; generation = 0; rest = 0; checksum = 0; chosen = 0; class = 0;
     mine = SLOTS; mine_generation = 0; whole = false
   };
   do

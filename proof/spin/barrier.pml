@@ -19,19 +19,19 @@
 #define READS(n, l) ((l) != ARRIVED(n) && (l) != DATA(n))
 
 #define PUBLISH_DATA 1        /* site publish: the user's data */
-#define ORDER_BEFORE 2        /* site order: Barrier::wait, before the arrival */
+#define STORE_FENCE_BEFORE 2        /* site store_fence: Barrier::wait, before the arrival */
 #define PUBLISH_ARRIVAL 3     /* site publish: Barrier::wait, publish_line */
-#define ORDER_AFTER 4         /* site order: Barrier::wait, after the arrival */
+#define STORE_FENCE_AFTER 4         /* site store_fence: Barrier::wait, after the arrival */
 #define INVALIDATE_ARRIVAL 5  /* site invalidate: drop_arrived */
-#define SETTLE_ARRIVAL 6      /* site settle: drop_arrived */
+#define LOAD_FENCE_ARRIVAL 6      /* site load_fence: drop_arrived */
 #define INVALIDATE_DATA 7     /* site invalidate: the user's observe */
-#define SETTLE_DATA 8         /* site settle: the user's observe */
+#define LOAD_FENCE_DATA 8         /* site load_fence: the user's observe */
 
 #include "memory.pml"
 
 #define IS_MISSING(i) (missing >> (i) & 1)
 #define NEWS(i) \
-  (IS_MISSING(i) && ANOTHER(INVALIDATE_ARRIVAL, SETTLE_ARRIVAL, self, ARRIVED(i), last[i]))
+  (IS_MISSING(i) && ANOTHER(INVALIDATE_ARRIVAL, LOAD_FENCE_ARRIVAL, self, ARRIVED(i), last[i]))
 
 inline look_at(i) {
   if
@@ -63,7 +63,7 @@ inline drop_arrived() {
 #if PARTICIPANTS == 3
     invalidate_missing(2);
 #endif
-    settle(SETTLE_ARRIVAL, self)
+    load_fence(LOAD_FENCE_ARRIVAL, self)
   };
   look_at(0);
   look_at(1)
@@ -76,7 +76,7 @@ inline drop_arrived() {
 inline check_data(i) {
   if
   :: i != self ->
-     observe(INVALIDATE_DATA, SETTLE_DATA, self, DATA(i), seen);
+     observe(INVALIDATE_DATA, LOAD_FENCE_DATA, self, DATA(i), seen);
      d_step { assert(seen == round || seen == round + 1); seen = 0 }
   :: else
   fi
@@ -95,9 +95,9 @@ proctype participant(byte self) {
      :: started == self -> started++
      :: else
      fi;
-     order(ORDER_BEFORE, self);
+     store_fence(STORE_FENCE_BEFORE, self);
      publish(PUBLISH_ARRIVAL, self, ARRIVED(self), round);
-     order(ORDER_AFTER, self);
+     store_fence(STORE_FENCE_AFTER, self);
      missing = ((1 << PARTICIPANTS) - 1) & ~(1 << self);
      do
      :: drop_arrived();

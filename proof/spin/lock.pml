@@ -4,8 +4,8 @@
  * two steps, holding or not; the second (token 2) takes the same line over when the first is dead or has
  * done. The others (tokens 3, 4) have one process each. Under the lock each observes a line of data,
  * finds what the last holder left there, and publishes a new value.
- * In the world `torn` the words token, number with choosing, and seal of a line arrive apart, the seal
- * last, are loaded apart, the seal first, and the killed may have written a part of them.
+ * In the world `torn` the words token, number with choosing, and checksum of a line arrive apart, the checksum
+ * last, are loaded apart, the checksum first, and the killed may have written a part of them.
  * In the world `shared` participant 0 wants the lock alone, and the others share it: they observe the data
  * and publish nothing. In the world `way` it also makes way at any time for one that shares the lock: gives
  * its number back, waits until the other's is another, and asks again.
@@ -33,7 +33,7 @@
 #ifdef TORN
 #define WORDS 3
 #define BUF 4
-#define SEALED(l) ((l) < PARTICIPANTS)
+#define TAGGED(l) ((l) < PARTICIPANTS)
 #else
 #define WORDS 1
 #define BUF 2
@@ -42,13 +42,13 @@
 bool gone[PARTICIPANTS]; /* all processes of the participant have done */
 
 #define PUBLISH_ENTRY 1         /* site publish: Entries::publish */
-#define FULL_ORDER_ENTRY 2      /* site full_order: Entries::publish */
+#define FULL_FENCE_ENTRY 2      /* site full_fence: Entries::publish */
 #define INVALIDATE_OTHERS 3     /* site invalidate: Entries::refresh */
-#define SETTLE_OTHERS 4         /* site settle: Entries::refresh */
-#define ORDER_RELEASE 5         /* site order: Lock::release */
+#define LOAD_FENCE_OTHERS 4         /* site load_fence: Entries::refresh */
+#define STORE_FENCE_RELEASE 5         /* site store_fence: Lock::release */
 #define PUBLISH_DATA 6          /* site publish: the user's data */
 #define INVALIDATE_DATA 7       /* site invalidate: the user's observe */
-#define SETTLE_DATA 8           /* site settle: the user's observe */
+#define LOAD_FENCE_DATA 8           /* site load_fence: the user's observe */
 
 #include "memory.pml"
 
@@ -74,22 +74,22 @@ inline publish_entry(choosing, number) {
 #else
   publish(PUBLISH_ENTRY, self, self * WORDS, PACK(token, choosing, number));
 #endif
-  full_order(FULL_ORDER_ENTRY, self)
+  full_fence(FULL_FENCE_ENTRY, self)
 }
 
 /* The line of i into last[i]; TORN_LINE and its token into rival[i] when it is not whole. */
 inline load_entry(i) {
 #ifdef TORN
-  load(self, (i) * WORDS + 2, seal);
+  load(self, (i) * WORDS + 2, checksum);
   load(self, (i) * WORDS, seen);
   load(self, (i) * WORDS + 1, rest);
   d_step {
     rival[i] = seen;
     if
-    :: seal == seen + 8 * rest -> last[i] = seal
+    :: checksum == seen + 8 * rest -> last[i] = checksum
     :: else -> last[i] = TORN_LINE
     fi;
-    seal = 0; seen = 0; rest = 0
+    checksum = 0; seen = 0; rest = 0
   }
 #else
   d_step {
@@ -103,11 +103,11 @@ inline load_entry(i) {
 #ifdef TORN
 #define NEWS(i) \
   (IS_PENDING(i) && \
-   (ANOTHER(INVALIDATE_OTHERS, SETTLE_OTHERS, self, (i) * WORDS + 2, last[i]) || \
-    ANOTHER(INVALIDATE_OTHERS, SETTLE_OTHERS, self, (i) * WORDS, TOKEN(last[i])) || \
-    ANOTHER(INVALIDATE_OTHERS, SETTLE_OTHERS, self, (i) * WORDS + 1, last[i] >> 3)))
+   (ANOTHER(INVALIDATE_OTHERS, LOAD_FENCE_OTHERS, self, (i) * WORDS + 2, last[i]) || \
+    ANOTHER(INVALIDATE_OTHERS, LOAD_FENCE_OTHERS, self, (i) * WORDS, TOKEN(last[i])) || \
+    ANOTHER(INVALIDATE_OTHERS, LOAD_FENCE_OTHERS, self, (i) * WORDS + 1, last[i] >> 3)))
 #else
-#define NEWS(i) (IS_PENDING(i) && ANOTHER(INVALIDATE_OTHERS, SETTLE_OTHERS, self, i, last[i]))
+#define NEWS(i) (IS_PENDING(i) && ANOTHER(INVALIDATE_OTHERS, LOAD_FENCE_OTHERS, self, i, last[i]))
 #endif
 
 #ifdef SHARED
@@ -185,7 +185,7 @@ inline pass_all() {
 #if PARTICIPANTS == 3
        refresh(2);
 #endif
-       settle(SETTLE_OTHERS, self)
+       load_fence(LOAD_FENCE_OTHERS, self)
      };
      step(0);
      step(1);
@@ -216,13 +216,13 @@ inline pass_all() {
 /* Without an invalidation: only the own node writes this line. */
 inline take_over() {
 #ifdef TORN
-  load(self, self * WORDS + 2, seal);
+  load(self, self * WORDS + 2, checksum);
   load(self, self * WORDS, seen);
   load(self, self * WORDS + 1, rest);
   if
-  :: d_step { seen != token || seal != seen + 8 * rest -> seen = 0; seal = 0; rest = 0 };
+  :: d_step { seen != token || checksum != seen + 8 * rest -> seen = 0; checksum = 0; rest = 0 };
      publish_entry(0, 0)
-  :: d_step { else -> seen = 0; seal = 0; rest = 0 }
+  :: d_step { else -> seen = 0; checksum = 0; rest = 0 }
   fi
 #else
   load(self, self, seen);
@@ -238,7 +238,7 @@ inline take_over() {
 /* For participant 1, until it has another number than `way`. */
 inline await_that_it_goes() {
   do
-  :: atomic { invalidate(INVALIDATE_OTHERS, self, 1); settle(SETTLE_OTHERS, self) };
+  :: atomic { invalidate(INVALIDATE_OTHERS, self, 1); load_fence(LOAD_FENCE_OTHERS, self) };
      load_entry(1);
      if
      :: d_step { NUMBER(last[1]) != way -> way = 0; last[1] = 0; rival[1] = 0 }; break
@@ -289,7 +289,7 @@ inline acquire() {
 }
 
 inline release() {
-  order(ORDER_RELEASE, self);
+  store_fence(STORE_FENCE_RELEASE, self);
   publish_entry(0, 0)
 }
 
@@ -298,7 +298,7 @@ inline use() {
     assert(holders == 0 || SHARES(self) && !(holders & IN_MY_WAY));
     holders = holders | 1 << self
   };
-  observe(INVALIDATE_DATA, SETTLE_DATA, self, DATA * WORDS, seen);
+  observe(INVALIDATE_DATA, LOAD_FENCE_DATA, self, DATA * WORDS, seen);
   assert(seen == left || data_lost);
   if
   :: SHARES(self) -> seen = 0
@@ -322,7 +322,7 @@ inline work(times) {
 }
 
 #define LOCALS \
-  byte pending, chosen, number, greatest, seen, seal, rest, turn, drawn, way; \
+  byte pending, chosen, number, greatest, seen, checksum, rest, turn, drawn, way; \
   bool busy; \
   byte last[PARTICIPANTS]; \
   byte rival[PARTICIPANTS]
@@ -334,7 +334,7 @@ proctype participant(byte self, token) {
 }
 
 inline forget_all() {
-  pending = 0; chosen = 0; number = 0; greatest = 0; busy = false; seen = 0; seal = 0; rest = 0; turn = 0;
+  pending = 0; chosen = 0; number = 0; greatest = 0; busy = false; seen = 0; checksum = 0; rest = 0; turn = 0;
   drawn = 0; way = 0;
   last[0] = 0; last[1] = 0; rival[0] = 0; rival[1] = 0;
 #if PARTICIPANTS == 3

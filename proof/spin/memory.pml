@@ -5,7 +5,7 @@
  *   BUF                   words that a node's store buffer holds
  * and may define:
  *   READS(n, l)           node n ever loads line l (else it needs no copies of it); default: yes
- *   SEALED(l)             line l is written by publish_line, its last word last; default: yes
+ *   TAGGED(l)             line l is written by publish_line, its last word last; default: yes
  *   COPIES                copies that differ from the device that a node holds at once, at most
  *   ROOM                  words that somebody waits to put at once, at most; default: 1
  *   DEVICE_CHECK          a statement that runs after each change of the device
@@ -14,19 +14,19 @@
  *
  * Device: dev[]. Each node has
  *   - a store buffer. `put` (a non-temporal store of one word) appends to it. `world` delivers any
- *     word of it that has no earlier word of the same address in front, and no `order`. The last word
- *     of a sealed line waits for the others of the line.
+ *     word of it that has no earlier word of the same address in front, and no `store_fence`. The last word
+ *     of a tagged or checksummed line waits for the others of the line.
  *   - a cache. A node may fetch a line at any time, and drop it at any time. A copy matters only
  *     where it differs from the device. So a fetch is chosen at the last moment at which it gives
  *     what it gives: just before the device changes, each other node may take a copy of the old line.
  *     A copy that is equal to the device counts as absent.
  *   - dirty lines, by `store` (plain stores): only mutants have them. Written back whole, at any time.
- *   - invalidations under way: each takes effect, once, between `invalidate` and `settle`.
+ *   - invalidations under way: each takes effect, once, between `invalidate` and `load_fence`.
  * Loads see what is in the own store buffer, then the own copy, then the device.
  *
  * `quiet` is chosen in the beginning. When set, nothing happens that nothing compels: no copy is
- * dropped, no dirty line is written back, no invalidation takes effect before its `settle`, and what
- * no `order` follows stays in the store buffer unless that is full. Waits block until a new look would
+ * dropped, no dirty line is written back, no invalidation takes effect before its `load_fence`, and what
+ * no `store_fence` follows stays in the store buffer unless that is full. Waits block until a new look would
  * show another value. So whoever relies on luck is found as an invalid end state (a deadlock). */
 
 #ifdef MUTANTS
@@ -38,8 +38,8 @@ byte mutant; /* set by choose_quiet, before anything else happens */
 #ifndef READS
 #define READS(n, l) true
 #endif
-#ifndef SEALED
-#define SEALED(l) true
+#ifndef TAGGED
+#define TAGGED(l) true
 #endif
 #ifndef ROOM
 #define ROOM 1
@@ -60,7 +60,7 @@ bit quiet;
 byte dev[LINES * WORDS];
 byte state_of[NODES * LINES];         /* of a node's copy of a line */
 byte copied[NODES * LINES * WORDS];   /* its words */
-bit dropping[NODES * LINES];          /* invalidated, not yet settled */
+bit dropping[NODES * LINES];          /* invalidated, not yet load-fenced */
 #ifdef DIRTY_LINES
 bit leaving[NODES * LINES];           /* dirty, and somebody waits until it is written back */
 #define IS_LEAVING(n, l) leaving[COPY(n, l)]
@@ -70,8 +70,8 @@ bit leaving[NODES * LINES];           /* dirty, and somebody waits until it is w
 byte buffered[NODES];                 /* words in the store buffer: */
 byte address_of[NODES * BUF];
 byte value_of[NODES * BUF];
-byte orders_before[NODES * BUF];      /* `order`s in front of it that still hold it back */
-byte orders[NODES];                   /* `order`s in the store buffer */
+byte orders_before[NODES * BUF];      /* `store_fence`s in front of it that still hold it back */
+byte orders[NODES];                   /* `store_fence`s in the store buffer */
 
 byte t_node, t_address, t_value, t_line;  /* of the change under way; 0 in between */
 hidden byte k, m;                         /* inside d_step only */
@@ -222,7 +222,7 @@ inline take_entry(n, i) {
   pass_orders(n)
 }
 
-/* `order`s that nothing is in front of any more hold nothing back. */
+/* `store_fence`s that nothing is in front of any more hold nothing back. */
 inline pass_orders(n) {
   if
   :: buffered[n] == 0 -> orders[n] = 0
@@ -259,7 +259,7 @@ inline deliver(n, i) {
 #define HELD(n, j, i) \
   (address_of[ENTRY(n, j)] == address_of[ENTRY(n, i)] || \
    (LINE(address_of[ENTRY(n, j)]) == LINE(address_of[ENTRY(n, i)]) && \
-    SEALED(LINE(address_of[ENTRY(n, i)])) && address_of[ENTRY(n, i)] % WORDS == WORDS - 1))
+    TAGGED(LINE(address_of[ENTRY(n, i)])) && address_of[ENTRY(n, i)] % WORDS == WORDS - 1))
 #define READY(n, i) \
   (i < buffered[n] && orders_before[ENTRY(n, i)] == 0 && \
    (!quiet || orders[n] > 0 || buffered[n] + ROOM > BUF))
@@ -377,14 +377,14 @@ inline publish_pair(site, n, a, v, w) {
 #define ORDERED(n) \
   (buffered[n] == 0 || orders_before[ENTRY(n, buffered[n] - 1)] < orders[n])
 
-inline order(site, n) {
+inline store_fence(site, n) {
   if
   :: d_step { MUTANT != site && !ORDERED(n) -> orders[n]++ }
   :: else
   fi
 }
 
-inline full_order(site, n) {
+inline full_fence(site, n) {
   if
   :: d_step { !ORDERED(n) -> orders[n]++ }
   :: else
@@ -400,7 +400,7 @@ inline invalidate(site, n, l) {
 }
 
 #ifdef DIRTY_LINES
-#define SETTLE_LINE(n, l) \
+#define LOAD_FENCE_LINE(n, l) \
   if \
   :: state_of[COPY(n, l)] == DIRTY -> leaving[COPY(n, l)] = 1 \
   :: else -> forget(n, l) \
@@ -408,18 +408,18 @@ inline invalidate(site, n, l) {
 #define OR_LEAVING(n, l) || leaving[COPY(n, l)]
 #define SETTLED(n) !(false UP_TO_THEN(LINES, OR_LEAVING, n))
 #else
-#define SETTLE_LINE(n, l) forget(n, l)
+#define LOAD_FENCE_LINE(n, l) forget(n, l)
 #define SETTLED(n) true
 #endif
 
-inline settle(site, n) {
+inline load_fence(site, n) {
   if
   :: d_step {
        MUTANT != site -> m = 0;
        do
        :: m < LINES && dropping[COPY(n, m)] ->
           dropping[COPY(n, m)] = 0;
-          SETTLE_LINE(n, m);
+          LOAD_FENCE_LINE(n, m);
           m++
        :: m < LINES && !dropping[COPY(n, m)] -> m++
        :: m == LINES -> break
@@ -442,13 +442,13 @@ inline load(n, a, v) {
   }
 }
 
-/* Invalidate, settle, load. Invalidations and the settle right behind them may be one step: whatever
+/* Invalidate, load_fence, load. Invalidations and the load_fence right behind them may be one step: whatever
  * can come between them, a copy that is fetched after the first has taken effect, comes after the step
  * as well, when that is made at the moment of the first effect. */
 inline observe(i_site, s_site, n, a, v) {
   atomic {
     invalidate(i_site, n, LINE(a));
-    settle(s_site, n)
+    load_fence(s_site, n)
   };
   load(n, a, v)
 }

@@ -41,34 +41,34 @@
 #define READS(n, l) ((n) == 2 -> (l) == SLOT || (l) == NAME || (l) >= BYTES(0) : (l) < BYTES(0))
 
 #define INVALIDATE_CONTROL 1      /* site invalidate: Space::begin */
-#define SETTLE_CONTROL 2          /* site settle: Space::begin */
+#define LOAD_FENCE_CONTROL 2          /* site load_fence: Space::begin */
 #define PUBLISH_REDONE 3          /* site publish: Space::finish_journal, the header */
-#define ORDER_REDONE 4            /* site order: Space::finish_journal */
+#define STORE_FENCE_REDONE 4            /* site store_fence: Space::finish_journal */
 #define PUBLISH_REDO_DONE 5       /* site publish: Space::finish_journal, checksum */
 #define PUBLISH_MOVING 6          /* site publish: Space::publish_moving */
 #define PUBLISH_NEW 7             /* site publish: Space::publish_new */
-#define ORDER_BEFORE 8            /* site order: Space::rewrite, first */
+#define STORE_FENCE_BEFORE 8            /* site store_fence: Space::rewrite, first */
 #define PUBLISH_IMAGE 9           /* site publish: Space::rewrite, image */
 #define PUBLISH_TARGET 10         /* site publish: Space::rewrite, journal */
-#define ORDER_JOURNAL 11          /* site order: Space::rewrite, second */
+#define STORE_FENCE_JOURNAL 11          /* site store_fence: Space::rewrite, second */
 #define PUBLISH_HEADER 12         /* site publish: Space::rewrite, the header */
-#define ORDER_HEADER 13           /* site order: Space::rewrite, third */
+#define STORE_FENCE_HEADER 13           /* site store_fence: Space::rewrite, third */
 #define PUBLISH_JOURNAL_DONE 14   /* site publish: Space::rewrite, checksum */
 #define INVALIDATE_EXTENT 15      /* site invalidate: ExtentReader::peek */
-#define SETTLE_EXTENT 16          /* site settle: ExtentReader::peek */
+#define LOAD_FENCE_EXTENT 16          /* site load_fence: ExtentReader::peek */
 #define PUBLISH_ZEROS 17          /* site publish: publish_zeros */
 #define PUBLISH_NAME 18           /* site publish: NameTable::put, name */
-#define ORDER_NAME 19             /* site order: NameTable::put */
+#define STORE_FENCE_NAME 19             /* site store_fence: NameTable::put */
 #define PUBLISH_SLOT 20           /* site publish: NameTable::put, entry */
 #define PUBLISH_REMOVED 21        /* site publish: NameTable::remove */
 #define INVALIDATE_SLOT 22        /* site invalidate: NameTable::find_once, read */
-#define SETTLE_SLOT 23            /* site settle: NameTable::find_once, read */
+#define LOAD_FENCE_SLOT 23            /* site load_fence: NameTable::find_once, read */
 #define RELEASE 200            /* never weakened here: lock.pml does */
 #define USERS_OBSERVE 201      /* never weakened: the user's */
 
 /* beyond PUBLISH_REDONE: who redoes finds its own dirty line again; only a third node, or its own death
  * with its host, could tell. */
-/* beyond ORDER_REDONE: as PUBLISH_REDONE, a second death in the middle of the redoing. */
+/* beyond STORE_FENCE_REDONE: as PUBLISH_REDONE, a second death in the middle of the redoing. */
 /* beyond PUBLISH_REDO_DONE: as PUBLISH_REDONE. */
 
 /* Contents of a slot: generation 1..7, unit, name 0 or 1; its checksum covers the name line. */
@@ -111,7 +111,7 @@ inline lock() {
 }
 
 inline unlock() {
-  full_order(RELEASE, self);
+  full_fence(RELEASE, self);
   d_step { gone = gone | destroying; lock_holder = 0 }
 }
 
@@ -128,19 +128,19 @@ inline load_line(line, contents, check) {
 /* ---- space --------------------------------------------------------------------------------------- */
 
 inline read_header(unit, into) {
-  observe(INVALIDATE_EXTENT, SETTLE_EXTENT, self, HEADER(unit) * WORDS + 1, check);
+  observe(INVALIDATE_EXTENT, LOAD_FENCE_EXTENT, self, HEADER(unit) * WORDS + 1, check);
   load(self, HEADER(unit) * WORDS, into);
   d_step { assert(IS_HEADER(into, check)); check = 0 }
 }
 
 /* `header` is to stand at `unit`. */
 inline rewrite() {
-  order(ORDER_BEFORE, self);
+  store_fence(STORE_FENCE_BEFORE, self);
   publish_line(PUBLISH_IMAGE, IMAGE, header, header + 64);
   publish_line(PUBLISH_TARGET, TARGET, unit + 1, JOURNAL_CHECK(unit + 1, header));
-  order(ORDER_JOURNAL, self);
+  store_fence(STORE_FENCE_JOURNAL, self);
   publish_line(PUBLISH_HEADER, HEADER(unit), header, header + 64);
-  order(ORDER_HEADER, self);
+  store_fence(STORE_FENCE_HEADER, self);
   publish(PUBLISH_JOURNAL_DONE, self, TARGET * WORDS + 1, 0)
 }
 
@@ -157,7 +157,7 @@ inline finish_journal() {
      if
      :: check == JOURNAL_CHECK(seen, header) && IS_HEADER(header, other) ->
         publish_line(PUBLISH_REDONE, HEADER(seen - 1), header, header + 64);
-        order(ORDER_REDONE, self);
+        store_fence(STORE_FENCE_REDONE, self);
         publish(PUBLISH_REDO_DONE, self, TARGET * WORDS + 1, 0)
      :: else
      fi
@@ -195,7 +195,7 @@ inline begin() {
     invalidate(INVALIDATE_CONTROL, self, MOVING);
     invalidate(INVALIDATE_CONTROL, self, TARGET);
     invalidate(INVALIDATE_CONTROL, self, IMAGE);
-    settle(SETTLE_CONTROL, self)
+    load_fence(LOAD_FENCE_CONTROL, self)
   };
   finish_journal();
   load_moving()
@@ -273,7 +273,7 @@ inline read_slot() {
   atomic {
     invalidate(INVALIDATE_SLOT, self, SLOT);
     invalidate(INVALIDATE_SLOT, self, NAME);
-    settle(SETTLE_SLOT, self)
+    load_fence(LOAD_FENCE_SLOT, self)
   };
   load_line(SLOT, slot, check);
   load(self, NAME * WORDS, seen);
@@ -293,7 +293,7 @@ inline put_name(name) {
     given = given | 1 << GENERATION(header)
   };
   publish(PUBLISH_NAME, self, NAME * WORDS, (name) + 1);
-  order(ORDER_NAME, self);
+  store_fence(STORE_FENCE_NAME, self);
   publish_line(PUBLISH_SLOT, SLOT, slot, slot + 64)
 }
 

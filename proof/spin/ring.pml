@@ -1,13 +1,13 @@
-/* Ring and credits: src/transport/tx_channel.cpp (room, refresh_credits, put_inline, put_lines) and
- * src/transport/rx_channel.cpp (invalidate_window, drop_consumed, poll, poll_header, continue_lines,
+/* Ring and credits: src/transport/tx_channel.cpp (room, refresh_credits, put_inline, put_eager) and
+ * src/transport/rx_channel.cpp (invalidate_window, drop_consumed, poll, poll_header, continue_eager,
  * freshen, return_credits).
  *
  * A ring of RING lines. The sender puts messages of one or two lines (it chooses) until MESSAGE_LINES
  * lines went out; it waits for credit where there is no room. The receiver polls a window of lines,
- * takes what the seals allow, and returns credits.
- * A line is payload and seal. Line i holds payload i + 1 and the seal i + 1 (the nonce is 0; zeroed
- * memory holds no seal of it). In the world `whole` a line arrives whole and is one word; in `torn` its
- * two words arrive apart, the seal last, and are loaded apart, the seal first.
+ * takes what the tags allow, and returns credits.
+ * A line is payload and tag. Line i holds payload i + 1 and the tag i + 1 (the nonce is 0; zeroed
+ * memory holds no tag of it). In the world `whole` a line arrives whole and is one word; in `torn` its
+ * two words arrive apart, the tag last, and are loaded apart, the tag first.
  * Proved: the receiver takes line after line, each with the payload that was put there, none lost,
  * doubled, reordered or overwritten before it is read; sender and receiver never wait for ever.
  * Bounds: RING 2, MESSAGE_LINES 6 (three laps) whole, 5 torn; a window of up to 2 lines. Left out: the
@@ -22,37 +22,37 @@
 #define WORDS 2
 #define BUF 5
 #define ROOM 2
-#define SEALED(l) ((l) < RING)
+#define TAGGED(l) ((l) < RING)
 #else
 #define WORDS 1
 #define BUF 3
 #endif
 #define READS(n, l) ((n) == 0 && (l) == CREDITS || (n) == 1 && (l) < RING)
 
-#define PUBLISH_LINE 1         /* site publish: put_inline, put_lines: ring lines */
-#define ORDER_MESSAGE 2        /* site order: put_inline, put_lines: at the end */
+#define PUBLISH_LINE 1         /* site publish: put_inline, put_eager: ring lines */
+#define STORE_FENCE_MESSAGE 2        /* site store_fence: put_inline, put_eager: at the end */
 #define INVALIDATE_CREDITS 3   /* site invalidate: refresh_credits */
-#define SETTLE_CREDITS 4       /* site settle: refresh_credits */
+#define LOAD_FENCE_CREDITS 4       /* site load_fence: refresh_credits */
 #define INVALIDATE_WINDOW 5    /* site invalidate: invalidate_window */
-#define SETTLE_POLL 6          /* site settle: prepare_poll */
+#define LOAD_FENCE_POLL 6          /* site load_fence: prepare_poll */
 #define INVALIDATE_CONSUMED 7  /* site invalidate: drop_consumed */
 #define INVALIDATE_REST 8      /* site invalidate: freshen */
-#define SETTLE_REST 9          /* site settle: freshen */
+#define LOAD_FENCE_REST 9          /* site load_fence: freshen */
 #define PUBLISH_CREDITS 10     /* site publish: return_credits */
-#define ORDER_CREDITS 11       /* site order: return_credits */
+#define STORE_FENCE_CREDITS 11       /* site store_fence: return_credits */
 
 /* equivalent INVALIDATE_CONSUMED: lines that were read are dropped early so that the next lap finds no
- * copies. Only speed: whether a line is new is decided by its seal, and a look that meets an old copy
+ * copies. Only speed: whether a line is new is decided by its tag, and a look that meets an old copy
  * invalidates it (invalidate_window, freshen). */
 /* equivalent INVALIDATE_REST: a message whose next line is not there is looked at again with the next
  * poll, and every poll drops the copy of the line at the tail (invalidate_window). The looks in between
  * are for speed. */
-/* equivalent SETTLE_REST: as INVALIDATE_REST. */
+/* equivalent LOAD_FENCE_REST: as INVALIDATE_REST. */
 
 #include "memory.pml"
 
 #define AT(i) ((i) % RING * WORDS)
-#define SEAL(i) (AT(i) + WORDS - 1)
+#define TAG(i) (AT(i) + WORDS - 1)
 
 byte head, tail; /* of sender and receiver, each its own; global only to be checked */
 
@@ -65,7 +65,7 @@ inline wait_for_room(lines) {
   do
   :: HAS_ROOM(lines) -> break
   :: else ->
-     observe(INVALIDATE_CREDITS, SETTLE_CREDITS, 0, CREDITS * WORDS, seen);
+     observe(INVALIDATE_CREDITS, LOAD_FENCE_CREDITS, 0, CREDITS * WORDS, seen);
      d_step {
        assert(seen <= head);
        if
@@ -74,7 +74,7 @@ inline wait_for_room(lines) {
        fi;
        seen = 0
      };
-     (HAS_ROOM(lines) || ANOTHER(INVALIDATE_CREDITS, SETTLE_CREDITS, 0, CREDITS * WORDS, consumed))
+     (HAS_ROOM(lines) || ANOTHER(INVALIDATE_CREDITS, LOAD_FENCE_CREDITS, 0, CREDITS * WORDS, consumed))
   od
 }
 
@@ -93,12 +93,12 @@ proctype sender() {
   :: head + 1 <= MESSAGE_LINES ->
      wait_for_room(1);
      put_line();
-     order(ORDER_MESSAGE, 0)
+     store_fence(STORE_FENCE_MESSAGE, 0)
   :: head + 2 <= MESSAGE_LINES ->
      wait_for_room(2);
      put_line();
      put_line();
-     order(ORDER_MESSAGE, 0)
+     store_fence(STORE_FENCE_MESSAGE, 0)
   :: head == MESSAGE_LINES -> break
   od;
   consumed = 0
@@ -106,7 +106,7 @@ proctype sender() {
 
 /* ---- receiver: node 1 ---------------------------------------------------------------------------- */
 
-/* A line whose seal was found right: its payload. */
+/* A line whose tag was found right: its payload. */
 inline take_line() {
 #ifdef TORN
   load(1, AT(tail), seen);
@@ -120,7 +120,7 @@ inline take_line() {
 }
 
 /* RxChannel::invalidate_window and Endpoint::Impl::prepare_poll: what was consumed, then the window up
- * to the end of the ring; one settle. */
+ * to the end of the ring; one load_fence. */
 inline prepare_poll() {
   atomic {
     do
@@ -135,7 +135,7 @@ inline prepare_poll() {
        fresh_until = tail + 2
     :: else
     fi;
-    settle(SETTLE_POLL, 1)
+    load_fence(LOAD_FENCE_POLL, 1)
   }
 }
 
@@ -145,7 +145,7 @@ inline freshen() {
   :: fresh_until <= tail ->
      atomic {
        invalidate(INVALIDATE_REST, 1, tail % RING);
-       settle(SETTLE_REST, 1);
+       load_fence(LOAD_FENCE_REST, 1);
        fresh_until = tail + 1
      }
   :: else
@@ -155,15 +155,15 @@ inline freshen() {
 /* The line at tail follows in the same message (the sender's choice is in the pool as the message's
  * length; here the receiver looks for a second line when it likes, which covers both): a look without
  * an invalidation first, then with one. */
-inline continue_lines() {
-  load(1, SEAL(tail), seen);
+inline continue_eager() {
+  load(1, TAG(tail), seen);
   if
   :: seen == tail + 1 -> take_line()
   :: else ->
      seen = 0;
      fresh_until = tail;
      freshen();
-     load(1, SEAL(tail), seen);
+     load(1, TAG(tail), seen);
      if
      :: seen == tail + 1 -> take_line()
      :: else -> seen = 0
@@ -173,7 +173,7 @@ inline continue_lines() {
 
 inline return_credits() {
   publish(PUBLISH_CREDITS, 1, CREDITS * WORDS, tail);
-  order(ORDER_CREDITS, 1);
+  store_fence(STORE_FENCE_CREDITS, 1);
   credited = tail
 }
 
@@ -186,12 +186,12 @@ proctype receiver() {
      /* poll_header for each line of the window */
      do
      :: tail < fresh_until && tail < MESSAGE_LINES ->
-        load(1, SEAL(tail), seen);
+        load(1, TAG(tail), seen);
         if
         :: seen == tail + 1 ->
            take_line();
            if
-           :: tail < MESSAGE_LINES -> continue_lines()
+           :: tail < MESSAGE_LINES -> continue_eager()
            :: true
            fi
         :: else -> seen = 0; break
@@ -207,8 +207,8 @@ proctype receiver() {
      :: tail > credited -> return_credits()
      :: else ->
         (tail == MESSAGE_LINES ||
-         ANOTHER(INVALIDATE_WINDOW, SETTLE_POLL, 1, SEAL(tail), SEEN(1, SEAL(tail))) ||
-         SEEN(1, SEAL(tail)) == tail + 1)
+         ANOTHER(INVALIDATE_WINDOW, LOAD_FENCE_POLL, 1, TAG(tail), SEEN(1, TAG(tail))) ||
+         SEEN(1, TAG(tail)) == tail + 1)
      fi
   :: else -> break
   od;

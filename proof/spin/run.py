@@ -11,8 +11,8 @@ A model (NAME.pml) says in comments of its own what is to be run:
   /* equivalent SITE: why the weakened site is as right as the other */
   /* beyond SITE: what these worlds lack, so that they cannot tell */
 
-A mutant weakens one site: a publish becomes a plain store, an order, invalidate or settle nothing, a
-full_order an order. It is killed when one world of its model finds an error. The run fails when a
+A mutant weakens one site: a publish becomes a plain store, a store_fence, invalidate or load_fence nothing, a
+full_fence a store_fence. It is killed when one world of its model finds an error. The run fails when a
 world has an error or could not be searched wholly, when a mutant survives that is not listed as
 equivalent or beyond, or is killed although it is.
 """
@@ -246,7 +246,7 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="append a line for each model")
     arguments = parser.parse_args()
     if not shutil.which("spin"):
-        sys.exit("spin is not installed; to mend: ci/install.sh test, or apt-get install spin")
+        sys.exit("spin is not installed; to fix: ci/install.sh test, or apt-get install spin")
     paths = [path for path in sorted(HERE.glob("*.pml")) if path.name not in SHARED]
     known = [path.stem for path in paths]
     for name in arguments.model or []:

@@ -5,9 +5,9 @@
 
 namespace penstock::sim {
 
-class Chooser {
+class ChoiceSource {
  public:
-  virtual ~Chooser() = default;
+  virtual ~ChoiceSource() = default;
   /// True in `per_mille` of 1000 cases.
   virtual bool chance(std::uint32_t per_mille) = 0;
   /// A number below `bound` (at least 1). 0 is the usual one.
@@ -15,9 +15,9 @@ class Chooser {
 };
 
 /// splitmix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014).
-class RandomChooser : public Chooser {
+class RandomChoices : public ChoiceSource {
  public:
-  explicit RandomChooser(std::uint64_t seed) : state_(seed) {}
+  explicit RandomChoices(std::uint64_t seed) : state_(seed) {}
   std::uint64_t next() {
     std::uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -8,8 +8,8 @@
 namespace penstock::sim {
 
 const char* event_name(Event event) {
-  constexpr const char* names[] = {"publish",        "write-back", "order",    "full order",
-                                   "invalidate",     "settle",     "load",     "  arrives",
+  constexpr const char* names[] = {"publish",        "write-back", "store fence", "full fence",
+                                   "invalidate",     "load fence", "load",        "  arrives",
                                    "  written back", "  dropped",  "  fetched"};
   return names[static_cast<std::size_t>(event)];
 }
@@ -31,8 +31,8 @@ void Core::buffer(Event kind, std::uint64_t line, const Line& data, std::uint8_t
 
 /// Some words of it earlier than others, in any order.
 void Core::buffer_torn(std::uint64_t line, const Line& data, std::uint8_t words) {
-  if (!knobs_.whole_lines && chooser_.chance(knobs_.tear)) {
-    const auto first = static_cast<std::uint8_t>(chooser_.below(256) & words);
+  if (!faults_.whole_lines && choices_.chance(faults_.tear)) {
+    const auto first = static_cast<std::uint8_t>(choices_.below(256) & words);
     if (first != 0) buffer(Event::publish, line, data, first, false);
     words = static_cast<std::uint8_t>(words & ~first);
   }
@@ -47,7 +47,7 @@ std::uint32_t Core::leaving_epoch() const {
   return epoch_;
 }
 
-/// Not before what an `order` put ahead of it, nor before an earlier store to the same words.
+/// Not before what an `store_fence` put ahead of it, nor before an earlier store to the same words.
 bool Core::may_leave(std::size_t index) const {
   const Buffered& wanted = buffer_[index];
   if (!wanted.unordered && wanted.epoch != leaving_epoch()) return false;
@@ -66,7 +66,7 @@ void Core::leave(std::size_t index) {
     machine_.happened(*this, Event::deliver, gone.line, gone.words);
     view_.deliver(gone.line, gone.data, gone.words, gone.spared);
     const bool line_is_out = gone.after_line && (gone.words & last_word) != 0;
-    if (line_is_out && chooser_.chance(knobs_.keep)) fetch(gone.line);
+    if (line_is_out && choices_.chance(faults_.keep)) fetch(gone.line);
   } else {
     machine_.happened(*this, Event::send, gone.line, 0);
     view_.write_back(gone.line);
@@ -74,17 +74,17 @@ void Core::leave(std::size_t index) {
 }
 
 void Core::deliver_one() {
-  constexpr std::size_t most_able = 24;  // more than the lines of what is published at once
+  constexpr std::size_t max_able = 24;  // more than the lines of what is published at once
   std::vector<std::size_t> able;
   for (std::size_t i = 0; i < buffer_.size(); ++i) {
     if (may_leave(i)) able.push_back(i);
-    if (able.size() == most_able) break;
+    if (able.size() == max_able) break;
   }
   // What passes others comes behind them as often as it may.
   const auto late = [this](std::size_t index) { return buffer_[index].unordered; };
   const auto passed = std::stable_partition(able.begin(), able.end(), std::not_fn(late));
   if (passed != able.begin()) able.erase(passed, able.end());
-  leave(able[chooser_.below(able.size())]);
+  leave(able[choices_.below(able.size())]);
 }
 
 void Core::drain() {
@@ -97,7 +97,7 @@ void Core::hand_over() {
 
 void Core::killed() {
   // The last operation may have been cut short.
-  while (buffered() && buffer_.back().op == last_op_ && chooser_.chance(knobs_.tear)) {
+  while (buffered() && buffer_.back().op == last_op_ && choices_.chance(faults_.tear)) {
     buffer_.pop_back();
   }
   drain();
@@ -106,30 +106,30 @@ void Core::killed() {
 void Core::lost() {
   // Much or little of it, and what nothing holds back in any order.
   constexpr std::uint32_t chances[] = {500, 250, 750, 900};
-  const std::uint32_t more = chances[chooser_.below(4)];
-  while (buffered() && chooser_.chance(more)) deliver_one();
+  const std::uint32_t more = chances[choices_.below(4)];
+  while (buffered() && choices_.chance(more)) deliver_one();
   buffer_.clear();
 }
 
 bool Core::leaves_by_itself() const {
-  return buffered() && !(knobs_.hold_unordered && buffer_.front().epoch == epoch_);
+  return buffered() && !(faults_.hold_unordered && buffer_.front().epoch == epoch_);
 }
 
 void Core::pass_time(std::uint64_t now) {
   now_ = now;
-  while (leaves_by_itself() && now_ - buffer_.front().born > knobs_.max_delay) deliver_one();
-  while (leaves_by_itself() && chooser_.chance(knobs_.deliver)) deliver_one();
+  while (leaves_by_itself() && now_ - buffer_.front().born > faults_.max_delay) deliver_one();
+  while (leaves_by_itself() && choices_.chance(faults_.deliver)) deliver_one();
 }
 
-void Core::stir() {
+void Core::background_event() {
   ++last_op_;
   if (recent_used_ == 0) return;
-  if (chooser_.chance(knobs_.evict)) drop(recent_[chooser_.below(recent_used_)]);
-  if (chooser_.chance(knobs_.prefetch)) {
+  if (choices_.chance(faults_.evict)) drop(recent_[choices_.below(recent_used_)]);
+  if (choices_.chance(faults_.prefetch)) {
     // The lines behind it, the other of its pair.
-    const std::uint64_t near = recent_[chooser_.below(recent_used_)];
-    const std::uint64_t ahead = chooser_.below(4);
-    std::uint64_t line = ahead == 3 ? near ^ 1 : near + ahead;
+    const std::uint64_t intra_node = recent_[choices_.below(recent_used_)];
+    const std::uint64_t ahead = choices_.below(4);
+    std::uint64_t line = ahead == 3 ? intra_node ^ 1 : intra_node + ahead;
     line = std::min(line, view_.lines() - 1);
     fetch(line);
   }
@@ -181,7 +181,7 @@ void Core::publish_part(std::byte* to, std::uint64_t value, std::uint64_t spared
   machine_.happened(*this, Event::publish, line, value);
   Line data{};
   touch(line);
-  if (knobs_.whole_line_words) {
+  if (faults_.whole_line_words) {
     // A device that does not honour byte enables: read now, stored later, all of it.
     const Line seen = view_.device_line(line);
     for (std::uint32_t i = 0; i < words_per_line; ++i) data.words[i] = own(seen, line, i);
@@ -193,39 +193,40 @@ void Core::publish_part(std::byte* to, std::uint64_t value, std::uint64_t spared
   buffer(Event::publish, line, data, static_cast<std::uint8_t>(1u << word), false, spared);
 }
 
-void Core::publish_line(std::uint64_t line, const Line& data, bool sealed) {
+void Core::publish_line(std::uint64_t line, const Line& data, bool tagged) {
   machine_.step(*this);
   machine_.happened(*this, Event::publish, line, data.words[0]);
   touch(line);
-  if (sealed && knobs_.seals_come_first) {
+  if (tagged && faults_.tags_come_first) {
     buffer(Event::publish, line, data, last_word, true);
     buffer(Event::publish, line, data, all_words & ~last_word, true);
     return;
   }
-  if (knobs_.whole_lines || !chooser_.chance(knobs_.tear)) {
+  if (faults_.whole_lines || !choices_.chance(faults_.tear)) {
     buffer(Event::publish, line, data, all_words, true);
     return;
   }
-  const auto first = static_cast<std::uint8_t>(chooser_.below(128));
+  const auto first = static_cast<std::uint8_t>(choices_.below(128));
   const auto rest = static_cast<std::uint8_t>(all_words & ~last_word & ~first);
   if (first != 0) buffer(Event::publish, line, data, first, true);
   if (rest != 0) buffer(Event::publish, line, data, rest, true);
   buffer(Event::publish, line, data, last_word, true);
 }
 
-void Core::send_line(std::uint64_t line, const Line& data, bool sealed) {
-  const bool odd = sealed && knobs_.seals_come_first;
-  if (odd || !chooser_.chance(knobs_.stored)) return publish_line(line, data, sealed);
+void Core::send_line(std::uint64_t line, const Line& data, bool tagged) {
+  const bool odd = tagged && faults_.tags_come_first;
+  if (odd || !choices_.chance(faults_.stored)) return publish_line(line, data, tagged);
   machine_.step(*this);
   machine_.happened(*this, Event::publish, line, data.words[0]);
   touch(line);
-  // A store through the cache waits for what an `order` put ahead of it, and for its own line.
+  // A store through the cache waits for what an `store_fence` put ahead of it, and for its own
+  // line.
   const auto ahead = [&](const Buffered& store) {
     return store.line == line || (!store.unordered && store.epoch != epoch_);
   };
   while (std::any_of(buffer_.begin(), buffer_.end(), ahead)) deliver_one();
-  if (!knobs_.whole_lines && chooser_.chance(knobs_.tear)) {
-    view_.store(line, data, static_cast<std::uint8_t>(chooser_.below(128)));
+  if (!faults_.whole_lines && choices_.chance(faults_.tear)) {
+    view_.store(line, data, static_cast<std::uint8_t>(choices_.below(128)));
     machine_.step(*this);
   }
   view_.store(line, data, all_words);
@@ -244,13 +245,13 @@ void Core::publish(std::byte* to, const void* from, std::uint64_t bytes, bool ta
                 std::min<std::uint64_t>(line_bytes, bytes - done));
     touch(line);
     buffer_torn(line, data, all_words);
-    buffer_.back().unordered = knobs_.bulk_passes_order;
+    buffer_.back().unordered = faults_.bulk_passes_store_fence;
   }
 }
 
 void Core::write_back(const std::byte* at, std::uint64_t bytes) {
   machine_.step(*this);
-  if (bytes == 0 || knobs_.idle_write_back) return;
+  if (bytes == 0 || faults_.idle_write_back) return;
   const std::uint64_t first = line_of(at, bytes), last = line_of(at + bytes - 1, 1);
   for (std::uint64_t line = first; line <= last; ++line) {
     machine_.happened(*this, Event::write_back, line, 0);
@@ -258,17 +259,17 @@ void Core::write_back(const std::byte* at, std::uint64_t bytes) {
   }
 }
 
-void Core::order() {
+void Core::store_fence() {
   machine_.step(*this);
-  machine_.happened(*this, Event::order, 0, 0);
+  machine_.happened(*this, Event::store_fence, 0, 0);
   ++epoch_;
-  if (!knobs_.lazy_order) drain();
+  if (!faults_.lazy_store_fence) drain();
 }
 
-void Core::full_order() {
-  if (knobs_.loads_pass_full_order) return order();
+void Core::full_fence() {
+  if (faults_.loads_pass_full_fence) return store_fence();
   machine_.step(*this);
-  machine_.happened(*this, Event::full_order, 0, 0);
+  machine_.happened(*this, Event::full_fence, 0, 0);
   while (buffered()) {
     deliver_one();
     if (buffered()) machine_.step(*this);  // others may see what has left so far
@@ -278,26 +279,27 @@ void Core::full_order() {
 
 // ---- loads -------------------------------------------------------------------------------------
 
-/// Takes effect once, now or at `settle`. What is fetched in between stays, however old it is then.
+/// Takes effect once, now or at `load_fence`. What is fetched in between stays, however old it is
+/// then.
 void Core::invalidate(const std::byte* at, std::uint64_t bytes) {
   machine_.step(*this);
   if (bytes == 0) return;
   const std::uint64_t first = line_of(at, bytes), last = line_of(at + bytes - 1, 1);
   for (std::uint64_t line = first; line <= last; ++line) {
     machine_.happened(*this, Event::invalidate, line, 0);
-    if (chooser_.chance(knobs_.drop_early)) {
+    if (choices_.chance(faults_.drop_early)) {
       drop(line);
-      if (chooser_.chance(knobs_.prefetch)) fetch(line);
+      if (choices_.chance(faults_.prefetch)) fetch(line);
     } else {
       dropping_.push_back(line);
     }
   }
 }
 
-/// Does not send what is buffered: in some modes nothing but `full_order` does.
-void Core::settle() {
+/// Does not send what is buffered: in some modes nothing but `full_fence` does.
+void Core::load_fence() {
   machine_.step(*this);
-  machine_.happened(*this, Event::settle, 0, 0);
+  machine_.happened(*this, Event::load_fence, 0, 0);
   for (const std::uint64_t line : dropping_) drop(line);
   dropping_.clear();
 }
@@ -329,7 +331,7 @@ Line Core::load_line(std::uint64_t line) {
   Line copy{};
   Line seen = view_.load(line);
   copy.words[7] = own(seen, line, 7);
-  if (chooser_.chance(knobs_.tear)) {
+  if (choices_.chance(faults_.tear)) {
     machine_.step(*this);
     seen = view_.load(line);
   }
@@ -365,28 +367,28 @@ const std::byte* bytes_of(const void* at) {
   return static_cast<const std::byte*>(at);
 }
 
-void publish_sealed(void* self, void* to, const void* from, std::size_t bytes,
-                    std::uint64_t first_seal) {
+void publish_tagged(void* self, void* to, const void* from, std::size_t bytes,
+                    std::uint64_t first_tag) {
   Core& core = current_core(self);
   const std::byte* payload = bytes_of(from);
   std::byte* at = bytes_of(to);
-  for (std::size_t done = 0; done < bytes; done += coherence::sealed_bytes, at += line_bytes) {
+  for (std::size_t done = 0; done < bytes; done += coherence::tagged_bytes, at += line_bytes) {
     Line line;
     std::memset(&line, 0xdb, sizeof line);
-    std::memcpy(&line, payload + done, std::min(coherence::sealed_bytes, bytes - done));
-    line.words[7] = first_seal++;
+    std::memcpy(&line, payload + done, std::min(coherence::tagged_bytes, bytes - done));
+    line.words[7] = first_tag++;
     core.send_line(core.line_of(at, line_bytes), line, true);
   }
 }
 
-std::size_t load_sealed(void* self, void* to, const void* from, std::size_t bytes,
-                        std::uint64_t first_seal) {
+std::size_t load_tagged(void* self, void* to, const void* from, std::size_t bytes,
+                        std::uint64_t first_tag) {
   Core& core = current_core(self);
   const std::byte* at = bytes_of(from);
-  for (std::size_t done = 0; done < bytes; done += coherence::sealed_bytes, at += line_bytes) {
+  for (std::size_t done = 0; done < bytes; done += coherence::tagged_bytes, at += line_bytes) {
     const Line line = core.load_line(core.line_of(at, line_bytes));
-    if (line.words[7] != first_seal++) return done;
-    std::memcpy(bytes_of(to) + done, &line, std::min(coherence::sealed_bytes, bytes - done));
+    if (line.words[7] != first_tag++) return done;
+    std::memcpy(bytes_of(to) + done, &line, std::min(coherence::tagged_bytes, bytes - done));
   }
   return bytes;
 }
@@ -425,7 +427,7 @@ const coherence::Ops& simulated_ops() {
           [](void* self, void* to, const void* from, std::size_t bytes) {
             current_core(self).publish(bytes_of(to), from, bytes, true);
           },
-      .publish_sealed = publish_sealed,
+      .publish_tagged = publish_tagged,
       .stream_line =
           [](void* self, void* to, const void* from) {
             Core& core = current_core(self);
@@ -433,15 +435,15 @@ const coherence::Ops& simulated_ops() {
             std::memcpy(&line, from, sizeof line);
             core.send_line(core.line_of(to, line_bytes), line);
           },
-      .stream_sealed = publish_sealed,
+      .stream_tagged = publish_tagged,
       .write_back = [](void* self, const void* at,
                        std::size_t bytes) { current_core(self).write_back(bytes_of(at), bytes); },
-      .order = [](void* self) { current_core(self).order(); },
+      .store_fence = [](void* self) { current_core(self).store_fence(); },
       .invalidate = [](void* self, const void* at,
                        std::size_t bytes) { current_core(self).invalidate(bytes_of(at), bytes); },
       .fetch = [](void* self, const void* at,
                   std::size_t bytes) { current_core(self).fetch(bytes_of(at), bytes); },
-      .settle = [](void* self) { current_core(self).settle(); },
+      .load_fence = [](void* self) { current_core(self).load_fence(); },
       .load_word = [](void* self,
                       const void* from) { return current_core(self).load_word(bytes_of(from)); },
       .load_line =
@@ -452,8 +454,8 @@ const coherence::Ops& simulated_ops() {
           },
       .load_bulk = [](void* self, void* to, const void* from,
                       std::size_t bytes) { current_core(self).load(to, bytes_of(from), bytes); },
-      .load_sealed = load_sealed,
-      .full_order = [](void* self) { current_core(self).full_order(); },
+      .load_tagged = load_tagged,
+      .full_fence = [](void* self) { current_core(self).full_fence(); },
   };
   return table;
 }

@@ -1,5 +1,5 @@
 // One thread's way to its node's view: stores past the cache and write-backs wait in a buffer and
-// leave it in any order that fences allow; invalidations take effect when `settle` is called at
+// leave it in any order that fences allow; invalidations take effect when `load_fence` is called at
 // the latest. Implements coherence::Ops, so production protocols run on it unchanged.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "penstock/coherence.hpp"
 #include "sim/memory/chooser.hpp"
-#include "sim/memory/knobs.hpp"
+#include "sim/memory/fault_model.hpp"
 #include "sim/memory/node_view.hpp"
 
 namespace penstock::sim {
@@ -21,10 +21,10 @@ class Core;
 enum class Event : std::uint8_t {
   publish,
   write_back,
-  order,
-  full_order,
+  store_fence,
+  full_fence,
   invalidate,
-  settle,
+  load_fence,
   load,
   deliver,
   send,
@@ -43,24 +43,24 @@ class Machine {
 
 class Core {
  public:
-  Core(NodeView& view, Chooser& chooser, const Knobs& knobs, Machine& machine)
-      : view_(view), chooser_(chooser), knobs_(knobs), machine_(machine) {}
+  Core(NodeView& view, ChoiceSource& choices, const FaultModel& faults, Machine& machine)
+      : view_(view), choices_(choices), faults_(faults), machine_(machine) {}
 
   NodeView& view() { return view_; }
 
   void publish(std::byte* to, const void* from, std::uint64_t bytes, bool tail_undefined);
   /// The eighth word never arrives before the others.
-  void publish_line(std::uint64_t line, const Line& data, bool sealed = false);
+  void publish_line(std::uint64_t line, const Line& data, bool tagged = false);
   /// As publish_line, or by a plain store that is written back: dirty in between.
-  void send_line(std::uint64_t line, const Line& data, bool sealed = false);
+  void send_line(std::uint64_t line, const Line& data, bool tagged = false);
   void publish_word(std::byte* to, std::uint64_t value);
   void publish_bytes(std::byte* to, const void* from, std::uint64_t bytes);
   void write_back(const std::byte* at, std::uint64_t bytes);
-  void order();
-  void full_order();
+  void store_fence();
+  void full_fence();
   void invalidate(const std::byte* at, std::uint64_t bytes);
   void fetch(const std::byte* at, std::uint64_t bytes);
-  void settle();
+  void load_fence();
   std::uint64_t load_word(const std::byte* from);
   /// The eighth word first.
   Line load_line(std::uint64_t line);
@@ -77,7 +77,7 @@ class Core {
   /// it has ordered is at the device before anything they publish from then on.
   void hand_over();
   /// Some line may be evicted or fetched. Part of every operation of this thread.
-  void stir();
+  void background_event();
   /// Stores that are due leave, others perhaps. `now`: steps of the world.
   void pass_time(std::uint64_t now);
   /// The process was killed: what it had executed still arrives.
@@ -96,7 +96,7 @@ class Core {
     std::uint64_t op;  ///< stores of one operation have one number
     Line data;
     std::uint64_t spared;  ///< bits of its one word that are not written
-    bool unordered;        ///< Knobs::bulk_passes_order
+    bool unordered;        ///< FaultModel::bulk_passes_store_fence
   };
 
   static constexpr std::uint8_t last_word = 0x80;
@@ -115,8 +115,8 @@ class Core {
   std::uint64_t own(const Line& seen, std::uint64_t line, std::uint32_t word) const;
 
   NodeView& view_;
-  Chooser& chooser_;
-  const Knobs& knobs_;
+  ChoiceSource& choices_;
+  const FaultModel& faults_;
   Machine& machine_;
   std::deque<Buffered> buffer_;
   std::vector<std::uint64_t> dropping_;

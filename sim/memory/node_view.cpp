@@ -42,11 +42,11 @@ class NodeView::Hold {
  public:
   Hold(NodeView& view, std::uint64_t line) : view_(view), line_(line) {
     if (!view_.s_.locks.lock(line)) return;
-    // The holder died between a word and its twin. What it left counts as sent: a word that is
+    // The holder died between a word and its shadow. What it left counts as sent: a word that is
     // wrongly taken for stored would be written over the work of other nodes.
     for (std::uint32_t i = 0; i < words_per_line; ++i) {
-      view_.words(view_.s_.twin, line)[i].store(view_.words(view_.s_.view, line)[i].load(relaxed),
-                                                relaxed);
+      view_.words(view_.s_.shadow, line)[i].store(view_.words(view_.s_.view, line)[i].load(relaxed),
+                                                  relaxed);
     }
     view_.set_held(line, false);
     view_.s_.held[line] = static_cast<std::uint8_t>(view_.s_.held[line] & ~written);
@@ -69,7 +69,7 @@ std::uint8_t NodeView::stored_words(std::uint64_t line) const {
   std::uint8_t stored = 0;
   for (std::uint32_t i = 0; i < words_per_line; ++i) {
     const bool differs =
-        words(s_.view, line)[i].load(relaxed) != words(s_.twin, line)[i].load(relaxed);
+        words(s_.view, line)[i].load(relaxed) != words(s_.shadow, line)[i].load(relaxed);
     stored = static_cast<std::uint8_t>(stored | (differs ? 1u << i : 0u));
   }
   return stored;
@@ -88,7 +88,7 @@ void NodeView::send(std::uint64_t line) {
     if (!whole && (stored >> i & 1) == 0) continue;
     const std::uint64_t value = words(s_.view, line)[i].load(relaxed);
     words(s_.device, line)[i].store(value, std::memory_order_release);
-    words(s_.twin, line)[i].store(value, relaxed);
+    words(s_.shadow, line)[i].store(value, relaxed);
   }
   s_.held[line] = static_cast<std::uint8_t>(s_.held[line] & ~written);
 }
@@ -99,9 +99,9 @@ void NodeView::refresh(std::uint64_t line) {
   for (std::uint32_t turn = 0; turn < words_per_line; ++turn) {
     const std::uint32_t i = (turn + words_per_line - 1) % words_per_line;
     const std::uint64_t value = words(s_.device, line)[i].load(std::memory_order_acquire);
-    std::uint64_t before = words(s_.twin, line)[i].load(relaxed);
+    std::uint64_t before = words(s_.shadow, line)[i].load(relaxed);
     if (words(s_.view, line)[i].compare_exchange_strong(before, value, relaxed)) {
-      words(s_.twin, line)[i].store(value, relaxed);
+      words(s_.shadow, line)[i].store(value, relaxed);
     }
   }
   s_.held[line] = static_cast<std::uint8_t>(s_.held[line] | taken_over);
@@ -179,7 +179,7 @@ void NodeView::forget_line(std::uint64_t line) {
   for (std::uint32_t i = 0; i < words_per_line; ++i) {
     const std::uint64_t value = words(s_.device, line)[i].load(relaxed);
     words(s_.view, line)[i].store(value, relaxed);
-    words(s_.twin, line)[i].store(value, relaxed);
+    words(s_.shadow, line)[i].store(value, relaxed);
   }
   s_.held[line] = static_cast<std::uint8_t>(s_.held[line] & ~written);
   set_held(line, false);

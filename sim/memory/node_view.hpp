@@ -2,10 +2,10 @@
 //
 //   device  the pool's own bytes, shared by all nodes
 //   view    what this node sees; users and weakened publishes store here directly
-//   twin    the view as it was when it last agreed with the device
+//   shadow    the view as it was when it last agreed with the device
 //   state   whether the node holds a copy of the line
 //
-// A word of the view that differs from its twin was stored by this node and not sent: the line is
+// A word of the view that differs from its shadow was stored by this node and not sent: the line is
 // dirty. Eviction and write-back send the whole line of a held copy, so they destroy what others
 // wrote into it meanwhile. Of a line that is not held only the words that were stored are sent:
 // the store is taken to have fetched the line just before. Where users work in the view, whose
@@ -49,7 +49,7 @@ class NodeView {
   struct Storage {
     std::byte* device = nullptr;
     std::byte* view = nullptr;
-    std::byte* twin = nullptr;
+    std::byte* shadow = nullptr;
     std::uint8_t* held = nullptr;  ///< one byte a line
     std::uint64_t bytes = 0;
     LineLocks locks;

@@ -46,7 +46,7 @@ class MemoryOfTheDead : public testing::TestWithParam<coherence::Mode> {
       const auto object = at->create(fmt::format("next{}", i), bytes, {.zero = false});
       if (!object) return made;
       at.pool->memory().publish_bulk(object->data, data.data(), bytes);
-      at.pool->memory().full_order();
+      at.pool->memory().full_fence();
       made.push_back(*object);
     }
   }

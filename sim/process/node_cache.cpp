@@ -23,15 +23,16 @@ namespace penstock::sim {
 
 namespace {
 
-using coherence::Place;
+using coherence::PoolMapping;
 using pool::UniqueFd;
 
-std::uint64_t bytes_of(const Place& place) {
+std::uint64_t bytes_of(const PoolMapping& place) {
   return 2 * place.bytes + place.bytes / line_bytes + LineLocks::bytes;
 }
 
 tl::unexpected<Error> system_failure(const std::string& path, const char* what) {
-  const Code code = errno == EACCES || errno == EPERM ? Code::permission : Code::unavailable;
+  const ErrorCode code =
+      errno == EACCES || errno == EPERM ? ErrorCode::permission : ErrorCode::unavailable;
   return fail(code,
               "{}, a node's cache of a pool in simulated mode, cannot be {}: {}; it belongs to the "
               "pool and must be writable to all who attach: penstock pool rm removes both",
@@ -62,12 +63,12 @@ Result<void> size_it(const UniqueFd& fd, const std::string& path, std::uint64_t 
   if (::fstat(fd.get(), &status) != 0) return system_failure(path, "examined");
   if (static_cast<std::uint64_t>(status.st_size) == bytes) return {};
   if (status.st_size != 0) {
-    return fail(Code::wrong_format, "{} has {} bytes, needed are {}; remove it: rm {}", path,
+    return fail(ErrorCode::wrong_format, "{} has {} bytes, needed are {}; remove it: rm {}", path,
                 status.st_size, bytes, path);
   }
   rlimit limit;
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
-    return fail(Code::no_space,
+    return fail(ErrorCode::no_space,
                 "{} needs {}, but this process may write files of at most {}; run: ulimit -f "
                 "unlimited",
                 path, base::format_bytes(bytes), base::format_bytes(limit.rlim_cur));
@@ -76,8 +77,8 @@ Result<void> size_it(const UniqueFd& fd, const std::string& path, std::uint64_t 
   return {};
 }
 
-/// Space is taken as lines are touched, and lines of view and twin are as many as the pool's.
-void warn_if_tight(const UniqueFd& fd, const std::string& path, const Place& place) {
+/// Space is taken as lines are touched, and lines of view and shadow are as many as the pool's.
+void warn_if_tight(const UniqueFd& fd, const std::string& path, const PoolMapping& place) {
   struct statvfs room;
   struct stat status;
   if (::fstatvfs(fd.get(), &room) != 0 || ::fstat(fd.get(), &status) != 0) return;
@@ -90,7 +91,7 @@ void warn_if_tight(const UniqueFd& fd, const std::string& path, const Place& pla
             path, base::format_bytes(bytes_of(place)), base::format_bytes(free));
 }
 
-Result<UniqueFd> open_file(const Place& place, const std::string& path) {
+Result<UniqueFd> open_file(const PoolMapping& place, const std::string& path) {
   struct stat of_pool;
   if (::stat(place.path.c_str(), &of_pool) != 0) return system_failure(place.path, "examined");
   auto fd = open_locked(path, of_pool.st_mode & 0666);
@@ -101,15 +102,16 @@ Result<UniqueFd> open_file(const Place& place, const std::string& path) {
   // The pool may have been removed while this file was made: then nobody else would remove it.
   if (::stat(place.path.c_str(), &of_pool) != 0) {
     ::unlink(path.c_str());
-    return fail(Code::not_found, "pool {} was removed while this process attached", place.path);
+    return fail(ErrorCode::not_found, "pool {} was removed while this process attached",
+                place.path);
   }
   return fd;
 }
 
-NodeView::Storage storage_in(const Place& place, std::byte* memory) {
+NodeView::Storage storage_in(const PoolMapping& place, std::byte* memory) {
   return {.device = place.base,
           .view = memory,
-          .twin = memory + place.bytes,
+          .shadow = memory + place.bytes,
           .held = reinterpret_cast<std::uint8_t*>(memory + 2 * place.bytes),
           .bytes = place.bytes,
           .locks = LineLocks(memory + 2 * place.bytes + place.bytes / line_bytes),
@@ -118,7 +120,7 @@ NodeView::Storage storage_in(const Place& place, std::byte* memory) {
 
 }  // namespace
 
-Result<std::unique_ptr<NodeCache>> NodeCache::open(const Place& place) {
+Result<std::unique_ptr<NodeCache>> NodeCache::open(const PoolMapping& place) {
   UniqueFd fd;
   std::string path = "the private cache of an observer";
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -139,7 +141,7 @@ Result<std::unique_ptr<NodeCache>> NodeCache::open(const Place& place) {
   return std::make_unique<NodeCache>(place, static_cast<std::byte*>(memory), fd.release());
 }
 
-NodeCache::NodeCache(const Place& place, std::byte* memory, int fd)
+NodeCache::NodeCache(const PoolMapping& place, std::byte* memory, int fd)
     : memory_(memory), bytes_(bytes_of(place)), fd_(fd), view_(storage_in(place, memory)) {}
 
 NodeCache::~NodeCache() {

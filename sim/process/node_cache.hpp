@@ -1,7 +1,7 @@
 // What a node's cache holds of a pool, in a file that all processes of the node map:
 //
 //   view    as long as the pool
-//   twin    as long as the pool
+//   shadow    as long as the pool
 //   held    one byte a line
 //   locks   LineLocks
 //
@@ -21,8 +21,8 @@ namespace penstock::sim {
 class NodeCache {
  public:
   /// Errors: permission, no_space, wrong_format, unavailable.
-  static Result<std::unique_ptr<NodeCache>> open(const coherence::Place& place);
-  NodeCache(const coherence::Place& place, std::byte* memory, int fd);
+  static Result<std::unique_ptr<NodeCache>> open(const coherence::PoolMapping& place);
+  NodeCache(const coherence::PoolMapping& place, std::byte* memory, int fd);
   ~NodeCache();
   NodeCache(const NodeCache&) = delete;
   NodeCache& operator=(const NodeCache&) = delete;

@@ -12,19 +12,20 @@ namespace {
 
 struct Chance {
   const char* name;
-  std::uint32_t Knobs::*knob;
+  std::uint32_t FaultModel::*knob;
 };
-constexpr Chance chances[] = {{"deliver", &Knobs::deliver},   {"evict", &Knobs::evict},
-                              {"prefetch", &Knobs::prefetch}, {"drop_early", &Knobs::drop_early},
-                              {"tear", &Knobs::tear},         {"keep", &Knobs::keep},
-                              {"stored", &Knobs::stored}};
+constexpr Chance chances[] = {
+    {"deliver", &FaultModel::deliver},   {"evict", &FaultModel::evict},
+    {"prefetch", &FaultModel::prefetch}, {"drop_early", &FaultModel::drop_early},
+    {"tear", &FaultModel::tear},         {"keep", &FaultModel::keep},
+    {"stored", &FaultModel::stored}};
 struct Switch {
   const char* name;
-  bool Knobs::*knob;
+  bool FaultModel::*knob;
 };
-constexpr Switch switches[] = {{"whole_lines", &Knobs::whole_lines},
-                               {"whole_line_words", &Knobs::whole_line_words},
-                               {"idle_write_back", &Knobs::idle_write_back}};
+constexpr Switch switches[] = {{"whole_lines", &FaultModel::whole_lines},
+                               {"whole_line_words", &FaultModel::whole_line_words},
+                               {"idle_write_back", &FaultModel::idle_write_back}};
 constexpr std::uint32_t always = 1000;
 constexpr std::uint32_t longest_delay = 1'000'000;
 
@@ -36,50 +37,50 @@ std::optional<std::uint32_t> number(std::string_view text) {
 }
 
 /// False when the name or the number is none.
-bool set(Knobs& knobs, std::string_view name, std::string_view text) {
+bool set(FaultModel& faults, std::string_view name, std::string_view text) {
   const auto value = number(text);
   if (!value) return false;
   if (name == "max_delay" && *value >= 1 && *value <= longest_delay) {
-    knobs.max_delay = *value;
+    faults.max_delay = *value;
     return true;
   }
   for (const Switch& each : switches) {
     if (name != each.name || *value > 1) continue;
-    knobs.*each.knob = *value == 1;
+    faults.*each.knob = *value == 1;
     return true;
   }
   for (const Chance& chance : chances) {
     if (name != chance.name || *value > always) continue;
-    knobs.*chance.knob = *value;
+    faults.*chance.knob = *value;
     return true;
   }
   return false;
 }
 
-Result<Knobs> parse_knobs(std::string_view text) {
-  Knobs knobs;
+Result<FaultModel> parse_fault_model(std::string_view text) {
+  FaultModel faults;
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), item.size() + 1));
     const std::size_t equals = item.find('=');
     const bool known = equals != std::string_view::npos &&
-                       set(knobs, item.substr(0, equals), item.substr(equals + 1));
+                       set(faults, item.substr(0, equals), item.substr(equals + 1));
     if (known) continue;
-    return fail(Code::invalid_argument,
-                "'{}' in PENSTOCK_SIM_KNOBS is no knob; they are deliver, evict, prefetch, "
+    return fail(ErrorCode::invalid_argument,
+                "'{}' in PENSTOCK_SIM_FAULTS is no fault; they are deliver, evict, prefetch, "
                 "drop_early, tear, keep and stored (0 to {}), max_delay (1 to {}), whole_lines, "
                 "whole_line_words "
-                "and idle_write_back (0 or 1): export PENSTOCK_SIM_KNOBS={}",
-                item, always, longest_delay, knobs_text(Knobs{}));
+                "and idle_write_back (0 or 1): export PENSTOCK_SIM_FAULTS={}",
+                item, always, longest_delay, faults_text(FaultModel{}));
   }
-  return knobs;
+  return faults;
 }
 
 Result<Break> parse_break(std::string_view text) {
   using Operation = Break::Operation;
   constexpr std::pair<const char*, Operation> operations[] = {
       {"invalidate", Operation::invalidate},
-      {"settle", Operation::settle},
+      {"load_fence", Operation::load_fence},
       {"write_back", Operation::write_back}};
   const std::size_t equals = text.find('=');
   const auto every =
@@ -89,17 +90,17 @@ Result<Break> parse_break(std::string_view text) {
       return Break{.operation = operation, .every = *every};
     }
   }
-  return fail(Code::invalid_argument,
-              "PENSTOCK_SIM_BREAK is '{}'; it must be invalidate=N, settle=N or "
+  return fail(ErrorCode::invalid_argument,
+              "PENSTOCK_SIM_BREAK is '{}'; it must be invalidate=N, load_fence=N or "
               "write_back=N, N at least 1: unset PENSTOCK_SIM_BREAK",
               text);
 }
 
 }  // namespace
 
-Knobs Settings::knobs_of(std::uint64_t thread_seed) const {
-  Knobs of_thread = knobs ? *knobs : Knobs{}.in_the_mood_of(thread_seed);
-  of_thread.lazy_order = false;
+FaultModel Settings::faults_of(std::uint64_t thread_seed) const {
+  FaultModel of_thread = faults ? *faults : FaultModel{}.swarm_of(thread_seed);
+  of_thread.lazy_store_fence = false;
   of_thread.hold_unordered = false;
   return of_thread;
 }
@@ -111,10 +112,10 @@ Result<Settings> settings_from_environment() {
     if (!seed) return unexpected(seed.error());
     settings.seed = *seed;
   }
-  if (base::env_is_set("PENSTOCK_SIM_KNOBS")) {
-    const auto knobs = parse_knobs(base::env_text("PENSTOCK_SIM_KNOBS"));
-    if (!knobs) return unexpected(knobs.error());
-    settings.knobs = *knobs;
+  if (base::env_is_set("PENSTOCK_SIM_FAULTS")) {
+    const auto faults = parse_fault_model(base::env_text("PENSTOCK_SIM_FAULTS"));
+    if (!faults) return unexpected(faults.error());
+    settings.faults = *faults;
   }
   if (base::env_is_set("PENSTOCK_SIM_BREAK")) {
     const auto left_out = parse_break(base::env_text("PENSTOCK_SIM_BREAK"));
@@ -124,14 +125,14 @@ Result<Settings> settings_from_environment() {
   return settings;
 }
 
-std::string knobs_text(const Knobs& knobs) {
+std::string faults_text(const FaultModel& faults) {
   std::string text;
   for (const Chance& chance : chances) {
-    text += fmt::format("{}={},", chance.name, knobs.*chance.knob);
+    text += fmt::format("{}={},", chance.name, faults.*chance.knob);
   }
-  text += fmt::format("max_delay={}", knobs.max_delay);
+  text += fmt::format("max_delay={}", faults.max_delay);
   for (const Switch& each : switches) {
-    text += fmt::format(",{}={}", each.name, knobs.*each.knob ? 1 : 0);
+    text += fmt::format(",{}={}", each.name, faults.*each.knob ? 1 : 0);
   }
   return text;
 }

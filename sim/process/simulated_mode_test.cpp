@@ -55,11 +55,11 @@ class SimulatedMode : public testing::Test {
   }
   static void publish(const Pool& pool, std::uint64_t bytes = 64) {
     pool.memory().write_back(at(pool), bytes);
-    pool.memory().order();
+    pool.memory().store_fence();
   }
   static void observe(const Pool& pool, std::uint64_t bytes = 64) {
     pool.memory().invalidate(at(pool), bytes);
-    pool.memory().settle();
+    pool.memory().load_fence();
   }
   std::uint64_t caches() const { return folder_.entries() - 1; }
 
@@ -100,21 +100,21 @@ TEST_F(SimulatedMode, PackedWordsOfTwoNodesSurvive) {
   observe(*b);
   a->memory().publish_word(at(*a), 1);
   b->memory().publish_word(at(*b, 56), 2);
-  a->memory().order();
-  b->memory().order();
+  a->memory().store_fence();
+  b->memory().store_fence();
   EXPECT_EQ(a->memory().observe_word(at(*a, 56)), 2u);
   EXPECT_EQ(b->memory().observe_word(at(*b)), 1u);
 }
 
 TEST_F(SimulatedMode, LoadsStayStaleUntilInvalidated) {
-  const EnvironmentGuard calm("PENSTOCK_SIM_KNOBS", "evict=0,prefetch=0");
+  const EnvironmentGuard calm("PENSTOCK_SIM_FAULTS", "evict=0,prefetch=0");
   const auto a = attach(0), b = attach(1);
   EXPECT_EQ(b->memory().observe_word(at(*b)), 0u);
   a->memory().publish_word(at(*a), 1);
-  a->memory().order();
+  a->memory().store_fence();
   EXPECT_EQ(b->memory().load_word(at(*b)), 0u);
-  b->memory().settle();
-  EXPECT_EQ(b->memory().load_word(at(*b)), 0u) << "settle alone drops nothing";
+  b->memory().load_fence();
+  EXPECT_EQ(b->memory().load_word(at(*b)), 0u) << "load_fence alone drops nothing";
   EXPECT_EQ(b->memory().observe_word(at(*b)), 1u);
 }
 
@@ -124,7 +124,7 @@ TEST_F(SimulatedMode, BulkArrivesBetweenProcessesOfTwoNodes) {
     const auto a = attach(0);
     const std::vector<std::uint64_t> data(bytes / 8, 77);
     a->memory().publish_bulk(at(*a), data.data(), bytes);
-    a->memory().order();
+    a->memory().store_fence();
     report(1);
     return 0;
   });
@@ -143,7 +143,7 @@ TEST_F(SimulatedMode, TheLastWordOfALineIsNeverNewerThanTheRest) {
     for (std::uint64_t round = 1; round <= rounds; ++round) {
       const Line line = {{round, round, round, round, round, round, round, round}};
       a->memory().publish_line(at(*a), &line);
-      a->memory().order();
+      a->memory().store_fence();
     }
     done = true;
   });
@@ -165,7 +165,7 @@ void expect_arrives(const Pool& pool, const std::byte* at, std::uint64_t wanted)
 }
 
 TEST_F(SimulatedMode, WhatAnIdleThreadPublishedArrivesAllTheSame) {
-  const EnvironmentGuard lazy("PENSTOCK_SIM_KNOBS", "deliver=0,max_delay=1000000");
+  const EnvironmentGuard lazy("PENSTOCK_SIM_FAULTS", "deliver=0,max_delay=1000000");
   const auto a = attach(0), b = attach(1);
   a->memory().publish_word(at(*a), 5);  // no order follows
   expect_arrives(*b, at(*b), 5);
@@ -216,7 +216,7 @@ TEST_F(SimulatedMode, AForkedChildAttachesByItself) {
     const auto own = attach(0);
     report(own->memory().observe_word(at(*own, 64)) + 1);
     own->memory().publish_word(at(*own, 128), 6);
-    own->memory().order();
+    own->memory().store_fence();
     return 0;
   });
   EXPECT_EQ(child.next_report(), 1u);
@@ -233,7 +233,7 @@ TEST_F(SimulatedMode, ANodeGoesOnAfterProcessesKilledInTheMiddle) {
       for (;;) {
         for (std::uint64_t line = 0; line < 4; ++line) {
           own->memory().publish_word(at(*own, 64 * line), 1);
-          own->memory().order();
+          own->memory().store_fence();
           own->memory().observe_word(at(*own, 64 * line));
         }
       }
@@ -245,7 +245,7 @@ TEST_F(SimulatedMode, ANodeGoesOnAfterProcessesKilledInTheMiddle) {
     victim.wait();
     for (std::uint64_t line = 0; line < 4; ++line) {
       a->memory().publish_word(at(*a, 64 * line + 8), round);
-      a->memory().order();
+      a->memory().store_fence();
       ASSERT_EQ(a->memory().observe_word(at(*a, 64 * line + 8)), round);
     }
   }
@@ -328,29 +328,29 @@ TEST_F(SimulatedMode, CachesHaveThePermissionsOfTheirPool) {
 
 TEST_F(SimulatedMode, WrongSettingsAreNamed) {
   const std::pair<const char*, const char*> wrong[] = {
-      {"PENSTOCK_SIM_KNOBS", "evikt=3"},    {"PENSTOCK_SIM_KNOBS", "evict=1001"},
-      {"PENSTOCK_SIM_KNOBS", "evict"},      {"PENSTOCK_SIM_KNOBS", "max_delay=0"},
+      {"PENSTOCK_SIM_FAULTS", "evikt=3"},   {"PENSTOCK_SIM_FAULTS", "evict=1001"},
+      {"PENSTOCK_SIM_FAULTS", "evict"},     {"PENSTOCK_SIM_FAULTS", "max_delay=0"},
       {"PENSTOCK_SIM_BREAK", "invalidate"}, {"PENSTOCK_SIM_BREAK", "invalidate=0"},
       {"PENSTOCK_SIM_BREAK", "publish=2"},  {"PENSTOCK_SIM_SEED", "many"}};
   for (const auto& [name, value] : wrong) {
     const EnvironmentGuard guard(name, value);
     const auto attached = try_attach(0);
     ASSERT_FALSE(attached) << name << "=" << value;
-    EXPECT_EQ(attached.error().code, Code::invalid_argument);
+    EXPECT_EQ(attached.error().code, ErrorCode::invalid_argument);
     EXPECT_THAT(attached.error().message, HasSubstr(name));
     EXPECT_THAT(attached.error().message, HasSubstr(value));
   }
 }
 
 TEST_F(SimulatedMode, LeavesOutWhatItIsToldTo) {
-  const EnvironmentGuard calm("PENSTOCK_SIM_KNOBS", "evict=0,prefetch=0");
+  const EnvironmentGuard calm("PENSTOCK_SIM_FAULTS", "evict=0,prefetch=0");
   const auto a = attach(0);
   const EnvironmentGuard guard("PENSTOCK_SIM_BREAK", "invalidate=2");
   const auto b = attach(1);
   int stale = 0;
   for (std::uint64_t value = 1; value <= 100; ++value) {
     a->memory().publish_word(at(*a), value);
-    a->memory().order();
+    a->memory().store_fence();
     stale += b->memory().observe_word(at(*b)) != value;
   }
   EXPECT_EQ(stale, 50);

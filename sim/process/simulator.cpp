@@ -56,19 +56,19 @@ const Ops& operations() {
       .publish_line = OfThread<&Ops::publish_line>::call,
       .send_line = OfThread<&Ops::send_line>::call,
       .publish_bulk = OfThread<&Ops::publish_bulk>::call,
-      .publish_sealed = OfThread<&Ops::publish_sealed>::call,
+      .publish_tagged = OfThread<&Ops::publish_tagged>::call,
       .stream_line = OfThread<&Ops::stream_line>::call,
-      .stream_sealed = OfThread<&Ops::stream_sealed>::call,
+      .stream_tagged = OfThread<&Ops::stream_tagged>::call,
       .write_back = Breakable<Operation::write_back, &Ops::write_back>::call,
-      .order = OfThread<&Ops::order>::call,
+      .store_fence = OfThread<&Ops::store_fence>::call,
       .invalidate = Breakable<Operation::invalidate, &Ops::invalidate>::call,
       .fetch = OfThread<&Ops::fetch>::call,
-      .settle = Breakable<Operation::settle, &Ops::settle>::call,
+      .load_fence = Breakable<Operation::load_fence, &Ops::load_fence>::call,
       .load_word = OfThread<&Ops::load_word>::call,
       .load_line = OfThread<&Ops::load_line>::call,
       .load_bulk = OfThread<&Ops::load_bulk>::call,
-      .load_sealed = OfThread<&Ops::load_sealed>::call,
-      .full_order = OfThread<&Ops::full_order>::call,
+      .load_tagged = OfThread<&Ops::load_tagged>::call,
+      .full_fence = OfThread<&Ops::full_fence>::call,
   };
   return table;
 }
@@ -87,7 +87,7 @@ class Attached {
 
 class ProcessSimulator : public coherence::Simulator {
  public:
-  Result<coherence::View> view(const coherence::Place& place) override {
+  Result<coherence::View> view(const coherence::PoolMapping& place) override {
     const auto settings = settings_from_environment();
     if (!settings) return unexpected(settings.error());
     auto cache = NodeCache::open(place);
@@ -96,9 +96,9 @@ class ProcessSimulator : public coherence::Simulator {
     auto cores = std::make_shared<ThreadCores>(std::move(*cache), *settings,
                                                seed + place.node * 0x9e3779b97f4a7c15u);
     if (!place.observer) {
-      base::log(base::Level::info, "pool {}: simulated mode, node {}, pid {}, seed {}, knobs {}",
+      base::log(base::Level::info, "pool {}: simulated mode, node {}, pid {}, seed {}, faults {}",
                 place.path, place.node, ::getpid(), seed,
-                settings->knobs ? knobs_text(*settings->knobs) : "of each thread");
+                settings->faults ? faults_text(*settings->faults) : "of each thread");
       cores->start_flusher();
     }
     return coherence::View{

@@ -112,7 +112,7 @@ ThreadCore& ThreadCores::mine() {
 
 ThreadCore& ThreadCores::add_mine() {
   const std::lock_guard lock(registry());
-  RandomChooser seeds(seed_ ^ static_cast<std::uint64_t>(::getpid()) << 32 ^ ++threads_);
+  RandomChoices seeds(seed_ ^ static_cast<std::uint64_t>(::getpid()) << 32 ^ ++threads_);
   cores_.push_back(std::make_unique<ThreadCore>(cache_->view(), settings_, seeds.next()));
   ThreadCore& added = *cores_.back();
   own_cores().add({id_, {}, &added, weak_from_this()});

@@ -1,7 +1,7 @@
 // The threads of this process on their ways to one node's cache: each has a Core, with store
 // buffers of its own, and draws its own chances.
 //
-// Stores leave a buffer at `order`, by chance while the thread goes on, and after a few
+// Stores leave a buffer at `store_fence`, by chance while the thread goes on, and after a few
 // milliseconds in any case: so does a processor's at an interrupt, and a thread that waits outside
 // of Penstock must not keep back for ever what others wait for. A thread that ends, and detaching,
 // send what is left. SIGKILL loses it: as if the process had died a little earlier.
@@ -27,10 +27,10 @@ namespace penstock::sim {
 class ThreadCore : public Machine {
  public:
   ThreadCore(NodeView& view, const Settings& settings, std::uint64_t seed)
-      : chooser_(seed), knobs_(settings.knobs_of(seed)), core_(view, chooser_, knobs_, *this) {}
+      : choices_(seed), faults_(settings.faults_of(seed)), core_(view, choices_, faults_, *this) {}
 
   void step(Core& core) override {
-    core.stir();
+    core.background_event();
     core.pass_time(++operations_);
   }
   void happened(Core&, Event, std::uint64_t, std::uint64_t) override {}
@@ -43,8 +43,8 @@ class ThreadCore : public Machine {
 
  private:
   std::mutex mutex_;
-  RandomChooser chooser_;
-  const Knobs knobs_;
+  RandomChoices choices_;
+  const FaultModel faults_;
   Core core_;
   std::uint64_t operations_ = 0;
   std::uint64_t breakable_ = 0;

@@ -1,5 +1,5 @@
 // Names and space without a pool around them: nodes take turns, as under the pool's lock, and die
-// in the middle of a line, also of those that mend what the dead before them left.
+// in the middle of a line, also of those that fix what the dead before them left.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -44,7 +44,7 @@ void spawn_turns(World& world, Turn turn, std::uint32_t count = turns,
       while (!gone()) world.sleep(1'000'000);
       turn(i);
       live(world);
-      world.memory().full_order();  // as the lock does when it is let go
+      world.memory().full_fence();  // as the lock does when it is let go
     });
   }
 }
@@ -53,8 +53,8 @@ Scenario in_turns(const std::string& name) {
   Scenario scenario;
   scenario.name = name;
   scenario.nodes = turns;
-  scenario.knobs.tear = 500;
-  scenario.knobs.deliver = 60;
+  scenario.faults.tear = 500;
+  scenario.faults.deliver = 60;
   return scenario;
 }
 
@@ -163,18 +163,18 @@ void work(World& world, std::uint32_t turn) {
   if (turn + 1 == turns) opened.require_one_piece();
 }
 
-TEST(ArenaDeaths, WhoeverMendsMayDieAsWell) {
-  Scenario scenario = in_turns("arena, deaths of those who mend");
+TEST(ArenaDeaths, ARepairerMayDieAsWell) {
+  Scenario scenario = in_turns("arena, deaths of those who fix");
   scenario.body = [](World& world) {
     spawn_turns(world, [&world](std::uint32_t turn) { work(world, turn); });
   };
   expect_held("arena", "deaths within a line", explore(scenario, 600));
 }
 
-/// Only the line that a rewrite stands at, torn by the dead and once more by who mends it.
-TEST(ArenaDeaths, AHeaderIsMendedByTheSecondIfNotByTheFirst) {
+/// Only the line that a rewrite stands at, torn by the dead and once more by who fixes it.
+TEST(ArenaDeaths, AHeaderIsRepairedByTheSecondIfNotByTheFirst) {
   Scenario scenario = in_turns("arena, a header is torn twice");
-  scenario.knobs.tear = 900;
+  scenario.faults.tear = 900;
   scenario.body = [](World& world) {
     spawn_turns(world, [&world](std::uint32_t turn) {
       if (turn == 1 || turn == 2) die_soon(world, turn == 1 ? 8 : 2);
@@ -191,14 +191,15 @@ TEST(ArenaDeaths, AHeaderIsMendedByTheSecondIfNotByTheFirst) {
   expect_held("arena", "deaths within a line", explore(scenario, 1200));
 }
 
-/// Who rewrote a header, or mended one, keeps nothing of the journal that could come over a later
+/// Who rewrote a header, or fixed one, keeps nothing of the journal that could come over a later
 /// one: here its own next look at the journal would send it, after the other node's death.
 TEST(ArenaDeaths, NothingOfAnOldJournalComesOverALaterOne) {
   Scenario scenario = in_turns("arena, an old journal");
-  scenario.moods = false;
-  scenario.knobs.evict = scenario.knobs.prefetch = 0;
-  scenario.knobs.tear = 900;
-  scenario.knobs.lazy_order = false;  // what is stored after it stays behind what was published
+  scenario.swarm = false;
+  scenario.faults.evict = scenario.faults.prefetch = 0;
+  scenario.faults.tear = 900;
+  scenario.faults.lazy_store_fence =
+      false;  // what is stored after it stays behind what was published
   scenario.body = [](World& world) {
     const auto take_turn = [&world](std::uint32_t turn) {
       const bool dies = turn % 2 == 1;

@@ -44,7 +44,7 @@ struct Worker {
   void fill(const Object& object, std::uint64_t value) {
     const std::vector<std::uint64_t> words(object.bytes / 8, value);
     pool->memory().publish_bulk(object.data, words.data(), object.bytes);
-    pool->memory().full_order();  // others are told by other ways than the pool
+    pool->memory().full_fence();  // others are told by other ways than the pool
   }
   std::vector<std::uint64_t> contents(const Object& object) {
     std::vector<std::uint64_t> words(object.bytes / 8);
@@ -107,7 +107,7 @@ Scenario race_for_a_name(const SimulatedPool& pool, std::uint32_t processes, boo
           const auto made =
               worker.arena->create("contended", object_bytes, {.open_existing = open_existing});
           if (made) (*winners)[round].insert(world.self().number);
-          world.require(made || made.error().code == Code::already_exists,
+          world.require(made || made.error().code == ErrorCode::already_exists,
                         made ? "" : made.error().message);
           meeting->meet(world);
           world.require((*winners)[round].size() == (open_existing ? processes : 1),
@@ -238,7 +238,7 @@ TEST(Arena, WhoOpensANameSeesItsObjectAndNoneBefore) {
         if (round == 11) wait_until(world, "the readers", [&] { return (*seen)[0] && (*seen)[1]; });
         worker.destroy(object);
         const auto again = worker.arena->destroy(object);
-        world.require(!again && again.error().code == Code::not_found, "destroyed twice");
+        world.require(!again && again.error().code == ErrorCode::not_found, "destroyed twice");
       }
       wait_until(world, "the readers to end",
                  [&] { return world.processes()[1]->ended && world.processes()[2]->ended; });
@@ -287,7 +287,7 @@ TEST(Arena, AnOldHandleDestroysNothing) {
 TEST(Arena, ThousandsOfObjectsLeaveNothingBehind) {
   const ArenaPool pool;
   Scenario scenario = pool.scenario("arena, 3,000 objects", 2);
-  scenario.most_steps = 20'000'000;
+  scenario.max_steps = 20'000'000;
   scenario.body = [&pool](World& world) {
     auto generations = std::make_shared<std::set<std::uint64_t>>();
     for (std::uint32_t node = 0; node < 2; ++node) {
@@ -390,7 +390,7 @@ Scenario death_between_lines(const SimulatedPool& pool, Deed deed) {
   Scenario scenario = deaths(pool);
   scenario.name =
       fmt::format("arena, one dies between two lines of deed {}", static_cast<int>(deed));
-  scenario.knobs.deliver = 60;
+  scenario.faults.deliver = 60;
   scenario.body = [&pool, deed](World& world) {
     Process& mortal = world.spawn(0, [&world, &pool, deed] {
       world.self().publishes = 1ull << 40;
@@ -431,8 +431,8 @@ TEST(Arena, ADeathAnywhereCostsNoSpace) {
 TEST(Arena, LargeObjectsAreZeroAndADeathWhileZeroingCostsNoSpace) {
   const ArenaPool pool({.bytes = 64 << 20});
   Scenario scenario = pool.scenario("arena, large objects", 2);
-  scenario.most_steps = 20'000'000;
-  scenario.knobs.deliver = 900;
+  scenario.max_steps = 20'000'000;
+  scenario.faults.deliver = 900;
   scenario.body = [&pool](World& world) {
     auto meeting = std::make_shared<Meeting>(2);
     for (std::uint32_t node = 0; node < 2; ++node) {

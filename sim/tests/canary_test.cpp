@@ -20,9 +20,9 @@ std::byte* line(World& world, std::uint64_t index) {
 }
 
 struct Pieces {
-  bool order = true;
+  bool store_fence = true;
   bool invalidate_data = true;
-  bool settle = true;
+  bool load_fence = true;
   bool invalidate_flag = true;
   bool published = true;
 };
@@ -39,9 +39,9 @@ void writer(World& world, const Pieces& with) {
     } else {
       std::memcpy(line(world, 2), payload, sizeof payload);  // and no write-back
     }
-    if (with.order) memory.order();
+    if (with.store_fence) memory.store_fence();
     memory.publish_word(line(world, 0), round);
-    memory.order();
+    memory.store_fence();
     world.until([&] { return memory.observe_word(acknowledged) >= round; });
   }
 }
@@ -54,18 +54,18 @@ void reader(World& world, const Pieces& with) {
     for (int polls = 0; announced < round; ++polls) {
       world.require(polls < 2000, "the flag never came");
       if (with.invalidate_flag) memory.invalidate(line(world, 0), 8);
-      memory.settle();
+      memory.load_fence();
       announced = memory.load_word(line(world, 0));
       if (announced < round) world.yield();
     }
     std::uint64_t payload[data_lines * words_per_line];
     if (with.invalidate_data) memory.invalidate(line(world, 2), sizeof payload);
-    if (with.settle) memory.settle();
+    if (with.load_fence) memory.load_fence();
     memory.load_bulk(payload, line(world, 2), sizeof payload);
     for (const std::uint64_t word : payload)
       world.require(word == round, "the data are not the announced ones");
     memory.publish_word(acknowledged, round);
-    memory.order();
+    memory.store_fence();
   }
 }
 
@@ -73,7 +73,7 @@ Scenario flag_and_data(const char* name, const Pieces& with) {
   Scenario scenario;
   scenario.name = name;
   scenario.device_bytes = 64 << 10;
-  scenario.most_steps = 300'000;
+  scenario.max_steps = 300'000;
   scenario.body = [with](World& world) {
     world.spawn(0, [&world, with] { writer(world, with); });
     world.spawn(1, [&world, with] { reader(world, with); });
@@ -82,22 +82,22 @@ Scenario flag_and_data(const char* name, const Pieces& with) {
 }
 
 TEST(Canary, TheWholeProtocolHolds) {
-  const Tally tally = explore(flag_and_data("canary: whole", {}), runs);
-  EXPECT_TRUE(tally.held()) << tally.first_failure;
+  const RunStatistics statistics = explore(flag_and_data("canary: whole", {}), runs);
+  EXPECT_TRUE(statistics.held()) << statistics.first_failure;
 }
 
 void expect_caught(const char* name, const Pieces& without) {
   EXPECT_FALSE(explore(flag_and_data(name, without), runs).held()) << name << " was not caught";
 }
 
-TEST(Canary, MissingOrderIsCaught) {
-  expect_caught("canary: no order", {.order = false});
+TEST(Canary, MissingStoreFenceIsCaught) {
+  expect_caught("canary: no order", {.store_fence = false});
 }
 TEST(Canary, MissingInvalidationOfTheDataIsCaught) {
   expect_caught("canary: data not invalidated", {.invalidate_data = false});
 }
-TEST(Canary, MissingSettleIsCaught) {
-  expect_caught("canary: no settle", {.settle = false});
+TEST(Canary, MissingLoadFenceIsCaught) {
+  expect_caught("canary: no load_fence", {.load_fence = false});
 }
 TEST(Canary, MissingInvalidationOfTheFlagIsCaught) {
   expect_caught("canary: flag not invalidated", {.invalidate_flag = false});
@@ -106,7 +106,8 @@ TEST(Canary, MissingWriteBackIsCaught) {
   expect_caught("canary: not written back", {.published = false});
 }
 
-/// Dekker: publish one's own, look at the other's. With `order` alone both may miss the other.
+/// Dekker: publish one's own, look at the other's. With `store_fence` alone both may miss the
+/// other.
 Scenario dekker(const char* name, bool full) {
   Scenario scenario;
   scenario.name = name;
@@ -117,7 +118,7 @@ Scenario dekker(const char* name, bool full) {
       world.spawn(node, [&world, full, node, missed] {
         const Memory memory = world.memory();
         memory.publish_word(line(world, node), 1);
-        full ? memory.full_order() : memory.order();
+        full ? memory.full_fence() : memory.store_fence();
         if (memory.observe_word(line(world, 1 - node)) == 0) ++*missed;
         world.require(*missed < 2, "neither saw the other");
       });
@@ -126,14 +127,14 @@ Scenario dekker(const char* name, bool full) {
   return scenario;
 }
 
-TEST(Canary, OrderInPlaceOfFullOrderIsCaught) {
+TEST(Canary, StoreFenceInPlaceOfFullFenceIsCaught) {
   EXPECT_FALSE(explore(dekker("canary: Dekker by order", false), runs).held());
-  const Tally tally = explore(dekker("Dekker by full order", true), runs);
-  EXPECT_TRUE(tally.held()) << tally.first_failure;
+  const RunStatistics statistics = explore(dekker("Dekker by full order", true), runs);
+  EXPECT_TRUE(statistics.held()) << statistics.first_failure;
 }
 
 /// Rule 3, "flag, then invalidate, then load": an invalidation from before the flag does not help,
-/// although `settle` comes after it.
+/// although `load_fence` comes after it.
 Scenario invalidated(const char* name, bool after_the_flag) {
   Scenario scenario;
   scenario.name = name;
@@ -144,7 +145,7 @@ Scenario invalidated(const char* name, bool after_the_flag) {
     world.spawn(0, [&world, told, taken] {
       for (std::uint64_t round = 1; round <= rounds; ++round) {
         world.memory().publish_word(line(world, 0), round);
-        world.memory().full_order();
+        world.memory().full_fence();
         *told = round;
         world.until([&] { return *taken == round; });
       }
@@ -154,7 +155,7 @@ Scenario invalidated(const char* name, bool after_the_flag) {
         if (!after_the_flag) world.memory().invalidate(line(world, 0), 8);
         world.until([&] { return *told == round; });
         if (after_the_flag) world.memory().invalidate(line(world, 0), 8);
-        world.memory().settle();
+        world.memory().load_fence();
         world.require(world.memory().load_word(line(world, 0)) == round, "an older copy");
         *taken = round;
       }
@@ -165,8 +166,8 @@ Scenario invalidated(const char* name, bool after_the_flag) {
 
 TEST(Canary, InvalidationBeforeTheFlagIsCaught) {
   EXPECT_FALSE(explore(invalidated("canary: invalidated too early", false), runs).held());
-  const Tally tally = explore(invalidated("invalidated after the flag", true), runs);
-  EXPECT_TRUE(tally.held()) << tally.first_failure;
+  const RunStatistics statistics = explore(invalidated("invalidated after the flag", true), runs);
+  EXPECT_TRUE(statistics.held()) << statistics.first_failure;
 }
 
 /// Who publishes a line may keep a copy of it: two who write it in turns must drop it to read it.
@@ -174,7 +175,7 @@ Scenario in_turns(const char* name, bool observing) {
   Scenario scenario;
   scenario.name = name;
   scenario.device_bytes = 64 << 10;
-  scenario.knobs.prefetch = 0;
+  scenario.faults.prefetch = 0;
   scenario.body = [observing](World& world) {
     auto turn = std::make_shared<std::uint64_t>(0);
     for (std::uint32_t node = 0; node < 2; ++node) {
@@ -183,12 +184,12 @@ Scenario in_turns(const char* name, bool observing) {
           world.until([&] { return *turn == round; });
           Line seen;
           if (observing) world.memory().invalidate(line(world, 0), line_bytes);
-          world.memory().settle();
+          world.memory().load_fence();
           world.memory().load_line(&seen, line(world, 0));
           world.require(seen.words[0] == round, "the copy that was left of the own line");
           const Line next = {{round + 1}};
           world.memory().publish_line(line(world, 0), &next);
-          world.memory().full_order();
+          world.memory().full_fence();
           *turn = round + 1;
         }
       });
@@ -199,11 +200,11 @@ Scenario in_turns(const char* name, bool observing) {
 
 TEST(Canary, TheCopyOfAPublishedLineIsCaught) {
   EXPECT_FALSE(explore(in_turns("canary: the own line is believed", false), runs).held());
-  const Tally tally = explore(in_turns("lines written in turns", true), runs);
-  EXPECT_TRUE(tally.held()) << tally.first_failure;
+  const RunStatistics statistics = explore(in_turns("lines written in turns", true), runs);
+  EXPECT_TRUE(statistics.held()) << statistics.first_failure;
 }
 
-/// Copies of several lines without seals, read while they are written.
+/// Copies of several lines without tags, read while they are written.
 TEST(Canary, ATornCopyIsCaught) {
   Scenario scenario;
   scenario.name = "canary: torn copy";
@@ -214,7 +215,7 @@ TEST(Canary, ATornCopyIsCaught) {
         std::uint64_t words[words_per_line];
         std::fill(std::begin(words), std::end(words), round);
         world.memory().publish_bulk(line(world, 0), words, sizeof words);
-        world.memory().order();
+        world.memory().store_fence();
       }
     });
     world.spawn(1, [&world] {
@@ -247,32 +248,32 @@ TEST(Canary, PackedWordsNeedPartialStores) {
               std::memcpy(own, &round, sizeof round);
               world.memory().write_back(own, sizeof round);
             }
-            world.memory().full_order();
+            world.memory().full_fence();
             world.require(world.memory().observe_word(own) == round,
                           "a neighbour destroyed the word");
           }
         });
       }
     };
-    const Tally tally = explore(scenario, runs);
-    EXPECT_EQ(tally.held(), partial) << tally.first_failure;
+    const RunStatistics statistics = explore(scenario, runs);
+    EXPECT_EQ(statistics.held(), partial) << statistics.first_failure;
   }
 }
 
 /// The same seed gives the same run, to the last operation.
 TEST(Canary, ASeedReplaysItsFailure) {
   Device device(64 << 10);
-  const Scenario scenario = flag_and_data("replay", {.order = false});
+  const Scenario scenario = flag_and_data("replay", {.store_fence = false});
   std::string first;
   for (std::uint64_t seed = 1; first.empty() && seed < 1000; ++seed) {
     for (int attempt = 0; attempt < 2; ++attempt) {
       std::memset(device.base(), 0, device.bytes());
-      RandomChooser chooser(seed);
-      World world(device, 2, scenario.knobs, chooser, seed);
+      RandomChoices choices(seed);
+      World world(device, 2, scenario.faults, choices, seed);
       scenario.body(world);
       std::string text;
       try {
-        world.run(scenario.most_steps);
+        world.run(scenario.max_steps);
       } catch (const Violation& violation) {
         text = violation.what + world.trace().text();
       }

@@ -15,7 +15,7 @@
 namespace penstock::sim {
 namespace {
 
-using window::Piece;
+using window::Extent;
 using window::Window;
 
 constexpr std::uint32_t ranks = 2;
@@ -37,7 +37,7 @@ class Rank {
     plan.members[self].token = pool_->token();
     ++plan.opened;
     wait_until(world, "the other", [&] { return plan.opened == ranks; });
-    auto opened = Window::open(*pool_, {.area = plan.area,
+    auto opened = Window::open(*pool_, {.sync_area = plan.area,
                                         .members = plan.members,
                                         .self = self,
                                         .stored_by_all = false,
@@ -99,11 +99,11 @@ class Rank {
     must(window_->unlock(other_));
   }
   void put(std::uint64_t at, std::uint64_t value) {
-    const Piece piece{at, 8};
+    const Extent piece{at, 8};
     must(window_->put(other_, {&piece, 1}, &value));
   }
   std::uint64_t get(std::uint64_t at) {
-    const Piece piece{at, 8};
+    const Extent piece{at, 8};
     std::uint64_t value = 0;
     must(window_->get(other_, {&piece, 1}, &value));
     return value;
@@ -131,7 +131,7 @@ class Rank {
   std::uint32_t meetings_ = 0;
 };
 
-TEST(Collective, MeetingsOrderLoadsAndStores) {
+TEST(Collective, RendezvousOrdersLoadsAndStores) {
   SimulatedPool pool;
   pool.format_arena();
   const Plan empty{place_window(pool, segment_bytes)};

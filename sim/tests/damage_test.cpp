@@ -13,11 +13,11 @@ namespace {
 using transport::Address;
 
 /// Counts; what was overwritten may arrive wrong.
-class Counter final : public transport::Sink {
+class Counter final : public transport::EndpointCallbacks {
  public:
   explicit Counter(World&) {}
   void on_message(Peer, const Header&, const void*) override { ++arrived; }
-  Landing on_begin(Peer, const Header& header) override {
+  ReceiveBuffer on_begin(Peer, const Header& header) override {
     // a length that was overwritten: as an MPI truncates
     bytes_.resize(std::min<std::uint64_t>(header.bytes, payload_bytes));
     iov_ = {bytes_.data(), bytes_.size()};
@@ -57,7 +57,7 @@ struct Talker : SideOf<Counter> {
     world.until([&] { return all.addresses[1 - number] || gone(*world.processes()[1 - number]); });
     const auto met = all.addresses[1 - number] ? endpoint->resolve(*all.addresses[1 - number])
                                                : tl::unexpected(Error{});
-    sink.told = !met;
+    callbacks.told = !met;
     peer = met.value_or(0);
   }
   Peer peer = 0;
@@ -77,7 +77,7 @@ void talk(World& world, const SimulatedPool& simulated, Case& all, std::size_t n
   Talker self(world, simulated, all, number);
   const std::vector<std::byte> payload(payload_bytes, right);
   std::array<SendOp, sizes.size()> ops;
-  for (std::size_t i = 0; i < sizes.size() && !self.sink.told; ++i) {
+  for (std::size_t i = 0; i < sizes.size() && !self.callbacks.told; ++i) {
     if (i == all.pause_before) {
       pause(world, self);
       all.paused[number] = true;
@@ -88,18 +88,20 @@ void talk(World& world, const SimulatedPool& simulated, Case& all, std::size_t n
     ops[i].notify_delivered = world.random() % 2 == 0;
     const auto complete = self.endpoint->send(self.peer, &ops[i]);
     if (!complete) break;
-    self.sink.sent += *complete ? 1 : 0;
+    self.callbacks.sent += *complete ? 1 : 0;
     if (world.random() % 2 == 0) self.endpoint->progress();
   }
   const auto done = [&] {
-    const bool all_there = self.sink.arrived == sizes.size() && self.sink.sent == sizes.size();
-    all.told = all.told || (self.sink.told && !all_there);
-    all.done[number] = all.done[number] || all_there || self.sink.told;
-    return self.sink.told || (all.done[0] && all.done[1] && all.vandal_done);
+    const bool all_there =
+        self.callbacks.arrived == sizes.size() && self.callbacks.sent == sizes.size();
+    all.told = all.told || (self.callbacks.told && !all_there);
+    all.done[number] = all.done[number] || all_there || self.callbacks.told;
+    return self.callbacks.told || (all.done[0] && all.done[1] && all.vandal_done);
   };
   for (int looks = 0; !done(); ++looks) {
-    world.require(looks < 60'000, fmt::format("{} of {} arrived, {} sent, and nobody is told",
-                                              self.sink.arrived, sizes.size(), self.sink.sent));
+    world.require(looks < 60'000,
+                  fmt::format("{} of {} arrived, {} sent, and nobody is told",
+                              self.callbacks.arrived, sizes.size(), self.callbacks.sent));
     if (self.endpoint->progress() == 0) world.sleep(looks < 1000 ? 1'000 : 200'000);
   }
 }
@@ -144,13 +146,13 @@ void damage(World& world, const SimulatedPool& simulated, Case& all) {
   const std::uint64_t most = world.random() % 2 == 0 ? 300 : 3;
   for (auto waits = world.random() % most; waits > 0; --waits) world.yield();
   pool->memory().publish_word(somewhere(world, *pool, word), world.random());
-  pool->memory().order();
+  pool->memory().store_fence();
   all.vandal_done = true;
 }
 
 Scenario overwritten_word(const SimulatedPool& simulated, bool pauses) {
   Scenario scenario = simulated.scenario("channel, a word of it overwritten", 3);
-  scenario.most_steps = 20'000'000;
+  scenario.max_steps = 20'000'000;
   scenario.body = [&simulated, pauses](World& world) {
     auto all = std::make_shared<Case>();
     if (pauses) all->pause_before = 1 + world.random() % (sizes.size() - 1);
@@ -172,7 +174,7 @@ TEST(Damage, NobodyWaitsForWhatWasOverwritten) {
 /// Who dies while positions are said and looked at is missed as ever.
 Scenario one_dies(const SimulatedPool& simulated) {
   Scenario scenario = simulated.scenario("channel, one dies beside positions", 2);
-  scenario.most_steps = 20'000'000;
+  scenario.max_steps = 20'000'000;
   scenario.body = [&simulated](World& world) {
     auto all = std::make_shared<Case>();
     all->vandal_done = true;
@@ -194,7 +196,7 @@ TEST(Damage, WhoDiesIsMissedAsEver) {
 /// Both on one node, where a process that is stopped is known to live.
 Scenario stopped(const SimulatedPool& simulated) {
   Scenario scenario = simulated.scenario("channel, an end is stopped for long", 1);
-  scenario.most_steps = 20'000'000;
+  scenario.max_steps = 20'000'000;
   scenario.body = [&simulated](World& world) {
     auto all = std::make_shared<Case>();
     for (std::size_t number : {0, 1})

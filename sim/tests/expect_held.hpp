@@ -7,9 +7,9 @@
 
 namespace penstock::sim {
 
-inline void expect_held(const char* protocol, const char* method, const Tally& tally) {
-  report(protocol, method, tally);
-  EXPECT_TRUE(tally.held()) << tally.first_failure;
+inline void expect_held(const char* protocol, const char* method, const RunStatistics& statistics) {
+  report(protocol, method, statistics);
+  EXPECT_TRUE(statistics.held()) << statistics.first_failure;
 }
 
 }  // namespace penstock::sim

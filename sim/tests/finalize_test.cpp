@@ -18,7 +18,7 @@
 namespace penstock::sim {
 namespace {
 
-using window::Piece;
+using window::Extent;
 using window::Window;
 
 constexpr std::uint32_t ranks = 3, windows = 3;
@@ -41,7 +41,7 @@ class Rank {
       : world_(world), plan_(plan), self_(self) {
     pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
     for (auto& space : plan.spaces) space.members[self].token = pool_->token();
-    for (std::uint32_t i = 0; i < windows; ++i) order_[i] = (i + self) % windows;
+    for (std::uint32_t i = 0; i < windows; ++i) store_fence_[i] = (i + self) % windows;
   }
 
   void go() {
@@ -65,11 +65,12 @@ class Rank {
   }
   bool held(const Result<void>& done) {
     if (done) return true;
-    world_.require(done.error().code == Code::peer_dead && somebody_died(), done.error().message);
+    world_.require(done.error().code == ErrorCode::peer_dead && somebody_died(),
+                   done.error().message);
     return false;
   }
   void open(std::uint32_t i) {
-    auto opened = Window::open(*pool_, {.area = plan_.spaces[i].area,
+    auto opened = Window::open(*pool_, {.sync_area = plan_.spaces[i].area,
                                         .members = plan_.spaces[i].members,
                                         .self = self_,
                                         .stored_by_all = false,
@@ -89,7 +90,7 @@ class Rank {
     const auto target = static_cast<std::uint32_t>(world_.random() % ranks);
     Window& window = *windows_[i];
     if (!held(window.lock(target, sync::Hold::exclusive))) return false;
-    const Piece cell{cell_of(self_), 8};
+    const Extent cell{cell_of(self_), 8};
     std::uint64_t& stored = plan_.stored[i][target][self_];
     const std::uint64_t value = ++stored;
     if (target == self_) {
@@ -104,13 +105,13 @@ class Rank {
 
   /// As plugins/mpi/creation.cpp: leave_all_windows.
   void finalize() {
-    for (const std::uint32_t i : order_) windows_[i]->begin_to_leave();
+    for (const std::uint32_t i : store_fence_) windows_[i]->begin_to_leave();
     bool whole[windows] = {};
-    for (const std::uint32_t i : order_) {
+    for (const std::uint32_t i : store_fence_) {
       served_[i] = false;
       whole[i] = held(windows_[i]->leave_segments(0));
     }
-    for (const std::uint32_t i : order_) {
+    for (const std::uint32_t i : store_fence_) {
       if (!whole[i]) continue;
       held(windows_[i]->leave(0));
       check(i);
@@ -137,7 +138,7 @@ class Rank {
     std::vector<std::byte> mine(segment_bytes[from], std::byte{0x77}), seen(mine.size());
     for (std::uint32_t i = 0; i < windows; ++i)
       pool_->memory().publish_bulk(segment(i, from), mine.data(), mine.size());
-    pool_->memory().full_order();
+    pool_->memory().full_fence();
     if (!all_have(plan_.taken)) return;
     constexpr int pauses = 20;
     for (int pause = 0; pause < pauses; ++pause) world_.sleep(1'000'000);
@@ -152,7 +153,7 @@ class Rank {
   std::uint32_t self_;
   std::unique_ptr<pool::Pool> pool_;
   std::array<std::unique_ptr<Window>, windows> windows_;
-  std::array<std::uint32_t, windows> order_{};
+  std::array<std::uint32_t, windows> store_fence_{};
   std::array<bool, windows> served_{true, true, true};
 };
 
@@ -167,7 +168,7 @@ Scenario finalize(const SimulatedPool& pool, const Plan& empty, std::uint32_t vi
   Scenario scenario = pool.scenario(
       fmt::format("MPI_Finalize{}", victim < ranks ? fmt::format(", rank {} dies", victim) : ""),
       ranks);
-  scenario.most_steps = 3'000'000;
+  scenario.max_steps = 3'000'000;
   scenario.body = [&pool, &empty, victim](World& world) {
     auto plan = std::make_shared<Plan>(empty);
     for (std::uint32_t self = 0; self < ranks; ++self) {

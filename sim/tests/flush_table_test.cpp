@@ -32,7 +32,7 @@ Scenario torn_table() {
       const auto mine = table_of(world);
       for (int i = 0; i < 40; ++i) {
         mine.record_deaths({0});
-        world.memory().full_order();
+        world.memory().full_fence();
         *least = mine.clock().ticks;
         mine.record_flush(1, *least);
         mine.tick();
@@ -79,7 +79,7 @@ Scenario ticks_in_turn() {
           } else {
             table.record_deaths({node});
           }
-          world.memory().full_order();
+          world.memory().full_fence();
           ++*now;
         }
       });
@@ -94,10 +94,10 @@ TEST(FlushTable, NoTickIsLost) {
 /// Lines arrive in parts and late: one of the two copies is whole all the same.
 Scenario slow_ticks() {
   Scenario scenario = of_the_table("slow ticks", 2);
-  scenario.moods = false;
-  scenario.knobs.tear = 900;
-  scenario.knobs.deliver = 60;
-  scenario.knobs.evict = scenario.knobs.prefetch = scenario.knobs.drop_early = 0;
+  scenario.swarm = false;
+  scenario.faults.tear = 900;
+  scenario.faults.deliver = 60;
+  scenario.faults.evict = scenario.faults.prefetch = scenario.faults.drop_early = 0;
   scenario.body = [](World& world) {
     Process& mortal = world.mark_victim(world.spawn(0, [&world] {
       const auto mine = table_of(world);
@@ -125,14 +125,14 @@ TEST(FlushTable, TheClockIsReadableWhileItTicks) {
 
 Scenario told_elsewhere() {
   Scenario scenario = of_the_table("what one node writes another reads", 2);
-  scenario.moods = false;
-  scenario.knobs.evict = scenario.knobs.prefetch = 0;
+  scenario.swarm = false;
+  scenario.faults.evict = scenario.faults.prefetch = 0;
   scenario.body = [](World& world) {
     auto phase = std::make_shared<int>(0);
     world.spawn(0, [&world, phase] {
       const auto table = table_of(world);
       const auto next = [&world, phase] {
-        world.memory().full_order();
+        world.memory().full_fence();
         const int told = ++*phase;
         world.until([phase, told] { return *phase > told; });
       };
@@ -166,16 +166,16 @@ TEST(FlushTable, WhatOneNodeWritesAnotherReads) {
 /// One is killed between two ticks, the next within one: then the first one's caches are emptied.
 Scenario dead_tickers() {
   Scenario scenario = of_the_table("one after another dies ticking", 3);
-  scenario.moods = false;
-  scenario.knobs.tear = 900;
-  scenario.knobs.evict = scenario.knobs.prefetch = 0;
+  scenario.swarm = false;
+  scenario.faults.tear = 900;
+  scenario.faults.evict = scenario.faults.prefetch = 0;
   scenario.body = [](World& world) {
     auto known = std::make_shared<std::uint64_t>(0);
     const std::uint32_t first = world.random() % 2;
     Process& killed = world.spawn(first, [&world, known] {
       const auto table = table_of(world);
       for (int i = 0; i < 5; ++i) table.tick();
-      world.memory().full_order();
+      world.memory().full_fence();
       *known = table.clock().ticks;
       world.sleep(3'600'000'000'000);
     });
@@ -184,7 +184,7 @@ Scenario dead_tickers() {
       world.kill(killed);
       const auto table = table_of(world);
       for (int i = 0; i < 3; ++i) table.tick();
-      world.memory().full_order();
+      world.memory().full_fence();
       *known = table.clock().ticks;
       world.self().dies_after_publish = world.self().publishes + 1 + world.random() % 2;
       table.tick();

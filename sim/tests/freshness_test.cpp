@@ -14,27 +14,27 @@ namespace {
 /// be evicted by chance, or for what is looked after now and then.
 TEST(Freshness, MessagesArePrompt) {
   constexpr std::uint32_t messages = 60;
-  constexpr int most_polls = 4;
+  constexpr int max_polls = 4;
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("channel, prompt", 2);
   scenario = with_lasting_copies(scenario);
-  scenario.knobs.lazy_order = false;
+  scenario.faults.lazy_store_fence = false;
   scenario.body = [&](World& world) {
-    auto roll = std::make_shared<Roll>(2);
+    auto job_state = std::make_shared<JobState>(2);
     auto sent = std::make_shared<std::array<std::uint32_t, 2>>();
     for (std::uint32_t i = 0; i < 2; ++i) {
-      world.spawn(i, [&, roll, sent, i] {
+      world.spawn(i, [&, job_state, sent, i] {
         Rank rank(world, *pool, {i, {1 - i}, {1 - i}, messages});
-        roll->enter(rank, i);
-        world.until([&] { return roll->opened[1 - i]; });
-        rank.meet(roll->addresses);
+        job_state->enter(rank, i);
+        world.until([&] { return job_state->opened[1 - i]; });
+        rank.meet(job_state->addresses);
         for (std::uint32_t n = 0; n < messages; ++n) {
           // In turn, by ranks 0 and 1.
           int late = 0;
           while (rank.received_from(1 - i) < n + i) {
             rank.progress();
             if (n > 0 && (*sent)[1 - i] >= n + i) ++late;  // the first has a channel made as well
-            world.require(late < most_polls, fmt::format("message {} is found late", n));
+            world.require(late < max_polls, fmt::format("message {} is found late", n));
             world.yield();
           }
           while (!rank.send_and_complete()) {
@@ -63,15 +63,15 @@ TEST(Freshness, MessagesArePrompt) {
 TEST(Freshness, CreditsArePrompt) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = with_lasting_copies(pool->scenario("channel, credits", 2));
-  scenario.knobs.lazy_order = false;
+  scenario.faults.lazy_store_fence = false;
   scenario.body = [&](World& world) {
-    auto roll = std::make_shared<Roll>(2);
+    auto job_state = std::make_shared<JobState>(2);
     auto state = std::make_shared<int>(0);  // 1: the sender is out of credit; 2: it was returned
-    world.spawn(0, [&, roll, state] {
+    world.spawn(0, [&, job_state, state] {
       Rank rank(world, *pool, {0, {1}, {}, 5000});
-      roll->enter(rank, 0);
-      world.until([&] { return roll->opened[1]; });
-      rank.meet(roll->addresses);
+      job_state->enter(rank, 0);
+      world.until([&] { return job_state->opened[1]; });
+      rank.meet(job_state->addresses);
       while (rank.inject_word()) {
       }
       *state = 1;
@@ -79,17 +79,17 @@ TEST(Freshness, CreditsArePrompt) {
       world.require(rank.inject_word(), "credit that was returned is not found");
       rank.leave();
     });
-    world.spawn(1, [&, roll, state] {
+    world.spawn(1, [&, job_state, state] {
       Rank rank(world, *pool, {1, {}, {0}, 5000});
-      roll->enter(rank, 1);
+      job_state->enter(rank, 1);
       world.until([&] { return *state == 1; });
-      rank.meet(roll->addresses);
+      rank.meet(job_state->addresses);
       for (int i = 0; i < 200; ++i) {
         rank.progress();
         world.yield();
       }
       *state = 2;
-      while (!rank.dead_or_left(roll->addresses[0])) {
+      while (!rank.dead_or_left(job_state->addresses[0])) {
         rank.progress();
         world.sleep(20'000'000);
       }
@@ -102,19 +102,19 @@ TEST(Freshness, CreditsArePrompt) {
 constexpr std::uint32_t ten = 10;
 
 /// Rank `i` of ten, in slot `i`; rank 1 leaves early.
-void one_of_ten(World& world, const SimulatedPool& pool, Roll& roll, std::uint32_t i) {
-  world.until([&] { return i == 0 ? roll.opened[ten] : roll.opened[i - 1]; });
+void one_of_ten(World& world, const SimulatedPool& pool, JobState& job_state, std::uint32_t i) {
+  world.until([&] { return i == 0 ? job_state.opened[ten] : job_state.opened[i - 1]; });
   const bool leaves = i == 1;
   std::vector<std::uint32_t> to, from;
   if (!leaves && (i + 2) % ten != 1) to.push_back((i + 2) % ten);
   if (!leaves && i != 3) from.push_back((i + ten - 2) % ten);
   Rank rank(world, pool, {i, to, from, 3});
-  roll.enter(rank, i);
+  job_state.enter(rank, i);
   world.require(rank.address().slot == i, "the lowest free slot was not taken");
-  rank.look_until([&] { return static_cast<bool>(roll.opened[ten - 1]); });
+  rank.look_until([&] { return static_cast<bool>(job_state.opened[ten - 1]); });
   if (!leaves) {
-    rank.look_until([&] { return roll.changed_hands; });
-    rank.converse(roll.addresses);
+    rank.look_until([&] { return job_state.changed_hands; });
+    rank.converse(job_state.addresses);
   }
   rank.leave();
 }
@@ -125,19 +125,19 @@ TEST(Freshness, HighSlotsAreHeardAlsoWhenLowOnesChangeHands) {
   const auto pool = pool_with_endpoints({.max_processes = 16});
   Scenario scenario = pool->scenario("channel, ten endpoints", 3);
   scenario.body = [&](World& world) {
-    auto roll = std::make_shared<Roll>(ten + 1);
+    auto job_state = std::make_shared<JobState>(ten + 1);
     for (std::uint32_t i = 0; i < ten; ++i) {
-      world.spawn(i < 8 ? 0 : 1, [&, roll, i] { one_of_ten(world, *pool, *roll, i); });
+      world.spawn(i < 8 ? 0 : 1, [&, job_state, i] { one_of_ten(world, *pool, *job_state, i); });
     }
-    world.spawn(2, [&, roll] {
+    world.spawn(2, [&, job_state] {
       Rank early(world, *pool, {ten, {}, {}, 0});
       early.progress();  // its node now holds a copy of how many there are
       early.close();
-      roll->opened[ten] = true;
-      world.until([&] { return roll->opened[ten - 1] && world.processes()[1]->ended; });
+      job_state->opened[ten] = true;
+      world.until([&] { return job_state->opened[ten - 1] && world.processes()[1]->ended; });
       early.open();
       world.require(early.address().slot == 1, "the low slot was not taken again");
-      roll->changed_hands = true;
+      job_state->changed_hands = true;
       early.leave();
     });
   };
@@ -151,23 +151,23 @@ TEST(Freshness, TheNinthIsHeardBeforeItPolls) {
   constexpr std::uint32_t ninth = 8;
   const auto pool = pool_with_endpoints({.max_processes = 16});
   Scenario scenario = with_lasting_copies(pool->scenario("channel, the ninth", 2));
-  scenario.knobs.lazy_order = false;
+  scenario.faults.lazy_store_fence = false;
   scenario.body = [&](World& world) {
-    auto roll = std::make_shared<Roll>(ninth + 1);
+    auto job_state = std::make_shared<JobState>(ninth + 1);
     auto heard = std::make_shared<bool>(false);
     for (std::uint32_t i = 0; i <= ninth; ++i) {
-      world.spawn(i == ninth ? 1 : 0, [&, roll, heard, i] {
-        world.until([&] { return i == 0 || roll->opened[i - 1]; });
+      world.spawn(i == ninth ? 1 : 0, [&, job_state, heard, i] {
+        world.until([&] { return i == 0 || job_state->opened[i - 1]; });
         const std::vector<std::uint32_t> first{0}, last{ninth}, nobody{};
         Rank rank(world, *pool, {i, i == ninth ? first : nobody, i == 0 ? last : nobody, 1});
-        roll->enter(rank, i);
+        job_state->enter(rank, i);
         if (i == 0) {
-          rank.look_until([&] { return static_cast<bool>(roll->opened[ninth]); });
-          rank.converse(roll->addresses);
+          rank.look_until([&] { return static_cast<bool>(job_state->opened[ninth]); });
+          rank.converse(job_state->addresses);
           *heard = true;
         }
         if (i == ninth) {
-          rank.meet(roll->addresses);
+          rank.meet(job_state->addresses);
           world.require(rank.send_and_complete(), "no credit for the first message");
         }
         world.until([&] { return *heard; });
@@ -189,17 +189,17 @@ std::uint32_t index_of(std::uint64_t bytes) {
 /// not wait for a fence of something later.
 Scenario silent_after(const SimulatedPool& pool, std::uint64_t bytes) {
   Scenario scenario = pool.scenario(fmt::format("channel, the last has {} bytes", bytes), 2);
-  scenario.moods = false;
-  scenario.knobs.hold_unordered = true;
-  scenario.most_steps = 2'000'000;
+  scenario.swarm = false;
+  scenario.faults.hold_unordered = true;
+  scenario.max_steps = 2'000'000;
   scenario.body = [&pool, last = index_of(bytes)](World& world) {
-    auto roll = std::make_shared<Roll>(2);
+    auto job_state = std::make_shared<JobState>(2);
     auto heard = std::make_shared<std::uint32_t>(0);
-    world.spawn(0, [&world, &pool, roll, heard, last] {
+    world.spawn(0, [&world, &pool, job_state, heard, last] {
       Rank rank(world, pool, {0, {1}, {}, last + 1});
-      roll->enter(rank, 0);
-      world.until([&] { return roll->opened[1]; });
-      rank.meet(roll->addresses);
+      job_state->enter(rank, 0);
+      world.until([&] { return job_state->opened[1]; });
+      rank.meet(job_state->addresses);
       for (std::uint32_t n = 0; n < last; ++n) {
         rank.look_until([&] { return rank.send_and_complete(); });
       }
@@ -208,11 +208,11 @@ Scenario silent_after(const SimulatedPool& pool, std::uint64_t bytes) {
       world.until([&] { return *heard > last; });
       rank.leave();
     });
-    world.spawn(1, [&world, &pool, roll, heard, last] {
+    world.spawn(1, [&world, &pool, job_state, heard, last] {
       Rank rank(world, pool, {1, {}, {0}, last + 1});
-      roll->enter(rank, 1);
-      world.until([&] { return roll->opened[0]; });
-      rank.meet(roll->addresses);
+      job_state->enter(rank, 1);
+      world.until([&] { return job_state->opened[0]; });
+      rank.meet(job_state->addresses);
       while (*heard <= last) {
         rank.progress();
         *heard = rank.received_from(0);
@@ -234,7 +234,7 @@ TEST(Freshness, TheLastMessageNeedsNoLaterOne) {
 }
 
 /// The receiver looks no more, and holds copies of lines that were not written yet.
-void hear_the_last(World& world, Rank& rank, const Roll& roll, int& phase) {
+void hear_the_last(World& world, Rank& rank, const JobState& job_state, int& phase) {
   while (rank.received_from(0) < 1) {
     rank.progress();
     world.yield();
@@ -242,44 +242,44 @@ void hear_the_last(World& world, Rank& rank, const Roll& roll, int& phase) {
   for (int polls = 0; polls < 40'000; ++polls) rank.progress();
   phase = 1;
   world.until([&] { return phase == 3; });  // the sender is dead, and its slot is another's
-  world.require(rank.can_reach(roll.addresses[2]), "the new owner is not found");
+  world.require(rank.can_reach(job_state.addresses[2]), "the new owner is not found");
   world.require(rank.received_from(0) == 2, "the last message of who was replaced is lost");
   phase = 4;
 }
 
 Scenario last_of_the_replaced(const SimulatedPool& pool) {
   Scenario scenario = with_lasting_copies(pool.scenario("channel, the last of the replaced", 2));
-  scenario.most_steps = 4'000'000;
+  scenario.max_steps = 4'000'000;
   scenario.body = [&pool](World& world) {
-    auto roll = std::make_shared<Roll>(3);
+    auto job_state = std::make_shared<JobState>(3);
     auto phase = std::make_shared<int>(0);
-    Process& sender = world.spawn(0, [&world, &pool, roll, phase] {
+    Process& sender = world.spawn(0, [&world, &pool, job_state, phase] {
       Rank rank(world, pool, {0, {1}, {}, 2});
-      roll->enter(rank, 0);
-      world.until([&] { return roll->opened[1]; });
-      rank.meet(roll->addresses);
+      job_state->enter(rank, 0);
+      world.until([&] { return job_state->opened[1]; });
+      rank.meet(job_state->addresses);
       rank.look_until([&] { return rank.send_and_complete(); });
       world.until([&] { return *phase == 1; });
       rank.look_until([&] { return rank.send_and_complete(); });
-      world.memory().full_order();
+      world.memory().full_fence();
       *phase = 2;
       world.sleep(3'600'000'000'000);
     });
-    world.spawn(1, [&world, &pool, roll, phase] {
+    world.spawn(1, [&world, &pool, job_state, phase] {
       Rank rank(world, pool, {1, {}, {0}, 2});
-      roll->enter(rank, 1);
-      world.until([&] { return roll->opened[0]; });
-      rank.meet(roll->addresses);
-      hear_the_last(world, rank, *roll, *phase);
+      job_state->enter(rank, 1);
+      world.until([&] { return job_state->opened[0]; });
+      rank.meet(job_state->addresses);
+      hear_the_last(world, rank, *job_state, *phase);
       rank.leave();
     });
-    world.spawn(0, [&world, &pool, roll, phase, &sender] {
+    world.spawn(0, [&world, &pool, job_state, phase, &sender] {
       world.until([&] { return *phase == 2; });
       world.kill(sender);
       std::vector<std::unique_ptr<Rank>> ranks;  // slots that were never used serve first
-      while (ranks.empty() || ranks.back()->address().slot != roll->addresses[0].slot)
+      while (ranks.empty() || ranks.back()->address().slot != job_state->addresses[0].slot)
         ranks.push_back(std::make_unique<Rank>(world, pool, Rank::Plan{2, {}, {}, 0}));
-      roll->enter(*ranks.back(), 2);
+      job_state->enter(*ranks.back(), 2);
       *phase = 3;
       world.until([&] { return *phase == 4; });
       for (auto& rank : ranks) rank->leave();
@@ -297,27 +297,27 @@ TEST(Freshness, PeersLearnThatAnEndpointWasClosed) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("channel, one leaves", 2);
   scenario.body = [&](World& world) {
-    auto roll = std::make_shared<Roll>(2);
+    auto job_state = std::make_shared<JobState>(2);
     auto told = std::make_shared<bool>(false);
-    world.spawn(0, [&, roll, told] {
+    world.spawn(0, [&, job_state, told] {
       Rank rank(world, *pool, {0, {1}, {1}, 2});
-      roll->enter(rank, 0);
-      world.until([&] { return roll->opened[1]; });
-      rank.converse(roll->addresses);
+      job_state->enter(rank, 0);
+      world.until([&] { return job_state->opened[1]; });
+      rank.converse(job_state->addresses);
       rank.close();
       for (int i = 0; i < 400 && !*told; ++i) world.sleep(20'000'000);
       rank.leave();
     });
-    world.spawn(1, [&, roll, told] {
+    world.spawn(1, [&, job_state, told] {
       Rank rank(world, *pool, {1, {0}, {0}, 2});
-      roll->enter(rank, 1);
-      world.until([&] { return roll->opened[0]; });
-      rank.converse(roll->addresses);
+      job_state->enter(rank, 1);
+      world.until([&] { return job_state->opened[0]; });
+      rank.converse(job_state->addresses);
       bool closed = false;
       for (int i = 0; i < 100 && !closed; ++i) {
         world.sleep(20'000'000);
         rank.progress();
-        closed = !rank.can_reach(roll->addresses[0]);
+        closed = !rank.can_reach(job_state->addresses[0]);
       }
       world.require(closed, "nobody says that the endpoint was closed");
       world.require(!rank.peer_died(), "an endpoint that was closed counts as dead");
@@ -333,10 +333,10 @@ TEST(Freshness, PeersLearnThatAnEndpointWasClosed) {
 Scenario made_anew(const SimulatedPool& pool, bool receiver_stays) {
   constexpr std::uint32_t rounds = 5;
   Scenario scenario = pool.scenario("channel, made anew", 2);
-  scenario.most_steps = 6'000'000;
+  scenario.max_steps = 6'000'000;
   scenario.body = [&pool, receiver_stays](World& world) {
-    std::vector<std::shared_ptr<Roll>> rolls;
-    for (std::uint32_t r = 0; r < rounds; ++r) rolls.push_back(std::make_shared<Roll>(2));
+    std::vector<std::shared_ptr<JobState>> rolls;
+    for (std::uint32_t r = 0; r < rounds; ++r) rolls.push_back(std::make_shared<JobState>(2));
     for (std::uint32_t i = 0; i < 2; ++i) {
       world.spawn(i, [&world, &pool, receiver_stays, rolls, i] {
         const bool stays = receiver_stays && i == 1;
@@ -369,11 +369,11 @@ TEST(Freshness, NewChannelsInThePlaceOfOldOnes) {
 /// The receiver's node holds a copy of the header that lay in the same place before, which nobody
 /// asked for. The announcement of a channel is made once: it must be understood then.
 TEST(Freshness, ANewChannelInThePlaceOfAnOldOneIsHeardAtOnce) {
-  constexpr std::uint32_t rounds = 4, most_polls = 400;
+  constexpr std::uint32_t rounds = 4, max_polls = 400;
   const auto pool = pool_with_endpoints();
   Scenario scenario = with_lasting_copies(pool->scenario("channel, a new one is heard", 2));
-  scenario.knobs.lazy_order = false;
-  scenario.knobs.prefetch = 300;
+  scenario.faults.lazy_store_fence = false;
+  scenario.faults.prefetch = 300;
   scenario.body = [&](World& world) {
     struct Stage {
       std::uint32_t receivers = 0, opened = 0, sent = 0, heard = 0;  ///< rounds
@@ -405,7 +405,7 @@ TEST(Freshness, ANewChannelInThePlaceOfAnOldOneIsHeardAtOnce) {
         rank.meet({stage->sender, {}});
         rank.look_until([&] { return stage->sent == round; });
         for (std::uint32_t polls = 0; rank.received_from(0) == 0; ++polls) {
-          world.require(polls < most_polls, fmt::format("channel {} is not heard", round));
+          world.require(polls < max_polls, fmt::format("channel {} is not heard", round));
           rank.progress();
           world.yield();
         }
@@ -422,39 +422,40 @@ TEST(Freshness, ANewChannelInThePlaceOfAnOldOneIsHeardAtOnce) {
 /// of the header is understood as one to somebody else, and forgotten until the receiver looks for
 /// what was lost.
 TEST(Freshness, AChannelIsAnnouncedAfterItsHeader) {
-  constexpr std::uint32_t senders = 6, most_polls = 4'000;
+  constexpr std::uint32_t senders = 6, max_polls = 4'000;
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("channel, announced", 2);
-  scenario.moods = false;
-  scenario.knobs.hold_unordered = true;
-  scenario.knobs.deliver = 5;
-  scenario.knobs.max_delay = 8000;
-  scenario.most_steps = 2'000'000;
+  scenario.swarm = false;
+  scenario.faults.hold_unordered = true;
+  scenario.faults.deliver = 5;
+  scenario.faults.max_delay = 8000;
+  scenario.max_steps = 2'000'000;
   scenario.body = [&](World& world) {
-    auto roll = std::make_shared<Roll>(senders + 1);
+    auto job_state = std::make_shared<JobState>(senders + 1);
     auto sent = std::make_shared<std::uint32_t>(0);
     auto heard = std::make_shared<bool>(false);
-    const auto all_opened = [roll] {
-      return std::all_of(roll->opened.begin(), roll->opened.end(), [](bool is) { return is; });
+    const auto all_opened = [job_state] {
+      return std::all_of(job_state->opened.begin(), job_state->opened.end(),
+                         [](bool is) { return is; });
     };
     for (std::uint32_t i = 0; i <= senders; ++i) {
-      world.spawn(i == 0 ? 0 : 1, [&, all_opened, roll, sent, heard, i] {
+      world.spawn(i == 0 ? 0 : 1, [&, all_opened, job_state, sent, heard, i] {
         std::vector<std::uint32_t> all(senders);
         std::iota(all.begin(), all.end(), 1u);
         Rank rank(world, *pool, i == 0 ? Rank::Plan{0, {}, all, 1} : Rank::Plan{i, {0}, {}, 1});
-        roll->enter(rank, i);
+        job_state->enter(rank, i);
         if (i == 0) {
           rank.look_until(all_opened);
-          rank.meet(roll->addresses);
+          rank.meet(job_state->addresses);
           for (std::uint32_t polls = 0; !rank.finished(); polls += *sent == senders ? 1 : 0) {
-            world.require(polls < most_polls, "a channel is not heard");
+            world.require(polls < max_polls, "a channel is not heard");
             rank.progress();
             world.yield();
           }
           *heard = true;
         } else {
           world.until(all_opened);
-          rank.meet(roll->addresses);
+          rank.meet(job_state->addresses);
           world.require(rank.send_and_complete(), "no credit for the first message");
           ++*sent;
           world.until([&] { return *heard; });

@@ -28,8 +28,8 @@ void let_go_on(World& world, SpaceUser& worker, Process& late, int& phase) {
 /// By a mate who lives: nobody reaps it, so its slot says that it is attached.
 Scenario mate_goes_on(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "given up, by its mates");
-  scenario.moods = false;
-  scenario.knobs.evict = 0;
+  scenario.swarm = false;
+  scenario.faults.evict = 0;
   scenario.body = [&pool](World& world) {
     auto phase = std::make_shared<int>(0);
     Process& late = world.spawn(1, [&world, &pool, phase] {
@@ -116,8 +116,8 @@ TEST(GivenUp, NobodyFlushesBeforeTheGivenUpHasEnded) {
 /// Its slot goes to others before it goes on.
 Scenario slot_is_reused(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "given up, its slot is reused");
-  scenario.moods = false;
-  scenario.knobs.evict = 0;
+  scenario.swarm = false;
+  scenario.faults.evict = 0;
   scenario.body = [&pool](World& world) {
     auto phase = std::make_shared<int>(0);
     Process& late = spawn_late(world, pool, phase);
@@ -146,7 +146,7 @@ TEST(GivenUp, NobodyFlushesBeforeOneWhoseSlotIsReusedHasEnded) {
 /// Who holds the lock is stopped within a tick of the clock of deaths.
 Scenario late_tick(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "given up, stopped within a tick");
-  scenario.moods = false;
+  scenario.swarm = false;
   scenario.body = [&pool](World& world) {
     auto phase = std::make_shared<int>(0);
     const std::uint64_t after = 1 + world.random() % 23;

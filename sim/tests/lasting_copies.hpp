@@ -5,12 +5,12 @@
 
 namespace penstock::sim {
 
-/// Copies stay until they are dropped on purpose, and nothing is dropped before a `settle`.
+/// Copies stay until they are dropped on purpose, and nothing is dropped before a `load_fence`.
 inline Scenario with_lasting_copies(Scenario scenario) {
   scenario.name += ", lasting copies";
-  scenario.moods = false;
-  scenario.knobs.evict = scenario.knobs.prefetch = scenario.knobs.drop_early = 0;
-  scenario.knobs.keep = 1000;
+  scenario.swarm = false;
+  scenario.faults.evict = scenario.faults.prefetch = scenario.faults.drop_early = 0;
+  scenario.faults.keep = 1000;
   return scenario;
 }
 

@@ -49,12 +49,14 @@ void receive_late(World& world, const SimulatedPool& simulated, Case& all) {
   world.until([&] { return all.sender.has_value() || gone(sender); });
   const bool met = all.sender && self.endpoint->resolve(*all.sender).has_value();
   wait_until(world, "the next owner", [&] { return all.taken; });
-  const auto done = [&] { return self.sink.arrived == 1 || self.sink.left || self.sink.told; };
+  const auto done = [&] {
+    return self.callbacks.arrived == 1 || self.callbacks.left || self.callbacks.told;
+  };
   for (int looks = 0; met && !done(); ++looks) {
     world.require(looks < 20'000, "neither arrived nor told");
     if (self.endpoint->progress() == 0) world.sleep(100'000);
   }
-  world.require(!all.left || self.sink.arrived == 1, "what was sent in full is lost");
+  world.require(!all.left || self.callbacks.arrived == 1, "what was sent in full is lost");
   for (int looks = 0; looks < 20; ++looks) self.endpoint->progress();
   self.endpoint.reset();
   all.received = true;
@@ -96,7 +98,7 @@ void require_all_back(World& world, const SimulatedPool& simulated) {
 /// may have until the job has gone.
 Scenario left_in_use(const SimulatedPool& simulated) {
   Scenario scenario = simulated.scenario("channel, left in use", 3);
-  scenario.most_steps = 6'000'000;
+  scenario.max_steps = 6'000'000;
   scenario.body = [&simulated](World& world) {
     auto all = std::make_shared<Case>();
     world.mark_victim(
@@ -119,7 +121,7 @@ TEST(Left, WhatPeersMayStoreToIsNobodyElses) {
 /// All cells are full: the flag that says so is still that of a message which is complete.
 Scenario broken_off_behind_full_cells(const SimulatedPool& simulated) {
   Scenario scenario = simulated.scenario("channel, broken off behind full cells", 2);
-  scenario.most_steps = 6'000'000;
+  scenario.max_steps = 6'000'000;
   scenario.body = [&simulated](World& world) {
     auto all = std::make_shared<Case>();
     world.spawn(0, [&world, &simulated, all] {
@@ -148,13 +150,17 @@ Scenario broken_off_behind_full_cells(const SimulatedPool& simulated) {
       const bool met = self.endpoint->resolve(*all->sender).has_value();
       world.until([&] { return all->left; });
       for (auto waits = world.random() % 400; waits > 0; --waits) world.yield();
-      const auto done = [&] { return self.sink.arrived == 2 || self.sink.left || self.sink.told; };
+      const auto done = [&] {
+        return self.callbacks.arrived == 2 || self.callbacks.left || self.callbacks.told;
+      };
       for (int looks = 0; met && !done(); ++looks) {
         world.require(looks < 20'000, "neither arrived nor told");
         if (self.endpoint->progress() == 0) world.sleep(100'000);
       }
-      world.require(self.sink.arrived >= 1, "what its sender was told is sent has not arrived");
-      world.require(self.sink.arrived == 2 || self.sink.failed, "the half received never ends");
+      world.require(self.callbacks.arrived >= 1,
+                    "what its sender was told is sent has not arrived");
+      world.require(self.callbacks.arrived == 2 || self.callbacks.failed,
+                    "the half received never ends");
     });
   };
   return scenario;

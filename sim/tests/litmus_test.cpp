@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "litmus/layout.hpp"
-#include "litmus/meeting.hpp"
+#include "litmus/rendezvous.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
@@ -35,7 +35,7 @@ litmus::Outcome run_side(World& world, const SimulatedPool& simulated,
   const auto note = [&](const litmus::Outcome&) { lines = *arena->open(litmus::object_name); };
   auto outcome = litmus::run(*arena, {.rounds = rounds, .alone = alone, .started = note});
   world.require(outcome.has_value(), outcome ? "" : outcome.error().message);
-  if (!world.knobs().idle_write_back) expect_nothing_dirty(world, lines);
+  if (!world.faults().idle_write_back) expect_nothing_dirty(world, lines);
   return *outcome;
 }
 
@@ -94,7 +94,7 @@ class Litmus : public ::testing::Test {
 
 TEST_F(Litmus, ProcessesOfOneNodeAreCoherent) {
   const Check check = [](World& world, const litmus::Outcome& outcome) {
-    world.require(litmus::judge(outcome.report).near_holds,
+    world.require(litmus::judge(outcome.report).intra_node_holds,
                   "peers of one node" + counts_text(outcome.report));
   };
   expect_held("litmus", "random schedules",
@@ -110,9 +110,10 @@ TEST_F(Litmus, NodesWithoutCoherenceNeedSoftware) {
 TEST_F(Litmus, LastingCopiesNeedWriteBackAndInvalidation) {
   const Check check = [](World& world, const litmus::Outcome& outcome) {
     const litmus::Verdict verdict = litmus::judge(outcome.report);
-    world.require(verdict.needs_write_back && verdict.needs_invalidate && !verdict.near_holds,
+    world.require(verdict.needs_write_back && verdict.needs_invalidate && !verdict.intra_node_holds,
                   "one of both would do" + counts_text(outcome.report));
-    for (const auto trial : {Trial::plain, Trial::written_back, Trial::dropped, Trial::near}) {
+    for (const auto trial :
+         {Trial::plain, Trial::written_back, Trial::dropped, Trial::intra_node}) {
       world.require(outcome.report.sum(trial).stale == 2 * rounds,
                     "seen by chance" + counts_text(outcome.report));
     }
@@ -123,47 +124,48 @@ TEST_F(Litmus, LastingCopiesNeedWriteBackAndInvalidation) {
               60));
 }
 
-/// Where the two sides' stores overlap: in some moods one process runs long before the other does.
+/// Where the two sides' stores overlap: in some swarm configurations one process runs long before
+/// the other does.
 TEST_F(Litmus, WordsThatDestroyTheirNeighboursAreFound) {
   Scenario scenario = scenario_of(pool_, "no partial stores", 2, Kind::no_partial_stores);
-  scenario.knobs.whole_line_words = true;
-  scenario.moods = false;
+  scenario.faults.whole_line_words = true;
+  scenario.swarm = false;
   expect_held("litmus", "random schedules", explore(scenario, 60));
 }
 
 TEST_F(Litmus, WriteBacksThatDoNothingAreUnusable) {
   Scenario scenario = scenario_of(pool_, "no write-back", 2, Kind::unusable);
-  scenario.knobs.idle_write_back = true;
+  scenario.faults.idle_write_back = true;
   expect_held("litmus", "random schedules", explore(with_lasting_copies(scenario), 60));
 }
 
 /// Each claim by itself: memory that keeps all others is found out by the trial of this one.
 class BrokenClaim : public Litmus {
  protected:
-  void expect_unusable(const char* name, bool Knobs::*broken, Trial trial) {
+  void expect_unusable(const char* name, bool FaultModel::*broken, Trial trial) {
     const Check check = [trial](World& world, const litmus::Outcome& outcome) {
       const std::string why = litmus::judge(outcome.report).why;
       world.require(why.find(litmus::trial_name(trial)) != std::string::npos,
                     why + counts_text(outcome.report));
     };
     Scenario scenario = scenario_of(pool_, name, 2, Kind::unusable, check, true);
-    scenario.knobs.*broken = true;
-    scenario.knobs.deliver = 50;  // much is on its way
-    scenario.moods = false;
+    scenario.faults.*broken = true;
+    scenario.faults.deliver = 50;  // much is on its way
+    scenario.swarm = false;
     expect_held("litmus", "random schedules", explore(scenario, 40));
   }
 };
 
-TEST_F(BrokenClaim, LoadsThatDoNotWaitForFullOrder) {
-  expect_unusable("loads pass full_order", &Knobs::loads_pass_full_order, Trial::announced);
+TEST_F(BrokenClaim, LoadsThatDoNotWaitForAFullFence) {
+  expect_unusable("loads pass full_fence", &FaultModel::loads_pass_full_fence, Trial::announced);
 }
 
 TEST_F(BrokenClaim, PayloadThatTheFlagOvertakes) {
-  expect_unusable("bulk passes order", &Knobs::bulk_passes_order, Trial::bulk);
+  expect_unusable("bulk passes order", &FaultModel::bulk_passes_store_fence, Trial::bulk);
 }
 
-TEST_F(BrokenClaim, SealsBeforeTheirPayload) {
-  expect_unusable("seals come first", &Knobs::seals_come_first, Trial::sealed);
+TEST_F(BrokenClaim, TagsBeforeTheirPayload) {
+  expect_unusable("tags come first", &FaultModel::tags_come_first, Trial::tagged);
 }
 
 TEST_F(Litmus, WhoWaitsInVainLeavesNothing) {
@@ -176,7 +178,7 @@ TEST_F(Litmus, WhoWaitsInVainLeavesNothing) {
       const auto note = [&] { lines = *arena->open(litmus::object_name); };
       const auto outcome =
           litmus::run(*arena, {.rounds = rounds, .timeout_ns = 10'000'000, .alone = note});
-      world.require(!outcome && outcome.error().code == Code::deadline, "somebody came");
+      world.require(!outcome && outcome.error().code == ErrorCode::deadline, "somebody came");
       expect_nothing_dirty(world, lines);
     });
   };
@@ -199,9 +201,10 @@ TEST_F(Litmus, TheDeathOfASideIsTold) {
               litmus::run(*arena, {.rounds = 2, .timeout_ns = 40 * pool_.lease_ns(world)});
           if (outcome) return;
           world.require(world.victim()->dead, outcome.error().message);
-          const bool named = outcome.error().code == Code::peer_dead &&
+          const bool named = outcome.error().code == ErrorCode::peer_dead &&
                              outcome.error().message.find("died") != std::string::npos;
-          world.require(named || outcome.error().code == Code::deadline, outcome.error().message);
+          world.require(named || outcome.error().code == ErrorCode::deadline,
+                        outcome.error().message);
         });
         if (dies) world.mark_victim(process);
       }

@@ -6,28 +6,28 @@
 #include <cstring>
 #include <memory>
 
-#include "abi/attachment.hpp"
+#include "capi/attachment.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
 namespace penstock::sim {
 namespace {
 
-constexpr std::uint64_t area_bytes = 5 * 64;
+constexpr std::uint64_t sync_area_bytes = 5 * 64;
 constexpr std::uint32_t turns = 24;
 
 /// What all know: whose turn it is comes through the pool, right behind the bytes.
 struct Truth {
-  std::array<unsigned char, area_bytes> bytes{};
+  std::array<unsigned char, sync_area_bytes> bytes{};
 };
 
 class User {
  public:
   User(World& world, const SimulatedPool& simulated, Truth& truth)
-      : world_(world), truth_(truth), handle_{std::make_shared<abi::Attachment>()} {
+      : world_(world), truth_(truth), handle_{std::make_shared<capi::Attachment>()} {
     handle_.attachment->pool = simulated.attach(world);
-    area_ = handle_.attachment->pool->base() + handle_.attachment->pool->info().arena_offset;
-    doorbell_ = area_ + area_bytes;
+    sync_area_ = handle_.attachment->pool->base() + handle_.attachment->pool->info().arena_offset;
+    doorbell_ = sync_area_ + sync_area_bytes;
   }
 
   void wait_for_turn(std::uint32_t turn) {
@@ -38,33 +38,33 @@ class User {
     }
   }
   void check() {
-    std::array<unsigned char, area_bytes> found;
+    std::array<unsigned char, sync_area_bytes> found;
     if (world_.random() % 2 == 0) {
-      call(penstock_observe(&handle_, area_, area_bytes));
-      std::memcpy(found.data(), area_, area_bytes);
+      call(penstock_observe(&handle_, sync_area_, sync_area_bytes));
+      std::memcpy(found.data(), sync_area_, sync_area_bytes);
     } else {
-      call(penstock_read(&handle_, found.data(), area_, area_bytes));
+      call(penstock_read(&handle_, found.data(), sync_area_, sync_area_bytes));
     }
     world_.require(found == truth_.bytes, "what the other wrote is not there");
   }
   void change() {
-    const std::uint64_t at = world_.random() % area_bytes;
-    const std::uint64_t bytes = 1 + world_.random() % (area_bytes - at);
+    const std::uint64_t at = world_.random() % sync_area_bytes;
+    const std::uint64_t bytes = 1 + world_.random() % (sync_area_bytes - at);
     for (std::uint64_t i = at; i < at + bytes; ++i) {
       truth_.bytes[i] = static_cast<unsigned char>(world_.random());
     }
     if (world_.random() % 2 == 0) {
-      call(penstock_observe(&handle_, area_ + at, bytes));
-      std::memcpy(area_ + at, truth_.bytes.data() + at, bytes);
-      call(penstock_publish(&handle_, area_ + at, bytes));
+      call(penstock_observe(&handle_, sync_area_ + at, bytes));
+      std::memcpy(sync_area_ + at, truth_.bytes.data() + at, bytes);
+      call(penstock_publish(&handle_, sync_area_ + at, bytes));
     } else {
-      call(penstock_write(&handle_, area_ + at, truth_.bytes.data() + at, bytes));
+      call(penstock_write(&handle_, sync_area_ + at, truth_.bytes.data() + at, bytes));
     }
   }
   void end_turn(std::uint32_t turn) {
     const auto& memory = handle_.attachment->pool->memory();
     memory.publish_word(doorbell_, turn + 1);  // not before the bytes: the calls see to that
-    memory.order();
+    memory.store_fence();
   }
 
  private:
@@ -73,7 +73,7 @@ class User {
   World& world_;
   Truth& truth_;
   penstock_pool handle_;
-  std::byte* area_ = nullptr;
+  std::byte* sync_area_ = nullptr;
   std::byte* doorbell_ = nullptr;
 };
 

@@ -17,7 +17,7 @@
 namespace penstock::sim {
 namespace {
 
-using window::Piece;
+using window::Extent;
 using window::Window;
 
 constexpr std::uint32_t ranks = 4, nodes = 3;
@@ -35,7 +35,7 @@ struct Cells {
 
 /// What the ranks share outside of the pool: where things are, and what was done.
 struct Plan : WindowSpace {
-  std::uint32_t opened = 0, left = 0, cleared = 0;
+  std::uint32_t opened = 0, left = 0, invalidated = 0;
   Cells cells[ranks];  ///< by target
 };
 
@@ -54,14 +54,14 @@ class Rank {
   /// A window from beginning to end. False when somebody has died.
   bool live_through(std::uint32_t life) {
     if (!all_have(plan_.opened, life)) return false;
-    auto opened = Window::open(*pool_, {.area = plan_.area,
+    auto opened = Window::open(*pool_, {.sync_area = plan_.area,
                                         .members = plan_.members,
                                         .self = self_,
                                         .stored_by_all = false,
                                         .idle = {}});
     world_.require(opened.has_value(), opened ? "" : opened.error().message);
     window_ = std::move(*opened);
-    if (!all_have(plan_.cleared, life)) return false;
+    if (!all_have(plan_.invalidated, life)) return false;
     for (std::uint64_t epochs = world_.random() % 6; epochs != 0; --epochs) {
       if (!epoch()) return false;
     }
@@ -82,14 +82,15 @@ class Rank {
   }
   bool held(const Result<void>& done) {
     if (done) return true;
-    world_.require(done.error().code == Code::peer_dead && somebody_died(), done.error().message);
+    world_.require(done.error().code == ErrorCode::peer_dead && somebody_died(),
+                   done.error().message);
     return false;
   }
   /// The next window's words; nobody has come to it yet.
   void clear() {
-    const std::vector<std::byte> zeros(window::area_bytes(ranks));
+    const std::vector<std::byte> zeros(window::sync_area_bytes(ranks));
     pool_->memory().publish_bulk(pool_->at(plan_.area, zeros.size()), zeros.data(), zeros.size());
-    pool_->memory().full_order();
+    pool_->memory().full_fence();
   }
 
   bool epoch() {
@@ -128,7 +129,7 @@ class Rank {
   bool reach(std::uint32_t target) {
     const std::size_t place = world_.random() % std::size(places);
     if (!has(target, place)) return true;
-    const Piece cell{cell_at(place), 8};
+    const Extent cell{cell_at(place), 8};
     switch (world_.random() % 4) {
       case 0: {
         std::uint64_t found = 0;
@@ -154,7 +155,7 @@ class Rank {
       std::memcpy(packed, &value, sizeof value);
       return true;
     };
-    const Piece counter{counter_at, 8};
+    const Extent counter{counter_at, 8};
     ++plan_.cells[target].counter;
     return held(window_->update(target, {&counter, 1}, one_more));
   }
@@ -202,7 +203,7 @@ Scenario without_barriers(const SimulatedPool& pool, const Plan& empty,
   Scenario scenario = pool.scenario(
       fmt::format("passive target{}", victim < ranks ? fmt::format(", rank {} dies", victim) : ""),
       nodes);
-  scenario.most_steps = 3'000'000;
+  scenario.max_steps = 3'000'000;
   scenario.body = [&pool, &empty, victim](World& world) {
     auto plan = std::make_shared<Plan>(empty);
     for (std::uint32_t self = 0; self < ranks; ++self) {

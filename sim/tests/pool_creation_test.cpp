@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
+#include "pool/attaching.hpp"
 #include "pool/superblock.hpp"
-#include "pool/visitor.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
@@ -38,13 +38,13 @@ class NoPoolYet : public SimulatedPool {
 /// Attaches as soon as there is a pool. Null when there is none for long after the creator is gone.
 std::unique_ptr<pool::Pool> attach_when_there(World& world, const SimulatedPool& pool,
                                               const Process& creator) {
-  constexpr int patience = 100;
-  for (int looks_after = 0; looks_after < patience; looks_after += gone(creator)) {
+  constexpr int max_looks = 100;
+  for (int looks_after = 0; looks_after < max_looks; looks_after += gone(creator)) {
     auto attached = pool::attach_as({.spec = pool.path()},
                                     {world.host(world.self().node), world.identity(world.self())});
     if (attached) return std::move(*attached);
     const Error& error = attached.error();
-    const bool none = error.code == Code::not_found ||
+    const bool none = error.code == ErrorCode::not_found ||
                       error.message.find("is not a Penstock pool") != std::string::npos;
     world.require(none, error.message);
     world.sleep(1'000'000);
@@ -64,7 +64,7 @@ void expect_fresh(World& world, const pool::Pool& pool) {
 TEST(PoolCreation, WhoFindsAPoolFindsAWholeOne) {
   const NoPoolYet pool;
   Scenario scenario = pool.scenario("pool, creation", 3);
-  scenario.knobs.max_delay = 40;  // a reader does not look for ever at half a line
+  scenario.faults.max_delay = 40;  // a reader does not look for ever at half a line
   scenario.body = [&pool](World& world) {
     ::unlink(pool.path().c_str());
     auto here = std::make_shared<std::uint32_t>(0);
@@ -104,7 +104,7 @@ TEST(PoolCreation, WhoFindsAPoolFindsAWholeOne) {
 TEST(PoolCreation, ADeviceIsNoPoolWhileItsTablesAreCleared) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, superblock wiped and written", 2);
-  scenario.knobs.max_delay = 40;  // a reader does not look for ever at half a line
+  scenario.faults.max_delay = 40;  // a reader does not look for ever at half a line
   scenario.body = [&pool](World& world) {
     auto done = std::make_shared<bool>(false);
     const auto parts_of = [&world, &pool](pool::Access access) {
@@ -121,7 +121,7 @@ TEST(PoolCreation, ADeviceIsNoPoolWhileItsTablesAreCleared) {
       world.require(wiped.has_value(), "not wiped");
       world.memory().publish_word(world.base() + table, 1);
       for (int i = 0; i < 100; ++i) world.yield();  // it may leave before the wipe, were it let
-      world.memory().full_order();
+      world.memory().full_fence();
       world.sleep(10'000'000);
       world.memory().publish_word(world.base() + table, 2);
       const auto written = pool::write_superblock(parts[0], *superblock);
@@ -151,10 +151,10 @@ TEST(PoolCreation, ADeviceIsNoPoolWhileItsTablesAreCleared) {
   };
   expect_held("pool", "random schedules", explore(scenario, 150));
   // Slowly: what must not overtake the wipe has time to.
-  scenario.moods = false;
-  scenario.knobs.whole_lines = true;
-  scenario.knobs.deliver = 5;
-  scenario.knobs.max_delay = 4000;
+  scenario.swarm = false;
+  scenario.faults.whole_lines = true;
+  scenario.faults.deliver = 5;
+  scenario.faults.max_delay = 4000;
   expect_held("pool", "random schedules", explore(scenario, 150));
 }
 
@@ -177,12 +177,12 @@ TEST(PoolCreation, ASuperblockIsReadAnewEachTime) {
       world.require(superblock.has_value(), "no pool to begin with");
       reach(1);
       world.require(pool::wipe_superblock((*parts)[0]).has_value(), "not wiped");
-      world.memory().full_order();
+      world.memory().full_fence();
       *step = 2;
       reach(3);
       superblock->created_wall_ns = 77;
       world.require(pool::write_superblock((*parts)[0], *superblock).has_value(), "not written");
-      world.memory().full_order();
+      world.memory().full_fence();
       *step = 4;
     });
     world.spawn(1, [&world, step, read, reach] {
@@ -217,7 +217,7 @@ struct Seat {
 Scenario restarts(const SimulatedPool& pool, std::uint32_t mortal) {
   Scenario scenario =
       pool.scenario(fmt::format("pool, a machine starts again, boot {} dies anywhere", mortal), 4);
-  scenario.knobs.same_speed = true;
+  scenario.faults.same_speed = true;
   scenario.body = [&pool, mortal](World& world) {
     auto seats = std::make_shared<std::map<std::uint32_t, Seat>>();
     for (std::uint32_t boot = 0; boot < 3; ++boot) {
@@ -287,7 +287,7 @@ void stay(World& world, const SimulatedPool& pool, NumbersHeld& held, std::uint6
 TEST(Pool, ClonesOfAMachineNeverShareANumber) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, clones", 2);
-  scenario.knobs.same_speed = true;
+  scenario.faults.same_speed = true;
   scenario.body = [&pool](World& world) {
     auto attached_as = std::make_shared<NumbersHeld>();
     for (std::uint32_t node = 0; node < 2; ++node) {
@@ -305,8 +305,8 @@ TEST(Pool, ClonesOfAMachineNeverShareANumber) {
 TEST(Pool, AMachineThatComesBackNeverSharesItsNumberWithAClone) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, a machine comes back to its clone", 3);
-  scenario.knobs.max_delay = 10;  // counted in operations, of which there are few where all sleep
-  scenario.knobs.same_speed = true;
+  scenario.faults.max_delay = 10;  // counted in operations, of which there are few where all sleep
+  scenario.faults.same_speed = true;
   scenario.body = [&pool](World& world) {
     auto attached_as = std::make_shared<NumbersHeld>();
     auto again_ns = std::make_shared<std::uint64_t>(0);  // when all begin, about
@@ -343,8 +343,8 @@ TEST(Pool, AMachineThatComesBackNeverSharesItsNumberWithAClone) {
 TEST(Pool, OneOfTwoClonesTakesANumberOver) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, two clones take over", 3);
-  scenario.knobs.max_delay = 10;  // counted in operations, of which there are few where all sleep
-  scenario.knobs.same_speed = true;
+  scenario.faults.max_delay = 10;  // counted in operations, of which there are few where all sleep
+  scenario.faults.same_speed = true;
   scenario.body = [&pool](World& world) {
     auto numbers = std::make_shared<std::set<std::uint32_t>>();
     const auto left = [&world] { return world.processes()[0]->ended; };
@@ -359,8 +359,8 @@ TEST(Pool, OneOfTwoClonesTakesANumberOver) {
     }
   };
   expect_held("pool", "random schedules", explore(scenario, 400));
-  scenario.moods = false;
-  scenario.knobs.hold_unordered = true;
+  scenario.swarm = false;
+  scenario.faults.hold_unordered = true;
   expect_held("pool", "random schedules", explore(scenario, 400));
 }
 
@@ -409,18 +409,18 @@ TEST(Pool, WhatWasDoneBeforeASlotIsFreeIsSeenByWhoFindsItFree) {
   expect_held("pool", "random schedules", explore(scenario, 150));
 }
 
-/// What a visitor has shown of itself, and whether the onlooker has seen it.
+/// What an attaching process has shown of itself, and whether the onlooker has seen it.
 struct Shown {
   std::uint64_t token = 0, beat = 0;
   bool seen = true, over = false;
 };
 
-void look_on(World& world, const pool::VisitorTable& visitors, Shown& shown) {
+void look_on(World& world, const pool::AttachingTable& attaching, Shown& shown) {
   while (!shown.over) {
     wait_until(world, "a visit", [&] { return !shown.seen || shown.over; });
     for (int looks = 0; !shown.seen; ++looks) {
-      world.require(looks < 100, "a visitor is not seen, whatever else it does");
-      const auto line = visitors.read(2);
+      world.require(looks < 100, "an attaching process is not seen, whatever else it does");
+      const auto line = attaching.read(2);
       shown.seen = line && line->generation == shown.token >> 16 && line->beat == shown.beat;
       world.sleep(1'000'000);
     }
@@ -428,11 +428,11 @@ void look_on(World& world, const pool::VisitorTable& visitors, Shown& shown) {
 }
 
 /// Of one line in turns by two nodes, as after a machine was taken for dead: no token twice. What a
-/// visitor says of itself is on its way when it has said it.
+/// attaching process says of itself is on its way when it has said it.
 TEST(Pool, EachVisitHasATokenOfItsOwn) {
   const SimulatedPool pool;
-  Scenario scenario = pool.scenario("pool, visitors", 3);
-  scenario.knobs.max_delay = 10;  // counted in operations, of which there are few where all sleep
+  Scenario scenario = pool.scenario("pool, attaching processes", 3);
+  scenario.faults.max_delay = 10;  // counted in operations, of which there are few where all sleep
   scenario.body = [&pool](World& world) {
     auto turn = std::make_shared<std::uint32_t>(0);
     auto shown = std::make_shared<Shown>();
@@ -440,7 +440,7 @@ TEST(Pool, EachVisitHasATokenOfItsOwn) {
     const auto table = [&world, &pool] {
       const auto parts = pool::open_parts(pool.path(), pool::Access::read);
       const auto superblock = pool::check_superblocks(*parts, pool.path());
-      return pool::VisitorTable(world.memory(), world.base(), *superblock);
+      return pool::AttachingTable(world.memory(), world.base(), *superblock);
     };
     const auto show = [&world, shown](std::uint64_t token, std::uint64_t beat) {
       *shown = {token, beat, false, false};
@@ -448,18 +448,18 @@ TEST(Pool, EachVisitHasATokenOfItsOwn) {
     };
     for (std::uint32_t node = 0; node < 2; ++node) {
       world.spawn(node, [&world, table, show, turn, shown, tokens, node] {
-        const pool::VisitorTable visitors = table();
+        const pool::AttachingTable attaching = table();
         for (int round = 0; round < 4; ++round) {
           wait_until(world, "the other's visit", [&] { return *turn % 2 == node; });
           const std::uint64_t token =
-              visitors.enter(2, world.host(node), world.identity(world.self()));
+              attaching.enter(2, world.host(node), world.identity(world.self()));
           world.require(tokens->insert(token).second, "two visits have one token");
           show(token, 1);
-          visitors.beat(2);
-          world.memory().full_order();
+          attaching.beat(2);
+          world.memory().full_fence();
           show(token, 2);
-          const auto own = visitors.read(2);  // the copy is old when this node visits again
-          world.require(own && own->beat == 2, "a visitor does not see itself");
+          const auto own = attaching.read(2);  // the copy is old when this node visits again
+          world.require(own && own->beat == 2, "an attaching process does not see itself");
           ++*turn;
         }
         shown->over = *turn == 8;

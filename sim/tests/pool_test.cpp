@@ -93,7 +93,7 @@ Scenario coming_and_going(const SimulatedPool& pool, std::uint32_t nodes, std::u
                           std::size_t rounds) {
   Scenario scenario =
       pool.scenario(fmt::format("pool, {} processes come and go on {} nodes", count, nodes), nodes);
-  scenario.knobs.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
+  scenario.faults.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
   scenario.body = [&pool, nodes, count, rounds](World& world) {
     auto members = std::make_shared<Members>();
     auto here = std::make_shared<std::vector<std::set<std::uint32_t>>>(rounds);
@@ -232,7 +232,7 @@ TEST(Pool, WhatADeadReaperLeftIsReapedByTheNext) {
 TEST(Pool, TheSlowAndTheStoppedAreAlive) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, a process is stopped for less than a lease", 2);
-  scenario.knobs.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
+  scenario.faults.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
   scenario.body = [&pool](World& world) {
     auto members = std::make_shared<Members>();
     auto done = std::make_shared<bool>(false);
@@ -325,9 +325,9 @@ TEST(Pool, TheLockSurvivesTheDeathOfAProcessAndOfItsNode) {
 /// Who waits for the lock while it attaches shows life, and is not passed over by others who wait.
 TEST(Pool, WhoAttachesWaitsForTheLockAsLongAsItTakes) {
   const SimulatedPool pool({.lease_ms = 40});
-  Scenario scenario = pool.scenario("pool, visitors wait for leases", 3);
-  scenario.knobs.same_speed = true;
-  scenario.knobs.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
+  Scenario scenario = pool.scenario("pool, attaching processes wait for leases", 3);
+  scenario.faults.same_speed = true;
+  scenario.faults.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
   scenario.body = [&pool](World& world) {
     auto members = std::make_shared<Members>();
     auto here = std::make_shared<std::set<std::uint32_t>>();

@@ -111,8 +111,8 @@ TEST(Quarantine, ADeathThatIsRecordedUnderTheSameLockCounts) {
 /// killed between journal and header of what it sets aside; the next one's record_deaths ticks.
 Scenario journal(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "a journal finished late");
-  scenario.moods = false;
-  scenario.knobs.evict = 0;
+  scenario.swarm = false;
+  scenario.faults.evict = 0;
   scenario.body = [&pool](World& world) {
     auto phase = std::make_shared<int>(0);
     auto dead = std::make_shared<Process*>(nullptr);
@@ -292,8 +292,8 @@ TEST(Quarantine, DeathsOnTwoHostsAtOnceBothCount) {
 /// processes says is done with.
 Scenario reaper_dies(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "a reaper dies");
-  scenario.moods = false;
-  scenario.knobs.deliver = 30;
+  scenario.swarm = false;
+  scenario.faults.deliver = 30;
   scenario.body = [&pool](World& world) {
     auto token = std::make_shared<std::uint64_t>(0);
     Process& dead = world.spawn(1, [&world, &pool, token] {

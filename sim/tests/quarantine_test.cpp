@@ -94,7 +94,7 @@ TEST(Quarantine, NobodyFindsWhatTheDeadStored) {
 /// leave with memory that they have stored to.
 Scenario jobs_after_jobs(const SmallPool& pool, std::uint32_t jobs) {
   Scenario scenario = pool.scenario("quarantine, job after job", nodes);
-  scenario.most_steps = 4'000'000;
+  scenario.max_steps = 4'000'000;
   scenario.body = [&pool, jobs](World& world) {
     auto before = std::make_shared<std::vector<Process*>>();
     for (std::uint32_t job = 0; job < jobs; ++job) {

@@ -18,8 +18,8 @@
 namespace penstock::sim {
 
 using transport::Header;
-using transport::Landing;
 using transport::Peer;
+using transport::ReceiveBuffer;
 using transport::SendOp;
 
 /// Length and contents of message `index` from one rank to another.
@@ -55,7 +55,7 @@ struct Message {
 inline constexpr std::uint8_t unlooked_kind = 9;
 
 /// One rank: sends to some peers and receives from some, all at once.
-class Rank final : public transport::Sink {
+class Rank final : public transport::EndpointCallbacks {
  public:
   struct Plan {
     std::uint32_t number;
@@ -139,20 +139,20 @@ class Rank final : public transport::Sink {
   bool can_reach(const transport::Address& address) {
     return endpoint_->resolve(address).has_value();
   }
-  void set_notice(std::uint64_t notice) {
-    const auto set = endpoint_->set_notice(notice);
+  void set_user_word(std::uint64_t user_word) {
+    const auto set = endpoint_->set_user_word(user_word);
     world_.require(set.has_value(), set ? "" : set.error().message);
   }
   /// 0 when the peer has closed.
-  std::uint64_t notice_of(const transport::Address& address) {
-    return endpoint_->notice_of(address.slot).value_or(0);
+  std::uint64_t user_word_of(const transport::Address& address) {
+    return endpoint_->user_word_of(address.slot).value_or(0);
   }
   void close() { endpoint_.reset(); }
   void leave() {
     endpoint_.reset();
     if (!buffers_.name.empty()) {
       memory_.write_back(buffers_.data, buffers_.bytes);  // nothing dirty stays
-      memory_.order();
+      memory_.store_fence();
       const auto destroyed = arena_->destroy(buffers_);
       world_.require(destroyed.has_value(), destroyed ? "" : destroyed.error().message);
     }
@@ -164,34 +164,35 @@ class Rank final : public transport::Sink {
     check(header, static_cast<const std::byte*>(payload));
   }
   bool ready_for(Peer, const Header&) override { return world_.random() % 4 != 0; }
-  Landing on_begin(Peer, const Header& header) override {
-    auto* landing = new Arriving;
+  ReceiveBuffer on_begin(Peer, const Header& header) override {
+    auto* receive_buffer = new Arriving;
     const Message message{static_cast<std::uint32_t>(header.data), plan_.number,
                           static_cast<std::uint32_t>(header.tag)};
-    if (message.lands_in_pool()) landing->buffer = free_landing();
-    if (landing->buffer) {
-      landing->at = landing_at(*landing->buffer);
-      landings_taken_[*landing->buffer] = true;
+    if (message.lands_in_pool()) receive_buffer->buffer = free_receive_buffer();
+    if (receive_buffer->buffer) {
+      receive_buffer->at = receive_buffer_at(*receive_buffer->buffer);
+      receive_buffers_taken_[*receive_buffer->buffer] = true;
     } else {
-      landing->bytes.resize(header.bytes + 8);
-      landing->at = landing->bytes.data();
+      receive_buffer->bytes.resize(header.bytes + 8);
+      receive_buffer->at = receive_buffer->bytes.data();
     }
-    std::memset(landing->at, 0x5a, header.bytes + 8);
-    landing->iov[0] = {landing->at, header.bytes / 2};
-    landing->iov[1] = {landing->at + header.bytes / 2, header.bytes - header.bytes / 2};
-    const bool scattered = plan_.scatter || (header.bytes % 3 == 0 && !landing->buffer);
-    if (!scattered) landing->iov[0].iov_len = header.bytes;
-    return {landing->iov, scattered ? 2u : 1u, landing};
+    std::memset(receive_buffer->at, 0x5a, header.bytes + 8);
+    receive_buffer->iov[0] = {receive_buffer->at, header.bytes / 2};
+    receive_buffer->iov[1] = {receive_buffer->at + header.bytes / 2,
+                              header.bytes - header.bytes / 2};
+    const bool scattered = plan_.scatter || (header.bytes % 3 == 0 && !receive_buffer->buffer);
+    if (!scattered) receive_buffer->iov[0].iov_len = header.bytes;
+    return {receive_buffer->iov, scattered ? 2u : 1u, receive_buffer};
   }
   void on_arrived(Peer, const Header& header, void* cookie) override {
-    const std::unique_ptr<Arriving> landing(static_cast<Arriving*>(cookie));
-    check(header, landing->at);
-    world_.require(landing->at[header.bytes] == std::byte{0x5a}, "written past the landing");
-    if (landing->buffer) landings_taken_[*landing->buffer] = false;
+    const std::unique_ptr<Arriving> receive_buffer(static_cast<Arriving*>(cookie));
+    check(header, receive_buffer->at);
+    world_.require(receive_buffer->at[header.bytes] == std::byte{0x5a}, "written past the landing");
+    if (receive_buffer->buffer) receive_buffers_taken_[*receive_buffer->buffer] = false;
   }
   void on_receive_failed(Peer, void* cookie, const Error&) override {
-    const std::unique_ptr<Arriving> landing(static_cast<Arriving*>(cookie));
-    if (landing->buffer) landings_taken_[*landing->buffer] = false;
+    const std::unique_ptr<Arriving> receive_buffer(static_cast<Arriving*>(cookie));
+    if (receive_buffer->buffer) receive_buffers_taken_[*receive_buffer->buffer] = false;
   }
   void on_sent(SendOp* op) override { forget(op); }
   void on_send_failed(SendOp* op, const Error&) override { forget(op); }
@@ -223,7 +224,7 @@ class Rank final : public transport::Sink {
     if (message.injected()) {
       const auto payload = message.payload();
       const auto sent = endpoint_->try_inject(out.peer, header, payload.data());
-      world_.require(sent || sent.error().code == Code::peer_dead,
+      world_.require(sent || sent.error().code == ErrorCode::peer_dead,
                      sent ? "" : sent.error().message);
       if (!sent || !*sent) return false;
     } else {
@@ -236,7 +237,7 @@ class Rank final : public transport::Sink {
       pending->op.iov_count = 1;
       pending->op.notify_delivered = message.delivered_tells();
       const auto sent = endpoint_->send(out.peer, &pending->op);
-      world_.require(sent || sent.error().code == Code::peer_dead,
+      world_.require(sent || sent.error().code == ErrorCode::peer_dead,
                      sent ? "" : sent.error().message);
       if (!sent) return false;
       if (!*sent) pending_.push_back(std::move(pending));
@@ -256,19 +257,19 @@ class Rank final : public transport::Sink {
     pending.op.iov[0].iov_base = at;
     pending.buffer = number;
   }
-  std::optional<std::size_t> free_landing() {
+  std::optional<std::size_t> free_receive_buffer() {
     if (buffers_.name.empty()) make_buffers();
-    for (std::size_t i = 0; i < landings; ++i) {
-      if (!landings_taken_[i]) return i;
+    for (std::size_t i = 0; i < receive_buffers; ++i) {
+      if (!receive_buffers_taken_[i]) return i;
     }
     return std::nullopt;
   }
-  std::byte* landing_at(std::size_t number) {
+  std::byte* receive_buffer_at(std::size_t number) {
     return buffers_.data + (sends_at_once + number) * buffer_bytes;
   }
   void make_buffers() {
     const auto made = arena_->create(fmt::format("buffers.{}.{}", plan_.number, pool_->token()),
-                                     (sends_at_once + landings) * buffer_bytes,
+                                     (sends_at_once + receive_buffers) * buffer_bytes,
                                      {.lifetime = arena::Lifetime::process});
     world_.require(made.has_value(), made ? "" : made.error().message);
     buffers_ = *made;
@@ -303,8 +304,8 @@ class Rank final : public transport::Sink {
   std::vector<std::uint32_t> received_;
   std::vector<std::unique_ptr<Pending>> pending_;
   static constexpr std::uint64_t buffer_bytes = 40'960 + 64;
-  static constexpr std::size_t sends_at_once = 4, landings = 2;
-  bool landings_taken_[landings] = {};
+  static constexpr std::size_t sends_at_once = 4, receive_buffers = 2;
+  bool receive_buffers_taken_[receive_buffers] = {};
   arena::Object buffers_;  ///< in the pool, for payload; made when first needed
   coherence::Memory memory_;
   std::string dead_;
@@ -315,16 +316,16 @@ class Rank final : public transport::Sink {
 inline std::unique_ptr<SimulatedPool> pool_with_endpoints(const PoolOptions& options = {}) {
   ::setenv("PENSTOCK_CELL", "4096", 1);
   ::setenv("PENSTOCK_CELLS", "8", 1);
-  ::setenv("PENSTOCK_PLACED", "1024", 1);
-  ::setenv("PENSTOCK_STORED", "8192", 1);
+  ::setenv("PENSTOCK_RENDEZVOUS_GET", "1024", 1);
+  ::setenv("PENSTOCK_RENDEZVOUS_PUT", "8192", 1);
   auto pool = std::make_unique<SimulatedPool>(options);
   pool->once([&](World& world) { Rank(world, *pool, {0, {}, {}, 0}).leave(); });
   return pool;
 }
 
 /// What all ranks of a job know: who is where.
-struct Roll {
-  explicit Roll(std::uint32_t ranks) : addresses(ranks), opened(ranks) {}
+struct JobState {
+  explicit JobState(std::uint32_t ranks) : addresses(ranks), opened(ranks) {}
   void enter(const Rank& rank, std::uint32_t number) {
     addresses[number] = rank.address();
     opened[number] = true;
@@ -345,22 +346,24 @@ struct Roll {
   bool changed_hands = false;
 };
 
-inline void run_rank(World& world, const SimulatedPool& pool, Roll& roll, const Rank::Plan& plan) {
+inline void run_rank(World& world, const SimulatedPool& pool, JobState& job_state,
+                     const Rank::Plan& plan) {
   Rank rank(world, pool, plan);
-  roll.enter(rank, plan.number);
+  job_state.enter(rank, plan.number);
   // As by the launcher's exchange of addresses; who died before it never takes part.
   const auto all_there = [&] {
-    for (std::size_t i = 0; i < roll.opened.size(); ++i) {
-      if (!roll.opened[i] && !(world.victim() != nullptr && world.victim()->dead)) return false;
+    for (std::size_t i = 0; i < job_state.opened.size(); ++i) {
+      if (!job_state.opened[i] && !(world.victim() != nullptr && world.victim()->dead))
+        return false;
     }
     return true;
   };
   world.until(all_there);
-  rank.converse(roll.addresses);
+  rank.converse(job_state.addresses);
   if (rank.peer_died()) {
     const bool died = world.victim() != nullptr && world.victim()->dead;
     world.require(died, "taken for dead: " + rank.death());
-    world.require(roll.names_a_dead(rank.death()), rank.death());
+    world.require(job_state.names_a_dead(rank.death()), rank.death());
   }
   rank.leave();
 }
@@ -377,14 +380,14 @@ inline std::vector<std::uint32_t> others(std::uint32_t self, std::uint32_t ranks
 inline Scenario conversation(const SimulatedPool& pool, const std::string& name,
                              std::uint32_t ranks, std::uint32_t nodes, std::uint32_t messages) {
   Scenario scenario = pool.scenario(name, nodes);
-  scenario.most_steps = 6'000'000;
+  scenario.max_steps = 6'000'000;
   scenario.body = [&pool, ranks, nodes, messages](World& world) {
-    auto roll = std::make_shared<Roll>(ranks);
+    auto job_state = std::make_shared<JobState>(ranks);
     for (std::uint32_t i = 0; i < ranks; ++i) {
-      Process& process = world.spawn(i % nodes, [&world, &pool, roll, i, ranks, messages] {
-        run_rank(world, pool, *roll, {i, others(i, ranks), others(i, ranks), messages});
+      Process& process = world.spawn(i % nodes, [&world, &pool, job_state, i, ranks, messages] {
+        run_rank(world, pool, *job_state, {i, others(i, ranks), others(i, ranks), messages});
       });
-      roll->processes.push_back(&process);
+      job_state->processes.push_back(&process);
       if (i == 0) world.mark_victim(process);
     }
   };

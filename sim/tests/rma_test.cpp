@@ -15,12 +15,12 @@
 namespace penstock::sim {
 namespace {
 
-constexpr std::uint64_t area_bytes = 6 * 64;
-constexpr std::uint64_t area_address = 0x5000;
+constexpr std::uint64_t sync_area_bytes = 6 * 64;
+constexpr std::uint64_t sync_area_address = 0x5000;
 
 /// What all know without the pool: whose turn it is, and where the table is.
 struct Truth {
-  std::vector<std::byte> bytes{area_bytes};
+  std::vector<std::byte> bytes{sync_area_bytes};
   std::uint64_t place = 0;
   std::uint32_t turn = 0;
   bool registered = false;
@@ -42,7 +42,7 @@ class Owner {
     world.require(made.has_value(), made ? "" : made.error().message);
     table_ = std::move(*made);
     for (int i = 0; i < 2; ++i) {
-      auto object = at_.arena->create("area-" + std::to_string(i), area_bytes,
+      auto object = at_.arena->create("area-" + std::to_string(i), sync_area_bytes,
                                       {.lifetime = arena::Lifetime::process});
       world.require(object.has_value(), object ? "" : object.error().message);
       areas_[i] = object->offset;
@@ -56,9 +56,10 @@ class Owner {
     use_ = 1 - use_;
     const auto& memory = at_.pool->memory();
     std::fill(truth_.bytes.begin(), truth_.bytes.end(), std::byte{0});
-    memory.publish_bulk(at_.pool->at(areas_[use_], area_bytes), truth_.bytes.data(), area_bytes);
-    memory.full_order();
-    const auto added = table_->add({key, area_address, area_bytes, areas_[use_],
+    memory.publish_bulk(at_.pool->at(areas_[use_], sync_area_bytes), truth_.bytes.data(),
+                        sync_area_bytes);
+    memory.full_fence();
+    const auto added = table_->add({key, sync_area_address, sync_area_bytes, areas_[use_],
                                     rma::remote_read | rma::remote_write | more_access});
     world_.require(added.has_value(), added ? "" : added.error().message);
     truth_.registered = true;
@@ -73,9 +74,9 @@ class Owner {
   }
   /// By itself, past its caches.
   void check() {
-    std::vector<std::byte> found(area_bytes);
-    at_.pool->memory().observe_bulk(found.data(), at_.pool->at(areas_[use_], area_bytes),
-                                    area_bytes);
+    std::vector<std::byte> found(sync_area_bytes);
+    at_.pool->memory().observe_bulk(found.data(), at_.pool->at(areas_[use_], sync_area_bytes),
+                                    sync_area_bytes);
     world_.require(found == truth_.bytes, "the owner finds other bytes than were put");
   }
 
@@ -88,9 +89,9 @@ class Owner {
   int use_ = 0;
 };
 
-class Visitor {
+class AttachingProcess {
  public:
-  Visitor(World& world, const SimulatedPool& simulated, Truth& truth)
+  AttachingProcess(World& world, const SimulatedPool& simulated, Truth& truth)
       : world_(world), truth_(truth), at_(world, simulated), regions_(*at_.pool, truth.place) {}
 
   void put(std::uint64_t key) {
@@ -99,12 +100,12 @@ class Visitor {
     for (std::uint64_t i = 0; i < bytes; ++i) {
       data[i] = truth_.bytes[from + i] = static_cast<std::byte>(world_.random());
     }
-    require(regions_.put(key, area_address + from, data.data(), bytes));
+    require(regions_.put(key, sync_area_address + from, data.data(), bytes));
   }
   void get(std::uint64_t key) {
     const auto [from, bytes] = extent();
     std::vector<std::byte> data(bytes);
-    require(regions_.get(key, area_address + from, data.data(), bytes));
+    require(regions_.get(key, sync_area_address + from, data.data(), bytes));
     const bool same = std::equal(data.begin(), data.end(),
                                  truth_.bytes.begin() + static_cast<std::ptrdiff_t>(from));
     world_.require(same,
@@ -118,17 +119,17 @@ class Visitor {
   }
   void require_refused(std::uint64_t key) {
     const std::uint64_t data = 0;
-    for (int puts = 0; regions_.put(key, area_address, &data, sizeof data); ++puts)
+    for (int puts = 0; regions_.put(key, sync_area_address, &data, sizeof data); ++puts)
       world_.require(puts < 64, "puts into a closed region go on");
   }
-  void require_absent(std::uint64_t key, Code code = Code::not_found) {
+  void require_absent(std::uint64_t key, ErrorCode code = ErrorCode::not_found) {
     const auto found = regions_.find(key);
     world_.require(!found, fmt::format("region {} is found still, or already", key));
     world_.require(found.error().code == code, found.error().message);
   }
   Result<void> try_get(std::uint64_t key) {
     std::byte data[8];
-    return regions_.get(key, area_address, data, sizeof data);
+    return regions_.get(key, sync_area_address, data, sizeof data);
   }
 
  private:
@@ -136,8 +137,8 @@ class Visitor {
     std::uint64_t from, bytes;
   };
   Extent extent() {
-    const std::uint64_t from = world_.random() % area_bytes;
-    return {from, world_.random() % (area_bytes - from + 1)};
+    const std::uint64_t from = world_.random() % sync_area_bytes;
+    return {from, world_.random() % (sync_area_bytes - from + 1)};
   }
   void require(const Result<void>& done) {
     world_.require(done.has_value(), done ? "" : done.error().message);
@@ -177,14 +178,14 @@ Scenario in_turns(const SimulatedPool& pool) {
     for (std::uint32_t self = 1; self < 3; ++self) {
       world.spawn(self, [&world, &pool, truth, self] {
         wait_until(world, "the table", [&] { return truth->registered; });
-        Visitor visitor(world, pool, *truth);
+        AttachingProcess attaching(world, pool, *truth);
         for (std::uint32_t turn = self; turn < turns; turn += 3) {
           wait_for_turn(world, *truth, turn);
           // A put must not rely on a get before it, nor a get on a put.
           const bool first_get = world.random() % 2 == 0;
-          if (first_get) visitor.get(key);
-          visitor.put(key);
-          if (!first_get) visitor.get(key);
+          if (first_get) attaching.get(key);
+          attaching.put(key);
+          if (!first_get) attaching.get(key);
           ++truth->turn;
         }
       });
@@ -223,14 +224,14 @@ TEST(OneSided, NeighboursDoNotDisturbEachOther) {
         // pieces of 1 to 12 bytes, dealt round: most words and all lines have several writers
         for (std::uint32_t round = 0; round < rounds; ++round) {
           std::uint64_t piece = 0;
-          for (std::uint64_t from = 0; from < area_bytes; ++piece) {
-            const std::uint64_t bytes = std::min(1 + piece * 7 % 12, area_bytes - from);
+          for (std::uint64_t from = 0; from < sync_area_bytes; ++piece) {
+            const std::uint64_t bytes = std::min(1 + piece * 7 % 12, sync_area_bytes - from);
             if (piece % nodes == self) {
               std::vector<std::byte> data(bytes);
               for (auto& byte : data) byte = static_cast<std::byte>(world.random());
               std::copy(data.begin(), data.end(),
                         truth->bytes.begin() + static_cast<std::ptrdiff_t>(from));
-              const auto put = regions.put(key, area_address + from, data.data(), bytes);
+              const auto put = regions.put(key, sync_area_address + from, data.data(), bytes);
               world.require(put.has_value(), put ? "" : put.error().message);
             }
             from += bytes;
@@ -240,7 +241,7 @@ TEST(OneSided, NeighboursDoNotDisturbEachOther) {
       });
     }
   };
-  scenario.most_steps = 4'000'000;
+  scenario.max_steps = 4'000'000;
   expect_held("one-sided", "random schedules", explore(scenario, 8));
 }
 
@@ -249,7 +250,7 @@ TEST(OneSided, NeighboursDoNotDisturbEachOther) {
 Scenario coming_and_going(const SimulatedPool& pool, bool eager = false) {
   constexpr std::uint64_t many = 1000, last = many + 149;
   Scenario scenario = pool.scenario("one-sided, coming and going", 2);
-  scenario.most_steps = 4'000'000;
+  scenario.max_steps = 4'000'000;
   scenario.body = [&pool, eager](World& world) {
     auto truth = std::make_shared<Truth>();
     world.spawn(0, [&world, &pool, truth] {
@@ -271,25 +272,25 @@ Scenario coming_and_going(const SimulatedPool& pool, bool eager = false) {
     });
     world.spawn(1, [&world, &pool, truth, eager] {
       wait_until(world, "the table", [&] { return truth->registered; });
-      Visitor visitor(world, pool, *truth);
-      visitor.require_absent(key);
-      visitor.require_absent(last);
+      AttachingProcess attaching(world, pool, *truth);
+      attaching.require_absent(key);
+      attaching.require_absent(last);
       truth->turn = 1;
       wait_for_turn(world, *truth, 2);
-      visitor.require_found(key);
+      attaching.require_found(key);
       truth->turn = 3;
       while (truth->turn == 3) {  // the chain is whole while it grows
-        visitor.require_absent(many - 1);
+        attaching.require_absent(many - 1);
         eager ? world.yield() : world.sleep(300'000);
       }
-      for (std::uint64_t i = many; i <= last; ++i) visitor.require_found(i);
-      visitor.require_found(key);
+      for (std::uint64_t i = many; i <= last; ++i) attaching.require_found(i);
+      attaching.require_found(key);
       truth->turn = 5;
       wait_for_turn(world, *truth, 6);
-      visitor.require_absent(key);
+      attaching.require_absent(key);
       truth->turn = 7;
       wait_for_turn(world, *truth, 8);
-      world.require(!visitor.find(last), "a region of a table that was closed is found");
+      world.require(!attaching.find(last), "a region of a table that was closed is found");
       truth->turn = 9;
     });
   };
@@ -317,14 +318,14 @@ Scenario lasting_keys(const SimulatedPool& pool) {
     });
     world.spawn(1, [&world, &pool, truth] {
       wait_for_turn(world, *truth, 1);
-      Visitor visitor(world, pool, *truth);
+      AttachingProcess attaching(world, pool, *truth);
       for (std::uint64_t i = 1; i <= keys; ++i) {
         wait_for_turn(world, *truth, static_cast<std::uint32_t>(4 * i - 3));
-        visitor.put(i);
-        visitor.put(i);
+        attaching.put(i);
+        attaching.put(i);
         ++truth->turn;
         wait_for_turn(world, *truth, static_cast<std::uint32_t>(4 * i - 1));
-        visitor.require_refused(i);
+        attaching.require_refused(i);
         ++truth->turn;
       }
     });
@@ -348,15 +349,15 @@ TEST(OneSided, RegionsComeAndGo) {
               explore(with_lasting_copies(coming_and_going(pool)), 8));
   Scenario unordered = coming_and_going(pool);
   unordered.name += ", unordered";
-  unordered.moods = false;
-  unordered.knobs.hold_unordered = true;
+  unordered.swarm = false;
+  unordered.faults.hold_unordered = true;
   expect_held("one-sided", "random schedules", explore(unordered, 40));
   Scenario slow = coming_and_going(pool, /*eager=*/true);
   slow.name += ", slow stores";
-  slow.moods = false;
-  slow.knobs.deliver = 100;
-  slow.knobs.switching = 60;
-  slow.knobs.max_delay = 2000;
+  slow.swarm = false;
+  slow.faults.deliver = 100;
+  slow.faults.switching = 60;
+  slow.faults.max_delay = 2000;
   expect_held("one-sided", "random schedules", explore(slow, 600));
 }
 
@@ -379,14 +380,14 @@ Scenario dying_owner(const SimulatedPool& pool, bool in_a_line) {
       wait_until(world, "the table, or the end",
                  [&] { return truth->place != 0 || gone(*world.processes()[0]); });
       if (truth->place == 0) return;
-      Visitor visitor(world, pool, *truth);
+      AttachingProcess attaching(world, pool, *truth);
       for (int i = 0; i < 30; ++i) {
-        if (const auto found = visitor.find(key); found) {
-          const bool whole = found->base == area_address && found->bytes == area_bytes;
+        if (const auto found = attaching.find(key); found) {
+          const bool whole = found->base == sync_area_address && found->bytes == sync_area_bytes;
           world.require(whole, "half a region was found");
         }
-        (void)visitor.try_get(key);
-        for (std::uint64_t other = 1000; other < 1012; ++other) (void)visitor.find(other);
+        (void)attaching.try_get(key);
+        for (std::uint64_t other = 1000; other < 1012; ++other) (void)attaching.find(other);
         world.sleep(500'000);
       }
     });

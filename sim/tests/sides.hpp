@@ -12,18 +12,18 @@ namespace penstock::sim {
 inline constexpr std::uint64_t payload_bytes = 40'000;
 inline constexpr std::byte right{0x11}, overwritten{0xee};
 
-/// Looks only whether what arrives is whole. Lands it in the pool where `landing` is set.
-class Reader final : public transport::Sink {
+/// Looks only whether what arrives is whole. Lands it in the pool where `receive_buffer` is set.
+class Reader final : public transport::EndpointCallbacks {
  public:
   explicit Reader(World& world) : world_(world) {}
   void on_message(Peer, const Header&, const void*) override {}
-  Landing on_begin(Peer, const Header& header) override {
+  ReceiveBuffer on_begin(Peer, const Header& header) override {
     bytes_.resize(header.bytes);
-    at_ = landing ? landing : bytes_.data();
+    at_ = receive_buffer ? receive_buffer : bytes_.data();
     if (!posted_) std::fill_n(at_, header.bytes, overwritten);
     iov_ = {at_, header.bytes};
     receiving_ = true;
-    return {&iov_, 1, nullptr, posted_ ? cleared_.bytes : 0};
+    return {&iov_, 1, nullptr, posted_ ? invalidated_.bytes : 0};
   }
   void on_arrived(Peer, const Header&, void*) override {
     ++arrived;
@@ -34,14 +34,14 @@ class Reader final : public transport::Sink {
                    fmt::format("delivered as good, but wrong from byte {} on", wrong - at_));
   }
   /// Now and then the buffer waits before its message comes.
-  transport::Awaited awaited() override {
-    if (!landing || receiving_ || (!posted_ && world_.random() % 4 != 0)) return {};
+  transport::PostedReceive posted() override {
+    if (!receive_buffer || receiving_ || (!posted_ && world_.random() % 4 != 0)) return {};
     if (!posted_) {
       posted_ = true;
-      cleared_ = {};
-      std::fill_n(landing, payload_bytes, overwritten);
+      invalidated_ = {};
+      std::fill_n(receive_buffer, payload_bytes, overwritten);
     }
-    return {landing, payload_bytes, &cleared_};
+    return {receive_buffer, payload_bytes, &invalidated_};
   }
   void on_receive_failed(Peer, void*, const Error&) override { failed = true; }
   void on_sent(SendOp*) override { ++sent; }
@@ -54,26 +54,26 @@ class Reader final : public transport::Sink {
 
   bool failed = false, told = false, left = false;
   int arrived = 0, sent = 0;
-  std::byte* landing = nullptr;
+  std::byte* receive_buffer = nullptr;
 
  private:
   World& world_;
   std::byte* at_ = nullptr;
   bool posted_ = false, receiving_ = false;
-  transport::Cleared cleared_;
+  transport::InvalidatedPrefix invalidated_;
   std::vector<std::byte> bytes_;
   iovec iov_{};
 };
 
-template <class Sink>
+template <class EndpointCallbacks>
 struct SideOf {
   SideOf(World& world, const SimulatedPool& simulated, std::uint64_t closing_timeout_ns = 0)
-      : sink(world),
+      : callbacks(world),
         pool(simulated.attach(world, {.job = "sim"})),
         arena(SimulatedPool::open_arena(world, *pool)),
         endpoint(std::move(*transport::Endpoint::open(
-            *arena, sink, {.job = "sim", .closing_timeout_ns = closing_timeout_ns}))) {}
-  Sink sink;
+            *arena, callbacks, {.job = "sim", .closing_timeout_ns = closing_timeout_ns}))) {}
+  EndpointCallbacks callbacks;
   std::unique_ptr<pool::Pool> pool;
   std::unique_ptr<arena::Arena> arena;
   std::unique_ptr<transport::Endpoint> endpoint;

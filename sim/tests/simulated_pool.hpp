@@ -50,7 +50,7 @@ inline void wait_until(World& world, const std::string& for_what,
 /// The victim dies in the middle of one of its first lines, with its node or without.
 inline Scenario dying_in_a_line(Scenario scenario, std::uint64_t first_lines) {
   scenario.name += ", dying in a line";
-  scenario.knobs.tear = 600;
+  scenario.faults.tear = 600;
   scenario.body = [body = scenario.body, first_lines](World& world) {
     body(world);
     world.victim()->dies_after_publish = 1 + world.random() % first_lines;
@@ -108,9 +108,9 @@ class SimulatedPool {
     Device device(bytes_);
     restore(device.base());
     {
-      Knobs knobs;
-      RandomChooser chooser(1);
-      World world(device, 1, knobs, chooser, 1);
+      FaultModel faults;
+      RandomChoices choices(1);
+      World world(device, 1, faults, choices, 1);
       world.spawn(0, [&] { body(world); });
       try {
         world.run();
@@ -144,7 +144,7 @@ class SimulatedPool {
   /// Nobody is silent for so many operations of all processes together.
   std::uint64_t lease_ns(const World& world) const {
     constexpr std::uint64_t operations = 20'000;
-    return std::max(lease_ms_ * std::uint64_t{1'000'000}, operations * world.knobs().op_ns);
+    return std::max(lease_ms_ * std::uint64_t{1'000'000}, operations * world.faults().op_ns);
   }
   /// A process comes to each node and goes, which ends what waits in quarantine for its caches.
   void visit_nodes(World& world, std::uint32_t nodes) const {

@@ -38,8 +38,8 @@ void run_with(std::uint32_t count, std::uint32_t nodes) {
   pool.format_arena();
   Scenario scenario =
       pool.scenario(fmt::format("pool, {} processes on {} nodes", count, nodes), nodes);
-  scenario.most_steps = 200'000'000;
-  scenario.knobs.same_speed = true;
+  scenario.max_steps = 200'000'000;
+  scenario.faults.same_speed = true;
   scenario.body = [&pool, count, nodes](World& world) {
     auto tokens = std::make_shared<std::set<std::uint64_t>>();
     auto ready = std::make_shared<std::set<std::uint32_t>>();
@@ -57,9 +57,9 @@ void run_with(std::uint32_t count, std::uint32_t nodes) {
       world.require(!record.attached || record.slot == attached->slot(), "a slot is not free");
     }
   };
-  const Tally tally = explore(scenario, 1);
-  report("pool", "many processes", tally);
-  EXPECT_TRUE(tally.held()) << tally.first_failure;
+  const RunStatistics statistics = explore(scenario, 1);
+  report("pool", "many processes", statistics);
+  EXPECT_TRUE(statistics.held()) << statistics.first_failure;
 }
 
 TEST(Sizes, Attach129) {

@@ -48,7 +48,8 @@ struct SpaceUser {
   /// Nullopt when no space is left, as where a node that is needed is silent.
   std::optional<Object> create(const std::string& name, std::uint64_t bytes) {
     const auto made = arena->create(name, bytes, {.lifetime = Lifetime::process});
-    world.require(made || made.error().code == Code::no_space, made ? "" : made.error().message);
+    world.require(made || made.error().code == ErrorCode::no_space,
+                  made ? "" : made.error().message);
     if (!made) return std::nullopt;
     return *made;
   }
@@ -57,7 +58,7 @@ struct SpaceUser {
   }
   void publish(const Object& object) {
     pool->memory().publish_bulk(object.data, pattern(object).data(), object.bytes);
-    pool->memory().full_order();
+    pool->memory().full_fence();
   }
   /// By plain stores, which nothing sends on.
   static void store(const Object& object) { std::memset(object.data, 0x11, object.bytes); }
@@ -144,7 +145,7 @@ inline void store_to_anothers(World& world, const SpaceUser& worker, const std::
 
 inline Scenario case_of(const SmallPool& pool, const std::string& name) {
   Scenario scenario = pool.scenario("quarantine, " + name, nodes);
-  scenario.most_steps = 8'000'000;
+  scenario.max_steps = 8'000'000;
   return scenario;
 }
 

@@ -12,12 +12,12 @@ namespace {
 
 /// Copies that a node has fetched stay until it drops them itself, which an invalidation alone does
 /// as often as not.
-Knobs keeping_old_copies() {
-  Knobs knobs;
-  knobs.evict = 0;
-  knobs.prefetch = 0;
-  knobs.drop_early = 500;
-  return knobs;
+FaultModel keeping_old_copies() {
+  FaultModel faults;
+  faults.evict = 0;
+  faults.prefetch = 0;
+  faults.drop_early = 500;
+  return faults;
 }
 
 /// Two processes on two nodes, by number; what each does when it is attached.
@@ -49,7 +49,7 @@ void look_on(World& world, const SimulatedPool& simulated, Pair& pair) {
 TEST(Suspended, TwoThatWereStoppedTogetherBothLive) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, two are stopped for leases, and go on", 2);
-  scenario.knobs.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
+  scenario.faults.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
   scenario.body = [&pool](World& world) {
     auto pair = std::make_shared<Pair>();
     for (std::uint32_t node = 0; node < 2; ++node)
@@ -136,8 +136,8 @@ using Stop = void(World&, const pool::Pool&, std::uint64_t, Judged&);
 
 Scenario one_is_late(const SimulatedPool& pool, Stop* stop, const std::string& name) {
   Scenario scenario = pool.scenario("pool, one is stopped for " + name, 2);
-  scenario.knobs.deliver = 60;
-  scenario.knobs.max_delay = 60;
+  scenario.faults.deliver = 60;
+  scenario.faults.max_delay = 60;
   scenario.body = [&pool, stop](World& world) {
     auto judged = std::make_shared<Judged>();
     world.spawn(0, [&world, &pool, judged, stop] {
@@ -174,10 +174,10 @@ TEST(Suspended, WhoWasGivenUpEndsBeforeItDoesAnything) {
   expect_held("pool", "random schedules",
               explore(one_is_late(pool, stop_for_about_a_lease, "about a lease"), 200));
   Scenario exact = one_is_late(pool, stop_for_a_lease, "a lease exactly");
-  exact.moods = false;
-  exact.knobs.deliver = 5;
-  exact.knobs.max_delay = 500;
-  exact.knobs.switching = 300;
+  exact.swarm = false;
+  exact.faults.deliver = 5;
+  exact.faults.max_delay = 500;
+  exact.faults.switching = 300;
   expect_held("pool", "random schedules", explore(exact, 2500));
 }
 
@@ -211,7 +211,7 @@ void count_or_end(World& world, const SimulatedPool& simulated, Section& section
 TEST(Suspended, AHolderOfTheLockWhoWasPassedOverStoresNothing) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, a holder of the lock is stopped for leases", 2);
-  scenario.knobs.max_delay = 10;
+  scenario.faults.max_delay = 10;
   scenario.body = [&pool](World& world) {
     auto pair = std::make_shared<Pair>();
     auto section = std::make_shared<Section>();
@@ -240,8 +240,8 @@ TEST(Suspended, AHolderOfTheLockWhoWasPassedOverStoresNothing) {
 TEST(Suspended, AHeartbeatThatIsLookedAtSeldomIsSeenToMove) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, looks that are more than a lease apart", 2);
-  scenario.knobs = keeping_old_copies();
-  scenario.moods = false;
+  scenario.faults = keeping_old_copies();
+  scenario.swarm = false;
   scenario.body = [&pool](World& world) {
     auto pair = std::make_shared<Pair>();
     world.spawn(0, [&world, &pool, pair] {
@@ -266,8 +266,8 @@ TEST(Suspended, AHeartbeatThatIsLookedAtSeldomIsSeenToMove) {
 TEST(Suspended, ASlotThatGoesToAnotherHostIsJudgedAnew) {
   const SimulatedPool pool({.max_processes = 2});
   Scenario scenario = pool.scenario("pool, a slot goes to a process of another host", 2);
-  scenario.knobs = keeping_old_copies();
-  scenario.moods = false;
+  scenario.faults = keeping_old_copies();
+  scenario.swarm = false;
   scenario.body = [&pool](World& world) {
     auto token = std::make_shared<std::uint64_t>(0);
     auto seen = std::make_shared<int>(0);
@@ -301,12 +301,12 @@ TEST(Suspended, ASlotThatGoesToAnotherHostIsJudgedAnew) {
 TEST(Suspended, OneThatLeavesIsListedAllTheTime) {
   const SimulatedPool pool({.max_processes = 2});
   Scenario scenario = pool.scenario("pool, processes leave while they are listed", 2);
-  scenario.knobs = keeping_old_copies();
-  scenario.knobs.drop_early = 0;
-  scenario.knobs.tear = 900;
-  scenario.knobs.deliver = 50;
-  scenario.knobs.max_delay = 60;
-  scenario.moods = false;
+  scenario.faults = keeping_old_copies();
+  scenario.faults.drop_early = 0;
+  scenario.faults.tear = 900;
+  scenario.faults.deliver = 50;
+  scenario.faults.max_delay = 60;
+  scenario.swarm = false;
   scenario.body = [&pool](World& world) {
     auto token = std::make_shared<std::uint64_t>(0);
     auto left = std::make_shared<int>(0);
@@ -343,8 +343,8 @@ TEST(Suspended, OneThatLeavesIsListedAllTheTime) {
 TEST(Suspended, ANodeThatJoinsLaterIsSeen) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, a node joins later", 2);
-  scenario.knobs = keeping_old_copies();
-  scenario.moods = false;
+  scenario.faults = keeping_old_copies();
+  scenario.swarm = false;
   scenario.body = [&pool](World& world) {
     auto first = std::make_shared<bool>(false);
     auto token = std::make_shared<std::uint64_t>(0);
@@ -372,8 +372,8 @@ TEST(Suspended, ANodeThatJoinsLaterIsSeen) {
 TEST(Suspended, TheLastStatisticsAreSeenByTheFirstLookAfterThem) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, statistics that are looked at twice", 2);
-  scenario.knobs = keeping_old_copies();
-  scenario.moods = false;
+  scenario.faults = keeping_old_copies();
+  scenario.swarm = false;
   scenario.body = [&pool](World& world) {
     auto seen = std::make_shared<int>(0);
     auto said = std::make_shared<int>(0);

@@ -1,4 +1,4 @@
-// Lock, barrier, doorbell and naming on memory without coherence, and with processes that die at
+// Lock, barrier, doorbell and renaming on memory without coherence, and with processes that die at
 // any of their operations.
 #include <gtest/gtest.h>
 
@@ -101,7 +101,7 @@ TEST(Lock, SurvivesTheDeathOfAnyParticipantAnywhere) {
 
 TEST(Lock, HoldsInEverySmallSchedule) {
   Scenario small = lock_scenario(2, 1, false);
-  small.knobs.evict = small.knobs.prefetch = 0;
+  small.faults.evict = small.faults.prefetch = 0;
   expect_held("lock", "bounded schedules", exhaust(small, 2, 20'000));
 }
 
@@ -126,7 +126,7 @@ TEST(Lock, EndsNoWaitInVainWhereItsLinesAreOverwritten) {
         const std::uint64_t word = whose == present ? world.random() % 8 : 1 + world.random() % 7;
         const std::uint64_t value = word == 0 ? 0 : world.random();
         world.memory().publish_word(line(world, whose) + 8 * word, value);
-        world.memory().order();
+        world.memory().store_fence();
         for (std::uint64_t looks = world.random() % 40; looks > 0; --looks) world.yield();
       }
     });
@@ -139,10 +139,10 @@ TEST(Lock, TellsWhoDoesNotWaitThatItsLineWasOverwritten) {
   Scenario scenario;
   scenario.name = "lock, looked at";
   scenario.device_bytes = 64 << 10;
-  scenario.moods = false;
-  scenario.knobs.evict = 0;
-  scenario.knobs.prefetch = 0;
-  scenario.knobs.drop_early = 0;
+  scenario.swarm = false;
+  scenario.faults.evict = 0;
+  scenario.faults.prefetch = 0;
+  scenario.faults.drop_early = 0;
   scenario.body = [](World& world) {
     auto looked = std::make_shared<bool>(false);
     world.spawn(0, [&world, looked] {
@@ -160,7 +160,7 @@ TEST(Lock, TellsWhoDoesNotWaitThatItsLineWasOverwritten) {
     world.spawn(1, [&world, looked] {
       world.until([looked] { return *looked; });
       world.memory().publish_word(line(world, 0) + 8, 77);
-      world.memory().order();
+      world.memory().store_fence();
     });
   };
   expect_held("lock", "random schedules", explore(scenario, 50));
@@ -258,7 +258,7 @@ TEST(Lock, AllWhoShareItHoldItAtOnce) {
 
 TEST(Lock, IsSharedInEverySmallSchedule) {
   Scenario small = shared_lock_scenario(2, 1, false);
-  small.knobs.evict = small.knobs.prefetch = 0;
+  small.faults.evict = small.faults.prefetch = 0;
   expect_held("lock", "bounded schedules", exhaust(small, 2, 20'000));
 }
 
@@ -342,7 +342,7 @@ TEST(Barrier, NobodyPassesEarlyAndDataBeforeItAreSeenAfterIt) {
 
 TEST(Barrier, HoldsInEverySmallSchedule) {
   Scenario small = barrier_scenario(2, 1);
-  small.knobs.evict = small.knobs.prefetch = 0;
+  small.faults.evict = small.faults.prefetch = 0;
   expect_held("barrier", "bounded schedules", exhaust(small, 2, 20'000));
 }
 
@@ -363,7 +363,7 @@ TEST(Barrier, TheDeathOfAParticipantIsToldToTheOthers) {
           const bool silent = world.memory().observe_word(line(world, 0) + 8) == 0;
           world.require(world.victim()->dead, "an error although nobody died");
           world.require(
-              silent ? passed.error().code == Code::deadline
+              silent ? passed.error().code == ErrorCode::deadline
                      : passed.error().message.find("participant 0 of 3 died") != std::string::npos,
               passed.error().message);
           return;
@@ -432,7 +432,7 @@ Scenario doorbell_scenario(std::uint32_t listeners, std::uint64_t rounds) {
         for (std::uint64_t round = 1; round <= rounds; ++round) {
           const auto rung = bell.wait(round, timeout_ns, alive_in(world), world.victim()->pid);
           if (!rung) {
-            const bool told = rung.error().code == Code::peer_dead && world.victim()->dead;
+            const bool told = rung.error().code == ErrorCode::peer_dead && world.victim()->dead;
             world.require(told, rung.error().message);
             return;
           }
@@ -458,19 +458,20 @@ TEST(Doorbell, TheDeathOfTheRingerIsToldToTheListeners) {
   expect_held("announce/observe", "crash points", crash_everywhere(doorbell_scenario(2, 6), 200));
 }
 
-// ---- naming ------------------------------------------------------------------------------------
+// ---- renaming
+// ------------------------------------------------------------------------------------
 
-Scenario naming_scenario(std::uint32_t contenders) {
+Scenario renaming_scenario(std::uint32_t contenders) {
   Scenario scenario;
-  scenario.name = fmt::format("naming, {} contenders", contenders);
+  scenario.name = fmt::format("renaming, {} contenders", contenders);
   scenario.nodes = contenders;
   scenario.device_bytes = 64 << 10;
   scenario.body = [=](World& world) {
     auto taken = std::make_shared<std::set<std::uint32_t>>();
     for (std::uint32_t self = 0; self < contenders; ++self) {
       Process& process = world.spawn(self, [&world, contenders, self, taken] {
-        sync::Naming naming(world.memory(), line(world, 0), contenders);
-        const auto name = naming.claim(77 + self);
+        sync::Renaming renaming(world.memory(), line(world, 0), contenders);
+        const auto name = renaming.claim(77 + self);
         world.require(name.has_value(), name ? "" : name.error().message);
         world.require(*name < contenders * (contenders + 1) / 2, "a number that is too great");
         world.require(taken->insert(*name).second, "two have one number");
@@ -481,16 +482,16 @@ Scenario naming_scenario(std::uint32_t contenders) {
   return scenario;
 }
 
-TEST(Naming, NumbersAreUnique) {
-  expect_held("naming", "random schedules", explore(naming_scenario(2), 300));
-  expect_held("naming", "random schedules", explore(naming_scenario(5), 300));
+TEST(Renaming, NumbersAreUnique) {
+  expect_held("renaming", "random schedules", explore(renaming_scenario(2), 300));
+  expect_held("renaming", "random schedules", explore(renaming_scenario(5), 300));
 }
 
 /// A node that has held copies of the whole grid since before anybody came.
-TEST(Naming, OldCopiesOfTheGridDoNoHarm) {
+TEST(Renaming, OldCopiesOfTheGridDoNoHarm) {
   constexpr std::uint32_t rows = 2;
   Scenario scenario;
-  scenario.name = "naming, old copies";
+  scenario.name = "renaming, old copies";
   scenario.device_bytes = 64 << 10;
   scenario = with_lasting_copies(scenario);
   scenario.body = [](World& world) {
@@ -499,28 +500,28 @@ TEST(Naming, OldCopiesOfTheGridDoNoHarm) {
     for (std::uint32_t node = 0; node < 2; ++node) {
       world.spawn(node, [&world, names, copied, node] {
         if (node == 0) {
-          for (std::uint64_t at = 0; at < sync::Naming::bytes(rows); at += line_bytes) {
+          for (std::uint64_t at = 0; at < sync::Renaming::bytes(rows); at += line_bytes) {
             (void)world.memory().load_word(world.base() + at);
           }
           *copied = true;
         }
         world.until([&] { return *copied && names->size() == 1 - node; });
-        const auto name = sync::Naming(world.memory(), line(world, 0), rows).claim(77 + node);
+        const auto name = sync::Renaming(world.memory(), line(world, 0), rows).claim(77 + node);
         world.require(name.has_value(), name ? "" : name.error().message);
         names->push_back(*name);
         world.require(names->size() == 1 || names->front() != *name, "two have one number");
       });
     }
   };
-  expect_held("naming", "random schedules", explore(scenario, 3));
+  expect_held("renaming", "random schedules", explore(scenario, 3));
 }
 
-TEST(Naming, HoldsInEverySmallSchedule) {
-  expect_held("naming", "bounded schedules", exhaust(naming_scenario(2), 2, 20'000));
+TEST(Renaming, HoldsInEverySmallSchedule) {
+  expect_held("renaming", "bounded schedules", exhaust(renaming_scenario(2), 2, 20'000));
 }
 
-TEST(Naming, TheDeadTakeNothingFromTheOthers) {
-  expect_held("naming", "crash points", crash_everywhere(naming_scenario(4), 100));
+TEST(Renaming, TheDeadTakeNothingFromTheOthers) {
+  expect_held("renaming", "crash points", crash_everywhere(renaming_scenario(4), 100));
 }
 
 }  // namespace

@@ -32,16 +32,16 @@ TEST(Channel, PeersOfOneNodeAndOfOthers) {
 TEST(Channel, CountsAreFoundByOthers) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = with_lasting_copies(pool->scenario("channel, counts", 3));
-  scenario.most_steps = 6'000'000;
+  scenario.max_steps = 6'000'000;
   scenario.body = [&](World& world) {
-    auto roll = std::make_shared<Roll>(2);
+    auto job_state = std::make_shared<JobState>(2);
     auto seen = std::make_shared<bool>(false);
     for (std::uint32_t i = 0; i < 2; ++i) {
-      world.spawn(i, [&, roll, seen, i] {
+      world.spawn(i, [&, job_state, seen, i] {
         Rank rank(world, *pool, {i, {1 - i}, {1 - i}, 4});
-        roll->enter(rank, i);
-        world.until([&] { return roll->opened[1 - i]; });
-        rank.converse(roll->addresses);
+        job_state->enter(rank, i);
+        world.until([&] { return job_state->opened[1 - i]; });
+        rank.converse(job_state->addresses);
         rank.look_until([&] { return *seen; });
         rank.leave();
       });
@@ -68,12 +68,14 @@ TEST(Channel, CountsAreFoundByOthers) {
 TEST(Channel, ScatteredMessagesOfSeveralSendersDoNotMix) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("channel, scattered from two", 3);
-  scenario.most_steps = 6'000'000;
+  scenario.max_steps = 6'000'000;
   scenario.body = [&](World& world) {
-    auto roll = std::make_shared<Roll>(3);
-    world.spawn(0, [&, roll] { run_rank(world, *pool, *roll, {0, {}, {1, 2}, 24, true}); });
+    auto job_state = std::make_shared<JobState>(3);
+    world.spawn(0, [&, job_state] {
+      run_rank(world, *pool, *job_state, {0, {}, {1, 2}, 24, true});
+    });
     for (std::uint32_t i = 1; i < 3; ++i) {
-      world.spawn(i, [&, roll, i] { run_rank(world, *pool, *roll, {i, {0}, {}, 24}); });
+      world.spawn(i, [&, job_state, i] { run_rank(world, *pool, *job_state, {i, {0}, {}, 24}); });
     }
   };
   expect_held("channel", "random schedules", explore(scenario, 60));
@@ -101,16 +103,17 @@ TEST(Channel, TheNextJobRunsWithAnotherNumberOfRanks) {
   scenario.nodes = 3;
   scenario.body = [&, first_job](World& world) {
     first_job(world);
-    auto roll = std::make_shared<Roll>(3);
+    auto job_state = std::make_shared<JobState>(3);
     for (std::uint32_t i = 0; i < 3; ++i) {
-      world.spawn(2, [&world, &pool, roll, i] {
+      world.spawn(2, [&world, &pool, job_state, i] {
         const auto& all = world.processes();
         world.until(
             [&] { return (all[0]->dead || all[0]->ended) && (all[1]->dead || all[1]->ended); });
         Rank rank(world, *pool, {i, others(i, 3), others(i, 3), 2});
-        roll->enter(rank, i);
-        world.until([&] { return roll->opened[0] && roll->opened[1] && roll->opened[2]; });
-        rank.converse(roll->addresses);
+        job_state->enter(rank, i);
+        world.until(
+            [&] { return job_state->opened[0] && job_state->opened[1] && job_state->opened[2]; });
+        rank.converse(job_state->addresses);
         const bool all_live = !rank.peer_died() && !rank.was_refused();
         world.require(all_live, "somebody of the next job counts as dead");
         rank.leave();
@@ -137,36 +140,36 @@ TEST(Channel, MessagesOfOneCell) {
 
 /// Whoever looks at an endpoint finds it open while its user changes the word for its peers, and
 /// the word that was set last when that has returned.
-TEST(Channel, AnEndpointIsFoundWhileItsNoticeChanges) {
+TEST(Channel, AnEndpointIsFoundWhileItsUserWordChanges) {
   const auto pool = pool_with_endpoints();
-  Scenario scenario = pool->scenario("channel, notices", 2);
-  scenario.knobs.tear = 600;
+  Scenario scenario = pool->scenario("channel, user words", 2);
+  scenario.faults.tear = 600;
   scenario.body = [&](World& world) {
-    auto roll = std::make_shared<Roll>(2);
+    auto job_state = std::make_shared<JobState>(2);
     auto set = std::make_shared<std::uint64_t>(0);
     auto over = std::make_shared<bool>(false);
-    world.spawn(0, [&, roll, set, over] {
+    world.spawn(0, [&, job_state, set, over] {
       Rank rank(world, *pool, {0, {1}, {}, 0});
-      roll->enter(rank, 0);
-      world.until([&] { return roll->opened[1]; });
-      for (std::uint64_t notice = 1; notice <= 20; ++notice) {
-        rank.set_notice(notice);
-        *set = notice;
+      job_state->enter(rank, 0);
+      world.until([&] { return job_state->opened[1]; });
+      for (std::uint64_t user_word = 1; user_word <= 20; ++user_word) {
+        rank.set_user_word(user_word);
+        *set = user_word;
         world.yield();
       }
       *over = true;
       rank.leave();
     });
-    world.spawn(1, [&, roll, set, over] {
+    world.spawn(1, [&, job_state, set, over] {
       Rank rank(world, *pool, {1, {0}, {}, 0});
-      roll->enter(rank, 1);
-      world.until([&] { return roll->opened[0]; });
+      job_state->enter(rank, 1);
+      world.until([&] { return job_state->opened[0]; });
       while (!*over) {
         const std::uint64_t at_least = *set;
-        const bool open = rank.can_reach(roll->addresses[0]);
+        const bool open = rank.can_reach(job_state->addresses[0]);
         world.require(open || *over, "a living endpoint counts as closed");
-        const std::uint64_t found = rank.notice_of(roll->addresses[0]);
-        world.require(found >= at_least || *over, "an old notice is found");
+        const std::uint64_t found = rank.user_word_of(job_state->addresses[0]);
+        world.require(found >= at_least || *over, "an old user word is found");
         rank.progress();
         world.yield();
       }
@@ -181,7 +184,7 @@ TEST(Channel, AnEndpointIsFoundWhileItsNoticeChanges) {
 TEST(Channel, WhoHasWaitedForLongLooksSeldom) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("channel, nobody talks", 1);
-  scenario.moods = false;
+  scenario.swarm = false;
   scenario.body = [&](World& world) {
     world.spawn(0, [&] {
       constexpr int polls = 1000;
@@ -208,7 +211,7 @@ TEST(Channel, WhoHasWaitedForLongLooksSeldom) {
 TEST(Channel, EndpointsComeAndGo) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("endpoints come and go", 2);
-  scenario.most_steps = 20'000'000;
+  scenario.max_steps = 20'000'000;
   scenario.body = [&](World& world) {
     for (std::uint32_t node = 0; node < 2; ++node) {
       world.spawn(node, [&world, &pool, node] {
@@ -225,7 +228,7 @@ TEST(Channel, EndpointsComeAndGo) {
 Scenario one_stays(const SimulatedPool& pool) {
   constexpr std::uint32_t rounds = 6;
   Scenario scenario = pool.scenario("channel, one stays and others come and go", 3);
-  scenario.most_steps = 20'000'000;
+  scenario.max_steps = 20'000'000;
   scenario.body = [&pool](World& world) {
     struct Stage {
       transport::Address stays;
@@ -282,15 +285,15 @@ constexpr std::uint32_t many_nodes = 16;
 Scenario ring_of(const SimulatedPool& pool, std::uint32_t ranks) {
   constexpr std::uint32_t nodes = many_nodes;
   Scenario scenario = pool.scenario(fmt::format("channel, ring of {} ranks", ranks), nodes);
-  scenario.most_steps = 4'000'000'000;
-  scenario.most_seconds = 1200;
-  scenario.moods = false;
-  scenario.knobs.switching = 20;
+  scenario.max_steps = 4'000'000'000;
+  scenario.max_seconds = 1200;
+  scenario.swarm = false;
+  scenario.faults.switching = 20;
   scenario.body = [&pool, ranks](World& world) {
-    auto roll = std::make_shared<Roll>(ranks);
+    auto job_state = std::make_shared<JobState>(ranks);
     for (std::uint32_t i = 0; i < ranks; ++i) {
-      world.spawn(i % nodes, [&world, &pool, roll, i, ranks] {
-        run_rank(world, pool, *roll, {i, {(i + 1) % ranks}, {(i + ranks - 1) % ranks}, 2});
+      world.spawn(i % nodes, [&world, &pool, job_state, i, ranks] {
+        run_rank(world, pool, *job_state, {i, {(i + 1) % ranks}, {(i + ranks - 1) % ranks}, 2});
       });
     }
   };

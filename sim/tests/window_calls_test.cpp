@@ -16,11 +16,11 @@
 namespace penstock::sim {
 namespace {
 
-using window::Piece;
+using window::Extent;
 using window::Window;
 
 constexpr std::uint64_t segment_bytes = 3000;
-constexpr Piece piece{100, 1500};  ///< of many lines, the first and the last in part
+constexpr Extent piece{100, 1500};  ///< of many lines, the first and the last in part
 
 /// How rank 0 puts, or how rank 1 lets it get.
 enum class Way { unlock, flush, flush_all, complete, sync, sync_after_flush, post };
@@ -40,7 +40,7 @@ class Rank {
     plan.members[self].token = pool_->token();
     ++plan.opened;
     world.until([&] { return plan.opened == 2; });
-    auto opened = Window::open(*pool_, {.area = plan.area,
+    auto opened = Window::open(*pool_, {.sync_area = plan.area,
                                         .members = plan.members,
                                         .self = self,
                                         .stored_by_all = false,
@@ -70,7 +70,7 @@ class Rank {
   }
   void put_at(std::uint64_t at) {
     const std::uint64_t value = at;
-    const Piece word{at, sizeof value};
+    const Extent word{at, sizeof value};
     must(window_->lock(1, sync::Hold::shared));
     must(window_->put(1, {&word, 1}, &value));
     must(window_->unlock(1));
@@ -175,7 +175,7 @@ TEST(WindowCalls, HoldWhatTheyPromiseWhenTheyReturn) {
   pool.format_arena();
   const Plan empty{place_window(pool, std::array{std::uint64_t{0}, segment_bytes})};
   Scenario scenario = pool.scenario("window calls", 2);
-  scenario.most_steps = 6'000'000;
+  scenario.max_steps = 6'000'000;
   scenario.body = [&](World& world) {
     auto plan = std::make_shared<Plan>(empty);
     for (std::uint32_t self = 0; self < 2; ++self) {
@@ -199,8 +199,8 @@ TEST(WindowCalls, AQuestionForARangeIsHeardAtOnce) {
   pool.format_arena();
   const Plan empty{place_window(pool, std::array{std::uint64_t{0}, large})};
   Scenario scenario = pool.scenario("window, questions", 2);
-  scenario.moods = false;
-  scenario.knobs.hold_unordered = true;
+  scenario.swarm = false;
+  scenario.faults.hold_unordered = true;
   scenario.body = [&](World& world) {
     auto plan = std::make_shared<Plan>(empty);
     world.spawn(0, [&world, &pool, plan] {

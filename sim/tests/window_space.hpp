@@ -27,8 +27,9 @@ WindowSpace place_window(SimulatedPool& pool, const Sizes& segment_bytes,
       world.require(object.has_value(), object ? "" : object.error().message);
       return object->offset;
     };
-    space.area = make(name + " area",
-                      window::area_bytes(static_cast<std::uint32_t>(std::size(segment_bytes))));
+    space.area =
+        make(name + " area",
+             window::sync_area_bytes(static_cast<std::uint32_t>(std::size(segment_bytes))));
     for (const std::uint64_t bytes : segment_bytes) {
       const std::string segment = fmt::format("{} segment {}", name, space.members.size());
       space.members.push_back({0, bytes == 0 ? 0 : make(segment, bytes), bytes});

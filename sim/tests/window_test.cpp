@@ -17,7 +17,7 @@
 namespace penstock::sim {
 namespace {
 
-using window::Piece;
+using window::Extent;
 using window::Window;
 
 constexpr std::uint32_t ranks = 4, nodes = 3;
@@ -91,7 +91,7 @@ class Rank {
   bool open() {
     wait_until(world_, "the ranks", [&] { return plan_.opened == ranks || somebody_died(); });
     if (plan_.opened != ranks) return false;
-    auto opened = Window::open(*pool_, {.area = plan_.area,
+    auto opened = Window::open(*pool_, {.sync_area = plan_.area,
                                         .members = plan_.members,
                                         .self = self_,
                                         .stored_by_all = false,
@@ -106,7 +106,7 @@ class Rank {
     const Round& round = plan_.rounds[number];
     if (passive(round)) return go_through_locks(number);
     store_own(number);
-    if (!begin(round) || !reach_all(number) || !end(round)) return false;
+    if (!begin(round) || !access_all(number) || !end(round)) return false;
     count(number);
     check_own();
     // A fence epoch is open still; nobody shall store before all have looked.
@@ -120,9 +120,9 @@ class Rank {
     if (!held(window_->leave(0)) || !meet()) return false;
     window_.reset();
     if (self_ == 0) {
-      const std::vector<std::byte> zeros(window::area_bytes(ranks));
+      const std::vector<std::byte> zeros(window::sync_area_bytes(ranks));
       pool_->memory().publish_bulk(pool_->at(plan_.area, zeros.size()), zeros.data(), zeros.size());
-      pool_->memory().full_order();
+      pool_->memory().full_fence();
       const std::uint64_t first_token = plan_.members[0].token;
       for (std::uint32_t rank = 0; rank < ranks; ++rank) {
         window::Member& member = plan_.members[rank];
@@ -163,7 +163,7 @@ class Rank {
   bool held(const Result<void>& done) {
     if (done) return true;
     death_ = done.error().message;
-    world_.require(done.error().code == Code::peer_dead && somebody_died(), death_);
+    world_.require(done.error().code == ErrorCode::peer_dead && somebody_died(), death_);
     world_.require(names_a_dead() || death_.ends_with(" left"), death_);
     return false;
   }
@@ -200,7 +200,7 @@ class Rank {
     if (round.epoch == Epoch::lock_all) {
       // Nobody locks alone here: the lock need not be taken.
       const std::uint32_t asserts = world_.random() % 2 == 0 ? std::uint32_t{window::no_check} : 0;
-      if (!held(window_->lock_all(asserts)) || !reach_all(number)) return false;
+      if (!held(window_->lock_all(asserts)) || !access_all(number)) return false;
       if (round.hold == sync::Hold::shared) {
         count(number);
         if (!held(window_->flush_all()) || !meet() || !get_cells_of_others()) return false;
@@ -230,7 +230,7 @@ class Rank {
     for (const std::uint32_t target : others_) {
       for (std::size_t cell = 0; cell < std::size(places); ++cell) {
         if (!has_cell(target, cell)) continue;
-        const Piece piece{places[cell], 8};
+        const Extent piece{places[cell], 8};
         std::uint64_t value = 0;
         if (!held(window_->get(target, {&piece, 1}, &value))) return false;
         const std::uint64_t expected = model_[target][cell];
@@ -264,7 +264,7 @@ class Rank {
     }
   }
 
-  bool reach_all(std::size_t number) {
+  bool access_all(std::size_t number) {
     for (std::uint32_t target = 0; target < ranks; ++target) {
       if (plan_.rounds[number].epoch == Epoch::post_start && target == self_) continue;
       if (!reach(number, target)) return false;
@@ -276,7 +276,7 @@ class Rank {
     const Round& round = plan_.rounds[number];
     for (std::size_t cell = 0; cell < std::size(places); ++cell) {
       const Cell& planned = round.cells[target][cell];
-      const Piece piece{places[cell], 8};
+      const Extent piece{places[cell], 8};
       if (planned.use == Use::put && planned.origin == self_) {
         const std::uint64_t value = stored_value(number, target, cell);
         if (!held(window_->put(target, {&piece, 1}, &value))) return false;
@@ -357,7 +357,7 @@ Scenario epochs(const SimulatedPool& pool, const Plan& empty, std::uint32_t roun
                 std::uint32_t victim = ranks) {
   Scenario scenario = pool.scenario(
       fmt::format("windows{}", victim < ranks ? fmt::format(", rank {} dies", victim) : ""), nodes);
-  scenario.most_steps = 6'000'000;
+  scenario.max_steps = 6'000'000;
   scenario.body = [&pool, &empty, rounds, victim](World& world) {
     auto plan = std::make_shared<Plan>(empty);
     for (std::uint32_t i = 0; i < rounds; ++i) plan->rounds.push_back(draw(world));

@@ -18,7 +18,7 @@
 namespace penstock::sim {
 namespace {
 
-using window::Piece;
+using window::Extent;
 using window::Window;
 
 constexpr std::uint32_t ranks = 2, threads = 3;
@@ -45,9 +45,9 @@ class Rank {
     plan.members[self].token = pool_->token();
     ++plan.opened;
     wait_until(world, "the ranks", [&] { return plan.opened == ranks; });
-    window::Options options{.area = plan.area, .members = plan.members, .self = self};
+    window::Options options{.sync_area = plan.area, .members = plan.members, .self = self};
     options.idle = [this] {
-      window_->order();
+      window_->store_fence();
       mutex_.let_in();
     };
     auto opened = Window::open(*pool_, std::move(options));
@@ -59,7 +59,7 @@ class Rank {
     load_own();  // copies that must go
     meet();
     must([](Window& w) { return w.lock_all(); });
-    in_threads([this](std::uint32_t thread) { reach_all(thread); });
+    in_threads([this](std::uint32_t thread) { access_all(thread); });
     must([](Window& w) { return w.unlock_all(); });
     meet();
     check();
@@ -77,7 +77,7 @@ class Rank {
   auto call(Body body) {
     const std::lock_guard guard(mutex_);
     auto done = body(*window_);
-    window_->order();
+    window_->store_fence();
     return done;
   }
   template <class Body>
@@ -115,7 +115,7 @@ class Rank {
     for (auto& thread : all) thread.join();
   }
 
-  void reach_all(std::uint32_t thread) {
+  void access_all(std::uint32_t thread) {
     constexpr std::uint32_t operations = 8;
     for (std::uint32_t i = 0; i < operations; ++i) {
       const auto target = static_cast<std::uint32_t>(world_.random() % ranks);
@@ -150,7 +150,7 @@ class Rank {
   }
   void add(std::uint32_t target, std::size_t counter) {
     ++plan_.added[target][counter];
-    const Piece piece{counters[counter], 8};
+    const Extent piece{counters[counter], 8};
     const auto one_more = [](std::byte* packed) {
       std::uint64_t value;
       std::memcpy(&value, packed, sizeof value);
@@ -163,7 +163,7 @@ class Rank {
   /// Another thread ends the epoch.
   void put(std::uint32_t target, std::uint32_t thread, std::uint64_t value) {
     plan_.put[target][self_][thread] = value;
-    const Piece piece{cell_of(self_, thread), 8};
+    const Extent piece{cell_of(self_, thread), 8};
     must([&](Window& w) { return w.put(target, {&piece, 1}, &value); });
   }
 
@@ -197,7 +197,7 @@ class Rank {
     meet();
   }
   void expect(std::uint32_t target, std::uint64_t at, std::uint64_t expected) {
-    const Piece piece{at, 8};
+    const Extent piece{at, 8};
     std::uint64_t value = target == self_ ? loaded(at) : 0;
     if (target != self_) must([&](Window& w) { return w.get(target, {&piece, 1}, &value); });
     world_.require(value == expected, fmt::format("rank {} gets {} at {} of rank {}, not {}", self_,
@@ -216,7 +216,7 @@ class Rank {
 Scenario shared_by_threads(SimulatedPool& pool) {
   const Plan plan{place_window(pool, std::vector(ranks, segment_bytes))};
   Scenario scenario = pool.scenario("threads of a rank", ranks);
-  scenario.most_steps = 6'000'000;
+  scenario.max_steps = 6'000'000;
   scenario.body = [&pool, plan](World& world) {
     auto shared = std::make_shared<Plan>(plan);
     for (std::uint32_t self = 0; self < ranks; ++self) {

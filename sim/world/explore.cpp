@@ -45,9 +45,9 @@ void copy_text(Outcome& outcome, const std::string& text) {
   outcome.text[bytes] = 0;
 }
 
-void run_here(const Scenario& scenario, const Knobs& knobs, Device& device, Chooser& chooser,
-              std::uint64_t seed, const Fate& fate, Outcome& outcome) {
-  World world(device, scenario.nodes, knobs, chooser, seed);
+void run_here(const Scenario& scenario, const FaultModel& faults, Device& device,
+              ChoiceSource& choices, std::uint64_t seed, const Fate& fate, Outcome& outcome) {
+  World world(device, scenario.nodes, faults, choices, seed);
   try {
     scenario.body(world);
     Process* victim = world.victim();
@@ -55,7 +55,7 @@ void run_here(const Scenario& scenario, const Knobs& knobs, Device& device, Choo
       victim->dies_at = fate.dies_at;
       victim->takes_node_along = fate.with_node;
     }
-    world.run(scenario.most_steps);
+    world.run(scenario.max_steps);
     if (victim != nullptr) outcome.victim_operations = victim->operations;
     if (fate.dies_at != ~0ull && fate.must_come && (victim == nullptr || !victim->dead)) {
       throw Violation{"nobody died: there is no victim, or it has fewer operations"};
@@ -63,7 +63,7 @@ void run_here(const Scenario& scenario, const Knobs& knobs, Device& device, Choo
     world.evict_left_dirty();
     if (scenario.after) {
       world.spawn(0, [&] { scenario.after(world); });
-      world.run(scenario.most_steps);
+      world.run(scenario.max_steps);
     }
     outcome.held = true;
   } catch (const Violation& violation) {
@@ -129,11 +129,12 @@ class Runner {
     std::fflush(nullptr);
     const pid_t child = ::fork();
     if (child == 0) {
-      ::alarm(scenario_.most_seconds);
+      ::alarm(scenario_.max_seconds);
       if (!replays()) silence();
-      RandomChooser chooser(seed);
-      const Knobs knobs = scenario_.moods ? scenario_.knobs.in_the_mood_of(seed) : scenario_.knobs;
-      run_here(scenario_, knobs, device_, chooser, seed, fate, *outcome_);
+      RandomChoices choices(seed);
+      const FaultModel faults =
+          scenario_.swarm ? scenario_.faults.swarm_of(seed) : scenario_.faults;
+      run_here(scenario_, faults, device_, choices, seed, fate, *outcome_);
       ::_exit(0);
     }
     int status = 0;
@@ -152,17 +153,18 @@ class Runner {
   Outcome* outcome_;
 };
 
-void count(Tally& tally, const Scenario& scenario, const Outcome& outcome, std::uint64_t seed,
-           const Fate& fate) {
-  ++tally.runs;
-  tally.operations += outcome.operations;
+void count(RunStatistics& statistics, const Scenario& scenario, const Outcome& outcome,
+           std::uint64_t seed, const Fate& fate) {
+  ++statistics.runs;
+  statistics.operations += outcome.operations;
   if (outcome.held) return;
-  if (tally.failures++ > 0) return;
+  if (statistics.failures++ > 0) return;
   std::string replay = fmt::format("PENSTOCK_SIM_SEED={}", seed);
   if (fate.dies_at != ~0ull) {
     replay += fmt::format(" PENSTOCK_SIM_KILL={}{}", fate.dies_at, fate.with_node ? "n" : "");
   }
-  tally.first_failure = fmt::format("{}: {}\nto replay: {}\n", scenario.name, outcome.text, replay);
+  statistics.first_failure =
+      fmt::format("{}: {}\nto replay: {}\n", scenario.name, outcome.text, replay);
 }
 
 /// PENSTOCK_SIM_KILL=17 or 17n (with its node).
@@ -174,64 +176,65 @@ std::optional<Fate> fate_from_environment() {
 
 }  // namespace
 
-Tally explore(const Scenario& scenario, std::uint64_t runs) {
-  Tally tally;
+RunStatistics explore(const Scenario& scenario, std::uint64_t runs) {
+  RunStatistics statistics;
   Runner runner(scenario);
   const std::uint64_t first = first_seed();
   runs = replays() ? 1 : number_from_environment("PENSTOCK_SIM_RUNS", runs);
   Fate fate = fate_from_environment().value_or(Fate{});
   fate.must_come = false;  // it may be meant for another scenario of the same test
-  for (std::uint64_t i = 0; i < runs && tally.failures == 0; ++i) {
-    count(tally, scenario, runner.run(first + i, fate), first + i, fate);
+  for (std::uint64_t i = 0; i < runs && statistics.failures == 0; ++i) {
+    count(statistics, scenario, runner.run(first + i, fate), first + i, fate);
   }
-  fmt::print("{}: {} seeds from {}, {} operations\n", scenario.name, tally.runs, first,
-             tally.operations);
+  fmt::print("{}: {} seeds from {}, {} operations\n", scenario.name, statistics.runs, first,
+             statistics.operations);
   report_sites();
-  return tally;
+  return statistics;
 }
 
-Tally crash_everywhere(const Scenario& scenario, std::uint64_t most_runs) {
-  Tally tally;
+RunStatistics crash_everywhere(const Scenario& scenario, std::uint64_t max_runs) {
+  RunStatistics statistics;
   Runner runner(scenario);
   const std::uint64_t first = first_seed();
   if (const auto fate = fate_from_environment()) {
-    count(tally, scenario, runner.run(first, *fate), first, *fate);
-    return tally;
+    count(statistics, scenario, runner.run(first, *fate), first, *fate);
+    return statistics;
   }
-  most_runs = number_from_environment("PENSTOCK_SIM_RUNS", most_runs);
-  RandomChooser draw(first);
+  max_runs = number_from_environment("PENSTOCK_SIM_RUNS", max_runs);
+  RandomChoices draw(first);
   std::uint64_t seed = first;
-  for (; tally.failures == 0 && tally.runs < most_runs; ++seed) {
+  for (; statistics.failures == 0 && statistics.runs < max_runs; ++seed) {
     // Every point of the first seed, some of each of the others.
     const Outcome& whole = runner.run(seed, Fate{});
     const std::uint64_t points = std::max<std::uint64_t>(1, whole.victim_operations);
-    if (!whole.held) count(tally, scenario, whole, seed, Fate{});  // it is no death
-    const bool every = seed == first && points <= most_runs / 4;
+    if (!whole.held) count(statistics, scenario, whole, seed, Fate{});  // it is no death
+    const bool every = seed == first && points <= max_runs / 4;
     const std::uint64_t wanted = every ? points : std::min<std::uint64_t>(points, 8);
-    for (std::uint64_t i = 1; i <= wanted && tally.failures == 0 && tally.runs < most_runs; ++i) {
+    for (std::uint64_t i = 1; i <= wanted && statistics.failures == 0 && statistics.runs < max_runs;
+         ++i) {
       const std::uint64_t at = every ? i : 1 + draw.below(points);
       for (const bool with_node : {false, true}) {
         const Fate fate{at, with_node};
-        count(tally, scenario, runner.run(seed, fate), seed, fate);
+        count(statistics, scenario, runner.run(seed, fate), seed, fate);
       }
     }
   }
-  fmt::print("{}: {} deaths, alone and with the node, seeds {} to {}\n", scenario.name, tally.runs,
-             first, seed - 1);
+  fmt::print("{}: {} deaths, alone and with the node, seeds {} to {}\n", scenario.name,
+             statistics.runs, first, seed - 1);
   report_sites();
-  return tally;
+  return statistics;
 }
 
 namespace {
 
 /// Replays the departures of one schedule and notes how many choices there were.
-class DeviationChooser : public Chooser {
+class DeviationChoices : public ChoiceSource {
  public:
   struct Deviation {
     std::uint64_t choice;
     std::uint64_t value;
   };
-  explicit DeviationChooser(const std::vector<Deviation>& wanted) : wanted_(wanted) {}
+  explicit DeviationChoices(const std::vector<Deviation>& wanted) : wanted_(wanted) {}
   bool chance(std::uint32_t per_mille) override { return per_mille != 0 && choose(2) != 0; }
   std::uint64_t below(std::uint64_t bound) override { return bound <= 1 ? 0 : choose(bound); }
   /// Options of each choice made.
@@ -239,8 +242,8 @@ class DeviationChooser : public Chooser {
 
  private:
   std::uint64_t choose(std::uint64_t bound) {
-    constexpr std::uint64_t most_values = 4;  // of delays, and of who runs next
-    bound = std::min(bound, most_values);
+    constexpr std::uint64_t max_values = 4;  // of delays, and of who runs next
+    bound = std::min(bound, max_values);
     const std::uint64_t index = options_.size();
     options_.push_back(bound);
     if (next_ == wanted_.size() || wanted_[next_].choice != index) return 0;
@@ -254,47 +257,47 @@ class DeviationChooser : public Chooser {
 
 class Exhaustion {
  public:
-  Exhaustion(const Scenario& scenario, std::uint32_t deviations, std::uint64_t most_runs)
-      : scenario_(scenario), deviations_(deviations), most_runs_(most_runs) {}
+  Exhaustion(const Scenario& scenario, std::uint32_t deviations, std::uint64_t max_runs)
+      : scenario_(scenario), deviations_(deviations), max_runs_(max_runs) {}
 
-  Tally all() {
+  RunStatistics all() {
     waiting_.emplace_back();
-    while (!waiting_.empty() && tally_.failures == 0 && tally_.runs < most_runs_) {
+    while (!waiting_.empty() && statistics_.failures == 0 && statistics_.runs < max_runs_) {
       const Path path = std::move(waiting_.front());
       waiting_.pop_front();
       run(path);
     }
-    fmt::print("{}: {} schedules with at most {} departures{}\n", scenario_.name, tally_.runs,
+    fmt::print("{}: {} schedules with at most {} departures{}\n", scenario_.name, statistics_.runs,
                deviations_, waiting_.empty() ? "" : " (not all: the limit was reached)");
     report_sites();
-    return tally_;
+    return statistics_;
   }
 
  private:
-  using Path = std::vector<DeviationChooser::Deviation>;
+  using Path = std::vector<DeviationChoices::Deviation>;
 
   void run(const Path& path) {
-    DeviationChooser chooser(path);
+    DeviationChoices choices(path);
     Device device(scenario_.device_bytes);
     if (scenario_.prepare) scenario_.prepare(device.base());
-    run_here(scenario_, scenario_.knobs, device, chooser, 1, Fate{}, outcome_);
-    ++tally_.runs;
-    tally_.operations += outcome_.operations;
+    run_here(scenario_, scenario_.faults, device, choices, 1, Fate{}, outcome_);
+    ++statistics_.runs;
+    statistics_.operations += outcome_.operations;
     if (!outcome_.held) {
       std::string schedule;
       for (const auto& step : path) schedule += fmt::format(" {}={}", step.choice, step.value);
-      ++tally_.failures;
-      tally_.first_failure =
+      ++statistics_.failures;
+      statistics_.first_failure =
           fmt::format("{}: departures{}\n{}", scenario_.name, schedule, outcome_.text);
       return;
     }
-    if (path.size() < deviations_) depart_once_more(path, chooser.options());
+    if (path.size() < deviations_) depart_once_more(path, choices.options());
   }
 
   void depart_once_more(const Path& path, const std::vector<std::uint64_t>& options) {
     for (std::uint64_t at = path.empty() ? 0 : path.back().choice + 1; at < options.size(); ++at) {
       for (std::uint64_t value = 1; value < options[at]; ++value) {
-        if (tally_.runs + waiting_.size() > most_runs_) return;
+        if (statistics_.runs + waiting_.size() > max_runs_) return;
         waiting_.push_back(path);
         waiting_.back().push_back({at, value});
       }
@@ -303,25 +306,26 @@ class Exhaustion {
 
   const Scenario& scenario_;
   std::uint32_t deviations_;
-  std::uint64_t most_runs_;
+  std::uint64_t max_runs_;
   std::deque<Path> waiting_;  ///< those with fewer departures in front
   Outcome outcome_;
-  Tally tally_;
+  RunStatistics statistics_;
 };
 
 }  // namespace
 
-Tally exhaust(const Scenario& scenario, std::uint32_t deviations, std::uint64_t most_runs) {
-  return Exhaustion(scenario, deviations, most_runs).all();
+RunStatistics exhaust(const Scenario& scenario, std::uint32_t deviations, std::uint64_t max_runs) {
+  return Exhaustion(scenario, deviations, max_runs).all();
 }
 
-void report(const std::string& protocol, const std::string& method, const Tally& tally) {
+void report(const std::string& protocol, const std::string& method,
+            const RunStatistics& statistics) {
   const char* path = std::getenv("PENSTOCK_PROOF_LOG");
   if (path == nullptr) return;
   std::ofstream(path, std::ios::app)
       << fmt::format(
              R"({{"protocol": "{}", "method": "{}", "runs": {}, "operations": {}, "failures": {}}})",
-             protocol, method, tally.runs, tally.operations, tally.failures)
+             protocol, method, statistics.runs, statistics.operations, statistics.failures)
       << '\n';
 }
 

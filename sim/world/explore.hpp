@@ -14,10 +14,10 @@ struct Scenario {
   std::string name;
   std::uint32_t nodes = 2;
   std::uint64_t device_bytes = 1 << 20;
-  Knobs knobs{};
-  unsigned most_seconds = 120;  ///< of a run, by the clock on the wall
-  bool moods = true;            ///< other knobs for each seed
-  std::uint64_t most_steps = 2'000'000;
+  FaultModel faults{};
+  unsigned max_seconds = 120;  ///< of a run, by the clock on the wall
+  bool swarm = true;           ///< another fault model for each seed
+  std::uint64_t max_steps = 2'000'000;
   /// Spawns the processes. Checks what must hold with World::require, in the processes, or after
   /// all have ended in `after`.
   std::function<void(World&)> body;
@@ -27,7 +27,7 @@ struct Scenario {
   std::function<void(std::byte* device)> prepare{};
 };
 
-struct Tally {
+struct RunStatistics {
   std::uint64_t runs = 0;
   std::uint64_t failures = 0;
   std::uint64_t operations = 0;
@@ -37,17 +37,18 @@ struct Tally {
 
 /// The seeds are 1, 2, ...; with PENSTOCK_SIM_FROM=N they are N, N+1, ... PENSTOCK_SIM_SEED=N
 /// replays one seed alone, PENSTOCK_SIM_RUNS=N takes N seeds instead of `runs`.
-Tally explore(const Scenario& scenario, std::uint64_t runs);
+RunStatistics explore(const Scenario& scenario, std::uint64_t runs);
 
 /// Kills World::victim at its operations, as a process and together with its node: at each one of
-/// the first seed if that takes at most half of `most_runs`, then at some of further seeds.
-Tally crash_everywhere(const Scenario& scenario, std::uint64_t most_runs);
+/// the first seed if that takes at most half of `max_runs`, then at some of further seeds.
+RunStatistics crash_everywhere(const Scenario& scenario, std::uint64_t max_runs);
 
 /// Every schedule with at most `deviations` departures: a switch, a store that arrives early, a
-/// line that is evicted, ... Those with few come first, should `most_runs` not suffice for all.
-Tally exhaust(const Scenario& scenario, std::uint32_t deviations, std::uint64_t most_runs);
+/// line that is evicted, ... Those with few come first, should `max_runs` not suffice for all.
+RunStatistics exhaust(const Scenario& scenario, std::uint32_t deviations, std::uint64_t max_runs);
 
 /// For the table of `make prove`: appended to $PENSTOCK_PROOF_LOG as one JSON object a line.
-void report(const std::string& protocol, const std::string& method, const Tally& tally);
+void report(const std::string& protocol, const std::string& method,
+            const RunStatistics& statistics);
 
 }  // namespace penstock::sim

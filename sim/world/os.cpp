@@ -97,7 +97,7 @@ int __wrap_kill(pid_t pid, int signal) {
 /// Outside of a simulated process too: the id of a pool that is made there says where its names
 /// lie.
 ssize_t __wrap_getrandom(void* to, size_t bytes, unsigned /*flags*/) {
-  static penstock::sim::RandomChooser outside(1);
+  static penstock::sim::RandomChoices outside(1);
   World* world = inside();
   auto* at = static_cast<std::byte*>(to);
   for (size_t done = 0; done < bytes; done += 8) {

@@ -16,8 +16,8 @@ using coherence::Site;
 using coherence::Weakening;
 
 constexpr std::size_t capacity = 4096;  // slots of a hash table, many more than places
-constexpr std::array names = {"publish",    "write_back", "order",
-                              "full_order", "invalidate", "settle"};
+constexpr std::array names = {"publish",    "write_back", "store_fence",
+                              "full_fence", "invalidate", "load_fence"};
 
 struct Entry {
   const char* file;
@@ -48,7 +48,7 @@ std::string name_of(const Entry& entry) {
                      names[static_cast<std::size_t>(entry.what)]);
 }
 
-/// PENSTOCK_MUTANT=src/sync/lock.cpp:87:full_order
+/// PENSTOCK_MUTANT=src/sync/lock.cpp:87:full_fence
 const std::string& wanted_mutant() {
   static const std::string wanted = [] {
     const char* text = std::getenv("PENSTOCK_MUTANT");

@@ -17,7 +17,7 @@ std::string nodes_in(std::uint64_t mask) {
 }
 
 bool is_about_a_line(Event event) {
-  return event != Event::order && event != Event::full_order && event != Event::settle;
+  return event != Event::store_fence && event != Event::full_fence && event != Event::load_fence;
 }
 
 }  // namespace

@@ -28,10 +28,10 @@ void Turns::wake(Thread& thread) {
   add(thread);
 }
 
-Thread* Turns::next(std::uint64_t now_ns, Chooser& chooser) {
+Thread* Turns::next(std::uint64_t now_ns, ChoiceSource& choices) {
   while (first_wake_ns() <= now_ns) wake(*asleep_.begin()->second);
   if (awake_.empty()) return nullptr;
-  last_ = (last_ + 1 + chooser.below(awake_.size())) % awake_.size();
+  last_ = (last_ + 1 + choices.below(awake_.size())) % awake_.size();
   for (std::size_t looked = 0; looked < awake_.size(); ++looked) {
     Thread* thread = awake_[(last_ + looked) % awake_.size()];
     if (!thread->process->stopped) return thread;

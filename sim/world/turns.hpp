@@ -13,7 +13,7 @@ namespace penstock::sim {
 struct Thread;
 
 /// Costs little with thousands of threads, most of which sleep. Depends on nothing but the
-/// chooser: a seed gives the same turns again.
+/// choice source: a seed gives the same turns again.
 class Turns {
  public:
   void add(Thread& thread);
@@ -24,7 +24,7 @@ class Turns {
   void wake(Thread& thread);
 
   /// Of those awake at `now_ns` any that is not stopped; nullptr: there is none.
-  Thread* next(std::uint64_t now_ns, Chooser& chooser);
+  Thread* next(std::uint64_t now_ns, ChoiceSource& choices);
   /// When the first of those asleep wakes; ~0: nobody sleeps.
   std::uint64_t first_wake_ns() const {
     return asleep_.empty() ? ~0ull : asleep_.begin()->first.first;

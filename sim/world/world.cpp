@@ -41,11 +41,11 @@ World* World::current() {
   return the_world;
 }
 
-World::World(Device& device, std::uint32_t nodes, const Knobs& knobs, Chooser& chooser,
+World::World(Device& device, std::uint32_t nodes, const FaultModel& faults, ChoiceSource& choices,
              std::uint64_t seed)
     : device_(device),
-      knobs_(knobs),
-      chooser_(chooser),
+      faults_(faults),
+      choices_(choices),
       environment_(seed ^ 0x5eed),
       nodes_(nodes) {
   const std::uint64_t bytes = device.bytes();
@@ -55,7 +55,7 @@ World::World(Device& device, std::uint32_t nodes, const Knobs& knobs, Chooser& c
     node.view = std::make_unique<NodeView>(
         NodeView::Storage{.device = device.base(),
                           .view = node.memory,
-                          .twin = node.memory + bytes,
+                          .shadow = node.memory + bytes,
                           .held = reinterpret_cast<std::uint8_t*>(node.memory + 2 * bytes),
                           .bytes = bytes,
                           .locks = {}});
@@ -101,7 +101,7 @@ Thread& World::add_thread(Process& process, std::function<void()> body) {
   auto thread = std::make_unique<Thread>();
   Thread& added = *thread;
   added.process = &process;
-  added.core = std::make_unique<Core>(*nodes_[process.node].view, chooser_, knobs_, *this);
+  added.core = std::make_unique<Core>(*nodes_[process.node].view, choices_, faults_, *this);
   added.fiber = std::make_unique<Fiber>([this, &added, body = std::move(body)] {
     body();
     added.ended = true;
@@ -212,8 +212,8 @@ pool::ProcessIdentity World::identity(const Process& process) const {
 
 // ---- scheduling --------------------------------------------------------------------------------
 
-void World::run(std::uint64_t most_steps) {
-  most_steps_ = steps_ + most_steps;
+void World::run(std::uint64_t max_steps) {
+  max_steps_ = steps_ + max_steps;
   while (!failed_) {
     Thread* next = choose_next();
     if (next == nullptr) break;
@@ -229,7 +229,7 @@ void World::run(std::uint64_t most_steps) {
 /// Of those awake any; when all sleep time passes until the first wakes.
 Thread* World::choose_next() {
   while (unfinished_ != 0 && !failed_) {
-    if (Thread* next = turns_.next(now_ns_, chooser_)) return next;
+    if (Thread* next = turns_.next(now_ns_, choices_)) return next;
     if (turns_.first_wake_ns() == ~0ull) {
       fail("all that are left are stopped, and nobody can let them go on");
       break;
@@ -246,22 +246,22 @@ void World::switch_away() {
 }
 
 void World::count_step() {
-  if (++steps_ > most_steps_) fail(fmt::format("{} steps and no end: somebody hangs", steps_));
+  if (++steps_ > max_steps_) fail(fmt::format("{} steps and no end: somebody hangs", steps_));
 }
 
 void World::step(Core& core) {
   if (running_ == nullptr) return;
   count_step();
-  now_ns_ += knobs_.op_ns / 2 + environment_.next() % knobs_.op_ns;
+  now_ns_ += faults_.op_ns / 2 + environment_.next() % faults_.op_ns;
   Process& process = *running_->process;
   if (++process.operations == process.dies_at) die();
   if (process.operations == process.stops_at) {
     process.stopped = true;
     switch_away();
   }
-  core.stir();
+  core.background_event();
   pass_time();
-  if (++turn_ >= longest_turn || chooser_.chance(knobs_.switching)) switch_away();
+  if (++turn_ >= longest_turn || choices_.chance(faults_.switching)) switch_away();
 }
 
 /// Buffers empty themselves in the background, also those of threads that sleep or have ended.
@@ -269,7 +269,7 @@ void World::pass_time() {
   running_->core->pass_time(steps_);
   Core* other = cores_[steps_ % cores_.size()];
   if (other != running_->core.get()) other->pass_time(steps_);
-  if (!left_dirty_.empty() && environment_.next() % 1000 < knobs_.evict) evict_one_left_dirty();
+  if (!left_dirty_.empty() && environment_.next() % 1000 < faults_.evict) evict_one_left_dirty();
 }
 
 void World::die() {
@@ -312,7 +312,7 @@ void World::yield() {
 }
 
 void World::sleep(std::uint64_t ns) {
-  if (!knobs_.hold_unordered) running_->core->drain();  // the kernel is entered
+  if (!faults_.hold_unordered) running_->core->drain();  // the kernel is entered
   turns_.sleep(*running_, now_ns_ + ns);
   count_step();
   switch_away();
@@ -328,9 +328,9 @@ NodeView& World::view_of_running() {
   return *nodes_[running_->process->node].view;
 }
 
-Result<coherence::View> World::view(const coherence::Place& place) {
+Result<coherence::View> World::view(const coherence::PoolMapping& place) {
   if (place.bytes > device_.bytes()) {
-    return make_error(Code::no_space, "the simulated device is smaller than the pool");
+    return make_error(ErrorCode::no_space, "the simulated device is smaller than the pool");
   }
   return coherence::View{.memory = memory(), .base = base(), .keep = {}};
 }

@@ -73,7 +73,7 @@ struct Violation {
 
 class World : public Machine, public coherence::Simulator {
  public:
-  World(Device& device, std::uint32_t nodes, const Knobs& knobs, Chooser& chooser,
+  World(Device& device, std::uint32_t nodes, const FaultModel& faults, ChoiceSource& choices,
         std::uint64_t seed);
   ~World() override;
 
@@ -85,8 +85,8 @@ class World : public Machine, public coherence::Simulator {
   }
   Process* victim() { return victim_; }
   /// Until every process has ended or is dead. Errors as Violation: a failed check, an exception,
-  /// or more steps than `most_steps` (somebody hangs).
-  void run(std::uint64_t most_steps = 20'000'000);
+  /// or more steps than `max_steps` (somebody hangs).
+  void run(std::uint64_t max_steps = 20'000'000);
 
   // for bodies
   Process& self();
@@ -97,7 +97,7 @@ class World : public Machine, public coherence::Simulator {
     if (!thread.ended) turns_.wake(thread);
   }
   std::uint64_t now_ns() const { return now_ns_; }
-  const Knobs& knobs() const { return knobs_; }
+  const FaultModel& faults() const { return faults_; }
   /// Until `holds`; checked at each turn.
   void until(const std::function<bool()>& holds);
   coherence::Memory memory() { return {coherence::Mode::simulated, &simulated_ops(), this}; }
@@ -133,7 +133,7 @@ class World : public Machine, public coherence::Simulator {
   // Machine, Simulator
   void step(Core& core) override;
   void happened(Core& core, Event event, std::uint64_t line, std::uint64_t word) override;
-  Result<coherence::View> view(const coherence::Place& place) override;
+  Result<coherence::View> view(const coherence::PoolMapping& place) override;
   bool stands_for_all() const override { return true; }
 
   static World* current();
@@ -162,9 +162,9 @@ class World : public Machine, public coherence::Simulator {
   void fail(const std::string& what);
 
   Device& device_;
-  Knobs knobs_;
-  Chooser& chooser_;
-  RandomChooser environment_;  ///< what programs ask the system for: does not depend on choices
+  FaultModel faults_;
+  ChoiceSource& choices_;
+  RandomChoices environment_;  ///< what programs ask the system for: does not depend on choices
   std::vector<Node> nodes_;
   std::vector<std::unique_ptr<Process>> processes_;
   Turns turns_;                 ///< of threads that have not ended, of living processes
@@ -181,7 +181,7 @@ class World : public Machine, public coherence::Simulator {
   Fiber scheduler_;
   Trace trace_;
   std::uint64_t now_ns_ = 1'000'000'000;
-  std::uint64_t steps_ = 0, most_steps_ = 0;
+  std::uint64_t steps_ = 0, max_steps_ = 0;
   std::uint32_t turn_ = 0;  ///< operations since the last switch
   std::string failure_;
   bool failed_ = false;

@@ -44,20 +44,20 @@ struct Table {
   /// One line by plain stores: whole where there is a 64-byte store, else the last word last.
   void (*store_line)(void* to, const void* from);
   /// The quickest way to bring lines of one's own to the device: plain stores and write-back where
-  /// that was measured to be quicker, else as nt_line and nt_sealed. Not fenced.
+  /// that was measured to be quicker, else as nt_line and nt_tagged. Not fenced.
   void (*send_line)(void* to, const void* from);
-  void (*send_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
-  std::size_t send_sealed_limit;  ///< up to this payload send_sealed arrives sooner than nt_sealed
+  void (*send_tagged)(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
+  std::size_t send_tagged_limit;  ///< up to this payload send_tagged arrives sooner than nt_tagged
   /// What costs the writer least where lines follow each other: non-temporal stores where one store
-  /// is a line, for plain ones fetch it first; else as send_line and send_sealed. Not fenced.
+  /// is a line, for plain ones fetch it first; else as send_line and send_tagged. Not fenced.
   void (*stream_line)(void* to, const void* from);
-  void (*stream_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
-  /// Sealed lines (56 bytes of payload + 8-byte seal): non-temporal, and by plain stores.
-  void (*nt_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
-  void (*store_sealed)(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
-  /// Reads sealed lines; stops at the first whose seal differs; gives payload bytes that matched.
-  std::size_t (*load_sealed)(void* to, const void* from, std::size_t bytes,
-                             std::uint64_t first_seal);
+  void (*stream_tagged)(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
+  /// Sealed lines (56 bytes of payload + 8-byte tag): non-temporal, and by plain stores.
+  void (*nt_tagged)(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
+  void (*store_tagged)(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
+  /// Reads tagged lines; stops at the first whose tag differs; gives payload bytes that matched.
+  std::size_t (*load_tagged)(void* to, const void* from, std::size_t bytes,
+                             std::uint64_t first_tag);
   /// 64 bytes, the last 8-byte word read first.
   void (*load_line)(void* to, const void* from);
   void (*relax)();  // pause / yield hint for spinning

@@ -51,7 +51,7 @@ class Fenced {
 std::size_t whole_lines(std::size_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
-std::size_t sealed_extent(std::size_t bytes) {
+std::size_t tagged_extent(std::size_t bytes) {
   return (bytes + 55) / 56 * 64;
 }
 
@@ -60,10 +60,10 @@ void fill(std::byte* at, std::size_t bytes, unsigned seed) {
     at[i] = static_cast<std::byte>((i * 131 + seed * 29 + 7) >> 1);
 }
 
-std::uint64_t seal_at(const std::byte* line) {
-  std::uint64_t seal;
-  std::memcpy(&seal, line + 56, sizeof seal);
-  return seal;
+std::uint64_t tag_at(const std::byte* line) {
+  std::uint64_t line_tag;
+  std::memcpy(&line_tag, line + 56, sizeof line_tag);
+  return line_tag;
 }
 
 class TableTest : public testing::TestWithParam<Table> {
@@ -108,20 +108,20 @@ class TableTest : public testing::TestWithParam<Table> {
     }
   }
 
-  void expect_sealed(void (*put)(void*, const void*, std::size_t, std::uint64_t)) {
-    constexpr std::uint64_t first_seal = 0xfffffffffffffffeu;  // wraps on the way
+  void expect_tagged(void (*put)(void*, const void*, std::size_t, std::uint64_t)) {
+    constexpr std::uint64_t first_tag = 0xfffffffffffffffeu;  // wraps on the way
     Fenced source(32 << 10), target(32 << 10);
     for (const std::size_t bytes : sizes) {
-      const std::size_t extent = sealed_extent(bytes);
+      const std::size_t extent = tagged_extent(bytes);
       for (const std::size_t off : misalignments) {
         std::byte* from = source.last(bytes + off);
         std::byte* to = target.last(extent);
         fill(from, bytes, static_cast<unsigned>(bytes ^ off));
         std::memset(to - 64, static_cast<int>(guard), 64 + extent);
-        put(to, from, bytes, first_seal);
+        put(to, from, bytes, first_tag);
         table().full_fence();
         for (std::size_t line = 0; line * 56 < bytes; ++line) {
-          ASSERT_EQ(seal_at(to + line * 64), first_seal + line) << bytes << " bytes";
+          ASSERT_EQ(tag_at(to + line * 64), first_tag + line) << bytes << " bytes";
           ASSERT_EQ(std::memcmp(to + line * 64, from + line * 56,
                                 std::min<std::size_t>(56, bytes - line * 56)),
                     0)
@@ -137,8 +137,8 @@ TEST_P(TableTest, IsComplete) {
   const Table& t = table();
   EXPECT_TRUE(t.write_back_range && t.invalidate_range && t.store_fence && t.full_fence &&
               t.nt_word && t.nt_bytes && t.nt_line && t.nt_copy && t.store_copy && t.store_line &&
-              t.send_line && t.send_sealed && t.stream_line && t.stream_sealed && t.nt_sealed &&
-              t.store_sealed && t.load_sealed && t.load_line && t.relax);
+              t.send_line && t.send_tagged && t.stream_line && t.stream_tagged && t.nt_tagged &&
+              t.store_tagged && t.load_tagged && t.load_line && t.relax);
 }
 
 TEST_P(TableTest, NonTemporalCopyGivesTheBytes) {
@@ -157,15 +157,15 @@ TEST_P(TableTest, SendLineGivesTheBytes) {
   expect_line(table().send_line);
   expect_line(table().stream_line);
 }
-TEST_P(TableTest, NonTemporalSealedGivesTheBytes) {
-  expect_sealed(table().nt_sealed);
+TEST_P(TableTest, NonTemporalTaggedGivesTheBytes) {
+  expect_tagged(table().nt_tagged);
 }
-TEST_P(TableTest, StoreSealedGivesTheBytes) {
-  expect_sealed(table().store_sealed);
+TEST_P(TableTest, StoreTaggedGivesTheBytes) {
+  expect_tagged(table().store_tagged);
 }
-TEST_P(TableTest, SendSealedGivesTheBytes) {
-  expect_sealed(table().send_sealed);
-  expect_sealed(table().stream_sealed);
+TEST_P(TableTest, SendTaggedGivesTheBytes) {
+  expect_tagged(table().send_tagged);
+  expect_tagged(table().stream_tagged);
 }
 
 TEST_P(TableTest, LoadLineGivesTheBytes) {
@@ -203,17 +203,17 @@ TEST_P(TableTest, BytesLeaveTheirNeighboursAlone) {
   }
 }
 
-TEST_P(TableTest, LoadSealedGivesTheBytesAndNoMore) {
+TEST_P(TableTest, LoadTaggedGivesTheBytesAndNoMore) {
   Fenced source(32 << 10), target(32 << 10);
   for (const std::size_t bytes : sizes) {
     std::vector<std::byte> payload(bytes + 1);  // an address also for no bytes
     fill(payload.data(), bytes, 5);
-    std::byte* from = source.last(sealed_extent(bytes));
-    table().store_sealed(from, payload.data(), bytes, 41);
+    std::byte* from = source.last(tagged_extent(bytes));
+    table().store_tagged(from, payload.data(), bytes, 41);
     for (const std::size_t off : misalignments) {
       std::byte* to = target.last(bytes + off);
       std::memset(to - 64, static_cast<int>(guard), 64 + bytes + off);
-      ASSERT_EQ(table().load_sealed(to, from, bytes, 41), bytes);
+      ASSERT_EQ(table().load_tagged(to, from, bytes, 41), bytes);
       ASSERT_EQ(std::memcmp(to, payload.data(), bytes), 0) << bytes << " bytes, off by " << off;
       ASSERT_TRUE(std::all_of(to - 64, to, [](std::byte b) { return b == guard; }));
       ASSERT_TRUE(std::all_of(to + bytes, to + bytes + off, [](std::byte b) { return b == guard; }))
@@ -222,17 +222,17 @@ TEST_P(TableTest, LoadSealedGivesTheBytesAndNoMore) {
   }
 }
 
-TEST_P(TableTest, LoadSealedStopsAtTheFirstOtherSeal) {
+TEST_P(TableTest, LoadTaggedStopsAtTheFirstOtherTag) {
   constexpr std::size_t bytes = 56 * 9 + 17;
   std::vector<std::byte> payload(bytes), got(bytes);
   fill(payload.data(), bytes, 11);
   alignas(64) std::byte lines[640];
   for (std::size_t broken = 0; broken < 10; ++broken) {
-    table().store_sealed(lines, payload.data(), bytes, 7);
+    table().store_tagged(lines, payload.data(), bytes, 7);
     const std::uint64_t other = 7 + broken + 1;
     std::memcpy(lines + broken * 64 + 56, &other, sizeof other);
     std::fill(got.begin(), got.end(), guard);
-    ASSERT_EQ(table().load_sealed(got.data(), lines, bytes, 7), broken * 56);
+    ASSERT_EQ(table().load_tagged(got.data(), lines, bytes, 7), broken * 56);
     EXPECT_EQ(std::memcmp(got.data(), payload.data(), broken * 56), 0);
     EXPECT_TRUE(std::all_of(got.begin() + static_cast<long>(broken * 56), got.end(),
                             [](std::byte b) { return b == guard; }))
@@ -266,13 +266,13 @@ TEST_P(TableTest, FlushesStayInsideTheirLines) {
   table().full_fence();
 }
 
-/// A reader that finds a seal finds its payload, or a later one. The writer runs freely over the
+/// A reader that finds a tag finds its payload, or a later one. The writer runs freely over the
 /// same lines, so that every moment of a publish is looked at.
-TEST_P(TableTest, SealIsNeverSeenBeforeItsPayload) {
+TEST_P(TableTest, TagIsNeverSeenBeforeItsPayload) {
   constexpr std::size_t count = 5, bytes = 56 * count;
   constexpr std::uint64_t rounds = 20'000;
   alignas(64) static std::byte lines[64 * count];
-  for (const auto put : {table().nt_sealed, table().store_sealed, table().send_sealed}) {
+  for (const auto put : {table().nt_tagged, table().store_tagged, table().send_tagged}) {
     std::memset(lines, 0, sizeof lines);
     std::thread writer([&] {
       std::uint64_t payload[bytes / 8];
@@ -285,11 +285,11 @@ TEST_P(TableTest, SealIsNeverSeenBeforeItsPayload) {
     std::uint64_t torn = 0, newest = 0;
     for (std::size_t i = 0; newest < rounds; i = (i + 1) % count) {
       const std::byte* line = lines + 64 * i;
-      const std::uint64_t seal =
+      const std::uint64_t line_tag =
           __atomic_load_n(reinterpret_cast<const std::uint64_t*>(line + 56), __ATOMIC_ACQUIRE);
       std::uint64_t got[7];
-      if (table().load_sealed(got, line, 56, seal) != 56) continue;
-      newest = seal / 8;
+      if (table().load_tagged(got, line, 56, line_tag) != 56) continue;
+      newest = line_tag / 8;
       torn += static_cast<std::uint64_t>(
           std::count_if(got, got + 7, [&](std::uint64_t word) { return word < newest; }));
     }

@@ -14,11 +14,11 @@ namespace {
 
 Result<void> check_name(std::string_view name) {
   if (name.empty() || name.size() > max_name_bytes) {
-    return fail(Code::invalid_argument, "an object's name has {} bytes, it needs 1 to {}",
+    return fail(ErrorCode::invalid_argument, "an object's name has {} bytes, it needs 1 to {}",
                 name.size(), max_name_bytes);
   }
   if (name.find('\0') != std::string_view::npos) {
-    return fail(Code::invalid_argument, "an object's name contains a zero byte");
+    return fail(ErrorCode::invalid_argument, "an object's name contains a zero byte");
   }
   return {};
 }
@@ -27,10 +27,11 @@ Result<void> check_creation(std::string_view name, std::uint64_t bytes,
                             const CreateOptions& options) {
   if (auto checked = check_name(name); !checked) return checked;
   if (bytes == 0) {
-    return fail(Code::invalid_argument, "object \"{}\" has 0 bytes, it needs at least 1", name);
+    return fail(ErrorCode::invalid_argument, "object \"{}\" has 0 bytes, it needs at least 1",
+                name);
   }
   if (!std::has_single_bit(options.alignment) || options.alignment > max_alignment) {
-    return fail(Code::invalid_argument,
+    return fail(ErrorCode::invalid_argument,
                 "object \"{}\" is aligned to {}, it needs a power of two up to {}", name,
                 options.alignment, max_alignment);
   }
@@ -42,7 +43,8 @@ Result<Formatted> open_or_format(pool::Pool& pool, const Region& region) {
   const Placement placement{pool.info().id, pool.info().arena_offset, pool.info().arena_bytes};
   if (placement.arena_offset % line_bytes != 0 || placement.arena_bytes < control_bytes ||
       pool.at(placement.arena_offset, placement.arena_bytes) == nullptr) {
-    return fail(Code::wrong_format, "the arena at offset {} with {} bytes does not lie in pool {}",
+    return fail(ErrorCode::wrong_format,
+                "the arena at offset {} with {} bytes does not lie in pool {}",
                 placement.arena_offset, placement.arena_bytes, pool.info().spec);
   }
   auto formatted = read_format(region, placement);
@@ -117,8 +119,9 @@ Result<Object> Arena::create(std::string_view name, std::uint64_t bytes,
 Result<Object> Arena::open(std::string_view name) {
   if (auto checked = check_name(name); !checked) return unexpected(checked.error());
   if (const auto found = impl_->table.find(name).found) return impl_->to_object(*found);
-  return fail(Code::not_found, "no object \"{}\" in pool {}; what there is: penstock pool ls {}",
-              name, impl_->pool.info().spec, impl_->pool.info().spec);
+  return fail(ErrorCode::not_found,
+              "no object \"{}\" in pool {}; what there is: penstock pool ls {}", name,
+              impl_->pool.info().spec, impl_->pool.info().spec);
 }
 
 Result<void> Arena::destroy(const Object& object, std::uint64_t timeout_ns) {
@@ -126,7 +129,7 @@ Result<void> Arena::destroy(const Object& object, std::uint64_t timeout_ns) {
   if (!guard) return unexpected(guard.error());
   const auto slot = impl_->table.read(object.slot);
   if (!slot || slot->entry.generation != object.generation || slot->name_view() != object.name) {
-    return fail(Code::not_found, "object \"{}\" of generation {} is gone already", object.name,
+    return fail(ErrorCode::not_found, "object \"{}\" of generation {} is gone already", object.name,
                 object.generation);
   }
   auto space = impl_->space();
@@ -138,7 +141,7 @@ Result<void> Arena::destroy(const Object& object, std::uint64_t timeout_ns) {
 
 void Arena::send_on(const Object& object) const {
   impl_->region.invalidate(object.offset, object.bytes);
-  impl_->region.settle();
+  impl_->region.load_fence();
 }
 
 void Arena::leave_to_burial(const Object& object) {

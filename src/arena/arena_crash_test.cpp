@@ -9,7 +9,7 @@ namespace penstock::arena {
 namespace {
 
 constexpr int died_at_publish = 77;
-constexpr int most_publishes = 200;
+constexpr int max_publishes = 200;
 
 /// Runs `operation` in a process that dies after its `count`-th publish in the arena. False: it
 /// came to its end before.
@@ -57,7 +57,7 @@ void expect_create_survives(std::uint64_t bytes, std::uint64_t alignment,
   const auto before = here->stats();
   int count = 1;
   for (bool died = true; died; ++count) {
-    ASSERT_LT(count, most_publishes);
+    ASSERT_LT(count, max_publishes);
     died = dies_at(pool, count, [&](Arena& arena) {
       return arena.create("new", bytes, {.alignment = alignment}).has_value();
     });
@@ -98,7 +98,7 @@ TEST(ArenaCrash, InCreateThatJoinsFreeNeighbours) {
   const TestPool pool(16 << 20);
   int count = 1;
   for (bool died = true; died; ++count) {
-    ASSERT_LT(count, most_publishes);
+    ASSERT_LT(count, max_publishes);
     const Attached here = pool.attach();
     // Freed front to back, so that the free neighbours are still apart.
     std::vector<Object> row;
@@ -123,7 +123,7 @@ TEST(ArenaCrash, InDestroy) {
       const TestPool pool(16 << 20);
       int count = 1;
       for (bool died = true; died; ++count) {
-        ASSERT_LT(count, most_publishes);
+        ASSERT_LT(count, max_publishes);
         const Attached here = pool.attach();
         const auto before = here->create("before", 3000);
         const auto before_bytes = here->stats().bytes_used;
@@ -161,7 +161,7 @@ TEST(ArenaCrash, InDestroy) {
 TEST(ArenaCrash, InFormatting) {
   int count = 1;
   for (bool died = true; died; ++count) {
-    ASSERT_LT(count, most_publishes);
+    ASSERT_LT(count, max_publishes);
     const TestPool pool(16 << 20);
     const int status = run_child([&] {
       int left = count;
@@ -185,7 +185,7 @@ TEST(ArenaCrash, InCollect) {
   const TestPool pool(16 << 20);
   int count = 1;
   for (bool died = true; died; ++count) {
-    ASSERT_LT(count, most_publishes);
+    ASSERT_LT(count, max_publishes);
     const Attached here = pool.attach();
     ASSERT_TRUE(here->create("stays", 1000));
     const auto used = here->stats().bytes_used;

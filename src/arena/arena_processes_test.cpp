@@ -20,7 +20,7 @@ TEST(ArenaProcesses, FindEachOthersObjects) {
     if (!made) return 1;
     const std::vector<char> text(4096, 'x');
     child.pool->memory().publish_bulk(made->data, text.data(), text.size());
-    child.pool->memory().order();
+    child.pool->memory().store_fence();
     return 0;
   });
   ASSERT_EQ(status, 0);
@@ -55,7 +55,7 @@ TEST(ArenaProcesses, OneWinsEachName) {
       int won = 0;
       for (int n = 0; n < names; ++n) {
         const auto made = child->create(fmt::format("name{}", n), 64);
-        if (!made && made.error().code != Code::already_exists) return 98;
+        if (!made && made.error().code != ErrorCode::already_exists) return 98;
         won += made.has_value();
       }
       return won;
@@ -113,7 +113,7 @@ TEST(ArenaProcesses, DetachingFreesWhatTheProcessOwned) {
                : 1;
   });
   ASSERT_EQ(status, 0);
-  EXPECT_EQ(parent->open("mine").error().code, Code::not_found);
+  EXPECT_EQ(parent->open("mine").error().code, ErrorCode::not_found);
   EXPECT_TRUE(parent->open("ours"));
 }
 

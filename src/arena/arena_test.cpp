@@ -37,15 +37,15 @@ TEST_F(ArenaTest, CreatesOpensDestroys) {
   EXPECT_EQ(opened->offset, made->offset);
   EXPECT_EQ(opened->generation, made->generation);
   ASSERT_TRUE(here_->destroy(*opened));
-  EXPECT_EQ(here_->open("matrix").error().code, Code::not_found);
-  EXPECT_EQ(here_->destroy(*made).error().code, Code::not_found);
+  EXPECT_EQ(here_->open("matrix").error().code, ErrorCode::not_found);
+  EXPECT_EQ(here_->destroy(*made).error().code, ErrorCode::not_found);
 }
 
 TEST_F(ArenaTest, NewObjectsAreZeroWhereOldOnesWere) {
   const auto first = *here_->create("a", 5000);
   const std::vector<std::byte> ones(5000, std::byte{0xff});
   here_.pool->memory().publish_bulk(first.data, ones.data(), ones.size());
-  here_.pool->memory().order();
+  here_.pool->memory().store_fence();
   ASSERT_TRUE(here_->destroy(first));
   const auto second = *here_->create("b", 5000);
   EXPECT_EQ(second.offset, first.offset) << "the space was used again";
@@ -57,42 +57,44 @@ TEST_F(ArenaTest, DestroyOfAnEarlierGenerationSparesTheLater) {
   ASSERT_TRUE(here_->destroy(first));
   const auto second = *here_->create("name", 100);
   EXPECT_GT(second.generation, first.generation);
-  EXPECT_EQ(here_->destroy(first).error().code, Code::not_found);
+  EXPECT_EQ(here_->destroy(first).error().code, ErrorCode::not_found);
   EXPECT_TRUE(here_->open("name"));
 }
 
 TEST_F(ArenaTest, RefusesBadRequests) {
-  EXPECT_EQ(here_->create("", 1).error().code, Code::invalid_argument);
-  EXPECT_EQ(here_->create(std::string(64, 'n'), 1).error().code, Code::invalid_argument);
-  EXPECT_EQ(here_->create(std::string_view("a\0b", 3), 1).error().code, Code::invalid_argument);
-  EXPECT_EQ(here_->create("x", 0).error().code, Code::invalid_argument);
-  EXPECT_EQ(here_->create("x", 1, {.alignment = 96}).error().code, Code::invalid_argument);
-  EXPECT_EQ(here_->create("x", 1, {.alignment = 4 << 20}).error().code, Code::invalid_argument);
-  EXPECT_EQ(here_->open("").error().code, Code::invalid_argument);
+  EXPECT_EQ(here_->create("", 1).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(here_->create(std::string(64, 'n'), 1).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(here_->create(std::string_view("a\0b", 3), 1).error().code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(here_->create("x", 0).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(here_->create("x", 1, {.alignment = 96}).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(here_->create("x", 1, {.alignment = 4 << 20}).error().code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(here_->open("").error().code, ErrorCode::invalid_argument);
   EXPECT_TRUE(here_->create(std::string(63, 'n'), 1));
-  EXPECT_EQ(here_->destroy({.name = "x", .slot = ~0u}).error().code, Code::not_found);
+  EXPECT_EQ(here_->destroy({.name = "x", .slot = ~0u}).error().code, ErrorCode::not_found);
 }
 
 TEST_F(ArenaTest, RefusalOfSpaceNamesNeedAndLargestFree) {
   const auto refused = here_->create("huge", 1ull << 40);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Code::no_space);
+  EXPECT_EQ(refused.error().code, ErrorCode::no_space);
   for (const char* part :
        {"huge", "1 TiB", "largest free", "penstock pool gc", "penstock pool create"}) {
     EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
   }
-  EXPECT_EQ(here_->create("overflow", ~0ull).error().code, Code::no_space);
+  EXPECT_EQ(here_->create("overflow", ~0ull).error().code, ErrorCode::no_space);
   EXPECT_TRUE(here_->create("modest", 1 << 20));
 }
 
 TEST_F(ArenaTest, ExistingObjectIsOpenedOnlyIfAskedAndOfTheSameSize) {
   const auto made = *here_->create("shared", 256);
-  EXPECT_EQ(here_->create("shared", 256).error().code, Code::already_exists);
+  EXPECT_EQ(here_->create("shared", 256).error().code, ErrorCode::already_exists);
   const auto again = here_->create("shared", 256, {.open_existing = true});
   ASSERT_TRUE(again);
   EXPECT_EQ(again->generation, made.generation);
   EXPECT_EQ(here_->create("shared", 512, {.open_existing = true}).error().code,
-            Code::already_exists);
+            ErrorCode::already_exists);
 }
 
 TEST_F(ArenaTest, AlignsUpToTwoMebibytes) {
@@ -128,7 +130,7 @@ TEST_F(ArenaTest, ObjectsOutliveAllAttachments) {
   here_.arena.reset();
   here_ = pool_.attach();
   EXPECT_EQ(here_->open("lasting")->generation, made.generation);
-  EXPECT_EQ(here_->open("passing").error().code, Code::not_found);
+  EXPECT_EQ(here_->open("passing").error().code, ErrorCode::not_found);
 }
 
 TEST_F(ArenaTest, TenThousandCyclesLeaveNothing) {
@@ -168,7 +170,7 @@ TEST_F(ArenaTest, FullTableSaysSo) {
   for (;; ++made) {
     const auto object = here_->create(fmt::format("tiny{}", made), 1);
     if (object) continue;
-    EXPECT_EQ(object.error().code, Code::no_slots) << object.error().message;
+    EXPECT_EQ(object.error().code, ErrorCode::no_slots) << object.error().message;
     EXPECT_NE(object.error().message.find("penstock pool gc"), std::string::npos);
     break;
   }
@@ -234,7 +236,7 @@ TEST_F(ArenaTest, LargeObjectThatLosesItsNameGivesItsSpaceBack) {
   after_publish_hook() = nullptr;
   EXPECT_TRUE(raced);
   ASSERT_FALSE(large);
-  EXPECT_EQ(large.error().code, Code::already_exists);
+  EXPECT_EQ(large.error().code, ErrorCode::already_exists);
   EXPECT_EQ(here_->stats().bytes_used, 64u + 128u);
 }
 
@@ -257,7 +259,7 @@ TEST_F(ArenaTest, AgreesWithAMap) {
             actor.create(name, 1 + random() % 20'000,
                          {.alignment = 64ull << (random() % 7), .zero = random() % 2 == 0});
         if (known != model.end()) {
-          ASSERT_EQ(made.error().code, Code::already_exists);
+          ASSERT_EQ(made.error().code, ErrorCode::already_exists);
         } else if (made) {
           for (const auto& [other, object] : model) {
             ASSERT_TRUE(object.offset + object.bytes <= made->offset ||
@@ -266,7 +268,7 @@ TEST_F(ArenaTest, AgreesWithAMap) {
           }
           model[name] = *made;
         } else {
-          ASSERT_EQ(made.error().code, Code::no_space) << made.error().message;
+          ASSERT_EQ(made.error().code, ErrorCode::no_space) << made.error().message;
         }
         break;
       }

@@ -37,8 +37,8 @@ Result<Claim> Arena::Impl::claim_name(Space& space, const Wanted& wanted) {
       if (wanted.options.open_existing && entry.bytes == wanted.bytes) {
         return Claim{lookup.found->index, to_object(*lookup.found)};
       }
-      return fail(Code::already_exists, "object \"{}\" exists with {}, asked for {}", wanted.name,
-                  base::format_bytes(entry.bytes), base::format_bytes(wanted.bytes));
+      return fail(ErrorCode::already_exists, "object \"{}\" exists with {}, asked for {}",
+                  wanted.name, base::format_bytes(entry.bytes), base::format_bytes(wanted.bytes));
     }
     erase(space, *lookup.found);
     lookup = table.find(wanted.name);
@@ -49,7 +49,7 @@ Result<Claim> Arena::Impl::claim_name(Space& space, const Wanted& wanted) {
   }
   if (lookup.first_free) return Claim{*lookup.first_free, std::nullopt};
   return fail(
-      Code::no_slots,
+      ErrorCode::no_slots,
       "no room for the name \"{}\": its buckets on all {} levels are taken (the table has {} "
       "slots); free objects: penstock pool gc {}, or make a larger pool",
       wanted.name, table_levels, geometry.slots, base::shell_quote(pool.info().spec));
@@ -64,13 +64,13 @@ Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, s
     };
   }
   auto extent = space.allocate(request);
-  if (!extent && extent.error().code == Code::no_space) {
+  if (!extent && extent.error().code == ErrorCode::no_space) {
     const auto reclaimed = reclaim(space, false);
     if (!reclaimed) return unexpected(reclaimed.error());
     extent = space.allocate(request);
   }
-  if (!extent && extent.error().code == Code::no_space) {
-    return fail(Code::no_space, "no space for object \"{}\": {}{}; {}", wanted.name,
+  if (!extent && extent.error().code == ErrorCode::no_space) {
+    return fail(ErrorCode::no_space, "no space for object \"{}\": {}{}; {}", wanted.name,
                 extent.error().message, quarantine_text(space),
                 pool::more_space_text(pool.info(), wanted.bytes));
   }
@@ -89,14 +89,14 @@ std::string Arena::Impl::quarantine_text(const Space& space) const {
 // Space in quarantine comes back at the next heartbeats of the nodes that it waits for.
 Result<Object> Arena::Impl::create_when_flushed(const Wanted& wanted) {
   auto made = create_now(wanted);
-  if (made || made.error().code != Code::no_space || pool.flushes().clock().last_death == 0)
+  if (made || made.error().code != ErrorCode::no_space || pool.flushes().clock().last_death == 0)
     return made;
   flusher.finish();
   base::Waiter waiter("space in quarantine", quarantine_wait_ns, {},
                       base::WaitPolicy{.spins = 0, .yields = 0, .sleep_ns = 10'000'000});
   for (;;) {
     made = create_now(wanted);
-    if (made || made.error().code != Code::no_space) return made;
+    if (made || made.error().code != ErrorCode::no_space) return made;
     const Quarantine left = quarantine();
     if (left.waits_for.empty()) return create_now(wanted);  // it has ended just now
     if (!left.ends_by_itself() || !waiter.pause()) return made;
@@ -162,7 +162,7 @@ Result<Object> Arena::Impl::create_large(const Wanted& wanted) {
   const auto still = space->peek(extent.offset);
   if (!still || still->state != ExtentState::used || still->generation != extent.generation ||
       still->owner != extent.owner) {
-    return fail(Code::unavailable,
+    return fail(ErrorCode::unavailable,
                 "space for object \"{}\" was taken back: this process was believed dead; a longer "
                 "lease: PENSTOCK_LEASE_MS",
                 wanted.name);

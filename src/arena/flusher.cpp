@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t part_bytes = 1 << 20;
 constexpr std::uint64_t longest_step_ns = 20'000'000;
-constexpr int most_walks = 4;
+constexpr int max_walks = 4;
 
 }  // namespace
 
@@ -42,24 +42,24 @@ Flusher::Begun Flusher::begin() {
   return Begun::yes;
 }
 
-bool Flusher::advance(std::uint64_t most_bytes) {
+bool Flusher::advance(std::uint64_t max_bytes) {
   for (int tries = 0; !begun_; ++tries) {
     const Begun begun = begin();
-    if (begun == Begun::nothing_to_do || (begun == Begun::try_again && tries == most_walks))
+    if (begun == Begun::nothing_to_do || (begun == Begun::try_again && tries == max_walks))
       return true;
   }
   const bool others_were_quicker = pool_.flushes().flushed(pool_.node()) >= ticks_;
   if (others_were_quicker) ranges_.clear();
-  while (!ranges_.empty() && most_bytes != 0) {
+  while (!ranges_.empty() && max_bytes != 0) {
     Range& range = ranges_.back();
-    const std::uint64_t part = std::min(range.bytes, most_bytes);
+    const std::uint64_t part = std::min(range.bytes, max_bytes);
     region_.invalidate(range.offset, part);
     range.offset += part;
     range.bytes -= part;
-    most_bytes -= part;
+    max_bytes -= part;
     if (range.bytes == 0) ranges_.pop_back();
   }
-  region_.settle();  // all of it is at the device before that is said
+  region_.load_fence();  // all of it is at the device before that is said
   if (!ranges_.empty()) return false;
   begun_ = false;
   if (!others_were_quicker) record();

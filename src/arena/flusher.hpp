@@ -31,7 +31,7 @@ class Flusher {
   Begun begin();
   void record();
   /// True when nothing is left to do.
-  bool advance(std::uint64_t most_bytes);
+  bool advance(std::uint64_t max_bytes);
 
   const pool::Pool& pool_;
   Region region_;

@@ -26,7 +26,7 @@ bool is_whole(const ArenaHeader& header, const Placement& placement) {
 Result<Formatted> check(const ArenaHeader& header, const Placement& placement) {
   if (header.version != arena_layout_version || header.levels != table_levels) {
     return fail(
-        Code::wrong_format,
+        ErrorCode::wrong_format,
         "the arena has layout version {} with {} levels, this build needs {} with {}; use the "
         "Penstock that made the pool, or make it anew: penstock pool create SPEC --overwrite",
         header.version, header.levels, arena_layout_version, table_levels);
@@ -37,7 +37,7 @@ Result<Formatted> check(const ArenaHeader& header, const Placement& placement) {
   if (header.arena_bytes != placement.arena_bytes || header.slots != geometry->slots ||
       header.extents_start != geometry->extents_start) {
     return fail(
-        Code::wrong_format,
+        ErrorCode::wrong_format,
         "the arena's header says {} bytes, {} slots, objects from {}; the pool says {}, {}, {}; "
         "make the pool anew: penstock pool create SPEC --overwrite",
         header.arena_bytes, header.slots, header.extents_start, placement.arena_bytes,
@@ -51,7 +51,7 @@ Result<Formatted> check(const ArenaHeader& header, const Placement& placement) {
 Result<std::optional<Formatted>> read_format(const Region& region, const Placement& placement) {
   ArenaHeader header, copy;
   region.invalidate(placement.arena_offset, 2 * line_bytes);
-  region.settle();
+  region.load_fence();
   region.load_line(placement.arena_offset, &header);
   region.load_line(placement.arena_offset + line_bytes, &copy);
   const bool header_whole = is_whole(header, placement);
@@ -59,7 +59,7 @@ Result<std::optional<Formatted>> read_format(const Region& region, const Placeme
     // The copy is published first: a header of this pool without one is no crash but damage.
     if (header.magic != magic_of(placement)) return std::nullopt;
     return fail(
-        Code::wrong_format,
+        ErrorCode::wrong_format,
         "the arena's header at pool offset {} is damaged; make the pool anew: penstock pool "
         "create SPEC --size SIZE --overwrite",
         placement.arena_offset);
@@ -86,7 +86,7 @@ Result<Formatted> format(const Region& region, const Placement& placement) {
                             hash_bytes(&header.salt, sizeof header.salt, placement.pool_id)};
   Space::format(region, formatted.geometry, formatted.key);
   region.publish_line(geometry->header_copy_offset(), &header);
-  region.order();
+  region.store_fence();
   region.publish_line(geometry->header_offset(), &header);
   return formatted;
 }

@@ -23,14 +23,15 @@ Result<Geometry> Geometry::choose(std::uint64_t arena_offset, std::uint64_t aren
 Result<Geometry> Geometry::with_level_one(std::uint64_t arena_offset, std::uint64_t arena_bytes,
                                           std::uint64_t level_one) {
   if (level_one < min_level_one || level_one > max_level_one || !is_prime(level_one)) {
-    return fail(Code::wrong_format,
+    return fail(ErrorCode::wrong_format,
                 "the arena has {} buckets on its first level, not a prime in {}..{}", level_one,
                 min_level_one, max_level_one);
   }
   const auto arena_end = base::checked_add(arena_offset, arena_bytes);
   if (arena_offset % line_bytes != 0 || !arena_end) {
-    return fail(Code::wrong_format, "the arena at offset {} with {} bytes is not a place in a pool",
-                arena_offset, arena_bytes);
+    return fail(ErrorCode::wrong_format,
+                "the arena at offset {} with {} bytes is not a place in a pool", arena_offset,
+                arena_bytes);
   }
   Geometry geometry;
   geometry.arena_offset = arena_offset;
@@ -40,7 +41,7 @@ Result<Geometry> Geometry::with_level_one(std::uint64_t arena_offset, std::uint6
   const std::uint64_t needed = control_bytes + std::uint64_t{geometry.slots} * sizeof(Slot) +
                                control_bytes + min_object_space;
   if (arena_bytes < needed) {
-    return fail(Code::no_space, "the arena has {} bytes, at least {} are needed", arena_bytes,
+    return fail(ErrorCode::no_space, "the arena has {} bytes, at least {} are needed", arena_bytes,
                 needed);
   }
   geometry.extents_start = base::align_up(geometry.slot_offset(geometry.slots), control_bytes);

@@ -47,12 +47,12 @@ TEST(Geometry, CandidatesLieOneInEachLevel) {
 }
 
 TEST(Geometry, RefusesWhatCannotBe) {
-  EXPECT_EQ(Geometry::choose(0, 100'000).error().code, Code::no_space);
-  EXPECT_EQ(Geometry::choose(1, 64 << 20).error().code, Code::wrong_format);
-  EXPECT_EQ(Geometry::choose(~0ull - 63, 64 << 20).error().code, Code::wrong_format);
-  EXPECT_EQ(Geometry::with_level_one(0, 64 << 20, 100).error().code, Code::wrong_format);
-  EXPECT_EQ(Geometry::with_level_one(0, 64 << 20, 61).error().code, Code::wrong_format);
-  EXPECT_EQ(Geometry::with_level_one(0, 1 << 20, 199'999).error().code, Code::no_space);
+  EXPECT_EQ(Geometry::choose(0, 100'000).error().code, ErrorCode::no_space);
+  EXPECT_EQ(Geometry::choose(1, 64 << 20).error().code, ErrorCode::wrong_format);
+  EXPECT_EQ(Geometry::choose(~0ull - 63, 64 << 20).error().code, ErrorCode::wrong_format);
+  EXPECT_EQ(Geometry::with_level_one(0, 64 << 20, 100).error().code, ErrorCode::wrong_format);
+  EXPECT_EQ(Geometry::with_level_one(0, 64 << 20, 61).error().code, ErrorCode::wrong_format);
+  EXPECT_EQ(Geometry::with_level_one(0, 1 << 20, 199'999).error().code, ErrorCode::no_space);
 }
 
 TEST(Geometry, BoundsObjects) {

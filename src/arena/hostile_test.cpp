@@ -245,8 +245,8 @@ TEST_F(Hostile, ForgedHeader) {
       std::memcpy(at + 64, &forged, sizeof forged);
       const auto formatted = read_format(memory.region(), memory.placement());
       ASSERT_FALSE(formatted) << "field " << field << " value " << value;
-      EXPECT_TRUE(formatted.error().code == Code::wrong_format ||
-                  formatted.error().code == Code::no_space);
+      EXPECT_TRUE(formatted.error().code == ErrorCode::wrong_format ||
+                  formatted.error().code == ErrorCode::no_space);
     }
   }
 }
@@ -261,7 +261,7 @@ TEST_F(Hostile, OneHeaderOfTwoIsEnoughAndNoneIsAnError) {
   at[64 + 20] ^= std::byte{1};
   const auto damaged = read_format(memory.region(), memory.placement());
   ASSERT_FALSE(damaged) << "never formatted again over what there was";
-  EXPECT_EQ(damaged.error().code, Code::wrong_format);
+  EXPECT_EQ(damaged.error().code, ErrorCode::wrong_format);
   EXPECT_NE(damaged.error().message.find("--overwrite"), std::string::npos);
 }
 

@@ -37,7 +37,7 @@ class Incoherence : public ::testing::Test {
   }
 
   /// As the pool's lock does: what was published under it is there before it is free.
-  void let_go(std::size_t node) { nodes_[node]->memory().order(); }
+  void let_go(std::size_t node) { nodes_[node]->memory().store_fence(); }
 
   /// In the order that Arena keeps.
   bool create(std::size_t node, const std::string& name) {
@@ -201,7 +201,7 @@ TEST_F(Incoherence, FormattingThatDiesIsDoneAgain) {
     dying.die_after(random_() % 12);
     try {
       ASSERT_TRUE(format(Region(dying.memory(), memory.base()), memory.placement()));
-      dying.memory().order();
+      dying.memory().store_fence();
     } catch (const Death&) {
       dying.lose_pending();
     }

@@ -13,7 +13,8 @@ constexpr std::uint32_t scan_batch = 64;
 
 }  // namespace
 
-// The lines were invalidated and settled by the caller. The entry, published last, is loaded first.
+// The lines were invalidated and load-fenced by the caller. The entry, published last, is loaded
+// first.
 std::optional<Slot> NameTable::load(std::uint32_t index) const {
   Slot slot;
   const std::uint64_t offset = geometry_.slot_offset(index);
@@ -33,7 +34,7 @@ Lookup NameTable::find_once(std::string_view name, std::uint64_t hash, bool& tor
   for (const auto index : candidates) {
     region_.invalidate(geometry_.slot_offset(index), sizeof(Slot));
   }
-  region_.settle();
+  region_.load_fence();
   for (const auto index : candidates) {
     const auto slot = load(index);
     if (!slot) {
@@ -63,7 +64,7 @@ Lookup NameTable::find(std::string_view name) const {
 std::optional<Slot> NameTable::read(std::uint32_t index) const {
   if (index >= geometry_.slots) return std::nullopt;
   region_.invalidate(geometry_.slot_offset(index), sizeof(Slot));
-  region_.settle();
+  region_.load_fence();
   return load(index);
 }
 
@@ -79,7 +80,7 @@ void NameTable::put(std::uint32_t index, std::string_view name, SlotEntry entry)
   region_.publish_line(offset + line_bytes, &slot.name);
   // Pairs with load(). Also after a crash an entry never stands without its name: it would come to
   // life, with its space long gone, when the same name is put into this slot again.
-  region_.order();
+  region_.store_fence();
   region_.publish_line(offset, &slot.entry);
 }
 
@@ -91,7 +92,7 @@ void NameTable::for_each(const std::function<void(const TableEntry&)>& visit) co
   for (std::uint32_t start = 0; start < geometry_.slots; start += scan_batch) {
     const std::uint32_t count = std::min(scan_batch, geometry_.slots - start);
     region_.invalidate(geometry_.slot_offset(start), count * sizeof(Slot));
-    region_.settle();
+    region_.load_fence();
     for (std::uint32_t index = start; index < start + count; ++index) {
       if (const auto slot = load(index)) visit(TableEntry{index, *slot});
     }

@@ -38,7 +38,7 @@ class Region {
   }
   /// Whole lines.
   void publish_zeros(std::uint64_t offset, std::uint64_t bytes) const;
-  void order(Site site = Site::here()) const { memory_.order(site); }
+  void store_fence(Site site = Site::here()) const { memory_.store_fence(site); }
 
   void observe_line(std::uint64_t offset, void* line, Site site = Site::here()) const {
     memory_.observe_line(line, at(offset), site);
@@ -46,7 +46,7 @@ class Region {
   void invalidate(std::uint64_t offset, std::uint64_t bytes, Site site = Site::here()) const {
     memory_.invalidate(at(offset), bytes, site);
   }
-  void settle(Site site = Site::here()) const { memory_.settle(site); }
+  void load_fence(Site site = Site::here()) const { memory_.load_fence(site); }
   void load_line(std::uint64_t offset, void* line) const { memory_.load_line(line, at(offset)); }
 
  private:

@@ -59,7 +59,7 @@ std::optional<ExtentHeader> ExtentReader::peek(std::uint64_t offset) const {
 
 Result<ExtentHeader> ExtentReader::read(std::uint64_t offset) const {
   if (auto header = peek(offset)) return *header;
-  return fail(Code::wrong_format,
+  return fail(ErrorCode::wrong_format,
               "the arena is damaged: no extent header at pool offset {}, where one must stand; "
               "make the pool anew: penstock pool create SPEC --overwrite",
               offset);
@@ -80,21 +80,21 @@ void Space::format(const Region& region, const Geometry& geometry, std::uint64_t
   space.publish_new(
       free_extent(geometry.extents_start, geometry.extents_end - geometry.extents_start, 0));
   space.publish_moving(geometry.extents_start);
-  region.order();
+  region.store_fence();
 }
 
 Result<Space> Space::begin(const Region& region, const Geometry& geometry, std::uint64_t key,
                            const pool::FlushTable& flushes) {
   Space space(region, geometry, key, flushes);
   region.invalidate(geometry.moving_offset(), 3 * line_bytes);
-  region.settle();
+  region.load_fence();
   space.finish_journal();
   if (auto loaded = space.load_moving(); !loaded) return unexpected(loaded.error());
   return space;
 }
 
-// The journal's lines were invalidated and settled by the caller. A valid journal holds the latest
-// rewrite: whether it reached its place or not, doing it again is harmless.
+// The journal's lines were invalidated and load-fenced by the caller. A valid journal holds the
+// latest rewrite: whether it reached its place or not, doing it again is harmless.
 void Space::finish_journal() {
   JournalTarget journal;
   region_.load_line(geometry_.journal_offset(), &journal);
@@ -109,7 +109,7 @@ void Space::finish_journal() {
   if (late) image.owner = ticks + 1;
   image.checksum = line_checksum(image, key_);
   region_.publish_line(journal.target, &image);
-  region_.order();
+  region_.store_fence();
   if (late) flushes_->tick();
   region_.publish_word(geometry_.journal_offset() + offsetof(JournalTarget, checksum), 0);
 }
@@ -157,12 +157,12 @@ void Space::rewrite(ExtentHeader header) {
   journal.magic = journal_magic;
   journal.target = header.offset;
   journal.checksum = journal_checksum(journal, header, key_);
-  region_.order();
+  region_.store_fence();
   region_.publish_line(geometry_.journal_image_offset(), &header);
   region_.publish_line(geometry_.journal_offset(), &journal);
-  region_.order();
+  region_.store_fence();
   region_.publish_line(header.offset, &header);
-  region_.order();
+  region_.store_fence();
   region_.publish_word(geometry_.journal_offset() + offsetof(JournalTarget, checksum), 0);
 }
 
@@ -222,14 +222,14 @@ Result<ExtentHeader> Space::allocate(const SpaceRequest& request) {
   if (!found) return unexpected(found.error());
   if (*found) {
     auto placed = place(**found, request, needed);
-    if (placed || placed.error().code != Code::no_space || start == geometry_.extents_start)
+    if (placed || placed.error().code != ErrorCode::no_space || start == geometry_.extents_start)
       return placed;
     // what comes first in the pool was used, and so reserved, before
     found = search(geometry_.extents_start, start, request, needed, largest);
     if (!found) return unexpected(found.error());
     return *found ? place(**found, request, needed) : placed;
   }
-  return fail(Code::no_space, "{} aligned to {} are needed, the largest free space is {}",
+  return fail(ErrorCode::no_space, "{} aligned to {} are needed, the largest free space is {}",
               base::format_bytes(request.bytes), base::format_bytes(request.alignment),
               base::format_bytes(largest));
 }

@@ -27,7 +27,7 @@ class ExtentReader {
 
   /// The header at `offset`, checked. Nullopt: there is none. One serialized device access.
   std::optional<ExtentHeader> peek(std::uint64_t offset) const;
-  /// Error: wrong_format, naming the offset and the command that mends it.
+  /// Error: wrong_format, naming the offset and the command that fixes it.
   Result<ExtentHeader> read(std::uint64_t offset) const;
   Result<void> for_each(const std::function<void(const ExtentHeader&)>& visit) const;
 

@@ -56,7 +56,7 @@ TEST_F(SpaceTest, GivesAllOfItAndTakesItBack) {
   const auto all = space.allocate({total() - line_bytes});
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(chain().size(), 1u);
-  EXPECT_EQ(space.allocate({1}).error().code, Code::no_space);
+  EXPECT_EQ(space.allocate({1}).error().code, ErrorCode::no_space);
   space.free(*all);
   EXPECT_EQ(chain().size(), 1u);
   EXPECT_TRUE(space.allocate({total() - line_bytes}));
@@ -67,7 +67,7 @@ TEST_F(SpaceTest, RefusalNamesTheLargestFree) {
   for (const std::uint64_t bytes : {total(), total() - 63, UINT64_MAX, UINT64_MAX - 127}) {
     const auto refused = space.allocate({bytes});
     ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().code, Code::no_space);
+    EXPECT_EQ(refused.error().code, ErrorCode::no_space);
     EXPECT_NE(refused.error().message.find("largest free"), std::string::npos);
     EXPECT_EQ(refused.error().message.find("space is 0 B"), std::string::npos)
         << refused.error().message;
@@ -132,7 +132,7 @@ TEST_F(SpaceTest, DamageIsAnErrorThatNamesTheOffsetAndTheCommand) {
   memory_.base()[second.offset + 16] ^= std::byte{0x40};
   const auto walked = space.for_each([](const ExtentHeader&) {});
   ASSERT_FALSE(walked);
-  EXPECT_EQ(walked.error().code, Code::wrong_format);
+  EXPECT_EQ(walked.error().code, ErrorCode::wrong_format);
   EXPECT_NE(walked.error().message.find(std::to_string(second.offset)), std::string::npos);
   EXPECT_NE(walked.error().message.find("penstock pool create"), std::string::npos);
   EXPECT_NE(walked.error().message.find("--overwrite"), std::string::npos);

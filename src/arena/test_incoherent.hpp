@@ -1,5 +1,6 @@
 // Memory that several nodes share without coherence, for tests: publishes arrive late, in any order
-// that `order` allows, and not at all when the node dies; loads give whatever copy the node holds.
+// that `store_fence` allows, and not at all when the node dies; loads give whatever copy the node
+// holds.
 #pragma once
 
 #include <algorithm>
@@ -133,18 +134,18 @@ class IncoherentNode {
           node(self).publish((at + done) / 64, data, 0xff);
         }
       };
-      o.order = [](void* self) {
+      o.store_fence = [](void* self) {
         node(self).step();
         while (node(self).has_unordered()) node(self).deliver_one();
       };
-      o.full_order = o.order;
+      o.full_fence = o.store_fence;
       o.invalidate = [](void* self, const void* at, std::size_t bytes) {
         const auto first = node(self).offset(at, bytes);
         for (auto line = first / 64; line <= (first + bytes - 1) / 64; ++line) {
           node(self).dropping_.insert(line);
         }
       };
-      o.settle = [](void* self) {
+      o.load_fence = [](void* self) {
         for (const auto line : node(self).dropping_) node(self).copies_.erase(line);
         node(self).dropping_.clear();
       };

@@ -10,21 +10,21 @@
 namespace penstock::base {
 
 /// A clock that must be read now and then to go on: what passes between two readings counts for
-/// `most_ns` at most. Not thread-safe.
+/// `max_ns` at most. Not thread-safe.
 class AwakeClock {
  public:
-  explicit AwakeClock(std::uint64_t most_ns) : most_ns_(most_ns), last_ns_(base::now_ns()) {}
+  explicit AwakeClock(std::uint64_t max_ns) : max_ns_(max_ns), last_ns_(base::now_ns()) {}
 
   /// Since it was made.
   std::uint64_t now_ns() {
     const std::uint64_t now = base::now_ns();
-    awake_ns_ += std::min(now - last_ns_, most_ns_);
+    awake_ns_ += std::min(now - last_ns_, max_ns_);
     last_ns_ = now;
     return awake_ns_;
   }
 
  private:
-  std::uint64_t most_ns_;
+  std::uint64_t max_ns_;
   std::uint64_t last_ns_;
   std::uint64_t awake_ns_ = 0;
 };

@@ -35,11 +35,11 @@ Result<std::uint64_t> parse_bytes(std::string_view text) {
     const auto unit = unit_bytes(text.substr(static_cast<std::size_t>(end - text.data())));
     if (unit) {
       if (const auto bytes = checked_mul(number, *unit)) return *bytes;
-      return fail(Code::invalid_argument, "'{}' is more than 64 bits hold", text);
+      return fail(ErrorCode::invalid_argument, "'{}' is more than 64 bits hold", text);
     }
   }
   return fail(
-      Code::invalid_argument,
+      ErrorCode::invalid_argument,
       "'{}' is not a size: write a whole number with an optional K, M, G or T, such as 512M", text);
 }
 

@@ -22,7 +22,7 @@ TEST(Bytes, RefusesWhatIsNoSize) {
                            "18446744073709551616", "99999999999G"}) {
     const auto bytes = parse_bytes(text);
     ASSERT_FALSE(bytes) << text;
-    EXPECT_EQ(bytes.error().code, Code::invalid_argument);
+    EXPECT_EQ(bytes.error().code, ErrorCode::invalid_argument);
     EXPECT_THAT(bytes.error().message, testing::HasSubstr(text));
   }
 }

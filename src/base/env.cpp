@@ -25,9 +25,24 @@ const Variable* find_variable(std::string_view name) {
 }
 
 /// The value in the environment; "" counts as not set, as `VAR= command` is how people unset it.
-const char* set_value(std::string_view name) {
+const char* value_of(std::string_view name) {
   const char* value = std::getenv(std::string(name).c_str());
   return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+const char* set_value(std::string_view name) {
+  if (const char* value = value_of(name)) return value;
+  for (const RenamedVariable& renamed : renamed_variables()) {
+    if (name == renamed.name) return value_of(renamed.before);
+  }
+  return nullptr;
+}
+
+const RenamedVariable* find_renamed(std::string_view name) {
+  for (const RenamedVariable& renamed : renamed_variables()) {
+    if (name == renamed.before) return &renamed;
+  }
+  return nullptr;
 }
 
 std::string nearest_variable(std::string_view name) {
@@ -49,12 +64,13 @@ std::string env_text(std::string_view name) {
 
 Result<std::uint64_t> env_number(std::string_view name) {
   const std::string text = env_text(name);
-  if (text.empty()) return fail(Code::invalid_argument, "{} is not set and has no default", name);
+  if (text.empty())
+    return fail(ErrorCode::invalid_argument, "{} is not set and has no default", name);
   auto number = parse_bytes(text);
   if (number) return number;
   const Variable* variable = find_variable(name);
   return fail(
-      Code::invalid_argument,
+      ErrorCode::invalid_argument,
       "{} is '{}'; it must be a number ({}), such as 4096 or 64K: export {}=NUMBER or unset it",
       name, text, variable != nullptr ? variable->values : "count", name);
 }
@@ -64,8 +80,8 @@ Result<std::optional<std::uint32_t>> env_index(std::string_view name) {
   const auto number = env_number(name);
   if (!number) return unexpected(number.error());
   if (*number > std::numeric_limits<std::uint32_t>::max()) {
-    return fail(Code::invalid_argument, "{} is {}; needed is a small number from 0: export {}=0",
-                name, *number, name);
+    return fail(ErrorCode::invalid_argument,
+                "{} is {}; needed is a small number from 0: export {}=0", name, *number, name);
   }
   return std::optional(static_cast<std::uint32_t>(*number));
 }
@@ -88,7 +104,8 @@ std::vector<UnknownVariable> unknown_variables() {
     const std::string_view text(*entry);
     if (!text.starts_with(prefix)) continue;
     const std::string name(text.substr(0, text.find('=')));
-    if (find_variable(name) == nullptr) unknown.push_back({name, nearest_variable(name)});
+    if (find_variable(name) == nullptr && find_renamed(name) == nullptr)
+      unknown.push_back({name, nearest_variable(name)});
   }
   return unknown;
 }
@@ -96,6 +113,11 @@ std::vector<UnknownVariable> unknown_variables() {
 void warn_unknown_variables() {
   static std::atomic_flag warned = ATOMIC_FLAG_INIT;
   if (warned.test_and_set()) return;
+  for (const RenamedVariable& renamed : renamed_variables()) {
+    if (value_of(renamed.before) == nullptr) continue;
+    log(Level::warn, "{} is called {} now; the next release knows the new name only: export {}=...",
+        renamed.before, renamed.name, renamed.name);
+  }
   for (const auto& [name, nearest] : unknown_variables()) {
     if (nearest.empty()) {
       log(Level::warn, "{} is not a variable of Penstock; `penstock env --help` lists them", name);

@@ -22,6 +22,14 @@ struct Variable {
 
 std::span<const Variable> variables();
 
+/// A variable that had another name. The old name is read where the new one is not set, for one
+/// release, with a warning.
+struct RenamedVariable {
+  const char* before;
+  const char* name;
+};
+std::span<const RenamedVariable> renamed_variables();
+
 /// The value set, or the default. `name` must be in the table (checked in debug builds).
 std::string env_text(std::string_view name);
 /// As a number with optional K/M/G suffix (1024s). Error: names variable, value and form needed.
@@ -39,7 +47,7 @@ struct UnknownVariable {
   std::string nearest;
 };
 std::vector<UnknownVariable> unknown_variables();
-/// Warns once a process about each of them.
+/// Warns once per process about each of them, and about variables that are set by an old name.
 void warn_unknown_variables();
 
 /// "2G", "512M", "4096" -> bytes. Error names the text and the form needed.

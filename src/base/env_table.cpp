@@ -22,7 +22,7 @@ constexpr std::array table{
     Variable{"PENSTOCK_NODE", "", "index", "Emulated node that this process belongs to, from 0."},
     Variable{"PENSTOCK_NODES", "", "count",
              "Emulated nodes of the job; ranks are dealt to them in blocks."},
-    Variable{"PENSTOCK_ROLL", "", "folder",
+    Variable{"PENSTOCK_EXIT_LOG", "", "folder",
              "Set by penstock run: where it learns in which order processes end."},
     // what may happen
     Variable{"PENSTOCK_REQUIRE", "0", "0|1",
@@ -43,27 +43,38 @@ constexpr std::array table{
              "Instruction that writes lines back in software mode; auto takes the fastest way."},
     Variable{"PENSTOCK_ISA", "", "sse2|avx2|avx512|generic",
              "Use no instructions beyond these. Default: the best that the CPU has."},
-    Variable{"PENSTOCK_PLACED", "", "bytes",
+    Variable{"PENSTOCK_RENDEZVOUS_GET", "", "bytes",
              "Shortest message from memory in the pool that the receiver reads where it lies. "
              "Default: by mode."},
-    Variable{"PENSTOCK_STORED", "", "bytes",
+    Variable{"PENSTOCK_RENDEZVOUS_PUT", "", "bytes",
              "Shortest message that the sender stores into a receive buffer in the pool. Default: "
              "by mode."},
     Variable{"PENSTOCK_WINDOW_MODEL", "collective", "separate|collective|unified",
              "What synchronizes loads and stores of MPI windows where caches are not coherent."},
     // the simulated mode
     Variable{"PENSTOCK_SIM_BREAK", "", "OPERATION=N",
-             "For tests: leave out every N-th invalidate, settle or write_back."},
-    Variable{"PENSTOCK_SIM_KNOBS", "", "NAME=NUMBER,...",
+             "For tests: leave out every N-th invalidate, load_fence or write_back."},
+    Variable{"PENSTOCK_SIM_FAULTS", "", "NAME=NUMBER,...",
              "How nasty the memory of simulated mode is. Default: another way in each thread."},
     Variable{"PENSTOCK_SIM_SEED", "", "number",
              "Seed of what the memory of simulated mode does. Default: the pool's id."},
+};
+
+constexpr std::array renamed{
+    RenamedVariable{"PENSTOCK_PLACED", "PENSTOCK_RENDEZVOUS_GET"},
+    RenamedVariable{"PENSTOCK_STORED", "PENSTOCK_RENDEZVOUS_PUT"},
+    RenamedVariable{"PENSTOCK_ROLL", "PENSTOCK_EXIT_LOG"},
+    RenamedVariable{"PENSTOCK_SIM_KNOBS", "PENSTOCK_SIM_FAULTS"},
 };
 
 }  // namespace
 
 std::span<const Variable> variables() {
   return table;
+}
+
+std::span<const RenamedVariable> renamed_variables() {
+  return renamed;
 }
 
 }  // namespace penstock::base

@@ -34,6 +34,22 @@ TEST(Env, GivesTheDefaultUnlessSet) {
   EXPECT_TRUE(env_is_set("PENSTOCK_TIMEOUT_MS"));
 }
 
+TEST(Env, OldNamesAreReadUntilTheNewOneIsSet) {
+  for (const RenamedVariable& renamed : renamed_variables()) {
+    const auto is_in_table = [](std::string_view name) {
+      return std::ranges::any_of(variables(),
+                                 [&](const auto& known) { return known.name == name; });
+    };
+    EXPECT_FALSE(is_in_table(renamed.before)) << renamed.before;
+    EXPECT_TRUE(is_in_table(renamed.name)) << renamed.name;
+  }
+  const EnvironmentGuard unset("PENSTOCK_RENDEZVOUS_GET", nullptr);
+  const EnvironmentGuard old_name("PENSTOCK_PLACED", "4K");
+  EXPECT_EQ(env_number("PENSTOCK_RENDEZVOUS_GET").value(), 4096u);
+  const EnvironmentGuard new_name("PENSTOCK_RENDEZVOUS_GET", "8K");
+  EXPECT_EQ(env_number("PENSTOCK_RENDEZVOUS_GET").value(), 8192u);
+}
+
 TEST(Env, EmptyValueCountsAsUnset) {
   const EnvironmentGuard empty("PENSTOCK_LEASE_MS", "");
   EXPECT_FALSE(env_is_set("PENSTOCK_LEASE_MS"));
@@ -49,7 +65,7 @@ TEST(Env, BadNumberNamesVariableAndValue) {
   const EnvironmentGuard cells("PENSTOCK_CELLS", "many");
   const auto number = env_number("PENSTOCK_CELLS");
   ASSERT_FALSE(number);
-  EXPECT_EQ(number.error().code, Code::invalid_argument);
+  EXPECT_EQ(number.error().code, ErrorCode::invalid_argument);
   EXPECT_THAT(number.error().message, HasSubstr("PENSTOCK_CELLS"));
   EXPECT_THAT(number.error().message, HasSubstr("'many'"));
 }
@@ -109,6 +125,7 @@ TEST(Env, UnknownVariablesComeWithTheNearestName) {
 
 TEST(Env, WarnsAboutUnknownVariablesOnce) {
   const EnvironmentGuard guard("PENSTOCK_POOOL", "shm:x");
+  const EnvironmentGuard old_name("PENSTOCK_STORED", "64K");
   testing::internal::CaptureStderr();
   warn_unknown_variables();
   warn_unknown_variables();
@@ -116,6 +133,7 @@ TEST(Env, WarnsAboutUnknownVariablesOnce) {
   EXPECT_THAT(text, HasSubstr("PENSTOCK_POOOL is not a variable of Penstock; did you mean "
                               "PENSTOCK_POOL?"));
   EXPECT_EQ(text.find("PENSTOCK_POOOL"), text.rfind("PENSTOCK_POOOL")) << text;
+  EXPECT_THAT(text, HasSubstr("PENSTOCK_STORED is called PENSTOCK_RENDEZVOUS_PUT now"));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace penstock {
 
 template <class... Args>
-tl::unexpected<Error> fail(Code code, fmt::format_string<Args...> format, Args&&... args) {
+tl::unexpected<Error> fail(ErrorCode code, fmt::format_string<Args...> format, Args&&... args) {
   return make_error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 

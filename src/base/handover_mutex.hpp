@@ -24,13 +24,13 @@ class HandoverMutex {
     if (waiting_.load(std::memory_order_relaxed) == 0) return;
     mutex_.unlock();
     // A mutex is not fair: who gives it up and takes it again would find it free.
-    for (int i = 0; i < most_yields && waiting_.load(std::memory_order_relaxed) != 0; ++i)
+    for (int i = 0; i < max_yields && waiting_.load(std::memory_order_relaxed) != 0; ++i)
       std::this_thread::yield();
     lock();
   }
 
  private:
-  static constexpr int most_yields = 1000;
+  static constexpr int max_yields = 1000;
   std::mutex mutex_;
   std::atomic<unsigned> waiting_{0};  ///< threads in lock()
 };

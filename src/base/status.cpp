@@ -2,31 +2,31 @@
 
 namespace penstock {
 
-const char* code_name(Code code) {
+const char* code_name(ErrorCode code) {
   switch (code) {
-    case Code::invalid_argument:
+    case ErrorCode::invalid_argument:
       return "invalid_argument";
-    case Code::not_found:
+    case ErrorCode::not_found:
       return "not_found";
-    case Code::already_exists:
+    case ErrorCode::already_exists:
       return "already_exists";
-    case Code::permission:
+    case ErrorCode::permission:
       return "permission";
-    case Code::wrong_format:
+    case ErrorCode::wrong_format:
       return "wrong_format";
-    case Code::mismatch:
+    case ErrorCode::mismatch:
       return "mismatch";
-    case Code::no_space:
+    case ErrorCode::no_space:
       return "no_space";
-    case Code::no_slots:
+    case ErrorCode::no_slots:
       return "no_slots";
-    case Code::deadline:
+    case ErrorCode::deadline:
       return "deadline";
-    case Code::peer_dead:
+    case ErrorCode::peer_dead:
       return "peer_dead";
-    case Code::unavailable:
+    case ErrorCode::unavailable:
       return "unavailable";
-    case Code::internal:
+    case ErrorCode::internal:
       return "internal";
   }
   return "unknown";

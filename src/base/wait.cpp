@@ -110,9 +110,9 @@ Result<void> Waiter::slow_checks() {
   if (now < timeout_ns_) return {};
   const std::uint64_t waited_ms = now / 1'000'000;
   if (timeout_ns_ != default_timeout_ns()) {
-    return fail(Code::deadline, "waited {} ms for {}, which did not happen", waited_ms, what_);
+    return fail(ErrorCode::deadline, "waited {} ms for {}, which did not happen", waited_ms, what_);
   }
-  return fail(Code::deadline,
+  return fail(ErrorCode::deadline,
               "waited {} ms for {}, which did not happen; to wait longer: export "
               "PENSTOCK_TIMEOUT_MS={}",
               waited_ms, what_, timeout_ns_ / 1'000'000 * 10);

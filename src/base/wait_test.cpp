@@ -30,7 +30,7 @@ Error wait_in_vain(Waiter& waiter) {
 TEST(Waiter, EndsAtItsDeadlineAndNamesTheWait) {
   Waiter waiter("the other end", 3'000'000, {}, all_phases);
   const Error error = wait_in_vain(waiter);
-  EXPECT_EQ(error.code, Code::deadline);
+  EXPECT_EQ(error.code, ErrorCode::deadline);
   EXPECT_THAT(error.message, HasSubstr("the other end"));
   EXPECT_GE(waiter.waited_ns(), 3'000'000u);
 }
@@ -41,7 +41,7 @@ TEST(Waiter, EndsAtItsDeadlineInEveryPhase) {
   const WaitPolicy sleeping{.spins = 0, .yields = 0};
   for (const WaitPolicy& policy : {spinning, yielding, sleeping}) {
     Waiter waiter("nothing", 2'000'000, {}, policy);
-    EXPECT_EQ(wait_in_vain(waiter).code, Code::deadline);
+    EXPECT_EQ(wait_in_vain(waiter).code, ErrorCode::deadline);
   }
 }
 
@@ -55,11 +55,11 @@ TEST(Waiter, GivesWhatTheDeadCheckSays) {
   int checks = 0;
   const DeadCheck dead = [&]() -> Result<void> {
     if (++checks < 2) return {};
-    return fail(Code::peer_dead, "rank 3 died");
+    return fail(ErrorCode::peer_dead, "rank 3 died");
   };
   Waiter waiter("rank 3", 10'000'000'000, dead, all_phases);
   const Error error = wait_in_vain(waiter);
-  EXPECT_EQ(error.code, Code::peer_dead);
+  EXPECT_EQ(error.code, ErrorCode::peer_dead);
   EXPECT_EQ(error.message, "rank 3 died");
   EXPECT_EQ(checks, 2);
   EXPECT_GE(waiter.waited_ns(), 40'000'000u) << "at most one check every 20 ms";

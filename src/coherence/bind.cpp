@@ -14,7 +14,7 @@ Result<FlushChoice> choice_from_environment() {
   if (text == "clflush") return FlushChoice::clflush;
   if (text == "clflushopt") return FlushChoice::clflushopt;
   if (text == "clwb") return FlushChoice::clwb;
-  return fail(Code::invalid_argument,
+  return fail(ErrorCode::invalid_argument,
               "PENSTOCK_FLUSH is '{}'; it must be auto, clflush, clflushopt or clwb: "
               "export PENSTOCK_FLUSH=auto",
               text);
@@ -64,7 +64,7 @@ Result<Memory> bind_software(FlushChoice asked) {
   const arch::Features& features = arch::features();
   const bool can_invalidate = features.clflush || features.clflushopt || features.dc_civac;
   if (!can_invalidate || !features.partial_nt_store) {
-    return fail(Code::unavailable,
+    return fail(ErrorCode::unavailable,
                 "a pool in software mode needs instructions that write single cache lines back, "
                 "drop them, and store past the cache; '{}' has not all of them: use a pool in "
                 "hardware mode (penstock pool create SPEC --mode hardware) or unset PENSTOCK_ISA",
@@ -82,7 +82,7 @@ Result<Memory> bind_software(FlushChoice asked) {
   const arch::Flush flush = instruction(choice);
   const auto functions = arch::flush_by(flush);
   if (!functions) {
-    return fail(Code::unavailable,
+    return fail(ErrorCode::unavailable,
                 "this CPU has no {} instruction ('{}'): export PENSTOCK_FLUSH=auto",
                 arch::flush_name(flush), arch::select().name);
   }
@@ -102,11 +102,11 @@ Result<Memory> bind(Mode mode, FlushChoice flush) {
     case Mode::software:
       return bind_software(flush);
     case Mode::simulated:
-      return fail(Code::invalid_argument,
+      return fail(ErrorCode::invalid_argument,
                   "the simulated mode is bound by the simulator, to one mapped pool: create the "
                   "pool in hardware or software mode (penstock pool create SPEC --mode software)");
   }
-  return fail(Code::wrong_format,
+  return fail(ErrorCode::wrong_format,
               "coherence mode {} is unknown; known are 1 (hardware), 2 (software), 3 (uncached) "
               "and 4 (simulated)",
               static_cast<std::uint32_t>(mode));

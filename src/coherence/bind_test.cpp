@@ -27,7 +27,7 @@ TEST(Mode, RefusesOtherTextsAndNamesThem) {
   for (const char* text : {"", "Hardware", "soft", "unknown"}) {
     const auto mode = parse_mode(text);
     ASSERT_FALSE(mode) << text;
-    EXPECT_EQ(mode.error().code, Code::invalid_argument);
+    EXPECT_EQ(mode.error().code, ErrorCode::invalid_argument);
     EXPECT_THAT(mode.error().message, HasSubstr(fmt::format("'{}'", text)));
   }
 }
@@ -46,14 +46,14 @@ TEST(Bind, GivesTheModeAskedFor) {
 TEST(Bind, SimulatedIsTheSimulatorsAffair) {
   const auto memory = bind(Mode::simulated);
   ASSERT_FALSE(memory);
-  EXPECT_EQ(memory.error().code, Code::invalid_argument);
+  EXPECT_EQ(memory.error().code, ErrorCode::invalid_argument);
   EXPECT_THAT(memory.error().message, HasSubstr("simulator"));
 }
 
 TEST(Bind, UnknownModeFromAPoolIsAnError) {
   const auto memory = bind(static_cast<Mode>(99));
   ASSERT_FALSE(memory);
-  EXPECT_EQ(memory.error().code, Code::wrong_format);
+  EXPECT_EQ(memory.error().code, ErrorCode::wrong_format);
   EXPECT_THAT(memory.error().message, HasSubstr("99"));
 }
 
@@ -82,7 +82,7 @@ TEST_F(BindSoftware, BadInstructionOfTheEnvironmentIsNamed) {
   const EnvironmentGuard guard("PENSTOCK_FLUSH", "flush");
   const auto memory = bind(Mode::software);
   ASSERT_FALSE(memory);
-  EXPECT_EQ(memory.error().code, Code::invalid_argument);
+  EXPECT_EQ(memory.error().code, ErrorCode::invalid_argument);
   EXPECT_THAT(memory.error().message, HasSubstr("PENSTOCK_FLUSH is 'flush'"));
   EXPECT_TRUE(bind(Mode::software, FlushChoice::clflush)) << "an explicit choice does not read it";
   EXPECT_TRUE(bind(Mode::hardware)) << "hardware mode does not flush";

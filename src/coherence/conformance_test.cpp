@@ -21,7 +21,7 @@ struct Way {
   const char* name;
   Mode mode;
   FlushChoice flush;
-  bool within_node = false;
+  bool intra_node = false;
 };
 
 bool runnable(const Way& way) {
@@ -51,15 +51,15 @@ class Conformance : public testing::TestWithParam<Way> {
     if (!runnable(GetParam())) GTEST_SKIP() << "this CPU lacks the instruction";
     auto bound = bind(GetParam().mode, GetParam().flush);
     ASSERT_TRUE(bound) << bound.error().message;
-    memory_ = GetParam().within_node ? bound->within_node() : *bound;
+    memory_ = GetParam().intra_node ? bound->intra_node() : *bound;
     pool_.reset(new (std::align_val_t{64}) std::byte[pool_bytes]);
     std::fill_n(pool_.get(), pool_bytes, guard);
     sync();
   }
 
   void sync() {
-    memory_.order();
-    memory_.full_order();
+    memory_.store_fence();
+    memory_.full_fence();
   }
   std::byte* line(std::size_t index) { return pool_.get() + index * line_bytes; }
   /// What an observer finds; through the operations, as the pool is never dereferenced.
@@ -93,11 +93,11 @@ TEST_P(Conformance, WordRoundTripsAndSparesItsNeighbours) {
   auto* words = reinterpret_cast<std::uint64_t*>(line(1));
   for (std::uint64_t i = 0; i < 8; ++i) {
     memory_.publish_word(words + i, 100 + i);
-    memory_.order();
+    memory_.store_fence();
     EXPECT_EQ(memory_.observe_word(words + i), 100 + i);
   }
   memory_.publish_word(words + 5, 7);
-  memory_.order();
+  memory_.store_fence();
   for (std::uint64_t i = 0; i < 8; ++i) {
     EXPECT_EQ(memory_.observe_word(words + i), i == 5 ? 7 : 100 + i);
   }
@@ -112,7 +112,7 @@ TEST_P(Conformance, BytesRoundTripAndSpareTheirNeighbours) {
     const auto data = pattern(bytes, static_cast<unsigned>(at));
     std::copy(data.begin(), data.end(), expected.begin() + static_cast<std::ptrdiff_t>(at));
     memory_.publish_bytes(line(1) + at, data.data(), bytes);
-    memory_.order();
+    memory_.store_fence();
     EXPECT_EQ(observed(line(1), 64), expected) << bytes << " at " << at;
   }
   EXPECT_TRUE(untouched(line(0), 64));
@@ -124,7 +124,7 @@ TEST_P(Conformance, LineRoundTripsFromAnyAddress) {
     const auto data = pattern(64 + off, static_cast<unsigned>(off));
     for (const auto publish : {&Memory::publish_line, &Memory::send_line, &Memory::stream_line}) {
       (memory_.*publish)(line(1), data.data() + off, Site::here());
-      memory_.order();
+      memory_.store_fence();
       std::byte got[64];
       memory_.observe_line(got, line(1));
       EXPECT_EQ(std::memcmp(got, data.data() + off, 64), 0) << "off by " << off;
@@ -140,7 +140,7 @@ TEST_P(Conformance, BulkRoundTripsAndStaysInItsLines) {
     for (std::size_t off : {0u, 3u, 33u}) {
       const auto data = pattern(bytes + off, static_cast<unsigned>(bytes));
       memory_.publish_bulk(line(1), data.data() + off, bytes);
-      memory_.order();
+      memory_.store_fence();
       std::vector<std::byte> got(bytes + 16, std::byte{1});
       memory_.observe_bulk(got.data(), line(1), bytes);
       EXPECT_EQ(std::memcmp(got.data(), data.data() + off, bytes), 0) << bytes << " bytes";
@@ -154,17 +154,17 @@ TEST_P(Conformance, BulkRoundTripsAndStaysInItsLines) {
   }
 }
 
-TEST_P(Conformance, SealedRoundTripsAndStaysInItsLines) {
+TEST_P(Conformance, TaggedRoundTripsAndStaysInItsLines) {
   for (const std::size_t bytes : sizes) {
     const auto data = pattern(bytes, 3);
-    bytes % 2 == 0 ? memory_.publish_sealed(line(1), data.data(), bytes, 1000)
-                   : memory_.stream_sealed(line(1), data.data(), bytes, 1000);
-    memory_.order();
-    const std::size_t lines = (bytes + sealed_bytes - 1) / sealed_bytes;
+    bytes % 2 == 0 ? memory_.publish_tagged(line(1), data.data(), bytes, 1000)
+                   : memory_.stream_tagged(line(1), data.data(), bytes, 1000);
+    memory_.store_fence();
+    const std::size_t lines = (bytes + tagged_bytes - 1) / tagged_bytes;
     memory_.invalidate(line(1), lines * line_bytes);
-    memory_.settle();
+    memory_.load_fence();
     std::vector<std::byte> got(bytes + 16, std::byte{1});
-    EXPECT_EQ(memory_.load_sealed(got.data(), line(1), bytes, 1000), bytes);
+    EXPECT_EQ(memory_.load_tagged(got.data(), line(1), bytes, 1000), bytes);
     EXPECT_EQ(std::memcmp(got.data(), data.data(), bytes), 0) << bytes << " bytes";
     EXPECT_TRUE(std::all_of(got.begin() + static_cast<long>(bytes), got.end(),
                             [](std::byte b) { return b == std::byte{1}; }))
@@ -172,30 +172,30 @@ TEST_P(Conformance, SealedRoundTripsAndStaysInItsLines) {
     EXPECT_TRUE(untouched(line(0), 64));
     EXPECT_TRUE(untouched(line(1 + lines), 64)) << bytes << " bytes";
     for (std::size_t i = 0; i < lines; ++i) {
-      EXPECT_EQ(memory_.observe_word(line(1 + i) + sealed_bytes), 1000 + i) << bytes << " bytes";
+      EXPECT_EQ(memory_.observe_word(line(1 + i) + tagged_bytes), 1000 + i) << bytes << " bytes";
     }
   }
 }
 
-TEST_P(Conformance, SealedLoadCountsTheLinesThatMatch) {
+TEST_P(Conformance, TaggedLoadCountsTheLinesThatMatch) {
   for (const std::size_t bytes :
        {std::size_t{56 * 6}, std::size_t{56 * 5 + 9}, std::size_t{2000}}) {
-    const std::size_t lines = (bytes + sealed_bytes - 1) / sealed_bytes;
+    const std::size_t lines = (bytes + tagged_bytes - 1) / tagged_bytes;
     const auto data = pattern(bytes, 9);
     for (std::size_t broken = 0; broken < lines; ++broken) {
-      memory_.publish_sealed(line(0), data.data(), bytes, 50);
-      memory_.publish_word(line(broken) + sealed_bytes, 49);
+      memory_.publish_tagged(line(0), data.data(), bytes, 50);
+      memory_.publish_word(line(broken) + tagged_bytes, 49);
       sync();
       std::vector<std::byte> got(bytes);
-      ASSERT_EQ(memory_.load_sealed(got.data(), line(0), bytes, 50), broken * sealed_bytes);
-      EXPECT_EQ(std::memcmp(got.data(), data.data(), broken * sealed_bytes), 0);
+      ASSERT_EQ(memory_.load_tagged(got.data(), line(0), bytes, 50), broken * tagged_bytes);
+      EXPECT_EQ(std::memcmp(got.data(), data.data(), broken * tagged_bytes), 0);
       // The rest arrives: reading goes on at the line that was missing.
-      memory_.publish_word(line(broken) + sealed_bytes, 50 + broken);
-      memory_.order();
+      memory_.publish_word(line(broken) + tagged_bytes, 50 + broken);
+      memory_.store_fence();
       memory_.invalidate(line(broken), line_bytes);
-      memory_.settle();
-      const std::size_t done = broken * sealed_bytes;
-      ASSERT_EQ(memory_.load_sealed(got.data() + done, line(broken), bytes - done, 50 + broken),
+      memory_.load_fence();
+      const std::size_t done = broken * tagged_bytes;
+      ASSERT_EQ(memory_.load_tagged(got.data() + done, line(broken), bytes - done, 50 + broken),
                 bytes - done);
       EXPECT_EQ(got, data);
     }
@@ -204,11 +204,11 @@ TEST_P(Conformance, SealedLoadCountsTheLinesThatMatch) {
 
 TEST_P(Conformance, NoBytesTouchNothing) {
   memory_.publish_bulk(line(1), nullptr, 0);
-  memory_.publish_sealed(line(1), nullptr, 0, 9);
+  memory_.publish_tagged(line(1), nullptr, 0, 9);
   memory_.write_back(line(1), 0);
   sync();
   memory_.observe_bulk(nullptr, line(1), 0);
-  EXPECT_EQ(memory_.load_sealed(nullptr, line(1), 0, 9), 0u);
+  EXPECT_EQ(memory_.load_tagged(nullptr, line(1), 0, 9), 0u);
   EXPECT_TRUE(untouched(line(0), 3 * line_bytes));
 }
 
@@ -216,10 +216,10 @@ TEST_P(Conformance, WriteBackAndInvalidateKeepPublishedContents) {
   const auto data = pattern(1000, 5);
   memory_.publish_bulk(line(0), data.data(), data.size());
   memory_.write_back(line(0), data.size());
-  memory_.order();
+  memory_.store_fence();
   memory_.invalidate(line(0) + 5, 700);  // any range: the lines that it touches
   memory_.invalidate(line(0), 0);
-  memory_.settle();
+  memory_.load_fence();
   EXPECT_EQ(observed(line(0), data.size()), data);
 }
 
@@ -237,9 +237,9 @@ TEST_P(Conformance, FlagIsNotSeenBeforeTheDataItAnnounces) {
     for (std::uint64_t round = 1; round <= rounds; ++round) {
       std::fill(std::begin(payload), std::end(payload), round);
       memory_.publish_bulk(data, payload, bytes);
-      memory_.order();
+      memory_.store_fence();
       memory_.publish_word(flag, round);
-      memory_.order();
+      memory_.store_fence();
     }
   });
   std::uint64_t stale = 0, announced = 0;
@@ -267,7 +267,7 @@ TEST_P(Conformance, LineIsNotSeenWithItsLastWordOnly) {
       std::uint64_t words[8];
       std::fill(std::begin(words), std::end(words), round);
       memory_.publish_line(shared, words);
-      memory_.order();
+      memory_.store_fence();
     }
   });
   std::uint64_t torn = 0, last = 0;
@@ -282,10 +282,10 @@ TEST_P(Conformance, LineIsNotSeenWithItsLastWordOnly) {
   EXPECT_EQ(torn, 0u);
 }
 
-/// Publish one's own, full_order, look at the other's: at least one of the two sees the other
+/// Publish one's own, full_fence, look at the other's: at least one of the two sees the other
 /// (Dekker). Both run freely over many pairs of lines; they meet often enough that without the
 /// order some percents of the pairs fail.
-TEST_P(Conformance, FullOrderKeepsLoadsBehindPublishes) {
+TEST_P(Conformance, FullFenceKeepsLoadsBehindPublishes) {
   constexpr std::size_t pairs = pool_bytes / line_bytes / 2;
   constexpr std::uint64_t rounds = 50;
   for (std::size_t i = 0; i < 2 * pairs; ++i) memory_.publish_word(line(i), 0);
@@ -300,7 +300,7 @@ TEST_P(Conformance, FullOrderKeepsLoadsBehindPublishes) {
       }
       for (std::size_t i = 0; i < pairs; ++i) {
         memory_.publish_word(line(2 * i + self), round);
-        memory_.full_order();
+        memory_.full_fence();
         seen[self].push_back(memory_.observe_word(line(2 * i + 1 - self)));
       }
     }

@@ -1,5 +1,5 @@
 // Coherent between all who attach: release stores, acquire loads, no flush. The table's functions
-// keep the order "payload, then last word or seal" with a release store.
+// keep the order "payload, then last word or tag" with a release store.
 #include <atomic>
 
 #include "coherence/plain_ops.hpp"
@@ -15,7 +15,7 @@ void publish_line(void*, void* to, const void* from) {
   Words line;
   __builtin_memcpy(&line, from, sizeof line);
   auto* words = static_cast<std::uint64_t*>(to);
-  __builtin_memcpy(words, line.at, sealed_bytes);
+  __builtin_memcpy(words, line.at, tagged_bytes);
   __atomic_store_n(words + 7, line.at[7], __ATOMIC_RELEASE);
 }
 
@@ -32,9 +32,9 @@ constexpr Ops hardware_ops = [] {
   ops.send_line = publish_line;
   ops.stream_line = publish_line;
   ops.load_bulk = load_bulk;
-  ops.order = [](void*) { std::atomic_thread_fence(std::memory_order_release); };
-  ops.settle = [](void*) { std::atomic_thread_fence(std::memory_order_acquire); };
-  ops.full_order = [](void*) { std::atomic_thread_fence(std::memory_order_seq_cst); };
+  ops.store_fence = [](void*) { std::atomic_thread_fence(std::memory_order_release); };
+  ops.load_fence = [](void*) { std::atomic_thread_fence(std::memory_order_acquire); };
+  ops.full_fence = [](void*) { std::atomic_thread_fence(std::memory_order_seq_cst); };
   return ops;
 }();
 

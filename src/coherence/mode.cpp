@@ -21,7 +21,7 @@ Result<Mode> parse_mode(std::string_view text) {
   for (Mode mode : {Mode::hardware, Mode::software, Mode::uncached, Mode::simulated}) {
     if (text == mode_name(mode)) return mode;
   }
-  return fail(Code::invalid_argument,
+  return fail(ErrorCode::invalid_argument,
               "'{}' is not a coherence mode: it must be hardware, software, uncached or simulated",
               text);
 }

@@ -19,21 +19,21 @@ constexpr Ops plain_ops() {
       .send_line = [](void* self, void* to, const void* from) { table(self).store_line(to, from); },
       .publish_bulk = [](void* self, void* to, const void* from,
                          std::size_t bytes) { table(self).store_copy(to, from, bytes); },
-      .publish_sealed =
-          [](void* self, void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
-            table(self).store_sealed(to, from, bytes, first_seal);
+      .publish_tagged =
+          [](void* self, void* to, const void* from, std::size_t bytes, std::uint64_t first_tag) {
+            table(self).store_tagged(to, from, bytes, first_tag);
           },
       .stream_line = [](void* self, void* to,
                         const void* from) { table(self).store_line(to, from); },
-      .stream_sealed =
-          [](void* self, void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
-            table(self).store_sealed(to, from, bytes, first_seal);
+      .stream_tagged =
+          [](void* self, void* to, const void* from, std::size_t bytes, std::uint64_t first_tag) {
+            table(self).store_tagged(to, from, bytes, first_tag);
           },
       .write_back = [](void*, const void*, std::size_t) {},
-      .order = [](void* self) { table(self).store_fence(); },
+      .store_fence = [](void* self) { table(self).store_fence(); },
       .invalidate = [](void*, const void*, std::size_t) {},
       .fetch = [](void*, const void*, std::size_t) {},
-      .settle = [](void* self) { table(self).full_fence(); },
+      .load_fence = [](void* self) { table(self).full_fence(); },
       .load_word = [](void*, const void* from) -> std::uint64_t {
         return __atomic_load_n(static_cast<const std::uint64_t*>(from), __ATOMIC_ACQUIRE);
       },
@@ -44,11 +44,11 @@ constexpr Ops plain_ops() {
             table(self).store_copy(to, from, bytes);
             compiler_barrier();
           },
-      .load_sealed =
-          [](void* self, void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
-            return table(self).load_sealed(to, from, bytes, first_seal);
+      .load_tagged =
+          [](void* self, void* to, const void* from, std::size_t bytes, std::uint64_t first_tag) {
+            return table(self).load_tagged(to, from, bytes, first_tag);
           },
-      .full_order = [](void* self) { table(self).full_fence(); },
+      .full_fence = [](void* self) { table(self).full_fence(); },
   };
 }
 

@@ -25,20 +25,19 @@ void publish_bulk(void* self, void* to, const void* from, std::size_t bytes) {
   table(self).nt_copy(to, from, bytes);
 }
 
-void publish_sealed(void* self, void* to, const void* from, std::size_t bytes,
-                    std::uint64_t first_seal) {
+void publish_tagged(void* self, void* to, const void* from, std::size_t bytes,
+                    std::uint64_t first_tag) {
   const arch::Table& with = table(self);
-  (bytes <= with.send_sealed_limit ? with.send_sealed : with.nt_sealed)(to, from, bytes,
-                                                                        first_seal);
+  (bytes <= with.send_tagged_limit ? with.send_tagged : with.nt_tagged)(to, from, bytes, first_tag);
 }
 
 void stream_line(void* self, void* to, const void* from) {
   table(self).stream_line(to, from);
 }
 
-void stream_sealed(void* self, void* to, const void* from, std::size_t bytes,
-                   std::uint64_t first_seal) {
-  table(self).stream_sealed(to, from, bytes, first_seal);
+void stream_tagged(void* self, void* to, const void* from, std::size_t bytes,
+                   std::uint64_t first_tag) {
+  table(self).stream_tagged(to, from, bytes, first_tag);
 }
 
 void write_back_line(void* self, void* to, const void* from) {
@@ -51,10 +50,10 @@ void write_back_bulk(void* self, void* to, const void* from, std::size_t bytes) 
   binding(self).write_back(to, bytes);
 }
 
-void write_back_sealed(void* self, void* to, const void* from, std::size_t bytes,
-                       std::uint64_t first_seal) {
-  table(self).store_sealed(to, from, bytes, first_seal);
-  binding(self).write_back(to, (bytes + sealed_bytes - 1) / sealed_bytes * line_bytes);
+void write_back_tagged(void* self, void* to, const void* from, std::size_t bytes,
+                       std::uint64_t first_tag) {
+  table(self).store_tagged(to, from, bytes, first_tag);
+  binding(self).write_back(to, (bytes + tagged_bytes - 1) / tagged_bytes * line_bytes);
 }
 
 void write_back(void* self, const void* at, std::size_t bytes) {
@@ -81,9 +80,9 @@ constexpr Ops software_ops = [] {
   ops.publish_line = publish_line;
   ops.send_line = send_line;
   ops.publish_bulk = publish_bulk;
-  ops.publish_sealed = publish_sealed;
+  ops.publish_tagged = publish_tagged;
   ops.stream_line = stream_line;
-  ops.stream_sealed = stream_sealed;
+  ops.stream_tagged = stream_tagged;
   ops.write_back = write_back;
   ops.invalidate = invalidate;
   ops.fetch = fetch;
@@ -94,9 +93,9 @@ constexpr Ops software_write_back_ops = [] {
   Ops ops = software_ops;
   ops.send_line = write_back_line;
   ops.publish_bulk = write_back_bulk;
-  ops.publish_sealed = write_back_sealed;
+  ops.publish_tagged = write_back_tagged;
   ops.stream_line = write_back_line;
-  ops.stream_sealed = write_back_sealed;
+  ops.stream_tagged = write_back_tagged;
   return ops;
 }();
 

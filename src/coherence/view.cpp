@@ -18,10 +18,10 @@ void use_simulator(Simulator* wanted) {
   simulator() = wanted;
 }
 
-Result<View> view(Mode mode, const Place& place, FlushChoice flush) {
+Result<View> view(Mode mode, const PoolMapping& place, FlushChoice flush) {
   if (mode == Mode::simulated) {
     if (simulator() != nullptr) return simulator()->view(place);
-    return fail(Code::unavailable,
+    return fail(ErrorCode::unavailable,
                 "pool {} is in simulated mode and this program has no simulator in it; use the "
                 "penstock command and its plug-ins, or recreate the pool: penstock pool create {} "
                 "--mode software --overwrite",
@@ -32,7 +32,7 @@ Result<View> view(Mode mode, const Place& place, FlushChoice flush) {
   return View{.memory = *memory, .base = place.base, .keep = {}};
 }
 
-Result<View> cautious_view(const Place& place) {
+Result<View> cautious_view(const PoolMapping& place) {
   if (simulator() != nullptr && simulator()->stands_for_all()) return simulator()->view(place);
   auto careful = view(Mode::software, place);
   return careful ? careful : view(Mode::hardware, place);

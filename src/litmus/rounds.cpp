@@ -17,7 +17,7 @@ constexpr std::uint32_t words_per_line = line_bytes / 8;
 constexpr std::uint64_t stream_factor = 8;
 /// Of words, or announcements, in a round, so that the two sides' stores overlap.
 constexpr std::uint64_t burst = words_per_line;
-constexpr std::uint64_t sealed_payload = tested_lines * coherence::sealed_bytes;
+constexpr std::uint64_t tagged_payload = tested_lines * coherence::tagged_bytes;
 
 struct Line {
   std::uint64_t words[words_per_line];
@@ -71,9 +71,9 @@ class Rounds {
   }
 
   Result<Report> run() {
-    for (const Trial trial :
-         {Trial::plain, Trial::written_back, Trial::dropped, Trial::both, Trial::published,
-          Trial::words, Trial::stream, Trial::bulk, Trial::sealed, Trial::near, Trial::announced}) {
+    for (const Trial trial : {Trial::plain, Trial::written_back, Trial::dropped, Trial::both,
+                              Trial::published, Trial::words, Trial::stream, Trial::bulk,
+                              Trial::tagged, Trial::intra_node, Trial::announced}) {
       trial_ = trial;
       for (std::uint32_t writer = 0; writer < sides; ++writer) {
         if (auto done = run_trial(writer); !done) return unexpected(done.error());
@@ -102,8 +102,8 @@ class Rounds {
   Result<void> write(std::byte* line);
   Result<void> read(const std::byte* line);
   void store(std::byte* line, std::uint64_t round);
-  bool look_for_seals(const std::byte* line, std::uint64_t round, bool& wrong);
-  Result<void> read_sealed(const std::byte* line);
+  bool look_for_tags(const std::byte* line, std::uint64_t round, bool& wrong);
+  Result<void> read_tagged(const std::byte* line);
   void look(const std::byte* line, std::uint64_t round);
   Result<void> publish_words(std::byte* line);
   Result<void> announce();
@@ -127,7 +127,7 @@ Result<void> Rounds::hear(const std::byte* held) {
     if (held != nullptr) (void)memory_.load_word(held);
     auto paused = waiter.pause();
     if (paused) continue;
-    if (paused.error().code == Code::peer_dead && other_bell_.read() >= step_) return {};
+    if (paused.error().code == ErrorCode::peer_dead && other_bell_.read() >= step_) return {};
     return fail(paused.error().code, "litmus test, \"{}\": {}", trial_name(trial_),
                 paused.error().message);
   }
@@ -154,13 +154,13 @@ Result<void> Rounds::run_trial(std::uint32_t writer) {
     for (std::uint64_t value = 1; writes && value <= side_.rounds * stream_factor; ++value) {
       const Line whole = line_of(value);
       memory_.publish_line(line, &whole);
-      memory_.order();
+      memory_.store_fence();
     }
     if (!writes) {
       if (auto done = read_stream(line); !done) return done;
     }
   } else {
-    const auto reads = trial_ == Trial::sealed ? &Rounds::read_sealed : &Rounds::read;
+    const auto reads = trial_ == Trial::tagged ? &Rounds::read_tagged : &Rounds::read;
     if (auto done = writes ? write(line) : (this->*reads)(line); !done) return done;
   }
   return meet();
@@ -173,10 +173,10 @@ void Rounds::store(std::byte* line, std::uint64_t round) {
     case Trial::published:
       return memory_.publish_line(line, payload);
     case Trial::bulk:
-    case Trial::near:
+    case Trial::intra_node:
       return memory_.publish_bulk(line, payload, sizeof payload);
-    case Trial::sealed:
-      return memory_.publish_sealed(line, payload, sealed_payload, round * tested_lines);
+    case Trial::tagged:
+      return memory_.publish_tagged(line, payload, tagged_payload, round * tested_lines);
     default:
       store_plainly(line, round);
       if (trial_ != Trial::plain && trial_ != Trial::dropped) memory_.write_back(line, line_bytes);
@@ -192,7 +192,7 @@ Result<void> Rounds::write(std::byte* line) {
     // Whatever was tested: no line stays dirty for longer than a round. Done before the next
     // round's stores, which would else go along.
     memory_.write_back(line, line_bytes);
-    memory_.full_order();
+    memory_.full_fence();
   }
   return {};
 }
@@ -216,7 +216,7 @@ void Rounds::look(const std::byte* line, std::uint64_t round) {
     memory_.load_line(payload, line);
   } else if (trial_ == Trial::bulk) {
     memory_.observe_bulk(payload, line, bytes = sizeof payload);
-  } else if (trial_ == Trial::near) {
+  } else if (trial_ == Trial::intra_node) {
     memory_.load_bulk(payload, line, bytes = sizeof payload);
   } else {
     memory_.observe_line(payload, line);
@@ -224,34 +224,34 @@ void Rounds::look(const std::byte* line, std::uint64_t round) {
   count(counts(), {payload, bytes / sizeof payload[0]}, round);
 }
 
-/// Before the flag is heard and once after it: whatever a seal proves must be there.
-Result<void> Rounds::read_sealed(const std::byte* line) {
+/// Before the flag is heard and once after it: whatever a tag proves must be there.
+Result<void> Rounds::read_tagged(const std::byte* line) {
   for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
     tell();
     ++step_;
-    base::Waiter waiter("the end of the sealed lines", side_.timeout_ns, side_.other_living);
+    base::Waiter waiter("the end of the tagged lines", side_.timeout_ns, side_.other_living);
     bool wrong = false;
     while (other_bell_.read() < step_) {
-      (void)look_for_seals(line, round, wrong);
+      (void)look_for_tags(line, round, wrong);
       if (auto paused = waiter.pause(); !paused && other_bell_.read() < step_) return paused;
     }
-    const bool whole = look_for_seals(line, round, wrong);
+    const bool whole = look_for_tags(line, round, wrong);
     ++(wrong ? counts().wrong : whole ? counts().right : counts().stale);
     tell();
   }
   return {};
 }
 
-/// True when all seals of the round are there. `wrong` when one is whose payload is not.
-bool Rounds::look_for_seals(const std::byte* line, std::uint64_t round, bool& wrong) {
-  std::uint64_t payload[sealed_payload / sizeof(std::uint64_t)];
+/// True when all sequence tags of the round are there. `wrong` when one is whose payload is not.
+bool Rounds::look_for_tags(const std::byte* line, std::uint64_t round, bool& wrong) {
+  std::uint64_t payload[tagged_payload / sizeof(std::uint64_t)];
   memory_.invalidate(line, tested_stride);
-  memory_.settle();
+  memory_.load_fence();
   const std::uint64_t proved =
-      memory_.load_sealed(payload, line, sealed_payload, round * tested_lines);
+      memory_.load_tagged(payload, line, tagged_payload, round * tested_lines);
   for (std::uint64_t i = 0; i < proved / sizeof payload[0]; ++i)
     wrong = wrong || payload[i] != round;
-  return proved == sealed_payload;
+  return proved == tagged_payload;
 }
 
 /// Each side its own four words, again and again at the same time; then both look at all eight.
@@ -286,7 +286,7 @@ Result<void> Rounds::announce() {
     if (auto met = meet(); !met) return met;
     for (std::uint64_t i = 0; i < burst; ++i) {
       memory_.publish_word(own, first + i);
-      memory_.full_order();
+      memory_.full_fence();
       mine.words[i] = memory_.observe_word(other);
     }
     memory_.publish_line(own + 2 * line_bytes, &mine);
@@ -345,7 +345,7 @@ Result<void> Rounds::exchange() {
   if (auto met = meet(); !met) return met;  // orders it
   memory_.observe_bulk(&other, counts_of(1 - side_.self), sizeof other);
   if (!believable(other)) {
-    return fail(Code::wrong_format,
+    return fail(ErrorCode::wrong_format,
                 "litmus test: the counts of the other side cannot be; something else writes to "
                 "object {}, or nothing of this memory can be trusted",
                 object_name);

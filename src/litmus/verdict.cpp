@@ -22,9 +22,9 @@ const char* trial_name(Trial trial) {
       return "lines published while they are observed";
     case Trial::bulk:
       return "payload published before a flag";
-    case Trial::sealed:
-      return "sealed lines, looked for all the time";
-    case Trial::near:
+    case Trial::tagged:
+      return "tagged lines, looked for all the time";
+    case Trial::intra_node:
       return "payload before a flag, plain loads";
     case Trial::announced:
       return "both announce themselves, then look";
@@ -51,9 +51,9 @@ bool Report::all_right(Trial trial) const {
 
 Verdict judge(const Report& report) {
   Verdict verdict;
-  verdict.near_holds = report.all_right(Trial::near);
+  verdict.intra_node_holds = report.all_right(Trial::intra_node);
   for (const Trial trial :
-       {Trial::both, Trial::published, Trial::bulk, Trial::sealed, Trial::announced}) {
+       {Trial::both, Trial::published, Trial::bulk, Trial::tagged, Trial::announced}) {
     if (report.all_right(trial)) continue;
     const Counts found = report.sum(trial);
     verdict.why = fmt::format("\"{}\" failed in {} of {} rounds", trial_name(trial),

@@ -16,9 +16,9 @@ enum class Trial : std::uint32_t {
   words,         ///< both sides publish words of the line at once (rule 5 of the memory model)
   stream,        ///< published again and again while the other side looks
   bulk,          ///< publish_bulk, then a flag; observe_bulk: the payload of large messages
-  sealed,        ///< publish_sealed while the other side looks for the seals, and the flag
-  near,          ///< publish_bulk, then a flag; plain loads: peers of one node
-  announced,     ///< both announce themselves, full_order, and look for the other: locks
+  tagged,        ///< publish_tagged while the other side looks for the sequence tags, and the flag
+  intra_node,    ///< publish_bulk, then a flag; plain loads: peers of one node
+  announced,     ///< both announce themselves, full_fence, and look for the other: locks
 };
 inline constexpr std::uint32_t trial_count = 11;
 const char* trial_name(Trial trial);
@@ -29,7 +29,7 @@ struct Counts {
   std::uint64_t stale = 0;  ///< what was there before; in `words` at least one word; in
                             ///< `announced` neither side saw the other
   std::uint64_t torn = 0;   ///< part old, part new; in `stream` with the last word last
-  std::uint64_t wrong = 0;  ///< neither; in `sealed` an older payload that its seal proved
+  std::uint64_t wrong = 0;  ///< neither; in `tagged` an older payload that its tag proved
   std::uint64_t looks() const { return right + stale + torn + wrong; }
   bool all_right() const { return right > 0 && looks() == right; }
 };
@@ -53,7 +53,7 @@ struct Verdict {
   Kind kind = Kind::unusable;
   bool needs_write_back = false;  ///< an invalidation by the reader alone does not do
   bool needs_invalidate = false;  ///< a write-back by the writer alone does not do
-  bool near_holds = false;        ///< what peers of one node count on; of two nodes it says nothing
+  bool intra_node_holds = false;  ///< what peers of one node count on; of two nodes it says nothing
   std::string why;                ///< of what is unusable
 };
 

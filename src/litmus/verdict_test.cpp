@@ -50,7 +50,7 @@ TEST(Verdict, WordsThatAreLostMatterWithoutCoherence) {
 
 TEST(Verdict, UnusableWhereTheWholeDisciplineDoesNotHelp) {
   for (const Trial trial :
-       {Trial::both, Trial::published, Trial::bulk, Trial::sealed, Trial::announced}) {
+       {Trial::both, Trial::published, Trial::bulk, Trial::tagged, Trial::announced}) {
     const Verdict verdict = judge(missed({trial}));
     EXPECT_EQ(verdict.kind, Kind::unusable);
     EXPECT_NE(verdict.why.find("1 of 200 rounds"), std::string::npos) << verdict.why;
@@ -61,9 +61,9 @@ TEST(Verdict, UnusableWhereTheWholeDisciplineDoesNotHelp) {
 }
 
 TEST(Verdict, WhatIsNearSaysNothingOfOtherNodes) {
-  EXPECT_TRUE(judge(all_right()).near_holds);
-  const Verdict verdict = judge(missed({Trial::near}));
-  EXPECT_FALSE(verdict.near_holds);
+  EXPECT_TRUE(judge(all_right()).intra_node_holds);
+  const Verdict verdict = judge(missed({Trial::intra_node}));
+  EXPECT_FALSE(verdict.intra_node_holds);
   EXPECT_EQ(verdict.kind, Kind::coherent);
 }
 

@@ -19,7 +19,7 @@ class AttachTest : public PoolTest {
     file.seekp(static_cast<std::streamoff>(offset));
     file.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
   }
-  /// Changes the superblock and seals it again, as a faulty writer would.
+  /// Changes the superblock and checksums it again, as a faulty writer would.
   template <class Change>
   void change_superblock(Change change) const {
     auto parts = open_parts(spec_, Access::write);
@@ -53,7 +53,7 @@ TEST_F(AttachTest, AddressesAreCheckedAgainstThePool) {
 
 TEST_F(AttachTest, AbsentNamesTheCommand) {
   const Error error = attach_error();
-  EXPECT_EQ(error.code, Code::not_found);
+  EXPECT_EQ(error.code, ErrorCode::not_found);
   EXPECT_THAT(error.message, HasSubstr("penstock pool create " + spec_ + " --size 2G"));
 }
 
@@ -66,7 +66,7 @@ TEST_F(AttachTest, PermissionDeniedNamesOwnerAndMode) {
     if (::getuid() != 65534) ::chmod(spec_.c_str(), 0);
     auto pool = Pool::attach({.spec = spec_});
     if (pool) return 3;
-    if (pool.error().code != Code::permission) return 4;
+    if (pool.error().code != ErrorCode::permission) return 4;
     for (const char* needed : {"belongs to", "with mode", "chmod 0660", "--group"}) {
       if (pool.error().message.find(needed) == std::string::npos) return 5;
     }
@@ -90,13 +90,13 @@ TEST_F(AttachTest, AClosedFolderAbove) {
 
 TEST_F(AttachTest, NotAPool) {
   std::ofstream(spec_) << std::string(1 << 20, 'x');
-  EXPECT_EQ(attach_error().code, Code::wrong_format);
+  EXPECT_EQ(attach_error().code, ErrorCode::wrong_format);
   EXPECT_THAT(attach_error().message, HasSubstr("is not a Penstock pool (it begins with 0x7878"));
 }
 
 TEST_F(AttachTest, TooShortToBeAPool) {
   std::ofstream(spec_) << "short";
-  EXPECT_EQ(attach_error().code, Code::wrong_format);
+  EXPECT_EQ(attach_error().code, ErrorCode::wrong_format);
   EXPECT_THAT(attach_error().message, HasSubstr("it has 5 B"));
   std::ofstream(spec_, std::ios::trunc).flush();
   EXPECT_THAT(attach_error().message, HasSubstr("it has 0 B"));
@@ -104,7 +104,7 @@ TEST_F(AttachTest, TooShortToBeAPool) {
 
 TEST_F(AttachTest, AFolder) {
   std::filesystem::create_directory(spec_);
-  EXPECT_EQ(attach_error().code, Code::wrong_format);
+  EXPECT_EQ(attach_error().code, ErrorCode::wrong_format);
   EXPECT_THAT(attach_error().message, HasSubstr("is a folder"));
 }
 
@@ -116,7 +116,7 @@ TEST_F(AttachTest, ASocketOrPipe) {
 TEST_F(AttachTest, AnotherLayoutVersion) {
   create();
   change_superblock([](Superblock& s) { s.layout_version = 99; });
-  EXPECT_EQ(attach_error().code, Code::wrong_format);
+  EXPECT_EQ(attach_error().code, ErrorCode::wrong_format);
   EXPECT_THAT(attach_error().message,
               AllOf(HasSubstr("layout version 99, this Penstock needs 3"),
                     HasSubstr("penstock pool create " + spec_ + " --overwrite")));
@@ -130,7 +130,7 @@ TEST_F(AttachTest, ADamagedSuperblock) {
     const char flipped = static_cast<char>(reinterpret_cast<const char*>(&before)[offset] ^ 0x10);
     write_at(offset, &flipped, 1);
     const Error error = attach_error();
-    EXPECT_EQ(error.code, Code::wrong_format);
+    EXPECT_EQ(error.code, ErrorCode::wrong_format);
     EXPECT_THAT(error.message, AllOf(HasSubstr("is damaged"), HasSubstr("checksum")));
     write_at(0, &before, sizeof before);
   }
@@ -163,7 +163,7 @@ TEST_F(AttachTest, ImpossibleGeometryWithACorrectChecksum) {
     std::ifstream(spec_, std::ios::binary).read(reinterpret_cast<char*>(&before), sizeof before);
     change_superblock(lies[i]);
     const Error error = attach_error();
-    EXPECT_EQ(error.code, Code::wrong_format) << i;
+    EXPECT_EQ(error.code, ErrorCode::wrong_format) << i;
     EXPECT_THAT(error.message, HasSubstr("impossible")) << i;
     write_at(0, &before, sizeof before);
   }
@@ -172,7 +172,7 @@ TEST_F(AttachTest, ImpossibleGeometryWithACorrectChecksum) {
 TEST_F(AttachTest, ATruncatedFile) {
   create();
   std::filesystem::resize_file(spec_, test_pool_bytes / 2);
-  EXPECT_EQ(attach_error().code, Code::wrong_format);
+  EXPECT_EQ(attach_error().code, ErrorCode::wrong_format);
   EXPECT_THAT(attach_error().message,
               HasSubstr("is truncated: it has 8 MiB, its superblock says 16 MiB"));
 }
@@ -181,7 +181,7 @@ TEST_F(AttachTest, AnotherMode) {
   create();
   EXPECT_TRUE(attach({.mode = coherence::Mode::software}));
   const Error error = attach_error({.mode = coherence::Mode::hardware});
-  EXPECT_EQ(error.code, Code::mismatch);
+  EXPECT_EQ(error.code, ErrorCode::mismatch);
   EXPECT_THAT(error.message, AllOf(HasSubstr("is in software mode, hardware mode was asked for"),
                                    HasSubstr("PENSTOCK_MODE"), HasSubstr("--mode hardware")));
 }
@@ -191,7 +191,7 @@ TEST_F(AttachTest, AllSlotsHeld) {
   std::vector<std::unique_ptr<Pool>> attached;
   for (int i = 0; i < 3; ++i) attached.push_back(attach());
   const Error error = attach_error();
-  EXPECT_EQ(error.code, Code::no_slots);
+  EXPECT_EQ(error.code, ErrorCode::no_slots);
   EXPECT_THAT(error.message,
               AllOf(HasSubstr("all 3 process slots"), HasSubstr("penstock pool gc " + spec_),
                     HasSubstr("--max-processes 6")));

@@ -28,7 +28,7 @@ std::set<std::uint32_t> Pool::Impl::nodes_of_others() const {
 }
 
 void Pool::Impl::note_death(std::uint64_t of_token) {
-  if (of_token == 0 || is_visitor(of_token)) return;
+  if (of_token == 0 || is_attaching(of_token)) return;
   const std::lock_guard hold(noted_mutex);
   if (recorded.count(of_token) == 0) noted.insert(of_token);
 }
@@ -138,7 +138,7 @@ Result<std::uint32_t> Pool::reap(const OnDead& on_dead) {
 }
 
 bool Pool::bury(std::uint64_t token) {
-  if (token == 0 || is_visitor(token)) return true;
+  if (token == 0 || is_attaching(token)) return true;
   if (alive(token)) return false;
   const SlotView view = impl_->processes.state(static_cast<std::uint32_t>(slot_of(token)));
   const bool unrecorded = view.line.generation == generation_of(token) && view.owns();

@@ -38,27 +38,27 @@ Result<void> check_replaceable(const Part& part, const CreateOptions& options) {
     case Standing::device:
       return {};
     case Standing::other:
-      return fail(Code::invalid_argument, "{} is neither a file nor a device; name another path",
-                  part.path);
+      return fail(ErrorCode::invalid_argument,
+                  "{} is neither a file nor a device; name another path", part.path);
     case Standing::regular:
       break;
   }
   auto open = open_part(part, Access::read, options.spec);
   if (!open) return unexpected(open.error());
   if (!is_pool(*open) && open->bytes > 0) {
-    return fail(Code::already_exists,
+    return fail(ErrorCode::already_exists,
                 "{} exists and is not a Penstock pool; name another path, or remove it yourself: "
                 "rm {}",
                 part.path, base::shell_quote(part.path));
   }
   if (options.overwrite) return {};
   if (open->bytes == 0) {
-    return fail(Code::already_exists,
+    return fail(ErrorCode::already_exists,
                 "{} is an empty file; put a pool in its place: penstock pool create {} --size 2G "
                 "--overwrite",
                 part.path, base::shell_quote(options.spec));
   }
-  return fail(Code::already_exists, "{} exists; {}", part.path, how_to_replace(options.spec));
+  return fail(ErrorCode::already_exists, "{} exists; {}", part.path, how_to_replace(options.spec));
 }
 
 /// All of a device; of a file what the pool has that is being replaced, 0 where none stands. A
@@ -80,7 +80,7 @@ Result<std::uint64_t> bytes_there(const std::vector<Part>& parts, const CreateOp
   std::uint64_t smallest = UINT64_MAX;
   for (const Part& part : parts) smallest = std::min(smallest, bytes_there(part, options));
   if (smallest == 0) {
-    return fail(Code::invalid_argument,
+    return fail(ErrorCode::invalid_argument,
                 "pool {} needs a size; run: penstock pool create {} --size 2G{}", options.spec,
                 base::shell_quote(options.spec), options.overwrite ? " --overwrite" : "");
   }
@@ -91,12 +91,12 @@ Result<std::uint64_t> bytes_there(const std::vector<Part>& parts, const CreateOp
 Result<void> check_device_free(const OpenPart& part, const CreateOptions& options) {
   if (!is_pool(part)) return {};
   if (!options.overwrite) {
-    return fail(Code::already_exists, "{} holds a pool; {}", part.part.path,
+    return fail(ErrorCode::already_exists, "{} holds a pool; {}", part.part.path,
                 how_to_replace(options.spec));
   }
   auto attached = living_occupant(options.spec);
   if (attached && *attached) {
-    return fail(Code::unavailable,
+    return fail(ErrorCode::unavailable,
                 "{} holds a pool and {}; end them, or run: penstock pool rm {} --force",
                 part.part.path, **attached, base::shell_quote(options.spec));
   }
@@ -105,13 +105,14 @@ Result<void> check_device_free(const OpenPart& part, const CreateOptions& option
 
 Result<void> check_size(const CreateOptions& options, std::uint64_t unit) {
   if (options.bytes < min_pool_bytes) {
-    return fail(Code::invalid_argument, "{} asked for, a pool has at least {}; give --size {}M",
+    return fail(ErrorCode::invalid_argument,
+                "{} asked for, a pool has at least {}; give --size {}M",
                 base::format_bytes(options.bytes), base::format_bytes(min_pool_bytes),
                 min_pool_bytes >> 20);
   }
   if (options.bytes % unit != 0) {
     const std::uint64_t below = options.bytes / unit * unit;
-    return fail(Code::invalid_argument,
+    return fail(ErrorCode::invalid_argument,
                 "size {} is not a multiple of {}; the nearest that are: --size {} or --size {}",
                 options.bytes, base::format_bytes(unit), below, below + unit);
   }
@@ -151,8 +152,9 @@ Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& p
   s.part_bytes = s.data_offset + s.bytes / count;
   s.stripe_bytes = stripe_bytes_for(s.bytes / count, count, unit);
   if (devices.size() > 0 && smallest < s.part_bytes) {
-    return fail(Code::no_space, "a device of pool {} has {}, needed are {}; give a smaller --size",
-                options.spec, base::format_bytes(smallest), base::format_bytes(s.part_bytes));
+    return fail(ErrorCode::no_space,
+                "a device of pool {} has {}, needed are {}; give a smaller --size", options.spec,
+                base::format_bytes(smallest), base::format_bytes(s.part_bytes));
   }
   if (auto laid_out = lay_out(s); !laid_out) return unexpected(laid_out.error());
   return s;
@@ -205,7 +207,8 @@ Result<void> name_parts(const std::vector<OpenPart>& parts, const CreateOptions&
 Result<coherence::View> creators_view(const Mapping& mapping, const Superblock& superblock,
                                       const std::string& path) {
   const auto mode = static_cast<coherence::Mode>(superblock.mode);
-  const coherence::Place place{.base = mapping.base(), .bytes = mapping.bytes(), .path = path};
+  const coherence::PoolMapping place{
+      .base = mapping.base(), .bytes = mapping.bytes(), .path = path};
   return mode == coherence::Mode::simulated ? coherence::cautious_view(place)
                                             : coherence::view(mode, place);
 }
@@ -232,7 +235,7 @@ Result<void> write_pool(const std::vector<OpenPart>& parts, const Superblock& su
 /// What is no pool is left alone, also by force.
 Result<void> check_is_pool(const OpenPart& open) {
   if (is_pool(open)) return {};
-  return fail(Code::wrong_format, "{} is not a Penstock pool, so it was left alone{}",
+  return fail(ErrorCode::wrong_format, "{} is not a Penstock pool, so it was left alone{}",
               open.part.path, open.device ? "" : "; if it is to go: rm " + open.part.path);
 }
 
@@ -253,12 +256,13 @@ Result<void> remove_part(const Part& part, const std::string& spec) {
   if (auto ours = check_is_pool(*open); !ours) return ours;
   if (open->device) return wipe_superblock(*open);
   if (::unlink(part.path.c_str()) == 0) return {};
-  return fail(Code::permission, "{} cannot be removed: {}; its owner runs: penstock pool rm {}",
-              part.path, std::strerror(errno), base::shell_quote(spec));
+  return fail(ErrorCode::permission,
+              "{} cannot be removed: {}; its owner runs: penstock pool rm {}", part.path,
+              std::strerror(errno), base::shell_quote(spec));
 }
 
 tl::unexpected<Error> in_use(const std::string& spec, const std::string& occupant) {
-  return fail(Code::unavailable,
+  return fail(ErrorCode::unavailable,
               "pool {} is in use: {}; end them, or run: penstock pool rm {} --force", spec,
               occupant, base::shell_quote(spec));
 }
@@ -318,7 +322,7 @@ Result<void> remove(const std::string& spec, bool force) {
                                [](const Part& part) { return standing(part) != Standing::absent; });
   if (!any) {
     remove_node_caches(parts->front().path, 0);
-    return fail(Code::not_found, "pool {} is absent: there is nothing to remove", spec);
+    return fail(ErrorCode::not_found, "pool {} is absent: there is nothing to remove", spec);
   }
   if (!force) {
     const auto occupant = living_occupant(spec);

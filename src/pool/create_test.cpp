@@ -96,7 +96,7 @@ TEST_F(CreateTest, AnUnknownGroupLeavesNothing) {
   CreateOptions options = create_options();
   options.group = "no-such-group";
   const Error error = create_error(options);
-  EXPECT_EQ(error.code, Code::invalid_argument);
+  EXPECT_EQ(error.code, ErrorCode::invalid_argument);
   EXPECT_THAT(error.message, AllOf(HasSubstr("no-such-group"), HasSubstr("id -nG")));
   EXPECT_EQ(folder_.entries(), 0u);
 }
@@ -105,7 +105,7 @@ TEST_F(CreateTest, AnExistingPoolIsKept) {
   create();
   const std::uint64_t id = inspect(spec_)->id;
   const Error error = create_error(create_options());
-  EXPECT_EQ(error.code, Code::already_exists);
+  EXPECT_EQ(error.code, ErrorCode::already_exists);
   EXPECT_THAT(error.message, HasSubstr("--overwrite"));
   EXPECT_EQ(inspect(spec_)->id, id);
 }
@@ -117,7 +117,7 @@ TEST_F(CreateTest, OverwriteIsRefusedWhileSomebodyIsAttached) {
   CreateOptions options = create_options();
   options.overwrite = true;
   const Error error = create_error(options);
-  EXPECT_EQ(error.code, Code::unavailable);
+  EXPECT_EQ(error.code, ErrorCode::unavailable);
   EXPECT_THAT(error.message, AllOf(HasSubstr("is in use"), HasSubstr("pool rm")));
   EXPECT_EQ(inspect(spec_)->id, id);
   attached.reset();
@@ -144,7 +144,7 @@ TEST_F(CreateTest, OverwriteNeverReplacesWhatIsNoPool) {
   CreateOptions options = create_options();
   options.overwrite = true;
   const Error error = create_error(options);
-  EXPECT_EQ(error.code, Code::already_exists);
+  EXPECT_EQ(error.code, ErrorCode::already_exists);
   EXPECT_THAT(error.message, HasSubstr("is not a Penstock pool"));
   std::ifstream file(spec_);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text);
@@ -160,7 +160,7 @@ TEST_F(CreateTest, SizesThatCannotBe) {
   options.bytes = (16ull << 20) + 4096;
   EXPECT_THAT(create_error(options).message,
               AllOf(HasSubstr("--size 16777216"), HasSubstr("--size 18874368")));
-  EXPECT_EQ(create_error(options).code, Code::invalid_argument);
+  EXPECT_EQ(create_error(options).code, ErrorCode::invalid_argument);
   EXPECT_EQ(folder_.entries(), 0u);
 }
 
@@ -187,7 +187,7 @@ TEST_F(CreateTest, AMissingFolder) {
   CreateOptions options = create_options();
   options.spec = folder_.file("none/pool");
   const Error error = create_error(options);
-  EXPECT_EQ(error.code, Code::not_found);
+  EXPECT_EQ(error.code, ErrorCode::not_found);
   EXPECT_THAT(error.message, HasSubstr("mkdir -p"));
 }
 
@@ -199,7 +199,7 @@ TEST_F(CreateTest, AFolderOfOthers) {
     if (::geteuid() == 0 && ::setuid(65534) != 0) return 2;
     auto created = pool::create(create_options());
     if (created) return 3;
-    return created.error().code == Code::permission &&
+    return created.error().code == ErrorCode::permission &&
                    created.error().message.find("may not write in") != std::string::npos
                ? 0
                : 4;
@@ -215,7 +215,7 @@ TEST_F(CreateTest, AFileLimitIsAnErrorNotASignal) {
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
     auto created = pool::create(create_options());
     if (created) return 3;
-    return created.error().code == Code::no_space &&
+    return created.error().code == ErrorCode::no_space &&
                    created.error().message.find("ulimit -f") != std::string::npos
                ? 0
                : 4;
@@ -243,7 +243,7 @@ int create_on_small_tmpfs(const std::string& at) {
   auto created = create({.spec = at + "/pool", .bytes = test_pool_bytes});
   if (created) return 3;
   const std::string& message = created.error().message;
-  if (created.error().code != Code::no_space) return 4;
+  if (created.error().code != ErrorCode::no_space) return 4;
   for (const char* needed : {"needs 16 MiB", "8 MiB free", "give a smaller --size"}) {
     if (message.find(needed) == std::string::npos) {
       std::fprintf(stderr, "%s\n", message.c_str());
@@ -263,7 +263,7 @@ TEST_F(CreateTest, AFullFileSystemIsAnErrorAndLeavesNothing) {
 TEST_F(CreateTest, ShmErrorsNameTheRemount) {
   // More than any machine has.
   const Error error = create_error({.spec = "shm:" + unique_name(), .bytes = 1ull << 50});
-  EXPECT_EQ(error.code, Code::no_space);
+  EXPECT_EQ(error.code, ErrorCode::no_space);
   EXPECT_THAT(error.message, AllOf(HasSubstr("needs 1024 TiB"), HasSubstr("free"),
                                    HasSubstr("mount -o remount,size=... /dev/shm")));
 }
@@ -275,7 +275,7 @@ TEST_F(CreateTest, RemoveTakesAwayWhatIsAPool) {
   EXPECT_EQ(folder_.entries(), 0u);
   removed = remove(spec_);
   ASSERT_FALSE(removed);
-  EXPECT_EQ(removed.error().code, Code::not_found);
+  EXPECT_EQ(removed.error().code, ErrorCode::not_found);
 }
 
 TEST_F(CreateTest, RemoveRefusesWhileSomebodyIsAttached) {
@@ -283,7 +283,7 @@ TEST_F(CreateTest, RemoveRefusesWhileSomebodyIsAttached) {
   auto attached = attach();
   auto removed = remove(spec_);
   ASSERT_FALSE(removed);
-  EXPECT_EQ(removed.error().code, Code::unavailable);
+  EXPECT_EQ(removed.error().code, ErrorCode::unavailable);
   EXPECT_THAT(removed.error().message,
               AllOf(HasSubstr(fmt::format("process {}", ::getpid())), HasSubstr("--force")));
   EXPECT_TRUE(remove(spec_, true));
@@ -292,7 +292,7 @@ TEST_F(CreateTest, RemoveRefusesWhileSomebodyIsAttached) {
 
 TEST_F(CreateTest, RemoveLeavesOtherFilesAlone) {
   std::ofstream(spec_) << std::string(8192, 'x');
-  EXPECT_EQ(remove(spec_).error().code, Code::wrong_format);
+  EXPECT_EQ(remove(spec_).error().code, ErrorCode::wrong_format);
   auto forced = remove(spec_, true);
   ASSERT_FALSE(forced);
   EXPECT_THAT(forced.error().message, HasSubstr("left alone"));

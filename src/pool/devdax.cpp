@@ -50,19 +50,19 @@ std::string reconfigure_command(const std::string& name) {
 
 Result<DevdaxGeometry> devdax_geometry_of(const std::string& name, const std::string& sysfs) {
   if (in_system_ram_mode(name, sysfs)) {
-    return fail(Code::mismatch, "{} is in system-ram mode, a pool needs devdax mode; run: {}", name,
-                reconfigure_command(name));
+    return fail(ErrorCode::mismatch, "{} is in system-ram mode, a pool needs devdax mode; run: {}",
+                name, reconfigure_command(name));
   }
   const std::string folder = device_folder(name, sysfs);
   const auto bytes = read_number(folder + "/size");
   if (!bytes || *bytes == 0) {
-    return fail(Code::not_found, "no size of dax device {} in {}/size; see: daxctl list", name,
+    return fail(ErrorCode::not_found, "no size of dax device {} in {}/size; see: daxctl list", name,
                 folder);
   }
   // Kernels before 5.10 do not tell the alignment; 2 MiB was the default.
   const std::uint64_t alignment = read_number(folder + "/align").value_or(2ull << 20);
   if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > (1ull << 30)) {
-    return fail(Code::wrong_format,
+    return fail(ErrorCode::wrong_format,
                 "dax device {} has alignment {}, needed is a power of two up "
                 "to 1 GiB; run: daxctl reconfigure-device --mode=devdax --align=2M --force {}",
                 name, alignment, name);
@@ -73,14 +73,14 @@ Result<DevdaxGeometry> devdax_geometry_of(const std::string& name, const std::st
 Result<DevdaxGeometry> devdax_geometry(const std::string& path, int fd, const std::string& sysfs) {
   struct stat status;
   if (::fstat(fd, &status) != 0 || !S_ISCHR(status.st_mode)) {
-    return fail(Code::wrong_format, "{} is not a character device, so no devdax; see: daxctl list",
-                path);
+    return fail(ErrorCode::wrong_format,
+                "{} is not a character device, so no devdax; see: daxctl list", path);
   }
   const auto linked = link_base_name(
       fmt::format("{}/dev/char/{}:{}", sysfs, major(status.st_rdev), minor(status.st_rdev)));
   const std::string name = linked.value_or(base_name(path));
   if (!name.starts_with("dax")) {
-    return fail(Code::wrong_format,
+    return fail(ErrorCode::wrong_format,
                 "{} is the character device \"{}\", not a devdax; see: daxctl list", path, name);
   }
   return devdax_geometry_of(name, sysfs);
@@ -89,18 +89,18 @@ Result<DevdaxGeometry> devdax_geometry(const std::string& path, int fd, const st
 Error devdax_absent(const std::string& path, const std::string& sysfs) {
   const std::string name = base_name(path);
   if (in_system_ram_mode(name, sysfs)) {
-    return Error{Code::mismatch,
+    return Error{ErrorCode::mismatch,
                  fmt::format("{} is absent because {} is in system-ram mode; run: {}", path, name,
                              reconfigure_command(name))};
   }
   struct stat status;
   if (::stat(device_folder(name, sysfs).c_str(), &status) == 0) {
-    return Error{Code::not_found,
+    return Error{ErrorCode::not_found,
                  fmt::format("{} is absent though the kernel has {}, which is not in devdax mode; "
                              "run: {}",
                              path, name, reconfigure_command(name))};
   }
-  return Error{Code::not_found,
+  return Error{ErrorCode::not_found,
                fmt::format("there is no device {}; those that exist: penstock doctor", path)};
 }
 

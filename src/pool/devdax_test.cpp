@@ -50,12 +50,12 @@ TEST(Devdax, SystemRamModeNamesTheCommand) {
   sysfs.set("size", 4ull << 30);
   auto geometry = devdax_geometry_of("dax0.0", sysfs.root());
   ASSERT_FALSE(geometry);
-  EXPECT_EQ(geometry.error().code, Code::mismatch);
+  EXPECT_EQ(geometry.error().code, ErrorCode::mismatch);
   EXPECT_THAT(geometry.error().message,
               HasSubstr("daxctl reconfigure-device --mode=devdax --force dax0.0"));
   // The node in /dev goes when the device serves as system memory.
   const Error absent = devdax_absent("/dev/dax0.0", sysfs.root());
-  EXPECT_EQ(absent.code, Code::mismatch);
+  EXPECT_EQ(absent.code, ErrorCode::mismatch);
   EXPECT_THAT(absent.message, HasSubstr("system-ram mode; run: daxctl reconfigure-device"));
 }
 
@@ -65,12 +65,12 @@ TEST(Devdax, AbsentForOtherReasons) {
               HasSubstr("the kernel has dax0.0"));
   EXPECT_THAT(devdax_absent("/dev/dax9.9", sysfs.root()).message,
               HasSubstr("there is no device /dev/dax9.9"));
-  EXPECT_EQ(devdax_absent("/dev/dax9.9", sysfs.root()).code, Code::not_found);
+  EXPECT_EQ(devdax_absent("/dev/dax9.9", sysfs.root()).code, ErrorCode::not_found);
 }
 
 TEST(Devdax, ImpossibleNumbersAreErrors) {
   FakeSysfs sysfs("device_dax");
-  EXPECT_EQ(devdax_geometry_of("dax0.0", sysfs.root()).error().code, Code::not_found);
+  EXPECT_EQ(devdax_geometry_of("dax0.0", sysfs.root()).error().code, ErrorCode::not_found);
   sysfs.set("size", 4ull << 30);
   sysfs.set("align", 3000);
   EXPECT_THAT(devdax_geometry_of("dax0.0", sysfs.root()).error().message,
@@ -80,14 +80,14 @@ TEST(Devdax, ImpossibleNumbersAreErrors) {
 TEST(Devdax, OtherCharacterDevicesAreNone) {
   auto info = inspect("/dev/null");
   ASSERT_FALSE(info);
-  EXPECT_EQ(info.error().code, Code::wrong_format);
+  EXPECT_EQ(info.error().code, ErrorCode::wrong_format);
   EXPECT_THAT(info.error().message, HasSubstr("not a devdax"));
 }
 
 TEST(Devdax, ANameWithoutADevice) {
   auto info = inspect("/dev/dax987.65");
   ASSERT_FALSE(info);
-  EXPECT_EQ(info.error().code, Code::not_found);
+  EXPECT_EQ(info.error().code, ErrorCode::not_found);
   EXPECT_THAT(info.error().message, HasSubstr("penstock doctor"));
 }
 

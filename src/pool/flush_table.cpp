@@ -1,6 +1,6 @@
 #include "pool/flush_table.hpp"
 
-#include "pool/sealed_line.hpp"
+#include "pool/checksummed_line.hpp"
 
 namespace penstock::pool {
 
@@ -10,7 +10,7 @@ struct alignas(64) FlushLine {
   std::uint64_t ticks = 0;
   std::uint64_t last_death = 0;  ///< of the clock
   std::uint64_t unused[5] = {};
-  std::uint64_t seal = 0;
+  std::uint64_t checksum = 0;
 };
 static_assert(sizeof(FlushLine) == coherence::line_bytes);
 
@@ -23,11 +23,11 @@ constexpr std::uint64_t unknown_death = UINT64_MAX;
 // somebody has damaged them: then everything waits for every node.
 FlushTable::Clock FlushTable::clock() const {
   memory_.invalidate(base_ + clock_place(0), 2 * coherence::line_bytes);
-  memory_.settle();
+  memory_.load_fence();
   // Who was stopped within a tick and taken for dead may still store one of the two.
   std::optional<FlushLine> newest;
   for (std::uint32_t copy = 0; copy < 2; ++copy) {
-    const auto line = load_sealed_line<FlushLine>(memory_, base_, clock_place(copy));
+    const auto line = load_checksummed_line<FlushLine>(memory_, base_, clock_place(copy));
     if (line && (!newest || line->ticks > newest->ticks)) newest = line;
   }
   if (newest) return {.ticks = newest->ticks, .last_death = newest->last_death};
@@ -38,12 +38,12 @@ void FlushTable::publish_clock(const Clock& clock) const {
   FlushLine line;
   line.ticks = clock.ticks;
   line.last_death = clock.last_death;
-  memory_.order();  // the other copy of the tick before: one of the two is whole at any time
+  memory_.store_fence();  // the other copy of the tick before: one of the two is whole at any time
   if (confirm_) confirm_();
-  publish_sealed_line(memory_, base_, clock_place(0), line);  // pairs with clock()
-  memory_.order();
+  publish_checksummed_line(memory_, base_, clock_place(0), line);  // pairs with clock()
+  memory_.store_fence();
   if (confirm_) confirm_();
-  publish_sealed_line(memory_, base_, clock_place(1), line);
+  publish_checksummed_line(memory_, base_, clock_place(1), line);
 }
 
 void FlushTable::tick() const {
@@ -60,7 +60,7 @@ void FlushTable::record_deaths(const std::set<std::uint32_t>& nodes) const {
   for (const std::uint32_t node : nodes) {
     if (node >= nodes_) continue;
     if (confirm_) confirm_();
-    publish_sealed_line(memory_, base_, death_place(node), line);  // pairs with times()
+    publish_checksummed_line(memory_, base_, death_place(node), line);  // pairs with times()
   }
   publish_clock({.ticks = line.ticks, .last_death = line.ticks});
 }
@@ -68,24 +68,24 @@ void FlushTable::record_deaths(const std::set<std::uint32_t>& nodes) const {
 void FlushTable::forget_deaths(std::uint32_t node) const {
   if (node >= nodes_) return;
   if (confirm_) confirm_();
-  publish_sealed_line(memory_, base_, death_place(node), FlushLine{});
+  publish_checksummed_line(memory_, base_, death_place(node), FlushLine{});
 }
 
 void FlushTable::record_flush(std::uint32_t node, std::uint64_t ticks) const {
   if (node >= nodes_) return;
   FlushLine line;
   line.ticks = ticks;
-  publish_sealed_line(memory_, base_, flush_place(node), line);  // pairs with times()
-  memory_.order();
+  publish_checksummed_line(memory_, base_, flush_place(node), line);  // pairs with times()
+  memory_.store_fence();
 }
 
 FlushTable::Times FlushTable::times() const {
   Times times;
   memory_.invalidate(base_ + death_place(0), 2ull * nodes_ * coherence::line_bytes);
-  memory_.settle();
+  memory_.load_fence();
   for (std::uint32_t node = 0; node < nodes_; ++node) {
-    const auto death = load_sealed_line<FlushLine>(memory_, base_, death_place(node));
-    const auto flush = load_sealed_line<FlushLine>(memory_, base_, flush_place(node));
+    const auto death = load_checksummed_line<FlushLine>(memory_, base_, death_place(node));
+    const auto flush = load_checksummed_line<FlushLine>(memory_, base_, flush_place(node));
     times.deaths.push_back(death ? death->ticks : unknown_death);
     times.flushes.push_back(flush ? flush->ticks : 0);
   }
@@ -94,7 +94,7 @@ FlushTable::Times FlushTable::times() const {
 
 std::uint64_t FlushTable::flushed(std::uint32_t node) const {
   if (node >= nodes_) return 0;
-  const auto line = observe_sealed_line<FlushLine>(memory_, base_, flush_place(node));
+  const auto line = observe_checksummed_line<FlushLine>(memory_, base_, flush_place(node));
   return line ? line->ticks : 0;
 }
 

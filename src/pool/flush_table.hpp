@@ -8,8 +8,8 @@
 //   deaths   N lines     when a process of the node died last
 //   flushes  N lines     up to when the node has flushed
 //
-//   clock | ticks | last death | 0 ...                                                     | seal |
-//   other | ticks | 0 ...                                                                  | seal |
+//   clock | ticks | last death | 0 ...                                                     |
+//   checksum | other | ticks | 0 ... | checksum |
 //
 // Clock and deaths are written under the pool's lock; a line of flushes by processes of its host,
 // of which the last one stays: an older number only asks for one more flush.

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/environment_guard.hpp"
-#include "pool/roll.hpp"
+#include "pool/exit_log.hpp"
 #include "pool/test_pool.hpp"
 
 namespace penstock::pool {
@@ -76,7 +76,7 @@ TEST_F(ForkTest, AChildForkedUnderTheLockGivesNothingUp) {
   EXPECT_EQ(child.wait(), 7);
   const auto taken = rival->lock(10'000'000);
   ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().code, Code::deadline);
+  EXPECT_EQ(taken.error().code, ErrorCode::deadline);
   guard.reset();
   EXPECT_TRUE(rival->lock());
 }
@@ -94,15 +94,15 @@ TEST_F(ForkTest, ALockIsFreeWhenItsHolderDiesThoughAChildLives) {
 }
 
 TEST_F(ForkTest, AnEndIsToldThoughAChildLives) {
-  const base::EnvironmentGuard folder("PENSTOCK_ROLL", folder_.path().c_str());
+  const base::EnvironmentGuard folder("PENSTOCK_EXIT_LOG", folder_.path().c_str());
   const auto looking = attach({.observer = true});
   ASSERT_NE(looking, nullptr);
-  auto roll = Roll::watch(folder_.path(), looking->info().id);
-  ASSERT_TRUE(roll) << roll.error().message;
+  auto exit_log = ExitLog::watch(folder_.path(), looking->info().id);
+  ASSERT_TRUE(exit_log) << exit_log.error().message;
   const auto killed = killed_with_a_child_left([](Pool&) {});
-  const auto events = roll->events();
+  const auto events = exit_log->events();
   ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(events.back().kind, Roll::Event::Kind::ended);
+  EXPECT_EQ(events.back().kind, ExitLog::Event::Kind::ended);
   let_the_child_go();
 }
 

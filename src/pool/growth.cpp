@@ -32,7 +32,7 @@ Result<void> reserve_range(int fd, const Info& info, std::uint64_t offset, std::
   struct statvfs room;
   const std::uint64_t free =
       ::fstatvfs(fd, &room) == 0 ? static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize : 0;
-  return fail(Code::no_space,
+  return fail(ErrorCode::no_space,
               "pool {} grows as it is used, and {} more are not to be had: {} ({} free); free "
               "space there, or for /dev/shm: mount -o remount,size=... /dev/shm (in a container: "
               "--shm-size)",

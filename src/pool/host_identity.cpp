@@ -69,13 +69,13 @@ Result<HostIdentity> this_host() {
   constexpr const char* boot_id_path = "/proc/sys/kernel/random/boot_id";
   const auto text = read_small_file(boot_id_path);
   if (!text && (errno == EMFILE || errno == ENFILE)) {
-    return fail(Code::unavailable, "cannot read {}: {}; run: ulimit -n 1024", boot_id_path,
+    return fail(ErrorCode::unavailable, "cannot read {}: {}; run: ulimit -n 1024", boot_id_path,
                 std::strerror(errno));
   }
   const auto boot_id = parse_uuid(text.value_or(""));
   if (!boot_id) {
-    return fail(Code::unavailable, "no boot id in {}; is /proc mounted? mount -t proc proc /proc",
-                boot_id_path);
+    return fail(ErrorCode::unavailable,
+                "no boot id in {}; is /proc mounted? mount -t proc proc /proc", boot_id_path);
   }
   host.boot_id = *boot_id;
   host.machine_id = parse_uuid(read_small_file("/etc/machine-id").value_or("")).value_or(Uuid{});
@@ -121,7 +121,7 @@ Result<ProcessIdentity> this_process() {
   const auto stat = read_proc_stat(process.pid);
   struct stat name_space;
   if (!stat || ::stat("/proc/self/ns/pid", &name_space) != 0) {
-    return fail(Code::unavailable,
+    return fail(ErrorCode::unavailable,
                 "/proc/{}/stat or /proc/self/ns/pid cannot be read; is /proc "
                 "mounted for this pid namespace? mount -t proc proc /proc",
                 process.pid);

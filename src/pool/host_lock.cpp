@@ -18,7 +18,7 @@ Result<HostLock> HostLock::acquire(int fd, std::uint64_t timeout_ns) {
   for (;;) {
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return HostLock(fd);
     if (errno != EWOULDBLOCK && errno != EINTR) {
-      return fail(Code::unavailable,
+      return fail(ErrorCode::unavailable,
                   "the pool's file cannot be locked: {}; put the pool on a file system with flock",
                   std::strerror(errno));
     }

@@ -15,18 +15,18 @@
 #include "base/fork.hpp"
 #include "penstock/sync.hpp"
 #include "pool/attach_as.hpp"
+#include "pool/exit_log.hpp"
 #include "pool/flush_table.hpp"
 #include "pool/heartbeat.hpp"
 #include "pool/host_lock.hpp"
 #include "pool/liveness.hpp"
 #include "pool/mapping.hpp"
-#include "pool/roll.hpp"
 #include "pool/superblock.hpp"
 #include "pool/verdicts.hpp"
 
 namespace penstock::pool {
 
-struct Pool::Impl final : Aliases::Attachments {
+struct Pool::Impl final : PoolMappings::Attachments {
   Impl(const Superblock& s, Mapping mapped, UniqueFd fd, coherence::View pool_view, Caller caller,
        const AttachOptions& attach_options, std::uint64_t lease_ns)
       : superblock(s),
@@ -36,14 +36,14 @@ struct Pool::Impl final : Aliases::Attachments {
         seen(std::move(pool_view)),
         memory(seen.memory),
         base(seen.base),
-        aliases(base, mapping.bytes(), this),
+        mappings(base, mapping.bytes(), this),
         self(std::move(caller)),
         options(attach_options),
         processes(memory, base, s),
-        visitors(memory, base, s),
+        attaching(memory, base, s),
         flushes(memory, base, s.flushes_offset, s.max_nodes, [this] { confirm(); }),
         verdicts(memory, base, s),
-        liveness(processes, visitors, self.host, self.process, lease_ns) {}
+        liveness(processes, attaching, self.host, self.process, lease_ns) {}
 
   Result<void> join();
   Result<void> take_slot();
@@ -73,8 +73,8 @@ struct Pool::Impl final : Aliases::Attachments {
   void release_lock();
   void keep_lock_line();
   ProcessRecord record(const SlotView& slot_view) const;
-  std::vector<Aliases::Attachment> of_this_process() const override;
-  bool stands(const Aliases::Attachment& attachment) const override {
+  std::vector<PoolMappings::Attachment> of_this_process() const override;
+  bool stands(const PoolMappings::Attachment& attachment) const override {
     return processes.held_attached(attachment.slot, attachment.generation);
   }
   sync::Lock make_lock(std::uint64_t as_token) {
@@ -97,11 +97,11 @@ struct Pool::Impl final : Aliases::Attachments {
   coherence::View seen;
   coherence::Memory memory;
   std::byte* base;
-  Aliases aliases;
+  PoolMappings mappings;
   Caller self;
   AttachOptions options;
   ProcessTable processes;
-  VisitorTable visitors;
+  AttachingTable attaching;
   FlushTable flushes;
   VerdictTable verdicts;
   Liveness liveness;
@@ -123,7 +123,7 @@ struct Pool::Impl final : Aliases::Attachments {
   std::atomic<std::uint64_t> rival{0};              // last one in the way of the lock
   std::optional<HostLock> host_lock;
   std::optional<sync::Lock> lock;
-  RollEntry roll_entry;
+  ExitLogEntry exit_log_entry;
   std::unique_ptr<Heartbeat> heartbeat;  // last: stopped before anything it uses goes
 };
 

@@ -9,15 +9,15 @@
 namespace penstock::pool {
 
 Result<void> lay_out(Superblock& s) {
-  if (s.max_processes < 1 || s.max_processes > most_processes) {
-    return fail(Code::invalid_argument,
+  if (s.max_processes < 1 || s.max_processes > max_processes) {
+    return fail(ErrorCode::invalid_argument,
                 "{} processes asked for, a pool holds 1 to {}; give --max-processes in that range",
-                s.max_processes, most_processes);
+                s.max_processes, max_processes);
   }
-  if (s.max_nodes < 1 || s.max_nodes > most_nodes) {
-    return fail(Code::invalid_argument,
+  if (s.max_nodes < 1 || s.max_nodes > max_nodes) {
+    return fail(ErrorCode::invalid_argument,
                 "{} nodes asked for, a pool holds 1 to {}; give --max-nodes in that range",
-                s.max_nodes, most_nodes);
+                s.max_nodes, max_nodes);
   }
   const std::uint64_t names = names_of(s.max_nodes);
   std::uint64_t next = page_bytes;
@@ -26,8 +26,8 @@ Result<void> lay_out(Superblock& s) {
     next = base::align_up(next + bytes, page_bytes);
     return offset;
   };
-  s.naming_offset = take(sync::Naming::bytes(s.max_nodes));
-  s.visitors_offset = take(names * sizeof(VisitorLine));
+  s.renaming_offset = take(sync::Renaming::bytes(s.max_nodes));
+  s.attaching_offset = take(names * sizeof(AttachingLine));
   s.registration_offset = take(sync::Lock::bytes(static_cast<std::uint32_t>(names)));
   s.nodes_offset = take(s.max_nodes * sizeof(NodeLine));
   s.lock_offset = take(sync::Lock::bytes(s.max_nodes));
@@ -39,7 +39,7 @@ Result<void> lay_out(Superblock& s) {
   s.activities_offset = take(s.max_processes * sizeof(ActivityLines));
   s.verdicts_offset = take((s.max_processes + names) * sizeof(VerdictLine));
   if (next > s.bytes / 2) {
-    return fail(Code::invalid_argument,
+    return fail(ErrorCode::invalid_argument,
                 "tables for {} processes and {} nodes take {}, more than half of a pool of {}; "
                 "give a larger --size or a smaller --max-processes",
                 s.max_processes, s.max_nodes, base::format_bytes(next),

@@ -1,8 +1,8 @@
 // What lies where in a pool.
 //
 //   offset 0            page of the superblock, alone; written once, last, by the creator
-//   naming_offset       splitter grid: a number ("name") for each node that ever joins
-//   visitors_offset     one line per name: the process that is just attaching on that node
+//   renaming_offset       splitter grid: a number ("name") for each node that ever joins
+//   attaching_offset     one line per name: the process that is just attaching on that node
 //   registration_offset bakery over names: taken while a node enters the node table
 //   nodes_offset        one line per node
 //   lock_offset         bakery over nodes: the pool's lock
@@ -36,8 +36,9 @@ inline constexpr std::uint64_t page_bytes = 4096;
 inline constexpr std::uint64_t huge_page_bytes = 2ull << 20;
 inline constexpr std::uint32_t max_parts = 64;
 inline constexpr std::uint32_t max_mappings = 1024;
-inline constexpr std::uint32_t most_processes = 32768;  // slots from here on name visitors
-inline constexpr std::uint32_t most_nodes = 128;
+inline constexpr std::uint32_t max_processes =
+    32768;  // slots from here on name attaching processes
+inline constexpr std::uint32_t max_nodes = 128;
 inline constexpr std::uint64_t magic = 0x4b434f54534e4550u;  // "PENSTOCK" in memory
 
 /// Numbers that the splitter grid of `nodes` rows can give out.
@@ -48,8 +49,8 @@ constexpr std::uint32_t names_of(std::uint32_t nodes) {
 // ---- superblock --------------------------------------------------------------------------------
 //
 //   line 0 | magic | layout version | header bytes | pool id | bytes | mode, parts | part, - |
-//   created | line 1 | max processes, max nodes | part bytes | data offset | stripe bytes | naming
-//   | visitors |
+//   created | line 1 | max processes, max nodes | part bytes | data offset | stripe bytes |
+//   renaming | attaching processes |
 //          | registration | nodes |
 //   line 2 | lock | states | details | leases | stats | activities | arena offset | arena bytes |
 //   line 3 | flushes | verdicts | 0 ... | checksum |
@@ -70,8 +71,8 @@ struct alignas(64) Superblock {
   std::uint64_t part_bytes = 0;  ///< of each part, its own superblock included
   std::uint64_t data_offset = 0;
   std::uint64_t stripe_bytes = 0;
-  std::uint64_t naming_offset = 0;
-  std::uint64_t visitors_offset = 0;
+  std::uint64_t renaming_offset = 0;
+  std::uint64_t attaching_offset = 0;
   std::uint64_t registration_offset = 0;
   std::uint64_t nodes_offset = 0;
 
@@ -95,23 +96,23 @@ static_assert(offsetof(Superblock, lock_offset) == 128);
 static_assert(offsetof(Superblock, checksum) == 248);
 
 // ---- lines of the tables -----------------------------------------------------------------------
-// Each ends with a seal, see sealed_line.hpp. Zeroed lines are "never written".
+// Each ends with a checksum, see checksummed_line.hpp. Zeroed lines are "never written".
 
 using Uuid = std::array<std::uint8_t, 16>;
 
-/// | generation | beat | pid | start time | pid namespace | boot id (16) | seal |
-struct alignas(64) VisitorLine {
+/// | generation | beat | pid | start time | pid namespace | boot id (16) | checksum |
+struct alignas(64) AttachingLine {
   std::uint64_t generation = 0;  ///< even in no special way; grows with each visit
   std::uint64_t beat = 0;
   std::uint64_t pid = 0;
   std::uint64_t start_time = 0;
   std::uint64_t pid_namespace = 0;
   Uuid boot_id{};
-  std::uint64_t seal = 0;
+  std::uint64_t checksum = 0;
 };
-static_assert(sizeof(VisitorLine) == 64);
+static_assert(sizeof(AttachingLine) == 64);
 
-/// | boot id (16) | machine id (16) | emulated, name | registered | incarnation | seal |
+/// | boot id (16) | machine id (16) | emulated, name | registered | incarnation | checksum |
 struct alignas(64) NodeLine {
   Uuid boot_id{};
   Uuid machine_id{};
@@ -119,7 +120,7 @@ struct alignas(64) NodeLine {
   std::uint32_t name = 0;      ///< from the splitter grid
   std::uint64_t registered_wall_ns = 0;
   std::uint64_t incarnation = 0;  ///< 1, and one more after each restart of the host
-  std::uint64_t seal = 0;
+  std::uint64_t checksum = 0;
 };
 static_assert(sizeof(NodeLine) == 64);
 
@@ -131,7 +132,7 @@ enum class SlotState : std::uint32_t {
   left = 4,      ///< in order, but somebody who lives may still store to what it owned
 };
 
-/// | generation | state, node | pid | start time | pid namespace | attached | rank, - | seal |
+/// | generation | state, node | pid | start time | pid namespace | attached | rank, - | checksum |
 struct alignas(64) StateLine {
   std::uint64_t generation = 0;
   std::uint32_t state = 0;
@@ -142,22 +143,22 @@ struct alignas(64) StateLine {
   std::uint64_t attached_wall_ns = 0;
   std::int32_t rank = -1;
   std::uint32_t unused = 0;
-  std::uint64_t seal = 0;
+  std::uint64_t checksum = 0;
 };
 static_assert(sizeof(StateLine) == 64);
 
-/// line 0: | boot id (16) | program (40) | seal |   line 1: host   lines 2, 3: job
+/// line 0: | boot id (16) | program (40) | checksum |   line 1: host   lines 2, 3: job
 struct alignas(64) OriginLine {
   Uuid boot_id{};
   char program[40] = {};
-  std::uint64_t seal = 0;
+  std::uint64_t checksum = 0;
 };
 static_assert(sizeof(OriginLine) == 64);
 
 /// Text over one or more lines, 56 bytes each, zero-filled.
 struct alignas(64) TextLine {
   char text[56] = {};
-  std::uint64_t seal = 0;
+  std::uint64_t checksum = 0;
 };
 static_assert(sizeof(TextLine) == 64);
 
@@ -173,7 +174,7 @@ struct alignas(64) LeaseLine {
   std::uint64_t beat = 0;
   std::uint64_t mapped_at = 0;  ///< address of the pool in that process, for the process itself
   std::uint64_t unused[4] = {};
-  std::uint64_t seal = 0;
+  std::uint64_t checksum = 0;
 };
 static_assert(sizeof(LeaseLine) == 64);
 
@@ -181,7 +182,7 @@ struct alignas(64) StatsLine {
   std::uint64_t generation = 0;
   std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
   std::uint64_t unused[2] = {};
-  std::uint64_t seal = 0;
+  std::uint64_t checksum = 0;
 };
 static_assert(sizeof(StatsLine) == 64);
 

@@ -9,7 +9,7 @@ namespace penstock::pool {
 
 bool Liveness::alive(std::uint64_t token) {
   if (token == 0) return false;
-  if (is_visitor(token)) return visitor_alive(token);
+  if (is_attaching(token)) return attaching_alive(token);
   const auto slot = static_cast<std::uint32_t>(slot_of(token));
   if (slot >= processes_.slots()) return false;
   const SlotView view = processes_.state(slot);
@@ -54,8 +54,8 @@ bool Liveness::runs_here(const SlotView& view) {
 }
 
 bool Liveness::of_this_host(std::uint64_t token) const {
-  if (is_visitor(token)) {
-    const auto line = visitors_.read(visitor_name_of(token));
+  if (is_attaching(token)) {
+    const auto line = attaching_.read(attaching_name_of(token));
     return line && line->generation == generation_of(token) && line->boot_id == host_.boot_id;
   }
   const auto slot = static_cast<std::uint32_t>(slot_of(token));
@@ -65,8 +65,8 @@ bool Liveness::of_this_host(std::uint64_t token) const {
   return origin && origin->boot_id == host_.boot_id;
 }
 
-bool Liveness::visitor_alive(std::uint64_t token) {
-  const auto line = visitors_.read(visitor_name_of(token));
+bool Liveness::attaching_alive(std::uint64_t token) {
+  const auto line = attaching_.read(attaching_name_of(token));
   if (!line || line->generation != generation_of(token)) return false;
   if (known_to_kernel(line->boot_id, line->pid_namespace)) {
     const auto known = exists(line->pid, line->start_time);
@@ -96,10 +96,10 @@ std::optional<bool> Liveness::exists(std::uint64_t pid, std::uint64_t start_time
 }
 
 std::optional<std::uint64_t> Liveness::beat_of(std::uint64_t token) const {
-  if (!is_visitor(token)) {
+  if (!is_attaching(token)) {
     return processes_.beat(static_cast<std::uint32_t>(slot_of(token)), generation_of(token));
   }
-  const auto line = visitors_.read(visitor_name_of(token));
+  const auto line = attaching_.read(attaching_name_of(token));
   if (!line || line->generation != generation_of(token)) return std::nullopt;
   return line->beat;
 }

@@ -16,20 +16,20 @@
 #include <mutex>
 
 #include "base/awake.hpp"
+#include "pool/attaching.hpp"
 #include "pool/host_identity.hpp"
 #include "pool/lease.hpp"
 #include "pool/process_table.hpp"
-#include "pool/visitor.hpp"
 
 namespace penstock::pool {
 
 /// Thread-safe.
 class Liveness {
  public:
-  Liveness(const ProcessTable& processes, const VisitorTable& visitors, const HostIdentity& host,
+  Liveness(const ProcessTable& processes, const AttachingTable& attaching, const HostIdentity& host,
            const ProcessIdentity& self, std::uint64_t lease_ns)
       : processes_(processes),
-        visitors_(visitors),
+        attaching_(attaching),
         host_(host),
         self_(self),
         lease_ns_(lease_ns),
@@ -67,14 +67,14 @@ class Liveness {
     std::uint64_t generation = 0;
     bool this_host = false;
   };
-  bool visitor_alive(std::uint64_t token);
+  bool attaching_alive(std::uint64_t token);
   bool known_to_kernel(const Uuid& boot_id, std::uint64_t pid_namespace) const;
   /// nullopt: the kernel does not tell.
   static std::optional<bool> exists(std::uint64_t pid, std::uint64_t start_time);
   bool beats(std::uint64_t token, std::uint64_t beat);
 
   ProcessTable processes_;
-  VisitorTable visitors_;
+  AttachingTable attaching_;
   HostIdentity host_;
   ProcessIdentity self_;
   std::uint64_t lease_ns_;

@@ -21,20 +21,21 @@ int protection(Access access) {
 tl::unexpected<Error> map_error(const OpenPart& part, std::uint64_t offset, std::uint64_t bytes,
                                 int error) {
   if (error == ENOMEM) {
-    return fail(Code::no_space,
+    return fail(ErrorCode::no_space,
                 "{} of {} cannot be mapped: address space or mappings are used up; run: ulimit -v "
                 "unlimited; sysctl vm.max_map_count",
                 base::format_bytes(bytes), part.part.path);
   }
   if (error == EINVAL && part.device) {
-    return fail(Code::mismatch,
+    return fail(ErrorCode::mismatch,
                 "{} cannot be mapped at {:#x} for {}: its alignment is {}; run: daxctl "
                 "reconfigure-device --mode=devdax --align=2M --force {}",
                 part.part.path, offset, base::format_bytes(bytes),
                 base::format_bytes(part.alignment),
                 part.part.path.substr(part.part.path.rfind('/') + 1));
   }
-  return fail(Code::unavailable, "{} cannot be mapped: {}", part.part.path, std::strerror(error));
+  return fail(ErrorCode::unavailable, "{} cannot be mapped: {}", part.part.path,
+              std::strerror(error));
 }
 
 /// An unused run of addresses, aligned so that huge pages are possible.

@@ -25,7 +25,7 @@ TEST_F(NodeCachesTest, AProgramWithoutSimulatorSaysSo) {
   options.mode = coherence::Mode::simulated;
   ASSERT_TRUE(pool::create(options));
   const Error error = attach_error();
-  EXPECT_EQ(error.code, Code::unavailable);
+  EXPECT_EQ(error.code, ErrorCode::unavailable);
   EXPECT_THAT(error.message, HasSubstr("simulated mode and this program has no simulator"));
   EXPECT_THAT(error.message, HasSubstr("penstock pool create"));
   EXPECT_EQ(folder_.entries(), 1u);

@@ -6,15 +6,15 @@
 #include "base/format.hpp"
 #include "base/wait.hpp"
 #include "penstock/sync.hpp"
+#include "pool/checksummed_line.hpp"
 #include "pool/random_id.hpp"
-#include "pool/sealed_line.hpp"
 
 namespace penstock::pool {
 
 namespace {
 
 /// Longer than a publish takes to arrive, by far.
-constexpr std::uint64_t take_over_settle_ns = 50'000'000;
+constexpr std::uint64_t take_over_wait_ns = 50'000'000;
 
 std::uint32_t emulated_field(const NodeTable::Joiner& joiner) {
   return joiner.emulated_node ? *joiner.emulated_node + 1 : 0;
@@ -40,7 +40,7 @@ class Pause {
 
 std::optional<NodeLine> NodeTable::read(std::uint32_t node) const {
   if (node >= superblock_.max_nodes) return std::nullopt;
-  auto line = observe_sealed_line<NodeLine>(memory_, base_, place(node));
+  auto line = observe_checksummed_line<NodeLine>(memory_, base_, place(node));
   if (!line || line->incarnation == 0) return std::nullopt;
   if (line->name >= names_of(superblock_.max_nodes)) return std::nullopt;
   return line;
@@ -61,17 +61,17 @@ std::uint32_t NodeTable::without_entry(const HostIdentity& host,
 }
 
 void NodeTable::publish(std::uint32_t node, const NodeLine& line) const {
-  publish_sealed_line(memory_, base_, place(node), line);
-  memory_.order();
+  publish_checksummed_line(memory_, base_, place(node), line);
+  memory_.store_fence();
 }
 
 std::uint64_t NodeTable::visit(const Joiner& joiner, std::uint32_t name) const {
   joiner.heartbeat.reset();
-  const std::uint64_t token = joiner.visitors.enter(name, joiner.host, joiner.process);
-  const VisitorTable visitors = joiner.visitors;
+  const std::uint64_t token = joiner.attaching.enter(name, joiner.host, joiner.process);
+  const AttachingTable attaching = joiner.attaching;
   joiner.heartbeat = std::make_unique<Heartbeat>(joiner.liveness.lease_ns(),
-                                                 [visitors, name, token, heed = joiner.heed] {
-                                                   visitors.beat(name);
+                                                 [attaching, name, token, heed = joiner.heed] {
+                                                   attaching.beat(name);
                                                    heed(token);
                                                  });
   return token;
@@ -92,19 +92,20 @@ std::optional<NodeSeat> NodeTable::join_own(const Joiner& joiner) const {
   return std::nullopt;
 }
 
-/// Unless a clone of this machine has taken the entry over and did not see the visitor: either the
-/// visitor reads the clone's line here, or the clone, much later, the visitor's.
+/// Unless a clone of this machine has taken the entry over and did not see the attaching process:
+/// either the attaching process reads the clone's line here, or the clone, much later, the
+/// attaching process's.
 std::optional<NodeSeat> NodeTable::sit_down(const Joiner& joiner, std::uint32_t node,
                                             std::uint32_t name) const {
   const std::uint64_t token = visit(joiner, name);
   const auto again = read(node);
-  if (again && is_own(*again, joiner)) return NodeSeat{.node = node, .visitor_token = token};
+  if (again && is_own(*again, joiner)) return NodeSeat{.node = node, .attaching_token = token};
   return std::nullopt;
 }
 
 std::uint64_t NodeTable::visits_of(const Joiner& joiner, std::uint32_t name) {
-  const auto visitor = joiner.visitors.read(name);
-  return visitor ? visitor->generation : 0;
+  const auto attaching = joiner.attaching.read(name);
+  return attaching ? attaching->generation : 0;
 }
 
 std::optional<NodeSeat> NodeTable::take_over(const Joiner& joiner) const {
@@ -122,7 +123,7 @@ std::optional<NodeSeat> NodeTable::take_over(const Joiner& joiner) const {
     mine.registered_wall_ns = base::wall_ns();
     mine.incarnation += 1;
     publish(node, mine);
-    for (Pause pause(take_over_settle_ns); pause.more();) {
+    for (Pause pause(take_over_wait_ns); pause.more();) {
     }
     const auto again = read(node);
     if (!again || !is_own(*again, joiner)) continue;
@@ -138,7 +139,7 @@ std::optional<NodeSeat> NodeTable::take_over(const Joiner& joiner) const {
 bool NodeTable::incarnation_is_dead(const Joiner& joiner, std::uint32_t node,
                                     const NodeLine& line) const {
   LifeWatch life(joiner.processes, joiner.liveness);
-  const auto visitor = joiner.visitors.read(line.name);
+  const auto attaching = joiner.attaching.read(line.name);
   for (Pause pause(certainty_limit_ns(joiner.liveness.lease_ns())); pause.more();) {
     bool undecided = false;
     for (const SlotView& view : joiner.processes.used()) {
@@ -147,9 +148,10 @@ bool NodeTable::incarnation_is_dead(const Joiner& joiner, std::uint32_t node,
       if (verdict == LifeWatch::Verdict::alive) return false;
       undecided = undecided || verdict == LifeWatch::Verdict::undecided;
     }
-    const auto visitor_now = joiner.visitors.read(line.name);
-    if (visitor && visitor_now &&
-        (visitor_now->beat != visitor->beat || visitor_now->generation != visitor->generation)) {
+    const auto attaching_now = joiner.attaching.read(line.name);
+    if (attaching && attaching_now &&
+        (attaching_now->beat != attaching->beat ||
+         attaching_now->generation != attaching->generation)) {
       return false;
     }
     if (!undecided) return true;
@@ -160,14 +162,14 @@ bool NodeTable::incarnation_is_dead(const Joiner& joiner, std::uint32_t node,
 Result<NodeSeat> NodeTable::register_new(const Joiner& joiner) const {
   auto id = random_id();
   if (!id) return unexpected(id.error());
-  sync::Naming naming(memory_, base_ + superblock_.naming_offset, superblock_.max_nodes);
-  auto name = naming.claim(*id);
+  sync::Renaming renaming(memory_, base_ + superblock_.renaming_offset, superblock_.max_nodes);
+  auto name = renaming.claim(*id);
   if (!name) {
-    return fail(Code::no_slots,
+    return fail(ErrorCode::no_slots,
                 "{} nodes have joined pool {}, no more are possible; recreate it: penstock pool "
                 "create {} --max-nodes {} --overwrite",
                 superblock_.max_nodes, joiner.spec, base::shell_quote(joiner.spec),
-                std::min(superblock_.max_nodes * 2, most_nodes));
+                std::min(superblock_.max_nodes * 2, max_nodes));
   }
   const std::uint64_t token = visit(joiner, *name);
   sync::Lock registration(memory_, base_ + superblock_.registration_offset,
@@ -181,14 +183,15 @@ Result<NodeSeat> NodeTable::register_new(const Joiner& joiner) const {
   auto node = take_free_entry(joiner, *name);
   registration.release();
   if (!node) return unexpected(node.error());
-  return NodeSeat{.node = *node, .visitor_token = token};
+  return NodeSeat{.node = *node, .attaching_token = token};
 }
 
 Result<std::uint32_t> NodeTable::take_free_entry(const Joiner& joiner, std::uint32_t name) const {
   for (std::uint32_t node = 0; node < superblock_.max_nodes; ++node) {
     NodeLine raw;
     // A damaged line is nobody's to reuse: its node may still hold the number.
-    const bool whole = observe_sealed_line<NodeLine>(memory_, base_, place(node), &raw).has_value();
+    const bool whole =
+        observe_checksummed_line<NodeLine>(memory_, base_, place(node), &raw).has_value();
     if (!whole || raw.incarnation != 0) continue;
     publish(node, NodeLine{.boot_id = joiner.host.boot_id,
                            .machine_id = joiner.host.machine_id,
@@ -198,11 +201,11 @@ Result<std::uint32_t> NodeTable::take_free_entry(const Joiner& joiner, std::uint
                            .incarnation = 1});
     return node;
   }
-  return fail(Code::no_slots,
+  return fail(ErrorCode::no_slots,
               "all {} node entries of pool {} are taken; recreate it: penstock pool create {} "
               "--max-nodes {} --overwrite",
               superblock_.max_nodes, joiner.spec, joiner.spec,
-              std::min(superblock_.max_nodes * 2, most_nodes));
+              std::min(superblock_.max_nodes * 2, max_nodes));
 }
 
 }  // namespace penstock::pool

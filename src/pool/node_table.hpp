@@ -21,7 +21,7 @@ namespace penstock::pool {
 
 struct NodeSeat {
   std::uint32_t node = 0;
-  std::uint64_t visitor_token = 0;  ///< of this process while it attaches
+  std::uint64_t attaching_token = 0;  ///< of this process while it attaches
 };
 
 class NodeTable {
@@ -36,10 +36,10 @@ class NodeTable {
     const ProcessIdentity& process;
     std::optional<std::uint32_t> emulated_node;
     const ProcessTable& processes;
-    const VisitorTable& visitors;
+    const AttachingTable& attaching;
     Liveness& liveness;
-    std::unique_ptr<Heartbeat>& heartbeat;  ///< started here, for the visitor
-    /// After each beat of the visitor: ends the process if it was taken for dead.
+    std::unique_ptr<Heartbeat>& heartbeat;  ///< started here, for the attaching process
+    /// After each beat of the attaching process: ends the process if it was taken for dead.
     std::function<void(std::uint64_t token)> heed;
     const std::string& spec;
   };

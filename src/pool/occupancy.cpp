@@ -54,8 +54,8 @@ Result<std::optional<std::string>> living_occupant(const std::string& spec) {
   if (!view) return unexpected(view.error());
 
   const ProcessTable processes(view->memory, view->base, *superblock);
-  const VisitorTable visitors(view->memory, view->base, *superblock);
-  Liveness liveness(processes, visitors, *host, *process, *lease_ns);
+  const AttachingTable attaching(view->memory, view->base, *superblock);
+  Liveness liveness(processes, attaching, *host, *process, *lease_ns);
   return watch(processes, liveness);
 }
 

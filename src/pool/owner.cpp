@@ -101,7 +101,7 @@ Result<void> check_owners(const std::vector<OpenPart>& parts, const std::string&
   const std::string trusted = base::env_text("PENSTOCK_TRUST_OWNER");
   for (const OpenPart& part : parts) {
     const auto why = distrust(owner_of(part), part.part, trusted);
-    if (why) return fail(Code::permission, "pool {} is not used: {}", spec, *why);
+    if (why) return fail(ErrorCode::permission, "pool {} is not used: {}", spec, *why);
   }
   return {};
 }

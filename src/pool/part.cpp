@@ -48,7 +48,7 @@ bool is_member_of(gid_t group) {
 Error not_permitted(const Part& part, Access access) {
   struct stat status;
   if (::stat(part.path.c_str(), &status) != 0) {
-    return Error{Code::permission,
+    return Error{ErrorCode::permission,
                  fmt::format("{} cannot be reached by user {}: a folder above it is closed; run: "
                              "namei -l {}",
                              part.path, user_name(::geteuid()), base::shell_quote(part.path))};
@@ -56,18 +56,18 @@ Error not_permitted(const Part& part, Access access) {
   // chmod helps members of the group only, and only where its members may not open it yet
   const bool member = is_member_of(status.st_gid) && (status.st_mode & 0060) != 0060;
   const std::string path = base::shell_quote(part.path);
-  const std::string mend =
+  const std::string fix =
       member
           ? fmt::format("chmod 0660 {}", path)
           : fmt::format("chgrp {} {} && chmod 0660 {}, with a group of which user {} is a member",
                         group_name(::getegid()), path, path, user_name(::geteuid()));
   return Error{
-      Code::permission,
+      ErrorCode::permission,
       fmt::format("{} belongs to {}:{} with mode {:04o}, so user {} may not {} it; its "
                   "owner runs: {} (or replaces it: penstock pool create {} --group {} --overwrite)",
                   part.path, user_name(status.st_uid), group_name(status.st_gid),
                   status.st_mode & 07777, user_name(::geteuid()),
-                  access == Access::write ? "attach" : "read", mend, base::shell_quote(part.text),
+                  access == Access::write ? "attach" : "read", fix, base::shell_quote(part.text),
                   group_name(member ? status.st_gid : ::getegid()))};
 }
 
@@ -75,17 +75,17 @@ Error open_error(int error, const Part& part, Access access, const std::string& 
   if (error == EACCES || error == EPERM) return not_permitted(part, access);
   if (error == ENOENT || error == ENXIO || error == ENODEV) {
     if (part.kind == Part::Kind::devdax) return devdax_absent(part.path);
-    return Error{Code::not_found,
+    return Error{ErrorCode::not_found,
                  fmt::format("pool {} is absent: there is no {}; run: penstock pool create {} "
                              "--size 2G",
                              spec, part.path, base::shell_quote(spec))};
   }
   if (error == EISDIR) {
-    return Error{Code::wrong_format,
+    return Error{ErrorCode::wrong_format,
                  fmt::format("{} is a folder, not a pool; name a file in it, such as {}/pool",
                              part.path, part.path)};
   }
-  return Error{Code::unavailable,
+  return Error{ErrorCode::unavailable,
                fmt::format("{} cannot be opened: {}", part.path, system_text(error))};
 }
 
@@ -103,7 +103,7 @@ Error no_space(const Part& part, std::uint64_t bytes, int error) {
                             ? "mount -o remount,size=... /dev/shm (in a container: --shm-size)"
                             : "another folder";
   return Error{
-      Code::no_space,
+      ErrorCode::no_space,
       fmt::format("{} needs {}, but {} has {} free ({}); give a smaller --size, free "
                   "space, or {}",
                   part.path, base::format_bytes(bytes), folder, free, system_text(error), remount)};
@@ -116,7 +116,7 @@ Result<void> check_file_limit(const Part& part, std::uint64_t bytes) {
       bytes <= limit.rlim_cur) {
     return {};
   }
-  return fail(Code::no_space,
+  return fail(ErrorCode::no_space,
               "{} needs {}, but this process may write files of at most {}; run: ulimit -f "
               "unlimited (or give a smaller --size)",
               part.path, base::format_bytes(bytes), base::format_bytes(limit.rlim_cur));
@@ -134,17 +134,18 @@ Result<OpenPart> open_unnamed(const Part& part) {
   if (open.fd.get() >= 0) return open;
   const int error = errno;
   if (error == ENOENT || error == ENOTDIR) {
-    return fail(Code::not_found, "{} cannot be created: there is no folder {}; run: mkdir -p {}",
-                part.path, folder, folder);
+    return fail(ErrorCode::not_found,
+                "{} cannot be created: there is no folder {}; run: mkdir -p {}", part.path, folder,
+                folder);
   }
   if (error == EACCES || error == EPERM || error == EROFS) {
-    return fail(Code::permission,
+    return fail(ErrorCode::permission,
                 "{} cannot be created: user {} may not write in {} ({}); name a path in a folder "
                 "of your own",
                 part.path, user_name(::geteuid()), folder, system_text(error));
   }
   if (error == ENOSPC) return unexpected(no_space(part, 0, error));
-  return fail(Code::unavailable, "{} cannot be created: {}", part.path, system_text(error));
+  return fail(ErrorCode::unavailable, "{} cannot be created: {}", part.path, system_text(error));
 }
 
 Result<void> set_access(const OpenPart& part, const CreateOptions& options) {
@@ -152,12 +153,12 @@ Result<void> set_access(const OpenPart& part, const CreateOptions& options) {
   if (options.group) {
     const auto gid = group_id(*options.group);
     if (!gid) {
-      return fail(Code::invalid_argument,
+      return fail(ErrorCode::invalid_argument,
                   "there is no group \"{}\"; those you belong to: id -nG (give --group NAME)",
                   *options.group);
     }
     if (::fchown(part.fd.get(), static_cast<uid_t>(-1), *gid) != 0) {
-      return fail(Code::permission,
+      return fail(ErrorCode::permission,
                   "user {} may not give {} to group {} ({}); name a group you belong to: id -nG",
                   user_name(::geteuid()), part.part.path, *options.group, system_text(errno));
     }
@@ -166,7 +167,7 @@ Result<void> set_access(const OpenPart& part, const CreateOptions& options) {
   // A device keeps what udev gave it unless a group is asked for.
   if (part.device && !options.group) return {};
   if (::fchmod(part.fd.get(), permissions & 0777) != 0) {
-    return fail(Code::permission, "mode {:04o} cannot be set on {}: {}", permissions,
+    return fail(ErrorCode::permission, "mode {:04o} cannot be set on {}: {}", permissions,
                 part.part.path, system_text(errno));
   }
   return {};
@@ -181,7 +182,7 @@ Result<OpenPart> open_part(const Part& part, Access access, const std::string& s
   if (open.fd.get() < 0) return unexpected(open_error(errno, part, access, spec));
   struct stat status;
   if (::fstat(open.fd.get(), &status) != 0) {
-    return fail(Code::unavailable, "{} cannot be examined: {}", part.path, system_text(errno));
+    return fail(ErrorCode::unavailable, "{} cannot be examined: {}", part.path, system_text(errno));
   }
   if (S_ISCHR(status.st_mode)) {
     auto geometry = devdax_geometry(part.path, open.fd.get());
@@ -192,14 +193,14 @@ Result<OpenPart> open_part(const Part& part, Access access, const std::string& s
     return open;
   }
   if (part.kind == Part::Kind::devdax) {
-    return fail(Code::wrong_format,
+    return fail(ErrorCode::wrong_format,
                 "{} is not a device; if something wrote a file there, remove it and run: daxctl "
                 "list",
                 part.path);
   }
   if (S_ISDIR(status.st_mode)) return unexpected(open_error(EISDIR, part, access, spec));
   if (!S_ISREG(status.st_mode)) {
-    return fail(Code::wrong_format, "{} is neither a file nor a devdax device; see: ls -l {}",
+    return fail(ErrorCode::wrong_format, "{} is neither a file nor a devdax device; see: ls -l {}",
                 part.path, part.path);
   }
   open.bytes = static_cast<std::uint64_t>(status.st_size);
@@ -233,7 +234,7 @@ Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes, std::uint64
     return unexpected(no_space(part, reserved, error));
   }
   if (error != 0) {
-    return fail(Code::unavailable,
+    return fail(ErrorCode::unavailable,
                 "space for {} cannot be reserved: {}; name a path on another "
                 "file system",
                 part.path, system_text(error));
@@ -260,11 +261,11 @@ Result<void> name_part(const OpenPart& part, const CreateOptions& options) {
       ::unlink(beside.c_str());
     }
   } else if (errno == EEXIST) {
-    return fail(Code::already_exists,
+    return fail(ErrorCode::already_exists,
                 "{} exists; use it, or replace it by: penstock pool create {} --overwrite", path,
                 base::shell_quote(options.spec));
   }
-  return fail(Code::unavailable,
+  return fail(ErrorCode::unavailable,
               "{} cannot be given its name: {}; name a path on another file "
               "system",
               path, system_text(errno));

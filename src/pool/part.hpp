@@ -40,14 +40,14 @@ struct OpenPart {
 
 enum class Access { read, write };
 
-/// Opens what exists. Errors: not_found, permission, wrong_format, each with the mending command;
+/// Opens what exists. Errors: not_found, permission, wrong_format, each with the fixing command;
 /// `spec` is the pool that the part belongs to.
 Result<OpenPart> open_part(const Part& part, Access access, const std::string& spec);
 Result<std::vector<OpenPart>> open_parts(const std::string& spec, Access access);
 
 /// A file of `bytes` in the folder of `part`, space reserved, that has not its name yet: it
 /// vanishes when closed, on most file systems also when the process is killed. Errors: no_space
-/// (needed, free, how to mend). `reserved`: of a sparse one so much at its beginning only.
+/// (needed, free, how to fix). `reserved`: of a sparse one so much at its beginning only.
 Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes,
                               std::uint64_t reserved = UINT64_MAX);
 /// Sets permissions and group, then gives the file its name: from then on it can be attached.

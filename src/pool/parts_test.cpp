@@ -51,7 +51,7 @@ TEST_F(PartsTest, StripesGoToThePartsInTurn) {
     pool.memory().publish_word(pool.at(stripe * 2 * mib, 8), 1000 + stripe);
     pool.memory().publish_word(pool.at((stripe + 1) * 2 * mib - 8, 8), 2000 + stripe);
   }
-  pool.memory().order();
+  pool.memory().store_fence();
   for (std::uint64_t stripe = 1; stripe < 12; ++stripe) {
     const std::string path = part(static_cast<int>(stripe % 3));
     const std::uint64_t begin =
@@ -100,13 +100,13 @@ TEST_F(PartsTest, AMissingPart) {
   create(spec());
   std::filesystem::remove(part(1));
   const Error error = attach_error(spec());
-  EXPECT_EQ(error.code, Code::not_found);
+  EXPECT_EQ(error.code, ErrorCode::not_found);
   EXPECT_THAT(error.message, HasSubstr(part(1)));
 }
 
 TEST_F(PartsTest, TooFewOrTooManyNamed) {
   create(spec());
-  EXPECT_EQ(attach_error(part(0)).code, Code::mismatch);
+  EXPECT_EQ(attach_error(part(0)).code, ErrorCode::mismatch);
   EXPECT_THAT(attach_error(part(0)).message, HasSubstr("a pool of 3 parts, 1 were named"));
   EXPECT_THAT(attach_error(part(1)).message, HasSubstr("a pool of 3 parts, 1 were named"));
   EXPECT_THAT(attach_error(part(0) + "," + part(1)).message, HasSubstr("2 were named"));
@@ -118,7 +118,7 @@ TEST_F(PartsTest, TooFewOrTooManyNamed) {
 TEST_F(PartsTest, ReorderedParts) {
   create(spec());
   const Error error = attach_error(part(0) + "," + part(2) + "," + part(1));
-  EXPECT_EQ(error.code, Code::mismatch);
+  EXPECT_EQ(error.code, ErrorCode::mismatch);
   EXPECT_THAT(error.message, AllOf(HasSubstr(part(2)), HasSubstr("is part 2 of its pool but "
                                                                  "stands at place 1")));
 }
@@ -128,7 +128,7 @@ TEST_F(PartsTest, APartOfAnotherPool) {
   const std::string other = folder_.file("a") + "," + folder_.file("b") + "," + folder_.file("c");
   create(other);
   const Error error = attach_error(part(0) + "," + folder_.file("b") + "," + part(2));
-  EXPECT_EQ(error.code, Code::mismatch);
+  EXPECT_EQ(error.code, ErrorCode::mismatch);
   EXPECT_THAT(error.message, AllOf(HasSubstr(folder_.file("b")), HasSubstr("of another pool")));
 }
 

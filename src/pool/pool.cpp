@@ -1,8 +1,8 @@
 // An attachment: joining, leaving, and what one can ask of it.
 //
 // Joining, in order: open and check the parts; map; take the host lock; find the node's number,
-// which makes this process the node's visitor; take the pool's lock as the visitor; take a slot;
-// let go of both; keep the lease.
+// which makes this process the node's attaching process; take the pool's lock as the attaching
+// process; take a slot; let go of both; keep the lease.
 //
 // Slots that were never used are taken first, then those left longest ago, and only then those of
 // the dead: so statistics stay readable and the arena can free what the dead owned. Nothing breaks
@@ -31,7 +31,7 @@ namespace {
 Result<void> check_mode(const Superblock& superblock, const AttachOptions& options) {
   const auto mode = static_cast<coherence::Mode>(superblock.mode);
   if (!options.mode || *options.mode == mode) return {};
-  return fail(Code::mismatch,
+  return fail(ErrorCode::mismatch,
               "pool {} is in {} mode, {} mode was asked for; unset PENSTOCK_MODE, or recreate it: "
               "penstock pool create {} --mode {} --overwrite",
               options.spec, coherence::mode_name(mode), coherence::mode_name(*options.mode),
@@ -40,13 +40,13 @@ Result<void> check_mode(const Superblock& superblock, const AttachOptions& optio
 
 Result<void> check_node(const AttachOptions& options) {
   if (options.emulated_node.value_or(0) <= last_emulated_node) return {};
-  return fail(Code::invalid_argument,
+  return fail(ErrorCode::invalid_argument,
               "emulated node {} was asked for, the last that can be is {}: export PENSTOCK_NODE=0",
               *options.emulated_node, last_emulated_node);
 }
 
-coherence::Place place_of(const Mapping& mapping, const Superblock& superblock,
-                          const OpenPart& first, const AttachOptions& options) {
+coherence::PoolMapping place_of(const Mapping& mapping, const Superblock& superblock,
+                                const OpenPart& first, const AttachOptions& options) {
   return {.base = mapping.base(),
           .bytes = mapping.bytes(),
           .path = first.part.path,
@@ -98,7 +98,7 @@ Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Call
 
   auto for_locks = reopened(parts->front().fd);
   if (for_locks.get() < 0)
-    return fail(Code::unavailable, "pool {} cannot be opened once more, by /proc/self/fd: {}",
+    return fail(ErrorCode::unavailable, "pool {} cannot be opened once more, by /proc/self/fd: {}",
                 options.spec, std::strerror(errno));
   auto impl = std::make_unique<Pool::Impl>(*superblock, std::move(*mapping), std::move(for_locks),
                                            std::move(*view), caller, options, *lease_ns);
@@ -114,14 +114,14 @@ Result<void> Pool::Impl::join() {
   auto host_locked = HostLock::acquire(lock_fd.get(), 0);
   if (!host_locked) return unexpected(host_locked.error());
   liveness.judge_by([this](std::uint64_t dead) {
-    verdicts.publish(dead, generation != 0 ? token() : visitor_bit);
+    verdicts.publish(dead, generation != 0 ? token() : attaching_bit);
   });
   const NodeTable nodes(memory, base, superblock);
   const NodeTable::Joiner joiner{.host = self.host,
                                  .process = self.process,
                                  .emulated_node = options.emulated_node,
                                  .processes = processes,
-                                 .visitors = visitors,
+                                 .attaching = attaching,
                                  .liveness = liveness,
                                  .heartbeat = heartbeat,
                                  .heed = [this](std::uint64_t as) { heed(as); },
@@ -129,12 +129,12 @@ Result<void> Pool::Impl::join() {
   auto seat = nodes.join(joiner);
   if (!seat) return unexpected(seat.error());
   node = seat->node;
-  sync::Lock as_visitor = make_lock(seat->visitor_token);
-  if (auto locked = as_visitor.acquire(); !locked) return unexpected(locked.error());
+  sync::Lock as_attaching = make_lock(seat->attaching_token);
+  if (auto locked = as_attaching.acquire(); !locked) return unexpected(locked.error());
   auto taken = take_slot();
-  as_visitor.release();
+  as_attaching.release();
   if (!taken) return taken;
-  roll_entry = RollEntry(superblock.pool_id, slot, generation);
+  exit_log_entry = ExitLogEntry(superblock.pool_id, slot, generation);
   lock.emplace(make_lock(token()));
   heartbeat->replace([this] { beat(); }, [this] { do_chores(); });
   return {};
@@ -143,13 +143,13 @@ Result<void> Pool::Impl::join() {
 Result<void> Pool::Impl::take_slot() {
   const auto chosen = choose_slot();
   if (!chosen) {
-    return fail(Code::no_slots,
+    return fail(ErrorCode::no_slots,
                 "all {} process slots of pool {} are held by living processes; end some, run: "
                 "penstock pool gc {}, or recreate it: penstock pool create {} --max-processes {} "
                 "--overwrite",
                 superblock.max_processes, options.spec, base::shell_quote(options.spec),
                 base::shell_quote(options.spec),
-                std::min(superblock.max_processes * 2, most_processes));
+                std::min(superblock.max_processes * 2, max_processes));
   }
   slot = chosen->slot;
   if (chosen->owns()) record_deaths({*chosen});
@@ -188,8 +188,8 @@ std::optional<SlotView> Pool::Impl::choose_slot() {
 }
 
 /// Only of the own node: what another emulated one stores this one cannot send on.
-std::vector<Aliases::Attachment> Pool::Impl::of_this_process() const {
-  std::vector<Aliases::Attachment> found;
+std::vector<PoolMappings::Attachment> Pool::Impl::of_this_process() const {
+  std::vector<PoolMappings::Attachment> found;
   for (const SlotView& view : processes.used()) {
     const StateLine& line = view.line;
     if (!view.whole || line.state != static_cast<std::uint32_t>(SlotState::attached) ||
@@ -240,7 +240,7 @@ void Pool::Impl::do_chores() {
 /// has given it up before has left a verdict.
 void Pool::Impl::heed(std::uint64_t as_token) {
   liveness.stay_awake();
-  memory.full_order();
+  memory.full_fence();
   if (const auto judge = verdicts.judge_of(as_token)) end(judge);
 }
 
@@ -279,7 +279,7 @@ Pool::~Pool() {
   }
   impl_->confirm();
   impl_->heartbeat.reset();
-  impl_->roll_entry.sign_off();
+  impl_->exit_log_entry.sign_off();
   if (impl_->owns_slot()) {
     impl_->processes.set_state(impl_->slot, impl_->generation,
                                impl_->leaves_to_burial ? SlotState::left : SlotState::detached);
@@ -314,8 +314,8 @@ std::optional<std::uint64_t> Pool::offset_of(const void* address) const {
   return at - begin;
 }
 
-Aliases& Pool::aliases() const {
-  return impl_->aliases;
+PoolMappings& Pool::mappings() const {
+  return impl_->mappings;
 }
 
 std::uint32_t Pool::slot() const {
@@ -342,7 +342,7 @@ void Pool::confirm() const {
 }
 
 std::optional<std::uint32_t> Pool::node_of(std::uint64_t token) const {
-  if (token == 0 || is_visitor(token)) return std::nullopt;
+  if (token == 0 || is_attaching(token)) return std::nullopt;
   const SlotView view = impl_->processes.state(static_cast<std::uint32_t>(slot_of(token)));
   if (!view.whole || view.line.generation != generation_of(token)) return std::nullopt;
   return view.line.node;
@@ -364,10 +364,10 @@ std::string Pool::describe(std::uint64_t token) const {
 }
 
 std::string Pool::Impl::describe(std::uint64_t token) const {
-  if (is_visitor(token)) {
-    const auto visitor = visitors.read(visitor_name_of(token));
-    if (visitor && visitor->generation == generation_of(token)) {
-      return fmt::format("a process that is attaching (pid {})", visitor->pid);
+  if (is_attaching(token)) {
+    const auto line = attaching.read(attaching_name_of(token));
+    if (line && line->generation == generation_of(token)) {
+      return fmt::format("a process that is attaching (pid {})", line->pid);
     }
     return "a process that was attaching";
   }
@@ -392,13 +392,13 @@ Result<void> Pool::reserve(std::uint64_t offset, std::uint64_t bytes) const {
 Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
   Impl& impl = *impl_;
   if (impl.options.observer) {
-    return fail(Code::invalid_argument,
+    return fail(ErrorCode::invalid_argument,
                 "an observer of pool {} cannot lock it; attach without "
                 "observer",
                 impl.options.spec);
   }
   if (!impl.origin.here()) {
-    return fail(Code::invalid_argument,
+    return fail(ErrorCode::invalid_argument,
                 "this process was forked by one that is attached to pool {}: what the parent has "
                 "there is not the child's to change; attach again here",
                 impl.options.spec);
@@ -413,10 +413,10 @@ Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
   const auto taken = impl.take_lock(timeout_ns);
   if (taken) impl.waited_in_vain_ns = 0;
   if (taken) return Guard(this);
-  if (taken.error().code != Code::deadline) return unexpected(taken.error());
+  if (taken.error().code != ErrorCode::deadline) return unexpected(taken.error());
   if (whole_wait) impl.waited_in_vain_ns = base::now_ns();
-  return fail(Code::deadline, "{}; what its processes do: penstock ps {}", taken.error().message,
-              impl.options.spec);
+  return fail(ErrorCode::deadline, "{}; what its processes do: penstock ps {}",
+              taken.error().message, impl.options.spec);
 }
 
 Result<void> Pool::Impl::take_lock(std::uint64_t timeout_ns) {
@@ -433,8 +433,8 @@ Result<void> Pool::Impl::take_lock(std::uint64_t timeout_ns) {
   if (auto locked = lock->acquire(remaining_ns(timeout_ns, start_ns)); !locked) {
     host_locked = unexpected(Error{});  // drops the host lock before others may try
     held.store(false, std::memory_order_release);
-    if (locked.error().code != Code::deadline) return locked;
-    return fail(Code::deadline, "{}; it is {}", locked.error().message, describe(rival));
+    if (locked.error().code != ErrorCode::deadline) return locked;
+    return fail(ErrorCode::deadline, "{}; it is {}", locked.error().message, describe(rival));
   }
   host_lock.emplace(std::move(*host_locked));
   return {};

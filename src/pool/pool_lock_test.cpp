@@ -21,7 +21,7 @@ class PoolLockTest : public PoolTest, public testing::WithParamInterface<coheren
   static void add_one(const Pool& pool) {
     void* counter = pool.at(pool.info().arena_offset, 8);
     pool.memory().publish_word(counter, pool.memory().observe_word(counter) + 1);
-    pool.memory().order();
+    pool.memory().store_fence();
   }
   static std::uint64_t count(const Pool& pool) {
     return pool.memory().observe_word(pool.at(pool.info().arena_offset, 8));
@@ -84,7 +84,7 @@ TEST_P(PoolLockTest, AKilledHolderIsReplaced) {
     sleep_until_killed();
   });
   ASSERT_EQ(child.next_report(), 1u);
-  EXPECT_EQ(pool->lock(30'000'000).error().code, Code::deadline);
+  EXPECT_EQ(pool->lock(30'000'000).error().code, ErrorCode::deadline);
   child.kill(SIGKILL);
   auto locked = pool->lock();
   EXPECT_TRUE(locked) << locked.error().message;
@@ -129,9 +129,9 @@ TEST_P(PoolLockTest, LinesThatWereOverwrittenKeepNobodyWaiting) {
   const std::uint64_t nodes = pool->info().max_nodes;
   const auto& superblock = *reinterpret_cast<const Superblock*>(pool->base());
   for (std::uint64_t node = 0; node < nodes; ++node) {
-    void* seal = pool->at(superblock.lock_offset + 64 * node + 56, 8);
-    pool->memory().publish_word(seal, 12345);
-    pool->memory().order();
+    void* checksum = pool->at(superblock.lock_offset + 64 * node + 56, 8);
+    pool->memory().publish_word(checksum, 12345);
+    pool->memory().store_fence();
   }
   auto guard = pool->lock(20'000'000'000);
   EXPECT_TRUE(guard) << guard.error().message;
@@ -143,7 +143,7 @@ TEST_P(PoolLockTest, AWaitForAThreadHasADeadline) {
   ASSERT_TRUE(guard);
   auto second = pool->lock(5'000'000);
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().code, Code::deadline);
+  EXPECT_EQ(second.error().code, ErrorCode::deadline);
   EXPECT_THAT(second.error().message, HasSubstr("another thread"));
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/clock.hpp"
 #include "base/format.hpp"
-#include "pool/sealed_line.hpp"
+#include "pool/checksummed_line.hpp"
 
 namespace penstock::pool {
 
@@ -39,7 +39,7 @@ ProcessTable::ProcessTable(const coherence::Memory& memory, std::byte* base, con
 SlotView ProcessTable::load_state(std::uint32_t slot) const {
   SlotView view{.slot = slot};
   const auto line =
-      load_sealed_line<StateLine>(memory_, base_, place<StateLine>(states_, slot), &view.line);
+      load_checksummed_line<StateLine>(memory_, base_, place<StateLine>(states_, slot), &view.line);
   view.whole = line && line->generation <= greatest_generation && line->node < nodes_ &&
                line->state <= static_cast<std::uint32_t>(SlotState::left);
   return view;
@@ -48,7 +48,7 @@ SlotView ProcessTable::load_state(std::uint32_t slot) const {
 SlotView ProcessTable::state(std::uint32_t slot) const {
   if (slot >= slots_) return SlotView{.slot = slot};
   memory_.invalidate(base_ + place<StateLine>(states_, slot), sizeof(StateLine));
-  memory_.settle();
+  memory_.load_fence();
   return load_state(slot);
 }
 
@@ -59,7 +59,7 @@ std::vector<SlotView> ProcessTable::used() const {
     const std::uint32_t end = std::min(first + batch, slots_);
     memory_.invalidate(base_ + place<StateLine>(states_, first),
                        std::uint64_t{end - first} * sizeof(StateLine));
-    memory_.settle();
+    memory_.load_fence();
     const std::size_t before = views.size();
     for (std::uint32_t slot = first; slot < end; ++slot) {
       SlotView view = load_state(slot);
@@ -85,18 +85,20 @@ std::optional<std::uint32_t> ProcessTable::first_unused() const {
 }
 
 std::optional<OriginLine> ProcessTable::origin(std::uint32_t slot) const {
-  return observe_sealed_line<OriginLine>(memory_, base_, place<DetailLines>(details_, slot));
+  return observe_checksummed_line<OriginLine>(memory_, base_, place<DetailLines>(details_, slot));
 }
 
 std::optional<std::uint64_t> ProcessTable::beat(std::uint32_t slot,
                                                 std::uint64_t generation) const {
-  const auto line = observe_sealed_line<LeaseLine>(memory_, base_, place<LeaseLine>(leases_, slot));
+  const auto line =
+      observe_checksummed_line<LeaseLine>(memory_, base_, place<LeaseLine>(leases_, slot));
   if (!line || line->generation != generation) return std::nullopt;
   return line->beat;
 }
 
 std::uint64_t ProcessTable::mapped_at(std::uint32_t slot, std::uint64_t generation) const {
-  const auto line = observe_sealed_line<LeaseLine>(memory_, base_, place<LeaseLine>(leases_, slot));
+  const auto line =
+      observe_checksummed_line<LeaseLine>(memory_, base_, place<LeaseLine>(leases_, slot));
   return line && line->generation == generation ? line->mapped_at : 0;
 }
 
@@ -132,7 +134,8 @@ ProcessRecord ProcessTable::record(const SlotView& view) const {
   }
   record.host = read_text(details + offsetof(DetailLines, host), 1);
   record.job = job(slot);
-  const auto stats = observe_sealed_line<StatsLine>(memory_, base_, place<StatsLine>(stats_, slot));
+  const auto stats =
+      observe_checksummed_line<StatsLine>(memory_, base_, place<StatsLine>(stats_, slot));
   if (stats && stats->generation == record.generation) {
     record.messages_sent = stats->messages_sent;
     record.bytes_sent = stats->bytes_sent;
@@ -151,7 +154,7 @@ StateLine ProcessTable::take(std::uint32_t slot, const Entry& entry,
   confirm();
   OriginLine origin{.boot_id = entry.host.boot_id};
   entry.process.program.copy(origin.program, sizeof origin.program);
-  publish_sealed_line(memory_, base_, details, origin);
+  publish_checksummed_line(memory_, base_, details, origin);
   publish_text(details + offsetof(DetailLines, host), 1, entry.host.host);
   publish_text(details + offsetof(DetailLines, job), 2, entry.job);
   publish_beat(slot, line.generation, 1);
@@ -172,7 +175,7 @@ StateLine ProcessTable::take(std::uint32_t slot, const Entry& entry,
 }
 
 void ProcessTable::publish_state(std::uint32_t slot, const StateLine& line) const {
-  publish_sealed_line(memory_, base_, place<StateLine>(states_, slot), line);
+  publish_checksummed_line(memory_, base_, place<StateLine>(states_, slot), line);
 }
 
 void ProcessTable::set_state(std::uint32_t slot, std::uint64_t generation,
@@ -181,31 +184,31 @@ void ProcessTable::set_state(std::uint32_t slot, std::uint64_t generation,
   line.generation = generation;
   line.state = static_cast<std::uint32_t>(new_state);
   publish_state(slot, line);
-  memory_.order();
+  memory_.store_fence();
 }
 
 void ProcessTable::publish_beat(std::uint32_t slot, std::uint64_t generation,
                                 std::uint64_t beat) const {
-  publish_sealed_line(memory_, base_, place<LeaseLine>(leases_, slot),
-                      LeaseLine{.generation = generation,
-                                .beat = beat,
-                                .mapped_at = reinterpret_cast<std::uintptr_t>(base_)});
+  publish_checksummed_line(memory_, base_, place<LeaseLine>(leases_, slot),
+                           LeaseLine{.generation = generation,
+                                     .beat = beat,
+                                     .mapped_at = reinterpret_cast<std::uintptr_t>(base_)});
 }
 
 void ProcessTable::publish_stats(std::uint32_t slot, std::uint64_t generation,
                                  const ProcessStats& stats) const {
-  publish_sealed_line(memory_, base_, place<StatsLine>(stats_, slot),
-                      StatsLine{.generation = generation,
-                                .messages_sent = stats.messages_sent,
-                                .bytes_sent = stats.bytes_sent,
-                                .messages_received = stats.messages_received,
-                                .bytes_received = stats.bytes_received});
-  memory_.order();
+  publish_checksummed_line(memory_, base_, place<StatsLine>(stats_, slot),
+                           StatsLine{.generation = generation,
+                                     .messages_sent = stats.messages_sent,
+                                     .bytes_sent = stats.bytes_sent,
+                                     .messages_received = stats.messages_received,
+                                     .bytes_received = stats.bytes_received});
+  memory_.store_fence();
 }
 
 void ProcessTable::publish_activity(std::uint32_t slot, std::string_view text) const {
   publish_text(place<ActivityLines>(activities_, slot), 3, text);
-  memory_.order();
+  memory_.store_fence();
 }
 
 void ProcessTable::publish_text(std::uint64_t place, std::size_t lines,
@@ -214,14 +217,15 @@ void ProcessTable::publish_text(std::uint64_t place, std::size_t lines,
     TextLine line;
     const std::size_t begin = i * sizeof line.text;
     if (begin < text.size()) text.substr(begin).copy(line.text, sizeof line.text);
-    publish_sealed_line(memory_, base_, place + i * sizeof line, line);
+    publish_checksummed_line(memory_, base_, place + i * sizeof line, line);
   }
 }
 
 std::string ProcessTable::read_text(std::uint64_t place, std::size_t lines) const {
   std::string text;
   for (std::size_t i = 0; i < lines; ++i) {
-    const auto line = observe_sealed_line<TextLine>(memory_, base_, place + i * sizeof(TextLine));
+    const auto line =
+        observe_checksummed_line<TextLine>(memory_, base_, place + i * sizeof(TextLine));
     if (!line) break;
     const std::string here = text_of(line->text, sizeof line->text);
     text += here;

@@ -16,7 +16,8 @@ namespace penstock::pool {
 struct SlotView {
   std::uint32_t slot = 0;
   StateLine line;
-  bool whole = true;  ///< false: wrong seal or impossible contents; each word for itself is whole
+  bool whole =
+      true;  ///< false: wrong checksum or impossible contents; each word for itself is whole
 
   bool attached() const { return is(SlotState::attached); }
   /// What its process owned has not been given back.

@@ -161,11 +161,11 @@ TEST_F(ProcessTest, WhoLeavesItsSlotToBurialIsReapedWhenItsJobHasGone) {
   auto leaver = attach({.job = "one"});
   const std::uint64_t token = leaver->token();
   const std::byte* address = leaver->base() + leaver->info().arena_offset;
-  pool->aliases().follow_attachments();
-  EXPECT_TRUE(pool->aliases().lasting_offset_of(address, 64));
+  pool->mappings().follow_attachments();
+  EXPECT_TRUE(pool->mappings().attached_offset_of(address, 64));
   leaver->leave_to_burial();
   leaver.reset();
-  EXPECT_FALSE(pool->aliases().lasting_offset_of(address, 64)) << "mapped no more";
+  EXPECT_FALSE(pool->mappings().attached_offset_of(address, 64)) << "mapped no more";
   EXPECT_FALSE(pool->alive(token));
   EXPECT_FALSE(pool->given_up_still_here());
   EXPECT_EQ(pool->reap([](const auto&) { FAIL(); }).value(), 0u) << "its mate may store there";
@@ -304,7 +304,7 @@ TEST_F(ForeignTest, ADeadHolderOnAnotherHostLosesTheLock) {
   ASSERT_NE(child.next_report(), 0u);
   auto locked = pool->lock(50'000'000);
   ASSERT_FALSE(locked);
-  EXPECT_EQ(locked.error().code, Code::deadline);
+  EXPECT_EQ(locked.error().code, ErrorCode::deadline);
   child.kill(SIGKILL);
   child.wait();
   auto after = pool->lock(60 * second);
@@ -357,7 +357,7 @@ TEST_F(NodeTest, IsToldBeforehandHowManyFindNoEntry) {
 TEST_F(NodeTest, EmulatedNodesEnd) {
   EXPECT_TRUE(attach({.emulated_node = last_emulated_node}));
   const Error error = attach_error({.emulated_node = 0xffffffff});
-  EXPECT_EQ(error.code, Code::invalid_argument);
+  EXPECT_EQ(error.code, ErrorCode::invalid_argument);
   EXPECT_THAT(error.message, HasSubstr("the last that can be is 65535"));
 }
 
@@ -384,7 +384,7 @@ TEST_F(NodeTest, TooManyNodes) {
   for (std::uint8_t host = 1; host <= 4; ++host) nodes.push_back(attach_from(host));
   auto fifth = attach_as({.spec = spec_}, caller_of_another_host(5));
   ASSERT_FALSE(fifth);
-  EXPECT_EQ(fifth.error().code, Code::no_slots);
+  EXPECT_EQ(fifth.error().code, ErrorCode::no_slots);
   EXPECT_THAT(fifth.error().message, HasSubstr("--max-nodes 8"));
 }
 
@@ -397,7 +397,7 @@ TEST_F(ProcessTest, WhoseSlotIsOverwrittenWritesItAnew) {
   const std::uint64_t slot = token & 0xffff;
   for (const std::uint64_t word : {0, 1, 2, 3, 7}) {
     pool->memory().publish_word(pool->at(superblock.states_offset + 64 * slot + 8 * word, 8), 77);
-    pool->memory().order();
+    pool->memory().store_fence();
     for (int looks = 0; looks < 2000 && pool->local_processes() < 2; ++looks)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_TRUE(pool->alive(token)) << "word " << word;

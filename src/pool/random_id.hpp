@@ -14,7 +14,7 @@ inline Result<std::uint64_t> random_id() {
   std::uint64_t id = 0;
   while (id == 0) {
     if (::getrandom(&id, sizeof id, 0) != sizeof id) {
-      return fail(Code::unavailable, "the kernel gives no random bytes (getrandom)");
+      return fail(ErrorCode::unavailable, "the kernel gives no random bytes (getrandom)");
     }
   }
   return id;

@@ -28,7 +28,7 @@ Result<Part> parse_part(std::string_view text, std::string_view spec) {
       return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
     });
     if (name.empty() || !plain || name.size() > max_shm_name_bytes) {
-      return fail(Code::invalid_argument,
+      return fail(ErrorCode::invalid_argument,
                   "\"{}\" in pool \"{}\": NAME of shm:NAME is 1 to {} letters, digits, '-', '_' "
                   "or '.', such as shm:demo",
                   text, spec, max_shm_name_bytes);
@@ -44,7 +44,7 @@ Result<Part> parse_part(std::string_view text, std::string_view spec) {
   }
   // A bare word is more often a forgotten "shm:" than a file in the current directory.
   if (text.find('/') == std::string_view::npos) {
-    return fail(Code::invalid_argument,
+    return fail(ErrorCode::invalid_argument,
                 "\"{0}\" in pool \"{1}\" is neither a path nor shm:NAME; write shm:{0} or ./{0}",
                 text, spec);
   }
@@ -56,7 +56,7 @@ Result<Part> parse_part(std::string_view text, std::string_view spec) {
 
 Result<std::vector<Part>> parse_spec(std::string_view spec) {
   if (spec.empty()) {
-    return fail(Code::invalid_argument, "no pool was named; write {} (or set PENSTOCK_POOL)",
+    return fail(ErrorCode::invalid_argument, "no pool was named; write {} (or set PENSTOCK_POOL)",
                 forms);
   }
   std::vector<Part> parts;
@@ -64,22 +64,23 @@ Result<std::vector<Part>> parse_spec(std::string_view spec) {
     const std::size_t comma = std::min(spec.find(',', begin), spec.size());
     const std::string_view text = spec.substr(begin, comma - begin);
     if (text.empty()) {
-      return fail(Code::invalid_argument, "pool \"{}\" has an empty part; write {}", spec, forms);
+      return fail(ErrorCode::invalid_argument, "pool \"{}\" has an empty part; write {}", spec,
+                  forms);
     }
     auto part = parse_part(text, spec);
     if (!part) return unexpected(part.error());
     for (const Part& other : parts) {
       if (other.path == part->path) {
-        return fail(Code::invalid_argument, "pool \"{}\" names \"{}\" twice; name each part once",
-                    spec, text);
+        return fail(ErrorCode::invalid_argument,
+                    "pool \"{}\" names \"{}\" twice; name each part once", spec, text);
       }
     }
     parts.push_back(std::move(*part));
     begin = comma + 1;
   }
   if (parts.size() > max_parts) {
-    return fail(Code::invalid_argument, "pool \"{}\" has {} parts, at most {} are possible", spec,
-                parts.size(), max_parts);
+    return fail(ErrorCode::invalid_argument, "pool \"{}\" has {} parts, at most {} are possible",
+                spec, parts.size(), max_parts);
   }
   return parts;
 }

@@ -36,25 +36,25 @@ std::string how_to_make(const OpenPart& part, const std::string& spec) {
 Result<void> check_header(const OpenPart& part, const Superblock& s, const std::string& spec) {
   const std::string& path = part.part.path;
   if (s.magic != magic) {
-    return fail(Code::wrong_format,
+    return fail(ErrorCode::wrong_format,
                 "{} is not a Penstock pool (it begins with {:#018x}, needed {:#018x}); {}", path,
                 s.magic, magic, how_to_make(part, spec));
   }
   if (s.layout_version != layout_version) {
-    return fail(Code::wrong_format,
+    return fail(ErrorCode::wrong_format,
                 "{} has layout version {}, this Penstock needs {}; {}, or use the Penstock that "
                 "made it",
                 path, s.layout_version, layout_version, recreate(spec));
   }
   if (s.checksum != checksum_of(s)) {
-    return fail(Code::wrong_format,
+    return fail(ErrorCode::wrong_format,
                 "the superblock of {} is damaged (checksum {:#018x}, needed {:#018x}); {}", path,
                 s.checksum, checksum_of(s), recreate(spec));
   }
   return {};
 }
 
-/// What a correct checksum does not prove: a faulty writer can seal nonsense.
+/// What a correct checksum does not prove: a faulty writer can checksum nonsense.
 bool geometry_is_sound(const Superblock& s) {
   if (s.header_bytes != page_bytes || s.pool_id == 0) return false;
   if (s.part_count < 1 || s.part_count > max_parts || s.part_index >= s.part_count) return false;
@@ -73,7 +73,7 @@ bool geometry_is_sound(const Superblock& s) {
 
 Result<void> check_length(const OpenPart& part, const Superblock& s, const std::string& spec) {
   if (part.bytes >= s.part_bytes) return {};
-  return fail(Code::wrong_format, "{} is truncated: it has {}, its superblock says {}; {}",
+  return fail(ErrorCode::wrong_format, "{} is truncated: it has {}, its superblock says {}; {}",
               part.part.path, base::format_bytes(part.bytes), base::format_bytes(s.part_bytes),
               recreate(spec));
 }
@@ -83,13 +83,13 @@ Result<void> check_sibling(const OpenPart& part, const Superblock& first, const 
                            std::uint32_t position) {
   const std::string& path = part.part.path;
   if (other.pool_id != first.pool_id) {
-    return fail(Code::mismatch,
+    return fail(ErrorCode::mismatch,
                 "{} is part of another pool (id {:#x}, needed {:#x}); name the parts as they were "
                 "named at creation; those of this host: penstock pool ls",
                 path, other.pool_id, first.pool_id);
   }
   if (other.part_index != position) {
-    return fail(Code::mismatch,
+    return fail(ErrorCode::mismatch,
                 "{} is part {} of its pool but stands at place {}; name the parts in the order of "
                 "their creation",
                 path, other.part_index, position);
@@ -98,7 +98,7 @@ Result<void> check_sibling(const OpenPart& part, const Superblock& first, const 
   aligned.part_index = first.part_index;
   aligned.checksum = first.checksum;
   if (std::memcmp(&aligned, &first, sizeof first) != 0) {
-    return fail(Code::wrong_format,
+    return fail(ErrorCode::wrong_format,
                 "the superblocks of {} and of part 0 disagree; recreate the pool: penstock pool "
                 "create SPEC --overwrite",
                 path);
@@ -143,7 +143,7 @@ Result<void> write_superblock(const OpenPart& part, const Superblock& contents) 
   for (std::uint64_t line = sizeof superblock; line > 0;) {
     line -= coherence::line_bytes;
     memory.publish_line(view->base + line, lines + line);
-    memory.order();
+    memory.store_fence();
   }
   return {};
 }
@@ -155,7 +155,7 @@ Result<void> wipe_superblock(const OpenPart& part) {
   if (!view) return unexpected(view.error());
   const Superblock nothing{};
   view->memory.publish_bulk(view->base, &nothing, sizeof nothing);
-  view->memory.order();
+  view->memory.store_fence();
   return {};
 }
 
@@ -165,18 +165,18 @@ Result<Superblock> check_superblocks(const std::vector<OpenPart>& parts, const s
     auto read = read_superblock(parts[i]);
     if (!read) return unexpected(read.error());
     if (!*read) {
-      return fail(Code::wrong_format,
+      return fail(ErrorCode::wrong_format,
                   "{} is not a Penstock pool (it has {} B, a superblock alone has {}); {}",
                   parts[i].part.path, parts[i].bytes, page_bytes, how_to_make(parts[i], spec));
     }
     const Superblock& here = **read;
     if (auto sound = check_header(parts[i], here, spec); !sound) return unexpected(sound.error());
     if (!geometry_is_sound(here)) {
-      return fail(Code::wrong_format, "the geometry in the superblock of {} is impossible; {}",
+      return fail(ErrorCode::wrong_format, "the geometry in the superblock of {} is impossible; {}",
                   parts[i].part.path, recreate(spec));
     }
     if (here.part_count != parts.size()) {
-      return fail(Code::mismatch,
+      return fail(ErrorCode::mismatch,
                   "{} belongs to a pool of {} parts, {} were named in \"{}\"; name all parts, "
                   "joined by commas, in the order of their creation",
                   parts[i].part.path, here.part_count, parts.size(), spec);

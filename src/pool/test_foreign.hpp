@@ -44,7 +44,7 @@ class ForeignTest : public PoolTest {
     return Child([this, host, held](const Child::Report& report) {
       auto pool = attach_from(host);
       if (!pool) return 2;
-      auto guard = held ? pool->lock() : Result<Pool::Guard>(make_error(Code::internal, ""));
+      auto guard = held ? pool->lock() : Result<Pool::Guard>(make_error(ErrorCode::internal, ""));
       report(pool->token());
       sleep_until_killed();
     });

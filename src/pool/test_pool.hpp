@@ -83,7 +83,7 @@ class PoolTest : public testing::Test {
     auto pool = Pool::attach(options);
     if (!pool) return pool.error();
     ADD_FAILURE() << "attached";
-    return Error{Code::internal, "attached"};
+    return Error{ErrorCode::internal, "attached"};
   }
 
   TestFolder folder_;

@@ -13,8 +13,8 @@
 
 #include <optional>
 
+#include "pool/attaching.hpp"
 #include "pool/layout.hpp"
-#include "pool/visitor.hpp"
 
 namespace penstock::pool {
 
@@ -29,7 +29,7 @@ class VerdictTable {
 
   /// `token` is taken for dead by `judge`. What is loaded afterwards is newer than the verdict.
   void publish(std::uint64_t token, std::uint64_t judge) const;
-  /// Slot and visitor bit of the one who has taken `token` for dead; nullopt: nobody has.
+  /// Slot and attaching bit of the one who has taken `token` for dead; nullopt: nobody has.
   std::optional<std::uint64_t> judge_of(std::uint64_t token) const;
 
  private:

@@ -7,7 +7,7 @@
 //   lines 1..       RegionLine[capacity]
 //
 // A region is in one of the `window` lines that its key points at, in any of the blocks. Lines are
-// sealed (pool/sealed_line.hpp): a reader finds a whole line, or none.
+// checksummed (pool/checksummed_line.hpp): a reader finds a whole line, or none.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@ namespace penstock::rma {
 
 inline constexpr std::uint64_t block_magic = 0x50454e5352474e31;  // "PENSRGN1"
 inline constexpr std::uint64_t first_capacity = 64;
-inline constexpr std::uint64_t window = 8;      ///< lines that a key may be in
-inline constexpr std::size_t most_blocks = 24;  ///< of a chain; more is nonsense
+inline constexpr std::uint64_t window = 8;     ///< lines that a key may be in
+inline constexpr std::size_t max_blocks = 24;  ///< of a chain; more is nonsense
 
 struct BlockHeader {
   std::uint64_t magic;
   std::uint64_t capacity;  ///< lines behind this one; a power of two, `window` at least
   std::uint64_t next;      ///< offset of the next block; 0: none
   std::uint64_t pad[4];
-  std::uint64_t seal;
+  std::uint64_t checksum;
 };
 static_assert(sizeof(BlockHeader) == 64);
 
@@ -37,7 +37,7 @@ struct RegionLine {
   std::uint64_t access;  ///< bits of Access
   std::uint64_t serial;  ///< tells a region from an earlier one of the same key
   std::uint64_t pad;
-  std::uint64_t seal;
+  std::uint64_t checksum;
 };
 static_assert(sizeof(RegionLine) == 64);
 

@@ -3,7 +3,7 @@
 
 #include "base/format.hpp"
 #include "penstock/rma.hpp"
-#include "pool/sealed_line.hpp"
+#include "pool/checksummed_line.hpp"
 #include "rma/layout.hpp"
 
 namespace penstock::rma {
@@ -57,21 +57,22 @@ void publish_range(const coherence::Memory& memory, void* to, const void* from,
 Result<PeerRegions::Known> PeerRegions::search(std::uint64_t key) const {
   const auto& memory = pool_.memory();
   std::uint64_t block = place_, capacity = first_capacity;
-  for (std::size_t i = 0; i < most_blocks && block != 0; ++i, capacity *= 2) {
+  for (std::size_t i = 0; i < max_blocks && block != 0; ++i, capacity *= 2) {
     if (block % line_bytes != 0 || pool_.at(block, 64 + 64 * capacity) == nullptr)
-      return fail(Code::wrong_format, "a table of memory regions at {:#x} lies outside pool {}",
-                  block, pool_.info().spec);
+      return fail(ErrorCode::wrong_format,
+                  "a table of memory regions at {:#x} lies outside pool {}", block,
+                  pool_.info().spec);
     const std::byte* lines[window];
     for (std::uint64_t line = 0; line < window; ++line) {
       lines[line] = pool_.base() + line_place(block, capacity, key, line);
       memory.invalidate(lines[line], line_bytes);
     }
-    const auto header = pool::observe_sealed_line<BlockHeader>(memory, pool_.base(), block);
+    const auto header = pool::observe_checksummed_line<BlockHeader>(memory, pool_.base(), block);
     if (!header || header->magic != block_magic || header->capacity != capacity)
-      return fail(Code::peer_dead, "the peer has no memory regions any more: it has closed");
+      return fail(ErrorCode::peer_dead, "the peer has no memory regions any more: it has closed");
     for (const std::byte* at : lines) {
       const auto offset = static_cast<std::uint64_t>(at - pool_.base());
-      const auto line = pool::load_sealed_line<RegionLine>(memory, pool_.base(), offset);
+      const auto line = pool::load_checksummed_line<RegionLine>(memory, pool_.base(), offset);
       if (!line || line->bytes == 0 || line->key != key) continue;
       return Known{{line->key, line->base, line->bytes, line->offset,
                     static_cast<std::uint32_t>(line->access)},
@@ -80,7 +81,7 @@ Result<PeerRegions::Known> PeerRegions::search(std::uint64_t key) const {
     }
     block = header->next;
   }
-  return fail(Code::not_found, "the peer has no memory region with key {:#x}", key);
+  return fail(ErrorCode::not_found, "the peer has no memory region with key {:#x}", key);
 }
 
 Result<PeerRegions::Known*> PeerRegions::known(std::uint64_t key) {
@@ -105,7 +106,7 @@ Result<Region> PeerRegions::find(std::uint64_t key) {
   auto found = known(key);
   if (!found) return unexpected(found.error());
   pool_.memory().invalidate(pool_.base() + (*found)->line, line_bytes);
-  pool_.memory().settle();
+  pool_.memory().load_fence();
   if (still(**found)) return (*found)->region;
   forget(key);
   found = known(key);
@@ -119,19 +120,20 @@ Result<std::byte*> PeerRegions::target(const Known& known, std::uint64_t address
                                        std::uint64_t bytes, Access access) const {
   const Region& region = known.region;
   if ((region.access & access) == 0)
-    return fail(Code::permission, "memory region {:#x} of the peer is not registered for remote {}",
-                region.key, access == remote_read ? "reading" : "writing");
+    return fail(ErrorCode::permission,
+                "memory region {:#x} of the peer is not registered for remote {}", region.key,
+                access == remote_read ? "reading" : "writing");
   if (!region.holds(address, bytes))
-    return fail(Code::invalid_argument,
+    return fail(ErrorCode::invalid_argument,
                 "{} bytes at {:#x} do not lie in memory region {:#x} of the peer, which has {} "
                 "bytes from {:#x} on",
                 bytes, address, region.key, region.bytes, region.base);
   if (!region.in_pool())
-    return fail(Code::unavailable, "memory region {:#x} of the peer is not in the pool",
+    return fail(ErrorCode::unavailable, "memory region {:#x} of the peer is not in the pool",
                 region.key);
   auto* at = static_cast<std::byte*>(pool_.at(region.offset + (address - region.base), bytes));
   if (at == nullptr)
-    return fail(Code::wrong_format, "memory region {:#x} of the peer lies outside pool {}",
+    return fail(ErrorCode::wrong_format, "memory region {:#x} of the peer lies outside pool {}",
                 region.key, pool_.info().spec);
   return at;
 }
@@ -139,13 +141,13 @@ Result<std::byte*> PeerRegions::target(const Known& known, std::uint64_t address
 Result<void> PeerRegions::put(std::uint64_t key, std::uint64_t address, const void* from,
                               std::uint64_t bytes) {
   auto begun = begin_put(key, address, from, bytes);
-  if (begun) order();
+  if (begun) store_fence();
   return begun;
 }
 
-void PeerRegions::order() const {
+void PeerRegions::store_fence() const {
   // Not only before our next publish: whoever is told of it, on any way, finds it.
-  pool_.memory().full_order();  // pairs with the invalidation in get, or in whoever is told of it
+  pool_.memory().full_fence();  // pairs with the invalidation in get, or in whoever is told of it
 }
 
 Result<void> PeerRegions::begin_put(std::uint64_t key, std::uint64_t address, const void* from,
@@ -174,7 +176,7 @@ Result<void> PeerRegions::get(std::uint64_t key, std::uint64_t address, void* to
     // The line of the region and the bytes in one go.
     memory.invalidate(pool_.base() + (*found)->line, line_bytes);
     if (at) memory.invalidate(*at, bytes);
-    memory.settle();
+    memory.load_fence();
     if (still(**found)) {
       if (!at) return unexpected(at.error());
       memory.load_bulk(to, *at, bytes);
@@ -182,7 +184,7 @@ Result<void> PeerRegions::get(std::uint64_t key, std::uint64_t address, void* to
     }
     forget(key);
   }
-  return fail(Code::not_found, "memory region {:#x} of the peer is gone", key);
+  return fail(ErrorCode::not_found, "memory region {:#x} of the peer is gone", key);
 }
 
 }  // namespace penstock::rma

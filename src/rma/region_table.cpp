@@ -3,7 +3,7 @@
 
 #include "base/format.hpp"
 #include "penstock/rma.hpp"
-#include "pool/sealed_line.hpp"
+#include "pool/checksummed_line.hpp"
 #include "rma/layout.hpp"
 
 namespace penstock::rma {
@@ -30,7 +30,7 @@ RegionTable::~RegionTable() {
   const auto& memory = arena_.pool().memory();
   const RegionLine none{};
   for (const auto& [key, line] : lines_) {
-    memory.publish_line(line, &none);  // its seal is that of a line of zeros
+    memory.publish_line(line, &none);  // its checksum is that of a line of zeros
   }
   // The pool's lock, which each destroy takes, orders these before the space is anybody else's.
   for (const auto& block : blocks_) (void)arena_.destroy(block);
@@ -39,8 +39,9 @@ RegionTable::~RegionTable() {
 /// Behind the last one. Published before the header before it names it.
 Result<void> RegionTable::add_block() {
   const std::uint64_t capacity = first_capacity << blocks_.size();
-  if (blocks_.size() == most_blocks) {
-    return fail(Code::no_space, "{} memory regions are registered: more cannot be", lines_.size());
+  if (blocks_.size() == max_blocks) {
+    return fail(ErrorCode::no_space, "{} memory regions are registered: more cannot be",
+                lines_.size());
   }
   pool::Pool& pool = arena_.pool();
   arena::CreateOptions options;
@@ -54,12 +55,13 @@ Result<void> RegionTable::add_block() {
   BlockHeader header{};
   header.magic = block_magic;
   header.capacity = capacity;
-  pool::publish_sealed_line(memory, pool.base(), block->offset, header);
-  memory.order();  // pairs with PeerRegions::search, which reads it after the header before it
+  pool::publish_checksummed_line(memory, pool.base(), block->offset, header);
+  memory
+      .store_fence();  // pairs with PeerRegions::search, which reads it after the header before it
   if (!blocks_.empty()) {
     header.capacity = capacity / 2;
     header.next = block->offset;
-    pool::publish_sealed_line(memory, pool.base(), blocks_.back().offset, header);
+    pool::publish_checksummed_line(memory, pool.base(), blocks_.back().offset, header);
   }
   blocks_.push_back(std::move(*block));
   return {};
@@ -82,7 +84,7 @@ std::byte* RegionTable::free_line(std::uint64_t key) {
 
 Result<void> RegionTable::add(const Region& region) {
   if (lines_.count(region.key) != 0) {
-    return fail(Code::already_exists, "a memory region with key {:#x} is registered already",
+    return fail(ErrorCode::already_exists, "a memory region with key {:#x} is registered already",
                 region.key);
   }
   std::byte* at = free_line(region.key);
@@ -99,8 +101,8 @@ Result<void> RegionTable::add(const Region& region) {
   line.access = region.access;
   line.serial = ++serial_;
   lines_.emplace(region.key, at);
-  pool::publish_sealed_line(pool.memory(), pool.base(), *pool.offset_of(at), line);
-  pool.memory().full_order();  // pairs with PeerRegions::search and still
+  pool::publish_checksummed_line(pool.memory(), pool.base(), *pool.offset_of(at), line);
+  pool.memory().full_fence();  // pairs with PeerRegions::search and still
   return {};
 }
 
@@ -110,7 +112,7 @@ void RegionTable::remove(std::uint64_t key) {
   const RegionLine none{};
   const auto& memory = arena_.pool().memory();
   memory.publish_line(found->second, &none);
-  memory.full_order();  // pairs with PeerRegions::still
+  memory.full_fence();  // pairs with PeerRegions::still
   lines_.erase(found);
 }
 

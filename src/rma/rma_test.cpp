@@ -75,29 +75,29 @@ TEST_P(Rma, ReachesNothingOutsideARegionOrWithoutPermission) {
   ASSERT_TRUE(table_->add(elsewhere));
   PeerRegions peer = view();
   std::byte data[200] = {};
-  EXPECT_EQ(peer.put(1, target_base, data, 8).error().code, Code::permission);
-  EXPECT_EQ(peer.get(2, target_base, data, 8).error().code, Code::permission);
+  EXPECT_EQ(peer.put(1, target_base, data, 8).error().code, ErrorCode::permission);
+  EXPECT_EQ(peer.get(2, target_base, data, 8).error().code, ErrorCode::permission);
   for (const auto& [at, bytes] : {std::pair{target_base, 101ull},
                                   {target_base + 100, 1ull},
                                   {target_base - 1, 1ull},
                                   {target_base + 1, ~0ull},
                                   {~0ull, 2ull}}) {
-    EXPECT_EQ(peer.get(1, at, data, bytes).error().code, Code::invalid_argument) << at;
-    EXPECT_EQ(peer.put(2, at, data, bytes).error().code, Code::invalid_argument) << at;
+    EXPECT_EQ(peer.get(1, at, data, bytes).error().code, ErrorCode::invalid_argument) << at;
+    EXPECT_EQ(peer.put(2, at, data, bytes).error().code, ErrorCode::invalid_argument) << at;
   }
-  EXPECT_EQ(peer.put(3, target_base, data, 8).error().code, Code::unavailable);
-  EXPECT_EQ(peer.put(4, target_base, data, 8).error().code, Code::not_found);
+  EXPECT_EQ(peer.put(3, target_base, data, 8).error().code, ErrorCode::unavailable);
+  EXPECT_EQ(peer.put(4, target_base, data, 8).error().code, ErrorCode::not_found);
   EXPECT_TRUE(peer.get(1, target_base + 100, data, 0));
 }
 
 TEST_P(Rma, AKeyMeansWhatWasRegisteredLast) {
   ASSERT_TRUE(table_->add(region(9, 64, 0)));
-  EXPECT_EQ(table_->add(region(9, 64, 0)).error().code, Code::already_exists);
+  EXPECT_EQ(table_->add(region(9, 64, 0)).error().code, ErrorCode::already_exists);
   PeerRegions peer = view();
   const auto data = pattern(64, 3);
   ASSERT_TRUE(peer.put(9, target_base, data.data(), 64));
   table_->remove(9);
-  EXPECT_EQ(peer.put(9, target_base, data.data(), 64).error().code, Code::not_found);
+  EXPECT_EQ(peer.put(9, target_base, data.data(), 64).error().code, ErrorCode::not_found);
   ASSERT_TRUE(table_->add(region(9, 64, 640)));
   ASSERT_TRUE(peer.put(9, target_base, data.data(), 64));
   EXPECT_EQ(held(640, 64), data);
@@ -150,7 +150,7 @@ TEST_P(Rma, NonsenseInTheTableIsNotBelieved) {
     const std::uint64_t before = owner_.pool->memory().observe_word(word);
     for (const std::uint64_t nonsense : {std::uint64_t{1}, ~std::uint64_t{0}, before + 64}) {
       owner_.pool->memory().publish_word(word, nonsense);
-      owner_.pool->memory().order();
+      owner_.pool->memory().store_fence();
       std::byte data[64];
       PeerRegions peer = view();
       if (const auto got = peer.get(1, target_base, data, 64); got) {
@@ -158,7 +158,7 @@ TEST_P(Rma, NonsenseInTheTableIsNotBelieved) {
       }
     }
     owner_.pool->memory().publish_word(word, before);
-    owner_.pool->memory().order();
+    owner_.pool->memory().store_fence();
   }
   EXPECT_TRUE(view().find(1));
 }

@@ -48,15 +48,15 @@ Barrier::Barrier(const coherence::Memory& memory, void* lines, std::uint32_t par
 
 void Barrier::arrive() {
   const Line mine{.sequence = sequence_ + 1, .token = token_};
-  memory_.order();  // everything published before the barrier is there before the arrival
+  memory_.store_fence();  // everything published before the barrier is there before the arrival
   memory_.send_line(lines_ + 64ull * self_, &mine);
-  memory_.order();
+  memory_.store_fence();
 }
 
 /// One batch of invalidations.
 void Barrier::drop_arrived(std::vector<std::uint32_t>& missing) const {
   for (std::uint32_t i : missing) memory_.invalidate(lines_ + 64ull * i, coherence::line_bytes);
-  memory_.settle();
+  memory_.load_fence();
   std::erase_if(missing,
                 [&](std::uint32_t i) { return memory_.load_word(lines_ + 64ull * i) > sequence_; });
 }
@@ -77,7 +77,7 @@ Result<void> Barrier::find_dead(const std::vector<std::uint32_t>& missing) const
     // It may have arrived as its last deed.
     memory_.observe_line(&line, lines_ + 64ull * i);
     if (line.sequence > sequence_) continue;
-    return fail(Code::peer_dead, "barrier {}: participant {} of {}{} died before it arrived",
+    return fail(ErrorCode::peer_dead, "barrier {}: participant {} of {}{} died before it arrived",
                 sequence_ + 1, i, participants_,
                 describe_ ? fmt::format(" ({})", describe_(line.token)) : "");
   }
@@ -96,8 +96,8 @@ Result<void> Barrier::wait(std::uint64_t timeout_ns) {
     drop_arrived(missing);
     if (missing.empty()) break;
     if (auto paused = waiter.pause(); !paused) {
-      if (paused.error().code != Code::deadline) return paused;
-      return fail(Code::deadline, "{}: barrier {} misses {} of {} participants: {}",
+      if (paused.error().code != ErrorCode::deadline) return paused;
+      return fail(ErrorCode::deadline, "{}: barrier {} misses {} of {} participants: {}",
                   paused.error().message, sequence_ + 1, missing.size(), participants_,
                   join(missing));
     }

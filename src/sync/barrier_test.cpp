@@ -56,7 +56,7 @@ TEST_P(BarrierTest, DeadlineNamesTheMissing) {
   EXPECT_FALSE(zero.wait(1 * ms));
   auto waited = two.wait(1 * ms);
   ASSERT_FALSE(waited);
-  EXPECT_EQ(waited.error().code, Code::deadline);
+  EXPECT_EQ(waited.error().code, ErrorCode::deadline);
   EXPECT_THAT(waited.error().message, HasSubstr("barrier 1 misses 3 of 5 participants: 1, 3, 4"));
 }
 
@@ -88,7 +88,7 @@ TEST_P(BarrierTest, ADeadParticipantIsNamed) {
   EXPECT_FALSE(one.wait(1 * ms));
   auto waited = zero.wait(30'000 * ms);
   ASSERT_FALSE(waited);
-  EXPECT_EQ(waited.error().code, Code::peer_dead);
+  EXPECT_EQ(waited.error().code, ErrorCode::peer_dead);
   EXPECT_THAT(waited.error().message, HasSubstr("barrier 2: participant 2 of 3 died"));
   zero.describe_by([](std::uint64_t token) { return "process " + std::to_string(token); });
   EXPECT_THAT(zero.wait(30'000 * ms).error().message,

@@ -12,9 +12,10 @@
 namespace penstock::sync {
 
 void Doorbell::ring(std::uint64_t sequence) {
-  memory_.order();  // what was published before is at the device before the sequence announces it
+  memory_.store_fence();  // what was published before is at the device before the sequence
+                          // announces it
   memory_.publish_word(line_, sequence);
-  memory_.order();  // pairs with read(): nothing of the ring stays in a buffer here
+  memory_.store_fence();  // pairs with read(): nothing of the ring stays in a buffer here
 }
 
 std::uint64_t Doorbell::read() const {
@@ -28,14 +29,14 @@ Result<void> Doorbell::wait(std::uint64_t sequence, std::uint64_t timeout_ns,
     // It may have rung as its last deed.
     const std::uint64_t reached = read();
     if (reached >= sequence) return {};
-    return fail(Code::peer_dead, "doorbell: the ringer died at sequence {}, {} was awaited",
+    return fail(ErrorCode::peer_dead, "doorbell: the ringer died at sequence {}, {} was awaited",
                 reached, sequence);
   };
   base::Waiter waiter("doorbell", timeout_ns, ringer_dead);
   while (read() < sequence) {
     if (auto paused = waiter.pause(); !paused) {
-      if (paused.error().code != Code::deadline) return paused;
-      return fail(Code::deadline, "{} (sequence {} awaited, {} found)", paused.error().message,
+      if (paused.error().code != ErrorCode::deadline) return paused;
+      return fail(ErrorCode::deadline, "{} (sequence {} awaited, {} found)", paused.error().message,
                   sequence, read());
     }
   }

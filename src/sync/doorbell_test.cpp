@@ -54,7 +54,7 @@ TEST_P(DoorbellTest, DeadlineNamesTheSequences) {
   bell.ring(4);
   auto waited = bell.wait(5, 5 * ms);
   ASSERT_FALSE(waited);
-  EXPECT_EQ(waited.error().code, Code::deadline);
+  EXPECT_EQ(waited.error().code, ErrorCode::deadline);
   EXPECT_THAT(waited.error().message, HasSubstr("sequence 5 awaited, 4 found"));
 }
 
@@ -64,7 +64,7 @@ TEST_P(DoorbellTest, ADeadRingerEndsTheWait) {
   auto waited = bell.wait(
       1, 30'000 * ms, [](std::uint64_t token) { return token != 77; }, 77);
   ASSERT_FALSE(waited);
-  EXPECT_EQ(waited.error().code, Code::peer_dead);
+  EXPECT_EQ(waited.error().code, ErrorCode::peer_dead);
 }
 
 TEST_P(DoorbellTest, ARingThatWasTheLastDeedCounts) {

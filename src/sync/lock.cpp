@@ -1,16 +1,16 @@
 // Lamport's bakery over one line per participant. Line i, written on behalf of participant i only:
 //
-//   | 0: token | 1: number | 2: choosing | 3: shared | 4..6: 0 | 7: seal |
+//   | 0: token | 1: number | 2: choosing | 3: shared | 4..6: 0 | 7: checksum |
 //
-// The seal is computed from the other words and arrives last, so a reader can tell a line of which
-// it saw only a part and reads again. A writer may be killed in the middle of a publish (CPUs
+// The checksum is computed from the other words and arrives last, so a reader can tell a line of
+// which it saw only a part and reads again. A writer may be killed in the middle of a publish (CPUs
 // without 64-byte stores): its token is then in the line, because a line that still holds the token
 // of another process of the participant is first taken over by publishing the token alone.
 //
 // Why it excludes (Lamport 1974): a participant publishes `choosing`, then reads all numbers,
 // then publishes its own, greater one. The two publishes must be visible before the reads that
-// follow: store -> load order, which `order` alone does not give. `full_order` after each publish
-// below does.
+// follow: store -> load order, which `store_fence` alone does not give. `full_fence` after each
+// publish below does.
 //
 // Who finds nobody else choosing or with a number may have the lock at once, still choosing: one
 // that comes now finds that, and waits; one that had come before would have been found.
@@ -25,8 +25,8 @@
 //
 // The dead: a line whose token is dead is passed over. That is safe because the line was read
 // after the own number was published: whoever replaces the dead in that line starts to choose
-// after that, sees the own number and draws a greater one. A line of nobody whose seal is wrong is
-// passed over too: its writer has not published its token yet, and chooses after that.
+// after that, sees the own number and draws a greater one. A line of nobody whose checksum is wrong
+// is passed over too: its writer has not published its token yet, and chooses after that.
 //
 // What was overwritten: who waits looks at its own line too, and publishes it anew.
 #include <fmt/format.h>
@@ -53,12 +53,12 @@ constexpr std::uint64_t greatest_number = std::uint64_t{1} << 62;
 constexpr base::WaitPolicy wait_policy{.spins = 100, .yields = 1000, .sleep_ns = 50'000};
 
 /// Looks at one that shares the lock before it is made way for: longer than a get takes.
-constexpr std::uint32_t patience = 500;
-constexpr std::uint32_t most_patience = 100 * patience;
+constexpr std::uint32_t first_looks = 500;
+constexpr std::uint32_t max_first_looks = 100 * first_looks;
 constexpr std::uint32_t forever = 0;
 
 bool whole(const Line& line) {
-  return line.seal == lock_seal(line);
+  return line.checksum == lock_checksum(line);
 }
 
 class Entries {
@@ -73,14 +73,14 @@ class Entries {
               .number = number,
               .choosing = choosing ? 1u : 0u,
               .shared = hold == Hold::shared ? 1u : 0u};
-    line.seal = lock_seal(line);
+    line.checksum = lock_checksum(line);
     send(line);
   }
 
   /// What was published last, where somebody else has overwritten it.
   void restore() const {
     memory_.invalidate(lines_ + 64ull * self_, 64);
-    memory_.settle();
+    memory_.load_fence();
     const Line line = load(self_);
     if (std::memcmp(&line, &published_, sizeof line) != 0) send(published_);
   }
@@ -101,7 +101,7 @@ class Entries {
     } else {
       for (std::uint32_t i : wanted) memory_.invalidate(lines_ + 64ull * i, 64);
     }
-    memory_.settle();
+    memory_.load_fence();
   }
 
   Line load(std::uint32_t i) const {
@@ -123,7 +123,7 @@ class Entries {
   void send(const Line& line) const {
     published_ = line;
     memory_.send_line(lines_ + 64ull * self_, &line);
-    memory_.full_order();
+    memory_.full_fence();
   }
 
   const coherence::Memory& memory_;
@@ -154,7 +154,7 @@ class Queue {
   void await_all() { pending_ = entries_.others(); }
   /// Until `step` is done with all who are awaited; or for so many looks: false.
   template <class Step>
-  Result<bool> pass_all(base::Waiter& waiter, Step step, std::uint32_t most_looks = forever) {
+  Result<bool> pass_all(base::Waiter& waiter, Step step, std::uint32_t max_looks = forever) {
     for (std::uint32_t looks = 1;; ++looks) {
       entries_.refresh(pending_);
       std::erase_if(pending_, [&](std::uint32_t i) {
@@ -165,7 +165,7 @@ class Queue {
         return is_whole && step(i, line, rivals_[i]);
       });
       if (pending_.empty()) return true;
-      if (looks == most_looks) return false;
+      if (looks == max_looks) return false;
       if (meanwhile_) meanwhile_();
       if (auto paused = waiter.pause(); !paused) return unexpected(paused.error());
     }
@@ -246,8 +246,8 @@ class Request {
     if (auto read = queue_.pass_all(waiter_, read_number); !read) return read;
     if (idle && hold_ == Hold::exclusive) return true;
     if (greatest >= greatest_number)
-      return fail(Code::wrong_format, "lock: number {:#x} in a line is damaged; recreate the pool",
-                  greatest);
+      return fail(ErrorCode::wrong_format,
+                  "lock: number {:#x} in a line is damaged; recreate the pool", greatest);
     // Who has made way for this participant knows by another ticket that it has gone.
     last_number_ = std::max(greatest, last_number_) + 1;
     entries_.publish(token_, last_number_, false, hold_);
@@ -273,7 +273,7 @@ class Request {
   }
 
   Result<bool> make_way() {
-    looks_ = std::min(2 * looks_, most_patience);  // at last nobody outstays it
+    looks_ = std::min(2 * looks_, max_first_looks);  // at last nobody outstays it
     entries_.publish(token_, 0, false);
     const auto has_gone = [](std::uint32_t, const Line& line, const Rival& rival) {
       return line.number != rival.shared;
@@ -289,7 +289,7 @@ class Request {
   std::uint64_t token_;
   std::uint32_t self_;
   Hold hold_;
-  std::uint32_t looks_ = patience;
+  std::uint32_t looks_ = first_looks;
   std::uint64_t& last_number_;  ///< of all requests by this Lock
 };
 
@@ -313,8 +313,8 @@ Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
     if (made && *made) return still_here();
     if (made) continue;
     entries.publish(token_, 0, false);
-    if (made.error().code != Code::deadline) return unexpected(made.error());
-    return fail(Code::deadline, "{}: participant {} (token {:#x}) stands in the way",
+    if (made.error().code != ErrorCode::deadline) return unexpected(made.error());
+    return fail(ErrorCode::deadline, "{}: participant {} (token {:#x}) stands in the way",
                 made.error().message, queue.first_pending(), queue.token_of(queue.first_pending()));
   }
 }
@@ -323,11 +323,11 @@ Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
 Result<void> Lock::still_here() {
   if (!alive_ || alive_(token_)) return {};
   repair();
-  return fail(Code::peer_dead, "lock: token {:#x} was taken for dead while it waited", token_);
+  return fail(ErrorCode::peer_dead, "lock: token {:#x} was taken for dead while it waited", token_);
 }
 
 void Lock::release() {
-  memory_.order();  // what was published under the lock is there before it is free
+  memory_.store_fence();  // what was published under the lock is there before it is free
   Entries(memory_, lines_, participants_, self_).publish(token_, 0, false);
 }
 

@@ -13,12 +13,12 @@ struct alignas(64) LockLine {
   std::uint64_t choosing = 0;
   std::uint64_t shared = 0;
   std::uint64_t unused[3] = {};
-  std::uint64_t seal = 0;
+  std::uint64_t checksum = 0;
 };
 static_assert(sizeof(LockLine) == coherence::line_bytes);
 
 /// 0 for the zeroed line, so that zeroed memory is a valid, free lock.
-inline std::uint64_t lock_seal(const LockLine& line) {
+inline std::uint64_t lock_checksum(const LockLine& line) {
   std::uint64_t mix = line.token * 0x9e3779b97f4a7c15u;
   mix = (mix ^ (mix >> 29)) + line.number * 0xbf58476d1ce4e5b9u;
   mix = (mix ^ (mix >> 32)) + (line.choosing + 2 * line.shared) * 0x94d049bb133111ebu;

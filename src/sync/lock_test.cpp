@@ -88,12 +88,12 @@ TEST_P(LockTest, ThoseWhoShareItHoldItTogetherAndKeepOthersOut) {
   Lock reader = lock(0), other_reader = lock(1), writer = lock(2);
   ASSERT_TRUE(reader.acquire(1000 * ms, Hold::shared));
   ASSERT_TRUE(other_reader.acquire(1000 * ms, Hold::shared));
-  EXPECT_EQ(writer.acquire(5 * ms).error().code, Code::deadline);
+  EXPECT_EQ(writer.acquire(5 * ms).error().code, ErrorCode::deadline);
   reader.release();
-  EXPECT_EQ(writer.acquire(5 * ms).error().code, Code::deadline);
+  EXPECT_EQ(writer.acquire(5 * ms).error().code, ErrorCode::deadline);
   other_reader.release();
   ASSERT_TRUE(writer.acquire(1000 * ms));
-  EXPECT_EQ(reader.acquire(5 * ms, Hold::shared).error().code, Code::deadline);
+  EXPECT_EQ(reader.acquire(5 * ms, Hold::shared).error().code, ErrorCode::deadline);
   writer.release();
   EXPECT_TRUE(reader.acquire(1000 * ms, Hold::shared));
 }
@@ -145,7 +145,7 @@ TEST_P(LockTest, ADeadHolderIsPassedOver) {
   Lock holder(memory_, lines.get(), 3, 1, 7, alive);
   ASSERT_TRUE(holder.acquire(1000 * ms));
   Lock other(memory_, lines.get(), 3, 2, 8, alive);
-  EXPECT_EQ(other.acquire(40 * ms).error().code, Code::deadline);
+  EXPECT_EQ(other.acquire(40 * ms).error().code, ErrorCode::deadline);
   holder_alive = false;
   EXPECT_TRUE(other.acquire(30'000 * ms));
   other.release();
@@ -170,7 +170,7 @@ TEST_P(LockTest, WhoWasTakenForDeadMeanwhileDoesNotGoIn) {
   Lock late(memory_, lines.get(), 2, 0, 7, [](std::uint64_t token) { return token != 7; });
   const auto acquired = late.acquire(1000 * ms);
   ASSERT_FALSE(acquired);
-  EXPECT_EQ(acquired.error().code, Code::peer_dead);
+  EXPECT_EQ(acquired.error().code, ErrorCode::peer_dead);
   Lock other(memory_, lines.get(), 2, 1, 8, everybody_lives);
   EXPECT_TRUE(other.acquire(1000 * ms)) << "it left nothing behind";
 }
@@ -193,7 +193,7 @@ TEST_P(LockTest, DeadlineNamesWhoIsInTheWayAndLeavesNothingBehind) {
 void tear(const coherence::Memory& memory, void* line, std::uint64_t token) {
   const std::uint64_t words[8] = {token, 1, 0, 0, 0, 0, 0, 0xbad5ea1};
   memory.publish_line(line, words);
-  memory.order();
+  memory.store_fence();
 }
 
 TEST_P(LockTest, ATornLineOfTheDeadIsPassedOver) {
@@ -207,7 +207,7 @@ TEST_P(LockTest, ATornLineOfTheLivingIsWaitedFor) {
   Lines lines(Lock::bytes(2));
   tear(memory_, lines.line(0), 7);
   Lock lock(memory_, lines.get(), 2, 1, 8, everybody_lives);
-  EXPECT_EQ(lock.acquire(30 * ms).error().code, Code::deadline);
+  EXPECT_EQ(lock.acquire(30 * ms).error().code, ErrorCode::deadline);
   Lock owner(memory_, lines.get(), 2, 0, 7, everybody_lives);
   owner.repair();
   EXPECT_TRUE(lock.acquire(1000 * ms));

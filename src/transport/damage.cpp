@@ -28,7 +28,7 @@ void TxChannel::publish_position() {
   line.whole = line.begun - (begun ? 1 : 0);
   line.cells = nonce_ + cells_head_;
   line.waits = nonce_ + (waiting() ? 1 : 0);
-  line.check = check_of(line);
+  line.checksum = checksum_of(line);
   if (line == position_) return;
   position_ = line;
   memory_.publish_line(base_ + position_at, &line);  // pairs with RxChannel::look_for_stall
@@ -54,7 +54,7 @@ RxChannel::Stall RxChannel::look_for_stall(std::uint64_t now_ns) {
   if (moved || held || ended_) return Stall::none;
   PositionLine said;
   memory_.observe_line(&said, base_ + position_at);  // pairs with TxChannel::publish_position
-  if (said.check != check_of(said)) return Stall::none;
+  if (said.checksum != checksum_of(said)) return Stall::none;
   // from the nonce on; one that was said long ago may be behind what has arrived
   const auto behind = [this](std::uint64_t is, std::uint64_t said_to_be) {
     return static_cast<std::int64_t>(said_to_be - nonce_ - is) > 0;
@@ -65,11 +65,11 @@ RxChannel::Stall RxChannel::look_for_stall(std::uint64_t now_ns) {
     case Stage::header:
       missing = missing || behind(tail_, said.begun);
       break;
-    case Stage::lines:  // of which `tail_` has already counted some, and all were written together
+    case Stage::eager:  // of which `tail_` has already counted some, and all were written together
       missing = true;
       break;
-    case Stage::bulk:
-    case Stage::placed:
+    case Stage::pipelined:
+    case Stage::rendezvous_get:
       missing = missing || behind(tail_, said.whole);
       break;
   }

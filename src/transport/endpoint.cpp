@@ -27,17 +27,17 @@ constexpr std::uint32_t warm_polls = 32;
 /// For what may wait until another time, where somebody who was stopped holds the pool's lock.
 constexpr std::uint64_t briefly_ns = 10'000'000;
 
-/// In which a sender that runs ends what it was storing when its grant was withdrawn.
+/// In which a sender that runs ends what it was storing when its clear-to-send was withdrawn.
 constexpr std::uint64_t run_of_stores_ns = 100'000'000;
 
 /// For which nothing is held back after somebody has asked: who probes will probe again.
-constexpr std::uint64_t hurry_ns = 100'000'000;
+constexpr std::uint64_t flush_ns = 100'000'000;
 
 /// Receives what still comes in while an endpoint closes.
-class NullSink final : public Sink {
+class NoCallbacks final : public EndpointCallbacks {
  public:
   void on_message(Peer, const Header&, const void*) override {}
-  Landing on_begin(Peer, const Header&) override { return {}; }
+  ReceiveBuffer on_begin(Peer, const Header&) override { return {}; }
   void on_arrived(Peer, const Header&, void*) override {}
   void on_receive_failed(Peer, void*, const Error&) override {}
   void on_sent(SendOp*) override {}
@@ -47,18 +47,19 @@ class NullSink final : public Sink {
 
 }  // namespace
 
-Endpoint::Impl::Impl(arena::Arena& arena_in, EndpointTable table_in, Sink& sink_in,
-                     const Settings& settings_in, const Address& self_in)
+Endpoint::Impl::Impl(arena::Arena& arena_in, EndpointTable table_in,
+                     EndpointCallbacks& callbacks_in, const Settings& settings_in,
+                     const Address& self_in)
     : arena(arena_in),
       pool(arena_in.pool()),
       memory(pool.memory()),
-      near_memory(memory.within_node()),
+      intra_node_memory(memory.intra_node()),
       table(table_in),
       settings(settings_in),
       limits{settings_in.inject_bytes, static_cast<std::uint32_t>(inline_bytes)},
       self(self_in),
-      sink(&sink_in),
-      peer_rows(arena_in, self_in),
+      callbacks(&callbacks_in),
+      peer_statistics(arena_in, self_in),
       tx_memory(std::make_unique<TxMemory>(arena_in, self_in)),
       tx_context{.pool = pool,
                  .memory = memory,
@@ -79,7 +80,7 @@ Endpoint::Impl::~Impl() = default;
 
 Endpoint::Endpoint(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, Sink& sink,
+Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, EndpointCallbacks& callbacks,
                                                  const Options& options) {
   auto settings = settings_for(arena.pool().memory().mode());
   if (!settings) return unexpected(settings.error());
@@ -87,10 +88,10 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, Sink& sink
   if (!table) return unexpected(table.error());
   auto self = table->claim(hash_job(options.job));
   if (!self) return unexpected(self.error());
-  auto impl = std::make_unique<Impl>(arena, *table, sink, *settings, *self);
+  auto impl = std::make_unique<Impl>(arena, *table, callbacks, *settings, *self);
   impl->while_closing = options.while_closing;
   impl->closing_timeout_ns = options.closing_timeout_ns;
-  impl->pool.aliases().follow_attachments();
+  impl->pool.mappings().follow_attachments();
   // What lies in the mailbox was announced to earlier owners of the slot. Nobody can announce to
   // this one yet: its address has not been given out. An old copy will do: what has changed since
   // wakes this endpoint in vain.
@@ -124,19 +125,19 @@ Address Endpoint::address_of(Peer peer) const {
 Result<Peer> Endpoint::resolve(const Address& address) {
   Impl& im = *impl_;
   if (address.pool_id != im.self.pool_id)
-    return fail(Code::mismatch,
+    return fail(ErrorCode::mismatch,
                 "the peer's address is in pool {:016x}, this process is attached to {} ({:016x}); "
                 "give all ranks the same PENSTOCK_POOL",
                 address.pool_id, im.pool.info().spec, im.self.pool_id);
   if (address.job != im.self.job)
-    return fail(Code::mismatch,
+    return fail(ErrorCode::mismatch,
                 "the peer's address belongs to another job on pool {}; give all ranks of a job the "
                 "same PENSTOCK_JOB",
                 im.pool.info().spec);
   const auto line = im.table.read_for_certain(address.slot);
-  if (!line && line.error().code != Code::not_found) return unexpected(line.error());
+  if (!line && line.error().code != ErrorCode::not_found) return unexpected(line.error());
   if (!line || line->generation != address.generation || !line->open())
-    return fail(Code::not_found, "endpoint {} of pool {} is closed: its process has ended",
+    return fail(ErrorCode::not_found, "endpoint {} of pool {} is closed: its process has ended",
                 address.slot, im.pool.info().spec);
   Impl::PeerState& peer = im.peers[address.slot];
   if (address.slot != im.self.slot) im.watch_peer(address.slot, address.generation, line->token);
@@ -145,18 +146,18 @@ Result<Peer> Endpoint::resolve(const Address& address) {
   return address.slot;
 }
 
-Result<void> Endpoint::set_notice(std::uint64_t notice) {
-  return impl_->table.set_notice(impl_->self, notice);
+Result<void> Endpoint::set_user_word(std::uint64_t user_word) {
+  return impl_->table.set_user_word(impl_->self, user_word);
 }
 
-Result<std::uint64_t> Endpoint::notice_of(Peer peer) const {
+Result<std::uint64_t> Endpoint::user_word_of(Peer peer) const {
   const Address address = address_of(peer);
   const auto line = impl_->table.read_for_certain(peer);
-  if (!line && line.error().code != Code::not_found) return unexpected(line.error());
+  if (!line && line.error().code != ErrorCode::not_found) return unexpected(line.error());
   if (!line || line->generation != address.generation || !line->open())
-    return fail(Code::not_found, "endpoint {} of pool {} is closed: its process has ended", peer,
-                impl_->pool.info().spec);
-  return line->notice;
+    return fail(ErrorCode::not_found, "endpoint {} of pool {} is closed: its process has ended",
+                peer, impl_->pool.info().spec);
+  return line->user_word;
 }
 
 // ---- sending -----------------------------------------------------------------------------------
@@ -164,16 +165,17 @@ Result<std::uint64_t> Endpoint::notice_of(Peer peer) const {
 Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
   pool.confirm();
   if (to >= peers.size() || !peers[to].resolved)
-    return fail(Code::invalid_argument, "endpoint {} was not resolved before it was sent to", to);
+    return fail(ErrorCode::invalid_argument, "endpoint {} was not resolved before it was sent to",
+                to);
   PeerState& peer = peers[to];
-  if (peer.dead()) return fail(Code::peer_dead, "{}", peer.description);
+  if (peer.dead()) return fail(ErrorCode::peer_dead, "{}", peer.description);
   if (!peer.tx) {
     auto made = TxChannel::make(tx_context, peer.address, table.word(to, self.slot),
                                 counts_of(to, peer.address.generation),
                                 pool.node_of(watch.token(to)) == pool.node());
     if (!made) return unexpected(made.error());
     peer.tx = std::move(*made);
-    peer_rows.make_room(to);
+    peer_statistics.make_room(to);
   }
   return peer.tx.get();
 }
@@ -200,21 +202,21 @@ void Endpoint::Impl::deliver_to_self(SendOp* op) {
               [&](std::byte* at, std::uint64_t n, std::uint64_t done) {
                 std::memcpy(payload + done, at, n);
               });
-    sink->on_message(self.slot, header, payload);
+    callbacks->on_message(self.slot, header, payload);
     return;
   }
-  const Landing landing = sink->on_begin(self.slot, header);
+  const ReceiveBuffer receive_buffer = callbacks->on_begin(self.slot, header);
   iov_visit(op->iov, op->iov_count, 0, header.bytes,
             [&](std::byte* at, std::uint64_t n, std::uint64_t done) {
-              iov_scatter(landing.iov, landing.iov_count, done, at, n);
+              iov_scatter(receive_buffer.iov, receive_buffer.iov_count, done, at, n);
             });
-  sink->on_arrived(self.slot, header, landing.cookie);
+  callbacks->on_arrived(self.slot, header, receive_buffer.cookie);
 }
 
 Result<bool> Endpoint::try_inject(Peer to, const Header& header, const void* payload) {
   Impl& im = *impl_;
   if (header.bytes > im.limits.inject_bytes)
-    return fail(Code::invalid_argument, "inject of {} bytes, at most {} can be", header.bytes,
+    return fail(ErrorCode::invalid_argument, "inject of {} bytes, at most {} can be", header.bytes,
                 im.limits.inject_bytes);
   if (to == im.self.slot) {
     SendOp op;
@@ -233,7 +235,7 @@ Result<bool> Endpoint::send(Peer to, SendOp* op) {
   Impl& im = *impl_;
   if (op->header.bytes > max_message_bytes || op->iov_count > max_iov ||
       iov_bytes(op->iov, op->iov_count) != op->header.bytes)
-    return fail(Code::invalid_argument,
+    return fail(ErrorCode::invalid_argument,
                 "a message of {} bytes in {} buffers; at most {} bytes in {} can be",
                 op->header.bytes, op->iov_count, max_message_bytes, max_iov);
   if (to == im.self.slot) {
@@ -256,7 +258,7 @@ std::uint32_t Endpoint::sender_generation(Peer from) const {
 Result<bool> Endpoint::answer(Peer to, std::uint32_t generation, SendOp* op) {
   const Address& self = impl_->self;
   if (generation != sender_generation(to) && to != self.slot)
-    return fail(Code::not_found, "endpoint {} of pool {} is closed: its process has ended", to,
+    return fail(ErrorCode::not_found, "endpoint {} of pool {} is closed: its process has ended", to,
                 impl_->pool.info().spec);
   if (to < impl_->peers.size() && to != self.slot) {
     const auto& peer = impl_->peers[to];
@@ -306,7 +308,7 @@ unsigned Endpoint::Impl::progress_tx() {
   unsigned events = 0;
   for (std::size_t i = 0; i < tx_waiting.size();) {
     TxChannel* channel = peers[tx_waiting[i]].tx.get();
-    if (channel) events += channel->advance(*sink);
+    if (channel) events += channel->advance(*callbacks);
     if (channel && channel->waiting()) {
       ++i;
     } else {
@@ -321,12 +323,12 @@ unsigned Endpoint::progress() {
   impl_->pool.confirm();
   ++impl_->tx_context.polls;
   unsigned events = impl_->tx_waiting.empty() ? 0 : impl_->progress_tx();
-  impl_->rx_context.held_back = false;
+  impl_->rx_context.deferred = false;
   events += impl_->progress_rx();
   // An answer is on its way: the caller's loop (MPICH yields in it) costs more than a look. But a
   // message that is held back waits for the caller.
   if (impl_->idle_polls < warm_polls)
-    for (std::uint32_t look = 1; events == 0 && !impl_->rx_context.held_back && look < impl_->looks;
+    for (std::uint32_t look = 1; events == 0 && !impl_->rx_context.deferred && look < impl_->looks;
          ++look)
       events += impl_->progress_rx();
   if (events == 0)
@@ -339,8 +341,8 @@ unsigned Endpoint::progress() {
   return events;
 }
 
-void Endpoint::hurry() {
-  impl_->rx_context.impatient_until_ns = base::now_ns() + hurry_ns;
+void Endpoint::flush() {
+  impl_->rx_context.no_deferral_until_ns = base::now_ns() + flush_ns;
 }
 
 // ---- closing -----------------------------------------------------------------------------------
@@ -355,52 +357,51 @@ bool Endpoint::drained() const {
 }
 
 /// Has it to take something yet, or does it store into a buffer of this endpoint's user?
-bool Endpoint::Impl::is_awaited(PeerState& peer) const {
+bool Endpoint::Impl::is_posted(PeerState& peer) const {
   const bool sends = peer.tx && !peer.dead() && !peer.tx->consumed();
-  return sends || (peer.hears() && peer.rx->granted());
+  return sends || (peer.hears() && peer.rx->cleared());
 }
 
-/// The deadline has ended. Who was granted a buffer looks at the grant before each run of stores;
-/// one run may be on its way.
-void Endpoint::Impl::leave_what_peers_use(const Error& error, Peer awaited) {
+/// The deadline has ended. Who was cleared to send a buffer looks at the clear-to-send before each
+/// run of stores; one run may be on its way.
+void Endpoint::Impl::leave_what_peers_use(const Error& error, Peer posted) {
   base::log(base::Level::warn, "endpoint {} closes although {} has not taken all: {}", self.slot,
-            pool.describe(watch.token(awaited)), error.message);
-  bool granted = false;
+            pool.describe(watch.token(posted)), error.message);
+  bool cleared = false;
   for (auto& peer : peers) {
-    if (!peer.rx || !peer.rx->granted()) continue;
-    peer.rx->withdraw_grant();
-    granted = true;
+    if (!peer.rx || !peer.rx->cleared()) continue;
+    peer.rx->withdraw_clear_to_send();
+    cleared = true;
   }
-  base::Waiter run("the stores that are on their way", granted ? run_of_stores_ns : 1, {},
+  base::Waiter run("the stores that are on their way", cleared ? run_of_stores_ns : 1, {},
                    base::WaitPolicy::for_processes(pool.local_processes()));
-  while (granted && run.pause()) progress_rx();
+  while (cleared && run.pause()) progress_rx();
   tx_memory->leave_to_burial();
 }
 
 void Endpoint::Impl::drain_for_close() {
-  NullSink null_sink;
-  sink = &null_sink;
+  NoCallbacks no_callbacks;
+  callbacks = &no_callbacks;
   tx_waiting.clear();
   for (auto& peer : peers)
     if (peer.tx) peer.tx->abandon();
   base::Waiter waiter("the peers to take what was sent to them", closing_timeout_ns, {},
                       base::WaitPolicy::for_processes(pool.local_processes()));
-  std::vector<Peer> awaited;
+  std::vector<Peer> posted;
   for (Peer peer = 0; peer < peers.size(); ++peer)
-    if (is_awaited(peers[peer])) awaited.push_back(peer);
-  for (std::size_t turn = 0; !awaited.empty(); ++turn) {
+    if (is_posted(peers[peer])) posted.push_back(peer);
+  for (std::size_t turn = 0; !posted.empty(); ++turn) {
     progress_rx();
     return_all_credits();  // the peer may be closing too, and waiting for ours
     if (while_closing) while_closing();
     // whether a peer has gone is a slower look: at one of them
-    const Peer looked_at = awaited[turn % awaited.size()];
+    const Peer looked_at = posted[turn % posted.size()];
     const bool gone = watch.fate(looked_at) != PeerFate::present;
-    std::erase_if(awaited, [&](Peer peer) {
-      return (gone && peer == looked_at) || !is_awaited(peers[peer]);
-    });
-    if (awaited.empty()) break;
+    std::erase_if(
+        posted, [&](Peer peer) { return (gone && peer == looked_at) || !is_posted(peers[peer]); });
+    if (posted.empty()) break;
     if (auto waited = waiter.pause(); !waited)
-      return leave_what_peers_use(waited.error(), awaited.front());
+      return leave_what_peers_use(waited.error(), posted.front());
   }
   return_all_credits();
   const auto may_store = [this](Peer peer) {  // one that is broken, but lives
@@ -451,7 +452,7 @@ void Endpoint::Impl::publish_peers() {
     next_row = (next_row + 1) % static_cast<Peer>(peers.size());
     if (peers[peer].tx && !peers[peer].dead()) peers[peer].tx->publish_position();
     if (peers[peer].counts != EndpointStats{})
-      peer_rows.publish(peer, peers[peer].counted_generation, peers[peer].counts);
+      peer_statistics.publish(peer, peers[peer].counted_generation, peers[peer].counts);
   }
 }
 

@@ -8,7 +8,7 @@
 #include "base/wait.hpp"
 #include "penstock/transport.hpp"
 #include "transport/endpoint_table.hpp"
-#include "transport/peer_rows.hpp"
+#include "transport/peer_statistics.hpp"
 #include "transport/peer_watch.hpp"
 #include "transport/rx_channel.hpp"
 #include "transport/tx_channel.hpp"
@@ -45,8 +45,8 @@ struct Endpoint::Impl {
     std::uint32_t first = 0, lines = 0;
   };
 
-  Impl(arena::Arena& arena_in, EndpointTable table_in, Sink& sink_in, const Settings& settings_in,
-       const Address& self_in);
+  Impl(arena::Arena& arena_in, EndpointTable table_in, EndpointCallbacks& callbacks_in,
+       const Settings& settings_in, const Address& self_in);
   ~Impl();
 
   // sending
@@ -65,11 +65,11 @@ struct Endpoint::Impl {
   enum class Heard { yes, nothing, again };
   Heard activate(Peer source, std::uint64_t word);
   Heard open_rx(Peer source, std::uint64_t offset);
-  std::optional<bool> is_near(Peer source, std::uint32_t generation) const;
+  std::optional<bool> is_intra_node(Peer source, std::uint32_t generation) const;
   void deactivate_quiet(std::uint32_t polls_in_vain);
   void return_all_credits();
   void idle();
-  void clear_awaited();
+  void invalidate_posted();
   void look_at_clock();
   // peers
   void slow_checks(std::uint64_t now);
@@ -92,24 +92,24 @@ struct Endpoint::Impl {
   void tell_activity(std::uint64_t now, const EndpointStats& counts);
   std::string waiting_text() const;
   void drain_for_close();
-  bool is_awaited(PeerState& peer) const;
-  void leave_what_peers_use(const Error& error, Peer awaited);
+  bool is_posted(PeerState& peer) const;
+  void leave_what_peers_use(const Error& error, Peer posted);
   void tell_troubles();
 
   arena::Arena& arena;
   pool::Pool& pool;
   coherence::Memory memory;
-  coherence::Memory near_memory;  ///< for lines of this node only
+  coherence::Memory intra_node_memory;  ///< for lines of this node only
   EndpointTable table;
   Settings settings;
   Limits limits;
   Address self;
-  Sink* sink;
+  EndpointCallbacks* callbacks;
   std::function<void()> while_closing;
   std::uint64_t closing_timeout_ns = 0;
   EndpointStats other_counts;  ///< with oneself, and with earlier endpoints in the slots of peers
   EndpointStats published;     ///< in the process's record
-  PeerRows peer_rows;
+  PeerStatistics peer_statistics;
   Peer next_row = 0;  ///< published next
   std::unique_ptr<TxMemory> tx_memory;
   TxContext tx_context;

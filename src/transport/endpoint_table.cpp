@@ -17,7 +17,7 @@ constexpr int looks_at_torn = 16;
 constexpr std::uint32_t asked_a_claim = 2;
 
 bool is_whole(const EndpointLine& line) {
-  return line.generation != 0 && line.check == check_of(line) &&
+  return line.generation != 0 && line.checksum == checksum_of(line) &&
          line.state >> 32 == line.generation;
 }
 
@@ -41,7 +41,7 @@ Result<EndpointTable> EndpointTable::open(arena::Arena& arena) {
     if (!object) return unexpected(object.error());
   }
   if (object->bytes != table_bytes(count))
-    return fail(Code::wrong_format,
+    return fail(ErrorCode::wrong_format,
                 "the endpoint table of pool {} has {} bytes, {} were needed: the pool is damaged; "
                 "penstock pool create {} --overwrite",
                 arena.pool().info().spec, object->bytes, table_bytes(count),
@@ -70,7 +70,7 @@ Result<EndpointLine> EndpointTable::read_for_certain(std::uint32_t slot) const {
   auto guard = arena_->pool().lock();
   if (!guard) return unexpected(guard.error());
   if (const auto line = read(slot)) return *line;
-  return fail(Code::not_found, "endpoint {} of pool {} was never there", slot,
+  return fail(ErrorCode::not_found, "endpoint {} of pool {} was never there", slot,
               arena_->pool().info().spec);
 }
 
@@ -88,7 +88,7 @@ Result<std::uint32_t> EndpointTable::find_slot(const std::vector<EndpointLine>& 
     if (!pool.alive(lines[slot].token)) return slot;
   }
   if (used < count_) return used;
-  return fail(Code::no_slots,
+  return fail(ErrorCode::no_slots,
               "all {} endpoints of pool {} are in use; end jobs that are no longer needed "
               "(penstock ps {}) or make a larger pool: penstock pool create {} --size 2G",
               count_, pool.info().spec, base::shell_quote(pool.info().spec),
@@ -117,7 +117,7 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
   line.token = pool.token();
   line.job = job;
   line.state = EndpointLine::pack(line.generation, EndpointState::open);
-  line.check = check_of(line);
+  line.checksum = checksum_of(line);
   water.slots = std::max<std::uint64_t>(water.slots, *slot + 1);
   memory_.publish_line(lines_ - 64, &water);
   memory_.publish_line(lines_ + 64ull * *slot, &line);
@@ -137,8 +137,8 @@ Result<void> EndpointTable::change(const Address& address, std::uint64_t Endpoin
   return {};
 }
 
-Result<void> EndpointTable::set_notice(const Address& address, std::uint64_t notice) {
-  return change(address, &EndpointLine::notice, notice);
+Result<void> EndpointTable::set_user_word(const Address& address, std::uint64_t user_word) {
+  return change(address, &EndpointLine::user_word, user_word);
 }
 
 void EndpointTable::release(const Address& address) {

@@ -19,7 +19,7 @@ class EndpointTable {
   /// Takes a free slot, or one whose process is dead. Errors: no_slots.
   Result<Address> claim(std::uint64_t job);
   /// Puts the word of the user into the slot's line. Errors: as of the pool's lock.
-  Result<void> set_notice(const Address& address, std::uint64_t notice);
+  Result<void> set_user_word(const Address& address, std::uint64_t user_word);
   /// Marks the slot closed; peers find out at their next check.
   void release(const Address& address);
 

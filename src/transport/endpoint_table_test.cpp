@@ -19,25 +19,25 @@ class EndpointTableTest : public TransportTest {
     return const_cast<std::byte*>(high_water) + 64 * (1 + endpoint.address().slot);
   }
   /// As half of another line would leave it. Gives the word that was there.
-  std::uint64_t exchange_check(const Endpoint& endpoint, std::uint64_t check) {
-    std::byte* at = line_of(endpoint) + offsetof(EndpointLine, check);
+  std::uint64_t exchange_check(const Endpoint& endpoint, std::uint64_t checksum) {
+    std::byte* at = line_of(endpoint) + offsetof(EndpointLine, checksum);
     const auto& memory = side_b_.pool->memory();
     memory.invalidate(at, 8);
-    memory.settle();
+    memory.load_fence();
     const std::uint64_t before = memory.load_word(at);
-    memory.publish_word(at, check);
-    memory.order();
+    memory.publish_word(at, checksum);
+    memory.store_fence();
     return before;
   }
 };
 
 /// A process that registers memory changes the word that its peers find in its endpoint's line.
-TEST_P(EndpointTableTest, ALivingEndpointIsFoundWhileItsNoticeChanges) {
+TEST_P(EndpointTableTest, ALivingEndpointIsFoundWhileItsUserWordChanges) {
   const Address address = a_->address();
   std::atomic<bool> stop{false};
   std::thread setter([&] {
-    for (std::uint64_t notice = 1; !stop; ++notice)
-      if (!a_->set_notice(notice)) break;
+    for (std::uint64_t user_word = 1; !stop; ++user_word)
+      if (!a_->set_user_word(user_word)) break;
   });
   const EndpointTable table = *EndpointTable::open(*side_b_.arena);
   PeerWatch watch(*side_b_.pool, table);
@@ -61,39 +61,39 @@ TEST_P(EndpointTableTest, ATornLineEndsNobody) {
   PeerWatch watch(*side_b_.pool, table);
   const Address address = a_->address();
   watch.add(address.slot, address.generation, side_a_.pool->token());
-  const std::uint64_t check = exchange_check(*a_, 1);
+  const std::uint64_t checksum = exchange_check(*a_, 1);
   EXPECT_FALSE(table.read(address.slot));
   for (int look = 0; look < 10; ++look) EXPECT_EQ(watch.fate(address.slot), PeerFate::present);
-  exchange_check(*a_, check);
+  exchange_check(*a_, checksum);
   EXPECT_EQ(watch.fate(address.slot), PeerFate::present);
   EXPECT_TRUE(b_->resolve(address));
   a_.reset();
   EXPECT_EQ(watch.fate(address.slot), PeerFate::closed);
-  EXPECT_EQ(b_->resolve(address).error().code, Code::not_found);
+  EXPECT_EQ(b_->resolve(address).error().code, ErrorCode::not_found);
 }
 
 /// The line that says on which node a sender is may be torn when its first message comes.
 TEST_P(EndpointTableTest, AMessageFromANearSenderIsHeardWhenItsLineIsWholeAgain) {
-  const std::uint64_t check = exchange_check(*a_, 1);
+  const std::uint64_t checksum = exchange_check(*a_, 1);
   ASSERT_TRUE(*a_->try_inject(to_b_, {7, 0, 0, 0}, nullptr));
   for (int i = 0; i < 100; ++i) b_->progress();
-  EXPECT_TRUE(sink_b_.arrived.empty());
-  exchange_check(*a_, check);
-  progress_until([&] { return sink_b_.arrived.size() == 1; });
-  EXPECT_EQ(sink_b_.arrived[0].header.tag, 7u);
+  EXPECT_TRUE(callbacks_b_.arrived.empty());
+  exchange_check(*a_, checksum);
+  progress_until([&] { return callbacks_b_.arrived.size() == 1; });
+  EXPECT_EQ(callbacks_b_.arrived[0].header.tag, 7u);
 }
 
 /// Who opens an endpoint while many are open does not ask of each whether its process lives.
 TEST_P(EndpointTableTest, SlotsOfTheClosedAreTakenBeforeNewOnes) {
-  Recorder sink;
+  Recorder callbacks;
   std::vector<std::unique_ptr<Endpoint>> open_ones;
-  for (int i = 0; i < 10; ++i) open_ones.push_back(open(side_a_, sink));
+  for (int i = 0; i < 10; ++i) open_ones.push_back(open(side_a_, callbacks));
   const Address closed = open_ones[4]->address();
   open_ones[4].reset();
-  open_ones[4] = open(side_b_, sink);
+  open_ones[4] = open(side_b_, callbacks);
   EXPECT_EQ(open_ones[4]->address().slot, closed.slot);
   EXPECT_EQ(open_ones[4]->address().generation, closed.generation + 1);
-  const auto last = open(side_b_, sink);
+  const auto last = open(side_b_, callbacks);
   EXPECT_EQ(last->address().slot, 12u);
 }
 

@@ -8,22 +8,23 @@
 //                                          by partial non-temporal stores only (rule 5)
 //
 // A mailbox word says "endpoint s has announced message number n on the channel at this offset".
-// It is a hint where to look, never the proof that a message is there: the proof is a seal. The
-// table is never freed, so that a late announcement by the dying can only wake somebody in vain.
+// It is a hint where to look, never the proof that a message is there: the proof is a sequence tag.
+// The table is never freed, so that a late announcement by the dying can only wake somebody in
+// vain.
 //
 // Channel (in memory of the sending endpoint, 4 KiB aligned):
 //
 //   line 0            ChannelHeader        sender, once
-//   line 1            CreditLine           receiver: lines and cells consumed so far; a grant
-//   line 2            PositionLine         sender, now and then: what is in the pool
+//   line 1            CreditLine           receiver: lines and cells consumed so far; a
+//   clear-to-send line 2            PositionLine         sender, now and then: what is in the pool
 //   lines 3..         cell flags           sender, 8 words a line
-//   then              ring                 sender: sealed lines
+//   then              ring                 sender: tagged lines
 //   elsewhere         cells                sender: bulk payload, made by the first bulk message
 //
-// Line i of the ring (i counts from 0 for ever) is valid when its last word is the seal of nonce +
-// i; flag c when it equals nonce + c. The nonce is random for each channel, so nothing needs
-// clearing and nothing old can be taken for new: not after wrap-around, and not after the memory
-// changed hands.
+// Line i of the ring (i counts from 0 for ever) is valid when its last word is the sequence tag of
+// nonce + i; flag c when it equals nonce + c. The nonce is random for each channel, so nothing
+// needs clearing and nothing old can be taken for new: not after wrap-around, and not after the
+// memory changed hands.
 #pragma once
 
 #include <bit>
@@ -57,9 +58,9 @@ struct EndpointLine {
   std::uint64_t job;
   std::uint64_t last_closed;  ///< the latest earlier generation that was closed in order, or 0
   std::uint64_t state;        ///< a word of its own: generation << 32 | EndpointState
-  std::uint64_t notice;       ///< a word of its own, of the endpoint's user for its peers; 0: none
+  std::uint64_t user_word;    ///< a word of its own, of the endpoint's user for its peers; 0: none
   std::uint64_t pad;
-  std::uint64_t check;  ///< of the first four words
+  std::uint64_t checksum;  ///< of the first four words
 
   static constexpr std::uint64_t pack(std::uint64_t generation, EndpointState state) {
     return generation << 32 | static_cast<std::uint32_t>(state);
@@ -75,21 +76,22 @@ struct ChannelHeader {
   std::uint64_t job;
   std::uint32_t source, source_generation;
   std::uint32_t target, target_generation;
-  std::uint32_t ring_lines;   ///< a power of two
-  std::uint32_t cell_flags;   ///< a multiple of 8
-  std::uint32_t within_node;  ///< 1: both ends are on one node and count on its caches
+  std::uint32_t ring_lines;  ///< a power of two
+  std::uint32_t cell_flags;  ///< a multiple of 8
+  std::uint32_t intra_node;  ///< 1: both ends are on one node and count on its caches
   std::uint32_t pad;
-  std::uint64_t check;  ///< of the words above
+  std::uint64_t checksum;  ///< of the words above
 };
 static_assert(sizeof(ChannelHeader) == 64);
 
 /// Where the receiver's buffer for a bulk message lies in the pool, and which part of it the sender
 /// may store to. Whole lines.
-struct Grant {
-  std::uint64_t message = 0;          ///< nonce + number of the message's line; 0: no grant
-  std::uint64_t offset = 0;           ///< of the message's first byte in the pool
-  std::uint64_t from = 0, until = 0;  ///< bytes of the message; `until` 0: nothing will be granted
-  std::uint64_t check = 0;            ///< of the words above: the parts of a torn line do not match
+struct ClearToSend {
+  std::uint64_t message = 0;  ///< nonce + number of the message's line; 0: no clear-to-send
+  std::uint64_t offset = 0;   ///< of the message's first byte in the pool
+  std::uint64_t from = 0,
+                until = 0;     ///< bytes of the message; `until` 0: nothing will be cleared to send
+  std::uint64_t checksum = 0;  ///< of the words above: the parts of a torn line do not match
 };
 
 constexpr std::uint32_t trouble_bits = 12;
@@ -97,7 +99,7 @@ constexpr std::uint32_t trouble_bits = 12;
 struct CreditLine {
   std::uint64_t lines;  ///< nonce + ring lines consumed
   std::uint64_t cells;  ///< nonce + cells consumed
-  Grant grant;
+  ClearToSend clear_to_send;
   std::uint64_t trouble;  ///< 0, or nonce + (number << 12 | code) of what cannot be answered
 };
 static_assert(sizeof(CreditLine) == 64);
@@ -107,10 +109,10 @@ struct PositionLine {
   std::uint64_t begun = 0;  ///< nonce + ring lines written
   std::uint64_t whole = 0;  ///< nonce + those of messages of which nothing is still to come
   std::uint64_t cells = 0;  ///< nonce + cells announced
-  /// nonce + 1: the sender waits for credit, delivery or a grant; nonce: it does not
+  /// nonce + 1: the sender waits for credit, delivery or a clear-to-send; nonce: it does not
   std::uint64_t waits = 0;
   std::uint64_t pad[3] = {};
-  std::uint64_t check = 0;
+  std::uint64_t checksum = 0;
   bool operator==(const PositionLine&) const = default;
 };
 static_assert(sizeof(PositionLine) == 64);
@@ -124,7 +126,7 @@ constexpr std::uint64_t channel_end(std::uint64_t cell_flags, std::uint64_t ring
 }
 
 /// In a cell's flag: that part of the message lies in the receiver's buffer, not in the cell.
-inline constexpr std::uint64_t flag_stored = 1ull << 63;
+inline constexpr std::uint64_t flag_put = 1ull << 63;
 /// In place of this flag: the message ends here, its sender stores nothing more. It carries the
 /// nonce, for the memory may hold what an earlier user left there; and it is its own inverse.
 constexpr std::uint64_t broken_off(std::uint64_t flag) {
@@ -133,35 +135,36 @@ constexpr std::uint64_t broken_off(std::uint64_t flag) {
 
 // Statistics (arena objects "penstock.peers.SLOT.GENERATION.N", of an endpoint that has talked):
 //
-//   line 0            PeerRowsHeader       the endpoint, once
-//   lines 1..63       PeerRow              the endpoint, now and then; zero until it is used
-inline constexpr std::uint64_t peer_rows_magic = 0x50454e5350454552;  // "PENSPEER"
-inline constexpr const char* peer_rows_prefix = "penstock.peers.";
+//   line 0            PeerStatisticsHeader       the endpoint, once
+//   lines 1..63       PeerStatisticsRow              the endpoint, now and then; zero until it is
+//   used
+inline constexpr std::uint64_t peer_statistics_magic = 0x50454e5350454552;  // "PENSPEER"
+inline constexpr const char* peer_statistics_prefix = "penstock.peers.";
 inline constexpr std::uint64_t rows_of_piece = 63;
 
-struct PeerRowsHeader {
+struct PeerStatisticsHeader {
   std::uint64_t magic;
   std::uint64_t token;  ///< process of the endpoint
   std::uint32_t slot, generation;
   std::uint64_t pad[4];
-  std::uint64_t check;
+  std::uint64_t checksum;
 };
-static_assert(sizeof(PeerRowsHeader) == 64);
+static_assert(sizeof(PeerStatisticsHeader) == 64);
 
-struct PeerRow {
+struct PeerStatisticsRow {
   std::uint32_t peer, generation;
   EndpointStats counts;
-  std::uint64_t check;
+  std::uint64_t checksum;
 };
-static_assert(sizeof(PeerRow) == 64);
+static_assert(sizeof(PeerStatisticsRow) == 64);
 
 /// How a message's payload travels.
 enum class Form : std::uint8_t {
-  inlined = 1,  ///< in the first line
-  lines = 2,    ///< the beginning in the first line, the rest in the sealed lines after it
-  bulk = 3,     ///< in cells
-  placed = 4,   ///< it stays where it lies in the pool, the sender's user's memory
-  /// Was placed; that memory is the user's again, so the message is lost.
+  inlined = 1,         ///< in the first line
+  eager = 2,           ///< the beginning in the first line, the rest in the tagged lines after it
+  pipelined = 3,       ///< in cells
+  rendezvous_get = 4,  ///< it stays where it lies in the pool, the sender's user's memory
+  /// Was a rendezvous get; that memory is the user's again, so the message is lost.
   withdrawn = 5,
 };
 
@@ -169,7 +172,8 @@ inline constexpr std::size_t inline_bytes = 32;
 
 /// Flags in a message's first word.
 inline constexpr std::uint8_t flag_acknowledge = 1;  ///< return credits as soon as consumed
-inline constexpr std::uint8_t flag_asks = 2;  ///< bulk: sent on when a grant was given or refused
+inline constexpr std::uint8_t flag_request_to_send =
+    2;  ///< bulk: sent on when a clear-to-send was given or refused
 
 /// Longest message: its length has 40 bits.
 inline constexpr std::uint64_t max_message_bytes = (1ull << 40) - 1;
@@ -186,15 +190,15 @@ struct MessageLine {
       std::uint32_t cell_bytes, cell_count;
       std::uint64_t first_cell;  ///< number of the first cell, counted from 0 for ever
       std::uint64_t ready;       ///< cells already complete when this line was written
-    } bulk;
+    } pipelined;
     struct {
       std::uint64_t offset;       ///< of the payload in the pool, any
       std::uint64_t piece_bytes;  ///< the first has been sent on with this line; each of the lines
-                                  ///< after it, sealed and else empty, says so of one more
+                                  ///< after it, tagged and else empty, says so of one more
       std::uint64_t unused[2];
-    } placed;
+    } rendezvous_get;
   };
-  std::uint64_t seal;
+  std::uint64_t sequence_tag;
 
   static std::uint64_t pack(std::uint64_t bytes, std::uint8_t flags, Form form, std::uint8_t kind) {
     return bytes << 24 | static_cast<std::uint64_t>(flags) << 16 |
@@ -207,17 +211,17 @@ struct MessageLine {
 
   /// Of line `number`, counted from the nonce. One that is overwritten where it says which message
   /// this is, is not taken for it. Multiplied, or user's data in a line could stand for numbers.
-  std::uint64_t seal_of(std::uint64_t number) const {
+  std::uint64_t sequence_tag_of(std::uint64_t number) const {
     const std::uint64_t words = meta ^ std::rotl(tag, 21) ^ std::rotl(data, 42);
     return number ^ (words * 0x9e3779b97f4a7c15ull & ~0ull << 32);
   }
-  /// What can be said of a seal alone.
-  static bool may_be(std::uint64_t seal, std::uint64_t number) {
-    return static_cast<std::uint32_t>(seal) == static_cast<std::uint32_t>(number);
+  /// What can be said of a sequence tag alone.
+  static bool may_be(std::uint64_t sequence_tag, std::uint64_t number) {
+    return static_cast<std::uint32_t>(sequence_tag) == static_cast<std::uint32_t>(number);
   }
 };
 static_assert(sizeof(MessageLine) == 64);
-static_assert(offsetof(MessageLine, seal) == 56);
+static_assert(offsetof(MessageLine, sequence_tag) == 56);
 
 /// Ring lines that a message in form `lines` takes.
 constexpr std::uint64_t lines_of(std::uint64_t bytes) {
@@ -225,7 +229,7 @@ constexpr std::uint64_t lines_of(std::uint64_t bytes) {
 }
 
 /// Lines that a placed message may take.
-inline constexpr std::uint64_t max_placed_pieces = 64;
+inline constexpr std::uint64_t max_get_pieces = 64;
 
 /// Ring lines that a placed message takes: one a piece. `bytes` and `piece_bytes` are not 0.
 constexpr std::uint64_t pieces_of(std::uint64_t bytes, std::uint64_t piece_bytes) {
@@ -243,7 +247,7 @@ struct MailboxWord {
 
 /// Sum over the words of a metadata line before its check word; not a defence against malice,
 /// which every use of the fields is checked for, but against torn and foreign lines.
-constexpr std::uint64_t check_words(const std::uint64_t* words, std::size_t count) {
+constexpr std::uint64_t checksum_of_words(const std::uint64_t* words, std::size_t count) {
   std::uint64_t sum = 0x9e3779b97f4a7c15ull;
   for (std::size_t i = 0; i < count; ++i) {
     sum = (sum ^ words[i]) * 0xff51afd7ed558ccdull;
@@ -251,16 +255,16 @@ constexpr std::uint64_t check_words(const std::uint64_t* words, std::size_t coun
   }
   return sum;
 }
-inline std::uint64_t check_of(const EndpointLine& line) {
-  return check_words(&line.generation, 4);
+inline std::uint64_t checksum_of(const EndpointLine& line) {
+  return checksum_of_words(&line.generation, 4);
 }
-inline std::uint64_t check_of(const Grant& grant) {
-  return check_words(reinterpret_cast<const std::uint64_t*>(&grant), 4);
+inline std::uint64_t checksum_of(const ClearToSend& clear_to_send) {
+  return checksum_of_words(reinterpret_cast<const std::uint64_t*>(&clear_to_send), 4);
 }
 template <class Line>
-std::uint64_t check_of(const Line& line) {
+std::uint64_t checksum_of(const Line& line) {
   static_assert(sizeof(Line) == 64);
-  return check_words(reinterpret_cast<const std::uint64_t*>(&line), 7);
+  return checksum_of_words(reinterpret_cast<const std::uint64_t*>(&line), 7);
 }
 
 }  // namespace penstock::transport

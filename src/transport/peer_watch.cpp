@@ -35,7 +35,7 @@ PeerFate PeerWatch::fate_of(Watched& watched) {
   // Whoever leaves in order closes first and is gone then: so the line is read after that.
   const bool alive = pool_.alive(watched.token);
   const auto line = table_.read(watched.peer);
-  if (!line && ++watched.looks_in_vain < most_looks_in_vain) return PeerFate::present;
+  if (!line && ++watched.looks_in_vain < max_vain_looks) return PeerFate::present;
   if (line) watched.looks_in_vain = 0;
   const bool same = line && line->generation == watched.generation;
   if (same && line->closed()) return PeerFate::closed;

@@ -41,7 +41,7 @@ class PeerWatch {
 
  private:
   static constexpr std::size_t peers_a_look = 16;
-  static constexpr unsigned most_looks_in_vain = 50;
+  static constexpr unsigned max_vain_looks = 50;
   struct Watched {
     Peer peer;
     std::uint32_t generation;

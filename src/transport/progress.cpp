@@ -87,7 +87,7 @@ void Endpoint::Impl::prepare_poll(MailboxPart part) {
       dropped = true;
     }
   }
-  dropped ? memory.settle() : near_memory.settle();
+  dropped ? memory.load_fence() : intra_node_memory.load_fence();
 }
 
 unsigned Endpoint::Impl::poll_active() {
@@ -97,7 +97,7 @@ unsigned Endpoint::Impl::poll_active() {
     if (first_rx >= active_rx.size()) first_rx = 0;
     PeerState& peer = peers[active_rx[first_rx++]];
     const std::int64_t left = rx_context.bytes_left;
-    unsigned messages = peer.rx->poll(*sink);
+    unsigned messages = peer.rx->poll(*callbacks);
     if (messages == 0 && rx_context.bytes_left != left) messages = 1;  // a part of one
     peer.polls_in_vain = messages != 0 ? 0 : peer.polls_in_vain + 1;
     events += messages;
@@ -127,7 +127,7 @@ unsigned Endpoint::Impl::sweep_mailbox(MailboxPart part) {
 }
 
 /// A line that is torn or missing is no answer: somebody is writing it.
-std::optional<bool> Endpoint::Impl::is_near(Peer source, std::uint32_t generation) const {
+std::optional<bool> Endpoint::Impl::is_intra_node(Peer source, std::uint32_t generation) const {
   const auto line = table.read(source);
   if (!line) return std::nullopt;
   if (line->generation != generation) return false;  // the sender has gone
@@ -138,11 +138,11 @@ std::optional<bool> Endpoint::Impl::is_near(Peer source, std::uint32_t generatio
 Endpoint::Impl::Heard Endpoint::Impl::open_rx(Peer source, std::uint64_t offset) {
   auto channel =
       RxChannel::open(rx_context, offset, source, peers[source].counts,
-                      [&](std::uint32_t generation) { return is_near(source, generation); });
+                      [&](std::uint32_t generation) { return is_intra_node(source, generation); });
   if (!channel) {
     base::log(base::Level::debug, "endpoint {}: {}", self.slot, channel.error().message);
     // else an announcement to an earlier owner of the slot, or by the dying
-    return channel.error().code == Code::unavailable ? Heard::again : Heard::nothing;
+    return channel.error().code == ErrorCode::unavailable ? Heard::again : Heard::nothing;
   }
   PeerState& peer = peers[source];
   const std::uint32_t generation = (*channel)->source_generation();
@@ -158,7 +158,7 @@ Endpoint::Impl::Heard Endpoint::Impl::open_rx(Peer source, std::uint64_t offset)
   }
   // also where the watch has ended for it: what it had announced last may be where the new owner
   // announces itself
-  if (peer.rx) end_rx(source, Error{Code::peer_dead, "the sender has gone"});
+  if (peer.rx) end_rx(source, Error{ErrorCode::peer_dead, "the sender has gone"});
   (void)counts_of(source, generation);
   peer.misses = false;
   peer.rx = std::move(*channel);
@@ -213,29 +213,31 @@ void Endpoint::Impl::return_all_credits() {
 }
 
 /// So much of an awaited buffer is made ready by one idle poll; it takes less than a microsecond.
-constexpr std::uint64_t cleared_a_poll = 16 << 10;
+constexpr std::uint64_t invalidated_per_poll = 16 << 10;
 
-/// What a sender can then be granted with the first line of its message (RxChannel::begin_grant).
-void Endpoint::Impl::clear_awaited() {
-  const Awaited awaited = sink->awaited();
-  if (awaited.cleared == nullptr || awaited.cleared->done) return;
-  Cleared& cleared = *awaited.cleared;
-  const auto offset = awaited.bytes >= settings.stored_min_bytes && memory.loads_may_be_stale()
-                          ? pool.aliases().lasting_offset_of(awaited.at, awaited.bytes)
-                          : std::nullopt;
-  const bool in_lines = offset && *offset % coherence::line_bytes == 0;
-  const std::uint64_t whole = awaited.bytes / coherence::line_bytes * coherence::line_bytes;
-  const std::uint64_t end = std::min(cleared.bytes + cleared_a_poll, whole);
-  cleared.done = !in_lines || end == whole;
-  if (!in_lines) return;
+/// What a sender can then be cleared to send with the first line of its message
+/// (RxChannel::begin_clear_to_send).
+void Endpoint::Impl::invalidate_posted() {
+  const PostedReceive posted = callbacks->posted();
+  if (posted.invalidated == nullptr || posted.invalidated->done) return;
+  InvalidatedPrefix& invalidated = *posted.invalidated;
+  const auto offset =
+      posted.bytes >= settings.rendezvous_put_min_bytes && memory.loads_may_be_stale()
+          ? pool.mappings().attached_offset_of(posted.at, posted.bytes)
+          : std::nullopt;
+  const bool is_eager = offset && *offset % coherence::line_bytes == 0;
+  const std::uint64_t whole = posted.bytes / coherence::line_bytes * coherence::line_bytes;
+  const std::uint64_t end = std::min(invalidated.bytes + invalidated_per_poll, whole);
+  invalidated.done = !is_eager || end == whole;
+  if (!is_eager) return;
   // Nothing dirty stays that could be written back over what a sender stores. It takes effect by
-  // the settle of the poll that finds the message, before it is granted.
-  memory.invalidate(pool.base() + *offset + cleared.bytes, end - cleared.bytes);
-  cleared.bytes = end;
+  // the load_fence of the poll that finds the message, before it is cleared to send.
+  memory.invalidate(pool.base() + *offset + invalidated.bytes, end - invalidated.bytes);
+  invalidated.bytes = end;
 }
 
 void Endpoint::Impl::idle() {
-  clear_awaited();
+  invalidate_posted();
   ++idle_polls;
   if (idle_polls % polls_to_credit == 0) return_all_credits();
   if (idle_polls % polls_to_rest == 0) deactivate_quiet(polls_to_rest);
@@ -255,7 +257,7 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
   publish_stats(counts);  // orders the peers' too
   tell_activity(now, counts);
   if (checks++ % checks_to_look_around == 0) {
-    pool.aliases().follow_attachments();  // a user's library may have attached since
+    pool.mappings().follow_attachments();  // a user's library may have attached since
     const auto policy = base::WaitPolicy::for_processes(pool.local_processes());
     looks = policy.spins > settings.warm_looks * 100 ? settings.warm_looks : 1;
   }
@@ -276,7 +278,7 @@ std::string Endpoint::Impl::waiting_text() const {
         tx_waiting.size() > 1 ? fmt::format(" and to {} others", tx_waiting.size() - 1) : "";
     return fmt::format("sends to {}{}", pool.describe(watch.token(tx_waiting[0])), others);
   }
-  const Waiting waiting = sink->waiting();
+  const Waiting waiting = callbacks->waiting();
   if (waiting.receives == 0) return "polls for messages";
   const std::string from =
       waiting.from_anybody ? "anybody" : pool.describe(watch.token(waiting.from));
@@ -330,15 +332,15 @@ void Endpoint::Impl::predecessor_gone(Peer gone, std::uint32_t generation, PeerF
                                       const Error& error) {
   PeerState& peer = peers[gone];
   if (!peer.resolved || peer.address.generation != generation) return;
-  if (peer.tx) peer.tx->notify_delivered(*sink);
+  if (peer.tx) peer.tx->notify_delivered(*callbacks);
   const bool unfinished = peer.tx && peer.tx->waiting();
   if (!peer.gone(generation)) peer.dead_generation = generation;
   peer.description = error.message;
-  if (peer.tx) peer.tx->fail_all(*sink, error);
+  if (peer.tx) peer.tx->fail_all(*callbacks, error);
   drop_tx(gone, fate);
-  if (fate == PeerFate::closed && !unfinished) return sink->on_peer_left(gone, error.message);
+  if (fate == PeerFate::closed && !unfinished) return callbacks->on_peer_left(gone, error.message);
   base::log(base::Level::error, "{}", error.message);
-  sink->on_peer_dead(gone, error.message);
+  callbacks->on_peer_dead(gone, error.message);
 }
 
 /// Its slot may have had another owner, whose end nobody has seen yet: it is told of now.
@@ -350,7 +352,8 @@ void Endpoint::Impl::watch_peer(Peer peer, std::uint32_t generation, std::uint64
   watch.add(peer, generation, token);
   if (before == 0) return;
   const PeerFate fate = died ? PeerFate::dead : PeerFate::closed;
-  const Error error{Code::peer_dead, fmt::format("{} {}", description, died ? "died" : "left")};
+  const Error error{ErrorCode::peer_dead,
+                    fmt::format("{} {}", description, died ? "died" : "left")};
   if (peers[peer].rx && peers[peer].rx->source_generation() == before) end_rx(peer, error);
   predecessor_gone(peer, before, fate, error);
 }
@@ -361,21 +364,21 @@ void Endpoint::Impl::end_rx(Peer source, const Error& error) {
     wake(source);
     take_the_last(peers[source]);
   }
-  peers[source].rx->fail(*sink, error);
+  peers[source].rx->fail(*callbacks, error);
   rest(source);
 }
 
 /// Also what no receive waits for yet.
 void Endpoint::Impl::take_the_last(PeerState& peer) {
-  const std::uint64_t impatient_until_ns =
-      std::exchange(rx_context.impatient_until_ns, ~std::uint64_t{0});
+  const std::uint64_t no_deferral_until_ns =
+      std::exchange(rx_context.no_deferral_until_ns, ~std::uint64_t{0});
   for (int polls_left = polls_for_the_last; polls_left > 0 && peer.active; --polls_left) {
     peer.rx->invalidate_window();
-    memory.settle();
+    memory.load_fence();
     rx_context.bytes_left = bytes_a_poll;
-    if (peer.rx->poll(*sink) == 0 && rx_context.bytes_left == bytes_a_poll) break;
+    if (peer.rx->poll(*callbacks) == 0 && rx_context.bytes_left == bytes_a_poll) break;
   }
-  rx_context.impatient_until_ns = impatient_until_ns;
+  rx_context.no_deferral_until_ns = no_deferral_until_ns;
 }
 
 void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fate,
@@ -385,11 +388,11 @@ void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fat
   prepare_poll(whole_mailbox());
   sweep_mailbox(whole_mailbox());
   take_the_last(peer);
-  if (peer.tx && fate != PeerFate::faulty) peer.tx->notify_delivered(*sink);
+  if (peer.tx && fate != PeerFate::faulty) peer.tx->notify_delivered(*callbacks);
   const char* how = fate == PeerFate::dead     ? "died"
                     : fate == PeerFate::closed ? "left"
                                                : "is broken";
-  const Error error{Code::peer_dead, fmt::format("{} {}", description, how)};
+  const Error error{ErrorCode::peer_dead, fmt::format("{} {}", description, how)};
   const std::uint32_t heard = peer.rx ? peer.rx->source_generation() : generation;
   if (heard != generation && watch.watched(gone, heard))
     return predecessor_gone(gone, generation, fate, error);
@@ -397,17 +400,17 @@ void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fat
   const bool in_order = fate == PeerFate::closed && !unfinished;
   if (!peer.gone(generation)) peer.dead_generation = generation;
   peer.description = error.message;
-  if (peer.tx) peer.tx->fail_all(*sink, error);
+  if (peer.tx) peer.tx->fail_all(*callbacks, error);
   drop_tx(gone, fate);
   if (peer.rx) {
     // one that is broken may live, and store into the user's buffer
-    if (fate == PeerFate::faulty && peer.rx->granted()) peer.rx->withdraw_grant();
-    peer.rx->fail(*sink, error);
+    if (fate == PeerFate::faulty && peer.rx->cleared()) peer.rx->withdraw_clear_to_send();
+    peer.rx->fail(*callbacks, error);
     rest(gone);
   }
-  if (in_order) return sink->on_peer_left(gone, error.message);
+  if (in_order) return callbacks->on_peer_left(gone, error.message);
   base::log(base::Level::error, "{}", error.message);
-  sink->on_peer_dead(gone, error.message);
+  callbacks->on_peer_dead(gone, error.message);
 }
 
 }  // namespace penstock::transport

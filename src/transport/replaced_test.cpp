@@ -15,21 +15,21 @@ TEST_P(ReplacedTest, AnAnswerIsForWhoAskedNotForWhoHasItsNumberNow) {
   auto data = pattern(8, 1);
   SendOp question = op_of(data, 1), late = op_of(data, 2), answer = op_of(data, 3);
   ASSERT_TRUE(a_->send(to_b_, &question));
-  progress_until([&] { return sink_b_.arrived.size() == 1; });
+  progress_until([&] { return callbacks_b_.arrived.size() == 1; });
   progress_until([&] { return a_->drained(); });
   const std::uint32_t asked = b_->sender_generation(to_a_);
   a_.reset();
-  a_ = open(side_a_, sink_a_);
+  a_ = open(side_a_, callbacks_a_);
   ASSERT_EQ(a_->address().slot, to_a_);
   to_b_ = *a_->resolve(b_->address());
   ASSERT_TRUE(a_->send(to_b_, &question));
-  progress_until([&] { return sink_b_.arrived.size() == 2; });
+  progress_until([&] { return callbacks_b_.arrived.size() == 2; });
   const auto refused = b_->answer(to_a_, asked, &late);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Code::not_found);
+  EXPECT_EQ(refused.error().code, ErrorCode::not_found);
   ASSERT_TRUE(b_->answer(to_a_, b_->sender_generation(to_a_), &answer));
-  progress_until([&] { return !sink_a_.arrived.empty(); });
-  EXPECT_EQ(sink_a_.arrived[0].header.tag, 3u);
+  progress_until([&] { return !callbacks_a_.arrived.empty(); });
+  EXPECT_EQ(callbacks_a_.arrived[0].header.tag, 3u);
 }
 
 TEST_P(ReplacedTest, WhoWasReplacedBeforeItWasMissedIsStillToldOf) {
@@ -43,25 +43,25 @@ TEST_P(ReplacedTest, WhoWasReplacedBeforeItWasMissedIsStillToldOf) {
   ASSERT_FALSE(*a_->send(to_b_, &lost));
   const auto slot = b_->address().slot;
   b_.reset();
-  b_ = open(side_b_, sink_b_);
+  b_ = open(side_b_, callbacks_b_);
   ASSERT_EQ(b_->address().slot, slot);
   to_a_ = *b_->resolve(a_->address());
   ASSERT_TRUE(b_->send(to_a_, &hello));
-  progress_until([&] { return sink_a_.arrived.size() == 1; });
-  progress_until([&] { return sink_a_.failed.size() == 1; });
-  EXPECT_EQ(sink_a_.dead.size(), 1u);
+  progress_until([&] { return callbacks_a_.arrived.size() == 1; });
+  progress_until([&] { return callbacks_a_.failed.size() == 1; });
+  EXPECT_EQ(callbacks_a_.dead.size(), 1u);
 }
 
 /// Whoever closes in the midst of a message gives its channel's memory back.
 TEST_P(ReplacedTest, NobodyStoresToTheChannelOfWhoClosedInTheMidstOfAMessage) {
   base::EnvironmentGuard cells("PENSTOCK_CELLS", "128");  // else one poll takes all of them
   a_.reset();
-  a_ = open(side_a_, sink_a_);
+  a_ = open(side_a_, callbacks_a_);
   to_b_ = *a_->resolve(b_->address());
   auto data = pattern(8 << 20, 1);
   SendOp half = op_of(data, 1);
   ASSERT_FALSE(*a_->send(to_b_, &half));
-  while (sink_b_.begun == 0) b_->progress();
+  while (callbacks_b_.begun == 0) b_->progress();
   std::atomic<bool> closed = false, polls = true;
   std::jthread receiver([&] {
     while (!closed) b_->progress();
@@ -79,7 +79,7 @@ TEST_P(ReplacedTest, NobodyStoresToTheChannelOfWhoClosedInTheMidstOfAMessage) {
   for (int i = 0; i < 300; ++i) b_->progress();
   memory.observe_bulk(after.data(), taken->data, after.size());
   EXPECT_TRUE(before == after) << "lines of an object of somebody else were stored to";
-  EXPECT_EQ(sink_b_.errors.size(), 1u) << "the half received";
+  EXPECT_EQ(callbacks_b_.errors.size(), 1u) << "the half received";
 }
 
 /// The cells are full when it closes: the first of them is still another message's.
@@ -97,8 +97,8 @@ TEST_P(ReplacedTest, WhatWasCompleteBeforeTheOneThatIsBrokenOffArrives) {
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   while (!closed) b_->progress();
-  ASSERT_EQ(sink_b_.arrived.size(), 1u) << "its sender was told that it is sent";
-  EXPECT_TRUE(sink_b_.arrived[0].payload == one);
+  ASSERT_EQ(callbacks_b_.arrived.size(), 1u) << "its sender was told that it is sent";
+  EXPECT_TRUE(callbacks_b_.arrived[0].payload == one);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, ReplacedTest,

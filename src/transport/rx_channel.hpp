@@ -14,7 +14,10 @@
 namespace penstock::transport {
 
 /// Whether the sender of this generation is on this node; nothing when that cannot be told now.
-using AskNear = std::function<std::optional<bool>(std::uint32_t generation)>;
+using AskIntraNode = std::function<std::optional<bool>(std::uint32_t generation)>;
+
+/// Where messages queue up, so many lines beyond the one that is read are on their way here.
+inline constexpr std::uint64_t lines_ahead = 32;
 
 /// What all channels of an endpoint share.
 struct RxContext {
@@ -22,8 +25,8 @@ struct RxContext {
   coherence::Memory memory;
   const Settings& settings;
   Address self;
-  std::uint64_t impatient_until_ns = 0;  ///< no message is held back till then
-  bool held_back = false;                ///< one was, since this was last cleared
+  std::uint64_t no_deferral_until_ns = 0;  ///< no message is held back till then
+  bool deferred = false;                   ///< one was, since this was last cleared
   std::uint64_t next_look_ns = 0;
   /// Payload that this poll of all channels may still take: the others want their turn, and so does
   /// the caller.
@@ -33,18 +36,18 @@ struct RxContext {
 
   /// Pool offset of a long message's landing. Where it is not known, by a look (which takes a lock)
   /// whether this process has attached since, at most every 100 ms.
-  std::optional<std::uint64_t> place_of(const std::byte* landing, std::uint64_t bytes);
+  std::optional<std::uint64_t> place_of(const std::byte* receive_buffer, std::uint64_t bytes);
 };
 
 class RxChannel {
  public:
-  /// Checks everything in the header that a faulty sender could have written. `near` is asked only
-  /// of a sender that counts on it. Errors: wrong_format; mismatch (not for this endpoint, this job
-  /// or this node); unavailable (`near` cannot tell: look again).
-  /// `counts` of what is received outlive the channel.
+  /// Checks everything in the header that a faulty sender could have written. `intra_node` is asked
+  /// only of a sender that counts on it. Errors: wrong_format; mismatch (not for this endpoint,
+  /// this job or this node); unavailable (`intra_node` cannot tell: look again). `counts` of what
+  /// is received outlive the channel.
   static Result<std::unique_ptr<RxChannel>> open(RxContext& context, std::uint64_t offset,
                                                  Peer source, EndpointStats& counts,
-                                                 const AskNear& near);
+                                                 const AskIntraNode& intra_node);
 
   Peer source() const { return source_; }
   std::uint32_t source_generation() const { return source_generation_; }
@@ -52,12 +55,12 @@ class RxChannel {
   /// Still what lies at its place: false when the sender has gone and the memory changed hands.
   bool current() const;
 
-  /// First half of a poll: drops the copies of what is looked at next. The endpoint settles once
-  /// for all its channels.
+  /// First half of a poll: drops the copies of what is looked at next. The endpoint does a load
+  /// fence once for all its channels.
   void invalidate_window();
   bool loads_may_be_stale() const { return memory_.loads_may_be_stale(); }
   /// Second half: takes what has arrived, within a budget that keeps other channels alive.
-  unsigned poll(Sink& sink);
+  unsigned poll(EndpointCallbacks& callbacks);
   /// Tells the sender what was consumed, if it does not know.
   void return_credits();
   /// With the credits.
@@ -75,9 +78,9 @@ class RxChannel {
   /// The sender's last announcement that was seen (a mailbox word).
   void announced(std::uint64_t word) { announced_ = MailboxWord::announced(word); }
   /// Of the message that is half received more may be stored into the user's buffer by the sender.
-  bool granted() const { return grant_.until != 0; }
+  bool cleared() const { return clear_to_send_.until != 0; }
   /// The sender shall not begin to.
-  void withdraw_grant();
+  void withdraw_clear_to_send();
   /// Nothing announced is missing and nothing is half received.
   bool quiet() const { return stage_ == Stage::header && consumed_messages_ == announced_; }
 
@@ -92,33 +95,33 @@ class RxChannel {
   /// What the sender wrote cannot be right; the text says what. Polls do nothing any more.
   const std::string& fault() const { return fault_; }
   /// The sender has died: what is half received never completes.
-  void fail(Sink& sink, const Error& error);
+  void fail(EndpointCallbacks& callbacks, const Error& error);
 
  private:
-  enum class Stage { header, lines, bulk, placed };
+  enum class Stage { header, eager, pipelined, rendezvous_get };
   RxChannel(RxContext& context, const ChannelHeader& header, std::uint64_t offset,
             EndpointStats& counts);
 
-  bool poll_header(Sink& sink);
-  bool holds_back(Sink& sink);
-  bool begin_lines(Sink& sink, const MessageLine& line);
-  bool begin_bulk(Sink& sink, const MessageLine& line);
-  bool begin_placed(Sink& sink, const MessageLine& line);
-  bool continue_lines(Sink& sink);
-  bool continue_bulk(Sink& sink);
-  bool continue_placed(Sink& sink);
-  std::uint64_t placed_ready();
-  bool still_placed() const;
+  bool poll_header(EndpointCallbacks& callbacks);
+  bool holds_back(EndpointCallbacks& callbacks);
+  bool begin_eager(EndpointCallbacks& callbacks, const MessageLine& line);
+  bool begin_pipelined(EndpointCallbacks& callbacks, const MessageLine& line);
+  bool begin_get(EndpointCallbacks& callbacks, const MessageLine& line);
+  bool continue_eager(EndpointCallbacks& callbacks);
+  bool continue_pipelined(EndpointCallbacks& callbacks);
+  bool continue_get(EndpointCallbacks& callbacks);
+  std::uint64_t get_ready();
+  bool still_in_place() const;
   std::uint32_t ready_cells();
   void take_cells(std::uint32_t count);
-  bool take_stored(std::uint32_t count);
-  void begin_grant(bool asked);
-  bool may_extend_grant() const;
-  void extend_grant();
-  void end_grant();
+  bool take_put(std::uint32_t count);
+  void begin_clear_to_send(bool asked);
+  bool may_extend_clear_to_send() const;
+  void extend_clear_to_send();
+  void end_clear_to_send();
   void deliver(const std::byte* from, std::uint64_t bytes);
-  void land(const Landing& landing);
-  void finish(Sink& sink);
+  void land(const ReceiveBuffer& receive_buffer);
+  void finish(EndpointCallbacks& callbacks);
   void fetch(std::uint64_t until);
   void freshen(std::uint64_t until);
   void publish_credits();
@@ -129,7 +132,7 @@ class RxChannel {
     return false;
   }
   bool broken(std::string text);
-  bool end_for_good(Sink& sink);
+  bool end_for_good(EndpointCallbacks& callbacks);
 
   const std::byte* line_at(std::uint64_t number) const {
     return ring_ + 64 * (number & ring_mask_);
@@ -147,10 +150,10 @@ class RxChannel {
   std::uint64_t nonce_;
   Peer source_;
   std::uint32_t source_generation_;
-  bool near_;  ///< the sender is on this node
+  bool intra_node_;  ///< the sender is on this node
 
-  std::uint64_t tail_ = 0;           ///< lines consumed
-  std::uint64_t fresh_until_ = 0;    ///< lines [tail_, fresh_until_) were invalidated and settled
+  std::uint64_t tail_ = 0;         ///< lines consumed
+  std::uint64_t fresh_until_ = 0;  ///< lines [tail_, fresh_until_) were invalidated and load-fenced
   std::uint64_t fetched_until_ = 0;  ///< lines [tail_, fetched_until_) were fetched unseen
   std::uint64_t cached_from_ = 0;    ///< lines [cached_from_, tail_) may still be cached
   std::uint64_t window_ = 1;         ///< lines looked at together by a poll
@@ -164,7 +167,7 @@ class RxChannel {
   Header header_;
   std::uint64_t held_since_ns_ = 0;  ///< 0: it is not held back
   std::uint32_t not_to_hold_ = 0;    ///< unexpected messages that are taken at once
-  Landing landing_;
+  ReceiveBuffer receive_buffer_;
   std::byte* direct_ = nullptr;  ///< its one buffer, when it is long enough
   /// A message in lines whose landing is scattered or too short. The channel's own: while the rest
   /// of such a message is awaited, another channel may begin one.
@@ -174,16 +177,16 @@ class RxChannel {
   // bulk
   const std::byte* cells_ = nullptr;
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
-  std::uint64_t cell_ = 0;       ///< next cell, counted for ever
-  std::uint64_t ready_ = 0;      ///< cells known to be complete
-  bool stored_ = false;          ///< those that are ready lie in the landing
-  bool broken_off_ = false;      ///< the sender stores no more of it
-  bool ended_ = false;           ///< nothing more is delivered, or stored to the channel
-  Grant grant_;                  ///< of this message
-  std::uint64_t grant_end_ = 0;  ///< what will have been granted of it
+  std::uint64_t cell_ = 0;               ///< next cell, counted for ever
+  std::uint64_t ready_ = 0;              ///< cells known to be complete
+  bool stored_ = false;                  ///< those that are ready lie in the landing
+  bool broken_off_ = false;              ///< the sender stores no more of it
+  bool ended_ = false;                   ///< nothing more is delivered, or stored to the channel
+  ClearToSend clear_to_send_;            ///< of this message
+  std::uint64_t clear_to_send_end_ = 0;  ///< what will have been cleared to send of it
   // placed
-  MessageLine placed_line_{};
-  const std::byte* placed_ = nullptr;
+  MessageLine get_line_{};
+  const std::byte* get_ = nullptr;
   std::uint64_t pieces_ = 0;  ///< known to be at the device
   std::string fault_;
   struct Progress {

@@ -15,7 +15,8 @@ Result<Settings> settings_for(coherence::Mode mode) {
   Settings s{};
   s.ring_lines = 1024;
   const bool coherent = mode == coherence::Mode::hardware;
-  s.lines_max_bytes = coherent ? 1024 : 16 << 10;  // seals cost more than they save without flushes
+  s.lines_max_bytes =
+      coherent ? 1024 : 16 << 10;  // sequence tags cost more than they save without flushes
   s.warm_looks = coherent ? 32 : 4;
   s.cell_bytes = 16 << 10;  // a receiver begins with the first while the second is written
   s.cell_count = 32;
@@ -23,13 +24,13 @@ Result<Settings> settings_for(coherence::Mode mode) {
   // to send the user's stores on costs as much as to copy them
   constexpr std::uint64_t never = ~0ull;
   const bool flushes = mode == coherence::Mode::software || mode == coherence::Mode::simulated;
-  s.placed_min_bytes = coherent ? 8 << 10 : flushes ? never : 1 << 20;
-  s.stored_min_bytes = coherent ? never : 128 << 10;
+  s.rendezvous_get_min_bytes = coherent ? 8 << 10 : flushes ? never : 1 << 20;
+  s.rendezvous_put_min_bytes = coherent ? never : 128 << 10;
   if (base::env_is_set("PENSTOCK_CELL")) {
     auto cell = base::env_number("PENSTOCK_CELL");
     if (!cell) return unexpected(cell.error());
     if (*cell < 4096 || *cell > (16 << 20) || *cell % 64 != 0)
-      return fail(Code::invalid_argument,
+      return fail(ErrorCode::invalid_argument,
                   "PENSTOCK_CELL is {}; a cell has 4K to 16M bytes, a multiple of 64: for example "
                   "export PENSTOCK_CELL=64K",
                   *cell);
@@ -39,29 +40,29 @@ Result<Settings> settings_for(coherence::Mode mode) {
     auto cells = base::env_number("PENSTOCK_CELLS");
     if (!cells) return unexpected(cells.error());
     if (*cells < 8 || *cells > 1024 || *cells % 8 != 0)
-      return fail(Code::invalid_argument,
+      return fail(ErrorCode::invalid_argument,
                   "PENSTOCK_CELLS is {}; a channel has 8 to 1024 cells, a multiple of 8: for "
                   "example export PENSTOCK_CELLS=32",
                   *cells);
     s.cell_count = static_cast<std::uint32_t>(*cells);
   }
-  if (base::env_is_set("PENSTOCK_PLACED")) {
-    auto placed = base::env_number("PENSTOCK_PLACED");
-    if (!placed) return unexpected(placed.error());
-    if (*placed <= inline_bytes)
-      return fail(
-          Code::invalid_argument,
-          "PENSTOCK_PLACED is {}; messages of up to {} bytes are never read where they lie: "
-          "for example export PENSTOCK_PLACED=1M",
-          *placed, inline_bytes);
-    s.placed_min_bytes = *placed;
+  if (base::env_is_set("PENSTOCK_RENDEZVOUS_GET")) {
+    auto rendezvous_get = base::env_number("PENSTOCK_RENDEZVOUS_GET");
+    if (!rendezvous_get) return unexpected(rendezvous_get.error());
+    if (*rendezvous_get <= inline_bytes)
+      return fail(ErrorCode::invalid_argument,
+                  "PENSTOCK_RENDEZVOUS_GET is {}; messages of up to {} bytes are never read where "
+                  "they lie: "
+                  "for example export PENSTOCK_RENDEZVOUS_GET=1M",
+                  *rendezvous_get, inline_bytes);
+    s.rendezvous_get_min_bytes = *rendezvous_get;
   }
-  if (base::env_is_set("PENSTOCK_STORED")) {
-    auto stored = base::env_number("PENSTOCK_STORED");
+  if (base::env_is_set("PENSTOCK_RENDEZVOUS_PUT")) {
+    auto stored = base::env_number("PENSTOCK_RENDEZVOUS_PUT");
     if (!stored) return unexpected(stored.error());
-    s.stored_min_bytes = *stored;
+    s.rendezvous_put_min_bytes = *stored;
   }
-  s.placed_piece_bytes = coherent ? 0 : s.cell_bytes;  // nothing to send on, nothing to wait for
+  s.get_piece_bytes = coherent ? 0 : s.cell_bytes;  // nothing to send on, nothing to wait for
   s.inject_bytes = s.cell_bytes < (16u << 10) ? s.cell_bytes : 16u << 10;
   return s;
 }

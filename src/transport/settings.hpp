@@ -9,24 +9,26 @@
 namespace penstock::transport {
 
 struct Settings {
-  std::uint32_t ring_lines;          ///< of a channel, a power of two
-  std::uint32_t lines_max_bytes;     ///< longest message in sealed lines
-  std::uint32_t cell_bytes;          ///< of a bulk cell, a multiple of 64
-  std::uint32_t cell_count;          ///< cells of a channel, a multiple of 8
-  std::uint32_t batch_bytes;         ///< at most this much of bulk is invalidated together
-  std::uint32_t warm_looks;          ///< looks of one progress() while a conversation is warm
-  std::uint64_t placed_min_bytes;    ///< shortest payload in the pool that is read where it lies
-  std::uint64_t placed_piece_bytes;  ///< of it are announced together at least; 0: all of it
-  std::uint64_t stored_min_bytes;    ///< shortest message stored into a receive buffer in the pool
-  std::uint32_t inject_bytes;        ///< longest message that is copied in at once or not at all
+  std::uint32_t ring_lines;       ///< of a channel, a power of two
+  std::uint32_t lines_max_bytes;  ///< longest message in tagged lines
+  std::uint32_t cell_bytes;       ///< of a bulk cell, a multiple of 64
+  std::uint32_t cell_count;       ///< cells of a channel, a multiple of 8
+  std::uint32_t batch_bytes;      ///< at most this much of bulk is invalidated together
+  std::uint32_t warm_looks;       ///< looks of one progress() while a conversation is warm
+  std::uint64_t
+      rendezvous_get_min_bytes;   ///< shortest payload in the pool that is read where it lies
+  std::uint64_t get_piece_bytes;  ///< of it are announced together at least; 0: all of it
+  std::uint64_t
+      rendezvous_put_min_bytes;  ///< shortest message stored into a receive buffer in the pool
+  std::uint32_t inject_bytes;    ///< longest message that is copied in at once or not at all
 
   std::uint64_t ring_bytes() const { return 64ull * ring_lines; }
   /// Header, credits, position, flags and ring, rounded to 4 KiB.
   std::uint64_t channel_bytes() const;
 };
 
-/// Defaults of `mode`, changed by PENSTOCK_CELL, PENSTOCK_CELLS, PENSTOCK_PLACED and
-/// PENSTOCK_STORED. Errors: invalid_argument.
+/// Defaults of `mode`, changed by PENSTOCK_CELL, PENSTOCK_CELLS, PENSTOCK_RENDEZVOUS_GET and
+/// PENSTOCK_RENDEZVOUS_PUT. Errors: invalid_argument.
 Result<Settings> settings_for(coherence::Mode mode);
 
 }  // namespace penstock::transport

@@ -25,7 +25,7 @@ struct Arrived {
 
 /// Keeps everything it is told. Payloads of large messages land in buffers of `capacity` bytes,
 /// in `pieces` pieces.
-class Recorder final : public Sink {
+class Recorder final : public EndpointCallbacks {
  public:
   void on_message(Peer from, const Header& header, const void* payload) override {
     const auto* bytes = static_cast<const std::byte*>(payload);
@@ -36,12 +36,12 @@ class Recorder final : public Sink {
     ++asked;
     return ready;
   }
-  Landing on_begin(Peer, const Header& header) override {
+  ReceiveBuffer on_begin(Peer, const Header& header) override {
     ++begun;
     auto* slot = new Slot;
-    if (landing) {
-      slot->iov.push_back({landing, header.bytes});
-      return {slot->iov.data(), 1, slot, awaited_bytes != 0 ? cleared.bytes : 0};
+    if (receive_buffer) {
+      slot->iov.push_back({receive_buffer, header.bytes});
+      return {slot->iov.data(), 1, slot, posted_bytes != 0 ? invalidated.bytes : 0};
     }
     slot->buffer.resize(std::min<std::uint64_t>(header.bytes, capacity));
     const std::uint64_t piece = (slot->buffer.size() + pieces - 1) / pieces;
@@ -63,8 +63,8 @@ class Recorder final : public Sink {
     delete static_cast<Slot*>(cookie);
     errors.push_back(error.message);
   }
-  Awaited awaited() override {
-    return {landing, awaited_bytes, awaited_bytes ? &cleared : nullptr};
+  PostedReceive posted() override {
+    return {receive_buffer, posted_bytes, posted_bytes ? &invalidated : nullptr};
   }
   void on_sent(SendOp* op) override { sent.push_back(op); }
   void on_send_failed(SendOp* op, const Error& error) override {
@@ -78,9 +78,9 @@ class Recorder final : public Sink {
     std::vector<iovec> iov;
   };
   std::uint64_t capacity = ~0ull, pieces = 1;
-  std::byte* landing = nullptr;     ///< in place of a buffer of its own
-  std::uint64_t awaited_bytes = 0;  ///< of `landing`; 0: it is said when a message has begun
-  Cleared cleared;
+  std::byte* receive_buffer = nullptr;  ///< in place of a buffer of its own
+  std::uint64_t posted_bytes = 0;  ///< of `receive_buffer`; 0: it is said when a message has begun
+  InvalidatedPrefix invalidated;
   bool ready = true;  ///< for long messages
   unsigned begun = 0, asked = 0;
   std::deque<Arrived> arrived;
@@ -142,8 +142,8 @@ class TransportTest : public testing::TestWithParam<coherence::Mode> {
     ASSERT_TRUE(made) << made.error().message;
     side_a_ = attach(spec_, 0, nodes_ == 2 ? std::optional(0u) : std::nullopt);
     side_b_ = attach(spec_, 1, nodes_ == 2 ? std::optional(1u) : std::nullopt);
-    a_ = open(side_a_, sink_a_);
-    b_ = open(side_b_, sink_b_);
+    a_ = open(side_a_, callbacks_a_);
+    b_ = open(side_b_, callbacks_b_);
     to_b_ = *a_->resolve(b_->address());
     to_a_ = *b_->resolve(a_->address());
   }
@@ -159,8 +159,8 @@ class TransportTest : public testing::TestWithParam<coherence::Mode> {
     side_b_.detach();
     (void)pool::remove(spec_, true);
   }
-  std::unique_ptr<Endpoint> open(Attachment& side, Sink& sink) {
-    auto endpoint = Endpoint::open(*side.arena, sink, {"test"});
+  std::unique_ptr<Endpoint> open(Attachment& side, EndpointCallbacks& callbacks) {
+    auto endpoint = Endpoint::open(*side.arena, callbacks, {"test"});
     EXPECT_TRUE(endpoint) << endpoint.error().message;
     return std::move(*endpoint);
   }
@@ -183,7 +183,7 @@ class TransportTest : public testing::TestWithParam<coherence::Mode> {
   std::uint32_t nodes_ = 1;  ///< 2: each side plays a host of its own
   std::string spec_;
   Attachment side_a_, side_b_;
-  Recorder sink_a_, sink_b_;
+  Recorder callbacks_a_, callbacks_b_;
   std::unique_ptr<Endpoint> a_, b_;
   Peer to_a_ = 0, to_b_ = 0;
 };

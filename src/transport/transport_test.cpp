@@ -36,10 +36,10 @@ void SizesTest::exchange(bool pauses) {
     ASSERT_TRUE(sent) << sent.error().message;
     complete += *sent;
   }
-  progress_until([&] { return sink_b_.arrived.size() == sizes.size(); });
-  progress_until([&] { return complete + sink_a_.sent.size() == sizes.size(); });
+  progress_until([&] { return callbacks_b_.arrived.size() == sizes.size(); });
+  progress_until([&] { return complete + callbacks_a_.sent.size() == sizes.size(); });
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const Arrived& got = sink_b_.arrived[i];
+    const Arrived& got = callbacks_b_.arrived[i];
     EXPECT_EQ(got.header.tag, sizes[i]);
     EXPECT_EQ(got.header.data, ~sizes[i]);
     EXPECT_EQ(got.header.kind, 5);
@@ -72,10 +72,10 @@ TEST_P(TransportTest, RingWrapsManyTimes) {
     expected.emplace_back(next++, std::move(data));
     if (random() % 3 == 0) b_->progress();
   }
-  progress_until([&] { return sink_b_.arrived.size() == expected.size(); });
+  progress_until([&] { return callbacks_b_.arrived.size() == expected.size(); });
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    ASSERT_EQ(sink_b_.arrived[i].header.tag, expected[i].first);
-    ASSERT_EQ(sink_b_.arrived[i].payload, expected[i].second);
+    ASSERT_EQ(callbacks_b_.arrived[i].header.tag, expected[i].first);
+    ASSERT_EQ(callbacks_b_.arrived[i].payload, expected[i].second);
   }
 }
 
@@ -84,39 +84,39 @@ TEST_P(TransportTest, AMessageThatNobodyWaitsForIsHeldBackForAWhile) {
   SendOp ops[] = {op_of(data, 1), op_of(data, 2), op_of(data, 3)};
   const auto send_and_look = [&](SendOp& op) {
     ASSERT_TRUE(a_->send(to_b_, &op));
-    const unsigned asked = sink_b_.asked;
-    while (sink_b_.asked == asked) b_->progress();
+    const unsigned asked = callbacks_b_.asked;
+    while (callbacks_b_.asked == asked) b_->progress();
   };
-  sink_b_.ready = false;
+  callbacks_b_.ready = false;
   send_and_look(ops[0]);
-  EXPECT_EQ(sink_b_.begun, 0u);
-  sink_b_.ready = true;  // its receive is posted
-  progress_until([&] { return sink_b_.arrived.size() == 1; });
+  EXPECT_EQ(callbacks_b_.begun, 0u);
+  callbacks_b_.ready = true;  // its receive is posted
+  progress_until([&] { return callbacks_b_.arrived.size() == 1; });
 
-  sink_b_.ready = false;
+  callbacks_b_.ready = false;
   send_and_look(ops[1]);
-  EXPECT_EQ(sink_b_.begun, 1u);
-  progress_until([&] { return sink_b_.arrived.size() == 2; });  // not for ever
+  EXPECT_EQ(callbacks_b_.begun, 1u);
+  progress_until([&] { return callbacks_b_.arrived.size() == 2; });  // not for ever
 
   send_and_look(ops[2]);  // who was late once is not waited for
-  EXPECT_EQ(sink_b_.begun, 3u);
-  progress_until([&] { return sink_b_.arrived.size() == 3; });
-  for (const Arrived& got : sink_b_.arrived) EXPECT_EQ(got.payload, data);
+  EXPECT_EQ(callbacks_b_.begun, 3u);
+  progress_until([&] { return callbacks_b_.arrived.size() == 3; });
+  for (const Arrived& got : callbacks_b_.arrived) EXPECT_EQ(got.payload, data);
 }
 
 TEST_P(TransportTest, WhoAsksForMessagesThatNobodyWaitsForHasThemAtOnce) {
   auto data = pattern(100000, 1);
   SendOp op = op_of(data, 1);
-  sink_b_.ready = false;
+  callbacks_b_.ready = false;
   ASSERT_TRUE(a_->send(to_b_, &op));
-  b_->hurry();
-  while (sink_b_.asked == 0) b_->progress();
-  EXPECT_EQ(sink_b_.begun, 1u);
-  progress_until([&] { return sink_b_.arrived.size() == 1; });
+  b_->flush();
+  while (callbacks_b_.asked == 0) b_->progress();
+  EXPECT_EQ(callbacks_b_.begun, 1u);
+  progress_until([&] { return callbacks_b_.arrived.size() == 1; });
 }
 
 TEST_P(TransportTest, ScatteredBuffersOnBothSides) {
-  sink_b_.pieces = 4;
+  callbacks_b_.pieces = 4;
   for (const std::uint64_t size : {20u, 300u, 16000u, 200000u, 1500000u}) {
     auto data = pattern(size, 3);
     SendOp op;
@@ -127,25 +127,25 @@ TEST_P(TransportTest, ScatteredBuffersOnBothSides) {
     op.iov[1] = {data.data() + cut1, cut2 - cut1};
     op.iov[2] = {data.data() + cut2, size - cut2};
     ASSERT_TRUE(a_->send(to_b_, &op));
-    progress_until([&] { return sink_b_.arrived.size() == 1; });
-    EXPECT_EQ(sink_b_.arrived.front().payload, data) << size;
+    progress_until([&] { return callbacks_b_.arrived.size() == 1; });
+    EXPECT_EQ(callbacks_b_.arrived.front().payload, data) << size;
     progress_until([&] { return a_->drained(); });
-    sink_b_.arrived.clear();
+    callbacks_b_.arrived.clear();
   }
 }
 
-TEST_P(TransportTest, ShortLandingDropsTheRestOnly) {
-  sink_b_.capacity = 1000;
+TEST_P(TransportTest, AShortReceiveBufferDropsTheRestOnly) {
+  callbacks_b_.capacity = 1000;
   for (const std::uint64_t size : {4096u, 300000u}) {
     auto data = pattern(size, 9);
     SendOp op = op_of(data, 0);
     ASSERT_TRUE(a_->send(to_b_, &op));
-    progress_until([&] { return sink_b_.arrived.size() == 1; });
-    EXPECT_EQ(sink_b_.arrived.front().header.bytes, size);
+    progress_until([&] { return callbacks_b_.arrived.size() == 1; });
+    EXPECT_EQ(callbacks_b_.arrived.front().header.bytes, size);
     data.resize(1000);
-    EXPECT_EQ(sink_b_.arrived.front().payload, data);
+    EXPECT_EQ(callbacks_b_.arrived.front().payload, data);
     progress_until([&] { return a_->drained(); });
-    sink_b_.arrived.clear();
+    callbacks_b_.arrived.clear();
   }
 }
 
@@ -157,9 +157,9 @@ TEST_P(TransportTest, DeliveredIsSaidOnlyAfterTheReceiverTookIt) {
   ASSERT_TRUE(sent);
   EXPECT_FALSE(*sent);
   for (int i = 0; i < 1000; ++i) a_->progress();
-  EXPECT_TRUE(sink_a_.sent.empty());
-  progress_until([&] { return !sink_a_.sent.empty(); });
-  EXPECT_EQ(sink_b_.arrived.size(), 1u);
+  EXPECT_TRUE(callbacks_a_.sent.empty());
+  progress_until([&] { return !callbacks_a_.sent.empty(); });
+  EXPECT_EQ(callbacks_b_.arrived.size(), 1u);
 }
 
 TEST_P(TransportTest, CancelTakesBackOnlyWhatHasNotLeft) {
@@ -170,8 +170,8 @@ TEST_P(TransportTest, CancelTakesBackOnlyWhatHasNotLeft) {
   EXPECT_FALSE(a_->cancel(to_b_, &first));
   EXPECT_TRUE(a_->cancel(to_b_, &second));
   progress_until([&] { return a_->drained(); });
-  ASSERT_EQ(sink_b_.arrived.size(), 1u);
-  EXPECT_EQ(sink_b_.arrived[0].payload, big);
+  ASSERT_EQ(callbacks_b_.arrived.size(), 1u);
+  EXPECT_EQ(callbacks_b_.arrived[0].payload, big);
 }
 
 TEST_P(TransportTest, ClosingForgetsWhatIsQueuedAndDoesNotTouchItsBuffers) {
@@ -181,13 +181,13 @@ TEST_P(TransportTest, ClosingForgetsWhatIsQueuedAndDoesNotTouchItsBuffers) {
   ASSERT_FALSE(*a_->send(to_b_, &second));
   big.reset();
   std::jthread receiver([&] {
-    while (sink_b_.dead.empty()) b_->progress();
+    while (callbacks_b_.dead.empty()) b_->progress();
   });
   const std::uint64_t before = base::now_ns();
   a_.reset();
   EXPECT_LT(base::now_ns() - before, 30'000'000'000u) << "waited for what cannot come";
   receiver.join();
-  EXPECT_EQ(sink_b_.errors.size(), 1u) << "the half received";
+  EXPECT_EQ(callbacks_b_.errors.size(), 1u) << "the half received";
   b_.reset();
 }
 
@@ -197,9 +197,9 @@ TEST_P(TransportTest, ToOneselfLikeToOthers) {
   SendOp op = op_of(big, 2);
   EXPECT_TRUE(*a_->try_inject(self, {1, 0, small.size(), 0}, small.data()));
   EXPECT_TRUE(*a_->send(self, &op));
-  ASSERT_EQ(sink_a_.arrived.size(), 2u);
-  EXPECT_EQ(sink_a_.arrived[0].payload, small);
-  EXPECT_EQ(sink_a_.arrived[1].payload, big);
+  ASSERT_EQ(callbacks_a_.arrived.size(), 2u);
+  EXPECT_EQ(callbacks_a_.arrived[0].payload, small);
+  EXPECT_EQ(callbacks_a_.arrived[1].payload, big);
 }
 
 TEST_P(TransportTest, BothDirectionsAtOnce) {
@@ -211,10 +211,11 @@ TEST_P(TransportTest, BothDirectionsAtOnce) {
     ops.push_back(op_of(data_b, 2));
     ASSERT_TRUE(b_->send(to_a_, &ops.back()));
   }
-  progress_until([&] { return sink_a_.arrived.size() == 8 && sink_b_.arrived.size() == 8; });
+  progress_until(
+      [&] { return callbacks_a_.arrived.size() == 8 && callbacks_b_.arrived.size() == 8; });
   for (int i = 0; i < 8; ++i) {
-    EXPECT_EQ(sink_a_.arrived[i].payload, data_b);
-    EXPECT_EQ(sink_b_.arrived[i].payload, data_a);
+    EXPECT_EQ(callbacks_a_.arrived[i].payload, data_b);
+    EXPECT_EQ(callbacks_b_.arrived[i].payload, data_a);
   }
 }
 
@@ -223,18 +224,18 @@ TEST_P(TransportTest, AddressesOfOthersAreRefused) {
   address.job ^= 1;
   auto other_job = a_->resolve(address);
   ASSERT_FALSE(other_job);
-  EXPECT_EQ(other_job.error().code, Code::mismatch);
+  EXPECT_EQ(other_job.error().code, ErrorCode::mismatch);
   EXPECT_NE(other_job.error().message.find("PENSTOCK_JOB"), std::string::npos);
   address = b_->address();
   ++address.generation;
-  EXPECT_EQ(a_->resolve(address).error().code, Code::not_found);
+  EXPECT_EQ(a_->resolve(address).error().code, ErrorCode::not_found);
   address = b_->address();
   ++address.pool_id;
-  EXPECT_EQ(a_->resolve(address).error().code, Code::mismatch);
+  EXPECT_EQ(a_->resolve(address).error().code, ErrorCode::mismatch);
   address = b_->address();
   address.slot = 0xffffffff;
-  EXPECT_EQ(a_->resolve(address).error().code, Code::not_found);
-  EXPECT_EQ(a_->try_inject(77, {}, nullptr).error().code, Code::invalid_argument);
+  EXPECT_EQ(a_->resolve(address).error().code, ErrorCode::not_found);
+  EXPECT_EQ(a_->try_inject(77, {}, nullptr).error().code, ErrorCode::invalid_argument);
 }
 
 TEST_P(TransportTest, SlotIsReusedByALaterEndpointThatHearsOnlyItsOwn) {
@@ -244,13 +245,13 @@ TEST_P(TransportTest, SlotIsReusedByALaterEndpointThatHearsOnlyItsOwn) {
     auto sent = a_->send(to_b_, &op);
     ASSERT_TRUE(sent) << sent.error().message;
     progress_until([&] { return a_->drained(); });
-    ASSERT_EQ(sink_b_.arrived.size(), 1u);
-    EXPECT_EQ(sink_b_.arrived[0].payload, data);
-    sink_b_.arrived.clear();
+    ASSERT_EQ(callbacks_b_.arrived.size(), 1u);
+    EXPECT_EQ(callbacks_b_.arrived[0].payload, data);
+    callbacks_b_.arrived.clear();
     a_->progress();
     const Address before = b_->address();
     b_.reset();
-    b_ = open(side_b_, sink_b_);
+    b_ = open(side_b_, callbacks_b_);
     EXPECT_NE(b_->address().generation, before.generation);
     EXPECT_FALSE(a_->resolve(before));
     to_b_ = *a_->resolve(b_->address());
@@ -262,8 +263,8 @@ TEST_P(TransportTest, MemoryGoesBackWhenEndpointsClose) {
   b_.reset();
   const auto before = side_a_.arena->stats().bytes_used;
   for (int round = 0; round < 20; ++round) {
-    a_ = open(side_a_, sink_a_);
-    b_ = open(side_b_, sink_b_);
+    a_ = open(side_a_, callbacks_a_);
+    b_ = open(side_b_, callbacks_b_);
     to_b_ = *a_->resolve(b_->address());
     auto data = pattern(300000, 1);
     SendOp op = op_of(data, 1);
@@ -290,7 +291,7 @@ TEST_P(TransportTest, AStreamInAFullPoolGoesInLines) {
   const Header header{1, 0, data.size(), 0};
   const base::EnvironmentGuard no_cell_fits("PENSTOCK_CELL", "1M");
   a_.reset();
-  a_ = open(side_a_, sink_a_);
+  a_ = open(side_a_, callbacks_a_);
   to_b_ = *a_->resolve(b_->address());
   ASSERT_TRUE(a_->try_inject(to_b_, {0, 0, 0, 0}, nullptr));
   fill(*side_a_.arena);
@@ -298,15 +299,15 @@ TEST_P(TransportTest, AStreamInAFullPoolGoesInLines) {
     const auto sent = a_->try_inject(to_b_, header, data.data());
     if (!has_lines) {
       ASSERT_FALSE(sent);
-      EXPECT_EQ(sent.error().code, Code::no_space);
+      EXPECT_EQ(sent.error().code, ErrorCode::no_space);
       return;
     }
     ASSERT_TRUE(sent) << sent.error().message;
     i += *sent;
     b_->progress();
   }
-  progress_until([&] { return sink_b_.arrived.size() == 41; });
-  EXPECT_EQ(sink_b_.arrived.back().payload, data);
+  progress_until([&] { return callbacks_b_.arrived.size() == 41; });
+  EXPECT_EQ(callbacks_b_.arrived.back().payload, data);
 }
 
 TEST_P(TransportTest, AFullPoolIsAnErrorThatNamesWhatIsNeeded) {
@@ -315,7 +316,7 @@ TEST_P(TransportTest, AFullPoolIsAnErrorThatNamesWhatIsNeeded) {
   SendOp op = op_of(data, 1);
   auto sent = a_->send(to_b_, &op);
   ASSERT_FALSE(sent);
-  EXPECT_EQ(sent.error().code, Code::no_space);
+  EXPECT_EQ(sent.error().code, ErrorCode::no_space);
   const std::string& text = sent.error().message;
   EXPECT_NE(text.find("penstock pool create"), std::string::npos);
   EXPECT_EQ(text.find("larger pool"), text.rfind("larger pool")) << "said once: " << text;
@@ -324,7 +325,7 @@ TEST_P(TransportTest, AFullPoolIsAnErrorThatNamesWhatIsNeeded) {
 /// For an answer that finds no memory: with the credits, which have theirs.
 TEST_P(TransportTest, TroubleIsToldWithoutAMessage) {
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, 0, 0}, nullptr));
-  progress_until([&] { return sink_b_.arrived.size() == 1; });
+  progress_until([&] { return callbacks_b_.arrived.size() == 1; });
   EXPECT_EQ(a_->trouble_of(to_b_), 0u);
   for (int i = 0; i < 3; ++i) {
     b_->tell_trouble(to_a_, 28);
@@ -332,13 +333,13 @@ TEST_P(TransportTest, TroubleIsToldWithoutAMessage) {
     EXPECT_EQ(a_->trouble_of(to_b_), 0u) << "told once";
   }
   ASSERT_TRUE(*a_->try_inject(to_b_, {2, 0, 0, 0}, nullptr));
-  progress_until([&] { return sink_b_.arrived.size() == 2; });
+  progress_until([&] { return callbacks_b_.arrived.size() == 2; });
   EXPECT_EQ(a_->trouble_of(to_b_), 0u);
 }
 
 /// The caller, and other senders, have their turn while a long message comes.
 TEST_P(TransportTest, OneCallTakesAPartOfALongMessage) {
-  constexpr std::uint64_t bytes = 32 << 20, most_a_call = (512 + 128) << 10;
+  constexpr std::uint64_t bytes = 32 << 20, max_per_call = (512 + 128) << 10;
   auto data = pattern(bytes, 1);
   SendOp op = op_of(data, 1);
   std::thread sender([&] {
@@ -346,10 +347,10 @@ TEST_P(TransportTest, OneCallTakesAPartOfALongMessage) {
     while (!b_->drained()) b_->progress();
   });
   std::uint64_t fruitful = 0;
-  while (sink_a_.arrived.empty()) fruitful += a_->progress() != 0;
+  while (callbacks_a_.arrived.empty()) fruitful += a_->progress() != 0;
   sender.join();
-  EXPECT_EQ(sink_a_.arrived[0].payload, data);
-  EXPECT_GE(fruitful, bytes / most_a_call);
+  EXPECT_EQ(callbacks_a_.arrived[0].payload, data);
+  EXPECT_GE(fruitful, bytes / max_per_call);
 }
 
 /// Whoever holds the pool's lock may be stopped.
@@ -357,7 +358,7 @@ TEST_P(TransportTest, TroubleIsToldWhenTheLockIsFree) {
   auto data = pattern(8, 1);
   SendOp op = op_of(data, 1);
   ASSERT_TRUE(a_->send(to_b_, &op));
-  progress_until([&] { return sink_b_.arrived.size() == 1; });
+  progress_until([&] { return callbacks_b_.arrived.size() == 1; });
   {
     const auto guard = side_a_.pool->lock();
     ASSERT_TRUE(guard);
@@ -379,8 +380,8 @@ INSTANTIATE_TEST_SUITE_P(Modes, SizesTest, modes, mode_of);
 /// that then looks whether peers are still there.
 TEST_P(TransportTest, WhatWasAcknowledgedBeforeThePeerLeftIsDelivered) {
   constexpr int calls_to_look = 512;
-  Recorder other_sink;
-  auto other = open(side_b_, other_sink);
+  Recorder other_callbacks;
+  auto other = open(side_b_, other_callbacks);
   const Peer to_a = *other->resolve(a_->address());
   auto data = pattern(500, 1);
   SendOp op = op_of(data, 1);
@@ -391,15 +392,15 @@ TEST_P(TransportTest, WhatWasAcknowledgedBeforeThePeerLeftIsDelivered) {
   nanosleep(&more_than_a_check, nullptr);
   ASSERT_TRUE(*other->try_inject(to_a, {7, 0, 0, 0}, nullptr));
   a_->progress();  // meets the new sender; its message is for the next call
-  sink_a_.meanwhile = [this] {
-    while (sink_b_.arrived.empty()) b_->progress();
+  callbacks_a_.meanwhile = [this] {
+    while (callbacks_b_.arrived.empty()) b_->progress();
     b_.reset();
   };
   a_->progress();
   EXPECT_FALSE(b_);
-  EXPECT_EQ(sink_a_.sent.size(), 1u);
-  EXPECT_TRUE(sink_a_.failed.empty());
-  EXPECT_TRUE(sink_a_.dead.empty());
+  EXPECT_EQ(callbacks_a_.sent.size(), 1u);
+  EXPECT_TRUE(callbacks_a_.failed.empty());
+  EXPECT_TRUE(callbacks_a_.dead.empty());
   for (int i = 0; i < 200; ++i) a_->progress();  // returns the credit that `other` waits for
 }
 
@@ -407,13 +408,13 @@ TEST_P(TransportTest, WhatWasAcknowledgedBeforeThePeerLeftIsDelivered) {
 TEST_P(TransportTest, AClosingEndpointLetsOthersBeMoved) {
   Options options{"test"};
   options.while_closing = [this] { b_->progress(); };
-  Recorder sink;
-  auto opened = Endpoint::open(*side_a_.arena, sink, options);
+  Recorder callbacks;
+  auto opened = Endpoint::open(*side_a_.arena, callbacks, options);
   ASSERT_TRUE(opened) << opened.error().message;
   const Peer to_b = *(*opened)->resolve(b_->address());
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(*(*opened)->try_inject(to_b, {1, 0, 0, 0}, nullptr));
   opened->reset();
-  EXPECT_EQ(sink_b_.arrived.size(), 5u);
+  EXPECT_EQ(callbacks_b_.arrived.size(), 5u);
 }
 
 TEST_P(TransportTest, SaysWhatItWaitsForWhenNothingMoves) {
@@ -428,14 +429,14 @@ TEST_P(TransportTest, SaysWhatItWaitsForWhenNothingMoves) {
   progress_for(400'000'000);
   EXPECT_EQ(told().rfind("polls for messages since ", 0), 0u) << told();
   ASSERT_TRUE(*b_->try_inject(to_a_, {1, 0, 0, 0}, nullptr));
-  while (sink_a_.arrived.empty()) a_->progress();
+  while (callbacks_a_.arrived.empty()) a_->progress();
   EXPECT_EQ(told(), "");
   auto data = pattern(4 << 20, 1);
   SendOp op = op_of(data, 1);
   ASSERT_FALSE(*a_->send(to_b_, &op));
   progress_for(400'000'000);
   EXPECT_EQ(told().rfind("sends to rank 1 ", 0), 0u) << told();
-  progress_until([&] { return sink_a_.sent.size() == 1; });
+  progress_until([&] { return callbacks_a_.sent.size() == 1; });
 }
 
 }  // namespace

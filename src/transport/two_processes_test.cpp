@@ -23,14 +23,14 @@ class TwoProcesses : public TransportTest {
     const pid_t pid = fork();
     if (pid == 0) {
       Attachment side = attach(spec_, 2);
-      Recorder sink;
+      Recorder callbacks;
       auto endpoint = std::move(*Endpoint::open(
-          *side.arena, sink, {.job = "test", .closing_timeout_ns = closing_timeout_ns}));
+          *side.arena, callbacks, {.job = "test", .closing_timeout_ns = closing_timeout_ns}));
       const Address mine = endpoint->address();
       if (write(up[1], &mine, sizeof mine) != sizeof mine) _exit(9);
       char go;
       if (read(down[0], &go, 1) != 1) _exit(8);
-      child(*endpoint, sink, *endpoint->resolve(parent_address));
+      child(*endpoint, callbacks, *endpoint->resolve(parent_address));
       endpoint.reset();
       side.detach();
       _exit(0);
@@ -50,15 +50,15 @@ class TwoProcesses : public TransportTest {
   Endpoint& replace(pid_t child);
 
   Peer child_ = 0;
-  std::deque<Recorder> sinks_;
+  std::deque<Recorder> all_callbacks_;
   std::vector<std::unique_ptr<Endpoint>> others_;
 };
 
 TEST_P(TwoProcesses, EchoOfEverySize) {
-  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& sink, Peer parent) {
+  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& callbacks, Peer parent) {
     for (int count = 0; count < 200; ++count) {
-      while (sink.arrived.empty()) endpoint.progress();
-      auto& got = sink.arrived.front();
+      while (callbacks.arrived.empty()) endpoint.progress();
+      auto& got = callbacks.arrived.front();
       SendOp op;
       op.header = got.header;
       op.iov[0] = {got.payload.data(), got.payload.size()};
@@ -66,9 +66,9 @@ TEST_P(TwoProcesses, EchoOfEverySize) {
       auto sent = endpoint.send(parent, &op);
       if (!sent) _exit(3);
       if (!*sent)
-        while (sink.sent.empty()) endpoint.progress();
-      sink.sent.clear();
-      sink.arrived.pop_front();
+        while (callbacks.sent.empty()) endpoint.progress();
+      callbacks.sent.clear();
+      callbacks.arrived.pop_front();
     }
   });
   std::mt19937 random(11);
@@ -76,9 +76,9 @@ TEST_P(TwoProcesses, EchoOfEverySize) {
     auto data = pattern(random() % (1u << (random() % 20 + 1)), static_cast<unsigned>(count));
     SendOp op = op_of(data, static_cast<std::uint64_t>(count));
     ASSERT_TRUE(a_->send(child_, &op));
-    progress_until([&] { return sink_a_.arrived.size() == 1; });
-    ASSERT_EQ(sink_a_.arrived.front().payload, data);
-    sink_a_.arrived.clear();
+    progress_until([&] { return callbacks_a_.arrived.size() == 1; });
+    ASSERT_EQ(callbacks_a_.arrived.front().payload, data);
+    callbacks_a_.arrived.clear();
   }
   int status = 0;
   progress_until([&] { return waitpid(pid, &status, WNOHANG) == pid; });
@@ -93,48 +93,49 @@ TEST_P(TwoProcesses, AKilledPeerIsNamedAndNothingHangs) {
   SendOp op = op_of(data, 1), delivered = op_of(data, 2);
   delivered.notify_delivered = true;
   ASSERT_TRUE(a_->send(child_, &op));
-  progress_until([&] { return sink_a_.sent.size() == 1; });
+  progress_until([&] { return callbacks_a_.sent.size() == 1; });
   kill(pid, SIGSTOP);
   ASSERT_FALSE(*a_->send(child_, &delivered));
   kill(pid, SIGKILL);
   int status = 0;
   ASSERT_EQ(waitpid(pid, &status, 0), pid);
-  progress_until([&] { return !sink_a_.dead.empty(); });
-  EXPECT_EQ(sink_a_.failed.size(), 1u);
-  EXPECT_NE(sink_a_.dead[0].find("rank 2"), std::string::npos) << sink_a_.dead[0];
-  EXPECT_NE(sink_a_.dead[0].find(std::to_string(pid)), std::string::npos) << sink_a_.dead[0];
+  progress_until([&] { return !callbacks_a_.dead.empty(); });
+  EXPECT_EQ(callbacks_a_.failed.size(), 1u);
+  EXPECT_NE(callbacks_a_.dead[0].find("rank 2"), std::string::npos) << callbacks_a_.dead[0];
+  EXPECT_NE(callbacks_a_.dead[0].find(std::to_string(pid)), std::string::npos)
+      << callbacks_a_.dead[0];
   auto again = a_->send(child_, &op);
   ASSERT_FALSE(again);
-  EXPECT_EQ(again.error().code, Code::peer_dead);
+  EXPECT_EQ(again.error().code, ErrorCode::peer_dead);
 }
 
 TEST_P(TwoProcesses, WhoLeftInOrderIsNotTakenForDeadWhenItsSlotIsReused) {
   const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder&, Peer parent) {
     if (auto sent = endpoint.try_inject(parent, {1, 0, 0, 0}, nullptr); !sent || !*sent) _exit(4);
   });
-  while (sink_a_.arrived.empty()) a_->progress();
+  while (callbacks_a_.arrived.empty()) a_->progress();
   for (int i = 0; i < 100; ++i) a_->progress();  // returns the credit that the child waits for
   int status = 0;
   ASSERT_EQ(waitpid(pid, &status, 0), pid);
   EXPECT_EQ(status, 0);
-  Recorder sink;
-  auto later = open(side_b_, sink);
+  Recorder callbacks;
+  auto later = open(side_b_, callbacks);
   ASSERT_EQ(later->address().slot, child_);
   const std::uint64_t end = base::now_ns() + 100'000'000;
   while (base::now_ns() < end) a_->progress();
-  EXPECT_TRUE(sink_a_.dead.empty()) << sink_a_.dead[0];
+  EXPECT_TRUE(callbacks_a_.dead.empty()) << callbacks_a_.dead[0];
 }
 
 TEST_P(TwoProcesses, BothCloseAtOnceAndNothingIsLost) {
-  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& sink, Peer parent) {
+  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& callbacks, Peer parent) {
     std::uint64_t word = 1;
     for (int i = 0; i < 500; ++i)
       if (auto sent = endpoint.try_inject(parent, {7, 0, 8, 0}, &word); !sent || !*sent) _exit(4);
-    while (sink.arrived.size() < 500) endpoint.progress();
+    while (callbacks.arrived.size() < 500) endpoint.progress();
   });
   std::uint64_t word = 2;
   for (int i = 0; i < 500; ++i) ASSERT_TRUE(*a_->try_inject(child_, {8, 0, 8, 0}, &word));
-  while (sink_a_.arrived.size() < 500) a_->progress();
+  while (callbacks_a_.arrived.size() < 500) a_->progress();
   const std::uint64_t before = base::now_ns();
   a_.reset();
   EXPECT_LT(base::now_ns() - before, 30'000'000'000u) << "waited for the deadline";
@@ -144,8 +145,8 @@ TEST_P(TwoProcesses, BothCloseAtOnceAndNothingIsLost) {
 }
 
 TEST_P(TwoProcesses, AStoppedPeerIsWaitedFor) {
-  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& sink, Peer) {
-    while (sink.arrived.empty()) endpoint.progress();
+  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& callbacks, Peer) {
+    while (callbacks.arrived.empty()) endpoint.progress();
   });
   kill(pid, SIGSTOP);
   auto data = pattern(4 << 20, 1);
@@ -154,9 +155,9 @@ TEST_P(TwoProcesses, AStoppedPeerIsWaitedFor) {
   ASSERT_FALSE(*a_->send(child_, &op));
   const std::uint64_t end = base::now_ns() + 300'000'000;
   while (base::now_ns() < end) a_->progress();
-  EXPECT_TRUE(sink_a_.dead.empty());
+  EXPECT_TRUE(callbacks_a_.dead.empty());
   kill(pid, SIGCONT);
-  progress_until([&] { return sink_a_.sent.size() == 1; });
+  progress_until([&] { return callbacks_a_.sent.size() == 1; });
   int status = 0;
   progress_until([&] { return waitpid(pid, &status, WNOHANG) == pid; });
   EXPECT_EQ(status, 0);
@@ -168,7 +169,7 @@ Endpoint& TwoProcesses::replace(pid_t child) {
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
   constexpr int most = 64;  // slots that were never used serve first
   while (others_.size() < most && (others_.empty() || others_.back()->address().slot != child_))
-    others_.push_back(open(side_b_, sinks_.emplace_back()));
+    others_.push_back(open(side_b_, all_callbacks_.emplace_back()));
   EXPECT_EQ(others_.back()->address().slot, child_);
   return *others_.back();
 }
@@ -183,17 +184,17 @@ TEST_P(TwoProcesses, WhatIsHalfReceivedFailsThoughItsSenderWasReplacedBeforeItWa
     if (auto sent = endpoint.send(parent, &op); !sent || *sent) _exit(3);
     for (;;) pause();
   });
-  while (sink_a_.begun == 0) a_->progress();
+  while (callbacks_a_.begun == 0) a_->progress();
   Endpoint& later = replace(pid);
   ASSERT_TRUE(a_->resolve(later.address()));
-  progress_until([&] { return !sink_a_.errors.empty(); });
-  EXPECT_EQ(sink_a_.dead.size(), 1u);
+  progress_until([&] { return !callbacks_a_.errors.empty(); });
+  EXPECT_EQ(callbacks_a_.dead.size(), 1u);
 }
 
 TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughNoReceiveWaitedForIt) {
-  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& sink, Peer parent) {
+  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& callbacks, Peer parent) {
     if (auto sent = endpoint.try_inject(parent, {1, 0, 0, 0}, nullptr); !sent || !*sent) _exit(4);
-    while (sink.arrived.empty()) endpoint.progress();
+    while (callbacks.arrived.empty()) endpoint.progress();
     auto data = pattern(64 << 10, 1);
     SendOp op;
     op.header = {2, 1, data.size(), 5};
@@ -202,26 +203,26 @@ TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughNoReceiveWaitedForIt
     if (auto sent = endpoint.send(parent, &op); !sent || !*sent) _exit(3);
     raise(SIGSTOP);
   });
-  while (sink_a_.arrived.empty()) a_->progress();
+  while (callbacks_a_.arrived.empty()) a_->progress();
   for (int i = 0; i < 50'000; ++i) a_->progress();  // its channel is looked at no more
-  sink_a_.ready = false;
+  callbacks_a_.ready = false;
   ASSERT_TRUE(*a_->try_inject(child_, {3, 0, 0, 0}, nullptr));
   int status = 0;
   ASSERT_EQ(waitpid(pid, &status, WUNTRACED), pid);
   ASSERT_TRUE(WIFSTOPPED(status)) << status;
   Endpoint& later = replace(pid);
   ASSERT_TRUE(*later.try_inject(*later.resolve(a_->address()), {4, 0, 0, 0}, nullptr));
-  progress_until([&] { return sink_a_.arrived.size() == 3; });
-  EXPECT_EQ(sink_a_.arrived[1].header.tag, 2u);
-  EXPECT_EQ(sink_a_.arrived[2].header.tag, 4u);
-  sink_a_.ready = true;
+  progress_until([&] { return callbacks_a_.arrived.size() == 3; });
+  EXPECT_EQ(callbacks_a_.arrived[1].header.tag, 2u);
+  EXPECT_EQ(callbacks_a_.arrived[2].header.tag, 4u);
+  callbacks_a_.ready = true;
 }
 
 /// The watch finds the death before the new owner is heard.
 TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughItsDeathIsFoundFirst) {
-  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& sink, Peer parent) {
+  const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& callbacks, Peer parent) {
     if (auto sent = endpoint.try_inject(parent, {1, 0, 0, 0}, nullptr); !sent || !*sent) _exit(4);
-    while (sink.arrived.empty()) endpoint.progress();
+    while (callbacks.arrived.empty()) endpoint.progress();
     if (auto sent = endpoint.try_inject(parent, {2, 0, 0, 0}, nullptr); !sent || !*sent) _exit(4);
     raise(SIGSTOP);
   });
@@ -230,10 +231,10 @@ TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughItsDeathIsFoundFirst
     a_->progress();
     ++calls;
   };
-  while (sink_a_.arrived.empty()) step();
+  while (callbacks_a_.arrived.empty()) step();
   for (int i = 0; i < 50'000; ++i) step();                     // its channel is at rest
   ASSERT_TRUE(*b_->try_inject(to_a_, {9, 0, 0, 0}, nullptr));  // another's is not
-  while (sink_a_.arrived.size() < 2) step();
+  while (callbacks_a_.arrived.size() < 2) step();
   while (calls % 512 != 511) step();  // the next looks at the clock
   ASSERT_TRUE(*a_->try_inject(child_, {3, 0, 0, 0}, nullptr));
   int status = 0;
@@ -242,9 +243,9 @@ TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughItsDeathIsFoundFirst
   Endpoint& later = replace(pid);
   ASSERT_TRUE(*later.try_inject(*later.resolve(a_->address()), {4, 0, 0, 0}, nullptr));
   usleep(30'000);
-  progress_until([&] { return sink_a_.arrived.back().header.tag == 4; });
-  ASSERT_EQ(sink_a_.arrived.size(), 4u) << "the last of the replaced one is lost";
-  EXPECT_EQ(sink_a_.arrived[2].header.tag, 2u);
+  progress_until([&] { return callbacks_a_.arrived.back().header.tag == 4; });
+  ASSERT_EQ(callbacks_a_.arrived.size(), 4u) << "the last of the replaced one is lost";
+  EXPECT_EQ(callbacks_a_.arrived[2].header.tag, 2u);
 }
 
 /// Its credits come later, into memory that is nobody else's until the whole job has gone.
@@ -271,7 +272,7 @@ TEST_P(TwoProcesses, WhereAPeerStillHasToReturnCreditsNobodyElseIs) {
   };
   EXPECT_EQ((*arena)->collect()->processes, 0u);
   EXPECT_TRUE(stays()) << "a peer that lives may store there";
-  while (sink_a_.arrived.empty()) a_->progress();
+  while (callbacks_a_.arrived.empty()) a_->progress();
   b_.reset();
   a_.reset();
   side_a_.detach();

@@ -26,10 +26,10 @@ struct TxContext {
 class TxChannel {
  public:
   /// `mailbox_word`: the word of this sender in the receiver's mailbox. `counts` of what is sent
-  /// outlive the channel. `within_node`: the peer is on this node.
+  /// outlive the channel. `intra_node`: the peer is on this node.
   static Result<std::unique_ptr<TxChannel>> make(TxContext& context, const Address& peer,
                                                  void* mailbox_word, EndpointStats& counts,
-                                                 bool within_node);
+                                                 bool intra_node);
 
   /// False: no credit now, or others are queued before it. Errors: no_space.
   Result<bool> inject(const Header& header, const void* payload);
@@ -38,11 +38,11 @@ class TxChannel {
   /// True when the op was queued and none of it had left.
   bool cancel(SendOp* op);
   /// Moves queued operations on and tells the sink of those that end; number of events.
-  unsigned advance(Sink& sink);
+  unsigned advance(EndpointCallbacks& callbacks);
   bool waiting() const { return queue_.first || delivering_.first; }
   /// Tells what the receiver has said it consumed. One device access where something waits for
   /// that.
-  unsigned notify_delivered(Sink& sink);
+  unsigned notify_delivered(EndpointCallbacks& callbacks);
   /// What the receiver has told by RxChannel::tell_trouble since the last call. One device access.
   std::uint32_t trouble();
   /// Says how far it has got, where that has changed. The caller orders it.
@@ -52,7 +52,7 @@ class TxChannel {
   void repair();
   /// All that was sent and can arrive has been consumed. One device access.
   bool consumed();
-  void fail_all(Sink& sink, const Error& error);
+  void fail_all(EndpointCallbacks& callbacks, const Error& error);
   /// Forgets what is queued: its buffers may be gone. Nothing is told. What the receiver must know
   /// of it is said when consumed() is asked, for there may be no room yet.
   void abandon();
@@ -70,29 +70,29 @@ class TxChannel {
   enum class Started { complete, partly, no_credit, no_memory };
 
   TxChannel(TxContext& context, std::byte* at, void* mailbox_word, EndpointStats& counts,
-            bool within_node);
-  void write_header(const Address& peer, bool within_node);
+            bool intra_node);
+  void write_header(const Address& peer, bool intra_node);
   Started start(SendOp* op);
-  Started start_bulk(SendOp* op);
-  Started start_placed(SendOp* op, std::uint64_t offset);
+  Started start_pipelined(SendOp* op);
+  Started start_get(SendOp* op, std::uint64_t offset);
   void put_inline(const Header& header, const void* payload, std::uint8_t flags);
-  void put_lines(const Header& header, const std::byte* payload, std::uint8_t flags);
-  void put_bulk_line(const SendOp& op, std::uint64_t ready);
+  void put_eager(const Header& header, const std::byte* payload, std::uint8_t flags);
+  void put_pipelined_line(const SendOp& op, std::uint64_t ready);
   std::byte* next_cell() const;
   void put_cell(const SendOp& op, std::byte* to, std::uint64_t bytes);
   void announce_cells(std::uint64_t first, bool stored);
   bool push_cells(SendOp* op);
   std::byte* place_of_next(const SendOp& op, std::uint64_t bytes);
-  bool looks_for_grant(const SendOp& op) const;
-  void accept(const Grant& grant);
-  bool asks_for_grant(const SendOp& op) const;
+  bool looks_for_clear_to_send(const SendOp& op) const;
+  void accept(const ClearToSend& clear_to_send);
+  bool requests_to_send(const SendOp& op) const;
   Result<void> make_cells();
-  void put_placed_line(const SendOp& op, std::uint64_t offset, std::uint64_t piece_bytes);
+  void write_get_line(const SendOp& op, std::uint64_t offset, std::uint64_t piece_bytes);
   std::optional<std::uint64_t> place_of(const SendOp& op) const;
-  void withdraw_placed();
+  void withdraw_get();
   bool streams();
   void announce();
-  bool in_lines(std::uint64_t bytes);
+  bool is_eager(std::uint64_t bytes);
   bool room(std::uint64_t lines);
   bool cell_room();
   void break_off();
@@ -130,12 +130,12 @@ class TxChannel {
   bool no_cells_for_streams_ = false;  ///< the pool is full: only longer messages ask again
   Error memory_error_;
   // the bulk message that is being sent
-  std::uint64_t bulk_line_ = 0;
-  Grant grant_;                    ///< of it, as last seen
-  std::uint64_t asked_at_ns_ = 0;  ///< 0: it does not wait for a grant
-  bool expects_grant_ = false;     ///< the one before it had one
-  List queue_;                     ///< not yet wholly in the pool, in order
-  List delivering_;                ///< in the pool, to be reported when consumed
+  std::uint64_t pipelined_line_ = 0;
+  ClearToSend clear_to_send_;           ///< of it, as last seen
+  std::uint64_t requested_at_ns_ = 0;   ///< 0: it does not wait for a clear-to-send
+  bool expects_clear_to_send_ = false;  ///< the one before it had one
+  List queue_;                          ///< not yet wholly in the pool, in order
+  List delivering_;                     ///< in the pool, to be reported when consumed
 };
 
 }  // namespace penstock::transport

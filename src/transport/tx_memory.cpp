@@ -28,7 +28,7 @@ void TxMemory::give_empty_pieces_back(std::uint64_t timeout_ns) {
       continue;
     }
     const auto gone = arena_->destroy(piece->object, timeout_ns);
-    if (!gone && gone.error().code == Code::deadline) return;
+    if (!gone && gone.error().code == ErrorCode::deadline) return;
     piece = pieces_.erase(piece);
     next_piece_bytes_ = std::max(next_piece_bytes_ / 2, first_piece_bytes);
   }
@@ -43,12 +43,12 @@ Result<TxMemory::Piece*> TxMemory::piece(std::uint64_t bytes, const char* what) 
   options.zero = false;  // nonces make old contents harmless
   auto object = arena_->create(name, bytes, options);
   if (!object) {
-    if (object.error().code != Code::no_space) return unexpected(object.error());
+    if (object.error().code != ErrorCode::no_space) return unexpected(object.error());
     arena_->pool().publish_activity(pool::found_full);  // stays readable when the process has ended
     const auto stats = arena_->stats();
     const pool::Info& info = arena_->pool().info();
     return fail(
-        Code::no_space,
+        ErrorCode::no_space,
         "{} needs {} in one piece of pool {}; free are {} of {}, {} of them in one piece; {}", what,
         base::format_bytes(bytes), info.spec,
         base::format_bytes(stats.bytes_total - stats.bytes_used),

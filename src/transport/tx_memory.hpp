@@ -17,7 +17,7 @@ class TxMemory {
   TxMemory(const TxMemory&) = delete;
   TxMemory& operator=(const TxMemory&) = delete;
 
-  /// 4 KiB aligned, contents undefined. Errors: no_space, saying what for and how to mend.
+  /// 4 KiB aligned, contents undefined. Errors: no_space, saying what for and how to fix.
   Result<std::byte*> allocate(std::uint64_t bytes, const char* what);
   /// Of `bytes` as they were allocated. `still`: nobody else can store there any more. Else the
   /// block is never used again here: it goes back with its piece, and who gives the arena's space

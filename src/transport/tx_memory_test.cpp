@@ -21,17 +21,17 @@ class TxMemoryTest : public TransportTest {
     return bytes;
   }
   /// A message to an endpoint, long enough to need cells, that has been taken.
-  void talk_to(Endpoint& other, Recorder& sink) {
+  void talk_to(Endpoint& other, Recorder& callbacks) {
     const Peer to = *a_->resolve(other.address());
     auto data = pattern(100'000, 3);
     SendOp op = op_of(data, 1);
-    const std::size_t before = sink.arrived.size();
+    const std::size_t before = callbacks.arrived.size();
     ASSERT_TRUE(a_->send(to, &op));
-    while (sink.arrived.size() == before || !a_->drained()) {
+    while (callbacks.arrived.size() == before || !a_->drained()) {
       a_->progress();
       other.progress();
     }
-    EXPECT_EQ(sink.arrived.back().payload, data);
+    EXPECT_EQ(callbacks.arrived.back().payload, data);
   }
 };
 
@@ -40,9 +40,9 @@ TEST_P(TxMemoryTest, ALongLivedEndpointTalksToManyShortLivedOnes) {
   b_.reset();
   std::uint64_t after_first = 0;
   for (int i = 0; i < 40; ++i) {
-    Recorder sink;
-    auto other = open(side_b_, sink);
-    talk_to(*other, sink);
+    Recorder callbacks;
+    auto other = open(side_b_, callbacks);
+    talk_to(*other, callbacks);
     other.reset();
     if (i == 0) after_first = used();
     EXPECT_EQ(used(), after_first);
@@ -50,34 +50,35 @@ TEST_P(TxMemoryTest, ALongLivedEndpointTalksToManyShortLivedOnes) {
 }
 
 TEST_P(TxMemoryTest, ADeadlineLeavesOnlyWhatItsPeersMayStoreTo) {
-  Recorder sink;
+  Recorder callbacks;
   {
-    auto late = Endpoint::open(*side_a_.arena, sink, {.job = "test", .closing_timeout_ns = 1'000});
+    auto late =
+        Endpoint::open(*side_a_.arena, callbacks, {.job = "test", .closing_timeout_ns = 1'000});
     ASSERT_TRUE(late) << late.error().message;
     ASSERT_TRUE(*(*late)->try_inject(*(*late)->resolve(b_->address()), {1, 0, 0, 0}, nullptr));
   }
   const std::uint64_t left = used();
-  progress_until([&] { return sink_b_.arrived.size() == 1; });
+  progress_until([&] { return callbacks_b_.arrived.size() == 1; });
   a_.reset();
   for (int i = 0; i < 5; ++i) {
-    a_ = open(side_a_, sink_a_);
-    talk_to(*b_, sink_b_);
+    a_ = open(side_a_, callbacks_a_);
+    talk_to(*b_, callbacks_b_);
     a_.reset();
     EXPECT_LE(used(), left);
   }
 }
 
 TEST_P(TxMemoryTest, MemoryComesBackWhenPeersLeave) {
-  std::deque<Recorder> sinks(6);
+  std::deque<Recorder> all_callbacks(6);
   std::vector<std::unique_ptr<Endpoint>> others;
-  for (Recorder& sink : sinks) {
-    others.push_back(open(side_b_, sink));
-    talk_to(*others.back(), sink);
+  for (Recorder& callbacks : all_callbacks) {
+    others.push_back(open(side_b_, callbacks));
+    talk_to(*others.back(), callbacks);
   }
   EXPECT_GT(for_channels(), 6u * (512 << 10));
   others.clear();
   progress_until([&] { return for_channels() == 0; });
-  EXPECT_TRUE(sink_a_.dead.empty());
+  EXPECT_TRUE(callbacks_a_.dead.empty());
 }
 
 /// A killed peer: its credits may be on their way for ever.
@@ -88,8 +89,8 @@ TEST_P(TxMemoryTest, MemoryComesBackWhenAPeerDies) {
   const pid_t child = fork();
   if (child == 0) {
     Attachment side = attach(spec_, 2);
-    Recorder sink;
-    auto endpoint = Endpoint::open(*side.arena, sink, {"test"});
+    Recorder callbacks;
+    auto endpoint = Endpoint::open(*side.arena, callbacks, {"test"});
     if (!endpoint || !(*endpoint)->resolve(own)) _exit(1);
     const Address address = (*endpoint)->address();
     if (::write(pipe[1], &address, sizeof address) != sizeof address) _exit(1);
@@ -107,7 +108,7 @@ TEST_P(TxMemoryTest, MemoryComesBackWhenAPeerDies) {
   int status = 0;
   ::waitpid(child, &status, 0);
   progress_until([&] { return for_channels() == 0; });
-  EXPECT_EQ(sink_a_.dead.size(), 1u);
+  EXPECT_EQ(callbacks_a_.dead.size(), 1u);
   ::close(pipe[0]);
   ::close(pipe[1]);
 }

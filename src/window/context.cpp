@@ -11,7 +11,7 @@ namespace penstock::window {
 namespace {
 
 constexpr std::uint64_t look_interval_ns = 20'000'000;
-constexpr std::size_t most_named = 8;
+constexpr std::size_t max_named = 8;
 
 }  // namespace
 
@@ -53,13 +53,13 @@ tl::unexpected<Error> Context::gone(const char* what, std::uint32_t rank) const 
       return record.token() == token && record.attached && !record.alive;
     });
   };
-  if (died(rank)) return fail(Code::peer_dead, "{}: {}, has died", what, name(rank));
+  if (died(rank)) return fail(ErrorCode::peer_dead, "{}: {}, has died", what, name(rank));
   for (std::uint32_t other = 0; other < ranks(); ++other) {
     if (died(other))
-      return fail(Code::peer_dead, "{}: {}, has died, and rank {} has left", what, name(other),
+      return fail(ErrorCode::peer_dead, "{}: {}, has died, and rank {} has left", what, name(other),
                   rank);
   }
-  return fail(Code::peer_dead, "{}: {}, has died or left", what, name(rank));
+  return fail(ErrorCode::peer_dead, "{}: {}, has died or left", what, name(rank));
 }
 
 bool Waiting::is_long() {
@@ -92,12 +92,12 @@ Result<void> Context::wait(const char* what, Missing& missing, const std::functi
       waiting.look(text);
       auto paused = waiter.pause();
       if (paused) continue;
-      if (paused.error().code != Code::deadline) return paused;
+      if (paused.error().code != ErrorCode::deadline) return paused;
       break;
     }
     // Whom it waits for may have a reason: it lives, and MPI knows no limit.
     std::string names;
-    for (std::size_t i = 0; i < std::min(missing.size(), most_named); ++i)
+    for (std::size_t i = 0; i < std::min(missing.size(), max_named); ++i)
       names += (i == 0 ? "" : "; ") + name(missing[i]);
     base::log(base::Level::warn, "{} waits on for {} of {} ranks: {}", what, missing.size(),
               ranks(), names);

@@ -68,7 +68,9 @@ class Context {
   std::uint32_t self() const { return options.self; }
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(options.members.size()); }
   const Member& member(std::uint32_t rank) const { return options.members[rank]; }
-  std::byte* area(std::uint64_t offset) const { return pool.base() + options.area + offset; }
+  std::byte* sync_area(std::uint64_t offset) const {
+    return pool.base() + options.sync_area + offset;
+  }
   std::byte* segment(std::uint32_t rank) const { return pool.base() + member(rank).offset; }
   /// Of the processes on this machine: how long to spin.
   const base::WaitPolicy& wait_policy() const { return wait_policy_; }

@@ -17,7 +17,7 @@ Result<void> Window::fence(std::uint32_t asserts) {
 Result<void> Window::post(std::span<const std::uint32_t> group, std::uint32_t asserts) {
   Impl& impl = *impl_;
   if (impl.exposed)
-    return fail(Code::mismatch, "the window is exposed already: call MPI_Win_wait first");
+    return fail(ErrorCode::mismatch, "the window is exposed already: call MPI_Win_wait first");
   for (const std::uint32_t origin : group) {
     if (auto inside = impl.bound(origin); !inside) return inside;
   }
@@ -34,7 +34,8 @@ Result<void> Window::post(std::span<const std::uint32_t> group, std::uint32_t as
 Result<void> Window::start(std::span<const std::uint32_t> group, std::uint32_t asserts) {
   Impl& impl = *impl_;
   if (impl.accessing)
-    return fail(Code::mismatch, "an access epoch is open already: call MPI_Win_complete first");
+    return fail(ErrorCode::mismatch,
+                "an access epoch is open already: call MPI_Win_complete first");
   for (const std::uint32_t target : group) {
     if (auto inside = impl.bound(target); !inside) return inside;
   }
@@ -54,7 +55,7 @@ Result<void> Window::start(std::span<const std::uint32_t> group, std::uint32_t a
 Result<void> Window::complete() {
   Impl& impl = *impl_;
   if (!impl.accessing)
-    return fail(Code::mismatch, "no access epoch is open: call MPI_Win_start first");
+    return fail(ErrorCode::mismatch, "no access epoch is open: call MPI_Win_start first");
   impl.signals.tell_complete(impl.started);
   impl.accessing = false;
   for (const std::uint32_t target : impl.started) impl.reachable[target] = false;
@@ -64,7 +65,7 @@ Result<void> Window::complete() {
 Result<void> Window::wait() {
   Impl& impl = *impl_;
   if (!impl.exposed)
-    return fail(Code::mismatch, "the window is not exposed: call MPI_Win_post first");
+    return fail(ErrorCode::mismatch, "the window is not exposed: call MPI_Win_post first");
   const auto look = [&impl] { impl.signals.drop_those_complete(impl.missing); };
   if (auto all = impl.context.wait("MPI_Win_wait", impl.missing, look); !all) return all;
   impl.end_exposure();
@@ -76,18 +77,18 @@ void Window::Impl::end_exposure() {
   exposure.drop();
   bool stored = false;
   for (const std::uint32_t origin : posted) {
-    const auto put = signals.carried(origin, context.member(context.self()).bytes);
+    const auto put = signals.piggybacked(origin, context.member(context.self()).bytes);
     if (!put) continue;
     exposure.store(*put);
     stored = true;
   }
-  if (stored) context.memory.full_order();  // others may get it from now on
+  if (stored) context.memory.full_fence();  // others may get it from now on
 }
 
 Result<bool> Window::test() {
   Impl& impl = *impl_;
   if (!impl.exposed)
-    return fail(Code::mismatch, "the window is not exposed: call MPI_Win_post first");
+    return fail(ErrorCode::mismatch, "the window is not exposed: call MPI_Win_post first");
   impl.signals.drop_those_complete(impl.missing);
   impl.exposure.serve();
   if (!impl.missing.empty()) {

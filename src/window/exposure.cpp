@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "pool/sealed_line.hpp"
+#include "pool/checksummed_line.hpp"
 
 namespace penstock::window {
 
@@ -47,7 +47,7 @@ void Exposure::drop() {
 void Exposure::send_reached_by_lock() {
   if (reached_by_lock_.empty()) return;
   send(reached_by_lock_);
-  context_.memory.full_order();  // what tells the others of it does not go through the pool, maybe
+  context_.memory.full_fence();  // what tells the others of it does not go through the pool, maybe
 }
 
 void Exposure::drop_reached_by_lock() {
@@ -62,10 +62,10 @@ void Exposure::send(const std::vector<Range>& ranges) {
 void Exposure::drop(const std::vector<Range>& ranges) {
   for (const Range& range : ranges)
     context_.memory.invalidate(context_.pool.base() + range.first, range.bytes());
-  context_.memory.settle();
+  context_.memory.load_fence();
 }
 
-void Exposure::store(const Carried& put) {
+void Exposure::store(const Piggyback& put) {
   std::byte* const to = context_.segment(context_.self()) + put.at;
   std::memcpy(to, put.data, put.bytes);
   context_.memory.write_back(to, put.bytes);
@@ -80,17 +80,18 @@ void Exposure::drop_all() {
 /// What `origin` wants, if that is new; nothing of it is believed unchecked. A line that is not
 /// whole is being published, and its ring comes after.
 bool Exposure::take(std::uint32_t origin) {
-  const std::uint64_t place = context_.options.area + context_.layout.want(context_.self(), origin);
+  const std::uint64_t place =
+      context_.options.sync_area + context_.layout.want(context_.self(), origin);
   WantLine line;
   context_.memory.load_line(&line, context_.pool.base() + place);
-  if (line.seal != pool::seal_of(&line, place) || !later(line.serial, served_[origin]))
+  if (line.checksum != pool::line_checksum(&line, place) || !later(line.serial, served_[origin]))
     return false;
   served_[origin] = line.serial;
   Want& want = wants_[origin];
   want.by_lock = line.by_lock != 0;
   const Member& own = context_.member(context_.self());
   const std::uint64_t limit = (own.bytes + line_bytes - 1) / line_bytes * line_bytes;
-  for (std::size_t i = 0; i < most_ranges; ++i) {
+  for (std::size_t i = 0; i < max_ranges; ++i) {
     const Range& range = line.ranges[i];
     const bool sound = range.first <= range.end && range.end <= limit;
     want.ranges[i] = sound ? range : Range{};
@@ -126,12 +127,12 @@ bool Exposure::serve() {
   if (!may_be_asked_) return false;
   const auto& memory = context_.memory;
   const std::uint64_t ring =
-      memory.observe_word(context_.area(context_.layout.bell(context_.self())));
+      memory.observe_word(context_.sync_area(context_.layout.bell(context_.self())));
   if (ring == heard_) return false;
   heard_ = ring;  // a want that comes after this look has a ring of its own
-  memory.invalidate(context_.area(context_.layout.want(context_.self(), 0)),
+  memory.invalidate(context_.sync_area(context_.layout.want(context_.self(), 0)),
                     context_.ranks() * line_bytes);
-  memory.settle();
+  memory.load_fence();
   std::vector<std::uint32_t> taken;
   for (std::uint32_t origin = 0; origin < context_.ranks(); ++origin) {
     if (take(origin)) taken.push_back(origin);

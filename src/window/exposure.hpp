@@ -26,7 +26,7 @@ class Exposure {
   void send_reached_by_lock();
   void drop_reached_by_lock();
   /// Puts of a peer that came with a signal; after drop(). On their way to the device as well.
-  void store(const Carried& put);
+  void store(const Piggyback& put);
   bool may_be_asked() const { return may_be_asked_; }
   bool serve();
   /// Of the whole segment: at the beginning and at the end of the window's life.
@@ -34,7 +34,7 @@ class Exposure {
 
  private:
   struct Want {
-    std::array<Range, most_ranges> ranges{};
+    std::array<Range, max_ranges> ranges{};
     bool by_lock = false;
   };
 

@@ -13,10 +13,10 @@ struct Window::Impl {
 
   /// Errors: mismatch, when no epoch lets this rank reach the target; peer_dead.
   Result<void> enter(std::uint32_t target);
-  Result<void> enter(std::uint32_t target, std::span<const Piece> pieces);
+  Result<void> enter(std::uint32_t target, std::span<const Extent> extents);
   Result<void> bound(std::uint32_t target) const;
   /// From the first byte to the end of the last. Errors: invalid_argument, beyond the segment.
-  Result<Range> within(std::uint32_t target, std::span<const Piece> pieces) const;
+  Result<Range> within(std::uint32_t target, std::span<const Extent> extents) const;
   /// Of a target. Only in its turn a thread acquires it.
   struct RankLock {
     std::optional<sync::Lock> lock;  ///< made when used
@@ -38,10 +38,10 @@ struct Window::Impl {
   Result<void> await_others(const char* what);
   /// All have completed who could reach the own segment.
   void end_exposure();
-  void copy_in(std::uint32_t target, std::span<const Piece> pieces, const void* from);
-  void change(std::uint32_t target, std::span<const Piece> pieces, std::uint64_t bytes,
+  void copy_in(std::uint32_t target, std::span<const Extent> extents, const void* from);
+  void change(std::uint32_t target, std::span<const Extent> extents, std::uint64_t bytes,
               const Change& how);
-  void copy_out(std::uint32_t target, std::span<const Piece> pieces, void* to);
+  void copy_out(std::uint32_t target, std::span<const Extent> extents, void* to);
 
   /// How a target is reached in the passive way.
   enum class Passive : std::uint8_t {
@@ -54,7 +54,7 @@ struct Window::Impl {
   Context context;
   Signals signals;
   Exposure exposure;
-  Reach reach;
+  AccessRanges reach;
   sync::Barrier barrier;
   std::vector<RankLock> epoch_locks, update_locks;  ///< by target
 

@@ -19,7 +19,7 @@
 namespace penstock::window {
 
 inline constexpr std::uint64_t line_bytes = coherence::line_bytes;
-inline constexpr std::size_t most_ranges = 3;
+inline constexpr std::size_t max_ranges = 3;
 
 /// Bytes of a segment, from its beginning; whole lines.
 struct Range {
@@ -30,21 +30,21 @@ struct Range {
 
 struct WantLine {
   std::uint32_t serial;
-  std::uint32_t by_lock;      ///< 1: also in epochs in which the target takes no part
-  Range ranges[most_ranges];  ///< empty ones are not used
-  std::uint64_t seal;
+  std::uint32_t by_lock;     ///< 1: also in epochs in which the target takes no part
+  Range ranges[max_ranges];  ///< empty ones are not used
+  std::uint64_t checksum;
 };
 static_assert(sizeof(WantLine) == line_bytes);
 
-inline constexpr std::size_t most_carried = 40;
+inline constexpr std::size_t max_piggybacked = 40;
 
 /// The counts stand in the last word, which arrives last and is loaded first: with a new count the
 /// rest is at least as new. They go round, the serials too.
 struct SignalLine {
-  std::uint32_t answer = 0;         ///< serial of the reader's want that is done as it asks
-  std::uint32_t carried_bytes = 0;  ///< a put that came with the last completion; 0: none
-  std::uint64_t carried_at = 0;
-  std::byte carried[most_carried] = {};
+  std::uint32_t answer = 0;           ///< serial of the reader's want that is done as it asks
+  std::uint32_t piggyback_bytes = 0;  ///< a put that came with the last completion; 0: none
+  std::uint64_t piggyback_at = 0;
+  std::byte piggybacked[max_piggybacked] = {};
   std::uint32_t opens = 0;      ///< times the writer opened its segment to the reader
   std::uint32_t completes = 0;  ///< times it completed its accesses to the reader's
 };

@@ -18,10 +18,10 @@ class Ranges {
   /// Covers [from, to) from now on, of a segment of `bytes`. Who goes on through a segment shall
   /// not have to ask for every step: a range that grows doubles.
   void include(std::uint64_t from, std::uint64_t to, std::uint64_t bytes);
-  const std::array<Range, most_ranges>& all() const { return ranges_; }
+  const std::array<Range, max_ranges>& all() const { return ranges_; }
 
  private:
-  std::array<Range, most_ranges> ranges_{};
+  std::array<Range, max_ranges> ranges_{};
 };
 
 }  // namespace penstock::window

@@ -1,10 +1,11 @@
 #include "window/reach.hpp"
 
-#include "pool/sealed_line.hpp"
+#include "pool/checksummed_line.hpp"
 
 namespace penstock::window {
 
-Reach::Reach(Context& context, Signals& signals) : context_(context), signals_(signals) {
+AccessRanges::AccessRanges(Context& context, Signals& signals)
+    : context_(context), signals_(signals) {
   if (!context.memory.loads_may_be_stale()) return;
   targets_.resize(context.ranks());
   for (std::uint32_t rank = 0; rank < context.ranks(); ++rank) {
@@ -13,7 +14,8 @@ Reach::Reach(Context& context, Signals& signals) : context_(context), signals_(s
   }
 }
 
-Result<void> Reach::ask(std::uint32_t target, std::uint64_t from, std::uint64_t to, bool by_lock) {
+Result<void> AccessRanges::ask(std::uint32_t target, std::uint64_t from, std::uint64_t to,
+                               bool by_lock) {
   constexpr const char* what = "a window's first access to a range";
   Target& known = targets_[target];
   const auto turn = context_.turn(what, known.asking);
@@ -24,14 +26,15 @@ Result<void> Reach::ask(std::uint32_t target, std::uint64_t from, std::uint64_t 
   WantLine line{};
   line.serial = ++known.serial;
   line.by_lock = known.by_lock || by_lock ? 1 : 0;
-  for (std::size_t i = 0; i < most_ranges; ++i) line.ranges[i] = more.all()[i];
-  const std::uint64_t place = context_.options.area + context_.layout.want(target, context_.self());
+  for (std::size_t i = 0; i < max_ranges; ++i) line.ranges[i] = more.all()[i];
+  const std::uint64_t place =
+      context_.options.sync_area + context_.layout.want(target, context_.self());
   const auto& memory = context_.memory;
-  pool::publish_sealed_line(memory, context_.pool.base(), place, line);
-  memory.order();  // the want is there before the target is told to look
-  memory.publish_word(context_.area(context_.layout.bell(target)),
+  pool::publish_checksummed_line(memory, context_.pool.base(), place, line);
+  memory.store_fence();  // the want is there before the target is told to look
+  memory.publish_word(context_.sync_area(context_.layout.bell(target)),
                       ring_of(context_.self(), known.serial));
-  memory.order();  // pairs with Exposure::serve
+  memory.store_fence();  // pairs with Exposure::serve
   Missing missing{target};
   const auto look = [&] { signals_.drop_those_who_answered(missing, known.serial); };
   if (auto answered = context_.wait(what, missing, look); !answered) return answered;

@@ -7,9 +7,9 @@
 
 namespace penstock::window {
 
-class Reach {
+class AccessRanges {
  public:
-  Reach(Context& context, Signals& signals);
+  AccessRanges(Context& context, Signals& signals);
 
   /// After it [from, to) of the target's segment may be put to and got from, in any epoch, or in
   /// those in which the target takes part. Waits for the target when it was not so before. Errors:

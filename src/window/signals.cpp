@@ -19,46 +19,46 @@ Signals::Signals(const Context& context)
       seen_(context.ranks()),
       opens_awaited_(context.ranks()),
       completes_awaited_(context.ranks()),
-      carrying_(context.ranks()) {}
+      piggybacking_(context.ranks()) {}
 
 void Signals::send(std::uint32_t reader) {
   context_.memory.send_line(line(reader, context_.self()), &sent_[reader]);
 }
 
 void Signals::tell_open(std::span<const std::uint32_t> origins) {
-  context_.memory.order();  // what was stored to the segment is there before it is open
+  context_.memory.store_fence();  // what was stored to the segment is there before it is open
   for (const std::uint32_t origin : origins) {
     ++sent_[origin].opens;
     send(origin);
   }
-  context_.memory.order();  // pairs with observe: nothing stays in a buffer here
+  context_.memory.store_fence();  // pairs with observe: nothing stays in a buffer here
 }
 
 void Signals::tell_complete(std::span<const std::uint32_t> targets) {
-  context_.memory.order();  // what was put is there before it is said to be
+  context_.memory.store_fence();  // what was put is there before it is said to be
   for (const std::uint32_t target : targets) {
-    if (!carrying_[target]) sent_[target].carried_bytes = 0;
-    carrying_[target] = false;
+    if (!piggybacking_[target]) sent_[target].piggyback_bytes = 0;
+    piggybacking_[target] = false;
     ++sent_[target].completes;
     send(target);
   }
-  context_.memory.order();  // pairs with observe
+  context_.memory.store_fence();  // pairs with observe
 }
 
 void Signals::answer(std::uint32_t origin, std::uint32_t serial) {
-  context_.memory.order();  // what was stored to the ranges is there before they may be got
+  context_.memory.store_fence();  // what was stored to the ranges is there before they may be got
   sent_[origin].answer = serial;
   send(origin);
-  context_.memory.order();  // pairs with observe
+  context_.memory.store_fence();  // pairs with observe
 }
 
-bool Signals::carry(std::uint32_t target, const Piece& piece, const void* from) {
-  if (carrying_[target] || piece.bytes > most_carried) return false;
-  carrying_[target] = true;
+bool Signals::piggyback(std::uint32_t target, const Extent& piece, const void* from) {
+  if (piggybacking_[target] || piece.bytes > max_piggybacked) return false;
+  piggybacking_[target] = true;
   SignalLine& line = sent_[target];
-  line.carried_at = piece.at;
-  line.carried_bytes = static_cast<std::uint32_t>(piece.bytes);
-  std::memcpy(line.carried, from, piece.bytes);
+  line.piggyback_at = piece.at;
+  line.piggyback_bytes = static_cast<std::uint32_t>(piece.bytes);
+  std::memcpy(line.piggybacked, from, piece.bytes);
   return true;
 }
 
@@ -75,7 +75,7 @@ void Signals::observe(const Missing& writers) {
   const auto& memory = context_.memory;
   for (const std::uint32_t writer : writers)
     memory.invalidate(line(context_.self(), writer), line_bytes);
-  memory.settle();
+  memory.load_fence();
   for (const std::uint32_t writer : writers)
     memory.load_line(&seen_[writer], line(context_.self(), writer));
 }
@@ -101,13 +101,14 @@ void Signals::drop_those_who_answered(Missing& missing, std::uint32_t serial) {
   });
 }
 
-std::optional<Carried> Signals::carried(std::uint32_t origin, std::uint64_t segment_bytes) const {
+std::optional<Piggyback> Signals::piggybacked(std::uint32_t origin,
+                                              std::uint64_t segment_bytes) const {
   const SignalLine& line = seen_[origin];
-  Carried put{.at = line.carried_at, .bytes = line.carried_bytes, .data = {}};
-  const bool sound = put.bytes <= most_carried && put.bytes <= segment_bytes &&
+  Piggyback put{.at = line.piggyback_at, .bytes = line.piggyback_bytes, .data = {}};
+  const bool sound = put.bytes <= max_piggybacked && put.bytes <= segment_bytes &&
                      put.at <= segment_bytes - put.bytes;
   if (put.bytes == 0 || !sound) return std::nullopt;
-  std::memcpy(put.data, line.carried, put.bytes);
+  std::memcpy(put.data, line.piggybacked, put.bytes);
   return put;
 }
 

@@ -12,10 +12,10 @@
 namespace penstock::window {
 
 /// A put that came with the end of an epoch.
-struct Carried {
+struct Piggyback {
   std::uint64_t at = 0;  ///< in the segment
   std::uint32_t bytes = 0;
-  std::byte data[most_carried];
+  std::byte data[max_piggybacked];
 };
 
 class Signals {
@@ -27,7 +27,7 @@ class Signals {
   void tell_complete(std::span<const std::uint32_t> targets);
   void answer(std::uint32_t origin, std::uint32_t serial);
   /// Goes with the next tell_complete(). False: there is one already, or it is too long.
-  bool carry(std::uint32_t target, const Piece& piece, const void* from);
+  bool piggyback(std::uint32_t target, const Extent& piece, const void* from);
 
   /// One more is awaited from each.
   void await_open(std::span<const std::uint32_t> targets);
@@ -38,11 +38,11 @@ class Signals {
   void drop_those_who_answered(Missing& missing, std::uint32_t serial);
   /// After drop_those_complete() took the origin: what it sent along, for a segment of so many
   /// bytes.
-  std::optional<Carried> carried(std::uint32_t origin, std::uint64_t segment_bytes) const;
+  std::optional<Piggyback> piggybacked(std::uint32_t origin, std::uint64_t segment_bytes) const;
 
  private:
   std::byte* line(std::uint32_t reader, std::uint32_t writer) const {
-    return context_.area(context_.layout.signal(reader, writer));
+    return context_.sync_area(context_.layout.signal(reader, writer));
   }
   void send(std::uint32_t reader);
   void observe(const Missing& writers);
@@ -50,7 +50,7 @@ class Signals {
   const Context& context_;
   std::vector<SignalLine> sent_, seen_;  ///< by rank
   std::vector<std::uint32_t> opens_awaited_, completes_awaited_;
-  std::vector<bool> carrying_;
+  std::vector<bool> piggybacking_;
 };
 
 }  // namespace penstock::window

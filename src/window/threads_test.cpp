@@ -25,7 +25,7 @@ struct Shared {
   auto call(Body body) {
     const std::lock_guard guard(mutex);
     auto done = body(*window);
-    window->order();
+    window->store_fence();
     return done;
   }
 };
@@ -40,14 +40,14 @@ class WindowThreads : public testing::TestWithParam<coherence::Mode> {
       EXPECT_TRUE(object) << object.error().message;
       members.push_back({at_[rank].pool->token(), object->offset, segment_bytes});
     }
-    auto area = at_[0]->create("area", area_bytes(ranks));
-    EXPECT_TRUE(area) << area.error().message;
+    auto sync_area = at_[0]->create("area", sync_area_bytes(ranks));
+    EXPECT_TRUE(sync_area) << sync_area.error().message;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      Options options{.area = area->offset, .members = members, .self = rank};
+      Options options{.sync_area = sync_area->offset, .members = members, .self = rank};
       Shared& own = shared_[rank];
       options.idle = [&own] {
         own.waits = true;
-        own.window->order();
+        own.window->store_fence();
         own.mutex.let_in();
       };
       auto opened = Window::open(*at_[rank].pool, std::move(options));
@@ -100,7 +100,7 @@ bool add_one_slowly(std::byte* packed) {
 }
 
 std::uint64_t value_at(Window& window, std::uint32_t target, std::uint64_t at) {
-  const Piece piece{at, 8};
+  const Extent piece{at, 8};
   std::uint64_t value = 0;
   EXPECT_TRUE(window.get(target, {&piece, 1}, &value));
   return value;
@@ -111,7 +111,7 @@ TEST_P(WindowThreads, UpdatesLoseNothing) {
   constexpr std::uint64_t rounds = 300;
   for (Shared& own : shared_) ASSERT_TRUE(own.window->lock_all());
   all(threads, [](Shared& own, std::uint32_t) {
-    const Piece piece{24, 8};
+    const Extent piece{24, 8};
     for (std::uint64_t i = 0; i < rounds; ++i) {
       const auto add = i % 3 == 0 ? add_one_slowly : add_one;
       ASSERT_TRUE(own.call([&](Window& w) { return w.update(1, {&piece, 1}, add); }));
@@ -129,7 +129,7 @@ TEST_P(WindowThreads, FirstAccessesToRangesOfOneTarget) {
   all(threads, [](Shared& own, std::uint32_t thread) {
     const std::uint32_t target = 1 - own.window->self();
     for (std::uint64_t i = 0; i < rounds; ++i) {
-      const Piece piece{step * i + 64 * thread, 8};
+      const Extent piece{step * i + 64 * thread, 8};
       const std::uint64_t value = i * threads + thread + 1;
       ASSERT_TRUE(own.call([&](Window& w) { return w.put(target, {&piece, 1}, &value); }));
     }
@@ -184,7 +184,7 @@ TEST_P(WindowThreads, OneOfTheThreadsTakesALockForAll) {
       }
       ASSERT_TRUE(own.call([](Window& w) { return w.lock_all(); }));
       const auto add = [&own] {
-        const Piece piece{64, 8};
+        const Extent piece{64, 8};
         ASSERT_TRUE(own.call([&](Window& w) { return w.update(1, {&piece, 1}, add_one); }));
       };
       std::thread other(add);

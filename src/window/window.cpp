@@ -10,14 +10,16 @@ namespace {
 Result<void> check(const pool::Pool& pool, const Options& options) {
   const auto ranks = static_cast<std::uint32_t>(options.members.size());
   if (options.self >= ranks)
-    return fail(Code::invalid_argument, "rank {} of a window of {} ranks", options.self, ranks);
-  if (options.area % line_bytes != 0 || pool.at(options.area, Layout(ranks).end()) == nullptr)
-    return fail(Code::wrong_format, "the words of a window at {:#x} lie outside pool {}",
-                options.area, pool.info().spec);
+    return fail(ErrorCode::invalid_argument, "rank {} of a window of {} ranks", options.self,
+                ranks);
+  if (options.sync_area % line_bytes != 0 ||
+      pool.at(options.sync_area, Layout(ranks).end()) == nullptr)
+    return fail(ErrorCode::wrong_format, "the words of a window at {:#x} lie outside pool {}",
+                options.sync_area, pool.info().spec);
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     const Member& member = options.members[rank];
     if (member.bytes != 0 && pool.at(member.offset, member.bytes) == nullptr)
-      return fail(Code::wrong_format,
+      return fail(ErrorCode::wrong_format,
                   "the segment of rank {}, {} bytes at {:#x}, lies outside pool {}", rank,
                   member.bytes, member.offset, pool.info().spec);
   }
@@ -26,7 +28,7 @@ Result<void> check(const pool::Pool& pool, const Options& options) {
 
 }  // namespace
 
-std::uint64_t area_bytes(std::uint32_t ranks) {
+std::uint64_t sync_area_bytes(std::uint32_t ranks) {
   return Layout(ranks).end();
 }
 
@@ -35,8 +37,8 @@ Window::Impl::Impl(pool::Pool& pool, Options options)
       signals(context),
       exposure(context, signals),
       reach(context, signals),
-      barrier(context.memory, context.area(context.layout.fence()), context.ranks(), context.self(),
-              context.member(context.self()).token, context.alive_check()),
+      barrier(context.memory, context.sync_area(context.layout.fence()), context.ranks(),
+              context.self(), context.member(context.self()).token, context.alive_check()),
       epoch_locks(context.ranks()),
       update_locks(context.ranks()),
       reachable(context.ranks()),
@@ -56,9 +58,9 @@ Window::Window(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Window::~Window() = default;
 
-Result<void> Window::leave(std::uint32_t keeper) {
-  if (auto done = leave_segments(keeper); !done) return done;
-  if (self() != keeper) return {};
+Result<void> Window::leave(std::uint32_t root) {
+  if (auto done = leave_segments(root); !done) return done;
+  if (self() != root) return {};
   Impl& impl = *impl_;
   impl.barrier.others(impl.missing);
   impl.signals.await_open(impl.missing);
@@ -79,9 +81,9 @@ void Window::begin_to_leave() {
   impl_->barrier.arrive();
 }
 
-Result<void> Window::leave_segments(std::uint32_t keeper) {
+Result<void> Window::leave_segments(std::uint32_t root) {
   Impl& impl = *impl_;
-  if (auto inside = impl.bound(keeper); !inside) return inside;
+  if (auto inside = impl.bound(root); !inside) return inside;
   if (impl.leaving == Impl::Leaving::done) return {};
   begin_to_leave();
   auto all = impl.await_others("MPI_Win_free");
@@ -90,7 +92,7 @@ Result<void> Window::leave_segments(std::uint32_t keeper) {
   impl.exposure.drop_all();
   if (!all) return all;
   impl.leaving = Impl::Leaving::done;
-  if (self() != keeper) impl.signals.tell_open({&keeper, 1});
+  if (self() != root) impl.signals.tell_open({&root, 1});
   return {};
 }
 
@@ -118,8 +120,8 @@ std::byte* Window::segment(std::uint32_t rank) const {
 const Member& Window::member(std::uint32_t rank) const {
   return impl_->context.member(rank);
 }
-void Window::order() {
-  impl_->context.memory.order();
+void Window::store_fence() {
+  impl_->context.memory.store_fence();
 }
 bool Window::may_be_asked() const {
   return impl_->exposure.may_be_asked();
@@ -132,7 +134,8 @@ bool Window::serve() {
 
 Result<void> Window::Impl::bound(std::uint32_t target) const {
   if (target < context.ranks()) return {};
-  return fail(Code::invalid_argument, "rank {} of a window of {} ranks", target, context.ranks());
+  return fail(ErrorCode::invalid_argument, "rank {} of a window of {} ranks", target,
+              context.ranks());
 }
 
 Result<void> Window::Impl::enter(std::uint32_t target) {
@@ -146,18 +149,18 @@ Result<void> Window::Impl::enter(std::uint32_t target) {
     return acquire_epoch(target, sync::Hold::shared, "MPI_Win_lock_all");
   }
   if (fenced) return {};
-  return fail(Code::mismatch,
+  return fail(ErrorCode::mismatch,
               "no epoch of this window reaches rank {}: call MPI_Win_fence, MPI_Win_start with it "
               "in the group, MPI_Win_lock or MPI_Win_lock_all first",
               target);
 }
 
-Result<Range> Window::Impl::within(std::uint32_t target, std::span<const Piece> pieces) const {
+Result<Range> Window::Impl::within(std::uint32_t target, std::span<const Extent> extents) const {
   const std::uint64_t limit = context.member(target).bytes;
   std::uint64_t from = ~std::uint64_t{0}, to = 0;
-  for (const Piece& piece : pieces) {
+  for (const Extent& piece : extents) {
     if (piece.at > limit || piece.bytes > limit - piece.at)
-      return fail(Code::invalid_argument,
+      return fail(ErrorCode::invalid_argument,
                   "{} bytes at {} are not within the {} bytes that rank {} has in this window",
                   piece.bytes, piece.at, limit, target);
     from = std::min(from, piece.at);
@@ -166,11 +169,11 @@ Result<Range> Window::Impl::within(std::uint32_t target, std::span<const Piece> 
   return Range{from, to};
 }
 
-Result<void> Window::Impl::enter(std::uint32_t target, std::span<const Piece> pieces) {
+Result<void> Window::Impl::enter(std::uint32_t target, std::span<const Extent> extents) {
   context.pool.confirm();
   if (auto entered = enter(target); !entered) return entered;
-  if (pieces.empty()) return {};
-  const auto range = within(target, pieces);
+  if (extents.empty()) return {};
+  const auto range = within(target, extents);
   if (!range) return unexpected(range.error());
   return reach.ensure(target, range->first, range->end, passive[target] != Passive::none);
 }
@@ -181,7 +184,7 @@ Window::Impl::RankLock& Window::Impl::lock(std::vector<RankLock>& locks, std::ui
                                            std::uint64_t place) {
   auto& made = locks[target];
   if (!made.lock) {
-    made.lock.emplace(context.memory, context.area(place), context.ranks(), context.self(),
+    made.lock.emplace(context.memory, context.sync_area(place), context.ranks(), context.self(),
                       context.member(context.self()).token, context.alive_check());
   }
   return made;
@@ -199,7 +202,7 @@ Result<void> Window::Impl::acquire(sync::Lock& lock, std::uint32_t target, sync:
   };
   for (;;) {
     auto acquired = lock.acquire(0, hold, std::cref(meanwhile));
-    if (acquired || acquired.error().code != Code::deadline) return acquired;
+    if (acquired || acquired.error().code != ErrorCode::deadline) return acquired;
     base::log(base::Level::warn, "{} of rank {} waits on: {}", what, target,
               acquired.error().message);
   }
@@ -219,7 +222,7 @@ Result<void> Window::Impl::release(std::uint32_t target) {
   const Passive held = passive[target];
   passive[target] = Passive::none;
   if (held == Passive::unchecked) {
-    context.memory.full_order();
+    context.memory.full_fence();
   } else {
     epoch_lock(target).lock->release();
   }
@@ -230,7 +233,8 @@ Result<void> Window::lock(std::uint32_t target, sync::Hold hold, std::uint32_t a
   Impl& impl = *impl_;
   if (auto inside = impl.bound(target); !inside) return inside;
   if (impl.passive[target] != Impl::Passive::none || impl.all_locked)
-    return fail(Code::mismatch, "rank {} is locked already: call MPI_Win_unlock first", target);
+    return fail(ErrorCode::mismatch, "rank {} is locked already: call MPI_Win_unlock first",
+                target);
   if (auto alive = impl.context.check_alive(target, "MPI_Win_lock"); !alive) return alive;
   if ((asserts & no_check) != 0) {
     impl.passive[target] = Impl::Passive::unchecked;
@@ -249,7 +253,7 @@ Result<void> Window::unlock(std::uint32_t target) {
   Impl& impl = *impl_;
   if (auto inside = impl.bound(target); !inside) return inside;
   if (impl.passive[target] == Impl::Passive::none || impl.all_locked)
-    return fail(Code::mismatch, "rank {} is not locked: call MPI_Win_lock first", target);
+    return fail(ErrorCode::mismatch, "rank {} is not locked: call MPI_Win_lock first", target);
   if (target == self()) impl.exposure.send();
   return impl.release(target);
 }
@@ -257,7 +261,7 @@ Result<void> Window::unlock(std::uint32_t target) {
 Result<void> Window::lock_all(std::uint32_t asserts) {
   Impl& impl = *impl_;
   if (impl.all_locked)
-    return fail(Code::mismatch, "all are locked already: call MPI_Win_unlock_all first");
+    return fail(ErrorCode::mismatch, "all are locked already: call MPI_Win_unlock_all first");
   impl.all_locked = true;
   impl.all_unchecked = (asserts & no_check) != 0;
   impl.exposure.send();
@@ -268,7 +272,7 @@ Result<void> Window::lock_all(std::uint32_t asserts) {
 Result<void> Window::unlock_all() {
   Impl& impl = *impl_;
   if (!impl.all_locked)
-    return fail(Code::mismatch, "not all are locked: call MPI_Win_lock_all first");
+    return fail(ErrorCode::mismatch, "not all are locked: call MPI_Win_lock_all first");
   impl.all_locked = false;
   impl.exposure.send();
   Result<void> done;
@@ -283,14 +287,14 @@ Result<void> Window::flush(std::uint32_t target) {
   Impl& impl = *impl_;
   if (auto inside = impl.bound(target); !inside) return inside;
   if (impl.passive[target] == Impl::Passive::none && !impl.all_locked)
-    return fail(Code::mismatch, "rank {} is not locked: call MPI_Win_lock first", target);
-  impl.context.memory.full_order();
+    return fail(ErrorCode::mismatch, "rank {} is not locked: call MPI_Win_lock first", target);
+  impl.context.memory.full_fence();
   return impl.context.check_alive(target, "MPI_Win_flush");
 }
 
 Result<void> Window::flush_all() {
   Impl& impl = *impl_;
-  impl.context.memory.full_order();
+  impl.context.memory.full_fence();
   for (std::uint32_t target = 0; target < ranks(); ++target) {
     if (impl.passive[target] == Impl::Passive::none) continue;
     if (auto alive = impl.context.check_alive(target, "MPI_Win_flush_all"); !alive) return alive;
@@ -300,7 +304,7 @@ Result<void> Window::flush_all() {
 
 Result<void> Window::sync() {
   impl_->exposure.send();
-  impl_->context.memory.full_order();  // also for loads of what is coherent
+  impl_->context.memory.full_fence();  // also for loads of what is coherent
   impl_->exposure.drop();
   return {};
 }

@@ -26,13 +26,15 @@ class Windows : public testing::TestWithParam<coherence::Mode> {
       EXPECT_TRUE(object) << object.error().message;
       members_.push_back({at_[rank].pool->token(), object->offset, segment_bytes});
     }
-    auto area = at_[0]->create("area", area_bytes(ranks));
-    EXPECT_TRUE(area) << area.error().message;
-    area_ = area->offset;
+    auto sync_area = at_[0]->create("area", sync_area_bytes(ranks));
+    EXPECT_TRUE(sync_area) << sync_area.error().message;
+    area_ = sync_area->offset;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      auto opened = Window::open(
-          *at_[rank].pool,
-          {.area = area_, .members = members_, .self = rank, .stored_by_all = false, .idle = {}});
+      auto opened = Window::open(*at_[rank].pool, {.sync_area = area_,
+                                                   .members = members_,
+                                                   .self = rank,
+                                                   .stored_by_all = false,
+                                                   .idle = {}});
       EXPECT_TRUE(opened) << opened.error().message;
       windows_.push_back(std::move(*opened));
     }
@@ -78,7 +80,7 @@ TEST_P(Windows, FencePutsReachEverybody) {
     for (std::uint64_t round = 1; round < 50; ++round) {
       ASSERT_TRUE(window.fence());
       for (std::uint32_t target = 0; target < ranks; ++target) {
-        const Piece piece{8ull * window.self() + 1000 * (round % 5), 8};
+        const Extent piece{8ull * window.self() + 1000 * (round % 5), 8};
         const std::uint64_t value = 100 * round + target;
         ASSERT_TRUE(window.put(target, {&piece, 1}, &value));
       }
@@ -96,11 +98,11 @@ TEST_P(Windows, PostStartCompleteWaitInPiecesOfAnyLength) {
       ASSERT_TRUE(window.post(group));
       ASSERT_TRUE(window.start(group));
       const std::uint64_t base = 20'000ull * window.self();
-      const std::vector<Piece> pieces{{base + 3, 5}, {base + 100, round * 7}, {base + 10, 1}};
+      const std::vector<Extent> extents{{base + 3, 5}, {base + 100, round * 7}, {base + 10, 1}};
       std::vector<unsigned char> bytes(6 + round * 7);
       std::iota(bytes.begin(), bytes.end(), static_cast<unsigned char>(round));
       for (const std::uint32_t target : group)
-        ASSERT_TRUE(window.put(target, pieces, bytes.data()));
+        ASSERT_TRUE(window.put(target, extents, bytes.data()));
       ASSERT_TRUE(window.complete());
       ASSERT_TRUE(window.wait());
       for (const std::uint64_t origin : group) {
@@ -116,7 +118,7 @@ TEST_P(Windows, PostStartCompleteWaitInPiecesOfAnyLength) {
 TEST_P(Windows, UpdatesUnderAnyLockLoseNothing) {
   constexpr std::uint64_t rounds = 200;
   all([](Window& window) {
-    const Piece piece{24, 8};
+    const Extent piece{24, 8};
     const auto add = [](std::byte* packed) {
       std::uint64_t value;
       std::memcpy(&value, packed, sizeof value);
@@ -149,19 +151,19 @@ TEST_P(Windows, RefuseWhatNoEpochAllowsAndWhatIsOutside) {
   });
   Window& window = *windows_[0];
   const std::uint64_t value = 1;
-  const Piece piece{0, 8}, beyond{segment_bytes - 7, 8}, wrapping{~0ull - 3, 8};
-  EXPECT_EQ(window.put(1, {&piece, 1}, &value).error().code, Code::mismatch);
-  EXPECT_EQ(window.unlock(1).error().code, Code::mismatch);
-  EXPECT_EQ(window.unlock_all().error().code, Code::mismatch);
-  EXPECT_EQ(window.complete().error().code, Code::mismatch);
-  EXPECT_EQ(window.wait().error().code, Code::mismatch);
-  EXPECT_EQ(window.flush(1).error().code, Code::mismatch);
-  EXPECT_EQ(window.lock(ranks, sync::Hold::shared).error().code, Code::invalid_argument);
+  const Extent piece{0, 8}, beyond{segment_bytes - 7, 8}, wrapping{~0ull - 3, 8};
+  EXPECT_EQ(window.put(1, {&piece, 1}, &value).error().code, ErrorCode::mismatch);
+  EXPECT_EQ(window.unlock(1).error().code, ErrorCode::mismatch);
+  EXPECT_EQ(window.unlock_all().error().code, ErrorCode::mismatch);
+  EXPECT_EQ(window.complete().error().code, ErrorCode::mismatch);
+  EXPECT_EQ(window.wait().error().code, ErrorCode::mismatch);
+  EXPECT_EQ(window.flush(1).error().code, ErrorCode::mismatch);
+  EXPECT_EQ(window.lock(ranks, sync::Hold::shared).error().code, ErrorCode::invalid_argument);
   EXPECT_TRUE(window.lock(1, sync::Hold::shared));
-  EXPECT_EQ(window.lock(1, sync::Hold::shared).error().code, Code::mismatch);
-  EXPECT_EQ(window.put(1, {&beyond, 1}, &value).error().code, Code::invalid_argument);
-  EXPECT_EQ(window.put(1, {&wrapping, 1}, &value).error().code, Code::invalid_argument);
-  EXPECT_EQ(window.put(2, {&piece, 1}, &value).error().code, Code::mismatch);
+  EXPECT_EQ(window.lock(1, sync::Hold::shared).error().code, ErrorCode::mismatch);
+  EXPECT_EQ(window.put(1, {&beyond, 1}, &value).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(window.put(1, {&wrapping, 1}, &value).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(window.put(2, {&piece, 1}, &value).error().code, ErrorCode::mismatch);
   EXPECT_TRUE(window.put(1, {&piece, 1}, &value));
   EXPECT_TRUE(window.unlock(1));
   through = true;
@@ -171,12 +173,12 @@ TEST_P(Windows, RefuseWhatNoEpochAllowsAndWhatIsOutside) {
 TEST_P(Windows, WhatDoesNotLieInThePoolIsNoWindow) {
   auto members = members_;
   members[1].offset = at_[0].pool->bytes() - 64;
-  auto opened = Window::open(*at_[0].pool, {.area = area_, .members = members});
+  auto opened = Window::open(*at_[0].pool, {.sync_area = area_, .members = members});
   ASSERT_FALSE(opened);
-  EXPECT_EQ(opened.error().code, Code::wrong_format);
-  opened = Window::open(*at_[0].pool, {.area = area_ + 1, .members = members_});
+  EXPECT_EQ(opened.error().code, ErrorCode::wrong_format);
+  opened = Window::open(*at_[0].pool, {.sync_area = area_ + 1, .members = members_});
   ASSERT_FALSE(opened);
-  EXPECT_EQ(opened.error().code, Code::wrong_format);
+  EXPECT_EQ(opened.error().code, ErrorCode::wrong_format);
 }
 
 TEST_P(Windows, WaitsEndWithTheDeathOfWhomTheyWaitFor) {
@@ -185,9 +187,9 @@ TEST_P(Windows, WaitsEndWithTheDeathOfWhomTheyWaitFor) {
   const std::uint32_t dead[] = {2};
   const auto started = windows_[0]->start(dead);
   ASSERT_FALSE(started);
-  EXPECT_EQ(started.error().code, Code::peer_dead);
+  EXPECT_EQ(started.error().code, ErrorCode::peer_dead);
   EXPECT_NE(started.error().message.find("rank 2"), std::string::npos) << started.error().message;
-  EXPECT_EQ(windows_[0]->lock(2, sync::Hold::shared).error().code, Code::peer_dead);
+  EXPECT_EQ(windows_[0]->lock(2, sync::Hold::shared).error().code, ErrorCode::peer_dead);
   windows_[2].release();  // its pool is gone
 }
 

@@ -7,7 +7,7 @@
 #include "crash_test_base.hpp"
 #include "recorder.hpp"
 #include "transport/endpoint_table.hpp"
-#include "transport/peer_rows.hpp"
+#include "transport/peer_statistics.hpp"
 
 namespace penstock::crash {
 namespace {
@@ -19,8 +19,9 @@ using transport::Peer;
 
 constexpr std::uint64_t patience_ns = 20'000'000'000;  ///< nothing here may take as long
 
-std::unique_ptr<Endpoint> open_endpoint(const Attached& side, transport::Sink& sink) {
-  auto endpoint = Endpoint::open(*side.arena, sink, {"crash"});
+std::unique_ptr<Endpoint> open_endpoint(const Attached& side,
+                                        transport::EndpointCallbacks& callbacks) {
+  auto endpoint = Endpoint::open(*side.arena, callbacks, {"crash"});
   if (!endpoint) throw std::runtime_error(endpoint.error().message);
   return std::move(*endpoint);
 }
@@ -60,13 +61,13 @@ class ChannelCrash : public CrashTest, public testing::WithParamInterface<cohere
   bool exchange(std::uint32_t participants) const {
     struct Participant {
       Attached side;
-      Recorder sink;
+      Recorder callbacks;
       std::unique_ptr<Endpoint> endpoint;
     };
     std::deque<Participant> all(participants);
     for (std::uint32_t i = 0; i < participants; ++i) {
       all[i].side = attach(spec_, {.rank = static_cast<int>(i), .job = "next", .emulated_node = i});
-      all[i].endpoint = open_endpoint(all[i].side, all[i].sink);
+      all[i].endpoint = open_endpoint(all[i].side, all[i].callbacks);
     }
     std::deque<std::vector<std::byte>> data;
     std::deque<transport::SendOp> ops;
@@ -88,7 +89,7 @@ class ChannelCrash : public CrashTest, public testing::WithParamInterface<cohere
       unsigned done = 0;
       for (Participant& one : all) {
         one.endpoint->progress();
-        done += one.sink.arrived == 3 && one.endpoint->drained();
+        done += one.callbacks.arrived == 3 && one.endpoint->drained();
       }
       return done == participants;
     };
@@ -96,7 +97,7 @@ class ChannelCrash : public CrashTest, public testing::WithParamInterface<cohere
       if (base::now_ns() > end) return false;
     }
     for (Participant& one : all) {
-      if (one.sink.damaged != 0 || !one.sink.dead.empty()) return false;
+      if (one.callbacks.damaged != 0 || !one.callbacks.dead.empty()) return false;
     }
     return true;
   }
@@ -111,9 +112,9 @@ TEST_P(ChannelCrash, InOpeningAndClosingAnEndpoint) {
       "endpoint open, close", 100,
       [this](const auto& armed) {
         const Attached here = attach(spec_);
-        Recorder sink;
+        Recorder callbacks;
         armed();
-        open_endpoint(here, sink);
+        open_endpoint(here, callbacks);
       },
       [this] {
         run_job(3);
@@ -136,7 +137,7 @@ TEST_P(ChannelCrash, InTellingOfItsPeers) {
         const Attached here = attach(spec_);
         const Address own{here.pool->info().id, 1, 0, generation};
         armed();
-        transport::PeerRows rows(*here.arena, own);
+        transport::PeerStatistics rows(*here.arena, own);
         for (Peer peer = 0; peer < peers; ++peer) rows.make_room(peer);
         for (std::uint64_t round = 0; round < 3; ++round)
           for (Peer peer = 0; peer < peers; ++peer)
@@ -158,9 +159,9 @@ TEST_P(ChannelCrash, InTellingOfItsPeers) {
 TEST_P(ChannelCrash, WhoLeavesWhileItIsLookedAtIsNotTakenForDead) {
   const Attached here = attach(spec_);
   Attached there = attach(spec_);
-  Recorder sink, other_sink;
-  const auto endpoint = open_endpoint(here, sink);
-  auto other = open_endpoint(there, other_sink);
+  Recorder callbacks, other_callbacks;
+  const auto endpoint = open_endpoint(here, callbacks);
+  auto other = open_endpoint(there, other_callbacks);
   const Peer peer = *endpoint->resolve(other->address());
   const auto object = here.arena->open(transport::table_name);
   ASSERT_TRUE(object);
@@ -178,7 +179,7 @@ TEST_P(ChannelCrash, WhoLeavesWhileItIsLookedAtIsNotTakenForDead) {
   while (base::now_ns() < until) endpoint->progress();
   after_line_load({});
   EXPECT_TRUE(left);
-  EXPECT_TRUE(sink.dead.empty()) << sink.dead.front();
+  EXPECT_TRUE(callbacks.dead.empty()) << callbacks.dead.front();
 }
 
 /// A conversation with a process that dies: how much of what goes which way.
@@ -186,12 +187,12 @@ struct Talk {
   const char* name;
   bool victim_sends;
   std::uint64_t messages, bytes;
-  bool placed = false;  ///< from memory in the pool
-  bool near = false;    ///< both on one node, which counts on its caches
-  bool stored = false;  ///< into memory in the pool
-  std::uint32_t victims_node() const { return near ? 0 : 1; }
+  bool rendezvous_get = false;  ///< from memory in the pool
+  bool intra_node = false;      ///< both on one node, which counts on its caches
+  bool rendezvous_put = false;  ///< into memory in the pool
+  std::uint32_t victims_node() const { return intra_node ? 0 : 1; }
   /// Whether the one of the two who sends, or does not, has payload in the pool.
-  bool in_pool(bool sends) const { return sends ? placed : stored; }
+  bool in_pool(bool sends) const { return sends ? rendezvous_get : rendezvous_put; }
 };
 
 /// Memory in the pool for the payload of a talk, of the one who sends or of the other.
@@ -223,25 +224,25 @@ class TalkCrash : public ChannelCrash {
             const std::function<void()>& armed) {
     const Attached here =
         attach(spec_, {.rank = 1, .job = "crash", .emulated_node = talk.victims_node()});
-    Recorder sink;
-    auto endpoint = open_endpoint(here, sink);
+    Recorder callbacks;
+    auto endpoint = open_endpoint(here, callbacks);
     const Address own = endpoint->address();
     report(own.slot + 1);
     report(own.generation);
     Address address;
     if (::read(from_parent, &address, sizeof address) != sizeof address) return;
     const Region region(here, talk, talk.victim_sends);
-    if (!talk.victim_sends) sink.landing = region.data();
+    if (!talk.victim_sends) callbacks.receive_buffer = region.data();
     armed();
     const Peer survivor = *endpoint->resolve(address);
     if (talk.victim_sends) {
       post(*endpoint, survivor, talk, region);
       while (!endpoint->drained()) endpoint->progress();
     } else {
-      while (sink.arrived < talk.messages) endpoint->progress();
+      while (callbacks.arrived < talk.messages) endpoint->progress();
     }
     endpoint.reset();
-    if (sink.damaged != 0) ::_exit(4);
+    if (callbacks.damaged != 0) ::_exit(4);
   }
 
   /// Posts all messages; gives how many were refused, each with an error.
@@ -252,14 +253,14 @@ class TalkCrash : public ChannelCrash {
       transport::SendOp& op = ops_.emplace_back();
       op.header = {tag, 0, talk.bytes, 0};
       op.iov[0] = {data_.back().data(), data_.back().size()};
-      if (talk.placed) {
+      if (talk.rendezvous_get) {
         op.iov[0].iov_base = region.data() + tag * talk.bytes;
         std::memcpy(op.iov[0].iov_base, data_.back().data(), talk.bytes);
       }
       op.iov_count = 1;
       const auto sent = endpoint.send(to, &op);
       if (!sent) {
-        EXPECT_EQ(sent.error().code, Code::peer_dead) << sent.error().message;
+        EXPECT_EQ(sent.error().code, ErrorCode::peer_dead) << sent.error().message;
         ++refused;
       } else if (*sent) {
         ++complete_;
@@ -272,8 +273,8 @@ class TalkCrash : public ChannelCrash {
   /// One conversation. Gives the steps of a victim that came to its end, else 0.
   End converse(const Talk& talk, std::uint64_t at, Deed deed) {
     const Attached here = attach(spec_, {.rank = 0, .job = "crash", .emulated_node = 0});
-    Recorder sink;
-    auto endpoint = open_endpoint(here, sink);
+    Recorder callbacks;
+    auto endpoint = open_endpoint(here, callbacks);
     int down[2];
     if (::pipe(down) != 0) return {};
     pool::Child child([&](const pool::Child::Report& report) {
@@ -290,15 +291,15 @@ class TalkCrash : public ChannelCrash {
     const auto peer = endpoint->resolve(address);
     closed_ = false;
     std::optional<Region> region(std::in_place, here, talk, !talk.victim_sends);
-    if (talk.victim_sends) sink.landing = region->data();
+    if (talk.victim_sends) callbacks.receive_buffer = region->data();
     EXPECT_EQ(::write(down[1], &own, sizeof own), static_cast<ssize_t>(sizeof own));
     ::close(down[1]);
     const auto is_closed = [&] {
       const auto line = transport::EndpointTable::open(*here.arena)->read(address.slot);
       return !line || line->generation != address.generation || line->closed();
     };
-    const End end = survive(talk, *endpoint, sink, *peer, child, is_closed, *region);
-    expect_named_when_dead(here, talk, *endpoint, sink, address, child.pid(), end);
+    const End end = survive(talk, *endpoint, callbacks, *peer, child, is_closed, *region);
+    expect_named_when_dead(here, talk, *endpoint, callbacks, address, child.pid(), end);
     endpoint.reset();
     region.reset();
     data_.clear();
@@ -308,20 +309,20 @@ class TalkCrash : public ChannelCrash {
   }
 
   /// Plays the survivor until the victim has ended and nothing is left open.
-  End survive(const Talk& talk, Endpoint& endpoint, Recorder& sink, Peer peer, pool::Child& child,
-              const std::function<bool()>& is_closed, const Region& region) {
+  End survive(const Talk& talk, Endpoint& endpoint, Recorder& callbacks, Peer peer,
+              pool::Child& child, const std::function<bool()>& is_closed, const Region& region) {
     const std::uint64_t refused = talk.victim_sends ? 0 : post(endpoint, peer, talk, region);
     const std::uint64_t deadline = base::now_ns() + patience_ns;
     End end;
     bool ended = false;
-    while (!ended || !settled(talk, endpoint, sink, refused, end)) {
+    while (!ended || !settled(talk, endpoint, callbacks, refused, end)) {
       endpoint.progress();
       siginfo_t info{};
       ::waitid(P_PID, static_cast<id_t>(child.pid()), &info,
                WEXITED | WSTOPPED | WNOHANG | WNOWAIT);
       if (info.si_code == CLD_STOPPED && !end.stopped) {
         end.stopped = true;
-        rest_then_continue(endpoint, sink, child);
+        rest_then_continue(endpoint, callbacks, child);
       }
       const bool killed = info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
       if (!ended && (killed || info.si_code == CLD_EXITED)) {
@@ -333,56 +334,57 @@ class TalkCrash : public ChannelCrash {
         if (!end.died) end.steps = child.next_report() - 1;
       }
       if (base::now_ns() > deadline) {
-        ADD_FAILURE() << "the survivor hangs: " << sink.arrived << " arrived, " << sink.sent
-                      << " sent, " << sink.failed << " failed";
+        ADD_FAILURE() << "the survivor hangs: " << callbacks.arrived << " arrived, "
+                      << callbacks.sent << " sent, " << callbacks.failed << " failed";
         break;
       }
     }
-    EXPECT_EQ(sink.damaged, 0u) << "messages with wrong contents";
-    EXPECT_EQ(sink.begun, 0) << "messages that neither arrived nor failed";
+    EXPECT_EQ(callbacks.damaged, 0u) << "messages with wrong contents";
+    EXPECT_EQ(callbacks.begun, 0) << "messages that neither arrived nor failed";
     return end;
   }
 
   /// A stopped peer is no dead one.
-  void rest_then_continue(Endpoint& endpoint, Recorder& sink, const pool::Child& child) {
+  void rest_then_continue(Endpoint& endpoint, Recorder& callbacks, const pool::Child& child) {
     const std::uint64_t until = base::now_ns() + 60'000'000;
     while (base::now_ns() < until) endpoint.progress();
-    EXPECT_TRUE(sink.dead.empty()) << sink.dead.front();
-    EXPECT_TRUE(sink.errors.empty()) << sink.errors.front().message;
+    EXPECT_TRUE(callbacks.dead.empty()) << callbacks.dead.front();
+    EXPECT_TRUE(callbacks.errors.empty()) << callbacks.errors.front().message;
     child.kill(SIGCONT);
   }
 
   /// Of one that died: told so, unless it had closed. Of one that left: all has arrived.
-  bool settled(const Talk& talk, const Endpoint& endpoint, const Recorder& sink,
+  bool settled(const Talk& talk, const Endpoint& endpoint, const Recorder& callbacks,
                std::uint64_t refused, const End& end) const {
-    const bool all_sent = complete_ + sink.sent + sink.failed + refused == ops_.size();
+    const bool all_sent = complete_ + callbacks.sent + callbacks.failed + refused == ops_.size();
     if (!end.died) {
-      return talk.victim_sends ? sink.arrived == talk.messages : all_sent && endpoint.drained();
+      return talk.victim_sends ? callbacks.arrived == talk.messages
+                               : all_sent && endpoint.drained();
     }
-    return all_sent && sink.begun == 0 && (!sink.dead.empty() || closed_);
+    return all_sent && callbacks.begun == 0 && (!callbacks.dead.empty() || closed_);
   }
 
   void expect_named_when_dead(const Attached& here, const Talk& talk, Endpoint& endpoint,
-                              const Recorder& sink, const Address& victim, pid_t pid,
+                              const Recorder& callbacks, const Address& victim, pid_t pid,
                               const End& end) {
     if (!end.died || closed_) {
-      EXPECT_TRUE(sink.dead.empty()) << sink.dead.front();
+      EXPECT_TRUE(callbacks.dead.empty()) << callbacks.dead.front();
       return;
     }
-    ASSERT_EQ(sink.dead.size(), 1u);
+    ASSERT_EQ(callbacks.dead.size(), 1u);
     char host[256] = {};
     ::gethostname(host, sizeof host - 1);
-    EXPECT_THAT(sink.dead[0],
+    EXPECT_THAT(callbacks.dead[0],
                 HasSubstr(fmt::format("rank 1 (pid {} on host {}, emulated node {}) died", pid,
                                       std::string(host).substr(0, 56), talk.victims_node())));
-    for (const Error& error : sink.errors) {
-      EXPECT_EQ(error.code, Code::peer_dead);
+    for (const Error& error : callbacks.errors) {
+      EXPECT_EQ(error.code, ErrorCode::peer_dead);
       EXPECT_THAT(error.message, HasSubstr(fmt::format("pid {}", pid)));
     }
     const std::uint64_t word = 0;
     const auto again = endpoint.try_inject(victim.slot, {0, 0, 8, 0}, &word);
     ASSERT_FALSE(again);
-    EXPECT_EQ(again.error().code, Code::peer_dead);
+    EXPECT_EQ(again.error().code, ErrorCode::peer_dead);
     EXPECT_EQ(living_endpoints(here), 1u);
   }
 
@@ -390,12 +392,12 @@ class TalkCrash : public ChannelCrash {
     const std::uint64_t total = converse(talk, 0, Deed::none).steps;
     ASSERT_GT(total, 0u);
     const Standing before = collected(spec_);
-    Tally tally(fmt::format("{}, {}{}", talk.name, mode_name(GetParam()),
-                            deed == Deed::stop ? ", stopped" : ""),
-                total);
+    CrashStatistics statistics(fmt::format("{}, {}{}", talk.name, mode_name(GetParam()),
+                                           deed == Deed::stop ? ", stopped" : ""),
+                               total);
     for (const std::uint64_t at : sample(total, default_samples)) {
       SCOPED_TRACE(fmt::format("{}, step {} of {}, TEST_SEED={}", talk.name, at, total, seed()));
-      tally.tried();
+      statistics.tried();
       const End end = converse(talk, at, deed);
       // A run may need fewer steps than the one that was counted, but never none.
       EXPECT_TRUE(at > 1 || (deed == Deed::stop ? end.stopped : end.died)) << "nothing happened";
@@ -403,7 +405,7 @@ class TalkCrash : public ChannelCrash {
       run_job(at % 2 == 0 ? 3 : 5);
       EXPECT_EQ(collected(spec_), before);
       if (HasFailure()) return;
-      tally.survived();
+      statistics.survived();
     }
   }
 
@@ -419,18 +421,20 @@ INSTANTIATE_TEST_SUITE_P(Modes, TalkCrash,
 
 constexpr Talk small_from{"small messages, sender", true, 40, 20};
 constexpr Talk small_to{"small messages, receiver", false, 40, 20};
-constexpr Talk lines_from{"sealed lines, sender", true, 30, 900};
-constexpr Talk lines_to{"sealed lines, receiver", false, 30, 900};
+constexpr Talk lines_from{"tagged lines, sender", true, 30, 900};
+constexpr Talk lines_to{"tagged lines, receiver", false, 30, 900};
 constexpr Talk bulk_from{"bulk, sender", true, 3, 1 << 20};
 constexpr Talk bulk_to{"bulk, receiver", false, 3, 1 << 20};
-constexpr Talk placed_from{"in the pool, sender", true, 3, 1 << 20, true};
-constexpr Talk placed_to{"in the pool, receiver", false, 3, 1 << 20, true};
-constexpr Talk stored_from{"into the pool, sender", true, 3, 1 << 20, false, false, true};
-constexpr Talk stored_to{"into the pool, receiver", false, 3, 1 << 20, false, false, true};
-constexpr Talk near_small_from{"small messages within a node, sender", true, 40, 20, false, true};
-constexpr Talk near_small_to{"small messages within a node, receiver", false, 40, 20, false, true};
-constexpr Talk near_bulk_from{"bulk within a node, sender", true, 3, 1 << 20, false, true};
-constexpr Talk near_bulk_to{"bulk within a node, receiver", false, 3, 1 << 20, false, true};
+constexpr Talk get_from{"in the pool, sender", true, 3, 1 << 20, true};
+constexpr Talk get_to{"in the pool, receiver", false, 3, 1 << 20, true};
+constexpr Talk put_from{"into the pool, sender", true, 3, 1 << 20, false, false, true};
+constexpr Talk put_to{"into the pool, receiver", false, 3, 1 << 20, false, false, true};
+constexpr Talk intra_node_small_from{
+    "small messages within a node, sender", true, 40, 20, false, true};
+constexpr Talk intra_node_small_to{
+    "small messages within a node, receiver", false, 40, 20, false, true};
+constexpr Talk intra_node_bulk_from{"bulk within a node, sender", true, 3, 1 << 20, false, true};
+constexpr Talk intra_node_bulk_to{"bulk within a node, receiver", false, 3, 1 << 20, false, true};
 
 TEST_P(TalkCrash, SenderOfSmallMessagesDies) {
   survive_talk(small_from, 12, Deed::die);
@@ -450,30 +454,30 @@ TEST_P(TalkCrash, SenderOfBulkDies) {
 TEST_P(TalkCrash, ReceiverOfBulkDies) {
   survive_talk(bulk_to, 8, Deed::die);
 }
-TEST_P(TalkCrash, SenderOfPlacedMessagesDies) {
-  const base::EnvironmentGuard placed("PENSTOCK_PLACED", "64K");
-  survive_talk(placed_from, 12, Deed::die);
+TEST_P(TalkCrash, SenderOfRendezvousGetDies) {
+  const base::EnvironmentGuard rendezvous_get("PENSTOCK_RENDEZVOUS_GET", "64K");
+  survive_talk(get_from, 12, Deed::die);
 }
-TEST_P(TalkCrash, ReceiverOfPlacedMessagesDies) {
-  const base::EnvironmentGuard placed("PENSTOCK_PLACED", "64K");
-  survive_talk(placed_to, 8, Deed::die);
+TEST_P(TalkCrash, ReceiverOfRendezvousGetDies) {
+  const base::EnvironmentGuard rendezvous_get("PENSTOCK_RENDEZVOUS_GET", "64K");
+  survive_talk(get_to, 8, Deed::die);
 }
-TEST_P(TalkCrash, SenderOfStoredMessagesDies) {
-  survive_talk(stored_from, 12, Deed::die);
+TEST_P(TalkCrash, SenderOfRendezvousPutDies) {
+  survive_talk(put_from, 12, Deed::die);
 }
-TEST_P(TalkCrash, ReceiverOfStoredMessagesDies) {
-  survive_talk(stored_to, 12, Deed::die);
+TEST_P(TalkCrash, ReceiverOfRendezvousPutDies) {
+  survive_talk(put_to, 12, Deed::die);
 }
-TEST_P(TalkCrash, SenderOfStoredMessagesStops) {
-  survive_talk(stored_from, 4, Deed::stop);
+TEST_P(TalkCrash, SenderOfRendezvousPutStops) {
+  survive_talk(put_from, 4, Deed::stop);
 }
 TEST_P(TalkCrash, SenderWithinANodeDies) {
-  survive_talk(near_small_from, 8, Deed::die);
-  survive_talk(near_bulk_from, 8, Deed::die);
+  survive_talk(intra_node_small_from, 8, Deed::die);
+  survive_talk(intra_node_bulk_from, 8, Deed::die);
 }
 TEST_P(TalkCrash, ReceiverWithinANodeDies) {
-  survive_talk(near_small_to, 6, Deed::die);
-  survive_talk(near_bulk_to, 6, Deed::die);
+  survive_talk(intra_node_small_to, 6, Deed::die);
+  survive_talk(intra_node_bulk_to, 6, Deed::die);
 }
 TEST_P(TalkCrash, SenderOfSmallMessagesStops) {
   survive_talk(small_from, 4, Deed::stop);

@@ -120,18 +120,18 @@ class CrashTest : public testing::Test {
     ASSERT_GT(total, 0u) << "nothing was counted: is coherence::bind still wrapped?";
     check();
     const Standing before = collected(spec_);
-    Tally tally(protocol, total);
+    CrashStatistics statistics(protocol, total);
     for (const std::uint64_t at : sample(total, default_samples)) {
       SCOPED_TRACE(
           fmt::format("{}, died at step {} of {}, TEST_SEED={}", protocol, at, total, seed()));
-      tally.tried();
+      statistics.tried();
       const End end = run_victim(at, victim);
       // A run may need fewer steps than the one that was counted, but never none.
       EXPECT_TRUE(end.died || (at > 1 && end.steps < at)) << "nobody died";
       check();
       EXPECT_EQ(collected(spec_), before);
       if (HasFailure()) return;
-      tally.survived();
+      statistics.survived();
     }
   }
 

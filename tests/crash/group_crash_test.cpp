@@ -42,7 +42,7 @@ class BarrierCrash : public GroupCrash {
       if (round == 1) armed();
       const auto passed = barrier.wait(patience_ns);
       if (passed) continue;
-      const bool names = passed.error().code == Code::peer_dead &&
+      const bool names = passed.error().code == ErrorCode::peer_dead &&
                          passed.error().message.find("participant 1 of 3") != std::string::npos;
       fmt::print(stderr, "{}\n", passed.error().message);
       return names ? named_the_dead : anything_else;
@@ -86,14 +86,14 @@ TEST_F(BarrierCrash, OneDiesAtEachStep) {
   };
   const Standing before = collected(spec_);
   for (const Deed deed : {Deed::die, Deed::stop}) {
-    Tally tally(deed == Deed::die ? "barrier" : "barrier, stopped", rounds);
+    CrashStatistics statistics(deed == Deed::die ? "barrier" : "barrier, stopped", rounds);
     for (std::uint64_t at = 1; at <= rounds; ++at) {
       SCOPED_TRACE(fmt::format("step {}", at));
-      tally.tried();
+      statistics.tried();
       meet(at, deed);
       EXPECT_EQ(collected(spec_), before);
       if (HasFailure()) return;
-      tally.survived();
+      statistics.survived();
     }
   }
 }
@@ -109,8 +109,8 @@ class NodeLoss : public GroupCrash {
     GroupCrash::SetUp();
     const Attached here = attach(spec_);
     ASSERT_TRUE(here.arena->create("addresses", 64 * ranks));
-    Recorder sink;  // makes the endpoint table, which stays
-    ASSERT_TRUE(transport::Endpoint::open(*here.arena, sink, {"crash"}));
+    Recorder callbacks;  // makes the endpoint table, which stays
+    ASSERT_TRUE(transport::Endpoint::open(*here.arena, callbacks, {"crash"}));
   }
 
   static std::vector<Address> exchange(const Attached& here, std::uint32_t self,
@@ -120,7 +120,7 @@ class NodeLoss : public GroupCrash {
     alignas(64) std::byte line[64] = {};
     std::memcpy(line, &own, sizeof own);
     memory.publish_line(lines + 64 * self, line);
-    memory.order();
+    memory.store_fence();
     std::vector<Address> all(ranks);
     for (std::uint32_t i = 0; i < ranks; ++i) {
       const std::uint64_t end = base::now_ns() + patience_ns;
@@ -134,9 +134,9 @@ class NodeLoss : public GroupCrash {
   }
 
   /// Not those who left: the other survivor may be quicker.
-  static std::vector<std::string> died(const Recorder& sink) {
+  static std::vector<std::string> died(const Recorder& callbacks) {
     std::vector<std::string> texts;
-    for (const std::string& text : sink.dead) {
+    for (const std::string& text : callbacks.dead) {
       if (text.ends_with(" died")) texts.push_back(text);
     }
     return texts;
@@ -147,8 +147,8 @@ class NodeLoss : public GroupCrash {
     const std::uint32_t node = self / ranks_a_node;
     const Attached here =
         attach(spec_, {.rank = static_cast<int>(self), .job = "crash", .emulated_node = node});
-    Recorder sink;
-    auto endpoint = *transport::Endpoint::open(*here.arena, sink, {"crash"});
+    Recorder callbacks;
+    auto endpoint = *transport::Endpoint::open(*here.arena, callbacks, {"crash"});
     const auto all = exchange(here, self, endpoint->address());
     std::vector<std::unique_ptr<transport::SendOp>> ops;
     std::vector<std::uint64_t> next(ranks);
@@ -160,9 +160,9 @@ class NodeLoss : public GroupCrash {
     }
     const std::uint64_t end = base::now_ns() + patience_ns;
     bool reported = false;
-    while (died(sink).size() < ranks_a_node) {
+    while (died(callbacks).size() < ranks_a_node) {
       for (std::uint32_t i = 0; i < ranks; ++i) {
-        if (i == self || next[i] > sink.arrived_from[peers[i]] + 4) continue;
+        if (i == self || next[i] > callbacks.arrived_from[peers[i]] + 4) continue;
         data.push_back(payload(next[i]));
         auto& op = *ops.emplace_back(std::make_unique<transport::SendOp>());
         op.header = {next[i], 0, bytes, 0};
@@ -171,28 +171,28 @@ class NodeLoss : public GroupCrash {
         if (endpoint->send(peers[i], &op)) ++next[i];
       }
       endpoint->progress();
-      if (!reported && sink.arrived_from.size() == ranks - 1) {
+      if (!reported && callbacks.arrived_from.size() == ranks - 1) {
         reported = true;
         report(1);
       }
       if (base::now_ns() > end) return 4;
     }
-    const auto names = died(sink);
+    const auto names = died(callbacks);
     for (const std::string& text : names) {
       if (text.find("emulated node 1) died") == std::string::npos) return 5;
     }
     if ((names[0].find("rank 2 ") == 0) == (names[1].find("rank 2 ") == 0)) return 6;
-    return sink.damaged == 0 ? 0 : 7;
+    return callbacks.damaged == 0 ? 0 : 7;
   }
 
   void lose(std::uint64_t bytes, std::uint64_t default_samples) {
     std::mt19937_64 random(seed());
     const std::uint64_t samples = number_or("CRASH_SAMPLES", default_samples);
-    Tally tally(fmt::format("node loss, {} byte messages", bytes), samples);
+    CrashStatistics statistics(fmt::format("node loss, {} byte messages", bytes), samples);
     Standing before = collected(spec_);
     for (std::uint64_t sample = 0; sample < samples; ++sample) {
       SCOPED_TRACE(fmt::format("sample {}, TEST_SEED={}", sample, seed()));
-      tally.tried();
+      statistics.tried();
       std::deque<pool::Child> all;
       for (std::uint32_t self = 0; self < ranks; ++self) {
         all.emplace_back([this, self, bytes](const pool::Child::Report& report) {
@@ -209,7 +209,7 @@ class NodeLoss : public GroupCrash {
       EXPECT_EQ(collected(spec_), before);
       if (HasFailure()) return;
       clear_addresses();
-      tally.survived();
+      statistics.survived();
     }
   }
 

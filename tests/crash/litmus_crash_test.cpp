@@ -1,6 +1,6 @@
 // Two processes at a litmus test: one dies at any step of it.
 #include "crash_test_base.hpp"
-#include "litmus/meeting.hpp"
+#include "litmus/rendezvous.hpp"
 
 namespace penstock::crash {
 namespace {
@@ -28,7 +28,7 @@ class LitmusCrash : public CrashTest {
   }
 
   static Report ending(const Error& error) {
-    if (error.code == Code::peer_dead && error.message.find(" died") != std::string::npos) {
+    if (error.code == ErrorCode::peer_dead && error.message.find(" died") != std::string::npos) {
       return named_the_dead;
     }
     if (error.message.find("other side of the litmus test to come") != std::string::npos) {
@@ -81,14 +81,14 @@ TEST_F(LitmusCrash, EitherSideDiesAtEachStep) {
     const std::uint64_t total = meet(0, first);
     ASSERT_GT(total, 0u);
     const Standing before = collected(spec_);
-    Tally tally(first ? "litmus, first side" : "litmus, second side", total);
+    CrashStatistics statistics(first ? "litmus, first side" : "litmus, second side", total);
     for (const std::uint64_t at : sample(total, 25)) {
       SCOPED_TRACE(fmt::format("died at step {} of {}, TEST_SEED={}", at, total, seed()));
-      tally.tried();
+      statistics.tried();
       meet(at, first);
       EXPECT_EQ(collected(spec_), before);
       if (HasFailure()) return;
-      tally.survived();
+      statistics.survived();
     }
   }
 }

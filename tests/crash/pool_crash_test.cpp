@@ -96,19 +96,19 @@ TEST_F(PoolCrash, InRegisteringANode) {
   };
   create();
   const std::uint64_t total = run_victim(0, newcomer).steps;
-  Tally tally("register a node", total);
+  CrashStatistics statistics("register a node", total);
   for (std::uint64_t at = 1; at <= total; ++at) {
     SCOPED_TRACE(fmt::format("died at step {}", at));
     pool::TestFolder folder;  // a node registers once a pool
     spec_ = folder.file("pool");
     create();
-    tally.tried();
+    statistics.tried();
     EXPECT_TRUE(run_victim(at, newcomer).died);
     EXPECT_TRUE(attach(spec_, {.emulated_node = 7}).pool->lock());
     expect_all_works();
     EXPECT_EQ(collected(spec_).attached, 1u) << "only who looks";
     if (HasFailure()) return;
-    tally.survived();
+    statistics.survived();
   }
 }
 
@@ -127,7 +127,7 @@ TEST_F(PoolCrash, StoppedInTheLockIsWaitedFor) {
   child.wait_until_stopped();
   const auto early = here.pool->lock(200'000'000);
   ASSERT_FALSE(early);
-  EXPECT_EQ(early.error().code, Code::deadline);
+  EXPECT_EQ(early.error().code, ErrorCode::deadline);
   child.kill(SIGCONT);
   EXPECT_EQ(child.wait(), 0);
   const auto locked = here.pool->lock();
@@ -152,10 +152,10 @@ TEST_F(PoolCrash, StoppedAnywhereGoesOnAfterwards) {
                                 life();
                               }).steps;
   const Standing before = collected(spec_);
-  Tally tally("attach, create, destroy, detach (stopped)", total);
+  CrashStatistics statistics("attach, create, destroy, detach (stopped)", total);
   for (const std::uint64_t at : sample(total, 25)) {
     SCOPED_TRACE(fmt::format("stopped at step {} of {}, TEST_SEED={}", at, total, seed()));
-    tally.tried();
+    statistics.tried();
     pool::Child child([&](const pool::Child::Report&) {
       arm(at, Deed::stop);
       return life();
@@ -173,7 +173,7 @@ TEST_F(PoolCrash, StoppedAnywhereGoesOnAfterwards) {
     EXPECT_EQ(child.wait(), 0);
     EXPECT_EQ(collected(spec_), before);
     if (HasFailure()) return;
-    tally.survived();
+    statistics.survived();
   }
 }
 

@@ -22,7 +22,7 @@ inline std::vector<std::byte> content(std::uint64_t number, std::uint64_t bytes)
   return data;
 }
 
-class Recorder final : public transport::Sink {
+class Recorder final : public transport::EndpointCallbacks {
  public:
   using Peer = transport::Peer;
   using Header = transport::Header;
@@ -31,20 +31,20 @@ class Recorder final : public transport::Sink {
     const auto* bytes = static_cast<const std::byte*>(payload);
     take(from, header, {bytes, bytes + header.bytes});
   }
-  transport::Landing on_begin(Peer, const Header& header) override {
-    auto* place = new Place{std::vector<std::byte>(header.bytes), {}};
-    place->iov = {landing ? landing : place->buffer.data(), header.bytes};
+  transport::ReceiveBuffer on_begin(Peer, const Header& header) override {
+    auto* place = new PoolMapping{std::vector<std::byte>(header.bytes), {}};
+    place->iov = {receive_buffer ? receive_buffer : place->buffer.data(), header.bytes};
     ++begun;
     return {&place->iov, 1, place};
   }
   void on_arrived(Peer from, const Header& header, void* cookie) override {
-    const std::unique_ptr<Place> place(static_cast<Place*>(cookie));
-    if (landing) std::memcpy(place->buffer.data(), landing, header.bytes);
+    const std::unique_ptr<PoolMapping> place(static_cast<PoolMapping*>(cookie));
+    if (receive_buffer) std::memcpy(place->buffer.data(), receive_buffer, header.bytes);
     take(from, header, std::move(place->buffer));
     --begun;
   }
   void on_receive_failed(Peer, void* cookie, const Error& error) override {
-    delete static_cast<Place*>(cookie);
+    delete static_cast<PoolMapping*>(cookie);
     --begun;
     errors.push_back(error);
   }
@@ -55,7 +55,7 @@ class Recorder final : public transport::Sink {
   }
   void on_peer_dead(Peer, const std::string& description) override { dead.push_back(description); }
 
-  std::byte* landing = nullptr;                ///< of large messages, in place of their own
+  std::byte* receive_buffer = nullptr;         ///< of large messages, in place of their own
   std::uint64_t arrived = 0;                   ///< whole messages
   std::map<Peer, std::uint64_t> arrived_from;  ///< in the order of their tags 0, 1, ...
   std::uint64_t damaged = 0;  ///< with other contents than their number says, or out of order
@@ -65,7 +65,7 @@ class Recorder final : public transport::Sink {
   std::vector<std::string> dead;
 
  private:
-  struct Place {
+  struct PoolMapping {
     std::vector<std::byte> buffer;
     iovec iov;
   };

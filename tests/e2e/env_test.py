@@ -101,7 +101,7 @@ class Env(Case):
                 shutil.copy(copied, path)
         shutil.copy(WINDOW_LIBRARY, self.folder / "a tree/lib")
         spec = self.pool("32M")
-        for place, says, mend in (("tree", f"{self.folder}/tree/lib/libpenstock-mpi.so", "make build"),
+        for place, says, fix in (("tree", f"{self.folder}/tree/lib/libpenstock-mpi.so", "make build"),
                                   ("a tree", f"'{self.folder}/a tree/lib/libpenstock-mpi.so'", "PREFIX=")):
             for command in (["env", "--mpi", "mpich", "--pool", spec], ["run", "-n", "1", "--pool", spec]):
                 after = ["--", "true"] if command[0] == "run" else []
@@ -109,17 +109,17 @@ class Env(Case):
                                                    capture_output=True, text=True, env=clean_environment())
                 done = run()
                 self.assertEqual(done.returncode, 1, done.stdout)
-                for part in (says, mend, "--no-windows"):
+                for part in (says, fix, "--no-windows"):
                     self.assertIn(part, done.stderr)
                 self.assertNotIn("libpenstock-mpi.so", run("--no-windows", "--allow-fallback").stderr)
             doctor = subprocess.run([self.folder / place / "bin/penstock", "doctor"], capture_output=True, text=True,
                                     env=clean_environment())
-            self.assertRegex(doctor.stdout, f"(?m)^fail .*{says}.*{mend}")
+            self.assertRegex(doctor.stdout, f"(?m)^fail .*{says}.*{fix}")
 
     def test_pool_needed(self):
-        self.refused("env", "--mpi", "mpich", says="no pool is named", mend="penstock pool create")
+        self.refused("env", "--mpi", "mpich", says="no pool is named", fix="penstock pool create")
         self.refused("env", "--mpi", "mpich", "--pool", "shm:no-such-pool", says="absent",
-                     mend="penstock pool create")
+                     fix="penstock pool create")
         self.refused("env", "--mpi", "lam", "--pool", "shm:x", says="lam")
 
     def test_table(self):

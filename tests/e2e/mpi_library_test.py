@@ -16,7 +16,7 @@ EXIT_CONFIG = 78
 # Open MPI's header names them only to refuse them.
 REMOVED = ("MPI_COMBINER_HVECTOR_INTEGER", "MPI_COMBINER_HINDEXED_INTEGER", "MPI_COMBINER_STRUCT_INTEGER")
 KINDS = {"WIN_NULL": "Win", "INT": "Type", "SUM": "Op", "INFO_NULL": "Info", "COMM_WORLD": "Comm",
-         "GROUP_EMPTY": "Group", "REQUEST_NULL": "Request"}  # in the order of Kind in real.hpp
+         "GROUP_EMPTY": "Group", "REQUEST_NULL": "Request"}  # in the order of Kind in pmpi.hpp
 
 PROLOGUE = """#include <mpi.h>
 #include <stdint.h>

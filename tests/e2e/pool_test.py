@@ -23,7 +23,7 @@ class Create(Case):
         self.assertIn("software", self.penstock("pool", "info", spec).stdout)
         self.assertEqual(json.loads(self.penstock("pool", "ls", "--json", spec).stdout), [])
         self.penstock("pool", "rm", spec)
-        self.refused("pool", "info", spec, says=[spec, "absent"], mend="penstock pool create")
+        self.refused("pool", "info", spec, says=[spec, "absent"], fix="penstock pool create")
 
     def test_file_pool(self):
         path = self.folder / "pool"
@@ -68,7 +68,7 @@ class Create(Case):
     def test_existing_is_kept_unless_overwrite(self):
         spec = self.pool("32M")
         before = self.info(spec)["id"]
-        self.refused("pool", "create", spec, "--size", "32M", says="exists", mend="--overwrite")
+        self.refused("pool", "create", spec, "--size", "32M", says="exists", fix="--overwrite")
         self.assertEqual(self.info(spec)["id"], before)
         self.penstock("pool", "create", spec, "--size", "32M", "--overwrite")
         self.assertNotEqual(self.info(spec)["id"], before)
@@ -98,7 +98,7 @@ class Create(Case):
         self.penstock("pool", "create", parts, "--overwrite")
         self.assertEqual(self.info(parts)["bytes"], 64 << 20)
         self.refused("pool", "create", self.folder / "none", "--overwrite", says="needs a size",
-                     mend="--size 2G --overwrite")
+                     fix="--size 2G --overwrite")
 
     def test_overwrite_keeps_the_mode(self):
         spec = self.pool("32M", "software")
@@ -111,10 +111,10 @@ class Create(Case):
     def test_advice_can_be_pasted(self):
         """Of a pool whose path has a blank."""
         path = self.folder / "a pool"
-        self.refused("pool", "info", path, says="is absent", mend=f"penstock pool create '{path}' --size 2G")
+        self.refused("pool", "info", path, says="is absent", fix=f"penstock pool create '{path}' --size 2G")
         self.penstock("pool", "create", path, "--size", "32M")
         self.refused("pool", "create", path, "--size", "32M", says="exists",
-                     mend=f"penstock pool create '{path}' --overwrite")
+                     fix=f"penstock pool create '{path}' --overwrite")
 
     def test_too_few_descriptors(self):
         """Whatever is the first that cannot be opened, the limit is named."""
@@ -129,7 +129,7 @@ class Create(Case):
         path = self.folder / "empty"
         path.touch()
         self.refused("pool", "create", path, "--size", "32M", says="is an empty file",
-                     mend=f"penstock pool create {path} --size 2G --overwrite")
+                     fix=f"penstock pool create {path} --size 2G --overwrite")
         self.penstock("pool", "create", path, "--size", "32M", "--overwrite")
         self.assertEqual(self.info(path)["bytes"], 32 << 20)
 
@@ -165,14 +165,14 @@ class BadInput(Case):
     def test_absent(self):
         for command in (["pool", "info"], ["pool", "ls"], ["pool", "gc"], ["ps"]):
             self.refused(*command, "shm:" + unique("absent"), says="absent",
-                         mend="penstock pool create")
+                         fix="penstock pool create")
         self.refused("pool", "rm", "shm:" + unique("absent"), says="absent")
 
     def test_not_a_pool(self):
         path = self.folder / "letter"
         path.write_text("Dear reader,\n" * 4096)
         before = path.read_bytes()
-        self.refused("pool", "info", path, says="not a Penstock pool", mend="penstock pool create")
+        self.refused("pool", "info", path, says="not a Penstock pool", fix="penstock pool create")
         self.refused("pool", "rm", "--force", path, says="not a Penstock pool")
         self.refused("pool", "create", path, "--size", "32M", "--overwrite", says="not a Penstock pool")
         self.assertEqual(path.read_bytes(), before)
@@ -184,7 +184,7 @@ class BadInput(Case):
             file.seek(8)
             file.write((99).to_bytes(8, "little"))
         self.refused("pool", "info", path, says=["layout version 99", "needs 3"],
-                     mend="penstock pool create")
+                     fix="penstock pool create")
 
     def test_damaged_superblock(self):
         path = self.folder / "pool"
@@ -192,21 +192,21 @@ class BadInput(Case):
         with path.open("r+b") as file:
             file.seek(32)
             file.write((1 << 50).to_bytes(8, "little"))
-        self.refused("pool", "info", path, says="damaged", mend="penstock pool create")
+        self.refused("pool", "info", path, says="damaged", fix="penstock pool create")
 
     def test_truncated(self):
         path = self.folder / "pool"
         self.penstock("pool", "create", path, "--size", "32M", "--mode", "software")
         os.truncate(path, 16 << 20)
-        self.refused("pool", "info", path, says="truncated", mend="penstock pool create")
+        self.refused("pool", "info", path, says="truncated", fix="penstock pool create")
 
     def test_too_small(self):
         self.refused("pool", "create", "shm:" + unique("tiny"), "--size", "1M",
-                     says=["1 MiB", "at least"], mend="--size 16M")
+                     says=["1 MiB", "at least"], fix="--size 16M")
 
     def test_size_not_aligned(self):
         self.refused("pool", "create", "shm:" + unique("odd"), "--size", "33000000",
-                     says=["33000000", "multiple"], mend="--size 31457280")
+                     says=["33000000", "multiple"], fix="--size 31457280")
 
     def test_size_is_no_number(self):
         self.refused("pool", "create", "shm:" + unique("what"), "--size", "lots", says="lots")
@@ -214,7 +214,7 @@ class BadInput(Case):
     def test_more_than_the_file_system_has(self):
         name = unique("huge")
         self.refused("pool", "create", f"shm:{name}", "--size", "4000G", says=["needs", "free"],
-                     mend="remount,size=")
+                     fix="remount,size=")
         self.assertEqual([p for p in SHM.iterdir() if name in p.name], [])
 
     def test_small_dev_shm(self):
@@ -233,7 +233,7 @@ class BadInput(Case):
     def test_file_size_limit(self):
         path = self.folder / "pool"
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
-        self.refused("pool", "create", path, "--size", "32M", says="at most 8 MiB", mend="ulimit -f",
+        self.refused("pool", "create", path, "--size", "32M", says="at most 8 MiB", fix="ulimit -f",
                      preexec_fn=limit)
         self.assertFalse(path.exists())
 
@@ -243,7 +243,7 @@ class BadInput(Case):
             path = SHM / f"penstock.{spec.removeprefix('shm:')}"
             path.chmod(0)
             self.addCleanup(path.chmod, 0o600)
-            self.refused("pool", "info", spec, says="permi", mend="--group")
+            self.refused("pool", "info", spec, says="permi", fix="--group")
             return
         # Root may open anything: look at it as somebody else, by a copy that they may run.
         place = Path("/tmp") / unique("penstock")
@@ -259,11 +259,11 @@ class BadInput(Case):
 
     def test_unknown_group(self):
         self.refused("pool", "create", "shm:" + unique("group"), "--size", "32M", "--group",
-                     "no-such-group", says="no-such-group", mend="id -nG")
+                     "no-such-group", says="no-such-group", fix="id -nG")
 
     def test_absent_folder(self):
         self.refused("pool", "create", self.folder / "no" / "pool", "--size", "32M",
-                     says="no folder", mend="mkdir -p")
+                     says="no folder", fix="mkdir -p")
 
     def test_unknown_mode(self):
         self.refused("pool", "create", "shm:" + unique("mode"), "--size", "32M", "--mode", "magic",

@@ -99,7 +99,7 @@ class Jobs(Case):
 
         self.wait_for(sent_both_ways, "what the ranks have sent to each other")
         self.assertIn("STALLS", self.penstock("ps", "--peers", spec).stdout)
-        self.refused("pool", "rm", spec, says="in use", mend="--force")
+        self.refused("pool", "rm", spec, says="in use", fix="--force")
 
     def test_status_of_the_program(self):
         done = self.penstock("run", "-n", "2", "--", PYTHON, "-c",
@@ -166,31 +166,31 @@ class Refused(Case):
     def test_more_ranks_than_slots(self):
         spec = self.pool("32M", "software", "--max-processes", "3")
         self.refused("run", "-n", "4", "--pool", spec, "--", PYTHON, HEAT,
-                     says=["3 process slots", "4 ranks take 8"], mend="--max-processes 8")
+                     says=["3 process slots", "4 ranks take 8"], fix="--max-processes 8")
         self.refused("run", "-n", "4", "--no-windows", "--pool", spec, "--", PYTHON, HEAT,
-                     says=["3 process slots", "4 ranks take 4"], mend="--max-processes 4")
+                     says=["3 process slots", "4 ranks take 4"], fix="--max-processes 4")
         self.penstock("run", "-n", "3", "--no-windows", "--pool", spec, "--", PYTHON, PROGRAMS / "all_to_all.py")
 
     def test_more_ranks_than_endpoints_of_any_pool(self):
         self.refused("run", "-n", "2000", "--", PYTHON, HEAT, says=["2000 ranks", "1024 endpoints"],
-                     mend="-n 1024")
+                     fix="-n 1024")
 
     def test_more_ranks_than_endpoints_of_the_pool(self):
         spec = self.pool("16M", "software")
-        mend = self.refused("run", "-n", "600", "--pool", spec, "--", PYTHON, HEAT,
-                            says=["600 ranks", "-n 512"], mend="penstock pool create")
+        fix = self.refused("run", "-n", "600", "--pool", spec, "--", PYTHON, HEAT,
+                            says=["600 ranks", "-n 512"], fix="penstock pool create")
         self.refused("run", "-n", "600", "--size", "16M", "--", PYTHON, HEAT,
-                     says=["600 ranks", "-n 512"], mend="--size 64M")
-        self.assertIn("--size 64M", mend)
+                     says=["600 ranks", "-n 512"], fix="--size 64M")
+        self.assertIn("--size 64M", fix)
 
     def test_modes_that_disagree(self):
         spec = self.pool("32M", "software")
         self.refused("run", "-n", "2", "--pool", spec, "--mode", "hardware", "--", PYTHON, HEAT,
-                     says=["software mode", "hardware"], mend="penstock pool create")
+                     says=["software mode", "hardware"], fix="penstock pool create")
 
     def test_named_pool_absent(self):
         self.refused("run", "-n", "2", "--pool", "shm:no-such-pool", "--", PYTHON, HEAT,
-                     says="absent", mend="penstock pool create")
+                     says="absent", fix="penstock pool create")
 
     def test_temporary_folder_absent(self):
         done = self.penstock("run", "-n", "2", "--", PYTHON, "-c", "", status=1,

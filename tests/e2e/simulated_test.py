@@ -44,11 +44,11 @@ class Simulated(Case):
 
     def test_a_given_temperament(self):
         done = self.run_simulated(2, 2, PROGRAMS / "exchange.py", "3", PENSTOCK_SIM_SEED="7",
-                                  PENSTOCK_SIM_KNOBS="evict=0,prefetch=0,deliver=50,max_delay=2000",
+                                  PENSTOCK_SIM_FAULTS="evict=0,prefetch=0,deliver=50,max_delay=2000",
                                   PENSTOCK_LOG="info")
         self.assertIn("exchange: ok", done.stdout)
         self.assertIn("simulated mode, node 1,", done.stderr)
-        self.assertIn("seed 7, knobs deliver=50,evict=0,", done.stderr)
+        self.assertIn("seed 7, faults deliver=50,evict=0,", done.stderr)
 
     def test_canary_missing_invalidations_are_noticed(self):
         done = self.run_simulated(2, 2, PROGRAMS / "exchange.py", "20", status=None,
@@ -99,7 +99,7 @@ class Simulated(Case):
     def test_mode_must_be_the_pools(self):
         spec = self.pool("64M", "software")
         self.refused("run", "-n", "2", "--pool", spec, "--mode", "simulated", "--", PYTHON, "-c",
-                     "pass", says=["software mode", "simulated"], mend="penstock pool create")
+                     "pass", says=["software mode", "simulated"], fix="penstock pool create")
 
 
 if __name__ == "__main__":

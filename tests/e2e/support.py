@@ -54,15 +54,15 @@ class Case(unittest.TestCase):
             self.assertEqual(done.returncode, status, f"{arguments}\n{done.stdout}\n{done.stderr}")
         return done
 
-    def refused(self, *arguments, says, mend=None, **more):
-        """The command fails with one error line that holds all of `says` and the mending command."""
+    def refused(self, *arguments, says, fix=None, **more):
+        """The command fails with one error line that holds all of `says` and the fixing command."""
         done = self.penstock(*arguments, status=1, **more)
         errors = [line for line in done.stderr.splitlines() if "penstock: error:" in line]
         self.assertEqual(len(errors), 1, done.stderr)
         for part in [says] if isinstance(says, str) else says:
             self.assertIn(part, errors[0])
-        if mend:
-            self.assertIn(mend, errors[0])
+        if fix:
+            self.assertIn(fix, errors[0])
         return errors[0]
 
     def pool(self, size="64M", mode="software", *more, spec=None):

@@ -11,18 +11,18 @@ class EndpointChurn : public CrashTest {};
 TEST_F(EndpointChurn, FiveThousandTimesOnOnePool) {
   create(32 << 20);
   const Attached here = attach(spec_), there = attach(spec_);
-  Recorder sink, other_sink;
-  auto other = *transport::Endpoint::open(*there.arena, other_sink, {"churn"});
-  { auto first = transport::Endpoint::open(*here.arena, sink, {"churn"}); }
+  Recorder callbacks, other_callbacks;
+  auto other = *transport::Endpoint::open(*there.arena, other_callbacks, {"churn"});
+  { auto first = transport::Endpoint::open(*here.arena, callbacks, {"churn"}); }
   const auto before = here.arena->stats();
   std::set<std::uint32_t> slots;
   for (int round = 0; round < 5000; ++round) {
-    auto endpoint = transport::Endpoint::open(*here.arena, sink, {"churn"});
+    auto endpoint = transport::Endpoint::open(*here.arena, callbacks, {"churn"});
     ASSERT_TRUE(endpoint) << "round " << round << ": " << endpoint.error().message;
     slots.insert((*endpoint)->address().slot);
     if (round % 50 != 0) continue;
     // Some of them talk: a channel comes and goes with its memory.
-    const std::uint64_t tag = other_sink.arrived_from[(*endpoint)->address().slot];
+    const std::uint64_t tag = other_callbacks.arrived_from[(*endpoint)->address().slot];
     const auto data = content(tag, 40);
     const auto peer = (*endpoint)->resolve(other->address());
     ASSERT_TRUE(peer);
@@ -35,9 +35,9 @@ TEST_F(EndpointChurn, FiveThousandTimesOnOnePool) {
     }
   }
   EXPECT_EQ(slots.size(), 1u) << "the slot serves again";
-  EXPECT_EQ(other_sink.arrived, 100u);
-  EXPECT_EQ(other_sink.damaged, 0u);
-  EXPECT_THAT(other_sink.dead, testing::IsEmpty()) << "all left in order";
+  EXPECT_EQ(other_callbacks.arrived, 100u);
+  EXPECT_EQ(other_callbacks.damaged, 0u);
+  EXPECT_THAT(other_callbacks.dead, testing::IsEmpty()) << "all left in order";
   const auto after = here.arena->stats();
   EXPECT_EQ(after.bytes_used, before.bytes_used);
   EXPECT_EQ(after.objects, before.objects);
@@ -49,36 +49,36 @@ TEST_F(EndpointChurn, AsManyAtOnceAsAPoolHas) {
   const Attached here = attach(spec_);
   constexpr std::uint32_t most = transport::max_endpoints;
   ASSERT_EQ(transport::endpoints_of_pool(here.pool->bytes()), most);
-  std::vector<Recorder> sinks(most);
+  std::vector<Recorder> all_callbacks(most);
   std::vector<std::unique_ptr<transport::Endpoint>> all;
   for (std::uint32_t i = 0; i < most; ++i) {
-    auto endpoint = transport::Endpoint::open(*here.arena, sinks[i], {"many"});
+    auto endpoint = transport::Endpoint::open(*here.arena, all_callbacks[i], {"many"});
     ASSERT_TRUE(endpoint) << "endpoint " << i << ": " << endpoint.error().message;
     all.push_back(std::move(*endpoint));
   }
-  Recorder sink;
-  const auto refused = transport::Endpoint::open(*here.arena, sink, {"many"});
+  Recorder callbacks;
+  const auto refused = transport::Endpoint::open(*here.arena, callbacks, {"many"});
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Code::no_slots);
+  EXPECT_EQ(refused.error().code, ErrorCode::no_slots);
   EXPECT_THAT(refused.error().message, testing::HasSubstr("all 1024 endpoints"));
   // All send to one: every word of its mailbox is rung.
   for (const std::uint32_t count : {129u, 257u, most}) {
-    const std::uint64_t so_far = sinks[0].arrived;
+    const std::uint64_t so_far = all_callbacks[0].arrived;
     for (std::uint32_t i = 1; i < count; ++i) {
       const auto peer = all[i]->resolve(all[0]->address());
-      const std::uint64_t tag = sinks[0].arrived_from[all[i]->address().slot];
+      const std::uint64_t tag = all_callbacks[0].arrived_from[all[i]->address().slot];
       const auto data = content(tag, 24);
       const auto sent = all[i]->try_inject(*peer, {tag, 0, 24, 0}, data.data());
       ASSERT_TRUE(sent) << sent.error().message;
       EXPECT_TRUE(*sent);
     }
     const std::uint64_t end = base::now_ns() + 20'000'000'000;
-    while (sinks[0].arrived < so_far + count - 1) {
-      ASSERT_LT(base::now_ns(), end) << sinks[0].arrived - so_far << " of " << count - 1;
+    while (all_callbacks[0].arrived < so_far + count - 1) {
+      ASSERT_LT(base::now_ns(), end) << all_callbacks[0].arrived - so_far << " of " << count - 1;
       all[0]->progress();
     }
   }
-  EXPECT_EQ(sinks[0].damaged, 0u);
+  EXPECT_EQ(all_callbacks[0].damaged, 0u);
   for (int i = 0; i < 200; ++i) all[0]->progress();  // gives all credits back
 }
 

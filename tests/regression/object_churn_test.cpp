@@ -46,7 +46,7 @@ TEST_F(ObjectChurn, TwentyThousandAtOnce) {
   for (int i = 0; i < 20'000; ++i) {
     auto made = here.arena->create(fmt::format("object.{}", i), 64, {.zero = false});
     if (!made) {
-      EXPECT_EQ(made.error().code, Code::no_slots) << made.error().message;
+      EXPECT_EQ(made.error().code, ErrorCode::no_slots) << made.error().message;
       EXPECT_THAT(made.error().message, testing::HasSubstr("penstock pool gc"));
       break;
     }
@@ -72,7 +72,7 @@ TEST_F(ObjectChurn, AFullTableOfNamesIsAnErrorThatSaysSo) {
     all.push_back(*made);
     if (i % 512 == 0 && here.arena->stats().slots <= i) break;
   }
-  EXPECT_EQ(refused.code, Code::no_slots) << refused.message;
+  EXPECT_EQ(refused.code, ErrorCode::no_slots) << refused.message;
   EXPECT_THAT(refused.message, testing::HasSubstr("penstock pool gc"));
   ASSERT_TRUE(here.arena->destroy(all.back()));
   for (std::size_t i = 0; i + 1 < all.size(); ++i) ASSERT_TRUE(here.arena->destroy(all[i]));

@@ -20,7 +20,7 @@ TEST(TwoPools, OfDifferentSizeAndModeAtOnce) {
     const auto object = sides[i].arena->create("same name", 64);
     ASSERT_TRUE(object);
     sides[i].pool->memory().publish_word(object->data, i + 1);
-    sides[i].pool->memory().order();
+    sides[i].pool->memory().store_fence();
   }
   for (std::uint64_t i = 0; i < 2; ++i) {
     const auto object = sides[i].arena->open("same name");

@@ -29,7 +29,7 @@ class WideOffsets : public testing::TestWithParam<std::uint64_t> {
     EXPECT_TRUE(object) << object.error().message;
     const auto data = content(number, bytes);
     side_.pool->memory().publish_bulk(object->data, data.data(), bytes);
-    side_.pool->memory().order();
+    side_.pool->memory().store_fence();
     return *object;
   }
   /// As another process finds it, by its name.
@@ -59,9 +59,9 @@ TEST_P(WideOffsets, ObjectsKeepApart) {
 
 TEST_P(WideOffsets, MessagesThroughAChannelThatLiesThere) {
   const Attached there = attach(spec_, {.rank = 1, .job = "wide"});
-  Recorder sink, other_sink;
-  auto one = *transport::Endpoint::open(*side_.arena, sink, {"wide"});
-  auto other = *transport::Endpoint::open(*there.arena, other_sink, {"wide"});
+  Recorder callbacks, other_callbacks;
+  auto one = *transport::Endpoint::open(*side_.arena, callbacks, {"wide"});
+  auto other = *transport::Endpoint::open(*there.arena, other_callbacks, {"wide"});
   const auto peer = *one->resolve(other->address());
   const std::uint64_t sizes[] = {8, 3000, 16'384, 100'000, 3 << 20};
   std::deque<std::vector<std::byte>> data;
@@ -75,12 +75,12 @@ TEST_P(WideOffsets, MessagesThroughAChannelThatLiesThere) {
     ASSERT_TRUE(one->send(peer, &op));
   }
   const std::uint64_t end = base::now_ns() + 20'000'000'000;
-  while (other_sink.arrived < 5 || !one->drained()) {
+  while (other_callbacks.arrived < 5 || !one->drained()) {
     ASSERT_LT(base::now_ns(), end);
     one->progress();
     other->progress();
   }
-  EXPECT_EQ(other_sink.damaged, 0u);
+  EXPECT_EQ(other_callbacks.damaged, 0u);
   std::uint64_t pieces = 0;
   for (const auto& object : side_.arena->list()) {
     if (object.name.rfind("penstock.tx.", 0) != 0) continue;

@@ -74,17 +74,17 @@ void send_copy(void* to, const void* from, std::size_t bytes) {
   clean_range(to, bytes);
 }
 
-void store_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
-  plain::store_sealed(to, from, bytes, first_seal);
+void store_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag) {
+  plain::store_tagged(to, from, bytes, first_tag);
 }
 
-void send_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
-  plain::store_sealed(to, from, bytes, first_seal);
-  clean_range(to, plain::sealed_lines(bytes) * line_bytes);
+void send_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag) {
+  plain::store_tagged(to, from, bytes, first_tag);
+  clean_range(to, plain::tagged_lines(bytes) * line_bytes);
 }
 
-std::size_t load_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
-  return plain::load_sealed(to, from, bytes, first_seal);
+std::size_t load_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag) {
+  return plain::load_tagged(to, from, bytes, first_tag);
 }
 
 void load_line(void* to, const void* from) {
@@ -108,13 +108,13 @@ std::vector<Table> tables(const Features& features) {
       .store_copy = store_copy,
       .store_line = store_line,
       .send_line = send_line,
-      .send_sealed = send_sealed,
-      .send_sealed_limit = 0,
+      .send_tagged = send_tagged,
+      .send_tagged_limit = 0,
       .stream_line = send_line,
-      .stream_sealed = send_sealed,
-      .nt_sealed = send_sealed,
-      .store_sealed = store_sealed,
-      .load_sealed = load_sealed,
+      .stream_tagged = send_tagged,
+      .nt_tagged = send_tagged,
+      .store_tagged = store_tagged,
+      .load_tagged = load_tagged,
       .load_line = load_line,
       .relax = relax,
   }};

@@ -31,11 +31,11 @@ void store_line(void* to, const void* from) {
 void store_copy(void* to, const void* from, std::size_t bytes) {
   plain::store_copy(to, from, bytes);
 }
-void store_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
-  plain::store_sealed(to, from, bytes, first_seal);
+void store_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag) {
+  plain::store_tagged(to, from, bytes, first_tag);
 }
-std::size_t load_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
-  return plain::load_sealed(to, from, bytes, first_seal);
+std::size_t load_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag) {
+  return plain::load_tagged(to, from, bytes, first_tag);
 }
 void load_line(void* to, const void* from) {
   plain::load_line(to, from);
@@ -57,13 +57,13 @@ Table table() {
       .store_copy = store_copy,
       .store_line = store_line,
       .send_line = store_line,
-      .send_sealed = store_sealed,
-      .send_sealed_limit = 0,
+      .send_tagged = store_tagged,
+      .send_tagged_limit = 0,
       .stream_line = store_line,
-      .stream_sealed = store_sealed,
-      .nt_sealed = store_sealed,
-      .store_sealed = store_sealed,
-      .load_sealed = load_sealed,
+      .stream_tagged = store_tagged,
+      .nt_tagged = store_tagged,
+      .store_tagged = store_tagged,
+      .load_tagged = load_tagged,
       .load_line = load_line,
       .relax = relax,
   };

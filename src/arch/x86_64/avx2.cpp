@@ -46,7 +46,7 @@ PENSTOCK_AVX2 void nt_line(void* to, const void* from) {
   stream_payload(out, in);
   _mm_sfence();
   std::uint64_t word;
-  std::memcpy(&word, in + plain::sealed, sizeof word);
+  std::memcpy(&word, in + plain::tagged, sizeof word);
   nt_word(plain::last_word(to), word);
 }
 
@@ -70,51 +70,52 @@ PENSTOCK_AVX2 void nt_copy(void* to, const void* from, std::size_t bytes) {
   stream_line(out, tail);
 }
 
-PENSTOCK_AVX2 void nt_sealed(void* to, const void* from, std::size_t bytes,
-                             std::uint64_t first_seal) {
+PENSTOCK_AVX2 void nt_tagged(void* to, const void* from, std::size_t bytes,
+                             std::uint64_t first_tag) {
   if (bytes == 0) return;
   auto* out = static_cast<std::byte*>(to);
   auto* in = static_cast<const std::byte*>(from);
-  const std::size_t lines = plain::sealed_lines(bytes);
+  const std::size_t lines = plain::tagged_lines(bytes);
   for (std::size_t i = 0; i + 1 < lines; ++i) {
-    stream_payload(out + i * line_bytes, in + i * plain::sealed);
+    stream_payload(out + i * line_bytes, in + i * plain::tagged);
   }
-  alignas(32) std::byte tail[plain::sealed] = {};
-  std::memcpy(tail, in + (lines - 1) * plain::sealed, bytes - (lines - 1) * plain::sealed);
+  alignas(32) std::byte tail[plain::tagged] = {};
+  std::memcpy(tail, in + (lines - 1) * plain::tagged, bytes - (lines - 1) * plain::tagged);
   stream_payload(out + (lines - 1) * line_bytes, tail);
   _mm_sfence();
   for (std::size_t i = 0; i < lines; ++i) {
-    nt_word(plain::last_word(out + i * line_bytes), first_seal + i);
+    nt_word(plain::last_word(out + i * line_bytes), first_tag + i);
   }
 }
 
-PENSTOCK_AVX2 void store_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t seal) {
+PENSTOCK_AVX2 void store_tagged(void* to, const void* from, std::size_t bytes,
+                                std::uint64_t line_tag) {
   if (bytes == 0) return;
   auto* out = static_cast<std::byte*>(to);
   auto* in = static_cast<const std::byte*>(from);
-  for (; bytes > plain::sealed; bytes -= plain::sealed, ++seal) {
+  for (; bytes > plain::tagged; bytes -= plain::tagged, ++line_tag) {
     copy_payload(out, in);
-    __atomic_store_n(plain::last_word(out), seal, __ATOMIC_RELEASE);
-    in += plain::sealed;
+    __atomic_store_n(plain::last_word(out), line_tag, __ATOMIC_RELEASE);
+    in += plain::tagged;
     out += line_bytes;
   }
   std::memcpy(out, in, bytes);
-  __atomic_store_n(plain::last_word(out), seal, __ATOMIC_RELEASE);
+  __atomic_store_n(plain::last_word(out), line_tag, __ATOMIC_RELEASE);
 }
 
-PENSTOCK_AVX2 std::size_t load_sealed(void* to, const void* from, std::size_t bytes,
-                                      std::uint64_t seal) {
+PENSTOCK_AVX2 std::size_t load_tagged(void* to, const void* from, std::size_t bytes,
+                                      std::uint64_t line_tag) {
   if (bytes == 0) return 0;
   auto* out = static_cast<std::byte*>(to);
   auto* in = static_cast<const std::byte*>(from);
   std::size_t left = bytes;
-  for (; left > plain::sealed; left -= plain::sealed, ++seal) {
-    if (__atomic_load_n(plain::last_word(in), __ATOMIC_ACQUIRE) != seal) return bytes - left;
+  for (; left > plain::tagged; left -= plain::tagged, ++line_tag) {
+    if (__atomic_load_n(plain::last_word(in), __ATOMIC_ACQUIRE) != line_tag) return bytes - left;
     copy_payload(out, in);
     in += line_bytes;
-    out += plain::sealed;
+    out += plain::tagged;
   }
-  if (__atomic_load_n(plain::last_word(in), __ATOMIC_ACQUIRE) != seal) return bytes - left;
+  if (__atomic_load_n(plain::last_word(in), __ATOMIC_ACQUIRE) != line_tag) return bytes - left;
   std::memcpy(out, in, left);
   return bytes;
 }

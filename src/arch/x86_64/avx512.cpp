@@ -12,9 +12,9 @@
 namespace penstock::arch::x86_64::avx512 {
 namespace {
 
-constexpr __mmask8 seal_lane = 0x80;
+constexpr __mmask8 tag_lane = 0x80;
 constexpr __mmask8 payload_lanes = 0x7f;
-/// Lines asked for before they are read: the checks of seals keep the core from running ahead as
+/// Lines asked for before they are read: the checks of tags keep the core from running ahead as
 /// far by itself. Measured: 4 KB arrive 60 to 100 ns sooner.
 constexpr std::size_t lines_ahead = 24;
 
@@ -22,17 +22,17 @@ PENSTOCK_AVX512_HELPER __mmask64 first_bytes(std::size_t bytes) {
   return bytes >= 64 ? ~__mmask64{0} : (__mmask64{1} << bytes) - 1;
 }
 
-/// Payload of a line that has all its 56 bytes, with the seal put in.
-PENSTOCK_AVX512_HELPER __m512i sealed_line(const std::byte* from, std::uint64_t seal) {
+/// Payload of a line that has all its 56 bytes, with the tag put in.
+PENSTOCK_AVX512_HELPER __m512i tagged_line(const std::byte* from, std::uint64_t line_tag) {
   const __m512i payload = _mm512_maskz_loadu_epi64(payload_lanes, from);
-  return _mm512_mask_set1_epi64(payload, seal_lane, static_cast<long long>(seal));
+  return _mm512_mask_set1_epi64(payload, tag_lane, static_cast<long long>(line_tag));
 }
 
-/// The last line: `bytes` of payload, zeros, seal.
-PENSTOCK_AVX512_HELPER __m512i sealed_tail(const std::byte* from, std::size_t bytes,
-                                           std::uint64_t seal) {
+/// The last line: `bytes` of payload, zeros, tag.
+PENSTOCK_AVX512_HELPER __m512i tagged_tail(const std::byte* from, std::size_t bytes,
+                                           std::uint64_t line_tag) {
   const __m512i payload = _mm512_maskz_loadu_epi8(first_bytes(bytes), from);
-  return _mm512_mask_set1_epi64(payload, seal_lane, static_cast<long long>(seal));
+  return _mm512_mask_set1_epi64(payload, tag_lane, static_cast<long long>(line_tag));
 }
 
 PENSTOCK_AVX512_HELPER void stream(std::byte* to, __m512i value) {
@@ -64,26 +64,27 @@ PENSTOCK_AVX512 void nt_copy(void* to, const void* from, std::size_t bytes) {
   if (bytes != 0) stream(out, _mm512_maskz_loadu_epi8(first_bytes(bytes), in));
 }
 
-PENSTOCK_AVX512 void nt_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t seal) {
+PENSTOCK_AVX512 void nt_tagged(void* to, const void* from, std::size_t bytes,
+                               std::uint64_t line_tag) {
   if (bytes == 0) return;
   auto* out = static_cast<std::byte*>(to);
   auto* in = static_cast<const std::byte*>(from);
-  for (; bytes > 4 * plain::sealed; bytes -= 4 * plain::sealed, seal += 4) {
-    const __m512i a = sealed_line(in, seal), b = sealed_line(in + 56, seal + 1);
-    const __m512i c = sealed_line(in + 112, seal + 2), d = sealed_line(in + 168, seal + 3);
+  for (; bytes > 4 * plain::tagged; bytes -= 4 * plain::tagged, line_tag += 4) {
+    const __m512i a = tagged_line(in, line_tag), b = tagged_line(in + 56, line_tag + 1);
+    const __m512i c = tagged_line(in + 112, line_tag + 2), d = tagged_line(in + 168, line_tag + 3);
     stream(out, a);
     stream(out + 64, b);
     stream(out + 128, c);
     stream(out + 192, d);
-    in += 4 * plain::sealed;
+    in += 4 * plain::tagged;
     out += 4 * line_bytes;
   }
-  for (; bytes > plain::sealed; bytes -= plain::sealed, ++seal) {
-    stream(out, sealed_line(in, seal));
-    in += plain::sealed;
+  for (; bytes > plain::tagged; bytes -= plain::tagged, ++line_tag) {
+    stream(out, tagged_line(in, line_tag));
+    in += plain::tagged;
     out += line_bytes;
   }
-  stream(out, sealed_tail(in, bytes, seal));
+  stream(out, tagged_tail(in, bytes, line_tag));
 }
 
 PENSTOCK_AVX512 void store_line(void* to, const void* from) {
@@ -95,42 +96,42 @@ PENSTOCK_AVX512_CLWB void send_line(void* to, const void* from) {
   _mm_clwb(to);
 }
 
-PENSTOCK_AVX512_CLWB void send_sealed(void* to, const void* from, std::size_t bytes,
-                                      std::uint64_t seal) {
+PENSTOCK_AVX512_CLWB void send_tagged(void* to, const void* from, std::size_t bytes,
+                                      std::uint64_t line_tag) {
   if (bytes == 0) return;
   auto* out = static_cast<std::byte*>(to);
   auto* in = static_cast<const std::byte*>(from);
-  for (; bytes > plain::sealed; bytes -= plain::sealed, ++seal) {
-    _mm512_store_si512(out, sealed_line(in, seal));
+  for (; bytes > plain::tagged; bytes -= plain::tagged, ++line_tag) {
+    _mm512_store_si512(out, tagged_line(in, line_tag));
     _mm_clwb(out);
-    in += plain::sealed;
+    in += plain::tagged;
     out += line_bytes;
   }
-  _mm512_store_si512(out, sealed_tail(in, bytes, seal));
+  _mm512_store_si512(out, tagged_tail(in, bytes, line_tag));
   _mm_clwb(out);
 }
 
-PENSTOCK_AVX512 std::size_t load_sealed(void* to, const void* from, std::size_t bytes,
-                                        std::uint64_t seal) {
+PENSTOCK_AVX512 std::size_t load_tagged(void* to, const void* from, std::size_t bytes,
+                                        std::uint64_t line_tag) {
   if (bytes == 0) return 0;
   auto* out = static_cast<std::byte*>(to);
   auto* in = static_cast<const std::byte*>(from);
   std::size_t left = bytes;
   // Never beyond the message: a line that is not written yet would be found stale later.
-  const auto* last = in + (bytes - 1) / plain::sealed * line_bytes;
+  const auto* last = in + (bytes - 1) / plain::tagged * line_bytes;
   for (auto* ahead = in; ahead <= last && ahead < in + lines_ahead * line_bytes;
        ahead += line_bytes)
     _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
-  for (; left > plain::sealed; left -= plain::sealed, ++seal) {
+  for (; left > plain::tagged; left -= plain::tagged, ++line_tag) {
     if (const auto* ahead = in + lines_ahead * line_bytes; ahead <= last)
       _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
-    // The seal is read first, by a load of its own: cheaper than taking it out of the vector.
-    if (__atomic_load_n(plain::last_word(in), __ATOMIC_ACQUIRE) != seal) return bytes - left;
+    // The tag is read first, by a load of its own: cheaper than taking it out of the vector.
+    if (__atomic_load_n(plain::last_word(in), __ATOMIC_ACQUIRE) != line_tag) return bytes - left;
     _mm512_mask_storeu_epi64(out, payload_lanes, _mm512_load_si512(in));
     in += line_bytes;
-    out += plain::sealed;
+    out += plain::tagged;
   }
-  if (__atomic_load_n(plain::last_word(in), __ATOMIC_ACQUIRE) != seal) return bytes - left;
+  if (__atomic_load_n(plain::last_word(in), __ATOMIC_ACQUIRE) != line_tag) return bytes - left;
   _mm512_mask_storeu_epi8(out, first_bytes(left), _mm512_load_si512(in));
   return bytes;
 }

@@ -43,24 +43,24 @@ has relax pause
 has sse2::nt_copy 'movnt(dq|ps|pd)' '%xmm'
 has sse2::nt_line sfence
 has sse2::nt_line movnti
-has sse2::nt_sealed sfence
+has sse2::nt_tagged sfence
 has avx2::nt_copy 'vmovnt(dq|ps|pd)' '%ymm'
 has avx2::nt_line sfence
-has avx2::nt_sealed sfence
+has avx2::nt_tagged sfence
 has avx512::nt_line 'vmovnt(dq|ps|pd)' '%zmm'
 has avx512::nt_copy 'vmovnt(dq|ps|pd)' '%zmm'
-has avx512::nt_sealed 'vmovnt(dq|ps|pd)' '%zmm'
+has avx512::nt_tagged 'vmovnt(dq|ps|pd)' '%zmm'
 has avx512::send_line clwb
 has avx512::send_line 'vmov(dqa64|dqu64|aps|ups)' '%zmm'
-has avx512::send_sealed clwb
+has avx512::send_tagged clwb
 lacks avx512::nt_line 'sfence'
-lacks avx512::nt_sealed 'sfence|movnti'
+lacks avx512::nt_tagged 'sfence|movnti'
 for function in write_back_clflush write_back_clflushopt write_back_clwb store_fence full_fence \
-  nt_word nt_bytes sse2::nt_line sse2::nt_copy sse2::nt_sealed sse2::load_line sse2::load_sealed \
-  sse2::store_sealed sse2::store_line; do
+  nt_word nt_bytes sse2::nt_line sse2::nt_copy sse2::nt_tagged sse2::load_line sse2::load_tagged \
+  sse2::store_tagged sse2::store_line; do
   lacks "$function" '%[yz]mm'
 done
-for function in avx2::nt_line avx2::nt_copy avx2::nt_sealed avx2::load_sealed avx2::store_sealed; do
+for function in avx2::nt_line avx2::nt_copy avx2::nt_tagged avx2::load_tagged avx2::store_tagged; do
   lacks "$function" '%zmm|%k[0-7]'
 done
 

@@ -45,7 +45,7 @@ void nt_line(void* to, const void* from) {
   auto* in = static_cast<const std::byte*>(from);
   stream_payload(out, in);
   _mm_sfence();
-  stream8(out + plain::sealed, in + plain::sealed);
+  stream8(out + plain::tagged, in + plain::tagged);
 }
 
 void nt_copy(void* to, const void* from, std::size_t bytes) {
@@ -68,20 +68,20 @@ void nt_copy(void* to, const void* from, std::size_t bytes) {
   stream_line(out, tail);
 }
 
-void nt_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
+void nt_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag) {
   if (bytes == 0) return;
   auto* out = static_cast<std::byte*>(to);
   auto* in = static_cast<const std::byte*>(from);
-  const std::size_t lines = plain::sealed_lines(bytes);
+  const std::size_t lines = plain::tagged_lines(bytes);
   for (std::size_t i = 0; i + 1 < lines; ++i) {
-    stream_payload(out + i * line_bytes, in + i * plain::sealed);
+    stream_payload(out + i * line_bytes, in + i * plain::tagged);
   }
-  alignas(16) std::byte tail[plain::sealed] = {};
-  std::memcpy(tail, in + (lines - 1) * plain::sealed, bytes - (lines - 1) * plain::sealed);
+  alignas(16) std::byte tail[plain::tagged] = {};
+  std::memcpy(tail, in + (lines - 1) * plain::tagged, bytes - (lines - 1) * plain::tagged);
   stream_payload(out + (lines - 1) * line_bytes, tail);
   _mm_sfence();
   for (std::size_t i = 0; i < lines; ++i) {
-    nt_word(plain::last_word(out + i * line_bytes), first_seal + i);
+    nt_word(plain::last_word(out + i * line_bytes), first_tag + i);
   }
 }
 
@@ -91,8 +91,8 @@ void store_copy(void* to, const void* from, std::size_t bytes) {
 void store_line(void* to, const void* from) {
   plain::store_line(to, from);
 }
-void store_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
-  plain::store_sealed(to, from, bytes, first_seal);
+void store_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag) {
+  plain::store_tagged(to, from, bytes, first_tag);
 }
 // The caches keep the order of plain stores, so that whenever a line leaves, its last word stands
 // for the others. No fence between: sooner there than the non-temporal way.
@@ -101,13 +101,13 @@ void send_line(void* to, const void* from) {
   write_back_clwb(to, line_bytes);
 }
 
-void send_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
-  plain::store_sealed(to, from, bytes, first_seal);
-  write_back_clwb(to, plain::sealed_lines(bytes) * line_bytes);
+void send_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag) {
+  plain::store_tagged(to, from, bytes, first_tag);
+  write_back_clwb(to, plain::tagged_lines(bytes) * line_bytes);
 }
 
-std::size_t load_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal) {
-  return plain::load_sealed(to, from, bytes, first_seal);
+std::size_t load_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag) {
+  return plain::load_tagged(to, from, bytes, first_tag);
 }
 void load_line(void* to, const void* from) {
   plain::load_line(to, from);

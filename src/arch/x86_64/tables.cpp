@@ -25,13 +25,13 @@ Table sse2_table(const Features& features) {
       .store_copy = x86::sse2::store_copy,
       .store_line = x86::sse2::store_line,
       .send_line = features.clwb ? x86::sse2::send_line : x86::sse2::nt_line,
-      .send_sealed = features.clwb ? x86::sse2::send_sealed : x86::sse2::nt_sealed,
-      .send_sealed_limit = features.clwb ? SIZE_MAX : 0,
+      .send_tagged = features.clwb ? x86::sse2::send_tagged : x86::sse2::nt_tagged,
+      .send_tagged_limit = features.clwb ? SIZE_MAX : 0,
       .stream_line = features.clwb ? x86::sse2::send_line : x86::sse2::nt_line,
-      .stream_sealed = features.clwb ? x86::sse2::send_sealed : x86::sse2::nt_sealed,
-      .nt_sealed = x86::sse2::nt_sealed,
-      .store_sealed = x86::sse2::store_sealed,
-      .load_sealed = x86::sse2::load_sealed,
+      .stream_tagged = features.clwb ? x86::sse2::send_tagged : x86::sse2::nt_tagged,
+      .nt_tagged = x86::sse2::nt_tagged,
+      .store_tagged = x86::sse2::store_tagged,
+      .load_tagged = x86::sse2::load_tagged,
       .load_line = x86::sse2::load_line,
       .relax = x86::relax,
   };
@@ -42,33 +42,33 @@ Table avx2_table(const Features& features) {
   table.name = "avx2";
   table.nt_line = x86::avx2::nt_line;
   table.nt_copy = x86::avx2::nt_copy;
-  table.nt_sealed = x86::avx2::nt_sealed;
-  table.store_sealed = x86::avx2::store_sealed;
-  table.load_sealed = x86::avx2::load_sealed;
+  table.nt_tagged = x86::avx2::nt_tagged;
+  table.store_tagged = x86::avx2::store_tagged;
+  table.load_tagged = x86::avx2::load_tagged;
   if (!features.clwb) {
     table.send_line = table.nt_line;
-    table.send_sealed = table.nt_sealed;
+    table.send_tagged = table.nt_tagged;
     table.stream_line = table.nt_line;
-    table.stream_sealed = table.nt_sealed;
+    table.stream_tagged = table.nt_tagged;
   }
   return table;
 }
 
 Table avx512_table(const Features& features) {
-  // store_sealed stays avx2's: masked 64-byte stores to lines that another core holds took half as
+  // store_tagged stays avx2's: masked 64-byte stores to lines that another core holds took half as
   // long again (16 KB: 1450 against 1050 ns one way).
   Table table = avx2_table(features);
   table.name = "avx512";
   table.nt_line = x86::avx512::nt_line;
   table.nt_copy = x86::avx512::nt_copy;
-  table.nt_sealed = x86::avx512::nt_sealed;
+  table.nt_tagged = x86::avx512::nt_tagged;
   table.store_line = x86::avx512::store_line;
-  table.load_sealed = x86::avx512::load_sealed;
+  table.load_tagged = x86::avx512::load_tagged;
   table.send_line = features.clwb ? x86::avx512::send_line : table.nt_line;
-  table.send_sealed = features.clwb ? x86::avx512::send_sealed : table.nt_sealed;
-  table.send_sealed_limit = avx512_send_limit;
+  table.send_tagged = features.clwb ? x86::avx512::send_tagged : table.nt_tagged;
+  table.send_tagged_limit = avx512_send_limit;
   table.stream_line = table.nt_line;
-  table.stream_sealed = table.nt_sealed;
+  table.stream_tagged = table.nt_tagged;
   return table;
 }
 

@@ -19,34 +19,34 @@ void relax();
 namespace sse2 {
 void nt_line(void* to, const void* from);
 void nt_copy(void* to, const void* from, std::size_t bytes);
-void nt_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
+void nt_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
 void store_copy(void* to, const void* from, std::size_t bytes);
 void store_line(void* to, const void* from);
-void store_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
-std::size_t load_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
+void store_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
+std::size_t load_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
 void load_line(void* to, const void* from);
 /// Plain stores, then clwb: only where the CPU has it.
 void send_line(void* to, const void* from);
-void send_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
+void send_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
 }  // namespace sse2
 
 namespace avx2 {
 void nt_line(void* to, const void* from);
 void nt_copy(void* to, const void* from, std::size_t bytes);
-void nt_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
-void store_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
-std::size_t load_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
+void nt_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
+void store_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
+std::size_t load_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
 }  // namespace avx2
 
 namespace avx512 {
 void nt_line(void* to, const void* from);
 void nt_copy(void* to, const void* from, std::size_t bytes);
-void nt_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
+void nt_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
 void store_line(void* to, const void* from);
 /// Plain stores of whole lines, each written back by clwb.
 void send_line(void* to, const void* from);
-void send_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
-std::size_t load_sealed(void* to, const void* from, std::size_t bytes, std::uint64_t first_seal);
+void send_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
+std::size_t load_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
 }  // namespace avx512
 
 }  // namespace penstock::arch::x86_64

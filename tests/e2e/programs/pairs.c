@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { cells = 24, most_pairs = 16, hole = 0xa5, largest = 30000 };
+enum { cells = 24, max_pairs = 16, hole = 0xa5, largest = 30000 };
 
 typedef enum { is_short, is_int, is_long, is_float, is_double, is_long_double } number;
 static const size_t bytes_of[] = {sizeof(short), sizeof(int),    sizeof(long),
@@ -22,7 +22,7 @@ typedef struct {
   size_t index_at, extent, base; /* base: of its cells in the window */
 } pair;
 
-static pair pairs[most_pairs];
+static pair pairs[max_pairs];
 static int pair_count, rank, ranks, mistakes;
 static size_t window_bytes;
 static char* memory;
@@ -118,7 +118,7 @@ static void name_pairs(void) {
 typedef struct {
   int value, index;
 } content;
-static content model[most_pairs][cells];
+static content model[max_pairs][cells];
 
 enum { replace, minloc, maxloc, nothing, operation_count };
 static MPI_Op operation(int which) {
@@ -265,7 +265,7 @@ static void against_a_model(int rounds, int changes) {
   for (int round = 0; round < rounds; ++round) {
     const int target = (rank + round + 1) % ranks;
     const int source = ((rank - round - 1) % ranks + ranks) % ranks;
-    content theirs[most_pairs][cells];
+    content theirs[max_pairs][cells];
     MPI_Sendrecv(model, sizeof model, MPI_BYTE, source, 0, theirs, sizeof theirs, MPI_BYTE, target,
                  0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     const int kind = round % 3 == 0 ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED;

@@ -1,0 +1,78 @@
+#include "bench/endpoint_path.hpp"
+
+#include <cstring>
+
+namespace penstock::bench {
+
+Result<std::unique_ptr<EndpointPath>> EndpointPath::open(arena::Arena& arena) {
+  auto path = std::make_unique<EndpointPath>();
+  auto endpoint = transport::Endpoint::open(arena, *path, {"bench"});
+  if (!endpoint) return unexpected(endpoint.error());
+  path->pool_ = &arena.pool();
+  path->endpoint_ = std::move(*endpoint);
+  path->inject_bytes_ = path->endpoint_->limits().inject_bytes;
+  return path;
+}
+
+Result<void> EndpointPath::connect(const transport::Address& peer) {
+  auto resolved = endpoint_->resolve(peer);
+  if (!resolved) return unexpected(resolved.error());
+  peer_ = *resolved;
+  return {};
+}
+
+Result<void> EndpointPath::send(const std::byte* data, std::size_t bytes) {
+  const transport::Header header{.bytes = bytes};
+  if (bytes <= inject_bytes_ && !pool_->offset_of(data)) {  // what is injected is always copied
+    for (;;) {
+      auto injected = endpoint_->try_inject(peer_, header, data);
+      if (!injected) return unexpected(injected.error());
+      if (*injected) return {};
+      endpoint_->progress();
+      if (failure_) return unexpected(*failure_);
+    }
+  }
+  op_ = {};
+  op_.header = header;
+  op_.iov[0] = {const_cast<std::byte*>(data), bytes};
+  op_.iov_count = 1;
+  sent_ = false;
+  auto complete = endpoint_->send(peer_, &op_);
+  if (!complete) return unexpected(complete.error());
+  while (!*complete && !sent_) {
+    endpoint_->progress();
+    if (failure_) return unexpected(*failure_);
+  }
+  return {};
+}
+
+bool EndpointPath::poll(std::byte* to) {
+  target_ = to;
+  if (arrived_ == taken_) endpoint_->progress();
+  if (arrived_ == taken_) return false;
+  ++taken_;
+  return true;
+}
+
+Result<void> EndpointPath::receive(std::byte* to, std::size_t) {
+  while (!poll(to))
+    if (failure_) return unexpected(*failure_);
+  return {};
+}
+
+void EndpointPath::on_message(transport::Peer, const transport::Header& header,
+                              const void* payload) {
+  if (target_ != nullptr) std::memcpy(target_, payload, header.bytes);
+  ++arrived_;
+}
+
+transport::ReceiveBuffer EndpointPath::on_begin(transport::Peer, const transport::Header& header) {
+  receive_buffer_ = {target_, target_ != nullptr ? header.bytes : 0};
+  return {&receive_buffer_, 1, nullptr};
+}
+
+void EndpointPath::on_peer_dead(transport::Peer, const std::string& description) {
+  if (!failure_) failure_ = Error{ErrorCode::peer_dead, description};
+}
+
+}  // namespace penstock::bench

@@ -1,0 +1,70 @@
+// Two processes pinned to two cores that measure together, and a supervisor that outlives both:
+// when one of them dies, the time is up or the user interrupts, it ends what is left and returns,
+// so that its caller can clean up.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "bench/shared_state.hpp"
+#include "penstock/status.hpp"
+
+namespace penstock::bench {
+
+struct PairOptions {
+  bool fifo = false;  ///< measured bursts run as SCHED_FIFO, each followed by as long a nap
+  std::uint64_t timeout_ns = 300'000'000'000;
+};
+
+/// One of the two processes. Waits here have no deadline of their own: the supervisor's holds.
+class Side {
+ public:
+  Side(unsigned index, SharedState& shared, bool fifo)
+      : index_(index), shared_(shared), fifo_(fifo) {}
+
+  unsigned index() const { return index_; }
+  /// Until the other side is here too; what it wrote to ordinary shared memory is then visible.
+  void meet();
+  /// Gives a number to the other side and takes its own.
+  std::uint64_t exchange(std::uint64_t mine);
+  /// The same for up to letter_bytes of text or bytes.
+  std::string exchange(const std::string& mine);
+  /// A word that the other side can read at any time; it only grows.
+  void signal(std::uint64_t value) {
+    shared_.signal[index_].value.store(value, std::memory_order_release);
+  }
+  std::uint64_t signalled() const {
+    return shared_.signal[1 - index_].value.load(std::memory_order_acquire);
+  }
+  void await_signal(std::uint64_t value) const;
+  /// Ping-pong over plain cached lines, one way: tells how far apart the two cores are now.
+  double plain_handover_ns();
+  /// Both sides call it; the two run `work` together. Gives the ns it took here.
+  template <class Work>
+  double burst(Work&& work) {
+    raise_priority();
+    meet();
+    const std::uint64_t start = base::now_ns();
+    work();
+    const std::uint64_t end = base::now_ns();
+    restore_priority(end - start);
+    return static_cast<double>(end - start);
+  }
+
+ private:
+  void raise_priority() const;
+  void restore_priority(std::uint64_t burst_ns) const;
+  unsigned index_;
+  SharedState& shared_;
+  bool fifo_;
+  std::uint64_t meetings_ = 0, balls_ = 0;
+};
+
+/// Runs `body` in both processes. Errors: fewer than two CPUs, what a body returned, a side that
+/// died, deadline, interruption.
+Result<void> run_pair(const PairOptions& options, const std::function<Result<void>(Side&)>& body);
+
+}  // namespace penstock::bench

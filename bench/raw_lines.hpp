@@ -1,0 +1,44 @@
+// The limit: payload in tagged lines at a fixed place, with no ring, header, credit or matching.
+// What any protocol through the pool pays at least. Where lines need no flush, longer payload goes
+// without tags, followed by a word.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "bench/message_path.hpp"
+#include "penstock/coherence.hpp"
+
+namespace penstock::bench {
+
+/// Ping-pong only: the sender writes again only after an answer. Messages up to one line's 56
+/// bytes are the raw inline-line hand-over: one line published, that line polled.
+class RawLines final : public MessagePath {
+ public:
+  static std::uint64_t bytes(std::uint64_t message_bytes) {
+    return coherence::line_bytes + (message_bytes + coherence::tagged_bytes - 1) /
+                                       coherence::tagged_bytes * coherence::line_bytes;
+  }
+  RawLines(const coherence::Memory& memory, std::byte* out, std::byte* in)
+      : memory_(memory), bulk_(memory), out_(out), in_(in) {}
+  Result<void> send(const std::byte* data, std::size_t bytes) override;
+  Result<void> receive(std::byte* to, std::size_t bytes) override;
+  /// Whether a message of this length goes in tagged lines.
+  bool tagged(std::size_t bytes) const;
+  /// By whose stores payload without tags leaves from now on.
+  void leave_by(const coherence::Memory& bulk) { bulk_ = bulk; }
+  /// Single lines leave past the cache (publish_line), so that none is dirty at any instant, rather
+  /// than the quickest way (send_line).
+  void leave_past_the_cache(bool past) { past_ = past; }
+
+ private:
+  void send_untagged(const std::byte* data, std::size_t bytes);
+  void receive_untagged(std::byte* to, std::size_t bytes);
+  coherence::Memory memory_, bulk_;
+  std::byte* out_;
+  const std::byte* in_;
+  bool past_ = false;
+  std::uint64_t out_tag_ = 1, in_tag_ = 1;
+};
+
+}  // namespace penstock::bench

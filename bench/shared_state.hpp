@@ -1,0 +1,26 @@
+// Where the two sides of a measurement meet: ordinary coherent memory, no part of any pool.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace penstock::bench {
+
+inline constexpr std::size_t error_bytes = 1024;
+inline constexpr std::size_t letter_bytes = 512;
+
+struct alignas(64) SharedWord {
+  std::atomic<std::uint64_t> value{0};
+};
+
+struct SharedState {
+  SharedWord arrived[2];  ///< barriers reached; word i by side i
+  SharedWord ball[2];     ///< placement probe
+  SharedWord signal[2];   ///< one-way news
+  SharedWord note[2];     ///< one number for the other side
+  char letter[2][letter_bytes];
+  char error[2][error_bytes];
+};
+
+}  // namespace penstock::bench

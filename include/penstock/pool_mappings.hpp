@@ -1,0 +1,90 @@
+// Where else in this process a pool is mapped: by another copy of the library (libpenstock.so and
+// the provider each hold one), or by the program itself. Memory of a user that lies in the pool is
+// recognised by it. Source: memory-model "Two-sided: channels", rendezvous by offset.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace penstock::pool {
+
+/// All mappings of a pool in this process, as of the last refresh(), and the pool's own always.
+/// Thread-safe.
+class PoolMappings {
+ public:
+  /// A process slot of the pool under which this process is attached.
+  struct Attachment {
+    std::uint64_t base = 0;  ///< where it has mapped the pool; 0: no attachment
+    std::uint32_t slot = 0;
+    std::uint64_t generation = 0;  ///< of the slot
+
+    bool operator==(const Attachment&) const = default;
+  };
+  /// Who of those attached is this process. The pool's side of the class.
+  class Attachments {
+   public:
+    virtual ~Attachments() = default;
+    virtual std::vector<Attachment> of_this_process() const = 0;
+    /// Not yet detached. For hot paths: no system call.
+    virtual bool stands(const Attachment& attachment) const = 0;
+  };
+
+  /// Of the pool that is mapped at `base`. Nothing but that is known before the first refresh().
+  /// `attachments` may be null; else it outlives this.
+  PoolMappings(const std::byte* base, std::uint64_t bytes,
+               const Attachments* attachments = nullptr);
+  PoolMappings(const PoolMappings&) = delete;
+  PoolMappings& operator=(const PoolMappings&) = delete;
+
+  /// Pool offset of [address, address + bytes); nullopt where it does not lie in one mapping of
+  /// the pool. No system call, no lock unless a refresh is just writing. A mapping that went after
+  /// the last refresh is still believed in.
+  std::optional<std::uint64_t> offset_of(const void* address, std::uint64_t bytes) const;
+  /// As offset_of, but never of a mapping that has gone: only of attachments that still stand. What
+  /// a program has mapped by itself is not known here, for nothing tells when it goes.
+  std::optional<std::uint64_t> attached_offset_of(const void* address, std::uint64_t bytes) const;
+  /// Looks at /proc/self/maps. Mappings are known by device, inode and offset, and must be shared:
+  /// a private one shows other bytes once it was written to. Of more than `max_mappings` runs of
+  /// addresses the longest are kept.
+  void refresh();
+  /// refresh(), if this process has attached or detached since the last call.
+  void follow_attachments();
+  /// As refresh(), from text as /proc/self/maps has it.
+  void refresh_from(std::string_view maps);
+
+  static constexpr std::uint32_t max_mappings = 16;
+
+ private:
+  /// [begin, end) is the pool from `offset` on.
+  struct Range {
+    std::uint64_t begin = 0, end = 0, offset = 0;
+    Attachment owner;  ///< whose mapping it is, when known
+
+    bool holds(std::uint64_t at, std::uint64_t bytes) const {
+      return at >= begin && at < end && bytes <= end - at;
+    }
+  };
+  struct SharedRange {
+    std::atomic<std::uint64_t> begin{0}, end{0}, offset{0}, owner_generation{0};
+    std::atomic<std::uint32_t> owner_slot{0};
+  };
+  std::optional<Range> range_of(std::uint64_t at, std::uint64_t bytes) const;
+  std::optional<Range> look_up(std::uint64_t at, std::uint64_t bytes) const;
+  void publish(std::vector<Range> found);
+
+  const Range own_;
+  const Attachments* const attachments_;
+  std::atomic<std::uint32_t> version_{0};  ///< odd while `ranges_` is being written
+  std::atomic<std::uint32_t> count_{0};
+  SharedRange ranges_[max_mappings];
+  mutable std::mutex refreshing_;
+  std::mutex following_;
+  std::vector<Attachment> followed_;
+};
+
+}  // namespace penstock::pool

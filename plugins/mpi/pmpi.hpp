@@ -1,0 +1,57 @@
+// The MPI of this process, found at run time: its PMPI_ functions. We link none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "abi.hpp"
+#include "penstock/status.hpp"
+
+namespace penstock::mpi {
+
+/// Handles are passed as Handle; where MPI has a pointer to a handle or an array of handles, void*
+/// to memory of the ABI's width (a Slot). Null: this MPI does not have the function (those of MPI 4
+/// and newer, the _c and _x forms); what is never null stands in pmpi_table.inc under NEEDED.
+struct Pmpi {
+#define PENSTOCK_NEEDED(name, arguments) int(*name) arguments = nullptr;
+#define PENSTOCK_OPTIONAL(name, arguments) int(*name) arguments = nullptr;
+#include "pmpi_table.inc"
+#undef PENSTOCK_NEEDED
+#undef PENSTOCK_OPTIONAL
+};
+
+/// Valid once find_mpi succeeded.
+const Pmpi& pmpi();
+
+/// Finds the MPI that `caller` (the return address of an intercepted call) calls, its functions and
+/// its ABI. The first call decides, later ones return the same; thread-safe, cheap after the first.
+/// RTLD_NEXT alone would not do: mpi4py, and what else is a plug-in, loads its MPI RTLD_LOCAL.
+/// Errors: no MPI is found; its ABI is unknown; two MPIs are in the process; a function is missing.
+/// Each names the file, the version, what is needed and what fixes it.
+Result<void> find_mpi(const void* caller);
+
+/// PMPI_`name` of the MPI that `caller` calls, whether find_mpi succeeded or not: to pass a call on
+/// under an MPI that we do not know. Null if there is none.
+void* mpi_symbol(const char* name, const void* caller);
+
+/// What else goes by this name in the process, behind a function of ours that `caller` called: the
+/// MPI's own in Fortran. Null if there is nothing.
+void* next_symbol(const char* name, const void* caller);
+
+/// A symbol of the MPI's library itself, after find_mpi(); nullptr when it has none of that name.
+void* library_symbol(const char* name);
+
+/// What find_mpi found, for people.
+struct Library {
+  std::string file;     ///< that defines PMPI_Init
+  std::string soname;   ///< "" when it has none
+  std::string version;  ///< MPI_Get_library_version, its first line
+};
+const Library& library();
+
+/// Handles of Fortran (MPI_Fint) and C. Under MPICH they are the same numbers.
+enum class Kind : std::uint8_t { win, datatype, op, info, comm, group, request };
+Handle from_fortran(Kind kind, int handle);
+int to_fortran(Kind kind, Handle handle);
+
+}  // namespace penstock::mpi

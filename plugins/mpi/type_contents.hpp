@@ -1,0 +1,55 @@
+// What MPI_Type_get_envelope and MPI_Type_get_contents tell about a type, read in order.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "abi.hpp"
+#include "penstock/status.hpp"
+
+namespace penstock::mpi {
+
+struct Envelope {
+  Count integers = 0;
+  Count addresses = 0;
+  Count large_counts = 0;
+  Count types = 0;
+  int combiner = 0;
+};
+Result<Envelope> envelope_of(Handle type);
+
+/// The arguments a type was made with, in the order of the constructor. Types made by the _c
+/// functions have their counts and addresses in one array, others counts among the integers: the
+/// reader does not see a difference. Frees the handles of inner types that the MPI handed out.
+class TypeContents {
+ public:
+  static Result<TypeContents> of(Handle type, const Envelope& envelope);
+  TypeContents(TypeContents&& other) noexcept = default;
+  TypeContents(const TypeContents&) = delete;
+  TypeContents& operator=(const TypeContents&) = delete;
+  TypeContents& operator=(TypeContents&&) = delete;
+  ~TypeContents();
+
+  int number();     ///< what is an int in every form: dimensions, order, distributions
+  Count count();    ///< what is an int, or an MPI_Count in the _c form
+  Count address();  ///< what is an MPI_Aint, or an MPI_Count in the _c form
+  std::vector<Count> counts(Count n);
+  std::vector<Count> addresses(Count n);
+  /// The n-th inner type.
+  Handle type(std::size_t n) const;
+
+ private:
+  TypeContents() = default;
+
+  std::vector<int> integers_;
+  std::vector<Aint> addresses_;
+  std::vector<Count> large_;
+  std::vector<Handle> types_;
+  bool is_large_ = false;
+  bool integer_addresses_ = false;  // of the calls that MPI 3.0 removed
+  std::size_t next_integer_ = 0;
+  std::size_t next_address_ = 0;
+  std::size_t next_large_ = 0;
+};
+
+}  // namespace penstock::mpi

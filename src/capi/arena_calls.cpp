@@ -1,0 +1,140 @@
+// penstock_arena_* and penstock_object_*.
+#include "capi/attachment.hpp"
+#include "capi/options.hpp"
+#include "capi/outcome.hpp"
+
+namespace penstock::capi {
+
+namespace {
+
+Result<arena::CreateOptions> creation(const penstock_object_options_t* options) {
+  const auto given = read_options(options);
+  if (!given) return unexpected(given.error());
+  arena::CreateOptions create;
+  switch (given->lifetime) {
+    case 0:
+    case PENSTOCK_LIFETIME_POOL:
+      create.lifetime = arena::Lifetime::pool;
+      break;
+    case PENSTOCK_LIFETIME_PROCESS:
+      create.lifetime = arena::Lifetime::process;
+      break;
+    default:
+      return fail(ErrorCode::invalid_argument, "lifetime {} is none of PENSTOCK_LIFETIME_*",
+                  given->lifetime);
+  }
+  if (given->alignment != 0) create.alignment = given->alignment;
+  create.zero = given->skip_zeroing == 0;
+  create.open_existing = given->open_existing != 0;
+  return create;
+}
+
+penstock_object_info_t info_of(const arena::Object& object) {
+  return {object.name.c_str(), object.data, object.bytes, object.offset, object.generation};
+}
+
+penstock_status_t hand_out(penstock_pool_t* pool, Result<arena::Object> found,
+                           penstock_object_t** object) {
+  if (!found) return report(found.error());
+  *object = new penstock_object{pool->attachment, std::move(*found)};
+  return PENSTOCK_OK;
+}
+
+/// What this process stored and did not publish must not come when the space is somebody else's.
+void send_on(const penstock_object& handle) {
+  handle.attachment->arena->send_on(handle.object);
+}
+
+}  // namespace
+
+}  // namespace penstock::capi
+
+using namespace penstock;
+
+extern "C" {
+
+penstock_status_t penstock_arena_create(penstock_pool_t* pool, const char* name, uint64_t bytes,
+                                        const penstock_object_options_t* options,
+                                        penstock_object_t** object) {
+  return capi::guarded([&] {
+    if (object != nullptr) *object = nullptr;
+    if (pool == nullptr || name == nullptr || object == nullptr) {
+      return capi::report(ErrorCode::invalid_argument,
+                          "the pool, the name or the handle's place is NULL");
+    }
+    const auto create = capi::creation(options);
+    if (!create) return capi::report(create.error());
+    return capi::hand_out(pool, pool->attachment->arena->create(name, bytes, *create), object);
+  });
+}
+
+penstock_status_t penstock_arena_open(penstock_pool_t* pool, const char* name,
+                                      penstock_object_t** object) {
+  return capi::guarded([&] {
+    if (object != nullptr) *object = nullptr;
+    if (pool == nullptr || name == nullptr || object == nullptr) {
+      return capi::report(ErrorCode::invalid_argument,
+                          "the pool, the name or the handle's place is NULL");
+    }
+    return capi::hand_out(pool, pool->attachment->arena->open(name), object);
+  });
+}
+
+void penstock_arena_close(penstock_object_t* object) {
+  capi::guarded([&] {
+    const std::unique_ptr<penstock_object> handle(object);
+    if (handle) capi::send_on(*handle);
+    return PENSTOCK_OK;
+  });
+}
+
+penstock_status_t penstock_arena_destroy(penstock_object_t* object) {
+  return capi::guarded([&] {
+    if (object == nullptr) return capi::report(ErrorCode::invalid_argument, "the object is NULL");
+    const std::unique_ptr<penstock_object> handle(object);
+    capi::send_on(*handle);
+    return capi::report(handle->attachment->arena->destroy(handle->object));
+  });
+}
+
+penstock_status_t penstock_arena_list(penstock_pool_t* pool,
+                                      void (*visit)(const penstock_object_info_t* info, void* user),
+                                      void* user) {
+  return capi::guarded([&] {
+    if (pool == nullptr || visit == nullptr) {
+      return capi::report(ErrorCode::invalid_argument, "the pool or the function to call is NULL");
+    }
+    for (const auto& object : pool->attachment->arena->list()) {
+      const auto info = capi::info_of(object);
+      visit(&info, user);
+    }
+    return PENSTOCK_OK;
+  });
+}
+
+penstock_status_t penstock_arena_collect(penstock_pool_t* pool, int dry_run, uint32_t* processes,
+                                         uint32_t* objects, uint64_t* bytes) {
+  return capi::guarded([&] {
+    if (pool == nullptr) return capi::report(ErrorCode::invalid_argument, "the pool is NULL");
+    const auto reclaimed = pool->attachment->arena->collect(dry_run != 0);
+    if (!reclaimed) return capi::report(reclaimed.error());
+    if (processes != nullptr) *processes = reclaimed->processes;
+    if (objects != nullptr) *objects = reclaimed->objects;
+    if (bytes != nullptr) *bytes = reclaimed->bytes;
+    return PENSTOCK_OK;
+  });
+}
+
+void penstock_object_info(const penstock_object_t* object, penstock_object_info_t* info) {
+  *info = capi::info_of(object->object);
+}
+
+void* penstock_object_data(const penstock_object_t* object) {
+  return object->object.data;
+}
+
+uint64_t penstock_object_bytes(const penstock_object_t* object) {
+  return object->object.bytes;
+}
+
+}  // extern "C"

@@ -1,0 +1,30 @@
+// What stands behind the handles of the C interface.
+#pragma once
+
+#include <memory>
+
+#include "penstock/arena.hpp"
+#include "penstock/penstock.h"
+#include "penstock/pool.hpp"
+
+namespace penstock::capi {
+
+/// Shared by all handles made from one attach: detaches with the last of them.
+struct Attachment {
+  std::unique_ptr<pool::Pool> pool;
+  std::unique_ptr<arena::Arena> arena;  // after the pool: gone before it
+};
+
+Result<std::shared_ptr<Attachment>> attach(const char* spec,
+                                           const penstock_attach_options_t* options);
+
+}  // namespace penstock::capi
+
+struct penstock_pool {
+  std::shared_ptr<penstock::capi::Attachment> attachment;
+};
+
+struct penstock_object {
+  std::shared_ptr<penstock::capi::Attachment> attachment;
+  penstock::arena::Object object;
+};

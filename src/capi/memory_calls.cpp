@@ -1,0 +1,95 @@
+// penstock_publish, _observe, _write, _read.
+#include <algorithm>
+#include <cstring>
+
+#include "base/format.hpp"
+#include "capi/attachment.hpp"
+#include "capi/outcome.hpp"
+
+namespace penstock::capi {
+
+namespace {
+
+constexpr std::uint64_t line_bytes = coherence::line_bytes;
+
+Result<void> check_inside(const penstock_pool_t* pool, const void* at, std::uint64_t bytes) {
+  if (pool == nullptr) return fail(ErrorCode::invalid_argument, "the pool is NULL");
+  const auto offset = pool->attachment->pool->offset_of(at);
+  if (offset && pool->attachment->pool->at(*offset, bytes) != nullptr) return {};
+  return fail(ErrorCode::invalid_argument, "{} bytes at {} do not lie in pool {}", bytes, at,
+              pool->attachment->pool->info().spec);
+}
+
+/// A part of one line: the rest of it is read and written back as it was.
+void write_within_line(const coherence::Memory& memory, std::byte* to, const std::byte* from,
+                       std::uint64_t bytes) {
+  alignas(line_bytes) std::byte line[line_bytes];
+  const auto start = reinterpret_cast<std::uintptr_t>(to) % line_bytes;
+  memory.observe_line(line, to - start);
+  std::memcpy(line + start, from, bytes);
+  memory.publish_line(to - start, line);
+}
+
+void write(const coherence::Memory& memory, std::byte* to, const std::byte* from,
+           std::uint64_t bytes) {
+  const auto start = reinterpret_cast<std::uintptr_t>(to) % line_bytes;
+  if (start != 0) {
+    const std::uint64_t head = std::min(bytes, line_bytes - start);
+    write_within_line(memory, to, from, head);
+    to += head;
+    from += head;
+    bytes -= head;
+  }
+  const std::uint64_t whole = bytes & ~(line_bytes - 1);
+  if (whole != 0) memory.publish_bulk(to, from, whole);
+  if (bytes != whole) write_within_line(memory, to + whole, from + whole, bytes - whole);
+  memory.store_fence();
+}
+
+}  // namespace
+
+}  // namespace penstock::capi
+
+using namespace penstock;
+
+extern "C" {
+
+penstock_status_t penstock_publish(penstock_pool_t* pool, const void* at, uint64_t bytes) {
+  return capi::guarded([&] {
+    if (auto inside = capi::check_inside(pool, at, bytes); !inside) return capi::report(inside);
+    const auto& memory = pool->attachment->pool->memory();
+    if (bytes != 0) memory.write_back(at, bytes);
+    memory.store_fence();
+    return PENSTOCK_OK;
+  });
+}
+
+penstock_status_t penstock_observe(penstock_pool_t* pool, const void* at, uint64_t bytes) {
+  return capi::guarded([&] {
+    if (auto inside = capi::check_inside(pool, at, bytes); !inside) return capi::report(inside);
+    const auto& memory = pool->attachment->pool->memory();
+    if (bytes != 0) memory.invalidate(at, bytes);
+    memory.load_fence();
+    return PENSTOCK_OK;
+  });
+}
+
+penstock_status_t penstock_write(penstock_pool_t* pool, void* to, const void* from,
+                                 uint64_t bytes) {
+  return capi::guarded([&] {
+    if (auto inside = capi::check_inside(pool, to, bytes); !inside) return capi::report(inside);
+    capi::write(pool->attachment->pool->memory(), static_cast<std::byte*>(to),
+                static_cast<const std::byte*>(from), bytes);
+    return PENSTOCK_OK;
+  });
+}
+
+penstock_status_t penstock_read(penstock_pool_t* pool, void* to, const void* from, uint64_t bytes) {
+  return capi::guarded([&] {
+    if (auto inside = capi::check_inside(pool, from, bytes); !inside) return capi::report(inside);
+    if (bytes != 0) pool->attachment->pool->memory().observe_bulk(to, from, bytes);
+    return PENSTOCK_OK;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,36 @@
+// Results and exceptions end here: a status, and words for penstock_last_error().
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "penstock/penstock.h"
+#include "penstock/status.hpp"
+
+namespace penstock::capi {
+
+penstock_status_t status_of(ErrorCode code);
+/// Remembers the words for this thread.
+penstock_status_t report(const Error& error);
+penstock_status_t report(ErrorCode code, const char* message);
+
+template <class T>
+penstock_status_t report(const Result<T>& result) {
+  return result ? PENSTOCK_OK : report(result.error());
+}
+
+/// Runs `body`, which gives a penstock_status_t; no exception leaves.
+template <class Body>
+penstock_status_t guarded(Body&& body) noexcept {
+  try {
+    return std::forward<Body>(body)();
+  } catch (const std::bad_alloc&) {
+    return report(ErrorCode::no_space, "this process is out of memory");
+  } catch (const std::exception& caught) {
+    return report(ErrorCode::internal, caught.what());
+  }
+}
+
+}  // namespace penstock::capi

@@ -1,0 +1,198 @@
+// penstock_pool_* and penstock_default_*.
+#include <mutex>
+
+#include "base/env.hpp"
+#include "capi/attachment.hpp"
+#include "capi/options.hpp"
+#include "capi/outcome.hpp"
+
+namespace penstock::capi {
+
+namespace {
+
+Result<std::optional<coherence::Mode>> read_mode(std::int32_t mode) {
+  switch (mode) {
+    case PENSTOCK_MODE_DEFAULT:
+      return std::nullopt;
+    case PENSTOCK_MODE_HARDWARE:
+      return coherence::Mode::hardware;
+    case PENSTOCK_MODE_SOFTWARE:
+      return coherence::Mode::software;
+    case PENSTOCK_MODE_UNCACHED:
+      return coherence::Mode::uncached;
+  }
+  return fail(ErrorCode::invalid_argument, "mode {} is none of PENSTOCK_MODE_*", mode);
+}
+
+penstock_mode_t mode_of(coherence::Mode mode) {
+  switch (mode) {
+    case coherence::Mode::hardware:
+      return PENSTOCK_MODE_HARDWARE;
+    case coherence::Mode::uncached:
+      return PENSTOCK_MODE_UNCACHED;
+    default:
+      return PENSTOCK_MODE_SOFTWARE;
+  }
+}
+
+Result<pool::CreateOptions> creation(const char* spec, const penstock_pool_options_t* options) {
+  if (spec == nullptr) return fail(ErrorCode::invalid_argument, "the SPEC is NULL");
+  const auto given = read_options(options);
+  if (!given) return unexpected(given.error());
+  const auto mode = read_mode(given->mode);
+  if (!mode) return unexpected(mode.error());
+  pool::CreateOptions create;
+  create.spec = spec;
+  create.bytes = given->bytes;
+  create.mode = mode->value_or(create.mode);
+  if (given->max_processes != 0) create.max_processes = given->max_processes;
+  if (given->max_nodes != 0) create.max_nodes = given->max_nodes;
+  if (given->permissions != 0) create.permissions = given->permissions;
+  if (given->group != nullptr) create.group = given->group;
+  create.overwrite = given->overwrite != 0;
+  return create;
+}
+
+struct DefaultPool {
+  std::mutex mutex;
+  std::uint64_t attaches = 0;
+  penstock_pool pool;
+};
+
+// Never destroyed: a library must not detach while a program's own exit handlers still use it.
+DefaultPool& default_pool() {
+  static auto* the_pool = new DefaultPool;
+  return *the_pool;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Attachment>> attach(const char* spec,
+                                           const penstock_attach_options_t* options) {
+  penstock_attach_options_t unset{};
+  unset.struct_bytes = sizeof unset;
+  unset.rank = -1;
+  const auto given = read_options(options == nullptr ? &unset : options);
+  if (!given) return unexpected(given.error());
+  const auto mode = read_mode(given->mode);
+  if (!mode) return unexpected(mode.error());
+  pool::AttachOptions attach;
+  attach.spec = spec != nullptr ? spec : base::env_text("PENSTOCK_POOL");
+  if (attach.spec.empty()) {
+    return fail(ErrorCode::invalid_argument,
+                "no pool is named: set PENSTOCK_POOL to a SPEC (penstock pool create makes one)");
+  }
+  attach.mode = *mode;
+  const auto node = base::env_index("PENSTOCK_NODE");
+  if (!node) return unexpected(node.error());
+  attach.emulated_node = *node;
+  attach.rank = given->rank;
+  if (given->job != nullptr) attach.job = given->job;
+  auto attachment = std::make_shared<Attachment>();
+  auto pool = pool::Pool::attach(attach);
+  if (!pool) return unexpected(pool.error());
+  attachment->pool = std::move(*pool);
+  auto arena = arena::Arena::open(*attachment->pool);
+  if (!arena) return unexpected(arena.error());
+  attachment->arena = std::move(*arena);
+  return attachment;
+}
+
+}  // namespace penstock::capi
+
+using namespace penstock;
+
+extern "C" {
+
+penstock_status_t penstock_pool_create(const char* spec, const penstock_pool_options_t* options) {
+  return capi::guarded([&] {
+    const auto create = capi::creation(spec, options);
+    if (!create) return capi::report(create.error());
+    return capi::report(pool::create(*create));
+  });
+}
+
+penstock_status_t penstock_pool_remove(const char* spec, int force) {
+  return capi::guarded([&] {
+    if (spec == nullptr) return capi::report(ErrorCode::invalid_argument, "the SPEC is NULL");
+    return capi::report(pool::remove(spec, force != 0));
+  });
+}
+
+penstock_status_t penstock_pool_attach(const char* spec, const penstock_attach_options_t* options,
+                                       penstock_pool_t** pool) {
+  return capi::guarded([&] {
+    if (pool == nullptr)
+      return capi::report(ErrorCode::invalid_argument, "no place for the handle");
+    *pool = nullptr;
+    auto attachment = capi::attach(spec, options);
+    if (!attachment) return capi::report(attachment.error());
+    *pool = new penstock_pool{std::move(*attachment)};
+    return PENSTOCK_OK;
+  });
+}
+
+void penstock_pool_detach(penstock_pool_t* pool) {
+  capi::guarded([&] {
+    delete pool;
+    return PENSTOCK_OK;
+  });
+}
+
+penstock_status_t penstock_pool_info(const penstock_pool_t* pool, penstock_pool_info_t* info) {
+  return capi::guarded([&] {
+    if (pool == nullptr || info == nullptr) {
+      return capi::report(ErrorCode::invalid_argument,
+                          "the pool or the place for its info is NULL");
+    }
+    const pool::Pool& attached = *pool->attachment->pool;
+    const arena::Stats stats = pool->attachment->arena->stats();
+    penstock_pool_info_t found{};
+    found.id = attached.info().id;
+    found.bytes = attached.info().bytes;
+    found.mode = capi::mode_of(attached.info().mode);
+    found.max_processes = attached.info().max_processes;
+    found.max_nodes = attached.info().max_nodes;
+    found.created_wall_ns = attached.info().created_wall_ns;
+    found.node = attached.node();
+    found.token = attached.token();
+    found.object_bytes_total = stats.bytes_total;
+    found.object_bytes_used = stats.bytes_used;
+    found.object_bytes_largest_free = stats.bytes_largest_free;
+    found.objects = stats.objects;
+    found.name_slots = stats.slots;
+    *info = found;
+    return PENSTOCK_OK;
+  });
+}
+
+penstock_status_t penstock_default_attach(void) {
+  return capi::guarded([&] {
+    auto& shared = capi::default_pool();
+    const std::lock_guard hold(shared.mutex);
+    if (shared.attaches == 0) {
+      auto attachment = capi::attach(nullptr, nullptr);
+      if (!attachment) return capi::report(attachment.error());
+      shared.pool.attachment = std::move(*attachment);
+    }
+    ++shared.attaches;
+    return PENSTOCK_OK;
+  });
+}
+
+void penstock_default_detach(void) {
+  capi::guarded([&] {
+    auto& shared = capi::default_pool();
+    const std::lock_guard hold(shared.mutex);
+    if (shared.attaches != 0 && --shared.attaches == 0) shared.pool.attachment.reset();
+    return PENSTOCK_OK;
+  });
+}
+
+penstock_pool_t* penstock_default_pool(void) {
+  auto& shared = capi::default_pool();
+  const std::lock_guard hold(shared.mutex);
+  return shared.attaches != 0 ? &shared.pool : nullptr;
+}
+
+}  // extern "C"

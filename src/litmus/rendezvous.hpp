@@ -1,0 +1,36 @@
+// Two processes meet in a pool and test its memory. Source: memory-model "Modes of a pool";
+// docs/protocols/litmus.md.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "litmus/verdict.hpp"
+#include "penstock/arena.hpp"
+
+namespace penstock::litmus {
+
+inline constexpr std::uint64_t max_rounds = 1'000'000;
+
+struct Outcome {
+  Report report;
+  std::uint32_t self = 0;  ///< 0: came first
+  pool::ProcessRecord who[2];
+  bool same_host = false;  ///< the operating system's: emulated nodes too
+  bool same_node = false;
+};
+
+struct Options {
+  std::uint64_t rounds = 1000;    ///< of each trial in each direction; the first side's count
+  std::uint64_t timeout_ns = 0;   ///< for the other side to come, and of each wait; 0: default
+  std::function<void()> alone{};  ///< called when this side came first
+  std::function<void(const Outcome&)>
+      started{};  ///< when both are there, before anything is counted
+};
+
+/// Whoever comes first makes an object in the pool, which goes when the test ends or its maker
+/// dies. Errors: deadline (nobody came, or the other stopped answering), peer_dead (names it),
+/// unavailable (two are at it already), and those of the arena.
+Result<Outcome> run(arena::Arena& arena, const Options& options);
+
+}  // namespace penstock::litmus

@@ -1,0 +1,79 @@
+// In which order the processes of one host leave a pool, told by the kernel.
+//
+// Each process that has attached keeps a file of its own open until it ends; the kernel closes it
+// in the middle of the process's end, before a launcher can see the end and kill the others, and
+// queues the event. So the order is right however late it is read, also for those that nobody has
+// looked at before. Another file, one an attachment, stays when its process ends without leaving
+// the pool.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "penstock/status.hpp"
+#include "pool/unique_fd.hpp"
+
+namespace penstock::pool {
+
+/// The side of an attached process, not of children that it forks. Without PENSTOCK_EXIT_LOG, or
+/// where that folder cannot be written (another host's), nothing is kept.
+class ExitLogEntry {
+ public:
+  ExitLogEntry() = default;
+  ExitLogEntry(std::uint64_t pool_id, std::uint32_t slot, std::uint64_t generation);
+  /// It leaves in order: no death to tell of.
+  void sign_off();
+
+ private:
+  std::string path_;
+  std::int64_t process_ = 0;  ///< not a child that it forks
+};
+
+/// This process is about to call MPI_Abort: the launcher may kill others before it ends itself.
+void tell_of_abort(int code);
+/// Stands while the MPI handles an error of this thread: one that it ends the job for never
+/// returns. Of errors within errors (a handler's own) the outermost is noted.
+class ErrorNote {
+ public:
+  ErrorNote();
+  ~ErrorNote();
+  ErrorNote(const ErrorNote&) = delete;
+  ErrorNote& operator=(const ErrorNote&) = delete;
+};
+/// It is about to finalize MPI: if others wait for it, their calls will fail.
+void tell_of_finalize();
+
+/// The side that looks on.
+class ExitLog {
+ public:
+  struct Event {
+    enum class Kind { attached, finalizes, left, fails, aborts, ended } kind = Kind::ended;
+    std::int64_t pid = 0;  ///< not of who `left`
+    int abort_code = 0;
+    std::int64_t thread = 0;  ///< that `fails`
+    std::uint32_t slot = 0;   ///< which it left
+    std::uint64_t generation = 0;
+  };
+  /// Of pool `pool_id`, what happens in `folder` from now on. Errors: the folder is absent, no
+  /// inotify left.
+  static Result<ExitLog> watch(const std::string& folder, std::uint64_t pool_id);
+  /// What happened since the last call, in order: a process attached for the first time, called
+  /// MPI_Finalize or MPI_Abort, met an error of MPI, left the pool in order, ended. One with two
+  /// libraries of ours is told of twice.
+  std::vector<Event> events();
+  /// Its process has ended, or has forgotten it, without leaving the pool.
+  bool stayed(std::uint32_t slot, std::uint64_t generation) const;
+  /// The error of MPI that `fails` told of has not returned to the program.
+  bool stands(const Event& fails) const;
+  int descriptor() const { return events_.get(); }  ///< readable when something has happened
+
+ private:
+  ExitLog(std::string folder, std::uint64_t pool_id, UniqueFd events)
+      : folder_(std::move(folder)), pool_id_(pool_id), events_(std::move(events)) {}
+  std::string folder_;
+  std::uint64_t pool_id_;
+  UniqueFd events_;
+};
+
+}  // namespace penstock::pool

@@ -1,0 +1,124 @@
+// Eager lines: short messages, in the ring itself. A message of up to 32 bytes is one line, a
+// longer one continues in tagged lines behind it. Protocol: docs/protocols/channel.md.
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.hpp"
+#include "base/clock.hpp"
+#include "base/format.hpp"
+#include "transport/iov.hpp"
+#include "transport/rx_channel.hpp"
+#include "transport/tx_channel.hpp"
+
+namespace penstock::transport {
+namespace {
+
+/// Longer messages that follow each other within `stream_gap_ns` are a stream.
+constexpr std::uint64_t stream_bytes = 4096, stream_gap_ns = 1000;
+/// The lines of longer messages are sent as those of a stream: the first would come sooner, the
+/// rest no later.
+constexpr std::uint64_t alone_max_bytes = 448;
+/// Lines looked at again together while the rest of a message is still being written.
+constexpr std::uint64_t retry_lines = 32;
+constexpr int retries_per_poll = 4;
+
+}  // namespace
+
+// ---- the sender ---------------------------------------------------------------------------------
+
+void TxChannel::put_inline(const Header& header, const void* payload, std::uint8_t flags) {
+  MessageLine line;
+  line.meta = MessageLine::pack(header.bytes, flags, Form::inlined, header.kind);
+  line.tag = header.tag;
+  line.data = header.data;
+  if (header.bytes != 0) std::memcpy(line.payload, payload, header.bytes);  // else it may be null
+  line.sequence_tag = line.sequence_tag_of(nonce_ + head_);
+  streams() ? memory_.stream_line(line_at(head_), &line) : memory_.send_line(line_at(head_), &line);
+  ++head_;
+  announce();
+  memory_.store_fence();
+  count(header);
+}
+
+void TxChannel::put_eager(const Header& header, const std::byte* payload, std::uint8_t flags) {
+  MessageLine line;
+  line.meta = MessageLine::pack(header.bytes, flags, Form::eager, header.kind);
+  line.tag = header.tag;
+  line.data = header.data;
+  std::memcpy(line.payload, payload, inline_bytes);
+  line.sequence_tag = line.sequence_tag_of(nonce_ + head_);
+  const bool stream = streams() || header.bytes > alone_max_bytes;
+  stream ? memory_.stream_line(line_at(head_), &line) : memory_.send_line(line_at(head_), &line);
+  ++head_;
+  std::uint64_t rest = header.bytes - inline_bytes;
+  payload += inline_bytes;
+  while (rest > 0) {
+    const std::uint64_t until_wrap = ring_mask_ + 1 - (head_ & ring_mask_);
+    const std::uint64_t piece = std::min(rest, until_wrap * coherence::tagged_bytes);
+    stream ? memory_.stream_tagged(line_at(head_), payload, piece, nonce_ + head_)
+           : memory_.publish_tagged(line_at(head_), payload, piece, nonce_ + head_);
+    head_ += (piece + coherence::tagged_bytes - 1) / coherence::tagged_bytes;
+    payload += piece;
+    rest -= piece;
+  }
+  announce();
+  memory_.store_fence();
+  count(header);
+  if (header.bytes > stream_bytes) long_sent_ns_ = base::now_ns();
+}
+
+/// Else by bulk. Lines reach the receiver sooner, cells take less of both sides' time: what comes
+/// at the heels of another, or of a message that waits for credit, is part of a stream.
+bool TxChannel::is_eager(std::uint64_t bytes) {
+  if (bytes > context_.settings.lines_max_bytes) return false;
+  if (bytes <= stream_bytes) return true;
+  const bool stream = queue_.first || base::now_ns() - long_sent_ns_ < stream_gap_ns;
+  if (!stream) return true;
+  if (!cells_ && !no_cells_for_streams_) no_cells_for_streams_ = !make_cells();
+  return !cells_;
+}
+
+// ---- the receiver -------------------------------------------------------------------------------
+
+bool RxChannel::begin_eager(EndpointCallbacks& callbacks, const MessageLine& line) {
+  land(callbacks.on_begin(source_, header_));
+  if (!direct_) {
+    if (staging_.size() < header_.bytes) staging_.resize(header_.bytes);
+  }
+  std::memcpy(direct_ ? direct_ : staging_.data(), line.payload, inline_bytes);
+  got_ = inline_bytes;
+  ++tail_;
+  stage_ = Stage::eager;
+  return continue_eager(callbacks);
+}
+
+bool RxChannel::continue_eager(EndpointCallbacks& callbacks) {
+  std::byte* to = direct_ ? direct_ : staging_.data();
+  int retries = 0;
+  while (got_ < header_.bytes) {
+    const std::uint64_t rest = header_.bytes - got_;
+    std::uint64_t lines = (rest + coherence::tagged_bytes - 1) / coherence::tagged_bytes;
+    lines = std::min(lines, ring_mask_ + 1 - (tail_ & ring_mask_));
+    if (retries > 0) {
+      lines = std::min(lines, retry_lines);
+      freshen(std::max(tail_ + lines, fetched_until_));
+    } else if (backlog_) {
+      fetch(tail_ + lines + lines_ahead);
+    }
+    const std::uint64_t wanted = std::min(rest, lines * coherence::tagged_bytes);
+    const std::uint64_t got =
+        memory_.load_tagged(to + got_, line_at(tail_), wanted, nonce_ + tail_);
+    got_ += got;
+    tail_ += got == wanted ? lines : got / coherence::tagged_bytes;
+    if (got == wanted) continue;
+    fresh_until_ = tail_;  // copies of what follows may be older than what the device has by now
+    ++counts_.retries;
+    if (++retries > retries_per_poll) return false;
+  }
+  if (!direct_) iov_scatter(receive_buffer_.iov, receive_buffer_.iov_count, 0, to, header_.bytes);
+  context_.took(header_.bytes);
+  finish(callbacks);
+  return true;
+}
+
+}  // namespace penstock::transport

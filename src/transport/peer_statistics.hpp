@@ -1,0 +1,38 @@
+// What an endpoint publishes about its conversations, peer by peer, for `penstock ps --peers`.
+#pragma once
+
+#include <vector>
+
+#include "penstock/transport.hpp"
+#include "transport/layout.hpp"
+
+namespace penstock::transport {
+
+/// Owns the arena objects; they go with it. Nothing of it is on a hot path.
+class PeerStatistics {
+ public:
+  /// Takes the pool's lock, as the destructor does.
+  PeerStatistics(arena::Arena& arena, const Address& self);
+  ~PeerStatistics();
+  PeerStatistics(const PeerStatistics&) = delete;
+  PeerStatistics& operator=(const PeerStatistics&) = delete;
+
+  /// Sees to a row for `peer`. May take the pool's lock, as who makes a channel does anyway.
+  void make_room(Peer peer);
+  /// Publishes what has changed. Takes no lock: a peer that was stopped holding it must not stop
+  /// who waits for messages. Peers without a row are left out. The caller orders it.
+  void publish(Peer peer, std::uint32_t generation, const EndpointStats& counts);
+
+ private:
+  PeerStatisticsRow* row_of(Peer peer);
+  bool make_piece();
+
+  arena::Arena* arena_;
+  Address self_;
+  std::vector<arena::Object> pieces_;
+  std::vector<PeerStatisticsRow> rows_;  ///< as published
+  std::vector<std::uint32_t> row_of_;    ///< by peer; 0: none, else number + 1
+  bool full_ = false;                    ///< the pool has no space for more
+};
+
+}  // namespace penstock::transport

@@ -1,0 +1,160 @@
+// Rendezvous put: the receiver's buffer lies in the pool, and the sender stores there. The receiver
+// clears it to send part by part: it drops its copies of the lines, and those that its user has
+// stored to with them, before the sender stores there; and again afterwards, for some may have been
+// fetched meanwhile. Protocol: docs/protocols/channel.md.
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.hpp"
+#include "base/clock.hpp"
+#include "base/format.hpp"
+#include "transport/iov.hpp"
+#include "transport/rx_channel.hpp"
+#include "transport/tx_channel.hpp"
+
+namespace penstock::transport {
+namespace {
+
+/// So long a message waits for the clear-to-send that it asks for: a receiver that polls answers
+/// sooner.
+constexpr std::uint64_t clear_to_send_wait_ns = 30'000;
+/// Cells' worth of a receive buffer that is cleared to send together: little at first, so that the
+/// sender begins soon. And cells that a sender writes which did not ask, until it can have seen a
+/// clear-to-send.
+constexpr std::uint64_t first_cleared_cells = 2, cleared_cells = 16, cells_cleared_ahead = 32;
+constexpr std::uint64_t cells_before_clear_to_send = 4;
+constexpr std::uint64_t look_every_ns = 100'000'000;
+
+}  // namespace
+
+// ---- the sender ---------------------------------------------------------------------------------
+
+bool TxChannel::requests_to_send(const SendOp& op) const {
+  return expects_clear_to_send_ && op.header.bytes >= context_.settings.rendezvous_put_min_bytes;
+}
+
+/// Of the message that is being sent; a torn line says nothing. One that does not name it any more
+/// was withdrawn: the receiver is going.
+void TxChannel::accept(const ClearToSend& clear_to_send) {
+  if (clear_to_send.message == 0) {
+    clear_to_send_ = {};
+    return;
+  }
+  if (clear_to_send.message != nonce_ + pipelined_line_ ||
+      clear_to_send.checksum != checksum_of(clear_to_send))
+    return;
+  const bool whole_lines = clear_to_send.offset % 64 == 0 && clear_to_send.until % 64 == 0 &&
+                           clear_to_send.from <= clear_to_send.until;
+  if (!whole_lines || !context_.pool.at(clear_to_send.offset, clear_to_send.until)) return;
+  clear_to_send_ = clear_to_send;
+  expects_clear_to_send_ = clear_to_send.until != 0;
+  requested_at_ns_ = 0;
+}
+
+/// Each look is a device access, so a message that did not ask makes few.
+bool TxChannel::looks_for_clear_to_send(const SendOp& op) const {
+  const std::uint64_t cells = op.sent_bytes / cell_bytes_;
+  const bool early = cells == 2 || cells == 4 || cells == 8;
+  return early && op.header.bytes >= context_.settings.rendezvous_put_min_bytes;
+}
+
+/// Where the next `bytes` of the message go: the receiver's buffer as far as it was cleared to
+/// send, else a cell. Null: a clear-to-send is awaited.
+std::byte* TxChannel::place_of_next(const SendOp& op, std::uint64_t bytes) {
+  if (requested_at_ns_ != 0) {
+    if (base::now_ns() - requested_at_ns_ < clear_to_send_wait_ns) return nullptr;
+    requested_at_ns_ = 0;
+    expects_clear_to_send_ = false;
+  }
+  const std::uint64_t at = op.sent_bytes;
+  if (clear_to_send_.until == 0 && looks_for_clear_to_send(op)) refresh_credits();
+  if (clear_to_send_.until == 0 || at < clear_to_send_.from || bytes % 64 != 0) return next_cell();
+  if (at + bytes > clear_to_send_.until) refresh_credits();
+  if (at + bytes > clear_to_send_.until) return clear_to_send_.until == 0 ? next_cell() : nullptr;
+  return context_.pool.base() + clear_to_send_.offset + at;
+}
+
+// ---- the receiver -------------------------------------------------------------------------------
+
+/// A sender that did not ask is writing its first cells by now.
+void RxChannel::begin_clear_to_send(bool asked) {
+  end_clear_to_send();
+  std::optional<std::uint64_t> offset;
+  if (direct_ && !intra_node_ && header_.bytes >= context_.settings.rendezvous_put_min_bytes)
+    offset = context_.place_of(direct_, header_.bytes);
+  if (offset && *offset % coherence::line_bytes == 0) {
+    clear_to_send_.message = nonce_ + tail_;
+    clear_to_send_.offset = *offset;
+    clear_to_send_end_ = header_.bytes / coherence::line_bytes * coherence::line_bytes;
+    clear_to_send_.from = clear_to_send_.until =
+        asked ? 0 : std::min(cells_before_clear_to_send * cell_bytes_, clear_to_send_end_);
+    if (!asked && clear_to_send_.until == clear_to_send_end_)
+      return end_clear_to_send();  // it ends with those cells
+    const std::uint64_t invalidated = std::min(receive_buffer_.invalidated, clear_to_send_end_);
+    if (invalidated > clear_to_send_.until) {
+      clear_to_send_.until = invalidated / coherence::line_bytes * coherence::line_bytes;
+      return_credits();
+    }
+  } else if (asked) {
+    clear_to_send_.message = nonce_ + tail_;  // refused
+    return_credits();
+  }
+}
+
+/// Not far ahead of the sender: what it has stored is taken meanwhile.
+bool RxChannel::may_extend_clear_to_send() const {
+  return clear_to_send_.until < clear_to_send_end_ &&
+         clear_to_send_.until < got_ + cells_cleared_ahead * cell_bytes_;
+}
+
+void RxChannel::extend_clear_to_send() {
+  const std::uint64_t cells =
+      clear_to_send_.until == clear_to_send_.from ? first_cleared_cells : cleared_cells;
+  const std::uint64_t end =
+      std::min(clear_to_send_.until + cells * cell_bytes_, clear_to_send_end_);
+  memory_.invalidate(context_.pool.base() + clear_to_send_.offset + clear_to_send_.until,
+                     end - clear_to_send_.until);
+  memory_.load_fence();  // nothing dirty is left that could be written back over what the sender
+                         // stores
+  clear_to_send_.until = end;
+  return_credits();
+}
+
+void RxChannel::end_clear_to_send() {
+  clear_to_send_ = {};
+  clear_to_send_end_ = 0;
+}
+
+void RxChannel::withdraw_clear_to_send() {
+  end_clear_to_send();
+  return_credits();
+}
+
+bool RxChannel::take_put(std::uint32_t count) {
+  const std::uint64_t bytes =
+      std::min<std::uint64_t>(std::uint64_t{count} * cell_bytes_, header_.bytes - got_);
+  if (got_ < clear_to_send_.from || got_ + bytes > clear_to_send_.until)
+    return broken(
+        fmt::format("endpoint {} claims to have stored bytes {} to {} of a message; "
+                    "cleared to send were {} to {}",
+                    source_, got_, got_ + bytes, clear_to_send_.from, clear_to_send_.until));
+  memory_.invalidate(context_.pool.base() + clear_to_send_.offset + got_, bytes);
+  memory_.load_fence();
+  got_ += bytes;
+  cell_ += count;
+  context_.took(bytes);
+  return true;
+}
+
+std::optional<std::uint64_t> RxContext::place_of(const std::byte* receive_buffer,
+                                                 std::uint64_t bytes) {
+  auto& mappings = pool.mappings();
+  if (const auto offset = mappings.attached_offset_of(receive_buffer, bytes)) return offset;
+  const std::uint64_t now = base::now_ns();
+  if (now < next_look_ns) return std::nullopt;
+  next_look_ns = now + look_every_ns;
+  mappings.follow_attachments();
+  return mappings.attached_offset_of(receive_buffer, bytes);
+}
+
+}  // namespace penstock::transport
