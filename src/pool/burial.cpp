@@ -13,8 +13,22 @@ namespace penstock::pool {
 /// it owned in theirs: they may have died as well, and nobody knows yet.
 void Pool::Impl::record_deaths(const std::vector<SlotView>& dead) const {
   auto nodes = nodes_of_others();
-  for (const SlotView& each : dead) nodes.insert(each.line.node);
+  for (const SlotView& each : dead) {
+    if (each.whole) {
+      nodes.insert(each.line.node);
+    } else {  // it does not tell its node
+      for (const std::uint32_t any : all_nodes()) nodes.insert(any);
+    }
+  }
   flushes.record_deaths(nodes);
+}
+
+std::vector<std::uint32_t> Pool::Impl::all_nodes() const {
+  const NodeTable table(memory, base, superblock);
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t each = 0; each < superblock.max_nodes; ++each)
+    if (table.read(each)) found.push_back(each);
+  return found;
 }
 
 /// Where processes are attached, as far as the table says.
@@ -38,7 +52,7 @@ void Pool::record_known_deaths() {
   std::vector<SlotView> dead;
   for (const std::uint64_t token : impl_->noted) {
     const SlotView view = impl_->processes.state(static_cast<std::uint32_t>(slot_of(token)));
-    if (view.line.generation == generation_of(token)) dead.push_back(view);
+    if (impl_->processes.generation(view) == generation_of(token)) dead.push_back(view);
   }
   if (!dead.empty()) impl_->record_deaths(dead);
   impl_->recorded.merge(impl_->noted);
@@ -103,9 +117,10 @@ std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
   std::vector<SlotView> dead;
   std::set<std::uint64_t> tokens;
   for (const std::uint32_t suspect : suspects) {
-    const SlotView view = processes.state(suspect);
+    SlotView view = processes.state(suspect);
     if ((view.whole && !view.owns()) || liveness.alive(view)) continue;
     if (living.count(processes.job(suspect)) != 0) continue;
+    view.line.generation = processes.generation(view);
     dead.push_back(view);
     tokens.insert(make_token(view.line.generation, view.slot));
   }
@@ -116,8 +131,7 @@ std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
     confirm();
     // who left may live on without the pool; who is dead and runs was given up
     const bool left = view.whole && view.is(SlotState::left);
-    processes.set_state(view.slot, view.line.generation,
-                        left ? SlotState::detached : SlotState::reaped);
+    processes.set_state(view.slot, view.line, left ? SlotState::detached : SlotState::reaped);
   }
   return static_cast<std::uint32_t>(dead.size());
 }
@@ -141,7 +155,8 @@ bool Pool::bury(std::uint64_t token) {
   if (token == 0 || is_attaching(token)) return true;
   if (alive(token)) return false;
   const SlotView view = impl_->processes.state(static_cast<std::uint32_t>(slot_of(token)));
-  const bool unrecorded = view.line.generation == generation_of(token) && view.owns();
+  const bool unrecorded =
+      impl_->processes.generation(view) == generation_of(token) && (view.owns() || !view.whole);
   if (!unrecorded) return true;
   if (impl_->outlived_by_its_job(view)) return false;
   impl_->record_deaths({view});

@@ -60,10 +60,11 @@ struct Pool::Impl final : PoolMappings::Attachments {
     confirm();
     return true;
   }
-  bool owns_slot() const;
+  bool owns_slot(const SlotView& view) const;
   bool writes_own_lines() const { return !options.observer && origin.here(); }
   std::vector<std::uint32_t> seem_dead();
   std::set<std::uint32_t> nodes_of_others() const;
+  std::vector<std::uint32_t> all_nodes() const;
   void note_death(std::uint64_t of_token);
   bool outlived_by_its_job(const SlotView& dead);
   std::set<std::string> living_of(std::set<std::string> jobs);

@@ -13,14 +13,15 @@ bool Liveness::alive(std::uint64_t token) {
   const auto slot = static_cast<std::uint32_t>(slot_of(token));
   if (slot >= processes_.slots()) return false;
   const SlotView view = processes_.state(slot);
+  // Its owner is just detaching, has died at that, or is about to write anew what was overwritten:
+  // nothing there says of whom it is.
+  if (!view.whole) return beats(token, beat_of(token).value_or(0));
   return view.line.generation == generation_of(token) && alive(view);
 }
 
 bool Liveness::alive(const SlotView& view) {
-  // A line that is not whole is judged by its identity alone: its owner may be just detaching.
-  if (view.whole && view.line.state != static_cast<std::uint32_t>(SlotState::attached)) {
-    return false;
-  }
+  if (!view.whole) return alive(make_token(processes_.generation(view), view.slot));
+  if (view.line.state != static_cast<std::uint32_t>(SlotState::attached)) return false;
   if (!judged_by_heartbeat(view)) {
     const auto known = exists(view.line.pid, view.line.start_time);
     if (known) return *known;

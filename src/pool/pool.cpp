@@ -203,8 +203,7 @@ std::vector<PoolMappings::Attachment> Pool::Impl::of_this_process() const {
   return found;
 }
 
-bool Pool::Impl::owns_slot() const {
-  const SlotView view = processes.state(slot);
+bool Pool::Impl::owns_slot(const SlotView& view) const {
   return view.whole && view.line.generation == generation && view.attached();
 }
 
@@ -219,9 +218,12 @@ void Pool::Impl::beat() {
   processes.publish_beat(slot, generation, ++beats);
   heed(token());
   const SlotView view = processes.state(slot);
-  // Nobody takes a slot who has not said before that its owner is dead: it was overwritten.
-  if (!view.whole) return processes.publish_state(slot, own_state);
-  if (view.line.generation != generation || !view.attached()) end(std::nullopt);
+  if (owns_slot(view)) return;
+  if (view.whole) end(std::nullopt);
+  // Nobody takes a slot who has not said before that its owner is dead: it was overwritten. The
+  // line leaves with the next beat's fence at the latest; until then this process is judged by its
+  // beats.
+  processes.publish_state(slot, own_state);
 }
 
 /// Others wait for a line that somebody has written over, until its node takes the lock again.
@@ -280,10 +282,10 @@ Pool::~Pool() {
   impl_->confirm();
   impl_->heartbeat.reset();
   impl_->exit_log_entry.sign_off();
-  if (impl_->owns_slot()) {
-    impl_->processes.set_state(impl_->slot, impl_->generation,
+  const SlotView view = impl_->processes.state(impl_->slot);
+  if (impl_->owns_slot(view) || !view.whole)
+    impl_->processes.set_state(impl_->slot, impl_->own_state,
                                impl_->leaves_to_burial ? SlotState::left : SlotState::detached);
-  }
 }
 
 bool Pool::attached_here() const {

@@ -88,17 +88,25 @@ std::optional<OriginLine> ProcessTable::origin(std::uint32_t slot) const {
   return observe_checksummed_line<OriginLine>(memory_, base_, place<DetailLines>(details_, slot));
 }
 
+std::optional<LeaseLine> ProcessTable::lease(std::uint32_t slot) const {
+  return observe_checksummed_line<LeaseLine>(memory_, base_, place<LeaseLine>(leases_, slot));
+}
+
 std::optional<std::uint64_t> ProcessTable::beat(std::uint32_t slot,
                                                 std::uint64_t generation) const {
-  const auto line =
-      observe_checksummed_line<LeaseLine>(memory_, base_, place<LeaseLine>(leases_, slot));
+  const auto line = lease(slot);
   if (!line || line->generation != generation) return std::nullopt;
   return line->beat;
 }
 
+std::uint64_t ProcessTable::generation(const SlotView& view) const {
+  if (view.whole) return view.line.generation;
+  const auto line = lease(view.slot);
+  return line ? line->generation : view.line.generation;
+}
+
 std::uint64_t ProcessTable::mapped_at(std::uint32_t slot, std::uint64_t generation) const {
-  const auto line =
-      observe_checksummed_line<LeaseLine>(memory_, base_, place<LeaseLine>(leases_, slot));
+  const auto line = lease(slot);
   return line && line->generation == generation ? line->mapped_at : 0;
 }
 
@@ -148,9 +156,11 @@ ProcessRecord ProcessTable::record(const SlotView& view) const {
 
 StateLine ProcessTable::take(std::uint32_t slot, const Entry& entry,
                              const std::function<void()>& confirm) const {
-  StateLine line = state(slot).line;
+  const SlotView before = state(slot);
+  StateLine line = before.line;
   const std::uint64_t details = place<DetailLines>(details_, slot);
-  line.generation = line.generation < greatest_generation ? line.generation + 1 : 1;
+  const std::uint64_t last = generation(before);
+  line.generation = last < greatest_generation ? last + 1 : 1;
   confirm();
   OriginLine origin{.boot_id = entry.host.boot_id};
   entry.process.program.copy(origin.program, sizeof origin.program);
@@ -178,10 +188,7 @@ void ProcessTable::publish_state(std::uint32_t slot, const StateLine& line) cons
   publish_checksummed_line(memory_, base_, place<StateLine>(states_, slot), line);
 }
 
-void ProcessTable::set_state(std::uint32_t slot, std::uint64_t generation,
-                             SlotState new_state) const {
-  StateLine line = state(slot).line;
-  line.generation = generation;
+void ProcessTable::set_state(std::uint32_t slot, StateLine line, SlotState new_state) const {
   line.state = static_cast<std::uint32_t>(new_state);
   publish_state(slot, line);
   memory_.store_fence();

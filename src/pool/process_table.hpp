@@ -42,6 +42,8 @@ class ProcessTable {
   std::optional<OriginLine> origin(std::uint32_t slot) const;
   /// nullopt: unreadable or not of `generation`.
   std::optional<std::uint64_t> beat(std::uint32_t slot, std::uint64_t generation) const;
+  /// Of the slot's last process: where its state is not whole, the one under which it beat.
+  std::uint64_t generation(const SlotView& view) const;
   /// Address of the pool in the process of the slot; 0: unreadable or not of `generation`.
   std::uint64_t mapped_at(std::uint32_t slot, std::uint64_t generation) const;
   /// Attached under `generation`, as this node holds the line: enough for a slot of this process.
@@ -63,7 +65,7 @@ class ProcessTable {
                  const std::function<void()>& confirm) const;
   /// The caller orders.
   void publish_state(std::uint32_t slot, const StateLine& line) const;
-  void set_state(std::uint32_t slot, std::uint64_t generation, SlotState state) const;
+  void set_state(std::uint32_t slot, StateLine line, SlotState state) const;
   /// The caller orders.
   void publish_beat(std::uint32_t slot, std::uint64_t generation, std::uint64_t beat) const;
   void publish_stats(std::uint32_t slot, std::uint64_t generation, const ProcessStats& stats) const;
@@ -72,6 +74,7 @@ class ProcessTable {
  private:
   /// Loads after the caller's invalidations; checks.
   SlotView load_state(std::uint32_t slot) const;
+  std::optional<LeaseLine> lease(std::uint32_t slot) const;
   template <class Line>
   std::uint64_t place(std::uint64_t array, std::uint32_t slot) const {
     return array + std::uint64_t{slot} * sizeof(Line);
