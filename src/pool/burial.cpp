@@ -9,26 +9,32 @@
 
 namespace penstock::pool {
 
+namespace {
+
+/// A line that is not whole says nothing of that.
+bool has_ended(const SlotView& view) {
+  return view.whole && !view.attached();
+}
+
+}  // namespace
+
 /// Whatever it had stored may be dirty in its node's caches, and whatever others had stored to what
 /// it owned in theirs: they may have died as well, and nobody knows yet.
 void Pool::Impl::record_deaths(const std::vector<SlotView>& dead) const {
   auto nodes = nodes_of_others();
-  for (const SlotView& each : dead) {
-    if (each.whole) {
-      nodes.insert(each.line.node);
-    } else {  // it does not tell its node
-      for (const std::uint32_t any : all_nodes()) nodes.insert(any);
-    }
-  }
+  for (const SlotView& each : dead) nodes.insert(each.line.node);
+  const auto tells_no_node = [](const SlotView& view) { return !view.whole; };
+  if (std::any_of(dead.begin(), dead.end(), tells_no_node)) nodes.merge(all_nodes());
   flushes.record_deaths(nodes);
 }
 
-std::vector<std::uint32_t> Pool::Impl::all_nodes() const {
+std::set<std::uint32_t> Pool::Impl::all_nodes() const {
+  std::set<std::uint32_t> nodes;
+  if (!memory.loads_may_be_stale()) return nodes;
   const NodeTable table(memory, base, superblock);
-  std::vector<std::uint32_t> found;
   for (std::uint32_t each = 0; each < superblock.max_nodes; ++each)
-    if (table.read(each)) found.push_back(each);
-  return found;
+    if (table.read(each)) nodes.insert(each);
+  return nodes;
 }
 
 /// Where processes are attached, as far as the table says.
@@ -36,6 +42,7 @@ std::set<std::uint32_t> Pool::Impl::nodes_of_others() const {
   std::set<std::uint32_t> nodes;
   if (!memory.loads_may_be_stale()) return nodes;
   for (const SlotView& view : processes.used()) {
+    if (!view.whole) return all_nodes();
     if (view.attached() && view.slot != slot) nodes.insert(view.line.node);
   }
   return nodes;
@@ -79,7 +86,7 @@ bool Pool::Impl::outlived_by_its_job(const SlotView& dead) {
   const std::string job = processes.job(dead.slot);
   if (job.empty()) return false;
   for (const SlotView& view : processes.used()) {
-    if (view.slot == dead.slot || !view.attached() || processes.job(view.slot) != job) continue;
+    if (view.slot == dead.slot || has_ended(view) || processes.job(view.slot) != job) continue;
     if (liveness.alive(view)) return true;
   }
   return false;
@@ -91,7 +98,7 @@ std::set<std::string> Pool::Impl::living_of(std::set<std::string> jobs) {
   jobs.erase("");
   for (const SlotView& view : processes.used()) {
     if (jobs.empty()) break;
-    if (!view.attached()) continue;
+    if (has_ended(view)) continue;
     const std::string job = processes.job(view.slot);
     // to ask after a process is slow
     if (jobs.count(job) != 0 && liveness.alive(view)) living.insert(jobs.extract(job));
@@ -120,7 +127,11 @@ std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
     SlotView view = processes.state(suspect);
     if ((view.whole && !view.owns()) || liveness.alive(view)) continue;
     if (living.count(processes.job(suspect)) != 0) continue;
-    view.line.generation = processes.generation(view);
+    if (!view.whole) {
+      if (processes.state(suspect).whole) continue;  // it was just being written: another time
+      view.line.generation = processes.generation(view);
+      view.line.node = std::min(view.line.node, superblock.max_nodes - 1);
+    }
     dead.push_back(view);
     tokens.insert(make_token(view.line.generation, view.slot));
   }

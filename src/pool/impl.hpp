@@ -64,7 +64,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
   bool writes_own_lines() const { return !options.observer && origin.here(); }
   std::vector<std::uint32_t> seem_dead();
   std::set<std::uint32_t> nodes_of_others() const;
-  std::vector<std::uint32_t> all_nodes() const;
+  std::set<std::uint32_t> all_nodes() const;
   void note_death(std::uint64_t of_token);
   bool outlived_by_its_job(const SlotView& dead);
   std::set<std::string> living_of(std::set<std::string> jobs);
@@ -110,8 +110,9 @@ struct Pool::Impl final : PoolMappings::Attachments {
 
   std::uint32_t slot = 0, node = 0;
   std::uint64_t generation = 0;
-  StateLine own_state;      // as published
-  std::uint64_t beats = 1;  // under the heartbeat's mutex
+  StateLine own_state;             // as published
+  bool lock_line_doubted = false;  // at the last beat
+  std::uint64_t beats = 1;         // under the heartbeat's mutex
   std::mutex noted_mutex;
   std::set<std::uint64_t> noted, recorded;  // tokens of the dead that alive() has met
   std::mutex chores_mutex;

@@ -15,7 +15,11 @@ bool Liveness::alive(std::uint64_t token) {
   const SlotView view = processes_.state(slot);
   // Its owner is just detaching, has died at that, or is about to write anew what was overwritten:
   // nothing there says of whom it is.
-  if (!view.whole) return beats(token, beat_of(token).value_or(0));
+  if (!view.whole) {
+    const auto beating = processes_.beating(slot);
+    const bool succeeded = beating && *beating > generation_of(token);
+    return !succeeded && beats(token, beat_of(token).value_or(0));
+  }
   return view.line.generation == generation_of(token) && alive(view);
 }
 
@@ -136,9 +140,10 @@ bool Liveness::beats(std::uint64_t token, std::uint64_t beat) {
 
 LifeWatch::Verdict LifeWatch::look(const SlotView& view) {
   if (!liveness_.alive(view)) return Verdict::dead;
-  if (!liveness_.judged_by_heartbeat(view)) return Verdict::alive;
-  const std::uint64_t beat = processes_.beat(view.slot, view.line.generation).value_or(0);
-  const std::uint64_t token = make_token(view.line.generation, view.slot);
+  if (view.whole && !liveness_.judged_by_heartbeat(view)) return Verdict::alive;
+  const std::uint64_t generation = processes_.generation(view);
+  const std::uint64_t beat = processes_.beat(view.slot, generation).value_or(0);
+  const std::uint64_t token = make_token(generation, view.slot);
   const auto [first, first_look] = first_beats_.try_emplace(token, beat);
   return first->second != beat ? Verdict::alive : Verdict::undecided;
 }

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "base/checked.hpp"
 #include "base/clock.hpp"
@@ -152,7 +153,7 @@ Result<void> Pool::Impl::take_slot() {
                 std::min(superblock.max_processes * 2, max_processes));
   }
   slot = chosen->slot;
-  if (chosen->owns()) record_deaths({*chosen});
+  if (chosen->owns() || !chosen->whole) record_deaths({*chosen});
   own_state = processes.take(slot,
                              {.host = self.host,
                               .process = self.process,
@@ -220,15 +221,16 @@ void Pool::Impl::beat() {
   const SlotView view = processes.state(slot);
   if (owns_slot(view)) return;
   if (view.whole) end(std::nullopt);
-  // Nobody takes a slot who has not said before that its owner is dead: it was overwritten. The
-  // line leaves with the next beat's fence at the latest; until then this process is judged by its
-  // beats.
+  // Nobody takes a slot who has not said before that its owner is dead: it was overwritten.
+  heed(token());
   processes.publish_state(slot, own_state);
 }
 
 /// Others wait for a line that somebody has written over, until its node takes the lock again.
 void Pool::Impl::keep_lock_line() {
-  if (lock->intact()) return;
+  // once is nothing: another process of this host may be just writing it
+  const bool intact = lock->intact();
+  if (!std::exchange(lock_line_doubted, !intact) || intact) return;
   if (take_lock(beat_period_ns(liveness.lease_ns()))) release_lock();
 }
 
@@ -283,6 +285,7 @@ Pool::~Pool() {
   impl_->heartbeat.reset();
   impl_->exit_log_entry.sign_off();
   const SlotView view = impl_->processes.state(impl_->slot);
+  if (!view.whole) impl_->heed(impl_->token());  // else a stranger's: nobody takes it before that
   if (impl_->owns_slot(view) || !view.whole)
     impl_->processes.set_state(impl_->slot, impl_->own_state,
                                impl_->leaves_to_burial ? SlotState::left : SlotState::detached);

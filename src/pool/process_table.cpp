@@ -101,8 +101,13 @@ std::optional<std::uint64_t> ProcessTable::beat(std::uint32_t slot,
 
 std::uint64_t ProcessTable::generation(const SlotView& view) const {
   if (view.whole) return view.line.generation;
-  const auto line = lease(view.slot);
-  return line ? line->generation : view.line.generation;
+  return beating(view.slot).value_or(view.line.generation);
+}
+
+std::optional<std::uint64_t> ProcessTable::beating(std::uint32_t slot) const {
+  const auto line = lease(slot);
+  if (!line) return std::nullopt;
+  return line->generation;
 }
 
 std::uint64_t ProcessTable::mapped_at(std::uint32_t slot, std::uint64_t generation) const {
@@ -186,12 +191,12 @@ StateLine ProcessTable::take(std::uint32_t slot, const Entry& entry,
 
 void ProcessTable::publish_state(std::uint32_t slot, const StateLine& line) const {
   publish_checksummed_line(memory_, base_, place<StateLine>(states_, slot), line);
+  memory_.store_fence();
 }
 
 void ProcessTable::set_state(std::uint32_t slot, StateLine line, SlotState new_state) const {
   line.state = static_cast<std::uint32_t>(new_state);
   publish_state(slot, line);
-  memory_.store_fence();
 }
 
 void ProcessTable::publish_beat(std::uint32_t slot, std::uint64_t generation,

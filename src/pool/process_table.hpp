@@ -42,6 +42,8 @@ class ProcessTable {
   std::optional<OriginLine> origin(std::uint32_t slot) const;
   /// nullopt: unreadable or not of `generation`.
   std::optional<std::uint64_t> beat(std::uint32_t slot, std::uint64_t generation) const;
+  /// Generation under which the slot's process beats, or has beaten last; nullopt: unreadable.
+  std::optional<std::uint64_t> beating(std::uint32_t slot) const;
   /// Of the slot's last process: where its state is not whole, the one under which it beat.
   std::uint64_t generation(const SlotView& view) const;
   /// Address of the pool in the process of the slot; 0: unreadable or not of `generation`.
@@ -63,7 +65,7 @@ class ProcessTable {
   /// before what hurts if this process has lost it meanwhile.
   StateLine take(std::uint32_t slot, const Entry& entry,
                  const std::function<void()>& confirm) const;
-  /// The caller orders.
+  /// Ordered before all that this thread publishes later.
   void publish_state(std::uint32_t slot, const StateLine& line) const;
   void set_state(std::uint32_t slot, StateLine line, SlotState state) const;
   /// The caller orders.

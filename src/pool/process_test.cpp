@@ -404,5 +404,44 @@ TEST_F(ProcessTest, WhoseSlotIsOverwrittenWritesItAnew) {
   }
 }
 
+/// Commands, each of which sees the pool for the first time, find one that died within its state.
+TEST_F(ProcessTest, WhoDiedWithinItsLineIsReapedByWhoComesLater) {
+  const base::EnvironmentGuard lease("PENSTOCK_LEASE_MS", "400");
+  std::uint64_t token = 0;
+  {
+    Child child = attached_child();
+    token = child.next_report();
+  }
+  auto pool = attach();
+  const auto& superblock = *reinterpret_cast<const Superblock*>(pool->base());
+  const std::uint64_t checksum = superblock.states_offset + 64 * (token & 0xffff) + 56;
+  pool->memory().publish_word(pool->at(checksum, 8), 77);
+  pool->memory().store_fence();
+  pool = attach();
+  EXPECT_TRUE(pool->make_certain());
+  std::set<std::uint64_t> told;
+  const auto reaped = pool->reap([&told](const auto& tokens) { told = tokens; });
+  EXPECT_EQ(reaped.value_or(9), 1u);
+  EXPECT_THAT(told, testing::ElementsAre(token));
+}
+
+TEST_F(ProcessTest, WhoseNodeIsNoneIsReapedOnce) {
+  const base::EnvironmentGuard lease("PENSTOCK_LEASE_MS", "400");
+  std::uint64_t token = 0;
+  {
+    Child child = attached_child();
+    token = child.next_report();
+  }
+  auto pool = attach();
+  const auto& superblock = *reinterpret_cast<const Superblock*>(pool->base());
+  const std::uint64_t slot = token & 0xffff;
+  pool->memory().publish_word(pool->at(superblock.states_offset + 64 * slot + 8, 8),
+                              0x7777'7777'0000'0001);
+  pool->memory().store_fence();
+  EXPECT_TRUE(pool->make_certain());
+  EXPECT_EQ(pool->reap([](const auto&) {}).value_or(9), 1u);
+  EXPECT_EQ(pool->reap([](const auto&) {}).value_or(9), 0u);
+}
+
 }  // namespace
 }  // namespace penstock::pool

@@ -60,10 +60,10 @@ class PoolTest : public testing::Test {
   CreateOptions create_options() const {
     return {.spec = spec_, .bytes = test_pool_bytes, .mode = coherence::Mode::software};
   }
-  void create(std::uint32_t max_processes = 16, std::uint32_t max_nodes = 4) {
+  void create(std::uint32_t processes = 16, std::uint32_t nodes = 4) {
     CreateOptions options = create_options();
-    options.max_processes = max_processes;
-    options.max_nodes = max_nodes;
+    options.max_processes = processes;
+    options.max_nodes = nodes;
     auto created = pool::create(options);
     ASSERT_TRUE(created) << created.error().message;
   }

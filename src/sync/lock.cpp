@@ -77,11 +77,12 @@ class Entries {
     send(line);
   }
 
-  /// What was published last, where somebody else has overwritten it.
+  /// What was published last, where somebody else has overwritten it, other than a successor.
   void restore() const {
     memory_.invalidate(lines_ + 64ull * self_, 64);
     memory_.load_fence();
     const Line line = load(self_);
+    if (whole(line) && line.token != published_.token) return;
     if (std::memcmp(&line, &published_, sizeof line) != 0) send(published_);
   }
 
