@@ -250,7 +250,7 @@ void JobWatch::finish(bool failed) {
   first_death_ = find_first();
   if (first_death_ && first_death_->was_killed) first_death_->how += others_text();
   remove_segments(segments_);
-  if (!failed) return;
+  if (!failed && !first_death_) return;
   // Ranks that died while they started were not looked into.
   auto unknown = mpi_segments();
   std::erase_if(unknown, [&](const std::string& segment) { return foreign_.contains(segment); });

@@ -46,7 +46,8 @@ class JobWatch {
   void on_exit_log();
   int exit_log_descriptor() const { return exit_log_.descriptor(); }
   /// After the job: finds out who died first; what the MPI left in /dev/shm is removed.
-  /// Of a job that `failed`, also what ranks made that died too early to be looked into.
+  /// Of a job that `failed`, or where a rank died, also what ranks made that died too early to be
+  /// looked into.
   void finish(bool failed);
 
   /// Ranks are still expected on the pool, or what their MPI makes while it starts: whatever is not

@@ -133,3 +133,18 @@ def mpich_segments_of(pid):
         maps = Path(f"/proc/{process}/maps").read_text()
         found.update(map(Path, re.findall(r"(/dev/shm/mpich_\S+)$", maps, re.M)))
     return found
+
+
+def mpich_segments():
+    return set(SHM.glob("mpich_*"))
+
+
+def mpich_segments_in_use():
+    """Those that some process has mapped."""
+    found = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        try:
+            found.update(map(Path, re.findall(r"(/dev/shm/mpich_\S+)$", maps.read_text(), re.M)))
+        except OSError:
+            continue
+    return found

@@ -4,7 +4,8 @@ import os
 import subprocess
 import unittest
 
-from support import MPIEXEC, OTHER_VENVS, PENSTOCK, PROGRAMS, PYTHON, Case, clean_environment
+from support import (MPIEXEC, OTHER_VENVS, PENSTOCK, PROGRAMS, PYTHON, Case, clean_environment, mpich_segments,
+                     mpich_segments_in_use)
 
 IN_POOL = "a window of {} ranks lies in the pool"
 TELL = {"PENSTOCK_LOG": "info"}
@@ -204,12 +205,15 @@ class Windows(WindowCase):
 
 class Deaths(WindowCase):
     def seen(self, case, ranks=2):
-        """By rank, what the survivors saw."""
+        """By rank, what the survivors saw. Nothing of the job is left in /dev/shm."""
+        before = mpich_segments()
         done = self.penstock("run", "-n", ranks, "--nodes", ranks, "--", PYTHON, PROGRAMS / "window_death.py", case,
                              self.folder, ranks, status=None, environment=clean_environment(**TELL))
         self.assertNotEqual(done.returncode, 0)
         self.assert_in_pool(done, ranks)
         self.assertRegex(done.stderr, r"penstock run: rank 1 \(pid \d+, emulated node 1\) ")
+        made = mpich_segments() - before  # tests beside this one make some too, for a moment
+        self.wait_for(lambda: not (made & mpich_segments()) - mpich_segments_in_use(), "MPICH's segments to go", 20)
         return [(self.folder / str(rank)).read_text() for rank in range(ranks) if rank != 1]
 
     def assert_named(self, text, call):
