@@ -61,6 +61,35 @@ std::string pmix_job(const char* name_space) {
   return text.substr(0, text.rfind('@'));
 }
 
+Launch launched_by_mpi(const LaunchSources& sources) {
+  Launch launch;
+  launch.rank =
+      first_number(sources, {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, -1);
+  launch.size = first_number(sources, {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 0);
+  launch.local_size = first_number(sources, {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"}, 0);
+  return launch;
+}
+
+Launch launched_by_torch(const LaunchSources& sources) {
+  Launch launch;
+  launch.rank = first_number(sources, {"RANK"}, -1);
+  launch.size = first_number(sources, {"WORLD_SIZE"}, 0);
+  launch.local_size = first_number(sources, {"LOCAL_WORLD_SIZE"}, 0);
+  return launch;
+}
+
+/// Slurm or an mpiexec may have started torchrun, and its ranks inherit what was told to that.
+bool runs_under_torchrun(const LaunchSources& sources) {
+  return sources.environment("TORCHELASTIC_RUN_ID") != nullptr;
+}
+
+/// Such names may stand in any environment: alone they tell nothing.
+bool has_torch_ranks(const LaunchSources& sources) {
+  const auto rank = number(sources.environment("RANK"));
+  const auto size = number(sources.environment("WORLD_SIZE"));
+  return rank && size && *rank < *size && *size <= 0x7fffffff;
+}
+
 std::string job_key(const LaunchSources& sources) {
   const auto& environment = sources.environment;
   const auto given = [&](const char* name) {
@@ -78,6 +107,12 @@ std::string job_key(const LaunchSources& sources) {
   }
   if (const char* id = given("PMI_JOBID")) return fmt::format("pmi-{}", id);
   if (std::string job = hydra_job(sources); !job.empty()) return job;
+  if (has_torch_ranks(sources)) {
+    // The run's name is "none" unless somebody gave one; the port is the job's own.
+    const auto text = [&](const char* name) { return given(name) == nullptr ? "" : given(name); };
+    return fmt::format("torch-{}:{}-{}", text("MASTER_ADDR"), text("MASTER_PORT"),
+                       text("TORCHELASTIC_RUN_ID"));
+  }
   // Nothing names the job: all of one user's processes on the pool may reach each other, by
   // addresses that they must have exchanged first.
   return fmt::format("user-{}", ::getuid());
@@ -148,11 +183,9 @@ LaunchSources process_sources() {
 }
 
 Result<Launch> read_launch(const LaunchSources& sources) {
-  Launch launch;
-  launch.rank =
-      first_number(sources, {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, -1);
-  launch.size = first_number(sources, {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 0);
-  launch.local_size = first_number(sources, {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"}, 0);
+  Launch launch = launched_by_mpi(sources);
+  if (has_torch_ranks(sources) && (launch.rank < 0 || runs_under_torchrun(sources)))
+    launch = launched_by_torch(sources);
   launch.job = job_key(sources);
   auto node = emulated_node(sources, launch);
   if (!node) return unexpected(node.error());

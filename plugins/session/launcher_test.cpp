@@ -1,5 +1,6 @@
 #include "launcher.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -102,6 +103,47 @@ TEST_F(LauncherTest, OpenMpiTellsRankAndSize) {
   EXPECT_EQ(launch->size, 4);
   EXPECT_EQ(launch->local_size, 4);
   EXPECT_EQ(launch->emulated_node, 1u);
+}
+
+TEST_F(LauncherTest, TorchrunTellsRankAndSize) {
+  environment = {{"RANK", "3"},
+                 {"WORLD_SIZE", "4"},
+                 {"LOCAL_RANK", "1"},
+                 {"LOCAL_WORLD_SIZE", "2"},
+                 {"MASTER_ADDR", "head"},
+                 {"MASTER_PORT", "29500"},
+                 {"TORCHELASTIC_RUN_ID", "none"},
+                 {"PENSTOCK_NODES", "2"}};
+  const auto launch = read();
+  ASSERT_TRUE(launch);
+  EXPECT_EQ(launch->rank, 3);
+  EXPECT_EQ(launch->size, 4);
+  EXPECT_EQ(launch->local_size, 2);
+  EXPECT_EQ(launch->emulated_node, 1u);
+  EXPECT_EQ(launch->job, "torch-head:29500-none");
+}
+
+TEST_F(LauncherTest, MpisVariablesWinOverTorchruns) {
+  environment = {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"RANK", "3"}, {"WORLD_SIZE", "4"}};
+  EXPECT_EQ(read()->rank, 1);
+  EXPECT_EQ(read()->size, 2);
+}
+
+TEST_F(LauncherTest, TorchrunWinsOverWhatStartedIt) {
+  environment = {{"SLURM_JOB_ID", "5"},          {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"},
+                 {"SLURM_NTASKS", "2"},          {"RANK", "7"},          {"WORLD_SIZE", "8"},
+                 {"TORCHELASTIC_RUN_ID", "none"}};
+  EXPECT_EQ(read()->rank, 7);
+  EXPECT_EQ(read()->size, 8);
+  EXPECT_EQ(read()->job, "slurm-5.0");
+}
+
+TEST_F(LauncherTest, ARankWithoutItsWorldIsNotTorchruns) {
+  environment = {{"RANK", "3"}};
+  EXPECT_EQ(read()->rank, -1);
+  environment["WORLD_SIZE"] = "3";  // none of three
+  EXPECT_EQ(read()->rank, -1);
+  EXPECT_THAT(read()->job, testing::StartsWith("user-"));
 }
 
 TEST_F(LauncherTest, GivenJobWins) {
