@@ -48,7 +48,7 @@ check: ## format, style, headers, dependencies, aarch64
 
 format: ## put the C and C++ files into the form that make check asks for
 	ci/install.sh check
-	git ls-files -co --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h' | xargs clang-format -i
+	git ls-files -co --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h' '*.cu' '*.cuh' | xargs clang-format -i
 
 bench: ## measurements with their baselines
 	ci/install.sh build run

@@ -11,7 +11,7 @@ step() {
 }
 
 format() {
-  git ls-files -co --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h' |
+  git ls-files -co --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h' '*.cu' '*.cuh' |
     while read -r file; do [ -f "$file" ] && echo "$file"; done |
     xargs -r -P "$(nproc)" -n 16 clang-format --dry-run -Werror
 }

@@ -11,7 +11,7 @@ MAX_FILE_LINES = 600
 # Bottom up. A module includes and links only what stands before it.
 LAYERS = ["base", "arch", "coherence", "sync", "pool", "arena", "litmus", "rma", "window", "transport", "capi"]
 PUBLIC_HEADER_LAYER = {"status.hpp": "base"}  # the others are named as their module
-CODE = {".cpp", ".hpp", ".c", ".h"}
+CODE = {".cpp", ".hpp", ".c", ".h", ".cu", ".cuh"}
 MARKERS = "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"])
 RULES_OF_TEXT = [
     (rf"\b(?:{MARKERS})\b", "unfinished: do it, or open an issue"),

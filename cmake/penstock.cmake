@@ -13,6 +13,14 @@ function(penstock_module name)
   target_link_libraries(penstock_${name} PUBLIC ${ARG_LIBS})
 endfunction()
 
+# For a product that is loaded into other people's programs, or runs on their machines: it carries its
+# C++ runtime along. Not for what is loaded into a program that has one for all its parts, as torch.
+function(penstock_own_runtime target)
+  if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+    target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+endfunction()
+
 # Unit tests stand beside the code they test; label "unit". All of them: target unit_tests.
 add_custom_target(unit_tests)
 function(penstock_test name)
