@@ -15,6 +15,7 @@
 
 #include "base/file.hpp"
 #include "base/format.hpp"
+#include "base/unique_fd.hpp"
 #include "command.hpp"
 #include "locations.hpp"
 
@@ -93,10 +94,8 @@ std::vector<std::string> users_of(const std::string& path, const std::string& pr
 }
 
 int open_error_of(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return errno;
-  ::close(fd);
-  return 0;
+  const base::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  return fd.get() < 0 ? errno : 0;
 }
 
 std::string pool_text(const std::string& path) {

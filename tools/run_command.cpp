@@ -234,7 +234,7 @@ int run(RunArguments arguments) {
   auto info = prepare_pool(arguments, spec);
   if (!info) return report(info.error());
   const auto claim =
-      temporary ? pool::claim_own_pool(pool::parse_spec(spec)->front().path) : pool::UniqueFd();
+      temporary ? pool::claim_own_pool(pool::parse_spec(spec)->front().path) : base::UniqueFd();
   auto plan = make_plan(arguments, *runtime, *info, own);
   if (!plan) return report(plan.error());
   auto outcome = run_job(*plan);

@@ -14,15 +14,11 @@
 
 namespace penstock::ofi {
 
-Eq::~Eq() {
-  if (wake_fd >= 0) ::close(wake_fd);
-}
-
 void Eq::push(Event event) {
   {
     const std::lock_guard<std::mutex> guard(mutex);
     events.push_back(std::move(event));
-    if (wake_fd >= 0) eventfd_write(wake_fd, 1);
+    if (wake_fd.get() >= 0) eventfd_write(wake_fd.get(), 1);
   }
   news.notify_one();
 }
@@ -30,7 +26,7 @@ void Eq::push(Event event) {
 void Eq::pop() {
   events.pop_front();
   eventfd_t count;
-  if (wake_fd >= 0) eventfd_read(wake_fd, &count);
+  if (wake_fd.get() >= 0) eventfd_read(wake_fd.get(), &count);
 }
 
 void Eq::push_av_complete(::fid* object, void* context, std::uint64_t count) {
@@ -133,10 +129,10 @@ const char* strerror_eq(fid_eq*, int number, const void*, char* text, std::size_
 
 int control_eq(fid* self, int command, void* argument) {
   const Eq& eq = eq_of(reinterpret_cast<fid_eq*>(self));
-  if (command != FI_GETWAIT || eq.wake_fd < 0) {
+  if (command != FI_GETWAIT || eq.wake_fd.get() < 0) {
     return control_wait_object(eq.wait_object, command, argument);
   }
-  *static_cast<int*>(argument) = eq.wake_fd;
+  *static_cast<int*>(argument) = eq.wake_fd.get();
   return 0;
 }
 
@@ -165,8 +161,8 @@ int open_eq(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** result, void* context
   return guarded([&]() -> int {
     auto eq = std::make_unique<Eq>();
     if (wait == FI_WAIT_FD) {
-      eq->wake_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
-      if (eq->wake_fd < 0) return -errno;
+      eq->wake_fd = base::UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE));
+      if (eq->wake_fd.get() < 0) return -errno;
     }
     eq->fabric = static_cast<Fabric*>(fabric);
     eq->fabric->users.fetch_add(1);

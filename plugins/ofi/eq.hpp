@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/unique_fd.hpp"
 #include "domain.hpp"
 
 namespace penstock::ofi {
@@ -21,11 +22,10 @@ struct Eq : fid_eq {
     bool is_error = false;
     fi_eq_err_entry error{};
   };
-  ~Eq();
   Fabric* fabric = nullptr;
   std::atomic<int> users{0};
   fi_wait_obj wait_object = FI_WAIT_NONE;
-  int wake_fd = -1;  ///< FI_WAIT_FD: readable while there are events
+  base::UniqueFd wake_fd;  ///< FI_WAIT_FD: readable while there are events
   std::mutex mutex;
   std::condition_variable news;
   std::deque<Event> events;

@@ -46,7 +46,7 @@ int may_sleep(fid* object) {
     case FI_CLASS_EQ: {
       auto& eq = *static_cast<Eq*>(reinterpret_cast<fid_eq*>(object));
       const std::lock_guard<std::mutex> guard(eq.mutex);
-      return eq.wake_fd >= 0 && eq.events.empty() ? 0 : -FI_EAGAIN;
+      return eq.wake_fd.get() >= 0 && eq.events.empty() ? 0 : -FI_EAGAIN;
     }
     default:
       return -FI_EINVAL;

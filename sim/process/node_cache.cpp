@@ -14,17 +14,17 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "base/unique_fd.hpp"
 #include "base/wait.hpp"
 #include "pool/host_identity.hpp"
 #include "pool/node_caches.hpp"
-#include "pool/unique_fd.hpp"
 
 namespace penstock::sim {
 
 namespace {
 
+using base::UniqueFd;
 using coherence::PoolMapping;
-using pool::UniqueFd;
 
 std::uint64_t bytes_of(const PoolMapping& place) {
   return 2 * place.bytes + place.bytes / line_bytes + LineLocks::bytes;
@@ -133,7 +133,7 @@ Result<std::unique_ptr<NodeCache>> NodeCache::open(const PoolMapping& place) {
     fd = std::move(*opened);
     flags = MAP_SHARED;
   }
-  const UniqueFd mapped = fd.get() < 0 ? UniqueFd() : pool::reopened(fd);
+  const UniqueFd mapped = fd.get() < 0 ? UniqueFd() : base::reopened(fd);
   if (fd.get() >= 0 && mapped.get() < 0) return system_failure(path, "opened once more");
   void* memory = ::mmap(nullptr, bytes_of(place), PROT_READ | PROT_WRITE, flags, mapped.get(), 0);
   if (memory == MAP_FAILED) return system_failure(path, "mapped");

@@ -192,7 +192,7 @@ class SimulatedPool {
   }
 
   std::string path_;
-  pool::UniqueFd claim_;
+  base::UniqueFd claim_;
   pid_t owner_;
   std::uint64_t bytes_;
   std::uint32_t lease_ms_;

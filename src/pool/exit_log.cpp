@@ -22,9 +22,9 @@ std::string name_of(std::uint64_t pool_id, std::uint32_t slot, std::uint64_t gen
   return fmt::format("{:x}.{}.{}", pool_id, slot, generation);
 }
 
-UniqueFd make(const std::string& folder, const std::string& name) {
+base::UniqueFd make(const std::string& folder, const std::string& name) {
   const std::string path = fmt::format("{}/{}", folder, name);
-  return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  return base::UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
 }
 
 void note(const std::string& name) {
@@ -34,7 +34,7 @@ void note(const std::string& name) {
 
 /// Until it ends.
 base::ProcessFd presence_in(const std::string& folder) {
-  UniqueFd file = make(folder, fmt::format("process.{}", ::getpid()));
+  base::UniqueFd file = make(folder, fmt::format("process.{}", ::getpid()));
   // The launcher hears of an end when a low descriptor is closed. Linux puts off each close of an
   // ending process and then does the last one first, so a high one is closed before those.
   constexpr int high = 1000;
@@ -89,7 +89,7 @@ void tell_of_finalize() {
 }
 
 Result<ExitLog> ExitLog::watch(const std::string& folder, std::uint64_t pool_id) {
-  UniqueFd events(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  base::UniqueFd events(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   if (events.get() < 0 ||
       ::inotify_add_watch(events.get(), folder.c_str(),
                           IN_CREATE | IN_DELETE | IN_CLOSE_WRITE | IN_ONLYDIR) < 0) {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_fd.hpp"
 #include "penstock/status.hpp"
-#include "pool/unique_fd.hpp"
 
 namespace penstock::pool {
 
@@ -69,11 +69,11 @@ class ExitLog {
   int descriptor() const { return events_.get(); }  ///< readable when something has happened
 
  private:
-  ExitLog(std::string folder, std::uint64_t pool_id, UniqueFd events)
+  ExitLog(std::string folder, std::uint64_t pool_id, base::UniqueFd events)
       : folder_(std::move(folder)), pool_id_(pool_id), events_(std::move(events)) {}
   std::string folder_;
   std::uint64_t pool_id_;
-  UniqueFd events_;
+  base::UniqueFd events_;
 };
 
 }  // namespace penstock::pool

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/format.hpp"
+#include "base/unique_fd.hpp"
 
 namespace penstock::pool {
 
@@ -19,11 +20,10 @@ namespace {
 
 /// The first bytes of a small file, without trailing white space; nullopt when it is unreadable.
 std::optional<std::string> read_small_file(const char* path) {
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return std::nullopt;
+  const base::UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return std::nullopt;
   char buffer[1024];
-  const ssize_t length = ::read(fd, buffer, sizeof buffer);
-  ::close(fd);
+  const ssize_t length = ::read(fd.get(), buffer, sizeof buffer);
   if (length < 0) return std::nullopt;
   std::string text(buffer, static_cast<std::size_t>(length));
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) {

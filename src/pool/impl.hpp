@@ -27,8 +27,8 @@
 namespace penstock::pool {
 
 struct Pool::Impl final : PoolMappings::Attachments {
-  Impl(const Superblock& s, Mapping mapped, UniqueFd fd, coherence::View pool_view, Caller caller,
-       const AttachOptions& attach_options, std::uint64_t lease_ns)
+  Impl(const Superblock& s, Mapping mapped, base::UniqueFd fd, coherence::View pool_view,
+       Caller caller, const AttachOptions& attach_options, std::uint64_t lease_ns)
       : superblock(s),
         info(info_of(s, attach_options.spec)),
         mapping(std::move(mapped)),

@@ -28,8 +28,8 @@ struct flock claim_of(short type) {
   return claim;
 }
 
-UniqueFd open_file(const std::string& path) {
-  return UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+base::UniqueFd open_file(const std::string& path) {
+  return base::UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
 }
 
 /// "FOLDER/penstock.run-12-ab" for that and for "FOLDER/penstock.run-12-ab.node0..."; "" for the
@@ -42,7 +42,7 @@ std::string left_by_the_dead(const std::string& folder, const std::string& name)
 }
 
 bool remove_unclaimed(const std::string& path, std::int64_t older_than_s) {
-  const UniqueFd file = open_file(path);
+  const base::UniqueFd file = open_file(path);
   struct stat status;
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
   if (status.st_uid != ::geteuid() || ::time(nullptr) - status.st_ctime < older_than_s)
@@ -64,8 +64,8 @@ bool maker_is_gone(const std::string& name) {
   return ::kill(std::stoi(found[1]), 0) != 0 && errno == ESRCH;
 }
 
-UniqueFd claim_own_pool(const std::string& path) {
-  UniqueFd file = open_file(path);
+base::UniqueFd claim_own_pool(const std::string& path) {
+  base::UniqueFd file = open_file(path);
   struct flock shared = claim_of(F_RDLCK);
   if (file.get() >= 0) (void)::fcntl(file.get(), F_OFD_SETLK, &shared);
   return file;

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <string>
 
-#include "pool/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 
 namespace penstock::pool {
 
 /// While it is open nobody sweeps the pool at `path`, whatever process namespace they are in.
 /// Not valid where the file cannot be opened.
-UniqueFd claim_own_pool(const std::string& path);
+base::UniqueFd claim_own_pool(const std::string& path);
 
 /// Of "run-12-0123abcd", as a run or a simulated job names what is its own: process 12 is gone.
 bool maker_is_gone(const std::string& name);

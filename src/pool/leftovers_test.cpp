@@ -54,7 +54,7 @@ TEST_F(LeftoversTest, WhatTheDeadLeftGoesWhenItIsNotNew) {
     EXPECT_EQ(sweep_leftovers(folder_.path(), 0), 0u) << "somebody is attached";
   }
   {
-    const UniqueFd claim = claim_own_pool(fresh);
+    const base::UniqueFd claim = claim_own_pool(fresh);
     EXPECT_EQ(sweep_leftovers(folder_.path(), 0), 0u) << "its maker lives, where it cannot be seen";
   }
   EXPECT_EQ(sweep_leftovers(folder_.path(), 0), 1u);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/format.hpp"
-#include "pool/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 
 namespace penstock::pool {
 
@@ -89,7 +89,8 @@ void remove_node_caches(const std::string& pool_path, std::uint64_t pool_id) {
 std::uint32_t remove_unused_node_caches(const std::string& pool_path) {
   std::uint32_t removed = 0;
   for (const Found& found : find_all(pool_path)) {
-    const UniqueFd fd(::open(found.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    const base::UniqueFd fd(
+        ::open(found.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (fd.get() < 0 || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
     if (::unlink(found.path.c_str()) == 0) ++removed;
   }

@@ -125,10 +125,10 @@ Result<void> check_file_limit(const Part& part, std::uint64_t bytes) {
 Result<OpenPart> open_unnamed(const Part& part) {
   const std::string folder = folder_of(part.path);
   OpenPart open{.part = part, .alignment = page_bytes};
-  open.fd = UniqueFd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  open.fd = base::UniqueFd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (open.fd.get() < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
     std::string hidden = fmt::format("{}/.penstock.XXXXXX", folder);
-    open.fd = UniqueFd(::mkostemp(hidden.data(), O_CLOEXEC));
+    open.fd = base::UniqueFd(::mkostemp(hidden.data(), O_CLOEXEC));
     if (open.fd.get() >= 0) open.temporary = TemporaryName(hidden);
   }
   if (open.fd.get() >= 0) return open;
@@ -178,7 +178,7 @@ Result<void> set_access(const OpenPart& part, const CreateOptions& options) {
 Result<OpenPart> open_part(const Part& part, Access access, const std::string& spec) {
   // O_NONBLOCK: a FIFO under that name must not hold us up.
   const int flags = (access == Access::write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK;
-  OpenPart open{.part = part, .fd = UniqueFd(::open(part.path.c_str(), flags))};
+  OpenPart open{.part = part, .fd = base::UniqueFd(::open(part.path.c_str(), flags))};
   if (open.fd.get() < 0) return unexpected(open_error(errno, part, access, spec));
   struct stat status;
   if (::fstat(open.fd.get(), &status) != 0) {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_fd.hpp"
 #include "penstock/pool.hpp"
-#include "pool/unique_fd.hpp"
 
 namespace penstock::pool {
 
@@ -31,7 +31,7 @@ class TemporaryName {
 
 struct OpenPart {
   Part part;
-  UniqueFd fd;
+  base::UniqueFd fd;
   TemporaryName temporary;  ///< of a file being created where files must have names
   bool device = false;
   std::uint64_t bytes = 0;      ///< of the file or device

@@ -5,8 +5,8 @@
 
 #include <thread>
 
+#include "base/unique_fd.hpp"
 #include "pool/test_pool.hpp"
-#include "pool/unique_fd.hpp"
 
 namespace penstock::pool {
 namespace {
@@ -175,7 +175,7 @@ TEST_F(AttachedMappingsTest, MappingsOfTheProgramItselfCountWhereTheyAreShared) 
   create();
   auto pool = attach();
   ASSERT_TRUE(pool);
-  const UniqueFd fd(::open(spec_.c_str(), O_RDWR | O_CLOEXEC));
+  const base::UniqueFd fd(::open(spec_.c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_GE(fd.get(), 0);
   void* shared = ::mmap(nullptr, 8192, PROT_READ, MAP_SHARED, fd.get(), 4096);
   void* cow = ::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd.get(), 4096);

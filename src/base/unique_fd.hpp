@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace penstock::pool {
+namespace penstock::base {
 
 class UniqueFd {
  public:
@@ -36,4 +36,4 @@ inline UniqueFd reopened(const UniqueFd& fd) {
   return UniqueFd(::open(self.c_str(), access | O_CLOEXEC | O_NONBLOCK));
 }
 
-}  // namespace penstock::pool
+}  // namespace penstock::base
