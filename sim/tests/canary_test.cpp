@@ -1,8 +1,10 @@
 // Protocols with one piece missing, which the simulation must catch: if one of these passes, the
 // simulation has gone blind, and what it says of the real protocols is worth nothing.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <thread>
 
 #include "sim/world/explore.hpp"
 
@@ -258,6 +260,25 @@ TEST(Canary, PackedWordsNeedPartialStores) {
     const RunStatistics statistics = explore(scenario, runs);
     EXPECT_EQ(statistics.held(), partial) << statistics.first_failure;
   }
+}
+
+/// A thread that the operating system runs beside the fibers races with them, and no seed replays
+/// it.
+TEST(Canary, AThreadOfTheProductIsAFiberOfItsProcess) {
+  Scenario scenario;
+  scenario.name = "a thread";
+  scenario.body = [](World& world) {
+    world.spawn(0, [&world] {
+      const pid_t known_to_the_kernel = ::gettid();
+      const Process& starter = world.self();
+      std::thread([&] {
+        world.require(::gettid() == known_to_the_kernel, "a thread of the operating system");
+        world.require(&world.self() == &starter, "a thread of another process");
+      }).join();
+    });
+  };
+  const RunStatistics statistics = explore(scenario, 10);
+  EXPECT_TRUE(statistics.held()) << statistics.first_failure;
 }
 
 /// The same seed gives the same run, to the last operation.
