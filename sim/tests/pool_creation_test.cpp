@@ -100,6 +100,37 @@ TEST(PoolCreation, WhoFindsAPoolFindsAWholeOne) {
   expect_held("pool", "crash points", crash_everywhere(scenario, 60));
 }
 
+/// One who dies while it writes a superblock, or wipes it, leaves a pool or none, and no damaged
+/// one.
+TEST(PoolCreation, ADeathWithinTheSuperblockLeavesNoPool) {
+  const SimulatedPool pool;
+  Scenario scenario = pool.scenario("pool, superblock wiped and written", 2);
+  scenario.faults.max_delay = 40;  // a reader does not look for ever at half a line
+  scenario.faults.deliver = 60;
+  scenario.body = [&pool](World& world) {
+    Process& writer = world.spawn(0, [&world, &pool] {
+      auto parts = pool::open_parts(pool.path(), pool::Access::write);
+      world.require(parts.has_value(), "the file is not there");
+      const auto superblock = pool::check_superblocks(*parts, pool.path());
+      world.require(superblock.has_value(), "no pool to begin with");
+      world.require(pool::wipe_superblock((*parts)[0]).has_value(), "not wiped");
+      world.require(pool::write_superblock((*parts)[0], *superblock).has_value(), "not written");
+    });
+    world.mark_victim(writer);
+    world.spawn(1, [&world, &pool, &writer] {
+      const auto parts = pool::open_parts(pool.path(), pool::Access::read);
+      for (int looks_after = 0; looks_after < 100; looks_after += gone(writer)) {
+        const auto found = pool::check_superblocks(*parts, pool.path());
+        const bool none =
+            !found && found.error().message.find("is not a Penstock pool") != std::string::npos;
+        world.require(found || none, found ? "" : found.error().message);
+        world.yield();
+      }
+    });
+  };
+  expect_held("pool", "deaths within a line", explore(dying_in_a_line(scenario, 10), 300));
+}
+
 /// A device is made a pool again: first it is none, then its tables are cleared, then it is one.
 TEST(PoolCreation, ADeviceIsNoPoolWhileItsTablesAreCleared) {
   const SimulatedPool pool;

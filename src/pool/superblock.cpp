@@ -138,13 +138,17 @@ Result<void> write_superblock(const OpenPart& part, const Superblock& contents) 
   superblock.checksum = checksum_of(superblock);
   const auto* lines = reinterpret_cast<const std::byte*>(&superblock);
   const coherence::Memory& memory = view->memory;
-  // The line with the magic last: all others, and the tables, are there before anybody finds them.
-  static_assert(sizeof superblock > coherence::line_bytes);
+  // The magic last, by one word, which arrives whole: who finds it finds all the rest, and the
+  // tables, also when the writer has died meanwhile.
+  superblock.magic = 0;
+  static_assert(offsetof(Superblock, magic) == 0);
   for (std::uint64_t line = sizeof superblock; line > 0;) {
     line -= coherence::line_bytes;
     memory.publish_line(view->base + line, lines + line);
-    memory.store_fence();
   }
+  memory.store_fence();
+  memory.publish_word(view->base, magic);
+  memory.store_fence();
   return {};
 }
 
@@ -153,8 +157,7 @@ Result<void> wipe_superblock(const OpenPart& part) {
   if (!header) return unexpected(header.error());
   auto view = view_of(*header, part);
   if (!view) return unexpected(view.error());
-  const Superblock nothing{};
-  view->memory.publish_bulk(view->base, &nothing, sizeof nothing);
+  view->memory.publish_word(view->base, 0);  // without the magic the rest says nothing
   view->memory.store_fence();
   return {};
 }

@@ -13,7 +13,7 @@ namespace penstock::pool {
 Result<std::optional<Superblock>> read_superblock(const OpenPart& part);
 /// Of this layout and not damaged, as far as it says itself.
 bool is_whole(const Superblock& superblock);
-/// Publishes it, with its checksum computed here; the line with the magic comes last.
+/// Publishes it, with its checksum computed here; its magic comes last.
 Result<void> write_superblock(const OpenPart& part, const Superblock& contents);
 /// Makes the part no pool any more.
 Result<void> wipe_superblock(const OpenPart& part);
