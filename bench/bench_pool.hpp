@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "penstock/arena.hpp"
+#include "arena/arena.hpp"
 
 namespace penstock::bench {
 

@@ -16,7 +16,7 @@
 #include <optional>
 
 #include "bench/message_path.hpp"
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::bench {
 

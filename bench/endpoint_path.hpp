@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "bench/message_path.hpp"
-#include "penstock/transport.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::bench {
 

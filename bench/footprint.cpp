@@ -10,7 +10,7 @@
 #include "base/format.hpp"
 #include "base/wait.hpp"
 #include "bench/bench_pool.hpp"
-#include "penstock/transport.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::bench {
 namespace {

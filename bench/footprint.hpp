@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/status.hpp"
 #include "bench/report.hpp"
-#include "penstock/status.hpp"
 
 namespace penstock::bench {
 

@@ -4,7 +4,7 @@
 
 #include "bench/options.hpp"
 #include "bench/report.hpp"
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::bench {
 

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::bench {
 

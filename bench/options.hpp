@@ -9,7 +9,7 @@
 
 #include "bench/pair_runner.hpp"
 #include "bench/report.hpp"
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace CLI {
 class App;

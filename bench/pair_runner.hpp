@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/status.hpp"
 #include "bench/shared_state.hpp"
-#include "penstock/status.hpp"
 
 namespace penstock::bench {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "bench/message_path.hpp"
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::bench {
 

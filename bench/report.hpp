@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::bench {
 

@@ -16,7 +16,7 @@ mapfile -t c_headers < <(headers 'include/*.h')
 compile_one() {
   printf '#include "%s"\n#include "%s"\n' "$PWD/$3" "$PWD/$3" |
     $1 -std="$2" -fsyntax-only -Wall -Wextra -Wno-missing-field-initializers -Werror \
-      -I. -Iinclude -Isrc -Iplugins/session \
+      -I. -Iinclude -Isrc -Iplugins \
       -I"$(dirname "$3")" - || { echo "$3: does not compile alone ($2)"; exit 1; }
 }
 export -f compile_one

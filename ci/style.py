@@ -10,7 +10,6 @@ MAX_FUNCTION_LINES = 70
 MAX_FILE_LINES = 600
 # Bottom up. A module includes and links only what stands before it.
 LAYERS = ["base", "arch", "coherence", "sync", "pool", "arena", "litmus", "rma", "window", "transport", "capi"]
-PUBLIC_HEADER_LAYER = {"status.hpp": "base"}  # the others are named as their module
 CODE = {".cpp", ".hpp", ".c", ".h", ".cu", ".cuh"}
 MARKERS = "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"])
 RULES_OF_TEXT = [
@@ -145,17 +144,12 @@ def check_code(path, text):
 
 def layer_of_include(include):
     parts = include.split("/")
-    if parts[0] == "penstock" and len(parts) == 2:
-        name = PUBLIC_HEADER_LAYER.get(parts[1], Path(parts[1]).stem)
-        return name if name in LAYERS else None
     return parts[0] if len(parts) > 1 and parts[0] in LAYERS else None
 
 
 def own_layer(path):
     if path.parts[0] == "src" and path.parts[1] in LAYERS:
         return path.parts[1]
-    if path.parts[:2] == ("include", "penstock"):
-        return PUBLIC_HEADER_LAYER.get(path.name, path.stem if path.stem in LAYERS else None)
     return None
 
 
@@ -164,6 +158,8 @@ def check_includes(path, text):
     for match in re.finditer(r'^\s*#\s*include\s+"([^"]+)"', text, flags=re.M):
         used = layer_of_include(match.group(1))
         number = line_of(text, match.start(1))
+        if ".." in match.group(1).split("/"):
+            yield number, "a header is included by its folder's name"
         if own and used and LAYERS.index(used) > LAYERS.index(own):
             yield number, f"{own} stands below {used} and must not include it"
         if path.parts[0] != "sim" and path.parts[0] != "tests" and match.group(1).startswith("sim/"):

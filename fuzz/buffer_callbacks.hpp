@@ -9,7 +9,7 @@
 
 #include "fuzz/expect.hpp"
 #include "fuzz/input.hpp"
-#include "penstock/transport.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::fuzz {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::fuzz {
 

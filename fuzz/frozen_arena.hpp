@@ -1,11 +1,11 @@
 // A pool with an arena, set up once; what an input does to it is undone before the next one.
 #pragma once
 
+#include "arena/arena.hpp"
 #include "fuzz/expect.hpp"
 #include "fuzz/input.hpp"
 #include "fuzz/pool_in_memory.hpp"
 #include "fuzz/virtual_time.hpp"
-#include "penstock/arena.hpp"
 
 namespace penstock::fuzz {
 

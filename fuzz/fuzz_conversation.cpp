@@ -10,7 +10,7 @@
 
 #include "fuzz/corruptor.hpp"
 #include "fuzz/endpoint_world.hpp"
-#include "penstock/transport.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::fuzz {
 namespace {

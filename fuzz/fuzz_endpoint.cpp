@@ -7,7 +7,7 @@
 
 #include "fuzz/endpoint_world.hpp"
 #include "fuzz/forged_channel.hpp"
-#include "match.hpp"
+#include "ofi/match.hpp"
 
 namespace penstock::fuzz {
 namespace {

@@ -7,9 +7,9 @@
 #include "base/env.hpp"
 #include "fuzz/expect.hpp"
 #include "fuzz/input.hpp"
-#include "launcher.hpp"
 #include "pool/host_identity.hpp"
 #include "pool/lease.hpp"
+#include "session/launcher.hpp"
 #include "transport/settings.hpp"
 
 namespace penstock::fuzz {

@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include "arena/arena.hpp"
 #include "base/format.hpp"
-#include "penstock/arena.hpp"
-#include "penstock/coherence.hpp"
-#include "penstock/pool.hpp"
-#include "penstock/status.hpp"
+#include "base/status.hpp"
+#include "coherence/coherence.hpp"
+#include "pool/pool.hpp"
 
 namespace CLI {
 class App;

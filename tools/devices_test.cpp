@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 
 #include "base/fork_in_tests.hpp"
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 #include "test_tree.hpp"
 
 namespace penstock::tools {

@@ -11,7 +11,7 @@
 #include "command.hpp"
 #include "mpi_choice.hpp"
 #include "mpi_environment.hpp"
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::tools {
 namespace {

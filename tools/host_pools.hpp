@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::tools {
 

@@ -14,8 +14,8 @@
 #include "base/clock.hpp"
 #include "base/format.hpp"
 #include "mpi_segments.hpp"
-#include "penstock/pool.hpp"
 #include "pool/leftovers.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::tools {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <string>
 
+#include "base/status.hpp"
 #include "job_processes.hpp"
-#include "penstock/status.hpp"
 
 namespace penstock::tools {
 

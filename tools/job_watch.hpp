@@ -12,8 +12,8 @@
 
 #include "job_processes.hpp"
 #include "mpi_segments.hpp"
-#include "penstock/pool.hpp"
 #include "pool/exit_log.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::tools {
 

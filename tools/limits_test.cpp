@@ -1,5 +1,5 @@
 // logind's settings and cgroups of trees that are made up.
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 #include "test_tree.hpp"
 
 namespace penstock::tools {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::tools {
 

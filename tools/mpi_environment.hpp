@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.hpp"
 #include "mpi_runtime.hpp"
-#include "penstock/status.hpp"
 
 namespace penstock::tools {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::tools {
 

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::tools {
 

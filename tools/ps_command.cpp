@@ -10,10 +10,10 @@
 #include "base/format.hpp"
 #include "command.hpp"
 #include "host_pools.hpp"
-#include "penstock/transport.hpp"
 #include "pool/attaching.hpp"
 #include "pool/host_identity.hpp"
 #include "processes.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::tools {
 namespace {

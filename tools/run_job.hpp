@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/status.hpp"
 #include "job_watch.hpp"
 #include "mpi_environment.hpp"
-#include "penstock/status.hpp"
 
 namespace penstock::tools {
 

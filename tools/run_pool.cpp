@@ -9,8 +9,8 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "command.hpp"
-#include "penstock/transport.hpp"
 #include "processes.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::tools {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::tools {
 

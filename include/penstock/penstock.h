@@ -14,7 +14,8 @@
  *            coherent: write, then penstock_publish(); penstock_observe(), then read. At any moment
  *            one process at most writes to a 64-byte line.
  *
- * Source: cMPI sections 3.1 (arena), 3.4 (synchronization), 3.5 (coherence), table 2.
+ * Example    examples/work_queue.c: a lock, a barrier and a doorbell in one object.
+ * Source     cMPI sections 3.1 (arena), 3.4 (synchronization), 3.5 (coherence), table 2.
  */
 #ifndef PENSTOCK_PENSTOCK_H
 #define PENSTOCK_PENSTOCK_H
@@ -232,10 +233,10 @@ PENSTOCK_API penstock_status_t penstock_lock_open(const penstock_object_t* objec
 /* Not recursive. What earlier holders published is visible to observes made after. Errors:
  * deadline. */
 PENSTOCK_API penstock_status_t penstock_lock_acquire(penstock_lock_t* lock, uint64_t timeout_ns);
-/* The same, held together with all others who share it: for who only reads. */
+/* The same, held together with all others that share it, for a process that only reads. */
 PENSTOCK_API penstock_status_t penstock_lock_acquire_shared(penstock_lock_t* lock,
                                                             uint64_t timeout_ns);
-/* Publishes made before are visible to the next holder. Only by who holds it. */
+/* What the holder published before is visible to the next holder. Only the holder calls it. */
 PENSTOCK_API void penstock_lock_release(penstock_lock_t* lock);
 /* A lock still held is released. */
 PENSTOCK_API void penstock_lock_close(penstock_lock_t* lock);

@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::mpi {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "pool_memory.hpp"
-#include "session.hpp"
+#include "session/session.hpp"
 
 namespace penstock::mpi {
 

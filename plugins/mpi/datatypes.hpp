@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "abi.hpp"
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::mpi {
 

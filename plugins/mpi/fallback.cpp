@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/log.hpp"
-#include "session.hpp"
+#include "session/session.hpp"
 
 namespace penstock::mpi {
 

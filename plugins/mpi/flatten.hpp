@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "abi.hpp"
+#include "base/status.hpp"
 #include "datatypes.hpp"
-#include "penstock/status.hpp"
 
 namespace penstock::mpi {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "abi.hpp"
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::mpi {
 

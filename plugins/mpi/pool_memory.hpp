@@ -5,7 +5,7 @@
 #include <mutex>
 #include <optional>
 
-#include "penstock/arena.hpp"
+#include "arena/arena.hpp"
 
 namespace penstock::mpi {
 

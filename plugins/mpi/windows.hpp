@@ -11,7 +11,7 @@
 #include "abi.hpp"
 #include "attachment.hpp"
 #include "base/handover_mutex.hpp"
-#include "penstock/window.hpp"
+#include "window/window.hpp"
 
 namespace penstock::mpi {
 

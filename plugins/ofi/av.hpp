@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "domain.hpp"
-#include "penstock/transport.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::ofi {
 

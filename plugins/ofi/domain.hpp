@@ -11,7 +11,7 @@
 
 #include "base/wait.hpp"
 #include "mr.hpp"
-#include "session.hpp"
+#include "session/session.hpp"
 #include "trigger.hpp"
 
 namespace penstock::ofi {

@@ -14,9 +14,9 @@
 #include "cntr.hpp"
 #include "cq.hpp"
 #include "match.hpp"
-#include "penstock/transport.hpp"
 #include "rma_origin.hpp"
 #include "rma_target.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::ofi {
 

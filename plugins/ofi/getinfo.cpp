@@ -5,7 +5,7 @@
 #include "base/log.hpp"
 #include "info.hpp"
 #include "lib.hpp"
-#include "session.hpp"
+#include "session/session.hpp"
 
 namespace penstock::ofi {
 

@@ -8,7 +8,7 @@
 
 #include "domain.hpp"
 #include "lib.hpp"
-#include "penstock/transport.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::ofi {
 

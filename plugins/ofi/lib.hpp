@@ -9,7 +9,7 @@
 #include <new>
 #include <string>
 
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::ofi {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "intrusive_lists.hpp"
-#include "penstock/transport.hpp"
 #include "talked.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::ofi {
 

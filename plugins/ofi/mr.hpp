@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "penstock/rma.hpp"
-#include "penstock/transport.hpp"
+#include "rma/rma.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::ofi {
 

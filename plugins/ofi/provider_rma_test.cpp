@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "penstock/arena.hpp"
+#include "arena/arena.hpp"
 #include "test_pair.hpp"
 
 namespace penstock::ofi::test {

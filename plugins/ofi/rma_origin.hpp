@@ -10,7 +10,7 @@
 
 #include "atomics.hpp"
 #include "intrusive_lists.hpp"
-#include "penstock/rma.hpp"
+#include "rma/rma.hpp"
 #include "rma_wire.hpp"
 
 namespace penstock::ofi {

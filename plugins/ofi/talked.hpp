@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "penstock/transport.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::ofi {
 

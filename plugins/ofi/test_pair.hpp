@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <functional>
 
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 #include "provider_side.hpp"
 
 namespace penstock::ofi::test {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::plugin {
 

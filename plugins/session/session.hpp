@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "arena/arena.hpp"
 #include "launcher.hpp"
-#include "penstock/arena.hpp"
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::plugin {
 

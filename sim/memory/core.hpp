@@ -8,7 +8,7 @@
 #include <deque>
 #include <vector>
 
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 #include "sim/memory/chooser.hpp"
 #include "sim/memory/fault_model.hpp"
 #include "sim/memory/node_view.hpp"

@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "base/fork.hpp"
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 #include "sim/memory/node_view.hpp"
 
 namespace penstock::sim {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 #include "sim/memory/fault_model.hpp"
 
 namespace penstock::sim {

@@ -6,7 +6,7 @@
 
 #include "base/format.hpp"
 #include "base/log.hpp"
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 #include "sim/process/node_cache.hpp"
 #include "sim/process/settings.hpp"
 #include "sim/process/thread_cores.hpp"

@@ -6,11 +6,11 @@
 #include <memory>
 #include <vector>
 
-#include "penstock/window.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
 #include "sim/tests/window_space.hpp"
+#include "window/window.hpp"
 
 namespace penstock::sim {
 namespace {

@@ -10,10 +10,10 @@
 #include <optional>
 #include <vector>
 
-#include "penstock/transport.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::sim {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "penstock/rma.hpp"
+#include "rma/rma.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"

@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "penstock/arena.hpp"
-#include "penstock/pool.hpp"
+#include "arena/arena.hpp"
 #include "pool/attach_as.hpp"
 #include "pool/leftovers.hpp"
+#include "pool/pool.hpp"
 #include "sim/world/explore.hpp"
 
 namespace penstock::sim {

@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include "penstock/sync.hpp"
 #include "sim/tests/simulated_pool.hpp"
+#include "sync/sync.hpp"
 
 namespace penstock::sim {
 namespace {

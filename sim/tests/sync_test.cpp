@@ -5,10 +5,10 @@
 #include <memory>
 #include <set>
 
-#include "penstock/sync.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/world/explore.hpp"
+#include "sync/sync.hpp"
 
 namespace penstock::sim {
 namespace {

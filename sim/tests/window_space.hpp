@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "penstock/window.hpp"
 #include "sim/tests/simulated_pool.hpp"
+#include "window/window.hpp"
 
 namespace penstock::sim {
 

@@ -1,6 +1,6 @@
 // Windows on memory without coherence: epochs of all kinds in turns that the pool knows nothing of,
 // own loads and stores between them, ranks that share a node, ranks that die.
-#include "penstock/window.hpp"
+#include "window/window.hpp"
 
 #include <gtest/gtest.h>
 

@@ -38,9 +38,14 @@ Entry* shared_entries() {
   shared_entries();
 }
 
-std::string from_source_root(const char* file) {
-  const char* at = std::strstr(file, "/src/");
-  return at != nullptr ? at + 1 : file;
+/// A header is known by the folder that it is reached through: headers/pool/pool/layout.hpp.
+std::string from_source_root(const std::string& file) {
+  constexpr std::string_view headers = "headers/";
+  if (const std::size_t at = file.rfind(headers); at != std::string::npos) {
+    return "src" + file.substr(file.find('/', at + headers.size()));
+  }
+  const std::size_t at = file.rfind("/src/");
+  return at != std::string::npos ? file.substr(at + 1) : file;
 }
 
 std::string name_of(const Entry& entry) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/coherence_site.hpp"
+#include "coherence/site.hpp"
 
 namespace penstock::sim {
 

@@ -1,4 +1,4 @@
-#include "penstock/arena.hpp"
+#include "arena/arena.hpp"
 
 #include <algorithm>
 #include <bit>

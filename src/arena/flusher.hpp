@@ -8,7 +8,7 @@
 
 #include "arena/geometry.hpp"
 #include "arena/region.hpp"
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::arena {
 

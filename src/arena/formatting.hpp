@@ -6,7 +6,7 @@
 
 #include "arena/geometry.hpp"
 #include "arena/region.hpp"
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::arena {
 

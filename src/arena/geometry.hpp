@@ -6,7 +6,7 @@
 
 #include "arena/layout.hpp"
 #include "arena/primes.hpp"
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::arena {
 

@@ -20,7 +20,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "penstock/arena.hpp"
+#include "arena/arena.hpp"
 
 namespace penstock::arena {
 

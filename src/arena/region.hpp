@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "arena/layout.hpp"
-#include "penstock/coherence.hpp"
-#include "penstock/pool.hpp"
+#include "coherence/coherence.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::arena {
 

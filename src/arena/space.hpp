@@ -13,7 +13,7 @@
 
 #include "arena/geometry.hpp"
 #include "arena/region.hpp"
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 #include "pool/flush_table.hpp"
 
 namespace penstock::arena {

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::arena {
 

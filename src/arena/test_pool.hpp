@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "arena/arena.hpp"
 #include "base/fork_in_tests.hpp"
-#include "penstock/arena.hpp"
 
 namespace penstock::arena {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock {
 

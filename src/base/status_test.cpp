@@ -1,4 +1,4 @@
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "base/awake.hpp"
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::base {
 

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "penstock/arena.hpp"
+#include "arena/arena.hpp"
 #include "penstock/penstock.h"
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::capi {
 

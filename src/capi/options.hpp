@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "base/format.hpp"
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::capi {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "base/status.hpp"
 #include "penstock/penstock.h"
-#include "penstock/status.hpp"
 
 namespace penstock::capi {
 

@@ -3,7 +3,7 @@
 #include "base/format.hpp"
 #include "capi/attachment.hpp"
 #include "capi/outcome.hpp"
-#include "penstock/sync.hpp"
+#include "sync/sync.hpp"
 
 struct penstock_barrier {
   std::shared_ptr<penstock::capi::Attachment> attachment;

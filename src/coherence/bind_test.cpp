@@ -8,7 +8,7 @@
 
 #include "arch/arch.hpp"
 #include "base/environment_guard.hpp"
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::coherence {
 namespace {

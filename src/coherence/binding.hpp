@@ -2,7 +2,7 @@
 #pragma once
 
 #include "arch/arch.hpp"
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::coherence {
 

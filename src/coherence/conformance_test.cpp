@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "arch/arch.hpp"
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::coherence {
 namespace {

@@ -1,5 +1,5 @@
 #include "base/format.hpp"
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::coherence {
 

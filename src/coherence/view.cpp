@@ -1,7 +1,7 @@
 // Where a process addresses a pool. In the simulated mode that is its node's view of the pool, not
 // the pool: plain loads and stores of a user then meet what this node holds.
 #include "base/format.hpp"
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::coherence {
 

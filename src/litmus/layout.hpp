@@ -3,8 +3,8 @@
 
 #include <string_view>
 
+#include "coherence/coherence.hpp"
 #include "litmus/verdict.hpp"
-#include "penstock/coherence.hpp"
 
 namespace penstock::litmus {
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "arena/arena.hpp"
 #include "litmus/verdict.hpp"
-#include "penstock/arena.hpp"
 
 namespace penstock::litmus {
 

@@ -6,7 +6,7 @@
 #include "base/format.hpp"
 #include "base/wait.hpp"
 #include "litmus/layout.hpp"
-#include "penstock/sync.hpp"
+#include "sync/sync.hpp"
 
 namespace penstock::litmus {
 namespace {

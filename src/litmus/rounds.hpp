@@ -4,9 +4,9 @@
 
 #include <functional>
 
+#include "base/status.hpp"
+#include "coherence/coherence.hpp"
 #include "litmus/verdict.hpp"
-#include "penstock/coherence.hpp"
-#include "penstock/status.hpp"
 
 namespace penstock::litmus {
 

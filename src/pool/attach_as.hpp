@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "penstock/pool.hpp"
 #include "pool/host_identity.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::pool {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::pool {
 

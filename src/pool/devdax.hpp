@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::pool {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/status.hpp"
 #include "base/unique_fd.hpp"
-#include "penstock/status.hpp"
 
 namespace penstock::pool {
 

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::pool {
 

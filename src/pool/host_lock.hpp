@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "penstock/status.hpp"
+#include "base/status.hpp"
 
 namespace penstock::pool {
 

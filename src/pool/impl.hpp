@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/fork.hpp"
-#include "penstock/sync.hpp"
 #include "pool/attach_as.hpp"
 #include "pool/exit_log.hpp"
 #include "pool/flush_table.hpp"
@@ -23,6 +22,7 @@
 #include "pool/mapping.hpp"
 #include "pool/superblock.hpp"
 #include "pool/verdicts.hpp"
+#include "sync/sync.hpp"
 
 namespace penstock::pool {
 

@@ -3,8 +3,8 @@
 #include "base/checked.hpp"
 #include "base/env.hpp"
 #include "base/format.hpp"
-#include "penstock/sync.hpp"
 #include "pool/flush_table.hpp"
+#include "sync/sync.hpp"
 
 namespace penstock::pool {
 

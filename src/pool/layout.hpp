@@ -28,7 +28,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::pool {
 

@@ -5,9 +5,9 @@
 #include "base/clock.hpp"
 #include "base/format.hpp"
 #include "base/wait.hpp"
-#include "penstock/sync.hpp"
 #include "pool/checksummed_line.hpp"
 #include "pool/random_id.hpp"
+#include "sync/sync.hpp"
 
 namespace penstock::pool {
 

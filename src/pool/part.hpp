@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::pool {
 

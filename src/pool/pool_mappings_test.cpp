@@ -1,4 +1,4 @@
-#include "penstock/pool_mappings.hpp"
+#include "pool/pool_mappings.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::pool {
 namespace {

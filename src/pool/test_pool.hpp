@@ -17,7 +17,7 @@
 
 #include "base/fork_in_tests.hpp"
 #include "base/format.hpp"
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::pool {
 

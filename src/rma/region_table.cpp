@@ -2,9 +2,9 @@
 #include <atomic>
 
 #include "base/format.hpp"
-#include "penstock/rma.hpp"
 #include "pool/checksummed_line.hpp"
 #include "rma/layout.hpp"
+#include "rma/rma.hpp"
 
 namespace penstock::rma {
 

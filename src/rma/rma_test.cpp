@@ -1,5 +1,5 @@
 // Regions and copies between two attachments of one pool.
-#include "penstock/rma.hpp"
+#include "rma/rma.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 
 #include "base/format.hpp"
 #include "base/wait.hpp"
-#include "penstock/sync.hpp"
+#include "sync/sync.hpp"
 
 namespace penstock::sync {
 

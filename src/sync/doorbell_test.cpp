@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "penstock/sync.hpp"
+#include "sync/sync.hpp"
 #include "sync/test_memory.hpp"
 
 namespace penstock::sync {

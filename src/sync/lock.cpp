@@ -37,8 +37,8 @@
 
 #include "base/format.hpp"
 #include "base/wait.hpp"
-#include "penstock/sync.hpp"
 #include "sync/lock_line.hpp"
+#include "sync/sync.hpp"
 
 namespace penstock::sync {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::sync {
 

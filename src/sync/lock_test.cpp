@@ -4,8 +4,8 @@
 #include <thread>
 #include <vector>
 
-#include "penstock/sync.hpp"
 #include "sync/lock_line.hpp"
+#include "sync/sync.hpp"
 #include "sync/test_memory.hpp"
 
 namespace penstock::sync {

@@ -20,7 +20,7 @@
 // The argument needs each write to be visible before the read after it (store -> load), hence
 // `full_fence`.
 #include "base/format.hpp"
-#include "penstock/sync.hpp"
+#include "sync/sync.hpp"
 
 namespace penstock::sync {
 

@@ -3,7 +3,7 @@
 #include <thread>
 #include <vector>
 
-#include "penstock/sync.hpp"
+#include "sync/sync.hpp"
 #include "sync/test_memory.hpp"
 
 namespace penstock::sync {

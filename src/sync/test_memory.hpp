@@ -8,7 +8,7 @@
 #include <cstring>
 #include <memory>
 
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::sync {
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "base/wait.hpp"
-#include "penstock/transport.hpp"
 #include "transport/endpoint_table.hpp"
 #include "transport/peer_statistics.hpp"
 #include "transport/peer_watch.hpp"
 #include "transport/rx_channel.hpp"
+#include "transport/transport.hpp"
 #include "transport/tx_channel.hpp"
 
 namespace penstock::transport {

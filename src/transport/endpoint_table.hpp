@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "penstock/transport.hpp"
 #include "transport/layout.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::transport {
 

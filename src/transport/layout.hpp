@@ -31,8 +31,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "penstock/coherence.hpp"
-#include "penstock/transport.hpp"
+#include "coherence/coherence.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::transport {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "penstock/transport.hpp"
 #include "transport/layout.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::transport {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "penstock/transport.hpp"
 #include "transport/endpoint_table.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::transport {
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "penstock/transport.hpp"
 #include "transport/layout.hpp"
 #include "transport/settings.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::transport {
 

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "penstock/coherence.hpp"
-#include "penstock/status.hpp"
+#include "base/status.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::transport {
 

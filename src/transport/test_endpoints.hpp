@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "penstock/transport.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::transport {
 

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "penstock/transport.hpp"
 #include "transport/layout.hpp"
 #include "transport/settings.hpp"
+#include "transport/transport.hpp"
 #include "transport/tx_memory.hpp"
 
 namespace penstock::transport {

@@ -6,7 +6,7 @@
 #include <list>
 #include <vector>
 
-#include "penstock/transport.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::transport {
 

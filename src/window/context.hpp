@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/wait.hpp"
-#include "penstock/window.hpp"
 #include "window/layout.hpp"
+#include "window/window.hpp"
 
 namespace penstock::window {
 

@@ -1,5 +1,5 @@
 // Put, get and update.
-#include "penstock/rma.hpp"
+#include "rma/rma.hpp"
 #include "window/impl.hpp"
 
 namespace penstock::window {

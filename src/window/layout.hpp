@@ -13,8 +13,8 @@
 
 #include <cstdint>
 
-#include "penstock/coherence.hpp"
-#include "penstock/sync.hpp"
+#include "coherence/coherence.hpp"
+#include "sync/sync.hpp"
 
 namespace penstock::window {
 

@@ -7,7 +7,7 @@
 
 #include "arena/test_pool.hpp"
 #include "base/handover_mutex.hpp"
-#include "penstock/window.hpp"
+#include "window/window.hpp"
 
 namespace penstock::window {
 namespace {

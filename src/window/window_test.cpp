@@ -1,6 +1,6 @@
 // Windows between attachments of one pool, a thread for each rank. Their caches are coherent here:
 // what must be flushed when is shown by sim/tests/window_test.cpp.
-#include "penstock/window.hpp"
+#include "window/window.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <set>
 #include <thread>
 
+#include "arena/arena.hpp"
 #include "base/clock.hpp"
-#include "penstock/arena.hpp"
 #include "pool/test_pool.hpp"
 #include "samples.hpp"
 #include "steps.hpp"

@@ -2,8 +2,8 @@
 #include <deque>
 
 #include "crash_test_base.hpp"
-#include "penstock/sync.hpp"
 #include "recorder.hpp"
+#include "sync/sync.hpp"
 
 namespace penstock::crash {
 namespace {

@@ -1,6 +1,6 @@
 // SIGKILL between the stores of attaching, detaching, reaping and the pool's lock.
 #include "crash_test_base.hpp"
-#include "penstock/sync.hpp"
+#include "sync/sync.hpp"
 
 namespace penstock::crash {
 namespace {

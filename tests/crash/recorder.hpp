@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/transport.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::crash {
 

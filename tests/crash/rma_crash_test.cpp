@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "crash_test_base.hpp"
-#include "penstock/rma.hpp"
+#include "rma/rma.hpp"
 
 namespace penstock::crash {
 namespace {

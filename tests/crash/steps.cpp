@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "penstock/coherence.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::crash {
 namespace {

@@ -2,7 +2,7 @@
 // or tells that its own segment is open. The survivor gets the lock, finds each word old or new,
 // and is told who died instead of waiting for it.
 #include "crash_test_base.hpp"
-#include "penstock/window.hpp"
+#include "window/window.hpp"
 
 namespace penstock::crash {
 namespace {

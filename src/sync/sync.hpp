@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "penstock/coherence.hpp"
-#include "penstock/status.hpp"
+#include "base/status.hpp"
+#include "coherence/coherence.hpp"
 
 namespace penstock::sync {
 

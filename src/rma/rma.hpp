@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "penstock/arena.hpp"
+#include "arena/arena.hpp"
 
 namespace penstock::rma {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/pool.hpp"
+#include "pool/pool.hpp"
 
 namespace penstock::arena {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/arena.hpp"
+#include "arena/arena.hpp"
 
 namespace penstock::transport {
 

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/coherence.hpp"
-#include "penstock/pool_mappings.hpp"
-#include "penstock/status.hpp"
+#include "base/status.hpp"
+#include "coherence/coherence.hpp"
+#include "pool/pool_mappings.hpp"
 
 namespace penstock::pool {
 

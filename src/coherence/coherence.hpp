@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "penstock/coherence_site.hpp"
-#include "penstock/status.hpp"
+#include "base/status.hpp"
+#include "coherence/site.hpp"
 
 namespace penstock::coherence {
 

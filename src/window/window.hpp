@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "penstock/pool.hpp"
-#include "penstock/sync.hpp"
+#include "pool/pool.hpp"
+#include "sync/sync.hpp"
 
 namespace penstock::window {
 
