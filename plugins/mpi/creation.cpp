@@ -17,6 +17,20 @@ namespace {
 
 constexpr std::uint64_t none = ~std::uint64_t{0};
 
+constexpr window::CallNames mpi_names{.fence = "MPI_Win_fence",
+                                      .post = "MPI_Win_post",
+                                      .start = "MPI_Win_start",
+                                      .complete = "MPI_Win_complete",
+                                      .wait = "MPI_Win_wait",
+                                      .test = "MPI_Win_test",
+                                      .lock = "MPI_Win_lock",
+                                      .unlock = "MPI_Win_unlock",
+                                      .lock_all = "MPI_Win_lock_all",
+                                      .unlock_all = "MPI_Win_unlock_all",
+                                      .flush = "MPI_Win_flush",
+                                      .flush_all = "MPI_Win_flush_all",
+                                      .leave = "MPI_Win_free"};
+
 /// What each rank tells the others, in one MPI_Allgather.
 struct Offer {
   std::uint64_t pool_id = 0;  ///< 0: this rank has no pool
@@ -218,6 +232,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
                     constants().status_ignore);
     }
   };
+  options.names = mpi_names;
   auto core = window::Window::open(at_->pool(), std::move(options));
   if (!core) return unexpected(core.error());
   window->core = std::move(*core);

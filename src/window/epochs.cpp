@@ -8,7 +8,7 @@ Result<void> Window::fence(std::uint32_t asserts) {
   Impl& impl = *impl_;
   // Both before anybody may put: later our copies would go over what was put.
   if ((asserts & no_store) == 0) impl.exposure.send();
-  if (auto all = impl.meet("MPI_Win_fence"); !all) return all;
+  if (auto all = impl.barrier.meet(impl.context.names().fence); !all) return all;
   if ((asserts & no_precede) == 0) impl.exposure.drop();
   impl.fenced = (asserts & no_succeed) == 0;
   return {};
@@ -17,9 +17,10 @@ Result<void> Window::fence(std::uint32_t asserts) {
 Result<void> Window::post(std::span<const std::uint32_t> group, std::uint32_t asserts) {
   Impl& impl = *impl_;
   if (impl.exposed)
-    return fail(ErrorCode::mismatch, "the window is exposed already: call MPI_Win_wait first");
+    return fail(ErrorCode::mismatch, "the window is exposed already: call {} first",
+                impl.context.names().wait);
   for (const std::uint32_t origin : group) {
-    if (auto inside = impl.bound(origin); !inside) return inside;
+    if (auto inside = impl.context.check_rank(origin); !inside) return inside;
   }
   impl.fenced = false;
   impl.exposed = true;
@@ -34,16 +35,16 @@ Result<void> Window::post(std::span<const std::uint32_t> group, std::uint32_t as
 Result<void> Window::start(std::span<const std::uint32_t> group, std::uint32_t asserts) {
   Impl& impl = *impl_;
   if (impl.accessing)
-    return fail(ErrorCode::mismatch,
-                "an access epoch is open already: call MPI_Win_complete first");
+    return fail(ErrorCode::mismatch, "an access epoch is open already: call {} first",
+                impl.context.names().complete);
   for (const std::uint32_t target : group) {
-    if (auto inside = impl.bound(target); !inside) return inside;
+    if (auto inside = impl.context.check_rank(target); !inside) return inside;
   }
   impl.signals.await_open(group);
   if ((asserts & no_check) == 0) {
     Missing missing(group.begin(), group.end());
     const auto look = [&impl, &missing] { impl.signals.drop_those_open(missing); };
-    if (auto all = impl.context.wait("MPI_Win_start", missing, look); !all) return all;
+    if (auto all = impl.context.wait(impl.context.names().start, missing, look); !all) return all;
   }
   impl.fenced = false;
   impl.accessing = true;
@@ -55,7 +56,8 @@ Result<void> Window::start(std::span<const std::uint32_t> group, std::uint32_t a
 Result<void> Window::complete() {
   Impl& impl = *impl_;
   if (!impl.accessing)
-    return fail(ErrorCode::mismatch, "no access epoch is open: call MPI_Win_start first");
+    return fail(ErrorCode::mismatch, "no access epoch is open: call {} first",
+                impl.context.names().start);
   impl.signals.tell_complete(impl.started);
   impl.accessing = false;
   for (const std::uint32_t target : impl.started) impl.reachable[target] = false;
@@ -65,9 +67,10 @@ Result<void> Window::complete() {
 Result<void> Window::wait() {
   Impl& impl = *impl_;
   if (!impl.exposed)
-    return fail(ErrorCode::mismatch, "the window is not exposed: call MPI_Win_post first");
+    return fail(ErrorCode::mismatch, "the window is not exposed: call {} first",
+                impl.context.names().post);
   const auto look = [&impl] { impl.signals.drop_those_complete(impl.missing); };
-  if (auto all = impl.context.wait("MPI_Win_wait", impl.missing, look); !all) return all;
+  if (auto all = impl.context.wait(impl.context.names().wait, impl.missing, look); !all) return all;
   impl.end_exposure();
   return {};
 }
@@ -77,7 +80,7 @@ void Window::Impl::end_exposure() {
   exposure.drop();
   bool stored = false;
   for (const std::uint32_t origin : posted) {
-    const auto put = signals.piggybacked(origin, context.member(context.self()).bytes);
+    const auto put = signals.piggybacked(origin, context.own().bytes);
     if (!put) continue;
     exposure.store(*put);
     stored = true;
@@ -88,13 +91,14 @@ void Window::Impl::end_exposure() {
 Result<bool> Window::test() {
   Impl& impl = *impl_;
   if (!impl.exposed)
-    return fail(ErrorCode::mismatch, "the window is not exposed: call MPI_Win_post first");
+    return fail(ErrorCode::mismatch, "the window is not exposed: call {} first",
+                impl.context.names().post);
   impl.signals.drop_those_complete(impl.missing);
   impl.exposure.serve();
   if (!impl.missing.empty()) {
     const std::uint32_t rank = impl.missing.front();
     impl.context.idle();
-    auto alive = impl.context.check_alive(rank, "MPI_Win_test");
+    auto alive = impl.context.check_alive(rank, impl.context.names().test);
     if (alive) return false;
     impl.signals.drop_those_complete(impl.missing);  // it may have completed as its last deed
     if (!impl.missing.empty() && impl.missing.front() == rank) return unexpected(alive.error());

@@ -7,21 +7,10 @@
 
 namespace penstock::window {
 
-namespace {
-
-bool anybody_apart(const Context& context) {
-  for (std::uint32_t rank = 0; rank < context.ranks(); ++rank) {
-    if (context.apart(rank)) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 Exposure::Exposure(Context& context, Signals& signals) : context_(context), signals_(signals) {
-  const Member& own = context.member(context.self());
+  const Member& own = context.own();
   may_be_asked_ = false;
-  if (!anybody_apart(context)) return;
+  if (!context.any_apart()) return;
   if (context.options.stored_by_all) {
     for (const Member& member : context.options.members) {
       if (member.bytes != 0) reached_.push_back({member.offset, member.offset + member.bytes});
@@ -72,7 +61,7 @@ void Exposure::store(const Piggyback& put) {
 }
 
 void Exposure::drop_all() {
-  const Member& own = context_.member(context_.self());
+  const Member& own = context_.own();
   if (own.bytes != 0) context_.memory.invalidate(context_.segment(context_.self()), own.bytes);
   drop();  // of a shared window also the others' segments
 }
@@ -89,7 +78,7 @@ bool Exposure::take(std::uint32_t origin) {
   served_[origin] = line.serial;
   Want& want = wants_[origin];
   want.by_lock = line.by_lock != 0;
-  const Member& own = context_.member(context_.self());
+  const Member& own = context_.own();
   const std::uint64_t limit = (own.bytes + line_bytes - 1) / line_bytes * line_bytes;
   for (std::size_t i = 0; i < max_ranges; ++i) {
     const Range& range = line.ranges[i];
@@ -100,7 +89,7 @@ bool Exposure::take(std::uint32_t origin) {
 }
 
 std::vector<Range> Exposure::united(bool only_by_lock) const {
-  const std::uint64_t begin = context_.member(context_.self()).offset;
+  const std::uint64_t begin = context_.own().offset;
   std::vector<Range> all;
   for (const Want& want : wants_) {
     if (only_by_lock && !want.by_lock) continue;

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "group/barrier.hpp"
 #include "window/exposure.hpp"
 #include "window/reach.hpp"
 
@@ -14,7 +15,6 @@ struct Window::Impl {
   /// Errors: mismatch, when no epoch lets this rank reach the target; peer_dead.
   Result<void> enter(std::uint32_t target);
   Result<void> enter(std::uint32_t target, std::span<const Extent> extents);
-  Result<void> bound(std::uint32_t target) const;
   /// From the first byte to the end of the last. Errors: invalid_argument, beyond the segment.
   Result<Range> within(std::uint32_t target, std::span<const Extent> extents) const;
   /// Of a target. Only in its turn a thread acquires it.
@@ -33,9 +33,6 @@ struct Window::Impl {
   /// The target's epoch lock, unless another thread of this rank has come first: `passive` tells.
   Result<void> acquire_epoch(std::uint32_t target, sync::Hold hold, const char* what);
   Result<void> release(std::uint32_t target);
-  /// Until all ranks have come here. What each has published before is there.
-  Result<void> meet(const char* what);
-  Result<void> await_others(const char* what);
   /// All have completed who could reach the own segment.
   void end_exposure();
   void copy_in(std::uint32_t target, std::span<const Extent> extents, const void* from);
@@ -55,7 +52,7 @@ struct Window::Impl {
   Signals signals;
   Exposure exposure;
   AccessRanges reach;
-  sync::Barrier barrier;
+  group::Barrier barrier;
   std::vector<RankLock> epoch_locks, update_locks;  ///< by target
 
   /// How far leave() has come.

@@ -171,7 +171,7 @@ TEST_P(WindowThreads, WhoWaitsDoesNotKeepOthersFromWhatPeersWaitFor) {
   peer.join();
 }
 
-/// Under MPI_Win_lock_all a target's lock is taken by whichever thread first reaches it.
+/// Under lock_all a target's lock is taken by whichever thread first reaches it.
 TEST_P(WindowThreads, OneOfTheThreadsTakesALockForAll) {
   constexpr std::uint64_t rounds = 100;
   all(1, [](Shared& own, std::uint32_t) {

@@ -37,13 +37,12 @@ Window::Impl::Impl(pool::Pool& pool, Options options)
       signals(context),
       exposure(context, signals),
       reach(context, signals),
-      barrier(context.memory, context.sync_area(context.layout.fence()), context.ranks(),
-              context.self(), context.member(context.self()).token, context.alive_check()),
+      barrier(context, context.sync_area(context.layout.fence())),
       epoch_locks(context.ranks()),
       update_locks(context.ranks()),
       reachable(context.ranks()),
       passive(context.ranks(), Passive::none) {
-  if (exposure.may_be_asked()) context.serve = [this] { exposure.serve(); };
+  if (exposure.may_be_asked()) context.serve_by([this] { exposure.serve(); });
 }
 
 Result<std::unique_ptr<Window>> Window::open(pool::Pool& pool, Options options) {
@@ -62,10 +61,10 @@ Result<void> Window::leave(std::uint32_t root) {
   if (auto done = leave_segments(root); !done) return done;
   if (self() != root) return {};
   Impl& impl = *impl_;
-  impl.barrier.others(impl.missing);
-  impl.signals.await_open(impl.missing);
-  return impl.context.wait("MPI_Win_free", impl.missing,
-                           [&impl] { impl.signals.drop_those_open(impl.missing); });
+  Missing others = impl.context.others();
+  impl.signals.await_open(others);
+  return impl.context.wait(impl.context.names().leave, others,
+                           [&impl, &others] { impl.signals.drop_those_open(others); });
 }
 
 void Window::send_on() {
@@ -83,10 +82,10 @@ void Window::begin_to_leave() {
 
 Result<void> Window::leave_segments(std::uint32_t root) {
   Impl& impl = *impl_;
-  if (auto inside = impl.bound(root); !inside) return inside;
+  if (auto inside = impl.context.check_rank(root); !inside) return inside;
   if (impl.leaving == Impl::Leaving::done) return {};
   begin_to_leave();
-  auto all = impl.await_others("MPI_Win_free");
+  auto all = impl.barrier.await_others(impl.context.names().leave);
   // What was put meanwhile is found. What is dirty is sent, also when somebody has died: else it
   // would go over what the next user of the space puts there.
   impl.exposure.drop_all();
@@ -94,18 +93,6 @@ Result<void> Window::leave_segments(std::uint32_t root) {
   impl.leaving = Impl::Leaving::done;
   if (self() != root) impl.signals.tell_open({&root, 1});
   return {};
-}
-
-Result<void> Window::Impl::meet(const char* what) {
-  barrier.arrive();
-  return await_others(what);
-}
-
-Result<void> Window::Impl::await_others(const char* what) {
-  barrier.others(missing);
-  auto all = context.wait(what, missing, [this] { barrier.drop_arrived(missing); });
-  if (all) barrier.pass();
-  return all;
 }
 
 std::uint32_t Window::ranks() const {
@@ -132,27 +119,22 @@ bool Window::serve() {
 
 // ---- who may reach whom ------------------------------------------------------------------------
 
-Result<void> Window::Impl::bound(std::uint32_t target) const {
-  if (target < context.ranks()) return {};
-  return fail(ErrorCode::invalid_argument, "rank {} of a window of {} ranks", target,
-              context.ranks());
-}
-
 Result<void> Window::Impl::enter(std::uint32_t target) {
-  if (auto inside = bound(target); !inside) return inside;
+  if (auto inside = context.check_rank(target); !inside) return inside;
   if (passive[target] != Passive::none || reachable[target]) return {};
   if (all_locked) {
     if (all_unchecked) {
       passive[target] = Passive::unchecked;
       return {};
     }
-    return acquire_epoch(target, sync::Hold::shared, "MPI_Win_lock_all");
+    return acquire_epoch(target, sync::Hold::shared, context.names().lock_all);
   }
   if (fenced) return {};
   return fail(ErrorCode::mismatch,
-              "no epoch of this window reaches rank {}: call MPI_Win_fence, MPI_Win_start with it "
-              "in the group, MPI_Win_lock or MPI_Win_lock_all first",
-              target);
+              "no epoch of this window reaches rank {}: call {}, {} with it in the group, {} or {} "
+              "first",
+              target, context.names().fence, context.names().start, context.names().lock,
+              context.names().lock_all);
 }
 
 Result<Range> Window::Impl::within(std::uint32_t target, std::span<const Extent> extents) const {
@@ -185,19 +167,19 @@ Window::Impl::RankLock& Window::Impl::lock(std::vector<RankLock>& locks, std::ui
   auto& made = locks[target];
   if (!made.lock) {
     made.lock.emplace(context.memory, context.sync_area(place), context.ranks(), context.self(),
-                      context.member(context.self()).token, context.alive_check());
+                      context.token(context.self()), context.alive_check());
   }
   return made;
 }
 
 Result<void> Window::Impl::acquire(sync::Lock& lock, std::uint32_t target, sync::Hold hold,
                                    const char* what) {
-  Waiting waiting(context.pool);
+  group::Waiting waiting(context.pool);
   const auto meanwhile = [&] {
     context.idle();
     waiting.look([&] {
       return fmt::format("{}: waits for the lock of {}", what,
-                         context.pool.describe(context.member(target).token));
+                         context.pool.describe(context.token(target)));
     });
   };
   for (;;) {
@@ -226,20 +208,21 @@ Result<void> Window::Impl::release(std::uint32_t target) {
   } else {
     epoch_lock(target).lock->release();
   }
-  return context.check_alive(target, "MPI_Win_unlock");
+  return context.check_alive(target, context.names().unlock);
 }
 
 Result<void> Window::lock(std::uint32_t target, sync::Hold hold, std::uint32_t asserts) {
   Impl& impl = *impl_;
-  if (auto inside = impl.bound(target); !inside) return inside;
+  if (auto inside = impl.context.check_rank(target); !inside) return inside;
   if (impl.passive[target] != Impl::Passive::none || impl.all_locked)
-    return fail(ErrorCode::mismatch, "rank {} is locked already: call MPI_Win_unlock first",
-                target);
-  if (auto alive = impl.context.check_alive(target, "MPI_Win_lock"); !alive) return alive;
+    return fail(ErrorCode::mismatch, "rank {} is locked already: call {} first", target,
+                impl.context.names().unlock);
+  if (auto alive = impl.context.check_alive(target, impl.context.names().lock); !alive)
+    return alive;
   if ((asserts & no_check) != 0) {
     impl.passive[target] = Impl::Passive::unchecked;
   } else {
-    auto acquired = impl.acquire_epoch(target, hold, "MPI_Win_lock");
+    auto acquired = impl.acquire_epoch(target, hold, impl.context.names().lock);
     if (!acquired) return acquired;
   }
   if (target == self()) {
@@ -251,9 +234,10 @@ Result<void> Window::lock(std::uint32_t target, sync::Hold hold, std::uint32_t a
 
 Result<void> Window::unlock(std::uint32_t target) {
   Impl& impl = *impl_;
-  if (auto inside = impl.bound(target); !inside) return inside;
+  if (auto inside = impl.context.check_rank(target); !inside) return inside;
   if (impl.passive[target] == Impl::Passive::none || impl.all_locked)
-    return fail(ErrorCode::mismatch, "rank {} is not locked: call MPI_Win_lock first", target);
+    return fail(ErrorCode::mismatch, "rank {} is not locked: call {} first", target,
+                impl.context.names().lock);
   if (target == self()) impl.exposure.send();
   return impl.release(target);
 }
@@ -261,7 +245,8 @@ Result<void> Window::unlock(std::uint32_t target) {
 Result<void> Window::lock_all(std::uint32_t asserts) {
   Impl& impl = *impl_;
   if (impl.all_locked)
-    return fail(ErrorCode::mismatch, "all are locked already: call MPI_Win_unlock_all first");
+    return fail(ErrorCode::mismatch, "all are locked already: call {} first",
+                impl.context.names().unlock_all);
   impl.all_locked = true;
   impl.all_unchecked = (asserts & no_check) != 0;
   impl.exposure.send();
@@ -272,7 +257,8 @@ Result<void> Window::lock_all(std::uint32_t asserts) {
 Result<void> Window::unlock_all() {
   Impl& impl = *impl_;
   if (!impl.all_locked)
-    return fail(ErrorCode::mismatch, "not all are locked: call MPI_Win_lock_all first");
+    return fail(ErrorCode::mismatch, "not all are locked: call {} first",
+                impl.context.names().lock_all);
   impl.all_locked = false;
   impl.exposure.send();
   Result<void> done;
@@ -285,11 +271,12 @@ Result<void> Window::unlock_all() {
 
 Result<void> Window::flush(std::uint32_t target) {
   Impl& impl = *impl_;
-  if (auto inside = impl.bound(target); !inside) return inside;
+  if (auto inside = impl.context.check_rank(target); !inside) return inside;
   if (impl.passive[target] == Impl::Passive::none && !impl.all_locked)
-    return fail(ErrorCode::mismatch, "rank {} is not locked: call MPI_Win_lock first", target);
+    return fail(ErrorCode::mismatch, "rank {} is not locked: call {} first", target,
+                impl.context.names().lock);
   impl.context.memory.full_fence();
-  return impl.context.check_alive(target, "MPI_Win_flush");
+  return impl.context.check_alive(target, impl.context.names().flush);
 }
 
 Result<void> Window::flush_all() {
@@ -297,7 +284,8 @@ Result<void> Window::flush_all() {
   impl.context.memory.full_fence();
   for (std::uint32_t target = 0; target < ranks(); ++target) {
     if (impl.passive[target] == Impl::Passive::none) continue;
-    if (auto alive = impl.context.check_alive(target, "MPI_Win_flush_all"); !alive) return alive;
+    if (auto alive = impl.context.check_alive(target, impl.context.names().flush_all); !alive)
+      return alive;
   }
   return {};
 }

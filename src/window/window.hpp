@@ -1,7 +1,7 @@
 // Windows: memory of every rank of a group, in the pool, that all of them put into and get from by
 // themselves, in epochs that are told apart by words of the pool. No message is sent. Lines, access
 // counts and crash rules: docs/protocols/window.md. Source: cMPI sections 3.2 and 3.4;
-// memory-model "One-sided: windows"; MPI 4.1 chapter 12 for what the calls mean.
+// memory-model "One-sided: windows"; MPI 4.1 chapter 12 says what the calls mean.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,23 @@ struct Extent {
   std::uint64_t bytes = 0;
 };
 
+/// What error messages call the calls below. An MPI library gives the names that its users know.
+struct CallNames {
+  const char* fence = "fence";
+  const char* post = "post";
+  const char* start = "start";
+  const char* complete = "complete";
+  const char* wait = "wait";
+  const char* test = "test";
+  const char* lock = "lock";
+  const char* unlock = "unlock";
+  const char* lock_all = "lock_all";
+  const char* unlock_all = "unlock_all";
+  const char* flush = "flush";
+  const char* flush_all = "flush_all";
+  const char* leave = "leave";
+};
+
 struct Options {
   std::uint64_t sync_area =
       0;  ///< offset of sync_area_bytes() bytes in the pool, zeroed and published
@@ -45,18 +62,19 @@ struct Options {
   /// Called between two looks of a wait: progress of other things. Other threads may call the
   /// window while it runs, as if this one had not come yet (base::HandoverMutex).
   std::function<void()> idle;
+  CallNames names{};
 };
 
 /// Words that the ranks of a window synchronize by.
 std::uint64_t sync_area_bytes(std::uint32_t ranks);
 
 /// One rank's side of a window. In modes in which loads may be stale a rank's own loads and stores
-/// to its segment must be apart from the others' accesses by the calls below (MPI's separate memory
+/// to its segment must be apart from the others' accesses by the calls below (the separate memory
 /// model); else they are coherent with them (unified).
 /// Errors of all calls that reach another rank: peer_dead, naming it; mismatch: no epoch allows it.
 /// Waits end with the death of whom they wait for; each time PENSTOCK_TIMEOUT_MS have passed they
 /// say on standard error for whom. One thread at a time may be in a call, but for those that are in
-/// Options::idle; which epochs of several threads go together is MPI's rule.
+/// Options::idle; the caller knows which epochs of several threads go together.
 /// Hot paths (put, get, and epochs among ranks that are there): no system call, no lock.
 class Window {
  public:
@@ -87,29 +105,29 @@ class Window {
   const Member& member(std::uint32_t rank) const;
 
   // ---- active target ----
-  /// Ends the fence epoch before it and begins the next (MPI_Win_fence).
+  /// Ends the fence epoch before it and begins the next.
   Result<void> fence(std::uint32_t asserts = 0);
-  /// The own segment is open to `group` (MPI_Win_post). Does not wait.
+  /// The own segment is open to `group`. Does not wait.
   Result<void> post(std::span<const std::uint32_t> group, std::uint32_t asserts = 0);
-  /// Until all of `group` have opened theirs to this rank (MPI_Win_start).
+  /// Until all of `group` have opened theirs to this rank.
   Result<void> start(std::span<const std::uint32_t> group, std::uint32_t asserts = 0);
-  /// What was done since start is at the device, and its targets are told (MPI_Win_complete).
+  /// What was done since start is at the device, and its targets are told.
   Result<void> complete();
-  /// Until all whom the segment was opened to have completed (MPI_Win_wait).
+  /// Until all whom the segment was opened to have completed.
   Result<void> wait();
-  /// As wait, without waiting: whether they have (MPI_Win_test).
+  /// As wait, without waiting: whether they have.
   Result<bool> test();
 
   // ---- passive target ----
   Result<void> lock(std::uint32_t target, sync::Hold hold, std::uint32_t asserts = 0);
   Result<void> unlock(std::uint32_t target);
-  /// Shared with all; each target's lock is taken when it is first reached (MPI_Win_lock_all).
+  /// Shared with all; each target's lock is taken when it is first reached.
   Result<void> lock_all(std::uint32_t asserts = 0);
   Result<void> unlock_all();
-  /// What this rank has put is at the device when it returns (MPI_Win_flush).
+  /// What this rank has put is at the device when it returns.
   Result<void> flush(std::uint32_t target);
   Result<void> flush_all();
-  /// Own stores are published, and others' puts observed (MPI_Win_sync).
+  /// Own stores are published, and others' puts observed.
   Result<void> sync();
   /// For who synchronizes by other means, messages as a rule; of what others reach by locks. What
   /// was stored here is at the device when it returns.

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 FOLDERS = {
-    **{name: f"src/{name}" for name in ("base", "arch", "coherence", "sync", "pool", "arena", "litmus",
+    **{name: f"src/{name}" for name in ("base", "arch", "coherence", "sync", "pool", "arena", "litmus", "group",
                                         "rma", "window", "transport", "capi")},
     **{name: f"plugins/{name}" for name in ("session", "ofi", "mpi")},
     **{name: name for name in ("bench", "fuzz", "sim")},

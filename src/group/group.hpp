@@ -1,0 +1,97 @@
+// A group of processes that work together over a pool, each known by its rank: who they are, whose
+// caches may hold what ours do not show, who still lives, and how to wait for them. Windows stand
+// on it. Its own words in the pool are none; the barrier's are in barrier.hpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/wait.hpp"
+#include "group/waiting.hpp"
+#include "pool/pool.hpp"
+#include "sync/sync.hpp"
+
+namespace penstock::group {
+
+/// Ranks that have not done yet what is waited for; empty when all have.
+using Missing = std::vector<std::uint32_t>;
+
+struct Options {
+  std::vector<std::uint64_t> tokens;  ///< by rank: pool::Pool::token() of its process
+  std::uint32_t self = 0;             ///< this process's rank
+  std::string noun = "group";         ///< what error messages call it: "rank 3 of the group"
+  /// Called between two looks of a wait: progress of other things. Other threads may use the group
+  /// while it runs.
+  std::function<void()> idle;
+};
+
+/// One rank's view of its group. Throws nothing; one thread at a time may be in a call, but for the
+/// threads that are in Options::idle.
+///
+///     group::Group group(pool, {.tokens = {mine, theirs}, .self = 0});
+///     group::Missing missing{1};
+///     auto look = [&] { if (memory.observe_word(flag) != 0) missing.clear(); };
+///     auto come = group.wait("the other rank's flag", missing, look);  // peer_dead if it dies
+class Group {
+ public:
+  Group(pool::Pool& pool, Options options);
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  pool::Pool& pool;
+  const coherence::Memory memory;
+
+  std::uint32_t self() const { return options_.self; }
+  std::uint32_t ranks() const { return static_cast<std::uint32_t>(options_.tokens.size()); }
+  Missing others() const;  ///< all ranks but this one
+  std::uint64_t token(std::uint32_t rank) const { return options_.tokens[rank]; }
+  /// How long waits spin: fewer looks when the processes of this host outnumber its cores.
+  const base::WaitPolicy& wait_policy() const { return wait_policy_; }
+
+  /// Whether the caches of `rank` may hold what ours do not show: it runs on another node, and the
+  /// pool's mode keeps no caches coherent.
+  bool apart(std::uint32_t rank) const { return apart_[rank]; }
+  bool any_apart() const;
+  /// Reads `rank`'s record in the pool: a few device accesses.
+  bool alive(std::uint32_t rank) const { return pool.alive(token(rank)); }
+  sync::AliveCheck alive_check() const {
+    return [this](std::uint64_t token) { return pool.alive(token); };
+  }
+  /// peer_dead when `rank` has died or left. Looks at most every 20 ms for each rank.
+  Result<void> check_alive(std::uint32_t rank, const char* what);
+  /// invalid_argument when the group has no such rank.
+  Result<void> check_rank(std::uint32_t rank) const;
+  /// "rank 3 of the group, rank 1 (pid 4711, on node02)".
+  std::string name(std::uint32_t rank) const;
+
+  /// Calls `look` until it leaves nobody in `missing`. `what` names the wait in messages. Has no
+  /// deadline, since the others may have a reason: every PENSTOCK_TIMEOUT_MS it says on standard
+  /// error for whom it waits. Errors: peer_dead, when one of `missing` has died or left.
+  Result<void> wait(const char* what, Missing& missing, const std::function<void()>& look);
+  /// Between two looks of a wait: other threads of this rank may call, and peers are served.
+  void idle() {
+    constexpr std::uint32_t looks_between = 8;
+    if (options_.idle) options_.idle();
+    if (++idle_calls_ % looks_between == 0 && serve_) serve_();
+  }
+  /// `serve` answers what peers ask of this rank in the middle of its own waits.
+  void serve_by(std::function<void()> serve) { serve_ = std::move(serve); }
+  /// Waits until no other thread of this rank is at the place that `taken` stands for.
+  Result<Turn> turn(const char* what, bool& taken);
+
+ private:
+  Result<void> find_dead(const char* what, const Missing& missing,
+                         const std::function<void()>& look) const;
+  tl::unexpected<Error> gone(const char* what, std::uint32_t rank) const;
+
+  const Options options_;
+  base::WaitPolicy wait_policy_;
+  std::vector<bool> apart_;
+  std::vector<std::uint64_t> next_look_ns_;  ///< by rank
+  std::uint32_t idle_calls_ = 0;
+  std::function<void()> serve_;
+};
+
+}  // namespace penstock::group

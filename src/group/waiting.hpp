@@ -1,0 +1,51 @@
+// What a thread does while it waits for other ranks: it says so, and keeps its place.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "pool/pool.hpp"
+
+namespace penstock::group {
+
+/// One thread of a rank inside a protocol that waits in the middle. The words in the pool that say
+/// how far the rank has come exist once for all its threads, so the next thread waits for its turn.
+class Turn {
+ public:
+  explicit Turn(bool& taken) : taken_(&taken) { taken = true; }
+  Turn(Turn&& other) noexcept : taken_(std::exchange(other.taken_, nullptr)) {}
+  Turn& operator=(Turn&&) = delete;
+  ~Turn() {
+    if (taken_ != nullptr) *taken_ = false;
+  }
+
+ private:
+  bool* taken_;
+};
+
+/// Shows in `penstock ps` what a call waits for, once it has waited for 0.3 s.
+class Waiting {
+ public:
+  explicit Waiting(pool::Pool& pool) : pool_(pool) {}
+  ~Waiting() {
+    if (told_) pool_.publish_activity("");
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  /// Call it now and then while waiting; cheap. `text` is called once at most.
+  template <class Text>
+  void look(const Text& text) {
+    if (!told_ && is_long()) tell(text());
+  }
+
+ private:
+  bool is_long();
+  void tell(const std::string& what);
+
+  pool::Pool& pool_;
+  std::uint64_t since_ns_ = 0;  ///< of the first look
+  bool told_ = false;
+};
+
+}  // namespace penstock::group
