@@ -134,6 +134,53 @@ TEST(Lock, EndsNoWaitInVainWhereItsLinesAreOverwritten) {
   expect_held("lock", "random schedules", explore(scenario, 200));
 }
 
+/// The same for one who waits: it looks again and again, and each look finds what the device has.
+TEST(Lock, RestoresItsLineAsOftenAsItIsOverwrittenWhileItWaits) {
+  // One is absent: a look at all the others would drop the own line with theirs.
+  static constexpr std::uint32_t participants = 3;
+  Scenario scenario;
+  scenario.name = "lock, overwritten while one waits";
+  scenario.device_bytes = 64 << 10;
+  scenario.nodes = 3;
+  scenario.swarm = false;
+  scenario.faults.evict = 0;
+  scenario.faults.prefetch = 0;
+  scenario.faults.drop_early = 0;
+  scenario.body = [](World& world) {
+    auto held = std::make_shared<bool>(false), done = std::make_shared<bool>(false);
+    world.spawn(0, [&world, held, done] {
+      sync::Lock lock(world.memory(), line(world, 0), participants, 0, world.self().pid,
+                      alive_in(world));
+      world.require(lock.acquire(timeout_ns).has_value(), "nobody else is there");
+      *held = true;
+      world.until([done] { return *done; });
+      lock.release();
+    });
+    world.spawn(1, [&world, held] {
+      world.until([held] { return *held; });
+      sync::Lock lock(world.memory(), line(world, 0), participants, 1, world.self().pid,
+                      alive_in(world));
+      world.require(lock.acquire(timeout_ns).has_value(), "the lock is free at last");
+      lock.release();
+    });
+    world.spawn(2, [&world, done] {
+      std::byte* const number = line(world, 1) + 8;
+      world.until([&] { return world.memory().observe_word(number) != 0; });
+      for (std::uint64_t damage = 1000; damage < 1003; ++damage) {
+        world.sleep(100'000'000);  // the waiter looks meanwhile
+        world.memory().publish_word(number, damage);
+        world.memory().store_fence();
+        int looks = 0;
+        while (world.memory().observe_word(number) == damage && ++looks < 100)
+          world.sleep(10'000'000);
+        world.require(looks < 100, "the waiter does not see that its line was overwritten");
+      }
+      *done = true;
+    });
+  };
+  expect_held("lock", "random schedules", explore(scenario, 50));
+}
+
 /// Nothing but the look itself drops the copy that its owner has.
 TEST(Lock, TellsWhoDoesNotWaitThatItsLineWasOverwritten) {
   Scenario scenario;
