@@ -8,8 +8,7 @@ namespace penstock::group {
 
 class Barrier {
  public:
-  static std::uint64_t bytes(std::uint32_t ranks) { return sync::Barrier::bytes(ranks); }
-  /// `lines`: bytes(ranks) in the pool, zeroed and published before the first use.
+  /// `lines`: sync::Barrier::bytes(ranks) in the pool, zeroed and published before the first use.
   Barrier(Group& group, void* lines)
       : group_(group),
         lines_(group.memory, lines, group.ranks(), group.self(), group.token(group.self()),

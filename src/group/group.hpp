@@ -47,8 +47,6 @@ class Group {
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(options_.tokens.size()); }
   Missing others() const;  ///< all ranks but this one
   std::uint64_t token(std::uint32_t rank) const { return options_.tokens[rank]; }
-  /// How long waits spin: fewer looks when the processes of this host outnumber its cores.
-  const base::WaitPolicy& wait_policy() const { return wait_policy_; }
 
   /// Whether the caches of `rank` may hold what ours do not show: it runs on another node, and the
   /// pool's mode keeps no caches coherent.
@@ -87,7 +85,7 @@ class Group {
   tl::unexpected<Error> gone(const char* what, std::uint32_t rank) const;
 
   const Options options_;
-  base::WaitPolicy wait_policy_;
+  const base::WaitPolicy wait_policy_;  ///< fewer spins where processes outnumber cores
   std::vector<bool> apart_;
   std::vector<std::uint64_t> next_look_ns_;  ///< by rank
   std::uint32_t idle_calls_ = 0;

@@ -24,6 +24,19 @@ class ProcessTest : public PoolTest {
     }
     return nullptr;
   }
+  /// The token of a process that has been killed.
+  std::uint64_t dead() const {
+    const Child child = attached_child();
+    return child.next_report();
+  }
+  /// As somebody may who writes into the pool and is none of its processes.
+  static void overwrite_state(const Pool& pool, std::uint64_t token, std::uint64_t word,
+                              std::uint64_t value) {
+    const auto& superblock = *reinterpret_cast<const Superblock*>(pool.base());
+    const std::uint64_t line = superblock.states_offset + sizeof(StateLine) * (token & 0xffff);
+    pool.memory().publish_word(pool.at(line + 8 * word, 8), value);
+    pool.memory().store_fence();
+  }
 };
 
 TEST_F(ProcessTest, TheRecordSaysWhoIsAttached) {
@@ -393,11 +406,8 @@ TEST_F(ProcessTest, WhoseSlotIsOverwrittenWritesItAnew) {
   Child child = attached_child();
   const std::uint64_t token = child.next_report();
   auto pool = attach();
-  const auto& superblock = *reinterpret_cast<const Superblock*>(pool->base());
-  const std::uint64_t slot = token & 0xffff;
   for (const std::uint64_t word : {0, 1, 2, 3, 7}) {
-    pool->memory().publish_word(pool->at(superblock.states_offset + 64 * slot + 8 * word, 8), 77);
-    pool->memory().store_fence();
+    overwrite_state(*pool, token, word, 77);
     for (int looks = 0; looks < 2000 && pool->local_processes() < 2; ++looks)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_TRUE(pool->alive(token)) << "word " << word;
@@ -407,16 +417,9 @@ TEST_F(ProcessTest, WhoseSlotIsOverwrittenWritesItAnew) {
 /// Commands, each of which sees the pool for the first time, find one that died within its state.
 TEST_F(ProcessTest, WhoDiedWithinItsLineIsReapedByWhoComesLater) {
   const base::EnvironmentGuard lease("PENSTOCK_LEASE_MS", "400");
-  std::uint64_t token = 0;
-  {
-    Child child = attached_child();
-    token = child.next_report();
-  }
+  const std::uint64_t token = dead();
   auto pool = attach();
-  const auto& superblock = *reinterpret_cast<const Superblock*>(pool->base());
-  const std::uint64_t checksum = superblock.states_offset + 64 * (token & 0xffff) + 56;
-  pool->memory().publish_word(pool->at(checksum, 8), 77);
-  pool->memory().store_fence();
+  overwrite_state(*pool, token, 7, 77);
   pool = attach();
   EXPECT_TRUE(pool->make_certain());
   std::set<std::uint64_t> told;
@@ -427,17 +430,9 @@ TEST_F(ProcessTest, WhoDiedWithinItsLineIsReapedByWhoComesLater) {
 
 TEST_F(ProcessTest, WhoseNodeIsNoneIsReapedOnce) {
   const base::EnvironmentGuard lease("PENSTOCK_LEASE_MS", "400");
-  std::uint64_t token = 0;
-  {
-    Child child = attached_child();
-    token = child.next_report();
-  }
+  const std::uint64_t token = dead();
   auto pool = attach();
-  const auto& superblock = *reinterpret_cast<const Superblock*>(pool->base());
-  const std::uint64_t slot = token & 0xffff;
-  pool->memory().publish_word(pool->at(superblock.states_offset + 64 * slot + 8, 8),
-                              0x7777'7777'0000'0001);
-  pool->memory().store_fence();
+  overwrite_state(*pool, token, 1, 0x7777'7777'0000'0001);
   EXPECT_TRUE(pool->make_certain());
   EXPECT_EQ(pool->reap([](const auto&) {}).value_or(9), 1u);
   EXPECT_EQ(pool->reap([](const auto&) {}).value_or(9), 0u);

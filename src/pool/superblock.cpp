@@ -136,16 +136,12 @@ Result<void> write_superblock(const OpenPart& part, const Superblock& contents) 
   if (!view) return unexpected(view.error());
   Superblock superblock = contents;
   superblock.checksum = checksum_of(superblock);
-  const auto* lines = reinterpret_cast<const std::byte*>(&superblock);
   const coherence::Memory& memory = view->memory;
   // The magic last, by one word, which arrives whole: who finds it finds all the rest, and the
   // tables, also when the writer has died meanwhile.
   superblock.magic = 0;
   static_assert(offsetof(Superblock, magic) == 0);
-  for (std::uint64_t line = sizeof superblock; line > 0;) {
-    line -= coherence::line_bytes;
-    memory.publish_line(view->base + line, lines + line);
-  }
+  memory.publish_bulk(view->base, &superblock, sizeof superblock);
   memory.store_fence();
   memory.publish_word(view->base, magic);
   memory.store_fence();
