@@ -60,15 +60,14 @@ Result<void> EndpointPath::receive(std::byte* to, std::size_t) {
   return {};
 }
 
-void EndpointPath::on_message(transport::Peer, const transport::Header& header,
-                              const void* payload) {
-  if (target_ != nullptr) std::memcpy(target_, payload, header.bytes);
-  ++arrived_;
-}
-
-transport::ReceiveBuffer EndpointPath::on_begin(transport::Peer, const transport::Header& header) {
-  receive_buffer_ = {target_, target_ != nullptr ? header.bytes : 0};
-  return {&receive_buffer_, 1, nullptr};
+transport::ReceiveBuffer EndpointPath::on_message(const transport::Message& message) {
+  if (message.payload != nullptr) {
+    if (target_ != nullptr) std::memcpy(target_, message.payload, message.header.bytes);
+    ++arrived_;
+    return {};
+  }
+  receive_buffer_ = {target_, target_ != nullptr ? message.header.bytes : 0};
+  return {.iov = &receive_buffer_, .iov_count = 1, .arrival = this};
 }
 
 void EndpointPath::on_peer_dead(transport::Peer, const std::string& description) {

@@ -11,7 +11,9 @@
 
 namespace penstock::bench {
 
-class EndpointPath final : public MessagePath, private transport::EndpointCallbacks {
+class EndpointPath final : public MessagePath,
+                           private transport::EndpointCallbacks,
+                           transport::Arrival {
  public:
   static Result<std::unique_ptr<EndpointPath>> open(arena::Arena& arena);
 
@@ -24,10 +26,9 @@ class EndpointPath final : public MessagePath, private transport::EndpointCallba
   transport::Endpoint& endpoint() { return *endpoint_; }
 
  private:
-  void on_message(transport::Peer, const transport::Header& header, const void* payload) override;
-  transport::ReceiveBuffer on_begin(transport::Peer, const transport::Header& header) override;
-  void on_arrived(transport::Peer, const transport::Header&, void*) override { ++arrived_; }
-  void on_receive_failed(transport::Peer, void*, const Error& error) override { failure_ = error; }
+  transport::ReceiveBuffer on_message(const transport::Message& message) override;
+  void arrived() override { ++arrived_; }
+  void failed(const Error& error) override { failure_ = error; }
   void on_sent(transport::SendOp*) override { sent_ = true; }
   void on_send_failed(transport::SendOp*, const Error& error) override { failure_ = error; }
   void on_peer_dead(transport::Peer, const std::string& description) override;

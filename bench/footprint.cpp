@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t long_bytes = 64 << 10;
 
 /// An endpoint that counts what it gets.
-class Talker final : public transport::EndpointCallbacks {
+class Talker final : public transport::EndpointCallbacks, transport::Arrival {
  public:
   Result<void> open(arena::Arena& arena, std::function<void()> while_closing) {
     transport::Options options{"footprint"};
@@ -52,13 +52,16 @@ class Talker final : public transport::EndpointCallbacks {
   }
   std::uint64_t received() const { return received_; }
 
-  void on_message(transport::Peer, const transport::Header&, const void*) override { ++received_; }
-  transport::ReceiveBuffer on_begin(transport::Peer, const transport::Header&) override {
+  transport::ReceiveBuffer on_message(const transport::Message& message) override {
+    if (message.payload != nullptr) {
+      ++received_;
+      return {};
+    }
     receive_buffer_ = {in_.data(), in_.size()};
-    return {&receive_buffer_, 1, nullptr};
+    return {.iov = &receive_buffer_, .iov_count = 1, .arrival = this};
   }
-  void on_arrived(transport::Peer, const transport::Header&, void*) override { ++received_; }
-  void on_receive_failed(transport::Peer, void*, const Error&) override {}
+  void arrived() override { ++received_; }
+  void failed(const Error&) override {}
   void on_sent(transport::SendOp*) override {}
   void on_send_failed(transport::SendOp*, const Error&) override {}
   void on_peer_dead(transport::Peer, const std::string&) override {}

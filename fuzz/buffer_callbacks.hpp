@@ -19,20 +19,17 @@ class BufferCallbacks final : public transport::EndpointCallbacks {
   explicit BufferCallbacks(Input& input, std::byte* in_pool = nullptr)
       : input_(input), in_pool_(in_pool) {}
 
-  void on_message(transport::Peer, const transport::Header& header, const void* payload) override {
-    expect(header.bytes <= 32);
-    std::vector<std::byte> copy(header.bytes);
-    if (!copy.empty()) std::memcpy(copy.data(), payload, copy.size());
+  transport::ReceiveBuffer on_message(const transport::Message& message) override {
+    const transport::Header& header = message.header;
     ++events_;
-  }
-
-  transport::ReceiveBuffer on_begin(transport::Peer from,
-                                    const transport::Header& header) override {
+    if (message.payload != nullptr) {
+      expect(header.bytes <= 32);
+      std::vector<std::byte> copy(header.bytes);
+      if (!copy.empty()) std::memcpy(copy.data(), message.payload, copy.size());
+      return {};
+    }
     expect(header.bytes <= (1ull << 40) - 1);
-    ++events_;
-    auto begun = std::make_unique<Begun>();
-    begun->from = from;
-    begun->bytes = header.bytes;
+    auto begun = std::make_unique<Begun>(*this, header.bytes);
     const std::uint64_t room = choose_room(header.bytes);
     const auto pieces = static_cast<std::uint32_t>(input_.below(5));
     for (std::uint32_t i = 0; i < pieces && i < transport::max_iov; ++i) {
@@ -49,29 +46,11 @@ class BufferCallbacks final : public transport::EndpointCallbacks {
       begun->room += bytes;
     }
     const transport::ReceiveBuffer receive_buffer{
-        begun->iov.data(), static_cast<std::uint32_t>(begun->iov.size()), begun.get()};
-    expect(receive_buffer.cookie != nullptr);
+        .iov = begun->iov.data(),
+        .iov_count = static_cast<std::uint32_t>(begun->iov.size()),
+        .arrival = begun.get()};
     begun_.emplace(begun.get(), std::move(begun));
     return receive_buffer;
-  }
-
-  void on_arrived(transport::Peer from, const transport::Header& header, void* cookie) override {
-    const Begun& begun = find(from, cookie);
-    expect(begun.bytes == header.bytes);
-    std::uint64_t at = 0;
-    for (const iovec& piece : begun.iov) {
-      const auto* bytes = static_cast<const std::byte*>(piece.iov_base);
-      for (std::uint64_t i = 0; i < piece.iov_len; ++i, ++at) {
-        expect(at < header.bytes || bytes[i] == untouched);
-      }
-    }
-    begun_.erase(cookie);
-  }
-
-  void on_receive_failed(transport::Peer from, void* cookie, const Error& error) override {
-    (void)find(from, cookie);
-    expect(is_told(error));
-    begun_.erase(cookie);
   }
 
   void on_sent(transport::SendOp*) override { ++sent; }
@@ -88,12 +67,30 @@ class BufferCallbacks final : public transport::EndpointCallbacks {
  private:
   static constexpr std::byte untouched{0xa5};
   static constexpr std::uint64_t most = 80'000;
-  struct Begun {
-    transport::Peer from = 0;
-    std::uint64_t bytes = 0, room = 0;
+  /// A long message on its way.
+  struct Begun final : transport::Arrival {
+    Begun(BufferCallbacks& the_owner, std::uint64_t the_bytes)
+        : owner(the_owner), bytes(the_bytes) {}
+    void arrived() override {
+      std::uint64_t at = 0;
+      for (const iovec& piece : iov) {
+        const auto* contents = static_cast<const std::byte*>(piece.iov_base);
+        for (std::uint64_t i = 0; i < piece.iov_len; ++i, ++at)
+          expect(at < bytes || contents[i] == untouched);
+      }
+      owner.forget(this);
+    }
+    void failed(const Error& error) override {
+      expect(is_told(error));
+      owner.forget(this);
+    }
+
+    BufferCallbacks& owner;
+    std::uint64_t bytes, room = 0;
     std::vector<std::unique_ptr<std::byte[]>> buffers;
     std::vector<iovec> iov;
   };
+  void forget(Begun* begun) { expect(begun_.erase(begun) == 1); }
 
   std::uint64_t choose_room(std::uint64_t bytes) {
     switch (input_.below(4)) {
@@ -106,12 +103,6 @@ class BufferCallbacks final : public transport::EndpointCallbacks {
       default:
         return input_.below(100);
     }
-  }
-
-  const Begun& find(transport::Peer from, void* cookie) {
-    const auto found = begun_.find(cookie);
-    expect(found != begun_.end() && found->second->from == from);
-    return *found->second;
   }
 
   Input& input_;

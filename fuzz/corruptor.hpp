@@ -68,10 +68,10 @@ class Corruptor {
   }
 
   static std::uint64_t bytes_of(const transport::ChannelHeader& header) {
-    return transport::channel_end(header.cell_flags, header.ring_lines);
+    return transport::ChannelLayout(header).bytes();
   }
   std::byte* ring_line(std::uint64_t number) const {
-    return channel_ + transport::ring_at(header_.cell_flags) + 64 * (number % header_.ring_lines);
+    return channel_ + transport::ChannelLayout(header_).line(number % header_.ring_lines);
   }
 
   /// Null: there is no channel yet.
@@ -86,13 +86,14 @@ class Corruptor {
       case 2:
         return channel_;
       case 3:
-        return channel_ + transport::credits_at;
+        return channel_ + transport::ChannelLayout::credits;
       case 4:
-        return channel_ + transport::position_at;
+        return channel_ + transport::ChannelLayout::position;
       case 5:
         return header_.cell_flags < 8
                    ? nullptr
-                   : channel_ + transport::flags_at + 64 * input_.below(header_.cell_flags / 8);
+                   : channel_ +
+                         transport::ChannelLayout::flag_line(input_.below(header_.cell_flags));
       default:
         message_ = true;
         return ring_line(head_ + 4 - input_.below(16));

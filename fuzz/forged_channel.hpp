@@ -44,8 +44,8 @@ class ForgedChannel {
     if (input.below(16) != 15) header.checksum = checksum_of(header);
     put(offset_, &header, sizeof header);
     ring_lines_ = header.ring_lines;
-    flags_ = offset_ + transport::flags_at;
-    ring_ = offset_ + transport::ring_at(header.cell_flags);
+    flags_ = offset_ + transport::ChannelLayout::flags;
+    ring_ = offset_ + transport::ChannelLayout(header).line(0);
     flag_count_ = header.cell_flags;
   }
 
@@ -133,7 +133,7 @@ class ForgedChannel {
   }
   void put_line(const void* line) {
     const std::uint64_t lap = ring_lines_ == 0 ? 1 : ring_lines_;
-    put(ring_ + 64 * (head_ % lap), line, 64);
+    put(ring_ + transport::line_bytes * (head_ % lap), line, transport::line_bytes);
     ++head_;
   }
 

@@ -110,18 +110,18 @@ class Side final : public EndpointCallbacks {
   void poll() { endpoint_->progress(); }
   bool at_rest() const { return sending_.empty() && begun_.empty() && endpoint_->drained(); }
 
-  void on_message(Peer from, const Header& header, const void* payload) override {
-    expect(header.bytes <= inline_bytes);
-    std::vector<std::byte> copy(header.bytes);
-    if (!copy.empty()) std::memcpy(copy.data(), payload, copy.size());
-    take_promise(from, header);
-    check(header, copy.data(), copy.size());
-  }
-
-  ReceiveBuffer on_begin(Peer from, const Header& header) override {
+  ReceiveBuffer on_message(const Message& message) override {
+    const Header& header = message.header;
+    take_promise(message.from, header);
+    if (message.payload != nullptr) {
+      expect(header.bytes <= inline_bytes);
+      std::vector<std::byte> copy(header.bytes);
+      if (!copy.empty()) std::memcpy(copy.data(), message.payload, copy.size());
+      check(header, copy.data(), copy.size());
+      return {};
+    }
     expect(header.bytes <= max_message_bytes);
-    take_promise(from, header);
-    auto begun = std::make_unique<Begun>();
+    auto begun = std::make_unique<Begun>(*this, header);
     std::uint64_t room = std::min(header.bytes, max_bytes);
     if (input_.below(4) == 3) room = input_.number<std::uint16_t>() % (room + 1);
     const std::uint64_t pieces = 1 + input_.below(3);
@@ -131,26 +131,13 @@ class Side final : public EndpointCallbacks {
       begun->iov.push_back({begun->buffers.back().data(), bytes});
       room -= bytes;
     }
-    const ReceiveBuffer receive_buffer{begun->iov.data(), static_cast<std::uint32_t>(pieces),
-                                       begun.get()};
+    const ReceiveBuffer receive_buffer{.iov = begun->iov.data(),
+                                       .iov_count = static_cast<std::uint32_t>(pieces),
+                                       .arrival = begun.get()};
     begun_.emplace(begun.get(), std::move(begun));
     return receive_buffer;
   }
 
-  void on_arrived(Peer, const Header& header, void* cookie) override {
-    const auto begun = begun_.find(cookie);
-    expect(begun != begun_.end());
-    std::vector<std::byte> got;
-    for (const auto& buffer : begun->second->buffers)
-      got.insert(got.end(), buffer.begin(), buffer.end());
-    check(header, got.data(), got.size());
-    begun_.erase(begun);
-  }
-
-  void on_receive_failed(Peer, void* cookie, const Error& error) override {
-    told(error);
-    expect(begun_.erase(cookie) == 1);
-  }
   void on_sent(SendOp* op) override { expect(sending_.erase(op) == 1); }
   void on_send_failed(SendOp* op, const Error& error) override {
     told(error);
@@ -165,10 +152,25 @@ class Side final : public EndpointCallbacks {
     SendOp op;
     std::vector<std::byte> bytes;
   };
-  struct Begun {
+  struct Begun final : Arrival {
+    Begun(Side& the_side, const Header& the_header) : side(the_side), header(the_header) {}
+    void arrived() override {
+      std::vector<std::byte> got;
+      for (const auto& buffer : buffers) got.insert(got.end(), buffer.begin(), buffer.end());
+      side.check(header, got.data(), got.size());
+      side.forget(this);
+    }
+    void failed(const Error& error) override {
+      side.told(error);
+      side.forget(this);
+    }
+
+    Side& side;
+    Header header;
     std::vector<std::vector<std::byte>> buffers;
     std::vector<iovec> iov;
   };
+  void forget(Begun* begun) { expect(begun_.erase(begun) == 1); }
 
   void open() {
     auto opened = Endpoint::open(*world_.arena, *this, options);

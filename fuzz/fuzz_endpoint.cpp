@@ -23,18 +23,9 @@ class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
  public:
   explicit Receiver(Input& input) : input_(input), matcher_(*this) {}
 
-  void on_message(Peer from, const Header& header, const void* payload) override {
-    check_sender(from);
-    matcher_.message(from, header, payload);
-  }
-  ReceiveBuffer on_begin(Peer from, const Header& header) override {
-    check_sender(from);
-    return matcher_.begin(from, header);
-  }
-  void on_arrived(Peer, const Header&, void* cookie) override { matcher_.arrived(cookie); }
-  void on_receive_failed(Peer, void* cookie, const Error& error) override {
-    expect(is_told(error));
-    matcher_.failed(cookie, 1, 0);
+  ReceiveBuffer on_message(const Message& message) override {
+    check_sender(message.from);
+    return matcher_.message(message);
   }
   void on_sent(SendOp*) override {}
   void on_send_failed(SendOp*, const Error& error) override { expect(is_told(error)); }
@@ -43,7 +34,10 @@ class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
     dead_[peer] = generation_of(peer);
     matcher_.peer_dead(peer, 1, 1, 0);
   }
-  Waiting waiting() const override { return matcher_.waiting(); }
+  Cause cause_of(const Error& error) override {
+    expect(is_told(error));
+    return {1, 0};
+  }
 
   void on_received(const ofi::Received& received) override { check(received); }
   void on_receive_failure(const ofi::ReceiveFailure& failure) override { check(failure.what); }
@@ -109,10 +103,7 @@ class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
 
 class Silent final : public EndpointCallbacks {
  public:
-  void on_message(Peer, const Header&, const void*) override {}
-  ReceiveBuffer on_begin(Peer, const Header&) override { return {}; }
-  void on_arrived(Peer, const Header&, void*) override {}
-  void on_receive_failed(Peer, void*, const Error&) override {}
+  ReceiveBuffer on_message(const Message&) override { return {}; }
   void on_sent(SendOp*) override {}
   void on_send_failed(SendOp*, const Error&) override {}
   void on_peer_dead(Peer, const std::string&) override {}
@@ -253,7 +244,7 @@ class Attack {
     ChannelHeader header;
     std::memcpy(&header, at, sizeof header);
     const std::uint64_t words[] = {header.nonce + input_.lie(1024), header.nonce + input_.lie(8)};
-    std::memcpy(at + transport::credits_at, words, sizeof words);
+    std::memcpy(at + transport::ChannelLayout::credits, words, sizeof words);
   }
 
   World& world_;

@@ -101,7 +101,7 @@ class Sender {
     ChannelHeader header;
     std::memcpy(&header, at, sizeof header);
     CreditLine line;
-    std::memcpy(&line, at + transport::credits_at, sizeof line);
+    std::memcpy(&line, at + transport::ChannelLayout::credits, sizeof line);
     const std::uint64_t nonce = input_.below(8) == 7 ? 0 : header.nonce;
     if (input_.flag()) line.lines = nonce + input_.lie(header.ring_lines);
     if (input_.flag()) line.cells = nonce + input_.lie(8);
@@ -114,7 +114,7 @@ class Sender {
       if (input_.below(4) == 3) line.clear_to_send.until = input_.lie(world_.frozen.bytes());
       if (input_.below(8) != 7) line.clear_to_send.checksum = checksum_of(line.clear_to_send);
     }
-    std::memcpy(at + transport::credits_at, &line, sizeof line);
+    std::memcpy(at + transport::ChannelLayout::credits, &line, sizeof line);
     if (input_.below(8) != 7) return;
     const std::uint64_t word = input_.number<std::uint64_t>();
     std::memcpy(at + 8 * input_.below(2000), &word, 8);  // it can reach the rest as well

@@ -21,20 +21,6 @@ void gather(void* to, const iovec* iov, std::size_t count) {
   }
 }
 
-/// Whose the cookie of an arriving message is; kept in its low bits.
-enum class Cookie : std::uintptr_t { message, request, reply };
-constexpr std::uintptr_t cookie_bits = 3;
-
-void* marked(void* cookie, Cookie kind) {
-  if (cookie == nullptr) return nullptr;
-  return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(cookie) |
-                                 static_cast<std::uintptr_t>(kind));
-}
-std::pair<Cookie, void*> taken_apart(void* cookie) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(cookie);
-  return {static_cast<Cookie>(bits & cookie_bits), reinterpret_cast<void*>(bits & ~cookie_bits)};
-}
-
 std::uint64_t send_flags(const Header& header) {
   return FI_SEND | ((header.kind & kind_tagged) != 0 ? FI_TAGGED : FI_MSG);
 }
@@ -276,33 +262,26 @@ void Ep::complete_rma(std::uint64_t flags, Cntr* counter, void* context, bool te
   tx_cq->push(completion);
 }
 
-void Ep::serve(Peer from, const Header& header, const void* payload) {
+ReceiveBuffer Ep::serve(const Message& message) {
+  const auto& [from, header, payload, may_wait] = message;
+  const bool whole = payload != nullptr || header.bytes == 0;
   switch (service_of(header)) {
     case Service::reply:
-      return rma_origin.reply(from, header, payload);
+      if (!whole) return rma_origin.begin_reply(from, header);
+      rma_origin.reply(from, header, payload);
+      return {};
     case Service::refusal: {
       std::uint64_t code = 0;
+      if (!whole) return {};
       if (header.bytes == sizeof code) std::memcpy(&code, payload, sizeof code);
-      return rma_origin.refused(from, header, static_cast<int>(code & 0xffff));
+      rma_origin.refused(from, header, static_cast<int>(code & 0xffff));
+      return {};
     }
     default:
-      return rma_target.request(from, header, payload);
+      if (!whole) return rma_target.begin_request(from, header);
+      rma_target.request(from, header, payload);
+      return {};
   }
-}
-
-ReceiveBuffer Ep::begin_service(Peer from, const Header& header) {
-  const bool reply = service_of(header) == Service::reply;
-  ReceiveBuffer receive_buffer =
-      reply ? rma_origin.begin_reply(from, header) : rma_target.begin_request(from, header);
-  receive_buffer.cookie = marked(receive_buffer.cookie, reply ? Cookie::reply : Cookie::request);
-  return receive_buffer;
-}
-
-void Ep::service_arrived(const Header& header, void* cookie) {
-  void* const bare = taken_apart(cookie).second;
-  if (bare == nullptr) return;
-  if (service_of(header) == Service::reply) return rma_origin.reply_arrived(bare, header);
-  rma_target.request_arrived(bare);
 }
 
 // ---- receiving -------------------------------------------------------------------------------
@@ -360,12 +339,8 @@ void Ep::on_receive_failure(const ReceiveFailure& failure) {
   rx_cq->push_error(error);
 }
 
-void Ep::on_receive_failed(Peer, void* cookie, const Error& error) {
-  const auto [kind, bare] = taken_apart(cookie);
-  if (kind == Cookie::request) return rma_target.request_failed(bare);
-  if (kind == Cookie::reply)
-    return rma_origin.reply_failed(bare, -errno_of(error), remember_text(error.message));
-  matcher.failed(cookie, -errno_of(error), remember_text(error.message));
+MatchEvents::Cause Ep::cause_of(const Error& error) {
+  return {-errno_of(error), remember_text(error.message)};
 }
 
 void Ep::on_peer_dead(Peer peer, const std::string& description) {

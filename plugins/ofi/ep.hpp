@@ -54,7 +54,9 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   ssize_t cancel(void* context);
   void progress() {
     if (transport == nullptr) return;
-    transport->progress();
+    if (transport->progress() == 0) transport->prepare(matcher.posted());
+    if (transport->wants_to_know_what_is_awaited()) [[unlikely]]
+      transport->await(matcher.awaited());
     if (rma_target.owes()) [[unlikely]]
       rma_target.try_again();
     if (rma_origin.awaits()) rma_origin.look_for_trouble();
@@ -107,38 +109,20 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   };
 
   // transport::EndpointCallbacks
-  void on_message(Peer from, const Header& header, const void* payload) override {
-    if (is_service(header)) [[unlikely]]
-      return serve(from, header, payload);
-    matcher.message(from, header, payload);
+  ReceiveBuffer on_message(const Message& message) override {
+    if (is_service(message.header)) [[unlikely]]
+      return serve(message);
+    return matcher.message(message);
   }
-  bool ready_for(Peer from, const Header& header) override {
-    return is_service(header) || matcher.expects(from, header);
-  }
-  transport::PostedReceive posted() override { return matcher.posted(); }
-  ReceiveBuffer on_begin(Peer from, const Header& header) override {
-    if (is_service(header)) [[unlikely]]
-      return begin_service(from, header);
-    return matcher.begin(from, header);
-  }
-  void on_arrived(Peer, const Header& header, void* cookie) override {
-    if (is_service(header)) [[unlikely]]
-      return service_arrived(header, cookie);
-    matcher.arrived(cookie);
-  }
-  void on_receive_failed(Peer from, void* cookie, const Error& error) override;
   void on_sent(transport::SendOp* op) override;
   void on_send_failed(transport::SendOp* op, const Error& error) override;
   void on_peer_dead(Peer peer, const std::string& description) override;
   void on_peer_left(Peer peer, const std::string& description) override;
-  transport::Waiting waiting() const override { return matcher.waiting(); }
-  // services of one-sided operations
-  void serve(Peer from, const Header& header, const void* payload);
-  ReceiveBuffer begin_service(Peer from, const Header& header);
-  void service_arrived(const Header& header, void* cookie);
+  ReceiveBuffer serve(const Message& message);
   // MatchEvents
   void on_received(const Received& received) override;
   void on_receive_failure(const ReceiveFailure& failure) override;
+  Cause cause_of(const Error& error) override;
 
   int resolve(fi_addr_t to, Peer* peer);
   int remember(fi_addr_t number, Peer found, Peer* peer);

@@ -78,6 +78,7 @@ Matcher::Incoming* Matcher::find_claimed(void* context) {
 Matcher::Incoming* Matcher::keep(Peer from, const Header& header) {
   Incoming* incoming = incomings_.take();
   if (incoming == nullptr) return nullptr;
+  incoming->matcher = this;
   incoming->header = header;
   incoming->from = from;
   incoming->arriving = incoming->direct = incoming->discarded = incoming->claimed = false;
@@ -196,7 +197,7 @@ void Matcher::report_no_memory(Peer from, const Header& header) {
 
 // ---- arrivals --------------------------------------------------------------------------------
 
-void Matcher::message(Peer from, const Header& header, const void* payload) {
+void Matcher::take_small(Peer from, const Header& header, const void* payload) {
   if ((header.kind & kind_tagged) != 0) talked_.with(from, header.tag);
   Lane& lane = lane_of((header.kind & kind_tagged) != 0);
   if (Receive* receive = find_posted(lane, from, header.tag)) {
@@ -232,46 +233,57 @@ transport::PostedReceive Matcher::posted() {
           &first->invalidated};
 }
 
-bool Matcher::expects(Peer from, const Header& header) {
-  return find_posted(lane_of((header.kind & kind_tagged) != 0), from, header.tag) != nullptr;
-}
-
-ReceiveBuffer Matcher::begin(Peer from, const Header& header) {
-  if ((header.kind & kind_tagged) != 0) talked_.with(from, header.tag);
-  Lane& lane = lane_of((header.kind & kind_tagged) != 0);
-  Incoming* incoming = keep(from, header);
+ReceiveBuffer Matcher::begin(const Message& message) {
+  const Header& header = message.header;
+  const bool tagged = (header.kind & kind_tagged) != 0;
+  Lane& lane = lane_of(tagged);
+  Receive* const receive = find_posted(lane, message.from, header.tag);
+  if (receive == nullptr && message.may_wait) return {.match = transport::Match::later};
+  if (tagged) talked_.with(message.from, header.tag);
+  Incoming* const incoming = keep(message.from, header);
   if (incoming == nullptr) {
-    report_no_memory(from, header);
+    report_no_memory(message.from, header);
     return {};
   }
   incoming->arriving = true;
-  if (Receive* receive = find_posted(lane, from, header.tag)) {
-    incoming->direct = true;
-    incoming->receive = receive;
-    if (receive->multi) {
-      incoming->part = reserve(receive, header.bytes);
-      if (receive->retired) unlist(lane, receive);
-      return {&incoming->part, 1, incoming};
-    }
-    unlist(lane, receive);
-    return {receive->iov, receive->iov_count, incoming, receive->invalidated.bytes};
+  return receive != nullptr ? begin_posted(lane, receive, incoming)
+                            : begin_unexpected(lane, incoming);
+}
+
+ReceiveBuffer Matcher::begin_posted(Lane& lane, Receive* receive, Incoming* incoming) {
+  incoming->direct = true;
+  incoming->receive = receive;
+  if (receive->multi) {
+    incoming->part = reserve(receive, incoming->header.bytes);
+    if (receive->retired) unlist(lane, receive);
+    return {.iov = &incoming->part, .iov_count = 1, .arrival = incoming};
   }
-  if (header.bytes > inline_bytes) {
-    incoming->heap = static_cast<std::byte*>(std::malloc(header.bytes));
+  unlist(lane, receive);
+  return {.iov = receive->iov,
+          .iov_count = receive->iov_count,
+          .arrival = incoming,
+          .invalidated = receive->invalidated.bytes};
+}
+
+ReceiveBuffer Matcher::begin_unexpected(Lane& lane, Incoming* incoming) {
+  const std::uint64_t bytes = incoming->header.bytes;
+  if (bytes > inline_bytes) {
+    incoming->heap = static_cast<std::byte*>(std::malloc(bytes));
     if (incoming->heap == nullptr) {
+      report_no_memory(incoming->from, incoming->header);
       release(incoming);
-      report_no_memory(from, header);
       return {};
     }
   }
-  incoming->receive_buffer = {incoming->payload(), header.bytes};
+  incoming->receive_buffer = {incoming->payload(), bytes};
   lane.unexpected.push_back(incoming);
-  return {&incoming->receive_buffer, 1, incoming};
+  return {.iov = &incoming->receive_buffer,
+          .iov_count = 1,
+          .arrival = incoming,
+          .match = transport::Match::unexpected};
 }
 
-void Matcher::arrived(void* cookie) {
-  if (cookie == nullptr) return;
-  auto* incoming = static_cast<Incoming*>(cookie);
+void Matcher::arrived(Incoming* incoming) {
   incoming->arriving = false;
   if (incoming->posted()) posted_.remove(incoming);
   if (incoming->discarded) return release(incoming);
@@ -309,9 +321,7 @@ void Matcher::take(Receive* receive, Incoming* incoming) {
     hand_over(receive, incoming);
 }
 
-void Matcher::failed(void* cookie, int error, int detail) {
-  if (cookie == nullptr) return;
-  auto* incoming = static_cast<Incoming*>(cookie);
+void Matcher::failed(Incoming* incoming, const Error& error) {
   Receive* receive = incoming->receive;
   if (incoming->posted()) {
     posted_.remove(incoming);
@@ -325,7 +335,9 @@ void Matcher::failed(void* cookie, int error, int detail) {
   const Header header = incoming->header;
   const Peer from = incoming->from;
   release(incoming);
-  if (receive != nullptr) fail(receive, from, header, error, detail);
+  if (receive == nullptr) return;
+  const MatchEvents::Cause cause = events_.cause_of(error);
+  fail(receive, from, header, cause.error, cause.detail);
 }
 
 void Matcher::fail_waiting(Lane& lane, const Dead& dead) {
@@ -473,16 +485,16 @@ int Matcher::discard_claimed(const ReceiveRequest& request) {
   return 0;
 }
 
-transport::Waiting Matcher::waiting() const {
-  transport::Waiting waiting;
+transport::Awaited Matcher::awaited() const {
+  transport::Awaited awaited;
   for (const Receive* receive = lanes_[1].posted.head(); receive != nullptr;
        receive = receive->next) {
-    if (waiting.receives++ > 0) continue;
-    waiting.from_anybody = receive->source == any_peer;
-    waiting.from = receive->source;
-    waiting.tag = receive->tag;
+    if (awaited.receives++ > 0) continue;
+    awaited.from_anybody = receive->source == any_peer;
+    awaited.from = receive->source;
+    awaited.tag = receive->tag;
   }
-  return waiting;
+  return awaited;
 }
 
 int Matcher::cancel(void* context) {

@@ -16,6 +16,7 @@
 namespace penstock::ofi {
 
 using transport::Header;
+using transport::Message;
 using transport::Peer;
 using transport::ReceiveBuffer;
 
@@ -58,6 +59,11 @@ class MatchEvents {
   virtual ~MatchEvents() = default;
   virtual void on_received(const Received& received) = 0;
   virtual void on_receive_failure(const ReceiveFailure& failure) = 0;
+  /// The errno (positive) and the detail that stand for an error of the transport.
+  struct Cause {
+    int error, detail;
+  };
+  virtual Cause cause_of(const Error& error) = 0;
 };
 
 class Matcher {
@@ -71,13 +77,13 @@ class Matcher {
   void set_min_multi_receive(std::size_t bytes) { min_multi_receive_ = bytes; }
   std::size_t min_multi_receive() const { return min_multi_receive_; }
 
-  // ---- what the transport tells ----
-  void message(Peer from, const Header& header, const void* payload);
-  ReceiveBuffer begin(Peer from, const Header& header);
-  /// Whether a receive waits for it.
-  bool expects(Peer from, const Header& header);
-  void arrived(void* cookie);
-  void failed(void* cookie, int error, int detail);
+  // ---- what the transport reports ----
+  /// Takes a small message; hands down the buffer for a longer one.
+  ReceiveBuffer message(const Message& message) {
+    if (message.payload == nullptr && message.header.bytes != 0) return begin(message);
+    take_small(message.from, message.header, message.payload);
+    return {};
+  }
   /// A tagged message goes to the peer.
   void sends_to(Peer peer, std::uint64_t tag) { talked_.with(peer, tag); }
   /// Fails what waits for `peer`, now and later, and of what waits for anybody what the peer could
@@ -100,7 +106,7 @@ class Matcher {
 
   std::size_t posted_count() const { return posted_count_; }
   /// The oldest tagged receive; nothing of untagged ones, which are posted for whatever comes.
-  transport::Waiting waiting() const;
+  transport::Awaited awaited() const;
   /// The buffer of the oldest tagged receive.
   transport::PostedReceive posted();
 
@@ -117,7 +123,11 @@ class Matcher {
 
   static constexpr std::size_t inline_bytes = 512;
   /// A message that has begun: on its way into a receive's buffer, or kept until one is posted.
-  struct Incoming {
+  struct Incoming final : transport::Arrival {
+    void arrived() override { matcher->arrived(this); }
+    void failed(const Error& error) override { matcher->failed(this, error); }
+
+    Matcher* matcher;
     Incoming* prev;
     Incoming* next;
     Header header;
@@ -146,6 +156,12 @@ class Matcher {
     return ((r.tag ^ tag) & ~r.ignore) == 0 && (r.source == any_peer || r.source == from);
   }
   Lane& lane_of(bool tagged) { return lanes_[tagged ? 1 : 0]; }
+  void take_small(Peer from, const Header& header, const void* payload);
+  ReceiveBuffer begin(const Message& message);
+  ReceiveBuffer begin_posted(Lane& lane, Receive* receive, Incoming* incoming);
+  ReceiveBuffer begin_unexpected(Lane& lane, Incoming* incoming);
+  void arrived(Incoming* incoming);
+  void failed(Incoming* incoming, const Error& error);
   Receive* find_posted(Lane& lane, Peer from, std::uint64_t tag);
   Incoming* find_unexpected(Lane& lane, const ReceiveRequest& request);
   Incoming* keep(Peer from, const Header& header);

@@ -15,6 +15,7 @@ class Recorder : public MatchEvents {
  public:
   void on_received(const Received& received) override { done.push_back(received); }
   void on_receive_failure(const ReceiveFailure& failure) override { failures.push_back(failure); }
+  Cause cause_of(const Error&) override { return {FI_ECONNRESET, 1}; }
   std::vector<Received> done;
   std::vector<ReceiveFailure> failures;
 };
@@ -46,8 +47,14 @@ class MatcherTest : public ::testing::Test {
     r.multi = true;
     return r;
   }
+  void say_this(Peer from, const Header& header, const void* payload) {
+    matcher.message({.from = from, .header = header, .payload = payload});
+  }
+  ReceiveBuffer begin(Peer from, const Header& header) {
+    return matcher.message({.from = from, .header = header});
+  }
   void say(Peer from, std::uint64_t tag, const std::string& text) {
-    matcher.message(from, tagged(tag, text.size()), text.data());
+    say_this(from, tagged(tag, text.size()), text.data());
   }
   /// What the transport does with a large message.
   static void fill(const ReceiveBuffer& receive_buffer, const std::string& text) {
@@ -115,7 +122,7 @@ TEST_F(MatcherTest, TagIgnoreMaskAndSourceSelect) {
 
 TEST_F(MatcherTest, TaggedAndUntaggedNeverMeet) {
   matcher.post(request(a, sizeof(a), 0, any_peer, ~0ull));
-  matcher.message(1, untagged(3), "abc");
+  say_this(1, untagged(3), "abc");
   EXPECT_TRUE(events.done.empty());
   ReceiveRequest r = request(b, sizeof(b), 99);
   r.tagged = false;
@@ -154,35 +161,35 @@ TEST_F(MatcherTest, ScattersOverBuffers) {
 
 TEST_F(MatcherTest, LargeMessageLandsInThePostedBuffer) {
   matcher.post(request(a, sizeof(a), 7));
-  const ReceiveBuffer receive_buffer = matcher.begin(2, tagged(7, 10));
+  const ReceiveBuffer receive_buffer = begin(2, tagged(7, 10));
   ASSERT_EQ(receive_buffer.iov_count, 1u);
   EXPECT_EQ(receive_buffer.iov[0].iov_base, a);
   EXPECT_TRUE(events.done.empty());
   fill(receive_buffer, "0123456789");
-  matcher.arrived(receive_buffer.cookie);
+  receive_buffer.arrival->arrived();
   ASSERT_EQ(events.done.size(), 1u);
   EXPECT_EQ(events.done[0].bytes, 10u);
 }
 
 TEST_F(MatcherTest, ReceivePostedWhileTheMessageArrives) {
   const std::string text(5000, 'x');
-  const ReceiveBuffer receive_buffer = matcher.begin(2, tagged(7, text.size()));
+  const ReceiveBuffer receive_buffer = begin(2, tagged(7, text.size()));
   std::vector<char> buffer(text.size());
   matcher.post(request(buffer.data(), buffer.size(), 7));
   EXPECT_TRUE(events.done.empty());
   fill(receive_buffer, text);
-  matcher.arrived(receive_buffer.cookie);
+  receive_buffer.arrival->arrived();
   ASSERT_EQ(events.done.size(), 1u);
   EXPECT_EQ(std::string(buffer.begin(), buffer.end()), text);
 }
 
 TEST_F(MatcherTest, SmallMessageDoesNotOvertakeTheLargeOneInMatching) {
-  const ReceiveBuffer receive_buffer = matcher.begin(2, tagged(7, 8));
+  const ReceiveBuffer receive_buffer = begin(2, tagged(7, 8));
   say(2, 7, "small");
   matcher.post(request(a, sizeof(a), 7));
   matcher.post(request(b, sizeof(b), 7));
   fill(receive_buffer, "large...");
-  matcher.arrived(receive_buffer.cookie);
+  receive_buffer.arrival->arrived();
   EXPECT_STREQ(a, "large...");
   EXPECT_STREQ(b, "small");
 }
@@ -231,10 +238,10 @@ TEST_F(MatcherTest, DiscardDropsTheMessage) {
 }
 
 TEST_F(MatcherTest, DiscardWhileArriving) {
-  const ReceiveBuffer receive_buffer = matcher.begin(2, tagged(7, 8));
+  const ReceiveBuffer receive_buffer = begin(2, tagged(7, 8));
   matcher.peek(request(nullptr, 0, 7), Matcher::Peek::discard);
   fill(receive_buffer, "whatever");
-  matcher.arrived(receive_buffer.cookie);
+  receive_buffer.arrival->arrived();
   EXPECT_EQ(events.done.size(), 1u);  // of the peek
 }
 
@@ -254,13 +261,13 @@ TEST_F(MatcherTest, CancelEndsAPostedReceiveOnly) {
 TEST_F(MatcherTest, MultiReceivePacksUntilTooLittleRemains) {
   matcher.set_min_multi_receive(10);
   matcher.post(multi(a, 30));
-  matcher.message(1, untagged(8), "11111111");
-  matcher.message(1, untagged(8), "22222222");
+  say_this(1, untagged(8), "11111111");
+  say_this(1, untagged(8), "22222222");
   ASSERT_EQ(events.done.size(), 2u);
   EXPECT_EQ(events.done[0].buffer, a);
   EXPECT_EQ(events.done[1].buffer, a + 8);
   EXPECT_EQ(events.done[1].flags & FI_MULTI_RECV, 0u);
-  matcher.message(1, untagged(8), "33333333");  // leaves 6
+  say_this(1, untagged(8), "33333333");  // leaves 6
   ASSERT_EQ(events.done.size(), 3u);
   EXPECT_NE(events.done[2].flags & FI_MULTI_RECV, 0u);
   EXPECT_EQ(matcher.posted_count(), 0u);
@@ -270,12 +277,12 @@ TEST_F(MatcherTest, MultiReceivePacksUntilTooLittleRemains) {
 TEST_F(MatcherTest, MultiReceiveIsReleasedByTheLastInFlight) {
   matcher.set_min_multi_receive(10);
   matcher.post(multi(a, 30));
-  const ReceiveBuffer slow = matcher.begin(1, untagged(16));
-  matcher.message(2, untagged(8), "22222222");  // retires the buffer while the first is coming
+  const ReceiveBuffer slow = begin(1, untagged(16));
+  say_this(2, untagged(8), "22222222");  // retires the buffer while the first is coming
   ASSERT_EQ(events.done.size(), 1u);
   EXPECT_EQ(events.done[0].flags & FI_MULTI_RECV, 0u);
   fill(slow, "1111111111111111");
-  matcher.arrived(slow.cookie);
+  slow.arrival->arrived();
   ASSERT_EQ(events.done.size(), 2u);
   EXPECT_NE(events.done[1].flags & FI_MULTI_RECV, 0u);
   EXPECT_EQ(std::string(a, 24), "111111111111111122222222");
@@ -283,14 +290,14 @@ TEST_F(MatcherTest, MultiReceiveIsReleasedByTheLastInFlight) {
 
 TEST_F(MatcherTest, MultiReceiveTakesWhatCameBefore) {
   matcher.set_min_multi_receive(8);
-  matcher.message(1, untagged(4), "1111");
-  const ReceiveBuffer coming = matcher.begin(1, untagged(12));
-  matcher.message(1, untagged(4), "3333");
+  say_this(1, untagged(4), "1111");
+  const ReceiveBuffer coming = begin(1, untagged(12));
+  say_this(1, untagged(4), "3333");
   matcher.post(multi(a, 24));
   ASSERT_EQ(events.done.size(), 2u);
   EXPECT_EQ(matcher.posted_count(), 0u);  // 4 bytes remain
   fill(coming, "222222222222");
-  matcher.arrived(coming.cookie);
+  coming.arrival->arrived();
   ASSERT_EQ(events.done.size(), 3u);
   EXPECT_NE(events.done[2].flags & FI_MULTI_RECV, 0u);
   EXPECT_EQ(std::string(a, 20), "11112222222222223333");
@@ -301,8 +308,8 @@ TEST_F(MatcherTest, MultiReceiveReleaseIsToldEvenWhenSuccessesAreNot) {
   ReceiveRequest r = multi(a, 16);
   r.report = false;
   matcher.post(r);
-  matcher.message(1, untagged(4), "1111");
-  matcher.message(1, untagged(8), "22222222");
+  say_this(1, untagged(4), "1111");
+  say_this(1, untagged(8), "22222222");
   ASSERT_EQ(events.done.size(), 2u);
   EXPECT_FALSE(events.done[0].report);
   EXPECT_TRUE(events.done[1].report);
@@ -311,11 +318,11 @@ TEST_F(MatcherTest, MultiReceiveReleaseIsToldEvenWhenSuccessesAreNot) {
 TEST_F(MatcherTest, CancelOfAMultiReceiveWaitsForWhatIsInFlight) {
   matcher.set_min_multi_receive(8);
   matcher.post(multi(a, sizeof(a)));
-  const ReceiveBuffer coming = matcher.begin(1, untagged(16));
+  const ReceiveBuffer coming = begin(1, untagged(16));
   ASSERT_EQ(matcher.cancel(a), 0);
   EXPECT_TRUE(events.failures.empty());
   fill(coming, "1111111111111111");
-  matcher.arrived(coming.cookie);
+  coming.arrival->arrived();
   ASSERT_EQ(events.done.size(), 1u);
   ASSERT_EQ(events.failures.size(), 1u);
   EXPECT_EQ(events.failures[0].error, FI_ECANCELED);
@@ -387,7 +394,7 @@ TEST_F(MatcherTest, DeathEndsNoBufferForWhoeverComes) {
   matcher.post(multi(a, sizeof(a)));
   matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
   EXPECT_TRUE(events.failures.empty());
-  matcher.message(6, untagged(3), "on");
+  say_this(6, untagged(3), "on");
   ASSERT_EQ(events.done.size(), 1u);
   matcher.post(multi(b, sizeof(b)));
   EXPECT_TRUE(events.failures.empty());
@@ -441,12 +448,12 @@ TEST_F(MatcherTest, LaterPeerOfTheSameNumberLives) {
 
 TEST_F(MatcherTest, FailureOfAHalfReceivedMessage) {
   matcher.post(request(a, sizeof(a), 1));
-  const ReceiveBuffer direct = matcher.begin(5, tagged(1, 32));
-  matcher.failed(direct.cookie, FI_ECONNRESET, 1);
+  const ReceiveBuffer direct = begin(5, tagged(1, 32));
+  direct.arrival->failed({ErrorCode::peer_dead, "died"});
   ASSERT_EQ(events.failures.size(), 1u);
   EXPECT_EQ(events.failures[0].what.context, a);
-  const ReceiveBuffer kept = matcher.begin(5, tagged(2, 32));
-  matcher.failed(kept.cookie, FI_ECONNRESET, 1);
+  const ReceiveBuffer kept = begin(5, tagged(2, 32));
+  kept.arrival->failed({ErrorCode::peer_dead, "died"});
   matcher.post(request(b, sizeof(b), 2));
   EXPECT_EQ(matcher.posted_count(), 1u);  // nothing of it is left to match
   EXPECT_EQ(events.failures.size(), 1u);
@@ -455,12 +462,12 @@ TEST_F(MatcherTest, FailureOfAHalfReceivedMessage) {
 /// As when an endpoint closes. The leak sanitizer looks.
 TEST_F(MatcherTest, PayloadsThatStillArriveAtTheEndAreFreed) {
   std::string text(5000, 'x');
-  matcher.begin(2, tagged(1, text.size()));  // nobody's
-  matcher.begin(2, tagged(2, text.size()));
+  begin(2, tagged(1, text.size()));  // nobody's
+  begin(2, tagged(2, text.size()));
   matcher.post(request(text.data(), text.size(), 2));
-  matcher.begin(2, tagged(3, text.size()));
+  begin(2, tagged(3, text.size()));
   matcher.peek(request(nullptr, 0, 3), Matcher::Peek::discard);
-  matcher.begin(2, tagged(4, text.size()));
+  begin(2, tagged(4, text.size()));
   const ReceiveRequest claim = request(nullptr, 0, 4);
   matcher.peek(claim, Matcher::Peek::claim);
   ASSERT_EQ(matcher.discard_claimed(claim), 0);
@@ -472,7 +479,7 @@ TEST_F(MatcherTest, CompletionDataIsFlagged) {
   Header header = tagged(1, 0);
   header.kind |= kind_cq_data;
   header.data = 0x0123456789abcdefull;
-  matcher.message(9, header, nullptr);
+  say_this(9, header, nullptr);
   ASSERT_EQ(events.done.size(), 1u);
   EXPECT_NE(events.done[0].flags & FI_REMOTE_CQ_DATA, 0u);
   EXPECT_EQ(events.done[0].data, 0x0123456789abcdefull);

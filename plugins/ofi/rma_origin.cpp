@@ -147,6 +147,7 @@ void RmaOrigin::fail(Operation* operation, const Error& error) {
 RmaOrigin::Part* RmaOrigin::make_part(Operation* operation, Peer peer, const Header& header) {
   Part* part = parts_.take();
   if (part == nullptr) return nullptr;
+  part->origin = this;
   part->operation = operation;
   part->peer = peer;
   part->sent = false;
@@ -266,28 +267,28 @@ void RmaOrigin::look_for_trouble() {
 
 void RmaOrigin::reply(Peer from, const Header& header, const void* payload) {
   const ReceiveBuffer receive_buffer = begin_reply(from, header);
-  if (receive_buffer.cookie == nullptr) return;
+  if (receive_buffer.arrival == nullptr) return;
   transport::iov_scatter(receive_buffer.iov, receive_buffer.iov_count, 0,
                          static_cast<const std::byte*>(payload), header.bytes);
-  reply_arrived(receive_buffer.cookie, header);
+  receive_buffer.arrival->arrived();
 }
 
 ReceiveBuffer RmaOrigin::begin_reply(Peer from, const Header& header) {
   Part* part = posted(from, header.tag);
   if (part == nullptr) return {};
   posted_[part->slot].part = nullptr;  // a second answer finds nobody
-  return {part->receive_buffer, part->receive_buffer_count, part};
+  part->reply_bytes = header.bytes;
+  part->reply_error = static_cast<int>(header.data & 0xffff);
+  return {.iov = part->receive_buffer, .iov_count = part->receive_buffer_count, .arrival = part};
 }
 
-void RmaOrigin::reply_arrived(void* cookie, const Header& header) {
-  auto* part = static_cast<Part*>(cookie);
-  int error = static_cast<int>(header.data & 0xffff);
-  if (error == 0 && header.bytes != part->receive_buffer_bytes) error = FI_EIO;
-  answer(part, error, 0);
+void RmaOrigin::replied(Part* part) {
+  const bool complete = part->reply_error != 0 || part->reply_bytes == part->receive_buffer_bytes;
+  answer(part, complete ? part->reply_error : FI_EIO, 0);
 }
 
-void RmaOrigin::reply_failed(void* cookie, int error, int detail) {
-  answer(static_cast<Part*>(cookie), error, detail);
+void RmaOrigin::Part::failed(const Error& error) {
+  origin->answer(this, -errno_of(error), remember_text(error.message));
 }
 
 /// The operation may have completed long ago: an error of its own.

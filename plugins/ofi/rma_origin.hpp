@@ -66,10 +66,8 @@ class RmaOrigin {
   void sent(transport::SendOp* op);
   void send_failed(transport::SendOp* op, int error, int detail);
   void reply(Peer from, const Header& header, const void* payload);
-  /// Where a long reply goes; an empty landing for one that nobody waits for.
+  /// Where a long reply goes; no buffer for one that nobody waits for.
   ReceiveBuffer begin_reply(Peer from, const Header& header);
-  void reply_arrived(void* cookie, const Header& header);
-  void reply_failed(void* cookie, int error, int detail);
   void refused(Peer from, const Header& header, int error);
   /// Ends what waits for an answer of this peer.
   void peer_dead(Peer peer, int error, int detail);
@@ -92,7 +90,11 @@ class RmaOrigin {
     int error, detail;    ///< of the first part that failed
   };
   /// One message of it.
-  struct Part : transport::SendOp {
+  struct Part final : transport::SendOp, transport::Arrival {
+    void arrived() override { origin->replied(this); }
+    void failed(const Error& error) override;
+
+    RmaOrigin* origin;
     Part* prev;
     Part* next;
     Operation* operation;
@@ -102,6 +104,8 @@ class RmaOrigin {
     iovec receive_buffer[transport::max_iov];
     std::uint32_t receive_buffer_count;
     std::uint64_t receive_buffer_bytes;
+    std::uint64_t reply_bytes;
+    int reply_error;
     void* copy;  ///< payload that we own, when longer than `small`
     alignas(8) std::byte small[64];
   };
@@ -138,6 +142,7 @@ class RmaOrigin {
   std::byte* payload(Part* part, std::uint64_t bytes);
   std::uint64_t await_answer(Part* part);
   Part* posted(Peer from, std::uint64_t id) const;
+  void replied(Part* part);
   void answer(Part* part, int error, int detail);
   void post(Part* part, bool tell_delivered);
   void end(Part* part, int error, int detail);

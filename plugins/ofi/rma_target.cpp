@@ -26,13 +26,13 @@ std::byte* allocate(std::uint64_t bytes) {
 }  // namespace
 
 RmaTarget::~RmaTarget() {
-  while (Arrival* arrival = arriving_.pop_front()) std::free(arrival->heap);
+  while (Request* arrival = arriving_.pop_front()) std::free(arrival->heap);
   for (List<Answer>* answers : {&answering_, &waiting_})
     while (Answer* answer = answers->pop_front()) std::free(answer->heap);
 }
 
 bool RmaTarget::uses(const Region& region) const {
-  for (const Arrival* arrival = arriving_.head(); arrival != nullptr; arrival = arrival->next)
+  for (const Request* arrival = arriving_.head(); arrival != nullptr; arrival = arrival->next)
     if (arrival->region == &region) return true;
   for (const List<Answer>* answers : {&answering_, &waiting_})
     for (const Answer* answer = answers->head(); answer != nullptr; answer = answer->next)
@@ -317,8 +317,9 @@ ReceiveBuffer RmaTarget::begin_request(Peer from, const Header& header) {
   } else if (header.bytes > longest) {
     return {};
   }
-  Arrival* arrival = arrivals_.take();
+  Request* arrival = requests_.take();
   if (arrival == nullptr) return ep_.transport->tell_trouble(from, FI_ENOMEM), ReceiveBuffer{};
+  arrival->target = this;
   arrival->header = header;
   arrival->from = from;
   arrival->region = nullptr;
@@ -329,7 +330,7 @@ ReceiveBuffer RmaTarget::begin_request(Peer from, const Header& header) {
   } else {
     arrival->heap = allocate(header.bytes);
     if (arrival->heap == nullptr) {
-      arrivals_.give(arrival);
+      requests_.give(arrival);
       ep_.transport->tell_trouble(from, FI_ENOMEM);  // an atomic may wait for an answer of its own
       return {};
     }
@@ -337,24 +338,21 @@ ReceiveBuffer RmaTarget::begin_request(Peer from, const Header& header) {
     arrival->pieces.count = 1;
   }
   arriving_.push_back(arrival);
-  return {arrival->pieces.iov, arrival->pieces.count, arrival};
+  return {.iov = arrival->pieces.iov, .iov_count = arrival->pieces.count, .arrival = arrival};
 }
 
-void RmaTarget::request_arrived(void* cookie) {
-  auto* arrival = static_cast<Arrival*>(cookie);
-  if (arrival->heap != nullptr)
-    request(arrival->from, arrival->header, arrival->heap);
+void RmaTarget::arrived(Request* arrived) {
+  if (arrived->heap != nullptr)
+    request(arrived->from, arrived->header, arrived->heap);
   else
-    told_of_write(arrival->region);
-  request_failed(cookie);
+    told_of_write(arrived->region);
+  forget(arrived);
 }
 
-/// Forgets it.
-void RmaTarget::request_failed(void* cookie) {
-  auto* arrival = static_cast<Arrival*>(cookie);
-  arriving_.remove(arrival);
-  std::free(arrival->heap);
-  arrivals_.give(arrival);
+void RmaTarget::forget(Request* request) {
+  arriving_.remove(request);
+  std::free(request->heap);
+  requests_.give(request);
 }
 
 }  // namespace penstock::ofi

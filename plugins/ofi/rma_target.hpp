@@ -23,8 +23,6 @@ class RmaTarget {
   // ---- what the transport tells: requests, and what became of our answers ----
   void request(Peer from, const Header& header, const void* payload);
   ReceiveBuffer begin_request(Peer from, const Header& header);
-  void request_arrived(void* cookie);
-  void request_failed(void* cookie);
   void sent(transport::SendOp* op);
   void send_failed(transport::SendOp* op, const Error& error);
   /// Answers for which there was no room: they are tried again now and then.
@@ -36,9 +34,13 @@ class RmaTarget {
 
  private:
   /// A request whose payload is on its way.
-  struct Arrival {
-    Arrival* prev;
-    Arrival* next;
+  struct Request final : transport::Arrival {
+    void arrived() override { target->arrived(this); }
+    void failed(const Error&) override { target->forget(this); }
+
+    RmaTarget* target;
+    Request* prev;
+    Request* next;
     Header header;
     Peer from;
     Region* region;   ///< whose memory it lands in; null: elsewhere
@@ -57,6 +59,8 @@ class RmaTarget {
     std::uint64_t small;
   };
 
+  void arrived(Request* request);
+  void forget(Request* request);
   Region* allowed(const Header& header, std::uint64_t bytes, std::uint32_t access,
                   int* error) const;
   void write(Peer from, const Header& header, const void* payload);
@@ -76,9 +80,9 @@ class RmaTarget {
   void release(Answer* answer);
 
   Ep& ep_;
-  FreeList<Arrival> arrivals_;
+  FreeList<Request> requests_;
   FreeList<Answer> answers_;
-  List<Arrival> arriving_;
+  List<Request> arriving_;
   List<Answer> answering_;
   List<Answer> waiting_;
   std::uint64_t next_try_ns_ = 0;

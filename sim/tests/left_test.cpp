@@ -50,13 +50,13 @@ void receive_late(World& world, const SimulatedPool& simulated, Case& all) {
   const bool met = all.sender && self.endpoint->resolve(*all.sender).has_value();
   wait_until(world, "the next owner", [&] { return all.taken; });
   const auto done = [&] {
-    return self.callbacks.arrived == 1 || self.callbacks.left || self.callbacks.told;
+    return self.callbacks.delivered == 1 || self.callbacks.left || self.callbacks.told;
   };
   for (int looks = 0; met && !done(); ++looks) {
     world.require(looks < 20'000, "neither arrived nor told");
     if (self.endpoint->progress() == 0) world.sleep(100'000);
   }
-  world.require(!all.left || self.callbacks.arrived == 1, "what was sent in full is lost");
+  world.require(!all.left || self.callbacks.delivered == 1, "what was sent in full is lost");
   for (int looks = 0; looks < 20; ++looks) self.endpoint->progress();
   self.endpoint.reset();
   all.received = true;
@@ -151,15 +151,15 @@ Scenario broken_off_behind_full_cells(const SimulatedPool& simulated) {
       world.until([&] { return all->left; });
       for (auto waits = world.random() % 400; waits > 0; --waits) world.yield();
       const auto done = [&] {
-        return self.callbacks.arrived == 2 || self.callbacks.left || self.callbacks.told;
+        return self.callbacks.delivered == 2 || self.callbacks.left || self.callbacks.told;
       };
       for (int looks = 0; met && !done(); ++looks) {
         world.require(looks < 20'000, "neither arrived nor told");
         if (self.endpoint->progress() == 0) world.sleep(100'000);
       }
-      world.require(self.callbacks.arrived >= 1,
+      world.require(self.callbacks.delivered >= 1,
                     "what its sender was told is sent has not arrived");
-      world.require(self.callbacks.arrived == 2 || self.callbacks.failed,
+      world.require(self.callbacks.delivered == 2 || self.callbacks.has_failed,
                     "the half received never ends");
     });
   };

@@ -160,12 +160,14 @@ class Rank final : public transport::EndpointCallbacks {
     pool_.reset();
   }
 
-  void on_message(Peer, const Header& header, const void* payload) override {
-    check(header, static_cast<const std::byte*>(payload));
-  }
-  bool ready_for(Peer, const Header&) override { return world_.random() % 4 != 0; }
-  ReceiveBuffer on_begin(Peer, const Header& header) override {
-    auto* receive_buffer = new Arriving;
+  ReceiveBuffer on_message(const transport::Message& come) override {
+    const Header& header = come.header;
+    if (come.payload != nullptr) {
+      check(header, static_cast<const std::byte*>(come.payload));
+      return {};
+    }
+    if (come.may_wait && world_.random() % 4 == 0) return {.match = transport::Match::later};
+    auto* receive_buffer = new Arriving(*this, header);
     const Message message{static_cast<std::uint32_t>(header.data), plan_.number,
                           static_cast<std::uint32_t>(header.tag)};
     if (message.lands_in_pool()) receive_buffer->buffer = free_receive_buffer();
@@ -182,17 +184,11 @@ class Rank final : public transport::EndpointCallbacks {
                               header.bytes - header.bytes / 2};
     const bool scattered = plan_.scatter || (header.bytes % 3 == 0 && !receive_buffer->buffer);
     if (!scattered) receive_buffer->iov[0].iov_len = header.bytes;
-    return {receive_buffer->iov, scattered ? 2u : 1u, receive_buffer};
-  }
-  void on_arrived(Peer, const Header& header, void* cookie) override {
-    const std::unique_ptr<Arriving> receive_buffer(static_cast<Arriving*>(cookie));
-    check(header, receive_buffer->at);
-    world_.require(receive_buffer->at[header.bytes] == std::byte{0x5a}, "written past the landing");
-    if (receive_buffer->buffer) receive_buffers_taken_[*receive_buffer->buffer] = false;
-  }
-  void on_receive_failed(Peer, void* cookie, const Error&) override {
-    const std::unique_ptr<Arriving> receive_buffer(static_cast<Arriving*>(cookie));
-    if (receive_buffer->buffer) receive_buffers_taken_[*receive_buffer->buffer] = false;
+    return {.iov = receive_buffer->iov,
+            .iov_count = scattered ? 2u : 1u,
+            .arrival = receive_buffer,
+            .match =
+                world_.random() % 4 == 0 ? transport::Match::unexpected : transport::Match::posted};
   }
   void on_sent(SendOp* op) override { forget(op); }
   void on_send_failed(SendOp* op, const Error&) override { forget(op); }
@@ -209,7 +205,21 @@ class Rank final : public transport::EndpointCallbacks {
     std::vector<std::byte> payload;
     std::optional<std::size_t> buffer;  ///< in the pool
   };
-  struct Arriving {
+  struct Arriving final : transport::Arrival {
+    Arriving(Rank& the_rank, const Header& the_header) : rank(the_rank), header(the_header) {}
+    void arrived() override {
+      const std::unique_ptr<Arriving> gone(this);
+      rank.check(header, at);
+      rank.world_.require(at[header.bytes] == std::byte{0x5a}, "written past the buffer");
+      if (buffer) rank.receive_buffers_taken_[*buffer] = false;
+    }
+    void failed(const Error&) override {
+      const std::unique_ptr<Arriving> gone(this);
+      if (buffer) rank.receive_buffers_taken_[*buffer] = false;
+    }
+
+    Rank& rank;
+    Header header;
     std::byte* at = nullptr;
     std::vector<std::byte> bytes;
     std::optional<std::size_t> buffer;  ///< in the pool, in place of `bytes`

@@ -43,7 +43,7 @@ Scenario sender_gives_up(const SimulatedPool& simulated) {
       world.until([&] { return (*addresses)[0].has_value(); });
       const auto peer = self.endpoint->resolve(*(*addresses)[0]);
       if (!peer) return;  // it has closed already
-      for (int looks = 0; !self.callbacks.arrived && !self.callbacks.told; ++looks) {
+      for (int looks = 0; !self.callbacks.delivered && !self.callbacks.told; ++looks) {
         world.require(looks < 100'000, "neither arrived nor told");
         if (self.endpoint->progress() == 0) world.sleep(100'000);
       }
@@ -85,7 +85,7 @@ Scenario receiver_is_given_up(const SimulatedPool& simulated) {
       world.until([&] { return (*copies)(); });
       for (auto waits = world.random() % 40; waits > 0; --waits) world.yield();
       late.stopped = true;
-      for (int looks = 0; !self.callbacks.sent && !self.callbacks.failed; ++looks) {
+      for (int looks = 0; !self.callbacks.sent && !self.callbacks.has_failed; ++looks) {
         world.require(looks < 100'000, "neither taken nor given up");
         world.sleep(simulated.lease_ns(world) / 100);
         self.endpoint->progress();
@@ -113,8 +113,8 @@ Scenario receiver_is_given_up(const SimulatedPool& simulated) {
       (*addresses)[1] = self.endpoint->address();
       world.until([&] { return (*addresses)[0].has_value(); });
       (void)*self.endpoint->resolve(*(*addresses)[0]);
-      *copies = [&] { return self.callbacks.receiving() || self.callbacks.arrived; };
-      while (!self.callbacks.arrived && !self.callbacks.told) {
+      *copies = [&] { return self.callbacks.receiving() || self.callbacks.delivered; };
+      while (!self.callbacks.delivered && !self.callbacks.told) {
         if (self.endpoint->progress() == 0) world.sleep(100'000);
       }
       *copies = [] { return true; };

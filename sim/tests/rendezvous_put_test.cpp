@@ -35,14 +35,14 @@ struct Talker : Side {
 void progress_until(World& world, Side& side, const std::function<bool()>& holds) {
   for (int looks = 0; !holds(); ++looks) {
     world.require(looks < 200'000, "neither arrived nor told");
-    if (side.endpoint->progress() == 0) world.sleep(looks < 1000 ? 1'000 : 100'000);
+    if (progress(side) == 0) world.sleep(looks < 1000 ? 1'000 : 100'000);
   }
 }
 
 void progress_for(World& world, Side& side, std::uint64_t polls,
                   const std::function<bool()>& done) {
   for (; polls > 0 && !done(); --polls) {
-    side.endpoint->progress();
+    progress(side);
     world.yield();
   }
 }
@@ -85,7 +85,7 @@ Scenario stream(const SimulatedPool& simulated, int messages, int victim) {
         world.require(complete.has_value(), "not sent");
         if (*complete) continue;
         progress_until(world, self,
-                       [&] { return self.callbacks.sent > sent || self.callbacks.failed; });
+                       [&] { return self.callbacks.sent > sent || self.callbacks.has_failed; });
       }
     });
     Process& receiver = world.spawn(1, [&world, &simulated, addresses, messages] {
@@ -93,7 +93,7 @@ Scenario stream(const SimulatedPool& simulated, int messages, int victim) {
       self.callbacks.receive_buffer = self.region.data;
       if (!(*addresses)[0]) return;
       progress_until(world, self,
-                     [&] { return self.callbacks.arrived == messages || self.callbacks.told; });
+                     [&] { return self.callbacks.delivered == messages || self.callbacks.told; });
       world.require(!self.callbacks.told || Talker::somebody_died(world), "taken for dead");
       self.pool->memory().write_back(self.region.data, self.region.bytes);
       self.pool->memory().store_fence();
@@ -144,7 +144,7 @@ Scenario one_goes(const SimulatedPool& simulated, bool sender_goes) {
         complete += *sent ? 1 : 0;
       }
       const auto done = [&] {
-        return self.callbacks.sent + complete == 2 || self.callbacks.failed || self.callbacks.told;
+        return self.callbacks.sent + complete == 2 || self.callbacks.has_failed || self.callbacks.told;
       };
       if (!sender_goes) return progress_until(world, self, done);
       progress_for(world, self, world.random() % 800, done);
@@ -155,7 +155,7 @@ Scenario one_goes(const SimulatedPool& simulated, bool sender_goes) {
       Talker self(world, simulated, addresses, 1);
       self.callbacks.receive_buffer = self.region.data;
       const auto done = [&] {
-        return self.callbacks.arrived == 2 || self.callbacks.told || self.callbacks.left;
+        return self.callbacks.delivered == 2 || self.callbacks.told || self.callbacks.left;
       };
       if (sender_goes) {
         progress_until(world, self, done);
@@ -188,7 +188,7 @@ Scenario gone_by_deadline(const SimulatedPool& simulated) {
         complete += *sent ? 1 : 0;
       }
       const auto done = [&] {
-        return self.callbacks.sent + complete == 2 || self.callbacks.failed ||
+        return self.callbacks.sent + complete == 2 || self.callbacks.has_failed ||
                self.callbacks.told || self.callbacks.left;
       };
       progress_for(world, self, world.random() % 400, done);
@@ -201,7 +201,7 @@ Scenario gone_by_deadline(const SimulatedPool& simulated) {
       Talker self(world, simulated, addresses, 1, deadline_ns);
       self.callbacks.receive_buffer = self.region.data;
       const auto done = [&] {
-        return self.callbacks.arrived == 2 || self.callbacks.told || self.callbacks.left;
+        return self.callbacks.delivered == 2 || self.callbacks.told || self.callbacks.left;
       };
       progress_for(world, self, world.random() % 800, done);
       *closes_ns = world.now_ns();
@@ -236,7 +236,7 @@ Scenario both_go(const SimulatedPool& simulated) {
           if (!self.endpoint->send(self.peer, &op)) return;  // the other has closed already
         }
         for (auto waits = 30 + world.random() % 200; waits > 0; --waits) {
-          self.endpoint->progress();
+          progress(self);
           world.yield();
         }
         ++*ready;

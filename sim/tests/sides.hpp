@@ -13,20 +13,24 @@ inline constexpr std::uint64_t payload_bytes = 40'000;
 inline constexpr std::byte right{0x11}, overwritten{0xee};
 
 /// Looks only whether what arrives is whole. Lands it in the pool where `receive_buffer` is set.
-class Reader final : public transport::EndpointCallbacks {
+class Reader final : public transport::EndpointCallbacks, transport::Arrival {
  public:
   explicit Reader(World& world) : world_(world) {}
-  void on_message(Peer, const Header&, const void*) override {}
-  ReceiveBuffer on_begin(Peer, const Header& header) override {
+  ReceiveBuffer on_message(const transport::Message& message) override {
+    if (message.payload != nullptr) return {};
+    const Header& header = message.header;
     bytes_.resize(header.bytes);
     at_ = receive_buffer ? receive_buffer : bytes_.data();
     if (!posted_) std::fill_n(at_, header.bytes, overwritten);
     iov_ = {at_, header.bytes};
     receiving_ = true;
-    return {&iov_, 1, nullptr, posted_ ? invalidated_.bytes : 0};
+    return {.iov = &iov_,
+            .iov_count = 1,
+            .arrival = this,
+            .invalidated = posted_ ? invalidated_.bytes : 0};
   }
-  void on_arrived(Peer, const Header&, void*) override {
-    ++arrived;
+  void arrived() override {
+    ++delivered;
     posted_ = receiving_ = false;
     const auto wrong =
         std::find_if(at_, at_ + iov_.iov_len, [](std::byte byte) { return byte != right; });
@@ -34,7 +38,7 @@ class Reader final : public transport::EndpointCallbacks {
                    fmt::format("delivered as good, but wrong from byte {} on", wrong - at_));
   }
   /// Now and then the buffer waits before its message comes.
-  transport::PostedReceive posted() override {
+  transport::PostedReceive posted() {
     if (!receive_buffer || receiving_ || (!posted_ && world_.random() % 4 != 0)) return {};
     if (!posted_) {
       posted_ = true;
@@ -43,17 +47,17 @@ class Reader final : public transport::EndpointCallbacks {
     }
     return {receive_buffer, payload_bytes, &invalidated_};
   }
-  void on_receive_failed(Peer, void*, const Error&) override { failed = true; }
+  void failed(const Error&) override { has_failed = true; }
   void on_sent(SendOp*) override { ++sent; }
-  void on_send_failed(SendOp*, const Error&) override { failed = true; }
+  void on_send_failed(SendOp*, const Error&) override { has_failed = true; }
   void on_peer_dead(Peer, const std::string&) override { told = true; }
 
   void on_peer_left(Peer, const std::string&) override { left = true; }
 
   bool receiving() const { return receiving_; }
 
-  bool failed = false, told = false, left = false;
-  int arrived = 0, sent = 0;
+  bool has_failed = false, told = false, left = false;
+  int delivered = 0, sent = 0;
   std::byte* receive_buffer = nullptr;
 
  private:
@@ -79,5 +83,12 @@ struct SideOf {
   std::unique_ptr<transport::Endpoint> endpoint;
 };
 using Side = SideOf<Reader>;
+
+/// As a user that posts receives: the next one's buffer is made ready while nothing arrives.
+inline unsigned progress(Side& side) {
+  const unsigned events = side.endpoint->progress();
+  if (events == 0) side.endpoint->prepare(side.callbacks.posted());
+  return events;
+}
 
 }  // namespace penstock::sim

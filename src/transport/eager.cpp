@@ -53,7 +53,7 @@ void TxChannel::put_eager(const Header& header, const std::byte* payload, std::u
   std::uint64_t rest = header.bytes - inline_bytes;
   payload += inline_bytes;
   while (rest > 0) {
-    const std::uint64_t until_wrap = ring_mask_ + 1 - (head_ & ring_mask_);
+    const std::uint64_t until_wrap = layout_.lines_to_wrap(head_);
     const std::uint64_t piece = std::min(rest, until_wrap * coherence::tagged_bytes);
     stream ? memory_.stream_tagged(line_at(head_), payload, piece, nonce_ + head_)
            : memory_.publish_tagged(line_at(head_), payload, piece, nonce_ + head_);
@@ -80,8 +80,7 @@ bool TxChannel::is_eager(std::uint64_t bytes) {
 
 // ---- the receiver -------------------------------------------------------------------------------
 
-bool RxChannel::begin_eager(EndpointCallbacks& callbacks, const MessageLine& line) {
-  land(callbacks.on_begin(source_, header_));
+bool RxChannel::begin_eager(const MessageLine& line) {
   if (!direct_) {
     if (staging_.size() < header_.bytes) staging_.resize(header_.bytes);
   }
@@ -89,16 +88,16 @@ bool RxChannel::begin_eager(EndpointCallbacks& callbacks, const MessageLine& lin
   got_ = inline_bytes;
   ++tail_;
   stage_ = Stage::eager;
-  return continue_eager(callbacks);
+  return continue_eager();
 }
 
-bool RxChannel::continue_eager(EndpointCallbacks& callbacks) {
+bool RxChannel::continue_eager() {
   std::byte* to = direct_ ? direct_ : staging_.data();
   int retries = 0;
   while (got_ < header_.bytes) {
     const std::uint64_t rest = header_.bytes - got_;
     std::uint64_t lines = (rest + coherence::tagged_bytes - 1) / coherence::tagged_bytes;
-    lines = std::min(lines, ring_mask_ + 1 - (tail_ & ring_mask_));
+    lines = std::min(lines, layout_.lines_to_wrap(tail_));
     if (retries > 0) {
       lines = std::min(lines, retry_lines);
       freshen(std::max(tail_ + lines, fetched_until_));
@@ -117,7 +116,7 @@ bool RxChannel::continue_eager(EndpointCallbacks& callbacks) {
   }
   if (!direct_) iov_scatter(receive_buffer_.iov, receive_buffer_.iov_count, 0, to, header_.bytes);
   context_.took(header_.bytes);
-  finish(callbacks);
+  finish();
   return true;
 }
 

@@ -33,13 +33,10 @@ constexpr std::uint64_t run_of_stores_ns = 100'000'000;
 /// For which nothing is held back after somebody has asked: who probes will probe again.
 constexpr std::uint64_t flush_ns = 100'000'000;
 
-/// Receives what still comes in while an endpoint closes.
+/// Takes what still comes in while an endpoint closes.
 class NoCallbacks final : public EndpointCallbacks {
  public:
-  void on_message(Peer, const Header&, const void*) override {}
-  ReceiveBuffer on_begin(Peer, const Header&) override { return {}; }
-  void on_arrived(Peer, const Header&, void*) override {}
-  void on_receive_failed(Peer, void*, const Error&) override {}
+  ReceiveBuffer on_message(const Message&) override { return {}; }
   void on_sent(SendOp*) override {}
   void on_send_failed(SendOp*, const Error&) override {}
   void on_peer_dead(Peer, const std::string&) override {}
@@ -202,15 +199,15 @@ void Endpoint::Impl::deliver_to_self(SendOp* op) {
               [&](std::byte* at, std::uint64_t n, std::uint64_t done) {
                 std::memcpy(payload + done, at, n);
               });
-    callbacks->on_message(self.slot, header, payload);
+    callbacks->on_message({.from = self.slot, .header = header, .payload = payload});
     return;
   }
-  const ReceiveBuffer receive_buffer = callbacks->on_begin(self.slot, header);
+  const ReceiveBuffer receive_buffer = callbacks->on_message({.from = self.slot, .header = header});
   iov_visit(op->iov, op->iov_count, 0, header.bytes,
             [&](std::byte* at, std::uint64_t n, std::uint64_t done) {
               iov_scatter(receive_buffer.iov, receive_buffer.iov_count, done, at, n);
             });
-  callbacks->on_arrived(self.slot, header, receive_buffer.cookie);
+  if (receive_buffer.arrival != nullptr) receive_buffer.arrival->arrived();
 }
 
 Result<bool> Endpoint::try_inject(Peer to, const Header& header, const void* payload) {
@@ -341,6 +338,18 @@ unsigned Endpoint::progress() {
   return events;
 }
 
+void Endpoint::prepare(const PostedReceive& posted) {
+  impl_->invalidate(posted);
+}
+
+bool Endpoint::wants_to_know_what_is_awaited() const {
+  return impl_->asks_what_is_awaited;
+}
+
+void Endpoint::await(const Awaited& awaited) {
+  impl_->tell_awaited(awaited);
+}
+
 void Endpoint::flush() {
   impl_->rx_context.no_deferral_until_ns = base::now_ns() + flush_ns;
 }
@@ -382,6 +391,7 @@ void Endpoint::Impl::leave_what_peers_use(const Error& error, Peer posted) {
 void Endpoint::Impl::drain_for_close() {
   NoCallbacks no_callbacks;
   callbacks = &no_callbacks;
+  rx_context.reports = false;
   tx_waiting.clear();
   for (auto& peer : peers)
     if (peer.tx) peer.tx->abandon();

@@ -69,7 +69,7 @@ struct Endpoint::Impl {
   void deactivate_quiet(std::uint32_t polls_in_vain);
   void return_all_credits();
   void idle();
-  void invalidate_posted();
+  void invalidate(const PostedReceive& posted);
   void look_at_clock();
   // peers
   void slow_checks(std::uint64_t now);
@@ -90,6 +90,7 @@ struct Endpoint::Impl {
   void publish_stats(const EndpointStats& counts);
   void publish_peers();
   void tell_activity(std::uint64_t now, const EndpointStats& counts);
+  void tell_awaited(const Awaited& awaited);
   std::string waiting_text() const;
   void drain_for_close();
   bool is_posted(PeerState& peer) const;
@@ -143,6 +144,7 @@ struct Endpoint::Impl {
   Peer next_damage_look = 0;
   std::uint64_t moved = 0, moved_ns = 0;  ///< messages so far, and when that last changed
   std::string activity;                   ///< as published
+  bool asks_what_is_awaited = false;
 };
 
 }  // namespace penstock::transport

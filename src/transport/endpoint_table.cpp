@@ -8,7 +8,7 @@ namespace penstock::transport {
 namespace {
 
 std::uint64_t table_bytes(std::uint64_t count) {
-  return 64 + count * 64 + count * count * 8;
+  return line_bytes + count * sizeof(EndpointLine) + count * count * mailbox_word_bytes;
 }
 
 /// A torn line is whole soon, if who claims the slot lives.
@@ -26,8 +26,8 @@ bool is_whole(const EndpointLine& line) {
 EndpointTable::EndpointTable(arena::Arena& arena, const arena::Object& object, std::uint32_t count)
     : arena_(&arena),
       memory_(arena.pool().memory()),
-      lines_(object.data + 64),
-      mailboxes_(object.data + 64 + 64ull * count),
+      lines_(object.data + line_bytes),
+      mailboxes_(lines_ + sizeof(EndpointLine) * count),
       count_(count) {}
 
 Result<EndpointTable> EndpointTable::open(arena::Arena& arena) {
@@ -51,14 +51,14 @@ Result<EndpointTable> EndpointTable::open(arena::Arena& arena) {
 
 std::uint32_t EndpointTable::mailbox_lines(const HighWater& high_water) const {
   const std::uint64_t slots = std::min<std::uint64_t>(high_water.slots, count_);
-  return static_cast<std::uint32_t>((slots + 7) / 8);
+  return static_cast<std::uint32_t>((slots + words_a_line - 1) / words_a_line);
 }
 
 std::optional<EndpointLine> EndpointTable::read(std::uint32_t slot) const {
   if (slot >= count_) return std::nullopt;
   EndpointLine line;
   for (int look = 0; look < looks_at_torn; ++look) {
-    memory_.observe_line(&line, lines_ + 64ull * slot);
+    memory_.observe_line(&line, line_of(slot));
     if (is_whole(line)) return line;
     if (line.generation == 0) break;
   }
@@ -102,7 +102,7 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
   HighWater water{};
   memory_.observe_line(&water, high_water_line());
   std::vector<EndpointLine> lines(std::min<std::uint64_t>(water.slots, count_));
-  memory_.observe_bulk(lines.data(), lines_, 64 * lines.size());
+  memory_.observe_bulk(lines.data(), lines_, line_bytes * lines.size());
   auto slot = find_slot(lines, water);
   if (!slot) return unexpected(slot.error());
   // also of a damaged line the generation only goes on
@@ -119,8 +119,8 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
   line.state = EndpointLine::pack(line.generation, EndpointState::open);
   line.checksum = checksum_of(line);
   water.slots = std::max<std::uint64_t>(water.slots, *slot + 1);
-  memory_.publish_line(lines_ - 64, &water);
-  memory_.publish_line(lines_ + 64ull * *slot, &line);
+  memory_.publish_line(lines_ - line_bytes, &water);
+  memory_.publish_line(line_of(*slot), &line);
   // Letting go of the lock orders both before anybody can be told the address.
   return Address{pool.info().id, job, *slot, static_cast<std::uint32_t>(line.generation)};
 }
@@ -132,7 +132,7 @@ Result<void> EndpointTable::change(const Address& address, std::uint64_t Endpoin
   if (!guard) return unexpected(guard.error());
   const auto line = read(address.slot);
   if (!line || line->generation != address.generation) return {};
-  auto* at = reinterpret_cast<EndpointLine*>(lines_ + 64ull * address.slot);
+  auto* at = reinterpret_cast<EndpointLine*>(line_of(address.slot));
   memory_.publish_word(&(at->*word), value);
   return {};
 }

@@ -32,12 +32,12 @@ class EndpointTable {
 
   /// Word of mailbox `owner` that endpoint `sender` writes.
   void* word(std::uint32_t owner, std::uint32_t sender) const {
-    return mailboxes_ + (static_cast<std::uint64_t>(owner) * count_ + sender) * 8;
+    return mailbox(owner) + mailbox_word_bytes * sender;
   }
   const void* mailbox_line(std::uint32_t owner, std::uint32_t line) const {
-    return mailboxes_ + static_cast<std::uint64_t>(owner) * count_ * 8 + 64ull * line;
+    return mailbox(owner) + line_bytes * line;
   }
-  const void* high_water_line() const { return lines_ - 64; }
+  const void* high_water_line() const { return lines_ - line_bytes; }
   /// Lines of a mailbox that anybody may write to, from a high-water line as loaded.
   std::uint32_t mailbox_lines(const HighWater& high_water) const;
 
@@ -48,6 +48,11 @@ class EndpointTable {
   /// A word of the endpoint's line, if that is still its own. Takes the pool's lock.
   Result<void> change(const Address& address, std::uint64_t EndpointLine::*word,
                       std::uint64_t value);
+
+  std::byte* line_of(std::uint32_t slot) const { return lines_ + sizeof(EndpointLine) * slot; }
+  std::byte* mailbox(std::uint32_t owner) const {
+    return mailboxes_ + static_cast<std::uint64_t>(owner) * count_ * mailbox_word_bytes;
+  }
 
   arena::Arena* arena_;
   coherence::Memory memory_;

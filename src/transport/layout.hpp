@@ -15,8 +15,8 @@
 // Channel (in memory of the sending endpoint, 4 KiB aligned):
 //
 //   line 0            ChannelHeader        sender, once
-//   line 1            CreditLine           receiver: lines and cells consumed so far; a
-//   clear-to-send line 2            PositionLine         sender, now and then: what is in the pool
+//   line 1            CreditLine           receiver: lines and cells consumed; a clear-to-send
+//   line 2            PositionLine         sender, now and then: what is in the pool
 //   lines 3..         cell flags           sender, 8 words a line
 //   then              ring                 sender: tagged lines
 //   elsewhere         cells                sender: bulk payload, made by the first bulk message
@@ -38,6 +38,7 @@ namespace penstock::transport {
 
 inline constexpr std::uint64_t channel_magic = 0x50454e534348414e;  // "PENSCHAN"
 inline constexpr std::uint64_t channel_alignment = 4096;
+using coherence::line_bytes;
 inline constexpr const char* table_name = "penstock.endpoints";
 
 struct HighWater {
@@ -45,7 +46,7 @@ struct HighWater {
   std::uint64_t looked;  ///< at so many slots in turn whether their processes have died
   std::uint64_t pad[6];
 };
-static_assert(sizeof(HighWater) == 64);
+static_assert(sizeof(HighWater) == line_bytes);
 
 enum class EndpointState : std::uint32_t { free = 0, open = 1, closed = 2 };
 
@@ -68,7 +69,7 @@ struct EndpointLine {
   bool open() const { return state == pack(generation, EndpointState::open); }
   bool closed() const { return state == pack(generation, EndpointState::closed); }
 };
-static_assert(sizeof(EndpointLine) == 64);
+static_assert(sizeof(EndpointLine) == line_bytes);
 
 struct ChannelHeader {
   std::uint64_t magic;
@@ -82,7 +83,7 @@ struct ChannelHeader {
   std::uint32_t pad;
   std::uint64_t checksum;  ///< of the words above
 };
-static_assert(sizeof(ChannelHeader) == 64);
+static_assert(sizeof(ChannelHeader) == line_bytes);
 
 /// Where the receiver's buffer for a bulk message lies in the pool, and which part of it the sender
 /// may store to. Whole lines.
@@ -102,7 +103,7 @@ struct CreditLine {
   ClearToSend clear_to_send;
   std::uint64_t trouble;  ///< 0, or nonce + (number << 12 | code) of what cannot be answered
 };
-static_assert(sizeof(CreditLine) == 64);
+static_assert(sizeof(CreditLine) == line_bytes);
 
 /// What was at the device before this line. A receiver that has less has lost something.
 struct PositionLine {
@@ -115,15 +116,45 @@ struct PositionLine {
   std::uint64_t checksum = 0;
   bool operator==(const PositionLine&) const = default;
 };
-static_assert(sizeof(PositionLine) == 64);
+static_assert(sizeof(PositionLine) == line_bytes);
 
-inline constexpr std::uint64_t credits_at = 64, position_at = 128, flags_at = 192;
-constexpr std::uint64_t ring_at(std::uint64_t cell_flags) {
-  return flags_at + 8 * cell_flags;
-}
-constexpr std::uint64_t channel_end(std::uint64_t cell_flags, std::uint64_t ring_lines) {
-  return ring_at(cell_flags) + 64 * ring_lines;
-}
+/// Where each part of a channel lies, from the channel's first byte: every offset is made here.
+class ChannelLayout {
+ public:
+  static constexpr std::uint64_t credits = line_bytes;
+  static constexpr std::uint64_t position = 2 * line_bytes;
+  static constexpr std::uint64_t flags = 3 * line_bytes;
+  static constexpr std::uint32_t flags_a_line = line_bytes / sizeof(std::uint64_t);
+  /// What must lie in the pool before the header can be believed.
+  static constexpr std::uint64_t least_bytes = flags;
+
+  /// `cell_flags`: a multiple of flags_a_line; `ring_lines`: a power of two.
+  constexpr ChannelLayout(std::uint64_t cell_flags, std::uint64_t ring_lines)
+      : ring_(flag_line(cell_flags)), ring_mask_(ring_lines - 1) {}
+  explicit constexpr ChannelLayout(const ChannelHeader& of)
+      : ChannelLayout(of.cell_flags, of.ring_lines) {}
+
+  /// The flag of a cell, and the line that it stands in.
+  static constexpr std::uint64_t flag(std::uint64_t cell) {
+    return flags + sizeof(std::uint64_t) * cell;
+  }
+  static constexpr std::uint64_t flag_line(std::uint64_t cell) {
+    return flags + line_bytes * (cell / flags_a_line);
+  }
+  std::uint64_t ring_lines() const { return ring_mask_ + 1; }
+  /// Line `number` of the ring, counted for ever.
+  std::uint64_t line(std::uint64_t number) const {
+    return ring_ + line_bytes * (number & ring_mask_);
+  }
+  /// Lines from `number` on that lie side by side.
+  std::uint64_t lines_to_wrap(std::uint64_t number) const {
+    return ring_lines() - (number & ring_mask_);
+  }
+  constexpr std::uint64_t bytes() const { return ring_ + line_bytes * (ring_mask_ + 1); }
+
+ private:
+  std::uint64_t ring_, ring_mask_;
+};
 
 /// In a cell's flag: that part of the message lies in the receiver's buffer, not in the cell.
 inline constexpr std::uint64_t flag_put = 1ull << 63;
@@ -136,8 +167,7 @@ constexpr std::uint64_t broken_off(std::uint64_t flag) {
 // Statistics (arena objects "penstock.peers.SLOT.GENERATION.N", of an endpoint that has talked):
 //
 //   line 0            PeerStatisticsHeader       the endpoint, once
-//   lines 1..63       PeerStatisticsRow              the endpoint, now and then; zero until it is
-//   used
+//   lines 1..63       PeerStatisticsRow          the endpoint, now and then; zero until used
 inline constexpr std::uint64_t peer_statistics_magic = 0x50454e5350454552;  // "PENSPEER"
 inline constexpr const char* peer_statistics_prefix = "penstock.peers.";
 inline constexpr std::uint64_t rows_of_piece = 63;
@@ -149,14 +179,14 @@ struct PeerStatisticsHeader {
   std::uint64_t pad[4];
   std::uint64_t checksum;
 };
-static_assert(sizeof(PeerStatisticsHeader) == 64);
+static_assert(sizeof(PeerStatisticsHeader) == line_bytes);
 
 struct PeerStatisticsRow {
   std::uint32_t peer, generation;
   EndpointStats counts;
   std::uint64_t checksum;
 };
-static_assert(sizeof(PeerStatisticsRow) == 64);
+static_assert(sizeof(PeerStatisticsRow) == line_bytes);
 
 /// How a message's payload travels.
 enum class Form : std::uint8_t {
@@ -220,7 +250,7 @@ struct MessageLine {
     return static_cast<std::uint32_t>(sequence_tag) == static_cast<std::uint32_t>(number);
   }
 };
-static_assert(sizeof(MessageLine) == 64);
+static_assert(sizeof(MessageLine) == line_bytes);
 static_assert(offsetof(MessageLine, sequence_tag) == 56);
 
 /// Ring lines that a message in form `lines` takes.
@@ -235,6 +265,9 @@ inline constexpr std::uint64_t max_get_pieces = 64;
 constexpr std::uint64_t pieces_of(std::uint64_t bytes, std::uint64_t piece_bytes) {
   return (bytes - 1) / piece_bytes + 1;
 }
+
+inline constexpr std::uint64_t mailbox_word_bytes = sizeof(std::uint64_t);
+inline constexpr std::uint32_t words_a_line = line_bytes / sizeof(std::uint64_t);
 
 /// Mailbox word: where the channel is and how many messages it has announced.
 struct MailboxWord {
@@ -263,7 +296,7 @@ inline std::uint64_t checksum_of(const ClearToSend& clear_to_send) {
 }
 template <class Line>
 std::uint64_t checksum_of(const Line& line) {
-  static_assert(sizeof(Line) == 64);
+  static_assert(sizeof(Line) == line_bytes);
   return checksum_of_words(reinterpret_cast<const std::uint64_t*>(&line), 7);
 }
 

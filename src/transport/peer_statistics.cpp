@@ -19,7 +19,7 @@ PeerStatistics::~PeerStatistics() {
 bool PeerStatistics::make_piece() {
   const std::string name = fmt::format("{}{}.{}.{}", peer_statistics_prefix, self_.slot,
                                        self_.generation, pieces_.size());
-  auto object = arena_->create(name, 64 * (1 + rows_of_piece),
+  auto object = arena_->create(name, line_bytes * (1 + rows_of_piece),
                                {.lifetime = arena::Lifetime::process});  // zeros are no rows
   full_ = !object;
   if (full_) return false;
@@ -56,7 +56,7 @@ void PeerStatistics::publish(Peer peer, std::uint32_t generation, const Endpoint
   row->counts = counts;
   row->checksum = checksum_of(*row);
   const std::uint64_t number = row_of_[peer] - 1;
-  std::byte* at = pieces_[number / rows_of_piece].data + 64 * (1 + number % rows_of_piece);
+  std::byte* at = pieces_[number / rows_of_piece].data + line_bytes * (1 + number % rows_of_piece);
   arena_->pool().memory().publish_line(at, row);  // pairs with peer_counts
 }
 
@@ -65,9 +65,9 @@ namespace {
 /// Rows of one object, as far as they can be right.
 void add_rows(const arena::Object& object, const coherence::Memory& memory,
               const EndpointTable& table, std::vector<PeerCounts>& found) {
-  const std::uint64_t rows = std::min(object.bytes / 64, 1 + rows_of_piece);
+  const std::uint64_t rows = std::min(object.bytes / line_bytes, 1 + rows_of_piece);
   std::vector<PeerStatisticsRow> lines(rows);
-  memory.observe_bulk(lines.data(), object.data, 64 * rows);
+  memory.observe_bulk(lines.data(), object.data, line_bytes * rows);
   PeerStatisticsHeader header;
   if (rows == 0) return;
   std::memcpy(&header, lines.data(), sizeof header);

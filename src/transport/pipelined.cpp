@@ -70,8 +70,7 @@ void TxChannel::put_cell(const SendOp& op, std::byte* to, std::uint64_t bytes) {
 void TxChannel::announce_cells(std::uint64_t first, bool stored) {
   memory_.store_fence();  // the cells before what announces them
   for (std::uint64_t cell = first; cell < cells_head_; ++cell)
-    memory_.publish_word(flags_ + 8 * (cell % cell_count_),
-                         (nonce_ + cell) | (stored ? flag_put : 0));
+    memory_.publish_word(flag_at(cell), (nonce_ + cell) | (stored ? flag_put : 0));
 }
 
 /// All cells once at most: a receiver that keeps up would hold the caller for the whole message.
@@ -137,12 +136,14 @@ TxChannel::Started TxChannel::start_pipelined(SendOp* op) {
 
 // ---- the receiver -------------------------------------------------------------------------------
 
-bool RxChannel::begin_pipelined(EndpointCallbacks& callbacks, const MessageLine& line) {
+/// The message is not told of yet, and may stay where it lies.
+bool RxChannel::check_cells(const MessageLine& line) {
   cell_bytes_ = line.pipelined.cell_bytes;
   cell_count_ = line.pipelined.cell_count;
-  const bool shape_ok = cell_bytes_ >= 64 && cell_bytes_ % 64 == 0 && cell_count_ >= 1 &&
-                        cell_count_ <= flag_count_ && line.pipelined.ready <= 1 &&
-                        line.pipelined.first_cell == cell_ && line.pipelined.offset % 64 == 0;
+  const bool shape_ok = cell_bytes_ >= line_bytes && cell_bytes_ % line_bytes == 0 &&
+                        cell_count_ >= 1 && cell_count_ <= flag_count_ &&
+                        line.pipelined.ready <= 1 && line.pipelined.first_cell == cell_ &&
+                        line.pipelined.offset % line_bytes == 0;
   cells_ = shape_ok
                ? static_cast<const std::byte*>(context_.pool.at(
                      line.pipelined.offset, static_cast<std::uint64_t>(cell_bytes_) * cell_count_))
@@ -151,27 +152,32 @@ bool RxChannel::begin_pipelined(EndpointCallbacks& callbacks, const MessageLine&
     return broken(fmt::format("endpoint {} claims {} cells of {} bytes at {}, from cell {} on",
                               source_, cell_count_, cell_bytes_, line.pipelined.offset,
                               line.pipelined.first_cell));
+  return true;
+}
+
+bool RxChannel::begin_pipelined(const MessageLine& line) {
   ready_ = line.pipelined.ready;
   stored_ = false;
-  land(callbacks.on_begin(source_, header_));
   stage_ = Stage::pipelined;
   begin_clear_to_send(line.flags() & flag_request_to_send);
-  return continue_pipelined(callbacks);
+  return continue_pipelined();
 }
 
 /// Cells from cell_ on that are complete, as far as one line of flags tells.
 std::uint32_t RxChannel::ready_cells() {
   const std::uint64_t slot = cell_ % cell_count_;
-  const std::byte* at = flags_ + 64 * (slot / 8);
-  std::uint64_t words[8];
-  memory_.load_line(words, at);
-  const std::uint64_t in_line = std::min<std::uint64_t>(8, cell_count_ - slot / 8 * 8);
+  constexpr std::uint64_t a_line = ChannelLayout::flags_a_line;
+  std::uint64_t words[a_line];
+  memory_.load_line(words, flag_line());
+  const std::uint64_t first_slot = slot / a_line * a_line;
+  const std::uint64_t in_line = std::min(a_line, cell_count_ - first_slot);
   std::uint32_t ready = 0;
-  broken_off_ = words[slot % 8] == broken_off(nonce_ + cell_);
+  const std::uint64_t* const now = words + (slot - first_slot);
+  broken_off_ = now[0] == broken_off(nonce_ + cell_);
   if (broken_off_) return 0;
-  stored_ = (words[slot % 8] & flag_put) != 0;
+  stored_ = (now[0] & flag_put) != 0;
   const std::uint64_t first = (nonce_ + cell_) | (stored_ ? flag_put : 0);
-  while (slot % 8 + ready < in_line && words[slot % 8 + ready] == first + ready) ++ready;
+  while (slot - first_slot + ready < in_line && now[ready] == first + ready) ++ready;
   return ready;
 }
 
@@ -203,13 +209,13 @@ void RxChannel::take_cells(std::uint32_t count) {
             std::min<std::uint64_t>(cell_bytes_, header_.bytes - got_));
 }
 
-bool RxChannel::continue_pipelined(EndpointCallbacks& callbacks) {
+bool RxChannel::continue_pipelined() {
   const std::uint32_t batch = std::max(1u, context_.settings.batch_bytes / cell_bytes_);
   while (got_ < header_.bytes) {
     if (!context_.may_go_on()) return false;
     if (may_extend_clear_to_send()) extend_clear_to_send();
     if (ready_ == 0) ready_ = ready_cells();
-    if (broken_off_) return end_for_good(callbacks);
+    if (broken_off_) return end_for_good();
     if (ready_ == 0) return in_vain();
     const std::uint64_t left = (header_.bytes - got_ + cell_bytes_ - 1) / cell_bytes_;
     const auto take = static_cast<std::uint32_t>(std::min<std::uint64_t>({ready_, left, batch}));
@@ -222,7 +228,7 @@ bool RxChannel::continue_pipelined(EndpointCallbacks& callbacks) {
     const bool owes = cell_ - credited_cells_ >= std::max(1u, cell_count_ / 4);
     if (owes) publish_credits();
     // the line of flags that was loaded may have moved on meanwhile
-    if (ready_ == 0) memory_.invalidate(flags_ + 64 * (cell_ % cell_count_ / 8), 64);
+    if (ready_ == 0) memory_.invalidate(flag_line(), line_bytes);
     owes ? memory_.full_fence() : memory_.load_fence();  // one fence for both
   }
   ready_ = 0;
@@ -231,7 +237,7 @@ bool RxChannel::continue_pipelined(EndpointCallbacks& callbacks) {
   ++tail_;  // only now: so that consumed lines mean consumed messages
   return_credits();
   acknowledge_ = false;
-  finish(callbacks);
+  finish();
   return true;
 }
 

@@ -82,8 +82,8 @@ void Endpoint::Impl::prepare_poll(MailboxPart part) {
       dropped = true;
     }
     if (part.lines != 0) {
-      if (part.first == 0) memory.invalidate(table.high_water_line(), 64);
-      memory.invalidate(table.mailbox_line(self.slot, part.first), 64ull * part.lines);
+      if (part.first == 0) memory.invalidate(table.high_water_line(), line_bytes);
+      memory.invalidate(table.mailbox_line(self.slot, part.first), line_bytes * part.lines);
       dropped = true;
     }
   }
@@ -110,7 +110,8 @@ unsigned Endpoint::Impl::poll_active() {
 unsigned Endpoint::Impl::sweep_mailbox(MailboxPart part) {
   unsigned events = 0;
   // all at once, so that the lines come side by side; a torn word would only wake in vain
-  const std::uint64_t first = 8ull * part.first, words = 8ull * part.lines;
+  const std::uint64_t first = std::uint64_t{words_a_line} * part.first,
+                      words = std::uint64_t{words_a_line} * part.lines;
   memory.load_bulk(&mailbox[first], table.mailbox_line(self.slot, part.first), 8 * words);
   const bool news = std::memcmp(&mailbox[first], &seen[first], 8 * words) != 0;
   for (std::uint64_t source = first; news && source < first + words; ++source) {
@@ -217,8 +218,7 @@ constexpr std::uint64_t invalidated_per_poll = 16 << 10;
 
 /// What a sender can then be cleared to send with the first line of its message
 /// (RxChannel::begin_clear_to_send).
-void Endpoint::Impl::invalidate_posted() {
-  const PostedReceive posted = callbacks->posted();
+void Endpoint::Impl::invalidate(const PostedReceive& posted) {
   if (posted.invalidated == nullptr || posted.invalidated->done) return;
   InvalidatedPrefix& invalidated = *posted.invalidated;
   const auto offset =
@@ -237,7 +237,6 @@ void Endpoint::Impl::invalidate_posted() {
 }
 
 void Endpoint::Impl::idle() {
-  invalidate_posted();
   ++idle_polls;
   if (idle_polls % polls_to_credit == 0) return_all_credits();
   if (idle_polls % polls_to_rest == 0) deactivate_quiet(polls_to_rest);
@@ -273,19 +272,13 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
 }
 
 std::string Endpoint::Impl::waiting_text() const {
-  if (!tx_waiting.empty()) {
-    const std::string others =
-        tx_waiting.size() > 1 ? fmt::format(" and to {} others", tx_waiting.size() - 1) : "";
-    return fmt::format("sends to {}{}", pool.describe(watch.token(tx_waiting[0])), others);
-  }
-  const Waiting waiting = callbacks->waiting();
-  if (waiting.receives == 0) return "polls for messages";
-  const std::string from =
-      waiting.from_anybody ? "anybody" : pool.describe(watch.token(waiting.from));
-  return fmt::format("receives from {}, tag {:#x}", from, waiting.tag);
+  if (tx_waiting.empty()) return "polls for messages";
+  const std::string others =
+      tx_waiting.size() > 1 ? fmt::format(" and to {} others", tx_waiting.size() - 1) : "";
+  return fmt::format("sends to {}{}", pool.describe(watch.token(tx_waiting[0])), others);
 }
 
-/// For `penstock ps`: what nothing has come of for a while, and since when.
+/// Shows in `penstock ps` since when nothing has moved, and what the endpoint does meanwhile.
 void Endpoint::Impl::tell_activity(std::uint64_t now, const EndpointStats& counts) {
   const std::uint64_t messages = counts.messages_sent + counts.messages_received;
   if (messages != moved || moved_ns == 0) {
@@ -294,9 +287,19 @@ void Endpoint::Impl::tell_activity(std::uint64_t now, const EndpointStats& count
   }
   const bool quiet = now - moved_ns >= quiet_ns;
   if (quiet == !activity.empty()) return;
+  asks_what_is_awaited = quiet && tx_waiting.empty();
   activity = quiet ? waiting_text() : "";
   if (!quiet) return pool.publish_activity("");
   pool.publish_activity(base::since_text(activity, now - moved_ns));
+}
+
+void Endpoint::Impl::tell_awaited(const Awaited& awaited) {
+  asks_what_is_awaited = false;
+  if (activity.empty() || awaited.receives == 0) return;
+  const std::string from =
+      awaited.from_anybody ? "anybody" : pool.describe(watch.token(awaited.from));
+  activity = fmt::format("receives from {}, tag {:#x}", from, awaited.tag);
+  pool.publish_activity(base::since_text(activity, base::now_ns() - moved_ns));
 }
 
 /// A new channel of a new sender could announce itself by the very word that the old one left
@@ -364,7 +367,7 @@ void Endpoint::Impl::end_rx(Peer source, const Error& error) {
     wake(source);
     take_the_last(peers[source]);
   }
-  peers[source].rx->fail(*callbacks, error);
+  peers[source].rx->fail(error);
   rest(source);
 }
 
@@ -405,7 +408,7 @@ void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fat
   if (peer.rx) {
     // one that is broken may live, and store into the user's buffer
     if (fate == PeerFate::faulty && peer.rx->cleared()) peer.rx->withdraw_clear_to_send();
-    peer.rx->fail(*callbacks, error);
+    peer.rx->fail(error);
     rest(gone);
   }
   if (in_order) return callbacks->on_peer_left(gone, error.message);

@@ -39,8 +39,7 @@ TxChannel::Started TxChannel::start_get(SendOp* op, std::uint64_t offset) {
   const std::uint64_t least = context_.settings.get_piece_bytes;
   const std::uint64_t piece_bytes =
       least == 0 ? bytes
-                 : std::max(least, base::align_up((bytes - 1) / max_get_pieces + 1,
-                                                  coherence::line_bytes));
+                 : std::max(least, base::align_up((bytes - 1) / max_get_pieces + 1, line_bytes));
   const std::uint64_t pieces = pieces_of(bytes, piece_bytes);
   if (!room(pieces)) return Started::no_credit;
   count(op->header);
@@ -85,20 +84,23 @@ void TxChannel::withdraw_get() {
 
 // ---- the receiver -------------------------------------------------------------------------------
 
-bool RxChannel::begin_get(EndpointCallbacks& callbacks, const MessageLine& line) {
+bool RxChannel::check_get(const MessageLine& line) {
   const std::uint64_t piece_bytes = line.rendezvous_get.piece_bytes;
   get_ = header_.bytes == 0 ? nullptr
                             : static_cast<const std::byte*>(
                                   context_.pool.at(line.rendezvous_get.offset, header_.bytes));
   if (!get_ || piece_bytes == 0 ||
-      pieces_of(header_.bytes, piece_bytes) > std::min(max_get_pieces, ring_mask_ + 1))
+      pieces_of(header_.bytes, piece_bytes) > std::min(max_get_pieces, layout_.ring_lines()))
     return broken(fmt::format("endpoint {} claims {} bytes in pieces of {} at {}", source_,
                               header_.bytes, piece_bytes, line.rendezvous_get.offset));
+  return true;
+}
+
+bool RxChannel::begin_get(const MessageLine& line) {
   get_line_ = line;
   pieces_ = 1;
-  land(callbacks.on_begin(source_, header_));
   stage_ = Stage::rendezvous_get;
-  return continue_get(callbacks);
+  return continue_get();
 }
 
 /// Bytes of the message that are at the device.
@@ -127,7 +129,7 @@ bool RxChannel::still_in_place() const {
 }
 
 /// One batch of it; true when anything was done.
-bool RxChannel::continue_get(EndpointCallbacks& callbacks) {
+bool RxChannel::continue_get() {
   const std::uint64_t ready = get_ready();
   const std::uint64_t bytes = std::min<std::uint64_t>(ready - got_, context_.settings.batch_bytes);
   if (bytes != 0) {
@@ -138,9 +140,9 @@ bool RxChannel::continue_get(EndpointCallbacks& callbacks) {
     return in_vain();
   }
   if (got_ < header_.bytes) return true;
-  if (!still_in_place()) return end_for_good(callbacks);
+  if (!still_in_place()) return end_for_good();
   tail_ += pieces_;
-  finish(callbacks);
+  finish();
   return true;
 }
 

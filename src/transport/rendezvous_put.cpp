@@ -43,7 +43,8 @@ void TxChannel::accept(const ClearToSend& clear_to_send) {
   if (clear_to_send.message != nonce_ + pipelined_line_ ||
       clear_to_send.checksum != checksum_of(clear_to_send))
     return;
-  const bool whole_lines = clear_to_send.offset % 64 == 0 && clear_to_send.until % 64 == 0 &&
+  const bool whole_lines = clear_to_send.offset % line_bytes == 0 &&
+                           clear_to_send.until % line_bytes == 0 &&
                            clear_to_send.from <= clear_to_send.until;
   if (!whole_lines || !context_.pool.at(clear_to_send.offset, clear_to_send.until)) return;
   clear_to_send_ = clear_to_send;
@@ -68,7 +69,8 @@ std::byte* TxChannel::place_of_next(const SendOp& op, std::uint64_t bytes) {
   }
   const std::uint64_t at = op.sent_bytes;
   if (clear_to_send_.until == 0 && looks_for_clear_to_send(op)) refresh_credits();
-  if (clear_to_send_.until == 0 || at < clear_to_send_.from || bytes % 64 != 0) return next_cell();
+  if (clear_to_send_.until == 0 || at < clear_to_send_.from || bytes % line_bytes != 0)
+    return next_cell();
   if (at + bytes > clear_to_send_.until) refresh_credits();
   if (at + bytes > clear_to_send_.until) return clear_to_send_.until == 0 ? next_cell() : nullptr;
   return context_.pool.base() + clear_to_send_.offset + at;
@@ -82,17 +84,17 @@ void RxChannel::begin_clear_to_send(bool asked) {
   std::optional<std::uint64_t> offset;
   if (direct_ && !intra_node_ && header_.bytes >= context_.settings.rendezvous_put_min_bytes)
     offset = context_.place_of(direct_, header_.bytes);
-  if (offset && *offset % coherence::line_bytes == 0) {
+  if (offset && *offset % line_bytes == 0) {
     clear_to_send_.message = nonce_ + tail_;
     clear_to_send_.offset = *offset;
-    clear_to_send_end_ = header_.bytes / coherence::line_bytes * coherence::line_bytes;
+    clear_to_send_end_ = header_.bytes / line_bytes * line_bytes;
     clear_to_send_.from = clear_to_send_.until =
         asked ? 0 : std::min(cells_before_clear_to_send * cell_bytes_, clear_to_send_end_);
     if (!asked && clear_to_send_.until == clear_to_send_end_)
       return end_clear_to_send();  // it ends with those cells
     const std::uint64_t invalidated = std::min(receive_buffer_.invalidated, clear_to_send_end_);
     if (invalidated > clear_to_send_.until) {
-      clear_to_send_.until = invalidated / coherence::line_bytes * coherence::line_bytes;
+      clear_to_send_.until = invalidated / line_bytes * line_bytes;
       return_credits();
     }
   } else if (asked) {

@@ -86,7 +86,8 @@ TEST_P(RendezvousPutTest, APostedBufferIsClearedToSendAsAWhole) {
   EXPECT_EQ(deliver(first), first);
   std::memset(region_, 0, region_bytes);
   callbacks_b_.posted_bytes = data.size();
-  for (int i = 0; i < 1000; ++i) b_->progress();
+  for (int i = 0; i < 1000; ++i)
+    if (b_->progress() == 0) b_->prepare(callbacks_b_.posted());
   EXPECT_EQ(callbacks_b_.invalidated.bytes,
             GetParam() == coherence::Mode::software ? data.size() : 0);
   ops_.push_back(op_of(data, 7));

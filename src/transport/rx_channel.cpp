@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/checked.hpp"
 #include "base/clock.hpp"
@@ -22,7 +23,7 @@ constexpr std::uint32_t taken_after_one_held = 64;
 Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint64_t offset,
                                                    Peer source, EndpointStats& counts,
                                                    const AskIntraNode& intra_node) {
-  const void* at = context.pool.at(offset, flags_at);
+  const void* at = context.pool.at(offset, ChannelLayout::least_bytes);
   if (!at)
     return penstock::fail(ErrorCode::wrong_format,
                           "endpoint {} announces a channel at {}, outside the pool", source,
@@ -49,9 +50,10 @@ Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint
                           offset, source);
   const bool shape_ok = header.ring_lines >= 8 && header.ring_lines <= (1u << 20) &&
                         (header.ring_lines & (header.ring_lines - 1)) == 0 &&
-                        header.cell_flags % 8 == 0 && header.cell_flags <= 4096;
-  const std::uint64_t bytes = channel_end(header.cell_flags, header.ring_lines);
-  if (!shape_ok || offset < context.pool.info().arena_offset || !context.pool.at(offset, bytes))
+                        header.cell_flags % ChannelLayout::flags_a_line == 0 &&
+                        header.cell_flags <= 4096;
+  if (!shape_ok || offset < context.pool.info().arena_offset ||
+      !context.pool.at(offset, ChannelLayout(header).bytes()))
     return penstock::fail(ErrorCode::wrong_format, "the channel at {} claims {} lines and {} cells",
                           offset, header.ring_lines, header.cell_flags);
   return std::unique_ptr<RxChannel>(new RxChannel(context, header, offset, counts));
@@ -64,9 +66,7 @@ RxChannel::RxChannel(RxContext& context, const ChannelHeader& header, std::uint6
       memory_(header.intra_node != 0 ? context.memory.intra_node() : context.memory),
       offset_(offset),
       base_(context.pool.base() + offset),
-      flags_(base_ + flags_at),
-      ring_(base_ + ring_at(header.cell_flags)),
-      ring_mask_(header.ring_lines - 1),
+      layout_(header),
       flag_count_(header.cell_flags),
       nonce_(header.nonce),
       source_(header.source),
@@ -90,17 +90,16 @@ bool RxChannel::broken(std::string text) {
 
 void RxChannel::invalidate_window() {
   if (stage_ == Stage::pipelined && ready_ == 0) {
-    memory_.invalidate(flags_ + 64 * (cell_ % cell_count_ / 8), 64);
+    memory_.invalidate(flag_line(), line_bytes);
     return;
   }
   drop_consumed();
   // of a placed message the lines of its pieces stay until all is done
   const std::uint64_t next = stage_ == Stage::rendezvous_get ? tail_ + pieces_ : tail_;
-  const std::uint64_t at = next & ring_mask_;
   // what was fetched before the sender had written it is old
   const std::uint64_t fetched = fetched_until_ > next ? fetched_until_ - next : 0;
-  const std::uint64_t lines = std::min(std::max(window_, fetched), ring_mask_ + 1 - at);
-  memory_.invalidate(ring_ + 64 * at, 64 * lines);
+  const std::uint64_t lines = std::min(std::max(window_, fetched), layout_.lines_to_wrap(next));
+  memory_.invalidate(line_at(next), line_bytes * lines);
   fresh_until_ = next + lines;
   fetched_until_ = 0;
 }
@@ -110,9 +109,8 @@ void RxChannel::invalidate_window() {
 /// copy that was prefetched meanwhile costs another look, never a wrong byte.
 void RxChannel::drop_consumed() {
   while (cached_from_ < tail_) {
-    const std::uint64_t at = cached_from_ & ring_mask_;
-    const std::uint64_t lines = std::min(tail_ - cached_from_, ring_mask_ + 1 - at);
-    memory_.invalidate(ring_ + 64 * at, 64 * lines);
+    const std::uint64_t lines = std::min(tail_ - cached_from_, layout_.lines_to_wrap(cached_from_));
+    memory_.invalidate(line_at(cached_from_), line_bytes * lines);
     cached_from_ += lines;
   }
 }
@@ -121,7 +119,7 @@ void RxChannel::drop_consumed() {
 void RxChannel::freshen(std::uint64_t until) {
   if (fresh_until_ >= until || !memory_.loads_may_be_stale()) return;
   const std::uint64_t from = std::max(fresh_until_, tail_);
-  memory_.invalidate(line_at(from), 64 * (until - from));
+  memory_.invalidate(line_at(from), line_bytes * (until - from));
   memory_.load_fence();
   fresh_until_ = until;
 }
@@ -132,9 +130,9 @@ void RxChannel::freshen(std::uint64_t until) {
 /// drops.
 void RxChannel::fetch(std::uint64_t until) {
   const std::uint64_t from = std::max(fetched_until_, tail_);
-  until = std::min(until, (tail_ | ring_mask_) + 1);
+  until = std::min(until, tail_ + layout_.lines_to_wrap(tail_));
   if (from >= until) return;
-  memory_.fetch(line_at(from), 64 * (until - from));
+  memory_.fetch(line_at(from), line_bytes * (until - from));
   fetched_until_ = until;
 }
 
@@ -148,13 +146,13 @@ unsigned RxChannel::poll(EndpointCallbacks& callbacks) {
         advanced = poll_header(callbacks);
         break;
       case Stage::eager:
-        advanced = continue_eager(callbacks);
+        advanced = continue_eager();
         break;
       case Stage::pipelined:
-        advanced = continue_pipelined(callbacks);
+        advanced = continue_pipelined();
         break;
       case Stage::rendezvous_get:
-        advanced = continue_get(callbacks);
+        advanced = continue_get();
         break;
     }
     if (!advanced) break;
@@ -168,7 +166,7 @@ unsigned RxChannel::poll(EndpointCallbacks& callbacks) {
     const std::uint64_t taken = tail_ - tail_before;
     window_ = std::min(backlog_ ? 2 * taken : taken, max_window);
     backlog_ = true;
-    if (tail_ - credited_lines_ > (ring_mask_ + 1) / 4) return_credits();
+    if (tail_ - credited_lines_ > layout_.ring_lines() / 4) return_credits();
   }
   return messages;
 }
@@ -195,19 +193,19 @@ bool RxChannel::poll_header(EndpointCallbacks& callbacks) {
     case Form::inlined:
       if (header_.bytes > inline_bytes) break;
       ++tail_;
-      callbacks.on_message(source_, header_, line.payload);
+      callbacks.on_message({.from = source_, .header = header_, .payload = line.payload});
       count(header_.bytes);
       if (acknowledge_) return_credits();
       return true;
     case Form::eager:
-      if (header_.bytes <= inline_bytes || lines_of(header_.bytes) > ring_mask_ + 1) break;
-      return begin_eager(callbacks, line);
+      if (header_.bytes <= inline_bytes || lines_of(header_.bytes) > layout_.ring_lines()) break;
+      return ask_for_buffer(callbacks) && begin_eager(line);
     case Form::pipelined:
-      return !holds_back(callbacks) && begin_pipelined(callbacks, line);
+      return check_cells(line) && ask_for_buffer(callbacks) && begin_pipelined(line);
     case Form::rendezvous_get:
-      return !holds_back(callbacks) && begin_get(callbacks, line);
+      return check_get(line) && ask_for_buffer(callbacks) && begin_get(line);
     case Form::withdrawn:
-      return end_for_good(callbacks);
+      return end_for_good();
   }
   return broken(fmt::format("message line {:#x} from endpoint {}", line.meta, source_));
 }
@@ -216,26 +214,29 @@ bool RxChannel::poll_header(EndpointCallbacks& callbacks) {
 /// into fresh memory and one more out of it cost thrice the copy that is needed. Never for long:
 /// what was sent after it may be awaited. A receiver that is late once is not waited for soon
 /// again.
-bool RxChannel::holds_back(EndpointCallbacks& callbacks) {
-  if (header_.bytes <= short_bytes) return false;
-  if (callbacks.ready_for(source_, header_)) {
-    held_since_ns_ = 0;
-    return false;
-  }
-  if (not_to_hold_ > 0) {
-    --not_to_hold_;
-    return false;
-  }
+bool RxChannel::may_be_held() const {
+  if (header_.bytes <= short_bytes || not_to_hold_ > 0) return false;
   const std::uint64_t now = base::now_ns();
-  if (held_since_ns_ == 0) held_since_ns_ = now;
-  const bool hold = now >= context_.no_deferral_until_ns && now - held_since_ns_ < defer_ns;
-  if (hold) {
+  return now >= context_.no_deferral_until_ns &&
+         (held_since_ns_ == 0 || now - held_since_ns_ < defer_ns);
+}
+
+/// Matching is told of the message and hands down a buffer. False: the message stays where it lies
+/// for now.
+bool RxChannel::ask_for_buffer(EndpointCallbacks& callbacks) {
+  const bool may_wait = may_be_held();
+  const ReceiveBuffer buffer = callbacks.on_message(
+      {.from = source_, .header = header_, .payload = nullptr, .may_wait = may_wait});
+  if (may_wait && buffer.match == Match::later) {
+    if (held_since_ns_ == 0) held_since_ns_ = base::now_ns();
     context_.deferred = true;
-  } else {
-    held_since_ns_ = 0;
-    not_to_hold_ = taken_after_one_held;
+    return false;
   }
-  return hold;
+  held_since_ns_ = 0;
+  if (buffer.match != Match::posted && header_.bytes > short_bytes)
+    not_to_hold_ = not_to_hold_ > 0 ? not_to_hold_ - 1 : taken_after_one_held;
+  land(buffer);
+  return true;
 }
 
 void RxChannel::count(std::uint64_t bytes) {
@@ -253,29 +254,33 @@ void RxChannel::land(const ReceiveBuffer& receive_buffer) {
   got_ = 0;
 }
 
-void RxChannel::finish(EndpointCallbacks& callbacks) {
+void RxChannel::finish() {
   stage_ = Stage::header;
   count(header_.bytes);
   if (acknowledge_) return_credits();
-  callbacks.on_arrived(source_, header_, receive_buffer_.cookie);
+  Arrival* const owner = std::exchange(receive_buffer_.arrival, nullptr);
+  if (owner != nullptr && context_.reports) owner->arrived();
 }
 
 /// Its sender is going and has taken a message back: neither that nor what was sent after it will
 /// be delivered. Who closes waits for this, the last that is stored to its channel.
-bool RxChannel::end_for_good(EndpointCallbacks& callbacks) {
+bool RxChannel::end_for_good() {
   const bool begun = stage_ != Stage::header;
   stage_ = Stage::header;
   end_clear_to_send();
   CreditLine line{};
   line.lines = broken_off(nonce_);
-  memory_.publish_line(base_ + credits_at, &line);  // pairs with TxChannel::refresh_credits
+  memory_.publish_line(base_ + ChannelLayout::credits,
+                       &line);  // pairs with TxChannel::refresh_credits
   memory_.store_fence();
   ended_ = true;
-  if (begun)
-    callbacks.on_receive_failed(
-        source_, receive_buffer_.cookie,
-        Error{ErrorCode::peer_dead, "the sender closed in the midst of it"});
+  if (begun) report_failure({ErrorCode::peer_dead, "the sender closed in the midst of it"});
   return false;
+}
+
+void RxChannel::report_failure(const Error& error) {
+  Arrival* const owner = std::exchange(receive_buffer_.arrival, nullptr);
+  if (owner != nullptr && context_.reports) owner->failed(error);
 }
 
 void RxChannel::return_credits() {
@@ -297,18 +302,19 @@ void RxChannel::publish_credits() {
   line.clear_to_send = clear_to_send_;
   line.clear_to_send.checksum = checksum_of(clear_to_send_);
   line.trouble = trouble_ == 0 ? 0 : nonce_ + trouble_;
-  memory_.publish_line(base_ + credits_at, &line);  // pairs with TxChannel::refresh_credits
+  memory_.publish_line(base_ + ChannelLayout::credits,
+                       &line);  // pairs with TxChannel::refresh_credits
   credited_lines_ = tail_;
   credited_cells_ = cell_;
 }
 
-void RxChannel::fail(EndpointCallbacks& callbacks, const Error& error) {
+void RxChannel::fail(const Error& error) {
   if (fault_.empty()) fault_ = error.message;
   end_clear_to_send();
   announced_ = consumed_messages_;  // nothing more will come
   if (stage_ == Stage::header) return;
   stage_ = Stage::header;
-  callbacks.on_receive_failed(source_, receive_buffer_.cookie, error);
+  report_failure(error);
 }
 
 }  // namespace penstock::transport

@@ -31,6 +31,9 @@ struct RxContext {
   /// Payload that this poll of all channels may still take: the others want their turn, and so does
   /// the caller.
   std::int64_t bytes_left = std::numeric_limits<std::int64_t>::max();
+  /// The owners of receive buffers want to know what becomes of messages; not while the endpoint
+  /// closes.
+  bool reports = true;
   bool may_go_on() const { return bytes_left > 0; }
   void took(std::uint64_t bytes) { bytes_left -= static_cast<std::int64_t>(bytes); }
 
@@ -95,7 +98,7 @@ class RxChannel {
   /// What the sender wrote cannot be right; the text says what. Polls do nothing any more.
   const std::string& fault() const { return fault_; }
   /// The sender has died: what is half received never completes.
-  void fail(EndpointCallbacks& callbacks, const Error& error);
+  void fail(const Error& error);
 
  private:
   enum class Stage { header, eager, pipelined, rendezvous_get };
@@ -103,13 +106,16 @@ class RxChannel {
             EndpointStats& counts);
 
   bool poll_header(EndpointCallbacks& callbacks);
-  bool holds_back(EndpointCallbacks& callbacks);
-  bool begin_eager(EndpointCallbacks& callbacks, const MessageLine& line);
-  bool begin_pipelined(EndpointCallbacks& callbacks, const MessageLine& line);
-  bool begin_get(EndpointCallbacks& callbacks, const MessageLine& line);
-  bool continue_eager(EndpointCallbacks& callbacks);
-  bool continue_pipelined(EndpointCallbacks& callbacks);
-  bool continue_get(EndpointCallbacks& callbacks);
+  bool ask_for_buffer(EndpointCallbacks& callbacks);
+  bool may_be_held() const;
+  bool begin_eager(const MessageLine& line);
+  bool check_cells(const MessageLine& line);
+  bool begin_pipelined(const MessageLine& line);
+  bool check_get(const MessageLine& line);
+  bool begin_get(const MessageLine& line);
+  bool continue_eager();
+  bool continue_pipelined();
+  bool continue_get();
   std::uint64_t get_ready();
   bool still_in_place() const;
   std::uint32_t ready_cells();
@@ -121,7 +127,8 @@ class RxChannel {
   void end_clear_to_send();
   void deliver(const std::byte* from, std::uint64_t bytes);
   void land(const ReceiveBuffer& receive_buffer);
-  void finish(EndpointCallbacks& callbacks);
+  void report_failure(const Error& error);
+  void finish();
   void fetch(std::uint64_t until);
   void freshen(std::uint64_t until);
   void publish_credits();
@@ -132,10 +139,12 @@ class RxChannel {
     return false;
   }
   bool broken(std::string text);
-  bool end_for_good(EndpointCallbacks& callbacks);
+  bool end_for_good();
 
-  const std::byte* line_at(std::uint64_t number) const {
-    return ring_ + 64 * (number & ring_mask_);
+  const std::byte* line_at(std::uint64_t number) const { return base_ + layout_.line(number); }
+  /// The line of flags in which the next cell's stands.
+  const std::byte* flag_line() const {
+    return base_ + ChannelLayout::flag_line(cell_ % cell_count_);
   }
 
   RxContext& context_;
@@ -143,9 +152,7 @@ class RxChannel {
   coherence::Memory memory_;
   std::uint64_t offset_;
   std::byte* base_;
-  const std::byte* flags_;
-  const std::byte* ring_;
-  std::uint64_t ring_mask_;
+  ChannelLayout layout_;
   std::uint32_t flag_count_;
   std::uint64_t nonce_;
   Peer source_;

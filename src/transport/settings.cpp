@@ -8,7 +8,7 @@
 namespace penstock::transport {
 
 std::uint64_t Settings::channel_bytes() const {
-  return base::align_up(ring_at(cell_count) + ring_bytes(), channel_alignment);
+  return base::align_up(ChannelLayout(cell_count, ring_lines).bytes(), channel_alignment);
 }
 
 Result<Settings> settings_for(coherence::Mode mode) {
@@ -29,7 +29,7 @@ Result<Settings> settings_for(coherence::Mode mode) {
   if (base::env_is_set("PENSTOCK_CELL")) {
     auto cell = base::env_number("PENSTOCK_CELL");
     if (!cell) return unexpected(cell.error());
-    if (*cell < 4096 || *cell > (16 << 20) || *cell % 64 != 0)
+    if (*cell < 4096 || *cell > (16 << 20) || *cell % line_bytes != 0)
       return fail(ErrorCode::invalid_argument,
                   "PENSTOCK_CELL is {}; a cell has 4K to 16M bytes, a multiple of 64: for example "
                   "export PENSTOCK_CELL=64K",

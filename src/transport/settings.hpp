@@ -11,7 +11,7 @@ namespace penstock::transport {
 struct Settings {
   std::uint32_t ring_lines;       ///< of a channel, a power of two
   std::uint32_t lines_max_bytes;  ///< longest message in tagged lines
-  std::uint32_t cell_bytes;       ///< of a bulk cell, a multiple of 64
+  std::uint32_t cell_bytes;       ///< of a bulk cell, in whole lines
   std::uint32_t cell_count;       ///< cells of a channel, a multiple of 8
   std::uint32_t batch_bytes;      ///< at most this much of bulk is invalidated together
   std::uint32_t warm_looks;       ///< looks of one progress() while a conversation is warm
@@ -22,7 +22,6 @@ struct Settings {
       rendezvous_put_min_bytes;  ///< shortest message stored into a receive buffer in the pool
   std::uint32_t inject_bytes;    ///< longest message that is copied in at once or not at all
 
-  std::uint64_t ring_bytes() const { return 64ull * ring_lines; }
   /// Header, credits, position, flags and ring, rounded to 4 KiB.
   std::uint64_t channel_bytes() const;
 };

@@ -27,43 +27,38 @@ struct Arrived {
 /// in `pieces` pieces.
 class Recorder final : public EndpointCallbacks {
  public:
-  void on_message(Peer from, const Header& header, const void* payload) override {
-    const auto* bytes = static_cast<const std::byte*>(payload);
-    arrived.push_back({from, header, {bytes, bytes + header.bytes}});
-    if (meanwhile) std::exchange(meanwhile, {})();
-  }
-  bool ready_for(Peer, const Header&) override {
+  ReceiveBuffer on_message(const Message& message) override {
+    const Header& header = message.header;
+    if (message.payload != nullptr) {
+      const auto* bytes = static_cast<const std::byte*>(message.payload);
+      arrived.push_back({message.from, header, {bytes, bytes + header.bytes}});
+      if (meanwhile) std::exchange(meanwhile, {})();
+      return {};
+    }
     ++asked;
-    return ready;
-  }
-  ReceiveBuffer on_begin(Peer, const Header& header) override {
+    if (message.may_wait && !ready) return {.match = Match::later};
     ++begun;
-    auto* slot = new Slot;
+    auto* slot = new Slot(*this, message.from, header);
+    const Match match = ready ? Match::posted : Match::unexpected;
     if (receive_buffer) {
       slot->iov.push_back({receive_buffer, header.bytes});
-      return {slot->iov.data(), 1, slot, posted_bytes != 0 ? invalidated.bytes : 0};
+      return {.iov = slot->iov.data(),
+              .iov_count = 1,
+              .arrival = slot,
+              .invalidated = posted_bytes != 0 ? invalidated.bytes : 0,
+              .match = match};
     }
     slot->buffer.resize(std::min<std::uint64_t>(header.bytes, capacity));
     const std::uint64_t piece = (slot->buffer.size() + pieces - 1) / pieces;
     for (std::uint64_t at = 0; at < slot->buffer.size(); at += piece)
       slot->iov.push_back(
           {slot->buffer.data() + at, std::min<std::uint64_t>(piece, slot->buffer.size() - at)});
-    return {slot->iov.data(), static_cast<std::uint32_t>(slot->iov.size()), slot};
+    return {.iov = slot->iov.data(),
+            .iov_count = static_cast<std::uint32_t>(slot->iov.size()),
+            .arrival = slot,
+            .match = match};
   }
-  void on_arrived(Peer from, const Header& header, void* cookie) override {
-    auto* slot = static_cast<Slot*>(cookie);
-    if (slot->buffer.empty() && !slot->iov.empty()) {
-      const auto* at = static_cast<const std::byte*>(slot->iov[0].iov_base);
-      slot->buffer.assign(at, at + header.bytes);
-    }
-    arrived.push_back({from, header, std::move(slot->buffer)});
-    delete slot;
-  }
-  void on_receive_failed(Peer, void* cookie, const Error& error) override {
-    delete static_cast<Slot*>(cookie);
-    errors.push_back(error.message);
-  }
-  PostedReceive posted() override {
+  PostedReceive posted() {
     return {receive_buffer, posted_bytes, posted_bytes ? &invalidated : nullptr};
   }
   void on_sent(SendOp* op) override { sent.push_back(op); }
@@ -73,7 +68,26 @@ class Recorder final : public EndpointCallbacks {
   }
   void on_peer_dead(Peer, const std::string& description) override { dead.push_back(description); }
 
-  struct Slot {
+  /// A large message on its way.
+  struct Slot final : Arrival {
+    Slot(Recorder& the_owner, Peer the_sender, const Header& the_header)
+        : owner(the_owner), from(the_sender), header(the_header) {}
+    void arrived() override {
+      if (buffer.empty() && !iov.empty()) {
+        const auto* at = static_cast<const std::byte*>(iov[0].iov_base);
+        buffer.assign(at, at + header.bytes);
+      }
+      owner.arrived.push_back({from, header, std::move(buffer)});
+      delete this;
+    }
+    void failed(const Error& error) override {
+      owner.errors.push_back(error.message);
+      delete this;
+    }
+
+    Recorder& owner;
+    Peer from;
+    Header header;
     std::vector<std::byte> buffer;
     std::vector<iovec> iov;
   };

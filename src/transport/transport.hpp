@@ -60,19 +60,49 @@ struct PostedReceive {
   InvalidatedPrefix* invalidated = nullptr;  ///< null: nothing waits
 };
 
-/// Where the payload of an arriving message shall go. `iov` must stay valid until on_arrived or
-/// on_failed; bytes beyond its capacity are dropped (the user reports the truncation).
+/// A message that has come. One that is small is here whole; of a longer one the payload is still
+/// in the pool.
+struct Message {
+  Peer from;
+  const Header& header;
+  const void* payload = nullptr;  ///< all of it, during the call; null: it is still to come
+  bool may_wait = false;          ///< Match::later may be the answer
+};
+
+enum class Match : std::uint8_t {
+  posted,      ///< a receive waits for the message
+  unexpected,  ///< none does: the buffer is memory to keep it in
+  /// None does, and Message::may_wait: the message stays in the pool, with all that its sender sent
+  /// after it. The transport asks again at the next calls of progress, for some 20 us at most.
+  later
+};
+
+/// The owner of a receive buffer, to whom the transport reports once what became of the message.
+class Arrival {
+ public:
+  /// All of the payload is in the buffer.
+  virtual void arrived() = 0;
+  /// It never will be: the peer died or closed meanwhile.
+  virtual void failed(const Error& error) = 0;
+
+ protected:
+  ~Arrival() = default;
+};
+
+/// Where the payload of a message goes. `iov` and `arrival` stay valid until the report; bytes
+/// beyond the capacity are dropped (the owner knows the message's length and reports that).
 struct ReceiveBuffer {
   const iovec* iov = nullptr;
   std::uint32_t iov_count = 0;
-  void* cookie = nullptr;
+  Arrival* arrival = nullptr;     ///< null: nobody wants to know
   std::uint64_t invalidated = 0;  ///< InvalidatedPrefix::bytes, if the receive was posted
+  Match match = Match::posted;
 };
 
-/// A message on its way out. Owned by the caller, not moved until on_sent or on_failed, or until
-/// the endpoint is gone; its buffers may go when the endpoint begins to close. One that lies in the
-/// pool is read there by the receiver, so that on_sent comes when the receiver has taken it all;
-/// pool memory that a message is sent from must not be destroyed before, neither by others.
+/// A message on its way out. Owned by the caller, not moved until on_sent or on_send_failed, or
+/// until the endpoint is gone; its buffers may go when the endpoint begins to close. One that lies
+/// in the pool is read there by the receiver, so that on_sent comes when the receiver has taken it
+/// all; pool memory that a message is sent from must not be destroyed before, neither by others.
 struct SendOp {
   Header header;
   iovec iov[max_iov] = {};
@@ -85,40 +115,28 @@ struct SendOp {
 };
 
 /// What the user of an endpoint waits to receive, for `penstock ps`.
-struct Waiting {
+struct Awaited {
   std::uint32_t receives = 0;  ///< 0: none that says from whom
   bool from_anybody = true;    ///< of the oldest of them
   Peer from = 0;
   std::uint64_t tag = 0;
 };
 
-/// Told what arrives; called from Endpoint::progress only (and from send() to oneself).
+/// What the user of an endpoint does with messages, and learns of its own. Called from
+/// Endpoint::progress only (and from send() to oneself).
 class EndpointCallbacks {
  public:
   virtual ~EndpointCallbacks() = default;
-  /// A small message, whole; `payload` is valid during the call.
-  virtual void on_message(Peer from, const Header& header, const void* payload) = 0;
-  /// Whether a message that would need memory of its own may begin now. If not it stays in the
-  /// pool, and what its sender sent after it; asked again at the next calls of progress, for some
-  /// 20 us at most.
-  virtual bool ready_for(Peer, const Header&) { return true; }
-  /// A larger message has begun. Messages of one peer begin in the order sent.
-  virtual ReceiveBuffer on_begin(Peer from, const Header& header) = 0;
-  /// All of its payload is in place.
-  virtual void on_arrived(Peer from, const Header& header, void* cookie) = 0;
-  /// It will never be: the peer died meanwhile.
-  virtual void on_receive_failed(Peer from, void* cookie, const Error& error) = 0;
+  /// Takes a message, and hands down the buffer for the payload of a longer one; what it returns
+  /// for a small one is ignored. Messages of one peer come in the order sent.
+  virtual ReceiveBuffer on_message(const Message& message) = 0;
   /// The buffers of `op` may be used again (or it was delivered, see notify_delivered).
   virtual void on_sent(SendOp* op) = 0;
   virtual void on_send_failed(SendOp* op, const Error& error) = 0;
-  /// Said once a peer, after all failures of its operations.
+  /// Called once for a peer, after all failures of its operations.
   virtual void on_peer_dead(Peer peer, const std::string& description) = 0;
-  /// Said once a peer that has closed in order: nothing more comes from it.
+  /// Called once for a peer that has closed in order: nothing more comes from it.
   virtual void on_peer_left(Peer, const std::string& /*description*/) {}
-  /// Asked now and then while nothing moves.
-  virtual Waiting waiting() const { return {}; }
-  /// The receive that will probably be next. Asked while nothing moves, to make its buffer ready.
-  virtual PostedReceive posted() { return {}; }
 };
 
 struct Options {
@@ -204,10 +222,16 @@ class Endpoint {
   /// Takes a queued op back if none of it has left. True: it will not be sent.
   bool cancel(Peer to, SendOp* op);
 
-  /// Moves what can move, as far as some 50 us allow; 0 when nothing did, else the number of events
-  /// told to the sink and of long messages that have got on.
+  /// Moves what can move, as far as some 50 us allow. Returns 0 when nothing did, else the number
+  /// of events that were reported and of long messages that have got on.
   unsigned progress();
-  /// Somebody asks for messages that no receive waits for: none is held back for the next while.
+  /// The receive that will probably be next: some of its buffer is made ready, which takes less
+  /// than a microsecond. Call it when progress() has returned 0.
+  void prepare(const PostedReceive& posted);
+  /// Nothing has moved for a while: await() makes `penstock ps` more precise.
+  bool wants_to_know_what_is_awaited() const;
+  void await(const Awaited& awaited);
+  /// The user looks for messages that no receive waits for: none is held back for the next while.
   void flush();
   /// Nothing queued to send, nothing half received, and all sent has been consumed.
   bool drained() const;

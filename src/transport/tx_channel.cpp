@@ -65,15 +65,12 @@ TxChannel::TxChannel(TxContext& context, std::byte* at, void* mailbox_word, Endp
     : context_(context),
       counts_(counts),
       memory_(intra_node ? context.memory.intra_node() : context.memory),
-      ring_(at + ring_at(context.settings.cell_count)),
-      ring_mask_(context.settings.ring_lines - 1),
+      base_(at),
+      layout_(context.settings.cell_count, context.settings.ring_lines),
       nonce_(random_nonce()),
       mailbox_word_(mailbox_word),
       channel_offset_(*context.pool.offset_of(at)),
-      announced_(static_cast<std::uint32_t>(nonce_)),
-      credit_line_(at + credits_at),
-      flags_(at + flags_at),
-      base_(at) {}
+      announced_(static_cast<std::uint32_t>(nonce_)) {}
 
 void TxChannel::write_header(const Address& peer, bool intra_node) {
   header_.magic = channel_magic;
@@ -95,7 +92,8 @@ void TxChannel::write_header(const Address& peer, bool intra_node) {
 
 void TxChannel::refresh_credits() {
   CreditLine line;
-  memory_.observe_line(&line, credit_line_);  // pairs with RxChannel::return_credits
+  memory_.observe_line(&line,
+                       base_ + ChannelLayout::credits);  // pairs with RxChannel::return_credits
   ended_ = ended_ || line.lines == broken_off(nonce_);
   const std::uint64_t lines = line.lines - nonce_, cells = line.cells - nonce_;
   if (lines <= head_ && lines > consumed_) consumed_ = lines;
@@ -113,9 +111,9 @@ std::uint32_t TxChannel::trouble() {
 }
 
 bool TxChannel::room(std::uint64_t lines) {
-  if (head_ + lines - consumed_ <= ring_mask_ + 1) return true;
+  if (head_ + lines - consumed_ <= layout_.ring_lines()) return true;
   refresh_credits();
-  if (head_ + lines - consumed_ <= ring_mask_ + 1) return true;
+  if (head_ + lines - consumed_ <= layout_.ring_lines()) return true;
   ++counts_.stalls;
   return false;
 }
@@ -279,7 +277,7 @@ void TxChannel::abandon() {
 /// Where the next cell's flag would be, when the message that had the cell before is taken.
 void TxChannel::break_off() {
   if (!breaks_off_ || !cell_room()) return;
-  memory_.publish_word(flags_ + 8 * (cells_head_ % cell_count_), broken_off(nonce_ + cells_head_));
+  memory_.publish_word(flag_at(cells_head_), broken_off(nonce_ + cells_head_));
   memory_.store_fence();  // the receiver may be closing too, and waits for it
   breaks_off_ = false;
 }

@@ -99,13 +99,16 @@ class TxChannel {
   void refresh_credits();
   void count(const Header& header);
 
-  std::byte* line_at(std::uint64_t number) { return ring_ + 64 * (number & ring_mask_); }
+  std::byte* line_at(std::uint64_t number) const { return base_ + layout_.line(number); }
+  std::byte* flag_at(std::uint64_t cell) const {
+    return base_ + ChannelLayout::flag(cell % cell_count_);
+  }
 
   TxContext& context_;
   EndpointStats& counts_;
   coherence::Memory memory_;
-  std::byte* ring_;
-  std::uint64_t ring_mask_;
+  std::byte* base_;
+  ChannelLayout layout_;
   bool ended_ = false;  ///< the receiver delivers no more, nor stores to the channel
   std::uint64_t nonce_;
   std::uint64_t head_ = 0;      ///< lines written
@@ -116,9 +119,6 @@ class TxChannel {
   bool breaks_off_ = false;  ///< in the midst of a message, which is still to be said
   std::uint32_t trouble_ = 0, trouble_told_ = 0;  ///< as last seen, and as last said
   std::uint64_t sent_at_poll_ = ~0ull;            ///< TxContext::polls at the last message in lines
-  std::byte* credit_line_;
-  std::byte* flags_;
-  std::byte* base_;
   ChannelHeader header_{};
   PositionLine position_;          ///< as published
   std::uint64_t repaired_at_ = 0;  ///< `head_` at the last call of repair()

@@ -27,26 +27,16 @@ class Recorder final : public transport::EndpointCallbacks {
   using Peer = transport::Peer;
   using Header = transport::Header;
 
-  void on_message(Peer from, const Header& header, const void* payload) override {
-    const auto* bytes = static_cast<const std::byte*>(payload);
-    take(from, header, {bytes, bytes + header.bytes});
-  }
-  transport::ReceiveBuffer on_begin(Peer, const Header& header) override {
-    auto* place = new PoolMapping{std::vector<std::byte>(header.bytes), {}};
-    place->iov = {receive_buffer ? receive_buffer : place->buffer.data(), header.bytes};
+  transport::ReceiveBuffer on_message(const transport::Message& message) override {
+    const Header& header = message.header;
+    if (message.payload != nullptr) {
+      const auto* bytes = static_cast<const std::byte*>(message.payload);
+      take(message.from, header, {bytes, bytes + header.bytes});
+      return {};
+    }
+    auto* long_one = new Long(*this, message.from, header);
     ++begun;
-    return {&place->iov, 1, place};
-  }
-  void on_arrived(Peer from, const Header& header, void* cookie) override {
-    const std::unique_ptr<PoolMapping> place(static_cast<PoolMapping*>(cookie));
-    if (receive_buffer) std::memcpy(place->buffer.data(), receive_buffer, header.bytes);
-    take(from, header, std::move(place->buffer));
-    --begun;
-  }
-  void on_receive_failed(Peer, void* cookie, const Error& error) override {
-    delete static_cast<PoolMapping*>(cookie);
-    --begun;
-    errors.push_back(error);
+    return {.iov = &long_one->iov, .iov_count = 1, .arrival = long_one};
   }
   void on_sent(transport::SendOp*) override { ++sent; }
   void on_send_failed(transport::SendOp*, const Error& error) override {
@@ -65,7 +55,29 @@ class Recorder final : public transport::EndpointCallbacks {
   std::vector<std::string> dead;
 
  private:
-  struct PoolMapping {
+  /// A large message on its way.
+  struct Long final : transport::Arrival {
+    Long(Recorder& the_owner, Peer the_sender, const Header& the_header)
+        : owner(the_owner),
+          from(the_sender),
+          header(the_header),
+          buffer(header.bytes),
+          iov{owner.receive_buffer ? owner.receive_buffer : buffer.data(), header.bytes} {}
+    void arrived() override {
+      if (owner.receive_buffer) std::memcpy(buffer.data(), owner.receive_buffer, header.bytes);
+      owner.take(from, header, std::move(buffer));
+      --owner.begun;
+      delete this;
+    }
+    void failed(const Error& error) override {
+      --owner.begun;
+      owner.errors.push_back(error);
+      delete this;
+    }
+
+    Recorder& owner;
+    Peer from;
+    Header header;
     std::vector<std::byte> buffer;
     iovec iov;
   };
