@@ -95,12 +95,12 @@ void Endpoint::Impl::look_for_damage(std::uint64_t now) {
   for (std::size_t i = 0; i < peers.size() && looks_left > 0; ++i) {
     const Peer at = next_damage_look = (next_damage_look + 1) % static_cast<Peer>(peers.size());
     const PeerState& peer = peers[at];
-    if (!peer.tx && !peer.rx && seen[at] == 0) continue;
+    if (!peer.tx && !peer.rx && !poller.ever_heard(at)) continue;
     --looks_left;
     if (peer.tx && !peer.dead()) peer.tx->repair();
     if (peer.hears() && peer.rx->fault().empty()) look_for_damage(at, now);
     // the header that this word led to may have been overwritten, and is there again by now
-    if (!peer.rx && seen[at] != 0) activate(at, seen[at]);
+    poller.look_again(at);
   }
 }
 
@@ -115,7 +115,7 @@ void Endpoint::Impl::look_for_damage(Peer source, std::uint64_t now) {
   }
   if (!peer.misses) return;
   const bool polled = peer.polls_in_vain >= polls_in_proof;
-  wake(source);  // its announcement may be what was overwritten
+  poller.wake(source);  // its announcement may be what was overwritten
   if (!missed)
     peer.polls_in_vain = 0;
   else if (polled)

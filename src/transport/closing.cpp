@@ -1,0 +1,82 @@
+// How an endpoint closes: what was sent is taken first, and nobody stores into what goes.
+#include "base/log.hpp"
+#include "transport/endpoint_impl.hpp"
+
+namespace penstock::transport {
+namespace {
+
+/// In which a sender that runs ends what it was storing when its clear-to-send was withdrawn.
+constexpr std::uint64_t run_of_stores_ns = 100'000'000;
+
+/// Takes what still comes in while an endpoint closes.
+class NoCallbacks final : public EndpointCallbacks {
+ public:
+  ReceiveBuffer on_message(const Message&) override { return {}; }
+  void on_sent(SendOp*) override {}
+  void on_send_failed(SendOp*, const Error&) override {}
+  void on_peer_dead(Peer, const std::string&) override {}
+};
+
+}  // namespace
+
+bool Endpoint::drained() const {
+  if (!impl_->tx_waiting.empty()) return false;
+  for (auto& peer : impl_->peers)
+    if (peer.tx && !peer.dead() && !peer.tx->consumed()) return false;
+  for (const Peer source : impl_->poller.active())
+    if (!impl_->peers[source].rx->quiet()) return false;
+  return true;
+}
+
+/// The deadline has ended. Who was cleared to send a buffer looks at the clear-to-send before each
+/// run of stores; one run may be on its way.
+void Endpoint::Impl::leave_what_peers_use(const Error& error, Peer remaining) {
+  base::log(base::Level::warn, "endpoint {} closes although {} has not taken all: {}", self.slot,
+            peers.describe(remaining), error.message);
+  bool cleared = false;
+  for (auto& peer : peers) {
+    if (!peer.rx || !peer.rx->cleared()) continue;
+    peer.rx->withdraw_clear_to_send();
+    cleared = true;
+  }
+  base::Waiter run("the stores that are on their way", cleared ? run_of_stores_ns : 1, {},
+                   base::WaitPolicy::for_processes(pool.local_processes()));
+  while (cleared && run.pause()) progress_rx();
+  tx_memory->leave_to_burial();
+}
+
+void Endpoint::Impl::drain_for_close() {
+  NoCallbacks no_callbacks;
+  callbacks = &no_callbacks;
+  rx_context.reports = false;
+  tx_waiting.clear();
+  for (auto& peer : peers)
+    if (peer.tx) peer.tx->abandon();
+  base::Waiter waiter("the peers to take what was sent to them", closing_timeout_ns, {},
+                      base::WaitPolicy::for_processes(pool.local_processes()));
+  std::vector<Peer> remaining;
+  for (Peer peer = 0; peer < peers.size(); ++peer)
+    if (peers[peer].uses_our_memory()) remaining.push_back(peer);
+  for (std::size_t turn = 0; !remaining.empty(); ++turn) {
+    progress_rx();
+    poller.return_all_credits();  // the peer may be closing too, and waiting for ours
+    if (while_closing) while_closing();
+    // whether a peer has gone is a slower look: at one of them
+    const Peer looked_at = remaining[turn % remaining.size()];
+    const bool gone = peers.watch.fate(looked_at) != PeerFate::present;
+    std::erase_if(remaining, [&](Peer peer) {
+      return (gone && peer == looked_at) || !peers[peer].uses_our_memory();
+    });
+    if (remaining.empty()) break;
+    if (auto waited = waiter.pause(); !waited)
+      return leave_what_peers_use(waited.error(), remaining.front());
+  }
+  poller.return_all_credits();
+  const auto may_store = [this](Peer peer) {  // one that is broken, but lives
+    return peers[peer].dead() && peers[peer].tx && peers.watch.fate(peer) == PeerFate::present;
+  };
+  for (Peer peer = 0; peer < peers.size(); ++peer)
+    if (may_store(peer)) return tx_memory->leave_to_burial();
+}
+
+}  // namespace penstock::transport

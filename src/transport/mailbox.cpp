@@ -1,0 +1,47 @@
+#include "transport/mailbox.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace penstock::transport {
+namespace {
+
+/// Lines of a sweep at least, and the fourth part of all at most: in a large job they come in turn,
+/// so that an empty look costs no more for the many who are silent.
+constexpr std::uint32_t lines_of_sweep = 8, parts_of_mailbox = 4;
+
+}  // namespace
+
+Mailbox::Mailbox(const EndpointTable& table, const coherence::Memory& memory, std::uint32_t owner)
+    : table_(table), memory_(memory), owner_(owner), seen_(table.count()), words_(table.count()) {
+  // An old copy will do: what has changed since wakes this endpoint in vain.
+  memory_.load_bulk(seen_.data(), table_.word(owner, 0), mailbox_word_bytes * seen_.size());
+}
+
+Mailbox::Part Mailbox::next_part() {
+  const std::uint32_t lines = std::max(lines_of_sweep, (lines_ - 1) / parts_of_mailbox + 1);
+  const std::uint32_t first = next_line_ < lines_ ? next_line_ : 0;
+  next_line_ = first + lines;
+  return {first, std::min(lines, lines_ - first)};
+}
+
+void Mailbox::invalidate(Part part) const {
+  if (part.first == 0) memory_.invalidate(table_.high_water_line(), line_bytes);
+  memory_.invalidate(table_.mailbox_line(owner_, part.first), line_bytes * part.lines);
+}
+
+/// Loads all words of the part at once, so that the lines come side by side; a torn word would only
+/// wake in vain.
+bool Mailbox::changed(Part part) {
+  const std::uint64_t first = std::uint64_t{words_a_line} * part.first,
+                      bytes = line_bytes * part.lines;
+  memory_.load_bulk(&words_[first], table_.mailbox_line(owner_, part.first), bytes);
+  if (part.first == 0) {
+    HighWater high_water;
+    memory_.load_line(&high_water, table_.high_water_line());
+    lines_ = std::max(1u, table_.mailbox_lines(high_water));  // newcomers: from now on
+  }
+  return std::memcmp(&words_[first], &seen_[first], bytes) != 0;
+}
+
+}  // namespace penstock::transport

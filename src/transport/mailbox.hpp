@@ -1,0 +1,59 @@
+// The mailbox of an endpoint: one word for each endpoint that may send to it, in which a sender
+// announces its channel and what it has sent there.
+#pragma once
+
+#include <vector>
+
+#include "transport/endpoint_table.hpp"
+
+namespace penstock::transport {
+
+class Mailbox {
+ public:
+  /// Lines that are looked at together; none when `lines` is 0.
+  struct Part {
+    std::uint32_t first = 0, lines = 0;
+  };
+
+  /// What lies there was announced to earlier owners of the slot, and counts as seen. Nobody can
+  /// announce to this one yet: its address has not been given out.
+  Mailbox(const EndpointTable& table, const coherence::Memory& memory, std::uint32_t owner);
+
+  /// Some lines, others the next time.
+  Part next_part();
+  Part whole() const { return {0, lines_}; }
+  /// Drops the copies of a part; a load fence before sweep() makes it take effect.
+  void invalidate(Part part) const;
+  /// Calls heard(sender, word) for each word that has changed; one for which it returns false is
+  /// new again at the next sweep. Returns how many were heard.
+  template <class Heard>
+  unsigned sweep(Part part, Heard&& heard) {
+    if (!changed(part)) return 0;
+    unsigned events = 0;
+    const std::uint32_t end = words_a_line * (part.first + part.lines);
+    for (Peer sender = words_a_line * part.first; sender < end; ++sender) {
+      if (words_[sender] == seen_[sender] || !heard(sender, words_[sender])) continue;
+      seen_[sender] = words_[sender];
+      ++events;
+    }
+    return events;
+  }
+  /// The word as last heard; 0: never one.
+  std::uint64_t seen(Peer sender) const { return seen_[sender]; }
+  /// Of those that may have written, each in turn.
+  Peer next_to_audit() { return audited_++ % (words_a_line * lines_); }
+
+ private:
+  bool changed(Part part);
+
+  const EndpointTable& table_;
+  coherence::Memory memory_;
+  std::uint32_t owner_;
+  std::vector<std::uint64_t> seen_;
+  std::vector<std::uint64_t> words_;  ///< while they are looked at
+  std::uint32_t lines_ = 1;           ///< in use
+  std::uint32_t next_line_ = 0;       ///< looked at next
+  std::uint32_t audited_ = 0;
+};
+
+}  // namespace penstock::transport

@@ -1,0 +1,106 @@
+// How peers come and go: what they published is taken first, what they owe then fails.
+#include "base/format.hpp"
+#include "base/log.hpp"
+#include "transport/endpoint_impl.hpp"
+
+namespace penstock::transport {
+
+/// Before the poller takes over a channel of this endpoint.
+void Endpoint::Impl::meet(Peer source, std::uint32_t generation) {
+  if (!peers.watch.watched(source, generation)) {
+    const auto line = table.read(source);
+    if (line && line->generation == generation)
+      watch_peer(source, generation, line->token);
+    else if (peers.watch.token(source) == 0)
+      peers.watch.add(source, generation, 0);  // it has gone: the watch says so
+  }
+  // also where the watch has ended for it: what it had announced last may be where the new owner
+  // announces itself
+  PeerState& peer = peers[source];
+  if (peer.rx) end_rx(source, Error{ErrorCode::peer_dead, "the sender has gone"});
+  (void)peers.counts_of(source, generation);
+  if (!peer.resolved) peer.address = {self.pool_id, self.job, source, generation};
+}
+
+/// Of one that is broken, but may live and store its credits, the memory stays.
+void Endpoint::Impl::end_tx(Peer to, PeerFate fate, const Error& error) {
+  std::unique_ptr<TxChannel>& tx = peers[to].tx;
+  if (!tx) return;
+  tx->fail_all(*callbacks, error);
+  if (fate == PeerFate::faulty) return;
+  tx->give_memory_back(fate == PeerFate::closed);
+  tx.reset();
+  std::erase(tx_waiting, to);
+}
+
+/// The slot has a new owner, who has announced itself already: its channel is not the old one's.
+void Endpoint::Impl::predecessor_gone(Peer gone, std::uint32_t generation, PeerFate fate,
+                                      const Error& error) {
+  PeerState& peer = peers[gone];
+  if (!peer.resolved || peer.address.generation != generation) return;
+  if (peer.tx) peer.tx->notify_delivered(*callbacks);
+  const bool unfinished = peer.tx && peer.tx->waiting();
+  if (!peer.gone(generation)) peer.dead_generation = generation;
+  peer.description = error.message;
+  end_tx(gone, fate, error);
+  if (fate == PeerFate::closed && !unfinished) return callbacks->on_peer_left(gone, error.message);
+  base::log(base::Level::error, "{}", error.message);
+  callbacks->on_peer_dead(gone, error.message);
+}
+
+/// Its slot may have had another owner, whose end nobody has seen yet: it is told of now.
+void Endpoint::Impl::watch_peer(Peer peer, std::uint32_t generation, std::uint64_t token) {
+  if (peers.watch.watched(peer, generation)) return;
+  const std::uint32_t before = peers.watch.generation(peer);
+  const bool died = peers.watch.fate(peer) == PeerFate::dead;
+  const std::string description = peers.describe(peer);
+  peers.watch.add(peer, generation, token);
+  if (before == 0) return;
+  const PeerFate fate = died ? PeerFate::dead : PeerFate::closed;
+  const Error error{ErrorCode::peer_dead,
+                    fmt::format("{} {}", description, died ? "died" : "left")};
+  if (peers[peer].rx && peers[peer].rx->source_generation() == before) end_rx(peer, error);
+  predecessor_gone(peer, before, fate, error);
+}
+
+/// What its sender had published before it went is delivered; what is half received fails.
+void Endpoint::Impl::end_rx(Peer source, const Error& error) {
+  if (peers[source].hears()) {
+    poller.wake(source);
+    poller.take_the_last(source, *callbacks);
+  }
+  peers[source].rx->fail(error);
+  poller.rest(source);
+}
+
+void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fate,
+                               const std::string& description) {
+  PeerState& peer = peers[gone];
+  // what it had published before it went is still good; its announcements first
+  poller.sweep();
+  poller.take_the_last(gone, *callbacks);
+  if (peer.tx && fate != PeerFate::faulty) peer.tx->notify_delivered(*callbacks);
+  const char* how = fate == PeerFate::dead     ? "died"
+                    : fate == PeerFate::closed ? "left"
+                                               : "is broken";
+  const Error error{ErrorCode::peer_dead, fmt::format("{} {}", description, how)};
+  const std::uint32_t heard = peer.rx ? peer.rx->source_generation() : generation;
+  if (heard != generation && peers.watch.watched(gone, heard))
+    return predecessor_gone(gone, generation, fate, error);
+  const bool unfinished = (peer.tx && peer.tx->waiting()) || (peer.rx && !peer.rx->quiet());
+  const bool in_order = fate == PeerFate::closed && !unfinished;
+  if (!peer.gone(generation)) peer.dead_generation = generation;
+  peer.description = error.message;
+  end_tx(gone, fate, error);
+  if (peer.rx) {
+    // one that is broken may live, and store into the user's buffer
+    if (fate == PeerFate::faulty && peer.rx->cleared()) peer.rx->withdraw_clear_to_send();
+    peer.rx->fail(error);
+    poller.rest(gone);
+  }
+  if (in_order) return callbacks->on_peer_left(gone, error.message);
+  base::log(base::Level::error, "{}", error.message);
+  callbacks->on_peer_dead(gone, error.message);
+}
+
+}  // namespace penstock::transport

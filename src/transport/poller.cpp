@@ -1,0 +1,231 @@
+#include "transport/poller.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+
+namespace penstock::transport {
+namespace {
+
+/// With active channels the mailbox, where new ones announce themselves, is swept every so many
+/// polls: its lines cost more than the one line of a channel, above all while they are written.
+constexpr std::uint32_t sweep_every = 16, sweep_every_in_crowd = 4;
+/// Empty polls after which credits that were kept back are returned.
+constexpr std::uint32_t polls_to_credit = 64;
+/// Empty polls after which a channel without outstanding messages is no longer polled itself.
+constexpr std::uint32_t polls_to_rest = 1u << 14;
+/// Of more active channels than these, one rests that had nothing for so many polls: each costs
+/// every poll some 25 ns, and to wake it again some 300.
+constexpr std::size_t crowd = 8;
+constexpr std::uint32_t polls_to_rest_in_crowd = 64;
+/// Payload that one poll takes at most, or one piece more: some 50 us.
+constexpr std::int64_t bytes_a_poll = 512 << 10;
+/// Where no channel is active the mailbox is swept the less often the longer nobody has written: a
+/// message after a rest of this many times x is found at most x later.
+constexpr std::uint64_t rest_by_delay = 4096, longest_delay_ns = 10'000;
+/// Polls at most that take what a peer had published before it went.
+constexpr int polls_for_the_last = 16'000;
+/// Mailbox words looked at behind their value at each check.
+constexpr std::uint32_t audits_a_check = 16;
+
+}  // namespace
+
+Poller::Poller(const EndpointTable& table, Peers& peers, RxContext& context, Newcomer newcomer)
+    : table_(table),
+      peers_(peers),
+      context_(context),
+      memory_(context.memory),
+      intra_node_memory_(memory_.intra_node()),
+      newcomer_(std::move(newcomer)),
+      mailbox_(table, memory_, context.self.slot) {
+  active_.reserve(table.count());
+}
+
+unsigned Poller::poll(EndpointCallbacks& callbacks) {
+  if (active_.empty() && !is_due()) return 0;
+  const bool crowded = active_.size() > crowd;
+  const bool sweeps =
+      active_.empty() || ++polls_ % (crowded ? sweep_every_in_crowd : sweep_every) == 0;
+  if (crowded && polls_ % polls_to_rest_in_crowd == 0) deactivate_quiet(polls_to_rest_in_crowd);
+  const Mailbox::Part part = sweeps ? mailbox_.next_part() : Mailbox::Part{};
+  prepare(part);
+  unsigned events = poll_active(callbacks);
+  if (part.lines != 0) events += sweep(part);
+  return events;
+}
+
+/// A waiting process would else read the device for nothing, at the cost of those who have messages
+/// there.
+bool Poller::is_due() {
+  const std::uint64_t now = base::now_ns();
+  if (resting_since_ns_ == 0) resting_since_ns_ = now;
+  if (now < next_sweep_ns_) return false;
+  next_sweep_ns_ = now + std::min((now - resting_since_ns_) / rest_by_delay, longest_delay_ns);
+  return true;
+}
+
+/// One fence for all that is about to be looked at.
+void Poller::prepare(Mailbox::Part part) {
+  bool dropped = !memory_.loads_may_be_stale();  // then nothing needs to be, and settling is cheap
+  if (memory_.loads_may_be_stale()) {
+    for (const Peer source : active_) {
+      RxChannel& channel = *peers_[source].rx;
+      if (!channel.loads_may_be_stale()) continue;
+      channel.invalidate_window();
+      dropped = true;
+    }
+    if (part.lines != 0) {
+      mailbox_.invalidate(part);
+      dropped = true;
+    }
+  }
+  dropped ? memory_.load_fence() : intra_node_memory_.load_fence();
+}
+
+unsigned Poller::poll_active(EndpointCallbacks& callbacks) {
+  unsigned events = 0;
+  context_.bytes_left = bytes_a_poll;
+  for (std::size_t polled = 0; polled < active_.size(); ++polled) {
+    if (first_ >= active_.size()) first_ = 0;
+    PeerState& peer = peers_[active_[first_++]];
+    const std::int64_t left = context_.bytes_left;
+    unsigned messages = peer.rx->poll(callbacks);
+    if (messages == 0 && context_.bytes_left != left) messages = 1;  // a part of one
+    peer.polls_in_vain = messages != 0 ? 0 : peer.polls_in_vain + 1;
+    events += messages;
+    // the next time those behind it have their turn first
+    if (!context_.may_go_on()) break;
+  }
+  return events;
+}
+
+unsigned Poller::sweep(Mailbox::Part part) {
+  return mailbox_.sweep(part, [this](Peer source, std::uint64_t word) {
+    return activate(source, word) != Heard::again;
+  });
+}
+
+void Poller::sweep() {
+  prepare(mailbox_.whole());
+  (void)sweep(mailbox_.whole());
+}
+
+// ---- channels ----------------------------------------------------------------------------------
+
+/// A line that is torn or missing is no answer: somebody is writing it.
+std::optional<bool> Poller::is_intra_node(Peer source, std::uint32_t generation) const {
+  const auto line = table_.read(source);
+  if (!line) return std::nullopt;
+  if (line->generation != generation) return false;  // the sender has gone
+  const pool::Pool& pool = context_.pool;
+  if (const auto node = pool.node_of(line->token)) return *node == pool.node();
+  return pool.alive(line->token) ? std::nullopt : std::optional(false);
+}
+
+Poller::Heard Poller::open(Peer source, std::uint64_t offset) {
+  auto channel =
+      RxChannel::open(context_, offset, source, peers_[source].counts,
+                      [&](std::uint32_t generation) { return is_intra_node(source, generation); });
+  if (!channel) {
+    base::log(base::Level::debug, "endpoint {}: {}", context_.self.slot, channel.error().message);
+    // else an announcement to an earlier owner of the slot, or by the dying
+    return channel.error().code == ErrorCode::unavailable ? Heard::again : Heard::nothing;
+  }
+  PeerState& peer = peers_[source];
+  const std::uint32_t generation = (*channel)->source_generation();
+  // nothing more is believed of an endpoint that has gone or is broken: not on a new channel either
+  if (peer.gone(generation)) return Heard::nothing;
+  newcomer_(source, generation);
+  peer.misses = false;
+  peer.rx = std::move(*channel);
+  return Heard::yes;
+}
+
+Poller::Heard Poller::activate(Peer source, std::uint64_t word) {
+  if (source == context_.self.slot) return Heard::nothing;
+  PeerState& peer = peers_[source];
+  const std::uint64_t offset = MailboxWord::offset(word);
+  // the nonce tells whether the same place still holds the same channel; looked at only when the
+  // channel was at rest or the word is odd, so not for each message
+  const bool known = peer.rx && peer.rx->offset() == offset &&
+                     ((peer.active && peer.rx->plausible(word)) || peer.rx->current());
+  if (known && !peer.rx->fault().empty()) return Heard::nothing;
+  if (!known) {
+    if (const Heard heard = open(source, offset); heard != Heard::yes) return heard;
+  }
+  peer.rx->announced(word);
+  wake(source);
+  return Heard::yes;
+}
+
+void Poller::look_again(Peer source) {
+  if (!peers_[source].rx && ever_heard(source)) activate(source, mailbox_.seen(source));
+}
+
+/// A new channel of a new sender could announce itself by the very word that the old one left
+/// there. That is as good as impossible, but a message lost for ever is no thing to be likely.
+void Poller::audit() {
+  const std::uint32_t words = words_a_line * mailbox_.whole().lines;
+  for (std::uint32_t i = 0; i < audits_a_check && i < words; ++i) {
+    const Peer source = mailbox_.next_to_audit();
+    const PeerState& peer = peers_[source];
+    if (!ever_heard(source) || !peer.rx || peer.active) continue;
+    if (!peer.rx->current()) activate(source, mailbox_.seen(source));
+  }
+}
+
+void Poller::wake(Peer source) {
+  PeerState& peer = peers_[source];
+  if (peer.active) return;
+  peer.active = true;
+  peer.polls_in_vain = 0;
+  active_.push_back(source);
+  resting_since_ns_ = next_sweep_ns_ = 0;
+}
+
+void Poller::rest(Peer source) {
+  peers_[source].active = false;
+  std::erase(active_, source);
+}
+
+void Poller::deactivate_quiet(std::uint32_t polls_in_vain) {
+  for (std::size_t i = 0; i < active_.size();) {
+    PeerState& peer = peers_[active_[i]];
+    if (!peer.rx->quiet() || peer.polls_in_vain < polls_in_vain) {
+      ++i;
+      continue;
+    }
+    if (peer.rx->credits_due()) peer.rx->return_credits();
+    peer.active = false;
+    active_[i] = active_.back();
+    active_.pop_back();
+  }
+}
+
+/// A channel with credits due is active: it rests only when all is consumed and said so.
+void Poller::return_all_credits() {
+  for (const Peer source : active_)
+    if (peers_[source].rx->credits_due()) peers_[source].rx->return_credits();
+}
+
+void Poller::idle(std::uint32_t polls) {
+  if (polls % polls_to_credit == 0) return_all_credits();
+  if (polls % polls_to_rest == 0) deactivate_quiet(polls_to_rest);
+}
+
+void Poller::take_the_last(Peer source, EndpointCallbacks& callbacks) {
+  PeerState& peer = peers_[source];
+  const std::uint64_t no_deferral_until_ns =
+      std::exchange(context_.no_deferral_until_ns, ~std::uint64_t{0});
+  for (int polls_left = polls_for_the_last; polls_left > 0 && peer.active; --polls_left) {
+    peer.rx->invalidate_window();
+    memory_.load_fence();
+    context_.bytes_left = bytes_a_poll;
+    if (peer.rx->poll(callbacks) == 0 && context_.bytes_left == bytes_a_poll) break;
+  }
+  context_.no_deferral_until_ns = no_deferral_until_ns;
+}
+
+}  // namespace penstock::transport

@@ -1,0 +1,66 @@
+// What an endpoint polls: its mailbox, and the channels on which something comes.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "transport/mailbox.hpp"
+#include "transport/peers.hpp"
+
+namespace penstock::transport {
+
+class Poller {
+ public:
+  /// A channel of this endpoint has been announced, and the poller is about to take it over in
+  /// place of the one it had from that slot.
+  using Newcomer = std::function<void(Peer source, std::uint32_t generation)>;
+
+  Poller(const EndpointTable& table, Peers& peers, RxContext& context, Newcomer newcomer);
+
+  /// Looks once at what is active, and now and then at a part of the mailbox. Returns the number of
+  /// messages and announcements, and of long messages that have got on.
+  unsigned poll(EndpointCallbacks& callbacks);
+  /// Nothing came for `polls` in a row.
+  void idle(std::uint32_t polls);
+  void return_all_credits();
+
+  /// Looks at all of the mailbox.
+  void sweep();
+  /// Takes what a peer had published before it went, also what no receive waits for yet.
+  void take_the_last(Peer source, EndpointCallbacks& callbacks);
+  void wake(Peer source);
+  void rest(Peer source);
+  /// Looks again at what an endpoint announced last, if no channel of it is known.
+  void look_again(Peer source);
+  bool ever_heard(Peer source) const { return mailbox_.seen(source) != 0; }
+  /// Looks at some announcements behind their words.
+  void audit();
+  const std::vector<Peer>& active() const { return active_; }
+
+ private:
+  enum class Heard { yes, nothing, again };
+  bool is_due();
+  void prepare(Mailbox::Part part);
+  unsigned sweep(Mailbox::Part part);
+  unsigned poll_active(EndpointCallbacks& callbacks);
+  void deactivate_quiet(std::uint32_t polls_in_vain);
+  Heard activate(Peer source, std::uint64_t word);
+  Heard open(Peer source, std::uint64_t offset);
+  std::optional<bool> is_intra_node(Peer source, std::uint32_t generation) const;
+
+  const EndpointTable& table_;
+  Peers& peers_;
+  RxContext& context_;
+  coherence::Memory memory_;
+  coherence::Memory intra_node_memory_;  ///< for lines of this node only
+  Newcomer newcomer_;
+  Mailbox mailbox_;
+  std::vector<Peer> active_;            ///< channels polled each time
+  std::size_t first_ = 0;               ///< of them, polled first
+  std::uint64_t resting_since_ns_ = 0;  ///< without an active channel; 0: not known yet
+  std::uint64_t next_sweep_ns_ = 0;     ///< where no channel is active
+  std::uint32_t polls_ = 0;
+};
+
+}  // namespace penstock::transport
