@@ -5,6 +5,7 @@
   the same default and values.
 - Relative links in *.md lead somewhere, also to a heading.
 - Files named in `backquotes` with a folder of the sources exist.
+- Names of functions and variables in `backquotes`, such as `Class::member`, occur in the sources.
 - Words that do not belong in documentation are absent.
 - A page of docs/decisions or docs/protocols is linked from some other page.
 """
@@ -18,6 +19,8 @@ FORBIDDEN = re.compile(
     r"\bTO" r"DO\b|\bFIX" r"ME\b|\bsessions?\b|\bagents?\b|@@\w+@@|/home/\w|/root/|/work/|/tmp/bash", re.I)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 SOURCE = re.compile(r"`((?:src|plugins|tools|bench|ci|cmake|docs|examples|include|tests)/[\w./-]+\.\w+)`")
+NAME = re.compile(r"`((?:\w+::)*\w+(?:\(\))?)`")
+FOREIGN = re.compile(r"process_vm_readv|fi_\w+|(?i:mpir?_\w+)|[A-Z_0-9]+")  # of others, or no name of code
 VARIABLE = re.compile(r'Variable\{\s*"(PENSTOCK_\w+)",\s*"([^"]*)",\s*"([^"]*)",')
 ROW = re.compile(r"^\| `(PENSTOCK_\w+)` \| ([^|]*) \| ((?:\\\||[^|])*) \|")
 
@@ -68,6 +71,25 @@ def check_text(text):
             yield line_of(text, match.start()), f"{match.group(1)}: there is no such file"
 
 
+def names_in_sources():
+    command = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
+    names = set()
+    for name in listed:
+        if name and not name.endswith((".md", ".svg")) and (ROOT / name).is_file():
+            names.update(re.findall(r"\w+", name + " " + (ROOT / name).read_text(errors="replace")))
+    return names
+
+
+def check_names(text, known):
+    for match in NAME.finditer(without_code(text)):
+        plain = match.group(1).removesuffix("()")
+        last = plain.split("::")[-1]
+        of_code = plain != match.group(1) or "::" in plain or "_" in plain
+        if of_code and last not in known and not FOREIGN.fullmatch(plain):
+            yield line_of(text, match.start()), f"{match.group(1)}: the sources have no such name"
+
+
 def variables_in_code():
     text = (ROOT / "src/base/env_table.cpp").read_text()
     return {name: (default, values) for name, default, values in VARIABLE.findall(text)}
@@ -111,8 +133,9 @@ def check_reachable(pages):
 
 def complaints():
     pages = {path: path.read_text() for path in documents()}
+    known = names_in_sources()
     for path, text in pages.items():
-        for check in (check_links(path, text), check_text(text)):
+        for check in (check_links(path, text), check_text(text), check_names(text, known)):
             for number, what in check:
                 yield path, number, what
     environment = ROOT / "docs/environment.md"
