@@ -10,8 +10,9 @@ FUZZ_SECONDS ?= 600
 QEMU_ARGS ?=
 CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
 PRODUCT = penstock penstock_shared penstock_fi penstock_mpi
+RELEASE = $(BUILD)/release
 
-.PHONY: help demo test e2e-qemu conformance check format build bench prove mutants fuzz fuzz-short install deb clean
+.PHONY: help demo release test e2e-qemu conformance check format build bench prove mutants fuzz fuzz-short install deb clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -26,7 +27,13 @@ build: ## build/bin/penstock, and libpenstock.so, libpenstock-fi.so, libpenstock
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS) --target $(PRODUCT)
 
-test: ## all tests, with the same seeds each time
+release: ## what make install and make deb install, in build/release: without tests and simulator
+	ci/install.sh build
+	cmake -G Ninja -S . -B $(RELEASE) -DCMAKE_BUILD_TYPE=$(CONFIG) \
+	  -DPENSTOCK_BUILD_TESTS=OFF -DPENSTOCK_SIMULATOR=OFF $(CMAKE_ARGS)
+	cmake --build $(RELEASE) -j $(JOBS) --target $(PRODUCT)
+
+test: release ## all tests, with the same seeds each time
 	ci/install.sh build test mpis package
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
@@ -76,12 +83,12 @@ fuzz-short: ## the same in a minute or two: the committed inputs, and a few seco
 	ci/install.sh build fuzz
 	fuzz/run.py --seconds 5 --jobs $(JOBS)
 
-install: build ## install below PREFIX (default /usr/local)
-	cmake --install $(BUILD) --prefix $(PREFIX) --component Unspecified
+install: release ## install below PREFIX (default /usr/local)
+	cmake --install $(RELEASE) --prefix $(PREFIX) --component Unspecified
 
-deb: build ## a Debian package of the product, in build/
+deb: release ## a Debian package of the product, in build/
 	ci/install.sh package
-	cpack --config $(BUILD)/CPackConfig.cmake -B $(BUILD)/package
+	cpack --config $(RELEASE)/CPackConfig.cmake -B $(BUILD)/package
 	mv $(BUILD)/package/*.deb $(BUILD)/
 	@ls $(BUILD)/*.deb
 

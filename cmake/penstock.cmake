@@ -24,7 +24,11 @@ endfunction()
 
 # For a product that is loaded into other people's programs, or runs on their machines: it carries its
 # C++ runtime along. Not for what is loaded into a program that has one for all its parts, as torch.
-function(penstock_own_runtime target)
+# Where the build has the simulator it is linked in: the product then knows the simulated mode.
+function(penstock_product target)
+  if(PENSTOCK_SIMULATOR)
+    target_link_libraries(${target} PRIVATE penstock_sim_process)
+  endif()
   if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
     target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
   endif()

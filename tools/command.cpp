@@ -136,6 +136,11 @@ Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec) {
                   "{}, or leave --mode out (unset PENSTOCK_MODE), or --mode auto",
                   mode.error().message);
     }
+    if (*mode == coherence::Mode::simulated && !coherence::has_simulator()) {
+      return fail(ErrorCode::unavailable,
+                  "this penstock was built without the simulator, so it has no simulated mode: build "
+                  "it with cmake -DPENSTOCK_SIMULATOR=ON, or leave --mode out (unset PENSTOCK_MODE)");
+    }
     return ModeChoice{*mode, "as asked"};
   }
   auto parts = pool::parse_spec(spec);

@@ -248,5 +248,7 @@ class Simulator {
   virtual bool stands_for_all() const = 0;
 };
 void use_simulator(Simulator* simulator);
+/// Whether one is linked in: builds have it with PENSTOCK_SIMULATOR, installed ones usually not.
+bool has_simulator();
 
 }  // namespace penstock::coherence

@@ -18,13 +18,17 @@ void use_simulator(Simulator* wanted) {
   simulator() = wanted;
 }
 
+bool has_simulator() {
+  return simulator() != nullptr;
+}
+
 Result<View> view(Mode mode, const PoolMapping& place, FlushChoice flush) {
   if (mode == Mode::simulated) {
     if (simulator() != nullptr) return simulator()->view(place);
     return fail(ErrorCode::unavailable,
-                "pool {} is in simulated mode and this program has no simulator in it; use the "
-                "penstock command and its plug-ins, or recreate the pool: penstock pool create {} "
-                "--mode software --overwrite",
+                "pool {} is in simulated mode, and this program was built without the simulator; "
+                "build Penstock with cmake -DPENSTOCK_SIMULATOR=ON, or make the pool anew: "
+                "penstock pool create {} --mode software --overwrite",
                 place.path, base::shell_quote(place.path));
   }
   auto memory = bind(mode, flush);

@@ -2,16 +2,16 @@
 
 import subprocess
 import unittest
-from pathlib import Path
 
-from support import PENSTOCK, PROGRAMS, PYTHON, Case, clean_environment
+from support import PROGRAMS, PYTHON, RELEASE, Case, clean_environment
 
 
 class Install(Case):
     def test_installed_command_runs_a_job(self):
-        build = Path(PENSTOCK).resolve().parents[1]
+        if not RELEASE.is_dir():
+            self.skipTest("there is nothing to install: make release")
         prefix = self.folder / "prefix"
-        subprocess.run(["cmake", "--install", build, "--prefix", prefix], check=True,
+        subprocess.run(["cmake", "--install", RELEASE, "--prefix", prefix], check=True,
                        capture_output=True)
         installed = prefix / "bin/penstock"
         run = lambda *arguments: subprocess.run([installed, *arguments], capture_output=True,
@@ -26,6 +26,9 @@ class Install(Case):
         self.assertIn("transport: penstock", done.stderr)
         done = run("run", "-n", "2", "--", PYTHON, PROGRAMS / "preloaded.py")
         self.assertIn("preloaded: 2 of 2", done.stdout)
+        done = run("pool", "create", self.folder / "pool", "--size", "16M", "--mode", "simulated")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("built without the simulator", done.stderr)
         libraries = {path.name for path in prefix.rglob("*.so")}
         self.assertEqual(libraries, {"libpenstock.so", "libpenstock-fi.so", "libpenstock-mpi.so"})
         self.assertTrue((prefix / "include/penstock/penstock.h").is_file())

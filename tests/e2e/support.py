@@ -13,6 +13,7 @@ from pathlib import Path
 
 SOURCE = Path(os.environ.get("E2E_SOURCE", Path(__file__).resolve().parents[2]))
 PENSTOCK = os.environ.get("E2E_PENSTOCK", str(SOURCE / "build/bin/penstock"))
+RELEASE = Path(PENSTOCK).resolve().parents[1] / "release"  # make release
 WINDOW_LIBRARY = Path(PENSTOCK).resolve().parents[1] / "lib/libpenstock-mpi.so"
 VENV = Path(os.environ.get("E2E_VENV", SOURCE / ".venv"))
 PYTHON = str(VENV / "bin/python")
