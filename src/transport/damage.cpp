@@ -31,8 +31,8 @@ void TxChannel::publish_position() {
   line.checksum = checksum_of(line);
   if (line == position_) return;
   position_ = line;
-  memory_.publish_line(base_ + ChannelLayout::position,
-                       &line);  // pairs with RxChannel::look_for_stall
+  // pairs with RxChannel::look_for_stall
+  memory_.publish_line(base_ + ChannelLayout::position, &line);
 }
 
 void TxChannel::repair() {
@@ -54,8 +54,8 @@ RxChannel::Stall RxChannel::look_for_stall(std::uint64_t now_ns) {
   const bool held = held_since_ns_ != 0 && now_ns - held_since_ns_ < look_every_ns;
   if (moved || held || ended_) return Stall::none;
   PositionLine said;
-  memory_.observe_line(&said,
-                       base_ + ChannelLayout::position);  // pairs with TxChannel::publish_position
+  // pairs with TxChannel::publish_position
+  memory_.observe_line(&said, base_ + ChannelLayout::position);
   if (said.checksum != checksum_of(said)) return Stall::none;
   // from the nonce on; one that was said long ago may be behind what has arrived
   const auto behind = [this](std::uint64_t is, std::uint64_t said_to_be) {

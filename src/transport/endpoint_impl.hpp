@@ -26,7 +26,7 @@ struct Endpoint::Impl {
   // progress.cpp
   unsigned progress_rx() { return poller.poll(*callbacks); }
   void idle();
-  void invalidate(const PostedReceive& posted);
+  void prepare(const PostedReceive& posted);
   void look_at_clock();
   void slow_checks(std::uint64_t now);
   void look_for_faults();

@@ -25,7 +25,7 @@ Mailbox::Part Mailbox::next_part() {
   return {first, std::min(lines, lines_ - first)};
 }
 
-void Mailbox::invalidate(Part part) const {
+void Mailbox::drop_copies(Part part) const {
   if (part.first == 0) memory_.invalidate(table_.high_water_line(), line_bytes);
   memory_.invalidate(table_.mailbox_line(owner_, part.first), line_bytes * part.lines);
 }

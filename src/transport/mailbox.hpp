@@ -23,7 +23,7 @@ class Mailbox {
   Part next_part();
   Part whole() const { return {0, lines_}; }
   /// Drops the copies of a part; a load fence before sweep() makes it take effect.
-  void invalidate(Part part) const;
+  void drop_copies(Part part) const;
   /// Calls heard(sender, word) for each word that has changed; one for which it returns false is
   /// new again at the next sweep. Returns how many were heard.
   template <class Heard>

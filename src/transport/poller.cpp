@@ -77,7 +77,7 @@ void Poller::prepare(Mailbox::Part part) {
       dropped = true;
     }
     if (part.lines != 0) {
-      mailbox_.invalidate(part);
+      mailbox_.drop_copies(part);
       dropped = true;
     }
   }

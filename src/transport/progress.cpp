@@ -49,7 +49,7 @@ unsigned Endpoint::progress() {
 }
 
 void Endpoint::prepare(const PostedReceive& posted) {
-  impl_->invalidate(posted);
+  impl_->prepare(posted);
 }
 
 bool Endpoint::wants_to_know_what_is_awaited() const {
@@ -66,7 +66,7 @@ void Endpoint::flush() {
 
 /// What a sender can then be cleared to send with the first line of its message
 /// (RxChannel::begin_clear_to_send).
-void Endpoint::Impl::invalidate(const PostedReceive& posted) {
+void Endpoint::Impl::prepare(const PostedReceive& posted) {
   if (posted.invalidated == nullptr || posted.invalidated->done) return;
   InvalidatedPrefix& invalidated = *posted.invalidated;
   const auto offset =

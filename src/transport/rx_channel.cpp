@@ -270,8 +270,8 @@ bool RxChannel::end_for_good() {
   end_clear_to_send();
   CreditLine line{};
   line.lines = broken_off(nonce_);
-  memory_.publish_line(base_ + ChannelLayout::credits,
-                       &line);  // pairs with TxChannel::refresh_credits
+  // pairs with TxChannel::refresh_credits
+  memory_.publish_line(base_ + ChannelLayout::credits, &line);
   memory_.store_fence();
   ended_ = true;
   if (begun) report_failure({ErrorCode::peer_dead, "the sender closed in the midst of it"});
@@ -302,8 +302,8 @@ void RxChannel::publish_credits() {
   line.clear_to_send = clear_to_send_;
   line.clear_to_send.checksum = checksum_of(clear_to_send_);
   line.trouble = trouble_ == 0 ? 0 : nonce_ + trouble_;
-  memory_.publish_line(base_ + ChannelLayout::credits,
-                       &line);  // pairs with TxChannel::refresh_credits
+  // pairs with TxChannel::refresh_credits
+  memory_.publish_line(base_ + ChannelLayout::credits, &line);
   credited_lines_ = tail_;
   credited_cells_ = cell_;
 }
