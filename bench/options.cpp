@@ -11,7 +11,7 @@ void Options::add_to(CLI::App& app) {
   app.add_option("--pool", pool,
                  "measure in this pool: one that is there is left as found, another is made and "
                  "removed (default: a temporary one in /dev/shm)");
-  app.add_option("--size", size, "of a pool that is made")->capture_default_str();
+  app.add_option("--size", size, "bytes of a pool that is made")->capture_default_str();
   app.add_option("--mode", modes, "software, hardware or both, separated by a comma")
       ->delimiter(',')
       ->capture_default_str();

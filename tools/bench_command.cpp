@@ -12,13 +12,14 @@ namespace {
 
 void add_footprint(CLI::App& command, Action& chosen) {
   auto options = std::make_shared<bench::FootprintOptions>();
-  CLI::App* footprint =
-      command.add_subcommand("footprint", "how much of a pool ranks take that talk to neighbours");
+  CLI::App* footprint = command.add_subcommand(
+      "footprint", "measure how much of a pool ranks take that talk to their neighbours");
   footprint->add_option("--ranks", options->ranks, "endpoints")->capture_default_str();
   footprint->add_option("--neighbours", options->neighbours, "that each sends to")
       ->capture_default_str();
   footprint->add_option("--pool", options->pool, "measure in this pool (default: a temporary one)");
-  footprint->add_option("--size", options->size, "of a pool that is made")->capture_default_str();
+  footprint->add_option("--size", options->size, "bytes of a pool that is made")
+      ->capture_default_str();
   footprint->callback([&chosen, options] {
     chosen = [options] {
       auto measured = bench::measure_footprint(*options);
@@ -34,7 +35,9 @@ void add_limits(CLI::App& command, Action& chosen) {
   options->size = "64M";
   options->modes = {"software", "hardware"};
   CLI::App* limits = command.add_subcommand(
-      "limits", "hand-overs and copies through a pool without any protocol, on two cores");
+      "limits",
+      "measure hand-overs and copies through a pool without any protocol, on two "
+      "cores");
   options->add_to(*limits);
   limits->callback([&chosen, options] {
     chosen = [options] {
@@ -47,7 +50,8 @@ void add_limits(CLI::App& command, Action& chosen) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("bench", "measure this machine, or what a job takes");
+  CLI::App* command =
+      app.add_subcommand("bench", "measure this machine, or the memory that a job needs");
   command->require_subcommand(1);
   add_limits(*command, chosen);
   add_footprint(*command, chosen);

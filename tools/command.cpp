@@ -77,7 +77,8 @@ void add_trust_option(CLI::App& command) {
         ::setenv("PENSTOCK_TRUST_OWNER", (before.empty() ? names : before + "," + names).c_str(),
                  1);
       },
-      "use pools of this USER, or of this :GROUP, too; everybody: whoever may write there");
+      "also use pools of this USER or :GROUP; everybody: also pools that anybody may "
+      "write to");
   option->check(check_trusted);
 }
 
@@ -137,9 +138,10 @@ Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec) {
                   mode.error().message);
     }
     if (*mode == coherence::Mode::simulated && !coherence::has_simulator()) {
-      return fail(ErrorCode::unavailable,
-                  "this penstock was built without the simulator, so it has no simulated mode: build "
-                  "it with cmake -DPENSTOCK_SIMULATOR=ON, or leave --mode out (unset PENSTOCK_MODE)");
+      return fail(
+          ErrorCode::unavailable,
+          "this penstock was built without the simulator, so it has no simulated mode: build "
+          "it with cmake -DPENSTOCK_SIMULATOR=ON, or leave --mode out (unset PENSTOCK_MODE)");
     }
     return ModeChoice{*mode, "as asked"};
   }
@@ -153,10 +155,11 @@ Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec) {
                             "device keeps their caches coherent)"};
     }
     if (part.kind == pool::Part::Kind::file && !on_tmpfs(part.path)) {
-      return ModeChoice{coherence::Mode::software,
-                        part.text +
-                            " is a file that other hosts or machines might map too "
-                            "(--mode hardware where all who attach are on one host)"};
+      return ModeChoice{
+          coherence::Mode::software,
+          part.text +
+              " is a file that other hosts or machines might map too (--mode hardware where "
+              "all processes that attach are on one host)"};
     }
   }
   return ModeChoice{coherence::Mode::hardware, "the pool lies in this host's own memory"};

@@ -211,13 +211,17 @@ int test_coherence(const CoherenceArguments& arguments) {
 void add_coherence_command(CLI::App& doctor, Action& chosen) {
   auto arguments = std::make_shared<CoherenceArguments>();
   CLI::App* command = doctor.add_subcommand(
-      "coherence", "run on two hosts: what their memory needs, and which mode a pool on it");
+      "coherence",
+      "run on two hosts: find out what their memory needs, and which mode a pool on "
+      "it");
   command->add_option("SPEC", arguments->spec, "a pool that both hosts can attach to")->required();
   command
       ->add_option("--node", arguments->node,
-                   "stand for this emulated node (default: PENSTOCK_NODE, else the host)")
+                   "act for this emulated node (default: PENSTOCK_NODE, else the host)")
       ->check(CLI::Range(0u, pool::last_emulated_node));
-  command->add_option("--rounds", arguments->rounds, "of each trial, as the first side says")
+  command
+      ->add_option("--rounds", arguments->rounds,
+                   "rounds of each trial; the first side's number counts")
       ->check(CLI::Range(std::uint64_t{1}, litmus::max_rounds))
       ->capture_default_str();
   command

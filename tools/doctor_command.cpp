@@ -106,9 +106,11 @@ int diagnose(const DoctorArguments& arguments) {
 void add_doctor_command(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand(
-      "doctor", "whether this host and a pool can be used, each finding with what fixes it");
-  command->add_option("SPEC", arguments->spec, "look at this pool too");
-  command->add_option("--mpiexec", arguments->mpiexec, "look at this MPI only");
+      "doctor",
+      "check whether this host and a pool can be used; each finding names what fixes "
+      "it");
+  command->add_option("SPEC", arguments->spec, "check this pool too");
+  command->add_option("--mpiexec", arguments->mpiexec, "check this MPI only");
   add_trust_option(*command);
   // Other roots, so that tests can show devices that this host lacks.
   command->add_option("--sys", arguments->roots.sys)->group("");

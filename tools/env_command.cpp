@@ -94,12 +94,13 @@ int print_exports(const EnvArguments& arguments) {
 
 void add_env_command(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<EnvArguments>();
-  CLI::App* command =
-      app.add_subcommand("env", "exports for one's own mpiexec or srun; the table of variables");
-  command->add_option("--mpi", arguments->mpi,
-                      "print exports for this MPI: mpich | openmpi | intel");
+  CLI::App* command = app.add_subcommand(
+      "env",
+      "print what your own mpiexec or srun needs in its environment; --list: the "
+      "variables");
+  command->add_option("--mpi", arguments->mpi, "the MPI: mpich | openmpi | intel");
   add_pool_option(*command, arguments->pool, "the pool (default: PENSTOCK_POOL)");
-  command->add_option("--nodes", arguments->nodes, "emulate so many hosts on one machine");
+  command->add_option("--nodes", arguments->nodes, "number of hosts to emulate on one machine");
   command->add_option("--mode", arguments->mode, "refuse a pool of another mode");
   command->add_option("--mpiexec", arguments->mpiexec, "the launcher that will be used");
   add_trust_option(*command);
@@ -107,7 +108,8 @@ void add_env_command(CLI::App& app, Action& chosen) {
                     "let the job use another provider when the pool cannot be used");
   command->add_flag("--no-windows", arguments->no_windows,
                     "do not preload libpenstock-mpi.so: windows stay with the MPI");
-  command->add_flag("--list", arguments->list, "each variable with its value and source");
+  command->add_flag("--list", arguments->list,
+                    "print each variable with its value and where that comes from");
   command->footer(variables_help());
   command->callback([&chosen, arguments] {
     chosen = [arguments] {

@@ -111,7 +111,7 @@ void print_quarantine(const std::string& spec, const arena::Quarantine& quaranti
   fmt::print("quarantine {} in {}: processes died that had stored there\n", about(quarantine.bytes),
              counted(quarantine.extents, "extent"));
   if (quarantine.waits_for.empty()) {
-    fmt::print("           all nodes have flushed their caches: free for whoever needs it\n");
+    fmt::print("           all nodes have flushed their caches: the space is free\n");
   }
   for (const auto& node : quarantine.waits_for) {
     const std::string name = node.host.empty() ? "?" : base::printable(node.host);
@@ -379,15 +379,14 @@ void add_pool_command(CLI::App& app, Action& chosen) {
   CLI::App* group = app.add_subcommand("pool", "create, inspect, clean up and remove pools");
   group->require_subcommand(1);
 
-  CLI::App* create_command = add(*group, "create", "make a pool", arguments, create, chosen);
+  CLI::App* create_command = add(*group, "create", "create a pool", arguments, create, chosen);
   create_command->add_option(
       "--size", arguments->size,
       "bytes, with K, M or G (left out: a whole devdax; with --overwrite as before)");
   create_command
-      ->add_option(
-          "--mode", arguments->mode,
-          "software | hardware | uncached | simulated | auto: hardware only where it can be shown "
-          "that all who attach are on one host; with --overwrite as before")
+      ->add_option("--mode", arguments->mode,
+                   "software | hardware | uncached | simulated | auto: hardware only where all "
+                   "processes that attach are certainly on one host; with --overwrite as before")
       ->capture_default_str();
   create_command->add_option("--group", arguments->group, "members of this group may attach too");
   create_command
@@ -399,25 +398,27 @@ void add_pool_command(CLI::App& app, Action& chosen) {
   create_command->add_flag("--sparse", arguments->sparse,
                            "reserve no space: files take it as they are written to (for trials)");
 
-  CLI::App* info_command =
-      add(*group, "info", "size, coherence, owner, who is attached (default: PENSTOCK_POOL)",
-          arguments, info, chosen);
+  CLI::App* info_command = add(
+      *group, "info", "show size, coherence, owner and attached processes (default: PENSTOCK_POOL)",
+      arguments, info, chosen);
   info_command->get_option("SPEC")->required(false);
   add_trust_option(*info_command);
   info_command->add_flag("--json", arguments->json, "as JSON");
   CLI::App* list_command =
-      add(*group, "ls", "the objects in a pool; without SPEC the pools of this host", arguments,
-          list, chosen);
+      add(*group, "ls", "list the objects in a pool; without SPEC, the pools of this host",
+          arguments, list, chosen);
   list_command->get_option("SPEC")->required(false);
   add_trust_option(*list_command);
   list_command->add_flag("--json", arguments->json, "as JSON");
   CLI::App* collect_command =
-      add(*group, "gc", "what the dead left behind; shows first", arguments, collect, chosen);
+      add(*group, "gc", "show what dead processes left behind; with --yes, free it", arguments,
+          collect, chosen);
   add_trust_option(*collect_command);
   collect_command->add_flag("--yes", arguments->yes, "free it");
-  collect_command->add_option("--host-is-gone", arguments->gone_host,
-                              "as --yes; and nothing waits any more for the caches of this host, "
-                              "which is switched off for good (its name, or a node's number)");
+  collect_command->add_option(
+      "--host-is-gone", arguments->gone_host,
+      "as --yes, and wait no longer for the caches of this host, which is switched "
+      "off for good (its name or its node's number)");
   CLI::App* remove_command = add(*group, "rm", "remove the pool", arguments, remove, chosen);
   remove_command->add_flag("--force", arguments->force, "also while processes are attached");
 }

@@ -223,15 +223,15 @@ int show_peers(const PsArguments& arguments) {
 void add_ps_command(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<PsArguments>();
   CLI::App* command =
-      app.add_subcommand("ps", "who is attached to a pool, and what each waits for");
+      app.add_subcommand("ps", "show the processes attached to a pool, and what each waits for");
   command->add_option("SPEC", arguments->spec,
                       "the pool (default: PENSTOCK_POOL, else all pools of this host)");
   add_trust_option(*command);
   command->add_flag("--json", arguments->json, "as JSON");
   command->add_flag("--all", arguments->all, "also those that have left, with their last counts");
   command->add_flag("--peers", arguments->peers,
-                    "what each has exchanged with whom: messages, bytes, stalls for want of "
-                    "credit, looks in vain");
+                    "for each pair of processes: messages, bytes, stalls for want of credit, polls "
+                    "in vain");
   command->callback([&chosen, arguments] {
     chosen = [arguments] {
       arguments->spec = named_or_set(arguments->spec);

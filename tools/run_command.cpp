@@ -253,10 +253,9 @@ void add_run_command(CLI::App& app, Action& chosen) {
                       "emulated hosts; ranks are dealt to them in blocks (default 2)");
   add_pool_option(*command, arguments->pool,
                   "the pool (default: PENSTOCK_POOL, else a temporary one, removed afterwards)");
-  command->add_option(
-      "--mode", arguments->mode,
-      "software | hardware | simulated | auto (default: PENSTOCK_MODE, else software); a named "
-      "pool must be of this mode");
+  command->add_option("--mode", arguments->mode,
+                      "software | hardware | uncached | simulated | auto (default: PENSTOCK_MODE, "
+                      "else software); a named pool must be of this mode");
   command->add_option("--size", arguments->size, "bytes of the temporary pool (default: by ranks)");
   command->add_option("--mpi", arguments->mpi,
                       "mpich | openmpi | intel (default: what the program is linked with, else "

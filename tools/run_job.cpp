@@ -180,7 +180,8 @@ class Supervisor {
 /// The pool's file was cut while this process looked at it. The janitor ends the job and tidies up.
 extern "C" void end_for_a_cut_file(int) {
   constexpr char text[] =
-      "penstock run: the pool's file was cut short while the job ran: who touches what is missing "
+      "penstock run: the pool's file was cut short while the job ran: a process that touches what "
+      "is missing "
       "ends by SIGBUS; the job was ended\n";
   (void)!write(STDERR_FILENO, text, sizeof text - 1);
   _exit(exit_error);

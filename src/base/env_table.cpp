@@ -14,8 +14,8 @@ constexpr std::array table{
     Variable{"PENSTOCK_MODE", "", "hardware|software|uncached|simulated",
              "Refuse a pool of another coherence mode than this one."},
     Variable{"PENSTOCK_TRUST_OWNER", "", "USER,:GROUP,...",
-             "Use pools of these users, or of these groups, too; everybody: whoever may write "
-             "there. Default: own pools and root's."},
+             "Also use pools of these users or groups; everybody: also pools that anybody "
+             "may write to. Default: own pools and root's."},
     Variable{"PENSTOCK_JOB", "", "text",
              "Job key: only processes with the same key reach each other. Default: taken from the "
              "launcher."},
@@ -23,7 +23,7 @@ constexpr std::array table{
     Variable{"PENSTOCK_NODES", "", "count",
              "Emulated nodes of the job; ranks are dealt to them in blocks."},
     Variable{"PENSTOCK_EXIT_LOG", "", "folder",
-             "Set by penstock run: where it learns in which order processes end."},
+             "Set by penstock run: the folder in which ranks record the order of their ends."},
     // what may happen
     Variable{"PENSTOCK_REQUIRE", "0", "0|1",
              "Fail rather than let the application use another provider."},
@@ -32,12 +32,14 @@ constexpr std::array table{
              "Messages of this level and above go to standard error."},
     // time
     Variable{"PENSTOCK_LEASE_MS", "10000", "ms",
-             "A process of another host that shows no life for this long is taken for dead."},
+             "A process of another host that gives no sign of life for this long counts as "
+             "dead."},
     Variable{"PENSTOCK_SPIN", "", "count",
              "Polls before a wait yields its core. Default: chosen from processes and cores."},
     Variable{"PENSTOCK_TIMEOUT_MS", "60000", "ms", "Deadline of a wait for another process."},
     // how memory is touched
-    Variable{"PENSTOCK_CELL", "", "bytes", "Cell size of bulk transfers. Default: by mode."},
+    Variable{"PENSTOCK_CELL", "", "bytes",
+             "Size of the cells in which long messages are pipelined. Default: by mode."},
     Variable{"PENSTOCK_CELLS", "", "count", "Cells of a channel. Default: by mode."},
     Variable{"PENSTOCK_FLUSH", "auto", "auto|clflush|clflushopt|clwb",
              "Instruction that writes lines back in software mode; auto takes the fastest way."},
@@ -55,9 +57,10 @@ constexpr std::array table{
     Variable{"PENSTOCK_SIM_BREAK", "", "OPERATION=N",
              "For tests: leave out every N-th invalidate, load_fence or write_back."},
     Variable{"PENSTOCK_SIM_FAULTS", "", "NAME=NUMBER,...",
-             "How nasty the memory of simulated mode is. Default: another way in each thread."},
+             "Fault-injection rates of the simulated memory, per 1,000 operations. Default: "
+             "drawn for each thread."},
     Variable{"PENSTOCK_SIM_SEED", "", "number",
-             "Seed of what the memory of simulated mode does. Default: the pool's id."},
+             "Seed of the simulated memory's random choices. Default: the pool's id."},
 };
 
 constexpr std::array renamed{
