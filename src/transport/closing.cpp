@@ -1,11 +1,12 @@
-// How an endpoint closes: what was sent is taken first, and nobody stores into what goes.
+// How an endpoint closes: its peers first take what was sent to them, and stop storing into its
+// memory.
 #include "base/log.hpp"
 #include "transport/endpoint_impl.hpp"
 
 namespace penstock::transport {
 namespace {
 
-/// In which a sender that runs ends what it was storing when its clear-to-send was withdrawn.
+/// A running sender ends the stores of a withdrawn clear-to-send within this time.
 constexpr std::uint64_t run_of_stores_ns = 100'000'000;
 
 /// Takes what still comes in while an endpoint closes.
@@ -28,8 +29,8 @@ bool Endpoint::drained() const {
   return true;
 }
 
-/// The deadline has ended. Who was cleared to send a buffer looks at the clear-to-send before each
-/// run of stores; one run may be on its way.
+/// The deadline has passed. A sender reads its clear-to-send before each run of stores, so one run
+/// may still be on its way.
 void Endpoint::Impl::leave_what_peers_use(const Error& error, Peer remaining) {
   base::log(base::Level::warn, "endpoint {} closes although {} has not taken all: {}", self.slot,
             peers.describe(remaining), error.message);

@@ -1,6 +1,6 @@
-// Lines of a channel that somebody has overwritten. Each line has one writer, who keeps in private
-// memory what it wrote there, so most are written anew. A message itself cannot be: then both ends
-// would wait for ever, and the receiver says so instead.
+// Repairs lines of a channel that something else has overwritten. Each line has one writer, which
+// keeps a private copy of what it wrote there, so most lines are written again. A message itself
+// cannot be: then both ends would wait for ever, and the receiver says so instead.
 #include <algorithm>
 #include <utility>
 

@@ -67,8 +67,8 @@ void TxChannel::put_eager(const Header& header, const std::byte* payload, std::u
   if (header.bytes > stream_bytes) long_sent_ns_ = base::now_ns();
 }
 
-/// Else by bulk. Lines reach the receiver sooner, cells take less of both sides' time: what comes
-/// at the heels of another, or of a message that waits for credit, is part of a stream.
+/// Longer messages go in cells. Lines reach the receiver sooner, cells cost both sides less time; a
+/// message right behind another, or behind one that waits for credit, is part of a stream.
 bool TxChannel::is_eager(std::uint64_t bytes) {
   if (bytes > context_.settings.lines_max_bytes) return false;
   if (bytes <= stream_bytes) return true;

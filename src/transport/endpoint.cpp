@@ -15,7 +15,8 @@ std::uint64_t hash_job(const std::string& job) {
   return hash;
 }
 
-/// For what may wait until another time, where somebody who was stopped holds the pool's lock.
+/// Wait for the pool's lock, which a stopped process may hold, where the work can also be done
+/// later.
 constexpr std::uint64_t briefly_ns = 10'000'000;
 
 }  // namespace
@@ -228,8 +229,9 @@ void Endpoint::tell_trouble(Peer from, std::uint32_t code) {
   impl_->tell_troubles();
 }
 
-/// Who has closed waits no longer, and where its channel was is others'. It closes under the lock,
-/// which somebody who was stopped may hold: then another time.
+/// A closed endpoint no longer waits, and its channel's memory may belong to another. An endpoint
+/// closes under the pool's lock, so the lock is taken here; where a stopped process holds it, this
+/// is done another time.
 void Endpoint::Impl::tell_troubles() {
   if (troubles.empty()) return;
   const auto guard = pool.lock(briefly_ns);

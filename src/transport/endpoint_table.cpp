@@ -11,7 +11,7 @@ std::uint64_t table_bytes(std::uint64_t count) {
   return line_bytes + count * sizeof(EndpointLine) + count * count * mailbox_word_bytes;
 }
 
-/// A torn line is whole soon, if who claims the slot lives.
+/// A torn line is whole soon if the process that claims the slot is alive.
 constexpr int looks_at_torn = 16;
 /// Slots of which a claim asks whether their processes live, while there are free ones.
 constexpr std::uint32_t asked_a_claim = 2;
@@ -35,7 +35,7 @@ Result<EndpointTable> EndpointTable::open(arena::Arena& arena) {
   auto object = arena.open(table_name);
   if (!object) {
     arena::CreateOptions options;
-    options.open_existing = true;  // somebody else may be as early as we are
+    options.open_existing = true;  // another process may be first at the same time
     options.zero = true;
     object = arena.create(table_name, table_bytes(count), options);
     if (!object) return unexpected(object.error());
@@ -74,13 +74,13 @@ Result<EndpointLine> EndpointTable::read_for_certain(std::uint32_t slot) const {
               arena_->pool().info().spec);
 }
 
-/// Who closed in order left its slot free. Who was killed is found by asking, which costs as much
-/// as all the rest: only a few are asked about while there are slots that nobody has used.
+/// An endpoint that closed in order left its slot free. Finding a killed one takes a liveness
+/// check, which costs as much as all the rest: only a few are checked while there are unused slots.
 Result<std::uint32_t> EndpointTable::find_slot(const std::vector<EndpointLine>& lines,
                                                HighWater& water) const {
   const auto used = static_cast<std::uint32_t>(lines.size());
   for (std::uint32_t slot = 0; slot < used; ++slot)
-    if (!is_whole(lines[slot]) || !lines[slot].open()) return slot;  // torn: who wrote it died
+    if (!is_whole(lines[slot]) || !lines[slot].open()) return slot;  // torn: its writer died
   const pool::Pool& pool = arena_->pool();
   const std::uint32_t asked = used < count_ ? std::min(asked_a_claim, used) : used;
   for (std::uint32_t i = 0; i < asked; ++i) {

@@ -1,4 +1,5 @@
-// The table of endpoints and their mailboxes: who can be reached, and where to ring.
+// The table of endpoints and their mailboxes: which endpoints can be reached, and where to
+// announce.
 #pragma once
 
 #include <optional>
@@ -26,8 +27,8 @@ class EndpointTable {
   /// The line of a slot as it is now, checked; nullopt when it was never used, or is torn: of one
   /// that is being claimed anew.
   std::optional<EndpointLine> read(std::uint32_t slot) const;
-  /// The same, but a torn line is looked at under the pool's lock: then it is whole, or who wrote
-  /// it has died over it. Errors: as of the lock; not_found.
+  /// The same, but a torn line is read again under the pool's lock: then it is whole, or its writer
+  /// died while writing it. Errors: those of the lock; not_found.
   Result<EndpointLine> read_for_certain(std::uint32_t slot) const;
 
   /// Word of mailbox `owner` that endpoint `sender` writes.

@@ -7,10 +7,10 @@
 //   then              mailboxes[count]     count words each; word s of mailbox r: by endpoint s,
 //                                          by partial non-temporal stores only (rule 5)
 //
-// A mailbox word says "endpoint s has announced message number n on the channel at this offset".
-// It is a hint where to look, never the proof that a message is there: the proof is a sequence tag.
-// The table is never freed, so that a late announcement by the dying can only wake somebody in
-// vain.
+// A mailbox word says "endpoint s has announced message number n on the channel at this offset". It
+// is a hint where to look, never the proof that a message is there: the proof is a sequence tag.
+// The table is never freed, so that a late announcement by a dying process can only wake a receiver
+// in vain.
 //
 // Channel (in memory of the sending endpoint, 4 KiB aligned):
 //
@@ -50,9 +50,9 @@ static_assert(sizeof(HighWater) == line_bytes);
 
 enum class EndpointState : std::uint32_t { free = 0, open = 1, closed = 2 };
 
-/// Written whole by who claims the slot, and by nobody else until the next. What changes while the
-/// endpoint lives is one word, which is never torn: so the line of a living endpoint is whole at
-/// any time, and one that is torn belongs to a slot that is being claimed.
+/// The claimer of the slot writes it whole, and no other process does until the next claim. Later
+/// changes are of one word, which is never torn: the line of a living endpoint is always whole, and
+/// a torn line belongs to a slot that is being claimed.
 struct EndpointLine {
   std::uint64_t generation;
   std::uint64_t token;  ///< process that owns it
@@ -239,8 +239,9 @@ struct MessageLine {
   Form form() const { return static_cast<Form>(static_cast<std::uint8_t>(meta >> 8)); }
   std::uint8_t kind() const { return static_cast<std::uint8_t>(meta); }
 
-  /// Of line `number`, counted from the nonce. One that is overwritten where it says which message
-  /// this is, is not taken for it. Multiplied, or user's data in a line could stand for numbers.
+  /// The tag of line `number`, counted from the nonce. It covers the words that identify the
+  /// message, so a line whose identity was overwritten is not accepted. The product keeps user data
+  /// in a line from looking like a number.
   std::uint64_t sequence_tag_of(std::uint64_t number) const {
     const std::uint64_t words = meta ^ std::rotl(tag, 21) ^ std::rotl(data, 42);
     return number ^ (words * 0x9e3779b97f4a7c15ull & ~0ull << 32);

@@ -6,8 +6,8 @@
 namespace penstock::transport {
 namespace {
 
-/// Lines of a sweep at least, and the fourth part of all at most: in a large job they come in turn,
-/// so that an empty look costs no more for the many who are silent.
+/// A sweep reads this many lines, or a fourth of all if that is more. In a large job the lines take
+/// turns, so that silent senders do not make an empty sweep longer.
 constexpr std::uint32_t lines_of_sweep = 8, parts_of_mailbox = 4;
 
 }  // namespace

@@ -15,8 +15,8 @@ class Mailbox {
     std::uint32_t first = 0, lines = 0;
   };
 
-  /// What lies there was announced to earlier owners of the slot, and counts as seen. Nobody can
-  /// announce to this one yet: its address has not been given out.
+  /// The words that lie there were announced to earlier owners of the slot, and count as seen. No
+  /// sender can announce to this owner yet: its address has not been given out.
   Mailbox(const EndpointTable& table, const coherence::Memory& memory, std::uint32_t owner);
 
   /// Some lines, others the next time.
@@ -40,7 +40,7 @@ class Mailbox {
   }
   /// The word as last heard; 0: never one.
   std::uint64_t seen(Peer sender) const { return seen_[sender]; }
-  /// Of those that may have written, each in turn.
+  /// Returns one sender after the other of those that may have written.
   Peer next_to_audit() { return audited_++ % (words_a_line * lines_); }
 
  private:

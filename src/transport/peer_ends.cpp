@@ -1,11 +1,12 @@
-// How peers come and go: what they published is taken first, what they owe then fails.
+// How peers come and go: messages that a peer had published are taken first, unfinished ones then
+// fail.
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "transport/endpoint_impl.hpp"
 
 namespace penstock::transport {
 
-/// Before the poller takes over a channel of this endpoint.
+/// Prepares for a channel from this endpoint, which the poller is about to take over.
 void Endpoint::Impl::meet(Peer source, std::uint32_t generation) {
   if (!peers.watch.watched(source, generation)) {
     const auto line = table.read(source);
@@ -22,7 +23,8 @@ void Endpoint::Impl::meet(Peer source, std::uint32_t generation) {
   if (!peer.resolved) peer.address = {self.pool_id, self.job, source, generation};
 }
 
-/// Of one that is broken, but may live and store its credits, the memory stays.
+/// Fails what is queued and frees the channel. A broken peer may live and still store its credits:
+/// its channel's memory stays.
 void Endpoint::Impl::end_tx(Peer to, PeerFate fate, const Error& error) {
   std::unique_ptr<TxChannel>& tx = peers[to].tx;
   if (!tx) return;
@@ -33,7 +35,7 @@ void Endpoint::Impl::end_tx(Peer to, PeerFate fate, const Error& error) {
   std::erase(tx_waiting, to);
 }
 
-/// The slot has a new owner, who has announced itself already: its channel is not the old one's.
+/// The slot has a new owner that has announced itself already: the channel is not the old owner's.
 void Endpoint::Impl::predecessor_gone(Peer gone, std::uint32_t generation, PeerFate fate,
                                       const Error& error) {
   PeerState& peer = peers[gone];
@@ -48,7 +50,7 @@ void Endpoint::Impl::predecessor_gone(Peer gone, std::uint32_t generation, PeerF
   callbacks->on_peer_dead(gone, error.message);
 }
 
-/// Its slot may have had another owner, whose end nobody has seen yet: it is told of now.
+/// The slot may have had another owner, whose end was not noticed yet: it is reported now.
 void Endpoint::Impl::watch_peer(Peer peer, std::uint32_t generation, std::uint64_t token) {
   if (peers.watch.watched(peer, generation)) return;
   const std::uint32_t before = peers.watch.generation(peer);

@@ -17,10 +17,11 @@ class PeerStatistics {
   PeerStatistics(const PeerStatistics&) = delete;
   PeerStatistics& operator=(const PeerStatistics&) = delete;
 
-  /// Sees to a row for `peer`. May take the pool's lock, as who makes a channel does anyway.
+  /// Makes a row for `peer`. May take the pool's lock, which making a channel takes anyway.
   void make_room(Peer peer);
-  /// Publishes what has changed. Takes no lock: a peer that was stopped holding it must not stop
-  /// who waits for messages. Peers without a row are left out. The caller orders it.
+  /// Publishes what has changed. Takes no lock: a peer that was stopped while it held the lock must
+  /// not stop a process that waits for messages. Peers without a row are left out. The caller
+  /// orders it.
   void publish(Peer peer, std::uint32_t generation, const EndpointStats& counts);
 
  private:

@@ -29,10 +29,11 @@ std::uint32_t PeerWatch::generation(Peer peer) const {
   return 0;
 }
 
-/// A torn line says nothing of how the peer went: somebody claims its slot, and the whole line will
-/// tell. If that one died over it the line stays torn, and the peer went before.
+/// A torn line does not say how the peer ended: another process is claiming its slot, and the whole
+/// line will say. If the claimer died meanwhile, the line stays torn, and the peer had gone before.
 PeerFate PeerWatch::fate_of(Watched& watched) {
-  // Whoever leaves in order closes first and is gone then: so the line is read after that.
+  // A process that leaves in order closes its endpoint before it detaches: so the line is read
+  // after the liveness check.
   const bool alive = pool_.alive(watched.token);
   const auto line = table_.read(watched.peer);
   if (!line && ++watched.looks_in_vain < max_vain_looks) return PeerFate::present;

@@ -19,7 +19,7 @@ class PeerWatch {
   void add(Peer peer, std::uint32_t generation, std::uint64_t token);
   bool watched(Peer peer, std::uint32_t generation) const;
   std::uint64_t token(Peer peer) const;
-  /// Of the endpoint that is watched under this number; 0: none is.
+  /// The generation of the endpoint that is watched under this number; 0: none is.
   std::uint32_t generation(Peer peer) const;
 
   /// Looks at a few peers, another few the next time. Calls gone(peer, generation, fate,

@@ -1,4 +1,4 @@
-// What an endpoint keeps of its peers: addresses, channels, counts, and who is there no more.
+// What an endpoint keeps of its peers: addresses, channels, counts, and which of them have ended.
 #pragma once
 
 #include <memory>
@@ -32,7 +32,7 @@ struct PeerState {
     return dead_generation != 0 && static_cast<std::int32_t>(generation - dead_generation) <= 0;
   }
   bool dead() const { return gone(address.generation); }
-  /// The receiving channel may be of a new owner of the slot, who was not resolved yet.
+  /// The receiving channel may belong to a new owner of the slot, which was not resolved yet.
   bool hears() const { return rx && !gone(rx->source_generation()); }
   /// The peer still has something to take, or may store into a buffer of this endpoint's user.
   bool uses_our_memory() const {
@@ -54,9 +54,9 @@ class Peers {
 
   std::string describe(Peer peer) const { return pool_.describe(watch.token(peer)); }
   bool on_this_node(Peer peer) const { return pool_.node_of(watch.token(peer)) == pool_.node(); }
-  /// Of the endpoint of this generation in the slot.
+  /// The counts with the endpoint of this generation in the slot.
   EndpointStats& counts_of(Peer peer, std::uint32_t generation);
-  /// Of all peers, earlier endpoints in their slots, and messages to oneself.
+  /// The sum over all peers, earlier endpoints in their slots, and messages to oneself.
   EndpointStats all_counts() const;
 
   PeerWatch watch;

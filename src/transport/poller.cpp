@@ -16,13 +16,13 @@ constexpr std::uint32_t sweep_every = 16, sweep_every_in_crowd = 4;
 constexpr std::uint32_t polls_to_credit = 64;
 /// Empty polls after which a channel without outstanding messages is no longer polled itself.
 constexpr std::uint32_t polls_to_rest = 1u << 14;
-/// Of more active channels than these, one rests that had nothing for so many polls: each costs
-/// every poll some 25 ns, and to wake it again some 300.
+/// With more active channels than `crowd`, a channel rests after so many empty polls: each active
+/// one costs every poll some 25 ns, and waking it again some 300.
 constexpr std::size_t crowd = 8;
 constexpr std::uint32_t polls_to_rest_in_crowd = 64;
 /// Payload that one poll takes at most, or one piece more: some 50 us.
 constexpr std::int64_t bytes_a_poll = 512 << 10;
-/// Where no channel is active the mailbox is swept the less often the longer nobody has written: a
+/// Where no channel is active the mailbox is swept less and less often as the rest gets longer: a
 /// message after a rest of this many times x is found at most x later.
 constexpr std::uint64_t rest_by_delay = 4096, longest_delay_ns = 10'000;
 /// Polls at most that take what a peer had published before it went.
@@ -56,8 +56,8 @@ unsigned Poller::poll(EndpointCallbacks& callbacks) {
   return events;
 }
 
-/// A waiting process would else read the device for nothing, at the cost of those who have messages
-/// there.
+/// Otherwise a waiting process would load the device in vain, and slow down processes that exchange
+/// messages.
 bool Poller::is_due() {
   const std::uint64_t now = base::now_ns();
   if (resting_since_ns_ == 0) resting_since_ns_ = now;
@@ -114,7 +114,7 @@ void Poller::sweep() {
 
 // ---- channels ----------------------------------------------------------------------------------
 
-/// A line that is torn or missing is no answer: somebody is writing it.
+/// A torn or missing line gives no answer: a process is writing it.
 std::optional<bool> Poller::is_intra_node(Peer source, std::uint32_t generation) const {
   const auto line = table_.read(source);
   if (!line) return std::nullopt;

@@ -1,4 +1,4 @@
-// What a call of progress does, and what is looked after now and then.
+// What a call of progress does, and the checks that it makes now and then.
 #include <algorithm>
 
 #include "base/clock.hpp"
@@ -14,14 +14,14 @@ constexpr std::uint32_t polls_to_clock = 512;
 /// Empty polls after the last event during which a conversation is warm.
 constexpr std::uint32_t warm_polls = 32;
 
-/// For which nothing is held back after somebody has asked: who probes will probe again.
+/// No message is held back for this long after flush(): a program that probes will probe again.
 constexpr std::uint64_t flush_ns = 100'000'000;
 
 constexpr std::uint64_t check_every_ns = 20'000'000;
 /// Checks between looks at what changes seldom: about a second.
 constexpr std::uint32_t checks_to_look_around = 50;
 
-/// So much of an awaited buffer is made ready by one idle poll; it takes less than a microsecond.
+/// Bytes of an awaited buffer that one call makes ready; it takes less than a microsecond.
 constexpr std::uint64_t invalidated_per_poll = 16 << 10;
 
 }  // namespace

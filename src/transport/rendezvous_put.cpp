@@ -33,8 +33,8 @@ bool TxChannel::requests_to_send(const SendOp& op) const {
   return expects_clear_to_send_ && op.header.bytes >= context_.settings.rendezvous_put_min_bytes;
 }
 
-/// Of the message that is being sent; a torn line says nothing. One that does not name it any more
-/// was withdrawn: the receiver is going.
+/// Takes the clear-to-send over if it is for the message that is being sent; a torn line says
+/// nothing. A line that no longer names the message was withdrawn: the receiver is closing.
 void TxChannel::accept(const ClearToSend& clear_to_send) {
   if (clear_to_send.message == 0) {
     clear_to_send_ = {};

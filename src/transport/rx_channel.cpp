@@ -263,7 +263,7 @@ void RxChannel::finish() {
 }
 
 /// Its sender is going and has taken a message back: neither that nor what was sent after it will
-/// be delivered. Who closes waits for this, the last that is stored to its channel.
+/// be delivered. A closing sender waits for this line, the last store to its channel.
 bool RxChannel::end_for_good() {
   const bool begun = stage_ != Stage::header;
   stage_ = Stage::header;

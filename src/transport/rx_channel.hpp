@@ -37,8 +37,8 @@ struct RxContext {
   bool may_go_on() const { return bytes_left > 0; }
   void took(std::uint64_t bytes) { bytes_left -= static_cast<std::int64_t>(bytes); }
 
-  /// Pool offset of a long message's landing. Where it is not known, by a look (which takes a lock)
-  /// whether this process has attached since, at most every 100 ms.
+  /// Pool offset of a long message's receive buffer. Where it is not known, checks whether this
+  /// process has attached since (which takes a lock), at most every 100 ms.
   std::optional<std::uint64_t> place_of(const std::byte* receive_buffer, std::uint64_t bytes);
 };
 
@@ -80,7 +80,7 @@ class RxChannel {
   }
   /// The sender's last announcement that was seen (a mailbox word).
   void announced(std::uint64_t word) { announced_ = MailboxWord::announced(word); }
-  /// Of the message that is half received more may be stored into the user's buffer by the sender.
+  /// The sender may still store more of the half-received message into the user's buffer.
   bool cleared() const { return clear_to_send_.until != 0; }
   /// The sender shall not begin to.
   void withdraw_clear_to_send();
@@ -176,8 +176,8 @@ class RxChannel {
   std::uint32_t not_to_hold_ = 0;    ///< unexpected messages that are taken at once
   ReceiveBuffer receive_buffer_;
   std::byte* direct_ = nullptr;  ///< its one buffer, when it is long enough
-  /// A message in lines whose landing is scattered or too short. The channel's own: while the rest
-  /// of such a message is awaited, another channel may begin one.
+  /// Holds a message in lines whose receive buffer is scattered or too short. The channel's own:
+  /// while the rest of such a message is awaited, another channel may begin one.
   std::vector<std::byte> staging_;
   std::uint64_t got_ = 0;
   bool acknowledge_ = false;

@@ -77,7 +77,7 @@ enum class Match : std::uint8_t {
   later
 };
 
-/// The owner of a receive buffer, to whom the transport reports once what became of the message.
+/// The owner of a receive buffer. The transport reports to it once what became of the message.
 class Arrival {
  public:
   /// All of the payload is in the buffer.
@@ -94,7 +94,7 @@ class Arrival {
 struct ReceiveBuffer {
   const iovec* iov = nullptr;
   std::uint32_t iov_count = 0;
-  Arrival* arrival = nullptr;     ///< null: nobody wants to know
+  Arrival* arrival = nullptr;     ///< null: no report
   std::uint64_t invalidated = 0;  ///< InvalidatedPrefix::bytes, if the receive was posted
   Match match = Match::posted;
 };
@@ -116,7 +116,7 @@ struct SendOp {
 
 /// What the user of an endpoint waits to receive, for `penstock ps`.
 struct Awaited {
-  std::uint32_t receives = 0;  ///< 0: none that says from whom
+  std::uint32_t receives = 0;  ///< 0: none that names a sender
   bool from_anybody = true;    ///< of the oldest of them
   Peer from = 0;
   std::uint64_t tag = 0;
@@ -177,7 +177,8 @@ struct PeerCounts {
   std::uint64_t peer_token = 0;  ///< process of the peer, 0 when its endpoint is closed
   EndpointStats counts;
 };
-/// Of all endpoints of the pool that are open and have talked. What cannot be right is left out.
+/// The counts of all open endpoints of the pool that have exchanged messages. Rows that cannot be
+/// right are left out.
 std::vector<PeerCounts> peer_counts(arena::Arena& arena);
 
 /// Not thread-safe: one thread at a time (FI_THREAD_DOMAIN).
@@ -210,10 +211,10 @@ class Endpoint {
   Result<bool> send(Peer to, SendOp* op);
   /// Generation of the endpoint whose messages came from `from` last; 0: none came.
   std::uint32_t sender_generation(Peer from) const;
-  /// As send, to that endpoint, resolved or not. Errors, besides: not_found (it was closed, and
+  /// As send(), to that endpoint, resolved or not. Further errors: not_found (it was closed, and
   /// another has its number).
   Result<bool> answer(Peer to, std::uint32_t generation, SendOp* op);
-  /// Tells a peer, from whom messages came, that one of them cannot be answered; `code` is the
+  /// Reports to a peer that sent messages that one of them cannot be answered; `code` is the
   /// user's, 1 to 4095. Needs no memory, where an answer may find none.
   void tell_trouble(Peer from, std::uint32_t code);
   /// The code that a peer that was sent to has told since the last call; 0: none. One device

@@ -145,7 +145,7 @@ void TxChannel::announce() {
   memory_.publish_word(mailbox_word_, MailboxWord::pack(channel_offset_, ++announced_));
 }
 
-/// Nobody has polled since the last message: the caller does not wait for an answer to it.
+/// The caller has not polled since the last message: it does not wait for an answer to it.
 bool TxChannel::streams() {
   const bool streams = sent_at_poll_ == context_.polls;
   sent_at_poll_ = context_.polls;
@@ -284,12 +284,12 @@ void TxChannel::break_off() {
 
 void TxChannel::give_memory_back(bool still) {
   context_.tx_memory.give_back(base_, context_.settings.channel_bytes(), still);
-  if (!cells_) return;  // which nobody else stores to
+  if (!cells_) return;  // which no other process stores to
   context_.tx_memory.give_back(cells_, static_cast<std::uint64_t>(cell_count_) * cell_bytes_, true);
 }
 
 void TxChannel::fail_all(EndpointCallbacks& callbacks, const Error& error) {
-  withdraw_get();  // who is taken for dead may go on copying one day
+  withdraw_get();  // a receiver that is taken for dead may go on copying one day
   while (delivering_.first) callbacks.on_send_failed(delivering_.pop(), error);
   while (queue_.first) callbacks.on_send_failed(queue_.pop(), error);
 }

@@ -19,8 +19,8 @@ TxMemory::~TxMemory() {
   for (const auto& piece : pieces_) (void)arena_->destroy(piece.object);
 }
 
-/// Takes the pool's lock, which somebody who was stopped may hold: what cannot be given back in
-/// time waits until a piece is needed, for which the lock is taken anyway.
+/// Takes the pool's lock, which a stopped process may hold: memory that cannot be given back in
+/// time waits until a piece is needed, which takes the lock anyway.
 void TxMemory::give_empty_pieces_back(std::uint64_t timeout_ns) {
   for (auto piece = pieces_.begin(); piece != pieces_.end();) {
     if (piece->used != 0) {

@@ -19,11 +19,12 @@ class TxMemory {
 
   /// 4 KiB aligned, contents undefined. Errors: no_space, saying what for and how to fix.
   Result<std::byte*> allocate(std::uint64_t bytes, const char* what);
-  /// Of `bytes` as they were allocated. `still`: nobody else can store there any more. Else the
-  /// block is never used again here: it goes back with its piece, and who gives the arena's space
-  /// away minds that somebody who died may have stored there.
+  /// Gives a block back; `bytes` as allocated. `still`: no other process can store there any more.
+  /// Otherwise the block is never used again here: it goes back with its piece, and the arena keeps
+  /// space that a dead process may have stored to in quarantine.
   void give_back(std::byte* at, std::uint64_t bytes, bool still);
-  /// Somebody who lives may still store to what is in use: the last that is done here.
+  /// A living peer may still store to the memory in use: it is left to the job's burial. The last
+  /// call.
   void leave_to_burial();
 
  private:
@@ -35,7 +36,7 @@ class TxMemory {
     arena::Object object;
     std::uint64_t taken = 0;  ///< bytes from the beginning on that were ever given out
     std::uint64_t used = 0;   ///< bytes in use
-    bool quiet = true;        ///< nobody who may live or have died can store there
+    bool quiet = true;        ///< no process, living or dead, can store there any more
     std::vector<Block> free;  ///< given back, of those taken
     bool holds(const std::byte* at) const {
       return at >= object.data && at < object.data + object.bytes;
