@@ -38,7 +38,7 @@ Result<void> check_creation(std::string_view name, std::uint64_t bytes,
   return {};
 }
 
-/// Reads, and formats under the lock when nobody has.
+/// Reads the arena's geometry; formats the arena under the lock if no process has done so yet.
 Result<Formatted> open_or_format(pool::Pool& pool, const Region& region) {
   const Placement placement{pool.info().id, pool.info().arena_offset, pool.info().arena_bytes};
   if (placement.arena_offset % line_bytes != 0 || placement.arena_bytes < control_bytes ||

@@ -16,7 +16,7 @@ namespace penstock::arena {
 
 inline constexpr std::size_t max_name_bytes = 63;
 
-/// Whose death frees an object.
+/// The processes whose death frees an object.
 enum class Lifetime : std::uint32_t {
   pool = 1,     ///< stays until destroyed, also across restarts of everything
   process = 2,  ///< freed when the process that created it dies or detaches
@@ -45,9 +45,10 @@ struct Stats {
   bool damaged = false;  ///< the figures are of what could be read
 };
 
-/// Space that was given back and that nobody gets yet: a process died on a node since the object
-/// was made, and that node may hold lines of it that the dead had stored to. It ends when each such
-/// node has flushed: at its next heartbeat, attach or `penstock pool gc`, or when it was restarted.
+/// Space that was given back and is not allocated yet: a process died on a node since the object
+/// was made, and that node's caches may hold lines that it had stored to. The quarantine ends when
+/// each such node has flushed: at its next heartbeat, attach or `penstock pool gc`, or when it was
+/// restarted.
 struct Quarantine {
   struct Node {
     std::uint32_t node = 0;
@@ -90,8 +91,8 @@ class Arena {
   /// returns, and its copies are dropped: before it is left or destroyed.
   void send_on(const Object& object) const;
 
-  /// Somebody who lives may still store to the object of this process: it stays when this goes, and
-  /// is given back when the job is gone.
+  /// Other living processes may still store to this process's object: it stays when this process
+  /// ends, and is given back when the job is gone.
   void leave_to_burial(const Object& object);
 
   std::vector<Object> list() const;
@@ -101,8 +102,9 @@ class Arena {
 
   /// What is in quarantine, and which nodes it waits for.
   Quarantine quarantine() const;
-  /// The node's host is gone for good, and its caches with it: nothing waits for it any more. Only
-  /// whoever knows that may say so; stores of its dead that come later damage what lies there then.
+  /// The node's host is gone for good, and its caches with it: nothing waits for it any more. Call
+  /// it only when that is certain: later stores of its dead processes damage what lies there by
+  /// then.
   Result<void> end_quarantine_of(std::uint32_t node);
 
   pool::Pool& pool() const;

@@ -108,7 +108,7 @@ Result<Object> Arena::Impl::create_now(const Wanted& wanted) {
   return large ? create_large(wanted) : create(wanted);
 }
 
-/// Who sees the name sees zeros: NameTable::put orders its entry behind them.
+/// A process that sees the name sees zeros: NameTable::put publishes its entry after them.
 void Arena::Impl::publish_zeros(const ExtentHeader& extent) const {
   region.publish_zeros(extent.offset + line_bytes, extent.bytes - line_bytes);
 }

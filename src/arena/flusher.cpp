@@ -77,7 +77,7 @@ void Flusher::record() {
 
 void Flusher::step() {
   const std::unique_lock hold(mutex_, std::try_to_lock);
-  if (!hold) return;  // somebody flushes all of it
+  if (!hold) return;  // another process flushes all of it
   const std::uint64_t end_ns = base::now_ns() + longest_step_ns;
   while (!advance(part_bytes) && base::now_ns() < end_ns) {
   }

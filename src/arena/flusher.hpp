@@ -18,7 +18,7 @@ class Flusher {
   Flusher(const pool::Pool& pool, const Region& region, const Geometry& geometry, std::uint64_t key)
       : pool_(pool), region_(region), geometry_(geometry), key_(key) {}
 
-  /// As much as a heartbeat may take; the next step goes on.
+  /// Bytes that one heartbeat may flush; the next one continues.
   void step();
   /// All of it.
   void finish();

@@ -1,5 +1,5 @@
-// Where everything in an arena stands. Follows from the arena's place, size and the bucket count
-// of the first level; nothing here was read from the pool unchecked.
+// The geometry of an arena: where each part lies. It follows from the arena's place, size and the
+// bucket count of the first level; nothing here was read from the pool unchecked.
 #pragma once
 
 #include <cstdint>

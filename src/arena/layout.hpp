@@ -1,4 +1,4 @@
-// The arena in the pool, by cache line. All offsets are from the start of the pool. Whoever holds
+// The arena in the pool, by cache line. All offsets are from the start of the pool. The holder of
 // the pool's lock is the one writer of every line here. Crash rules: docs/protocols/arena.md.
 //
 //   arena_offset +0     ArenaHeader      written once, last, by whoever formats
@@ -134,7 +134,7 @@ std::uint64_t line_checksum(const Line& line, std::uint64_t key) {
   return hash_bytes(&line, line_bytes - sizeof(std::uint64_t), key);
 }
 
-/// Of a slot at `index`: a slot copied to another place is not valid there.
+/// The checksum of a slot at `index`: a slot copied to another place is not valid there.
 std::uint64_t slot_checksum(const Slot& slot, std::uint32_t index, std::uint64_t key);
 
 }  // namespace penstock::arena

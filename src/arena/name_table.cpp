@@ -78,8 +78,8 @@ void NameTable::put(std::uint32_t index, std::string_view name, SlotEntry entry)
   slot.entry.checksum = slot_checksum(slot, index, key_);
   const std::uint64_t offset = geometry_.slot_offset(index);
   region_.publish_line(offset + line_bytes, &slot.name);
-  // Pairs with load(). Also after a crash an entry never stands without its name: it would come to
-  // life, with its space long gone, when the same name is put into this slot again.
+  // Pairs with load(). Not even after a crash does an entry stand without its name: it would come
+  // to life, with its space long gone, when the same name is put into this slot again.
   region_.store_fence();
   region_.publish_line(offset, &slot.entry);
 }

@@ -1,4 +1,4 @@
-// What is in quarantine, for those who ask. How it begins and ends: space.cpp, flusher.cpp.
+// Lists what is in quarantine. How it begins and ends: space.cpp, flusher.cpp.
 #include <algorithm>
 #include <map>
 

@@ -8,7 +8,7 @@ namespace penstock::arena {
 
 namespace {
 
-/// Whose objects must stay; asks the pool once a token.
+/// Tells whether a process's objects must stay; asks the pool once for each token.
 class Living {
  public:
   Living(pool::Pool& pool, bool only_look) : pool_(pool), only_look_(only_look) {}
@@ -142,7 +142,7 @@ void Arena::Impl::free_own() {
               mine.size(), space.error().message);
     return;
   }
-  pool.record_unknown_deaths();  // nobody was asked
+  pool.record_unknown_deaths();  // no liveness was asked for
   for (const auto& [generation, index] : mine) {
     const auto slot = table.read(index);
     if (slot && slot->entry.generation == generation) erase(*space, TableEntry{index, *slot});

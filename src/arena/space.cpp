@@ -149,7 +149,7 @@ void Space::publish_new(ExtentHeader header) const {
   region_.publish_line(header.offset, &header);
 }
 
-/// Of a header in the chain. What was published before is ordered ahead of it: new headers, a
+/// Rewrites a header in the chain. Earlier publishes reach the device before it: new headers, a
 /// cursor, the word that took a name away.
 void Space::rewrite(ExtentHeader header) {
   header.checksum = line_checksum(header, key_);
@@ -281,11 +281,12 @@ void Space::free(const ExtentHeader& extent) {
   flushes_->tick();
 }
 
-/// Has every node flushed it where somebody died since it was made?
+/// Whether every node on which a process died since the extent was made has flushed it.
 bool Space::is_flushed(const ExtentHeader& quarantined) {
   if (!times_) times_ = flushes_->times();
   if (quarantined.owner > ticks_) ticks_ = flushes_->clock().ticks;
-  if (quarantined.owner == ticks_ + 1) {  // whoever set it aside was killed before the tick
+  if (quarantined.owner ==
+      ticks_ + 1) {  // the process that set it aside was killed before the tick
     flushes_->tick();
     ++ticks_;
   }
@@ -310,7 +311,7 @@ Result<void> Space::end_quarantines() {
 
 void Space::release(const ExtentHeader& extent) {
   const ExtentHeader alone = free_extent(extent.offset, extent.bytes, extent.generation);
-  // Damage behind this extent is told by whoever needs to walk there.
+  // Damage behind this extent is reported by the next walk that reaches it.
   const ExtentHeader joined = join_following(alone).value_or(alone);
   // Both old and new cursor are headers before and after what follows.
   if (cursor_ == joined.offset + joined.bytes) publish_moving(joined.offset);

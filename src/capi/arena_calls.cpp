@@ -40,7 +40,8 @@ penstock_status_t hand_out(penstock_pool_t* pool, Result<arena::Object> found,
   return PENSTOCK_OK;
 }
 
-/// What this process stored and did not publish must not come when the space is somebody else's.
+/// Lines that this process stored to and did not publish must not be written back when the space
+/// has another owner.
 void send_on(const penstock_object& handle) {
   handle.attachment->arena->send_on(handle.object);
 }

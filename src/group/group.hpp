@@ -1,6 +1,6 @@
-// A group of processes that work together over a pool, each known by its rank: who they are, whose
-// caches may hold what ours do not show, who still lives, and how to wait for them. Windows stand
-// on it. Its own words in the pool are none; the barrier's are in barrier.hpp.
+// A group of processes that work together over a pool, each known by its rank: their tokens, which
+// of them have caches that are not coherent with ours, which are alive, and how to wait for them.
+// Windows stand on it. It has no words of its own in the pool; the barrier's are in barrier.hpp.
 #pragma once
 
 #include <cstdint>
@@ -64,9 +64,10 @@ class Group {
   /// "rank 3 of the group, rank 1 (pid 4711, on node02)".
   std::string name(std::uint32_t rank) const;
 
-  /// Calls `look` until it leaves nobody in `missing`. `what` names the wait in messages. Has no
-  /// deadline, since the others may have a reason: every PENSTOCK_TIMEOUT_MS it says on standard
-  /// error for whom it waits. Errors: peer_dead, when one of `missing` has died or left.
+  /// Calls `look` until `missing` is empty. `what` names the wait in messages. There is no
+  /// deadline, since the others may have a reason: every PENSTOCK_TIMEOUT_MS a message on standard
+  /// error names the ranks that are waited for. Errors: peer_dead, when one of `missing` has died
+  /// or left.
   Result<void> wait(const char* what, Missing& missing, const std::function<void()>& look);
   /// Between two looks of a wait: other threads of this rank may call, and peers are served.
   void idle() {

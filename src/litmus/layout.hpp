@@ -11,7 +11,7 @@ namespace penstock::litmus {
 inline constexpr std::string_view object_name = "penstock.litmus";
 inline constexpr std::uint64_t seat_magic = 0x31736d7469'6c7370;
 
-/// Who sits here; one line a side.
+/// The process that takes this side; one line a side.
 struct SeatLine {
   std::uint64_t token;
   std::uint64_t rounds;  ///< as this side was asked for; the first side's count

@@ -20,7 +20,7 @@ class Rendezvous {
   Rendezvous(arena::Arena& arena, const coherence::Memory& memory, const Options& options)
       : arena_(arena), pool_(arena.pool()), memory_(memory), options_(options) {}
   ~Rendezvous() {
-    // Who came first made it. What other processes of this node hold of it is not dirty.
+    // The first process made it. The copies of other processes on this node are not dirty.
     if (side_ == 0) (void)arena_.destroy(object_);
   }
   Rendezvous(const Rendezvous&) = delete;
@@ -155,7 +155,8 @@ Result<void> Rendezvous::await_second() {
   return {};
 }
 
-/// Under the lock, so that nobody sits down beside who has left. False: somebody has just come.
+/// Under the lock, so that no process joins one that has left. False: another process has just
+/// come.
 Result<bool> Rendezvous::give_up() {
   auto guard = pool_.lock();
   if (!guard) return unexpected(guard.error());
@@ -203,7 +204,7 @@ Result<Outcome> Rendezvous::play() {
                             .timeout_ns = options_.timeout_ns,
                             .other_living = [this] { return other_living(); }});
   if (!report) {
-    // Of a first side that died: its object.
+    // Destroys the object of a first side that died.
     if (report.error().code == ErrorCode::peer_dead) (void)arena_.collect();
     return unexpected(report.error());
   }

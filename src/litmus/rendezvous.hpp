@@ -28,8 +28,8 @@ struct Options {
       started{};  ///< when both are there, before anything is counted
 };
 
-/// Whoever comes first makes an object in the pool, which goes when the test ends or its maker
-/// dies. Errors: deadline (nobody came, or the other stopped answering), peer_dead (names it),
+/// The first process makes an object in the pool, which goes when the test ends or its maker dies.
+/// Errors: deadline (no other process came, or it stopped answering), peer_dead (names it),
 /// unavailable (two are at it already), and those of the arena.
 Result<Outcome> run(arena::Arena& arena, const Options& options);
 

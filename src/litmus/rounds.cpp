@@ -13,9 +13,9 @@ namespace {
 
 using coherence::line_bytes;
 constexpr std::uint32_t words_per_line = line_bytes / 8;
-/// Nobody waits for anybody within `stream`, so a line costs little.
+/// Neither side waits for the other within `stream`, so a line costs little.
 constexpr std::uint64_t stream_factor = 8;
-/// Of words, or announcements, in a round, so that the two sides' stores overlap.
+/// Words or announcements in a round, so that the two sides' stores overlap.
 constexpr std::uint64_t burst = words_per_line;
 constexpr std::uint64_t tagged_payload = tested_lines * coherence::tagged_bytes;
 
@@ -23,7 +23,7 @@ struct Line {
   std::uint64_t words[words_per_line];
 };
 
-/// As programs store: into this node's caches.
+/// Stores as programs do: into this node's caches.
 void store_plainly(std::byte* line, std::uint64_t value) {
   auto* words = reinterpret_cast<std::uint64_t*>(line);
   for (std::uint32_t i = 0; i < words_per_line; ++i) {
@@ -258,7 +258,7 @@ bool Rounds::look_for_tags(const std::byte* line, std::uint64_t round, bool& wro
 Result<void> Rounds::publish_words(std::byte* line) {
   Line seen;
   for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
-    (void)memory_.load_word(line);  // a copy of it lies here, as with who polls a mailbox
+    (void)memory_.load_word(line);  // a copy of it lies here, as for a process that polls a mailbox
     if (auto met = meet(); !met) return met;
     const std::uint64_t last = round * burst;
     for (std::uint64_t value = last - burst + 1; value <= last; ++value) {
@@ -351,7 +351,7 @@ Result<void> Rounds::exchange() {
                 object_name);
   }
   std::copy_n(other.of_trial, trial_count, report_.counts[1 - side_.self]);
-  // Who came first frees the lines when it has heard that the other does not touch them any more.
+  // The first side frees the lines when the other has said that it no longer touches them.
   if (side_.self == 0) return hear();
   tell();
   return {};

@@ -17,7 +17,7 @@ struct Side {
   std::uint32_t self = 0;  ///< 0 came first
   std::uint64_t rounds = 0;
   std::uint64_t timeout_ns = 0;                ///< of each wait for the other
-  std::function<Result<void>()> other_living;  ///< error: who died
+  std::function<Result<void>()> other_living;  ///< error: the side that died
 };
 
 /// Both sides give the same report. Errors: deadline, peer_dead, wrong_format (counts of the other

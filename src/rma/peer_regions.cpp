@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t line_bytes = coherence::line_bytes;
 constexpr std::uint64_t word_bytes = 8;
-constexpr std::uint32_t puts_between_looks = 64;  ///< at a region whose key lasts
+constexpr std::uint32_t puts_between_looks = 64;  ///< at a region that has a lasting key
 
 std::uint64_t misalignment(const void* at, std::uint64_t unit) {
   return reinterpret_cast<std::uintptr_t>(at) % unit;
@@ -146,8 +146,10 @@ Result<void> PeerRegions::put(std::uint64_t key, std::uint64_t address, const vo
 }
 
 void PeerRegions::store_fence() const {
-  // Not only before our next publish: whoever is told of it, on any way, finds it.
-  pool_.memory().full_fence();  // pairs with the invalidation in get, or in whoever is told of it
+  // A full fence, not only one before our next publish: a process that is told of it in any way
+  // finds it.
+  pool_.memory()
+      .full_fence();  // pairs with the invalidation in get, or in any process that is told of it
 }
 
 Result<void> PeerRegions::begin_put(std::uint64_t key, std::uint64_t address, const void* from,

@@ -1,7 +1,8 @@
-// One-sided access to memory that lies in the pool: put and get are copies by whoever asks, and
-// its owner takes no part. A process that lets others reach its memory keeps a table of regions in
-// the pool; whoever has the table's place can find a region by its key. Lines, access counts and
-// crash rules: docs/protocols/rma.md. Source: cMPI section 3.2; memory-model "One-sided: windows".
+// One-sided access to memory that lies in the pool: put and get are copies by the origin; the owner
+// of the memory takes no part. A process that lets others reach its memory keeps a table of regions
+// in the pool; a process that has the table's place finds a region by its key. Lines, access counts
+// and crash rules: docs/protocols/rma.md. Source: cMPI section 3.2; memory-model "One-sided:
+// windows".
 #pragma once
 
 #include <cstdint>
@@ -51,7 +52,8 @@ class RegionTable {
   std::uint64_t place() const { return blocks_.front().offset; }
   /// Peers find the region when this has returned. Errors: already_exists (the key), no_space.
   Result<void> add(const Region& region);
-  /// Peers that look from now on do not find it; who has looked before may still be copying.
+  /// Peers that look it up from now on do not find it; a peer that has found it before may still be
+  /// copying.
   void remove(std::uint64_t key);
 
  private:
@@ -73,10 +75,10 @@ class PeerRegions {
   PeerRegions(const pool::Pool& pool, std::uint64_t place) : pool_(pool), place_(place) {}
 
   std::uint64_t place() const { return place_; }
-  /// As it is now. One device access when the key is known. Errors: not_found; peer_dead (the
-  /// table is gone); wrong_format.
+  /// The region as it is now. One device access when the key is known. Errors: not_found; peer_dead
+  /// (the table is gone); wrong_format.
   Result<Region> find(std::uint64_t key);
-  /// As found at some time, which tells who must do the copying; null when it was not looked for.
+  /// The region as found last, which says which side must copy; null when it was never looked up.
   /// Valid until the next call.
   const Region* remembered(std::uint64_t key) const {
     if (last_ != nullptr && last_->region.key == key) return &last_->region;
@@ -85,14 +87,13 @@ class PeerRegions {
   }
 
   /// Copies `bytes` into the region, and publishes them: they are at the device when this returns.
-  /// Only these bytes are written, whoever writes next to them. Two device accesses; one under a
-  /// lasting key, where only every 64th put looks whether the owner has closed the region: until
-  /// then its memory is written. Errors:
-  /// as find; permission; invalid_argument (not within the region); unavailable (not in the pool:
-  /// the owner must do it).
+  /// Only these bytes are written, so others may write next to them. Two device accesses; one under
+  /// a lasting key, where only every 64th put looks whether the owner has closed the region: until
+  /// then its memory is written. Errors: as find; permission; invalid_argument (not within the
+  /// region); unavailable (not in the pool: the owner must do it).
   Result<void> put(std::uint64_t key, std::uint64_t address, const void* from, std::uint64_t bytes);
-  /// put() in two parts, for who has something to do while the bytes are on their way: nobody may
-  /// be told of them before store_fence() has returned.
+  /// put() in two parts, for a caller that has something to do while the bytes are on their way: no
+  /// other process may be told of them before store_fence() has returned.
   Result<void> begin_put(std::uint64_t key, std::uint64_t address, const void* from,
                          std::uint64_t bytes);
   void store_fence() const;

@@ -54,7 +54,7 @@ Result<void> Window::update(std::uint32_t target, std::span<const Extent> extent
   std::uint64_t bytes = 0;
   for (const Extent& piece : extents) bytes += piece.bytes;
   if (bytes == 0) return {};
-  // Who has the segment's lock alone has nobody to be atomic towards; unlock() orders it.
+  // The exclusive holder of the segment's lock needs no atomicity; unlock() publishes it.
   if (impl.passive[target] == Impl::Passive::exclusive) {
     impl.change(target, extents, bytes, change);
     return {};

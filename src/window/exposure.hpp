@@ -1,7 +1,7 @@
-// The own segment, as seen by peers whose caches are apart from ours: what this rank has stored
-// there is sent on, and copies that others' puts made stale are dropped, when an epoch begins or
-// ends. That costs something for each line, so only the ranges are gone through that peers reach:
-// they ask for them once, and this rank does it at each of its epochs from then on.
+// The own segment, as seen by peers whose caches are not coherent with ours: when an epoch begins
+// or ends, this rank's stores are written back, and copies that others' puts made stale are
+// dropped. That costs something for each line, so only the ranges are gone through that peers
+// reach: they ask for them once, and this rank does it at each of its epochs from then on.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace penstock::window {
 
-/// Segments up to this size are gone through as a whole, and nobody has to ask.
+/// Segments up to this size are gone through as a whole, and no origin has to ask.
 inline constexpr std::uint64_t whole_segment_bytes = 4096;
 
 class Exposure {
@@ -29,7 +29,7 @@ class Exposure {
   void store(const Piggyback& put);
   bool may_be_asked() const { return may_be_asked_; }
   bool serve();
-  /// Of the whole segment: at the beginning and at the end of the window's life.
+  /// The same for the whole segment: at the beginning and at the end of the window's life.
   void drop_all();
 
  private:

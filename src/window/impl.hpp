@@ -17,7 +17,7 @@ struct Window::Impl {
   Result<void> enter(std::uint32_t target, std::span<const Extent> extents);
   /// From the first byte to the end of the last. Errors: invalid_argument, beyond the segment.
   Result<Range> within(std::uint32_t target, std::span<const Extent> extents) const;
-  /// Of a target. Only in its turn a thread acquires it.
+  /// The lock of a target. A thread acquires it only in its turn.
   struct RankLock {
     std::optional<sync::Lock> lock;  ///< made when used
     bool taken = false;
@@ -33,7 +33,7 @@ struct Window::Impl {
   /// The target's epoch lock, unless another thread of this rank has come first: `passive` tells.
   Result<void> acquire_epoch(std::uint32_t target, sync::Hold hold, const char* what);
   Result<void> release(std::uint32_t target);
-  /// All have completed who could reach the own segment.
+  /// All ranks that could reach the own segment have completed.
   void end_exposure();
   void copy_in(std::uint32_t target, std::span<const Extent> extents, const void* from);
   void change(std::uint32_t target, std::span<const Extent> extents, std::uint64_t bytes,
@@ -43,7 +43,7 @@ struct Window::Impl {
   /// How a target is reached in the passive way.
   enum class Passive : std::uint8_t {
     none,
-    unchecked,  ///< locked, without the lock: nobody else asks for it
+    unchecked,  ///< locked, without the lock: no other rank asks for it
     shared,
     exclusive
   };

@@ -7,8 +7,9 @@
 //   epochs   n locks of n lines: of a rank's segment, held for an epoch
 //   updates  n locks of n lines: of a rank's segment, held for one update
 //
-// Each line has one writer, and signals and wants one reader; but all who ask t ring its bell, by
-// publish_word. No value comes twice, so that whichever stays is another than what t saw last.
+// Each line has one writer, and signals and wants one reader; but all ranks that ask t ring its
+// bell, by publish_word. No value comes twice, so the one that stays differs from the one that t
+// saw last.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +56,7 @@ inline std::uint64_t ring_of(std::uint32_t origin, std::uint32_t serial) {
   return (std::uint64_t{origin} + 1) << 32 | serial;
 }
 
-/// Of two counts that are near each other, as they go round.
+/// Compares two counts that are near each other, as they wrap around.
 inline bool later(std::uint32_t count, std::uint32_t than) {
   return static_cast<std::int32_t>(count - than) > 0;
 }

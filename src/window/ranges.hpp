@@ -15,8 +15,8 @@ class Ranges {
     }
     return false;
   }
-  /// Covers [from, to) from now on, of a segment of `bytes`. Who goes on through a segment shall
-  /// not have to ask for every step: a range that grows doubles.
+  /// Covers [from, to) from now on, of a segment of `bytes`. A range that grows doubles, so that an
+  /// origin that walks through a segment need not ask at every step.
   void include(std::uint64_t from, std::uint64_t to, std::uint64_t bytes);
   const std::array<Range, max_ranges>& all() const { return ranges_; }
 

@@ -32,7 +32,7 @@ class Signals {
   /// One more is awaited from each.
   void await_open(std::span<const std::uint32_t> targets);
   void await_complete(std::span<const std::uint32_t> origins);
-  /// Takes from `missing` who has told what is awaited. One device access.
+  /// Removes from `missing` the ranks whose awaited signal has come. One device access.
   void drop_those_open(Missing& missing);
   void drop_those_complete(Missing& missing);
   void drop_those_who_answered(Missing& missing, std::uint32_t serial);

@@ -48,7 +48,7 @@ Window::Impl::Impl(pool::Pool& pool, Options options)
 Result<std::unique_ptr<Window>> Window::open(pool::Pool& pool, Options options) {
   if (auto sound = check(pool, options); !sound) return unexpected(sound.error());
   auto impl = std::make_unique<Impl>(pool, std::move(options));
-  // Copies from when the space was somebody else's.
+  // Drops copies from the time when the space had another owner.
   impl->exposure.drop_all();
   return std::unique_ptr<Window>(new Window(std::move(impl)));
 }
@@ -86,8 +86,8 @@ Result<void> Window::leave_segments(std::uint32_t root) {
   if (impl.leaving == Impl::Leaving::done) return {};
   begin_to_leave();
   auto all = impl.barrier.await_others(impl.context.names().leave);
-  // What was put meanwhile is found. What is dirty is sent, also when somebody has died: else it
-  // would go over what the next user of the space puts there.
+  // What was put meanwhile is found. Dirty lines are written back, also when a rank has died: else
+  // they would overwrite what the next user of the space puts there.
   impl.exposure.drop_all();
   if (!all) return all;
   impl.leaving = Impl::Leaving::done;

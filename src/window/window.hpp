@@ -24,7 +24,7 @@ struct Member {
 
 /// What a program promises in return for less work.
 enum Assert : std::uint32_t {
-  no_check = 1,    ///< the other side is ready, or nobody else asks for the lock
+  no_check = 1,    ///< the other side is ready, or no other rank asks for the lock
   no_store = 2,    ///< the own segment was not stored to since the last epoch
   no_precede = 8,  ///< the fence ends no epoch in which anything was done
   no_succeed = 16  ///< the fence begins none
@@ -70,12 +70,12 @@ std::uint64_t sync_area_bytes(std::uint32_t ranks);
 
 /// One rank's side of a window. In modes in which loads may be stale a rank's own loads and stores
 /// to its segment must be apart from the others' accesses by the calls below (the separate memory
-/// model); else they are coherent with them (unified).
-/// Errors of all calls that reach another rank: peer_dead, naming it; mismatch: no epoch allows it.
-/// Waits end with the death of whom they wait for; each time PENSTOCK_TIMEOUT_MS have passed they
-/// say on standard error for whom. One thread at a time may be in a call, but for those that are in
-/// Options::idle; the caller knows which epochs of several threads go together.
-/// Hot paths (put, get, and epochs among ranks that are there): no system call, no lock.
+/// model); else they are coherent with them (unified). Errors of all calls that reach another rank:
+/// peer_dead, naming it; mismatch: no epoch allows it. Waits end with the death of a rank that they
+/// wait for; each time PENSTOCK_TIMEOUT_MS have passed a message on standard error names that rank.
+/// One thread at a time may be in a call, but for those that are in Options::idle; the caller knows
+/// which epochs of several threads go together. Hot paths (put, get, and epochs among ranks that
+/// are there): no system call, no lock.
 class Window {
  public:
   /// Collective in effect: no rank may go on before all have returned. Errors: wrong_format (what
@@ -85,17 +85,18 @@ class Window {
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
 
-  /// Collective: until no rank reaches this one's segment any more, and nothing of it stays in this
-  /// rank's caches. On rank `root` it returns last: when nobody touches the area any more either.
-  /// Only then may the space be given back. Nothing else may be called after it.
+  /// Collective: returns when no rank reaches this one's segment any more, and nothing of it stays
+  /// in this rank's caches. On rank `root` it returns last: when no rank touches the sync area any
+  /// more either. Only then may the space be given back. Nothing else may be called after it.
   Result<void> leave(std::uint32_t root);
   /// What this rank has stored to its memory in the window, or to that of others in a shared one,
-  /// is at the device when this returns. Waits for nobody: for who ends without leaving.
+  /// is at the device when this returns. Waits for no rank: for a process that ends without
+  /// leaving.
   void send_on();
-  /// leave() in steps, for who leaves several windows, which others may leave in another order: the
-  /// first of all, then the second of all, then leave(). The first does not wait: peers still put
-  /// and ask, so they are served until the second returns, which waits until all have done the
-  /// first. Then only the root is left to wait, until all have done the second.
+  /// leave() in steps, for a rank that leaves several windows, which others may leave in another
+  /// order: the first of all, then the second of all, then leave(). The first does not wait: peers
+  /// still put and ask, so they are served until the second returns, which waits until all have
+  /// done the first. Then only the root is left to wait, until all have done the second.
   void begin_to_leave();
   Result<void> leave_segments(std::uint32_t root);
 
@@ -109,13 +110,13 @@ class Window {
   Result<void> fence(std::uint32_t asserts = 0);
   /// The own segment is open to `group`. Does not wait.
   Result<void> post(std::span<const std::uint32_t> group, std::uint32_t asserts = 0);
-  /// Until all of `group` have opened theirs to this rank.
+  /// Waits until all of `group` have opened their segments to this rank.
   Result<void> start(std::span<const std::uint32_t> group, std::uint32_t asserts = 0);
   /// What was done since start is at the device, and its targets are told.
   Result<void> complete();
-  /// Until all whom the segment was opened to have completed.
+  /// Waits until all origins that the segment was opened to have completed.
   Result<void> wait();
-  /// As wait, without waiting: whether they have.
+  /// As wait(), without waiting: returns whether they have.
   Result<bool> test();
 
   // ---- passive target ----
@@ -129,8 +130,8 @@ class Window {
   Result<void> flush_all();
   /// Own stores are published, and others' puts observed.
   Result<void> sync();
-  /// For who synchronizes by other means, messages as a rule; of what others reach by locks. What
-  /// was stored here is at the device when it returns.
+  /// For programs that synchronize by other means, mostly messages; covers what others reach by
+  /// locks. What was stored here is at the device when it returns.
   void publish_own();
   /// Loads after it find what others had put before.
   void observe_own();
@@ -144,12 +145,12 @@ class Window {
   using Change = std::function<bool(std::byte* packed)>;
   Result<void> update(std::uint32_t target, std::span<const Extent> extents, const Change& change);
 
-  /// What this thread has published comes before whatever other threads do once they know of it.
-  /// By who is about to let another thread in: at the end of a call, and in Options::idle.
+  /// What this thread has published comes before whatever other threads do once they know of it. To
+  /// be called before another thread is let in: at the end of a call, and in Options::idle.
   void store_fence();
 
-  /// Peers may ask something of this rank in the middle of an epoch, and wait for it: then it looks
-  /// for such requests in its waits, and somebody should call serve() now and then.
+  /// Peers may ask something of this rank in the middle of an epoch, and wait for it: it serves
+  /// such requests in its waits, and a thread should call serve() now and then.
   bool may_be_asked() const;
   /// Answers what peers ask. True when there was something.
   bool serve();
