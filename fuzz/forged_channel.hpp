@@ -68,7 +68,8 @@ class ForgedChannel {
     line.data = input.byte();
     if (form == Form::pipelined) {
       line.pipelined.offset = cells_;
-      line.pipelined.cell_bytes = 64 * static_cast<std::uint32_t>(1 + input.below(32));
+      line.pipelined.cell_bytes =
+          static_cast<std::uint32_t>(coherence::line_bytes * (1 + input.below(32)));
       line.pipelined.cell_count = 1 + static_cast<std::uint32_t>(input.below(8));
       line.pipelined.first_cell = cell_;
       line.pipelined.ready = input.below(2);

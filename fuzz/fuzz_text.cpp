@@ -10,6 +10,7 @@
 #include "pool/host_identity.hpp"
 #include "pool/lease.hpp"
 #include "session/launcher.hpp"
+#include "transport/layout.hpp"
 #include "transport/settings.hpp"
 
 namespace penstock::fuzz {
@@ -57,8 +58,9 @@ void read_variables(Input& input) {
   (void)base::env_flag(variable.name);
   const auto settings = transport::settings_for(coherence::Mode::software);
   if (settings) {
-    expect(settings->cell_bytes % 64 == 0 && settings->cell_count % 8 == 0);
-    expect(settings->channel_bytes() >= settings->ring_bytes());
+    expect(settings->cell_bytes % coherence::line_bytes == 0);
+    const transport::ChannelLayout layout(settings->cell_count, settings->ring_lines);
+    expect(settings->channel_bytes() >= layout.bytes());
   } else {
     expect(is_told(settings.error()));
   }

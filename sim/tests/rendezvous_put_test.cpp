@@ -144,7 +144,8 @@ Scenario one_goes(const SimulatedPool& simulated, bool sender_goes) {
         complete += *sent ? 1 : 0;
       }
       const auto done = [&] {
-        return self.callbacks.sent + complete == 2 || self.callbacks.has_failed || self.callbacks.told;
+        return self.callbacks.sent + complete == 2 || self.callbacks.has_failed ||
+               self.callbacks.told;
       };
       if (!sender_goes) return progress_until(world, self, done);
       progress_for(world, self, world.random() % 800, done);

@@ -26,7 +26,8 @@ TEST_F(NodeCachesTest, AProgramWithoutSimulatorSaysSo) {
   ASSERT_TRUE(pool::create(options));
   const Error error = attach_error();
   EXPECT_EQ(error.code, ErrorCode::unavailable);
-  EXPECT_THAT(error.message, HasSubstr("in simulated mode, and this program was built without the simulator"));
+  EXPECT_THAT(error.message,
+              HasSubstr("in simulated mode, and this program was built without the simulator"));
   EXPECT_THAT(error.message, HasSubstr("-DPENSTOCK_SIMULATOR=ON"));
   EXPECT_EQ(folder_.entries(), 1u);
 }
