@@ -102,7 +102,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     step(sender, **channel, callbacks, frozen, input);
   }
   poll(**channel, callbacks, frozen);
-  (*channel)->fail(callbacks, Error{ErrorCode::peer_dead, "the sender has died"});
+  (*channel)->fail(Error{ErrorCode::peer_dead, "the sender has died"});
   expect(callbacks.half_received() == 0);
   poll(**channel, callbacks, frozen);
   return 0;
