@@ -1,5 +1,6 @@
-// Time in which this process could look. One that was stopped (Ctrl-Z, scontrol suspend, a paused
-// virtual machine) has seen nothing of what others did meanwhile, and waited for nobody.
+// Time in which this process was able to run. A process that was stopped (Ctrl-Z, scontrol suspend,
+// a paused virtual machine) has seen nothing of what others did meanwhile, and that time counts for
+// none of its waits.
 #pragma once
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 
 namespace penstock::base {
 
-/// In a list of all. Whoever goes through it in a child allocates nothing.
+/// An entry in the list of all descriptors. A child that walks the list allocates nothing.
 struct KeptFd {
   int fd;
   KeptFd* previous = nullptr;

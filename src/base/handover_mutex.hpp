@@ -1,4 +1,4 @@
-// A mutex whose holder can let in those who wait for it, in the middle of what it does.
+// A mutex whose holder can let in the waiting threads in the middle of its work.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,8 @@
 
 namespace penstock::base {
 
-/// As std::mutex. Who holds it while it waits for something else calls let_in() now and then.
+/// As std::mutex. A thread that waits for something else while it holds the mutex calls let_in()
+/// now and then.
 class HandoverMutex {
  public:
   void lock() {
@@ -19,11 +20,12 @@ class HandoverMutex {
   bool try_lock() { return mutex_.try_lock(); }
   void unlock() { mutex_.unlock(); }
 
-  /// By the holder, who must be ready for all that others may do. Nobody waits: one load.
+  /// Called by the holder, which must be ready for anything that other threads may do. One load if
+  /// no thread waits.
   void let_in() {
     if (waiting_.load(std::memory_order_relaxed) == 0) return;
     mutex_.unlock();
-    // A mutex is not fair: who gives it up and takes it again would find it free.
+    // A mutex is not fair: a thread that unlocks and locks it again would find it free.
     for (int i = 0; i < max_yields && waiting_.load(std::memory_order_relaxed) != 0; ++i)
       std::this_thread::yield();
     lock();

@@ -1,5 +1,5 @@
 // One line a message on standard error: "penstock: LEVEL: text", or to the host's logger. The
-// function that first decides which error it is logs it; nobody else does.
+// function that first decides which error it is logs it; no other does.
 #pragma once
 
 #include <fmt/core.h>
@@ -24,7 +24,7 @@ struct SourcePlace {
   }
 };
 
-/// Where a library of ours is loaded into a host that has a logger of its own.
+/// For libraries of ours that are loaded into a program with its own logger.
 struct LogHost {
   bool (*wants)(Level level);
   /// `text` is one line without its end; `where` is the place in our source that says it.

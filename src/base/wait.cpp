@@ -17,7 +17,7 @@ namespace penstock::base {
 namespace {
 
 constexpr std::uint64_t dead_check_interval_ns = 20'000'000;
-/// Longer than anybody who waits does something else between two polls.
+/// Longer than a waiting thread does something else between two polls.
 constexpr std::uint64_t longest_step_ns = 1'000'000'000;
 /// Polls between two looks at the clock while spinning and while yielding.
 constexpr std::uint64_t spins_per_check = 256;

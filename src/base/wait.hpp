@@ -21,14 +21,15 @@ struct WaitPolicy {
   static WaitPolicy for_processes(std::uint32_t runnable);
 };
 
-/// Says whom the wait is for: an error when that peer is dead. Called at most every 20 ms.
+/// Checks the peer that is waited for: returns an error when it is dead. Called at most every 20
+/// ms.
 using DeadCheck = std::function<Result<void>()>;
 
-/// How long anybody waits who was told nothing else: PENSTOCK_TIMEOUT_MS, 60 s.
+/// The default deadline of waits: PENSTOCK_TIMEOUT_MS, 60 s.
 std::uint64_t default_timeout_ns();
 
 /// One wait. `pause()` after each failed poll; an error ends the wait. Time in which this process
-/// was stopped does not count: nobody is late because of it. Not thread-safe.
+/// was stopped does not count. Not thread-safe.
 class Waiter {
  public:
   /// `what` names the wait in the deadline's message. `timeout_ns` 0: default_timeout_ns().
@@ -49,7 +50,7 @@ class Waiter {
   WaitPolicy policy_;
 };
 
-/// Backing off in somebody else's polling loop (a completion queue that is read again and again):
+/// Backs off in a polling loop of the caller (a completion queue that is read again and again):
 /// `spent()` after an empty poll, `busy()` after a fruitful one. Never sleeps: the caller's loop
 /// may have other work.
 class Backoff {

@@ -20,7 +20,7 @@ inline constexpr std::size_t line_bytes = 64;
 inline constexpr std::size_t tagged_bytes = 56;
 
 enum class Mode : std::uint32_t {
-  hardware = 1,   ///< caches are coherent between all who attach
+  hardware = 1,   ///< caches are coherent between all attached processes
   software = 2,   ///< no coherence between nodes: flush, fence, invalidate
   uncached = 3,   ///< the mapping itself is uncacheable
   simulated = 4,  ///< a model of a pool without coherence
@@ -31,9 +31,9 @@ Result<Mode> parse_mode(std::string_view text);
 
 /// Operations of one mode. `self` is what Memory was bound with (the model in the simulated mode).
 ///
-/// Publishing operations may reach the device in any order, and late: only `store_fence` puts those
-/// before it ahead of those after it and sends on what is still buffered. Of one thread's publishes
-/// to a word the last stays, also without `store_fence`; of two threads' either may. Loads may
+/// Publishes may reach the device in any order, and late. `store_fence()`: earlier publishes reach
+/// the device before later ones, and none stays buffered. When one thread publishes a word twice
+/// the later value stays, also without `store_fence`; when two threads do, either may. Loads may
 /// return any older copy that this node holds unless the line was invalidated and load-fenced
 /// first.
 struct Ops {
@@ -44,11 +44,11 @@ struct Ops {
   /// are neither read nor written.
   void (*publish_bytes)(void* self, void* to, const void* from, std::size_t bytes);
   /// One 64-byte line, which arrives whole or, without wide stores, with its last word last. At no
-  /// instant is it dirty in a cache: whoever is killed within leaves nothing behind.
+  /// instant is it dirty in a cache: a process that is killed within the call leaves no dirty line.
   void (*publish_line)(void* self, void* to, const void* from);
-  /// As publish_line, the quickest way: a process that is killed within may leave the line dirty in
-  /// its node's caches. Only for lines that no other node writes before these were flushed: of
-  /// objects (docs/protocols/quarantine.md), or of one node for ever.
+  /// As publish_line, in the quickest way: a process that is killed within the call may leave the
+  /// line dirty in its node's caches. Only for lines that no other node writes before these were
+  /// flushed: of objects (docs/protocols/quarantine.md), or of one node for ever.
   void (*send_line)(void* self, void* to, const void* from);
   /// `bytes` of payload; `to` is 64-byte aligned, the tail of the last line is left undefined.
   void (*publish_bulk)(void* self, void* to, const void* from, std::size_t bytes);
@@ -56,8 +56,8 @@ struct Ops {
   /// Lines may be left dirty as by send_line.
   void (*publish_tagged)(void* self, void* to, const void* from, std::size_t bytes,
                          std::uint64_t first_tag);
-  /// As send_line and publish_tagged where many lines follow each other: what costs the sender
-  /// least time, whereas a line by itself may arrive later.
+  /// As send_line and publish_tagged, for many lines that follow each other: costs the sender the
+  /// least time, whereas a single line may arrive later.
   void (*stream_line)(void* self, void* to, const void* from);
   void (*stream_tagged)(void* self, void* to, const void* from, std::size_t bytes,
                         std::uint64_t first_tag);
@@ -77,13 +77,13 @@ struct Ops {
   /// Copies 64 bytes, the last word first: if that one is new, so is the rest.
   void (*load_line)(void* self, void* to, const void* from);
   void (*load_bulk)(void* self, void* to, const void* from, std::size_t bytes);
-  /// Copies the payload of tagged lines up to the first whose tag differs; gives the number of
+  /// Copies the payload of tagged lines up to the first whose tag differs; returns the number of
   /// payload bytes copied from lines that matched (== bytes when all did).
   std::size_t (*load_tagged)(void* self, void* to, const void* from, std::size_t bytes,
                              std::uint64_t first_tag);
   /// As `store_fence`, and loads after it are made only when all publishes before it are at the
-  /// device: what locks made of loads and stores need between announcing oneself and looking at the
-  /// others. In hardware mode neither `store_fence` nor `load_fence` gives this.
+  /// device: locks made of loads and stores need it between publishing their own line and reading
+  /// the others'. In hardware mode neither `store_fence` nor `load_fence` gives this.
   void (*full_fence)(void* self);
 };
 
@@ -98,9 +98,9 @@ class Memory {
   bool loads_may_be_stale() const {
     return !intra_node_ && (mode_ == Mode::software || mode_ == Mode::simulated);
   }
-  /// For lines that processes of one node publish and load, and nobody else: its caches are
-  /// coherent, so nothing is dropped before it is loaded, nor stores sent on. What is published
-  /// still goes to the device: no line stays dirty in a cache, whoever has the memory next.
+  /// For lines that only processes of one node publish and load: the node's caches are coherent, so
+  /// no line is invalidated before a load, and no store is written back. Publishes still go to the
+  /// device: no line stays dirty in a cache when the memory gets its next owner.
   Memory intra_node() const {
     Memory same = *this;
     same.intra_node_ = mode_ == Mode::software || mode_ == Mode::simulated;
@@ -222,7 +222,7 @@ struct PoolMapping {
   std::uint64_t bytes = 0;
   std::string path;           ///< of the first part
   std::uint64_t pool_id = 0;  ///< 0: not known yet, only the superblock is touched
-  std::uint32_t node = 0;     ///< on whose behalf: emulated nodes count from 1, 0 is the host
+  std::uint32_t node = 0;     ///< the process's node: emulated nodes count from 1, 0 is the host
   bool observer = false;      ///< only looks
 };
 
@@ -233,7 +233,8 @@ struct View {
   std::shared_ptr<void> keep;  ///< what the view lives in
 };
 
-/// As bind, for a place. Errors: as bind; unavailable where no simulator is part of the program.
+/// As bind(), for a mapped pool. Errors: those of bind(); unavailable where the program has no
+/// simulator.
 Result<View> view(Mode mode, const PoolMapping& place, FlushChoice flush = FlushChoice::automatic);
 /// For a superblock, before its mode is known: what software mode does is right in all modes.
 Result<View> cautious_view(const PoolMapping& place);

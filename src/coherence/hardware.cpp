@@ -1,5 +1,6 @@
-// Coherent between all who attach: release stores, acquire loads, no flush. The table's functions
-// keep the order "payload, then last word or tag" with a release store.
+// Hardware mode: caches are coherent between all attached processes. Release stores, acquire loads,
+// no flush. The table's functions keep the order "payload, then last word or tag" with a release
+// store.
 #include <atomic>
 
 #include "coherence/plain_ops.hpp"

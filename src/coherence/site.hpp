@@ -1,4 +1,4 @@
-// Where in the source an operation on the pool is called from. Empty in the product. A build for
+// The place in the source that calls an operation on the pool. Empty in the product. A build for
 // proofs (PENSTOCK_PROOF) knows the place, so that the flush, fence or publish of one place can be
 // left out, to see that a test notices (docs/proof.md, "Mutants").
 #pragma once
@@ -22,7 +22,7 @@ enum class Weakening : std::uint8_t {
 struct Site {
   const char* file;
   unsigned line;
-  /// Of whoever calls the function that has this as its default argument.
+  /// The place of the caller of a function that has this as its default argument.
   static constexpr Site here(const char* file = __builtin_FILE(),
                              unsigned line = __builtin_LINE()) {
     return {file, line};

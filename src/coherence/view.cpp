@@ -1,5 +1,5 @@
-// Where a process addresses a pool. In the simulated mode that is its node's view of the pool, not
-// the pool: plain loads and stores of a user then meet what this node holds.
+// The addresses by which a process reaches a pool. In simulated mode these are of its node's view
+// of the pool, not the pool: plain loads and stores of a user then meet what this node holds.
 #include "base/format.hpp"
 #include "coherence/coherence.hpp"
 

@@ -1,7 +1,7 @@
-// The process that is just attaching has no slot yet, but takes locks, and those who wait must be
-// able to find it dead. So it writes the attaching line of its node's name first and uses an
-// attaching process token: generation << 16 | 0x8000 | name. At most one process of a node visits
-// at a time: the host lock sees to that.
+// A process that is just attaching has no slot yet, but takes locks, and the processes that wait
+// for these must be able to find it dead. So it writes the attaching line of its node's name first
+// and uses an attaching process token: generation << 16 | 0x8000 | name. At most one process of a
+// node visits at a time: the host lock sees to that.
 #pragma once
 
 #include <optional>
@@ -50,7 +50,8 @@ class AttachingTable {
                       const ProcessIdentity& process) const;
   /// The attaching process stays alive. The caller orders.
   void beat(std::uint32_t name) const;
-  /// As last published; nullopt when never written, unreadable or `name` is none.
+  /// The line as last published; nullopt when it was never written, is unreadable, or `name` is
+  /// none.
   std::optional<AttachingLine> read(std::uint64_t name) const;
 
  private:

@@ -1,5 +1,5 @@
-// Who has died, what that means for the caches of its node, and when what it owned may be given
-// back (docs/protocols/quarantine.md).
+// Which processes have died, what that means for the caches of their nodes, and when their memory
+// may be given back (docs/protocols/quarantine.md).
 #include <algorithm>
 #include <set>
 #include <span>
@@ -18,8 +18,8 @@ bool has_ended(const SlotView& view) {
 
 }  // namespace
 
-/// Whatever it had stored may be dirty in its node's caches, and whatever others had stored to what
-/// it owned in theirs: they may have died as well, and nobody knows yet.
+/// Its stores may be dirty in its node's caches, and other processes' stores to its memory in
+/// theirs: those may have died as well, unnoticed so far.
 void Pool::Impl::record_deaths(const std::vector<SlotView>& dead) const {
   auto nodes = nodes_of_others();
   for (const SlotView& each : dead) nodes.insert(each.line.node);
@@ -37,7 +37,7 @@ std::set<std::uint32_t> Pool::Impl::all_nodes() const {
   return nodes;
 }
 
-/// Where processes are attached, as far as the table says.
+/// The nodes on which processes are attached, by the table.
 std::set<std::uint32_t> Pool::Impl::nodes_of_others() const {
   std::set<std::uint32_t> nodes;
   if (!memory.loads_may_be_stale()) return nodes;
@@ -80,8 +80,8 @@ bool Pool::given_up_still_here() const {
   return false;
 }
 
-/// A survivor may not have noticed the death yet and still write what is the dead's, such as the
-/// credits of a channel. Those who share a channel are of one job.
+/// A survivor may not have noticed the death yet and still write to the dead process's memory, such
+/// as the credits of a channel. The two ends of a channel are of one job.
 bool Pool::Impl::outlived_by_its_job(const SlotView& dead) {
   const std::string job = processes.job(dead.slot);
   if (job.empty()) return false;
@@ -92,7 +92,7 @@ bool Pool::Impl::outlived_by_its_job(const SlotView& dead) {
   return false;
 }
 
-/// Those of the jobs of which somebody lives.
+/// The dead processes of jobs that have a living one.
 std::set<std::string> Pool::Impl::living_of(std::set<std::string> jobs) {
   std::set<std::string> living;
   jobs.erase("");
@@ -140,7 +140,7 @@ std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
   if (on_dead) on_dead(tokens);
   for (const SlotView& view : dead) {
     confirm();
-    // who left may live on without the pool; who is dead and runs was given up
+    // a process that left may live on without the pool; a dead one that runs was given up
     const bool left = view.whole && view.is(SlotState::left);
     processes.set_state(view.slot, view.line, left ? SlotState::detached : SlotState::reaped);
   }

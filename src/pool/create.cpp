@@ -215,7 +215,7 @@ Result<coherence::View> creators_view(const Mapping& mapping, const Superblock& 
 
 Result<void> write_pool(const std::vector<OpenPart>& parts, const Superblock& superblock) {
   for (const OpenPart& part : parts) {
-    // From here to the end a device is no pool: nobody attaches to half of one.
+    // From here to the end the device is no pool, so that no process attaches to half of one.
     if (!part.device) continue;
     if (auto wiped = wipe_superblock(part); !wiped) return wiped;
   }

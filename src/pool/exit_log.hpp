@@ -1,10 +1,10 @@
-// In which order the processes of one host leave a pool, told by the kernel.
+// The order in which the processes of one host leave a pool, as the kernel reports it.
 //
 // Each process that has attached keeps a file of its own open until it ends; the kernel closes it
 // in the middle of the process's end, before a launcher can see the end and kill the others, and
-// queues the event. So the order is right however late it is read, also for those that nobody has
-// looked at before. Another file, one an attachment, stays when its process ends without leaving
-// the pool.
+// queues the event. So the order is right however late it is read, also for processes that were
+// never looked at before. Another file, one an attachment, stays when its process ends without
+// leaving the pool.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ class ExitLog {
  public:
   struct Event {
     enum class Kind { attached, finalizes, left, fails, aborts, ended } kind = Kind::ended;
-    std::int64_t pid = 0;  ///< not of who `left`
+    std::int64_t pid = 0;  ///< not of processes that `left`
     int abort_code = 0;
     std::int64_t thread = 0;  ///< that `fails`
     std::uint32_t slot = 0;   ///< which it left

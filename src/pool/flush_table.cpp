@@ -20,11 +20,11 @@ constexpr std::uint64_t unknown_death = UINT64_MAX;
 }  // namespace
 
 // The first copy is published first, so of two whole ones it is the newer. Where neither is whole
-// somebody has damaged them: then everything waits for every node.
+// they were damaged: then everything waits for every node.
 FlushTable::Clock FlushTable::clock() const {
   memory_.invalidate(base_ + clock_place(0), 2 * coherence::line_bytes);
   memory_.load_fence();
-  // Who was stopped within a tick and taken for dead may still store one of the two.
+  // A process that was stopped within a tick and taken for dead may still store one of the two.
   std::optional<FlushLine> newest;
   for (std::uint32_t copy = 0; copy < 2; ++copy) {
     const auto line = load_checksummed_line<FlushLine>(memory_, base_, clock_place(copy));

@@ -1,8 +1,9 @@
-// Which nodes may hold dirty lines of the dead, and up to when each has flushed its caches.
+// Which nodes may hold dirty lines of dead processes, and up to when each has flushed its caches.
 //
 // A process that is killed leaves lines that it stored to dirty in its node's caches; they reach
-// the device at any later time, whoever the memory belongs to by then. So what a node's dead may
-// have stored to changes hands only after that node has flushed it (docs/protocols/quarantine.md).
+// the device at any later time, when the memory may have another owner. So memory that a node's
+// dead processes may have stored to changes hands only after that node has flushed it
+// (docs/protocols/quarantine.md).
 //
 //   clock    two lines   how many of these events there were; the same again
 //   deaths   N lines     when a process of the node died last
@@ -43,11 +44,11 @@ class FlushTable {
 
   struct Clock {
     std::uint64_t ticks = 0;
-    std::uint64_t last_death = 0;  ///< 0: nobody has died yet
+    std::uint64_t last_death = 0;  ///< 0: no process has died yet
   };
-  /// From here on ticks are of a clock that somebody has damaged.
+  /// Ticks from here on come from a damaged clock.
   static constexpr std::uint64_t unreadable_ticks = UINT64_MAX / 2;
-  /// Also without the lock: what it gives then may be older. One serialized device access.
+  /// May be called without the lock: the result may then be older. One serialized device access.
   Clock clock() const;
   /// One more tick. Under the lock; the caller has ordered what shall be seen with it.
   void tick() const;

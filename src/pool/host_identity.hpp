@@ -1,4 +1,4 @@
-// Who runs this process: the host, and the process on it.
+// The identity of this process: the host, and the process on it.
 #pragma once
 
 #include <optional>

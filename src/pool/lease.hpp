@@ -31,13 +31,13 @@ constexpr std::uint64_t longest_step_ns(std::uint64_t lease_ns) {
   return std::max(lease_ns / 4, 2 * beat_period_ns(lease_ns));
 }
 
-/// For who looks until it is certain, which it is when it has looked on for a lease: a limit that
-/// only clocks which misbehave reach.
+/// Limit of a check that goes on until it is certain, which takes a lease: only a misbehaving clock
+/// reaches it.
 constexpr std::uint64_t certainty_limit_ns(std::uint64_t lease_ns) {
   return 8 * lease_ns + 10'000'000'000;
 }
 
-/// Nobody takes this process for dead so soon after its last beat, whatever clocks do.
+/// No process takes this one for dead so soon after its last beat, whatever the clocks do.
 constexpr std::uint64_t certain_ns(std::uint64_t lease_ns) {
   return lease_ns / 2;
 }

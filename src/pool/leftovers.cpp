@@ -49,7 +49,7 @@ bool remove_unclaimed(const std::string& path, std::int64_t older_than_s) {
     return false;
   struct flock alone = claim_of(F_WRLCK);
   if (::fcntl(file.get(), F_OFD_SETLK, &alone) != 0) return false;
-  // a pool, and nobody's: ranks may have outlived who ran them
+  // a pool without an owner: ranks may have outlived their launcher
   const auto occupant = living_occupant(path);
   if (!occupant || *occupant) return false;
   return ::unlink(path.c_str()) == 0;

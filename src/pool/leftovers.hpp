@@ -1,6 +1,6 @@
 // Pools in /dev/shm that one process makes for itself: a run's temporary pool, a test's. Their
-// names tell their maker: "penstock.run-PID-NNNNNNNN", eight hexadecimal digits. What nobody
-// removed, its maker and who tidies up behind it being killed together, goes at the next sweep.
+// names tell their maker: "penstock.run-PID-NNNNNNNN", eight hexadecimal digits. The next sweep
+// removes what is left when a maker and its janitor were killed together.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace penstock::pool {
 
-/// While it is open nobody sweeps the pool at `path`, whatever process namespace they are in.
-/// Not valid where the file cannot be opened.
+/// While it is open no process sweeps the pool at `path`, whatever process namespace it is in. Not
+/// valid where the file cannot be opened.
 base::UniqueFd claim_own_pool(const std::string& path);
 
 /// Of "run-12-0123abcd", as a run or a simulated job names what is its own: process 12 is gone.
 bool maker_is_gone(const std::string& name);
 
-/// Removes what its maker left, files of simulated nodes too: pools of this user, not claimed, to
-/// which nobody who lives is attached, of a process that is gone, and not just made. Gives how many
-/// files that were.
+/// Removes what dead makers left, files of simulated nodes too: unclaimed pools of this user to
+/// which no living process is attached, whose maker is gone, and which were not just made. Returns
+/// the number of files.
 std::uint32_t sweep_leftovers(const std::string& folder = "/dev/shm",
                               std::int64_t older_than_s = 10);
 

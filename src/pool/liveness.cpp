@@ -13,8 +13,8 @@ bool Liveness::alive(std::uint64_t token) {
   const auto slot = static_cast<std::uint32_t>(slot_of(token));
   if (slot >= processes_.slots()) return false;
   const SlotView view = processes_.state(slot);
-  // Its owner is just detaching, has died at that, or is about to write anew what was overwritten:
-  // nothing there says of whom it is.
+  // Its owner is just detaching, has died while it did, or is about to write an overwritten line
+  // again: nothing there says whose it is.
   if (!view.whole) {
     const auto beating = processes_.beating(slot);
     const bool succeeded = beating && *beating > generation_of(token);

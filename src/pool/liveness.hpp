@@ -6,9 +6,9 @@
 //                                       clock without a new beat
 //
 // The first look at a foreign heartbeat only starts the clock: a process that looks once never
-// takes anybody of another host for dead. Nor does one that was stopped itself: its clock goes on
-// only while it looks. Whom a heartbeat says to be dead may yet go on: so it is told, by a verdict,
-// before anybody hears that it is dead, and stays dead from then on.
+// takes a process of another host for dead. Nor does one that was stopped itself: its clock runs
+// only while it looks. A process that is dead by its heartbeat may go on later: so a verdict is
+// published before any caller learns of the death, and the process stays dead from then on.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,7 @@ class Liveness {
         clock_(longest_step_ns(lease_ns)) {}
 
   /// Publishes that a process is taken for dead; what is loaded afterwards is newer than that. An
-  /// observer has none: it can tell nobody, and does nothing to the dead.
+  /// observer publishes none, and does nothing to the dead.
   using Judge = std::function<void(std::uint64_t token)>;
   void judge_by(Judge judge) { judge_ = std::move(judge); }
   /// This process runs: called at least every beat_period_ns, or dying takes longer to be seen.
@@ -44,10 +44,10 @@ class Liveness {
 
   bool alive(std::uint64_t token);
   bool alive(const SlotView& view);
-  /// Attached and on this host, as far as a glance tells: one that has just ended, or whose pid has
-  /// a new owner, may still count. Cheap.
+  /// Attached and on this host, by a quick check: one that has just ended, or whose pid has a new
+  /// owner, may still count. Cheap.
   bool runs_here(const SlotView& view);
-  /// Whoever holds this host's lock keeps it from acting for its node.
+  /// The holder of this host's lock keeps it from acting for its node.
   bool of_this_host(std::uint64_t token) const;
   /// Of this host, and not ended, whatever its slot says.
   bool still_exists(const SlotView& view) const;

@@ -189,7 +189,7 @@ Result<NodeSeat> NodeTable::register_new(const Joiner& joiner) const {
 Result<std::uint32_t> NodeTable::take_free_entry(const Joiner& joiner, std::uint32_t name) const {
   for (std::uint32_t node = 0; node < superblock_.max_nodes; ++node) {
     NodeLine raw;
-    // A damaged line is nobody's to reuse: its node may still hold the number.
+    // A damaged line must not be reused: its node may still hold the number.
     const bool whole =
         observe_checksummed_line<NodeLine>(memory_, base_, place(node), &raw).has_value();
     if (!whole || raw.incarnation != 0) continue;

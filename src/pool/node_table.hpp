@@ -55,9 +55,9 @@ class NodeTable {
   std::optional<NodeSeat> take_over(const Joiner& joiner) const;
   Result<NodeSeat> register_new(const Joiner& joiner) const;
   Result<std::uint32_t> take_free_entry(const Joiner& joiner, std::uint32_t name) const;
-  /// Watches for a lease at most, less when somebody shows life.
+  /// Watches for a lease at most, less when a process shows life.
   bool incarnation_is_dead(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const;
-  /// How often somebody has sat down under `name`.
+  /// How often a node has joined under `name`.
   static std::uint64_t visits_of(const Joiner& joiner, std::uint32_t name);
   std::uint64_t visit(const Joiner& joiner, std::uint32_t name) const;
   void publish(std::uint32_t node, const NodeLine& line) const;

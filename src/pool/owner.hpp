@@ -1,5 +1,5 @@
-// Whose a pool is. Whoever may write to it reads and changes what a job stores there, so a job
-// takes only pools of its own user, of root, and of those whom its user names.
+// The owner of a pool. A user that may write to it can read and change what a job stores there, so
+// a job takes only pools of its own user, of root, and of the users that its user names.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ Owner owner_of(const OpenPart& part);
 /// Nullopt where it may be used; else what is wrong and what allows it. `trusted` as in
 /// PENSTOCK_TRUST_OWNER.
 std::optional<std::string> distrust(const Owner& owner, const Part& part, std::string_view trusted);
-/// Of all parts. Errors: permission.
+/// Checks all parts. Errors: permission.
 Result<void> check_owners(const std::vector<OpenPart>& parts, const std::string& spec);
 
 }  // namespace penstock::pool

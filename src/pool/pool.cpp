@@ -168,7 +168,7 @@ Result<void> Pool::Impl::take_slot() {
 std::optional<SlotView> Pool::Impl::choose_slot() {
   if (const auto unused = processes.first_unused()) return SlotView{.slot = *unused, .line = {}};
   const std::vector<SlotView> used = processes.used();
-  // Who was given up may go on yet: while its slot tells of it, its host flushes nothing.
+  // A process that was given up may still go on: while its slot says so, its host flushes nothing.
   const auto may_go_on = [this](const SlotView& view) {
     return view.is(SlotState::reaped) &&
            verdicts.judge_of(make_token(view.line.generation, view.slot)).has_value();
@@ -221,12 +221,12 @@ void Pool::Impl::beat() {
   const SlotView view = processes.state(slot);
   if (owns_slot(view)) return;
   if (view.whole) end(std::nullopt);
-  // Nobody takes a slot who has not said before that its owner is dead: it was overwritten.
+  // No process takes a slot without publishing first that its owner is dead: so it was overwritten.
   heed(token());
   processes.publish_state(slot, own_state);
 }
 
-/// Others wait for a line that somebody has written over, until its node takes the lock again.
+/// Others wait for an overwritten line until its node takes the lock again.
 void Pool::Impl::keep_lock_line() {
   // once is nothing: another process of this host may be just writing it
   const bool intact = lock->intact();
@@ -240,8 +240,8 @@ void Pool::Impl::do_chores() {
   for (const auto& [owner, chore] : chores) chore();
 }
 
-/// A beat was just published: whoever looks from now on sees that this process lives, and whoever
-/// has given it up before has left a verdict.
+/// A beat was just published: processes that look from now on see that this one is alive, and a
+/// process that had given it up before has left a verdict.
 void Pool::Impl::heed(std::uint64_t as_token) {
   liveness.stay_awake();
   memory.full_fence();
@@ -285,7 +285,8 @@ Pool::~Pool() {
   impl_->heartbeat.reset();
   impl_->exit_log_entry.sign_off();
   const SlotView view = impl_->processes.state(impl_->slot);
-  if (!view.whole) impl_->heed(impl_->token());  // else a stranger's: nobody takes it before that
+  if (!view.whole)
+    impl_->heed(impl_->token());  // else another process's: none takes it before that
   if (impl_->owns_slot(view) || !view.whole)
     impl_->processes.set_state(impl_->slot, impl_->own_state,
                                impl_->leaves_to_burial ? SlotState::left : SlotState::detached);
@@ -408,8 +409,8 @@ Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
                 "there is not the child's to change; attach again here",
                 impl.options.spec);
   }
-  // Who waits in vain, because the lock was overwritten, say, has more to do under it: all of that
-  // together ends not much later.
+  // A process that waits in vain, because the lock was overwritten, say, has more to do under it:
+  // all of that together ends not much later.
   const bool whole_wait = timeout_ns == 0;
   const std::uint64_t whole_ns = base::default_timeout_ns();
   const std::uint64_t in_vain_ns = impl.waited_in_vain_ns;
@@ -460,7 +461,7 @@ Pool::Guard::~Guard() {
 std::vector<ProcessRecord> Pool::processes() const {
   std::vector<ProcessRecord> records;
   for (const SlotView& view : impl_->processes.used()) {
-    // A line that its node left half written says of nobody who it is.
+    // A line that its node left half written does not say which process it is of.
     if (view.line.generation == 0 || !view.whole) continue;
     ProcessRecord record = impl_->record(view);
     record.alive = impl_->liveness.alive(view);

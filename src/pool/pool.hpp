@@ -1,5 +1,5 @@
-// A pool: memory that several hosts map, its superblock, and who is attached.
-// Layout and crash rules: docs/protocols/pool.md. Source: cMPI section 3.1; architecture "Arena".
+// A pool: memory that several hosts map, its superblock, and the attached processes. Layout and
+// crash rules: docs/protocols/pool.md. Source: cMPI section 3.1; architecture "Arena".
 #pragma once
 
 #include <cstddef>
@@ -43,11 +43,11 @@ struct CreateOptions {
   std::optional<std::string> group;  ///< group name that may attach too (permissions 0660)
   bool overwrite = false;            ///< replace an existing pool
   /// A file takes space as objects are made in it: a file system that is full is an error then. (In
-  /// pools of several files it ends whoever writes, by SIGBUS.)
+  /// pools of several files a process that writes there ends by SIGBUS.)
   bool sparse = false;
 };
 
-/// Whose a pool is, as the file system says.
+/// The owner of a pool, by the file system.
 struct Owner {
   std::uint32_t uid = 0, gid = 0;
   std::uint32_t permissions = 0;
@@ -75,8 +75,8 @@ Result<Info> create(const CreateOptions& options);
 /// Reads the superblock only.
 Result<Info> inspect(const std::string& spec);
 /// May this user's jobs use the pool? Attaching asks this; looking does not. Errors: permission,
-/// where its owner is neither this user nor root nor named by PENSTOCK_TRUST_OWNER, or where
-/// everybody may write to it.
+/// where its owner is neither this user nor root nor named by PENSTOCK_TRUST_OWNER, or where all
+/// users may write to it.
 Result<void> check_owner(const std::string& spec);
 /// Whether `name` may stand in PENSTOCK_TRUST_OWNER: a user, a :GROUP, by name or number,
 /// everybody.
@@ -176,11 +176,11 @@ class Pool {
   std::uint32_t node() const;
   /// (generation << 16 | slot) + never 0: identifies a process incarnation in lines of the pool.
   std::uint64_t token() const;
-  /// Alive: attached under this very token, and neither found dead nor with an expired lease.
-  /// A stopped process (SIGSTOP) is alive until its lease (PENSTOCK_LEASE_MS) runs out, and on the
-  /// same host for as long as it exists. Whom this finds dead by its lease stays dead: it is told,
-  /// and ends when it goes on. Of the own token: confirm(), true. Costs a system call: for waits,
-  /// not for hot paths.
+  /// Alive: attached under this very token, and neither found dead nor with an expired lease. A
+  /// stopped process (SIGSTOP) is alive until its lease (PENSTOCK_LEASE_MS) runs out, and on the
+  /// same host for as long as it exists. A process that is found dead by its lease stays dead: a
+  /// verdict is published, and the process ends when it goes on. Of the own token: confirm(), true.
+  /// Costs a system call: for waits, not for hot paths.
   bool alive(std::uint64_t token) const;
   /// Before a store that only a living process may make: if this one has shown no life for so long
   /// that others may have taken it for dead, finds out; if they have, says so on standard error and
@@ -217,17 +217,18 @@ class Pool {
   /// Slots of the dead are released afterwards. Between groups of the dead the lock is let go.
   using OnDead = std::function<void(const std::set<std::uint64_t>& tokens)>;
   Result<std::uint32_t> reap(const OnDead& on_dead);
-  /// Somebody who lives may still store to what this process owns when it detaches: that is given
-  /// back by reap(), as of one that died, when its job is gone.
+  /// Other living processes may still store to this process's memory when it detaches: reap() gives
+  /// it back when the job is gone, as that of a dead process.
   void leave_to_burial();
-  /// Under the lock. May what the process of `token` owned be given back: it is dead, and nobody of
-  /// its job lives who may still write there? Then its death is recorded, see flushes().
+  /// Under the lock. Whether the memory of the process of `token` may be given back: it is dead,
+  /// and no living process of its job may still write there. Then its death is recorded, see
+  /// flushes().
   bool bury(std::uint64_t token);
   /// Under the lock, before something is given back that others may have stored to: the deaths that
-  /// this process has learned of by alive() are recorded, though nobody has reaped the dead yet.
+  /// this process has learned of by alive() are recorded, though the dead were not reaped yet.
   void record_known_deaths();
   /// Under the lock, before something is given back without the others having agreed: as if all
-  /// who are attached had died.
+  /// attached processes had died.
   void record_unknown_deaths();
   /// A process of this host that was given up has not ended, and may still store: to flush now
   /// would be too early.

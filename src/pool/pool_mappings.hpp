@@ -25,7 +25,7 @@ class PoolMappings {
 
     bool operator==(const Attachment&) const = default;
   };
-  /// Who of those attached is this process. The pool's side of the class.
+  /// Says which of the attached processes is this one. The pool's side of the class.
   class Attachments {
    public:
     virtual ~Attachments() = default;
@@ -63,7 +63,7 @@ class PoolMappings {
   /// [begin, end) is the pool from `offset` on.
   struct Range {
     std::uint64_t begin = 0, end = 0, offset = 0;
-    Attachment owner;  ///< whose mapping it is, when known
+    Attachment owner;  ///< the pool of the mapping, when known
 
     bool holds(std::uint64_t at, std::uint64_t bytes) const {
       return at >= begin && at < end && bytes <= end - at;

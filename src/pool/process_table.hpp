@@ -1,4 +1,4 @@
-// Who is attached: the lines of the process slots.
+// The attached processes: the lines of the process slots.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Identifiers that nobody else draws.
+// Unique random identifiers.
 #pragma once
 
 #include <sys/random.h>

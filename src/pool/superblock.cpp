@@ -137,8 +137,8 @@ Result<void> write_superblock(const OpenPart& part, const Superblock& contents) 
   Superblock superblock = contents;
   superblock.checksum = checksum_of(superblock);
   const coherence::Memory& memory = view->memory;
-  // The magic last, by one word, which arrives whole: who finds it finds all the rest, and the
-  // tables, also when the writer has died meanwhile.
+  // The magic last, by one word, which arrives whole: a process that finds it finds all the rest,
+  // and the tables, also when the writer has died meanwhile.
   superblock.magic = 0;
   static_assert(offsetof(Superblock, magic) == 0);
   memory.publish_bulk(view->base, &superblock, sizeof superblock);

@@ -1,10 +1,11 @@
-// Who was taken for dead by whom. A process that showed no life for a lease may be alive: it was
-// stopped, or its host was. Whoever takes it for dead says so here before it acts on that, so that
-// the late one, when it goes on, finds out before it touches what is no longer its own.
+// Which process took which for dead. A process that showed no life for a lease may be alive: it was
+// stopped, or its host was. The process that takes it for dead publishes that here before it acts
+// on it, so that the late one, when it goes on, finds out before it touches memory that is no
+// longer its own.
 //
-// The two meet as in Dekker's algorithm: the one publishes the verdict and then looks at the
-// heartbeat once more; the other publishes a beat and then looks for a verdict. At least one of
-// them finds what the other wrote.
+// The two meet as in Dekker's algorithm: one publishes the verdict and then reads the heartbeat
+// once more; the other publishes a beat and then looks for a verdict. At least one of them finds
+// what the other wrote.
 //
 // Several nodes may write into a line, whole words and only ever by publish_word: two that say the
 // same of a process are both right. The words of a line are for eight generations in turn, so that
@@ -29,7 +30,7 @@ class VerdictTable {
 
   /// `token` is taken for dead by `judge`. What is loaded afterwards is newer than the verdict.
   void publish(std::uint64_t token, std::uint64_t judge) const;
-  /// Slot and attaching bit of the one who has taken `token` for dead; nullopt: nobody has.
+  /// Slot and attaching bit of the process that has taken `token` for dead; nullopt: none has.
   std::optional<std::uint64_t> judge_of(std::uint64_t token) const;
 
  private:

@@ -12,23 +12,25 @@
 // follow: store -> load order, which `store_fence` alone does not give. `full_fence` after each
 // publish below does.
 //
-// Who finds nobody else choosing or with a number may have the lock at once, still choosing: one
-// that comes now finds that, and waits; one that had come before would have been found.
+// Fast path: if no other participant is choosing or queued, the lock is ours at once, while we are
+// still choosing: a participant that comes now finds that, and waits; one that had come before
+// would have been found.
 //
-// Who shares the lock draws a number like everybody, and does not wait for the others who share it.
-// One that was passed by so cannot become exclusive meanwhile: it would draw a greater number.
+// A participant that shares the lock draws a number like the others, and does not wait for other
+// sharers. A sharer that was passed by cannot become exclusive meanwhile: it would draw a greater
+// number.
 //
-// Who wants the lock alone, and for long finds the same one sharing it, gives its number back until
-// that one has gone. Those who share it and queue behind the number hold other locks, maybe, which
-// the one in the way waits for. Nobody draws a number twice: that it has gone is seen also when it
-// is back before anybody looks.
+// A participant that wants the lock exclusively, and for long finds the same one sharing it, gives
+// its number back until that one has gone: sharers that queue behind the number may hold other
+// locks that the one in the way waits for. No participant draws a number twice: its leaving is seen
+// also when it is back before the next look.
 //
-// The dead: a line whose token is dead is passed over. That is safe because the line was read
-// after the own number was published: whoever replaces the dead in that line starts to choose
-// after that, sees the own number and draws a greater one. A line of nobody whose checksum is wrong
-// is passed over too: its writer has not published its token yet, and chooses after that.
+// The dead: a line whose token is dead is passed over. That is safe because the line was read after
+// the own number was published: a process that replaces the dead one in that line starts to choose
+// after that, sees the own number and draws a greater one. A line without a token and with a wrong
+// checksum is passed over too: its writer has not published its token yet, and chooses after that.
 //
-// What was overwritten: who waits looks at its own line too, and publishes it anew.
+// Overwritten lines: a waiting participant reads its own line too, and publishes it again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -77,7 +79,7 @@ class Entries {
     send(line);
   }
 
-  /// What was published last, where somebody else has overwritten it, other than a successor.
+  /// Publishes the own line again where something other than a successor has overwritten it.
   void restore() const {
     memory_.invalidate(lines_ + 64ull * self_, 64);
     memory_.load_fence();
@@ -86,8 +88,9 @@ class Entries {
     if (std::memcmp(&line, &published_, sizeof line) != 0) send(published_);
   }
 
-  /// Makes the own line say who acts for the participant from now on. An old copy does no harm: it
-  /// has this token only if this process has published the line, and then it is not old.
+  /// Makes the own line name the process that acts for the participant from now on. An old copy
+  /// does no harm: it has this token only if this process has published the line, and then it is
+  /// not old.
   void take_over(std::uint64_t token) const {
     Line line;
     memory_.load_line(&line, lines_ + 64ull * self_);
@@ -153,7 +156,7 @@ class Queue {
         meanwhile_(meanwhile) {}
 
   void await_all() { pending_ = entries_.others(); }
-  /// Until `step` is done with all who are awaited; or for so many looks: false.
+  /// Waits until `step` is done with all awaited participants; after so many looks: false.
   template <class Step>
   Result<bool> pass_all(base::Waiter& waiter, Step step, std::uint32_t max_looks = forever) {
     for (std::uint32_t looks = 1;; ++looks) {
@@ -172,7 +175,7 @@ class Queue {
     }
   }
 
-  /// Leaves those who share the lock as they did when it was asked before; whether there are any.
+  /// Keeps those that share the lock as they did at the last look; returns whether there are any.
   bool await_those_who_stay() {
     std::vector<std::uint32_t> stay;
     for (const std::uint32_t i : pending_) {
@@ -184,7 +187,8 @@ class Queue {
     return !stay.empty();
   }
 
-  /// The waiter's dead check: whoever is dead, or was never there, no longer stands in the way.
+  /// The waiter's dead check: a participant that is dead, or was never there, no longer stands in
+  /// the way.
   void pass_over_dead() {
     entries_.restore();
     std::erase_if(pending_, [&](std::uint32_t i) {
@@ -249,7 +253,7 @@ class Request {
     if (greatest >= greatest_number)
       return fail(ErrorCode::wrong_format,
                   "lock: number {:#x} in a line is damaged; recreate the pool", greatest);
-    // Who has made way for this participant knows by another ticket that it has gone.
+    // A participant that has made way for this one sees by another ticket that it has gone.
     last_number_ = std::max(greatest, last_number_) + 1;
     entries_.publish(token_, last_number_, false, hold_);
     return wait_for(last_number_);
@@ -274,7 +278,7 @@ class Request {
   }
 
   Result<bool> make_way() {
-    looks_ = std::min(2 * looks_, max_first_looks);  // at last nobody outstays it
+    looks_ = std::min(2 * looks_, max_first_looks);  // at last no sharer outstays it
     entries_.publish(token_, 0, false);
     const auto has_gone = [](std::uint32_t, const Line& line, const Rival& rival) {
       return line.number != rival.shared;
@@ -320,7 +324,7 @@ Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
   }
 }
 
-/// Who was stopped on the way may have been passed over: it asks about itself.
+/// A process that was stopped on the way may have been passed over: it checks itself.
 Result<void> Lock::still_here() {
   if (!alive_ || alive_(token_)) return {};
   repair();

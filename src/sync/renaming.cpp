@@ -6,7 +6,7 @@
 //
 // Several nodes write X and Y, which rule 1 (one writer a line) forbids for data. Here each is a
 // single word in a line of its own, written by partial stores that never make the line dirty, and
-// the algorithm is made for registers that anybody may overwrite.
+// the algorithm is made for registers that any process may overwrite.
 //
 //   enter:  X := id;  if Y != 0: go right;  Y := id;  if X = id: stop here, else go down
 //

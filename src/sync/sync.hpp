@@ -17,7 +17,7 @@ namespace penstock::sync {
 /// Is the process that wrote `token` (never 0) into a line still alive? Called from waits only.
 /// Asked of the own token: do the others still think so?
 using AliveCheck = std::function<bool(std::uint64_t token)>;
-/// Who that process is, in words: for errors.
+/// Describes that process in words, for errors.
 using Describe = std::function<std::string(std::uint64_t token)>;
 
 // ---- Doorbell -------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ class Doorbell {
   Doorbell(const coherence::Memory& memory, void* line) : memory_(memory), line_(line) {}
   void ring(std::uint64_t sequence);  ///< ringer only
   std::uint64_t read() const;         ///< one device access
-  /// Until read() >= sequence. Errors: deadline; peer_dead when `alive` says so of `token`.
+  /// Waits until read() >= sequence. Errors: deadline; peer_dead when `alive` says so of `token`.
   Result<void> wait(std::uint64_t sequence, std::uint64_t timeout_ns, const AliveCheck& alive = {},
                     std::uint64_t token = 0) const;
 
@@ -54,10 +54,10 @@ class Barrier {
   /// Errors: deadline (names the participants missing), peer_dead (names the participant).
   Result<void> wait(std::uint64_t timeout_ns = 0);
 
-  /// wait() in parts, for who has something to do meanwhile: arrive(), then drop_arrived() on the
-  /// other participants until none is left, then pass().
+  /// wait() in parts, for a caller that has something to do meanwhile: arrive(), then
+  /// drop_arrived() on the other participants until none is left, then pass().
   void arrive();
-  /// Takes from `missing` who has arrived too. One device access.
+  /// Removes from `missing` the participants that have arrived too. One device access.
   void drop_arrived(std::vector<std::uint32_t>& missing) const;
   void pass() { ++sequence_; }
   void others(std::vector<std::uint32_t>& list) const;
@@ -75,8 +75,8 @@ class Barrier {
 
 // ---- Lock -----------------------------------------------------------------------------------
 // Lamport's bakery over one line per participant (a node, or in tests a thread). A participant
-// whose owner is dead by the alive check is passed over, so a lock dies with nobody. Held by one,
-// or by any number who share it.
+// whose owner is dead by the alive check is passed over, so no death takes the lock along. Held by
+// one, or shared by any number.
 
 enum class Hold : std::uint8_t { exclusive, shared };
 
@@ -88,9 +88,9 @@ class Lock {
   /// sees to that by a lock file between the processes of one host).
   Lock(const coherence::Memory& memory, void* lines, std::uint32_t participants, std::uint32_t self,
        std::uint64_t token, AliveCheck alive);
-  /// Acquire: the holder's earlier publishes are visible to observes made after. Those who share
-  /// it hold it together; in the order of arrival, so that neither kind starves the other. Not
-  /// recursive. `meanwhile` is called between two looks of the wait. Errors: deadline.
+  /// Acquire: the holder's earlier publishes are visible to observes made after. Sharers hold it
+  /// together. Participants get it in the order of arrival, so that neither kind starves the other.
+  /// Not recursive. `meanwhile` is called between two looks of the wait. Errors: deadline.
   Result<void> acquire(std::uint64_t timeout_ns = 0, Hold hold = Hold::exclusive,
                        const std::function<void()>& meanwhile = {});
   void release();
@@ -98,9 +98,10 @@ class Lock {
   /// file does between the processes of one host. A line of it that was overwritten is passed over.
   void exclude_by(AliveCheck excluded) { excluded_ = std::move(excluded); }
   /// Clears what a dead predecessor of this participant left behind, before the first acquire, or
-  /// what somebody has written over its line, while nobody acquires for it.
+  /// what was written over its line while no process acquires for it.
   void repair();
-  /// Nobody has written over the participant's line. For one that does not wait: others do.
+  /// Whether the participant's line was not overwritten. For a participant that does not wait
+  /// itself while others do.
   bool intact() const;
 
  private:

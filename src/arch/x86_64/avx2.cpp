@@ -1,4 +1,4 @@
-// As sse2, with 32-byte stores.
+// The operations of sse2, with 32-byte stores.
 #include <immintrin.h>
 
 #include "arch/plain.hpp"
