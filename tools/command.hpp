@@ -52,8 +52,8 @@ struct ModeChoice {
   coherence::Mode mode = coherence::Mode::software;
   std::string reason;
 };
-/// `text` is software, hardware, uncached or auto. Auto is hardware only where it can be shown that
-/// all who attach to SPEC are on one host.
+/// `text` is software, hardware, uncached or auto. Auto is hardware only if all processes that can
+/// attach to SPEC are provably on one host.
 Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec);
 
 /// The pool that was named, else the one of PENSTOCK_POOL; "" when there is neither.

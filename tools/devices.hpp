@@ -9,7 +9,7 @@
 
 namespace penstock::tools {
 
-/// Where the kernel's files are; other folders in tests.
+/// The folders of the kernel's files; replaced in tests.
 struct Roots {
   std::string sys = "/sys", proc = "/proc", dev = "/dev";
   std::string system;  ///< before /etc, /run and /usr

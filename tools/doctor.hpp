@@ -50,7 +50,7 @@ void check_logout(Findings& findings, const Roots& roots, unsigned user);
 void check_cgroup(Findings& findings, const Roots& roots, const std::string& spec);
 void check_variables(Findings& findings);
 
-/// Each devdax: size, alignment, NUMA node, driver, permissions, who uses it; CXL memory without a
+/// Each devdax: size, alignment, NUMA node, driver, permissions, users; CXL memory without a
 /// region.
 void check_devices(Findings& findings, const Roots& roots);
 

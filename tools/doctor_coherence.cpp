@@ -20,7 +20,7 @@ struct CoherenceArguments {
   std::uint32_t timeout_s = 60;
 };
 
-/// Line by line, also into a pipe: somebody waits for the next one.
+/// Line by line, also into a pipe: the reader waits for the next one.
 void say(const std::string& text) {
   fmt::print("{}\n", text);
   std::fflush(stdout);
@@ -85,7 +85,7 @@ std::string create_command(const pool::Info& info, const char* mode) {
                      shell_quote(info.spec), info.bytes, mode);
 }
 
-/// Of lines that pass only with flushes.
+/// The result for lines that pass only with flushes.
 void judge_software(Findings& findings, const pool::Info& info) {
   const std::string mode = coherence::mode_name(info.mode);
   if (info.mode == coherence::Mode::software) {

@@ -39,7 +39,7 @@ std::string remove_ipc_in(const std::string& file) {
   return value;
 }
 
-/// As logind reads it: the main file, then all drop-ins by name; /etc hides /run and /usr.
+/// In logind's order: the main file, then all drop-ins by name; /etc hides /run and /usr.
 std::string remove_ipc(const std::string& system) {
   std::string value = remove_ipc_in(system + "/etc/systemd/logind.conf");
   std::map<std::string, std::string> drop_ins;

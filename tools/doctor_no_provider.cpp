@@ -1,4 +1,4 @@
-// Of a build without the provider, for doctor_provider.cpp.
+// Replaces doctor_provider.cpp in a build without the provider.
 #include "doctor.hpp"
 
 namespace penstock::tools {

@@ -11,8 +11,8 @@
 
 namespace penstock::tools {
 
-/// Of runs that were killed together with their janitors: the folders below `temporary`, some
-/// seconds old, and the MPI's segments that are noted there.
+/// Removes what runs left that were killed together with their janitors: the folders below
+/// `temporary`, some seconds old, and the MPI's segments that are noted there.
 void tidy_after_the_killed(const std::string& temporary);
 
 class Janitor {

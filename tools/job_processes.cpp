@@ -84,7 +84,8 @@ std::vector<pid_t> processes_of(const std::string& job) {
 
 namespace {
 
-/// Of one that was not waited for yet. The kernel notes it before it closes its files.
+/// The exit status of a process that was not waited for yet. The kernel stores it before it closes
+/// the process's files.
 std::optional<int> status_in_proc(pid_t pid) {
   constexpr int exit_code_field = 52, state_field = 3;  // as numbered in proc(5)
   std::istringstream fields(stat_fields(pid));

@@ -29,7 +29,7 @@ std::string name_of(const pool::ProcessRecord& record) {
 
 using Kind = pool::ExitLog::Event::Kind;
 
-/// As launchers end the ranks that are left.
+/// The signals by which launchers end the remaining ranks.
 bool ended_by_launcher(int wait_status) {
   return WIFSIGNALED(wait_status) &&
          (WTERMSIG(wait_status) == SIGKILL || WTERMSIG(wait_status) == SIGTERM);
@@ -111,8 +111,8 @@ bool JobWatch::all_ended() const {
   });
 }
 
-/// How it ended is asked at once: its launcher waits for it too, and where the kernel (before 6.15)
-/// keeps nothing of those who were waited for, the first to ask has it.
+/// Its exit status is asked for at once: its launcher waits for it too, and a kernel before 6.15
+/// keeps no status of a process that was waited for.
 void JobWatch::note_end(std::int64_t pid) {
   for (auto& [key, rank] : ranks_) {
     if (rank.record.pid != pid || !rank.process.valid()) continue;
@@ -123,7 +123,7 @@ void JobWatch::note_end(std::int64_t pid) {
 
 void JobWatch::on_exit_log() {
   const auto events = exit_log_.events();
-  // Who is not watched when it ends says nothing of how.
+  // The exit status of a process that is not watched when it ends stays unknown.
   if (std::any_of(events.begin(), events.end(),
                   [](const auto& event) { return event.kind == Kind::attached; }))
     sample();
@@ -166,7 +166,7 @@ std::int64_t JobWatch::pid_of(const pool::ExitLog::Event& event) const {
   return found == ranks_.end() ? 0 : found->second.record.pid;
 }
 
-/// Of who ended badly.
+/// The text about a process that failed.
 std::optional<JobWatch::Death> JobWatch::blame(const pool::ExitLog::Event& end) const {
   const Rank* const rank = rank_of(end.pid);
   if (rank == nullptr) return std::nullopt;
@@ -212,7 +212,7 @@ std::optional<JobWatch::Death> JobWatch::find_first() const {
     const bool by_itself = event.kind == Kind::fails || (!death->was_killed && !stayed(event.pid));
     for (const auto& leaver : leavers) {
       const bool was_first = pid_of(leaver) == gone_alone;
-      // where several finalize, they are those who wait
+      // where several finalize, those wait for the others
       const bool alone = was_first || leave.size() == 1;
       const bool victims = death->was_killed ? alone : by_itself && was_first;
       if (auto first = blame_leaver(leaver, victims)) return first;
@@ -227,8 +227,8 @@ std::optional<JobWatch::Death> JobWatch::find_first() const {
   return std::nullopt;
 }
 
-/// Of the others, where the first that ended was killed: it may be a victim of the launcher, which
-/// ends those who wait before the one that called for it.
+/// Chooses among the others if the first that ended was killed: it may be a victim of the launcher,
+/// which ends the waiting ranks before the one that called for it.
 std::string JobWatch::others_text() const {
   bool all_killed = processes() > 1;
   for (const auto& [key, rank] : ranks_) {

@@ -42,12 +42,12 @@ class JobWatch {
   void sample();
   /// A rank's process has ended, as the epoll said.
   void on_exit(pid_t pid);
-  /// Somebody has attached or ended, as the exit log's descriptor says, which is readable then.
+  /// Called when the exit log's descriptor is readable: a process has attached or ended.
   void on_exit_log();
   int exit_log_descriptor() const { return exit_log_.descriptor(); }
-  /// After the job: finds out who died first; what the MPI left in /dev/shm is removed.
-  /// Of a job that `failed`, or where a rank died, also what ranks made that died too early to be
-  /// looked into.
+  /// Called after the job: finds out which rank died first, and removes what the MPI left in
+  /// /dev/shm. If the job `failed` or a rank died, this includes what ranks made that died too
+  /// early to be examined.
   void finish(bool failed);
 
   /// Ranks are still expected on the pool, or what their MPI makes while it starts: whatever is not
@@ -56,9 +56,10 @@ class JobWatch {
   /// A rank of this host died without detaching, and no rank that was seen here runs any more: the
   /// launcher has nothing left to wait for.
   bool lost_all() const;
-  /// Of the ranks of this host that were seen.
+  /// The number of ranks of this host that were seen.
   bool all_ended() const;
-  /// Somebody is to blame already, who was not ended as launchers, or their proxies, end ranks.
+  /// True if a culprit is known: a rank that ended, and not by a signal by which launchers or their
+  /// proxies end ranks.
   bool has_blame() {
     on_exit_log();
     const auto first = find_first();

@@ -1,4 +1,4 @@
-// Where things lie: this program, its libraries, programs on the PATH.
+// Paths: this program, its libraries, programs on the PATH.
 #pragma once
 
 #include <string>
@@ -34,7 +34,7 @@ std::string resolved(const std::string& path);
 /// "/usr/bin" of "/usr/bin/env"; "." without a slash.
 std::string folder_of(const std::string& path);
 
-/// As a shell finds it; "" when it is not found.
+/// Finds it like a shell; "" when it is not found.
 std::string find_on_path(std::string_view program);
 /// All of that name along the PATH, in its order.
 std::vector<std::string> all_on_path(std::string_view program);

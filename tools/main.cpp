@@ -32,9 +32,9 @@ int parse_and_run(CLI::App& app, const Action& chosen, const std::vector<std::st
   return chosen ? chosen() : exit_usage;
 }
 
-/// `eval "$(penstock env ...)"` takes no notice of a status: what is printed must stop the shell.
-/// One that somebody types into is not ended; what follows on the line is not run, and no MPI finds
-/// another transport meanwhile.
+/// `eval "$(penstock env ...)"` ignores the exit status, so the printed text must stop the shell.
+/// An interactive shell is not ended: the rest of the line is not run, and no MPI falls back to
+/// another transport.
 void stop_the_shell() {
   fmt::print(
       "case $- in *i*) export FI_PROVIDER=penstock-env-failed OMPI_MCA_pml=cm; kill -INT $$;; "

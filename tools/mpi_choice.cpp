@@ -74,8 +74,8 @@ std::vector<std::string> mpiexec_candidates(const std::string& program) {
     seen.push_back(whole);
     candidates.push_back(path);
   };
-  // In a virtual environment bin/python is a link to the system's: look beside the link. Beside
-  // the system's own programs lies what is nobody's choice.
+  // In a virtual environment bin/python is a link to the system's: look beside the link. An MPI
+  // beside the system's own programs was not chosen by the user.
   const std::string found = program.empty() ? "" : find_on_path(program);
   if (!found.empty() && resolved(folder_of(found)) != "/usr/bin") {
     add(folder_of(found) + "/mpiexec");

@@ -20,7 +20,7 @@ struct JobEnvironment {
   bool require = true;      ///< fail rather than fall back
   bool windows = true;      ///< in the pool, by a library that is preloaded
   std::string mode;         ///< "" : whatever the pool has
-  std::string exit_log;     ///< "" : nobody asks who ended first
+  std::string exit_log;     ///< "" : the first rank to end is not recorded
   std::string scratch;      ///< a folder for what the launcher makes while it runs; "" : its own
   bool take_turns = false;  ///< more ranks than cores
 };

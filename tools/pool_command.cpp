@@ -105,7 +105,8 @@ void print_info_json(const pool::Info& info, const Attached& attached, const are
   fmt::print("]}}\n");
 }
 
-/// Space that nobody gets before a node has flushed its caches, and what ends that.
+/// Space that is not allocated before a node has flushed its caches, and the command that ends
+/// that.
 void print_quarantine(const std::string& spec, const arena::Quarantine& quarantine) {
   if (quarantine.bytes == 0) return;
   fmt::print("quarantine {} in {}: processes died that had stored there\n", about(quarantine.bytes),
@@ -245,8 +246,8 @@ int show_dead(const PoolArguments& arguments) {
   return exit_ok;
 }
 
-/// Of simulated nodes on which no process is left. What those had stored and not published is lost,
-/// as when a host is switched off.
+/// Caches of simulated nodes on which no process is left. Their unpublished stores are lost, as
+/// when a host is switched off.
 Result<void> remove_caches(const std::string& spec, arena::Arena& arena) {
   const auto parts = pool::parse_spec(spec);
   if (!parts) return unexpected(parts.error());
@@ -259,8 +260,8 @@ Result<void> remove_caches(const std::string& spec, arena::Arena& arena) {
   return {};
 }
 
-/// Nobody may live on a node that is said to be gone, under whatever name: the containers of a
-/// machine have names of their own, and one node.
+/// A node that is said to be gone has no living process, under any name: the containers of a
+/// machine have their own names, and one node.
 Result<std::vector<std::uint32_t>> if_nobody_lives_there(const pool::Pool& pool,
                                                          const std::string& name,
                                                          const std::vector<std::uint32_t>& nodes) {

@@ -19,8 +19,8 @@ inline constexpr std::uint32_t slots_per_rank = 2;
 using ProcessKey = std::tuple<std::string, std::string, std::uint64_t, std::int64_t, std::uint64_t>;
 ProcessKey process_key(const pool::ProcessRecord& record);
 
-/// One record a process, in the order of their first ones: counts added up, the activity of whoever
-/// has one, attached and alive when any of them is.
+/// One record a process, in the order of their first ones: counts are added up; the activity is
+/// that of any attachment that has one; attached and alive if any of them is.
 std::vector<pool::ProcessRecord> by_process(const std::vector<pool::ProcessRecord>& records);
 
 }  // namespace penstock::tools

@@ -1,4 +1,4 @@
-// penstock ps [SPEC]: who is attached, and what each waits for.
+// penstock ps [SPEC]: the attached processes, and what each waits for.
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
@@ -41,7 +41,7 @@ const char* state_of(const pool::ProcessRecord& record) {
   return is_stopped(record) ? "stopped" : "alive";
 }
 
-/// As in every message: emulated nodes by their own number.
+/// The form of every message: emulated nodes by their own number.
 std::uint32_t node_of(const pool::ProcessRecord& record) {
   return record.emulated_node.value_or(record.node);
 }
@@ -63,7 +63,7 @@ void print_json(const std::string& spec, const std::vector<pool::ProcessRecord>&
   }
 }
 
-/// A column, where its entries differ; else nobody needs it.
+/// Prints a column only if its entries differ.
 struct Column {
   std::string title;
   std::string (*entry)(const pool::ProcessRecord&);
@@ -125,7 +125,7 @@ int show_pool(const PsArguments& arguments) {
   return exit_ok;
 }
 
-/// Every pool of this host that somebody is attached to.
+/// Every pool of this host that has attached processes.
 int show_host(const PsArguments& arguments) {
   const char* separator = "";
   if (arguments.json) fmt::print("[");
@@ -159,7 +159,7 @@ int show_processes(const PsArguments& arguments) {
   return arguments.spec.empty() ? show_host(arguments) : show_pool(arguments);
 }
 
-/// "rank 3", or the process id of who has none; "gone" for who is not attached any more.
+/// "rank 3", or the process id if it has no rank; "gone" if it is no longer attached.
 std::string name_of(std::uint64_t token, const std::vector<pool::ProcessRecord>& records) {
   for (const pool::ProcessRecord& r : records) {
     if (token == 0 || r.token() != token) continue;

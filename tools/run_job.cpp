@@ -17,9 +17,10 @@ namespace {
 
 constexpr std::uint64_t terminate_after_ns = 2'000'000'000;  ///< from the first signal
 constexpr std::uint64_t kill_after_ns = 5'000'000'000;
-constexpr std::uint64_t orphaned_ns = 10'000'000'000;  ///< for a launcher whose ranks are gone
-constexpr std::uint64_t last_words_ns = 500'000'000;   ///< of ranks that are being killed
-constexpr std::uint64_t closely_ns = 60'000'000'000;   ///< ranks are expected to attach meanwhile
+constexpr std::uint64_t orphaned_ns =
+    10'000'000'000;                                   ///< for a launcher after its ranks have ended
+constexpr std::uint64_t last_words_ns = 500'000'000;  ///< of ranks that are being killed
+constexpr std::uint64_t closely_ns = 60'000'000'000;  ///< ranks are expected to attach meanwhile
 constexpr int closely_ms = 20, calmly_ms = 200;
 // What the epoll tells of, apart from pids of ranks.
 constexpr std::uint64_t signal_event = ~0ull, launcher_event = ~1ull, exit_log_event = ~2ull;
@@ -79,7 +80,8 @@ class Supervisor {
     add(watch_.exit_log_descriptor(), exit_log_event);
     start_ns_ = base::now_ns();
     while (!ended_) step();
-    // A launcher that kills the others may end before they do, and before who began it.
+    // A launcher that kills the other ranks may end before they do, and before the rank that caused
+    // it.
     const std::uint64_t ended_ns = base::now_ns();
     while (outcome_.status != 0 && !watch_.all_ended() && base::now_ns() - ended_ns < last_words_ns)
       step();

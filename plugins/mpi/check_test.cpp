@@ -62,8 +62,9 @@ PENSTOCK_EXPORT int check_constant(const char* mpi_name, long long value) {
   return -1;
 }
 
-/// Of the layout: size, lb, extent, true lb, true ub, contiguous, pieces, size of the basic type,
-/// its extent, how many, and whether the basic type is `basic`. -1: none, see check_message.
+/// The figures of a layout: size, lb, extent, true lb, true ub, contiguous, pieces, size of the
+/// basic type, its extent, how many, and whether the basic type is `basic`. -1: none, see
+/// check_message.
 PENSTOCK_EXPORT int check_layout(Handle type, Handle basic, long long* numbers) {
   const auto found = layout(type);
   if (!found) return -1;

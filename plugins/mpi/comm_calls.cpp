@@ -1,4 +1,4 @@
-// MPI_Comm_split_type by who shares the pool: with the info key "penstock_pool", or as the resource
+// MPI_Comm_split_type by the shared pool: with the info key "penstock_pool", or as the resource
 // type of MPI_COMM_TYPE_HW_GUIDED.
 #include <vector>
 

@@ -124,7 +124,7 @@ Offer Making::own_offer() {
   offer.token = pool.token();
   offer.node = pool.node();
   offer.emulated = at_->session->launch.emulated_node ? 1 : 0;
-  // Where caches are not coherent only the owner of memory can keep others' bytes and its own
+  // Without coherent caches only the owner of memory can keep the bytes of other ranks and its own
   // apart.
   if (wanted_.model == Model::unified && pool.memory().loads_may_be_stale()) {
     offer.unified = 1;
@@ -240,7 +240,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
   // Each session has a level of its own.
   if (world) pmpi().Query_thread(&level);
   if (!world) level = constants().thread_serialized;
-  // Also threads that take turns by means of their own: one may end what another has begun.
+  // This includes threads that take turns by their own means: one may end what another has begun.
   window->has_threads = level >= constants().thread_serialized;
   window->guarded = window->has_threads || window->core->may_be_asked();
   window->base =
@@ -314,7 +314,7 @@ std::optional<int> make_window(const Wanted& wanted, void** base, void* win) {
   if (const int status = make_handle(wanted, window); status != constants().success) return status;
   {
     const Entered entered(window);
-    // Nobody puts before all segments are ready.
+    // No rank puts before all segments are ready.
     const auto all = window.core->fence(window::no_precede | window::no_succeed);
     if (!all) return raise(window.handle, all.error());
   }
@@ -329,7 +329,7 @@ std::optional<int> make_window(const Wanted& wanted, void** base, void* win) {
 
 namespace {
 
-/// Of all windows: its rank 0.
+/// The owner is rank 0 in every window.
 constexpr std::uint32_t root = 0;
 
 /// Peers ask until it returns.
@@ -358,7 +358,7 @@ int free_window(PoolWindow& window, void* win) {
   if (const Attachment* at = attachment(); at != nullptr && !at->pool().attached_here())
     return constants().success;
   if (auto left = leave(window); !left) {
-    if (window.core->may_be_asked()) serve(window);  // who lives may still reach this rank
+    if (window.core->may_be_asked()) serve(window);  // living ranks may still reach this one
     return raise(window.handle, left.error());
   }
   const auto owned = take_window(window.handle);
@@ -380,7 +380,7 @@ void leave_all_windows() {
     const Entered entered(*window);
     window->core->begin_to_leave();
   }
-  // Of a window that somebody has died in nothing is given back.
+  // A window in which a rank has died returns nothing to the arena.
   std::erase_if(windows, [](const auto& window) { return !leave_segments(*window); });
   for (const auto& window : windows) {
     const auto left = leave(*window);

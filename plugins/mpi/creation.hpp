@@ -16,7 +16,8 @@ enum class Model : std::uint8_t {
   collective,  ///< collective calls synchronize it too
   unified      ///< as MPI_WIN_UNIFIED says: it stays with the MPI
 };
-/// Of a window that is made with `info`. Says once which value it does not know.
+/// The settings of a window that is made with `info`. Warns once about each value that it does not
+/// know.
 Model model_wanted(Handle info);
 
 struct Wanted {

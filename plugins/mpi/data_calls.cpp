@@ -7,7 +7,7 @@ namespace {
 
 using namespace penstock::mpi;
 
-/// A request that is complete: of a message to nobody.
+/// A completed request: that of a message to MPI_PROC_NULL.
 penstock::Result<int> completed(const PoolWindow& window, const penstock::Result<void>& done,
                                 void* request) {
   if (!done) return penstock::unexpected(done.error());
@@ -15,7 +15,7 @@ penstock::Result<int> completed(const PoolWindow& window, const penstock::Result
   return pmpi().Isend(nullptr, 0, mpi.byte, mpi.proc_null, 0, window.self, request);
 }
 
-/// Of an origin a Buffer is only read.
+/// The Buffer of an origin is only read.
 Buffer buffer(const void* at, Count count, Handle type) {
   return {const_cast<void*>(at), count, incoming(type)};  // NOLINT
 }

@@ -5,8 +5,9 @@
 
 namespace penstock::mpi {
 
-/// Gives the error to the handler of the window (by default it ends the job with the message); the
-/// code to return when that comes back. By who is not in the window: the handler may call it.
+/// Passes the error to the window's handler (the default one ends the job with the message) and
+/// returns the code to return when the handler comes back. The caller holds no lock of the window:
+/// the handler may call it.
 int raise(Handle win, const Error& error);
 /// The status of a call on a window: MPI_SUCCESS, or that of the MPI; or as raise().
 int finish(Handle win, const Result<void>& done);

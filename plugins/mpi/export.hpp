@@ -48,8 +48,8 @@ inline constexpr int no_function =
     return function != nullptr ? function arguments : ::penstock::mpi::no_function;               \
   }()
 
-/// As PENSTOCK_PASS, for a form with large counts: programs take it for there because we have it.
-/// An MPI without it is asked by `plain`, when what is said to be large is not.
+/// Like PENSTOCK_PASS, for a form with large counts: programs find the form because this library
+/// has it. An MPI that lacks the form is called by `plain` as long as the counts fit.
 #define PENSTOCK_PASS_LARGE(name, plain, arguments, ...)                                          \
   [&] {                                                                                           \
     const auto function = ::penstock::mpi::original(::penstock::mpi::pmpi().name, #name, caller); \

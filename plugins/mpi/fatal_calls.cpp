@@ -1,6 +1,6 @@
-// What MPICH and its kin call when an MPI call of the program fails. Where the program has not
-// asked for errors to return, it ends the job: the launcher may kill others before the one that
-// failed.
+// The functions that MPICH and its derivatives call when an MPI call of the program fails. Unless
+// the program asked for errors to return, they end the job, and the launcher may kill other ranks
+// before the one that failed.
 #include "export.hpp"
 #include "pool/exit_log.hpp"
 

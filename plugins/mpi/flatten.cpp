@@ -11,7 +11,7 @@ namespace penstock::mpi {
 
 namespace {
 
-/// Of one type: 24 bytes each, so 768 MiB at most while it is worked out.
+/// The limit of one type: 24 bytes each, so 768 MiB at most while it is computed.
 constexpr std::size_t max_leaves = std::size_t{1} << 25;
 
 struct Basic {
@@ -84,7 +84,7 @@ struct Dimension {
 };
 
 /// All elements of an array of `child` whose indices are in every dimension's blocks, the first
-/// dimension fastest: what subarrays and distributed arrays are.
+/// dimension fastest: the layout of subarrays and distributed arrays.
 Result<void> append_grid(Flat* to, const Flat& child, const std::vector<Dimension>& dimensions,
                          std::size_t level, std::int64_t at) {
   const Dimension& here = dimensions[level];

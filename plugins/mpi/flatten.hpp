@@ -14,9 +14,9 @@ namespace penstock::mpi {
 /// one of MPI_Type_create_f90_* and MPI_Type_get_value_index.
 Result<bool> is_predefined(Handle type);
 
-/// The layout of any type, worked out anew. The alternative, packing a buffer whose bytes tell
-/// their own offsets, needs memory as large as the type's extent, takes several passes, and cannot
-/// tell which predefined type the data are of.
+/// Computes the layout of any type, without a cache. The alternative, packing a buffer whose bytes
+/// tell their own offsets, needs memory as large as the type's extent, takes several passes, and
+/// cannot tell which predefined type the data are of.
 Result<Layout> flatten(Handle type);
 
 }  // namespace penstock::mpi

@@ -25,7 +25,7 @@ Initialized* initialized(const void* caller) {
   return found.load(std::memory_order_relaxed);
 }
 
-/// False: INTEGERs have 8 bytes, as an MPI can be configured for compilers whose default is that.
+/// Returns false if INTEGERs have 8 bytes, which an MPI can be configured for.
 bool integers_are_ints(const void* caller) {
   std::int64_t flag = -1, status = -1;
   if (Initialized* ask = initialized(caller)) ask(&flag, &status);

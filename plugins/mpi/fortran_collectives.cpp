@@ -1,5 +1,6 @@
 // The blocking collective calls of Fortran whose functions call PMPI_*: Open MPI's, in all
-// spellings (fortran_calls.cpp), and MPICH's barrier in mpi_f08. The others come to MPI_* in C.
+// spellings (fortran_calls.cpp), and MPICH's barrier in mpi_f08. The other Fortran calls arrive at
+// MPI_* in C.
 #include "collective_words.hpp"
 #include "collectives.hpp"
 #include "fortran.hpp"

@@ -32,7 +32,8 @@ struct Conversions {
 };
 Conversions conversions;
 
-/// Where dlsym found something: the file, and what tells two loaded copies apart.
+/// The place where dlsym found a symbol: the file, and the address that tells two loaded copies
+/// apart.
 struct PoolMapping {
   std::string file;
   const void* base = nullptr;
@@ -206,8 +207,9 @@ void take_conversions() {
   }
 }
 
-/// Where data of the MPI really are: a program that is no PIE has them copied into itself, and the
-/// library uses the copies. The global scope, which starts with the program, says so.
+/// The place of the MPI's data that is in use: a program that is no PIE has them copied into
+/// itself, and the library uses the copies. The global scope, which starts with the program, says
+/// so.
 void* data_symbol(const char* name) {
   void* global = ::dlsym(RTLD_DEFAULT, name);
   return global != nullptr ? global : ::dlsym(scope, name);

@@ -20,7 +20,7 @@ Result<arena::Object> PoolMemory::make(std::uint64_t bytes, bool zeroed) {
   options.lifetime = arena::Lifetime::process;
   options.alignment = bytes >= page_bytes ? page_bytes : coherence::line_bytes;
   options.zero = zeroed;
-  // Whole lines: nobody else's data stands in the last one.
+  // Whole lines: the last one holds no data of another owner.
   const std::uint64_t lines = (bytes + coherence::line_bytes - 1) / coherence::line_bytes;
   return arena_.create(fmt::format("penstock.mpi.{:x}.{}", arena_.pool().token(), number),
                        lines * coherence::line_bytes, options);
@@ -30,7 +30,7 @@ void PoolMemory::give_back(const arena::Object& object) {
   (void)arena_.destroy(object);
 }
 
-/// Stores of this process would otherwise reach the device when the space is somebody else's.
+/// Otherwise stores of this process would reach the device when the space has another owner.
 void PoolMemory::drop(const arena::Object& object) {
   const auto& memory = arena_.pool().memory();
   memory.write_back(object.data, object.bytes);
@@ -42,8 +42,8 @@ void PoolMemory::drop(const arena::Object& object) {
 Result<void*> PoolMemory::allocate(std::uint64_t bytes) {
   auto made = make(bytes);
   if (!made) return unexpected(made.error());
-  // Copies from when the space was somebody else's: a store of the bytes that one holds is none in
-  // simulated mode.
+  // Drops copies of the previous owner's data: in simulated mode a store of the bytes that a copy
+  // holds is no store.
   const auto& memory = arena_.pool().memory();
   memory.invalidate(made->data, made->bytes);
   memory.load_fence();

@@ -20,7 +20,7 @@ class PoolMemory {
 
   /// An object that goes with this process at the latest. Errors: no_space, no_slots.
   Result<arena::Object> make(std::uint64_t bytes, bool zeroed = false);
-  /// Its space is somebody else's at once. The caller's caches hold nothing of it.
+  /// The space may have another owner at once. The caller's caches hold nothing of it.
   void give_back(const arena::Object& object);
 
   /// For MPI_Alloc_mem: remembered by its address. Errors: as make.

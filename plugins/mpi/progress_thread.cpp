@@ -10,8 +10,8 @@ namespace penstock::mpi {
 
 namespace {
 
-/// Between two looks. A peer waits so long at most, once for each range of a window that it comes
-/// to: the longer pause where nobody has asked for many looks.
+/// The pause between two polls. A peer waits so long at most, once for each range of a window that
+/// it reaches; the longer pause applies after many polls without a question.
 constexpr long pause_ns = 1'000'000, long_pause_ns = 8'000'000;
 constexpr std::uint32_t many_looks = 250;
 

@@ -9,7 +9,7 @@ namespace penstock::mpi {
 /// From now on, until it ends. `window` is guarded.
 void serve(PoolWindow& window);
 void end_progress(PoolWindow& window);
-/// Of all windows: before the pool goes.
+/// Stops it for all windows, before the pool is detached.
 void end_all_progress();
 
 }  // namespace penstock::mpi

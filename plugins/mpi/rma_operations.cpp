@@ -15,7 +15,7 @@ namespace {
 using window::Extent;
 using LayoutOf = std::shared_ptr<const Layout>;
 
-/// Of one update under the segment's lock: others shall not wait for megabytes.
+/// The limit of one update under the segment's lock: other ranks shall not wait for megabytes.
 constexpr std::uint64_t max_at_once = 64 << 10;
 
 /// Reused, so that operations allocate nothing once they have run.

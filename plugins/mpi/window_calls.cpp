@@ -37,7 +37,7 @@ template <class Unit>
 int query(PoolWindow& window, int rank, Aint* size, Unit* unit, void* base) {
   const Constants& mpi = constants();
   const auto ranks = static_cast<int>(window.core->ranks());
-  // Of other windows what loads and stores do not reach as it is has no size (MPI 4.1).
+  // In other windows, memory that loads and stores cannot reach has size zero (MPI 4.1).
   const bool shared = window.flavor == mpi.win_flavor_shared || window.model == mpi.win_unified;
   const auto bytes_of = [&](int of) -> std::uint64_t {
     const auto member = static_cast<std::uint32_t>(of);

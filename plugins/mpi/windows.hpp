@@ -18,7 +18,8 @@ namespace penstock::mpi {
 struct PoolWindow {
   Handle handle = 0;
   Handle group = 0;  ///< of its communicator
-  /// Of this rank alone. Programs of MPI's sessions have no MPI_COMM_SELF: one of our own then.
+  /// A communicator of this rank alone. Programs of MPI's sessions have no MPI_COMM_SELF: one of
+  /// our own then.
   Handle self = 0;
   bool owns_self = false;
   std::unique_ptr<window::Window> core;
@@ -30,8 +31,8 @@ struct PoolWindow {
   bool with_collectives = false;       ///< its memory is synchronized by them (collectives.hpp)
   std::vector<arena::Object> objects;  ///< that this rank gives back when all have left
 
-  /// Threads of the program, or ours that serves peers (progress_thread.hpp), may come here. Who
-  /// waits for another rank lets the others in.
+  /// Threads of the program, and our own that serves peers (progress_thread.hpp), take it. A thread
+  /// that waits for another rank lets the others in.
   bool guarded = false, has_threads = false;
   base::HandoverMutex mutex;
   /// The service came and found the window in use. It may do so for seconds where a program makes

@@ -9,10 +9,10 @@
 
 namespace penstock::ofi {
 
-/// Who gets what: nothing, the old value, the old value after comparing.
+/// What an operation fetches: nothing, the old value, the old value after comparing.
 enum class AtomicForm : std::uint8_t { write, fetch, compare };
 
-/// Of the operands of one operation.
+/// The limit for the operands of one operation.
 inline constexpr std::size_t max_atomic_bytes = 4096;
 
 /// Bytes of one element; 0 when there is no such operation.

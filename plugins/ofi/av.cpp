@@ -108,7 +108,8 @@ int no_insertsym(fid_av*, const char*, std::size_t, const char*, std::size_t, fi
   return -FI_ENOSYS;
 }
 
-/// Another number of an address whose first one goes; users need not insert each but once.
+/// Another number of an address whose first one is removed; users may insert an address more than
+/// once.
 fi_addr_t twin_of(const Av& av, fi_addr_t going) {
   for (fi_addr_t number = 0; number < av.entries.size(); ++number) {
     const transport::Address* other = number != going ? av.find(number) : nullptr;

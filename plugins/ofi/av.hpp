@@ -31,7 +31,7 @@ struct Av : fid_av {
   const transport::Address* find(fi_addr_t number) const {
     return number < entries.size() && entries[number].used ? &entries[number].address : nullptr;
   }
-  /// FI_ADDR_NOTAVAIL also for a later endpoint in a slot whose earlier one was inserted.
+  /// Returns FI_ADDR_NOTAVAIL also for a later endpoint in a slot whose earlier one was inserted.
   fi_addr_t number_of(const transport::Address& source) const {
     if (source.slot >= of_peer.size()) return FI_ADDR_NOTAVAIL;
     const transport::Address* known = find(of_peer[source.slot]);

@@ -131,8 +131,8 @@ Cq& cq_of(fid_cq* self) {
   return *static_cast<Cq*>(self);
 }
 
-/// Who has looked in vain gives the core away and looks once more: the caller's own loop costs more
-/// than that look, and may yield too.
+/// After a look in vain the thread yields the core and looks once more: the caller's own loop costs
+/// more than that look, and may yield too.
 ssize_t read_from(fid_cq* self, void* buffer, std::size_t count, fi_addr_t* sources) {
   Cq& cq = cq_of(self);
   for (bool first = true;; first = false) {
@@ -178,7 +178,8 @@ ssize_t read_enough(Cq& cq, void* buffer, std::size_t count, fi_addr_t* sources,
   return got;
 }
 
-/// A signal wakes all that wait; one that came while nobody waited wakes the next who does.
+/// A signal wakes all waiting threads; a signal that came while no thread waited wakes the next
+/// one.
 ssize_t sread_from(fid_cq* self, void* buffer, std::size_t count, fi_addr_t* sources,
                    const void* condition, int timeout_ms) {
   Cq& cq = cq_of(self);

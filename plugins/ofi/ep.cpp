@@ -349,7 +349,8 @@ void Ep::on_peer_dead(Peer peer, const std::string& description) {
   matcher.peer_dead(peer, transport->address_of(peer).generation, FI_ECONNRESET, detail);
 }
 
-/// Whoever waits for it by name would wait for ever: MPI ends a job in which one rank gave up.
+/// A peer that waits for this one by name would wait for ever: MPI ends a job in which one rank
+/// gave up.
 void Ep::on_peer_left(Peer peer, const std::string& description) {
   const int detail = remember_text(description);
   rma_origin.peer_dead(peer, FI_ECONNRESET, detail);

@@ -92,8 +92,8 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
     }
     return resolve(to, peer);
   }
-  /// Of a one-sided operation that is injected. No completion tells of it, but a counter does, at
-  /// the level that the endpoint was opened with: MPI waits by that until its puts are there.
+  /// The flags of an injected one-sided operation. It has no completion but a counter, at the level
+  /// that the endpoint was opened with: MPI waits by it until its puts have arrived.
   std::uint64_t inject_flags() const { return FI_INJECT | (tx_flags & delivery_flags); }
   void complete_rma(std::uint64_t flags, Cntr* counter, void* context, bool tell);
 

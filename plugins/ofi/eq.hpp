@@ -1,5 +1,5 @@
-// Event queue: what is told about objects rather than about messages. All events come from calls of
-// this process, so that here, unlike at completion queues, the kernel can wake who waits.
+// Event queue: events of objects rather than of messages. All events come from calls of this
+// process, so that here, unlike at completion queues, the kernel can wake waiting threads.
 #pragma once
 
 #include <rdma/fi_eq.h>

@@ -121,8 +121,9 @@ std::uint64_t granted_caps(const fi_info* hints) {
   return caps | domain_caps;
 }
 
-/// Who can work with keys of our choice gets them: such a key never means another region later.
-/// With them go virtual addresses: Intel MPI takes a provider with the one and not the other badly.
+/// A user that accepts keys of our choice gets them: such a key never means another region later.
+/// Virtual addresses go with them: Intel MPI does not work well with a provider that has only one
+/// of the two.
 int granted_mr_mode(const fi_domain_attr* hints, std::uint32_t version) {
   const int wanted = hints != nullptr ? hints->mr_mode : 0;
   if ((wanted & mr_basic) != 0) return mr_basic;

@@ -288,7 +288,7 @@ void Matcher::arrived(Incoming* incoming) {
   if (incoming->posted()) posted_.remove(incoming);
   if (incoming->discarded) return release(incoming);
   Receive* receive = incoming->receive;
-  if (receive == nullptr) return;  // stays until somebody asks for it
+  if (receive == nullptr) return;  // stays until a receive asks for it
   if (!incoming->direct) return hand_over(receive, incoming);
   const bool multi = receive->multi;
   void* const buffer = multi ? incoming->part.iov_base : receive->iov[0].iov_base;
@@ -348,9 +348,9 @@ void Matcher::fail_waiting(Lane& lane, const Dead& dead) {
   }
 }
 
-/// Whether the dead could have been the sender. Of what waits for anybody only that is sure which
-/// is known: in the context the dead has taken part, or everybody takes part (0, the world of an
-/// MPI). A multi-receive buffer is for whoever comes.
+/// Tells whether the dead peer could have been the sender. A receive from any sender fails only if
+/// the dead peer has taken part in its context, or if all take part (0, the world of an MPI). A
+/// multi-receive buffer accepts any sender.
 bool Matcher::Dead::ends(const ReceiveRequest& receive) const {
   if (receive.source != any_peer) return receive.source == peer;
   if (only_named || receive.multi) return false;
@@ -361,7 +361,7 @@ bool Matcher::Dead::ends(const ReceiveRequest& receive) const {
 }
 
 void Matcher::gone(Dead dead) {
-  // whom a receive names it counts among those of its context
+  // the peer that a receive names counts as a member of its context
   for (const Receive* receive = lane_of(true).posted.head(); receive != nullptr;
        receive = receive->next)
     if (receive->source == dead.peer) talked_.with(dead.peer, receive->tag & ~receive->ignore);
@@ -430,7 +430,7 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
     header.kind = request.tagged ? kind_tagged : 0;
     header.tag = request.tag;
     const Received none = describe(request, request.source, header);
-    // who probes for a message of the dead would do so for ever
+    // a caller that probes for a message of the dead peer would do so for ever
     for (const Dead& dead : dead_) {
       if (dead.only_named || !dead.ends(request)) continue;
       events_.on_receive_failure({none, dead.error, 0, dead.detail});

@@ -137,7 +137,7 @@ class Matcher {
     bool discarded;
     bool peeked;       ///< a wildcard search has met it before
     bool claimed;      ///< by a peek, under claim_context
-    Receive* receive;  ///< whose it is; null: nobody's yet
+    Receive* receive;  ///< the receive that owns it; null: none yet
     void* claim_context;
     std::byte* heap;       ///< payload when longer than inline_bytes
     iovec receive_buffer;  ///< where the transport puts it

@@ -389,7 +389,7 @@ TEST_F(MatcherTest, WhoProbesForAMessageOfTheDeadIsTold) {
   EXPECT_EQ(events.failures[2].error, FI_ENOMSG);
 }
 
-/// MPICH posts such for the requests of everybody.
+/// MPICH posts such receives for requests of all ranks.
 TEST_F(MatcherTest, DeathEndsNoBufferForWhoeverComes) {
   matcher.post(multi(a, sizeof(a)));
   matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
@@ -459,10 +459,10 @@ TEST_F(MatcherTest, FailureOfAHalfReceivedMessage) {
   EXPECT_EQ(events.failures.size(), 1u);
 }
 
-/// As when an endpoint closes. The leak sanitizer looks.
+/// As when an endpoint closes; the leak sanitizer checks it.
 TEST_F(MatcherTest, PayloadsThatStillArriveAtTheEndAreFreed) {
   std::string text(5000, 'x');
-  begin(2, tagged(1, text.size()));  // nobody's
+  begin(2, tagged(1, text.size()));  // no receive's
   begin(2, tagged(2, text.size()));
   matcher.post(request(text.data(), text.size(), 2));
   begin(2, tagged(3, text.size()));

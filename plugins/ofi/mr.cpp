@@ -103,7 +103,8 @@ bool finish_use(const Region& region) {
       if (in_use(region)) ep->progress();
     return !in_use(region);
   };
-  if (finished()) return true;  // as a rule: a wait first looks at who shares the cores
+  if (finished())
+    return true;  // usual value: a wait first counts the processes that share the cores
   base::Waiter waiter = waiter_for("writes into a memory region", 0, *region.domain);
   while (waiter.pause())
     if (finished()) return true;

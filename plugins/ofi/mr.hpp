@@ -30,7 +30,8 @@ struct Pieces {
   iovec iov[transport::max_iov] = {};
   std::uint32_t count = 0;
 };
-/// Where [address, address + bytes) of a region is. The caller has checked that it holds them.
+/// Returns the place of [address, address + bytes) of a region. The caller has checked that it
+/// holds them.
 Pieces locate(const Region& region, std::uint64_t address, std::uint64_t bytes);
 
 /// The regions of a domain that peers can name. Those that want to look for them in the pool find

@@ -30,9 +30,9 @@ TEST_P(ObjectsTest, BlockingReadEndsByTimeoutAndBySignal) {
     fi_cq_tagged_entry entry{};
     CHECK(fi_cq_sread(side.cq, &entry, 1, nullptr, 0) == -FI_EAGAIN);
     CHECK(fi_cq_sread(side.cq, &entry, 1, nullptr, 30) == -FI_EAGAIN);
-    CHECK(fi_cq_signal(side.cq) == 0);  // nobody waits yet
+    CHECK(fi_cq_signal(side.cq) == 0);  // no thread waits yet
     CHECK(fi_cq_sread(side.cq, &entry, 1, nullptr, -1) == -FI_EAGAIN);
-    // all who wait are woken by one signal
+    // one signal wakes all waiting threads
     std::array<ssize_t, 2> results{};
     std::atomic<int> waiting{0};
     std::vector<std::thread> waiters;

@@ -22,7 +22,8 @@ fi_provider provider = {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) fi_provider* fi_prov_ini(void) {
-  // Of the library that loads us: it passes over providers older than what an application asks for.
+  // The version of the library that loads us: it passes over providers older than the version that
+  // an application asks for.
   provider.fi_version = fi_version();
   penstock::ofi::use_library_log(&provider);
   return &provider;

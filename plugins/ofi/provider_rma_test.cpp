@@ -87,7 +87,7 @@ class Reachable {
     }
   }
 
-  /// Until it is there.
+  /// Waits until it has arrived.
   void put(const std::string& text, std::uint64_t to) {
     const iovec local{const_cast<char*>(text.data()), text.size()};
     const fi_rma_iov remote{address(to), text.size(), key()};

@@ -26,7 +26,7 @@ bool allows(const rma::Region& region, std::uint64_t address, std::uint64_t byte
   return (region.access & access) != 0 && region.holds(address, bytes);
 }
 
-/// Of an operation that named memory: what was asked for cannot be done, now or later.
+/// The result of an operation that named memory: the request cannot be done, now or later.
 int rma_errno(const Error& error) {
   switch (error.code) {
     case ErrorCode::not_found:
@@ -60,8 +60,8 @@ rma::PeerRegions* RmaOrigin::regions_of(Peer peer, Error* error) {
   return regions_[peer].get();
 }
 
-/// The region that holds the stretch. What was found earlier decides when it allows the access:
-/// whoever does the copying looks again.
+/// The region that holds the range. The cached result decides if it allows the access: the code
+/// that copies checks again.
 Result<rma::Region> RmaOrigin::locate(Peer peer, const Stretch& stretch, rma::Access access) {
   Error error;
   rma::PeerRegions* regions = regions_of(peer, &error);
@@ -80,8 +80,8 @@ Result<rma::Region> RmaOrigin::locate(Peer peer, const Stretch& stretch, rma::Ac
                         stretch.bytes, stretch.address, stretch.key, region->bytes, region->base);
 }
 
-/// One stretch of memory in the pool that is known already, which nobody wants to hear of: the
-/// short way. False: nothing has been done. A write is not ordered yet.
+/// The short path: one range of memory in the pool that is known already, without a completion.
+/// Returns false if it has done nothing. A write is not ordered yet.
 bool RmaOrigin::copied_at_once(Peer peer, const RmaCall& call, bool in) {
   if (call.iov_count != 1 || call.remote_count != 1 || (call.flags & FI_REMOTE_CQ_DATA) != 0 ||
       peer >= regions_.size() || regions_[peer] == nullptr ||
@@ -276,7 +276,7 @@ void RmaOrigin::reply(Peer from, const Header& header, const void* payload) {
 ReceiveBuffer RmaOrigin::begin_reply(Peer from, const Header& header) {
   Part* part = posted(from, header.tag);
   if (part == nullptr) return {};
-  posted_[part->slot].part = nullptr;  // a second answer finds nobody
+  posted_[part->slot].part = nullptr;  // a second answer finds no request
   part->reply_bytes = header.bytes;
   part->reply_error = static_cast<int>(header.data & 0xffff);
   return {.iov = part->receive_buffer, .iov_count = part->receive_buffer_count, .arrival = part};

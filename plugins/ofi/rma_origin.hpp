@@ -66,7 +66,7 @@ class RmaOrigin {
   void sent(transport::SendOp* op);
   void send_failed(transport::SendOp* op, int error, int detail);
   void reply(Peer from, const Header& header, const void* payload);
-  /// Where a long reply goes; no buffer for one that nobody waits for.
+  /// The buffer of a long reply; none for a reply that no request waits for.
   ReceiveBuffer begin_reply(Peer from, const Header& header);
   void refused(Peer from, const Header& header, int error);
   /// Ends what waits for an answer of this peer.

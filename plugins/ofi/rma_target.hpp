@@ -43,7 +43,7 @@ class RmaTarget {
     Request* next;
     Header header;
     Peer from;
-    Region* region;   ///< whose memory it lands in; null: elsewhere
+    Region* region;   ///< the region that it lands in; null: elsewhere
     Pieces pieces;    ///< where it lands
     std::byte* heap;  ///< what was allocated for it
   };
@@ -54,7 +54,7 @@ class RmaTarget {
     Peer to;
     std::uint32_t generation;  ///< of the peer
     std::uint64_t late_at_ns;  ///< when it is given up; 0: it has not been tried in vain yet
-    const Region* region;      ///< whose memory it shows; null: a copy
+    const Region* region;      ///< the region that it refers to; null: a copy
     std::byte* heap;
     std::uint64_t small;
   };

@@ -1,6 +1,6 @@
-// In which contexts a peer has taken part, so that its death ends no receive that it could not have
-// met. An MPI puts the communicator's context into the upper half of a tag, and the tag of the
-// message, which a receive may leave open, into the lower (docs/decisions/0022).
+// The contexts in which each peer has taken part, so that its death ends no receive that it could
+// not have matched. An MPI puts the communicator's context into the upper half of a tag, and the
+// tag of the message, which a receive may leave open, into the lower (docs/decisions/0022).
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Triggered operations (fi_trigger(3)): a transfer with FI_TRIGGER is held until a counter has
-// reached a threshold. Of one counter they start in the order of their thresholds, those of the
-// same threshold in the order in which they came.
+// reached a threshold. The operations of one counter start in the order of their thresholds, and at
+// the same threshold in the order in which they were queued.
 #pragma once
 
 #include <rdma/fi_trigger.h>
@@ -25,7 +25,8 @@ struct TriggeredOp {
   std::function<ssize_t()> start;  ///< as the call without FI_TRIGGER; takes the domain's guard
 };
 
-/// Of one domain. All but `any` and `start_due` under the domain's guard.
+/// The triggered operations of one domain. All but `any` and `start_due` are called under the
+/// domain's guard.
 class Triggers {
  public:
   bool any() const { return held_count_.load(std::memory_order_relaxed) != 0; }

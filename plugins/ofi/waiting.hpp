@@ -11,7 +11,7 @@ namespace penstock::ofi {
 struct Domain;
 
 /// For fi_..._sread and _wait: `timeout_ms` as libfabric gives it, less than 0 for ever. Not for 0,
-/// which waits not at all.
+/// which does not wait.
 base::Waiter waiter_for(const char* what, int timeout_ms, const Domain& domain);
 
 /// Whether a queue or counter may be opened with this wait object; says why not.

@@ -108,7 +108,7 @@ std::string job_key(const LaunchSources& sources) {
   if (const char* id = given("PMI_JOBID")) return fmt::format("pmi-{}", id);
   if (std::string job = hydra_job(sources); !job.empty()) return job;
   if (has_torch_ranks(sources)) {
-    // The run's name is "none" unless somebody gave one; the port is the job's own.
+    // The run's name is "none" unless the user gave one; the port is the job's own.
     const auto text = [&](const char* name) { return given(name) == nullptr ? "" : given(name); };
     return fmt::format("torch-{}:{}-{}", text("MASTER_ADDR"), text("MASTER_PORT"),
                        text("TORCHELASTIC_RUN_ID"));
@@ -142,7 +142,8 @@ Result<std::optional<std::uint32_t>> emulated_node(const LaunchSources& sources,
                 "set PENSTOCK_NODE for each process instead",
                 **nodes);
   }
-  // As MPICH deals: blocks unless it was asked for cliques without MPIR_CVAR_CLIQUES_BY_BLOCK.
+  // MPICH's distribution: blocks, unless it was asked for cliques without
+  // MPIR_CVAR_CLIQUES_BY_BLOCK.
   const auto cliques = number(sources.environment("MPIR_CVAR_NUM_CLIQUES"));
   const bool by_block =
       !cliques || *cliques <= 1 || is_true(sources.environment("MPIR_CVAR_CLIQUES_BY_BLOCK"));

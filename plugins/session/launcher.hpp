@@ -19,7 +19,7 @@ struct Launch {
   std::optional<std::uint32_t> emulated_node;
 };
 
-/// Where a launcher's traces are read from; replaced in tests.
+/// The source of a launcher's traces; replaced in tests.
 struct LaunchSources {
   /// Null when not set.
   std::function<const char*(const char*)> environment;
