@@ -23,7 +23,7 @@ Result<BenchPool> BenchPool::prepare(const std::string& spec, std::uint64_t byte
   options.spec = spec.empty() ? fmt::format("shm:penstock-bench-{}", getpid()) : spec;
   options.bytes = bytes;
   options.mode = mode;
-  if (auto made = pool::create(options); !made) return unexpected(made.error());
+  PENSTOCK_TRY(pool::create(options));
   return BenchPool(options.spec, true);
 }
 
@@ -43,11 +43,9 @@ Result<Attachment> Attachment::open(const std::string& spec, unsigned side, bool
   options.rank = static_cast<std::int32_t>(side);
   options.job = "bench";
   options.emulated_node = one_node ? 0 : side;
-  auto pool = pool::Pool::attach(options);
-  if (!pool) return unexpected(pool.error());
-  auto arena = arena::Arena::open(**pool);
-  if (!arena) return unexpected(arena.error());
-  return Attachment{std::move(*pool), std::move(*arena)};
+  auto pool = PENSTOCK_TRY(pool::Pool::attach(options));
+  auto arena = PENSTOCK_TRY(arena::Arena::open(*pool));
+  return Attachment{std::move(pool), std::move(arena)};
 }
 
 }  // namespace penstock::bench

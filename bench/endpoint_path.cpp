@@ -6,18 +6,15 @@ namespace penstock::bench {
 
 Result<std::unique_ptr<EndpointPath>> EndpointPath::open(arena::Arena& arena) {
   auto path = std::make_unique<EndpointPath>();
-  auto endpoint = transport::Endpoint::open(arena, *path, {"bench"});
-  if (!endpoint) return unexpected(endpoint.error());
+  auto endpoint = PENSTOCK_TRY(transport::Endpoint::open(arena, *path, {"bench"}));
   path->pool_ = &arena.pool();
-  path->endpoint_ = std::move(*endpoint);
+  path->endpoint_ = std::move(endpoint);
   path->inject_bytes_ = path->endpoint_->limits().inject_bytes;
   return path;
 }
 
 Result<void> EndpointPath::connect(const transport::Address& peer) {
-  auto resolved = endpoint_->resolve(peer);
-  if (!resolved) return unexpected(resolved.error());
-  peer_ = *resolved;
+  peer_ = PENSTOCK_TRY(endpoint_->resolve(peer));
   return {};
 }
 
@@ -25,9 +22,8 @@ Result<void> EndpointPath::send(const std::byte* data, std::size_t bytes) {
   const transport::Header header{.bytes = bytes};
   if (bytes <= inject_bytes_ && !pool_->offset_of(data)) {  // what is injected is always copied
     for (;;) {
-      auto injected = endpoint_->try_inject(peer_, header, data);
-      if (!injected) return unexpected(injected.error());
-      if (*injected) return {};
+      auto injected = PENSTOCK_TRY(endpoint_->try_inject(peer_, header, data));
+      if (injected) return {};
       endpoint_->progress();
       if (failure_) return unexpected(*failure_);
     }
@@ -37,9 +33,8 @@ Result<void> EndpointPath::send(const std::byte* data, std::size_t bytes) {
   op_.iov[0] = {const_cast<std::byte*>(data), bytes};
   op_.iov_count = 1;
   sent_ = false;
-  auto complete = endpoint_->send(peer_, &op_);
-  if (!complete) return unexpected(complete.error());
-  while (!*complete && !sent_) {
+  auto complete = PENSTOCK_TRY(endpoint_->send(peer_, &op_));
+  while (!complete && !sent_) {
     endpoint_->progress();
     if (failure_) return unexpected(*failure_);
   }

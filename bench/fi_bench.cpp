@@ -46,9 +46,7 @@ class Bench {
 
   Result<void> open(const std::string& spec) {
     use_pool(spec, "fi-bench", side_.index());
-    auto attached = Attachment::open(spec, side_.index());
-    if (!attached) return unexpected(attached.error());
-    hold_ = std::move(*attached);
+    hold_ = PENSTOCK_TRY(Attachment::open(spec, side_.index()));
     if (auto opened = open_bare(); !opened) return opened;
     for (const Variant variant : {penstock, shm, tcp})
       if (auto opened = open_port(variant); !opened) return opened;
@@ -183,14 +181,12 @@ Report report_of(const Results& results, const Options& options, coherence::Mode
 }
 
 Result<Report> measure(const Options& options, coherence::Mode mode) {
-  const auto bytes = options.size_bytes();
-  if (!bytes) return unexpected(bytes.error());
-  auto pool = BenchPool::prepare(options.pool, *bytes, mode);
-  if (!pool) return unexpected(pool.error());
+  const auto bytes = PENSTOCK_TRY(options.size_bytes());
+  auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
   Results results(options.rounds);
   const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
     Bench bench(side, results);
-    if (auto opened = bench.open(pool->spec()); !opened) return opened;
+    if (auto opened = bench.open(pool.spec()); !opened) return opened;
     for (std::size_t round = 0; round < options.rounds; ++round)
       if (auto done = bench.round(round); !done) return done;
     side.meet();

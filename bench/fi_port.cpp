@@ -43,7 +43,7 @@ Result<std::unique_ptr<FiPort>> FiPort::open(const std::string& provider, bool o
                 provider, fi_strerror(-status));
   auto port = std::make_unique<FiPort>();
   port->info_.reset(found);
-  if (auto opened = port->open_objects(found); !opened) return unexpected(opened.error());
+  PENSTOCK_TRY(port->open_objects(found));
   return port;
 }
 
@@ -114,7 +114,7 @@ Result<void> FiPort::post(std::byte* to, std::size_t bytes) {
         fi_trecv(endpoint_.get(), to, bytes, nullptr, peer_, tag, 0, &receive_context_);
     if (status == 0) break;
     if (status != -FI_EAGAIN) return failed("fi_trecv", status);
-    if (auto progress = completed(sent_.get()); !progress) return unexpected(progress.error());
+    PENSTOCK_TRY(completed(sent_.get()));
   }
   posted_ = true;
   return {};
@@ -128,12 +128,11 @@ Result<void> FiPort::send(const std::byte* data, std::size_t bytes) {
                : fi_tsend(endpoint_.get(), data, bytes, nullptr, peer_, tag, &send_context_);
     if (status == 0) break;
     if (status != -FI_EAGAIN) return failed(inject ? "fi_tinject" : "fi_tsend", status);
-    if (auto progress = completed(sent_.get()); !progress) return unexpected(progress.error());
+    PENSTOCK_TRY(completed(sent_.get()));
   }
   while (!inject) {
-    const auto done = completed(sent_.get());
-    if (!done) return unexpected(done.error());
-    if (*done) break;
+    const auto done = PENSTOCK_TRY(completed(sent_.get()));
+    if (done) break;
   }
   return {};
 }
@@ -142,9 +141,8 @@ Result<void> FiPort::receive(std::byte* to, std::size_t bytes) {
   if (!posted_)
     if (auto posted = post(to, bytes); !posted) return posted;
   for (;;) {
-    const auto done = completed(received_.get());
-    if (!done) return unexpected(done.error());
-    if (*done) break;
+    const auto done = PENSTOCK_TRY(completed(received_.get()));
+    if (done) break;
   }
   posted_ = false;
   return {};
@@ -172,9 +170,8 @@ Result<FiPort::Exposed> FiPort::expose(std::byte* at, std::size_t bytes) {
 Result<void> FiPort::finished(const char* call, ssize_t status) {
   if (status != 0) return failed(call, status);
   for (;;) {
-    auto done = completed(sent_.get());
-    if (!done) return unexpected(done.error());
-    if (*done) return {};
+    auto done = PENSTOCK_TRY(completed(sent_.get()));
+    if (done) return {};
   }
 }
 

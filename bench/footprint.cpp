@@ -23,9 +23,7 @@ class Talker final : public transport::EndpointCallbacks, transport::Arrival {
   Result<void> open(arena::Arena& arena, std::function<void()> while_closing) {
     transport::Options options{"footprint"};
     options.while_closing = std::move(while_closing);
-    auto opened = transport::Endpoint::open(arena, *this, options);
-    if (!opened) return unexpected(opened.error());
-    endpoint_ = std::move(*opened);
+    endpoint_ = PENSTOCK_TRY(transport::Endpoint::open(arena, *this, options));
     return {};
   }
   transport::Endpoint& endpoint() { return *endpoint_; }
@@ -37,16 +35,14 @@ class Talker final : public transport::EndpointCallbacks, transport::Arrival {
 
   /// A short and a long message.
   Result<void> talk_to(const transport::Address& address) {
-    auto peer = endpoint_->resolve(address);
-    if (!peer) return unexpected(peer.error());
+    auto peer = PENSTOCK_TRY(endpoint_->resolve(address));
     for (const std::size_t bytes : {std::size_t{8}, long_bytes}) {
       auto op = std::make_unique<transport::SendOp>();
       op->header.bytes = bytes;
       op->iov[0] = {out_.data(), bytes};
       op->iov_count = 1;
-      auto sent = endpoint_->send(*peer, op.get());
-      if (!sent) return unexpected(sent.error());
-      if (!*sent) waiting_.push_back(std::move(op));
+      auto sent = PENSTOCK_TRY(endpoint_->send(peer, op.get()));
+      if (!sent) waiting_.push_back(std::move(op));
     }
     return {};
   }
@@ -109,30 +105,26 @@ Result<Report> measure_footprint(const FootprintOptions& options) {
                 "{} ranks that talk to {} each cannot be: 2 to {} ranks, 1 to ranks - 1 neighbours",
                 options.ranks, options.neighbours, transport::max_endpoints);
   }
-  const auto bytes = base::parse_bytes(options.size);
-  if (!bytes) return unexpected(bytes.error());
-  auto pool = BenchPool::prepare(options.pool, *bytes, coherence::Mode::software);
+  const auto bytes = PENSTOCK_TRY(base::parse_bytes(options.size));
+  auto pool = BenchPool::prepare(options.pool, bytes, coherence::Mode::software);
   if (!pool) return unexpected(pool.error());
-  auto hold = Attachment::open(pool->spec(), 0);
-  if (!hold) return unexpected(hold.error());
-  const std::uint64_t before = hold->arena->stats().bytes_used;
+  auto hold = PENSTOCK_TRY(Attachment::open(pool->spec(), 0));
+  const std::uint64_t before = hold.arena->stats().bytes_used;
   std::vector<Talker> talkers(options.ranks);
   const Closing closing{talkers};
   // What an endpoint waits for when it closes comes from the others.
   const auto move_all = [&talkers] {
     for (Talker& talker : talkers) talker.progress();
   };
-  for (Talker& talker : talkers)
-    if (auto made = talker.open(*hold->arena, move_all); !made) return unexpected(made.error());
-  const std::uint64_t opened = hold->arena->stats().bytes_used;
+  for (Talker& talker : talkers) PENSTOCK_TRY(talker.open(*hold.arena, move_all));
+  const std::uint64_t opened = hold.arena->stats().bytes_used;
   for (std::uint32_t rank = 0; rank < options.ranks; ++rank)
     for (std::uint32_t i = 1; i <= options.neighbours; ++i) {
       Talker& to = talkers[(rank + i) % options.ranks];
-      if (auto sent = talkers[rank].talk_to(to.endpoint().address()); !sent)
-        return unexpected(sent.error());
+      PENSTOCK_TRY(talkers[rank].talk_to(to.endpoint().address()));
     }
   const auto finished = finish(talkers, 2ull * options.neighbours);
-  const std::uint64_t after = hold->arena->stats().bytes_used;
+  const std::uint64_t after = hold.arena->stats().bytes_used;
   if (!finished) return unexpected(finished.error());
   Report report("footprint");
   report.note("ranks", static_cast<double>(options.ranks));

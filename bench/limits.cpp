@@ -34,9 +34,7 @@ class Limits {
       : side_(side), samples_(samples), local_(largest_copy, 5), other_(largest_copy, 6) {}
 
   Result<void> open(const std::string& spec) {
-    auto attached = Attachment::open(spec, side_.index());
-    if (!attached) return unexpected(attached.error());
-    hold_ = std::move(*attached);
+    hold_ = PENSTOCK_TRY(Attachment::open(spec, side_.index()));
     const std::uint64_t lines = RawLines::bytes(largest_message);
     const std::uint64_t bytes = 128 + 2 * lines + largest_copy;
     auto made = side_.index() == 0 ? hold_.arena->create("limits.area", bytes,
@@ -217,14 +215,12 @@ Report report_of(const Samples& samples, const Options& options, coherence::Mode
 }  // namespace
 
 Result<Report> measure_limits(const Options& options, coherence::Mode mode) {
-  const auto bytes = options.size_bytes();
-  if (!bytes) return unexpected(bytes.error());
-  auto pool = BenchPool::prepare(options.pool, *bytes, mode);
-  if (!pool) return unexpected(pool.error());
+  const auto bytes = PENSTOCK_TRY(options.size_bytes());
+  auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
   Samples samples(row_count, options.rounds);
   const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
     Limits limits(side, samples);
-    if (auto opened = limits.open(pool->spec()); !opened) return opened;
+    if (auto opened = limits.open(pool.spec()); !opened) return opened;
     for (std::size_t round = 0; round < options.rounds; ++round)
       if (auto done = limits.round(round); !done) return done;
     side.meet();

@@ -40,14 +40,11 @@ class Bench {
   Bench(Side& side, Samples& results) : side_(side), results_(results), random_(side.index()) {}
 
   Result<void> open(const std::string& spec) {
-    auto attached = Attachment::open(spec, side_.index());
-    if (!attached) return unexpected(attached.error());
-    hold_ = std::move(*attached);
+    hold_ = PENSTOCK_TRY(Attachment::open(spec, side_.index()));
     if (auto made = open_rings(); !made) return made;
     if (!receives()) return {};
-    auto receiver = EndpointPath::open(*hold_.arena);
-    if (!receiver) return unexpected(receiver.error());
-    receiver_ = std::move(*receiver);
+    auto receiver = PENSTOCK_TRY(EndpointPath::open(*hold_.arena));
+    receiver_ = std::move(receiver);
     return {};
   }
 
@@ -94,10 +91,9 @@ class Bench {
       if (offset == 0 || area == nullptr)
         return fail(ErrorCode::no_space, "side 0 could not make the measured rings");
     }
-    const auto memory = paper_memory(hold_.pool->memory().mode());
-    if (!memory) return unexpected(memory.error());
+    const auto memory = PENSTOCK_TRY(paper_memory(hold_.pool->memory().mode()));
     for (std::size_t i = 0; i < sender_counts.back(); ++i)
-      rings_.emplace_back(*memory, area + i * each, cell_bytes);
+      rings_.emplace_back(memory, area + i * each, cell_bytes);
     return {};
   }
 
@@ -108,12 +104,11 @@ class Bench {
     const auto look = [&] { return receiver_->poll(reinterpret_cast<std::byte*>(&word_)); };
     while (joined_ < senders) {
       if (!receives()) {
-        auto path = EndpointPath::open(*hold_.arena);
-        if (!path) return unexpected(path.error());
-        receiver.pool_id = (*path)->address().pool_id;
-        receiver.job = (*path)->address().job;
-        if (auto connected = (*path)->connect(receiver); !connected) return connected;
-        senders_.push_back(std::move(*path));
+        auto path = PENSTOCK_TRY(EndpointPath::open(*hold_.arena));
+        receiver.pool_id = path->address().pool_id;
+        receiver.job = path->address().job;
+        if (auto connected = path->connect(receiver); !connected) return connected;
+        senders_.push_back(std::move(path));
       }
       wake(joined_++, look);
       if (failure_) return unexpected(*failure_);
@@ -256,14 +251,12 @@ Report report_of(const Samples& results, const Options& options, coherence::Mode
 }
 
 Result<Report> measure(const Options& options, coherence::Mode mode) {
-  const auto bytes = options.size_bytes();
-  if (!bytes) return unexpected(bytes.error());
-  auto pool = BenchPool::prepare(options.pool, *bytes, mode);
-  if (!pool) return unexpected(pool.error());
+  const auto bytes = PENSTOCK_TRY(options.size_bytes());
+  auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
   Samples results(sender_counts.size() * row_count, options.rounds);
   const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
     Bench bench(side, results);
-    if (auto opened = bench.open(pool->spec()); !opened) return opened;
+    if (auto opened = bench.open(pool.spec()); !opened) return opened;
     for (std::size_t i = 0; i < sender_counts.size(); ++i)
       if (auto done = bench.measure(i); !done) return done;
     side.meet();

@@ -60,17 +60,13 @@ class Bench {
         put_(largest, 8) {}
 
   Result<void> open(const std::string& spec, bool one_node) {
-    auto attached = Attachment::open(spec, side_.index(), one_node);
-    if (!attached) return unexpected(attached.error());
-    hold_ = std::move(*attached);
-    auto area = shared_area();
-    if (!area) return unexpected(area.error());
-    carve(*area);
-    const auto memory = paper_memory(hold_.pool->memory().mode());
-    if (!memory) return unexpected(memory.error());
+    hold_ = PENSTOCK_TRY(Attachment::open(spec, side_.index(), one_node));
+    auto area = PENSTOCK_TRY(shared_area());
+    carve(area);
+    const auto memory = PENSTOCK_TRY(paper_memory(hold_.pool->memory().mode()));
     paths_[paper] = std::make_unique<CmpiPath>(
-        CmpiRing(*memory, rings_[side_.index()], cell_bytes),
-        CmpiRing(*memory, rings_[1 - side_.index()], cell_bytes), cell_bytes);
+        CmpiRing(memory, rings_[side_.index()], cell_bytes),
+        CmpiRing(memory, rings_[1 - side_.index()], cell_bytes), cell_bytes);
     paths_[bare] = std::make_unique<RawLines>(hold_.pool->memory(), lines_[side_.index()],
                                               lines_[1 - side_.index()]);
     return open_endpoint();
@@ -126,14 +122,13 @@ class Bench {
   }
 
   Result<void> open_endpoint() {
-    auto path = EndpointPath::open(*hold_.arena);
-    if (!path) return unexpected(path.error());
-    const transport::Address mine = (*path)->address();
+    auto path = PENSTOCK_TRY(EndpointPath::open(*hold_.arena));
+    const transport::Address mine = path->address();
     transport::Address theirs = mine;
     theirs.slot = static_cast<std::uint32_t>(side_.exchange(mine.slot));
     theirs.generation = static_cast<std::uint32_t>(side_.exchange(mine.generation));
-    if (auto connected = (*path)->connect(theirs); !connected) return connected;
-    paths_[ours] = std::move(*path);
+    if (auto connected = path->connect(theirs); !connected) return connected;
+    paths_[ours] = std::move(path);
     return {};
   }
 
@@ -319,14 +314,12 @@ void report_stream(const Results& results, Report& report) {
 }
 
 Result<Report> measure(const Options& options, coherence::Mode mode) {
-  const auto bytes = options.size_bytes();
-  if (!bytes) return unexpected(bytes.error());
-  auto pool = BenchPool::prepare(options.pool, *bytes, mode);
-  if (!pool) return unexpected(pool.error());
+  const auto bytes = PENSTOCK_TRY(options.size_bytes());
+  auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
   Results results(options.rounds);
   const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
     Bench bench(side, results);
-    if (auto opened = bench.open(pool->spec(), options.one_node); !opened) return opened;
+    if (auto opened = bench.open(pool.spec(), options.one_node); !opened) return opened;
     for (std::size_t round = 0; round < options.rounds; ++round)
       if (auto done = bench.round(round); !done) return done;
     side.meet();

@@ -37,9 +37,7 @@ class Bench {
 
   Result<void> open(const std::string& spec) {
     use_pool(spec, "rma-bench", side_.index());
-    auto attached = Attachment::open(spec, side_.index());
-    if (!attached) return unexpected(attached.error());
-    hold_ = std::move(*attached);
+    hold_ = PENSTOCK_TRY(Attachment::open(spec, side_.index()));
     if (side_.index() == 1) {
       auto made =
           hold_.arena->create("rma-bench.area", largest, {.lifetime = arena::Lifetime::process});
@@ -78,10 +76,9 @@ class Bench {
     }
     if (auto connected = (*port)->connect(side_.exchange((*port)->name())); !connected)
       return connected;
-    auto exposed = (*port)->expose(memory, largest);
-    if (!exposed) return unexpected(exposed.error());
-    targets_[variant].key = side_.exchange(exposed->key);
-    targets_[variant].address = side_.exchange(exposed->address);
+    auto exposed = PENSTOCK_TRY((*port)->expose(memory, largest));
+    targets_[variant].key = side_.exchange(exposed.key);
+    targets_[variant].address = side_.exchange(exposed.address);
     ports_[variant] = std::move(*port);
     return {};
   }
@@ -163,14 +160,12 @@ Report report_of(const Samples& samples, const Options& options, coherence::Mode
 }
 
 Result<Report> measure(const Options& options, coherence::Mode mode) {
-  const auto bytes = options.size_bytes();
-  if (!bytes) return unexpected(bytes.error());
-  auto pool = BenchPool::prepare(options.pool, *bytes, mode);
-  if (!pool) return unexpected(pool.error());
+  const auto bytes = PENSTOCK_TRY(options.size_bytes());
+  auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
   Samples samples(sizes.size() * direction_count * variant_count, options.rounds);
   const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
     Bench bench(side, samples);
-    if (auto opened = bench.open(pool->spec()); !opened) return opened;
+    if (auto opened = bench.open(pool.spec()); !opened) return opened;
     for (std::size_t round = 0; round < options.rounds; ++round)
       if (auto done = bench.round(round); !done) return done;
     side.meet();

@@ -89,8 +89,7 @@ void warn_of_owner(const std::string& spec) {
 
 Result<void> check_use(const std::string& spec) {
   if (auto trusted = pool::check_owner(spec); !trusted) return trusted;
-  if (auto parts = pool::open_parts(spec, pool::Access::write); !parts)
-    return tl::unexpected(parts.error());
+  PENSTOCK_TRY(pool::open_parts(spec, pool::Access::write));
   return {};
 }
 
@@ -145,9 +144,8 @@ Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec) {
     }
     return ModeChoice{*mode, "as asked"};
   }
-  auto parts = pool::parse_spec(spec);
-  if (!parts) return tl::unexpected(parts.error());
-  for (const pool::Part& part : *parts) {
+  auto parts = PENSTOCK_TRY(pool::parse_spec(spec));
+  for (const pool::Part& part : parts) {
     if (pool::is_device(part)) {
       return ModeChoice{coherence::Mode::software,
                         part.text +
@@ -178,10 +176,9 @@ Result<View> look_at(const std::string& spec) {
     pool::AttachOptions options;
     options.spec = spec;
     options.observer = observer;
-    auto pool = pool::Pool::attach(options);
-    if (!pool) return tl::unexpected(pool.error());
-    auto arena = arena::Arena::open(**pool);
-    if (arena) return View{std::move(*pool), std::move(*arena)};
+    auto pool = PENSTOCK_TRY(pool::Pool::attach(options));
+    auto arena = arena::Arena::open(*pool);
+    if (arena) return View{std::move(pool), std::move(*arena)};
     refused = arena.error();
     // What an observer may not do is to format the arena; everything else stays as it is.
     if (refused.code != ErrorCode::invalid_argument) break;

@@ -35,15 +35,11 @@ Result<View> attach(const CoherenceArguments& arguments) {
   options.spec = arguments.spec;
   options.emulated_node = arguments.node;
   if (!arguments.node) {
-    const auto node = base::env_index("PENSTOCK_NODE");
-    if (!node) return unexpected(node.error());
-    options.emulated_node = *node;
+    options.emulated_node = PENSTOCK_TRY(base::env_index("PENSTOCK_NODE"));
   }
-  auto pool = pool::Pool::attach(options);
-  if (!pool) return unexpected(pool.error());
-  auto arena = arena::Arena::open(**pool);
-  if (!arena) return unexpected(arena.error());
-  return View{std::move(*pool), std::move(*arena)};
+  auto pool = PENSTOCK_TRY(pool::Pool::attach(options));
+  auto arena = PENSTOCK_TRY(arena::Arena::open(*pool));
+  return View{std::move(pool), std::move(arena)};
 }
 
 void print_counts(const litmus::Report& report) {

@@ -42,11 +42,9 @@ constexpr std::uint64_t starting_ns = 3'000'000'000;
 
 Result<JobWatch> JobWatch::start(const std::string& pool, const std::string& job,
                                  const std::string& exit_log, int epoll) {
-  auto attached = observe(pool);
-  if (!attached) return tl::unexpected(attached.error());
-  auto watched = pool::ExitLog::watch(exit_log, (*attached)->info().id);
-  if (!watched) return tl::unexpected(watched.error());
-  return JobWatch(std::move(*attached), job, std::move(*watched), exit_log, epoll);
+  auto attached = PENSTOCK_TRY(observe(pool));
+  auto watched = PENSTOCK_TRY(pool::ExitLog::watch(exit_log, attached->info().id));
+  return JobWatch(std::move(attached), job, std::move(watched), exit_log, epoll);
 }
 
 void JobWatch::sample() {

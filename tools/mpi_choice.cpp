@@ -102,7 +102,7 @@ Result<MpiRuntime> find_mpi(const MpiWanted& wanted) {
     if (auto accepted = filter.accepts(*runtime); !accepted) {
       return tl::unexpected(accepted.error());
     }
-    if (auto verdict = usable(*runtime); !verdict) return tl::unexpected(verdict.error());
+    PENSTOCK_TRY(usable(*runtime));
     return runtime;
   }
   std::optional<Error> refused, of_another_kind;

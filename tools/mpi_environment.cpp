@@ -115,15 +115,13 @@ void for_intel(Builder& builder, const MpiRuntime& runtime, const JobEnvironment
 }  // namespace
 
 Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironment& job) {
-  auto provider = provider_library();
-  if (!provider) return tl::unexpected(provider.error());
+  auto provider = PENSTOCK_TRY(provider_library());
   const bool preloads = job.windows && can_preload;
-  auto windows = preloads ? window_library() : Result<std::string>("");
-  if (!windows) return tl::unexpected(windows.error());
+  auto windows = PENSTOCK_TRY(preloads ? window_library() : Result<std::string>(""));
   Builder builder;
   // The variable replaces libfabric's own folder, so that one is named behind ours. (Intel's
   // libfabric reads the first folder only.)
-  std::string folders = folder_of(*provider);
+  std::string folders = folder_of(provider);
   if (!runtime.provider_folder.empty()) folders += ":" + runtime.provider_folder;
   builder.set("FI_PROVIDER_PATH", folders);
   switch (runtime.kind) {
@@ -140,7 +138,7 @@ Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironm
   }
   // mpi4py's wheel fits every MPI, and otherwise takes the one that it finds beside it.
   builder.set_if_unset("MPI4PY_LIBMPI", runtime.library);
-  builder.preload(*windows);
+  builder.preload(windows);
   builder.set("PENSTOCK_POOL", job.pool);
   if (job.nodes > 0) builder.set("PENSTOCK_NODES", std::to_string(job.nodes));
   if (!job.job.empty()) builder.set("PENSTOCK_JOB", job.job);

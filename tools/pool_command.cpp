@@ -227,7 +227,7 @@ int list(const PoolArguments& arguments) {
 Result<std::vector<pool::ProcessRecord>> find_dead(const std::string& spec) {
   auto pool = observe(spec);
   if (!pool) return unexpected(pool.error());
-  if (auto certain = (*pool)->make_certain(); !certain) return unexpected(certain.error());
+  PENSTOCK_TRY((*pool)->make_certain());
   auto dead = by_process((*pool)->processes());
   std::erase_if(dead, [](const pool::ProcessRecord& p) { return !p.attached || p.alive; });
   return dead;
@@ -249,9 +249,8 @@ int show_dead(const PoolArguments& arguments) {
 /// Caches of simulated nodes on which no process is left. Their unpublished stores are lost, as
 /// when a host is switched off.
 Result<void> remove_caches(const std::string& spec, arena::Arena& arena) {
-  const auto parts = pool::parse_spec(spec);
-  if (!parts) return unexpected(parts.error());
-  const std::uint32_t removed = pool::remove_unused_node_caches(parts->front().path);
+  const auto parts = PENSTOCK_TRY(pool::parse_spec(spec));
+  const std::uint32_t removed = pool::remove_unused_node_caches(parts.front().path);
   fmt::print("freed: caches of {}\n", counted(removed, "simulated node"));
   for (const auto& node : arena.quarantine().waits_for) {
     if (node.alive || node.host != pool::this_host()->host) continue;
@@ -297,9 +296,8 @@ Result<std::vector<std::uint32_t>> nodes_of_host(const pool::Pool& pool,
 }
 
 Result<void> forget_host(const std::string& name, arena::Arena& arena) {
-  const auto nodes = nodes_of_host(arena.pool(), arena.quarantine(), name);
-  if (!nodes) return unexpected(nodes.error());
-  for (const std::uint32_t node : *nodes) {
+  const auto nodes = PENSTOCK_TRY(nodes_of_host(arena.pool(), arena.quarantine(), name));
+  for (const std::uint32_t node : nodes) {
     if (auto ended = arena.end_quarantine_of(node); !ended) return ended;
     fmt::print("nothing waits for node {} of host {} any more\n", node, name);
   }
@@ -314,9 +312,8 @@ std::set<ProcessKey> attached_to(const pool::Pool& pool) {
 }
 
 Result<std::set<ProcessKey>> attached_to(const std::string& spec) {
-  auto pool = observe(spec);
-  if (!pool) return unexpected(pool.error());
-  return attached_to(**pool);
+  auto pool = PENSTOCK_TRY(observe(spec));
+  return attached_to(*pool);
 }
 
 /// How many of them are not attached any more: a process that has two slots is one.

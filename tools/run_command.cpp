@@ -77,9 +77,7 @@ Result<std::string> check_arguments(RunArguments& arguments) {
 Result<MpiRuntime> choose_mpi(const RunArguments& arguments, const std::string& program) {
   MpiWanted wanted{.kind = std::nullopt, .mpiexec = arguments.mpiexec, .program = program};
   if (!arguments.mpi.empty()) {
-    auto kind = parse_mpi(arguments.mpi);
-    if (!kind) return tl::unexpected(kind.error());
-    wanted.kind = *kind;
+    wanted.kind = PENSTOCK_TRY(parse_mpi(arguments.mpi));
   }
   return find_mpi(wanted);
 }
@@ -90,9 +88,7 @@ Result<pool::Info> prepare_pool(const RunArguments& arguments, const std::string
                             {arguments.ranks, arguments.nodes, !arguments.no_windows});
   std::uint64_t bytes = 0;
   if (!arguments.size.empty()) {
-    auto parsed = base::parse_bytes(arguments.size);
-    if (!parsed) return tl::unexpected(parsed.error());
-    bytes = *parsed;
+    bytes = PENSTOCK_TRY(base::parse_bytes(arguments.size));
   }
   return make_temporary_pool(spec, arguments.mode.empty() ? default_mode : arguments.mode, bytes,
                              arguments.ranks, arguments.nodes);
@@ -116,14 +112,13 @@ Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runti
   job.mode = coherence::mode_name(info.mode);
   job.scratch = scratch_of(own.folder);
   job.take_turns = arguments.ranks > base::usable_cpus();
-  auto environment = mpi_environment(runtime, job);
-  if (!environment) return tl::unexpected(environment.error());
+  auto environment = PENSTOCK_TRY(mpi_environment(runtime, job));
   JobPlan plan;
   plan.pool = spec;
   plan.job = own.job;
   plan.exit_log = own.folder;
   plan.ranks = arguments.ranks;
-  plan.environment = std::move(*environment);
+  plan.environment = std::move(environment);
   plan.command = launch_command(runtime, arguments.ranks, arguments.bind);
   plan.command.insert(plan.command.end(), arguments.command.begin(), arguments.command.end());
   return plan;

@@ -193,13 +193,12 @@ Result<JobOutcome> run_job(const JobPlan& plan) {
   signal(SIGBUS, end_for_a_cut_file);
   Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return fail(ErrorCode::internal, "cannot make an epoll: {}", strerror(errno));
-  auto watch = JobWatch::start(plan.pool, plan.job, plan.exit_log, epoll.get());
-  if (!watch) return tl::unexpected(watch.error());
+  auto watch = PENSTOCK_TRY(JobWatch::start(plan.pool, plan.job, plan.exit_log, epoll.get()));
   const BlockedSignals blocked;
   const pid_t launcher = fork();
   if (launcher < 0) return fail(ErrorCode::internal, "cannot start a process: {}", strerror(errno));
   if (launcher == 0) become(plan, blocked.before());
-  return Supervisor(plan, launcher, std::move(*watch), std::move(epoll)).supervise();
+  return Supervisor(plan, launcher, std::move(watch), std::move(epoll)).supervise();
 }
 
 }  // namespace penstock::tools

@@ -59,18 +59,16 @@ std::uint64_t temporary_pool_bytes(std::uint32_t ranks) {
 Result<pool::Info> make_temporary_pool(const std::string& spec, const std::string& mode,
                                        std::uint64_t bytes, std::uint32_t ranks,
                                        std::uint32_t nodes) {
-  auto choice = choose_mode(mode, spec);
-  if (!choice) return tl::unexpected(choice.error());
+  auto choice = PENSTOCK_TRY(choose_mode(mode, spec));
   pool::CreateOptions options;
   options.spec = spec;
   options.bytes = bytes > 0 ? bytes : temporary_pool_bytes(ranks);
   options.sparse = true;  // memory is taken as objects are made
-  auto fits = check_endpoints(
+  PENSTOCK_TRY(check_endpoints(
       ranks, options.bytes,
       fmt::format("leave --size out, or give --size {}M or more",
-                  bytes_for_endpoints(std::min(ranks, transport::max_endpoints)) >> 20));
-  if (!fits) return tl::unexpected(fits.error());
-  options.mode = choice->mode;
+                  bytes_for_endpoints(std::min(ranks, transport::max_endpoints)) >> 20)));
+  options.mode = choice.mode;
   options.max_processes = std::max(options.max_processes, slots_per_rank * ranks);
   options.max_nodes = std::max(options.max_nodes, nodes);
   return pool::create(options);
@@ -117,7 +115,7 @@ Result<pool::Info> check_named_pool(const std::string& spec, const std::string& 
                                     const JobNeeds& needs) {
   auto info = pool::inspect(spec);
   if (!info) return info;
-  if (auto trusted = check_use(spec); !trusted) return tl::unexpected(trusted.error());
+  PENSTOCK_TRY(check_use(spec));
   if (!mode.empty() && mode != "auto" && mode != coherence::mode_name(info->mode)) {
     return fail(ErrorCode::mismatch,
                 "pool {} is in {} mode and the job asks for {}: leave --mode out (unset "
@@ -125,17 +123,14 @@ Result<pool::Info> check_named_pool(const std::string& spec, const std::string& 
                 "--mode {} --overwrite'",
                 spec, coherence::mode_name(info->mode), mode, shell_quote(spec), info->bytes, mode);
   }
-  auto fits = check_endpoints(
+  PENSTOCK_TRY(check_endpoints(
       needs.ranks, info->bytes,
       fmt::format("make the pool anew with 'penstock pool create {} --size {}M --overwrite'",
                   shell_quote(spec),
-                  bytes_for_endpoints(std::min(needs.ranks, transport::max_endpoints)) >> 20));
-  if (!fits) return tl::unexpected(fits.error());
-  auto pool = observe(spec);
-  if (!pool) return tl::unexpected(pool.error());
-  if (auto seats = check_nodes(**pool, spec, needs.nodes); !seats)
-    return tl::unexpected(seats.error());
-  if (auto slots = check_slots(**pool, spec, needs); !slots) return tl::unexpected(slots.error());
+                  bytes_for_endpoints(std::min(needs.ranks, transport::max_endpoints)) >> 20)));
+  auto pool = PENSTOCK_TRY(observe(spec));
+  PENSTOCK_TRY(check_nodes(*pool, spec, needs.nodes));
+  PENSTOCK_TRY(check_slots(*pool, spec, needs));
   return info;
 }
 

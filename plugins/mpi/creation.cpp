@@ -233,9 +233,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
     }
   };
   options.names = mpi_names;
-  auto core = window::Window::open(at_->pool(), std::move(options));
-  if (!core) return unexpected(core.error());
-  window->core = std::move(*core);
+  window->core = PENSTOCK_TRY(window::Window::open(at_->pool(), std::move(options)));
   int level = 0;
   // Each session has a level of its own.
   if (world) pmpi().Query_thread(&level);

@@ -127,14 +127,12 @@ Result<Shared> layout_of(Handle type) {
     return fail(ErrorCode::invalid_argument, "the datatype is MPI_DATATYPE_NULL");
   }
   const std::lock_guard<std::mutex> held(guard);
-  if (auto ready = need_keyval(); !ready) return unexpected(ready.error());
+  PENSTOCK_TRY(need_keyval());
   if (Shared known = attribute_of(type)) return known;
-  auto flat = flatten(type);
-  if (!flat) return unexpected(flat.error());
-  auto made = std::make_shared<const Layout>(std::move(*flat));
-  const auto predefined = is_predefined(type);
-  if (!predefined) return unexpected(predefined.error());
-  if (*predefined) {
+  auto flat = PENSTOCK_TRY(flatten(type));
+  auto made = std::make_shared<const Layout>(std::move(flat));
+  const auto predefined = PENSTOCK_TRY(is_predefined(type));
+  if (predefined) {
     add_predefined(type, made);
     return made;
   }

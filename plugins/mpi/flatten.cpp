@@ -206,9 +206,8 @@ Result<Basic> basic_of(Handle type, const Envelope& envelope) {
   made.extents = {{0, made.size}};
   if (!made.padded()) return made;
   if (envelope.combiner == constants().combiner_value_index) {
-    auto contents = TypeContents::of(type, envelope);
-    if (!contents) return unexpected(contents.error());
-    made.extents = extents_of_pair(size_of(contents->type(0)), size_of(contents->type(1)));
+    auto contents = PENSTOCK_TRY(TypeContents::of(type, envelope));
+    made.extents = extents_of_pair(size_of(contents.type(0)), size_of(contents.type(1)));
   } else if (made.size > sizeof(int)) {
     made.extents = extents_of_pair(made.size - sizeof(int), sizeof(int));
   }
@@ -243,9 +242,8 @@ Result<void> structure(Flat* to, TypeContents* contents, Basics* basics) {
   const auto lengths = contents->counts(count);
   const auto displacements = contents->addresses(count);
   for (std::size_t n = 0; n < lengths.size(); ++n) {
-    auto child = flatten_inner(contents->type(n), basics);
-    if (!child) return unexpected(child.error());
-    if (auto done = append(to, *child, displacements[n], lengths[n]); !done) return done;
+    auto child = PENSTOCK_TRY(flatten_inner(contents->type(n), basics));
+    if (auto done = append(to, child, displacements[n], lengths[n]); !done) return done;
   }
   return {};
 }
@@ -286,30 +284,24 @@ Result<void> of_child(Flat* to, const Flat& child, TypeContents* contents, int c
 
 Result<Flat> flatten_inner(Handle type, Basics* basics) {
   Flat made;
-  const auto envelope = envelope_of(type);
-  if (!envelope) return unexpected(envelope.error());
+  const auto envelope = PENSTOCK_TRY(envelope_of(type));
   read_extent(type, &made.lb, &made.extent);
-  if (is_leaf(envelope->combiner)) {
+  if (is_leaf(envelope.combiner)) {
     auto [at, added] = basics->try_emplace(type);
     if (added) {
-      auto basic = basic_of(type, *envelope);
-      if (!basic) return unexpected(basic.error());
-      at->second = std::move(*basic);
+      at->second = PENSTOCK_TRY(basic_of(type, envelope));
     }
     if (at->second.size != 0) made.leaves.push_back({&at->second, 0, 1});
     return made;
   }
-  auto contents = TypeContents::of(type, *envelope);
-  if (!contents) return unexpected(contents.error());
-  const int combiner = envelope->combiner;
+  auto contents = PENSTOCK_TRY(TypeContents::of(type, envelope));
+  const int combiner = envelope.combiner;
   if (combiner == constants().combiner_struct || combiner == constants().combiner_struct_integer) {
-    if (auto done = structure(&made, &*contents, basics); !done) return unexpected(done.error());
+    PENSTOCK_TRY(structure(&made, &contents, basics));
     return made;
   }
-  auto child = flatten_inner(contents->type(0), basics);
-  if (!child) return unexpected(child.error());
-  auto done = of_child(&made, *child, &*contents, combiner);
-  if (!done) return unexpected(done.error());
+  auto child = PENSTOCK_TRY(flatten_inner(contents.type(0), basics));
+  PENSTOCK_TRY(of_child(&made, child, &contents, combiner));
   return made;
 }
 
@@ -381,16 +373,14 @@ Result<Layout> layout_from(const Flat& flat) {
 }  // namespace
 
 Result<bool> is_predefined(Handle type) {
-  const auto envelope = envelope_of(type);
-  if (!envelope) return unexpected(envelope.error());
-  return is_leaf(envelope->combiner);
+  const auto envelope = PENSTOCK_TRY(envelope_of(type));
+  return is_leaf(envelope.combiner);
 }
 
 Result<Layout> flatten(Handle type) {
   Basics basics;
-  const auto flat = flatten_inner(type, &basics);
-  if (!flat) return unexpected(flat.error());
-  auto layout = layout_from(*flat);
+  const auto flat = PENSTOCK_TRY(flatten_inner(type, &basics));
+  auto layout = layout_from(flat);
   if (layout && layout->size != size_of(type)) {
     return fail(ErrorCode::internal, "a datatype of {} bytes was taken for one of {} (MPI: {})",
                 size_of(type), layout->size, library().version);

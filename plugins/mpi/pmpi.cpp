@@ -241,13 +241,12 @@ Result<void> find(const void* caller) {
   chosen.soname = soname_of(init);
   chosen.version = version_text(
       reinterpret_cast<int (*)(char*, int*)>(::dlsym(scope, "PMPI_Get_library_version")));
-  const auto told = tell_abi(chosen);
-  if (!told) return unexpected(told.error());
+  const auto told = PENSTOCK_TRY(tell_abi(chosen));
   if (auto taken = take_functions(); !taken) return taken;
   if (auto one = refuse_second(); !one) return one;
-  if (auto used = use_abi(*told, data_symbol, chosen.version); !used) return used;
+  if (auto used = use_abi(told, data_symbol, chosen.version); !used) return used;
   base::log(base::Level::debug, "the MPI is {} ({}), {}", chosen.file, chosen.version,
-            abi_name(*told));
+            abi_name(told));
   take_conversions();
   return {};
 }

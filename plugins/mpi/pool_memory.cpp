@@ -40,16 +40,15 @@ void PoolMemory::drop(const arena::Object& object) {
 }
 
 Result<void*> PoolMemory::allocate(std::uint64_t bytes) {
-  auto made = make(bytes);
-  if (!made) return unexpected(made.error());
+  auto made = PENSTOCK_TRY(make(bytes));
   // Drops copies of the previous owner's data: in simulated mode a store of the bytes that a copy
   // holds is no store.
   const auto& memory = arena_.pool().memory();
-  memory.invalidate(made->data, made->bytes);
+  memory.invalidate(made.data, made.bytes);
   memory.load_fence();
   const std::lock_guard<std::mutex> guard(mutex_);
-  blocks_.emplace(made->data, *made);
-  return made->data;
+  blocks_.emplace(made.data, made);
+  return made.data;
 }
 
 bool PoolMemory::free(void* base) {

@@ -46,11 +46,10 @@ Result<PoolMapping> locate(const PoolWindow& window, const Target& target) {
                 window.units.size());
   if (target.count < 0)
     return fail(ErrorCode::invalid_argument, "a target count of {}", target.count);
-  auto layout = layout_of(target.type);
-  if (!layout) return unexpected(layout.error());
+  auto layout = PENSTOCK_TRY(layout_of(target.type));
   PoolMapping place{.rank = static_cast<std::uint32_t>(target.rank),
                     .type = target.type,
-                    .layout = std::move(*layout),
+                    .layout = std::move(layout),
                     .count = count_of(target.count),
                     .bytes = 0,
                     .extents = {}};
@@ -97,22 +96,18 @@ const std::byte* packed(const Buffer& buffer, const Layout& layout, std::uint64_
 }
 
 Result<void> do_put(PoolWindow& window, const Buffer& origin, const Target& target) {
-  const auto place = locate(window, target);
-  if (!place) return unexpected(place.error());
-  const auto layout = layout_that_fits(origin, *place);
-  if (!layout) return unexpected(layout.error());
-  return window.core->put(place->rank, place->extents, packed(origin, **layout, place->bytes));
+  const auto place = PENSTOCK_TRY(locate(window, target));
+  const auto layout = PENSTOCK_TRY(layout_that_fits(origin, place));
+  return window.core->put(place.rank, place.extents, packed(origin, *layout, place.bytes));
 }
 
 Result<void> do_get(PoolWindow& window, const Buffer& origin, const Target& target) {
-  const auto place = locate(window, target);
-  if (!place) return unexpected(place.error());
-  const auto layout = layout_that_fits(origin, *place);
-  if (!layout) return unexpected(layout.error());
-  if ((*layout)->contiguous) return window.core->get(place->rank, place->extents, origin.at);
-  std::byte* const all = room(packed_here, place->bytes);
-  auto got = window.core->get(place->rank, place->extents, all);
-  if (got) scatter(**layout, all, origin.at, count_of(origin.count));
+  const auto place = PENSTOCK_TRY(locate(window, target));
+  const auto layout = PENSTOCK_TRY(layout_that_fits(origin, place));
+  if (layout->contiguous) return window.core->get(place.rank, place.extents, origin.at);
+  std::byte* const all = room(packed_here, place.bytes);
+  auto got = window.core->get(place.rank, place.extents, all);
+  if (got) scatter(*layout, all, origin.at, count_of(origin.count));
   return got;
 }
 
@@ -217,40 +212,36 @@ Result<void> accumulate_at(PoolWindow& window, const PoolMapping& place, const B
   if (auto sound = check_op(layout, op); !sound) return sound;
   Accumulation what{layout, nullptr, nullptr, op};
   if (op != constants().no_op) {
-    const auto from = layout_that_fits(origin, place);
-    if (!from) return unexpected(from.error());
-    what.operand = packed(origin, **from, place.bytes);
+    const auto from = PENSTOCK_TRY(layout_that_fits(origin, place));
+    what.operand = packed(origin, *from, place.bytes);
   }
   if (result == nullptr) return update(window, place, what);
-  const auto to = layout_that_fits(*result, place);
-  if (!to) return unexpected(to.error());
-  what.old = (*to)->contiguous ? static_cast<std::byte*>(result->at) : room(old_here, place.bytes);
+  const auto to = PENSTOCK_TRY(layout_that_fits(*result, place));
+  what.old = to->contiguous ? static_cast<std::byte*>(result->at) : room(old_here, place.bytes);
   auto done = update(window, place, what);
-  if (done && !(*to)->contiguous) scatter(**to, what.old, result->at, count_of(result->count));
+  if (done && !to->contiguous) scatter(*to, what.old, result->at, count_of(result->count));
   return done;
 }
 
 Result<void> do_accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result,
                            const Target& target, Handle op) {
-  const auto place = locate(window, target);
-  if (!place) return unexpected(place.error());
-  return accumulate_at(window, *place, origin, result, op);
+  const auto place = PENSTOCK_TRY(locate(window, target));
+  return accumulate_at(window, place, origin, result, op);
 }
 
 Result<void> do_compare_and_swap(PoolWindow& window, const void* origin, const void* compare,
                                  void* result, const Target& target) {
-  const auto place = locate(window, target);
-  if (!place) return unexpected(place.error());
-  if (!place->layout->contiguous)
+  const auto place = PENSTOCK_TRY(locate(window, target));
+  if (!place.layout->contiguous)
     return fail(ErrorCode::invalid_argument,
                 "MPI_Compare_and_swap takes one element of an integer, logical or byte type");
   const auto change = [&](std::byte* at) {
-    std::memcpy(result, at, place->bytes);
-    if (std::memcmp(at, compare, place->bytes) != 0) return false;
-    std::memcpy(at, origin, place->bytes);
+    std::memcpy(result, at, place.bytes);
+    if (std::memcmp(at, compare, place.bytes) != 0) return false;
+    std::memcpy(at, origin, place.bytes);
     return true;
   };
-  return window.core->update(place->rank, place->extents, std::cref(change));
+  return window.core->update(place.rank, place.extents, std::cref(change));
 }
 
 /// One aligned word is read whole: no lock is needed to see none but old or new.
@@ -262,11 +253,10 @@ bool is_word(const PoolMapping& place) {
 
 Result<void> do_fetch_and_op(PoolWindow& window, const Buffer& origin, const Buffer& result,
                              const Target& target, Handle op) {
-  const auto place = locate(window, target);
-  if (!place) return unexpected(place.error());
-  if (op == constants().no_op && is_word(*place))
-    return window.core->get(place->rank, place->extents, result.at);
-  return accumulate_at(window, *place, origin, &result, op);
+  const auto place = PENSTOCK_TRY(locate(window, target));
+  if (op == constants().no_op && is_word(place))
+    return window.core->get(place.rank, place.extents, result.at);
+  return accumulate_at(window, place, origin, &result, op);
 }
 
 bool nobody(const Target& target) {

@@ -55,9 +55,7 @@ Pieces locate(const Region& region, std::uint64_t address, std::uint64_t bytes) 
 Result<void> Regions::add(Region* region) {
   if (region->what.bytes != 0) {
     if (table_ == nullptr) {
-      auto made = rma::RegionTable::make(*domain_.session->arena);
-      if (!made) return unexpected(made.error());
-      table_ = std::move(*made);
+      table_ = PENSTOCK_TRY(rma::RegionTable::make(*domain_.session->arena));
       for (Ep* ep : domain_.endpoints) {
         if (auto announced = announce_at(*ep); !announced) return announced;
       }

@@ -130,17 +130,15 @@ Result<std::optional<std::uint32_t>> emulated_node(const LaunchSources& sources,
     }
     return value;
   };
-  const auto node = read("PENSTOCK_NODE");
-  if (!node) return unexpected(node.error());
-  if (*node) return std::optional<std::uint32_t>(static_cast<std::uint32_t>(**node));
-  const auto nodes = read("PENSTOCK_NODES");
-  if (!nodes) return unexpected(nodes.error());
-  if (!*nodes || **nodes == 0) return std::optional<std::uint32_t>();
+  const auto node = PENSTOCK_TRY(read("PENSTOCK_NODE"));
+  if (node) return std::optional<std::uint32_t>(static_cast<std::uint32_t>(*node));
+  const auto nodes = PENSTOCK_TRY(read("PENSTOCK_NODES"));
+  if (!nodes || *nodes == 0) return std::optional<std::uint32_t>();
   if (launch.rank < 0 || launch.size <= 0) {
     return fail(ErrorCode::invalid_argument,
                 "PENSTOCK_NODES={} needs a launcher that tells rank and size; none was recognized: "
                 "set PENSTOCK_NODE for each process instead",
-                **nodes);
+                *nodes);
   }
   // MPICH's distribution: blocks, unless it was asked for cliques without
   // MPIR_CVAR_CLIQUES_BY_BLOCK.
@@ -149,7 +147,7 @@ Result<std::optional<std::uint32_t>> emulated_node(const LaunchSources& sources,
       !cliques || *cliques <= 1 || is_true(sources.environment("MPIR_CVAR_CLIQUES_BY_BLOCK"));
   return std::optional<std::uint32_t>(emulated_node_of(
       static_cast<std::uint32_t>(launch.rank), static_cast<std::uint32_t>(launch.size),
-      static_cast<std::uint32_t>(**nodes), by_block));
+      static_cast<std::uint32_t>(*nodes), by_block));
 }
 
 /// Parent of a process by /proc/PID/stat: "PID (name) STATE PPID ...", the name may hold anything.
@@ -188,9 +186,7 @@ Result<Launch> read_launch(const LaunchSources& sources) {
   if (has_torch_ranks(sources) && (launch.rank < 0 || runs_under_torchrun(sources)))
     launch = launched_by_torch(sources);
   launch.job = job_key(sources);
-  auto node = emulated_node(sources, launch);
-  if (!node) return unexpected(node.error());
-  launch.emulated_node = *node;
+  launch.emulated_node = PENSTOCK_TRY(emulated_node(sources, launch));
   return launch;
 }
 

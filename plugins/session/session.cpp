@@ -22,33 +22,24 @@ std::weak_ptr<Session> current_session;
 Result<std::optional<coherence::Mode>> wanted_mode() {
   const std::string text = base::env_text("PENSTOCK_MODE");
   if (text.empty()) return std::optional<coherence::Mode>();
-  auto mode = coherence::parse_mode(text);
-  if (!mode) return unexpected(mode.error());
-  return std::optional<coherence::Mode>(*mode);
+  auto mode = PENSTOCK_TRY(coherence::parse_mode(text));
+  return std::optional<coherence::Mode>(mode);
 }
 
 Result<std::shared_ptr<Session>> attach(const std::string& spec) {
   auto session = std::make_shared<Session>();
   session->spec = spec;
-  auto launch = read_launch(process_sources());
-  if (!launch) return unexpected(launch.error());
-  session->launch = std::move(*launch);
+  session->launch = PENSTOCK_TRY(read_launch(process_sources()));
 
   pool::AttachOptions options;
   options.spec = spec;
   options.rank = session->launch.rank;
   options.job = session->launch.job;
   options.emulated_node = session->launch.emulated_node;
-  auto mode = wanted_mode();
-  if (!mode) return unexpected(mode.error());
-  options.mode = *mode;
+  options.mode = PENSTOCK_TRY(wanted_mode());
 
-  auto attached = pool::Pool::attach(options);
-  if (!attached) return unexpected(attached.error());
-  session->pool = std::move(*attached);
-  auto opened = arena::Arena::open(*session->pool);
-  if (!opened) return unexpected(opened.error());
-  session->arena = std::move(*opened);
+  session->pool = PENSTOCK_TRY(pool::Pool::attach(options));
+  session->arena = PENSTOCK_TRY(arena::Arena::open(*session->pool));
   return session;
 }
 
@@ -72,16 +63,15 @@ Result<PoolView> look_at_pool() {
   view.spec = base::env_text("PENSTOCK_POOL");
   view.configured = !view.spec.empty();
   if (!view.configured) return view;
-  auto info = pool::inspect(view.spec);
-  if (!info) return unexpected(info.error());
-  view.id = info->id;
+  auto info = PENSTOCK_TRY(pool::inspect(view.spec));
+  view.id = info.id;
   auto mode = wanted_mode();
   if (!mode) return unexpected(mode.error());
-  if (*mode && **mode != info->mode) {
+  if (*mode && **mode != info.mode) {
     return fail(ErrorCode::mismatch,
                 "pool {} is in {} mode but PENSTOCK_MODE asks for {}: unset PENSTOCK_MODE, or make "
                 "another pool with 'penstock pool create {} --mode {}'",
-                view.spec, coherence::mode_name(info->mode), coherence::mode_name(**mode),
+                view.spec, coherence::mode_name(info.mode), coherence::mode_name(**mode),
                 base::shell_quote(view.spec), coherence::mode_name(**mode));
   }
   return view;

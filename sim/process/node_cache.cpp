@@ -48,7 +48,7 @@ Result<UniqueFd> open_locked(const std::string& path, mode_t permissions) {
     struct stat status;
     const bool locked = ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0;
     if (locked && ::fstat(fd.get(), &status) == 0 && status.st_nlink > 0) return fd;
-    if (auto paused = waiter.pause(); !paused) return unexpected(paused.error());
+    PENSTOCK_TRY(waiter.pause());
   }
 }
 
@@ -97,7 +97,7 @@ Result<UniqueFd> open_file(const PoolMapping& place, const std::string& path) {
   auto fd = open_locked(path, of_pool.st_mode & 0666);
   if (!fd) return fd;
   share_as(of_pool, *fd);
-  if (auto sized = size_it(*fd, path, bytes_of(place)); !sized) return unexpected(sized.error());
+  PENSTOCK_TRY(size_it(*fd, path, bytes_of(place)));
   warn_if_tight(*fd, path, place);
   // The pool may have been removed while this file was made: then nobody else would remove it.
   if (::stat(place.path.c_str(), &of_pool) != 0) {
@@ -125,12 +125,10 @@ Result<std::unique_ptr<NodeCache>> NodeCache::open(const PoolMapping& place) {
   std::string path = "the private cache of an observer";
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   if (!place.observer) {
-    const auto host = pool::this_host();
-    if (!host) return unexpected(host.error());
-    path = pool::node_cache_path(place.path, place.pool_id, *host, place.node);
-    auto opened = open_file(place, path);
-    if (!opened) return unexpected(opened.error());
-    fd = std::move(*opened);
+    const auto host = PENSTOCK_TRY(pool::this_host());
+    path = pool::node_cache_path(place.path, place.pool_id, host, place.node);
+    auto opened = PENSTOCK_TRY(open_file(place, path));
+    fd = std::move(opened);
     flags = MAP_SHARED;
   }
   const UniqueFd mapped = fd.get() < 0 ? UniqueFd() : base::reopened(fd);

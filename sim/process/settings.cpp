@@ -108,19 +108,13 @@ FaultModel Settings::faults_of(std::uint64_t thread_seed) const {
 Result<Settings> settings_from_environment() {
   Settings settings;
   if (base::env_is_set("PENSTOCK_SIM_SEED")) {
-    const auto seed = base::env_number("PENSTOCK_SIM_SEED");
-    if (!seed) return unexpected(seed.error());
-    settings.seed = *seed;
+    settings.seed = PENSTOCK_TRY(base::env_number("PENSTOCK_SIM_SEED"));
   }
   if (base::env_is_set("PENSTOCK_SIM_FAULTS")) {
-    const auto faults = parse_fault_model(base::env_text("PENSTOCK_SIM_FAULTS"));
-    if (!faults) return unexpected(faults.error());
-    settings.faults = *faults;
+    settings.faults = PENSTOCK_TRY(parse_fault_model(base::env_text("PENSTOCK_SIM_FAULTS")));
   }
   if (base::env_is_set("PENSTOCK_SIM_BREAK")) {
-    const auto left_out = parse_break(base::env_text("PENSTOCK_SIM_BREAK"));
-    if (!left_out) return unexpected(left_out.error());
-    settings.left_out = *left_out;
+    settings.left_out = PENSTOCK_TRY(parse_break(base::env_text("PENSTOCK_SIM_BREAK")));
   }
   return settings;
 }

@@ -88,17 +88,15 @@ class Attached {
 class ProcessSimulator : public coherence::Simulator {
  public:
   Result<coherence::View> view(const coherence::PoolMapping& place) override {
-    const auto settings = settings_from_environment();
-    if (!settings) return unexpected(settings.error());
-    auto cache = NodeCache::open(place);
-    if (!cache) return unexpected(cache.error());
-    const std::uint64_t seed = settings->seed.value_or(place.pool_id);
-    auto cores = std::make_shared<ThreadCores>(std::move(*cache), *settings,
+    const auto settings = PENSTOCK_TRY(settings_from_environment());
+    auto cache = PENSTOCK_TRY(NodeCache::open(place));
+    const std::uint64_t seed = settings.seed.value_or(place.pool_id);
+    auto cores = std::make_shared<ThreadCores>(std::move(cache), settings,
                                                seed + place.node * 0x9e3779b97f4a7c15u);
     if (!place.observer) {
       base::log(base::Level::info, "pool {}: simulated mode, node {}, pid {}, seed {}, faults {}",
                 place.path, place.node, ::getpid(), seed,
-                settings->faults ? faults_text(*settings->faults) : "of each thread");
+                settings.faults ? faults_text(*settings.faults) : "of each thread");
       cores->start_flusher();
     }
     return coherence::View{

@@ -50,16 +50,14 @@ Result<Formatted> open_or_format(pool::Pool& pool, const Region& region) {
   auto formatted = read_format(region, placement);
   if (!formatted) return unexpected(formatted.error());
   if (*formatted) return **formatted;
-  auto guard = pool.lock();
-  if (!guard) return unexpected(guard.error());
+  const auto guard = PENSTOCK_TRY(pool.lock());
   formatted = read_format(region, placement);
   if (!formatted) return unexpected(formatted.error());
   if (*formatted) return **formatted;
-  const auto geometry = Geometry::choose(placement.arena_offset, placement.arena_bytes);
-  if (!geometry) return unexpected(geometry.error());
-  const std::uint64_t tables = geometry->extents_start + line_bytes - placement.arena_offset;
-  if (auto there = pool.reserve(placement.arena_offset, tables); !there)
-    return unexpected(there.error());
+  const auto geometry =
+      PENSTOCK_TRY(Geometry::choose(placement.arena_offset, placement.arena_bytes));
+  const std::uint64_t tables = geometry.extents_start + line_bytes - placement.arena_offset;
+  PENSTOCK_TRY(pool.reserve(placement.arena_offset, tables));
   return format(region, placement);
 }
 
@@ -94,9 +92,8 @@ Arena::~Arena() {
 
 Result<std::unique_ptr<Arena>> Arena::open(pool::Pool& pool, Reclaimed* freed) {
   const Region region(pool);
-  const auto formatted = open_or_format(pool, region);
-  if (!formatted) return unexpected(formatted.error());
-  auto arena = std::make_unique<Arena>(std::make_unique<Impl>(pool, region, *formatted));
+  const auto formatted = PENSTOCK_TRY(open_or_format(pool, region));
+  auto arena = std::make_unique<Arena>(std::make_unique<Impl>(pool, region, formatted));
   if (pool.token() == 0) return arena;  // an observer changes nothing
   const auto reaped = arena->impl_->reap();
   if (!reaped) base::log(base::Level::info, "objects of the dead stay: {}", reaped.error().message);
@@ -117,7 +114,7 @@ Result<Object> Arena::create(std::string_view name, std::uint64_t bytes,
 }
 
 Result<Object> Arena::open(std::string_view name) {
-  if (auto checked = check_name(name); !checked) return unexpected(checked.error());
+  PENSTOCK_TRY(check_name(name));
   if (const auto found = impl_->table.find(name).found) return impl_->to_object(*found);
   return fail(ErrorCode::not_found,
               "no object \"{}\" in pool {}; what there is: penstock pool ls {}", name,
@@ -125,17 +122,15 @@ Result<Object> Arena::open(std::string_view name) {
 }
 
 Result<void> Arena::destroy(const Object& object, std::uint64_t timeout_ns) {
-  const auto guard = impl_->pool.lock(timeout_ns);
-  if (!guard) return unexpected(guard.error());
+  const auto guard = PENSTOCK_TRY(impl_->pool.lock(timeout_ns));
   const auto slot = impl_->table.read(object.slot);
   if (!slot || slot->entry.generation != object.generation || slot->name_view() != object.name) {
     return fail(ErrorCode::not_found, "object \"{}\" of generation {} is gone already", object.name,
                 object.generation);
   }
-  auto space = impl_->space();
-  if (!space) return unexpected(space.error());
+  auto space = PENSTOCK_TRY(impl_->space());
   impl_->pool.record_known_deaths();
-  impl_->erase(*space, TableEntry{object.slot, *slot});
+  impl_->erase(space, TableEntry{object.slot, *slot});
   return {};
 }
 
@@ -190,12 +185,10 @@ Quarantine Arena::quarantine() const {
 }
 
 Result<void> Arena::end_quarantine_of(std::uint32_t node) {
-  const auto guard = impl_->pool.lock();
-  if (!guard) return unexpected(guard.error());
+  const auto guard = PENSTOCK_TRY(impl_->pool.lock());
   impl_->pool.flushes().forget_deaths(node);
-  auto space = impl_->space();
-  if (!space) return unexpected(space.error());
-  return space->end_quarantines();
+  auto space = PENSTOCK_TRY(impl_->space());
+  return space.end_quarantines();
 }
 
 pool::Pool& Arena::pool() const {

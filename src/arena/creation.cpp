@@ -44,7 +44,7 @@ Result<Claim> Arena::Impl::claim_name(Space& space, const Wanted& wanted) {
     lookup = table.find(wanted.name);
   }
   if (!lookup.first_free) {
-    if (auto reclaimed = reclaim(space, false); !reclaimed) return unexpected(reclaimed.error());
+    PENSTOCK_TRY(reclaim(space, false));
     lookup = table.find(wanted.name);
   }
   if (lookup.first_free) return Claim{*lookup.first_free, std::nullopt};
@@ -65,8 +65,7 @@ Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, s
   }
   auto extent = space.allocate(request);
   if (!extent && extent.error().code == ErrorCode::no_space) {
-    const auto reclaimed = reclaim(space, false);
-    if (!reclaimed) return unexpected(reclaimed.error());
+    PENSTOCK_TRY(reclaim(space, false));
     extent = space.allocate(request);
   }
   if (!extent && extent.error().code == ErrorCode::no_space) {
@@ -127,36 +126,26 @@ Object Arena::Impl::publish_name(const Wanted& wanted, const ExtentHeader& exten
 }
 
 Result<Object> Arena::Impl::create(const Wanted& wanted) {
-  const auto guard = pool.lock();
-  if (!guard) return unexpected(guard.error());
-  auto space = this->space();
-  if (!space) return unexpected(space.error());
-  const auto claim = claim_name(*space, wanted);
-  if (!claim) return unexpected(claim.error());
-  if (claim->existing) return *claim->existing;
-  const auto extent = allocate(*space, wanted, claim->slot);
-  if (!extent) return unexpected(extent.error());
-  if (wanted.options.zero) publish_zeros(*extent);
-  return publish_name(wanted, *extent);
+  const auto guard = PENSTOCK_TRY(pool.lock());
+  auto space = PENSTOCK_TRY(this->space());
+  const auto claim = PENSTOCK_TRY(claim_name(space, wanted));
+  if (claim.existing) return *claim.existing;
+  const auto extent = PENSTOCK_TRY(allocate(space, wanted, claim.slot));
+  if (wanted.options.zero) publish_zeros(extent);
+  return publish_name(wanted, extent);
 }
 
 Result<Object> Arena::Impl::create_large(const Wanted& wanted) {
   ExtentHeader extent;
   {
-    const auto guard = pool.lock();
-    if (!guard) return unexpected(guard.error());
-    auto space = this->space();
-    if (!space) return unexpected(space.error());
-    const auto claim = claim_name(*space, wanted);
-    if (!claim) return unexpected(claim.error());
-    if (claim->existing) return *claim->existing;
-    const auto allocated = allocate(*space, wanted, pending_slot);
-    if (!allocated) return unexpected(allocated.error());
-    extent = *allocated;
+    const auto guard = PENSTOCK_TRY(pool.lock());
+    auto space = PENSTOCK_TRY(this->space());
+    const auto claim = PENSTOCK_TRY(claim_name(space, wanted));
+    if (claim.existing) return *claim.existing;
+    extent = PENSTOCK_TRY(allocate(space, wanted, pending_slot));
   }
   publish_zeros(extent);
-  const auto guard = pool.lock();
-  if (!guard) return unexpected(guard.error());
+  const auto guard = PENSTOCK_TRY(pool.lock());
   auto space = this->space();
   if (!space) return unexpected(space.error());
   const auto still = space->peek(extent.offset);

@@ -31,19 +31,18 @@ Result<Formatted> check(const ArenaHeader& header, const Placement& placement) {
         "Penstock that made the pool, or make it anew: penstock pool create SPEC --overwrite",
         header.version, header.levels, arena_layout_version, table_levels);
   }
-  const auto geometry =
-      Geometry::with_level_one(placement.arena_offset, placement.arena_bytes, header.level_one);
-  if (!geometry) return unexpected(geometry.error());
-  if (header.arena_bytes != placement.arena_bytes || header.slots != geometry->slots ||
-      header.extents_start != geometry->extents_start) {
+  const auto geometry = PENSTOCK_TRY(
+      Geometry::with_level_one(placement.arena_offset, placement.arena_bytes, header.level_one));
+  if (header.arena_bytes != placement.arena_bytes || header.slots != geometry.slots ||
+      header.extents_start != geometry.extents_start) {
     return fail(
         ErrorCode::wrong_format,
         "the arena's header says {} bytes, {} slots, objects from {}; the pool says {}, {}, {}; "
         "make the pool anew: penstock pool create SPEC --overwrite",
         header.arena_bytes, header.slots, header.extents_start, placement.arena_bytes,
-        geometry->slots, geometry->extents_start);
+        geometry.slots, geometry.extents_start);
   }
-  return Formatted{*geometry, hash_bytes(&header.salt, sizeof header.salt, placement.pool_id)};
+  return Formatted{geometry, hash_bytes(&header.salt, sizeof header.salt, placement.pool_id)};
 }
 
 }  // namespace
@@ -64,30 +63,29 @@ Result<std::optional<Formatted>> read_format(const Region& region, const Placeme
         "create SPEC --size SIZE --overwrite",
         placement.arena_offset);
   }
-  auto checked = check(header_whole ? header : copy, placement);
-  if (!checked) return unexpected(checked.error());
-  return *checked;
+  auto checked = PENSTOCK_TRY(check(header_whole ? header : copy, placement));
+  return checked;
 }
 
 Result<Formatted> format(const Region& region, const Placement& placement) {
-  const auto geometry = Geometry::choose(placement.arena_offset, placement.arena_bytes);
-  if (!geometry) return unexpected(geometry.error());
+  const auto geometry =
+      PENSTOCK_TRY(Geometry::choose(placement.arena_offset, placement.arena_bytes));
   ArenaHeader header{};
   header.magic = magic_of(placement);
   header.version = arena_layout_version;
   header.levels = table_levels;
   header.salt = draw_salt();
   header.arena_bytes = placement.arena_bytes;
-  header.level_one = geometry->levels[0];
-  header.slots = geometry->slots;
-  header.extents_start = geometry->extents_start;
+  header.level_one = geometry.levels[0];
+  header.slots = geometry.slots;
+  header.extents_start = geometry.extents_start;
   header.checksum = line_checksum(header, placement.pool_id);
-  const Formatted formatted{*geometry,
+  const Formatted formatted{geometry,
                             hash_bytes(&header.salt, sizeof header.salt, placement.pool_id)};
   Space::format(region, formatted.geometry, formatted.key);
-  region.publish_line(geometry->header_copy_offset(), &header);
+  region.publish_line(geometry.header_copy_offset(), &header);
   region.store_fence();
-  region.publish_line(geometry->header_offset(), &header);
+  region.publish_line(geometry.header_offset(), &header);
   return formatted;
 }
 

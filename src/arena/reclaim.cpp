@@ -68,11 +68,10 @@ void Arena::Impl::erase(Space& space, const TableEntry& entry) {
 
 Result<Arena::Reclaimed> Arena::Impl::reclaim(Space& space, bool dry_run) {
   Reclaimed reclaimed;
-  const auto used = used_extents(space);
-  if (!used) return unexpected(used.error());
+  const auto used = PENSTOCK_TRY(used_extents(space));
   Living living(pool, dry_run);
   // Backwards, so that each extent joins the free one that the step before left behind it.
-  for (auto extent = used->rbegin(); extent != used->rend(); ++extent) {
+  for (auto extent = used.rbegin(); extent != used.rend(); ++extent) {
     const bool named = is_reachable(*extent);
     if (is_needed(*extent, named, living)) continue;
     reclaimed.objects += named;
@@ -82,7 +81,7 @@ Result<Arena::Reclaimed> Arena::Impl::reclaim(Space& space, bool dry_run) {
     space.free(*extent);
   }
   if (dry_run) return reclaimed;
-  if (auto ended = space.end_quarantines(); !ended) return unexpected(ended.error());
+  PENSTOCK_TRY(space.end_quarantines());
   return reclaimed;
 }
 
@@ -150,21 +149,17 @@ void Arena::Impl::free_own() {
 }
 
 Result<Arena::Reclaimed> Arena::Impl::reclaim_rest(bool dry_run) {
-  const auto guard = pool.lock();
-  if (!guard) return unexpected(guard.error());
-  auto space = this->space();
-  if (!space) return unexpected(space.error());
-  return reclaim(*space, dry_run);
+  const auto guard = PENSTOCK_TRY(pool.lock());
+  auto space = PENSTOCK_TRY(this->space());
+  return reclaim(space, dry_run);
 }
 
 Result<void> Arena::Impl::end_quarantines() {
   flusher.finish();
   if (quarantine().bytes == 0) return {};
-  const auto guard = pool.lock();
-  if (!guard) return unexpected(guard.error());
-  auto space = this->space();
-  if (!space) return unexpected(space.error());
-  return space->end_quarantines();
+  const auto guard = PENSTOCK_TRY(pool.lock());
+  auto space = PENSTOCK_TRY(this->space());
+  return space.end_quarantines();
 }
 
 Result<Arena::Reclaimed> Arena::collect(bool dry_run) {
@@ -174,16 +169,13 @@ Result<Arena::Reclaimed> Arena::collect(bool dry_run) {
       total.processes += process.attached && !process.alive;
     }
   } else {
-    const auto reaped = impl_->reap();
-    if (!reaped) return unexpected(reaped.error());
-    total = *reaped;
+    total = PENSTOCK_TRY(impl_->reap());
   }
-  const auto rest = impl_->reclaim_rest(dry_run);
-  if (!rest) return unexpected(rest.error());
-  total.objects += rest->objects;
-  total.bytes += rest->bytes;
+  const auto rest = PENSTOCK_TRY(impl_->reclaim_rest(dry_run));
+  total.objects += rest.objects;
+  total.bytes += rest.bytes;
   if (dry_run) return total;
-  if (auto ended = impl_->end_quarantines(); !ended) return unexpected(ended.error());
+  PENSTOCK_TRY(impl_->end_quarantines());
   return total;
 }
 

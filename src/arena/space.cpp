@@ -67,10 +67,9 @@ Result<ExtentHeader> ExtentReader::read(std::uint64_t offset) const {
 
 Result<void> ExtentReader::for_each(const std::function<void(const ExtentHeader&)>& visit) const {
   for (std::uint64_t offset = geometry_.extents_start; offset < geometry_.extents_end;) {
-    const auto header = read(offset);
-    if (!header) return unexpected(header.error());
-    visit(*header);
-    offset += header->bytes;
+    const auto header = PENSTOCK_TRY(read(offset));
+    visit(header);
+    offset += header.bytes;
   }
   return {};
 }
@@ -89,7 +88,7 @@ Result<Space> Space::begin(const Region& region, const Geometry& geometry, std::
   region.invalidate(geometry.moving_offset(), 3 * line_bytes);
   region.load_fence();
   space.finish_journal();
-  if (auto loaded = space.load_moving(); !loaded) return unexpected(loaded.error());
+  PENSTOCK_TRY(space.load_moving());
   return space;
 }
 
@@ -171,11 +170,10 @@ void Space::rewrite(ExtentHeader header) {
 Result<ExtentHeader> Space::join_following(const ExtentHeader& extent) {
   ExtentHeader joined = extent;
   while (joined.offset + joined.bytes < geometry_.extents_end) {
-    const auto next = read(joined.offset + joined.bytes);
-    if (!next) return unexpected(next.error());
-    if (next->state != ExtentState::free) break;
-    joined.bytes += next->bytes;
-    joined.generation = std::max(joined.generation, next->generation);
+    const auto next = PENSTOCK_TRY(read(joined.offset + joined.bytes));
+    if (next.state != ExtentState::free) break;
+    joined.bytes += next.bytes;
+    joined.generation = std::max(joined.generation, next.generation);
   }
   if (cursor_ > joined.offset && cursor_ < joined.offset + joined.bytes) {
     publish_moving(joined.offset);
@@ -196,10 +194,9 @@ Result<std::optional<ExtentHeader>> Space::search(std::uint64_t from, std::uint6
     }
     if (extent->state == ExtentState::quarantined) quarantined_bytes_ += extent->bytes;
     if (extent->state == ExtentState::free) {
-      const auto joined = join_following(*extent);
-      if (!joined) return unexpected(joined.error());
-      if (!was_free || joined->bytes != extent->bytes) rewrite(*joined);
-      extent = *joined;
+      const auto joined = PENSTOCK_TRY(join_following(*extent));
+      if (!was_free || joined.bytes != extent->bytes) rewrite(joined);
+      extent = joined;
       largest = std::max(largest, extent->bytes - line_bytes);
       const std::uint64_t front = front_bytes(*extent, request.alignment);
       if (front <= extent->bytes && needed <= extent->bytes - front) return *extent;
@@ -240,8 +237,7 @@ Result<ExtentHeader> Space::place(const ExtentHeader& free_space, const SpaceReq
   const std::uint64_t tail = free_space.bytes - front - needed;
   if (request.reserve) {
     const std::uint64_t with_next = needed + (tail != 0 ? line_bytes : 0);
-    if (auto there = request.reserve(free_space.offset + front, with_next); !there)
-      return unexpected(there.error());
+    PENSTOCK_TRY(request.reserve(free_space.offset + front, with_next));
   }
   ExtentHeader used{};
   used.magic = extent_magic;

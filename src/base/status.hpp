@@ -38,7 +38,26 @@ inline tl::unexpected<Error> make_error(ErrorCode code, std::string message) {
   return tl::unexpected<Error>(Error{code, std::move(message)});
 }
 
+/// The value of a result that has one.
+template <class T>
+T value_of(Result<T>&& result) {
+  return *std::move(result);
+}
+inline void value_of(Result<void>&&) {}
+
 /// Stable lower-case name of a code, such as "no_space".
 const char* code_name(ErrorCode code);
 
 }  // namespace penstock
+
+/// The value of a Result, or out of the function with its error. What is not named ends at once: a
+/// guard of a lock needs a name.
+///   const auto pool = PENSTOCK_TRY(Pool::attach(options));
+///   const auto guard = PENSTOCK_TRY(pool->lock());
+///   PENSTOCK_TRY(space.end_quarantines());
+#define PENSTOCK_TRY(...)                                                  \
+  __extension__({                                                          \
+    auto tried_ = (__VA_ARGS__);                                           \
+    if (!tried_) return ::penstock::unexpected(std::move(tried_).error()); \
+    ::penstock::value_of(std::move(tried_));                               \
+  })

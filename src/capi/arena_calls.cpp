@@ -8,10 +8,9 @@ namespace penstock::capi {
 namespace {
 
 Result<arena::CreateOptions> creation(const penstock_object_options_t* options) {
-  const auto given = read_options(options);
-  if (!given) return unexpected(given.error());
+  const auto given = PENSTOCK_TRY(read_options(options));
   arena::CreateOptions create;
-  switch (given->lifetime) {
+  switch (given.lifetime) {
     case 0:
     case PENSTOCK_LIFETIME_POOL:
       create.lifetime = arena::Lifetime::pool;
@@ -21,11 +20,11 @@ Result<arena::CreateOptions> creation(const penstock_object_options_t* options) 
       break;
     default:
       return fail(ErrorCode::invalid_argument, "lifetime {} is none of PENSTOCK_LIFETIME_*",
-                  given->lifetime);
+                  given.lifetime);
   }
-  if (given->alignment != 0) create.alignment = given->alignment;
-  create.zero = given->skip_zeroing == 0;
-  create.open_existing = given->open_existing != 0;
+  if (given.alignment != 0) create.alignment = given.alignment;
+  create.zero = given.skip_zeroing == 0;
+  create.open_existing = given.open_existing != 0;
   return create;
 }
 

@@ -37,19 +37,17 @@ penstock_mode_t mode_of(coherence::Mode mode) {
 
 Result<pool::CreateOptions> creation(const char* spec, const penstock_pool_options_t* options) {
   if (spec == nullptr) return fail(ErrorCode::invalid_argument, "the SPEC is NULL");
-  const auto given = read_options(options);
-  if (!given) return unexpected(given.error());
-  const auto mode = read_mode(given->mode);
-  if (!mode) return unexpected(mode.error());
+  const auto given = PENSTOCK_TRY(read_options(options));
+  const auto mode = PENSTOCK_TRY(read_mode(given.mode));
   pool::CreateOptions create;
   create.spec = spec;
-  create.bytes = given->bytes;
-  create.mode = mode->value_or(create.mode);
-  if (given->max_processes != 0) create.max_processes = given->max_processes;
-  if (given->max_nodes != 0) create.max_nodes = given->max_nodes;
-  if (given->permissions != 0) create.permissions = given->permissions;
-  if (given->group != nullptr) create.group = given->group;
-  create.overwrite = given->overwrite != 0;
+  create.bytes = given.bytes;
+  create.mode = mode.value_or(create.mode);
+  if (given.max_processes != 0) create.max_processes = given.max_processes;
+  if (given.max_nodes != 0) create.max_nodes = given.max_nodes;
+  if (given.permissions != 0) create.permissions = given.permissions;
+  if (given.group != nullptr) create.group = given.group;
+  create.overwrite = given.overwrite != 0;
   return create;
 }
 
@@ -72,29 +70,21 @@ Result<std::shared_ptr<Attachment>> attach(const char* spec,
   penstock_attach_options_t unset{};
   unset.struct_bytes = sizeof unset;
   unset.rank = -1;
-  const auto given = read_options(options == nullptr ? &unset : options);
-  if (!given) return unexpected(given.error());
-  const auto mode = read_mode(given->mode);
-  if (!mode) return unexpected(mode.error());
+  const auto given = PENSTOCK_TRY(read_options(options == nullptr ? &unset : options));
+  const auto mode = PENSTOCK_TRY(read_mode(given.mode));
   pool::AttachOptions attach;
   attach.spec = spec != nullptr ? spec : base::env_text("PENSTOCK_POOL");
   if (attach.spec.empty()) {
     return fail(ErrorCode::invalid_argument,
                 "no pool is named: set PENSTOCK_POOL to a SPEC (penstock pool create makes one)");
   }
-  attach.mode = *mode;
-  const auto node = base::env_index("PENSTOCK_NODE");
-  if (!node) return unexpected(node.error());
-  attach.emulated_node = *node;
-  attach.rank = given->rank;
-  if (given->job != nullptr) attach.job = given->job;
+  attach.mode = mode;
+  attach.emulated_node = PENSTOCK_TRY(base::env_index("PENSTOCK_NODE"));
+  attach.rank = given.rank;
+  if (given.job != nullptr) attach.job = given.job;
   auto attachment = std::make_shared<Attachment>();
-  auto pool = pool::Pool::attach(attach);
-  if (!pool) return unexpected(pool.error());
-  attachment->pool = std::move(*pool);
-  auto arena = arena::Arena::open(*attachment->pool);
-  if (!arena) return unexpected(arena.error());
-  attachment->arena = std::move(*arena);
+  attachment->pool = PENSTOCK_TRY(pool::Pool::attach(attach));
+  attachment->arena = PENSTOCK_TRY(arena::Arena::open(*attachment->pool));
   return attachment;
 }
 

@@ -72,9 +72,7 @@ Result<Memory> bind_software(FlushChoice asked) {
   }
   FlushChoice choice = asked;
   if (choice == FlushChoice::automatic) {
-    auto from_environment = choice_from_environment();
-    if (!from_environment) return tl::unexpected(from_environment.error());
-    choice = *from_environment;
+    choice = PENSTOCK_TRY(choice_from_environment());
   }
   if (choice == FlushChoice::automatic) {
     return Memory(Mode::software, &software_ops, default_binding());

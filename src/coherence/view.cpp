@@ -31,9 +31,8 @@ Result<View> view(Mode mode, const PoolMapping& place, FlushChoice flush) {
                 "penstock pool create {} --mode software --overwrite",
                 place.path, base::shell_quote(place.path));
   }
-  auto memory = bind(mode, flush);
-  if (!memory) return unexpected(memory.error());
-  return View{.memory = *memory, .base = place.base, .keep = {}};
+  auto memory = PENSTOCK_TRY(bind(mode, flush));
+  return View{.memory = memory, .base = place.base, .keep = {}};
 }
 
 Result<View> cautious_view(const PoolMapping& place) {

@@ -114,7 +114,7 @@ Result<Turn> Group::turn(const char* what, bool& taken) {
   const auto look = [&] {
     if (!taken) missing.clear();
   };
-  if (auto free = wait(what, missing, look); !free) return unexpected(free.error());
+  PENSTOCK_TRY(wait(what, missing, look));
   return Turn(taken);
 }
 

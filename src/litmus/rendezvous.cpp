@@ -98,8 +98,7 @@ Result<bool> Rendezvous::try_second() {
   }
   object_ = *found;
   // Under the lock a third one finds the seat taken.
-  auto guard = pool_.lock(options_.timeout_ns);
-  if (!guard) return unexpected(guard.error());
+  const auto guard = PENSTOCK_TRY(pool_.lock(options_.timeout_ns));
   const SeatLine first = look(0), second = look(1);
   if (!taken(first) || !pool_.alive(first.token)) return false;  // not yet there, or gone
   if (taken(second)) {
@@ -126,12 +125,10 @@ Result<void> Rendezvous::find_seats() {
   };
   base::Waiter waiter("a place at the litmus test", options_.timeout_ns, free_dead);
   for (;;) {
-    auto first = try_first();
-    if (!first) return unexpected(first.error());
-    if (*first) return await_second();
-    auto second = try_second();
-    if (!second) return unexpected(second.error());
-    if (*second) return {};
+    auto first = PENSTOCK_TRY(try_first());
+    if (first) return await_second();
+    auto second = PENSTOCK_TRY(try_second());
+    if (second) return {};
     if (auto paused = waiter.pause(); !paused) return paused;
   }
 }
@@ -148,9 +145,8 @@ Result<void> Rendezvous::await_second() {
   while (!second_came()) {
     auto paused = waiter.pause();
     if (paused) continue;
-    auto gave_up = give_up();
-    if (!gave_up) return unexpected(gave_up.error());
-    if (*gave_up) return paused;
+    auto gave_up = PENSTOCK_TRY(give_up());
+    if (gave_up) return paused;
   }
   return {};
 }
@@ -158,8 +154,7 @@ Result<void> Rendezvous::await_second() {
 /// Under the lock, so that no process joins one that has left. False: another process has just
 /// come.
 Result<bool> Rendezvous::give_up() {
-  auto guard = pool_.lock();
-  if (!guard) return unexpected(guard.error());
+  const auto guard = PENSTOCK_TRY(pool_.lock());
   if (second_came()) return false;
   const SeatLine nobody{};
   memory_.publish_line(seat(0), &nobody);  // sent on when the lock is released
@@ -194,7 +189,7 @@ Result<void> Rendezvous::describe(Outcome& outcome) const {
 Result<Outcome> Rendezvous::play() {
   Outcome outcome;
   outcome.self = side_;
-  if (auto known = describe(outcome); !known) return unexpected(known.error());
+  PENSTOCK_TRY(describe(outcome));
   outcome.report.rounds = rounds_;
   if (options_.started) options_.started(outcome);
   auto report = run_rounds({.memory = memory_,
@@ -219,10 +214,9 @@ Result<Outcome> run(arena::Arena& arena, const Options& options) {
     return fail(ErrorCode::invalid_argument, "{} rounds were asked for; 1 to {} are possible",
                 options.rounds, max_rounds);
   }
-  auto memory = memory_of(arena.pool());
-  if (!memory) return unexpected(memory.error());
-  Rendezvous rendezvous(arena, *memory, options);
-  if (auto met = rendezvous.find_seats(); !met) return unexpected(met.error());
+  auto memory = PENSTOCK_TRY(memory_of(arena.pool()));
+  Rendezvous rendezvous(arena, memory, options);
+  PENSTOCK_TRY(rendezvous.find_seats());
   return rendezvous.play();
 }
 

@@ -76,10 +76,10 @@ class Rounds {
                               Trial::tagged, Trial::intra_node, Trial::announced}) {
       trial_ = trial;
       for (std::uint32_t writer = 0; writer < sides; ++writer) {
-        if (auto done = run_trial(writer); !done) return unexpected(done.error());
+        PENSTOCK_TRY(run_trial(writer));
       }
     }
-    if (auto done = exchange(); !done) return unexpected(done.error());
+    PENSTOCK_TRY(exchange());
     return report_;
   }
 

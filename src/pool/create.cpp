@@ -43,16 +43,15 @@ Result<void> check_replaceable(const Part& part, const CreateOptions& options) {
     case Standing::regular:
       break;
   }
-  auto open = open_part(part, Access::read, options.spec);
-  if (!open) return unexpected(open.error());
-  if (!is_pool(*open) && open->bytes > 0) {
+  auto open = PENSTOCK_TRY(open_part(part, Access::read, options.spec));
+  if (!is_pool(open) && open.bytes > 0) {
     return fail(ErrorCode::already_exists,
                 "{} exists and is not a Penstock pool; name another path, or remove it yourself: "
                 "rm {}",
                 part.path, base::shell_quote(part.path));
   }
   if (options.overwrite) return {};
-  if (open->bytes == 0) {
+  if (open.bytes == 0) {
     return fail(ErrorCode::already_exists,
                 "{} is an empty file; put a pool in its place: penstock pool create {} --size 2G "
                 "--overwrite",
@@ -125,25 +124,22 @@ Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& p
   std::uint64_t unit = huge_page_bytes;
   std::uint64_t smallest = UINT64_MAX;
   for (const Part& part : parts) {
-    if (auto free = check_replaceable(part, options); !free) return unexpected(free.error());
+    PENSTOCK_TRY(check_replaceable(part, options));
     if (!is_device(part)) continue;
-    auto open = open_part(part, Access::write, options.spec);
-    if (!open) return unexpected(open.error());
-    if (auto free = check_device_free(*open, options); !free) return unexpected(free.error());
-    unit = std::max(unit, open->alignment);
-    smallest = std::min(smallest, open->bytes);
-    devices.push_back(std::move(*open));
+    auto open = PENSTOCK_TRY(open_part(part, Access::write, options.spec));
+    PENSTOCK_TRY(check_device_free(open, options));
+    unit = std::max(unit, open.alignment);
+    smallest = std::min(smallest, open.bytes);
+    devices.push_back(std::move(open));
   }
   const auto count = static_cast<std::uint32_t>(parts.size());
   Superblock s{.magic = magic, .layout_version = layout_version, .header_bytes = page_bytes};
   s.data_offset = count > 1 ? unit : 0;
   CreateOptions sized = options;
   if (sized.bytes == 0) {
-    const auto bytes = bytes_there(parts, options, s.data_offset, unit);
-    if (!bytes) return unexpected(bytes.error());
-    sized.bytes = *bytes;
+    sized.bytes = PENSTOCK_TRY(bytes_there(parts, options, s.data_offset, unit));
   }
-  if (auto fits = check_size(sized, unit * count); !fits) return unexpected(fits.error());
+  PENSTOCK_TRY(check_size(sized, unit * count));
   s.bytes = sized.bytes;
   s.mode = static_cast<std::uint32_t>(options.mode);
   s.part_count = count;
@@ -156,7 +152,7 @@ Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& p
                 "a device of pool {} has {}, needed are {}; give a smaller --size", options.spec,
                 base::format_bytes(smallest), base::format_bytes(s.part_bytes));
   }
-  if (auto laid_out = lay_out(s); !laid_out) return unexpected(laid_out.error());
+  PENSTOCK_TRY(lay_out(s));
   return s;
 }
 
@@ -173,9 +169,8 @@ Result<std::vector<OpenPart>> reserve(const std::vector<Part>& parts, std::vecto
       devices.erase(device);
       continue;
     }
-    auto reserved = reserve_part(part, part_bytes, at_once);
-    if (!reserved) return unexpected(reserved.error());
-    open.push_back(std::move(*reserved));
+    auto reserved = PENSTOCK_TRY(reserve_part(part, part_bytes, at_once));
+    open.push_back(std::move(reserved));
   }
   return open;
 }
@@ -219,11 +214,9 @@ Result<void> write_pool(const std::vector<OpenPart>& parts, const Superblock& su
     if (!part.device) continue;
     if (auto wiped = wipe_superblock(part); !wiped) return wiped;
   }
-  auto mapping = map_pool(parts, superblock, Access::write);
-  if (!mapping) return unexpected(mapping.error());
-  auto view = creators_view(*mapping, superblock, parts.front().part.path);
-  if (!view) return unexpected(view.error());
-  zero_metadata(view->memory, view->base, metadata_bytes(superblock));
+  auto mapping = PENSTOCK_TRY(map_pool(parts, superblock, Access::write));
+  auto view = PENSTOCK_TRY(creators_view(mapping, superblock, parts.front().part.path));
+  zero_metadata(view.memory, view.base, metadata_bytes(superblock));
   for (std::uint32_t i = static_cast<std::uint32_t>(parts.size()); i > 0; --i) {
     Superblock copy = superblock;
     copy.part_index = i - 1;
@@ -242,19 +235,17 @@ Result<void> check_is_pool(const OpenPart& open) {
 Result<void> check_format(const std::vector<Part>& parts, const std::string& spec) {
   for (const Part& part : parts) {
     if (standing(part) == Standing::absent) continue;
-    auto open = open_part(part, Access::read, spec);
-    if (!open) return unexpected(open.error());
-    if (auto ours = check_is_pool(*open); !ours) return ours;
+    auto open = PENSTOCK_TRY(open_part(part, Access::read, spec));
+    if (auto ours = check_is_pool(open); !ours) return ours;
   }
   return {};
 }
 
 Result<void> remove_part(const Part& part, const std::string& spec) {
   if (standing(part) == Standing::absent) return {};
-  auto open = open_part(part, Access::write, spec);
-  if (!open) return unexpected(open.error());
-  if (auto ours = check_is_pool(*open); !ours) return ours;
-  if (open->device) return wipe_superblock(*open);
+  auto open = PENSTOCK_TRY(open_part(part, Access::write, spec));
+  if (auto ours = check_is_pool(open); !ours) return ours;
+  if (open.device) return wipe_superblock(open);
   if (::unlink(part.path.c_str()) == 0) return {};
   return fail(ErrorCode::permission,
               "{} cannot be removed: {}; its owner runs: penstock pool rm {}", part.path,
@@ -270,10 +261,9 @@ tl::unexpected<Error> in_use(const std::string& spec, const std::string& occupan
 }  // namespace
 
 Result<Info> create(const CreateOptions& options) {
-  auto parts = parse_spec(options.spec);
-  if (!parts) return unexpected(parts.error());
+  auto parts = PENSTOCK_TRY(parse_spec(options.spec));
   if (options.mode != coherence::Mode::simulated) {
-    if (auto memory = coherence::bind(options.mode); !memory) return unexpected(memory.error());
+    PENSTOCK_TRY(coherence::bind(options.mode));
   }
   if (options.overwrite) {
     // what cannot be looked at, damaged or none of ours, nobody uses as far as can be seen
@@ -281,53 +271,46 @@ Result<Info> create(const CreateOptions& options) {
     if (occupant && *occupant) return in_use(options.spec, **occupant);
   }
   std::vector<OpenPart> devices;
-  auto superblock = plan(options, *parts, devices);
-  if (!superblock) return unexpected(superblock.error());
-  auto id = random_id();
-  if (!id) return unexpected(id.error());
-  superblock->pool_id = *id;
-  superblock->created_wall_ns = base::wall_ns();
+  auto superblock = PENSTOCK_TRY(plan(options, parts, devices));
+  superblock.pool_id = PENSTOCK_TRY(random_id());
+  superblock.created_wall_ns = base::wall_ns();
 
   // the tables, wherever they lie in the stripes of the parts
   const std::uint64_t tables =
-      metadata_bytes(*superblock) +
-      (parts->size() > 1 ? superblock->data_offset + superblock->stripe_bytes : 0);
-  auto open = reserve(*parts, std::move(devices), superblock->part_bytes,
-                      options.sparse ? tables : superblock->part_bytes);
-  if (!open) return unexpected(open.error());
-  if (auto written = write_pool(*open, *superblock); !written) {
+      metadata_bytes(superblock) +
+      (parts.size() > 1 ? superblock.data_offset + superblock.stripe_bytes : 0);
+  auto open = PENSTOCK_TRY(reserve(parts, std::move(devices), superblock.part_bytes,
+                                   options.sparse ? tables : superblock.part_bytes));
+  if (auto written = write_pool(open, superblock); !written) {
     return unexpected(written.error());
   }
-  if (auto named = name_parts(*open, options); !named) return unexpected(named.error());
+  PENSTOCK_TRY(name_parts(open, options));
   if (options.overwrite || options.mode == coherence::Mode::simulated) {
-    remove_node_caches(parts->front().path, superblock->pool_id);
+    remove_node_caches(parts.front().path, superblock.pool_id);
   }
-  return info_of(*superblock, options.spec);
+  return info_of(superblock, options.spec);
 }
 
 Result<Info> inspect(const std::string& spec) {
-  auto parts = open_parts(spec, Access::read);
-  if (!parts) return unexpected(parts.error());
-  auto superblock = check_superblocks(*parts, spec);
-  if (!superblock) return unexpected(superblock.error());
-  Info info = info_of(*superblock, spec);
-  info.owner = owner_of(parts->front());
+  auto parts = PENSTOCK_TRY(open_parts(spec, Access::read));
+  auto superblock = PENSTOCK_TRY(check_superblocks(parts, spec));
+  Info info = info_of(superblock, spec);
+  info.owner = owner_of(parts.front());
   return info;
 }
 
 Result<void> remove(const std::string& spec, bool force) {
-  auto parts = parse_spec(spec);
-  if (!parts) return unexpected(parts.error());
-  const bool any = std::any_of(parts->begin(), parts->end(),
+  auto parts = PENSTOCK_TRY(parse_spec(spec));
+  const bool any = std::any_of(parts.begin(), parts.end(),
                                [](const Part& part) { return standing(part) != Standing::absent; });
   if (!any) {
-    remove_node_caches(parts->front().path, 0);
+    remove_node_caches(parts.front().path, 0);
     return fail(ErrorCode::not_found, "pool {} is absent: there is nothing to remove", spec);
   }
   if (!force) {
     const auto occupant = living_occupant(spec);
     if (!occupant) {
-      if (auto ours = check_format(*parts, spec); !ours) return ours;
+      if (auto ours = check_format(parts, spec); !ours) return ours;
       return fail(occupant.error().code,
                   "{} (to remove it all the same: penstock pool rm {} "
                   "--force)",
@@ -335,10 +318,10 @@ Result<void> remove(const std::string& spec, bool force) {
     }
     if (*occupant) return in_use(spec, **occupant);
   }
-  for (const Part& part : *parts) {
+  for (const Part& part : parts) {
     if (auto removed = remove_part(part, spec); !removed) return removed;
   }
-  remove_node_caches(parts->front().path, 0);
+  remove_node_caches(parts.front().path, 0);
   return {};
 }
 

@@ -22,7 +22,7 @@ Result<HostLock> HostLock::acquire(int fd, std::uint64_t timeout_ns) {
                   "the pool's file cannot be locked: {}; put the pool on a file system with flock",
                   std::strerror(errno));
     }
-    if (auto paused = waiter.pause(); !paused) return unexpected(paused.error());
+    PENSTOCK_TRY(waiter.pause());
   }
 }
 

@@ -90,8 +90,7 @@ Result<Mapping> map_pool(const std::vector<OpenPart>& parts, const Superblock& s
     // The last row of stripes may be shorter.
     const std::uint64_t stripe = std::min(superblock.stripe_bytes, data_bytes - done);
     for (const OpenPart& part : parts) {
-      auto mapped = map_at(at, part, superblock.data_offset + done, stripe, access);
-      if (!mapped) return unexpected(mapped.error());
+      PENSTOCK_TRY(map_at(at, part, superblock.data_offset + done, stripe, access));
       at += stripe;
     }
     done += stripe;

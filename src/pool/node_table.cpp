@@ -160,10 +160,9 @@ bool NodeTable::incarnation_is_dead(const Joiner& joiner, std::uint32_t node,
 }
 
 Result<NodeSeat> NodeTable::register_new(const Joiner& joiner) const {
-  auto id = random_id();
-  if (!id) return unexpected(id.error());
+  auto id = PENSTOCK_TRY(random_id());
   sync::Renaming renaming(memory_, base_ + superblock_.renaming_offset, superblock_.max_nodes);
-  auto name = renaming.claim(*id);
+  auto name = renaming.claim(id);
   if (!name) {
     return fail(ErrorCode::no_slots,
                 "{} nodes have joined pool {}, no more are possible; recreate it: penstock pool "
@@ -179,7 +178,7 @@ Result<NodeSeat> NodeTable::register_new(const Joiner& joiner) const {
                             joiner.heartbeat->confirm();
                             return true;
                           });
-  if (auto locked = registration.acquire(); !locked) return unexpected(locked.error());
+  PENSTOCK_TRY(registration.acquire());
   auto node = take_free_entry(joiner, *name);
   registration.release();
   if (!node) return unexpected(node.error());

@@ -26,36 +26,29 @@ Result<std::optional<std::string>> watch(const ProcessTable& processes, Liveness
       undecided = undecided || verdict == LifeWatch::Verdict::undecided;
     }
     if (!undecided) return std::nullopt;
-    if (auto paused = waiter.pause(); !paused) return unexpected(paused.error());
+    PENSTOCK_TRY(waiter.pause());
   }
 }
 
 }  // namespace
 
 Result<std::optional<std::string>> living_occupant(const std::string& spec) {
-  auto lease_ns = lease_from_environment();
-  if (!lease_ns) return unexpected(lease_ns.error());
-  auto host = this_host();
-  if (!host) return unexpected(host.error());
-  auto process = this_process();
-  if (!process) return unexpected(process.error());
-  auto parts = open_parts(spec, Access::read);
-  if (!parts) return unexpected(parts.error());
-  auto superblock = check_superblocks(*parts, spec);
-  if (!superblock) return unexpected(superblock.error());
-  auto mapping = map_pool(*parts, *superblock, Access::read);
-  if (!mapping) return unexpected(mapping.error());
-  auto view = coherence::view(static_cast<coherence::Mode>(superblock->mode),
-                              {.base = mapping->base(),
-                               .bytes = mapping->bytes(),
-                               .path = parts->front().part.path,
-                               .pool_id = superblock->pool_id,
-                               .observer = true});
-  if (!view) return unexpected(view.error());
+  auto lease_ns = PENSTOCK_TRY(lease_from_environment());
+  auto host = PENSTOCK_TRY(this_host());
+  auto process = PENSTOCK_TRY(this_process());
+  auto parts = PENSTOCK_TRY(open_parts(spec, Access::read));
+  auto superblock = PENSTOCK_TRY(check_superblocks(parts, spec));
+  auto mapping = PENSTOCK_TRY(map_pool(parts, superblock, Access::read));
+  auto view = PENSTOCK_TRY(coherence::view(static_cast<coherence::Mode>(superblock.mode),
+                                           {.base = mapping.base(),
+                                            .bytes = mapping.bytes(),
+                                            .path = parts.front().part.path,
+                                            .pool_id = superblock.pool_id,
+                                            .observer = true}));
 
-  const ProcessTable processes(view->memory, view->base, *superblock);
-  const AttachingTable attaching(view->memory, view->base, *superblock);
-  Liveness liveness(processes, attaching, *host, *process, *lease_ns);
+  const ProcessTable processes(view.memory, view.base, superblock);
+  const AttachingTable attaching(view.memory, view.base, superblock);
+  Liveness liveness(processes, attaching, host, process, lease_ns);
   return watch(processes, liveness);
 }
 

@@ -107,9 +107,8 @@ Result<void> check_owners(const std::vector<OpenPart>& parts, const std::string&
 }
 
 Result<void> check_owner(const std::string& spec) {
-  auto parts = open_parts(spec, Access::read);
-  if (!parts) return unexpected(parts.error());
-  return check_owners(*parts, spec);
+  auto parts = PENSTOCK_TRY(open_parts(spec, Access::read));
+  return check_owners(parts, spec);
 }
 
 }  // namespace penstock::pool

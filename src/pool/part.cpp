@@ -185,11 +185,10 @@ Result<OpenPart> open_part(const Part& part, Access access, const std::string& s
     return fail(ErrorCode::unavailable, "{} cannot be examined: {}", part.path, system_text(errno));
   }
   if (S_ISCHR(status.st_mode)) {
-    auto geometry = devdax_geometry(part.path, open.fd.get());
-    if (!geometry) return unexpected(geometry.error());
+    auto geometry = PENSTOCK_TRY(devdax_geometry(part.path, open.fd.get()));
     open.device = true;
-    open.bytes = geometry->bytes;
-    open.alignment = geometry->alignment;
+    open.bytes = geometry.bytes;
+    open.alignment = geometry.alignment;
     return open;
   }
   if (part.kind == Part::Kind::devdax) {
@@ -209,19 +208,17 @@ Result<OpenPart> open_part(const Part& part, Access access, const std::string& s
 }
 
 Result<std::vector<OpenPart>> open_parts(const std::string& spec, Access access) {
-  auto parts = parse_spec(spec);
-  if (!parts) return unexpected(parts.error());
+  auto parts = PENSTOCK_TRY(parse_spec(spec));
   std::vector<OpenPart> open;
-  for (const Part& part : *parts) {
-    auto opened = open_part(part, access, spec);
-    if (!opened) return unexpected(opened.error());
-    open.push_back(std::move(*opened));
+  for (const Part& part : parts) {
+    auto opened = PENSTOCK_TRY(open_part(part, access, spec));
+    open.push_back(std::move(opened));
   }
   return open;
 }
 
 Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes, std::uint64_t reserved) {
-  if (auto allowed = check_file_limit(part, bytes); !allowed) return unexpected(allowed.error());
+  PENSTOCK_TRY(check_file_limit(part, bytes));
   auto open = open_unnamed(part);
   if (!open) return open;
   reserved = std::min(reserved, bytes);

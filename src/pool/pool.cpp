@@ -66,54 +66,45 @@ std::uint64_t remaining_ns(std::uint64_t timeout_ns, std::uint64_t start_ns) {
 }  // namespace
 
 Result<std::unique_ptr<Pool>> Pool::attach(const AttachOptions& options) {
-  auto host = this_host();
-  if (!host) return unexpected(host.error());
-  auto process = this_process();
-  if (!process) return unexpected(process.error());
-  return attach_as(options, Caller{*host, *process});
+  auto host = PENSTOCK_TRY(this_host());
+  auto process = PENSTOCK_TRY(this_process());
+  return attach_as(options, Caller{host, process});
 }
 
 Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Caller& caller) {
-  auto lease_ns = lease_from_environment();
-  if (!lease_ns) return unexpected(lease_ns.error());
-  if (auto node = check_node(options); !node) return unexpected(node.error());
+  auto lease_ns = PENSTOCK_TRY(lease_from_environment());
+  PENSTOCK_TRY(check_node(options));
   const Access access = options.observer ? Access::read : Access::write;
-  auto parts = open_parts(options.spec, access);
-  if (!parts) return unexpected(parts.error());
+  auto parts = PENSTOCK_TRY(open_parts(options.spec, access));
   if (!options.observer) {
-    if (auto trusted = check_owners(*parts, options.spec); !trusted)
-      return unexpected(trusted.error());
+    PENSTOCK_TRY(check_owners(parts, options.spec));
   }
-  auto superblock = check_superblocks(*parts, options.spec);
-  if (!superblock) return unexpected(superblock.error());
-  if (auto agreed = check_mode(*superblock, options); !agreed) return unexpected(agreed.error());
-  const auto mode = static_cast<coherence::Mode>(superblock->mode);
+  auto superblock = PENSTOCK_TRY(check_superblocks(parts, options.spec));
+  PENSTOCK_TRY(check_mode(superblock, options));
+  const auto mode = static_cast<coherence::Mode>(superblock.mode);
   if (mode != coherence::Mode::simulated) {
-    if (auto able = coherence::bind(mode, options.flush); !able) return unexpected(able.error());
+    PENSTOCK_TRY(coherence::bind(mode, options.flush));
   }
-  auto mapping = map_pool(*parts, *superblock, access);
-  if (!mapping) return unexpected(mapping.error());
-  auto view = coherence::view(mode, place_of(*mapping, *superblock, parts->front(), options),
-                              options.flush);
-  if (!view) return unexpected(view.error());
+  auto mapping = PENSTOCK_TRY(map_pool(parts, superblock, access));
+  auto view = PENSTOCK_TRY(
+      coherence::view(mode, place_of(mapping, superblock, parts.front(), options), options.flush));
 
-  auto for_locks = reopened(parts->front().fd);
+  auto for_locks = reopened(parts.front().fd);
   if (for_locks.get() < 0)
     return fail(ErrorCode::unavailable, "pool {} cannot be opened once more, by /proc/self/fd: {}",
                 options.spec, std::strerror(errno));
-  auto impl = std::make_unique<Pool::Impl>(*superblock, std::move(*mapping), std::move(for_locks),
-                                           std::move(*view), caller, options, *lease_ns);
-  impl->info.owner = owner_of(parts->front());
-  impl->grows = !options.observer && has_holes(*parts);
+  auto impl = std::make_unique<Pool::Impl>(superblock, std::move(mapping), std::move(for_locks),
+                                           std::move(view), caller, options, lease_ns);
+  impl->info.owner = owner_of(parts.front());
+  impl->grows = !options.observer && has_holes(parts);
   if (!options.observer) {
-    if (auto joined = impl->join(); !joined) return unexpected(joined.error());
+    PENSTOCK_TRY(impl->join());
   }
   return std::make_unique<Pool>(std::move(impl));
 }
 
 Result<void> Pool::Impl::join() {
-  auto host_locked = HostLock::acquire(lock_fd.get(), 0);
-  if (!host_locked) return unexpected(host_locked.error());
+  const auto host_locked = PENSTOCK_TRY(HostLock::acquire(lock_fd.get(), 0));
   liveness.judge_by([this](std::uint64_t dead) {
     verdicts.publish(dead, generation != 0 ? token() : attaching_bit);
   });
@@ -127,11 +118,10 @@ Result<void> Pool::Impl::join() {
                                  .heartbeat = heartbeat,
                                  .heed = [this](std::uint64_t as) { heed(as); },
                                  .spec = options.spec};
-  auto seat = nodes.join(joiner);
-  if (!seat) return unexpected(seat.error());
-  node = seat->node;
-  sync::Lock as_attaching = make_lock(seat->attaching_token);
-  if (auto locked = as_attaching.acquire(); !locked) return unexpected(locked.error());
+  auto seat = PENSTOCK_TRY(nodes.join(joiner));
+  node = seat.node;
+  sync::Lock as_attaching = make_lock(seat.attaching_token);
+  PENSTOCK_TRY(as_attaching.acquire());
   auto taken = take_slot();
   as_attaching.release();
   if (!taken) return taken;
@@ -429,7 +419,7 @@ Result<void> Pool::Impl::take_lock(std::uint64_t timeout_ns) {
   const std::uint64_t start_ns = base::now_ns();
   base::Waiter waiter("another thread to leave the pool's lock", timeout_ns);
   while (held.exchange(true, std::memory_order_acquire)) {
-    if (auto paused = waiter.pause(); !paused) return unexpected(paused.error());
+    PENSTOCK_TRY(waiter.pause());
   }
   auto host_locked = HostLock::acquire(lock_fd.get(), remaining_ns(timeout_ns, start_ns));
   if (!host_locked) {

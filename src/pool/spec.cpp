@@ -86,10 +86,9 @@ Result<std::vector<Part>> parse_spec(std::string_view spec) {
 }
 
 Result<std::string> absolute_spec(std::string_view spec) {
-  auto parts = parse_spec(spec);
-  if (!parts) return unexpected(parts.error());
+  auto parts = PENSTOCK_TRY(parse_spec(spec));
   std::string text;
-  for (const Part& part : *parts) {
+  for (const Part& part : parts) {
     const bool is_file = part.kind == Part::Kind::file;
     text += text.empty() ? "" : ",";
     text += is_file ? std::filesystem::absolute(part.path).lexically_normal().string() : part.text;

@@ -115,61 +115,54 @@ bool is_whole(const Superblock& superblock) {
 
 Result<std::optional<Superblock>> read_superblock(const OpenPart& part) {
   if (part.bytes < page_bytes) return std::optional<Superblock>{};
-  auto header = map_header(part, Access::read);
-  if (!header) return unexpected(header.error());
-  auto view = view_of(*header, part);
-  if (!view) return unexpected(view.error());
+  auto header = PENSTOCK_TRY(map_header(part, Access::read));
+  auto view = PENSTOCK_TRY(view_of(header, part));
   Superblock superblock;
   // One that is just being written or wiped is seen in part for a moment.
   constexpr int attempts = 64;
   for (int i = 0; i < attempts; ++i) {
-    view->memory.observe_bulk(&superblock, view->base, sizeof superblock);
+    view.memory.observe_bulk(&superblock, view.base, sizeof superblock);
     if (superblock.magic != magic || superblock.checksum == checksum_of(superblock)) break;
   }
   return std::optional<Superblock>{superblock};
 }
 
 Result<void> write_superblock(const OpenPart& part, const Superblock& contents) {
-  auto header = map_header(part, Access::write);
-  if (!header) return unexpected(header.error());
-  auto view = view_of(*header, part);
-  if (!view) return unexpected(view.error());
+  auto header = PENSTOCK_TRY(map_header(part, Access::write));
+  auto view = PENSTOCK_TRY(view_of(header, part));
   Superblock superblock = contents;
   superblock.checksum = checksum_of(superblock);
-  const coherence::Memory& memory = view->memory;
+  const coherence::Memory& memory = view.memory;
   // The magic last, by one word, which arrives whole: a process that finds it finds all the rest,
   // and the tables, also when the writer has died meanwhile.
   superblock.magic = 0;
   static_assert(offsetof(Superblock, magic) == 0);
-  memory.publish_bulk(view->base, &superblock, sizeof superblock);
+  memory.publish_bulk(view.base, &superblock, sizeof superblock);
   memory.store_fence();
-  memory.publish_word(view->base, magic);
+  memory.publish_word(view.base, magic);
   memory.store_fence();
   return {};
 }
 
 Result<void> wipe_superblock(const OpenPart& part) {
-  auto header = map_header(part, Access::write);
-  if (!header) return unexpected(header.error());
-  auto view = view_of(*header, part);
-  if (!view) return unexpected(view.error());
-  view->memory.publish_word(view->base, 0);  // without the magic the rest says nothing
-  view->memory.store_fence();
+  auto header = PENSTOCK_TRY(map_header(part, Access::write));
+  auto view = PENSTOCK_TRY(view_of(header, part));
+  view.memory.publish_word(view.base, 0);  // without the magic the rest says nothing
+  view.memory.store_fence();
   return {};
 }
 
 Result<Superblock> check_superblocks(const std::vector<OpenPart>& parts, const std::string& spec) {
   Superblock first;
   for (std::uint32_t i = 0; i < parts.size(); ++i) {
-    auto read = read_superblock(parts[i]);
-    if (!read) return unexpected(read.error());
-    if (!*read) {
+    auto read = PENSTOCK_TRY(read_superblock(parts[i]));
+    if (!read) {
       return fail(ErrorCode::wrong_format,
                   "{} is not a Penstock pool (it has {} B, a superblock alone has {}); {}",
                   parts[i].part.path, parts[i].bytes, page_bytes, how_to_make(parts[i], spec));
     }
-    const Superblock& here = **read;
-    if (auto sound = check_header(parts[i], here, spec); !sound) return unexpected(sound.error());
+    const Superblock& here = *read;
+    PENSTOCK_TRY(check_header(parts[i], here, spec));
     if (!geometry_is_sound(here)) {
       return fail(ErrorCode::wrong_format, "the geometry in the superblock of {} is impossible; {}",
                   parts[i].part.path, recreate(spec));
@@ -181,9 +174,8 @@ Result<Superblock> check_superblocks(const std::vector<OpenPart>& parts, const s
                   parts[i].part.path, here.part_count, parts.size(), spec);
     }
     if (i == 0) first = here;
-    auto sibling = check_sibling(parts[i], first, here, i);
-    if (!sibling) return unexpected(sibling.error());
-    if (auto whole = check_length(parts[i], here, spec); !whole) return unexpected(whole.error());
+    PENSTOCK_TRY(check_sibling(parts[i], first, here, i));
+    PENSTOCK_TRY(check_length(parts[i], here, spec));
   }
   return first;
 }

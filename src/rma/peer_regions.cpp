@@ -88,9 +88,8 @@ Result<PeerRegions::Known*> PeerRegions::known(std::uint64_t key) {
   if (last_ != nullptr && last_->region.key == key) return last_;
   auto at = known_.find(key);
   if (at == known_.end()) {
-    auto found = search(key);
-    if (!found) return unexpected(found.error());
-    at = known_.emplace(key, *found).first;
+    auto found = PENSTOCK_TRY(search(key));
+    at = known_.emplace(key, found).first;
   }
   return last_ = &at->second;
 }
@@ -154,16 +153,14 @@ void PeerRegions::store_fence() const {
 
 Result<void> PeerRegions::begin_put(std::uint64_t key, std::uint64_t address, const void* from,
                                     std::uint64_t bytes) {
-  const auto remembered = known(key);
-  if (!remembered) return unexpected(remembered.error());
+  const auto remembered = PENSTOCK_TRY(known(key));
   // A key that may mean another region by now must be looked at before anything is written.
-  const bool lasts = ((*remembered)->region.access & lasting_key) != 0;
-  if (!lasts || ++(*remembered)->puts % puts_between_looks == 0) {
-    if (const auto region = find(key); !region) return unexpected(region.error());
+  const bool lasts = (remembered->region.access & lasting_key) != 0;
+  if (!lasts || ++remembered->puts % puts_between_looks == 0) {
+    PENSTOCK_TRY(find(key));
   }
-  const auto at = target(*last_, address, bytes, remote_write);
-  if (!at) return unexpected(at.error());
-  publish_range(pool_.memory(), *at, from, bytes);
+  const auto at = PENSTOCK_TRY(target(*last_, address, bytes, remote_write));
+  publish_range(pool_.memory(), at, from, bytes);
   return {};
 }
 
@@ -172,14 +169,13 @@ Result<void> PeerRegions::get(std::uint64_t key, std::uint64_t address, void* to
   constexpr int attempts = 2;  // a region registered anew is found by the second
   const auto& memory = pool_.memory();
   for (int i = 0; i < attempts; ++i) {
-    const auto found = known(key);
-    if (!found) return unexpected(found.error());
-    const auto at = target(**found, address, bytes, remote_read);
+    const auto found = PENSTOCK_TRY(known(key));
+    const auto at = target(*found, address, bytes, remote_read);
     // The line of the region and the bytes in one go.
-    memory.invalidate(pool_.base() + (*found)->line, line_bytes);
+    memory.invalidate(pool_.base() + found->line, line_bytes);
     if (at) memory.invalidate(*at, bytes);
     memory.load_fence();
-    if (still(**found)) {
+    if (still(*found)) {
       if (!at) return unexpected(at.error());
       memory.load_bulk(to, *at, bytes);
       return {};

@@ -21,7 +21,7 @@ std::uint64_t next_number() {
 Result<std::unique_ptr<RegionTable>> RegionTable::make(arena::Arena& arena) {
   std::unique_ptr<RegionTable> table(new RegionTable(arena));
   table->number_ = next_number();
-  if (auto added = table->add_block(); !added) return unexpected(added.error());
+  PENSTOCK_TRY(table->add_block());
   return table;
 }
 
@@ -47,23 +47,22 @@ Result<void> RegionTable::add_block() {
   arena::CreateOptions options;
   options.lifetime = arena::Lifetime::process;
   options.zero = true;
-  auto block = arena_.create(
+  auto block = PENSTOCK_TRY(arena_.create(
       fmt::format("penstock.regions.{:x}.{}.{}", pool.token(), number_, blocks_.size()),
-      64 + 64 * capacity, options);
-  if (!block) return unexpected(block.error());
+      64 + 64 * capacity, options));
   const auto& memory = pool.memory();
   BlockHeader header{};
   header.magic = block_magic;
   header.capacity = capacity;
-  pool::publish_checksummed_line(memory, pool.base(), block->offset, header);
+  pool::publish_checksummed_line(memory, pool.base(), block.offset, header);
   memory
       .store_fence();  // pairs with PeerRegions::search, which reads it after the header before it
   if (!blocks_.empty()) {
     header.capacity = capacity / 2;
-    header.next = block->offset;
+    header.next = block.offset;
     pool::publish_checksummed_line(memory, pool.base(), blocks_.back().offset, header);
   }
-  blocks_.push_back(std::move(*block));
+  blocks_.push_back(std::move(block));
   return {};
 }
 

@@ -171,7 +171,7 @@ class Queue {
       if (pending_.empty()) return true;
       if (looks == max_looks) return false;
       if (meanwhile_) meanwhile_();
-      if (auto paused = waiter.pause(); !paused) return unexpected(paused.error());
+      PENSTOCK_TRY(waiter.pause());
     }
   }
 

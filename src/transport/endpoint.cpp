@@ -49,13 +49,10 @@ Endpoint::Endpoint(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, EndpointCallbacks& callbacks,
                                                  const Options& options) {
-  auto settings = settings_for(arena.pool().memory().mode());
-  if (!settings) return unexpected(settings.error());
-  auto table = EndpointTable::open(arena);
-  if (!table) return unexpected(table.error());
-  auto self = table->claim(hash_job(options.job));
-  if (!self) return unexpected(self.error());
-  auto impl = std::make_unique<Impl>(arena, *table, callbacks, *settings, *self);
+  auto settings = PENSTOCK_TRY(settings_for(arena.pool().memory().mode()));
+  auto table = PENSTOCK_TRY(EndpointTable::open(arena));
+  auto self = PENSTOCK_TRY(table.claim(hash_job(options.job)));
+  auto impl = std::make_unique<Impl>(arena, table, callbacks, settings, self);
   impl->while_closing = options.while_closing;
   impl->closing_timeout_ns = options.closing_timeout_ns;
   impl->pool.mappings().follow_attachments();
@@ -133,11 +130,9 @@ Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
   PeerState& peer = peers[to];
   if (peer.dead()) return fail(ErrorCode::peer_dead, "{}", peer.description);
   if (!peer.tx) {
-    auto made =
-        TxChannel::make(tx_context, peer.address, table.word(to, self.slot),
-                        peers.counts_of(to, peer.address.generation), peers.on_this_node(to));
-    if (!made) return unexpected(made.error());
-    peer.tx = std::move(*made);
+    peer.tx = PENSTOCK_TRY(TxChannel::make(tx_context, peer.address, table.word(to, self.slot),
+                                           peers.counts_of(to, peer.address.generation),
+                                           peers.on_this_node(to)));
     publisher.make_room(to);
   }
   return peer.tx.get();
@@ -179,9 +174,8 @@ Result<bool> Endpoint::try_inject(Peer to, const Header& header, const void* pay
     im.deliver_to_self(&op);
     return true;
   }
-  auto channel = im.channel_to(to);
-  if (!channel) return unexpected(channel.error());
-  return (*channel)->inject(header, payload);
+  auto channel = PENSTOCK_TRY(im.channel_to(to));
+  return channel->inject(header, payload);
 }
 
 Result<bool> Endpoint::send(Peer to, SendOp* op) {
@@ -195,10 +189,9 @@ Result<bool> Endpoint::send(Peer to, SendOp* op) {
     im.deliver_to_self(op);
     return true;
   }
-  auto channel = im.channel_to(to);
-  if (!channel) return unexpected(channel.error());
-  const bool was_waiting = (*channel)->waiting();
-  auto sent = (*channel)->send(op);
+  auto channel = PENSTOCK_TRY(im.channel_to(to));
+  const bool was_waiting = channel->waiting();
+  auto sent = channel->send(op);
   if (sent && !*sent && !was_waiting) im.tx_waiting.push_back(to);
   return sent;
 }
@@ -216,8 +209,7 @@ Result<bool> Endpoint::answer(Peer to, std::uint32_t generation, SendOp* op) {
   if (to < impl_->peers.size() && to != self.slot) {
     const auto& peer = impl_->peers[to];
     if (!peer.resolved || peer.address.generation != generation) {
-      auto resolved = resolve({self.pool_id, self.job, to, generation});
-      if (!resolved) return unexpected(resolved.error());
+      PENSTOCK_TRY(resolve({self.pool_id, self.job, to, generation}));
     }
   }
   return send(to, op);

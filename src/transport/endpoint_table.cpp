@@ -67,8 +67,7 @@ std::optional<EndpointLine> EndpointTable::read(std::uint32_t slot) const {
 
 Result<EndpointLine> EndpointTable::read_for_certain(std::uint32_t slot) const {
   if (const auto line = read(slot)) return *line;
-  auto guard = arena_->pool().lock();
-  if (!guard) return unexpected(guard.error());
+  const auto guard = PENSTOCK_TRY(arena_->pool().lock());
   if (const auto line = read(slot)) return *line;
   return fail(ErrorCode::not_found, "endpoint {} of pool {} was never there", slot,
               arena_->pool().info().spec);
@@ -97,16 +96,14 @@ Result<std::uint32_t> EndpointTable::find_slot(const std::vector<EndpointLine>& 
 
 Result<Address> EndpointTable::claim(std::uint64_t job) {
   pool::Pool& pool = arena_->pool();
-  auto guard = pool.lock();
-  if (!guard) return unexpected(guard.error());
+  const auto guard = PENSTOCK_TRY(pool.lock());
   HighWater water{};
   memory_.observe_line(&water, high_water_line());
   std::vector<EndpointLine> lines(std::min<std::uint64_t>(water.slots, count_));
   memory_.observe_bulk(lines.data(), lines_, line_bytes * lines.size());
-  auto slot = find_slot(lines, water);
-  if (!slot) return unexpected(slot.error());
+  auto slot = PENSTOCK_TRY(find_slot(lines, water));
   // also of a damaged line the generation only goes on
-  const EndpointLine before = *slot < lines.size() ? lines[*slot] : EndpointLine{};
+  const EndpointLine before = slot < lines.size() ? lines[slot] : EndpointLine{};
   const bool closed =
       static_cast<std::uint32_t>(before.state) == static_cast<std::uint32_t>(EndpointState::closed);
   // 32 bits travel in addresses and channel headers; 0 is never a generation
@@ -118,18 +115,17 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
   line.job = job;
   line.state = EndpointLine::pack(line.generation, EndpointState::open);
   line.checksum = checksum_of(line);
-  water.slots = std::max<std::uint64_t>(water.slots, *slot + 1);
+  water.slots = std::max<std::uint64_t>(water.slots, slot + 1);
   memory_.publish_line(lines_ - line_bytes, &water);
-  memory_.publish_line(line_of(*slot), &line);
+  memory_.publish_line(line_of(slot), &line);
   // Letting go of the lock orders both before anybody can be told the address.
-  return Address{pool.info().id, job, *slot, static_cast<std::uint32_t>(line.generation)};
+  return Address{pool.info().id, job, slot, static_cast<std::uint32_t>(line.generation)};
 }
 
 /// One word past the cache: readers find the line whole at any time.
 Result<void> EndpointTable::change(const Address& address, std::uint64_t EndpointLine::*word,
                                    std::uint64_t value) {
-  auto guard = arena_->pool().lock();
-  if (!guard) return unexpected(guard.error());
+  const auto guard = PENSTOCK_TRY(arena_->pool().lock());
   const auto line = read(address.slot);
   if (!line || line->generation != address.generation) return {};
   auto* at = reinterpret_cast<EndpointLine*>(line_of(address.slot));

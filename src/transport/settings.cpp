@@ -47,20 +47,17 @@ Result<Settings> settings_for(coherence::Mode mode) {
     s.cell_count = static_cast<std::uint32_t>(*cells);
   }
   if (base::env_is_set("PENSTOCK_RENDEZVOUS_GET")) {
-    auto rendezvous_get = base::env_number("PENSTOCK_RENDEZVOUS_GET");
-    if (!rendezvous_get) return unexpected(rendezvous_get.error());
-    if (*rendezvous_get <= inline_bytes)
+    auto rendezvous_get = PENSTOCK_TRY(base::env_number("PENSTOCK_RENDEZVOUS_GET"));
+    if (rendezvous_get <= inline_bytes)
       return fail(ErrorCode::invalid_argument,
                   "PENSTOCK_RENDEZVOUS_GET is {}; messages of up to {} bytes are never read where "
                   "they lie: "
                   "for example export PENSTOCK_RENDEZVOUS_GET=1M",
-                  *rendezvous_get, inline_bytes);
-    s.rendezvous_get_min_bytes = *rendezvous_get;
+                  rendezvous_get, inline_bytes);
+    s.rendezvous_get_min_bytes = rendezvous_get;
   }
   if (base::env_is_set("PENSTOCK_RENDEZVOUS_PUT")) {
-    auto stored = base::env_number("PENSTOCK_RENDEZVOUS_PUT");
-    if (!stored) return unexpected(stored.error());
-    s.rendezvous_put_min_bytes = *stored;
+    s.rendezvous_put_min_bytes = PENSTOCK_TRY(base::env_number("PENSTOCK_RENDEZVOUS_PUT"));
   }
   s.get_piece_bytes = coherent ? 0 : s.cell_bytes;  // nothing to send on, nothing to wait for
   s.inject_bytes = s.cell_bytes < (16u << 10) ? s.cell_bytes : 16u << 10;

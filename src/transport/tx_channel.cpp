@@ -53,9 +53,8 @@ Result<std::unique_ptr<TxChannel>> TxChannel::make(TxContext& context, const Add
                 "pool {} is larger than 16 TiB, which announcements cannot name; make a smaller "
                 "one: penstock pool create {} --size 16T --overwrite",
                 context.pool.info().spec, base::shell_quote(context.pool.info().spec));
-  auto at = context.tx_memory.allocate(context.settings.channel_bytes(), "a channel");
-  if (!at) return unexpected(at.error());
-  std::unique_ptr<TxChannel> channel(new TxChannel(context, *at, mailbox_word, counts, intra_node));
+  auto at = PENSTOCK_TRY(context.tx_memory.allocate(context.settings.channel_bytes(), "a channel"));
+  std::unique_ptr<TxChannel> channel(new TxChannel(context, at, mailbox_word, counts, intra_node));
   channel->write_header(peer, intra_node);
   return channel;
 }

@@ -33,7 +33,7 @@ Result<void> Window::put(std::uint32_t target, std::span<const Extent> extents, 
   const bool with_signal = extents.size() == 1 && extents.front().bytes <= max_piggybacked &&
                            impl.accessing && target < ranks() && impl.reachable[target];
   if (with_signal) {
-    if (auto within = impl.within(target, extents); !within) return unexpected(within.error());
+    PENSTOCK_TRY(impl.within(target, extents));
     if (impl.signals.piggyback(target, extents.front(), from)) return {};
   }
   if (auto entered = impl.enter(target, extents); !entered) return entered;
@@ -61,8 +61,7 @@ Result<void> Window::update(std::uint32_t target, std::span<const Extent> extent
   }
   constexpr const char* what = "an update of a window";
   Impl::RankLock& wanted = impl.update_lock(target);
-  const auto turn = impl.context.turn(what, wanted.taken);
-  if (!turn) return unexpected(turn.error());
+  const auto turn = PENSTOCK_TRY(impl.context.turn(what, wanted.taken));
   auto acquired = impl.acquire(*wanted.lock, target, sync::Hold::exclusive, what);
   if (!acquired) return acquired;
   impl.change(target, extents, bytes, change);

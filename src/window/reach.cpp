@@ -18,8 +18,7 @@ Result<void> AccessRanges::ask(std::uint32_t target, std::uint64_t from, std::ui
                                bool by_lock) {
   constexpr const char* what = "a window's first access to a range";
   Target& known = targets_[target];
-  const auto turn = context_.turn(what, known.asking);
-  if (!turn) return unexpected(turn.error());
+  const auto turn = PENSTOCK_TRY(context_.turn(what, known.asking));
   if (known.knows(from, to, by_lock)) return {};
   Ranges more = known.ranges;
   if (!more.cover(from, to)) more.include(from, to, context_.member(target).bytes);

@@ -46,7 +46,7 @@ Window::Impl::Impl(pool::Pool& pool, Options options)
 }
 
 Result<std::unique_ptr<Window>> Window::open(pool::Pool& pool, Options options) {
-  if (auto sound = check(pool, options); !sound) return unexpected(sound.error());
+  PENSTOCK_TRY(check(pool, options));
   auto impl = std::make_unique<Impl>(pool, std::move(options));
   // Drops copies from the time when the space had another owner.
   impl->exposure.drop_all();
@@ -155,9 +155,8 @@ Result<void> Window::Impl::enter(std::uint32_t target, std::span<const Extent> e
   context.pool.confirm();
   if (auto entered = enter(target); !entered) return entered;
   if (extents.empty()) return {};
-  const auto range = within(target, extents);
-  if (!range) return unexpected(range.error());
-  return reach.ensure(target, range->first, range->end, passive[target] != Passive::none);
+  const auto range = PENSTOCK_TRY(within(target, extents));
+  return reach.ensure(target, range.first, range.end, passive[target] != Passive::none);
 }
 
 // ---- locks -------------------------------------------------------------------------------------
@@ -192,8 +191,7 @@ Result<void> Window::Impl::acquire(sync::Lock& lock, std::uint32_t target, sync:
 
 Result<void> Window::Impl::acquire_epoch(std::uint32_t target, sync::Hold hold, const char* what) {
   RankLock& wanted = epoch_lock(target);
-  const auto turn = context.turn(what, wanted.taken);
-  if (!turn) return unexpected(turn.error());
+  const auto turn = PENSTOCK_TRY(context.turn(what, wanted.taken));
   if (passive[target] != Passive::none) return {};
   auto acquired = acquire(*wanted.lock, target, hold, what);
   if (acquired) passive[target] = hold == sync::Hold::shared ? Passive::shared : Passive::exclusive;
