@@ -1,11 +1,11 @@
 #include "arena/layout.hpp"
 
-#include <xxhash.h>
+#include "base/checksum.hpp"
 
 namespace penstock::arena {
 
 std::uint64_t hash_bytes(const void* bytes, std::size_t count, std::uint64_t seed) {
-  const std::uint64_t hash = XXH64(bytes, count, seed);
+  const std::uint64_t hash = base::xxh64(bytes, count, seed);
   return hash == 0 ? 1 : hash;
 }
 

@@ -1,8 +1,8 @@
 #include "pool/checksummed_line.hpp"
 
-#include <xxhash.h>
-
 #include <algorithm>
+
+#include "base/checksum.hpp"
 
 namespace penstock::pool {
 
@@ -11,7 +11,7 @@ std::uint64_t line_checksum(const void* line, std::uint64_t place) {
   if (std::all_of(bytes, bytes + coherence::tagged_bytes, [](unsigned char b) { return b == 0; })) {
     return 0;
   }
-  return XXH64(line, coherence::tagged_bytes, place);
+  return base::xxh64(line, coherence::tagged_bytes, place);
 }
 
 }  // namespace penstock::pool

@@ -4,13 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <xxhash.h>
-
 #include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 
+#include "base/checksum.hpp"
 #include "base/format.hpp"
 #include "base/unique_fd.hpp"
 
@@ -85,7 +84,7 @@ Result<HostIdentity> this_host() {
   // Machines that were cloned from one image, and are up at once, have names of their own.
   std::uint64_t mixed;
   std::memcpy(&mixed, host.machine_id.data(), sizeof mixed);
-  mixed ^= XXH64(name, std::strlen(name), 0);
+  mixed ^= base::xxh64(name, std::strlen(name), 0);
   if (host.machine_id != Uuid{}) std::memcpy(host.machine_id.data(), &mixed, sizeof mixed);
   return host;
 }

@@ -18,7 +18,7 @@
 
 namespace penstock::pool {
 
-inline constexpr std::uint64_t layout_version = 3;
+inline constexpr std::uint64_t layout_version = 4;
 inline constexpr std::uint64_t min_pool_bytes = 16ull << 20;
 
 /// One device, file or shared-memory segment of a SPEC.

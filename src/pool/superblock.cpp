@@ -1,10 +1,9 @@
 #include "pool/superblock.hpp"
 
-#include <xxhash.h>
-
 #include <cstring>
 
 #include "base/checked.hpp"
+#include "base/checksum.hpp"
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "pool/mapping.hpp"
@@ -14,7 +13,7 @@ namespace penstock::pool {
 namespace {
 
 std::uint64_t checksum_of(const Superblock& superblock) {
-  return XXH64(&superblock, offsetof(Superblock, checksum), superblock.layout_version);
+  return base::xxh64(&superblock, offsetof(Superblock, checksum), superblock.layout_version);
 }
 
 Result<coherence::View> view_of(const Mapping& header, const OpenPart& part) {

@@ -2,18 +2,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/checksum.hpp"
 #include "base/format.hpp"
 #include "transport/endpoint_impl.hpp"
 #include "transport/iov.hpp"
 
 namespace penstock::transport {
 namespace {
-
-std::uint64_t hash_job(const std::string& job) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
-  for (const unsigned char c : job) hash = (hash ^ c) * 0x100000001b3ull;
-  return hash;
-}
 
 /// Wait for the pool's lock, which a stopped process may hold, where the work can also be done
 /// later.
@@ -51,7 +46,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, EndpointCa
                                                  const Options& options) {
   auto settings = PENSTOCK_TRY(settings_for(arena.pool().memory().mode()));
   auto table = PENSTOCK_TRY(EndpointTable::open(arena));
-  auto self = PENSTOCK_TRY(table.claim(hash_job(options.job)));
+  auto self = PENSTOCK_TRY(table.claim(base::xxh64(options.job.data(), options.job.size(), 0)));
   auto impl = std::make_unique<Impl>(arena, table, callbacks, settings, self);
   impl->while_closing = options.while_closing;
   impl->closing_timeout_ns = options.closing_timeout_ns;

@@ -31,6 +31,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/checksum.hpp"
 #include "coherence/coherence.hpp"
 #include "transport/transport.hpp"
 
@@ -279,26 +280,18 @@ struct MailboxWord {
   static std::uint32_t announced(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
 };
 
-/// Sum over the words of a metadata line before its check word; not a defence against malice,
-/// which every use of the fields is checked for, but against torn and foreign lines.
-constexpr std::uint64_t checksum_of_words(const std::uint64_t* words, std::size_t count) {
-  std::uint64_t sum = 0x9e3779b97f4a7c15ull;
-  for (std::size_t i = 0; i < count; ++i) {
-    sum = (sum ^ words[i]) * 0xff51afd7ed558ccdull;
-    sum ^= sum >> 32;
-  }
-  return sum;
-}
+/// Checksums of the words before `checksum`. The line of an endpoint leaves out the two words that
+/// change alone.
 inline std::uint64_t checksum_of(const EndpointLine& line) {
-  return checksum_of_words(&line.generation, 4);
+  return base::xxh64(&line, offsetof(EndpointLine, state), 0);
 }
 inline std::uint64_t checksum_of(const ClearToSend& clear_to_send) {
-  return checksum_of_words(reinterpret_cast<const std::uint64_t*>(&clear_to_send), 4);
+  return base::xxh64(&clear_to_send, offsetof(ClearToSend, checksum), 0);
 }
 template <class Line>
 std::uint64_t checksum_of(const Line& line) {
   static_assert(sizeof(Line) == line_bytes);
-  return checksum_of_words(reinterpret_cast<const std::uint64_t*>(&line), 7);
+  return base::xxh64(&line, line_bytes - sizeof(std::uint64_t), 0);
 }
 
 }  // namespace penstock::transport

@@ -183,7 +183,7 @@ class BadInput(Case):
         with path.open("r+b") as file:
             file.seek(8)
             file.write((99).to_bytes(8, "little"))
-        self.refused("pool", "info", path, says=["layout version 99", "needs 3"],
+        self.refused("pool", "info", path, says=["layout version 99", "needs 4"],
                      fix="penstock pool create")
 
     def test_damaged_superblock(self):
@@ -245,7 +245,7 @@ class BadInput(Case):
             self.addCleanup(path.chmod, 0o600)
             self.refused("pool", "info", spec, says="permi", fix="--group")
             return
-        # Root may open anything: look at it as somebody else, by a copy that they may run.
+        # Root may open anything: run it as another user, from a copy that this user may run.
         place = Path("/tmp") / unique("penstock")
         self.addCleanup(place.unlink, missing_ok=True)
         shutil.copy(PENSTOCK, place)
