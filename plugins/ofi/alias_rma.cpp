@@ -3,6 +3,7 @@
 #include <rdma/fi_rma.h>
 
 #include "alias.hpp"
+#include "transport/iov.hpp"
 
 namespace penstock::ofi {
 
@@ -15,8 +16,7 @@ struct RmaText {
 
   RmaText(const iovec* iov, std::size_t count, fi_addr_t peer, std::uint64_t address,
           std::uint64_t key, void* context, std::uint64_t data = 0) {
-    remote = {address, 0, key};
-    for (std::size_t i = 0; i < count; ++i) remote.len += iov[i].iov_len;
+    remote = {address, transport::iov_bytes(iov, count), key};
     msg = {iov, nullptr, count, peer, &remote, 1, context, data};
   }
   RmaText(const RmaText&) = delete;

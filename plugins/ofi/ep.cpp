@@ -8,18 +8,11 @@
 
 #include "base/log.hpp"
 #include "lib.hpp"
+#include "transport/iov.hpp"
 
 namespace penstock::ofi {
 
 namespace {
-
-void gather(void* to, const iovec* iov, std::size_t count) {
-  auto* out = static_cast<std::byte*>(to);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (iov[i].iov_len != 0) std::memcpy(out, iov[i].iov_base, iov[i].iov_len);
-    out += iov[i].iov_len;
-  }
-}
 
 std::uint64_t send_flags(const Header& header) {
   return FI_SEND | ((header.kind & kind_tagged) != 0 ? FI_TAGGED : FI_MSG);
@@ -155,7 +148,8 @@ ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const He
 ssize_t Ep::send_copied(Peer peer, const SendCall& call, bool tell) {
   void* const copy = std::malloc(std::max<std::size_t>(call.header.bytes, 1));
   if (copy == nullptr) return -FI_ENOMEM;
-  gather(copy, call.iov, call.iov_count);
+  transport::iov_gather(call.iov, call.iov_count, 0, static_cast<std::byte*>(copy),
+                        call.header.bytes);
   if (call.iov_count != 1 && call.header.bytes <= inject_limit &&
       (call.flags & delivery_flags) == 0) {
     auto sent = transport->try_inject(peer, call.header, copy);

@@ -4,6 +4,7 @@
 
 #include "ep.hpp"
 #include "info.hpp"
+#include "transport/iov.hpp"
 
 namespace penstock::ofi {
 
@@ -21,23 +22,18 @@ struct Plain {
   }
 };
 
-std::size_t total(const iovec* iov, std::size_t count) {
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < count; ++i) bytes += iov[i].iov_len;
-  return bytes;
-}
-
 bool same_bytes(const fi_msg_rma& msg) {
   std::size_t remote = 0;
   for (std::size_t i = 0; i < msg.rma_iov_count; ++i) remote += msg.rma_iov[i].len;
-  return total(msg.msg_iov, msg.iov_count) == remote;
+  return transport::iov_bytes(msg.msg_iov, msg.iov_count) == remote;
 }
 
 /// Guards, and begins.
 ssize_t post(Ep& ep, const RmaCall& call, ssize_t (RmaOrigin::*how)(const RmaCall&)) {
   Guard guard(*ep.domain);
   if (ep.transport == nullptr) return -FI_EOPBADSTATE;
-  if ((call.flags & FI_INJECT) != 0 && total(call.iov, call.iov_count) > ep.inject_size)
+  if ((call.flags & FI_INJECT) != 0 &&
+      transport::iov_bytes(call.iov, call.iov_count) > ep.inject_size)
     return -FI_EINVAL;
   return (ep.rma_origin.*how)(call);
 }
@@ -52,7 +48,7 @@ ssize_t read(fid_ep* self, void* buffer, std::size_t bytes, void*, fi_addr_t fro
 
 ssize_t vector(Ep& ep, const iovec* iov, std::size_t count, fi_addr_t peer, std::uint64_t address,
                std::uint64_t key, void* context, ssize_t (RmaOrigin::*how)(const RmaCall&)) {
-  const fi_rma_iov remote{address, total(iov, count), key};
+  const fi_rma_iov remote{address, transport::iov_bytes(iov, count), key};
   return post(ep,
               {iov, count, peer, &remote, 1, 0, ep.tx_flags, context, ep.reports_send(ep.tx_flags)},
               how);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ep.hpp"
+#include "transport/iov.hpp"
 
 namespace penstock::ofi {
 
@@ -14,12 +15,6 @@ Header header_of(std::size_t bytes, std::uint64_t tag) {
 }
 Header header_of(std::size_t bytes, std::uint64_t tag, std::uint64_t data) {
   return {.tag = tag, .data = data, .bytes = bytes, .kind = kind_tagged | kind_cq_data};
-}
-
-std::size_t total(const iovec* iov, std::size_t count) {
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < count; ++i) bytes += iov[i].iov_len;
-  return bytes;
 }
 
 ssize_t post(Ep& ep, const iovec* iov, std::size_t count, fi_addr_t from, std::uint64_t tag,
@@ -68,13 +63,14 @@ ssize_t sendv(fid_ep* self, const iovec* iov, void**, std::size_t count, fi_addr
               std::uint64_t tag, void* context) {
   Ep& ep = ep_of(self);
   Guard guard(*ep.domain);
-  return ep.send({to, header_of(total(iov, count), tag), iov, count, ep.tx_flags, context});
+  return ep.send(
+      {to, header_of(transport::iov_bytes(iov, count), tag), iov, count, ep.tx_flags, context});
 }
 
 ssize_t sendmsg(fid_ep* self, const fi_msg_tagged* msg, std::uint64_t flags) {
   Ep& ep = ep_of(self);
   if ((flags & FI_TRIGGER) != 0) return hold_triggered(ep, *msg, flags, FI_SEND, sendmsg);
-  const std::size_t bytes = total(msg->msg_iov, msg->iov_count);
+  const std::size_t bytes = transport::iov_bytes(msg->msg_iov, msg->iov_count);
   const Header header = (flags & FI_REMOTE_CQ_DATA) != 0 ? header_of(bytes, msg->tag, msg->data)
                                                          : header_of(bytes, msg->tag);
   Guard guard(*ep.domain);

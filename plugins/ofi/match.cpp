@@ -6,25 +6,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/iov.hpp"
+
 namespace penstock::ofi {
 
 namespace {
-
-std::uint64_t capacity_of(const iovec* iov, std::uint32_t count) {
-  std::uint64_t total = 0;
-  for (std::uint32_t i = 0; i < count; ++i) total += iov[i].iov_len;
-  return total;
-}
-
-void scatter(const iovec* iov, std::uint32_t count, const void* from, std::uint64_t bytes) {
-  const auto* source = static_cast<const std::byte*>(from);
-  for (std::uint32_t i = 0; i < count && bytes > 0; ++i) {
-    const std::size_t part = std::min<std::uint64_t>(iov[i].iov_len, bytes);
-    if (part != 0) std::memcpy(iov[i].iov_base, source, part);
-    source += part;
-    bytes -= part;
-  }
-}
 
 std::uint64_t flags_of(const Header& header) {
   return FI_RECV | ((header.kind & kind_tagged) != 0 ? FI_TAGGED : FI_MSG) |
@@ -98,7 +84,7 @@ Matcher::Receive* Matcher::make_receive(const ReceiveRequest& request) {
   Receive* receive = receives_.take();
   if (receive == nullptr) return nullptr;
   static_cast<ReceiveRequest&>(*receive) = request;
-  receive->capacity = capacity_of(request.iov, request.iov_count);
+  receive->capacity = transport::iov_bytes(request.iov, request.iov_count);
   receive->in_flight = 0;
   receive->retired = false;
   receive->invalidated = {};
@@ -204,12 +190,12 @@ void Matcher::take_small(Peer from, const Header& header, const void* payload) {
     if (receive->multi) {
       const iovec part = reserve(receive, header.bytes);
       if (receive->retired) unlist(lane, receive);
-      scatter(&part, 1, payload, header.bytes);
+      transport::iov_scatter(&part, 1, 0, payload, header.bytes);
       finish(receive, from, header, part.iov_base, part.iov_len);
       return;
     }
     unlist(lane, receive);
-    scatter(receive->iov, receive->iov_count, payload, header.bytes);
+    transport::iov_scatter(receive->iov, receive->iov_count, 0, payload, header.bytes);
     finish(receive, from, header, receive->iov[0].iov_base, receive->capacity);
     return;
   }
@@ -304,7 +290,7 @@ void Matcher::hand_over(Receive* receive, Incoming* incoming) {
   const iovec* iov = receive->multi ? &incoming->part : receive->iov;
   const std::uint32_t count = receive->multi ? 1 : receive->iov_count;
   const std::uint64_t capacity = receive->multi ? incoming->part.iov_len : receive->capacity;
-  scatter(iov, count, incoming->payload(), incoming->header.bytes);
+  transport::iov_scatter(iov, count, 0, incoming->payload(), incoming->header.bytes);
   void* const buffer = iov[0].iov_base;
   const Header header = incoming->header;
   const Peer from = incoming->from;

@@ -2,6 +2,7 @@
 // a handle and nothing more. A region that peers may reach is announced in the pool; where it lies
 // in the pool itself, they reach it without this process.
 #include "mr.hpp"
+#include "transport/iov.hpp"
 
 #include <rdma/fi_errno.h>
 
@@ -23,12 +24,6 @@ constexpr std::uint64_t remote_access = FI_REMOTE_READ | FI_REMOTE_WRITE;
 std::uint32_t access_of(std::uint64_t flags) {
   return ((flags & FI_REMOTE_READ) != 0 ? rma::remote_read : 0u) |
          ((flags & FI_REMOTE_WRITE) != 0 ? rma::remote_write : 0u);
-}
-
-std::uint64_t total(const std::vector<iovec>& parts) {
-  std::uint64_t bytes = 0;
-  for (const iovec& part : parts) bytes += part.iov_len;
-  return bytes;
 }
 
 }  // namespace
@@ -169,7 +164,7 @@ int describe(const Wanted& wanted, Domain& domain, Region& region) {
   rma::Region& what = region.what;
   what.access = access_of(wanted.access);
   if (domain.rma_events) what.access |= rma::wants_notice;
-  what.bytes = total(region.parts);
+  what.bytes = transport::iov_bytes(region.parts.data(), region.parts.size());
   const bool provider_keys = (domain.mr_mode & FI_MR_PROV_KEY) != 0;
   what.key = provider_keys ? domain.next_key.fetch_add(1) : wanted.key;
   if (provider_keys) what.access |= rma::lasting_key;

@@ -10,18 +10,18 @@
 
 namespace penstock::transport {
 
-inline std::uint64_t iov_bytes(const iovec* iov, std::uint32_t count) {
+inline std::uint64_t iov_bytes(const iovec* iov, std::size_t count) {
   std::uint64_t sum = 0;
-  for (std::uint32_t i = 0; i < count; ++i) sum += iov[i].iov_len;
+  for (std::size_t i = 0; i < count; ++i) sum += iov[i].iov_len;
   return sum;
 }
 
 /// Calls visit(pointer, bytes, done) for the pieces of [offset, offset + bytes) that exist.
 template <class Visit>
-void iov_visit(const iovec* iov, std::uint32_t count, std::uint64_t offset, std::uint64_t bytes,
+void iov_visit(const iovec* iov, std::size_t count, std::uint64_t offset, std::uint64_t bytes,
                Visit&& visit) {
   std::uint64_t done = 0;
-  for (std::uint32_t i = 0; i < count && done < bytes; ++i) {
+  for (std::size_t i = 0; i < count && done < bytes; ++i) {
     if (offset >= iov[i].iov_len) {
       offset -= iov[i].iov_len;
       continue;
@@ -33,21 +33,28 @@ void iov_visit(const iovec* iov, std::uint32_t count, std::uint64_t offset, std:
   }
 }
 
+/// Copies the bytes [offset, offset + bytes) to `to`; those that do not exist are left out.
+inline void iov_gather(const iovec* iov, std::size_t count, std::uint64_t offset, std::byte* to,
+                       std::uint64_t bytes) {
+  iov_visit(iov, count, offset, bytes, [&](std::byte* at, std::uint64_t n, std::uint64_t done) {
+    std::memcpy(to + done, at, n);
+  });
+}
+
 /// The bytes [offset, offset + bytes) in one piece: where they lie, or gathered into `staging`.
-inline const std::byte* iov_contiguous(const iovec* iov, std::uint32_t count, std::uint64_t offset,
+inline const std::byte* iov_contiguous(const iovec* iov, std::size_t count, std::uint64_t offset,
                                        std::uint64_t bytes, std::byte* staging) {
   if (count == 1) return static_cast<const std::byte*>(iov[0].iov_base) + offset;
-  iov_visit(iov, count, offset, bytes, [&](std::byte* at, std::uint64_t n, std::uint64_t done) {
-    std::memcpy(staging + done, at, n);
-  });
+  iov_gather(iov, count, offset, staging, bytes);
   return staging;
 }
 
 /// Copies `from` to the bytes [offset, offset + bytes); what has no room is dropped.
-inline void iov_scatter(const iovec* iov, std::uint32_t count, std::uint64_t offset,
-                        const std::byte* from, std::uint64_t bytes) {
+inline void iov_scatter(const iovec* iov, std::size_t count, std::uint64_t offset, const void* from,
+                        std::uint64_t bytes) {
+  const auto* source = static_cast<const std::byte*>(from);
   iov_visit(iov, count, offset, bytes, [&](std::byte* at, std::uint64_t n, std::uint64_t done) {
-    std::memcpy(at, from + done, n);
+    std::memcpy(at, source + done, n);
   });
 }
 
