@@ -53,7 +53,7 @@ class CmpiRing {
   std::uint64_t number_ = 0;  ///< of the last message sent or taken
 };
 
-/// What the ring is run on: in software mode copies by plain stores, then clflushopt.
+/// The memory under the ring: in software mode it copies by plain stores, then clflushopt.
 Result<coherence::Memory> paper_memory(coherence::Mode mode);
 
 /// Messages of any size through two rings, one a direction, in chunks of a cell.

@@ -9,9 +9,9 @@
 #include "bench/buffer.hpp"
 #include "bench/fi_environment.hpp"
 #include "bench/fi_port.hpp"
-#include "bench/options.hpp"
 #include "bench/raw_lines.hpp"
 #include "bench/samples.hpp"
+#include "bench/two_sides.hpp"
 
 namespace penstock::bench {
 namespace {
@@ -181,18 +181,8 @@ Report report_of(const Results& results, const Options& options, coherence::Mode
 }
 
 Result<Report> measure(const Options& options, coherence::Mode mode) {
-  const auto bytes = PENSTOCK_TRY(options.size_bytes());
-  auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
   Results results(options.rounds);
-  const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
-    Bench bench(side, results);
-    if (auto opened = bench.open(pool.spec()); !opened) return opened;
-    for (std::size_t round = 0; round < options.rounds; ++round)
-      if (auto done = bench.round(round); !done) return done;
-    side.meet();
-    return {};
-  });
-  if (!run) return unexpected(run.error());
+  PENSTOCK_TRY(run_two_sides<Bench>(options, mode, options.rounds, results));
   return report_of(results, options, mode);
 }
 
@@ -204,10 +194,7 @@ int main(int argc, char** argv) {
   Options options;
   options.size = "64M";
   options.modes = {"software", "hardware"};
-  if (const auto ended = options.parse(
-          "The libfabric provider by itself: Penstock beside its limit, shm and tcp", argc, argv)) {
-    return *ended;
-  }
   find_provider(argv[0]);
-  return run_modes(options, [&](auto mode) { return measure(options, mode); });
+  return run_benchmark("The libfabric provider by itself: Penstock beside its limit, shm and tcp",
+                       options, argc, argv, measure);
 }

@@ -1,11 +1,12 @@
-// What a benchmark of the provider sets before it uses libfabric.
+// Environment that a benchmark of the provider sets before it uses libfabric.
 #pragma once
 
 #include <string>
 
 namespace penstock::bench {
 
-/// libfabric looks for the provider beside this program, as it was built, if not told otherwise.
+/// Makes libfabric load the provider that was built beside this program, unless FI_PROVIDER_PATH is
+/// set.
 void find_provider(const char* program);
 /// The provider attaches to this pool, as this node.
 void use_pool(const std::string& spec, const char* job, unsigned node);

@@ -45,7 +45,7 @@ class FiPort final : public MessagePath {
     std::uint64_t key = 0, address = 0;
   };
   Result<Exposed> expose(std::byte* at, std::size_t bytes);
-  /// Until it is complete at the target.
+  /// Returns when it is complete at the target.
   Result<void> put(const std::byte* from, std::size_t bytes, const Exposed& to);
   Result<void> get(std::byte* to, std::size_t bytes, const Exposed& from);
   /// Whatever peers ask of this side.

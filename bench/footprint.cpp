@@ -78,7 +78,7 @@ struct Closing {
   }
 };
 
-/// Until everybody has got everything, and its sender knows.
+/// Runs until every talker has received all its messages and every sender has been notified.
 Result<void> finish(std::vector<Talker>& talkers, std::uint64_t messages_each) {
   base::Waiter waiter("the messages of all ranks", 0);
   for (;;) {
@@ -112,7 +112,7 @@ Result<Report> measure_footprint(const FootprintOptions& options) {
   const std::uint64_t before = hold.arena->stats().bytes_used;
   std::vector<Talker> talkers(options.ranks);
   const Closing closing{talkers};
-  // What an endpoint waits for when it closes comes from the others.
+  // A closing endpoint waits for answers of the others, so these must make progress meanwhile.
   const auto move_all = [&talkers] {
     for (Talker& talker : talkers) talker.progress();
   };

@@ -10,6 +10,7 @@
 #include "bench/buffer.hpp"
 #include "bench/raw_lines.hpp"
 #include "bench/samples.hpp"
+#include "bench/two_sides.hpp"
 
 namespace penstock::bench {
 namespace {
@@ -215,18 +216,8 @@ Report report_of(const Samples& samples, const Options& options, coherence::Mode
 }  // namespace
 
 Result<Report> measure_limits(const Options& options, coherence::Mode mode) {
-  const auto bytes = PENSTOCK_TRY(options.size_bytes());
-  auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
   Samples samples(row_count, options.rounds);
-  const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
-    Limits limits(side, samples);
-    if (auto opened = limits.open(pool.spec()); !opened) return opened;
-    for (std::size_t round = 0; round < options.rounds; ++round)
-      if (auto done = limits.round(round); !done) return done;
-    side.meet();
-    return {};
-  });
-  if (!run) return unexpected(run.error());
+  PENSTOCK_TRY(run_two_sides<Limits>(options, mode, options.rounds, samples));
   return report_of(samples, options, mode);
 }
 

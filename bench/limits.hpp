@@ -1,4 +1,4 @@
-// What this machine gives at best, without any protocol: the figures that all others are held
+// The best that this machine can do without any protocol: the figures that all others are held
 // against.
 #pragma once
 

@@ -10,9 +10,9 @@ namespace penstock::bench {
 class MessagePath {
  public:
   virtual ~MessagePath() = default;
-  /// Until `data` may be used again.
+  /// Returns when `data` may be used again.
   virtual Result<void> send(const std::byte* data, std::size_t bytes) = 0;
-  /// Until a message of `bytes` lies in `to`.
+  /// Returns when a message of `bytes` lies in `to`.
   virtual Result<void> receive(std::byte* to, std::size_t bytes) = 0;
 };
 

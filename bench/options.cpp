@@ -24,17 +24,6 @@ void Options::add_to(CLI::App& app) {
   app.add_option("--json", json, "write the results to this file too");
 }
 
-std::optional<int> Options::parse(const char* description, int argc, char** argv) {
-  CLI::App app{description};
-  add_to(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& asked_or_wrong) {
-    return app.exit(asked_or_wrong);
-  }
-  return std::nullopt;
-}
-
 Result<std::uint64_t> Options::size_bytes() const {
   return base::parse_bytes(size);
 }
@@ -63,6 +52,18 @@ int run_modes(const Options& options,
   if (!options.json.empty())
     if (auto written = write_json(options.json, reports); !written) return failed(written.error());
   return 0;
+}
+
+int run_benchmark(const char* description, Options options, int argc, char** argv,
+                  const std::function<Result<Report>(const Options&, coherence::Mode)>& measure) {
+  CLI::App app{description};
+  options.add_to(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& asked_or_wrong) {
+    return app.exit(asked_or_wrong);
+  }
+  return run_modes(options, [&](coherence::Mode mode) { return measure(options, mode); });
 }
 
 }  // namespace penstock::bench

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +26,6 @@ struct Options {
   std::string json;       ///< file, "" for none
 
   void add_to(CLI::App& app);
-  /// Of a program that has no others: the exit status when it is to end at once.
-  std::optional<int> parse(const char* description, int argc, char** argv);
   Result<std::uint64_t> size_bytes() const;
   PairOptions pair() const;
 };
@@ -37,5 +34,10 @@ struct Options {
 /// the exit status.
 int run_modes(const Options& options,
               const std::function<Result<Report>(coherence::Mode mode)>& measure);
+
+/// The main of a program that has these options alone; `options` holds their defaults. Gives the
+/// exit status.
+int run_benchmark(const char* description, Options options, int argc, char** argv,
+                  const std::function<Result<Report>(const Options&, coherence::Mode)>& measure);
 
 }  // namespace penstock::bench

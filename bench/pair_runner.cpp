@@ -155,7 +155,7 @@ class Supervisor {
     return {};
   }
 
-  /// Until both have ended well; the first that has not decides.
+  /// Waits until both have ended; the first failure decides the result.
   Result<void> watch() {
     const std::uint64_t end = base::now_ns() + options_.timeout_ns;
     while (sides_[0] != 0 || sides_[1] != 0) {

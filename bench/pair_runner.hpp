@@ -26,7 +26,7 @@ class Side {
       : index_(index), shared_(shared), fifo_(fifo) {}
 
   unsigned index() const { return index_; }
-  /// Until the other side is here too; what it wrote to ordinary shared memory is then visible.
+  /// Waits for the other side; its earlier writes to ordinary shared memory are then visible.
   void meet();
   /// Gives a number to the other side and takes its own.
   std::uint64_t exchange(std::uint64_t mine);
@@ -40,7 +40,7 @@ class Side {
     return shared_.signal[1 - index_].value.load(std::memory_order_acquire);
   }
   void await_signal(std::uint64_t value) const;
-  /// Ping-pong over plain cached lines, one way: tells how far apart the two cores are now.
+  /// Ping-pong over plain cached lines, one way: the distance of the two cores at this moment.
   double plain_handover_ns();
   /// Both sides call it; the two run `work` together. Gives the ns it took here.
   template <class Work>

@@ -9,8 +9,8 @@
 #include "bench/bench_pool.hpp"
 #include "bench/cmpi_ring.hpp"
 #include "bench/endpoint_path.hpp"
-#include "bench/options.hpp"
 #include "bench/samples.hpp"
+#include "bench/two_sides.hpp"
 
 namespace penstock::bench {
 namespace {
@@ -49,7 +49,7 @@ class Bench {
   }
 
   /// Senders join until there are sender_counts[index]; then all rounds of this number.
-  Result<void> measure(std::size_t index) {
+  Result<void> round(std::size_t index) {
     const std::size_t senders = sender_counts[index];
     if (auto joined = join(senders); !joined) return joined;
     const auto look_rings = [&] { return look_at_rings(senders); };
@@ -251,18 +251,8 @@ Report report_of(const Samples& results, const Options& options, coherence::Mode
 }
 
 Result<Report> measure(const Options& options, coherence::Mode mode) {
-  const auto bytes = PENSTOCK_TRY(options.size_bytes());
-  auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
   Samples results(sender_counts.size() * row_count, options.rounds);
-  const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
-    Bench bench(side, results);
-    if (auto opened = bench.open(pool.spec()); !opened) return opened;
-    for (std::size_t i = 0; i < sender_counts.size(); ++i)
-      if (auto done = bench.measure(i); !done) return done;
-    side.meet();
-    return {};
-  });
-  if (!run) return unexpected(run.error());
+  PENSTOCK_TRY(run_two_sides<Bench>(options, mode, sender_counts.size(), results));
   return report_of(results, options, mode);
 }
 
@@ -273,10 +263,7 @@ int main(int argc, char** argv) {
   using namespace penstock::bench;
   Options options;
   options.size = "256M";
-  if (const auto ended = options.parse(
-          "A receiver with 1, 8, 32 and 128 senders: the cost of a look and of a delivery", argc,
-          argv)) {
-    return *ended;
-  }
-  return run_modes(options, [&](auto mode) { return measure(options, mode); });
+  return run_benchmark(
+      "A receiver with 1, 8, 32 and 128 senders: the cost of a look and of a delivery", options,
+      argc, argv, measure);
 }

@@ -1,5 +1,5 @@
 // The limit: payload in tagged lines at a fixed place, with no ring, header, credit or matching.
-// What any protocol through the pool pays at least. Where lines need no flush, longer payload goes
+// The least that any protocol through the pool pays. Where lines need no flush, longer payload goes
 // without tags, followed by a word.
 #pragma once
 
@@ -25,7 +25,7 @@ class RawLines final : public MessagePath {
   Result<void> receive(std::byte* to, std::size_t bytes) override;
   /// Whether a message of this length goes in tagged lines.
   bool tagged(std::size_t bytes) const;
-  /// By whose stores payload without tags leaves from now on.
+  /// Selects the stores that publish payload without tags from now on.
   void leave_by(const coherence::Memory& bulk) { bulk_ = bulk; }
   /// Single lines leave past the cache (publish_line), so that none is dirty at any instant, rather
   /// than the quickest way (send_line).

@@ -1,4 +1,4 @@
-// What a benchmark found: tables for people, the same as JSON for programs.
+// Results of a benchmark: tables for people, the same as JSON for programs.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace penstock::bench {
 
-/// Nothing, a word or a number.
+/// A word, a number, or empty.
 using Cell = std::variant<std::monostate, std::string, double>;
 
 struct Column {

@@ -8,9 +8,9 @@
 #include "bench/buffer.hpp"
 #include "bench/cmpi_ring.hpp"
 #include "bench/endpoint_path.hpp"
-#include "bench/options.hpp"
 #include "bench/raw_lines.hpp"
 #include "bench/samples.hpp"
+#include "bench/two_sides.hpp"
 
 namespace penstock::bench {
 namespace {
@@ -314,18 +314,8 @@ void report_stream(const Results& results, Report& report) {
 }
 
 Result<Report> measure(const Options& options, coherence::Mode mode) {
-  const auto bytes = PENSTOCK_TRY(options.size_bytes());
-  auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
   Results results(options.rounds);
-  const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
-    Bench bench(side, results);
-    if (auto opened = bench.open(pool.spec(), options.one_node); !opened) return opened;
-    for (std::size_t round = 0; round < options.rounds; ++round)
-      if (auto done = bench.round(round); !done) return done;
-    side.meet();
-    return {};
-  });
-  if (!run) return unexpected(run.error());
+  PENSTOCK_TRY(run_two_sides<Bench>(options, mode, options.rounds, results, options.one_node));
   Report report("ring");
   report.note("mode", coherence::mode_name(mode));
   report.note("rounds", static_cast<double>(options.rounds));
@@ -344,10 +334,7 @@ int main(int argc, char** argv) {
   Options options;
   options.size = "64M";
   options.modes = {"software", "hardware"};
-  if (const auto ended = options.parse(
-          "The published ring, the limit and ours: latency and bandwidth between two processes",
-          argc, argv)) {
-    return *ended;
-  }
-  return run_modes(options, [&](auto mode) { return measure(options, mode); });
+  return run_benchmark(
+      "The published ring, the limit and ours: latency and bandwidth between two processes",
+      options, argc, argv, measure);
 }

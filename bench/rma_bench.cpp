@@ -8,8 +8,8 @@
 #include "bench/buffer.hpp"
 #include "bench/fi_environment.hpp"
 #include "bench/fi_port.hpp"
-#include "bench/options.hpp"
 #include "bench/samples.hpp"
+#include "bench/two_sides.hpp"
 
 namespace penstock::bench {
 namespace {
@@ -160,18 +160,8 @@ Report report_of(const Samples& samples, const Options& options, coherence::Mode
 }
 
 Result<Report> measure(const Options& options, coherence::Mode mode) {
-  const auto bytes = PENSTOCK_TRY(options.size_bytes());
-  auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
   Samples samples(sizes.size() * direction_count * variant_count, options.rounds);
-  const auto run = run_pair(options.pair(), [&](Side& side) -> Result<void> {
-    Bench bench(side, samples);
-    if (auto opened = bench.open(pool.spec()); !opened) return opened;
-    for (std::size_t round = 0; round < options.rounds; ++round)
-      if (auto done = bench.round(round); !done) return done;
-    side.meet();
-    return {};
-  });
-  if (!run) return unexpected(run.error());
+  PENSTOCK_TRY(run_two_sides<Bench>(options, mode, options.rounds, samples));
   return report_of(samples, options, mode);
 }
 
@@ -183,10 +173,7 @@ int main(int argc, char** argv) {
   Options options;
   options.size = "64M";
   options.modes = {"software", "hardware"};
-  if (const auto ended = options.parse(
-          "Put and get through the libfabric provider, beside their limit and shm", argc, argv)) {
-    return *ended;
-  }
   find_provider(argv[0]);
-  return run_modes(options, [&](auto mode) { return measure(options, mode); });
+  return run_benchmark("Put and get through the libfabric provider, beside their limit and shm",
+                       options, argc, argv, measure);
 }

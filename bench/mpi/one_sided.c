@@ -134,7 +134,7 @@ static void by_lock(struct job* job, const struct options* o, const struct measu
   }
 }
 
-/* Into the own part, under a lock that nobody else wants. */
+/* Into the own part, under a lock without contention. */
 static void by_copy(struct job* job, const struct options* o, const struct measure* m) {
   if (!job->origin) return;
   for (int i = 0; i < m->ops; ++i) {
@@ -176,7 +176,7 @@ static void end(struct job* job, const struct measure* m) {
   }
 }
 
-/* What a rank puts, or exposes, in the n-th iteration. */
+/* The contents that a rank puts, or exposes, in the n-th iteration. */
 static unsigned seed_of(int rank, long n) {
   return (unsigned)(rank * 101 + n + 1);
 }
@@ -223,7 +223,7 @@ static void check_contents(const struct job* job, const struct measure* m, const
   expect(job, m, wrong < 0, wrong);
 }
 
-/* What the partner has left after its n-th iteration, and that all behind it is as it was. */
+/* Checks what the partner's n-th iteration has left, and that all bytes behind it are unchanged. */
 static void check_window(const struct job* job, const struct options* o, const struct measure* m,
                          long n) {
   const long reach = reach_of(o, m), slots = o->window_bytes / m->bytes;
@@ -241,7 +241,7 @@ static void check_window(const struct job* job, const struct options* o, const s
   for (long i = reach; i < o->window_bytes; ++i) expect(job, m, job->window[i] == 0, i);
 }
 
-/* What came back to this rank from its n-th iteration. */
+/* Checks what this rank's n-th iteration has returned. */
 static void check_local(const struct job* job, const struct options* o, const struct measure* m,
                         long n) {
   if (m->op == get) {

@@ -30,7 +30,7 @@ static long iterations_of(const struct job* job, long bytes) {
   return bytes <= 8192 ? 200 : bytes <= 262144 ? 40 : 5;
 }
 
-/* What a rank sends in this iteration. */
+/* The contents that a rank sends in this iteration. */
 static unsigned seed_of(int rank, long iteration) {
   return (unsigned)(iteration * 2 + rank + 1000);
 }

@@ -1,0 +1,26 @@
+// What the benchmarks of two sides have in common.
+#pragma once
+
+#include "bench/bench_pool.hpp"
+#include "bench/options.hpp"
+#include "bench/pair_runner.hpp"
+
+namespace penstock::bench {
+
+/// Makes or finds the pool of `options` and runs a Bench in each of two processes: it is made with
+/// its side and `results`, opens the pool with `opening...`, and measures `rounds` times.
+template <class Bench, class Results, class... Opening>
+Result<void> run_two_sides(const Options& options, coherence::Mode mode, std::size_t rounds,
+                           Results& results, const Opening&... opening) {
+  const auto bytes = PENSTOCK_TRY(options.size_bytes());
+  const auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
+  return run_pair(options.pair(), [&](Side& side) -> Result<void> {
+    Bench bench(side, results);
+    PENSTOCK_TRY(bench.open(pool.spec(), opening...));
+    for (std::size_t round = 0; round < rounds; ++round) PENSTOCK_TRY(bench.round(round));
+    side.meet();
+    return {};
+  });
+}
+
+}  // namespace penstock::bench
