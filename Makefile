@@ -12,7 +12,7 @@ CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE
 PRODUCT = penstock penstock_shared penstock_fi penstock_mpi
 RELEASE = $(BUILD)/release
 
-.PHONY: help demo release test e2e-qemu conformance check format build bench prove mutants fuzz fuzz-short install deb clean
+.PHONY: help demo release test e2e-qemu conformance check format build bench results prove mutants fuzz fuzz-short install deb clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -62,6 +62,12 @@ bench: ## measurements with their baselines
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
 	BUILD=$(BUILD) ci/bench.sh
+
+results: build ## what make bench prints, kept as a page of docs/results
+	ci/install.sh build run
+	$(CONFIGURE)
+	cmake --build $(BUILD) -j $(JOBS)
+	bench/results.py --build $(BUILD)
 
 prove: ## the protocols on memory without coherence: fresh seeds, deaths, small worlds, mutants, fuzzing
 	ci/install.sh build test fuzz
