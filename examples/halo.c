@@ -4,7 +4,7 @@
  *   mpicc -O2 examples/halo.c -o halo
  *   penstock run -n 4 --bind -- ./halo 512 512 200        rows, columns, steps
  *
- * Each rank has a window that holds its halo alone, so that nobody stores to memory while others
+ * Each rank has a window that holds its halo alone, so that no rank stores to memory while others
  * put there: right in both memory models of MPI. Neighbours agree by post, start, complete and
  * wait; others are not waited for. The fields are private.
  *

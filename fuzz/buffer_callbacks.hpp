@@ -1,5 +1,5 @@
-// Takes what a channel delivers, into buffers whose surroundings are watched: the address sanitizer
-// knows where each ends, and what a message does not fill must stay as it was.
+// Receives a channel's messages into guarded buffers: the address sanitizer knows where each ends,
+// and bytes that a message does not fill must stay unchanged.
 #pragma once
 
 #include <algorithm>

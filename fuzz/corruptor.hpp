@@ -43,7 +43,7 @@ class Corruptor {
     std::memcpy(&message, line.data(), sizeof message);
     return message.sequence_tag_of(number);
   }
-  /// Of the first line of a message, as its sequence tag tells.
+  /// Whether it is the first line of a message, by its sequence tag.
   static std::uint64_t number_of(const Line& line) { return line[7] ^ sequence_tag_of(line, 0); }
 
   /// The channel that the mailbox word speaks of, and how far its sender has come.

@@ -1,4 +1,4 @@
-// A pool on which endpoints are opened, and where their table lies for who writes lies into it.
+// A pool on which endpoints are opened, and the place of their table for the forger.
 #pragma once
 
 #include <cstdlib>

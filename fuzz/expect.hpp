@@ -1,4 +1,5 @@
-// What must hold whatever was read. libFuzzer keeps the input of a program that aborts.
+// Checks that must hold for any contents of the pool. libFuzzer keeps the input of a program that
+// aborts.
 #pragma once
 
 #include <fmt/core.h>

@@ -9,7 +9,7 @@
 
 namespace penstock::fuzz {
 
-/// What a target's World begins with. The World's constructor freezes the pool at its end.
+/// The base of a target's World. The World's constructor freezes the pool at its end.
 struct FrozenArena {
   explicit FrozenArena(coherence::Mode mode) : frozen(PoolShape{.mode = mode}) {
     auto opened = arena::Arena::open(frozen.pool());

@@ -1,4 +1,4 @@
-// What users of an arena call, on a pool whose arena holds anything: open, list, create, destroy,
+// The calls of an arena's users, on a pool whose arena holds anything: open, list, create, destroy,
 // figures, and the janitor's work. Lines get right checksums, or not.
 #include <cstring>
 #include <string>

@@ -1,6 +1,6 @@
-// Two endpoints converse as ranks do, and somebody writes into what lies between them. Until he
-// does, every message arrives once, in order and as it was sent; afterwards nothing may break but
-// what was told.
+// Two endpoints converse as ranks do, and a vandal writes into the lines between them. Before it
+// does, every message arrives once, in order and as it was sent; afterwards nothing may break
+// without an error.
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
@@ -40,8 +40,8 @@ struct Promise {
   std::uint64_t tag, bytes;
 };
 
-/// Messages on their way, each direction by itself. `kept` until somebody corrupted it, or a side
-/// left.
+/// Messages on their way, each direction by itself. `kept` becomes false when the vandal writes or
+/// a side leaves.
 struct Conversation {
   std::deque<Promise> to[2];
   bool kept = true;
@@ -184,7 +184,7 @@ class Side final : public EndpointCallbacks {
     limits_ = endpoint_->limits();
   }
 
-  /// Errors have a reason only when somebody corrupted it.
+  /// An error is right only after a corruption.
   void told(const Error& error) const { expect(!conversation_.kept && is_told(error)); }
 
   std::uint64_t choose_bytes() {
@@ -259,7 +259,7 @@ void step(Side (&sides)[2], Conversation& conversation, Corruptor& corruptor, In
   }
 }
 
-/// What was sent arrives, however long the other let it lie.
+/// Every message arrives, however late the other side reads it.
 void finish(Side (&sides)[2], const Conversation& conversation) {
   constexpr int max_polls = 5'000;
   for (int polls = 0; polls < max_polls; ++polls) {

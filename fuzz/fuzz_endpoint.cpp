@@ -43,7 +43,7 @@ class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
   void on_receive_failure(const ofi::ReceiveFailure& failure) override { check(failure.what); }
 
   void set_victim(const Endpoint* victim) { victim_ = victim; }
-  /// From now on it has the address that was resolved, whoever sends.
+  /// From now on it has the address that was resolved, whichever peer sends.
   void resolved(Peer peer) { resolved_.insert(peer); }
 
   void act() {
@@ -85,7 +85,8 @@ class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
   std::uint32_t generation_of(Peer peer) const {
     return victim_ != nullptr ? victim_->address_of(peer).generation : 0;
   }
-  /// Of whom was said that it is dead nothing comes any more, but from a later endpoint there.
+  /// After a peer was reported dead nothing arrives from it, only from a later endpoint in its
+  /// slot.
   void check_sender(Peer from) const {
     const auto dead = dead_.find(from);
     if (dead == dead_.end() || resolved_.count(from) != 0) return;

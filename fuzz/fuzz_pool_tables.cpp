@@ -21,7 +21,7 @@ namespace {
 
 using pool::Superblock;
 
-/// Somebody of another host, long gone, who has left lines everywhere.
+/// A process of another host that ended long ago and has left lines everywhere.
 pool::Caller stranger() {
   pool::Caller caller{.host = {.host = "elsewhere"}, .process = {.pid = 4242, .start_time = 77}};
   caller.host.boot_id.fill(9);

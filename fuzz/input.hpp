@@ -1,5 +1,5 @@
-// An input read as a small program: bytes become choices and numbers. What an input is too short
-// for reads as zero, so that every input means something and shorter ones mean less.
+// An input read as a small program: bytes become choices and numbers. A read behind the
+// end gives zero, so that every input is valid and shorter ones do less.
 #pragma once
 
 #include <cstddef>

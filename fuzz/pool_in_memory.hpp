@@ -30,7 +30,7 @@ class PoolInMemory {
   std::byte* base() const { return base_; }
   int fd() const { return fd_; }
 
-  /// What stands in superblock and tables now is what restore() brings back.
+  /// Saves superblock and tables for restore().
   void keep();
   void restore() const;
 
@@ -42,8 +42,8 @@ class PoolInMemory {
   std::vector<std::byte> kept_;
 };
 
-/// An attached process whose whole view of the pool goes back to what it was, at the cost of the
-/// pages touched. Behind and before the pool lies what cannot be touched.
+/// An attached process whose whole view of the pool can be reset, at the cost of the pages touched.
+/// The pages before and behind the pool are inaccessible.
 class FrozenPool {
  public:
   explicit FrozenPool(const PoolShape& shape);

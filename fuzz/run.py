@@ -28,8 +28,8 @@ BUDGET = ["-rss_limit_mb=2048", "-malloc_limit_mb=4096", "-timeout=10", "-close_
 WAITS = {"PENSTOCK_TIMEOUT_MS": "50", "PENSTOCK_LEASE_MS": "40"}
 MOST, LONGEST = 64, 256  # committed inputs of a target, and bytes of each
 SANITIZERS = {
-    # Memory that is not to be had is an error that the product tells, not a crash. What liars claim
-    # is not to be had.
+    # The product reports memory that it cannot get as an error, it does not crash. Forged sizes
+    # cannot be had.
     "ASAN_OPTIONS": "allocator_may_return_null=1:max_allocation_size_mb=256:"
                     "detect_stack_use_after_return=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",

@@ -35,7 +35,7 @@ TIMEOUT_S = 120
 DRAWS = 5                # of seeds, each of which must find what counts as killed
 MORE_SEEDS = (200, 1000)  # of each scenario, where the usual number finds nothing
 
-# What a call in the source text can be weakened to.
+# The weaker forms of each call in the source text.
 CALLS = {
     r"publish_(?:word|bytes|line|bulk|tagged)|publish_checksummed_line|(?:send|stream)_line|stream_tagged": ["publish"],
     r"observe_(?:word|line|bulk|checksummed_line)|load_checksummed_line": ["invalidate", "load_fence"],

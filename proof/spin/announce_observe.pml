@@ -3,7 +3,7 @@
  *
  * The ringer publishes two lines of data and rings; LISTENERS listeners wait, check the data and ring
  * back on bells of their own; the ringer waits for all of them before it writes the data again.
- * Proved: each listener finds the data of its round; nobody waits for ever.
+ * Proved: each listener finds the data of its round; no process waits for ever.
  * Bounds: 1 or 2 listeners, ROUNDS rounds, two data lines of a word. */
 /* run one_listener: -DLISTENERS=1 -DROUNDS=3 */
 /* also two_listeners: -DLISTENERS=2 -DROUNDS=2 */

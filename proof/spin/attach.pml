@@ -5,13 +5,13 @@
  *   process 1 (node 0) attaches and detaches, and may be killed between any two steps
  *   process 2 (node 1) attaches, reaps, detaches
  *   process 3 (node 2) attaches, detaches
- * Proved: a slot never has two living owners; who takes a slot draws a generation greater than that of
- * every owner before; the owner of a dead process's objects is told once; the details of an attached
- * process are its own; in the end no slot is left attached but by the dead. Nobody waits for ever.
+ * Proved: a slot never has two living owners; a process that takes a slot draws a generation greater than
+ * that of every owner before; the owner of a dead process's objects is reported once; the details of an attached
+ * process are its own; in the end no slot is left attached but by the dead. No process waits for ever.
  * The lock is that of lock.pml, as a whole (see object.pml). A process found dead is dead.
  * Bounds: 1 slot (with a crash and no stale copies, or with 1 stale copy a node and no crash); 2 slots
  * with neither; in the world `pair` processes 2 and 3 only. Left out: leases, attaching processes, the node table (names:
- * renaming.pml), a living process that others believe dead. */
+ * renaming.pml), a living process that others take for dead. */
 /* run crash: -DSLOTS=1 -DCOPIES=0 -DMORTAL=1 */
 /* run pair: -DSLOTS=1 -DCOPIES=1 -DMORTAL=0 -DPAIR */
 /* also race: -DSLOTS=1 -DCOPIES=1 -DMORTAL=0 */
@@ -45,7 +45,7 @@
 #define RELEASE 200           /* never weakened here: lock.pml does */
 
 /* beyond INVALIDATE_STATE: under the lock `used` has just dropped the copies of all states. Without it a
- * process reads its own state, which others change only while they believe the living dead. */
+ * process reads its own state, which others change only while they take the living for dead. */
 /* beyond LOAD_FENCE_STATE: as INVALIDATE_STATE. */
 /* equivalent STORE_FENCE_TAKEN: the lock's release orders the state before the lock is seen free. */
 /* beyond STORE_FENCE_CHANGE: what a process did in the pool before it left is not modelled. */
@@ -86,7 +86,7 @@ inline publish_words(site) {
   publish(site, self, STATE(slot) * WORDS + 2, CHECKSUM_OF(generation, rest))
 }
 
-/* One step but for who may be killed within it. */
+/* One step, except for a process that may be killed within it. */
 inline publish_state(site) {
   if
   :: me == 1 && MORTAL -> publish_words(site)

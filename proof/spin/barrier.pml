@@ -1,7 +1,7 @@
 /* Barrier: src/sync/barrier.cpp (Barrier::wait, drop_arrived).
  *
  * Each participant publishes its data, waits, and observes the data of the others, ROUNDS times.
- * Proved: it finds the data of this round or, of one who ran ahead, of the next; nobody waits for ever.
+ * Proved: it finds the data of this round or, of one that ran ahead, of the next; no process waits for ever.
  * Bounds: 2 participants with 3 rounds, 3 with 1 (and 1 stale copy a node); one line of data each. Left out: deadlines, the dead. */
 /* run two: -DPARTICIPANTS=2 -DROUNDS=3 */
 /* also three: -DPARTICIPANTS=3 -DROUNDS=1 -DCOPIES=1 */

@@ -10,8 +10,8 @@
  * and publish nothing. In the world `way` it also makes way at any time for one that shares the lock: gives
  * its number back, waits until the other's is another, and asks again.
  * Proved: one living holder at a time, or those who share it; the holder sees what earlier holders
- * published; nobody waits for ever, also not for the dead. Assumed: who is found dead has nothing in its
- * store buffer any more; what was there has arrived, or (its host is lost) never will.
+ * published; no process waits for ever, also not for the dead. Assumed: a process that is found dead has an empty
+ * store buffer; what was there has arrived, or (its host is lost) never will.
  * Bounds: 2 participants (2 acquisitions of the living one); torn, and with 3 participants of which none
  * dies, one acquisition each and no stale copies. In the long form also torn with 1 stale copy a node, and
  * 3 participants of which one dies and has no successor. Left out: deadlines. */

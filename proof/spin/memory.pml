@@ -27,7 +27,7 @@
  * `quiet` is chosen in the beginning. When set, nothing happens that nothing compels: no copy is
  * dropped, no dirty line is written back, no invalidation takes effect before its `load_fence`, and what
  * no `store_fence` follows stays in the store buffer unless that is full. Waits block until a new look would
- * show another value. So whoever relies on luck is found as an invalid end state (a deadlock). */
+ * show another value. So a process that relies on luck is found as an invalid end state (a deadlock). */
 
 #ifdef MUTANTS
 byte mutant; /* set by choose_quiet, before anything else happens */

@@ -4,7 +4,7 @@
  *
  * A table of one slot (an entry and a name line), a space of two units, each with a header line in
  * front and a line of bytes, the journal's two lines and the line with the next generation. Lines have
- * two words, contents and checksum; the second arrives last, and whoever is killed may have sent the
+ * two words, contents and checksum; the second arrives last, and a killed process may have sent the
  * first alone.
  *   worker 0 creates "a", destroys it, and may be killed between any two steps
  *   worker 1 creates "a" (or opens it), destroys it, creates "b"; then, when worker 0 has done or is
@@ -13,7 +13,7 @@
  * Proved, of the device at any moment: a slot that counts refers to a used extent of its own generation
  * whose bytes were zeroed. Of the reader: what it finds was not destroyed before it began to look; its
  * bytes are zeroed. In the end: the chain of extents is whole, and every used one has its name. No
- * generation is given twice. Nobody waits for ever.
+ * generation is given twice. No process waits for ever.
  * The lock is that of lock.pml, as a whole: its release waits until the store buffer is empty; a dead
  * holder is passed over when its store buffer is empty (or lost).
  * Bounds: one slot, two units; 1 stale copy a node without the reader and without a crash, else none.
@@ -66,7 +66,7 @@
 #define RELEASE 200            /* never weakened here: lock.pml does */
 #define USERS_OBSERVE 201      /* never weakened: the user's */
 
-/* beyond PUBLISH_REDONE: who redoes finds its own dirty line again; only a third node, or its own death
+/* beyond PUBLISH_REDONE: a process that redoes finds its own dirty line again; only a third node, or its own death
  * with its host, could tell. */
 /* beyond STORE_FENCE_REDONE: as PUBLISH_REDONE, a second death in the middle of the redoing. */
 /* beyond PUBLISH_REDO_DONE: as PUBLISH_REDONE. */

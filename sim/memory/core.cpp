@@ -39,7 +39,7 @@ void Core::buffer_torn(std::uint64_t line, const Line& data, std::uint8_t words)
   if (words != 0) buffer(Event::publish, line, data, words, false);
 }
 
-/// Of what is buffered longest.
+/// Of the operation that is buffered longest.
 std::uint32_t Core::leaving_epoch() const {
   for (const Buffered& store : buffer_) {
     if (!store.unordered) return store.epoch;
@@ -80,7 +80,7 @@ void Core::deliver_one() {
     if (may_leave(i)) able.push_back(i);
     if (able.size() == max_able) break;
   }
-  // What passes others comes behind them as often as it may.
+  // An operation that may pass others is put behind them as often as in front.
   const auto late = [this](std::size_t index) { return buffer_[index].unordered; };
   const auto passed = std::stable_partition(able.begin(), able.end(), std::not_fn(late));
   if (passed != able.begin()) able.erase(passed, able.end());
@@ -135,7 +135,7 @@ void Core::background_event() {
   }
 }
 
-/// Nobody asked for it.
+/// A prefetch: the program did not ask for it.
 void Core::fetch(std::uint64_t line) {
   if (!view_.held(line)) machine_.happened(*this, Event::prefetch, line, 0);
   view_.prefetch(line);
@@ -279,8 +279,8 @@ void Core::full_fence() {
 
 // ---- loads -------------------------------------------------------------------------------------
 
-/// Takes effect once, now or at `load_fence`. What is fetched in between stays, however old it is
-/// then.
+/// Takes effect once, now or at `load_fence`. A line that is fetched in between stays, however old
+/// it is then.
 void Core::invalidate(const std::byte* at, std::uint64_t bytes) {
   machine_.step(*this);
   if (bytes == 0) return;

@@ -17,7 +17,7 @@ namespace penstock::sim {
 
 class Core;
 
-/// What happened, for traces and for whoever schedules.
+/// Events, for traces and for the scheduler.
 enum class Event : std::uint8_t {
   publish,
   write_back,
@@ -73,8 +73,8 @@ class Core {
   /// One of those that may leave now does.
   void deliver_one();
   void drain();
-  /// The thread tells others of its process that it has come so far, by their coherent memory: what
-  /// it has ordered is at the device before anything they publish from then on.
+  /// The thread signals other threads of its process through coherent memory: the stores that it
+  /// has ordered are at the device before any store that they publish from then on.
   void hand_over();
   /// Some line may be evicted or fetched. Part of every operation of this thread.
   void background_event();
@@ -128,7 +128,7 @@ class Core {
   std::size_t recent_used_ = 0, recent_next_ = 0;
 };
 
-/// Operations whose `self` is whatever `current_core` understands.
+/// Operations whose `self` is what `current_core` accepts.
 using CurrentCore = Core& (*)(void* self);
 const coherence::Ops& simulated_ops();
 /// How the operations find the core of the thread that runs. Set once by the world.

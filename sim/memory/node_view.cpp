@@ -19,7 +19,7 @@ bool gone(std::uint64_t pid) {
 
 }  // namespace
 
-// A lock word is the holder's process id; a holder that is gone leaves it behind.
+// A lock word is the holder's process id; a holder that has ended leaves it set.
 bool LineLocks::lock(std::uint64_t line) const {
   if (words_ == nullptr) return false;
   std::atomic<std::uint64_t>& word = words_[line % count];
@@ -42,8 +42,8 @@ class NodeView::Hold {
  public:
   Hold(NodeView& view, std::uint64_t line) : view_(view), line_(line) {
     if (!view_.s_.locks.lock(line)) return;
-    // The holder died between a word and its shadow. What it left counts as sent: a word that is
-    // wrongly taken for stored would be written over the work of other nodes.
+    // The holder died between a word and its shadow. Its stores count as sent: a word that
+    // is wrongly taken for stored would overwrite the work of other nodes.
     for (std::uint32_t i = 0; i < words_per_line; ++i) {
       view_.words(view_.s_.shadow, line)[i].store(view_.words(view_.s_.view, line)[i].load(relaxed),
                                                   relaxed);
@@ -79,7 +79,7 @@ bool NodeView::dirty(std::uint64_t line) const {
   return (s_.held[line] & written) != 0 || stored_words(line) != 0;
 }
 
-/// Of a dirty line.
+/// The mask of a dirty line.
 void NodeView::send(std::uint64_t line) {
   const std::uint8_t stored = stored_words(line);
   if (stored == 0 && (s_.held[line] & written) == 0) return;

@@ -1,4 +1,4 @@
-// What one node holds of the pool: a cache of lines without coherence to other nodes.
+// One node's view of the pool: a cache of lines without coherence to other nodes.
 //
 //   device  the pool's own bytes, shared by all nodes
 //   view    what this node sees; users and weakened publishes store here directly

@@ -1,5 +1,5 @@
-// Real processes are killed after they have stored to their objects. What they left dirty in their
-// node's cache must never be found in what the space holds later.
+// Real processes are killed after they have stored to their objects. Their dirty lines in the
+// node's cache must never appear in later objects of the same space.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -125,7 +125,7 @@ TEST_P(MemoryOfTheDead, ComesBackWhenTheirHostIsGone) {
   EXPECT_EQ(second->quarantine().bytes, 0u);
 }
 
-/// What a process leaves behind that ends in order, having stored to it.
+/// The memory of a process that has stored to it and ends in order.
 TEST_P(MemoryOfTheDead, LeavesNothingWhereTheyEndInOrder) {
   ASSERT_EQ(run_child([&] {
               const Attached one = attach(0);

@@ -99,7 +99,7 @@ Result<UniqueFd> open_file(const PoolMapping& place, const std::string& path) {
   share_as(of_pool, *fd);
   PENSTOCK_TRY(size_it(*fd, path, bytes_of(place)));
   warn_if_tight(*fd, path, place);
-  // The pool may have been removed while this file was made: then nobody else would remove it.
+  // The pool may have been removed while this file was made: then no other process would remove it.
   if (::stat(place.path.c_str(), &of_pool) != 0) {
     ::unlink(path.c_str());
     return fail(ErrorCode::not_found, "pool {} was removed while this process attached",

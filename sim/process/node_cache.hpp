@@ -1,4 +1,4 @@
-// What a node's cache holds of a pool, in a file that all processes of the node map:
+// A node's cache of a pool, in a file that all processes of the node map:
 //
 //   view    as long as the pool
 //   shadow    as long as the pool
@@ -6,8 +6,9 @@
 //   locks   LineLocks
 //
 // All zeros is a valid beginning: nothing is held, nothing is dirty. The file is sparse and stands
-// beside the pool (pool/node_caches.hpp). Who maps it holds a shared flock on it, so that one that
-// is in use is not removed as left over. An observer is a node by itself, in private memory.
+// beside the pool (pool/node_caches.hpp). Each process that maps it holds a shared flock on it, so
+// that a file in use is not removed as left over. An observer is a node by itself, in private
+// memory.
 #pragma once
 
 #include <memory>

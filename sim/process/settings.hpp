@@ -22,8 +22,8 @@ struct Settings {
   std::optional<FaultModel> faults;  ///< none: every thread has a temperament of its own
   Break left_out;
 
-  /// Of a thread with this seed. Stores leave at `store_fence` at the latest: a process that waits
-  /// in its launcher for others must not keep back what it has published for them.
+  /// The faults of a thread with this seed. Stores leave at `store_fence` at the latest: a process
+  /// that waits in its launcher for others must not hold back what it has published for them.
   FaultModel faults_of(std::uint64_t thread_seed) const;
 };
 

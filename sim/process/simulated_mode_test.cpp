@@ -46,7 +46,7 @@ class SimulatedMode : public testing::Test {
     if (!pool) throw std::runtime_error(pool.error().message);
     return std::move(*pool);
   }
-  /// In the last page, which nobody else uses.
+  /// In the last page, which nothing else uses.
   static std::byte* at(const Pool& pool, std::uint64_t offset = 0) {
     return pool.base() + pool.bytes() - 4096 + offset;
   }

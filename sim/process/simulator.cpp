@@ -73,7 +73,7 @@ const Ops& operations() {
   return table;
 }
 
-/// What an attachment keeps; closes before the pool is unmapped.
+/// Kept by an attachment; closes before the pool is unmapped.
 class Attached {
  public:
   explicit Attached(std::shared_ptr<ThreadCores> cores) : cores_(std::move(cores)) {}

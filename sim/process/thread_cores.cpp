@@ -69,8 +69,8 @@ class CoresOfThread {
 
 namespace {
 
-/// Without destructors: exit handlers run when the main thread's own objects have gone. What they
-/// add stays.
+/// Without destructors: exit handlers run after the main thread's own objects are destroyed. What
+/// they add stays.
 thread_local CoresOfThread* cores_of_thread = nullptr;
 thread_local bool thread_ended = false;
 

@@ -32,7 +32,7 @@ void live(World& world) {
   world.self().dies_after_publish = 0;
 }
 
-/// Each process begins when the one before has gone, on the next node; the last one never dies.
+/// Each process begins on the next node when the one before has ended; the last one never dies.
 template <class Turn>
 void spawn_turns(World& world, Turn turn, std::uint32_t count = turns,
                  std::uint32_t nodes = turns) {
@@ -171,7 +171,8 @@ TEST(ArenaDeaths, ARepairerMayDieAsWell) {
   expect_held("arena", "deaths within a line", explore(scenario, 600));
 }
 
-/// Only the line that a rewrite stands at, torn by the dead and once more by who fixes it.
+/// Only the line that a rewrite has reached, torn by the dead and again by the process that repairs
+/// it.
 TEST(ArenaDeaths, AHeaderIsRepairedByTheSecondIfNotByTheFirst) {
   Scenario scenario = in_turns("arena, a header is torn twice");
   scenario.faults.tear = 900;
@@ -191,8 +192,9 @@ TEST(ArenaDeaths, AHeaderIsRepairedByTheSecondIfNotByTheFirst) {
   expect_held("arena", "deaths within a line", explore(scenario, 1200));
 }
 
-/// Who rewrote a header, or fixed one, keeps nothing of the journal that could come over a later
-/// one: here its own next look at the journal would send it, after the other node's death.
+/// A process that rewrote or repaired a header keeps no dirty line of the journal that could
+/// overwrite a later one: here its own next read of the journal would write it back, after the
+/// other node's death.
 TEST(ArenaDeaths, NothingOfAnOldJournalComesOverALaterOne) {
   Scenario scenario = in_turns("arena, an old journal");
   scenario.swarm = false;
@@ -223,7 +225,7 @@ TEST(ArenaDeaths, NothingOfAnOldJournalComesOverALaterOne) {
   expect_held("arena", "deaths within a line", explore(scenario, 1800));
 }
 
-/// What was not there after a death is not there later.
+/// An object that was absent after a death stays absent.
 TEST(ArenaDeaths, AnEntryThatDiedWithoutItsNameStaysDead) {
   Scenario scenario = in_turns("arena, one name put by one after another");
   scenario.body = [](World& world) {
@@ -248,7 +250,7 @@ TEST(ArenaDeaths, AnEntryThatDiedWithoutItsNameStaysDead) {
   expect_held("arena", "deaths within a line", explore(scenario, 1200));
 }
 
-/// What a formatting that was cut short left behind is no damage: the next formats anew.
+/// An interrupted formatting is no damage: the next process formats anew.
 TEST(ArenaDeaths, AFormattingCutShortIsDoneAnew) {
   Scenario scenario = in_turns("arena, formatted by one after another");
   scenario.body = [](World& world) {

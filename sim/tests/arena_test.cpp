@@ -51,7 +51,7 @@ struct Worker {
     pool->memory().observe_bulk(words.data(), object.data, object.bytes);
     return words;
   }
-  /// Nothing is in the arena, and its space is one piece again.
+  /// The arena is empty, and its space is one piece again.
   void require_empty() {
     const arena::Stats stats = arena->stats();
     world.require(stats.objects == 0 && stats.bytes_used == 0 &&
@@ -138,7 +138,7 @@ TEST(Arena, OneCreatesANameAndAllSeeItZero) {
   expect_held("arena", "random schedules", explore(race_for_a_name(pool, 4, true), 60));
 }
 
-/// The first who come format the arena.
+/// The first processes to arrive format the arena.
 Scenario formatting(const SimulatedPool& pool) {
   Scenario scenario = pool.scenario("arena, format", 3);
   scenario.body = [&pool](World& world) {
@@ -169,7 +169,7 @@ TEST(Arena, IsFormattedOnce) {
   expect_held("arena", "deaths within a line", explore(dying_in_a_line(formatting(pool), 40), 150));
 }
 
-/// Who may not take the lock waits for others to format.
+/// A process that may not take the lock waits for others to format.
 TEST(Arena, IsFoundByAnObserverOnceItIsFormatted) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("arena, observer", 2);
@@ -283,7 +283,7 @@ TEST(Arena, AnOldHandleDestroysNothing) {
   expect_held("arena", "random schedules", explore(scenario, 60));
 }
 
-/// Nodes take turns; who comes next knows only what the pool says.
+/// Nodes take turns; the next one knows only what the pool holds.
 TEST(Arena, ThousandsOfObjectsLeaveNothingBehind) {
   const ArenaPool pool;
   Scenario scenario = pool.scenario("arena, 3,000 objects", 2);
@@ -331,7 +331,7 @@ void work_until_death(World& world, const SimulatedPool& pool, int rounds) {
   }
 }
 
-/// Until the dead owns nothing, and all space is free again.
+/// Reaps until the dead owns nothing and all space is free again.
 void clean_up_after_death(World& world, const SimulatedPool& pool, const Process& mortal) {
   Worker worker(world, pool);
   for (int i = 0; i < 4; ++i) {
@@ -354,7 +354,7 @@ Scenario deaths(const SimulatedPool& pool) {
   };
   scenario.after = [&pool](World& world) {
     Worker worker(world, pool);
-    // Of a process that died with its node the lease must run out first.
+    // The lease of a process that died with its node must run out first.
     const auto anybody = [&] {
       const auto records = worker.pool->processes();
       return std::count_if(records.begin(), records.end(),
@@ -385,7 +385,7 @@ Scenario deaths(const SimulatedPool& pool) {
 
 enum class Deed { format, create, destroy };
 
-/// What counts are the lines of the last deed: few, so that each is met often.
+/// Only the lines of the last operation count: few, so that each is hit often.
 Scenario death_between_lines(const SimulatedPool& pool, Deed deed) {
   Scenario scenario = deaths(pool);
   scenario.name =

@@ -1,5 +1,5 @@
 // Protocols with one piece missing, which the simulation must catch: if one of these passes, the
-// simulation has gone blind, and what it says of the real protocols is worth nothing.
+// simulation is blind, and its results about the real protocols are worth nothing.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -172,7 +172,8 @@ TEST(Canary, InvalidationBeforeTheFlagIsCaught) {
   EXPECT_TRUE(statistics.held()) << statistics.first_failure;
 }
 
-/// Who publishes a line may keep a copy of it: two who write it in turns must drop it to read it.
+/// The publisher of a line may keep a copy of it: two nodes that write it in turns must invalidate
+/// it before they read it.
 Scenario in_turns(const char* name, bool observing) {
   Scenario scenario;
   scenario.name = name;

@@ -19,7 +19,7 @@ using window::Extent;
 using window::Window;
 
 constexpr std::uint32_t ranks = 2;
-/// One that must be asked for its ranges, and one that is gone through whole.
+/// One segment whose ranges are asked for, and one that is written back whole.
 constexpr std::uint64_t segment_bytes[ranks] = {9000, 300};
 constexpr std::uint32_t rounds = 6;
 /// The other puts to the first, and gets what its owner has stored at the second, in another line.
@@ -56,7 +56,7 @@ class Rank {
     }
     store(100 * (self_ + 1) + round);
     window_->publish_own();
-    // Nothing that this rank does later may be what sends its stores on.
+    // No later operation of this rank may be what publishes its stores.
     gather(round < 2);  // questions for ranges come in the first rounds
     if (round >= 2) get_in_turn(round);
     window_->observe_own();

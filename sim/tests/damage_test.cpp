@@ -1,5 +1,5 @@
-// Somebody writes into a channel who has no business there: both ends get their messages or are
-// told, and neither waits for ever. And nobody is blamed who was only stopped.
+// A process writes into a channel of others: both ends get their messages or an error, and neither
+// waits for ever. A process that was only stopped is not blamed.
 #include <gtest/gtest.h>
 
 #include "sim/tests/lasting_copies.hpp"
@@ -74,8 +74,8 @@ void pause(World& world, Talker& self) {
   }
 }
 
-/// Sends and takes one message of each size; polls until the other has too, as one does who waits
-/// in a barrier.
+/// Sends and takes one message of each size; polls until the other has too, as a rank does that
+/// waits in a barrier.
 void talk(World& world, const SimulatedPool& simulated, Case& all, std::size_t number) {
   Talker self(world, simulated, all, number);
   const std::vector<std::byte> payload(payload_bytes, right);
@@ -174,7 +174,7 @@ TEST(Damage, NobodyWaitsForWhatWasOverwritten) {
   expect_held("channel", "random schedules", explore(lasting, 200));
 }
 
-/// Who dies while positions are said and looked at is missed as ever.
+/// A death while positions are published and read is noticed as always.
 Scenario one_dies(const SimulatedPool& simulated) {
   Scenario scenario = simulated.scenario("channel, one dies beside positions", 2);
   scenario.max_steps = 20'000'000;

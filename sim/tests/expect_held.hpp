@@ -1,4 +1,4 @@
-// What a scenario's runs came to, as a test's verdict and a row of the proof's table.
+// The outcome of a scenario's runs, as a test's verdict and a row of the proof's table.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Windows that are alive at MPI_Finalize, on memory without coherence. Each rank has them in an
 // order of its own, and leaves all of them step by step as the MPI library does; meanwhile others
-// still put. Then the space is somebody else's.
+// still put. Then the space has another owner.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -79,7 +79,7 @@ class Rank {
     windows_[i] = std::move(*opened);
   }
 
-  /// What a program has a thread for, until a window is left.
+  /// Stands for the program's service thread, until a window is left.
   void serve() {
     for (std::uint32_t i = 0; i < windows; ++i)
       if (windows_[i] && served_[i]) windows_[i]->serve();

@@ -1,4 +1,4 @@
-// The table of flushes and the clock of deaths: read while they are written, by one who is killed.
+// The table of flushes and the clock of deaths: read while a process writes them and is killed.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -23,7 +23,7 @@ Scenario of_the_table(const std::string& name, std::uint32_t nodes) {
   return scenario;
 }
 
-/// Whoever writes the table dies within a line of it: what is read then makes more wait, not less.
+/// The writer of the table dies within a line: what is read then makes more wait, not less.
 Scenario torn_table() {
   Scenario scenario = of_the_table("the table is torn", 2);
   scenario.body = [](World& world) {

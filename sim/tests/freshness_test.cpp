@@ -10,8 +10,8 @@
 namespace penstock::sim {
 namespace {
 
-/// What has been published is found at once, by the polls themselves: nothing waits for a line to
-/// be evicted by chance, or for what is looked after now and then.
+/// The polls themselves find a published message at once: nothing waits for a line to be evicted by
+/// chance, or for the checks that run now and then.
 TEST(Freshness, MessagesArePrompt) {
   constexpr std::uint32_t messages = 60;
   constexpr int max_polls = 4;
@@ -119,8 +119,8 @@ void one_of_ten(World& world, const SimulatedPool& pool, JobState& job_state, st
   rank.leave();
 }
 
-/// More endpoints than one line of a mailbox has words, and slots that change hands: whoever takes
-/// a low slot, with an old copy of how many there are, must not make those of high slots unheard.
+/// More endpoints than one line of a mailbox has words, and slots that change hands: the new
+/// owner of a low slot, with a stale copy of their count, must not make high slots unheard.
 TEST(Freshness, HighSlotsAreHeardAlsoWhenLowOnesChangeHands) {
   const auto pool = pool_with_endpoints({.max_processes = 16});
   Scenario scenario = pool->scenario("channel, ten endpoints", 3);
@@ -185,8 +185,8 @@ std::uint32_t index_of(std::uint64_t bytes) {
   return index;
 }
 
-/// A sender whose last message is so long, and who then leaves the pool alone: what it wrote must
-/// not wait for a fence of something later.
+/// A sender whose last message has so many bytes, and which then makes no call: its stores must not
+/// wait for the fence of a later operation.
 Scenario silent_after(const SimulatedPool& pool, std::uint64_t bytes) {
   Scenario scenario = pool.scenario(fmt::format("channel, the last has {} bytes", bytes), 2);
   scenario.swarm = false;
@@ -292,7 +292,7 @@ TEST(Freshness, TheLastOfWhoWasReplacedIsTakenFromAChannelThatRests) {
   expect_held("channel", "random schedules", explore(last_of_the_replaced(*pool), 5));
 }
 
-/// An endpoint that closes while its process lives on is told as closed, not as dead.
+/// An endpoint that closes while its process lives on is reported as closed, not as dead.
 TEST(Freshness, PeersLearnThatAnEndpointWasClosed) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("channel, one leaves", 2);
@@ -366,8 +366,8 @@ TEST(Freshness, NewChannelsInThePlaceOfOldOnes) {
   }
 }
 
-/// The receiver's node holds a copy of the header that lay in the same place before, which nobody
-/// asked for. The announcement of a channel is made once: it must be understood then.
+/// The receiver's node holds a copy of the header that lay in the same place before, by a
+/// prefetch. The announcement of a channel is made once: it must be understood then.
 TEST(Freshness, ANewChannelInThePlaceOfAnOldOneIsHeardAtOnce) {
   constexpr std::uint32_t rounds = 4, max_polls = 400;
   const auto pool = pool_with_endpoints();
@@ -419,8 +419,8 @@ TEST(Freshness, ANewChannelInThePlaceOfAnOldOneIsHeardAtOnce) {
 }
 
 /// One message a channel, so that nothing announces it a second time: an announcement that is ahead
-/// of the header is understood as one to somebody else, and forgotten until the receiver looks for
-/// what was lost.
+/// of the header counts as one to another endpoint, and is ignored until the receiver searches for
+/// lost announcements.
 TEST(Freshness, AChannelIsAnnouncedAfterItsHeader) {
   constexpr std::uint32_t senders = 6, max_polls = 4'000;
   const auto pool = pool_with_endpoints();

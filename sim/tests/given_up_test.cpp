@@ -11,7 +11,7 @@
 namespace penstock::sim {
 namespace {
 
-/// From phase 3 to 9: the late one goes on while space that it may store to is somebody else's.
+/// Phases 3 to 9: the late process goes on while space that it may store to has another owner.
 void let_go_on(World& world, SpaceUser& worker, Process& late, int& phase) {
   const auto first = fill_and_publish(world, worker, 3);
   phase = 3;
@@ -25,7 +25,7 @@ void let_go_on(World& world, SpaceUser& worker, Process& late, int& phase) {
   phase = 9;
 }
 
-/// By a mate who lives: nobody reaps it, so its slot says that it is attached.
+/// By a process of its node that lives: nobody reaps it, so its slot stays attached.
 Scenario mate_goes_on(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "given up, by its mates");
   scenario.swarm = false;
@@ -70,7 +70,8 @@ TEST(GivenUp, NobodyFlushesWhileOneThatItsMatesGaveUpGoesOn) {
   expect_held("quarantine", "random schedules", explore(mate_goes_on(pool), 20));
 }
 
-/// One who will be given up and goes on, and another of its node, whose host flushes by it.
+/// A process that is taken for dead and goes on, and another of its node, which flushes for the
+/// host.
 Process& spawn_late(World& world, const SmallPool& pool, const std::shared_ptr<int>& phase) {
   Process& late = world.spawn(1, [&world, &pool, phase] {
     SpaceUser worker(world, pool, "late");
@@ -89,8 +90,8 @@ Process& spawn_late(World& world, const SmallPool& pool, const std::shared_ptr<i
   return late;
 }
 
-/// What it stores until it knows of it would be dirty after its node has flushed, and nothing would
-/// record that.
+/// Its stores before it learns of the verdict would be dirty after its node has flushed, without a
+/// record of that.
 Scenario goes_on(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "given up, reaped");
   scenario.body = [&pool](World& world) {
@@ -143,7 +144,7 @@ TEST(GivenUp, NobodyFlushesBeforeOneWhoseSlotIsReusedHasEnded) {
   expect_held("quarantine", "random schedules", explore(slot_is_reused(pool), 20));
 }
 
-/// Who holds the lock is stopped within a tick of the clock of deaths.
+/// The lock's holder is stopped within a tick of the clock of deaths.
 Scenario late_tick(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "given up, stopped within a tick");
   scenario.swarm = false;

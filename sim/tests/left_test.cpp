@@ -41,7 +41,7 @@ void send_and_leave(World& world, const SimulatedPool& simulated, Case& all) {
   all.left = true;
 }
 
-/// Takes nothing until the sender has gone and its space, if it was given away, is another's.
+/// Receives nothing until the sender has left and its space, if freed, has another owner.
 void receive_late(World& world, const SimulatedPool& simulated, Case& all) {
   const Process& sender = *world.processes()[0];
   Side self(world, simulated);
@@ -94,8 +94,8 @@ void require_all_back(World& world, const SimulatedPool& simulated) {
   });
 }
 
-/// The deadline of closing ends. The receiver's credits come later, into memory that nobody else
-/// may have until the job has gone.
+/// The deadline of closing ends. The receiver's credits come later, into memory that no other
+/// owner may get until the job has ended.
 Scenario left_in_use(const SimulatedPool& simulated) {
   Scenario scenario = simulated.scenario("channel, left in use", 3);
   scenario.max_steps = 6'000'000;

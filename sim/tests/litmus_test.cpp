@@ -18,7 +18,7 @@ constexpr std::uint64_t rounds = 6;
 
 using Check = std::function<void(World&, const litmus::Outcome&)>;
 
-/// Whoever has the memory next has it for himself.
+/// The next owner has the memory alone.
 void expect_nothing_dirty(World& world, const arena::Object& lines) {
   Core& core = *world.running().core;
   for (std::uint64_t at = 0; at < lines.bytes; at += line_bytes) {
@@ -186,7 +186,7 @@ TEST_F(Litmus, WhoWaitsInVainLeavesNothing) {
   expect_held("litmus", "random schedules", explore(with_lasting_copies(scenario), 20));
 }
 
-/// A side that dies: the other is told who, or was done; nothing is left.
+/// One side dies: the other gets an error that names it, or has finished; nothing is left.
 TEST_F(Litmus, TheDeathOfASideIsTold) {
   for (const bool first : {true, false}) {
     Scenario scenario =

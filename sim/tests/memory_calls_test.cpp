@@ -1,4 +1,4 @@
-// What programs do with their own bytes in the pool, through the C interface: stores that are
+// Programs use their own bytes in the pool through the C interface: stores that are
 // published and loads after an observe, writes and reads, in turns by two nodes.
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t sync_area_bytes = 5 * 64;
 constexpr std::uint32_t turns = 24;
 
-/// What all know: whose turn it is comes through the pool, right behind the bytes.
+/// Shared by all: the turn passes through the pool, right behind the bytes.
 struct Truth {
   std::array<unsigned char, sync_area_bytes> bytes{};
 };

@@ -1,6 +1,6 @@
-// Somebody writes over what processes say of themselves, and over their lines of the pool's lock:
-// whoever lives restores it and is taken for dead by nobody, whoever is dead is missed as ever, and
-// nobody waits in vain.
+// A vandal overwrites the lines in which processes describe themselves, and their lines of the
+// pool's lock: the living restore them and are not taken for dead, deaths are noticed as always,
+// and no process waits in vain.
 #include <gtest/gtest.h>
 
 #include "pool/layout.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 using pool::Superblock;
 
-/// Users 0 and 1, on nodes of their numbers, and one on node 2 who writes where it should not.
+/// Users 0 and 1, on nodes of their numbers, and one on node 2, the vandal.
 struct Case {
   std::uint64_t tokens[2] = {};
   Process* holder = nullptr;
@@ -31,8 +31,8 @@ void hold_lock(World& world, pool::Pool& pool, Case& all) {
   all.holder = nullptr;
 }
 
-/// Until the vandal is done, and some rounds more: takes the lock, or never does, and asks after
-/// the other.
+/// Runs until the vandal is done, and some rounds more: takes the lock, or never does, and checks
+/// whether the other lives.
 void use(World& world, const SimulatedPool& simulated, Case& all, std::size_t number) {
   const auto pool = simulated.attach(world);
   all.tokens[number] = pool->token();
@@ -52,7 +52,7 @@ void use(World& world, const SimulatedPool& simulated, Case& all, std::size_t nu
              [&] { return gone(other) || other.stopped || all.done[1 - number]; });
 }
 
-/// Any word of a state; of a line of the lock all but its token: without that it is nobody's.
+/// Any word of a state line; any word of a lock line but its token, which names its owner.
 std::byte* somewhere(World& world, const pool::Pool& pool, const Case& all) {
   const auto& superblock = *reinterpret_cast<const Superblock*>(pool.base());
   const std::uint64_t whose = world.random() % 2;
@@ -129,7 +129,7 @@ TEST(Overwritten, WhoDiesThereIsMissedAsEver) {
   expect_held("pool", "crash points", crash_everywhere(scenario, 60));
 }
 
-/// Whoever is given up meanwhile ends; whoever is not goes on.
+/// A process that was taken for dead meanwhile ends; the others go on.
 TEST(Overwritten, WhoIsStoppedThereGoesOnOrEnds) {
   const SimulatedPool pool;
   Scenario scenario = overwritten(pool, "pool, one whose lines are overwritten is stopped");

@@ -25,7 +25,7 @@ constexpr std::uint32_t ranks = 4, nodes = 3;
 constexpr std::uint64_t segment_bytes[ranks] = {9000, 5000, 200, 9000};
 /// Each rank has a cell of 8 bytes at each of them, beside those of the others.
 constexpr std::uint64_t places[] = {0, 64, 120, 4600, 8904};
-/// What all add to lies behind the cells of the first place.
+/// The counters that all ranks add to lie behind the cells of the first place.
 constexpr std::uint64_t counter_at = 8 * ranks;
 
 struct Cells {
@@ -33,7 +33,7 @@ struct Cells {
   std::uint64_t counter = 0;
 };
 
-/// What the ranks share outside of the pool: where things are, and what was done.
+/// Shared by the ranks outside the pool: where things are, and what was done.
 struct Plan : WindowSpace {
   std::uint32_t opened = 0, left = 0, invalidated = 0;
   Cells cells[ranks];  ///< by target
@@ -51,7 +51,7 @@ class Rank {
     plan.members[self].token = pool_->token();
   }
 
-  /// A window from beginning to end. False when somebody has died.
+  /// A window from beginning to end. False when a rank has died.
   bool live_through(std::uint32_t life) {
     if (!all_have(plan_.opened, life)) return false;
     auto opened = Window::open(*pool_, {.sync_area = plan_.area,
@@ -86,7 +86,7 @@ class Rank {
                    done.error().message);
     return false;
   }
-  /// The next window's words; nobody has come to it yet.
+  /// The next window's words; no rank has accessed it yet.
   void clear() {
     const std::vector<std::byte> zeros(window::sync_area_bytes(ranks));
     pool_->memory().publish_bulk(pool_->at(plan_.area, zeros.size()), zeros.data(), zeros.size());
@@ -112,7 +112,7 @@ class Rank {
     }
   }
 
-  /// By plain stores, which nobody may put beside.
+  /// By plain stores; no rank may put to the same line meanwhile.
   bool store_own() {
     if (!held(window_->lock(self_, sync::Hold::exclusive))) return false;
     for (std::size_t place = 0; place < std::size(places); ++place) {
@@ -160,7 +160,7 @@ class Rank {
     return held(window_->update(target, {&counter, 1}, one_more));
   }
 
-  /// By plain loads: nobody reaches it any more, and no call comes after MPI_Win_free.
+  /// By plain loads: no rank accesses it any more, and no call follows MPI_Win_free.
   void check_own() {
     for (std::uint32_t writer = 0; writer < ranks; ++writer) {
       for (std::size_t place = 0; place < std::size(places); ++place) {

@@ -1,5 +1,4 @@
-// Pools that come into being, nodes that start again, and what stands in the pool when somebody
-// has left.
+// Creation of pools, restarts of nodes, and the state of the pool after a process has left.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -101,12 +100,12 @@ TEST(PoolCreation, WhoFindsAPoolFindsAWholeOne) {
   expect_held("pool", "crash points", crash_everywhere(scenario, 60));
 }
 
-/// One who dies while it writes a superblock, or wipes it, leaves a pool or none, and no damaged
+/// A process that dies while it writes or wipes a superblock leaves a pool or none, and no damaged
 /// one.
 TEST(PoolCreation, ADeathWithinTheSuperblockLeavesNoPool) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, superblock wiped and written", 2);
-  // What the dead has stored arrives late and in any order, while a reader looks and looks.
+  // The stores of the dead arrive late and in any order, while a reader reads again and again.
   scenario.swarm = false;
   scenario.faults.deliver = 5;
   scenario.faults.max_delay = 5000;
@@ -198,7 +197,7 @@ TEST(PoolCreation, ADeviceIsNoPoolWhileItsTablesAreCleared) {
   expect_held("pool", "random schedules", explore(scenario, 150));
 }
 
-/// A copy that this node still holds of an older superblock is not believed.
+/// A stale copy of an older superblock in this node's cache is not used.
 TEST(PoolCreation, ASuperblockIsReadAnewEachTime) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, superblock read again", 2);
@@ -266,7 +265,7 @@ Scenario restarts(const SimulatedPool& pool, std::uint32_t mortal) {
                    [&] { return boot == 0 || gone(*world.processes()[boot - 1]); });
         const auto attached = pool.attach(world, of_one_machine(world), {.emulated_node = 5});
         const auto before = seats->find(boot - 1);
-        // Who dies in the middle of a node's line costs the machine its number.
+        // A death in the middle of a node's line costs the machine its number.
         world.require(before == seats->end() || world.victim()->dead ||
                           before->second.node == attached->node(),
                       "the machine has another number than before");
@@ -312,7 +311,7 @@ TEST(Pool, AMachineThatStartsAgainKeepsItsNumber) {
 
 using NumbersHeld = std::map<std::uint32_t, std::uint32_t>;  ///< process -> its node's number
 
-/// Attaches as a clone of the one machine for so long, with a number that nobody else holds.
+/// Attaches as a clone of the machine for so long, with a number that no other node holds.
 void stay(World& world, const SimulatedPool& pool, NumbersHeld& held, std::uint64_t ns) {
   const auto attached = pool.attach(world, of_one_machine(world));
   for (const auto& [other, number] : held) {
@@ -379,7 +378,7 @@ TEST(Pool, AMachineThatComesBackNeverSharesItsNumberWithAClone) {
   expect_held("pool", "random schedules", explore(scenario, 400));
 }
 
-/// Nobody lives on the machine, and two clones of it want its number.
+/// No process lives on the machine, and two clones of it want its number.
 TEST(Pool, OneOfTwoClonesTakesANumberOver) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, two clones take over", 3);
@@ -406,7 +405,7 @@ TEST(Pool, OneOfTwoClonesTakesANumberOver) {
 
 // ---- leaving -----------------------------------------------------------------------------------
 
-/// Who finds a process detached, or reaped, finds what was done before.
+/// A process that reads another's state as detached or reaped also reads its earlier stores.
 TEST(Pool, WhatWasDoneBeforeASlotIsFreeIsSeenByWhoFindsItFree) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, leaving is told last", 3);
@@ -449,7 +448,7 @@ TEST(Pool, WhatWasDoneBeforeASlotIsFreeIsSeenByWhoFindsItFree) {
   expect_held("pool", "random schedules", explore(scenario, 150));
 }
 
-/// What an attaching process has shown of itself, and whether the onlooker has seen it.
+/// The progress that an attaching process has published, and whether the onlooker has read it.
 struct Shown {
   std::uint64_t token = 0, beat = 0;
   bool seen = true, over = false;
@@ -467,8 +466,8 @@ void look_on(World& world, const pool::AttachingTable& attaching, Shown& shown) 
   }
 }
 
-/// Of one line in turns by two nodes, as after a machine was taken for dead: no token twice. What a
-/// attaching process says of itself is on its way when it has said it.
+/// Two nodes use one line in turns, as after a machine was taken for dead: no token twice. The line
+/// of an attaching process is on its way when its publish returns.
 TEST(Pool, EachVisitHasATokenOfItsOwn) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, attaching processes", 3);

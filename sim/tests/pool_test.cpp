@@ -10,7 +10,7 @@
 namespace penstock::sim {
 namespace {
 
-/// What an onlooker knows of the processes of a world, by their numbers.
+/// An onlooker's knowledge of the processes of a world, by their numbers.
 struct Members {
   struct Member {
     std::uint64_t token = 0;
@@ -48,7 +48,7 @@ void enter(World& world, Members& members, const pool::Pool& pool) {
   members.of[world.self().number] = mine;
 }
 
-/// Every attached process in the table is whole, and is who it says it is.
+/// Every attached process in the table is whole and matches its identity.
 void check_records(World& world, const Members& members, const pool::Pool& pool) {
   const auto records = pool.processes();
   for (const pool::ProcessRecord& record : records) {
@@ -158,7 +158,7 @@ bool listed(const pool::Pool& pool, const Process& process) {
   });
 }
 
-/// Until the mortal is gone from the table.
+/// Runs until the process that may die has left the table.
 void reap_until_gone(World& world, const SimulatedPool& simulated, Watch& watch, bool kills) {
   const auto pool = simulated.attach(world);
   enter(world, watch.members, *pool);
@@ -186,7 +186,7 @@ void reap_until_gone(World& world, const SimulatedPool& simulated, Watch& watch,
   leave(world, watch.members);
 }
 
-/// A process attaches, works and leaves, or dies; others reap until it is gone from the table,
+/// A process attaches, works and leaves, or dies; others reap until it has left the table,
 /// while one more attaches.
 Scenario reaping(const SimulatedPool& pool, bool reaper_dies) {
   Scenario scenario = pool.scenario(
@@ -322,7 +322,8 @@ TEST(Pool, TheLockSurvivesTheDeathOfAProcessAndOfItsNode) {
   expect_held("pool", "crash points", crash_everywhere(counting(pool, 3, 2), 150));
 }
 
-/// Who waits for the lock while it attaches shows life, and is not passed over by others who wait.
+/// A process that waits for the lock while it attaches shows life; other waiters do not pass it
+/// over.
 TEST(Pool, WhoAttachesWaitsForTheLockAsLongAsItTakes) {
   const SimulatedPool pool({.lease_ms = 40});
   Scenario scenario = pool.scenario("pool, attaching processes wait for leases", 3);

@@ -1,5 +1,5 @@
-// Deaths that nobody has recorded when space is given back, or that are recorded late: each case
-// once gave away space while lines of the dead were still to come.
+// Deaths that are not recorded when space is freed, or are recorded late: each case once gave space
+// to a new owner while lines of the dead were still to come.
 #include <gtest/gtest.h>
 
 #include "arena/region.hpp"
@@ -11,7 +11,7 @@
 namespace penstock::sim {
 namespace {
 
-/// somebody stores to another's object, dies; the owner knows, destroys it (or leaves).
+/// A process stores to another's object and dies; the owner knows, destroys it (or leaves).
 Scenario stored_to_anothers(const SmallPool& pool, bool leaves, const std::string& job) {
   Scenario scenario =
       case_of(pool, leaves ? "stored to another's, who leaves" : "stored to another's");
@@ -288,8 +288,8 @@ TEST(Quarantine, DeathsOnTwoHostsAtOnceBothCount) {
   expect_held("quarantine", "random schedules", explore(no_job(pool), 3));
 }
 
-/// The dead owned nothing; who reaps them dies over it. Nobody records a death that the table of
-/// processes says is done with.
+/// The dead owned nothing; the process that reaps them dies meanwhile. No later process records a
+/// death that the table of processes marks as handled.
 Scenario reaper_dies(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "a reaper dies");
   scenario.swarm = false;

@@ -1,5 +1,5 @@
-// Memory of the dead: what they stored stays dirty in their nodes' caches and leaves them at any
-// later time. Whoever gets the space meanwhile must not find it there.
+// Memory of the dead: their stores stay dirty in their nodes' caches and leave them at any later
+// time. A new owner of the space must not find them there.
 #include <gtest/gtest.h>
 
 #include "sim/tests/expect_held.hpp"
@@ -137,7 +137,7 @@ Scenario jobs_after_jobs(const SmallPool& pool, std::uint32_t jobs) {
   return scenario;
 }
 
-/// Who is told that it was sent on, by other means than the pool, may store there at once.
+/// A process that learns of the flush by other means than the pool may store there at once.
 Scenario sent_on(const SmallPool& pool) {
   Scenario scenario = pool.scenario("quarantine, sent on", nodes);
   scenario.body = [&pool](World& world) {

@@ -108,7 +108,7 @@ class Rank final : public transport::EndpointCallbacks {
       if (endpoint_->progress() == 0) idle();
     }
   }
-  /// All of it came and went, or somebody died.
+  /// All messages were sent and received, or a rank died.
   bool finished() const {
     if (peer_died() || refused_) return true;
     for (const Outgoing& out : outgoing_) {
@@ -130,7 +130,7 @@ class Rank final : public transport::EndpointCallbacks {
   bool dead_or_left(const transport::Address& address) {
     return peer_died() || !can_reach(address);
   }
-  /// An empty message that nobody looks at; false without credit.
+  /// An empty message whose contents are not checked; false without credit.
   bool inject_word() {
     const auto sent = endpoint_->try_inject(outgoing_[0].peer, {0, 0, 0, unlooked_kind}, nullptr);
     world_.require(sent.has_value(), sent ? "" : sent.error().message);
@@ -333,14 +333,14 @@ inline std::unique_ptr<SimulatedPool> pool_with_endpoints(const PoolOptions& opt
   return pool;
 }
 
-/// What all ranks of a job know: who is where.
+/// Known to all ranks of a job: the address of each.
 struct JobState {
   explicit JobState(std::uint32_t ranks) : addresses(ranks), opened(ranks) {}
   void enter(const Rank& rank, std::uint32_t number) {
     addresses[number] = rank.address();
     opened[number] = true;
   }
-  /// Of several who die with their node any may be found first, or one who left for that.
+  /// When several die with their node, any may be found first, or one that left because of it.
   bool names_a_dead(const std::string& text) const {
     if (processes.empty()) return text.find("rank 0 (pid") != std::string::npos;
     if (processes.size() > 2 && text.ends_with(" left")) return true;
@@ -360,7 +360,7 @@ inline void run_rank(World& world, const SimulatedPool& pool, JobState& job_stat
                      const Rank::Plan& plan) {
   Rank rank(world, pool, plan);
   job_state.enter(rank, plan.number);
-  // As by the launcher's exchange of addresses; who died before it never takes part.
+  // As by the launcher's exchange of addresses; a rank that died before it never takes part.
   const auto all_there = [&] {
     for (std::size_t i = 0; i < job_state.opened.size(); ++i) {
       if (!job_state.opened[i] && !(world.victim() != nullptr && world.victim()->dead))
@@ -404,7 +404,7 @@ inline Scenario conversation(const SimulatedPool& pool, const std::string& name,
   return scenario;
 }
 
-/// All space is back, nobody is attached, and the pool serves as before.
+/// All space is free, no process is attached, and the pool works as before.
 inline void expect_clean(World& world, const SimulatedPool& simulated) {
   // Those of other nodes are dead for certain after a lease.
   for (int attempt = 0;; ++attempt) {

@@ -7,8 +7,8 @@
 namespace penstock::sim {
 namespace {
 
-/// Process 0 sends from the pool, closes at some time and stores there again. Process 1 has the
-/// message whole, or is told that it never comes.
+/// Process 0 sends from the pool, closes at some time and stores there again. Process 1
+/// receives the message whole, or an error.
 Scenario sender_gives_up(const SimulatedPool& simulated) {
   Scenario scenario = simulated.scenario("channel, placed and withdrawn", 2);
   scenario.max_steps = 6'000'000;

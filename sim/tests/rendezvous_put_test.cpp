@@ -47,7 +47,7 @@ void progress_for(World& world, Side& side, std::uint64_t polls,
   }
 }
 
-/// What an earlier user stored is still there: nothing of it may be taken for a flag.
+/// The bytes of an earlier owner are still there: none of them may be taken for a flag.
 void leave_ones(SimulatedPool& simulated) {
   simulated.once([&simulated](World& world) {
     const auto pool = simulated.attach(world);
@@ -112,7 +112,7 @@ TEST(RendezvousPut, EachMessageIsWholeInTheReceiversBuffer) {
   expect_held("channel", "crash points", crash_everywhere(stream(*pool, 3, 1), 40));
 }
 
-/// Whose endpoint has closed stores to its own buffer, and nobody else does.
+/// A process whose endpoint has closed stores to its own buffer, and no other process does.
 void use_the_buffer(World& world, const Talker& self) {
   constexpr std::byte own{0x33};
   std::fill_n(self.region.data, payload_bytes, own);
@@ -170,7 +170,7 @@ Scenario one_goes(const SimulatedPool& simulated, bool sender_goes) {
   return scenario;
 }
 
-/// The receiver's closing deadline ends about when the sender, who did something else, goes on.
+/// The receiver's closing deadline ends about when the sender, which was busy, goes on.
 Scenario gone_by_deadline(const SimulatedPool& simulated) {
   constexpr std::uint64_t deadline_ns = 20'000'000;
   Scenario scenario = simulated.scenario("channel, cleared to send and gone by deadline", 2);

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t sync_area_bytes = 6 * 64;
 constexpr std::uint64_t sync_area_address = 0x5000;
 
-/// What all know without the pool: whose turn it is, and where the table is.
+/// Shared outside the pool: whose turn it is, and where the table is.
 struct Truth {
   std::vector<std::byte> bytes{sync_area_bytes};
   std::uint64_t place = 0;
@@ -157,8 +157,8 @@ void wait_for_turn(World& world, const Truth& truth, std::uint32_t turn) {
 constexpr std::uint32_t turns = 18;
 constexpr std::uint64_t key = 7;
 
-/// The owner and two others in turns; what tells whose turn it is does not pass the pool, so that
-/// nothing but the calls themselves sends bytes on or drops copies.
+/// The owner and two others in turns; the turn does not pass through the pool, so that only
+/// the calls themselves write bytes back or invalidate copies.
 Scenario in_turns(const SimulatedPool& pool) {
   Scenario scenario = pool.scenario("one-sided, in turns", 3);
   scenario.body = [&pool](World& world) {
@@ -245,8 +245,9 @@ TEST(OneSided, NeighboursDoNotDisturbEachOther) {
   expect_held("one-sided", "random schedules", explore(scenario, 8));
 }
 
-/// What is registered is found at once, also by who has looked before; what is not, never again.
-/// `eager`: who looks does nothing else.
+/// A registered region is found at once, also by a process that has searched before; a removed one
+/// is never found again.
+/// `eager`: the searching process does nothing else.
 Scenario coming_and_going(const SimulatedPool& pool, bool eager = false) {
   constexpr std::uint64_t many = 1000, last = many + 149;
   Scenario scenario = pool.scenario("one-sided, coming and going", 2);
@@ -361,8 +362,8 @@ TEST(OneSided, RegionsComeAndGo) {
   expect_held("one-sided", "random schedules", explore(slow, 600));
 }
 
-/// The owner dies. Who looks for its regions finds a whole one or an error, and its space comes
-/// back when the job is over. With `in_a_line` it dies within one of the first regions' lines.
+/// The owner dies. A search for its regions gives a whole one or an error, and its space is free
+/// again when the job is over. With `in_a_line` it dies within one of the first regions' lines.
 Scenario dying_owner(const SimulatedPool& pool, bool in_a_line) {
   Scenario scenario = pool.scenario("one-sided, the owner dies", 2);
   scenario.body = [&pool, in_a_line](World& world) {

@@ -102,8 +102,8 @@ class SimulatedPool {
     return scenario;
   }
 
-  /// Runs `body` once as a process on node 0. What it leaves in the pool is what scenarios begin
-  /// with from then on.
+  /// Runs `body` once as a process on node 0. Later scenarios begin with the pool as it leaves
+  /// it.
   void once(const std::function<void(World&)>& body) {
     Device device(bytes_);
     restore(device.base());
@@ -120,7 +120,7 @@ class SimulatedPool {
     }
     keep(device);
   }
-  /// The arena is there, empty, and nobody is attached.
+  /// The arena is there and empty, and no process is attached.
   void format_arena() {
     once([this](World& world) {
       const auto pool = attach(world);
@@ -141,7 +141,7 @@ class SimulatedPool {
     world.require(attached.has_value(), attached ? "" : attached.error().message);
     return std::move(*attached);
   }
-  /// Nobody is silent for so many operations of all processes together.
+  /// No process is silent for so many operations of all processes together.
   std::uint64_t lease_ns(const World& world) const {
     constexpr std::uint64_t operations = 20'000;
     return std::max(lease_ms_ * std::uint64_t{1'000'000}, operations * world.faults().op_ns);

@@ -1,4 +1,4 @@
-// A pool with so little room that space is soon used again, and who works in it.
+// A pool with so little room that space is soon used again, and the processes that use it.
 #pragma once
 
 #include <algorithm>
@@ -128,7 +128,7 @@ inline void await_deaths(World& world, const SpaceUser& worker,
                         [&](std::uint64_t token) { return worker.pool->alive(token); });
   });
 }
-/// Until nobody of the job is in the table of processes.
+/// Waits until no process of the job is in the table.
 inline void bury(World& world, const SpaceUser& worker, const std::string& job) {
   wait_until(world, "the dead to be recorded", [&] {
     (void)worker.arena->collect();

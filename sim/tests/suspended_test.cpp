@@ -1,6 +1,6 @@
-// Processes that are stopped for longer than a lease and go on: whoever was stopped itself takes
-// nobody for dead because of that, and whoever was taken for dead ends before it does anything.
-// And heartbeats that are looked at seldom.
+// Processes that are stopped for longer than a lease and go on: a process takes no other for dead
+// because it was stopped itself, and one that was taken for dead ends before it touches anything
+// shared. Also heartbeats that are read seldom.
 #include <gtest/gtest.h>
 
 #include "pool/lease.hpp"
@@ -78,7 +78,7 @@ TEST(Suspended, TwoThatWereStoppedTogetherBothLive) {
 
 // ---- one stopped -------------------------------------------------------------------------------
 
-/// What both sides of a verdict share.
+/// Shared by both sides of a verdict.
 struct Judged {
   Pair pair;
   bool given_up = false;
@@ -261,8 +261,8 @@ TEST(Suspended, AHeartbeatThatIsLookedAtSeldomIsSeenToMove) {
   expect_held("pool", "random schedules", explore(scenario, 20));
 }
 
-/// The kernel is asked about processes of its own host, and about nobody of another that has the
-/// slot now.
+/// The kernel is asked about processes of its own host only, not about one of another host that has
+/// the slot now.
 TEST(Suspended, ASlotThatGoesToAnotherHostIsJudgedAnew) {
   const SimulatedPool pool({.max_processes = 2});
   Scenario scenario = pool.scenario("pool, a slot goes to a process of another host", 2);
@@ -281,7 +281,7 @@ TEST(Suspended, ASlotThatGoesToAnotherHostIsJudgedAnew) {
         *seen = owner;
       }
     });
-    // Who comes from where: by turns the onlooker's own host and another.
+    // Hosts of the processes: by turns the onlooker's own and another.
     for (std::uint32_t number = 1; number <= 4; ++number)
       world.spawn(1 - number % 2, [&world, &pool, token, seen, number] {
         wait_until(world, "its turn", [&] {
@@ -296,7 +296,7 @@ TEST(Suspended, ASlotThatGoesToAnotherHostIsJudgedAnew) {
   expect_held("pool", "random schedules", explore(scenario, 40));
 }
 
-/// Who leaves does not vanish meanwhile: its line, of which a look may find a part, is looked at
+/// A leaving process does not vanish meanwhile: its line, of which a read may find a part, is read
 /// again until it is whole.
 TEST(Suspended, OneThatLeavesIsListedAllTheTime) {
   const SimulatedPool pool({.max_processes = 2});
@@ -319,7 +319,7 @@ TEST(Suspended, OneThatLeavesIsListedAllTheTime) {
         const bool listed = std::any_of(records.begin(), records.end(), [&](const auto& record) {
           return record.token() == there;
         });
-        // Only while nobody else has come in its place.
+        // Only while no other process has taken its slot.
         world.require(there == 0 || listed || *token != there, "an owner of a slot is not listed");
         world.yield();
       }
@@ -339,7 +339,7 @@ TEST(Suspended, OneThatLeavesIsListedAllTheTime) {
   expect_held("pool", "random schedules", explore(scenario, 300));
 }
 
-/// Who attached read all entries of the node table, and has seen the later ones free.
+/// The attached process has read all entries of the node table, and found the later ones free.
 TEST(Suspended, ANodeThatJoinsLaterIsSeen) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, a node joins later", 2);

@@ -27,7 +27,7 @@ sync::AliveCheck alive_in(World& world) {
 
 // ---- lock --------------------------------------------------------------------------------------
 
-/// What an onlooker sees of the lock.
+/// An onlooker's view of the lock.
 struct Section {
   std::uint64_t done = 0;  ///< greatest count that was released
   Process* holder = nullptr;
@@ -57,7 +57,7 @@ void count_under_lock(World& world, Section& section, std::uint32_t participants
     section.done = std::max(section.done, value + 1);
   }
   --section.at_work;
-  // Nobody is passed over because it has ended.
+  // No participant loses its turn because it has ended.
   const int dead = world.victim() != nullptr && world.victim()->dead ? 1 : 0;
   for (int i = 0; i < 100'000 && section.at_work > dead; ++i) {
     if (!lock.intact()) lock.repair();
@@ -79,7 +79,7 @@ Scenario lock_scenario(std::uint32_t participants, std::uint64_t rounds, bool wi
       });
       if (self == 0 && with_victim) world.mark_victim(process);
     }
-    // Whoever takes the place of the dead queues up like everybody.
+    // A participant that takes the place of the dead queues like the others.
     if (with_victim) {
       world.spawn(0, [&world, section, participants, rounds] {
         world.until([&world] { return world.victim()->dead || world.victim()->ended; });
@@ -105,8 +105,8 @@ TEST(Lock, HoldsInEverySmallSchedule) {
   expect_held("lock", "bounded schedules", exhaust(small, 2, 20'000));
 }
 
-/// Words that others wait for are written anew by whom they belong to; a line that belongs to
-/// nobody keeps nobody waiting. Tokens are left alone: whoever loses that is taken for dead.
+/// The owner restores the words that others wait for; a line without an owner keeps no participant
+/// waiting. Tokens are left alone: a participant that loses its token is taken for dead.
 TEST(Lock, EndsNoWaitInVainWhereItsLinesAreOverwritten) {
   static constexpr std::uint32_t participants = 4, present = 3;
   Scenario scenario;
@@ -134,7 +134,7 @@ TEST(Lock, EndsNoWaitInVainWhereItsLinesAreOverwritten) {
   expect_held("lock", "random schedules", explore(scenario, 200));
 }
 
-/// The same for one who waits: it looks again and again, and each look finds what the device has.
+/// The same for a waiter: it reads again and again, and each read finds what the device holds.
 TEST(Lock, RestoresItsLineAsOftenAsItIsOverwrittenWhileItWaits) {
   // One is absent: a look at all the others would drop the own line with theirs.
   static constexpr std::uint32_t participants = 3;
@@ -181,7 +181,7 @@ TEST(Lock, RestoresItsLineAsOftenAsItIsOverwrittenWhileItWaits) {
   expect_held("lock", "random schedules", explore(scenario, 50));
 }
 
-/// Nothing but the look itself drops the copy that its owner has.
+/// Only the read itself invalidates the owner's copy.
 TEST(Lock, TellsWhoDoesNotWaitThatItsLineWasOverwritten) {
   Scenario scenario;
   scenario.name = "lock, looked at";
@@ -213,8 +213,8 @@ TEST(Lock, TellsWhoDoesNotWaitThatItsLineWasOverwritten) {
   expect_held("lock", "random schedules", explore(scenario, 50));
 }
 
-/// Who shares the lock reads two words twice, and finds them equal and unchanged; who has it alone
-/// writes both. Lines 100 and 101: the words.
+/// A sharer of the lock reads two words twice, and finds them equal and unchanged; an exclusive
+/// holder writes both. Lines 100 and 101: the words.
 struct Readers {
   std::uint64_t greatest = 0;  ///< found
   int inside = 0;
@@ -309,13 +309,13 @@ TEST(Lock, IsSharedInEverySmallSchedule) {
   expect_held("lock", "bounded schedules", exhaust(small, 2, 20'000));
 }
 
-/// Who shares it dies anywhere: the writer gets it, and so do the others.
+/// A sharer dies anywhere: the writer gets the lock, and so do the others.
 TEST(Lock, SurvivesTheDeathOfWhoSharesIt) {
   expect_held("lock", "crash points", crash_everywhere(shared_lock_scenario(3, 3, true), 400));
 }
 
-/// Two share a lock each, and then the other's too; two others want each alone, and have queued up
-/// before that. Nobody waits for somebody who waits for it: who shares a lock holds others, maybe.
+/// Two share a lock each, and then the other's too; two others want each alone, and have queued
+/// before that. No cycle of waits arises: a sharer of one lock may hold others.
 TEST(Lock, WhoWantsItAloneMakesWayForThoseWhoHoldOthers) {
   Scenario scenario;
   scenario.name = "lock, two of them crosswise";
@@ -393,7 +393,7 @@ TEST(Barrier, HoldsInEverySmallSchedule) {
   expect_held("barrier", "bounded schedules", exhaust(small, 2, 20'000));
 }
 
-/// A participant that dies: the others pass if it had arrived, or are told who died.
+/// A participant dies: the others pass if it had arrived, or get an error that names it.
 TEST(Barrier, TheDeathOfAParticipantIsToldToTheOthers) {
   Scenario scenario;
   scenario.name = "barrier, one dies";

@@ -17,8 +17,8 @@ TEST(Channel, MessagesOfEveryFormArriveInOrderAndWhole) {
   expect_held("channel", "random schedules", explore(three, 15));
 }
 
-/// Two ranks on each node: some channels count on their node's caches, others on nothing. Also
-/// where copies stay until they are dropped on purpose.
+/// Two ranks on each node: some channels rely on their node's caches, others do not. Also
+/// where copies stay until they are invalidated.
 TEST(Channel, PeersOfOneNodeAndOfOthers) {
   const auto pool = pool_with_endpoints();
   Scenario mixed = conversation(*pool, "channel, 4 ranks on 2 nodes", 4, 2, 6);
@@ -28,7 +28,7 @@ TEST(Channel, PeersOfOneNodeAndOfOthers) {
   expect_held("channel", "crash points", crash_everywhere(mixed, 40));
 }
 
-/// What endpoints say of their conversations is found by a node that did not take part.
+/// A node that took no part can read the traffic that endpoints publish.
 TEST(Channel, CountsAreFoundByOthers) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = with_lasting_copies(pool->scenario("channel, counts", 3));
@@ -138,8 +138,8 @@ TEST(Channel, MessagesOfOneCell) {
   ::setenv("PENSTOCK_CELL", "4096", 1);
 }
 
-/// Whoever looks at an endpoint finds it open while its user changes the word for its peers, and
-/// the word that was set last when that has returned.
+/// A reader finds an endpoint open while its user changes the word for its peers, and finds the new
+/// word once that call has returned.
 TEST(Channel, AnEndpointIsFoundWhileItsUserWordChanges) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("channel, user words", 2);
@@ -180,7 +180,7 @@ TEST(Channel, AnEndpointIsFoundWhileItsUserWordChanges) {
   expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 20));
 }
 
-/// A rank that nobody talks to does not read the device with each poll.
+/// A rank without traffic does not read the device with each poll.
 TEST(Channel, WhoHasWaitedForLongLooksSeldom) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("channel, nobody talks", 1);

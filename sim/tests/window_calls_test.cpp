@@ -1,5 +1,5 @@
-// What a call of a window promises holds when it returns, although its caller touches the pool no
-// more: nothing that comes later may be what sends its stores on.
+// The promise of a window's call holds when it returns, although its caller does not touch the pool
+// again: no later operation may be what publishes its stores.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -191,8 +191,8 @@ TEST(WindowCalls, HoldWhatTheyPromiseWhenTheyReturn) {
   expect_held("window", "random schedules", explore(with_lasting_copies(scenario), 20));
 }
 
-/// A rank that asks for a range waits for the answer alone: not until it looks who lives, or tells
-/// what it waits for, either of which would send the question on.
+/// A rank that asks for a range waits for the answer alone: the checks for dead ranks and the
+/// report of the wait, which would publish the question, come later.
 TEST(WindowCalls, AQuestionForARangeIsHeardAtOnce) {
   constexpr std::uint64_t large = 64 << 10, prompt_ns = 10'000'000;
   SimulatedPool pool;

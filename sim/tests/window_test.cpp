@@ -34,7 +34,7 @@ struct Cell {
   std::uint32_t origin = 0;  ///< of put and get; all others add
 };
 
-/// What is done to each cell in a round; drawn before anybody runs, so that all know it.
+/// The operation on each cell in a round; drawn before any rank runs, so that all know it.
 struct Round {
   Epoch epoch;
   sync::Hold hold;
@@ -87,7 +87,7 @@ class Rank {
     renumber();
   }
 
-  /// False when somebody died before the window was there.
+  /// False when a rank died before the window existed.
   bool open() {
     wait_until(world_, "the ranks", [&] { return plan_.opened == ranks || somebody_died(); });
     if (plan_.opened != ranks) return false;
@@ -109,12 +109,12 @@ class Rank {
     if (!begin(round) || !access_all(number) || !end(round)) return false;
     count(number);
     check_own();
-    // A fence epoch is open still; nobody shall store before all have looked.
+    // A fence epoch is still open; no rank may store before all have read.
     return meet() && get_from_others() && meet();
   }
 
-  /// The window goes, and another one comes in the same space, where each rank has what was the
-  /// next one's. False when somebody has died.
+  /// Frees the window and makes another one in the same space, in which each rank gets the segment
+  /// of the next one. False when a rank has died.
   bool change_hands() {
     store_all_own();
     if (!held(window_->leave(0)) || !meet()) return false;
@@ -198,7 +198,7 @@ class Rank {
     store_own(number);
     if (!held(window_->unlock(self_)) || !meet()) return false;
     if (round.epoch == Epoch::lock_all) {
-      // Nobody locks alone here: the lock need not be taken.
+      // There is no exclusive lock here: the lock need not be taken.
       const std::uint32_t asserts = world_.random() % 2 == 0 ? std::uint32_t{window::no_check} : 0;
       if (!held(window_->lock_all(asserts)) || !access_all(number)) return false;
       if (round.hold == sync::Hold::shared) {
@@ -222,7 +222,7 @@ class Rank {
     return held(window_->unlock(self_)) && meet();
   }
 
-  /// What an epoch has put anybody gets, though its owner has done nothing since.
+  /// Any rank gets what an epoch has put, though the owner has done nothing since.
   bool get_from_others() {
     return held(window_->lock_all()) && get_cells_of_others() && held(window_->unlock_all());
   }
@@ -252,8 +252,8 @@ class Rank {
     (void)pool_->memory().load_word(at);  // a store fetches the line
     std::memcpy(at, &value, sizeof value);
   }
-  /// The last thing that is done to a window. Who has the space next must find it, and no line of
-  /// it may come later.
+  /// The last stores to a window. The next owner of the space must find them, and none of their
+  /// lines may arrive later.
   void store_all_own() {
     for (std::uint32_t target = 0; target < ranks; ++target) {
       for (std::size_t cell = 0; cell < std::size(places); ++cell) {
@@ -303,7 +303,7 @@ class Rank {
     return true;
   }
 
-  /// What the round makes of the cells.
+  /// The cells after the round.
   void count(std::size_t number) {
     const Round& round = plan_.rounds[number];
     for (std::uint32_t target = 0; target < ranks; ++target) {

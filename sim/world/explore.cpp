@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::uint64_t trace_lines = 120;
 
-/// What a run in a child process tells its parent.
+/// The report of a run in a child process to its parent.
 struct Outcome {
   bool told = false;
   bool held = false;
@@ -90,7 +90,7 @@ std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise)
   return text != nullptr ? parse_number(name, text) : otherwise;
 }
 
-/// The same seeds each time, so that who runs the tests twice sees the same twice;
+/// The same seeds each time, so that a second run of the tests repeats the first;
 /// PENSTOCK_SIM_FROM gives others.
 std::uint64_t first_seed() {
   constexpr std::uint64_t usual = 1;
@@ -102,7 +102,7 @@ bool replays() {
   return std::getenv("PENSTOCK_SIM_SEED") != nullptr;
 }
 
-/// What production code says of deaths that are meant is of no use to anybody.
+/// Messages of production code about intended deaths are of no use.
 void silence() {
   const int nowhere = ::open("/dev/null", O_WRONLY);
   if (nowhere >= 0) ::dup2(nowhere, STDERR_FILENO);

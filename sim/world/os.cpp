@@ -143,7 +143,7 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t* mutex) {
   return __real_pthread_mutex_unlock(mutex);
 }
 
-/// Never notified: it looks again when the time is over. Virtual time costs nothing.
+/// Never notified: it checks again when the time is over. Virtual time costs nothing.
 int __real_pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                   clockid_t clock, const timespec* deadline);
 int __wrap_pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,

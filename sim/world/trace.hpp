@@ -1,4 +1,4 @@
-// The last events of a run, and who held what of the lines they were about.
+// The last events of a run, and which node held which of their lines.
 #pragma once
 
 #include <cstdint>

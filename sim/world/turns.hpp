@@ -1,4 +1,4 @@
-// Whose turn it is: threads that are awake, and those that sleep, by when they wake.
+// The scheduler's queue: threads that are awake, and those that sleep, by when they wake.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ class Turns {
   void add(Thread& thread);
   /// Awake or asleep.
   void remove(Thread& thread);
-  /// Until the world's time is `wakes_ns`.
+  /// Sleeps until the world's time is `wakes_ns`.
   void sleep(Thread& thread, std::uint64_t wakes_ns);
   void wake(Thread& thread);
 
-  /// Of those awake at `now_ns` any that is not stopped; nullptr: there is none.
+  /// Any thread that is awake at `now_ns` and not stopped; nullptr for none.
   Thread* next(std::uint64_t now_ns, ChoiceSource& choices);
-  /// When the first of those asleep wakes; ~0: nobody sleeps.
+  /// When the first sleeper wakes; ~0 for none.
   std::uint64_t first_wake_ns() const {
     return asleep_.empty() ? ~0ull : asleep_.begin()->first.first;
   }

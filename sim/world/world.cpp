@@ -88,7 +88,7 @@ Process& World::spawn(std::uint32_t node, std::function<void()> body) {
     } catch (const std::exception& error) {
       fail(fmt::format("process {} on node {}: {}", spawned.number, spawned.node, error.what()));
     }
-    // Whoever finds it gone finds what it stored; but it is not gone at once.
+    // A process that finds it ended finds its stores; but it does not end at once.
     for (int i = 0; i < 20 && running_->core->buffered(); ++i) yield();
     running_->core->drain();
     spawned.ended = true;
@@ -226,7 +226,7 @@ void World::run(std::uint64_t max_steps) {
   for (Core* core : cores_) core->drain();
 }
 
-/// Of those awake any; when all sleep time passes until the first wakes.
+/// Any of those awake; when all sleep, time passes until the first wakes.
 Thread* World::choose_next() {
   while (unfinished_ != 0 && !failed_) {
     if (Thread* next = turns_.next(now_ns_, choices_)) return next;

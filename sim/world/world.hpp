@@ -84,8 +84,8 @@ class World : public Machine, public coherence::Simulator {
     return process;
   }
   Process* victim() { return victim_; }
-  /// Until every process has ended or is dead. Errors as Violation: a failed check, an exception,
-  /// or more steps than `max_steps` (somebody hangs).
+  /// Runs until every process has ended or is dead. Errors as Violation: a failed check, an
+  /// exception, or more steps than `max_steps` (somebody hangs).
   void run(std::uint64_t max_steps = 20'000'000);
 
   // for bodies
@@ -98,7 +98,7 @@ class World : public Machine, public coherence::Simulator {
   }
   std::uint64_t now_ns() const { return now_ns_; }
   const FaultModel& faults() const { return faults_; }
-  /// Until `holds`; checked at each turn.
+  /// Waits until `holds`; checked at each turn.
   void until(const std::function<bool()>& holds);
   coherence::Memory memory() { return {coherence::Mode::simulated, &simulated_ops(), this}; }
   std::byte* base() { return view_of_running().base(); }
@@ -107,10 +107,10 @@ class World : public Machine, public coherence::Simulator {
 
   // from outside of bodies, or by one process to another
   void kill(Process& process);
-  /// All processes of a node and what its caches held are gone.
+  /// Ends all processes of a node and drops what its caches held.
   void lose_node(std::uint32_t node);
-  /// What the dead left dirty in the caches of their nodes leaves them, at the latest now. Until
-  /// then each line does at a moment of its own, whoever the memory belongs to by then.
+  /// Evicts the dirty lines that the dead left in the caches of their nodes. Before that each line
+  /// leaves at a moment of its own, whichever owner its memory has by then.
   void evict_left_dirty();
   bool alive(std::uint64_t pid) const;
   /// As the kernel of the running process's node knows.

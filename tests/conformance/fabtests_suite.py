@@ -28,7 +28,7 @@ UNAVAILABLE = 77
 LISTENS_WITHIN_S = 10
 OTHER_SIDE_S = 20  # what one side may go on after the other has failed
 
-# What an RDM provider of our kind has not, each with its reason: docs/fabtests.md.
+# Features that this RDM provider does not have, each with its reason: docs/fabtests.md.
 NOT_APPLICABLE = [
     (r"^fi_msg|-e msg", "connected endpoints (FI_EP_MSG) are not offered"),
     (r"^fi_cm_data", "connection management belongs to FI_EP_MSG"),

@@ -122,7 +122,7 @@ TEST_P(ChannelCrash, InOpeningAndClosingAnEndpoint) {
       });
 }
 
-/// Rows of more than one piece; nobody may ever read one that was not published whole.
+/// Rows of more than one piece; no reader may get one that was not published whole.
 TEST_P(ChannelCrash, InTellingOfItsPeers) {
   constexpr Peer peers = transport::rows_of_piece + 9;
   constexpr std::uint32_t generation = 77;
@@ -191,11 +191,11 @@ struct Talk {
   bool intra_node = false;      ///< both on one node, which counts on its caches
   bool rendezvous_put = false;  ///< into memory in the pool
   std::uint32_t victims_node() const { return intra_node ? 0 : 1; }
-  /// Whether the one of the two who sends, or does not, has payload in the pool.
+  /// Whether the sender, or the receiver, has its payload in the pool.
   bool in_pool(bool sends) const { return sends ? rendezvous_get : rendezvous_put; }
 };
 
-/// Memory in the pool for the payload of a talk, of the one who sends or of the other.
+/// Memory in the pool for the payload of a talk, of the sender or of the receiver.
 class Region {
  public:
   Region(const Attached& here, const Talk& talk, bool sends) : arena_(*here.arena) {
@@ -219,7 +219,7 @@ class Region {
 
 class TalkCrash : public ChannelCrash {
  protected:
-  /// What the victim does: `messages` to or from the survivor, then it leaves in order.
+  /// The victim's part: `messages` to or from the survivor, then it leaves in order.
   void live(const Talk& talk, const pool::Child::Report& report, int from_parent,
             const std::function<void()>& armed) {
     const Attached here =
@@ -353,7 +353,7 @@ class TalkCrash : public ChannelCrash {
     child.kill(SIGCONT);
   }
 
-  /// Of one that died: told so, unless it had closed. Of one that left: all has arrived.
+  /// A death is reported, unless the peer had closed. From one that left all has arrived.
   bool settled(const Talk& talk, const Endpoint& endpoint, const Recorder& callbacks,
                std::uint64_t refused, const End& end) const {
     const bool all_sent = complete_ + callbacks.sent + callbacks.failed + refused == ops_.size();

@@ -1,4 +1,4 @@
-// What the crash tests share: a pool, victims, and the checks that hold after every death.
+// Shared by the crash tests: a pool, victims, and the checks that hold after every death.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ inline Attached attach(const std::string& spec, const pool::AttachOptions& how =
   return attached;
 }
 
-/// What must be as before when all who were on the pool have gone.
+/// Must be as before when all processes have left the pool.
 struct Standing {
   std::uint64_t bytes_used = 0, objects = 0;
   std::uint32_t attached = 0;

@@ -38,7 +38,7 @@ class BarrierCrash : public GroupCrash {
     sync::Barrier barrier(here.pool->memory(), object->data, participants, self, here.pool->token(),
                           [&](std::uint64_t token) { return here.pool->alive(token); });
     for (std::uint32_t round = 0; round <= rounds; ++round) {
-      // Of one that never arrived nobody knows who it is: it is missed at the deadline.
+      // A participant that never arrived is not known by name: it is missed at the deadline.
       if (round == 1) armed();
       const auto passed = barrier.wait(patience_ns);
       if (passed) continue;
@@ -133,7 +133,7 @@ class NodeLoss : public GroupCrash {
     return all;
   }
 
-  /// Not those who left: the other survivor may be quicker.
+  /// Not those that left: the other survivor may be quicker.
   static std::vector<std::string> died(const Recorder& callbacks) {
     std::vector<std::string> texts;
     for (const std::string& text : callbacks.dead) {

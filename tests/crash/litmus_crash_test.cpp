@@ -15,7 +15,7 @@ class LitmusCrash : public CrashTest {
     bool armed = false;
   };
 
-  /// In a process of its own: how it ended, then the steps of who is armed.
+  /// In a process of its own: how it ended, then the steps of the armed side.
   void take_part(std::uint32_t node, Fate fate, const pool::Child::Report& report) const {
     const Attached here = attach(spec_, {.emulated_node = node});
     if (fate.armed) arm(fate.dies_at, Deed::die);
@@ -63,7 +63,7 @@ class LitmusCrash : public CrashTest {
     const bool died = victim.wait() == 128 + SIGKILL;
     EXPECT_EQ(died, ended == 0);
     if (died) {
-      // Before it came or after its last words nobody misses it.
+      // Its death is not noticed before it came or after its last words.
       EXPECT_TRUE(survived == named_the_dead || survived == nobody_came || survived == done)
           << survived;
     } else {

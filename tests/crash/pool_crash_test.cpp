@@ -88,7 +88,7 @@ TEST_F(PoolCrash, InTheLockAndHoldingIt) {
       });
 }
 
-/// The first process of a node: its number, its name among those who register, its entry.
+/// The first process of a node: its number, its name among the registering ones, its entry.
 TEST_F(PoolCrash, InRegisteringANode) {
   const Victim newcomer = [this](const auto& armed) {
     armed();
@@ -112,7 +112,7 @@ TEST_F(PoolCrash, InRegisteringANode) {
   }
 }
 
-/// Whoever stops holding the lock is waited for, until the deadline.
+/// Others wait for a stopped holder of the lock, until the deadline.
 TEST_F(PoolCrash, StoppedInTheLockIsWaitedFor) {
   create();
   const Attached here = attach(spec_, {.emulated_node = 1});

@@ -1,4 +1,4 @@
-// A user of an endpoint that keeps what it is told.
+// A user of an endpoint that records its callbacks.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@
 
 namespace penstock::crash {
 
-/// Message `number` of a sender: what it holds can be computed by who receives it.
+/// Message `number` of a sender: the receiver can compute its contents.
 inline std::vector<std::byte> content(std::uint64_t number, std::uint64_t bytes) {
   std::vector<std::byte> data(bytes);
   std::uint64_t x = number * 0x9e3779b97f4a7c15u + bytes;

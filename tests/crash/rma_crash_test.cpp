@@ -1,5 +1,5 @@
-// SIGKILL between all stores of one-sided access: whoever registers, and whoever puts. Peers find
-// what was registered whole or not at all, bytes that were not put stay, and all space comes back.
+// SIGKILL between all stores of one-sided access: in registering and in putting. Peers find
+// a region whole or not at all, bytes that were not put stay, and all space is freed.
 #include <optional>
 
 #include "crash_test_base.hpp"
@@ -71,7 +71,7 @@ TEST_P(RmaCrash, InRegistering) {
       });
 }
 
-/// Of a put that was cut off each byte is old or new, and what lies around it stays.
+/// After an interrupted put each of its bytes is old or new, and the bytes around it are unchanged.
 TEST_P(RmaCrash, InPutting) {
   auto table = rma::RegionTable::make(*here_.arena);
   ASSERT_TRUE(table && (*table)->add(region(7)));

@@ -1,6 +1,6 @@
-// SIGKILL between all stores of a window's epochs: whoever holds a segment's lock, updates, puts,
-// or tells that its own segment is open. The survivor gets the lock, finds each word old or new,
-// and is told who died instead of waiting for it.
+// SIGKILL between all stores of a window's epochs: of a rank that holds a segment's lock, updates,
+// puts, or announces that its own segment is open. The survivor gets the lock, finds each word old
+// or new, and gets an error that names the dead instead of waiting for it.
 #include "crash_test_base.hpp"
 #include "window/window.hpp"
 
@@ -31,7 +31,7 @@ class WindowCrash : public CrashTest, public testing::WithParamInterface<coheren
  protected:
   void SetUp() override {
     create(16 << 20, 16, GetParam());
-    // Of no job: what is left of a dead rank stays as long as its job has living ones.
+    // Without a job: the objects of a dead rank stay as long as its job has living ranks.
     here_ = attach(spec_, {.rank = 0, .emulated_node = 0});
     for (auto* object : {&own_, &others_})
       *object = *here_.arena->create("segment " + std::to_string(made_++), segment_bytes);
@@ -49,7 +49,7 @@ class WindowCrash : public CrashTest, public testing::WithParamInterface<coheren
                                .idle = {}});
   }
 
-  /// All that needs nobody else, so that it dies or comes to its end alone.
+  /// All operations that need no other process, so that it dies or finishes alone.
   void die_somewhere(const std::function<void()>& armed) const {
     const Attached at = attach(spec_, {.rank = 1, .job = "crash", .emulated_node = 0});
     const auto told = at.arena->open("token of the victim");

@@ -38,7 +38,7 @@ class Package(Case):
         if mounted.returncode != 0:
             self.skipTest(f"no overlay can be mounted here: {mounted.stderr.strip()}")
         self.addCleanup(lambda: run("umount", "-l", layers / "root"))
-        # What else the test needs may lie on file systems of their own.
+        # The test's other folders may lie on file systems of their own.
         for path in ("/proc", "/sys", "/dev", "/dev/shm", SOURCE, Path(PYTHON).parents[1]):
             self.bind(Path(path).absolute(), layers / "root")
         if run("chroot", layers / "root", PYTHON, "-c", "").returncode != 0:

@@ -10,7 +10,7 @@ struct Cost {
 
 class CreateCost : public CrashTest {
  protected:
-  /// Of one create and one destroy of 4 KiB, in a pool of so many bytes.
+  /// The cost of one create and one destroy of 4 KiB, in a pool of so many bytes.
   std::pair<Cost, std::uint64_t> measure(std::uint64_t pool_bytes) {
     pool::TestFolder folder;
     spec_ = folder.file("pool");

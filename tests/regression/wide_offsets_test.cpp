@@ -18,7 +18,7 @@ class WideOffsets : public testing::TestWithParam<std::uint64_t> {
     side_ = attach(spec_, {.rank = 0, .job = "wide"});
     first_ = pattern_at("low", 1 << 20, 1);
     ASSERT_LT(first_.offset, gib);
-    // Nothing of it is touched: the file stays small.
+    // The test touches none of it: the file stays small.
     const auto filler = side_.arena->create("filler", GetParam() - gib / 4, {.zero = false});
     ASSERT_TRUE(filler) << filler.error().message;
     const auto rest = side_.arena->create("filler to the mark", gib / 4, {.zero = false});

@@ -1,4 +1,4 @@
-/* Derived types of every constructor: what libpenstock-mpi-check.so believes of their memory
+/* Derived types of every constructor: the layout that libpenstock-mpi-check.so computes for them
  * against what this MPI packs and unpacks. Prints each mistake, then "layouts: N types, M
  * mistakes". */
 #include <mpi.h>
@@ -317,7 +317,7 @@ static void value_and_index(void) {
 #endif
 }
 
-/* What costs by its extent, or by its count, would not come to an end. */
+/* An operation that takes time by its extent, or by its count, would not end. */
 static void huge(void) {
   const char* name = "huge";
   int count = 1;

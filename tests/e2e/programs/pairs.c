@@ -156,7 +156,7 @@ static void prepare(const pair* p, operands* with, int count, int stride) {
   with->target_count = 1;
 }
 
-/* What a call cannot do is left to MPI_Get_accumulate. */
+/* MPI_Get_accumulate does what a call cannot do. */
 enum {
   by_accumulate,
   by_raccumulate,
@@ -259,7 +259,7 @@ static void check_own(int owner) {
   MPI_Win_unlock(rank, window);
 }
 
-/* Rank r changes the memory of rank r + round + 1, whose owner then looks. */
+/* Rank r changes the memory of rank r + round + 1, whose owner then checks it. */
 static void against_a_model(int rounds, int changes) {
   unsigned chance = 17u + (unsigned)rank;
   for (int round = 0; round < rounds; ++round) {

@@ -1,4 +1,4 @@
-/* A window of a session, used when MPI_Init and MPI_Finalize have come and gone. */
+/* A window of a session, used after MPI_Init and MPI_Finalize. */
 #include <mpi.h>
 #include <stdio.h>
 
