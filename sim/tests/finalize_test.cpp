@@ -79,7 +79,7 @@ class Rank {
     windows_[i] = std::move(*opened);
   }
 
-  /// Stands for the program's service thread, until a window is left.
+  /// Stands for the program's progress thread, until a window is left.
   void serve() {
     for (std::uint32_t i = 0; i < windows; ++i)
       if (windows_[i] && served_[i]) windows_[i]->serve();

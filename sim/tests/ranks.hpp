@@ -47,7 +47,7 @@ struct Message {
   bool delivered_tells() const { return mix(3) % 3 == 0; }
   bool injected() const { return bytes() <= 4096 && mix(4) % 2 == 0; }
   /// Sent from memory in the pool.
-  bool placed() const { return !injected() && mix(5) % 2 == 0; }
+  bool sent_from_pool() const { return !injected() && mix(5) % 2 == 0; }
   /// Received in memory in the pool.
   bool lands_in_pool() const { return bytes() >= 8192 && mix(6) % 4 != 0; }
 };
@@ -243,7 +243,7 @@ class Rank final : public transport::EndpointCallbacks {
       pending->payload = message.payload();
       pending->op.header = header;
       pending->op.iov[0] = {pending->payload.data(), pending->payload.size()};
-      if (message.placed()) place(*pending);
+      if (message.sent_from_pool()) put_in_pool(*pending);
       pending->op.iov_count = 1;
       pending->op.notify_delivered = message.delivered_tells();
       const auto sent = endpoint_->send(out.peer, &pending->op);
@@ -256,7 +256,7 @@ class Rank final : public transport::EndpointCallbacks {
     return true;
   }
   /// Puts the payload into a buffer in the pool, by plain stores as a user does, at an odd place.
-  void place(Pending& pending) {
+  void put_in_pool(Pending& pending) {
     if (buffers_.name.empty()) make_buffers();
     std::size_t number = 0;
     while (std::any_of(pending_.begin(), pending_.end(),

@@ -10,7 +10,7 @@ namespace {
 /// Process 0 sends from the pool, closes at some time and stores there again. Process 1
 /// receives the message whole, or an error.
 Scenario sender_gives_up(const SimulatedPool& simulated) {
-  Scenario scenario = simulated.scenario("channel, placed and withdrawn", 2);
+  Scenario scenario = simulated.scenario("channel, rendezvous get withdrawn", 2);
   scenario.max_steps = 6'000'000;
   scenario.body = [&simulated](World& world) {
     auto addresses = std::make_shared<std::array<std::optional<transport::Address>, 2>>();
@@ -27,7 +27,7 @@ Scenario sender_gives_up(const SimulatedPool& simulated) {
       op.iov[0] = {region->data + 8, payload_bytes};
       op.iov_count = 1;
       const auto complete = self.endpoint->send(peer, &op);
-      world.require(complete && !*complete, "not placed");
+      world.require(complete && !*complete, "not a rendezvous get");
       for (auto waits = world.random() % 1500; waits > 0 && !self.callbacks.sent; --waits) {
         self.endpoint->progress();
         world.yield();
@@ -57,7 +57,7 @@ Scenario sender_gives_up(const SimulatedPool& simulated) {
 /// orders.
 Scenario receiver_is_given_up(const SimulatedPool& simulated) {
   constexpr std::uint64_t bytes = 2048;  // few, for the heartbeat ends the late one soon
-  Scenario scenario = simulated.scenario("channel, placed and withdrawn from the stopped", 2);
+  Scenario scenario = simulated.scenario("channel, rendezvous get withdrawn from the stopped", 2);
   scenario.max_steps = 6'000'000;
   scenario.body = [&simulated](World& world) {
     auto addresses = std::make_shared<std::array<std::optional<transport::Address>, 3>>();
@@ -81,7 +81,7 @@ Scenario receiver_is_given_up(const SimulatedPool& simulated) {
       op.iov[0] = {region->data + 8, bytes};
       op.iov_count = 1;
       const auto complete = self.endpoint->send(peer, &op);
-      world.require(complete && !*complete, "not placed");
+      world.require(complete && !*complete, "not a rendezvous get");
       world.until([&] { return (*copies)(); });
       for (auto waits = world.random() % 40; waits > 0; --waits) world.yield();
       late.stopped = true;

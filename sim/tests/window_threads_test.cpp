@@ -85,7 +85,7 @@ class Rank {
     const auto done = call(body);
     world_.require(done.has_value(), done ? "" : done.error().message);
   }
-  /// Stands for the program's service thread.
+  /// Stands for the program's progress thread.
   void serve() {
     if (!mutex_.try_lock()) return;
     window_->serve();

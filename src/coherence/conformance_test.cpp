@@ -325,7 +325,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"software_clflush", Mode::software, FlushChoice::clflush},
                     Way{"software_clflushopt", Mode::software, FlushChoice::clflushopt},
                     Way{"software_clwb", Mode::software, FlushChoice::clwb},
-                    Way{"software_within_node", Mode::software, FlushChoice::automatic, true},
+                    Way{"software_intra_node", Mode::software, FlushChoice::automatic, true},
                     Way{"uncached", Mode::uncached, FlushChoice::automatic}),
     [](const auto& param) { return std::string(param.param.name); });
 

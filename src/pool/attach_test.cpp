@@ -117,9 +117,10 @@ TEST_F(AttachTest, AnotherLayoutVersion) {
   create();
   change_superblock([](Superblock& s) { s.layout_version = 99; });
   EXPECT_EQ(attach_error().code, ErrorCode::wrong_format);
-  EXPECT_THAT(attach_error().message,
-              AllOf(HasSubstr("layout version 99, this Penstock needs 3"),
-                    HasSubstr("penstock pool create " + spec_ + " --overwrite")));
+  EXPECT_THAT(
+      attach_error().message,
+      AllOf(HasSubstr(fmt::format("layout version 99, this Penstock needs {}", layout_version)),
+            HasSubstr("penstock pool create " + spec_ + " --overwrite")));
 }
 
 TEST_F(AttachTest, ADamagedSuperblock) {

@@ -260,10 +260,10 @@ constexpr std::uint64_t lines_of(std::uint64_t bytes) {
   return bytes <= inline_bytes ? 1 : 1 + (bytes - inline_bytes + 55) / 56;
 }
 
-/// Lines that a placed message may take.
+/// The most ring lines of a rendezvous get.
 inline constexpr std::uint64_t max_get_pieces = 64;
 
-/// Ring lines that a placed message takes: one a piece. `bytes` and `piece_bytes` are not 0.
+/// Ring lines that a rendezvous get takes: one a piece. `bytes` and `piece_bytes` are not 0.
 constexpr std::uint64_t pieces_of(std::uint64_t bytes, std::uint64_t piece_bytes) {
   return (bytes - 1) / piece_bytes + 1;
 }

@@ -63,8 +63,8 @@ TxChannel::Started TxChannel::start_get(SendOp* op, std::uint64_t offset) {
   return Started::complete;
 }
 
-/// From now on the user may store where a placed message lies: a receiver that has not finished
-/// with it must notice. It looks at the message's first line when it has copied all
+/// From now on the user may store to the message's payload: a receiver that has not finished with
+/// it must notice. It reads the message's first line when it has copied all
 /// (RxChannel::still_in_place), and that line says so before anything is stored.
 void TxChannel::withdraw_get() {
   bool looked = false;
