@@ -40,9 +40,9 @@ void set_scheduler(int policy, int priority) {
 }  // namespace
 
 void Side::meet() {
-  ++meetings_;
-  shared_.arrived[index_].value.store(meetings_, std::memory_order_release);
-  await(shared_.arrived[1 - index_].value, meetings_);
+  ++rounds_;
+  shared_.arrived[index_].value.store(rounds_, std::memory_order_release);
+  await(shared_.arrived[1 - index_].value, rounds_);
 }
 
 std::uint64_t Side::exchange(std::uint64_t mine) {

@@ -60,7 +60,7 @@ class Side {
   unsigned index_;
   SharedState& shared_;
   bool fifo_;
-  std::uint64_t meetings_ = 0, balls_ = 0;
+  std::uint64_t rounds_ = 0, balls_ = 0;
 };
 
 /// Runs `body` in both processes. Errors: fewer than two CPUs, what a body returned, a side that

@@ -48,7 +48,7 @@ struct Results {
   Samples placement;       ///< ns
 };
 
-/// One side's carriers and buffers.
+/// One side's message paths and buffers.
 class Bench {
  public:
   Bench(Side& side, Results& results)

@@ -31,6 +31,11 @@ EXCEPTIONS = {
     ("bench/mpi/raw_copy.h", "stands outside src/arch"):
         "part of a plain MPI program, which can have nothing of Penstock's",
 }
+# Words that were replaced by the field's (docs/glossary.md), so that they do not come back.
+RETIRED_WORDS = re.compile(
+    r"\b(?:settle|full_order|check_of|within_node|peer_rows|lasting_offset_of|held_back|bare_lines|paper_ring|"
+    r"Landing|Sink|Awaited|Cleared|Naming|Carried|Knobs|Chooser|Tally|Meddler|Duel|Carrier|impatient|hurry|visitor|"
+    r"keeper|most_\w+)\b")
 POOL_PATH = re.compile(r'"(?:/dev/dax\d[^"]*|/tmp/[^"]*|/dev/shm/(?!penstock\.)[^"]+)"')
 
 
@@ -138,6 +143,8 @@ def check_code(path, text):
     if path.parts[:2] not in (("src", "base"), ("sim", "world")) and not is_test(path):
         for match in re.finditer(r'getenv\s*\(\s*"PENSTOCK_', code):
             yield line_of(code, match.start()), "variables are read through base/env.hpp"
+    for match in RETIRED_WORDS.finditer(bare):
+        yield line_of(bare, match.start()), f"{match.group(0)} was replaced by another word, see docs/glossary.md"
     if not re.fullmatch(r"[a-z0-9_]+", path.stem):
         yield 1, "files are named in snake_case"
 

@@ -18,6 +18,11 @@ class StyleTest(unittest.TestCase):
         text = '// _mm_clflush is spoken of here\n#include "base/env.hpp"\nint f() {\n  return 1;\n}\n'
         self.assertEqual(found("src/pool/a.cpp", text), [])
 
+    def test_retired_words(self):
+        self.assert_complaint("src/pool/a.cpp", "void settle();\n", "settle was replaced")
+        self.assert_complaint("src/pool/a.hpp", "constexpr int most_nodes = 4;\n", "most_nodes was replaced")
+        self.assertEqual(found("src/pool/a.cpp", "int almost_all; // most_ of all\n"), [])
+
     def test_long_function(self):
         body = "int f() {\n" + "  g();\n" * 69 + "}\n"
         self.assert_complaint("src/pool/a.cpp", body, "function of 71 lines")

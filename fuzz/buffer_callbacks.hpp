@@ -15,7 +15,8 @@ namespace penstock::fuzz {
 
 class BufferCallbacks final : public transport::EndpointCallbacks {
  public:
-  /// `in_pool`: memory where landings of one piece lie now and then, one at a time; may be null.
+  /// `in_pool`: memory where receive buffers of one piece lie now and then, one at a time; may be
+  /// null.
   explicit BufferCallbacks(Input& input, std::byte* in_pool = nullptr)
       : input_(input), in_pool_(in_pool) {}
 

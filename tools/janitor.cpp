@@ -64,14 +64,14 @@ void remove_pool(const std::string& spec) {
 
 /// The folder of a run that has ended some seconds ago, as have all processes of its job.
 bool is_of_the_killed(const std::filesystem::path& folder) {
-  constexpr std::int64_t settled_s = 10;
+  constexpr std::int64_t quiet_s = 10;
   constexpr std::string_view prefix = "penstock-";
   const std::string name = folder.filename();
   struct stat status;
   if (!name.starts_with("penstock-run-") || !pool::maker_is_gone(name.substr(prefix.size())))
     return false;
   if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return false;
-  return status.st_uid == geteuid() && time(nullptr) - status.st_mtime >= settled_s &&
+  return status.st_uid == geteuid() && time(nullptr) - status.st_mtime >= quiet_s &&
          processes_of(name.substr(prefix.size())).empty();
 }
 

@@ -100,7 +100,7 @@ class JobWatch {
   std::unique_ptr<pool::Pool> pool_;
   std::string job_;
   pool::ExitLog exit_log_;
-  std::string folder_;  ///< of the run, where the roll is too
+  std::string folder_;  ///< of the run, where the exit log is too
   int epoll_;
   std::map<Key, Rank> ranks_;  ///< a process has one for each library of ours that it loads
   std::vector<pool::ExitLog::Event> ends_;  ///< and calls of MPI_Abort, in order

@@ -1,4 +1,4 @@
-// Memory of windows and the collective calls of the MPI. Many programs take it for granted, as the
+// Memory of windows and the collective calls of the MPI. Many programs assume, as the
 // unified memory model allows, that after a barrier they find what was put before it, and that
 // others get what was stored: so own stores are sent on before such a call, and copies are dropped
 // after it. Blocking collective calls only: a program calls them less often than it sends messages,

@@ -110,7 +110,7 @@ int no_insertsym(fid_av*, const char*, std::size_t, const char*, std::size_t, fi
 
 /// Another number of an address whose first one is removed; users may insert an address more than
 /// once.
-fi_addr_t twin_of(const Av& av, fi_addr_t going) {
+fi_addr_t alias_of(const Av& av, fi_addr_t going) {
   for (fi_addr_t number = 0; number < av.entries.size(); ++number) {
     const transport::Address* other = number != going ? av.find(number) : nullptr;
     if (other != nullptr && other->slot == av.entries[going].address.slot &&
@@ -132,7 +132,7 @@ int remove(fid_av* self, fi_addr_t* numbers, std::size_t count, std::uint64_t fl
       av.free_numbers.push_back(numbers[i]);
       std::push_heap(av.free_numbers.begin(), av.free_numbers.end(), std::greater<>());
       fi_addr_t& named = av.of_peer[address->slot];
-      if (named == numbers[i]) named = twin_of(av, numbers[i]);
+      if (named == numbers[i]) named = alias_of(av, numbers[i]);
       for (Ep* ep : av.endpoints) ep->forget(numbers[i]);
       av.entries[numbers[i]].used = false;
     }

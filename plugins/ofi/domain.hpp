@@ -26,7 +26,7 @@ struct Domain : fid_domain {
   std::atomic<int> users{0};
   bool serialize = false;  ///< calls of several threads may meet here
   std::uint32_t api_version = 0;
-  int mr_mode = 0;          ///< FI_MR_... as granted, FI_MR_BASIC taken apart
+  int mr_mode = 0;          ///< FI_MR_... as chosen, FI_MR_BASIC taken apart
   bool rma_events = false;  ///< peers tell of what they did to memory here
   /// Programs that know of no pool have memory in it, and look at it through caches that may be
   /// stale: peers put into it through this process, and never behind its back.

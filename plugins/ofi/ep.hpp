@@ -55,8 +55,8 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   void progress() {
     if (transport == nullptr) return;
     if (transport->progress() == 0) transport->prepare(matcher.posted());
-    if (transport->wants_to_know_what_is_awaited()) [[unlikely]]
-      transport->await(matcher.awaited());
+    if (transport->wants_report_of_waiting()) [[unlikely]]
+      transport->report_waiting(matcher.pending_receives());
     if (rma_target.owes()) [[unlikely]]
       rma_target.try_again();
     if (rma_origin.awaits()) rma_origin.look_for_trouble();

@@ -110,7 +110,7 @@ Refusal refuse_rx(const fi_rx_attr* hints) {
 
 /// Capabilities that come back: those asked for, with both directions when none is named, and what
 /// costs nothing.
-std::uint64_t granted_caps(const fi_info* hints) {
+std::uint64_t offered_caps(const fi_info* hints) {
   if (hints == nullptr || hints->caps == 0) return all_caps;
   std::uint64_t caps = hints->caps;
   if ((caps & (FI_MSG | FI_TAGGED)) != 0 && (caps & (FI_SEND | FI_RECV)) == 0) {
@@ -124,7 +124,7 @@ std::uint64_t granted_caps(const fi_info* hints) {
 /// A user that accepts keys of our choice gets them: such a key never means another region later.
 /// Virtual addresses go with them: Intel MPI does not work well with a provider that has only one
 /// of the two.
-int granted_mr_mode(const fi_domain_attr* hints, std::uint32_t version) {
+int offered_mr_mode(const fi_domain_attr* hints, std::uint32_t version) {
   const int wanted = hints != nullptr ? hints->mr_mode : 0;
   if ((wanted & mr_basic) != 0) return mr_basic;
   if ((wanted & mr_scalable) != 0) return mr_scalable;
@@ -147,7 +147,7 @@ void fill_domain(fi_domain_attr* attr, const fi_domain_attr* hints, std::uint32_
   attr->control_progress = FI_PROGRESS_MANUAL;
   attr->data_progress = FI_PROGRESS_MANUAL;
   attr->resource_mgmt = FI_RM_ENABLED;
-  attr->mr_mode = granted_mr_mode(hints, version);
+  attr->mr_mode = offered_mr_mode(hints, version);
   attr->mr_key_size = 8;
   attr->cq_data_size = cq_data_bytes;
   attr->cq_cnt = 65536;
@@ -248,7 +248,7 @@ bool is_as_offered(fid_domain* open, const fi_domain_attr& offer) {
 }  // namespace
 
 bool fill_info(fi_info* info, std::uint32_t version, const fi_info* hints, const Offer& offer) {
-  info->caps = granted_caps(hints);
+  info->caps = offered_caps(hints);
   info->mode = 0;
   info->addr_format = address_format;
   info->handle = hints != nullptr ? hints->handle : nullptr;

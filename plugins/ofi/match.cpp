@@ -471,16 +471,16 @@ int Matcher::discard_claimed(const ReceiveRequest& request) {
   return 0;
 }
 
-transport::Awaited Matcher::awaited() const {
-  transport::Awaited awaited;
+transport::PendingReceives Matcher::pending_receives() const {
+  transport::PendingReceives pending;
   for (const Receive* receive = lanes_[1].posted.head(); receive != nullptr;
        receive = receive->next) {
-    if (awaited.receives++ > 0) continue;
-    awaited.from_anybody = receive->source == any_peer;
-    awaited.from = receive->source;
-    awaited.tag = receive->tag;
+    if (pending.receives++ > 0) continue;
+    pending.from_anybody = receive->source == any_peer;
+    pending.from = receive->source;
+    pending.tag = receive->tag;
   }
-  return awaited;
+  return pending;
 }
 
 int Matcher::cancel(void* context) {

@@ -106,7 +106,7 @@ class Matcher {
 
   std::size_t posted_count() const { return posted_count_; }
   /// The oldest tagged receive; nothing of untagged ones, which are posted for whatever comes.
-  transport::Awaited awaited() const;
+  transport::PendingReceives pending_receives() const;
   /// The buffer of the oldest tagged receive.
   transport::PostedReceive posted();
 

@@ -353,14 +353,14 @@ void RmaOrigin::begin_stretch(Operation* operation, Peer peer, const RmaCall& ca
 /// Behind the writes: the channel keeps the order.
 void RmaOrigin::send_notice(Operation* operation, Peer peer, const RmaCall& call, bool in,
                             bool direct) {
-  Header header{0, call.data, 0, kind_of(Service::notice)};
+  Header header{0, call.data, 0, kind_of(Service::report)};
   if ((call.flags & FI_REMOTE_CQ_DATA) != 0) header.kind |= kind_cq_data;
   Part* part = make_part(operation, peer, header);
   if (part == nullptr) return fail(operation, {ErrorCode::internal, "out of memory"});
-  Notice notice{call.remote[0].key, call.remote[0].addr, 0, 0};
-  for (std::size_t i = 0; i < call.remote_count; ++i) notice.bytes += call.remote[i].len;
-  notice.flags = (direct ? Notice::direct : 0) | (in ? Notice::read : 0);
-  std::memcpy(payload(part, sizeof notice), &notice, sizeof notice);
+  WriteReport report{call.remote[0].key, call.remote[0].addr, 0, 0};
+  for (std::size_t i = 0; i < call.remote_count; ++i) report.bytes += call.remote[i].len;
+  report.flags = (direct ? WriteReport::direct : 0) | (in ? WriteReport::read : 0);
+  std::memcpy(payload(part, sizeof report), &report, sizeof report);
   // The bytes are there; only completion data must still reach the owner.
   post(part, (header.kind & kind_cq_data) != 0 && (call.flags & delivery_flags) != 0);
 }

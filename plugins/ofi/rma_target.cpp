@@ -264,18 +264,18 @@ void RmaTarget::load(const Region& region, std::uint64_t address, std::byte* to,
 }
 
 /// What a peer wrote by itself is at the device: our copies of it are old.
-void RmaTarget::notice(Peer from, const Header& header, const void* payload) {
-  Notice notice;
-  if (header.bytes != sizeof notice) return;
-  std::memcpy(&notice, payload, sizeof notice);
-  const bool reads = (notice.flags & Notice::read) != 0;
-  const bool direct = (notice.flags & Notice::direct) != 0;
-  Region* region = ep_.domain->regions.find(notice.key);
+void RmaTarget::report(Peer from, const Header& header, const void* payload) {
+  WriteReport report;
+  if (header.bytes != sizeof report) return;
+  std::memcpy(&report, payload, sizeof report);
+  const bool reads = (report.flags & WriteReport::read) != 0;
+  const bool direct = (report.flags & WriteReport::direct) != 0;
+  Region* region = ep_.domain->regions.find(report.key);
   if (direct && !reads && region != nullptr && region->what.in_pool() &&
-      region->what.holds(notice.address, notice.bytes)) {
+      region->what.holds(report.address, report.bytes)) {
     pool::Pool& pool = *ep_.domain->session->pool;
     pool.memory().invalidate(
-        pool.base() + region->what.offset + (notice.address - region->what.base), notice.bytes);
+        pool.base() + region->what.offset + (report.address - region->what.base), report.bytes);
     pool.memory().load_fence();
   }
   if (direct && reads && ep_.remote_read_cntr != nullptr) ep_.remote_read_cntr->count();
@@ -283,7 +283,7 @@ void RmaTarget::notice(Peer from, const Header& header, const void* payload) {
   if ((header.kind & kind_cq_data) == 0 || ep_.rx_cq == nullptr) return;
   Completion completion;
   completion.flags = FI_RMA | FI_REMOTE_CQ_DATA | (reads ? FI_REMOTE_READ : FI_REMOTE_WRITE);
-  completion.bytes = notice.bytes;
+  completion.bytes = report.bytes;
   completion.data = header.data;
   if ((ep_.caps & FI_SOURCE) != 0)
     completion.source = ep_.av->number_of(ep_.transport->address_of(from));
@@ -298,8 +298,8 @@ void RmaTarget::request(Peer from, const Header& header, const void* payload) {
       return read(from, header, payload);
     case Service::atomic:
       return atomic(from, header, payload);
-    case Service::notice:
-      return notice(from, header, payload);
+    case Service::report:
+      return report(from, header, payload);
     default:
       return;
   }

@@ -69,7 +69,7 @@ class RmaTarget {
   void told_of_write(Region* region);
   void read(Peer from, const Header& header, const void* payload);
   void atomic(Peer from, const Header& header, const void* payload);
-  void notice(Peer from, const Header& header, const void* payload);
+  void report(Peer from, const Header& header, const void* payload);
 
   void refuse(Peer to, const Header& request, int error);
   void reply_error(Peer to, std::uint64_t id, int error);

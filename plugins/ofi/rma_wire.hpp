@@ -6,8 +6,8 @@
 //   read      address      key              ReadRequest
 //   atomic    address      key              AtomicRequest, operands, what to compare with
 //   reply     request's id 0 or FI_E...     the bytes read, or the old values
-//   notice    0            completion data  Notice: a write or read of the sender has been done
-//   refusal   address      key              FI_E... (8 bytes): a write or atomic was not done
+//   report    0            completion data  WriteReport: a write or read of the sender has been
+//   done refusal   address      key              FI_E... (8 bytes): a write or atomic was not done
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace penstock::ofi {
 /// Bit of Header::kind: none of the user's messages; the service is in the bits above.
 inline constexpr std::uint8_t kind_service = 4;
 
-enum class Service : std::uint8_t { write, read, atomic, reply, notice, refusal };
+enum class Service : std::uint8_t { write, read, atomic, reply, report, refusal };
 
 constexpr std::uint8_t kind_of(Service service) {
   return static_cast<std::uint8_t>(kind_service | static_cast<std::uint8_t>(service) << 3);
@@ -43,13 +43,13 @@ struct AtomicRequest {
 };
 static_assert(sizeof(AtomicRequest) == 16);
 
-struct Notice {
+struct WriteReport {
   std::uint64_t key, address, bytes;
   std::uint64_t flags;
 
   static constexpr std::uint64_t direct = 1;  ///< the owner took no part
   static constexpr std::uint64_t read = 2;
 };
-static_assert(sizeof(Notice) == 32);
+static_assert(sizeof(WriteReport) == 32);
 
 }  // namespace penstock::ofi

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "coherence/coherence.hpp"
-#include "sim/memory/chooser.hpp"
+#include "sim/memory/choice_source.hpp"
 #include "sim/memory/fault_model.hpp"
 #include "sim/memory/node_view.hpp"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "sim/memory/chooser.hpp"
+#include "sim/memory/choice_source.hpp"
 
 namespace penstock::sim {
 

@@ -12,7 +12,7 @@ namespace {
 
 struct Chance {
   const char* name;
-  std::uint32_t FaultModel::*knob;
+  std::uint32_t FaultModel::*rate;
 };
 constexpr Chance chances[] = {
     {"deliver", &FaultModel::deliver},   {"evict", &FaultModel::evict},
@@ -21,7 +21,7 @@ constexpr Chance chances[] = {
     {"stored", &FaultModel::stored}};
 struct Switch {
   const char* name;
-  bool FaultModel::*knob;
+  bool FaultModel::*rate;
 };
 constexpr Switch switches[] = {{"whole_lines", &FaultModel::whole_lines},
                                {"whole_line_words", &FaultModel::whole_line_words},
@@ -46,12 +46,12 @@ bool set(FaultModel& faults, std::string_view name, std::string_view text) {
   }
   for (const Switch& each : switches) {
     if (name != each.name || *value > 1) continue;
-    faults.*each.knob = *value == 1;
+    faults.*each.rate = *value == 1;
     return true;
   }
   for (const Chance& chance : chances) {
     if (name != chance.name || *value > always) continue;
-    faults.*chance.knob = *value;
+    faults.*chance.rate = *value;
     return true;
   }
   return false;
@@ -122,11 +122,11 @@ Result<Settings> settings_from_environment() {
 std::string faults_text(const FaultModel& faults) {
   std::string text;
   for (const Chance& chance : chances) {
-    text += fmt::format("{}={},", chance.name, faults.*chance.knob);
+    text += fmt::format("{}={},", chance.name, faults.*chance.rate);
   }
   text += fmt::format("max_delay={}", faults.max_delay);
   for (const Switch& each : switches) {
-    text += fmt::format(",{}={}", each.name, faults.*each.knob ? 1 : 0);
+    text += fmt::format(",{}={}", each.name, faults.*each.rate ? 1 : 0);
   }
   return text;
 }

@@ -69,9 +69,9 @@ struct Worker {
 constexpr std::uint64_t object_bytes = 3 * line_bytes;
 
 /// Everybody meets here, as often as they like.
-class Meeting {
+class Rendezvous {
  public:
-  explicit Meeting(std::uint32_t count) : count_(count) {}
+  explicit Rendezvous(std::uint32_t count) : count_(count) {}
   void meet(World& world) {
     const std::uint64_t round = ++arrived_[world.self().number];
     wait_until(world, "the others", [&] {
@@ -97,11 +97,11 @@ Scenario race_for_a_name(const SimulatedPool& pool, std::uint32_t processes, boo
   Scenario scenario = pool.scenario(
       fmt::format("arena, {} create one name{}", processes, open_existing ? " or open it" : ""), 2);
   scenario.body = [&pool, processes, open_existing](World& world) {
-    auto meeting = std::make_shared<Meeting>(processes);
+    auto rendezvous = std::make_shared<Rendezvous>(processes);
     auto winners = std::make_shared<std::map<int, std::set<std::uint32_t>>>();
     auto places = std::make_shared<std::map<int, std::uint64_t>>();
     for (std::uint32_t i = 0; i < processes; ++i) {
-      world.spawn(i % 2, [&world, &pool, meeting, winners, places, processes, open_existing] {
+      world.spawn(i % 2, [&world, &pool, rendezvous, winners, places, processes, open_existing] {
         Worker worker(world, pool);
         for (int round = 0; round < 4; ++round) {
           const auto made =
@@ -109,7 +109,7 @@ Scenario race_for_a_name(const SimulatedPool& pool, std::uint32_t processes, boo
           if (made) (*winners)[round].insert(world.self().number);
           world.require(made || made.error().code == ErrorCode::already_exists,
                         made ? "" : made.error().message);
-          meeting->meet(world);
+          rendezvous->meet(world);
           world.require((*winners)[round].size() == (open_existing ? processes : 1),
                         "not one has won");
           const auto opened = worker.arena->open("contended");
@@ -119,11 +119,11 @@ Scenario race_for_a_name(const SimulatedPool& pool, std::uint32_t processes, boo
           for (const std::uint64_t word : worker.contents(*opened)) {
             world.require(word == 0, "a new object is not zero");
           }
-          meeting->meet(world);
+          rendezvous->meet(world);
           worker.fill(*opened, 7);
-          meeting->meet(world);
+          rendezvous->meet(world);
           if (*(*winners)[round].begin() == world.self().number) worker.destroy(*opened);
-          meeting->meet(world);
+          rendezvous->meet(world);
         }
       });
     }
@@ -142,18 +142,18 @@ TEST(Arena, OneCreatesANameAndAllSeeItZero) {
 Scenario formatting(const SimulatedPool& pool) {
   Scenario scenario = pool.scenario("arena, format", 3);
   scenario.body = [&pool](World& world) {
-    auto meeting = std::make_shared<Meeting>(3);
+    auto rendezvous = std::make_shared<Rendezvous>(3);
     for (std::uint32_t i = 0; i < 3; ++i) {
-      Process& process = world.spawn(i, [&world, &pool, meeting] {
+      Process& process = world.spawn(i, [&world, &pool, rendezvous] {
         Worker worker(world, pool);
         const Object own = worker.create(fmt::format("object {}", world.self().number), 100);
-        meeting->meet(world);
+        rendezvous->meet(world);
         for (const auto& other : world.processes()) {
           if (other->dead) continue;
           world.require(worker.arena->open(fmt::format("object {}", other->number)).has_value(),
                         "a name is not there");
         }
-        meeting->meet(world);
+        rendezvous->meet(world);
         worker.destroy(own);
       });
       if (i == 0) world.mark_victim(process);
@@ -434,16 +434,16 @@ TEST(Arena, LargeObjectsAreZeroAndADeathWhileZeroingCostsNoSpace) {
   scenario.max_steps = 20'000'000;
   scenario.faults.deliver = 900;
   scenario.body = [&pool](World& world) {
-    auto meeting = std::make_shared<Meeting>(2);
+    auto rendezvous = std::make_shared<Rendezvous>(2);
     for (std::uint32_t node = 0; node < 2; ++node) {
-      Process& process = world.spawn(node, [&world, &pool, meeting] {
+      Process& process = world.spawn(node, [&world, &pool, rendezvous] {
         Worker worker(world, pool);
         const auto made = worker.arena->create("large", 16 << 20, {.open_existing = true});
         world.require(made.has_value(), made ? "" : made.error().message);
         for (std::uint64_t at = 0; at < made->bytes; at += 1 << 20) {
           world.require(worker.pool->memory().observe_word(made->data + at) == 0, "not zero");
         }
-        meeting->meet(world);
+        rendezvous->meet(world);
       });
       if (node == 0) world.mark_victim(process);
     }

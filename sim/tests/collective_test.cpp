@@ -1,5 +1,5 @@
 // Ranks that reach each other's memory by locks and fences, and order their own loads and stores by
-// meetings outside of the window: what plugins/mpi makes of MPI's collective calls.
+// barriers outside of the window: what plugins/mpi makes of MPI's collective calls.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -78,7 +78,7 @@ class Rank {
     window_->observe_own();
   }
   void gather(bool serving) {
-    const std::uint32_t all = (++meetings_) * ranks;
+    const std::uint32_t all = (++rounds_) * ranks;
     ++plan_.met;
     wait_until(world_, "the other", [&] {
       if (serving) window_->serve();
@@ -128,7 +128,7 @@ class Rank {
   std::uint32_t self_, other_;
   std::unique_ptr<pool::Pool> pool_;
   std::unique_ptr<Window> window_;
-  std::uint32_t meetings_ = 0;
+  std::uint32_t rounds_ = 0;
 };
 
 TEST(Collective, RendezvousOrdersLoadsAndStores) {

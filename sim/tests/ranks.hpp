@@ -61,7 +61,7 @@ class Rank final : public transport::EndpointCallbacks {
     std::uint32_t number;
     std::vector<std::uint32_t> to, from;
     std::uint32_t messages;
-    bool scatter = false;  ///< all landings in two pieces
+    bool scatter = false;  ///< all receive buffers in two pieces
   };
   Rank(World& world, const SimulatedPool& simulated, const Plan& plan)
       : world_(world), plan_(plan) {

@@ -47,7 +47,7 @@ bool has_cell(std::uint32_t target, std::size_t cell) {
 
 struct Plan : WindowSpace {
   std::vector<Round> rounds;
-  std::uint32_t arrived[64] = {};  ///< at the meetings between the steps
+  std::uint32_t arrived[64] = {};  ///< at the barriers between the steps
   std::vector<const Process*> processes;
   std::uint32_t opened = 0;
 };
@@ -139,13 +139,13 @@ class Rank {
 
   /// All or none of the living; what was stored is not sent on by it.
   bool meet() {
-    const std::uint32_t meeting = meetings_++;
-    ++plan_.arrived[meeting];
+    const std::uint32_t round = rounds_++;
+    ++plan_.arrived[round];
     wait_until(world_, "the others", [&] {
       if (window_ != nullptr) window_->serve();  // as the thread does that a program has for it
-      return plan_.arrived[meeting] == ranks || somebody_died();
+      return plan_.arrived[round] == ranks || somebody_died();
     });
-    return plan_.arrived[meeting] == ranks;
+    return plan_.arrived[round] == ranks;
   }
 
  private:
@@ -258,7 +258,7 @@ class Rank {
     for (std::uint32_t target = 0; target < ranks; ++target) {
       for (std::size_t cell = 0; cell < std::size(places); ++cell) {
         if (!has_cell(target, cell)) continue;
-        model_[target][cell] = stored_value(100 + meetings_, target, cell);
+        model_[target][cell] = stored_value(100 + rounds_, target, cell);
         if (target == self_) store_cell(cell, model_[target][cell]);
       }
     }
@@ -343,7 +343,7 @@ class Rank {
   std::unique_ptr<Window> window_;
   std::vector<std::uint32_t> others_;
   std::vector<std::vector<std::uint64_t>> model_;
-  std::uint32_t meetings_ = 0;
+  std::uint32_t rounds_ = 0;
   std::string death_;
 };
 

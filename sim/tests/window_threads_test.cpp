@@ -92,7 +92,7 @@ class Rank {
     mutex_.unlock();
   }
   void meet() {
-    std::uint32_t& arrived = plan_.arrived[meetings_++];
+    std::uint32_t& arrived = plan_.arrived[rounds_++];
     ++arrived;
     wait_until(world_, "the others", [&] {
       serve();
@@ -210,7 +210,7 @@ class Rank {
   std::unique_ptr<pool::Pool> pool_;
   base::HandoverMutex mutex_;
   std::unique_ptr<Window> window_;
-  std::uint32_t meetings_ = 0;
+  std::uint32_t rounds_ = 0;
 };
 
 Scenario shared_by_threads(SimulatedPool& pool) {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/memory/chooser.hpp"
+#include "sim/memory/choice_source.hpp"
 
 namespace penstock::sim {
 

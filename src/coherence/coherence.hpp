@@ -212,8 +212,8 @@ class Memory {
 /// default.
 enum class FlushChoice { automatic, clflush, clflushopt, clwb };
 
-/// Binds the operations of `mode` for this CPU. Errors: `simulated` (needs a Place, see view()), or
-/// a flush instruction that this CPU lacks.
+/// Binds the operations of `mode` for this CPU. Errors: `simulated` (needs a PoolMapping, see
+/// view()), or a flush instruction that this CPU lacks.
 Result<Memory> bind(Mode mode, FlushChoice flush = FlushChoice::automatic);
 
 /// A pool, or the beginning of a part of one, as this process has mapped it.
@@ -229,7 +229,7 @@ struct PoolMapping {
 /// How a process touches a pool: operations, and the addresses that they and the user take.
 struct View {
   Memory memory;
-  std::byte* base = nullptr;   ///< Place::base, or in the simulated mode the node's view of it
+  std::byte* base = nullptr;  ///< PoolMapping::base, or in the simulated mode the node's view of it
   std::shared_ptr<void> keep;  ///< what the view lives in
 };
 

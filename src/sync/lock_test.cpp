@@ -105,7 +105,7 @@ TEST_P(LockTest, WhoComesToShareItWaitsBehindWhoCameToHaveItAlone) {
   std::atomic<bool> queued{false}, tried{false}, let_go{false};
   std::thread writer([&] {
     Lock lock(memory_, lines.get(), 3, 1, 101, everybody_lives);
-    const auto stand_still = [&] {  // before it loses patience with who has the lock
+    const auto stand_still = [&] {  // before it gives up on the lock's holder
       queued = true;                // looks on, so it has drawn its number
       while (!tried) std::this_thread::yield();
     };

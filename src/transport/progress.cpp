@@ -21,7 +21,7 @@ constexpr std::uint64_t check_every_ns = 20'000'000;
 /// Checks between looks at what changes seldom: about a second.
 constexpr std::uint32_t checks_to_look_around = 50;
 
-/// Bytes of an awaited buffer that one call makes ready; it takes less than a microsecond.
+/// Bytes of a posted buffer that one call makes ready; it takes less than a microsecond.
 constexpr std::uint64_t invalidated_per_poll = 16 << 10;
 
 }  // namespace
@@ -52,12 +52,12 @@ void Endpoint::prepare(const PostedReceive& posted) {
   impl_->prepare(posted);
 }
 
-bool Endpoint::wants_to_know_what_is_awaited() const {
-  return impl_->publisher.asks_what_is_awaited();
+bool Endpoint::wants_report_of_waiting() const {
+  return impl_->publisher.wants_report_of_waiting();
 }
 
-void Endpoint::await(const Awaited& awaited) {
-  impl_->publisher.await(awaited);
+void Endpoint::report_waiting(const PendingReceives& pending) {
+  impl_->publisher.report_waiting(pending);
 }
 
 void Endpoint::flush() {
@@ -73,11 +73,11 @@ void Endpoint::Impl::prepare(const PostedReceive& posted) {
       posted.bytes >= settings.rendezvous_put_min_bytes && memory.loads_may_be_stale()
           ? pool.mappings().attached_offset_of(posted.at, posted.bytes)
           : std::nullopt;
-  const bool is_eager = offset && *offset % coherence::line_bytes == 0;
+  const bool eligible = offset && *offset % coherence::line_bytes == 0;
   const std::uint64_t whole = posted.bytes / coherence::line_bytes * coherence::line_bytes;
   const std::uint64_t end = std::min(invalidated.bytes + invalidated_per_poll, whole);
-  invalidated.done = !is_eager || end == whole;
-  if (!is_eager) return;
+  invalidated.done = !eligible || end == whole;
+  if (!eligible) return;
   // Nothing dirty stays that could be written back over what a sender stores. It takes effect by
   // the load_fence of the poll that finds the message, before it is cleared to send.
   memory.invalidate(pool.base() + *offset + invalidated.bytes, end - invalidated.bytes);

@@ -61,17 +61,17 @@ void Publisher::publish_activity(std::uint64_t now_ns, std::span<const Peer> wai
   }
   const bool quiet = now_ns - moved_ns_ >= quiet_ns;
   if (quiet == stands_still()) return;
-  asks_what_is_awaited_ = quiet && waiting.empty();
+  wants_report_of_waiting_ = quiet && waiting.empty();
   activity_ = quiet ? waiting_text(waiting) : "";
   if (!quiet) return pool_.publish_activity("");
   pool_.publish_activity(base::since_text(activity_, now_ns - moved_ns_));
 }
 
-void Publisher::await(const Awaited& awaited) {
-  asks_what_is_awaited_ = false;
-  if (!stands_still() || awaited.receives == 0) return;
-  const std::string from = awaited.from_anybody ? "anybody" : peers_.describe(awaited.from);
-  activity_ = fmt::format("receives from {}, tag {:#x}", from, awaited.tag);
+void Publisher::report_waiting(const PendingReceives& pending) {
+  wants_report_of_waiting_ = false;
+  if (!stands_still() || pending.receives == 0) return;
+  const std::string from = pending.from_anybody ? "anybody" : peers_.describe(pending.from);
+  activity_ = fmt::format("receives from {}, tag {:#x}", from, pending.tag);
   pool_.publish_activity(base::since_text(activity_, base::now_ns() - moved_ns_));
 }
 

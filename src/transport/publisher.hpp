@@ -27,8 +27,8 @@ class Publisher {
   bool stands_still() const { return !activity_.empty(); }
 
   /// What the user waits for would be the better text.
-  bool asks_what_is_awaited() const { return asks_what_is_awaited_; }
-  void await(const Awaited& awaited);
+  bool wants_report_of_waiting() const { return wants_report_of_waiting_; }
+  void report_waiting(const PendingReceives& pending);
 
  private:
   std::string waiting_text(std::span<const Peer> waiting) const;
@@ -40,7 +40,7 @@ class Publisher {
   Peer next_row_ = 0;                       ///< published next
   std::uint64_t moved_ = 0, moved_ns_ = 0;  ///< messages so far, and when that last changed
   std::string activity_;                    ///< as published
-  bool asks_what_is_awaited_ = false;
+  bool wants_report_of_waiting_ = false;
 };
 
 }  // namespace penstock::transport

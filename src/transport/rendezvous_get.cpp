@@ -118,7 +118,7 @@ std::uint64_t RxChannel::get_ready() {
   return pieces_ == pieces ? header_.bytes : pieces_ * piece_bytes;
 }
 
-/// What was copied was what the sender had placed there: its user stores there again only when the
+/// The copy holds what the sender had put there: its user stores there again only when the
 /// line says that the message was withdrawn.
 bool RxChannel::still_in_place() const {
   MessageLine now;

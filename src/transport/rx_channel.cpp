@@ -94,7 +94,7 @@ void RxChannel::invalidate_window() {
     return;
   }
   drop_consumed();
-  // of a placed message the lines of its pieces stay until all is done
+  // of a rendezvous get the lines of its pieces stay until all is done
   const std::uint64_t next = stage_ == Stage::rendezvous_get ? tail_ + pieces_ : tail_;
   // what was fetched before the sender had written it is old
   const std::uint64_t fetched = fetched_until_ > next ? fetched_until_ - next : 0;

@@ -181,17 +181,17 @@ class RxChannel {
   std::vector<std::byte> staging_;
   std::uint64_t got_ = 0;
   bool acknowledge_ = false;
-  // bulk
+  // pipelined cells
   const std::byte* cells_ = nullptr;
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
   std::uint64_t cell_ = 0;               ///< next cell, counted for ever
   std::uint64_t ready_ = 0;              ///< cells known to be complete
-  bool stored_ = false;                  ///< those that are ready lie in the landing
+  bool stored_ = false;                  ///< those that are ready lie in the receive buffer
   bool broken_off_ = false;              ///< the sender stores no more of it
   bool ended_ = false;                   ///< nothing more is delivered, or stored to the channel
   ClearToSend clear_to_send_;            ///< of this message
   std::uint64_t clear_to_send_end_ = 0;  ///< what will have been cleared to send of it
-  // placed
+  // rendezvous get
   MessageLine get_line_{};
   const std::byte* get_ = nullptr;
   std::uint64_t pieces_ = 0;  ///< known to be at the device

@@ -1,4 +1,5 @@
-// What the tests of endpoints share: pools that are gone afterwards, a sink that keeps everything.
+// What the tests of endpoints share: pools that are gone afterwards, callbacks that keep
+// everything.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -115,7 +115,7 @@ struct SendOp {
 };
 
 /// What the user of an endpoint waits to receive, for `penstock ps`.
-struct Awaited {
+struct PendingReceives {
   std::uint32_t receives = 0;  ///< 0: none that names a sender
   bool from_anybody = true;    ///< of the oldest of them
   Peer from = 0;
@@ -229,9 +229,9 @@ class Endpoint {
   /// The receive that will probably be next: some of its buffer is made ready, which takes less
   /// than a microsecond. Call it when progress() has returned 0.
   void prepare(const PostedReceive& posted);
-  /// Nothing has moved for a while: await() makes `penstock ps` more precise.
-  bool wants_to_know_what_is_awaited() const;
-  void await(const Awaited& awaited);
+  /// Nothing has moved for a while: report_waiting() makes `penstock ps` more precise.
+  bool wants_report_of_waiting() const;
+  void report_waiting(const PendingReceives& pending);
   /// The user looks for messages that no receive waits for: none is held back for the next while.
   void flush();
   /// Nothing queued to send, nothing half received, and all sent has been consumed.

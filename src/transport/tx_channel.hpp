@@ -37,7 +37,7 @@ class TxChannel {
   Result<bool> send(SendOp* op);
   /// True when the op was queued and none of it had left.
   bool cancel(SendOp* op);
-  /// Moves queued operations on and tells the sink of those that end; number of events.
+  /// Moves queued operations on and reports those that end to the callbacks; number of events.
   unsigned advance(EndpointCallbacks& callbacks);
   bool waiting() const { return queue_.first || delivering_.first; }
   /// Tells what the receiver has said it consumed. One device access where something waits for

@@ -34,7 +34,7 @@ void TxMemory::give_empty_pieces_back(std::uint64_t timeout_ns) {
   }
 }
 
-Result<TxMemory::Piece*> TxMemory::piece(std::uint64_t bytes, const char* what) {
+Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what) {
   const std::string name =
       fmt::format("penstock.tx.{}.{}.{}", owner_.slot, owner_.generation, made_);
   arena::CreateOptions options;
@@ -56,11 +56,11 @@ Result<TxMemory::Piece*> TxMemory::piece(std::uint64_t bytes, const char* what) 
         pool::larger_pool_text(info));
   }
   ++made_;
-  return &pieces_.emplace_back(Piece{.object = *object});
+  return &pieces_.emplace_back(Slab{.object = *object});
 }
 
 /// Blocks have few sizes: one that was given back fits exactly or not at all.
-std::byte* TxMemory::take_from(Piece& piece, std::uint64_t bytes) {
+std::byte* TxMemory::take_from(Slab& piece, std::uint64_t bytes) {
   std::byte* at = nullptr;
   if (piece.used == 0 && !piece.quiet) return at;  // waits to be given back
   for (Block& block : piece.free) {
@@ -80,10 +80,10 @@ std::byte* TxMemory::take_from(Piece& piece, std::uint64_t bytes) {
 
 Result<std::byte*> TxMemory::allocate(std::uint64_t bytes, const char* what) {
   bytes = base::align_up(bytes, channel_alignment);
-  for (Piece& piece : pieces_)
+  for (Slab& piece : pieces_)
     if (std::byte* at = take_from(piece, bytes)) return at;
   give_empty_pieces_back(0);
-  Result<Piece*> fresh = unexpected(Error{});
+  Result<Slab*> fresh = unexpected(Error{});
   const bool shared = bytes <= next_piece_bytes_ / 2;
   if (shared) fresh = piece(next_piece_bytes_, what);
   if (shared && fresh) next_piece_bytes_ = std::min(2 * next_piece_bytes_, largest_piece_bytes);
@@ -95,7 +95,7 @@ Result<std::byte*> TxMemory::allocate(std::uint64_t bytes, const char* what) {
 void TxMemory::leave_to_burial() {
   for (const auto& piece : pieces_)
     if (piece.used != 0) arena_->leave_to_burial(piece.object);
-  std::erase_if(pieces_, [](const Piece& piece) { return piece.used != 0; });
+  std::erase_if(pieces_, [](const Slab& piece) { return piece.used != 0; });
 }
 
 void TxMemory::give_back(std::byte* at, std::uint64_t bytes, bool still) {

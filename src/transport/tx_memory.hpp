@@ -32,7 +32,7 @@ class TxMemory {
     std::byte* at;
     std::uint64_t bytes;
   };
-  struct Piece {
+  struct Slab {
     arena::Object object;
     std::uint64_t taken = 0;  ///< bytes from the beginning on that were ever given out
     std::uint64_t used = 0;   ///< bytes in use
@@ -42,13 +42,13 @@ class TxMemory {
       return at >= object.data && at < object.data + object.bytes;
     }
   };
-  Result<Piece*> piece(std::uint64_t bytes, const char* what);
+  Result<Slab*> piece(std::uint64_t bytes, const char* what);
   void give_empty_pieces_back(std::uint64_t timeout_ns);
-  static std::byte* take_from(Piece& piece, std::uint64_t bytes);
+  static std::byte* take_from(Slab& piece, std::uint64_t bytes);
 
   arena::Arena* arena_;
   Address owner_;
-  std::list<Piece> pieces_;
+  std::list<Slab> pieces_;
   std::uint64_t made_ = 0;  ///< pieces ever
   std::uint64_t next_piece_bytes_ = first_piece_bytes;
   static constexpr std::uint64_t first_piece_bytes = 256 << 10, largest_piece_bytes = 8 << 20;

@@ -36,7 +36,7 @@ NOT_APPLICABLE = [
     (r"^fi_shared_ctx", "shared contexts are not offered (max_ep_stx_ctx and max_ep_srx_ctx are 0)"),
     (r"^fi_scalable_ep", "scalable endpoints are not offered (max_ep_tx_ctx is 1)"),
     (r"^fi_rdm_shared_av", "address vectors are not shared between processes"),
-    (r"^fi_multi_mr", "takes its own keys and offsets for granted although it admits to others"),
+    (r"^fi_multi_mr", "expects its own keys and offsets although it admits to others"),
     (r"^fi_poll|^fi_dgram_waitset", "of fabtests 1: does not exchange addresses out of band (no -E)"),
     (r"^fi_av_test", "inserts IPv4 addresses that it makes up; addresses here are slots of a pool"),
     (r"pingpong.* -k\b", "message prefixes (FI_MSG_PREFIX) are neither needed nor offered"),

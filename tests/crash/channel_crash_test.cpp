@@ -17,7 +17,7 @@ using transport::Address;
 using transport::Endpoint;
 using transport::Peer;
 
-constexpr std::uint64_t patience_ns = 20'000'000'000;  ///< nothing here may take as long
+constexpr std::uint64_t limit_ns = 20'000'000'000;  ///< nothing here may take as long
 
 std::unique_ptr<Endpoint> open_endpoint(const Attached& side,
                                         transport::EndpointCallbacks& callbacks) {
@@ -84,7 +84,7 @@ class ChannelCrash : public CrashTest, public testing::WithParamInterface<cohere
         if (!from.endpoint->send(peer, &op)) return false;
       }
     }
-    const std::uint64_t end = base::now_ns() + patience_ns;
+    const std::uint64_t end = base::now_ns() + limit_ns;
     const auto finished = [&] {
       unsigned done = 0;
       for (Participant& one : all) {
@@ -173,7 +173,7 @@ TEST_P(ChannelCrash, WhoLeavesWhileItIsLookedAtIsNotTakenForDead) {
     other.reset();
     there.detach();
   });
-  const std::uint64_t deadline = base::now_ns() + patience_ns;
+  const std::uint64_t deadline = base::now_ns() + limit_ns;
   while (!left && base::now_ns() < deadline) endpoint->progress();
   const std::uint64_t until = base::now_ns() + 100'000'000;
   while (base::now_ns() < until) endpoint->progress();
@@ -312,10 +312,10 @@ class TalkCrash : public ChannelCrash {
   End survive(const Talk& talk, Endpoint& endpoint, Recorder& callbacks, Peer peer,
               pool::Child& child, const std::function<bool()>& is_closed, const Region& region) {
     const std::uint64_t refused = talk.victim_sends ? 0 : post(endpoint, peer, talk, region);
-    const std::uint64_t deadline = base::now_ns() + patience_ns;
+    const std::uint64_t deadline = base::now_ns() + limit_ns;
     End end;
     bool ended = false;
-    while (!ended || !settled(talk, endpoint, callbacks, refused, end)) {
+    while (!ended || !finished(talk, endpoint, callbacks, refused, end)) {
       endpoint.progress();
       siginfo_t info{};
       ::waitid(P_PID, static_cast<id_t>(child.pid()), &info,
@@ -354,8 +354,8 @@ class TalkCrash : public ChannelCrash {
   }
 
   /// A death is reported, unless the peer had closed. From one that left all has arrived.
-  bool settled(const Talk& talk, const Endpoint& endpoint, const Recorder& callbacks,
-               std::uint64_t refused, const End& end) const {
+  bool finished(const Talk& talk, const Endpoint& endpoint, const Recorder& callbacks,
+                std::uint64_t refused, const End& end) const {
     const bool all_sent = complete_ + callbacks.sent + callbacks.failed + refused == ops_.size();
     if (!end.died) {
       return talk.victim_sends ? callbacks.arrived == talk.messages

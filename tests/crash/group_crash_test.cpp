@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::uint64_t patience_ns = 20'000'000'000;
+constexpr std::uint64_t limit_ns = 20'000'000'000;
 
 class GroupCrash : public CrashTest {
  protected:
@@ -40,7 +40,7 @@ class BarrierCrash : public GroupCrash {
     for (std::uint32_t round = 0; round <= rounds; ++round) {
       // A participant that never arrived is not known by name: it is missed at the deadline.
       if (round == 1) armed();
-      const auto passed = barrier.wait(patience_ns);
+      const auto passed = barrier.wait(limit_ns);
       if (passed) continue;
       const bool names = passed.error().code == ErrorCode::peer_dead &&
                          passed.error().message.find("participant 1 of 3") != std::string::npos;
@@ -123,7 +123,7 @@ class NodeLoss : public GroupCrash {
     memory.store_fence();
     std::vector<Address> all(ranks);
     for (std::uint32_t i = 0; i < ranks; ++i) {
-      const std::uint64_t end = base::now_ns() + patience_ns;
+      const std::uint64_t end = base::now_ns() + limit_ns;
       while (all[i].pool_id != here.pool->info().id) {
         if (base::now_ns() > end) throw std::runtime_error("a rank is missing");
         memory.observe_line(line, lines + 64 * i);
@@ -158,7 +158,7 @@ class NodeLoss : public GroupCrash {
     for (std::uint32_t i = 0; i < ranks; ++i) {
       if (i != self) peers[i] = *endpoint->resolve(all[i]);
     }
-    const std::uint64_t end = base::now_ns() + patience_ns;
+    const std::uint64_t end = base::now_ns() + limit_ns;
     bool reported = false;
     while (died(callbacks).size() < ranks_a_node) {
       for (std::uint32_t i = 0; i < ranks; ++i) {

@@ -49,7 +49,7 @@ class Coherence(Case):
                          "invalidation by the reader", "a device like this needs --mode software")
         self.assert_nothing_left(spec)
 
-    def test_without_coherence_in_any_mood(self):
+    def test_without_coherence_under_every_fault_model(self):
         spec = self.pool("16M", "simulated")
         self.assert_said(self.sides(spec, "--rounds", "40"), 0, "not coherent: lines pass with")
 
