@@ -27,7 +27,7 @@ class BenchPool {
   bool own_;
 };
 
-/// One process's hold on the pool. Two sides attach as two nodes, or as one.
+/// One process's attachment to the pool. Two sides attach as two nodes, or as one.
 struct Attachment {
   std::unique_ptr<pool::Pool> pool;
   std::unique_ptr<arena::Arena> arena;

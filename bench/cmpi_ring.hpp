@@ -35,7 +35,7 @@ class CmpiRing {
   bool try_send(const std::byte* data, std::size_t bytes);
   /// Is there a message that was not taken yet? One flush, fence and load.
   bool poll();
-  /// Takes the message that poll() saw; gives its size, nullopt when that cannot be right.
+  /// Takes the message that poll() saw; returns its size, nullopt if that is impossible.
   std::optional<std::size_t> take(std::byte* to, std::size_t capacity);
 
  private:
@@ -50,10 +50,10 @@ class CmpiRing {
   coherence::Memory memory_;
   std::byte* at_;
   std::uint64_t cell_bytes_;
-  std::uint64_t number_ = 0;  ///< of the last message sent or taken
+  std::uint64_t number_ = 0;  ///< number of the last message sent or taken
 };
 
-/// The memory under the ring: in software mode it copies by plain stores, then clflushopt.
+/// The memory interface of the ring: in software mode it copies by plain stores, then clflushopt.
 Result<coherence::Memory> paper_memory(coherence::Mode mode);
 
 /// Messages of any size through two rings, one a direction, in chunks of a cell.

@@ -20,7 +20,7 @@ Result<void> EndpointPath::connect(const transport::Address& peer) {
 
 Result<void> EndpointPath::send(const std::byte* data, std::size_t bytes) {
   const transport::Header header{.bytes = bytes};
-  if (bytes <= inject_bytes_ && !pool_->offset_of(data)) {  // what is injected is always copied
+  if (bytes <= inject_bytes_ && !pool_->offset_of(data)) {  // inject always copies
     for (;;) {
       auto injected = PENSTOCK_TRY(endpoint_->try_inject(peer_, header, data));
       if (injected) return {};

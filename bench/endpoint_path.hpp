@@ -1,4 +1,4 @@
-// Ours: messages by transport::Endpoint.
+// Penstock's path: messages by transport::Endpoint.
 #pragma once
 
 #include <cstddef>

@@ -85,7 +85,7 @@ class Bench {
     return {};
   }
 
-  /// A provider of libfabric that is not there is left out; Penstock must be there.
+  /// Skips a libfabric provider that is not available; Penstock must be available.
   Result<void> open_port(Variant variant) {
     auto port = FiPort::open(names[variant]);
     const bool both = side_.exchange(port ? 1 : 0) == 1 && port;

@@ -25,7 +25,7 @@ struct FiClose {
 template <class Object>
 using FiHandle = std::unique_ptr<Object, FiClose>;
 
-/// As MPI uses a provider: receives are posted ahead, small sends injected, queues polled.
+/// Uses a provider as MPI does: posts receives ahead, injects small sends, polls queues.
 class FiPort final : public MessagePath {
  public:
   /// Errors: unavailable (libfabric offers no such provider), or what a call returned.
@@ -34,13 +34,13 @@ class FiPort final : public MessagePath {
   std::string name() const;
   Result<void> connect(const std::string& peer_name);
 
-  /// A receive into `to` that the next receive() waits for; a message to come finds it posted.
+  /// Posts a receive into `to`, before its message; the next receive() waits for it.
   Result<void> post(std::byte* to, std::size_t bytes);
   Result<void> send(const std::byte* data, std::size_t bytes) override;
   Result<void> receive(std::byte* to, std::size_t bytes) override;
 
   // ---- one-sided ----
-  /// Where a peer finds memory.
+  /// Key and address by which a peer reaches memory.
   struct Exposed {
     std::uint64_t key = 0, address = 0;
   };
@@ -48,7 +48,7 @@ class FiPort final : public MessagePath {
   /// Returns when it is complete at the target.
   Result<void> put(const std::byte* from, std::size_t bytes, const Exposed& to);
   Result<void> get(std::byte* to, std::size_t bytes, const Exposed& from);
-  /// Whatever peers ask of this side.
+  /// Serves requests of peers.
   void progress();
 
  private:

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t long_bytes = 64 << 10;
 
-/// An endpoint that counts what it gets.
+/// An endpoint that counts the messages it receives.
 class Talker final : public transport::EndpointCallbacks, transport::Arrival {
  public:
   Result<void> open(arena::Arena& arena, std::function<void()> while_closing) {
@@ -27,13 +27,13 @@ class Talker final : public transport::EndpointCallbacks, transport::Arrival {
     return {};
   }
   transport::Endpoint& endpoint() { return *endpoint_; }
-  /// Others may be moved meanwhile, this one not.
+  /// Other endpoints may progress meanwhile, but not this one.
   void close() { const auto closing = std::move(endpoint_); }
   void progress() {
     if (endpoint_) endpoint_->progress();
   }
 
-  /// A short and a long message.
+  /// Sends a short and a long message.
   Result<void> talk_to(const transport::Address& address) {
     auto peer = PENSTOCK_TRY(endpoint_->resolve(address));
     for (const std::size_t bytes : {std::size_t{8}, long_bytes}) {

@@ -89,7 +89,7 @@ class Limits {
     if (side_.index() == 0) samples_.record(row, round, value);
   }
 
-  /// One way: each side has a line, published by one word.
+  /// One-way time of a word: each side has a line and publishes one word of it.
   double word_handover() {
     constexpr int count = 200;
     const auto& memory = hold_.pool->memory();
@@ -132,7 +132,7 @@ class Limits {
     return static_cast<double>(ns) / count;
   }
 
-  /// By one side while the other waits.
+  /// One side copies while the other waits.
   void measure_copies(std::size_t number) {
     const auto& memory = hold_.pool->memory();
     for (std::size_t i = 0; i < copied.size(); ++i) {
@@ -177,7 +177,7 @@ class Limits {
   std::byte* words_ = nullptr;
   std::byte* copies_ = nullptr;
   std::unique_ptr<RawLines> path_;
-  std::optional<coherence::Memory> past_the_cache_;  ///< stores of a mode that cannot use it
+  std::optional<coherence::Memory> past_the_cache_;  ///< stores as in a mode without the cache
   std::uint64_t turn_ = 0;
 };
 

@@ -1,5 +1,4 @@
-// The best that this machine can do without any protocol: the figures that all others are held
-// against.
+// The limits of this machine without any protocol: the figures that all others are compared with.
 #pragma once
 
 #include "bench/options.hpp"
@@ -8,8 +7,8 @@
 
 namespace penstock::bench {
 
-/// Hand-overs between two processes and copies by one, in a pool of this mode. Errors: as of the
-/// pool, or fewer than two CPUs.
+/// Measures hand-overs between two processes and copies by one, in a pool of this mode. Errors:
+/// those of the pool, or fewer than two CPUs.
 Result<Report> measure_limits(const Options& options, coherence::Mode mode);
 
 }  // namespace penstock::bench

@@ -1,4 +1,4 @@
-"""What the benchmarks of MPI programs share: transports, interleaved rounds, medians, tables.
+"""Shared by the benchmarks of MPI programs: transports, interleaved rounds, medians, tables.
 
 Each transport runs the same program in turn, round after round, so that what disturbs the machine
 disturbs all alike. A measurement is a number under a key, a tuple such as ("latency", 8).

@@ -19,7 +19,7 @@ struct PairOptions {
   std::uint64_t timeout_ns = 300'000'000'000;
 };
 
-/// One of the two processes. Waits here have no deadline of their own: the supervisor's holds.
+/// One of the two processes. Its waits have no deadline; the supervisor enforces one.
 class Side {
  public:
   Side(unsigned index, SharedState& shared, bool fifo)
@@ -28,7 +28,7 @@ class Side {
   unsigned index() const { return index_; }
   /// Waits for the other side; its earlier writes to ordinary shared memory are then visible.
   void meet();
-  /// Gives a number to the other side and takes its own.
+  /// Exchanges numbers with the other side.
   std::uint64_t exchange(std::uint64_t mine);
   /// The same for up to letter_bytes of text or bytes.
   std::string exchange(const std::string& mine);
@@ -42,7 +42,7 @@ class Side {
   void await_signal(std::uint64_t value) const;
   /// Ping-pong over plain cached lines, one way: the distance of the two cores at this moment.
   double plain_handover_ns();
-  /// Both sides call it; the two run `work` together. Gives the ns it took here.
+  /// Both sides call it and run `work` together. Returns the ns that it took here.
   template <class Work>
   double burst(Work&& work) {
     raise_priority();

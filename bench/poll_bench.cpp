@@ -1,6 +1,6 @@
-// A receiver with many senders: what an empty look at all of them costs, and how long a message
-// takes from the sender's call to the receiver's hands. The published way (one ring after another,
-// each with its own flush, fence and load) beside ours.
+// A receiver with many senders: the cost of an empty look at all of them, and the time of a message
+// from the sender's call to its delivery. Compares the published way (one ring after another, each
+// with its own flush, fence and load) with ours.
 #include <array>
 #include <cstring>
 #include <random>
@@ -48,7 +48,7 @@ class Bench {
     return {};
   }
 
-  /// Senders join until there are sender_counts[index]; then all rounds of this number.
+  /// Adds senders until there are sender_counts[index], then measures.
   Result<void> round(std::size_t index) {
     const std::size_t senders = sender_counts[index];
     if (auto joined = join(senders); !joined) return joined;

@@ -1,6 +1,6 @@
 // The limit: payload in tagged lines at a fixed place, with no ring, header, credit or matching.
-// The least that any protocol through the pool pays. Where lines need no flush, longer payload goes
-// without tags, followed by a word.
+// Any protocol through the pool costs at least this. Where lines need no flush, longer payload
+// goes without tags, followed by a word.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,12 @@ class RawLines final : public MessagePath {
       : memory_(memory), bulk_(memory), out_(out), in_(in) {}
   Result<void> send(const std::byte* data, std::size_t bytes) override;
   Result<void> receive(std::byte* to, std::size_t bytes) override;
-  /// Whether a message of this length goes in tagged lines.
+  /// True if a message of this length goes in tagged lines.
   bool tagged(std::size_t bytes) const;
   /// Selects the stores that publish payload without tags from now on.
   void leave_by(const coherence::Memory& bulk) { bulk_ = bulk; }
-  /// Single lines leave past the cache (publish_line), so that none is dirty at any instant, rather
-  /// than the quickest way (send_line).
+  /// Selects how single lines are sent: past the cache (publish_line), so that none is ever dirty,
+  /// or the fastest way (send_line).
   void leave_past_the_cache(bool past) { past_ = past; }
 
  private:

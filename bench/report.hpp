@@ -28,7 +28,7 @@ struct Table {
 class Report {
  public:
   explicit Report(std::string benchmark) : benchmark_(std::move(benchmark)) {}
-  /// Something about the run as a whole: mode, placement, rounds.
+  /// Adds a fact about the whole run: mode, placement, rounds.
   void note(std::string key, Cell value) { notes_.emplace_back(std::move(key), std::move(value)); }
   Table& add(Table table) { return tables_.emplace_back(std::move(table)); }
   void print() const;

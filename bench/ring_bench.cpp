@@ -26,10 +26,10 @@ constexpr std::size_t stream_bytes = 16 << 20;  ///< in one burst
 constexpr std::uint64_t cell_bytes = 64 << 10;  ///< of the published ring
 
 enum Variant : std::size_t { bare, paper, ours, variant_count };
-/// Streaming rows take the bare variant's place by the two copies that it cannot avoid.
+/// Streaming has no bare variant; instead it measures the two copies that it cannot avoid.
 enum StreamRow : std::size_t { copy_in, copy_out, paper_stream, ours_stream, stream_row_count };
 
-/// Where a message lies that is sent, and whether its user has just stored it.
+/// Memory of a message to send, and whether its user has just stored it.
 enum Origin : std::size_t { private_memory, pool_memory, private_put, pool_put, origin_count };
 
 int ping_pongs(std::size_t bytes) {
@@ -90,7 +90,7 @@ class Bench {
   }
 
  private:
-  /// Side 0 makes the memory that the bare lines, the published rings and the copies use.
+  /// Side 0 allocates the memory that the bare lines, the published rings and the copies use.
   Result<std::byte*> shared_area() {
     const std::uint64_t bytes = 2 * RawLines::bytes(latency_sizes.back()) +
                                 2 * CmpiRing::bytes(cell_bytes) + 3 * largest + 3 * 4096;
@@ -162,7 +162,7 @@ class Bench {
     return done;
   }
 
-  /// The user stores each message before it sends it, or sends again what lies there.
+  /// The user stores each message before it sends it, or sends the same bytes again.
   Result<void> ping_pong_from(std::size_t size_index, std::size_t origin, std::size_t round) {
     const std::size_t bytes = get_sizes[size_index];
     const bool stores = origin == private_put || origin == pool_put;
@@ -193,7 +193,7 @@ class Bench {
     return done;
   }
 
-  /// The copy into the pool by side 0 alone, then the copy out of it by side 1 alone.
+  /// Side 0 alone copies into the pool, then side 1 alone copies out of it.
   void copies(std::size_t size_index, std::size_t round) {
     const std::size_t bytes = stream_sizes[size_index];
     const std::size_t pieces = streamed / bytes, count = stream_bytes / bytes;
@@ -244,7 +244,7 @@ class Bench {
   std::byte* lines_[2] = {};
   std::byte* rings_[2] = {};
   std::byte* copied_ = nullptr;
-  std::byte* in_pool_ = nullptr;  ///< this side's, for messages to send
+  std::byte* in_pool_ = nullptr;  ///< this side's pool memory for messages to send
   std::unique_ptr<MessagePath> paths_[variant_count];
 };
 

@@ -1,5 +1,5 @@
-// Put and get through libfabric, with nothing but that on the asking side: memory in the pool
-// beside the bare copy (the limit), private memory through its owner, and libfabric's shm.
+// Put and get through libfabric, with no other work at the origin: memory in the pool compared with
+// the bare copy (the limit), private memory through its owner, and libfabric's shm.
 #include <array>
 #include <cstring>
 
@@ -29,7 +29,7 @@ std::size_t row(std::size_t size, std::size_t direction, std::size_t variant) {
   return (size * direction_count + direction) * variant_count + variant;
 }
 
-/// Side 0 asks; side 1 owns the memory.
+/// Side 0 is the origin; side 1 owns the memory.
 class Bench {
  public:
   Bench(Side& side, Samples& samples)
@@ -65,7 +65,7 @@ class Bench {
   }
 
  private:
-  /// libfabric's shm is left out where it is absent.
+  /// Skips libfabric's shm where it is absent.
   Result<void> open_port(Variant variant, const char* provider, std::byte* memory) {
     auto port = FiPort::open(provider, true);
     const bool both = side_.exchange(port ? 1 : 0) == 1 && port;

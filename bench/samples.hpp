@@ -20,7 +20,7 @@ class Samples {
     values_[row * rounds_ + round] = value;
   }
   std::size_t rounds() const { return rounds_; }
-  /// Over the rounds recorded; nullopt when there are none.
+  /// Median and minimum of the recorded rounds; nullopt when there are none.
   std::optional<double> median(std::size_t row) const;
   std::optional<double> minimum(std::size_t row) const;
 

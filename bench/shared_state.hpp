@@ -1,4 +1,4 @@
-// Where the two sides of a measurement meet: ordinary coherent memory, no part of any pool.
+// State shared by the two sides of a measurement: ordinary coherent memory, no part of any pool.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ struct alignas(64) SharedWord {
 struct SharedState {
   SharedWord arrived[2];  ///< barriers reached; word i by side i
   SharedWord ball[2];     ///< placement probe
-  SharedWord signal[2];   ///< one-way news
+  SharedWord signal[2];   ///< one-way signals
   SharedWord note[2];     ///< one number for the other side
   char letter[2][letter_bytes];
   char error[2][error_bytes];

@@ -1,4 +1,4 @@
-// What the benchmarks of two sides have in common.
+// Shared code of the benchmarks with two sides.
 #pragma once
 
 #include "bench/bench_pool.hpp"
@@ -7,7 +7,7 @@
 
 namespace penstock::bench {
 
-/// Makes or finds the pool of `options` and runs a Bench in each of two processes: it is made with
+/// Makes or opens the pool of `options` and runs a Bench in each of two processes: it is made with
 /// its side and `results`, opens the pool with `opening...`, and measures `rounds` times.
 template <class Bench, class Results, class... Opening>
 Result<void> run_two_sides(const Options& options, coherence::Mode mode, std::size_t rounds,

@@ -94,7 +94,7 @@ class Sender {
     if (!*sent) operations_.push_back(std::move(operation));
   }
 
-  /// Where the mailbox word says that the channel is, as the receiver finds it.
+  /// The channel's place by the mailbox word, as the receiver finds it.
   void write_credits() {
     if (word_ == 0) return;
     std::byte* at = world_.frozen.base() + MailboxWord::offset(word_);

@@ -180,7 +180,7 @@ Result<View> look_at(const std::string& spec) {
     auto arena = arena::Arena::open(*pool);
     if (arena) return View{std::move(pool), std::move(*arena)};
     refused = arena.error();
-    // What an observer may not do is to format the arena; everything else stays as it is.
+    // An observer may do everything but format the arena.
     if (refused.code != ErrorCode::invalid_argument) break;
   }
   return tl::unexpected(refused);

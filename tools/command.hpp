@@ -1,4 +1,4 @@
-// What the subcommands share. Each stands in a file of its own and registers itself on the parser.
+// Shared by the subcommands. Each has a file of its own and registers itself on the parser.
 #pragma once
 
 #include <functional>
@@ -67,10 +67,10 @@ void add_trust_option(CLI::App& command);
 /// Says so on stderr where a pool is not to be trusted, as a job that uses it would be told.
 void warn_of_owner(const std::string& spec);
 
-/// Whether a job of this user may use the pool: its owner is trusted, and it may be written.
+/// Checks that a job of this user may use the pool: its owner is trusted, and it is writable.
 Result<void> check_use(const std::string& spec);
 
-/// Attached without a slot: what looks on, and changes nothing.
+/// Attached without a slot: an observer, which changes nothing.
 Result<std::unique_ptr<pool::Pool>> observe(const std::string& spec);
 
 /// A look at a pool from outside: no process slot is taken, nothing is changed, unless the pool was

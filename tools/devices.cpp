@@ -34,7 +34,7 @@ std::vector<std::string> entries_of(const std::string& folder) {
   return names;
 }
 
-/// Without what surrounds it; sysfs ends its files with a newline.
+/// The file's text without surrounding white space; sysfs ends its files with a newline.
 std::string text_in(const std::string& path) {
   std::string text = base::read_file(path);
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) {
@@ -55,7 +55,7 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
   return value;
 }
 
-/// The last part of where a link leads, "" when it is none.
+/// The last component of a link's target, "" when it is no link.
 std::string link_name(const std::string& link) {
   const std::string target = resolved(link);
   return target == link ? "" : target.substr(target.rfind('/') + 1);

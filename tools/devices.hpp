@@ -1,5 +1,5 @@
-// Devdax devices and CXL memory, as sysfs tells of them; what stands there is read and not judged.
-// Why not by libdaxctl and libcxl: docs/decisions/0021-devices-by-sysfs.md.
+// Devdax devices and CXL memory as sysfs describes them, without judgement. Why not by libdaxctl
+// and libcxl: docs/decisions/0021-devices-by-sysfs.md.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What `penstock doctor` looks at, a file for each concern.
+// The checks of `penstock doctor`, a file for each concern.
 #pragma once
 
 #include <fmt/core.h>
@@ -30,7 +30,7 @@ class Findings {
     all_.push_back({Verdict::fail, std::move(what), std::move(fix)});
   }
   const std::vector<Finding>& all() const { return all_; }
-  /// What fails first, then what warns.
+  /// Failures first, then warnings.
   Findings sorted() const;
 
  private:
@@ -44,9 +44,9 @@ void check_cpu(Findings& findings, const Roots& roots);
 void check_cores(Findings& findings);
 void check_shared_memory(Findings& findings);
 void check_huge_pages(Findings& findings, const Roots& roots);
-/// Whether pools in /dev/shm outlive the login of `user`.
+/// Checks whether pools in /dev/shm outlive the login of `user`.
 void check_logout(Findings& findings, const Roots& roots, unsigned user);
-/// Against the pool `spec`, if it is one in memory of this host; "" for none.
+/// Checks the limits against pool `spec`, if it is in this host's memory; "" for none.
 void check_cgroup(Findings& findings, const Roots& roots, const std::string& spec);
 void check_variables(Findings& findings);
 
@@ -55,7 +55,7 @@ void check_variables(Findings& findings);
 void check_devices(Findings& findings, const Roots& roots);
 
 void check_provider(Findings& findings);
-/// What libfabric lists through the provider for a pool; `spec` "" for PENSTOCK_POOL. Sets
+/// Checks what libfabric lists through the provider for a pool; `spec` "" for PENSTOCK_POOL. Sets
 /// variables of libfabric in this process.
 void check_offer(Findings& findings, const std::string& spec);
 /// The library that is preloaded for windows.

@@ -112,7 +112,7 @@ void judge_coherent(Findings& findings, const litmus::Outcome& outcome, const po
   }
 }
 
-/// What processes of one host count on; hosts that are emulated have caches in common.
+/// The property that processes of one host rely on; emulated hosts share their caches.
 void judge_intra_node(Findings& findings, const litmus::Outcome& outcome, const pool::Info& info,
                       const litmus::Verdict& verdict) {
   const bool simulated = info.mode == coherence::Mode::simulated;

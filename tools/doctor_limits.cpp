@@ -1,4 +1,4 @@
-// What a host takes away from pools: logind at logout, cgroups.
+// Host settings that remove or limit pools: logind at logout, cgroups.
 #include <dirent.h>
 #include <pwd.h>
 #include <unistd.h>
@@ -66,7 +66,7 @@ bool means_no(std::string value) {
          value == "f";
 }
 
-/// The least of a limit's files from the own cgroup up to the root; nullopt without one.
+/// The lowest limit in the files from the own cgroup up to the root; nullopt without one.
 std::optional<std::uint64_t> least_limit(std::string folder, std::size_t root,
                                          const std::string& file) {
   constexpr std::uint64_t as_good_as_none = std::uint64_t{1} << 60;  // v1 says so in pages

@@ -1,4 +1,4 @@
-// What libfabric offers through our provider for a pool, as fi_info would list it.
+// Lists what libfabric offers through our provider for a pool, like fi_info.
 #include <dlfcn.h>
 #include <rdma/fabric.h>
 

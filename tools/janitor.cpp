@@ -39,7 +39,7 @@ void end_job(const std::string& job, std::set<std::string> segments) {
 }
 
 void remove_pool(const std::string& spec) {
-  // Named for this run alone: whatever stands there, whole or half made, is ours to remove.
+  // Named for this run alone: anything under that name, whole or half made, is ours to remove.
   (void)pool::remove(spec, true);
   const auto parts = pool::parse_spec(spec);
   if (!parts) return;

@@ -17,7 +17,7 @@ void tidy_after_the_killed(const std::string& temporary);
 
 class Janitor {
  public:
-  /// What is this run's own; it need not exist yet.
+  /// The resources of this run; they need not exist yet.
   struct Charge {
     std::string job;
     std::string pool;  ///< "" : nothing to remove

@@ -24,7 +24,7 @@ bool provides(MpiKind kind, const std::string& libmpi) {
   return (kind == MpiKind::open_mpi) == (libmpi == "libmpi.so.40");
 }
 
-/// Whether this MPI is one of those asked for.
+/// Checks whether this MPI is one of those requested.
 class Filter {
  public:
   explicit Filter(const MpiWanted& wanted)

@@ -1,4 +1,4 @@
-// Which of the MPIs on this host a job is run with.
+// Chooses the MPI of this host that runs a job.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ struct MpiWanted {
 /// program count once.
 std::vector<std::string> mpiexec_candidates(const std::string& program);
 
-/// The one that was named, else the first usable candidate of the kind that is asked for, or that
-/// the program is linked with. When there is none: the reason of the first in question.
+/// The named MPI, else the first usable candidate of the requested kind, or of the kind that the
+/// program is linked with. If there is none: the error of the first candidate.
 Result<MpiRuntime> find_mpi(const MpiWanted& wanted);
 
 }  // namespace penstock::tools

@@ -13,7 +13,7 @@
 namespace penstock::tools {
 namespace {
 
-/// What LD_PRELOAD holds besides our library, which an earlier `penstock env` may have put there.
+/// LD_PRELOAD without our library, which an earlier `penstock env` may have put there.
 struct Preloads {
   std::string others;
   bool ours = false;

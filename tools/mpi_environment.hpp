@@ -1,4 +1,4 @@
-// What makes an MPI choose the provider: variables, and arguments of its launcher.
+// Makes an MPI choose the provider: environment variables, and arguments of its launcher.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironm
 /// mpiexec and its arguments up to the program, for `ranks` on this host.
 std::vector<std::string> launch_command(const MpiRuntime& runtime, std::uint32_t ranks, bool bind);
 
-/// What one's own launcher needs besides the variables, a sentence a line; may be empty.
+/// Needs of the user's own launcher besides the variables, a sentence per line; may be empty.
 std::vector<std::string> launcher_notes(const MpiRuntime& runtime, const Environment& environment,
                                         const JobEnvironment& job);
 

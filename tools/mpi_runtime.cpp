@@ -37,7 +37,7 @@ std::string read_answer(int fd) {
   return text;
 }
 
-/// What `program --version` prints, "" when it cannot be run.
+/// The output of `program --version`, "" when it cannot be run.
 std::string version_answer(const std::string& program) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return "";

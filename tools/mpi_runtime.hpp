@@ -12,7 +12,7 @@ enum class MpiKind { mpich, open_mpi, intel, unknown };
 
 /// "Open MPI".
 const char* mpi_title(MpiKind kind);
-/// What --mpi takes: mpich, openmpi, intel. Error: invalid_argument.
+/// Parses the values of --mpi: mpich, openmpi, intel. Error: invalid_argument.
 Result<MpiKind> parse_mpi(std::string_view text);
 /// How to get one that can be used; MPICH's for `unknown`.
 const char* install_command(MpiKind kind);

@@ -30,8 +30,8 @@ bool names_segment(std::string_view name) {
                      [&](std::string_view known) { return name.starts_with(known); });
 }
 
-/// What the names of all segments of a job have in common: all but the number of a node or a rank
-/// at the end. "" where nothing in it names the job.
+/// The common part of the names of a job's segments: all but the number of a node or a rank at the
+/// end. "" where nothing in it identifies the job.
 std::string_view family_of(std::string_view name) {
   const std::string_view family = name.substr(0, name.find_last_of("_.") + 1);
   for (const std::string_view known : segment_names) {
@@ -112,7 +112,7 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
   return entries;
 }
 
-/// What a process has mapped, and what it has open: between the two calls it may be only that.
+/// Files that a process has mapped or has open: between open() and mmap() it is only open.
 std::set<std::string> held_by(const std::filesystem::path& process, pid_t pid) {
   std::set<std::string> held;
   std::error_code ignored;

@@ -17,10 +17,10 @@ std::set<std::string> mpi_segments();
 /// processes of `job` do not count. Reads every process that it may read, if there is a segment to
 /// ask about.
 std::set<std::string> abandoned_segments(std::set<std::string> segments, const std::string& job);
-/// With those of the same job's other nodes and ranks, where the names tell.
+/// Removes them, and where the names show it, the segments of the job's other nodes and ranks.
 void remove_segments(const std::set<std::string>& segments);
 
-/// For the next run, which tidies up when all the job's processes were killed at once.
+/// Records them for the next run, which tidies up if all the job's processes were killed at once.
 void write_segments(const std::string& folder, const std::set<std::string>& segments);
 std::set<std::string> read_segments(const std::string& folder);
 

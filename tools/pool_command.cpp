@@ -223,7 +223,7 @@ int list(const PoolArguments& arguments) {
   return exit_ok;
 }
 
-/// The dead, however many slots each has. Looks only: attaching in earnest frees what they left.
+/// Lists the dead, one record each. It only looks: a full attach would free what they left.
 Result<std::vector<pool::ProcessRecord>> find_dead(const std::string& spec) {
   auto pool = observe(spec);
   if (!pool) return unexpected(pool.error());

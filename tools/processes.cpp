@@ -13,7 +13,7 @@ void add(pool::ProcessRecord& to, const pool::ProcessRecord& record) {
   to.bytes_received += record.bytes_received;
   to.attached_wall_ns = std::min(to.attached_wall_ns, record.attached_wall_ns);
   if (to.activity.empty()) to.activity = record.activity;
-  // What has left in order tells nothing of whether the process lives.
+  // A record that was left in order does not show whether the process lives.
   const bool alive = (to.attached && to.alive) || (record.attached && record.alive);
   to.alive = to.attached || record.attached ? alive : to.alive || record.alive;
   to.attached = to.attached || record.attached;

@@ -161,7 +161,7 @@ void explain_full_pool(const RunArguments& arguments, const std::string& spec) {
   }
 }
 
-/// What went wrong beyond the launcher's own status; gives the status to end with.
+/// Reports failures beyond the launcher's own status; returns the exit status.
 int judge(const JobOutcome& outcome, const RunArguments& arguments, const std::string& spec) {
   if (outcome.interrupted_by) {
     say("interrupted by signal {}; the job was ended", *outcome.interrupted_by);
@@ -222,7 +222,7 @@ int run(RunArguments arguments) {
   const Janitor::Charge own{.job = job,
                             .pool = temporary ? spec : "",
                             .folder = fmt::format("{}/penstock-{}", temporary_folder(), job)};
-  // Before anything that may start a thread. Its destructor cleans up after all that follows.
+  // Must precede anything that may start a thread. Its destructor cleans up after all that follows.
   auto janitor = Janitor::start(own);
   if (!janitor) return report(janitor.error());
   if (auto made = make_folders(own.folder); !made) return report(made.error());

@@ -22,7 +22,7 @@ constexpr std::uint64_t orphaned_ns =
 constexpr std::uint64_t last_words_ns = 500'000'000;  ///< of ranks that are being killed
 constexpr std::uint64_t closely_ns = 60'000'000'000;  ///< ranks are expected to attach meanwhile
 constexpr int closely_ms = 20, calmly_ms = 200;
-// What the epoll tells of, apart from pids of ranks.
+// Event data of the epoll other than pids of ranks.
 constexpr std::uint64_t signal_event = ~0ull, launcher_event = ~1ull, exit_log_event = ~2ull;
 
 sigset_t passed_on() {
@@ -162,7 +162,7 @@ class Supervisor {
     if (waitpid(launcher_, &status, WNOHANG) != launcher_) return;
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process_.get(), nullptr);
     outcome_.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    // Its ranks are ended because it is; what they say comes after that.
+    // Its ranks end because it does; what they report comes after that.
     if (WIFSIGNALED(status) && !watch_.has_blame() && !outcome_.interrupted_by)
       outcome_.first_death = JobWatch::Death{plan_.command.front(), verdict_of(status), true};
     ended_ = true;

@@ -19,7 +19,7 @@ Result<pool::Info> make_temporary_pool(const std::string& spec, const std::strin
                                        std::uint64_t bytes, std::uint32_t ranks,
                                        std::uint32_t nodes);
 
-/// What a job takes of a pool.
+/// The requirements of a job on a pool.
 struct JobNeeds {
   std::uint32_t ranks = 0;
   std::uint32_t nodes = 0;  ///< emulated

@@ -1,4 +1,4 @@
-// What people type: other launchers' spellings, and words that are misspelt.
+// Interprets user input: other launchers' spellings, and misspelt words.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ class App;
 
 namespace penstock::tools {
 
-/// The arguments as the parser knows them: `run -np 4`, as for mpiexec, is `run -n 4`. What stands
-/// behind the program's name is the program's.
+/// Translates the arguments for the parser: `run -np 4`, as for mpiexec, is `run -n 4`. Words after
+/// the program's name belong to the program.
 std::vector<std::string> as_parsed(const CLI::App& app, std::vector<std::string> arguments);
 
 /// "there is no 'docter'; did you mean 'doctor'?" for the first word that should be a subcommand

@@ -1,5 +1,5 @@
-/* What the benchmarks that are MPI programs share: options, sizes, contents that tell where they
- * belong. */
+/* Shared by the benchmarks that are MPI programs: options, sizes, contents that identify their
+ * place. */
 #pragma once
 
 #include <mpi.h>
@@ -19,7 +19,7 @@ struct sizes {
   long bytes[max_items];
 };
 
-/* Says what is wrong with the options, which all ranks have, and ends them. */
+/* Prints the error in the options, which all ranks have, and ends them. */
 __attribute__((format(printf, 1, 2), noreturn)) static inline void refuse(const char* format, ...) {
   int rank;
   va_list arguments;
@@ -34,14 +34,14 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void refuse(const 
   exit(2);
 }
 
-/* Says what this rank alone has found, and ends the job. */
+/* Prints an error that this rank alone has found, and ends the job. */
 __attribute__((format(printf, 1, 2), noreturn)) static inline void fail(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
   vfprintf(stderr, format, arguments);
   va_end(arguments);
   fputc('\n', stderr);
-  usleep(200000); /* mpiexec may drop what was said just before the end */
+  usleep(200000); /* mpiexec may drop output written just before the end */
   MPI_Abort(MPI_COMM_WORLD, 1);
   abort();
 }
@@ -84,7 +84,7 @@ static inline long largest(const struct sizes* sizes) {
   return most;
 }
 
-/* The byte at this place in contents of this seed. */
+/* The byte at index `at` of the contents of this seed. */
 static inline unsigned char content(unsigned seed, long at) {
   return (unsigned char)(seed * 37u + (unsigned)at * 7u + (unsigned)(at / 251));
 }

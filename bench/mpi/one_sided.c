@@ -48,7 +48,7 @@ struct job {
   MPI_Win win;
   MPI_Group group; /* the partner */
   char* window;    /* this rank's part */
-  char* local;     /* as large: what is sent, or where it arrives */
+  char* local;     /* as large: the origin of puts, or the target of gets */
   int64_t fetched[window_ops];
 };
 
@@ -69,7 +69,7 @@ static int passive(const struct measure* m) {
   return m->sync != pscw && m->sync != fence;
 }
 
-/* One behind the other from the window's start, and from there again: what overlaps is the same. */
+/* Consecutive slots, from the window's start, wrapping around: operations on a slot are equal. */
 static long offset_of(const struct options* o, const struct measure* m, int op) {
   const long slots = o->window_bytes / m->bytes;
   return m->op == fetch_and_op ? 0 : op % slots * m->bytes;
@@ -134,7 +134,7 @@ static void by_lock(struct job* job, const struct options* o, const struct measu
   }
 }
 
-/* Into the own part, under a lock without contention. */
+/* Copies into the own part, under a lock without contention. */
 static void by_copy(struct job* job, const struct options* o, const struct measure* m) {
   if (!job->origin) return;
   for (int i = 0; i < m->ops; ++i) {
@@ -223,7 +223,7 @@ static void check_contents(const struct job* job, const struct measure* m, const
   expect(job, m, wrong < 0, wrong);
 }
 
-/* Checks what the partner's n-th iteration has left, and that all bytes behind it are unchanged. */
+/* Checks the result of the partner's n-th iteration, and that all bytes after it are unchanged. */
 static void check_window(const struct job* job, const struct options* o, const struct measure* m,
                          long n) {
   const long reach = reach_of(o, m), slots = o->window_bytes / m->bytes;
@@ -241,7 +241,7 @@ static void check_window(const struct job* job, const struct options* o, const s
   for (long i = reach; i < o->window_bytes; ++i) expect(job, m, job->window[i] == 0, i);
 }
 
-/* Checks what this rank's n-th iteration has returned. */
+/* Checks the results that this rank's n-th iteration has fetched. */
 static void check_local(const struct job* job, const struct options* o, const struct measure* m,
                         long n) {
   if (m->op == get) {
@@ -254,7 +254,7 @@ static void check_local(const struct job* job, const struct options* o, const st
   }
 }
 
-/* Between barriers: the next iteration must not reach a window that is looked at. */
+/* Checks between barriers: the next iteration must not change a window during the check. */
 static void check(const struct job* job, const struct options* o, const struct measure* m, long n) {
   MPI_Barrier(MPI_COMM_WORLD);
   if (job->origin || m->both_ways) check_local(job, o, m, n);

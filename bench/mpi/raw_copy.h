@@ -29,7 +29,7 @@ static inline void raw_lines_128(char* to, const char* from, size_t bytes) {
   }
 }
 
-/* Words of 8 bytes, and what is left by ordinary stores. */
+/* Copies words of 8 bytes past the cache, and the rest by ordinary stores. */
 static inline void raw_words(char* to, const char* from, size_t bytes) {
   for (; bytes >= 8 && (size_t)to % 8 == 0; bytes -= 8, to += 8, from += 8) {
     long long word;
@@ -39,7 +39,7 @@ static inline void raw_words(char* to, const char* from, size_t bytes) {
   memcpy(to, from, bytes);
 }
 
-/* Whole lines by the widest stores that the processor has. */
+/* Copies whole lines by the widest stores that the processor has. */
 static inline void raw_copy(char* to, const char* from, size_t bytes) {
   size_t head = (raw_line - (size_t)to % raw_line) % raw_line;
   if (head > bytes) head = bytes;
@@ -55,7 +55,7 @@ static inline void raw_copy(char* to, const char* from, size_t bytes) {
   raw_words(to + head + lines, from + head + lines, bytes - head - lines);
 }
 
-/* All copies so far have left the processor. */
+/* Store fence: all copies so far have left the processor. */
 static inline void raw_order(void) {
   _mm_sfence();
 }

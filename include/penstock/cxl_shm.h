@@ -120,7 +120,7 @@ static inline int cxl_shm_destroy(cxl_shm_obj_t* obj) {
   return cxl_shm_result(status);
 }
 
-/* Of `size` bytes from `offset` of an open object; see penstock_publish and penstock_observe. */
+/* As penstock_publish and penstock_observe, on `size` bytes from `offset` of an open object. */
 static inline int cxl_shm_publish(const cxl_shm_obj_t* obj, size_t offset, size_t size) {
   if (!cxl_shm_attached()) return -1;
   if (offset > obj->size || size > obj->size - offset)

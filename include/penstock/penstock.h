@@ -52,8 +52,8 @@ typedef enum penstock_status {
 } penstock_status_t;
 
 typedef enum penstock_mode {
-  PENSTOCK_MODE_DEFAULT = 0,  /* software when a pool is created; whatever it has when attached */
-  PENSTOCK_MODE_HARDWARE = 1, /* caches are coherent between all who attach */
+  PENSTOCK_MODE_DEFAULT = 0,  /* create: software; attach: the pool's mode */
+  PENSTOCK_MODE_HARDWARE = 1, /* caches are coherent between all attached processes */
   PENSTOCK_MODE_SOFTWARE = 2, /* no coherence between hosts */
   PENSTOCK_MODE_UNCACHED = 3  /* the mapping itself is uncacheable */
 } penstock_mode_t;
@@ -154,7 +154,7 @@ typedef struct {
   uint64_t generation; /* tells it from a later object of the same name */
 } penstock_object_info_t;
 
-/* The contents are zero for whoever opens it, unless told otherwise. `options` NULL: the defaults.
+/* The contents are zero unless `skip_zeroing` is set. `options` NULL: the defaults.
  * Takes the pool's lock. Errors: already_exists, invalid_argument, no_space, no_slots. */
 PENSTOCK_API penstock_status_t penstock_arena_create(penstock_pool_t* pool, const char* name,
                                                      uint64_t bytes,
@@ -218,8 +218,8 @@ PENSTOCK_API uint64_t penstock_barrier_bytes(uint32_t participants);
 PENSTOCK_API penstock_status_t penstock_barrier_open(const penstock_object_t* object,
                                                      uint64_t offset, uint32_t participants,
                                                      uint32_t self, penstock_barrier_t** barrier);
-/* Until all participants have called it as often. What each published before is visible to what
- * each observes after. Errors: deadline, peer_dead; both name the participant. */
+/* Blocks until all participants have entered this round. What each published before is visible to
+ * what each observes after. Errors: deadline, peer_dead; both name the participant. */
 PENSTOCK_API penstock_status_t penstock_barrier_wait(penstock_barrier_t* barrier,
                                                      uint64_t timeout_ns);
 PENSTOCK_API void penstock_barrier_close(penstock_barrier_t* barrier);
@@ -251,7 +251,7 @@ PENSTOCK_API penstock_status_t penstock_doorbell_open(const penstock_object_t* o
 PENSTOCK_API void penstock_doorbell_ring(penstock_doorbell_t* doorbell, uint64_t number);
 /* The latest number, 0 at first. One device access. */
 PENSTOCK_API uint64_t penstock_doorbell_read(const penstock_doorbell_t* doorbell);
-/* Until the number is `number` or greater. `ringer`: its token (penstock_pool_info), whose death
+/* Waits until the number is >= `number`. `ringer`: its token (penstock_pool_info), whose death
  * ends the wait; 0: unknown. Errors: deadline, peer_dead. */
 PENSTOCK_API penstock_status_t penstock_doorbell_wait(const penstock_doorbell_t* doorbell,
                                                       uint64_t number, uint64_t timeout_ns,

@@ -27,7 +27,7 @@ constexpr Constants mpich_constants = {
 #undef PENSTOCK_HANDLE
 };
 
-// Handles come later, from the library.
+// use_abi takes the handles from the library.
 constexpr Constants open_mpi_constants = {
 #define PENSTOCK_INT(name, mpi_name, mpich, open_mpi, standard) .name = open_mpi,
 #define PENSTOCK_HANDLE(name, mpi_name, mpich, open_mpi, standard) .name = absent_handle,

@@ -46,7 +46,7 @@ struct Constants {
 #undef PENSTOCK_POINTER
 };
 
-/// What this process's MPI has; valid, and never changing, once find_mpi of pmpi.hpp succeeded.
+/// ABI and constants of this process's MPI; valid and constant once find_mpi of pmpi.hpp succeeded.
 namespace detail {
 extern Abi current_abi;
 extern Constants current_constants;
@@ -64,10 +64,10 @@ struct NamedOp {
   const char* name;
   Handle op;
 };
-/// Those which this MPI has.
+/// The predefined operations of this MPI.
 std::span<const NamedOp> predefined_ops();
 
-/// Whether the handle is one of predefined_ops(), and so may be used by accumulates.
+/// True if the handle is one of predefined_ops(), which accumulates may use.
 bool is_predefined_op(Handle op);
 
 /// Bytes of a handle in memory.

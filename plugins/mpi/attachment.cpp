@@ -40,12 +40,12 @@ Attachment* attachment() {
 }
 
 void detach() {
-  // A forked child has neither the thread nor anything in the pool, and perhaps a lock held for
-  // good.
+  // A forked child has neither the thread nor anything in the pool, and perhaps a lock that no one
+  // will release.
   if (const Attachment* const there = current; there != nullptr && !there->pool().attached_here())
     return;
   end_all_progress();  // a program may end without freeing its windows
-  // What it stored to those of others is sent on; an exit handler that calls the MPI finds none.
+  // Write back its stores to others' segments. Exit handlers that call the MPI find no window.
   for (const auto& window : take_all_windows()) window->core->send_on();
   const std::lock_guard<std::mutex> guard(mutex);
   delete current.exchange(nullptr);

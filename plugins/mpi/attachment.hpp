@@ -17,13 +17,13 @@ struct Attachment {
   PoolMemory memory;
 };
 
-/// Attached at the first call, once MPI is initialized. Null: no pool is named, or it cannot be
-/// used (which was said then). Thread-safe.
+/// Attaches at the first call, once MPI is initialized. Null: no pool is named, or it cannot be
+/// used (which was reported then). Thread-safe.
 Attachment* attachment();
-/// On all ranks of a job or on none, as it is an environment variable. Some may still have no
-/// attachment; they take part in what the others do together.
+/// The same on all ranks of a job, as it is an environment variable. Some may still have no
+/// attachment; they take part in the collective steps of the others.
 bool pool_is_named();
-/// What was allocated goes.
+/// Releases the pool memory that this process allocated.
 void detach();
 
 }  // namespace penstock::mpi

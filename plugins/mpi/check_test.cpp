@@ -1,5 +1,5 @@
 // A library for the programs of tests/e2e/mpi_library_test.py, which are compiled with the real
-// mpi.h of an MPI: they compare what they know with what we believe. Never installed.
+// mpi.h of an MPI: they compare its definitions with ours. Never installed.
 #include <cstring>
 
 #include "abi.hpp"
@@ -62,7 +62,7 @@ PENSTOCK_EXPORT int check_constant(const char* mpi_name, long long value) {
   return -1;
 }
 
-/// The figures of a layout: size, lb, extent, true lb, true ub, contiguous, pieces, size of the
+/// The figures of a layout: size, lb, extent, true lb, true ub, contiguous, extents, size of the
 /// basic type, its extent, how many, and whether the basic type is `basic`. -1: none, see
 /// check_message.
 PENSTOCK_EXPORT int check_layout(Handle type, Handle basic, long long* numbers) {
@@ -95,8 +95,8 @@ PENSTOCK_EXPORT int check_scatter(Handle type, const void* packed, void* user, l
   return found ? 0 : -1;
 }
 
-/// From the user's buffer to an array of the basic type, to packed bytes, back to an array, and
-/// into another user's buffer.
+/// Converts the user's buffer to an array of the basic type, to packed bytes, back to an array, and
+/// to another user's buffer.
 PENSTOCK_EXPORT int check_basic(Handle type, const void* user, long long count, void* array,
                                 void* packed, void* other_array, void* other_user) {
   const auto found = layout(type);
@@ -117,7 +117,7 @@ PENSTOCK_EXPORT void check_reach(Handle type, long long count, long long at, lon
   reach[1] = told.end;
 }
 
-/// Through Fortran's number and back.
+/// Converts a handle to Fortran's number and back.
 PENSTOCK_EXPORT Handle check_fortran(int kind, Handle handle) {
   const auto which = static_cast<Kind>(kind);
   return from_fortran(which, to_fortran(which, incoming(handle)));

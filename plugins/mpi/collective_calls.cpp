@@ -1,4 +1,4 @@
-// The blocking collective calls: they go on to the MPI as they came (collectives.hpp).
+// The blocking collective calls: passed on to the MPI unchanged (collectives.hpp).
 #include "collective_words.hpp"
 #include "collectives.hpp"
 #include "export.hpp"
@@ -35,7 +35,7 @@ class Found {
     return function(NAMES_##n);                                       \
   }
 
-/// An MPI without it is asked by the plain form, when what is said to be large is not.
+/// For an MPI without the large form, calls the plain form if the counts fit an int.
 #define IN_C_LARGE(name, n, ...)                                                 \
   PENSTOCK_EXPORT int MPI_##name##_c(WORDS_##n) {                                \
     static constinit Found<int(WORDS_##n)> large, plain;                         \

@@ -1,5 +1,5 @@
-// Arguments of calls that go on as they came: in the psABIs each is a register or a slot of the
-// stack, and what an MPI reads of it is as it was.
+// Arguments of calls that are passed on unchanged: in the psABIs each is a register or a stack
+// slot, so the MPI reads what the program passed.
 #pragma once
 
 #include <cstdint>

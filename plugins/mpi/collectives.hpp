@@ -1,8 +1,8 @@
-// Memory of windows and the collective calls of the MPI. Many programs assume, as the
-// unified memory model allows, that after a barrier they find what was put before it, and that
-// others get what was stored: so own stores are sent on before such a call, and copies are dropped
-// after it. Blocking collective calls only: a program calls them less often than it sends messages,
-// and each window pays for all of its ranges that peers reach (docs/decisions/0024).
+// Memory of windows and the collective calls of the MPI. Many programs assume, as the unified
+// memory model allows, that after a barrier they find earlier puts, and that others get earlier
+// stores: so own stores are written back before such a call, and copies are invalidated after it.
+// Blocking collective calls only: a program calls them less often than it sends messages, and each
+// window pays for all of its ranges that peers reach (docs/decisions/0024).
 #pragma once
 
 #include "windows.hpp"

@@ -19,7 +19,7 @@ bool wants_pool(int type, Handle info) {
   return guided && info_value(info, "mpi_hw_resource_type") == key_name;
 }
 
-/// Collective. Those without a pool get MPI_COMM_NULL.
+/// Collective. Ranks without a pool get MPI_COMM_NULL.
 int split_by_pool(Handle comm, int type, int key, void* part) {
   const Constants& mpi = constants();
   const Attachment* const at = attachment();

@@ -31,20 +31,20 @@ constexpr window::CallNames mpi_names{.fence = "MPI_Win_fence",
                                       .flush_all = "MPI_Win_flush_all",
                                       .leave = "MPI_Win_free"};
 
-/// What each rank tells the others, in one MPI_Allgather.
+/// A rank's contribution, exchanged in one MPI_Allgather.
 struct Offer {
   std::uint64_t pool_id = 0;  ///< 0: this rank has no pool
   std::uint64_t token = 0;
-  std::uint64_t offset = none;  ///< of its segment; none: it cannot be in the pool
+  std::uint64_t offset = none;  ///< offset of its segment; none: it cannot be in the pool
   std::uint64_t bytes = 0;
-  std::uint64_t sync_area = none;  ///< of the window's words; rank 0 has them
+  std::uint64_t sync_area = none;  ///< offset of the window's words; rank 0 makes them
   std::int64_t unit = 1;
   std::uint32_t node = 0;
   std::uint8_t emulated = 0, full = 0, unified = 0, unused = 0;
 };
 static_assert(sizeof(Offer) == 56);
 
-/// One rank's part in the making of a window; what it has taken goes back when that fails.
+/// One rank's part in making a window; releases what it has taken if that fails.
 class Making {
  public:
   Making(Attachment* at, const Wanted& wanted) : at_(at), wanted_(wanted) {
@@ -60,7 +60,7 @@ class Making {
   bool alone() const { return size_ < 2; }
   void exchange_offers();
   bool acceptable() const;
-  /// Shared windows: one block by rank 0, all segments in it.
+  /// For shared windows: rank 0 makes one block that holds all segments.
   bool place_shared();
   Result<std::unique_ptr<PoolWindow>> open();
   const std::vector<Offer>& offers() const { return offers_; }
@@ -100,7 +100,7 @@ void Making::offer_segment(Offer& offer) {
         offer.offset = 0;
         break;
       }
-      // Lines that hold other data too would be sent over what peers have put beside it.
+      // Writing back lines that hold other data too would overwrite what peers put beside it.
       const auto block = at_->memory.block_of(wanted_.base, offer.bytes);
       const auto at = reinterpret_cast<std::uintptr_t>(wanted_.base);
       if (!block || at % coherence::line_bytes != 0) break;
@@ -151,7 +151,7 @@ bool Making::found_full() const {
   return false;
 }
 
-/// The same answer on all ranks, as they judge the same offers.
+/// Gives the same answer on all ranks, as they judge the same offers.
 bool Making::acceptable() const {
   bool in_pool = offers_.front().sync_area != none, apart = false, any_memory = false;
   for (const Offer& offer : offers_) {
@@ -188,7 +188,7 @@ bool Making::place_shared() {
   return true;
 }
 
-/// MPI_Init was called, and MPI_Finalize was not: there are MPI_COMM_WORLD and MPI_COMM_SELF.
+/// True if MPI_Init was called and MPI_Finalize was not: MPI_COMM_WORLD and MPI_COMM_SELF exist.
 bool has_world() {
   int begun = 0, ended = 0;
   pmpi().Initialized(&begun);
@@ -196,7 +196,7 @@ bool has_world() {
   return begun != 0 && ended == 0;
 }
 
-/// One of this rank alone, made without the others. Null handle: it cannot be.
+/// Makes a communicator of this rank alone, without the others. Null handle: that failed.
 Handle comm_of_self(Handle comm, int rank) {
   constexpr int tag = 0;
   Slot all, self, made(constants().comm_null);
@@ -225,7 +225,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
   options.idle = [window] {
     constexpr std::uint32_t calls_between = 128;
     window->let_others_in();
-    // What peers send by messages may be what this rank waits for.
+    // Peers may need the MPI's messages to progress before they do what this rank waits for.
     if (++window->idle_calls % calls_between == 0) {
       int flag = 0;
       pmpi().Iprobe(constants().any_source, constants().any_tag, window->self, &flag,
@@ -260,7 +260,7 @@ int flavor_constant(Flavor flavor) {
   return flavor == Flavor::allocate ? mpi.win_flavor_allocate : mpi.win_flavor_shared;
 }
 
-/// The MPI's window behind ours.
+/// Makes the MPI's window behind ours.
 int make_handle(const Wanted& wanted, PoolWindow& window) {
   Slot handle;
   int status;
@@ -330,7 +330,7 @@ namespace {
 /// The owner is rank 0 in every window.
 constexpr std::uint32_t root = 0;
 
-/// Peers ask until it returns.
+/// Serves peers until it returns.
 Result<void> leave_segments(PoolWindow& window) {
   if (window.core->may_be_asked()) end_progress(window);
   const Entered entered(window);
@@ -370,8 +370,8 @@ int free_window(PoolWindow& window, void* win) {
   return status;
 }
 
-/// Each rank has them in an order of its own: a step is done on all of them before the next, which
-/// waits for that step of others.
+/// The order of windows differs between ranks: each step is done on all windows before the next
+/// step, which waits for that step of the other ranks.
 void leave_all_windows() {
   auto windows = take_all_windows();
   for (const auto& window : windows) {

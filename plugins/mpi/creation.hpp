@@ -9,15 +9,14 @@ namespace penstock::mpi {
 
 enum class Flavor : std::uint8_t { create, allocate, shared };
 
-/// How a window's memory is seen by loads and stores, where caches are not coherent
+/// The memory model of a window for loads and stores, where caches are not coherent
 /// (PENSTOCK_WINDOW_MODEL).
 enum class Model : std::uint8_t {
   separate,    ///< as MPI_WIN_SEPARATE says
   collective,  ///< collective calls synchronize it too
   unified      ///< as MPI_WIN_UNIFIED says: it stays with the MPI
 };
-/// The settings of a window that is made with `info`. Warns once about each value that it does not
-/// know.
+/// The memory model of a window that is made with `info`. Warns once about each unknown value.
 Model model_wanted(Handle info);
 
 struct Wanted {
@@ -29,14 +28,14 @@ struct Wanted {
   Model model;
 };
 
-/// Collective over the communicator. The status of the call that asks for the window: its handle
-/// stands at `win` then, and the memory's address in `base`. nullopt: the MPI shall make the window
-/// itself, on all ranks.
+/// Collective over the communicator. Returns the status of the intercepted call, and stores the
+/// window's handle at `win` and the memory's address in `base`. nullopt: the MPI shall make the
+/// window itself, on all ranks.
 std::optional<int> make_window(const Wanted& wanted, void** base, void* win);
 /// Collective. MPI_Win_free.
 int free_window(PoolWindow& window, void* win);
-/// Collective. Windows that the program has not freed when it ends MPI: others may reach this
-/// rank's part until they end it too.
+/// Collective. Leaves the windows that the program has not freed when it finalizes MPI: others may
+/// reach this rank's segment until they finalize too.
 void leave_all_windows();
 
 }  // namespace penstock::mpi

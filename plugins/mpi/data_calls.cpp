@@ -1,4 +1,4 @@
-// Put, get and accumulate, with their forms that give a request and those with large counts. An
+// Put, get and accumulate, with their forms that return a request and those with large counts. An
 // operation on a window of ours is finished when the call returns, so requests are complete ones.
 #include "export.hpp"
 #include "rma_operations.hpp"

@@ -1,5 +1,5 @@
-// What memory a datatype means, for any MPI: flattened once by asking the MPI how the type was
-// made, and kept with the type until it is freed.
+// The memory layout of a datatype, for any MPI: flattened once from the MPI's description of the
+// type (its envelope and contents), and cached with the type until it is freed.
 #pragma once
 
 #include <cstdint>
@@ -40,25 +40,25 @@ struct Layout {
   std::int64_t basic_extent = 0;  ///< stride of an array of them: 16 for MPI_DOUBLE_INT of size 12
   std::uint64_t basic_count = 0;  ///< in one element of this type
   /// The basic type has holes or padding (size != extent: MPI_DOUBLE_INT, MPI_SHORT_INT), so packed
-  /// bytes are no array of it. Then `runs` says where its elements lie, and `basic_extents` what of
-  /// each is data; else both are empty.
+  /// bytes are no array of it. Then `runs` gives the places of its elements, and `basic_extents`
+  /// the data bytes of each; else both are empty.
   bool basic_padded = false;
   std::vector<Run> runs;
   std::vector<Extent> basic_extents;
 };
 
-/// The layout of a type, committed or not. From the second call on a search in a small table for
-/// predefined types, an attribute for others. Threads: any. The layout stays while it is held.
+/// The layout of a type, committed or not. Cached after the first call: in a small table for
+/// predefined types, in an attribute for others. Thread-safe. The layout stays while it is held.
 /// Errors: datatype_null, or a type that the MPI refuses (invalid_argument); a type of more pieces
 /// than memory should hold (no_space).
 Result<std::shared_ptr<const Layout>> layout_of(Handle type);
 
-/// Gives up what was kept: before the MPI goes (MPI_Finalize, the last session). No other call
-/// meanwhile; layouts held by others stay.
+/// Drops the cached layouts, before the MPI ends (MPI_Finalize, the last session). No other call
+/// may run meanwhile; layouts held by others stay.
 void close_datatypes();
 
-/// Calls fn(at, bytes) for what `count` elements at `displacement` cover, in order; pieces that
-/// touch across elements are one call.
+/// Calls fn(at, bytes) for the bytes of `count` elements at `displacement`, in order; merges
+/// extents that touch across elements into one call.
 template <class Fn>
 void for_each_extent(const Layout& layout, std::uint64_t count, std::int64_t displacement, Fn fn) {
   if (count == 0 || layout.size == 0) return;

@@ -27,7 +27,7 @@ int class_of(ErrorCode code) {
   }
 }
 
-/// One code of the MPI for each of ours: they cannot be given back, so only the text changes.
+/// One code of the MPI for each of ours: an MPI cannot free codes, so only the text changes.
 int mpi_code(const Error& error) {
   static std::mutex mutex;
   static std::map<ErrorCode, int> codes;

@@ -6,7 +6,7 @@
 namespace penstock::mpi {
 
 /// Passes the error to the window's handler (the default one ends the job with the message) and
-/// returns the code to return when the handler comes back. The caller holds no lock of the window:
+/// returns the code for the program if the handler returns. The caller holds no lock of the window:
 /// the handler may call it.
 int raise(Handle win, const Error& error);
 /// The status of a call on a window: MPI_SUCCESS, or that of the MPI; or as raise().

@@ -1,4 +1,4 @@
-// How intercepted functions are defined.
+// Macros that define intercepted functions.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 
 namespace penstock::mpi {
 
-/// Whether calls of the MPI that `caller` uses can be served; says once why not. What has no PMPI_
-/// functions is a stand-in for an MPI, for one rank: nothing to speak of.
+/// True if calls of the MPI that `caller` uses can be served; else reports once why not. A library
+/// without PMPI_ functions is a single-rank stub of an MPI: nothing is reported.
 inline bool usable(const void* caller) {
   const auto found = find_mpi(caller);
   if (!found && found.error().code != ErrorCode::not_found) refuse(found.error().message);
   return found.has_value();
 }
 
-/// The MPI's own function, also of an MPI that we do not know.
+/// The MPI's own function, even of an unknown MPI.
 template <class Function>
 Function original(Function known, const char* name, const void* caller) {
   if (known != nullptr) return known;
@@ -41,7 +41,7 @@ inline constexpr int no_function =
 
 }  // namespace penstock::mpi
 
-/// The MPI itself does it. `arguments` in parentheses; `caller` is known.
+/// Passes the call on to the MPI. `arguments` in parentheses; `caller` is defined.
 #define PENSTOCK_PASS(name, arguments)                                                            \
   [&] {                                                                                           \
     const auto function = ::penstock::mpi::original(::penstock::mpi::pmpi().name, #name, caller); \
@@ -59,8 +59,8 @@ inline constexpr int no_function =
     return ::penstock::mpi::pmpi().plain arguments;                                               \
   }()
 
-/// MPI_`name`, which takes `parameters`: on a window `win` of ours its status is the rest, which
-/// tells what never changes in a window; else that of `pass`.
+/// Defines MPI_`name` with `parameters`: on a window `win` of ours it returns the rest, an
+/// expression that reads only constant properties of the window; else `pass`.
 #define PENSTOCK_WINDOW_QUESTION_OR(name, parameters, pass, ...)                         \
   PENSTOCK_EXPORT int MPI_##name parameters {                                            \
     if (::penstock::mpi::PoolWindow* const window = ::penstock::mpi::pool_window(win)) { \
@@ -72,8 +72,8 @@ inline constexpr int no_function =
   }                                                                                      \
   static_assert(true)
 
-/// MPI_`name` likewise, where the rest works on the window, and is its result. An error goes to the
-/// handler when the window is free again: that may call it, or free it.
+/// Defines MPI_`name` likewise; the rest operates on the window, and is its result. An error goes
+/// to the handler after the window is released: the handler may use or free the window.
 #define PENSTOCK_WINDOW_CALL_OR(name, parameters, pass, ...)                     \
   PENSTOCK_WINDOW_QUESTION_OR(name, parameters, pass,                            \
                               ::penstock::mpi::finish(window->handle, [&] {      \

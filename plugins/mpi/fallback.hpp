@@ -1,4 +1,4 @@
-// What happens when the windows cannot be ours.
+// The fallback when windows cannot be ours: warn, or end the process.
 #pragma once
 
 #include <string>

@@ -248,10 +248,10 @@ Result<void> structure(Flat* to, TypeContents* contents, Basics* basics) {
   return {};
 }
 
-/// What has one inner type.
+/// Flattens a constructor that has one inner type.
 Result<void> of_child(Flat* to, const Flat& child, TypeContents* contents, int combiner) {
   const Constants& c = constants();
-  // The extent of a resized type is the MPI's to tell.
+  // The extent of a resized type is read from the MPI.
   if (combiner == c.combiner_dup || combiner == c.combiner_resized) return append(to, child, 0, 1);
   if (combiner == c.combiner_contiguous) return append(to, child, 0, contents->count());
   if (combiner == c.combiner_vector) return vector(to, child, contents, false);

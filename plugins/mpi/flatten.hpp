@@ -1,4 +1,4 @@
-// How a datatype was made, asked of the MPI and followed down to predefined types.
+// Flattens a datatype: asks the MPI how it was made, recursively down to predefined types.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace penstock::mpi {
 
-/// Whether the MPI itself made the type (its handle stays, it must not be freed): a named one, or
+/// True if the MPI itself made the type (its handle stays, it must not be freed): a named one, or
 /// one of MPI_Type_create_f90_* and MPI_Type_get_value_index.
 Result<bool> is_predefined(Handle type);
 

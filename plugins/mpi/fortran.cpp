@@ -81,9 +81,9 @@ int window_attribute(int keyval) {
 
 }  // namespace
 
-// MPICH, and Intel MPI: mpi_put_ calls MPI_Put, which is ours. It gets the call as it came, with
-// what its Fortran has of constants, truth values and, in Intel MPI's libmpi_ilp64, INTEGERs of 8
-// bytes.
+// In MPICH and Intel MPI mpi_put_ calls MPI_Put, which is ours. So the MPI's own Fortran gets the
+// call unchanged, and converts its constants, truth values and, in Intel MPI's libmpi_ilp64,
+// INTEGERs of 8 bytes.
 bool serves_mpif_h(const void* caller) {
   if (!serves(caller) || abi() != Abi::open_mpi) return false;
   if (bottom.load(std::memory_order_relaxed) == nullptr) {
@@ -92,12 +92,12 @@ bool serves_mpif_h(const void* caller) {
   return true;
 }
 
-// Open MPI: mpi_win_fence_f08_ calls ompi_win_fence_f, which is ours.
+// In Open MPI mpi_win_fence_f08_ calls ompi_win_fence_f, which is ours.
 bool serves_f08(const void* caller) {
   return serves(caller) && abi() != Abi::open_mpi;
 }
 
-// But mpi_win_test_f08_ calls pmpi_win_test_, as all do that give a truth value.
+// But mpi_win_test_f08_ calls pmpi_win_test_, as do all functions that return a truth value.
 bool serves_f08_logical(const void* caller) {
   return serves(caller);
 }

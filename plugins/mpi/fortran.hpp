@@ -1,6 +1,6 @@
-// What the Fortran entry points share. Fortran passes each argument by reference. A class that
-// holds one pointer and nothing else travels as that pointer in the psABIs of x86-64 and aarch64,
-// so the parameters' classes say how each is read.
+// Shared parts of the Fortran entry points. Fortran passes each argument by reference. A class
+// that holds one pointer and nothing else travels as that pointer in the psABIs of x86-64 and
+// aarch64, so the parameters' classes define how each is read.
 #pragma once
 
 #include <atomic>
@@ -19,15 +19,15 @@ extern "C" {
 #undef PENSTOCK_OPTIONAL
 }
 
-/// Whether the program's call is one for us to convert and serve; if not, the MPI's own Fortran
-/// function gets it as it is. Says once why where windows cannot be ours.
+/// True if we convert and serve the program's call; if not, the MPI's own Fortran function gets it
+/// unchanged. Reports once why windows cannot be ours.
 bool serves_mpif_h(const void* caller);
 bool serves_f08(const void* caller);
 bool serves_f08_logical(const void* caller);
 
 /// MPI_BOTTOM of Fortran, the address of a variable, becomes that of C.
 void* buffer(void* at);
-/// What Fortran's .true. is under the compiler that this MPI was built with.
+/// The value of Fortran's .true. under the compiler that this MPI was built with.
 int true_value();
 
 struct Int {
@@ -112,7 +112,7 @@ inline void report(int* ierror, int status) {
   if (ierror != nullptr) *ierror = status;
 }
 
-/// The MPI's own Fortran function of a name that we take.
+/// The MPI's own Fortran function of a name that we intercept.
 template <class Function>
 class Next {
  public:

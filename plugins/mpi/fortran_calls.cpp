@@ -1,9 +1,9 @@
-// What mpif.h and `use mpi` call: mpi_put_ and its other spellings. Open MPI's mpi_f08 comes here
-// too, by ompi_put_f.
+// Entry points of mpif.h and `use mpi`: mpi_put_ and its other spellings. Open MPI's mpi_f08
+// arrives here too, by ompi_put_f.
 //
-// Not taken is the spelling without an underscore. No compiler for x86-64 or aarch64 has it by
-// default, and mpi_init or mpi_get may well be a function of some library that has nothing to do
-// with Fortran, which we would stand before.
+// The spelling without an underscore is not intercepted. No compiler for x86-64 or aarch64 has it
+// by default, and mpi_init or mpi_get may be a function of some library that has nothing to do
+// with Fortran, which we would hide.
 #include "fortran.hpp"
 
 using namespace penstock::mpi;

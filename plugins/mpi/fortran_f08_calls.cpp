@@ -1,5 +1,5 @@
-// What `use mpi_f08` of MPICH and Intel MPI calls where no buffer is passed: mpi_win_fence_f08_;
-// and Open MPI's where there is a truth value. A type of handles has one INTEGER and nothing else.
+// Entry points of `use mpi_f08` in MPICH and Intel MPI for calls without a buffer, such as
+// mpi_win_fence_f08_; in Open MPI those with a truth value. A handle type has just one INTEGER.
 #include "fortran.hpp"
 
 using namespace penstock::mpi;

@@ -1,4 +1,4 @@
-// What a program asks for by an info object.
+// Reads the values of an info object.
 #pragma once
 
 #include <optional>

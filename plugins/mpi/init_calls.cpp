@@ -1,5 +1,5 @@
-// The calls that begin and end an MPI. A program without windows and memory of MPI needs no pool of
-// ours: attachment() is for the first call that does.
+// The calls that begin and end an MPI. They do not attach: a program without windows or memory of
+// MPI needs no pool, so the first call that needs it calls attachment().
 #include <optional>
 
 #include "attachment.hpp"
@@ -40,8 +40,8 @@ PENSTOCK_EXPORT int MPI_Abort(Handle comm, int code) {
 
 PENSTOCK_EXPORT int MPI_Finalize() {
   const void* caller = __builtin_return_address(0);
-  // Exit handlers call it in forked children too, which are no ranks: their parent would seem to
-  // end.
+  // Exit handlers call it in forked children too, which are no ranks: it would look as if the
+  // parent ended.
   if (started && !started->here()) return constants().success;
   penstock::pool::tell_of_finalize();
   if (usable(caller) && !have_windows_of_sessions()) {

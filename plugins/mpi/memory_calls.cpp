@@ -37,6 +37,6 @@ PENSTOCK_EXPORT int MPI_Free_mem(void* base) {
   return PENSTOCK_PASS(Free_mem, (base));
 }
 
-/// The provider looks for it: memory of a program that knows nothing of pools must not be put into
-/// behind the back of its caches.
+/// The provider looks for this symbol: the program does not know that its memory lies in a pool,
+/// so peers must not put there behind its caches.
 PENSTOCK_EXPORT const int mpi_penstock_gives_pool_memory = 1;

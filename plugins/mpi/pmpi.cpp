@@ -23,7 +23,7 @@ bool tried = false;
 Error failure;
 Pmpi functions;
 Library chosen;
-void* scope = nullptr;  // what dlsym looks through for the MPI's functions
+void* scope = nullptr;  // the dlsym scope of the MPI's functions
 
 /// Functions and data of Fortran's handles, which not every ABI has; see from_fortran.
 struct Conversions {
@@ -45,8 +45,7 @@ PoolMapping place_of(const void* address) {
   return {info.dli_fname != nullptr ? info.dli_fname : "", info.dli_fbase};
 }
 
-/// A handle of an object that is loaded already; the program itself goes by no name that dlopen
-/// knows.
+/// A handle of an object that is already loaded; dlopen knows no name of the program itself.
 void* open_loaded(const std::string& file) {
   if (!file.empty()) {
     if (void* handle = ::dlopen(file.c_str(), RTLD_LAZY | RTLD_NOLOAD)) return handle;
@@ -87,8 +86,8 @@ std::vector<PoolMapping> loaded_mpis() {
   return mpis;
 }
 
-/// What to look through for functions of the MPI that `caller` calls. Its own object and what that
-/// depends on come first: an MPI loaded RTLD_LOCAL is in no other scope.
+/// The dlsym scope for functions of the MPI that `caller` calls. Its own object and the
+/// dependencies of that come first: an MPI loaded RTLD_LOCAL is in no other scope.
 void* find_scope(const void* caller) {
   if (void* own = open_loaded(place_of(caller).file)) {
     if (has_mpi(own)) return own;
@@ -145,8 +144,8 @@ bool starts_with(const std::string& text, const char* start) {
   return text.compare(0, std::strlen(start), start) == 0;
 }
 
-/// The standard one first: such a library may be a shell around one with Open MPI's symbols. Open
-/// MPI's before MPICH's: both had libmpi.so.12.
+/// Checks the standard ABI first: such a library may wrap one with Open MPI's symbols. Then Open
+/// MPI before MPICH: both had libmpi.so.12.
 Result<Abi> tell_abi(const Library& library) {
   if (starts_with(library.soname, "libmpi_abi.so")) return Abi::standard;
   if (::dlsym(scope, "ompi_mpi_comm_world") != nullptr) return Abi::open_mpi;
@@ -207,9 +206,9 @@ void take_conversions() {
   }
 }
 
-/// The place of the MPI's data that is in use: a program that is no PIE has them copied into
-/// itself, and the library uses the copies. The global scope, which starts with the program, says
-/// so.
+/// The address of the MPI's data in use: a program that is no PIE holds copies of them (copy
+/// relocations), which the library uses too. The global scope, which starts with the program,
+/// finds them.
 void* data_symbol(const char* name) {
   void* global = ::dlsym(RTLD_DEFAULT, name);
   return global != nullptr ? global : ::dlsym(scope, name);

@@ -25,7 +25,7 @@ const Pmpi& pmpi();
 
 /// Finds the MPI that `caller` (the return address of an intercepted call) calls, its functions and
 /// its ABI. The first call decides, later ones return the same; thread-safe, cheap after the first.
-/// RTLD_NEXT alone would not do: mpi4py, and what else is a plug-in, loads its MPI RTLD_LOCAL.
+/// RTLD_NEXT alone does not suffice: mpi4py and other plug-ins load their MPI RTLD_LOCAL.
 /// Errors: no MPI is found; its ABI is unknown; two MPIs are in the process; a function is missing.
 /// Each names the file, the version, what is needed and what fixes it.
 Result<void> find_mpi(const void* caller);
@@ -34,14 +34,14 @@ Result<void> find_mpi(const void* caller);
 /// under an MPI that we do not know. Null if there is none.
 void* mpi_symbol(const char* name, const void* caller);
 
-/// What else goes by this name in the process, behind a function of ours that `caller` called: the
-/// MPI's own in Fortran. Null if there is nothing.
+/// The next symbol of this name in the process, behind our function that `caller` called: the
+/// MPI's own in Fortran. Null if there is none.
 void* next_symbol(const char* name, const void* caller);
 
 /// A symbol of the MPI's library itself, after find_mpi(); nullptr when it has none of that name.
 void* library_symbol(const char* name);
 
-/// What find_mpi found, for people.
+/// The library that find_mpi found, for messages.
 struct Library {
   std::string file;     ///< that defines PMPI_Init
   std::string soname;   ///< "" when it has none

@@ -6,7 +6,7 @@ namespace penstock::mpi {
 
 PoolMemory::~PoolMemory() {
   if (!arena_.pool().attached_here()) return;
-  // The arena gives them back: the others were not asked whether they still store there.
+  // Only drops our copies. The arena frees the space, since other ranks may still store there.
   for (const auto& [at, block] : blocks_) drop(block);
 }
 
@@ -30,7 +30,7 @@ void PoolMemory::give_back(const arena::Object& object) {
   (void)arena_.destroy(object);
 }
 
-/// Otherwise stores of this process would reach the device when the space has another owner.
+/// Otherwise this process's stores could reach the device after the space has another owner.
 void PoolMemory::drop(const arena::Object& object) {
   const auto& memory = arena_.pool().memory();
   memory.write_back(object.data, object.bytes);
@@ -60,7 +60,7 @@ bool PoolMemory::free(void* base) {
     block = found->second;
     blocks_.erase(found);
   }
-  if (!arena_.pool().attached_here()) return true;  // the parent has it still
+  if (!arena_.pool().attached_here()) return true;  // the parent still has it
   drop(block);
   give_back(block);
   return true;

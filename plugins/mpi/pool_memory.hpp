@@ -1,4 +1,4 @@
-// Memory of this process in the pool: what MPI_Alloc_mem and MPI_Win_allocate give.
+// Memory of this process in the pool, for MPI_Alloc_mem and MPI_Win_allocate.
 #pragma once
 
 #include <map>
@@ -18,16 +18,16 @@ class PoolMemory {
   PoolMemory(const PoolMemory&) = delete;
   PoolMemory& operator=(const PoolMemory&) = delete;
 
-  /// An object that goes with this process at the latest. Errors: no_space, no_slots.
+  /// Makes an object that lives as long as this process at most. Errors: no_space, no_slots.
   Result<arena::Object> make(std::uint64_t bytes, bool zeroed = false);
-  /// The space may have another owner at once. The caller's caches hold nothing of it.
+  /// Frees the space, which may have another owner at once. The caller's caches hold none of it.
   void give_back(const arena::Object& object);
 
   /// For MPI_Alloc_mem: remembered by its address. Errors: as make.
   Result<void*> allocate(std::uint64_t bytes);
   /// False: not from here.
   bool free(void* base);
-  /// What allocate() gave and [at, at + bytes) lies in. Thread-safe, as all here.
+  /// The block of allocate() that holds [at, at + bytes). Thread-safe, as all functions here.
   std::optional<arena::Object> block_of(const void* at, std::uint64_t bytes);
 
  private:

@@ -33,7 +33,7 @@ class ProgressThread {
   void remove(PoolWindow& window) {
     const std::lock_guard<std::mutex> guard(mutex_);
     std::erase(windows_, &window);
-    window.look_due.store(false, std::memory_order_relaxed);  // once left its words are others'
+    window.look_due.store(false, std::memory_order_relaxed);  // its words may get other owners
   }
   void remove_all() {
     const std::lock_guard<std::mutex> guard(mutex_);

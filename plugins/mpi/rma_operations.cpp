@@ -62,7 +62,7 @@ Result<PoolMapping> locate(const PoolWindow& window, const Target& target) {
                 "{} has in this window",
                 place.count, place.layout->size, target.displacement, limit, place.rank);
   place.bytes = *data;
-  const std::int64_t from = first.value_or(0);  // of nothing
+  const std::int64_t from = first.value_or(0);  // empty: any value will do
   const auto reach = reach_of(*place.layout, place.count, from);
   if (place.bytes != 0 && (reach.begin < 0 || reach.end > limit))
     return fail(ErrorCode::invalid_argument,
@@ -87,7 +87,7 @@ Result<LayoutOf> layout_that_fits(const Buffer& buffer, const PoolMapping& place
   return layout;
 }
 
-/// The data of a buffer side by side: where they are, or gathered.
+/// The data of a buffer, contiguous: in place, or gathered.
 const std::byte* packed(const Buffer& buffer, const Layout& layout, std::uint64_t bytes) {
   if (layout.contiguous) return static_cast<const std::byte*>(buffer.at);
   std::byte* const all = room(packed_here, bytes);
@@ -113,8 +113,8 @@ Result<void> do_get(PoolWindow& window, const Buffer& origin, const Target& targ
 
 // ---- accumulates -------------------------------------------------------------------------------
 
-/// `elements` of the basic type of `layout`, packed: operand op= into `target`. By the MPI itself,
-/// which knows every type and operation.
+/// target = operand op target for packed `elements` of the basic type of `layout`. The MPI itself
+/// computes it, which knows every type and operation.
 bool apply(const Layout& layout, const std::byte* operand, std::byte* target,
            std::uint64_t elements, Handle op) {
   if (op == constants().no_op) return false;
@@ -137,7 +137,7 @@ bool apply(const Layout& layout, const std::byte* operand, std::byte* target,
   return true;
 }
 
-/// Goes through pieces by so many bytes at a time.
+/// Splits extents into parts of so many bytes each.
 class Chunks {
  public:
   explicit Chunks(std::span<const Extent> extents) : extents_(extents) {}
@@ -244,7 +244,7 @@ Result<void> do_compare_and_swap(PoolWindow& window, const void* origin, const v
   return window.core->update(place.rank, place.extents, std::cref(change));
 }
 
-/// One aligned word is read whole: no lock is needed to see none but old or new.
+/// True for one aligned word, which is read whole: without a lock it is either old or new.
 bool is_word(const PoolMapping& place) {
   const std::uint64_t bytes = place.bytes;
   return place.extents.size() == 1 && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) &&

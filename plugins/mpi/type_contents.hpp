@@ -1,4 +1,4 @@
-// What MPI_Type_get_envelope and MPI_Type_get_contents tell about a type, read in order.
+// Reads a type's description of MPI_Type_get_envelope and MPI_Type_get_contents, in order.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,9 @@ class TypeContents {
   TypeContents& operator=(TypeContents&&) = delete;
   ~TypeContents();
 
-  int number();     ///< what is an int in every form: dimensions, order, distributions
-  Count count();    ///< what is an int, or an MPI_Count in the _c form
-  Count address();  ///< what is an MPI_Aint, or an MPI_Count in the _c form
+  int number();     ///< an int in every form: dimensions, order, distributions
+  Count count();    ///< an int, or an MPI_Count in the _c form
+  Count address();  ///< an MPI_Aint, or an MPI_Count in the _c form
   std::vector<Count> counts(Count n);
   std::vector<Count> addresses(Count n);
   /// The n-th inner type.

@@ -6,7 +6,7 @@ namespace {
 
 using namespace penstock::mpi;
 
-/// What the MPI's window behind ours does not know; false: something else.
+/// Attributes that the MPI's window behind ours does not know; false: another attribute.
 bool attribute(PoolWindow& window, int keyval, void* value) {
   const Constants& mpi = constants();
   void** const to = static_cast<void**>(value);
@@ -69,7 +69,7 @@ int query_large(const void* caller, Handle win, int rank, Aint* size, Aint* unit
   return status;
 }
 
-/// nullopt: the MPI shall make it.
+/// nullopt: the MPI shall make the window.
 std::optional<int> make(Flavor flavor, Aint size, Aint unit, void* given, Handle info, Handle comm,
                         void* base, void* win) {
   if (!pool_is_named()) return std::nullopt;

@@ -15,7 +15,7 @@ std::unordered_map<Handle, std::unique_ptr<PoolWindow>>& table() {
   static auto* windows = new std::unordered_map<Handle, std::unique_ptr<PoolWindow>>;
   return *windows;  // never destroyed: calls may come from exit handlers
 }
-/// Changes with the table, so that what a thread remembers is forgotten.
+/// Changes with the table, and so invalidates the windows that threads have cached.
 std::atomic<std::uint64_t> version{1};
 
 struct Remembered {

@@ -18,25 +18,25 @@ namespace penstock::mpi {
 struct PoolWindow {
   Handle handle = 0;
   Handle group = 0;  ///< of its communicator
-  /// A communicator of this rank alone. Programs of MPI's sessions have no MPI_COMM_SELF: one of
-  /// our own then.
+  /// A communicator of this rank alone: MPI_COMM_SELF, or in programs of MPI's sessions, which lack
+  /// it, one of our own.
   Handle self = 0;
   bool owns_self = false;
   std::unique_ptr<window::Window> core;
   std::vector<std::int64_t> units;  ///< displacement units, by rank
-  // what MPI_Win_get_attr says
+  // values for MPI_Win_get_attr
   void* base = nullptr;
   Aint size = 0;
   int unit = 1, flavor = 0, model = 0;
   bool with_collectives = false;       ///< its memory is synchronized by them (collectives.hpp)
-  std::vector<arena::Object> objects;  ///< that this rank gives back when all have left
+  std::vector<arena::Object> objects;  ///< objects that this rank gives back when all have left
 
-  /// Threads of the program, and our own that serves peers (progress_thread.hpp), take it. A thread
-  /// that waits for another rank lets the others in.
+  /// `mutex` serializes threads of the program and our progress thread (progress_thread.hpp). A
+  /// thread that waits for another rank lets the others in.
   bool guarded = false, has_threads = false;
   base::HandoverMutex mutex;
-  /// The service came and found the window in use. It may do so for seconds where a program makes
-  /// one call after the other, as it waits for no turn: the call that is there looks for it.
+  /// Set by the progress thread when it finds the window in use. It does not wait for a turn, so a
+  /// program with one call after the other could shut it out for seconds: the running call looks.
   std::atomic<bool> look_due{false};
   std::uint32_t idle_calls = 0;
 
@@ -47,7 +47,7 @@ struct PoolWindow {
   }
 };
 
-/// While a call works on a window.
+/// Held while a call works on a window.
 class Entered {
  public:
   explicit Entered(PoolWindow& window) : window_(window) {
@@ -72,7 +72,7 @@ class Entered {
   PoolWindow& window_;
 };
 
-/// How many there are; none, as a rule, in programs that do not use them.
+/// Number of windows in the pool; 0 in programs that use none.
 extern std::atomic<std::uint32_t> pool_windows;
 PoolWindow* look_up_window(Handle win);
 /// Null: not one of ours. `win` as it came in a register.
@@ -85,10 +85,10 @@ inline bool is_pool_window(Handle win) {
 }
 
 void add_window(std::unique_ptr<PoolWindow> window);
-/// Such outlive MPI_Finalize.
+/// True if there are windows of MPI sessions, which outlive MPI_Finalize.
 bool have_windows_of_sessions();
 void for_each_window(const std::function<void(PoolWindow&)>& call);
-/// Out of the table; its owner is the caller.
+/// Removes it from the table; the caller owns it.
 std::unique_ptr<PoolWindow> take_window(Handle win);
 std::vector<std::unique_ptr<PoolWindow>> take_all_windows();
 

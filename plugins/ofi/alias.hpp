@@ -12,8 +12,8 @@ struct Alias : fid_ep {
   std::uint64_t tx_flags = 0, rx_flags = 0;
 };
 
-/// FI_ALIAS of fi_control: flags are FI_TRANSMIT or FI_RECV and what operations of that kind shall
-/// have. The caller holds the guard.
+/// FI_ALIAS of fi_control: the flags are FI_TRANSMIT or FI_RECV and the default flags of such
+/// operations. The caller holds the guard.
 int open_alias(Ep& original, const struct fi_alias& wanted);
 /// FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control, on an endpoint's or an alias's flags.
 int control_flags(int command, std::uint64_t* flags, std::uint64_t& tx_flags,

@@ -9,7 +9,7 @@ namespace penstock::ofi {
 
 namespace {
 
-/// A stretch or a vector here against one stretch there.
+/// A range or vector of local memory and one remote range.
 struct RmaText {
   fi_rma_iov remote{};
   fi_msg_rma msg{};

@@ -1,5 +1,5 @@
-// The asking side of atomics: always the owner of the memory does them, so that they exclude each
-// other without atomic instructions on the pool.
+// The origin side of atomics: the owner of the memory always performs them, so that they exclude
+// each other without atomic instructions on the pool.
 #include <rdma/fi_errno.h>
 
 #include <cstring>
@@ -28,7 +28,7 @@ void gather(std::byte* to, const fi_ioc* list, std::size_t count, std::size_t si
 
 }  // namespace
 
-/// Whether the call makes sense; how many bytes it is about.
+/// True if the call is valid; sets the bytes of its operands.
 bool RmaOrigin::check(const AtomicCall& call, std::uint64_t* bytes) const {
   const std::size_t size = atomic_size(call.form, call.op, call.type);
   const std::size_t most = transport::max_iov;
@@ -48,7 +48,7 @@ bool RmaOrigin::check(const AtomicCall& call, std::uint64_t* bytes) const {
   return same_operands && same_results && same_compares;
 }
 
-/// On one stretch of the target's memory; `from`: bytes of the call before it.
+/// Begins the part on one range of the target's memory; `from`: bytes of the call before it.
 void RmaOrigin::begin_atomic(Operation* operation, Peer peer, const AtomicCall& call,
                              const fi_rma_ioc& remote, std::uint64_t from,
                              const std::byte* operands, const std::byte* compares) {

@@ -52,7 +52,7 @@ bool with_type(int type, With with) {
 
 enum class Needs { equality, order, bits, arithmetic };
 
-/// What an operation needs of its type.
+/// The requirement of an operation on its type.
 Needs needs_of(int op) {
   switch (op) {
     case FI_MIN:

@@ -64,7 +64,7 @@ fi_addr_t insert_one(Av& av, const transport::Address& address) {
   return number;
 }
 
-/// 0, or why an insertion with these arguments cannot be.
+/// 0, or the error code for invalid arguments of an insertion.
 int refuse_insertion(const Av& av, const void* addresses, std::size_t count, std::uint64_t flags,
                      const void* context) {
   constexpr std::uint64_t known = FI_MORE | FI_SYNC_ERR;

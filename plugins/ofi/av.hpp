@@ -16,7 +16,7 @@ struct Eq;
 
 struct Av : fid_av {
   Domain* domain = nullptr;
-  Eq* events = nullptr;       ///< where insertions are told when they are asynchronous
+  Eq* events = nullptr;       ///< receives events of asynchronous insertions
   bool asynchronous = false;  ///< FI_EVENT
   std::atomic<int> users{0};
   struct Entry {
@@ -26,7 +26,7 @@ struct Av : fid_av {
   std::vector<Entry> entries;
   std::vector<fi_addr_t> of_peer;       ///< by transport::Peer; FI_ADDR_NOTAVAIL where unknown
   std::vector<fi_addr_t> free_numbers;  ///< a heap: the lowest is given out first
-  std::vector<Ep*> endpoints;           ///< that keep resolved peers
+  std::vector<Ep*> endpoints;           ///< endpoints that cache resolved peers
 
   const transport::Address* find(fi_addr_t number) const {
     return number < entries.size() && entries[number].used ? &entries[number].address : nullptr;

@@ -66,7 +66,7 @@ int seterr(fid_cntr* self, std::uint64_t value) {
   return 0;
 }
 
-/// 1: not yet. An error ends a wait also when it came before: there may be none after it.
+/// 1: not yet. An earlier error ends a wait too: there may be no later one.
 int look(Cntr& cntr, std::uint64_t threshold) {
   cntr.progress();
   if (cntr.value.load() >= threshold) return 0;

@@ -15,7 +15,7 @@ namespace penstock::ofi {
 
 namespace {
 constexpr std::size_t first_ring = 256;
-constexpr std::uint32_t polls_between_looks = 1u << 18;  // at how many processes share the cores
+constexpr std::uint32_t polls_between_looks = 1u << 18;  // of processes that share the cores
 }  // namespace
 
 Cq::~Cq() {
@@ -131,8 +131,8 @@ Cq& cq_of(fid_cq* self) {
   return *static_cast<Cq*>(self);
 }
 
-/// After a look in vain the thread yields the core and looks once more: the caller's own loop costs
-/// more than that look, and may yield too.
+/// After an empty read the thread may yield the core and read once more: the caller's own loop
+/// costs more than that read, and may yield too.
 ssize_t read_from(fid_cq* self, void* buffer, std::size_t count, fi_addr_t* sources) {
   Cq& cq = cq_of(self);
   for (bool first = true;; first = false) {
@@ -159,14 +159,14 @@ ssize_t readerr(fid_cq* self, fi_cq_err_entry* entry, std::uint64_t) {
   return cq.read_error(entry);
 }
 
-/// Whether enough is there for a caller that waits by threshold.
+/// True if the queue holds enough for a caller that waits by threshold.
 bool enough(Cq& cq, std::size_t threshold) {
   if (threshold <= 1 || cq.pending() >= threshold) return true;
   cq.progress();
   return cq.pending() >= threshold;
 }
 
-/// What a thread in fi_cq_sread asks at each turn. -FI_EAGAIN: wait on.
+/// One look of a thread in fi_cq_sread. -FI_EAGAIN: keep waiting.
 ssize_t read_enough(Cq& cq, void* buffer, std::size_t count, fi_addr_t* sources,
                     std::size_t threshold) {
   ssize_t got = -FI_EAGAIN;

@@ -1,4 +1,4 @@
-// Completion queue: a ring that grows, so that no completion is ever lost. Errors stand in order
+// Completion queue: a ring that grows, so that no completion is ever lost. Errors keep their order
 // among the successes.
 #pragma once
 
@@ -33,7 +33,7 @@ struct CompletionError {
   Completion what;
   std::size_t overflow = 0;
   int error = 0;   ///< FI_E..., positive
-  int detail = 0;  ///< of remember_text, 0 for none
+  int detail = 0;  ///< number of remember_text, 0 for none
 };
 
 struct Cq : fid_cq {
@@ -44,7 +44,7 @@ struct Cq : fid_cq {
   fi_wait_obj wait_object = FI_WAIT_NONE;
   std::size_t entry_bytes = 0;
   bool by_threshold = false;
-  std::vector<Ep*> endpoints;  ///< that complete here; reading moves them
+  std::vector<Ep*> endpoints;  ///< that complete here; reading drives them
   base::Backoff backoff;
 
   void push(const Completion& completion) {
@@ -60,7 +60,7 @@ struct Cq : fid_cq {
   ssize_t read(void* buffer, std::size_t count, fi_addr_t* sources);
   ssize_t read_error(fi_cq_err_entry* entry);
   void progress();
-  /// After an empty poll. True: give the core away once the domain's guard is let go.
+  /// To be called after an empty poll. True: yield the core once the domain's guard is released.
   bool tired();
 
  private:
@@ -70,7 +70,7 @@ struct Cq : fid_cq {
   std::uint64_t head_ = 0, tail_ = 0, mask_ = 0;
   bool lost_ = false;
   std::uint32_t empty_polls_ = 0;
-  std::string error_text_;  ///< of the last error read
+  std::string error_text_;  ///< text of the last error read
 };
 
 }  // namespace penstock::ofi

@@ -27,9 +27,9 @@ struct Domain : fid_domain {
   bool serialize = false;  ///< calls of several threads may meet here
   std::uint32_t api_version = 0;
   int mr_mode = 0;          ///< FI_MR_... as chosen, FI_MR_BASIC taken apart
-  bool rma_events = false;  ///< peers tell of what they did to memory here
-  /// Programs that know of no pool have memory in it, and look at it through caches that may be
-  /// stale: peers put into it through this process, and never behind its back.
+  bool rma_events = false;  ///< peers report what they did to memory here
+  /// Programs unaware of the pool have memory in it, and read it through caches that may be stale:
+  /// so peers put into it through this process, never directly.
   bool unaware_users = false;
   std::mutex mutex;
   std::atomic<std::uint64_t> next_key{1};
@@ -54,13 +54,13 @@ class Guard {
   std::mutex* mutex_;
 };
 
-/// After progress and after a counter was set, without the guard.
+/// To be called after progress and after a counter was set, without the guard.
 inline void start_triggered(Domain& domain) {
   if (domain.triggers.any()) [[unlikely]]
     domain.triggers.start_due(domain);
 }
 
-/// Number of this host's processes that wait for each other, for choosing how long to spin.
+/// How long to spin, given the number of this host's processes that wait for each other.
 base::WaitPolicy wait_policy(const plugin::Session& session);
 
 int open_fabric(fi_fabric_attr* attr, fid_fabric** fabric, void* context);
@@ -73,7 +73,7 @@ int open_eq(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** eq, void* context);
 int open_poll(fid_domain* domain, fi_poll_attr* attr, fid_poll** poll);
 fi_ops_mr* mr_ops();
 
-/// Rows of operation tables that we do not offer.
+/// Entries of operation tables that we do not support.
 int no_bind(fid* self, fid* other, std::uint64_t flags);
 int no_control(fid* self, int command, void* argument);
 int no_ops_open(fid* self, const char* name, std::uint64_t flags, void** ops, void* context);

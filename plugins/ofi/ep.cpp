@@ -59,8 +59,8 @@ int Ep::remember(fi_addr_t number, Peer found, Peer* peer) {
   });
 }
 
-/// `unavailable` means later, and of a death the transport has spoken; everything else has a
-/// message worth reading.
+/// Logs the error, except `unavailable`, which means try again, and a death, which the transport
+/// has logged.
 ssize_t Ep::fail_call(const Error& error) {
   if (error.code == ErrorCode::unavailable || error.code == ErrorCode::peer_dead)
     return errno_of(error);
@@ -144,7 +144,7 @@ ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const He
   return send_copied(peer, {to, header, &iov, 1, 0, nullptr}, false);
 }
 
-/// The caller's buffers are free when this returns: what cannot leave at once is kept here.
+/// The caller may reuse its buffers when this returns: a payload that cannot leave is kept here.
 ssize_t Ep::send_copied(Peer peer, const SendCall& call, bool tell) {
   void* const copy = std::malloc(std::max<std::size_t>(call.header.bytes, 1));
   if (copy == nullptr) return -FI_ENOMEM;
@@ -201,7 +201,7 @@ ssize_t Ep::queue(Peer peer, const SendCall& call, void* copy, bool tell) {
   return 0;
 }
 
-/// Takes a queued send off and frees it.
+/// Unlinks a queued send and frees it.
 void Ep::finish(Outgoing* op) {
   (op->before != nullptr ? op->before->after : queued) = op->after;
   if (op->after != nullptr) op->after->before = op->before;
@@ -343,8 +343,8 @@ void Ep::on_peer_dead(Peer peer, const std::string& description) {
   matcher.peer_dead(peer, transport->address_of(peer).generation, FI_ECONNRESET, detail);
 }
 
-/// A peer that waits for this one by name would wait for ever: MPI ends a job in which one rank
-/// gave up.
+/// A receive that names the peer would wait for ever: MPI ends a job in which one rank has ended
+/// early.
 void Ep::on_peer_left(Peer peer, const std::string& description) {
   const int detail = remember_text(description);
   rma_origin.peer_dead(peer, FI_ECONNRESET, detail);

@@ -20,7 +20,7 @@
 
 namespace penstock::ofi {
 
-/// Completion levels that need to hear from the receiver.
+/// Completion levels that need an acknowledgement of the receiver.
 inline constexpr std::uint64_t delivery_flags = FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
 
 struct SendCall {
@@ -44,11 +44,11 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   }
 
   // ---- data; the caller holds the domain's guard ----
-  /// One contiguous buffer: the short way.
+  /// Sends one contiguous buffer: the short path.
   ssize_t send_buffer(const void* buffer, std::size_t bytes, fi_addr_t to, const Header& header,
                       std::uint64_t flags, void* context);
   ssize_t send(const SendCall& call);
-  /// Copies in and forgets; tells no completion, counts it.
+  /// Copies the payload; counts a completion, but reports none.
   ssize_t inject(const void* buffer, std::size_t bytes, fi_addr_t to, const Header& header);
   ssize_t receive(ReceiveRequest& request, fi_addr_t from, std::uint64_t flags);
   ssize_t cancel(void* context);
@@ -139,7 +139,7 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   std::vector<Peer> peers;  ///< by fi_addr_t; any_peer: not resolved yet
   FreeList<Outgoing> outgoing_pool;
   Outgoing* queued = nullptr;      ///< sends that the transport holds
-  std::uint32_t inject_limit = 0;  ///< of the transport
+  std::uint32_t inject_limit = 0;  ///< the transport's limit
 };
 
 inline Ep& ep_of(fid_ep* self) {

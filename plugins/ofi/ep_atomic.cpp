@@ -21,7 +21,7 @@ std::size_t total(const fi_ioc* list, std::size_t count) {
   return elements;
 }
 
-/// What the calls without a message have in common: one stretch of the target's memory.
+/// The target of the calls without a message: one range of its memory.
 struct Target {
   fi_addr_t peer;
   std::uint64_t address, key;

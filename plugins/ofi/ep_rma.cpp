@@ -10,7 +10,7 @@ namespace penstock::ofi {
 
 namespace {
 
-/// One stretch here against one there.
+/// One local and one remote range.
 struct Plain {
   iovec local;
   fi_rma_iov remote;
@@ -28,7 +28,7 @@ bool same_bytes(const fi_msg_rma& msg) {
   return transport::iov_bytes(msg.msg_iov, msg.iov_count) == remote;
 }
 
-/// Guards, and begins.
+/// Takes the guard and begins the operation.
 ssize_t post(Ep& ep, const RmaCall& call, ssize_t (RmaOrigin::*how)(const RmaCall&)) {
   Guard guard(*ep.domain);
   if (ep.transport == nullptr) return -FI_EOPBADSTATE;

@@ -27,7 +27,7 @@ void add_once(std::vector<T*>& to, T* item) {
   if (std::find(to.begin(), to.end(), item) == to.end()) to.push_back(item);
 }
 
-/// Whether an endpoint of this domain can be bound to it.
+/// True if an endpoint of this domain can be bound to the object.
 bool belongs_to(fid* object, const Domain& domain) {
   switch (object->fclass) {
     case FI_CLASS_CQ:
@@ -122,7 +122,7 @@ int Ep::bind(::fid* other, std::uint64_t flags) {
       case FI_CLASS_CNTR:
         return bind_cntr(static_cast<Cntr*>(reinterpret_cast<fid_cntr*>(other)), flags);
       case FI_CLASS_EQ:
-        return 0;  // no event of an endpoint goes there
+        return 0;  // endpoints report no events there
       case FI_CLASS_AV:
         break;
       default:
@@ -306,7 +306,7 @@ fi_ops_cm cm_ops = {
     .join = refuse,
 };
 
-/// The slot is the pool's choice; an address that another endpoint had cannot be asked for.
+/// True if the address names a slot. The pool chooses the slot: none can be requested.
 bool names_a_slot(const fi_info* info) {
   transport::Address wanted;
   if (info->src_addr == nullptr || info->src_addrlen != sizeof(wanted)) return false;

@@ -32,12 +32,12 @@ int no_passive_endpoint(fid_fabric*, fi_info*, fid_pep**, void*) {
   return -FI_ENOSYS;
 }
 int no_wait_set(fid_fabric*, fi_wait_attr*, fid_wait**) {
-  (void)can_wait_by(FI_WAIT_SET, "wait set");  // says why not
+  (void)can_wait_by(FI_WAIT_SET, "wait set");  // logs why not
   return -FI_ENOSYS;
 }
 
-/// Completion queues and counters have nothing that would wake a sleeper, so it is never safe to
-/// sleep; an event queue with a file descriptor has.
+/// fi_trywait: nothing wakes a thread that sleeps on a completion queue or counter, so sleeping is
+/// never safe; an event queue with a file descriptor does wake it.
 int may_sleep(fid* object) {
   switch (object->fclass) {
     case FI_CLASS_CQ:

@@ -11,7 +11,7 @@ namespace penstock::ofi {
 
 namespace {
 
-/// A pool that was named but cannot be used: said once, however often MPI asks.
+/// A pool was named but cannot be used: logged once, however often MPI asks.
 int no_pool(const std::string& why) {
   static std::atomic<bool> said{false};
   plugin::end_process_if_required(why);

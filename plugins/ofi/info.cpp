@@ -30,7 +30,7 @@ Refusal beyond(const char* what, std::uint64_t wanted, std::uint64_t offered) {
   return fmt::format("{} {:#x} not offered", what, wanted & ~offered);
 }
 
-/// An endpoint's slot is the pool's choice: no particular one can be asked for.
+/// The pool chooses an endpoint's slot: no particular one can be requested.
 Refusal refuse_source(const fi_info* hints) {
   if (hints->src_addr == nullptr || hints->src_addrlen == 0) return std::nullopt;
   transport::Address wanted;
@@ -49,8 +49,7 @@ Refusal refuse_fabric(const fi_fabric_attr* hints) {
   return std::nullopt;
 }
 
-/// Requests that promise more restraint than we need are met: SAFE needs most of a provider,
-/// DOMAIN least; we serve any of them.
+/// Accepts any threading model: FI_THREAD_SAFE demands most of a provider, FI_THREAD_DOMAIN least.
 Refusal refuse_domain(const fi_domain_attr* hints, std::uint32_t version, const Offer& offer) {
   if (hints == nullptr) return std::nullopt;
   if (hints->name != nullptr && strcasecmp(hints->name, offer.domain_name.c_str()) != 0) {
@@ -87,7 +86,7 @@ Refusal refuse_endpoint(const fi_ep_attr* hints) {
 
 Refusal refuse_tx(const fi_tx_attr* hints) {
   if (hints == nullptr) return std::nullopt;
-  // Capabilities of receiving are passed over here, and of sending there: fi_endpoint(3).
+  // Receive capabilities are ignored here, and transmit capabilities there: fi_endpoint(3).
   if (auto no = beyond("tx capabilities", hints->caps, all_caps)) return no;
   if (auto no = beyond("tx op_flags", hints->op_flags, tx_op_flags)) return no;
   if (auto no = beyond("tx msg_order", hints->msg_order, message_order)) return no;
@@ -108,8 +107,8 @@ Refusal refuse_rx(const fi_rx_attr* hints) {
   return too_large("rx iov_limit", hints->iov_limit, transport::max_iov);
 }
 
-/// Capabilities that come back: those asked for, with both directions when none is named, and what
-/// costs nothing.
+/// Capabilities to return: the requested ones, with both directions when none is named, and those
+/// that cost nothing.
 std::uint64_t offered_caps(const fi_info* hints) {
   if (hints == nullptr || hints->caps == 0) return all_caps;
   std::uint64_t caps = hints->caps;
@@ -236,8 +235,8 @@ bool fill_source(fi_info* info, std::uint64_t pool_id) {
   return true;
 }
 
-/// A domain that is open already is given back only where it was opened for what is offered here:
-/// its keys and addresses of regions mean what its own mode says.
+/// True if an open domain was opened with what is offered here; only then is it returned. Its own
+/// mode defines the meaning of its regions' keys and addresses.
 bool is_as_offered(fid_domain* open, const fi_domain_attr& offer) {
   if (open == nullptr) return false;
   const auto& domain = *static_cast<const Domain*>(open);

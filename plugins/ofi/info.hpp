@@ -1,4 +1,4 @@
-// What the provider offers, and how requests are compared with it (fi_getinfo(3)).
+// The provider's capabilities and limits, and the check of hints against them (fi_getinfo(3)).
 #pragma once
 
 #include <rdma/fabric.h>
@@ -36,7 +36,7 @@ inline constexpr std::uint64_t message_order = FI_ORDER_SAS | FI_ORDER_ATOMIC_RA
 /// FI_MR_... without the older names for several of them at once.
 int plain_mr_mode(int mode);
 
-/// What the pool adds to the above.
+/// Values that depend on the pool.
 struct Offer {
   std::string domain_name;  ///< the pool's SPEC
   std::uint64_t pool_id = 0;

@@ -23,7 +23,7 @@ class InfoTest : public ::testing::Test {
     fi_freeinfo(info);
   }
   bool refused(std::uint32_t api = version) { return refusal(api, hints, offer).has_value(); }
-  /// Into a fresh one, as fill_info needs it.
+  /// Fills a fresh fi_info, as fill_info needs it.
   bool fill_again() {
     fi_freeinfo(info);
     info = fi_allocinfo();
@@ -77,7 +77,7 @@ TEST_F(InfoTest, SourceAddressIsAnySlotOfThePool) {
   std::memcpy(&source, info->src_addr, sizeof(source));
   EXPECT_EQ(source.pool_id, 4711u);
   EXPECT_EQ(source.slot, any_slot);
-  // what was given out may come back as a hint; a real endpoint's address may not
+  // a returned address is valid as a hint; a real endpoint's address is not
   EXPECT_FALSE(refusal(version, info, offer));
   source.slot = 3;
   std::memcpy(info->src_addr, &source, sizeof(source));

@@ -107,7 +107,7 @@ int report(const Error& error) {
 
 int remember_text(const std::string& text) {
   const std::lock_guard<std::mutex> guard(text_mutex);
-  // One death fails many operations by the same words.
+  // One death fails many operations with the same text.
   const auto known = std::find(texts.begin(), texts.end(), text);
   const auto number = known - texts.begin() + 1;
   if (known == texts.end()) texts.push_back(text);

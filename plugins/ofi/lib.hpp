@@ -24,7 +24,7 @@ inline constexpr std::uint32_t wire_protocol = FI_PROV_SPECIFIC | 0x504eu;
 fi_info* allocate_info();
 void free_info(fi_info* info);
 
-/// From now on what FI_LOG_LEVEL asks for goes by libfabric's logger, under this provider's name.
+/// Sends log messages to libfabric's logger under this provider's name, at the level FI_LOG_LEVEL.
 /// Without FI_LOG_LEVEL errors and warnings go to standard error as everywhere in Penstock.
 void use_library_log(const fi_provider* provider);
 

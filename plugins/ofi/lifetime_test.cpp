@@ -1,4 +1,4 @@
-// Endpoints and what they are bound to: opened, closed, made anew, aliased, several of each.
+// Lifetimes of endpoints and the objects bound to them: opened, closed, reopened, aliased, several.
 #include <gtest/gtest.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_rma.h>
@@ -37,7 +37,7 @@ TEST_P(LivesTest, ClosingInTheWrongOrderIsRefused) {
     CHECK(fi_poll_del(set, &cq->fid, 0) == -FI_EINVAL);
     CHECK(fi_close(&cq->fid) == 0);
     CHECK(fi_close(&set->fid) == 0);
-    side.meet();  // and all of it still works
+    side.meet();  // and everything still works
     char text[8] = {};
     side.trecv(text, sizeof(text), 1, 0, side.peer);
     side.tinject("works", 1);
@@ -133,7 +133,7 @@ TEST_P(LivesTest, SeveralFabricsAndDomains) {
         CHECK(fi_domain(place.fabric, side.info, &place.domains[i], nullptr) == 0);
         place.loops[i].open(place.domains[i], side.info);
       }
-      fid_ep* ep = nullptr;  // what belongs to another domain cannot be bound
+      fid_ep* ep = nullptr;  // an object of another domain cannot be bound
       CHECK(fi_endpoint(place.domains[0], side.info, &ep, nullptr) == 0);
       CHECK(fi_ep_bind(ep, &place.loops[1].av->fid, 0) == -FI_EINVAL);
       CHECK(fi_ep_bind(ep, &place.loops[1].cq->fid, FI_TRANSMIT) == -FI_EINVAL);
@@ -205,7 +205,7 @@ TEST_P(LivesTest, AliasDiffersByItsFlagsOnly) {
     side.post([&] { return fi_tsendv(quiet, &iov, nullptr, 1, side.peer, 1, nullptr); });
     side.post([&] { return fi_tsenddata(quiet, "d", 1, nullptr, 7, side.peer, 1, nullptr); });
     side.post([&] { return fi_tinject(quiet, "last", 4, side.peer, 1); });
-    // only the receives are told
+    // only the receives are reported
     const char* const wanted[] = {"send", "iov", "d", "last"};
     for (int i = 0; i < 4; ++i) {
       const fi_cq_tagged_entry entry = side.wait();

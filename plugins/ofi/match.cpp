@@ -94,8 +94,8 @@ Matcher::Receive* Matcher::make_receive(const ReceiveRequest& request) {
 
 // ---- completion ------------------------------------------------------------------------------
 
-/// The part of a multi-receive buffer for the next message; retires the buffer when too little
-/// remains. The caller takes a retired one off its list.
+/// Takes the part of a multi-receive buffer for the next message; retires the buffer when too
+/// little remains. The caller takes a retired one off its list.
 iovec Matcher::reserve(Receive* receive, std::uint64_t bytes) {
   iovec& left = receive->iov[0];
   const iovec part{left.iov_base, std::min<std::size_t>(bytes, left.iov_len)};
@@ -106,7 +106,7 @@ iovec Matcher::reserve(Receive* receive, std::uint64_t bytes) {
   return part;
 }
 
-/// One message less in flight; the last one of a retired buffer says that it is free again.
+/// Ends one message in flight; after the last one of a retired buffer, reports that it is free.
 void Matcher::finish_multi(Receive* receive, const Received& received, std::uint64_t overflow,
                            int error, int detail) {
   --receive->in_flight;
@@ -117,7 +117,7 @@ void Matcher::finish_multi(Receive* receive, const Received& received, std::uint
   Received told = received;
   if (last && end_error == 0) {
     told.flags |= FI_MULTI_RECV;
-    told.report = true;  // that a buffer is free is always told
+    told.report = true;  // that a buffer is free is always reported
   }
   if (error != 0) {
     events_.on_receive_failure({told, error, overflow, detail});
@@ -148,7 +148,7 @@ void Matcher::finish(Receive* receive, Peer from, const Header& header, void* bu
   }
 }
 
-/// A message that was matched will not come.
+/// Fails a receive whose matched message will not come.
 void Matcher::fail(Receive* receive, Peer from, const Header& header, int error, int detail) {
   const Received received = describe(*receive, from, header);
   if (receive->multi) return finish_multi(receive, received, 0, error, detail);
@@ -156,7 +156,7 @@ void Matcher::fail(Receive* receive, Peer from, const Header& header, int error,
   events_.on_receive_failure({received, error, 0, detail});
 }
 
-/// Ends a posted receive that nothing has matched (a multi-receive: after what is in flight).
+/// Ends an unmatched posted receive (a multi-receive: after its messages in flight).
 void Matcher::end_waiting(Lane& lane, Receive* receive, Peer peer, int error, int detail) {
   unlist(lane, receive);
   receive->retired = true;
@@ -298,7 +298,7 @@ void Matcher::hand_over(Receive* receive, Incoming* incoming) {
   finish(receive, from, header, buffer, capacity);
 }
 
-/// A kept message, off its list, has found its receive.
+/// Gives a kept message, already off its list, to its receive.
 void Matcher::take(Receive* receive, Incoming* incoming) {
   incoming->receive = receive;
   if (incoming->arriving)
@@ -404,9 +404,9 @@ int Matcher::post(const ReceiveRequest& request) {
 int Matcher::peek(const ReceiveRequest& request, Peek how) {
   Lane& lane = lane_of(request.tagged);
   Incoming* incoming = find_unexpected(lane, request);
-  // A wildcard search sees a message from its second time on. MPICH looks for messages to itself
-  // elsewhere, between a probe and the receive that shall take what was probed; told at once of
-  // ours it would take another one (MPI_Dist_graph_create over any provider).
+  // A wildcard peek finds a message only from the second time on. MPICH handles messages to itself
+  // apart, between a probe and the receive of the probed message; if it found ours at once, it
+  // would receive another one (MPI_Dist_graph_create over any provider).
   if (incoming != nullptr && how == Peek::look && request.source == any_peer && !incoming->peeked) {
     incoming->peeked = true;
     incoming = nullptr;

@@ -30,18 +30,18 @@ struct ReceiveRequest {
   iovec iov[transport::max_iov] = {};
   std::uint32_t iov_count = 0;
   bool tagged = false;
-  bool report = true;  ///< a success is told (errors always are)
+  bool report = true;  ///< successes are reported (errors always are)
   bool multi = false;  ///< one buffer for many messages; iov_count is 1
   Peer source = any_peer;
   std::uint64_t tag = 0, ignore = 0;
   void* context = nullptr;
 };
 
-/// What became of a receive (or of a peek).
+/// The outcome of a receive (or of a peek).
 struct Received {
   void* context = nullptr;
   std::uint64_t flags = 0;  ///< FI_RECV, FI_TAGGED or FI_MSG, FI_REMOTE_CQ_DATA, FI_MULTI_RECV
-  std::size_t bytes = 0;    ///< in the buffer
+  std::size_t bytes = 0;    ///< bytes in the buffer
   void* buffer = nullptr;
   std::uint64_t data = 0, tag = 0;
   Peer from = any_peer;
@@ -77,24 +77,24 @@ class Matcher {
   void set_min_multi_receive(std::size_t bytes) { min_multi_receive_ = bytes; }
   std::size_t min_multi_receive() const { return min_multi_receive_; }
 
-  // ---- what the transport reports ----
-  /// Takes a small message; hands down the buffer for a longer one.
+  // ---- reports of the transport ----
+  /// Takes a small message; returns the buffer for a longer one.
   ReceiveBuffer message(const Message& message) {
     if (message.payload == nullptr && message.header.bytes != 0) return begin(message);
     take_small(message.from, message.header, message.payload);
     return {};
   }
-  /// A tagged message goes to the peer.
+  /// Records that a tagged message goes to the peer.
   void sends_to(Peer peer, std::uint64_t tag) { talked_.with(peer, tag); }
-  /// Fails what waits for `peer`, now and later, and of what waits for anybody what the peer could
-  /// have been the sender of, as far as is known. `life` tells it from a later one of the number.
+  /// Fails receives that name `peer`, now and later, and wildcard receives that the peer could have
+  /// matched, as far as is known. `life` tells it from a later peer of the same number.
   void peer_dead(Peer peer, std::uint32_t life, int error, int detail);
-  /// Fails what names `peer`, now and later: nothing more comes from it, but others go on.
+  /// Fails receives that name `peer`, now and later; wildcard receives go on.
   void peer_left(Peer peer, std::uint32_t life, int error, int detail);
-  /// The number belongs to this one now: an earlier death under it is forgotten.
+  /// The number belongs to this peer now: forgets an earlier death under it.
   void peer_present(Peer peer, std::uint32_t life);
 
-  // ---- what the user asks; 0 or a negative FI_E... ----
+  // ---- requests of the user; 0 or a negative FI_E... ----
   int post(const ReceiveRequest& request);
   enum class Peek { look, claim, discard };
   int peek(const ReceiveRequest& request, Peek how);
@@ -105,7 +105,7 @@ class Matcher {
   int cancel(void* context);
 
   std::size_t posted_count() const { return posted_count_; }
-  /// The oldest tagged receive; nothing of untagged ones, which are posted for whatever comes.
+  /// The oldest tagged receive; untagged ones are left out, since they wait for no certain message.
   transport::PendingReceives pending_receives() const;
   /// The buffer of the oldest tagged receive.
   transport::PostedReceive posted();
@@ -117,8 +117,8 @@ class Matcher {
     std::uint64_t capacity;
     std::uint32_t in_flight;  ///< messages on their way into a multi-receive buffer
     bool retired;             ///< takes no more messages
-    transport::InvalidatedPrefix invalidated;  ///< of one buffer
-    int end_error, end_detail;                 ///< told when the last message in flight is in
+    transport::InvalidatedPrefix invalidated;  ///< for a contiguous buffer
+    int end_error, end_detail;                 ///< reported when the last message in flight is in
   };
 
   static constexpr std::size_t inline_bytes = 512;
@@ -143,7 +143,7 @@ class Matcher {
     iovec receive_buffer;  ///< where the transport puts it
     iovec part;            ///< its place in a multi-receive buffer
     alignas(16) std::byte inline_payload[inline_bytes];
-    /// In memory of ours, and it is known what becomes of it when it is whole.
+    /// True if it arrives in our memory, and is already matched or to be discarded.
     bool posted() const { return discarded || (receive != nullptr && !direct); }
     std::byte* payload() { return heap != nullptr ? heap : inline_payload; }
   };
@@ -187,7 +187,7 @@ class Matcher {
     Peer peer;
     std::uint32_t life;
     int error, detail;
-    bool only_named;  ///< left in order: what waits for anybody goes on
+    bool only_named;  ///< closed in order: wildcard receives go on
     std::vector<std::uint32_t> contexts;
     bool ends(const ReceiveRequest& receive) const;
   };
@@ -199,7 +199,7 @@ class Matcher {
   MatchEvents& events_;
   Lane lanes_[2];
   List<Incoming> claimed_;
-  List<Incoming> posted_;  ///< of those that still arrive
+  List<Incoming> posted_;  ///< those that still arrive
   FreeList<Receive> receives_;
   FreeList<Incoming> incomings_;
   std::size_t min_multi_receive_ = 64;

@@ -56,7 +56,7 @@ class MatcherTest : public ::testing::Test {
   void say(Peer from, std::uint64_t tag, const std::string& text) {
     say_this(from, tagged(tag, text.size()), text.data());
   }
-  /// What the transport does with a large message.
+  /// Fills a buffer as the transport does with a large message.
   static void fill(const ReceiveBuffer& receive_buffer, const std::string& text) {
     std::size_t done = 0;
     for (std::uint32_t i = 0; i < receive_buffer.iov_count && done < text.size(); ++i) {
@@ -400,7 +400,7 @@ TEST_F(MatcherTest, DeathEndsNoBufferForWhoeverComes) {
   EXPECT_TRUE(events.failures.empty());
 }
 
-/// What an earlier owner of the number took part in is not the later one's.
+/// Contexts of an earlier owner of the number do not count for a later one.
 TEST_F(MatcherTest, ALaterPeerOfTheSameNumberHasContextsOfItsOwn) {
   matcher.sends_to(5, in_context(7, 1));
   matcher.peer_left(5, 1, FI_ECONNRESET, 42);
@@ -410,7 +410,7 @@ TEST_F(MatcherTest, ALaterPeerOfTheSameNumberHasContextsOfItsOwn) {
   EXPECT_TRUE(events.failures.empty());
 }
 
-/// Nothing more comes from a peer that has left, but others go on.
+/// A receive that names a peer that has left fails; wildcard receives go on.
 TEST_F(MatcherTest, LeavingFailsWhatNamesTheOneThatLeft) {
   matcher.post(request(a, sizeof(a), 1, 5));
   matcher.post(request(b, sizeof(b), 2, any_peer));

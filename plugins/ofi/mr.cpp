@@ -1,6 +1,6 @@
-// Registration. For local use all of a process's memory will do as it is, so that such a region is
-// a handle and nothing more. A region that peers may reach is announced in the pool; where it lies
-// in the pool itself, they reach it without this process.
+// Registration. Local use needs no registration, so a local region is just a handle. A region that
+// peers may reach is announced in the pool; if it lies in the pool itself, they reach it without
+// this process.
 #include "mr.hpp"
 #include "transport/iov.hpp"
 
@@ -87,8 +87,8 @@ bool in_use(const Region& region) {
                      [&](const Ep* ep) { return ep->rma_target.uses(region); });
 }
 
-/// What peers have begun to write or read there comes to its end first: the memory is the user's
-/// again when this returns. False: it did not within PENSTOCK_TIMEOUT_MS.
+/// Waits until peers have finished the writes and reads that they began there: then the memory is
+/// the user's again. False: they did not within PENSTOCK_TIMEOUT_MS.
 bool finish_use(const Region& region) {
   const auto finished = [&region] {
     Guard guard(*region.domain);

@@ -1,4 +1,4 @@
-// Memory regions: what peers may read and write.
+// Memory regions, which peers may read and write.
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -22,7 +22,7 @@ struct Region : fid_mr {
   rma::Region what;
   std::vector<iovec> parts;       ///< one after the other
   bool remote = false;            ///< peers can name it
-  Cntr* remote_writes = nullptr;  ///< told of writes here
+  Cntr* remote_writes = nullptr;  ///< counts writes of peers here
 };
 
 /// Consecutive pieces of memory.
@@ -34,8 +34,8 @@ struct Pieces {
 /// holds them.
 Pieces locate(const Region& region, std::uint64_t address, std::uint64_t bytes);
 
-/// The regions of a domain that peers can name. Those that want to look for them in the pool find
-/// the table by a word that each endpoint of the domain carries.
+/// The regions of a domain that peers can name. Peers find their table in the pool by the user word
+/// of each endpoint of the domain.
 class Regions {
  public:
   explicit Regions(Domain& domain) : domain_(domain) {}
@@ -47,7 +47,7 @@ class Regions {
     const auto at = by_key_.find(key);
     return at != by_key_.end() ? at->second : nullptr;
   }
-  /// An endpoint of the domain is ready: its peers must find the table.
+  /// Makes the table known to the peers of an endpoint that is ready.
   Result<void> announce_at(Ep& ep) const;
 
  private:

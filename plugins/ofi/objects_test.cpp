@@ -1,4 +1,4 @@
-// What libfabric's pages say of queues, counters, address vectors and the life of objects, through
+// Queues, counters, address vectors and object lifetimes as libfabric's pages define them, through
 // libfabric itself.
 #include <gtest/gtest.h>
 #include <poll.h>

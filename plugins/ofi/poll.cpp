@@ -25,7 +25,7 @@ struct Member {
   bool is(const fid* object) const {
     return (cq != nullptr && &cq->fid == object) || (cntr != nullptr && &cntr->fid == object);
   }
-  /// Progress, and whether there is something new.
+  /// Makes progress; true if there is something new.
   bool ask() {
     if (cq != nullptr) {
       bool pending;

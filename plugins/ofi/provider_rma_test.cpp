@@ -69,7 +69,7 @@ class Reachable {
 
   std::uint64_t key() const { return key_; }
   std::uint64_t address(std::uint64_t offset) const { return base_ + offset; }
-  /// What is in this side's own memory.
+  /// Contents of this side's own memory.
   std::string held(std::uint64_t from, std::size_t bytes) const {
     std::string copy(bytes, '\0');
     if (bytes == 0) return copy;
@@ -87,7 +87,7 @@ class Reachable {
     }
   }
 
-  /// Waits until it has arrived.
+  /// Puts, and waits until it has arrived.
   void put(const std::string& text, std::uint64_t to) {
     const iovec local{const_cast<char*>(text.data()), text.size()};
     const fi_rma_iov remote{address(to), text.size(), key()};
@@ -326,7 +326,7 @@ TEST_P(RmaTest, WhatIsNotAllowedIsAnErrorAndChangesNothing) {
       });
 }
 
-/// What a peer had begun to write, or to read, ends before the region is closed.
+/// A write or read that a peer has begun ends before the region is closed.
 TEST_P(RmaTest, ClosedMemoryIsTheUsersAgain) {
   if (GetParam().lies == Lies::in_the_pool)
     GTEST_SKIP() << "whoever writes there by itself is not waited for: docs/protocols/rma.md";
@@ -350,7 +350,7 @@ TEST_P(RmaTest, ClosedMemoryIsTheUsersAgain) {
       });
 }
 
-/// Leaves no room in the pool for a channel.
+/// Fills the pool until there is no room for a channel.
 class FullPool {
  public:
   FullPool() {

@@ -1,4 +1,4 @@
-// One side of a conversation through libfabric: what a small application sets up. For tests.
+// One side of a conversation through libfabric, set up as a small application does. For tests.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -20,7 +20,7 @@ namespace penstock::ofi::test {
 
 inline constexpr std::uint64_t deadline_s = 30;
 
-/// What went wrong, in a process that cannot use gtest's assertions.
+/// A failure, in a process that cannot use gtest's assertions.
 struct Failed {
   std::string what;
 };
@@ -105,7 +105,7 @@ struct Side {
     fi_freeinfo(info);
   }
 
-  /// Both processes get here before either goes on; messages on their way keep moving.
+  /// Waits until both processes are here; makes progress meanwhile.
   void meet() {
     char token = 'm';
     CHECK(::write(link, &token, 1) == 1);

@@ -26,7 +26,7 @@ bool allows(const rma::Region& region, std::uint64_t address, std::uint64_t byte
   return (region.access & access) != 0 && region.holds(address, bytes);
 }
 
-/// The result of an operation that named memory: the request cannot be done, now or later.
+/// The errno of an operation on remote memory that can never be done.
 int rma_errno(const Error& error) {
   switch (error.code) {
     case ErrorCode::not_found:
@@ -47,7 +47,7 @@ RmaOrigin::~RmaOrigin() {
 
 // ---- regions of peers --------------------------------------------------------------------------
 
-/// Null when the peer has none, `error` says so.
+/// Null when the peer has none; then `error` says why.
 rma::PeerRegions* RmaOrigin::regions_of(Peer peer, Error* error) {
   if (peer < regions_.size() && regions_[peer] != nullptr) return regions_[peer].get();
   const auto place = ep_.transport->user_word_of(peer);
@@ -100,7 +100,7 @@ bool RmaOrigin::copied_at_once(Peer peer, const RmaCall& call, bool in) {
       .has_value();
 }
 
-/// By ourselves. `in`: from the peer.
+/// Copies without the peer. `in`: from the peer.
 Result<void> RmaOrigin::copy(Peer peer, const Stretch& stretch, bool in) {
   rma::PeerRegions& regions = *regions_[peer];
   return in ? regions.get(stretch.key, stretch.address, stretch.local, stretch.bytes)
@@ -138,7 +138,7 @@ void RmaOrigin::part_ended(Operation* operation, int error, int detail) {
   ep_.complete_rma(done.flags, done.counter, done.context, done.tell);
 }
 
-/// Without a message: one part more, which fails.
+/// Fails the operation by one more part, without a message.
 void RmaOrigin::fail(Operation* operation, const Error& error) {
   ++operation->parts;
   part_ended(operation, rma_errno(error), remember_text(error.message));
@@ -175,7 +175,7 @@ std::byte* RmaOrigin::payload(Part* part, std::uint64_t bytes) {
   return at;
 }
 
-/// Gives the number that the answer will carry.
+/// Returns the number that the answer will carry.
 std::uint64_t RmaOrigin::await_answer(Part* part) {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<std::uint32_t>(posted_.size()));
@@ -233,19 +233,19 @@ void RmaOrigin::sent(transport::SendOp* op) {
 
 void RmaOrigin::send_failed(transport::SendOp* op, int error, int detail) {
   auto* part = static_cast<Part*>(op);
-  if (!part->answered) answer(part, 0, 0);  // not sent: does not end it
+  if (!part->answered) answer(part, 0, 0);  // an unsent part does not end it
   end(part, error, detail);
 }
 
 void RmaOrigin::peer_dead(Peer peer, int error, int detail) {
   for (PostedReceive& entry : posted_) {
-    // What has not left is failed by the transport.
+    // The transport fails the parts that have not left.
     if (entry.part != nullptr && entry.part->peer == peer && entry.part->sent)
       answer(entry.part, error, detail);
   }
 }
 
-/// A look is a device access, and hardly ever is anything there.
+/// A look is a device access that hardly ever finds anything, so looks are rare.
 void RmaOrigin::look_for_trouble() {
   constexpr std::uint32_t calls_a_look = 1u << 12;
   if (++looks_ % calls_a_look != 0) return;
@@ -291,7 +291,7 @@ void RmaOrigin::Part::failed(const Error& error) {
   origin->answer(this, -errno_of(error), remember_text(error.message));
 }
 
-/// The operation may have completed long ago: an error of its own.
+/// Reports a separate error: the operation may have completed long ago.
 void RmaOrigin::refused(Peer, const Header& header, int error) {
   const std::string text =
       fmt::format("a peer refused to write at {:#x} in its memory region {:#x}: {}", header.tag,
@@ -315,7 +315,7 @@ void RmaOrigin::each_stretch(const RmaCall& call, Do&& with) {
     const iovec& local = call.iov[i];
     const fi_rma_iov& remote = call.remote[j];
     const std::uint64_t bytes = std::min(local.iov_len - local_done, remote.len - remote_done);
-    // An operation of no bytes at all is still one that the peer must know the region of.
+    // An operation of no bytes is sent too: the peer must still check the region.
     if (bytes != 0 || (call.iov_count == 1 && call.remote_count == 1))
       with(Stretch{static_cast<std::byte*>(local.iov_base) + local_done, remote.addr + remote_done,
                    remote.key, bytes});
@@ -350,7 +350,7 @@ void RmaOrigin::begin_stretch(Operation* operation, Peer peer, const RmaCall& ca
   post(part, (call.flags & delivery_flags) != 0);
 }
 
-/// Behind the writes: the channel keeps the order.
+/// Sends a report after the writes: the channel keeps the order.
 void RmaOrigin::send_notice(Operation* operation, Peer peer, const RmaCall& call, bool in,
                             bool direct) {
   Header header{0, call.data, 0, kind_of(Service::report)};
@@ -372,7 +372,7 @@ ssize_t RmaOrigin::run(const RmaCall& call, bool in) {
   if (const int failed = ep_.peer_for(call.peer, &peer)) return failed;
   const std::uint64_t flags = FI_RMA | (in ? FI_READ : FI_WRITE);
   if (copied_at_once(peer, call, in)) {
-    // The bookkeeping while the bytes are on their way, unless other threads could see it.
+    // Does the bookkeeping while the bytes are on their way, unless other threads could see it.
     const bool early = !in && !ep_.domain->serialize;
     if (!in && !early) regions_[peer]->store_fence();
     ep_.complete_rma(flags, in ? ep_.read_cntr : ep_.write_cntr, call.context, call.tell);

@@ -1,5 +1,5 @@
-// The asking side of one-sided operations: copies by itself where the target's memory lies in the
-// pool, asks its owner where it does not, and for all atomics.
+// The origin side of one-sided operations: copies directly if the target's memory lies in the
+// pool; else, and for all atomics, sends a request to the owner.
 #pragma once
 
 #include <rdma/fi_atomic.h>
@@ -28,7 +28,7 @@ struct RmaCall {
   std::uint64_t data = 0;
   std::uint64_t flags = 0;
   void* context = nullptr;
-  bool tell = true;  ///< a completion, also of a failure
+  bool tell = true;  ///< report a completion, also of a failure
 };
 
 /// fi_atomic with all its relatives.
@@ -57,22 +57,22 @@ class RmaOrigin {
   RmaOrigin(const RmaOrigin&) = delete;
   RmaOrigin& operator=(const RmaOrigin&) = delete;
 
-  // ---- what the user asks; 0 or a negative FI_E... What fails later ends in a completion ----
+  // ---- requests of the user; 0 or a negative FI_E... Later failures end in a completion ----
   ssize_t write(const RmaCall& call);
   ssize_t read(const RmaCall& call);
   ssize_t atomic(const AtomicCall& call);
 
-  // ---- what the transport tells ----
+  // ---- reports of the transport ----
   void sent(transport::SendOp* op);
   void send_failed(transport::SendOp* op, int error, int detail);
   void reply(Peer from, const Header& header, const void* payload);
   /// The buffer of a long reply; none for a reply that no request waits for.
   ReceiveBuffer begin_reply(Peer from, const Header& header);
   void refused(Peer from, const Header& header, int error);
-  /// Ends what waits for an answer of this peer.
+  /// Ends operations that wait for an answer of this peer.
   void peer_dead(Peer peer, int error, int detail);
   bool awaits() const { return free_slots_.size() != posted_.size(); }
-  /// Now and then while it awaits answers: whether a peer has told that it cannot give one.
+  /// To be called while it awaits answers: checks now and then if a peer has reported trouble.
   void look_for_trouble();
   /// Another peer has this number now.
   void forget(Peer peer) {
@@ -83,13 +83,13 @@ class RmaOrigin {
   /// One call of the user.
   struct Operation {
     void* context;
-    std::uint64_t flags;  ///< of its completion
+    std::uint64_t flags;  ///< flags of its completion
     Cntr* counter;
     bool tell;
     std::uint32_t parts;  ///< not ended yet
-    int error, detail;    ///< of the first part that failed
+    int error, detail;    ///< those of the first part that failed
   };
-  /// One message of it.
+  /// One message of an operation.
   struct Part final : transport::SendOp, transport::Arrival {
     void arrived() override { origin->replied(this); }
     void failed(const Error& error) override;
@@ -113,7 +113,7 @@ class RmaOrigin {
     Part* part = nullptr;
     std::uint32_t uses = 0;  ///< tells an answer to this part from a late one to an earlier
   };
-  /// One stretch of local memory against one of the target's.
+  /// One range of local memory and one of the target's.
   struct Stretch {
     std::byte* local;
     std::uint64_t address, key, bytes;

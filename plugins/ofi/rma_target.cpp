@@ -40,7 +40,7 @@ bool RmaTarget::uses(const Region& region) const {
   return false;
 }
 
-/// The region that a request names; null when it may not do that, `error` says why.
+/// The region that a request names; null when the access is not allowed, `error` says why.
 Region* RmaTarget::allowed(const Header& header, std::uint64_t bytes, std::uint32_t access,
                            int* error) const {
   Region* region = ep_.domain->regions.find(header.data);
@@ -98,8 +98,8 @@ void RmaTarget::put(Answer* answer) {
   answering_.push_back(answer);
 }
 
-/// A peer that is gone needs none. Any other waits for it, and must hear in the end that none
-/// comes, also where the pool has no room for a message that says so.
+/// Keeps an answer for later, unless the peer is gone. A living peer waits for it, and must learn
+/// in the end that none comes, even if the pool has no room for a message that says so.
 void RmaTarget::keep(Answer* answer, const Error& error) {
   if (error.code == ErrorCode::peer_dead || error.code == ErrorCode::not_found ||
       error.code == ErrorCode::mismatch || error.code == ErrorCode::invalid_argument) {
@@ -159,7 +159,7 @@ void RmaTarget::told_of_write(Region* region) {
   if (region != nullptr && region->remote_writes != nullptr) region->remote_writes->count();
 }
 
-/// Memory of the pool is written as peers would: they read it past our caches.
+/// Writes memory in the pool as peers do, by publishing: they read it past our caches.
 void RmaTarget::written(Region& region, const Header& header, const void* payload) {
   if (region.what.in_pool()) {
     pool::Pool& pool = *ep_.domain->session->pool;
@@ -231,7 +231,7 @@ void RmaTarget::atomic(Peer from, const Header& header, const void* payload) {
   if (region == nullptr) return deny(error);
   const auto* operand = static_cast<const std::byte*>(payload) + sizeof request;
   const auto* compare = form == AtomicForm::compare ? operand + operand_bytes : nullptr;
-  // Nothing is applied that cannot be answered.
+  // An atomic without memory for its answer is not applied.
   Answer* answer =
       fetches ? make_answer({request.id, 0, 0, kind_of(Service::reply)}, nullptr, bytes) : nullptr;
   if (fetches && answer == nullptr) return reply_error(from, request.id, FI_ENOMEM);
@@ -247,7 +247,7 @@ void RmaTarget::atomic(Peer from, const Header& header, const void* payload) {
   if (request.op != FI_ATOMIC_READ) told_of_write(region);
 }
 
-/// What is in a region now.
+/// Loads the present contents of a region.
 void RmaTarget::load(const Region& region, std::uint64_t address, std::byte* to,
                      std::uint64_t bytes) const {
   if (region.what.in_pool()) {
@@ -263,7 +263,7 @@ void RmaTarget::load(const Region& region, std::uint64_t address, std::byte* to,
                        });
 }
 
-/// What a peer wrote by itself is at the device: our copies of it are old.
+/// Handles the report of a direct write: its bytes are at the device, so our copies are stale.
 void RmaTarget::report(Peer from, const Header& header, const void* payload) {
   WriteReport report;
   if (header.bytes != sizeof report) return;
@@ -305,7 +305,7 @@ void RmaTarget::request(Peer from, const Header& header, const void* payload) {
   }
 }
 
-/// A write goes straight to its place, if that is ours alone; all else is kept until it is whole.
+/// A write to memory outside the pool goes straight to its place; all else is kept until complete.
 ReceiveBuffer RmaTarget::begin_request(Peer from, const Header& header) {
   constexpr std::uint64_t longest = sizeof(AtomicRequest) + 2 * max_atomic_bytes;
   const bool writes = service_of(header) == Service::write;

@@ -1,6 +1,6 @@
-// The serving side of one-sided operations: what peers ask of memory that only this process can
-// reach, and atomics on any. All of it is done while this process makes progress, one request
-// after the other: that is what makes atomics atomic.
+// The target side of one-sided operations: serves peers' requests for memory that only this
+// process can reach, and atomics on any memory. It serves them while this process makes progress,
+// one after the other: that makes atomics atomic.
 #pragma once
 
 #include <vector>
@@ -20,16 +20,16 @@ class RmaTarget {
   RmaTarget(const RmaTarget&) = delete;
   RmaTarget& operator=(const RmaTarget&) = delete;
 
-  // ---- what the transport tells: requests, and what became of our answers ----
+  // ---- reports of the transport: requests, and the outcome of our answers ----
   void request(Peer from, const Header& header, const void* payload);
   ReceiveBuffer begin_request(Peer from, const Header& header);
   void sent(transport::SendOp* op);
   void send_failed(transport::SendOp* op, const Error& error);
-  /// Answers for which there was no room: they are tried again now and then.
+  /// True if answers wait that had no room; try_again() sends them.
   bool owes() const { return !waiting_.empty(); }
   void try_again();
 
-  /// What peers asked for earlier still reads or writes the memory of the region.
+  /// True if earlier requests of peers still read or write the memory of the region.
   bool uses(const Region& region) const;
 
  private:
@@ -45,15 +45,15 @@ class RmaTarget {
     Peer from;
     Region* region;   ///< the region that it lands in; null: elsewhere
     Pieces pieces;    ///< where it lands
-    std::byte* heap;  ///< what was allocated for it
+    std::byte* heap;  ///< the buffer that was allocated for it
   };
   /// An answer on its way out.
   struct Answer : transport::SendOp {
     Answer* prev;
     Answer* next;
     Peer to;
-    std::uint32_t generation;  ///< of the peer
-    std::uint64_t late_at_ns;  ///< when it is given up; 0: it has not been tried in vain yet
+    std::uint32_t generation;  ///< the peer's generation
+    std::uint64_t late_at_ns;  ///< when to abandon it; 0: not yet tried in vain
     const Region* region;      ///< the region that it refers to; null: a copy
     std::byte* heap;
     std::uint64_t small;

@@ -1,10 +1,10 @@
-// What endpoints send each other to reach memory that only its owner can reach. These messages
-// travel among the others of the pair, in order with them.
+// Messages by which endpoints access memory that only its owner can reach. They travel in order
+// with the other messages of the pair.
 //
 //   service   tag          data             payload
 //   write     address      key              the bytes
 //   read      address      key              ReadRequest
-//   atomic    address      key              AtomicRequest, operands, what to compare with
+//   atomic    address      key              AtomicRequest, operands, comparands
 //   reply     request's id 0 or FI_E...     the bytes read, or the old values
 //   report    0            completion data  WriteReport: a write or read of the sender has been
 //   done refusal   address      key              FI_E... (8 bytes): a write or atomic was not done
@@ -37,7 +37,7 @@ struct ReadRequest {
 };
 
 struct AtomicRequest {
-  std::uint64_t id;  ///< of the reply; without meaning when there is none
+  std::uint64_t id;  ///< id of the reply; unused when there is none
   std::uint32_t count;
   std::uint8_t form, op, type, pad;
 };

@@ -20,12 +20,12 @@ IN_EACH_MODE(ThreadsTest);
 
 constexpr int talkers = 3, rounds = 200;
 
-/// What a talker waits for; another thread may be the one that reads it.
+/// A completion that a talker waits for; another thread may read it.
 struct Note {
   std::atomic<bool> done{false};
 };
 
-/// Reads whatever is there, for whomever it is, until `note` is done.
+/// Reads completions, also those of other threads, until `note` is done.
 void wait_for(Side& side, Note& note) {
   const auto start = std::chrono::steady_clock::now();
   while (!note.done.load()) {
@@ -51,7 +51,7 @@ void talk(Side& side, std::uint64_t tag) {
   }
 }
 
-/// Objects that come and go beside the traffic.
+/// Opens and closes objects beside the traffic.
 void come_and_go(Side& side, const std::atomic<bool>& stop) {
   char name[24];
   std::size_t length = sizeof(name);

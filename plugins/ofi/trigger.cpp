@@ -13,7 +13,7 @@ namespace penstock::ofi {
 
 namespace {
 
-/// A call's description, kept after the call: what it points to may be gone by then.
+/// A copy of a call's description, since the original may be gone when it starts.
 template <class Message>
 struct Kept {
   explicit Kept(const Message& given)
@@ -81,7 +81,7 @@ bool Triggers::is_due(const TriggeredOp& op) {
   return op.cntr->value.load(std::memory_order_relaxed) >= op.threshold;
 }
 
-/// At most one, still counted.
+/// Takes at most one due operation, which still counts as held.
 Triggers::Held Triggers::take_first_due() {
   Held one;
   const auto due = std::find_if(held_.begin(), held_.end(), is_due);

@@ -31,11 +31,11 @@ class Triggers {
  public:
   bool any() const { return held_count_.load(std::memory_order_relaxed) != 0; }
   void hold(TriggeredOp op);
-  /// Starts what is due. The caller does not hold the guard: starting takes it.
+  /// Starts the due operations. The caller does not hold the guard: starting takes it.
   void start_due(Domain& domain);
   /// False: nothing is held under this context. The canceled one is reported.
   bool cancel(Ep& ep, void* context);
-  /// The endpoint closes.
+  /// Drops the operations of an endpoint that closes.
   void forget(Ep& ep);
 
  private:

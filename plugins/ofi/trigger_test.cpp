@@ -79,7 +79,7 @@ TEST_P(TriggerTest, SendsWaitForTheirThresholdsInOrder) {
 }
 
 TEST_P(TriggerTest, ReceiveStartsSendAndPollingMovesIt) {
-  // each sends on what it gets as soon as it has it, without another call than a read
+  // each side forwards a message as soon as it arrives, with no other call than a read
   play(
       [](Side& side) {
         char ping[] = "ping", pong[8] = {};
@@ -155,13 +155,13 @@ TEST_P(TriggerTest, CancelCloseAndBadRequests) {
     wrong.msg.context = nullptr;
     CHECK(fi_tsendmsg(side.ep, &wrong.msg, triggered) == -FI_EINVAL);
 
-    // a transfer that cannot be, found out when it starts
+    // an invalid transfer fails when it starts
     Held nobody(counter.cntr, 2, text, 1, 4711, 1);
     CHECK(fi_tsendmsg(side.ep, &nobody.msg, triggered) == 0);
     CHECK(fi_cntr_add(counter.cntr, 1) == 0);
     CHECK(side.wait_error().err == FI_EINVAL);
 
-    // an endpoint takes what it holds with it
+    // closing an endpoint drops its held operations
     fid_ep* ep = nullptr;
     CHECK(fi_endpoint(side.domain, side.info, &ep, nullptr) == 0);
     CHECK(fi_ep_bind(ep, &side.av->fid, 0) == 0);

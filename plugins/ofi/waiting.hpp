@@ -1,5 +1,5 @@
-// How callers wait here: by polling that spins, yields, then sleeps. A pool raises no interrupt, so
-// there is nothing that the kernel could wake a thread by.
+// Waiting by polling, which spins, yields, then sleeps. A pool raises no interrupt, so the kernel
+// has no event that could wake a thread.
 #pragma once
 
 #include <rdma/fi_eq.h>
@@ -14,7 +14,7 @@ struct Domain;
 /// which does not wait.
 base::Waiter waiter_for(const char* what, int timeout_ms, const Domain& domain);
 
-/// Whether a queue or counter may be opened with this wait object; says why not.
+/// True if a queue or counter may be opened with this wait object; else logs why not.
 bool can_wait_by(fi_wait_obj object, const char* of_what);
 /// FI_GETWAITOBJ and FI_GETWAIT of fi_control.
 int control_wait_object(fi_wait_obj object, int command, void* argument);

@@ -78,12 +78,12 @@ Launch launched_by_torch(const LaunchSources& sources) {
   return launch;
 }
 
-/// Slurm or an mpiexec may have started torchrun, and its ranks inherit what was told to that.
+/// Slurm or an mpiexec may have started torchrun, and its ranks inherit the variables of that.
 bool runs_under_torchrun(const LaunchSources& sources) {
   return sources.environment("TORCHELASTIC_RUN_ID") != nullptr;
 }
 
-/// Such names may stand in any environment: alone they tell nothing.
+/// Any environment may contain such names: one alone proves nothing.
 bool has_torch_ranks(const LaunchSources& sources) {
   const auto rank = number(sources.environment("RANK"));
   const auto size = number(sources.environment("WORLD_SIZE"));

@@ -1,4 +1,4 @@
-// What the launcher (Hydra, PRRTE, srun, ...) tells a process about its job. All knowledge of
+// A process's job, as its launcher (Hydra, PRRTE, srun, ...) describes it. All knowledge of
 // particular launchers is here.
 #pragma once
 
@@ -31,7 +31,7 @@ LaunchSources process_sources();
 /// Errors: a PENSTOCK_NODE or PENSTOCK_NODES that is no number.
 Result<Launch> read_launch(const LaunchSources& sources);
 
-/// The node that `rank` belongs to when one machine plays `nodes` hosts, dealt as MPICH deals
+/// The node of `rank` when one machine emulates `nodes` hosts, distributed as MPICH distributes
 /// ranks to cliques: in blocks, the first ones longer; or round robin.
 std::uint32_t emulated_node_of(std::uint32_t rank, std::uint32_t size, std::uint32_t nodes,
                                bool by_block);

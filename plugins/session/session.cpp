@@ -83,7 +83,7 @@ void end_process_if_required(const std::string& why) {
       "penstock: error: PENSTOCK_REQUIRE is set and this process cannot use the pool: {}\n", why);
   std::fflush(nullptr);
   if (::write(STDERR_FILENO, line.data(), line.size()) < 0) {
-    // No process listens; the exit status still tells.
+    // No process listens; the exit status still reports it.
   }
   ::_exit(exit_config);
 }

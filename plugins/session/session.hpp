@@ -21,7 +21,7 @@ struct Session {
 /// The session on the pool named by PENSTOCK_POOL, attached if need be. Thread-safe.
 Result<std::shared_ptr<Session>> open_session();
 
-/// What of the pool can be known without attaching.
+/// Facts about the pool that are known without attaching.
 struct PoolView {
   bool configured = false;  ///< PENSTOCK_POOL is set
   std::string spec;

@@ -39,7 +39,7 @@ void Core::buffer_torn(std::uint64_t line, const Line& data, std::uint8_t words)
   if (words != 0) buffer(Event::publish, line, data, words, false);
 }
 
-/// Of the operation that is buffered longest.
+/// Returns the epoch of the oldest ordered operation in the buffer; without one, the current epoch.
 std::uint32_t Core::leaving_epoch() const {
   for (const Buffered& store : buffer_) {
     if (!store.unordered) return store.epoch;
@@ -47,7 +47,7 @@ std::uint32_t Core::leaving_epoch() const {
   return epoch_;
 }
 
-/// Not before what an `store_fence` put ahead of it, nor before an earlier store to the same words.
+/// Not before what a `store_fence` put ahead of it, nor before an earlier store to the same words.
 bool Core::may_leave(std::size_t index) const {
   const Buffered& wanted = buffer_[index];
   if (!wanted.unordered && wanted.epoch != leaving_epoch()) return false;

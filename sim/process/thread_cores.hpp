@@ -54,7 +54,7 @@ class ThreadCores : public std::enable_shared_from_this<ThreadCores> {
  public:
   ThreadCores(std::unique_ptr<NodeCache> cache, const Settings& settings, std::uint64_t seed);
 
-  /// Of the calling thread. No lock after its first call.
+  /// Returns the calling thread's core. Takes no lock after the thread's first call.
   ThreadCore& mine();
   std::byte* base() const { return cache_->view().base(); }
   const Break& left_out() const { return settings_.left_out; }

@@ -106,7 +106,7 @@ TEST_F(Litmus, NodesWithoutCoherenceNeedSoftware) {
               explore(scenario_of(pool_, "not coherent", 2, Kind::software), 120));
 }
 
-/// Where nothing is evicted by chance it is exact.
+/// The verdict is exact if nothing is evicted by chance.
 TEST_F(Litmus, LastingCopiesNeedWriteBackAndInvalidation) {
   const Check check = [](World& world, const litmus::Outcome& outcome) {
     const litmus::Verdict verdict = litmus::judge(outcome.report);

@@ -1,5 +1,5 @@
-// What differs between instruction sets: write-back, invalidate, fences, non-temporal copies.
-// The only place in the project where such instructions stand. Chosen once by CPU feature.
+// Operations that differ between instruction sets: write-back, invalidate, fences, non-temporal
+// copies. Such instructions stand nowhere else in the project. Chosen once by CPU feature.
 #pragma once
 
 #include <cstddef>
@@ -43,19 +43,19 @@ struct Table {
   CopyFn store_copy;  // plain stores (memcpy)
   /// One line by plain stores: whole where there is a 64-byte store, else the last word last.
   void (*store_line)(void* to, const void* from);
-  /// The quickest way to bring lines of one's own to the device: plain stores and write-back where
-  /// that was measured to be quicker, else as nt_line and nt_tagged. Not fenced.
+  /// The fastest way to bring one's own lines to the device: plain stores and write-back where that
+  /// was measured to be faster, else as nt_line and nt_tagged. Not fenced.
   void (*send_line)(void* to, const void* from);
   void (*send_tagged)(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
   std::size_t send_tagged_limit;  ///< up to this payload send_tagged arrives sooner than nt_tagged
-  /// What costs the writer least where lines follow each other: non-temporal stores where one store
-  /// is a line, for plain ones fetch it first; else as send_line and send_tagged. Not fenced.
+  /// The least time for the writer of consecutive lines: non-temporal stores where one store is a
+  /// line, plain stores with a prefetch of the line; else as send_line, send_tagged. Not fenced.
   void (*stream_line)(void* to, const void* from);
   void (*stream_tagged)(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
-  /// Sealed lines (56 bytes of payload + 8-byte tag): non-temporal, and by plain stores.
+  /// Tagged lines (56 bytes of payload, 8-byte tag): by non-temporal stores, and by plain stores.
   void (*nt_tagged)(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
   void (*store_tagged)(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
-  /// Reads tagged lines; stops at the first whose tag differs; gives payload bytes that matched.
+  /// Reads tagged lines up to the first whose tag differs; returns the payload bytes that matched.
   std::size_t (*load_tagged)(void* to, const void* from, std::size_t bytes,
                              std::uint64_t first_tag);
   /// 64 bytes, the last 8-byte word read first.
@@ -71,7 +71,7 @@ enum class Flush { clflush, clflushopt, clwb };
 using RangeFn = void (*)(const void* at, std::size_t bytes);
 struct FlushFunctions {
   RangeFn write_back;
-  RangeFn invalidate;  // clwb only writes back: beside it stands the table's invalidate_range
+  RangeFn invalidate;  // for clwb, which only writes back, this is the table's invalidate_range
 };
 /// nullopt where the CPU lacks the instruction, or PENSTOCK_ISA rules it out.
 std::optional<FlushFunctions> flush_by(Flush flush);

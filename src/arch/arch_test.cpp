@@ -77,7 +77,7 @@ class TableTest : public testing::TestWithParam<Table> {
     for (const std::size_t bytes : sizes) {
       const std::size_t extent = to_whole_lines ? whole_lines(bytes) : bytes;
       for (const std::size_t off : misalignments) {
-        // Against the fence when off is 0, and `off` bytes before it otherwise.
+        // The range ends at the fence when `off` is 0, and `off` bytes before it otherwise.
         std::byte* from = source.last(bytes + off);
         std::byte* to = target.last(whole_lines(bytes));
         fill(from, bytes, static_cast<unsigned>(bytes + off));
@@ -206,7 +206,7 @@ TEST_P(TableTest, BytesLeaveTheirNeighboursAlone) {
 TEST_P(TableTest, LoadTaggedGivesTheBytesAndNoMore) {
   Fenced source(32 << 10), target(32 << 10);
   for (const std::size_t bytes : sizes) {
-    std::vector<std::byte> payload(bytes + 1);  // an address also for no bytes
+    std::vector<std::byte> payload(bytes + 1);  // not null even for 0 bytes
     fill(payload.data(), bytes, 5);
     std::byte* from = source.last(tagged_extent(bytes));
     table().store_tagged(from, payload.data(), bytes, 41);
@@ -266,8 +266,8 @@ TEST_P(TableTest, FlushesStayInsideTheirLines) {
   table().full_fence();
 }
 
-/// A reader that finds a tag finds its payload, or a later one. The writer runs freely over the
-/// same lines, so that every moment of a publish is looked at.
+/// A reader that finds a tag finds its payload, or a later one. The writer overwrites the same
+/// lines without pause, so that the reader meets every stage of a publish.
 TEST_P(TableTest, TagIsNeverSeenBeforeItsPayload) {
   constexpr std::size_t count = 5, bytes = 56 * count;
   constexpr std::uint64_t rounds = 20'000;

@@ -1,5 +1,5 @@
-// What each instruction-set folder (x86_64, aarch64, generic) supplies; select.cpp puts it
-// together.
+// The interface that each instruction-set folder (x86_64, aarch64, generic) implements; select.cpp
+// combines them.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace penstock::arch::isa {
 
-/// What the CPU and the operating system support.
+/// The features that both the CPU and the operating system support.
 Features detect();
-/// `features` without what lies beyond `isa`; nullopt when the name is none of this CPU's.
+/// `features` without those beyond `isa`; nullopt when this CPU has no instruction set `isa`.
 std::optional<Features> lowered(const Features& features, std::string_view isa);
 /// Tables that `features` can run, the best first; may be empty.
 std::vector<Table> tables(const Features& features);

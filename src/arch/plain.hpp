@@ -1,5 +1,5 @@
-// What plain stores and loads do alike on every instruction set. Templates over nothing: static
-// inline, so that each file compiles its own copy with its own target attributes.
+// Plain stores and loads, common to all instruction sets. The functions are static inline, so that
+// each file compiles its own copy with its own target attributes.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace penstock::arch::plain {
 inline constexpr std::size_t line = 64;
 inline constexpr std::size_t tagged = 56;  // payload of a tagged line
 
-/// Lines that `bytes` of payload take; none for none.
+/// The number of lines that `bytes` of payload take; 0 for 0.
 static inline std::size_t tagged_lines(std::size_t bytes) {
   return (bytes + tagged - 1) / tagged;
 }
@@ -38,7 +38,7 @@ static inline void load_line(void* to, const void* from) {
 }
 
 static inline void store_copy(void* to, const void* from, std::size_t bytes) {
-  if (bytes != 0) std::memcpy(to, from, bytes);  // no bytes may come with a null address
+  if (bytes != 0) std::memcpy(to, from, bytes);  // the address may be null for 0 bytes
 }
 
 static inline void store_tagged(void* to, const void* from, std::size_t bytes,

@@ -71,8 +71,8 @@ class Arena {
     std::uint64_t bytes = 0;
   };
 
-  /// First use formats the arena under the pool's lock. Frees what the dead owned, and tells in
-  /// `freed` what that was.
+  /// First use formats the arena under the pool's lock. Frees what the dead owned, and reports that
+  /// in `freed`.
   static Result<std::unique_ptr<Arena>> open(pool::Pool& pool, Reclaimed* freed = nullptr);
   ~Arena();
 
@@ -80,15 +80,15 @@ class Arena {
   /// free), no_slots.
   Result<Object> create(std::string_view name, std::uint64_t bytes,
                         const CreateOptions& options = {});
-  /// Errors: not_found, wrong_format. Never believes an offset or a size unchecked.
+  /// Errors: not_found, wrong_format. Checks every offset and size that it reads.
   Result<Object> open(std::string_view name);
   /// The name disappears and the space is free at once; users must have agreed not to touch it.
   /// Errors: not_found when the object (this generation of it) is gone already.
   /// deadline when the pool's lock is not free within `timeout_ns` (0: the default).
   Result<void> destroy(const Object& object, std::uint64_t timeout_ns = 0);
 
-  /// What this process's node has stored to the object and not published is at the device when this
-  /// returns, and its copies are dropped: before it is left or destroyed.
+  /// Writes back this node's unpublished stores to the object and drops its copies; both are
+  /// complete on return. Call it before the object is left or destroyed.
   void send_on(const Object& object) const;
 
   /// Other living processes may still store to this process's object: it stays when this process
@@ -100,7 +100,7 @@ class Arena {
   /// Finds the dead, frees their objects, frees space that a crash left unreachable.
   Result<Reclaimed> collect(bool dry_run = false);
 
-  /// What is in quarantine, and which nodes it waits for.
+  /// The space in quarantine, and the nodes that it waits for.
   Quarantine quarantine() const;
   /// The node's host is gone for good, and its caches with it: nothing waits for it any more. Call
   /// it only when that is certain: later stores of its dead processes damage what lies there by

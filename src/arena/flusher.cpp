@@ -26,7 +26,7 @@ Flusher::Begun Flusher::begin() {
   if (clock.last_death == 0 || !readable || flushes.flushed(pool_.node()) >= clock.ticks)
     return Begun::nothing_to_do;
   if (pool_.given_up_still_here()) return Begun::nothing_to_do;
-  // What all nodes of these caches have flushed since it was set aside needs no more of it.
+  // Extents that all nodes of these caches have flushed since need no further flush.
   std::uint64_t flushed = UINT64_MAX;
   for (const std::uint32_t node : pool_.nodes_of_these_caches())
     flushed = std::min(flushed, flushes.flushed(node));
@@ -59,7 +59,7 @@ bool Flusher::advance(std::uint64_t max_bytes) {
     max_bytes -= part;
     if (range.bytes == 0) ranges_.pop_back();
   }
-  region_.load_fence();  // all of it is at the device before that is said
+  region_.load_fence();  // all of it is at the device before the record says so
   if (!ranges_.empty()) return false;
   begun_ = false;
   if (!others_were_quicker) record();

@@ -15,7 +15,7 @@ struct Formatted {
   std::uint64_t key = 0;  ///< of all checksums behind the header
 };
 
-/// Where the arena stands, from the checked superblock.
+/// The arena's place, from the checked superblock.
 struct Placement {
   std::uint64_t pool_id = 0, arena_offset = 0, arena_bytes = 0;
 };

@@ -1,4 +1,4 @@
-// What an Arena holds. Functions that say "under the lock" are called with the pool's lock held.
+// The state of an Arena. Functions that say "under the lock" are called with the pool's lock held.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace penstock::arena {
 
-/// What a creation asks for, checked.
+/// The checked request of a creation.
 struct Wanted {
   std::string_view name;
   std::uint64_t bytes;

@@ -36,7 +36,7 @@ class Incoherence : public ::testing::Test {
                          memory_.flushes(nodes_[node]->memory()));
   }
 
-  /// As the pool's lock does: what was published under it is there before it is free.
+  /// As the pool's lock: publishes under it reach the device before the release.
   void let_go(std::size_t node) { nodes_[node]->memory().store_fence(); }
 
   /// In the order that Arena keeps.
@@ -72,7 +72,7 @@ class Incoherence : public ::testing::Test {
     extents.free(*extent);
   }
 
-  /// What reclaim() does; gives the names that are left. Checks that each has its extent.
+  /// As reclaim(); returns the names that are left. Checks that each has its extent.
   std::set<std::string> recover(std::size_t node) {
     const NameTable names = table(node);
     Space extents = space(node);

@@ -1,7 +1,7 @@
 // The arena in the pool, by cache line. All offsets are from the start of the pool. The holder of
 // the pool's lock is the one writer of every line here. Crash rules: docs/protocols/arena.md.
 //
-//   arena_offset +0     ArenaHeader      written once, last, by whoever formats
+//   arena_offset +0     ArenaHeader      written once, last, by the formatting process
 //                +64    ArenaHeader      the same again, written just before
 //                +128   Moving           cursor and next generation
 //                +192   JournalTarget    which extent header is being rewritten

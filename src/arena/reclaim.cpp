@@ -118,8 +118,8 @@ Result<Arena::Reclaimed> Arena::Impl::reap() {
   return total;
 }
 
-/// What users stored to an object of this process and did not publish; at the device when the
-/// pool's lock is taken, which does a load fence.
+/// Writes back unpublished stores of users to an object of this process; they are at the device
+/// when the pool's lock is taken, which does a load fence.
 void Arena::Impl::send_on(std::uint64_t generation, std::uint32_t index) const {
   const auto slot = table.read(index);
   if (!slot || slot->entry.generation != generation) return;

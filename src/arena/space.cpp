@@ -142,7 +142,7 @@ void Space::publish_moving(std::uint64_t cursor) {
   region_.publish_line(geometry_.moving_offset(), &moving);
 }
 
-/// At a place that the chain does not run through yet.
+/// Publishes a header that the chain does not lead to yet.
 void Space::publish_new(ExtentHeader header) const {
   header.checksum = line_checksum(header, key_);
   region_.publish_line(header.offset, &header);
@@ -277,7 +277,7 @@ void Space::free(const ExtentHeader& extent) {
   flushes_->tick();
 }
 
-/// Whether every node on which a process died since the extent was made has flushed it.
+/// True if every node on which a process died since the extent was made has flushed it.
 bool Space::is_flushed(const ExtentHeader& quarantined) {
   if (!times_) times_ = flushes_->times();
   if (quarantined.owner > ticks_) ticks_ = flushes_->clock().ticks;

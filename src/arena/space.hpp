@@ -64,7 +64,7 @@ class Space : public ExtentReader {
   /// Gives back a used extent: joined with the next one if that is free, or into quarantine where
   /// a process has died since it was made.
   void free(const ExtentHeader& extent);
-  /// Makes of quarantined extents, that every node has flushed, free ones.
+  /// Frees quarantined extents that every node has flushed.
   Result<void> end_quarantines();
   /// Bytes in quarantine that the last search came across.
   std::uint64_t quarantined_bytes() const { return quarantined_bytes_; }

@@ -29,7 +29,7 @@ class IncoherentNode {
   void live() { operations_left_ = ~0ull; }
   void die_after(std::uint64_t operations) { operations_left_ = operations; }
 
-  /// What was on its way arrives or is lost; the line that was being written arrives in part.
+  /// Pending publishes arrive or are lost; the line that was being written arrives in part.
   void lose_pending() {
     std::set<std::uint64_t> torn;
     for (auto& publish : pending_) {

@@ -10,13 +10,13 @@
 
 namespace penstock::base {
 
-/// A clock that must be read now and then to go on: what passes between two readings counts for
-/// `max_ns` at most. Not thread-safe.
+/// A clock that must be read regularly to advance: the time between two readings counts for at most
+/// `max_ns`. Not thread-safe.
 class AwakeClock {
  public:
   explicit AwakeClock(std::uint64_t max_ns) : max_ns_(max_ns), last_ns_(base::now_ns()) {}
 
-  /// Since it was made.
+  /// The awake time since construction.
   std::uint64_t now_ns() {
     const std::uint64_t now = base::now_ns();
     awake_ns_ += std::min(now - last_ns_, max_ns_);

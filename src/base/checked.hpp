@@ -1,4 +1,4 @@
-// Arithmetic on numbers that were read from the pool or from people.
+// Overflow-checked arithmetic on numbers from the pool or from user input.
 #pragma once
 
 #include <cstdint>

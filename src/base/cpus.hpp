@@ -1,4 +1,4 @@
-// How many CPUs there are for us: affinity, cpuset and quota.
+// The number of CPUs available to this process: affinity, cpuset and quota.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,11 @@ namespace penstock::base {
 /// that is pinned to a core of its own still has peers that run on the others.
 std::uint32_t shared_cpus();
 
-// The parts, apart for their tests.
+// The parts, declared here for their tests.
 
 /// Number of CPUs in "0-3,8"; nullopt when it is not such a list.
 std::optional<std::uint32_t> count_cpu_list(std::string_view text);
-/// "150000 100000" -> 1, "max 100000" -> nullopt. A fraction of a CPU counts as none, but at
-/// least 1 is given.
+/// "150000 100000" -> 1, "max 100000" -> nullopt. Rounded down to whole CPUs, but at least 1.
 std::optional<std::uint32_t> parse_quota(std::string_view text);
 
 struct CgroupLimits {

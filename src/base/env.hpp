@@ -16,14 +16,14 @@ namespace penstock::base {
 struct Variable {
   const char* name;      ///< "PENSTOCK_POOL"
   const char* fallback;  ///< the default as text; "" for none
-  const char* values;  ///< what may be written: "SPEC", "software|hardware", "count", "ms", "bytes"
-  const char* meaning;  ///< one sentence
+  const char* values;    ///< accepted: "SPEC", "software|hardware", "count", "ms", "bytes"
+  const char* meaning;   ///< one sentence
 };
 
 std::span<const Variable> variables();
 
-/// A variable that had another name. The old name is read where the new one is not set, for one
-/// release, with a warning.
+/// A renamed variable. Where the new name is not set the old one is read, with a warning, for one
+/// release.
 struct RenamedVariable {
   const char* before;
   const char* name;
@@ -34,7 +34,7 @@ std::span<const RenamedVariable> renamed_variables();
 std::string env_text(std::string_view name);
 /// As a number with optional K/M/G suffix (1024s). Error: names variable, value and form needed.
 Result<std::uint64_t> env_number(std::string_view name);
-/// As a count from 0, of 32 bits; nothing when it is not set.
+/// As a 32-bit count from 0; nullopt when it is not set.
 Result<std::optional<std::uint32_t>> env_index(std::string_view name);
 bool env_is_set(std::string_view name);
 /// "1", "true", "yes", "on".

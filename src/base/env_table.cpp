@@ -7,7 +7,7 @@ namespace penstock::base {
 namespace {
 
 constexpr std::array table{
-    // which pool, who we are
+    // pool and identity
     Variable{
         "PENSTOCK_POOL", "", "SPEC",
         "Pool to use: /dev/daxX.Y, a file path or shm:NAME; several joined by commas interleave."},
@@ -24,7 +24,7 @@ constexpr std::array table{
              "Emulated nodes of the job; ranks are dealt to them in blocks."},
     Variable{"PENSTOCK_EXIT_LOG", "", "folder",
              "Set by penstock run: the folder in which ranks record the order of their ends."},
-    // what may happen
+    // policy and messages
     Variable{"PENSTOCK_REQUIRE", "0", "0|1",
              "Fail rather than let the application use another provider."},
     Variable{"PENSTOCK_SUMMARY", "0", "0|1", "Rank 0 prints which path was chosen."},
@@ -37,7 +37,7 @@ constexpr std::array table{
     Variable{"PENSTOCK_SPIN", "", "count",
              "Polls before a wait yields its core. Default: chosen from processes and cores."},
     Variable{"PENSTOCK_TIMEOUT_MS", "60000", "ms", "Deadline of a wait for another process."},
-    // how memory is touched
+    // memory access
     Variable{"PENSTOCK_CELL", "", "bytes",
              "Size of the cells in which long messages are pipelined. Default: by mode."},
     Variable{"PENSTOCK_CELLS", "", "count", "Cells of a channel. Default: by mode."},

@@ -18,9 +18,9 @@ struct KeptFd {
 
 namespace {
 
-std::atomic<std::uint64_t> forks{0};  ///< between the process that asked first and this one
+std::atomic<std::uint64_t> forks{0};  ///< in the line from the first process that asked to this one
 
-/// Of the list. Never destroyed: exit handlers may close descriptors.
+/// Guards the list of descriptors. Never destroyed: exit handlers may close descriptors.
 std::mutex& guard() {
   static auto* mutex = new std::mutex;
   return *mutex;

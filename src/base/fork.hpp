@@ -1,5 +1,5 @@
-// What a forked child must leave alone. It has its parent's memory, mappings and descriptors, but
-// is another process: what the parent has in a pool, and the locks it holds, are the parent's.
+// Keeps forked children off their parent's resources. A child has the parent's memory, mappings and
+// descriptors, but what the parent has in a pool, and its locks, stay the parent's.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ class Origin {
   std::uint64_t forks_;
 };
 
-/// Owner of a descriptor that forked children do not keep: a lock that is taken by it, or what is
-/// told when it is closed, must end with this process, however long a child lives. In a child it is
-/// closed before fork() returns.
+/// Owner of a descriptor that forked children do not keep: a lock taken through it, or an event on
+/// its close, must end with this process, however long a child lives. fork() closes it in the child
+/// before it returns.
 class ProcessFd {
  public:
   ProcessFd();

@@ -1,4 +1,4 @@
-// Forks of tests, where a sanitizer cannot follow them.
+// Skips tests that fork where a sanitizer cannot follow.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,9 +20,9 @@ inline constexpr bool thread_sanitizer = false;
 inline constexpr bool thread_sanitizer = false;
 #endif
 
-/// Call it before fork(). A child of a process with several threads (whoever is attached to a pool
-/// has the lease's) ends under the thread sanitizer as soon as it starts a thread itself: the test
-/// is skipped there.
+/// Call it before fork(). The thread sanitizer ends a child of a multi-threaded process as soon as
+/// the child starts a thread (a process attached to a pool has the lease's thread): the test is
+/// skipped there.
 inline void skip_unless_fork_is_followed() {
   if (!thread_sanitizer) return;
   const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});

@@ -57,7 +57,7 @@ TEST_F(Fork, AChildKeepsNoDescriptor) {
   EXPECT_EQ(last.get(), -1);
 }
 
-/// What opens the descriptor's number next in the child is not closed by it.
+/// The child does not close a descriptor that it opened itself under the closed one's number.
 TEST_F(Fork, WhatAChildOpensUnderTheNumberIsItsOwn) {
   auto kept = std::make_unique<ProcessFd>(open());
   EXPECT_EQ(in_child([&] {

@@ -1,4 +1,4 @@
-// Formatted errors, and text of a pool on its way to people.
+// Formatted errors, and text from a pool made safe to print.
 #pragma once
 
 #include <fmt/core.h>
@@ -19,7 +19,7 @@ tl::unexpected<Error> fail(ErrorCode code, fmt::format_string<Args...> format, A
 
 namespace base {
 
-/// What came from a pool must not steer a terminal: '?' for each control character.
+/// Replaces each control character by '?': text from a pool must not steer a terminal.
 inline std::string printable(std::string text) {
   for (char& c : text) {
     if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = '?';
@@ -27,7 +27,7 @@ inline std::string printable(std::string text) {
   return text;
 }
 
-/// 'text' so that a POSIX shell reads it back unchanged: in commands that are advised.
+/// Quotes text so that a POSIX shell reads it back unchanged: for commands in messages.
 inline std::string shell_quote(std::string_view text) {
   constexpr std::string_view plain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%";

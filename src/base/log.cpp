@@ -62,7 +62,7 @@ bool log_enabled(Level level) {
 void log_line(Level level, std::string_view text, const SourcePlace& where) {
   const LogHost* host = log_host.load(std::memory_order_acquire);
   if (host != nullptr && host->wants(level)) return host->take(level, text, where);
-  // One write a message, so that lines of many ranks do not mix.
+  // One write() per message, so that lines of many ranks do not mix.
   const std::string line = fmt::format("penstock: {}: {}\n", level_name(level), text);
   std::size_t done = 0;
   while (done < line.size()) {

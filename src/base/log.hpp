@@ -11,7 +11,7 @@ namespace penstock::base {
 
 enum class Level { error = 0, warn = 1, info = 2, debug = 3 };
 
-/// Where in our source a line is said. Not std::source_location, which clang 14 does not have.
+/// The source location of a log line. Not std::source_location, which clang 14 does not have.
 struct SourcePlace {
   const char* file;
   const char* function;
@@ -27,19 +27,19 @@ struct SourcePlace {
 /// For libraries of ours that are loaded into a program with its own logger.
 struct LogHost {
   bool (*wants)(Level level);
-  /// `text` is one line without its end; `where` is the place in our source that says it.
+  /// `text` is one line without its newline; `where` is the source location that logs it.
   void (*take)(Level level, std::string_view text, const SourcePlace& where);
 };
-/// From now on the host gets the lines that it wants; the others go their usual way. `host` must
-/// stay; null: no host.
+/// From now on the host gets the lines that it wants; others are logged as usual. `host` must
+/// outlive all logging; null: no host.
 void set_log_host(const LogHost* host);
 
-/// Wanted by the host, or by PENSTOCK_LOG (error|warn|info|debug; default warn), read once.
+/// True if the host or PENSTOCK_LOG (error|warn|info|debug; default warn; read once) wants it.
 bool log_enabled(Level level);
 void log_line(Level level, std::string_view text,
               const SourcePlace& where = SourcePlace::current());
 
-/// A format string, and where in the source it stands.
+/// A format string and its source location.
 template <class... Args>
 struct LogFormat {
   template <class Text>

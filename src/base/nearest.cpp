@@ -6,7 +6,7 @@
 namespace penstock::base {
 namespace {
 
-/// Letters left out, added, replaced, or two of them swapped.
+/// Counts letters left out, added or replaced, and swaps of two letters.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> steps(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) steps[i][0] = i;
@@ -35,7 +35,7 @@ std::string nearest(std::string_view word, std::span<const std::string> known) {
   std::string found;
   std::size_t best = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : known) {
-    // of a short word all letters may not differ
+    // not all letters of a short word may differ
     const std::size_t steps = distance(word, candidate);
     if (steps >= best || steps >= std::max(word.size(), candidate.size())) continue;
     best = steps;

@@ -1,4 +1,4 @@
-// What a misspelt word may have meant.
+// Suggests the word that a misspelt one may have meant.
 #pragma once
 
 #include <span>

@@ -21,7 +21,7 @@ enum class ErrorCode {
   internal,          ///< a defect of Penstock
 };
 
-/// What went wrong, for people: the value found, the value needed and the command that fixes it.
+/// An error and its message for people: the value found, the one needed, the command that fixes it.
 struct Error {
   ErrorCode code = ErrorCode::internal;
   std::string message;
@@ -50,8 +50,8 @@ const char* code_name(ErrorCode code);
 
 }  // namespace penstock
 
-/// The value of a Result, or out of the function with its error. What is not named ends at once: a
-/// guard of a lock needs a name.
+/// Evaluates to the value of a Result, or returns its error from the function. An unnamed value is
+/// destroyed at once: a guard of a lock needs a name.
 ///   const auto pool = PENSTOCK_TRY(Pool::attach(options));
 ///   const auto guard = PENSTOCK_TRY(pool->lock());
 ///   PENSTOCK_TRY(space.end_quarantines());

@@ -17,14 +17,14 @@ namespace penstock::base {
 namespace {
 
 constexpr std::uint64_t dead_check_interval_ns = 20'000'000;
-/// Longer than a waiting thread does something else between two polls.
+/// An upper bound on a waiting thread's time between two polls, unless it was stopped.
 constexpr std::uint64_t longest_step_ns = 1'000'000'000;
 /// Polls between two looks at the clock while spinning and while yielding.
 constexpr std::uint64_t spins_per_check = 256;
 constexpr std::uint64_t yields_per_check = 16;
 
 constexpr std::uint32_t spins_with_own_core = 20'000;
-/// One, for a caller that asks again although it has what it wants.
+/// Not 0, for a caller that polls again although it already has its result.
 constexpr std::uint32_t spins_when_crowded = 1;
 
 void relax() {
@@ -37,7 +37,7 @@ void relax() {
 #endif
 }
 
-/// A variable's number; a value that cannot be read is complained about and passed over.
+/// The number in a variable; warns about a value that cannot be parsed, and ignores it.
 std::optional<std::uint64_t> number_or_warn(const char* name) {
   auto number = env_number(name);
   if (number) return *number;

@@ -35,7 +35,7 @@ class Waiter {
   /// `what` names the wait in the deadline's message. `timeout_ns` 0: default_timeout_ns().
   Waiter(const char* what, std::uint64_t timeout_ns, DeadCheck dead_check = {},
          WaitPolicy policy = {});
-  /// Errors: deadline, or what the dead check says.
+  /// Errors: deadline, or that of the dead check.
   Result<void> pause();
   std::uint64_t waited_ns() { return awake_.now_ns(); }
 

@@ -65,7 +65,7 @@ TEST(Waiter, GivesWhatTheDeadCheckSays) {
   EXPECT_GE(waiter.waited_ns(), 40'000'000u) << "at most one check every 20 ms";
 }
 
-/// Of a process that was stopped nobody knows whether it would have waited in vain.
+/// Nobody knows whether a process that was stopped would have waited in vain.
 TEST(Waiter, AStopOfTheProcessDoesNotCount) {
   skip_unless_fork_is_followed();
   const pid_t child = ::fork();

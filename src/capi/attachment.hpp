@@ -1,4 +1,4 @@
-// What stands behind the handles of the C interface.
+// The objects behind the handles of the C interface.
 #pragma once
 
 #include <memory>

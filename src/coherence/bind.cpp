@@ -33,7 +33,7 @@ arch::Flush instruction(FlushChoice choice) {
   return arch::Flush::clwb;
 }
 
-/// Bindings are given out by address, so each choice has one that lasts.
+/// Bindings are passed by address, so each flush choice has a static one.
 template <FlushChoice choice>
 void* lasting_binding(const Binding& value) {
   static Binding binding = value;

@@ -1,4 +1,4 @@
-// What the operations of one (mode, flush choice) work with; lives as long as the process.
+// The data of the operations of one (mode, flush choice); it lives as long as the process.
 #pragma once
 
 #include "arch/arch.hpp"
@@ -25,9 +25,9 @@ inline void compiler_barrier() {
 }
 
 extern const Ops hardware_ops;
-/// Lines leave by the quickest way of this CPU.
+/// Publishes lines in the fastest way of this CPU.
 extern const Ops software_ops;
-/// Lines leave by plain stores and the write-back of the binding.
+/// Publishes lines by plain stores and the binding's write-back instruction.
 extern const Ops software_write_back_ops;
 extern const Ops uncached_ops;
 

@@ -61,15 +61,15 @@ struct Ops {
   void (*stream_line)(void* self, void* to, const void* from);
   void (*stream_tagged)(void* self, void* to, const void* from, std::size_t bytes,
                         std::uint64_t first_tag);
-  /// Lines that this node stored to by plain stores are written back (not invalidated).
+  /// Writes back lines that this node stored to by plain stores; does not invalidate them.
   void (*write_back)(void* self, const void* at, std::size_t bytes);
-  /// All publishes before are at the device before any publish after it is.
+  /// Earlier publishes reach the device before later ones.
   void (*store_fence)(void* self);
-  /// Copies of the lines are dropped, and sent before where they are dirty; takes effect at the
-  /// next `load_fence`: then nothing of them is in this node's caches.
+  /// Drops this node's cached copies of the lines, after a write-back where they are dirty. It
+  /// takes effect at the next `load_fence`: after that none is left in this node's caches.
   void (*invalidate)(void* self, const void* at, std::size_t bytes);
-  /// A hint: these lines are loaded soon, so copies may be taken now. Where a load is always fresh
-  /// it does nothing.
+  /// A prefetch hint: these lines are loaded soon, so copies may be taken now. A no-op where every
+  /// load is fresh.
   void (*fetch)(void* self, const void* at, std::size_t bytes);
   /// Loads after it see each line as the device had it when it was invalidated, or later.
   void (*load_fence)(void* self);
@@ -196,7 +196,7 @@ class Memory {
   }
 
  private:
-  /// A plain store, which nothing sends on: what a weakened publish does.
+  /// A plain store that nothing writes back: the effect of a weakened publish.
   void keep_dirty(void* to, const void* from, std::size_t bytes) const {
     __builtin_memcpy(to, from, bytes);
   }
@@ -207,8 +207,8 @@ class Memory {
   bool intra_node_ = false;
 };
 
-/// Which instruction writes dirty lines back; `automatic` takes PENSTOCK_FLUSH, or the quickest
-/// way the CPU has. For measurement (cMPI figure 11) and for devices that need another than the
+/// The instruction that writes dirty lines back; `automatic` takes PENSTOCK_FLUSH, or the CPU's
+/// fastest way. For measurement (cMPI figure 11) and for devices that need another one than the
 /// default.
 enum class FlushChoice { automatic, clflush, clflushopt, clwb };
 
@@ -223,33 +223,33 @@ struct PoolMapping {
   std::string path;           ///< of the first part
   std::uint64_t pool_id = 0;  ///< 0: not known yet, only the superblock is touched
   std::uint32_t node = 0;     ///< the process's node: emulated nodes count from 1, 0 is the host
-  bool observer = false;      ///< only looks
+  bool observer = false;      ///< only reads
 };
 
-/// How a process touches a pool: operations, and the addresses that they and the user take.
+/// How a process accesses a pool: operations, and the addresses for them and for the user.
 struct View {
   Memory memory;
   std::byte* base = nullptr;  ///< PoolMapping::base, or in the simulated mode the node's view of it
-  std::shared_ptr<void> keep;  ///< what the view lives in
+  std::shared_ptr<void> keep;  ///< owns the memory of the view
 };
 
 /// As bind(), for a mapped pool. Errors: those of bind(); unavailable where the program has no
 /// simulator.
 Result<View> view(Mode mode, const PoolMapping& place, FlushChoice flush = FlushChoice::automatic);
-/// For a superblock, before its mode is known: what software mode does is right in all modes.
+/// For a superblock, before its mode is known: software mode's operations are right in all modes.
 Result<View> cautious_view(const PoolMapping& place);
 
-/// Memory without coherence, for tests and for the simulated mode. There is one in a program at
-/// most; it makes itself known when it is linked in.
+/// Memory without coherence, for tests and for the simulated mode. A program has at most one; it
+/// registers itself when it is linked in.
 class Simulator {
  public:
   virtual ~Simulator() = default;
   virtual Result<View> view(const PoolMapping& place) = 0;
-  /// True when it stands for all memory, also before a pool's mode is known.
+  /// True when it simulates all memory, also before a pool's mode is known.
   virtual bool stands_for_all() const = 0;
 };
 void use_simulator(Simulator* simulator);
-/// Whether one is linked in: builds have it with PENSTOCK_SIMULATOR, installed ones usually not.
+/// True when one is linked in: builds with PENSTOCK_SIMULATOR have one, installed ones usually not.
 bool has_simulator();
 
 }  // namespace penstock::coherence

@@ -62,7 +62,7 @@ class Conformance : public testing::TestWithParam<Way> {
     memory_.full_fence();
   }
   std::byte* line(std::size_t index) { return pool_.get() + index * line_bytes; }
-  /// What an observer finds; through the operations, as the pool is never dereferenced.
+  /// The bytes that an observer finds; read by the operations, as pools are never dereferenced.
   std::vector<std::byte> observed(const void* at, std::size_t bytes) {
     std::vector<std::byte> copy(bytes);
     memory_.observe_bulk(copy.data(), at, bytes);
@@ -74,7 +74,7 @@ class Conformance : public testing::TestWithParam<Way> {
   }
   static std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
     std::vector<std::byte> data;
-    data.reserve(bytes + 1);  // an address also for no bytes
+    data.reserve(bytes + 1);  // not null even for 0 bytes
     data.resize(bytes);
     for (std::size_t i = 0; i < bytes; ++i)
       data[i] = static_cast<std::byte>((i * 37 + seed * 11) >> 1);
@@ -189,7 +189,7 @@ TEST_P(Conformance, TaggedLoadCountsTheLinesThatMatch) {
       std::vector<std::byte> got(bytes);
       ASSERT_EQ(memory_.load_tagged(got.data(), line(0), bytes, 50), broken * tagged_bytes);
       EXPECT_EQ(std::memcmp(got.data(), data.data(), broken * tagged_bytes), 0);
-      // The rest arrives: reading goes on at the line that was missing.
+      // The rest arrives: reading continues at the line that was missing.
       memory_.publish_word(line(broken) + tagged_bytes, 50 + broken);
       memory_.store_fence();
       memory_.invalidate(line(broken), line_bytes);
@@ -223,8 +223,8 @@ TEST_P(Conformance, WriteBackAndInvalidateKeepPublishedContents) {
   EXPECT_EQ(observed(line(0), data.size()), data);
 }
 
-/// Publish data, order, publish a flag; observe the flag, then the data: it is the data that the
-/// flag announced, or later data. The writer runs freely, so that every moment is looked at.
+/// Publish data, store fence, publish a flag; observe the flag, then the data: it is the announced
+/// data, or later data. The writer runs without pause, so that the reader meets every stage.
 TEST_P(Conformance, FlagIsNotSeenBeforeTheDataItAnnounces) {
   constexpr std::uint64_t rounds = 10'000;
   constexpr std::size_t bytes = 640;
@@ -282,9 +282,9 @@ TEST_P(Conformance, LineIsNotSeenWithItsLastWordOnly) {
   EXPECT_EQ(torn, 0u);
 }
 
-/// Publish one's own, full_fence, look at the other's: at least one of the two sees the other
-/// (Dekker). Both run freely over many pairs of lines; they meet often enough that without the
-/// order some percents of the pairs fail.
+/// Dekker: each side publishes its own line, does a full fence, and observes the other's: at least
+/// one of the two sees the other. Both run freely over many pairs of lines; they meet often enough
+/// that without the fence a few percent of the pairs fail.
 TEST_P(Conformance, FullFenceKeepsLoadsBehindPublishes) {
   constexpr std::size_t pairs = pool_bytes / line_bytes / 2;
   constexpr std::uint64_t rounds = 50;

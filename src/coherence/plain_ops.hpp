@@ -1,5 +1,5 @@
-// Operations on memory that needs nothing special: stores and loads as the CPU makes them, nothing
-// to send on or to drop. Each mode begins with this table and replaces what it must do otherwise.
+// Operations on memory that needs nothing special: the CPU's plain stores and loads, no write-back,
+// no invalidation. Each mode begins with this table and replaces what it does differently.
 #pragma once
 
 #include "coherence/binding.hpp"

@@ -7,7 +7,7 @@
 
 namespace penstock::coherence {
 
-/// What leaving out one place does.
+/// The effect of leaving out one place.
 enum class Weakening : std::uint8_t {
   publish,      ///< the store stays in the cache, dirty
   write_back,   ///< not done
@@ -29,7 +29,7 @@ struct Site {
   }
 };
 
-/// Notes that the place was reached, and says whether it is the one to be weakened.
+/// Notes that the place was reached; returns whether it is the one to be weakened.
 bool weakened(Weakening what, Site site);
 
 #else

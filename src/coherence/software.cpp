@@ -1,5 +1,5 @@
 // No coherence between nodes. Writers send lines to the device, readers drop their copies first.
-// Two tables: the quickest way of this CPU, and write-back by an instruction that was asked for.
+// Two tables: the fastest way of this CPU, and write-back by a requested instruction.
 #include "coherence/plain_ops.hpp"
 
 namespace penstock::coherence {

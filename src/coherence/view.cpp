@@ -1,5 +1,5 @@
-// The addresses by which a process reaches a pool. In simulated mode these are of its node's view
-// of the pool, not the pool: plain loads and stores of a user then meet what this node holds.
+// The addresses by which a process reaches a pool. In simulated mode they lie in its node's view,
+// not in the pool: plain loads and stores of a user then access this node's copies.
 #include "base/format.hpp"
 #include "coherence/coherence.hpp"
 

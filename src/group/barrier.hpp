@@ -1,5 +1,5 @@
-// A barrier of a group: sync::Barrier's lines, waited for as a group waits. All ranks agree that
-// all have come; what each published before is visible to what the others observe after.
+// A barrier of a group: the lines of sync::Barrier, the waiting of Group. After it each rank
+// observes what the others published before it.
 #pragma once
 
 #include "group/group.hpp"
@@ -14,9 +14,9 @@ class Barrier {
         lines_(group.memory, lines, group.ranks(), group.self(), group.token(group.self()),
                group.alive_check()) {}
 
-  /// Comes, without waiting. One line is written.
+  /// Announces this rank without waiting. Writes one line.
   void arrive() { lines_.arrive(); }
-  /// After arrive(): waits until all ranks have come as often. Errors: peer_dead.
+  /// Waits until all ranks have called arrive() as often as this one. Errors: peer_dead.
   Result<void> await_others(const char* what) {
     lines_.others(missing_);
     auto all = group_.wait(what, missing_, [this] { lines_.drop_arrived(missing_); });

@@ -55,7 +55,7 @@ Result<void> Group::find_dead(const char* what, const Missing& missing,
   const Missing before = missing;
   for (const std::uint32_t rank : before) {
     if (alive(rank)) continue;
-    look();  // it may have been the last thing that it did
+    look();  // the rank may have done it just before it ended
     if (std::find(missing.begin(), missing.end(), rank) == missing.end()) continue;
     return gone(what, rank);
   }
@@ -99,7 +99,7 @@ Result<void> Group::wait(const char* what, Missing& missing, const std::function
       if (paused.error().code != ErrorCode::deadline) return paused;
       break;
     }
-    // They live and may have a reason: the caller's interface, MPI's for one, knows no limit.
+    // They live, so waiting goes on: the caller's interface, such as MPI's, has no time limit.
     std::string names;
     for (std::size_t i = 0; i < std::min(missing.size(), max_named); ++i)
       names += (i == 0 ? "" : "; ") + name(missing[i]);

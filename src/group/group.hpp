@@ -1,6 +1,6 @@
 // A group of processes that work together over a pool, each known by its rank: their tokens, which
 // of them have caches that are not coherent with ours, which are alive, and how to wait for them.
-// Windows stand on it. It has no words of its own in the pool; the barrier's are in barrier.hpp.
+// Windows use it. It has no words of its own in the pool; the barrier's are in barrier.hpp.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@
 
 namespace penstock::group {
 
-/// Ranks that have not done yet what is waited for; empty when all have.
+/// Ranks that a wait still waits for; empty when it is over.
 using Missing = std::vector<std::uint32_t>;
 
 struct Options {
   std::vector<std::uint64_t> tokens;  ///< by rank: pool::Pool::token() of its process
   std::uint32_t self = 0;             ///< this process's rank
-  std::string noun = "group";         ///< what error messages call it: "rank 3 of the group"
-  /// Called between two looks of a wait: progress of other things. Other threads may use the group
-  /// while it runs.
+  std::string noun = "group";         ///< its name in messages: "rank 3 of the group"
+  /// Called between two looks of a wait, to make progress elsewhere. Other threads may use the
+  /// group while it runs.
   std::function<void()> idle;
 };
 
-/// One rank's view of its group. Throws nothing; one thread at a time may be in a call, but for the
-/// threads that are in Options::idle.
+/// One rank's view of its group. Throws nothing. One thread at a time may be in a call, not
+/// counting threads that are in Options::idle.
 ///
 ///     group::Group group(pool, {.tokens = {mine, theirs}, .self = 0});
 ///     group::Missing missing{1};
@@ -48,7 +48,7 @@ class Group {
   Missing others() const;  ///< all ranks but this one
   std::uint64_t token(std::uint32_t rank) const { return options_.tokens[rank]; }
 
-  /// Whether the caches of `rank` may hold what ours do not show: it runs on another node, and the
+  /// True if the caches of `rank` are not coherent with ours: it runs on another node, and the
   /// pool's mode keeps no caches coherent.
   bool apart(std::uint32_t rank) const { return apart_[rank]; }
   bool any_apart() const;
@@ -65,19 +65,19 @@ class Group {
   std::string name(std::uint32_t rank) const;
 
   /// Calls `look` until `missing` is empty. `what` names the wait in messages. There is no
-  /// deadline, since the others may have a reason: every PENSTOCK_TIMEOUT_MS a message on standard
+  /// deadline, since the others may be busy: every PENSTOCK_TIMEOUT_MS a message on standard
   /// error names the ranks that are waited for. Errors: peer_dead, when one of `missing` has died
   /// or left.
   Result<void> wait(const char* what, Missing& missing, const std::function<void()>& look);
-  /// Between two looks of a wait: other threads of this rank may call, and peers are served.
+  /// Runs between two looks of a wait: lets other threads of this rank call, and serves peers.
   void idle() {
     constexpr std::uint32_t looks_between = 8;
     if (options_.idle) options_.idle();
     if (++idle_calls_ % looks_between == 0 && serve_) serve_();
   }
-  /// `serve` answers what peers ask of this rank in the middle of its own waits.
+  /// `serve` answers requests of peers while this rank itself waits.
   void serve_by(std::function<void()> serve) { serve_ = std::move(serve); }
-  /// Waits until no other thread of this rank is at the place that `taken` stands for.
+  /// Waits until no other thread of this rank holds `taken`, then takes it.
   Result<Turn> turn(const char* what, bool& taken);
 
  private:

@@ -1,5 +1,5 @@
 // Groups of attachments of one pool. Their caches are coherent here; sim/tests/window_test.cpp
-// runs the same code without.
+// runs the same code without coherence.
 #include "group/group.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class GroupTest : public pool::PoolTest {
     create();
     pool_ = attach();
   }
-  /// This process, rank 0, with another one, rank 1.
+  /// Options of a group of this process, rank 0, and another one, rank 1.
   Options with(std::uint64_t other) const {
     return {.tokens = {pool_->token(), other}, .self = 0, .noun = "choir", .idle = {}};
   }
@@ -86,7 +86,7 @@ TEST_F(GroupTest, AWaitForTheDeadNamesThem) {
   EXPECT_EQ(waited.error().code, ErrorCode::peer_dead);
   EXPECT_THAT(waited.error().message, HasSubstr("a song: rank 1 of the choir, "));
   EXPECT_THAT(waited.error().message, HasSubstr("has died"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(25));  // it looks every 20 ms
+  std::this_thread::sleep_for(std::chrono::milliseconds(25));  // the group checks every 20 ms
   EXPECT_FALSE(group.check_alive(1, "a song"));
 }
 
@@ -98,7 +98,7 @@ TEST_F(GroupTest, WhatTheDeadDidLastCounts) {
   Missing missing{1};
   int looks = 0;
   const auto look = [&] {
-    if (++looks > 1 && !group.alive(1)) missing.clear();  // seen only after its death was
+    if (++looks > 1 && !group.alive(1)) missing.clear();  // found only after the death was found
   };
   EXPECT_TRUE(group.wait("a song", missing, look));
 }

@@ -1,4 +1,4 @@
-// What a thread does while it waits for other ranks: it says so, and keeps its place.
+// Helpers of a thread that waits for other ranks: it publishes its wait, and keeps its turn.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace penstock::group {
 
-/// One thread of a rank inside a protocol that waits in the middle. The words in the pool that say
-/// how far the rank has come exist once for all its threads, so the next thread waits for its turn.
+/// Held by the one thread of a rank that is inside a protocol with a wait in it. The rank's words
+/// in the pool serve all its threads, so the next thread waits for its turn.
 class Turn {
  public:
   explicit Turn(bool& taken) : taken_(&taken) { taken = true; }
@@ -33,7 +33,7 @@ class Waiting {
   }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
-  /// Call it now and then while waiting; cheap. `text` is called once at most.
+  /// To be called now and then while waiting; cheap. Calls `text` once at most.
   template <class Text>
   void look(const Text& text) {
     if (!told_ && is_long()) tell(text());
@@ -44,7 +44,7 @@ class Waiting {
   void tell(const std::string& what);
 
   pool::Pool& pool_;
-  std::uint64_t since_ns_ = 0;  ///< of the first look
+  std::uint64_t since_ns_ = 0;  ///< time of the first look
   bool told_ = false;
 };
 

@@ -20,7 +20,7 @@ struct SeatLine {
 };
 static_assert(sizeof(SeatLine) == coherence::line_bytes);
 
-/// What a side counted as reader.
+/// The counts of one side as reader.
 struct CountsLines {
   Counts of_trial[trial_count];
   std::uint64_t unused[4];

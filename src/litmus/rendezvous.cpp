@@ -8,7 +8,7 @@
 namespace penstock::litmus {
 namespace {
 
-/// What flushes, whatever the pool's mode: what is to be found out is whether it must.
+/// Operations that flush in every mode: the test finds out whether the memory needs it.
 Result<coherence::Memory> memory_of(const pool::Pool& pool) {
   const coherence::Memory& own = pool.memory();
   if (own.loads_may_be_stale()) return own;
@@ -118,7 +118,7 @@ Result<bool> Rendezvous::try_second() {
 }
 
 Result<void> Rendezvous::find_seats() {
-  // What the dead left is in the way; the object of a first side that lives is not dropped.
+  // Objects of the dead are in the way; that of a living first side is kept.
   const auto free_dead = [this]() -> Result<void> {
     auto freed = arena_.collect();
     return freed ? Result<void>{} : unexpected(freed.error());
@@ -152,7 +152,7 @@ Result<void> Rendezvous::await_second() {
 }
 
 /// Under the lock, so that no process joins one that has left. False: another process has just
-/// come.
+/// arrived.
 Result<bool> Rendezvous::give_up() {
   const auto guard = PENSTOCK_TRY(pool_.lock());
   if (second_came()) return false;

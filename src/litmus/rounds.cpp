@@ -49,8 +49,8 @@ void count(Counts& counts, std::span<const std::uint64_t> seen, std::uint64_t ex
   }
 }
 
-/// What both sides saw of each other in one burst, in which they announced `first` and the numbers
-/// after it, each before it looked. Of two announcements the one or the other was seen.
+/// Checks what both sides saw of each other in one burst. Each announced `first` and the numbers
+/// after it, and looked after each: of two announcements at least one was seen.
 bool excluded(const Line& mine, const Line& others, std::uint64_t first) {
   for (std::uint64_t i = 0; i < burst; ++i) {
     for (std::uint64_t k = 0; k < burst; ++k) {
@@ -254,7 +254,7 @@ bool Rounds::look_for_tags(const std::byte* line, std::uint64_t round, bool& wro
   return proved == tagged_payload;
 }
 
-/// Each side its own four words, again and again at the same time; then both look at all eight.
+/// Both sides publish their own four words repeatedly at the same time; then both read all eight.
 Result<void> Rounds::publish_words(std::byte* line) {
   Line seen;
   for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
@@ -275,8 +275,8 @@ Result<void> Rounds::publish_words(std::byte* line) {
   return {};
 }
 
-/// Each side announces itself by its flag and looks for the other's, again and again at the same
-/// time; then both tell what they saw. The other line of each side is for that.
+/// Each side publishes its flag and looks for the other's, repeatedly at the same time; then both
+/// report what they saw, on their second line.
 Result<void> Rounds::announce() {
   std::byte* const own = tested(side_.self);
   const std::byte* const other = tested(1 - side_.self);

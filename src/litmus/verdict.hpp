@@ -1,4 +1,4 @@
-// What a litmus test of a pool's memory counts, and what follows from it.
+// The counts of a litmus test of a pool's memory, and the verdict that follows from them.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ enum class Trial : std::uint32_t {
 inline constexpr std::uint32_t trial_count = 11;
 const char* trial_name(Trial trial);
 
-/// What the reader found; in `stream` looks, else rounds.
+/// Observations of the reader: looks in `stream`, else rounds.
 struct Counts {
   std::uint64_t right = 0;  ///< what was written, whole
   std::uint64_t stale = 0;  ///< what was there before; in `words` at least one word; in

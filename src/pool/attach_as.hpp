@@ -1,5 +1,5 @@
-// Attaching under a given identity: what Pool::attach does under one's own, and what tests do to
-// stand for several hosts.
+// Attaching under a given identity: Pool::attach() uses this process's own, tests use others to
+// emulate several hosts.
 #pragma once
 
 #include <memory>

@@ -60,7 +60,7 @@ TEST_F(AttachTest, AbsentNamesTheCommand) {
 TEST_F(AttachTest, PermissionDeniedNamesOwnerAndMode) {
   create();
   std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
-  // As root everything may be opened: another user tries.
+  // Root may open everything, so another user tries.
   Child child([&](const Child::Report&) {
     if (::geteuid() == 0 && ::setuid(65534) != 0) return 2;
     if (::getuid() != 65534) ::chmod(spec_.c_str(), 0);
@@ -238,7 +238,7 @@ TEST_F(AttachTest, OnlyMetadataIsTouched) {
   struct stat status;
   ASSERT_EQ(::fstat(fd, &status), 0);
   ::close(fd);
-  // A huge page at most beyond the tables.
+  // At most a huge page beyond the tables.
   EXPECT_LE(static_cast<std::uint64_t>(status.st_blocks) * 512, info.arena_offset + (2u << 20));
 }
 

@@ -1,7 +1,7 @@
 // A process that is just attaching has no slot yet, but takes locks, and the processes that wait
 // for these must be able to find it dead. So it writes the attaching line of its node's name first
 // and uses an attaching process token: generation << 16 | 0x8000 | name. At most one process of a
-// node visits at a time: the host lock sees to that.
+// node attaches at a time: the host lock ensures that.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ constexpr std::uint64_t attaching_token(std::uint64_t generation, std::uint64_t 
 constexpr bool is_attaching(std::uint64_t token) {
   return (token & attaching_bit) != 0;
 }
-/// With the attaching bit, of an attaching process's.
+/// An attaching process's has the attaching bit.
 constexpr std::uint64_t slot_of(std::uint64_t token) {
   return token & slot_mask;
 }
@@ -45,10 +45,10 @@ class AttachingTable {
         offset_(superblock.attaching_offset),
         names_(names_of(superblock.max_nodes)) {}
 
-  /// Enters; gives the token. The host lock is held.
+  /// Enters; returns the token. The host lock is held.
   std::uint64_t enter(std::uint32_t name, const HostIdentity& host,
                       const ProcessIdentity& process) const;
-  /// The attaching process stays alive. The caller orders.
+  /// Publishes a beat: the attaching process stays alive. The caller does the store fence.
   void beat(std::uint32_t name) const;
   /// The line as last published; nullopt when it was never written, is unreadable, or `name` is
   /// none.

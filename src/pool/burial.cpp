@@ -11,7 +11,7 @@ namespace penstock::pool {
 
 namespace {
 
-/// A line that is not whole says nothing of that.
+/// False for a line that is not whole: it proves nothing.
 bool has_ended(const SlotView& view) {
   return view.whole && !view.attached();
 }
@@ -19,7 +19,7 @@ bool has_ended(const SlotView& view) {
 }  // namespace
 
 /// Its stores may be dirty in its node's caches, and other processes' stores to its memory in
-/// theirs: those may have died as well, unnoticed so far.
+/// theirs: those may have died too, unnoticed so far.
 void Pool::Impl::record_deaths(const std::vector<SlotView>& dead) const {
   auto nodes = nodes_of_others();
   for (const SlotView& each : dead) nodes.insert(each.line.node);
@@ -80,8 +80,8 @@ bool Pool::given_up_still_here() const {
   return false;
 }
 
-/// A survivor may not have noticed the death yet and still write to the dead process's memory, such
-/// as the credits of a channel. The two ends of a channel are of one job.
+/// A survivor that has not noticed the death yet may still write to the dead process's memory, such
+/// as the credits of a channel. The two ends of a channel belong to one job.
 bool Pool::Impl::outlived_by_its_job(const SlotView& dead) {
   const std::string job = processes.job(dead.slot);
   if (job.empty()) return false;
@@ -92,7 +92,7 @@ bool Pool::Impl::outlived_by_its_job(const SlotView& dead) {
   return false;
 }
 
-/// The dead processes of jobs that have a living one.
+/// Those of `jobs` that have a living process.
 std::set<std::string> Pool::Impl::living_of(std::set<std::string> jobs) {
   std::set<std::string> living;
   jobs.erase("");
@@ -100,13 +100,13 @@ std::set<std::string> Pool::Impl::living_of(std::set<std::string> jobs) {
     if (jobs.empty()) break;
     if (has_ended(view)) continue;
     const std::string job = processes.job(view.slot);
-    // to ask after a process is slow
+    // the liveness check of a process is slow
     if (jobs.count(job) != 0 && liveness.alive(view)) living.insert(jobs.extract(job));
   }
   return living;
 }
 
-/// To ask after each is slow, so the lock is not held meanwhile.
+/// Liveness checks are slow, so the lock is not held meanwhile.
 std::vector<std::uint32_t> Pool::Impl::seem_dead() {
   std::vector<std::uint32_t> found;
   for (const SlotView& view : processes.used()) {
@@ -115,7 +115,7 @@ std::vector<std::uint32_t> Pool::Impl::seem_dead() {
   return found;
 }
 
-/// Under the lock. What is done for all of them is done once.
+/// Under the lock. Work common to all suspects is done once.
 std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
                                     const OnDead& on_dead) {
   std::set<std::string> jobs;
@@ -128,7 +128,7 @@ std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
     if ((view.whole && !view.owns()) || liveness.alive(view)) continue;
     if (living.count(processes.job(suspect)) != 0) continue;
     if (!view.whole) {
-      if (processes.state(suspect).whole) continue;  // it was just being written: another time
+      if (processes.state(suspect).whole) continue;  // it was just being written: next time
       view.line.generation = processes.generation(view);
       view.line.node = std::min(view.line.node, superblock.max_nodes - 1);
     }
@@ -156,7 +156,7 @@ Result<std::uint32_t> Pool::reap(const OnDead& on_dead) {
     left = left.subspan(some.size());
     auto guard = lock();
     if (!guard && reaped == 0) return unexpected(guard.error());
-    if (!guard) break;  // the rest another time
+    if (!guard) break;  // the rest is left to a later call
     reaped += impl_->reap_some(some, on_dead);
   }
   return reaped;

@@ -1,4 +1,4 @@
-// Making, examining and removing pools.
+// Creates, examines and removes pools.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -31,7 +31,7 @@ bool is_pool(const OpenPart& part) {
   return superblock && *superblock && (*superblock)->magic == magic;
 }
 
-/// Never replaces what is no pool: --overwrite on a mistyped path must not cost a file.
+/// Replaces only pools: --overwrite on a mistyped path must not cost a file.
 Result<void> check_replaceable(const Part& part, const CreateOptions& options) {
   switch (standing(part)) {
     case Standing::absent:
@@ -60,8 +60,8 @@ Result<void> check_replaceable(const Part& part, const CreateOptions& options) {
   return fail(ErrorCode::already_exists, "{} exists; {}", part.path, how_to_replace(options.spec));
 }
 
-/// All of a device; of a file what the pool has that is being replaced, 0 where none stands. A
-/// superblock that is damaged, or of another layout, may say anything: then the file's length
+/// The size of a device; for a file, the part size of the pool being replaced, 0 where none exists.
+/// A superblock that is damaged or of another layout may hold any number: then the file's length
 /// counts.
 std::uint64_t bytes_there(const Part& part, const CreateOptions& options) {
   if (standing(part) == Standing::absent) return 0;
@@ -73,7 +73,7 @@ std::uint64_t bytes_there(const Part& part, const CreateOptions& options) {
   return is_whole(**superblock) ? (*superblock)->part_bytes : open->bytes;
 }
 
-/// Of the pool as large as its smallest part allows.
+/// The size of a pool whose parts are all as large as the smallest.
 Result<std::uint64_t> bytes_there(const std::vector<Part>& parts, const CreateOptions& options,
                                   std::uint64_t data_offset, std::uint64_t unit) {
   std::uint64_t smallest = UINT64_MAX;
@@ -118,7 +118,7 @@ Result<void> check_size(const CreateOptions& options, std::uint64_t unit) {
   return {};
 }
 
-/// Opens the devices and decides on geometry; files come later.
+/// Opens the devices and decides on the geometry; files are made later.
 Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& parts,
                         std::vector<OpenPart>& devices) {
   std::uint64_t unit = huge_page_bytes;
@@ -156,7 +156,7 @@ Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& p
   return s;
 }
 
-/// Devices as opened, files reserved, in the order of `parts`.
+/// Returns devices as opened and files with space reserved, in the order of `parts`.
 Result<std::vector<OpenPart>> reserve(const std::vector<Part>& parts, std::vector<OpenPart> devices,
                                       std::uint64_t part_bytes, std::uint64_t at_once) {
   std::vector<OpenPart> open;
@@ -175,8 +175,8 @@ Result<std::vector<OpenPart>> reserve(const std::vector<Part>& parts, std::vecto
   return open;
 }
 
-/// Superblock page and tables; the arena keeps what it holds, its own format comes later.
-/// write_superblock() orders them ahead of what makes this a pool.
+/// Zeroes the superblock page and tables; the arena keeps its contents and is formatted later.
+/// write_superblock() does a store fence before the word that makes this a pool.
 void zero_metadata(const coherence::Memory& memory, std::byte* base, std::uint64_t bytes) {
   alignas(64) static constexpr std::array<std::byte, page_bytes> zeros{};
   for (std::uint64_t at = 0; at < bytes; at += zeros.size()) {
@@ -184,7 +184,7 @@ void zero_metadata(const coherence::Memory& memory, std::byte* base, std::uint64
   }
 }
 
-/// Names the parts; on failure those named are removed again.
+/// Names the parts; on failure removes those named so far.
 Result<void> name_parts(const std::vector<OpenPart>& parts, const CreateOptions& options) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     auto named = name_part(parts[i], options);
@@ -197,8 +197,8 @@ Result<void> name_parts(const std::vector<OpenPart>& parts, const CreateOptions&
   return {};
 }
 
-/// What is written before anybody attaches lies in the pool itself, also in the simulated mode,
-/// where nodes have views of it only later.
+/// Before any process attaches, data goes to the pool itself, also in the simulated mode, whose
+/// nodes have views of it only later.
 Result<coherence::View> creators_view(const Mapping& mapping, const Superblock& superblock,
                                       const std::string& path) {
   const auto mode = static_cast<coherence::Mode>(superblock.mode);
@@ -225,7 +225,7 @@ Result<void> write_pool(const std::vector<OpenPart>& parts, const Superblock& su
   return {};
 }
 
-/// What is no pool is left alone, also by force.
+/// Refuses what is not a pool, also with `force`.
 Result<void> check_is_pool(const OpenPart& open) {
   if (is_pool(open)) return {};
   return fail(ErrorCode::wrong_format, "{} is not a Penstock pool, so it was left alone{}",
@@ -266,7 +266,7 @@ Result<Info> create(const CreateOptions& options) {
     PENSTOCK_TRY(coherence::bind(options.mode));
   }
   if (options.overwrite) {
-    // what cannot be looked at, damaged or none of ours, nobody uses as far as can be seen
+    // a damaged pool, or a file that is not ours, counts as unused
     const auto occupant = living_occupant(options.spec);
     if (occupant && *occupant) return in_use(options.spec, **occupant);
   }
@@ -275,7 +275,7 @@ Result<Info> create(const CreateOptions& options) {
   superblock.pool_id = PENSTOCK_TRY(random_id());
   superblock.created_wall_ns = base::wall_ns();
 
-  // the tables, wherever they lie in the stripes of the parts
+  // the tables, in whichever stripes of the parts they lie
   const std::uint64_t tables =
       metadata_bytes(superblock) +
       (parts.size() > 1 ? superblock.data_offset + superblock.stripe_bytes : 0);

@@ -194,7 +194,7 @@ TEST_F(CreateTest, AMissingFolder) {
 TEST_F(CreateTest, AFolderOfOthers) {
   std::filesystem::permissions(
       folder_.path(), std::filesystem::perms::owner_read | std::filesystem::perms::others_read);
-  // As root every folder may be written: another user tries.
+  // Root may write to every folder, so another user tries.
   Child child([&](const Child::Report&) {
     if (::geteuid() == 0 && ::setuid(65534) != 0) return 2;
     auto created = pool::create(create_options());

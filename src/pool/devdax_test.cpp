@@ -53,7 +53,7 @@ TEST(Devdax, SystemRamModeNamesTheCommand) {
   EXPECT_EQ(geometry.error().code, ErrorCode::mismatch);
   EXPECT_THAT(geometry.error().message,
               HasSubstr("daxctl reconfigure-device --mode=devdax --force dax0.0"));
-  // The node in /dev goes when the device serves as system memory.
+  // The node in /dev disappears when the device serves as system memory.
   const Error absent = devdax_absent("/dev/dax0.0", sysfs.root());
   EXPECT_EQ(absent.code, ErrorCode::mismatch);
   EXPECT_THAT(absent.message, HasSubstr("system-ram mode; run: daxctl reconfigure-device"));

@@ -32,11 +32,11 @@ void note(const std::string& name) {
   if (!folder.empty()) (void)make(folder, name);
 }
 
-/// Until it ends.
+/// Opens a file that this process holds until it ends, so that its close reports the end.
 base::ProcessFd presence_in(const std::string& folder) {
   base::UniqueFd file = make(folder, fmt::format("process.{}", ::getpid()));
-  // The launcher hears of an end when a low descriptor is closed. Linux puts off each close of an
-  // ending process and then does the last one first, so a high one is closed before those.
+  // The launcher learns of an end when a low descriptor is closed. Linux defers the closes of an
+  // ending process and does the last one first, so a high one is closed before those.
   constexpr int high = 1000;
   const int moved = ::fcntl(file.get(), F_DUPFD_CLOEXEC, high);
   return base::ProcessFd(moved >= 0 ? moved : file.release());
@@ -51,7 +51,7 @@ ExitLogEntry::ExitLogEntry(std::uint64_t pool_id, std::uint32_t slot, std::uint6
   path_ = folder + "/" + name_of(pool_id, slot, generation);
   process_ = ::getpid();
   static std::mutex mutex;
-  static base::ProcessFd* const presence = new base::ProcessFd;  // also behind all exit handlers
+  static base::ProcessFd* const presence = new base::ProcessFd;  // outlives all exit handlers
   const std::lock_guard guard(mutex);
   if (presence->get() < 0) *presence = presence_in(folder);
 }
@@ -124,7 +124,7 @@ std::optional<ExitLog::Event> parse(const inotify_event& event, std::uint64_t po
     found.kind = made ? Kind::attached : Kind::ended;
     return found;
   }
-  if (!made) return std::nullopt;  // notes are told of once
+  if (!made) return std::nullopt;  // notes are reported once
   if (std::sscanf(event.name, "abort.%ld.%d", &found.pid, &found.abort_code) == 2)
     found.kind = Kind::aborts;
   else if (std::sscanf(event.name, "error.%ld.%ld", &found.pid, &found.thread) == 2)

@@ -17,12 +17,12 @@
 namespace penstock::pool {
 
 /// The side of an attached process, not of children that it forks. Without PENSTOCK_EXIT_LOG, or
-/// where that folder cannot be written (another host's), nothing is kept.
+/// where that folder cannot be written (another host's), it does nothing.
 class ExitLogEntry {
  public:
   ExitLogEntry() = default;
   ExitLogEntry(std::uint64_t pool_id, std::uint32_t slot, std::uint64_t generation);
-  /// It leaves in order: no death to tell of.
+  /// It leaves in order: there is no death to report.
   void sign_off();
 
  private:
@@ -32,8 +32,8 @@ class ExitLogEntry {
 
 /// This process is about to call MPI_Abort: the launcher may kill others before it ends itself.
 void tell_of_abort(int code);
-/// Stands while the MPI handles an error of this thread: one that it ends the job for never
-/// returns. Of errors within errors (a handler's own) the outermost is noted.
+/// Exists while the MPI handles an error of this thread: if the error ends the job, the handler
+/// never returns. For nested errors (a handler's own) the outermost is noted.
 class ErrorNote {
  public:
   ErrorNote();
@@ -41,30 +41,30 @@ class ErrorNote {
   ErrorNote(const ErrorNote&) = delete;
   ErrorNote& operator=(const ErrorNote&) = delete;
 };
-/// It is about to finalize MPI: if others wait for it, their calls will fail.
+/// This process is about to finalize MPI: if others wait for it, their calls will fail.
 void tell_of_finalize();
 
-/// The side that looks on.
+/// The observer's side.
 class ExitLog {
  public:
   struct Event {
     enum class Kind { attached, finalizes, left, fails, aborts, ended } kind = Kind::ended;
-    std::int64_t pid = 0;  ///< not of processes that `left`
+    std::int64_t pid = 0;  ///< unknown for processes that `left`
     int abort_code = 0;
-    std::int64_t thread = 0;  ///< that `fails`
-    std::uint32_t slot = 0;   ///< which it left
+    std::int64_t thread = 0;  ///< the one that `fails`
+    std::uint32_t slot = 0;   ///< the one it left
     std::uint64_t generation = 0;
   };
-  /// Of pool `pool_id`, what happens in `folder` from now on. Errors: the folder is absent, no
+  /// Watches events of pool `pool_id` in `folder` from now on. Errors: the folder is absent, no
   /// inotify left.
   static Result<ExitLog> watch(const std::string& folder, std::uint64_t pool_id);
-  /// What happened since the last call, in order: a process attached for the first time, called
-  /// MPI_Finalize or MPI_Abort, met an error of MPI, left the pool in order, ended. One with two
-  /// libraries of ours is told of twice.
+  /// Events since the last call, in order: a process attached for the first time, called
+  /// MPI_Finalize or MPI_Abort, met an error of MPI, left the pool in order, ended. A process with
+  /// two libraries of ours is reported twice.
   std::vector<Event> events();
-  /// Its process has ended, or has forgotten it, without leaving the pool.
+  /// True if its process ended, or dropped the entry, without leaving the pool.
   bool stayed(std::uint32_t slot, std::uint64_t generation) const;
-  /// The error of MPI that `fails` told of has not returned to the program.
+  /// True if the error of MPI that `fails` reported has not returned to the program.
   bool stands(const Event& fails) const;
   int descriptor() const { return events_.get(); }  ///< readable when something has happened
 

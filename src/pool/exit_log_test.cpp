@@ -1,4 +1,4 @@
-// Who left the pool without a word, in the order of the ends.
+// Which processes left the pool without detaching, in the order of their ends.
 #include <filesystem>
 
 #include "base/environment_guard.hpp"

@@ -8,19 +8,19 @@ namespace {
 
 struct alignas(64) FlushLine {
   std::uint64_t ticks = 0;
-  std::uint64_t last_death = 0;  ///< of the clock
+  std::uint64_t last_death = 0;  ///< tick of the last death
   std::uint64_t unused[5] = {};
   std::uint64_t checksum = 0;
 };
 static_assert(sizeof(FlushLine) == coherence::line_bytes);
 
-/// A line that its writer left half written counts as the worst that it can be.
+/// A line that is only half written counts as the worst possible case.
 constexpr std::uint64_t unknown_death = UINT64_MAX;
 
 }  // namespace
 
-// The first copy is published first, so of two whole ones it is the newer. Where neither is whole
-// they were damaged: then everything waits for every node.
+// The first copy is published first, so of two whole ones it is the newer. If neither is whole they
+// were damaged: then everything waits for every node.
 FlushTable::Clock FlushTable::clock() const {
   memory_.invalidate(base_ + clock_place(0), 2 * coherence::line_bytes);
   memory_.load_fence();
@@ -38,7 +38,7 @@ void FlushTable::publish_clock(const Clock& clock) const {
   FlushLine line;
   line.ticks = clock.ticks;
   line.last_death = clock.last_death;
-  memory_.store_fence();  // the other copy of the tick before: one of the two is whole at any time
+  memory_.store_fence();  // the last tick's second copy first: one of the two is whole at any time
   if (confirm_) confirm_();
   publish_checksummed_line(memory_, base_, clock_place(0), line);  // pairs with clock()
   memory_.store_fence();

@@ -1,13 +1,13 @@
-// Which nodes may hold dirty lines of dead processes, and up to when each has flushed its caches.
+// Which nodes may hold dirty lines of dead processes, and the tick up to which each has flushed.
 //
 // A process that is killed leaves lines that it stored to dirty in its node's caches; they reach
 // the device at any later time, when the memory may have another owner. So memory that a node's
 // dead processes may have stored to changes hands only after that node has flushed it
 // (docs/protocols/quarantine.md).
 //
-//   clock    two lines   how many of these events there were; the same again
+//   clock    two lines   number of such events so far, in two copies
 //   deaths   N lines     when a process of the node died last
-//   flushes  N lines     up to when the node has flushed
+//   flushes  N lines     the tick up to which the node has flushed
 //
 //   clock | ticks | last death | 0 ...                                                     |
 //   checksum | other | ticks | 0 ... | checksum |
@@ -46,19 +46,19 @@ class FlushTable {
     std::uint64_t ticks = 0;
     std::uint64_t last_death = 0;  ///< 0: no process has died yet
   };
-  /// Ticks from here on come from a damaged clock.
+  /// Ticks from this number on come from a damaged clock.
   static constexpr std::uint64_t unreadable_ticks = UINT64_MAX / 2;
   /// May be called without the lock: the result may then be older. One serialized device access.
   Clock clock() const;
-  /// One more tick. Under the lock; the caller has ordered what shall be seen with it.
+  /// One more tick. Under the lock; the caller has fenced whatever must be visible with it.
   void tick() const;
 
   /// Processes of the nodes died. Under the lock, before anything that they owned is given back or
-  /// they are marked as reaped: the deaths are ordered ahead of what is published next.
+  /// they are marked as reaped: the deaths reach the device before later publishes.
   void record_deaths(const std::set<std::uint32_t>& nodes) const;
-  /// Nothing that the node's dead stored will come any more. Under the lock.
+  /// No store of the node's dead will arrive any more. Under the lock.
   void forget_deaths(std::uint32_t node) const;
-  /// The node has flushed all that was in quarantine at `ticks`. By a process of its host.
+  /// The node has flushed all that was in quarantine at `ticks`. Called by a process of its host.
   void record_flush(std::uint32_t node, std::uint64_t ticks) const;
 
   /// Ticks, by node; one serialized device access.
@@ -67,7 +67,7 @@ class FlushTable {
     std::vector<std::uint64_t> flushes;
   };
   Times times() const;
-  /// Up to when the node has flushed; 0: never, or the line is torn.
+  /// The tick up to which the node has flushed; 0: never, or the line is torn.
   std::uint64_t flushed(std::uint32_t node) const;
 
  private:
@@ -82,7 +82,7 @@ class FlushTable {
   std::byte* base_;
   std::uint64_t offset_;
   std::uint32_t nodes_;
-  std::function<void()> confirm_;  ///< asked before each line that is written under the lock
+  std::function<void()> confirm_;  ///< called before each line that is written under the lock
 };
 
 }  // namespace penstock::pool

@@ -17,7 +17,7 @@ class ForkTest : public PoolTest {
  protected:
   ForkTest() { create(); }
 
-  /// A process that attaches, does `first`, forks one that lives until it is told, and is killed.
+  /// A process that attaches, does `first`, forks a child that lives until released, and is killed.
   std::unique_ptr<Child> killed_with_a_child_left(const std::function<void(Pool&)>& first) {
     EXPECT_EQ(::pipe2(hold_, O_CLOEXEC), 0);
     auto parent = std::make_unique<Child>([&](const Child::Report& report) {

@@ -13,7 +13,7 @@
 namespace penstock::pool {
 
 bool has_holes(const std::vector<OpenPart>& parts) {
-  constexpr std::uint64_t block_bytes = 512;  // of st_blocks, whatever the file system's are
+  constexpr std::uint64_t block_bytes = 512;  // unit of st_blocks on every file system
   struct stat status;
   if (parts.size() != 1 || parts.front().device) return false;
   if (::fstat(parts.front().fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;

@@ -47,7 +47,7 @@ void Heartbeat::beat_now() {
   beat_locked();
 }
 
-/// The others count from when they see the beat, which is later.
+/// The others count from when they see the beat, which is later than this.
 void Heartbeat::beat_locked() {
   const std::uint64_t before = base::coarse_ns();
   beat_();

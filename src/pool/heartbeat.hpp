@@ -1,4 +1,4 @@
-// The background thread that shows that this attachment lives.
+// The background thread that proves that this attachment is alive.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ class Heartbeat {
   /// taken it for dead.
   using Beat = std::function<void()>;
 
-  /// The first beat was published just before.
+  /// The caller has just published the first beat.
   Heartbeat(std::uint64_t lease_ns, Beat beat);
   /// Waits for a beat in progress, not for the next one. After fork() the child has no such thread:
   /// there the object must be leaked, not destroyed.
@@ -28,13 +28,13 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// From now on `beat` is called instead, at once for the first time; a beat in progress has ended
-  /// on return. `chores` are done after each beat of the thread's own: however long they take, only
-  /// the next of these beats waits for them.
+  /// From now on calls `beat` instead, at once for the first time; a beat in progress has ended on
+  /// return. `chores` run after each beat of the thread's own: however long they take, only the
+  /// next of these beats waits for them.
   void replace(Beat beat, std::function<void()> chores = {});
 
-  /// Before what a dead process must not do: beats if the last beat is so old that others may have
-  /// taken this process for dead. No system call otherwise.
+  /// Call it before an action that is forbidden to a dead process: beats if the last beat is so old
+  /// that others may have taken this process for dead. No system call otherwise.
   void confirm() {
     if (base::coarse_ns() >= certain_until_ns_.load(std::memory_order_acquire)) beat_now();
   }
@@ -48,7 +48,7 @@ class Heartbeat {
   bool stop_ = false;
   std::uint64_t period_ns_, certain_ns_;
   std::atomic<std::uint64_t> certain_until_ns_;  ///< by base::coarse_ns
-  pid_t owner_;                                  ///< a forked child has no part in this
+  pid_t owner_;                                  ///< a forked child does not beat
   Beat beat_;
   std::function<void()> chores_;
   std::thread thread_;

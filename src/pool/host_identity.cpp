@@ -81,7 +81,7 @@ Result<HostIdentity> this_host() {
   char name[256] = {};
   if (::gethostname(name, sizeof name - 1) != 0) std::strcpy(name, "?");
   host.host = name;
-  // Machines that were cloned from one image, and are up at once, have names of their own.
+  // Distinguishes running machines that were cloned from one image, by their names.
   std::uint64_t mixed;
   std::memcpy(&mixed, host.machine_id.data(), sizeof mixed);
   mixed ^= base::xxh64(name, std::strlen(name), 0);

@@ -1,4 +1,4 @@
-// What an attachment holds.
+// The state of an attachment.
 #pragma once
 
 #include <atomic>
@@ -110,19 +110,19 @@ struct Pool::Impl final : PoolMappings::Attachments {
 
   std::uint32_t slot = 0, node = 0;
   std::uint64_t generation = 0;
-  StateLine own_state;             // as published
+  StateLine own_state;             // as last published
   bool lock_line_doubted = false;  // at the last beat
   std::uint64_t beats = 1;         // under the heartbeat's mutex
   std::mutex noted_mutex;
   std::set<std::uint64_t> noted, recorded;  // tokens of the dead that alive() has met
   std::mutex chores_mutex;
-  std::map<const void*, std::function<void()>> chores;  // of each heartbeat
+  std::map<const void*, std::function<void()>> chores;  // run after each heartbeat
   std::mutex own_lines;  // stats and activity may come from several threads
 
   std::atomic<bool> leaves_to_burial{false};
   std::atomic<bool> held{false};                    // by a thread of this attachment
-  std::atomic<std::uint64_t> waited_in_vain_ns{0};  // for the lock, last; 0: it was had since
-  std::atomic<std::uint64_t> rival{0};              // last one in the way of the lock
+  std::atomic<std::uint64_t> waited_in_vain_ns{0};  // last wait for the lock; 0: none since
+  std::atomic<std::uint64_t> rival{0};              // the last holder or waiter in our way
   std::optional<HostLock> host_lock;
   std::optional<sync::Lock> lock;
   ExitLogEntry exit_log_entry;

@@ -1,8 +1,8 @@
-// What lies where in a pool.
+// Layout of a pool.
 //
 //   offset 0            page of the superblock, alone; written once, last, by the creator
 //   renaming_offset       splitter grid: a number ("name") for each node that ever joins
-//   attaching_offset     one line per name: the process that is just attaching on that node
+//   attaching_offset    one line per name: the process that is attaching on that node
 //   registration_offset bakery over names: taken while a node enters the node table
 //   nodes_offset        one line per node
 //   lock_offset         bakery over nodes: the pool's lock
@@ -11,8 +11,8 @@
 //   details_offset      four lines per slot: host, boot id, program, job
 //   leases_offset       one line per slot: heartbeat
 //   stats_offset        one line per slot: message counters
-//   activities_offset   three lines per slot: what it waits for
-//   verdicts_offset     one line per slot, and one per name: who took its owner for dead
+//   activities_offset   three lines per slot: the operation it waits for
+//   verdicts_offset     one line per slot, and one per name: the processes that declared it dead
 //   arena_offset        objects, to the end of the pool
 //
 // The lines of a process are split by how often they change, and each kind is an array of its own,
@@ -102,7 +102,7 @@ using Uuid = std::array<std::uint8_t, 16>;
 
 /// | generation | beat | pid | start time | pid namespace | boot id (16) | checksum |
 struct alignas(64) AttachingLine {
-  std::uint64_t generation = 0;  ///< even in no special way; grows with each visit
+  std::uint64_t generation = 0;  ///< no special parity; grows with each visit
   std::uint64_t beat = 0;
   std::uint64_t pid = 0;
   std::uint64_t start_time = 0;
@@ -128,8 +128,8 @@ enum class SlotState : std::uint32_t {
   unused = 0,
   attached = 1,
   detached = 2,  ///< in order; its last statistics stay readable
-  reaped = 3,    ///< died; what it owned was freed
-  left = 4,      ///< in order, but somebody who lives may still store to what it owned
+  reaped = 3,    ///< died; what it owned has been freed
+  left = 4,      ///< detached in order, but living processes may still store to what it owned
 };
 
 /// | generation | state, node | pid | start time | pid namespace | attached | rank, - | checksum |

@@ -1,4 +1,4 @@
-// How long a process of another host may show no life.
+// The time after which a process of another host that shows no life counts as dead.
 #pragma once
 
 #include <algorithm>
@@ -18,26 +18,26 @@ inline Result<std::uint64_t> lease_from_environment() {
 /// Exit status of a process that others have taken for dead (EX_TEMPFAIL).
 inline constexpr int given_up_status = 75;
 
-/// Between two beats of the own heart.
+/// Time between two heartbeats of this process.
 constexpr std::uint64_t beat_period_ns(std::uint64_t lease_ns) {
   constexpr std::uint64_t shortest_ns = 50'000'000;
   constexpr std::uint64_t longest_ns = 1'000'000'000;
   return std::clamp(lease_ns / 8, shortest_ns, longest_ns);
 }
 
-/// What counts of the time between two looks at others: a look comes with each beat at least, so
-/// more has passed only where this process did not run.
+/// The most that counts of the time between two looks at others: a look comes with each beat at
+/// least, so a longer step means that this process did not run.
 constexpr std::uint64_t longest_step_ns(std::uint64_t lease_ns) {
   return std::max(lease_ns / 4, 2 * beat_period_ns(lease_ns));
 }
 
-/// Limit of a check that goes on until it is certain, which takes a lease: only a misbehaving clock
-/// reaches it.
+/// Limit of a check that continues until it is certain, which takes a lease: only a misbehaving
+/// clock reaches it.
 constexpr std::uint64_t certainty_limit_ns(std::uint64_t lease_ns) {
   return 8 * lease_ns + 10'000'000'000;
 }
 
-/// No process takes this one for dead so soon after its last beat, whatever the clocks do.
+/// No process declares this one dead so soon after its last beat, whatever the clocks do.
 constexpr std::uint64_t certain_ns(std::uint64_t lease_ns) {
   return lease_ns / 2;
 }

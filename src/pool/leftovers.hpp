@@ -1,5 +1,5 @@
 // Pools in /dev/shm that one process makes for itself: a run's temporary pool, a test's. Their
-// names tell their maker: "penstock.run-PID-NNNNNNNN", eight hexadecimal digits. The next sweep
+// names identify their maker: "penstock.run-PID-NNNNNNNN", eight hexadecimal digits. The next sweep
 // removes what is left when a maker and its janitor were killed together.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace penstock::pool {
 /// valid where the file cannot be opened.
 base::UniqueFd claim_own_pool(const std::string& path);
 
-/// Of "run-12-0123abcd", as a run or a simulated job names what is its own: process 12 is gone.
+/// True if process 12 of "run-12-0123abcd" is gone: runs and simulated jobs make such names.
 bool maker_is_gone(const std::string& name);
 
 /// Removes what dead makers left, files of simulated nodes too: unclaimed pools of this user to

@@ -16,7 +16,7 @@
 namespace penstock::pool {
 namespace {
 
-/// Of a process that is gone.
+/// The pid of a process that is gone.
 pid_t ended_pid() {
   const pid_t pid = ::fork();
   if (pid == 0) ::_exit(0);

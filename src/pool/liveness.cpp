@@ -13,8 +13,8 @@ bool Liveness::alive(std::uint64_t token) {
   const auto slot = static_cast<std::uint32_t>(slot_of(token));
   if (slot >= processes_.slots()) return false;
   const SlotView view = processes_.state(slot);
-  // Its owner is just detaching, has died while it did, or is about to write an overwritten line
-  // again: nothing there says whose it is.
+  // Its owner is detaching, died while it did, or is about to repair an overwritten line: the line
+  // does not tell whose it is.
   if (!view.whole) {
     const auto beating = processes_.beating(slot);
     const bool succeeded = beating && *beating > generation_of(token);
@@ -91,7 +91,7 @@ std::optional<bool> Liveness::exists(std::uint64_t pid, std::uint64_t start_time
   if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
   const auto stat = read_proc_stat(pid);
   if (!stat) {
-    // Gone meanwhile, or hidden from us (hidepid).
+    // It is gone meanwhile, or hidden from us (hidepid).
     if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
     return std::nullopt;
   }
@@ -127,7 +127,7 @@ bool Liveness::beats(std::uint64_t token, std::uint64_t beat) {
   if (now - seen.since_ns <= lease_ns_) return true;
   if (judge_) {
     judge_(token);
-    // It may have gone on just now, and have looked for a verdict before there was one.
+    // It may have resumed just now, and have looked for a verdict before there was one.
     const auto again = beat_of(token);
     if (again && *again != beat) {
       seen = Seen{*again, now};

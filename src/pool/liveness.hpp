@@ -49,10 +49,10 @@ class Liveness {
   bool runs_here(const SlotView& view);
   /// The holder of this host's lock keeps it from acting for its node.
   bool of_this_host(std::uint64_t token) const;
-  /// Of this host, and not ended, whatever its slot says.
+  /// A process of this host that has not ended, whatever its slot says.
   bool still_exists(const SlotView& view) const;
   std::uint64_t lease_ns() const { return lease_ns_; }
-  /// Does a heartbeat decide about this one (rather than the kernel)?
+  /// Does a heartbeat, rather than the kernel, decide about this process?
   bool judged_by_heartbeat(const SlotView& view) const;
 
  private:
@@ -61,7 +61,7 @@ class Liveness {
     std::uint64_t since_ns = 0;  ///< by clock_
     bool given_up = false;
   };
-  /// What its heartbeat shows now; nullopt: its slot or name has a new owner.
+  /// The beat that its heartbeat shows now; nullopt: its slot or name has a new owner.
   std::optional<std::uint64_t> beat_of(std::uint64_t token) const;
   struct Origin {
     std::uint64_t generation = 0;
@@ -69,7 +69,7 @@ class Liveness {
   };
   bool attaching_alive(std::uint64_t token);
   bool known_to_kernel(const Uuid& boot_id, std::uint64_t pid_namespace) const;
-  /// nullopt: the kernel does not tell.
+  /// nullopt: the kernel does not say.
   static std::optional<bool> exists(std::uint64_t pid, std::uint64_t start_time);
   bool beats(std::uint64_t token, std::uint64_t beat);
 

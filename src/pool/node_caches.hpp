@@ -9,8 +9,8 @@
 
 namespace penstock::pool {
 
-/// Node `node` of `host`: 0 is the host itself, its emulated nodes count from 1. `pool_path` is
-/// that of the pool's first part; what belongs to a device stands in /dev/shm.
+/// Node `node` of `host`: 0 is the host itself, its emulated nodes count from 1. `pool_path` is the
+/// path of the pool's first part; caches of a device's pool stand in /dev/shm.
 std::string node_cache_path(const std::string& pool_path, std::uint64_t pool_id,
                             const HostIdentity& host, std::uint32_t node);
 

@@ -13,7 +13,7 @@ namespace penstock::pool {
 
 namespace {
 
-/// Longer than a publish takes to arrive, by far.
+/// Much longer than a publish takes to arrive.
 constexpr std::uint64_t take_over_wait_ns = 50'000'000;
 
 std::uint32_t emulated_field(const NodeTable::Joiner& joiner) {
@@ -92,9 +92,9 @@ std::optional<NodeSeat> NodeTable::join_own(const Joiner& joiner) const {
   return std::nullopt;
 }
 
-/// Unless a clone of this machine has taken the entry over and did not see the attaching process:
-/// either the attaching process reads the clone's line here, or the clone, much later, the
-/// attaching process's.
+/// Fails if a clone of this machine has taken the entry over without seeing the attaching process:
+/// either the attaching process reads the clone's line here, or the clone, much later, reads the
+/// attaching process's line.
 std::optional<NodeSeat> NodeTable::sit_down(const Joiner& joiner, std::uint32_t node,
                                             std::uint32_t name) const {
   const std::uint64_t token = visit(joiner, name);

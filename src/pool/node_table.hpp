@@ -43,7 +43,7 @@ class NodeTable {
     std::function<void(std::uint64_t token)> heed;
     const std::string& spec;
   };
-  /// How many of a host's emulated nodes, numbered from 0, have no entry and would find none free.
+  /// The number of a host's emulated nodes, from 0, that have no entry and would find none free.
   std::uint32_t without_entry(const HostIdentity& host, std::uint32_t emulated_nodes) const;
   /// The host lock is held. Errors: no_slots, deadline.
   Result<NodeSeat> join(const Joiner& joiner) const;
@@ -55,7 +55,7 @@ class NodeTable {
   std::optional<NodeSeat> take_over(const Joiner& joiner) const;
   Result<NodeSeat> register_new(const Joiner& joiner) const;
   Result<std::uint32_t> take_free_entry(const Joiner& joiner, std::uint32_t name) const;
-  /// Watches for a lease at most, less when a process shows life.
+  /// Watches for at most a lease; stops as soon as a process shows life.
   bool incarnation_is_dead(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const;
   /// How often a node has joined under `name`.
   static std::uint64_t visits_of(const Joiner& joiner, std::uint32_t name);

@@ -16,12 +16,12 @@ namespace {
 
 constexpr std::uint32_t group_may_write = 0020, others_may_write = 0002;
 
-/// What may be written for it in PENSTOCK_TRUST_OWNER.
+/// The form that PENSTOCK_TRUST_OWNER accepts for this name.
 std::string written(const std::string& name, std::uint32_t number) {
   return name.find(' ') == std::string::npos ? name : std::to_string(number);
 }
 
-/// Is it one of those, joined by commas?
+/// Does the comma-separated list contain it?
 bool names(std::string_view list, std::string_view wanted) {
   while (!list.empty()) {
     const std::string_view entry = list.substr(0, list.find(','));

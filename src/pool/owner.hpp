@@ -9,7 +9,7 @@
 namespace penstock::pool {
 
 Owner owner_of(const OpenPart& part);
-/// Nullopt where it may be used; else what is wrong and what allows it. `trusted` as in
+/// Nullopt when the pool may be used; else the problem and what allows the use. `trusted` as in
 /// PENSTOCK_TRUST_OWNER.
 std::optional<std::string> distrust(const Owner& owner, const Part& part, std::string_view trusted);
 /// Checks all parts. Errors: permission.

@@ -98,7 +98,7 @@ Error no_space(const Part& part, std::uint64_t bytes, int error) {
     const std::uint64_t bytes_free = static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
     free = base::format_bytes(bytes_free / mib * mib);
   }
-  // tmpfs is as large as it is told to be; other file systems are not.
+  // The size of a tmpfs is an option of its mount; other file systems have none.
   const char* remount = part.kind == Part::Kind::shm
                             ? "mount -o remount,size=... /dev/shm (in a container: --shm-size)"
                             : "another folder";

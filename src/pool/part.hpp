@@ -54,7 +54,7 @@ Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes,
 /// Errors: already_exists unless `overwrite`.
 Result<void> name_part(const OpenPart& part, const CreateOptions& options);
 
-/// What stands at the path of `part` now.
+/// The kind of file at the path of `part` now.
 enum class Standing { absent, regular, device, other };
 Standing standing(const Part& part);
 /// By its name, or by what stands there: a link may lie anywhere.

@@ -56,7 +56,7 @@ coherence::PoolMapping place_of(const Mapping& mapping, const Superblock& superb
           .observer = options.observer};
 }
 
-/// What is left of a time limit; 0 stays "the default".
+/// The rest of a time limit; 0 stays "the default".
 std::uint64_t remaining_ns(std::uint64_t timeout_ns, std::uint64_t start_ns) {
   if (timeout_ns == 0) return 0;
   const std::uint64_t passed = base::now_ns() - start_ns;
@@ -178,7 +178,7 @@ std::optional<SlotView> Pool::Impl::choose_slot() {
   return std::nullopt;
 }
 
-/// Only of the own node: what another emulated one stores this one cannot send on.
+/// Only attachments of the own node: this one cannot write back another emulated node's stores.
 std::vector<PoolMappings::Attachment> Pool::Impl::of_this_process() const {
   std::vector<PoolMappings::Attachment> found;
   for (const SlotView& view : processes.used()) {
@@ -211,14 +211,14 @@ void Pool::Impl::beat() {
   const SlotView view = processes.state(slot);
   if (owns_slot(view)) return;
   if (view.whole) end(std::nullopt);
-  // No process takes a slot without publishing first that its owner is dead: so it was overwritten.
+  // No process takes a slot before it has declared the owner dead, so the line was overwritten.
   heed(token());
   processes.publish_state(slot, own_state);
 }
 
 /// Others wait for an overwritten line until its node takes the lock again.
 void Pool::Impl::keep_lock_line() {
-  // once is nothing: another process of this host may be just writing it
+  // once is harmless: another process of this host may be writing it
   const bool intact = lock->intact();
   if (!std::exchange(lock_line_doubted, !intact) || intact) return;
   if (take_lock(beat_period_ns(liveness.lease_ns()))) release_lock();
@@ -231,15 +231,15 @@ void Pool::Impl::do_chores() {
 }
 
 /// A beat was just published: processes that look from now on see that this one is alive, and a
-/// process that had given it up before has left a verdict.
+/// process that had declared it dead before has left a verdict.
 void Pool::Impl::heed(std::uint64_t as_token) {
   liveness.stay_awake();
   memory.full_fence();
   if (const auto judge = verdicts.judge_of(as_token)) end(judge);
 }
 
-/// What it holds belongs to others already: locks, slots, memory that the program stores to as it
-/// pleases. So nothing of it may go on.
+/// Its locks, slots and memory already belong to others, and the program stores to that memory at
+/// will. So it must not continue.
 void Pool::Impl::end(std::optional<std::uint64_t> judge) const {
   std::string who = "others";
   if (judge && *judge < superblock.max_processes) {
@@ -399,8 +399,8 @@ Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
                 "there is not the child's to change; attach again here",
                 impl.options.spec);
   }
-  // A process that waits in vain, because the lock was overwritten, say, has more to do under it:
-  // all of that together ends not much later.
+  // After a wait in vain, for example for an overwritten lock, a process has more to do under the
+  // lock: the later waits are shorter, so that all together end not much later.
   const bool whole_wait = timeout_ns == 0;
   const std::uint64_t whole_ns = base::default_timeout_ns();
   const std::uint64_t in_vain_ns = impl.waited_in_vain_ns;

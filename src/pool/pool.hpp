@@ -34,7 +34,7 @@ Result<std::string> absolute_spec(std::string_view spec);
 
 struct CreateOptions {
   std::string spec;
-  /// Of all parts together. 0: of devdax all there is, of what is replaced as much as it has.
+  /// Total of all parts. 0: the whole devdax; for files being replaced, the size they have.
   std::uint64_t bytes = 0;
   coherence::Mode mode = coherence::Mode::software;
   std::uint32_t max_processes = 1024;
@@ -74,11 +74,11 @@ struct Info {
 Result<Info> create(const CreateOptions& options);
 /// Reads the superblock only.
 Result<Info> inspect(const std::string& spec);
-/// May this user's jobs use the pool? Attaching asks this; looking does not. Errors: permission,
+/// May this user's jobs use the pool? Attaching checks this; looking does not. Errors: permission,
 /// where its owner is neither this user nor root nor named by PENSTOCK_TRUST_OWNER, or where all
 /// users may write to it.
 Result<void> check_owner(const std::string& spec);
-/// Whether `name` may stand in PENSTOCK_TRUST_OWNER: a user, a :GROUP, by name or number,
+/// True if PENSTOCK_TRUST_OWNER accepts `name`: a user or a :GROUP, by name or number, or
 /// everybody.
 bool can_be_trusted(const std::string& name);
 /// Removes files and segments; wipes the superblock of a devdax. Refuses while living processes
@@ -94,7 +94,7 @@ std::string larger_pool_text(const Info& info, std::uint64_t wanted = 0);
 /// The same, and before it how to free what lies in a pool that outlives its job.
 std::string more_space_text(const Info& info, std::uint64_t wanted = 0);
 
-/// Where a process stands, as read from the process table (checked).
+/// A process as the process table describes it (checked).
 struct ProcessRecord {
   std::uint32_t slot = 0;
   std::uint64_t generation = 0;                ///< grows each time the slot is taken
@@ -174,7 +174,7 @@ class Pool {
   std::uint32_t slot() const;        ///< own process slot
   std::uint64_t generation() const;  ///< of the own slot
   std::uint32_t node() const;
-  /// (generation << 16 | slot) + never 0: identifies a process incarnation in lines of the pool.
+  /// `generation << 16 | slot`, never 0; identifies one incarnation of a process.
   std::uint64_t token() const;
   /// Alive: attached under this very token, and neither found dead nor with an expired lease. A
   /// stopped process (SIGSTOP) is alive until its lease (PENSTOCK_LEASE_MS) runs out, and on the
@@ -182,9 +182,9 @@ class Pool {
   /// verdict is published, and the process ends when it goes on. Of the own token: confirm(), true.
   /// Costs a system call: for waits, not for hot paths.
   bool alive(std::uint64_t token) const;
-  /// Before a store that only a living process may make: if this one has shown no life for so long
-  /// that others may have taken it for dead, finds out; if they have, says so on standard error and
-  /// ends the process (status 75). A few ns, no system call, unless it is late.
+  /// Call it before a store that only a living process may make: if this one has shown no life for
+  /// so long that others may have taken it for dead, it checks; if they have, it reports that on
+  /// standard error and ends the process (status 75). A few ns, no system call, unless it is late.
   void confirm() const;
   /// Node of the process, also of one that has detached or died; nullopt when its slot has another
   /// owner by now.
@@ -193,9 +193,9 @@ class Pool {
   std::string describe(std::uint64_t token) const;
 
   bool grows() const;  ///< its file was made without space for all of it
-  /// Before [offset, offset + bytes) is used for the first time: space for it, where the pool's
-  /// file was made without (CreateOptions::sparse). Nothing is done for other pools. A system call.
-  /// Errors: no_space.
+  /// Reserves space for [offset, offset + bytes) before its first use, where the pool's file was
+  /// made without (CreateOptions::sparse). A no-op for other pools. A system call. Errors:
+  /// no_space.
   Result<void> reserve(std::uint64_t offset, std::uint64_t bytes) const;
 
   /// Exclusive over all nodes and processes, by loads and stores between nodes and a lock file
@@ -204,11 +204,11 @@ class Pool {
   Result<Guard> lock(std::uint64_t timeout_ns = 0);
 
   std::vector<ProcessRecord> processes() const;
-  /// How many of this host's emulated nodes 0 to `emulated_nodes` - 1 could not join any more, the
-  /// table of nodes being full.
+  /// The number of this host's emulated nodes 0 to `emulated_nodes` - 1 that could not join any
+  /// more because the table of nodes is full.
   std::uint32_t nodes_without_entry(std::uint32_t emulated_nodes) const;
-  /// Looks until it is certain of each attached process whether it lives: of one on another host
-  /// when it shows life, or for a lease. Errors: deadline.
+  /// Watches each attached process until it is certain whether it lives: one on another host until
+  /// it shows life, or for a lease. Errors: deadline.
   Result<void> make_certain() const;
   void publish_stats(const ProcessStats& stats);  ///< own record; cheap, no system call
   void publish_activity(std::string_view text);   ///< own record; slow paths only
@@ -220,7 +220,7 @@ class Pool {
   /// Other living processes may still store to this process's memory when it detaches: reap() gives
   /// it back when the job is gone, as that of a dead process.
   void leave_to_burial();
-  /// Under the lock. Whether the memory of the process of `token` may be given back: it is dead,
+  /// Under the lock. True if the memory of the process of `token` may be given back: it is dead,
   /// and no living process of its job may still write there. Then its death is recorded, see
   /// flushes().
   bool bury(std::uint64_t token);

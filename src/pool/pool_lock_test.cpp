@@ -115,7 +115,7 @@ TEST_P(PoolLockTest, ProcessesKilledAtAnyMomentLeaveAUsablePool) {
   EXPECT_EQ(pool->local_processes(), 1u);
 }
 
-/// Of a node that does not want the lock itself, and of one that nobody ever was.
+/// The lines of a node that does not want the lock itself, and of nodes that never existed.
 TEST_P(PoolLockTest, LinesThatWereOverwrittenKeepNobodyWaiting) {
   const base::EnvironmentGuard lease("PENSTOCK_LEASE_MS", "800");
   Child idle([this](const Child::Report& report) {

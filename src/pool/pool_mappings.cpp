@@ -64,7 +64,7 @@ std::vector<Segment> parse_segments(std::string_view maps) {
   return segments;
 }
 
-/// What of `segment` lies in [begin, end).
+/// The part of `segment` that lies in [begin, end).
 Segment cut(const Segment& segment, std::uint64_t begin, std::uint64_t end) {
   Segment part = segment;
   part.begin = std::max(segment.begin, begin);
@@ -73,7 +73,7 @@ Segment cut(const Segment& segment, std::uint64_t begin, std::uint64_t end) {
   return part;
 }
 
-/// Where in its file a segment ends.
+/// The end of a segment in its file.
 FilePiece end_of(const Segment& segment) {
   FilePiece end = segment.piece;
   end.offset += segment.end - segment.begin;

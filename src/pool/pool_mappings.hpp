@@ -1,6 +1,6 @@
-// Where else in this process a pool is mapped: by another copy of the library (libpenstock.so and
-// the provider each hold one), or by the program itself. Memory of a user that lies in the pool is
-// recognised by it. Source: memory-model "Two-sided: channels", rendezvous by offset.
+// The mappings of a pool in this process besides the own one: by another copy of the library
+// (libpenstock.so and the provider each hold one), or by the program itself. They identify user
+// memory that lies in the pool. Source: memory-model "Two-sided: channels", rendezvous by offset.
 #pragma once
 
 #include <atomic>
@@ -34,19 +34,19 @@ class PoolMappings {
     virtual bool stands(const Attachment& attachment) const = 0;
   };
 
-  /// Of the pool that is mapped at `base`. Nothing but that is known before the first refresh().
-  /// `attachments` may be null; else it outlives this.
+  /// `base`: the own mapping, the only one known before the first refresh(). `attachments` may be
+  /// null; else it outlives this.
   PoolMappings(const std::byte* base, std::uint64_t bytes,
                const Attachments* attachments = nullptr);
   PoolMappings(const PoolMappings&) = delete;
   PoolMappings& operator=(const PoolMappings&) = delete;
 
-  /// Pool offset of [address, address + bytes); nullopt where it does not lie in one mapping of
-  /// the pool. No system call, no lock unless a refresh is just writing. A mapping that went after
-  /// the last refresh is still believed in.
+  /// Pool offset of [address, address + bytes); nullopt where it does not lie in one mapping of the
+  /// pool. No system call, no lock unless a refresh is writing. May return an offset in a mapping
+  /// that was removed since the last refresh.
   std::optional<std::uint64_t> offset_of(const void* address, std::uint64_t bytes) const;
-  /// As offset_of, but never of a mapping that has gone: only of attachments that still stand. What
-  /// a program has mapped by itself is not known here, for nothing tells when it goes.
+  /// As offset_of, but only in mappings of attachments that still exist. Mappings that the program
+  /// made by itself do not count, because nothing reports their end.
   std::optional<std::uint64_t> attached_offset_of(const void* address, std::uint64_t bytes) const;
   /// Looks at /proc/self/maps. Mappings are known by device, inode and offset, and must be shared:
   /// a private one shows other bytes once it was written to. Of more than `max_mappings` runs of

@@ -20,7 +20,7 @@ struct SlotView {
       true;  ///< false: wrong checksum or impossible contents; each word for itself is whole
 
   bool attached() const { return is(SlotState::attached); }
-  /// What its process owned has not been given back.
+  /// True until the memory of its process has been given back.
   bool owns() const { return attached() || is(SlotState::left); }
 
   bool is(SlotState state) const { return line.state == static_cast<std::uint32_t>(state); }
@@ -44,7 +44,7 @@ class ProcessTable {
   std::optional<std::uint64_t> beat(std::uint32_t slot, std::uint64_t generation) const;
   /// Generation under which the slot's process beats, or has beaten last; nullopt: unreadable.
   std::optional<std::uint64_t> beating(std::uint32_t slot) const;
-  /// Of the slot's last process: where its state is not whole, the one under which it beat.
+  /// The generation of the slot's last process: if its state is not whole, that of its heartbeat.
   std::uint64_t generation(const SlotView& view) const;
   /// Address of the pool in the process of the slot; 0: unreadable or not of `generation`.
   std::uint64_t mapped_at(std::uint32_t slot, std::uint64_t generation) const;

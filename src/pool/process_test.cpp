@@ -1,4 +1,4 @@
-// Who is attached, who is alive, and what becomes of the dead.
+// Attached processes, their liveness, and the cleanup after the dead.
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -29,7 +29,7 @@ class ProcessTest : public PoolTest {
     const Child child = attached_child();
     return child.next_report();
   }
-  /// As somebody may who writes into the pool and is none of its processes.
+  /// Overwrites it as a foreign program could that writes into the pool.
   static void overwrite_state(const Pool& pool, std::uint64_t token, std::uint64_t word,
                               std::uint64_t value) {
     const auto& superblock = *reinterpret_cast<const Superblock*>(pool.base());
@@ -414,7 +414,7 @@ TEST_F(ProcessTest, WhoseSlotIsOverwrittenWritesItAnew) {
   }
 }
 
-/// Commands, each of which sees the pool for the first time, find one that died within its state.
+/// Commands that see the pool for the first time find a process that died within its state line.
 TEST_F(ProcessTest, WhoDiedWithinItsLineIsReapedByWhoComesLater) {
   const base::EnvironmentGuard lease("PENSTOCK_LEASE_MS", "400");
   const std::uint64_t token = dead();

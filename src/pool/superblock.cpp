@@ -26,7 +26,7 @@ std::string recreate(const std::string& spec) {
                      base::shell_quote(spec));
 }
 
-/// What stands there is left alone where it is a file.
+/// A file is never overwritten, so the advice for one names another path.
 std::string how_to_make(const OpenPart& part, const std::string& spec) {
   return part.device ? fmt::format("make one: penstock pool create {}", base::shell_quote(spec))
                      : "make one under another name: penstock pool create SPEC --size 2G";
@@ -53,7 +53,7 @@ Result<void> check_header(const OpenPart& part, const Superblock& s, const std::
   return {};
 }
 
-/// What a correct checksum does not prove: a faulty writer can checksum nonsense.
+/// Checks what a correct checksum does not prove: a faulty writer can checksum nonsense.
 bool geometry_is_sound(const Superblock& s) {
   if (s.header_bytes != page_bytes || s.pool_id == 0) return false;
   if (s.part_count < 1 || s.part_count > max_parts || s.part_index >= s.part_count) return false;

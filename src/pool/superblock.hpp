@@ -11,7 +11,7 @@ namespace penstock::pool {
 
 /// The superblock at the beginning of one part, unchecked; nullopt when the part is too short.
 Result<std::optional<Superblock>> read_superblock(const OpenPart& part);
-/// Whether it is of this layout and undamaged, by its own words.
+/// True if the superblock itself is of this layout and undamaged.
 bool is_whole(const Superblock& superblock);
 /// Publishes it, with its checksum computed here; its magic comes last.
 Result<void> write_superblock(const OpenPart& part, const Superblock& contents);

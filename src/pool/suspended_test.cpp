@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// What a child that ends because it was given up says, and its status.
+/// The message and status of a child that ends because it was given up.
 struct LastWords {
   int status = -1;
   std::string text;
@@ -105,7 +105,7 @@ TEST_F(SuspendedTest, AForkedChildIsNotConcerned) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-/// As by scontrol suspend on two hosts: whoever goes on first finds the other silent, but has not
+/// As by scontrol suspend on two hosts: the first to resume finds the other silent, but has not
 /// waited for it.
 TEST_F(SuspendedTest, TwoThatWereStoppedTogetherBothLive) {
   ::setenv("PENSTOCK_LEASE_MS", "2000", 1);

@@ -1,4 +1,4 @@
-// What the pool's tests share: pools that are gone afterwards, and child processes.
+// Shared by the pool's tests: pools that are removed afterwards, and child processes.
 #pragma once
 
 #include <fcntl.h>
@@ -124,7 +124,7 @@ class Child {
     return ::read(reports_, &word, sizeof word) == sizeof word ? word : 0;
   }
   void kill(int signal) const { ::kill(pid_, signal); }
-  /// Until it is a zombie, without collecting it.
+  /// Waits until it is a zombie, without collecting it.
   void wait_until_zombie() const {
     siginfo_t info;
     ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);

@@ -1,7 +1,7 @@
-// Which process took which for dead. A process that showed no life for a lease may be alive: it was
-// stopped, or its host was. The process that takes it for dead publishes that here before it acts
-// on it, so that the late one, when it goes on, finds out before it touches memory that is no
-// longer its own.
+// Records which process has declared which dead. A process that showed no life for a lease may be
+// alive: it was stopped, or its host was. The declaring process publishes the verdict here before
+// it acts on it, so that the late process, when it resumes, finds out before it touches memory that
+// is no longer its own.
 //
 // The two meet as in Dekker's algorithm: one publishes the verdict and then reads the heartbeat
 // once more; the other publishes a beat and then looks for a verdict. At least one of them finds

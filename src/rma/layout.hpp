@@ -1,12 +1,12 @@
-// What lies in the pool for one-sided access: a table of regions for each owner, drawn by cache
-// line. All of it is written by the owner.
+// Pool layout of one-sided access, by cache line: each owner has a table of regions, and it alone
+// writes there.
 //
 // A table is a chain of blocks, each an arena object, each twice as long as the one before:
 //
-//   line 0          BlockHeader    once, and again when the next block is there
+//   line 0          BlockHeader    written once, and again when the next block is there
 //   lines 1..       RegionLine[capacity]
 //
-// A region is in one of the `window` lines that its key points at, in any of the blocks. Lines are
+// A region is in one of the `window` lines that its key hashes to, in any of the blocks. Lines are
 // checksummed (pool/checksummed_line.hpp): a reader finds a whole line, or none.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace penstock::rma {
 inline constexpr std::uint64_t block_magic = 0x50454e5352474e31;  // "PENSRGN1"
 inline constexpr std::uint64_t first_capacity = 64;
 inline constexpr std::uint64_t window = 8;     ///< lines that a key may be in
-inline constexpr std::size_t max_blocks = 24;  ///< of a chain; more is nonsense
+inline constexpr std::size_t max_blocks = 24;  ///< limit of a valid chain
 
 struct BlockHeader {
   std::uint64_t magic;
@@ -41,13 +41,13 @@ struct RegionLine {
 };
 static_assert(sizeof(RegionLine) == 64);
 
-/// First of the lines that a key may be in; the others follow, round the end.
+/// First of the lines that a key may be in; the others follow and wrap around the end.
 constexpr std::uint64_t first_line(std::uint64_t key, std::uint64_t capacity) {
   std::uint64_t mixed = (key ^ key >> 32) * 0x9e3779b97f4a7c15ull;
   mixed ^= mixed >> 29;
   return mixed & (capacity - 1);
 }
-/// Offset of the `i`-th of them.
+/// Pool offset of the `i`-th line that the key may be in.
 constexpr std::uint64_t line_place(std::uint64_t block, std::uint64_t capacity, std::uint64_t key,
                                    std::uint64_t i) {
   return block + 64 + 64 * ((first_line(key, capacity) + i) & (capacity - 1));

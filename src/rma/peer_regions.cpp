@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t line_bytes = coherence::line_bytes;
 constexpr std::uint64_t word_bytes = 8;
-constexpr std::uint32_t puts_between_looks = 64;  ///< at a region that has a lasting key
+constexpr std::uint32_t puts_between_looks = 64;  ///< of the region's line, under a lasting key
 
 std::uint64_t misalignment(const void* at, std::uint64_t unit) {
   return reinterpret_cast<std::uintptr_t>(at) % unit;
@@ -94,7 +94,7 @@ Result<PeerRegions::Known*> PeerRegions::known(std::uint64_t key) {
   return last_ = &at->second;
 }
 
-/// After the caller has dropped this node's copy of the line: whether it is as it was found.
+/// True if the line still reads as found. The caller has invalidated this node's copy of it.
 bool PeerRegions::still(const Known& known) const {
   RegionLine line;
   pool_.memory().load_line(&line, pool_.base() + known.line);
@@ -145,16 +145,16 @@ Result<void> PeerRegions::put(std::uint64_t key, std::uint64_t address, const vo
 }
 
 void PeerRegions::store_fence() const {
-  // A full fence, not only one before our next publish: a process that is told of it in any way
-  // finds it.
+  // A full fence, not only one before our next publish: a process that learns of the bytes by any
+  // means finds them.
   pool_.memory()
-      .full_fence();  // pairs with the invalidation in get, or in any process that is told of it
+      .full_fence();  // pairs with the invalidation in get, or in any process that learns of it
 }
 
 Result<void> PeerRegions::begin_put(std::uint64_t key, std::uint64_t address, const void* from,
                                     std::uint64_t bytes) {
   const auto remembered = PENSTOCK_TRY(known(key));
-  // A key that may mean another region by now must be looked at before anything is written.
+  // A key that may mean another region by now must be looked up before anything is written.
   const bool lasts = (remembered->region.access & lasting_key) != 0;
   if (!lasts || ++remembered->puts % puts_between_looks == 0) {
     PENSTOCK_TRY(find(key));
@@ -166,12 +166,12 @@ Result<void> PeerRegions::begin_put(std::uint64_t key, std::uint64_t address, co
 
 Result<void> PeerRegions::get(std::uint64_t key, std::uint64_t address, void* to,
                               std::uint64_t bytes) {
-  constexpr int attempts = 2;  // a region registered anew is found by the second
+  constexpr int attempts = 2;  // the second finds a region that was registered anew
   const auto& memory = pool_.memory();
   for (int i = 0; i < attempts; ++i) {
     const auto found = PENSTOCK_TRY(known(key));
     const auto at = target(*found, address, bytes, remote_read);
-    // The line of the region and the bytes in one go.
+    // Invalidates the region's line and the bytes together, under one fence.
     memory.invalidate(pool_.base() + found->line, line_bytes);
     if (at) memory.invalidate(*at, bytes);
     memory.load_fence();

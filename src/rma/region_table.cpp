@@ -10,7 +10,7 @@ namespace penstock::rma {
 
 namespace {
 
-/// Tables that this process has made.
+/// Number of this table among those that this process has made.
 std::uint64_t next_number() {
   static std::atomic<std::uint64_t> made{0};
   return made.fetch_add(1, std::memory_order_relaxed);
@@ -32,11 +32,11 @@ RegionTable::~RegionTable() {
   for (const auto& [key, line] : lines_) {
     memory.publish_line(line, &none);  // its checksum is that of a line of zeros
   }
-  // The pool's lock, which each destroy takes, orders these before the space is anybody else's.
+  // Each destroy takes the pool's lock: these stores are ordered before the space has a new owner.
   for (const auto& block : blocks_) (void)arena_.destroy(block);
 }
 
-/// Behind the last one. Published before the header before it names it.
+/// Appends a block. It is published before the header of the last one refers to it.
 Result<void> RegionTable::add_block() {
   const std::uint64_t capacity = first_capacity << blocks_.size();
   if (blocks_.size() == max_blocks) {
@@ -66,13 +66,13 @@ Result<void> RegionTable::add_block() {
   return {};
 }
 
-/// In the first block that has one for this key.
+/// A free line for this key, in the first block that has one.
 std::byte* RegionTable::free_line(std::uint64_t key) {
   pool::Pool& pool = arena_.pool();
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     for (std::uint64_t line = 0; line < window; ++line) {
       std::byte* at = pool.base() + line_place(blocks_[i].offset, first_capacity << i, key, line);
-      // Only this process writes here, so that its own copy is the newest there is.
+      // Only this process writes here, so its own copy is the newest.
       RegionLine found;
       pool.memory().load_line(&found, at);
       if (found.bytes == 0) return at;

@@ -1,6 +1,6 @@
 // One-sided access to memory that lies in the pool: put and get are copies by the origin; the owner
-// of the memory takes no part. A process that lets others reach its memory keeps a table of regions
-// in the pool; a process that has the table's place finds a region by its key. Lines, access counts
+// of the memory takes no part. A process that exposes memory keeps a table of regions in the pool;
+// a process that knows the table's offset finds a region by its key. Lines, access counts
 // and crash rules: docs/protocols/rma.md. Source: cMPI section 3.2; memory-model "One-sided:
 // windows".
 #pragma once
@@ -17,7 +17,7 @@ namespace penstock::rma {
 enum Access : std::uint32_t {
   remote_read = 1,
   remote_write = 2,
-  wants_notice = 4,  ///< its owner wants to hear of what others did here by themselves
+  wants_notice = 4,  ///< peers report to the owner what they read and wrote directly
   lasting_key = 8,   ///< its key will never mean another region
 };
 
@@ -28,11 +28,11 @@ struct Region {
   std::uint64_t key = 0;
   std::uint64_t base = 0;              ///< the address that peers give for its first byte
   std::uint64_t bytes = 0;             ///< 1 at least
-  std::uint64_t offset = not_in_pool;  ///< in the pool; else only its owner can reach it
-  std::uint32_t access = 0;            ///< of Access
+  std::uint64_t offset = not_in_pool;  ///< in the pool; not_in_pool: only its owner can reach it
+  std::uint32_t access = 0;            ///< bits of Access
 
   bool in_pool() const { return offset != not_in_pool; }
-  /// Whether [address, address + length) lies in it.
+  /// True if [address, address + length) lies in the region.
   bool holds(std::uint64_t address, std::uint64_t length) const {
     return address >= base && length <= bytes && address - base <= bytes - length;
   }
@@ -43,17 +43,16 @@ class RegionTable {
  public:
   /// Errors: no_space.
   static Result<std::unique_ptr<RegionTable>> make(arena::Arena& arena);
-  /// Peers that look afterwards find no table.
+  /// Peers that look it up afterwards find no table.
   ~RegionTable();
   RegionTable(const RegionTable&) = delete;
   RegionTable& operator=(const RegionTable&) = delete;
 
-  /// What peers need to find it: an offset in the pool, never 0.
+  /// The table's offset in the pool, by which peers find it; never 0.
   std::uint64_t place() const { return blocks_.front().offset; }
-  /// Peers find the region when this has returned. Errors: already_exists (the key), no_space.
+  /// Peers find the region once this has returned. Errors: already_exists (the key), no_space.
   Result<void> add(const Region& region);
-  /// Peers that look it up from now on do not find it; a peer that has found it before may still be
-  /// copying.
+  /// Peers that look it up from now on do not find it; a peer that found it before may still copy.
   void remove(std::uint64_t key);
 
  private:
@@ -62,13 +61,13 @@ class RegionTable {
   std::byte* free_line(std::uint64_t key);
 
   arena::Arena& arena_;
-  std::uint64_t number_ = 0;  ///< of the table in this process
+  std::uint64_t number_ = 0;  ///< the table's number in this process
   std::vector<arena::Object> blocks_;
   std::unordered_map<std::uint64_t, std::byte*> lines_;  ///< by key
   std::uint64_t serial_ = 0;
 };
 
-/// A peer's side: what it knows of one table. Not thread-safe.
+/// A peer's side: its cache of one table. Not thread-safe.
 /// Hot path (put, get): no system call, no allocation, no lock once a key has been looked up.
 class PeerRegions {
  public:
@@ -78,7 +77,7 @@ class PeerRegions {
   /// The region as it is now. One device access when the key is known. Errors: not_found; peer_dead
   /// (the table is gone); wrong_format.
   Result<Region> find(std::uint64_t key);
-  /// The region as found last, which says which side must copy; null when it was never looked up.
+  /// The region as last found, to decide which side must copy; null when it was never looked up.
   /// Valid until the next call.
   const Region* remembered(std::uint64_t key) const {
     if (last_ != nullptr && last_->region.key == key) return &last_->region;
@@ -88,16 +87,16 @@ class PeerRegions {
 
   /// Copies `bytes` into the region, and publishes them: they are at the device when this returns.
   /// Only these bytes are written, so others may write next to them. Two device accesses; one under
-  /// a lasting key, where only every 64th put looks whether the owner has closed the region: until
+  /// a lasting key, where only every 64th put checks whether the owner has closed the region: until
   /// then its memory is written. Errors: as find; permission; invalid_argument (not within the
   /// region); unavailable (not in the pool: the owner must do it).
   Result<void> put(std::uint64_t key, std::uint64_t address, const void* from, std::uint64_t bytes);
-  /// put() in two parts, for a caller that has something to do while the bytes are on their way: no
-  /// other process may be told of them before store_fence() has returned.
+  /// The first half of put(), for a caller that has other work while the bytes are on their way: it
+  /// may announce them to other processes only after store_fence() has returned.
   Result<void> begin_put(std::uint64_t key, std::uint64_t address, const void* from,
                          std::uint64_t bytes);
   void store_fence() const;
-  /// Copies out what the device holds. One device access. Errors: as put.
+  /// Copies the bytes that the device holds. One device access. Errors: as put.
   Result<void> get(std::uint64_t key, std::uint64_t address, void* to, std::uint64_t bytes);
 
  private:
@@ -123,8 +122,8 @@ class PeerRegions {
   Known* last_ = nullptr;
 };
 
-/// Publishes exactly these bytes, at any address of the pool. Not ordered: memory.store_fence() is
-/// the caller's.
+/// Publishes exactly these bytes, at any address of the pool. Not ordered: the caller does
+/// memory.store_fence().
 void publish_range(const coherence::Memory& memory, void* to, const void* from,
                    std::uint64_t bytes);
 

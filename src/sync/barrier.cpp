@@ -48,7 +48,7 @@ Barrier::Barrier(const coherence::Memory& memory, void* lines, std::uint32_t par
 
 void Barrier::arrive() {
   const Line mine{.sequence = sequence_ + 1, .token = token_};
-  memory_.store_fence();  // everything published before the barrier is there before the arrival
+  memory_.store_fence();  // publishes before the barrier reach the device before the arrival
   memory_.send_line(lines_ + 64ull * self_, &mine);
   memory_.store_fence();
 }
@@ -74,7 +74,7 @@ Result<void> Barrier::find_dead(const std::vector<std::uint32_t>& missing) const
     Line line;
     memory_.load_line(&line, lines_ + 64ull * i);  // as of the last poll
     if (line.token == 0 || line.sequence > sequence_ || alive_(line.token)) continue;
-    // It may have arrived as its last deed.
+    // The dead participant may have arrived just before its death.
     memory_.observe_line(&line, lines_ + 64ull * i);
     if (line.sequence > sequence_) continue;
     return fail(ErrorCode::peer_dead, "barrier {}: participant {} of {}{} died before it arrived",

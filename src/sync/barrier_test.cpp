@@ -35,7 +35,7 @@ TEST_P(BarrierTest, NobodyLeavesBeforeAllHaveArrived) {
           return;
         }
         for (std::uint32_t other = 0; other < count; ++other) {
-          // One who ran ahead may be in the next round, never further.
+          // A participant that ran ahead may be in the next round, never further.
           const std::uint64_t seen = memory_.observe_word(data.line(other));
           if (seen < round || seen > round + 1) ++wrong[self];
         }

@@ -26,7 +26,7 @@ Result<void> Doorbell::wait(std::uint64_t sequence, std::uint64_t timeout_ns,
                             const AliveCheck& alive, std::uint64_t token) const {
   auto ringer_dead = [&]() -> Result<void> {
     if (!alive || token == 0 || alive(token)) return {};
-    // It may have rung as its last deed.
+    // The ringer may have rung just before its death.
     const std::uint64_t reached = read();
     if (reached >= sequence) return {};
     return fail(ErrorCode::peer_dead, "doorbell: the ringer died at sequence {}, {} was awaited",

@@ -20,15 +20,15 @@
 // sharers. A sharer that was passed by cannot become exclusive meanwhile: it would draw a greater
 // number.
 //
-// A participant that wants the lock exclusively, and for long finds the same one sharing it, gives
-// its number back until that one has gone: sharers that queue behind the number may hold other
-// locks that the one in the way waits for. No participant draws a number twice: its leaving is seen
-// also when it is back before the next look.
+// An exclusive request that finds the same sharer for long withdraws its number until that sharer
+// has gone: sharers that queue behind the number may hold other locks that the sharer waits for. No
+// participant draws a number twice, so its departure is noticed even if it is back before the next
+// look.
 //
-// The dead: a line whose token is dead is passed over. That is safe because the line was read after
-// the own number was published: a process that replaces the dead one in that line starts to choose
-// after that, sees the own number and draws a greater one. A line without a token and with a wrong
-// checksum is passed over too: its writer has not published its token yet, and chooses after that.
+// The dead: a line whose token is dead is passed over. That is safe because it was read after our
+// number was published: a process that replaces the dead one in that line chooses after that, sees
+// our number and draws a greater one. A line without a token and with a wrong checksum is passed
+// over too: its writer has not published its token yet, and chooses after that.
 //
 // Overwritten lines: a waiting participant reads its own line too, and publishes it again.
 #include <fmt/format.h>
@@ -48,13 +48,13 @@ namespace {
 
 using Line = LockLine;
 
-/// Numbers grow by one an acquisition; a greater one than this was never drawn.
+/// Numbers grow by one per acquisition: a valid number is never greater than this.
 constexpr std::uint64_t greatest_number = std::uint64_t{1} << 62;
 
 /// The holder makes a few device accesses, unless it has lost its core: then spinning delays it.
 constexpr base::WaitPolicy wait_policy{.spins = 100, .yields = 1000, .sleep_ns = 50'000};
 
-/// Looks at one that shares the lock before it is made way for: longer than a get takes.
+/// Looks at a sharer before an exclusive request makes way for it: longer than a get takes.
 constexpr std::uint32_t first_looks = 500;
 constexpr std::uint32_t max_first_looks = 100 * first_looks;
 constexpr std::uint32_t forever = 0;
@@ -79,7 +79,7 @@ class Entries {
     send(line);
   }
 
-  /// Publishes the own line again where something other than a successor has overwritten it.
+  /// Publishes our line again where something other than a successor has overwritten it.
   void restore() const {
     memory_.invalidate(lines_ + 64ull * self_, 64);
     memory_.load_fence();
@@ -88,9 +88,8 @@ class Entries {
     if (std::memcmp(&line, &published_, sizeof line) != 0) send(published_);
   }
 
-  /// Makes the own line name the process that acts for the participant from now on. An old copy
-  /// does no harm: it has this token only if this process has published the line, and then it is
-  /// not old.
+  /// Makes our line name the process that acts for the participant from now on. A stale copy does
+  /// no harm: it has this token only if this process published the line, and then it is not stale.
   void take_over(std::uint64_t token) const {
     Line line;
     memory_.load_line(&line, lines_ + 64ull * self_);
@@ -136,15 +135,15 @@ class Entries {
   mutable Line published_;
 };
 
-/// One participant that may stand in the way.
+/// Another participant, for which we may have to wait.
 struct Rival {
   std::uint64_t token = 0;  ///< as last read
-  bool whole = true;        ///< likewise
-  bool chosen = false;      ///< seen not choosing since the own number was published
+  bool whole = true;        ///< likewise: its checksum was right
+  bool chosen = false;      ///< not choosing at a look after our number was published
   std::uint64_t shared = 0, shared_before = 0;  ///< number under which it shares the lock
 };
 
-/// Both phases of the bakery: `step` looks at one line and says whether it is done with.
+/// The waits of both phases: `step` looks at one line; true: no more wait for that participant.
 class Queue {
  public:
   Queue(const Entries& entries, std::uint32_t participants, const AliveCheck& alive,
@@ -156,7 +155,7 @@ class Queue {
         meanwhile_(meanwhile) {}
 
   void await_all() { pending_ = entries_.others(); }
-  /// Waits until `step` is done with all awaited participants; after so many looks: false.
+  /// Waits until `step` is done with all awaited participants; false after `max_looks` looks.
   template <class Step>
   Result<bool> pass_all(base::Waiter& waiter, Step step, std::uint32_t max_looks = forever) {
     for (std::uint32_t looks = 1;; ++looks) {
@@ -175,7 +174,7 @@ class Queue {
     }
   }
 
-  /// Keeps those that share the lock as they did at the last look; returns whether there are any.
+  /// Waits only for sharers that stayed since the last call; false, unchanged, if there are none.
   bool await_those_who_stay() {
     std::vector<std::uint32_t> stay;
     for (const std::uint32_t i : pending_) {
@@ -187,8 +186,7 @@ class Queue {
     return !stay.empty();
   }
 
-  /// The waiter's dead check: a participant that is dead, or was never there, no longer stands in
-  /// the way.
+  /// The waiter's dead check: no longer waits for participants that are dead or were never there.
   void pass_over_dead() {
     entries_.restore();
     std::erase_if(pending_, [&](std::uint32_t i) {
@@ -236,7 +234,7 @@ class Request {
         hold_(hold),
         last_number_(last_number) {}
 
-  /// False: it has made way for another in vain, and must be made again.
+  /// False: the request made way for a sharer, and must be made again.
   Result<bool> make() {
     entries_.publish(token_, 0, true);
     std::uint64_t greatest = 0;
@@ -253,7 +251,7 @@ class Request {
     if (greatest >= greatest_number)
       return fail(ErrorCode::wrong_format,
                   "lock: number {:#x} in a line is damaged; recreate the pool", greatest);
-    // A participant that has made way for this one sees by another ticket that it has gone.
+    // A new number: a participant that made way for this one sees by it that this one has gone.
     last_number_ = std::max(greatest, last_number_) + 1;
     entries_.publish(token_, last_number_, false, hold_);
     return wait_for(last_number_);
@@ -278,7 +276,7 @@ class Request {
   }
 
   Result<bool> make_way() {
-    looks_ = std::min(2 * looks_, max_first_looks);  // at last no sharer outstays it
+    looks_ = std::min(2 * looks_, max_first_looks);  // in the end longer than any sharer stays
     entries_.publish(token_, 0, false);
     const auto has_gone = [](std::uint32_t, const Line& line, const Rival& rival) {
       return line.number != rival.shared;
@@ -324,7 +322,7 @@ Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
   }
 }
 
-/// A process that was stopped on the way may have been passed over: it checks itself.
+/// A process that was stopped while it queued may have been passed over: it checks itself.
 Result<void> Lock::still_here() {
   if (!alive_ || alive_(token_)) return {};
   repair();
@@ -332,7 +330,7 @@ Result<void> Lock::still_here() {
 }
 
 void Lock::release() {
-  memory_.store_fence();  // what was published under the lock is there before it is free
+  memory_.store_fence();  // publishes under the lock reach the device before the release
   Entries(memory_, lines_, participants_, self_).publish(token_, 0, false);
 }
 

@@ -55,8 +55,8 @@ TEST_P(LockTest, TwoParticipantsAtFullSpeedExclude) {
   // The shortest sections find a missing store -> load fence soonest.
   constexpr std::uint64_t rounds = 10'000;
   Lines lines(Lock::bytes(2));
-  // Loaded and stored, not added to at once: what the lock does not exclude is lost. Atomic for the
-  // thread sanitizer's sake, which does not see the order that fences and vector stores give.
+  // Loaded and stored separately: without exclusion, increments are lost. Atomic only for the
+  // thread sanitizer, which does not know the order that fences and vector stores give.
   std::atomic<std::uint64_t> counter{0};
   std::atomic<std::uint64_t> failures{0};
   std::atomic<int> started{0};

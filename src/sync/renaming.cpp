@@ -1,8 +1,8 @@
 // Moir and Anderson's grid of splitters. Splitter (r, c), r + c < rows, is two lines of one word
 // each, numbered along the diagonals:
 //
-//   line 2k:   | X: id of the last who entered |      k = (r+c)(r+c+1)/2 + r
-//   line 2k+1: | Y: id of one who shut the door, 0 while it is open |
+//   line 2k:   | X: id of the last to enter |         k = (r+c)(r+c+1)/2 + r
+//   line 2k+1: | Y: id of one that shut the door, 0 while it is open |
 //
 // Several nodes write X and Y, which rule 1 (one writer a line) forbids for data. Here each is a
 // single word in a line of its own, written by partial stores that never make the line dirty, and
@@ -10,12 +10,12 @@
 //
 //   enter:  X := id;  if Y != 0: go right;  Y := id;  if X = id: stop here, else go down
 //
-// Of n that enter a splitter at most one stops, at most n-1 go right (the first to read Y finds it
-// open) and at most n-1 go down (the last to write X finds its own id there). Two cannot both stop:
-// each would have found X to be its own after it shut the door, so the later writer of X wrote it
-// after the other's check, hence after the door was shut, and went right. So every step away from
-// the start loses one rival: of k <= rows contenders each stops on one of the first k diagonals,
-// and gets a number below k(k+1)/2.
+// Of n processes that enter a splitter, at most one stops, at most n-1 go right (the first to read
+// Y finds it open) and at most n-1 go down (the last to write X finds its own id there). Two cannot
+// both stop: each would have found X to be its own after it shut the door, so the later writer of X
+// wrote it after the other's check, hence after the door was shut, and went right. So every step
+// away from the start loses one rival: of k <= rows contenders each stops on one of the first k
+// diagonals, and gets a number below k(k+1)/2.
 //
 // The argument needs each write to be visible before the read after it (store -> load), hence
 // `full_fence`.

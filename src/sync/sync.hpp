@@ -14,8 +14,8 @@
 
 namespace penstock::sync {
 
-/// Is the process that wrote `token` (never 0) into a line still alive? Called from waits only.
-/// Asked of the own token: do the others still think so?
+/// Is the process that wrote `token` (never 0) into a line still alive? Called from waits only. For
+/// the caller's own token: do the others still consider it alive?
 using AliveCheck = std::function<bool(std::uint64_t token)>;
 /// Describes that process in words, for errors.
 using Describe = std::function<std::string(std::uint64_t token)>;
@@ -41,7 +41,7 @@ class Doorbell {
 
 // ---- Barrier --------------------------------------------------------------------------------
 // The paper's sequence barrier: line i belongs to participant i, which writes the number of the
-// barrier it has reached and its token; everyone waits until all lines are >= the own number.
+// barrier it has reached and its token; a wait ends when all lines are >= the waiter's own number.
 
 class Barrier {
  public:
@@ -75,8 +75,8 @@ class Barrier {
 
 // ---- Lock -----------------------------------------------------------------------------------
 // Lamport's bakery over one line per participant (a node, or in tests a thread). A participant
-// whose owner is dead by the alive check is passed over, so no death takes the lock along. Held by
-// one, or shared by any number.
+// whose owner is dead by the alive check is passed over, so that a death never blocks the lock. One
+// exclusive holder, or any number of sharers.
 
 enum class Hold : std::uint8_t { exclusive, shared };
 
@@ -88,20 +88,20 @@ class Lock {
   /// sees to that by a lock file between the processes of one host).
   Lock(const coherence::Memory& memory, void* lines, std::uint32_t participants, std::uint32_t self,
        std::uint64_t token, AliveCheck alive);
-  /// Acquire: the holder's earlier publishes are visible to observes made after. Sharers hold it
+  /// Acquire: earlier holders' publishes are visible to observes made after. Sharers hold it
   /// together. Participants get it in the order of arrival, so that neither kind starves the other.
   /// Not recursive. `meanwhile` is called between two looks of the wait. Errors: deadline.
   Result<void> acquire(std::uint64_t timeout_ns = 0, Hold hold = Hold::exclusive,
                        const std::function<void()>& meanwhile = {});
   void release();
-  /// `excluded`: whether something else keeps the process behind a token from acting now, as a lock
-  /// file does between the processes of one host. A line of it that was overwritten is passed over.
+  /// `excluded`: does something else keep the process behind a token from acting now, as a lock
+  /// file does between the processes of one host? If so, its line is passed over when overwritten.
   void exclude_by(AliveCheck excluded) { excluded_ = std::move(excluded); }
-  /// Clears what a dead predecessor of this participant left behind, before the first acquire, or
-  /// what was written over its line while no process acquires for it.
+  /// Clears this participant's line: of a dead predecessor's state, before the first acquire, or of
+  /// foreign data, when the line was overwritten while no process acquires for it.
   void repair();
-  /// Whether the participant's line was not overwritten. For a participant that does not wait
-  /// itself while others do.
+  /// False: the participant's line was overwritten. For a participant that does not wait itself
+  /// while others do.
   bool intact() const;
 
  private:
@@ -111,7 +111,7 @@ class Lock {
   std::byte* lines_;
   std::uint32_t participants_, self_;
   std::uint64_t token_;
-  std::uint64_t last_number_ = 0;  ///< ticket drawn: none is drawn twice
+  std::uint64_t last_number_ = 0;  ///< the last number drawn: none is drawn twice
   AliveCheck alive_, excluded_;
 };
 

@@ -1,4 +1,4 @@
-// What the tests of this folder share: zeroed lines, and each test in both coherent-host modes.
+// Shared by the tests of this folder: zeroed lines, and each test in both coherent-host modes.
 #pragma once
 
 #include <gtest/gtest.h>

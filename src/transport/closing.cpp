@@ -60,9 +60,9 @@ void Endpoint::Impl::drain_for_close() {
     if (peers[peer].uses_our_memory()) remaining.push_back(peer);
   for (std::size_t turn = 0; !remaining.empty(); ++turn) {
     progress_rx();
-    poller.return_all_credits();  // the peer may be closing too, and waiting for ours
+    poller.return_all_credits();  // the peer may be closing too, and waiting for our credits
     if (while_closing) while_closing();
-    // whether a peer has gone is a slower look: at one of them
+    // checking whether a peer has gone is slower: one peer at a time
     const Peer looked_at = remaining[turn % remaining.size()];
     const bool gone = peers.watch.fate(looked_at) != PeerFate::present;
     std::erase_if(remaining, [&](Peer peer) {
@@ -73,7 +73,7 @@ void Endpoint::Impl::drain_for_close() {
       return leave_what_peers_use(waited.error(), remaining.front());
   }
   poller.return_all_credits();
-  const auto may_store = [this](Peer peer) {  // one that is broken, but lives
+  const auto may_store = [this](Peer peer) {  // a broken peer may live and store
     return peers[peer].dead() && peers[peer].tx && peers.watch.fate(peer) == PeerFate::present;
   };
   for (Peer peer = 0; peer < peers.size(); ++peer)

@@ -1,6 +1,6 @@
-// Repairs lines of a channel that something else has overwritten. Each line has one writer, which
-// keeps a private copy of what it wrote there, so most lines are written again. A message itself
-// cannot be: then both ends would wait for ever, and the receiver says so instead.
+// Repairs lines of a channel that a foreign store has overwritten. Each line has one writer, which
+// keeps a private copy, so most lines are written again. A message itself cannot be repaired: both
+// ends would wait for ever, so the receiver reports it.
 #include <algorithm>
 #include <utility>
 
@@ -11,16 +11,16 @@ namespace penstock::transport {
 namespace {
 
 constexpr std::uint64_t look_every_ns = 1'000'000'000;
-/// Each costs two device accesses at most.
+/// Peers checked at each look; each costs two device accesses at most.
 constexpr std::size_t peers_a_look = 64;
-/// One would do: what was at the device before the position is found by any poll after it.
+/// One poll would do: after reading the position, any poll finds what the position counts.
 constexpr std::uint32_t polls_in_proof = 16;
 
 }  // namespace
 
 // ---- sender ------------------------------------------------------------------------------------
 
-/// All that it names was ordered by the call that wrote it.
+/// The calls that wrote the counted lines and cells have already ordered them.
 void TxChannel::publish_position() {
   const bool begun = breaks_off_ || (queue_.first && queue_.first->position != 0);
   PositionLine line;
@@ -43,7 +43,7 @@ void TxChannel::repair() {
   memory_.publish_line(base_, &header_);
   memory_.publish_word(mailbox_word_, MailboxWord::pack(channel_offset_, announced_));
   position_ = {};
-  publish_position();  // ordered, as ever, by the statistics
+  publish_position();  // ordered by the statistics, as always
 }
 
 // ---- receiver ----------------------------------------------------------------------------------
@@ -57,17 +57,17 @@ RxChannel::Stall RxChannel::look_for_stall(std::uint64_t now_ns) {
   // pairs with TxChannel::publish_position
   memory_.observe_line(&said, base_ + ChannelLayout::position);
   if (said.checksum != checksum_of(said)) return Stall::none;
-  // from the nonce on; one that was said long ago may be behind what has arrived
+  // compares counts relative to the nonce; an old position may be behind what has arrived
   const auto behind = [this](std::uint64_t is, std::uint64_t said_to_be) {
     return static_cast<std::int64_t>(said_to_be - nonce_ - is) > 0;
   };
-  if (said.begun - nonce_ - tail_ > layout_.ring_lines()) return Stall::none;  // or it is foreign
+  if (said.begun - nonce_ - tail_ > layout_.ring_lines()) return Stall::none;  // or foreign data
   bool missing = behind(cell_ + ready_, said.cells);
   switch (stage_) {
     case Stage::header:
       missing = missing || behind(tail_, said.begun);
       break;
-    case Stage::eager:  // of which `tail_` has already counted some, and all were written together
+    case Stage::eager:  // `tail_` counts some lines of it; the sender wrote all together
       missing = true;
       break;
     case Stage::pipelined:
@@ -99,7 +99,7 @@ void Endpoint::Impl::look_for_damage(std::uint64_t now) {
     --looks_left;
     if (peer.tx && !peer.dead()) peer.tx->repair();
     if (peer.hears() && peer.rx->fault().empty()) look_for_damage(at, now);
-    // the header that this word led to may have been overwritten, and is there again by now
+    // the header at this word's offset may have been overwritten, and repaired by now
     poller.look_again(at);
   }
 }
@@ -115,11 +115,11 @@ void Endpoint::Impl::look_for_damage(Peer source, std::uint64_t now) {
   }
   if (!peer.misses) return;
   const bool polled = peer.polls_in_vain >= polls_in_proof;
-  poller.wake(source);  // its announcement may be what was overwritten
+  poller.wake(source);  // its announcement may have been overwritten
   if (!missed)
     peer.polls_in_vain = 0;
   else if (polled)
-    peer.rx->give_up_missing();  // look_for_faults says so
+    peer.rx->give_up_missing();  // look_for_faults reports it
 }
 
 }  // namespace penstock::transport

@@ -15,8 +15,8 @@ namespace {
 
 /// Longer messages that follow each other within `stream_gap_ns` are a stream.
 constexpr std::uint64_t stream_bytes = 4096, stream_gap_ns = 1000;
-/// The lines of longer messages are sent as those of a stream: the first would come sooner, the
-/// rest no later.
+/// Lines of longer messages are sent like those of a stream. Sent alone, the first line would
+/// arrive sooner, but the rest no sooner.
 constexpr std::uint64_t alone_max_bytes = 448;
 /// Lines looked at again together while the rest of a message is still being written.
 constexpr std::uint64_t retry_lines = 32;
@@ -110,7 +110,7 @@ bool RxChannel::continue_eager() {
     got_ += got;
     tail_ += got == wanted ? lines : got / coherence::tagged_bytes;
     if (got == wanted) continue;
-    fresh_until_ = tail_;  // copies of what follows may be older than what the device has by now
+    fresh_until_ = tail_;  // copies of the lines that follow may be stale by now
     ++counts_.retries;
     if (++retries > retries_per_poll) return false;
   }

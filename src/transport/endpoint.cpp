@@ -1,4 +1,4 @@
-// The public face of an endpoint: opening, addresses, sending.
+// Public calls of an endpoint: opening, addresses, sending.
 #include <algorithm>
 #include <cstring>
 
@@ -10,8 +10,8 @@
 namespace penstock::transport {
 namespace {
 
-/// Wait for the pool's lock, which a stopped process may hold, where the work can also be done
-/// later.
+/// Time to wait for the pool's lock, which a stopped process may hold, where the work can also be
+/// done later.
 constexpr std::uint64_t briefly_ns = 10'000'000;
 
 }  // namespace
@@ -56,7 +56,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, EndpointCa
 
 Endpoint::~Endpoint() {
   if (!impl_->pool.attached_here()) {
-    [[maybe_unused]] Impl* leaked = impl_.release();  // the parent talks on
+    [[maybe_unused]] Impl* leaked = impl_.release();  // the parent still uses the endpoint
     return;
   }
   impl_->drain_for_close();
@@ -217,12 +217,12 @@ void Endpoint::tell_trouble(Peer from, std::uint32_t code) {
 }
 
 /// A closed endpoint no longer waits, and its channel's memory may belong to another. An endpoint
-/// closes under the pool's lock, so the lock is taken here; where a stopped process holds it, this
-/// is done another time.
+/// closes under the pool's lock, so this takes the lock; if a stopped process holds it, the call
+/// tries again later.
 void Endpoint::Impl::tell_troubles() {
   if (troubles.empty()) return;
   const auto guard = pool.lock(briefly_ns);
-  // credits are looked at again in a second
+  // overwritten credits are checked again in a second
   if (!guard) std::erase_if(troubles, [](const Trouble& trouble) { return !trouble.code; });
   if (!guard) return;
   for (const Trouble& trouble : troubles) {

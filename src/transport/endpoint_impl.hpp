@@ -1,4 +1,4 @@
-// The parts of an endpoint, and what needs several of them.
+// The parts of an endpoint, and the functions that need several of them.
 #pragma once
 
 #include <functional>
@@ -63,10 +63,10 @@ struct Endpoint::Impl {
   struct Trouble {
     Peer peer;
     std::uint32_t generation;
-    std::optional<std::uint32_t> code;  ///< none: the credits only, which may have been overwritten
+    std::optional<std::uint32_t> code;  ///< none: repair the credits only, which may be overwritten
     bool operator==(const Trouble&) const = default;
   };
-  std::vector<Trouble> troubles;  ///< to be told when the pool's lock is free
+  std::vector<Trouble> troubles;  ///< to be reported when the pool's lock is free
   std::vector<Peer> tx_waiting;   ///< channels with queued operations
   std::uint32_t idle_polls = 0;
   std::uint32_t looks = 1;   ///< settings.warm_looks when every rank has a core, else 1

@@ -13,7 +13,7 @@ std::uint64_t table_bytes(std::uint64_t count) {
 
 /// A torn line is whole soon if the process that claims the slot is alive.
 constexpr int looks_at_torn = 16;
-/// Slots of which a claim asks whether their processes live, while there are free ones.
+/// Liveness checks that a claim makes while there are unused slots.
 constexpr std::uint32_t asked_a_claim = 2;
 
 bool is_whole(const EndpointLine& line) {
@@ -102,7 +102,7 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
   std::vector<EndpointLine> lines(std::min<std::uint64_t>(water.slots, count_));
   memory_.observe_bulk(lines.data(), lines_, line_bytes * lines.size());
   auto slot = PENSTOCK_TRY(find_slot(lines, water));
-  // also of a damaged line the generation only goes on
+  // even after a damaged line the generation must only grow
   const EndpointLine before = slot < lines.size() ? lines[slot] : EndpointLine{};
   const bool closed =
       static_cast<std::uint32_t>(before.state) == static_cast<std::uint32_t>(EndpointState::closed);
@@ -118,11 +118,11 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
   water.slots = std::max<std::uint64_t>(water.slots, slot + 1);
   memory_.publish_line(lines_ - line_bytes, &water);
   memory_.publish_line(line_of(slot), &line);
-  // Letting go of the lock orders both before anybody can be told the address.
+  // Releasing the lock orders both stores before any process can learn the address.
   return Address{pool.info().id, job, slot, static_cast<std::uint32_t>(line.generation)};
 }
 
-/// One word past the cache: readers find the line whole at any time.
+/// Changes one word by a store past the cache: readers find the line whole at any time.
 Result<void> EndpointTable::change(const Address& address, std::uint64_t EndpointLine::*word,
                                    std::uint64_t value) {
   const auto guard = PENSTOCK_TRY(arena_->pool().lock());
@@ -138,7 +138,7 @@ Result<void> EndpointTable::set_user_word(const Address& address, std::uint64_t 
 }
 
 void EndpointTable::release(const Address& address) {
-  // without the lock the slot is free when the process has ended
+  // if the lock is not available, the slot is freed when the process has ended
   (void)change(address, &EndpointLine::state,
                EndpointLine::pack(address.generation, EndpointState::closed));
 }

@@ -1,5 +1,5 @@
-// The table of endpoints and their mailboxes: which endpoints can be reached, and where to
-// announce.
+// The table of endpoints and their mailboxes: the endpoints that can be reached, and the words by
+// which senders announce messages.
 #pragma once
 
 #include <optional>
@@ -19,13 +19,13 @@ class EndpointTable {
   std::uint32_t count() const { return count_; }
   /// Takes a free slot, or one whose process is dead. Errors: no_slots.
   Result<Address> claim(std::uint64_t job);
-  /// Puts the word of the user into the slot's line. Errors: as of the pool's lock.
+  /// Stores the user word in the slot's line. Errors: those of the pool's lock.
   Result<void> set_user_word(const Address& address, std::uint64_t user_word);
   /// Marks the slot closed; peers find out at their next check.
   void release(const Address& address);
 
-  /// The line of a slot as it is now, checked; nullopt when it was never used, or is torn: of one
-  /// that is being claimed anew.
+  /// The line of a slot as it is now, checked; nullopt when the slot was never used, or the line is
+  /// torn because the slot is being claimed anew.
   std::optional<EndpointLine> read(std::uint32_t slot) const;
   /// The same, but a torn line is read again under the pool's lock: then it is whole, or its writer
   /// died while writing it. Errors: those of the lock; not_found.
@@ -39,14 +39,14 @@ class EndpointTable {
     return mailbox(owner) + line_bytes * line;
   }
   const void* high_water_line() const { return lines_ - line_bytes; }
-  /// Lines of a mailbox that anybody may write to, from a high-water line as loaded.
+  /// Lines of a mailbox that are in use, from a high-water line as loaded.
   std::uint32_t mailbox_lines(const HighWater& high_water) const;
 
  private:
   EndpointTable(arena::Arena& arena, const arena::Object& object, std::uint32_t count);
-  /// `lines`: of all slots ever used.
+  /// Finds a slot to claim. `lines`: those of all slots ever used.
   Result<std::uint32_t> find_slot(const std::vector<EndpointLine>& lines, HighWater& water) const;
-  /// A word of the endpoint's line, if that is still its own. Takes the pool's lock.
+  /// Changes a word of the endpoint's line, if it still owns the slot. Takes the pool's lock.
   Result<void> change(const Address& address, std::uint64_t EndpointLine::*word,
                       std::uint64_t value);
 

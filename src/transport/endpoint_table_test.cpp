@@ -1,4 +1,4 @@
-// Who is in the endpoint table, as seen by those who read it while it is written.
+// The endpoint table, read while others write it.
 #include "transport/endpoint_table.hpp"
 
 #include <atomic>
@@ -12,13 +12,13 @@ namespace {
 
 class EndpointTableTest : public TransportTest {
  protected:
-  /// The line of an endpoint's slot, to be damaged.
+  /// The line of an endpoint's slot, for damaging it.
   std::byte* line_of(const Endpoint& endpoint) {
     const EndpointTable table = *EndpointTable::open(*side_b_.arena);
     const auto* high_water = static_cast<const std::byte*>(table.high_water_line());
     return const_cast<std::byte*>(high_water) + 64 * (1 + endpoint.address().slot);
   }
-  /// As half of another line would leave it. Gives the word that was there.
+  /// Replaces the checksum, as a torn line has it. Returns the old one.
   std::uint64_t exchange_check(const Endpoint& endpoint, std::uint64_t checksum) {
     std::byte* at = line_of(endpoint) + offsetof(EndpointLine, checksum);
     const auto& memory = side_b_.pool->memory();
@@ -55,7 +55,7 @@ TEST_P(EndpointTableTest, ALivingEndpointIsFoundWhileItsUserWordChanges) {
   EXPECT_EQ(ended, 0);
 }
 
-/// Who reads it looks again; only a whole line says that somebody has gone.
+/// A reader of a torn line looks again; only a whole line shows that an endpoint has gone.
 TEST_P(EndpointTableTest, ATornLineEndsNobody) {
   const EndpointTable table = *EndpointTable::open(*side_b_.arena);
   PeerWatch watch(*side_b_.pool, table);
@@ -72,7 +72,7 @@ TEST_P(EndpointTableTest, ATornLineEndsNobody) {
   EXPECT_EQ(b_->resolve(address).error().code, ErrorCode::not_found);
 }
 
-/// The line that says on which node a sender is may be torn when its first message comes.
+/// The line that leads to a sender's node may be torn when its first message comes.
 TEST_P(EndpointTableTest, AMessageFromANearSenderIsHeardWhenItsLineIsWholeAgain) {
   const std::uint64_t checksum = exchange_check(*a_, 1);
   ASSERT_TRUE(*a_->try_inject(to_b_, {7, 0, 0, 0}, nullptr));
@@ -83,7 +83,7 @@ TEST_P(EndpointTableTest, AMessageFromANearSenderIsHeardWhenItsLineIsWholeAgain)
   EXPECT_EQ(callbacks_b_.arrived[0].header.tag, 7u);
 }
 
-/// Who opens an endpoint while many are open does not ask of each whether its process lives.
+/// Opening an endpoint while many are open checks the liveness of only a few processes.
 TEST_P(EndpointTableTest, SlotsOfTheClosedAreTakenBeforeNewOnes) {
   Recorder callbacks;
   std::vector<std::unique_ptr<Endpoint>> open_ones;

@@ -1,4 +1,4 @@
-// Peers on one node, whose channels count on its caches, and peers that are not.
+// Channels between peers on one node, which rely on its coherent caches, and other channels.
 #include "transport/layout.hpp"
 #include "transport/test_endpoints.hpp"
 
@@ -7,7 +7,7 @@ namespace {
 
 class IntraNodeTest : public TransportTest {
  protected:
-  /// Endpoint b anew, on an emulated node of its own.
+  /// Opens endpoint b anew, on an emulated node of its own.
   void move_b_away() {
     b_.reset();
     side_b_.detach();
@@ -22,7 +22,7 @@ class IntraNodeTest : public TransportTest {
     to_b_ = *a_->resolve(b_->address());
     to_a_ = *b_->resolve(a_->address());
   }
-  /// Where the header of the one channel lies that there is.
+  /// The header of the only channel.
   std::byte* channel_at() const {
     for (const auto& object : side_a_.arena->list()) {
       if (!object.name.starts_with("penstock.tx.")) continue;
@@ -64,7 +64,7 @@ TEST_P(IntraNodeTest, ChannelsBetweenNodesDoNot) {
   progress_until([&] { return callbacks_b_.arrived.size() == 1; });
 }
 
-/// A sender that takes itself for near is not believed.
+/// A receiver checks the sender's claim to be on its node.
 TEST_P(IntraNodeTest, AReceiverRefusesACallerOfAnotherNodeThatCountsOnItsCaches) {
   move_b_away();
   inject(1);

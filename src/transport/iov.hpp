@@ -16,7 +16,7 @@ inline std::uint64_t iov_bytes(const iovec* iov, std::size_t count) {
   return sum;
 }
 
-/// Calls visit(pointer, bytes, done) for the pieces of [offset, offset + bytes) that exist.
+/// Calls visit(pointer, bytes, done) for the parts of [offset, offset + bytes) that exist.
 template <class Visit>
 void iov_visit(const iovec* iov, std::size_t count, std::uint64_t offset, std::uint64_t bytes,
                Visit&& visit) {
@@ -33,7 +33,7 @@ void iov_visit(const iovec* iov, std::size_t count, std::uint64_t offset, std::u
   }
 }
 
-/// Copies the bytes [offset, offset + bytes) to `to`; those that do not exist are left out.
+/// Copies the bytes [offset, offset + bytes) to `to`; skips those that do not exist.
 inline void iov_gather(const iovec* iov, std::size_t count, std::uint64_t offset, std::byte* to,
                        std::uint64_t bytes) {
   iov_visit(iov, count, offset, bytes, [&](std::byte* at, std::uint64_t n, std::uint64_t done) {
@@ -41,7 +41,7 @@ inline void iov_gather(const iovec* iov, std::size_t count, std::uint64_t offset
   });
 }
 
-/// The bytes [offset, offset + bytes) in one piece: where they lie, or gathered into `staging`.
+/// The bytes [offset, offset + bytes), contiguous: in place, or gathered into `staging`.
 inline const std::byte* iov_contiguous(const iovec* iov, std::size_t count, std::uint64_t offset,
                                        std::uint64_t bytes, std::byte* staging) {
   if (count == 1) return static_cast<const std::byte*>(iov[0].iov_base) + offset;
@@ -49,7 +49,7 @@ inline const std::byte* iov_contiguous(const iovec* iov, std::size_t count, std:
   return staging;
 }
 
-/// Copies `from` to the bytes [offset, offset + bytes); what has no room is dropped.
+/// Copies `from` to the bytes [offset, offset + bytes); drops bytes that have no room.
 inline void iov_scatter(const iovec* iov, std::size_t count, std::uint64_t offset, const void* from,
                         std::uint64_t bytes) {
   const auto* source = static_cast<const std::byte*>(from);

@@ -1,4 +1,4 @@
-// What lies in the pool for two-sided messages, drawn by cache line. Every line has one writer.
+// Pool layout of two-sided messages, by cache line. Every line has one writer.
 //
 // Endpoint table (arena object "penstock.endpoints", made by the first endpoint ever, never moved):
 //
@@ -16,15 +16,15 @@
 //
 //   line 0            ChannelHeader        sender, once
 //   line 1            CreditLine           receiver: lines and cells consumed; a clear-to-send
-//   line 2            PositionLine         sender, now and then: what is in the pool
+//   line 2            PositionLine         sender, now and then: how much is in the pool
 //   lines 3..         cell flags           sender, 8 words a line
 //   then              ring                 sender: tagged lines
-//   elsewhere         cells                sender: bulk payload, made by the first bulk message
+//   elsewhere         cells                sender: pipelined payload; made by the first such send
 //
 // Line i of the ring (i counts from 0 for ever) is valid when its last word is the sequence tag of
 // nonce + i; flag c when it equals nonce + c. The nonce is random for each channel, so nothing
 // needs clearing and nothing old can be taken for new: not after wrap-around, and not after the
-// memory changed hands.
+// memory got another owner.
 #pragma once
 
 #include <bit>
@@ -44,7 +44,7 @@ inline constexpr const char* table_name = "penstock.endpoints";
 
 struct HighWater {
   std::uint64_t slots;   ///< endpoints [0, slots) have ever been used
-  std::uint64_t looked;  ///< at so many slots in turn whether their processes have died
+  std::uint64_t looked;  ///< slots whose processes were checked for liveness, in turn
   std::uint64_t pad[6];
 };
 static_assert(sizeof(HighWater) == line_bytes);
@@ -60,7 +60,7 @@ struct EndpointLine {
   std::uint64_t job;
   std::uint64_t last_closed;  ///< the latest earlier generation that was closed in order, or 0
   std::uint64_t state;        ///< a word of its own: generation << 32 | EndpointState
-  std::uint64_t user_word;    ///< a word of its own, of the endpoint's user for its peers; 0: none
+  std::uint64_t user_word;    ///< a word of its own: the user word for peers; 0: none
   std::uint64_t pad;
   std::uint64_t checksum;  ///< of the first four words
 
@@ -86,13 +86,13 @@ struct ChannelHeader {
 };
 static_assert(sizeof(ChannelHeader) == line_bytes);
 
-/// Where the receiver's buffer for a bulk message lies in the pool, and which part of it the sender
+/// Rendezvous put: the place of the receive buffer in the pool, and the part of it that the sender
 /// may store to. Whole lines.
 struct ClearToSend {
   std::uint64_t message = 0;  ///< nonce + number of the message's line; 0: no clear-to-send
   std::uint64_t offset = 0;   ///< of the message's first byte in the pool
   std::uint64_t from = 0,
-                until = 0;     ///< bytes of the message; `until` 0: nothing will be cleared to send
+                until = 0;     ///< bytes of the message; `until` 0: refused
   std::uint64_t checksum = 0;  ///< of the words above: the parts of a torn line do not match
 };
 
@@ -102,14 +102,14 @@ struct CreditLine {
   std::uint64_t lines;  ///< nonce + ring lines consumed
   std::uint64_t cells;  ///< nonce + cells consumed
   ClearToSend clear_to_send;
-  std::uint64_t trouble;  ///< 0, or nonce + (number << 12 | code) of what cannot be answered
+  std::uint64_t trouble;  ///< 0, or nonce + (number << 12 | code) of an unanswerable request
 };
 static_assert(sizeof(CreditLine) == line_bytes);
 
-/// What was at the device before this line. A receiver that has less has lost something.
+/// How much the sender published before this line. A receiver that finds less has lost something.
 struct PositionLine {
   std::uint64_t begun = 0;  ///< nonce + ring lines written
-  std::uint64_t whole = 0;  ///< nonce + those of messages of which nothing is still to come
+  std::uint64_t whole = 0;  ///< nonce + those of messages that are complete in the pool
   std::uint64_t cells = 0;  ///< nonce + cells announced
   /// nonce + 1: the sender waits for credit, delivery or a clear-to-send; nonce: it does not
   std::uint64_t waits = 0;
@@ -119,14 +119,14 @@ struct PositionLine {
 };
 static_assert(sizeof(PositionLine) == line_bytes);
 
-/// Where each part of a channel lies, from the channel's first byte: every offset is made here.
+/// Offsets of a channel's parts from its first byte; every such offset is computed here.
 class ChannelLayout {
  public:
   static constexpr std::uint64_t credits = line_bytes;
   static constexpr std::uint64_t position = 2 * line_bytes;
   static constexpr std::uint64_t flags = 3 * line_bytes;
   static constexpr std::uint32_t flags_a_line = line_bytes / sizeof(std::uint64_t);
-  /// What must lie in the pool before the header can be believed.
+  /// Bytes that must lie within the pool before the header can be read.
   static constexpr std::uint64_t least_bytes = flags;
 
   /// `cell_flags`: a multiple of flags_a_line; `ring_lines`: a power of two.
@@ -135,7 +135,7 @@ class ChannelLayout {
   explicit constexpr ChannelLayout(const ChannelHeader& of)
       : ChannelLayout(of.cell_flags, of.ring_lines) {}
 
-  /// The flag of a cell, and the line that it stands in.
+  /// The flag of a cell, and the line that holds the flag.
   static constexpr std::uint64_t flag(std::uint64_t cell) {
     return flags + sizeof(std::uint64_t) * cell;
   }
@@ -147,7 +147,7 @@ class ChannelLayout {
   std::uint64_t line(std::uint64_t number) const {
     return ring_ + line_bytes * (number & ring_mask_);
   }
-  /// Lines from `number` on that lie side by side.
+  /// Contiguous lines from `number` on.
   std::uint64_t lines_to_wrap(std::uint64_t number) const {
     return ring_lines() - (number & ring_mask_);
   }
@@ -159,13 +159,13 @@ class ChannelLayout {
 
 /// In a cell's flag: that part of the message lies in the receiver's buffer, not in the cell.
 inline constexpr std::uint64_t flag_put = 1ull << 63;
-/// In place of this flag: the message ends here, its sender stores nothing more. It carries the
-/// nonce, for the memory may hold what an earlier user left there; and it is its own inverse.
+/// Replaces this flag when the message ends here and its sender stores nothing more. It carries
+/// the nonce, for the memory may hold data of an earlier user; and it is its own inverse.
 constexpr std::uint64_t broken_off(std::uint64_t flag) {
   return ~flag;
 }
 
-// Statistics (arena objects "penstock.peers.SLOT.GENERATION.N", of an endpoint that has talked):
+// Statistics (arena objects "penstock.peers.SLOT.GENERATION.N", of an endpoint with peers):
 //
 //   line 0            PeerStatisticsHeader       the endpoint, once
 //   lines 1..63       PeerStatisticsRow          the endpoint, now and then; zero until used
@@ -194,8 +194,8 @@ enum class Form : std::uint8_t {
   inlined = 1,         ///< in the first line
   eager = 2,           ///< the beginning in the first line, the rest in the tagged lines after it
   pipelined = 3,       ///< in cells
-  rendezvous_get = 4,  ///< it stays where it lies in the pool, the sender's user's memory
-  /// Was a rendezvous get; that memory is the user's again, so the message is lost.
+  rendezvous_get = 4,  ///< in place: it stays in the sender's buffer, in the pool
+  /// Was a rendezvous get; the sender's buffer is its user's again, so the message is lost.
   withdrawn = 5,
 };
 
@@ -204,7 +204,7 @@ inline constexpr std::size_t inline_bytes = 32;
 /// Flags in a message's first word.
 inline constexpr std::uint8_t flag_acknowledge = 1;  ///< return credits as soon as consumed
 inline constexpr std::uint8_t flag_request_to_send =
-    2;  ///< bulk: sent on when a clear-to-send was given or refused
+    2;  ///< pipelined: the sender waits for a clear-to-send or its refusal
 
 /// Longest message: its length has 40 bits.
 inline constexpr std::uint64_t max_message_bytes = (1ull << 40) - 1;
@@ -215,7 +215,7 @@ struct MessageLine {
   std::uint64_t tag;
   std::uint64_t data;
   union {
-    std::byte payload[inline_bytes];  ///< forms inlined and lines
+    std::byte payload[inline_bytes];  ///< forms inlined and eager
     struct {
       std::uint64_t offset;  ///< of the cells in the pool
       std::uint32_t cell_bytes, cell_count;
@@ -224,8 +224,8 @@ struct MessageLine {
     } pipelined;
     struct {
       std::uint64_t offset;       ///< of the payload in the pool, any
-      std::uint64_t piece_bytes;  ///< the first has been sent on with this line; each of the lines
-                                  ///< after it, tagged and else empty, says so of one more
+      std::uint64_t piece_bytes;  ///< this line announces the first piece; each of the lines
+                                  ///< after it, tagged and else empty, announces one more
       std::uint64_t unused[2];
     } rendezvous_get;
   };
@@ -247,7 +247,7 @@ struct MessageLine {
     const std::uint64_t words = meta ^ std::rotl(tag, 21) ^ std::rotl(data, 42);
     return number ^ (words * 0x9e3779b97f4a7c15ull & ~0ull << 32);
   }
-  /// What can be said of a sequence tag alone.
+  /// Checks a sequence tag alone, before the rest of the line is loaded.
   static bool may_be(std::uint64_t sequence_tag, std::uint64_t number) {
     return static_cast<std::uint32_t>(sequence_tag) == static_cast<std::uint32_t>(number);
   }
@@ -255,7 +255,7 @@ struct MessageLine {
 static_assert(sizeof(MessageLine) == line_bytes);
 static_assert(offsetof(MessageLine, sequence_tag) == 56);
 
-/// Ring lines that a message in form `lines` takes.
+/// Ring lines that a message in form inlined or eager takes.
 constexpr std::uint64_t lines_of(std::uint64_t bytes) {
   return bytes <= inline_bytes ? 1 : 1 + (bytes - inline_bytes + 55) / 56;
 }

@@ -14,7 +14,7 @@ constexpr std::uint32_t lines_of_sweep = 8, parts_of_mailbox = 4;
 
 Mailbox::Mailbox(const EndpointTable& table, const coherence::Memory& memory, std::uint32_t owner)
     : table_(table), memory_(memory), owner_(owner), seen_(table.count()), words_(table.count()) {
-  // An old copy will do: what has changed since wakes this endpoint in vain.
+  // A stale copy will do: a word that has changed since only wakes this endpoint in vain.
   memory_.load_bulk(seen_.data(), table_.word(owner, 0), mailbox_word_bytes * seen_.size());
 }
 
@@ -30,7 +30,7 @@ void Mailbox::drop_copies(Part part) const {
   memory_.invalidate(table_.mailbox_line(owner_, part.first), line_bytes * part.lines);
 }
 
-/// Loads all words of the part at once, so that the lines come side by side; a torn word would only
+/// Loads all words of the part at once, so that the line reads overlap; a torn word would only
 /// wake in vain.
 bool Mailbox::changed(Part part) {
   const std::uint64_t first = std::uint64_t{words_a_line} * part.first,
@@ -39,7 +39,7 @@ bool Mailbox::changed(Part part) {
   if (part.first == 0) {
     HighWater high_water;
     memory_.load_line(&high_water, table_.high_water_line());
-    lines_ = std::max(1u, table_.mailbox_lines(high_water));  // newcomers: from now on
+    lines_ = std::max(1u, table_.mailbox_lines(high_water));  // includes new senders from now on
   }
   return std::memcmp(&words_[first], &seen_[first], bytes) != 0;
 }

@@ -10,19 +10,19 @@ namespace penstock::transport {
 
 class Mailbox {
  public:
-  /// Lines that are looked at together; none when `lines` is 0.
+  /// Lines that a sweep reads together; none when `lines` is 0.
   struct Part {
     std::uint32_t first = 0, lines = 0;
   };
 
-  /// The words that lie there were announced to earlier owners of the slot, and count as seen. No
-  /// sender can announce to this owner yet: its address has not been given out.
+  /// Words already there were announced to earlier owners of the slot, and count as seen. No sender
+  /// can announce to this owner yet: its address is not known to others.
   Mailbox(const EndpointTable& table, const coherence::Memory& memory, std::uint32_t owner);
 
-  /// Some lines, others the next time.
+  /// The next part to sweep; the parts take turns.
   Part next_part();
   Part whole() const { return {0, lines_}; }
-  /// Drops the copies of a part; a load fence before sweep() makes it take effect.
+  /// Invalidates the copies of a part; it takes effect with a load fence, before sweep().
   void drop_copies(Part part) const;
   /// Calls heard(sender, word) for each word that has changed; one for which it returns false is
   /// new again at the next sweep. Returns how many were heard.
@@ -38,7 +38,7 @@ class Mailbox {
     }
     return events;
   }
-  /// The word as last heard; 0: never one.
+  /// The word as last heard; 0: none so far.
   std::uint64_t seen(Peer sender) const { return seen_[sender]; }
   /// Returns one sender after the other of those that may have written.
   Peer next_to_audit() { return audited_++ % (words_a_line * lines_); }
@@ -50,7 +50,7 @@ class Mailbox {
   coherence::Memory memory_;
   std::uint32_t owner_;
   std::vector<std::uint64_t> seen_;
-  std::vector<std::uint64_t> words_;  ///< while they are looked at
+  std::vector<std::uint64_t> words_;  ///< the part that is being swept
   std::uint32_t lines_ = 1;           ///< in use
   std::uint32_t next_line_ = 0;       ///< looked at next
   std::uint32_t audited_ = 0;

@@ -1,5 +1,5 @@
-// How peers come and go: messages that a peer had published are taken first, unfinished ones then
-// fail.
+// How peers come and go: messages that a peer had published are delivered first, then unfinished
+// ones fail.
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "transport/endpoint_impl.hpp"
@@ -13,18 +13,18 @@ void Endpoint::Impl::meet(Peer source, std::uint32_t generation) {
     if (line && line->generation == generation)
       watch_peer(source, generation, line->token);
     else if (peers.watch.token(source) == 0)
-      peers.watch.add(source, generation, 0);  // it has gone: the watch says so
+      peers.watch.add(source, generation, 0);  // it has gone: the watch reports it
   }
-  // also where the watch has ended for it: what it had announced last may be where the new owner
-  // announces itself
+  // also if its watch has ended: the new owner announces itself in the word that may hold the old
+  // one's last announcement
   PeerState& peer = peers[source];
   if (peer.rx) end_rx(source, Error{ErrorCode::peer_dead, "the sender has gone"});
   (void)peers.counts_of(source, generation);
   if (!peer.resolved) peer.address = {self.pool_id, self.job, source, generation};
 }
 
-/// Fails what is queued and frees the channel. A broken peer may live and still store its credits:
-/// its channel's memory stays.
+/// Fails queued operations and frees the channel. A broken peer may live and still store credits:
+/// then the channel's memory stays.
 void Endpoint::Impl::end_tx(Peer to, PeerFate fate, const Error& error) {
   std::unique_ptr<TxChannel>& tx = peers[to].tx;
   if (!tx) return;
@@ -65,7 +65,7 @@ void Endpoint::Impl::watch_peer(Peer peer, std::uint32_t generation, std::uint64
   predecessor_gone(peer, before, fate, error);
 }
 
-/// What its sender had published before it went is delivered; what is half received fails.
+/// Delivers the messages that the sender had published before it went; a half-received one fails.
 void Endpoint::Impl::end_rx(Peer source, const Error& error) {
   if (peers[source].hears()) {
     poller.wake(source);
@@ -78,7 +78,7 @@ void Endpoint::Impl::end_rx(Peer source, const Error& error) {
 void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fate,
                                const std::string& description) {
   PeerState& peer = peers[gone];
-  // what it had published before it went is still good; its announcements first
+  // messages that it published before it went are still good; its announcements first
   poller.sweep();
   poller.take_the_last(gone, *callbacks);
   if (peer.tx && fate != PeerFate::faulty) peer.tx->notify_delivered(*callbacks);
@@ -95,7 +95,7 @@ void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fat
   peer.description = error.message;
   end_tx(gone, fate, error);
   if (peer.rx) {
-    // one that is broken may live, and store into the user's buffer
+    // a broken peer may live, and store into the user's buffer
     if (fate == PeerFate::faulty && peer.rx->cleared()) peer.rx->withdraw_clear_to_send();
     peer.rx->fail(error);
     poller.rest(gone);

@@ -20,7 +20,7 @@ bool PeerStatistics::make_piece() {
   const std::string name = fmt::format("{}{}.{}.{}", peer_statistics_prefix, self_.slot,
                                        self_.generation, pieces_.size());
   auto object = arena_->create(name, line_bytes * (1 + rows_of_piece),
-                               {.lifetime = arena::Lifetime::process});  // zeros are no rows
+                               {.lifetime = arena::Lifetime::process});  // zero rows are unused
   full_ = !object;
   if (full_) return false;
   PeerStatisticsHeader header{};
@@ -62,7 +62,7 @@ void PeerStatistics::publish(Peer peer, std::uint32_t generation, const Endpoint
 
 namespace {
 
-/// Rows of one object, as far as they can be right.
+/// Adds the rows of one object that are plausible.
 void add_rows(const arena::Object& object, const coherence::Memory& memory,
               const EndpointTable& table, std::vector<PeerCounts>& found) {
   const std::uint64_t rows = std::min(object.bytes / line_bytes, 1 + rows_of_piece);

@@ -1,4 +1,4 @@
-// What an endpoint publishes about its conversations, peer by peer, for `penstock ps --peers`.
+// Statistics that an endpoint publishes for each peer, for `penstock ps --peers`.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace penstock::transport {
 
-/// Owns the arena objects; they go with it. Nothing of it is on a hot path.
+/// Owns the arena objects, and destroys them at its end. Not on a hot path.
 class PeerStatistics {
  public:
   /// Takes the pool's lock, as the destructor does.
@@ -19,9 +19,9 @@ class PeerStatistics {
 
   /// Makes a row for `peer`. May take the pool's lock, which making a channel takes anyway.
   void make_room(Peer peer);
-  /// Publishes what has changed. Takes no lock: a peer that was stopped while it held the lock must
-  /// not stop a process that waits for messages. Peers without a row are left out. The caller
-  /// orders it.
+  /// Publishes a changed row. Takes no lock: a peer that was stopped while it held the lock must
+  /// not stop a process that waits for messages. Skips peers without a row. The caller does the
+  /// store fence.
   void publish(Peer peer, std::uint32_t generation, const EndpointStats& counts);
 
  private:

@@ -1,4 +1,4 @@
-// What endpoints say about their conversations.
+// Peer statistics of endpoints.
 #include <map>
 
 #include "transport/test_endpoints.hpp"
@@ -88,7 +88,7 @@ TEST_P(PeerStatisticsTest, DamagedRowsAreLeftOut) {
   EXPECT_EQ(published().count({slot_a(), slot_b()}), 0u);
 }
 
-/// More peers than one piece of rows takes.
+/// More peers than one object of rows holds.
 TEST_P(PeerStatisticsTest, ManyPeers) {
   constexpr int many = 70;
   std::deque<Recorder> all_callbacks(many);

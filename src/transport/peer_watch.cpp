@@ -29,8 +29,8 @@ std::uint32_t PeerWatch::generation(Peer peer) const {
   return 0;
 }
 
-/// A torn line does not say how the peer ended: another process is claiming its slot, and the whole
-/// line will say. If the claimer died meanwhile, the line stays torn, and the peer had gone before.
+/// A torn line hides how the peer ended: a process is claiming its slot, and the whole line will
+/// show it. If the claimer died meanwhile, the line stays torn, and the peer had gone before.
 PeerFate PeerWatch::fate_of(Watched& watched) {
   // A process that leaves in order closes its endpoint before it detaches: so the line is read
   // after the liveness check.
@@ -40,7 +40,7 @@ PeerFate PeerWatch::fate_of(Watched& watched) {
   if (line) watched.looks_in_vain = 0;
   const bool same = line && line->generation == watched.generation;
   if (same && line->closed()) return PeerFate::closed;
-  // its slot has a new owner already: what matters is how the old one went
+  // its slot has a new owner already; the line tells how the old one ended
   if (line && !same && line->last_closed == watched.generation) return PeerFate::closed;
   if (!alive) return PeerFate::dead;
   return same ? PeerFate::present : PeerFate::closed;

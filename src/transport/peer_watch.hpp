@@ -1,4 +1,4 @@
-// Which peers are still there. Asked now and then, never on the hot path.
+// Watches which peers are still there; checked now and then, never on the hot path.
 #pragma once
 
 #include <string>
@@ -22,8 +22,8 @@ class PeerWatch {
   /// The generation of the endpoint that is watched under this number; 0: none is.
   std::uint32_t generation(Peer peer) const;
 
-  /// Looks at a few peers, another few the next time. Calls gone(peer, generation, fate,
-  /// description) for those that are there no more, once each.
+  /// Checks a few peers, another few the next time. Calls gone(peer, generation, fate,
+  /// description) once for each peer that has gone.
   template <class Gone>
   void look(Gone&& gone) {
     const std::size_t number = peers_.size() < peers_a_look ? peers_.size() : peers_a_look;
@@ -36,7 +36,7 @@ class PeerWatch {
       gone(watched.peer, watched.generation, fate, pool_.describe(watched.token));
     }
   }
-  /// One peer, now.
+  /// Checks one peer now.
   PeerFate fate(Peer peer);
 
  private:
@@ -46,7 +46,7 @@ class PeerWatch {
     Peer peer;
     std::uint32_t generation;
     std::uint64_t token;
-    unsigned looks_in_vain;  ///< in a row, at a torn line
+    unsigned looks_in_vain;  ///< looks in a row that found a torn line
   };
   PeerFate fate_of(Watched& watched);
 

@@ -1,4 +1,4 @@
-// What an endpoint keeps of its peers: addresses, channels, counts, and which of them have ended.
+// State that an endpoint keeps for each peer: address, channels, counts, and whether it has ended.
 #pragma once
 
 #include <memory>
@@ -16,23 +16,23 @@ struct PeerState {
   Address address{};
   bool resolved = false;  ///< by resolve(): may be sent to
   /// Endpoints in the slot up to this generation have gone or are broken, and the user knows:
-  /// nothing is sent to them, and nothing that comes from them is believed.
+  /// nothing is sent to them, and messages from them are ignored.
   std::uint32_t dead_generation = 0;
   std::unique_ptr<TxChannel> tx;
   std::unique_ptr<RxChannel> rx;
-  std::string description;  ///< of the dead
+  std::string description;  ///< of the peer that ended
   EndpointStats counts;     ///< exchanged with the endpoint of this generation
   std::uint32_t counted_generation = 0;
   bool active = false;              ///< the poller polls `rx`
-  std::uint32_t polls_in_vain = 0;  ///< of the active channel, in a row
-  bool misses = false;              ///< what its sender says is in the pool, as seen last
+  std::uint32_t polls_in_vain = 0;  ///< empty polls of the active channel, in a row
+  bool misses = false;              ///< last look: the sender published something not found here
 
-  /// Generations are counted around.
+  /// Generations wrap around.
   bool gone(std::uint32_t generation) const {
     return dead_generation != 0 && static_cast<std::int32_t>(generation - dead_generation) <= 0;
   }
   bool dead() const { return gone(address.generation); }
-  /// The receiving channel may belong to a new owner of the slot, which was not resolved yet.
+  /// True if `rx` is not of an ended endpoint; its sender may be a new owner, not resolved yet.
   bool hears() const { return rx && !gone(rx->source_generation()); }
   /// The peer still has something to take, or may store into a buffer of this endpoint's user.
   bool uses_our_memory() const {
@@ -56,11 +56,11 @@ class Peers {
   bool on_this_node(Peer peer) const { return pool_.node_of(watch.token(peer)) == pool_.node(); }
   /// The counts with the endpoint of this generation in the slot.
   EndpointStats& counts_of(Peer peer, std::uint32_t generation);
-  /// The sum over all peers, earlier endpoints in their slots, and messages to oneself.
+  /// The sum over all peers, earlier endpoints in their slots, and messages to itself.
   EndpointStats all_counts() const;
 
   PeerWatch watch;
-  EndpointStats other_counts;  ///< with oneself, and with earlier endpoints in the peers' slots
+  EndpointStats other_counts;  ///< with itself, and with earlier endpoints in the peers' slots
 
  private:
   pool::Pool& pool_;

@@ -13,7 +13,7 @@
 namespace penstock::transport {
 namespace {
 
-constexpr std::uint64_t put_together = 4;  ///< cells' worth that is announced by one order
+constexpr std::uint64_t put_together = 4;  ///< stored cells that one store fence announces
 
 }  // namespace
 
@@ -21,7 +21,7 @@ constexpr std::uint64_t put_together = 4;  ///< cells' worth that is announced b
 
 Result<void> TxChannel::make_cells() {
   if (cells_) return {};
-  // fewer cells are slower, but better than no message
+  // fewer cells are slower, but still carry the message
   Result<std::byte*> cells = unexpected(Error{});
   std::uint32_t number = context_.settings.cell_count;
   for (;; number /= 2) {
@@ -66,20 +66,20 @@ void TxChannel::put_cell(const SendOp& op, std::byte* to, std::uint64_t bytes) {
   ++cells_head_;
 }
 
-/// Those from `first` on, which lie in the cells or all in the receiver's buffer.
+/// Announces the cells from `first` on. `stored`: all lie in the receive buffer; else all in cells.
 void TxChannel::announce_cells(std::uint64_t first, bool stored) {
   memory_.store_fence();  // the cells before what announces them
   for (std::uint64_t cell = first; cell < cells_head_; ++cell)
     memory_.publish_word(flag_at(cell), (nonce_ + cell) | (stored ? flag_put : 0));
 }
 
-/// All cells once at most: a receiver that keeps up would hold the caller for the whole message.
-/// Each cell is announced at once, for the receiver copies it meanwhile. What is stored where it
-/// shall lie only costs the receiver a drop: some of it is announced together.
+/// Fills each cell once at most: a receiver that keeps up would hold the caller for the whole
+/// message. Announces each cell at once, so that the receiver copies it meanwhile; but bytes stored
+/// in the receive buffer, which the receiver only invalidates, are announced several cells at once.
 bool TxChannel::push_cells(SendOp* op) {
   const std::uint64_t head_before = cells_head_;
   if (requested_at_ns_ != 0 || clear_to_send_.until != 0)
-    refresh_credits();  // more of it, or withdrawn
+    refresh_credits();  // the clear-to-send may have been extended or withdrawn
   std::uint64_t first = cells_head_;
   bool stored = false;
   while (op->sent_bytes < op->header.bytes && cells_head_ - head_before < cell_count_ &&
@@ -92,7 +92,7 @@ bool TxChannel::push_cells(SendOp* op) {
     if (first != cells_head_ && (!stored || !stores || cells_head_ - first == put_together)) {
       announce_cells(first, stored);
       first = cells_head_;
-      if (stored && stores) {  // is that still wanted?
+      if (stored && stores) {  // the clear-to-send may have been withdrawn
         refresh_credits();
         continue;
       }
@@ -119,7 +119,7 @@ TxChannel::Started TxChannel::start_pipelined(SendOp* op) {
   requested_at_ns_ = 0;
   if (op->header.bytes <= cell_bytes_) {
     put_cell(*op, next_cell(), op->header.bytes);
-    memory_.store_fence();  // all there when announced: no flag to wait for
+    memory_.store_fence();  // complete when announced: the receiver waits for no flag
     put_pipelined_line(*op, 1);
     memory_.store_fence();
     op->sent_bytes = op->header.bytes;
@@ -136,7 +136,7 @@ TxChannel::Started TxChannel::start_pipelined(SendOp* op) {
 
 // ---- the receiver -------------------------------------------------------------------------------
 
-/// The message is not told of yet, and may stay where it lies.
+/// Checks the line. Matching does not know of the message yet; it may stay in the pool.
 bool RxChannel::check_cells(const MessageLine& line) {
   cell_bytes_ = line.pipelined.cell_bytes;
   cell_count_ = line.pipelined.cell_count;
@@ -163,7 +163,7 @@ bool RxChannel::begin_pipelined(const MessageLine& line) {
   return continue_pipelined();
 }
 
-/// Cells from cell_ on that are complete, as far as one line of flags tells.
+/// Complete cells from cell_ on, as far as one line of flags shows.
 std::uint32_t RxChannel::ready_cells() {
   const std::uint64_t slot = cell_ % cell_count_;
   constexpr std::uint64_t a_line = ChannelLayout::flags_a_line;
@@ -227,14 +227,14 @@ bool RxChannel::continue_pipelined() {
     if (got_ == header_.bytes) break;
     const bool owes = cell_ - credited_cells_ >= std::max(1u, cell_count_ / 4);
     if (owes) publish_credits();
-    // the line of flags that was loaded may have moved on meanwhile
+    // the sender may have set more flags in the line that was loaded
     if (ready_ == 0) memory_.invalidate(flag_line(), line_bytes);
     owes ? memory_.full_fence() : memory_.load_fence();  // one fence for both
   }
   ready_ = 0;
   stored_ = false;
   end_clear_to_send();
-  ++tail_;  // only now: so that consumed lines mean consumed messages
+  ++tail_;  // last, so that consumed lines mean consumed messages
   return_credits();
   acknowledge_ = false;
   finish();

@@ -9,10 +9,10 @@
 namespace penstock::transport {
 namespace {
 
-/// With active channels the mailbox, where new ones announce themselves, is swept every so many
-/// polls: its lines cost more than the one line of a channel, above all while they are written.
+/// Polls between sweeps of the mailbox, where new channels announce themselves, while channels are
+/// active: its lines cost more than a channel's one line, above all while others write them.
 constexpr std::uint32_t sweep_every = 16, sweep_every_in_crowd = 4;
-/// Empty polls after which credits that were kept back are returned.
+/// Empty polls after which outstanding credits are returned.
 constexpr std::uint32_t polls_to_credit = 64;
 /// Empty polls after which a channel without outstanding messages is no longer polled itself.
 constexpr std::uint32_t polls_to_rest = 1u << 14;
@@ -20,14 +20,14 @@ constexpr std::uint32_t polls_to_rest = 1u << 14;
 /// one costs every poll some 25 ns, and waking it again some 300.
 constexpr std::size_t crowd = 8;
 constexpr std::uint32_t polls_to_rest_in_crowd = 64;
-/// Payload that one poll takes at most, or one piece more: some 50 us.
+/// Payload that one poll takes, give or take one piece: some 50 us.
 constexpr std::int64_t bytes_a_poll = 512 << 10;
-/// Where no channel is active the mailbox is swept less and less often as the rest gets longer: a
-/// message after a rest of this many times x is found at most x later.
+/// While no channel is active, sweeps of the mailbox become rarer with time: after a rest of this
+/// many times x a message is found at most x later.
 constexpr std::uint64_t rest_by_delay = 4096, longest_delay_ns = 10'000;
-/// Polls at most that take what a peer had published before it went.
+/// Limit of polls for the last messages of a peer that has gone.
 constexpr int polls_for_the_last = 16'000;
-/// Mailbox words looked at behind their value at each check.
+/// Mailbox words whose channels are checked at each audit.
 constexpr std::uint32_t audits_a_check = 16;
 
 }  // namespace
@@ -56,8 +56,8 @@ unsigned Poller::poll(EndpointCallbacks& callbacks) {
   return events;
 }
 
-/// Otherwise a waiting process would load the device in vain, and slow down processes that exchange
-/// messages.
+/// True when the next sweep is due. Constant sweeps of a waiting process would load the device and
+/// slow down processes that exchange messages.
 bool Poller::is_due() {
   const std::uint64_t now = base::now_ns();
   if (resting_since_ns_ == 0) resting_since_ns_ = now;
@@ -66,9 +66,9 @@ bool Poller::is_due() {
   return true;
 }
 
-/// One fence for all that is about to be looked at.
+/// Invalidates all lines that this poll reads, with one load fence for all.
 void Poller::prepare(Mailbox::Part part) {
-  bool dropped = !memory_.loads_may_be_stale();  // then nothing needs to be, and settling is cheap
+  bool dropped = !memory_.loads_may_be_stale();  // then nothing is dropped: a cheap fence
   if (memory_.loads_may_be_stale()) {
     for (const Peer source : active_) {
       RxChannel& channel = *peers_[source].rx;
@@ -92,10 +92,10 @@ unsigned Poller::poll_active(EndpointCallbacks& callbacks) {
     PeerState& peer = peers_[active_[first_++]];
     const std::int64_t left = context_.bytes_left;
     unsigned messages = peer.rx->poll(callbacks);
-    if (messages == 0 && context_.bytes_left != left) messages = 1;  // a part of one
+    if (messages == 0 && context_.bytes_left != left) messages = 1;  // part of a long message
     peer.polls_in_vain = messages != 0 ? 0 : peer.polls_in_vain + 1;
     events += messages;
-    // the next time those behind it have their turn first
+    // the next poll begins with the channels after this one
     if (!context_.may_go_on()) break;
   }
   return events;
@@ -114,7 +114,7 @@ void Poller::sweep() {
 
 // ---- channels ----------------------------------------------------------------------------------
 
-/// A torn or missing line gives no answer: a process is writing it.
+/// nullopt if the line is torn or missing: a process is writing it.
 std::optional<bool> Poller::is_intra_node(Peer source, std::uint32_t generation) const {
   const auto line = table_.read(source);
   if (!line) return std::nullopt;
@@ -130,12 +130,12 @@ Poller::Heard Poller::open(Peer source, std::uint64_t offset) {
                       [&](std::uint32_t generation) { return is_intra_node(source, generation); });
   if (!channel) {
     base::log(base::Level::debug, "endpoint {}: {}", context_.self.slot, channel.error().message);
-    // else an announcement to an earlier owner of the slot, or by the dying
+    // otherwise the word was for an earlier owner of the slot, or by a dying process
     return channel.error().code == ErrorCode::unavailable ? Heard::again : Heard::nothing;
   }
   PeerState& peer = peers_[source];
   const std::uint32_t generation = (*channel)->source_generation();
-  // nothing more is believed of an endpoint that has gone or is broken: not on a new channel either
+  // an endpoint that has gone or is broken is ignored, on a new channel too
   if (peer.gone(generation)) return Heard::nothing;
   newcomer_(source, generation);
   peer.misses = false;
@@ -147,8 +147,8 @@ Poller::Heard Poller::activate(Peer source, std::uint64_t word) {
   if (source == context_.self.slot) return Heard::nothing;
   PeerState& peer = peers_[source];
   const std::uint64_t offset = MailboxWord::offset(word);
-  // the nonce tells whether the same place still holds the same channel; looked at only when the
-  // channel was at rest or the word is odd, so not for each message
+  // the nonce shows whether this offset still holds the same channel; read only when the channel
+  // was at rest or the word is implausible, so not for each message
   const bool known = peer.rx && peer.rx->offset() == offset &&
                      ((peer.active && peer.rx->plausible(word)) || peer.rx->current());
   if (known && !peer.rx->fault().empty()) return Heard::nothing;
@@ -164,8 +164,8 @@ void Poller::look_again(Peer source) {
   if (!peers_[source].rx && ever_heard(source)) activate(source, mailbox_.seen(source));
 }
 
-/// A new channel of a new sender could announce itself by the very word that the old one left
-/// there. That is as good as impossible, but a message lost for ever is no thing to be likely.
+/// A new sender's channel could announce itself by exactly the word that the old one left there.
+/// That is very unlikely, but its message would be lost for ever, so some words are checked.
 void Poller::audit() {
   const std::uint32_t words = words_a_line * mailbox_.whole().lines;
   for (std::uint32_t i = 0; i < audits_a_check && i < words; ++i) {
@@ -204,7 +204,7 @@ void Poller::deactivate_quiet(std::uint32_t polls_in_vain) {
   }
 }
 
-/// A channel with credits due is active: it rests only when all is consumed and said so.
+/// A channel with credits due is active: it rests only when all is consumed and credited.
 void Poller::return_all_credits() {
   for (const Peer source : active_)
     if (peers_[source].rx->credits_due()) peers_[source].rx->return_credits();

@@ -1,4 +1,4 @@
-// What an endpoint polls: its mailbox, and the channels on which something comes.
+// Polls for an endpoint: its mailbox, and the channels on which messages come.
 #pragma once
 
 #include <functional>
@@ -12,29 +12,29 @@ namespace penstock::transport {
 
 class Poller {
  public:
-  /// A channel of this endpoint has been announced, and the poller is about to take it over in
-  /// place of the one it had from that slot.
+  /// Called when a channel of this endpoint has been announced, before the poller replaces the one
+  /// it had from that slot.
   using Newcomer = std::function<void(Peer source, std::uint32_t generation)>;
 
   Poller(const EndpointTable& table, Peers& peers, RxContext& context, Newcomer newcomer);
 
-  /// Looks once at what is active, and now and then at a part of the mailbox. Returns the number of
-  /// messages and announcements, and of long messages that have got on.
+  /// Looks once at the active channels, and now and then at a part of the mailbox. Returns the
+  /// number of messages and announcements, and of long messages that have advanced.
   unsigned poll(EndpointCallbacks& callbacks);
-  /// Nothing came for `polls` in a row.
+  /// To be called when the last `polls` polls were empty.
   void idle(std::uint32_t polls);
   void return_all_credits();
 
-  /// Looks at all of the mailbox.
+  /// Reads all of the mailbox.
   void sweep();
-  /// Takes what a peer had published before it went, also what no receive waits for yet.
+  /// Takes the messages that a peer had published before it went, also unexpected ones.
   void take_the_last(Peer source, EndpointCallbacks& callbacks);
   void wake(Peer source);
   void rest(Peer source);
-  /// Looks again at what an endpoint announced last, if no channel of it is known.
+  /// Handles the last announcement of an endpoint again, if no channel of it is known.
   void look_again(Peer source);
   bool ever_heard(Peer source) const { return mailbox_.seen(source) != 0; }
-  /// Looks at some announcements behind their words.
+  /// Checks the channels behind some mailbox words.
   void audit();
   const std::vector<Peer>& active() const { return active_; }
 
@@ -57,9 +57,9 @@ class Poller {
   Newcomer newcomer_;
   Mailbox mailbox_;
   std::vector<Peer> active_;            ///< channels polled each time
-  std::size_t first_ = 0;               ///< of them, polled first
+  std::size_t first_ = 0;               ///< index of the channel polled first
   std::uint64_t resting_since_ns_ = 0;  ///< without an active channel; 0: not known yet
-  std::uint64_t next_sweep_ns_ = 0;     ///< where no channel is active
+  std::uint64_t next_sweep_ns_ = 0;     ///< while no channel is active
   std::uint32_t polls_ = 0;
 };
 

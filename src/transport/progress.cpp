@@ -1,4 +1,4 @@
-// What a call of progress does, and the checks that it makes now and then.
+// A call of progress, and the checks that it makes now and then.
 #include <algorithm>
 
 #include "base/clock.hpp"
@@ -14,14 +14,14 @@ constexpr std::uint32_t polls_to_clock = 512;
 /// Empty polls after the last event during which a conversation is warm.
 constexpr std::uint32_t warm_polls = 32;
 
-/// No message is held back for this long after flush(): a program that probes will probe again.
+/// No message is deferred for this long after flush(): a program that probes will probe again.
 constexpr std::uint64_t flush_ns = 100'000'000;
 
 constexpr std::uint64_t check_every_ns = 20'000'000;
-/// Checks between looks at what changes seldom: about a second.
+/// Slow checks between looks at state that changes seldom: about a second.
 constexpr std::uint32_t checks_to_look_around = 50;
 
-/// Bytes of a posted buffer that one call makes ready; it takes less than a microsecond.
+/// Bytes of a posted buffer that one call invalidates; it takes less than a microsecond.
 constexpr std::uint64_t invalidated_per_poll = 16 << 10;
 
 }  // namespace
@@ -32,8 +32,8 @@ unsigned Endpoint::progress() {
   unsigned events = impl_->tx_waiting.empty() ? 0 : impl_->progress_tx();
   impl_->rx_context.deferred = false;
   events += impl_->progress_rx();
-  // An answer is on its way: the caller's loop (MPICH yields in it) costs more than a look. But a
-  // message that is held back waits for the caller.
+  // An answer is probably on its way: the caller's loop (MPICH yields in it) costs more than a
+  // look. But a deferred message waits for the caller.
   if (impl_->idle_polls < warm_polls)
     for (std::uint32_t look = 1; events == 0 && !impl_->rx_context.deferred && look < impl_->looks;
          ++look)
@@ -64,7 +64,7 @@ void Endpoint::flush() {
   impl_->rx_context.no_deferral_until_ns = base::now_ns() + flush_ns;
 }
 
-/// What a sender can then be cleared to send with the first line of its message
+/// Invalidates a prefix that the receiver can then clear to send as soon as the message begins
 /// (RxChannel::begin_clear_to_send).
 void Endpoint::Impl::prepare(const PostedReceive& posted) {
   if (posted.invalidated == nullptr || posted.invalidated->done) return;
@@ -78,8 +78,8 @@ void Endpoint::Impl::prepare(const PostedReceive& posted) {
   const std::uint64_t end = std::min(invalidated.bytes + invalidated_per_poll, whole);
   invalidated.done = !eligible || end == whole;
   if (!eligible) return;
-  // Nothing dirty stays that could be written back over what a sender stores. It takes effect by
-  // the load_fence of the poll that finds the message, before it is cleared to send.
+  // No dirty line stays that could be written back over a sender's stores. It takes effect with the
+  // load_fence of the poll that finds the message, before it is cleared to send.
   memory.invalidate(pool.base() + *offset + invalidated.bytes, end - invalidated.bytes);
   invalidated.bytes = end;
 }
@@ -98,14 +98,14 @@ void Endpoint::Impl::look_at_clock() {
 void Endpoint::Impl::slow_checks(std::uint64_t now) {
   next_check_ns = now + check_every_ns;
   publisher.publish_peers();
-  publisher.publish_totals();  // orders the peers' too
+  publisher.publish_totals();  // its store fence orders the peers' rows too
   publisher.publish_activity(now, tx_waiting);
   if (checks++ % checks_to_look_around == 0) {
-    pool.mappings().follow_attachments();  // a user's library may have attached since
+    pool.mappings().follow_attachments();  // another copy of the library may have attached since
     const auto policy = base::WaitPolicy::for_processes(pool.local_processes());
     looks = policy.spins > settings.warm_looks * 100 ? settings.warm_looks : 1;
   }
-  poller.return_all_credits();  // also while other senders keep this endpoint from ever being idle
+  poller.return_all_credits();  // needed while other senders keep this endpoint from being idle
   poller.audit();
   look_for_damage(now);
   look_for_faults();
@@ -116,7 +116,7 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
       });
 }
 
-/// A sender that writes what cannot be right is as good as dead: nothing of it can be believed.
+/// A sender that writes impossible values is treated as dead: none of its data can be trusted.
 void Endpoint::Impl::look_for_faults() {
   for (std::size_t i = 0; i < poller.active().size(); ++i) {
     const Peer source = poller.active()[i];

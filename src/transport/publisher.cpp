@@ -10,7 +10,7 @@ namespace penstock::transport {
 namespace {
 
 constexpr std::size_t peers_a_check = 256;
-/// After so long without a message a process says what it waits for.
+/// Time without a message after which a process publishes its wait.
 constexpr std::uint64_t quiet_ns = 300'000'000;
 
 }  // namespace
@@ -29,7 +29,7 @@ void Publisher::publish_peers() {
   }
 }
 
-/// A process may have several endpoints: its record holds the sum.
+/// The process's record holds the sum over its endpoints.
 void Publisher::publish_totals() {
   static std::atomic<std::uint64_t> sums[4];
   const EndpointStats counts = peers_.all_counts();

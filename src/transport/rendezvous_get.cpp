@@ -32,8 +32,8 @@ void TxChannel::write_get_line(const SendOp& op, std::uint64_t offset, std::uint
   memory_.send_line(line_at(head_), &line);
 }
 
-/// What the user has stored is sent on piece by piece, so that the receiver copies one while the
-/// next is on its way. The pieces of a long message are larger: the ring has few lines.
+/// Writes the user's stores back piece by piece, so that the receiver copies one while the next is
+/// on its way. The pieces of a long message are larger: the ring has few lines.
 TxChannel::Started TxChannel::start_get(SendOp* op, std::uint64_t offset) {
   const std::uint64_t bytes = op->header.bytes;
   const std::uint64_t least = context_.settings.get_piece_bytes;
@@ -46,7 +46,7 @@ TxChannel::Started TxChannel::start_get(SendOp* op, std::uint64_t offset) {
   const std::byte* at = context_.pool.base() + offset;
   for (std::uint64_t done = 0; done < bytes; done += piece_bytes, ++head_) {
     memory_.write_back(at + done, std::min(piece_bytes, bytes - done));
-    memory_.store_fence();  // the piece before what announces it
+    memory_.store_fence();  // the piece before its announcement
     if (done == 0) {
       write_get_line(*op, offset, piece_bytes);
       announce();
@@ -63,9 +63,9 @@ TxChannel::Started TxChannel::start_get(SendOp* op, std::uint64_t offset) {
   return Started::complete;
 }
 
-/// From now on the user may store to the message's payload: a receiver that has not finished with
-/// it must notice. It reads the message's first line when it has copied all
-/// (RxChannel::still_in_place), and that line says so before anything is stored.
+/// From now on the user may store to the payload, and a receiver that has not finished must notice:
+/// when it has copied all, it reads the message's first line again (RxChannel::still_in_place).
+/// That line is changed here, before anything is stored.
 void TxChannel::withdraw_get() {
   bool looked = false;
   for (const SendOp* op = delivering_.first; op; op = op->next) {
@@ -103,14 +103,14 @@ bool RxChannel::begin_get(const MessageLine& line) {
   return continue_get();
 }
 
-/// Bytes of the message that are at the device.
+/// Bytes of the message that the sender has announced as being at the device.
 std::uint64_t RxChannel::get_ready() {
   const std::uint64_t piece_bytes = get_line_.rendezvous_get.piece_bytes;
   const std::uint64_t pieces = pieces_of(header_.bytes, piece_bytes);
   while (pieces_ < pieces) {
     const std::uint64_t number = tail_ + pieces_;
     if (number >= fresh_until_ && memory_.loads_may_be_stale()) break;
-    // pairs with the order in TxChannel::start_get
+    // pairs with the store fence in TxChannel::start_get
     if (memory_.load_word(line_at(number) + offsetof(MessageLine, sequence_tag)) != nonce_ + number)
       break;
     ++pieces_;
@@ -118,8 +118,8 @@ std::uint64_t RxChannel::get_ready() {
   return pieces_ == pieces ? header_.bytes : pieces_ * piece_bytes;
 }
 
-/// The copy holds what the sender had put there: its user stores there again only when the
-/// line says that the message was withdrawn.
+/// True if the copy holds the message: the sender's user stores there again only after the line
+/// says that the message was withdrawn.
 bool RxChannel::still_in_place() const {
   MessageLine now;
   // Does a load fence in every mode: the payload was loaded before. Pairs with
@@ -128,7 +128,7 @@ bool RxChannel::still_in_place() const {
   return std::memcmp(&now, &get_line_, sizeof now) == 0;
 }
 
-/// One batch of it; true when anything was done.
+/// Copies one batch; true when anything was done.
 bool RxChannel::continue_get() {
   const std::uint64_t ready = get_ready();
   const std::uint64_t bytes = std::min<std::uint64_t>(ready - got_, context_.settings.batch_bytes);

@@ -1,4 +1,4 @@
-// Messages from memory that lies in the pool: read there by the receiver.
+// Messages from memory in the pool, which the receiver reads in place.
 #include <sys/mman.h>
 
 #include <atomic>
@@ -146,7 +146,7 @@ TEST_P(RendezvousGetTest, ScatteredPayloadIsCopied) {
   EXPECT_EQ(callbacks_b_.arrived[0].payload, data);
 }
 
-/// Closing gives the buffer back: what the receiver has not taken by then never arrives.
+/// Closing gives the buffer back: a message that the receiver has not taken by then never arrives.
 TEST_P(RendezvousGetTest, ClosingTakesItBack) {
   auto before = pattern(100, 1);
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, before.size(), 0}, before.data()));
@@ -154,7 +154,7 @@ TEST_P(RendezvousGetTest, ClosingTakesItBack) {
   ASSERT_FALSE(*a_->send(to_b_, &op));
   std::atomic<bool> closing_is_over{false};
   std::thread closing([&] {
-    a_.reset();  // waits until the first message was taken
+    a_.reset();  // waits until the first message is taken
     closing_is_over = true;
   });
   const std::uint64_t end = base::now_ns() + 20'000'000'000ull;
@@ -174,7 +174,7 @@ TEST_P(RendezvousGetTest, ClosingTakesItBack) {
 TEST_P(RendezvousGetTest, WithdrawnBeforeTheReceiverLooked) {
   a_.reset();
   Options options{"test"};
-  options.while_closing = [this] { b_->progress(); };  // when it has been withdrawn
+  options.while_closing = [this] { b_->progress(); };  // after the message was withdrawn
   auto opened = Endpoint::open(*side_a_.arena, callbacks_a_, options);
   ASSERT_TRUE(opened) << opened.error().message;
   SendOp op = rendezvous_get(0, pattern(100'000, 2), 2);
@@ -189,7 +189,7 @@ TEST_P(RendezvousGetTest, WithdrawnBeforeTheReceiverLooked) {
   b_.reset();
 }
 
-/// A library that attaches while the endpoint is open.
+/// A library attaches while the endpoint is open.
 TEST_P(RendezvousGetTest, AMappingMadeLaterIsFoundAndOneThatGoesIsForgotten) {
   user_.detach();
   user_ = attach(spec_, 8);
@@ -202,7 +202,7 @@ TEST_P(RendezvousGetTest, AMappingMadeLaterIsFoundAndOneThatGoesIsForgotten) {
   });
   progress_until([&] { return callbacks_a_.sent.size() == 1; });
 
-  // The same addresses, but private memory now: what was known of them must not be believed.
+  // The same addresses, but private memory now: the old mapping must be forgotten.
   auto* const at = region_;
   const auto old_offset = side_a_.pool->mappings().offset_of(at, 40'000);
   EXPECT_TRUE(old_offset.has_value());

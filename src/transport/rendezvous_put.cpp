@@ -1,6 +1,6 @@
 // Rendezvous put: the receiver's buffer lies in the pool, and the sender stores there. The receiver
-// clears it to send part by part: it drops its copies of the lines, and those that its user has
-// stored to with them, before the sender stores there; and again afterwards, for some may have been
+// clears it to send part by part: it invalidates its copies of the lines, also those dirty with its
+// user's stores, before the sender stores there; and again afterwards, for some may have been
 // fetched meanwhile. Protocol: docs/protocols/channel.md.
 #include <algorithm>
 #include <cstring>
@@ -15,11 +15,11 @@
 namespace penstock::transport {
 namespace {
 
-/// So long a message waits for the clear-to-send that it asks for: a receiver that polls answers
+/// Time that a message waits for the clear-to-send that it requests: a receiver that polls answers
 /// sooner.
 constexpr std::uint64_t clear_to_send_wait_ns = 30'000;
-/// Cells' worth of a receive buffer that is cleared to send together: little at first, so that the
-/// sender begins soon. And cells that a sender writes which did not ask, until it can have seen a
+/// Cells of a receive buffer that are cleared to send together: few at first, so that the sender
+/// begins soon. Then: cells that a sender without a request writes before it can have seen a
 /// clear-to-send.
 constexpr std::uint64_t first_cleared_cells = 2, cleared_cells = 16, cells_cleared_ahead = 32;
 constexpr std::uint64_t cells_before_clear_to_send = 4;
@@ -33,8 +33,8 @@ bool TxChannel::requests_to_send(const SendOp& op) const {
   return expects_clear_to_send_ && op.header.bytes >= context_.settings.rendezvous_put_min_bytes;
 }
 
-/// Takes the clear-to-send over if it is for the message that is being sent; a torn line says
-/// nothing. A line that no longer names the message was withdrawn: the receiver is closing.
+/// Accepts the clear-to-send if it is for the message that is being sent; ignores a torn line. An
+/// empty one was withdrawn: the receiver is closing.
 void TxChannel::accept(const ClearToSend& clear_to_send) {
   if (clear_to_send.message == 0) {
     clear_to_send_ = {};
@@ -52,15 +52,15 @@ void TxChannel::accept(const ClearToSend& clear_to_send) {
   requested_at_ns_ = 0;
 }
 
-/// Each look is a device access, so a message that did not ask makes few.
+/// Each look is a device access, so a message without a request makes few.
 bool TxChannel::looks_for_clear_to_send(const SendOp& op) const {
   const std::uint64_t cells = op.sent_bytes / cell_bytes_;
   const bool early = cells == 2 || cells == 4 || cells == 8;
   return early && op.header.bytes >= context_.settings.rendezvous_put_min_bytes;
 }
 
-/// Where the next `bytes` of the message go: the receiver's buffer as far as it was cleared to
-/// send, else a cell. Null: a clear-to-send is awaited.
+/// Destination of the next `bytes` of the message: the receive buffer as far as it was cleared to
+/// send, else a cell. Null: the message waits for a clear-to-send.
 std::byte* TxChannel::place_of_next(const SendOp& op, std::uint64_t bytes) {
   if (requested_at_ns_ != 0) {
     if (base::now_ns() - requested_at_ns_ < clear_to_send_wait_ns) return nullptr;
@@ -78,7 +78,7 @@ std::byte* TxChannel::place_of_next(const SendOp& op, std::uint64_t bytes) {
 
 // ---- the receiver -------------------------------------------------------------------------------
 
-/// A sender that did not ask is writing its first cells by now.
+/// `asked`: the sender requested it. One that did not is writing its first cells by now.
 void RxChannel::begin_clear_to_send(bool asked) {
   end_clear_to_send();
   std::optional<std::uint64_t> offset;
@@ -91,7 +91,7 @@ void RxChannel::begin_clear_to_send(bool asked) {
     clear_to_send_.from = clear_to_send_.until =
         asked ? 0 : std::min(cells_before_clear_to_send * cell_bytes_, clear_to_send_end_);
     if (!asked && clear_to_send_.until == clear_to_send_end_)
-      return end_clear_to_send();  // it ends with those cells
+      return end_clear_to_send();  // those cells hold the whole message
     const std::uint64_t invalidated = std::min(receive_buffer_.invalidated, clear_to_send_end_);
     if (invalidated > clear_to_send_.until) {
       clear_to_send_.until = invalidated / line_bytes * line_bytes;
@@ -103,7 +103,7 @@ void RxChannel::begin_clear_to_send(bool asked) {
   }
 }
 
-/// Not far ahead of the sender: what it has stored is taken meanwhile.
+/// Keeps close ahead of the sender, so that its stores are taken meanwhile.
 bool RxChannel::may_extend_clear_to_send() const {
   return clear_to_send_.until < clear_to_send_end_ &&
          clear_to_send_.until < got_ + cells_cleared_ahead * cell_bytes_;
@@ -116,8 +116,8 @@ void RxChannel::extend_clear_to_send() {
       std::min(clear_to_send_.until + cells * cell_bytes_, clear_to_send_end_);
   memory_.invalidate(context_.pool.base() + clear_to_send_.offset + clear_to_send_.until,
                      end - clear_to_send_.until);
-  memory_.load_fence();  // nothing dirty is left that could be written back over what the sender
-                         // stores
+  memory_.load_fence();  // no dirty line is left that could be written back over the sender's
+  // stores
   clear_to_send_.until = end;
   return_credits();
 }

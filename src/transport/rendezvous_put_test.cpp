@@ -1,4 +1,4 @@
-// Messages that the sender stores into the receiver's buffer, because that lies in the pool.
+// Messages to a receive buffer in the pool, which the sender stores in place.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t region_bytes = 8 << 20;
 
-/// Side b receives into `region_`, memory of the pool.
+/// Side b receives into `region_`, which lies in the pool.
 class RendezvousPutTest : public TransportTest {
  protected:
   void SetUp() override {
@@ -24,7 +24,7 @@ class RendezvousPutTest : public TransportTest {
     region_ = object->data;
     callbacks_b_.receive_buffer = region_;
   }
-  /// Its payload at b; the receiver polls all the time.
+  /// Sends it and returns the payload at b; the receiver polls all the time.
   std::vector<std::byte> deliver(std::vector<std::byte>& data) {
     ops_.push_back(op_of(data, data.size()));
     auto sent = a_->send(to_b_, &ops_.back());
@@ -36,7 +36,7 @@ class RendezvousPutTest : public TransportTest {
     callbacks_b_.arrived.clear();
     return payload;
   }
-  /// The next message asks, and b answers with its next polls.
+  /// Begins a message that requests to send; b answers with its next polls.
   SendOp* begin_after_clear_to_send(std::vector<std::byte>& data) {
     auto first = pattern(1 << 20, 1);
     EXPECT_EQ(deliver(first), first);
@@ -146,7 +146,7 @@ TEST_P(RendezvousPutTest, BothWaysAtOnce) {
   }
 }
 
-/// A library that attaches while the endpoint is open, as for the first MPI_Alloc_mem.
+/// A library attaches while the endpoint is open, as for the first MPI_Alloc_mem.
 TEST_P(RendezvousPutTest, AMappingMadeLaterIsFoundWithTheFirstLongMessage) {
   Attachment user = attach(spec_, 8, 1);
   callbacks_b_.receive_buffer = user.arena->open("b's")->data;
@@ -164,7 +164,7 @@ TEST(RendezvousPutSettings, FromWhichLengthOnCanBeSaid) {
   EXPECT_EQ(settings_for(coherence::Mode::software)->rendezvous_put_min_bytes, 1u << 20);
 }
 
-/// The sender's slot has a new owner, whom the receiver has not resolved.
+/// The sender's slot has a new owner, which the receiver has not resolved.
 TEST_P(RendezvousPutTest, NothingIsStoredOfANewOwnerWhenTheReceiverHasClosed) {
   const auto slot = a_->address().slot;
   a_.reset();

@@ -1,4 +1,4 @@
-// Endpoints whose number, or whose channels' memory, has a new owner before their end was noticed.
+// Endpoints that end unnoticed while their slot or their channels' memory gets a new owner.
 #include <atomic>
 #include <thread>
 
@@ -52,7 +52,7 @@ TEST_P(ReplacedTest, WhoWasReplacedBeforeItWasMissedIsStillToldOf) {
   EXPECT_EQ(callbacks_a_.dead.size(), 1u);
 }
 
-/// Whoever closes in the midst of a message gives its channel's memory back.
+/// An endpoint that closes in the midst of a message gives its channel's memory back.
 TEST_P(ReplacedTest, NobodyStoresToTheChannelOfWhoClosedInTheMidstOfAMessage) {
   base::EnvironmentGuard cells("PENSTOCK_CELLS", "128");  // else one poll takes all of them
   a_.reset();

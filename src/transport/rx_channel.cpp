@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t max_window = 16;
 constexpr unsigned max_messages_per_poll = 64;
-/// A longer message without a receive is held back for so long, and so many then are not.
+/// Limits of deferring an unexpected longer message, and how many are taken after a vain deferral.
 constexpr std::uint64_t short_bytes = 8192, defer_ns = 20'000;
 constexpr std::uint32_t taken_after_one_held = 64;
 
@@ -77,7 +77,7 @@ RxChannel::RxChannel(RxContext& context, const ChannelHeader& header, std::uint6
 
 bool RxChannel::current() const {
   ChannelHeader header;
-  context_.memory.observe_line(&header, base_);  // also what another node has written there since
+  context_.memory.observe_line(&header, base_);  // includes later writes of another node
   return header.magic == channel_magic && header.nonce == nonce_;
 }
 
@@ -94,9 +94,9 @@ void RxChannel::invalidate_window() {
     return;
   }
   drop_consumed();
-  // of a rendezvous get the lines of its pieces stay until all is done
+  // a rendezvous get keeps the lines of its pieces until all is copied
   const std::uint64_t next = stage_ == Stage::rendezvous_get ? tail_ + pieces_ : tail_;
-  // what was fetched before the sender had written it is old
+  // lines fetched before the sender wrote them are stale
   const std::uint64_t fetched = fetched_until_ > next ? fetched_until_ - next : 0;
   const std::uint64_t lines = std::min(std::max(window_, fetched), layout_.lines_to_wrap(next));
   memory_.invalidate(line_at(next), line_bytes * lines);
@@ -104,7 +104,7 @@ void RxChannel::invalidate_window() {
   fetched_until_ = 0;
 }
 
-/// Lines that were read are dropped while there is time, so that the next lap finds no copies of
+/// Invalidates lines that were read while there is time, so that the next lap finds no copies of
 /// them and need not invalidate with a message waiting. Only sequence tags decide what is new: a
 /// copy that was prefetched meanwhile costs another look, never a wrong byte.
 void RxChannel::drop_consumed() {
@@ -115,7 +115,7 @@ void RxChannel::drop_consumed() {
   }
 }
 
-/// Lines up to `until` are as the device has them now; `until` is at most a wrap away.
+/// Makes loads of the lines up to `until` see the device; `until` is at most a wrap away.
 void RxChannel::freshen(std::uint64_t until) {
   if (fresh_until_ >= until || !memory_.loads_may_be_stale()) return;
   const std::uint64_t from = std::max(fresh_until_, tail_);
@@ -124,10 +124,10 @@ void RxChannel::freshen(std::uint64_t until) {
   fresh_until_ = until;
 }
 
-/// Lines up to `until`, but not beyond this lap, come while those before them are read: each would
-/// be waited for by itself, because its sequence tag decides whether the next is looked at. No
-/// copies of them are here (drop_consumed); what the sender has not written yet the next poll
-/// drops.
+/// Prefetches the lines up to `until`, but not beyond this lap, while those before them are read:
+/// without it each would be waited for by itself, because its sequence tag decides whether the next
+/// is read. No copies of them are here (drop_consumed); the next poll drops lines that the sender
+/// had not written yet.
 void RxChannel::fetch(std::uint64_t until) {
   const std::uint64_t from = std::max(fetched_until_, tail_);
   until = std::min(until, tail_ + layout_.lines_to_wrap(tail_));
@@ -161,8 +161,8 @@ unsigned RxChannel::poll(EndpointCallbacks& callbacks) {
   if (tail_ == tail_before) {
     backlog_ = false;
   } else {
-    // A sender that is waited for sends again what it sent: look at that many lines. Each one more
-    // delays every look (60 ns here), so only where messages queue up are more looked at together.
+    // A sender that awaits our answer repeats its pattern: look at as many lines as it sent. Each
+    // more delays every look (60 ns here), so only a backlog is looked at with more lines.
     const std::uint64_t taken = tail_ - tail_before;
     window_ = std::min(backlog_ ? 2 * taken : taken, max_window);
     backlog_ = true;
@@ -173,8 +173,8 @@ unsigned RxChannel::poll(EndpointCallbacks& callbacks) {
 
 bool RxChannel::poll_header(EndpointCallbacks& callbacks) {
   if (!fault_.empty()) return false;
-  // Beyond the window a look costs a device access, which the message just taken would wait for.
-  // Where messages queue up the next is likely there; an old copy shows by its sequence tag.
+  // Beyond the window a look costs a device access, which would delay the message just taken. With
+  // a backlog the next is likely there; the sequence tag reveals an old copy.
   if (tail_ >= fresh_until_ && memory_.loads_may_be_stale() && !backlog_) return false;
   const std::byte* at = line_at(tail_);
   // the sequence tag first: it arrives last
@@ -210,10 +210,10 @@ bool RxChannel::poll_header(EndpointCallbacks& callbacks) {
   return broken(fmt::format("message line {:#x} from endpoint {}", line.meta, source_));
 }
 
-/// A long message that comes a little before its receive waits for it where it lies, for a copy
-/// into fresh memory and one more out of it cost thrice the copy that is needed. Never for long:
-/// what was sent after it may be awaited. A receiver that is late once is not waited for soon
-/// again.
+/// A long message that comes a little before its receive waits for it in the pool, for a copy into
+/// fresh memory and one more out of it cost thrice the copy that is needed. Never for long: the
+/// user may wait for a message behind it. After a receive that came too late, the next messages do
+/// not wait.
 bool RxChannel::may_be_held() const {
   if (header_.bytes <= short_bytes || not_to_hold_ > 0) return false;
   const std::uint64_t now = base::now_ns();
@@ -221,8 +221,7 @@ bool RxChannel::may_be_held() const {
          (held_since_ns_ == 0 || now - held_since_ns_ < defer_ns);
 }
 
-/// Matching is told of the message and hands down a buffer. False: the message stays where it lies
-/// for now.
+/// Reports the message to matching and gets a buffer. False: the message stays in the pool for now.
 bool RxChannel::ask_for_buffer(EndpointCallbacks& callbacks) {
   const bool may_wait = may_be_held();
   const ReceiveBuffer buffer = callbacks.on_message(
@@ -245,7 +244,7 @@ void RxChannel::count(std::uint64_t bytes) {
   counts_.bytes_received += bytes;
 }
 
-/// Where the payload goes; `direct_` when it is one long enough buffer.
+/// Sets the buffer that receives the payload; `direct_` if it is one that is long enough.
 void RxChannel::land(const ReceiveBuffer& receive_buffer) {
   receive_buffer_ = receive_buffer;
   direct_ = receive_buffer.iov_count == 1 && receive_buffer.iov[0].iov_len >= header_.bytes
@@ -262,8 +261,8 @@ void RxChannel::finish() {
   if (owner != nullptr && context_.reports) owner->arrived();
 }
 
-/// Its sender is going and has taken a message back: neither that nor what was sent after it will
-/// be delivered. A closing sender waits for this line, the last store to its channel.
+/// The sender is closing and has withdrawn a message: neither that nor later ones will be
+/// delivered. A closing sender waits for this line, the last store to its channel.
 bool RxChannel::end_for_good() {
   const bool begun = stage_ != Stage::header;
   stage_ = Stage::header;
@@ -293,7 +292,7 @@ void RxChannel::tell_trouble(std::uint32_t code) {
   return_credits();
 }
 
-/// The caller orders it.
+/// The caller does the store fence.
 void RxChannel::publish_credits() {
   if (ended_) return;
   CreditLine line{};

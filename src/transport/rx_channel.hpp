@@ -13,26 +13,25 @@
 
 namespace penstock::transport {
 
-/// Whether the sender of this generation is on this node; nothing when that cannot be told now.
+/// True if the sender of this generation is on this node; nullopt when that is not known now.
 using AskIntraNode = std::function<std::optional<bool>(std::uint32_t generation)>;
 
-/// Where messages queue up, so many lines beyond the one that is read are on their way here.
+/// With a backlog, so many lines beyond the one that is read are prefetched.
 inline constexpr std::uint64_t lines_ahead = 32;
 
-/// What all channels of an endpoint share.
+/// State that all receiving channels of an endpoint share.
 struct RxContext {
   pool::Pool& pool;
   coherence::Memory memory;
   const Settings& settings;
   Address self;
-  std::uint64_t no_deferral_until_ns = 0;  ///< no message is held back till then
+  std::uint64_t no_deferral_until_ns = 0;  ///< no message is deferred till then
   bool deferred = false;                   ///< one was, since this was last cleared
   std::uint64_t next_look_ns = 0;
-  /// Payload that this poll of all channels may still take: the others want their turn, and so does
-  /// the caller.
+  /// Payload that this poll of all channels may still take: the other channels and the caller need
+  /// their turn.
   std::int64_t bytes_left = std::numeric_limits<std::int64_t>::max();
-  /// The owners of receive buffers want to know what becomes of messages; not while the endpoint
-  /// closes.
+  /// Messages are reported to the owners of receive buffers; not while the endpoint closes.
   bool reports = true;
   bool may_go_on() const { return bytes_left > 0; }
   void took(std::uint64_t bytes) { bytes_left -= static_cast<std::int64_t>(bytes); }
@@ -55,49 +54,49 @@ class RxChannel {
   Peer source() const { return source_; }
   std::uint32_t source_generation() const { return source_generation_; }
   std::uint64_t offset() const { return offset_; }
-  /// Still what lies at its place: false when the sender has gone and the memory changed hands.
+  /// False when the sender has gone and its memory holds something else.
   bool current() const;
 
-  /// First half of a poll: drops the copies of what is looked at next. The endpoint does a load
+  /// First half of a poll: invalidates the lines that poll() reads next. The endpoint does a load
   /// fence once for all its channels.
   void invalidate_window();
   bool loads_may_be_stale() const { return memory_.loads_may_be_stale(); }
-  /// Second half: takes what has arrived, within a budget that keeps other channels alive.
+  /// Second half: takes arrived messages, within a budget that leaves time for other channels.
   unsigned poll(EndpointCallbacks& callbacks);
-  /// Tells the sender what was consumed, if it does not know.
+  /// Publishes the credits, with a store fence.
   void return_credits();
-  /// With the credits.
+  /// Reports the code to the sender, with the credits.
   void tell_trouble(std::uint32_t code);
   bool credits_due() const {
     return fault_.empty() && (credited_lines_ != tail_ || credited_cells_ != cell_);
   }
-  /// Whether the word can be this channel's: about a ring from what was consumed. One that a later
-  /// owner of the place has made begins at a random number.
+  /// True if the word can be this channel's: its count is near what was consumed. A channel that a
+  /// later owner made at this offset begins at a random number.
   bool plausible(std::uint64_t word) const {
     constexpr std::int32_t window = 1 << 13;
     const auto ahead = static_cast<std::int32_t>(MailboxWord::announced(word) - consumed_messages_);
     return -window <= ahead && ahead <= window;
   }
-  /// The sender's last announcement that was seen (a mailbox word).
+  /// Records the sender's last announcement (a mailbox word).
   void announced(std::uint64_t word) { announced_ = MailboxWord::announced(word); }
-  /// The sender may still store more of the half-received message into the user's buffer.
+  /// True if the sender may still store more of a half-received message into the user's buffer.
   bool cleared() const { return clear_to_send_.until != 0; }
-  /// The sender shall not begin to.
+  /// Forbids the sender to begin further stores there.
   void withdraw_clear_to_send();
-  /// Nothing announced is missing and nothing is half received.
+  /// True if no announced message is missing and none is half received.
   bool quiet() const { return stage_ == Stage::header && consumed_messages_ == announced_; }
 
-  /// What a channel waits for on which nothing has moved since the last look: `missing` is what the
-  /// sender had written whole before it said so, `credits` what it waits for itself.
+  /// Why a channel has not moved since the last look. `missing`: lines or cells that the sender had
+  /// published are not found here. `credits`: the sender itself waits for credits.
   enum class Stall { none, missing, credits };
-  /// One device access, where nothing has moved.
+  /// One device access if nothing has moved.
   Stall look_for_stall(std::uint64_t now_ns);
-  /// Polls have not found what is missing.
+  /// Declares the channel broken: polls have not found the missing lines or cells.
   void give_up_missing();
 
-  /// What the sender wrote cannot be right; the text says what. Polls do nothing any more.
+  /// Describes the impossible data that the sender wrote; "" if none. After it polls do nothing.
   const std::string& fault() const { return fault_; }
-  /// The sender has died: what is half received never completes.
+  /// Fails a half-received message, as when the sender has died.
   void fail(const Error& error);
 
  private:
@@ -142,7 +141,7 @@ class RxChannel {
   bool end_for_good();
 
   const std::byte* line_at(std::uint64_t number) const { return base_ + layout_.line(number); }
-  /// The line of flags in which the next cell's stands.
+  /// The line of flags that holds the next cell's.
   const std::byte* flag_line() const {
     return base_ + ChannelLayout::flag_line(cell_ % cell_count_);
   }
@@ -161,23 +160,23 @@ class RxChannel {
 
   std::uint64_t tail_ = 0;         ///< lines consumed
   std::uint64_t fresh_until_ = 0;  ///< lines [tail_, fresh_until_) were invalidated and load-fenced
-  std::uint64_t fetched_until_ = 0;  ///< lines [tail_, fetched_until_) were fetched unseen
+  std::uint64_t fetched_until_ = 0;  ///< lines [tail_, fetched_until_) were prefetched
   std::uint64_t cached_from_ = 0;    ///< lines [cached_from_, tail_) may still be cached
   std::uint64_t window_ = 1;         ///< lines looked at together by a poll
   bool backlog_ = false;             ///< the last poll found something
   std::uint64_t credited_lines_ = 0, credited_cells_ = 0;
-  std::uint32_t trouble_ = 0;  ///< as told last
+  std::uint32_t trouble_ = 0;  ///< as last published
   std::uint32_t consumed_messages_, announced_;
 
   // the message being received
   Stage stage_ = Stage::header;
   Header header_;
-  std::uint64_t held_since_ns_ = 0;  ///< 0: it is not held back
+  std::uint64_t held_since_ns_ = 0;  ///< 0: it is not deferred
   std::uint32_t not_to_hold_ = 0;    ///< unexpected messages that are taken at once
   ReceiveBuffer receive_buffer_;
   std::byte* direct_ = nullptr;  ///< its one buffer, when it is long enough
-  /// Holds a message in lines whose receive buffer is scattered or too short. The channel's own:
-  /// while the rest of such a message is awaited, another channel may begin one.
+  /// Holds an eager message whose receive buffer is scattered or too short. Each channel has its
+  /// own: while the rest of such a message is awaited, another channel may begin one.
   std::vector<std::byte> staging_;
   std::uint64_t got_ = 0;
   bool acknowledge_ = false;
@@ -186,11 +185,11 @@ class RxChannel {
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
   std::uint64_t cell_ = 0;               ///< next cell, counted for ever
   std::uint64_t ready_ = 0;              ///< cells known to be complete
-  bool stored_ = false;                  ///< those that are ready lie in the receive buffer
-  bool broken_off_ = false;              ///< the sender stores no more of it
+  bool stored_ = false;                  ///< the ready ones lie in the receive buffer
+  bool broken_off_ = false;              ///< the sender has broken the message off
   bool ended_ = false;                   ///< nothing more is delivered, or stored to the channel
   ClearToSend clear_to_send_;            ///< of this message
-  std::uint64_t clear_to_send_end_ = 0;  ///< what will have been cleared to send of it
+  std::uint64_t clear_to_send_end_ = 0;  ///< bytes of it that will be cleared to send in all
   // rendezvous get
   MessageLine get_line_{};
   const std::byte* get_ = nullptr;

@@ -21,7 +21,7 @@ Result<Settings> settings_for(coherence::Mode mode) {
   s.cell_bytes = 16 << 10;  // a receiver begins with the first while the second is written
   s.cell_count = 32;
   s.batch_bytes = 128 << 10;
-  // to send the user's stores on costs as much as to copy them
+  // writing the user's stores back costs as much as copying them
   constexpr std::uint64_t never = ~0ull;
   const bool flushes = mode == coherence::Mode::software || mode == coherence::Mode::simulated;
   s.rendezvous_get_min_bytes = coherent ? 8 << 10 : flushes ? never : 1 << 20;
@@ -59,7 +59,7 @@ Result<Settings> settings_for(coherence::Mode mode) {
   if (base::env_is_set("PENSTOCK_RENDEZVOUS_PUT")) {
     s.rendezvous_put_min_bytes = PENSTOCK_TRY(base::env_number("PENSTOCK_RENDEZVOUS_PUT"));
   }
-  s.get_piece_bytes = coherent ? 0 : s.cell_bytes;  // nothing to send on, nothing to wait for
+  s.get_piece_bytes = coherent ? 0 : s.cell_bytes;  // coherent: no write-back to overlap
   s.inject_bytes = s.cell_bytes < (16u << 10) ? s.cell_bytes : 16u << 10;
   return s;
 }

@@ -1,5 +1,4 @@
-// What the tests of endpoints share: pools that are gone afterwards, callbacks that keep
-// everything.
+// Helpers for tests of endpoints: temporary pools, and callbacks that record everything.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,8 +23,8 @@ struct Arrived {
   std::vector<std::byte> payload;
 };
 
-/// Keeps everything it is told. Payloads of large messages land in buffers of `capacity` bytes,
-/// in `pieces` pieces.
+/// Records every report. Receives payloads of large messages in buffers of `capacity` bytes, in
+/// `pieces` pieces.
 class Recorder final : public EndpointCallbacks {
  public:
   ReceiveBuffer on_message(const Message& message) override {
@@ -93,14 +92,14 @@ class Recorder final : public EndpointCallbacks {
     std::vector<iovec> iov;
   };
   std::uint64_t capacity = ~0ull, pieces = 1;
-  std::byte* receive_buffer = nullptr;  ///< in place of a buffer of its own
-  std::uint64_t posted_bytes = 0;  ///< of `receive_buffer`; 0: it is said when a message has begun
+  std::byte* receive_buffer = nullptr;  ///< used instead of a buffer of its own
+  std::uint64_t posted_bytes = 0;       ///< size of `receive_buffer` if posted beforehand, else 0
   InvalidatedPrefix invalidated;
-  bool ready = true;  ///< for long messages
+  bool ready = true;  ///< a receive for long messages is posted
   unsigned begun = 0, asked = 0;
   std::deque<Arrived> arrived;
   std::vector<SendOp*> sent, failed;
-  std::function<void()> meanwhile;  ///< called once, while a message is told
+  std::function<void()> meanwhile;  ///< called once, while a message is reported
   std::vector<std::string> errors, dead;
 };
 
@@ -163,7 +162,7 @@ class TransportTest : public testing::TestWithParam<coherence::Mode> {
     to_a_ = *b_->resolve(a_->address());
   }
   void TearDown() override {
-    // one thread plays both sides: an endpoint that closed first would wait for the other
+    // one thread plays both sides: the endpoint that closes first would wait for the other
     for (int i = 0; i < 100000 && a_ && b_ && !(a_->drained() && b_->drained()); ++i) {
       a_->progress();
       b_->progress();

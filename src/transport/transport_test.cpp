@@ -17,7 +17,7 @@ namespace {
 
 class SizesTest : public TransportTest {
  protected:
-  /// At one another's heels or with pauses: of some lengths that decides the form.
+  /// Sends messages back to back or with pauses: for some lengths that decides the form.
   void exchange(bool pauses);
 };
 
@@ -98,7 +98,7 @@ TEST_P(TransportTest, AMessageThatNobodyWaitsForIsHeldBackForAWhile) {
   EXPECT_EQ(callbacks_b_.begun, 1u);
   progress_until([&] { return callbacks_b_.arrived.size() == 2; });  // not for ever
 
-  send_and_look(ops[2]);  // who was late once is not waited for
+  send_and_look(ops[2]);  // after a late receive messages are not deferred
   EXPECT_EQ(callbacks_b_.begun, 3u);
   progress_until([&] { return callbacks_b_.arrived.size() == 3; });
   for (const Arrived& got : callbacks_b_.arrived) EXPECT_EQ(got.payload, data);
@@ -283,8 +283,8 @@ void fill(arena::Arena& arena) {
     }
 }
 
-/// Without coherence streams of such messages go by cells only where there is memory for them; with
-/// it they always do.
+/// Without coherence streams of such messages use cells only if there is memory for them; with it
+/// they always do.
 TEST_P(TransportTest, AStreamInAFullPoolGoesInLines) {
   const bool has_lines = GetParam() != coherence::Mode::hardware;
   const auto data = pattern(8000, 1);
@@ -322,7 +322,7 @@ TEST_P(TransportTest, AFullPoolIsAnErrorThatNamesWhatIsNeeded) {
   EXPECT_EQ(text.find("larger pool"), text.rfind("larger pool")) << "said once: " << text;
 }
 
-/// For an answer that finds no memory: with the credits, which have theirs.
+/// For an answer that finds no memory: the code travels with the credits, which need none.
 TEST_P(TransportTest, TroubleIsToldWithoutAMessage) {
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, 0, 0}, nullptr));
   progress_until([&] { return callbacks_b_.arrived.size() == 1; });
@@ -337,7 +337,7 @@ TEST_P(TransportTest, TroubleIsToldWithoutAMessage) {
   EXPECT_EQ(a_->trouble_of(to_b_), 0u);
 }
 
-/// The caller, and other senders, have their turn while a long message comes.
+/// The caller and other senders get their turn while a long message arrives.
 TEST_P(TransportTest, OneCallTakesAPartOfALongMessage) {
   constexpr std::uint64_t bytes = 32 << 20, max_per_call = (512 + 128) << 10;
   auto data = pattern(bytes, 1);
@@ -353,7 +353,7 @@ TEST_P(TransportTest, OneCallTakesAPartOfALongMessage) {
   EXPECT_GE(fruitful, bytes / max_per_call);
 }
 
-/// Whoever holds the pool's lock may be stopped.
+/// The process that holds the pool's lock may be stopped.
 TEST_P(TransportTest, TroubleIsToldWhenTheLockIsFree) {
   auto data = pattern(8, 1);
   SendOp op = op_of(data, 1);
@@ -376,8 +376,8 @@ const auto modes = testing::Values(coherence::Mode::hardware, coherence::Mode::s
 INSTANTIATE_TEST_SUITE_P(Modes, TransportTest, modes, mode_of);
 INSTANTIATE_TEST_SUITE_P(Modes, SizesTest, modes, mode_of);
 
-/// The peer takes the message, says so and leaves, all while one call of progress() is under way
-/// that then looks whether peers are still there.
+/// The peer takes the message, acknowledges it and leaves, all during one call of progress() that
+/// then checks whether peers are still there.
 TEST_P(TransportTest, WhatWasAcknowledgedBeforeThePeerLeftIsDelivered) {
   constexpr int calls_to_look = 512;
   Recorder other_callbacks;
@@ -391,7 +391,7 @@ TEST_P(TransportTest, WhatWasAcknowledgedBeforeThePeerLeftIsDelivered) {
   timespec more_than_a_check{0, 50'000'000};
   nanosleep(&more_than_a_check, nullptr);
   ASSERT_TRUE(*other->try_inject(to_a, {7, 0, 0, 0}, nullptr));
-  a_->progress();  // meets the new sender; its message is for the next call
+  a_->progress();  // meets the new sender; the next call takes its message
   callbacks_a_.meanwhile = [this] {
     while (callbacks_b_.arrived.empty()) b_->progress();
     b_.reset();
@@ -404,7 +404,7 @@ TEST_P(TransportTest, WhatWasAcknowledgedBeforeThePeerLeftIsDelivered) {
   for (int i = 0; i < 200; ++i) a_->progress();  // returns the credit that `other` waits for
 }
 
-/// With one thread for all, what a closing endpoint waits for comes by its moving the others.
+/// One thread drives all endpoints: the closing one must let the others make progress.
 TEST_P(TransportTest, AClosingEndpointLetsOthersBeMoved) {
   Options options{"test"};
   options.while_closing = [this] { b_->progress(); };

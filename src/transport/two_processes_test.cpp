@@ -11,7 +11,7 @@
 namespace penstock::transport {
 namespace {
 
-/// Runs `child` in another process that is attached by itself; kills it at the end if need be.
+/// Runs `child` in another process with an attachment of its own; kills it at the end if need be.
 class TwoProcesses : public TransportTest {
  protected:
   pid_t fork_peer(const std::function<void(Endpoint&, Recorder&, Peer)>& child,
@@ -167,7 +167,7 @@ TEST_P(TwoProcesses, AStoppedPeerIsWaitedFor) {
 Endpoint& TwoProcesses::replace(pid_t child) {
   kill(child, SIGKILL);
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
-  constexpr int most = 64;  // slots that were never used serve first
+  constexpr int most = 64;  // never used slots are taken first
   while (others_.size() < most && (others_.empty() || others_.back()->address().slot != child_))
     others_.push_back(open(side_b_, all_callbacks_.emplace_back()));
   EXPECT_EQ(others_.back()->address().slot, child_);
@@ -204,7 +204,7 @@ TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughNoReceiveWaitedForIt
     raise(SIGSTOP);
   });
   while (callbacks_a_.arrived.empty()) a_->progress();
-  for (int i = 0; i < 50'000; ++i) a_->progress();  // its channel is looked at no more
+  for (int i = 0; i < 50'000; ++i) a_->progress();  // its channel comes to rest
   callbacks_a_.ready = false;
   ASSERT_TRUE(*a_->try_inject(child_, {3, 0, 0, 0}, nullptr));
   int status = 0;
@@ -218,7 +218,7 @@ TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughNoReceiveWaitedForIt
   callbacks_a_.ready = true;
 }
 
-/// The watch finds the death before the new owner is heard.
+/// The watch finds the death before the poller finds the new owner.
 TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughItsDeathIsFoundFirst) {
   const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& callbacks, Peer parent) {
     if (auto sent = endpoint.try_inject(parent, {1, 0, 0, 0}, nullptr); !sent || !*sent) _exit(4);
@@ -233,7 +233,7 @@ TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughItsDeathIsFoundFirst
   };
   while (callbacks_a_.arrived.empty()) step();
   for (int i = 0; i < 50'000; ++i) step();                     // its channel is at rest
-  ASSERT_TRUE(*b_->try_inject(to_a_, {9, 0, 0, 0}, nullptr));  // another's is not
+  ASSERT_TRUE(*b_->try_inject(to_a_, {9, 0, 0, 0}, nullptr));  // another channel is active
   while (callbacks_a_.arrived.size() < 2) step();
   while (calls % 512 != 511) step();  // the next looks at the clock
   ASSERT_TRUE(*a_->try_inject(child_, {3, 0, 0, 0}, nullptr));
@@ -248,7 +248,7 @@ TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughItsDeathIsFoundFirst
   EXPECT_EQ(callbacks_a_.arrived[2].header.tag, 2u);
 }
 
-/// Its credits come later, into memory that is nobody else's until the whole job has gone.
+/// The peer stores its credits later, into memory that gets no new owner until the job has ended.
 TEST_P(TwoProcesses, WhereAPeerStillHasToReturnCreditsNobodyElseIs) {
   const pid_t pid = fork_peer(
       [](Endpoint& endpoint, Recorder&, Peer parent) {
@@ -257,7 +257,7 @@ TEST_P(TwoProcesses, WhereAPeerStillHasToReturnCreditsNobodyElseIs) {
       },
       100'000'000);
   int status = 0;
-  ASSERT_EQ(waitpid(pid, &status, 0), pid);  // its deadline ends: nobody takes the message
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);  // its deadline ends: the message is never taken
   ASSERT_EQ(status, 0);
   pool::AttachOptions of_another_job{.spec = spec_, .job = "other"};
   auto pool = pool::Pool::attach(of_another_job);

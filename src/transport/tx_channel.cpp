@@ -13,8 +13,8 @@
 namespace penstock::transport {
 namespace {
 
-/// In [2^62, 2^63): then neither zeroed nor freshly mapped memory holds a valid sequence tag or
-/// credit. Far from 2^63, for `flag_put` is beside it.
+/// Draws from [2^62, 2^63): then neither zeroed nor freshly mapped memory holds a valid sequence
+/// tag or credit. Bit 63 stays free for `flag_put`.
 std::uint64_t random_nonce() {
   std::uint64_t value = 0;
   if (getrandom(&value, sizeof value, 0) != sizeof value)
@@ -22,7 +22,7 @@ std::uint64_t random_nonce() {
   return (value >> 3) | (1ull << 62);
 }
 
-/// Only when the receiver has consumed it are its buffers free, or was that asked for.
+/// True if on_sent waits until the receiver has consumed it: as asked, or as it reads the buffers.
 bool told_when_consumed(const SendOp& op) {
   return op.notify_delivered || op.get_lines != 0;
 }
@@ -144,7 +144,7 @@ void TxChannel::announce() {
   memory_.publish_word(mailbox_word_, MailboxWord::pack(channel_offset_, ++announced_));
 }
 
-/// The caller has not polled since the last message: it does not wait for an answer to it.
+/// True if the caller has not polled since the last message, so it does not wait for an answer.
 bool TxChannel::streams() {
   const bool streams = sent_at_poll_ == context_.polls;
   sent_at_poll_ = context_.polls;
@@ -167,7 +167,7 @@ Result<bool> TxChannel::inject(const Header& header, const void* payload) {
   op.header = header;
   op.iov[0] = {const_cast<void*>(payload), header.bytes};
   op.iov_count = 1;
-  const Started started = start_pipelined(&op);  // one cell: at once or not at all
+  const Started started = start_pipelined(&op);  // one cell: complete at once, or no credit
   if (started == Started::no_memory) return unexpected(memory_error_);
   return started == Started::complete;
 }
@@ -266,29 +266,29 @@ unsigned TxChannel::advance(EndpointCallbacks& callbacks) {
 
 void TxChannel::abandon() {
   withdraw_get();
-  // a message in cells, whose one line is in the ring; it was begun behind all in `delivering_`
+  // a pipelined message, whose one line is in the ring; it began after all in `delivering_`
   breaks_off_ = queue_.first && queue_.first->position != 0;
   queue_ = {};
   delivering_ = {};
   break_off();
 }
 
-/// Where the next cell's flag would be, when the message that had the cell before is taken.
+/// Replaces the next cell's flag, once the message that used the cell before is consumed.
 void TxChannel::break_off() {
   if (!breaks_off_ || !cell_room()) return;
   memory_.publish_word(flag_at(cells_head_), broken_off(nonce_ + cells_head_));
-  memory_.store_fence();  // the receiver may be closing too, and waits for it
+  memory_.store_fence();  // the receiver may be closing too, and wait for it
   breaks_off_ = false;
 }
 
 void TxChannel::give_memory_back(bool still) {
   context_.tx_memory.give_back(base_, context_.settings.channel_bytes(), still);
-  if (!cells_) return;  // which no other process stores to
+  if (!cells_) return;  // no other process stores to cells
   context_.tx_memory.give_back(cells_, static_cast<std::uint64_t>(cell_count_) * cell_bytes_, true);
 }
 
 void TxChannel::fail_all(EndpointCallbacks& callbacks, const Error& error) {
-  withdraw_get();  // a receiver that is taken for dead may go on copying one day
+  withdraw_get();  // a receiver that was declared dead may still resume copying
   while (delivering_.first) callbacks.on_send_failed(delivering_.pop(), error);
   while (queue_.first) callbacks.on_send_failed(queue_.pop(), error);
 }

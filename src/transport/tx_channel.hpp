@@ -12,7 +12,7 @@
 
 namespace penstock::transport {
 
-/// What all channels of an endpoint share.
+/// State that all sending channels of an endpoint share.
 struct TxContext {
   pool::Pool& pool;
   coherence::Memory memory;
@@ -25,7 +25,7 @@ struct TxContext {
 
 class TxChannel {
  public:
-  /// `mailbox_word`: the word of this sender in the receiver's mailbox. `counts` of what is sent
+  /// `mailbox_word`: the word of this sender in the receiver's mailbox. `counts` of sent messages
   /// outlive the channel. `intra_node`: the peer is on this node.
   static Result<std::unique_ptr<TxChannel>> make(TxContext& context, const Address& peer,
                                                  void* mailbox_word, EndpointStats& counts,
@@ -33,31 +33,31 @@ class TxChannel {
 
   /// False: no credit now, or others are queued before it. Errors: no_space.
   Result<bool> inject(const Header& header, const void* payload);
-  /// True: complete; false: queued. Errors: no_space for the cells of a first bulk message.
+  /// True: complete; false: queued. Errors: no_space for the cells of a first pipelined message.
   Result<bool> send(SendOp* op);
   /// True when the op was queued and none of it had left.
   bool cancel(SendOp* op);
-  /// Moves queued operations on and reports those that end to the callbacks; number of events.
+  /// Advances queued operations and reports those that end. Returns the number of events.
   unsigned advance(EndpointCallbacks& callbacks);
   bool waiting() const { return queue_.first || delivering_.first; }
-  /// Tells what the receiver has said it consumed. One device access where something waits for
-  /// that.
+  /// Reports operations that the receiver has consumed. One device access if any operation waits
+  /// for that.
   unsigned notify_delivered(EndpointCallbacks& callbacks);
-  /// What the receiver has told by RxChannel::tell_trouble since the last call. One device access.
+  /// The code that RxChannel::tell_trouble published since the last call. One device access.
   std::uint32_t trouble();
-  /// Says how far it has got, where that has changed. The caller orders it.
+  /// Publishes the channel's position if it has changed. The caller does the store fence.
   void publish_position();
-  /// Writes anew what the receiver finds messages by, when nothing has moved since the last call
-  /// and something is not consumed: it may have been overwritten. One device access then.
+  /// Writes header, mailbox word and position anew, if nothing has moved since the last call and
+  /// something is not consumed: they may have been overwritten. One device access then.
   void repair();
-  /// All that was sent and can arrive has been consumed. One device access.
+  /// True if the receiver has consumed all that was sent and can arrive. One device access.
   bool consumed();
   void fail_all(EndpointCallbacks& callbacks, const Error& error);
-  /// Forgets what is queued: its buffers may be gone. Nothing is told. What the receiver must know
-  /// of it is said when consumed() is asked, for there may be no room yet.
+  /// Drops queued operations without a report: their buffers may be gone. A message broken off is
+  /// announced to the receiver by consumed(), for there may be no room yet.
   void abandon();
-  /// The last that is done with the channel, when its receiver has gone. `still`: in order, so that
-  /// nothing of its credits is on its way.
+  /// The last call, when the receiver has gone. `still`: it closed in order, so no credit of it can
+  /// still arrive.
   void give_memory_back(bool still);
 
  private:
@@ -116,8 +116,8 @@ class TxChannel {
   void* mailbox_word_;
   std::uint64_t channel_offset_;
   std::uint32_t announced_;
-  bool breaks_off_ = false;  ///< in the midst of a message, which is still to be said
-  std::uint32_t trouble_ = 0, trouble_told_ = 0;  ///< as last seen, and as last said
+  bool breaks_off_ = false;  ///< breaks a message off, which is not yet announced
+  std::uint32_t trouble_ = 0, trouble_told_ = 0;  ///< as last read, and as last returned
   std::uint64_t sent_at_poll_ = ~0ull;            ///< TxContext::polls at the last message in lines
   ChannelHeader header_{};
   PositionLine position_;          ///< as published
@@ -126,15 +126,15 @@ class TxChannel {
   std::byte* cells_ = nullptr;
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
   std::uint64_t cells_head_ = 0, cells_consumed_ = 0;
-  std::uint64_t long_sent_ns_ = 0;     ///< when the last of more than `stream_bytes` was
+  std::uint64_t long_sent_ns_ = 0;     ///< when the last of more than `stream_bytes` was sent
   bool no_cells_for_streams_ = false;  ///< the pool is full: only longer messages ask again
   Error memory_error_;
   // the bulk message that is being sent
   std::uint64_t pipelined_line_ = 0;
-  ClearToSend clear_to_send_;           ///< of it, as last seen
+  ClearToSend clear_to_send_;           ///< for it, as last read
   std::uint64_t requested_at_ns_ = 0;   ///< 0: it does not wait for a clear-to-send
-  bool expects_clear_to_send_ = false;  ///< the one before it had one
-  List queue_;                          ///< not yet wholly in the pool, in order
+  bool expects_clear_to_send_ = false;  ///< the message before it had one
+  List queue_;                          ///< in order; not yet completely in the pool
   List delivering_;                     ///< in the pool, to be reported when consumed
 };
 

@@ -44,7 +44,7 @@ Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what) {
   auto object = arena_->create(name, bytes, options);
   if (!object) {
     if (object.error().code != ErrorCode::no_space) return unexpected(object.error());
-    arena_->pool().publish_activity(pool::found_full);  // stays readable when the process has ended
+    arena_->pool().publish_activity(pool::found_full);  // readable even after the process has ended
     const auto stats = arena_->stats();
     const pool::Info& info = arena_->pool().info();
     return fail(

@@ -1,6 +1,6 @@
 // Pool memory of one endpoint for its channels: taken from the arena in growing pieces, so that
-// memory grows with the pairs that talk. A channel's memory comes back when its peer has gone; a
-// piece of which nothing is used any more goes back to the arena.
+// memory grows with the pairs that communicate. A channel's memory comes back when its peer has
+// gone; a piece with no block in use goes back to the arena.
 #pragma once
 
 #include <list>
@@ -17,13 +17,13 @@ class TxMemory {
   TxMemory(const TxMemory&) = delete;
   TxMemory& operator=(const TxMemory&) = delete;
 
-  /// 4 KiB aligned, contents undefined. Errors: no_space, saying what for and how to fix.
+  /// A block, 4 KiB aligned, contents undefined. Errors: no_space; it names `what` and a remedy.
   Result<std::byte*> allocate(std::uint64_t bytes, const char* what);
   /// Gives a block back; `bytes` as allocated. `still`: no other process can store there any more.
   /// Otherwise the block is never used again here: it goes back with its piece, and the arena keeps
   /// space that a dead process may have stored to in quarantine.
   void give_back(std::byte* at, std::uint64_t bytes, bool still);
-  /// A living peer may still store to the memory in use: it is left to the job's burial. The last
+  /// Leaves memory in use, to which a living peer may still store, to the job's burial. The last
   /// call.
   void leave_to_burial();
 
@@ -34,10 +34,10 @@ class TxMemory {
   };
   struct Slab {
     arena::Object object;
-    std::uint64_t taken = 0;  ///< bytes from the beginning on that were ever given out
+    std::uint64_t taken = 0;  ///< bytes from the beginning on that were ever allocated
     std::uint64_t used = 0;   ///< bytes in use
     bool quiet = true;        ///< no process, living or dead, can store there any more
-    std::vector<Block> free;  ///< given back, of those taken
+    std::vector<Block> free;  ///< blocks that were given back
     bool holds(const std::byte* at) const {
       return at >= object.data && at < object.data + object.bytes;
     }
@@ -49,7 +49,7 @@ class TxMemory {
   arena::Arena* arena_;
   Address owner_;
   std::list<Slab> pieces_;
-  std::uint64_t made_ = 0;  ///< pieces ever
+  std::uint64_t made_ = 0;  ///< pieces made so far
   std::uint64_t next_piece_bytes_ = first_piece_bytes;
   static constexpr std::uint64_t first_piece_bytes = 256 << 10, largest_piece_bytes = 8 << 20;
 };

@@ -12,7 +12,7 @@ namespace {
 class TxMemoryTest : public TransportTest {
  protected:
   std::uint64_t used() const { return side_a_.arena->stats().bytes_used; }
-  /// What a_ has for its channels.
+  /// Pool memory that a_ holds for its channels.
   std::uint64_t for_channels() const {
     std::uint64_t bytes = 0;
     const std::string prefix = "penstock.tx." + std::to_string(a_->address().slot) + ".";
@@ -20,7 +20,7 @@ class TxMemoryTest : public TransportTest {
       if (object.name.starts_with(prefix)) bytes += object.bytes;
     return bytes;
   }
-  /// A message to an endpoint, long enough to need cells, that has been taken.
+  /// Sends a message that is long enough to need cells, until the endpoint has taken it.
   void talk_to(Endpoint& other, Recorder& callbacks) {
     const Peer to = *a_->resolve(other.address());
     auto data = pattern(100'000, 3);
@@ -35,7 +35,7 @@ class TxMemoryTest : public TransportTest {
   }
 };
 
-/// Each takes the slot of the one before it, so that a_ finds a later generation there.
+/// Each one takes its predecessor's slot, so a_ finds a later generation there.
 TEST_P(TxMemoryTest, ALongLivedEndpointTalksToManyShortLivedOnes) {
   b_.reset();
   std::uint64_t after_first = 0;
@@ -113,7 +113,7 @@ TEST_P(TxMemoryTest, MemoryComesBackWhenAPeerDies) {
   ::close(pipe[1]);
 }
 
-/// A block that somebody may still store to is not given to the next; one of a peer that left is.
+/// A block that a dead peer may still store to is not reused; a block of a peer that left is.
 TEST_P(TxMemoryTest, WhatTheDeadMayStoreToIsNotUsedAgain) {
   TxMemory memory(*side_a_.arena, {0, 0, 77, 1});
   const std::uint64_t before = used();

@@ -1,4 +1,4 @@
-// What the parts of a window share: its group, its segments, and where its words are.
+// State that the parts of a window share: its group, its segments, and the offsets of its words.
 #pragma once
 
 #include <utility>

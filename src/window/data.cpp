@@ -26,10 +26,10 @@ void Window::Impl::copy_out(std::uint32_t target, std::span<const Extent> extent
   }
 }
 
-/// Ordered before whatever ends the epoch tells of it.
+/// Ordered before the signal or release that ends the epoch.
 Result<void> Window::put(std::uint32_t target, std::span<const Extent> extents, const void* from) {
   Impl& impl = *impl_;
-  // A small one goes with what tells the target that the epoch is complete, which stores it.
+  // A small put rides in the line that signals the end of the epoch; the target stores it.
   const bool with_signal = extents.size() == 1 && extents.front().bytes <= max_piggybacked &&
                            impl.accessing && target < ranks() && impl.reachable[target];
   if (with_signal) {
@@ -69,7 +69,7 @@ Result<void> Window::update(std::uint32_t target, std::span<const Extent> extent
   return {};
 }
 
-/// No other thread of this rank comes in between: nothing waits here.
+/// No other thread of this rank can intervene: nothing in here waits.
 void Window::Impl::change(std::uint32_t target, std::span<const Extent> extents,
                           std::uint64_t bytes, const Change& how) {
   if (packed.size() < bytes) packed.resize(bytes);

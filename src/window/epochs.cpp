@@ -6,7 +6,7 @@ namespace penstock::window {
 
 Result<void> Window::fence(std::uint32_t asserts) {
   Impl& impl = *impl_;
-  // Both before anybody may put: later our copies would go over what was put.
+  // Both before any rank may put: written back later, our copies would overwrite its bytes.
   if ((asserts & no_store) == 0) impl.exposure.send();
   if (auto all = impl.barrier.meet(impl.context.names().fence); !all) return all;
   if ((asserts & no_precede) == 0) impl.exposure.drop();
@@ -85,7 +85,7 @@ void Window::Impl::end_exposure() {
     exposure.store(*put);
     stored = true;
   }
-  if (stored) context.memory.full_fence();  // others may get it from now on
+  if (stored) context.memory.full_fence();  // from now on other ranks may get these bytes
 }
 
 Result<bool> Window::test() {
@@ -100,7 +100,7 @@ Result<bool> Window::test() {
     impl.context.idle();
     auto alive = impl.context.check_alive(rank, impl.context.names().test);
     if (alive) return false;
-    impl.signals.drop_those_complete(impl.missing);  // it may have completed as its last deed
+    impl.signals.drop_those_complete(impl.missing);  // it may have completed just before it ended
     if (!impl.missing.empty() && impl.missing.front() == rank) return unexpected(alive.error());
     if (!impl.missing.empty()) return false;
   }

@@ -36,7 +36,7 @@ void Exposure::drop() {
 void Exposure::send_reached_by_lock() {
   if (reached_by_lock_.empty()) return;
   send(reached_by_lock_);
-  context_.memory.full_fence();  // what tells the others of it does not go through the pool, maybe
+  context_.memory.full_fence();  // the others may learn of it by means outside the pool
 }
 
 void Exposure::drop_reached_by_lock() {
@@ -63,11 +63,11 @@ void Exposure::store(const Piggyback& put) {
 void Exposure::drop_all() {
   const Member& own = context_.own();
   if (own.bytes != 0) context_.memory.invalidate(context_.segment(context_.self()), own.bytes);
-  drop();  // of a shared window also the others' segments
+  drop();  // in a shared window the others' segments too
 }
 
-/// What `origin` wants, if that is new; nothing of it is believed unchecked. A line that is not
-/// whole is being published, and its ring comes after.
+/// Reads and checks the want of `origin`; false if there is no new one. A torn line is still being
+/// published, and its ring follows.
 bool Exposure::take(std::uint32_t origin) {
   const std::uint64_t place =
       context_.options.sync_area + context_.layout.want(context_.self(), origin);
@@ -110,15 +110,15 @@ std::vector<Range> Exposure::united(bool only_by_lock) const {
   return apart;
 }
 
-/// What peers wait for. They may reach the ranges once they are told that all that was stored
-/// there is at the device; what is stored later goes there at the next epoch.
+/// Answers new wants. A peer may reach the ranges once it reads the answer: all earlier stores
+/// there are at the device. Later ones go there at the next epoch.
 bool Exposure::serve() {
   if (!may_be_asked_) return false;
   const auto& memory = context_.memory;
   const std::uint64_t ring =
       memory.observe_word(context_.sync_area(context_.layout.bell(context_.self())));
   if (ring == heard_) return false;
-  heard_ = ring;  // a want that comes after this look has a ring of its own
+  heard_ = ring;  // a want that arrives after this look rings again
   memory.invalidate(context_.sync_area(context_.layout.want(context_.self(), 0)),
                     context_.ranks() * line_bytes);
   memory.load_fence();

@@ -15,7 +15,7 @@ struct Window::Impl {
   /// Errors: mismatch, when no epoch lets this rank reach the target; peer_dead.
   Result<void> enter(std::uint32_t target);
   Result<void> enter(std::uint32_t target, std::span<const Extent> extents);
-  /// From the first byte to the end of the last. Errors: invalid_argument, beyond the segment.
+  /// The range that covers all extents. Errors: invalid_argument (beyond the segment).
   Result<Range> within(std::uint32_t target, std::span<const Extent> extents) const;
   /// The lock of a target. A thread acquires it only in its turn.
   struct RankLock {
@@ -30,20 +30,20 @@ struct Window::Impl {
     return lock(update_locks, target, context.layout.update_lock(target));
   }
   Result<void> acquire(sync::Lock& lock, std::uint32_t target, sync::Hold hold, const char* what);
-  /// The target's epoch lock, unless another thread of this rank has come first: `passive` tells.
+  /// Takes the target's epoch lock, unless another thread of this rank has (see `passive`).
   Result<void> acquire_epoch(std::uint32_t target, sync::Hold hold, const char* what);
   Result<void> release(std::uint32_t target);
-  /// All ranks that could reach the own segment have completed.
+  /// Ends the exposure epoch: all origins have completed.
   void end_exposure();
   void copy_in(std::uint32_t target, std::span<const Extent> extents, const void* from);
   void change(std::uint32_t target, std::span<const Extent> extents, std::uint64_t bytes,
               const Change& how);
   void copy_out(std::uint32_t target, std::span<const Extent> extents, void* to);
 
-  /// How a target is reached in the passive way.
+  /// How a target is locked for passive access.
   enum class Passive : std::uint8_t {
     none,
-    unchecked,  ///< locked, without the lock: no other rank asks for it
+    unchecked,  ///< no_check: no lock is taken, since no other rank asks for it
     shared,
     exclusive
   };
@@ -55,12 +55,12 @@ struct Window::Impl {
   group::Barrier barrier;
   std::vector<RankLock> epoch_locks, update_locks;  ///< by target
 
-  /// How far leave() has come.
+  /// Progress of leave().
   enum class Leaving : std::uint8_t { no, arrived, done } leaving = Leaving::no;
   bool fenced = false;                         ///< a fence has begun an epoch
   std::vector<std::uint32_t> posted, started;  ///< groups of the open epochs
-  bool exposed = false, accessing = false;     ///< there are such epochs, also of empty groups
-  std::vector<bool> reachable;                 ///< by target: one of `started`
+  bool exposed = false, accessing = false;     ///< such an epoch is open, even with an empty group
+  std::vector<bool> reachable;                 ///< by target: true if in `started`
   std::vector<Passive> passive;                ///< by target
   bool all_locked = false, all_unchecked = false;
   Missing missing;

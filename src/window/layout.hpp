@@ -1,15 +1,15 @@
 // A window's words in the pool, for n ranks:
 //
-//   signals  n rows of n lines: line (reader, writer): what one rank tells another
+//   signals  n rows of n lines: line (reader, writer): the writer's signals to the reader
 //   fence    n lines    a barrier
 //   wants    n rows of n lines: line (t, o): the ranges of t's segment that o reaches
-//   bells    n lines: line t: word 0, the last ring: who has a new want of t
-//   epochs   n locks of n lines: of a rank's segment, held for an epoch
-//   updates  n locks of n lines: of a rank's segment, held for one update
+//   bells    n lines: line t: word 0, the last ring: an origin has a new want of t
+//   epochs   n locks of n lines: lock t guards t's segment for an epoch
+//   updates  n locks of n lines: lock t guards t's segment for one update
 //
-// Each line has one writer, and signals and wants one reader; but all ranks that ask t ring its
-// bell, by publish_word. No value comes twice, so the one that stays differs from the one that t
-// saw last.
+// Each line has one writer; signals and wants have one reader. A bell is the exception: all ranks
+// that ask t ring it, by publish_word. No value repeats, so the value that remains differs from the
+// one that t saw last.
 #pragma once
 
 #include <cstdint>
@@ -31,27 +31,27 @@ struct Range {
 
 struct WantLine {
   std::uint32_t serial;
-  std::uint32_t by_lock;     ///< 1: also in epochs in which the target takes no part
-  Range ranges[max_ranges];  ///< empty ones are not used
+  std::uint32_t by_lock;     ///< 1: also in passive epochs
+  Range ranges[max_ranges];  ///< empty: unused
   std::uint64_t checksum;
 };
 static_assert(sizeof(WantLine) == line_bytes);
 
 inline constexpr std::size_t max_piggybacked = 40;
 
-/// The counts stand in the last word, which arrives last and is loaded first: with a new count the
-/// rest is at least as new. They go round, the serials too.
+/// The counts are in the last word, which arrives last and is loaded first: if a count is new, the
+/// rest of the line is at least as new. Counts and serials wrap around.
 struct SignalLine {
-  std::uint32_t answer = 0;           ///< serial of the reader's want that is done as it asks
+  std::uint32_t answer = 0;           ///< serial of the reader's last want that was served
   std::uint32_t piggyback_bytes = 0;  ///< a put that came with the last completion; 0: none
   std::uint64_t piggyback_at = 0;
   std::byte piggybacked[max_piggybacked] = {};
   std::uint32_t opens = 0;      ///< times the writer opened its segment to the reader
-  std::uint32_t completes = 0;  ///< times it completed its accesses to the reader's
+  std::uint32_t completes = 0;  ///< times it completed its accesses to the reader's segment
 };
 static_assert(sizeof(SignalLine) == line_bytes);
 
-/// Of a want: other than every one before.
+/// The ring value of a want; differs from every earlier one.
 inline std::uint64_t ring_of(std::uint32_t origin, std::uint32_t serial) {
   return (std::uint64_t{origin} + 1) << 32 | serial;
 }

@@ -1,4 +1,4 @@
-// A few ranges that cover what a rank has reached of another's segment.
+// A few ranges that cover the bytes of another rank's segment that this rank has reached.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ class Ranges {
     }
     return false;
   }
-  /// Covers [from, to) from now on, of a segment of `bytes`. A range that grows doubles, so that an
+  /// Covers [from, to) of a segment of `bytes` from now on. A range that grows doubles, so an
   /// origin that walks through a segment need not ask at every step.
   void include(std::uint64_t from, std::uint64_t to, std::uint64_t bytes);
   const std::array<Range, max_ranges>& all() const { return ranges_; }

@@ -23,7 +23,7 @@ TEST(Ranges, FarOnesStayApartWhileThereIsRoom) {
   for (const std::uint64_t at : {0u, 100'000u, 200'000u}) ranges.include(at, at + 8, segment);
   EXPECT_TRUE(ranges.cover(100'000, 100'008));
   EXPECT_FALSE(ranges.cover(50'000, 50'001));
-  ranges.include(210'000, 210'001, segment);  // to its nearest
+  ranges.include(210'000, 210'001, segment);  // merged into the nearest
   EXPECT_TRUE(ranges.cover(200'000, 210'001));
   EXPECT_TRUE(ranges.cover(0, 8));
   EXPECT_FALSE(ranges.cover(50'000, 50'001));

@@ -30,7 +30,7 @@ Result<void> AccessRanges::ask(std::uint32_t target, std::uint64_t from, std::ui
       context_.options.sync_area + context_.layout.want(target, context_.self());
   const auto& memory = context_.memory;
   pool::publish_checksummed_line(memory, context_.pool.base(), place, line);
-  memory.store_fence();  // the want is there before the target is told to look
+  memory.store_fence();  // the want is at the device before its ring
   memory.publish_word(context_.sync_area(context_.layout.bell(target)),
                       ring_of(context_.self(), known.serial));
   memory.store_fence();  // pairs with Exposure::serve

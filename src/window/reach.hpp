@@ -1,4 +1,4 @@
-// What this rank reaches of others' segments, and that they know of it (exposure.hpp).
+// The ranges of other segments that this rank reaches, and the requests for them (exposure.hpp).
 #pragma once
 
 #include <vector>
@@ -11,9 +11,9 @@ class AccessRanges {
  public:
   AccessRanges(Context& context, Signals& signals);
 
-  /// After it [from, to) of the target's segment may be put to and got from, in any epoch, or in
-  /// those in which the target takes part. Waits for the target when it was not so before. Errors:
-  /// peer_dead.
+  /// After it this rank may put to and get from [from, to) of the target's segment: in any epoch
+  /// with `by_lock`, else in epochs in which the target takes part. Waits for the target if the
+  /// range is new. Errors: peer_dead.
   Result<void> ensure(std::uint32_t target, std::uint64_t from, std::uint64_t to, bool by_lock) {
     if (targets_.empty()) return {};
     const Target& known = targets_[target];
@@ -23,11 +23,11 @@ class AccessRanges {
 
  private:
   struct Target {
-    bool open = true;  ///< all of it
+    bool open = true;  ///< the whole segment may be reached
     bool by_lock = false;
     Ranges ranges;
     std::uint32_t serial = 0;
-    bool asking = false;  ///< a thread is
+    bool asking = false;  ///< a thread of this rank is asking
 
     bool knows(std::uint64_t from, std::uint64_t to, bool locked) const {
       return (by_lock || !locked) && ranges.cover(from, to);
@@ -37,7 +37,7 @@ class AccessRanges {
 
   Context& context_;
   Signals& signals_;
-  std::vector<Target> targets_;  ///< none where no caches are apart
+  std::vector<Target> targets_;  ///< empty when all caches are coherent
 };
 
 }  // namespace penstock::window

@@ -26,16 +26,16 @@ void Signals::send(std::uint32_t reader) {
 }
 
 void Signals::tell_open(std::span<const std::uint32_t> origins) {
-  context_.memory.store_fence();  // what was stored to the segment is there before it is open
+  context_.memory.store_fence();  // stores to the segment precede the signal that opens it
   for (const std::uint32_t origin : origins) {
     ++sent_[origin].opens;
     send(origin);
   }
-  context_.memory.store_fence();  // pairs with observe: nothing stays in a buffer here
+  context_.memory.store_fence();  // pairs with observe: the signal leaves the store buffer
 }
 
 void Signals::tell_complete(std::span<const std::uint32_t> targets) {
-  context_.memory.store_fence();  // what was put is there before it is said to be
+  context_.memory.store_fence();  // puts precede the signal that completes them
   for (const std::uint32_t target : targets) {
     if (!piggybacking_[target]) sent_[target].piggyback_bytes = 0;
     piggybacking_[target] = false;
@@ -46,7 +46,7 @@ void Signals::tell_complete(std::span<const std::uint32_t> targets) {
 }
 
 void Signals::answer(std::uint32_t origin, std::uint32_t serial) {
-  context_.memory.store_fence();  // what was stored to the ranges is there before they may be got
+  context_.memory.store_fence();  // stores to the ranges precede the answer
   sent_[origin].answer = serial;
   send(origin);
   context_.memory.store_fence();  // pairs with observe
@@ -70,7 +70,7 @@ void Signals::await_complete(std::span<const std::uint32_t> origins) {
   for (const std::uint32_t origin : origins) ++completes_awaited_[origin];
 }
 
-/// The counts are the last word: what comes with them is at least as new.
+/// The counts are in the last word: the rest of the line is at least as new.
 void Signals::observe(const Missing& writers) {
   const auto& memory = context_.memory;
   for (const std::uint32_t writer : writers)

@@ -1,6 +1,6 @@
-// What two ranks tell each other: a line for each direction, written by one, read by the other.
-// It says how often an epoch was opened and completed, which question is answered (exposure.hpp),
-// and carries a small put along, which then costs no line of its own.
+// Signals between two ranks: a line for each direction, written by one, read by the other. It
+// counts the epochs opened and completed, names the want that was answered (exposure.hpp), and may
+// carry a small put (piggyback), which then costs no line of its own.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace penstock::window {
 
 /// A put that came with the end of an epoch.
 struct Piggyback {
-  std::uint64_t at = 0;  ///< in the segment
+  std::uint64_t at = 0;  ///< offset in the segment
   std::uint32_t bytes = 0;
   std::byte data[max_piggybacked];
 };
@@ -22,22 +22,22 @@ class Signals {
  public:
   explicit Signals(const Context& context);
 
-  /// What was published before is there before them.
+  /// Both do a store fence: earlier publishes reach the device before the signal.
   void tell_open(std::span<const std::uint32_t> origins);
   void tell_complete(std::span<const std::uint32_t> targets);
   void answer(std::uint32_t origin, std::uint32_t serial);
-  /// Goes with the next tell_complete(). False: there is one already, or it is too long.
+  /// Sends the put with the next tell_complete(). False: there is one already, or it is too long.
   bool piggyback(std::uint32_t target, const Extent& piece, const void* from);
 
-  /// One more is awaited from each.
+  /// Each awaits one more signal from each of these ranks.
   void await_open(std::span<const std::uint32_t> targets);
   void await_complete(std::span<const std::uint32_t> origins);
-  /// Removes from `missing` the ranks whose awaited signal has come. One device access.
+  /// Removes from `missing` the ranks whose awaited signal has arrived. One device access.
   void drop_those_open(Missing& missing);
   void drop_those_complete(Missing& missing);
   void drop_those_who_answered(Missing& missing, std::uint32_t serial);
-  /// After drop_those_complete() took the origin: what it sent along, for a segment of so many
-  /// bytes.
+  /// The put that the origin sent with its signal, checked against the segment's size. To be called
+  /// after drop_those_complete() removed the origin.
   std::optional<Piggyback> piggybacked(std::uint32_t origin, std::uint64_t segment_bytes) const;
 
  private:

@@ -15,11 +15,11 @@ namespace {
 constexpr std::uint32_t ranks = 2;
 constexpr std::uint64_t segment_bytes = 1 << 16;
 
-/// A rank's window. All its threads come by call().
+/// A rank's window. All its threads enter by call().
 struct Shared {
   base::HandoverMutex mutex;
   std::unique_ptr<Window> window;
-  std::atomic<bool> waits{false};  ///< a thread has let others in
+  std::atomic<bool> waits{false};  ///< a thread waits and lets others in
 
   template <class Body>
   auto call(Body body) {
@@ -55,7 +55,7 @@ class WindowThreads : public testing::TestWithParam<coherence::Mode> {
       own.window = std::move(*opened);
     }
   }
-  /// `threads` of each rank; peers are answered until all are through.
+  /// Runs `threads` threads of each rank; they serve peers until all have finished.
   void all(std::uint32_t threads, const std::function<void(Shared&, std::uint32_t thread)>& body) {
     std::atomic<std::uint32_t> through{0};
     std::vector<std::thread> running;
@@ -92,7 +92,7 @@ bool add_one(std::byte* packed) {
   return true;
 }
 
-/// Others come meanwhile, and must wait.
+/// Other updates start meanwhile, and must wait.
 bool add_one_slowly(std::byte* packed) {
   add_one(packed);
   std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -144,7 +144,7 @@ TEST_P(WindowThreads, FirstAccessesToRangesOfOneTarget) {
   });
 }
 
-/// A waits for what rank 1 has, rank 1 for what B has, who must be let in to give it up.
+/// A waits for rank 1, and rank 1 waits for a lock of B, which must be let in to release it.
 TEST_P(WindowThreads, WhoWaitsDoesNotKeepOthersFromWhatPeersWaitFor) {
   std::atomic<int> ready{0};
   std::thread b([&] {
@@ -171,12 +171,12 @@ TEST_P(WindowThreads, WhoWaitsDoesNotKeepOthersFromWhatPeersWaitFor) {
   peer.join();
 }
 
-/// Under lock_all a target's lock is taken by whichever thread first reaches it.
+/// Under lock_all the first thread that reaches a target takes its lock.
 TEST_P(WindowThreads, OneOfTheThreadsTakesALockForAll) {
   constexpr std::uint64_t rounds = 100;
   all(1, [](Shared& own, std::uint32_t) {
     for (std::uint64_t i = 0; i < rounds; ++i) {
-      if (own.window->self() == 1) {  // in the way of the others now and then
+      if (own.window->self() == 1) {  // contends with the others now and then
         ASSERT_TRUE(own.call([](Window& w) { return w.lock(1, sync::Hold::exclusive); }));
         std::this_thread::sleep_for(std::chrono::microseconds(200));
         ASSERT_TRUE(own.call([](Window& w) { return w.unlock(1); }));

@@ -1,4 +1,4 @@
-// A window's life, and what may be reached when.
+// A window's life, and the checks which accesses its epochs allow.
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "window/impl.hpp"
@@ -48,7 +48,7 @@ Window::Impl::Impl(pool::Pool& pool, Options options)
 Result<std::unique_ptr<Window>> Window::open(pool::Pool& pool, Options options) {
   PENSTOCK_TRY(check(pool, options));
   auto impl = std::make_unique<Impl>(pool, std::move(options));
-  // Drops copies from the time when the space had another owner.
+  // Invalidates copies from the time when the space had another owner.
   impl->exposure.drop_all();
   return std::unique_ptr<Window>(new Window(std::move(impl)));
 }
@@ -71,7 +71,7 @@ void Window::send_on() {
   impl_->exposure.drop_all();
 }
 
-/// Others may still put and ask until all are here.
+/// Others may still put and ask until all ranks have called this.
 void Window::begin_to_leave() {
   using Leaving = Impl::Leaving;
   if (impl_->leaving != Leaving::no) return;
@@ -86,8 +86,8 @@ Result<void> Window::leave_segments(std::uint32_t root) {
   if (impl.leaving == Impl::Leaving::done) return {};
   begin_to_leave();
   auto all = impl.barrier.await_others(impl.context.names().leave);
-  // What was put meanwhile is found. Dirty lines are written back, also when a rank has died: else
-  // they would overwrite what the next user of the space puts there.
+  // Later loads find the puts made meanwhile. Dirty lines are written back even when a rank has
+  // died: else they would overwrite data of the next user of the space.
   impl.exposure.drop_all();
   if (!all) return all;
   impl.leaving = Impl::Leaving::done;
@@ -117,7 +117,7 @@ bool Window::serve() {
   return impl_->exposure.serve();
 }
 
-// ---- who may reach whom ------------------------------------------------------------------------
+// ---- access checks -----------------------------------------------------------------------------
 
 Result<void> Window::Impl::enter(std::uint32_t target) {
   if (auto inside = context.check_rank(target); !inside) return inside;

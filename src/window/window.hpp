@@ -1,5 +1,5 @@
-// Windows: memory of every rank of a group, in the pool, that all of them put into and get from by
-// themselves, in epochs that are told apart by words of the pool. No message is sent. Lines, access
+// Windows: memory of every rank of a group, in the pool. Each rank puts and gets by itself, in
+// epochs that words of the pool delimit. No message is sent. Lines, access
 // counts and crash rules: docs/protocols/window.md. Source: cMPI sections 3.2 and 3.4;
 // memory-model "One-sided: windows"; MPI 4.1 chapter 12 says what the calls mean.
 #pragma once
@@ -15,19 +15,19 @@
 
 namespace penstock::window {
 
-/// A rank of the window's group, as it said when the window was made.
+/// A rank of the window's group, as it announced itself when the window was made.
 struct Member {
   std::uint64_t token = 0;   ///< pool::Pool::token() of its process
-  std::uint64_t offset = 0;  ///< of its segment in the pool; on a line
-  std::uint64_t bytes = 0;   ///< of its segment; 0: it has none
+  std::uint64_t offset = 0;  ///< of its segment in the pool; aligned to a line
+  std::uint64_t bytes = 0;   ///< size of its segment; 0: it has none
 };
 
-/// What a program promises in return for less work.
+/// Promises by which a program saves work, as MPI's assertions.
 enum Assert : std::uint32_t {
   no_check = 1,    ///< the other side is ready, or no other rank asks for the lock
   no_store = 2,    ///< the own segment was not stored to since the last epoch
   no_precede = 8,  ///< the fence ends no epoch in which anything was done
-  no_succeed = 16  ///< the fence begins none
+  no_succeed = 16  ///< the fence begins no such epoch
 };
 
 /// A run of bytes of a segment.
@@ -36,7 +36,7 @@ struct Extent {
   std::uint64_t bytes = 0;
 };
 
-/// What error messages call the calls below. An MPI library gives the names that its users know.
+/// Names of the calls below in error messages. An MPI library passes those that its users know.
 struct CallNames {
   const char* fence = "fence";
   const char* post = "post";
@@ -59,44 +59,43 @@ struct Options {
   std::vector<Member> members;
   std::uint32_t self = 0;      ///< index in `members`
   bool stored_by_all = false;  ///< ranks store to each other's segments by plain stores
-  /// Called between two looks of a wait: progress of other things. Other threads may call the
-  /// window while it runs, as if this one had not come yet (base::HandoverMutex).
+  /// Called between two looks of a wait, to make progress elsewhere. Other threads may call the
+  /// window while it runs, as if this one had not entered yet (base::HandoverMutex).
   std::function<void()> idle;
   CallNames names{};
 };
 
-/// Words that the ranks of a window synchronize by.
+/// Size of the sync area: the words by which the ranks of a window synchronize.
 std::uint64_t sync_area_bytes(std::uint32_t ranks);
 
-/// One rank's side of a window. In modes in which loads may be stale a rank's own loads and stores
-/// to its segment must be apart from the others' accesses by the calls below (the separate memory
+/// One rank's side of a window. In modes in which loads may be stale, the calls below must separate
+/// a rank's own loads and stores to its segment from the others' accesses (the separate memory
 /// model); else they are coherent with them (unified). Errors of all calls that reach another rank:
-/// peer_dead, naming it; mismatch: no epoch allows it. Waits end with the death of a rank that they
-/// wait for; each time PENSTOCK_TIMEOUT_MS have passed a message on standard error names that rank.
-/// One thread at a time may be in a call, but for those that are in Options::idle; the caller knows
-/// which epochs of several threads go together. Hot paths (put, get, and epochs among ranks that
-/// are there): no system call, no lock.
+/// peer_dead, naming it; mismatch: no epoch allows it. A wait ends when a rank that it waits for
+/// dies; every PENSTOCK_TIMEOUT_MS a message on standard error names that rank. One thread at a
+/// time may be in a call, not counting those in Options::idle; the caller decides which epochs of
+/// several threads belong together. Hot paths (put, get, and epochs among ranks that have arrived):
+/// no system call, no lock.
 class Window {
  public:
-  /// Collective in effect: no rank may go on before all have returned. Errors: wrong_format (what
-  /// the members said does not lie in the pool).
+  /// Collective in effect: no rank may go on before all have returned. Errors: wrong_format (a
+  /// member's segment does not lie in the pool).
   static Result<std::unique_ptr<Window>> open(pool::Pool& pool, Options options);
   ~Window();
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
 
-  /// Collective: returns when no rank reaches this one's segment any more, and nothing of it stays
-  /// in this rank's caches. On rank `root` it returns last: when no rank touches the sync area any
-  /// more either. Only then may the space be given back. Nothing else may be called after it.
+  /// Collective: returns when no rank reaches this one's segment any more, and this rank's caches
+  /// hold none of it. On rank `root` it returns last: when no rank touches the sync area any more
+  /// either. Only then may the space be given back. Nothing else may be called after it.
   Result<void> leave(std::uint32_t root);
-  /// What this rank has stored to its memory in the window, or to that of others in a shared one,
-  /// is at the device when this returns. Waits for no rank: for a process that ends without
-  /// leaving.
+  /// When this returns, the stores of this rank to its segment, and in a shared window to the
+  /// others', are at the device. Waits for no rank: for a process that ends without leaving.
   void send_on();
   /// leave() in steps, for a rank that leaves several windows, which others may leave in another
-  /// order: the first of all, then the second of all, then leave(). The first does not wait: peers
-  /// still put and ask, so they are served until the second returns, which waits until all have
-  /// done the first. Then only the root is left to wait, until all have done the second.
+  /// order: step one on all of them, then step two on all, then leave(). begin_to_leave() does not
+  /// wait; peers still put and ask, so this rank serves them until leave_segments() returns, which
+  /// waits until all ranks have begun. In leave() only the root waits, until all did step two.
   void begin_to_leave();
   Result<void> leave_segments(std::uint32_t root);
 
@@ -108,51 +107,51 @@ class Window {
   // ---- active target ----
   /// Ends the fence epoch before it and begins the next.
   Result<void> fence(std::uint32_t asserts = 0);
-  /// The own segment is open to `group`. Does not wait.
+  /// Opens the own segment to `group`. Does not wait.
   Result<void> post(std::span<const std::uint32_t> group, std::uint32_t asserts = 0);
   /// Waits until all of `group` have opened their segments to this rank.
   Result<void> start(std::span<const std::uint32_t> group, std::uint32_t asserts = 0);
-  /// What was done since start is at the device, and its targets are told.
+  /// Signals the targets; all operations since start() are at the device before the signal.
   Result<void> complete();
   /// Waits until all origins that the segment was opened to have completed.
   Result<void> wait();
-  /// As wait(), without waiting: returns whether they have.
+  /// True: all have completed, and the epoch is over, as after wait(). False: not yet. Never waits.
   Result<bool> test();
 
   // ---- passive target ----
   Result<void> lock(std::uint32_t target, sync::Hold hold, std::uint32_t asserts = 0);
   Result<void> unlock(std::uint32_t target);
-  /// Shared with all; each target's lock is taken when it is first reached.
+  /// Shared locks of all ranks; each is taken when the target is first reached.
   Result<void> lock_all(std::uint32_t asserts = 0);
   Result<void> unlock_all();
-  /// What this rank has put is at the device when it returns.
+  /// When it returns, the puts of this rank are at the device.
   Result<void> flush(std::uint32_t target);
   Result<void> flush_all();
-  /// Own stores are published, and others' puts observed.
+  /// Publishes own stores and observes others' puts.
   Result<void> sync();
-  /// For programs that synchronize by other means, mostly messages; covers what others reach by
-  /// locks. What was stored here is at the device when it returns.
+  /// For programs that synchronize by other means, mostly messages; covers the ranges that others
+  /// reach by locks. When it returns, own stores there are at the device.
   void publish_own();
-  /// Loads after it find what others had put before.
+  /// Its counterpart: later loads find what others had put before.
   void observe_own();
 
   // ---- communication ----
-  /// Copies packed bytes to the pieces; only these bytes are written. `from` is free on return.
+  /// Copies packed bytes to the extents; writes only these bytes. `from` may be reused on return.
   Result<void> put(std::uint32_t target, std::span<const Extent> extents, const void* from);
   Result<void> get(std::uint32_t target, std::span<const Extent> extents, void* to);
-  /// Reads the pieces, packed, gives them to `change`, and writes them when it says so: atomic
-  /// towards other updates of the same segment. `change` calls nothing of the window.
+  /// Reads the extents, packed, passes them to `change`, and writes them back if that returns true:
+  /// atomic towards other updates of the same segment. `change` must not call the window.
   using Change = std::function<bool(std::byte* packed)>;
   Result<void> update(std::uint32_t target, std::span<const Extent> extents, const Change& change);
 
-  /// What this thread has published comes before whatever other threads do once they know of it. To
-  /// be called before another thread is let in: at the end of a call, and in Options::idle.
+  /// Orders the publishes of this thread before whatever other threads do after they learn of them.
+  /// To be called before another thread is let in: at the end of a call, and in Options::idle.
   void store_fence();
 
-  /// Peers may ask something of this rank in the middle of an epoch, and wait for it: it serves
-  /// such requests in its waits, and a thread should call serve() now and then.
+  /// True if peers may send requests to this rank in the middle of an epoch, and wait for answers:
+  /// its waits serve them, and a thread should call serve() now and then.
   bool may_be_asked() const;
-  /// Answers what peers ask. True when there was something.
+  /// Answers requests of peers. True if there was one.
   bool serve();
 
  private:

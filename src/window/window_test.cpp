@@ -1,5 +1,5 @@
-// Windows between attachments of one pool, a thread for each rank. Their caches are coherent here:
-// what must be flushed when is shown by sim/tests/window_test.cpp.
+// Windows between attachments of one pool, a thread for each rank. Their caches are coherent here;
+// sim/tests/window_test.cpp shows which flushes are needed.
 #include "window/window.hpp"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class Windows : public testing::TestWithParam<coherence::Mode> {
       windows_.push_back(std::move(*opened));
     }
   }
-  /// A thread for each rank, which serves the others when it is through.
+  /// Runs a thread for each rank, which serves the others when it has finished.
   void all(const std::function<void(Window&)>& body) {
     std::atomic<std::uint32_t> through{0};
     std::vector<std::thread> threads;

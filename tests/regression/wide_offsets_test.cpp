@@ -51,7 +51,7 @@ class WideOffsets : public testing::TestWithParam<std::uint64_t> {
 TEST_P(WideOffsets, ObjectsKeepApart) {
   const auto high = pattern_at("high", 1 << 20, 2);
   EXPECT_GT(high.offset, GetParam());
-  // Where it would lie if an offset lost its upper half.
+  // Its place if an offset lost its upper half.
   EXPECT_NE(high.offset & 0xffffffffu, high.offset);
   expect_pattern("low", 1);
   expect_pattern("high", 2);

@@ -5,7 +5,7 @@
 namespace penstock::arch::isa {
 
 Features detect() {
-  __builtin_cpu_init();  // its answers include what the operating system saves on a switch
+  __builtin_cpu_init();  // also checks which registers the operating system saves
   Features features;
   features.sse2 = __builtin_cpu_supports("sse2");
   features.partial_nt_store = features.sse2;

@@ -49,7 +49,7 @@ void nt_word(void* to, std::uint64_t value) {
 }
 
 void nt_bytes(void* to, const void* from, std::size_t bytes) {
-  // Within an aligned window, so that bytes that are masked out are never on another page.
+  // The window is aligned, so that masked-out bytes are never on another page.
   constexpr std::size_t window = 16;
   const auto at = reinterpret_cast<std::uintptr_t>(to);
   const std::size_t skipped = at % window;

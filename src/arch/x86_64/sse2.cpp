@@ -1,4 +1,4 @@
-// What every x86_64 CPU can do. There is no 64-byte store: a line's last word goes last, after a
+// Operations for every x86_64 CPU. There is no 64-byte store: a line's last word goes last, after a
 // fence when the stores are non-temporal.
 #include <emmintrin.h>
 
@@ -94,8 +94,8 @@ void store_line(void* to, const void* from) {
 void store_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag) {
   plain::store_tagged(to, from, bytes, first_tag);
 }
-// The caches keep the order of plain stores, so that whenever a line leaves, its last word stands
-// for the others. No fence between: sooner there than the non-temporal way.
+// Caches keep the order of plain stores: whenever a line leaves, its last word vouches for the
+// others. So no fence is needed, and the line arrives sooner than by non-temporal stores.
 void send_line(void* to, const void* from) {
   plain::store_line(to, from);
   write_back_clwb(to, line_bytes);

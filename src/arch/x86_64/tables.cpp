@@ -6,8 +6,8 @@ namespace {
 
 namespace x86 = penstock::arch::x86_64;
 
-/// One way, store and clwb against non-temporal: 56 B 290 and 450 ns, 256 B 490 and 490, 1 KB 625
-/// and 570. Without 64-byte stores the former was sooner at every size (16 KB: 2.2 and 2.7 us).
+/// Latency of store and clwb against non-temporal: 56 B 290 and 450 ns, 256 B 490 and 490, 1 KB 625
+/// and 570. Without 64-byte stores the former was faster at every size (16 KB: 2.2 and 2.7 us).
 constexpr std::size_t avx512_send_limit = 448;
 
 Table sse2_table(const Features& features) {

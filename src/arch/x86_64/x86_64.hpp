@@ -1,5 +1,5 @@
 // The parts of the x86_64 tables. Each .cpp carries its instruction set as function attributes, so
-// that nothing beyond SSE2 leaks into code that runs before the CPU was asked.
+// that code that runs before the CPU is identified contains nothing beyond SSE2.
 #pragma once
 
 #include "arch/arch.hpp"
