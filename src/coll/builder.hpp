@@ -1,0 +1,99 @@
+// What the builders of schedules share: the stream of this rank's chunks, and the steps of a
+// reader.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+
+#include "coll/problem.hpp"
+
+namespace penstock::coll {
+
+/// A part of one chunk that one consumer, or all of them, read.
+struct Part {
+  Span from;
+  std::uint64_t at = 0;  ///< in the chunk
+};
+
+class Builder {
+ public:
+  Builder(const Problem& problem, const Plan& plan, std::uint32_t parts_of_chunk)
+      : problem_(problem), plan_(plan), last_in_slot_(plan.slots) {
+    // A part begins on a line and holds whole elements.
+    const std::uint64_t unit = std::lcm(std::uint64_t{64}, std::uint64_t{problem.element_bytes});
+    part_bytes_ = plan.slot_bytes / std::max(1u, parts_of_chunk) / unit * unit;
+  }
+
+  const Problem& problem() const { return problem_; }
+  std::uint32_t ranks() const { return problem_.ranks; }
+  std::uint32_t self() const { return problem_.rank; }
+  /// Bytes of a part of a chunk; 0: the slot is too short for one.
+  std::uint64_t part_bytes() const { return part_bytes_; }
+  /// Rounds that a block takes.
+  std::uint64_t rounds_of(std::uint64_t bytes) const {
+    return (bytes + part_bytes_ - 1) / part_bytes_;
+  }
+  std::uint64_t rounds_of(const std::vector<Block>& blocks) const {
+    std::uint64_t longest = 0;
+    for (const Block& block : blocks) longest = std::max(longest, block.bytes);
+    return rounds_of(longest);
+  }
+  /// What is moved of a block in a round.
+  Block part_of(const Block& block, std::uint64_t round) const {
+    const std::uint64_t begin = std::min(block.bytes, round * part_bytes_);
+    return {block.offset + begin, std::min(block.bytes - begin, part_bytes_)};
+  }
+  /// The k-th of the others in the order in which this rank writes for them: rank + 1, rank + 2,
+  /// ...
+  std::uint32_t next(std::uint32_t k) const { return (self() + 1 + k) % ranks(); }
+  /// In which it reads from them, so that it follows the writers: rank - 1, rank - 2, ...
+  std::uint32_t previous(std::uint32_t k) const { return (self() + ranks() - 1 - k) % ranks(); }
+  /// Where in a producer's chunk the part for `consumer` begins, where each has its own.
+  std::uint64_t at_of(std::uint32_t producer, std::uint32_t consumer) const {
+    return part_bytes_ * ((consumer + ranks() - producer - 1) % ranks());
+  }
+
+  /// This rank's chunk `chunk`, which `consumers` read; nothing where there are none.
+  void publish(std::uint64_t chunk, const std::vector<Part>& parts,
+               const std::vector<std::uint32_t>& consumers, std::int64_t after = -1);
+  void wait(std::uint32_t producer, std::uint64_t chunk);
+  void copy(std::uint32_t producer, std::uint64_t chunk, std::uint64_t at, Span to,
+            std::int64_t after = -1);
+  void move(Span from, Span to);
+  /// `operands` in the order of reduction. Returns the step's number.
+  std::int64_t combine(const std::vector<Operand>& operands, Span to, std::int64_t after = -1);
+  /// Left out where all know that the producer has no further use for the slot.
+  void release(std::uint32_t producer, std::uint64_t chunk);
+
+  /// Chunks that the longest stream of any rank has, where all know it.
+  void set_total_chunks(std::uint64_t chunks) { total_chunks_ = chunks; }
+  void set_scratch(std::uint64_t bytes) { schedule_.scratch_bytes = bytes; }
+  std::int64_t last_step() const { return static_cast<std::int64_t>(schedule_.steps.size()) - 1; }
+  Schedule finish(std::uint64_t chunk_bytes) {
+    schedule_.chunk_bytes = chunk_bytes;
+    return std::move(schedule_);
+  }
+
+ private:
+  struct Occupant {
+    std::uint64_t chunk = 0;
+    std::vector<std::uint32_t> consumers;
+  };
+  void push(const Step& step) { schedule_.steps.push_back(step); }
+
+  const Problem& problem_;
+  const Plan& plan_;
+  std::uint64_t part_bytes_ = 0;
+  std::uint64_t total_chunks_ = 0;  ///< 0: not known to all
+  std::vector<Occupant> last_in_slot_;
+  Schedule schedule_;
+};
+
+/// Collectives that only move: broadcast, gather, scatter, allgather, alltoall; and barrier.
+Result<Schedule> build_movement(const Problem& problem, const Plan& plan);
+/// Reduce, reduce_scatter, allreduce, scan, exscan; each rank reads what it reduces.
+Result<Schedule> build_one_shot(const Problem& problem, const Plan& plan);
+/// Allreduce and reduce by a reduce_scatter whose results are published too.
+Result<Schedule> build_two_shot(const Problem& problem, const Plan& plan);
+
+}  // namespace penstock::coll

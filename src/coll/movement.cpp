@@ -1,0 +1,161 @@
+// Broadcast, gather, scatter, allgather and alltoall: everything is written once and read once by
+// each that needs it. In round n a rank publishes its chunk n + lead and reads chunk n of the
+// others; the lead leaves time for the consumers of the slot that it takes. Source: CCCL, section 4
+// and Table 2; the order of reading: design page papers/4-collectives.md, 4.4.
+#include "base/format.hpp"
+#include "coll/builder.hpp"
+
+namespace penstock::coll {
+
+namespace {
+
+class Movement {
+ public:
+  Movement(const Problem& problem, const Plan& plan)
+      : p_(problem),
+        plan_(plan),
+        parts_(own_parts(problem) ? problem.ranks - 1 : 1),
+        builder_(problem, plan, parts_) {}
+
+  Result<Schedule> build() {
+    if (builder_.part_bytes() == 0)
+      return fail(ErrorCode::invalid_argument,
+                  "a slot of {} bytes holds no element of {} bytes for each of {} ranks",
+                  plan_.slot_bytes, p_.element_bytes, p_.ranks);
+    if (p_.max_block_bytes != 0) builder_.set_total_chunks(builder_.rounds_of(p_.max_block_bytes));
+    keep_what_is_overwritten();
+    move_own();
+    const std::uint64_t written = is_producer(p_.rank) ? builder_.rounds_of(p_.input) : 0;
+    const std::uint64_t read = is_consumer(p_.rank) ? builder_.rounds_of(p_.output) : 0;
+    if (plan_.variant == Variant::aggregate) PENSTOCK_TRY(publish_all(written));
+    const std::uint64_t lead = plan_.variant == Variant::aggregate ? written : plan_.slots / 2;
+    if (plan_.variant != Variant::aggregate)
+      for (std::uint64_t n = 0; n < std::min(lead, written); ++n) publish(n);
+    for (std::uint64_t n = 0; n < std::max(written, read); ++n) {
+      if (n + lead < written) publish(n + lead);
+      if (n < read) read_round(n);
+    }
+    return builder_.finish(builder_.part_bytes() * parts_);
+  }
+
+ private:
+  /// Whether each consumer has a part of its own in a chunk.
+  static bool own_parts(const Problem& p) {
+    const bool own = p.collective == Collective::scatter || p.collective == Collective::alltoall;
+    return own && p.ranks > 1;
+  }
+  bool has_root_as_producer() const {
+    return p_.collective == Collective::broadcast || p_.collective == Collective::scatter;
+  }
+  bool is_producer(std::uint32_t rank) const {
+    if (has_root_as_producer()) return rank == p_.root;
+    return p_.collective != Collective::gather || rank != p_.root;
+  }
+  bool is_consumer(std::uint32_t rank) const {
+    if (has_root_as_producer()) return rank != p_.root;
+    return p_.collective != Collective::gather || rank == p_.root;
+  }
+  /// This rank's block for `consumer`; all have the same one where none has its own.
+  const Block& input_for(std::uint32_t consumer) const {
+    return p_.input[own_parts(p_) ? consumer : 0];
+  }
+  const Block& output_of(std::uint32_t producer) const {
+    const bool one = has_root_as_producer();
+    return p_.output[one ? 0 : producer];
+  }
+
+  /// In place an alltoall would read over what it has not published yet.
+  void keep_what_is_overwritten() {
+    if (p_.collective != Collective::alltoall || !p_.in_place) return;
+    std::uint64_t bytes = 0;
+    for (const Block& block : p_.input) bytes = std::max(bytes, block.offset + block.bytes);
+    builder_.set_scratch(bytes);
+    source_ = Buffer::scratch;
+    for (const Block& block : p_.input)
+      builder_.move({Buffer::input, block.offset, block.bytes},
+                    {Buffer::scratch, block.offset, block.bytes});
+    moved_ = builder_.last_step();
+  }
+  void move_own() {
+    if (p_.in_place || p_.collective == Collective::broadcast) return;
+    const bool takes = is_consumer(p_.rank) || p_.collective == Collective::scatter;
+    const bool gives = is_producer(p_.rank) || p_.collective == Collective::gather;
+    if (!takes || !gives || p_.input.empty() || p_.output.empty()) return;
+    const Block& from = p_.input[p_.input.size() > 1 ? p_.rank : 0];
+    const Block& to = p_.output[p_.output.size() > 1 ? p_.rank : 0];
+    builder_.move({Buffer::input, from.offset, from.bytes},
+                  {Buffer::output, to.offset, from.bytes});
+  }
+
+  void publish(std::uint64_t n) {
+    parts_of_chunk_.clear();
+    consumers_.clear();
+    for (std::uint32_t k = 0; k + 1 < p_.ranks; ++k) {
+      const std::uint32_t consumer = builder_.next(k);
+      const Block part = builder_.part_of(input_for(consumer), n);
+      if (!is_consumer(consumer) || part.bytes == 0) continue;
+      consumers_.push_back(consumer);
+      if (own_parts(p_) || parts_of_chunk_.empty())
+        parts_of_chunk_.push_back({{source_, part.offset, part.bytes},
+                                   own_parts(p_) ? builder_.at_of(p_.rank, consumer) : 0});
+    }
+    builder_.publish(n, parts_of_chunk_, consumers_, moved_);
+  }
+  /// All chunks, then a wait for the last one of each producer.
+  Result<void> publish_all(std::uint64_t written) {
+    const std::uint64_t rounds = builder_.rounds_of(p_.max_block_bytes);
+    if (rounds > plan_.slots || (p_.max_block_bytes == 0 && written != 0))
+      return fail(ErrorCode::invalid_argument,
+                  "the variant aggregate needs a slot for each of {} chunks, and there are {}",
+                  std::max(rounds, written), plan_.slots);
+    for (std::uint64_t n = 0; n < written; ++n) publish(n);
+    if (!is_consumer(p_.rank)) return {};
+    for (std::uint32_t k = 0; k + 1 < p_.ranks; ++k) {
+      const std::uint32_t producer = builder_.previous(k);
+      const std::uint64_t chunks = builder_.rounds_of(output_of(producer).bytes);
+      if (is_producer(producer) && chunks != 0) builder_.wait(producer, chunks - 1);
+    }
+    return {};
+  }
+  void read_round(std::uint64_t n) {
+    for (std::uint32_t k = 0; k + 1 < p_.ranks; ++k) {
+      const std::uint32_t producer = builder_.previous(k);
+      if (!is_producer(producer)) continue;
+      const Block to = builder_.part_of(output_of(producer), n);
+      if (to.bytes == 0) continue;
+      builder_.wait(producer, n);
+      builder_.copy(producer, n, own_parts(p_) ? builder_.at_of(producer, p_.rank) : 0,
+                    {Buffer::output, to.offset, to.bytes}, moved_);
+      builder_.release(producer, n);
+    }
+  }
+
+  const Problem& p_;
+  const Plan& plan_;
+  const std::uint32_t parts_;  ///< of a chunk
+  Builder builder_;
+  Buffer source_ = Buffer::input;
+  std::int64_t moved_ = -1;  ///< the step after which `source_` may be read
+  std::vector<Part> parts_of_chunk_;
+  std::vector<std::uint32_t> consumers_;
+};
+
+/// A chunk without bytes from each rank.
+Schedule build_barrier(const Problem& p, const Plan& plan) {
+  Builder builder(p, plan, 1);
+  builder.set_total_chunks(1);
+  std::vector<std::uint32_t> others;
+  for (std::uint32_t k = 0; k + 1 < p.ranks; ++k) others.push_back(builder.next(k));
+  builder.publish(0, {}, others);
+  for (std::uint32_t k = 0; k + 1 < p.ranks; ++k) builder.wait(builder.previous(k), 0);
+  return builder.finish(0);
+}
+
+}  // namespace
+
+Result<Schedule> build_movement(const Problem& problem, const Plan& plan) {
+  if (problem.collective == Collective::barrier) return build_barrier(problem, plan);
+  return Movement(problem, plan).build();
+}
+
+}  // namespace penstock::coll

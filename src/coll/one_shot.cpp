@@ -1,0 +1,121 @@
+// Reductions in which each rank reads what it reduces from all that have it: reduce,
+// reduce_scatter, allreduce, scan and exscan. Each operand is read once, in the combine itself.
+// Source: CCCL, section 4 (its AllReduce is this one); the order of the operands is the ranks',
+// gpu.md.
+#include "base/format.hpp"
+#include "coll/builder.hpp"
+
+namespace penstock::coll {
+
+namespace {
+
+class OneShot {
+ public:
+  OneShot(const Problem& problem, const Plan& plan)
+      : p_(problem),
+        plan_(plan),
+        parts_(scatters() ? std::max(1u, problem.ranks - 1) : 1),
+        builder_(problem, plan, parts_) {}
+
+  Result<Schedule> build() {
+    if (builder_.part_bytes() == 0)
+      return fail(ErrorCode::invalid_argument,
+                  "a slot of {} bytes holds no element of {} bytes for each of {} ranks",
+                  plan_.slot_bytes, p_.element_bytes, p_.ranks);
+    const std::uint64_t rounds = builder_.rounds_of(p_.input);
+    builder_.set_total_chunks(rounds);
+    const bool aggregate = plan_.variant == Variant::aggregate;
+    if (aggregate && rounds > plan_.slots)
+      return fail(ErrorCode::invalid_argument,
+                  "the variant aggregate needs a slot for each of {} chunks, and there are {}",
+                  rounds, plan_.slots);
+    const std::uint64_t lead =
+        aggregate ? rounds : std::min<std::uint64_t>(plan_.slots / 2, rounds);
+    for (std::uint64_t n = 0; n < lead; ++n) publish(n);
+    if (aggregate) wait_for_all(rounds);
+    for (std::uint64_t n = 0; n < rounds; ++n) {
+      if (n + lead < rounds) publish(n + lead);
+      combine(n);
+    }
+    return builder_.finish(builder_.part_bytes() * parts_);
+  }
+
+ private:
+  bool scatters() const { return p_.collective == Collective::reduce_scatter; }
+  /// Whether `consumer` needs what `producer` has.
+  bool reads(std::uint32_t consumer, std::uint32_t producer) const {
+    switch (p_.collective) {
+      case Collective::reduce:
+        return consumer == p_.root;
+      case Collective::scan:
+        return producer <= consumer;
+      case Collective::exscan:
+        return producer < consumer;
+      default:
+        return true;
+    }
+  }
+  const Block& input_for(std::uint32_t consumer) const {
+    return p_.input[scatters() ? consumer : 0];
+  }
+
+  void publish(std::uint64_t n) {
+    std::vector<Part> parts;
+    std::vector<std::uint32_t> consumers;
+    for (std::uint32_t k = 0; k + 1 < p_.ranks; ++k) {
+      const std::uint32_t consumer = builder_.next(k);
+      const Block part = builder_.part_of(input_for(consumer), n);
+      if (!reads(consumer, p_.rank) || part.bytes == 0) continue;
+      consumers.push_back(consumer);
+      if (scatters() || parts.empty())
+        parts.push_back({{Buffer::input, part.offset, part.bytes},
+                         scatters() ? builder_.at_of(p_.rank, consumer) : 0});
+    }
+    const std::int64_t before = builder_.last_step();
+    builder_.publish(n, parts, consumers);
+    if (builder_.last_step() != before) published_ = builder_.last_step();
+  }
+  void wait_for_all(std::uint64_t rounds) {
+    const std::uint64_t chunks = builder_.rounds_of(input_for(p_.rank).bytes);
+    for (std::uint32_t k = 0; k + 1 < p_.ranks && rounds != 0 && chunks != 0; ++k)
+      if (reads(p_.rank, builder_.previous(k))) builder_.wait(builder_.previous(k), chunks - 1);
+  }
+  void combine(std::uint64_t n) {
+    const Block own = builder_.part_of(input_for(p_.rank), n);
+    if (own.bytes == 0) return;
+    std::vector<Operand> operands;
+    for (std::uint32_t producer = 0; producer < p_.ranks; ++producer) {
+      if (!reads(p_.rank, producer)) continue;
+      if (producer == p_.rank)
+        operands.push_back(
+            {.own = true, .span = {Buffer::input, own.offset, own.bytes}, .rank = producer});
+      else
+        operands.push_back({.rank = producer,
+                            .chunk = n,
+                            .at = scatters() ? builder_.at_of(producer, p_.rank) : 0});
+    }
+    if (operands.empty() || p_.output.empty()) return;
+    for (std::uint32_t k = 0; k + 1 < p_.ranks; ++k)
+      if (reads(p_.rank, builder_.previous(k))) builder_.wait(builder_.previous(k), n);
+    // In place the result takes the place of what was published.
+    const Block to = builder_.part_of({p_.output[0].offset, input_for(p_.rank).bytes}, n);
+    builder_.combine(operands, {Buffer::output, to.offset, to.bytes},
+                     p_.in_place ? published_ : -1);
+    for (std::uint32_t k = 0; k + 1 < p_.ranks; ++k)
+      if (reads(p_.rank, builder_.previous(k))) builder_.release(builder_.previous(k), n);
+  }
+
+  const Problem& p_;
+  const Plan& plan_;
+  const std::uint32_t parts_;  ///< of a chunk
+  Builder builder_;
+  std::int64_t published_ = -1;
+};
+
+}  // namespace
+
+Result<Schedule> build_one_shot(const Problem& problem, const Plan& plan) {
+  return OneShot(problem, plan).build();
+}
+
+}  // namespace penstock::coll

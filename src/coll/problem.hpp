@@ -1,0 +1,89 @@
+// A call of a collective, as one rank knows it, and how it is to be done.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/status.hpp"
+#include "coll/schedule.hpp"
+
+namespace penstock::coll {
+
+enum class Collective : std::uint8_t {
+  barrier,
+  broadcast,
+  gather,
+  scatter,
+  allgather,
+  alltoall,
+  reduce,
+  reduce_scatter,
+  allreduce,
+  scan,    ///< rank r gets the reduction of ranks 0 to r
+  exscan,  ///< of ranks 0 to r - 1; rank 0 gets nothing
+};
+const char* name_of(Collective collective);
+
+/// A part of a buffer that belongs to one rank.
+struct Block {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Sizes are bytes. Where a list is asked for it has an entry for each rank, in rank order.
+///
+/// | collective | input | output |
+/// |---|---|---|
+/// | broadcast | root: one block | others: one block |
+/// | gather | one block | root: a block of each rank |
+/// | scatter | root: a block for each rank | one block |
+/// | allgather | one block | a block of each rank |
+/// | alltoall | a block for each rank | a block of each rank |
+/// | reduce | one block | root: one block |
+/// | reduce_scatter | a block for each rank | one block |
+/// | allreduce, scan, exscan | one block | one block |
+struct Problem {
+  Collective collective = Collective::barrier;
+  std::uint32_t ranks = 1;
+  std::uint32_t rank = 0;
+  std::uint32_t root = 0;
+  std::uint32_t element_bytes = 1;  ///< no chunk ends within an element
+  std::vector<Block> input, output;
+  /// The longest block of any rank, where all ranks know it, else 0. Where it is known nothing is
+  /// released that nobody waits for.
+  std::uint64_t max_block_bytes = 0;
+  /// Input and output are the same memory. For gather, scatter and allgather: the rank's own block
+  /// lies in its place in the long buffer already. All ranks (gather, reduce, scatter: the root).
+  bool in_place = false;
+};
+
+enum class Algorithm : std::uint8_t {
+  one_shot,  ///< each rank reads all that it needs from those who have it
+  two_shot,  ///< reductions: each rank reduces its share, then the others read the result
+};
+const char* name_of(Algorithm algorithm);
+
+/// When publication and reading may overlap, CCCL's comparison (section 5, "variants").
+enum class Variant : std::uint8_t {
+  all,        ///< chunks with a doorbell each; a reader follows the writers
+  aggregate,  ///< nothing is read before all is published
+};
+
+/// The same on all ranks.
+struct Plan {
+  Algorithm algorithm = Algorithm::one_shot;
+  Variant variant = Variant::all;
+  std::uint64_t slot_bytes = 1 << 18;  ///< of a slot: what a chunk may take
+  std::uint32_t slots = 4;             ///< of each rank, at least 2 (two-shot: 4)
+};
+
+/// What `problem.rank` does. Every rank builds its own list from what it knows itself.
+///
+///     Problem problem{.collective = Collective::allgather, .ranks = 2, .rank = 0, ...};
+///     const auto schedule = build(problem, {});
+///
+/// Errors: invalid_argument, where the plan or the problem cannot be: too few slots, a slot shorter
+/// than an element for each rank, an algorithm that the collective does not have.
+Result<Schedule> build(const Problem& problem, const Plan& plan);
+
+}  // namespace penstock::coll

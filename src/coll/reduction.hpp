@@ -1,0 +1,56 @@
+// The arithmetic of reductions: values of several ranks, one after the other in rank order.
+// Floating types of 16 and 8 bits are accumulated in float32 and rounded once at the end, and
+// nothing is contracted or reassociated, so that a result depends on the values and their order
+// alone: not on the size, the chunks, the algorithm or the CPU. Vector code for each CPU by
+// Highway.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "coll/datatype.hpp"
+
+namespace penstock::coll {
+
+/// A type and an operation on it, for a number of ranks.
+///
+///     alignas(64) std::byte accumulator[Reduction::accumulator_bytes];
+///     const auto reduction = Reduction::make(Datatype::bfloat16, Operation::sum, 3);
+///     reduction->first(accumulator, of_rank_0, n);
+///     reduction->add(accumulator, of_rank_1, n);
+///     reduction->add(accumulator, of_rank_2, n);
+///     reduction->finish(result, accumulator, n);
+class Reduction {
+ public:
+  /// Elements that one accumulator takes.
+  static constexpr std::size_t max_elements = 512;
+  static constexpr std::size_t accumulator_bytes = max_elements * 8;
+
+  /// `ranks` divides an average. Errors: invalid_argument, where the operation has no meaning for
+  /// the type.
+  static Result<Reduction> make(Datatype type, Operation operation, std::uint32_t ranks);
+
+  Datatype type() const { return type_; }
+  Operation operation() const { return operation_; }
+
+  /// `in`: `n` elements (at most max_elements) of the first rank; `factor` only counts for
+  /// premultiplied_sum. Any alignment.
+  void first(void* accumulator, const void* in, std::size_t n, double factor = 1) const;
+  /// The same of the next rank.
+  void add(void* accumulator, const void* in, std::size_t n, double factor = 1) const;
+  /// Writes the `n` results. `out` may be one of the `in`.
+  void finish(void* out, const void* accumulator, std::size_t n) const;
+
+ private:
+  Reduction(Datatype type, Operation operation, std::uint32_t ranks)
+      : type_(type), operation_(operation), ranks_(ranks) {}
+
+  Datatype type_;
+  Operation operation_;
+  std::uint32_t ranks_;
+};
+
+/// The instruction set that reductions use on this CPU, as Highway names it: "AVX3", "AVX2", ...
+const char* reduction_target();
+
+}  // namespace penstock::coll

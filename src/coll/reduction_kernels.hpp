@@ -1,0 +1,214 @@
+// The loops of reductions, compiled once for each instruction set: Highway's foreach_target.h
+// includes this file again for each, and the guard lets it.
+#if defined(PENSTOCK_COLL_REDUCTION_KERNELS_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef PENSTOCK_COLL_REDUCTION_KERNELS_HPP
+#undef PENSTOCK_COLL_REDUCTION_KERNELS_HPP
+#else
+#define PENSTOCK_COLL_REDUCTION_KERNELS_HPP
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstring>
+#include <type_traits>
+
+#include "coll/datatype.hpp"
+#include "coll/small_float.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace penstock::coll::HWY_NAMESPACE {
+
+template <class T>
+struct Native {
+  using Word = T;
+  using Accumulated = T;
+  static T decode(T word) { return word; }
+  static T encode(T value) { return value; }
+};
+template <class Format, class T>
+struct Small {
+  using Word = T;
+  using Accumulated = float;
+  static float decode(T word) { return Format::decode(word); }
+  static T encode(float value) { return Format::encode(value); }
+};
+struct Boolean {
+  using Word = std::uint8_t;
+  using Accumulated = std::uint8_t;
+  static std::uint8_t decode(std::uint8_t word) { return word != 0; }
+  static std::uint8_t encode(std::uint8_t value) { return value; }
+};
+
+/// Integers wrap: computed as unsigned, of at least the width of int.
+template <class T>
+struct Wrapping {
+  using type = T;
+};
+template <class T>
+requires std::is_integral_v<T>
+struct Wrapping<T> {
+  using type = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
+};
+
+template <Operation operation, class T>
+inline T combined(T a, T b) {
+  using W = typename Wrapping<T>::type;
+  if constexpr (operation == Operation::product) return static_cast<T>(W(a) * W(b));
+  // A NaN stays, whichever side it comes from.
+  if constexpr (operation == Operation::minimum) return a < b || a != a ? a : b;
+  if constexpr (operation == Operation::maximum) return a > b || a != a ? a : b;
+  if constexpr (operation == Operation::logical_and) return static_cast<T>((a != 0) & (b != 0));
+  if constexpr (operation == Operation::logical_or) return static_cast<T>((a != 0) | (b != 0));
+  if constexpr (operation == Operation::logical_xor) return static_cast<T>((a != 0) ^ (b != 0));
+  if constexpr (std::is_integral_v<T>) {
+    if constexpr (operation == Operation::bit_and) return static_cast<T>(a & b);
+    if constexpr (operation == Operation::bit_or) return static_cast<T>(a | b);
+    if constexpr (operation == Operation::bit_xor) return static_cast<T>(a ^ b);
+  }
+  return static_cast<T>(W(a) + W(b));
+}
+
+template <class Format>
+typename Format::Accumulated loaded(const void* in, std::size_t i) {
+  typename Format::Word word;
+  std::memcpy(&word, static_cast<const std::byte*>(in) + i * sizeof word, sizeof word);
+  return Format::decode(word);
+}
+
+template <class Format, Operation operation>
+typename Format::Accumulated scaled(typename Format::Accumulated value, double factor) {
+  using T = typename Format::Accumulated;
+  if constexpr (operation != Operation::premultiplied_sum) return value;
+  using W = typename Wrapping<T>::type;
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(W(value) * W(static_cast<T>(factor)));
+  else
+    return static_cast<T>(value * static_cast<T>(factor));
+}
+
+template <class Format, Operation operation>
+struct Kernel {
+  using T = typename Format::Accumulated;
+
+  static void first(void* to, const void* in, std::size_t n, double factor) {
+    T* const accumulated = static_cast<T*>(to);
+    for (std::size_t i = 0; i < n; ++i)
+      accumulated[i] = scaled<Format, operation>(loaded<Format>(in, i), factor);
+  }
+  static void add(void* to, const void* in, std::size_t n, double factor) {
+    T* const accumulated = static_cast<T*>(to);
+    for (std::size_t i = 0; i < n; ++i)
+      accumulated[i] = combined<operation, T>(
+          accumulated[i], scaled<Format, operation>(loaded<Format>(in, i), factor));
+  }
+  static void finish(void* out, const void* from, std::size_t n, std::uint32_t ranks) {
+    const T* const accumulated = static_cast<const T*>(from);
+    for (std::size_t i = 0; i < n; ++i) {
+      T value = accumulated[i];
+      if constexpr (operation == Operation::average) value = divided(value, ranks);
+      if constexpr (operation >= Operation::logical_and) value = static_cast<T>(value != 0);
+      const auto word = Format::encode(value);
+      std::memcpy(static_cast<std::byte*>(out) + i * sizeof word, &word, sizeof word);
+    }
+  }
+  static T divided(T value, std::uint32_t ranks) {
+    if constexpr (std::is_floating_point_v<T>) return value / static_cast<T>(ranks);
+    if constexpr (std::is_signed_v<T>)
+      return static_cast<T>(static_cast<std::int64_t>(value) / static_cast<std::int64_t>(ranks));
+    return static_cast<T>(static_cast<std::uint64_t>(value) / ranks);
+  }
+};
+
+template <class Format, class Call>
+void with_operation(Operation operation, const Call& call) {
+  switch (operation) {
+    case Operation::sum:
+      return call(Kernel<Format, Operation::sum>());
+    case Operation::product:
+      return call(Kernel<Format, Operation::product>());
+    case Operation::minimum:
+      return call(Kernel<Format, Operation::minimum>());
+    case Operation::maximum:
+      return call(Kernel<Format, Operation::maximum>());
+    case Operation::average:
+      return call(Kernel<Format, Operation::average>());
+    case Operation::premultiplied_sum:
+      return call(Kernel<Format, Operation::premultiplied_sum>());
+    case Operation::bit_and:
+      return call(Kernel<Format, Operation::bit_and>());
+    case Operation::bit_or:
+      return call(Kernel<Format, Operation::bit_or>());
+    case Operation::bit_xor:
+      return call(Kernel<Format, Operation::bit_xor>());
+    case Operation::logical_and:
+      return call(Kernel<Format, Operation::logical_and>());
+    case Operation::logical_or:
+      return call(Kernel<Format, Operation::logical_or>());
+    case Operation::logical_xor:
+      return call(Kernel<Format, Operation::logical_xor>());
+  }
+}
+
+/// A boolean's sum and maximum are "or", its product and minimum "and".
+inline Operation of_booleans(Operation operation) {
+  if (operation == Operation::sum || operation == Operation::maximum) return Operation::bit_or;
+  if (operation == Operation::product || operation == Operation::minimum) return Operation::bit_and;
+  return operation;
+}
+
+template <class Call>
+void with_kernel(Datatype type, Operation operation, const Call& call) {
+  switch (type) {
+    case Datatype::int8:
+      return with_operation<Native<std::int8_t>>(operation, call);
+    case Datatype::uint8:
+      return with_operation<Native<std::uint8_t>>(operation, call);
+    case Datatype::int16:
+      return with_operation<Native<std::int16_t>>(operation, call);
+    case Datatype::uint16:
+      return with_operation<Native<std::uint16_t>>(operation, call);
+    case Datatype::int32:
+      return with_operation<Native<std::int32_t>>(operation, call);
+    case Datatype::uint32:
+      return with_operation<Native<std::uint32_t>>(operation, call);
+    case Datatype::int64:
+      return with_operation<Native<std::int64_t>>(operation, call);
+    case Datatype::uint64:
+      return with_operation<Native<std::uint64_t>>(operation, call);
+    case Datatype::float16:
+      return with_operation<Small<Float16, std::uint16_t>>(operation, call);
+    case Datatype::bfloat16:
+      return with_operation<Small<BFloat16, std::uint16_t>>(operation, call);
+    case Datatype::float32:
+      return with_operation<Native<float>>(operation, call);
+    case Datatype::float64:
+      return with_operation<Native<double>>(operation, call);
+    case Datatype::float8_e4m3:
+      return with_operation<Small<Float8E4M3, std::uint8_t>>(operation, call);
+    case Datatype::float8_e5m2:
+      return with_operation<Small<Float8E5M2, std::uint8_t>>(operation, call);
+    case Datatype::boolean:
+      return with_operation<Boolean>(of_booleans(operation), call);
+  }
+}
+
+void first(Datatype type, Operation operation, void* to, const void* in, std::size_t n,
+           double factor) {
+  with_kernel(type, operation, [&](auto kernel) { kernel.first(to, in, n, factor); });
+}
+void add(Datatype type, Operation operation, void* to, const void* in, std::size_t n,
+         double factor) {
+  with_kernel(type, operation, [&](auto kernel) { kernel.add(to, in, n, factor); });
+}
+void finish(Datatype type, Operation operation, void* out, const void* from, std::size_t n,
+            std::uint32_t ranks) {
+  with_kernel(type, operation, [&](auto kernel) { kernel.finish(out, from, n, ranks); });
+}
+const char* target() {
+  return hwy::TargetName(HWY_TARGET);
+}
+
+}  // namespace penstock::coll::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
