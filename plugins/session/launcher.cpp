@@ -74,13 +74,35 @@ Launch launched_by_torch(const LaunchSources& sources) {
   Launch launch;
   launch.rank = first_number(sources, {"RANK"}, -1);
   launch.size = first_number(sources, {"WORLD_SIZE"}, 0);
-  launch.local_size = first_number(sources, {"LOCAL_WORLD_SIZE"}, 0);
+  const std::int32_t local_size = first_number(sources, {"LOCAL_WORLD_SIZE"}, 0);
+  launch.local_size = local_size <= launch.size ? local_size : 0;
   return launch;
 }
 
-/// Slurm or an mpiexec may have started torchrun, and its ranks inherit the variables of that.
+bool is_torchrun(std::string_view command) {
+  return command.find("torchrun") != std::string_view::npos ||
+         command.find("torch.distributed.") != std::string_view::npos;
+}
+bool is_mpi_launcher(std::string_view command) {
+  const std::string_view path = command.substr(0, command.find('\0'));
+  const std::string_view program = path.substr(path.rfind('/') + 1);
+  for (const char* name : {"hydra", "mpiexec", "mpirun", "prte", "orte", "slurmstepd"})
+    if (program.find(name) == 0) return true;
+  return false;
+}
+
+/// An mpiexec may have started torchrun, and a worker of torchrun an mpiexec; each time the ranks
+/// inherit the variables of both. The nearest ancestor that launches ranks decides.
 bool runs_under_torchrun(const LaunchSources& sources) {
-  return sources.environment("TORCHELASTIC_RUN_ID") != nullptr;
+  const char* const run = sources.environment("TORCHELASTIC_RUN_ID");
+  if (run == nullptr || *run == '\0') return false;
+  for (unsigned n = 1; n <= max_ancestors; ++n) {
+    const std::string command = sources.ancestor_command(n);
+    if (command.empty()) break;
+    if (is_mpi_launcher(command)) return false;
+    if (is_torchrun(command)) return true;
+  }
+  return true;
 }
 
 /// Any environment may contain such names: one alone proves nothing.
@@ -88,6 +110,15 @@ bool has_torch_ranks(const LaunchSources& sources) {
   const auto rank = number(sources.environment("RANK"));
   const auto size = number(sources.environment("WORLD_SIZE"));
   return rank && size && *rank < *size && *size <= 0x7fffffff;
+}
+
+/// Every host has a loopback address, so this host's name stands for it.
+std::string master_of(std::string_view address) {
+  if (address != "localhost" && address != "::1" && address.find("127.") != 0)
+    return std::string(address);
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
 }
 
 std::string job_key(const LaunchSources& sources) {
@@ -107,11 +138,12 @@ std::string job_key(const LaunchSources& sources) {
   }
   if (const char* id = given("PMI_JOBID")) return fmt::format("pmi-{}", id);
   if (std::string job = hydra_job(sources); !job.empty()) return job;
-  if (has_torch_ranks(sources)) {
-    // The run's name is "none" unless the user gave one; the port is the job's own.
-    const auto text = [&](const char* name) { return given(name) == nullptr ? "" : given(name); };
-    return fmt::format("torch-{}:{}-{}", text("MASTER_ADDR"), text("MASTER_PORT"),
-                       text("TORCHELASTIC_RUN_ID"));
+  if (const char* address = given("MASTER_ADDR"), *port = given("MASTER_PORT");
+      address != nullptr && port != nullptr && has_torch_ranks(sources)) {
+    // The run's name is "none" unless the user gave one; the port is the job's own on its host.
+    const char* const run = given("TORCHELASTIC_RUN_ID");
+    return fmt::format("torch-{}-{}:{}-{}", ::getuid(), master_of(address), port,
+                       run == nullptr ? "" : run);
   }
   // Nothing names the job: all of one user's processes on the pool may reach each other, by
   // addresses that they must have exchanged first.

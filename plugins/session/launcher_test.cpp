@@ -7,6 +7,8 @@
 #include <map>
 #include <vector>
 
+#include "base/format.hpp"
+
 namespace penstock::plugin {
 namespace {
 
@@ -120,7 +122,44 @@ TEST_F(LauncherTest, TorchrunTellsRankAndSize) {
   EXPECT_EQ(launch->size, 4);
   EXPECT_EQ(launch->local_size, 2);
   EXPECT_EQ(launch->emulated_node, 1u);
-  EXPECT_EQ(launch->job, "torch-head:29500-none");
+  EXPECT_EQ(launch->job, fmt::format("torch-{}-head:29500-none", ::getuid()));
+  environment["LOCAL_WORLD_SIZE"] = "5";  // more than there are in all
+  EXPECT_EQ(read()->local_size, 0);
+}
+
+TEST_F(LauncherTest, TorchrunsOfTwoHostsAreTwoJobs) {
+  environment = {{"RANK", "0"}, {"WORLD_SIZE", "2"}};
+  EXPECT_EQ(read()->job, fmt::format("user-{}", ::getuid()));  // nothing names the job
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  environment["MASTER_PORT"] = "29500";
+  for (const char* loopback : {"127.0.0.1", "localhost", "::1"}) {
+    environment["MASTER_ADDR"] = loopback;
+    EXPECT_EQ(read()->job, fmt::format("torch-{}-{}:29500-", ::getuid(), host));
+  }
+}
+
+TEST_F(LauncherTest, AnMpiexecOfATorchrunWorkerTellsRankAndSize) {
+  environment = {{"PMI_RANK", "3"},    {"PMI_SIZE", "4"},   {"PENSTOCK_NODES", "2"},
+                 {"RANK", "0"},        {"WORLD_SIZE", "1"}, {"TORCHELASTIC_RUN_ID", "none"},
+                 {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}};
+  ancestors = {command({"/opt/mpich/bin/hydra_pmi_proxy", "--control-port", "head:40123"}),
+               command({"mpiexec", "-n", "4", "app"}),
+               command({"python3", "/usr/bin/torchrun", "x"})};
+  EXPECT_EQ(read()->rank, 3);
+  EXPECT_EQ(read()->size, 4);
+  EXPECT_EQ(read()->emulated_node, 1u);
+  EXPECT_EQ(read()->job, "hydra-head:40123");
+  // The other way round: mpiexec started torchrun.
+  ancestors = {command({"python3", "-m", "torch.distributed.run", "x"}),
+               command({"/opt/mpich/bin/hydra_pmi_proxy", "--control-port", "head:40123"})};
+  EXPECT_EQ(read()->rank, 0);
+  EXPECT_EQ(read()->size, 1);
+  // Without traces among the ancestors the variable decides; an empty one is not set.
+  ancestors = {};
+  EXPECT_EQ(read()->rank, 0);
+  environment["TORCHELASTIC_RUN_ID"] = "";
+  EXPECT_EQ(read()->rank, 3);
 }
 
 TEST_F(LauncherTest, MpisVariablesWinOverTorchruns) {

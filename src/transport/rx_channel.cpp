@@ -199,11 +199,11 @@ bool RxChannel::poll_header(EndpointCallbacks& callbacks) {
       return true;
     case Form::eager:
       if (header_.bytes <= inline_bytes || lines_of(header_.bytes) > layout_.ring_lines()) break;
-      return ask_for_buffer(callbacks) && begin_eager(line);
+      return ask_for_buffer(callbacks, false) && begin_eager(line);
     case Form::pipelined:
-      return check_cells(line) && ask_for_buffer(callbacks) && begin_pipelined(line);
+      return check_cells(line) && ask_for_buffer(callbacks, true) && begin_pipelined(line);
     case Form::rendezvous_get:
-      return check_get(line) && ask_for_buffer(callbacks) && begin_get(line);
+      return check_get(line) && ask_for_buffer(callbacks, true) && begin_get(line);
     case Form::withdrawn:
       return end_for_good();
   }
@@ -222,8 +222,10 @@ bool RxChannel::may_be_held() const {
 }
 
 /// Reports the message to matching and gets a buffer. False: the message stays in the pool for now.
-bool RxChannel::ask_for_buffer(EndpointCallbacks& callbacks) {
-  const bool may_wait = may_be_held();
+/// `deferrable`: not an eager one, whose lines were fetched with the first, and which would hold up
+/// the lines behind them.
+bool RxChannel::ask_for_buffer(EndpointCallbacks& callbacks, bool deferrable) {
+  const bool may_wait = deferrable && may_be_held();
   const ReceiveBuffer buffer = callbacks.on_message(
       {.from = source_, .header = header_, .payload = nullptr, .may_wait = may_wait});
   if (may_wait && buffer.match == Match::later) {
@@ -232,7 +234,7 @@ bool RxChannel::ask_for_buffer(EndpointCallbacks& callbacks) {
     return false;
   }
   held_since_ns_ = 0;
-  if (buffer.match != Match::posted && header_.bytes > short_bytes)
+  if (deferrable && buffer.match != Match::posted && header_.bytes > short_bytes)
     not_to_hold_ = not_to_hold_ > 0 ? not_to_hold_ - 1 : taken_after_one_held;
   land(buffer);
   return true;

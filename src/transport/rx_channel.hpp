@@ -105,7 +105,7 @@ class RxChannel {
             EndpointStats& counts);
 
   bool poll_header(EndpointCallbacks& callbacks);
-  bool ask_for_buffer(EndpointCallbacks& callbacks);
+  bool ask_for_buffer(EndpointCallbacks& callbacks, bool deferrable);
   bool may_be_held() const;
   bool begin_eager(const MessageLine& line);
   bool check_cells(const MessageLine& line);

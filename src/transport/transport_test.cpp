@@ -104,6 +104,20 @@ TEST_P(TransportTest, AMessageThatNobodyWaitsForIsHeldBackForAWhile) {
   for (const Arrived& got : callbacks_b_.arrived) EXPECT_EQ(got.payload, data);
 }
 
+/// Not in hardware mode, where 12 KiB go through a cell.
+TEST_P(TransportTest, AnEagerMessageHoldsUpNoneBehindIt) {
+  if (GetParam() == coherence::Mode::hardware)
+    GTEST_SKIP() << "eager messages are short ones there";
+  auto data = pattern(12 << 10, 1);
+  SendOp op = op_of(data, 1);
+  callbacks_b_.ready = false;
+  ASSERT_TRUE(a_->send(to_b_, &op));
+  ASSERT_TRUE(a_->try_inject(to_b_, {2, 0, 0, 0}, nullptr));
+  progress_until([&] { return callbacks_b_.arrived.size() == 2; });
+  EXPECT_EQ(callbacks_b_.asked, 1u);
+  EXPECT_EQ(callbacks_b_.arrived[0].payload, data);
+}
+
 TEST_P(TransportTest, WhoAsksForMessagesThatNobodyWaitsForHasThemAtOnce) {
   auto data = pattern(100000, 1);
   SendOp op = op_of(data, 1);
