@@ -82,6 +82,22 @@ const char* name_of(Algorithm algorithm) {
 
 namespace {
 
+/// No block is longer than the longest, and a reduction's end with an element.
+Result<void> check_sizes(const Problem& p) {
+  for (const auto* blocks : {&p.input, &p.output}) {
+    for (const Block& block : *blocks) {
+      if (p.max_block_bytes && block.bytes > *p.max_block_bytes)
+        return fail(ErrorCode::invalid_argument,
+                    "{}: a block of {} bytes, and {} are said to be the most",
+                    name_of(p.collective), block.bytes, *p.max_block_bytes);
+      if (p.collective >= Collective::reduce && block.bytes % p.element_bytes != 0)
+        return fail(ErrorCode::invalid_argument, "{}: a block of {} bytes, elements have {}",
+                    name_of(p.collective), block.bytes, p.element_bytes);
+    }
+  }
+  return {};
+}
+
 /// Blocks that the problem must name, by the table in problem.hpp.
 Result<void> check_blocks(const Problem& p) {
   const bool root = p.rank == p.root;
@@ -115,7 +131,8 @@ Result<void> check_blocks(const Problem& p) {
     default:
       break;
   }
-  if (p.input.size() >= input && p.output.size() >= output) return {};
+  const bool counts_fit = p.input.size() == input && p.output.size() == output;
+  if (counts_fit) return check_sizes(p);
   return fail(ErrorCode::invalid_argument,
               "{} on rank {} of {} needs {} blocks of input and {} of output, and got {} and {}",
               name_of(p.collective), p.rank, p.ranks, input, output, p.input.size(),

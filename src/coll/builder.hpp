@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <numeric>
 
 #include "coll/problem.hpp"
 
@@ -19,9 +18,11 @@ class Builder {
  public:
   Builder(const Problem& problem, const Plan& plan, std::uint32_t parts_of_chunk)
       : problem_(problem), plan_(plan), last_in_slot_(plan.slots) {
-    // A part begins on a line and holds whole elements.
-    const std::uint64_t unit = std::lcm(std::uint64_t{64}, std::uint64_t{problem.element_bytes});
-    part_bytes_ = plan.slot_bytes / std::max(1u, parts_of_chunk) / unit * unit;
+    // A part begins on a line. In a reduction it holds whole elements; ranks of a movement need not
+    // agree on what an element is.
+    const std::uint64_t unit = problem.collective >= Collective::reduce ? problem.element_bytes : 1;
+    part_stride_ = plan.slot_bytes / std::max(1u, parts_of_chunk) / 64 * 64;
+    part_bytes_ = part_stride_ / unit * unit;
   }
 
   const Problem& problem() const { return problem_; }
@@ -46,11 +47,11 @@ class Builder {
   /// The k-th of the others in the order in which this rank writes for them: rank + 1, rank + 2,
   /// ...
   std::uint32_t next(std::uint32_t k) const { return (self() + 1 + k) % ranks(); }
-  /// In which it reads from them, so that it follows the writers: rank - 1, rank - 2, ...
+  /// The k-th in the order in which it waits for them: rank - 1, rank - 2, ...
   std::uint32_t previous(std::uint32_t k) const { return (self() + ranks() - 1 - k) % ranks(); }
   /// Where in a producer's chunk the part for `consumer` begins, where each has its own.
   std::uint64_t at_of(std::uint32_t producer, std::uint32_t consumer) const {
-    return part_bytes_ * ((consumer + ranks() - producer - 1) % ranks());
+    return part_stride_ * ((consumer + ranks() - producer - 1) % ranks());
   }
 
   /// This rank's chunk `chunk`, which `consumers` read; nothing where there are none.
@@ -69,10 +70,7 @@ class Builder {
   void set_total_chunks(std::uint64_t chunks) { total_chunks_ = chunks; }
   void set_scratch(std::uint64_t bytes) { schedule_.scratch_bytes = bytes; }
   std::int64_t last_step() const { return static_cast<std::int64_t>(schedule_.steps.size()) - 1; }
-  Schedule finish(std::uint64_t chunk_bytes) {
-    schedule_.chunk_bytes = chunk_bytes;
-    return std::move(schedule_);
-  }
+  Schedule finish() { return std::move(schedule_); }
 
  private:
   struct Occupant {
@@ -83,7 +81,7 @@ class Builder {
 
   const Problem& problem_;
   const Plan& plan_;
-  std::uint64_t part_bytes_ = 0;
+  std::uint64_t part_bytes_ = 0, part_stride_ = 0;
   std::uint64_t total_chunks_ = 0;  ///< 0: not known to all
   std::vector<Occupant> last_in_slot_;
   Schedule schedule_;

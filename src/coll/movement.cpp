@@ -14,15 +14,14 @@ class Movement {
   Movement(const Problem& problem, const Plan& plan)
       : p_(problem),
         plan_(plan),
-        parts_(own_parts(problem) ? problem.ranks - 1 : 1),
-        builder_(problem, plan, parts_) {}
+        builder_(problem, plan, own_parts(problem) ? problem.ranks - 1 : 1) {}
 
   Result<Schedule> build() {
     if (builder_.part_bytes() == 0)
       return fail(ErrorCode::invalid_argument,
-                  "a slot of {} bytes holds no element of {} bytes for each of {} ranks",
-                  plan_.slot_bytes, p_.element_bytes, p_.ranks);
-    if (p_.max_block_bytes != 0) builder_.set_total_chunks(builder_.rounds_of(p_.max_block_bytes));
+                  "a slot of {} bytes holds no line of 64 bytes for each of {} ranks",
+                  plan_.slot_bytes, p_.ranks);
+    if (p_.max_block_bytes) builder_.set_total_chunks(builder_.rounds_of(*p_.max_block_bytes));
     keep_what_is_overwritten();
     move_own();
     const std::uint64_t written = is_producer(p_.rank) ? builder_.rounds_of(p_.input) : 0;
@@ -35,7 +34,7 @@ class Movement {
       if (n + lead < written) publish(n + lead);
       if (n < read) read_round(n);
     }
-    return builder_.finish(builder_.part_bytes() * parts_);
+    return builder_.finish();
   }
 
  private:
@@ -57,7 +56,7 @@ class Movement {
   }
   /// This rank's block for `consumer`; all have the same one where none has its own.
   const Block& input_for(std::uint32_t consumer) const {
-    return p_.input[own_parts(p_) ? consumer : 0];
+    return (kept_.empty() ? p_.input : kept_)[own_parts(p_) ? consumer : 0];
   }
   const Block& output_of(std::uint32_t producer) const {
     const bool one = has_root_as_producer();
@@ -68,12 +67,16 @@ class Movement {
   void keep_what_is_overwritten() {
     if (p_.collective != Collective::alltoall || !p_.in_place) return;
     std::uint64_t bytes = 0;
-    for (const Block& block : p_.input) bytes = std::max(bytes, block.offset + block.bytes);
+    for (std::uint32_t rank = 0; rank < p_.ranks; ++rank) {
+      const Block& block = p_.input[rank];
+      kept_.push_back({bytes, block.bytes});
+      if (rank == p_.rank) continue;
+      builder_.move({Buffer::input, block.offset, block.bytes},
+                    {Buffer::scratch, bytes, block.bytes});
+      bytes += block.bytes;
+    }
     builder_.set_scratch(bytes);
     source_ = Buffer::scratch;
-    for (const Block& block : p_.input)
-      builder_.move({Buffer::input, block.offset, block.bytes},
-                    {Buffer::scratch, block.offset, block.bytes});
     moved_ = builder_.last_step();
   }
   void move_own() {
@@ -103,11 +106,14 @@ class Movement {
   }
   /// All chunks, then a wait for the last one of each producer.
   Result<void> publish_all(std::uint64_t written) {
-    const std::uint64_t rounds = builder_.rounds_of(p_.max_block_bytes);
-    if (rounds > plan_.slots || (p_.max_block_bytes == 0 && written != 0))
+    if (!p_.max_block_bytes)
+      return fail(ErrorCode::invalid_argument,
+                  "the variant aggregate needs the longest block, and not all ranks know it");
+    const std::uint64_t rounds = builder_.rounds_of(*p_.max_block_bytes);
+    if (rounds > plan_.slots && p_.ranks > 1)
       return fail(ErrorCode::invalid_argument,
                   "the variant aggregate needs a slot for each of {} chunks, and there are {}",
-                  std::max(rounds, written), plan_.slots);
+                  rounds, plan_.slots);
     for (std::uint64_t n = 0; n < written; ++n) publish(n);
     if (!is_consumer(p_.rank)) return {};
     for (std::uint32_t k = 0; k + 1 < p_.ranks; ++k) {
@@ -132,9 +138,9 @@ class Movement {
 
   const Problem& p_;
   const Plan& plan_;
-  const std::uint32_t parts_;  ///< of a chunk
   Builder builder_;
   Buffer source_ = Buffer::input;
+  std::vector<Block> kept_;  ///< the input in scratch memory, where it is there
   std::int64_t moved_ = -1;  ///< the step after which `source_` may be read
   std::vector<Part> parts_of_chunk_;
   std::vector<std::uint32_t> consumers_;
@@ -148,7 +154,7 @@ Schedule build_barrier(const Problem& p, const Plan& plan) {
   for (std::uint32_t k = 0; k + 1 < p.ranks; ++k) others.push_back(builder.next(k));
   builder.publish(0, {}, others);
   for (std::uint32_t k = 0; k + 1 < p.ranks; ++k) builder.wait(builder.previous(k), 0);
-  return builder.finish(0);
+  return builder.finish();
 }
 
 }  // namespace

@@ -12,10 +12,7 @@ namespace {
 class OneShot {
  public:
   OneShot(const Problem& problem, const Plan& plan)
-      : p_(problem),
-        plan_(plan),
-        parts_(scatters() ? std::max(1u, problem.ranks - 1) : 1),
-        builder_(problem, plan, parts_) {}
+      : p_(problem), plan_(plan), builder_(problem, plan, scatters() ? problem.ranks - 1 : 1) {}
 
   Result<Schedule> build() {
     if (builder_.part_bytes() == 0)
@@ -37,7 +34,7 @@ class OneShot {
       if (n + lead < rounds) publish(n + lead);
       combine(n);
     }
-    return builder_.finish(builder_.part_bytes() * parts_);
+    return builder_.finish();
   }
 
  private:
@@ -107,7 +104,6 @@ class OneShot {
 
   const Problem& p_;
   const Plan& plan_;
-  const std::uint32_t parts_;  ///< of a chunk
   Builder builder_;
   std::int64_t published_ = -1;
 };

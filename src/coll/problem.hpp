@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/status.hpp"
@@ -47,11 +48,11 @@ struct Problem {
   std::uint32_t ranks = 1;
   std::uint32_t rank = 0;
   std::uint32_t root = 0;
-  std::uint32_t element_bytes = 1;  ///< no chunk ends within an element
+  /// Reductions: of an element; the same on all ranks. No chunk ends within one.
+  std::uint32_t element_bytes = 1;
   std::vector<Block> input, output;
-  /// The longest block of any rank, where all ranks know it, else 0. Where it is known nothing is
-  /// released that nobody waits for.
-  std::uint64_t max_block_bytes = 0;
+  /// The longest block of any rank, where all ranks know it. Then the last chunks are not released.
+  std::optional<std::uint64_t> max_block_bytes;
   /// Input and output are the same memory. For gather, scatter and allgather: the rank's own block
   /// lies in its place in the long buffer already. All ranks (gather, reduce, scatter: the root).
   bool in_place = false;
@@ -83,7 +84,8 @@ struct Plan {
 ///     const auto schedule = build(problem, {});
 ///
 /// Errors: invalid_argument, where the plan or the problem cannot be: too few slots, a slot shorter
-/// than an element for each rank, an algorithm that the collective does not have.
+/// than an element for each rank, an algorithm that the collective does not have, blocks that do
+/// not fit the table, a block that ends within an element of a reduction.
 Result<Schedule> build(const Problem& problem, const Plan& plan);
 
 }  // namespace penstock::coll

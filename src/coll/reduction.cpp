@@ -1,5 +1,7 @@
 #include "coll/reduction.hpp"
 
+#include <cmath>
+
 #include "base/format.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -23,7 +25,19 @@ Result<Reduction> Reduction::make(Datatype type, Operation operation, std::uint3
                 is_floating(type) ? "bit operations need an integer type"
                                   : "booleans have sum, product, minimum, maximum and the bit and "
                                     "logical operations");
+  if (ranks == 0) return fail(ErrorCode::invalid_argument, "a reduction of 0 ranks");
   return Reduction(type, operation, ranks);
+}
+
+Result<void> Reduction::check_factor(double factor) const {
+  if (is_floating(type_)) return {};
+  const int bits = static_cast<int>(8 * bytes_of(type_));
+  const bool is_signed = type_ == Datatype::int8 || type_ == Datatype::int16 ||
+                         type_ == Datatype::int32 || type_ == Datatype::int64;
+  const double end = std::ldexp(1.0, is_signed ? bits - 1 : bits), begin = is_signed ? -end : 0;
+  if (factor >= begin && factor < end && factor == std::trunc(factor)) return {};
+  return fail(ErrorCode::invalid_argument, "the factor {} is no value of {}", factor,
+              name_of(type_));
 }
 
 void Reduction::first(void* accumulator, const void* in, std::size_t n, double factor) const {

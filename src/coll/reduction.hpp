@@ -26,15 +26,18 @@ class Reduction {
   static constexpr std::size_t max_elements = 512;
   static constexpr std::size_t accumulator_bytes = max_elements * 8;
 
-  /// `ranks` divides an average. Errors: invalid_argument, where the operation has no meaning for
-  /// the type.
+  /// `ranks` divides an average, and is not 0. Errors: invalid_argument, also where the operation
+  /// has no meaning for the type.
   static Result<Reduction> make(Datatype type, Operation operation, std::uint32_t ranks);
 
   Datatype type() const { return type_; }
   Operation operation() const { return operation_; }
 
+  /// Whether values can be multiplied by it: for integer types a value of the type.
+  Result<void> check_factor(double factor) const;
+
   /// `in`: `n` elements (at most max_elements) of the first rank; `factor` only counts for
-  /// premultiplied_sum. Any alignment.
+  /// premultiplied_sum, and passes check_factor(). Any alignment.
   void first(void* accumulator, const void* in, std::size_t n, double factor = 1) const;
   /// The same of the next rank.
   void add(void* accumulator, const void* in, std::size_t n, double factor = 1) const;

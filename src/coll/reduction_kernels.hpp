@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "coll/datatype.hpp"
@@ -107,6 +108,8 @@ struct Kernel {
       T value = accumulated[i];
       if constexpr (operation == Operation::average) value = divided(value, ranks);
       if constexpr (operation >= Operation::logical_and) value = static_cast<T>(value != 0);
+      if constexpr (std::is_floating_point_v<T>)
+        value = value != value ? std::numeric_limits<T>::quiet_NaN() : value;
       const auto word = Format::encode(value);
       std::memcpy(static_cast<std::byte*>(out) + i * sizeof word, &word, sizeof word);
     }

@@ -268,6 +268,38 @@ TEST(ReductionNames, AreParsed) {
             0u);
 }
 
+TEST(ReductionArguments, AreChecked) {
+  EXPECT_FALSE(Reduction::make(Datatype::int32, Operation::average, 0));
+  const auto of = [](Datatype type) {
+    return *Reduction::make(type, Operation::premultiplied_sum, 2);
+  };
+  EXPECT_TRUE(of(Datatype::float16).check_factor(0.3));
+  EXPECT_TRUE(of(Datatype::int8).check_factor(-128));
+  EXPECT_TRUE(of(Datatype::uint64).check_factor(18446744073709549568.0));
+  for (const double factor : {0.5, 128.0, -129.0, std::nan("")})
+    EXPECT_FALSE(of(Datatype::int8).check_factor(factor));
+  EXPECT_FALSE(of(Datatype::uint32).check_factor(-1));
+  EXPECT_FALSE(of(Datatype::int64).check_factor(9223372036854775808.0));
+  EXPECT_EQ(of(Datatype::int32).check_factor(3e9).error().message,
+            "the factor 3000000000 is no value of int32");
+}
+
+/// Whatever NaNs come in, from whichever rank.
+TEST(ReductionOfNans, HasOneNan) {
+  for (const std::uint32_t bits : {0x7fc00000u, 0xffc00001u, 0x7f800001u, 0xffffffffu}) {
+    const float nan = float_of_bits(bits), one = 1;
+    for (const bool first : {true, false}) {
+      alignas(64) std::byte accumulator[Reduction::accumulator_bytes];
+      const auto sum = *Reduction::make(Datatype::float32, Operation::sum, 2);
+      sum.first(accumulator, first ? &nan : &one, 1);
+      sum.add(accumulator, first ? &one : &nan, 1);
+      float out;
+      sum.finish(&out, accumulator, 1);
+      EXPECT_EQ(bits_of_float(out), 0x7fc00000u);
+    }
+  }
+}
+
 TEST(ReductionTarget, HasAName) {
   EXPECT_STRNE(reduction_target(), "");
 }

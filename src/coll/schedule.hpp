@@ -33,8 +33,8 @@ enum class StepKind : std::uint8_t {
   wait,           ///< wait until `rank` has rung for its chunk `chunk`
   copy,           ///< copy from byte `at` of `rank`'s chunk `chunk` to `span`
   move,           ///< copy within this rank, from `from` to `span`
-  combine,        ///< reduce `operands`, in their order, into `span`
-  release,        ///< this rank needs chunk `chunk` of `rank`, and those before it, no more
+  combine,  ///< reduce `operands`, in their order, into `span`, its elements in ascending order
+  release,  ///< this rank needs chunk `chunk` of `rank`, and those before it, no more
 };
 
 /// Of a combine: the span of this rank, or bytes of a chunk.
@@ -57,7 +57,7 @@ struct Step {
   std::uint64_t at = 0;
   Span span = {}, from = {};
   std::uint32_t first_operand = 0, operand_count = 0;  ///< combine: a part of Schedule::operands
-  std::int64_t after = -1;  ///< a step of the other lane that must be done before; -1: none
+  std::int64_t after = -1;  ///< a step that must be done before, mostly of the other lane; -1: none
 };
 
 /// What one rank does. In the order of the list it needs no second thread, and never waits for
@@ -66,8 +66,7 @@ struct Schedule {
   std::vector<Step> steps;
   std::vector<Operand> operands;
   std::uint64_t scratch_bytes = 0;
-  std::uint64_t chunks = 0;       ///< that this rank publishes
-  std::uint64_t chunk_bytes = 0;  ///< the longest of them, of any rank
+  std::uint64_t chunks = 0;  ///< that this rank publishes
 };
 
 /// What the steps of one rank do to the pool, for the formulas in docs/protocols/collectives.md.

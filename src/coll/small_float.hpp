@@ -1,6 +1,6 @@
 // Floating-point types of 16 and 8 bits, as bits to and from float32. Every function is free of
-// branches and of intermediate denormals, so that loops over it become vector code and a program
-// that flushes denormals to zero gets the same results. Rounds to nearest, ties to even.
+// branches and of intermediate denormals, so that loops over it become vector code, and conversions
+// are the same in a program that flushes denormals to zero. Rounds to nearest, ties to even.
 #pragma once
 
 #include <cstdint>

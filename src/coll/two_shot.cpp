@@ -14,10 +14,7 @@ namespace {
 class TwoShot {
  public:
   TwoShot(const Problem& problem, const Plan& plan)
-      : p_(problem),
-        plan_(plan),
-        parts_(std::max(1u, problem.ranks - 1)),
-        builder_(problem, plan, parts_) {}
+      : p_(problem), plan_(plan), builder_(problem, plan, problem.ranks - 1) {}
 
   Result<Schedule> build() {
     if (builder_.part_bytes() == 0)
@@ -38,7 +35,7 @@ class TwoShot {
       if (n > 0) read_results(n - 1);
     }
     if (rounds > 0) read_results(rounds - 1);
-    return builder_.finish(builder_.part_bytes() * parts_);
+    return builder_.finish();
   }
 
  private:
@@ -126,7 +123,6 @@ class TwoShot {
 
   const Problem& p_;
   const Plan& plan_;
-  const std::uint32_t parts_;  ///< of a chunk
   Builder builder_;
   std::uint64_t share_ = 0;
   std::int64_t published_ = -1;
