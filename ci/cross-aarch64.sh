@@ -1,7 +1,7 @@
 #!/bin/sh
 # Compiles the libraries for aarch64 and looks that the cache instructions are there.
 # Usage: ci/cross-aarch64.sh [BUILD_DIR] [TARGET...]
-# Needs: apt-get install g++-aarch64-linux-gnu libfmt-dev libexpected-dev libxxhash-dev
+# Needs: apt-get install g++-aarch64-linux-gnu libfmt-dev libexpected-dev libxxhash-dev libhwy-dev
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${1:-$root/build-aarch64}
@@ -14,10 +14,10 @@ fi
 
 headers=$build/headers
 mkdir -p "$headers"
-for header in fmt tl xxhash.h; do
+for header in fmt tl xxhash.h hwy; do
   if [ ! -e "/usr/include/$header" ]; then
     echo "cross-aarch64: /usr/include/$header is absent:" \
-      "apt-get install libfmt-dev libexpected-dev libxxhash-dev" >&2
+      "apt-get install libfmt-dev libexpected-dev libxxhash-dev libhwy-dev" >&2
     exit 1
   fi
   ln -sfn "/usr/include/$header" "$headers/$header"
@@ -27,7 +27,7 @@ cmake -G Ninja -S "$root" -B "$build" \
   -DCMAKE_TOOLCHAIN_FILE="$root/cmake/aarch64.cmake" \
   -DPENSTOCK_HEADER_ONLY_DIR="$headers" -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_CXX_FLAGS_RELEASE='-O1 -DNDEBUG' \
-  -DPENSTOCK_BUILD_TESTS=OFF -DPENSTOCK_BUILD_BENCH=OFF -DPENSTOCK_BUILD_PLUGINS=OFF \
+  -DPENSTOCK_BUILD_TESTS=OFF -DPENSTOCK_BUILD_BENCH=OFF -DPENSTOCK_BUILD_PLUGINS=OFF -DPENSTOCK_CUDA=OFF \
   -DCMAKE_COMPILE_WARNING_AS_ERROR=ON > "$build/configure.log" 2>&1 || {
   cat "$build/configure.log" >&2
   exit 1
