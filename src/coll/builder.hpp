@@ -25,7 +25,6 @@ class Builder {
     part_bytes_ = part_stride_ / unit * unit;
   }
 
-  const Problem& problem() const { return problem_; }
   std::uint32_t ranks() const { return problem_.ranks; }
   std::uint32_t self() const { return problem_.rank; }
   /// Bytes of a part of a chunk; 0: the slot is too short for one.
