@@ -31,7 +31,7 @@ void Builder::publish(std::uint64_t chunk, const std::vector<Part>& parts,
         .chunk = chunk,
         .after = after});
   slot = {chunk, consumers};
-  ++schedule_.chunks;
+  for (const std::uint32_t consumer : consumers) is_consumer_[consumer] = true;
 }
 
 void Builder::wait(std::uint32_t producer, std::uint64_t chunk) {
@@ -145,11 +145,22 @@ Result<void> check(const Problem& p, const Plan& plan) {
                 "{}: rank {}, root {}, {} ranks, elements of {} bytes: ranks count from 0, and no "
                 "number of ranks or bytes is 0",
                 name_of(p.collective), p.rank, p.root, p.ranks, p.element_bytes);
+  if (plan.eager && plan.algorithm != Algorithm::one_shot)
+    return fail(ErrorCode::invalid_argument, "only one_shot can be eager");
   const std::uint32_t least = plan.algorithm == Algorithm::two_shot ? 4 : 2;
   if (plan.slots < least)
     return fail(ErrorCode::invalid_argument, "{} slots for each rank; {} needs at least {}",
                 plan.slots, name_of(plan.algorithm), least);
   return check_blocks(p);
+}
+
+Result<void> check_one_chunk(const Problem& p, const Plan& plan, const Schedule& schedule) {
+  const bool one = std::all_of(schedule.steps.begin(), schedule.steps.end(),
+                               [](const Step& step) { return step.chunk == 0; });
+  if (one) return {};
+  return fail(ErrorCode::invalid_argument,
+              "{}: not all blocks fit one chunk of {} bytes, so it cannot be eager",
+              name_of(p.collective), plan.slot_bytes);
 }
 
 }  // namespace
@@ -158,7 +169,9 @@ Result<Schedule> build(const Problem& problem, const Plan& plan) {
   PENSTOCK_TRY(check(problem, plan));
   const bool reduces = problem.collective >= Collective::reduce;
   if (plan.algorithm == Algorithm::two_shot) return build_two_shot(problem, plan);
-  return reduces ? build_one_shot(problem, plan) : build_movement(problem, plan);
+  auto built = reduces ? build_one_shot(problem, plan) : build_movement(problem, plan);
+  if (built && plan.eager) PENSTOCK_TRY(check_one_chunk(problem, plan, *built));
+  return built;
 }
 
 Traffic traffic_of(const Schedule& schedule) {

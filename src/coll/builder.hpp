@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "coherence/coherence.hpp"
 #include "coll/problem.hpp"
 
 namespace penstock::coll {
@@ -17,11 +18,12 @@ struct Part {
 class Builder {
  public:
   Builder(const Problem& problem, const Plan& plan, std::uint32_t parts_of_chunk)
-      : problem_(problem), plan_(plan), last_in_slot_(plan.slots) {
+      : problem_(problem), plan_(plan), last_in_slot_(plan.slots), is_consumer_(problem.ranks) {
     // A part begins on a line. In a reduction it holds whole elements; ranks of a movement need not
     // agree on what an element is.
     const std::uint64_t unit = problem.collective >= Collective::reduce ? problem.element_bytes : 1;
-    part_stride_ = plan.slot_bytes / std::max(1u, parts_of_chunk) / 64 * 64;
+    const std::uint64_t line = plan.eager ? coherence::tagged_bytes : coherence::line_bytes;
+    part_stride_ = plan.slot_bytes / std::max(1u, parts_of_chunk) / line * line;
     part_bytes_ = part_stride_ / unit * unit;
   }
 
@@ -69,7 +71,12 @@ class Builder {
   void set_total_chunks(std::uint64_t chunks) { total_chunks_ = chunks; }
   void set_scratch(std::uint64_t bytes) { schedule_.scratch_bytes = bytes; }
   std::int64_t last_step() const { return static_cast<std::int64_t>(schedule_.steps.size()) - 1; }
-  Schedule finish() { return std::move(schedule_); }
+  Schedule finish() {
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+      if (is_consumer_[rank]) schedule_.consumers.push_back(rank);
+    }
+    return std::move(schedule_);
+  }
 
  private:
   struct Occupant {
@@ -83,6 +90,7 @@ class Builder {
   std::uint64_t part_bytes_ = 0, part_stride_ = 0;
   std::uint64_t total_chunks_ = 0;  ///< 0: not known to all
   std::vector<Occupant> last_in_slot_;
+  std::vector<bool> is_consumer_;
   Schedule schedule_;
 };
 

@@ -29,6 +29,7 @@ const char* name_of(Collective collective);
 struct Block {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
+  bool operator==(const Block&) const = default;
 };
 
 /// Sizes are bytes. Where a list is asked for it has an entry for each rank, in rank order.
@@ -56,6 +57,7 @@ struct Problem {
   /// Input and output are the same memory. For gather, scatter and allgather: the rank's own block
   /// lies in its place in the long buffer already. All ranks (gather, reduce, scatter: the root).
   bool in_place = false;
+  bool operator==(const Problem&) const = default;
 };
 
 enum class Algorithm : std::uint8_t {
@@ -76,6 +78,10 @@ struct Plan {
   Variant variant = Variant::all;
   std::uint64_t slot_bytes = 1 << 18;  ///< of a slot: what a chunk may take
   std::uint32_t slots = 4;             ///< of each rank, at least 2 (two-shot: 4)
+  /// One chunk, in tagged lines, which prove themselves: no doorbell, no release. All blocks fit
+  /// one part of a slot.
+  bool eager = false;
+  bool operator==(const Plan&) const = default;
 };
 
 /// What `problem.rank` does. Every rank builds its own list from what it knows itself.

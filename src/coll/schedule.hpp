@@ -66,7 +66,7 @@ struct Schedule {
   std::vector<Step> steps;
   std::vector<Operand> operands;
   std::uint64_t scratch_bytes = 0;
-  std::uint64_t chunks = 0;  ///< that this rank publishes
+  std::vector<std::uint32_t> consumers;  ///< ranks that read what this rank publishes, ascending
 };
 
 /// What the steps of one rank do to the pool, for the formulas in docs/protocols/collectives.md.

@@ -11,6 +11,7 @@
 
 #include "base/format.hpp"
 #include "coll/schedule.hpp"
+#include "coll/test_calls.hpp"
 
 namespace penstock::coll {
 
@@ -23,7 +24,7 @@ struct ModelRank {
 
 class ScheduleModel {
  public:
-  static constexpr std::uint32_t word_bytes = 4;
+  static constexpr std::uint32_t word_bytes = word;
 
   ScheduleModel(std::vector<ModelRank>& ranks, std::uint32_t slots, std::uint64_t slot_bytes,
                 std::uint64_t seed)
@@ -190,19 +191,13 @@ class ScheduleModel {
       for (std::size_t w = 0; w < words.size(); ++w) {
         std::uint32_t value;
         std::memcpy(&value, from + w * word_bytes, word_bytes);
-        words[w] = i == 0 ? value : combined(words[w], value);
+        words[w] = i == 0 ? value : WordArithmetic::combined(words[w], value);
       }
     }
     std::byte* to = at(r, step.span);
     if (to != nullptr) std::memcpy(to, words.data(), step.span.bytes);
   }
 
- public:
-  static std::uint32_t combined(std::uint32_t left, std::uint32_t right) {
-    return left * 31 + right;
-  }
-
- private:
   std::vector<ModelRank>& ranks_;
   const std::uint32_t slots_;
   const std::uint64_t slot_bytes_;

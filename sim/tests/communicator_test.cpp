@@ -1,0 +1,316 @@
+// Collectives on memory without coherence: calls of all kinds in turn, eager and by slots, on ranks
+// of which some share a node; slots and blocks that are used again and again; ranks that die.
+#include "coll/communicator.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "coll/test_calls.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using coll::Collective;
+using coll::Communicator;
+
+constexpr std::uint32_t nodes = 3;
+/// So that few bytes need several chunks, and few calls all slots and blocks again.
+constexpr coll::Shape shape{
+    .slots = 4, .slot_bytes = 4 * 64, .eager_blocks = 4, .eager_bytes = 3 * 56};
+
+struct Plan {
+  std::uint64_t area = 0;
+  std::vector<std::uint64_t> tokens;
+  std::uint32_t opened = 0;
+  std::vector<coll::TestCall> calls;
+  std::vector<coll::Plan> plans;
+};
+
+enum class Kinds : std::uint8_t { all, from_one_root };
+
+class Rank {
+ public:
+  Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
+      : world_(world), plan_(plan), self_(self) {
+    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
+    plan.tokens[self] = pool_->token();
+    ++plan.opened;
+  }
+
+  void call_all() {
+    const auto ranks = static_cast<std::uint32_t>(plan_.tokens.size());
+    wait_until(world_, "the ranks", [&] { return plan_.opened == ranks || somebody_died(); });
+    if (plan_.opened != ranks) return;
+    auto opened = Communicator::open(
+        *pool_, {.area = plan_.area, .tokens = plan_.tokens, .self = self_, .shape = shape});
+    world_.require(opened.has_value(), opened ? "" : opened.error().message);
+    for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
+      if (!call(**opened, i)) return;
+    }
+  }
+
+ private:
+  bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
+
+  bool call(Communicator& comm, std::size_t number) {
+    const coll::TestCall& w = plan_.calls[number];
+    std::vector<coll::Made> made;
+    for (std::uint32_t rank = 0; rank < comm.ranks(); ++rank) made.push_back(make(w, rank));
+    coll::Made& own = made[self_];
+    std::vector<std::byte> in = own.input, out = own.output;
+    coll::Plan plan = plan_.plans[number];
+    plan.eager = plan.eager && comm.plan(own.problem).eager;
+    const coll::WordArithmetic arithmetic;
+    const auto done = comm.run({.name = name_of(w.collective),
+                                .problem = &own.problem,
+                                .plan = plan,
+                                .input = in.data(),
+                                .output = own.problem.in_place ? in.data() : out.data(),
+                                .arithmetic = &arithmetic});
+    if (!done) return died(done.error());
+    const auto wrong = check_result(w, made, self_, own.problem.in_place ? in : out);
+    world_.require(wrong.empty(), fmt::format("call {}, {}{}: {}", number, name_of(w.collective),
+                                              plan.eager ? ", eager" : "", wrong));
+    return true;
+  }
+  bool died(const Error& error) {
+    world_.require(error.code == ErrorCode::peer_dead && somebody_died(), error.message);
+    const std::string name = fmt::format("rank {} (pid", world_.victim()->number);
+    const bool named = error.message.find(name) != std::string::npos;
+    world_.require(named || error.message.ends_with(" left"), error.message);
+    return false;
+  }
+
+  World& world_;
+  Plan& plan_;
+  std::uint32_t self_;
+  std::unique_ptr<pool::Pool> pool_;
+};
+
+/// A pool with space for a communicator. Its slots hold what an earlier one left.
+std::uint64_t place(SimulatedPool& pool, std::uint32_t ranks) {
+  std::uint64_t area = 0;
+  pool.format_arena();
+  pool.once([&](World& world) {
+    const auto attached = pool.attach(world);
+    const auto arena = SimulatedPool::open_arena(world, *attached);
+    auto object = arena->create("communicator", Communicator::bytes(ranks, shape));
+    world.require(object.has_value(), object ? "" : object.error().message);
+    area = object->offset;
+  });
+  return area;
+}
+
+coll::TestCall draw(Kinds kinds, std::uint32_t ranks, std::mt19937_64& random) {
+  auto collective = static_cast<Collective>(random() % 11);
+  if (kinds == Kinds::from_one_root) collective = Collective::broadcast;
+  coll::TestCall call = coll::draw_call(collective, ranks, random);
+  call.salt = static_cast<std::uint32_t>(random());
+  if (kinds == Kinds::from_one_root) call.root = 1;
+  return call;
+}
+
+Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint32_t ranks,
+               std::uint32_t number, Kinds kinds = Kinds::all, std::uint32_t victim = ~0u) {
+  Scenario scenario =
+      pool.scenario(fmt::format("collectives of {} ranks{}{}", ranks,
+                                kinds == Kinds::from_one_root ? " from one root" : "",
+                                victim < ranks ? fmt::format(", rank {} dies", victim) : ""),
+                    nodes);
+  scenario.max_steps = 6'000'000;
+  scenario.body = [&pool, area, ranks, number, kinds, victim](World& world) {
+    auto plan = std::make_shared<Plan>();
+    plan->area = area;
+    plan->tokens.resize(ranks);
+    std::mt19937_64 random(world.random());
+    for (std::uint32_t i = 0; i < number; ++i) {
+      plan->calls.push_back(draw(kinds, ranks, random));
+      const bool two = plan->calls.back().collective == Collective::allreduce ||
+                       plan->calls.back().collective == Collective::reduce;
+      plan->plans.push_back({.slot_bytes = shape.slot_bytes, .eager = random() % 3 != 0});
+      if (two && !plan->plans.back().eager && random() % 2 == 0)
+        plan->plans.back().algorithm = coll::Algorithm::two_shot;
+    }
+    for (std::uint32_t self = 0; self < ranks; ++self) {
+      Process& process = world.spawn(self % nodes, [&world, &pool, plan, self] {
+        Rank rank(world, pool, *plan, self);
+        rank.call_all();
+      });
+      if (self == victim) world.mark_victim(process);
+    }
+  };
+  return scenario;
+}
+
+TEST(Collectives, GiveWhatIsPromised) {
+  for (const std::uint32_t ranks : {2u, 4u}) {
+    SimulatedPool pool;
+    const std::uint64_t area = place(pool, ranks);
+    const Scenario scenario = calls(pool, area, ranks, 8);
+    expect_held("collectives", "random schedules", explore(scenario, 60));
+    expect_held("collectives", "random schedules", explore(with_lasting_copies(scenario), 40));
+  }
+}
+
+/// The root hears of no rank but by what each says that it has finished.
+TEST(Collectives, FromOneRootUseSlotsAndBlocksAgain) {
+  SimulatedPool pool;
+  const std::uint64_t area = place(pool, 3);
+  const Scenario scenario = calls(pool, area, 3, 16, Kinds::from_one_root);
+  expect_held("collectives", "random schedules", explore(scenario, 40));
+  expect_held("collectives", "random schedules", explore(with_lasting_copies(scenario), 20));
+}
+
+/// Of a gather to rank 1 and a broadcast from it.
+std::string first_error(Communicator& comm, bool eager) {
+  std::vector<std::byte> own(16), all(16 * comm.ranks());
+  coll::Problem gather{.collective = Collective::gather,
+                       .ranks = comm.ranks(),
+                       .rank = comm.self(),
+                       .root = 1,
+                       .input = {{0, 16}},
+                       .max_block_bytes = 16};
+  for (std::uint64_t rank = 0; comm.self() == 1 && rank < comm.ranks(); ++rank)
+    gather.output.push_back({16 * rank, 16});
+  coll::Problem broadcast = gather;
+  broadcast.collective = Collective::broadcast;
+  broadcast.output.clear();
+  if (comm.self() != 1) broadcast.output.swap(broadcast.input);
+  for (const coll::Problem* problem : {&gather, &broadcast}) {
+    const auto done = comm.run({.problem = problem,
+                                .plan = {.slot_bytes = shape.slot_bytes, .eager = eager},
+                                .input = own.data(),
+                                .output = all.data()});
+    if (!done) return done.error().message;
+  }
+  return "no error";
+}
+
+/// Two ranks that take turns: what one has done, the other finds at its next look.
+struct Turns {
+  static constexpr std::uint32_t number = 14;
+  /// One that fits a block, one that takes one chunk, one that needs all slots again.
+  static constexpr std::uint64_t bytes[] = {40, 200, 6 * shape.slot_bytes};
+
+  Plan plan;
+  bool ahead = false;      ///< each goes on until it must wait
+  std::uint32_t turn = 1;  ///< the reader looks before there is anything
+  bool over[2] = {};
+
+  static void take(World& world, const SimulatedPool& simulated, const std::shared_ptr<Turns>& t,
+                   std::uint32_t self) {
+    const auto pool = simulated.attach(world, {.rank = static_cast<std::int32_t>(self)});
+    t->plan.tokens[self] = pool->token();
+    ++t->plan.opened;
+    wait_until(world, "the other", [&] { return t->plan.opened == 2; });
+    const auto comm = *Communicator::open(
+        *pool, {.area = t->plan.area, .tokens = t->plan.tokens, .self = self, .shape = shape});
+    for (std::uint32_t i = 0; i < number; ++i) t->call(world, *comm, i);
+    t->over[self] = true;
+    t->turn = 1 - self;
+  }
+  void call(World& world, Communicator& comm, std::uint32_t index) {
+    const std::uint32_t self = comm.self();
+    const std::uint64_t size = bytes[index % std::size(bytes)];
+    std::vector<std::byte> data(size, std::byte(self == 0 ? index + 1 : 0));
+    coll::Problem problem{.collective = Collective::broadcast, .ranks = 2, .rank = self};
+    (self == 0 ? problem.input : problem.output) = {{0, size}};
+    problem.max_block_bytes = size;
+    const coll::Plan way = comm.plan(problem);
+    world.require(way.eager == (size == 40), "another form than was meant");
+    must(world,
+         comm.begin(
+             {.problem = &problem, .plan = way, .input = data.data(), .output = data.data()}));
+    std::uint32_t looks = 0;
+    for (bool done = false; !done; ++looks) {
+      my_turn(world, self);
+      done = advance(world, comm);
+      // A second look, in vain: its copies stay, for it asks nobody whether the other lives.
+      if (!done) world.require(!advance(world, comm), "found what was there before");
+      if (!done || !ahead) turn = 1 - self;
+    }
+    const std::uint32_t enough = size > shape.slots * shape.slot_bytes ? 5 : 2;
+    world.require(looks <= enough,
+                  fmt::format("call {} of rank {} took {} looks", number, self, looks));
+    world.require(data.back() == std::byte(index + 1), "wrong bytes");
+  }
+  void my_turn(World& world, std::uint32_t self) const {
+    wait_until(world, "a turn", [&] { return turn == self || over[1 - self]; });
+  }
+  static bool advance(World& world, Communicator& comm) {
+    const auto advanced = comm.advance();
+    world.require(advanced.has_value(), advanced ? "" : advanced.error().message);
+    return *advanced;
+  }
+  static void must(World& world, const Result<void>& result) {
+    world.require(result.has_value(), result ? "" : result.error().message);
+  }
+};
+
+TEST(Collectives, ALookFindsWhatHasCome) {
+  SimulatedPool pool;
+  const std::uint64_t area = place(pool, 2);
+  for (const bool ahead : {false, true}) {
+    Scenario scenario = with_lasting_copies(pool.scenario("looks at collectives", 2));
+    scenario.body = [&pool, area, ahead](World& world) {
+      auto turns = std::make_shared<Turns>();
+      turns->plan.area = area;
+      turns->plan.tokens.resize(2);
+      turns->ahead = ahead;
+      for (std::uint32_t self = 0; self < 2; ++self)
+        world.spawn(self, [&world, &pool, turns, self] { Turns::take(world, pool, turns, self); });
+    };
+    expect_held("collectives", "random schedules", explore(scenario, 20));
+  }
+}
+
+/// Rank 0 waits for rank 1 alone, which has found that rank 2 is gone, and lives on.
+TEST(Collectives, AFailureIsPassedOnToThoseWhoWaitForOthers) {
+  SimulatedPool pool;
+  const std::uint64_t area = place(pool, 3);
+  for (const bool eager : {false, true}) {
+    Scenario scenario = with_lasting_copies(pool.scenario("failures of collectives", 3));
+    scenario.body = [&pool, area, eager](World& world) {
+      auto plan = std::make_shared<Plan>();
+      plan->area = area;
+      plan->tokens.resize(3);
+      auto told = std::make_shared<bool>(false);
+      for (std::uint32_t self = 0; self < 3; ++self) {
+        world.spawn(self, [&world, &pool, plan, told, eager, self] {
+          const auto attached =
+              pool.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
+          plan->tokens[self] = attached->token();
+          ++plan->opened;
+          wait_until(world, "the ranks", [&] { return plan->opened == 3; });
+          if (self == 2) return;
+          const auto comm = *Communicator::open(
+              *attached,
+              {.area = plan->area, .tokens = plan->tokens, .self = self, .shape = shape});
+          const auto message = first_error(*comm, eager);
+          const std::string name = "rank 2 (pid";
+          world.require(message.find(name) != std::string::npos, message);
+          if (self == 0) *told = true;
+          if (self == 1) wait_until(world, "rank 0 to be told", [&] { return *told; });
+        });
+      }
+    };
+    expect_held("collectives", "random schedules", explore(scenario, 20));
+  }
+}
+
+TEST(Collectives, ADeathIsNamedOnAllOthers) {
+  SimulatedPool pool;
+  const std::uint64_t area = place(pool, 3);
+  for (const std::uint32_t victim : {0u, 2u}) {
+    expect_held("collectives", "crash points",
+                crash_everywhere(calls(pool, area, 3, 5, Kinds::all, victim), 120));
+  }
+}
+
+}  // namespace
+}  // namespace penstock::sim

@@ -1,0 +1,47 @@
+// What a reduction does with the values of the ranks: by predefined types and operations, or by a
+// function of the user. Values come in rank order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "coll/reduction.hpp"
+
+namespace penstock::coll {
+
+/// A reduction of a piece: the first rank's values, then the next one's, ..., then the result.
+class Arithmetic {
+ public:
+  static constexpr std::size_t max_piece_bytes = 4096;
+
+  virtual ~Arithmetic() = default;
+  /// Bytes of a piece that one accumulator takes: whole elements, max_piece_bytes at most.
+  virtual std::size_t piece_bytes() const = 0;
+  /// `accumulator`: Reduction::accumulator_bytes, aligned to 64. `bytes`: piece_bytes() at most.
+  virtual void first(std::byte* accumulator, const std::byte* in, std::size_t bytes) const = 0;
+  virtual void add(std::byte* accumulator, const std::byte* in, std::size_t bytes) const = 0;
+  virtual void finish(std::byte* out, const std::byte* accumulator, std::size_t bytes) const = 0;
+};
+
+class PredefinedArithmetic final : public Arithmetic {
+ public:
+  explicit PredefinedArithmetic(const Reduction& reduction)
+      : reduction_(reduction), element_bytes_(bytes_of(reduction.type())) {}
+
+  std::size_t piece_bytes() const override { return Reduction::max_elements * element_bytes_; }
+  void first(std::byte* accumulator, const std::byte* in, std::size_t bytes) const override {
+    reduction_.first(accumulator, in, bytes / element_bytes_);
+  }
+  void add(std::byte* accumulator, const std::byte* in, std::size_t bytes) const override {
+    reduction_.add(accumulator, in, bytes / element_bytes_);
+  }
+  void finish(std::byte* out, const std::byte* accumulator, std::size_t bytes) const override {
+    reduction_.finish(out, accumulator, bytes / element_bytes_);
+  }
+
+ private:
+  Reduction reduction_;
+  std::size_t element_bytes_;
+};
+
+}  // namespace penstock::coll

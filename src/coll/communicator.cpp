@@ -1,0 +1,152 @@
+#include "coll/communicator.hpp"
+
+#include "base/checked.hpp"
+#include "base/format.hpp"
+#include "coll/planning.hpp"
+#include "coll/running.hpp"
+
+namespace penstock::coll {
+
+namespace {
+
+/// A failure of a rank that is not waited for by its doorbell shows in a line of its own.
+constexpr std::uint32_t looks_between_checks = 256;
+
+Result<void> check(const Shape& shape) {
+  const bool fits = shape.slots >= 4 && shape.slots <= finished_word && shape.slot_bytes > 0 &&
+                    shape.slot_bytes % line_bytes == 0 && shape.eager_blocks >= 4 &&
+                    shape.eager_bytes > 0 && shape.eager_bytes % coherence::tagged_bytes == 0 &&
+                    shape.eager_bytes / coherence::tagged_bytes < (1u << tag_bits);
+  if (fits) return {};
+  return fail(ErrorCode::invalid_argument,
+              "a communicator of {} slots of {} bytes and {} eager blocks of {} bytes: 4 to {} "
+              "slots of whole lines, and at least 4 blocks of whole lines of 56 bytes are needed",
+              shape.slots, shape.slot_bytes, shape.eager_blocks, shape.eager_bytes, finished_word);
+}
+
+}  // namespace
+
+struct Communicator::Impl {
+  Impl(pool::Pool& pool, const Options& options)
+      : state(pool, options), eager(state), slots(state) {}
+
+  State state;
+  PreparedSchedules schedules;
+  EagerRun eager;
+  SlotRun slots;
+  bool is_eager = false;
+  std::uint32_t fruitless = 0;  ///< looks since the others were asked for failures
+  Missing missing;
+  const char* name = "";
+
+  Result<bool> step();
+  Result<void> failed(const Error& error);
+};
+
+/// One look, or as many steps as need no wait.
+Result<bool> Communicator::Impl::step() {
+  auto done = is_eager ? eager.advance(missing) : slots.advance(missing);
+  if (done && !*done && ++fruitless % looks_between_checks == 0) {
+    auto living = state.check_failures(name, missing);
+    if (!living) return unexpected(living.error());
+  }
+  return done;
+}
+
+Result<void> Communicator::Impl::failed(const Error& error) {
+  state.fail_with(error);
+  return unexpected(error);
+}
+
+std::uint64_t Communicator::bytes(std::uint32_t ranks, const Shape& shape) {
+  return Layout(ranks, shape).end();
+}
+
+std::uint64_t Communicator::zeroed_bytes(std::uint32_t ranks, const Shape& shape) {
+  return Layout(ranks, shape).zeroed_bytes();
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::open(pool::Pool& pool, Options options) {
+  PENSTOCK_TRY(check(options.shape));
+  const auto ranks = static_cast<std::uint32_t>(options.tokens.size());
+  if (options.self >= ranks)
+    return fail(ErrorCode::invalid_argument, "rank {} of a {} of {} ranks", options.self,
+                options.noun, ranks);
+  const std::uint64_t needed = bytes(ranks, options.shape);
+  if (options.area % line_bytes != 0 ||
+      !base::range_inside(options.area, needed, pool.info().bytes))
+    return fail(ErrorCode::invalid_argument,
+                "a {} of {} ranks needs {} bytes at offset {}, and the pool has {}", options.noun,
+                ranks, needed, options.area, pool.info().bytes);
+  return std::make_unique<Communicator>(std::make_unique<Impl>(pool, options));
+}
+
+Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Communicator::~Communicator() = default;
+
+Plan Communicator::plan(const Problem& problem) const {
+  return default_plan(problem, impl_->state.shape);
+}
+
+Result<void> Communicator::begin(const Call& call) {
+  Impl& my = *impl_;
+  if (my.state.failure()) return unexpected(*my.state.failure());
+  Plan plan = call.plan;
+  plan.slots = plan.eager ? 2 : my.state.shape.slots;
+  plan.slot_bytes = plan.eager ? my.state.shape.eager_bytes
+                               : std::min(plan.slot_bytes, my.state.shape.slot_bytes);
+  const Prepared* const prepared = PENSTOCK_TRY(my.schedules.get(*call.problem, plan));
+  ++my.state.number;
+  my.is_eager = plan.eager;
+  my.name = call.name;
+  my.fruitless = 0;
+  plan.eager ? my.eager.begin(call, *prepared) : my.slots.begin(call, *prepared);
+  return {};
+}
+
+Result<bool> Communicator::advance() {
+  Impl& my = *impl_;
+  if (my.state.failure()) return unexpected(*my.state.failure());
+  auto done = my.step();
+  if (done && !*done) {
+    for (const std::uint32_t rank : my.missing) {
+      if (auto living = my.state.group.check_alive(rank, my.name); !living)
+        return unexpected(my.failed(living.error()).error());
+    }
+    return false;
+  }
+  if (!done) return unexpected(my.failed(done.error()).error());
+  return true;
+}
+
+Result<void> Communicator::run(const Call& call) {
+  constexpr int looks_at_once = 32;
+  PENSTOCK_TRY(begin(call));
+  Impl& my = *impl_;
+  Result<bool> done = false;
+  for (int look = 0; look < looks_at_once; ++look) {
+    done = my.step();
+    if (!done) return my.failed(done.error());
+    if (*done) return {};
+  }
+  const auto look = [&] {
+    if (done && !*done) done = my.step();
+    if (!done || *done) my.missing.clear();
+  };
+  auto all = my.state.group.wait(call.name, my.missing, look);
+  if (!all) return my.failed(all.error());
+  if (!done) return my.failed(done.error());
+  return {};
+}
+
+std::uint32_t Communicator::ranks() const {
+  return impl_->state.group.ranks();
+}
+std::uint32_t Communicator::self() const {
+  return impl_->state.self();
+}
+const Shape& Communicator::shape() const {
+  return impl_->state.shape;
+}
+
+}  // namespace penstock::coll

@@ -1,0 +1,92 @@
+// Collectives of a group of ranks through the pool: one rank's side. Nothing is sent: a rank
+// publishes in its own slots, and the others read there. Protocol: docs/protocols/collectives.md.
+// Source: CCCL, section 4; papers/4-collectives.md, 4.6 to 4.10.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "coll/arithmetic.hpp"
+#include "coll/problem.hpp"
+#include "pool/pool.hpp"
+
+namespace penstock::coll {
+
+/// What a communicator takes in the pool for each rank. The same on all ranks.
+struct Shape {
+  std::uint32_t slots = 4;              ///< of each half; 4 to 6
+  std::uint64_t slot_bytes = 1 << 17;   ///< whole lines
+  std::uint32_t eager_blocks = 8;       ///< at least 4
+  std::uint64_t eager_bytes = 74 * 56;  ///< payload of a block: whole tagged lines of 56 bytes
+  bool operator==(const Shape&) const = default;
+};
+
+struct Options {
+  std::uint64_t area = 0;  ///< offset of Communicator::bytes(), of which the first zeroed_bytes()
+                           ///< are zero and published
+  std::vector<std::uint64_t> tokens;  ///< by rank: pool::Pool::token() of its process
+  std::uint32_t self = 0;
+  Shape shape;
+  /// Called between two looks of a wait, to make progress elsewhere.
+  std::function<void()> idle;
+  std::string noun = "communicator";  ///< its name in messages
+};
+
+/// A collective call of this rank.
+struct Call {
+  const char* name = "a collective";  ///< in messages: "MPI_Allreduce"
+  const Problem* problem = nullptr;
+  Plan plan;                         ///< `slots` and `slot_bytes` are the communicator's
+  const std::byte* input = nullptr;  ///< in place: the output
+  std::byte* output = nullptr;
+  const Arithmetic* arithmetic = nullptr;  ///< of reductions
+};
+
+/// One rank's part in a communicator. All ranks make the same calls in the same order, with plans
+/// that agree; collectives are done one after the other. One thread at a time. Ordering: what a
+/// rank stored to its input before a call is what the others get; nothing else is ordered.
+///
+///     auto comm = Communicator::open(pool, {.area = at, .tokens = tokens, .self = rank});
+///     Problem problem{.collective = Collective::allreduce, .ranks = 2, .rank = rank,
+///                     .element_bytes = 4, .input = {{0, bytes}}, .output = {{0, bytes}}};
+///     const auto sum = *Reduction::make(Datatype::float32, Operation::sum, 2);
+///     const PredefinedArithmetic arithmetic(sum);
+///     auto done = (*comm)->run({.name = "sum", .problem = &problem, .plan =
+///     (*comm)->plan(problem),
+///                               .input = in, .output = out, .arithmetic = &arithmetic});
+class Communicator {
+ public:
+  static std::uint64_t bytes(std::uint32_t ranks, const Shape& shape);
+  static std::uint64_t zeroed_bytes(std::uint32_t ranks, const Shape& shape);
+  /// Errors: invalid_argument, a shape that cannot be or an area that is not inside the pool.
+  static Result<std::unique_ptr<Communicator>> open(pool::Pool& pool, Options options);
+  ~Communicator();
+
+  /// A plan for the problem; the same on all ranks that know the same of it.
+  Plan plan(const Problem& problem) const;
+  /// Blocks until this rank's part is done: its output is there, its input may be changed. Errors:
+  /// peer_dead, which names the rank, after which every later call fails with it on all ranks;
+  /// invalid_argument, those of build(): then nothing was done, and on all ranks alike.
+  Result<void> run(const Call& call);
+  /// The same in parts: begin() once, then advance() until it returns true. No other call is begun
+  /// before. The problem, the arithmetic and the buffers stay as they are until then.
+  Result<void> begin(const Call& call);
+  Result<bool> advance();
+
+  std::uint32_t ranks() const;
+  std::uint32_t self() const;
+  const Shape& shape() const;
+
+  struct Impl;
+  explicit Communicator(std::unique_ptr<Impl> impl);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace penstock::coll

@@ -1,0 +1,118 @@
+// The eager form: a rank publishes its payload in tagged lines of a block of its own, and reads the
+// others' lines until all have come. Blocks are taken in turn; one is used again when all who read
+// its last payload have finished that collective. Source: papers/4-collectives.md, 4.10, "tiny
+// payloads"; tagged lines: docs/memory-model.md, rule 6.
+#include "coll/running.hpp"
+
+namespace penstock::coll {
+
+namespace {
+
+constexpr std::uint64_t payload_of_line = coherence::tagged_bytes;
+/// Looked at together of one rank; more would be dropped and fetched in vain while waiting.
+constexpr std::uint64_t window_lines = 16;
+
+constexpr std::uint64_t lines_of(std::uint64_t payload) {
+  return (payload + payload_of_line - 1) / payload_of_line;
+}
+
+}  // namespace
+
+void EagerRun::begin(const Call& call, const Prepared& prepared) {
+  Running::begin(call, prepared);
+  stage_ = Stage::begun;
+  if (last_use_.empty()) last_use_.resize(s_.shape.eager_blocks);
+  if (staging_.size() < prepared.staged_bytes) staging_.resize(prepared.staged_bytes);
+  pending_.clear();
+  for (std::uint32_t i = 0; i < prepared.reads.size(); ++i) pending_.push_back({i});
+}
+
+void EagerRun::publish(const Step& step) {
+  const std::uint64_t line = step.at / payload_of_line;
+  s_.group.memory.publish_tagged(s_.at(s_.layout.eager(s_.self(), s_.number) + line * line_bytes),
+                                 from(step.span), step.span.bytes, tag_of(s_.number, line));
+}
+
+void EagerRun::publish_all() {
+  for (std::size_t i = 0; i < prepared().first_reading; ++i) {
+    const Step& step = prepared().schedule.steps[i];
+    if (step.kind == StepKind::move) move(step);
+    if (step.kind == StepKind::publish) publish(step);
+  }
+  if (prepared().publishes_nothing) {
+    const std::uint64_t bare = s_.number;
+    s_.group.memory.publish_tagged(s_.at(s_.layout.eager(s_.self(), s_.number)), &bare, bare_bytes,
+                                   tag_of(s_.number, 0));
+  }
+  s_.published();
+  s_.send_off();
+}
+
+std::byte* EagerRun::destination(const EagerRead& read) {
+  if (read.copy < 0) return staging_.data() + read.staged_at;
+  return to(prepared().schedule.steps[static_cast<std::size_t>(read.copy)].span);
+}
+
+void EagerRun::look(Pending& pending) {
+  const EagerRead& read = prepared().reads[pending.read];
+  const std::uint64_t line = (read.at + pending.come) / payload_of_line;
+  const std::uint64_t bytes = std::min(read.bytes - pending.come, window_lines * payload_of_line);
+  const std::byte* const lines = s_.at(s_.layout.eager(read.rank, s_.number) + line * line_bytes);
+  pending.come += s_.memory_of(read.rank).load_tagged(destination(read) + pending.come, lines,
+                                                      bytes, tag_of(s_.number, line));
+}
+
+/// True when all have come.
+bool EagerRun::take_arrived() {
+  for (const Pending& pending : pending_) {
+    const EagerRead& read = prepared().reads[pending.read];
+    const std::uint64_t line = (read.at + pending.come) / payload_of_line;
+    const std::uint64_t lines = std::min(lines_of(read.bytes - pending.come), window_lines);
+    s_.memory_of(read.rank).invalidate(
+        s_.at(s_.layout.eager(read.rank, s_.number) + line * line_bytes), lines * line_bytes);
+  }
+  s_.memory_of_all().load_fence();
+  std::erase_if(pending_, [this](Pending& pending) {
+    look(pending);
+    const EagerRead& read = prepared().reads[pending.read];
+    if (pending.come < read.bytes) return false;
+    s_.hear(read.rank, s_.number);
+    return true;
+  });
+  return pending_.empty();
+}
+
+void EagerRun::finish_steps() {
+  const auto& steps = prepared().schedule.steps;
+  for (std::size_t i = prepared().first_reading; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    if (step.kind == StepKind::move) move(step);
+    if (step.kind != StepKind::combine) continue;
+    combine(step, [&](std::uint32_t k, std::uint64_t at, std::size_t, std::byte*) {
+      const Operand& value = operand(step, k);
+      if (value.own) return from(value.span) + at;
+      return static_cast<const std::byte*>(staging_.data() +
+                                           prepared().staged_operand[step.first_operand + k] + at);
+    });
+  }
+}
+
+Result<bool> EagerRun::advance(Missing& missing) {
+  if (stage_ == Stage::begun) {
+    Use& last = last_use_[s_.number % last_use_.size()];
+    if (!s_.is_free(last, missing)) return false;
+    publish_all();
+    last.set(s_.number, prepared().schedule.consumers);
+    stage_ = Stage::published;
+  }
+  if (!pending_.empty() && !take_arrived()) {
+    missing.clear();
+    for (const Pending& pending : pending_) missing.push_back(prepared().reads[pending.read].rank);
+    return false;
+  }
+  finish_steps();
+  s_.finish(true, prepared().all_hear);
+  return true;
+}
+
+}  // namespace penstock::coll

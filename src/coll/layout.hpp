@@ -1,0 +1,88 @@
+// A communicator's words in the pool, for n ranks:
+//
+//   words     n lines    line p: p's doorbells, one word for each slot; what it has finished; its
+//                        failure
+//   releases  n rows     row p: a word for each consumer of p's chunks, eight to a line
+//   eager     n rows     row p: p's eager blocks, of tagged lines
+//   slots     n rows     row p: two halves of slots, taken by turns
+//
+// Rank p alone writes its line, its eager blocks and its slots. A line of releases has several
+// writers, by publish_word (rule 5 of the memory model). All words only grow.
+// In words: docs/protocols/collectives.md.
+#pragma once
+
+#include <cstdint>
+
+#include "base/checked.hpp"
+#include "coherence/coherence.hpp"
+#include "coll/communicator.hpp"
+
+namespace penstock::coll {
+
+inline constexpr std::uint64_t line_bytes = coherence::line_bytes;
+/// Consecutive collectives use different halves of a rank's slots.
+inline constexpr std::uint32_t halves = 2;
+
+/// "The first `chunks` chunks of this collective": a doorbell or a release. Greater than every word
+/// of an earlier collective.
+inline constexpr unsigned chunk_bits = 24;
+inline constexpr std::uint64_t max_chunks = (1ull << chunk_bits) - 2;
+constexpr std::uint64_t word_of(std::uint64_t collective, std::uint64_t chunks) {
+  return collective << chunk_bits | chunks;
+}
+constexpr std::uint64_t collective_of(std::uint64_t word) {
+  return word >> chunk_bits;
+}
+
+/// Tags of a collective's eager lines.
+inline constexpr unsigned tag_bits = 16;
+constexpr std::uint64_t tag_of(std::uint64_t collective, std::uint64_t line) {
+  return collective << tag_bits | line;
+}
+
+/// Words of a rank's line behind the doorbells.
+inline constexpr std::uint64_t finished_word = 6, failed_word = 7;
+
+class Layout {
+ public:
+  Layout(std::uint32_t ranks, const Shape& shape) : n_(ranks), shape_(shape) {}
+
+  std::uint64_t line(std::uint64_t rank) const { return rank * line_bytes; }
+  std::uint64_t doorbell(std::uint64_t rank, std::uint64_t chunk) const {
+    return line(rank) + chunk % shape_.slots * 8;
+  }
+  std::uint64_t finished(std::uint64_t rank) const { return line(rank) + finished_word * 8; }
+  std::uint64_t failed(std::uint64_t rank) const { return line(rank) + failed_word * 8; }
+  std::uint64_t release(std::uint64_t producer, std::uint64_t consumer) const {
+    return n_ * line_bytes + producer * row_bytes() + consumer * 8;
+  }
+  std::uint64_t eager(std::uint64_t rank, std::uint64_t collective) const {
+    const std::uint64_t block = collective % shape_.eager_blocks;
+    return eager_begin() + (rank * shape_.eager_blocks + block) * eager_block_bytes();
+  }
+  std::uint64_t slot(std::uint64_t rank, std::uint64_t collective, std::uint64_t chunk) const {
+    const std::uint64_t half = collective % halves;
+    return slots_begin() +
+           ((rank * halves + half) * shape_.slots + chunk % shape_.slots) * shape_.slot_bytes;
+  }
+  /// What must be zero before the first use: all but the slots.
+  std::uint64_t zeroed_bytes() const { return slots_begin(); }
+  std::uint64_t end() const {
+    return slots_begin() + n_ * halves * shape_.slots * shape_.slot_bytes;
+  }
+
+ private:
+  std::uint64_t row_bytes() const { return base::align_up(n_ * 8, line_bytes); }
+  std::uint64_t eager_block_bytes() const {
+    return shape_.eager_bytes / coherence::tagged_bytes * line_bytes;
+  }
+  std::uint64_t eager_begin() const { return n_ * (line_bytes + row_bytes()); }
+  std::uint64_t slots_begin() const {
+    return base::align_up(eager_begin() + n_ * shape_.eager_blocks * eager_block_bytes(), 4096);
+  }
+
+  std::uint64_t n_;
+  Shape shape_;
+};
+
+}  // namespace penstock::coll

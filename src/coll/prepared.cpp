@@ -1,0 +1,73 @@
+#include "coll/prepared.hpp"
+
+#include <algorithm>
+
+#include "base/checked.hpp"
+#include "coherence/coherence.hpp"
+
+namespace penstock::coll {
+
+namespace {
+
+/// What the eager form reads: for each wait the bytes that a later copy or combine takes of it, or
+/// the mere presence of the rank.
+void find_reads(Prepared& made) {
+  const Schedule& schedule = made.schedule;
+  const auto stage = [&](std::uint32_t rank, std::uint64_t at, std::uint64_t bytes) {
+    made.reads.push_back({rank, at, bytes, -1, made.staged_bytes});
+    made.staged_bytes += base::align_up(bytes, coherence::line_bytes);
+    return made.reads.back().staged_at;
+  };
+  made.staged_operand.resize(schedule.operands.size());
+  std::vector<std::uint32_t> waited;
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    if (step.kind == StepKind::wait) waited.push_back(step.rank);
+    if (step.kind == StepKind::copy)
+      made.reads.push_back({step.rank, step.at, step.span.bytes, static_cast<std::int64_t>(i), 0});
+    if (step.kind != StepKind::combine) continue;
+    for (std::uint32_t k = 0; k < step.operand_count; ++k) {
+      const Operand& operand = schedule.operands[step.first_operand + k];
+      if (!operand.own)
+        made.staged_operand[step.first_operand + k] =
+            stage(operand.rank, operand.at, step.span.bytes);
+    }
+  }
+  for (const std::uint32_t rank : waited) {
+    const bool is_read = std::any_of(made.reads.begin(), made.reads.end(),
+                                     [&](const EagerRead& read) { return read.rank == rank; });
+    if (!is_read) stage(rank, 0, bare_bytes);
+  }
+}
+
+void prepare_eager(Prepared& made) {
+  const auto& steps = made.schedule.steps;
+  const auto of_kind = [&](StepKind kind) {
+    return std::find_if(steps.begin(), steps.end(),
+                        [kind](const Step& step) { return step.kind == kind; });
+  };
+  const auto reading = std::min(of_kind(StepKind::wait), of_kind(StepKind::combine));
+  made.first_reading = static_cast<std::size_t>(reading - steps.begin());
+  made.publishes_nothing =
+      of_kind(StepKind::ring) != steps.end() && of_kind(StepKind::publish) == steps.end();
+  find_reads(made);
+}
+
+}  // namespace
+
+Result<const Prepared*> PreparedSchedules::get(const Problem& problem, const Plan& plan) {
+  for (const auto& entry : entries_) {
+    if (entry != nullptr && entry->problem == problem && entry->plan == plan) return entry.get();
+  }
+  auto made = std::make_unique<Prepared>();
+  made->schedule = PENSTOCK_TRY(build(problem, plan));
+  made->problem = problem;
+  made->plan = plan;
+  made->all_hear = made->schedule.consumers.size() + 1 == problem.ranks;
+  if (plan.eager) prepare_eager(*made);
+  auto& entry = entries_[next_++ % entries_.size()];
+  entry = std::move(made);
+  return entry.get();
+}
+
+}  // namespace penstock::coll

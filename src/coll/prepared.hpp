@@ -1,0 +1,49 @@
+// Schedules that were built, and what the eager form reads by them. A communicator keeps those of
+// its last calls: programs repeat them.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "coll/problem.hpp"
+#include "coll/schedule.hpp"
+
+namespace penstock::coll {
+
+/// Bytes of another rank's eager block.
+struct EagerRead {
+  std::uint32_t rank = 0;
+  std::uint64_t at = 0;  ///< payload, not counting tags; on a line
+  std::uint64_t bytes = 0;
+  std::int64_t copy = -1;       ///< the step whose span they go to; -1: they are staged
+  std::uint64_t staged_at = 0;  ///< in the staging memory
+};
+
+struct Prepared {
+  Problem problem;
+  Plan plan;
+  Schedule schedule;
+  bool all_hear = false;  ///< every other rank reads something of this one
+  // Of eager plans:
+  std::size_t first_reading = 0;  ///< the step before which this rank has published
+  std::vector<EagerRead> reads;
+  std::vector<std::uint64_t> staged_operand;  ///< by operand: where it is staged
+  std::uint64_t staged_bytes = 0;
+  bool publishes_nothing = false;  ///< rings without a byte, as in a barrier
+};
+
+/// Payload of a line that only says that its rank is there.
+inline constexpr std::uint64_t bare_bytes = 8;
+
+class PreparedSchedules {
+ public:
+  /// Errors: those of build(). What it returns stays until the next call.
+  Result<const Prepared*> get(const Problem& problem, const Plan& plan);
+
+ private:
+  std::array<std::unique_ptr<Prepared>, 16> entries_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace penstock::coll

@@ -1,0 +1,109 @@
+// The two forms in which a schedule runs: eager, in tagged lines, and by slots, with doorbells.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "coll/prepared.hpp"
+#include "coll/state.hpp"
+
+namespace penstock::coll {
+
+/// A call that is in progress, and the memory that its steps need.
+class Running {
+ public:
+  explicit Running(State& state) : s_(state) {}
+
+  void begin(const Call& call, const Prepared& prepared);
+  const Call& call() const { return call_; }
+  const Prepared& prepared() const { return *prepared_; }
+
+  std::byte* to(const Span& span);
+  const std::byte* from(const Span& span) const;
+  void move(const Step& step);
+  /// `operand(i, at, bytes, staging)`: `bytes` bytes of operand i from byte `at` on, which may be
+  /// put into `staging`.
+  template <class Fetch>
+  void combine(const Step& step, const Fetch& operand) {
+    const Arithmetic& arithmetic = *call_.arithmetic;
+    const std::size_t piece = arithmetic.piece_bytes();
+    std::byte* const result = to(step.span);
+    for (std::uint64_t at = 0; at < step.span.bytes; at += piece) {
+      const std::size_t bytes = std::min<std::uint64_t>(piece, step.span.bytes - at);
+      for (std::uint32_t i = 0; i < step.operand_count; ++i) {
+        const std::byte* const value = operand(i, at, bytes, piece_.data());
+        if (i == 0) arithmetic.first(accumulator_.data(), value, bytes);
+        if (i != 0) arithmetic.add(accumulator_.data(), value, bytes);
+      }
+      arithmetic.finish(result + at, accumulator_.data(), bytes);
+    }
+  }
+  const Operand& operand(const Step& step, std::uint32_t i) const {
+    return prepared_->schedule.operands[step.first_operand + i];
+  }
+
+ protected:
+  State& s_;
+
+ private:
+  Call call_;
+  const Prepared* prepared_ = nullptr;
+  std::vector<std::byte> scratch_;
+  alignas(64) std::array<std::byte, Reduction::accumulator_bytes> accumulator_;
+  alignas(64) std::array<std::byte, Arithmetic::max_piece_bytes> piece_;
+};
+
+/// One chunk of each rank in tagged lines: a line proves itself, and all that a rank waits for is
+/// looked at together, so that it costs one device access after the last has come.
+class EagerRun : public Running {
+ public:
+  using Running::Running;
+  void begin(const Call& call, const Prepared& prepared);
+  /// True when done. `missing`: the ranks that are waited for.
+  Result<bool> advance(Missing& missing);
+
+ private:
+  enum class Stage : std::uint8_t { begun, published };
+  struct Pending {
+    std::uint32_t read;      ///< its number
+    std::uint64_t come = 0;  ///< payload bytes
+  };
+  void publish(const Step& step);
+  void publish_all();
+  bool take_arrived();
+  void look(Pending& pending);
+  void finish_steps();
+  std::byte* destination(const EagerRead& read);
+
+  Stage stage_ = Stage::begun;
+  std::vector<Pending> pending_;
+  std::vector<std::byte> staging_;
+  std::vector<Use> last_use_;  ///< by block
+};
+
+/// Chunks in slots, each with a doorbell; slots are used again when they were released.
+class SlotRun : public Running {
+ public:
+  using Running::Running;
+  void begin(const Call& call, const Prepared& prepared);
+  Result<bool> advance(Missing& missing);
+
+ private:
+  void take(const Step& step);
+  /// The steps of one kind from the next one on, all of them waits.
+  Result<bool> wait_for_run(StepKind kind, Missing& missing);
+  Result<void> look_for(StepKind kind);
+  void publish(const Step& step);
+  void ring(const Step& step);
+  void copy(const Step& step);
+  void combine_chunks(const Step& step);
+  std::byte* chunk(std::uint32_t producer, std::uint64_t number, std::uint64_t at) const;
+
+  std::size_t next_ = 0, run_end_ = 0;
+  bool free_ = false;                 ///< the half's slots
+  std::vector<std::size_t> pending_;  ///< waits of the run that are not over
+  std::array<Use, halves> last_use_;
+};
+
+}  // namespace penstock::coll

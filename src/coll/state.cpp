@@ -1,0 +1,103 @@
+#include "coll/state.hpp"
+
+#include <algorithm>
+
+#include "base/format.hpp"
+
+namespace penstock::coll {
+
+State::State(pool::Pool& pool, const Options& options)
+    : group(pool, {.tokens = options.tokens,
+                   .self = options.self,
+                   .noun = options.noun,
+                   .idle = options.idle}),
+      shape(options.shape),
+      layout(group.ranks(), options.shape),
+      area_(pool.base() + options.area),
+      near_(group.memory.intra_node()),
+      any_apart_(group.any_apart()),
+      finished_(group.ranks()) {}
+
+std::uint64_t State::learn_from(std::uint32_t rank, const std::byte* line) {
+  const auto& memory = memory_of(rank);
+  std::uint64_t newest = 0;
+  for (std::uint32_t slot = 0; slot < shape.slots; ++slot)
+    newest = std::max(newest, memory.load_word(line + slot * 8));
+  hear(rank, collective_of(newest));
+  hear(rank, memory.load_word(line + finished_word * 8) + 1);
+  return memory.load_word(line + failed_word * 8);
+}
+
+bool State::is_free(const Use& use, Missing& missing) {
+  missing.clear();
+  for (const std::uint32_t rank : use.consumers) {
+    if (finished_[rank] < use.collective) missing.push_back(rank);
+  }
+  if (missing.empty()) return true;
+  for (const std::uint32_t rank : missing)
+    memory_of(rank).invalidate(at(layout.line(rank)), line_bytes);
+  memory_of_all().load_fence();
+  std::erase_if(missing, [&](std::uint32_t rank) {
+    learn_from(rank, at(layout.line(rank)));
+    return finished_[rank] >= use.collective;
+  });
+  return missing.empty();
+}
+
+void State::finish(bool eager, bool all_heard) {
+  if (all_heard) told_ = number - 1;
+  if (!eager) {
+    with_slots_before_ = last_with_slots_;
+    last_with_slots_ = number;
+  }
+  // What the others must know to begin the next one: in eager blocks the collective that had the
+  // block before, half of the blocks early; in slots the last but one that used slots.
+  const std::uint64_t half = shape.eager_blocks / 2;
+  const std::uint64_t for_blocks = number > half ? number - half : 0;
+  const std::uint64_t for_slots = eager ? last_with_slots_ : with_slots_before_;
+  if (told_ < std::max(for_blocks, for_slots)) {
+    group.memory.publish_word(at(layout.finished(self())), number);
+    published();
+    told_ = number;
+  }
+  send_off();
+}
+
+Error State::failure_of(const char* what, std::uint32_t rank, std::uint64_t failure) {
+  const std::uint64_t dead = failure - 1;
+  if (dead >= group.ranks())
+    return {ErrorCode::wrong_format,
+            fmt::format("{}: {} tells of a failure of rank {}, and there are {} ranks", what,
+                        group.name(rank), dead, group.ranks())};
+  blamed_ = static_cast<std::uint32_t>(dead);
+  if (auto gone = group.check_alive(*blamed_, what); !gone) return gone.error();
+  return {ErrorCode::peer_dead, fmt::format("{}: {} found {} dead or gone", what, group.name(rank),
+                                            group.name(*blamed_))};
+}
+
+Result<void> State::check_failures(const char* what, const Missing& missing) {
+  for (const std::uint32_t rank : missing)
+    memory_of(rank).invalidate(at(layout.line(rank)), line_bytes);
+  memory_of_all().load_fence();
+  for (const std::uint32_t rank : missing) {
+    const std::uint64_t failure = learn_from(rank, at(layout.line(rank)));
+    if (failure != 0) return unexpected(failure_of(what, rank, failure));
+  }
+  return {};
+}
+
+std::uint32_t State::dead_rank() const {
+  for (std::uint32_t rank = 0; rank < group.ranks(); ++rank) {
+    if (rank != self() && !group.alive(rank)) return rank;
+  }
+  return self();
+}
+
+void State::fail_with(const Error& error) {
+  failure_ = error;
+  group.memory.publish_word(at(layout.failed(self())),
+                            blamed_.value_or(dead_rank()) + std::uint64_t{1});
+  group.memory.store_fence();
+}
+
+}  // namespace penstock::coll

@@ -1,0 +1,92 @@
+// What the forms of a collective share: the communicator's words in the pool, and what this rank
+// has learned of the others from them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "coll/communicator.hpp"
+#include "coll/layout.hpp"
+#include "group/group.hpp"
+
+namespace penstock::coll {
+
+using group::Missing;
+
+/// Who read what this rank published in a collective; it is written over when they have finished.
+struct Use {
+  std::uint64_t collective = 0;
+  std::vector<std::uint32_t> consumers;
+
+  void set(std::uint64_t number, const std::vector<std::uint32_t>& by) {
+    collective = number;
+    consumers.assign(by.begin(), by.end());
+  }
+};
+
+class State {
+ public:
+  State(pool::Pool& pool, const Options& options);
+
+  group::Group group;
+  const Shape shape;
+  const Layout layout;
+
+  std::byte* at(std::uint64_t offset) const { return area_ + offset; }
+  /// To look at what `rank` publishes.
+  const coherence::Memory& memory_of(std::uint32_t rank) const {
+    return group.apart(rank) ? group.memory : near_;
+  }
+  /// To look at lines that several ranks write.
+  const coherence::Memory& memory_of_all() const { return any_apart_ ? group.memory : near_; }
+  std::uint32_t self() const { return group.self(); }
+
+  /// Number of the collective that this rank is in or has finished; the first is 1.
+  std::uint64_t number = 0;
+
+  /// `rank` takes part in `collective`, so it has finished those before.
+  void hear(std::uint32_t rank, std::uint64_t collective) {
+    if (collective > finished_[rank] + 1) finished_[rank] = collective - 1;
+  }
+  /// Have all consumers finished the collective? `missing`: those that have not. No device access
+  /// where it is known.
+  bool is_free(const Use& use, Missing& missing);
+  /// This rank has finished its part in collective `number`. `all_heard`: every other rank has read
+  /// something of it there. Tells the others, where they could not know otherwise.
+  void finish(bool eager, bool all_heard);
+
+  /// A line of words of `rank`, just observed: notes what it tells. Returns its failure.
+  std::uint64_t learn_from(std::uint32_t rank, const std::byte* line);
+  /// `rank` has found that a rank is dead: `failure` is that rank + 1.
+  Error failure_of(const char* what, std::uint32_t rank, std::uint64_t failure);
+  /// Looks whether one of `missing` has failed. A device access.
+  Result<void> check_failures(const char* what, const Missing& missing);
+  /// Remembers, and lets the others know which rank is dead.
+  void fail_with(const Error& error);
+  const std::optional<Error>& failure() const { return failure_; }
+
+  /// What was published is on its way to the device when this returns.
+  void send_off() {
+    if (!published_) return;
+    group.memory.store_fence();
+    published_ = false;
+  }
+  void published() { published_ = true; }
+
+ private:
+  std::uint32_t dead_rank() const;
+
+  std::byte* area_;
+  coherence::Memory near_;
+  bool any_apart_;
+  bool published_ = false;               ///< something since the last store_fence
+  std::vector<std::uint64_t> finished_;  ///< by rank: the last collective known to be finished
+  std::uint64_t told_ = 0;               ///< the others know that this rank has finished it
+  std::uint64_t last_with_slots_ = 0, with_slots_before_ = 0;
+  std::optional<Error> failure_;
+  std::optional<std::uint32_t> blamed_;  ///< by another rank
+};
+
+}  // namespace penstock::coll

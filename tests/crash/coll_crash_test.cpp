@@ -1,0 +1,108 @@
+// SIGKILL between all stores of a rank that publishes for a collective: eager, by slots, in several
+// chunks, with what it tells of itself. The survivor gets what was whole, or an error that names
+// the dead; never bytes of both.
+#include "coll/communicator.hpp"
+#include "crash_test_base.hpp"
+
+namespace penstock::crash {
+namespace {
+
+using coll::Communicator;
+
+constexpr coll::Shape shape{
+    .slots = 4, .slot_bytes = 512, .eager_blocks = 4, .eager_bytes = 4 * 56};
+constexpr std::uint32_t survivor = 0, victim = 1;
+/// Broadcasts that need no answer: each half of the slots and each block is used once.
+constexpr std::uint64_t sizes[] = {100, 2000, 500, 224};
+
+class CollCrash : public CrashTest, public testing::WithParamInterface<coherence::Mode> {
+ protected:
+  void SetUp() override {
+    create(16 << 20, 16, GetParam());
+    here_ = attach(spec_, {.rank = 0, .emulated_node = 0});
+    area_ = *here_.arena->create("communicator", Communicator::bytes(2, shape));
+    token_ = *here_.arena->create("token of the victim", 64);
+  }
+
+  /// Until the first error; returns the calls that succeeded.
+  static std::size_t call_all(Communicator& comm, std::string* error) {
+    for (std::size_t i = 0; i < std::size(sizes); ++i) {
+      const bool root = comm.self() == victim;
+      const std::byte wanted{static_cast<unsigned char>(i + 1)};
+      std::vector<std::byte> data(sizes[i], root ? wanted : std::byte{});
+      coll::Problem problem{.collective = coll::Collective::broadcast,
+                            .ranks = 2,
+                            .rank = comm.self(),
+                            .root = victim,
+                            .max_block_bytes = sizes[i]};
+      (root ? problem.input : problem.output) = {{0, sizes[i]}};
+      const auto done = comm.run({.name = "broadcast",
+                                  .problem = &problem,
+                                  .plan = comm.plan(problem),
+                                  .input = data.data(),
+                                  .output = data.data()});
+      if (!done) {
+        *error = done.error().message;
+        return i;
+      }
+      for (const std::byte byte : data) EXPECT_EQ(byte, wanted);
+    }
+    return std::size(sizes);
+  }
+
+  void die_somewhere(const std::function<void()>& armed) const {
+    const Attached at = attach(spec_, {.rank = 1, .job = "crash", .emulated_node = 1});
+    const auto told = at.arena->open("token of the victim");
+    at.pool->memory().publish_word(told->data, at.pool->token());
+    at.pool->memory().full_fence();
+    const auto comm =
+        Communicator::open(*at.pool, {.area = area_.offset,
+                                      .tokens = {here_.pool->token(), at.pool->token()},
+                                      .self = victim,
+                                      .shape = shape});
+    if (!comm) throw std::runtime_error(comm.error().message);
+    armed();
+    std::string error;
+    if (call_all(**comm, &error) != std::size(sizes)) throw std::runtime_error(error);
+  }
+
+  void survive() {
+    const std::uint64_t token = here_.pool->memory().observe_word(token_.data);
+    if (token == 0) return;
+    const auto comm = *Communicator::open(*here_.pool, {.area = area_.offset,
+                                                        .tokens = {here_.pool->token(), token},
+                                                        .self = survivor,
+                                                        .shape = shape});
+    std::string error;
+    if (call_all(*comm, &error) != std::size(sizes)) {
+      EXPECT_THAT(error, testing::HasSubstr("rank 1"));
+      std::string again;
+      EXPECT_EQ(call_all(*comm, &again), 0u);
+      EXPECT_EQ(again, error);
+    }
+    clear();
+  }
+  void clear() const {
+    const auto& memory = here_.pool->memory();
+    const std::vector<std::byte> zeros(area_.bytes);
+    for (const auto* object : {&area_, &token_})
+      memory.publish_bulk(object->data, zeros.data(), object->bytes);
+    memory.full_fence();
+  }
+
+  Attached here_;
+  arena::Object area_, token_;
+};
+
+TEST_P(CollCrash, WhileItPublishes) {
+  survive_everywhere(
+      "collectives, " + std::string(mode_name(GetParam())), 40,
+      [&](const auto& armed) { die_somewhere(armed); }, [&] { survive(); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, CollCrash,
+                         testing::Values(coherence::Mode::hardware, coherence::Mode::software),
+                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
+
+}  // namespace
+}  // namespace penstock::crash
