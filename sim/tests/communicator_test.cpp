@@ -52,9 +52,29 @@ class Rank {
     for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
       if (!call(**opened, i)) return;
     }
+    (*opened)->leave();
+    // The owner gives the space away: nothing of the others may arrive there any more.
+    if (self_ != 0) return;
+    if (const auto all = (*opened)->await_all_left("the end"); !all) {
+      died(all.error());
+      return;
+    }
+    check_that_it_stays();
   }
 
  private:
+  void check_that_it_stays() {
+    const std::uint64_t bytes =
+        Communicator::bytes(static_cast<std::uint32_t>(plan_.tokens.size()), shape);
+    const std::vector<std::byte> mark(bytes, std::byte{0x77});
+    std::vector<std::byte> found(bytes);
+    std::byte* const area = pool_->base() + plan_.area;
+    pool_->memory().publish_bulk(area, mark.data(), bytes);
+    pool_->memory().full_fence();
+    world_.sleep(20'000'000);
+    pool_->memory().observe_bulk(found.data(), area, bytes);
+    world_.require(found == mark, "something arrived after all had left");
+  }
   bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
 
   bool call(Communicator& comm, std::size_t number) {

@@ -139,6 +139,20 @@ Result<void> Communicator::run(const Call& call) {
   return {};
 }
 
+void Communicator::leave() {
+  impl_->state.leave();
+}
+
+bool Communicator::all_left() {
+  return impl_->state.all_left(impl_->missing);
+}
+
+Result<void> Communicator::await_all_left(const char* what) {
+  Impl& my = *impl_;
+  if (my.state.all_left(my.missing)) return {};
+  return my.state.group.wait(what, my.missing, [&] { (void)my.state.all_left(my.missing); });
+}
+
 std::uint32_t Communicator::ranks() const {
   return impl_->state.group.ranks();
 }

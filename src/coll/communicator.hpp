@@ -78,6 +78,13 @@ class Communicator {
   Result<void> begin(const Call& call);
   Result<bool> advance();
 
+  /// This rank makes no more calls. Whoever owns the area gives it back when all have left.
+  void leave();
+  /// True when all other ranks have left; no wait.
+  bool all_left();
+  /// Waits for it. Errors: peer_dead.
+  Result<void> await_all_left(const char* what);
+
   std::uint32_t ranks() const;
   std::uint32_t self() const;
   const Shape& shape() const;

@@ -4,6 +4,7 @@
 
 #include "base/format.hpp"
 
+#define HWY_DISABLED_TARGETS (HWY_AVX3_DL | HWY_SSSE3 | HWY_SSE4)  // not chosen below
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "coll/reduction_kernels.hpp"
 #include <hwy/foreach_target.h>
@@ -13,10 +14,39 @@
 
 namespace penstock::coll {
 
-HWY_EXPORT(first);
-HWY_EXPORT(add);
-HWY_EXPORT(finish);
-HWY_EXPORT(target);
+namespace {
+
+/// The kernels for one instruction set.
+struct Kernels {
+  decltype(&HWY_STATIC_DISPATCH(first)) first;
+  decltype(&HWY_STATIC_DISPATCH(add)) add;
+  decltype(&HWY_STATIC_DISPATCH(finish)) finish;
+  const char* name;
+};
+
+/// The best for this CPU. Chosen here and not by Highway's library, which a product that is loaded
+/// into other programs would have to bring along.
+Kernels choose() {
+#if HWY_TARGETS & HWY_AVX3
+  if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("pclmul") &&
+      __builtin_cpu_supports("aes"))
+    return {N_AVX3::first, N_AVX3::add, N_AVX3::finish, N_AVX3::target()};
+#endif
+#if HWY_TARGETS & HWY_AVX2
+  if (__builtin_cpu_supports("x86-64-v3") && __builtin_cpu_supports("pclmul") &&
+      __builtin_cpu_supports("aes"))
+    return {N_AVX2::first, N_AVX2::add, N_AVX2::finish, N_AVX2::target()};
+#endif
+  return {HWY_STATIC_DISPATCH(first), HWY_STATIC_DISPATCH(add), HWY_STATIC_DISPATCH(finish),
+          HWY_STATIC_DISPATCH(target)()};
+}
+
+const Kernels& kernels() {
+  static const Kernels chosen = choose();
+  return chosen;
+}
+
+}  // namespace
 
 Result<Reduction> Reduction::make(Datatype type, Operation operation, std::uint32_t ranks) {
   if (!supports(operation, type))
@@ -41,19 +71,19 @@ Result<void> Reduction::check_factor(double factor) const {
 }
 
 void Reduction::first(void* accumulator, const void* in, std::size_t n, double factor) const {
-  HWY_DYNAMIC_DISPATCH(first)(type_, operation_, accumulator, in, n, factor);
+  kernels().first(type_, operation_, accumulator, in, n, factor);
 }
 
 void Reduction::add(void* accumulator, const void* in, std::size_t n, double factor) const {
-  HWY_DYNAMIC_DISPATCH(add)(type_, operation_, accumulator, in, n, factor);
+  kernels().add(type_, operation_, accumulator, in, n, factor);
 }
 
 void Reduction::finish(void* out, const void* accumulator, std::size_t n) const {
-  HWY_DYNAMIC_DISPATCH(finish)(type_, operation_, out, accumulator, n, ranks_);
+  kernels().finish(type_, operation_, out, accumulator, n, ranks_);
 }
 
 const char* reduction_target() {
-  return HWY_DYNAMIC_DISPATCH(target)();
+  return kernels().name;
 }
 
 }  // namespace penstock::coll

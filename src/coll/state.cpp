@@ -16,7 +16,9 @@ State::State(pool::Pool& pool, const Options& options)
       area_(pool.base() + options.area),
       near_(group.memory.intra_node()),
       any_apart_(group.any_apart()),
-      finished_(group.ranks()) {}
+      finished_(group.ranks()) {
+  end_.set(left, group.others());
+}
 
 std::uint64_t State::learn_from(std::uint32_t rank, const std::byte* line) {
   const auto& memory = memory_of(rank);
@@ -61,6 +63,15 @@ void State::finish(bool eager, bool all_heard) {
     told_ = number;
   }
   send_off();
+}
+
+void State::leave() {
+  group.memory.publish_word(at(layout.finished(self())), left);
+  group.memory.store_fence();
+}
+
+bool State::all_left(Missing& missing) {
+  return is_free(end_, missing);
 }
 
 Error State::failure_of(const char* what, std::uint32_t rank, std::uint64_t failure) {

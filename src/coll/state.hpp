@@ -57,6 +57,10 @@ class State {
   /// something of it there. Tells the others, where they could not know otherwise.
   void finish(bool eager, bool all_heard);
 
+  void leave();
+  /// Have all others left? `missing`: those that have not.
+  bool all_left(Missing& missing);
+
   /// A line of words of `rank`, just observed: notes what it tells. Returns its failure.
   std::uint64_t learn_from(std::uint32_t rank, const std::byte* line);
   /// `rank` has found that a rank is dead: `failure` is that rank + 1.
@@ -86,6 +90,7 @@ class State {
   std::uint64_t told_ = 0;               ///< the others know that this rank has finished it
   std::uint64_t last_with_slots_ = 0, with_slots_before_ = 0;
   std::optional<Error> failure_;
+  Use end_;                              ///< all others, when they have left
   std::optional<std::uint32_t> blamed_;  ///< by another rank
 };
 
