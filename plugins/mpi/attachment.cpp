@@ -5,6 +5,7 @@
 
 #include "base/env.hpp"
 #include "fallback.hpp"
+#include "pool_comms.hpp"
 #include "progress_thread.hpp"
 #include "windows.hpp"
 
@@ -44,6 +45,7 @@ void detach() {
   // will release.
   if (const Attachment* const there = current; there != nullptr && !there->pool().attached_here())
     return;
+  drop_all_comms();
   end_all_progress();  // a program may end without freeing its windows
   // Write back its stores to others' segments. Exit handlers that call the MPI find no window.
   for (const auto& window : take_all_windows()) window->core->send_on();

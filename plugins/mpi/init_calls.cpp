@@ -8,6 +8,7 @@
 #include "datatypes.hpp"
 #include "export.hpp"
 #include "pool/exit_log.hpp"
+#include "pool_comms.hpp"
 
 namespace {
 
@@ -45,6 +46,7 @@ PENSTOCK_EXPORT int MPI_Finalize() {
   if (started && !started->here()) return constants().success;
   penstock::pool::tell_of_finalize();
   if (usable(caller) && !have_windows_of_sessions()) {
+    leave_all_comms();
     leave_all_windows();
     close_datatypes();
     detach();

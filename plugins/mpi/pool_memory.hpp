@@ -22,6 +22,8 @@ class PoolMemory {
   Result<arena::Object> make(std::uint64_t bytes, bool zeroed = false);
   /// Frees the space, which may have another owner at once. The caller's caches hold none of it.
   void give_back(const arena::Object& object);
+  /// The space outlives this process: other ranks may still store there.
+  void leave_to_burial(const arena::Object& object) { arena_.leave_to_burial(object); }
 
   /// For MPI_Alloc_mem: remembered by its address. Errors: as make.
   Result<void*> allocate(std::uint64_t bytes);

@@ -51,6 +51,8 @@ constexpr std::array table{
     Variable{"PENSTOCK_RENDEZVOUS_PUT", "", "bytes",
              "Shortest message that the sender stores into a receive buffer in the pool. Default: "
              "by mode."},
+    Variable{"PENSTOCK_COLL", "all", "all|none|NAME,...",
+             "MPI's blocking collectives that go through the pool; -NAME leaves one out."},
     Variable{"PENSTOCK_WINDOW_MODEL", "collective", "separate|collective|unified",
              "What synchronizes loads and stores of MPI windows where caches are not coherent."},
     // the simulated mode

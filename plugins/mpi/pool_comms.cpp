@@ -1,0 +1,272 @@
+#include "pool_comms.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "attachment.hpp"
+#include "base/log.hpp"
+#include "pmpi.hpp"
+
+namespace penstock::mpi {
+
+namespace {
+
+constexpr std::uint64_t none = ~std::uint64_t{0};
+/// Calls of a communicator that the MPI serves first.
+constexpr std::uint32_t calls_before = 2;
+
+struct Entry {
+  std::uint32_t calls = 0;
+  bool decided = false;
+  std::unique_ptr<PoolComm> ours;  ///< null once decided: the MPI's
+};
+
+std::mutex mutex;  // of all below
+std::unordered_map<Handle, std::unique_ptr<Entry>>& table() {
+  static auto* entries = new std::unordered_map<Handle, std::unique_ptr<Entry>>;
+  return *entries;  // never destroyed: calls may come from exit handlers
+}
+/// Their ranks may still read; the space is given back when all have left.
+std::vector<std::unique_ptr<PoolComm>>& retired() {
+  static auto* comms = new std::vector<std::unique_ptr<PoolComm>>;
+  return *comms;
+}
+int keyval = 0;
+bool has_keyval = false;
+/// Changes with the table, and so invalidates what threads have cached.
+std::atomic<std::uint64_t> version{1};
+
+struct Remembered {
+  Handle handle = 0;
+  std::uint64_t version = 0;
+  Entry* entry = nullptr;
+};
+thread_local Remembered last;
+
+void give_back_those_left() {
+  Attachment* const at = attachment();
+  if (at == nullptr) return;
+  std::erase_if(retired(), [&](const auto& comm) {
+    if (!comm->core->all_left()) return false;
+    at->memory.give_back(*comm->area);
+    return true;
+  });
+}
+
+void retire(std::unique_ptr<PoolComm> comm) {
+  comm->core->leave();
+  if (comm->area) retired().push_back(std::move(comm));
+}
+
+// The MPI calls these with a handle of its width in a register, which we do not read.
+int keep_from_copy(Handle, int, void*, void*, void*, int* flag) {
+  *flag = 0;
+  return 0;
+}
+int forget(Handle, int, void* value, void*) {
+  const std::lock_guard<std::mutex> guard(mutex);
+  for (auto& [handle, entry] : table()) {
+    if (entry.get() != value) continue;
+    if (entry->ours != nullptr) retire(std::move(entry->ours));
+    table().erase(handle);
+    version.fetch_add(1);
+    break;
+  }
+  give_back_those_left();
+  return 0;
+}
+
+/// An entry that ends with the communicator; null where the MPI gives no attribute.
+Entry* add_entry(Handle comm) {
+  if (!has_keyval) {
+    const int status = pmpi().Comm_create_keyval(reinterpret_cast<void*>(keep_from_copy),
+                                                 reinterpret_cast<void*>(forget), &keyval, nullptr);
+    if (status != constants().success) return nullptr;
+    has_keyval = true;
+  }
+  auto entry = std::make_unique<Entry>();
+  if (pmpi().Comm_set_attr(comm, keyval, entry.get()) != constants().success) return nullptr;
+  version.fetch_add(1);
+  return (table()[comm] = std::move(entry)).get();
+}
+
+Entry* entry_of(Handle comm) {
+  const std::uint64_t now = version.load(std::memory_order_acquire);
+  if (last.handle == comm && last.version == now) return last.entry;
+  const std::lock_guard<std::mutex> guard(mutex);
+  const auto found = table().find(comm);
+  Entry* const entry = found != table().end() ? found->second.get() : add_entry(comm);
+  last = {comm, version.load(), entry};
+  return entry;
+}
+
+/// A rank's contribution, exchanged in one MPI_Allgather.
+struct Offer {
+  std::uint64_t pool_id = 0;  ///< 0: this rank has no pool
+  std::uint64_t token = 0;
+  std::uint64_t area = none;  ///< of rank 0
+  std::uint64_t slot_bytes = 0, eager_bytes = 0;
+  std::uint32_t node = 0, emulated = 0;
+};
+static_assert(sizeof(Offer) == 48);
+
+/// Smaller for many ranks: all communicators together should leave room for messages and windows.
+coll::Shape shape_for(std::uint32_t ranks, std::uint64_t pool_bytes) {
+  constexpr std::uint64_t most = 256 << 10, least = 16 << 10, line = 4096;
+  coll::Shape shape;
+  const std::uint64_t budget = pool_bytes / 32;
+  const std::uint64_t each = budget / (std::uint64_t{ranks} * 2 * shape.slots);
+  shape.slot_bytes = std::clamp(each / line * line, least, most);
+  return shape;
+}
+
+class Agreement {
+ public:
+  explicit Agreement(Handle comm) : at_(attachment()), comm_(comm) {
+    pmpi().Comm_size(comm, &size_);
+    pmpi().Comm_rank(comm, &rank_);
+  }
+
+  /// Null: the MPI serves the communicator. The same on all ranks.
+  std::unique_ptr<PoolComm> make() {
+    exchange();
+    if (acceptable()) return open();
+    if (made_) at_->memory.give_back(*made_);
+    return nullptr;
+  }
+
+ private:
+  void exchange() {
+    Offer own;
+    if (at_ != nullptr) {
+      const pool::Pool& pool = at_->pool();
+      own.pool_id = pool.info().id;
+      own.token = pool.token();
+      own.node = pool.node();
+      own.emulated = at_->session->launch.emulated_node ? 1 : 0;
+      if (rank_ == 0) make_area(own);
+    }
+    offers_.resize(static_cast<std::size_t>(size_));
+    pmpi().Allgather(&own, sizeof own, constants().byte, offers_.data(), sizeof own,
+                     constants().byte, comm_);
+  }
+  void make_area(Offer& offer) {
+    const auto ranks = static_cast<std::uint32_t>(size_);
+    const coll::Shape shape = shape_for(ranks, at_->pool().info().bytes);
+    auto made = at_->memory.make(coll::Communicator::bytes(ranks, shape));
+    if (!made) return;
+    made_ = *made;
+    const auto& memory = at_->pool().memory();
+    const std::vector<std::byte> zeros(coll::Communicator::zeroed_bytes(ranks, shape));
+    memory.publish_bulk(made_->data, zeros.data(), zeros.size());
+    memory.full_fence();
+    offer.area = made_->offset;
+    offer.slot_bytes = shape.slot_bytes;
+    offer.eager_bytes = shape.eager_bytes;
+  }
+  bool acceptable() const {
+    const Offer& first = offers_.front();
+    bool apart = false;
+    for (const Offer& offer : offers_) {
+      if (offer.pool_id == 0 || offer.pool_id != first.pool_id) return false;
+      apart = apart || offer.emulated != 0 || offer.node != first.node;
+    }
+    return apart && first.area != none;
+  }
+  std::unique_ptr<PoolComm> open() {
+    const Offer& first = offers_.front();
+    coll::Options options{.area = first.area, .self = static_cast<std::uint32_t>(rank_)};
+    for (const Offer& offer : offers_) options.tokens.push_back(offer.token);
+    options.shape.slot_bytes = first.slot_bytes;
+    options.shape.eager_bytes = first.eager_bytes;
+    options.idle = [calls = 0u]() mutable {
+      // Peers may need the MPI's messages to progress before they come to this call.
+      constexpr unsigned calls_between = 128;
+      if (++calls % calls_between != 0) return;
+      int flag = 0;
+      pmpi().Iprobe(constants().any_source, constants().any_tag, constants().comm_self, &flag,
+                    constants().status_ignore);
+    };
+    auto opened = coll::Communicator::open(at_->pool(), std::move(options));
+    if (!opened) {
+      base::log(base::Level::error, "{}", opened.error().message);
+      return nullptr;
+    }
+    auto comm = std::make_unique<PoolComm>();
+    comm->handle = comm_;
+    comm->core = std::move(*opened);
+    comm->area = made_;
+    return comm;
+  }
+
+  Attachment* at_;
+  Handle comm_;
+  int size_ = 0, rank_ = 0;
+  std::vector<Offer> offers_;
+  std::optional<arena::Object> made_;
+};
+
+/// Two ranks or more, in a program of MPI_Init; the same on all ranks.
+bool may_be_ours(Handle comm) {
+  int inter = 0, size = 0, ended = 0;
+  if (pmpi().Finalized(&ended) != constants().success || ended != 0) return false;
+  int begun = 0;
+  pmpi().Initialized(&begun);
+  if (begun == 0 || !pool_is_named()) return false;
+  if (pmpi().Comm_test_inter(comm, &inter) != constants().success || inter != 0) return false;
+  return pmpi().Comm_size(comm, &size) == constants().success && size > 1;
+}
+
+}  // namespace
+
+PoolComm* pool_comm(Handle comm) {
+  if (comm == constants().comm_null || comm == constants().comm_self) return nullptr;
+  Entry* const entry = entry_of(comm);
+  if (entry == nullptr) return nullptr;
+  if (entry->decided) [[likely]]
+    return entry->ours.get();
+  if (entry->calls++ < calls_before) return nullptr;
+  entry->decided = true;
+  if (!may_be_ours(comm)) return nullptr;
+  {
+    const std::lock_guard<std::mutex> guard(mutex);
+    give_back_those_left();
+  }
+  entry->ours = Agreement(comm).make();
+  return entry->ours.get();
+}
+
+void leave_all_comms() {
+  const std::lock_guard<std::mutex> guard(mutex);
+  for (auto& [handle, entry] : table()) {
+    if (entry->ours != nullptr) retire(std::move(entry->ours));
+  }
+  version.fetch_add(1);
+  Attachment* const at = attachment();
+  for (const auto& comm : retired()) {
+    if (at == nullptr) break;
+    if (comm->core->await_all_left("MPI_Finalize"))
+      at->memory.give_back(*comm->area);
+    else
+      at->memory.leave_to_burial(*comm->area);
+  }
+  retired().clear();
+}
+
+void drop_all_comms() {
+  const std::lock_guard<std::mutex> guard(mutex);
+  Attachment* const at = attachment();
+  for (auto& [handle, entry] : table()) {
+    if (entry->ours != nullptr && entry->ours->area) retired().push_back(std::move(entry->ours));
+    entry->ours.reset();
+  }
+  for (const auto& comm : retired()) {
+    if (at != nullptr) at->memory.leave_to_burial(*comm->area);
+  }
+  retired().clear();
+}
+
+}  // namespace penstock::mpi
