@@ -109,7 +109,7 @@ struct Offer {
   std::uint64_t token = 0;
   std::uint64_t area = none;  ///< of rank 0
   std::uint64_t slot_bytes = 0, eager_bytes = 0;
-  std::uint32_t node = 0, emulated = 0;
+  std::uint64_t node = 0;
 };
 static_assert(sizeof(Offer) == 48);
 
@@ -146,7 +146,6 @@ class Agreement {
       own.pool_id = pool.info().id;
       own.token = pool.token();
       own.node = pool.node();
-      own.emulated = at_->session->launch.emulated_node ? 1 : 0;
       if (rank_ == 0) make_area(own);
     }
     offers_.resize(static_cast<std::size_t>(size_));
@@ -172,7 +171,7 @@ class Agreement {
     bool apart = false;
     for (const Offer& offer : offers_) {
       if (offer.pool_id == 0 || offer.pool_id != first.pool_id) return false;
-      apart = apart || offer.emulated != 0 || offer.node != first.node;
+      apart = apart || offer.node != first.node;
     }
     return apart && first.area != none;
   }
@@ -195,6 +194,7 @@ class Agreement {
       base::log(base::Level::error, "{}", opened.error().message);
       return nullptr;
     }
+    base::log(base::Level::info, "collectives of {} ranks go through the pool", size_);
     auto comm = std::make_unique<PoolComm>();
     comm->handle = comm_;
     comm->core = std::move(*opened);

@@ -1,0 +1,100 @@
+"""Blocking collectives of unmodified programs through the pool: right answers, deaths, communicators without number."""
+
+import os
+import unittest
+
+from support import MPIEXEC, OTHER_VENVS, PROGRAMS, PYTHON, Case, clean_environment
+
+IN_POOL = "collectives of {} ranks go through the pool"
+CHURN = """import numpy as np
+from mpi4py import MPI
+world, one, sum_of_all = MPI.COMM_WORLD, np.ones(1), np.zeros(1)
+for turn in range({turns}):
+    comm = world.Dup() if turn % 2 else world.Split(0, world.rank)
+    for call in range(5):
+        comm.Allreduce(one, sum_of_all)
+        assert sum_of_all[0] == comm.size
+    comm.Free()
+print("churn: ok", flush=True)
+"""
+THREADS = """import threading
+import numpy as np
+from mpi4py import MPI
+comms = [MPI.COMM_WORLD.Dup() for _ in range(3)]
+def work(comm):
+    for call in range(200):
+        got = np.zeros(100)
+        comm.Allreduce(np.full(100, float(call)), got)
+        assert (got == call * comm.size).all()
+threads = [threading.Thread(target=work, args=(comm,)) for comm in comms]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print("threads: ok", flush=True)
+"""
+
+
+class Collectives(Case):
+    def run_ranks(self, ranks, *command, mpi=None, nodes=2, mode="software", options=(), **more):
+        mpiexec, python = (str(OTHER_VENVS[mpi] / "bin" / name) for name in ("mpiexec", "python")) if mpi else \
+            (MPIEXEC, PYTHON)
+        return self.penstock("run", "--mpiexec", mpiexec, "-n", ranks, "--nodes", nodes, "--mode", mode, *options, "--",
+                             python, "-m", "mpi4py", *command, **more)
+
+    def random_calls(self, ranks, seed, **how):
+        done = self.run_ranks(ranks, PROGRAMS / "collectives.py", seed, 150,
+                              environment=clean_environment(PENSTOCK_LOG="info"), **how)
+        self.assertEqual(done.stdout.count("collectives: ok: 150 calls"), ranks, done.stderr)
+        self.assertIn(IN_POOL.format(ranks), done.stderr)
+
+    def test_give_what_mpi_promises(self):
+        for ranks in (2, 3, 4):
+            self.random_calls(ranks, ranks)
+
+    def test_in_hardware_mode(self):
+        self.random_calls(3, 5, mode="hardware")
+
+    def test_in_simulated_mode(self):
+        self.random_calls(3, 6, mode="simulated")
+
+    def test_under_the_other_mpis(self):
+        for mpi in OTHER_VENVS:
+            if not os.access(OTHER_VENVS[mpi] / "bin/mpiexec", os.X_OK):
+                continue
+            with self.subTest(mpi=mpi):
+                self.random_calls(2, 7, mpi=mpi)
+
+    def test_on_one_node_are_the_mpis(self):
+        done = self.run_ranks(2, "-c", CHURN.format(turns=2), nodes=1, environment=clean_environment(PENSTOCK_LOG="info"))
+        self.assertEqual(done.stdout.count("churn: ok"), 2)
+        self.assertNotIn("go through the pool", done.stderr)
+
+    def test_are_chosen_by_name(self):
+        def says(value):
+            return self.run_ranks(2, "-c", CHURN.format(turns=2),
+                                  environment=clean_environment(PENSTOCK_LOG="info", PENSTOCK_COLL=value)).stderr
+        self.assertNotIn("go through the pool", says("none"))
+        self.assertIn("go through the pool", says("allreduce,bcast"))
+        self.assertIn("PENSTOCK_COLL names 'allredux': all, none, or names", says("allredux"))
+
+    def test_a_death_is_told_to_all_others(self):
+        for ranks, count in ((2, 1), (3, 1), (3, 50_000)):
+            folder = self.folder / f"{ranks}-{count}"
+            folder.mkdir()
+            done = self.penstock("run", "-n", ranks, "--nodes", ranks, "--", PYTHON, PROGRAMS / "collective_death.py",
+                                 count, folder, ranks, status=None)
+            self.assertNotEqual(done.returncode, 0)
+            for rank in (rank for rank in range(ranks) if rank != 1):
+                for told in (folder / str(rank)).read_text().splitlines():
+                    self.assertRegex(told, r"MPI_Allreduce: rank 1 of the communicator, rank 1 \(pid \d+.*has died")
+
+    def test_communicators_come_and_go(self):
+        done = self.run_ranks(2, "-c", CHURN.format(turns=400), options=["--size", "32M"])
+        self.assertEqual(done.stdout.count("churn: ok"), 2)
+
+    def test_of_several_threads(self):
+        done = self.run_ranks(2, "-c", THREADS)
+        self.assertEqual(done.stdout.count("threads: ok"), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
