@@ -20,6 +20,15 @@ void publish_line(void*, void* to, const void* from) {
   __atomic_store_n(words + 7, line.at[7], __ATOMIC_RELEASE);
 }
 
+/// Past the caches from some KB on: what another core reads is in memory sooner than in this
+/// core's cache, where the two are far apart, and the reader's prefetch works.
+void publish_bulk(void* self, void* to, const void* from, std::size_t bytes) {
+  constexpr std::size_t past_caches = 4096;
+  if (bytes < past_caches) return table(self).store_copy(to, from, bytes);
+  table(self).nt_copy(to, from, bytes);
+  table(self).store_fence();  // what this mode orders by does not order such stores
+}
+
 void load_bulk(void* self, void* to, const void* from, std::size_t bytes) {
   table(self).store_copy(to, from, bytes);
   std::atomic_thread_fence(std::memory_order_acquire);
@@ -30,6 +39,7 @@ void load_bulk(void* self, void* to, const void* from, std::size_t bytes) {
 constexpr Ops hardware_ops = [] {
   Ops ops = plain_ops();
   ops.publish_line = publish_line;
+  ops.publish_bulk = publish_bulk;
   ops.send_line = publish_line;
   ops.stream_line = publish_line;
   ops.load_bulk = load_bulk;
