@@ -22,4 +22,5 @@ done
 for test in latency bandwidth; do
   mpi "$test of one-sided operations" "one_sided_$test" one_sided "$test" --rounds "${ROUNDS:-5}"
 done
+mpi "collectives" collectives collectives --rounds "${ROUNDS:-5}"
 mpi "halo exchange by windows, examples/halo.c" halo halo --rounds "${ROUNDS:-5}"

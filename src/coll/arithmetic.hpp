@@ -21,6 +21,13 @@ class Arithmetic {
   virtual void first(std::byte* accumulator, const std::byte* in, std::size_t bytes) const = 0;
   virtual void add(std::byte* accumulator, const std::byte* in, std::size_t bytes) const = 0;
   virtual void finish(std::byte* out, const std::byte* accumulator, std::size_t bytes) const = 0;
+  /// The three of them for two values.
+  virtual void pair(std::byte* out, const std::byte* left, const std::byte* right,
+                    std::size_t bytes, std::byte* accumulator) const {
+    first(accumulator, left, bytes);
+    add(accumulator, right, bytes);
+    finish(out, accumulator, bytes);
+  }
 };
 
 class PredefinedArithmetic final : public Arithmetic {
@@ -37,6 +44,10 @@ class PredefinedArithmetic final : public Arithmetic {
   }
   void finish(std::byte* out, const std::byte* accumulator, std::size_t bytes) const override {
     reduction_.finish(out, accumulator, bytes / element_bytes_);
+  }
+  void pair(std::byte* out, const std::byte* left, const std::byte* right, std::size_t bytes,
+            std::byte*) const override {
+    reduction_.pair(out, left, right, bytes / element_bytes_);
   }
 
  private:

@@ -43,7 +43,7 @@ constexpr std::uint64_t tag_of(std::uint64_t collective, std::uint64_t line) {
 /// Words of a rank's line behind the doorbells.
 inline constexpr std::uint64_t finished_word = 6, failed_word = 7;
 /// "Finished" of a rank that makes no more calls.
-inline constexpr std::uint64_t left = 1ull << 62;
+inline constexpr std::uint64_t all_finished = 1ull << 62;
 
 class Layout {
  public:

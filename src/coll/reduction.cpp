@@ -21,6 +21,7 @@ struct Kernels {
   decltype(&HWY_STATIC_DISPATCH(first)) first;
   decltype(&HWY_STATIC_DISPATCH(add)) add;
   decltype(&HWY_STATIC_DISPATCH(finish)) finish;
+  decltype(&HWY_STATIC_DISPATCH(pair)) pair;
   const char* name;
 };
 
@@ -30,15 +31,15 @@ Kernels choose() {
 #if HWY_TARGETS & HWY_AVX3
   if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("pclmul") &&
       __builtin_cpu_supports("aes"))
-    return {N_AVX3::first, N_AVX3::add, N_AVX3::finish, N_AVX3::target()};
+    return {N_AVX3::first, N_AVX3::add, N_AVX3::finish, N_AVX3::pair, N_AVX3::target()};
 #endif
 #if HWY_TARGETS & HWY_AVX2
   if (__builtin_cpu_supports("x86-64-v3") && __builtin_cpu_supports("pclmul") &&
       __builtin_cpu_supports("aes"))
-    return {N_AVX2::first, N_AVX2::add, N_AVX2::finish, N_AVX2::target()};
+    return {N_AVX2::first, N_AVX2::add, N_AVX2::finish, N_AVX2::pair, N_AVX2::target()};
 #endif
   return {HWY_STATIC_DISPATCH(first), HWY_STATIC_DISPATCH(add), HWY_STATIC_DISPATCH(finish),
-          HWY_STATIC_DISPATCH(target)()};
+          HWY_STATIC_DISPATCH(pair), HWY_STATIC_DISPATCH(target)()};
 }
 
 const Kernels& kernels() {
@@ -80,6 +81,10 @@ void Reduction::add(void* accumulator, const void* in, std::size_t n, double fac
 
 void Reduction::finish(void* out, const void* accumulator, std::size_t n) const {
   kernels().finish(type_, operation_, out, accumulator, n, ranks_);
+}
+
+void Reduction::pair(void* out, const void* left, const void* right, std::size_t n) const {
+  kernels().pair(type_, operation_, out, left, right, n, ranks_);
 }
 
 const char* reduction_target() {

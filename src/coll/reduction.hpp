@@ -43,6 +43,9 @@ class Reduction {
   void add(void* accumulator, const void* in, std::size_t n, double factor = 1) const;
   /// Writes the `n` results. `out` may be one of the `in`.
   void finish(void* out, const void* accumulator, std::size_t n) const;
+  /// All three for two ranks, in one pass and for any `n`; factors count as 1. `out` may begin
+  /// before or at one of the operands and overlap it.
+  void pair(void* out, const void* left, const void* right, std::size_t n) const;
 
  private:
   Reduction(Datatype type, Operation operation, std::uint32_t ranks)

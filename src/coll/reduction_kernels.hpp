@@ -104,15 +104,24 @@ struct Kernel {
   }
   static void finish(void* out, const void* from, std::size_t n, std::uint32_t ranks) {
     const T* const accumulated = static_cast<const T*>(from);
-    for (std::size_t i = 0; i < n; ++i) {
-      T value = accumulated[i];
-      if constexpr (operation == Operation::average) value = divided(value, ranks);
-      if constexpr (operation >= Operation::logical_and) value = static_cast<T>(value != 0);
-      if constexpr (std::is_floating_point_v<T>)
-        value = value != value ? std::numeric_limits<T>::quiet_NaN() : value;
-      const auto word = Format::encode(value);
-      std::memcpy(static_cast<std::byte*>(out) + i * sizeof word, &word, sizeof word);
-    }
+    for (std::size_t i = 0; i < n; ++i) store(out, i, accumulated[i], ranks);
+  }
+  /// All of it for two operands. `out` may begin before or at an operand: what is written lies
+  /// behind what is still to be read.
+  static void pair(void* out, const void* left, const void* right, std::size_t n,
+                   std::uint32_t ranks) {
+#pragma GCC ivdep
+    for (std::size_t i = 0; i < n; ++i)
+      store(out, i, combined<operation, T>(loaded<Format>(left, i), loaded<Format>(right, i)),
+            ranks);
+  }
+  static void store(void* out, std::size_t i, T value, std::uint32_t ranks) {
+    if constexpr (operation == Operation::average) value = divided(value, ranks);
+    if constexpr (operation >= Operation::logical_and) value = static_cast<T>(value != 0);
+    if constexpr (std::is_floating_point_v<T>)
+      value = value != value ? std::numeric_limits<T>::quiet_NaN() : value;
+    const auto word = Format::encode(value);
+    std::memcpy(static_cast<std::byte*>(out) + i * sizeof word, &word, sizeof word);
   }
   static T divided(T value, std::uint32_t ranks) {
     if constexpr (std::is_floating_point_v<T>) return value / static_cast<T>(ranks);
@@ -206,6 +215,10 @@ void add(Datatype type, Operation operation, void* to, const void* in, std::size
 void finish(Datatype type, Operation operation, void* out, const void* from, std::size_t n,
             std::uint32_t ranks) {
   with_kernel(type, operation, [&](auto kernel) { kernel.finish(out, from, n, ranks); });
+}
+void pair(Datatype type, Operation operation, void* out, const void* left, const void* right,
+          std::size_t n, std::uint32_t ranks) {
+  with_kernel(type, operation, [&](auto kernel) { kernel.pair(out, left, right, n, ranks); });
 }
 const char* target() {
   return hwy::TargetName(HWY_TARGET);

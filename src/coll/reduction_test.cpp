@@ -91,6 +91,22 @@ struct Case {
   std::vector<std::vector<std::byte>> in;
 };
 
+/// The quick way for two ranks, also where the result overlaps an operand that begins later.
+void check_pair(const Case& c, const Reduction& reduction, const std::vector<std::byte>& wanted) {
+  const std::size_t bytes = wanted.size(), element = bytes_of(c.type);
+  for (const std::size_t behind : {std::size_t{0}, element, 5 * element, bytes + 3}) {
+    for (const bool is_left : {false, true}) {
+      std::vector<std::byte> memory(2 * bytes + 8 * element);
+      std::memcpy(memory.data() + behind, c.in[is_left ? 0 : 1].data() + 1, bytes);
+      const std::byte* const moved = memory.data() + behind;
+      reduction.pair(memory.data(), is_left ? moved : c.in[0].data() + 1,
+                     is_left ? c.in[1].data() + 1 : moved, c.elements);
+      ASSERT_EQ(std::memcmp(memory.data(), wanted.data(), bytes), 0)
+          << "overlaps by " << behind << " bytes";
+    }
+  }
+}
+
 std::vector<std::byte> reduced(const Case& c, double factor) {
   const auto reduction = Reduction::make(c.type, c.operation, c.ranks);
   EXPECT_TRUE(reduction);
@@ -102,6 +118,7 @@ std::vector<std::byte> reduced(const Case& c, double factor) {
   reduction->finish(out.data(), accumulator, c.elements);
   EXPECT_EQ(out.back(), std::byte{0x5a});
   out.pop_back();
+  if (c.ranks == 2 && c.operation != Operation::premultiplied_sum) check_pair(c, *reduction, out);
   return out;
 }
 

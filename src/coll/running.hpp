@@ -31,8 +31,14 @@ class Running {
     std::byte* const result = to(step.span);
     for (std::uint64_t at = 0; at < step.span.bytes; at += piece) {
       const std::size_t bytes = std::min<std::uint64_t>(piece, step.span.bytes - at);
+      if (step.operand_count == 2) {
+        const std::byte* const left = operand(0, at, bytes, pieces_[0].data());
+        arithmetic.pair(result + at, left, operand(1, at, bytes, pieces_[1].data()), bytes,
+                        accumulator_.data());
+        continue;
+      }
       for (std::uint32_t i = 0; i < step.operand_count; ++i) {
-        const std::byte* const value = operand(i, at, bytes, piece_.data());
+        const std::byte* const value = operand(i, at, bytes, pieces_[0].data());
         if (i == 0) arithmetic.first(accumulator_.data(), value, bytes);
         if (i != 0) arithmetic.add(accumulator_.data(), value, bytes);
       }
@@ -51,7 +57,7 @@ class Running {
   const Prepared* prepared_ = nullptr;
   std::vector<std::byte> scratch_;
   alignas(64) std::array<std::byte, Reduction::accumulator_bytes> accumulator_;
-  alignas(64) std::array<std::byte, Arithmetic::max_piece_bytes> piece_;
+  alignas(64) std::array<std::array<std::byte, Arithmetic::max_piece_bytes>, 2> pieces_;
 };
 
 /// One chunk of each rank in tagged lines: a line proves itself, and all that a rank waits for is

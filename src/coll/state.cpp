@@ -17,7 +17,7 @@ State::State(pool::Pool& pool, const Options& options)
       near_(group.memory.intra_node()),
       any_apart_(group.any_apart()),
       finished_(group.ranks()) {
-  end_.set(left, group.others());
+  end_.set(all_finished, group.others());
 }
 
 std::uint64_t State::learn_from(std::uint32_t rank, const std::byte* line) {
@@ -66,7 +66,7 @@ void State::finish(bool eager, bool all_heard) {
 }
 
 void State::leave() {
-  group.memory.publish_word(at(layout.finished(self())), left);
+  group.memory.publish_word(at(layout.finished(self())), all_finished);
   group.memory.store_fence();
 }
 

@@ -110,6 +110,12 @@ class MpiBenches(Case):
             self.assertEqual(set(figures["TCP"]), {"put pscw 64", "put lock 64", "raw none 64",
                                                    "fetch_and_op pscw 8", "fetch_and_op lock 8"})
 
+    def test_collectives(self):
+        printed, figures = self.figures("collectives.py", "--sizes", "64", "70000", "--ops", "barrier", "allreduce")
+        self.assert_rows(printed, "raw limit", *figures)
+        self.assertIn("how many times better Penstock software is", printed)
+        self.assertEqual(set(figures["Penstock hardware"]), {"barrier 64", "allreduce 64", "allreduce 70000"})
+
     def test_halo(self):
         printed, figures = self.figures("halo.py", "--sides", "32", "--steps", "10")
         self.assert_rows(printed, *figures)
