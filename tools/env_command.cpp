@@ -107,7 +107,8 @@ void add_env_command(CLI::App& app, Action& chosen) {
   command->add_flag("--allow-fallback", arguments->allow_fallback,
                     "let the job use another provider when the pool cannot be used");
   command->add_flag("--no-windows", arguments->no_windows,
-                    "do not preload libpenstock-mpi.so: windows stay with the MPI");
+                    "do not preload libpenstock-mpi.so: windows and collectives "
+                    "stay with the MPI");
   command->add_flag("--list", arguments->list,
                     "print each variable with its value and where that comes from");
   command->footer(variables_help());

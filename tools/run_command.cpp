@@ -264,7 +264,8 @@ void add_run_command(CLI::App& app, Action& chosen) {
   command->add_flag("--allow-fallback", arguments->allow_fallback,
                     "let the job use another provider when the pool cannot be used");
   command->add_flag("--no-windows", arguments->no_windows,
-                    "do not preload libpenstock-mpi.so: windows stay with the MPI");
+                    "do not preload libpenstock-mpi.so: windows and collectives "
+                    "stay with the MPI");
   command->add_option("COMMAND", arguments->command, "the program and its arguments, behind --")
       ->required()
       ->type_name("");

@@ -41,22 +41,9 @@ static int ascending(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-#if defined(__x86_64__)
-__attribute__((target("clflushopt"))) static void drop(const char* at, long bytes) {
-  for (long i = 0; i < bytes; i += raw_line) _mm_clflushopt((void*)(uintptr_t)(at + i));
-  _mm_mfence();
-}
-#else
-static void drop(const char* at, long bytes) {
-  (void)at;
-  (void)bytes;
-  __atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
-#endif
-
 static int64_t flag_of(const struct job* job, int rank) {
   const char* const line = job->shared + 2 * job->most + 64 * rank;
-  drop(line, 8);
+  raw_drop(line, 8);
   return __atomic_load_n((const int64_t*)(const void*)(line), __ATOMIC_ACQUIRE);
 }
 
@@ -86,7 +73,7 @@ static double raw_once(const struct job* job, long bytes, int64_t turn) {
   while (flag_of(job, other) < turn) {
   }
   begin = MPI_Wtime();
-  drop(job->shared + other * job->most, bytes);
+  raw_drop(job->shared + other * job->most, (size_t)bytes);
   memcpy(job->to, job->shared + other * job->most, (size_t)bytes);
   passed += MPI_Wtime() - begin;
   return passed * 1e6;

@@ -60,7 +60,19 @@ static inline void raw_order(void) {
   _mm_sfence();
 }
 
+/* Drops copies of lines from the caches; loads after it fetch them anew. */
+__attribute__((target("clflushopt"))) static inline void raw_drop(const char* at, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += raw_line) _mm_clflushopt((void*)(size_t)(at + i));
+  _mm_mfence();
+}
+
 #else
+
+static inline void raw_drop(const char* at, size_t bytes) {
+  (void)at;
+  (void)bytes;
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
 
 static inline void raw_copy(char* to, const char* from, size_t bytes) {
   memcpy(to, from, bytes);
