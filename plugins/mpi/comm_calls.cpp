@@ -1,10 +1,11 @@
-// MPI_Comm_split_type by the shared pool: with the info key "penstock_pool", or as the resource
-// type of MPI_COMM_TYPE_HW_GUIDED.
+// Communicators that end; and MPI_Comm_split_type by the shared pool: with the info key
+// "penstock_pool", or as the resource type of MPI_COMM_TYPE_HW_GUIDED.
 #include <vector>
 
 #include "attachment.hpp"
 #include "export.hpp"
 #include "info.hpp"
+#include "pool_comms.hpp"
 
 namespace {
 
@@ -44,4 +45,24 @@ PENSTOCK_EXPORT int MPI_Comm_split_type(Handle comm, int type, int key, Handle i
   if (usable(caller) && wants_pool(type, incoming(info)))
     return split_by_pool(incoming(comm), type, key, part);
   return PENSTOCK_PASS(Comm_split_type, (comm, type, key, info, part));
+}
+
+PENSTOCK_EXPORT int MPI_Comm_free(void* comm) {
+  const void* caller = __builtin_return_address(0);
+  if (!usable(caller)) return PENSTOCK_PASS(Comm_free, (comm));
+  const Handle handle = load(comm);
+  begin_to_free(handle);
+  const int status = pmpi().Comm_free(comm);
+  end_to_free(handle);
+  return status;
+}
+
+PENSTOCK_EXPORT int MPI_Comm_disconnect(void* comm) {
+  const void* caller = __builtin_return_address(0);
+  if (!usable(caller)) return PENSTOCK_PASS(Comm_disconnect, (comm));
+  const Handle handle = load(comm);
+  begin_to_free(handle);
+  const int status = pmpi().Comm_disconnect(comm);
+  end_to_free(handle);
+  return status;
 }

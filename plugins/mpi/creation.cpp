@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "errors.hpp"
 #include "info.hpp"
+#include "mpi_progress.hpp"
 #include "pmpi.hpp"
 #include "progress_thread.hpp"
 
@@ -212,7 +213,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
   auto made = std::make_unique<PoolWindow>();
   PoolWindow* const window = made.get();
   const bool world = has_world();
-  window->self = world ? constants().comm_self : comm_of_self(wanted_.comm, rank_);
+  window->self = world ? constants().comm_world : comm_of_self(wanted_.comm, rank_);
   window->owns_self = !world;
   window::Options options;
   options.sync_area = offers_.front().sync_area;
@@ -222,15 +223,11 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
     options.members.push_back({offer.token, offer.offset, offer.bytes});
     window->units.push_back(offer.unit);
   }
-  options.idle = [window] {
-    constexpr std::uint32_t calls_between = 128;
+  std::vector<std::uint64_t> tokens;
+  for (const Offer& offer : offers_) tokens.push_back(offer.token);
+  options.idle = [window, progress = MpiProgress(window->self, at_->pool(), tokens)]() mutable {
     window->let_others_in();
-    // Peers may need the MPI's messages to progress before they do what this rank waits for.
-    if (++window->idle_calls % calls_between == 0) {
-      int flag = 0;
-      pmpi().Iprobe(constants().any_source, constants().any_tag, window->self, &flag,
-                    constants().status_ignore);
-    }
+    progress.look();
   };
   options.names = mpi_names;
   window->core = PENSTOCK_TRY(window::Window::open(at_->pool(), std::move(options)));

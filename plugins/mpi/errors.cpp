@@ -69,7 +69,7 @@ int finish(Handle win, const Result<int>& done) {
 
 int raise_on_comm(Handle comm, const Error& error) {
   say(error);
-  const int code = mpi_code(error);
+  const int code = error.code == ErrorCode::mismatch ? constants().err_truncate : mpi_code(error);
   pmpi().Comm_call_errhandler(comm, code);
   return code;
 }

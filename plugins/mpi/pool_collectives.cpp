@@ -83,6 +83,10 @@ class Side {
     for (const Piece& piece : pieces_) most = std::max(most, piece.elements * size());
     return most;
   }
+  /// Data at no address, of a type that has no address of its own: the MPI reports it.
+  bool is_nowhere() const {
+    return layout_ != nullptr && user_ == nullptr && layout_->contiguous && longest() != 0;
+  }
   /// Fills the blocks; `load`: with what the user has there. Returns the memory that they lie in.
   std::byte* place(bool load) {
     if (layout_->contiguous) return place_as_is();
@@ -283,6 +287,7 @@ class CallInPool {
 
   std::optional<int> run(const std::byte* input, std::byte* output, Side* unloaded = nullptr,
                          const coll::Arithmetic* arithmetic = nullptr) {
+    if (in_.is_nowhere() || out_.is_nowhere()) return std::nullopt;
     const auto done = comm_.core->run({.name = name_,
                                        .problem = &problem_,
                                        .plan = comm_.core->plan(problem_),

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "attachment.hpp"
+#include "base/env.hpp"
 #include "base/log.hpp"
+#include "mpi_progress.hpp"
 #include "pmpi.hpp"
 
 namespace penstock::mpi {
@@ -36,6 +38,12 @@ std::vector<std::unique_ptr<PoolComm>>& retired() {
 }
 int keyval = 0;
 bool has_keyval = false;
+/// Being freed at this moment: callbacks of the user's attributes may still call collectives.
+std::vector<Handle>& ending() {
+  static auto* handles = new std::vector<Handle>;
+  return *handles;
+}
+bool all_left = false;
 /// Changes with the table, and so invalidates what threads have cached.
 std::atomic<std::uint64_t> version{1};
 
@@ -97,6 +105,8 @@ Entry* entry_of(Handle comm) {
   const std::uint64_t now = version.load(std::memory_order_acquire);
   if (last.handle == comm && last.version == now) return last.entry;
   const std::lock_guard<std::mutex> guard(mutex);
+  const bool ends = std::find(ending().begin(), ending().end(), comm) != ending().end();
+  if (ends || all_left) return nullptr;
   const auto found = table().find(comm);
   Entry* const entry = found != table().end() ? found->second.get() : add_entry(comm);
   last = {comm, version.load(), entry};
@@ -154,7 +164,10 @@ class Agreement {
   }
   void make_area(Offer& offer) {
     const auto ranks = static_cast<std::uint32_t>(size_);
-    const coll::Shape shape = shape_for(ranks, at_->pool().info().bytes);
+    const auto stats = at_->session->arena->stats();
+    const coll::Shape shape = shape_for(ranks, stats.bytes_total);
+    // The rest is for messages, windows and other communicators.
+    if (stats.bytes_used + coll::Communicator::bytes(ranks, shape) > stats.bytes_total / 2) return;
     auto made = at_->memory.make(coll::Communicator::bytes(ranks, shape));
     if (!made) return;
     made_ = *made;
@@ -179,15 +192,11 @@ class Agreement {
     const Offer& first = offers_.front();
     coll::Options options{.area = first.area, .self = static_cast<std::uint32_t>(rank_)};
     for (const Offer& offer : offers_) options.tokens.push_back(offer.token);
+    options.check = base::env_flag("PENSTOCK_COLL_CHECK");
     options.shape.slot_bytes = first.slot_bytes;
     options.shape.eager_bytes = first.eager_bytes;
-    options.idle = [calls = 0u]() mutable {
-      // Peers may need the MPI's messages to progress before they come to this call.
-      constexpr unsigned calls_between = 128;
-      if (++calls % calls_between != 0) return;
-      int flag = 0;
-      pmpi().Iprobe(constants().any_source, constants().any_tag, constants().comm_self, &flag,
-                    constants().status_ignore);
+    options.idle = [progress = MpiProgress(comm_, at_->pool(), options.tokens)]() mutable {
+      progress.look();
     };
     auto opened = coll::Communicator::open(at_->pool(), std::move(options));
     if (!opened) {
@@ -239,8 +248,21 @@ PoolComm* pool_comm(Handle comm) {
   return entry->ours.get();
 }
 
+void begin_to_free(Handle comm) {
+  const std::lock_guard<std::mutex> guard(mutex);
+  ending().push_back(comm);
+  version.fetch_add(1);
+}
+
+void end_to_free(Handle comm) {
+  const std::lock_guard<std::mutex> guard(mutex);
+  const auto found = std::find(ending().begin(), ending().end(), comm);
+  if (found != ending().end()) ending().erase(found);
+}
+
 void leave_all_comms() {
   const std::lock_guard<std::mutex> guard(mutex);
+  all_left = true;
   for (auto& [handle, entry] : table()) {
     if (entry->ours != nullptr) retire(std::move(entry->ours));
   }

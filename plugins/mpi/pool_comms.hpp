@@ -40,6 +40,10 @@ struct PoolComm {
 /// communicator is freed.
 PoolComm* pool_comm(Handle comm);
 
+/// Round MPI_Comm_free and MPI_Comm_disconnect: in between the communicator's calls go to the MPI.
+void begin_to_free(Handle comm);
+void end_to_free(Handle comm);
+
 /// This rank has finished all its collectives (MPI_Finalize). Waits for the other ranks of those
 /// communicators whose space it owns.
 void leave_all_comms();

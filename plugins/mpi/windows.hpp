@@ -18,7 +18,7 @@ namespace penstock::mpi {
 struct PoolWindow {
   Handle handle = 0;
   Handle group = 0;  ///< of its communicator
-  /// A communicator of this rank alone: MPI_COMM_SELF, or in programs of MPI's sessions, which lack
+  /// Where the MPI is asked to go on: MPI_COMM_WORLD, or in programs of MPI's sessions, which lack
   /// it, one of our own.
   Handle self = 0;
   bool owns_self = false;
@@ -38,7 +38,6 @@ struct PoolWindow {
   /// Set by the progress thread when it finds the window in use. It does not wait for a turn, so a
   /// program with one call after the other could shut it out for seconds: the running call looks.
   std::atomic<bool> look_due{false};
-  std::uint32_t idle_calls = 0;
 
   void let_others_in() {
     if (!guarded) return;

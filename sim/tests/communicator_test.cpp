@@ -29,6 +29,7 @@ struct Plan {
   std::uint32_t opened = 0;
   std::vector<coll::TestCall> calls;
   std::vector<coll::Plan> plans;
+  bool check = false;
 };
 
 enum class Kinds : std::uint8_t { all, from_one_root };
@@ -46,8 +47,11 @@ class Rank {
     const auto ranks = static_cast<std::uint32_t>(plan_.tokens.size());
     wait_until(world_, "the ranks", [&] { return plan_.opened == ranks || somebody_died(); });
     if (plan_.opened != ranks) return;
-    auto opened = Communicator::open(
-        *pool_, {.area = plan_.area, .tokens = plan_.tokens, .self = self_, .shape = shape});
+    auto opened = Communicator::open(*pool_, {.area = plan_.area,
+                                              .tokens = plan_.tokens,
+                                              .self = self_,
+                                              .shape = shape,
+                                              .check = plan_.check});
     world_.require(opened.has_value(), opened ? "" : opened.error().message);
     for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
       if (!call(**opened, i)) return;
@@ -148,6 +152,7 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint32_t rank
     plan->area = area;
     plan->tokens.resize(ranks);
     std::mt19937_64 random(world.random());
+    plan->check = random() % 4 == 0;
     for (std::uint32_t i = 0; i < number; ++i) {
       plan->calls.push_back(draw(kinds, ranks, random));
       const bool two = plan->calls.back().collective == Collective::allreduce ||

@@ -1,7 +1,10 @@
 #include "coll/communicator.hpp"
 
+#include <algorithm>
+
 #include "base/checked.hpp"
 #include "base/format.hpp"
+#include "coll/call_check.hpp"
 #include "coll/planning.hpp"
 #include "coll/running.hpp"
 
@@ -13,7 +16,7 @@ namespace {
 constexpr std::uint32_t looks_between_checks = 256;
 
 Result<void> check(const Shape& shape) {
-  const bool fits = shape.slots >= 4 && shape.slots <= finished_word && shape.slot_bytes > 0 &&
+  const bool fits = shape.slots >= 4 && shape.slots <= call_word && shape.slot_bytes > 0 &&
                     shape.slot_bytes % line_bytes == 0 && shape.eager_blocks >= 4 &&
                     shape.eager_bytes > 0 && shape.eager_bytes % coherence::tagged_bytes == 0 &&
                     shape.eager_bytes / coherence::tagged_bytes < (1u << tag_bits);
@@ -21,36 +24,52 @@ Result<void> check(const Shape& shape) {
   return fail(ErrorCode::invalid_argument,
               "a communicator of {} slots of {} bytes and {} eager blocks of {} bytes: 4 to {} "
               "slots of whole lines, and at least 4 blocks of whole lines of 56 bytes are needed",
-              shape.slots, shape.slot_bytes, shape.eager_blocks, shape.eager_bytes, finished_word);
+              shape.slots, shape.slot_bytes, shape.eager_blocks, shape.eager_bytes, call_word);
 }
 
 }  // namespace
 
 struct Communicator::Impl {
   Impl(pool::Pool& pool, const Options& options)
-      : state(pool, options), eager(state), slots(state) {}
+      : state(pool, options), eager(state), slots(state), check(state, options.check) {}
 
   State state;
   PreparedSchedules schedules;
   EagerRun eager;
   SlotRun slots;
   bool is_eager = false;
+  CallCheck check;
   std::uint32_t fruitless = 0;  ///< looks since the others were asked for failures
   Missing missing;
   const char* name = "";
 
   Result<bool> step();
+  Result<bool> step_if_one_is_gone();
   Result<void> failed(const Error& error);
 };
 
 /// One look, or as many steps as need no wait.
 Result<bool> Communicator::Impl::step() {
+  if (!PENSTOCK_TRY(check.all_agree(name, missing))) return false;
   auto done = is_eager ? eager.advance(missing) : slots.advance(missing);
   if (done && !*done && ++fruitless % looks_between_checks == 0) {
-    auto living = state.check_failures(name, missing);
+    auto living = state.check_failures(name, missing, is_eager);
     if (!living) return unexpected(living.error());
   }
   return done;
+}
+
+/// A rank that has gone may have done before what it is awaited for.
+Result<bool> Communicator::Impl::step_if_one_is_gone() {
+  const Missing awaited = missing;
+  for (const std::uint32_t rank : awaited) {
+    auto living = state.group.check_alive(rank, name);
+    if (living) continue;
+    if (PENSTOCK_TRY(step())) return true;
+    if (std::find(missing.begin(), missing.end(), rank) != missing.end())
+      return unexpected(living.error());
+  }
+  return false;
 }
 
 Result<void> Communicator::Impl::failed(const Error& error) {
@@ -97,6 +116,7 @@ Result<void> Communicator::begin(const Call& call) {
                                : std::min(plan.slot_bytes, my.state.shape.slot_bytes);
   const Prepared* const prepared = PENSTOCK_TRY(my.schedules.get(*call.problem, plan));
   ++my.state.number;
+  my.check.begin(*call.problem, plan.eager);
   my.is_eager = plan.eager;
   my.name = call.name;
   my.fruitless = 0;
@@ -108,15 +128,9 @@ Result<bool> Communicator::advance() {
   Impl& my = *impl_;
   if (my.state.failure()) return unexpected(*my.state.failure());
   auto done = my.step();
-  if (done && !*done) {
-    for (const std::uint32_t rank : my.missing) {
-      if (auto living = my.state.group.check_alive(rank, my.name); !living)
-        return unexpected(my.failed(living.error()).error());
-    }
-    return false;
-  }
+  if (done && !*done) done = my.step_if_one_is_gone();
   if (!done) return unexpected(my.failed(done.error()).error());
-  return true;
+  return *done;
 }
 
 Result<void> Communicator::run(const Call& call) {

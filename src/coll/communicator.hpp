@@ -19,7 +19,7 @@ namespace penstock::coll {
 
 /// What a communicator takes in the pool for each rank. The same on all ranks.
 struct Shape {
-  std::uint32_t slots = 4;              ///< of each half; 4 to 6
+  std::uint32_t slots = 4;              ///< of each half; 4 or 5
   std::uint64_t slot_bytes = 1 << 17;   ///< whole lines
   std::uint32_t eager_blocks = 8;       ///< at least 4
   std::uint64_t eager_bytes = 74 * 56;  ///< payload of a block: whole tagged lines of 56 bytes
@@ -35,6 +35,9 @@ struct Options {
   /// Called between two looks of a wait, to make progress elsewhere.
   std::function<void()> idle;
   std::string noun = "communicator";  ///< its name in messages
+  /// Each call first compares with those of all other ranks: the collective, root, size and form.
+  /// Makes every collective as slow as a barrier. The same on all ranks.
+  bool check = false;
 };
 
 /// A collective call of this rank.
@@ -71,7 +74,8 @@ class Communicator {
   Plan plan(const Problem& problem) const;
   /// Blocks until this rank's part is done: its output is there, its input may be changed. Errors:
   /// peer_dead, which names the rank, after which every later call fails with it on all ranks;
-  /// invalid_argument, those of build(): then nothing was done, and on all ranks alike.
+  /// invalid_argument, those of build(): then nothing was done, and on all ranks alike; mismatch,
+  /// with Options::check, where another rank's call differs.
   Result<void> run(const Call& call);
   /// The same in parts: begin() once, then advance() until it returns true. No other call is begun
   /// before. The problem, the arithmetic and the buffers stay as they are until then.

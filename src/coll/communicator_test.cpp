@@ -33,7 +33,7 @@ class CommunicatorTest : public testing::Test {
   }
   /// Each of `ranks` threads runs `body` on its side of a communicator.
   void run(std::uint32_t ranks, std::uint32_t nodes, const Shape& shape,
-           const std::function<void(Communicator&)>& body) {
+           const std::function<void(Communicator&)>& body, bool check = false) {
     std::vector<std::unique_ptr<pool::Pool>> pools;
     std::vector<std::uint64_t> tokens;
     for (std::uint32_t r = 0; r < ranks; ++r) {
@@ -50,7 +50,8 @@ class CommunicatorTest : public testing::Test {
     for (std::uint32_t r = 0; r < ranks; ++r) {
       threads.emplace_back([&, r] {
         auto opened = Communicator::open(
-            *pools[r], {.area = area->offset, .tokens = tokens, .self = r, .shape = shape});
+            *pools[r],
+            {.area = area->offset, .tokens = tokens, .self = r, .shape = shape, .check = check});
         ASSERT_TRUE(opened) << opened.error().message;
         body(**opened);
       });
@@ -103,9 +104,106 @@ TEST_F(CommunicatorTest, GivesWhatEachCollectivePromises) {
         run(ranks, nodes, small, [](Communicator& comm) {
           call_in_turn(comm, base::seed_in_tests() + comm.ranks(), 150);
         });
+        run(
+            ranks, nodes, small,
+            [](Communicator& comm) {
+              call_in_turn(comm, base::seed_in_tests() + comm.ranks(), 30);
+            },
+            true);
       }
     }
   }
+}
+
+std::string error_of(Communicator& comm, Collective collective, std::uint32_t root,
+                     std::uint64_t bytes) {
+  std::vector<std::byte> data(1000);
+  Problem problem{.collective = collective,
+                  .ranks = comm.ranks(),
+                  .rank = comm.self(),
+                  .root = root,
+                  .max_block_bytes = bytes};
+  const bool has_input = collective != Collective::barrier && comm.self() == root;
+  if (has_input) problem.input = {{0, bytes}};
+  if (!has_input && collective != Collective::barrier) problem.output = {{0, bytes}};
+  const auto done = comm.run({.name = "a call",
+                              .problem = &problem,
+                              .plan = comm.plan(problem),
+                              .input = data.data(),
+                              .output = data.data()});
+  return done ? "" : done.error().message;
+}
+
+TEST_F(CommunicatorTest, NamesRanksThatCallSomethingElse) {
+  make_pool(coherence::Mode::software);
+  const auto expect = [&](const char* expected,
+                          const std::function<std::string(Communicator&)>& call) {
+    run(
+        2, 2, small,
+        [&](Communicator& comm) {
+          EXPECT_EQ(error_of(comm, Collective::broadcast, 1, 40), "");
+          EXPECT_THAT(call(comm), HasSubstr(expected)) << "on rank " << comm.self();
+        },
+        true);
+  };
+  expect(" calls ", [](Communicator& comm) {
+    return error_of(comm, comm.self() == 0 ? Collective::barrier : Collective::broadcast, 0, 40);
+  });
+  expect("broadcast with root ",
+         [](Communicator& comm) { return error_of(comm, Collective::broadcast, comm.self(), 40); });
+  expect(" of another size or type", [](Communicator& comm) {
+    return error_of(comm, Collective::broadcast, 0, 40 + comm.self());
+  });
+}
+
+/// All it is awaited for is there when a rank leaves.
+TEST_F(CommunicatorTest, WhoHasFinishedMayLeave) {
+  make_pool(coherence::Mode::software);
+  constexpr std::uint64_t bytes = 4000;  // several looks of an eager payload
+  std::vector<std::unique_ptr<pool::Pool>> pools;
+  std::vector<std::uint64_t> tokens;
+  for (int r = 0; r < 2; ++r) {
+    pools.push_back(*pool::Pool::attach(
+        {.spec = spec_, .rank = r, .job = "coll", .emulated_node = static_cast<std::uint32_t>(r)}));
+    tokens.push_back(pools.back()->token());
+  }
+  const auto arena = *arena::Arena::open(*pools[0]);
+  const auto area = *arena->create("area", Communicator::bytes(2, {}));
+  std::vector<std::unique_ptr<Communicator>> sides;
+  for (std::uint32_t r = 0; r < 2; ++r)
+    sides.push_back(
+        *Communicator::open(*pools[r], {.area = area.offset, .tokens = tokens, .self = r}));
+  Problem problem{.collective = Collective::broadcast, .ranks = 2, .root = 1};
+  problem.max_block_bytes = bytes;
+  problem.output = {{0, bytes}};
+  std::vector<std::byte> got(bytes), sent(bytes, std::byte{7});
+  ASSERT_TRUE(sides[0]->begin(
+      {.problem = &problem, .plan = sides[0]->plan(problem), .output = got.data()}));
+  ASSERT_FALSE(*sides[0]->advance());
+  Problem root = problem;
+  root.rank = 1;
+  root.input.swap(root.output);
+  ASSERT_TRUE(sides[1]->run(
+      {.problem = &root, .plan = sides[1]->plan(root), .input = sent.data(), .output = nullptr}));
+  sides[1].reset();
+  pools[1].reset();
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  const auto done = sides[0]->advance();
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_TRUE(*done);
+  EXPECT_EQ(got, sent);
+  sides.clear();
+}
+
+TEST_F(CommunicatorTest, ADisagreementAboutTheFormIsFound) {
+  make_pool(coherence::Mode::software);
+  run(2, 2, small, [&](Communicator& comm) {
+    EXPECT_THAT(error_of(comm, Collective::broadcast, 0, comm.self() == 0 ? 20 : 900),
+                testing::AnyOf("", HasSubstr("disagree about how much is sent")));
+    if (comm.self() == 1) {
+      EXPECT_THAT(error_of(comm, Collective::barrier, 0, 0), HasSubstr("disagree"));
+    }
+  });
 }
 
 TEST_F(CommunicatorTest, RefusesWhatCannotBe) {
@@ -116,7 +214,7 @@ TEST_F(CommunicatorTest, RefusesWhatCannotBe) {
     return opened ? "" : opened.error().message;
   };
   const std::vector<std::uint64_t> one{pool->token()};
-  EXPECT_THAT(message({.tokens = one, .shape = {.slots = 7}}), HasSubstr("7 slots"));
+  EXPECT_THAT(message({.tokens = one, .shape = {.slots = 6}}), HasSubstr("6 slots"));
   EXPECT_THAT(message({.tokens = one, .shape = {.eager_bytes = 55}}), HasSubstr("of 55 bytes"));
   EXPECT_THAT(message({.tokens = one, .self = 1}),
               HasSubstr("rank 1 of a communicator of 1 ranks"));

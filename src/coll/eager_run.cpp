@@ -62,8 +62,16 @@ void EagerRun::look(Pending& pending) {
                                                       bytes, tag_of(s_.number, line));
 }
 
-/// True when all have come.
+/// Takes all that is there: who has published it may be gone by the next look. True when all have
+/// come.
 bool EagerRun::take_arrived() {
+  while (look_at_all()) {
+  }
+  return pending_.empty();
+}
+
+/// One look at each that is awaited. True when some came and others are still awaited.
+bool EagerRun::look_at_all() {
   for (const Pending& pending : pending_) {
     const EagerRead& read = prepared().reads[pending.read];
     const std::uint64_t line = (read.at + pending.come) / payload_of_line;
@@ -72,14 +80,17 @@ bool EagerRun::take_arrived() {
         s_.at(s_.layout.eager(read.rank, s_.number) + line * line_bytes), lines * line_bytes);
   }
   s_.memory_of_all().load_fence();
-  std::erase_if(pending_, [this](Pending& pending) {
+  bool some = false;
+  std::erase_if(pending_, [&](Pending& pending) {
+    const std::uint64_t before = pending.come;
     look(pending);
+    some = some || pending.come != before;
     const EagerRead& read = prepared().reads[pending.read];
     if (pending.come < read.bytes) return false;
     s_.hear(read.rank, s_.number);
     return true;
   });
-  return pending_.empty();
+  return some && !pending_.empty();
 }
 
 void EagerRun::finish_steps() {

@@ -1,7 +1,7 @@
 // A communicator's words in the pool, for n ranks:
 //
-//   words     n lines    line p: p's doorbells, one word for each slot; what it has finished; its
-//                        failure
+//   words     n lines    line p: p's doorbells, one word for each slot; its call, for checks; what
+//                        it has finished; its failure
 //   releases  n rows     row p: a word for each consumer of p's chunks, eight to a line
 //   eager     n rows     row p: p's eager blocks, of tagged lines
 //   slots     n rows     row p: two halves of slots, taken by turns
@@ -41,7 +41,7 @@ constexpr std::uint64_t tag_of(std::uint64_t collective, std::uint64_t line) {
 }
 
 /// Words of a rank's line behind the doorbells.
-inline constexpr std::uint64_t finished_word = 6, failed_word = 7;
+inline constexpr std::uint64_t call_word = 5, finished_word = 6, failed_word = 7;
 /// "Finished" of a rank that makes no more calls.
 inline constexpr std::uint64_t all_finished = 1ull << 62;
 
@@ -53,6 +53,7 @@ class Layout {
   std::uint64_t doorbell(std::uint64_t rank, std::uint64_t chunk) const {
     return line(rank) + chunk % shape_.slots * 8;
   }
+  std::uint64_t call(std::uint64_t rank) const { return line(rank) + call_word * 8; }
   std::uint64_t finished(std::uint64_t rank) const { return line(rank) + finished_word * 8; }
   std::uint64_t failed(std::uint64_t rank) const { return line(rank) + failed_word * 8; }
   std::uint64_t release(std::uint64_t producer, std::uint64_t consumer) const {

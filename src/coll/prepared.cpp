@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "base/checked.hpp"
-#include "coherence/coherence.hpp"
+#include "base/format.hpp"
+#include "coll/layout.hpp"
 
 namespace penstock::coll {
 
@@ -40,6 +41,16 @@ void find_reads(Prepared& made) {
   }
 }
 
+/// A chunk's number has its bits in a word.
+Result<void> check_chunks(const Problem& problem, const Schedule& schedule) {
+  for (const Step& step : schedule.steps) {
+    if (step.chunk >= max_chunks)
+      return fail(ErrorCode::invalid_argument, "{}: more than {} chunks; longer slots are needed",
+                  name_of(problem.collective), max_chunks);
+  }
+  return {};
+}
+
 void prepare_eager(Prepared& made) {
   const auto& steps = made.schedule.steps;
   const auto of_kind = [&](StepKind kind) {
@@ -59,13 +70,17 @@ Result<const Prepared*> PreparedSchedules::get(const Problem& problem, const Pla
   for (const auto& entry : entries_) {
     if (entry != nullptr && entry->problem == problem && entry->plan == plan) return entry.get();
   }
+  if (last_long_ != nullptr && last_long_->problem == problem && last_long_->plan == plan)
+    return last_long_.get();
   auto made = std::make_unique<Prepared>();
   made->schedule = PENSTOCK_TRY(build(problem, plan));
+  PENSTOCK_TRY(check_chunks(problem, made->schedule));
   made->problem = problem;
   made->plan = plan;
   made->all_hear = made->schedule.consumers.size() + 1 == problem.ranks;
   if (plan.eager) prepare_eager(*made);
-  auto& entry = entries_[next_++ % entries_.size()];
+  const bool is_long = made->schedule.steps.size() > long_steps;
+  auto& entry = is_long ? last_long_ : entries_[next_++ % entries_.size()];
   entry = std::move(made);
   return entry.get();
 }

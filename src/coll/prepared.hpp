@@ -42,7 +42,10 @@ class PreparedSchedules {
   Result<const Prepared*> get(const Problem& problem, const Plan& plan);
 
  private:
+  /// Of long schedules only the last is kept: they take long anyhow, and much memory.
+  static constexpr std::size_t long_steps = 4096;
   std::array<std::unique_ptr<Prepared>, 16> entries_;
+  std::unique_ptr<Prepared> last_long_;
   std::size_t next_ = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "coll/prepared.hpp"
@@ -31,6 +32,10 @@ class Running {
     std::byte* const result = to(step.span);
     for (std::uint64_t at = 0; at < step.span.bytes; at += piece) {
       const std::size_t bytes = std::min<std::uint64_t>(piece, step.span.bytes - at);
+      if (step.operand_count == 1) {  // as it is: nothing was done with it
+        std::memmove(result + at, operand(0, at, bytes, pieces_[0].data()), bytes);
+        continue;
+      }
       if (step.operand_count == 2) {
         const std::byte* const left = operand(0, at, bytes, pieces_[0].data());
         arithmetic.pair(result + at, left, operand(1, at, bytes, pieces_[1].data()), bytes,
@@ -78,6 +83,7 @@ class EagerRun : public Running {
   void publish(const Step& step);
   void publish_all();
   bool take_arrived();
+  bool look_at_all();
   void look(Pending& pending);
   void finish_steps();
   std::byte* destination(const EagerRead& read);

@@ -65,8 +65,9 @@ class State {
   std::uint64_t learn_from(std::uint32_t rank, const std::byte* line);
   /// `rank` has found that a rank is dead: `failure` is that rank + 1.
   Error failure_of(const char* what, std::uint32_t rank, std::uint64_t failure);
-  /// Looks whether one of `missing` has failed. A device access.
-  Result<void> check_failures(const char* what, const Missing& missing);
+  /// Looks whether one of `missing` has failed, or is in this collective in the other form, because
+  /// it was told another size. A device access.
+  Result<void> check_failures(const char* what, const Missing& missing, bool eager);
   /// Remembers, and lets the others know which rank is dead.
   void fail_with(const Error& error);
   const std::optional<Error>& failure() const { return failure_; }
@@ -80,6 +81,7 @@ class State {
   void published() { published_ = true; }
 
  private:
+  bool is_in_other_form(std::uint32_t rank, bool eager) const;
   std::uint32_t dead_rank() const;
 
   std::byte* area_;

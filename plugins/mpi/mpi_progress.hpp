@@ -1,0 +1,62 @@
+// Lets the MPI go on while a rank waits in the pool.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "pmpi.hpp"
+#include "pool/pool.hpp"
+
+namespace penstock::mpi {
+
+/// Peers may need the MPI's messages to come to the call that this rank waits in. So the MPI is
+/// probed now and then: on a communicator with others, as MPICH moves nothing at a probe of
+/// MPI_COMM_SELF. Not while one of the waiter's peers is dead: the MPI may end the job when its
+/// provider tells of that, before the wait has returned an error that the program wants.
+class MpiProgress {
+ public:
+  MpiProgress(Handle comm, pool::Pool& pool, std::vector<std::uint64_t> peers)
+      : comm_(comm), pool_(&pool), peers_(std::move(peers)) {}
+
+  void look() {
+    constexpr unsigned calls_between = 128;
+    constexpr std::uint64_t most_ns = 50'000;  // looks are seldom when the wait sleeps between
+    const std::uint64_t now = base::now_ns();
+    if (++calls_ % calls_between != 0 && now - last_ns_ < most_ns) return;
+    last_ns_ = now;
+    if (!nobody_died()) return;
+    int flag = 0;
+    pmpi().Iprobe(constants().any_source, constants().any_tag, comm_, &flag,
+                  constants().status_ignore);
+  }
+
+ private:
+  /// Looks at some of many peers. Who has left is of no concern.
+  bool nobody_died() {
+    constexpr std::size_t at_once = 8;
+    for (std::size_t i = 0; i < std::min(at_once, peers_.size()); ++i) {
+      next_ = (next_ + 1) % peers_.size();
+      if (pool_->alive(peers_[next_])) continue;
+      if (has_died(peers_[next_])) return false;
+      peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(next_));
+    }
+    return true;
+  }
+  bool has_died(std::uint64_t token) const {
+    const auto records = pool_->processes();
+    return std::any_of(records.begin(), records.end(), [token](const pool::ProcessRecord& record) {
+      return record.token() == token && record.attached && !record.alive;
+    });
+  }
+
+  Handle comm_;
+  pool::Pool* pool_;
+  std::vector<std::uint64_t> peers_;
+  std::size_t next_ = 0;
+  unsigned calls_ = 0;
+  std::uint64_t last_ns_ = 0;
+};
+
+}  // namespace penstock::mpi
