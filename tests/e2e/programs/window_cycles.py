@@ -12,6 +12,8 @@ import numpy as np
 from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
+for _ in range(4):
+    comm.Barrier()  # by now the communicator has its own space in the pool
 PENSTOCK, WINDOWS, BLOCKS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 KEPT = 4
 SIZES = [8, 64, 1000, 4096, 100_000, 0, 300_000, 24]
