@@ -22,9 +22,10 @@ class MpiProgress {
 
   void look() {
     constexpr unsigned calls_between = 128;
-    constexpr std::uint64_t most_ns = 50'000;  // looks are seldom when the wait sleeps between
+    constexpr std::uint64_t at_the_latest_ns =
+        50'000;  // looks are seldom when the wait sleeps between
     const std::uint64_t now = base::now_ns();
-    if (++calls_ % calls_between != 0 && now - last_ns_ < most_ns) return;
+    if (++calls_ % calls_between != 0 && now - last_ns_ < at_the_latest_ns) return;
     last_ns_ = now;
     if (!nobody_died()) return;
     int flag = 0;

@@ -32,8 +32,12 @@ Plan default_plan(const Problem& problem, const Shape& shape) {
   Plan plan;
   plan.slot_bytes = shape.slot_bytes;
   plan.eager = fits_eager(problem, shape);
-  const bool has_two_shot = problem.collective == Collective::allreduce;
-  if (!plan.eager && has_two_shot && problem.ranks > 2) plan.algorithm = Algorithm::two_shot;
+  // Two ranks move as many bytes in both; below that size the second hand-over costs more than half
+  // of the arithmetic.
+  constexpr std::uint64_t two_ranks_from = 64 << 10;
+  const bool worth_it = problem.ranks > 2 || problem.max_block_bytes.value_or(0) >= two_ranks_from;
+  if (!plan.eager && problem.collective == Collective::allreduce && worth_it)
+    plan.algorithm = Algorithm::two_shot;
   return plan;
 }
 
