@@ -68,10 +68,15 @@ int finish(Handle win, const Result<int>& done) {
 }
 
 int raise_on_comm(Handle comm, const Error& error) {
-  say(error);
-  const int code = error.code == ErrorCode::mismatch ? constants().err_truncate : mpi_code(error);
-  pmpi().Comm_call_errhandler(comm, code);
-  return code;
+  if (error.code != ErrorCode::mismatch) {
+    say(error);
+    const int code = mpi_code(error);
+    pmpi().Comm_call_errhandler(comm, code);
+    return code;
+  }
+  base::log(base::Level::error, "{}", error.message);  // the MPI's own code has a text of its own
+  pmpi().Comm_call_errhandler(comm, constants().err_truncate);
+  return constants().err_truncate;
 }
 
 }  // namespace penstock::mpi

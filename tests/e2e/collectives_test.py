@@ -32,6 +32,55 @@ for thread in threads: thread.join()
 print("threads: ok", flush=True)
 """
 
+# What a communicator's end, long messages and single operands need.
+CORNERS = """import numpy as np
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+def at_the_end(comm, keyval, value):
+    got = np.zeros(1)
+    comm.Allreduce(np.full(1, float(value)), got)
+    assert got[0] == value * comm.size, got
+keyval = MPI.Comm.Create_keyval(delete_fn=at_the_end)
+for turn in range(8):
+    comm = world.Split(0, world.rank if turn % 2 else -world.rank)  # often the same handle again
+    comm.Set_attr(keyval, turn)
+    for root in range(comm.size):
+        got = np.full(3, float(comm.rank))
+        for call in range(2):
+            comm.Bcast(got, root)
+        assert (got == root).all(), (turn, root, got)
+    comm.Free()
+first, second = np.zeros(1, "i4"), np.zeros(1, "i4")
+for call in range(4):
+    world.Scan(np.full(1, 2, "i4"), first, MPI.LAND)
+    world.Exscan(np.full(1, 2, "i4"), second, MPI.LOR)
+assert first[0] == (2 if world.rank == 0 else 1)
+assert world.rank != 1 or second[0] == 2
+window = MPI.Win.Allocate(4096, 1, comm=world)
+data = np.full(500_000, world.rank + 1.0)
+for wait in (world.Barrier, window.Fence):
+    if world.rank == 0:
+        request = world.Isend(data, 1)
+        wait()
+        request.Wait()
+    else:
+        world.Recv(data, 0)
+        wait()
+        assert (data == 1).all()
+window.Free()
+print("corners: ok", flush=True)
+"""
+DISAGREE = """import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+comm.Set_errhandler(MPI.ERRORS_RETURN)
+for call in range(4): comm.Barrier()
+try:
+    comm.Bcast(np.zeros({sizes}[comm.rank]), 0)
+except MPI.Exception as error:
+    print("told:", error.Get_error_class() == MPI.ERR_TRUNCATE, flush=True)
+"""
+
 
 class Collectives(Case):
     def run_ranks(self, ranks, *command, mpi=None, nodes=2, mode="software", options=(), **more):
@@ -86,6 +135,22 @@ class Collectives(Case):
             for rank in (rank for rank in range(ranks) if rank != 1):
                 for told in (folder / str(rank)).read_text().splitlines():
                     self.assertRegex(told, r"MPI_Allreduce: rank 1 of the communicator, rank 1 \(pid \d+.*has died")
+
+    def test_corners(self):
+        for mpi in (None, *OTHER_VENVS):
+            if mpi is None or os.access(OTHER_VENVS[mpi] / "bin/mpiexec", os.X_OK):
+                with self.subTest(mpi=mpi or "mpich"):
+                    done = self.run_ranks(2, "-c", CORNERS, mpi=mpi)
+                    self.assertEqual(done.stdout.count("corners: ok"), 2, done.stderr)
+
+    def test_who_disagrees_about_the_size_is_told(self):
+        done = self.run_ranks(2, "-c", DISAGREE.format(sizes=[5, 4000]), status=None)
+        self.assertEqual(done.stdout.count("told: True"), 1, done.stdout + done.stderr)
+        self.assertIn("disagree about how much is sent; PENSTOCK_COLL_CHECK=1", done.stderr)
+        done = self.run_ranks(2, "-c", DISAGREE.format(sizes=[5, 6]), status=None,
+                              environment=clean_environment(PENSTOCK_COLL_CHECK="1"))
+        self.assertEqual(done.stdout.count("told: True"), 2, done.stdout + done.stderr)
+        self.assertIn("and this rank broadcast with root 0 of another size or type", done.stderr)
 
     def test_communicators_come_and_go(self):
         done = self.run_ranks(2, "-c", CHURN.format(turns=400), options=["--size", "32M"])
