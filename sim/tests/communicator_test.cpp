@@ -224,6 +224,7 @@ struct Turns {
 
   Plan plan;
   bool ahead = false;      ///< each goes on until it must wait
+  bool check = false;      ///< each first waits for the other's call
   std::uint32_t turn = 1;  ///< the reader looks before there is anything
   bool over[2] = {};
 
@@ -233,8 +234,11 @@ struct Turns {
     t->plan.tokens[self] = pool->token();
     ++t->plan.opened;
     wait_until(world, "the other", [&] { return t->plan.opened == 2; });
-    const auto comm = *Communicator::open(
-        *pool, {.area = t->plan.area, .tokens = t->plan.tokens, .self = self, .shape = shape});
+    const auto comm = *Communicator::open(*pool, {.area = t->plan.area,
+                                                  .tokens = t->plan.tokens,
+                                                  .self = self,
+                                                  .shape = shape,
+                                                  .check = t->check});
     for (std::uint32_t i = 0; i < number; ++i) t->call(world, *comm, i);
     t->over[self] = true;
     t->turn = 1 - self;
@@ -280,13 +284,14 @@ struct Turns {
 TEST(Collectives, ALookFindsWhatHasCome) {
   SimulatedPool pool;
   const std::uint64_t area = place(pool, 2);
-  for (const bool ahead : {false, true}) {
+  for (const int kind : {0, 1, 2}) {
     Scenario scenario = with_lasting_copies(pool.scenario("looks at collectives", 2));
-    scenario.body = [&pool, area, ahead](World& world) {
+    scenario.body = [&pool, area, kind](World& world) {
       auto turns = std::make_shared<Turns>();
       turns->plan.area = area;
       turns->plan.tokens.resize(2);
-      turns->ahead = ahead;
+      turns->ahead = kind == 1;
+      turns->check = kind == 2;
       for (std::uint32_t self = 0; self < 2; ++self)
         world.spawn(self, [&world, &pool, turns, self] { Turns::take(world, pool, turns, self); });
     };
@@ -321,6 +326,47 @@ TEST(Collectives, AFailureIsPassedOnToThoseWhoWaitForOthers) {
           world.require(message.find(name) != std::string::npos, message);
           if (self == 0) *told = true;
           if (self == 1) wait_until(world, "rank 0 to be told", [&] { return *told; });
+        });
+      }
+    };
+    expect_held("collectives", "random schedules", explore(scenario, 20));
+  }
+}
+
+/// The reader has waited for long, and holds copies of whatever it looks at, when the root comes.
+TEST(Collectives, ADisagreementAboutTheFormIsFound) {
+  SimulatedPool pool;
+  const std::uint64_t area = place(pool, 2);
+  for (const bool root_is_eager : {false, true}) {
+    Scenario scenario = with_lasting_copies(pool.scenario("sizes that disagree", 2));
+    scenario.body = [&pool, area, root_is_eager](World& world) {
+      auto plan = std::make_shared<Plan>();
+      plan->area = area;
+      plan->tokens.resize(2);
+      for (std::uint32_t self = 0; self < 2; ++self) {
+        world.spawn(self, [&world, &pool, plan, root_is_eager, self] {
+          const auto attached =
+              pool.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
+          plan->tokens[self] = attached->token();
+          ++plan->opened;
+          wait_until(world, "the ranks", [&] { return plan->opened == 2; });
+          const auto comm = *Communicator::open(
+              *attached,
+              {.area = plan->area, .tokens = plan->tokens, .self = self, .shape = shape});
+          if (self == 0) world.sleep(50'000'000);
+          const bool eager = root_is_eager == (self == 0);
+          std::vector<std::byte> data(100);
+          coll::Problem problem{.collective = Collective::broadcast, .ranks = 2, .rank = self};
+          (self == 0 ? problem.input : problem.output) = {{0, 100}};
+          const auto done = comm->run({.problem = &problem,
+                                       .plan = {.slot_bytes = shape.slot_bytes, .eager = eager},
+                                       .input = data.data(),
+                                       .output = data.data()});
+          world.require(done.has_value() == (self == 0), "the reader is not told, or the root is");
+          world.require(done || done.error().message.find("disagree") != std::string::npos,
+                        done ? "" : done.error().message);
+          if (self == 1) plan->opened = 0;
+          if (self == 0) wait_until(world, "the reader", [&] { return plan->opened == 0; });
         });
       }
     };

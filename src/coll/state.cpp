@@ -13,6 +13,7 @@ State::State(pool::Pool& pool, const Options& options)
                    .idle = options.idle}),
       shape(options.shape),
       layout(group.ranks(), options.shape),
+      noun_(options.noun),
       area_(pool.base() + options.area),
       near_(group.memory.intra_node()),
       any_apart_(group.any_apart()),
@@ -76,7 +77,11 @@ bool State::all_left(Missing& missing) {
 
 Error State::failure_of(const char* what, std::uint32_t rank, std::uint64_t failure) {
   const std::uint64_t dead = failure - 1;
-  if (dead >= group.ranks())
+  if (dead == group.ranks())
+    return {ErrorCode::unavailable,
+            fmt::format("{}: {} has given the {} up; its own message says why", what,
+                        group.name(rank), noun_)};
+  if (dead > group.ranks())
     return {ErrorCode::wrong_format,
             fmt::format("{}: {} tells of a failure of rank {}, and there are {} ranks", what,
                         group.name(rank), dead, group.ranks())};
@@ -116,17 +121,20 @@ bool State::is_in_other_form(std::uint32_t rank, bool eager) const {
   return false;
 }
 
+/// A rank that is dead or gone; else the number of ranks.
 std::uint32_t State::dead_rank() const {
   for (std::uint32_t rank = 0; rank < group.ranks(); ++rank) {
     if (rank != self() && !group.alive(rank)) return rank;
   }
-  return self();
+  return group.ranks();
 }
 
 void State::fail_with(const Error& error) {
   failure_ = error;
-  group.memory.publish_word(at(layout.failed(self())),
-                            blamed_.value_or(dead_rank()) + std::uint64_t{1});
+  group.memory.publish_word(
+      at(layout.failed(self())),
+      (error.code == ErrorCode::peer_dead ? blamed_.value_or(dead_rank()) : group.ranks()) +
+          std::uint64_t{1});
   group.memory.store_fence();
 }
 

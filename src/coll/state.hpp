@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "coll/communicator.hpp"
@@ -63,7 +64,7 @@ class State {
 
   /// A line of words of `rank`, just observed: notes what it tells. Returns its failure.
   std::uint64_t learn_from(std::uint32_t rank, const std::byte* line);
-  /// `rank` has found that a rank is dead: `failure` is that rank + 1.
+  /// What `rank` tells of its failure: a rank that is dead + 1, or the number of ranks + 1.
   Error failure_of(const char* what, std::uint32_t rank, std::uint64_t failure);
   /// Looks whether one of `missing` has failed, or is in this collective in the other form, because
   /// it was told another size. A device access.
@@ -84,6 +85,7 @@ class State {
   bool is_in_other_form(std::uint32_t rank, bool eager) const;
   std::uint32_t dead_rank() const;
 
+  std::string noun_;
   std::byte* area_;
   coherence::Memory near_;
   bool any_apart_;
