@@ -102,12 +102,12 @@ TEST_F(CommunicatorTest, GivesWhatEachCollectivePromises) {
         if (nodes > ranks) continue;
         SCOPED_TRACE(fmt::format("{}, {} ranks on {} nodes", mode_name(mode), ranks, nodes));
         run(ranks, nodes, small, [](Communicator& comm) {
-          call_in_turn(comm, base::seed_in_tests() + comm.ranks(), 150);
+          call_in_turn(comm, base::seed_in_tests() + comm.ranks(), 80);
         });
         run(
             ranks, nodes, small,
             [](Communicator& comm) {
-              call_in_turn(comm, base::seed_in_tests() + comm.ranks(), 30);
+              call_in_turn(comm, base::seed_in_tests() + comm.ranks(), 20);
             },
             true);
       }
