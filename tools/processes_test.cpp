@@ -22,7 +22,9 @@ TEST(Processes, RecordsOfOneProcessAreOne) {
   auto other = record(2, 11), second = record(1, 10);
   second.activity = "waits for rank 1";
   second.bytes_received = 5;
-  const auto found = by_process({record(0, 10), second, other});
+  auto first = record(0, 10);
+  first.activity = "polls for messages since 12:00:00 UTC";
+  const auto found = by_process({first, second, other});
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].slot, 0u);
   EXPECT_EQ(found[0].messages_sent, 3u);

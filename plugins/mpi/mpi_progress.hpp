@@ -17,8 +17,9 @@ namespace penstock::mpi {
 /// provider tells of that, before the wait has returned an error that the program wants.
 class MpiProgress {
  public:
-  MpiProgress(Handle comm, pool::Pool& pool, std::vector<std::uint64_t> peers)
-      : comm_(comm), pool_(&pool), peers_(std::move(peers)) {}
+  /// `comm` may change: to one that lives longer.
+  MpiProgress(const Handle& comm, pool::Pool& pool, std::vector<std::uint64_t> peers)
+      : comm_(&comm), pool_(&pool), peers_(std::move(peers)) {}
 
   void look() {
     constexpr unsigned calls_between = 128;
@@ -29,7 +30,7 @@ class MpiProgress {
     last_ns_ = now;
     if (!nobody_died()) return;
     int flag = 0;
-    pmpi().Iprobe(constants().any_source, constants().any_tag, comm_, &flag,
+    pmpi().Iprobe(constants().any_source, constants().any_tag, *comm_, &flag,
                   constants().status_ignore);
   }
 
@@ -52,7 +53,7 @@ class MpiProgress {
     });
   }
 
-  Handle comm_;
+  const Handle* comm_;
   pool::Pool* pool_;
   std::vector<std::uint64_t> peers_;
   std::size_t next_ = 0;

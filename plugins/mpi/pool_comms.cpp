@@ -36,8 +36,6 @@ std::vector<std::unique_ptr<PoolComm>>& retired() {
   static auto* comms = new std::vector<std::unique_ptr<PoolComm>>;
   return *comms;
 }
-int keyval = 0;
-bool has_keyval = false;
 /// Being freed at this moment: callbacks of the user's attributes may still call collectives.
 std::vector<Handle>& ending() {
   static auto* handles = new std::vector<Handle>;
@@ -65,6 +63,7 @@ void give_back_those_left() {
 }
 
 void retire(std::unique_ptr<PoolComm> comm) {
+  comm->probed = constants().comm_world;  // its own is being freed
   comm->core->leave();
   if (comm->area) retired().push_back(std::move(comm));
 }
@@ -76,40 +75,58 @@ int keep_from_copy(Handle, int, void*, void*, void*, int* flag) {
 }
 int forget(Handle, int, void* value, void*) {
   const std::lock_guard<std::mutex> guard(mutex);
-  for (auto& [handle, entry] : table()) {
-    if (entry.get() != value) continue;
-    if (entry->ours != nullptr) retire(std::move(entry->ours));
-    table().erase(handle);
+  const auto found = std::find_if(table().begin(), table().end(), [value](const auto& known) {
+    return known.second.get() == value;
+  });
+  if (found != table().end()) {
+    if (found->second->ours != nullptr) retire(std::move(found->second->ours));
+    table().erase(found);
     version.fetch_add(1);
-    break;
   }
   give_back_those_left();
   return 0;
 }
 
-/// An entry that ends with the communicator; null where the MPI gives no attribute.
-Entry* add_entry(Handle comm) {
-  if (!has_keyval) {
+/// Of the attribute; MPI_KEYVAL_INVALID where the MPI gives none.
+int keyval() {
+  static const int made = [] {
+    int key = 0;
     const int status = pmpi().Comm_create_keyval(reinterpret_cast<void*>(keep_from_copy),
-                                                 reinterpret_cast<void*>(forget), &keyval, nullptr);
-    if (status != constants().success) return nullptr;
-    has_keyval = true;
-  }
+                                                 reinterpret_cast<void*>(forget), &key, nullptr);
+    return status == constants().success ? key : constants().keyval_invalid;
+  }();
+  return made;
+}
+
+/// An entry that ends with the communicator; null where the MPI gives no attribute. The MPI is
+/// called without our mutex, since it may call forget() with a lock of its own held.
+Entry* add_entry(Handle comm) {
   auto entry = std::make_unique<Entry>();
-  if (pmpi().Comm_set_attr(comm, keyval, entry.get()) != constants().success) return nullptr;
+  if (keyval() == constants().keyval_invalid ||
+      pmpi().Comm_set_attr(comm, keyval(), entry.get()) != constants().success)
+    return nullptr;
+  const std::lock_guard<std::mutex> guard(mutex);
   version.fetch_add(1);
   return (table()[comm] = std::move(entry)).get();
+}
+
+/// Null with `ends`: the communicator is being freed.
+Entry* find_entry(Handle comm, bool* ends) {
+  const std::lock_guard<std::mutex> guard(mutex);
+  *ends = all_left || std::find(ending().begin(), ending().end(), comm) != ending().end();
+  const auto found = table().find(comm);
+  return *ends || found == table().end() ? nullptr : found->second.get();
 }
 
 Entry* entry_of(Handle comm) {
   const std::uint64_t now = version.load(std::memory_order_acquire);
   if (last.handle == comm && last.version == now) return last.entry;
-  const std::lock_guard<std::mutex> guard(mutex);
-  const bool ends = std::find(ending().begin(), ending().end(), comm) != ending().end();
-  if (ends || all_left) return nullptr;
-  const auto found = table().find(comm);
-  Entry* const entry = found != table().end() ? found->second.get() : add_entry(comm);
-  last = {comm, version.load(), entry};
+  bool ends = false;
+  Entry* entry = find_entry(comm, &ends);
+  if (ends) return nullptr;
+  if (entry == nullptr) entry = add_entry(comm);
+  // Should another communicator have come or gone meanwhile, the next call looks again.
+  last = {comm, now, entry};
   return entry;
 }
 
@@ -195,7 +212,9 @@ class Agreement {
     options.check = base::env_flag("PENSTOCK_COLL_CHECK");
     options.shape.slot_bytes = first.slot_bytes;
     options.shape.eager_bytes = first.eager_bytes;
-    options.idle = [progress = MpiProgress(comm_, at_->pool(), options.tokens)]() mutable {
+    auto comm = std::make_unique<PoolComm>();
+    comm->handle = comm->probed = comm_;
+    options.idle = [progress = MpiProgress(comm->probed, at_->pool(), options.tokens)]() mutable {
       progress.look();
     };
     auto opened = coll::Communicator::open(at_->pool(), std::move(options));
@@ -204,8 +223,6 @@ class Agreement {
       return nullptr;
     }
     base::log(base::Level::info, "collectives of {} ranks go through the pool", size_);
-    auto comm = std::make_unique<PoolComm>();
-    comm->handle = comm_;
     comm->core = std::move(*opened);
     comm->area = made_;
     return comm;
@@ -261,21 +278,25 @@ void end_to_free(Handle comm) {
 }
 
 void leave_all_comms() {
-  const std::lock_guard<std::mutex> guard(mutex);
-  all_left = true;
-  for (auto& [handle, entry] : table()) {
-    if (entry->ours != nullptr) retire(std::move(entry->ours));
+  std::vector<std::unique_ptr<PoolComm>> owned;
+  {
+    const std::lock_guard<std::mutex> guard(mutex);
+    all_left = true;
+    for (auto& [handle, entry] : table()) {
+      if (entry->ours != nullptr) retire(std::move(entry->ours));
+    }
+    version.fetch_add(1);
+    owned.swap(retired());
   }
-  version.fetch_add(1);
+  // Not with the mutex: the MPI may end the process in a wait, and exit handlers come here again.
   Attachment* const at = attachment();
-  for (const auto& comm : retired()) {
+  for (const auto& comm : owned) {
     if (at == nullptr) break;
     if (comm->core->await_all_left("MPI_Finalize"))
       at->memory.give_back(*comm->area);
     else
       at->memory.leave_to_burial(*comm->area);
   }
-  retired().clear();
 }
 
 void drop_all_comms() {

@@ -25,6 +25,7 @@ struct SideMemory {
 
 struct PoolComm {
   Handle handle = 0;
+  Handle probed = 0;  ///< where the MPI is asked to go on while this rank waits
   std::unique_ptr<coll::Communicator> core;
   std::optional<arena::Object> area;  ///< of rank 0, which owns it
   coll::Problem problem;              ///< of the call in progress

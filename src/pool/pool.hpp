@@ -126,6 +126,9 @@ std::string describe(const ProcessRecord& record);
 
 /// Activity of a process that needed more of the pool than was free.
 inline constexpr std::string_view found_full = "found the pool full";
+/// Activity of who looks for messages and does nothing else: another attachment of the process may
+/// know more.
+inline constexpr std::string_view only_polls = "polls for messages";
 
 /// Counters that a process publishes about itself. The transport writes them seldom.
 struct ProcessStats {
