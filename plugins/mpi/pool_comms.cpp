@@ -53,7 +53,8 @@ struct Remembered {
 thread_local Remembered last;
 
 void give_back_those_left() {
-  Attachment* const at = attachment();
+  // Attaches nobody: who owns space is attached.
+  Attachment* const at = retired().empty() ? nullptr : attachment();
   if (at == nullptr) return;
   std::erase_if(retired(), [&](const auto& comm) {
     if (!comm->core->all_left()) return false;
@@ -289,7 +290,7 @@ void leave_all_comms() {
     owned.swap(retired());
   }
   // Not with the mutex: the MPI may end the process in a wait, and exit handlers come here again.
-  Attachment* const at = attachment();
+  Attachment* const at = owned.empty() ? nullptr : attachment();
   for (const auto& comm : owned) {
     if (at == nullptr) break;
     if (comm->core->await_all_left("MPI_Finalize"))
@@ -301,11 +302,11 @@ void leave_all_comms() {
 
 void drop_all_comms() {
   const std::lock_guard<std::mutex> guard(mutex);
-  Attachment* const at = attachment();
   for (auto& [handle, entry] : table()) {
     if (entry->ours != nullptr && entry->ours->area) retired().push_back(std::move(entry->ours));
     entry->ours.reset();
   }
+  Attachment* const at = retired().empty() ? nullptr : attachment();
   for (const auto& comm : retired()) {
     if (at != nullptr) at->memory.leave_to_burial(*comm->area);
   }
