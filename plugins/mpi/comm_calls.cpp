@@ -38,6 +38,15 @@ int split_by_pool(Handle comm, int type, int key, void* part) {
   return pmpi().Comm_split(comm, color, key, part);
 }
 
+/// The MPI's call that ends the communicator.
+int while_it_ends(void* comm, int (*end)(void* comm)) {
+  const Handle handle = load(comm);
+  begin_to_free(handle);
+  const int status = end(comm);
+  end_to_free(handle);
+  return status;
+}
+
 }  // namespace
 
 PENSTOCK_EXPORT int MPI_Comm_split_type(Handle comm, int type, int key, Handle info, void* part) {
@@ -50,19 +59,11 @@ PENSTOCK_EXPORT int MPI_Comm_split_type(Handle comm, int type, int key, Handle i
 PENSTOCK_EXPORT int MPI_Comm_free(void* comm) {
   const void* caller = __builtin_return_address(0);
   if (!usable(caller)) return PENSTOCK_PASS(Comm_free, (comm));
-  const Handle handle = load(comm);
-  begin_to_free(handle);
-  const int status = pmpi().Comm_free(comm);
-  end_to_free(handle);
-  return status;
+  return while_it_ends(comm, pmpi().Comm_free);
 }
 
 PENSTOCK_EXPORT int MPI_Comm_disconnect(void* comm) {
   const void* caller = __builtin_return_address(0);
   if (!usable(caller)) return PENSTOCK_PASS(Comm_disconnect, (comm));
-  const Handle handle = load(comm);
-  begin_to_free(handle);
-  const int status = pmpi().Comm_disconnect(comm);
-  end_to_free(handle);
-  return status;
+  return while_it_ends(comm, pmpi().Comm_disconnect);
 }

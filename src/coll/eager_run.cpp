@@ -53,13 +53,20 @@ std::byte* EagerRun::destination(const EagerRead& read) {
   return to(prepared().schedule.steps[static_cast<std::size_t>(read.copy)].span);
 }
 
-void EagerRun::look(Pending& pending) {
+EagerRun::Window EagerRun::window_of(const Pending& pending) const {
   const EagerRead& read = prepared().reads[pending.read];
   const std::uint64_t line = (read.at + pending.come) / payload_of_line;
-  const std::uint64_t bytes = std::min(read.bytes - pending.come, window_lines * payload_of_line);
-  const std::byte* const lines = s_.at(s_.layout.eager(read.rank, s_.number) + line * line_bytes);
-  pending.come += s_.memory_of(read.rank).load_tagged(destination(read) + pending.come, lines,
-                                                      bytes, tag_of(s_.number, line));
+  return {.lines = s_.at(s_.layout.eager(read.rank, s_.number) + line * line_bytes),
+          .first_line = line,
+          .bytes = std::min(read.bytes - pending.come, window_lines * payload_of_line)};
+}
+
+void EagerRun::look(Pending& pending) {
+  const EagerRead& read = prepared().reads[pending.read];
+  const Window window = window_of(pending);
+  pending.come +=
+      s_.memory_of(read.rank).load_tagged(destination(read) + pending.come, window.lines,
+                                          window.bytes, tag_of(s_.number, window.first_line));
 }
 
 /// Takes all that is there: who has published it may be gone by the next look. True when all have
@@ -73,11 +80,9 @@ bool EagerRun::take_arrived() {
 /// One look at each that is awaited. True when some came and others are still awaited.
 bool EagerRun::look_at_all() {
   for (const Pending& pending : pending_) {
-    const EagerRead& read = prepared().reads[pending.read];
-    const std::uint64_t line = (read.at + pending.come) / payload_of_line;
-    const std::uint64_t lines = std::min(lines_of(read.bytes - pending.come), window_lines);
-    s_.memory_of(read.rank).invalidate(
-        s_.at(s_.layout.eager(read.rank, s_.number) + line * line_bytes), lines * line_bytes);
+    const Window window = window_of(pending);
+    s_.memory_of(prepared().reads[pending.read].rank)
+        .invalidate(window.lines, lines_of(window.bytes) * line_bytes);
   }
   s_.memory_of_all().load_fence();
   bool some = false;

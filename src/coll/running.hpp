@@ -80,8 +80,14 @@ class EagerRun : public Running {
     std::uint32_t read;      ///< its number
     std::uint64_t come = 0;  ///< payload bytes
   };
+  /// What is looked at of a read: lines and their payload.
+  struct Window {
+    const std::byte* lines = nullptr;
+    std::uint64_t first_line = 0, bytes = 0;
+  };
   void publish(const Step& step);
   void publish_all();
+  Window window_of(const Pending& pending) const;
   bool take_arrived();
   bool look_at_all();
   void look(Pending& pending);

@@ -122,12 +122,13 @@ void SlotRun::take(const Step& step) {
 
 Result<bool> SlotRun::advance(Missing& missing) {
   const auto& steps = prepared().schedule.steps;
-  Use& last = last_use_[s_.number % halves];
-  if (!free_) {
-    if (!prepared().schedule.consumers.empty() && !s_.is_free(last, missing)) return false;
-    if (!prepared().schedule.consumers.empty()) last.set(s_.number, prepared().schedule.consumers);
-    free_ = true;
+  const auto& consumers = prepared().schedule.consumers;
+  if (!free_ && !consumers.empty()) {
+    Use& last = last_use_[s_.number % halves];
+    if (!s_.is_free(last, missing)) return false;
+    last.set(s_.number, consumers);
   }
+  free_ = true;
   while (next_ < steps.size()) {
     const StepKind kind = steps[next_].kind;
     if (kind == StepKind::wait || kind == StepKind::await_release) {
