@@ -173,16 +173,6 @@ class Memory {
   void load_bulk(void* to, const void* from, std::size_t bytes) const {
     ops_->load_bulk(self_, to, from, bytes);
   }
-  /// What load_bulk gives, in the place where it can be read: in the pool itself, or, where memory
-  /// is a model, in `staging`. Nobody may publish there while it is read.
-  const void* view_bulk(void* staging, const void* from, std::size_t bytes) const {
-    if (mode_ != Mode::simulated) {
-      asm volatile("" : : : "memory");
-      return from;
-    }
-    load_bulk(staging, from, bytes);
-    return staging;
-  }
   std::size_t load_tagged(void* to, const void* from, std::size_t bytes,
                           std::uint64_t line_tag) const {
     return ops_->load_tagged(self_, to, from, bytes, line_tag);
