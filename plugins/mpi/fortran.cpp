@@ -59,13 +59,25 @@ bool serves(const void* caller) {
   return why.empty();
 }
 
-/// MPI_BOTTOM of Open MPI's mpif.h: where the common block of this name lies in this process.
-const void* bottom_of_open_mpi(const void* caller) {
-  constexpr const char* name = "mpi_fortran_bottom_";
-  void* global = ::dlsym(RTLD_DEFAULT, name);
-  return global != nullptr ? global : next_symbol(name, caller);
-}
-std::atomic<const void*> bottom{nullptr};
+/// A constant of Open MPI's Fortran whose address counts: where the common block of this name lies
+/// in this process.
+class Place {
+ public:
+  explicit constexpr Place(const char* name) : name_(name) {}
+  void find(const void* caller) {
+    if (at_.load(std::memory_order_relaxed) != nullptr) return;
+    void* global = ::dlsym(RTLD_DEFAULT, name_);
+    at_.store(global != nullptr ? global : next_symbol(name_, caller), std::memory_order_relaxed);
+  }
+  bool is(const void* at) const {
+    return at != nullptr && at == at_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  const char* name_;
+  std::atomic<const void*> at_{nullptr};
+};
+constinit Place bottom("mpi_fortran_bottom_"), in_place("mpi_fortran_in_place_");
 
 /// The attribute that Fortran asks for, as C's key; absent if it is none that windows are born
 /// with.
@@ -86,9 +98,8 @@ int window_attribute(int keyval) {
 // INTEGERs of 8 bytes.
 bool serves_mpif_h(const void* caller) {
   if (!serves(caller) || abi() != Abi::open_mpi) return false;
-  if (bottom.load(std::memory_order_relaxed) == nullptr) {
-    bottom.store(bottom_of_open_mpi(caller), std::memory_order_relaxed);
-  }
+  bottom.find(caller);
+  in_place.find(caller);
   return true;
 }
 
@@ -103,7 +114,8 @@ bool serves_f08_logical(const void* caller) {
 }
 
 void* buffer(void* at) {
-  return at != nullptr && at == bottom.load(std::memory_order_relaxed) ? constants().bottom : at;
+  if (bottom.is(at)) return constants().bottom;
+  return in_place.is(at) ? constants().in_place : at;
 }
 
 int true_value() {

@@ -25,7 +25,7 @@ bool serves_mpif_h(const void* caller);
 bool serves_f08(const void* caller);
 bool serves_f08_logical(const void* caller);
 
-/// MPI_BOTTOM of Fortran, the address of a variable, becomes that of C.
+/// MPI_BOTTOM and MPI_IN_PLACE of Fortran, addresses of variables, become those of C.
 void* buffer(void* at);
 /// The value of Fortran's .true. under the compiler that this MPI was built with.
 int true_value();

@@ -58,7 +58,7 @@ class Side {
     layout_ = *std::move(layout);
     return true;
   }
-  const Layout& layout() const { return *layout_; }
+  const std::shared_ptr<const Layout>& shared_layout() const { return layout_; }
   std::uint64_t size() const { return layout_->size; }
   /// The same number of elements for each of `n` ranks, one after the other.
   bool add_equal(Count elements, std::uint32_t n) {
@@ -167,7 +167,7 @@ class CallInPool {
     problem_.in_place = gets && words_.in_place(0);
     void* const input = problem_.in_place ? words_.pointer(1) : words_.pointer(0);
     if (!in_.use(input, type) || !out_.use(words_.pointer(1), type)) return std::nullopt;
-    const auto arithmetic = reduction_of(type, op, in_.layout(), comm_.ranks());
+    const auto arithmetic = reduction_of(type, op, in_.shared_layout(), comm_.ranks());
     if (std::holds_alternative<std::monostate>(arithmetic)) return std::nullopt;
     const std::uint32_t blocks = scatters ? comm_.ranks() : 1;
     const int* const of_ranks = counts ? words_.integers(2) : nullptr;
@@ -178,7 +178,8 @@ class CallInPool {
     problem_.max_block_bytes = in_.longest();
     const std::byte* const from = in_.place(true);
     std::byte* const to = gets ? out_.place(false) : nullptr;
-    return run(from, to, nullptr, arithmetic_in(arithmetic));
+    problem_.in_place = from == to;  // not where they are packed
+    return run(from, to, gets ? &out_ : nullptr, arithmetic_in(arithmetic));
   }
 
   /// MPI_Gather and MPI_Gatherv.
@@ -281,7 +282,7 @@ class CallInPool {
     return run(to, to, unloaded);
   }
   static const coll::Arithmetic* arithmetic_in(const ReductionOf& reduction) {
-    if (const auto* user = std::get_if<UserArithmetic>(&reduction)) return user;
+    if (const auto* by_mpi = std::get_if<MpiArithmetic>(&reduction)) return by_mpi;
     return std::get_if<coll::PredefinedArithmetic>(&reduction);
   }
 

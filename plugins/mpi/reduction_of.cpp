@@ -1,8 +1,11 @@
 #include "reduction_of.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
+#include <vector>
 
 #include "pmpi.hpp"
 
@@ -13,7 +16,8 @@ namespace {
 using coll::Datatype;
 using coll::Operation;
 
-std::optional<Datatype> datatype_of(Handle type) {
+/// Of a type that is computed here: integers and reals of C and Fortran.
+std::optional<Datatype> datatype_of(Handle type, std::uint64_t size) {
   const Constants& mpi = constants();
   const std::pair<Handle, Datatype> table[] = {
       {mpi.int_type, Datatype::int32},
@@ -39,9 +43,17 @@ std::optional<Datatype> datatype_of(Handle type) {
       {mpi.aint, Datatype::int64},
       {mpi.offset, Datatype::int64},
       {mpi.count, Datatype::int64},
+      {mpi.integer, size == 8 ? Datatype::int64 : Datatype::int32},
+      {mpi.integer4, Datatype::int32},
+      {mpi.integer8, Datatype::int64},
+      {mpi.real, size == 8 ? Datatype::float64 : Datatype::float32},
+      {mpi.real4, Datatype::float32},
+      {mpi.double_precision, Datatype::float64},
+      {mpi.real8, Datatype::float64},
   };
   for (const auto& [handle, datatype] : table) {
-    if (handle == type) return datatype;
+    // Fortran's may be longer, by options of the MPI's compiler.
+    if (handle == type && size == coll::bytes_of(datatype)) return datatype;
   }
   return std::nullopt;
 }
@@ -61,43 +73,104 @@ std::optional<Operation> operation_of(Handle op) {
   return std::nullopt;
 }
 
-bool is_logical(Operation operation) {
-  return operation == Operation::logical_and || operation == Operation::logical_or ||
-         operation == Operation::logical_xor;
+bool is_one_of(Handle handle, std::initializer_list<Handle> handles) {
+  return std::find(handles.begin(), handles.end(), handle) != handles.end();
+}
+
+/// Whether MPI defines the operation for a type that is not computed here (MPI 4.1, table 6.2).
+bool is_defined(Handle type, Handle op) {
+  const Constants& mpi = constants();
+  if (is_one_of(op, {mpi.sum, mpi.prod}))
+    return is_one_of(type, {mpi.long_double, mpi.c_float_complex, mpi.c_double_complex,
+                            mpi.c_long_double_complex, mpi.complex, mpi.double_complex});
+  if (is_one_of(op, {mpi.max, mpi.min})) return type == mpi.long_double;
+  if (is_one_of(op, {mpi.land, mpi.lor, mpi.lxor}))
+    return is_one_of(type, {mpi.c_bool, mpi.logical});
+  if (is_one_of(op, {mpi.band, mpi.bor, mpi.bxor})) return type == mpi.byte;
+  if (is_one_of(op, {mpi.maxloc, mpi.minloc}))
+    return is_one_of(
+        type, {mpi.float_int, mpi.double_int, mpi.long_int, mpi.two_int, mpi.short_int,
+               mpi.long_double_int, mpi.two_real, mpi.two_double_precision, mpi.two_integer});
+  return false;
+}
+
+bool is_logical(Handle op) {
+  const Constants& mpi = constants();
+  return is_one_of(op, {mpi.land, mpi.lor, mpi.lxor});
+}
+
+/// Memory of this thread for elements as the program has them, with their holes.
+std::byte* room(std::vector<std::byte>& memory, std::uint64_t bytes) {
+  if (memory.size() < bytes) memory.resize(bytes);
+  return memory.data();
 }
 
 }  // namespace
 
-void UserArithmetic::first(std::byte* accumulator, const std::byte* in, std::size_t bytes) const {
+std::optional<MpiArithmetic> MpiArithmetic::make(Handle type, Handle op,
+                                                 std::shared_ptr<const Layout> layout) {
+  constexpr std::int64_t most_with_gaps = 1 << 16;
+  const std::uint64_t most = max_piece_bytes / layout->size;
+  if (most == 0) return std::nullopt;
+  MpiArithmetic made(type, op, std::move(layout));
+  const Layout& elements = *made.layout_;
+  for (std::uint64_t n = most; n > 0; n /= 2) {
+    const AccessRanges reach = reach_of(elements, n, 0);
+    made.elements_ = n;
+    if (elements.contiguous || reach.end - reach.begin <= most_with_gaps) return made;
+  }
+  return std::nullopt;
+}
+
+void MpiArithmetic::first(std::byte* accumulator, const std::byte* in, std::size_t bytes) const {
   std::memcpy(accumulator, in, bytes);
 }
 
-void UserArithmetic::add(std::byte* accumulator, const std::byte* in, std::size_t bytes) const {
+void MpiArithmetic::add(std::byte* accumulator, const std::byte* in, std::size_t bytes) const {
+  const std::uint64_t elements = bytes / layout_->size;
+  if (!layout_->contiguous) return add_with_holes(accumulator, in, elements);
   // MPI's operation puts "left op right" into its right operand.
   alignas(64) std::array<std::byte, max_piece_bytes> right;
   std::memcpy(right.data(), in, bytes);
-  pmpi().Reduce_local(accumulator, right.data(), static_cast<int>(bytes / element_bytes_), type_,
-                      op_);
+  pmpi().Reduce_local(accumulator, right.data(), static_cast<int>(elements), type_, op_);
   std::memcpy(accumulator, right.data(), bytes);
 }
 
-void UserArithmetic::finish(std::byte* out, const std::byte* accumulator, std::size_t bytes) const {
+void MpiArithmetic::add_with_holes(std::byte* accumulator, const std::byte* in,
+                                   std::uint64_t elements) const {
+  thread_local std::vector<std::byte> left_here, right_here;
+  const AccessRanges reach = reach_of(*layout_, elements, 0);
+  const auto bytes = static_cast<std::uint64_t>(reach.end - reach.begin);
+  std::byte* const left = room(left_here, bytes) - reach.begin;
+  std::byte* const right = room(right_here, bytes) - reach.begin;
+  scatter(*layout_, accumulator, left, elements);
+  scatter(*layout_, in, right, elements);
+  pmpi().Reduce_local(left, right, static_cast<int>(elements), type_, op_);
+  gather(*layout_, right, elements, accumulator);
+}
+
+void MpiArithmetic::finish(std::byte* out, const std::byte* accumulator, std::size_t bytes) const {
   std::memcpy(out, accumulator, bytes);
 }
 
-ReductionOf reduction_of(Handle type, Handle op, const Layout& layout, std::uint32_t ranks) {
-  if (op == constants().op_null || layout.size == 0) return {};
+ReductionOf reduction_of(Handle type, Handle op, const std::shared_ptr<const Layout>& layout,
+                         std::uint32_t ranks) {
+  if (op == constants().op_null || layout->size == 0) return {};
   if (is_predefined_op(op)) {
-    const auto datatype = datatype_of(type);
+    const auto datatype = datatype_of(type, layout->size);
     const auto operation = operation_of(op);
-    if (!datatype || !operation) return {};
-    if (is_logical(*operation) && coll::is_floating(*datatype)) return {};
-    const auto reduction = coll::Reduction::make(*datatype, *operation, ranks);
-    if (!reduction) return {};
-    return coll::PredefinedArithmetic(*reduction);
+    if (datatype && operation) {
+      // MPI defines logical operations for integers, and bit operations for them too.
+      if (is_logical(op) && coll::is_floating(*datatype)) return {};
+      const auto reduction = coll::Reduction::make(*datatype, *operation, ranks);
+      if (!reduction) return {};
+      return coll::PredefinedArithmetic(*reduction);
+    }
+    if (!is_defined(type, op)) return {};
   }
-  if (!layout.contiguous || layout.size > coll::Arithmetic::max_piece_bytes) return {};
-  return UserArithmetic(type, op, layout.size);
+  auto made = MpiArithmetic::make(type, op, layout);
+  if (!made) return {};
+  return *std::move(made);
 }
 
 }  // namespace penstock::mpi

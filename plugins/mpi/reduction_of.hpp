@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <variant>
 
 #include "abi.hpp"
@@ -10,27 +11,33 @@
 
 namespace penstock::mpi {
 
-/// An operation of a user, done by the MPI itself: MPI_Reduce_local.
-class UserArithmetic final : public coll::Arithmetic {
+/// Done by the MPI itself, MPI_Reduce_local, which knows every type and calls users' functions.
+class MpiArithmetic final : public coll::Arithmetic {
  public:
-  UserArithmetic(Handle type, Handle op, std::uint64_t element_bytes)
-      : type_(type), op_(op), element_bytes_(element_bytes) {}
-  std::size_t piece_bytes() const override {
-    return max_piece_bytes / element_bytes_ * element_bytes_;
-  }
+  /// Nullopt: an element is too long.
+  static std::optional<MpiArithmetic> make(Handle type, Handle op,
+                                           std::shared_ptr<const Layout> layout);
+  std::size_t piece_bytes() const override { return elements_ * layout_->size; }
   void first(std::byte* accumulator, const std::byte* in, std::size_t bytes) const override;
   void add(std::byte* accumulator, const std::byte* in, std::size_t bytes) const override;
   void finish(std::byte* out, const std::byte* accumulator, std::size_t bytes) const override;
 
  private:
+  MpiArithmetic(Handle type, Handle op, std::shared_ptr<const Layout> layout)
+      : type_(type), op_(op), layout_(std::move(layout)) {}
+  void add_with_holes(std::byte* accumulator, const std::byte* in, std::uint64_t elements) const;
+
   Handle type_, op_;
-  std::uint64_t element_bytes_;
+  std::shared_ptr<const Layout> layout_;
+  std::uint64_t elements_ = 0;  ///< of a piece
 };
 
-using ReductionOf = std::variant<std::monostate, coll::PredefinedArithmetic, UserArithmetic>;
+using ReductionOf = std::variant<std::monostate, coll::PredefinedArithmetic, MpiArithmetic>;
 
-/// Nothing where the MPI has to do it: an operation of its own on other types than integers and
-/// reals of C, or a type with holes. The same on all ranks, as these pass the same type.
-ReductionOf reduction_of(Handle type, Handle op, const Layout& layout, std::uint32_t ranks);
+/// Nothing where the MPI has to do the call: an operation that MPI does not define for the type,
+/// which it reports, or an element of more than 4 KB of data. The same on all ranks, as these pass
+/// the same type.
+ReductionOf reduction_of(Handle type, Handle op, const std::shared_ptr<const Layout>& layout,
+                         std::uint32_t ranks);
 
 }  // namespace penstock::mpi

@@ -112,6 +112,16 @@ class Collectives(Case):
             with self.subTest(mpi=mpi):
                 self.random_calls(2, 7, mpi=mpi)
 
+    def test_reduce_every_type(self):
+        for mpi in (None, *OTHER_VENVS):
+            if mpi and not os.access(OTHER_VENVS[mpi] / "bin/mpiexec", os.X_OK):
+                continue
+            with self.subTest(mpi=mpi):
+                done = self.run_ranks(3, PROGRAMS / "reductions.py", mpi=mpi,
+                                      environment=clean_environment(PENSTOCK_LOG="info"))
+                self.assertEqual(done.stdout.count("reductions: ok"), 3, done.stdout + done.stderr)
+                self.assertIn(IN_POOL.format(3), done.stderr)
+
     def test_on_one_node_are_the_mpis(self):
         done = self.run_ranks(2, "-c", CHURN.format(turns=2), nodes=1, environment=clean_environment(PENSTOCK_LOG="info"))
         self.assertEqual(done.stdout.count("churn: ok"), 2)

@@ -23,17 +23,17 @@ class EachMpi(Case):
             if not os.access(needed, os.X_OK):
                 self.skipTest(f"{needed} is absent: ci/install.sh mpis")
 
-    def compiled(self, interface, *options):
-        program = self.folder / "window"
+    def compiled(self, interface, *options, source="window.F90"):
+        program = self.folder / source.split(".")[0]
         # Through mpif.h a buffer is of any type, at which compilers wonder.
         done = subprocess.run([self.compiler, "-w", "-fallow-argument-mismatch", f"-D{interface}", *options,
-                               *self.options, PROGRAMS / "window.F90", "-o", program, f"-J{self.folder}"],
+                               *self.options, PROGRAMS / source, "-o", program, f"-J{self.folder}"],
                               capture_output=True, text=True, env=clean_environment(**self.environment))
         self.assertEqual(done.returncode, 0, done.stderr)
         return program
 
-    def run_ranks(self, *command, launched=()):
-        return self.penstock("run", "--mpiexec", self.mpiexec, "-n", "2", "--nodes", "2", *launched, "--",
+    def run_ranks(self, *command, launched=(), ranks=2):
+        return self.penstock("run", "--mpiexec", self.mpiexec, "-n", ranks, "--nodes", "2", *launched, "--",
                              "env", "PENSTOCK_LOG=info", *command)
 
     def windows_lie_in_the_pool(self, interface, *options, windows=3):
@@ -42,6 +42,15 @@ class EachMpi(Case):
             done = self.run_ranks(program, *arguments)
             self.assertIn("window: ok: 2 ranks", done.stdout, done.stderr)
             self.assertEqual(done.stderr.count(IN_POOL), 2 * windows, done.stderr)
+
+
+    def collectives_go_through_the_pool(self, interface, *options):
+        with self.subTest(interface=interface, options=options):
+            program = self.compiled(interface, *options, source="collectives.F90")
+            for ranks in (2, 3):
+                done = self.run_ranks(program, ranks=ranks)
+                self.assertEqual(done.stdout.count("collectives: ok"), ranks, done.stdout + done.stderr)
+                self.assertIn(f"collectives of {ranks} ranks go through the pool", done.stderr)
 
 
 class DebianOpenMpi(EachMpi):
@@ -55,6 +64,10 @@ class DebianOpenMpi(EachMpi):
 
     def test_use_mpi_f08(self):
         self.windows_lie_in_the_pool("USE_MPI_F08")
+
+    def test_collectives(self):
+        for interface in ("MPIF_H", "USE_MPI", "USE_MPI_F08"):
+            self.collectives_go_through_the_pool(interface)
 
 
 class IntelMpi(EachMpi):
@@ -85,6 +98,10 @@ class IntelMpi(EachMpi):
             self.skipTest("Intel MPI has no modules for this gfortran")
         self.windows_lie_in_the_pool("USE_MPI")
 
+    def test_collectives(self):
+        self.collectives_go_through_the_pool("MPIF_H", "-DHANDLES_ARE_NUMBERS")
+        self.collectives_go_through_the_pool("MPIF_H", "-DHANDLES_ARE_NUMBERS", "-DMPI_Barrier=MPI_Barrier_f08")
+
     def test_entry_points_of_f08(self):
         renamed = [f"-DMPI_{name}=MPI_{name}_f08" for name in self.f08_without_buffers]
         self.windows_lie_in_the_pool("MPIF_H", *renamed)
@@ -106,13 +123,17 @@ class DebianMpich(EachMpi):
             self.skipTest(f"{self.compiler} is absent: apt-get install libmpich-dev mpich gfortran")
         super().setUp()
 
-    def run_ranks(self, *command):
+    def run_ranks(self, *command, ranks=2):
         """`penstock run` refuses it, so the job is told of the pool here."""
-        done = subprocess.run([self.mpiexec, "-n", "2", "env", f"LD_PRELOAD={WINDOW_LIBRARY}", "PENSTOCK_NODES=2",
+        done = subprocess.run([self.mpiexec, "-n", str(ranks), "env", f"LD_PRELOAD={WINDOW_LIBRARY}", "PENSTOCK_NODES=2",
                                f"PENSTOCK_POOL={self.pool()}", "PENSTOCK_LOG=info", *command],
                               capture_output=True, text=True, timeout=120, env=clean_environment())
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done
+
+    def test_collectives(self):
+        for interface in ("MPIF_H", "USE_MPI", "USE_MPI_F08"):
+            self.collectives_go_through_the_pool(interface, "-DHANDLES_ARE_NUMBERS")
 
     def test_mpif_h(self):
         self.windows_lie_in_the_pool("MPIF_H")
