@@ -109,7 +109,7 @@ std::byte* room(std::vector<std::byte>& memory, std::uint64_t bytes) {
 
 std::optional<MpiArithmetic> MpiArithmetic::make(Handle type, Handle op,
                                                  std::shared_ptr<const Layout> layout) {
-  constexpr std::int64_t most_with_gaps = 1 << 16;
+  constexpr std::int64_t longest_piece = 1 << 16;
   const std::uint64_t most = max_piece_bytes / layout->size;
   if (most == 0) return std::nullopt;
   MpiArithmetic made(type, op, std::move(layout));
@@ -117,7 +117,7 @@ std::optional<MpiArithmetic> MpiArithmetic::make(Handle type, Handle op,
   for (std::uint64_t n = most; n > 0; n /= 2) {
     const AccessRanges reach = reach_of(elements, n, 0);
     made.elements_ = n;
-    if (elements.contiguous || reach.end - reach.begin <= most_with_gaps) return made;
+    if (elements.contiguous || reach.end - reach.begin <= longest_piece) return made;
   }
   return std::nullopt;
 }
