@@ -9,6 +9,8 @@
 #include "attachment.hpp"
 #include "base/env.hpp"
 #include "base/log.hpp"
+#include "coll/planning.hpp"
+#include "coll/tuning_store.hpp"
 #include "mpi_progress.hpp"
 #include "pmpi.hpp"
 
@@ -138,18 +140,9 @@ struct Offer {
   std::uint64_t area = none;  ///< of rank 0
   std::uint64_t slot_bytes = 0, eager_bytes = 0;
   std::uint64_t node = 0;
+  std::uint64_t tuning_bytes = 0;  ///< rank 0: of the table that it broadcasts; 0: the built-in one
 };
-static_assert(sizeof(Offer) == 48);
-
-/// Smaller for many ranks: all communicators together should leave room for messages and windows.
-coll::Shape shape_for(std::uint32_t ranks, std::uint64_t pool_bytes) {
-  constexpr std::uint64_t most = 256 << 10, least = 16 << 10, line = 4096;
-  coll::Shape shape;
-  const std::uint64_t budget = pool_bytes / 32;
-  const std::uint64_t each = budget / (std::uint64_t{ranks} * 2 * shape.slots);
-  shape.slot_bytes = std::clamp(each / line * line, least, most);
-  return shape;
-}
+static_assert(sizeof(Offer) == 56);
 
 class Agreement {
  public:
@@ -183,7 +176,7 @@ class Agreement {
   void make_area(Offer& offer) {
     const auto ranks = static_cast<std::uint32_t>(size_);
     const auto stats = at_->session->arena->stats();
-    const coll::Shape shape = shape_for(ranks, stats.bytes_total);
+    const coll::Shape shape = coll::shape_for(ranks, stats.bytes_total);
     // The rest is for messages, windows and other communicators.
     if (stats.bytes_used + coll::Communicator::bytes(ranks, shape) > stats.bytes_total / 2) return;
     auto made = at_->memory.make(coll::Communicator::bytes(ranks, shape));
@@ -196,6 +189,22 @@ class Agreement {
     offer.area = made_->offset;
     offer.slot_bytes = shape.slot_bytes;
     offer.eager_bytes = shape.eager_bytes;
+    if (const auto tuning = coll::tuning_in_force(*at_->session->arena)) {
+      table_ = coll::encode(*tuning);
+      offer.tuning_bytes = table_.size();
+    }
+  }
+  /// All ranks have that of rank 0, also where the pool gets another one at this moment.
+  std::shared_ptr<const coll::Tuning> receive_tuning() {
+    const std::uint64_t bytes = offers_.front().tuning_bytes;
+    if (bytes == 0 || bytes > coll::max_tuning_bytes) return nullptr;
+    table_.resize(bytes);
+    pmpi().Bcast(table_.data(), static_cast<int>(bytes), constants().byte, 0, comm_);
+    auto tuning = coll::decode(table_);
+    if (tuning) return std::make_shared<coll::Tuning>(*std::move(tuning));
+    base::log(base::Level::warn, "rank 0's tuning table of collectives: {}; the built-in is used",
+              tuning.error().message);
+    return nullptr;
   }
   bool acceptable() const {
     const Offer& first = offers_.front();
@@ -213,6 +222,8 @@ class Agreement {
     options.check = base::env_flag("PENSTOCK_COLL_CHECK");
     options.shape.slot_bytes = first.slot_bytes;
     options.shape.eager_bytes = first.eager_bytes;
+    options.tuning = receive_tuning();
+    const std::string origin = options.tuning ? options.tuning->origin : "built in";
     auto comm = std::make_unique<PoolComm>();
     comm->handle = comm->probed = comm_;
     options.idle = [progress = MpiProgress(comm->probed, at_->pool(), options.tokens)]() mutable {
@@ -223,7 +234,8 @@ class Agreement {
       base::log(base::Level::error, "{}", opened.error().message);
       return nullptr;
     }
-    base::log(base::Level::info, "collectives of {} ranks go through the pool", size_);
+    base::log(base::Level::info, "collectives of {} ranks go through the pool; tuning table: {}",
+              size_, origin);
     comm->core = std::move(*opened);
     comm->area = made_;
     return comm;
@@ -234,6 +246,7 @@ class Agreement {
   int size_ = 0, rank_ = 0;
   std::vector<Offer> offers_;
   std::optional<arena::Object> made_;
+  std::vector<std::byte> table_;  ///< of plans, rank 0's
 };
 
 /// Two ranks or more, in a program of MPI_Init; the same on all ranks.

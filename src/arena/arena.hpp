@@ -36,6 +36,9 @@ struct CreateOptions {
   std::uint64_t alignment = 64;  ///< power of two, at most 2 MiB
   bool zero = true;              ///< contents are zero, published, before the name appears
   bool open_existing = false;    ///< an existing object of the same size is opened instead
+  /// What the object holds before the name appears, in place of zeros: who finds the name finds
+  /// all of it. As long as the object, which has whole lines and 1 MiB at most.
+  const std::byte* contents = nullptr;
 };
 
 struct Stats {

@@ -131,7 +131,11 @@ Result<Object> Arena::Impl::create(const Wanted& wanted) {
   const auto claim = PENSTOCK_TRY(claim_name(space, wanted));
   if (claim.existing) return *claim.existing;
   const auto extent = PENSTOCK_TRY(allocate(space, wanted, claim.slot));
-  if (wanted.options.zero) publish_zeros(extent);
+  // As zeros: NameTable::put publishes the entry after them.
+  if (wanted.options.contents != nullptr)
+    region.publish_bulk(extent.offset + line_bytes, wanted.options.contents, wanted.bytes);
+  else if (wanted.options.zero)
+    publish_zeros(extent);
   return publish_name(wanted, extent);
 }
 

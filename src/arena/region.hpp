@@ -38,6 +38,13 @@ class Region {
   }
   /// Whole lines.
   void publish_zeros(std::uint64_t offset, std::uint64_t bytes) const;
+  /// Whole lines.
+  void publish_bulk(std::uint64_t offset, const void* from, std::uint64_t bytes,
+                    Site site = Site::here()) const {
+    confirm();
+    memory_.publish_bulk(at(offset), from, bytes, site);
+    published();
+  }
   void store_fence(Site site = Site::here()) const { memory_.store_fence(site); }
 
   void observe_line(std::uint64_t offset, void* line, Site site = Site::here()) const {

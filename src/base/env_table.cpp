@@ -55,6 +55,8 @@ constexpr std::array table{
              "MPI's blocking collectives that go through the pool; -NAME leaves one out."},
     Variable{"PENSTOCK_COLL_CHECK", "0", "0|1",
              "Compare the collective calls of all ranks before each; slow."},
+    Variable{"PENSTOCK_COLL_TUNING", "", "FILE|TEXT|default",
+             "Tuning table of collectives, in place of the pool's; rank 0's counts."},
     Variable{"PENSTOCK_WINDOW_MODEL", "collective", "separate|collective|unified",
              "What synchronizes loads and stores of MPI windows where caches are not coherent."},
     // the simulated mode

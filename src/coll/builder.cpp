@@ -70,7 +70,7 @@ void Builder::release(std::uint32_t producer, std::uint64_t chunk) {
 }
 
 const char* name_of(Collective collective) {
-  constexpr std::array<const char*, 11> names = {
+  constexpr std::array<const char*, collective_count> names = {
       "barrier", "broadcast",      "gather",    "scatter", "allgather", "alltoall",
       "reduce",  "reduce_scatter", "allreduce", "scan",    "exscan"};
   return names[static_cast<std::size_t>(collective)];
@@ -78,6 +78,10 @@ const char* name_of(Collective collective) {
 
 const char* name_of(Algorithm algorithm) {
   return algorithm == Algorithm::one_shot ? "one_shot" : "two_shot";
+}
+
+const char* name_of(Variant variant) {
+  return variant == Variant::all ? "all" : "aggregate";
 }
 
 namespace {

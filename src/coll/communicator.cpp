@@ -31,9 +31,14 @@ Result<void> check(const Shape& shape) {
 
 struct Communicator::Impl {
   Impl(pool::Pool& pool, const Options& options)
-      : state(pool, options), eager(state), slots(state), check(state, options.check) {}
+      : state(pool, options),
+        plans(options.tuning != nullptr ? *options.tuning : Tuning{}),
+        eager(state),
+        slots(state),
+        check(state, options.check) {}
 
   State state;
+  PlanTable plans;
   PreparedSchedules schedules;
   EagerRun eager;
   SlotRun slots;
@@ -104,7 +109,7 @@ Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) 
 Communicator::~Communicator() = default;
 
 Plan Communicator::plan(const Problem& problem) const {
-  return default_plan(problem, impl_->state.shape);
+  return impl_->plans.plan(problem, impl_->state.shape);
 }
 
 Result<void> Communicator::begin(const Call& call) {

@@ -26,6 +26,8 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
+struct Tuning;
+
 struct Options {
   std::uint64_t area = 0;  ///< offset of Communicator::bytes(), of which the first zeroed_bytes()
                            ///< are zero and published
@@ -38,6 +40,8 @@ struct Options {
   /// Each call first compares with those of all other ranks: the collective, root, size and form.
   /// Makes every collective as slow as a barrier. The same on all ranks.
   bool check = false;
+  /// What plan() goes by; the same on all ranks. Null: default_tuning().
+  std::shared_ptr<const Tuning> tuning;
 };
 
 /// A collective call of this rank.

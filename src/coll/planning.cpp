@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "coherence/coherence.hpp"
+#include "coll/layout.hpp"
 
 namespace penstock::coll {
 
@@ -15,30 +16,102 @@ bool has_parts(const Problem& problem) {
   return own && problem.ranks > 1;
 }
 
+/// Bytes of a block that a chunk takes, cut as Builder cuts them.
+std::uint64_t part_bytes(const Problem& problem, std::uint64_t chunk_bytes, std::uint64_t parts,
+                         std::uint64_t line) {
+  const std::uint64_t stride = chunk_bytes / std::max<std::uint64_t>(1, parts) / line * line;
+  const std::uint64_t unit = problem.collective >= Collective::reduce ? problem.element_bytes : 1;
+  return stride / unit * unit;
+}
+
 /// Whether the longest block fits a part of an eager block, and all ranks know it.
 bool fits_eager(const Problem& problem, const Shape& shape) {
   if (problem.collective == Collective::barrier) return true;
   if (!problem.max_block_bytes) return false;
   const std::uint64_t parts = has_parts(problem) ? problem.ranks - 1 : 1;
-  const std::uint64_t stride =
-      shape.eager_bytes / parts / coherence::tagged_bytes * coherence::tagged_bytes;
-  const std::uint64_t unit = problem.collective >= Collective::reduce ? problem.element_bytes : 1;
-  return *problem.max_block_bytes <= stride / unit * unit;
+  return *problem.max_block_bytes <=
+         part_bytes(problem, shape.eager_bytes, parts, coherence::tagged_bytes);
+}
+
+bool has_two_shot(Collective collective) {
+  return collective == Collective::allreduce || collective == Collective::reduce;
+}
+
+/// Whether build() takes the plan, by what all ranks know of the problem.
+bool can_be(const Problem& problem, const Plan& plan) {
+  if (problem.collective == Collective::barrier)
+    return plan.algorithm == Algorithm::one_shot && plan.variant == Variant::all;
+  const bool two_shot = plan.algorithm == Algorithm::two_shot;
+  // An algorithm that these rules do not know.
+  if (!two_shot && plan.algorithm != Algorithm::one_shot) return build(problem, plan).has_value();
+  if (two_shot && (!has_two_shot(problem.collective) || plan.variant != Variant::all)) return false;
+  const std::uint64_t parts = two_shot || has_parts(problem) ? problem.ranks - 1 : 1;
+  const std::uint64_t part = part_bytes(problem, plan.slot_bytes, parts, line_bytes);
+  if (part == 0) return false;
+  const bool known = problem.max_block_bytes.has_value();
+  std::uint64_t bytes = problem.max_block_bytes.value_or(0);
+  if (two_shot) bytes = bytes / problem.ranks + problem.element_bytes;  // a share, at most
+  const std::uint64_t rounds = bytes / part + (bytes % part == 0 ? 0 : 1);
+  if (plan.variant == Variant::aggregate) return known && rounds <= plan.slots;
+  if (plan.variant != Variant::all) return build(problem, plan).has_value();
+  return rounds < (two_shot ? max_chunks / 2 - 2 : max_chunks);
+}
+
+bool matches(const TuningEntry& entry, const Problem& problem) {
+  if (problem.ranks < entry.min_ranks || problem.ranks > entry.max_ranks) return false;
+  if (problem.collective == Collective::barrier) return entry.min_bytes == 0;
+  if (!problem.max_block_bytes) return entry.covers_all_sizes();
+  return *problem.max_block_bytes >= entry.min_bytes && *problem.max_block_bytes <= entry.max_bytes;
 }
 
 }  // namespace
 
-Plan default_plan(const Problem& problem, const Shape& shape) {
+std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, const Shape& shape) {
+  Plan plan{.algorithm = entry.algorithm, .variant = entry.variant};
+  plan.slot_bytes = shape.slot_bytes;
+  plan.slots = shape.slots;
+  plan.eager = entry.eager;
+  if (plan.eager) return fits_eager(problem, shape) ? std::optional(plan) : std::nullopt;
+  // How many chunks a block of unknown size takes is not known either: the fewest.
+  if (entry.chunk_bytes != 0 && problem.max_block_bytes)
+    plan.slot_bytes = std::min(entry.chunk_bytes, shape.slot_bytes);
+  return can_be(problem, plan) ? std::optional(plan) : std::nullopt;
+}
+
+PlanTable::PlanTable(const Tuning& tuning) {
+  for (std::uint32_t i = 0; i < collective_count; ++i) {
+    for (const Tuning* table : {&tuning, &default_tuning()})
+      for (const TuningEntry& entry : table->entries)
+        if (entry.collective.value_or(static_cast<Collective>(i)) == static_cast<Collective>(i))
+          entries_.push_back(entry);
+    begins_[i + 1] = static_cast<std::uint32_t>(entries_.size());
+  }
+}
+
+Plan PlanTable::plan(const Problem& problem, const Shape& shape) const {
+  const auto collective = static_cast<std::size_t>(problem.collective);
+  for (std::uint32_t i = begins_[collective]; i < begins_[collective + 1]; ++i) {
+    if (!matches(entries_[i], problem)) continue;
+    if (const auto plan = plan_of(entries_[i], problem, shape)) return *plan;
+  }
+  // Nothing fits, not even a whole slot: build() says what is missing.
   Plan plan;
   plan.slot_bytes = shape.slot_bytes;
-  plan.eager = fits_eager(problem, shape);
-  // Two ranks move as many bytes in both; below that size the second hand-over costs more than half
-  // of the arithmetic.
-  constexpr std::uint64_t two_ranks_from = 64 << 10;
-  const bool worth_it = problem.ranks > 2 || problem.max_block_bytes.value_or(0) >= two_ranks_from;
-  if (!plan.eager && problem.collective == Collective::allreduce && worth_it)
-    plan.algorithm = Algorithm::two_shot;
   return plan;
+}
+
+Plan default_plan(const Problem& problem, const Shape& shape) {
+  static const PlanTable table{Tuning{}};
+  return table.plan(problem, shape);
+}
+
+Shape shape_for(std::uint32_t ranks, std::uint64_t pool_bytes) {
+  constexpr std::uint64_t most = 256 << 10, least = 16 << 10, line = 4096;
+  Shape shape;
+  const std::uint64_t budget = pool_bytes / 32;
+  const std::uint64_t each = budget / (std::uint64_t{ranks} * 2 * shape.slots);
+  shape.slot_bytes = std::clamp(each / line * line, least, most);
+  return shape;
 }
 
 }  // namespace penstock::coll

@@ -1,12 +1,37 @@
 // Which algorithm, form and chunk a problem gets.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "coll/communicator.hpp"
+#include "coll/tuning.hpp"
 
 namespace penstock::coll {
 
-/// The same on all ranks that know the same of the problem: without Problem::max_block_bytes its
-/// sizes do not count.
+/// The plan of an entry, in slots of `shape`; nullopt where it cannot be for the problem. The same
+/// on all ranks that know the same of the problem.
+std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, const Shape& shape);
+
+/// A tuning table, arranged for look-ups: no allocation, a few comparisons.
+class PlanTable {
+ public:
+  explicit PlanTable(const Tuning& tuning);
+  /// The same on all ranks that know the same of the problem: without Problem::max_block_bytes its
+  /// sizes do not count.
+  Plan plan(const Problem& problem, const Shape& shape) const;
+
+ private:
+  std::vector<TuningEntry> entries_;  ///< by collective, each in the table's order, default last
+  std::array<std::uint32_t, collective_count + 1> begins_{};
+};
+
+/// By the built-in table.
 Plan default_plan(const Problem& problem, const Shape& shape);
+
+/// Smaller for many ranks: all communicators together should leave room for messages and windows.
+Shape shape_for(std::uint32_t ranks, std::uint64_t pool_bytes);
 
 }  // namespace penstock::coll

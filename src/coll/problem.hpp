@@ -1,6 +1,8 @@
 // A call of a collective, as one rank knows it, and how it is to be done.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -23,6 +25,7 @@ enum class Collective : std::uint8_t {
   scan,    ///< rank r gets the reduction of ranks 0 to r
   exscan,  ///< of ranks 0 to r - 1; rank 0 gets nothing
 };
+inline constexpr std::size_t collective_count = 11;
 const char* name_of(Collective collective);
 
 /// A part of a buffer that belongs to one rank.
@@ -64,6 +67,8 @@ enum class Algorithm : std::uint8_t {
   one_shot,  ///< each rank reads all that it needs from those who have it
   two_shot,  ///< reductions: each rank reduces its share, then the others read the result
 };
+/// All of them, in the order of the enum: what can be named in a table, and what is tried.
+inline constexpr std::array all_algorithms{Algorithm::one_shot, Algorithm::two_shot};
 const char* name_of(Algorithm algorithm);
 
 /// When publication and reading may overlap, CCCL's comparison (section 5, "variants").
@@ -71,6 +76,8 @@ enum class Variant : std::uint8_t {
   all,        ///< chunks with a doorbell each; a reader follows the writers
   aggregate,  ///< nothing is read before all is published
 };
+inline constexpr std::array all_variants{Variant::all, Variant::aggregate};  ///< as all_algorithms
+const char* name_of(Variant variant);
 
 /// The same on all ranks.
 struct Plan {

@@ -1,0 +1,75 @@
+// A tuning table: which plan a collective gets, by its ranks and its size. Measured by `penstock
+// bench tune` and kept in the pool (tuning_store.hpp), or written by hand (tuning_text.cpp).
+// In words: docs/protocols/collectives.md, "Which is taken".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "coll/problem.hpp"
+
+namespace penstock::coll {
+
+/// Calls that an entry is for, and what they get.
+struct TuningEntry {
+  static constexpr std::uint32_t any_ranks = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::uint64_t any_bytes = std::numeric_limits<std::uint64_t>::max();
+
+  std::optional<Collective> collective;  ///< nullopt: all of them
+  std::uint32_t min_ranks = 1, max_ranks = any_ranks;
+  /// Of Problem::max_block_bytes; those that not all ranks know have the whole range's entries only.
+  std::uint64_t min_bytes = 0, max_bytes = any_bytes;
+  bool eager = false;
+  Algorithm algorithm = Algorithm::one_shot;
+  Variant variant = Variant::all;
+  std::uint64_t chunk_bytes = 0;  ///< Plan::slot_bytes; 0: a whole slot
+
+  bool covers_all_sizes() const { return min_bytes == 0 && max_bytes == any_bytes; }
+  bool operator==(const TuningEntry&) const = default;
+};
+
+/// The first entry that matches a call, and whose plan can be, is taken; where there is none, that
+/// of default_tuning(). So a table needs entries only for what it changes.
+struct Tuning {
+  static constexpr std::size_t max_entries = 128;
+  static constexpr std::size_t max_origin_bytes = 95;
+
+  std::vector<TuningEntry> entries;
+  std::string origin;  ///< where it comes from, in words, on one line
+  bool operator==(const Tuning&) const = default;
+};
+
+/// The built-in table.
+const Tuning& default_tuning();
+
+/// Errors: invalid_argument, which names the entry (from 1) and what is needed.
+Result<void> check(const Tuning& tuning);
+
+// ---- as bytes, the same on every host -----------------------------------------------------------
+
+inline constexpr std::size_t tuning_header_bytes = 128, tuning_entry_bytes = 64;
+inline constexpr std::size_t max_tuning_bytes =
+    tuning_header_bytes + Tuning::max_entries * tuning_entry_bytes;
+
+/// Whole lines. `tuning` passes check().
+std::vector<std::byte> encode(const Tuning& tuning);
+/// Errors: wrong_format; every field is checked, and nothing is believed without the checksum.
+Result<Tuning> decode(std::span<const std::byte> bytes);
+
+// ---- as text, a line an entry (tuning_text.cpp) ---------------------------------------------------
+
+/// "allreduce ranks=2-4 bytes=0-4144 eager\n..."; parse_tuning() gives the same entries.
+std::string print(const Tuning& tuning);
+std::string print(const TuningEntry& entry);
+/// Lines end with a newline or `;`; what follows a # is a comment. Errors: invalid_argument, which
+/// names the line, what was found and what is needed.
+Result<Tuning> parse_tuning(std::string_view text);
+
+}  // namespace penstock::coll

@@ -1,0 +1,306 @@
+// Tuning tables: as text, as bytes, in a pool, and what they choose.
+#include "coll/tuning.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <random>
+
+#include "base/checksum.hpp"
+#include "base/environment_guard.hpp"
+#include "base/seed_in_tests.hpp"
+#include "coll/planning.hpp"
+#include "coll/tuning_store.hpp"
+#include "pool/test_pool.hpp"
+
+namespace penstock::coll {
+namespace {
+
+using testing::HasSubstr;
+
+/// The rule that the built-in table stands for.
+Plan rule(const Problem& problem, const Shape& shape) {
+  Plan plan;
+  plan.slot_bytes = shape.slot_bytes;
+  plan.eager = problem.collective == Collective::barrier;
+  if (problem.max_block_bytes && !plan.eager) {
+    const bool split = problem.ranks > 1 && (problem.collective == Collective::scatter ||
+                                             problem.collective == Collective::alltoall ||
+                                             problem.collective == Collective::reduce_scatter);
+    const std::uint64_t stride = shape.eager_bytes / (split ? problem.ranks - 1 : 1) / 56 * 56;
+    const std::uint64_t unit =
+        problem.collective >= Collective::reduce ? problem.element_bytes : 1;
+    plan.eager = *problem.max_block_bytes <= stride / unit * unit;
+  }
+  const bool worth_it =
+      problem.ranks > 2 || problem.max_block_bytes.value_or(0) >= std::uint64_t{64} << 10;
+  if (!plan.eager && problem.collective == Collective::allreduce && worth_it)
+    plan.algorithm = Algorithm::two_shot;
+  return plan;
+}
+
+TEST(Planning, TheBuiltInTableIsTheRule) {
+  for (std::size_t collective = 0; collective < collective_count; ++collective) {
+    for (const std::uint32_t ranks : {1u, 2u, 3u, 4u, 7u, 64u, 200u}) {
+      for (const std::uint32_t element : {1u, 4u, 8u, 24u}) {
+        for (const Shape& shape : {Shape{}, shape_for(ranks, 64 << 20)}) {
+          Problem problem{.collective = static_cast<Collective>(collective),
+                          .ranks = ranks,
+                          .element_bytes = element};
+          EXPECT_EQ(default_plan(problem, shape), rule(problem, shape));
+          for (const std::uint64_t bytes : {0, 8, 56, 64, 1000, 4136, 4144, 4145, 4152, 65'535,
+                                            65'536, 1 << 20, 100 << 20}) {
+            problem.max_block_bytes = bytes;
+            EXPECT_EQ(default_plan(problem, shape), rule(problem, shape))
+                << name_of(problem.collective) << ", " << ranks << " ranks, " << bytes << " bytes";
+          }
+        }
+      }
+    }
+  }
+}
+
+Plan plan_by(const std::string& text, const Problem& problem, const Shape& shape = {}) {
+  const auto tuning = parse_tuning(text);
+  EXPECT_TRUE(tuning) << tuning.error().message;
+  return PlanTable(*tuning).plan(problem, shape);
+}
+
+TEST(Planning, TheFirstEntryThatMatchesAndCanBeIsTaken) {
+  Problem problem{.collective = Collective::allreduce, .ranks = 2, .element_bytes = 4};
+  problem.max_block_bytes = 1000;
+  EXPECT_TRUE(plan_by("", problem).eager);
+  EXPECT_FALSE(plan_by("allreduce bytes=600- one_shot", problem).eager);
+  EXPECT_TRUE(plan_by("allreduce bytes=1001- one_shot", problem).eager);
+  EXPECT_TRUE(plan_by("allreduce ranks=3- one_shot", problem).eager);
+  EXPECT_TRUE(plan_by("reduce one_shot; all eager", problem).eager);
+  EXPECT_EQ(plan_by("all two_shot; all one_shot", problem).algorithm, Algorithm::two_shot);
+  EXPECT_EQ(plan_by("all one_shot chunk=4K", problem).slot_bytes, 4096u);
+  EXPECT_EQ(plan_by("all one_shot chunk=1G", problem).slot_bytes, Shape{}.slot_bytes);
+  EXPECT_EQ(plan_by("all one_shot variant=aggregate", problem).variant, Variant::aggregate);
+}
+
+/// What a table asks for and what does not fit gives a plan that runs.
+TEST(Planning, WhatCannotBeIsPassedOver) {
+  Problem problem{.collective = Collective::broadcast, .ranks = 2, .output = {{0, 1 << 20}}};
+  problem.rank = 1;
+  problem.max_block_bytes = 1 << 20;
+  EXPECT_EQ(plan_by("all two_shot", problem).algorithm, Algorithm::one_shot);
+  EXPECT_FALSE(plan_by("all eager", problem).eager);
+  EXPECT_EQ(plan_by("all one_shot variant=aggregate chunk=1K", problem).variant, Variant::all);
+  problem.max_block_bytes.reset();
+  EXPECT_EQ(plan_by("all bytes=0-1G one_shot chunk=1K", problem).slot_bytes, Shape{}.slot_bytes);
+  EXPECT_EQ(plan_by("all one_shot variant=aggregate", problem).variant, Variant::all);
+  Problem many{.collective = Collective::alltoall, .ranks = 100, .max_block_bytes = 100};
+  EXPECT_EQ(plan_by("all one_shot chunk=1K", many).slot_bytes, Shape{}.slot_bytes);
+}
+
+/// Every plan that is chosen can be built.
+TEST(Planning, NoTableMakesAnError) {
+  std::mt19937_64 random(base::seed_in_tests());
+  for (int turn = 0; turn < 2000; ++turn) {
+    TuningEntry entry;
+    if (random() % 2 == 0) entry.collective = static_cast<Collective>(random() % collective_count);
+    entry.eager = random() % 4 == 0;
+    if (!entry.eager) {
+      entry.algorithm = all_algorithms[random() % all_algorithms.size()];
+      entry.variant = all_variants[random() % all_variants.size()];
+      entry.chunk_bytes = random() % 2 == 0 ? 0 : 1024u << random() % 8;
+    }
+    const std::uint64_t bytes = (random() % 5000) << random() % 8 << 3;
+    Problem problem{.collective = static_cast<Collective>(random() % collective_count),
+                    .ranks = static_cast<std::uint32_t>(2 + random() % 6),
+                    .element_bytes = 8};
+    problem.max_block_bytes = bytes;
+    const bool all_in = problem.collective == Collective::scatter ||
+                        problem.collective == Collective::alltoall ||
+                        problem.collective == Collective::reduce_scatter;
+    const bool all_out = problem.collective == Collective::gather ||
+                         problem.collective == Collective::allgather ||
+                         problem.collective == Collective::alltoall;
+    const Block block{0, bytes};
+    const bool none = problem.collective == Collective::barrier;
+    if (!none) problem.input.assign(all_in ? problem.ranks : 1, block);
+    if (!none && problem.collective != Collective::broadcast &&
+        problem.collective != Collective::barrier)
+      problem.output.assign(all_out ? problem.ranks : 1, block);
+    Tuning tuning;
+    tuning.entries = {entry};
+    Plan plan = PlanTable(tuning).plan(problem, Shape{});
+    if (plan.eager) plan.slot_bytes = Shape{}.eager_bytes;
+    const auto built = build(problem, plan);
+    EXPECT_TRUE(built) << print(entry) << " for " << name_of(problem.collective) << " of "
+                       << problem.ranks << " ranks: " << built.error().message;
+  }
+}
+
+// ---- text ----------------------------------------------------------------------------------------
+
+TEST(TuningText, IsReadAsItIsPrinted) {
+  const std::string text =
+      "allreduce ranks=2-4 bytes=0-4144 eager\n"
+      "allreduce ranks=3- bytes=4145- two_shot chunk=65536\n"
+      "all ranks=7 bytes=any one_shot variant=aggregate\n";
+  const auto tuning = parse_tuning(text);
+  ASSERT_TRUE(tuning) << tuning.error().message;
+  EXPECT_EQ(print(*tuning), text);
+  EXPECT_EQ(parse_tuning(print(default_tuning()))->entries, default_tuning().entries);
+  EXPECT_EQ(parse_tuning("# all; of it\n\n all  eager ;all one_shot # more\n")->entries.size(), 2u);
+  EXPECT_EQ(parse_tuning("all chunk=64K one_shot")->entries[0].chunk_bytes, 65'536u);
+  EXPECT_TRUE(parse_tuning("")->entries.empty());
+}
+
+TEST(TuningText, ErrorsNameTheLineAndWhatIsNeeded) {
+  const auto message = [](const std::string& text) {
+    const auto tuning = parse_tuning(text);
+    return tuning ? "" : tuning.error().message;
+  };
+  EXPECT_THAT(message("\nalreduce eager"),
+              HasSubstr("line 2: \"alreduce\" is no collective (did you mean allreduce?); needed: "
+                        "one of barrier, broadcast"));
+  EXPECT_THAT(message("all eagre"), HasSubstr("\"eagre\" is no plan (did you mean eager?)"));
+  EXPECT_THAT(message("all rank=2 eager"), HasSubstr("\"rank\" is no key (did you mean ranks?)"));
+  EXPECT_THAT(message("all ranks=two eager"), HasSubstr("\"two\" is no number; needed: as 4"));
+  EXPECT_THAT(message("all ranks=0 eager"), HasSubstr("ranks 0 to 0: the first must be 1"));
+  EXPECT_THAT(message("all ranks=4-2 eager"), HasSubstr("ranks 4 to 2"));
+  EXPECT_THAT(message("all bytes=4-2 eager"), HasSubstr("bytes 4 to 2"));
+  EXPECT_THAT(message("all ranks=5G eager"), HasSubstr("never so many"));
+  EXPECT_THAT(message("all ranks=2"), HasSubstr("no plan is named; needed: eager"));
+  EXPECT_THAT(message("all eager one_shot"), HasSubstr("a second plan"));
+  EXPECT_THAT(message("all ranks=2 ranks=3 eager"), HasSubstr("ranks= stands twice"));
+  EXPECT_THAT(message("all one_shot chunk=65"), HasSubstr("a multiple of 64"));
+  EXPECT_THAT(message("all one_shot chunk=0"), HasSubstr("leave it out"));
+  EXPECT_THAT(message("all eager chunk=64K"), HasSubstr("eager goes with no"));
+  EXPECT_THAT(message("all one_shot variant=agregate"), HasSubstr("did you mean aggregate?"));
+  std::string many;
+  for (std::size_t i = 0; i <= Tuning::max_entries; ++i) many += "all eager\n";
+  EXPECT_THAT(message(many), HasSubstr("line 129: more than 128 entries"));
+}
+
+// ---- bytes ---------------------------------------------------------------------------------------
+
+Tuning sample() {
+  Tuning tuning = *parse_tuning("allreduce ranks=2 bytes=5000-9000 two_shot chunk=16K\nall eager");
+  tuning.origin = "a test";
+  return tuning;
+}
+
+TEST(TuningBytes, AreReadAsTheyWereWritten) {
+  EXPECT_EQ(*decode(encode(sample())), sample());
+  EXPECT_EQ(*decode(encode(Tuning{})), Tuning{});
+  Tuning full;
+  full.entries.resize(Tuning::max_entries);
+  full.origin = std::string(Tuning::max_origin_bytes, 'x');
+  EXPECT_EQ(encode(full).size(), max_tuning_bytes);
+  EXPECT_EQ(*decode(encode(full)), full);
+}
+
+TEST(TuningBytes, EveryDamageIsFound) {
+  const auto bytes = encode(sample());
+  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    auto damaged = bytes;
+    damaged[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+    EXPECT_FALSE(decode(damaged)) << "bit " << bit;
+  }
+  for (std::size_t count = 0; count < bytes.size(); ++count)
+    EXPECT_FALSE(decode({bytes.data(), count})) << count << " bytes";
+}
+
+/// A checksum is no defence against malice.
+TEST(TuningBytes, FieldsAreCheckedBehindARightChecksum) {
+  constexpr std::size_t checksum_at = 16;
+  const auto bytes = encode(sample());
+  const auto forged = [&](std::size_t at, std::uint8_t value) {
+    auto other = bytes;
+    other[at] = std::byte{value};
+    std::memset(other.data() + checksum_at, 0, 8);
+    std::uint64_t magic;
+    std::memcpy(&magic, other.data(), 8);
+    const std::uint64_t checksum = base::xxh64(other.data(), other.size(), magic);
+    std::memcpy(other.data() + checksum_at, &checksum, 8);
+    return decode(other);
+  };
+  EXPECT_TRUE(forged(128, 1));
+  EXPECT_THAT(forged(8, 2).error().message, HasSubstr("of version 2"));
+  EXPECT_THAT(forged(12, 3).error().message, HasSubstr("3 entries in 256 bytes"));
+  for (const std::size_t at : {128u, 129u, 130u, 131u, 140u, 191u})
+    EXPECT_FALSE(forged(at, 0x7f)) << "byte " << at;
+  EXPECT_THAT(forged(132, 9).error().message, HasSubstr("ranks 9 to 2"));
+  EXPECT_FALSE(forged(160, 1));   // a chunk that is no whole line
+  EXPECT_FALSE(forged(32, 0x1b));  // an origin for a terminal
+  std::mt19937_64 random(base::seed_in_tests());
+  for (int turn = 0; turn < 20'000; ++turn) {
+    const auto tuning = forged(random() % bytes.size(), static_cast<std::uint8_t>(random()));
+    EXPECT_TRUE(!tuning || check(*tuning));
+  }
+}
+
+// ---- the pool ------------------------------------------------------------------------------------
+
+class TuningStoreTest : public testing::Test {
+ protected:
+  TuningStoreTest() {
+    EXPECT_TRUE(pool::create({.spec = spec_, .bytes = 16 << 20, .mode = coherence::Mode::software}));
+    pool_ = *pool::Pool::attach({.spec = spec_});
+    arena_ = *arena::Arena::open(*pool_);
+  }
+  std::string origin() {
+    const auto tuning = tuning_in_force(*arena_);
+    return tuning != nullptr ? tuning->origin : "built in";
+  }
+
+  base::EnvironmentGuard guard_{"PENSTOCK_COLL_TUNING", nullptr};
+  pool::TestFolder folder_;
+  std::string spec_ = folder_.file("pool");
+  std::unique_ptr<pool::Pool> pool_;
+  std::unique_ptr<arena::Arena> arena_;
+};
+
+TEST_F(TuningStoreTest, ATableIsKeptReplacedAndRemoved) {
+  EXPECT_EQ(*load_tuning(*arena_), std::nullopt);
+  EXPECT_EQ(*remove_tuning(*arena_), false);
+  const auto used = arena_->stats().bytes_used;
+  ASSERT_TRUE(store_tuning(*arena_, sample()));
+  EXPECT_EQ(**load_tuning(*arena_), sample());
+  EXPECT_EQ(origin(), "a test");
+  ASSERT_TRUE(store_tuning(*arena_, default_tuning()));
+  EXPECT_EQ(**load_tuning(*arena_), default_tuning());
+  EXPECT_EQ(*remove_tuning(*arena_), true);
+  EXPECT_EQ(arena_->stats().bytes_used, used);
+  Tuning bad;
+  bad.entries.resize(Tuning::max_entries + 1);
+  EXPECT_FALSE(store_tuning(*arena_, bad));
+}
+
+TEST_F(TuningStoreTest, ADamagedOneIsNotUsedAndTheFixIsNamed) {
+  auto bytes = encode(sample());
+  bytes[130] ^= std::byte{1};
+  ASSERT_TRUE(arena_->create(tuning_name, bytes.size(), {.contents = bytes.data()}));
+  EXPECT_EQ(load_tuning(*arena_).error().code, ErrorCode::wrong_format);
+  EXPECT_THAT(load_tuning(*arena_).error().message, HasSubstr("penstock bench tune --pool"));
+  EXPECT_EQ(origin(), "built in");
+  ASSERT_TRUE(store_tuning(*arena_, sample()));
+  EXPECT_EQ(origin(), "a test");
+}
+
+TEST_F(TuningStoreTest, TheEnvironmentComesFirst) {
+  ASSERT_TRUE(store_tuning(*arena_, sample()));
+  const auto with = [&](const std::string& value) {
+    ::setenv("PENSTOCK_COLL_TUNING", value.c_str(), 1);
+    return origin();
+  };
+  EXPECT_EQ(with("default"), "built in");
+  EXPECT_EQ(with("allreduce one_shot"), "PENSTOCK_COLL_TUNING");
+  EXPECT_EQ(with("allreduce one_sho"), "built in");
+  const std::string path = folder_.file("table");
+  EXPECT_EQ(with(path), "built in");
+  std::ofstream(path) << "all eager\n";
+  EXPECT_EQ(with(path), "PENSTOCK_COLL_TUNING");
+  std::ofstream(path) << "all eagr\n";
+  EXPECT_EQ(with(path), "built in");
+}
+
+}  // namespace
+}  // namespace penstock::coll
