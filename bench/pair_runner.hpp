@@ -1,6 +1,4 @@
-// Two processes pinned to two cores that measure together, and a supervisor that outlives both:
-// when one of them dies, the time is up or the user interrupts, it ends what is left and returns,
-// so that its caller can clean up.
+// Two processes pinned to two cores that measure together, under a supervisor.
 #pragma once
 
 #include <cstdint>

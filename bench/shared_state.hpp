@@ -7,7 +7,6 @@
 
 namespace penstock::bench {
 
-inline constexpr std::size_t error_bytes = 1024;
 inline constexpr std::size_t letter_bytes = 512;
 
 struct alignas(64) SharedWord {
@@ -20,7 +19,6 @@ struct SharedState {
   SharedWord signal[2];   ///< one-way signals
   SharedWord note[2];     ///< one number for the other side
   char letter[2][letter_bytes];
-  char error[2][error_bytes];
 };
 
 }  // namespace penstock::bench

@@ -55,6 +55,7 @@ void add_bench_command(CLI::App& app, Action& chosen) {
   command->require_subcommand(1);
   add_limits(*command, chosen);
   add_footprint(*command, chosen);
+  add_tune_command(*command, chosen);
 }
 
 }  // namespace penstock::tools

@@ -2,7 +2,8 @@
 //
 //   +0    header    | magic | version, | checksum of | 0 ... | origin, to its zero |    two lines
 //                   |       | entries  | all else    |       |                     |
-//   +128  entry     | collective, algorithm, | min, max | min   | max   | chunk | 0 ... |  a line each
+//   +128  entry     | collective, algorithm, | min, max | min   | max   | chunk | 0 ... |  a line
+//   each
 //                   | variant, eager         | ranks    | bytes | bytes |       |       |
 #include "coll/tuning.hpp"
 
@@ -73,7 +74,8 @@ Result<TuningEntry> entry_of(const Entry& raw, std::size_t number) {
       raw.algorithm < all_algorithms.size() && raw.variant < all_variants.size() &&
       raw.eager <= 1 && raw.reserved == 0 &&
       std::all_of(std::begin(raw.more), std::end(raw.more), [](auto word) { return word == 0; });
-  if (!known) return damaged(fmt::format("its entry {} says what this version does not know", number));
+  if (!known)
+    return damaged(fmt::format("its entry {} says what this version does not know", number));
   TuningEntry entry;
   if (raw.collective != all_collectives) entry.collective = static_cast<Collective>(raw.collective);
   entry.min_ranks = raw.min_ranks;
@@ -140,8 +142,7 @@ Result<void> check(const Tuning& tuning) {
                 Tuning::max_origin_bytes);
   for (std::size_t i = 0; i < tuning.entries.size(); ++i) {
     const std::string fault = fault_of(tuning.entries[i]);
-    if (!fault.empty())
-      return fail(ErrorCode::invalid_argument, "entry {}: {}", i + 1, fault);
+    if (!fault.empty()) return fail(ErrorCode::invalid_argument, "entry {}: {}", i + 1, fault);
   }
   return {};
 }
@@ -172,7 +173,8 @@ Result<Tuning> decode(std::span<const std::byte> bytes) {
                                max_tuning_bytes));
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != magic) return damaged("it does not begin as a table does");
-  if (header.checksum != checksum_of(bytes)) return damaged("its checksum is not that of its bytes");
+  if (header.checksum != checksum_of(bytes))
+    return damaged("its checksum is not that of its bytes");
   if (header.version != version)
     return damaged(fmt::format("it is of version {}; this Penstock knows version {}",
                                header.version, version));

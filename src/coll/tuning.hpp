@@ -24,7 +24,8 @@ struct TuningEntry {
 
   std::optional<Collective> collective;  ///< nullopt: all of them
   std::uint32_t min_ranks = 1, max_ranks = any_ranks;
-  /// Of Problem::max_block_bytes; those that not all ranks know have the whole range's entries only.
+  /// Of Problem::max_block_bytes; those that not all ranks know have the whole range's entries
+  /// only.
   std::uint64_t min_bytes = 0, max_bytes = any_bytes;
   bool eager = false;
   Algorithm algorithm = Algorithm::one_shot;
@@ -63,7 +64,8 @@ std::vector<std::byte> encode(const Tuning& tuning);
 /// Errors: wrong_format; every field is checked, and nothing is believed without the checksum.
 Result<Tuning> decode(std::span<const std::byte> bytes);
 
-// ---- as text, a line an entry (tuning_text.cpp) ---------------------------------------------------
+// ---- as text, a line an entry (tuning_text.cpp)
+// ---------------------------------------------------
 
 /// "allreduce ranks=2-4 bytes=0-4144 eager\n..."; parse_tuning() gives the same entries.
 std::string print(const Tuning& tuning);

@@ -30,8 +30,7 @@ Plan rule(const Problem& problem, const Shape& shape) {
                                              problem.collective == Collective::alltoall ||
                                              problem.collective == Collective::reduce_scatter);
     const std::uint64_t stride = shape.eager_bytes / (split ? problem.ranks - 1 : 1) / 56 * 56;
-    const std::uint64_t unit =
-        problem.collective >= Collective::reduce ? problem.element_bytes : 1;
+    const std::uint64_t unit = problem.collective >= Collective::reduce ? problem.element_bytes : 1;
     plan.eager = *problem.max_block_bytes <= stride / unit * unit;
   }
   const bool worth_it =
@@ -50,8 +49,8 @@ TEST(Planning, TheBuiltInTableIsTheRule) {
                           .ranks = ranks,
                           .element_bytes = element};
           EXPECT_EQ(default_plan(problem, shape), rule(problem, shape));
-          for (const std::uint64_t bytes : {0, 8, 56, 64, 1000, 4136, 4144, 4145, 4152, 65'535,
-                                            65'536, 1 << 20, 100 << 20}) {
+          for (const std::uint64_t bytes :
+               {0, 8, 56, 64, 1000, 4136, 4144, 4145, 4152, 65'535, 65'536, 1 << 20, 100 << 20}) {
             problem.max_block_bytes = bytes;
             EXPECT_EQ(default_plan(problem, shape), rule(problem, shape))
                 << name_of(problem.collective) << ", " << ranks << " ranks, " << bytes << " bytes";
@@ -136,7 +135,8 @@ TEST(Planning, NoTableMakesAnError) {
   }
 }
 
-// ---- text ----------------------------------------------------------------------------------------
+// ---- text
+// ----------------------------------------------------------------------------------------
 
 TEST(TuningText, IsReadAsItIsPrinted) {
   const std::string text =
@@ -179,7 +179,8 @@ TEST(TuningText, ErrorsNameTheLineAndWhatIsNeeded) {
   EXPECT_THAT(message(many), HasSubstr("line 129: more than 128 entries"));
 }
 
-// ---- bytes ---------------------------------------------------------------------------------------
+// ---- bytes
+// ---------------------------------------------------------------------------------------
 
 Tuning sample() {
   Tuning tuning = *parse_tuning("allreduce ranks=2 bytes=5000-9000 two_shot chunk=16K\nall eager");
@@ -228,7 +229,7 @@ TEST(TuningBytes, FieldsAreCheckedBehindARightChecksum) {
   for (const std::size_t at : {128u, 129u, 130u, 131u, 140u, 191u})
     EXPECT_FALSE(forged(at, 0x7f)) << "byte " << at;
   EXPECT_THAT(forged(132, 9).error().message, HasSubstr("ranks 9 to 2"));
-  EXPECT_FALSE(forged(160, 1));   // a chunk that is no whole line
+  EXPECT_FALSE(forged(160, 1));    // a chunk that is no whole line
   EXPECT_FALSE(forged(32, 0x1b));  // an origin for a terminal
   std::mt19937_64 random(base::seed_in_tests());
   for (int turn = 0; turn < 20'000; ++turn) {
@@ -237,12 +238,14 @@ TEST(TuningBytes, FieldsAreCheckedBehindARightChecksum) {
   }
 }
 
-// ---- the pool ------------------------------------------------------------------------------------
+// ---- the pool
+// ------------------------------------------------------------------------------------
 
 class TuningStoreTest : public testing::Test {
  protected:
   TuningStoreTest() {
-    EXPECT_TRUE(pool::create({.spec = spec_, .bytes = 16 << 20, .mode = coherence::Mode::software}));
+    EXPECT_TRUE(
+        pool::create({.spec = spec_, .bytes = 16 << 20, .mode = coherence::Mode::software}));
     pool_ = *pool::Pool::attach({.spec = spec_});
     arena_ = *arena::Arena::open(*pool_);
   }

@@ -76,8 +76,8 @@ class Line {
     PENSTOCK_TRY(take_collective());
     for (std::size_t i = 1; i < words_.size(); ++i) PENSTOCK_TRY(take(words_[i]));
     if (!has_way_)
-      return wrong(fmt::format("no plan is named; needed: eager, or one of {}",
-                               joined(algorithm_names())));
+      return wrong(
+          fmt::format("no plan is named; needed: eager, or one of {}", joined(algorithm_names())));
     Tuning alone;
     alone.entries = {entry_};
     if (auto valid = check(alone); !valid) {
@@ -204,11 +204,11 @@ std::string range_text(std::uint64_t min, std::uint64_t max, std::uint64_t least
 }  // namespace
 
 std::string print(const TuningEntry& e) {
-  std::string text = fmt::format(
-      "{} ranks={} bytes={} {}", e.collective ? name_of(*e.collective) : "all",
-      range_text(e.min_ranks, e.max_ranks, 1, TuningEntry::any_ranks),
-      range_text(e.min_bytes, e.max_bytes, 0, TuningEntry::any_bytes),
-      e.eager ? "eager" : name_of(e.algorithm));
+  std::string text =
+      fmt::format("{} ranks={} bytes={} {}", e.collective ? name_of(*e.collective) : "all",
+                  range_text(e.min_ranks, e.max_ranks, 1, TuningEntry::any_ranks),
+                  range_text(e.min_bytes, e.max_bytes, 0, TuningEntry::any_bytes),
+                  e.eager ? "eager" : name_of(e.algorithm));
   if (e.variant != Variant::all) text += fmt::format(" variant={}", name_of(e.variant));
   if (e.chunk_bytes != 0) text += fmt::format(" chunk={}", e.chunk_bytes);
   return text;

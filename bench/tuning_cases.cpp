@@ -1,0 +1,148 @@
+#include "bench/tuning_cases.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace penstock::bench {
+
+namespace {
+
+using coll::Collective;
+
+constexpr std::uint32_t element_bytes = 4;
+/// Of all blocks of a rank together.
+constexpr std::uint64_t most_bytes = 16 << 20;
+
+bool spreads(Collective collective) {
+  return collective == Collective::scatter || collective == Collective::alltoall ||
+         collective == Collective::reduce_scatter;
+}
+bool gathers(Collective collective) {
+  return collective == Collective::gather || collective == Collective::allgather ||
+         collective == Collective::alltoall;
+}
+
+/// Steps of the schedule on all ranks; nullopt where one of them has none.
+std::optional<std::size_t> steps_of(const TuningCase& c, coll::Plan plan,
+                                    const coll::Shape& shape) {
+  std::size_t steps = 0;
+  if (plan.eager) plan.slot_bytes = shape.eager_bytes;
+  if (plan.eager) plan.slots = 2;
+  for (std::uint32_t rank = 0; rank < c.ranks; ++rank) {
+    const auto built = coll::build(problem_of(c.collective, c.ranks, rank, 0, c.bytes), plan);
+    if (!built) return std::nullopt;
+    steps += built->steps.size();
+  }
+  return steps;
+}
+
+/// Every form, algorithm and variant that can be; chunks only where they make a difference.
+class Candidates {
+ public:
+  Candidates(TuningCase& c, const coll::Shape& shape) : case_(c), shape_(shape) {}
+
+  void add_all(const std::vector<std::uint64_t>& chunks) {
+    coll::TuningEntry eager;
+    eager.eager = true;
+    add(eager);
+    for (const coll::Algorithm algorithm : coll::all_algorithms) {
+      for (const coll::Variant variant : coll::all_variants) {
+        for (const std::uint64_t chunk : chunks) {
+          coll::TuningEntry entry;
+          entry.algorithm = algorithm;
+          entry.variant = variant;
+          entry.chunk_bytes = chunk;
+          add(entry);
+        }
+      }
+    }
+  }
+
+ private:
+  void add(const coll::TuningEntry& entry) {
+    const auto problem = problem_of(case_.collective, case_.ranks, 0, 0, case_.bytes);
+    const auto plan = coll::plan_of(entry, problem, shape_);
+    if (!plan) return;
+    const auto steps = steps_of(case_, *plan, shape_);
+    if (!steps) return;
+    for (std::size_t i = 0; i < case_.plans.size(); ++i) {
+      const coll::Plan& other = case_.plans[i];
+      if (other.eager == plan->eager && other.algorithm == plan->algorithm &&
+          other.variant == plan->variant && steps_[i] == *steps)
+        return;  // as many chunks
+    }
+    case_.candidates.push_back(entry);
+    case_.plans.push_back(*plan);
+    steps_.push_back(*steps);
+  }
+
+  TuningCase& case_;
+  const coll::Shape& shape_;
+  std::vector<std::size_t> steps_;  ///< by candidate
+};
+
+}  // namespace
+
+std::vector<std::uint64_t> TuningGrid::sizes() const {
+  if (quick) return {8, 1 << 10, 4 << 10, 32 << 10, 256 << 10, 1 << 20};
+  return {8, 64, 512, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
+}
+
+std::vector<std::uint64_t> TuningGrid::chunks() const {
+  if (quick) return {0, 64 << 10};
+  return {0, 16 << 10, 32 << 10, 64 << 10, 128 << 10};
+}
+
+std::size_t TuningGrid::most_plans() const {
+  const std::size_t ways =
+      1 + coll::all_algorithms.size() * coll::all_variants.size() * chunks().size();
+  return coll::collective_count * sizes().size() * ways;
+}
+
+coll::Problem problem_of(Collective collective, std::uint32_t ranks, std::uint32_t rank,
+                         std::uint32_t root, std::uint64_t bytes) {
+  coll::Problem p{.collective = collective,
+                  .ranks = ranks,
+                  .rank = rank,
+                  .root = root,
+                  .element_bytes = element_bytes};
+  p.max_block_bytes = bytes;
+  if (collective == Collective::barrier) return p;
+  const bool is_root = rank == root;
+  const bool from_root = collective == Collective::broadcast || collective == Collective::scatter;
+  const bool to_root = collective == Collective::gather || collective == Collective::reduce;
+  const auto blocks = [&](std::uint32_t count) {
+    std::vector<coll::Block> all;
+    for (std::uint32_t i = 0; i < count; ++i) all.push_back({i * bytes, bytes});
+    return all;
+  };
+  if (!from_root || is_root) p.input = blocks(spreads(collective) ? ranks : 1);
+  if ((!to_root || is_root) && !(collective == Collective::broadcast && is_root))
+    p.output = blocks(gathers(collective) ? ranks : 1);
+  return p;
+}
+
+std::vector<TuningCase> tuning_cases(const TuningGrid& grid, std::uint32_t ranks,
+                                     const coll::Shape& shape) {
+  std::vector<TuningCase> cases;
+  for (std::size_t i = 0; i < coll::collective_count; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    const bool many = spreads(collective) || gathers(collective);
+    for (const std::uint64_t size : grid.sizes()) {
+      const bool bare = collective == Collective::barrier;
+      if (bare && size != grid.sizes().front()) continue;
+      if (size * (many ? ranks : 1) > most_bytes) continue;
+      TuningCase c{.collective = collective, .ranks = ranks, .bytes = bare ? 0 : size};
+      Candidates(c, shape).add_all(grid.chunks());
+      const auto problem = problem_of(collective, ranks, 0, 0, c.bytes);
+      const auto found =
+          std::find(c.plans.begin(), c.plans.end(), coll::default_plan(problem, shape));
+      if (found == c.plans.end()) continue;  // not even the built-in plan can be
+      c.by_default = static_cast<std::size_t>(found - c.plans.begin());
+      cases.push_back(std::move(c));
+    }
+  }
+  return cases;
+}
+
+}  // namespace penstock::bench

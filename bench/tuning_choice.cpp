@@ -1,0 +1,91 @@
+#include "bench/tuning_choice.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace penstock::bench {
+
+namespace {
+
+constexpr double worth = 0.95;
+
+std::size_t best_of(const MeasuredCase& measured) {
+  const auto best = std::min_element(measured.ns.begin(), measured.ns.end());
+  const double by_default = measured.ns[measured.what.by_default];
+  if (*best >= by_default * worth) return measured.what.by_default;
+  return static_cast<std::size_t>(best - measured.ns.begin());
+}
+
+/// Half-way between two measured sizes, as sizes are spread.
+std::uint64_t between(std::uint64_t low, std::uint64_t high) {
+  return static_cast<std::uint64_t>(
+      std::sqrt(static_cast<double>(low) * static_cast<double>(high)));
+}
+
+TuningChoice choice_of(const MeasuredCase& measured, std::uint32_t max_ranks) {
+  const TuningCase& what = measured.what;
+  const std::size_t best = best_of(measured);
+  TuningChoice choice;
+  choice.entry = what.candidates[best];
+  choice.entry.collective = what.collective;
+  choice.entry.min_ranks = what.ranks;
+  choice.entry.max_ranks = max_ranks;
+  choice.by_default = best == what.by_default;
+  choice.first_bytes = choice.last_bytes = what.bytes;
+  choice.first_ns = choice.last_ns = measured.ns[best];
+  choice.first_default_ns = choice.last_default_ns = measured.ns[what.by_default];
+  choice.gain = choice.first_default_ns / std::max(choice.first_ns, 1.0);
+  return choice;
+}
+
+/// Of two choices for one collective: the same, whichever sizes they are for.
+bool is_same(const TuningChoice& a, const TuningChoice& b) {
+  const coll::TuningEntry &x = a.entry, &y = b.entry;
+  return a.by_default == b.by_default && x.collective == y.collective && x.eager == y.eager &&
+         x.algorithm == y.algorithm && x.variant == y.variant && x.chunk_bytes == y.chunk_bytes;
+}
+
+}  // namespace
+
+std::uint32_t last_ranks(std::uint32_t ranks, std::uint32_t next) {
+  const std::uint32_t last = ranks == 2 ? 2 : 2 * ranks - 1;
+  return next == 0 ? last : std::min(last, next - 1);
+}
+
+std::vector<TuningChoice> choose(const std::vector<MeasuredCase>& measured,
+                                 std::uint32_t max_ranks) {
+  std::vector<TuningChoice> choices;
+  for (const MeasuredCase& one : measured) {
+    const TuningChoice next = choice_of(one, max_ranks);
+    TuningChoice* const last = choices.empty() ? nullptr : &choices.back();
+    if (last != nullptr && is_same(*last, next)) {
+      last->last_bytes = next.last_bytes;
+      last->last_ns = next.last_ns;
+      last->last_default_ns = next.last_default_ns;
+      last->gain = std::max(last->gain, next.gain);
+      continue;
+    }
+    const bool follows = last != nullptr && last->entry.collective == next.entry.collective;
+    choices.push_back(next);
+    if (!follows) continue;
+    TuningChoice& before = choices[choices.size() - 2];
+    before.entry.max_bytes = between(before.last_bytes, next.first_bytes);
+    choices.back().entry.min_bytes = before.entry.max_bytes + 1;
+  }
+  return choices;
+}
+
+coll::Tuning tuning_of(const std::vector<TuningChoice>& choices) {
+  std::vector<const TuningChoice*> kept;
+  for (const TuningChoice& choice : choices)
+    if (!choice.by_default) kept.push_back(&choice);
+  std::stable_sort(kept.begin(), kept.end(),
+                   [](const TuningChoice* a, const TuningChoice* b) { return a->gain > b->gain; });
+  kept.resize(std::min(kept.size(), coll::Tuning::max_entries));
+  std::sort(kept.begin(), kept.end());  // as they were
+  coll::Tuning tuning;
+  for (const TuningChoice* choice : kept) tuning.entries.push_back(choice->entry);
+  return tuning;
+}
+
+}  // namespace penstock::bench

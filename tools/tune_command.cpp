@@ -1,0 +1,281 @@
+// penstock bench tune: which plan of each collective is the fastest on this machine, as a table
+// that jobs on the pool go by.
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include "base/clock.hpp"
+#include "base/env.hpp"
+#include "base/file.hpp"
+#include "base/format.hpp"
+#include "base/wait.hpp"
+#include "bench/bench_pool.hpp"
+#include "bench/supervisor.hpp"
+#include "bench/tuning_choice.hpp"
+#include "coll/tuning_store.hpp"
+#include "command.hpp"
+
+namespace penstock::tools {
+
+namespace {
+
+struct TuneArguments {
+  std::string pool;
+  std::vector<std::uint32_t> ranks;
+  bool quick = false, print = false, reset = false, dry_run = false, force = false;
+  std::string export_to, import_from;
+};
+
+Result<View> attach(const std::string& spec) {
+  PENSTOCK_TRY(check_use(spec));
+  auto pool = PENSTOCK_TRY(pool::Pool::attach({.spec = spec}));
+  auto arena = PENSTOCK_TRY(arena::Arena::open(*pool));
+  return View{std::move(pool), std::move(arena)};
+}
+
+Result<void> write_text(const std::string& path, const coll::Tuning& tuning) {
+  std::ofstream file(path);
+  file << "# " << tuning.origin << "\n" << coll::print(tuning) << std::flush;
+  if (file) return {};
+  return fail(ErrorCode::permission, "cannot write {}: name a file in a folder of yours", path);
+}
+
+Result<std::string> spec_for(const TuneArguments& arguments, const char* option) {
+  const std::string spec = named_or_set(arguments.pool);
+  if (!spec.empty()) return spec;
+  return fail(ErrorCode::invalid_argument,
+              "{} needs a pool, and none is named: give --pool SPEC, or set PENSTOCK_POOL", option);
+}
+
+Result<void> keep(const std::string& spec, const coll::Tuning& tuning) {
+  const auto view = PENSTOCK_TRY(attach(spec));
+  PENSTOCK_TRY(coll::store_tuning(*view.arena, tuning));
+  fmt::print(
+      "kept in pool {}: {}; communicators made from now on go by it\n", spec,
+      tuning.entries.size() == 1 ? "1 entry" : fmt::format("{} entries", tuning.entries.size()));
+  return {};
+}
+
+// ---- without measuring
+// ----------------------------------------------------------------------------
+
+Result<void> print_table(const TuneArguments& arguments) {
+  const std::string spec = named_or_set(arguments.pool);
+  coll::Tuning tuning = coll::default_tuning();
+  std::string where = spec.empty() ? "no pool is named" : fmt::format("pool {} has none", spec);
+  if (!spec.empty()) {
+    const auto view = PENSTOCK_TRY(look_at(spec));
+    if (auto found = PENSTOCK_TRY(coll::load_tuning(*view.arena))) {
+      tuning = *std::move(found);
+      where = fmt::format("in pool {}", spec);
+    }
+  }
+  fmt::print("# {} ({})\n{}", tuning.origin, where, coll::print(tuning));
+  if (base::env_is_set("PENSTOCK_COLL_TUNING"))
+    fmt::print("# PENSTOCK_COLL_TUNING is set here: jobs go by it instead\n");
+  return arguments.export_to.empty() ? Result<void>() : write_text(arguments.export_to, tuning);
+}
+
+Result<void> import_table(const TuneArguments& arguments) {
+  const std::string spec = PENSTOCK_TRY(spec_for(arguments, "--import"));
+  const std::string text = base::read_file(arguments.import_from);
+  if (text.empty())
+    return fail(ErrorCode::not_found, "there is no file {}, or it is empty or cannot be read",
+                arguments.import_from);
+  auto tuning = coll::parse_tuning(text);
+  if (!tuning)
+    return fail(ErrorCode::invalid_argument, "{}: {}", arguments.import_from,
+                tuning.error().message);
+  tuning->origin = "imported, " + wall_text(base::wall_ns());
+  if (!arguments.dry_run) return keep(spec, *tuning);
+  fmt::print("{}", coll::print(*tuning));
+  return {};
+}
+
+Result<void> reset_table(const TuneArguments& arguments) {
+  const std::string spec = PENSTOCK_TRY(spec_for(arguments, "--reset"));
+  const auto view = PENSTOCK_TRY(attach(spec));
+  const bool was = PENSTOCK_TRY(coll::remove_tuning(*view.arena));
+  fmt::print("pool {} {}; the built-in table counts\n", spec,
+             was ? "has no tuning table any more" : "had no tuning table");
+  return {};
+}
+
+// ---- measuring
+// ------------------------------------------------------------------------------------
+
+/// Those asked for, ascending; without: 2, 4 and 8 as far as there are CPUs.
+Result<std::vector<std::uint32_t>> ranks_of(const TuneArguments& arguments) {
+  const std::uint32_t cpus = base::usable_cpus();
+  std::vector<std::uint32_t> ranks = arguments.ranks;
+  if (ranks.empty())
+    for (const std::uint32_t count : {2u, 4u, 8u})
+      if (count <= cpus || (count == 2 && arguments.force)) ranks.push_back(count);
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  if (ranks.empty() || (ranks.back() > cpus && !arguments.force))
+    return fail(ErrorCode::unavailable,
+                "{} ranks on {} take turns, so times would be the scheduler's: name fewer by "
+                "--ranks (at least 2), or measure all the same: --force",
+                ranks.empty() ? 2 : ranks.back(), counted(cpus, "CPU"));
+  return ranks;
+}
+
+Result<void> check_mode(const std::string& spec, bool force) {
+  const auto info = PENSTOCK_TRY(pool::inspect(spec));
+  if (info.mode != coherence::Mode::simulated || force) return {};
+  return fail(ErrorCode::mismatch,
+              "pool {} is in simulated mode, where times mean nothing: name another one, or "
+              "measure all the same: --force",
+              spec);
+}
+
+/// On a terminal a line that is written over; elsewhere a line when a quarter is done.
+class Progress {
+ public:
+  explicit Progress(std::uint32_t ranks) : ranks_(ranks), terminal_(::isatty(STDERR_FILENO) == 1) {
+    if (!terminal_) fmt::print(stderr, "penstock: measuring {} ranks\n", ranks_);
+  }
+  ~Progress() {
+    if (terminal_) fmt::print(stderr, "\r{:60}\r", "");
+  }
+  void operator()(std::uint32_t done, std::uint32_t most) {
+    if (terminal_) {
+      fmt::print(stderr, "\rmeasuring {} ranks: round {} of at most {}", ranks_, done, most);
+      std::fflush(stderr);
+    } else if (done * 4 / most > quarters_) {
+      quarters_ = done * 4 / most;
+      fmt::print(stderr, "penstock: measuring {} ranks: round {} of at most {}\n", ranks_, done,
+                 most);
+    }
+  }
+
+ private:
+  std::uint32_t ranks_, quarters_ = 0;
+  bool terminal_;
+};
+
+std::string how(const coll::TuningEntry& entry) {
+  std::string text = entry.eager ? "eager" : name_of(entry.algorithm);
+  if (entry.variant != coll::Variant::all) text += fmt::format(" {}", name_of(entry.variant));
+  if (entry.chunk_bytes != 0) text += fmt::format(" chunk={}K", entry.chunk_bytes >> 10);
+  return text;
+}
+
+std::string span_text(double first, double last, bool one) {
+  return one ? fmt::format("{:.2f}", first) : fmt::format("{:.2f} - {:.2f}", first, last);
+}
+
+void print_choices(const std::vector<bench::TuningChoice>& choices) {
+  fmt::print("{:<15} {:>5} {:>17}  {:<30} {:>17} {:>17}\n", "COLLECTIVE", "RANKS", "BYTES",
+             "CHOICE", "MICROSECONDS", "BUILT-IN'S");
+  for (const auto& c : choices) {
+    const bool one = c.first_bytes == c.last_bytes;
+    const std::string bytes =
+        one ? std::to_string(c.first_bytes) : fmt::format("{} - {}", c.first_bytes, c.last_bytes);
+    fmt::print("{:<15} {:>5} {:>17}  {:<30} {:>17} {:>17}\n", name_of(*c.entry.collective),
+               c.entry.min_ranks, bytes, how(c.entry) + (c.by_default ? " (built-in)" : ""),
+               span_text(c.first_ns / 1000, c.last_ns / 1000, one),
+               span_text(c.first_default_ns / 1000, c.last_default_ns / 1000, one));
+  }
+}
+
+std::string origin_text(const std::vector<std::uint32_t>& ranks, const std::string& mode) {
+  char host[40] = "?";
+  (void)::gethostname(host, sizeof host - 1);
+  std::string counts;
+  for (const std::uint32_t count : ranks)
+    counts += (counts.empty() ? "" : ",") + std::to_string(count);
+  std::string text = fmt::format("measured {} on {}, {} mode, ranks {}", wall_text(base::wall_ns()),
+                                 host, mode, counts);
+  text.resize(std::min(text.size(), coll::Tuning::max_origin_bytes));
+  return text;
+}
+
+Result<std::vector<bench::TuningChoice>> measure_all(const TuneArguments& arguments,
+                                                     const std::vector<std::uint32_t>& ranks,
+                                                     const std::string& spec) {
+  const std::uint64_t budget_ns = arguments.quick ? 4'000'000'000 : 40'000'000'000;
+  std::vector<bench::TuningChoice> choices;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    Progress progress(ranks[i]);
+    const auto measured = PENSTOCK_TRY(bench::measure_plans(
+        {.spec = spec,
+         .ranks = ranks[i],
+         .grid = {arguments.quick},
+         .budget_ns = budget_ns / ranks.size(),
+         .progress = [&](std::uint32_t done, std::uint32_t most) { progress(done, most); }}));
+    const std::uint32_t next = i + 1 < ranks.size() ? ranks[i + 1] : 0;
+    const auto chosen = bench::choose(measured, bench::last_ranks(ranks[i], next));
+    choices.insert(choices.end(), chosen.begin(), chosen.end());
+  }
+  return choices;
+}
+
+Result<void> measure(const TuneArguments& arguments) {
+  const auto ranks = PENSTOCK_TRY(ranks_of(arguments));
+  const std::string named = named_or_set(arguments.pool);
+  // An interruption goes through the supervisor's result, so that a temporary pool is removed.
+  const bench::HeldSignals held;
+  if (!named.empty()) PENSTOCK_TRY(check_use(named));
+  const auto mode =
+      named.empty() ? coherence::Mode::software : PENSTOCK_TRY(pool::inspect(named)).mode;
+  const std::uint64_t bytes = std::max<std::uint64_t>(256, 64 * ranks.back()) << 20;
+  const auto pool = PENSTOCK_TRY(bench::BenchPool::prepare(named, bytes, mode));
+  PENSTOCK_TRY(check_mode(pool.spec(), arguments.force));
+  const auto choices = measure_all(arguments, ranks, pool.spec());
+  // What ranks that were ended have left.
+  if (!choices && !named.empty()) (void)attach(named);
+  if (!choices) return unexpected(choices.error());
+  print_choices(*choices);
+  coll::Tuning tuning = bench::tuning_of(*choices);
+  tuning.origin = origin_text(ranks, coherence::mode_name(mode));
+  if (!arguments.export_to.empty()) PENSTOCK_TRY(write_text(arguments.export_to, tuning));
+  if (arguments.dry_run) {
+    fmt::print("nothing is kept (--dry-run)\n");
+  } else if (named.empty()) {
+    fmt::print("nothing is kept: this was a temporary pool; to keep the table: --pool SPEC\n");
+  } else {
+    return keep(named, tuning);
+  }
+  return {};
+}
+
+int run_tune(const TuneArguments& arguments) {
+  const auto done = arguments.print                  ? print_table(arguments)
+                    : arguments.reset                ? reset_table(arguments)
+                    : !arguments.import_from.empty() ? import_table(arguments)
+                                                     : measure(arguments);
+  return done ? exit_ok : report(done.error());
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App& bench, Action& chosen) {
+  auto arguments = std::make_shared<TuneArguments>();
+  CLI::App* tune = bench.add_subcommand(
+      "tune", "measure which plan of each collective is the fastest, for jobs on the pool");
+  add_pool_option(*tune, arguments->pool,
+                  "measure in this pool and keep the table there (default: PENSTOCK_POOL, else a "
+                  "temporary one, and nothing is kept)");
+  tune->add_option("--ranks", arguments->ranks,
+                   "numbers of ranks, separated by commas (default: 2, 4 and 8, as CPUs allow)")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 64));
+  tune->add_flag("--quick", arguments->quick, "some 5 seconds in place of 40");
+  tune->add_flag("--force", arguments->force, "also where times mean little");
+  tune->add_flag("--dry-run", arguments->dry_run, "keep nothing");
+  tune->add_option("--export", arguments->export_to, "write the table to this file too");
+  auto* print = tune->add_flag("--print", arguments->print, "print the pool's table as text");
+  auto* reset = tune->add_flag("--reset", arguments->reset, "remove the pool's table");
+  auto* import = tune->add_option("--import", arguments->import_from,
+                                  "keep the table of this file, in the form that --print has");
+  print->excludes(reset)->excludes(import);
+  reset->excludes(import);
+  tune->callback([&chosen, arguments] { chosen = [arguments] { return run_tune(*arguments); }; });
+}
+
+}  // namespace penstock::tools
