@@ -189,9 +189,11 @@ Result<std::vector<MeasuredCase>> measure_plans(const TuningRun& run) {
   std::vector<MeasuredCase> measured;
   std::size_t row = 0;
   for (TuningCase& c : tuning_cases(run.grid, run.ranks, memory.shared->shape)) {
-    MeasuredCase one{std::move(c), {}};
-    for (std::size_t i = 0; i < one.what.plans.size(); ++i)
-      one.ns.push_back(samples.median(row++).value_or(0));
+    MeasuredCase one{std::move(c), {}, {}};
+    for (std::size_t i = 0; i < one.what.plans.size(); ++i, ++row) {
+      one.ns.push_back(samples.median(row).value_or(0));
+      one.least_ns.push_back(samples.minimum(row).value_or(0));
+    }
     measured.push_back(std::move(one));
   }
   return measured;

@@ -21,10 +21,11 @@ struct TuningRun {
   std::function<void(std::uint32_t done, std::uint32_t most)> progress;
 };
 
-/// A case with the median time of each of its candidates, of the slowest rank.
+/// A case with the times of each of its candidates, of the slowest rank.
 struct MeasuredCase {
   TuningCase what;
-  std::vector<double> ns;
+  std::vector<double> ns;        ///< medians
+  std::vector<double> least_ns;  ///< of the best rounds
 };
 
 /// The calling process has no attachment, and no threads. Errors: what a rank reports, a rank that

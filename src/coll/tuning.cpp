@@ -49,7 +49,7 @@ std::uint64_t checksum_of(std::span<const std::byte> bytes) {
 /// Empty, or what is wrong with the entry.
 std::string fault_of(const TuningEntry& e) {
   constexpr std::uint64_t least = 1 << 10, most = 1 << 30;
-  if (e.min_ranks < 1 || e.min_ranks > e.max_ranks)
+  if (e.min_ranks < 1 || e.min_ranks > e.max_ranks || e.min_ranks == TuningEntry::any_ranks)
     return fmt::format("ranks {} to {}: the first must be 1 or more, and not above the second",
                        e.min_ranks, e.max_ranks);
   if (e.min_bytes > e.max_bytes)
