@@ -11,7 +11,7 @@ using coll::Collective;
 
 constexpr std::uint32_t element_bytes = 4;
 /// Of all blocks of a rank together.
-constexpr std::uint64_t most_bytes = 16 << 20;
+constexpr std::uint64_t max_bytes = 16 << 20;
 
 bool spreads(Collective collective) {
   return collective == Collective::scatter || collective == Collective::alltoall ||
@@ -93,7 +93,7 @@ std::vector<std::uint64_t> TuningGrid::chunks() const {
   return {0, 16 << 10, 32 << 10, 64 << 10, 128 << 10};
 }
 
-std::size_t TuningGrid::most_plans() const {
+std::size_t TuningGrid::max_plans() const {
   const std::size_t ways =
       1 + coll::all_algorithms.size() * coll::all_variants.size() * chunks().size();
   return coll::collective_count * sizes().size() * ways;
@@ -131,7 +131,7 @@ std::vector<TuningCase> tuning_cases(const TuningGrid& grid, std::uint32_t ranks
     for (const std::uint64_t size : grid.sizes()) {
       const bool bare = collective == Collective::barrier;
       if (bare && size != grid.sizes().front()) continue;
-      if (size * (many ? ranks : 1) > most_bytes) continue;
+      if (size * (many ? ranks : 1) > max_bytes) continue;
       TuningCase c{.collective = collective, .ranks = ranks, .bytes = bare ? 0 : size};
       Candidates(c, shape).add_all(grid.chunks());
       const auto problem = problem_of(collective, ranks, 0, 0, c.bytes);

@@ -24,7 +24,7 @@ struct TuningGrid {
   std::vector<std::uint64_t> sizes() const;
   std::vector<std::uint64_t> chunks() const;  ///< 0: a whole slot
   /// Plans of all cases together, at most.
-  std::size_t most_plans() const;
+  std::size_t max_plans() const;
 };
 
 /// `rank`'s part of a call in which each block has `bytes`.

@@ -20,16 +20,16 @@ namespace penstock::bench {
 
 namespace {
 
-constexpr std::uint32_t most_ranks = 64;
-constexpr std::uint32_t least_rounds = 3, most_rounds = 25;
+constexpr std::uint32_t max_ranks = 64;
+constexpr std::uint32_t least_rounds = 3, max_rounds = 25;
 constexpr std::uint64_t burst_ns = 200'000, meeting_timeout_ns = 60'000'000'000;
-constexpr std::uint64_t least_repetitions = 2, most_repetitions = 200;
+constexpr std::uint64_t least_repetitions = 2, max_repetitions = 200;
 
 /// Ordinary coherent memory, no part of the pool.
 struct Shared {
-  SharedWord arrived[most_ranks];  ///< meetings reached, by rank
-  SharedWord last_ns[most_ranks];  ///< of a burst's repetition, by rank
-  std::uint64_t tokens[most_ranks] = {};
+  SharedWord arrived[max_ranks];  ///< meetings reached, by rank
+  SharedWord last_ns[max_ranks];  ///< of a burst's repetition, by rank
+  std::uint64_t tokens[max_ranks] = {};
   std::uint64_t area = 0;
   coll::Shape shape;  ///< rank 0 writes these, before a meeting
   std::uint64_t repetitions = 0;
@@ -60,7 +60,7 @@ class TunedRank {
   Result<void> measure() {
     PENSTOCK_TRY(open());
     const std::uint64_t end = base::now_ns() + run_.budget_ns;
-    for (std::uint32_t round = 0; shared_.goes_on && round < most_rounds; ++round) {
+    for (std::uint32_t round = 0; shared_.goes_on && round < max_rounds; ++round) {
       std::size_t row = 0;
       for (const TuningCase& c : cases_)
         for (std::size_t i = 0; i < c.plans.size(); ++i) PENSTOCK_TRY(burst(c, i, row++, round));
@@ -133,7 +133,7 @@ class TunedRank {
     PENSTOCK_TRY(call(problems[1], plan));
     if (self_ == 0) {
       const std::uint64_t one = std::max<std::uint64_t>(1, base::now_ns() - before);
-      shared_.repetitions = std::clamp(burst_ns / one, least_repetitions, most_repetitions);
+      shared_.repetitions = std::clamp(burst_ns / one, least_repetitions, max_repetitions);
     }
     PENSTOCK_TRY(meet());
     const std::uint64_t repetitions = shared_.repetitions;
@@ -166,13 +166,13 @@ class TunedRank {
 }  // namespace
 
 Result<std::vector<MeasuredCase>> measure_plans(const TuningRun& run) {
-  if (run.ranks < 2 || run.ranks > most_ranks)
+  if (run.ranks < 2 || run.ranks > max_ranks)
     return fail(ErrorCode::invalid_argument, "{} ranks cannot be measured: 2 to {}", run.ranks,
-                most_ranks);
+                max_ranks);
   const SharedMemory memory;
   if (memory.shared == nullptr)
     return fail(ErrorCode::no_space, "cannot map {} bytes", sizeof(Shared));
-  Samples samples(run.grid.most_plans(), most_rounds);
+  Samples samples(run.grid.max_plans(), max_rounds);
   const std::vector<int> cpus = allowed_cpus();
   const bool pinned = run.pinned && cpus.size() >= run.ranks;
   constexpr std::uint64_t spare_ns = 300'000'000'000;
@@ -184,7 +184,7 @@ Result<std::vector<MeasuredCase>> measure_plans(const TuningRun& run) {
                                     return rank.measure();
                                   }));
   PENSTOCK_TRY(supervisor.watch([&] {
-    if (run.progress) run.progress(memory.shared->rounds.load(), most_rounds);
+    if (run.progress) run.progress(memory.shared->rounds.load(), max_rounds);
   }));
   std::vector<MeasuredCase> measured;
   std::size_t row = 0;

@@ -35,11 +35,11 @@ Result<void> check_creation(std::string_view name, std::uint64_t bytes,
                 "object \"{}\" is aligned to {}, it needs a power of two up to {}", name,
                 options.alignment, max_alignment);
   }
-  constexpr std::uint64_t most_contents = 1 << 20;  // they are published under the lock
-  if (options.contents != nullptr && (bytes % line_bytes != 0 || bytes > most_contents)) {
+  constexpr std::uint64_t max_contents = 1 << 20;  // they are published under the lock
+  if (options.contents != nullptr && (bytes % line_bytes != 0 || bytes > max_contents)) {
     return fail(ErrorCode::invalid_argument,
                 "object \"{}\" has contents of {} bytes, they need whole lines of {}, up to {}",
-                name, bytes, line_bytes, most_contents);
+                name, bytes, line_bytes, max_contents);
   }
   return {};
 }
