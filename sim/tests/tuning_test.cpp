@@ -87,6 +87,37 @@ TEST(Tuning, IsReplacedWhileOthersRead) {
   expect_held("tuning", "random schedules", explore(with_lasting_copies(scenario), 40));
 }
 
+/// Takes all the space that is left.
+void fill(SpaceUser& user) {
+  for (std::uint64_t bytes = 16 << 10; bytes >= 64; bytes /= 2)
+    for (int i = 0; user.create(fmt::format("filler {}.{}", bytes, i), bytes); ++i) {
+    }
+}
+
+/// Each table lies where the last one lay, and the node of the readers holds copies of that.
+TEST(Tuning, ANewProcessFindsTheNewTable) {
+  SmallPool pool;
+  Scenario scenario = with_lasting_copies(pool.scenario("tuning tables in one place", nodes));
+  scenario.max_steps = 6'000'000;
+  scenario.body = [&pool](World& world) {
+    world.spawn(0, [&world, &pool] {
+      SpaceUser user(world, pool);
+      for (std::uint64_t number = 5; number <= 25; number += 5) {  // all of one length
+        store(world, user, number);
+        if (number == 5) fill(user);
+        auto done = std::make_shared<bool>(false);
+        world.spawn(1, [&world, &pool, done, number] {
+          const SpaceUser reader(world, pool);
+          world.require(number_found(world, reader) == number, "not the new table");
+          *done = true;
+        });
+        wait_until(world, "the reader", [&] { return *done; });
+      }
+    });
+  };
+  expect_held("tuning", "random schedules", explore(scenario, 10));
+}
+
 /// One of them is last.
 TEST(Tuning, OfTwoWritersOneComesLast) {
   SmallPool pool;
