@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/fork_in_tests.hpp"
+#include "penstock/cxl_memory.h"
 #include "penstock/cxl_shm.h"
 #include "penstock/penstock.h"
 
@@ -333,6 +334,32 @@ TEST_F(Abi, SixPublishedCalls) {
   EXPECT_EQ(cxl_shm_finalize(), 0);
   EXPECT_EQ(penstock_default_pool(), nullptr);
   EXPECT_EQ(cxl_shm_finalize(), -1);
+}
+
+/// Two ranks of a job in one process; between processes: examples/allgather.
+TEST_F(Abi, FiveCallsForMemoryOfAJob) {
+  cxl_memory_t first, second, other;
+  std::uint64_t at = 0, same = 1;
+  const std::string text = "what one rank writes the other reads";
+  char found[64] = {};
+  ASSERT_EQ(cxlinit(spec_.c_str(), "job", 0, 2, &first), PENSTOCK_OK) << penstock_last_error();
+  EXPECT_EQ(cxlinit(spec_.c_str(), "job", 0, 2, &other), PENSTOCK_ALREADY_EXISTS);
+  ASSERT_EQ(cxlinit(spec_.c_str(), "job", 1, 2, &second), PENSTOCK_OK) << penstock_last_error();
+  ASSERT_EQ(cxlalloc(&first, "data", 4096, &at), PENSTOCK_OK) << penstock_last_error();
+  ASSERT_EQ(cxlalloc(&second, "data", 4096, &same), PENSTOCK_OK) << penstock_last_error();
+  EXPECT_EQ(at, same);
+  EXPECT_EQ(cxlalloc(&first, "data", 4096, &same), PENSTOCK_ALREADY_EXISTS);
+  EXPECT_EQ(cxlwrite(&first, at + 100, text.c_str(), text.size()), PENSTOCK_OK);
+  EXPECT_EQ(cxlread(&second, found, at + 100, text.size()), PENSTOCK_OK);
+  EXPECT_EQ(found, text);
+  for (const std::uint64_t outside : {(16ull << 20) - 8, 1ull << 60, ~0ull}) {
+    EXPECT_EQ(cxlwrite(&first, outside, found, 16), PENSTOCK_INVALID_ARGUMENT);
+    EXPECT_EQ(cxlread(&first, found, outside, 16), PENSTOCK_INVALID_ARGUMENT);
+  }
+  EXPECT_EQ(cxlfinal(&second), PENSTOCK_OK) << penstock_last_error();
+  EXPECT_EQ(cxlfinal(&first), PENSTOCK_OK) << penstock_last_error();
+  penstock_object_t* object = nullptr;
+  EXPECT_EQ(penstock_arena_open(pool_, "job.data", &object), PENSTOCK_NOT_FOUND);
 }
 
 TEST_F(Abi, DefaultPoolMustBeNamed) {
