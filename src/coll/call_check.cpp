@@ -34,7 +34,7 @@ std::string words_of(std::uint64_t call) {
 void CallCheck::begin(const Problem& problem, bool eager) {
   if (!wanted_) return;
   own_ = word_of(s_.number, signature_of(problem, eager));
-  s_.group.memory.publish_word(s_.at(s_.layout.call(s_.self())), own_);
+  s_.own.publish_word(s_.layout.call(s_.self()), own_);
   s_.group.memory.store_fence();
   awaited_ = s_.group.others();
 }

@@ -12,7 +12,8 @@ namespace penstock::coll {
 
 namespace {
 
-/// A failure of a rank that is not waited for by its doorbell shows in a line of its own.
+/// A failure of a rank that is not waited for by its doorbell shows in a line of its own; and what
+/// a stranger has overwritten in ours is found by ourselves alone.
 constexpr std::uint32_t looks_between_checks = 256;
 
 Result<void> check(const Shape& shape) {
@@ -55,9 +56,11 @@ struct Communicator::Impl {
 
 /// One look, or as many steps as need no wait.
 Result<bool> Communicator::Impl::step() {
-  if (!PENSTOCK_TRY(check.all_agree(name, missing))) return false;
-  auto done = is_eager ? eager.advance(missing) : slots.advance(missing);
+  const bool agreed = PENSTOCK_TRY(check.all_agree(name, missing));
+  Result<bool> done = false;
+  if (agreed) done = is_eager ? eager.advance(missing) : slots.advance(missing);
   if (done && !*done && ++fruitless % looks_between_checks == 0) {
+    state.own.restore();
     auto living = state.check_failures(name, missing, is_eager);
     if (!living) return unexpected(living.error());
   }
@@ -163,13 +166,15 @@ void Communicator::leave() {
 }
 
 bool Communicator::all_left() {
-  return impl_->state.all_left(impl_->missing);
+  Impl& my = *impl_;
+  if (my.state.all_left(my.missing)) return true;
+  if (++my.fruitless % looks_between_checks == 0) my.state.own.restore();
+  return false;
 }
 
 Result<void> Communicator::await_all_left(const char* what) {
-  Impl& my = *impl_;
-  if (my.state.all_left(my.missing)) return {};
-  return my.state.group.wait(what, my.missing, [&] { (void)my.state.all_left(my.missing); });
+  if (all_left()) return {};
+  return impl_->state.group.wait(what, impl_->missing, [this] { (void)all_left(); });
 }
 
 std::uint32_t Communicator::ranks() const {

@@ -88,7 +88,7 @@ class Communicator {
 
   /// This rank makes no more calls. Whoever owns the area gives it back when all have left.
   void leave();
-  /// True when all other ranks have left; no wait.
+  /// True when all other ranks have left; no wait. Only who owns the area asks, once it has left.
   bool all_left();
   /// Waits for it. Errors: peer_dead.
   Result<void> await_all_left(const char* what);

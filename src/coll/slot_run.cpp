@@ -24,8 +24,8 @@ void SlotRun::publish(const Step& step) {
 
 void SlotRun::ring(const Step& step) {
   s_.group.memory.store_fence();  // the chunk first, then its doorbell
-  s_.group.memory.publish_word(s_.at(s_.layout.doorbell(s_.self(), step.chunk)),
-                               word_of(s_.number, step.chunk + 1));
+  s_.own.publish_word(s_.layout.doorbell(s_.self(), step.chunk),
+                      word_of(s_.number, step.chunk + 1));
   s_.published();
   s_.send_off();
 }
@@ -112,8 +112,7 @@ void SlotRun::take(const Step& step) {
     case StepKind::combine:
       return combine_chunks(step);
     case StepKind::release:
-      s_.group.memory.publish_word(s_.at(s_.layout.release(step.rank, s_.self())),
-                                   word_of(s_.number, step.chunk + 1));
+      s_.own.publish_word(OwnWords::Release{step.rank}, word_of(s_.number, step.chunk + 1));
       return s_.published();
     default:
       return;

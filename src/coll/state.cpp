@@ -13,6 +13,7 @@ State::State(pool::Pool& pool, const Options& options)
                    .idle = options.idle}),
       shape(options.shape),
       layout(group.ranks(), options.shape),
+      own(group.memory, pool.base() + options.area, layout, group.ranks(), options.self),
       noun_(options.noun),
       area_(pool.base() + options.area),
       near_(group.memory.intra_node()),
@@ -59,7 +60,7 @@ void State::finish(bool eager, bool all_heard) {
   const std::uint64_t for_blocks = number > half ? number - half : 0;
   const std::uint64_t for_slots = eager ? last_with_slots_ : with_slots_before_;
   if (told_ < std::max(for_blocks, for_slots)) {
-    group.memory.publish_word(at(layout.finished(self())), number);
+    own.publish_word(layout.finished(self()), number);
     published();
     told_ = number;
   }
@@ -67,7 +68,9 @@ void State::finish(bool eager, bool all_heard) {
 }
 
 void State::leave() {
-  group.memory.publish_word(at(layout.finished(self())), all_finished);
+  own.restore();  // the last time: others may still need a word of the last call
+  group.memory.store_fence();
+  own.publish_word(layout.finished(self()), all_finished);
   group.memory.store_fence();
 }
 
@@ -131,8 +134,8 @@ std::uint32_t State::dead_rank() const {
 
 void State::fail_with(const Error& error) {
   failure_ = error;
-  group.memory.publish_word(
-      at(layout.failed(self())),
+  own.publish_word(
+      layout.failed(self()),
       (error.code == ErrorCode::peer_dead ? blamed_.value_or(dead_rank()) : group.ranks()) +
           std::uint64_t{1});
   group.memory.store_fence();

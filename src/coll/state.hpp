@@ -10,6 +10,7 @@
 
 #include "coll/communicator.hpp"
 #include "coll/layout.hpp"
+#include "coll/own_words.hpp"
 #include "group/group.hpp"
 
 namespace penstock::coll {
@@ -34,6 +35,8 @@ class State {
   group::Group group;
   const Shape shape;
   const Layout layout;
+
+  OwnWords own;
 
   std::byte* at(std::uint64_t offset) const { return area_ + offset; }
   /// To look at what `rank` publishes.

@@ -1,0 +1,55 @@
+// How the ranks of a scenario come to a communicator: space for it, and the tokens of all.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "coll/communicator.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+
+/// So that few bytes need several chunks, and few calls all slots and blocks again.
+inline constexpr coll::Shape small_shape{
+    .slots = 4, .slot_bytes = 4 * 64, .eager_blocks = 4, .eager_bytes = 3 * 56};
+
+/// A pool with space for a communicator. Its slots hold what an earlier one left.
+inline std::uint64_t place_communicator(SimulatedPool& pool, std::uint32_t ranks) {
+  std::uint64_t area = 0;
+  pool.format_arena();
+  pool.once([&](World& world) {
+    const auto attached = pool.attach(world);
+    const auto arena = SimulatedPool::open_arena(world, *attached);
+    auto object = arena->create("communicator", coll::Communicator::bytes(ranks, small_shape));
+    world.require(object.has_value(), object ? "" : object.error().message);
+    area = object->offset;
+  });
+  return area;
+}
+
+/// Shared by the ranks of one run.
+struct Meeting {
+  Meeting(std::uint64_t the_area, std::uint32_t ranks) : area(the_area), tokens(ranks) {}
+
+  std::uint64_t area;
+  std::vector<std::uint64_t> tokens;
+  std::uint32_t opened = 0;
+
+  std::unique_ptr<pool::Pool> attach(World& world, const SimulatedPool& simulated,
+                                     std::uint32_t self) {
+    auto pool = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
+    tokens[self] = pool->token();
+    ++opened;
+    return pool;
+  }
+  bool all_came() const { return opened == tokens.size(); }
+  std::unique_ptr<coll::Communicator> open(World& world, pool::Pool& pool, std::uint32_t self,
+                                           bool check = false) const {
+    auto comm = coll::Communicator::open(
+        pool, {.area = area, .tokens = tokens, .self = self, .shape = small_shape, .check = check});
+    world.require(comm.has_value(), comm ? "" : comm.error().message);
+    return std::move(*comm);
+  }
+};
+
+}  // namespace penstock::sim

@@ -1,0 +1,55 @@
+// The words of a communicator that this rank alone writes, and what it has published there last: a
+// rank that waits finds those that a stranger has overwritten since, and publishes them again.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "coherence/coherence.hpp"
+#include "coll/layout.hpp"
+
+namespace penstock::coll {
+
+using coherence::Site;
+
+class OwnWords {
+ public:
+  OwnWords(const coherence::Memory& memory, std::byte* area, const Layout& layout,
+           std::uint32_t ranks, std::uint32_t self)
+      : memory_(memory), area_(area), layout_(layout), self_(self), releases_(ranks) {}
+
+  /// What this rank has released of a producer's chunks.
+  struct Release {
+    std::uint32_t producer;
+  };
+
+  /// The word at `offset` of this rank's line. Not ordered.
+  void publish_word(std::uint64_t offset, std::uint64_t word, Site site = Site::here()) {
+    line_[(offset - layout_.line(self_)) / 8] = word;
+    memory_.publish_word(area_ + offset, word, site);
+  }
+  /// Not ordered.
+  void publish_word(Release of, std::uint64_t word, Site site = Site::here()) {
+    releases_[of.producer] = word;
+    memory_.publish_word(area_ + layout_.release(of.producer, self_), word, site);
+  }
+
+  /// Looks at the line and at some of the releases, the next ones each time. What differs from what
+  /// this rank published is published again. A device access, and for what differs another.
+  void restore();
+
+ private:
+  bool restore_word(std::uint64_t offset, std::uint64_t word);
+
+  const coherence::Memory& memory_;
+  std::byte* const area_;
+  const Layout layout_;
+  const std::uint32_t self_;
+  std::array<std::uint64_t, line_bytes / 8> line_{};
+  std::vector<std::uint64_t> releases_;  ///< by producer
+  std::uint32_t next_ = 0;               ///< the producer that is looked at next
+};
+
+}  // namespace penstock::coll
