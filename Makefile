@@ -7,6 +7,7 @@ JOBS ?= $(shell nproc)
 CONFIG ?= Release
 CMAKE_ARGS ?=
 FUZZ_SECONDS ?= 600
+PROVE_MINUTES ?= 5
 QEMU_ARGS ?=
 CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
 PRODUCT = penstock penstock_shared penstock_fi penstock_mpi
@@ -69,11 +70,11 @@ results: build ## what make bench prints, kept as a page of docs/results
 	cmake --build $(BUILD) -j $(JOBS)
 	bench/results.py --build $(BUILD)
 
-prove: ## the protocols on memory without coherence: fresh seeds, deaths, small worlds, mutants, fuzzing
-	ci/install.sh build test fuzz
+prove: ## the protocols on memory without coherence: fresh seeds, deaths, small worlds, mutants, fuzzing; PROVE_MINUTES (5) of jobs
+	ci/install.sh build test fuzz mpis
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
-	proof/prove.py --build $(BUILD) --jobs $(JOBS)
+	proof/prove.py --build $(BUILD) --jobs $(JOBS) --soak-minutes $(PROVE_MINUTES)
 
 mutants: ## weakens each publish, flush and fence of the protocols in turn: a test must notice, whatever the seeds
 	ci/install.sh build test

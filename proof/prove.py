@@ -27,6 +27,7 @@ LONG_TIMEOUT_S = 1500
 SHORT_TIMEOUT_S = 300
 MUTANT_SECONDS = 60      # for one that survives at first
 FUZZ_SECONDS = 20        # for each target
+SOAK_MINUTES = 5         # of jobs that draw collectives and messages
 ONCE = ("Sizes", "Long", "Canary")  # suites that more seeds make slower, not better
 
 
@@ -101,14 +102,16 @@ def drawn_tests(args):
 
 
 def others(args, log):
-    """spin and fuzzing; each prints what it did."""
+    """spin, fuzzing, jobs of real processes; each prints what it did."""
     steps = [[ROOT / "proof/spin/run.py", *([] if args.short else ["--mutants"]), "--jobs", args.jobs,
               "--json", log]]
     if not args.short and not args.no_fuzz:
         steps.append([ROOT / "fuzz/run.py", "--seconds", FUZZ_SECONDS, "--jobs", args.jobs, "--json", log])
+    if not args.short and args.soak_minutes > 0:
+        steps.append([ROOT / "tests/e2e/collectives_soak.py", "--minutes", args.soak_minutes, "--seed", args.seed])
     good = True
     for command in steps:
-        step = Step(command, 3600)
+        step = Step(command, 3600 + 60 * args.soak_minutes, {"E2E_PENSTOCK": str(Path(args.build, "bin/penstock").resolve())})
         print(step.output, flush=True)
         if not step.ok:
             print(f"prove: {' '.join(step.command)} failed", flush=True)
@@ -152,6 +155,8 @@ def main():
     parser.add_argument("--short", action="store_true", help="a few minutes in all")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--no-fuzz", action="store_true")
+    parser.add_argument("--soak-minutes", type=float, default=SOAK_MINUTES,
+                        help="of jobs that draw collectives and messages at random (%(default)s; 0: none)")
     parser.add_argument("--seed", type=int, default=mutants.fresh(), help="default: another each time")
     args = parser.parse_args()
     if not args.short:

@@ -6,6 +6,7 @@
 #include "coll/test_calls.hpp"
 #include "sim/tests/communicator_meeting.hpp"
 #include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -89,7 +90,7 @@ void overwrite(World& world, const SimulatedPool& simulated, Case& all, int time
   const auto pool = simulated.attach(world, {.observer = true});
   wait_until(world, "the ranks", [&] { return all.meeting.all_came(); });
   for (; times > 0; --times) {
-    world.sleep(world.random() % 3'000'000);
+    world.sleep(world.random() % (20 * world.faults().op_ns + 1));
     pool->memory().publish_word(pool->base() + all.meeting.area + somewhere(world), 0);
     pool->memory().store_fence();
   }
@@ -111,9 +112,128 @@ TEST(CommunicatorsOverwritten, WhoWaitsRestoresItsWords) {
     }
     for (std::uint32_t self = 0; self < ranks; ++self)
       world.spawn(self, [&world, &pool, all, self] { use(world, pool, *all, self); });
-    world.spawn(ranks, [&world, &pool, all] { overwrite(world, pool, *all, 12); });
+    world.spawn(ranks, [&world, &pool, all] { overwrite(world, pool, *all, 150); });
   };
   expect_held("collectives", "random schedules", explore(scenario, 40));
+}
+
+/// Rank 0 waits for rank 1; all its words are overwritten once.
+struct Overwritten {
+  explicit Overwritten(std::uint64_t area) : meeting(area, 2) {}
+  Meeting meeting;
+  bool check = false;
+  enum { calls, waits, cleared, restored } at = calls;
+  bool leave = false;  ///< rank 0 leaves instead of waiting, and rank 1 takes the space
+
+  void call(World& world, Communicator& comm, Collective collective) const {
+    coll::TestCall call{.collective = collective,
+                        .ranks = 2,
+                        .root = 1,
+                        .in_place = false,
+                        .known = false,
+                        .bytes = {{8 * small_shape.slot_bytes}, {8 * small_shape.slot_bytes}}};
+    coll::Made own = make(call, comm.self());
+    const coll::WordArithmetic arithmetic;
+    const auto begun = comm.begin({.problem = &own.problem,
+                                   .plan = {.slot_bytes = small_shape.slot_bytes},
+                                   .input = own.input.data(),
+                                   .output = own.output.data(),
+                                   .arithmetic = &arithmetic});
+    world.require(begun.has_value(), begun ? "" : begun.error().message);
+    for (;;) {
+      const auto done = comm.advance();
+      world.require(done.has_value(), done ? "" : done.error().message);
+      if (*done) return;
+      if (collective == Collective::broadcast && comm.self() == 0) return;  // begun only
+      world.yield();
+    }
+  }
+  /// So many looks that what they do now and then is done.
+  static void look(World& world, Communicator& comm) {
+    for (int i = 0; i < 300; ++i) {
+      const auto done = comm.advance();
+      world.require(done && !*done, done ? "done already" : done.error().message);
+    }
+  }
+  void take(World& world, const SimulatedPool& simulated, std::uint32_t self) {
+    const auto pool = meeting.attach(world, simulated, self);
+    wait_until(world, "the other", [&] { return meeting.all_came(); });
+    const auto comm = meeting.open(world, *pool, self, check);
+    call(world, *comm, Collective::allreduce);
+    if (leave) return take_leave(world, *pool, *comm);
+    if (self == 1) return wait_until(world, "the end", [&] { return at == restored; });
+    call(world, *comm, Collective::broadcast);
+    look(world, *comm);  // has copies of its lines from now on
+    at = waits;
+    wait_until(world, "the vandal", [&] { return at == cleared; });
+    look(world, *comm);
+    at = restored;
+  }
+  void take_leave(World& world, pool::Pool& pool, Communicator& comm) {
+    if (comm.self() == 0) at = waits;
+    wait_until(world, "the vandal", [&] { return at >= cleared; });
+    comm.leave();
+    if (comm.self() == 0) at = restored;
+    if (comm.self() == 0) return;
+    while (!comm.all_left()) world.yield();
+    // The space is another's now.
+    std::byte* const line = pool.base() + meeting.area + coll::Layout(2, small_shape).line(0);
+    std::array<std::byte, 64> mark, found;
+    mark.fill(std::byte{0x77});
+    pool.memory().publish_line(line, mark.data());
+    pool.memory().full_fence();
+    world.sleep(20'000'000);
+    pool.memory().observe_line(found.data(), line);
+    world.require(found == mark, "something arrived after all had left");
+  }
+  void clear(World& world, const SimulatedPool& simulated) {
+    const auto pool = simulated.attach(world, {.observer = true});
+    const auto& memory = pool->memory();
+    const coll::Layout layout(2, small_shape);
+    std::vector<std::pair<std::byte*, std::uint64_t>> words;
+    wait_until(world, "rank 0 to wait", [&] { return at == waits; });
+    for (std::uint64_t word = 0; word <= coll::failed_word; ++word)
+      words.push_back({pool->base() + meeting.area + layout.line(0) + 8 * word, 0});
+    words.push_back({pool->base() + meeting.area + layout.release(1, 0), 0});
+    for (auto& [place, value] : words) {
+      value = memory.observe_word(place);
+      memory.publish_word(place, 0);
+    }
+    memory.full_fence();
+    world.require(words.front().second != 0 && words.back().second != 0, "nothing was told");
+    at = cleared;
+    if (leave) return;
+    wait_until(world, "rank 0", [&] { return at == restored; });
+    for (const auto& [place, value] : words)
+      world.require(memory.observe_word(place) == value, "a word was not restored");
+  }
+};
+
+Scenario all_words_overwritten(const SimulatedPool& pool, std::uint64_t area, bool leave) {
+  Scenario scenario = with_lasting_copies(pool.scenario("all words of a rank are overwritten", 3));
+  scenario.body = [&pool, area, leave](World& world) {
+    auto all = std::make_shared<Overwritten>(area);
+    all->check = world.random() % 2 == 0;
+    all->leave = leave;
+    for (std::uint32_t self = 0; self < 2; ++self)
+      world.spawn(self, [&world, &pool, all, self] { all->take(world, pool, self); });
+    world.spawn(2, [&world, &pool, all] { all->clear(world, pool); });
+  };
+  return scenario;
+}
+
+TEST(CommunicatorsOverwritten, AllWordsAreRestoredAtTheNextCheck) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 2);
+  expect_held("collectives", "random schedules",
+              explore(all_words_overwritten(pool, area, false), 20));
+}
+
+TEST(CommunicatorsOverwritten, WhoLeavesHasRestoredItsWordsBefore) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 2);
+  expect_held("collectives", "random schedules",
+              explore(all_words_overwritten(pool, area, true), 40));
 }
 
 /// Rank 1 dies somewhere in leave(), or just before or after.

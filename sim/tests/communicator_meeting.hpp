@@ -27,6 +27,19 @@ inline std::uint64_t place_communicator(SimulatedPool& pool, std::uint32_t ranks
   return area;
 }
 
+/// For the owner of the space when all have left: nothing of theirs may arrive there any more.
+inline void expect_it_stays(World& world, const pool::Pool& pool, std::uint64_t area,
+                            std::uint32_t ranks) {
+  const std::uint64_t bytes = coll::Communicator::bytes(ranks, small_shape);
+  const std::vector<std::byte> mark(bytes, std::byte{0x77});
+  std::vector<std::byte> found(bytes);
+  pool.memory().publish_bulk(pool.base() + area, mark.data(), bytes);
+  pool.memory().full_fence();
+  world.sleep(20'000'000);
+  pool.memory().observe_bulk(found.data(), pool.base() + area, bytes);
+  world.require(found == mark, "something arrived after all had left");
+}
+
 /// Shared by the ranks of one run.
 struct Meeting {
   Meeting(std::uint64_t the_area, std::uint32_t ranks) : area(the_area), tokens(ranks) {}

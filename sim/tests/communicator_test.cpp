@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "coll/test_calls.hpp"
+#include "sim/tests/communicator_meeting.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
-#include "sim/tests/simulated_pool.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -19,9 +19,7 @@ using coll::Collective;
 using coll::Communicator;
 
 constexpr std::uint32_t nodes = 3;
-/// So that few bytes need several chunks, and few calls all slots and blocks again.
-constexpr coll::Shape shape{
-    .slots = 4, .slot_bytes = 4 * 64, .eager_blocks = 4, .eager_bytes = 3 * 56};
+constexpr const coll::Shape& shape = small_shape;
 
 struct Plan {
   std::uint64_t area = 0;
@@ -57,28 +55,15 @@ class Rank {
       if (!call(**opened, i)) return;
     }
     (*opened)->leave();
-    // The owner gives the space away: nothing of the others may arrive there any more.
     if (self_ != 0) return;
     if (const auto all = (*opened)->await_all_left("the end"); !all) {
       died(all.error());
       return;
     }
-    check_that_it_stays();
+    expect_it_stays(world_, *pool_, plan_.area, static_cast<std::uint32_t>(plan_.tokens.size()));
   }
 
  private:
-  void check_that_it_stays() {
-    const std::uint64_t bytes =
-        Communicator::bytes(static_cast<std::uint32_t>(plan_.tokens.size()), shape);
-    const std::vector<std::byte> mark(bytes, std::byte{0x77});
-    std::vector<std::byte> found(bytes);
-    std::byte* const area = pool_->base() + plan_.area;
-    pool_->memory().publish_bulk(area, mark.data(), bytes);
-    pool_->memory().full_fence();
-    world_.sleep(20'000'000);
-    pool_->memory().observe_bulk(found.data(), area, bytes);
-    world_.require(found == mark, "something arrived after all had left");
-  }
   bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
 
   bool call(Communicator& comm, std::size_t number) {
@@ -115,20 +100,6 @@ class Rank {
   std::uint32_t self_;
   std::unique_ptr<pool::Pool> pool_;
 };
-
-/// A pool with space for a communicator. Its slots hold what an earlier one left.
-std::uint64_t place(SimulatedPool& pool, std::uint32_t ranks) {
-  std::uint64_t area = 0;
-  pool.format_arena();
-  pool.once([&](World& world) {
-    const auto attached = pool.attach(world);
-    const auto arena = SimulatedPool::open_arena(world, *attached);
-    auto object = arena->create("communicator", Communicator::bytes(ranks, shape));
-    world.require(object.has_value(), object ? "" : object.error().message);
-    area = object->offset;
-  });
-  return area;
-}
 
 coll::TestCall draw(Kinds kinds, std::uint32_t ranks, std::mt19937_64& random) {
   auto collective = static_cast<Collective>(random() % 11);
@@ -175,7 +146,7 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint32_t rank
 TEST(Collectives, GiveWhatIsPromised) {
   for (const std::uint32_t ranks : {2u, 4u}) {
     SimulatedPool pool;
-    const std::uint64_t area = place(pool, ranks);
+    const std::uint64_t area = place_communicator(pool, ranks);
     const Scenario scenario = calls(pool, area, ranks, 8);
     expect_held("collectives", "random schedules", explore(scenario, 60));
     expect_held("collectives", "random schedules", explore(with_lasting_copies(scenario), 40));
@@ -185,7 +156,7 @@ TEST(Collectives, GiveWhatIsPromised) {
 /// The root hears of no rank but by what each says that it has finished.
 TEST(Collectives, FromOneRootUseSlotsAndBlocksAgain) {
   SimulatedPool pool;
-  const std::uint64_t area = place(pool, 3);
+  const std::uint64_t area = place_communicator(pool, 3);
   const Scenario scenario = calls(pool, area, 3, 16, Kinds::from_one_root);
   expect_held("collectives", "random schedules", explore(scenario, 40));
   expect_held("collectives", "random schedules", explore(with_lasting_copies(scenario), 20));
@@ -283,7 +254,7 @@ struct Turns {
 
 TEST(Collectives, ALookFindsWhatHasCome) {
   SimulatedPool pool;
-  const std::uint64_t area = place(pool, 2);
+  const std::uint64_t area = place_communicator(pool, 2);
   for (const int kind : {0, 1, 2}) {
     Scenario scenario = with_lasting_copies(pool.scenario("looks at collectives", 2));
     scenario.body = [&pool, area, kind](World& world) {
@@ -302,7 +273,7 @@ TEST(Collectives, ALookFindsWhatHasCome) {
 /// Rank 0 waits for rank 1 alone, which has found that rank 2 is gone, and lives on.
 TEST(Collectives, AFailureIsPassedOnToThoseWhoWaitForOthers) {
   SimulatedPool pool;
-  const std::uint64_t area = place(pool, 3);
+  const std::uint64_t area = place_communicator(pool, 3);
   for (const bool eager : {false, true}) {
     Scenario scenario = with_lasting_copies(pool.scenario("failures of collectives", 3));
     scenario.body = [&pool, area, eager](World& world) {
@@ -336,7 +307,7 @@ TEST(Collectives, AFailureIsPassedOnToThoseWhoWaitForOthers) {
 /// The reader has waited for long, and holds copies of whatever it looks at, when the root comes.
 TEST(Collectives, ADisagreementAboutTheFormIsFound) {
   SimulatedPool pool;
-  const std::uint64_t area = place(pool, 2);
+  const std::uint64_t area = place_communicator(pool, 2);
   for (const bool root_is_eager : {false, true}) {
     Scenario scenario = with_lasting_copies(pool.scenario("sizes that disagree", 2));
     scenario.body = [&pool, area, root_is_eager](World& world) {
@@ -376,7 +347,7 @@ TEST(Collectives, ADisagreementAboutTheFormIsFound) {
 
 TEST(Collectives, ADeathIsNamedOnAllOthers) {
   SimulatedPool pool;
-  const std::uint64_t area = place(pool, 3);
+  const std::uint64_t area = place_communicator(pool, 3);
   for (const std::uint32_t victim : {0u, 2u}) {
     expect_held("collectives", "crash points",
                 crash_everywhere(calls(pool, area, 3, 5, Kinds::all, victim), 120));

@@ -60,7 +60,7 @@ Result<bool> Communicator::Impl::step() {
   Result<bool> done = false;
   if (agreed) done = is_eager ? eager.advance(missing) : slots.advance(missing);
   if (done && !*done && ++fruitless % looks_between_checks == 0) {
-    state.own.restore();
+    state.restore_own_words();
     auto living = state.check_failures(name, missing, is_eager);
     if (!living) return unexpected(living.error());
   }
@@ -168,7 +168,7 @@ void Communicator::leave() {
 bool Communicator::all_left() {
   Impl& my = *impl_;
   if (my.state.all_left(my.missing)) return true;
-  if (++my.fruitless % looks_between_checks == 0) my.state.own.restore();
+  if (++my.fruitless % looks_between_checks == 0) my.state.restore_own_words();
   return false;
 }
 

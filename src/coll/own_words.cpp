@@ -17,7 +17,7 @@ bool OwnWords::restore_word(std::uint64_t offset, std::uint64_t word) {
   return true;
 }
 
-void OwnWords::restore() {
+bool OwnWords::restore() {
   const auto ranks = static_cast<std::uint32_t>(releases_.size());
   const std::size_t count = std::min<std::size_t>(ranks, releases_at_once);
   const auto producer = [&](std::size_t i) {
@@ -33,7 +33,7 @@ void OwnWords::restore() {
   for (std::size_t i = 0; i < count; ++i)
     some |= restore_word(layout_.release(producer(i), self_), releases_[producer(i)]);
   next_ = producer(count);
-  if (some) memory_.store_fence();
+  return some;
 }
 
 }  // namespace penstock::coll

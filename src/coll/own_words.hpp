@@ -37,8 +37,8 @@ class OwnWords {
   }
 
   /// Looks at the line and at some of the releases, the next ones each time. What differs from what
-  /// this rank published is published again. A device access, and for what differs another.
-  void restore();
+  /// this rank published is published again; true when something was. Not ordered. A device access.
+  bool restore();
 
  private:
   bool restore_word(std::uint64_t offset, std::uint64_t word);

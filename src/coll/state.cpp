@@ -68,8 +68,7 @@ void State::finish(bool eager, bool all_heard) {
 }
 
 void State::leave() {
-  own.restore();  // the last time: others may still need a word of the last call
-  group.memory.store_fence();
+  restore_own_words();  // the last time: others may still need a word of the last call
   own.publish_word(layout.finished(self()), all_finished);
   group.memory.store_fence();
 }

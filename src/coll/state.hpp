@@ -83,6 +83,12 @@ class State {
     published_ = false;
   }
   void published() { published_ = true; }
+  /// Looks for words of this rank that were overwritten. What it publishes again comes before all
+  /// that it publishes later.
+  void restore_own_words() {
+    if (own.restore()) published();
+    send_off();
+  }
 
  private:
   bool is_in_other_form(std::uint32_t rank, bool eager) const;

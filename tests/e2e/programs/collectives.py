@@ -4,7 +4,8 @@
 
 All ranks draw the same calls: each of the 16 blocking collectives, types with and without holes, operations of
 MPI and of users (also such as do not commute), in place, sizes from none to some hundred KB, counts that differ
-from rank to rank, between messages and nonblocking collectives of the MPI itself.
+from rank to rank, between messages, some of which stay open over many calls, and nonblocking collectives of the MPI
+itself. Communicators are freed and made anew as the calls go on, split as the draws will have it.
 """
 import random
 import sys
@@ -51,8 +52,8 @@ def fold(function, parts):
 
 
 class Caller:
-    def __init__(self, comm, ranks):
-        self.comm, self.ranks, self.n, self.rank = comm, ranks, comm.size, comm.rank
+    def __init__(self, comm):
+        self.comm, self.n, self.rank = comm, comm.size, comm.rank
 
     def size(self):
         return draw.choice([0, 1, 2, 3, 7, 8, 13, 64, 100, 511, 1000, 1001, 5000, 20000])
@@ -235,17 +236,42 @@ class Caller:
         self.check(got, fold(np.add, [values("i8", r, call, count) for r in range(self.n)]), "iallreduce")
 
 
+class Open:
+    """A message round a ring of a communicator, begun now and ended some calls later."""
+
+    def __init__(self, caller, call):
+        right, left = (caller.rank + 1) % caller.n, (caller.rank - 1) % caller.n
+        self.caller, self.last_call = caller, call + draw.randrange(1, 30)
+        count = draw.choice([1, 100, 5000, 100_000])
+        self.sent, self.wanted, self.got = values("f8", caller.rank, call, count), values("f8", left, call, count), \
+            np.zeros(count)
+        tag = 1000 + call
+        self.requests = [caller.comm.Irecv(self.got, left, tag), caller.comm.Isend(self.sent, right, tag)]
+
+    def end(self):
+        MPI.Request.Waitall(self.requests)
+        self.caller.check(self.got, self.wanted, "a message that was open for long")
+
+
+def split(shape):
+    """All ranks call it: the world once more, turned round, in two halves, or as drawn."""
+    if shape == "dup":
+        return Caller(world.Dup())
+    colors, keys = [0] * world.size, [-r for r in range(world.size)]
+    if shape == "halves":
+        colors, keys = [r % 2 for r in range(world.size)], list(range(world.size))
+    if shape == "any":
+        colors = [draw.randrange(3) for _ in range(world.size)]
+        keys = [draw.randrange(5) for _ in range(world.size)]
+    return Caller(world.Split(colors[world.rank], keys[world.rank]))
+
+
 def communicators():
-    everyone = list(range(world.size))
-    made = [Caller(world, everyone), Caller(world.Dup(), everyone)]
-    made.append(Caller(world.Split(0, -world.rank), everyone[::-1]))
-    half = world.Split(world.rank % 2, world.rank)
-    made.append(Caller(half, [r for r in everyone if r % 2 == world.rank % 2]))
-    return made
+    return [Caller(world)] + [split(shape) for shape in ("dup", "turned", "halves", "any")]
 
 
 def main():
-    callers = communicators()
+    callers, opened = communicators(), []
     kinds = ["barrier", "bcast", "allgather", "gather", "scatter", "alltoall", "reduce", "allreduce", "scan", "exscan",
              "reduce_scatter", "messages", "nonblocking"]
     for call in range(int(sys.argv[2])):
@@ -254,9 +280,18 @@ def main():
         getattr(caller, kind)(call)
         draw.setstate(state)  # halves of different size draw differently often
         draw.random()
-        if call % 50 == 49:
-            callers[1].comm.Free()
-            callers[1] = Caller(world.Dup(), callers[1].ranks)
+        if draw.random() < 0.15:
+            opened.append(Open(draw.choice(callers), call))
+        which, shape, anew = draw.randrange(1, len(callers)), draw.choice(["dup", "turned", "halves", "any"]), \
+            draw.random() < 0.05
+        for message in [m for m in opened if m.last_call == call or (anew and m.caller is callers[which])]:
+            message.end()
+            opened.remove(message)
+        if anew:
+            callers[which].comm.Free()
+            callers[which] = split(shape)
+    for message in opened:
+        message.end()
     print(f"collectives: ok: {sys.argv[2]} calls", flush=True)
 
 
