@@ -5,16 +5,24 @@
 
 namespace penstock::group {
 
-bool Waiting::is_long() {
+bool Waiting::is_time() {
   constexpr std::uint64_t a_while_ns = 300'000'000;
   const std::uint64_t now = base::coarse_ns();
-  if (since_ns_ == 0) since_ns_ = now;
-  return now - since_ns_ >= a_while_ns;
+  if (since_ns_ == 0) {
+    since_ns_ = now;
+    next_ns_ = now + a_while_ns;
+  }
+  return now >= next_ns_;
 }
 
 void Waiting::tell(const std::string& what) {
-  told_ = true;
-  pool_.publish_activity(base::since_text(what, base::coarse_ns() - since_ns_));
+  constexpr std::uint64_t between_ns = 500'000'000;
+  const std::uint64_t now = base::coarse_ns();
+  next_ns_ = now + between_ns;
+  if (what == told_) return;
+  if (!told_.empty()) since_ns_ = now;
+  told_ = what;
+  pool_.publish_activity(base::since_text(what, now - since_ns_));
 }
 
 }  // namespace penstock::group

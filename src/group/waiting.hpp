@@ -24,28 +24,30 @@ class Turn {
   bool* taken_;
 };
 
-/// Shows in `penstock ps` what a call waits for, once it has waited for 0.3 s.
+/// Shows in `penstock ps` what a call waits for, once it has waited for 0.3 s: a call may wait for
+/// one after the other.
 class Waiting {
  public:
   explicit Waiting(pool::Pool& pool) : pool_(pool) {}
   ~Waiting() {
-    if (told_) pool_.publish_activity("");
+    if (!told_.empty()) pool_.publish_activity("");
   }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
-  /// To be called now and then while waiting; cheap. Calls `text` once at most.
+  /// To be called now and then while waiting; cheap. Calls `text` every half second at most.
   template <class Text>
   void look(const Text& text) {
-    if (!told_ && is_long()) tell(text());
+    if (is_time()) tell(text());
   }
 
  private:
-  bool is_long();
+  bool is_time();
   void tell(const std::string& what);
 
   pool::Pool& pool_;
-  std::uint64_t since_ns_ = 0;  ///< time of the first look
-  bool told_ = false;
+  std::uint64_t since_ns_ = 0;  ///< of what is waited for now; 0: no look yet
+  std::uint64_t next_ns_ = 0;
+  std::string told_;
 };
 
 }  // namespace penstock::group

@@ -1,7 +1,8 @@
 // SIGKILL between all stores of a rank that publishes for a collective: eager, by slots, in several
-// chunks, with what it tells of itself. The survivor gets what was whole, or an error that names
-// the dead; never bytes of both.
+// chunks, with what it tells of itself and of its calls, and as it leaves. The survivor gets what
+// was whole, or an error that names the dead; never bytes of both.
 #include "coll/communicator.hpp"
+#include "coll/layout.hpp"
 #include "crash_test_base.hpp"
 
 namespace penstock::crash {
@@ -15,10 +16,14 @@ constexpr std::uint32_t survivor = 0, victim = 1;
 /// Broadcasts that need no answer: each half of the slots and each block is used once.
 constexpr std::uint64_t sizes[] = {100, 2000, 500, 224};
 
-class CollCrash : public CrashTest, public testing::WithParamInterface<coherence::Mode> {
+class CollCrash : public CrashTest,
+                  public testing::WithParamInterface<std::tuple<coherence::Mode, bool>> {
  protected:
+  static coherence::Mode mode() { return std::get<0>(GetParam()); }
+  static bool checked() { return std::get<1>(GetParam()); }  ///< each call is compared first
+
   void SetUp() override {
-    create(16 << 20, 16, GetParam());
+    create(16 << 20, 16, mode());
     here_ = attach(spec_, {.rank = 0, .emulated_node = 0});
     area_ = *here_.arena->create("communicator", Communicator::bytes(2, shape));
     token_ = *here_.arena->create("token of the victim", 64);
@@ -50,37 +55,54 @@ class CollCrash : public CrashTest, public testing::WithParamInterface<coherence
     return std::size(sizes);
   }
 
+  coll::Options options(std::uint64_t survivors, std::uint64_t victims, std::uint32_t self) const {
+    return {.area = area_.offset,
+            .tokens = {survivors, victims},
+            .self = self,
+            .shape = shape,
+            .check = checked()};
+  }
+
+  /// As if the survivor were ahead: who compares calls does not wait for it.
+  void go_ahead() const {
+    const auto& memory = here_.pool->memory();
+    const std::uint64_t at = coll::Layout(2, shape).call(survivor);
+    memory.publish_word(area_.data + at, coll::word_of(1 << 20, 0));
+    memory.full_fence();
+  }
+
   void die_somewhere(const std::function<void()>& armed) const {
     const Attached at = attach(spec_, {.rank = 1, .job = "crash", .emulated_node = 1});
     const auto told = at.arena->open("token of the victim");
     at.pool->memory().publish_word(told->data, at.pool->token());
     at.pool->memory().full_fence();
     const auto comm =
-        Communicator::open(*at.pool, {.area = area_.offset,
-                                      .tokens = {here_.pool->token(), at.pool->token()},
-                                      .self = victim,
-                                      .shape = shape});
+        Communicator::open(*at.pool, options(here_.pool->token(), at.pool->token(), victim));
     if (!comm) throw std::runtime_error(comm.error().message);
     armed();
     std::string error;
     if (call_all(**comm, &error) != std::size(sizes)) throw std::runtime_error(error);
+    (*comm)->leave();
   }
 
   void survive() {
     const std::uint64_t token = here_.pool->memory().observe_word(token_.data);
-    if (token == 0) return;
-    const auto comm = *Communicator::open(*here_.pool, {.area = area_.offset,
-                                                        .tokens = {here_.pool->token(), token},
-                                                        .self = survivor,
-                                                        .shape = shape});
+    if (token == 0) return go_ahead();
+    const auto comm =
+        *Communicator::open(*here_.pool, options(here_.pool->token(), token, survivor));
     std::string error;
     if (call_all(*comm, &error) != std::size(sizes)) {
       EXPECT_THAT(error, testing::HasSubstr("rank 1"));
       std::string again;
       EXPECT_EQ(call_all(*comm, &again), 0u);
       EXPECT_EQ(again, error);
+    } else {
+      comm->leave();
+      if (const auto left = comm->await_all_left("the end"); !left)
+        EXPECT_THAT(left.error().message, testing::HasSubstr("rank 1"));
     }
     clear();
+    go_ahead();
   }
   void clear() const {
     const auto& memory = here_.pool->memory();
@@ -95,14 +117,20 @@ class CollCrash : public CrashTest, public testing::WithParamInterface<coherence
 };
 
 TEST_P(CollCrash, WhileItPublishes) {
+  go_ahead();
   survive_everywhere(
-      "collectives, " + std::string(mode_name(GetParam())), 40,
+      fmt::format("collectives{}, {}", checked() ? ", calls compared" : "", mode_name(mode())), 40,
       [&](const auto& armed) { die_somewhere(armed); }, [&] { survive(); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, CollCrash,
-                         testing::Values(coherence::Mode::hardware, coherence::Mode::software),
-                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
+                         testing::Combine(testing::Values(coherence::Mode::hardware,
+                                                          coherence::Mode::software),
+                                          testing::Bool()),
+                         [](const auto& of) {
+                           return std::string(mode_name(std::get<0>(of.param))) +
+                                  (std::get<1>(of.param) ? "Checked" : "");
+                         });
 
 }  // namespace
 }  // namespace penstock::crash

@@ -1,6 +1,9 @@
 """Blocking collectives of unmodified programs through the pool: right answers, deaths, communicators without number."""
 
+import json
 import os
+import re
+import signal
 import unittest
 
 from support import MPIEXEC, OTHER_VENVS, PROGRAMS, PYTHON, Case, clean_environment
@@ -69,6 +72,21 @@ for wait in (world.Barrier, window.Fence):
         assert (data == 1).all()
 window.Free()
 print("corners: ok", flush=True)
+"""
+# Rank 2 comes last, by the file; the others are in the call by then.
+LATE = """import sys, time
+from pathlib import Path
+import numpy as np
+from mpi4py import MPI
+comm, late = MPI.COMM_WORLD, Path(sys.argv[1])
+own, total = np.arange(400_000.0) + comm.rank, np.zeros(400_000)
+for call in range(10): comm.Barrier()  # after the first the pool's collectives are meant
+for call in range(2):
+    while call == 0 and comm.rank == 2 and not late.exists(): time.sleep(0.01)
+    total[:] = 0
+    comm.Allreduce(own, total)
+    assert (total == 3 * np.arange(400_000.0) + 3).all()
+print("late: ok", flush=True)
 """
 DISAGREE = """import numpy as np
 from mpi4py import MPI
@@ -145,6 +163,28 @@ class Collectives(Case):
             for rank in (rank for rank in range(ranks) if rank != 1):
                 for told in (folder / str(rank)).read_text().splitlines():
                     self.assertRegex(told, r"MPI_Allreduce: rank 1 of the communicator, rank 1 \(pid \d+.*has died")
+
+    def test_who_is_stopped_is_waited_for_and_named(self):
+        spec, late = self.pool("128M"), self.folder / "late"
+        job = self.start("run", "-n", 3, "--nodes", 3, "--pool", spec, "--", PYTHON, "-m", "mpi4py", "-c", LATE, late,
+                         environment=clean_environment(PENSTOCK_TIMEOUT_MS="500"))
+
+        def rank(number):
+            records = json.loads(self.penstock("ps", "--json", spec).stdout)
+            return next((r for r in records if r["rank"] == number), {"activity": ""})
+
+        self.wait_for(lambda: "MPI_Allreduce: waits for rank 2" in rank(1)["activity"], "rank 1 in its call")
+        stopped = rank(1)["pid"]
+        os.kill(stopped, signal.SIGSTOP)
+        late.touch()
+        self.wait_for(lambda: "MPI_Allreduce: waits for rank 1" in rank(0)["activity"], "rank 0 waits for it")
+        said = ""
+        while not re.search(r"MPI_Allreduce waits on for \d of 3 ranks: .*rank 1 \(pid %d" % stopped, said):
+            said = job.stdout.readline()
+            self.assertTrue(said, "the job ended")
+        os.kill(stopped, signal.SIGCONT)
+        rest = job.stdout.read()
+        self.assertEqual((job.wait(60), rest.count("late: ok")), (0, 3), rest)
 
     def test_corners(self):
         for mpi in (None, *OTHER_VENVS):
