@@ -2,18 +2,26 @@
  * limit.
  *
  *   collectives [--op barrier,bcast,reduce,allreduce,allgather,alltoall,reduce_scatter,raw]
- *               [--sizes 8,4096] [--iterations N] [--validate]
+ *               [--sizes 8,4096] [--iterations N] [--validate] [--usage]
  *
  * Prints a line a measurement: operation, bytes, microseconds: the median over the calls of a rank,
  * and of those the largest of all ranks. Bytes are of the longest buffer of a rank. Before each
  * call the ranks meet in a barrier, which is not counted.
+ *
+ * --usage prints instead, for each call: microseconds of CPU of a rank, mean and largest; bytes
+ * that a rank sent and received by TCP sockets, mean. The calls follow each other without a
+ * barrier.
  *
  * raw, between ranks 0 and 1 of the same host, through a shared window: up to 56 bytes the
  * hand-over of a line, which one writes past its cache and the other drops and reads until it has
  * come; above, two passes over the memory, one after the other: own bytes written past the cache,
  * then the other's dropped from the cache and read. No collective can be faster. */
 #include <getopt.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdint.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "common.h"
 #include "raw_copy.h"
@@ -23,7 +31,7 @@ static const char* const op_names[] = {"barrier",   "bcast",    "reduce",       
                                        "allgather", "alltoall", "reduce_scatter", "raw"};
 
 struct options {
-  int ops[max_items], op_count, validate;
+  int ops[max_items], op_count, validate, usage;
   struct sizes sizes;
   long iterations; /* 0: by size */
 };
@@ -159,11 +167,66 @@ static void measure(const struct job* job, const struct options* options, enum o
   if (job->rank == 0) printf("%s %ld %.3f\n", op_names[op], bytes, slowest);
 }
 
+/* Of this process so far: microseconds of CPU, and bytes by each TCP socket. */
+enum { cpu, sent, received, used_count, max_sockets = 4096 };
+struct usage {
+  double cpu;
+  uint64_t sent[max_sockets], received[max_sockets]; /* by descriptor; 0: no TCP socket */
+};
+
+static void usage_so_far(struct usage* usage) {
+  struct rusage used;
+  memset(usage, 0, sizeof *usage);
+  getrusage(RUSAGE_SELF, &used);
+  usage->cpu = 1e6 * (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+               (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+  for (int fd = 0; fd < max_sockets; ++fd) {
+    struct tcp_info info = {0};
+    socklen_t bytes = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) continue;
+    usage->sent[fd] = info.tcpi_bytes_acked;
+    usage->received[fd] = info.tcpi_bytes_received;
+  }
+}
+
+/* A connection that was closed meanwhile, or replaced by a younger one, does not count. */
+static double grown(const uint64_t* before, const uint64_t* after) {
+  double sum = 0;
+  for (int fd = 0; fd < max_sockets; ++fd)
+    sum += after[fd] >= before[fd] ? (double)(after[fd] - before[fd]) : 0;
+  return sum;
+}
+
+static void measure_usage(const struct job* job, const struct options* options, enum op op,
+                          long bytes) {
+  const long usual = bytes <= 4096 ? 1000 : bytes <= 65536 ? 200 : 30;
+  const long iterations = options->iterations ? options->iterations : usual, warm = 8;
+  static struct usage before, after;
+  double used[used_count], sums[used_count], largest_cpu = 0;
+  for (long i = -warm; i < iterations; ++i) {
+    if (i == 0) usage_so_far(&before);
+    if (options->validate && i < 2 - warm) fill_all(job, bytes);
+    call(job, op, bytes);
+    if (options->validate && i < 2 - warm) check(job, op, bytes);
+  }
+  usage_so_far(&after);
+  used[cpu] = after.cpu - before.cpu;
+  used[sent] = grown(before.sent, after.sent);
+  used[received] = grown(before.received, after.received);
+  for (int i = 0; i < used_count; ++i) used[i] /= (double)iterations;
+  MPI_Reduce(used, sums, used_count, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  MPI_Reduce(&used[cpu], &largest_cpu, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  if (job->rank == 0)
+    printf("%s %ld %.3f %.3f %.0f %.0f\n", op_names[op], bytes, sums[cpu] / job->ranks, largest_cpu,
+           sums[sent] / job->ranks, sums[received] / job->ranks);
+}
+
 static struct options parse(int argc, char** argv) {
   static const struct option known[] = {{"op", required_argument, NULL, 'o'},
                                         {"sizes", required_argument, NULL, 's'},
                                         {"iterations", required_argument, NULL, 'i'},
                                         {"validate", no_argument, NULL, 'v'},
+                                        {"usage", no_argument, NULL, 'u'},
                                         {NULL, 0, NULL, 0}};
   struct options options = {0};
   options.sizes = parse_sizes("8,1024,4096,16384,65536,1048576");
@@ -181,8 +244,12 @@ static struct options parse(int argc, char** argv) {
       options.iterations = positive("--iterations", optarg);
     } else if (option == 'v') {
       options.validate = 1;
+    } else if (option == 'u') {
+      options.usage = 1;
     } else {
-      refuse("usage: collectives [--op OP,...] [--sizes N,...] [--iterations N] [--validate]");
+      refuse(
+          "usage: collectives [--op OP,...] [--sizes N,...] [--iterations N] [--validate] "
+          "[--usage]");
     }
   }
   return options;
@@ -197,6 +264,7 @@ int main(int argc, char** argv) {
   int with_raw = 0;
   for (int i = 0; i < options.op_count; ++i) with_raw |= options.ops[i] == raw;
   if (with_raw && job.ranks < 2) refuse("raw needs two ranks");
+  if (with_raw && options.usage) refuse("--usage does not know raw");
   job.most = (largest(&options.sizes) + 63) / 64 * 64;
   job.from = (float*)(void*)host_memory(job.most);
   job.to = (float*)(void*)host_memory(job.most);
@@ -214,7 +282,8 @@ int main(int argc, char** argv) {
   for (int i = 0; i < options.op_count; ++i) {
     const int only_once = options.ops[i] == barrier;
     for (int s = 0; s < (only_once ? 1 : options.sizes.count); ++s)
-      measure(&job, &options, options.ops[i], options.sizes.bytes[s]);
+      (options.usage ? measure_usage : measure)(&job, &options, options.ops[i],
+                                                options.sizes.bytes[s]);
   }
   if (with_raw) MPI_Win_free(&job.win);
   free(job.from);

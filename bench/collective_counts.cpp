@@ -1,0 +1,158 @@
+// What the ranks of a collective do to the pool, counted from their schedules: no pool, no time.
+//
+//   collective_counts --ranks 4 --sizes 8,65536 [--slot-bytes N]
+//
+// A line for each collective and size: the form; of the rank that does most of each: bytes that it
+// writes and reads (payload; of the eager form whole lines with their tags), words that it writes
+// (doorbells, releases), and serialized device accesses: those that begin only when the one before
+// is done, if every rank is where it is awaited. Sizes are of the longest buffer of a rank.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <vector>
+
+#include "coll/communicator.hpp"
+#include "coll/planning.hpp"
+
+namespace penstock::bench {
+namespace {
+
+using coll::Collective;
+using coll::StepKind;
+
+constexpr std::uint64_t element = 4;
+constexpr std::uint64_t tagged = coherence::tagged_bytes, line = coherence::line_bytes;
+constexpr std::uint64_t lines_at_once = 16;  ///< of an eager block (src/coll/eager_run.cpp)
+
+struct Counts {
+  std::uint64_t written = 0, read = 0, words = 0, accesses = 0;
+  void take_larger(const Counts& other) {
+    written = std::max(written, other.written);
+    read = std::max(read, other.read);
+    words = std::max(words, other.words);
+    accesses = std::max(accesses, other.accesses);
+  }
+};
+
+std::vector<coll::Block> blocks_of(std::uint64_t count, std::uint64_t bytes) {
+  std::vector<coll::Block> blocks;
+  for (std::uint64_t i = 0; i < count; ++i) blocks.push_back({i * bytes, bytes});
+  return blocks;
+}
+
+/// `bytes`: of the longest buffer, as in bench/mpi/collectives.c.
+coll::Problem problem_of(Collective collective, std::uint32_t ranks, std::uint32_t rank,
+                         std::uint64_t bytes) {
+  const std::uint64_t part = bytes / element / ranks * element;
+  coll::Problem problem{
+      .collective = collective, .ranks = ranks, .rank = rank, .element_bytes = element};
+  const bool in_parts = collective == Collective::allgather || collective == Collective::alltoall ||
+                        collective == Collective::reduce_scatter;
+  const std::uint64_t block = in_parts ? part : bytes;
+  if (collective == Collective::barrier) return problem;
+  problem.max_block_bytes = block;
+  const bool spreads =
+      collective == Collective::alltoall || collective == Collective::reduce_scatter;
+  const bool gathers = collective == Collective::allgather || collective == Collective::alltoall;
+  if (collective != Collective::broadcast || rank == 0)
+    problem.input = blocks_of(spreads ? ranks : 1, block);
+  const bool gets = collective == Collective::broadcast ? rank != 0
+                    : collective == Collective::reduce  ? rank == 0
+                                                        : true;
+  if (gets) problem.output = blocks_of(gathers ? ranks : 1, block);
+  return problem;
+}
+
+std::uint64_t lines_of(std::uint64_t bytes) {
+  return (bytes + tagged - 1) / tagged;
+}
+
+Counts count_eager(const coll::Schedule& schedule) {
+  Counts counts;
+  std::uint64_t longest = 0, waits = 0;
+  bool rings = false;
+  const auto read = [&](std::uint64_t bytes) {
+    counts.read += lines_of(bytes) * line;
+    longest = std::max(longest, lines_of(bytes));
+  };
+  for (const coll::Step& step : schedule.steps) {
+    rings = rings || step.kind == StepKind::ring;
+    waits += step.kind == StepKind::wait;
+    if (step.kind == StepKind::publish) counts.written += lines_of(step.span.bytes) * line;
+    if (step.kind == StepKind::copy) read(step.span.bytes);
+    if (step.kind != StepKind::combine) continue;
+    for (std::uint32_t i = 0; i < step.operand_count; ++i) {
+      if (!schedule.operands[step.first_operand + i].own) read(step.span.bytes);
+    }
+  }
+  // Who has nothing to say publishes a bare line, and who needs only that reads it.
+  if (rings && counts.written == 0) counts.written = line;
+  if (waits != 0 && counts.read == 0) counts.read = waits * line;
+  counts.accesses =
+      (std::max<std::uint64_t>(longest, waits != 0) + lines_at_once - 1) / lines_at_once;
+  return counts;
+}
+
+Counts count_slots(const coll::Schedule& schedule) {
+  const coll::Traffic traffic = traffic_of(schedule);
+  Counts counts{.written = traffic.written_bytes,
+                .read = traffic.read_bytes,
+                .words = traffic.rings + traffic.releases};
+  // Waits that follow each other are looked at together; each copy and combine is a device access.
+  bool in_waits = false;
+  for (const coll::Step& step : schedule.steps) {
+    const bool waits = step.kind == StepKind::wait || step.kind == StepKind::await_release;
+    counts.accesses += waits && !in_waits;
+    counts.accesses += step.kind == StepKind::copy || step.kind == StepKind::combine;
+    in_waits = waits;
+  }
+  return counts;
+}
+
+int count(Collective collective, std::uint32_t ranks, std::uint64_t bytes,
+          const coll::Shape& shape) {
+  Counts most;
+  coll::Plan plan;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const coll::Problem problem = problem_of(collective, ranks, rank, bytes);
+    plan = coll::default_plan(problem, shape);
+    plan.slots = plan.eager ? 2 : shape.slots;
+    plan.slot_bytes = plan.eager ? shape.eager_bytes : shape.slot_bytes;
+    const auto schedule = coll::build(problem, plan);
+    if (!schedule) {
+      fmt::print(stderr, "{}\n", schedule.error().message);
+      return 1;
+    }
+    most.take_larger(plan.eager ? count_eager(*schedule) : count_slots(*schedule));
+  }
+  fmt::print("{} {} {} {} {} {} {}\n", name_of(collective), bytes,
+             plan.eager ? "eager" : name_of(plan.algorithm), most.written, most.read, most.words,
+             most.accesses);
+  return 0;
+}
+
+}  // namespace
+}  // namespace penstock::bench
+
+int main(int argc, char** argv) {
+  using penstock::coll::Collective;
+  CLI::App app("Bytes, words and serialized device accesses of collectives, from their schedules");
+  std::uint32_t ranks = 2;
+  std::vector<std::uint64_t> sizes{8, 1024, 4096, 16384, 65536, 1 << 20};
+  penstock::coll::Shape shape;
+  shape.slot_bytes = 1 << 18;
+  app.add_option("--ranks", ranks, "ranks")->check(CLI::Range(2, 4096));
+  app.add_option("--sizes", sizes, "bytes of the longest buffer of a rank")->delimiter(',');
+  app.add_option("--slot-bytes", shape.slot_bytes, "of a slot")->check(CLI::Range(64, 1 << 26));
+  CLI11_PARSE(app, argc, argv);
+  fmt::print("# collective bytes form written read words serialized_accesses\n");
+  int failed = penstock::bench::count(Collective::barrier, ranks, 8, shape);
+  for (const Collective collective :
+       {Collective::broadcast, Collective::reduce, Collective::allreduce, Collective::allgather,
+        Collective::alltoall, Collective::reduce_scatter}) {
+    for (const std::uint64_t size : sizes)
+      failed |= penstock::bench::count(collective, ranks, size, shape);
+  }
+  return failed;
+}
