@@ -22,11 +22,14 @@ PAIRS = ["osu_multi_lat", "osu_mbw_mr"]  # validating an odd number of ranks the
 COLLECTIVES = ["osu_allgather", "osu_allgatherv", "osu_allreduce", "osu_alltoall", "osu_alltoallv",
                "osu_alltoallw", "osu_barrier", "osu_bcast", "osu_gather", "osu_gatherv", "osu_reduce",
                "osu_reduce_scatter", "osu_reduce_scatter_block", "osu_scatter", "osu_scatterv"]
-NOTHING_TO_VALIDATE = {"osu_barrier", *ONE_SIDED}  # the latter cannot, or only for one size
+NONBLOCKING = [name.replace("osu_", "osu_i") for name in COLLECTIVES]
+PERSISTENT = [name + "_persistent" for name in COLLECTIVES if name != "osu_reduce_scatter_block"]  # 7.4 lacks it
+# the one-sided cannot, or only for one size
+NOTHING_TO_VALIDATE = {"osu_barrier", "osu_ibarrier", "osu_barrier_persistent", *ONE_SIDED}
 
 # Their default type, MPI_CHAR, is none that MPI can sum, and Open MPI's result then fails validation
 # over any transport.
-REDUCTIONS = {"osu_allreduce", "osu_reduce", "osu_reduce_scatter", "osu_reduce_scatter_block"}
+REDUCTIONS = {name for name in COLLECTIVES + NONBLOCKING + PERSISTENT if "reduce" in name}
 
 
 def find_programs(tree):
@@ -41,8 +44,10 @@ def find_programs(tree):
     return found
 
 
-def programs_for(ranks):
-    return (TWO_RANKS + ONE_SIDED if ranks == 2 else []) + (PAIRS if ranks % 2 == 0 else []) + COLLECTIVES
+def programs_for(ranks, kind):
+    return {"messages": (TWO_RANKS if ranks == 2 else []) + (PAIRS if ranks % 2 == 0 else []),
+            "one-sided": ONE_SIDED if ranks == 2 else [], "collectives": COLLECTIVES,
+            "nonblocking": NONBLOCKING, "persistent": PERSISTENT}[kind]
 
 
 def arguments_for(program, options):
@@ -95,6 +100,9 @@ def options_of(arguments):
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--mode", nargs="+", default=["software"],
                         choices=["software", "hardware", "simulated", "own-shm"])
+    parser.add_argument("--kinds", nargs="+", default=["messages", "one-sided", "collectives"],
+                        choices=["messages", "one-sided", "collectives", "nonblocking", "persistent"],
+                        help="(%(default)s; persistent needs an MPI 4)")
     parser.add_argument("--only", metavar="REGEX", default="", help="programs to run (default: all)")
     parser.add_argument("--iterations", type=int, default=100)
     parser.add_argument("--warm-up", type=int, default=10)
@@ -117,7 +125,7 @@ def main(arguments=None):
     for ranks in options.ranks:
         for mode in options.mode:
             print(f"{ranks} ranks, {mode}:", flush=True)
-            for name in programs_for(ranks):
+            for name in (name for kind in options.kinds for name in programs_for(ranks, kind)):
                 if not re.search(options.only, name):
                     continue
                 total += 1
