@@ -21,10 +21,8 @@ using coll::Communicator;
 constexpr std::uint32_t nodes = 3;
 constexpr const coll::Shape& shape = small_shape;
 
-struct Plan {
-  std::uint64_t area = 0;
-  std::vector<std::uint64_t> tokens;
-  std::uint32_t opened = 0;
+struct Plan : Meeting {
+  using Meeting::Meeting;
   std::vector<coll::TestCall> calls;
   std::vector<coll::Plan> plans;
   bool check = false;
@@ -36,27 +34,19 @@ class Rank {
  public:
   Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
       : world_(world), plan_(plan), self_(self) {
-    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    plan.tokens[self] = pool_->token();
-    ++plan.opened;
+    pool_ = plan.attach(world, simulated, self);
   }
 
   void call_all() {
-    const auto ranks = static_cast<std::uint32_t>(plan_.tokens.size());
-    wait_until(world_, "the ranks", [&] { return plan_.opened == ranks || somebody_died(); });
-    if (plan_.opened != ranks) return;
-    auto opened = Communicator::open(*pool_, {.area = plan_.area,
-                                              .tokens = plan_.tokens,
-                                              .self = self_,
-                                              .shape = shape,
-                                              .check = plan_.check});
-    world_.require(opened.has_value(), opened ? "" : opened.error().message);
+    wait_until(world_, "the ranks", [&] { return plan_.all_came() || somebody_died(); });
+    if (!plan_.all_came()) return;
+    const auto comm = plan_.open(world_, *pool_, self_, plan_.check);
     for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
-      if (!call(**opened, i)) return;
+      if (!call(*comm, i)) return;
     }
-    (*opened)->leave();
+    comm->leave();
     if (self_ != 0) return;
-    if (const auto all = (*opened)->await_all_left("the end"); !all) {
+    if (const auto all = comm->await_all_left("the end"); !all) {
       died(all.error());
       return;
     }
@@ -119,9 +109,7 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint32_t rank
                     nodes);
   scenario.max_steps = 6'000'000;
   scenario.body = [&pool, area, ranks, number, kinds, victim](World& world) {
-    auto plan = std::make_shared<Plan>();
-    plan->area = area;
-    plan->tokens.resize(ranks);
+    auto plan = std::make_shared<Plan>(area, ranks);
     std::mt19937_64 random(world.random());
     plan->check = random() % 4 == 0;
     for (std::uint32_t i = 0; i < number; ++i) {
@@ -193,7 +181,8 @@ struct Turns {
   /// One that fits a block, one that takes one chunk, one that needs all slots again.
   static constexpr std::uint64_t bytes[] = {40, 200, 6 * shape.slot_bytes};
 
-  Plan plan;
+  explicit Turns(std::uint64_t area) : plan(area, 2) {}
+  Meeting plan;
   bool ahead = false;      ///< each goes on until it must wait
   bool check = false;      ///< each first waits for the other's call
   std::uint32_t turn = 1;  ///< the reader looks before there is anything
@@ -201,15 +190,9 @@ struct Turns {
 
   static void take(World& world, const SimulatedPool& simulated, const std::shared_ptr<Turns>& t,
                    std::uint32_t self) {
-    const auto pool = simulated.attach(world, {.rank = static_cast<std::int32_t>(self)});
-    t->plan.tokens[self] = pool->token();
-    ++t->plan.opened;
-    wait_until(world, "the other", [&] { return t->plan.opened == 2; });
-    const auto comm = *Communicator::open(*pool, {.area = t->plan.area,
-                                                  .tokens = t->plan.tokens,
-                                                  .self = self,
-                                                  .shape = shape,
-                                                  .check = t->check});
+    const auto pool = t->plan.attach(world, simulated, self);
+    wait_until(world, "the other", [&] { return t->plan.all_came(); });
+    const auto comm = t->plan.open(world, *pool, self, t->check);
     for (std::uint32_t i = 0; i < number; ++i) t->call(world, *comm, i);
     t->over[self] = true;
     t->turn = 1 - self;
@@ -258,9 +241,7 @@ TEST(Collectives, ALookFindsWhatHasCome) {
   for (const int kind : {0, 1, 2}) {
     Scenario scenario = with_lasting_copies(pool.scenario("looks at collectives", 2));
     scenario.body = [&pool, area, kind](World& world) {
-      auto turns = std::make_shared<Turns>();
-      turns->plan.area = area;
-      turns->plan.tokens.resize(2);
+      auto turns = std::make_shared<Turns>(area);
       turns->ahead = kind == 1;
       turns->check = kind == 2;
       for (std::uint32_t self = 0; self < 2; ++self)
@@ -277,21 +258,14 @@ TEST(Collectives, AFailureIsPassedOnToThoseWhoWaitForOthers) {
   for (const bool eager : {false, true}) {
     Scenario scenario = with_lasting_copies(pool.scenario("failures of collectives", 3));
     scenario.body = [&pool, area, eager](World& world) {
-      auto plan = std::make_shared<Plan>();
-      plan->area = area;
-      plan->tokens.resize(3);
+      auto plan = std::make_shared<Meeting>(area, 3);
       auto told = std::make_shared<bool>(false);
       for (std::uint32_t self = 0; self < 3; ++self) {
         world.spawn(self, [&world, &pool, plan, told, eager, self] {
-          const auto attached =
-              pool.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-          plan->tokens[self] = attached->token();
-          ++plan->opened;
-          wait_until(world, "the ranks", [&] { return plan->opened == 3; });
+          const auto attached = plan->attach(world, pool, self);
+          wait_until(world, "the ranks", [&] { return plan->all_came(); });
           if (self == 2) return;
-          const auto comm = *Communicator::open(
-              *attached,
-              {.area = plan->area, .tokens = plan->tokens, .self = self, .shape = shape});
+          const auto comm = plan->open(world, *attached, self);
           const auto message = first_error(*comm, eager);
           const std::string name = "rank 2 (pid";
           world.require(message.find(name) != std::string::npos, message);
@@ -311,19 +285,12 @@ TEST(Collectives, ADisagreementAboutTheFormIsFound) {
   for (const bool root_is_eager : {false, true}) {
     Scenario scenario = with_lasting_copies(pool.scenario("sizes that disagree", 2));
     scenario.body = [&pool, area, root_is_eager](World& world) {
-      auto plan = std::make_shared<Plan>();
-      plan->area = area;
-      plan->tokens.resize(2);
+      auto plan = std::make_shared<Meeting>(area, 2);
       for (std::uint32_t self = 0; self < 2; ++self) {
         world.spawn(self, [&world, &pool, plan, root_is_eager, self] {
-          const auto attached =
-              pool.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-          plan->tokens[self] = attached->token();
-          ++plan->opened;
-          wait_until(world, "the ranks", [&] { return plan->opened == 2; });
-          const auto comm = *Communicator::open(
-              *attached,
-              {.area = plan->area, .tokens = plan->tokens, .self = self, .shape = shape});
+          const auto attached = plan->attach(world, pool, self);
+          wait_until(world, "the ranks", [&] { return plan->all_came(); });
+          const auto comm = plan->open(world, *attached, self);
           if (self == 0) world.sleep(50'000'000);
           const bool eager = root_is_eager == (self == 0);
           std::vector<std::byte> data(100);
