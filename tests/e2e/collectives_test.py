@@ -96,7 +96,7 @@ for call in range(4): comm.Barrier()
 try:
     comm.Bcast(np.zeros({sizes}[comm.rank]), 0)
 except MPI.Exception as error:
-    print("told:", error.Get_error_class() == MPI.ERR_TRUNCATE, flush=True)
+    print(f"told: {{error.Get_error_class() == MPI.ERR_TRUNCATE}}\\n", end="", flush=True)
 """
 
 
