@@ -35,7 +35,8 @@ void CallCheck::begin(const Problem& problem, bool eager) {
   if (!wanted_) return;
   own_ = word_of(s_.number, signature_of(problem, eager));
   s_.own.publish_word(s_.layout.call(s_.self()), own_);
-  s_.group.memory.store_fence();
+  s_.published();
+  s_.send_off();
   awaited_ = s_.group.others();
 }
 
