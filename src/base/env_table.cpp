@@ -52,7 +52,7 @@ constexpr std::array table{
              "Shortest message that the sender stores into a receive buffer in the pool. Default: "
              "by mode."},
     Variable{"PENSTOCK_COLL", "all", "all|none|NAME,...",
-             "MPI's blocking collectives that go through the pool; -NAME leaves one out."},
+             "MPI's collectives that go through the pool; -NAME leaves one out."},
     Variable{"PENSTOCK_COLL_CHECK", "0", "0|1",
              "Compare the collective calls of all ranks before each; slow."},
     Variable{"PENSTOCK_COLL_TUNING", "", "FILE|TEXT|default",

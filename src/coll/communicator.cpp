@@ -5,6 +5,7 @@
 #include "base/checked.hpp"
 #include "base/format.hpp"
 #include "coll/call_check.hpp"
+#include "coll/changeover.hpp"
 #include "coll/planning.hpp"
 #include "coll/running.hpp"
 
@@ -36,7 +37,8 @@ struct Communicator::Impl {
         plans(options.tuning != nullptr ? *options.tuning : Tuning{}),
         eager(state),
         slots(state),
-        check(state, options.check) {}
+        check(state, options.check),
+        changeover(state) {}
 
   State state;
   PlanTable plans;
@@ -45,14 +47,34 @@ struct Communicator::Impl {
   SlotRun slots;
   bool is_eager = false;
   CallCheck check;
+  Changeover changeover;
   std::uint32_t fruitless = 0;  ///< looks since the others were asked for failures
   Missing missing;
   const char* name = "";
 
+  Result<const Prepared*> prepare(const Call& call);
+  void begin(const Call& call, const Prepared& prepared);
   Result<bool> step();
   Result<bool> step_if_one_is_gone();
   Result<void> failed(const Error& error);
 };
+
+Result<const Prepared*> Communicator::Impl::prepare(const Call& call) {
+  Plan plan = call.plan;
+  plan.slots = plan.eager ? 2 : state.shape.slots;
+  plan.slot_bytes =
+      plan.eager ? state.shape.eager_bytes : std::min(plan.slot_bytes, state.shape.slot_bytes);
+  return schedules.get(*call.problem, plan);
+}
+
+void Communicator::Impl::begin(const Call& call, const Prepared& prepared) {
+  ++state.number;
+  is_eager = prepared.plan.eager;
+  check.begin(prepared.problem, is_eager);
+  name = call.name;
+  fruitless = 0;
+  is_eager ? eager.begin(call, prepared) : slots.begin(call, prepared);
+}
 
 /// One look, or as many steps as need no wait.
 Result<bool> Communicator::Impl::step() {
@@ -116,20 +138,33 @@ Plan Communicator::plan(const Problem& problem) const {
 }
 
 Result<void> Communicator::begin(const Call& call) {
-  Impl& my = *impl_;
-  if (my.state.failure()) return unexpected(*my.state.failure());
-  Plan plan = call.plan;
-  plan.slots = plan.eager ? 2 : my.state.shape.slots;
-  plan.slot_bytes = plan.eager ? my.state.shape.eager_bytes
-                               : std::min(plan.slot_bytes, my.state.shape.slot_bytes);
-  const Prepared* const prepared = PENSTOCK_TRY(my.schedules.get(*call.problem, plan));
-  ++my.state.number;
-  my.check.begin(*call.problem, plan.eager);
-  my.is_eager = plan.eager;
-  my.name = call.name;
-  my.fruitless = 0;
-  plan.eager ? my.eager.begin(call, *prepared) : my.slots.begin(call, *prepared);
+  if (impl_->state.failure()) return unexpected(*impl_->state.failure());
+  impl_->begin(call, *PENSTOCK_TRY(impl_->prepare(call)));
   return {};
+}
+
+Result<std::shared_ptr<const Prepared>> Communicator::prepare(const Call& call) {
+  const Prepared* const prepared = PENSTOCK_TRY(impl_->prepare(call));
+  return prepared->shared_from_this();
+}
+
+Result<void> Communicator::begin(const Call& call, const Prepared& prepared) {
+  if (impl_->state.failure()) return unexpected(*impl_->state.failure());
+  impl_->begin(call, prepared);
+  return {};
+}
+
+const std::vector<std::uint32_t>& Communicator::awaited() const {
+  return impl_->missing;
+}
+
+std::uint64_t Communicator::position() const {
+  return impl_->is_eager ? impl_->eager.position() : impl_->slots.position();
+}
+
+Result<void> Communicator::wait(const char* what, std::vector<std::uint32_t>& missing,
+                                const std::function<void()>& look) {
+  return impl_->state.group.wait(what, missing, look);
 }
 
 Result<bool> Communicator::advance() {
@@ -159,6 +194,14 @@ Result<void> Communicator::run(const Call& call) {
   if (!all) return my.failed(all.error());
   if (!done) return my.failed(done.error());
   return {};
+}
+
+void Communicator::offer_change(std::uint64_t first) {
+  impl_->changeover.offer(first);
+}
+
+bool Communicator::all_change(const char* what, std::uint64_t crossing) {
+  return impl_->changeover.all_change(what, crossing);
 }
 
 void Communicator::leave() {

@@ -44,6 +44,8 @@ struct Options {
   std::shared_ptr<const Tuning> tuning;
 };
 
+struct Prepared;
+
 /// A collective call of this rank.
 struct Call {
   const char* name = "a collective";  ///< in messages: "MPI_Allreduce"
@@ -85,6 +87,24 @@ class Communicator {
   /// before. The problem, the arithmetic and the buffers stay as they are until then.
   Result<void> begin(const Call& call);
   Result<bool> advance();
+  /// The schedule of a call that begins later, whatever is in progress now; `call.problem` need not
+  /// stay. Errors: those of build().
+  Result<std::shared_ptr<const Prepared>> prepare(const Call& call);
+  /// Begins such a call. Errors: that of an earlier call, after which none is done.
+  Result<void> begin(const Call& call, const Prepared& prepared);
+  /// The ranks that the last advance() waited for, and a number that changes as the call goes on.
+  const std::vector<std::uint32_t>& awaited() const;
+  std::uint64_t position() const;
+  /// Calls `look` until `missing` is empty, as group::Group::wait; several threads may be in it.
+  Result<void> wait(const char* what, std::vector<std::uint32_t>& missing,
+                    const std::function<void()>& look);
+
+  /// For ranks that begin to use the communicator instead of something else, at the same one of
+  /// their calls, without a wait for a rank that is late. This rank could from crossing `first` on
+  /// (counted from 1); said once, before the first call here.
+  void offer_change(std::uint64_t first);
+  /// At each crossing from `first` on, once: whether all ranks begin here. The same on all ranks.
+  bool all_change(const char* what, std::uint64_t crossing);
 
   /// This rank makes no more calls. Whoever owns the area gives it back when all have left.
   void leave();

@@ -2,11 +2,12 @@
 //
 //   words     n lines    line p: p's doorbells, one word for each slot; its call, for checks; what
 //                        it has finished; its failure
+//   changes   n lines    line p: from which crossing on p could change, and its vote
 //   releases  n rows     row p: a word for each consumer of p's chunks, eight to a line
 //   eager     n rows     row p: p's eager blocks, of tagged lines
 //   slots     n rows     row p: two halves of slots, taken by turns
 //
-// Rank p alone writes its line, its eager blocks and its slots. A line of releases has several
+// Rank p alone writes its lines, its eager blocks and its slots. A line of releases has several
 // writers, by publish_word (rule 5 of the memory model). All words only grow.
 // In words: docs/protocols/collectives.md.
 #pragma once
@@ -56,8 +57,10 @@ class Layout {
   std::uint64_t call(std::uint64_t rank) const { return line(rank) + call_word * 8; }
   std::uint64_t finished(std::uint64_t rank) const { return line(rank) + finished_word * 8; }
   std::uint64_t failed(std::uint64_t rank) const { return line(rank) + failed_word * 8; }
+  std::uint64_t change_offer(std::uint64_t rank) const { return (n_ + rank) * line_bytes; }
+  std::uint64_t change_vote(std::uint64_t rank) const { return change_offer(rank) + 8; }
   std::uint64_t release(std::uint64_t producer, std::uint64_t consumer) const {
-    return n_ * line_bytes + producer * row_bytes() + consumer * 8;
+    return 2 * n_ * line_bytes + producer * row_bytes() + consumer * 8;
   }
   std::uint64_t eager(std::uint64_t rank, std::uint64_t collective) const {
     const std::uint64_t block = collective % shape_.eager_blocks;
@@ -79,7 +82,7 @@ class Layout {
   std::uint64_t eager_block_bytes() const {
     return shape_.eager_bytes / coherence::tagged_bytes * line_bytes;
   }
-  std::uint64_t eager_begin() const { return n_ * (line_bytes + row_bytes()); }
+  std::uint64_t eager_begin() const { return n_ * (2 * line_bytes + row_bytes()); }
   std::uint64_t slots_begin() const {
     return base::align_up(eager_begin() + n_ * shape_.eager_blocks * eager_block_bytes(), 4096);
   }

@@ -20,7 +20,7 @@ struct EagerRead {
   std::uint64_t staged_at = 0;  ///< in the staging memory
 };
 
-struct Prepared {
+struct Prepared : std::enable_shared_from_this<Prepared> {
   Problem problem;
   Plan plan;
   Schedule schedule;
@@ -38,14 +38,15 @@ inline constexpr std::uint64_t bare_bytes = 8;
 
 class PreparedSchedules {
  public:
-  /// Errors: those of build(). What it returns stays until the next call.
+  /// Errors: those of build(). What it returns stays until the next call, or as long as it is
+  /// shared.
   Result<const Prepared*> get(const Problem& problem, const Plan& plan);
 
  private:
   /// Of long schedules only the last is kept: they take long anyhow, and much memory.
   static constexpr std::size_t long_steps = 4096;
-  std::array<std::unique_ptr<Prepared>, 16> entries_;
-  std::unique_ptr<Prepared> last_long_;
+  std::array<std::shared_ptr<Prepared>, 16> entries_;
+  std::shared_ptr<Prepared> last_long_;
   std::size_t next_ = 0;
 };
 

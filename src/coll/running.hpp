@@ -73,6 +73,10 @@ class EagerRun : public Running {
   void begin(const Call& call, const Prepared& prepared);
   /// True when done. `missing`: the ranks that are waited for.
   Result<bool> advance(Missing& missing);
+  /// Changes as the call goes on.
+  std::uint64_t position() const {
+    return (stage_ == Stage::published ? 1u : 0u) + (pending_.empty() ? 0 : pending_[0].come);
+  }
 
  private:
   enum class Stage : std::uint8_t { begun, published };
@@ -106,6 +110,7 @@ class SlotRun : public Running {
   using Running::Running;
   void begin(const Call& call, const Prepared& prepared);
   Result<bool> advance(Missing& missing);
+  std::uint64_t position() const { return next_; }
 
  private:
   void take(const Step& step);

@@ -28,7 +28,7 @@ struct Options {
 };
 
 /// One rank's view of its group. Throws nothing. One thread at a time may be in a call, not
-/// counting threads that are in Options::idle.
+/// counting threads that are in Options::idle; in wait() several where `idle` allows it.
 ///
 ///     group::Group group(pool, {.tokens = {mine, theirs}, .self = 0});
 ///     group::Missing missing{1};
@@ -73,7 +73,7 @@ class Group {
   void idle() {
     constexpr std::uint32_t looks_between = 8;
     if (options_.idle) options_.idle();
-    if (++idle_calls_ % looks_between == 0 && serve_) serve_();
+    if (serve_ && ++idle_calls_ % looks_between == 0) serve_();
   }
   /// `serve` answers requests of peers while this rank itself waits.
   void serve_by(std::function<void()> serve) { serve_ = std::move(serve); }

@@ -1,0 +1,33 @@
+// From which call on all ranks go another way, agreed without a wait for a rank that is late: ranks
+// whose calls have the same numbers on all of them, and which learn at different times that they
+// could. Protocol: docs/protocols/collectives.md, "Change of way".
+#pragma once
+
+#include <cstdint>
+
+#include "coll/state.hpp"
+
+namespace penstock::coll {
+
+class Changeover {
+ public:
+  explicit Changeover(State& state) : s_(state) {}
+
+  /// This rank can change from crossing `first` on; said once. Crossings are counted from 1.
+  void offer(std::uint64_t first);
+  /// This rank is at a crossing from `first` on, after which the number is never asked about again.
+  /// The same on all ranks: whether all change here. Waits only for ranks that are in this very
+  /// function.
+  bool all_change(const char* what, std::uint64_t crossing);
+
+ private:
+  enum class Vote : std::uint8_t { undecided, no, yes };
+  enum class Look : std::uint8_t { no, wait, yes };
+  void publish(std::uint64_t crossing, Vote vote);
+  Look look_at(std::uint32_t rank, std::uint64_t crossing) const;
+  Look look_at_all(std::uint64_t crossing, Missing& missing) const;
+
+  State& s_;
+};
+
+}  // namespace penstock::coll
