@@ -104,6 +104,25 @@ inline void store_at(void* array, std::size_t n, Handle handle) {
   store(static_cast<char*>(array) + n * handle_bytes(), handle);
 }
 
+/// Bytes of an MPI_Status, and where its public fields lie.
+struct StatusShape {
+  std::size_t bytes, source, tag, error;
+};
+inline StatusShape status_shape() {
+  if (abi() == Abi::mpich) return {20, 8, 12, 16};
+  return {abi() == Abi::open_mpi ? std::size_t{24} : std::size_t{32}, 0, 4, 8};
+}
+inline void set_source_and_tag(void* status, int source, int tag) {
+  const StatusShape shape = status_shape();
+  std::memcpy(static_cast<char*>(status) + shape.source, &source, sizeof source);
+  std::memcpy(static_cast<char*>(status) + shape.tag, &tag, sizeof tag);
+}
+/// Of the n-th status of an array.
+inline void set_error(void* statuses, std::size_t n, int code) {
+  const StatusShape shape = status_shape();
+  std::memcpy(static_cast<char*>(statuses) + n * shape.bytes + shape.error, &code, sizeof code);
+}
+
 /// A place for one handle that a function of the MPI fills: `Slot s; pmpi().Comm_dup(c, s);
 /// s.get()`.
 class Slot {

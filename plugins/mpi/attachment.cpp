@@ -7,6 +7,7 @@
 #include "fallback.hpp"
 #include "pool_comms.hpp"
 #include "progress_thread.hpp"
+#include "queue_thread.hpp"
 #include "windows.hpp"
 
 namespace penstock::mpi {
@@ -45,6 +46,7 @@ void detach() {
   // will release.
   if (const Attachment* const there = current; there != nullptr && !there->pool().attached_here())
     return;
+  end_queue_thread();
   drop_all_comms();
   end_all_progress();  // a program may end without freeing its windows
   // Write back its stores to others' segments. Exit handlers that call the MPI find no window.

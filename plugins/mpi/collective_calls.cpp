@@ -3,33 +3,17 @@
 #include "collective_words.hpp"
 #include "collectives.hpp"
 #include "export.hpp"
+#include "found.hpp"
 #include "pool_collectives.hpp"
 
 namespace {
 
 using namespace penstock::mpi;
 
-template <class Function>
-class Found {
- public:
-  /// Null: this MPI has none.
-  Function* operator()(const char* name, const void* caller) {
-    Function* known = function_.load(std::memory_order_relaxed);
-    if (known != nullptr) return known;
-    usable(caller);
-    known = original<Function*>(nullptr, name, caller);
-    function_.store(known, std::memory_order_relaxed);
-    return known;
-  }
-
- private:
-  std::atomic<Function*> function_{nullptr};
-};
-
 template <class... Words>
-std::optional<int> in_pool(CollectiveCall call, bool large, Words... arguments) {
+std::optional<int> in_pool(CollectiveCall call, bool large, const char* name, Words... arguments) {
   const Word words[] = {arguments...};
-  return collective_in_pool(call, words, large);
+  return collective_in_pool({call, words, large, name});
 }
 
 }  // namespace
@@ -40,7 +24,8 @@ std::optional<int> in_pool(CollectiveCall call, bool large, Words... arguments) 
     auto* const function = found(#name, __builtin_return_address(0));                     \
     if (function == nullptr) return no_function;                                          \
     const AroundCollective around;                                                        \
-    if (const auto done = in_pool(CollectiveCall::lower, false, NAMES_##n)) return *done; \
+    if (const auto done = in_pool(CollectiveCall::lower, false, "MPI_" #name, NAMES_##n)) \
+      return *done;                                                                       \
     return function(NAMES_##n);                                                           \
   }
 
@@ -58,7 +43,8 @@ std::optional<int> in_pool(CollectiveCall call, bool large, Words... arguments) 
       }                                                                                  \
     }                                                                                    \
     const AroundCollective around;                                                       \
-    if (const auto done = in_pool(CollectiveCall::lower, true, NAMES_##n)) return *done; \
+    if (const auto done = in_pool(CollectiveCall::lower, true, "MPI_" #name, NAMES_##n)) \
+      return *done;                                                                      \
     return function(NAMES_##n);                                                          \
   }
 

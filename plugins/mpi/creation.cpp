@@ -11,6 +11,7 @@
 #include "mpi_progress.hpp"
 #include "pmpi.hpp"
 #include "progress_thread.hpp"
+#include "queue_thread.hpp"
 
 namespace penstock::mpi {
 
@@ -227,6 +228,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
   for (const Offer& offer : offers_) tokens.push_back(offer.token);
   options.idle = [window, progress = MpiProgress(window->self, at_->pool(), tokens)]() mutable {
     window->let_others_in();
+    advance_queues();
     progress.look();
   };
   options.names = mpi_names;

@@ -67,16 +67,18 @@ int finish(Handle win, const Result<int>& done) {
   return done ? *done : raise(win, done.error());
 }
 
+int code_on_comm(const Error& error) {
+  return error.code == ErrorCode::mismatch ? constants().err_truncate : mpi_code(error);
+}
+
 int raise_on_comm(Handle comm, const Error& error) {
-  if (error.code != ErrorCode::mismatch) {
+  if (error.code == ErrorCode::mismatch)  // the MPI's own code has a text of its own
+    base::log(base::Level::error, "{}", error.message);
+  else
     say(error);
-    const int code = mpi_code(error);
-    pmpi().Comm_call_errhandler(comm, code);
-    return code;
-  }
-  base::log(base::Level::error, "{}", error.message);  // the MPI's own code has a text of its own
-  pmpi().Comm_call_errhandler(comm, constants().err_truncate);
-  return constants().err_truncate;
+  const int code = code_on_comm(error);
+  pmpi().Comm_call_errhandler(comm, code);
+  return code;
 }
 
 }  // namespace penstock::mpi

@@ -14,5 +14,7 @@ int finish(Handle win, const Result<void>& done);
 int finish(Handle win, const Result<int>& done);
 /// The same for a call without a window: the handler of the communicator.
 int raise_on_comm(Handle comm, const Error& error);
+/// Its code alone.
+int code_on_comm(const Error& error);
 
 }  // namespace penstock::mpi

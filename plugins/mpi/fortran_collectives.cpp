@@ -69,34 +69,34 @@ Word in_c(char kind, Word word) {
 
 /// The call in the pool, if that serves it.
 template <class... Words>
-std::optional<int> in_pool(CollectiveCall call, Words... fortran_words) {
+std::optional<int> in_pool(CollectiveCall call, const char* name, Words... fortran_words) {
   const std::string_view kinds = arguments_of(call);
   if (kinds.empty()) return std::nullopt;
   std::array words = {fortran_words...};
   for (std::size_t i = 0; i < words.size(); ++i) words[i] = in_c(kinds[i], words[i]);
-  return collective_in_pool(call, words, false);
+  return collective_in_pool({call, words, false, name});
 }
 
 }  // namespace
 
-#define IN_FORTRAN(symbol, lower, n)                                         \
-  PENSTOCK_EXPORT void symbol(WORDS_##n, int* ierror) {                      \
-    const void* const caller = __builtin_return_address(0);                  \
-    static constinit fortran::Next<decltype(symbol)> next(#symbol);          \
-    auto* const function = next(caller);                                     \
-    if (function == nullptr) return fortran::report(ierror, no_function);    \
-    if (!fortran::serves_mpif_h(caller)) return function(NAMES_##n, ierror); \
-    const AroundCollective around;                                           \
-    if (const auto done = in_pool(CollectiveCall::lower, NAMES_##n))         \
-      return fortran::report(ierror, *done);                                 \
-    function(NAMES_##n, ierror);                                             \
+#define IN_FORTRAN(symbol, name, lower, n)                                         \
+  PENSTOCK_EXPORT void symbol(WORDS_##n, int* ierror) {                            \
+    const void* const caller = __builtin_return_address(0);                        \
+    static constinit fortran::Next<decltype(symbol)> next(#symbol);                \
+    auto* const function = next(caller);                                           \
+    if (function == nullptr) return fortran::report(ierror, no_function);          \
+    if (!fortran::serves_mpif_h(caller)) return function(NAMES_##n, ierror);       \
+    const AroundCollective around;                                                 \
+    if (const auto done = in_pool(CollectiveCall::lower, "MPI_" #name, NAMES_##n)) \
+      return fortran::report(ierror, *done);                                       \
+    function(NAMES_##n, ierror);                                                   \
   }
 
 #define PENSTOCK_COLLECTIVE(name, lower, UPPER, n) \
-  IN_FORTRAN(mpi_##lower##_, lower, n)             \
-  IN_FORTRAN(mpi_##lower##__, lower, n)            \
-  IN_FORTRAN(MPI_##UPPER, lower, n)                \
-  IN_FORTRAN(ompi_##lower##_f, lower, n)
+  IN_FORTRAN(mpi_##lower##_, name, lower, n)       \
+  IN_FORTRAN(mpi_##lower##__, name, lower, n)      \
+  IN_FORTRAN(MPI_##UPPER, name, lower, n)          \
+  IN_FORTRAN(ompi_##lower##_f, name, lower, n)
 #define PENSTOCK_COUNTED(name, lower, UPPER, n, ...) PENSTOCK_COLLECTIVE(name, lower, UPPER, n)
 #include "collective_table.inc"
 
@@ -109,7 +109,7 @@ PENSTOCK_EXPORT void mpi_barrier_f08_(Word comm, int* ierror) {
   // Open MPI's calls ompi_barrier_f.
   if (!fortran::serves_f08(caller)) return function(comm, ierror);
   const AroundCollective around;
-  if (const auto done = in_pool(CollectiveCall::barrier, comm))
+  if (const auto done = in_pool(CollectiveCall::barrier, "MPI_Barrier", comm))
     return fortran::report(ierror, *done);
   function(comm, ierror);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace penstock::mpi {
 class MpiProgress {
  public:
   /// `comm` may change: to one that lives longer.
-  MpiProgress(const Handle& comm, pool::Pool& pool, std::vector<std::uint64_t> peers)
+  MpiProgress(const std::atomic<Handle>& comm, pool::Pool& pool, std::vector<std::uint64_t> peers)
       : comm_(&comm), pool_(&pool), peers_(std::move(peers)) {}
 
   void look() {
@@ -30,7 +31,7 @@ class MpiProgress {
     last_ns_ = now;
     if (!nobody_died()) return;
     int flag = 0;
-    pmpi().Iprobe(constants().any_source, constants().any_tag, *comm_, &flag,
+    pmpi().Iprobe(constants().any_source, constants().any_tag, comm_->load(), &flag,
                   constants().status_ignore);
   }
 
@@ -53,7 +54,7 @@ class MpiProgress {
     });
   }
 
-  const Handle* comm_;
+  const std::atomic<Handle>* comm_;
   pool::Pool* pool_;
   std::vector<std::uint64_t> peers_;
   std::size_t next_ = 0;

@@ -1,25 +1,29 @@
-// MPI's blocking collective calls through the pool.
+// MPI's collective calls through the pool: blocking, nonblocking and persistent ones.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
 
-#include "collective_words.hpp"
+#include "collective_arguments.hpp"
 
 namespace penstock::mpi {
 
-enum class CollectiveCall : std::uint8_t {
-#define PENSTOCK_COLLECTIVE(name, lower, UPPER, n) lower,
-#define PENSTOCK_COUNTED(name, lower, UPPER, n, ...) lower,
-#include "collective_table.inc"
-#undef PENSTOCK_COLLECTIVE
-#undef PENSTOCK_COUNTED
+/// A collective call as it came.
+struct Asked {
+  CollectiveCall call;
+  std::span<const Word> words;   ///< the arguments of the blocking form in C
+  bool large;                    ///< the counts are MPI_Count
+  const char* name;              ///< "MPI_Iallreduce"; a literal
+  const void* caller = nullptr;  ///< of calls that do not block: the return address
 };
 
-/// Does the call if the pool serves it; nullopt: the MPI does, on all ranks of the communicator.
-/// `words`: the arguments in C, as they came; `large`: the counts are MPI_Count. Which calls are
-/// taken: PENSTOCK_COLL.
-std::optional<int> collective_in_pool(CollectiveCall call, std::span<const Word> words, bool large);
+/// Each does the call if the pool serves it; nullopt: the MPI does, on all ranks of the
+/// communicator. Which calls are taken: PENSTOCK_COLL.
+std::optional<int> collective_in_pool(const Asked& asked);
+/// `request`: where its handle goes.
+std::optional<int> nonblocking_in_pool(const Asked& asked, void* request);
+/// MPI_Allreduce_init and its like. May wait for the other ranks.
+std::optional<int> persistent_in_pool(const Asked& asked, void* request);
 
 }  // namespace penstock::mpi

@@ -7,25 +7,27 @@
 #include <vector>
 
 #include "attachment.hpp"
-#include "base/env.hpp"
+#include "base/format.hpp"
 #include "base/log.hpp"
-#include "coll/planning.hpp"
-#include "coll/tuning_store.hpp"
-#include "mpi_progress.hpp"
 #include "pmpi.hpp"
+#include "pool_agreement.hpp"
+#include "pool_requests.hpp"
 
 namespace penstock::mpi {
 
 namespace {
 
-constexpr std::uint64_t none = ~std::uint64_t{0};
 /// Calls of a communicator that the MPI serves first.
 constexpr std::uint32_t calls_before = 2;
+/// From one crossing to the next, where its ranks may begin to use the pool.
+constexpr std::uint32_t calls_between = 4;
 
 struct Entry {
   std::uint32_t calls = 0;
   bool decided = false;
-  std::unique_ptr<PoolComm> ours;  ///< null once decided: the MPI's
+  std::shared_ptr<PoolComm> ours;        ///< null once decided: the MPI's
+  std::unique_ptr<Agreement> agreement;  ///< begun by a call that did not block
+  std::shared_ptr<PoolComm> ready;       ///< what all ranks will use, but not yet
 };
 
 std::mutex mutex;  // of all below
@@ -34,8 +36,13 @@ std::unordered_map<Handle, std::unique_ptr<Entry>>& table() {
   return *entries;  // never destroyed: calls may come from exit handlers
 }
 /// Their ranks may still read; the space is given back when all have left.
-std::vector<std::unique_ptr<PoolComm>>& retired() {
-  static auto* comms = new std::vector<std::unique_ptr<PoolComm>>;
+std::vector<std::shared_ptr<PoolComm>>& retired() {
+  static auto* comms = new std::vector<std::shared_ptr<PoolComm>>;
+  return *comms;
+}
+/// Freed by the program, with calls that are not over yet.
+std::vector<std::shared_ptr<PoolComm>>& unfinished() {
+  static auto* comms = new std::vector<std::shared_ptr<PoolComm>>;
   return *comms;
 }
 /// Being freed at this moment: callbacks of the user's attributes may still call collectives.
@@ -65,10 +72,28 @@ void give_back_those_left() {
   });
 }
 
-void retire(std::unique_ptr<PoolComm> comm) {
-  comm->probed = constants().comm_world;  // its own is being freed
-  comm->core->leave();
-  if (comm->area) retired().push_back(std::move(comm));
+void leave_those_that_are_over() {
+  std::erase_if(unfinished(), [](const std::shared_ptr<PoolComm>& comm) {
+    if (comm->queue->outstanding() != 0) return false;
+    comm->core->leave();
+    if (comm->area) retired().push_back(comm);
+    return true;
+  });
+}
+
+/// Who finds `ended` when the last call is over leaves it; else it is found here that it is over.
+void retire(std::shared_ptr<PoolComm> comm) {
+  comm->alive = constants().comm_world;  // its own is being freed
+  comm->ended.store(true);
+  unfinished().push_back(std::move(comm));
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  leave_those_that_are_over();
+}
+
+void retire_both(Entry& entry) {
+  for (std::shared_ptr<PoolComm>* comm : {&entry.ours, &entry.ready}) {
+    if (*comm != nullptr) retire(std::move(*comm));
+  }
 }
 
 // The MPI calls these with a handle of its width in a register, which we do not read.
@@ -82,7 +107,7 @@ int forget(Handle, int, void* value, void*) {
     return known.second.get() == value;
   });
   if (found != table().end()) {
-    if (found->second->ours != nullptr) retire(std::move(found->second->ours));
+    retire_both(*found->second);
     table().erase(found);
     version.fetch_add(1);
   }
@@ -133,155 +158,87 @@ Entry* entry_of(Handle comm) {
   return entry;
 }
 
-/// A rank's contribution, exchanged in one MPI_Allgather.
-struct Offer {
-  std::uint64_t pool_id = 0;  ///< 0: this rank has no pool
-  std::uint64_t token = 0;
-  std::uint64_t area = none;  ///< of rank 0
-  std::uint64_t slot_bytes = 0, eager_bytes = 0;
-  std::uint64_t node = 0;
-  std::uint64_t tuning_bytes = 0;  ///< rank 0: of the table that it broadcasts; 0: the built-in one
-};
-static_assert(sizeof(Offer) == 56);
+void take_agreement(Entry& entry) {
+  entry.ready = entry.agreement->make();
+  entry.agreement.reset();
+  entry.decided = entry.ready == nullptr;
+}
 
-class Agreement {
- public:
-  explicit Agreement(Handle comm) : at_(attachment()), comm_(comm) {
-    pmpi().Comm_size(comm, &size_);
-    pmpi().Comm_rank(comm, &rank_);
+/// Starts it, or ends it; a call that may not wait finds perhaps that it is not over.
+void agree(Entry& entry, Handle comm, MayWait may_wait) {
+  const bool begins = entry.agreement == nullptr;
+  if (begins) {
+    if (!may_be_ours(comm)) {
+      entry.decided = true;
+      return;
+    }
+    {
+      const std::lock_guard<std::mutex> guard(mutex);
+      give_back_those_left();
+    }
+    entry.agreement = std::make_unique<Agreement>(comm);
   }
+  if (may_wait == MayWait::yes) {
+    begins ? entry.agreement->exchange() : entry.agreement->wait_until_exchanged();
+    return take_agreement(entry);
+  }
+  if (begins) return entry.agreement->begin_to_exchange();
+  if (!entry.agreement->is_exchanged()) return;
+  take_agreement(entry);
+  if (entry.ready == nullptr) return;
+  const std::uint32_t next = (entry.calls - 1 + calls_between - 1) / calls_between;
+  entry.ready->core->offer_change(next);
+}
 
-  /// Null: the MPI serves the communicator. The same on all ranks.
-  std::unique_ptr<PoolComm> make() {
-    exchange();
-    if (acceptable()) return open();
-    if (made_) at_->memory.give_back(*made_);
+/// Where a call goes whose communicator is not decided on. All ranks begin with the pool in the
+/// same call: one that may wait, or one at which all have found that they can.
+PoolComm* decide(Entry& entry, Handle comm, MayWait may_wait) {
+  const std::uint32_t number = entry.calls++;
+  if (number < calls_before) return nullptr;
+  if (entry.ready == nullptr) agree(entry, comm, may_wait);
+  if (entry.ready == nullptr) return nullptr;
+  if (may_wait == MayWait::no &&
+      (number % calls_between != 0 ||
+       !entry.ready->core->all_change("a nonblocking collective", number / calls_between)))
     return nullptr;
-  }
+  entry.ours = std::move(entry.ready);
+  entry.decided = true;
+  base::log(base::Level::info, "collectives of {} ranks go through the pool; tuning table: {}",
+            entry.ours->ranks(), entry.ours->tuning_origin);
+  return entry.ours.get();
+}
 
- private:
-  void exchange() {
-    Offer own;
-    if (at_ != nullptr) {
-      const pool::Pool& pool = at_->pool();
-      own.pool_id = pool.info().id;
-      own.token = pool.token();
-      own.node = pool.node();
-      if (rank_ == 0) make_area(own);
-    }
-    offers_.resize(static_cast<std::size_t>(size_));
-    pmpi().Allgather(&own, sizeof own, constants().byte, offers_.data(), sizeof own,
-                     constants().byte, comm_);
+/// The MPI's part of it ends before its communicator does.
+void end_agreement(Handle comm) {
+  Entry* entry = nullptr;
+  {
+    const std::lock_guard<std::mutex> guard(mutex);
+    const auto found = table().find(comm);
+    if (found != table().end()) entry = found->second.get();
   }
-  void make_area(Offer& offer) {
-    const auto ranks = static_cast<std::uint32_t>(size_);
-    const auto stats = at_->session->arena->stats();
-    const coll::Shape shape = coll::shape_for(ranks, stats.bytes_total);
-    // The rest is for messages, windows and other communicators.
-    if (stats.bytes_used + coll::Communicator::bytes(ranks, shape) > stats.bytes_total / 2) return;
-    auto made = at_->memory.make(coll::Communicator::bytes(ranks, shape));
-    if (!made) return;
-    made_ = *made;
-    const auto& memory = at_->pool().memory();
-    const std::vector<std::byte> zeros(coll::Communicator::zeroed_bytes(ranks, shape));
-    memory.publish_bulk(made_->data, zeros.data(), zeros.size());
-    memory.full_fence();
-    offer.area = made_->offset;
-    offer.slot_bytes = shape.slot_bytes;
-    offer.eager_bytes = shape.eager_bytes;
-    if (const auto tuning = coll::tuning_in_force(*at_->session->arena)) {
-      table_ = coll::encode(*tuning);
-      offer.tuning_bytes = table_.size();
-    }
-  }
-  /// All ranks have that of rank 0, also where the pool gets another one at this moment.
-  std::shared_ptr<const coll::Tuning> receive_tuning() {
-    const std::uint64_t bytes = offers_.front().tuning_bytes;
-    if (bytes == 0 || bytes > coll::max_tuning_bytes) return nullptr;
-    table_.resize(bytes);
-    pmpi().Bcast(table_.data(), static_cast<int>(bytes), constants().byte, 0, comm_);
-    auto tuning = coll::decode(table_);
-    if (tuning) return std::make_shared<coll::Tuning>(*std::move(tuning));
-    base::log(base::Level::warn, "rank 0's tuning table of collectives: {}; the built-in is used",
-              tuning.error().message);
-    return nullptr;
-  }
-  bool acceptable() const {
-    const Offer& first = offers_.front();
-    bool apart = false;
-    for (const Offer& offer : offers_) {
-      if (offer.pool_id == 0 || offer.pool_id != first.pool_id) return false;
-      apart = apart || offer.node != first.node;
-    }
-    return apart && first.area != none;
-  }
-  std::unique_ptr<PoolComm> open() {
-    const Offer& first = offers_.front();
-    coll::Options options{.area = first.area, .self = static_cast<std::uint32_t>(rank_)};
-    for (const Offer& offer : offers_) options.tokens.push_back(offer.token);
-    options.check = base::env_flag("PENSTOCK_COLL_CHECK");
-    options.shape.slot_bytes = first.slot_bytes;
-    options.shape.eager_bytes = first.eager_bytes;
-    options.tuning = receive_tuning();
-    const std::string origin = options.tuning ? options.tuning->origin : "built in";
-    auto comm = std::make_unique<PoolComm>();
-    comm->handle = comm->probed = comm_;
-    options.idle = [progress = MpiProgress(comm->probed, at_->pool(), options.tokens)]() mutable {
-      progress.look();
-    };
-    auto opened = coll::Communicator::open(at_->pool(), std::move(options));
-    if (!opened) {
-      base::log(base::Level::error, "{}", opened.error().message);
-      return nullptr;
-    }
-    base::log(base::Level::info, "collectives of {} ranks go through the pool; tuning table: {}",
-              size_, origin);
-    comm->core = std::move(*opened);
-    comm->area = made_;
-    return comm;
-  }
-
-  Attachment* at_;
-  Handle comm_;
-  int size_ = 0, rank_ = 0;
-  std::vector<Offer> offers_;
-  std::optional<arena::Object> made_;
-  std::vector<std::byte> table_;  ///< of plans, rank 0's
-};
-
-/// Two ranks or more, in a program of MPI_Init; the same on all ranks.
-bool may_be_ours(Handle comm) {
-  int inter = 0, size = 0, ended = 0;
-  if (pmpi().Finalized(&ended) != constants().success || ended != 0) return false;
-  int begun = 0;
-  pmpi().Initialized(&begun);
-  if (begun == 0 || !pool_is_named()) return false;
-  if (pmpi().Comm_test_inter(comm, &inter) != constants().success || inter != 0) return false;
-  return pmpi().Comm_size(comm, &size) == constants().success && size > 1;
+  if (entry == nullptr || entry->agreement == nullptr) return;
+  entry->agreement->wait_until_exchanged();
+  take_agreement(*entry);
 }
 
 }  // namespace
 
-PoolComm* pool_comm(Handle comm) {
+PoolComm* pool_comm(Handle comm, MayWait may_wait) {
   if (comm == constants().comm_null || comm == constants().comm_self) return nullptr;
   Entry* const entry = entry_of(comm);
   if (entry == nullptr) return nullptr;
   if (entry->decided) [[likely]]
     return entry->ours.get();
-  if (entry->calls++ < calls_before) return nullptr;
-  entry->decided = true;
-  if (!may_be_ours(comm)) return nullptr;
-  {
-    const std::lock_guard<std::mutex> guard(mutex);
-    give_back_those_left();
-  }
-  entry->ours = Agreement(comm).make();
-  return entry->ours.get();
+  return decide(*entry, comm, may_wait);
 }
 
 void begin_to_free(Handle comm) {
+  end_agreement(comm);
   const std::lock_guard<std::mutex> guard(mutex);
   ending().push_back(comm);
+  const auto found = table().find(comm);
+  if (found != table().end() && found->second->ours != nullptr)
+    found->second->ours->alive = constants().comm_world;
   version.fetch_add(1);
 }
 
@@ -291,15 +248,40 @@ void end_to_free(Handle comm) {
   if (found != ending().end()) ending().erase(found);
 }
 
+void leave_ended_comms() {
+  const std::lock_guard<std::mutex> guard(mutex);
+  leave_those_that_are_over();
+}
+
+std::vector<Handle> all_comms() {
+  const std::lock_guard<std::mutex> guard(mutex);
+  std::vector<Handle> all;
+  for (auto& [handle, entry] : table()) all.push_back(handle);
+  return all;
+}
+
+/// Those with calls that are not over.
+std::vector<std::shared_ptr<PoolComm>> busy_comms() {
+  const std::lock_guard<std::mutex> guard(mutex);
+  std::vector<std::shared_ptr<PoolComm>> busy = unfinished();
+  for (auto& [handle, entry] : table()) {
+    if (entry->ours != nullptr && entry->ours->queue->outstanding() != 0)
+      busy.push_back(entry->ours);
+  }
+  return busy;
+}
+
 void leave_all_comms() {
-  std::vector<std::unique_ptr<PoolComm>> owned;
+  for (const Handle comm : all_comms()) end_agreement(comm);
+  for (const auto& comm : busy_comms()) comm->queue->drain("MPI_Finalize");
+  advance_requests();
+  std::vector<std::shared_ptr<PoolComm>> owned;
   {
     const std::lock_guard<std::mutex> guard(mutex);
     all_left = true;
-    for (auto& [handle, entry] : table()) {
-      if (entry->ours != nullptr) retire(std::move(entry->ours));
-    }
+    for (auto& [handle, entry] : table()) retire_both(*entry);
     version.fetch_add(1);
+    leave_those_that_are_over();
     owned.swap(retired());
   }
   // Not with the mutex: the MPI may end the process in a wait, and exit handlers come here again.
@@ -316,8 +298,11 @@ void leave_all_comms() {
 void drop_all_comms() {
   const std::lock_guard<std::mutex> guard(mutex);
   for (auto& [handle, entry] : table()) {
-    if (entry->ours != nullptr && entry->ours->area) retired().push_back(std::move(entry->ours));
-    entry->ours.reset();
+    for (auto* comm : {&entry->ours, &entry->ready}) {
+      if (*comm != nullptr && (*comm)->area) retired().push_back(std::move(*comm));
+      comm->reset();
+    }
+    if (entry->agreement != nullptr) entry->agreement->drop();
   }
   Attachment* const at = retired().empty() ? nullptr : attachment();
   for (const auto& comm : retired()) {

@@ -20,7 +20,7 @@ struct PoolWindow {
   Handle group = 0;  ///< of its communicator
   /// Where the MPI is asked to go on: MPI_COMM_WORLD, or in programs of MPI's sessions, which lack
   /// it, one of our own.
-  Handle self = 0;
+  std::atomic<Handle> self = 0;
   bool owns_self = false;
   std::unique_ptr<window::Window> core;
   std::vector<std::int64_t> units;  ///< displacement units, by rank

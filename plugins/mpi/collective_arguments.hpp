@@ -1,0 +1,143 @@
+// What the arguments of a collective call mean for the pool: the problem, the arithmetic, and the
+// user's memory as blocks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "abi.hpp"
+#include "coll/communicator.hpp"
+#include "collective_words.hpp"
+#include "datatypes.hpp"
+#include "reduction_of.hpp"
+
+namespace penstock::mpi {
+
+enum class CollectiveCall : std::uint8_t {
+#define PENSTOCK_COLLECTIVE(name, lower, UPPER, n) lower,
+#define PENSTOCK_COUNTED(name, lower, UPPER, n, ...) lower,
+#include "collective_table.inc"
+#undef PENSTOCK_COLLECTIVE
+#undef PENSTOCK_COUNTED
+};
+
+/// Arguments as they came in registers or on the stack.
+class Words {
+ public:
+  Words(std::span<const Word> words, bool large) : words_(words), large_(large) {}
+  Count count(std::size_t i) const { return large_ ? static_cast<Count>(words_[i]) : integer(i); }
+  int integer(std::size_t i) const { return static_cast<int>(words_[i]); }
+  void* pointer(std::size_t i) const {
+    return reinterpret_cast<void*>(words_[i]);  // NOLINT: a pointer in a word
+  }
+  Handle handle(std::size_t i) const { return incoming(words_[i]); }
+  const int* integers(std::size_t i) const { return static_cast<const int*>(pointer(i)); }
+  bool in_place(std::size_t i) const { return pointer(i) == constants().in_place; }
+
+ private:
+  std::span<const Word> words_;
+  bool large_;
+};
+
+/// The user's memory at one side of a call, as blocks that lie in one piece of memory: the memory
+/// itself, or a packed copy where the type has holes. What it needs is kept, so that a call
+/// allocates nothing once it was made before.
+class Side {
+ public:
+  explicit Side(std::vector<coll::Block>& blocks) : blocks_(blocks) {}
+
+  void clear();
+  /// False: the type cannot be used here.
+  bool use(void* user, Handle type);
+  const std::shared_ptr<const Layout>& shared_layout() const { return layout_; }
+  std::uint64_t size() const { return layout_->size; }
+  /// The same number of elements for each of `n` ranks, one after the other.
+  bool add_equal(Count elements, std::uint32_t n);
+  /// Counts and displacements in elements; without displacements one after the other.
+  bool add_each(const int* counts, const int* displacements, std::uint32_t n);
+  std::uint64_t longest() const;
+  /// Data at no address, of a type that has no address of its own: the MPI reports it.
+  bool is_nowhere() const {
+    return layout_ != nullptr && user_ == nullptr && layout_->contiguous && longest() != 0;
+  }
+  /// Fills the blocks. Returns the memory that they lie in.
+  std::byte* place();
+  /// Fills a packed copy with what the user has there.
+  void load();
+  /// Puts what has come where the user wants it.
+  void unload();
+
+ private:
+  /// `elements` of the type at an offset from the user's address.
+  struct Piece {
+    std::int64_t at = 0;
+    std::uint64_t elements = 0;
+  };
+  void add(std::int64_t at, Count elements) {
+    pieces_.push_back({at, static_cast<std::uint64_t>(elements)});
+  }
+  std::byte* place_as_is();
+
+  std::vector<std::byte> packed_;
+  std::vector<Piece> pieces_;
+  std::vector<coll::Block>& blocks_;
+  std::byte* user_ = nullptr;
+  std::shared_ptr<const Layout> layout_;
+};
+
+/// One call after the other; or one that is made again and again, with the arguments read once.
+class CollectiveArguments {
+ public:
+  CollectiveArguments() : in_(problem_.input), out_(problem_.output) {}
+  CollectiveArguments(const CollectiveArguments&) = delete;
+  CollectiveArguments& operator=(const CollectiveArguments&) = delete;
+
+  /// False where the MPI has to do the call, which all ranks decide alike in a program that is
+  /// correct; what is not the MPI reports.
+  bool read(CollectiveCall call, const Words& words, std::uint32_t ranks, std::uint32_t self);
+  /// The reduction is done by the MPI, which may call a function of the user.
+  bool is_reduced_by_mpi() const { return std::holds_alternative<MpiArithmetic>(reduction_); }
+
+  /// Before each call: takes what the user has in the buffers now.
+  void load() {
+    if (loaded_ != nullptr) loaded_->load();
+  }
+  /// Its plan is still to be chosen.
+  coll::Call call(const char* name) const;
+  /// After each call.
+  void unload() {
+    if (unloaded_ != nullptr) unloaded_->unload();
+  }
+
+ private:
+  bool read_arguments(CollectiveCall call);
+  void begin(coll::Collective collective);
+  bool is_root() const { return problem_.rank == problem_.root; }
+  bool set_root(std::size_t word);
+  bool broadcast(std::size_t root);
+  bool reduction(coll::Collective collective, std::optional<std::size_t> root, bool counts = false);
+  bool gather(bool each);
+  bool allgather(bool each);
+  bool scatter(bool each);
+  bool alltoall(bool each);
+  bool use_input();
+  bool use_scattered(bool each);
+  bool use_output(bool each);
+  bool place_gathered();
+  /// `loaded`: whose memory is read before the call; `unloaded`: written after it.
+  bool place(const std::byte* input, std::byte* output, Side* loaded = nullptr,
+             Side* unloaded = nullptr);
+
+  Words words_{{}, false};
+  coll::Problem problem_;
+  Side in_, out_;
+  ReductionOf reduction_;
+  const std::byte* input_ = nullptr;
+  std::byte* output_ = nullptr;
+  Side *loaded_ = nullptr, *unloaded_ = nullptr;
+};
+
+}  // namespace penstock::mpi

@@ -1,0 +1,112 @@
+#include "collective_choice.hpp"
+
+#include <string>
+#include <string_view>
+
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "base/log.hpp"
+
+namespace penstock::mpi {
+
+namespace {
+
+constexpr CollectiveCall taken_calls[] = {
+    CollectiveCall::barrier,        CollectiveCall::bcast,
+    CollectiveCall::reduce,         CollectiveCall::allreduce,
+    CollectiveCall::scan,           CollectiveCall::exscan,
+    CollectiveCall::gather,         CollectiveCall::gatherv,
+    CollectiveCall::scatter,        CollectiveCall::scatterv,
+    CollectiveCall::allgather,      CollectiveCall::allgatherv,
+    CollectiveCall::alltoall,       CollectiveCall::alltoallv,
+    CollectiveCall::reduce_scatter, CollectiveCall::reduce_scatter_block};
+
+/// The upper half is for calls that do not block.
+constexpr unsigned half = 32;
+constexpr std::uint64_t lower_half = 0xffffffffull, upper_half = lower_half << half;
+
+constexpr std::uint64_t bit_of(CollectiveCall call, Form form = Form::blocking) {
+  return 1ull << (static_cast<unsigned>(call) + (form == Form::blocking ? 0 : half));
+}
+
+constexpr std::uint64_t bits_of_taken() {
+  std::uint64_t bits = 0;
+  for (const CollectiveCall call : taken_calls) bits |= bit_of(call);
+  return bits;
+}
+
+std::string_view name_of(CollectiveCall call) {
+  constexpr std::string_view names[] = {
+#define PENSTOCK_COLLECTIVE(name, lower, UPPER, n) #lower,
+#define PENSTOCK_COUNTED(name, lower, UPPER, n, ...) #lower,
+#include "collective_table.inc"
+#undef PENSTOCK_COLLECTIVE
+#undef PENSTOCK_COUNTED
+  };
+  return names[static_cast<std::size_t>(call)];
+}
+
+std::string all_names() {
+  std::string names;
+  for (const CollectiveCall call : taken_calls)
+    names += (names.empty() ? "" : ", ") + std::string(name_of(call));
+  return names;
+}
+
+/// "allreduce": in all forms; "iallreduce": those that do not block; "nonblocking": all of these.
+std::uint64_t calls_named(std::string_view name) {
+  if (name == "all") return ~0ull;
+  if (name == "nonblocking") return upper_half;
+  for (const CollectiveCall call : taken_calls) {
+    const std::uint64_t bits = bit_of(call) | bit_of(call, Form::nonblocking);
+    if (name == name_of(call)) return bits;
+    if (name.starts_with('i') && name.substr(1) == name_of(call)) return bits & upper_half;
+  }
+  return 0;
+}
+
+/// PENSTOCK_COLL: "all", "none", or names with commas between; those with a "-" are left out.
+std::uint64_t wanted_calls() {
+  const std::string text = base::env_text("PENSTOCK_COLL");
+  std::uint64_t wanted = 0, unwanted = 0;
+  bool only_some = false;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    std::string_view name(text.data() + at, end - at);
+    at = end + 1;
+    const bool without = name.starts_with('-');
+    if (without) name.remove_prefix(1);
+    const std::uint64_t named = calls_named(name);
+    only_some = only_some || !without;
+    (without ? unwanted : wanted) |= named;
+    if (named == 0 && name != "none")
+      base::log(base::Level::warn,
+                "PENSTOCK_COLL names '{}': all, none, or names such as allreduce,bcast or "
+                "-alltoall are needed, of: {}; with an i before, such as -iallreduce, or "
+                "-nonblocking, for calls that do not block",
+                name, all_names());
+  }
+  return (only_some ? wanted : ~0ull) & ~unwanted;
+}
+
+std::uint64_t wanted() {
+  static const std::uint64_t calls = wanted_calls();
+  return calls;
+}
+
+}  // namespace
+
+bool is_taken(CollectiveCall call) {
+  constexpr std::uint64_t taken = bits_of_taken();
+  return (taken & bit_of(call)) != 0;
+}
+
+bool is_wanted(CollectiveCall call, Form form) {
+  return (wanted() & bit_of(call, form)) != 0;
+}
+
+bool any_is_wanted() {
+  return wanted() != 0;
+}
+
+}  // namespace penstock::mpi

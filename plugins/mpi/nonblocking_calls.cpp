@@ -1,0 +1,69 @@
+// The nonblocking and persistent collective calls that the pool may take; else passed on to the MPI
+// unchanged.
+#include "collective_words.hpp"
+#include "export.hpp"
+#include "found.hpp"
+#include "pool_collectives.hpp"
+
+namespace {
+
+using namespace penstock::mpi;
+
+using Begin = std::optional<int>(const Asked&, void* request);
+
+template <class... Words>
+std::optional<int> in_pool(Begin begin, CollectiveCall call, bool large, const char* name,
+                           const void* caller, void* request, Words... arguments) {
+  const Word words[] = {arguments...};
+  return begin({call, words, large, name, caller}, request);
+}
+
+}  // namespace
+
+// `own`: the parameters before the request, and their names, that the blocking call has not.
+#define FORM(begin, lower, called, own, own_name, n)                                            \
+  PENSTOCK_EXPORT int MPI_##called(WORDS_##n own, void* request) {                              \
+    static constinit Found<int(WORDS_##n own, void*)> found;                                    \
+    const void* const caller = __builtin_return_address(0);                                     \
+    auto* const function = found(#called, caller);                                              \
+    if (function == nullptr) return no_function;                                                \
+    if (const auto begun = in_pool(begin, CollectiveCall::lower, false, "MPI_" #called, caller, \
+                                   request, NAMES_##n))                                         \
+      return *begun;                                                                            \
+    return function(NAMES_##n own_name, request);                                               \
+  }
+
+/// For an MPI without the large form, calls the plain form if the counts fit an int.
+#define FORM_LARGE(begin, lower, called, own, own_name, n, ...)                                \
+  PENSTOCK_EXPORT int MPI_##called##_c(WORDS_##n own, void* request) {                         \
+    static constinit Found<int(WORDS_##n own, void*)> large, plain;                            \
+    const void* const caller = __builtin_return_address(0);                                    \
+    auto* function = large(#called "_c", caller);                                              \
+    if (function == nullptr) {                                                                 \
+      function = plain(#called, caller);                                                       \
+      if (function == nullptr) return no_function;                                             \
+      for (const Word count : {__VA_ARGS__}) {                                                 \
+        if (!fit_int({static_cast<Count>(count)})) return constants().err_count;               \
+      }                                                                                        \
+    }                                                                                          \
+    if (const auto begun = in_pool(begin, CollectiveCall::lower, true, "MPI_" #called, caller, \
+                                   request, NAMES_##n))                                        \
+      return *begun;                                                                           \
+    return function(NAMES_##n own_name, request);                                              \
+  }
+
+#define NO_PARAMETER
+#define INFO_PARAMETER , Word info
+#define INFO_NAME , info
+#define BOTH(name, lower, n)                                                \
+  FORM(nonblocking_in_pool, lower, I##lower, NO_PARAMETER, NO_PARAMETER, n) \
+  FORM(persistent_in_pool, lower, name##_init, INFO_PARAMETER, INFO_NAME, n)
+
+#define PENSTOCK_COLLECTIVE(name, lower, UPPER, n)
+#define PENSTOCK_COUNTED(name, lower, UPPER, n, ...)
+#define PENSTOCK_IN_POOL(name, lower, UPPER, n) BOTH(name, lower, n)
+#define PENSTOCK_COUNTED_IN_POOL(name, lower, UPPER, n, ...)                                   \
+  BOTH(name, lower, n)                                                                         \
+  FORM_LARGE(nonblocking_in_pool, lower, I##lower, NO_PARAMETER, NO_PARAMETER, n, __VA_ARGS__) \
+  FORM_LARGE(persistent_in_pool, lower, name##_init, INFO_PARAMETER, INFO_NAME, n, __VA_ARGS__)
+#include "collective_table.inc"

@@ -1,0 +1,173 @@
+#include "pool_requests.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+#include "pmpi.hpp"
+#include "queue_thread.hpp"
+
+namespace penstock::mpi {
+
+std::atomic<std::uint32_t> pool_requests{0};
+
+namespace {
+
+struct Tables {
+  std::mutex mutex;
+  std::unordered_map<Handle, std::shared_ptr<PoolRequest>> requests;
+  std::unordered_map<Handle, std::shared_ptr<Persistent>> persistent;
+  std::vector<std::shared_ptr<PoolRequest>> incomplete;  ///< to the MPI
+};
+Tables& tables() {
+  static auto* all = new Tables;  // never destroyed: calls may come from exit handlers
+  return *all;
+}
+std::atomic<std::size_t> incomplete_requests{0};
+
+// What the MPI asks of a generalized request.
+int query(void*, void* status) {
+  if (status == constants().status_ignore) return constants().success;
+  set_source_and_tag(status, constants().any_source, constants().any_tag);
+  pmpi().Status_set_elements(status, constants().byte, 0);
+  return pmpi().Status_set_cancelled(status, 0);
+}
+int free_nothing(void*) {
+  return constants().success;
+}
+int cancel_nothing(void*, int) {
+  return constants().success;
+}
+
+int begin(const std::shared_ptr<PoolRequest>& request) {
+  Slot handle;
+  const int made =
+      pmpi().Grequest_start(reinterpret_cast<void*>(query), reinterpret_cast<void*>(free_nothing),
+                            reinterpret_cast<void*>(cancel_nothing), nullptr, handle);
+  if (made != constants().success) return made;
+  CallTemplate& call = *request->call;
+  request->handle = handle.get();
+  request->queued.call = call.arguments.call(call.name);
+  request->queued.prepared = call.schedule;
+  call.arguments.load();
+  {
+    Tables& all = tables();
+    const std::lock_guard<std::mutex> guard(all.mutex);
+    all.requests[request->handle] = request;
+    all.incomplete.push_back(request);
+    incomplete_requests.store(all.incomplete.size());
+    pool_requests.fetch_add(1);
+  }
+  call.comm->queue->push({request, &request->queued});
+  call.comm->queue->advance();  // what this rank brings may be there at once
+  drive(call.comm);
+  return constants().success;
+}
+
+/// The caller holds the mutex.
+FoundRequest find_in(const Tables& all, Handle handle) {
+  FoundRequest found;
+  if (const auto known = all.requests.find(handle); known != all.requests.end())
+    found.request = known->second;
+  if (const auto known = all.persistent.find(handle); known != all.persistent.end()) {
+    found.persistent = known->second;
+    found.request = known->second->active;
+  }
+  return found;
+}
+
+/// The caller holds the mutex. True when it is over.
+bool complete(PoolRequest& request) {
+  if (!request.queued.over.load(std::memory_order_acquire)) return false;
+  if (!request.queued.error) request.call->arguments.unload();
+  pmpi().Grequest_complete(request.handle);
+  if (request.freed) {
+    Slot handle(request.handle);
+    pmpi().Request_free(handle);
+  }
+  return true;
+}
+
+}  // namespace
+
+int begin_request(const std::shared_ptr<CallTemplate>& call, void* request) {
+  auto made = std::make_shared<PoolRequest>();
+  made->call = call;
+  const int status = begin(made);
+  if (status == constants().success) store(request, made->handle);
+  return status;
+}
+
+int make_persistent(const std::shared_ptr<CallTemplate>& call, void* request) {
+  const Constants& mpi = constants();
+  Slot handle;
+  // To itself: Intel MPI 2021.18 spoils the request after one to MPI_PROC_NULL, once that is freed.
+  const int made = pmpi().Send_init(nullptr, 0, mpi.byte, 0, 0, mpi.comm_self, handle);
+  if (made != mpi.success) return made;
+  auto persistent = std::make_shared<Persistent>();
+  persistent->call = call;
+  Tables& all = tables();
+  const std::lock_guard<std::mutex> guard(all.mutex);
+  all.persistent[handle.get()] = std::move(persistent);
+  pool_requests.fetch_add(1);
+  store(request, handle.get());
+  return mpi.success;
+}
+
+int start(Persistent& persistent) {
+  auto made = std::make_shared<PoolRequest>();
+  made->call = persistent.call;
+  const int status = begin(made);
+  if (status != constants().success) return status;
+  const std::lock_guard<std::mutex> guard(tables().mutex);
+  persistent.active = std::move(made);
+  return status;
+}
+
+void find_requests(const void* handles, std::size_t n, std::vector<FoundRequest>& found) {
+  Tables& all = tables();
+  const std::lock_guard<std::mutex> guard(all.mutex);
+  for (std::size_t i = 0; i < n; ++i) found.push_back(find_in(all, load_at(handles, i)));
+}
+
+FoundRequest find_request(Handle handle) {
+  Tables& all = tables();
+  const std::lock_guard<std::mutex> guard(all.mutex);
+  return find_in(all, handle);
+}
+
+void advance_requests() {
+  advance_queues();
+  if (incomplete_requests.load(std::memory_order_relaxed) == 0) return;
+  Tables& all = tables();
+  const std::lock_guard<std::mutex> guard(all.mutex);
+  std::erase_if(all.incomplete, [](const auto& request) { return complete(*request); });
+  incomplete_requests.store(all.incomplete.size());
+}
+
+void forget(const FoundRequest& found) {
+  Tables& all = tables();
+  const std::lock_guard<std::mutex> guard(all.mutex);
+  // The MPI may have given the handle away again, to another thread.
+  const auto known = all.requests.find(found.request->handle);
+  if (known != all.requests.end() && known->second == found.request) all.requests.erase(known);
+  if (found.persistent != nullptr) found.persistent->active.reset();
+  pool_requests.fetch_sub(1);
+}
+
+void let_go(const FoundRequest& found, Handle handle) {
+  if (found.request != nullptr) {
+    {
+      const std::lock_guard<std::mutex> guard(tables().mutex);
+      found.request->freed = true;
+    }
+    forget(found);
+    advance_requests();
+  }
+  if (found.persistent == nullptr) return;
+  const std::lock_guard<std::mutex> guard(tables().mutex);
+  tables().persistent.erase(handle);
+  pool_requests.fetch_sub(1);
+}
+
+}  // namespace penstock::mpi

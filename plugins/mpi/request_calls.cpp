@@ -1,0 +1,333 @@
+// The calls that start, wait for, test and free requests. Where none of the pool's collectives is
+// among them they are the MPI's; else the calls in the pool go on here, the MPI is told which are
+// over, and then answers for its own and ours alike.
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "export.hpp"
+#include "pool_requests.hpp"
+#include "queue_thread.hpp"
+
+namespace {
+
+using namespace penstock::mpi;
+
+/// The requests of one call.
+class Requests {
+ public:
+  Requests(int n, const void* handles) : n_(n > 0 ? static_cast<std::size_t>(n) : 0) {
+    found_.reserve(n_);
+    find_requests(handles, n_, found_);
+    for (std::size_t i = 0; i < n_; ++i) {
+      translated_ = translated_ || found_[i].persistent != nullptr;
+    }
+    if (translated_) translate(handles);
+  }
+
+  /// What the MPI is asked about.
+  void* seen(void* handles) { return translated_ ? copy_.data() : handles; }
+
+  /// Until those of ours are over.
+  void wait_for_all(const char* what) {
+    const DrivingHere driving;
+    for (const FoundRequest& found : found_) {
+      if (found.request == nullptr) continue;
+      PoolRequest& request = *found.request;
+      request.call->comm->queue->wait(what, [&] { return request.queued.over.load(); });
+    }
+    advance_requests();
+  }
+  bool any_is_active() const {
+    return std::any_of(found_.begin(), found_.end(),
+                       [](const FoundRequest& found) { return found.request != nullptr; });
+  }
+  /// Until `over`, which asks the MPI. One of ours is active.
+  template <class Over>
+  void wait_until(const char* what, const Over& over) {
+    const DrivingHere driving;
+    for (const FoundRequest& found : found_) {
+      if (found.request == nullptr) continue;
+      return found.request->call->comm->queue->wait(what, [&] {
+        advance_requests();
+        return over();
+      });
+    }
+  }
+
+  /// After the MPI's call with one status.
+  int finish_one(int done, void* handles) {
+    return finish(done, handles, [](std::size_t, int) {});
+  }
+  /// With a status for each request, or for each of `indices`.
+  int finish_all(int done, void* handles, void* statuses, std::span<const int> indices = {}) {
+    const Constants& mpi = constants();
+    const auto place_of = [&](std::size_t i) {
+      const auto at = std::find(indices.begin(), indices.end(), static_cast<int>(i));
+      return indices.empty() ? i : static_cast<std::size_t>(at - indices.begin());
+    };
+    const bool told = statuses != mpi.statuses_ignore;
+    const std::size_t number = indices.empty() ? n_ : indices.size();
+    bool first = done == mpi.success;
+    const int code = finish(done, handles, [&](std::size_t i, int error) {
+      for (std::size_t k = 0; told && first && k < number; ++k) set_error(statuses, k, mpi.success);
+      first = false;
+      if (told) set_error(statuses, place_of(i), error);
+    });
+    return code != mpi.success && done == mpi.success ? mpi.err_in_status : code;
+  }
+
+ private:
+  void translate(const void* handles) {
+    copy_.resize(n_ * handle_bytes());
+    for (std::size_t i = 0; i < n_; ++i) {
+      const FoundRequest& found = found_[i];
+      Handle seen = load_at(handles, i);
+      if (found.persistent != nullptr)
+        seen = found.request != nullptr ? found.request->handle : constants().request_null;
+      store_at(copy_.data(), i, seen);
+    }
+  }
+  /// Takes those that the MPI has ended from the table, and puts the handles back. `failed`: is
+  /// told of each whose call has failed. The first such error goes to its communicator.
+  template <class Failed>
+  int finish(int done, void* handles, const Failed& failed) {
+    const Constants& mpi = constants();
+    void* const after = seen(handles);
+    const PoolRequest* first = nullptr;
+    for (std::size_t i = 0; i < n_; ++i) {
+      const FoundRequest& found = found_[i];
+      const bool ended = found.request != nullptr && load_at(after, i) == mpi.request_null;
+      if (translated_ && found.persistent == nullptr) store_at(handles, i, load_at(after, i));
+      if (!ended) continue;
+      forget(found);
+      if (!found.request->queued.error) continue;
+      if (first == nullptr) first = found.request.get();
+      failed(i, code_on_comm(*found.request->queued.error));
+    }
+    if (first == nullptr) return done;
+    return raise_on_comm(first->call->comm->alive, *first->queued.error);
+  }
+
+  std::size_t n_;
+  std::vector<FoundRequest> found_;
+  std::vector<char> copy_;
+  bool translated_ = false;
+};
+
+/// What MPI_Waitsome and MPI_Testsome tell of.
+std::span<const int> ended(const int* number, const int* indices) {
+  if (*number == constants().undefined || *number < 0) return {};
+  return {indices, static_cast<std::size_t>(*number)};
+}
+
+/// Asks the MPI about requests of an array one by one.
+class Questions {
+ public:
+  Questions(int n, const void* handles, void* statuses)
+      : handles_(n > 0 ? handles : nullptr), statuses_(statuses) {}
+  bool is_null(int i) const { return handle(i) == constants().request_null; }
+  /// The status goes to the k-th place.
+  int ask(int i, int k, int* flag) const { return ask_about(handle(i), k, flag); }
+  /// The empty status.
+  int ask_about_none(int* flag) const { return ask_about(constants().request_null, 0, flag); }
+
+ private:
+  int ask_about(Handle request, int k, int* flag) const {
+    const Constants& mpi = constants();
+    void* status = mpi.status_ignore;
+    if (statuses_ != mpi.statuses_ignore && statuses_ != mpi.status_ignore)
+      status = static_cast<char*>(statuses_) + static_cast<std::size_t>(k) * status_shape().bytes;
+    const int asked = pmpi().Request_get_status(request, flag, status);
+    if (status != mpi.status_ignore && asked == mpi.success) set_error(status, 0, asked);
+    return asked;
+  }
+  Handle handle(int i) const { return load_at(handles_, static_cast<std::size_t>(i)); }
+  const void* handles_;
+  void* statuses_;
+};
+
+/// A call of the family that does not wait: goes on with what is outstanding first.
+void look() {
+  if (have_pool_requests()) advance_requests();
+}
+
+}  // namespace
+
+PENSTOCK_EXPORT int MPI_Wait(void* request, void* status) {
+  const void* caller = __builtin_return_address(0);
+  if (!have_pool_requests()) return PENSTOCK_PASS(Wait, (request, status));
+  Requests all(1, request);
+  all.wait_for_all("MPI_Wait");
+  return all.finish_one(pmpi().Wait(all.seen(request), status), request);
+}
+
+PENSTOCK_EXPORT int MPI_Waitall(int n, void* requests, void* statuses) {
+  const void* caller = __builtin_return_address(0);
+  if (!have_pool_requests()) return PENSTOCK_PASS(Waitall, (n, requests, statuses));
+  Requests all(n, requests);
+  all.wait_for_all("MPI_Waitall");
+  return all.finish_all(pmpi().Waitall(n, all.seen(requests), statuses), requests, statuses);
+}
+
+PENSTOCK_EXPORT int MPI_Waitany(int n, void* requests, int* index, void* status) {
+  const void* caller = __builtin_return_address(0);
+  if (!have_pool_requests()) return PENSTOCK_PASS(Waitany, (n, requests, index, status));
+  Requests all(n, requests);
+  if (!all.any_is_active())
+    return all.finish_one(pmpi().Waitany(n, all.seen(requests), index, status), requests);
+  int done = 0, flag = 0;
+  all.wait_until("MPI_Waitany", [&] {
+    done = pmpi().Testany(n, all.seen(requests), index, &flag, status);
+    return done != constants().success || flag != 0;
+  });
+  return all.finish_one(done, requests);
+}
+
+PENSTOCK_EXPORT int MPI_Waitsome(int n, void* requests, int* number, int* indices, void* statuses) {
+  const void* caller = __builtin_return_address(0);
+  if (!have_pool_requests())
+    return PENSTOCK_PASS(Waitsome, (n, requests, number, indices, statuses));
+  Requests all(n, requests);
+  if (!all.any_is_active())
+    return all.finish_one(pmpi().Waitsome(n, all.seen(requests), number, indices, statuses),
+                          requests);
+  int done = 0;
+  all.wait_until("MPI_Waitsome", [&] {
+    done = pmpi().Testsome(n, all.seen(requests), number, indices, statuses);
+    return done != constants().success || *number != 0;
+  });
+  return all.finish_all(done, requests, statuses, ended(number, indices));
+}
+
+PENSTOCK_EXPORT int MPI_Test(void* request, int* flag, void* status) {
+  const void* caller = __builtin_return_address(0);
+  if (!have_pool_requests()) return PENSTOCK_PASS(Test, (request, flag, status));
+  look();
+  Requests all(1, request);
+  return all.finish_one(pmpi().Test(all.seen(request), flag, status), request);
+}
+
+PENSTOCK_EXPORT int MPI_Testall(int n, void* requests, int* flag, void* statuses) {
+  const void* caller = __builtin_return_address(0);
+  if (!have_pool_requests()) return PENSTOCK_PASS(Testall, (n, requests, flag, statuses));
+  look();
+  Requests all(n, requests);
+  return all.finish_all(pmpi().Testall(n, all.seen(requests), flag, statuses), requests, statuses);
+}
+
+PENSTOCK_EXPORT int MPI_Testany(int n, void* requests, int* index, int* flag, void* status) {
+  const void* caller = __builtin_return_address(0);
+  if (!have_pool_requests()) return PENSTOCK_PASS(Testany, (n, requests, index, flag, status));
+  look();
+  Requests all(n, requests);
+  return all.finish_one(pmpi().Testany(n, all.seen(requests), index, flag, status), requests);
+}
+
+PENSTOCK_EXPORT int MPI_Testsome(int n, void* requests, int* number, int* indices, void* statuses) {
+  const void* caller = __builtin_return_address(0);
+  if (!have_pool_requests())
+    return PENSTOCK_PASS(Testsome, (n, requests, number, indices, statuses));
+  look();
+  Requests all(n, requests);
+  const int done = pmpi().Testsome(n, all.seen(requests), number, indices, statuses);
+  return all.finish_all(done, requests, statuses, ended(number, indices));
+}
+
+PENSTOCK_EXPORT int MPI_Request_get_status(Handle request, int* flag, void* status) {
+  const void* caller = __builtin_return_address(0);
+  if (!have_pool_requests()) return PENSTOCK_PASS(Request_get_status, (request, flag, status));
+  look();
+  Slot handle(incoming(request));
+  Requests one(1, handle);
+  return pmpi().Request_get_status(load(one.seen(handle)), flag, status);
+}
+
+// MPI 4.1's forms for arrays. Programs find them because this library has them, so an MPI without
+// them is asked about one request after the other.
+PENSTOCK_EXPORT int MPI_Request_get_status_all(int n, void* requests, int* flag, void* statuses) {
+  usable(__builtin_return_address(0));
+  look();
+  Requests all(have_pool_requests() ? n : 0, requests);
+  const auto own = pmpi().Request_get_status_all;
+  if (own != nullptr) return own(n, all.seen(requests), flag, statuses);
+  const Questions questions(n, all.seen(requests), statuses);
+  *flag = 1;
+  for (int i = 0; i < n && *flag != 0; ++i) {
+    const int asked = questions.ask(i, i, flag);
+    if (asked != constants().success) return asked;
+  }
+  return constants().success;
+}
+
+PENSTOCK_EXPORT int MPI_Request_get_status_any(int n, void* requests, int* index, int* flag,
+                                               void* status) {
+  usable(__builtin_return_address(0));
+  look();
+  Requests all(have_pool_requests() ? n : 0, requests);
+  const auto own = pmpi().Request_get_status_any;
+  if (own != nullptr) return own(n, all.seen(requests), index, flag, status);
+  const Questions questions(n, all.seen(requests), status);
+  bool some = false;
+  for (int i = 0; i < n; ++i) {
+    if (questions.is_null(i)) continue;
+    some = true;
+    *index = i;
+    const int asked = questions.ask(i, 0, flag);
+    if (asked != constants().success || *flag != 0) return asked;
+  }
+  *index = constants().undefined;
+  *flag = 0;
+  return some ? constants().success : questions.ask_about_none(flag);
+}
+
+PENSTOCK_EXPORT int MPI_Request_get_status_some(int n, void* requests, int* number, int* indices,
+                                                void* statuses) {
+  usable(__builtin_return_address(0));
+  look();
+  Requests all(have_pool_requests() ? n : 0, requests);
+  const auto own = pmpi().Request_get_status_some;
+  if (own != nullptr) return own(n, all.seen(requests), number, indices, statuses);
+  const Questions questions(n, all.seen(requests), statuses);
+  *number = constants().undefined;
+  for (int i = 0; i < n; ++i) {
+    if (questions.is_null(i)) continue;
+    if (*number == constants().undefined) *number = 0;
+    int flag = 0;
+    const int asked = questions.ask(i, *number, &flag);
+    if (asked != constants().success) return asked;
+    if (flag != 0) indices[(*number)++] = i;
+  }
+  return constants().success;
+}
+
+PENSTOCK_EXPORT int MPI_Start(void* request) {
+  const void* caller = __builtin_return_address(0);
+  if (!have_pool_requests()) return PENSTOCK_PASS(Start, (request));
+  const FoundRequest found = find_request(load(request));
+  if (found.persistent == nullptr || found.request != nullptr) return pmpi().Start(request);
+  return start(*found.persistent);
+}
+
+PENSTOCK_EXPORT int MPI_Startall(int n, void* requests) {
+  const void* caller = __builtin_return_address(0);
+  if (!have_pool_requests()) return PENSTOCK_PASS(Startall, (n, requests));
+  for (int i = 0; i < n; ++i) {
+    char* const request =
+        static_cast<char*>(requests) + static_cast<std::size_t>(i) * handle_bytes();
+    if (const int started = MPI_Start(request); started != constants().success) return started;
+  }
+  return constants().success;
+}
+
+PENSTOCK_EXPORT int MPI_Request_free(void* request) {
+  const void* caller = __builtin_return_address(0);
+  if (!have_pool_requests()) return PENSTOCK_PASS(Request_free, (request));
+  const Handle handle = load(request);
+  const FoundRequest found = find_request(handle);
+  if (found.request == nullptr && found.persistent == nullptr) return pmpi().Request_free(request);
+  let_go(found, handle);
+  if (found.persistent != nullptr) return pmpi().Request_free(request);
+  store(request, constants().request_null);
+  return constants().success;
+}
