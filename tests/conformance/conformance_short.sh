@@ -22,5 +22,5 @@ fi
   --mode simulated -i 'test_p2p_buf\.' --size 256M --stall 120 --deadline 300 \
   ${MPI4PY_SOURCE:+--source "$MPI4PY_SOURCE"} || exit
 exec "$python" "$here/mpi4py_suite.py" --penstock "$penstock" --python "$python" --ranks 2 \
-  --mode software -i 'test_p2p_' -i 'test_cco_buf\.' -i 'test_rma\.' --stall 120 \
+  --mode software -i 'test_p2p_' -i 'test_cco_buf\.' -i 'test_cco_nb_buf\.' -i 'test_cco_pr_buf\.' -i 'test_rma\.' --stall 120 \
   --deadline 600 ${MPI4PY_SOURCE:+--source "$MPI4PY_SOURCE"}

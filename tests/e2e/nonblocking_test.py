@@ -1,0 +1,155 @@
+"""Nonblocking and persistent collectives of unmodified programs through the pool: answers, progress, deaths."""
+
+import os
+import subprocess
+import unittest
+
+from support import MPIEXEC, OTHER_VENVS, PROGRAMS, PYTHON, WINDOW_LIBRARY, Case, clean_environment
+
+IN_POOL = "collectives of {} ranks go through the pool"
+TELL = {"PENSTOCK_LOG": "info"}
+# A rank that ends the MPI without having asked for the end of what it began.
+NEVER_ASKED = """import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+for call in range(3): comm.Barrier()
+given, got = np.ones(100_000), np.zeros(100_000)
+request = comm.Iallreduce(given, got)
+if comm.rank == 0: request.Wait()
+MPI.Finalize()
+assert (got == 2).all()
+print("never asked: ok", flush=True)
+"""
+LATE = """import time
+import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+for call in range(3): comm.Barrier()
+if comm.rank == 1: time.sleep(1.5)
+given, got = np.ones(10), np.zeros(10)
+request = comm.Iallreduce(given, got)
+MPI.Request.{wait}
+print("late: ok", flush=True)
+"""
+
+
+class Nonblocking(Case):
+    def run_ranks(self, ranks, *command, mpi=None, nodes=2, mode="software", environment=None, **more):
+        mpiexec, python = (str(OTHER_VENVS[mpi] / "bin" / name) for name in ("mpiexec", "python")) if mpi else \
+            (MPIEXEC, PYTHON)
+        return self.penstock("run", "--mpiexec", mpiexec, "-n", ranks, "--nodes", nodes, "--mode", mode, "--", python,
+                             "-m", "mpi4py", *command, environment=environment or clean_environment(**TELL), **more)
+
+    def each_mpi(self):
+        for mpi in (None, *OTHER_VENVS):
+            if mpi is None or os.access(OTHER_VENVS[mpi] / "bin/mpiexec", os.X_OK):
+                with self.subTest(mpi=mpi or "mpich"):
+                    yield mpi
+
+    def random_calls(self, ranks, seed, rounds=40, **how):
+        done = self.run_ranks(ranks, PROGRAMS / "nonblocking.py", seed, rounds, **how)
+        self.assertEqual(done.stdout.count(f"nonblocking: ok: {rounds} rounds"), ranks, done.stderr)
+        self.assertIn(IN_POOL.format(ranks), done.stderr)
+
+    def test_give_what_mpi_promises(self):
+        for ranks in (2, 3, 4):
+            self.random_calls(ranks, ranks)
+
+    def test_in_hardware_and_simulated_mode(self):
+        self.random_calls(3, 5, mode="hardware")
+        self.random_calls(2, 6, rounds=15, mode="simulated")
+
+    def test_under_the_other_mpis(self):
+        for mpi in self.each_mpi():
+            if mpi is not None:
+                self.random_calls(2, 7, mpi=mpi)
+
+    def test_go_on_while_the_program_does_not_ask(self):
+        for mpi in self.each_mpi():
+            folder = self.folder / (mpi or "mpich")
+            folder.mkdir()
+            done = self.run_ranks(2, PROGRAMS / "nonblocking_progress.py", folder, mpi=mpi)
+            self.assertEqual(done.stdout.count("nonblocking progress: ok"), 2, done.stderr)
+
+    def test_alone_bring_a_communicator_to_the_pool(self):
+        for mpi in self.each_mpi():
+            done = self.run_ranks(2, PROGRAMS / "nonblocking_only.py", 1, mpi=mpi)
+            self.assertEqual((done.stdout.count("nonblocking only: ok"), done.stderr.count(IN_POOL.format(2))), (2, 8),
+                             done.stderr)
+        done = self.run_ranks(4, PROGRAMS / "nonblocking_only.py", 2)
+        self.assertEqual((done.stdout.count("nonblocking only: ok"), done.stderr.count(IN_POOL.format(4))), (4, 16))
+
+    def test_are_chosen_by_name(self):
+        for value, in_pool in (("none", False), ("-nonblocking", False), ("-iallreduce", False), ("-allreduce", False),
+                               ("iallreduce", True), ("nonblocking", True), ("allreduce", True)):
+            done = self.run_ranks(2, PROGRAMS / "nonblocking_only.py", 1,
+                                  environment=clean_environment(PENSTOCK_COLL=value, **TELL))
+            self.assertEqual((done.stdout.count("nonblocking only: ok"), IN_POOL.format(2) in done.stderr), (2, in_pool),
+                             value)
+
+    def test_on_one_node_are_the_mpis(self):
+        done = self.run_ranks(2, PROGRAMS / "nonblocking_only.py", 3, nodes=1)
+        self.assertEqual((done.stdout.count("nonblocking only: ok"), IN_POOL.format(2) in done.stderr), (2, False))
+
+    def test_an_end_without_a_wait(self):
+        done = self.run_ranks(2, "-c", NEVER_ASKED)
+        self.assertEqual(done.stdout.count("never asked: ok"), 2, done.stderr)
+
+    def test_a_long_wait_names_whom_it_waits_for(self):
+        for wait, name in (("Wait(request)", "MPI_Wait"), ("Waitany([request])", "MPI_Waitany")):
+            done = self.run_ranks(2, "-c", LATE.format(wait=wait),
+                                  environment=clean_environment(PENSTOCK_TIMEOUT_MS="500"))
+            self.assertEqual(done.stdout.count("late: ok"), 2, done.stderr)
+            self.assertRegex(done.stderr, rf"{name} waits on for 1 of 2 ranks: rank 1 of the communicator")
+
+    def death(self, way, ranks, mpi=None):
+        folder = self.folder / f"{way}-{mpi}"
+        folder.mkdir()
+        mpiexec, python = (str(OTHER_VENVS[mpi] / "bin" / name) for name in ("mpiexec", "python")) if mpi else \
+            (MPIEXEC, PYTHON)
+        done = self.penstock("run", "--mpiexec", mpiexec, "-n", ranks, "--nodes", ranks, "--", python,
+                             PROGRAMS / "nonblocking_death.py", way, folder, ranks, status=None)
+        self.assertNotEqual(done.returncode, 0)
+        called = "MPI_Allreduce_init" if way == "persistent" else "MPI_Iallreduce"
+        for rank in (rank for rank in range(ranks) if rank != 1):
+            told = (folder / str(rank)).read_text().splitlines()
+            self.assertEqual(len(told), 5)
+            for line in told:
+                self.assertRegex(line, rf"{called}: rank 1 of the communicator, rank 1 \(pid \d+.*has died")
+
+    def test_a_death_fails_all_that_is_outstanding(self):
+        for way in ("wait", "waitall", "testall", "waitany", "persistent"):
+            with self.subTest(way=way):
+                self.death(way, 3)
+        for mpi in self.each_mpi():
+            if mpi is not None:
+                self.death("waitall", 2, mpi)
+
+    def fortran(self, interface, compiler, mpiexec):
+        if not os.access(compiler, os.X_OK) or not os.access("/usr/bin/gfortran", os.X_OK):
+            self.skipTest(f"{compiler} or gfortran is absent: ci/install.sh mpis")
+        program = self.folder / interface
+        done = subprocess.run([compiler, "-w", "-fallow-argument-mismatch", f"-D{interface}", "-Wl,--no-as-needed",
+                               PROGRAMS / "nonblocking.F90", "-o", program, f"-J{self.folder}"], capture_output=True,
+                              text=True, env=clean_environment(I_MPI_ROOT=OTHER_VENVS["intel"]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # As `penstock run` refuses Debian's MPICH, which is built without libfabric.
+        done = subprocess.run([mpiexec, "-n", "2", "env", f"LD_PRELOAD={WINDOW_LIBRARY}", "PENSTOCK_NODES=2",
+                               f"PENSTOCK_POOL={self.pool()}", "PENSTOCK_LOG=info", "PENSTOCK_COLL=nonblocking",
+                               program], capture_output=True, text=True, timeout=60, env=clean_environment())
+        self.assertIn("nonblocking: ok", done.stdout, done.stderr)
+        return IN_POOL.format(2) in done.stderr
+
+    def test_of_mpichs_fortran(self):
+        """Its mpi_f08 begins calls by MPI_* and waits for them by PMPI_*."""
+        mpich = "/usr/bin/mpif90.mpich", "/usr/bin/mpiexec.mpich"
+        self.assertTrue(self.fortran("MPIF_H", *mpich))
+        self.assertFalse(self.fortran("USE_MPI_F08", *mpich))
+
+    def test_of_intels_fortran(self):
+        folder = OTHER_VENVS["intel"] / "bin"
+        self.assertTrue(self.fortran("MPIF_H", folder / "mpif90", folder / "mpiexec"))
+
+
+if __name__ == "__main__":
+    unittest.main()
