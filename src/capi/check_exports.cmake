@@ -1,6 +1,6 @@
 cmake_minimum_required(VERSION 3.25)
-# Fails when LIBRARY exports anything but the C interface, or not what HEADER declares.
-# Run: cmake -DNM=nm -DLIBRARY=... -DHEADER=... -P check_exports.cmake
+# Fails when LIBRARY exports anything but the C interface, or not what FOLDER's headers declare.
+# Run: cmake -DNM=nm -DLIBRARY=... -DFOLDER=... -P check_exports.cmake
 execute_process(COMMAND ${NM} -D --defined-only --format=posix ${LIBRARY}
   OUTPUT_VARIABLE listing COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^\n]+" lines "${listing}")
@@ -15,7 +15,11 @@ foreach(line ${lines})
   endif()
   list(APPEND exported ${symbol})
 endforeach()
-file(READ ${HEADER} text)
+set(text "")
+foreach(header penstock collectives)
+  file(READ ${FOLDER}/${header}.h more)
+  string(APPEND text "${more}")
+endforeach()
 string(REGEX MATCHALL "PENSTOCK_API[^(;]*[ *](penstock_[a-z0-9_]+)\\(" declarations "${text}")
 foreach(declaration ${declarations})
   string(REGEX REPLACE ".*[ *](penstock_[a-z0-9_]+)\\($" "\\1" declared "${declaration}")
@@ -29,5 +33,5 @@ if(exported)
 endif()
 list(LENGTH declarations count)
 if(count LESS 30)
-  message(SEND_ERROR "only ${count} declarations found in ${HEADER}")
+  message(SEND_ERROR "only ${count} declarations found in ${FOLDER}")
 endif()

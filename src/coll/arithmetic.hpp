@@ -15,6 +15,8 @@ class Arithmetic {
   static constexpr std::size_t max_piece_bytes = 4096;
 
   virtual ~Arithmetic() = default;
+  /// Whether the value of a single rank changes too.
+  virtual bool changes_one() const { return false; }
   /// Bytes of a piece that one accumulator takes: whole elements, max_piece_bytes at most.
   virtual std::size_t piece_bytes() const = 0;
   /// `accumulator`: Reduction::accumulator_bytes, aligned to 64. `bytes`: piece_bytes() at most.
@@ -53,6 +55,36 @@ class PredefinedArithmetic final : public Arithmetic {
  private:
   Reduction reduction_;
   std::size_t element_bytes_;
+};
+
+/// Each value is multiplied by a factor first, the same for all ranks.
+class PremultipliedArithmetic final : public Arithmetic {
+ public:
+  /// Errors: invalid_argument, a factor that is no value of an integer type.
+  static Result<PremultipliedArithmetic> make(const Reduction& reduction, double factor) {
+    if (auto fits = reduction.check_factor(factor); !fits) return unexpected(fits.error());
+    return PremultipliedArithmetic(reduction, factor);
+  }
+
+  bool changes_one() const override { return true; }
+  std::size_t piece_bytes() const override { return Reduction::max_elements * element_bytes_; }
+  void first(std::byte* accumulator, const std::byte* in, std::size_t bytes) const override {
+    reduction_.first(accumulator, in, bytes / element_bytes_, factor_);
+  }
+  void add(std::byte* accumulator, const std::byte* in, std::size_t bytes) const override {
+    reduction_.add(accumulator, in, bytes / element_bytes_, factor_);
+  }
+  void finish(std::byte* out, const std::byte* accumulator, std::size_t bytes) const override {
+    reduction_.finish(out, accumulator, bytes / element_bytes_);
+  }
+
+ private:
+  PremultipliedArithmetic(const Reduction& reduction, double factor)
+      : reduction_(reduction), element_bytes_(bytes_of(reduction.type())), factor_(factor) {}
+
+  Reduction reduction_;
+  std::size_t element_bytes_;
+  double factor_;
 };
 
 }  // namespace penstock::coll

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/awake.hpp"
 #include "base/checked.hpp"
 #include "base/format.hpp"
 #include "coll/call_check.hpp"
@@ -56,6 +57,8 @@ struct Communicator::Impl {
   void begin(const Call& call, const Prepared& prepared);
   Result<bool> step();
   Result<bool> step_if_one_is_gone();
+  /// Its time is up, or another thread wants it to end.
+  std::optional<Error> ends_early(const Call& call, std::uint64_t waited_ns) const;
   Result<void> failed(const Error& error);
 };
 
@@ -100,6 +103,24 @@ Result<bool> Communicator::Impl::step_if_one_is_gone() {
       return unexpected(living.error());
   }
   return false;
+}
+
+std::optional<Error> Communicator::Impl::ends_early(const Call& call,
+                                                    std::uint64_t waited_ns) const {
+  const bool cancelled =
+      call.cancelled != nullptr && __atomic_load_n(call.cancelled, __ATOMIC_ACQUIRE) != 0;
+  if (!cancelled && (call.timeout_ns == 0 || waited_ns < call.timeout_ns)) return std::nullopt;
+  constexpr std::size_t most = 8;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(missing.size(), most); ++i)
+    names += (i == 0 ? "" : "; ") + state.group.name(missing[i]);
+  if (missing.size() > most) names += fmt::format("; {} others", missing.size() - most);
+  if (cancelled)
+    return Error{ErrorCode::unavailable,
+                 fmt::format("{}: was cancelled while it waited for {}", call.name, names)};
+  return Error{ErrorCode::deadline, fmt::format("{}: has waited {:.1f} s for {} of {} ranks: {}",
+                                                call.name, static_cast<double>(waited_ns) * 1e-9,
+                                                missing.size(), state.group.ranks(), names)};
 }
 
 Result<void> Communicator::Impl::failed(const Error& error) {
@@ -186,9 +207,16 @@ Result<void> Communicator::run(const Call& call) {
     if (!done) return my.failed(done.error());
     if (*done) return {};
   }
+  constexpr std::uint64_t longest_gap_ns = 100'000'000;
+  base::AwakeClock awake(longest_gap_ns);
   const auto look = [&] {
     if (done && !*done) done = my.step();
-    if (!done || *done) my.missing.clear();
+    if (done && !*done) {
+      const auto early = my.ends_early(call, awake.now_ns());
+      if (!early) return;
+      done = unexpected(*early);
+    }
+    my.missing.clear();
   };
   auto all = my.state.group.wait(call.name, my.missing, look);
   if (!all) return my.failed(all.error());

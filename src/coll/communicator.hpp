@@ -54,6 +54,9 @@ struct Call {
   const std::byte* input = nullptr;  ///< in place: the output
   std::byte* output = nullptr;
   const Arithmetic* arithmetic = nullptr;  ///< of reductions
+  // Of run():
+  std::uint64_t timeout_ns = 0;  ///< 0: none; time in which this process was stopped does not count
+  const volatile int* cancelled = nullptr;  ///< another thread stores what is not 0 to end the wait
 };
 
 /// One rank's part in a communicator. All ranks make the same calls in the same order, with plans
@@ -81,7 +84,8 @@ class Communicator {
   /// Blocks until this rank's part is done: its output is there, its input may be changed. Errors:
   /// peer_dead, which names the rank, after which every later call fails with it on all ranks;
   /// invalid_argument, those of build(): then nothing was done, and on all ranks alike; mismatch,
-  /// with Options::check, where another rank's call differs.
+  /// with Options::check, where another rank's call differs; deadline and unavailable, at the
+  /// call's timeout or when it was cancelled, which name the ranks that were waited for.
   Result<void> run(const Call& call);
   /// The same in parts: begin() once, then advance() until it returns true. No other call is begun
   /// before. The problem, the arithmetic and the buffers stay as they are until then.

@@ -32,7 +32,7 @@ class Running {
     std::byte* const result = to(step.span);
     for (std::uint64_t at = 0; at < step.span.bytes; at += piece) {
       const std::size_t bytes = std::min<std::uint64_t>(piece, step.span.bytes - at);
-      if (step.operand_count == 1) {  // as it is: nothing was done with it
+      if (step.operand_count == 1 && !arithmetic.changes_one()) {  // as it is
         std::memmove(result + at, operand(0, at, bytes, pieces_[0].data()), bytes);
         continue;
       }

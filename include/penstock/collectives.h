@@ -1,0 +1,147 @@
+/* Collectives for C: broadcast, allreduce and the like between the processes of a pool. Nothing is
+ * sent: a rank publishes in memory of its own in the pool, and the others read there.
+ *
+ * Results, ownership, units: penstock.h.
+ * Order      All ranks of a communicator make the same calls in the same order.
+ * Threads    One thread at a time uses a communicator; several communicators are independent.
+ * Memory     Buffers are ordinary memory of the process, in the pool or not. What a rank stored to
+ *            its input before a call is what the others get.
+ * Results    of reductions depend on the ranks' values alone: operands come in rank order, 16- and
+ *            8-bit floats are accumulated in 32 bits and rounded once.
+ * Source     CCCL, sections 3 and 4; docs/protocols/collectives.md.
+ *
+ * Example    examples/allreduce.c
+ */
+#ifndef PENSTOCK_COLLECTIVES_H
+#define PENSTOCK_COLLECTIVES_H
+
+#include "penstock/penstock.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct penstock_comm penstock_comm_t; /* given back to penstock_comm_close */
+
+typedef enum penstock_collective {
+  PENSTOCK_BARRIER = 0,
+  PENSTOCK_BROADCAST = 1,
+  PENSTOCK_GATHER = 2,
+  PENSTOCK_SCATTER = 3,
+  PENSTOCK_ALLGATHER = 4,
+  PENSTOCK_ALLTOALL = 5,
+  PENSTOCK_REDUCE = 6,
+  PENSTOCK_REDUCE_SCATTER = 7,
+  PENSTOCK_ALLREDUCE = 8,
+  PENSTOCK_SCAN = 9,   /* rank r gets the reduction of ranks 0 to r */
+  PENSTOCK_EXSCAN = 10 /* of ranks 0 to r - 1; rank 0 gets nothing */
+} penstock_collective_t;
+
+typedef enum penstock_datatype {
+  PENSTOCK_INT8 = 0,
+  PENSTOCK_UINT8 = 1,
+  PENSTOCK_INT16 = 2,
+  PENSTOCK_UINT16 = 3,
+  PENSTOCK_INT32 = 4,
+  PENSTOCK_UINT32 = 5,
+  PENSTOCK_INT64 = 6,
+  PENSTOCK_UINT64 = 7,
+  PENSTOCK_FLOAT16 = 8,
+  PENSTOCK_BFLOAT16 = 9,
+  PENSTOCK_FLOAT32 = 10,
+  PENSTOCK_FLOAT64 = 11,
+  PENSTOCK_FLOAT8_E4M3 = 12,
+  PENSTOCK_FLOAT8_E5M2 = 13,
+  PENSTOCK_BOOLEAN = 14 /* a byte: 0 or not 0; results are 0 or 1 */
+} penstock_datatype_t;
+
+typedef enum penstock_operation {
+  PENSTOCK_SUM = 0,
+  PENSTOCK_PRODUCT = 1,
+  PENSTOCK_MINIMUM = 2,
+  PENSTOCK_MAXIMUM = 3,
+  PENSTOCK_AVERAGE = 4,           /* of integers towards zero */
+  PENSTOCK_PREMULTIPLIED_SUM = 5, /* of each value times `factor`, the same on all ranks */
+  PENSTOCK_BIT_AND = 6,
+  PENSTOCK_BIT_OR = 7,
+  PENSTOCK_BIT_XOR = 8,
+  PENSTOCK_LOGICAL_AND = 9, /* 0 or 1 */
+  PENSTOCK_LOGICAL_OR = 10,
+  PENSTOCK_LOGICAL_XOR = 11
+} penstock_operation_t;
+
+/* How ranks that do not know each other yet exchange `bytes` each: `mine` of every rank, in rank
+ * order, into `all`. By a key-value store, MPI_Allgather, ... Returns 0, or not 0 when it failed.
+ */
+typedef int (*penstock_exchange_t)(void* user, const void* mine, void* all, uint64_t bytes);
+
+typedef struct {
+  size_t struct_bytes; /* sizeof(penstock_comm_options_t) */
+  uint32_t rank, ranks;
+  const char* name; /* in messages: "process group 3"; NULL: "communicator" */
+  penstock_exchange_t exchange;
+  void* user;          /* of exchange */
+  uint64_t slot_bytes; /* of a chunk; 0: by the pool's size */
+  int check;           /* compare the calls of all ranks; makes each as slow as a barrier */
+} penstock_comm_options_t;
+
+/* Collective: all ranks open it, each with the same `ranks`, `slot_bytes` and `check`. `exchange`
+ * is called once. Takes about 1/32 of the pool, 4 MB a rank at most. Errors: invalid_argument,
+ * no_space, mismatch (a rank has another pool), peer_dead, unavailable (the exchange failed). */
+PENSTOCK_API penstock_status_t penstock_comm_open(penstock_pool_t* pool,
+                                                  const penstock_comm_options_t* options,
+                                                  penstock_comm_t** comm);
+/* This rank makes no more calls. Does not wait: the space in the pool is free once all ranks have
+ * closed. NULL is ignored. */
+PENSTOCK_API void penstock_comm_close(penstock_comm_t* comm);
+
+/* A part of a buffer that belongs to one rank. */
+typedef struct {
+  uint64_t offset, bytes;
+} penstock_block_t;
+
+/* | collective                | input blocks        | output blocks       |
+ * |---------------------------|---------------------|---------------------|
+ * | barrier                   | none                | none                |
+ * | broadcast                 | root: one           | others: one         |
+ * | gather                    | one                 | root: one each rank |
+ * | scatter                   | root: one each rank | one                 |
+ * | allgather                 | one                 | one each rank       |
+ * | alltoall                  | one each rank       | one each rank       |
+ * | reduce                    | one                 | root: one           |
+ * | reduce_scatter            | one each rank       | one                 |
+ * | allreduce, scan, exscan   | one                 | one                 |
+ *
+ * In place: `input` is `output`; of gather, scatter (root) and allgather the rank's own block lies
+ * in its place in the long buffer, and is named by both lists. */
+typedef struct {
+  size_t struct_bytes; /* sizeof(penstock_call_t) */
+  const char* name;    /* in messages and `penstock ps`; valid during the call; NULL: ours */
+  int32_t collective;  /* penstock_collective_t */
+  uint32_t root;
+  int32_t datatype, operation; /* of reductions */
+  double factor;               /* of PENSTOCK_PREMULTIPLIED_SUM */
+  const void* input;
+  void* output;
+  const penstock_block_t* input_blocks;
+  const penstock_block_t* output_blocks;
+  uint32_t input_count, output_count; /* of blocks */
+  uint64_t max_block_bytes;           /* the longest block of any rank ... */
+  int max_is_known;                   /* ... if all ranks know it: short calls are faster then */
+  uint64_t timeout_ns;                /* 0: none */
+  const volatile int* cancelled;      /* another thread stores 1 to end the wait; NULL: none */
+} penstock_call_t;
+
+/* Blocks until this rank's part is done: its output is there, its input may be changed. Errors:
+ * invalid_argument, on all ranks alike: nothing was done; peer_dead, deadline and unavailable
+ * (cancelled) name the ranks that were waited for, mismatch the rank whose call differs. After
+ * these every later call of this rank fails, and of the others each that would need it: close the
+ * communicator and open another. */
+PENSTOCK_API penstock_status_t penstock_comm_run(penstock_comm_t* comm,
+                                                 const penstock_call_t* call);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PENSTOCK_COLLECTIVES_H */

@@ -1,0 +1,216 @@
+// penstock_comm_* as programs use them: ranks are threads here, each with its own attachment.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "penstock/collectives.h"
+
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::uint32_t ranks = 3;
+
+/// All ranks' bytes, side by side; a barrier of threads round it.
+class Table {
+ public:
+  int exchange(std::uint32_t rank, const void* mine, void* all, std::uint64_t bytes) {
+    std::memcpy(bytes_.data() + rank * bytes, mine, bytes);
+    ++come_;
+    while (come_ < ranks) std::this_thread::yield();
+    std::memcpy(all, bytes_.data(), ranks * bytes);
+    return 0;
+  }
+
+ private:
+  std::array<std::byte, 4096> bytes_{};
+  std::atomic<std::uint32_t> come_{0};
+};
+
+class Comms : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    penstock_pool_options_t options{};
+    options.struct_bytes = sizeof options;
+    options.bytes = 64 << 20;
+    ASSERT_EQ(penstock_pool_create(spec_.c_str(), &options), PENSTOCK_OK) << penstock_last_error();
+  }
+  void TearDown() override { penstock_pool_remove(spec_.c_str(), 1); }
+
+  struct Rank {
+    std::uint32_t number;
+    penstock_pool_t* pool;
+    penstock_comm_t* comm;
+  };
+  /// Runs `body` on every rank.
+  void on_all(const std::function<void(Rank&)>& body) {
+    Table table;
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank)
+      threads.emplace_back([&, rank] { run(rank, table, body); });
+    for (auto& thread : threads) thread.join();
+  }
+
+  std::string spec_ = "shm:penstock-comms-test-" + std::to_string(getpid());
+
+ private:
+  struct Seat {
+    Table* table;
+    std::uint32_t rank;
+  };
+  static int exchange(void* user, const void* mine, void* all, std::uint64_t bytes) {
+    const auto* seat = static_cast<Seat*>(user);
+    return seat->table->exchange(seat->rank, mine, all, bytes);
+  }
+  void run(std::uint32_t number, Table& table, const std::function<void(Rank&)>& body) {
+    Rank rank{number, nullptr, nullptr};
+    ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &rank.pool), PENSTOCK_OK)
+        << penstock_last_error();
+    Seat seat{&table, number};
+    penstock_comm_options_t options{};
+    options.struct_bytes = sizeof options;
+    options.rank = number;
+    options.ranks = ranks;
+    options.name = "group of the test";
+    options.exchange = exchange;
+    options.user = &seat;
+    ASSERT_EQ(penstock_comm_open(rank.pool, &options, &rank.comm), PENSTOCK_OK)
+        << penstock_last_error();
+    body(rank);
+    penstock_comm_close(rank.comm);
+    penstock_pool_detach(rank.pool);
+  }
+};
+
+penstock_call_t reduction(std::int32_t datatype, std::int32_t operation, void* data,
+                          const penstock_block_t* whole) {
+  penstock_call_t call{};
+  call.struct_bytes = sizeof call;
+  call.collective = PENSTOCK_ALLREDUCE;
+  call.datatype = datatype;
+  call.operation = operation;
+  call.input = call.output = data;
+  call.input_blocks = call.output_blocks = whole;
+  call.input_count = call.output_count = 1;
+  call.max_block_bytes = whole->bytes;
+  call.max_is_known = 1;
+  return call;
+}
+
+TEST_F(Comms, ReduceInPlace) {
+  on_all([](Rank& rank) {
+    for (const std::size_t n : {1u, 100u, 50'000u}) {
+      std::vector<float> data(n, static_cast<float>(rank.number + 1));
+      const penstock_block_t whole{0, n * sizeof(float)};
+      auto call = reduction(PENSTOCK_FLOAT32, PENSTOCK_SUM, data.data(), &whole);
+      ASSERT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_OK) << penstock_last_error();
+      EXPECT_EQ(data, std::vector<float>(n, 6.f));
+      call = reduction(PENSTOCK_FLOAT32, PENSTOCK_PREMULTIPLIED_SUM, data.data(), &whole);
+      call.factor = 0.5;
+      ASSERT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_OK) << penstock_last_error();
+      EXPECT_EQ(data, std::vector<float>(n, 9.f));
+    }
+  });
+}
+
+TEST_F(Comms, GatherUnevenBlocks) {
+  on_all([](Rank& rank) {
+    const std::array<penstock_block_t, ranks> blocks{{{0, 3}, {3, 0}, {3, 5}}};
+    std::string all(8, '?');
+    std::memset(all.data() + blocks[rank.number].offset, 'a' + static_cast<int>(rank.number),
+                blocks[rank.number].bytes);
+    penstock_call_t call{};
+    call.struct_bytes = sizeof call;
+    call.collective = PENSTOCK_ALLGATHER;
+    call.input = call.output = all.data();
+    call.input_blocks = &blocks[rank.number];
+    call.input_count = 1;
+    call.output_blocks = blocks.data();
+    call.output_count = ranks;
+    ASSERT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_OK) << penstock_last_error();
+    EXPECT_EQ(all, "aaaccccc");
+  });
+}
+
+TEST_F(Comms, RefuseWhatTheyCannotDo) {
+  on_all([](Rank& rank) {
+    std::int32_t value = 1;
+    const penstock_block_t whole{0, sizeof value};
+    auto call = reduction(99, PENSTOCK_SUM, &value, &whole);
+    EXPECT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_INVALID_ARGUMENT);
+    EXPECT_THAT(penstock_last_error(), HasSubstr("datatype 99"));
+    call = reduction(PENSTOCK_FLOAT32, PENSTOCK_BIT_AND, &value, &whole);
+    EXPECT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_INVALID_ARGUMENT);
+    call = reduction(PENSTOCK_INT32, PENSTOCK_SUM, &value, &whole);
+    call.root = ranks;
+    EXPECT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_INVALID_ARGUMENT);
+    call.root = 0;
+    call.input_blocks = nullptr;
+    EXPECT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_INVALID_ARGUMENT);
+    // Nothing was done: the next call is whole.
+    call = reduction(PENSTOCK_INT32, PENSTOCK_SUM, &value, &whole);
+    ASSERT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_OK) << penstock_last_error();
+    EXPECT_EQ(value, 3);
+  });
+  penstock_comm_t* comm = nullptr;
+  EXPECT_EQ(penstock_comm_open(nullptr, nullptr, &comm), PENSTOCK_INVALID_ARGUMENT);
+  EXPECT_EQ(penstock_comm_run(nullptr, nullptr), PENSTOCK_INVALID_ARGUMENT);
+  penstock_comm_close(nullptr);
+}
+
+TEST_F(Comms, EndTheirWaitsAtATimeoutAndByAnotherThread) {
+  std::atomic<int> over{0};
+  on_all([&](Rank& rank) {
+    penstock_call_t call{};
+    call.struct_bytes = sizeof call;
+    call.collective = PENSTOCK_BARRIER;
+    call.name = "step 7";
+    volatile int cancelled = 0;
+    std::thread other;
+    if (rank.number == 0) call.timeout_ns = 50'000'000;
+    if (rank.number == 1) {
+      call.cancelled = &cancelled;
+      other = std::thread([&] {
+        while (over == 0) std::this_thread::yield();
+        __atomic_store_n(&cancelled, 1, __ATOMIC_RELEASE);
+      });
+    }
+    if (rank.number != 2) {
+      const auto status = penstock_comm_run(rank.comm, &call);
+      const std::string words = penstock_last_error();
+      EXPECT_THAT(words, HasSubstr("step 7"));
+      EXPECT_THAT(words, HasSubstr(rank.number == 0 ? "rank 2 of the group of the test" : "rank"));
+      // The one that is cancelled may learn first that rank 0 gave up.
+      EXPECT_THAT(status,
+                  testing::AnyOf(rank.number == 0 ? PENSTOCK_DEADLINE : PENSTOCK_UNAVAILABLE,
+                                 PENSTOCK_UNAVAILABLE));
+      ++over;
+    } else {
+      while (over < 2) std::this_thread::yield();
+    }
+    if (other.joinable()) other.join();
+    // The others had come to this one; none comes to the next.
+    if (rank.number == 2) (void)penstock_comm_run(rank.comm, &call);
+    EXPECT_NE(penstock_comm_run(rank.comm, &call), PENSTOCK_OK) << "after a failure";
+  });
+}
+
+TEST_F(Comms, GiveTheirSpaceBack) {
+  for (int turn = 0; turn < 40; ++turn) on_all([](Rank&) {});
+  penstock_pool_t* pool = nullptr;
+  ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &pool), PENSTOCK_OK);
+  penstock_pool_info_t info{};
+  ASSERT_EQ(penstock_pool_info(pool, &info), PENSTOCK_OK);
+  EXPECT_EQ(info.objects, 0u);
+  penstock_pool_detach(pool);
+}
+
+}  // namespace
