@@ -1,0 +1,197 @@
+#include "backend.hpp"
+
+#include <pybind11/pybind11.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+namespace penstock::torch {
+
+namespace {
+
+/// The worker may need Python's lock to end, where we hold it.
+class WithoutPython {
+ public:
+  WithoutPython() {
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) released_.emplace();
+  }
+
+ private:
+  std::optional<pybind11::gil_scoped_release> released_;
+};
+
+std::string name_of(const c10d::Backend& backend) {
+  if (!backend.getGroupDesc().empty()) return backend.getGroupDesc();
+  return backend.getGroupUid().empty() ? "0" : backend.getGroupUid();
+}
+
+/// penstock_comm_open() calls it; no exception may leave.
+struct Exchange {
+  Meeting& meeting;
+  std::exception_ptr error;
+
+  static int run(void* user, const void* mine, void* all, std::uint64_t bytes) {
+    auto& self = *static_cast<Exchange*>(user);
+    try {
+      const std::string everyone = self.meeting.from_all(
+          "comm", std::string(static_cast<const char*>(mine), bytes));
+      TORCH_CHECK(everyone.size() == bytes * static_cast<std::uint64_t>(self.meeting.size()),
+                  "penstock: the ranks of process group ", self.meeting.group(),
+                  " have different versions of Penstock");
+      std::copy(everyone.begin(), everyone.end(), static_cast<char*>(all));
+      return 0;
+    } catch (...) {
+      self.error = std::current_exception();
+      return 1;
+    }
+  }
+};
+
+}  // namespace
+
+Backend::Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                 c10::intrusive_ptr<Options> options, bool eager)
+    : c10d::Backend(rank, size), store_(std::move(store)), options_(std::move(options)) {
+  const char* const check = std::getenv("PENSTOCK_COLL_CHECK");
+  if (check != nullptr && std::string(check) != "0") options_->check = true;
+  init();
+  if (eager) connect();
+}
+
+Backend::~Backend() {
+  const WithoutPython released;
+  __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE);
+  worker_.stop();
+  penstock_comm_close(comm_);
+}
+
+void Backend::connect() {
+  if (comm_ != nullptr) return;
+  Meeting meeting(store_, rank_, size_, name_of(*this), options_->timeout, cancelled_);
+  attached_ = Attached::meet(meeting);
+  const std::string name = "process group " + name_of(*this);
+  Exchange exchange{meeting, nullptr};
+  penstock_comm_options_t options{};
+  options.struct_bytes = sizeof options;
+  options.rank = static_cast<std::uint32_t>(rank_);
+  options.ranks = static_cast<std::uint32_t>(size_);
+  options.name = name.c_str();
+  options.exchange = Exchange::run;
+  options.user = &exchange;
+  options.check = options_->check ? 1 : 0;
+  const auto status = penstock_comm_open(attached_->pool(), &options, &comm_);
+  if (exchange.error != nullptr) std::rethrow_exception(exchange.error);
+  if (status != PENSTOCK_OK) throw_last_error(status);
+}
+
+void Backend::run_part(const char* name, const Part& part, std::chrono::milliseconds timeout) {
+  penstock_call_t call{};
+  call.struct_bytes = sizeof call;
+  call.name = name;
+  call.collective = part.collective;
+  call.root = static_cast<std::uint32_t>(part.root);
+  call.datatype = part.reduction.datatype;
+  call.operation = part.reduction.operation;
+  call.factor = part.reduction.factor;
+  call.output = part.output.base();
+  call.input = part.in_place ? call.output : part.input.base();
+  call.input_blocks = part.input.list().data();
+  call.input_count = static_cast<std::uint32_t>(part.input.list().size());
+  call.output_blocks = part.output.list().data();
+  call.output_count = static_cast<std::uint32_t>(part.output.list().size());
+  call.max_is_known = part.max_is_known ? 1 : 0;
+  call.max_block_bytes = part.max_bytes;
+  call.timeout_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(timeout.count(), 0)) * 1'000'000;
+  call.cancelled = &cancelled_;
+  const auto status = penstock_comm_run(comm_, &call);
+  if (status != PENSTOCK_OK) throw_last_error(status);
+  part.output.store();
+}
+
+void Backend::run(const How& how, std::uint64_t sequence, const std::vector<Part>& parts,
+                  Work& work) {
+  std::exception_ptr error;
+  try {
+    {
+      const std::lock_guard<std::mutex> guard(mutex_);
+      if (error_ != nullptr) std::rethrow_exception(error_);
+    }
+    connect();
+    const std::string name = how.name + (" #" + std::to_string(sequence));
+    for (const Part& part : parts) run_part(name.c_str(), part, how.timeout);
+  } catch (const c10::ValueError&) {
+    error = std::current_exception();  // on all ranks alike: nothing was done
+  } catch (...) {
+    error = std::current_exception();
+    fail(error);
+  }
+  work.end(error);
+}
+
+Pending Backend::start(const How& how, std::vector<Part> parts, Tensors results) {
+  const std::uint64_t sequence = ++sequence_;
+  auto work = c10::make_intrusive<Work>(rank_, how.type, sequence, std::move(results));
+  How used = how;
+  if (used.timeout == c10d::kUnsetTimeout) used.timeout = options_->timeout;
+  const bool ran = !how.async && worker_.now([&] { run(used, sequence, parts, *work); });
+  if (!ran)
+    worker_.later([this, used, sequence, work, held = std::move(parts)] {
+      run(used, sequence, held, *work);
+    });
+  return work;
+}
+
+void Backend::fail(const std::exception_ptr& error) {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  if (error_ == nullptr) error_ = error;
+}
+
+c10d::ErrorType Backend::getError() {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  return error_ == nullptr ? c10d::ErrorType::SUCCESS : c10d::ErrorType::COMM_ERROR;
+}
+
+void Backend::abort() {
+  const WithoutPython released;
+  try {
+    C10_THROW_ERROR(DistBackendError, "penstock: process group " + name_of(*this) + " was aborted");
+  } catch (...) {
+    fail(std::current_exception());
+  }
+  __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE);
+  worker_.stop();
+}
+
+void Backend::shutdown() {
+  // What is under way may end by itself where all ranks shut down together.
+  constexpr int grace_ms = 2000;
+  const WithoutPython released;
+  worker_.drain(grace_ms);
+  __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE);
+  worker_.stop();
+  penstock_comm_close(std::exchange(comm_, nullptr));
+  attached_.reset();
+  try {
+    C10_THROW_ERROR(DistBackendError,
+                    "penstock: process group " + name_of(*this) + " was destroyed");
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::split(
+    const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+    const c10::intrusive_ptr<c10d::Backend::Options>& options) {
+  const auto found = std::find(ranks.begin(), ranks.end(), rank_);
+  if (found == ranks.end()) return nullptr;
+  auto own = c10::make_intrusive<Options>(options != nullptr ? options->timeout : options_->timeout);
+  own->check = options_->check;
+  if (options != nullptr) own->group_name = options->group_name;
+  return c10::make_intrusive<Backend>(store, static_cast<int>(found - ranks.begin()),
+                                      static_cast<int>(ranks.size()), own, false);
+}
+
+}  // namespace penstock::torch

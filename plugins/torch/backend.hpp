@@ -1,0 +1,120 @@
+// PyTorch's process groups over a pool: a back end of c10d. Collectives run in the order of their
+// calls, by penstock/collectives.h.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+#include "rendezvous.hpp"
+#include "tensors.hpp"
+#include "work.hpp"
+#include "worker.hpp"
+
+namespace penstock::torch {
+
+using Tensors = std::vector<at::Tensor>;
+using Pending = c10::intrusive_ptr<c10d::Work>;
+
+class Backend : public c10d::Backend {
+ public:
+  struct Options : c10d::Backend::Options {
+    explicit Options(std::chrono::milliseconds wait = kBackendDefaultTimeout)
+        : c10d::Backend::Options("penstock", wait) {}
+    bool check = false;  ///< compare the calls of all ranks (PENSTOCK_COLL_CHECK)
+  };
+
+  /// `eager`: meets the other ranks at once, so that errors show here.
+  Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+          c10::intrusive_ptr<Options> options, bool eager);
+  ~Backend() override;
+
+  const std::string getBackendName() const override { return "penstock"; }
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
+  bool supportsSplitting() const override { return true; }
+  c10::intrusive_ptr<c10d::Backend> split(
+      const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+      const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
+  void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
+  void setSequenceNumberForGroup() override {}
+  std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  c10d::ErrorType getError() override;
+  void abort() override;
+  void shutdown() override;
+
+  Pending broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
+  Pending allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
+  Pending allreduce_coalesced(Tensors& tensors,
+                              const c10d::AllreduceCoalescedOptions& opts) override;
+  Pending reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override;
+  Pending allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& opts) override;
+  Pending _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& opts) override;
+  Pending allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& opts) override;
+  Pending allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& opts) override;
+  Pending gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                 const c10d::GatherOptions& opts) override;
+  Pending scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                  const c10d::ScatterOptions& opts) override;
+  Pending reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& opts) override;
+  Pending _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& opts) override;
+  Pending reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& opts) override;
+  Pending alltoall_base(at::Tensor& output, at::Tensor& input,
+                        std::vector<std::int64_t>& output_sizes,
+                        std::vector<std::int64_t>& input_sizes,
+                        const c10d::AllToAllOptions& opts) override;
+  Pending alltoall(Tensors& outputs, Tensors& inputs,
+                   const c10d::AllToAllOptions& opts) override;
+  Pending barrier(const c10d::BarrierOptions& opts) override;
+
+ private:
+  /// One collective of a call, with the memory that it needs.
+  struct Part {
+    penstock_collective_t collective = PENSTOCK_BARRIER;
+    int root = 0;
+    Blocks input, output;
+    ReductionOf reduction;
+    bool in_place = false;
+    bool max_is_known = false;
+    std::uint64_t max_bytes = 0;
+  };
+  struct How {
+    c10d::OpType type;
+    const char* name;
+    std::chrono::milliseconds timeout;
+    bool async = true;
+  };
+  Pending start(const How& how, std::vector<Part> parts, Tensors results);
+  void run(const How& how, std::uint64_t sequence, const std::vector<Part>& parts, Work& work);
+  void run_part(const char* name, const Part& part, std::chrono::milliseconds timeout);
+  void connect();
+  void fail(const std::exception_ptr& error);
+
+  Part gathering(const Tensors& outputs, const at::Tensor& input) const;
+  Part scattering_sum(const at::Tensor& output, const Tensors& inputs,
+                      const c10d::ReduceOp& op) const;
+  Part reduction_in_place(const at::Tensor& tensor, const c10d::ReduceOp& op) const;
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<Options> options_;
+  std::shared_ptr<Attached> attached_;
+  penstock_comm_t* comm_ = nullptr;
+  volatile int cancelled_ = 0;
+  std::atomic<std::uint64_t> sequence_{0};
+  std::mutex mutex_;          ///< of error_
+  std::exception_ptr error_;  ///< of the group: no later call works
+  int splits_ = 0;
+  Worker worker_;
+};
+
+}  // namespace penstock::torch

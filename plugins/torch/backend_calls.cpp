@@ -1,0 +1,277 @@
+// The collectives of c10d in terms of penstock/collectives.h.
+#include <algorithm>
+
+#include "backend.hpp"
+
+namespace penstock::torch {
+
+namespace {
+
+const at::Tensor& only(const Tensors& tensors, const char* what) {
+  TORCH_CHECK(tensors.size() == 1, "penstock: ", what, " takes one tensor, and got ",
+              tensors.size());
+  check_tensor(tensors[0], what);
+  return tensors[0];
+}
+
+const Tensors& only_list(const std::vector<Tensors>& lists, int size, const char* what) {
+  TORCH_CHECK(lists.size() == 1, "penstock: ", what, " takes one list of tensors, and got ",
+              lists.size());
+  TORCH_CHECK(static_cast<int>(lists[0].size()) == size, "penstock: ", what, " needs a tensor for ",
+              "each of ", size, " ranks, and got ", lists[0].size());
+  for (const at::Tensor& tensor : lists[0]) check_tensor(tensor, what);
+  return lists[0];
+}
+
+void check_type(const at::Tensor& tensor, const at::Tensor& other, const char* what) {
+  TORCH_CHECK(tensor.scalar_type() == other.scalar_type(), "penstock: ", what, " of ",
+              other.scalar_type(), " into ", tensor.scalar_type(), ": both must be of one type");
+}
+
+void check_bytes(std::uint64_t found, std::uint64_t needed, const char* what) {
+  TORCH_CHECK(found == needed, "penstock: ", what, " has ", found, " bytes for ", needed);
+}
+
+}  // namespace
+
+Backend::Part Backend::reduction_in_place(const at::Tensor& tensor,
+                                          const c10d::ReduceOp& op) const {
+  Part part;
+  part.collective = PENSTOCK_ALLREDUCE;
+  part.output = Blocks({tensor}, true);
+  part.input = part.output;
+  part.reduction = reduction_of(tensor, op);
+  part.in_place = true;
+  part.max_is_known = true;
+  part.max_bytes = part.input.longest();
+  return part;
+}
+
+/// `outputs`: one for each rank.
+Backend::Part Backend::gathering(const Tensors& outputs, const at::Tensor& input) const {
+  Part part;
+  part.collective = PENSTOCK_ALLGATHER;
+  part.output = Blocks(outputs, false);
+  part.input = Blocks({input}, true);
+  for (const at::Tensor& output : outputs) check_type(output, input, "all_gather");
+  const penstock_block_t& own = part.output.list()[static_cast<std::size_t>(rank_)];
+  check_bytes(part.input.list()[0].bytes, own.bytes, "the input of all_gather");
+  part.max_is_known = true;
+  part.max_bytes = part.output.longest();
+  // FSDP2's input is a slice of its output.
+  if (own.bytes != 0 && part.input.base() == part.output.base() + own.offset) {
+    part.input.rebase(part.output.base());
+    part.in_place = true;
+  }
+  return part;
+}
+
+/// `inputs`: one for each rank.
+Backend::Part Backend::scattering_sum(const at::Tensor& output, const Tensors& inputs,
+                                      const c10d::ReduceOp& op) const {
+  Part part;
+  part.collective = PENSTOCK_REDUCE_SCATTER;
+  part.output = Blocks({output}, false);
+  part.input = Blocks(inputs, true);
+  for (const at::Tensor& input : inputs) check_type(output, input, "reduce_scatter");
+  const penstock_block_t& own = part.input.list()[static_cast<std::size_t>(rank_)];
+  check_bytes(part.output.list()[0].bytes, own.bytes, "the output of reduce_scatter");
+  part.reduction = reduction_of(output, op);
+  part.max_is_known = true;
+  part.max_bytes = part.input.longest();
+  return part;
+}
+
+Pending Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
+  const at::Tensor& tensor = only(tensors, "broadcast");
+  Part part;
+  part.collective = PENSTOCK_BROADCAST;
+  part.root = static_cast<int>(opts.rootRank);
+  const bool root = part.root == rank_;
+  (root ? part.input : part.output) = Blocks({tensor}, root);
+  part.max_is_known = true;
+  part.max_bytes = (root ? part.input : part.output).longest();
+  return start({c10d::OpType::BROADCAST, "broadcast", opts.timeout, opts.asyncOp}, {part}, tensors);
+}
+
+Pending Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
+  const at::Tensor& tensor = only(tensors, "all_reduce");
+  return start({c10d::OpType::ALLREDUCE, "all_reduce", opts.timeout, opts.asyncOp},
+               {reduction_in_place(tensor, opts.reduceOp)}, tensors);
+}
+
+Pending Backend::allreduce_coalesced(Tensors& tensors,
+                                     const c10d::AllreduceCoalescedOptions& opts) {
+  std::vector<Part> parts;
+  for (const at::Tensor& tensor : tensors) {
+    check_tensor(tensor, "all_reduce_coalesced");
+    parts.push_back(reduction_in_place(tensor, opts.reduceOp));
+  }
+  return start({c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", opts.timeout,
+                opts.asyncOp},
+               std::move(parts), tensors);
+}
+
+Pending Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
+  Part part = reduction_in_place(only(tensors, "reduce"), opts.reduceOp);
+  part.collective = PENSTOCK_REDUCE;
+  part.root = static_cast<int>(opts.rootRank);
+  if (part.root != rank_) {  // its tensor stays as it is
+    part.output = Blocks();
+    part.in_place = false;
+  }
+  return start({c10d::OpType::REDUCE, "reduce", opts.timeout, opts.asyncOp}, {part}, tensors);
+}
+
+Pending Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                           const c10d::AllgatherOptions& opts) {
+  const at::Tensor& input = only(inputs, "all_gather");
+  const Tensors& list = only_list(outputs, size_, "all_gather");
+  return start({c10d::OpType::ALLGATHER, "all_gather", opts.timeout, opts.asyncOp},
+               {gathering(list, input)}, list);
+}
+
+Pending Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                 const c10d::AllgatherOptions& opts) {
+  constexpr const char* name = "all_gather_into_tensor";
+  check_tensor(output, name);
+  check_tensor(input, name);
+  return start({c10d::OpType::_ALLGATHER_BASE, name, opts.timeout, opts.asyncOp},
+               {gathering(split_rows(output, {}, size_, name), input)}, {output});
+}
+
+Pending Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                                     const c10d::AllgatherOptions& opts) {
+  std::vector<Part> parts;
+  Tensors results;
+  // outputs[rank][i] or outputs[i][rank]: c10d calls it with a list of inputs for each rank.
+  TORCH_CHECK(static_cast<int>(outputs.size()) == size_, "penstock: all_gather_coalesced needs a ",
+              "list for each of ", size_, " ranks, and got ", outputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Tensors of_ranks;
+    for (const Tensors& list : outputs) {
+      TORCH_CHECK(list.size() == inputs.size(), "penstock: all_gather_coalesced of ",
+                  inputs.size(), " tensors into lists of ", list.size());
+      of_ranks.push_back(list[i]);
+    }
+    check_tensor(inputs[i], "all_gather_coalesced");
+    parts.push_back(gathering(of_ranks, inputs[i]));
+  }
+  for (const Tensors& list : outputs) results.insert(results.end(), list.begin(), list.end());
+  return start({c10d::OpType::ALLGATHER_COALESCED, "all_gather_coalesced", opts.timeout,
+                opts.asyncOp},
+               std::move(parts), std::move(results));
+}
+
+Pending Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                 const c10d::AllgatherOptions& opts) {
+  constexpr const char* name = "all_gather_into_tensor_coalesced";
+  TORCH_CHECK(outputs.size() == inputs.size(), "penstock: ", name, " of ", inputs.size(),
+              " tensors into ", outputs.size());
+  std::vector<Part> parts;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check_tensor(outputs[i], name);
+    check_tensor(inputs[i], name);
+    parts.push_back(gathering(split_rows(outputs[i], {}, size_, name), inputs[i]));
+  }
+  return start({c10d::OpType::COALESCED, name, opts.timeout, opts.asyncOp}, std::move(parts),
+               outputs);
+}
+
+Pending Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                        const c10d::GatherOptions& opts) {
+  const at::Tensor& input = only(inputs, "gather");
+  Part part;
+  part.collective = PENSTOCK_GATHER;
+  part.root = static_cast<int>(opts.rootRank);
+  part.input = Blocks({input}, true);
+  Tensors results;
+  if (part.root == rank_) {
+    results = only_list(outputs, size_, "gather");
+    part.output = Blocks(results, false);
+    check_bytes(part.input.list()[0].bytes,
+                part.output.list()[static_cast<std::size_t>(rank_)].bytes, "the input of gather");
+  }
+  return start({c10d::OpType::GATHER, "gather", opts.timeout, opts.asyncOp}, {part},
+               std::move(results));
+}
+
+Pending Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ScatterOptions& opts) {
+  const at::Tensor& output = only(outputs, "scatter");
+  Part part;
+  part.collective = PENSTOCK_SCATTER;
+  part.root = static_cast<int>(opts.rootRank);
+  part.output = Blocks({output}, false);
+  if (part.root == rank_) {
+    part.input = Blocks(only_list(inputs, size_, "scatter"), true);
+    check_bytes(part.output.list()[0].bytes,
+                part.input.list()[static_cast<std::size_t>(rank_)].bytes, "the output of scatter");
+  }
+  return start({c10d::OpType::SCATTER, "scatter", opts.timeout, opts.asyncOp}, {part}, outputs);
+}
+
+Pending Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                const c10d::ReduceScatterOptions& opts) {
+  const at::Tensor& output = only(outputs, "reduce_scatter");
+  const Tensors& list = only_list(inputs, size_, "reduce_scatter");
+  return start({c10d::OpType::REDUCE_SCATTER, "reduce_scatter", opts.timeout, opts.asyncOp},
+               {scattering_sum(output, list, opts.reduceOp)}, outputs);
+}
+
+Pending Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                      const c10d::ReduceScatterOptions& opts) {
+  constexpr const char* name = "reduce_scatter_tensor";
+  check_tensor(output, name);
+  check_tensor(input, name);
+  return start({c10d::OpType::_REDUCE_SCATTER_BASE, name, opts.timeout, opts.asyncOp},
+               {scattering_sum(output, split_rows(input, {}, size_, name), opts.reduceOp)},
+               {output});
+}
+
+Pending Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                 const c10d::ReduceScatterOptions& opts) {
+  constexpr const char* name = "reduce_scatter_tensor_coalesced";
+  TORCH_CHECK(outputs.size() == inputs.size(), "penstock: ", name, " of ", inputs.size(),
+              " tensors into ", outputs.size());
+  std::vector<Part> parts;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check_tensor(outputs[i], name);
+    check_tensor(inputs[i], name);
+    parts.push_back(
+        scattering_sum(outputs[i], split_rows(inputs[i], {}, size_, name), opts.reduceOp));
+  }
+  return start({c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, name, opts.timeout, opts.asyncOp},
+               std::move(parts), outputs);
+}
+
+Pending Backend::alltoall_base(at::Tensor& output, at::Tensor& input,
+                               std::vector<std::int64_t>& output_sizes,
+                               std::vector<std::int64_t>& input_sizes,
+                               const c10d::AllToAllOptions& opts) {
+  constexpr const char* name = "all_to_all_single";
+  check_tensor(output, name);
+  check_tensor(input, name);
+  check_type(output, input, name);
+  Part part;
+  part.collective = PENSTOCK_ALLTOALL;
+  part.output = Blocks(split_rows(output, output_sizes, size_, name), false);
+  part.input = Blocks(split_rows(input, input_sizes, size_, name), true);
+  // Where one rank's sizes differ, the others cannot know.
+  part.max_is_known = false;
+  return start({c10d::OpType::ALLTOALL_BASE, name, opts.timeout, opts.asyncOp}, {part}, {output});
+}
+
+Pending Backend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) {
+  Part part;
+  part.collective = PENSTOCK_ALLTOALL;
+  part.output = Blocks(only_list({outputs}, size_, "all_to_all"), false);
+  part.input = Blocks(only_list({inputs}, size_, "all_to_all"), true);
+  return start({c10d::OpType::ALLTOALL, "all_to_all", opts.timeout, opts.asyncOp}, {part}, outputs);
+}
+
+Pending Backend::barrier(const c10d::BarrierOptions& opts) {
+  return start({c10d::OpType::BARRIER, "barrier", opts.timeout, opts.asyncOp}, {Part()}, {});
+}
+
+}  // namespace penstock::torch

@@ -1,0 +1,31 @@
+// The Python module: makes back ends for torch.distributed.
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "backend.hpp"
+
+namespace {
+
+namespace py = pybind11;
+using penstock::torch::Backend;
+
+c10::intrusive_ptr<Backend> make(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                 std::chrono::milliseconds timeout, const std::string& name,
+                                 bool eager) {
+  auto options = c10::make_intrusive<Backend::Options>(timeout);
+  options->group_name = name;
+  return c10::make_intrusive<Backend>(store, rank, size, std::move(options), eager);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(PENSTOCK_TORCH_MODULE, module) {
+  py::module_::import("torch.distributed");  // the types that ours derive from
+  py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(module, "Backend")
+      .def("get_error", &Backend::getError)
+      .def("perform_nocolor_split", [](Backend&, const py::object&) {},
+           "Of ranks that are in no part of a split: nothing has to be done.");
+  module.def("make", &make, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
+             py::arg("name"), py::arg("eager"), py::call_guard<py::gil_scoped_release>());
+  module.attr("version") = penstock_version();
+}

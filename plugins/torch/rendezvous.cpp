@@ -1,0 +1,200 @@
+#include "rendezvous.hpp"
+
+#include <c10/util/Exception.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <random>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+namespace penstock::torch {
+
+namespace {
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string first_line_of(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/// The same for all processes of this host since it was started.
+std::string host_identity() {
+  return first_line_of("/proc/sys/kernel/random/boot_id") + " " + host_name();
+}
+
+std::string random_name() {
+  std::random_device random;
+  std::ostringstream name;
+  name << std::hex << random() << random();
+  return name.str();
+}
+
+/// "64M" and the like, in bytes; 0: not such a text.
+std::uint64_t bytes_of(const std::string& text) {
+  std::size_t end = 0;
+  std::uint64_t number = 0;
+  try {
+    number = std::stoull(text, &end);
+  } catch (const std::exception&) {
+    return 0;
+  }
+  const std::string unit = text.substr(end);
+  if (unit == "K") return number << 10;
+  if (unit == "M") return number << 20;
+  if (unit == "G") return number << 30;
+  return unit.empty() ? number : 0;
+}
+
+/// `penstock run` names the pools of its jobs so, and removes those that a killed job has left.
+std::string make_temporary_pool(int ranks) {
+  const std::string wanted = environment("PENSTOCK_SIZE");
+  const std::uint64_t least = 256ull << 20, each = 32ull << 20;
+  penstock_pool_options_t options{};
+  options.struct_bytes = sizeof options;
+  options.bytes = std::max(least, each * static_cast<std::uint64_t>(ranks));
+  if (!wanted.empty()) {
+    options.bytes = bytes_of(wanted);
+    TORCH_CHECK(options.bytes != 0, "PENSTOCK_SIZE is '", wanted,
+                "': bytes are needed, with K, M or G, such as 512M");
+  }
+  const std::string spec = "shm:run-" + std::to_string(getpid()) + "-" + random_name().substr(0, 8);
+  if (const auto status = penstock_pool_create(spec.c_str(), &options); status != PENSTOCK_OK)
+    throw_last_error(status);
+  return spec;
+}
+
+/// What rank 0 tells the others of the pool.
+struct Invitation {
+  std::string spec, job, host;
+  std::string text() const { return spec + "\n" + job + "\n" + host; }
+  static Invitation parse(const std::string& text) {
+    std::istringstream lines(text);
+    Invitation parsed;
+    std::getline(lines, parsed.spec);
+    std::getline(lines, parsed.job);
+    std::getline(lines, parsed.host);
+    return parsed;
+  }
+};
+
+std::mutex mutex;
+std::weak_ptr<Attached> current;
+std::string current_job;
+
+}  // namespace
+
+void throw_last_error(penstock_status_t status) {
+  const std::string words = std::string("penstock: ") + penstock_last_error();
+  if (status == PENSTOCK_INVALID_ARGUMENT) C10_THROW_ERROR(ValueError, words);
+  C10_THROW_ERROR(DistBackendError, words);
+}
+
+std::string Meeting::key(const std::string& topic, int rank) const {
+  return "penstock/" + topic + "/" + std::to_string(rank);
+}
+
+std::string Meeting::await(const std::string& topic, int rank) {
+  const auto until = std::chrono::steady_clock::now() + timeout_;
+  auto pause = std::chrono::microseconds(200);
+  const std::string wanted = key(topic, rank);
+  while (!store_->check({wanted})) {
+    if (cancelled_ != 0)
+      C10_THROW_ERROR(DistBackendError, "penstock: process group " + group_ +
+                                            " was aborted while its ranks met");
+    if (std::chrono::steady_clock::now() > until)
+      C10_THROW_ERROR(DistBackendError,
+                      "penstock: rank " + std::to_string(rank) + " of process group " + group_ +
+                          " has not come to its first collective within " +
+                          std::to_string(timeout_.count()) +
+                          " ms: see what it does instead, or give "
+                          "init_process_group a longer timeout");
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(20'000));
+  }
+  return store_->get_to_str(wanted);
+}
+
+std::string Meeting::from_first(const std::string& topic, const std::string& mine) {
+  if (rank_ != 0) return await(topic, 0);
+  store_->set(key(topic, 0), mine);
+  return mine;
+}
+
+std::string Meeting::from_all(const std::string& topic, const std::string& mine) {
+  store_->set(key(topic, rank_), mine);
+  std::string all;
+  if (rank_ != 0) return await(topic + "/all", 0);
+  for (int rank = 0; rank < size_; ++rank) all += rank == rank_ ? mine : await(topic, rank);
+  return from_first(topic + "/all", all);
+}
+
+std::shared_ptr<Attached> Attached::meet(Meeting& meeting) {
+  const std::string named = environment("PENSTOCK_POOL");
+  Invitation own;
+  std::shared_ptr<Attached> there;
+  std::string there_job;
+  {
+    const std::lock_guard<std::mutex> guard(mutex);
+    there = current.lock();
+    there_job = current_job;
+  }
+  bool made = false;
+  if (meeting.rank() == 0) {
+    own.spec = there != nullptr ? there->spec() : named;
+    own.job = there != nullptr ? there_job : "torch-" + random_name();
+    own.host = host_identity();
+    if (own.spec.empty()) {
+      own.spec = make_temporary_pool(meeting.size());
+      made = true;
+    }
+  }
+  const auto first = Invitation::parse(meeting.from_first("pool", own.text()));
+  TORCH_CHECK(!named.empty() || first.host == host_identity(),
+              "penstock: rank ", meeting.rank(), " of process group ", meeting.group(),
+              " runs on ", host_name(), " and rank 0 on another host (",
+              first.host.substr(first.host.find(' ') + 1),
+              "): set PENSTOCK_POOL on all hosts to a pool that all of them share");
+  const std::string spec = named.empty() ? first.spec : named;
+  const std::lock_guard<std::mutex> guard(mutex);
+  there = current.lock();
+  if (there != nullptr) return there;
+  penstock_attach_options_t options{};
+  options.struct_bytes = sizeof options;
+  options.rank = meeting.rank();
+  options.job = first.job.c_str();
+  penstock_pool_t* pool = nullptr;
+  const auto status = penstock_pool_attach(spec.c_str(), &options, &pool);
+  if (status != PENSTOCK_OK) {
+    if (made) penstock_pool_remove(spec.c_str(), 1);
+    throw_last_error(status);
+  }
+  there.reset(new Attached(pool, spec));
+  there->remove_ = made;
+  current = there;
+  current_job = first.job;
+  return there;
+}
+
+Attached::~Attached() {
+  penstock_pool_detach(pool_);
+  if (remove_) penstock_pool_remove(spec_.c_str(), 1);
+}
+
+}  // namespace penstock::torch

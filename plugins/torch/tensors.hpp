@@ -1,0 +1,48 @@
+// Tensors as the collectives of penstock/collectives.h take them: blocks that lie in one piece of
+// memory, and types.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <penstock/collectives.h>
+
+#include <torch/csrc/distributed/c10d/Types.hpp>
+#include <vector>
+
+namespace penstock::torch {
+
+/// Refuses what is not dense memory of the CPU.
+void check_tensor(const at::Tensor& tensor, const char* what);
+
+/// The memory of some tensors, a block each, as offsets from the lowest of them. What is not
+/// contiguous is copied, and an output copied back by store().
+class Blocks {
+ public:
+  Blocks() = default;
+  /// `load`: their values count.
+  Blocks(const std::vector<at::Tensor>& tensors, bool load);
+
+  std::byte* base() const { return base_; }
+  const std::vector<penstock_block_t>& list() const { return list_; }
+  std::uint64_t longest() const;
+  void store() const;
+  /// Views the memory from another base, to be one piece with `other`: in place.
+  void rebase(std::byte* base);
+
+ private:
+  std::vector<at::Tensor> given_, dense_;
+  std::vector<penstock_block_t> list_;
+  std::byte* base_ = nullptr;
+};
+
+/// Blocks of equal or given lengths along the first dimension of one tensor; `sizes` empty: equal.
+std::vector<at::Tensor> split_rows(const at::Tensor& tensor, const std::vector<std::int64_t>& sizes,
+                                   int ranks, const char* what);
+
+/// Type and operation of a reduction, with an error that names what cannot be reduced.
+struct ReductionOf {
+  std::int32_t datatype = 0, operation = 0;
+  double factor = 1;
+};
+ReductionOf reduction_of(const at::Tensor& tensor, const c10d::ReduceOp& op);
+
+}  // namespace penstock::torch

@@ -1,0 +1,37 @@
+// A collective that was called, as PyTorch sees it.
+#pragma once
+
+#include <atomic>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <vector>
+
+namespace penstock::torch {
+
+class Work : public c10d::Work {
+ public:
+  /// `outputs`: what its future holds.
+  Work(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> outputs);
+
+  bool isCompleted() override { return done_.load(std::memory_order_acquire); }
+  bool isSuccess() const override;
+  bool wait(std::chrono::milliseconds timeout) override;
+  std::vector<at::Tensor> result() override { return outputs_; }
+  int sourceRank() const override { return source_; }
+  std::uint64_t getSequencenumber() const override { return sequence_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  void synchronize() override {}
+
+  /// Of a receive from anybody, before it is finished.
+  void set_source(int rank) { source_ = rank; }
+  /// Once. `error`: null where it went well.
+  void end(const std::exception_ptr& error);
+
+ private:
+  std::atomic<bool> done_{false};
+  std::uint64_t sequence_;
+  int source_ = -1;
+  std::vector<at::Tensor> outputs_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+}  // namespace penstock::torch

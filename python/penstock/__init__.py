@@ -1,0 +1,1 @@
+"""Collectives and shared memory over a CXL pool: penstock.torch for PyTorch, penstock.pool for pools."""

@@ -1,0 +1,76 @@
+"""PyTorch's process groups over a pool.
+
+    import torch.distributed as dist
+    import penstock.torch
+
+    dist.init_process_group("penstock")
+
+The ranks of one host need nothing else; those of several hosts name a pool that all share by PENSTOCK_POOL.
+All collectives of torch.distributed for tensors of the CPU. Results of reductions do not depend on sizes, algorithms
+or timing: operands come in rank order, and 16- and 8-bit floats are accumulated in 32 bits.
+"""
+
+import importlib
+import os
+
+import torch
+import torch.distributed
+
+__all__ = ["backend_module", "register"]
+
+NAME = "penstock"
+
+
+def backend_module():
+    """The compiled part for the torch that is installed.
+
+    Errors: ImportError, which names the versions that were found and the command that builds the missing one.
+    """
+    version = "_".join(torch.__version__.split("+")[0].split(".")[:2])
+    try:
+        return importlib.import_module(f"penstock.torch._c10d_{version}")
+    except ImportError as error:
+        folder = os.path.dirname(__file__)
+        found = sorted({name.split(".")[0][len("_c10d_"):].replace("_", ".")
+                        for name in os.listdir(folder) if name.startswith("_c10d_")})
+        raise ImportError(
+            f"penstock.torch has no part for torch {torch.__version__} "
+            f"(built for: {', '.join(found) or 'none'}; {error}): python -m penstock.torch.build") from error
+
+
+def _emulate_nodes(rank, size):
+    """PENSTOCK_NODES=n: the ranks of this host play n hosts, in blocks, the first ones longer."""
+    nodes = os.environ.get("PENSTOCK_NODES")
+    if not nodes or "PENSTOCK_NODE" in os.environ:
+        return
+    if not nodes.isdigit() or not 1 <= int(nodes) <= size:
+        raise ValueError(f"PENSTOCK_NODES is '{nodes}': a number from 1 to {size}, the ranks, is needed")
+    each, longer = divmod(size, int(nodes))
+    in_longer = longer * (each + 1)
+    node = rank // (each + 1) if rank < in_longer else longer + (rank - in_longer) // each
+    os.environ["PENSTOCK_NODE"] = str(node)
+
+
+_met_before = False
+
+
+def _create(options, backend_options=None):
+    """torch.distributed calls it for each process group."""
+    global _met_before
+    module = backend_module()
+    _emulate_nodes(options.group_rank, options.group_size)
+    eager, _met_before = not _met_before, True
+    timeout = options.timeout
+    if backend_options is not None and getattr(backend_options, "timeout", None):
+        timeout = backend_options.timeout
+    return module.make(options.store, options.group_rank, options.group_size, timeout, options.group_id, eager)
+
+
+def register():
+    """Makes "penstock" known to torch.distributed. Importing this module does it; a second time changes nothing."""
+    if hasattr(torch.distributed.Backend, NAME.upper()):
+        return
+    torch.distributed.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu", "cuda"])
+
+
+register()
