@@ -36,8 +36,8 @@ struct Exchange {
   static int run(void* user, const void* mine, void* all, std::uint64_t bytes) {
     auto& self = *static_cast<Exchange*>(user);
     try {
-      const std::string everyone = self.meeting.from_all(
-          "comm", std::string(static_cast<const char*>(mine), bytes));
+      const std::string everyone =
+          self.meeting.from_all("comm", std::string(static_cast<const char*>(mine), bytes));
       TORCH_CHECK(everyone.size() == bytes * static_cast<std::uint64_t>(self.meeting.size()),
                   "penstock: the ranks of process group ", self.meeting.group(),
                   " have different versions of Penstock");
@@ -104,7 +104,8 @@ void Backend::run_part(const char* name, const Part& part, std::chrono::millisec
   call.output_count = static_cast<std::uint32_t>(part.output.list().size());
   call.max_is_known = part.max_is_known ? 1 : 0;
   call.max_block_bytes = part.max_bytes;
-  call.timeout_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(timeout.count(), 0)) * 1'000'000;
+  call.timeout_ns =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(timeout.count(), 0)) * 1'000'000;
   call.cancelled = &cancelled_;
   const auto status = penstock_comm_run(comm_, &call);
   if (status != PENSTOCK_OK) throw_last_error(status);
@@ -187,7 +188,8 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(
     const c10::intrusive_ptr<c10d::Backend::Options>& options) {
   const auto found = std::find(ranks.begin(), ranks.end(), rank_);
   if (found == ranks.end()) return nullptr;
-  auto own = c10::make_intrusive<Options>(options != nullptr ? options->timeout : options_->timeout);
+  auto own =
+      c10::make_intrusive<Options>(options != nullptr ? options->timeout : options_->timeout);
   own->check = options_->check;
   if (options != nullptr) own->group_name = options->group_name;
   return c10::make_intrusive<Backend>(store, static_cast<int>(found - ranks.begin()),

@@ -73,8 +73,7 @@ class Backend : public c10d::Backend {
                         std::vector<std::int64_t>& output_sizes,
                         std::vector<std::int64_t>& input_sizes,
                         const c10d::AllToAllOptions& opts) override;
-  Pending alltoall(Tensors& outputs, Tensors& inputs,
-                   const c10d::AllToAllOptions& opts) override;
+  Pending alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) override;
   Pending barrier(const c10d::BarrierOptions& opts) override;
 
  private:

@@ -107,9 +107,9 @@ Pending Backend::allreduce_coalesced(Tensors& tensors,
     check_tensor(tensor, "all_reduce_coalesced");
     parts.push_back(reduction_in_place(tensor, opts.reduceOp));
   }
-  return start({c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", opts.timeout,
-                opts.asyncOp},
-               std::move(parts), tensors);
+  return start(
+      {c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", opts.timeout, opts.asyncOp},
+      std::move(parts), tensors);
 }
 
 Pending Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
@@ -150,17 +150,17 @@ Pending Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inp
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Tensors of_ranks;
     for (const Tensors& list : outputs) {
-      TORCH_CHECK(list.size() == inputs.size(), "penstock: all_gather_coalesced of ",
-                  inputs.size(), " tensors into lists of ", list.size());
+      TORCH_CHECK(list.size() == inputs.size(), "penstock: all_gather_coalesced of ", inputs.size(),
+                  " tensors into lists of ", list.size());
       of_ranks.push_back(list[i]);
     }
     check_tensor(inputs[i], "all_gather_coalesced");
     parts.push_back(gathering(of_ranks, inputs[i]));
   }
   for (const Tensors& list : outputs) results.insert(results.end(), list.begin(), list.end());
-  return start({c10d::OpType::ALLGATHER_COALESCED, "all_gather_coalesced", opts.timeout,
-                opts.asyncOp},
-               std::move(parts), std::move(results));
+  return start(
+      {c10d::OpType::ALLGATHER_COALESCED, "all_gather_coalesced", opts.timeout, opts.asyncOp},
+      std::move(parts), std::move(results));
 }
 
 Pending Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,

@@ -23,8 +23,9 @@ PYBIND11_MODULE(PENSTOCK_TORCH_MODULE, module) {
   py::module_::import("torch.distributed");  // the types that ours derive from
   py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(module, "Backend")
       .def("get_error", &Backend::getError)
-      .def("perform_nocolor_split", [](Backend&, const py::object&) {},
-           "Of ranks that are in no part of a split: nothing has to be done.");
+      .def(
+          "perform_nocolor_split", [](Backend&, const py::object&) {},
+          "Of ranks that are in no part of a split: nothing has to be done.");
   module.def("make", &make, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
              py::arg("name"), py::arg("eager"), py::call_guard<py::gil_scoped_release>());
   module.attr("version") = penstock_version();

@@ -116,15 +116,15 @@ std::string Meeting::await(const std::string& topic, int rank) {
   const std::string wanted = key(topic, rank);
   while (!store_->check({wanted})) {
     if (cancelled_ != 0)
-      C10_THROW_ERROR(DistBackendError, "penstock: process group " + group_ +
-                                            " was aborted while its ranks met");
-    if (std::chrono::steady_clock::now() > until)
       C10_THROW_ERROR(DistBackendError,
-                      "penstock: rank " + std::to_string(rank) + " of process group " + group_ +
-                          " has not come to its first collective within " +
-                          std::to_string(timeout_.count()) +
-                          " ms: see what it does instead, or give "
-                          "init_process_group a longer timeout");
+                      "penstock: process group " + group_ + " was aborted while its ranks met");
+    if (std::chrono::steady_clock::now() > until)
+      C10_THROW_ERROR(DistBackendError, "penstock: rank " + std::to_string(rank) +
+                                            " of process group " + group_ +
+                                            " has not come to its first collective within " +
+                                            std::to_string(timeout_.count()) +
+                                            " ms: see what it does instead, or give "
+                                            "init_process_group a longer timeout");
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(20'000));
   }
@@ -166,10 +166,9 @@ std::shared_ptr<Attached> Attached::meet(Meeting& meeting) {
     }
   }
   const auto first = Invitation::parse(meeting.from_first("pool", own.text()));
-  TORCH_CHECK(!named.empty() || first.host == host_identity(),
-              "penstock: rank ", meeting.rank(), " of process group ", meeting.group(),
-              " runs on ", host_name(), " and rank 0 on another host (",
-              first.host.substr(first.host.find(' ') + 1),
+  TORCH_CHECK(!named.empty() || first.host == host_identity(), "penstock: rank ", meeting.rank(),
+              " of process group ", meeting.group(), " runs on ", host_name(),
+              " and rank 0 on another host (", first.host.substr(first.host.find(' ') + 1),
               "): set PENSTOCK_POOL on all hosts to a pool that all of them share");
   const std::string spec = named.empty() ? first.spec : named;
   const std::lock_guard<std::mutex> guard(mutex);

@@ -20,8 +20,12 @@ class Meeting {
  public:
   Meeting(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::string group,
           std::chrono::milliseconds timeout, const volatile int& cancelled)
-      : store_(std::move(store)), rank_(rank), size_(size), group_(std::move(group)),
-        timeout_(timeout), cancelled_(cancelled) {}
+      : store_(std::move(store)),
+        rank_(rank),
+        size_(size),
+        group_(std::move(group)),
+        timeout_(timeout),
+        cancelled_(cancelled) {}
 
   int rank() const { return rank_; }
   int size() const { return size_; }

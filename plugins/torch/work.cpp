@@ -10,8 +10,9 @@ Work::Work(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::
     : c10d::Work(rank, type),
       sequence_(sequence),
       outputs_(std::move(outputs)),
-      future_(c10::make_intrusive<c10::ivalue::Future>(
-          c10::ListType::create(c10::TensorType::get()))) {}
+      future_(
+          c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {
+}
 
 bool Work::isSuccess() const {
   const std::lock_guard<std::mutex> guard(mutex_);

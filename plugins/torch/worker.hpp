@@ -44,9 +44,9 @@ class Worker {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
-  bool busy_ = false;     ///< a task runs
+  bool busy_ = false;  ///< a task runs
   bool stopped_ = false;
-  std::thread thread_;    ///< begun with the first task that waits
+  std::thread thread_;  ///< begun with the first task that waits
 };
 
 }  // namespace penstock::torch

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "penstock/collectives.h"
+#include "penstock/messages.h"
 
 namespace {
 
@@ -200,6 +201,48 @@ TEST_F(Comms, EndTheirWaitsAtATimeoutAndByAnotherThread) {
     // The others had come to this one; none comes to the next.
     if (rank.number == 2) (void)penstock_comm_run(rank.comm, &call);
     EXPECT_NE(penstock_comm_run(rank.comm, &call), PENSTOCK_OK) << "after a failure";
+  });
+}
+
+TEST_F(Comms, StandBesideMessages) {
+  std::array<penstock_address_t, ranks> addresses{};
+  std::atomic<std::uint32_t> known{0}, ended{0};
+  on_all([&](Rank& rank) {
+    penstock_messenger_options_t options{};
+    options.struct_bytes = sizeof options;
+    options.rank = rank.number;
+    options.ranks = ranks;
+    penstock_messenger_t* messenger = nullptr;
+    ASSERT_EQ(penstock_messenger_open(rank.pool, &options, &messenger), PENSTOCK_OK)
+        << penstock_last_error();
+    penstock_messenger_address(messenger, &addresses[rank.number]);
+    ++known;
+    while (known < ranks) std::this_thread::yield();
+    const std::uint32_t next = (rank.number + 1) % ranks;
+    ASSERT_EQ(penstock_messenger_meet(messenger, next, &addresses[next]), PENSTOCK_OK);
+    const std::vector<std::uint32_t> data(100'000, rank.number);
+    std::vector<std::uint32_t> got(100'000, 99);
+    std::array<penstock_request_t*, 2> requests{};
+    ASSERT_EQ(penstock_message_receive(messenger, PENSTOCK_ANY_RANK, 4, got.data(), got.size() * 4,
+                                       requests.data()),
+              PENSTOCK_OK);
+    ASSERT_EQ(penstock_message_send(messenger, next, 4, data.data(), data.size() * 4, &requests[1]),
+              PENSTOCK_OK);
+    for (penstock_request_t* const request : requests) {
+      penstock_request_info_t info{};
+      while (penstock_request_test(request, &info) == PENSTOCK_OK && info.done == 0) {
+        if (penstock_messenger_progress(messenger) == 0) std::this_thread::yield();
+      }
+      EXPECT_EQ(penstock_request_test(request, &info), PENSTOCK_OK) << penstock_last_error();
+      penstock_request_free(request);
+    }
+    EXPECT_EQ(got, std::vector<std::uint32_t>(100'000, (rank.number + ranks - 1) % ranks));
+    ++ended;
+    while (ended < ranks) {
+      penstock_messenger_progress(messenger);
+      std::this_thread::yield();
+    }
+    penstock_messenger_close(messenger);
   });
 }
 

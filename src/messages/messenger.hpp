@@ -1,0 +1,74 @@
+// Tagged messages between the ranks of a group, as sends and receives that end by themselves: what
+// PyTorch's send and recv, and NCCL's Send and Recv, stand on. A thin layer that matches receives
+// with what src/transport delivers. Channel and memory ordering: docs/protocols/channel.md.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/transport.hpp"
+
+namespace penstock::messages {
+
+inline constexpr std::uint32_t any_rank = ~std::uint32_t{0};
+
+/// A send or a receive. Its owner keeps it, and its buffer, until it is done or was cancelled.
+struct Request {
+  bool done = false;
+  Result<void> result;       ///< once done; peer_dead, invalid_argument (a longer message came)
+  std::uint32_t source = 0;  ///< of a receive that is done: the sender's rank
+  std::uint64_t bytes = 0;   ///< ... and the message's length
+};
+
+/// One rank's side. Not thread-safe. Messages from one rank to another with one tag are received in
+/// the order in which they were sent.
+///
+///     auto messenger = *Messenger::open(arena, {.self = 0, .ranks = 2});
+///     messenger->meet(1, address_of_1);  // which rank 1 has from its address()
+///     Request request;
+///     messenger->send(1, 7, data, bytes, request);
+///     while (!request.done) messenger->progress();
+class Messenger {
+ public:
+  struct Options {
+    std::uint32_t self = 0;
+    std::uint32_t ranks = 1;
+    std::string noun = "group";  ///< its name in messages
+  };
+  /// Errors: no_slots, no_space.
+  static Result<std::unique_ptr<Messenger>> open(arena::Arena& arena, Options options);
+  ~Messenger();
+
+  transport::Address address() const;
+  /// Before the first message to `rank`; what comes from it needs no address. Once for each.
+  /// Errors: invalid_argument, mismatch (another pool), not_found (it is closed).
+  Result<void> meet(std::uint32_t rank, const transport::Address& address);
+  bool knows(std::uint32_t rank) const;
+
+  /// `data` stays as it is until the request is done: then it may be used again.
+  void send(std::uint32_t to, std::uint64_t tag, const void* data, std::uint64_t bytes,
+            Request& request);
+  /// A message of `tag` from `from`, or from any_rank, of `bytes` at most.
+  void receive(std::uint32_t from, std::uint64_t tag, void* data, std::uint64_t bytes,
+               Request& request);
+  /// Makes all of them go on. True if something has moved.
+  bool progress();
+  /// Takes a request back: a receive that has not matched, or a send of which nothing has left.
+  /// False: it will end by itself.
+  bool cancel(Request& request);
+  /// Whether a request is not done.
+  bool busy() const;
+
+  struct Impl;
+  explicit Messenger(std::unique_ptr<Impl> impl);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace penstock::messages
