@@ -65,6 +65,7 @@ Backend::~Backend() {
   const WithoutPython released;
   __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE);
   worker_.stop();
+  mail_.reset();
   penstock_comm_close(comm_);
 }
 
@@ -85,6 +86,18 @@ void Backend::connect() {
   const auto status = penstock_comm_open(attached_->pool(), &options, &comm_);
   if (exchange.error != nullptr) std::rethrow_exception(exchange.error);
   if (status != PENSTOCK_OK) throw_last_error(status);
+}
+
+Mail& Backend::mail() {
+  const std::lock_guard<std::mutex> guard(mail_mutex_);
+  if (mail_ != nullptr) return *mail_;
+  auto attached = Attached::there();
+  if (attached == nullptr) {
+    Meeting meeting(store_, rank_, size_, name_of(*this), options_->timeout, cancelled_);
+    attached = Attached::meet(meeting);
+  }
+  mail_ = std::make_unique<Mail>(store_, std::move(attached), rank_, size_, name_of(*this));
+  return *mail_;
 }
 
 void Backend::run_part(const char* name, const Part& part, std::chrono::milliseconds timeout) {
@@ -164,6 +177,8 @@ void Backend::abort() {
   }
   __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE);
   worker_.stop();
+  const std::lock_guard<std::mutex> guard(mail_mutex_);
+  if (mail_ != nullptr) mail_->stop(error_);
 }
 
 void Backend::shutdown() {
@@ -174,6 +189,10 @@ void Backend::shutdown() {
   __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE);
   worker_.stop();
   penstock_comm_close(std::exchange(comm_, nullptr));
+  {
+    const std::lock_guard<std::mutex> guard(mail_mutex_);
+    mail_.reset();
+  }
   attached_.reset();
   try {
     C10_THROW_ERROR(DistBackendError,

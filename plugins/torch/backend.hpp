@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "mail.hpp"
 #include "rendezvous.hpp"
 #include "tensors.hpp"
 #include "work.hpp"
@@ -75,6 +76,9 @@ class Backend : public c10d::Backend {
                         const c10d::AllToAllOptions& opts) override;
   Pending alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) override;
   Pending barrier(const c10d::BarrierOptions& opts) override;
+  Pending send(Tensors& tensors, int to, int tag) override;
+  Pending recv(Tensors& tensors, int from, int tag) override;
+  Pending recvAnysource(Tensors& tensors, int tag) override;
 
  private:
   /// One collective of a call, with the memory that it needs.
@@ -97,6 +101,8 @@ class Backend : public c10d::Backend {
   void run(const How& how, std::uint64_t sequence, const std::vector<Part>& parts, Work& work);
   void run_part(const char* name, const Part& part, std::chrono::milliseconds timeout);
   void connect();
+  Mail& mail();
+  Pending post(bool is_send, Tensors& tensors, int peer, int tag);
   void fail(const std::exception_ptr& error);
 
   Part gathering(const Tensors& outputs, const at::Tensor& input) const;
@@ -114,6 +120,8 @@ class Backend : public c10d::Backend {
   std::exception_ptr error_;  ///< of the group: no later call works
   int splits_ = 0;
   Worker worker_;
+  std::mutex mail_mutex_;
+  std::unique_ptr<Mail> mail_;
 };
 
 }  // namespace penstock::torch

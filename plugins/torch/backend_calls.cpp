@@ -274,4 +274,28 @@ Pending Backend::barrier(const c10d::BarrierOptions& opts) {
   return start({c10d::OpType::BARRIER, "barrier", opts.timeout, opts.asyncOp}, {Part()}, {});
 }
 
+Pending Backend::post(bool is_send, Tensors& tensors, int peer, int tag) {
+  const char* const name = is_send ? "send" : "recv";
+  const at::Tensor& tensor = only(tensors, name);
+  TORCH_CHECK(tag >= 0, "penstock: ", name, " with the tag ", tag, ": tags are not negative");
+  auto type = is_send ? c10d::OpType::SEND : c10d::OpType::RECV;
+  if (peer == Mail::anybody) type = c10d::OpType::RECVANYSOURCE;
+  auto work = c10::make_intrusive<Work>(rank_, type, sequence_.load(), tensors);
+  if (peer != Mail::anybody) work->set_source(peer);
+  mail().post({is_send, peer, static_cast<std::uint64_t>(tag), tensor, work, options_->timeout});
+  return work;
+}
+
+Pending Backend::send(Tensors& tensors, int to, int tag) {
+  return post(true, tensors, to, tag);
+}
+
+Pending Backend::recv(Tensors& tensors, int from, int tag) {
+  return post(false, tensors, from, tag);
+}
+
+Pending Backend::recvAnysource(Tensors& tensors, int tag) {
+  return post(false, tensors, Mail::anybody, tag);
+}
+
 }  // namespace penstock::torch

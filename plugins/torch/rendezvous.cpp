@@ -191,6 +191,11 @@ std::shared_ptr<Attached> Attached::meet(Meeting& meeting) {
   return there;
 }
 
+std::shared_ptr<Attached> Attached::there() {
+  const std::lock_guard<std::mutex> guard(mutex);
+  return current.lock();
+}
+
 Attached::~Attached() {
   penstock_pool_detach(pool_);
   if (remove_) penstock_pool_remove(spec_.c_str(), 1);

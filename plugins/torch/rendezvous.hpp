@@ -51,6 +51,8 @@ class Attached {
  public:
   /// The pool that PENSTOCK_POOL names, or, on one host, a temporary one that rank 0 makes.
   static std::shared_ptr<Attached> meet(Meeting& meeting);
+  /// That of the groups that there are; null: none has met.
+  static std::shared_ptr<Attached> there();
   ~Attached();
   Attached(const Attached&) = delete;
   Attached& operator=(const Attached&) = delete;
