@@ -128,6 +128,12 @@ PENSTOCK_API void penstock_pool_detach(penstock_pool_t* pool);
 PENSTOCK_API penstock_status_t penstock_pool_info(const penstock_pool_t* pool,
                                                   penstock_pool_info_t* info);
 
+/* Whether the process of this attachment (`token` of its penstock_pool_info) lives: 1, or 0 once it
+ * has detached or died. `who`, if not NULL, gets its description, such as "rank 3 (pid 1234 on host
+ * a, node 1)", cut at `bytes`. A system call: for waits that last, not for hot paths. */
+PENSTOCK_API int penstock_pool_alive(const penstock_pool_t* pool, uint64_t token, char* who,
+                                     size_t bytes);
+
 /* One attachment to PENSTOCK_POOL, shared by the whole process and counted: the last of as many
  * detaches as there were attaches ends it. */
 PENSTOCK_API penstock_status_t penstock_default_attach(void);

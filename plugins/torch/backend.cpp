@@ -56,8 +56,11 @@ Backend::Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                  c10::intrusive_ptr<Options> options, bool eager)
     : c10d::Backend(rank, size), store_(std::move(store)), options_(std::move(options)) {
   const char* const check = std::getenv("PENSTOCK_COLL_CHECK");
-  if (check != nullptr && std::string(check) != "0") options_->check = true;
   init();
+  // TORCH_DISTRIBUTED_DEBUG=DETAIL asks for the like.
+  if ((check != nullptr && std::string(check) != "0") ||
+      c10d::debug_level() == c10d::DebugLevel::Detail)
+    options_->check = true;
   if (eager) connect();
 }
 

@@ -12,6 +12,13 @@ namespace {
 
 constexpr int looks_before_sleep = 4000;
 constexpr std::chrono::microseconds sleep{50};
+constexpr std::chrono::milliseconds between_checks{50};
+
+/// What a rank tells the others of itself, in the store.
+struct Place {
+  penstock_address_t address;
+  std::uint64_t token;
+};
 
 std::exception_ptr error_of(penstock_status_t status) {
   try {
@@ -29,7 +36,7 @@ Mail::Mail(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Attached> atta
       attached_(std::move(attached)),
       rank_(rank),
       group_("process group " + group),
-      known_(static_cast<std::size_t>(size)) {
+      tokens_(static_cast<std::size_t>(size)) {
   penstock_messenger_options_t options{};
   options.struct_bytes = sizeof options;
   options.rank = static_cast<std::uint32_t>(rank);
@@ -37,8 +44,10 @@ Mail::Mail(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Attached> atta
   options.name = group_.c_str();
   const auto status = penstock_messenger_open(attached_->pool(), &options, &messenger_);
   if (status != PENSTOCK_OK) throw_last_error(status);
-  penstock_address_t own{};
-  penstock_messenger_address(messenger_, &own);
+  Place own{};
+  penstock_messenger_address(messenger_, &own.address);
+  penstock_pool_info_t info{};
+  if (penstock_pool_info(attached_->pool(), &info) == PENSTOCK_OK) own.token = info.token;
   store_->set(key(rank), std::string(reinterpret_cast<const char*>(&own), sizeof own));
   thread_ = std::thread([this] { run(); });
 }
@@ -78,17 +87,18 @@ void Mail::stop(const std::exception_ptr& error) {
 /// True once the address of `peer` is known.
 bool Mail::meet(int peer) {
   const auto index = static_cast<std::size_t>(peer);
-  if (known_[index]) return true;
+  if (tokens_[index] != 0) return true;
   if (!store_->check({key(peer)})) return false;
   const std::string text = store_->get_to_str(key(peer));
-  penstock_address_t address{};
-  TORCH_CHECK(text.size() == sizeof address, "penstock: rank ", peer, " of ", group_,
+  Place theirs{};
+  TORCH_CHECK(text.size() == sizeof theirs, "penstock: rank ", peer, " of ", group_,
               " has another version of Penstock");
-  std::memcpy(&address, text.data(), sizeof address);
+  std::memcpy(&theirs, text.data(), sizeof theirs);
   const auto status =
-      penstock_messenger_meet(messenger_, static_cast<std::uint32_t>(peer), &address);
+      penstock_messenger_meet(messenger_, static_cast<std::uint32_t>(peer), &theirs.address);
   if (status != PENSTOCK_OK) throw_last_error(status);
-  return known_[index] = true;
+  tokens_[index] = theirs.token;
+  return true;
 }
 
 void Mail::begin(Entry& entry) {
@@ -138,13 +148,29 @@ std::exception_ptr Mail::late(const Entry& entry) const {
           std::to_string(message.timeout.count()) + " ms"));
 }
 
+std::exception_ptr Mail::dead(const Entry& entry) {
+  const int peer = entry.message.peer;
+  if (peer == anybody || peer == rank_ || !meet(peer)) return nullptr;
+  char who[256] = "";
+  const std::uint64_t token = tokens_[static_cast<std::size_t>(peer)];
+  if (penstock_pool_alive(attached_->pool(), token, who, sizeof who) != 0) return nullptr;
+  // What it sent before may still have to be taken.
+  if (penstock_messenger_progress(messenger_) != 0) return nullptr;
+  return std::make_exception_ptr(C10_BUILD_ERROR(
+      DistBackendError,
+      std::string("penstock: ") + (entry.message.is_send ? "a send to" : "a receive from") +
+          " rank " + std::to_string(peer) + " of " + group_ + ": " + who + " has died or left"));
+}
+
 /// Under the lock. True if something has moved.
 bool Mail::look() {
   bool moved = false;
   std::vector<std::pair<c10::intrusive_ptr<Work>, std::exception_ptr>> ended;
   const auto now = std::chrono::steady_clock::now();
+  const bool checks = now > next_check_;
+  if (checks) next_check_ = now + between_checks;
   std::vector<bool> held(
-      known_.size());  // a later send does not overtake one that waits for its peer
+      tokens_.size());  // a later send does not overtake one that waits for its peer
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     bool done = false;
     std::exception_ptr error;
@@ -160,6 +186,14 @@ bool Mail::look() {
     } catch (...) {
       error = std::current_exception();
       done = true;
+    }
+    if (!done && checks) {
+      const auto gone = dead(*entry);
+      if (gone != nullptr) {
+        if (error_ == nullptr) error_ = gone;
+        stopped_ = true;
+        break;
+      }
     }
     if (!done && now > entry->until) {
       // Its buffer may still be written to: no other message is sent or received after this.

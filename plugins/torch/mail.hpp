@@ -51,6 +51,8 @@ class Mail {
   bool meet(int peer);
   std::exception_ptr outcome_of(Entry& entry, bool* done) const;
   std::exception_ptr late(const Entry& entry) const;
+  /// Null: the peer lives, or nothing is known of it yet.
+  std::exception_ptr dead(const Entry& entry);
   std::string key(int rank) const { return "penstock/address/" + std::to_string(rank); }
 
   c10::intrusive_ptr<c10d::Store> store_;
@@ -58,7 +60,9 @@ class Mail {
   int rank_;
   std::string group_;
   penstock_messenger_t* messenger_ = nullptr;
-  std::vector<bool> known_;
+  /// Of a rank whose address is known: the attachment of its process.
+  std::vector<std::uint64_t> tokens_;
+  std::chrono::steady_clock::time_point next_check_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::list<Entry> entries_;

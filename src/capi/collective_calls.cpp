@@ -1,8 +1,10 @@
 // penstock_comm_*: collectives between the processes of a pool.
 #include <algorithm>
+#include <cstring>
 #include <variant>
 
 #include "base/checked.hpp"
+#include "base/checksum.hpp"
 #include "base/format.hpp"
 #include "capi/comm.hpp"
 #include "capi/options.hpp"
@@ -88,6 +90,17 @@ Result<void> fill_problem(const penstock_call_t& call, const coll::Communicator&
   return read_blocks(call.output_blocks, call.output_count, "output", problem.output);
 }
 
+/// Of what the ranks of a reduction must agree on, but for its size.
+std::uint64_t fingerprint_of(const coll::Problem& problem, const penstock_call_t& call) {
+  if (!is_reduction(problem.collective)) return 0;
+  std::uint64_t factor = 0;
+  std::memcpy(&factor, &call.factor, sizeof factor);
+  const bool counts = call.operation == PENSTOCK_PREMULTIPLIED_SUM;
+  const std::uint64_t parts[] = {static_cast<std::uint64_t>(call.datatype),
+                                 static_cast<std::uint64_t>(call.operation), counts ? factor : 0};
+  return base::xxh64(parts, sizeof parts, 0);
+}
+
 Result<void> run(penstock_comm& comm, const penstock_call_t& call) {
   PENSTOCK_TRY(fill_problem(call, *comm.core, comm.problem));
   Arithmetic arithmetic;
@@ -102,6 +115,7 @@ Result<void> run(penstock_comm& comm, const penstock_call_t& call) {
        .input = static_cast<const std::byte*>(call.input),
        .output = static_cast<std::byte*>(call.output),
        .arithmetic = pointer_to(arithmetic),
+       .fingerprint = fingerprint_of(comm.problem, call),
        .timeout_ns = call.timeout_ns,
        .cancelled = call.cancelled});
 }

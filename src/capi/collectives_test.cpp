@@ -253,6 +253,10 @@ TEST_F(Comms, GiveTheirSpaceBack) {
   penstock_pool_info_t info{};
   ASSERT_EQ(penstock_pool_info(pool, &info), PENSTOCK_OK);
   EXPECT_EQ(info.objects, 0u);
+  char who[64] = "";
+  EXPECT_EQ(penstock_pool_alive(pool, info.token, who, sizeof who), 1);
+  EXPECT_THAT(who, HasSubstr("pid " + std::to_string(getpid())));
+  EXPECT_EQ(penstock_pool_alive(pool, info.token + (1 << 16), who, 4), 0);
   penstock_pool_detach(pool);
 }
 

@@ -156,6 +156,20 @@ penstock_status_t penstock_pool_info(const penstock_pool_t* pool, penstock_pool_
   });
 }
 
+int penstock_pool_alive(const penstock_pool_t* pool, uint64_t token, char* who, size_t bytes) {
+  bool alive = false;
+  capi::guarded([&] {
+    if (pool == nullptr) return PENSTOCK_OK;
+    alive = pool->attachment->pool->alive(token);
+    if (who != nullptr && bytes != 0) {
+      const std::string words = pool->attachment->pool->describe(token);
+      who[words.copy(who, bytes - 1)] = '\0';
+    }
+    return PENSTOCK_OK;
+  });
+  return alive ? 1 : 0;
+}
+
 penstock_status_t penstock_default_attach(void) {
   return capi::guarded([&] {
     auto& shared = capi::default_pool();

@@ -11,9 +11,9 @@ namespace {
 constexpr unsigned kind_bits = 4, root_bits = 9, hash_bits = 11;
 static_assert(kind_bits + root_bits + hash_bits == chunk_bits);
 
-std::uint64_t signature_of(const Problem& problem, bool eager) {
+std::uint64_t signature_of(const Problem& problem, bool eager, std::uint64_t fingerprint) {
   const std::uint64_t sizes[] = {problem.max_block_bytes ? *problem.max_block_bytes + 1 : 0,
-                                 problem.element_bytes, problem.root, eager};
+                                 problem.element_bytes, problem.root, eager, fingerprint};
   const std::uint64_t kind = static_cast<std::uint64_t>(problem.collective);
   const std::uint64_t hash = base::xxh64(sizes, sizeof sizes, 0) & ((1u << hash_bits) - 1);
   return (kind << root_bits | (problem.root & ((1u << root_bits) - 1))) << hash_bits | hash;
@@ -31,9 +31,9 @@ std::string words_of(std::uint64_t call) {
 
 }  // namespace
 
-void CallCheck::begin(const Problem& problem, bool eager) {
+void CallCheck::begin(const Problem& problem, bool eager, std::uint64_t fingerprint) {
   if (!wanted_) return;
-  own_ = word_of(s_.number, signature_of(problem, eager));
+  own_ = word_of(s_.number, signature_of(problem, eager, fingerprint));
   s_.own.publish_word(s_.layout.call(s_.self()), own_);
   s_.published();
   s_.send_off();

@@ -12,7 +12,7 @@ class CallCheck {
   CallCheck(State& state, bool wanted) : s_(state), wanted_(wanted) {}
 
   /// This rank begins collective State::number.
-  void begin(const Problem& problem, bool eager);
+  void begin(const Problem& problem, bool eager, std::uint64_t fingerprint);
   /// True when all others have told of the same call. `missing`: those who have not come to it.
   /// Errors: mismatch, which names a rank and both calls.
   Result<bool> all_agree(const char* what, Missing& missing);

@@ -73,7 +73,7 @@ Result<const Prepared*> Communicator::Impl::prepare(const Call& call) {
 void Communicator::Impl::begin(const Call& call, const Prepared& prepared) {
   ++state.number;
   is_eager = prepared.plan.eager;
-  check.begin(prepared.problem, is_eager);
+  check.begin(prepared.problem, is_eager, call.fingerprint);
   name = call.name;
   fruitless = 0;
   is_eager ? eager.begin(call, prepared) : slots.begin(call, prepared);

@@ -54,6 +54,8 @@ struct Call {
   const std::byte* input = nullptr;  ///< in place: the output
   std::byte* output = nullptr;
   const Arithmetic* arithmetic = nullptr;  ///< of reductions
+  std::uint64_t fingerprint =
+      0;  ///< with Options::check: what must be the same on all ranks besides
   // Of run():
   std::uint64_t timeout_ns = 0;  ///< 0: none; time in which this process was stopped does not count
   const volatile int* cancelled = nullptr;  ///< another thread stores what is not 0 to end the wait
