@@ -91,6 +91,8 @@ typedef struct {
 PENSTOCK_API penstock_status_t penstock_comm_open(penstock_pool_t* pool,
                                                   const penstock_comm_options_t* options,
                                                   penstock_comm_t** comm);
+/* The attachment of a rank's process, for penstock_pool_alive(); 0: there is no such rank. */
+PENSTOCK_API uint64_t penstock_comm_token(const penstock_comm_t* comm, uint32_t rank);
 /* This rank makes no more calls. Does not wait: the space in the pool is free once all ranks have
  * closed. NULL is ignored. */
 PENSTOCK_API void penstock_comm_close(penstock_comm_t* comm);

@@ -86,7 +86,9 @@ void Backend::connect() {
   options.exchange = Exchange::run;
   options.user = &exchange;
   options.check = options_->check ? 1 : 0;
-  const auto status = penstock_comm_open(attached_->pool(), &options, &comm_);
+  penstock_comm_t* opened = nullptr;
+  const auto status = penstock_comm_open(attached_->pool(), &options, &opened);
+  comm_ = opened;
   if (exchange.error != nullptr) std::rethrow_exception(exchange.error);
   if (status != PENSTOCK_OK) throw_last_error(status);
 }
@@ -99,7 +101,11 @@ Mail& Backend::mail() {
     Meeting meeting(store_, rank_, size_, name_of(*this), options_->timeout, cancelled_);
     attached = Attached::meet(meeting);
   }
-  mail_ = std::make_unique<Mail>(store_, std::move(attached), rank_, size_, name_of(*this));
+  std::vector<std::uint64_t> tokens;  // of those that have met in a collective
+  for (int rank = 0; rank < size_; ++rank)
+    tokens.push_back(penstock_comm_token(comm_, static_cast<std::uint32_t>(rank)));
+  mail_ =
+      std::make_unique<Mail>(store_, std::move(attached), rank_, name_of(*this), std::move(tokens));
   return *mail_;
 }
 
@@ -191,7 +197,7 @@ void Backend::shutdown() {
   worker_.drain(grace_ms);
   __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE);
   worker_.stop();
-  penstock_comm_close(std::exchange(comm_, nullptr));
+  penstock_comm_close(comm_.exchange(nullptr));
   {
     const std::lock_guard<std::mutex> guard(mail_mutex_);
     mail_.reset();

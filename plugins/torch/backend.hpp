@@ -113,7 +113,7 @@ class Backend : public c10d::Backend {
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<Options> options_;
   std::shared_ptr<Attached> attached_;
-  penstock_comm_t* comm_ = nullptr;
+  std::atomic<penstock_comm_t*> comm_{nullptr};
   volatile int cancelled_ = 0;
   std::atomic<std::uint64_t> sequence_{0};
   std::mutex mutex_;          ///< of error_

@@ -31,16 +31,17 @@ std::exception_ptr error_of(penstock_status_t status) {
 }  // namespace
 
 Mail::Mail(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Attached> attached, int rank,
-           int size, const std::string& group)
+           const std::string& group, std::vector<std::uint64_t> tokens)
     : store_(std::move(store)),
       attached_(std::move(attached)),
       rank_(rank),
       group_("process group " + group),
-      tokens_(static_cast<std::size_t>(size)) {
+      tokens_(std::move(tokens)),
+      known_(tokens_.size()) {
   penstock_messenger_options_t options{};
   options.struct_bytes = sizeof options;
   options.rank = static_cast<std::uint32_t>(rank);
-  options.ranks = static_cast<std::uint32_t>(size);
+  options.ranks = static_cast<std::uint32_t>(tokens_.size());
   options.name = group_.c_str();
   const auto status = penstock_messenger_open(attached_->pool(), &options, &messenger_);
   if (status != PENSTOCK_OK) throw_last_error(status);
@@ -87,7 +88,7 @@ void Mail::stop(const std::exception_ptr& error) {
 /// True once the address of `peer` is known.
 bool Mail::meet(int peer) {
   const auto index = static_cast<std::size_t>(peer);
-  if (tokens_[index] != 0) return true;
+  if (known_[index]) return true;
   if (!store_->check({key(peer)})) return false;
   const std::string text = store_->get_to_str(key(peer));
   Place theirs{};
@@ -98,7 +99,7 @@ bool Mail::meet(int peer) {
       penstock_messenger_meet(messenger_, static_cast<std::uint32_t>(peer), &theirs.address);
   if (status != PENSTOCK_OK) throw_last_error(status);
   tokens_[index] = theirs.token;
-  return true;
+  return known_[index] = true;
 }
 
 void Mail::begin(Entry& entry) {
@@ -150,10 +151,12 @@ std::exception_ptr Mail::late(const Entry& entry) const {
 
 std::exception_ptr Mail::dead(const Entry& entry) {
   const int peer = entry.message.peer;
-  if (peer == anybody || peer == rank_ || !meet(peer)) return nullptr;
+  if (peer == anybody || peer == rank_) return nullptr;
+  (void)meet(peer);
   char who[256] = "";
   const std::uint64_t token = tokens_[static_cast<std::size_t>(peer)];
-  if (penstock_pool_alive(attached_->pool(), token, who, sizeof who) != 0) return nullptr;
+  if (token == 0 || penstock_pool_alive(attached_->pool(), token, who, sizeof who) != 0)
+    return nullptr;
   // What it sent before may still have to be taken.
   if (penstock_messenger_progress(messenger_) != 0) return nullptr;
   return std::make_exception_ptr(C10_BUILD_ERROR(

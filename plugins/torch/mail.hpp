@@ -19,8 +19,9 @@ namespace penstock::torch {
 
 class Mail {
  public:
+  /// `tokens`: by rank, the attachment of its process, as far as it is known; else 0.
   Mail(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Attached> attached, int rank,
-       int size, const std::string& group);
+       const std::string& group, std::vector<std::uint64_t> tokens);
   ~Mail();
   Mail(const Mail&) = delete;
   Mail& operator=(const Mail&) = delete;
@@ -60,8 +61,8 @@ class Mail {
   int rank_;
   std::string group_;
   penstock_messenger_t* messenger_ = nullptr;
-  /// Of a rank whose address is known: the attachment of its process.
   std::vector<std::uint64_t> tokens_;
+  std::vector<bool> known_;  ///< by rank: its address
   std::chrono::steady_clock::time_point next_check_;
   std::mutex mutex_;
   std::condition_variable changed_;

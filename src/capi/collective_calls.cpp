@@ -145,6 +145,10 @@ penstock_status_t penstock_comm_open(penstock_pool_t* pool, const penstock_comm_
   });
 }
 
+uint64_t penstock_comm_token(const penstock_comm_t* comm, uint32_t rank) {
+  return comm != nullptr && rank < comm->tokens.size() ? comm->tokens[rank] : 0;
+}
+
 void penstock_comm_close(penstock_comm_t* comm) {
   capi::guarded([&] {
     if (comm != nullptr) capi::close_comm(std::unique_ptr<penstock_comm>(comm));

@@ -120,6 +120,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
                      .noun = noun,
                      .check = options.check != 0};
   for (const Offer& offer : offers) core.tokens.push_back(offer.token);
+  comm->tokens = core.tokens;
   auto opened = coll::Communicator::open(pool, std::move(core));
   if (!opened) return give_up(opened.error());
   comm->core = std::move(*opened);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "capi/attachment.hpp"
 #include "coll/communicator.hpp"
@@ -14,6 +15,7 @@ struct penstock_comm {
   std::unique_ptr<penstock::coll::Communicator> core;
   std::optional<penstock::arena::Object> area;  ///< of rank 0, which owns it
   penstock::coll::Problem problem;              ///< of the call in progress
+  std::vector<std::uint64_t> tokens;            ///< by rank
 };
 
 namespace penstock::capi {
