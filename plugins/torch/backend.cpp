@@ -137,6 +137,7 @@ void Backend::run_part(const char* name, const Part& part, std::chrono::millisec
 void Backend::run(const How& how, std::uint64_t sequence, const std::vector<Part>& parts,
                   Work& work) {
   std::exception_ptr error;
+  const auto begin = std::chrono::steady_clock::now();
   try {
     {
       const std::lock_guard<std::mutex> guard(mutex_);
@@ -151,6 +152,7 @@ void Backend::run(const How& how, std::uint64_t sequence, const std::vector<Part
     error = std::current_exception();
     fail(error);
   }
+  spent_ns_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
   work.end(error);
 }
 

@@ -45,6 +45,8 @@ class Backend : public c10d::Backend {
   std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
   c10d::ErrorType getError() override;
   void abort() override;
+  /// What this rank has spent in collectives, waits for the other ranks included.
+  double communication_seconds() const { return static_cast<double>(spent_ns_.load()) * 1e-9; }
   void shutdown() override;
 
   Pending broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
@@ -116,6 +118,7 @@ class Backend : public c10d::Backend {
   std::atomic<penstock_comm_t*> comm_{nullptr};
   volatile int cancelled_ = 0;
   std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<std::int64_t> spent_ns_{0};
   std::mutex mutex_;          ///< of error_
   std::exception_ptr error_;  ///< of the group: no later call works
   int splits_ = 0;

@@ -22,6 +22,8 @@ c10::intrusive_ptr<Backend> make(const c10::intrusive_ptr<c10d::Store>& store, i
 PYBIND11_MODULE(PENSTOCK_TORCH_MODULE, module) {
   py::module_::import("torch.distributed");  // the types that ours derive from
   py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(module, "Backend")
+      .def_property_readonly("communication_seconds", &Backend::communication_seconds,
+                             "What this rank has spent in collectives, waits for others included.")
       .def("get_error", &Backend::getError)
       .def(
           "perform_nocolor_split", [](Backend&, const py::object&) {},
