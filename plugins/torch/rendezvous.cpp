@@ -74,7 +74,7 @@ std::string make_temporary_pool(int ranks) {
     TORCH_CHECK(options.bytes != 0, "PENSTOCK_SIZE is '", wanted,
                 "': bytes are needed, with K, M or G, such as 512M");
   }
-  const std::string spec = "shm:run-" + std::to_string(getpid()) + "-" + random_name().substr(0, 8);
+  const std::string spec = "shm:run-" + std::to_string(getpid()) + "-torch-" + random_name().substr(0, 8);
   if (const auto status = penstock_pool_create(spec.c_str(), &options); status != PENSTOCK_OK)
     throw_last_error(status);
   return spec;

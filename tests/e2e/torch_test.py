@@ -1,0 +1,124 @@
+"""PyTorch's process groups over a pool: right answers, training, what goes wrong."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import unittest
+
+from support import PENSTOCK, PROGRAMS, SHM, SOURCE, Case, clean_environment
+
+PYTHON = str(SOURCE / ".venv-torch/bin/python")
+PACKAGE = os.path.join(os.path.dirname(os.path.dirname(PENSTOCK)), "python")
+
+
+def free_port():
+    with socket.socket() as chosen:
+        chosen.bind(("127.0.0.1", 0))
+        return chosen.getsockname()[1]
+
+
+class Torch(Case):
+    def setUp(self):
+        super().setUp()
+        if not os.access(PYTHON, os.X_OK) or not os.path.isdir(PACKAGE):
+            self.skipTest(f"{PYTHON} or {PACKAGE} is absent: ci/install.sh torch")
+
+    def environment(self, **more):
+        return clean_environment(PYTHONPATH=PACKAGE, OMP_NUM_THREADS=1, MASTER_ADDR="127.0.0.1", **more)
+
+    def ranks(self, number, program, *arguments, timeout=100, **more):
+        """What each rank of a job without a launcher prints, and its status."""
+        port = free_port()
+        jobs = [subprocess.Popen([PYTHON, PROGRAMS / program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 text=True, env=self.environment(RANK=rank, WORLD_SIZE=number, MASTER_PORT=port, **more))
+                for rank in range(number)]
+        try:
+            said = [job.communicate(timeout=timeout) for job in jobs]
+        finally:
+            for job in jobs:
+                if job.poll() is None:
+                    job.kill()
+                    job.communicate()
+        return [(job.returncode, out, err) for job, (out, err) in zip(jobs, said)]
+
+    def lines(self, *arguments, **more):
+        return sorted(line for _, out, _ in self.ranks(*arguments, **more) for line in out.splitlines()
+                      if line.startswith("rank "))
+
+    def test_collectives(self):
+        for ranks, nodes in ((2, 1), (3, 2)):
+            with self.subTest(ranks=ranks, nodes=nodes):
+                for status, out, err in self.ranks(ranks, "torch_collectives.py", PENSTOCK_NODES=nodes):
+                    self.assertEqual((status, out), (0, "collectives: ok\n"), err)
+
+    def test_collectives_in_a_pool_that_is_named(self):
+        pool = self.pool("256M", "simulated")
+        for status, out, err in self.ranks(3, "torch_collectives.py", PENSTOCK_NODES=2, PENSTOCK_POOL=pool):
+            self.assertEqual((status, out), (0, "collectives: ok\n"), err)
+        self.assertEqual(self.info(pool)["objects"], 0)
+
+    def test_training_gives_the_losses_of_gloo(self):
+        found = []
+        for backend in ("gloo", "penstock", "penstock"):
+            done = self.ranks(4, "torch_training.py", backend, PENSTOCK_NODES=2)
+            self.assertEqual([status for status, _, _ in done], [0] * 4, done)
+            found.append(json.loads(done[0][1]))
+        self.assertEqual(found[1], found[2], "two runs")
+        for what, losses in found[0].items():
+            for wanted, loss in zip(losses, found[1][what]):
+                self.assertAlmostEqual(wanted, loss, delta=2e-3 if "float16" in what else 1e-5, msg=what)
+
+    def test_a_death_is_named(self):
+        for line in (said := self.lines(3, "torch_failures.py", "dies")):
+            self.assertRegex(line, r"after 0 s: DistBackendError: penstock: .* rank 1 \(pid \d+ on host .*died")
+        self.assertEqual(len(said), 6)
+
+    def test_who_is_late_is_named_and_a_new_group_works(self):
+        said = self.lines(3, "torch_failures.py", "late")
+        self.assertEqual([line for line in said if "again" in line], [f"rank {rank}: again: 3" for rank in range(3)])
+        waited = [line for line in said if "has waited 3.0 s for 1 of 3 ranks: rank 1" in line]
+        self.assertGreaterEqual(len(waited), 1, said)
+        self.assertEqual(len([line for line in said if "DistBackendError" in line]), 3, said)
+
+    def test_ranks_that_disagree_are_named(self):
+        for what, words in (("size", "another size or type"), ("type", "another size or type"),
+                            ("order", "calls broadcast with root 0, and this rank allreduce")):
+            with self.subTest(what=what):
+                said = self.lines(3, "torch_failures.py", what, PENSTOCK_COLL_CHECK=1)
+                self.assertEqual(len([line for line in said if "DistBackendError" in line]), 3, said)
+                self.assertTrue(any(words in line for line in said), said)
+
+    def test_abort_ends_a_wait(self):
+        said = self.lines(3, "torch_failures.py", "abort")
+        self.assertEqual(len(said), 1, said)
+        self.assertIn("was cancelled while it waited for", said[0])
+
+    def test_tensors_that_cannot_be_used(self):
+        for line in (said := self.lines(2, "torch_failures.py", "tensors")):
+            self.assertRegex(line, "layout Sparse: make it dense|splits 7 elements over 2 ranks|bit_and")
+        self.assertEqual(len(said), 6)
+
+    def test_another_torch_is_told(self):
+        """`import torch` works in any case."""
+        code = "import torch; torch.__version__ = '1.0.0'; import penstock.torch as p; p.backend_module()"
+        done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, env=self.environment())
+        self.assertIn("penstock.torch has no part for torch 1.0.0 (built for: ", done.stderr)
+
+    def test_the_example_goes_on_with_other_ranks(self):
+        """torchrun, unchanged; a temporary pool, which is gone afterwards."""
+        before = set(SHM.iterdir())
+        for ranks, says in ((4, "loss"), (2, "goes on after step 6")):
+            done = subprocess.run([os.path.join(os.path.dirname(PYTHON), "torchrun"), "--nproc-per-node", str(ranks),
+                                   "--master-port", str(free_port()), SOURCE / "examples/train.py", "--steps", "6",
+                                   "--layers", "2", "--width", "96", "--checkpoint", self.folder / "state"],
+                                  capture_output=True, text=True, timeout=200, env=self.environment(PENSTOCK_NODES=2))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(says, done.stdout)
+        left = {path.name for path in set(SHM.iterdir()) - before if "torch" in path.name}
+        self.assertEqual(left, set())
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
