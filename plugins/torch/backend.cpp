@@ -3,7 +3,6 @@
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -55,12 +54,9 @@ struct Exchange {
 Backend::Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                  c10::intrusive_ptr<Options> options, bool eager)
     : c10d::Backend(rank, size), store_(std::move(store)), options_(std::move(options)) {
-  const char* const check = std::getenv("PENSTOCK_COLL_CHECK");
   init();
-  // TORCH_DISTRIBUTED_DEBUG=DETAIL asks for the like.
-  if ((check != nullptr && std::string(check) != "0") ||
-      c10d::debug_level() == c10d::DebugLevel::Detail)
-    options_->check = true;
+  // TORCH_DISTRIBUTED_DEBUG asks for the like.
+  if (c10d::debug_level() == c10d::DebugLevel::Detail) options_->check = true;
   if (eager) connect();
 }
 

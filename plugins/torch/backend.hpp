@@ -26,7 +26,7 @@ class Backend : public c10d::Backend {
   struct Options : c10d::Backend::Options {
     explicit Options(std::chrono::milliseconds wait = kBackendDefaultTimeout)
         : c10d::Backend::Options("penstock", wait) {}
-    bool check = false;  ///< compare the calls of all ranks (PENSTOCK_COLL_CHECK)
+    bool check = false;  ///< compare the calls of all ranks, as PENSTOCK_COLL_CHECK does
   };
 
   /// `eager`: meets the other ranks at once, so that errors show here.

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <mutex>
 #include <random>
@@ -15,11 +14,6 @@
 namespace penstock::torch {
 
 namespace {
-
-std::string environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
 
 std::string first_line_of(const char* path) {
   std::ifstream file(path);
@@ -46,37 +40,11 @@ std::string random_name() {
   return name.str();
 }
 
-/// "64M" and the like, in bytes; 0: not such a text.
-std::uint64_t bytes_of(const std::string& text) {
-  std::size_t end = 0;
-  std::uint64_t number = 0;
-  try {
-    number = std::stoull(text, &end);
-  } catch (const std::exception&) {
-    return 0;
-  }
-  const std::string unit = text.substr(end);
-  if (unit == "K") return number << 10;
-  if (unit == "M") return number << 20;
-  if (unit == "G") return number << 30;
-  return unit.empty() ? number : 0;
-}
-
-/// `penstock run` names the pools of its jobs so, and removes those that a killed job has left.
 std::string make_temporary_pool(int ranks) {
-  const std::string wanted = environment("PENSTOCK_SIZE");
-  const std::uint64_t least = 256ull << 20, each = 32ull << 20;
-  penstock_pool_options_t options{};
-  options.struct_bytes = sizeof options;
-  options.bytes = std::max(least, each * static_cast<std::uint64_t>(ranks));
-  if (!wanted.empty()) {
-    options.bytes = bytes_of(wanted);
-    TORCH_CHECK(options.bytes != 0, "PENSTOCK_SIZE is '", wanted,
-                "': bytes are needed, with K, M or G, such as 512M");
-  }
-  const std::string spec = "shm:run-" + std::to_string(getpid()) + "-torch-" + random_name().substr(0, 8);
-  if (const auto status = penstock_pool_create(spec.c_str(), &options); status != PENSTOCK_OK)
-    throw_last_error(status);
+  char spec[64] = "";
+  const auto status =
+      penstock_pool_create_temporary(static_cast<std::uint32_t>(ranks), spec, sizeof spec);
+  if (status != PENSTOCK_OK) throw_last_error(status);
   return spec;
 }
 
@@ -146,7 +114,7 @@ std::string Meeting::from_all(const std::string& topic, const std::string& mine)
 }
 
 std::shared_ptr<Attached> Attached::meet(Meeting& meeting) {
-  const std::string named = environment("PENSTOCK_POOL");
+  const std::string named = penstock_default_spec();
   Invitation own;
   std::shared_ptr<Attached> there;
   std::string there_job;

@@ -57,6 +57,9 @@ constexpr std::array table{
              "Compare the collective calls of all ranks before each; slow."},
     Variable{"PENSTOCK_COLL_TUNING", "", "FILE|TEXT|default",
              "Tuning table of collectives, in place of the pool's; rank 0's counts."},
+    Variable{"PENSTOCK_SIZE", "", "bytes",
+             "Size of the temporary pool that a program on one host makes. Default: 256M, or 32M a "
+             "rank."},
     Variable{"PENSTOCK_WINDOW_MODEL", "collective", "separate|collective|unified",
              "What synchronizes loads and stores of MPI windows where caches are not coherent."},
     // the simulated mode

@@ -106,6 +106,19 @@ penstock_call_t reduction(std::int32_t datatype, std::int32_t operation, void* d
   return call;
 }
 
+TEST(TemporaryPool, IsMadeAndRemoved) {
+  char spec[64] = "";
+  EXPECT_EQ(penstock_pool_create_temporary(2, spec, 3), PENSTOCK_INVALID_ARGUMENT);
+  ASSERT_EQ(penstock_pool_create_temporary(2, spec, sizeof spec), PENSTOCK_OK);
+  penstock_pool_t* pool = nullptr;
+  ASSERT_EQ(penstock_pool_attach(spec, nullptr, &pool), PENSTOCK_OK) << penstock_last_error();
+  penstock_pool_info_t info{};
+  ASSERT_EQ(penstock_pool_info(pool, &info), PENSTOCK_OK);
+  EXPECT_EQ(info.bytes, 256u << 20);
+  penstock_pool_detach(pool);
+  EXPECT_EQ(penstock_pool_remove(spec, 0), PENSTOCK_OK) << penstock_last_error();
+}
+
 TEST_F(Comms, ReduceInPlace) {
   on_all([](Rank& rank) {
     for (const std::size_t n : {1u, 100u, 50'000u}) {

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/env.hpp"
 #include "base/format.hpp"
 
 namespace penstock::capi {
@@ -75,6 +76,7 @@ Result<void> check_offers(const std::vector<Offer>& offers, std::uint32_t self, 
 
 Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> attachment,
                                                  const penstock_comm_options_t& options) {
+  const bool check = options.check != 0 || base::env_flag("PENSTOCK_COLL_CHECK");
   const char* const noun = options.name != nullptr ? options.name : "communicator";
   if (options.exchange == nullptr)
     return fail(ErrorCode::invalid_argument, "{}: no exchange function", noun);
@@ -89,7 +91,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   Offer own{.pool_id = pool.info().id,
             .token = pool.token(),
             .slot_bytes = shape.slot_bytes,
-            .check = static_cast<std::uint64_t>(options.check != 0)};
+            .check = static_cast<std::uint64_t>(check)};
   Result<void> made;
   if (options.rank == 0) {
     auto area = make_area(*comm->attachment, options, shape);
@@ -118,7 +120,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
                      .self = options.rank,
                      .shape = shape,
                      .noun = noun,
-                     .check = options.check != 0};
+                     .check = check};
   for (const Offer& offer : offers) core.tokens.push_back(offer.token);
   comm->tokens = core.tokens;
   auto opened = coll::Communicator::open(pool, std::move(core));

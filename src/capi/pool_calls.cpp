@@ -1,7 +1,12 @@
 // penstock_pool_* and penstock_default_*.
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include "base/env.hpp"
+#include "base/format.hpp"
 #include "capi/attachment.hpp"
 #include "capi/options.hpp"
 #include "capi/outcome.hpp"
@@ -65,6 +70,22 @@ DefaultPool& default_pool() {
 
 }  // namespace
 
+namespace {
+
+Result<std::string> create_temporary(std::uint32_t ranks) {
+  constexpr std::uint64_t least = 256ull << 20, each = 32ull << 20;
+  static std::atomic<unsigned> made{0};
+  pool::CreateOptions options;
+  options.bytes = std::max(least, each * ranks);
+  if (base::env_is_set("PENSTOCK_SIZE"))
+    options.bytes = PENSTOCK_TRY(base::env_number("PENSTOCK_SIZE"));
+  options.spec = fmt::format("{}{}-program-{}", pool::temporary_pool_prefix, ::getpid(), ++made);
+  PENSTOCK_TRY(pool::create(options));
+  return options.spec;
+}
+
+}  // namespace
+
 Result<std::shared_ptr<Attachment>> attach(const char* spec,
                                            const penstock_attach_options_t* options) {
   penstock_attach_options_t unset{};
@@ -100,6 +121,25 @@ penstock_status_t penstock_pool_create(const char* spec, const penstock_pool_opt
     if (!create) return capi::report(create.error());
     return capi::report(pool::create(*create));
   });
+}
+
+penstock_status_t penstock_pool_create_temporary(uint32_t ranks, char* spec, size_t spec_bytes) {
+  return capi::guarded([&] {
+    const auto made = capi::create_temporary(ranks);
+    if (!made) return capi::report(made.error());
+    if (spec == nullptr || made->size() >= spec_bytes) {
+      (void)pool::remove(*made, true);
+      return capi::report(ErrorCode::invalid_argument, "no room for the SPEC: 64 bytes are enough");
+    }
+    spec[made->copy(spec, made->size())] = '\0';
+    return PENSTOCK_OK;
+  });
+}
+
+const char* penstock_default_spec(void) {
+  thread_local std::string spec;
+  spec = base::env_text("PENSTOCK_POOL");
+  return spec.c_str();
 }
 
 penstock_status_t penstock_pool_remove(const char* spec, int force) {

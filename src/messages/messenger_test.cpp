@@ -35,12 +35,12 @@ class Messages : public testing::Test {
     }
   }
   void TearDown() override {
-    settle();
+    let_them_go_on();
     of_.clear();
     for (auto& side : sides_) side.detach();
     (void)pool::remove(spec_, true);
   }
-  void settle() {
+  void let_them_go_on() {
     for (int i = 0; i < 2000; ++i) progress();
   }
   void progress() {
@@ -70,7 +70,7 @@ TEST_F(Messages, ComeBeforeAndAfterTheirReceives) {
       if (early) of_[1]->receive(0, 9, got.data(), got.size(), received);
       of_[0]->send(1, 9, data.data(), data.size(), sent);
       if (!early) {
-        settle();
+        let_them_go_on();
         of_[1]->receive(any_rank, 9, got.data(), got.size(), received);
       }
       finish(sent);
@@ -127,7 +127,7 @@ TEST_F(Messages, TooLongAreCutAndSaidSo) {
       if (early) of_[1]->receive(0, 2, got.data(), 16, received);
       of_[0]->send(1, 2, data.data(), bytes, sent);
       if (!early) {
-        settle();
+        let_them_go_on();
         of_[1]->receive(0, 2, got.data(), 16, received);
       }
       finish(received);
@@ -159,7 +159,7 @@ TEST_F(Messages, OfWhoHasLeftAreNotAwaited) {
   of_[1]->send(0, 3, &value, sizeof value, sent);
   of_[0]->receive(1, 8, &got, sizeof got, never);
   finish(sent);
-  settle();
+  let_them_go_on();
   std::thread closing([leaving = std::move(of_[1])]() mutable { leaving.reset(); });
   finish(never);
   closing.join();

@@ -12,6 +12,7 @@ or timing: operands come in rank order, and 16- and 8-bit floats are accumulated
 
 import importlib
 import os
+import sys
 
 import torch
 import torch.distributed
@@ -35,7 +36,8 @@ def backend_module():
                         for name in os.listdir(folder) if name.startswith("_c10d_")})
         raise ImportError(
             f"penstock.torch has no part for torch {torch.__version__} "
-            f"(built for: {', '.join(found) or 'none'}; {error}): python -m penstock.torch.build") from error
+            f"(built for: {', '.join(found) or 'none'}; {error}): build Penstock with "
+            f"-DPENSTOCK_TORCH=ON -DPENSTOCK_TORCH_PYTHON={sys.executable}") from error
 
 
 def _emulate_nodes(rank, size):
