@@ -83,7 +83,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   if (options.rank >= options.ranks)
     return fail(ErrorCode::invalid_argument, "{}: rank {} of {} ranks", noun, options.rank,
                 options.ranks);
-  attachment->closed.give_back(*attachment->arena);
+  ClosedComms::of(*attachment).give_back();
   auto comm = std::make_unique<penstock_comm>();
   comm->attachment = std::move(attachment);
   pool::Pool& pool = *comm->attachment->pool;
@@ -133,8 +133,15 @@ void close_comm(std::unique_ptr<penstock_comm> comm) {
   Attachment& at = *comm->attachment;
   if (!at.pool->attached_here()) return;  // a forked child: the parent's
   comm->core->leave();
-  if (comm->area) at.closed.add(std::move(comm->core), *comm->area);
-  at.closed.give_back(*at.arena);
+  ClosedComms& closed = ClosedComms::of(at);
+  if (comm->area) closed.add(std::move(comm->core), *comm->area);
+  closed.give_back();
+}
+
+ClosedComms& ClosedComms::of(Attachment& at) {
+  const std::lock_guard<std::mutex> guard(at.mutex);
+  if (at.closed == nullptr) at.closed = std::make_shared<ClosedComms>(at);
+  return *at.closed;
 }
 
 void ClosedComms::add(std::unique_ptr<coll::Communicator> core, const arena::Object& area) {
@@ -142,24 +149,24 @@ void ClosedComms::add(std::unique_ptr<coll::Communicator> core, const arena::Obj
   closed_.push_back({std::move(core), area});
 }
 
-void ClosedComms::give_back(arena::Arena& arena) {
+void ClosedComms::give_back() {
   const std::lock_guard<std::mutex> guard(mutex_);
   std::erase_if(closed_, [&](const Closed& comm) {
     if (!comm.core->all_left()) return false;
-    (void)arena.destroy(comm.area);
+    (void)at_.arena->destroy(comm.area);
     return true;
   });
 }
 
-void ClosedComms::end(arena::Arena& arena) {
+ClosedComms::~ClosedComms() {
   constexpr int looks = 200;
   constexpr std::chrono::milliseconds between{5};
+  if (!at_.pool->attached_here()) return;
   for (int look = 0; look < looks && !closed_.empty(); ++look) {
-    give_back(arena);
+    give_back();
     if (!closed_.empty()) std::this_thread::sleep_for(between);
   }
-  for (const Closed& comm : closed_) arena.leave_to_burial(comm.area);
-  closed_.clear();
+  for (const Closed& comm : closed_) at_.arena->leave_to_burial(comm.area);
 }
 
 }  // namespace penstock::capi

@@ -20,6 +20,32 @@ struct penstock_comm {
 
 namespace penstock::capi {
 
+/// Communicators that this process has closed and whose space it owns: other ranks may still read
+/// and write there.
+class ClosedComms {
+ public:
+  explicit ClosedComms(Attachment& at) : at_(at) {}
+  /// The process detaches: waits a moment for the others, and leaves the rest to the end of the
+  /// job.
+  ~ClosedComms();
+  ClosedComms(const ClosedComms&) = delete;
+  ClosedComms& operator=(const ClosedComms&) = delete;
+
+  static ClosedComms& of(Attachment& at);
+  void add(std::unique_ptr<coll::Communicator> core, const arena::Object& area);
+  /// Gives the space back of those that all ranks have left.
+  void give_back();
+
+ private:
+  struct Closed {
+    std::unique_ptr<coll::Communicator> core;
+    arena::Object area;
+  };
+  Attachment& at_;
+  std::mutex mutex_;
+  std::vector<Closed> closed_;
+};
+
 /// Meets the other ranks, and agrees on where the communicator lies.
 Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> attachment,
                                                  const penstock_comm_options_t& options);
