@@ -21,55 +21,56 @@ void Changeover::publish(std::uint64_t crossing, Vote vote) {
                                crossing << vote_bits | static_cast<std::uint64_t>(vote));
 }
 
-/// Its line was just invalidated.
-Changeover::Look Changeover::look_at(std::uint32_t rank, std::uint64_t crossing) const {
-  const auto& memory = s_.memory_of(rank);
-  const std::uint64_t first = memory.load_word(s_.at(s_.layout.change_offer(rank)));
-  if (first == 0 || first > crossing) return Look::no;  // it goes the old way here
-  const std::uint64_t vote = memory.load_word(s_.at(s_.layout.change_vote(rank)));
-  const std::uint64_t at = vote >> vote_bits;
-  // Who is further has not changed here. Who has not come yet will find what this rank finds.
-  if (at != crossing) return at > crossing ? Look::no : Look::yes;
-  switch (static_cast<Vote>(vote & ((1u << vote_bits) - 1))) {
-    case Vote::undecided:
-      return Look::wait;
-    case Vote::yes:
-      return Look::yes;
-    default:
-      return Look::no;
-  }
-}
-
-/// `missing`: those that are still deciding.
-Changeover::Look Changeover::look_at_all(std::uint64_t crossing, Missing& missing) const {
+void Changeover::invalidate_all() const {
   for (std::uint32_t rank = 0; rank < s_.group.ranks(); ++rank)
     s_.memory_of(rank).invalidate(s_.at(s_.layout.change_offer(rank)), line_bytes);
   s_.memory_of_all().load_fence();
+}
+
+/// Do all others vote at this crossing? Who has not said so goes the old way here.
+bool Changeover::all_vote(std::uint64_t crossing) const {
+  invalidate_all();
+  for (std::uint32_t rank = 0; rank < s_.group.ranks(); ++rank) {
+    const std::uint64_t first = s_.memory_of(rank).load_word(s_.at(s_.layout.change_offer(rank)));
+    if (rank != s_.self() && (first == 0 || first > crossing)) return false;
+  }
+  return true;
+}
+
+/// False: one of them does not change. `missing`: those that are still deciding. Who has not come
+/// yet will find what this rank finds.
+bool Changeover::look_at_votes(std::uint64_t crossing, Missing& missing) const {
+  invalidate_all();
   missing.clear();
+  bool none_against = true;
   for (std::uint32_t rank = 0; rank < s_.group.ranks(); ++rank) {
     if (rank == s_.self()) continue;
-    const Look found = look_at(rank, crossing);
-    if (found == Look::no) return Look::no;
-    if (found == Look::wait) missing.push_back(rank);
+    const std::uint64_t word = s_.memory_of(rank).load_word(s_.at(s_.layout.change_vote(rank)));
+    const std::uint64_t at = word >> vote_bits;
+    const auto vote = static_cast<Vote>(word & ((1u << vote_bits) - 1));
+    if (at > crossing || (at == crossing && vote == Vote::no)) none_against = false;
+    if (at == crossing && vote == Vote::undecided) missing.push_back(rank);
   }
-  return missing.empty() ? Look::yes : Look::wait;
+  if (!none_against) missing.clear();
+  return none_against;
 }
 
 bool Changeover::all_change(const char* what, std::uint64_t crossing) {
   publish(crossing, Vote::undecided);
-  // The others see that this rank is deciding, or this rank sees what they have found.
+  // Who finds later what this rank does not find yet must see that it is deciding.
   s_.group.memory.full_fence();
   Missing missing;
-  Look found = look_at_all(crossing, missing);
-  publish(crossing, found == Look::no ? Vote::no : Vote::yes);
+  // First whether all vote, then how: who was against has begun to decide before all had said that
+  // they vote, and so before this second look.
+  bool changes = all_vote(crossing) && look_at_votes(crossing, missing);
+  publish(crossing, changes ? Vote::yes : Vote::no);
   s_.group.memory.store_fence();
-  if (found != Look::wait) return found == Look::yes;
+  if (!changes || missing.empty()) return changes;
   // A rank that dies undecided has told nobody of a "no", and who waits for it may change: the new
   // way names the dead.
   Missing dead;
   const auto look = [&] {
-    found = look_at_all(crossing, missing);
-    if (found == Look::no) missing.clear();
+    changes = look_at_votes(crossing, missing);
     std::erase_if(missing, [&](std::uint32_t rank) {
       return std::find(dead.begin(), dead.end(), rank) != dead.end();
     });
@@ -79,7 +80,7 @@ bool Changeover::all_change(const char* what, std::uint64_t crossing) {
       if (!s_.group.alive(rank)) dead.push_back(rank);
     }
   }
-  return found != Look::no;
+  return changes;
 }
 
 }  // namespace penstock::coll

@@ -22,10 +22,10 @@ class Changeover {
 
  private:
   enum class Vote : std::uint8_t { undecided, no, yes };
-  enum class Look : std::uint8_t { no, wait, yes };
   void publish(std::uint64_t crossing, Vote vote);
-  Look look_at(std::uint32_t rank, std::uint64_t crossing) const;
-  Look look_at_all(std::uint64_t crossing, Missing& missing) const;
+  void invalidate_all() const;
+  bool all_vote(std::uint64_t crossing) const;
+  bool look_at_votes(std::uint64_t crossing, Missing& missing) const;
 
   State& s_;
 };
