@@ -23,6 +23,19 @@ Result<void> check_name(std::string_view name) {
   return {};
 }
 
+Result<void> check_part(std::string_view name, std::uint64_t bytes, std::uint32_t part,
+                        const pool::Striping& striping) {
+  if (part >= striping.parts)
+    return fail(ErrorCode::invalid_argument,
+                "object \"{}\" on part {} of a pool of {} parts, which count from 0", name, part,
+                striping.parts);
+  if (striping.parts > 1 && bytes > striping.stripe_bytes)
+    return fail(ErrorCode::invalid_argument,
+                "object \"{}\" of {} on one part of the pool, whose stripes have {}", name,
+                base::format_bytes(bytes), base::format_bytes(striping.stripe_bytes));
+  return {};
+}
+
 Result<void> check_creation(std::string_view name, std::uint64_t bytes,
                             const CreateOptions& options) {
   if (auto checked = check_name(name); !checked) return checked;
@@ -114,6 +127,8 @@ Result<Object> Arena::create(std::string_view name, std::uint64_t bytes,
   if (auto checked = check_creation(name, bytes, options); !checked) {
     return unexpected(checked.error());
   }
+  if (options.part)
+    PENSTOCK_TRY(check_part(name, bytes, *options.part, impl_->pool.info().striping));
   Wanted wanted{name, bytes, options};
   wanted.options.alignment = std::max(options.alignment, line_bytes);
   return impl_->create_when_flushed(wanted);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,8 @@ struct CreateOptions {
   /// What the object holds before the name appears, in place of zeros: who finds the name finds
   /// all of it. As long as the object, which has whole lines and 1 MiB at most.
   const std::byte* contents = nullptr;
+  /// All of its bytes lie on this part of the pool, within a stripe (pool::Striping).
+  std::optional<std::uint32_t> part;
 };
 
 struct Stats {

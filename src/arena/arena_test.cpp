@@ -315,5 +315,33 @@ INSTANTIATE_TEST_SUITE_P(All, ArenaModes,
                                            coherence::Mode::uncached),
                          [](const auto& mode) { return coherence::mode_name(mode.param); });
 
+TEST(ArenaParts, AnObjectLiesOnThePartThatIsAskedFor) {
+  const std::string name = fmt::format("shm:penstock-arena-parts-{}", getpid());
+  const std::string spec = name + "-0," + name + "-1";
+  ASSERT_TRUE(pool::create({.spec = spec, .bytes = 32 << 20}));
+  {
+    auto pool = *pool::Pool::attach({.spec = spec});
+    auto arena = *Arena::open(*pool);
+    const auto& striping = pool->info().striping;
+    for (std::uint32_t i = 0; i < 6; ++i) {
+      const auto made = arena->create(fmt::format("on {}", i), 500'000, {.part = i % 2});
+      ASSERT_TRUE(made) << made.error().message;
+      const auto stripe = striping.stripe_of(made->offset);
+      EXPECT_EQ(stripe.part, i % 2);
+      EXPECT_LE(made->offset + made->bytes, stripe.end);
+    }
+    const auto message = [&](std::uint64_t bytes, std::uint32_t part) {
+      const auto made = arena->create("refused", bytes, {.part = part});
+      return made ? "" : made.error().message;
+    };
+    EXPECT_EQ(message(1, 2),
+              "object \"refused\" on part 2 of a pool of 2 parts, which count from 0");
+    EXPECT_NE(message((2 << 20) + 1, 0).find("on one part of the pool, whose stripes have 2 MiB"),
+              std::string::npos)
+        << message((2 << 20) + 1, 0);
+  }
+  EXPECT_TRUE(pool::remove(spec));
+}
+
 }  // namespace
 }  // namespace penstock::arena

@@ -58,6 +58,8 @@ Result<Claim> Arena::Impl::claim_name(Space& space, const Wanted& wanted) {
 Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, std::uint32_t slot) {
   SpaceRequest request{wanted.bytes, wanted.options.alignment, slot, wanted.options.lifetime,
                        pool.token()};
+  if (wanted.options.part)
+    request.on_part = SpaceRequest::OnPart{pool.info().striping, *wanted.options.part};
   if (pool.grows()) {
     request.reserve = [this](std::uint64_t offset, std::uint64_t bytes) {
       return pool.reserve(offset, bytes);

@@ -41,10 +41,21 @@ ExtentHeader free_extent(std::uint64_t offset, std::uint64_t bytes, std::uint64_
   return header;
 }
 
-/// Bytes to leave in front so that the object behind the header is aligned.
-std::uint64_t front_bytes(const ExtentHeader& extent, std::uint64_t alignment) {
+/// Bytes to leave in front so that the object behind the header lies as asked; nullopt: `needed`
+/// bytes do not fit. The header may lie on another part than its object.
+std::optional<std::uint64_t> front_bytes(const ExtentHeader& extent, const SpaceRequest& request,
+                                         std::uint64_t needed) {
   const std::uint64_t first_byte = extent.offset + line_bytes;
-  return base::align_up(first_byte, alignment) - first_byte;
+  const std::uint64_t end = extent.offset + extent.bytes;
+  std::uint64_t at = base::align_up(first_byte, request.alignment);
+  while (needed <= end - extent.offset && at - line_bytes <= end - needed) {
+    if (!request.on_part) return at - first_byte;
+    const auto stripe = request.on_part->striping.stripe_of(at);
+    const bool fits = needed - line_bytes <= stripe.end - at;
+    if (fits && stripe.part == request.on_part->part) return at - first_byte;
+    at = base::align_up(stripe.end, request.alignment);
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -198,8 +209,7 @@ Result<std::optional<ExtentHeader>> Space::search(std::uint64_t from, std::uint6
       if (!was_free || joined.bytes != extent->bytes) rewrite(joined);
       extent = joined;
       largest = std::max(largest, extent->bytes - line_bytes);
-      const std::uint64_t front = front_bytes(*extent, request.alignment);
-      if (front <= extent->bytes && needed <= extent->bytes - front) return *extent;
+      if (front_bytes(*extent, request, needed)) return *extent;
     }
     offset += extent->bytes;
   }
@@ -226,14 +236,16 @@ Result<ExtentHeader> Space::allocate(const SpaceRequest& request) {
     if (!found) return unexpected(found.error());
     return *found ? place(**found, request, needed) : placed;
   }
-  return fail(ErrorCode::no_space, "{} aligned to {} are needed, the largest free space is {}",
-              base::format_bytes(request.bytes), base::format_bytes(request.alignment),
+  const std::string where =
+      request.on_part ? fmt::format(" on part {} of the pool", request.on_part->part) : "";
+  return fail(ErrorCode::no_space, "{} aligned to {} are needed{}, the largest free space is {}",
+              base::format_bytes(request.bytes), base::format_bytes(request.alignment), where,
               base::format_bytes(largest));
 }
 
 Result<ExtentHeader> Space::place(const ExtentHeader& free_space, const SpaceRequest& request,
                                   std::uint64_t needed) {
-  const std::uint64_t front = front_bytes(free_space, request.alignment);
+  const std::uint64_t front = *front_bytes(free_space, request, needed);  // search() found it
   const std::uint64_t tail = free_space.bytes - front - needed;
   if (request.reserve) {
     const std::uint64_t with_next = needed + (tail != 0 ? line_bytes : 0);

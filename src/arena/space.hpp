@@ -15,6 +15,7 @@
 #include "arena/region.hpp"
 #include "base/status.hpp"
 #include "pool/flush_table.hpp"
+#include "pool/striping.hpp"
 
 namespace penstock::arena {
 
@@ -43,6 +44,12 @@ struct SpaceRequest {
   std::uint32_t slot = 0;
   Lifetime lifetime = Lifetime::pool;
   std::uint64_t owner = 0;
+  /// The object lies within a stripe of this part.
+  struct OnPart {
+    pool::Striping striping;
+    std::uint32_t part = 0;
+  };
+  std::optional<OnPart> on_part = {};
   /// Asked before a range of the pool is used; of pools that grow.
   std::function<Result<void>(std::uint64_t offset, std::uint64_t bytes)> reserve = {};
 };

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <random>
 
@@ -49,6 +50,65 @@ TEST_F(SpaceTest, AlignsObjects) {
     EXPECT_EQ((extent->offset + line_bytes) % alignment, 0u);
     EXPECT_EQ(extent->bytes, 64u + 128u);
   }
+}
+
+/// 8 stripes of 2 MiB on 3 parts, the last row shorter; objects of all sizes, freed at random.
+TEST_F(SpaceTest, PutsObjectsOnTheirPart) {
+  const pool::Striping striping{.bytes = 15 << 20, .stripe_bytes = 2 << 20, .parts = 3};
+  TestMemory memory{striping.bytes};
+  const Formatted formatted = *format(memory.region(), memory.placement());
+  auto space = *Space::begin(memory.region(), formatted.geometry, formatted.key, memory.flushes());
+  std::mt19937_64 random(base::seed_in_tests());
+  std::vector<ExtentHeader> made;
+  std::array<int, 3> on_part{};
+  for (int i = 0; i < 600; ++i) {
+    if (!made.empty() && random() % 3 == 0) {
+      std::swap(made[random() % made.size()], made.back());
+      space.free(made.back());
+      made.pop_back();
+      continue;
+    }
+    const auto part = static_cast<std::uint32_t>(random() % 3);
+    const std::uint64_t bytes = 1 + random() % (random() % 4 == 0 ? 1 << 20 : 1 << 16);
+    const std::uint64_t alignment = 64ull << random() % 8;
+    const auto extent =
+        space.allocate({.bytes = bytes, .alignment = alignment, .on_part = {{striping, part}}});
+    if (!extent) {
+      EXPECT_EQ(extent.error().code, ErrorCode::no_space);
+      EXPECT_NE(extent.error().message.find(fmt::format("on part {}", part)), std::string::npos);
+      continue;
+    }
+    const std::uint64_t at = extent->offset + line_bytes;
+    EXPECT_EQ(at % alignment, 0u);
+    const auto stripe = striping.stripe_of(at);
+    EXPECT_EQ(stripe.part, part);
+    EXPECT_LE(at + bytes, stripe.end);
+    ++on_part[part];
+    made.push_back(*extent);
+  }
+  for (const int count : on_part) EXPECT_GT(count, 50);
+  for (const ExtentHeader& extent : made) space.free(extent);
+  ASSERT_TRUE(space.allocate(
+      {formatted.geometry.extents_end - formatted.geometry.extents_start - line_bytes}))
+      << "all is joined again";
+}
+
+/// Whole stripes, to the last byte of the pool; no byte more than one.
+TEST_F(SpaceTest, FillsAStripeOfAPart) {
+  const pool::Striping striping{.bytes = 12 << 20, .stripe_bytes = 2 << 20, .parts = 2};
+  TestMemory memory{striping.bytes};
+  const Formatted formatted = *format(memory.region(), memory.placement());
+  auto space = *Space::begin(memory.region(), formatted.geometry, formatted.key, memory.flushes());
+  const auto make = [&](std::uint64_t bytes) {
+    return space.allocate({.bytes = bytes, .on_part = {{striping, 1}}});
+  };
+  EXPECT_FALSE(make((2 << 20) + 1));
+  for (const std::uint64_t begin : {2, 6, 10}) {
+    const auto extent = make(2 << 20);
+    ASSERT_TRUE(extent) << extent.error().message;
+    EXPECT_EQ(extent->offset + line_bytes, begin << 20);
+  }
+  EXPECT_FALSE(make(64));
 }
 
 TEST_F(SpaceTest, GivesAllOfItAndTakesItBack) {

@@ -86,6 +86,29 @@ TEST_F(PartsTest, TheLastRowOfStripesMayBeShorter) {
   EXPECT_EQ(word_in_file(part(1), 10 * mib), 19u);
 }
 
+TEST_F(PartsTest, StripesTellWhereAByteLies) {
+  // As above: 0 to 4, 4 to 8, 8 to 12, 12 to 16, 16 to 18, 18 to 20.
+  const Striping striping{.bytes = 20 * mib, .stripe_bytes = 4 * mib, .parts = 2};
+  const std::array<std::uint64_t, 7> begins = {0, 4, 8, 12, 16, 18, 20};
+  for (std::size_t i = 0; i < 6; ++i) {
+    for (const std::uint64_t at : {begins[i] * mib, begins[i + 1] * mib - 1}) {
+      const Stripe stripe = striping.stripe_of(at);
+      EXPECT_EQ(stripe.part, i % 2);
+      EXPECT_EQ(stripe.begin, begins[i] * mib);
+      EXPECT_EQ(stripe.end, begins[i + 1] * mib);
+    }
+  }
+  const Stripe whole = Striping{.bytes = 20 * mib, .stripe_bytes = 4 * mib}.stripe_of(19 * mib);
+  EXPECT_EQ(whole.begin, 0u);
+  EXPECT_EQ(whole.end, 20 * mib);
+  create(spec());
+  const auto info = inspect(spec());
+  ASSERT_TRUE(info) << info.error().message;
+  EXPECT_EQ(info->striping.parts, 3u);
+  EXPECT_EQ(info->striping.stripe_bytes, 2 * mib);
+  EXPECT_EQ(info->striping.bytes, 24 * mib);
+}
+
 TEST_F(PartsTest, StripesNeedFewMappings) {
   for (std::uint32_t parts : {2u, 3u, 7u, 64u}) {
     for (std::uint64_t part_bytes = 2 * mib; part_bytes < (1ull << 44); part_bytes *= 3) {

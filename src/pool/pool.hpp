@@ -15,6 +15,7 @@
 #include "base/status.hpp"
 #include "coherence/coherence.hpp"
 #include "pool/pool_mappings.hpp"
+#include "pool/striping.hpp"
 
 namespace penstock::pool {
 
@@ -65,6 +66,7 @@ struct Info {
   std::uint32_t max_processes = 0, max_nodes = 0;
   std::uint64_t created_wall_ns = 0;
   std::uint64_t arena_offset = 0, arena_bytes = 0;
+  Striping striping;
   Owner owner;  ///< of the first part
 };
 

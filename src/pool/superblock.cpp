@@ -205,7 +205,8 @@ Info info_of(const Superblock& s, const std::string& spec) {
               .max_nodes = s.max_nodes,
               .created_wall_ns = s.created_wall_ns,
               .arena_offset = s.arena_offset,
-              .arena_bytes = s.arena_bytes};
+              .arena_bytes = s.arena_bytes,
+              .striping = {s.bytes, s.stripe_bytes, s.part_count}};
 }
 
 }  // namespace penstock::pool
