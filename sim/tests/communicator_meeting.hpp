@@ -13,14 +13,31 @@ namespace penstock::sim {
 inline constexpr coll::Shape small_shape{
     .slots = 4, .slot_bytes = 4 * 64, .eager_blocks = 4, .eager_bytes = 3 * 56};
 
-/// A pool with space for a communicator. Its slots hold what an earlier one left.
+/// On several devices: in areas that are shorter than what lies on one.
+inline coll::Shape on_devices(std::uint32_t devices) {
+  coll::Shape shape = small_shape;
+  shape.devices = devices;
+  shape.area_slots = 5;
+  shape.sequential = true;
+  return shape;
+}
+
+/// What a communicator takes, its areas for slots one behind the other.
+inline std::uint64_t bytes_of(std::uint32_t ranks, const coll::Shape& shape) {
+  std::uint64_t bytes = coll::Communicator::bytes(ranks, shape);
+  for (const auto& area : coll::Communicator::slot_areas(ranks, shape)) bytes += area.bytes;
+  return bytes;
+}
+
+/// A pool with space for a communicator, on up to 3 devices. Its slots hold what an earlier one
+/// left.
 inline std::uint64_t place_communicator(SimulatedPool& pool, std::uint32_t ranks) {
   std::uint64_t area = 0;
   pool.format_arena();
   pool.once([&](World& world) {
     const auto attached = pool.attach(world);
     const auto arena = SimulatedPool::open_arena(world, *attached);
-    auto object = arena->create("communicator", coll::Communicator::bytes(ranks, small_shape));
+    auto object = arena->create("communicator", bytes_of(ranks, on_devices(3)));
     world.require(object.has_value(), object ? "" : object.error().message);
     area = object->offset;
   });
@@ -29,8 +46,8 @@ inline std::uint64_t place_communicator(SimulatedPool& pool, std::uint32_t ranks
 
 /// For the owner of the space when all have left: nothing of theirs may arrive there any more.
 inline void expect_it_stays(World& world, const pool::Pool& pool, std::uint64_t area,
-                            std::uint32_t ranks) {
-  const std::uint64_t bytes = coll::Communicator::bytes(ranks, small_shape);
+                            std::uint32_t ranks, const coll::Shape& shape = small_shape) {
+  const std::uint64_t bytes = bytes_of(ranks, shape);
   const std::vector<std::byte> mark(bytes, std::byte{0x77});
   std::vector<std::byte> found(bytes);
   pool.memory().publish_bulk(pool.base() + area, mark.data(), bytes);
@@ -47,6 +64,8 @@ struct Meeting {
   std::uint64_t area;
   std::vector<std::uint64_t> tokens;
   std::uint32_t opened = 0;
+  coll::Shape shape = small_shape;
+  std::vector<std::uint64_t> node_of = {};  ///< by rank, where it is told
 
   std::unique_ptr<pool::Pool> attach(World& world, const SimulatedPool& simulated,
                                      std::uint32_t self) {
@@ -58,8 +77,19 @@ struct Meeting {
   bool all_came() const { return opened == tokens.size(); }
   std::unique_ptr<coll::Communicator> open(World& world, pool::Pool& pool, std::uint32_t self,
                                            bool check = false) const {
-    auto comm = coll::Communicator::open(
-        pool, {.area = area, .tokens = tokens, .self = self, .shape = small_shape, .check = check});
+    coll::Options options{.area = area,
+                          .tokens = tokens,
+                          .self = self,
+                          .nodes = node_of,
+                          .shape = shape,
+                          .check = check};
+    const auto ranks = static_cast<std::uint32_t>(tokens.size());
+    std::uint64_t at = area + coll::Communicator::bytes(ranks, shape);
+    for (const auto& slots : coll::Communicator::slot_areas(ranks, shape)) {
+      options.slot_areas.push_back(at);
+      at += slots.bytes;
+    }
+    auto comm = coll::Communicator::open(pool, options);
     world.require(comm.has_value(), comm ? "" : comm.error().message);
     return std::move(*comm);
   }

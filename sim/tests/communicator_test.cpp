@@ -23,6 +23,7 @@ constexpr const coll::Shape& shape = small_shape;
 
 struct Plan : Meeting {
   using Meeting::Meeting;
+  std::uint32_t on_nodes = nodes;  ///< the ranks, dealt to them in turn
   std::vector<coll::TestCall> calls;
   std::vector<coll::Plan> plans;
   bool check = false;
@@ -50,7 +51,8 @@ class Rank {
       died(all.error());
       return;
     }
-    expect_it_stays(world_, *pool_, plan_.area, static_cast<std::uint32_t>(plan_.tokens.size()));
+    expect_it_stays(world_, *pool_, plan_.area, static_cast<std::uint32_t>(plan_.tokens.size()),
+                    plan_.shape);
   }
 
  private:
@@ -64,6 +66,7 @@ class Rank {
     std::vector<std::byte> in = own.input, out = own.output;
     coll::Plan plan = plan_.plans[number];
     plan.eager = plan.eager && comm.plan(own.problem).eager;
+    if (plan.eager) plan = {.eager = true};
     const coll::WordArithmetic arithmetic;
     const auto done = comm.run({.name = name_of(w.collective),
                                 .problem = &own.problem,
@@ -79,8 +82,11 @@ class Rank {
   }
   bool died(const Error& error) {
     world_.require(error.code == ErrorCode::peer_dead && somebody_died(), error.message);
-    const std::string name = fmt::format("rank {} (pid", world_.victim()->number);
-    const bool named = error.message.find(name) != std::string::npos;
+    const std::uint32_t victim = world_.victim()->number;
+    bool named = false;  // it, or another that has died with its node
+    for (std::size_t rank = victim % plan_.on_nodes; rank < plan_.tokens.size();
+         rank += plan_.on_nodes)
+      named = named || error.message.find(fmt::format("rank {} (pid", rank)) != std::string::npos;
     world_.require(named || error.message.ends_with(" left"), error.message);
     return false;
   }
@@ -100,42 +106,58 @@ coll::TestCall draw(Kinds kinds, std::uint32_t ranks, std::mt19937_64& random) {
   return call;
 }
 
-Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint32_t ranks,
-               std::uint32_t number, Kinds kinds = Kinds::all, std::uint32_t victim = ~0u) {
-  Scenario scenario =
-      pool.scenario(fmt::format("collectives of {} ranks{}{}", ranks,
-                                kinds == Kinds::from_one_root ? " from one root" : "",
-                                victim < ranks ? fmt::format(", rank {} dies", victim) : ""),
-                    nodes);
+/// Of all algorithms and variants, on 1 to 3 devices.
+void draw_calls(Plan& plan, std::uint32_t number, Kinds kinds, std::mt19937_64& random) {
+  const auto ranks = static_cast<std::uint32_t>(plan.tokens.size());
+  plan.check = random() % 4 == 0;
+  const auto devices = static_cast<std::uint32_t>(1 + random() % 3);
+  if (devices > 1) plan.shape = on_devices(devices);
+  for (std::uint32_t i = 0; i < number; ++i) {
+    plan.calls.push_back(draw(kinds, ranks, random));
+    plan.plans.push_back(coll::draw_plan(plan.calls.back().collective, ranks, random));
+    plan.plans.back().slot_bytes = shape.slot_bytes;
+    plan.plans.back().eager = random() % 3 != 0;
+  }
+}
+
+struct Calls {
+  std::uint32_t ranks, number;
+  Kinds kinds = Kinds::all;
+  std::uint32_t victim = ~0u;
+  std::uint32_t on_nodes = nodes;
+};
+
+Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Calls& of) {
+  Scenario scenario = pool.scenario(
+      fmt::format("collectives of {} ranks on {} nodes{}{}", of.ranks, of.on_nodes,
+                  of.kinds == Kinds::from_one_root ? " from one root" : "",
+                  of.victim < of.ranks ? fmt::format(", rank {} dies", of.victim) : ""),
+      nodes);
   scenario.max_steps = 6'000'000;
-  scenario.body = [&pool, area, ranks, number, kinds, victim](World& world) {
-    auto plan = std::make_shared<Plan>(area, ranks);
+  scenario.body = [&pool, area, of](World& world) {
+    auto plan = std::make_shared<Plan>(area, of.ranks);
+    plan->on_nodes = of.on_nodes;
+    for (std::uint32_t rank = 0; rank < of.ranks; ++rank)
+      plan->node_of.push_back(rank % of.on_nodes);
     std::mt19937_64 random(world.random());
-    plan->check = random() % 4 == 0;
-    for (std::uint32_t i = 0; i < number; ++i) {
-      plan->calls.push_back(draw(kinds, ranks, random));
-      const bool two = plan->calls.back().collective == Collective::allreduce ||
-                       plan->calls.back().collective == Collective::reduce;
-      plan->plans.push_back({.slot_bytes = shape.slot_bytes, .eager = random() % 3 != 0});
-      if (two && !plan->plans.back().eager && random() % 2 == 0)
-        plan->plans.back().algorithm = coll::Algorithm::two_shot;
-    }
-    for (std::uint32_t self = 0; self < ranks; ++self) {
-      Process& process = world.spawn(self % nodes, [&world, &pool, plan, self] {
+    draw_calls(*plan, of.number, of.kinds, random);
+    for (std::uint32_t self = 0; self < of.ranks; ++self) {
+      Process& process = world.spawn(self % of.on_nodes, [&world, &pool, plan, self] {
         Rank rank(world, pool, *plan, self);
         rank.call_all();
       });
-      if (self == victim) world.mark_victim(process);
+      if (self == of.victim) world.mark_victim(process);
     }
   };
   return scenario;
 }
 
 TEST(Collectives, GiveWhatIsPromised) {
-  for (const std::uint32_t ranks : {2u, 4u}) {
+  for (const Calls& of :
+       {Calls{2, 8}, Calls{4, 8}, Calls{.ranks = 4, .number = 8, .on_nodes = 2}}) {
     SimulatedPool pool;
-    const std::uint64_t area = place_communicator(pool, ranks);
-    const Scenario scenario = calls(pool, area, ranks, 8);
+    const std::uint64_t area = place_communicator(pool, of.ranks);
+    const Scenario scenario = calls(pool, area, of);
     expect_held("collectives", "random schedules", explore(scenario, 60));
     expect_held("collectives", "random schedules", explore(with_lasting_copies(scenario), 40));
   }
@@ -145,7 +167,7 @@ TEST(Collectives, GiveWhatIsPromised) {
 TEST(Collectives, FromOneRootUseSlotsAndBlocksAgain) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 3);
-  const Scenario scenario = calls(pool, area, 3, 16, Kinds::from_one_root);
+  const Scenario scenario = calls(pool, area, {3, 16, Kinds::from_one_root});
   expect_held("collectives", "random schedules", explore(scenario, 40));
   expect_held("collectives", "random schedules", explore(with_lasting_copies(scenario), 20));
 }
@@ -317,8 +339,16 @@ TEST(Collectives, ADeathIsNamedOnAllOthers) {
   const std::uint64_t area = place_communicator(pool, 3);
   for (const std::uint32_t victim : {0u, 2u}) {
     expect_held("collectives", "crash points",
-                crash_everywhere(calls(pool, area, 3, 5, Kinds::all, victim), 120));
+                crash_everywhere(calls(pool, area, {3, 5, Kinds::all, victim}), 120));
   }
+}
+
+/// Who shares a node with the dead, and who hears of them only through those.
+TEST(Collectives, ADeathOnANodeOfSeveralIsNamedOnAllOthers) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 4);
+  const Calls of{.ranks = 4, .number = 4, .victim = 1, .on_nodes = 2};
+  expect_held("collectives", "crash points", crash_everywhere(calls(pool, area, of), 60));
 }
 
 }  // namespace

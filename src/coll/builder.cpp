@@ -2,19 +2,57 @@
 
 #include <array>
 
+#include "base/checked.hpp"
 #include "base/format.hpp"
 
 namespace penstock::coll {
 
+namespace {
+
+/// Parts of a chunk: one for all consumers, or one for each.
+std::uint32_t parts_of_chunk(const Problem& problem, const Plan& plan) {
+  const bool own =
+      problem.collective == Collective::scatter || problem.collective == Collective::alltoall ||
+      problem.collective == Collective::reduce_scatter || reduces_shares(problem, plan);
+  return own && problem.ranks > 1 ? problem.ranks - 1 : 1;
+}
+
+}  // namespace
+
+// A part begins on a line. In a reduction it holds whole elements; ranks of a movement need not
+// agree on what an element is.
+Cut cut_of(const Problem& problem, const Plan& plan, std::uint64_t most) {
+  const std::uint64_t unit = problem.collective >= Collective::reduce ? problem.element_bytes : 1;
+  const std::uint64_t line = plan.eager ? coherence::tagged_bytes : coherence::line_bytes;
+  std::uint64_t stride = std::min(most, plan.slot_bytes / parts_of_chunk(problem, plan));
+  if (plan.chunks != 0 && problem.max_block_bytes && !plan.eager) {
+    const std::uint64_t shares = reduces_shares(problem, plan) ? problem.ranks : 1;
+    const std::uint64_t chunks = shares * plan.chunks;
+    const std::uint64_t wanted = (*problem.max_block_bytes + chunks - 1) / chunks;
+    stride = std::min(stride, base::align_up(std::max(wanted, unit), line));
+  }
+  stride = stride / line * line;
+  return {stride, stride / unit * unit};
+}
+
+// At most S consecutive numbers are on their way, whichever streams they belong to: so chunk n may
+// lie in slot n mod M, for each M of S or more, and its doorbell in word n mod S.
+void Builder::await_slot(std::uint64_t chunk) {
+  std::erase_if(in_slots_, [&](const Occupant& before) {
+    if (before.chunk + plan_.slots > chunk) return false;
+    for (const std::uint32_t consumer : before.consumers)
+      push({.kind = StepKind::await_release,
+            .lane = Lane::write,
+            .rank = consumer,
+            .chunk = before.chunk});
+    return true;
+  });
+}
+
 void Builder::publish(std::uint64_t chunk, const std::vector<Part>& parts,
                       const std::vector<std::uint32_t>& consumers, std::int64_t after) {
   if (consumers.empty()) return;
-  Occupant& slot = last_in_slot_[chunk % plan_.slots];
-  for (const std::uint32_t consumer : slot.consumers)
-    push({.kind = StepKind::await_release,
-          .lane = Lane::write,
-          .rank = consumer,
-          .chunk = slot.chunk});
+  await_slot(chunk);
   for (const Part& part : parts) {
     if (part.from.bytes == 0) continue;
     push({.kind = StepKind::publish,
@@ -30,7 +68,7 @@ void Builder::publish(std::uint64_t chunk, const std::vector<Part>& parts,
         .rank = self(),
         .chunk = chunk,
         .after = after});
-  slot = {chunk, consumers};
+  in_slots_.push_back({chunk, consumers});
   for (const std::uint32_t consumer : consumers) is_consumer_[consumer] = true;
 }
 
@@ -77,11 +115,13 @@ const char* name_of(Collective collective) {
 }
 
 const char* name_of(Algorithm algorithm) {
-  return algorithm == Algorithm::one_shot ? "one_shot" : "two_shot";
+  constexpr std::array<const char*, 4> names = {"one_shot", "two_shot", "two_level", "leaders"};
+  return names[static_cast<std::size_t>(algorithm)];
 }
 
 const char* name_of(Variant variant) {
-  return variant == Variant::all ? "all" : "aggregate";
+  constexpr std::array<const char*, 3> names = {"all", "aggregate", "naive"};
+  return names[static_cast<std::size_t>(variant)];
 }
 
 namespace {
@@ -151,7 +191,10 @@ Result<void> check(const Problem& p, const Plan& plan) {
                 name_of(p.collective), p.rank, p.root, p.ranks, p.element_bytes);
   if (plan.eager && plan.algorithm != Algorithm::one_shot)
     return fail(ErrorCode::invalid_argument, "only one_shot can be eager");
-  const std::uint32_t least = plan.algorithm == Algorithm::two_shot ? 4 : 2;
+  if (plan.algorithm != Algorithm::one_shot && plan.variant != Variant::all)
+    return fail(ErrorCode::invalid_argument, "{} has the variant all only",
+                name_of(plan.algorithm));
+  const std::uint32_t least = plan.algorithm == Algorithm::one_shot ? 2 : 4;
   if (plan.slots < least)
     return fail(ErrorCode::invalid_argument, "{} slots for each rank; {} needs at least {}",
                 plan.slots, name_of(plan.algorithm), least);
@@ -169,24 +212,30 @@ Result<void> check_one_chunk(const Problem& p, const Plan& plan, const Schedule&
 
 }  // namespace
 
-Result<Schedule> build(const Problem& problem, const Plan& plan) {
+Result<Schedule> build(const Problem& problem, const Plan& plan, const NodeMap& nodes) {
   PENSTOCK_TRY(check(problem, plan));
+  if (plan.algorithm >= Algorithm::two_level) return build_two_level(problem, plan, nodes);
   const bool reduces = problem.collective >= Collective::reduce;
-  if (plan.algorithm == Algorithm::two_shot) return build_two_shot(problem, plan);
+  if (plan.algorithm == Algorithm::two_shot) return build_two_shot(problem, plan, nodes);
   auto built = reduces ? build_one_shot(problem, plan) : build_movement(problem, plan);
   if (built && plan.eager) PENSTOCK_TRY(check_one_chunk(problem, plan, *built));
   return built;
 }
 
-Traffic traffic_of(const Schedule& schedule) {
+Traffic traffic_of(const Schedule& schedule, const NodeMap& nodes, std::uint32_t rank) {
   Traffic traffic;
+  const auto read = [&](std::uint32_t producer, std::uint64_t bytes) {
+    traffic.read_bytes += bytes;
+    if (nodes.ranks() != 0 && nodes.node_of(producer) != nodes.node_of(rank))
+      traffic.remote_bytes += bytes;
+  };
   for (const Step& step : schedule.steps) {
     switch (step.kind) {
       case StepKind::publish:
         traffic.written_bytes += step.span.bytes;
         break;
       case StepKind::copy:
-        traffic.read_bytes += step.span.bytes;
+        read(step.rank, step.span.bytes);
         break;
       case StepKind::ring:
         ++traffic.rings;
@@ -199,8 +248,10 @@ Traffic traffic_of(const Schedule& schedule) {
         ++traffic.releases;
         break;
       case StepKind::combine:
-        for (std::uint32_t i = 0; i < step.operand_count; ++i)
-          traffic.read_bytes += schedule.operands[step.first_operand + i].own ? 0 : step.span.bytes;
+        for (std::uint32_t i = 0; i < step.operand_count; ++i) {
+          const Operand& operand = schedule.operands[step.first_operand + i];
+          if (!operand.own) read(operand.rank, step.span.bytes);
+        }
         break;
       case StepKind::move:
         break;

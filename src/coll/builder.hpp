@@ -15,16 +15,25 @@ struct Part {
   std::uint64_t at = 0;  ///< in the chunk
 };
 
+/// Whether each rank reduces its share of the block.
+inline bool reduces_shares(const Problem& problem, const Plan& plan) {
+  return plan.algorithm != Algorithm::one_shot && problem.collective >= Collective::reduce;
+}
+/// How chunks are cut into parts.
+struct Cut {
+  std::uint64_t stride = 0;  ///< from part to part
+  std::uint64_t bytes = 0;   ///< of a part at most; 0: the slot is too short for one
+};
+/// `most`: of a part, where something else limits it.
+Cut cut_of(const Problem& problem, const Plan& plan, std::uint64_t most = ~0ull);
+
 class Builder {
  public:
-  Builder(const Problem& problem, const Plan& plan, std::uint32_t parts_of_chunk)
-      : problem_(problem), plan_(plan), last_in_slot_(plan.slots), is_consumer_(problem.ranks) {
-    // A part begins on a line. In a reduction it holds whole elements; ranks of a movement need not
-    // agree on what an element is.
-    const std::uint64_t unit = problem.collective >= Collective::reduce ? problem.element_bytes : 1;
-    const std::uint64_t line = plan.eager ? coherence::tagged_bytes : coherence::line_bytes;
-    part_stride_ = plan.slot_bytes / std::max(1u, parts_of_chunk) / line * line;
-    part_bytes_ = part_stride_ / unit * unit;
+  Builder(const Problem& problem, const Plan& plan, std::uint64_t most = ~0ull)
+      : problem_(problem), plan_(plan), is_consumer_(problem.ranks) {
+    const Cut cut = cut_of(problem, plan, most);
+    part_stride_ = cut.stride;
+    part_bytes_ = cut.bytes;
   }
 
   std::uint32_t ranks() const { return problem_.ranks; }
@@ -83,13 +92,14 @@ class Builder {
     std::uint64_t chunk = 0;
     std::vector<std::uint32_t> consumers;
   };
+  void await_slot(std::uint64_t chunk);
   void push(const Step& step) { schedule_.steps.push_back(step); }
 
   const Problem& problem_;
   const Plan& plan_;
   std::uint64_t part_bytes_ = 0, part_stride_ = 0;
   std::uint64_t total_chunks_ = 0;  ///< 0: not known to all
-  std::vector<Occupant> last_in_slot_;
+  std::vector<Occupant> in_slots_;  ///< chunks that are not known to be released
   std::vector<bool> is_consumer_;
   Schedule schedule_;
 };
@@ -98,7 +108,10 @@ class Builder {
 Result<Schedule> build_movement(const Problem& problem, const Plan& plan);
 /// Reduce, reduce_scatter, allreduce, scan, exscan; each rank reads what it reduces.
 Result<Schedule> build_one_shot(const Problem& problem, const Plan& plan);
-/// Allreduce and reduce by a reduce_scatter whose results are published too.
-Result<Schedule> build_two_shot(const Problem& problem, const Plan& plan);
+/// Allreduce and reduce by a reduce_scatter whose results are published too; under two_level and
+/// leaders they are handed on within the nodes.
+Result<Schedule> build_two_shot(const Problem& problem, const Plan& plan, const NodeMap& nodes);
+/// Allgather, broadcast and allreduce with a hand-over within the nodes.
+Result<Schedule> build_two_level(const Problem& problem, const Plan& plan, const NodeMap& nodes);
 
 }  // namespace penstock::coll

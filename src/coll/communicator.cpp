@@ -19,6 +19,10 @@ namespace {
 constexpr std::uint32_t looks_between_checks = 256;
 
 Result<void> check(const Shape& shape) {
+  if (shape.devices == 0 || (shape.devices > 1 && shape.area_slots == 0))
+    return fail(ErrorCode::invalid_argument,
+                "slots on {} devices, {} to an area: both count from 1", shape.devices,
+                shape.area_slots);
   const bool fits = shape.slots >= 4 && shape.slots <= call_word && shape.slot_bytes > 0 &&
                     shape.slot_bytes % line_bytes == 0 && shape.eager_blocks >= 4 &&
                     shape.eager_bytes > 0 && shape.eager_bytes % coherence::tagged_bytes == 0 &&
@@ -30,16 +34,36 @@ Result<void> check(const Shape& shape) {
               shape.slots, shape.slot_bytes, shape.eager_blocks, shape.eager_bytes, call_word);
 }
 
+/// Each area in its place in the pool, and as many as the shape needs.
+Result<void> check_areas(const Options& options, std::uint32_t ranks, std::uint64_t pool_bytes) {
+  const Shape& shape = options.shape;
+  const auto areas = Communicator::slot_areas(ranks, shape);
+  if (areas.size() != options.slot_areas.size())
+    return fail(ErrorCode::invalid_argument, "{} areas for slots; {} are needed on {} devices",
+                options.slot_areas.size(), areas.size(), shape.devices);
+  for (std::size_t i = 0; i < areas.size(); ++i) {
+    const std::uint64_t at = options.slot_areas[i];
+    if (at % line_bytes == 0 && base::range_inside(at, areas[i].bytes, pool_bytes)) continue;
+    return fail(ErrorCode::invalid_argument,
+                "slots need {} bytes at offset {}, on a line, and the pool has {}", areas[i].bytes,
+                at, pool_bytes);
+  }
+  return {};
+}
+
 }  // namespace
 
 struct Communicator::Impl {
   Impl(pool::Pool& pool, const Options& options)
       : state(pool, options),
         plans(options.tuning != nullptr ? *options.tuning : Tuning{}),
+        schedules(NodeMap(options.nodes)),
         eager(state),
         slots(state),
         check(state, options.check),
-        changeover(state) {}
+        changeover(state),
+        plan_override(options.plan_override),
+        has_nodes(!options.nodes.empty()) {}
 
   State state;
   PlanTable plans;
@@ -49,6 +73,8 @@ struct Communicator::Impl {
   bool is_eager = false;
   CallCheck check;
   Changeover changeover;
+  PlanOverride plan_override;
+  bool has_nodes;
   std::uint32_t fruitless = 0;  ///< looks since the others were asked for failures
   Missing missing;
   const char* name = "";
@@ -67,6 +93,10 @@ Result<const Prepared*> Communicator::Impl::prepare(const Call& call) {
   plan.slots = plan.eager ? 2 : state.shape.slots;
   plan.slot_bytes =
       plan.eager ? state.shape.eager_bytes : std::min(plan.slot_bytes, state.shape.slot_bytes);
+  if (!plan.eager && !state.slots.has(placement_of(call.problem->collective, plan.variant)))
+    return fail(ErrorCode::invalid_argument,
+                "{}: the variant {} needs slots of its own on several devices, and there are none",
+                call.name, name_of(plan.variant));
   return schedules.get(*call.problem, plan);
 }
 
@@ -129,7 +159,11 @@ Result<void> Communicator::Impl::failed(const Error& error) {
 }
 
 std::uint64_t Communicator::bytes(std::uint32_t ranks, const Shape& shape) {
-  return Layout(ranks, shape).end();
+  return Layout(ranks, shape).slots_begin() + Slots::bytes_behind_words(ranks, shape);
+}
+
+std::vector<SlotArea> Communicator::slot_areas(std::uint32_t ranks, const Shape& shape) {
+  return Slots::areas(ranks, shape);
 }
 
 std::uint64_t Communicator::zeroed_bytes(std::uint32_t ranks, const Shape& shape) {
@@ -148,6 +182,7 @@ Result<std::unique_ptr<Communicator>> Communicator::open(pool::Pool& pool, Optio
     return fail(ErrorCode::invalid_argument,
                 "a {} of {} ranks needs {} bytes at offset {}, and the pool has {}", options.noun,
                 ranks, needed, options.area, pool.info().bytes);
+  PENSTOCK_TRY(check_areas(options, ranks, pool.info().bytes));
   return std::make_unique<Communicator>(std::make_unique<Impl>(pool, options));
 }
 
@@ -155,7 +190,8 @@ Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) 
 Communicator::~Communicator() = default;
 
 Plan Communicator::plan(const Problem& problem) const {
-  return impl_->plans.plan(problem, impl_->state.shape);
+  const Impl& my = *impl_;
+  return my.plan_override.applied_to(my.plans.plan(problem, my.state.shape), problem, my.has_nodes);
 }
 
 Result<void> Communicator::begin(const Call& call) {

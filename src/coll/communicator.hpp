@@ -12,6 +12,7 @@
 
 #include "base/status.hpp"
 #include "coll/arithmetic.hpp"
+#include "coll/plan_override.hpp"
 #include "coll/problem.hpp"
 #include "pool/pool.hpp"
 
@@ -23,6 +24,10 @@ struct Shape {
   std::uint64_t slot_bytes = 1 << 17;   ///< whole lines
   std::uint32_t eager_blocks = 8;       ///< at least 4
   std::uint64_t eager_bytes = 74 * 56;  ///< payload of a block: whole tagged lines of 56 bytes
+  /// Devices that the slots lie on. With one they follow the words, in Options::area.
+  std::uint32_t devices = 1;
+  std::uint32_t area_slots = 0;  ///< of an area of several devices, at most; at least 1
+  bool sequential = false;       ///< several devices: room for the variant naive too
   bool operator==(const Shape&) const = default;
 };
 
@@ -31,9 +36,14 @@ struct Tuning;
 struct Options {
   std::uint64_t area = 0;  ///< offset of Communicator::bytes(), of which the first zeroed_bytes()
                            ///< are zero and published
+  /// Several devices: offsets of Communicator::slot_areas(), in its order.
+  std::vector<std::uint64_t> slot_areas = {};
   std::vector<std::uint64_t> tokens;  ///< by rank: pool::Pool::token() of its process
   std::uint32_t self = 0;
+  /// By rank: a number of its node, for two_level. The same on all ranks; empty: not known.
+  std::vector<std::uint64_t> nodes = {};
   Shape shape;
+  PlanOverride plan_override = {};  ///< of plan(); the same on all ranks
   /// Called between two looks of a wait, to make progress elsewhere.
   std::function<void()> idle;
   std::string noun = "communicator";  ///< its name in messages
@@ -45,6 +55,12 @@ struct Options {
 };
 
 struct Prepared;
+
+/// Memory for slots on one device.
+struct SlotArea {
+  std::uint32_t device = 0;
+  std::uint64_t bytes = 0;
+};
 
 /// A collective call of this rank.
 struct Call {
@@ -77,6 +93,8 @@ class Communicator {
  public:
   static std::uint64_t bytes(std::uint32_t ranks, const Shape& shape);
   static std::uint64_t zeroed_bytes(std::uint32_t ranks, const Shape& shape);
+  /// What a communicator needs besides bytes(), by device; nothing with one device.
+  static std::vector<SlotArea> slot_areas(std::uint32_t ranks, const Shape& shape);
   /// Errors: invalid_argument, a shape that cannot be or an area that is not inside the pool.
   static Result<std::unique_ptr<Communicator>> open(pool::Pool& pool, Options options);
   ~Communicator();

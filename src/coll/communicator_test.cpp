@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <thread>
 
 #include "arena/arena.hpp"
@@ -24,7 +25,7 @@ class CommunicatorTest : public testing::Test {
  protected:
   void make_pool(coherence::Mode mode) {
     auto made = pool::create({.spec = spec_,
-                              .bytes = 16 << 20,
+                              .bytes = 48 << 20,
                               .mode = mode,
                               .max_processes = 16,
                               .max_nodes = 8,
@@ -46,23 +47,37 @@ class CommunicatorTest : public testing::Test {
     auto arena = *arena::Arena::open(*pools[0]);
     const auto area = arena->create("area", Communicator::bytes(ranks, shape));
     ASSERT_TRUE(area) << area.error().message;
+    std::vector<arena::Object> slot_areas;
+    Options options{.area = area->offset, .tokens = tokens, .shape = shape, .check = check};
+    for (const SlotArea& wanted : Communicator::slot_areas(ranks, shape)) {
+      const auto made = arena->create(fmt::format("slots {}", slot_areas.size()), wanted.bytes,
+                                      {.part = wanted.device % pools[0]->info().striping.parts});
+      ASSERT_TRUE(made) << made.error().message;
+      slot_areas.push_back(*made);
+      options.slot_areas.push_back(made->offset);
+    }
+    for (std::uint32_t r = 0; r < ranks; ++r) options.nodes.push_back(r % nodes);
     std::vector<std::thread> threads;
     for (std::uint32_t r = 0; r < ranks; ++r) {
       threads.emplace_back([&, r] {
-        auto opened = Communicator::open(
-            *pools[r],
-            {.area = area->offset, .tokens = tokens, .self = r, .shape = shape, .check = check});
+        Options own = options;
+        own.self = r;
+        auto opened = Communicator::open(*pools[r], own);
         ASSERT_TRUE(opened) << opened.error().message;
         body(**opened);
       });
     }
     for (auto& thread : threads) thread.join();
     ASSERT_TRUE(arena->destroy(*area));
+    for (const auto& object : slot_areas) ASSERT_TRUE(arena->destroy(object));
     arena.reset();
   }
 
   pool::TestFolder folder_;
   std::string spec_ = folder_.file("pool");
+  std::string three_parts() const {
+    return fmt::format("{},{},{}", folder_.file("a"), folder_.file("b"), folder_.file("c"));
+  }
 };
 
 /// Calls of all kinds, drawn alike on all ranks.
@@ -76,9 +91,8 @@ void call_in_turn(Communicator& comm, std::uint64_t seed, int calls) {
     for (std::uint32_t r = 0; r < comm.ranks(); ++r) made.push_back(make(w, r));
     Made& own = made[comm.self()];
     Plan plan = comm.plan(own.problem);
-    if (random() % 4 == 0) plan.eager = false;
-    if (!plan.eager && w.collective == Collective::reduce && random() % 2 == 0)
-      plan.algorithm = Algorithm::two_shot;
+    const Plan drawn = draw_plan(w.collective, comm.ranks(), random);
+    if (random() % 2 == 0) plan = drawn;
     std::vector<std::byte> in = own.input, out = own.output;
     std::byte* const to = own.problem.in_place ? in.data() : out.data();
     const auto done = comm.run({.name = name_of(w.collective),
@@ -112,6 +126,56 @@ TEST_F(CommunicatorTest, GivesWhatEachCollectivePromises) {
             true);
       }
     }
+  }
+}
+
+/// Slots on 1 to 6 devices, in areas that are shorter than what lies on a device.
+TEST_F(CommunicatorTest, GivesTheSameOnSeveralDevices) {
+  spec_ = three_parts();
+  make_pool(coherence::Mode::software);
+  for (const std::uint32_t devices : {2u, 3u, 6u}) {
+    for (const std::uint32_t ranks : {2u, 4u}) {
+      SCOPED_TRACE(fmt::format("{} devices, {} ranks", devices, ranks));
+      Shape shape = small;
+      shape.devices = devices;
+      shape.area_slots = 5;
+      shape.sequential = true;
+      run(ranks, std::min(2u, ranks), shape,
+          [](Communicator& comm) { call_in_turn(comm, base::seed_in_tests() + comm.ranks(), 40); });
+    }
+  }
+}
+
+/// A broadcast of one chunk for each device, and where its bytes lie.
+TEST_F(CommunicatorTest, TheChunksOfARootLieOnAllParts) {
+  spec_ = three_parts();
+  make_pool(coherence::Mode::software);
+  Shape shape = small;
+  shape.devices = 3;
+  shape.area_slots = 8;
+  run(2, 2, shape, [&](Communicator& comm) {
+    const std::uint64_t bytes = 3 * shape.slot_bytes;
+    std::vector<std::byte> data(bytes);
+    for (std::uint64_t i = 0; i < bytes; ++i)
+      data[i] = comm.self() == 0 ? std::byte(0xd0 + i / shape.slot_bytes) : std::byte{};
+    Problem problem{.collective = Collective::broadcast, .ranks = 2, .rank = comm.self()};
+    problem.max_block_bytes = bytes;
+    (comm.self() == 0 ? problem.input : problem.output) = {{0, bytes}};
+    const auto done = comm.run({.problem = &problem,
+                                .plan = {.slot_bytes = shape.slot_bytes},
+                                .input = data.data(),
+                                .output = data.data()});
+    ASSERT_TRUE(done) << done.error().message;
+    EXPECT_EQ(data[bytes - 1], std::byte{0xd2});
+  });
+  for (const char* name : {"a", "b", "c"}) {
+    std::ifstream file(folder_.file(name), std::ios::binary);
+    const std::string content((std::istreambuf_iterator<char>(file)), {});
+    int here = 0;
+    for (int i = 0; i < 3; ++i)
+      here += content.find(std::string(shape.slot_bytes, static_cast<char>(0xd0 + i))) !=
+              std::string::npos;
+    EXPECT_EQ(here, 1) << "one of the three chunks lies in file " << name;
   }
 }
 
@@ -218,7 +282,22 @@ TEST_F(CommunicatorTest, RefusesWhatCannotBe) {
   EXPECT_THAT(message({.tokens = one, .shape = {.eager_bytes = 55}}), HasSubstr("of 55 bytes"));
   EXPECT_THAT(message({.tokens = one, .self = 1}),
               HasSubstr("rank 1 of a communicator of 1 ranks"));
-  EXPECT_THAT(message({.area = 15 << 20, .tokens = one}), HasSubstr("and the pool has"));
+  EXPECT_THAT(message({.area = 47 << 20, .tokens = one}), HasSubstr("and the pool has"));
+  EXPECT_THAT(message({.tokens = one, .shape = {.devices = 0}}), HasSubstr("slots on 0 devices"));
+  EXPECT_THAT(message({.tokens = one, .shape = {.devices = 2}}), HasSubstr("2 devices, 0 to an"));
+  const Shape two{.devices = 2, .area_slots = 64};
+  EXPECT_THAT(message({.tokens = one, .shape = two}),
+              HasSubstr("0 areas for slots; 2 are needed on 2 devices"));
+  EXPECT_THAT(message({.slot_areas = {0, 48 << 20}, .tokens = one, .shape = two}),
+              HasSubstr("bytes at offset 50331648, on a line, and the pool has"));
+  EXPECT_THAT(message({.slot_areas = {32, 0}, .tokens = one, .shape = two}),
+              HasSubstr("bytes at offset 32, on a line"));
+  Options fits{.slot_areas = {0, 1 << 20}, .tokens = one, .shape = two};
+  const auto opened = *Communicator::open(*pool, fits);
+  const Problem problem{.collective = Collective::barrier};
+  const auto naive =
+      opened->run({.name = "a call", .problem = &problem, .plan = {.variant = Variant::naive}});
+  EXPECT_THAT(naive.error().message, HasSubstr("a call: the variant naive needs slots of its own"));
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 //   changes   n lines    line p: from which crossing on p could change, and its vote
 //   releases  n rows     row p: a word for each consumer of p's chunks, eight to a line
 //   eager     n rows     row p: p's eager blocks, of tagged lines
-//   slots     n rows     row p: two halves of slots, taken by turns
+//   slots     n rows     row p: two halves of slots, taken by turns; where the pool has several
+//                        devices they lie in areas of their own (placement.hpp)
 //
 // Rank p alone writes its lines, its eager blocks and its slots. A line of releases has several
 // writers, by publish_word (rule 5 of the memory model). All words only grow.
@@ -21,8 +22,6 @@
 namespace penstock::coll {
 
 inline constexpr std::uint64_t line_bytes = coherence::line_bytes;
-/// Consecutive collectives use different halves of a rank's slots.
-inline constexpr std::uint32_t halves = 2;
 
 /// "The first `chunks` chunks of this collective": a doorbell or a release. Greater than every word
 /// of an earlier collective.
@@ -66,15 +65,11 @@ class Layout {
     const std::uint64_t block = collective % shape_.eager_blocks;
     return eager_begin() + (rank * shape_.eager_blocks + block) * eager_block_bytes();
   }
-  std::uint64_t slot(std::uint64_t rank, std::uint64_t collective, std::uint64_t chunk) const {
-    const std::uint64_t half = collective % halves;
-    return slots_begin() +
-           ((rank * halves + half) * shape_.slots + chunk % shape_.slots) * shape_.slot_bytes;
-  }
   /// What must be zero before the first use: all but the slots.
   std::uint64_t zeroed_bytes() const { return slots_begin(); }
-  std::uint64_t end() const {
-    return slots_begin() + n_ * halves * shape_.slots * shape_.slot_bytes;
+  /// Where the slots begin, if they lie behind the words.
+  std::uint64_t slots_begin() const {
+    return base::align_up(eager_begin() + n_ * shape_.eager_blocks * eager_block_bytes(), 4096);
   }
 
  private:
@@ -83,9 +78,6 @@ class Layout {
     return shape_.eager_bytes / coherence::tagged_bytes * line_bytes;
   }
   std::uint64_t eager_begin() const { return n_ * (2 * line_bytes + row_bytes()); }
-  std::uint64_t slots_begin() const {
-    return base::align_up(eager_begin() + n_ * shape_.eager_blocks * eager_block_bytes(), 4096);
-  }
 
   std::uint64_t n_;
   Shape shape_;

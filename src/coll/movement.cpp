@@ -12,9 +12,7 @@ namespace {
 class Movement {
  public:
   Movement(const Problem& problem, const Plan& plan)
-      : p_(problem),
-        plan_(plan),
-        builder_(problem, plan, own_parts(problem) ? problem.ranks - 1 : 1) {}
+      : p_(problem), plan_(plan), builder_(problem, plan) {}
 
   Result<Schedule> build() {
     if (builder_.part_bytes() == 0)
@@ -26,14 +24,7 @@ class Movement {
     move_own();
     const std::uint64_t written = is_producer(p_.rank) ? builder_.rounds_of(p_.input) : 0;
     const std::uint64_t read = is_consumer(p_.rank) ? builder_.rounds_of(p_.output) : 0;
-    if (plan_.variant == Variant::aggregate) PENSTOCK_TRY(publish_all(written));
-    const std::uint64_t lead = plan_.variant == Variant::aggregate ? written : plan_.slots / 2;
-    if (plan_.variant != Variant::aggregate)
-      for (std::uint64_t n = 0; n < std::min(lead, written); ++n) publish(n);
-    for (std::uint64_t n = 0; n < std::max(written, read); ++n) {
-      if (n + lead < written) publish(n + lead);
-      if (n < read) read_round(n);
-    }
+    plan_.variant == Variant::all ? overlap(written, read) : fill_and_drain(written, read);
     return builder_.finish();
   }
 
@@ -104,24 +95,38 @@ class Movement {
     }
     builder_.publish(n, parts_of_chunk_, consumers_, moved_);
   }
-  /// All chunks, then a wait for the last one of each producer.
-  Result<void> publish_all(std::uint64_t written) {
-    if (!p_.max_block_bytes)
-      return fail(ErrorCode::invalid_argument,
-                  "the variant aggregate needs the longest block, and not all ranks know it");
-    const std::uint64_t rounds = builder_.rounds_of(*p_.max_block_bytes);
-    if (rounds > plan_.slots && p_.ranks > 1)
-      return fail(ErrorCode::invalid_argument,
-                  "the variant aggregate needs a slot for each of {} chunks, and there are {}",
-                  rounds, plan_.slots);
-    for (std::uint64_t n = 0; n < written; ++n) publish(n);
-    if (!is_consumer(p_.rank)) return {};
+  void overlap(std::uint64_t written, std::uint64_t read) {
+    const std::uint64_t lead = plan_.slots / 2;
+    for (std::uint64_t n = 0; n < std::min(lead, written); ++n) publish(n);
+    for (std::uint64_t n = 0; n < std::max(written, read); ++n) {
+      if (n + lead < written) publish(n + lead);
+      if (n < read) read_round(n);
+    }
+  }
+  /// As many chunks as there are slots; what the others have published of theirs; and again.
+  void fill_and_drain(std::uint64_t written, std::uint64_t read) {
+    for (std::uint64_t n = 0; n < std::max(written, read); n += plan_.slots) {
+      const std::uint64_t end = n + plan_.slots;
+      for (std::uint64_t i = n; i < std::min(end, written); ++i) publish(i);
+      if (n < read) wait_for_all(n, end);
+      for (std::uint64_t i = n; i < std::min(end, read); ++i) read_round(i);
+    }
+  }
+  /// For the last of the chunks [begin, end) of each producer.
+  void wait_for_all(std::uint64_t begin, std::uint64_t end) {
     for (std::uint32_t k = 0; k + 1 < p_.ranks; ++k) {
       const std::uint32_t producer = builder_.previous(k);
-      const std::uint64_t chunks = builder_.rounds_of(output_of(producer).bytes);
-      if (is_producer(producer) && chunks != 0) builder_.wait(producer, chunks - 1);
+      if (!is_producer(producer)) continue;
+      const std::uint64_t chunks = std::min(end, builder_.rounds_of(output_of(producer).bytes));
+      if (chunks > begin) builder_.wait(producer, chunks - 1);
     }
-    return {};
+  }
+  /// The chunk whose announcement lets this rank take chunk n of `chunks`.
+  std::uint64_t turn_of(std::uint64_t n, std::uint64_t chunks) const {
+    if (!plan_.turns || p_.collective != Collective::broadcast) return n;
+    // No further ahead than the slots reach, or the root would wait for this rank.
+    const std::uint64_t behind_root = (p_.rank + p_.ranks - p_.root - 1) % p_.ranks;
+    return std::min(n + behind_root % plan_.slots, chunks - 1);
   }
   void read_round(std::uint64_t n) {
     for (std::uint32_t k = 0; k + 1 < p_.ranks; ++k) {
@@ -129,7 +134,7 @@ class Movement {
       if (!is_producer(producer)) continue;
       const Block to = builder_.part_of(output_of(producer), n);
       if (to.bytes == 0) continue;
-      builder_.wait(producer, n);
+      builder_.wait(producer, turn_of(n, builder_.rounds_of(output_of(producer).bytes)));
       builder_.copy(producer, n, own_parts(p_) ? builder_.at_of(producer, p_.rank) : 0,
                     {Buffer::output, to.offset, to.bytes}, moved_);
       builder_.release(producer, n);
@@ -148,7 +153,7 @@ class Movement {
 
 /// A chunk without bytes from each rank.
 Schedule build_barrier(const Problem& p, const Plan& plan) {
-  Builder builder(p, plan, 1);
+  Builder builder(p, plan);
   builder.set_total_chunks(1);
   std::vector<std::uint32_t> others;
   for (std::uint32_t k = 0; k + 1 < p.ranks; ++k) others.push_back(builder.next(k));

@@ -12,7 +12,7 @@ namespace {
 class OneShot {
  public:
   OneShot(const Problem& problem, const Plan& plan)
-      : p_(problem), plan_(plan), builder_(problem, plan, scatters() ? problem.ranks - 1 : 1) {}
+      : p_(problem), plan_(plan), builder_(problem, plan) {}
 
   Result<Schedule> build() {
     if (builder_.part_bytes() == 0)
@@ -21,19 +21,7 @@ class OneShot {
                   plan_.slot_bytes, p_.element_bytes, p_.ranks);
     const std::uint64_t rounds = builder_.rounds_of(p_.input);
     builder_.set_total_chunks(rounds);
-    const bool aggregate = plan_.variant == Variant::aggregate;
-    if (aggregate && rounds > plan_.slots)
-      return fail(ErrorCode::invalid_argument,
-                  "the variant aggregate needs a slot for each of {} chunks, and there are {}",
-                  rounds, plan_.slots);
-    const std::uint64_t lead =
-        aggregate ? rounds : std::min<std::uint64_t>(plan_.slots / 2, rounds);
-    for (std::uint64_t n = 0; n < lead; ++n) publish(n);
-    if (aggregate) wait_for_all(rounds);
-    for (std::uint64_t n = 0; n < rounds; ++n) {
-      if (n + lead < rounds) publish(n + lead);
-      combine(n);
-    }
+    plan_.variant == Variant::all ? overlap(rounds) : fill_and_drain(rounds);
     return builder_.finish();
   }
 
@@ -72,9 +60,28 @@ class OneShot {
     builder_.publish(n, parts, consumers);
     if (builder_.last_step() != before) published_ = builder_.last_step();
   }
-  void wait_for_all(std::uint64_t rounds) {
-    const std::uint64_t chunks = builder_.rounds_of(input_for(p_.rank).bytes);
-    for (std::uint32_t k = 0; k + 1 < p_.ranks && rounds != 0 && chunks != 0; ++k)
+  void overlap(std::uint64_t rounds) {
+    const std::uint64_t lead = std::min<std::uint64_t>(plan_.slots / 2, rounds);
+    for (std::uint64_t n = 0; n < lead; ++n) publish(n);
+    for (std::uint64_t n = 0; n < rounds; ++n) {
+      if (n + lead < rounds) publish(n + lead);
+      combine(n);
+    }
+  }
+  /// As many chunks as there are slots; what the others have published of theirs; and again.
+  void fill_and_drain(std::uint64_t rounds) {
+    for (std::uint64_t n = 0; n < rounds; n += plan_.slots) {
+      const std::uint64_t end = std::min(n + plan_.slots, rounds);
+      for (std::uint64_t i = n; i < end; ++i) publish(i);
+      wait_for_all(n, end);
+      for (std::uint64_t i = n; i < end; ++i) combine(i);
+    }
+  }
+  /// For the last of the chunks [begin, end) of each producer.
+  void wait_for_all(std::uint64_t begin, std::uint64_t end) {
+    const std::uint64_t chunks = std::min(end, builder_.rounds_of(input_for(p_.rank).bytes));
+    if (chunks <= begin || p_.output.empty()) return;
+    for (std::uint32_t k = 0; k + 1 < p_.ranks; ++k)
       if (reads(p_.rank, builder_.previous(k))) builder_.wait(builder_.previous(k), chunks - 1);
   }
   void combine(std::uint64_t n) {

@@ -2,35 +2,20 @@
 
 #include <algorithm>
 
-#include "coherence/coherence.hpp"
+#include "coll/builder.hpp"
 #include "coll/layout.hpp"
+#include "coll/slots.hpp"
 
 namespace penstock::coll {
 
 namespace {
 
-bool has_parts(const Problem& problem) {
-  const bool own = problem.collective == Collective::scatter ||
-                   problem.collective == Collective::alltoall ||
-                   problem.collective == Collective::reduce_scatter;
-  return own && problem.ranks > 1;
-}
-
-/// Bytes of a block that a chunk takes, cut as Builder cuts them.
-std::uint64_t part_bytes(const Problem& problem, std::uint64_t chunk_bytes, std::uint64_t parts,
-                         std::uint64_t line) {
-  const std::uint64_t stride = chunk_bytes / std::max<std::uint64_t>(1, parts) / line * line;
-  const std::uint64_t unit = problem.collective >= Collective::reduce ? problem.element_bytes : 1;
-  return stride / unit * unit;
-}
-
 /// Whether the longest block fits a part of an eager block, and all ranks know it.
 bool fits_eager(const Problem& problem, const Shape& shape) {
   if (problem.collective == Collective::barrier) return true;
   if (!problem.max_block_bytes) return false;
-  const std::uint64_t parts = has_parts(problem) ? problem.ranks - 1 : 1;
   return *problem.max_block_bytes <=
-         part_bytes(problem, shape.eager_bytes, parts, coherence::tagged_bytes);
+         cut_of(problem, {.slot_bytes = shape.eager_bytes, .eager = true}).bytes;
 }
 
 bool has_two_shot(Collective collective) {
@@ -45,15 +30,11 @@ bool can_be(const Problem& problem, const Plan& plan) {
   // An algorithm that these rules do not know.
   if (!two_shot && plan.algorithm != Algorithm::one_shot) return build(problem, plan).has_value();
   if (two_shot && (!has_two_shot(problem.collective) || plan.variant != Variant::all)) return false;
-  const std::uint64_t parts = two_shot || has_parts(problem) ? problem.ranks - 1 : 1;
-  const std::uint64_t part = part_bytes(problem, plan.slot_bytes, parts, line_bytes);
+  const std::uint64_t part = cut_of(problem, plan).bytes;
   if (part == 0) return false;
-  const bool known = problem.max_block_bytes.has_value();
   std::uint64_t bytes = problem.max_block_bytes.value_or(0);
   if (two_shot) bytes = bytes / problem.ranks + problem.element_bytes;  // a share, at most
   const std::uint64_t rounds = bytes / part + (bytes % part == 0 ? 0 : 1);
-  if (plan.variant == Variant::aggregate) return known && rounds <= plan.slots;
-  if (plan.variant != Variant::all) return build(problem, plan).has_value();
   return rounds < (two_shot ? max_chunks / 2 - 2 : max_chunks);
 }
 
@@ -105,13 +86,21 @@ Plan default_plan(const Problem& problem, const Shape& shape) {
   return table.plan(problem, shape);
 }
 
-Shape shape_for(std::uint32_t ranks, std::uint64_t pool_bytes) {
+Shape shape_for(std::uint32_t ranks, std::uint64_t pool_bytes, const Devices& devices) {
   constexpr std::uint64_t most = 256 << 10, least = 16 << 10, line = 4096;
-  Shape shape;
+  Shape shape{.devices = std::clamp(devices.count, 1u, Devices::max_count),
+              .sequential = devices.sequential};
   const std::uint64_t budget = pool_bytes / 32;
-  const std::uint64_t each = budget / (std::uint64_t{ranks} * 2 * shape.slots);
-  shape.slot_bytes = std::clamp(each / line * line, least, most);
-  return shape;
+  for (;; shape.devices /= 2) {
+    const std::uint64_t each = budget / Slots::count(ranks, shape);
+    if (shape.devices > 1 && each < least) continue;
+    shape.slot_bytes = std::clamp(each / line * line, least, most);
+    // A page less than a stripe, so that the header of the next object has its place there.
+    if (shape.devices > 1)
+      shape.area_slots =
+          static_cast<std::uint32_t>((devices.stripe_bytes - line) / shape.slot_bytes);
+    return shape;
+  }
 }
 
 }  // namespace penstock::coll

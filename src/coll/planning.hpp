@@ -31,7 +31,15 @@ class PlanTable {
 /// By the built-in table.
 Plan default_plan(const Problem& problem, const Shape& shape);
 
+/// Devices of a pool for a communicator's slots.
+struct Devices {
+  static constexpr std::uint32_t max_count = 16;
+  std::uint32_t count = 1;  ///< at most
+  std::uint64_t stripe_bytes = 0;
+  bool sequential = false;  ///< Shape::sequential
+};
 /// Smaller for many ranks: all communicators together should leave room for messages and windows.
-Shape shape_for(std::uint32_t ranks, std::uint64_t pool_bytes);
+/// Fewer devices where slots would be too short.
+Shape shape_for(std::uint32_t ranks, std::uint64_t pool_bytes, const Devices& devices = {});
 
 }  // namespace penstock::coll

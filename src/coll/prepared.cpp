@@ -73,7 +73,7 @@ Result<const Prepared*> PreparedSchedules::get(const Problem& problem, const Pla
   if (last_long_ != nullptr && last_long_->problem == problem && last_long_->plan == plan)
     return last_long_.get();
   auto made = std::make_shared<Prepared>();
-  made->schedule = PENSTOCK_TRY(build(problem, plan));
+  made->schedule = PENSTOCK_TRY(build(problem, plan, nodes_));
   PENSTOCK_TRY(check_chunks(problem, made->schedule));
   made->problem = problem;
   made->plan = plan;

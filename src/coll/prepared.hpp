@@ -38,6 +38,8 @@ inline constexpr std::uint64_t bare_bytes = 8;
 
 class PreparedSchedules {
  public:
+  explicit PreparedSchedules(NodeMap nodes) : nodes_(std::move(nodes)) {}
+
   /// Errors: those of build(). What it returns stays until the next call, or as long as it is
   /// shared.
   Result<const Prepared*> get(const Problem& problem, const Plan& plan);
@@ -45,6 +47,7 @@ class PreparedSchedules {
  private:
   /// Of long schedules only the last is kept: they take long anyhow, and much memory.
   static constexpr std::size_t long_steps = 4096;
+  NodeMap nodes_;
   std::array<std::shared_ptr<Prepared>, 16> entries_;
   std::shared_ptr<Prepared> last_long_;
   std::size_t next_ = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "coll/node_map.hpp"
 #include "coll/schedule.hpp"
 
 namespace penstock::coll {
@@ -66,6 +67,10 @@ struct Problem {
 enum class Algorithm : std::uint8_t {
   one_shot,  ///< each rank reads all that it needs from those who have it
   two_shot,  ///< reductions: each rank reduces its share, then the others read the result
+  /// Ranks of a node read disjoint shares of what other nodes have, and hand them to each other.
+  /// Allgather, broadcast; allreduce: of the results of two_shot.
+  two_level,
+  leaders,  ///< as two_level, but the first rank of a node reads all for it
 };
 /// All of them, in the order of the enum: what can be named in a table, and what is tried.
 inline constexpr std::array all_algorithms{Algorithm::one_shot, Algorithm::two_shot};
@@ -74,7 +79,8 @@ const char* name_of(Algorithm algorithm);
 /// When publication and reading may overlap, CCCL's comparison (section 5, "variants").
 enum class Variant : std::uint8_t {
   all,        ///< chunks with a doorbell each; a reader follows the writers
-  aggregate,  ///< nothing is read before all is published
+  aggregate,  ///< nothing is read before all is published, as far as the slots reach
+  naive,      ///< as aggregate, with the chunks of all ranks on one device (placement.hpp)
 };
 inline constexpr std::array all_variants{Variant::all, Variant::aggregate};  ///< as all_algorithms
 const char* name_of(Variant variant);
@@ -84,7 +90,13 @@ struct Plan {
   Algorithm algorithm = Algorithm::one_shot;
   Variant variant = Variant::all;
   std::uint64_t slot_bytes = 1 << 18;  ///< of a slot: what a chunk may take
-  std::uint32_t slots = 4;             ///< of each rank, at least 2 (two-shot: 4)
+  std::uint32_t slots = 4;             ///< of each rank, at least 2 (one_shot) or 4
+  /// Into how many chunks the longest block is cut, or more where a chunk must fit a slot. 0: as
+  /// few as fit. Not where ranks do not know the longest block.
+  std::uint32_t chunks = 0;
+  /// Broadcast: readers take turns. The k-th behind the root takes a chunk when the k-th after it
+  /// is announced, so that no two read the same one at once.
+  bool turns = false;
   /// One chunk, in tagged lines, which prove themselves: no doorbell, no release. All blocks fit
   /// one part of a slot.
   bool eager = false;
@@ -99,6 +111,7 @@ struct Plan {
 /// Errors: invalid_argument, where the plan or the problem cannot be: too few slots, a slot shorter
 /// than an element for each rank, an algorithm that the collective does not have, blocks that do
 /// not fit the table, a block that ends within an element of a reduction.
-Result<Schedule> build(const Problem& problem, const Plan& plan);
+/// `nodes`: of the ranks; the same on all. two_level and leaders need it.
+Result<Schedule> build(const Problem& problem, const Plan& plan, const NodeMap& nodes = {});
 
 }  // namespace penstock::coll

@@ -123,6 +123,7 @@ class SlotRun : public Running {
   void combine_chunks(const Step& step);
   std::byte* chunk(std::uint32_t producer, std::uint64_t number, std::uint64_t at) const;
 
+  Placement placement_ = Placement::wide;
   std::size_t next_ = 0, run_end_ = 0;
   bool free_ = false;                 ///< the half's slots
   std::vector<std::size_t> pending_;  ///< waits of the run that are not over

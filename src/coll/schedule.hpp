@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "coll/node_map.hpp"
+
 namespace penstock::coll {
 
 /// Memory that a step names. A chunk's bytes are named by producer and number instead.
@@ -72,7 +74,9 @@ struct Schedule {
 /// What the steps of one rank do to the pool, for the formulas in docs/protocols/collectives.md.
 struct Traffic {
   std::uint64_t written_bytes = 0, read_bytes = 0, rings = 0, waits = 0, releases = 0;
+  std::uint64_t remote_bytes = 0;  ///< of those read: published by ranks of other nodes
 };
-Traffic traffic_of(const Schedule& schedule);
+/// Of rank `rank` of `nodes`; without them nothing counts as remote.
+Traffic traffic_of(const Schedule& schedule, const NodeMap& nodes = {}, std::uint32_t rank = 0);
 
 }  // namespace penstock::coll

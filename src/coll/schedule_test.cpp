@@ -11,20 +11,31 @@
 namespace penstock::coll {
 namespace {
 
-std::string run(const TestCall& w, const Plan& plan, bool two_lanes, std::uint64_t seed) {
+std::string run(const TestCall& w, const Plan& plan, const NodeMap& nodes, bool two_lanes,
+                std::uint64_t seed) {
   std::vector<Made> made;
   std::vector<ModelRank> ranks;
   for (std::uint32_t r = 0; r < w.ranks; ++r) {
     made.push_back(make(w, r));
-    auto schedule = build(made[r].problem, plan);
+    auto schedule = build(made[r].problem, plan, nodes);
     if (!schedule) return schedule.error().message;
     ranks.push_back(
         {*std::move(schedule), made[r].input, made[r].output, made[r].problem.in_place});
   }
-  std::string fault = ScheduleModel(ranks, plan.slots, plan.slot_bytes, seed).run(two_lanes);
+  const auto places = static_cast<std::uint32_t>(plan.slots + seed % 4);
+  std::string fault =
+      ScheduleModel(ranks, plan.slots, plan.slot_bytes, seed, places).run(two_lanes);
   for (std::uint32_t r = 0; r < w.ranks && fault.empty(); ++r)
     fault = check_result(w, made, r, ranks[r].in_place ? ranks[r].input : ranks[r].output);
   return fault;
+}
+
+/// Ranks on 1 to 3 nodes, in no order.
+NodeMap draw_nodes(std::uint32_t ranks, std::mt19937_64& random) {
+  const std::uint64_t count = 1 + random() % 3;
+  std::vector<std::uint64_t> nodes;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) nodes.push_back(7 + random() % count);
+  return NodeMap(std::move(nodes));
 }
 
 class ScheduleTest : public testing::TestWithParam<std::tuple<int, std::uint32_t>> {};
@@ -35,22 +46,16 @@ TEST_P(ScheduleTest, GivesWhatTheCollectivePromises) {
   std::mt19937_64 random(base::seed_in_tests() + ranks);
   for (int i = 0; i < 120; ++i) {
     const TestCall w = draw_call(collective, ranks, random);
-    Plan plan;
-    const bool two = random() % 2 == 0 &&
-                     (collective == Collective::allreduce || collective == Collective::reduce);
-    plan.algorithm = two ? Algorithm::two_shot : Algorithm::one_shot;
-    plan.slots = static_cast<std::uint32_t>((two ? 4 : 2) + random() % 4);
-    plan.slot_bytes = 64 * std::max(1u, ranks - 1) * (1 + random() % 3) + random() % 64;
-    if (!two && w.known && random() % 3 == 0) {
-      plan.variant = Variant::aggregate;
-      plan.slots = 20;
-    }
+    const Plan plan = draw_plan(collective, ranks, random);
+    const NodeMap nodes = draw_nodes(ranks, random);
     const std::uint64_t seed = random();
     const bool two_lanes = i % 2 == 0;
-    ASSERT_EQ(run(w, plan, two_lanes, seed), "")
+    ASSERT_EQ(run(w, plan, nodes, two_lanes, seed), "")
         << "call " << i << ": " << name_of(collective) << ", " << ranks << " ranks, root " << w.root
         << (w.in_place ? ", in place" : "") << (two_lanes ? ", two lanes" : "") << ", "
-        << name_of(plan.algorithm) << ", " << plan.slots << " slots of " << plan.slot_bytes;
+        << name_of(plan.algorithm) << ", " << name_of(plan.variant) << ", " << plan.slots
+        << " slots of " << plan.slot_bytes << ", " << plan.chunks << " chunks"
+        << (plan.turns ? ", turns" : "");
   }
 }
 
@@ -63,12 +68,12 @@ INSTANTIATE_TEST_SUITE_P(All, ScheduleTest,
                          });
 
 Schedule schedule_of(Collective collective, std::uint32_t ranks, std::uint32_t rank,
-                     std::uint64_t bytes, Algorithm algorithm) {
+                     std::uint64_t bytes, const Plan& plan, const NodeMap& nodes = {}) {
   TestCall w{collective, ranks, 0, false, true, {}};
   w.bytes.assign(ranks, std::vector<std::uint64_t>(ranks, bytes));
   const Made made = make(w, rank);
-  auto schedule = build(made.problem, {.algorithm = algorithm, .slot_bytes = 1 << 16, .slots = 8});
-  EXPECT_TRUE(schedule);
+  auto schedule = build(made.problem, plan, nodes);
+  EXPECT_TRUE(schedule) << (schedule ? "" : schedule.error().message);
   return *std::move(schedule);
 }
 
@@ -78,7 +83,8 @@ TEST(ScheduleCounts, AreTheFormulas) {
     const std::uint64_t s = word * n * 4096;
     const std::uint32_t last = n - 1;
     const auto traffic = [&](Collective collective, Algorithm algorithm = Algorithm::one_shot) {
-      return traffic_of(schedule_of(collective, n, last, s, algorithm));
+      return traffic_of(schedule_of(collective, n, last, s,
+                                    {.algorithm = algorithm, .slot_bytes = 1 << 16, .slots = 8}));
     };
     EXPECT_EQ(traffic(Collective::allgather).written_bytes, s);
     EXPECT_EQ(traffic(Collective::allgather).read_bytes, (n - 1) * s);
@@ -97,6 +103,80 @@ TEST(ScheduleCounts, AreTheFormulas) {
     EXPECT_EQ(traffic(Collective::barrier).rings, 1u);
     EXPECT_EQ(traffic(Collective::barrier).waits, n - 1);
   }
+}
+
+/// Of all ranks of the last of `nodes` nodes of `each` ranks, root 0.
+Traffic traffic_of_node(Collective collective, Algorithm algorithm, std::uint32_t nodes,
+                        std::uint32_t each, std::uint64_t bytes) {
+  std::vector<std::uint64_t> numbers;
+  for (std::uint32_t rank = 0; rank < nodes * each; ++rank) numbers.push_back(rank / each);
+  const NodeMap map(numbers);
+  Traffic all;
+  for (std::uint32_t rank = (nodes - 1) * each; rank < nodes * each; ++rank) {
+    const Plan plan{.algorithm = algorithm, .slot_bytes = 1 << 16, .slots = 4};
+    const auto schedule = schedule_of(collective, nodes * each, rank, bytes, plan, map);
+    const Traffic traffic = traffic_of(schedule, map, rank);
+    all.written_bytes += traffic.written_bytes;
+    all.read_bytes += traffic.read_bytes;
+    all.remote_bytes += traffic.remote_bytes;
+  }
+  return all;
+}
+
+/// The second table: K nodes of L ranks.
+TEST(ScheduleCounts, OfTwoLevelsAreTheFormulas) {
+  using enum Collective;
+  using enum Algorithm;
+  for (const std::uint32_t k : {2u, 3u, 4u}) {
+    for (const std::uint32_t l : {1u, 2u, 4u}) {
+      const std::uint64_t n = k * l, s = word * n * 4096, others = n - l;
+      for (const Algorithm algorithm : {two_level, leaders}) {
+        const auto gathered = traffic_of_node(allgather, algorithm, k, l, s);
+        EXPECT_EQ(gathered.remote_bytes, others * s);
+        EXPECT_EQ(gathered.read_bytes, l * (n - 1) * s);
+        EXPECT_EQ(gathered.written_bytes, l * s + (l > 1 ? others * s : 0));
+        const auto cast = traffic_of_node(broadcast, algorithm, k, l, s);
+        EXPECT_EQ(cast.remote_bytes, s);
+        EXPECT_EQ(cast.read_bytes, l * s);
+        EXPECT_EQ(cast.written_bytes, l > 1 ? s : 0);
+        const auto reduced = traffic_of_node(allreduce, algorithm, k, l, s);
+        EXPECT_EQ(reduced.remote_bytes, (l + 1) * others * s / n);
+        EXPECT_EQ(reduced.read_bytes, l * 2 * s / n * (n - 1));
+      }
+      EXPECT_EQ(traffic_of_node(allgather, one_shot, k, l, s).remote_bytes, l * others * s);
+      EXPECT_EQ(traffic_of_node(broadcast, one_shot, k, l, s).remote_bytes, l * s);
+      EXPECT_EQ(traffic_of_node(allreduce, two_shot, k, l, s).remote_bytes, 2 * l * others * s / n);
+    }
+  }
+}
+
+/// Of 64 KB, and where ranks do not know the longest block.
+TEST(ScheduleChunks, AreAsManyAsAskedFor) {
+  for (const std::uint32_t chunks : {1u, 2u, 3u, 7u, 16u}) {
+    const Plan plan{.slot_bytes = 1 << 16, .chunks = chunks};
+    EXPECT_EQ(traffic_of(schedule_of(Collective::allgather, 3, 1, 1 << 16, plan)).rings, chunks);
+    const Plan two{.algorithm = Algorithm::two_shot, .slot_bytes = 1 << 17, .chunks = chunks};
+    EXPECT_EQ(traffic_of(schedule_of(Collective::allreduce, 4, 1, 1 << 16, two)).rings, 2 * chunks);
+  }
+  const Plan few{.slot_bytes = 1 << 14, .chunks = 2};
+  EXPECT_EQ(traffic_of(schedule_of(Collective::allgather, 3, 1, 1 << 16, few)).rings, 4u);
+}
+
+/// Root 1 of 5: ranks 2, 3, 4 and 0 stand behind it, in this order.
+TEST(ScheduleTurns, AreAWavefrontBehindTheRoot) {
+  TestCall w{Collective::broadcast, 5, 1, false, true, {}};
+  w.bytes.assign(5, std::vector<std::uint64_t>(5, 6 * 64));
+  const auto waits_of = [&](std::uint32_t rank) {
+    std::vector<std::uint64_t> waits;
+    const auto schedule = build(make(w, rank).problem, {.slot_bytes = 64, .turns = true});
+    for (const Step& step : schedule->steps)
+      if (step.kind == StepKind::wait) waits.push_back(step.chunk);
+    return waits;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(waits_of(2), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(waits_of(3), ElementsAre(1, 2, 3, 4, 5, 5));
+  EXPECT_THAT(waits_of(0), ElementsAre(3, 4, 5, 5, 5, 5));
 }
 
 /// A struct at the root, its members elsewhere: MPI compares signatures, not types.
@@ -127,12 +207,13 @@ TEST(SchedulePlans, AreRefusedInWords) {
               HasSubstr("a slot of 100 bytes holds no line of 64 bytes for each of 4"));
   EXPECT_THAT(message(problem, {.algorithm = Algorithm::two_shot}),
               HasSubstr("alltoall has no algorithm two_shot"));
-  EXPECT_THAT(message(problem, {.variant = Variant::aggregate, .slot_bytes = 192, .slots = 4}),
-              HasSubstr("a slot for each of 7 chunks, and there are 4"));
-  Problem unknown = problem;
-  unknown.max_block_bytes.reset();
-  EXPECT_THAT(message(unknown, {.variant = Variant::aggregate}),
-              HasSubstr("not all ranks know it"));
+  EXPECT_THAT(message(problem, {.algorithm = Algorithm::two_level}),
+              HasSubstr("two_level needs the node of each of 4 ranks, and 0 are told"));
+  EXPECT_THAT(
+      build(problem, {.algorithm = Algorithm::leaders}, NodeMap({0, 0, 1, 1})).error().message,
+      HasSubstr("alltoall has no algorithm leaders"));
+  EXPECT_THAT(message(problem, {.algorithm = Algorithm::two_shot, .variant = Variant::naive}),
+              HasSubstr("two_shot has the variant all only"));
   Problem wrong = problem;
   wrong.max_block_bytes = 399;
   EXPECT_THAT(message(wrong, {}),

@@ -8,13 +8,14 @@ namespace penstock::coll {
 
 void SlotRun::begin(const Call& call, const Prepared& prepared) {
   Running::begin(call, prepared);
+  placement_ = placement_of(prepared.problem.collective, prepared.plan.variant);
   next_ = 0;
   free_ = false;
   pending_.clear();
 }
 
 std::byte* SlotRun::chunk(std::uint32_t producer, std::uint64_t number, std::uint64_t at) const {
-  return s_.at(s_.layout.slot(producer, s_.number, number) + at);
+  return s_.slots.at(placement_, producer, s_.number, number) + at;
 }
 
 void SlotRun::publish(const Step& step) {

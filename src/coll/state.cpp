@@ -13,6 +13,7 @@ State::State(pool::Pool& pool, const Options& options)
                    .idle = options.idle}),
       shape(options.shape),
       layout(group.ranks(), options.shape),
+      slots(pool.base(), options.area + layout.slots_begin(), group.ranks(), options),
       own(group.memory, pool.base() + options.area, layout, group.ranks(), options.self),
       noun_(options.noun),
       area_(pool.base() + options.area),

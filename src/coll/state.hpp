@@ -11,6 +11,7 @@
 #include "coll/communicator.hpp"
 #include "coll/layout.hpp"
 #include "coll/own_words.hpp"
+#include "coll/slots.hpp"
 #include "group/group.hpp"
 
 namespace penstock::coll {
@@ -35,6 +36,7 @@ class State {
   group::Group group;
   const Shape shape;
   const Layout layout;
+  const Slots slots;
 
   OwnWords own;
 

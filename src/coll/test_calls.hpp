@@ -203,4 +203,25 @@ inline TestCall draw_call(Collective collective, std::uint32_t ranks, std::mt199
   return w;
 }
 
+inline Algorithm draw_algorithm(Collective collective, std::mt19937_64& random) {
+  const std::uint64_t drawn = random() % 4;
+  if (collective == Collective::allreduce) return static_cast<Algorithm>(drawn);
+  if (collective == Collective::allgather || collective == Collective::broadcast)
+    return static_cast<Algorithm>(drawn == 1 ? 0 : drawn);
+  return static_cast<Algorithm>(collective == Collective::reduce ? drawn % 2 : 0);
+}
+
+/// By slots, in chunks that are few lines long.
+inline Plan draw_plan(Collective collective, std::uint32_t ranks, std::mt19937_64& random) {
+  Plan plan;
+  plan.algorithm = draw_algorithm(collective, random);
+  const bool one = plan.algorithm == Algorithm::one_shot;
+  plan.slots = static_cast<std::uint32_t>((one ? 2 : 4) + random() % 6);
+  plan.slot_bytes = 64 * std::max(1u, ranks - 1) * (1 + random() % 3) + random() % 64;
+  if (one) plan.variant = static_cast<Variant>(random() % 3);
+  if (random() % 3 == 0) plan.chunks = 1 + static_cast<std::uint32_t>(random() % 7);
+  plan.turns = random() % 2 == 0;
+  return plan;
+}
+
 }  // namespace penstock::coll

@@ -26,11 +26,19 @@ class ScheduleModel {
  public:
   static constexpr std::uint32_t word_bytes = word;
 
+  /// `slots`: chunks on their way at once, each with a doorbell; `places`: for their bytes, as many
+  /// or more.
   ScheduleModel(std::vector<ModelRank>& ranks, std::uint32_t slots, std::uint64_t slot_bytes,
-                std::uint64_t seed)
-      : ranks_(ranks), slots_(slots), slot_bytes_(slot_bytes), random_(seed), state_(ranks.size()) {
+                std::uint64_t seed, std::uint32_t places = 0)
+      : ranks_(ranks),
+        slots_(slots),
+        places_(std::max(slots, places)),
+        slot_bytes_(slot_bytes),
+        random_(seed),
+        state_(ranks.size()) {
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-      state_[r].slots.resize(slots);
+      state_[r].slots.resize(places_);
+      state_[r].doorbells.resize(slots);
       state_[r].scratch.resize(ranks[r].schedule.scratch_bytes);
       state_[r].done.resize(ranks[r].schedule.steps.size());
     }
@@ -58,12 +66,13 @@ class ScheduleModel {
 
  private:
   struct Slot {
-    std::uint64_t chunk = ~0ull, doorbell = 0;
+    std::uint64_t chunk = ~0ull;
     std::vector<std::byte> bytes;
     std::vector<bool> written;
   };
   struct State {
     std::vector<Slot> slots;
+    std::vector<std::uint64_t> doorbells;
     std::vector<std::byte> scratch;
     std::vector<bool> done;
     std::map<std::uint32_t, std::uint64_t> released;  ///< by producer
@@ -90,7 +99,7 @@ class ScheduleModel {
   bool can(std::uint32_t r, const Step& step) {
     if (&step == ranks_[r].schedule.steps.data() + ranks_[r].schedule.steps.size()) return false;
     if (step.kind == StepKind::wait)
-      return state_[step.rank].slots[step.chunk % slots_].doorbell >= step.chunk + 1;
+      return state_[step.rank].doorbells[step.chunk % slots_] >= step.chunk + 1;
     if (step.kind == StepKind::await_release)
       return state_[step.rank].released[r] >= step.chunk + 1;
     return true;
@@ -109,8 +118,8 @@ class ScheduleModel {
   }
   const std::byte* at(std::uint32_t producer, std::uint64_t chunk, std::uint64_t offset,
                       std::uint64_t bytes) {
-    const Slot& slot = state_[producer].slots[chunk % slots_];
-    if (slot.chunk != chunk || slot.doorbell != chunk + 1) {
+    const Slot& slot = state_[producer].slots[chunk % places_];
+    if (slot.chunk != chunk || state_[producer].doorbells[chunk % slots_] != chunk + 1) {
       fault_ = fmt::format("reads chunk {} of rank {}, where chunk {} lies", chunk, producer,
                            slot.chunk);
       return nullptr;
@@ -155,7 +164,7 @@ class ScheduleModel {
     released = step.chunk + 1;
   }
   Slot& slot_for(std::uint32_t r, std::uint64_t chunk) {
-    Slot& slot = state_[r].slots[chunk % slots_];
+    Slot& slot = state_[r].slots[chunk % places_];
     if (slot.chunk == chunk) return slot;
     slot.chunk = chunk;
     slot.bytes.assign(slot_bytes_, std::byte{0xee});
@@ -175,9 +184,10 @@ class ScheduleModel {
     for (std::uint64_t i = 0; i < step.span.bytes; ++i) slot.written[step.at + i] = true;
   }
   void ring(std::uint32_t r, const Step& step) {
-    Slot& slot = slot_for(r, step.chunk);
-    if (slot.doorbell > step.chunk) fault_ = "rings backwards";
-    slot.doorbell = step.chunk + 1;
+    slot_for(r, step.chunk);
+    std::uint64_t& doorbell = state_[r].doorbells[step.chunk % slots_];
+    if (doorbell > step.chunk) fault_ = "rings backwards";
+    doorbell = step.chunk + 1;
   }
   /// Not commutative, so that the order of the operands shows.
   void combine(std::uint32_t r, const Step& step) {
@@ -199,7 +209,7 @@ class ScheduleModel {
   }
 
   std::vector<ModelRank>& ranks_;
-  const std::uint32_t slots_;
+  const std::uint32_t slots_, places_;
   const std::uint64_t slot_bytes_;
   std::mt19937_64 random_;
   std::vector<State> state_;

@@ -88,12 +88,27 @@ TEST(Planning, WhatCannotBeIsPassedOver) {
   problem.max_block_bytes = 1 << 20;
   EXPECT_EQ(plan_by("all two_shot", problem).algorithm, Algorithm::one_shot);
   EXPECT_FALSE(plan_by("all eager", problem).eager);
-  EXPECT_EQ(plan_by("all one_shot variant=aggregate chunk=1K", problem).variant, Variant::all);
+  EXPECT_EQ(plan_by("all two_shot variant=aggregate", problem).variant, Variant::all);
   problem.max_block_bytes.reset();
   EXPECT_EQ(plan_by("all bytes=0-1G one_shot chunk=1K", problem).slot_bytes, Shape{}.slot_bytes);
-  EXPECT_EQ(plan_by("all one_shot variant=aggregate", problem).variant, Variant::all);
   Problem many{.collective = Collective::alltoall, .ranks = 100, .max_block_bytes = 100};
   EXPECT_EQ(plan_by("all one_shot chunk=1K", many).slot_bytes, Shape{}.slot_bytes);
+}
+
+TEST(Planning, SlotsAreOnAsManyDevicesAsFitThem) {
+  const auto shape_on = [](std::uint32_t devices, std::uint32_t ranks, std::uint64_t bytes) {
+    return shape_for(ranks, bytes, {.count = devices, .stripe_bytes = 4 << 20});
+  };
+  const Shape alone = shape_for(4, 1 << 30);
+  EXPECT_EQ(alone, shape_on(1, 4, 1 << 30));
+  EXPECT_EQ(alone.devices, 1u);
+  const Shape three = shape_on(3, 4, 1 << 30);
+  EXPECT_EQ(three.devices, 3u);
+  EXPECT_EQ(three.slot_bytes, 256u << 10);
+  EXPECT_EQ(three.area_slots, 15u) << "a page less than a stripe";
+  EXPECT_EQ(shape_on(64, 4, 1ull << 40).devices, 16u);
+  EXPECT_EQ(shape_on(16, 64, 1 << 30).devices, 8u) << "slots of 16K at least";
+  EXPECT_EQ(shape_on(16, 64, 64 << 20).devices, 1u);
 }
 
 /// Every plan that is chosen can be built.

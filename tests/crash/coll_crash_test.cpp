@@ -10,22 +10,33 @@ namespace {
 
 using coll::Communicator;
 
-constexpr coll::Shape shape{
-    .slots = 4, .slot_bytes = 512, .eager_blocks = 4, .eager_bytes = 4 * 56};
+/// On several devices: in areas that are shorter than what lies on one.
+constexpr coll::Shape shape_on(std::uint32_t devices) {
+  return {.slots = 4,
+          .slot_bytes = 512,
+          .eager_blocks = 4,
+          .eager_bytes = 4 * 56,
+          .devices = devices,
+          .area_slots = 7};
+}
 constexpr std::uint32_t survivor = 0, victim = 1;
 /// Broadcasts that need no answer: each half of the slots and each block is used once.
 constexpr std::uint64_t sizes[] = {100, 2000, 500, 224};
 
-class CollCrash : public CrashTest,
-                  public testing::WithParamInterface<std::tuple<coherence::Mode, bool>> {
+class CollCrash
+    : public CrashTest,
+      public testing::WithParamInterface<std::tuple<coherence::Mode, bool, std::uint32_t>> {
  protected:
   static coherence::Mode mode() { return std::get<0>(GetParam()); }
+  const coll::Shape shape = shape_on(std::get<2>(GetParam()));
   static bool checked() { return std::get<1>(GetParam()); }  ///< each call is compared first
 
   void SetUp() override {
     create(16 << 20, 16, mode());
     here_ = attach(spec_, {.rank = 0, .emulated_node = 0});
-    area_ = *here_.arena->create("communicator", Communicator::bytes(2, shape));
+    std::uint64_t bytes = Communicator::bytes(2, shape);
+    for (const auto& area : Communicator::slot_areas(2, shape)) bytes += area.bytes;
+    area_ = *here_.arena->create("communicator", bytes);
     token_ = *here_.arena->create("token of the victim", 64);
   }
 
@@ -56,11 +67,17 @@ class CollCrash : public CrashTest,
   }
 
   coll::Options options(std::uint64_t survivors, std::uint64_t victims, std::uint32_t self) const {
-    return {.area = area_.offset,
-            .tokens = {survivors, victims},
-            .self = self,
-            .shape = shape,
-            .check = checked()};
+    coll::Options options{.area = area_.offset,
+                          .tokens = {survivors, victims},
+                          .self = self,
+                          .shape = shape,
+                          .check = checked()};
+    std::uint64_t at = area_.offset + Communicator::bytes(2, shape);
+    for (const auto& area : Communicator::slot_areas(2, shape)) {
+      options.slot_areas.push_back(at);
+      at += area.bytes;
+    }
+    return options;
   }
 
   /// As if the survivor were ahead: who compares calls does not wait for it.
@@ -126,10 +143,11 @@ TEST_P(CollCrash, WhileItPublishes) {
 INSTANTIATE_TEST_SUITE_P(Modes, CollCrash,
                          testing::Combine(testing::Values(coherence::Mode::hardware,
                                                           coherence::Mode::software),
-                                          testing::Bool()),
+                                          testing::Bool(), testing::Values(1u, 2u)),
                          [](const auto& of) {
                            return std::string(mode_name(std::get<0>(of.param))) +
-                                  (std::get<1>(of.param) ? "Checked" : "");
+                                  (std::get<1>(of.param) ? "Checked" : "") +
+                                  std::to_string(std::get<2>(of.param));
                          });
 
 }  // namespace

@@ -1,0 +1,58 @@
+#include "coll/slots.hpp"
+
+namespace penstock::coll {
+
+namespace {
+
+Placings placings_of(std::uint32_t ranks, const Shape& shape) {
+  return {ranks, shape.devices, shape.slots, shape.sequential};
+}
+
+}  // namespace
+
+std::uint64_t Slots::count(std::uint32_t ranks, const Shape& shape) {
+  const Placings placings = placings_of(ranks, shape);
+  std::uint64_t slots = 0;
+  for (std::uint32_t device = 0; device < shape.devices; ++device)
+    slots += placings.slots_on(device);
+  return slots;
+}
+
+std::uint64_t Slots::bytes_behind_words(std::uint32_t ranks, const Shape& shape) {
+  return shape.devices > 1 ? 0 : placings_of(ranks, shape).slots_on(0) * shape.slot_bytes;
+}
+
+std::vector<SlotArea> Slots::areas(std::uint32_t ranks, const Shape& shape) {
+  std::vector<SlotArea> areas;
+  if (shape.devices == 1) return areas;
+  const Placings placings = placings_of(ranks, shape);
+  for (std::uint32_t device = 0; device < shape.devices; ++device) {
+    for (std::uint64_t left = placings.slots_on(device); left != 0;) {
+      const std::uint64_t here = std::min<std::uint64_t>(left, shape.area_slots);
+      areas.push_back({device, here * shape.slot_bytes});
+      left -= here;
+    }
+  }
+  return areas;
+}
+
+Slots::Slots(std::byte* pool, std::uint64_t behind_words, std::uint32_t ranks,
+             const Options& options)
+    : placings_(placings_of(ranks, options.shape)),
+      slots_(options.shape.slots),
+      slot_bytes_(options.shape.slot_bytes),
+      area_slots_(options.shape.area_slots) {
+  if (options.shape.devices == 1) {
+    areas_.push_back(pool + behind_words);
+    return;
+  }
+  for (const std::uint64_t offset : options.slot_areas) areas_.push_back(pool + offset);
+  first_area_.resize(options.shape.devices);
+  std::size_t begun = 0;
+  const auto areas = Slots::areas(ranks, options.shape);
+  for (std::size_t i = 0; i < areas.size(); ++i) {
+    for (; begun <= areas[i].device; ++begun) first_area_[begun] = i;
+  }
+}
+
+}  // namespace penstock::coll

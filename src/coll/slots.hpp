@@ -1,0 +1,40 @@
+// The memory of a communicator's slots: behind its words, or in areas on several devices.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "coll/communicator.hpp"
+#include "coll/placement.hpp"
+
+namespace penstock::coll {
+
+class Slots {
+ public:
+  /// `behind_words`: where they begin if there is one device.
+  Slots(std::byte* pool, std::uint64_t behind_words, std::uint32_t ranks, const Options& options);
+
+  std::byte* at(Placement kind, std::uint64_t rank, std::uint64_t collective,
+                std::uint64_t chunk) const {
+    const std::uint64_t half = collective % halves;
+    if (first_area_.empty())  // one device, where all placements are this one
+      return areas_[0] + ((rank * halves + half) * slots_ + chunk % slots_) * slot_bytes_;
+    const Place place = placings_.place_of(kind, rank, half, chunk);
+    return areas_[first_area_[place.device] + place.slot / area_slots_] +
+           place.slot % area_slots_ * slot_bytes_;
+  }
+  bool has(Placement kind) const { return placings_.has(kind); }
+
+  /// On all devices.
+  static std::uint64_t count(std::uint32_t ranks, const Shape& shape);
+  static std::uint64_t bytes_behind_words(std::uint32_t ranks, const Shape& shape);
+  static std::vector<SlotArea> areas(std::uint32_t ranks, const Shape& shape);
+
+ private:
+  Placings placings_;
+  std::uint64_t slots_, slot_bytes_, area_slots_;
+  std::vector<std::byte*> areas_;
+  std::vector<std::size_t> first_area_;  ///< by device; empty: behind the words
+};
+
+}  // namespace penstock::coll
