@@ -67,7 +67,7 @@ void give_back_those_left() {
   if (at == nullptr) return;
   std::erase_if(retired(), [&](const auto& comm) {
     if (!comm->core->all_left()) return false;
-    at->memory.give_back(*comm->area);
+    for (const auto& area : comm->areas) at->memory.give_back(area);
     return true;
   });
 }
@@ -76,7 +76,7 @@ void leave_those_that_are_over() {
   std::erase_if(unfinished(), [](const std::shared_ptr<PoolComm>& comm) {
     if (comm->queue->outstanding() != 0) return false;
     comm->core->leave();
-    if (comm->area) retired().push_back(comm);
+    if (!comm->areas.empty()) retired().push_back(comm);
     return true;
   });
 }
@@ -203,8 +203,10 @@ PoolComm* decide(Entry& entry, Handle comm, MayWait may_wait) {
     return nullptr;
   entry.ours = std::move(entry.ready);
   entry.decided = true;
-  base::log(base::Level::info, "collectives of {} ranks go through the pool; tuning table: {}",
-            entry.ours->ranks(), entry.ours->tuning_origin);
+  const std::uint32_t devices = entry.ours->core->shape().devices;
+  base::log(base::Level::info,
+            "collectives of {} ranks go through the pool, slots on {} device{}; tuning table: {}",
+            entry.ours->ranks(), devices, devices == 1 ? "" : "s", entry.ours->tuning_origin);
   return entry.ours.get();
 }
 
@@ -288,10 +290,9 @@ void leave_all_comms() {
   Attachment* const at = owned.empty() ? nullptr : attachment();
   for (const auto& comm : owned) {
     if (at == nullptr) break;
-    if (comm->core->await_all_left("MPI_Finalize"))
-      at->memory.give_back(*comm->area);
-    else
-      at->memory.leave_to_burial(*comm->area);
+    const bool left = comm->core->await_all_left("MPI_Finalize").has_value();
+    for (const auto& area : comm->areas)
+      left ? at->memory.give_back(area) : at->memory.leave_to_burial(area);
   }
 }
 
@@ -299,14 +300,15 @@ void drop_all_comms() {
   const std::lock_guard<std::mutex> guard(mutex);
   for (auto& [handle, entry] : table()) {
     for (auto* comm : {&entry->ours, &entry->ready}) {
-      if (*comm != nullptr && (*comm)->area) retired().push_back(std::move(*comm));
+      if (*comm != nullptr && !(*comm)->areas.empty()) retired().push_back(std::move(*comm));
       comm->reset();
     }
     if (entry->agreement != nullptr) entry->agreement->drop();
   }
   Attachment* const at = retired().empty() ? nullptr : attachment();
   for (const auto& comm : retired()) {
-    if (at != nullptr) at->memory.leave_to_burial(*comm->area);
+    if (at == nullptr) break;
+    for (const auto& area : comm->areas) at->memory.leave_to_burial(area);
   }
   retired().clear();
 }

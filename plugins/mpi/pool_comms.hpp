@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "abi.hpp"
 #include "arena/arena.hpp"
@@ -21,8 +22,8 @@ struct PoolComm : std::enable_shared_from_this<PoolComm> {
   std::atomic<Handle> alive = 0;
   std::unique_ptr<coll::Communicator> core;
   std::optional<coll::CallQueue> queue;
-  std::optional<arena::Object> area;  ///< of rank 0, which owns it
-  CollectiveArguments arguments;      ///< of blocking calls
+  std::vector<arena::Object> areas;  ///< of rank 0, which owns them
+  CollectiveArguments arguments;     ///< of blocking calls
   std::string tuning_origin;
   /// Freed by the program; this rank leaves it when all its calls are over.
   std::atomic<bool> ended{false};

@@ -10,7 +10,8 @@ PoolMemory::~PoolMemory() {
   for (const auto& [at, block] : blocks_) drop(block);
 }
 
-Result<arena::Object> PoolMemory::make(std::uint64_t bytes, bool zeroed) {
+Result<arena::Object> PoolMemory::make(std::uint64_t bytes, bool zeroed,
+                                       std::optional<std::uint32_t> part) {
   std::uint64_t number;
   {
     const std::lock_guard<std::mutex> guard(mutex_);
@@ -20,6 +21,7 @@ Result<arena::Object> PoolMemory::make(std::uint64_t bytes, bool zeroed) {
   options.lifetime = arena::Lifetime::process;
   options.alignment = bytes >= page_bytes ? page_bytes : coherence::line_bytes;
   options.zero = zeroed;
+  options.part = part;
   // Whole lines: the last one holds no data of another owner.
   const std::uint64_t lines = (bytes + coherence::line_bytes - 1) / coherence::line_bytes;
   return arena_.create(fmt::format("penstock.mpi.{:x}.{}", arena_.pool().token(), number),

@@ -18,8 +18,10 @@ class PoolMemory {
   PoolMemory(const PoolMemory&) = delete;
   PoolMemory& operator=(const PoolMemory&) = delete;
 
-  /// Makes an object that lives as long as this process at most. Errors: no_space, no_slots.
-  Result<arena::Object> make(std::uint64_t bytes, bool zeroed = false);
+  /// Makes an object that lives as long as this process at most, on a part of the pool if one is
+  /// asked for. Errors: no_space, no_slots.
+  Result<arena::Object> make(std::uint64_t bytes, bool zeroed = false,
+                             std::optional<std::uint32_t> part = {});
   /// Frees the space, which may have another owner at once. The caller's caches hold none of it.
   void give_back(const arena::Object& object);
   /// The space outlives this process: other ranks may still store there.

@@ -88,6 +88,17 @@ for call in range(2):
     assert (total == 3 * np.arange(400_000.0) + 3).all()
 print("late: ok", flush=True)
 """
+# A long broadcast by slots; all of them hold its bytes then.
+MARKED = """import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+for call in range(3): comm.Barrier()
+for call in range(2):
+    data = np.full(4_000_000, 0xd7 if comm.rank == 0 else 0, "u1")
+    comm.Bcast(data, 0)
+    assert (data == 0xd7).all()
+print("marked: ok", flush=True)
+"""
 DISAGREE = """import numpy as np
 from mpi4py import MPI
 comm = MPI.COMM_WORLD
@@ -104,7 +115,8 @@ class Collectives(Case):
     def run_ranks(self, ranks, *command, mpi=None, nodes=2, mode="software", options=(), **more):
         mpiexec, python = (str(OTHER_VENVS[mpi] / "bin" / name) for name in ("mpiexec", "python")) if mpi else \
             (MPIEXEC, PYTHON)
-        return self.penstock("run", "--mpiexec", mpiexec, "-n", ranks, "--nodes", nodes, "--mode", mode, *options, "--",
+        how = ["--mode", mode] if mode else []
+        return self.penstock("run", "--mpiexec", mpiexec, "-n", ranks, "--nodes", nodes, *how, *options, "--",
                              python, "-m", "mpi4py", *command, **more)
 
     def random_calls(self, ranks, seed, **how):
@@ -116,6 +128,37 @@ class Collectives(Case):
     def test_give_what_mpi_promises(self):
         for ranks in (2, 3, 4):
             self.random_calls(ranks, ranks)
+
+    def three_files(self):
+        files = [self.folder / name for name in "abc"]
+        return files, self.pool("96M", spec=",".join(map(str, files)))
+
+    def test_slots_lie_on_all_devices_of_the_pool(self):
+        files, spec = self.three_files()
+        pool = ["--pool", spec]
+        for plan, used in (("", 3), ("devices=2", 2), ("devices=1", 1)):
+            with self.subTest(plan=plan):
+                done = self.run_ranks(2, "-c", MARKED, mode=None, options=pool,
+                                      environment=clean_environment(PENSTOCK_LOG="info", PENSTOCK_COLL_PLAN=plan))
+                self.assertEqual(done.stdout.count("marked: ok"), 2, done.stderr)
+                self.assertIn(f"slots on {used} device", done.stderr)
+                marked = [b"\xd7" * 65536 in file.read_bytes() for file in files]
+                if used == 3:
+                    self.assertEqual(marked, [True] * 3)
+        self.random_calls(3, 8, mode=None, options=pool)
+
+    def test_plans_are_asked_for_by_name(self):
+        files, spec = self.three_files()
+        for plan in ("variant=naive,chunk=4K", "variant=aggregate,form=slots,chunks=5", "algorithm=two_level,form=slots",
+                     "algorithm=leaders,turns=1,chunk=1K,form=slots"):
+            with self.subTest(plan=plan):
+                done = self.run_ranks(4, PROGRAMS / "collectives.py", 9, 60, mode=None, options=["--pool", spec],
+                                      environment=clean_environment(PENSTOCK_LOG="info", PENSTOCK_COLL_PLAN=plan))
+                self.assertEqual(done.stdout.count("collectives: ok: 60 calls"), 4, done.stderr)
+                self.assertIn(IN_POOL.format(4), done.stderr)
+        done = self.run_ranks(2, "-c", CHURN.format(turns=2), environment=clean_environment(PENSTOCK_COLL_PLAN="turn=1"))
+        self.assertIn("PENSTOCK_COLL_PLAN is not used: turn=1: the names are algorithm", done.stderr)
+        self.assertEqual(done.stdout.count("churn: ok"), 2)
 
     def test_in_hardware_mode(self):
         self.random_calls(3, 5, mode="hardware")
