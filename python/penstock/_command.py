@@ -1,0 +1,11 @@
+"""`penstock`: the command that lies in the package."""
+
+import os
+import sys
+
+from penstock._library import folder
+
+
+def main() -> None:
+    program = os.path.join(folder("bin", "penstock"), "penstock")
+    os.execv(program, [program, *sys.argv[1:]])

@@ -1,0 +1,60 @@
+"""What goes wrong in a pool, each also an error of Python's own of that kind."""
+
+
+class Error(Exception):
+    """`status` is the stable name of penstock_status_t, such as "no_space"; the text says what was met, what was
+    needed and the command that mends it."""
+
+    status: str = "internal"
+
+    def __init__(self, text: str, status: str = "") -> None:
+        super().__init__(text)
+        if status:
+            self.status = status
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else self.status
+
+
+class InvalidArgumentError(Error, ValueError):
+    status = "invalid_argument"
+
+
+class NotFoundError(Error, LookupError):
+    """No such pool or object."""
+
+    status = "not_found"
+
+
+class AlreadyExistsError(Error, FileExistsError):
+    status = "already_exists"
+
+
+class PermissionDeniedError(Error, PermissionError):
+    status = "permission"
+
+
+class NoSpaceError(Error, MemoryError):
+    """The pool, /dev/shm or memory is full."""
+
+    status = "no_space"
+
+
+class DeadlineError(Error, TimeoutError):
+    """A wait reached its deadline."""
+
+    status = "deadline"
+
+
+class PeerDeadError(Error, ConnectionError):
+    """The process that was waited for has died."""
+
+    status = "peer_dead"
+
+
+def error_of(status: str, text: str) -> Error:
+    for kind in (InvalidArgumentError, NotFoundError, AlreadyExistsError, PermissionDeniedError, NoSpaceError,
+                 DeadlineError, PeerDeadError):
+        if kind.status == status:
+            return kind(text, status)
+    return Error(text, status)
