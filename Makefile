@@ -13,7 +13,7 @@ CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE
 PRODUCT = penstock penstock_shared penstock_fi penstock_mpi
 RELEASE = $(BUILD)/release
 
-.PHONY: help demo release test e2e-qemu conformance torch check format build bench results prove mutants fuzz fuzz-short install deb clean
+.PHONY: help demo release test e2e-qemu conformance torch torch-headers wheel check format build bench results prove mutants fuzz fuzz-short install deb clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -34,7 +34,7 @@ release: ## what make install and make deb install, in build/release: without te
 	  -DPENSTOCK_BUILD_TESTS=OFF -DPENSTOCK_SIMULATOR=OFF $(CMAKE_ARGS)
 	cmake --build $(RELEASE) -j $(JOBS) --target $(PRODUCT)
 
-test: release ## all tests, with the same seeds each time
+test: wheel ## all tests, with the same seeds each time
 	ci/install.sh build test mpis torch package
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
@@ -55,6 +55,14 @@ torch: ## PyTorch's back end for the torch in .venv-torch, and examples/train.py
 	$(CONFIGURE) -DPENSTOCK_TORCH=ON
 	cmake --build $(BUILD) -j $(JOBS) --target $(PRODUCT) penstock_torch
 	BUILD=$(BUILD) ci/torch.sh
+
+torch-headers: ## whether PyTorch's back end compiles against torch 2.11 and 2.15 too (fetches 400 MB of headers for each)
+	ci/install.sh build torch
+	ci/torch_headers.sh
+
+wheel: release ## a wheel of the product with PyTorch's back end, as pip install . makes it, in build/dist
+	ci/install.sh torch
+	.venv-torch/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/dist --config-settings build-dir=$(RELEASE) .
 
 check: ## format, style, headers, dependencies, aarch64
 	ci/install.sh check

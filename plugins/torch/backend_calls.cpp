@@ -241,8 +241,9 @@ Pending Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
     parts.push_back(
         scattering_sum(outputs[i], split_rows(inputs[i], {}, size_, name), opts.reduceOp));
   }
-  return start({c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, name, opts.timeout, opts.asyncOp},
-               std::move(parts), outputs);
+  // torch 2.11 has no type of its own for it.
+  return start({c10d::OpType::COALESCED, name, opts.timeout, opts.asyncOp}, std::move(parts),
+               outputs);
 }
 
 Pending Backend::alltoall_base(at::Tensor& output, at::Tensor& input,

@@ -192,7 +192,7 @@ class Pool(_Handle):
         """Walks the object space: for people and tests."""
         found = _library.PoolInfo()
         check(library().penstock_pool_info(self._open.handle, found))
-        fields = {name: getattr(found, name) for name, _ in found._fields_}
+        fields = {name: getattr(found, name) for name in PoolInfo.__dataclass_fields__}
         return PoolInfo(**{**fields, "mode": str(_MODE_NAMES.get(found.mode, found.mode))})
 
     def create(self, name: str, bytes: int, *, lifetime: str = "pool", alignment: int = LINE_BYTES,
@@ -217,11 +217,10 @@ class Pool(_Handle):
         """All objects, by name."""
         found: list[ObjectInfo] = []
 
-        @_library.Visit
         def visit(info: Any, _: Any) -> None:
             found.append(_object_info(info.contents))
 
-        check(library().penstock_arena_list(self._open.handle, visit, None))
+        check(library().penstock_arena_list(self._open.handle, _library.Visit(visit), None))
         return found
 
     def collect(self, dry_run: bool = False) -> tuple[int, int, int]:
@@ -317,7 +316,7 @@ class Object(_Handle):
         count = 1
         for each in sizes:
             count *= each
-        flat = torch.from_dlpack(self.array(count * size, np.uint8, offset))
+        flat = torch.utils.dlpack.from_dlpack(self.array(count * size, np.uint8, offset))
         return flat.view(kind).reshape(sizes)
 
     def __dlpack__(self, **options: Any) -> Any:

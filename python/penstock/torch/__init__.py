@@ -13,6 +13,8 @@ or timing: operands come in rank order, and 16- and 8-bit floats are accumulated
 import importlib
 import os
 import sys
+from types import ModuleType
+from typing import Any
 
 import torch
 import torch.distributed
@@ -22,7 +24,7 @@ __all__ = ["backend_module", "register"]
 NAME = "penstock"
 
 
-def backend_module():
+def backend_module() -> ModuleType:
     """The compiled part for the torch that is installed.
 
     Errors: ImportError, which names the versions that were found and the command that builds the missing one.
@@ -36,11 +38,11 @@ def backend_module():
                         for name in os.listdir(folder) if name.startswith("_c10d_")})
         raise ImportError(
             f"penstock.torch has no part for torch {torch.__version__} "
-            f"(built for: {', '.join(found) or 'none'}; {error}): build Penstock with "
-            f"-DPENSTOCK_TORCH=ON -DPENSTOCK_TORCH_PYTHON={sys.executable}") from error
+            f"(built for: {', '.join(found) or 'none'}; {error}): build it with {sys.executable} -m pip install "
+            "--force-reinstall --no-deps . in Penstock's source") from error
 
 
-def _emulate_nodes(rank, size):
+def _emulate_nodes(rank: int, size: int) -> None:
     """PENSTOCK_NODES=n: the ranks of this host play n hosts, in blocks, the first ones longer."""
     nodes = os.environ.get("PENSTOCK_NODES")
     if not nodes or "PENSTOCK_NODE" in os.environ:
@@ -56,7 +58,7 @@ def _emulate_nodes(rank, size):
 _met_before = False
 
 
-def _create(options, backend_options=None):
+def _create(options: Any, backend_options: Any = None) -> Any:
     """torch.distributed calls it for each process group."""
     global _met_before
     module = backend_module()
@@ -68,7 +70,7 @@ def _create(options, backend_options=None):
     return module.make(options.store, options.group_rank, options.group_size, timeout, options.group_id, eager)
 
 
-def register():
+def register() -> None:
     """Makes "penstock" known to torch.distributed. Importing this module does it; a second time changes nothing."""
     if hasattr(torch.distributed.Backend, NAME.upper()):
         return
