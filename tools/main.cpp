@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 
 #include "base/env.hpp"
 #include "command.hpp"
@@ -72,5 +73,10 @@ int run(int argc, char** argv) {
 }  // namespace penstock::tools
 
 int main(int argc, char** argv) {
-  return penstock::tools::run(argc, argv);
+  try {
+    return penstock::tools::run(argc, argv);
+  } catch (const std::system_error& error) {  // fmt's, where the output is longer than its buffer
+    fmt::print(stderr, "penstock: error: cannot write the output: {}\n", error.code().message());
+    return penstock::tools::exit_error;
+  }
 }

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 FOLDERS = {
-    **{name: f"src/{name}" for name in ("base", "arch", "coherence", "sync", "pool", "arena", "litmus", "group",
+    **{name: f"src/{name}" for name in ("base", "cuda", "arch", "coherence", "sync", "pool", "arena", "litmus", "group",
                                         "coll", "rma", "window", "transport", "messages", "capi")},
     **{name: f"plugins/{name}" for name in ("session", "ofi", "mpi")},
     **{name: name for name in ("bench", "fuzz", "sim")},

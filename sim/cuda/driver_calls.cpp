@@ -1,0 +1,357 @@
+// libcuda.so.1 of the stand-in GPU: the functions of src/cuda/driver_table.inc, and no more. One
+// device, that all processes of a host share. It is for tests and is never installed.
+#include <sched.h>
+
+#include <cstring>
+
+#include "sim/cuda/kernels.hpp"
+#include "sim/cuda/stream.hpp"
+
+using namespace penstock::sim::cuda;
+
+#define PENSTOCK_EXPORT extern "C" __attribute__((visibility("default")))
+
+struct CUctx_st {};
+struct CUstream_st {
+  StreamThread thread;
+};
+struct CUevent_st {
+  EventState state;
+};
+struct CUmod_st {};
+struct CUfunc_st {
+  const Kernel* kernel = nullptr;
+};
+struct CUgraph_st {
+  std::shared_ptr<Capture> capture;
+};
+struct CUgraphExec_st {
+  std::shared_ptr<Capture> capture;
+};
+
+namespace {
+
+std::atomic<bool> initialized{false};
+CUctx_st primary;
+thread_local std::vector<Context> current;
+
+/// Of every call on the context.
+Status usable() {
+  if (!initialized) return not_initialized;
+  if (current.empty() || current.back() != &primary) return invalid_context;
+  return sticky_error();
+}
+
+#define RETURN_IF_FAILED(expression)                                          \
+  do {                                                                        \
+    if (const Status failed = (expression); failed != success) return failed; \
+  } while (false)
+
+/// The default stream, as one that others do not wait for.
+StreamThread& thread_of(Stream stream) {
+  static CUstream_st* const of_default =
+      new CUstream_st;  // never ends: the process may, while it waits
+  return stream != nullptr ? stream->thread : of_default->thread;
+}
+
+/// A copy whose addresses are looked up when it is done, as a GPU does.
+Status copy(Stream stream, std::size_t bytes, std::function<std::byte*()> to,
+            std::function<const std::byte*()> from) {
+  RETURN_IF_FAILED(usable());
+  thread_of(stream).enqueue([bytes, to = std::move(to), from = std::move(from)] {
+    if (sticky_error() != success || bytes == 0) return;
+    std::byte* const target = to();
+    const std::byte* const source = from();
+    if (target == nullptr || source == nullptr) return set_sticky_error(illegal_address);
+    std::memcpy(target, source, bytes);
+  });
+  return success;
+}
+
+std::function<std::byte*()> on_device(DevicePointer pointer, std::size_t bytes) {
+  return [=] { return Memory::instance().reach(pointer, bytes); };
+}
+
+std::uint64_t* word_at(DevicePointer at) {
+  auto* const word = reinterpret_cast<std::uint64_t*>(Memory::instance().reach(at, 8));
+  if (word == nullptr || at % 8 != 0) set_sticky_error(illegal_address);
+  return word;
+}
+
+bool is_reached(std::uint64_t found, std::uint64_t value, unsigned flags) {
+  if (flags == wait_value_eq) return found == value;
+  return static_cast<std::int64_t>(found - value) >= 0;
+}
+
+}  // namespace
+
+PENSTOCK_EXPORT Status cuInit(unsigned) {
+  initialized = true;
+  return success;
+}
+PENSTOCK_EXPORT Status cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return success;
+}
+PENSTOCK_EXPORT Status cuGetErrorName(Status status, const char** name) {
+  *name = status == illegal_address ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR";
+  return success;
+}
+PENSTOCK_EXPORT Status cuGetErrorString(Status status, const char** text) {
+  *text = status == illegal_address ? "an illegal memory access was encountered"
+                                    : "an error of the stand-in GPU";
+  return success;
+}
+PENSTOCK_EXPORT Status cuDeviceGetCount(int* count) {
+  *count = 1;
+  return initialized ? success : not_initialized;
+}
+PENSTOCK_EXPORT Status cuDeviceGet(Device* device, int ordinal) {
+  if (!initialized) return not_initialized;
+  *device = 0;
+  return ordinal == 0 ? success : invalid_device;
+}
+PENSTOCK_EXPORT Status cuDeviceGetName(char* name, int bytes, Device) {
+  std::strncpy(name, "stand-in GPU", static_cast<std::size_t>(bytes));
+  return success;
+}
+PENSTOCK_EXPORT Status cuDeviceGetAttribute(int* value, int attribute, Device device) {
+  if (device != 0) return invalid_device;
+  switch (attribute) {
+    case attribute_multiprocessors:
+      *value = 4;
+      return success;
+    case attribute_capability_major:
+      *value = 9;
+      return success;
+    case attribute_host_register:
+    case attribute_64_bit_stream_mem_ops:
+    case attribute_wait_value_nor:
+      *value = 1;
+      return success;
+    default:
+      *value = 0;
+      return success;
+  }
+}
+PENSTOCK_EXPORT Status cuDevicePrimaryCtxRetain(Context* context, Device device) {
+  if (!initialized) return not_initialized;
+  *context = &primary;
+  return device == 0 ? success : invalid_device;
+}
+PENSTOCK_EXPORT Status cuDevicePrimaryCtxRelease_v2(Device) {
+  return success;
+}
+PENSTOCK_EXPORT Status cuCtxGetCurrent(Context* context) {
+  *context = current.empty() ? nullptr : current.back();
+  return success;
+}
+PENSTOCK_EXPORT Status cuCtxPushCurrent_v2(Context context) {
+  if (context != &primary) return invalid_context;
+  current.push_back(context);
+  return success;
+}
+PENSTOCK_EXPORT Status cuCtxPopCurrent_v2(Context* context) {
+  if (current.empty()) return invalid_context;
+  if (context != nullptr) *context = current.back();
+  current.pop_back();
+  return success;
+}
+PENSTOCK_EXPORT Status cuCtxGetDevice(Device* device) {
+  RETURN_IF_FAILED(usable());
+  *device = 0;
+  return success;
+}
+
+PENSTOCK_EXPORT Status cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) {
+  RETURN_IF_FAILED(usable());
+  return Memory::instance().allocate(pointer, bytes);
+}
+PENSTOCK_EXPORT Status cuMemFree_v2(DevicePointer pointer) {
+  return Memory::instance().release(pointer);
+}
+PENSTOCK_EXPORT Status cuMemHostRegister_v2(void* at, std::size_t bytes, unsigned) {
+  RETURN_IF_FAILED(usable());
+  return Memory::instance().register_host(at, bytes);
+}
+PENSTOCK_EXPORT Status cuMemHostUnregister(void* at) {
+  return Memory::instance().unregister_host(at);
+}
+PENSTOCK_EXPORT Status cuMemHostGetDevicePointer_v2(DevicePointer* pointer, void* at, unsigned) {
+  RETURN_IF_FAILED(usable());
+  return Memory::instance().device_pointer_of(pointer, at);
+}
+PENSTOCK_EXPORT Status cuPointerGetAttribute(void* value, int attribute, DevicePointer pointer) {
+  const unsigned kind = Memory::instance().kind_of(pointer);
+  if (kind == 0) return invalid_value;
+  if (attribute == pointer_memory_type)
+    *static_cast<unsigned*>(value) = kind;
+  else if (attribute == pointer_device_ordinal)
+    *static_cast<int*>(value) = 0;
+  else
+    return not_supported;
+  return success;
+}
+
+PENSTOCK_EXPORT Status cuStreamCreate(Stream* stream, unsigned) {
+  RETURN_IF_FAILED(usable());
+  *stream = new CUstream_st;
+  return success;
+}
+PENSTOCK_EXPORT Status cuStreamDestroy_v2(Stream stream) {
+  if (stream == nullptr) return invalid_handle;
+  // What is queued is still done, by a thread of its own: this call does not wait.
+  std::thread([stream] { delete stream; }).detach();
+  return success;
+}
+PENSTOCK_EXPORT Status cuStreamSynchronize(Stream stream) {
+  RETURN_IF_FAILED(usable());
+  if (thread_of(stream).capture != nullptr) return capture_unsupported;
+  thread_of(stream).synchronize();
+  return sticky_error();
+}
+PENSTOCK_EXPORT Status cuStreamQuery(Stream stream) {
+  RETURN_IF_FAILED(usable());
+  return thread_of(stream).is_idle() ? success : not_ready;
+}
+PENSTOCK_EXPORT Status cuStreamWaitEvent(Stream stream, Event event, unsigned) {
+  RETURN_IF_FAILED(usable());
+  return wait_for(thread_of(stream), event->state);
+}
+PENSTOCK_EXPORT Status cuStreamIsCapturing(Stream stream, int* status) {
+  RETURN_IF_FAILED(usable());
+  *status = thread_of(stream).capture != nullptr ? capture_active : capture_none;
+  return success;
+}
+PENSTOCK_EXPORT Status cuStreamBeginCapture_v2(Stream stream, int) {
+  RETURN_IF_FAILED(usable());
+  if (stream == nullptr) return capture_unsupported;
+  return begin_capture(thread_of(stream));
+}
+PENSTOCK_EXPORT Status cuStreamEndCapture(Stream stream, Graph* graph) {
+  RETURN_IF_FAILED(usable());
+  std::shared_ptr<Capture> captured;
+  RETURN_IF_FAILED(end_capture(thread_of(stream), captured));
+  *graph = new CUgraph_st{captured};
+  return success;
+}
+PENSTOCK_EXPORT Status cuGraphInstantiateWithFlags(GraphExec* exec, Graph graph,
+                                                   unsigned long long) {
+  RETURN_IF_FAILED(usable());
+  *exec = new CUgraphExec_st{graph->capture};
+  return success;
+}
+PENSTOCK_EXPORT Status cuGraphLaunch(GraphExec exec, Stream stream) {
+  RETURN_IF_FAILED(usable());
+  launch(exec->capture, thread_of(stream));
+  return success;
+}
+PENSTOCK_EXPORT Status cuGraphExecDestroy(GraphExec exec) {
+  delete exec;
+  return success;
+}
+PENSTOCK_EXPORT Status cuGraphDestroy(Graph graph) {
+  delete graph;
+  return success;
+}
+
+PENSTOCK_EXPORT Status cuEventCreate(Event* event, unsigned) {
+  RETURN_IF_FAILED(usable());
+  *event = new CUevent_st;
+  return success;
+}
+PENSTOCK_EXPORT Status cuEventRecord(Event event, Stream stream) {
+  RETURN_IF_FAILED(usable());
+  return record(event->state, thread_of(stream));
+}
+PENSTOCK_EXPORT Status cuEventQuery(Event event) {
+  RETURN_IF_FAILED(usable());
+  const auto& mark = event->state.mark;
+  return mark == nullptr || mark->is_set() ? success : not_ready;
+}
+PENSTOCK_EXPORT Status cuEventSynchronize(Event event) {
+  RETURN_IF_FAILED(usable());
+  if (const auto mark = event->state.mark) mark->wait();
+  return sticky_error();
+}
+PENSTOCK_EXPORT Status cuEventDestroy_v2(Event event) {
+  delete event;
+  return success;
+}
+
+PENSTOCK_EXPORT Status cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, std::size_t bytes,
+                                            Stream stream) {
+  return copy(stream, bytes, on_device(to, bytes),
+              [from] { return static_cast<const std::byte*>(from); });
+}
+PENSTOCK_EXPORT Status cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t bytes,
+                                            Stream stream) {
+  return copy(
+      stream, bytes, [to] { return static_cast<std::byte*>(to); }, on_device(from, bytes));
+}
+PENSTOCK_EXPORT Status cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, std::size_t bytes,
+                                            Stream stream) {
+  return copy(stream, bytes, on_device(to, bytes), on_device(from, bytes));
+}
+PENSTOCK_EXPORT Status cuStreamWriteValue64_v2(Stream stream, DevicePointer at, std::uint64_t value,
+                                               unsigned) {
+  RETURN_IF_FAILED(usable());
+  thread_of(stream).enqueue([=] {
+    if (sticky_error() != success) return;
+    if (std::uint64_t* const word = word_at(at)) __atomic_store_n(word, value, __ATOMIC_RELEASE);
+  });
+  return success;
+}
+PENSTOCK_EXPORT Status cuStreamWaitValue64_v2(Stream stream, DevicePointer at, std::uint64_t value,
+                                              unsigned flags) {
+  RETURN_IF_FAILED(usable());
+  if (flags != wait_value_geq && flags != wait_value_eq) return not_supported;
+  thread_of(stream).enqueue([=] {
+    const std::uint64_t* const word = word_at(at);
+    while (sticky_error() == success &&
+           !is_reached(__atomic_load_n(word, __ATOMIC_ACQUIRE), value, flags))
+      sched_yield();
+  });
+  return success;
+}
+PENSTOCK_EXPORT Status cuLaunchHostFunc(Stream stream, HostFunction function, void* user) {
+  RETURN_IF_FAILED(usable());
+  thread_of(stream).enqueue([=] { function(user); });
+  return success;
+}
+
+PENSTOCK_EXPORT Status cuModuleLoadData(Module* module, const void*) {
+  RETURN_IF_FAILED(usable());
+  *module = new CUmod_st;
+  return success;
+}
+PENSTOCK_EXPORT Status cuModuleUnload(Module module) {
+  delete module;
+  return success;
+}
+PENSTOCK_EXPORT Status cuModuleGetFunction(Function* function, Module, const char* name) {
+  RETURN_IF_FAILED(usable());
+  const Kernel* const kernel = find_kernel(name);
+  if (kernel == nullptr) return not_found;
+  *function = new CUfunc_st{kernel};  // as long as the process, like the module's
+  return success;
+}
+PENSTOCK_EXPORT Status cuLaunchKernel(Function function, unsigned grid_x, unsigned, unsigned,
+                                      unsigned block_x, unsigned, unsigned, unsigned, Stream stream,
+                                      void** arguments, void**) {
+  RETURN_IF_FAILED(usable());
+  // A launch takes its arguments' values along.
+  std::vector<std::vector<std::byte>> values;
+  for (std::size_t i = 0; i < function->kernel->argument_bytes.size(); ++i) {
+    const auto* const begin = static_cast<const std::byte*>(arguments[i]);
+    values.emplace_back(begin, begin + function->kernel->argument_bytes[i]);
+  }
+  thread_of(stream).enqueue([kernel = function->kernel, grid = Grid{grid_x, block_x},
+                             values = std::move(values)]() mutable {
+    if (sticky_error() != success) return;
+    std::vector<void*> pointers;
+    for (auto& value : values) pointers.push_back(value.data());
+    kernel->run(grid, pointers.data());
+  });
+  return success;
+}

@@ -1,0 +1,27 @@
+// Kernels of the stand-in GPU: functions of the host, found by the name that cuModuleGetFunction
+// asks for.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "sim/cuda/memory.hpp"
+
+namespace penstock::sim::cuda {
+
+struct Grid {
+  unsigned blocks = 1, threads = 1;  ///< of x; y and z are 1
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<std::size_t> argument_bytes;
+  /// All of the grid. Arguments are those of the launch; device pointers are reached by Memory.
+  void (*run)(const Grid& grid, void* const* arguments) = nullptr;
+};
+
+void add_kernel(Kernel kernel);
+const Kernel* find_kernel(const std::string& name);
+
+}  // namespace penstock::sim::cuda
