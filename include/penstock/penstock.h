@@ -117,7 +117,7 @@ PENSTOCK_API penstock_status_t penstock_pool_create(const char* spec,
 /* A pool in /dev/shm for `ranks` processes of one program on one host, of PENSTOCK_SIZE bytes, or
  * 256 MB, or 32 MB a rank. Its SPEC goes to `spec`, which has room for `spec_bytes`; 64 are enough.
  * Who made it removes it at the end; one that was left by a killed program is removed by the next
- * `penstock run`. Errors: as penstock_pool_create. */
+ * call, or the next `penstock run`. Errors: as penstock_pool_create. */
 PENSTOCK_API penstock_status_t penstock_pool_create_temporary(uint32_t ranks, char* spec,
                                                               size_t spec_bytes);
 /* What PENSTOCK_POOL names; "" where it is not set. Valid until the next call of this thread. */

@@ -110,6 +110,7 @@ TEST(TemporaryPool, IsMadeAndRemoved) {
   char spec[64] = "";
   EXPECT_EQ(penstock_pool_create_temporary(2, spec, 3), PENSTOCK_INVALID_ARGUMENT);
   ASSERT_EQ(penstock_pool_create_temporary(2, spec, sizeof spec), PENSTOCK_OK);
+  EXPECT_THAT(spec, testing::MatchesRegex("shm:run-[0-9]+-[0-9a-f]+"));  // so that a sweep knows it
   penstock_pool_t* pool = nullptr;
   ASSERT_EQ(penstock_pool_attach(spec, nullptr, &pool), PENSTOCK_OK) << penstock_last_error();
   penstock_pool_info_t info{};

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 
 #include "base/env.hpp"
@@ -10,6 +9,8 @@
 #include "capi/attachment.hpp"
 #include "capi/options.hpp"
 #include "capi/outcome.hpp"
+#include "pool/leftovers.hpp"
+#include "pool/random_id.hpp"
 
 namespace penstock::capi {
 
@@ -74,12 +75,15 @@ namespace {
 
 Result<std::string> create_temporary(std::uint32_t ranks) {
   constexpr std::uint64_t least = 256ull << 20, each = 32ull << 20;
-  static std::atomic<unsigned> made{0};
+  // A program that was killed could not remove its own.
+  (void)pool::sweep_leftovers();
   pool::CreateOptions options;
   options.bytes = std::max(least, each * ranks);
   if (base::env_is_set("PENSTOCK_SIZE"))
     options.bytes = PENSTOCK_TRY(base::env_number("PENSTOCK_SIZE"));
-  options.spec = fmt::format("{}{}-program-{}", pool::temporary_pool_prefix, ::getpid(), ++made);
+  // The form that the sweep knows.
+  options.spec = fmt::format("{}{}-{:08x}", pool::temporary_pool_prefix, ::getpid(),
+                             static_cast<std::uint32_t>(PENSTOCK_TRY(pool::random_id())));
   PENSTOCK_TRY(pool::create(options));
   return options.spec;
 }

@@ -182,7 +182,8 @@ Result<Superblock> check_superblocks(const std::vector<OpenPart>& parts, const s
 std::string larger_pool_text(const Info& info, std::uint64_t wanted) {
   const std::uint64_t mib = std::max<std::uint64_t>((info.bytes + wanted) >> 19, 1);
   if (info.spec.starts_with(temporary_pool_prefix))
-    return fmt::format("run the job with --size {}M", mib);
+    return fmt::format("run the job with --size {0}M (without penstock run: PENSTOCK_SIZE={0}M)",
+                       mib);
   return fmt::format("make a larger pool: penstock pool create {} --size {}M --overwrite",
                      base::shell_quote(info.spec), mib);
 }
