@@ -1,5 +1,6 @@
 #include "backend.hpp"
 
+#include <ATen/record_function.h>
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
@@ -22,9 +23,13 @@ class WithoutPython {
   std::optional<pybind11::gil_scoped_release> released_;
 };
 
-std::string name_of(const c10d::Backend& backend) {
-  if (!backend.getGroupDesc().empty()) return backend.getGroupDesc();
-  return backend.getGroupUid().empty() ? "0" : backend.getGroupUid();
+std::string name_of(c10d::Backend& backend) {
+  const std::string& described = backend.getGroupDesc();
+  if (!described.empty() && described != "undefined") return described;
+  const std::string& uid = backend.getGroupUid();
+  if (!uid.empty()) return uid;
+  const std::string& given = backend.getBackendOptions()->group_name;
+  return given.empty() ? "0" : given;
 }
 
 /// penstock_comm_open() calls it; no exception may leave.
@@ -71,6 +76,15 @@ Backend::~Backend() {
 void Backend::connect() {
   if (comm_ != nullptr) return;
   Meeting meeting(store_, rank_, size_, name_of(*this), options_->timeout, cancelled_);
+  try {
+    open(meeting);
+  } catch (const c10::Error& error) {
+    meeting.give_up(error.what_without_backtrace());
+    throw;
+  }
+}
+
+void Backend::open(Meeting& meeting) {
   attached_ = Attached::meet(meeting);
   const std::string name = "process group " + name_of(*this);
   Exchange exchange{meeting, nullptr};
@@ -152,9 +166,24 @@ void Backend::run(const How& how, std::uint64_t sequence, const std::vector<Part
   work.end(error);
 }
 
+c10::intrusive_ptr<Work> Backend::make_work(const How& how, const std::vector<Part>& parts,
+                                            std::uint64_t sequence, Tensors results) const {
+  if (!at::hasCallbacks())
+    return c10::make_intrusive<Work>(rank_, how.type, sequence, std::move(results));
+  Tensors shown;  // by a profiler
+  for (const Part& part : parts) {
+    const Tensors& taken =
+        part.input.tensors().empty() ? part.output.tensors() : part.input.tensors();
+    shown.insert(shown.end(), taken.begin(), taken.end());
+  }
+  const std::string title = std::string("penstock:") + how.name;
+  return c10::make_intrusive<Work>(rank_, how.type, title.c_str(), shown, sequence,
+                                   std::move(results));
+}
+
 Pending Backend::start(const How& how, std::vector<Part> parts, Tensors results) {
   const std::uint64_t sequence = ++sequence_;
-  auto work = c10::make_intrusive<Work>(rank_, how.type, sequence, std::move(results));
+  auto work = make_work(how, parts, sequence, std::move(results));
   How used = how;
   if (used.timeout == c10d::kUnsetTimeout) used.timeout = options_->timeout;
   const bool ran = !how.async && worker_.now([&] { run(used, sequence, parts, *work); });

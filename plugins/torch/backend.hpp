@@ -36,6 +36,7 @@ class Backend : public c10d::Backend {
 
   const std::string getBackendName() const override { return "penstock"; }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
+  c10::intrusive_ptr<Options> options() const { return options_; }
   bool supportsSplitting() const override { return true; }
   c10::intrusive_ptr<c10d::Backend> split(
       const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
@@ -100,9 +101,12 @@ class Backend : public c10d::Backend {
     bool async = true;
   };
   Pending start(const How& how, std::vector<Part> parts, Tensors results);
+  c10::intrusive_ptr<Work> make_work(const How& how, const std::vector<Part>& parts,
+                                     std::uint64_t sequence, Tensors results) const;
   void run(const How& how, std::uint64_t sequence, const std::vector<Part>& parts, Work& work);
   void run_part(const char* name, const Part& part, std::chrono::milliseconds timeout);
   void connect();
+  void open(Meeting& meeting);
   Mail& mail();
   Pending post(bool is_send, Tensors& tensors, int peer, int tag);
   void fail(const std::exception_ptr& error);

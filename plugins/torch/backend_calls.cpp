@@ -281,7 +281,8 @@ Pending Backend::post(bool is_send, Tensors& tensors, int peer, int tag) {
   TORCH_CHECK(tag >= 0, "penstock: ", name, " with the tag ", tag, ": tags are not negative");
   auto type = is_send ? c10d::OpType::SEND : c10d::OpType::RECV;
   if (peer == Mail::anybody) type = c10d::OpType::RECVANYSOURCE;
-  auto work = c10::make_intrusive<Work>(rank_, type, sequence_.load(), tensors);
+  const How how{type, peer == Mail::anybody ? "recvAnySource" : name, options_->timeout};
+  auto work = make_work(how, {Part{.output = Blocks(tensors, false)}}, sequence_.load(), tensors);
   if (peer != Mail::anybody) work->set_source(peer);
   mail().post({is_send, peer, static_cast<std::uint64_t>(tag), tensor, work, options_->timeout});
   return work;

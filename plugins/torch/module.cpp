@@ -8,6 +8,7 @@ namespace {
 
 namespace py = pybind11;
 using penstock::torch::Backend;
+using Options = Backend::Options;
 
 c10::intrusive_ptr<Backend> make(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                  std::chrono::milliseconds timeout, const std::string& name,
@@ -21,7 +22,15 @@ c10::intrusive_ptr<Backend> make(const c10::intrusive_ptr<c10d::Store>& store, i
 
 PYBIND11_MODULE(PENSTOCK_TORCH_MODULE, module) {
   py::module_::import("torch.distributed");  // the types that ours derive from
-  py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(module, "Backend")
+  py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend> backend(module, "Backend");
+  // split_group of PyTorch copies them.
+  py::class_<Options, c10::intrusive_ptr<Options>, c10d::Backend::Options>(backend, "Options")
+      .def(py::init<std::chrono::milliseconds>(), py::arg("timeout") = kBackendDefaultTimeout)
+      .def_readwrite("check", &Options::check, "Compare the calls of all ranks.")
+      .def("__copy__", [](const Options& self) { return c10::make_intrusive<Options>(self); })
+      .def("__deepcopy__",
+           [](const Options& self, const py::dict&) { return c10::make_intrusive<Options>(self); });
+  backend.def_property_readonly("options", &Backend::options)
       .def_property_readonly("communication_seconds", &Backend::communication_seconds,
                              "What this rank has spent in collectives, waits for others included.")
       .def("get_error", &Backend::getError)
@@ -30,5 +39,7 @@ PYBIND11_MODULE(PENSTOCK_TORCH_MODULE, module) {
           "Of ranks that are in no part of a split: nothing has to be done.");
   module.def("make", &make, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
              py::arg("name"), py::arg("eager"), py::call_guard<py::gil_scoped_release>());
+  module.def("leave", &penstock::torch::Attached::leave,
+             "Of a process that ends: removes the temporary pool that it has made.");
   module.attr("version") = penstock_version();
 }

@@ -82,7 +82,11 @@ std::string Meeting::await(const std::string& topic, int rank) {
   const auto until = std::chrono::steady_clock::now() + timeout_;
   auto pause = std::chrono::microseconds(200);
   const std::string wanted = key(topic, rank);
+  const std::string trouble = key("trouble", 0);
   while (!store_->check({wanted})) {
+    if (store_->check({trouble}))
+      C10_THROW_ERROR(DistBackendError, "penstock: process group " + group_ +
+                                            " has not met: " + store_->get_to_str(trouble));
     if (cancelled_ != 0)
       C10_THROW_ERROR(DistBackendError,
                       "penstock: process group " + group_ + " was aborted while its ranks met");
@@ -113,6 +117,12 @@ std::string Meeting::from_all(const std::string& topic, const std::string& mine)
   return from_first(topic + "/all", all);
 }
 
+void Meeting::give_up(const std::string& why) {
+  if (store_->check({key("trouble", 0)})) return;
+  store_->set(key("trouble", 0), "rank " + std::to_string(rank_) + " on " + host_name() +
+                                     " could not join: " + why.substr(0, why.find('\n')));
+}
+
 std::shared_ptr<Attached> Attached::meet(Meeting& meeting) {
   const std::string named = penstock_default_spec();
   Invitation own;
@@ -141,7 +151,10 @@ std::shared_ptr<Attached> Attached::meet(Meeting& meeting) {
   const std::string spec = named.empty() ? first.spec : named;
   const std::lock_guard<std::mutex> guard(mutex);
   there = current.lock();
-  if (there != nullptr) return there;
+  if (there != nullptr) {  // of another rank in this process
+    if (made && there->spec() == spec) there->remove_by_ = ::getpid();
+    return there;
+  }
   penstock_attach_options_t options{};
   options.struct_bytes = sizeof options;
   options.rank = meeting.rank();
@@ -153,7 +166,7 @@ std::shared_ptr<Attached> Attached::meet(Meeting& meeting) {
     throw_last_error(status);
   }
   there.reset(new Attached(pool, spec));
-  there->remove_ = made;
+  if (made) there->remove_by_ = ::getpid();
   current = there;
   current_job = first.job;
   return there;
@@ -164,9 +177,19 @@ std::shared_ptr<Attached> Attached::there() {
   return current.lock();
 }
 
+void Attached::leave() {
+  const std::lock_guard<std::mutex> guard(mutex);
+  if (const auto there = current.lock()) there->remove();
+}
+
+void Attached::remove() {
+  if (remove_by_ == ::getpid()) penstock_pool_remove(spec_.c_str(), 1);
+  remove_by_ = 0;
+}
+
 Attached::~Attached() {
   penstock_pool_detach(pool_);
-  if (remove_) penstock_pool_remove(spec_.c_str(), 1);
+  remove();
 }
 
 }  // namespace penstock::torch

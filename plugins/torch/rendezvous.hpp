@@ -34,6 +34,8 @@ class Meeting {
   std::string from_first(const std::string& topic, const std::string& mine);
   /// `mine` of all ranks, in rank order, each as long.
   std::string from_all(const std::string& topic, const std::string& mine);
+  /// Those who wait for this rank, now or later, get an error that says why.
+  void give_up(const std::string& why);
 
  private:
   std::string key(const std::string& topic, int rank) const;
@@ -53,6 +55,8 @@ class Attached {
   static std::shared_ptr<Attached> meet(Meeting& meeting);
   /// That of the groups that there are; null: none has met.
   static std::shared_ptr<Attached> there();
+  /// The process ends: a temporary pool that was made here is removed, whoever is attached.
+  static void leave();
   ~Attached();
   Attached(const Attached&) = delete;
   Attached& operator=(const Attached&) = delete;
@@ -65,7 +69,8 @@ class Attached {
 
   penstock_pool_t* pool_;
   std::string spec_;
-  bool remove_ = false;  ///< it is temporary and was made here
+  void remove();
+  int remove_by_ = 0;  ///< it is temporary and was made by this process; 0: not so
 };
 
 }  // namespace penstock::torch

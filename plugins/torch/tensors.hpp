@@ -21,6 +21,7 @@ class Blocks {
   /// `load`: their values count.
   Blocks(const std::vector<at::Tensor>& tensors, bool load);
 
+  const std::vector<at::Tensor>& tensors() const { return given_; }
   std::byte* base() const { return base_; }
   const std::vector<penstock_block_t>& list() const { return list_; }
   std::uint64_t longest() const;

@@ -6,8 +6,9 @@
 
 namespace penstock::torch {
 
-Work::Work(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> outputs)
-    : c10d::Work(rank, type),
+Work::Work(int rank, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
+           std::uint64_t sequence, std::vector<at::Tensor> outputs)
+    : c10d::Work(rank, type, title, title != nullptr ? std::optional(inputs) : std::nullopt),
       sequence_(sequence),
       outputs_(std::move(outputs)),
       future_(

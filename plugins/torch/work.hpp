@@ -10,7 +10,11 @@ namespace penstock::torch {
 class Work : public c10d::Work {
  public:
   /// `outputs`: what its future holds.
-  Work(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> outputs);
+  Work(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> outputs)
+      : Work(rank, type, nullptr, {}, sequence, std::move(outputs)) {}
+  /// `title`: of the profiler's event, which shows the shapes of `inputs`; null: none.
+  Work(int rank, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
+       std::uint64_t sequence, std::vector<at::Tensor> outputs);
 
   bool isCompleted() override { return done_.load(std::memory_order_acquire); }
   bool isSuccess() const override;

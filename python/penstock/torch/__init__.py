@@ -11,6 +11,7 @@ or timing: operands come in rank order, and 16- and 8-bit floats are accumulated
 """
 
 import importlib
+import multiprocessing.util
 import os
 import sys
 from types import ModuleType
@@ -58,16 +59,28 @@ def _emulate_nodes(rank: int, size: int) -> None:
 _met_before = False
 
 
+def _of_this_life(store: Any) -> Any:
+    """torchrun without a rendezvous service gives the workers that it restarts the store of those before them."""
+    environment = os.environ
+    if "TORCHELASTIC_RESTART_COUNT" not in environment:
+        return store
+    if environment.get("LOCAL_WORLD_SIZE") != environment.get("WORLD_SIZE"):  # launchers count restarts by themselves
+        return store
+    return torch.distributed.PrefixStore(f"life {environment['TORCHELASTIC_RESTART_COUNT']}", store)
+
+
 def _create(options: Any, backend_options: Any = None) -> Any:
     """torch.distributed calls it for each process group."""
     global _met_before
     module = backend_module()
     _emulate_nodes(options.group_rank, options.group_size)
     eager, _met_before = not _met_before, True
+    if eager:  # a process of multiprocessing ends without destructors
+        multiprocessing.util.Finalize(None, module.leave, exitpriority=0)
     timeout = options.timeout
-    if backend_options is not None and getattr(backend_options, "timeout", None):
-        timeout = backend_options.timeout
-    return module.make(options.store, options.group_rank, options.group_size, timeout, options.group_id, eager)
+    if backend_options is not None and getattr(backend_options, "_timeout", None):
+        timeout = backend_options._timeout
+    return module.make(_of_this_life(options.store), options.group_rank, options.group_size, timeout, options.group_id, eager)
 
 
 def register() -> None:
