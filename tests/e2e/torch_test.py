@@ -91,6 +91,49 @@ class Torch(Case):
                 self.assertEqual(len([line for line in said if "DistBackendError" in line]), 3, said)
                 self.assertTrue(any(words in line for line in said), said)
 
+    def runs(self, command, **more):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=self.environment(**more))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_processes_and_groups_come_and_go(self):
+        before = set(SHM.iterdir())
+        program = str(PROGRAMS / "torch_processes.py")
+        for what in ("spawn", "thread_ranks", "warned"):
+            with self.subTest(what=what):
+                self.assertEqual(self.runs([PYTHON, program, what]), f"{what}: ok\n")
+        for what, ranks in (("threads", 2), ("again", 3), ("parts", 4)):
+            with self.subTest(what=what):
+                for status, out, err in self.ranks(ranks, program, what, str(self.folder / "met"), PENSTOCK_NODES=2):
+                    self.assertEqual((status, out), (0, f"{what}: ok\n"), err)
+        self.assertEqual([path.name for path in set(SHM.iterdir()) - before if path.name.startswith("penstock.run")], [])
+
+    def test_torchrun_restarts_after_a_death(self):
+        torchrun = os.path.join(os.path.dirname(PYTHON), "torchrun")
+        said = self.runs([torchrun, "--nproc-per-node", "3", "--max-restarts", "1", "--master-port", str(free_port()),
+                          str(PROGRAMS / "torch_processes.py"), "elastic"])
+        self.assertEqual(sorted(said.splitlines()), ["elastic: ok"] * 3 + ["life 1"])
+
+    def test_who_is_stopped_is_named(self):
+        said = self.lines(3, "torch_processes.py", "stopped")
+        self.assertEqual(len(said), 2, said)
+        self.assertTrue(any("has waited 3.0 s for 1 of 3 ranks: rank 1" in line for line in said), said)
+
+    def test_a_full_pool_is_told(self):
+        """The groups that there are go on working."""
+        done = self.ranks(2, "torch_processes.py", "full", PENSTOCK_SIZE="16M")
+        for status, out, err in done:
+            self.assertEqual(status, 0, err)
+            self.assertRegex(out, r"^rank \d: full after \d+: penstock: .*(no space for object|no room for it in the pool)")
+            self.assertTrue(out.endswith("full: ok\n"), out)
+        self.assertIn("PENSTOCK_SIZE=", done[0][1])
+
+    def test_a_pool_that_cannot_be_made_is_told_to_all(self):
+        said = [err for _, _, err in self.ranks(3, "torch_processes.py", "threads", PENSTOCK_SIZE="1M")]
+        self.assertIn("a pool has at least 16 MiB; give --size 16M", said[0])
+        for err in said[1:]:
+            self.assertRegex(err, "has not met: rank 0 on .* could not join: penstock: .* a pool has at least 16 MiB")
+
     def test_abort_ends_a_wait(self):
         said = self.lines(3, "torch_failures.py", "abort")
         self.assertEqual(len(said), 1, said)
@@ -98,8 +141,8 @@ class Torch(Case):
 
     def test_tensors_that_cannot_be_used(self):
         for line in (said := self.lines(2, "torch_failures.py", "tensors")):
-            self.assertRegex(line, "layout Sparse: make it dense|splits 7 elements over 2 ranks|bit_and")
-        self.assertEqual(len(said), 6)
+            self.assertRegex(line, "layout Sparse: make it dense|splits 7 elements over 2 ranks|bit_and|tensor on meta: ")
+        self.assertEqual(len(said), 8)
 
     def test_another_torch_is_told(self):
         """`import torch` works in any case."""
@@ -117,7 +160,7 @@ class Torch(Case):
                                   capture_output=True, text=True, timeout=200, env=self.environment(PENSTOCK_NODES=2))
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(says, done.stdout)
-        left = {path.name for path in set(SHM.iterdir()) - before if "torch" in path.name}
+        left = {path.name for path in set(SHM.iterdir()) - before if path.name.startswith("penstock.run")}
         self.assertEqual(left, set())
 
 

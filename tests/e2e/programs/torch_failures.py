@@ -72,6 +72,8 @@ def tensors():
     attempt(dist.all_reduce, torch.ones(3).to_sparse())
     attempt(dist.all_gather_into_tensor, torch.empty(7), torch.ones(3))
     attempt(dist.all_reduce, torch.ones(3), op=dist.ReduceOp.BAND)
+    attempt(dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu")).allreduce, [torch.ones(3, device="meta")],
+            dist.AllreduceOptions())
     dist.barrier()
 
 
