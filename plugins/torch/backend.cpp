@@ -171,6 +171,7 @@ c10::intrusive_ptr<Work> Backend::make_work(const How& how, const std::vector<Pa
   if (!at::hasCallbacks())
     return c10::make_intrusive<Work>(rank_, how.type, sequence, std::move(results));
   Tensors shown;  // by a profiler
+  if (parts.empty()) shown = results;
   for (const Part& part : parts) {
     const Tensors& taken =
         part.input.tensors().empty() ? part.output.tensors() : part.input.tensors();

@@ -111,9 +111,8 @@ class Backend : public c10d::Backend {
   Pending post(bool is_send, Tensors& tensors, int peer, int tag);
   void fail(const std::exception_ptr& error);
 
-  Part gathering(const Tensors& outputs, const at::Tensor& input) const;
-  Part scattering_sum(const at::Tensor& output, const Tensors& inputs,
-                      const c10d::ReduceOp& op) const;
+  Part gathering(Blocks outputs, const at::Tensor& input) const;
+  Part scattering_sum(const at::Tensor& output, Blocks inputs, const c10d::ReduceOp& op) const;
   Part reduction_in_place(const at::Tensor& tensor, const c10d::ReduceOp& op) const;
 
   c10::intrusive_ptr<c10d::Store> store_;

@@ -32,6 +32,14 @@ void check_bytes(std::uint64_t found, std::uint64_t needed, const char* what) {
   TORCH_CHECK(found == needed, "penstock: ", what, " has ", found, " bytes for ", needed);
 }
 
+/// Of a call that is one collective: a list in braces would copy it.
+template <class Part>
+std::vector<Part> one(Part&& part) {
+  std::vector<Part> parts;
+  parts.push_back(std::move(part));
+  return parts;
+}
+
 }  // namespace
 
 Backend::Part Backend::reduction_in_place(const at::Tensor& tensor,
@@ -48,12 +56,12 @@ Backend::Part Backend::reduction_in_place(const at::Tensor& tensor,
 }
 
 /// `outputs`: one for each rank.
-Backend::Part Backend::gathering(const Tensors& outputs, const at::Tensor& input) const {
+Backend::Part Backend::gathering(Blocks outputs, const at::Tensor& input) const {
   Part part;
   part.collective = PENSTOCK_ALLGATHER;
-  part.output = Blocks(outputs, false);
+  part.output = std::move(outputs);
   part.input = Blocks({input}, true);
-  for (const at::Tensor& output : outputs) check_type(output, input, "all_gather");
+  for (const at::Tensor& output : part.output.tensors()) check_type(output, input, "all_gather");
   const penstock_block_t& own = part.output.list()[static_cast<std::size_t>(rank_)];
   check_bytes(part.input.list()[0].bytes, own.bytes, "the input of all_gather");
   part.max_is_known = true;
@@ -67,13 +75,13 @@ Backend::Part Backend::gathering(const Tensors& outputs, const at::Tensor& input
 }
 
 /// `inputs`: one for each rank.
-Backend::Part Backend::scattering_sum(const at::Tensor& output, const Tensors& inputs,
+Backend::Part Backend::scattering_sum(const at::Tensor& output, Blocks inputs,
                                       const c10d::ReduceOp& op) const {
   Part part;
   part.collective = PENSTOCK_REDUCE_SCATTER;
   part.output = Blocks({output}, false);
-  part.input = Blocks(inputs, true);
-  for (const at::Tensor& input : inputs) check_type(output, input, "reduce_scatter");
+  part.input = std::move(inputs);
+  for (const at::Tensor& input : part.input.tensors()) check_type(output, input, "reduce_scatter");
   const penstock_block_t& own = part.input.list()[static_cast<std::size_t>(rank_)];
   check_bytes(part.output.list()[0].bytes, own.bytes, "the output of reduce_scatter");
   part.reduction = reduction_of(output, op);
@@ -91,13 +99,14 @@ Pending Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts)
   (root ? part.input : part.output) = Blocks({tensor}, root);
   part.max_is_known = true;
   part.max_bytes = (root ? part.input : part.output).longest();
-  return start({c10d::OpType::BROADCAST, "broadcast", opts.timeout, opts.asyncOp}, {part}, tensors);
+  return start({c10d::OpType::BROADCAST, "broadcast", opts.timeout, opts.asyncOp},
+               one(std::move(part)), tensors);
 }
 
 Pending Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
   const at::Tensor& tensor = only(tensors, "all_reduce");
   return start({c10d::OpType::ALLREDUCE, "all_reduce", opts.timeout, opts.asyncOp},
-               {reduction_in_place(tensor, opts.reduceOp)}, tensors);
+               one(reduction_in_place(tensor, opts.reduceOp)), tensors);
 }
 
 Pending Backend::allreduce_coalesced(Tensors& tensors,
@@ -120,7 +129,8 @@ Pending Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
     part.output = Blocks();
     part.in_place = false;
   }
-  return start({c10d::OpType::REDUCE, "reduce", opts.timeout, opts.asyncOp}, {part}, tensors);
+  return start({c10d::OpType::REDUCE, "reduce", opts.timeout, opts.asyncOp}, one(std::move(part)),
+               tensors);
 }
 
 Pending Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -128,7 +138,7 @@ Pending Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
   const at::Tensor& input = only(inputs, "all_gather");
   const Tensors& list = only_list(outputs, size_, "all_gather");
   return start({c10d::OpType::ALLGATHER, "all_gather", opts.timeout, opts.asyncOp},
-               {gathering(list, input)}, list);
+               one(gathering(Blocks(list, false), input)), list);
 }
 
 Pending Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
@@ -137,7 +147,7 @@ Pending Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
   check_tensor(output, name);
   check_tensor(input, name);
   return start({c10d::OpType::_ALLGATHER_BASE, name, opts.timeout, opts.asyncOp},
-               {gathering(split_rows(output, {}, size_, name), input)}, {output});
+               one(gathering(Blocks::rows(output, {}, size_, name), input)), {output});
 }
 
 Pending Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -155,7 +165,7 @@ Pending Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inp
       of_ranks.push_back(list[i]);
     }
     check_tensor(inputs[i], "all_gather_coalesced");
-    parts.push_back(gathering(of_ranks, inputs[i]));
+    parts.push_back(gathering(Blocks(of_ranks, false), inputs[i]));
   }
   for (const Tensors& list : outputs) results.insert(results.end(), list.begin(), list.end());
   return start(
@@ -172,7 +182,7 @@ Pending Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inpu
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_tensor(outputs[i], name);
     check_tensor(inputs[i], name);
-    parts.push_back(gathering(split_rows(outputs[i], {}, size_, name), inputs[i]));
+    parts.push_back(gathering(Blocks::rows(outputs[i], {}, size_, name), inputs[i]));
   }
   return start({c10d::OpType::COALESCED, name, opts.timeout, opts.asyncOp}, std::move(parts),
                outputs);
@@ -192,7 +202,7 @@ Pending Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
     check_bytes(part.input.list()[0].bytes,
                 part.output.list()[static_cast<std::size_t>(rank_)].bytes, "the input of gather");
   }
-  return start({c10d::OpType::GATHER, "gather", opts.timeout, opts.asyncOp}, {part},
+  return start({c10d::OpType::GATHER, "gather", opts.timeout, opts.asyncOp}, one(std::move(part)),
                std::move(results));
 }
 
@@ -208,7 +218,8 @@ Pending Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
     check_bytes(part.output.list()[0].bytes,
                 part.input.list()[static_cast<std::size_t>(rank_)].bytes, "the output of scatter");
   }
-  return start({c10d::OpType::SCATTER, "scatter", opts.timeout, opts.asyncOp}, {part}, outputs);
+  return start({c10d::OpType::SCATTER, "scatter", opts.timeout, opts.asyncOp}, one(std::move(part)),
+               outputs);
 }
 
 Pending Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
@@ -216,7 +227,7 @@ Pending Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
   const at::Tensor& output = only(outputs, "reduce_scatter");
   const Tensors& list = only_list(inputs, size_, "reduce_scatter");
   return start({c10d::OpType::REDUCE_SCATTER, "reduce_scatter", opts.timeout, opts.asyncOp},
-               {scattering_sum(output, list, opts.reduceOp)}, outputs);
+               one(scattering_sum(output, Blocks(list, true), opts.reduceOp)), outputs);
 }
 
 Pending Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
@@ -225,7 +236,7 @@ Pending Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
   check_tensor(output, name);
   check_tensor(input, name);
   return start({c10d::OpType::_REDUCE_SCATTER_BASE, name, opts.timeout, opts.asyncOp},
-               {scattering_sum(output, split_rows(input, {}, size_, name), opts.reduceOp)},
+               one(scattering_sum(output, Blocks::rows(input, {}, size_, name), opts.reduceOp)),
                {output});
 }
 
@@ -239,7 +250,7 @@ Pending Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
     check_tensor(outputs[i], name);
     check_tensor(inputs[i], name);
     parts.push_back(
-        scattering_sum(outputs[i], split_rows(inputs[i], {}, size_, name), opts.reduceOp));
+        scattering_sum(outputs[i], Blocks::rows(inputs[i], {}, size_, name), opts.reduceOp));
   }
   // torch 2.11 has no type of its own for it.
   return start({c10d::OpType::COALESCED, name, opts.timeout, opts.asyncOp}, std::move(parts),
@@ -256,11 +267,12 @@ Pending Backend::alltoall_base(at::Tensor& output, at::Tensor& input,
   check_type(output, input, name);
   Part part;
   part.collective = PENSTOCK_ALLTOALL;
-  part.output = Blocks(split_rows(output, output_sizes, size_, name), false);
-  part.input = Blocks(split_rows(input, input_sizes, size_, name), true);
+  part.output = Blocks::rows(output, output_sizes, size_, name);
+  part.input = Blocks::rows(input, input_sizes, size_, name);
   // Where one rank's sizes differ, the others cannot know.
   part.max_is_known = false;
-  return start({c10d::OpType::ALLTOALL_BASE, name, opts.timeout, opts.asyncOp}, {part}, {output});
+  return start({c10d::OpType::ALLTOALL_BASE, name, opts.timeout, opts.asyncOp},
+               one(std::move(part)), {output});
 }
 
 Pending Backend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) {
@@ -268,7 +280,8 @@ Pending Backend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAl
   part.collective = PENSTOCK_ALLTOALL;
   part.output = Blocks(only_list({outputs}, size_, "all_to_all"), false);
   part.input = Blocks(only_list({inputs}, size_, "all_to_all"), true);
-  return start({c10d::OpType::ALLTOALL, "all_to_all", opts.timeout, opts.asyncOp}, {part}, outputs);
+  return start({c10d::OpType::ALLTOALL, "all_to_all", opts.timeout, opts.asyncOp},
+               one(std::move(part)), outputs);
 }
 
 Pending Backend::barrier(const c10d::BarrierOptions& opts) {
@@ -282,7 +295,7 @@ Pending Backend::post(bool is_send, Tensors& tensors, int peer, int tag) {
   auto type = is_send ? c10d::OpType::SEND : c10d::OpType::RECV;
   if (peer == Mail::anybody) type = c10d::OpType::RECVANYSOURCE;
   const How how{type, peer == Mail::anybody ? "recvAnySource" : name, options_->timeout};
-  auto work = make_work(how, {Part{.output = Blocks(tensors, false)}}, sequence_.load(), tensors);
+  auto work = make_work(how, {}, sequence_.load(), tensors);
   if (peer != Mail::anybody) work->set_source(peer);
   mail().post({is_send, peer, static_cast<std::uint64_t>(tag), tensor, work, options_->timeout});
   return work;

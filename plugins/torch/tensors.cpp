@@ -132,33 +132,41 @@ void Blocks::rebase(std::byte* base) {
   base_ = base;
 }
 
-std::vector<at::Tensor> split_rows(const at::Tensor& tensor, const std::vector<std::int64_t>& sizes,
-                                   int ranks, const char* what) {
+Blocks Blocks::rows(const at::Tensor& tensor, const std::vector<std::int64_t>& sizes, int ranks,
+                    const char* what) {
   TORCH_CHECK(tensor.is_contiguous(), "penstock: ", what,
               " splits a tensor that is not contiguous: use .contiguous()");
-  const at::Tensor flat = tensor.view({-1});
-  std::vector<at::Tensor> parts;
+  Blocks made;
+  made.given_ = made.dense_ = {tensor};
+  const std::int64_t numbers = tensor.numel();
+  if (numbers != 0) made.base_ = static_cast<std::byte*>(tensor.data_ptr());
+  made.list_.reserve(static_cast<std::size_t>(ranks));
+  const auto add = [&](std::int64_t first, std::int64_t count) {
+    const auto size = static_cast<std::int64_t>(tensor.element_size());
+    made.list_.push_back({static_cast<std::uint64_t>(count != 0 ? first * size : 0),
+                          static_cast<std::uint64_t>(count * size)});
+  };
   if (sizes.empty()) {
-    TORCH_CHECK(flat.numel() % ranks == 0, "penstock: ", what, " splits ", flat.numel(),
-                " elements over ", ranks, " ranks: the number must be a multiple");
-    const std::int64_t each = flat.numel() / ranks;
-    for (int rank = 0; rank < ranks; ++rank) parts.push_back(flat.narrow(0, rank * each, each));
-    return parts;
+    TORCH_CHECK(numbers % ranks == 0, "penstock: ", what, " splits ", numbers, " elements over ",
+                ranks, " ranks: the number must be a multiple");
+    const std::int64_t each = numbers / ranks;
+    for (int rank = 0; rank < ranks; ++rank) add(rank * each, each);
+    return made;
   }
   TORCH_CHECK(static_cast<int>(sizes.size()) == ranks, "penstock: ", what, " has ", sizes.size(),
               " split sizes for ", ranks, " ranks");
   const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
-  const std::int64_t row = rows == 0 ? 0 : tensor.numel() / rows;
+  const std::int64_t row = rows == 0 ? 0 : numbers / rows;
   std::int64_t at = 0;
   for (const std::int64_t size : sizes) {
     TORCH_CHECK(size >= 0 && at + size <= rows, "penstock: ", what, " splits ", rows,
                 " rows, and the split sizes are more");
-    parts.push_back(flat.narrow(0, at * row, size * row));
+    add(at * row, size * row);
     at += size;
   }
   TORCH_CHECK(at == rows, "penstock: ", what, " splits ", rows, " rows, and the split sizes are ",
               at, " in all");
-  return parts;
+  return made;
 }
 
 ReductionOf reduction_of(const at::Tensor& tensor, const c10d::ReduceOp& op) {

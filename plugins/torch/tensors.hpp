@@ -20,6 +20,10 @@ class Blocks {
   Blocks() = default;
   /// `load`: their values count.
   Blocks(const std::vector<at::Tensor>& tensors, bool load);
+  /// Blocks of equal or given lengths along the first dimension of one tensor, which is contiguous;
+  /// `sizes` empty: equal.
+  static Blocks rows(const at::Tensor& tensor, const std::vector<std::int64_t>& sizes, int ranks,
+                     const char* what);
 
   const std::vector<at::Tensor>& tensors() const { return given_; }
   std::byte* base() const { return base_; }
@@ -34,10 +38,6 @@ class Blocks {
   std::vector<penstock_block_t> list_;
   std::byte* base_ = nullptr;
 };
-
-/// Blocks of equal or given lengths along the first dimension of one tensor; `sizes` empty: equal.
-std::vector<at::Tensor> split_rows(const at::Tensor& tensor, const std::vector<std::int64_t>& sizes,
-                                   int ranks, const char* what);
 
 /// Type and operation of a reduction, with an error that names what cannot be reduced.
 struct ReductionOf {

@@ -42,15 +42,19 @@ void Worker::done() {
   {
     const std::lock_guard<std::mutex> guard(mutex_);
     busy_ = false;
-    if (tasks_.empty() && !thread_.joinable()) return;
+    // The thread is woken where it has something to do only: that takes longer than many a call.
+    if (tasks_.empty() && draining_ == 0 && !stopped_) return;
   }
   changed_.notify_all();
 }
 
 bool Worker::drain(int milliseconds) {
   std::unique_lock<std::mutex> lock(mutex_);
-  return changed_.wait_for(lock, std::chrono::milliseconds(milliseconds),
-                           [this] { return !busy_ && tasks_.empty(); });
+  ++draining_;
+  const bool drained = changed_.wait_for(lock, std::chrono::milliseconds(milliseconds),
+                                         [this] { return !busy_ && tasks_.empty(); });
+  --draining_;
+  return drained;
 }
 
 void Worker::stop() {

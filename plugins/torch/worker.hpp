@@ -46,6 +46,7 @@ class Worker {
   std::deque<std::function<void()>> tasks_;
   bool busy_ = false;  ///< a task runs
   bool stopped_ = false;
+  int draining_ = 0;    ///< threads in drain()
   std::thread thread_;  ///< begun with the first task that waits
 };
 
