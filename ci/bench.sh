@@ -24,3 +24,8 @@ for test in latency bandwidth; do
 done
 mpi "collectives" collectives collectives --rounds "${ROUNDS:-5}"
 mpi "halo exchange by windows, examples/halo.c" halo halo --rounds "${ROUNDS:-5}"
+if [ -x .venv-torch/bin/python ] && [ -d "$BUILD/python/penstock/torch" ]; then
+  mpi "collectives and training of PyTorch" torch_collectives torch_collectives --rounds "${ROUNDS:-5}"
+else
+  echo "PyTorch's back end is not built, its collectives are left out: make torch" >&2
+fi

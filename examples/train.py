@@ -6,7 +6,7 @@
 The model reads bytes. Its text is generated: sums in words, so that it has something to learn within a minute.
 With --parallel fsdp parameters, gradients and optimizer state are sharded over the ranks (FSDP2), with ddp each rank has
 all of them. --checkpoint FOLDER saves at the end and goes on from there the next time, with another number of ranks if
-need be. --losses FILE writes the losses; --plot FILE draws them, together with those of --compare FILE.
+need be. --losses FILE writes the losses and the seconds of each step; --plot FILE draws them, together with those of --compare FILE.
 """
 
 import argparse
@@ -140,10 +140,11 @@ def seconds_of_communication():
 
 def train(options, model, optimizer, first, rank, ranks):
     from tqdm import tqdm
-    batches, losses = Batches(options, rank, ranks), []
+    batches, losses, seconds = Batches(options, rank, ranks), [], []
     bar = tqdm(total=options.steps, disable=rank != 0, unit="step", file=sys.stdout)
     begin, communicated = time.perf_counter(), seconds_of_communication()
     for step in range(first, first + options.steps):
+        began = time.perf_counter()
         symbols, following = batches.of_step(step)
         loss = F.cross_entropy(model(symbols).float().flatten(0, 1), following.flatten())
         loss.backward()
@@ -152,6 +153,7 @@ def train(options, model, optimizer, first, rank, ranks):
         mean = loss.detach().clone()
         dist.all_reduce(mean, op=dist.ReduceOp.AVG)
         losses.append(mean.item())
+        seconds.append(time.perf_counter() - began)
         taken = time.perf_counter() - begin
         figures = {"loss": f"{losses[-1]:.4f}",
                    "tokens/s": f"{len(losses) * options.batch * options.length / taken:.0f}"}
@@ -160,7 +162,7 @@ def train(options, model, optimizer, first, rank, ranks):
         bar.set_postfix(figures)
         bar.update()
     bar.close()
-    return losses
+    return losses, seconds
 
 
 def plot(options, losses):
@@ -198,13 +200,13 @@ def main():
         first = int(steps["done"].item())
         if rank == 0:
             print(f"goes on after step {first}", flush=True)
-    losses = train(options, model, optimizer, first, rank, ranks)
+    losses, seconds = train(options, model, optimizer, first, rank, ranks)
     if options.checkpoint:
         state = get_state_dict(model, optimizer)
         steps = {"done": torch.tensor([float(first + options.steps)])}
         dcp.save({"model": state[0], "optimizer": state[1], "steps": steps}, checkpoint_id=options.checkpoint)
     if rank == 0:
-        result = {"backend": options.backend, "ranks": ranks, "first": first, "losses": losses}
+        result = {"backend": options.backend, "ranks": ranks, "first": first, "losses": losses, "seconds": seconds}
         if options.losses:
             options.losses.write_text(json.dumps(result))
         if options.plot:

@@ -116,6 +116,15 @@ class MpiBenches(Case):
         self.assertIn("how many times better Penstock software is", printed)
         self.assertEqual(set(figures["Penstock hardware"]), {"barrier 64", "allreduce 64", "allreduce 70000"})
 
+    def test_torch_collectives(self):
+        if not (SOURCE / ".venv-torch/bin/python").exists() or not (Path(PENSTOCK).parents[1] / "python/penstock/torch").is_dir():
+            self.skipTest("PyTorch's back end is not built")
+        printed, figures = self.figures("torch_collectives.py", "--sizes", "1024", "70000", "--ranks", "2", "4",
+                                        "--ops", "all_reduce", "--train", "0")
+        self.assert_rows(printed, "gloo", "Penstock", "raw limit")
+        self.assertEqual(set(figures["Penstock"]), {f"all_reduce {size} {what}" for size in (1024, 70000)
+                                                    for what in ("time", "CPU")})
+
     def test_halo(self):
         printed, figures = self.figures("halo.py", "--sides", "32", "--steps", "10")
         self.assert_rows(printed, *figures)

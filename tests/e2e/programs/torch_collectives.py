@@ -140,6 +140,9 @@ def others():
         assert sorted(seen) == list(range(1, ranks))
     else:
         dist.send(torch.full((2,), float(rank)), 0)
+    twice = torch.full((4,), rank + 1.0)
+    dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu")).allreduce_coalesced([twice, twice]).wait()
+    check(twice, torch.full((4,), ranks * (ranks + 1) / 2), "a tensor that is named twice")
     pair = dist.new_group([0, 1])
     if rank < 2:
         tensor = torch.ones(3)
