@@ -1,5 +1,6 @@
 // The collectives of c10d in terms of penstock/collectives.h.
 #include <algorithm>
+#include <set>
 
 #include "backend.hpp"
 
@@ -26,6 +27,12 @@ const Tensors& only_list(const std::vector<Tensors>& lists, int size, const char
 void check_type(const at::Tensor& tensor, const at::Tensor& other, const char* what) {
   TORCH_CHECK(tensor.scalar_type() == other.scalar_type(), "penstock: ", what, " of ",
               other.scalar_type(), " into ", tensor.scalar_type(), ": both must be of one type");
+}
+
+int root_of(std::int64_t rank, int size, const char* what) {
+  TORCH_CHECK(rank >= 0 && rank < size, "penstock: invalid root rank ", rank, " of ", what,
+              ": 0 to ", size - 1, " there are");
+  return static_cast<int>(rank);
 }
 
 void check_bytes(std::uint64_t found, std::uint64_t needed, const char* what) {
@@ -94,7 +101,7 @@ Pending Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts)
   const at::Tensor& tensor = only(tensors, "broadcast");
   Part part;
   part.collective = PENSTOCK_BROADCAST;
-  part.root = static_cast<int>(opts.rootRank);
+  part.root = root_of(opts.rootRank, size_, "broadcast");
   const bool root = part.root == rank_;
   (root ? part.input : part.output) = Blocks({tensor}, root);
   part.max_is_known = true;
@@ -112,9 +119,14 @@ Pending Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts)
 Pending Backend::allreduce_coalesced(Tensors& tensors,
                                      const c10d::AllreduceCoalescedOptions& opts) {
   std::vector<Part> parts;
+  std::set<const void*> seen;
   for (const at::Tensor& tensor : tensors) {
     check_tensor(tensor, "all_reduce_coalesced");
     parts.push_back(reduction_in_place(tensor, opts.reduceOp));
+    if (tensor.numel() == 0 || seen.insert(tensor.data_ptr()).second) continue;
+    // Named twice: what is reduced is what was there before the call.
+    parts.back().input = Blocks({tensor.clone()}, true);
+    parts.back().in_place = false;
   }
   return start(
       {c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", opts.timeout, opts.asyncOp},
@@ -124,7 +136,7 @@ Pending Backend::allreduce_coalesced(Tensors& tensors,
 Pending Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
   Part part = reduction_in_place(only(tensors, "reduce"), opts.reduceOp);
   part.collective = PENSTOCK_REDUCE;
-  part.root = static_cast<int>(opts.rootRank);
+  part.root = root_of(opts.rootRank, size_, "reduce");
   if (part.root != rank_) {  // its tensor stays as it is
     part.output = Blocks();
     part.in_place = false;
@@ -193,7 +205,7 @@ Pending Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
   const at::Tensor& input = only(inputs, "gather");
   Part part;
   part.collective = PENSTOCK_GATHER;
-  part.root = static_cast<int>(opts.rootRank);
+  part.root = root_of(opts.rootRank, size_, "gather");
   part.input = Blocks({input}, true);
   Tensors results;
   if (part.root == rank_) {
@@ -211,7 +223,7 @@ Pending Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
   const at::Tensor& output = only(outputs, "scatter");
   Part part;
   part.collective = PENSTOCK_SCATTER;
-  part.root = static_cast<int>(opts.rootRank);
+  part.root = root_of(opts.rootRank, size_, "scatter");
   part.output = Blocks({output}, false);
   if (part.root == rank_) {
     part.input = Blocks(only_list(inputs, size_, "scatter"), true);

@@ -64,6 +64,7 @@ def in_place_of_the_class():
             return penstock.torch.backend_module().make(store, rank, size, timeout, "0", True)
 
     dist.ProcessGroupGloo = ProcessGroupGloo
+    penstock.torch.backend_module().Backend.create_device = staticmethod(real.create_device)
 
 
 def with_our_titles(of):

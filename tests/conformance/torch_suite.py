@@ -39,7 +39,11 @@ DIFFERENT = [
     (r".*\.test_barrier_timeout_(full_group|global|group)", "asks for gloo's words: ours name the rank that is missing"),
     (r".*\.test_(isend|send_recv_with_tag)_(autograd|torch)_profiler", "asks for the name gloo in the profiler's events"),
     (r".*\.test_ddp_logging_data_cpu", "asks for the name gloo; torch calls every other back end custom"),
-    (r".*\.test_sparse_all_reduce_sum\w*", "sparse tensors are refused, in words"),
+    (r".*\.test_(ddp_comm_hook_)?sparse_(all_reduce_sum|gradients|allreduce)\w*", "sparse tensors are refused, in words"),
+    (r"test_c10d_gloo\.ProcessGroupGlooTest\.test_\w+_checks", "asks for gloo's words"),
+    (r"test_c10d_gloo\.ProcessGroupGlooTest\.test_(allgather|allreduce|broadcast)_(basics\w*|noncontiguous_input)",
+     "gives one call several tensors, of several devices, which torch.distributed itself no longer does"),
+    (r"test_c10d_gloo\..*\.test_monitored_barrier", "torch has monitored_barrier for gloo only"),
 ]
 
 
