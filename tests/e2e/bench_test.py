@@ -117,7 +117,7 @@ class MpiBenches(Case):
         self.assertEqual(set(figures["Penstock hardware"]), {"barrier 64", "allreduce 64", "allreduce 70000"})
 
     def test_torch_collectives(self):
-        if not (SOURCE / ".venv-torch/bin/python").exists() or not (Path(PENSTOCK).parents[1] / "python/penstock/torch").is_dir():
+        if not (SOURCE / ".venv-torch/bin/python").exists() or not (pathlib.Path(PENSTOCK).parents[1] / "python/penstock/torch").is_dir():
             self.skipTest("PyTorch's back end is not built")
         printed, figures = self.figures("torch_collectives.py", "--sizes", "1024", "70000", "--ranks", "2", "4",
                                         "--ops", "all_reduce", "--train", "0")
