@@ -60,7 +60,7 @@ def ranks_run(options, ranks, command):
 def measure(options, ranks, backend, operations):
     figures = {}
     program = [str(mpi_jobs.ROOT / "bench/torch_rank.py"), backend, ",".join(operations),
-               ",".join(map(str, options.sizes))]
+               ",".join(map(str, options.sizes)), str(options.calls)]
     for line in ranks_run(options, ranks, program).splitlines():
         operation, size, microseconds, cpu = line.split()
         figures[operation, int(size), "time"] = float(microseconds)
@@ -96,6 +96,7 @@ def main():
     parser.add_argument("--python", default=str(mpi_jobs.ROOT / ".venv-torch/bin/python"))
     parser.add_argument("--ops", nargs="+", default=OPS, choices=OPS)
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4, 8])
+    parser.add_argument("--calls", type=int, default=2000, help="of a measurement at most")
     parser.add_argument("--train", type=int, default=20, metavar="N", help="steps of examples/train.py")
     parser.add_argument("--pool", default="1G", help="size of the temporary pool")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""A rank of torch_collectives.py: torch_rank.py BACKEND OPERATIONS SIZES. Rank 0 prints "operation bytes microseconds CPU".
+"""A rank of torch_collectives.py: torch_rank.py BACKEND OPERATIONS SIZES CALLS. Rank 0 prints "operation bytes microseconds CPU".
 
 Microseconds are the median of the calls; CPU is what all ranks took for one, in microseconds too. The operation raw is
 what each rank must copy at least: its block into shared memory and a neighbour's out of it, all at the same time.
@@ -64,8 +64,8 @@ def check(operation):
         assert (block == RANKS * torch.arange(8.0 * RANK, 8.0 * RANK + 8)).all(), block
 
 
-def measure(operation, size):
-    call, calls = prepared(operation, size), min(max(CALL_BYTES // size, 5), 2000)
+def measure(operation, size, most):
+    call, calls = prepared(operation, size), min(max(CALL_BYTES // size, 5), most)
     for _ in range(max(calls // 10, 2)):
         call()
     dist.barrier()
@@ -80,7 +80,7 @@ def measure(operation, size):
 
 
 def main():
-    backend, operations, sizes = sys.argv[1:]
+    backend, operations, sizes, most = sys.argv[1:]
     torch.set_num_threads(1)
     if backend == "penstock":
         import penstock.torch  # noqa: F401, makes the back end known
@@ -88,7 +88,7 @@ def main():
     for operation in operations.split(","):
         check(operation)
         for size in map(int, sizes.split(",")):
-            median, cpu = measure(operation, size)
+            median, cpu = measure(operation, size, int(most))
             if RANK == 0:
                 print(operation, size, f"{median:.2f} {cpu:.2f}", flush=True)
     dist.destroy_process_group()

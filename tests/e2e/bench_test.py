@@ -119,8 +119,8 @@ class MpiBenches(Case):
     def test_torch_collectives(self):
         if not (SOURCE / ".venv-torch/bin/python").exists() or not (pathlib.Path(PENSTOCK).parents[1] / "python/penstock/torch").is_dir():
             self.skipTest("PyTorch's back end is not built")
-        printed, figures = self.figures("torch_collectives.py", "--sizes", "1024", "70000", "--ranks", "2", "4",
-                                        "--ops", "all_reduce", "--train", "0")
+        printed, figures = self.figures("torch_collectives.py", "--sizes", "1024", "70000", "--ranks", "2",
+                                        "--ops", "all_reduce", "--train", "0", "--calls", "20")
         self.assert_rows(printed, "gloo", "Penstock", "raw limit")
         self.assertEqual(set(figures["Penstock"]), {f"all_reduce {size} {what}" for size in (1024, 70000)
                                                     for what in ("time", "CPU")})
