@@ -22,8 +22,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 UNAVAILABLE = 77
 RESTARTS = 5  # after tests that hang or crash, which are then left out
 EXPECTTEST = "expecttest==0.3.0"  # torch's tests import it
-# (run, backend that the tests are told, cases): from the wheel. Only tests for MPI have all-to-all on the CPU.
-WHEEL = [("distributed_test", "gloo", ""), ("distributed_test, all-to-all", "mpi", "all_to_all")]
+# (run, backend that the tests are told, cases, ranks at least): from the wheel. Only tests for MPI have all-to-all on the
+# CPU; those of smaller groups want 8 ranks.
+WHEEL = [("distributed_test", "gloo", "", 0), ("distributed_test, all-to-all", "mpi", "all_to_all", 0),
+         ("distributed_test, groups", "gloo", "_group(_|$)", 8)]
 # Files of test/distributed that use no GPU.
 FILES = ["test_c10d_gloo.py", "test_c10d_object_collectives.py", "test_functional_api.py", "test_c10d_functional_native.py",
          "_tensor/test_device_mesh.py", "_tensor/test_dtensor.py", "_tensor/test_redistribute.py", "_tensor/test_api.py",
@@ -54,8 +56,8 @@ def why_different(test):
 class Run:
     """The cases of a file over one back end, restarted without those that end it."""
 
-    def __init__(self, name, file, told, backend, options, logs):
-        self.name, self.file, self.told, self.backend = name, file, told, backend
+    def __init__(self, name, file, told, backend, ranks, options, logs):
+        self.name, self.file, self.told, self.backend, self.ranks = name, file, told, backend, ranks
         self.options, self.logs = options, logs
         self.outcomes, self.texts, self.trouble = {}, {}, []
 
@@ -80,7 +82,7 @@ class Run:
     def environment(self):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "TORCH"))}
         environment.update(PYTHONPATH=f"{self.options.site}:{os.path.join(self.options.build, 'python')}",
-                           OMP_NUM_THREADS="1", BACKEND=self.told, WORLD_SIZE=str(self.options.ranks))
+                           OMP_NUM_THREADS="1", BACKEND=self.told, WORLD_SIZE=str(self.ranks))
         if self.options.nodes:
             environment["PENSTOCK_NODES"] = str(self.options.nodes)
         return environment
@@ -107,7 +109,7 @@ class Run:
     def report(self):
         counts = collections.Counter(self.outcomes.values())
         text = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-        print(f"{self.name} over {self.backend}: {len(self.outcomes)} tests: {text or 'none'}", flush=True)
+        print(f"{self.name}, {self.ranks} ranks over {self.backend}: {len(self.outcomes)} tests: {text or 'none'}", flush=True)
         reasons = collections.Counter(self.texts[test].split("\n")[0][:100] for test, outcome in self.outcomes.items()
                                       if outcome == "skipped")
         for reason, count in reasons.most_common():
@@ -121,14 +123,14 @@ def reason_of(text):
     return (lines or text.strip().splitlines() or ["?"])[-1][:200]
 
 
-def measure(name, file, told, cases, options, logs):
+def measure(name, file, told, cases, ranks, options, logs):
     """Prints what fails over penstock only; true where there is nothing."""
-    ours = Run(name, file, told, "penstock", options, logs).go(cases)
+    ours = Run(name, file, told, "penstock", ranks, options, logs).go(cases)
     ours.report()
     failing = [test for test in ours.failing() if not why_different(test)]
     for test in sorted(set(ours.failing()) - set(failing)):
         print(f"  differs from gloo: {test}: {why_different(test)}")
-    theirs = Run(name, file, told, "gloo", options, logs)
+    theirs = Run(name, file, told, "gloo", ranks, options, logs)
     if failing:
         theirs.go(cases, failing)
     both = [test for test in failing if theirs.outcomes.get(test) not in ("passed", "skipped")]
@@ -180,12 +182,13 @@ def main(arguments=None):
     logs = options.logs or tempfile.mkdtemp(prefix="penstock-torch-")
     os.makedirs(logs, exist_ok=True)
     good = True
-    for name, told, cases in [] if options.no_wheel else WHEEL:
-        good = measure(name, "wheel", told, options.cases or cases, options, logs) and good
+    for name, told, cases, least in [] if options.no_wheel else WHEEL:
+        ranks = max(options.ranks, least)
+        good = measure(name, "wheel", told, options.cases or cases, ranks, options, logs) and good
     for name in options.files if options.torch_tests else []:
         path = os.path.join(os.path.abspath(options.torch_tests), name)
         if os.path.exists(path):
-            good = measure(name, path, "gloo", options.cases, options, logs) and good
+            good = measure(name, path, "gloo", options.cases, options.ranks, options, logs) and good
         else:
             print(f"{name}: absent in {options.torch_tests}")
     print(f"logs: {logs}")
