@@ -72,7 +72,8 @@ class Run:
             if ended:
                 return self
             if running is None:
-                self.trouble.append(f"ended with status {outcome.status}, outside of any test: {notes}.log")
+                last = (outcome.output.strip().splitlines() or ["?"])[-1][:200]
+                self.trouble.append(f"ended with status {outcome.status}, outside of any test: {last} ({notes}.log)")
                 return self
             self.outcomes[running] = "hang" if outcome.ended else "crash"
             left_out = list(self.outcomes)

@@ -71,6 +71,11 @@ class Torch(Case):
             for wanted, loss in zip(losses, found[1][what]):
                 self.assertAlmostEqual(wanted, loss, delta=2e-3 if "float16" in what else 1e-5, msg=what)
 
+    def test_what_stands_on_collectives(self):
+        """FSDP of both kinds, checkpoints, tensor parallelism, ZeRO, functional collectives."""
+        for status, out, err in self.ranks(3, "torch_features.py", "penstock", str(self.folder / "state"), PENSTOCK_NODES=2):
+            self.assertEqual((status, out), (0, "features: ok\n"), err)
+
     def test_a_death_is_named(self):
         for line in (said := self.lines(3, "torch_failures.py", "dies")):
             self.assertRegex(line, r"after 0 s: DistBackendError: penstock: .* rank 1 \(pid \d+ on host .*died")
