@@ -28,7 +28,7 @@ void Worker::run() {
     if (tasks_.empty()) return;
     auto task = std::move(tasks_.front());
     tasks_.pop_front();
-    busy_ = true;
+    begin();
     lock.unlock();
     task();
     task = nullptr;  // its tensors go before others learn that it is done
@@ -66,6 +66,10 @@ void Worker::stop() {
   }
   changed_.notify_all();
   if (ended.joinable()) ended.join();
+  std::unique_lock<std::mutex> lock(mutex_);
+  ++draining_;
+  changed_.wait(lock, [this] { return !busy_ || by_ == std::this_thread::get_id(); });
+  --draining_;
 }
 
 bool Worker::stopped() const {

@@ -25,7 +25,7 @@ class Worker {
     {
       const std::lock_guard<std::mutex> guard(mutex_);
       if (busy_ || !tasks_.empty() || stopped_) return false;
-      busy_ = true;
+      begin();
     }
     task();
     done();
@@ -33,18 +33,24 @@ class Worker {
   }
   /// Waits until nothing is under way. False: not within `milliseconds`.
   bool drain(int milliseconds);
-  /// Takes no more tasks; those that wait are run (and should fail quickly). Ends the thread.
+  /// Takes no more tasks; those that wait are run (and should fail quickly). Ends the thread, and
+  /// waits for other threads that run a task.
   void stop();
   bool stopped() const;
 
  private:
   void run();
+  void begin() {
+    busy_ = true;
+    by_ = std::this_thread::get_id();
+  }
   void done();
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
-  bool busy_ = false;  ///< a task runs
+  bool busy_ = false;   ///< a task runs ...
+  std::thread::id by_;  ///< ... in this thread
   bool stopped_ = false;
   int draining_ = 0;    ///< threads in drain()
   std::thread thread_;  ///< begun with the first task that waits

@@ -139,10 +139,12 @@ class Torch(Case):
         for err in said[1:]:
             self.assertRegex(err, "has not met: rank 0 on .* could not join: penstock: .* a pool has at least 16 MiB")
 
-    def test_abort_ends_a_wait(self):
-        said = self.lines(3, "torch_failures.py", "abort")
-        self.assertEqual(len(said), 1, said)
-        self.assertIn("was cancelled while it waited for", said[0])
+    def test_abort_and_shutdown_end_a_wait(self):
+        for what in ("abort", "shutdown"):
+            with self.subTest(what=what):
+                said = self.lines(3, "torch_failures.py", what)
+                self.assertEqual(len(said), 1, said)
+                self.assertIn("was cancelled while it waited for", said[0])
 
     def test_tensors_that_cannot_be_used(self):
         for line in (said := self.lines(2, "torch_failures.py", "tensors")):

@@ -68,6 +68,18 @@ def abort():
         time.sleep(1.5)
 
 
+def shutdown():
+    """While a call of another thread is under way."""
+    if rank == 0:
+        thread = threading.Thread(target=attempt, args=(dist.all_reduce, numbers))
+        thread.start()
+        time.sleep(0.3)
+        dist.distributed_c10d._get_default_group().shutdown()
+        thread.join()
+    else:
+        time.sleep(3)
+
+
 def tensors():
     attempt(dist.all_reduce, torch.ones(3).to_sparse())
     attempt(dist.all_gather_into_tensor, torch.empty(7), torch.ones(3))
@@ -77,5 +89,6 @@ def tensors():
     dist.barrier()
 
 
-{"dies": dies, "late": late, "size": size, "type": type_, "order": order, "abort": abort, "tensors": tensors}[sys.argv[1]]()
+{"dies": dies, "late": late, "size": size, "type": type_, "order": order, "abort": abort,
+ "shutdown": shutdown, "tensors": tensors}[sys.argv[1]]()
 dist.destroy_process_group()
