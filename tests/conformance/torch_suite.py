@@ -37,7 +37,7 @@ FILES = ["test_c10d_gloo.py", "test_c10d_object_collectives.py", "test_functiona
          "_composable/fsdp/test_fully_shard_mixed_precision.py", "_composable/fsdp/test_fully_shard_state_dict.py"]
 # (test, why another back end than gloo fails it)
 DIFFERENT = [
-    (r".*\.test_monitored_barrier_gloo\w*", "torch has monitored_barrier for gloo only"),
+    (r".*\.test_monitored_barrier\w*", "torch has monitored_barrier for gloo only"),
     (r".*\.test_barrier_timeout_(full_group|global|group)", "asks for gloo's words: ours name the rank that is missing"),
     (r".*\.test_(isend|send_recv_with_tag)_(autograd|torch)_profiler", "asks for the name gloo in the profiler's events"),
     (r".*\.test_ddp_logging_data_cpu", "asks for the name gloo; torch calls every other back end custom"),
@@ -45,7 +45,6 @@ DIFFERENT = [
     (r"test_c10d_gloo\.ProcessGroupGlooTest\.test_\w+_checks", "asks for gloo's words"),
     (r"test_c10d_gloo\.ProcessGroupGlooTest\.test_(allgather|allreduce|broadcast)_(basics\w*|noncontiguous_input)",
      "gives one call several tensors, of several devices, which torch.distributed itself no longer does"),
-    (r"test_c10d_gloo\..*\.test_monitored_barrier", "torch has monitored_barrier for gloo only"),
 ]
 
 
