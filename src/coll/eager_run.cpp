@@ -9,8 +9,6 @@ namespace penstock::coll {
 namespace {
 
 constexpr std::uint64_t payload_of_line = coherence::tagged_bytes;
-/// Looked at together of one rank; more would be dropped and fetched in vain while waiting.
-constexpr std::uint64_t window_lines = 16;
 
 constexpr std::uint64_t lines_of(std::uint64_t payload) {
   return (payload + payload_of_line - 1) / payload_of_line;
@@ -53,20 +51,29 @@ std::byte* EagerRun::destination(const EagerRead& read) {
   return to(prepared().schedule.steps[static_cast<std::size_t>(read.copy)].span);
 }
 
+/// All that is missing; or, after a look in vain, its last line: while a rank is late no more is
+/// dropped and fetched again, and what comes last tells that the rest is there.
 EagerRun::Window EagerRun::window_of(const Pending& pending) const {
   const EagerRead& read = prepared().reads[pending.read];
-  const std::uint64_t line = (read.at + pending.come) / payload_of_line;
+  std::uint64_t begin = pending.come;
+  if (pending.in_vain) begin += (read.bytes - begin - 1) / payload_of_line * payload_of_line;
+  const std::uint64_t line = (read.at + begin) / payload_of_line;
   return {.lines = s_.at(s_.layout.eager(read.rank, s_.number) + line * line_bytes),
           .first_line = line,
-          .bytes = std::min(read.bytes - pending.come, window_lines * payload_of_line)};
+          .begin = begin,
+          .bytes = read.bytes - begin};
 }
 
-void EagerRun::look(Pending& pending) {
+/// True when some came.
+bool EagerRun::look(Pending& pending) {
   const EagerRead& read = prepared().reads[pending.read];
   const Window window = window_of(pending);
-  pending.come +=
-      s_.memory_of(read.rank).load_tagged(destination(read) + pending.come, window.lines,
+  const std::size_t come =
+      s_.memory_of(read.rank).load_tagged(destination(read) + window.begin, window.lines,
                                           window.bytes, tag_of(s_.number, window.first_line));
+  if (window.begin == pending.come) pending.come += come;
+  pending.in_vain = come == 0;
+  return come != 0;
 }
 
 /// Takes all that is there: who has published it may be gone by the next look. True when all have
@@ -87,9 +94,7 @@ bool EagerRun::look_at_all() {
   s_.memory_of_all().load_fence();
   bool some = false;
   std::erase_if(pending_, [&](Pending& pending) {
-    const std::uint64_t before = pending.come;
-    look(pending);
-    some = some || pending.come != before;
+    some = look(pending) || some;
     const EagerRead& read = prepared().reads[pending.read];
     if (pending.come < read.bytes) return false;
     s_.hear(read.rank, s_.number);

@@ -83,18 +83,20 @@ class EagerRun : public Running {
   struct Pending {
     std::uint32_t read;      ///< its number
     std::uint64_t come = 0;  ///< payload bytes
+    bool in_vain = false;    ///< nothing came at the last look
   };
   /// What is looked at of a read: lines and their payload.
   struct Window {
     const std::byte* lines = nullptr;
-    std::uint64_t first_line = 0, bytes = 0;
+    std::uint64_t first_line = 0;
+    std::uint64_t begin = 0, bytes = 0;  ///< of the payload
   };
   void publish(const Step& step);
   void publish_all();
   Window window_of(const Pending& pending) const;
   bool take_arrived();
   bool look_at_all();
-  void look(Pending& pending);
+  bool look(Pending& pending);
   void finish_steps();
   std::byte* destination(const EagerRead& read);
 
