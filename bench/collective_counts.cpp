@@ -14,6 +14,7 @@
 
 #include "coll/communicator.hpp"
 #include "coll/planning.hpp"
+#include "coll/together.hpp"
 
 namespace penstock::bench {
 namespace {
@@ -23,7 +24,6 @@ using coll::StepKind;
 
 constexpr std::uint64_t element = 4;
 constexpr std::uint64_t tagged = coherence::tagged_bytes, line = coherence::line_bytes;
-constexpr std::uint64_t lines_at_once = 16;  ///< of an eager block (src/coll/eager_run.cpp)
 
 struct Counts {
   std::uint64_t written = 0, read = 0, words = 0, accesses = 0;
@@ -89,8 +89,7 @@ Counts count_eager(const coll::Schedule& schedule) {
   // Who has nothing to say publishes a bare line, and who needs only that reads it.
   if (rings && counts.written == 0) counts.written = line;
   if (waits != 0 && counts.read == 0) counts.read = waits * line;
-  counts.accesses =
-      (std::max<std::uint64_t>(longest, waits != 0) + lines_at_once - 1) / lines_at_once;
+  counts.accesses = longest != 0 || waits != 0 ? 1 : 0;
   return counts;
 }
 
@@ -99,14 +98,7 @@ Counts count_slots(const coll::Schedule& schedule) {
   Counts counts{.written = traffic.written_bytes,
                 .read = traffic.read_bytes,
                 .words = traffic.rings + traffic.releases};
-  // Waits that follow each other are looked at together; each copy and combine is a device access.
-  bool in_waits = false;
-  for (const coll::Step& step : schedule.steps) {
-    const bool waits = step.kind == StepKind::wait || step.kind == StepKind::await_release;
-    counts.accesses += waits && !in_waits;
-    counts.accesses += step.kind == StepKind::copy || step.kind == StepKind::combine;
-    in_waits = waits;
-  }
+  counts.accesses = accesses_of(schedule);
   return counts;
 }
 

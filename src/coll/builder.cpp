@@ -1,5 +1,7 @@
 #include "coll/builder.hpp"
 
+#include "coll/together.hpp"
+
 #include <array>
 
 #include "base/checked.hpp"
@@ -258,6 +260,31 @@ Traffic traffic_of(const Schedule& schedule, const NodeMap& nodes, std::uint32_t
     }
   }
   return traffic;
+}
+
+std::uint64_t accesses_of(const Schedule& schedule) {
+  const auto& steps = schedule.steps;
+  std::uint64_t accesses = 0;
+  std::vector<bool> looked_at(steps.size());
+  for (std::size_t i = 0; i < steps.size();) {
+    const StepKind kind = steps[i].kind;
+    if (kind == StepKind::copy) {
+      ++accesses;
+      i = end_of_copies(steps, i, [&](const Step& step) {
+        return looked_at[static_cast<std::size_t>(&step - steps.data())];
+      });
+      continue;
+    }
+    accesses += kind == StepKind::combine;
+    if (kind == StepKind::wait && !looked_at[i]) {
+      ++accesses;
+      for_waits_together(steps, i, [&](std::size_t wait) { looked_at[wait] = true; });
+    }
+    accesses +=
+        kind == StepKind::await_release && (i == 0 || steps[i - 1].kind != StepKind::await_release);
+    ++i;
+  }
+  return accesses;
 }
 
 }  // namespace penstock::coll

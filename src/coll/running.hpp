@@ -118,17 +118,22 @@ class SlotRun : public Running {
   void take(const Step& step);
   /// The steps of one kind from the next one on, all of them waits.
   Result<bool> wait_for_run(StepKind kind, Missing& missing);
-  Result<void> look_for(StepKind kind);
+  Result<void> look_for_doorbells();
+  void look_for_releases();
   void publish(const Step& step);
   void ring(const Step& step);
-  void copy(const Step& step);
+  void copy_together();
   void combine_chunks(const Step& step);
   std::byte* chunk(std::uint32_t producer, std::uint64_t number, std::uint64_t at) const;
+  std::uint64_t& seen(const Step& wait);
+  bool is_over(const Step& wait);
 
   Placement placement_ = Placement::wide;
   std::size_t next_ = 0, run_end_ = 0;
   bool free_ = false;                 ///< the half's slots
   std::vector<std::size_t> pending_;  ///< waits of the run that are not over
+  std::vector<std::size_t> looks_;    ///< waits for doorbells that are looked at together
+  std::vector<std::uint64_t> seen_;   ///< words of doorbells, by rank and slot
   std::array<Use, halves> last_use_;
 };
 

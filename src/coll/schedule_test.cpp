@@ -7,6 +7,7 @@
 #include "coll/problem.hpp"
 #include "coll/test_calls.hpp"
 #include "coll/test_model.hpp"
+#include "coll/together.hpp"
 
 namespace penstock::coll {
 namespace {
@@ -102,6 +103,25 @@ TEST(ScheduleCounts, AreTheFormulas) {
     EXPECT_EQ(traffic(Collective::allreduce, Algorithm::two_shot).read_bytes, 2 * s / n * (n - 1));
     EXPECT_EQ(traffic(Collective::barrier).rings, 1u);
     EXPECT_EQ(traffic(Collective::barrier).waits, n - 1);
+  }
+}
+
+/// Two a round while its chunks are small, whatever the number of ranks.
+TEST(ScheduleCounts, ARoundIsTwoAccesses) {
+  for (const std::uint32_t n : {2u, 3u, 8u, 64u}) {
+    const auto accesses = [&](Collective collective, std::uint64_t bytes,
+                              Algorithm algorithm = Algorithm::one_shot) {
+      return accesses_of(schedule_of(collective, n, n - 1, bytes,
+                                     {.algorithm = algorithm, .slot_bytes = 1 << 20, .slots = 4}));
+    };
+    const std::uint64_t small = max_bytes_together / n / 64 * 64;
+    EXPECT_EQ(accesses(Collective::allgather, small), 2u);
+    EXPECT_EQ(accesses(Collective::alltoall, small), 2u);
+    EXPECT_EQ(accesses(Collective::broadcast, small), 2u);
+    EXPECT_EQ(accesses(Collective::allreduce, small), 2u);
+    EXPECT_EQ(accesses(Collective::allreduce, small, Algorithm::two_shot), 4u);
+    EXPECT_EQ(accesses(Collective::barrier, 0), 1u);
+    EXPECT_EQ(accesses(Collective::allgather, max_bytes_together), n);  // one for each other rank
   }
 }
 

@@ -1,10 +1,19 @@
 // The form by slots: steps in the order of their list. A chunk is copied into a slot, then its
 // doorbell is rung; a reader that has seen the doorbell drops its copies of the slot and reads.
-// Consecutive waits are looked at together, for one device access. Source: CCCL, sections 3 and 4;
-// papers/4-collectives.md, 4.6 (slots that are used again), 4.9.
+// The doorbells of a round are looked at together, and its small chunks taken together, for one
+// device access each (together.hpp). Source: CCCL, sections 3 and 4; papers/4-collectives.md, 4.6
+// (slots that are used again), 4.9.
 #include "coll/running.hpp"
+#include "coll/together.hpp"
 
 namespace penstock::coll {
+
+namespace {
+
+/// Collectives that no rank is ever ahead of another.
+constexpr std::uint64_t max_ahead = 1ull << 32;
+
+}  // namespace
 
 void SlotRun::begin(const Call& call, const Prepared& prepared) {
   Running::begin(call, prepared);
@@ -12,6 +21,16 @@ void SlotRun::begin(const Call& call, const Prepared& prepared) {
   next_ = 0;
   free_ = false;
   pending_.clear();
+  if (seen_.empty()) seen_.resize(std::size_t{s_.group.ranks()} * s_.shape.slots);
+}
+
+/// The greatest word seen in the doorbell that a wait is for.
+std::uint64_t& SlotRun::seen(const Step& wait) {
+  return seen_[std::size_t{wait.rank} * s_.shape.slots + wait.chunk % s_.shape.slots];
+}
+
+bool SlotRun::is_over(const Step& wait) {
+  return seen(wait) >= word_of(s_.number, wait.chunk + 1);
 }
 
 std::byte* SlotRun::chunk(std::uint32_t producer, std::uint64_t number, std::uint64_t at) const {
@@ -31,9 +50,24 @@ void SlotRun::ring(const Step& step) {
   s_.send_off();
 }
 
-void SlotRun::copy(const Step& step) {
-  s_.memory_of(step.rank).observe_bulk(to(step.span), chunk(step.rank, step.chunk, step.at),
-                                       step.span.bytes);
+/// The copies from `next_` on that are taken together, and what stands between them.
+void SlotRun::copy_together() {
+  const auto& steps = prepared().schedule.steps;
+  const std::size_t end =
+      end_of_copies(steps, next_, [this](const Step& step) { return is_over(step); });
+  for (std::size_t i = next_; i < end; ++i) {
+    const Step& step = steps[i];
+    if (step.kind == StepKind::copy)
+      s_.memory_of(step.rank).invalidate(chunk(step.rank, step.chunk, step.at), step.span.bytes);
+  }
+  s_.memory_of_all().load_fence();
+  for (; next_ < end; ++next_) {
+    const Step& step = steps[next_];
+    if (step.kind == StepKind::copy)
+      s_.memory_of(step.rank).load_bulk(to(step.span), chunk(step.rank, step.chunk, step.at),
+                                        step.span.bytes);
+    if (step.kind == StepKind::release) take(step);
+  }
 }
 
 void SlotRun::combine_chunks(const Step& step) {
@@ -52,45 +86,65 @@ void SlotRun::combine_chunks(const Step& step) {
   });
 }
 
-/// One look at each wait of `pending_`; those that are over leave it.
-Result<void> SlotRun::look_for(StepKind kind) {
+/// One look at each wait of `looks_`; those that are over leave `pending_`.
+Result<void> SlotRun::look_for_doorbells() {
   const auto& steps = prepared().schedule.steps;
-  const bool bells = kind == StepKind::wait;
-  const auto word_at = [&](const Step& step) {
-    return s_.at(bells ? s_.layout.doorbell(step.rank, step.chunk)
-                       : s_.layout.release(s_.self(), step.rank));
+  const auto doorbell = [&](const Step& step) {
+    return s_.at(s_.layout.doorbell(step.rank, step.chunk));
   };
-  const auto memory_at = [&](const Step& step) -> const coherence::Memory& {
-    return bells ? s_.memory_of(step.rank) : s_.memory_of_all();
-  };
-  for (const std::size_t i : pending_) memory_at(steps[i]).invalidate(word_at(steps[i]), 8);
+  for (const std::size_t i : looks_) s_.memory_of(steps[i].rank).invalidate(doorbell(steps[i]), 8);
   s_.memory_of_all().load_fence();
-  std::uint64_t failure = 0;
-  std::uint32_t failed = 0;
-  std::erase_if(pending_, [&](std::size_t i) {
+  for (const std::size_t i : looks_) {
     const Step& step = steps[i];
-    if (memory_at(step).load_word(word_at(step)) >= word_of(s_.number, step.chunk + 1)) {
-      if (bells) s_.hear(step.rank, s_.number);
-      return true;
-    }
-    if (bells && failure == 0) {
-      failure = s_.memory_of(step.rank).load_word(s_.at(s_.layout.failed(step.rank)));
-      failed = step.rank;
-    }
-    return false;
-  });
-  if (failure != 0) return unexpected(s_.failure_of(call().name, failed, failure));
+    const std::uint64_t word = s_.memory_of(step.rank).load_word(doorbell(step));
+    // What a stranger has written its producer mends while it waits (own_words.hpp).
+    if (collective_of(word) > s_.number + max_ahead) continue;
+    seen(step) = word;
+    if (is_over(step)) s_.hear(step.rank, s_.number);
+  }
+  std::erase_if(pending_, [&](std::size_t i) { return is_over(steps[i]); });
+  for (const std::size_t i : pending_) {
+    const std::uint32_t rank = steps[i].rank;
+    const std::uint64_t failure = s_.memory_of(rank).load_word(s_.at(s_.layout.failed(rank)));
+    if (failure != 0) return unexpected(s_.failure_of(call().name, rank, failure));
+  }
   return {};
 }
 
+void SlotRun::look_for_releases() {
+  const auto& steps = prepared().schedule.steps;
+  const auto& memory = s_.memory_of_all();
+  const auto release = [&](const Step& step) {
+    return s_.at(s_.layout.release(s_.self(), step.rank));
+  };
+  for (const std::size_t i : pending_) memory.invalidate(release(steps[i]), 8);
+  memory.load_fence();
+  std::erase_if(pending_, [&](std::size_t i) {
+    return memory.load_word(release(steps[i])) >= word_of(s_.number, steps[i].chunk + 1);
+  });
+}
+
+/// The waits of one kind from `next_` on. A first look is for the doorbells of the whole round; who
+/// has to wait then looks for the next ones alone.
 Result<bool> SlotRun::wait_for_run(StepKind kind, Missing& missing) {
   const auto& steps = prepared().schedule.steps;
+  const bool bells = kind == StepKind::wait;
   if (pending_.empty()) {
-    for (std::size_t i = next_; i < steps.size() && steps[i].kind == kind; ++i)
-      pending_.push_back(i);
-    run_end_ = pending_.back() + 1;
+    run_end_ = next_;
+    for (; run_end_ < steps.size() && steps[run_end_].kind == kind; ++run_end_)
+      if (!bells || !is_over(steps[run_end_])) pending_.push_back(run_end_);
+    looks_.clear();
+    if (bells && !pending_.empty())
+      for_waits_together(steps, next_, [&](std::size_t i) {
+        if (!is_over(steps[i])) looks_.push_back(i);
+      });
+  } else {
+    looks_ = pending_;
   }
-  PENSTOCK_TRY(look_for(kind));
+  if (!pending_.empty()) {
+    if (bells) PENSTOCK_TRY(look_for_doorbells());
+    if (!bells) look_for_releases();
+  }
   if (pending_.empty()) {
     next_ = run_end_;
     return true;
@@ -106,8 +160,6 @@ void SlotRun::take(const Step& step) {
       return publish(step);
     case StepKind::ring:
       return ring(step);
-    case StepKind::copy:
-      return copy(step);
     case StepKind::move:
       return move(step);
     case StepKind::combine:
@@ -134,6 +186,8 @@ Result<bool> SlotRun::advance(Missing& missing) {
     if (kind == StepKind::wait || kind == StepKind::await_release) {
       s_.send_off();
       if (!PENSTOCK_TRY(wait_for_run(kind, missing))) return false;
+    } else if (kind == StepKind::copy) {
+      copy_together();
     } else {
       take(steps[next_++]);
     }
