@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,9 +12,9 @@
 struct penstock_comm {
   std::shared_ptr<penstock::capi::Attachment> attachment;
   std::unique_ptr<penstock::coll::Communicator> core;
-  std::optional<penstock::arena::Object> area;  ///< of rank 0, which owns it
-  penstock::coll::Problem problem;              ///< of the call in progress
-  std::vector<std::uint64_t> tokens;            ///< by rank
+  std::vector<penstock::arena::Object> areas;  ///< of rank 0, which owns them
+  penstock::coll::Problem problem;             ///< of the call in progress
+  std::vector<std::uint64_t> tokens;           ///< by rank
 };
 
 namespace penstock::capi {
@@ -32,14 +31,14 @@ class ClosedComms {
   ClosedComms& operator=(const ClosedComms&) = delete;
 
   static ClosedComms& of(Attachment& at);
-  void add(std::unique_ptr<coll::Communicator> core, const arena::Object& area);
+  void add(std::unique_ptr<coll::Communicator> core, std::vector<arena::Object> areas);
   /// Gives the space back of those that all ranks have left.
   void give_back();
 
  private:
   struct Closed {
     std::unique_ptr<coll::Communicator> core;
-    arena::Object area;
+    std::vector<arena::Object> areas;
   };
   Attachment& at_;
   std::mutex mutex_;

@@ -86,19 +86,22 @@ Plan default_plan(const Problem& problem, const Shape& shape) {
   return table.plan(problem, shape);
 }
 
+std::uint32_t area_slots_of(std::uint64_t stripe_bytes, std::uint64_t slot_bytes) {
+  // A page less than a stripe, so that the header of the next object has its place there.
+  constexpr std::uint64_t page = 4096;
+  return static_cast<std::uint32_t>((stripe_bytes - page) / slot_bytes);
+}
+
 Shape shape_for(std::uint32_t ranks, std::uint64_t pool_bytes, const Devices& devices) {
-  constexpr std::uint64_t most = 256 << 10, least = 16 << 10, line = 4096;
+  constexpr std::uint64_t most = 256 << 10, least = 16 << 10, page = 4096;
   Shape shape{.devices = std::clamp(devices.count, 1u, Devices::max_count),
               .sequential = devices.sequential};
   const std::uint64_t budget = pool_bytes / 32;
   for (;; shape.devices /= 2) {
     const std::uint64_t each = budget / Slots::count(ranks, shape);
     if (shape.devices > 1 && each < least) continue;
-    shape.slot_bytes = std::clamp(each / line * line, least, most);
-    // A page less than a stripe, so that the header of the next object has its place there.
-    if (shape.devices > 1)
-      shape.area_slots =
-          static_cast<std::uint32_t>((devices.stripe_bytes - line) / shape.slot_bytes);
+    shape.slot_bytes = std::clamp(each / page * page, least, most);
+    if (shape.devices > 1) shape.area_slots = area_slots_of(devices.stripe_bytes, shape.slot_bytes);
     return shape;
   }
 }

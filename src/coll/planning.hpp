@@ -38,6 +38,8 @@ struct Devices {
   std::uint64_t stripe_bytes = 0;
   bool sequential = false;  ///< Shape::sequential
 };
+/// Slots of an area that lies within a stripe; 0: they are too long.
+std::uint32_t area_slots_of(std::uint64_t stripe_bytes, std::uint64_t slot_bytes);
 /// Smaller for many ranks: all communicators together should leave room for messages and windows.
 /// Fewer devices where slots would be too short.
 Shape shape_for(std::uint32_t ranks, std::uint64_t pool_bytes, const Devices& devices = {});

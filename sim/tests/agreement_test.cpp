@@ -1,0 +1,139 @@
+// Ranks on nodes without coherence agree on communicators, one after the other in the same space:
+// none finds what the last one left there.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "coll/agreement.hpp"
+#include "coll/tuning_store.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/small_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using coll::Collective;
+
+constexpr std::uint32_t ranks = 2, turns = 3;
+
+/// What they exchange by other means than the pool.
+struct Exchange {
+  std::array<std::vector<coll::Offer>, turns> offers;
+  std::array<std::uint32_t, turns> told{}, ended{};
+};
+
+coll::Agreement::Space space_of(arena::Arena& arena, std::uint32_t turn) {
+  return {.arena = arena,
+          .make =
+              [&arena, turn](std::uint64_t bytes, std::optional<std::uint32_t>) {
+                return arena.create(fmt::format("communicator {}", turn), bytes,
+                                    {.lifetime = arena::Lifetime::process, .zero = false});
+              },
+          .give_back = [&arena](const Object& area) { (void)arena.destroy(area); }};
+}
+
+coll::Tuning tuning_of(std::uint32_t turn) {
+  coll::Tuning tuning;
+  tuning.origin = fmt::format("table {}", turn);
+  tuning.entries.resize(2);
+  for (auto& entry : tuning.entries) entry.min_bytes = turn + 1;
+  return tuning;
+}
+
+/// By slots and in eager blocks.
+void allgather(World& world, coll::Communicator& comm, std::uint64_t bytes, bool eager) {
+  std::vector<std::byte> own(bytes, std::byte(comm.self() + 1)), all(bytes * ranks);
+  coll::Problem problem{.collective = Collective::allgather,
+                        .ranks = ranks,
+                        .rank = comm.self(),
+                        .input = {{0, bytes}},
+                        .output = {{0, bytes}, {bytes, bytes}},
+                        .max_block_bytes = bytes};
+  const auto done = comm.run({.name = "allgather",
+                              .problem = &problem,
+                              .plan = {.slot_bytes = comm.shape().slot_bytes, .eager = eager},
+                              .input = own.data(),
+                              .output = all.data()});
+  world.require(done.has_value(), done ? "" : done.error().message);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+    world.require(all[rank * bytes] == std::byte(rank + 1) &&
+                      all[rank * bytes + bytes - 1] == std::byte(rank + 1),
+                  "wrong bytes");
+}
+
+void meet(World& world, SpaceUser& user, Exchange& exchange, std::uint32_t self,
+          std::uint32_t turn) {
+  if (self == 0) {
+    const auto stored = coll::store_tuning(*user.arena, tuning_of(turn));
+    world.require(stored.has_value(), stored ? "" : stored.error().message);
+  }
+  coll::Agreement agreement(ranks, self);
+  const auto made = agreement.offer(space_of(*user.arena, turn), {.slot_bytes = 256});
+  world.require(made.has_value(), made ? "" : made.error().message);
+  auto& offers = exchange.offers[turn];
+  offers.resize(ranks);
+  offers[self] = agreement.own();
+  ++exchange.told[turn];
+  wait_until(world, "the offers", [&] { return exchange.told[turn] == ranks; });
+  const auto fits = agreement.check(offers, "communicator");
+  world.require(fits.has_value(), fits ? "" : fits.error().message);
+  coll::Options options = agreement.options(*user.pool, offers);
+  world.require(options.tuning != nullptr && *options.tuning == tuning_of(turn),
+                "not the table of rank 0");
+  auto comm = coll::Communicator::open(*user.pool, std::move(options));
+  world.require(comm.has_value(), comm ? "" : comm.error().message);
+  for (const bool eager : {true, false}) allgather(world, **comm, 100, eager);
+  (*comm)->leave();
+  if (self == 0) {
+    const auto left = (*comm)->await_all_left("the end");
+    world.require(left.has_value(), left ? "" : left.error().message);
+    agreement.give_back();
+  }
+  ++exchange.ended[turn];
+  wait_until(world, "the end", [&] { return exchange.ended[turn] == ranks; });
+}
+
+TEST(Agreement, EachCommunicatorBeginsAnew) {
+  SimulatedPool pool;
+  pool.format_arena();
+  Scenario scenario = pool.scenario("communicators in one place", ranks);
+  scenario.max_steps = 6'000'000;
+  scenario.body = [&pool](World& world) {
+    auto exchange = std::make_shared<Exchange>();
+    for (std::uint32_t self = 0; self < ranks; ++self)
+      world.spawn(self, [&world, &pool, exchange, self] {
+        SpaceUser user(world, pool);
+        for (std::uint32_t turn = 0; turn < turns; ++turn) meet(world, user, *exchange, self, turn);
+      });
+  };
+  expect_held("collectives", "random schedules", explore(scenario, 8));
+  expect_held("collectives", "random schedules", explore(with_lasting_copies(scenario), 8));
+}
+
+TEST(Agreement, OffersThatDoNotFitAreRefusedByAll) {
+  std::vector<coll::Offer> offers(3);
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    offers[rank] = {.pool_id = 7, .token = rank + 1, .node = rank, .area = coll::Offer::none};
+  const auto refused = [&](const std::string& words) {
+    for (std::uint32_t self = 0; self < 3; ++self) {
+      const auto fits = coll::Agreement(3, self).check(offers, "group");
+      ASSERT_FALSE(fits);
+      EXPECT_NE(fits.error().message.find(words), std::string::npos) << fits.error().message;
+    }
+  };
+  refused("rank 0 found no room");
+  offers[0].area = 4096;
+  EXPECT_TRUE(coll::Agreement(3, 1).check(offers, "group"));
+  offers[2].check = 1;
+  refused("compares calls");
+  offers[2].check = 0;
+  offers[1].plan = 5;
+  refused("PENSTOCK_COLL_PLAN is not the same");
+  offers[1].plan = 0;
+  offers[1].pool_id = 8;
+  refused("another pool");
+}
+
+}  // namespace
+}  // namespace penstock::sim

@@ -1,0 +1,197 @@
+#include "coll/agreement.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "base/checked.hpp"
+#include "base/checksum.hpp"
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "base/log.hpp"
+#include "coll/layout.hpp"
+#include "coll/planning.hpp"
+#include "coll/tuning_store.hpp"
+
+namespace penstock::coll {
+
+namespace {
+
+const PlanOverride& plan_override() {
+  static const PlanOverride taken = [] {
+    auto parsed = parse_plan_override(base::env_text("PENSTOCK_COLL_PLAN"));
+    if (parsed) return *parsed;
+    base::log(base::Level::error, "PENSTOCK_COLL_PLAN is not used: {}", parsed.error().message);
+    return PlanOverride{};
+  }();
+  return taken;
+}
+
+std::uint64_t plan_hash() {
+  const std::string text = base::env_text("PENSTOCK_COLL_PLAN");
+  return base::xxh64(text.data(), text.size(), 0);
+}
+
+bool wants_naive() {
+  return plan_override().variant == Variant::naive;
+}
+
+Devices devices_of(const pool::Striping& striping) {
+  Devices devices{
+      .count = striping.parts, .stripe_bytes = striping.stripe_bytes, .sequential = wants_naive()};
+  const std::uint32_t most = plan_override().devices;
+  if (most != 0) devices.count = std::min(devices.count, most);
+  return devices;
+}
+
+Shape shape_of(const Offer& first) {
+  return {.slot_bytes = first.slot_bytes,
+          .eager_bytes = first.eager_bytes,
+          .devices = first.devices,
+          .area_slots = first.area_slots,
+          .sequential = wants_naive()};
+}
+
+/// Behind the words: where the other areas are, and the tuning table.
+std::uint64_t rest_begin(std::uint32_t ranks, const Shape& shape) {
+  return Communicator::bytes(ranks, shape);
+}
+std::uint64_t offsets_bytes(std::uint32_t ranks, const Shape& shape) {
+  return Communicator::slot_areas(ranks, shape).size() * sizeof(std::uint64_t);
+}
+
+}  // namespace
+
+Result<void> Agreement::offer(Space space, const Wishes& wishes) {
+  space_.emplace(std::move(space));
+  const pool::Pool& pool = space_->arena.pool();
+  own_.pool_id = pool.info().id;
+  own_.token = pool.token();
+  own_.node = pool.node();
+  own_.plan = plan_hash();
+  own_.check = wishes.check;
+  if (self_ != 0) return {};
+  const std::uint64_t bytes = space_->arena.stats().bytes_total;
+  const auto shape_on = [&](const Devices& devices) {
+    Shape taken = shape_for(ranks_, bytes, devices);
+    if (wishes.slot_bytes == 0) return taken;
+    taken.slot_bytes = wishes.slot_bytes;
+    if (taken.devices > 1) taken.area_slots = area_slots_of(devices.stripe_bytes, taken.slot_bytes);
+    if (taken.area_slots == 0) taken.devices = 1;
+    return taken;
+  };
+  const Devices devices = devices_of(pool.info().striping);
+  const Shape wide = shape_on(devices);
+  auto made = make_areas(wide, wishes);
+  if (!made && wide.devices > 1) made = make_areas(shape_on({}), wishes);
+  return made;
+}
+
+/// Nothing is taken where there is no room.
+Result<void> Agreement::make_areas(const Shape& shape, const Wishes& wishes) {
+  const auto slot_areas = Communicator::slot_areas(ranks_, shape);
+  const auto table = tuning_in_force(space_->arena);
+  const std::vector<std::byte> tuning = table ? encode(*table) : std::vector<std::byte>{};
+  const std::uint64_t words = base::align_up(
+      rest_begin(ranks_, shape) + offsets_bytes(ranks_, shape) + tuning.size(), line_bytes);
+  std::uint64_t bytes = words;
+  for (const auto& area : slot_areas) bytes += area.bytes;
+  const auto stats = space_->arena.stats();
+  const std::uint64_t usable = stats.bytes_total / wishes.max_pool_parts;
+  if (stats.bytes_used + bytes > usable)
+    return fail(ErrorCode::no_space,
+                "a communicator of {} ranks needs {} bytes of the pool, and {} are left for it",
+                ranks_, bytes, usable - std::min(stats.bytes_used, usable));
+  made_.push_back(PENSTOCK_TRY(space_->make(words, std::nullopt)));
+  for (const auto& area : slot_areas) {
+    auto made = space_->make(area.bytes, area.device);
+    if (!made) {
+      give_back();
+      return unexpected(made.error());
+    }
+    made_.push_back(*made);
+  }
+  own_.area = made_.front().offset;
+  own_.slot_bytes = shape.slot_bytes;
+  own_.eager_bytes = shape.eager_bytes;
+  own_.devices = shape.devices;
+  own_.area_slots = shape.area_slots;
+  own_.tuning_bytes = tuning.size();
+  publish(shape, tuning);
+  return {};
+}
+
+void Agreement::publish(const Shape& shape, const std::vector<std::byte>& tuning) {
+  const auto& memory = space_->arena.pool().memory();
+  const std::vector<std::byte> zeros(Communicator::zeroed_bytes(ranks_, shape));
+  memory.publish_bulk(made_.front().data, zeros.data(), zeros.size());
+  std::vector<std::byte> rest(offsets_bytes(ranks_, shape));
+  for (std::size_t i = 1; i < made_.size(); ++i)
+    std::memcpy(rest.data() + (i - 1) * sizeof(std::uint64_t), &made_[i].offset,
+                sizeof(std::uint64_t));
+  rest.insert(rest.end(), tuning.begin(), tuning.end());
+  if (!rest.empty())
+    memory.publish_bulk(made_.front().data + rest_begin(ranks_, shape), rest.data(), rest.size());
+  memory.full_fence();
+}
+
+Result<void> Agreement::check(const std::vector<Offer>& offers, const char* noun) const {
+  const Offer& mine = offers[self_];
+  for (std::uint32_t rank = 0; rank < offers.size(); ++rank) {
+    const Offer& offer = offers[rank];
+    if (offer.pool_id != mine.pool_id)
+      return fail(ErrorCode::mismatch,
+                  "{}: rank {} has attached another pool than rank {}: PENSTOCK_POOL must name "
+                  "the same one on all hosts",
+                  noun, rank, self_);
+    if (offer.check != mine.check)
+      return fail(ErrorCode::mismatch,
+                  "{}: rank {} compares calls and rank {} does not, or the other way round", noun,
+                  rank, self_);
+    if (offer.plan != mine.plan)
+      return fail(ErrorCode::mismatch, "{}: PENSTOCK_COLL_PLAN is not the same on ranks {} and {}",
+                  noun, rank, self_);
+  }
+  if (offers.front().area == Offer::none)
+    return fail(ErrorCode::no_space,
+                "{}: rank 0 found no room for it in the pool; its own message says how much is "
+                "needed",
+                noun);
+  return {};
+}
+
+Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) const {
+  const Offer& first = offers.front();
+  Options options{.area = first.area,
+                  .self = self_,
+                  .shape = shape_of(first),
+                  .plan_override = plan_override(),
+                  .check = first.check != 0};
+  for (const Offer& offer : offers) {
+    options.tokens.push_back(offer.token);
+    options.nodes.push_back(offer.node);
+  }
+  const std::uint64_t offsets = offsets_bytes(ranks_, options.shape);
+  const std::uint64_t tuning = std::min<std::uint64_t>(first.tuning_bytes, max_tuning_bytes);
+  const std::uint64_t begin = first.area + rest_begin(ranks_, options.shape);
+  std::vector<std::byte> rest(offsets + tuning);
+  if (rest.empty() || !base::range_inside(begin, rest.size(), pool.info().bytes)) return options;
+  pool.memory().observe_bulk(rest.data(), pool.base() + begin, rest.size());
+  options.slot_areas.resize(offsets / sizeof(std::uint64_t));
+  std::memcpy(options.slot_areas.data(), rest.data(), offsets);
+  if (tuning == 0) return options;
+  auto decoded = decode(std::span<const std::byte>(rest).subspan(offsets));
+  if (decoded) options.tuning = std::make_shared<Tuning>(*std::move(decoded));
+  if (!decoded)
+    base::log(base::Level::warn, "rank 0's tuning table of collectives: {}; the built-in is used",
+              decoded.error().message);
+  return options;
+}
+
+void Agreement::give_back() {
+  for (const auto& area : made_) space_->give_back(area);
+  made_.clear();
+}
+
+}  // namespace penstock::coll

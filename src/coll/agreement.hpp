@@ -1,0 +1,74 @@
+// How ranks that can exchange a few bytes agree on a communicator: rank 0 makes its memory, and
+// each tells what must be the same on all.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "arena/arena.hpp"
+#include "coll/communicator.hpp"
+#include "coll/placement.hpp"
+
+namespace penstock::coll {
+
+/// What a rank tells the others.
+struct Offer {
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
+  std::uint64_t pool_id = 0;  ///< 0: this rank has no pool
+  std::uint64_t token = 0, node = 0;
+  std::uint64_t area = none;  ///< of rank 0; else, or where there is no room, `none`
+  std::uint64_t slot_bytes = 0, eager_bytes = 0;
+  std::uint64_t tuning_bytes = 0;  ///< of rank 0's table, behind the words; 0: the built-in one
+  std::uint64_t plan = 0;          ///< a hash of PENSTOCK_COLL_PLAN
+  std::uint32_t devices = 1, area_slots = 0;
+  std::uint64_t check = 0;  ///< Options::check
+};
+static_assert(sizeof(Offer) == 80);
+
+class Agreement {
+ public:
+  /// Where memory comes from: on a part of the pool, if one is named.
+  struct Space {
+    arena::Arena& arena;
+    std::function<Result<arena::Object>(std::uint64_t bytes, std::optional<std::uint32_t> part)>
+        make;
+    std::function<void(const arena::Object&)> give_back;
+  };
+  struct Wishes {
+    std::uint64_t slot_bytes = 0;      ///< 0: by the pool's size
+    bool check = false;                ///< Options::check
+    std::uint32_t max_pool_parts = 1;  ///< no more of the pool is in use than 1 / this
+  };
+
+  Agreement(std::uint32_t ranks, std::uint32_t self) : ranks_(ranks), self_(self) {}
+
+  /// This rank's offer. Rank 0 makes the memory: on several devices where the pool has them and
+  /// there is room. Errors: of rank 0 alone, those of `space.make`; the offer is to be sent also
+  /// then.
+  Result<void> offer(Space space, const Wishes& wishes);
+  const Offer& own() const { return own_; }
+
+  /// Whether the ranks' offers fit together. Errors, the same on all: mismatch, which names two
+  /// ranks; no_space, where rank 0 found no room. `noun`: of the communicator.
+  Result<void> check(const std::vector<Offer>& offers, const char* noun) const;
+  /// What to open the communicator with, once they do. Reads what rank 0 has put behind the words.
+  Options options(pool::Pool& pool, const std::vector<Offer>& offers) const;
+
+  /// Of rank 0: the memory has an owner now, or is freed.
+  std::vector<arena::Object> take_areas() { return std::exchange(made_, {}); }
+  void give_back();
+
+ private:
+  Result<void> make_areas(const Shape& shape, const Wishes& wishes);
+  void publish(const Shape& shape, const std::vector<std::byte>& tuning);
+
+  std::uint32_t ranks_, self_;
+  std::optional<Space> space_;
+  Offer own_;
+  std::vector<arena::Object> made_;  ///< the words first; then slots, where they lie apart
+};
+
+}  // namespace penstock::coll
