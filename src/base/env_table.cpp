@@ -61,7 +61,7 @@ constexpr std::array table{
              "Size of the temporary pool that a program on one host makes. Default: 256M, or 32M a "
              "rank."},
     Variable{"PENSTOCK_COLL_PLAN", "", "NAME=VALUE,...",
-             "How MPI's collectives go through the pool, in place of what is chosen by size: "
+             "How collectives go through the pool, in place of what is chosen by size: "
              "algorithm, variant, chunk, chunks, turns, form, devices."},
     Variable{"PENSTOCK_WINDOW_MODEL", "collective", "separate|collective|unified",
              "What synchronizes loads and stores of MPI windows where caches are not coherent."},

@@ -41,7 +41,7 @@ class Comms : public ::testing::Test {
   void SetUp() override {
     penstock_pool_options_t options{};
     options.struct_bytes = sizeof options;
-    options.bytes = 64 << 20;
+    options.bytes = 66 << 20;  // whole pages of each of three parts too
     ASSERT_EQ(penstock_pool_create(spec_.c_str(), &options), PENSTOCK_OK) << penstock_last_error();
   }
   void TearDown() override { penstock_pool_remove(spec_.c_str(), 1); }
@@ -271,6 +271,38 @@ TEST_F(Comms, GiveTheirSpaceBack) {
   EXPECT_EQ(penstock_pool_alive(pool, info.token, who, sizeof who), 1);
   EXPECT_THAT(who, HasSubstr("pid " + std::to_string(getpid())));
   EXPECT_EQ(penstock_pool_alive(pool, info.token + (1 << 16), who, 4), 0);
+  penstock_pool_detach(pool);
+}
+
+/// A pool of three parts.
+class CommsOnDevices : public Comms {
+ protected:
+  CommsOnDevices() {
+    const std::string name = spec_;
+    spec_ = name + "-a," + name + "-b," + name + "-c";
+  }
+};
+
+/// Its slots are objects of their own, each on one part.
+TEST_F(CommsOnDevices, SpreadTheirSlots) {
+  constexpr std::size_t count = 300'000;
+  on_all([&](Rank& rank) {
+    std::vector<float> values(count, static_cast<float>(rank.number + 1));
+    const penstock_block_t whole{0, count * sizeof(float)};
+    auto call = reduction(PENSTOCK_FLOAT32, PENSTOCK_SUM, values.data(), &whole);
+    ASSERT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_OK) << penstock_last_error();
+    EXPECT_EQ(values, std::vector<float>(count, 6.0f));
+    penstock_pool_info_t info{};
+    ASSERT_EQ(penstock_pool_info(rank.pool, &info), PENSTOCK_OK);
+    EXPECT_GE(info.objects, 4u);  // the words, and slots on each part
+    // Nobody leaves while others count.
+    ASSERT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_OK) << penstock_last_error();
+  });
+  penstock_pool_t* pool = nullptr;
+  ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &pool), PENSTOCK_OK);
+  penstock_pool_info_t info{};
+  ASSERT_EQ(penstock_pool_info(pool, &info), PENSTOCK_OK);
+  EXPECT_EQ(info.objects, 0u);
   penstock_pool_detach(pool);
 }
 
