@@ -20,10 +20,10 @@ void publish_line(void*, void* to, const void* from) {
   __atomic_store_n(words + 7, line.at[7], __ATOMIC_RELEASE);
 }
 
-/// Past the caches from some KB on: what another core reads is in memory sooner than in this
-/// core's cache, where the two are far apart, and the reader's prefetch works.
+/// Past the caches from 16 KB on (decision 0026): what another core reads is in memory sooner than
+/// in this core's cache, where the two are far apart, and the reader's prefetch works.
 void publish_bulk(void* self, void* to, const void* from, std::size_t bytes) {
-  constexpr std::size_t past_caches = 4096;
+  constexpr std::size_t past_caches = 16384;
   if (bytes < past_caches) return table(self).store_copy(to, from, bytes);
   table(self).nt_copy(to, from, bytes);
   table(self).store_fence();  // what this mode orders by does not order such stores

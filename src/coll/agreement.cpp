@@ -53,6 +53,8 @@ Shape shape_of(const Offer& first) {
           .sequential = wants_naive()};
 }
 
+constexpr std::uint64_t hardware_eager_lines = 8;
+
 /// Behind the words: where the other areas are, and the tuning table.
 std::uint64_t rest_begin(std::uint32_t ranks, const Shape& shape) {
   return Communicator::bytes(ranks, shape);
@@ -75,6 +77,10 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
   const std::uint64_t bytes = space_->arena.stats().bytes_total;
   const auto shape_on = [&](const Devices& devices) {
     Shape taken = shape_for(ranks_, bytes, devices);
+    // Between coherent caches tagged lines come one by one from the writer's; longer payloads
+    // arrive sooner past the caches, in slots.
+    if (pool.info().mode == coherence::Mode::hardware)
+      taken.eager_bytes = hardware_eager_lines * coherence::tagged_bytes;
     if (wishes.slot_bytes == 0) return taken;
     taken.slot_bytes = wishes.slot_bytes;
     if (taken.devices > 1) taken.area_slots = area_slots_of(devices.stripe_bytes, taken.slot_bytes);
