@@ -183,6 +183,7 @@ c10::intrusive_ptr<Work> Backend::make_work(const How& how, const std::vector<Pa
 }
 
 Pending Backend::start(const How& how, std::vector<Part> parts, Tensors results) {
+  for (const Part& part : parts) part.output.check_writable(how.name);
   const std::uint64_t sequence = ++sequence_;
   auto work = make_work(how, parts, sequence, std::move(results));
   How used = how;

@@ -303,6 +303,7 @@ Pending Backend::barrier(const c10d::BarrierOptions& opts) {
 Pending Backend::post(bool is_send, Tensors& tensors, int peer, int tag) {
   const char* const name = is_send ? "send" : "recv";
   const at::Tensor& tensor = only(tensors, name);
+  if (!is_send) check_writable(tensor, name);
   TORCH_CHECK(tag >= 0, "penstock: ", name, " with the tag ", tag, ": tags are not negative");
   auto type = is_send ? c10d::OpType::SEND : c10d::OpType::RECV;
   if (peer == Mail::anybody) type = c10d::OpType::RECVANYSOURCE;

@@ -1,5 +1,7 @@
 #include "tensors.hpp"
 
+#include <ATen/MemoryOverlap.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -89,6 +91,12 @@ void check_tensor(const at::Tensor& tensor, const char* what) {
               tensor.layout(), ": make it dense with .to_dense()");
 }
 
+void check_writable(const at::Tensor& tensor, const char* what) {
+  TORCH_CHECK(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, "penstock: ", what,
+              " into a tensor of which several elements share memory, as after expand(): "
+              "clone() it first");
+}
+
 Blocks::Blocks(const std::vector<at::Tensor>& tensors, bool load) : given_(tensors) {
   std::uintptr_t lowest = std::numeric_limits<std::uintptr_t>::max();
   for (const at::Tensor& tensor : tensors) {
@@ -114,6 +122,10 @@ std::uint64_t Blocks::longest() const {
   std::uint64_t most = 0;
   for (const penstock_block_t& block : list_) most = std::max(most, block.bytes);
   return most;
+}
+
+void Blocks::check_writable(const char* what) const {
+  for (const at::Tensor& tensor : given_) torch::check_writable(tensor, what);
 }
 
 void Blocks::store() const {

@@ -12,6 +12,8 @@ namespace penstock::torch {
 
 /// Refuses what is not dense memory of the CPU.
 void check_tensor(const at::Tensor& tensor, const char* what);
+/// No two of its elements share memory, as those of an expanded tensor do.
+void check_writable(const at::Tensor& tensor, const char* what);
 
 /// The memory of some tensors, a block each, as offsets from the lowest of them. What is not
 /// contiguous is copied, and an output copied back by store().
@@ -29,6 +31,8 @@ class Blocks {
   std::byte* base() const { return base_; }
   const std::vector<penstock_block_t>& list() const { return list_; }
   std::uint64_t longest() const;
+  /// That store() can be done: known before others take part in the call.
+  void check_writable(const char* what) const;
   void store() const;
   /// Views the memory from another base, to be one piece with `other`: in place.
   void rebase(std::byte* base);

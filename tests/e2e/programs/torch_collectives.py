@@ -72,6 +72,19 @@ def odd_tensors():
     dist.all_reduce(turned)
     check(turned, ranks * torch.arange(12.0).reshape(3, 4).t(), "not contiguous")
     dist.broadcast(turned, 1)
+    shared = torch.full((1,), float(rank)).expand(5)
+    if rank == 1:  # a root may send it
+        dist.broadcast(shared, 1)
+    else:
+        received = torch.empty(5)
+        dist.broadcast(received, 1)
+        check(received, torch.ones(5), "expanded")
+    try:
+        dist.all_reduce(shared)
+    except RuntimeError as error:
+        assert "several elements share memory" in str(error), error
+    else:
+        raise AssertionError("a reduction into an expanded tensor")
     whole = torch.full((ranks, 6), -1.0)
     whole[rank] = rank
     dist.all_gather_into_tensor(whole, whole[rank])
