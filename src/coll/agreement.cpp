@@ -104,8 +104,9 @@ Result<void> Agreement::make_areas(const Shape& shape, const Wishes& wishes) {
   std::uint64_t bytes = words;
   for (const auto& area : slot_areas) bytes += area.bytes;
   const auto stats = space_->arena.stats();
+  // All of the pool: the arena's own error says what to do.
   const std::uint64_t usable = stats.bytes_total / wishes.max_pool_parts;
-  if (stats.bytes_used + bytes > usable)
+  if (wishes.max_pool_parts > 1 && stats.bytes_used + bytes > usable)
     return fail(ErrorCode::no_space,
                 "a communicator of {} ranks needs {} bytes of the pool, and {} are left for it",
                 ranks_, bytes, usable - std::min(stats.bytes_used, usable));
