@@ -25,17 +25,34 @@ struct Kernels {
   const char* name;
 };
 
+#if HWY_TARGETS & (HWY_AVX2 | HWY_AVX3)
+/// Levels 3 and 4 of x86-64. Clang 14 knows no levels; CPUs with these features have the others
+/// too.
+bool has_level(int level) {
+#ifdef __clang__
+  const bool three = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                     __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+  const bool four = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl");
+#else
+  const bool three = __builtin_cpu_supports("x86-64-v3");
+  const bool four = __builtin_cpu_supports("x86-64-v4");
+#endif
+  return three && (level == 3 || four) && __builtin_cpu_supports("pclmul") &&
+         __builtin_cpu_supports("aes");
+}
+#endif
+
 /// The best for this CPU. Chosen here and not by Highway's library, which a product that is loaded
 /// into other programs would have to bring along.
 Kernels choose() {
 #if HWY_TARGETS & HWY_AVX3
-  if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("pclmul") &&
-      __builtin_cpu_supports("aes"))
+  if (has_level(4))
     return {N_AVX3::first, N_AVX3::add, N_AVX3::finish, N_AVX3::pair, N_AVX3::target()};
 #endif
 #if HWY_TARGETS & HWY_AVX2
-  if (__builtin_cpu_supports("x86-64-v3") && __builtin_cpu_supports("pclmul") &&
-      __builtin_cpu_supports("aes"))
+  if (has_level(3))
     return {N_AVX2::first, N_AVX2::add, N_AVX2::finish, N_AVX2::pair, N_AVX2::target()};
 #endif
   return {HWY_STATIC_DISPATCH(first), HWY_STATIC_DISPATCH(add), HWY_STATIC_DISPATCH(finish),
