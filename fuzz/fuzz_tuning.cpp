@@ -34,8 +34,8 @@ void check_again(const coll::Tuning& tuning) {
 
 void read_bytes(std::string_view input, bool is_signed) {
   constexpr std::size_t checksum_at = 16;
-  std::vector<std::byte> bytes(input.size());
-  std::memcpy(bytes.data(), input.data(), input.size());
+  const auto* const begin = reinterpret_cast<const std::byte*>(input.data());
+  std::vector<std::byte> bytes(begin, begin + input.size());
   if (is_signed && bytes.size() >= coll::tuning_header_bytes) {
     const auto magic = coll::encode({});
     std::memcpy(bytes.data(), magic.data(), 8);
