@@ -37,9 +37,18 @@ bool Changeover::all_vote(std::uint64_t crossing) const {
   return true;
 }
 
+/// A vote of one that has died counts for nothing: it may arrive when others have changed already.
+bool Changeover::counts(std::uint32_t rank) {
+  if (std::find(dead_.begin(), dead_.end(), rank) != dead_.end()) return false;
+  if (!s_.group.pool.declared_dead(s_.group.token(rank))) return true;
+  dead_.push_back(rank);
+  return false;
+}
+
 /// False: one of them does not change. `missing`: those that are still deciding. Who has not come
 /// yet will find what this rank finds.
-bool Changeover::look_at_votes(std::uint64_t crossing, Missing& missing) const {
+bool Changeover::look_at_votes(std::uint64_t crossing, Missing& missing) {
+  const std::size_t dead = dead_.size();
   invalidate_all();
   missing.clear();
   bool none_against = true;
@@ -48,9 +57,14 @@ bool Changeover::look_at_votes(std::uint64_t crossing, Missing& missing) const {
     const std::uint64_t word = s_.memory_of(rank).load_word(s_.at(s_.layout.change_vote(rank)));
     const std::uint64_t at = word >> vote_bits;
     const auto vote = static_cast<Vote>(word & ((1u << vote_bits) - 1));
-    if (at > crossing || (at == crossing && vote == Vote::no)) none_against = false;
-    if (at == crossing && vote == Vote::undecided) missing.push_back(rank);
+    const bool against = at > crossing || (at == crossing && vote == Vote::no);
+    const bool deciding = at == crossing && vote == Vote::undecided;
+    if ((!against && !deciding) || !counts(rank)) continue;
+    if (deciding) missing.push_back(rank);
+    if (against) none_against = false;
   }
+  // Who followed the dead while they were not yet declared dead shows in a look after that.
+  if (dead_.size() != dead) return look_at_votes(crossing, missing);
   if (!none_against) missing.clear();
   return none_against;
 }
@@ -68,16 +82,10 @@ bool Changeover::all_change(const char* what, std::uint64_t crossing) {
   if (!changes || missing.empty()) return changes;
   // A rank that dies undecided has told nobody of a "no", and who waits for it may change: the new
   // way names the dead.
-  Missing dead;
-  const auto look = [&] {
-    changes = look_at_votes(crossing, missing);
-    std::erase_if(missing, [&](std::uint32_t rank) {
-      return std::find(dead.begin(), dead.end(), rank) != dead.end();
-    });
-  };
+  const auto look = [&] { changes = look_at_votes(crossing, missing); };
   while (!s_.group.wait(what, missing, look)) {
     for (const std::uint32_t rank : missing) {
-      if (!s_.group.alive(rank)) dead.push_back(rank);
+      if (!s_.group.alive(rank)) dead_.push_back(rank);
     }
   }
   return changes;

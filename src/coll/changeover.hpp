@@ -25,9 +25,11 @@ class Changeover {
   void publish(std::uint64_t crossing, Vote vote);
   void invalidate_all() const;
   bool all_vote(std::uint64_t crossing) const;
-  bool look_at_votes(std::uint64_t crossing, Missing& missing) const;
+  bool counts(std::uint32_t rank);
+  bool look_at_votes(std::uint64_t crossing, Missing& missing);
 
   State& s_;
+  Missing dead_;  ///< whose votes count for nothing
 };
 
 }  // namespace penstock::coll

@@ -333,6 +333,10 @@ bool Pool::alive(std::uint64_t token) const {
   return lives;
 }
 
+bool Pool::declared_dead(std::uint64_t token) const {
+  return impl_->verdicts.judge_of(token).has_value();
+}
+
 void Pool::confirm() const {
   impl_->confirm();
 }

@@ -187,6 +187,10 @@ class Pool {
   /// verdict is published, and the process ends when it goes on. Of the own token: confirm(), true.
   /// Costs a system call: for waits, not for hot paths.
   bool alive(std::uint64_t token) const;
+  /// Another has published that it takes this process for dead, by its lease. After a `false`, who
+  /// learns of the death later sees what this process had published before a full_fence. A device
+  /// access.
+  bool declared_dead(std::uint64_t token) const;
   /// Call it before a store that only a living process may make: if this one has shown no life for
   /// so long that others may have taken it for dead, it checks; if they have, it reports that on
   /// standard error and ends the process (status 75). A few ns, no system call, unless it is late.
