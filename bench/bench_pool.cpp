@@ -37,12 +37,13 @@ BenchPool::~BenchPool() {
     base::log(base::Level::warn, "{}", removed.error().message);
 }
 
-Result<Attachment> Attachment::open(const std::string& spec, unsigned side, bool one_node) {
+Result<Attachment> Attachment::open(const std::string& spec, unsigned rank,
+                                    std::optional<unsigned> node) {
   pool::AttachOptions options;
   options.spec = spec;
-  options.rank = static_cast<std::int32_t>(side);
+  options.rank = static_cast<std::int32_t>(rank);
   options.job = "bench";
-  options.emulated_node = one_node ? 0 : side;
+  options.emulated_node = node.value_or(rank);
   auto pool = PENSTOCK_TRY(pool::Pool::attach(options));
   auto arena = PENSTOCK_TRY(arena::Arena::open(*pool));
   return Attachment{std::move(pool), std::move(arena)};

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "arena/arena.hpp"
@@ -27,12 +28,13 @@ class BenchPool {
   bool own_;
 };
 
-/// One process's attachment to the pool. Two sides attach as two nodes, or as one.
+/// One process's attachment to the pool, on emulated node `node` or on one of its own.
 struct Attachment {
   std::unique_ptr<pool::Pool> pool;
   std::unique_ptr<arena::Arena> arena;
 
-  static Result<Attachment> open(const std::string& spec, unsigned side, bool one_node = false);
+  static Result<Attachment> open(const std::string& spec, unsigned rank,
+                                 std::optional<unsigned> node = {});
 };
 
 }  // namespace penstock::bench

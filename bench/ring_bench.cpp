@@ -60,7 +60,8 @@ class Bench {
         put_(largest, 8) {}
 
   Result<void> open(const std::string& spec, bool one_node) {
-    hold_ = PENSTOCK_TRY(Attachment::open(spec, side_.index(), one_node));
+    hold_ = PENSTOCK_TRY(
+        Attachment::open(spec, side_.index(), one_node ? std::optional(0u) : std::nullopt));
     auto area = PENSTOCK_TRY(shared_area());
     carve(area);
     const auto memory = PENSTOCK_TRY(paper_memory(hold_.pool->memory().mode()));

@@ -23,37 +23,43 @@ bool gathers(Collective collective) {
 }
 
 /// Steps of the schedule on all ranks; nullopt where one of them has none.
-std::optional<std::size_t> steps_of(const TuningCase& c, coll::Plan plan,
-                                    const coll::Shape& shape) {
+std::optional<std::size_t> steps_of(const TuningCase& c, coll::Plan plan, const coll::Shape& shape,
+                                    const coll::NodeMap& nodes) {
   std::size_t steps = 0;
   if (plan.eager) plan.slot_bytes = shape.eager_bytes;
   if (plan.eager) plan.slots = 2;
   for (std::uint32_t rank = 0; rank < c.ranks; ++rank) {
-    const auto built = coll::build(problem_of(c.collective, c.ranks, rank, 0, c.bytes), plan);
+    const auto problem = problem_of(c.collective, c.ranks, rank, 0, c.bytes);
+    const auto built = coll::build(problem, plan, nodes);
     if (!built) return std::nullopt;
     steps += built->steps.size();
   }
   return steps;
 }
 
-/// Every form, algorithm and variant that can be; chunks only where they make a difference.
+/// Every form, algorithm and variant that can be; chunks only where they make a difference. On the
+/// one device of the measurement naive is aggregate.
 class Candidates {
  public:
-  Candidates(TuningCase& c, const coll::Shape& shape) : case_(c), shape_(shape) {}
+  Candidates(TuningCase& c, const coll::Shape& shape)
+      : case_(c), shape_(shape), nodes_(nodes_of(c.ranks, c.per_node)) {}
 
   void add_all(const std::vector<std::uint64_t>& chunks) {
     coll::TuningEntry eager;
     eager.eager = true;
     add(eager);
     for (const coll::Algorithm algorithm : coll::all_algorithms) {
-      for (const coll::Variant variant : coll::all_variants) {
-        for (const std::uint64_t chunk : chunks) {
-          coll::TuningEntry entry;
-          entry.algorithm = algorithm;
-          entry.variant = variant;
-          entry.chunk_bytes = chunk;
-          add(entry);
-        }
+      if (algorithm >= coll::Algorithm::two_level && case_.per_node == 1) continue;
+      for (const std::uint64_t chunk : chunks) {
+        coll::TuningEntry entry;
+        entry.algorithm = algorithm;
+        entry.chunk_bytes = chunk;
+        add(entry);
+        entry.turns = case_.collective == coll::Collective::broadcast;
+        if (entry.turns && algorithm == coll::Algorithm::one_shot) add(entry);
+        entry.turns = false;
+        entry.variant = coll::Variant::aggregate;
+        add(entry);
       }
     }
   }
@@ -61,14 +67,14 @@ class Candidates {
  private:
   void add(const coll::TuningEntry& entry) {
     const auto problem = problem_of(case_.collective, case_.ranks, 0, 0, case_.bytes);
-    const auto plan = coll::plan_of(entry, problem, shape_);
+    const auto plan = coll::plan_of(entry, problem, shape_, nodes_);
     if (!plan) return;
-    const auto steps = steps_of(case_, *plan, shape_);
+    const auto steps = steps_of(case_, *plan, shape_, nodes_);
     if (!steps) return;
     for (std::size_t i = 0; i < case_.plans.size(); ++i) {
       const coll::Plan& other = case_.plans[i];
       if (other.eager == plan->eager && other.algorithm == plan->algorithm &&
-          other.variant == plan->variant && steps_[i] == *steps)
+          other.variant == plan->variant && other.turns == plan->turns && steps_[i] == *steps)
         return;  // as many chunks
     }
     case_.candidates.push_back(entry);
@@ -78,6 +84,7 @@ class Candidates {
 
   TuningCase& case_;
   const coll::Shape& shape_;
+  const coll::NodeMap nodes_;
   std::vector<std::size_t> steps_;  ///< by candidate
 };
 
@@ -94,8 +101,8 @@ std::vector<std::uint64_t> TuningGrid::chunks() const {
 }
 
 std::size_t TuningGrid::max_plans() const {
-  const std::size_t ways =
-      1 + coll::all_algorithms.size() * coll::all_variants.size() * chunks().size();
+  constexpr std::size_t ways_of_an_algorithm = 3;  // bare, with turns, aggregate
+  const std::size_t ways = 1 + coll::all_algorithms.size() * ways_of_an_algorithm * chunks().size();
   return coll::collective_count * sizes().size() * ways;
 }
 
@@ -122,8 +129,14 @@ coll::Problem problem_of(Collective collective, std::uint32_t ranks, std::uint32
   return p;
 }
 
+coll::NodeMap nodes_of(std::uint32_t ranks, std::uint32_t per_node) {
+  std::vector<std::uint64_t> nodes;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) nodes.push_back(rank / per_node);
+  return coll::NodeMap(std::move(nodes));
+}
+
 std::vector<TuningCase> tuning_cases(const TuningGrid& grid, std::uint32_t ranks,
-                                     const coll::Shape& shape) {
+                                     std::uint32_t per_node, const coll::Shape& shape) {
   std::vector<TuningCase> cases;
   for (std::size_t i = 0; i < coll::collective_count; ++i) {
     const auto collective = static_cast<Collective>(i);
@@ -132,7 +145,8 @@ std::vector<TuningCase> tuning_cases(const TuningGrid& grid, std::uint32_t ranks
       const bool bare = collective == Collective::barrier;
       if (bare && size != grid.sizes().front()) continue;
       if (size * (many ? ranks : 1) > max_bytes) continue;
-      TuningCase c{.collective = collective, .ranks = ranks, .bytes = bare ? 0 : size};
+      TuningCase c{
+          .collective = collective, .ranks = ranks, .per_node = per_node, .bytes = bare ? 0 : size};
       Candidates(c, shape).add_all(grid.chunks());
       const auto problem = problem_of(collective, ranks, 0, 0, c.bytes);
       const auto found =

@@ -12,6 +12,7 @@ namespace penstock::bench {
 struct TuningCase {
   coll::Collective collective = coll::Collective::barrier;
   std::uint32_t ranks = 2;
+  std::uint32_t per_node = 1;
   std::uint64_t bytes = 0;                    ///< the longest block
   std::vector<coll::TuningEntry> candidates;  ///< only how, not for which calls
   std::vector<coll::Plan> plans;              ///< of the candidates
@@ -31,8 +32,11 @@ struct TuningGrid {
 coll::Problem problem_of(coll::Collective collective, std::uint32_t ranks, std::uint32_t rank,
                          std::uint32_t root, std::uint64_t bytes);
 
+/// `per_node` ranks one after the other are on a node.
+coll::NodeMap nodes_of(std::uint32_t ranks, std::uint32_t per_node);
+
 /// The same on all ranks.
 std::vector<TuningCase> tuning_cases(const TuningGrid& grid, std::uint32_t ranks,
-                                     const coll::Shape& shape);
+                                     std::uint32_t per_node, const coll::Shape& shape);
 
 }  // namespace penstock::bench

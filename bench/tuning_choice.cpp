@@ -28,14 +28,16 @@ std::uint64_t between(std::uint64_t low, std::uint64_t high) {
       std::sqrt(static_cast<double>(low) * static_cast<double>(high)));
 }
 
-TuningChoice choice_of(const MeasuredCase& measured, std::uint32_t max_ranks) {
+TuningChoice choice_of(const MeasuredCase& measured, const ChoiceRange& range) {
   const TuningCase& what = measured.what;
   const std::size_t best = best_of(measured);
   TuningChoice choice;
   choice.entry = what.candidates[best];
   choice.entry.collective = what.collective;
   choice.entry.min_ranks = what.ranks;
-  choice.entry.max_ranks = max_ranks;
+  choice.entry.max_ranks = range.max_ranks;
+  choice.entry.min_per_node = what.per_node;
+  choice.entry.max_per_node = range.max_per_node;
   choice.by_default = best == what.by_default;
   choice.first_bytes = choice.last_bytes = what.bytes;
   choice.first_ns = choice.last_ns = measured.ns[best];
@@ -48,7 +50,8 @@ TuningChoice choice_of(const MeasuredCase& measured, std::uint32_t max_ranks) {
 bool is_same(const TuningChoice& a, const TuningChoice& b) {
   const coll::TuningEntry &x = a.entry, &y = b.entry;
   return a.by_default == b.by_default && x.collective == y.collective && x.eager == y.eager &&
-         x.algorithm == y.algorithm && x.variant == y.variant && x.chunk_bytes == y.chunk_bytes;
+         x.algorithm == y.algorithm && x.variant == y.variant && x.chunk_bytes == y.chunk_bytes &&
+         x.turns == y.turns;
 }
 
 }  // namespace
@@ -58,11 +61,15 @@ std::uint32_t last_ranks(std::uint32_t ranks, std::uint32_t next) {
   return next == 0 ? last : std::min(last, next - 1);
 }
 
+std::uint32_t last_per_node(std::uint32_t next) {
+  return next == 0 ? coll::TuningEntry::any_ranks : next - 1;
+}
+
 std::vector<TuningChoice> choose(const std::vector<MeasuredCase>& measured,
-                                 std::uint32_t max_ranks) {
+                                 const ChoiceRange& range) {
   std::vector<TuningChoice> choices;
   for (const MeasuredCase& one : measured) {
-    const TuningChoice next = choice_of(one, max_ranks);
+    const TuningChoice next = choice_of(one, range);
     TuningChoice* const last = choices.empty() ? nullptr : &choices.back();
     if (last != nullptr && is_same(*last, next)) {
       last->last_bytes = next.last_bytes;

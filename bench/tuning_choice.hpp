@@ -18,14 +18,21 @@ struct TuningChoice {
   double gain = 1;  ///< the most that it is faster than the built-in plan
 };
 
-/// The fastest of each case; the built-in plan where that is less than 5 % slower. `max_ranks`:
-/// what the choices are for, from the measured number of ranks on.
+/// What the choices are for, from the measured numbers on.
+struct ChoiceRange {
+  std::uint32_t max_ranks = coll::TuningEntry::any_ranks;
+  std::uint32_t max_per_node = coll::TuningEntry::any_ranks;
+};
+
+/// The fastest of each case; the built-in plan where that is less than 5 % slower.
 std::vector<TuningChoice> choose(const std::vector<MeasuredCase>& measured,
-                                 std::uint32_t max_ranks);
+                                 const ChoiceRange& range);
 
 /// The last number of ranks that figures of `ranks` stand for; `next`: the next measured number, 0
 /// for none. Two ranks are a case of their own; others stand for less than twice as many.
 std::uint32_t last_ranks(std::uint32_t ranks, std::uint32_t next);
+/// The same of ranks per node: figures stand up to the next measured number.
+std::uint32_t last_per_node(std::uint32_t next);
 
 /// The entries of the choices; where there are too many for a table, those that gain most.
 coll::Tuning tuning_of(const std::vector<TuningChoice>& choices);

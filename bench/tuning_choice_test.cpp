@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace penstock::bench {
 namespace {
 
@@ -12,7 +15,7 @@ constexpr coll::Shape shape{};
 /// An allreduce of two ranks: the built-in plan takes 100, one other `others` (`least` at best),
 /// the rest 200.
 MeasuredCase measured(std::uint64_t bytes, double others, double least = 0) {
-  for (TuningCase& c : tuning_cases({.quick = true}, 2, shape)) {
+  for (TuningCase& c : tuning_cases({.quick = true}, 2, 1, shape)) {
     if (c.collective != coll::Collective::allreduce || c.bytes != bytes) continue;
     MeasuredCase one{std::move(c), {}, {}};
     one.ns.assign(one.what.plans.size(), 200);
@@ -28,8 +31,9 @@ MeasuredCase measured(std::uint64_t bytes, double others, double least = 0) {
 }
 
 TEST(TuningCases, HaveTheBuiltInPlanAndNoneTwice) {
-  for (const std::uint32_t ranks : {2u, 3u, 8u}) {
-    const auto cases = tuning_cases({}, ranks, shape);
+  for (const auto& [ranks, per_node] :
+       {std::pair{2u, 1u}, {3u, 1u}, {8u, 1u}, {4u, 2u}, {5u, 3u}}) {
+    const auto cases = tuning_cases({}, ranks, per_node, shape);
     std::size_t plans = 0;
     for (const TuningCase& c : cases) {
       EXPECT_LT(c.by_default, c.plans.size());
@@ -43,14 +47,30 @@ TEST(TuningCases, HaveTheBuiltInPlanAndNoneTwice) {
   }
 }
 
+TEST(TuningCases, HaveTheAlgorithmsOfNodesWhereNodesHaveSeveralRanks) {
+  const auto count = [](std::uint32_t per_node, auto holds) {
+    std::size_t found = 0;
+    for (const TuningCase& c : tuning_cases({.quick = true}, 4, per_node, shape))
+      found += static_cast<std::size_t>(std::count_if(c.plans.begin(), c.plans.end(), holds));
+    return found;
+  };
+  const auto hands_on = [](const coll::Plan& plan) {
+    return plan.algorithm >= coll::Algorithm::two_level;
+  };
+  EXPECT_EQ(count(1, hands_on), 0u);
+  EXPECT_GT(count(2, hands_on), 0u);
+  EXPECT_GT(count(1, [](const coll::Plan& plan) { return plan.turns; }), 0u);
+}
+
 TEST(TuningChoices, TheBuiltInPlanStaysUnlessAnotherIsClearlyFaster) {
-  EXPECT_TRUE(choose({measured(8, 96)}, 2)[0].by_default);
-  EXPECT_FALSE(choose({measured(8, 94)}, 2)[0].by_default);
-  EXPECT_TRUE(choose({measured(8, 50, 99)}, 2)[0].by_default);  // by luck
+  EXPECT_TRUE(choose({measured(8, 96)}, {2})[0].by_default);
+  EXPECT_FALSE(choose({measured(8, 94)}, {2})[0].by_default);
+  EXPECT_TRUE(choose({measured(8, 50, 99)}, {2})[0].by_default);  // by luck
 }
 
 TEST(TuningChoices, OnlyWhatDiffersBecomesAnEntryBetweenTheMeasuredSizes) {
-  const auto choices = choose({measured(8, 200), measured(1 << 10, 200), measured(4 << 10, 50)}, 3);
+  const auto choices =
+      choose({measured(8, 200), measured(1 << 10, 200), measured(4 << 10, 50)}, {3});
   ASSERT_EQ(choices.size(), 2u);
   EXPECT_TRUE(choices[0].by_default);
   EXPECT_EQ(choices[0].last_bytes, 1024u);
@@ -78,6 +98,8 @@ TEST(TuningChoices, RanksForWhichFiguresStand) {
   EXPECT_EQ(last_ranks(2, 4), 2u);
   EXPECT_EQ(last_ranks(4, 0), 7u);
   EXPECT_EQ(last_ranks(4, 6), 5u);
+  EXPECT_EQ(last_per_node(4), 3u);
+  EXPECT_EQ(last_per_node(0), coll::TuningEntry::any_ranks);
 }
 
 }  // namespace

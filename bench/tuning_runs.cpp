@@ -76,14 +76,16 @@ class TunedRank {
 
  private:
   Result<void> open() {
-    hold_ = PENSTOCK_TRY(Attachment::open(run_.spec, self_));
+    hold_ = PENSTOCK_TRY(Attachment::open(run_.spec, self_, self_ / run_.per_node));
     shared_.tokens[self_] = hold_.pool->token();
     if (self_ == 0) PENSTOCK_TRY(place());
     PENSTOCK_TRY(meet());
     coll::Options options{.area = shared_.area, .self = self_, .shape = shared_.shape};
     options.tokens.assign(shared_.tokens, shared_.tokens + run_.ranks);
+    for (std::uint32_t rank = 0; rank < run_.ranks; ++rank)
+      options.nodes.push_back(rank / run_.per_node);
     comm_ = PENSTOCK_TRY(coll::Communicator::open(*hold_.pool, std::move(options)));
-    cases_ = tuning_cases(run_.grid, run_.ranks, shared_.shape);
+    cases_ = tuning_cases(run_.grid, run_.ranks, run_.per_node, shared_.shape);
     std::uint64_t most = 0;
     for (const TuningCase& c : cases_) most = std::max(most, c.bytes * run_.ranks);
     input_.resize(most);
@@ -188,7 +190,7 @@ Result<std::vector<MeasuredCase>> measure_plans(const TuningRun& run) {
   }));
   std::vector<MeasuredCase> measured;
   std::size_t row = 0;
-  for (TuningCase& c : tuning_cases(run.grid, run.ranks, memory.shared->shape)) {
+  for (TuningCase& c : tuning_cases(run.grid, run.ranks, run.per_node, memory.shared->shape)) {
     MeasuredCase one{std::move(c), {}, {}};
     for (std::size_t i = 0; i < one.what.plans.size(); ++i, ++row) {
       one.ns.push_back(samples.median(row).value_or(0));

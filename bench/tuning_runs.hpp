@@ -1,4 +1,4 @@
-// Runs the calls of tuning_cases.hpp: a process for each rank, each a node of its own.
+// Runs the calls of tuning_cases.hpp: a process for each rank, on nodes of some ranks each.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ namespace penstock::bench {
 struct TuningRun {
   std::string spec;  ///< of the pool
   std::uint32_t ranks = 2;
+  std::uint32_t per_node = 1;
   TuningGrid grid;
   std::uint64_t budget_ns = 0;  ///< no round begins after it; a few are made in any case
   bool pinned = true;           ///< each rank to a CPU of its own

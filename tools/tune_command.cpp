@@ -24,7 +24,7 @@ namespace {
 
 struct TuneArguments {
   std::string pool;
-  std::vector<std::uint32_t> ranks;
+  std::vector<std::uint32_t> ranks, per_node = {1};
   bool quick = false, print = false, reset = false, dry_run = false, force = false;
   std::string export_to, import_from;
 };
@@ -136,31 +136,35 @@ Result<void> check_mode(const std::string& spec, bool force) {
 /// On a terminal a line that is written over; elsewhere a line when a quarter is done.
 class Progress {
  public:
-  explicit Progress(std::uint32_t ranks) : ranks_(ranks), terminal_(::isatty(STDERR_FILENO) == 1) {
-    if (!terminal_) fmt::print(stderr, "penstock: measuring {} ranks\n", ranks_);
+  Progress(std::uint32_t ranks, std::uint32_t per_node)
+      : what_(counted(ranks, "rank") +
+              (per_node > 1 ? fmt::format(", {} on a node", per_node) : std::string())),
+        terminal_(::isatty(STDERR_FILENO) == 1) {
+    if (!terminal_) fmt::print(stderr, "penstock: measuring {}\n", what_);
   }
   ~Progress() {
     if (terminal_) fmt::print(stderr, "\r{:60}\r", "");
   }
   void operator()(std::uint32_t done, std::uint32_t most) {
     if (terminal_) {
-      fmt::print(stderr, "\rmeasuring {} ranks: round {} of at most {}", ranks_, done, most);
+      fmt::print(stderr, "\rmeasuring {}: round {} of at most {}", what_, done, most);
       std::fflush(stderr);
     } else if (done * 4 / most > quarters_) {
       quarters_ = done * 4 / most;
-      fmt::print(stderr, "penstock: measuring {} ranks: round {} of at most {}\n", ranks_, done,
-                 most);
+      fmt::print(stderr, "penstock: measuring {}: round {} of at most {}\n", what_, done, most);
     }
   }
 
  private:
-  std::uint32_t ranks_, quarters_ = 0;
+  std::string what_;
+  std::uint32_t quarters_ = 0;
   bool terminal_;
 };
 
 std::string how(const coll::TuningEntry& entry) {
   std::string text = entry.eager ? "eager" : name_of(entry.algorithm);
   if (entry.variant != coll::Variant::all) text += fmt::format(" {}", name_of(entry.variant));
+  if (entry.turns) text += " turns";
   if (entry.chunk_bytes != 0) text += fmt::format(" chunk={}K", entry.chunk_bytes >> 10);
   return text;
 }
@@ -170,14 +174,15 @@ std::string span_text(double first, double last, bool one) {
 }
 
 void print_choices(const std::vector<bench::TuningChoice>& choices) {
-  fmt::print("{:<15} {:>5} {:>17}  {:<30} {:>17} {:>17}\n", "COLLECTIVE", "RANKS", "BYTES",
-             "CHOICE", "MICROSECONDS", "BUILT-IN'S");
+  fmt::print("{:<15} {:>5} {:>8} {:>17}  {:<30} {:>17} {:>17}\n", "COLLECTIVE", "RANKS", "PER NODE",
+             "BYTES", "CHOICE", "MICROSECONDS", "BUILT-IN'S");
   for (const auto& c : choices) {
     const bool one = c.first_bytes == c.last_bytes;
     const std::string bytes =
         one ? std::to_string(c.first_bytes) : fmt::format("{} - {}", c.first_bytes, c.last_bytes);
-    fmt::print("{:<15} {:>5} {:>17}  {:<30} {:>17} {:>17}\n", name_of(*c.entry.collective),
-               c.entry.min_ranks, bytes, how(c.entry) + (c.by_default ? " (built-in)" : ""),
+    fmt::print("{:<15} {:>5} {:>8} {:>17}  {:<30} {:>17} {:>17}\n", name_of(*c.entry.collective),
+               c.entry.min_ranks, c.entry.min_per_node, bytes,
+               how(c.entry) + (c.by_default ? " (built-in)" : ""),
                span_text(c.first_ns / 1000, c.last_ns / 1000, one),
                span_text(c.first_default_ns / 1000, c.last_default_ns / 1000, one));
   }
@@ -195,22 +200,47 @@ std::string origin_text(const std::vector<std::uint32_t>& ranks, const std::stri
   return text;
 }
 
+/// Those asked for, ascending: the k-th of them, or 0 behind the last.
+std::uint32_t at_or_zero(const std::vector<std::uint32_t>& numbers, std::size_t k) {
+  return k < numbers.size() ? numbers[k] : 0;
+}
+
+/// Of the numbers of ranks per node, those that leave several nodes or are 1.
+Result<std::vector<std::uint32_t>> per_node_of(const TuneArguments& arguments,
+                                               const std::vector<std::uint32_t>& ranks) {
+  std::vector<std::uint32_t> per_node = arguments.per_node;
+  std::sort(per_node.begin(), per_node.end());
+  per_node.erase(std::unique(per_node.begin(), per_node.end()), per_node.end());
+  if (per_node.back() == 1 || per_node.back() < ranks.back()) return per_node;
+  return fail(ErrorCode::invalid_argument,
+              "{} ranks on a node of {} leave no second node: name more by --ranks, or fewer by "
+              "--ranks-per-node",
+              ranks.back(), per_node.back());
+}
+
+/// More ranks on a node first: a table's first entry that matches is taken.
 Result<std::vector<bench::TuningChoice>> measure_all(const TuneArguments& arguments,
                                                      const std::vector<std::uint32_t>& ranks,
                                                      const std::string& spec) {
+  const auto per_node = PENSTOCK_TRY(per_node_of(arguments, ranks));
   const std::uint64_t budget_ns = arguments.quick ? 4'000'000'000 : 40'000'000'000;
   std::vector<bench::TuningChoice> choices;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    Progress progress(ranks[i]);
-    const auto measured = PENSTOCK_TRY(bench::measure_plans(
-        {.spec = spec,
-         .ranks = ranks[i],
-         .grid = {arguments.quick},
-         .budget_ns = budget_ns / ranks.size(),
-         .progress = [&](std::uint32_t done, std::uint32_t most) { progress(done, most); }}));
-    const std::uint32_t next = i + 1 < ranks.size() ? ranks[i + 1] : 0;
-    const auto chosen = bench::choose(measured, bench::last_ranks(ranks[i], next));
-    choices.insert(choices.end(), chosen.begin(), chosen.end());
+  for (std::size_t k = per_node.size(); k-- > 0;) {
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      if (per_node[k] > 1 && per_node[k] >= ranks[i]) continue;
+      Progress progress(ranks[i], per_node[k]);
+      const auto measured = PENSTOCK_TRY(bench::measure_plans(
+          {.spec = spec,
+           .ranks = ranks[i],
+           .per_node = per_node[k],
+           .grid = {arguments.quick},
+           .budget_ns = budget_ns / ranks.size() / per_node.size(),
+           .progress = [&](std::uint32_t done, std::uint32_t most) { progress(done, most); }}));
+      const auto chosen =
+          bench::choose(measured, {bench::last_ranks(ranks[i], at_or_zero(ranks, i + 1)),
+                                   bench::last_per_node(at_or_zero(per_node, k + 1))});
+      choices.insert(choices.end(), chosen.begin(), chosen.end());
+    }
   }
   return choices;
 }
@@ -265,6 +295,11 @@ void add_tune_command(CLI::App& bench, Action& chosen) {
                    "numbers of ranks, separated by commas (default: 2, 4 and 8, as CPUs allow)")
       ->delimiter(',')
       ->check(CLI::Range(2, 64));
+  tune->add_option("--ranks-per-node", arguments->per_node,
+                   "ranks that share a node, numbers separated by commas (default: 1); an entry "
+                   "counts up to the next number that was measured")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 64));
   tune->add_flag("--quick", arguments->quick, "some 5 seconds in place of 40");
   tune->add_flag("--force", arguments->force, "also where times mean little");
   tune->add_flag("--dry-run", arguments->dry_run, "keep nothing");

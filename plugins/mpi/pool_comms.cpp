@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attachment.hpp"
+#include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "pmpi.hpp"
@@ -204,9 +205,11 @@ PoolComm* decide(Entry& entry, Handle comm, MayWait may_wait) {
   entry.ours = std::move(entry.ready);
   entry.decided = true;
   const std::uint32_t devices = entry.ours->core->shape().devices;
+  const std::string plan = base::env_text("PENSTOCK_COLL_PLAN");
   base::log(base::Level::info,
-            "collectives of {} ranks go through the pool, slots on {} device{}; tuning table: {}",
-            entry.ours->ranks(), devices, devices == 1 ? "" : "s", entry.ours->tuning_origin);
+            "collectives of {} ranks go through the pool, slots on {} device{}; tuning table: {}{}",
+            entry.ours->ranks(), devices, devices == 1 ? "" : "s", entry.ours->tuning_origin,
+            plan.empty() ? "" : fmt::format("; PENSTOCK_COLL_PLAN: {}", plan));
   return entry.ours.get();
 }
 

@@ -121,6 +121,18 @@ const char* name_of(Algorithm algorithm) {
   return names[static_cast<std::size_t>(algorithm)];
 }
 
+bool has_algorithm(Collective collective, Algorithm algorithm, bool nodes) {
+  switch (algorithm) {
+    case Algorithm::one_shot:
+      return true;
+    case Algorithm::two_shot:
+      return collective == Collective::allreduce || collective == Collective::reduce;
+    default:
+      return nodes && (collective == Collective::allreduce || collective == Collective::allgather ||
+                       collective == Collective::broadcast);
+  }
+}
+
 const char* name_of(Variant variant) {
   constexpr std::array<const char*, 3> names = {"all", "aggregate", "naive"};
   return names[static_cast<std::size_t>(variant)];

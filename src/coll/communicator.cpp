@@ -62,8 +62,7 @@ struct Communicator::Impl {
         slots(state),
         check(state, options.check),
         changeover(state),
-        plan_override(options.plan_override),
-        has_nodes(!options.nodes.empty()) {}
+        plan_override(options.plan_override) {}
 
   State state;
   PlanTable plans;
@@ -74,7 +73,6 @@ struct Communicator::Impl {
   CallCheck check;
   Changeover changeover;
   PlanOverride plan_override;
-  bool has_nodes;
   std::uint32_t fruitless = 0;  ///< looks since the others were asked for failures
   Missing missing;
   const char* name = "";
@@ -191,7 +189,9 @@ Communicator::~Communicator() = default;
 
 Plan Communicator::plan(const Problem& problem) const {
   const Impl& my = *impl_;
-  return my.plan_override.applied_to(my.plans.plan(problem, my.state.shape), problem, my.has_nodes);
+  const NodeMap& nodes = my.schedules.nodes();
+  return my.plan_override.applied_to(my.plans.plan(problem, my.state.shape, nodes), problem,
+                                     nodes.ranks() != 0);
 }
 
 Result<void> Communicator::begin(const Call& call) {

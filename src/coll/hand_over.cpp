@@ -4,6 +4,39 @@
 
 namespace penstock::coll {
 
+namespace {
+
+/// Those that publish, of other nodes than `node`.
+std::uint32_t producers_outside(const Problem& problem, const NodeMap& nodes,
+                                const NodeMap::Node& node) {
+  if (problem.collective == Collective::broadcast)
+    return nodes.node_of(problem.root) == node.number ? 0 : 1;
+  return problem.ranks - node.ranks;
+}
+
+std::uint32_t sharers_of(const Plan& plan, const NodeMap::Node& node) {
+  return plan.algorithm == Algorithm::leaders ? 1 : node.ranks;
+}
+
+/// From share to share in what a rank of the node hands on; 0: it hands nothing on.
+std::uint64_t stride_of(const Problem& problem, const Plan& plan, const NodeMap& nodes,
+                        const NodeMap::Node& node) {
+  const std::uint32_t others = producers_outside(problem, nodes, node);
+  if (node.ranks == 1 || others == 0) return 0;
+  return plan.slot_bytes / others / coherence::line_bytes * coherence::line_bytes;
+}
+
+}  // namespace
+
+std::uint64_t max_handed_part(const Problem& problem, const Plan& plan, const NodeMap& nodes) {
+  std::uint64_t most = ~0ull;
+  for (const NodeMap::Node& node : nodes.all()) {
+    if (node.ranks == 1 || producers_outside(problem, nodes, node) == 0) continue;
+    most = std::min(most, stride_of(problem, plan, nodes, node) * sharers_of(plan, node));
+  }
+  return most;
+}
+
 HandOver::HandOver(const Problem& problem, const Plan& plan, const NodeMap& nodes,
                    std::vector<std::uint32_t> producers)
     : self_(problem.rank),
@@ -12,20 +45,15 @@ HandOver::HandOver(const Problem& problem, const Plan& plan, const NodeMap& node
       mates_(nodes.mates_of(problem.rank)),
       sharers_(problem.ranks),
       number_(problem.ranks) {
-  for (std::uint32_t rank = 0; rank < problem.ranks; ++rank) {
-    const auto mates = nodes.mates_of(rank);
-    const auto others = std::count_if(producers_.begin(), producers_.end(), [&](std::uint32_t p) {
-      return nodes.node_of(p) != nodes.node_of(rank);
-    });
-    if (mates.size() == 1 || others == 0) continue;
-    const auto before = std::find(mates.begin(), mates.end(), rank) - mates.begin();
-    const auto all = static_cast<std::uint32_t>(mates.size());
-    sharers_[rank] = plan.algorithm == Algorithm::leaders ? 1 : all;
-    number_[rank] = std::min(static_cast<std::uint32_t>(before), sharers_[rank]);
-    const std::uint64_t stride = plan.slot_bytes / static_cast<std::uint64_t>(others) /
-                                 coherence::line_bytes * coherence::line_bytes;
-    if (rank == self_) share_stride_ = stride;
-    most_ = std::min(most_, stride * sharers_[rank]);
+  for (const NodeMap::Node& node : nodes.all()) {
+    if (node.ranks == 1 || producers_outside(problem, nodes, node) == 0) continue;
+    std::uint32_t number = 0;
+    for (std::uint32_t rank = 0; rank < problem.ranks; ++rank) {
+      if (nodes.node_of(rank) != node.number) continue;
+      sharers_[rank] = sharers_of(plan, node);
+      number_[rank] = std::min(number++, sharers_[rank]);
+      if (rank == self_) share_stride_ = stride_of(problem, plan, nodes, node);
+    }
   }
 }
 

@@ -14,14 +14,14 @@ namespace penstock::coll {
 /// bytes on all ranks.
 using PartOf = std::function<Span(std::uint32_t producer)>;
 
+/// Bytes of a part at most, so that what any rank hands on fits one chunk. The same on all ranks.
+std::uint64_t max_handed_part(const Problem& problem, const Plan& plan, const NodeMap& nodes);
+
 class HandOver {
  public:
   /// `producers`: ranks that publish, ascending.
   HandOver(const Problem& problem, const Plan& plan, const NodeMap& nodes,
            std::vector<std::uint32_t> producers);
-
-  /// Bytes of a part at most, so that what a rank hands on fits one chunk.
-  std::uint64_t max_part_bytes() const { return most_; }
 
   /// Who reads a part of `bytes` of this rank.
   std::vector<std::uint32_t> consumers_of(std::uint64_t bytes) const;
@@ -53,7 +53,6 @@ class HandOver {
   std::vector<std::uint32_t> sharers_;  ///< of its node; 0: none of it hands anything on
   std::vector<std::uint32_t> number_;   ///< its own among them; as many as they are: it is none
   std::uint64_t share_stride_ = 0;      ///< of this node
-  std::uint64_t most_ = ~0ull;
 };
 
 }  // namespace penstock::coll

@@ -13,10 +13,26 @@ class NodeMap {
  public:
   NodeMap() = default;
   /// `nodes`: by rank, any numbers.
-  explicit NodeMap(std::vector<std::uint64_t> nodes) : nodes_(std::move(nodes)) {}
+  explicit NodeMap(std::vector<std::uint64_t> nodes) : nodes_(std::move(nodes)) {
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+      const auto before = nodes_.begin() + rank;
+      if (std::find(nodes_.begin(), before, nodes_[rank]) != before) continue;
+      const auto all = std::count(nodes_.begin(), nodes_.end(), nodes_[rank]);
+      sizes_.push_back({nodes_[rank], static_cast<std::uint32_t>(all)});
+      largest_ = std::max(largest_, sizes_.back().ranks);
+    }
+  }
 
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(nodes_.size()); }
   std::uint64_t node_of(std::uint32_t rank) const { return nodes_[rank]; }
+  struct Node {
+    std::uint64_t number = 0;
+    std::uint32_t ranks = 0;
+  };
+  /// Each once, in the order of their first ranks.
+  const std::vector<Node>& all() const { return sizes_; }
+  /// The most ranks that a node has; 0: not told.
+  std::uint32_t largest() const { return largest_; }
   /// The ranks of its node, ascending, `rank` included.
   std::vector<std::uint32_t> mates_of(std::uint32_t rank) const {
     std::vector<std::uint32_t> mates;
@@ -27,6 +43,8 @@ class NodeMap {
 
  private:
   std::vector<std::uint64_t> nodes_;
+  std::vector<Node> sizes_;
+  std::uint32_t largest_ = 0;
 };
 
 }  // namespace penstock::coll

@@ -10,18 +10,6 @@ namespace penstock::coll {
 
 namespace {
 
-bool has_algorithm(Collective collective, Algorithm algorithm, bool nodes) {
-  switch (algorithm) {
-    case Algorithm::one_shot:
-      return true;
-    case Algorithm::two_shot:
-      return collective == Collective::allreduce || collective == Collective::reduce;
-    default:
-      return nodes && (collective == Collective::allreduce || collective == Collective::allgather ||
-                       collective == Collective::broadcast);
-  }
-}
-
 Error wrong(std::string_view key, std::string_view value, std::string_view needed) {
   return {ErrorCode::invalid_argument, fmt::format("{}={}: {}", key, value, needed)};
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "coll/builder.hpp"
+#include "coll/hand_over.hpp"
 #include "coll/layout.hpp"
 #include "coll/slots.hpp"
 
@@ -18,27 +18,37 @@ bool fits_eager(const Problem& problem, const Shape& shape) {
          cut_of(problem, {.slot_bytes = shape.eager_bytes, .eager = true}).bytes;
 }
 
-bool has_two_shot(Collective collective) {
-  return collective == Collective::allreduce || collective == Collective::reduce;
+/// More rounds than these need a number that a chunk cannot have.
+std::uint64_t most_rounds(const Problem& problem, Algorithm algorithm) {
+  if (algorithm == Algorithm::one_shot) return max_chunks;
+  const bool three_streams =
+      algorithm >= Algorithm::two_level && problem.collective == Collective::allreduce;
+  return three_streams ? max_chunks / 3 - 3 : max_chunks / 2 - 2;
 }
 
 /// Whether build() takes the plan, by what all ranks know of the problem.
-bool can_be(const Problem& problem, const Plan& plan) {
-  if (problem.collective == Collective::barrier)
-    return plan.algorithm == Algorithm::one_shot && plan.variant == Variant::all;
-  const bool two_shot = plan.algorithm == Algorithm::two_shot;
-  // An algorithm that these rules do not know.
-  if (!two_shot && plan.algorithm != Algorithm::one_shot) return build(problem, plan).has_value();
-  if (two_shot && (!has_two_shot(problem.collective) || plan.variant != Variant::all)) return false;
-  const std::uint64_t part = cut_of(problem, plan).bytes;
+bool can_be(const Problem& problem, const Plan& plan, const Shape& shape, const NodeMap& nodes) {
+  const bool bare = plan.algorithm == Algorithm::one_shot && plan.variant == Variant::all;
+  if (problem.collective == Collective::barrier) return bare;
+  if (!has_algorithm(problem.collective, plan.algorithm, nodes.ranks() == problem.ranks))
+    return false;
+  if (plan.algorithm != Algorithm::one_shot && plan.variant != Variant::all) return false;
+  if (plan.variant == Variant::naive && shape.devices > 1 && !shape.sequential) return false;
+  const bool hands_on = plan.algorithm >= Algorithm::two_level;
+  const std::uint64_t part =
+      cut_of(problem, plan, hands_on ? max_handed_part(problem, plan, nodes) : ~0ull).bytes;
   if (part == 0) return false;
   std::uint64_t bytes = problem.max_block_bytes.value_or(0);
-  if (two_shot) bytes = bytes / problem.ranks + problem.element_bytes;  // a share, at most
+  if (reduces_shares(problem, plan))
+    bytes = bytes / problem.ranks + problem.element_bytes;  // a share, at most
   const std::uint64_t rounds = bytes / part + (bytes % part == 0 ? 0 : 1);
-  return rounds < (two_shot ? max_chunks / 2 - 2 : max_chunks);
+  return rounds < most_rounds(problem, plan.algorithm);
 }
 
-bool matches(const TuningEntry& entry, const Problem& problem) {
+bool matches(const TuningEntry& entry, const Problem& problem, const NodeMap& nodes) {
+  const std::uint32_t per_node = nodes.largest();
+  if (!entry.covers_all_nodes() && (per_node < entry.min_per_node || per_node > entry.max_per_node))
+    return false;
   if (problem.ranks < entry.min_ranks || problem.ranks > entry.max_ranks) return false;
   if (problem.collective == Collective::barrier) return entry.min_bytes == 0;
   if (!problem.max_block_bytes) return entry.covers_all_sizes();
@@ -47,8 +57,9 @@ bool matches(const TuningEntry& entry, const Problem& problem) {
 
 }  // namespace
 
-std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, const Shape& shape) {
-  Plan plan{.algorithm = entry.algorithm, .variant = entry.variant};
+std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, const Shape& shape,
+                            const NodeMap& nodes) {
+  Plan plan{.algorithm = entry.algorithm, .variant = entry.variant, .turns = entry.turns};
   plan.slot_bytes = shape.slot_bytes;
   plan.slots = shape.slots;
   plan.eager = entry.eager;
@@ -56,7 +67,8 @@ std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, co
   // How many chunks a block of unknown size takes is not known either: the fewest.
   if (entry.chunk_bytes != 0 && problem.max_block_bytes)
     plan.slot_bytes = std::min(entry.chunk_bytes, shape.slot_bytes);
-  return can_be(problem, plan) ? std::optional(plan) : std::nullopt;
+  if (problem.max_block_bytes) plan.chunks = entry.chunks;
+  return can_be(problem, plan, shape, nodes) ? std::optional(plan) : std::nullopt;
 }
 
 PlanTable::PlanTable(const Tuning& tuning) {
@@ -69,11 +81,11 @@ PlanTable::PlanTable(const Tuning& tuning) {
   }
 }
 
-Plan PlanTable::plan(const Problem& problem, const Shape& shape) const {
+Plan PlanTable::plan(const Problem& problem, const Shape& shape, const NodeMap& nodes) const {
   const auto collective = static_cast<std::size_t>(problem.collective);
   for (std::uint32_t i = begins_[collective]; i < begins_[collective + 1]; ++i) {
-    if (!matches(entries_[i], problem)) continue;
-    if (const auto plan = plan_of(entries_[i], problem, shape)) return *plan;
+    if (!matches(entries_[i], problem, nodes)) continue;
+    if (const auto plan = plan_of(entries_[i], problem, shape, nodes)) return *plan;
   }
   // Nothing fits, not even a whole slot: build() says what is missing.
   Plan plan;

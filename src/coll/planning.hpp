@@ -13,7 +13,8 @@ namespace penstock::coll {
 
 /// The plan of an entry, in slots of `shape`; nullopt where it cannot be for the problem. The same
 /// on all ranks that know the same of the problem.
-std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, const Shape& shape);
+std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, const Shape& shape,
+                            const NodeMap& nodes = {});
 
 /// A tuning table, arranged for look-ups: no allocation, a few comparisons.
 class PlanTable {
@@ -21,7 +22,7 @@ class PlanTable {
   explicit PlanTable(const Tuning& tuning);
   /// The same on all ranks that know the same of the problem: without Problem::max_block_bytes its
   /// sizes do not count.
-  Plan plan(const Problem& problem, const Shape& shape) const;
+  Plan plan(const Problem& problem, const Shape& shape, const NodeMap& nodes = {}) const;
 
  private:
   std::vector<TuningEntry> entries_;  ///< by collective, each in the table's order, default last

@@ -39,6 +39,7 @@ inline constexpr std::uint64_t bare_bytes = 8;
 class PreparedSchedules {
  public:
   explicit PreparedSchedules(NodeMap nodes) : nodes_(std::move(nodes)) {}
+  const NodeMap& nodes() const { return nodes_; }
 
   /// Errors: those of build(). What it returns stays until the next call, or as long as it is
   /// shared.

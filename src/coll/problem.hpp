@@ -73,8 +73,11 @@ enum class Algorithm : std::uint8_t {
   leaders,  ///< as two_level, but the first rank of a node reads all for it
 };
 /// All of them, in the order of the enum: what can be named in a table, and what is tried.
-inline constexpr std::array all_algorithms{Algorithm::one_shot, Algorithm::two_shot};
+inline constexpr std::array all_algorithms{Algorithm::one_shot, Algorithm::two_shot,
+                                           Algorithm::two_level, Algorithm::leaders};
 const char* name_of(Algorithm algorithm);
+/// Whether build() knows the algorithm for the collective. `nodes`: those of the ranks are told.
+bool has_algorithm(Collective collective, Algorithm algorithm, bool nodes);
 
 /// When publication and reading may overlap, CCCL's comparison (section 5, "variants").
 enum class Variant : std::uint8_t {
@@ -82,7 +85,8 @@ enum class Variant : std::uint8_t {
   aggregate,  ///< nothing is read before all is published, as far as the slots reach
   naive,      ///< as aggregate, with the chunks of all ranks on one device (placement.hpp)
 };
-inline constexpr std::array all_variants{Variant::all, Variant::aggregate};  ///< as all_algorithms
+/// As all_algorithms.
+inline constexpr std::array all_variants{Variant::all, Variant::aggregate, Variant::naive};
 const char* name_of(Variant variant);
 
 /// The same on all ranks.

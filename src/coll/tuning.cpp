@@ -2,9 +2,8 @@
 //
 //   +0    header    | magic | version, | checksum of | 0 ... | origin, to its zero |    two lines
 //                   |       | entries  | all else    |       |                     |
-//   +128  entry     | collective, algorithm, | min, max | min   | max   | chunk | 0 ... |  a line
-//   each
-//                   | variant, eager         | ranks    | bytes | bytes |       |       |
+//   +128  entry     | collective, algorithm, | min, max | min   | max   | chunk | min, max | chunks
+//   | each, a line    | variant, eager, turns  | ranks    | bytes | bytes | bytes | per node | |
 #include "coll/tuning.hpp"
 
 #include <algorithm>
@@ -20,8 +19,9 @@ namespace penstock::coll {
 namespace {
 
 constexpr std::uint64_t magic = 0x676e696e75745350;  // "PStuning"
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 constexpr std::uint8_t all_collectives = 0xff;
+constexpr std::uint32_t max_entry_chunks = 1 << 20;
 
 struct Header {
   std::uint64_t magic;
@@ -34,9 +34,10 @@ static_assert(sizeof(Header) == tuning_header_bytes);
 
 struct Entry {
   std::uint8_t collective, algorithm, variant, eager;
-  std::uint32_t min_ranks, max_ranks, reserved;
+  std::uint32_t min_ranks, max_ranks, turns;
   std::uint64_t min_bytes, max_bytes, chunk_bytes;
-  std::uint64_t more[3];  ///< 0
+  std::uint32_t min_per_node, max_per_node, chunks;
+  std::uint32_t more[3];  ///< 0
 };
 static_assert(sizeof(Entry) == tuning_entry_bytes);
 
@@ -55,12 +56,22 @@ std::string fault_of(const TuningEntry& e) {
   if (e.min_bytes > e.max_bytes)
     return fmt::format("bytes {} to {}: the first must not be above the second", e.min_bytes,
                        e.max_bytes);
+  if (e.min_per_node < 1 || e.min_per_node > e.max_per_node ||
+      e.min_per_node == TuningEntry::any_ranks)
+    return fmt::format(
+        "{} to {} ranks per node: the first must be 1 or more, and not above the "
+        "second",
+        e.min_per_node, e.max_per_node);
   const bool whole = e.chunk_bytes % coherence::line_bytes == 0;
   if (e.chunk_bytes != 0 && (!whole || e.chunk_bytes < least || e.chunk_bytes > most))
     return fmt::format("chunks of {} bytes: 1K to 1G are needed, a multiple of 64", e.chunk_bytes);
   const bool bare = e.algorithm == Algorithm::one_shot && e.variant == Variant::all;
-  if (e.eager && (!bare || e.chunk_bytes != 0))
-    return "eager goes with no other algorithm than one_shot, no variant and no chunk";
+  if (e.chunks > max_entry_chunks)
+    return fmt::format("{} chunks: at most {}", e.chunks, max_entry_chunks);
+  if (e.eager && (!bare || e.chunk_bytes != 0 || e.chunks != 0 || e.turns))
+    return "eager goes with no other algorithm than one_shot, no variant, chunk, chunks or turns";
+  if (e.algorithm != Algorithm::one_shot && e.variant != Variant::all)
+    return fmt::format("{} has the variant all only", name_of(e.algorithm));
   return "";
 }
 
@@ -72,7 +83,7 @@ Result<TuningEntry> entry_of(const Entry& raw, std::size_t number) {
   const bool known =
       (raw.collective < collective_count || raw.collective == all_collectives) &&
       raw.algorithm < all_algorithms.size() && raw.variant < all_variants.size() &&
-      raw.eager <= 1 && raw.reserved == 0 &&
+      raw.eager <= 1 && raw.turns <= 1 &&
       std::all_of(std::begin(raw.more), std::end(raw.more), [](auto word) { return word == 0; });
   if (!known)
     return damaged(fmt::format("its entry {} says what this version does not know", number));
@@ -86,6 +97,10 @@ Result<TuningEntry> entry_of(const Entry& raw, std::size_t number) {
   entry.algorithm = static_cast<Algorithm>(raw.algorithm);
   entry.variant = static_cast<Variant>(raw.variant);
   entry.chunk_bytes = raw.chunk_bytes;
+  entry.min_per_node = raw.min_per_node;
+  entry.max_per_node = raw.max_per_node;
+  entry.chunks = raw.chunks;
+  entry.turns = raw.turns != 0;
   return entry;
 }
 
@@ -101,6 +116,10 @@ Entry raw_of(const TuningEntry& entry) {
   raw.min_bytes = entry.min_bytes;
   raw.max_bytes = entry.max_bytes;
   raw.chunk_bytes = entry.chunk_bytes;
+  raw.min_per_node = entry.min_per_node;
+  raw.max_per_node = entry.max_per_node;
+  raw.chunks = entry.chunks;
+  raw.turns = entry.turns ? 1 : 0;
   return raw;
 }
 

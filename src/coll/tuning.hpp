@@ -27,12 +27,18 @@ struct TuningEntry {
   /// Of Problem::max_block_bytes; those that not all ranks know have the whole range's entries
   /// only.
   std::uint64_t min_bytes = 0, max_bytes = any_bytes;
+  /// Of NodeMap::largest(). Ranks that are not told their nodes have the whole range's entries
+  /// only.
+  std::uint32_t min_per_node = 1, max_per_node = any_ranks;
   bool eager = false;
   Algorithm algorithm = Algorithm::one_shot;
   Variant variant = Variant::all;
   std::uint64_t chunk_bytes = 0;  ///< Plan::slot_bytes; 0: a whole slot
+  std::uint32_t chunks = 0;       ///< Plan::chunks
+  bool turns = false;             ///< Plan::turns
 
   bool covers_all_sizes() const { return min_bytes == 0 && max_bytes == any_bytes; }
+  bool covers_all_nodes() const { return min_per_node == 1 && max_per_node == any_ranks; }
   bool operator==(const TuningEntry&) const = default;
 };
 

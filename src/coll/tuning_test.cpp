@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -81,6 +82,38 @@ TEST(Planning, TheFirstEntryThatMatchesAndCanBeIsTaken) {
   EXPECT_EQ(plan_by("all one_shot variant=aggregate", problem).variant, Variant::aggregate);
 }
 
+const NodeMap two_nodes{{7, 7, 9, 9}};
+
+TEST(Planning, EntriesMayBeForNodesOfSomeRanks) {
+  Problem problem{.collective = Collective::allgather, .ranks = 4, .element_bytes = 4};
+  problem.max_block_bytes = 1 << 20;
+  const auto algorithm = [&](const std::string& text, const NodeMap& nodes) {
+    return PlanTable(*parse_tuning(text)).plan(problem, Shape{}, nodes).algorithm;
+  };
+  const std::string two = "allgather per-node=2-3 two_level; allgather per-node=4- leaders";
+  EXPECT_EQ(algorithm(two, two_nodes), Algorithm::two_level);
+  EXPECT_EQ(algorithm(two, NodeMap{{1, 1, 1, 1}}), Algorithm::leaders);
+  EXPECT_EQ(algorithm(two, NodeMap{{1, 2, 3, 4}}), Algorithm::one_shot);
+  EXPECT_EQ(algorithm(two, {}), Algorithm::one_shot) << "the nodes are not told";
+  EXPECT_EQ(algorithm("allgather two_level", {}), Algorithm::one_shot);
+  EXPECT_EQ(algorithm("allgather two_level", two_nodes), Algorithm::two_level);
+  problem.collective = Collective::alltoall;
+  EXPECT_EQ(algorithm("all two_level", two_nodes), Algorithm::one_shot);
+}
+
+TEST(Planning, EntriesMayAskForTurnsChunksAndNaive) {
+  Problem problem{.collective = Collective::broadcast, .ranks = 4};
+  problem.max_block_bytes = 1 << 20;
+  EXPECT_TRUE(plan_by("broadcast one_shot turns=1", problem).turns);
+  EXPECT_EQ(plan_by("broadcast one_shot chunks=16", problem).chunks, 16u);
+  EXPECT_EQ(plan_by("broadcast one_shot variant=naive", problem).variant, Variant::naive);
+  Shape devices{.devices = 2};
+  EXPECT_EQ(plan_by("broadcast one_shot variant=naive", problem, devices).variant, Variant::all)
+      << "its slots were not asked for";
+  devices.sequential = true;
+  EXPECT_EQ(plan_by("broadcast one_shot variant=naive", problem, devices).variant, Variant::naive);
+}
+
 /// What a table asks for and what does not fit gives a plan that runs.
 TEST(Planning, WhatCannotBeIsPassedOver) {
   Problem problem{.collective = Collective::broadcast, .ranks = 2, .output = {{0, 1 << 20}}};
@@ -88,7 +121,7 @@ TEST(Planning, WhatCannotBeIsPassedOver) {
   problem.max_block_bytes = 1 << 20;
   EXPECT_EQ(plan_by("all two_shot", problem).algorithm, Algorithm::one_shot);
   EXPECT_FALSE(plan_by("all eager", problem).eager);
-  EXPECT_EQ(plan_by("all two_shot variant=aggregate", problem).variant, Variant::all);
+  EXPECT_EQ(plan_by("reduce one_shot variant=aggregate", problem).variant, Variant::all);
   problem.max_block_bytes.reset();
   EXPECT_EQ(plan_by("all bytes=0-1G one_shot chunk=1K", problem).slot_bytes, Shape{}.slot_bytes);
   Problem many{.collective = Collective::alltoall, .ranks = 100, .max_block_bytes = 100};
@@ -114,6 +147,7 @@ TEST(Planning, SlotsAreOnAsManyDevicesAsFitThem) {
 /// Every plan that is chosen can be built.
 TEST(Planning, NoTableMakesAnError) {
   std::mt19937_64 random(base::seed_in_tests());
+  std::array<int, all_algorithms.size()> used{};
   for (int turn = 0; turn < 2000; ++turn) {
     TuningEntry entry;
     if (random() % 2 == 0) entry.collective = static_cast<Collective>(random() % collective_count);
@@ -121,6 +155,8 @@ TEST(Planning, NoTableMakesAnError) {
     if (!entry.eager) {
       entry.algorithm = all_algorithms[random() % all_algorithms.size()];
       entry.variant = all_variants[random() % all_variants.size()];
+      entry.turns = random() % 2 == 0;
+      entry.chunks = static_cast<std::uint32_t>(random() % 2 == 0 ? 0 : random() % 50);
       entry.chunk_bytes = random() % 2 == 0 ? 0 : 1024u << random() % 8;
     }
     const std::uint64_t bytes = (random() % 5000) << random() % 8 << 3;
@@ -142,12 +178,17 @@ TEST(Planning, NoTableMakesAnError) {
       problem.output.assign(all_out ? problem.ranks : 1, block);
     Tuning tuning;
     tuning.entries = {entry};
-    Plan plan = PlanTable(tuning).plan(problem, Shape{});
+    std::vector<std::uint64_t> of_ranks;
+    for (std::uint32_t rank = 0; rank < problem.ranks; ++rank) of_ranks.push_back(random() % 3);
+    const NodeMap nodes = random() % 4 == 0 ? NodeMap() : NodeMap(of_ranks);
+    Plan plan = PlanTable(tuning).plan(problem, Shape{}, nodes);
+    used[static_cast<std::size_t>(plan.algorithm)] += 1;
     if (plan.eager) plan.slot_bytes = Shape{}.eager_bytes;
-    const auto built = build(problem, plan);
+    const auto built = build(problem, plan, nodes);
     EXPECT_TRUE(built) << print(entry) << " for " << name_of(problem.collective) << " of "
                        << problem.ranks << " ranks: " << built.error().message;
   }
+  EXPECT_THAT(used, testing::Each(testing::Gt(0)));
 }
 
 // ---- text
@@ -157,7 +198,9 @@ TEST(TuningText, IsReadAsItIsPrinted) {
   const std::string text =
       "allreduce ranks=2-4 bytes=0-4144 eager\n"
       "allreduce ranks=3- bytes=4145- two_shot chunk=65536\n"
-      "all ranks=7 bytes=any one_shot variant=aggregate\n";
+      "all ranks=7 bytes=any one_shot variant=aggregate\n"
+      "allgather ranks=any bytes=any per-node=2-4 two_level chunks=16\n"
+      "broadcast ranks=any bytes=any one_shot turns=1\n";
   const auto tuning = parse_tuning(text);
   ASSERT_TRUE(tuning) << tuning.error().message;
   EXPECT_EQ(print(*tuning), text);
@@ -189,6 +232,12 @@ TEST(TuningText, ErrorsNameTheLineAndWhatIsNeeded) {
   EXPECT_THAT(message("all one_shot chunk=0"), HasSubstr("leave it out"));
   EXPECT_THAT(message("all eager chunk=64K"), HasSubstr("eager goes with no"));
   EXPECT_THAT(message("all one_shot variant=agregate"), HasSubstr("did you mean aggregate?"));
+  EXPECT_THAT(message("all per-node=0 one_shot"), HasSubstr("0 to 0 ranks per node"));
+  EXPECT_THAT(message("all per-node=5G one_shot"), HasSubstr("per-node=5G: there are never"));
+  EXPECT_THAT(message("all one_shot turns=yes"), HasSubstr("turns=yes: 0 or 1 is needed"));
+  EXPECT_THAT(message("all one_shot chunks=0"), HasSubstr("leave it out"));
+  EXPECT_THAT(message("all one_shot chunks=2M"), HasSubstr("at most 1048576"));
+  EXPECT_THAT(message("allreduce two_shot variant=naive"), HasSubstr("the variant all only"));
   std::string many;
   for (std::size_t i = 0; i <= Tuning::max_entries; ++i) many += "all eager\n";
   EXPECT_THAT(message(many), HasSubstr("line 129: more than 128 entries"));
@@ -198,7 +247,8 @@ TEST(TuningText, ErrorsNameTheLineAndWhatIsNeeded) {
 // ---------------------------------------------------------------------------------------
 
 Tuning sample() {
-  Tuning tuning = *parse_tuning("allreduce ranks=2 bytes=5000-9000 two_shot chunk=16K\nall eager");
+  Tuning tuning = *parse_tuning(
+      "allreduce ranks=2 bytes=5000-9000 per-node=1-3 two_shot chunk=16K chunks=9\nall eager");
   tuning.origin = "a test";
   return tuning;
 }
@@ -239,7 +289,7 @@ TEST(TuningBytes, FieldsAreCheckedBehindARightChecksum) {
     return decode(other);
   };
   EXPECT_TRUE(forged(128, 1));
-  EXPECT_THAT(forged(8, 2).error().message, HasSubstr("of version 2"));
+  EXPECT_THAT(forged(8, 1).error().message, HasSubstr("of version 1"));
   EXPECT_THAT(forged(12, 3).error().message, HasSubstr("3 entries in 256 bytes"));
   for (const std::size_t at : {128u, 129u, 130u, 131u, 140u, 191u})
     EXPECT_FALSE(forged(at, 0x7f)) << "byte " << at;

@@ -1,6 +1,7 @@
 // A tuning table as text:
 //
-//   COLLECTIVE|all [ranks=RANGE] [bytes=RANGE] eager|ALGORITHM [variant=NAME] [chunk=BYTES]
+//   COLLECTIVE|all [ranks=RANGE] [bytes=RANGE] [per-node=RANGE] eager|ALGORITHM
+//     [variant=NAME] [chunk=BYTES] [chunks=COUNT] [turns=1]
 //
 // RANGE: any, 4, 2-4 or 2-; bytes may end in K, M or G.
 #include <algorithm>
@@ -110,7 +111,9 @@ class Line {
     if (std::find(keys_.begin(), keys_.end(), key) != keys_.end())
       return wrong(fmt::format("{}= stands twice; leave one out", key));
     keys_.push_back(key);
-    if (key == "ranks") return take_ranks(value);
+    if (key == "ranks") return take_ranks(key, value, &entry_.min_ranks, &entry_.max_ranks);
+    if (key == "per-node")
+      return take_ranks(key, value, &entry_.min_per_node, &entry_.max_per_node);
     if (key == "bytes") return take_range(value, &entry_.min_bytes, &entry_.max_bytes);
     if (key == "variant") return take_variant(value);
     if (key == "chunk") {
@@ -118,7 +121,14 @@ class Line {
       if (entry_.chunk_bytes == 0) return wrong("chunk=0; leave it out for a whole slot");
       return {};
     }
-    return wrong(unknown(key, "key", {"ranks", "bytes", "variant", "chunk"}));
+    if (key == "chunks") return take_chunks(value);
+    if (key == "turns") {
+      entry_.turns = value == "1";
+      return value == "0" || value == "1" ? Result<void>()
+                                          : wrong(fmt::format("turns={}: 0 or 1 is needed", value));
+    }
+    return wrong(
+        unknown(key, "key", {"ranks", "bytes", "per-node", "variant", "chunk", "chunks", "turns"}));
   }
 
   Result<void> take_way(const std::string& word) {
@@ -143,14 +153,23 @@ class Line {
     return {};
   }
 
-  Result<void> take_ranks(const std::string& value) {
+  Result<void> take_chunks(const std::string& value) {
+    const std::uint64_t count = PENSTOCK_TRY(number(value));
+    constexpr std::uint64_t most = TuningEntry::any_ranks;
+    if (count == 0) return wrong("chunks=0; leave it out for as few as fit");
+    entry_.chunks = static_cast<std::uint32_t>(std::min(count, most));
+    return {};
+  }
+
+  Result<void> take_ranks(const std::string& key, const std::string& value,
+                          std::uint32_t* min_ranks, std::uint32_t* max_ranks) {
     std::uint64_t min = 1, max = TuningEntry::any_bytes;
     PENSTOCK_TRY(take_range(value, &min, &max));
     constexpr std::uint64_t most = TuningEntry::any_ranks;
     if (min >= most || (max >= most && max != TuningEntry::any_bytes))
-      return wrong(fmt::format("ranks={}: there are never so many", value));
-    entry_.min_ranks = static_cast<std::uint32_t>(min);
-    entry_.max_ranks = static_cast<std::uint32_t>(std::min(max, most));
+      return wrong(fmt::format("{}={}: there are never so many", key, value));
+    *min_ranks = static_cast<std::uint32_t>(min);
+    *max_ranks = static_cast<std::uint32_t>(std::min(max, most));
     return {};
   }
 
@@ -205,12 +224,16 @@ std::string range_text(std::uint64_t min, std::uint64_t max, std::uint64_t least
 
 std::string print(const TuningEntry& e) {
   std::string text =
-      fmt::format("{} ranks={} bytes={} {}", e.collective ? name_of(*e.collective) : "all",
+      fmt::format("{} ranks={} bytes={}", e.collective ? name_of(*e.collective) : "all",
                   range_text(e.min_ranks, e.max_ranks, 1, TuningEntry::any_ranks),
-                  range_text(e.min_bytes, e.max_bytes, 0, TuningEntry::any_bytes),
-                  e.eager ? "eager" : name_of(e.algorithm));
+                  range_text(e.min_bytes, e.max_bytes, 0, TuningEntry::any_bytes));
+  if (!e.covers_all_nodes())
+    text += " per-node=" + range_text(e.min_per_node, e.max_per_node, 1, TuningEntry::any_ranks);
+  text += fmt::format(" {}", e.eager ? "eager" : name_of(e.algorithm));
   if (e.variant != Variant::all) text += fmt::format(" variant={}", name_of(e.variant));
   if (e.chunk_bytes != 0) text += fmt::format(" chunk={}", e.chunk_bytes);
+  if (e.chunks != 0) text += fmt::format(" chunks={}", e.chunks);
+  if (e.turns) text += " turns=1";
   return text;
 }
 

@@ -21,7 +21,7 @@ class TwoLevelMovement {
   TwoLevelMovement(const Problem& problem, const Plan& plan, const NodeMap& nodes)
       : p_(problem),
         hand_over_(problem, plan, nodes, producers_of(problem)),
-        builder_(problem, plan, hand_over_.max_part_bytes()) {}
+        builder_(problem, plan, max_handed_part(problem, plan, nodes)) {}
 
   Result<Schedule> build() {
     if (builder_.part_bytes() == 0)

@@ -27,7 +27,7 @@ class TwoShot {
       : p_(problem),
         plan_(plan),
         hand_over_(hand_over_of(problem, plan, nodes)),
-        builder_(problem, plan, hand_over_ ? hand_over_->max_part_bytes() : ~0ull) {}
+        builder_(problem, plan, hand_over_ ? max_handed_part(problem, plan, nodes) : ~0ull) {}
 
   Result<Schedule> build() {
     if (builder_.part_bytes() == 0)

@@ -115,8 +115,9 @@ class CollCrash
       EXPECT_EQ(again, error);
     } else {
       comm->leave();
-      if (const auto left = comm->await_all_left("the end"); !left)
+      if (const auto left = comm->await_all_left("the end"); !left) {
         EXPECT_THAT(left.error().message, testing::HasSubstr("rank 1"));
+      }
     }
     clear();
     go_ahead();

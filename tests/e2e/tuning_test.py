@@ -3,6 +3,7 @@
 import os
 import signal
 import unittest
+from pathlib import Path
 
 from support import MPIEXEC, PENSTOCK, PYTHON, SHM, Case, clean_environment
 
@@ -56,11 +57,11 @@ class Tuning(Case):
         path.write_text(text)
         return path
 
-    def job(self, spec, program=JOB, *arguments, **variables):
-        done = self.penstock("run", "--mpiexec", MPIEXEC, "-n", 2, "--nodes", 2, "--pool", spec, "--", PYTHON, "-m",
+    def job(self, spec, program=JOB, *arguments, ranks=2, **variables):
+        done = self.penstock("run", "--mpiexec", MPIEXEC, "-n", ranks, "--nodes", 2, "--pool", spec, "--", PYTHON, "-m",
                              "mpi4py", "-c", program, *arguments,
                              environment=clean_environment(PENSTOCK_LOG="info", **variables))
-        self.assertEqual(done.stdout.count(": ok"), 2, done.stderr)
+        self.assertEqual(done.stdout.count(": ok"), ranks, done.stderr)
         return done.stderr
 
     def test_measures_keeps_and_prints(self):
@@ -81,6 +82,41 @@ class Tuning(Case):
         listed = self.penstock("pool", "ls", spec).stdout
         self.assertIn("penstock.coll.tuning", listed)
         self.assertNotIn("penstock.tune.", listed)
+
+    def test_measures_nodes_of_several_ranks(self):
+        spec = self.pool("256M")
+        done = self.penstock("bench", "tune", "--quick", "--ranks", "4", "--ranks-per-node", "1,2", "--force", "--pool", spec,
+                             timeout=200)
+        self.assertRegex(done.stdout, r"(?m)^allgather +4 +2 ")
+        self.assertRegex(done.stdout, r"(?m)^allgather +4 +1 ")
+        self.assertIn("measuring 4 ranks, 2 on a node", done.stderr)
+        for entry in self.lines(spec)[1]:
+            self.assertRegex(entry, r"^[a-z_]+ ranks=4-7 bytes=\S+ per-node=(1|2-) ")
+        self.refused("bench", "tune", "--ranks", "2", "--ranks-per-node", "2", "--force",
+                     says="leave no second node", fix="--ranks-per-node")
+
+    def test_a_job_goes_by_the_ranks_of_its_nodes(self):
+        spec = self.pool("128M")
+        table = "all per-node=2- two_level chunks=3; broadcast per-node=2 one_shot turns=1; all per-node=1 leaders"
+        self.penstock("bench", "tune", "--pool", spec, "--import", self.write(table))
+        self.assertIn("per-node=2- two_level chunks=3", self.lines(spec)[1][0])
+        for plan in ("", "form=slots"):
+            told = self.job(spec, ranks=4, PENSTOCK_COLL_PLAN=plan)
+            self.assertIn("tuning table: imported", told)
+            self.assertEqual("PENSTOCK_COLL_PLAN: form=slots" in told, plan != "")
+
+    def test_a_rank_that_is_killed_ends_the_measurement(self):
+        process = self.start("bench", "tune", "--ranks", "2", "--force")
+        name = f"penstock-bench-{process.pid}"
+        self.wait_for(lambda: len(self.children(process.pid)) == 2, "the ranks")
+        os.kill(self.children(process.pid)[1], signal.SIGKILL)
+        self.assertEqual(process.wait(60), 1)
+        self.assertIn("rank", process.stdout.read())
+        self.assertEqual([path for path in SHM.iterdir() if name in path.name], [])
+
+    @staticmethod
+    def children(pid):
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     def test_without_a_pool_keeps_nothing(self):
         done = self.penstock("bench", "tune", "--quick", "--ranks", "2", "--force", timeout=200)
