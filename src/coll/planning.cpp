@@ -19,7 +19,7 @@ bool fits_eager(const Problem& problem, const Shape& shape) {
 }
 
 /// More rounds than these need a number that a chunk cannot have.
-std::uint64_t most_rounds(const Problem& problem, Algorithm algorithm) {
+std::uint64_t max_rounds(const Problem& problem, Algorithm algorithm) {
   if (algorithm == Algorithm::one_shot) return max_chunks;
   const bool three_streams =
       algorithm >= Algorithm::two_level && problem.collective == Collective::allreduce;
@@ -42,7 +42,7 @@ bool can_be(const Problem& problem, const Plan& plan, const Shape& shape, const 
   if (reduces_shares(problem, plan))
     bytes = bytes / problem.ranks + problem.element_bytes;  // a share, at most
   const std::uint64_t rounds = bytes / part + (bytes % part == 0 ? 0 : 1);
-  return rounds < most_rounds(problem, plan.algorithm);
+  return rounds < max_rounds(problem, plan.algorithm);
 }
 
 bool matches(const TuningEntry& entry, const Problem& problem, const NodeMap& nodes) {
