@@ -75,14 +75,19 @@ struct Meeting {
     return pool;
   }
   bool all_came() const { return opened == tokens.size(); }
+  struct Wishes {
+    bool check = false;
+    std::uint64_t zero_copy_bytes = coll::default_zero_copy_bytes;
+  };
   std::unique_ptr<coll::Communicator> open(World& world, pool::Pool& pool, std::uint32_t self,
-                                           bool check = false) const {
+                                           const Wishes& wishes) const {
     coll::Options options{.area = area,
                           .tokens = tokens,
                           .self = self,
                           .nodes = node_of,
                           .shape = shape,
-                          .check = check};
+                          .check = wishes.check,
+                          .zero_copy_bytes = wishes.zero_copy_bytes};
     const auto ranks = static_cast<std::uint32_t>(tokens.size());
     std::uint64_t at = area + coll::Communicator::bytes(ranks, shape);
     for (const auto& slots : coll::Communicator::slot_areas(ranks, shape)) {
@@ -92,6 +97,10 @@ struct Meeting {
     auto comm = coll::Communicator::open(pool, options);
     world.require(comm.has_value(), comm ? "" : comm.error().message);
     return std::move(*comm);
+  }
+  std::unique_ptr<coll::Communicator> open(World& world, pool::Pool& pool, std::uint32_t self,
+                                           bool check = false) const {
+    return open(world, pool, self, Wishes{.check = check});
   }
 };
 

@@ -63,12 +63,14 @@ void Builder::publish(std::uint64_t chunk, const std::vector<Part>& parts,
           .chunk = chunk,
           .at = part.at,
           .span = part.from,
+          .readers = static_cast<std::uint32_t>(consumers.size()),
           .after = after});
   }
   push({.kind = StepKind::ring,
         .lane = Lane::write,
         .rank = self(),
         .chunk = chunk,
+        .readers = static_cast<std::uint32_t>(consumers.size()),
         .after = after});
   in_slots_.push_back({chunk, consumers});
   for (const std::uint32_t consumer : consumers) is_consumer_[consumer] = true;

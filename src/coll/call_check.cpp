@@ -9,7 +9,7 @@ namespace {
 
 // A call in the lower 24 bits of a word: what fits of it, and a hash of the sizes.
 constexpr unsigned kind_bits = 4, root_bits = 9, hash_bits = 11;
-static_assert(kind_bits + root_bits + hash_bits == chunk_bits);
+static_assert(kind_bits + root_bits + hash_bits == low_bits);
 
 std::uint64_t signature_of(const Problem& problem, bool eager, std::uint64_t fingerprint) {
   const std::uint64_t sizes[] = {problem.max_block_bytes ? *problem.max_block_bytes + 1 : 0,

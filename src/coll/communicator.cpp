@@ -59,7 +59,7 @@ struct Communicator::Impl {
         plans(options.tuning != nullptr ? *options.tuning : Tuning{}),
         schedules(NodeMap(options.nodes)),
         eager(state),
-        slots(state),
+        slots(state, options.zero_copy_bytes),
         check(state, options.check),
         changeover(state),
         plan_override(options.plan_override) {}

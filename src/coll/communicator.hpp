@@ -33,6 +33,9 @@ struct Shape {
 
 struct Tuning;
 
+/// Parts of a chunk shorter than this are copied, wherever they lie.
+inline constexpr std::uint64_t default_zero_copy_bytes = 16 << 10;
+
 struct Options {
   std::uint64_t area = 0;  ///< offset of Communicator::bytes(), of which the first zeroed_bytes()
                            ///< are zero and published
@@ -50,6 +53,9 @@ struct Options {
   /// Each call first compares with those of all other ranks: the collective, root, size and form.
   /// Makes every collective as slow as a barrier. The same on all ranks.
   bool check = false;
+  /// Chunks whose parts have so many bytes or more, and lie in the pool in whole lines, stay there:
+  /// other ranks read them where they are, and a call ends when all have. This rank's alone.
+  std::uint64_t zero_copy_bytes = default_zero_copy_bytes;
   /// What plan() goes by; the same on all ranks. Null: default_tuning().
   std::shared_ptr<const Tuning> tuning;
 };
@@ -67,7 +73,7 @@ struct Call {
   const char* name = "a collective";  ///< in messages: "MPI_Allreduce"
   const Problem* problem = nullptr;
   Plan plan;                         ///< `slots` and `slot_bytes` are the communicator's
-  const std::byte* input = nullptr;  ///< in place: the output
+  const std::byte* input = nullptr;  ///< in place: the output. Both may lie in the pool
   std::byte* output = nullptr;
   const Arithmetic* arithmetic = nullptr;  ///< of reductions
   std::uint64_t fingerprint =

@@ -23,16 +23,21 @@ namespace penstock::coll {
 
 inline constexpr std::uint64_t line_bytes = coherence::line_bytes;
 
-/// "The first `chunks` chunks of this collective": a doorbell or a release. Greater than every word
-/// of an earlier collective.
-inline constexpr unsigned chunk_bits = 24;
-inline constexpr std::uint64_t max_chunks = (1ull << chunk_bits) - 2;
-constexpr std::uint64_t word_of(std::uint64_t collective, std::uint64_t chunks) {
-  return collective << chunk_bits | chunks;
+/// A word that is greater than every one of an earlier collective.
+inline constexpr unsigned low_bits = 24;
+constexpr std::uint64_t word_of(std::uint64_t collective, std::uint64_t low) {
+  return collective << low_bits | low;
 }
 constexpr std::uint64_t collective_of(std::uint64_t word) {
-  return word >> chunk_bits;
+  return word >> low_bits;
 }
+/// "The first `chunks` chunks of this collective": a doorbell or a release.
+inline constexpr std::uint64_t max_chunks = (1ull << (low_bits - 1)) - 2;
+constexpr std::uint64_t chunk_word(std::uint64_t collective, std::uint64_t chunks) {
+  return word_of(collective, chunks << 1);
+}
+/// Of a doorbell: the last of its chunks stays where the user has it (zero_copy.hpp).
+inline constexpr std::uint64_t zero_copy_bit = 1;
 
 /// Tags of a collective's eager lines.
 inline constexpr unsigned tag_bits = 16;

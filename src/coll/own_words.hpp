@@ -36,6 +36,8 @@ class OwnWords {
     memory_.publish_word(area_ + layout_.release(of.producer, self_), word, site);
   }
 
+  std::uint64_t released(std::uint32_t producer) const { return releases_[producer]; }
+
   /// Looks at the line and at some of the releases, the next ones each time. What differs from what
   /// this rank published is published again; true when something was. Not ordered. A device access.
   bool restore();

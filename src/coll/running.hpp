@@ -109,31 +109,46 @@ class EagerRun : public Running {
 /// Chunks in slots, each with a doorbell; slots are used again when they were released.
 class SlotRun : public Running {
  public:
-  using Running::Running;
+  SlotRun(State& state, std::uint64_t zero_copy_bytes)
+      : Running(state), zero_copy_bytes_(zero_copy_bytes), borrowed_(state.group.ranks()) {}
   void begin(const Call& call, const Prepared& prepared);
   Result<bool> advance(Missing& missing);
   std::uint64_t position() const { return next_; }
 
  private:
-  void take(const Step& step);
+  Result<void> take(std::size_t index);
   /// The steps of one kind from the next one on, all of them waits.
   Result<bool> wait_for_run(StepKind kind, Missing& missing);
   Result<void> look_for_doorbells();
   void look_for_releases();
-  void publish(const Step& step);
+  void publish(std::size_t index);
   void ring(const Step& step);
-  void copy_together();
-  void combine_chunks(const Step& step);
+  void release(const Step& step);
+  Result<void> copy_together();
+  Result<void> combine_chunks(const Step& step);
+  // Of chunks that stay where the user has them:
+  bool stays(std::size_t publish) const;
+  Result<const std::byte*> find(std::uint32_t producer, std::uint64_t number, std::uint64_t at,
+                                std::uint64_t bytes);
+  Result<void> give_back_borrowed();
+  bool all_given_back(Missing& missing);
   std::byte* chunk(std::uint32_t producer, std::uint64_t number, std::uint64_t at) const;
   std::uint64_t& seen(const Step& wait);
   bool is_over(const Step& wait);
 
   Placement placement_ = Placement::wide;
   std::size_t next_ = 0, run_end_ = 0;
-  bool free_ = false;                 ///< the half's slots
-  std::vector<std::size_t> pending_;  ///< waits of the run that are not over
-  std::vector<std::size_t> looks_;    ///< waits for doorbells that are looked at together
-  std::vector<std::uint64_t> seen_;   ///< words of doorbells, by rank and slot
+  std::uint64_t zero_copy_bytes_;
+  std::uint64_t open_chunk_ = 0;           ///< that is being published, + 1
+  bool open_stays_ = false;                ///< it stays where it is
+  std::uint64_t lent_ = 0;                 ///< the last chunk that stays, + 1
+  std::vector<std::uint64_t> borrowed_;    ///< by producer: the last such chunk that was read, + 1
+  std::vector<std::uint32_t> lenders_;     ///< producers of these
+  std::vector<const std::byte*> sources_;  ///< of a combine's operands, or of copies
+  bool free_ = false;                      ///< the half's slots
+  std::vector<std::size_t> pending_;       ///< waits of the run that are not over
+  std::vector<std::size_t> looks_;         ///< waits for doorbells that are looked at together
+  std::vector<std::uint64_t> seen_;        ///< words of doorbells, by rank and slot
   std::array<Use, halves> last_use_;
 };
 

@@ -3,8 +3,13 @@
 // The doorbells of a round are looked at together, and its small chunks taken together, for one
 // device access each (together.hpp). Source: CCCL, sections 3 and 4; papers/4-collectives.md, 4.6
 // (slots that are used again), 4.9.
+#include "base/format.hpp"
 #include "coll/running.hpp"
 #include "coll/together.hpp"
+#include "coll/zero_copy.hpp"
+
+#include <algorithm>
+#include <utility>
 
 namespace penstock::coll {
 
@@ -20,6 +25,9 @@ void SlotRun::begin(const Call& call, const Prepared& prepared) {
   placement_ = placement_of(prepared.problem.collective, prepared.plan.variant);
   next_ = 0;
   free_ = false;
+  open_chunk_ = lent_ = 0;
+  for (const std::uint32_t rank : lenders_) borrowed_[rank] = 0;
+  lenders_.clear();
   pending_.clear();
   if (seen_.empty()) seen_.resize(std::size_t{s_.group.ranks()} * s_.shape.slots);
 }
@@ -30,60 +38,163 @@ std::uint64_t& SlotRun::seen(const Step& wait) {
 }
 
 bool SlotRun::is_over(const Step& wait) {
-  return seen(wait) >= word_of(s_.number, wait.chunk + 1);
+  return seen(wait) >= chunk_word(s_.number, wait.chunk + 1);
 }
 
 std::byte* SlotRun::chunk(std::uint32_t producer, std::uint64_t number, std::uint64_t at) const {
   return s_.slots.at(placement_, producer, s_.number, number) + at;
 }
 
-void SlotRun::publish(const Step& step) {
-  s_.group.memory.publish_bulk(chunk(s_.self(), step.chunk, step.at), from(step.span),
-                               step.span.bytes);
+/// Whether the chunk that this step begins to publish stays where the user has it: all of it lies
+/// in the pool in whole lines, nothing of the call is stored there, and all readers of this rank
+/// read it, so that each tells when it has.
+bool SlotRun::stays(std::size_t publish) const {
+  const Problem& problem = prepared().problem;
+  const auto& steps = prepared().schedule.steps;
+  const std::size_t readers = prepared().schedule.consumers.size();
+  // Who hands on shares reads parts from their middle.
+  if (prepared().plan.algorithm >= Algorithm::two_level) return false;
+  const bool input_stays = !problem.in_place || problem.collective == Collective::broadcast ||
+                           problem.collective == Collective::gather ||
+                           problem.collective == Collective::allgather;
+  for (std::size_t i = publish; steps[i].kind == StepKind::publish; ++i) {
+    const Span& span = steps[i].span;
+    const bool still =
+        span.buffer == Buffer::output || (span.buffer == Buffer::input && input_stays);
+    if (!still || span.bytes < zero_copy_bytes_ || steps[i].readers != readers) return false;
+    if (!lines_in_pool(s_.group.pool, from(span), span.bytes)) return false;
+  }
+  return true;
+}
+
+void SlotRun::publish(std::size_t index) {
+  const Step& step = prepared().schedule.steps[index];
+  if (open_chunk_ != step.chunk + 1) {
+    open_chunk_ = step.chunk + 1;
+    open_stays_ = stays(index);
+  }
+  std::byte* const slot = chunk(s_.self(), step.chunk, step.at);
+  const std::byte* const data = from(step.span);
+  if (!open_stays_) return s_.group.memory.publish_bulk(slot, data, step.span.bytes);
+  s_.group.memory.write_back(data, step.span.bytes);
+  const PartPlace place =
+      place_of(chunk_word(s_.number, open_chunk_), *s_.group.pool.offset_of(data), step.span.bytes);
+  s_.group.memory.publish_line(slot, &place);
 }
 
 void SlotRun::ring(const Step& step) {
+  const bool stays = open_stays_ && open_chunk_ == step.chunk + 1;
+  if (stays) lent_ = open_chunk_;
   s_.group.memory.store_fence();  // the chunk first, then its doorbell
   s_.own.publish_word(s_.layout.doorbell(s_.self(), step.chunk),
-                      word_of(s_.number, step.chunk + 1));
+                      chunk_word(s_.number, step.chunk + 1) | (stays ? zero_copy_bit : 0));
   s_.published();
   s_.send_off();
 }
 
+void SlotRun::release(const Step& step) {
+  s_.own.publish_word(OwnWords::Release{step.rank}, chunk_word(s_.number, step.chunk + 1));
+  s_.published();
+}
+
+/// Where a part of a chunk that has come lies: in its slot, or where its producer has it. A device
+/// access in the second case. Errors: wrong_format.
+Result<const std::byte*> SlotRun::find(std::uint32_t producer, std::uint64_t number,
+                                       std::uint64_t at, std::uint64_t bytes) {
+  const std::byte* const slot = chunk(producer, number, at);
+  const std::uint64_t word = chunk_word(s_.number, number + 1);
+  std::uint64_t& seen = seen_[std::size_t{producer} * s_.shape.slots + number % s_.shape.slots];
+  // Who takes turns has waited for a later chunk, whose doorbell is in the same line.
+  if (seen < word)
+    seen = s_.memory_of(producer).load_word(s_.at(s_.layout.doorbell(producer, number)));
+  if (seen != (word | zero_copy_bit)) return slot;
+  PartPlace place;
+  s_.memory_of(producer).observe_line(&place, slot);
+  const std::byte* const data = part_at(s_.group.pool, place, word, bytes);
+  if (data == nullptr)
+    return fail(ErrorCode::wrong_format,
+                "{}: {} says where chunk {} lies, and what it says was overwritten", call().name,
+                s_.group.name(producer), number);
+  if (borrowed_[producer] == 0) lenders_.push_back(producer);
+  borrowed_[producer] = std::max(borrowed_[producer], number + 1);
+  return data;
+}
+
 /// The copies from `next_` on that are taken together, and what stands between them.
-void SlotRun::copy_together() {
+Result<void> SlotRun::copy_together() {
   const auto& steps = prepared().schedule.steps;
   const std::size_t end =
       end_of_copies(steps, next_, [this](const Step& step) { return is_over(step); });
+  sources_.clear();
   for (std::size_t i = next_; i < end; ++i) {
     const Step& step = steps[i];
-    if (step.kind == StepKind::copy)
-      s_.memory_of(step.rank).invalidate(chunk(step.rank, step.chunk, step.at), step.span.bytes);
+    if (step.kind != StepKind::copy) continue;
+    sources_.push_back(PENSTOCK_TRY(find(step.rank, step.chunk, step.at, step.span.bytes)));
+    s_.memory_of(step.rank).invalidate(sources_.back(), step.span.bytes);
   }
   s_.memory_of_all().load_fence();
+  std::size_t taken = 0;
   for (; next_ < end; ++next_) {
     const Step& step = steps[next_];
     if (step.kind == StepKind::copy)
-      s_.memory_of(step.rank).load_bulk(to(step.span), chunk(step.rank, step.chunk, step.at),
-                                        step.span.bytes);
-    if (step.kind == StepKind::release) take(step);
+      s_.memory_of(step.rank).load_bulk(to(step.span), sources_[taken++], step.span.bytes);
+    if (step.kind == StepKind::release) release(step);
   }
+  return {};
 }
 
-void SlotRun::combine_chunks(const Step& step) {
+Result<void> SlotRun::combine_chunks(const Step& step) {
+  sources_.clear();
   for (std::uint32_t i = 0; i < step.operand_count; ++i) {
     const Operand& value = operand(step, i);
-    if (value.own) continue;
-    s_.memory_of(value.rank).invalidate(chunk(value.rank, value.chunk, value.at), step.span.bytes);
+    if (value.own) {
+      sources_.push_back(from(value.span));
+      continue;
+    }
+    sources_.push_back(PENSTOCK_TRY(find(value.rank, value.chunk, value.at, step.span.bytes)));
+    s_.memory_of(value.rank).invalidate(sources_.back(), step.span.bytes);
   }
   s_.memory_of_all().load_fence();
   combine(step, [&](std::uint32_t i, std::uint64_t at, std::size_t bytes, std::byte* staging) {
     const Operand& value = operand(step, i);
-    if (value.own) return from(value.span) + at;
-    s_.memory_of(value.rank)
-        .load_bulk(staging, chunk(value.rank, value.chunk, value.at + at), bytes);
+    if (value.own) return sources_[i] + at;
+    s_.memory_of(value.rank).load_bulk(staging, sources_[i] + at, bytes);
     return static_cast<const std::byte*>(staging);
   });
+  return {};
+}
+
+/// Tells the producers of what was read where they have it. One that has given the call up may have
+/// changed it meanwhile. A device access where there are any.
+Result<void> SlotRun::give_back_borrowed() {
+  if (lenders_.empty()) return {};
+  for (const std::uint32_t rank : lenders_)
+    s_.memory_of(rank).invalidate(s_.at(s_.layout.failed(rank)), 8);
+  s_.memory_of_all().load_fence();
+  for (const std::uint32_t rank : lenders_) {
+    const std::uint64_t failure = s_.memory_of(rank).load_word(s_.at(s_.layout.failed(rank)));
+    if (failure != 0) return unexpected(s_.failure_of(call().name, rank, failure));
+    const std::uint64_t word = chunk_word(s_.number, std::exchange(borrowed_[rank], 0));
+    if (word <= s_.own.released(rank)) continue;
+    s_.own.publish_word(OwnWords::Release{rank}, word);
+    s_.published();
+  }
+  lenders_.clear();
+  return {};
+}
+
+/// What stays where the user has it was read by all.
+bool SlotRun::all_given_back(Missing& missing) {
+  missing.clear();
+  if (lent_ == 0) return true;
+  const auto& memory = s_.memory_of_all();
+  const auto& consumers = prepared().schedule.consumers;
+  const auto word = [&](std::uint32_t rank) { return s_.at(s_.layout.release(s_.self(), rank)); };
+  for (const std::uint32_t rank : consumers) memory.invalidate(word(rank), 8);
+  memory.load_fence();
+  for (const std::uint32_t rank : consumers)
+    if (memory.load_word(word(rank)) < chunk_word(s_.number, lent_)) missing.push_back(rank);
+  return missing.empty();
 }
 
 /// One look at each wait of `looks_`; those that are over leave `pending_`.
@@ -120,7 +231,7 @@ void SlotRun::look_for_releases() {
   for (const std::size_t i : pending_) memory.invalidate(release(steps[i]), 8);
   memory.load_fence();
   std::erase_if(pending_, [&](std::size_t i) {
-    return memory.load_word(release(steps[i])) >= word_of(s_.number, steps[i].chunk + 1);
+    return memory.load_word(release(steps[i])) >= chunk_word(s_.number, steps[i].chunk + 1);
   });
 }
 
@@ -154,22 +265,27 @@ Result<bool> SlotRun::wait_for_run(StepKind kind, Missing& missing) {
   return false;
 }
 
-void SlotRun::take(const Step& step) {
+Result<void> SlotRun::take(std::size_t index) {
+  const Step& step = prepared().schedule.steps[index];
   switch (step.kind) {
     case StepKind::publish:
-      return publish(step);
+      publish(index);
+      break;
     case StepKind::ring:
-      return ring(step);
+      ring(step);
+      break;
     case StepKind::move:
-      return move(step);
+      move(step);
+      break;
     case StepKind::combine:
       return combine_chunks(step);
     case StepKind::release:
-      s_.own.publish_word(OwnWords::Release{step.rank}, word_of(s_.number, step.chunk + 1));
-      return s_.published();
+      release(step);
+      break;
     default:
-      return;
+      break;
   }
+  return {};
 }
 
 Result<bool> SlotRun::advance(Missing& missing) {
@@ -187,11 +303,14 @@ Result<bool> SlotRun::advance(Missing& missing) {
       s_.send_off();
       if (!PENSTOCK_TRY(wait_for_run(kind, missing))) return false;
     } else if (kind == StepKind::copy) {
-      copy_together();
+      PENSTOCK_TRY(copy_together());
     } else {
-      take(steps[next_++]);
+      PENSTOCK_TRY(take(next_++));
     }
   }
+  PENSTOCK_TRY(give_back_borrowed());
+  s_.send_off();
+  if (!all_given_back(missing)) return false;
   s_.finish(false, prepared().all_hear);
   return true;
 }

@@ -138,7 +138,8 @@ void State::fail_with(const Error& error) {
       layout.failed(self()),
       (error.code == ErrorCode::peer_dead ? blamed_.value_or(dead_rank()) : group.ranks()) +
           std::uint64_t{1});
-  group.memory.store_fence();
+  // Before what this rank's program stores to memory that others still read (zero_copy.hpp).
+  group.memory.full_fence();
 }
 
 }  // namespace penstock::coll

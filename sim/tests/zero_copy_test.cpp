@@ -1,0 +1,220 @@
+// Collectives whose data stay where the user has them, in the pool, on memory without coherence:
+// what a rank stored plainly is what the others read, and it may store there again when its call is
+// over.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "coll/test_calls.hpp"
+#include "sim/tests/communicator_meeting.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using coll::Collective;
+using coll::Communicator;
+
+constexpr std::uint32_t nodes = 3;
+constexpr std::uint64_t buffer_bytes = 16 << 10;
+constexpr std::uint64_t shortest = 64;
+
+struct Plan : Meeting {
+  using Meeting::Meeting;
+  std::uint64_t memory = 0;  ///< of the users: an input and an output for each rank
+  std::vector<coll::TestCall> calls;
+  std::vector<coll::Plan> plans;
+};
+
+/// Memory in the pool: of the ranks' programs, or of another communicator.
+std::uint64_t place(SimulatedPool& pool, const char* name, std::uint64_t bytes) {
+  std::uint64_t memory = 0;
+  pool.once([&](World& world) {
+    const auto attached = pool.attach(world);
+    const auto arena = SimulatedPool::open_arena(world, *attached);
+    auto object = arena->create(name, bytes);
+    world.require(object.has_value(), object ? "" : object.error().message);
+    memory = object->offset;
+  });
+  return memory;
+}
+
+std::uint64_t place_memory(SimulatedPool& pool, std::uint32_t ranks) {
+  return place(pool, "memory of users", 2 * ranks * buffer_bytes);
+}
+
+class Rank {
+ public:
+  Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
+      : world_(world), plan_(plan), self_(self) {
+    pool_ = plan.attach(world, simulated, self);
+    input_ = pool_->base() + plan.memory + 2 * self * buffer_bytes;
+    output_ = input_ + buffer_bytes;
+  }
+
+  void call_all() {
+    wait_until(world_, "the ranks", [&] { return plan_.all_came() || somebody_died(); });
+    if (!plan_.all_came()) return;
+    const auto comm = plan_.open(world_, *pool_, self_, {.zero_copy_bytes = shortest});
+    for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
+      if (world_.random() % 3 == 0) world_.sleep(world_.random() % 200'000);
+      if (!call(*comm, i)) return;
+    }
+    comm->leave();
+    if (self_ != 0) return;
+    const auto all = comm->await_all_left("the end");
+    if (!all) died(all.error());
+  }
+
+ private:
+  bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
+
+  bool call(Communicator& comm, std::size_t number) {
+    const coll::TestCall& w = plan_.calls[number];
+    std::vector<coll::Made> made;
+    for (std::uint32_t rank = 0; rank < comm.ranks(); ++rank) made.push_back(make(w, rank));
+    const coll::Made& own = made[self_];
+    std::vector<std::byte> out = own.problem.in_place ? own.input : own.output;
+    std::memcpy(input_, own.input.data(), own.input.size());
+    std::memcpy(output_, out.data(), own.problem.in_place ? 0 : out.size());
+    std::byte* const result = own.problem.in_place ? input_ : output_;
+    const coll::WordArithmetic arithmetic;
+    const auto done = comm.run({.name = name_of(w.collective),
+                                .problem = &own.problem,
+                                .plan = plan_.plans[number],
+                                .input = input_,
+                                .output = result,
+                                .arithmetic = &arithmetic});
+    std::memcpy(out.data(), result, out.size());
+    // The memory is the program's again.
+    std::memset(input_, 0xee, own.input.size());
+    std::memset(output_, 0xee, own.output.size());
+    if (!done) return died(done.error());
+    const auto wrong = check_result(w, made, self_, out);
+    world_.require(wrong.empty(),
+                   fmt::format("call {}, {}: {}", number, name_of(w.collective), wrong));
+    return true;
+  }
+  bool died(const Error& error) {
+    world_.require(error.code == ErrorCode::peer_dead && somebody_died(), error.message);
+    return false;
+  }
+
+  World& world_;
+  Plan& plan_;
+  std::uint32_t self_;
+  std::unique_ptr<pool::Pool> pool_;
+  std::byte *input_, *output_;
+};
+
+coll::TestCall draw(std::uint32_t ranks, std::mt19937_64& random) {
+  constexpr Collective kinds[] = {
+      Collective::broadcast,      Collective::gather,    Collective::allgather, Collective::reduce,
+      Collective::reduce_scatter, Collective::allreduce, Collective::alltoall};
+  constexpr std::uint64_t sizes[] = {0, 64, 68, 128, 320, 1024, 1028};
+  const Collective collective = kinds[random() % std::size(kinds)];
+  coll::TestCall w = coll::draw_call(collective, ranks, random);
+  const std::uint64_t size = sizes[random() % std::size(sizes)];
+  for (auto& row : w.bytes) row.assign(ranks, size);
+  w.known = random() % 2 == 0;
+  w.salt = static_cast<std::uint32_t>(random());
+  return w;
+}
+
+Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint64_t memory,
+               std::uint32_t ranks, std::uint32_t number, std::uint32_t victim = ~0u) {
+  Scenario scenario = pool.scenario(fmt::format("zero copy, {} ranks", ranks), nodes);
+  scenario.max_steps = 6'000'000;
+  scenario.body = [&pool, area, memory, ranks, number, victim](World& world) {
+    auto plan = std::make_shared<Plan>(area, ranks);
+    plan->memory = memory;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) plan->node_of.push_back(rank % nodes);
+    std::mt19937_64 random(world.random());
+    for (std::uint32_t i = 0; i < number; ++i) {
+      plan->calls.push_back(draw(ranks, random));
+      plan->plans.push_back(coll::draw_plan(plan->calls.back().collective, ranks, random));
+      plan->plans.back().slot_bytes = small_shape.slot_bytes;
+    }
+    for (std::uint32_t self = 0; self < ranks; ++self) {
+      Process& process = world.spawn(self % nodes, [&world, &pool, plan, self] {
+        Rank rank(world, pool, *plan, self);
+        rank.call_all();
+      });
+      if (self == victim) world.mark_victim(process);
+    }
+  };
+  return scenario;
+}
+
+TEST(ZeroCopy, GivesWhatIsPromised) {
+  for (const std::uint32_t ranks : {2u, 4u}) {
+    SimulatedPool pool;
+    const std::uint64_t area = place_communicator(pool, ranks);
+    const Scenario scenario = calls(pool, area, place_memory(pool, ranks), ranks, 8);
+    expect_held("zero copy", "random schedules", explore(scenario, 60));
+    expect_held("zero copy", "random schedules", explore(with_lasting_copies(scenario), 40));
+  }
+}
+
+TEST(ZeroCopy, ADeathIsNamedOnAllOthers) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 3);
+  const std::uint64_t memory = place_memory(pool, 3);
+  for (const std::uint32_t victim : {0u, 2u})
+    expect_held("zero copy", "crash points",
+                crash_everywhere(calls(pool, area, memory, 3, 5, victim), 120));
+}
+
+/// A root that waits no longer for its readers changes the memory that they read: none of them may
+/// take what it reads then for the data.
+TEST(ZeroCopy, NobodyTakesWhatAProducerThatGaveUpHasChanged) {
+  // To read a chunk takes longer than to give up.
+  constexpr coll::Shape long_slots{
+      .slots = 4, .slot_bytes = buffer_bytes, .eager_blocks = 4, .eager_bytes = 3 * 56};
+  constexpr std::uint64_t bytes = buffer_bytes;
+  SimulatedPool pool;
+  pool.format_arena();
+  const std::uint64_t area = place(pool, "communicator", coll::Communicator::bytes(2, long_slots));
+  const std::uint64_t memory = place_memory(pool, 2);
+  Scenario scenario = pool.scenario("zero copy, a producer gives up", 2);
+  scenario.body = [&pool, area, memory, long_slots](World& world) {
+    auto plan = std::make_shared<Plan>(area, 2);
+    plan->shape = long_slots;
+    auto left = std::make_shared<std::uint32_t>(0);
+    for (std::uint32_t self = 0; self < 2; ++self) {
+      world.spawn(self, [&world, &pool, plan, memory, left, self] {
+        const auto attached = plan->attach(world, pool, self);
+        wait_until(world, "the ranks", [&] { return plan->all_came(); });
+        const auto comm = plan->open(world, *attached, self, {.zero_copy_bytes = shortest});
+        coll::Problem problem{.collective = Collective::broadcast, .ranks = 2, .rank = self};
+        (self == 0 ? problem.input : problem.output) = {{0, bytes}};
+        std::byte* const input = attached->base() + memory;
+        std::vector<std::byte> output(bytes);
+        if (self == 0) std::memset(input, 0x55, bytes);
+        const std::uint64_t patience_ns = 1 + world.random() % (500 * world.faults().op_ns);
+        const auto done = comm->run({.problem = &problem,
+                                     .plan = {.slot_bytes = bytes},
+                                     .input = input,
+                                     .output = output.data(),
+                                     .timeout_ns = self == 0 ? patience_ns : 0});
+        if (self == 0) {
+          std::memset(input, 0xee, bytes);
+          attached->memory().write_back(input, bytes);
+        }
+        const bool right = output == std::vector<std::byte>(bytes, std::byte{0x55});
+        if (self == 1) world.require(!done || right, "what was changed was taken for the data");
+        ++*left;
+        wait_until(world, "the other", [&] { return *left == 2; });
+      });
+    }
+  };
+  expect_held("zero copy", "random schedules", explore(scenario, 100));
+  expect_held("zero copy", "random schedules", explore(with_lasting_copies(scenario), 100));
+}
+
+}  // namespace
+}  // namespace penstock::sim

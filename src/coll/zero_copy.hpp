@@ -1,0 +1,34 @@
+// A chunk that stays where the user has it: memory of the producer in the pool. Its slot holds, in
+// place of each part, a line that says where the part lies:
+//
+//   | word of its doorbell | offset in the pool | bytes | 0 ... | checksum |
+//
+// Protocol: docs/protocols/collectives.md, "Zero copy".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "coll/layout.hpp"
+#include "pool/pool.hpp"
+
+namespace penstock::coll {
+
+struct PartPlace {
+  std::uint64_t word = 0, offset = 0, bytes = 0;
+  std::uint64_t zero[4] = {};
+  std::uint64_t checksum = 0;
+};
+static_assert(sizeof(PartPlace) == line_bytes);
+
+/// Whole lines of the pool; nullopt: other memory, or a part of a line.
+std::optional<std::uint64_t> lines_in_pool(const pool::Pool& pool, const void* at,
+                                           std::uint64_t bytes);
+
+PartPlace place_of(std::uint64_t word, std::uint64_t offset, std::uint64_t bytes);
+/// Where `bytes` of the part lie; null: the line is not that of `word`, or tells of memory outside
+/// the pool or of fewer bytes.
+const std::byte* part_at(const pool::Pool& pool, const PartPlace& place, std::uint64_t word,
+                         std::uint64_t bytes);
+
+}  // namespace penstock::coll
