@@ -13,7 +13,7 @@ CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE
 PRODUCT = penstock penstock_shared penstock_fi penstock_mpi
 RELEASE = $(BUILD)/release
 
-.PHONY: help demo release test e2e-qemu conformance torch torch-headers wheel check format build bench results prove mutants fuzz fuzz-short install deb clean
+.PHONY: help demo release test e2e-qemu conformance torch torch-suite torch-headers wheel check format build bench results prove mutants fuzz fuzz-short install deb clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -55,6 +55,9 @@ torch: ## PyTorch's back end for the torch in .venv-torch, and examples/train.py
 	$(CONFIGURE) -DPENSTOCK_TORCH=ON
 	cmake --build $(BUILD) -j $(JOBS) --target $(PRODUCT) penstock_torch
 	BUILD=$(BUILD) ci/torch.sh
+
+torch-suite: torch ## torch's own distributed tests over PyTorch's back end; long
+	tests/conformance/torch_suite.py --build $(BUILD)
 
 torch-headers: ## whether PyTorch's back end compiles against torch 2.11 and 2.15 too (fetches 400 MB of headers for each)
 	ci/install.sh build torch

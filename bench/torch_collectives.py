@@ -22,6 +22,7 @@ import mpi_jobs
 SIZES = [1 << 10, 1 << 20, 64 << 20]
 OPS = ["all_reduce", "all_gather", "reduce_scatter"]
 BACKENDS = {"gloo": "gloo", "Penstock": "penstock"}
+IN_POOL = {"Penstock, tensors in the pool": "penstock-pool"}  # Backend.allocate_tensor
 RAW = "raw limit"
 
 
@@ -92,7 +93,7 @@ def print_all(options, ranks, figures):
             if what == "time" and not pinned:
                 continue
             rows = {name: {(size,): figures[name][operation, size, what] for size in options.sizes}
-                    for name in BACKENDS}
+                    for name in BACKENDS | IN_POOL}
             if what == "time":
                 rows[RAW] = {(size,): figures[RAW]["raw", size, what] for size in options.sizes}
             mpi_jobs.compare(f"{operation}: {unit}", rows, [(size,) for size in options.sizes], columns, ["Penstock"],
@@ -112,7 +113,7 @@ def main():
         sys.exit(f"{options.python} is absent: make torch")
     for ranks in options.ranks:
         mpi_jobs.say_how(options, ranks)
-        tasks = {name: partial(measure, options, ranks, backend, options.ops) for name, backend in BACKENDS.items()}
+        tasks = {name: partial(measure, options, ranks, backend, options.ops) for name, backend in (BACKENDS | IN_POOL).items()}
         if ranks <= mpi_jobs.usable_cores():
             tasks[RAW] = partial(measure, options, ranks, "gloo", ["raw"])
         print_all(options, ranks, mpi_jobs.medians(mpi_jobs.interleaved(options, tasks)))

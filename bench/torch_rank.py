@@ -36,9 +36,17 @@ def shared(size):
     return torch.frombuffer(memory, dtype=torch.float32).view(RANKS, -1)
 
 
-def prepared(operation, size):
+def tensor(elements, in_pool):
+    if not in_pool:
+        return torch.ones(elements)
+    cpu = torch.device("cpu")
+    made = dist.group.WORLD._get_backend(cpu).allocate_tensor(elements, dtype=torch.float32, device=cpu)
+    return made.fill_(1)
+
+
+def prepared(operation, size, in_pool):
     """A call of it; `size`: bytes of a rank's block."""
-    block, whole = torch.ones(size // 4), torch.ones(size // 4 * RANKS)
+    block, whole = tensor(size // 4, in_pool), tensor(size // 4 * RANKS, in_pool)
     if operation == "raw":
         there = shared(size)
 
@@ -64,8 +72,8 @@ def check(operation):
         assert (block == RANKS * torch.arange(8.0 * RANK, 8.0 * RANK + 8)).all(), block
 
 
-def measure(operation, size, most):
-    call, calls = prepared(operation, size), min(max(CALL_BYTES // size, 5), most)
+def measure(operation, size, most, in_pool):
+    call, calls = prepared(operation, size, in_pool), min(max(CALL_BYTES // size, 5), most)
     for _ in range(max(calls // 10, 2)):
         call()
     dist.barrier()
@@ -81,6 +89,7 @@ def measure(operation, size, most):
 
 def main():
     backend, operations, sizes, most = sys.argv[1:]
+    backend, in_pool = backend.removesuffix("-pool"), backend.endswith("-pool")
     torch.set_num_threads(1)
     if backend == "penstock":
         import penstock.torch  # noqa: F401, makes the back end known
@@ -88,7 +97,7 @@ def main():
     for operation in operations.split(","):
         check(operation)
         for size in map(int, sizes.split(",")):
-            median, cpu = measure(operation, size, int(most))
+            median, cpu = measure(operation, size, int(most), in_pool)
             if RANK == 0:
                 print(operation, size, f"{median:.2f} {cpu:.2f}", flush=True)
     dist.destroy_process_group()

@@ -103,6 +103,13 @@ void Backend::open(Meeting& meeting) {
   if (status != PENSTOCK_OK) throw_last_error(status);
 }
 
+at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {  // NOLINT: PyTorch's
+  const auto attached = options.device().is_cpu() ? Attached::there() : nullptr;
+  at::Tensor tensor;
+  if (attached != nullptr && size > 0) tensor = TensorMemory::allocate(attached, size, options);
+  return tensor.defined() ? tensor : at::empty({size}, options);
+}
+
 Mail& Backend::mail() {
   const std::lock_guard<std::mutex> guard(mail_mutex_);
   if (mail_ != nullptr) return *mail_;

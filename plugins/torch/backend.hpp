@@ -50,6 +50,11 @@ class Backend : public c10d::Backend {
   double communication_seconds() const { return static_cast<double>(spent_ns_.load()) * 1e-9; }
   void shutdown() override;
 
+  /// Tensors of the CPU lie in the pool once the ranks have met, while it has room; collectives
+  /// leave what they publish of these where it is. Others are ordinary tensors.
+  bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override;  // NOLINT: PyTorch's
+
   Pending broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
   Pending allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
   Pending allreduce_coalesced(Tensors& tensors,

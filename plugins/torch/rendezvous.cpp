@@ -188,6 +188,7 @@ void Attached::remove() {
 }
 
 Attached::~Attached() {
+  tensors_.reset();
   penstock_pool_detach(pool_);
   remove();
 }

@@ -9,6 +9,8 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "tensor_memory.hpp"
+
 namespace penstock::torch {
 
 /// What penstock_last_error() says, as an exception of PyTorch.
@@ -62,13 +64,16 @@ class Attached {
   Attached& operator=(const Attached&) = delete;
 
   penstock_pool_t* pool() const { return pool_; }
+  TensorMemory& tensors() const { return *tensors_; }
   const std::string& spec() const { return spec_; }
 
  private:
-  Attached(penstock_pool_t* pool, std::string spec) : pool_(pool), spec_(std::move(spec)) {}
+  Attached(penstock_pool_t* pool, std::string spec)
+      : pool_(pool), spec_(std::move(spec)), tensors_(std::make_unique<TensorMemory>(pool)) {}
 
   penstock_pool_t* pool_;
   std::string spec_;
+  std::unique_ptr<TensorMemory> tensors_;
   void remove();
   int remove_by_ = 0;  ///< it is temporary and was made by this process; 0: not so
 };

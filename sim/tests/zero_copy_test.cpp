@@ -169,6 +169,49 @@ TEST(ZeroCopy, ADeathIsNamedOnAllOthers) {
                 crash_everywhere(calls(pool, area, memory, 3, 5, victim), 120));
 }
 
+/// A root that has looked in vain, and holds copies of what it looks at, finds at its next look
+/// that its reader has read.
+TEST(ZeroCopy, ALookFindsThatAllHaveRead) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 2);
+  const std::uint64_t memory = place_memory(pool, 2);
+  Scenario scenario = pool.scenario("looks at zero copy", 2);
+  scenario.body = [&pool, area, memory](World& world) {
+    auto plan = std::make_shared<Plan>(area, 2);
+    auto waits = std::make_shared<bool>(false), has_read = std::make_shared<bool>(false);
+    for (std::uint32_t self = 0; self < 2; ++self) {
+      world.spawn(self, [&world, &pool, plan, memory, waits, has_read, self] {
+        const auto attached = plan->attach(world, pool, self);
+        wait_until(world, "the ranks", [&] { return plan->all_came(); });
+        const auto comm = plan->open(world, *attached, self, {.zero_copy_bytes = shortest});
+        constexpr std::uint64_t bytes = small_shape.slot_bytes;
+        coll::Problem problem{.collective = Collective::broadcast, .ranks = 2, .rank = self};
+        (self == 0 ? problem.input : problem.output) = {{0, bytes}};
+        std::vector<std::byte> output(bytes);
+        const coll::Call call{.problem = &problem,
+                              .plan = {.slot_bytes = bytes},
+                              .input = attached->base() + memory,
+                              .output = output.data()};
+        if (self == 0) world.require(comm->begin(call).has_value(), "does not begin");
+        for (int look = 0; self == 0 && look < 3; ++look)
+          world.require(!*comm->advance(), "is over before it was read");
+        if (self == 0) *waits = true;
+        wait_until(world, "the root", [&] { return *waits; });
+        if (self == 1) {
+          world.require(comm->run(call).has_value(), "is not read");
+          attached->memory().full_fence();
+          *has_read = true;
+        }
+        wait_until(world, "the reader", [&] { return *has_read; });
+        if (self == 0) world.require(*comm->advance(), "does not find that it was read");
+        if (self == 0) *waits = false;
+        wait_until(world, "the root", [&] { return !*waits; });
+      });
+    }
+  };
+  expect_held("zero copy", "random schedules", explore(with_lasting_copies(scenario), 50));
+}
+
 /// A root that waits no longer for its readers changes the memory that they read: none of them may
 /// take what it reads then for the data.
 TEST(ZeroCopy, NobodyTakesWhatAProducerThatGaveUpHasChanged) {

@@ -59,7 +59,7 @@ struct Step {
   std::uint64_t at = 0;
   Span span = {}, from = {};
   std::uint32_t first_operand = 0, operand_count = 0;  ///< combine: a part of Schedule::operands
-  std::uint32_t readers = 0;  ///< publish, ring: ranks that read the chunk
+  std::uint32_t readers = 0;                           ///< publish, ring: ranks that read the chunk
   std::int64_t after = -1;  ///< a step that must be done before, mostly of the other lane; -1: none
 };
 

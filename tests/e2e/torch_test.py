@@ -76,6 +76,11 @@ class Torch(Case):
         for status, out, err in self.ranks(3, "torch_features.py", "penstock", str(self.folder / "state"), PENSTOCK_NODES=2):
             self.assertEqual((status, out), (0, "features: ok\n"), err)
 
+    def test_tensors_lie_in_the_pool(self):
+        for ranks, more in ((2, {}), (3, {"PENSTOCK_NODES": 2})):
+            for status, out, err in self.ranks(ranks, "torch_memory.py", "full", **more):
+                self.assertEqual((status, out), (0, "memory: ok\n"), err)
+
     def test_a_death_is_named(self):
         for line in (said := self.lines(3, "torch_failures.py", "dies")):
             self.assertRegex(line, r"after 0 s: DistBackendError: penstock: .* rank 1 \(pid \d+ on host .*died")

@@ -1,0 +1,83 @@
+#include "tensor_memory.hpp"
+
+#include <unistd.h>
+
+#include <string>
+
+#include "rendezvous.hpp"
+
+namespace penstock::torch {
+
+namespace {
+
+constexpr std::uint64_t least_bytes = 64 << 10;
+
+/// Eight sizes from each power of two to the next.
+std::uint64_t rounded(std::uint64_t bytes) {
+  std::uint64_t step = least_bytes;
+  while (step * 16 < bytes) step *= 2;
+  return (bytes + step - 1) / step * step;
+}
+
+}  // namespace
+
+TensorMemory::~TensorMemory() {
+  destroy_unused();
+}
+
+void TensorMemory::destroy_unused() {
+  for (const Block& block : unused_) penstock_arena_destroy(block.second);
+  unused_.clear();
+}
+
+penstock_object_t* TensorMemory::create(std::uint64_t bytes) {
+  penstock_object_options_t options{};
+  options.struct_bytes = sizeof options;
+  options.lifetime = PENSTOCK_LIFETIME_PROCESS;
+  options.alignment = 4096;
+  options.skip_zeroing = 1;
+  penstock_pool_info_t info{};
+  penstock_pool_info(pool_, &info);
+  const std::string name =
+      "torch.tensor." + std::to_string(info.token) + "." + std::to_string(++made_);
+  penstock_object_t* made = nullptr;
+  const auto status = penstock_arena_create(pool_, name.c_str(), bytes, &options, &made);
+  return status == PENSTOCK_OK ? made : nullptr;
+}
+
+penstock_object_t* TensorMemory::take(std::uint64_t bytes) {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  const auto found = unused_.lower_bound({bytes, nullptr});
+  if (found != unused_.end() && found->first == bytes) {
+    penstock_object_t* const block = found->second;
+    unused_.erase(found);
+    return block;
+  }
+  if (penstock_object_t* const made = create(bytes)) return made;
+  destroy_unused();
+  return create(bytes);
+}
+
+void TensorMemory::give_back(std::uint64_t bytes, penstock_object_t* block) {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  unused_.insert({bytes, block});
+}
+
+at::Tensor TensorMemory::allocate(const std::shared_ptr<Attached>& attached, std::int64_t elements,
+                                  const at::TensorOptions& options) {
+  TORCH_CHECK(elements >= 0, "penstock: a tensor of ", elements, " elements");
+  const std::uint64_t bytes =
+      rounded(static_cast<std::uint64_t>(elements) * options.dtype().itemsize());
+  TensorMemory& memory = attached->tensors();
+  penstock_object_t* const block = memory.take(bytes);
+  if (block == nullptr) return {};
+  penstock_object_info_t info{};
+  penstock_object_info(block, &info);
+  // In a child that was forked the memory is the parent's.
+  const auto give_back = [attached, bytes, block, owner = ::getpid()](void*) {
+    if (owner == ::getpid()) attached->tensors().give_back(bytes, block);
+  };
+  return at::from_blob(info.data, {elements}, give_back, options);
+}
+
+}  // namespace penstock::torch
