@@ -255,7 +255,7 @@ TEST(ZeroCopy, NobodyTakesWhatAProducerThatGaveUpHasChanged) {
       });
     }
   };
-  expect_held("zero copy", "random schedules", explore(scenario, 100));
+  expect_held("zero copy", "random schedules", explore(scenario, 400));
   expect_held("zero copy", "random schedules", explore(with_lasting_copies(scenario), 100));
 }
 
