@@ -99,6 +99,40 @@ for call in range(2):
     assert (data == 0xd7).all()
 print("marked: ok", flush=True)
 """
+# Buffers in the pool, which is ours again after each call.
+IN_PLACE_OF_SLOTS = """import sys
+import numpy as np
+from mpi4py import MPI
+comm, words = MPI.COMM_WORLD, 16_384
+window = MPI.Win.Allocate(8 * words * (comm.size + 2), 8, comm=comm)
+memory = np.frombuffer(window.tomemory(), "f8")
+own, other, whole = memory[:words], memory[words:2 * words], memory[2 * words:]
+for turn in range(8):
+    value = float(comm.rank + 10 * turn)
+    own[:] = value
+    comm.Allgather(own, whole)
+    own[:] = -1
+    assert all((whole[rank * words:][:words] == rank + 10 * turn).all() for rank in range(comm.size)), turn
+    comm.Reduce_scatter_block(whole, other)
+    whole[:] = -1
+    assert (other == comm.size * value).all(), turn
+    own[:] = value
+    comm.Bcast(own, turn % comm.size)
+    assert (own == turn % comm.size + 10 * turn).all(), turn
+    own[:] = value
+    request = comm.Iallreduce(own, other)
+    request.Wait()
+    own[:] = -1
+    assert (other == sum(rank + 10 * turn for rank in range(comm.size))).all(), turn
+    other[:] = value
+    comm.Gather(other, whole if comm.rank == 0 else None)
+    other[:] = -1
+    assert comm.rank or all((whole[rank * words:][:words] == rank + 10 * turn).all() for rank in range(comm.size)), turn
+comm.Barrier()
+print("in the pool: ok", flush=True)
+del memory, own, other, whole
+window.Free()
+"""
 DISAGREE = """import numpy as np
 from mpi4py import MPI
 comm = MPI.COMM_WORLD
@@ -235,6 +269,14 @@ class Collectives(Case):
                 with self.subTest(mpi=mpi or "mpich"):
                     done = self.run_ranks(2, "-c", CORNERS, mpi=mpi)
                     self.assertEqual(done.stdout.count("corners: ok"), 2, done.stderr)
+
+    def test_buffers_in_the_pool_are_read_where_they_lie(self):
+        for mpi in (None, *OTHER_VENVS):
+            if mpi is None or os.access(OTHER_VENVS[mpi] / "bin/mpiexec", os.X_OK):
+                for ranks, nodes, mode in ((2, 2, "software"), (4, 2, "software"), (2, 2, "hardware"), (2, 2, "simulated")):
+                    with self.subTest(mpi=mpi or "mpich", ranks=ranks, mode=mode):
+                        done = self.run_ranks(ranks, "-c", IN_PLACE_OF_SLOTS, mpi=mpi, nodes=nodes, mode=mode)
+                        self.assertEqual(done.stdout.count("in the pool: ok"), ranks, done.stderr)
 
     def test_who_disagrees_about_the_size_is_told(self):
         done = self.run_ranks(2, "-c", DISAGREE.format(sizes=[5, 4000]), status=None)
