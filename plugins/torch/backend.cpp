@@ -106,7 +106,7 @@ void Backend::open(Meeting& meeting) {
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {  // NOLINT: PyTorch's
   const auto attached = options.device().is_cpu() ? Attached::there() : nullptr;
   at::Tensor tensor;
-  if (attached != nullptr && size > 0) tensor = TensorMemory::allocate(attached, size, options);
+  if (attached != nullptr) tensor = TensorMemory::allocate(attached, size, options);
   return tensor.defined() ? tensor : at::empty({size}, options);
 }
 

@@ -65,9 +65,10 @@ void TensorMemory::give_back(std::uint64_t bytes, penstock_object_t* block) {
 
 at::Tensor TensorMemory::allocate(const std::shared_ptr<Attached>& attached, std::int64_t elements,
                                   const at::TensorOptions& options) {
-  TORCH_CHECK(elements >= 0, "penstock: a tensor of ", elements, " elements");
-  const std::uint64_t bytes =
-      rounded(static_cast<std::uint64_t>(elements) * options.dtype().itemsize());
+  const std::size_t each = options.dtype().itemsize();
+  constexpr std::uint64_t most = 1ull << 48;  // no pool has more
+  if (elements <= 0 || static_cast<std::uint64_t>(elements) > most / each) return {};
+  const std::uint64_t bytes = rounded(static_cast<std::uint64_t>(elements) * each);
   TensorMemory& memory = attached->tensors();
   penstock_object_t* const block = memory.take(bytes);
   if (block == nullptr) return {};

@@ -25,7 +25,7 @@ class TensorMemory {
   TensorMemory& operator=(const TensorMemory&) = delete;
 
   /// `elements` of uninitialized memory, on a line; it keeps `attached`, whose memory this is. Not
-  /// defined where the pool has no room.
+  /// defined where the pool has no room, or `elements` is no number of them.
   static at::Tensor allocate(const std::shared_ptr<Attached>& attached, std::int64_t elements,
                              const at::TensorOptions& options);
 

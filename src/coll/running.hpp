@@ -143,6 +143,7 @@ class SlotRun : public Running {
   bool open_stays_ = false;                ///< it stays where it is
   std::uint64_t lent_ = 0;                 ///< the last chunk that stays, + 1
   std::vector<std::uint64_t> borrowed_;    ///< by producer: the last such chunk that was read, + 1
+  std::vector<std::uint32_t> not_back_;    ///< readers that have not read what is lent
   std::vector<std::uint32_t> lenders_;     ///< producers of these
   std::vector<const std::byte*> sources_;  ///< of a combine's operands, or of copies
   bool free_ = false;                      ///< the half's slots

@@ -26,6 +26,7 @@ void SlotRun::begin(const Call& call, const Prepared& prepared) {
   next_ = 0;
   free_ = false;
   open_chunk_ = lent_ = 0;
+  not_back_.clear();
   for (const std::uint32_t rank : lenders_) borrowed_[rank] = 0;
   lenders_.clear();
   pending_.clear();
@@ -183,17 +184,18 @@ Result<void> SlotRun::give_back_borrowed() {
   return {};
 }
 
-/// What stays where the user has it was read by all.
+/// What stays where the user has it was read by all. A device access.
 bool SlotRun::all_given_back(Missing& missing) {
-  missing.clear();
   if (lent_ == 0) return true;
+  if (not_back_.empty()) not_back_ = prepared().schedule.consumers;
   const auto& memory = s_.memory_of_all();
-  const auto& consumers = prepared().schedule.consumers;
   const auto word = [&](std::uint32_t rank) { return s_.at(s_.layout.release(s_.self(), rank)); };
-  for (const std::uint32_t rank : consumers) memory.invalidate(word(rank), 8);
+  for (const std::uint32_t rank : not_back_) memory.invalidate(word(rank), 8);
   memory.load_fence();
-  for (const std::uint32_t rank : consumers)
-    if (memory.load_word(word(rank)) < chunk_word(s_.number, lent_)) missing.push_back(rank);
+  std::erase_if(not_back_, [&](std::uint32_t rank) {
+    return memory.load_word(word(rank)) >= chunk_word(s_.number, lent_);
+  });
+  missing.assign(not_back_.begin(), not_back_.end());
   return missing.empty();
 }
 

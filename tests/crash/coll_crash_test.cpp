@@ -22,6 +22,7 @@ constexpr coll::Shape shape_on(std::uint32_t devices) {
 constexpr std::uint32_t survivor = 0, victim = 1;
 /// Broadcasts that need no answer: each half of the slots and each block is used once.
 constexpr std::uint64_t sizes[] = {100, 2000, 500, 224};
+constexpr std::uint64_t memory_bytes = 2048;  ///< of the victim's program, for each call
 
 class CollCrash
     : public CrashTest,
@@ -38,11 +39,15 @@ class CollCrash
     for (const auto& area : Communicator::slot_areas(2, shape)) bytes += area.bytes;
     area_ = *here_.arena->create("communicator", bytes);
     token_ = *here_.arena->create("token of the victim", 64);
+    memory_ = *here_.arena->create("memory of the victim", std::size(sizes) * memory_bytes);
   }
 
-  /// Until the first error; returns the calls that succeeded.
-  static std::size_t call_all(Communicator& comm, std::string* error) {
-    for (std::size_t i = 0; i < std::size(sizes); ++i) {
+  /// Calls that are made. What stays where it is is read before its producer goes on.
+  std::size_t calls() const { return zero_copy_ ? 2 : std::size(sizes); }
+  /// Until the first error; returns the calls that succeeded. `memory`: of the root's data, if they
+  /// lie in the pool.
+  std::size_t call_all(Communicator& comm, std::string* error, std::byte* memory = nullptr) const {
+    for (std::size_t i = 0; i < calls(); ++i) {
       const bool root = comm.self() == victim;
       const std::byte wanted{static_cast<unsigned char>(i + 1)};
       std::vector<std::byte> data(sizes[i], root ? wanted : std::byte{});
@@ -52,10 +57,12 @@ class CollCrash
                             .root = victim,
                             .max_block_bytes = sizes[i]};
       (root ? problem.input : problem.output) = {{0, sizes[i]}};
+      std::byte* const there = memory != nullptr ? memory + i * memory_bytes : data.data();
+      if (there != data.data()) std::memcpy(there, data.data(), sizes[i]);
       const auto done = comm.run({.name = "broadcast",
                                   .problem = &problem,
                                   .plan = comm.plan(problem),
-                                  .input = data.data(),
+                                  .input = there,
                                   .output = data.data()});
       if (!done) {
         *error = done.error().message;
@@ -63,7 +70,7 @@ class CollCrash
       }
       for (const std::byte byte : data) EXPECT_EQ(byte, wanted);
     }
-    return std::size(sizes);
+    return calls();
   }
 
   coll::Options options(std::uint64_t survivors, std::uint64_t victims, std::uint32_t self) const {
@@ -71,7 +78,8 @@ class CollCrash
                           .tokens = {survivors, victims},
                           .self = self,
                           .shape = shape,
-                          .check = checked()};
+                          .check = checked(),
+                          .zero_copy_bytes = 64};
     std::uint64_t at = area_.offset + Communicator::bytes(2, shape);
     for (const auto& area : Communicator::slot_areas(2, shape)) {
       options.slot_areas.push_back(at);
@@ -80,11 +88,12 @@ class CollCrash
     return options;
   }
 
-  /// As if the survivor were ahead: who compares calls does not wait for it.
+  /// As if the survivor were ahead: who compares calls does not wait for it, nor who lends memory.
   void go_ahead() const {
     const auto& memory = here_.pool->memory();
-    const std::uint64_t at = coll::Layout(2, shape).call(survivor);
-    memory.publish_word(area_.data + at, coll::word_of(1 << 20, 0));
+    const coll::Layout layout(2, shape);
+    for (const std::uint64_t at : {layout.call(survivor), layout.release(victim, survivor)})
+      memory.publish_word(area_.data + at, coll::word_of(1 << 20, 0));
     memory.full_fence();
   }
 
@@ -96,9 +105,10 @@ class CollCrash
     const auto comm =
         Communicator::open(*at.pool, options(here_.pool->token(), at.pool->token(), victim));
     if (!comm) throw std::runtime_error(comm.error().message);
+    std::byte* const memory = zero_copy_ ? at.arena->open("memory of the victim")->data : nullptr;
     armed();
     std::string error;
-    if (call_all(**comm, &error) != std::size(sizes)) throw std::runtime_error(error);
+    if (call_all(**comm, &error, memory) != calls()) throw std::runtime_error(error);
     (*comm)->leave();
   }
 
@@ -108,7 +118,7 @@ class CollCrash
     const auto comm =
         *Communicator::open(*here_.pool, options(here_.pool->token(), token, survivor));
     std::string error;
-    if (call_all(*comm, &error) != std::size(sizes)) {
+    if (call_all(*comm, &error) != calls()) {
       EXPECT_THAT(error, testing::HasSubstr("rank 1"));
       std::string again;
       EXPECT_EQ(call_all(*comm, &again), 0u);
@@ -131,13 +141,23 @@ class CollCrash
   }
 
   Attached here_;
-  arena::Object area_, token_;
+  arena::Object area_, token_, memory_;
+  bool zero_copy_ = false;
 };
 
 TEST_P(CollCrash, WhileItPublishes) {
   go_ahead();
   survive_everywhere(
       fmt::format("collectives{}, {}", checked() ? ", calls compared" : "", mode_name(mode())), 40,
+      [&](const auto& armed) { die_somewhere(armed); }, [&] { survive(); });
+}
+
+/// What it publishes lies in the pool, and stays where it is.
+TEST_P(CollCrash, WhileItPublishesWhereItsProgramHasIt) {
+  zero_copy_ = true;
+  go_ahead();
+  survive_everywhere(
+      fmt::format("zero copy{}, {}", checked() ? ", calls compared" : "", mode_name(mode())), 40,
       [&](const auto& armed) { die_somewhere(armed); }, [&] { survive(); });
 }
 
