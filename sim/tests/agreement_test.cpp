@@ -15,7 +15,7 @@ namespace {
 
 using coll::Collective;
 
-constexpr std::uint32_t ranks = 2, turns = 3;
+constexpr std::uint32_t turns = 3;
 
 /// What they exchange by other means than the pool.
 struct Exchange {
@@ -41,15 +41,19 @@ coll::Tuning tuning_of(std::uint32_t turn) {
   return tuning;
 }
 
-/// By slots and in eager blocks.
-void allgather(World& world, coll::Communicator& comm, std::uint64_t bytes, bool eager) {
-  std::vector<std::byte> own(bytes, std::byte(comm.self() + 1)), all(bytes * ranks);
+/// By slots and in eager blocks, other bytes in each communicator.
+void allgather(World& world, coll::Communicator& comm, std::uint32_t turn, bool eager) {
+  constexpr std::uint64_t bytes = 100;
+  const auto value = [turn](std::uint32_t rank) { return std::byte(10 * turn + rank + 1); };
+  const std::uint32_t ranks = comm.ranks();
+  std::vector<std::byte> own(bytes, value(comm.self())), all(bytes * ranks);
   coll::Problem problem{.collective = Collective::allgather,
                         .ranks = ranks,
                         .rank = comm.self(),
                         .input = {{0, bytes}},
-                        .output = {{0, bytes}, {bytes, bytes}},
                         .max_block_bytes = bytes};
+  for (std::uint64_t rank = 0; rank < ranks; ++rank)
+    problem.output.push_back({rank * bytes, bytes});
   const auto done = comm.run({.name = "allgather",
                               .problem = &problem,
                               .plan = {.slot_bytes = comm.shape().slot_bytes, .eager = eager},
@@ -57,13 +61,12 @@ void allgather(World& world, coll::Communicator& comm, std::uint64_t bytes, bool
                               .output = all.data()});
   world.require(done.has_value(), done ? "" : done.error().message);
   for (std::uint32_t rank = 0; rank < ranks; ++rank)
-    world.require(all[rank * bytes] == std::byte(rank + 1) &&
-                      all[rank * bytes + bytes - 1] == std::byte(rank + 1),
+    world.require(all[rank * bytes] == value(rank) && all[rank * bytes + bytes - 1] == value(rank),
                   "wrong bytes");
 }
 
-void meet(World& world, SpaceUser& user, Exchange& exchange, std::uint32_t self,
-          std::uint32_t turn) {
+void meet(World& world, SpaceUser& user, Exchange& exchange, std::uint32_t ranks,
+          std::uint32_t self, std::uint32_t turn) {
   if (self == 0) {
     const auto stored = coll::store_tuning(*user.arena, tuning_of(turn));
     world.require(stored.has_value(), stored ? "" : stored.error().message);
@@ -83,7 +86,7 @@ void meet(World& world, SpaceUser& user, Exchange& exchange, std::uint32_t self,
                 "not the table of rank 0");
   auto comm = coll::Communicator::open(*user.pool, std::move(options));
   world.require(comm.has_value(), comm ? "" : comm.error().message);
-  for (const bool eager : {true, false}) allgather(world, **comm, 100, eager);
+  for (const bool eager : {true, false}) allgather(world, **comm, turn, eager);
   (*comm)->leave();
   if (self == 0) {
     const auto left = (*comm)->await_all_left("the end");
@@ -94,21 +97,26 @@ void meet(World& world, SpaceUser& user, Exchange& exchange, std::uint32_t self,
   wait_until(world, "the end", [&] { return exchange.ended[turn] == ranks; });
 }
 
+/// The ranks behind the first are on one node: they read of each other what their caches hold.
 TEST(Agreement, EachCommunicatorBeginsAnew) {
-  SimulatedPool pool;
-  pool.format_arena();
-  Scenario scenario = pool.scenario("communicators in one place", ranks);
-  scenario.max_steps = 6'000'000;
-  scenario.body = [&pool](World& world) {
-    auto exchange = std::make_shared<Exchange>();
-    for (std::uint32_t self = 0; self < ranks; ++self)
-      world.spawn(self, [&world, &pool, exchange, self] {
-        SpaceUser user(world, pool);
-        for (std::uint32_t turn = 0; turn < turns; ++turn) meet(world, user, *exchange, self, turn);
-      });
-  };
-  expect_held("collectives", "random schedules", explore(scenario, 8));
-  expect_held("collectives", "random schedules", explore(with_lasting_copies(scenario), 8));
+  for (const std::uint32_t ranks : {2u, 3u}) {
+    SimulatedPool pool;
+    pool.format_arena();
+    Scenario scenario =
+        pool.scenario(fmt::format("communicators in one place, {} ranks", ranks), 2);
+    scenario.max_steps = 6'000'000;
+    scenario.body = [&pool, ranks](World& world) {
+      auto exchange = std::make_shared<Exchange>();
+      for (std::uint32_t self = 0; self < ranks; ++self)
+        world.spawn(self == 0 ? 0 : 1, [&world, &pool, exchange, ranks, self] {
+          SpaceUser user(world, pool);
+          for (std::uint32_t turn = 0; turn < turns; ++turn)
+            meet(world, user, *exchange, ranks, self, turn);
+        });
+    };
+    expect_held("collectives", "random schedules", explore(scenario, 8));
+    expect_held("collectives", "random schedules", explore(with_lasting_copies(scenario), 8));
+  }
 }
 
 TEST(Agreement, OffersThatDoNotFitAreRefusedByAll) {

@@ -63,6 +63,7 @@ class Agreement {
 
  private:
   Result<void> make_areas(const Shape& shape, const Wishes& wishes);
+  void drop_copies(pool::Pool& pool, const Options& options) const;
   void publish(const Shape& shape, const std::vector<std::byte>& tuning);
 
   std::uint32_t ranks_, self_;
