@@ -15,6 +15,16 @@ namespace penstock::coll {
 
 namespace {
 
+/// Parts of the least length, in a call that zero copy pays in: what fits the caches is copied
+/// sooner than it is written back and fetched from the device.
+constexpr std::uint64_t parts_that_pay = 128;
+
+std::uint64_t bytes_of(const std::vector<Block>& blocks) {
+  std::uint64_t bytes = 0;
+  for (const Block& block : blocks) bytes += block.bytes;
+  return bytes;
+}
+
 /// Collectives that no rank is ever ahead of another.
 constexpr std::uint64_t max_ahead = 1ull << 32;
 
@@ -53,6 +63,8 @@ bool SlotRun::stays(std::size_t publish) const {
   const Problem& problem = prepared().problem;
   const auto& steps = prepared().schedule.steps;
   const std::size_t readers = prepared().schedule.consumers.size();
+  const std::uint64_t most = std::max(bytes_of(problem.input), bytes_of(problem.output));
+  if (most < parts_that_pay * zero_copy_bytes_) return false;
   // Who hands on shares reads parts from their middle.
   if (prepared().plan.algorithm >= Algorithm::two_level) return false;
   const bool input_stays = !problem.in_place || problem.collective == Collective::broadcast ||

@@ -79,7 +79,7 @@ class CollCrash
                           .self = self,
                           .shape = shape,
                           .check = checked(),
-                          .zero_copy_bytes = 64};
+                          .zero_copy_bytes = 1};
     std::uint64_t at = area_.offset + Communicator::bytes(2, shape);
     for (const auto& area : Communicator::slot_areas(2, shape)) {
       options.slot_areas.push_back(at);

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 
-ELEMENTS = 300_000
+ELEMENTS = 600_000
 
 
 def allocate(elements, dtype=torch.float32):
