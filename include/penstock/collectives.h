@@ -6,8 +6,8 @@
  * Threads    One thread at a time uses a communicator; several communicators are independent.
  * Memory     Buffers are ordinary memory of the process, in the pool or not. What a rank stored to
  *            its input before a call is what the others get. From the pool, whole lines in parts of
- *            16 KB or more are not copied: the others read them where they are, and the call of
- *            this rank ends when they have.
+ *            16 KB or more, of calls of 2 MB or more, are not copied: the others read them where
+ *            they are, and the call of this rank ends when they have.
  * Results    of reductions depend on the ranks' values alone: operands come in rank order, 16- and
  *            8-bit floats are accumulated in 32 bits and rounded once.
  * Source     CCCL, sections 3 and 4; docs/protocols/collectives.md.
