@@ -33,8 +33,8 @@ struct Shape {
 
 struct Tuning;
 
-/// Parts of a chunk shorter than this are copied, wherever they lie, and so are those of a call that
-/// gives or gets this rank fewer bytes than 128 such parts.
+/// Parts of a chunk shorter than this are copied, wherever they lie, and so are those of a call
+/// that gives or gets this rank fewer bytes than 128 such parts.
 inline constexpr std::uint64_t default_zero_copy_bytes = 16 << 10;
 
 struct Options {
