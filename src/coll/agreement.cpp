@@ -168,8 +168,8 @@ Result<void> Agreement::check(const std::vector<Offer>& offers, const char* noun
   return {};
 }
 
-/// What an earlier communicator had here may lie in this node's caches still. Ranks of one node read
-/// each other's words from there, and rank 0 of another has cleared them in the pool alone.
+/// What an earlier communicator had here may lie in this node's caches still. Ranks of one node
+/// read each other's words from there, and rank 0 of another has cleared them in the pool alone.
 void Agreement::drop_copies(pool::Pool& pool, const Options& options) const {
   const std::uint64_t bytes = Communicator::zeroed_bytes(ranks_, options.shape);
   if (!base::range_inside(options.area, bytes, pool.info().bytes)) return;
