@@ -86,7 +86,7 @@ bool is_reached(std::uint64_t found, std::uint64_t value, unsigned flags) {
 }  // namespace
 
 PENSTOCK_EXPORT Status cuInit(unsigned) {
-  initialized = true;
+  if (!initialized.exchange(true)) add_combine_kernels();
   return success;
 }
 PENSTOCK_EXPORT Status cuDriverGetVersion(int* version) {
@@ -291,6 +291,11 @@ PENSTOCK_EXPORT Status cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::s
 }
 PENSTOCK_EXPORT Status cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, std::size_t bytes,
                                             Stream stream) {
+  return copy(stream, bytes, on_device(to, bytes), on_device(from, bytes));
+}
+/// Either side is a device pointer, of registered host memory too.
+PENSTOCK_EXPORT Status cuMemcpyAsync(DevicePointer to, DevicePointer from, std::size_t bytes,
+                                     Stream stream) {
   return copy(stream, bytes, on_device(to, bytes), on_device(from, bytes));
 }
 PENSTOCK_EXPORT Status cuStreamWriteValue64_v2(Stream stream, DevicePointer at, std::uint64_t value,

@@ -24,4 +24,7 @@ struct Kernel {
 void add_kernel(Kernel kernel);
 const Kernel* find_kernel(const std::string& name);
 
+/// Those of gpu/combine.cu, compiled for the host.
+void add_combine_kernels();
+
 }  // namespace penstock::sim::cuda

@@ -68,7 +68,7 @@ struct Communicator::Impl {
   PlanTable plans;
   PreparedSchedules schedules;
   EagerRun eager;
-  SlotRun slots;
+  LaneRun slots;
   bool is_eager = false;
   CallCheck check;
   Changeover changeover;
@@ -77,6 +77,7 @@ struct Communicator::Impl {
   Missing missing;
   const char* name = "";
 
+  Result<Plan> fitting_plan(const Call& call) const;
   Result<const Prepared*> prepare(const Call& call);
   void begin(const Call& call, const Prepared& prepared);
   Result<bool> step();
@@ -86,7 +87,8 @@ struct Communicator::Impl {
   Result<void> failed(const Error& error);
 };
 
-Result<const Prepared*> Communicator::Impl::prepare(const Call& call) {
+/// In the communicator's own slots.
+Result<Plan> Communicator::Impl::fitting_plan(const Call& call) const {
   Plan plan = call.plan;
   plan.slots = plan.eager ? 2 : state.shape.slots;
   plan.slot_bytes =
@@ -95,7 +97,11 @@ Result<const Prepared*> Communicator::Impl::prepare(const Call& call) {
     return fail(ErrorCode::invalid_argument,
                 "{}: the variant {} needs slots of its own on several devices, and there are none",
                 call.name, name_of(plan.variant));
-  return schedules.get(*call.problem, plan);
+  return plan;
+}
+
+Result<const Prepared*> Communicator::Impl::prepare(const Call& call) {
+  return schedules.get(*call.problem, PENSTOCK_TRY(fitting_plan(call)));
 }
 
 void Communicator::Impl::begin(const Call& call, const Prepared& prepared) {
@@ -205,6 +211,23 @@ Result<std::shared_ptr<const Prepared>> Communicator::prepare(const Call& call) 
   return prepared->shared_from_this();
 }
 
+Result<std::shared_ptr<const Prepared>> Communicator::prepare_moved(const Call& call) {
+  Call by_slots = call;
+  by_slots.plan.eager = false;
+  const Plan plan = PENSTOCK_TRY(impl_->fitting_plan(by_slots));
+  return PENSTOCK_TRY(impl_->schedules.get_moved(*call.problem, plan))->shared_from_this();
+}
+
+std::byte* Communicator::chunk_of(const Prepared& prepared, std::uint64_t number,
+                                  std::uint32_t rank, std::uint64_t chunk) const {
+  const Placement placement = placement_of(prepared.problem.collective, prepared.plan.variant);
+  return impl_->state.slots.at(placement, rank, number, chunk);
+}
+
+std::uint64_t Communicator::begun() const {
+  return impl_->state.number;
+}
+
 Result<void> Communicator::begin(const Call& call, const Prepared& prepared) {
   if (impl_->state.failure()) return unexpected(*impl_->state.failure());
   impl_->begin(call, prepared);
@@ -234,8 +257,13 @@ Result<bool> Communicator::advance() {
 }
 
 Result<void> Communicator::run(const Call& call) {
+  if (impl_->state.failure()) return unexpected(*impl_->state.failure());
+  return run(call, *PENSTOCK_TRY(impl_->prepare(call)));
+}
+
+Result<void> Communicator::run(const Call& call, const Prepared& prepared) {
   constexpr int looks_at_once = 32;
-  PENSTOCK_TRY(begin(call));
+  PENSTOCK_TRY(begin(call, prepared));
   Impl& my = *impl_;
   Result<bool> done = false;
   for (int look = 0; look < looks_at_once; ++look) {

@@ -62,6 +62,7 @@ struct Options {
 };
 
 struct Prepared;
+class Mover;
 
 /// Memory for slots on one device.
 struct SlotArea {
@@ -79,6 +80,8 @@ struct Call {
   const Arithmetic* arithmetic = nullptr;  ///< of reductions
   std::uint64_t fingerprint =
       0;  ///< with Options::check: what must be the same on all ranks besides
+  /// Moves the data by the program of prepare_moved(); `input` and `output` do not count then.
+  Mover* mover = nullptr;
   // Of run():
   std::uint64_t timeout_ns = 0;  ///< 0: none; time in which this process was stopped does not count
   const volatile int* cancelled = nullptr;  ///< another thread stores what is not 0 to end the wait
@@ -121,6 +124,15 @@ class Communicator {
   /// The schedule of a call that begins later, whatever is in progress now; `call.problem` need not
   /// stay. Errors: those of build().
   Result<std::shared_ptr<const Prepared>> prepare(const Call& call);
+  /// The same for a call whose data is moved by a Mover: its plan is not eager.
+  Result<std::shared_ptr<const Prepared>> prepare_moved(const Call& call);
+  /// Where chunk `chunk` of `rank` lies in the `number`-th collective, counted from 1.
+  std::byte* chunk_of(const Prepared& prepared, std::uint64_t number, std::uint32_t rank,
+                      std::uint64_t chunk) const;
+  /// Collectives that were begun.
+  std::uint64_t begun() const;
+  /// run() of a call that was prepared.
+  Result<void> run(const Call& call, const Prepared& prepared);
   /// Begins such a call. Errors: that of an earlier call, after which none is done.
   Result<void> begin(const Call& call, const Prepared& prepared);
   /// The ranks that the last advance() waited for, and a number that changes as the call goes on.

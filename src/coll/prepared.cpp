@@ -67,6 +67,16 @@ void prepare_eager(Prepared& made) {
 }  // namespace
 
 Result<const Prepared*> PreparedSchedules::get(const Problem& problem, const Plan& plan) {
+  return PENSTOCK_TRY(find_or_make(problem, plan));
+}
+
+Result<const Prepared*> PreparedSchedules::get_moved(const Problem& problem, const Plan& plan) {
+  Prepared* const found = PENSTOCK_TRY(find_or_make(problem, plan));
+  if (found->program.events.empty()) found->program = lane_program_of(found->schedule);
+  return found;
+}
+
+Result<Prepared*> PreparedSchedules::find_or_make(const Problem& problem, const Plan& plan) {
   for (const auto& entry : entries_) {
     if (entry != nullptr && entry->problem == problem && entry->plan == plan) return entry.get();
   }

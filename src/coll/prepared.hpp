@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "coll/lane_program.hpp"
 #include "coll/problem.hpp"
 #include "coll/schedule.hpp"
 
@@ -31,6 +32,8 @@ struct Prepared : std::enable_shared_from_this<Prepared> {
   std::vector<std::uint64_t> staged_operand;  ///< by operand: where it is staged
   std::uint64_t staged_bytes = 0;
   bool publishes_nothing = false;  ///< rings without a byte, as in a barrier
+  // Of a call whose data is moved by a Mover:
+  LaneProgram program;
 };
 
 /// Payload of a line that only says that its rank is there.
@@ -44,10 +47,14 @@ class PreparedSchedules {
   /// Errors: those of build(). What it returns stays until the next call, or as long as it is
   /// shared.
   Result<const Prepared*> get(const Problem& problem, const Plan& plan);
+  /// With Prepared::program. `plan` is not eager.
+  Result<const Prepared*> get_moved(const Problem& problem, const Plan& plan);
 
  private:
   /// Of long schedules only the last is kept: they take long anyhow, and much memory.
   static constexpr std::size_t long_steps = 4096;
+  Result<Prepared*> find_or_make(const Problem& problem, const Plan& plan);
+
   NodeMap nodes_;
   std::array<std::shared_ptr<Prepared>, 16> entries_;
   std::shared_ptr<Prepared> last_long_;

@@ -9,83 +9,11 @@
 
 #include <hwy/highway.h>
 
-#include <cstring>
-#include <limits>
-#include <type_traits>
-
 #include "coll/datatype.hpp"
-#include "coll/small_float.hpp"
+#include "coll/element.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace penstock::coll::HWY_NAMESPACE {
-
-template <class T>
-struct Native {
-  using Word = T;
-  using Accumulated = T;
-  static T decode(T word) { return word; }
-  static T encode(T value) { return value; }
-};
-template <class Format, class T>
-struct Small {
-  using Word = T;
-  using Accumulated = float;
-  static float decode(T word) { return Format::decode(word); }
-  static T encode(float value) { return Format::encode(value); }
-};
-struct Boolean {
-  using Word = std::uint8_t;
-  using Accumulated = std::uint8_t;
-  static std::uint8_t decode(std::uint8_t word) { return word != 0; }
-  static std::uint8_t encode(std::uint8_t value) { return value; }
-};
-
-/// Integers wrap: computed as unsigned, of at least the width of int.
-template <class T>
-struct Wrapping {
-  using type = T;
-};
-template <class T>
-requires std::is_integral_v<T>
-struct Wrapping<T> {
-  using type = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
-};
-
-template <Operation operation, class T>
-inline T combined(T a, T b) {
-  using W = typename Wrapping<T>::type;
-  if constexpr (operation == Operation::product) return static_cast<T>(W(a) * W(b));
-  // A NaN stays, whichever side it comes from.
-  if constexpr (operation == Operation::minimum) return a < b || a != a ? a : b;
-  if constexpr (operation == Operation::maximum) return a > b || a != a ? a : b;
-  if constexpr (operation == Operation::logical_and) return static_cast<T>((a != 0) & (b != 0));
-  if constexpr (operation == Operation::logical_or) return static_cast<T>((a != 0) | (b != 0));
-  if constexpr (operation == Operation::logical_xor) return static_cast<T>((a != 0) ^ (b != 0));
-  if constexpr (std::is_integral_v<T>) {
-    if constexpr (operation == Operation::bit_and) return static_cast<T>(a & b);
-    if constexpr (operation == Operation::bit_or) return static_cast<T>(a | b);
-    if constexpr (operation == Operation::bit_xor) return static_cast<T>(a ^ b);
-  }
-  return static_cast<T>(W(a) + W(b));
-}
-
-template <class Format>
-typename Format::Accumulated loaded(const void* in, std::size_t i) {
-  typename Format::Word word;
-  std::memcpy(&word, static_cast<const std::byte*>(in) + i * sizeof word, sizeof word);
-  return Format::decode(word);
-}
-
-template <class Format, Operation operation>
-typename Format::Accumulated scaled(typename Format::Accumulated value, double factor) {
-  using T = typename Format::Accumulated;
-  if constexpr (operation != Operation::premultiplied_sum) return value;
-  using W = typename Wrapping<T>::type;
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(W(value) * W(static_cast<T>(factor)));
-  else
-    return static_cast<T>(value * static_cast<T>(factor));
-}
 
 template <class Format, Operation operation>
 struct Kernel {
@@ -104,7 +32,7 @@ struct Kernel {
   }
   static void finish(void* out, const void* from, std::size_t n, std::uint32_t ranks) {
     const T* const accumulated = static_cast<const T*>(from);
-    for (std::size_t i = 0; i < n; ++i) store(out, i, accumulated[i], ranks);
+    for (std::size_t i = 0; i < n; ++i) stored<Format, operation>(out, i, accumulated[i], ranks);
   }
   /// All of it for two operands. `out` may begin before or at an operand: what is written lies
   /// behind what is still to be read.
@@ -112,22 +40,8 @@ struct Kernel {
                    std::uint32_t ranks) {
 #pragma GCC ivdep
     for (std::size_t i = 0; i < n; ++i)
-      store(out, i, combined<operation, T>(loaded<Format>(left, i), loaded<Format>(right, i)),
-            ranks);
-  }
-  static void store(void* out, std::size_t i, T value, std::uint32_t ranks) {
-    if constexpr (operation == Operation::average) value = divided(value, ranks);
-    if constexpr (operation >= Operation::logical_and) value = static_cast<T>(value != 0);
-    if constexpr (std::is_floating_point_v<T>)
-      value = value != value ? std::numeric_limits<T>::quiet_NaN() : value;
-    const auto word = Format::encode(value);
-    std::memcpy(static_cast<std::byte*>(out) + i * sizeof word, &word, sizeof word);
-  }
-  static T divided(T value, std::uint32_t ranks) {
-    if constexpr (std::is_floating_point_v<T>) return value / static_cast<T>(ranks);
-    if constexpr (std::is_signed_v<T>)
-      return static_cast<T>(static_cast<std::int64_t>(value) / static_cast<std::int64_t>(ranks));
-    return static_cast<T>(static_cast<std::uint64_t>(value) / ranks);
+      stored<Format, operation>(
+          out, i, combined<operation, T>(loaded<Format>(left, i), loaded<Format>(right, i)), ranks);
   }
 };
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "coll/lane_program.hpp"
 #include "coll/prepared.hpp"
 #include "coll/state.hpp"
 
@@ -115,15 +116,28 @@ class SlotRun : public Running {
   Result<bool> advance(Missing& missing);
   std::uint64_t position() const { return next_; }
 
+ protected:
+  /// Whether this rank's slots of the half may be written. `missing`: ranks that still read there.
+  bool is_half_free(Missing& missing);
+  // One look at each step of `looks_`, or of `pending_`; those that are over leave `pending_`.
+  Result<void> look_for_doorbells();
+  void look_for_releases();
+  void ring(const Step& step);
+  void release(const Step& step);
+  std::byte* chunk(std::uint32_t producer, std::uint64_t number, std::uint64_t at) const;
+  bool is_over(const Step& wait);
+  /// Of a chunk that has come: it stays where its producer has it.
+  bool is_lent(std::uint32_t producer, std::uint64_t number);
+
+  std::size_t next_ = 0;
+  std::vector<std::size_t> pending_;  ///< waits of the run that are not over
+  std::vector<std::size_t> looks_;    ///< waits for doorbells that are looked at together
+
  private:
   Result<void> take(std::size_t index);
   /// The steps of one kind from the next one on, all of them waits.
   Result<bool> wait_for_run(StepKind kind, Missing& missing);
-  Result<void> look_for_doorbells();
-  void look_for_releases();
   void publish(std::size_t index);
-  void ring(const Step& step);
-  void release(const Step& step);
   Result<void> copy_together();
   Result<void> combine_chunks(const Step& step);
   // Of chunks that stay where the user has them:
@@ -132,12 +146,10 @@ class SlotRun : public Running {
                                 std::uint64_t bytes);
   Result<void> give_back_borrowed();
   bool all_given_back(Missing& missing);
-  std::byte* chunk(std::uint32_t producer, std::uint64_t number, std::uint64_t at) const;
   std::uint64_t& seen(const Step& wait);
-  bool is_over(const Step& wait);
 
   Placement placement_ = Placement::wide;
-  std::size_t next_ = 0, run_end_ = 0;
+  std::size_t run_end_ = 0;
   std::uint64_t zero_copy_bytes_;
   std::uint64_t open_chunk_ = 0;           ///< that is being published, + 1
   bool open_stays_ = false;                ///< it stays where it is
@@ -147,10 +159,31 @@ class SlotRun : public Running {
   std::vector<std::uint32_t> lenders_;     ///< producers of these
   std::vector<const std::byte*> sources_;  ///< of a combine's operands, or of copies
   bool free_ = false;                      ///< the half's slots
-  std::vector<std::size_t> pending_;       ///< waits of the run that are not over
-  std::vector<std::size_t> looks_;         ///< waits for doorbells that are looked at together
   std::vector<std::uint64_t> seen_;        ///< words of doorbells, by rank and slot
   std::array<Use, halves> last_use_;
+};
+
+/// By slots too; where the call has a Mover, it moves the data, and this thread keeps the protocol.
+class LaneRun : public SlotRun {
+ public:
+  using SlotRun::SlotRun;
+  void begin(const Call& call, const Prepared& prepared);
+  Result<bool> advance(Missing& missing);
+
+ private:
+  enum class Stage : std::uint8_t { waits, moves };
+  struct LaneState {
+    Stage stage = Stage::waits;
+    bool begun = false;  ///< the waits of the segment
+    std::size_t segment = 0;
+    std::vector<std::size_t> pending;
+  };
+  Result<bool> advance_lane(Lane lane, Missing& missing);
+  Result<bool> waits_are_over(const Segment& segment, LaneState& at, Missing& missing);
+  Result<void> make_readable(const Segment& segment);
+  void tell(const Segment& segment);
+
+  std::array<LaneState, lane_count> at_;
 };
 
 }  // namespace penstock::coll

@@ -110,17 +110,22 @@ void SlotRun::release(const Step& step) {
   s_.published();
 }
 
+bool SlotRun::is_lent(std::uint32_t producer, std::uint64_t number) {
+  const std::uint64_t word = chunk_word(s_.number, number + 1);
+  std::uint64_t& seen = seen_[std::size_t{producer} * s_.shape.slots + number % s_.shape.slots];
+  // Who takes turns has waited for a later chunk, whose doorbell is in the same line.
+  if (seen < word)
+    seen = s_.memory_of(producer).load_word(s_.at(s_.layout.doorbell(producer, number)));
+  return seen == (word | zero_copy_bit);
+}
+
 /// Where a part of a chunk that has come lies: in its slot, or where its producer has it. A device
 /// access in the second case. Errors: wrong_format.
 Result<const std::byte*> SlotRun::find(std::uint32_t producer, std::uint64_t number,
                                        std::uint64_t at, std::uint64_t bytes) {
   const std::byte* const slot = chunk(producer, number, at);
   const std::uint64_t word = chunk_word(s_.number, number + 1);
-  std::uint64_t& seen = seen_[std::size_t{producer} * s_.shape.slots + number % s_.shape.slots];
-  // Who takes turns has waited for a later chunk, whose doorbell is in the same line.
-  if (seen < word)
-    seen = s_.memory_of(producer).load_word(s_.at(s_.layout.doorbell(producer, number)));
-  if (seen != (word | zero_copy_bit)) return slot;
+  if (!is_lent(producer, number)) return slot;
   PartPlace place;
   s_.memory_of(producer).observe_line(&place, slot);
   const std::byte* const data = part_at(s_.group.pool, place, word, bytes);
@@ -302,8 +307,7 @@ Result<void> SlotRun::take(std::size_t index) {
   return {};
 }
 
-Result<bool> SlotRun::advance(Missing& missing) {
-  const auto& steps = prepared().schedule.steps;
+bool SlotRun::is_half_free(Missing& missing) {
   const auto& consumers = prepared().schedule.consumers;
   if (!free_ && !consumers.empty()) {
     Use& last = last_use_[s_.number % halves];
@@ -311,6 +315,12 @@ Result<bool> SlotRun::advance(Missing& missing) {
     last.set(s_.number, consumers);
   }
   free_ = true;
+  return true;
+}
+
+Result<bool> SlotRun::advance(Missing& missing) {
+  const auto& steps = prepared().schedule.steps;
+  if (!is_half_free(missing)) return false;
   while (next_ < steps.size()) {
     const StepKind kind = steps[next_].kind;
     if (kind == StepKind::wait || kind == StepKind::await_release) {

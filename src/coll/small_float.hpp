@@ -6,14 +6,20 @@
 #include <cstdint>
 #include <cstring>
 
+#ifdef __CUDACC__
+#define PENSTOCK_HOST_DEVICE __host__ __device__
+#else
+#define PENSTOCK_HOST_DEVICE
+#endif
+
 namespace penstock::coll {
 
-inline float float_of_bits(std::uint32_t bits) {
+PENSTOCK_HOST_DEVICE inline float float_of_bits(std::uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
-inline std::uint32_t bits_of_float(float value) {
+PENSTOCK_HOST_DEVICE inline std::uint32_t bits_of_float(float value) {
   std::uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
@@ -35,7 +41,7 @@ struct SmallFloat {
   /// The least magnitude, after rounding, that is no finite value.
   static constexpr std::uint32_t overflow = has_infinity ? all_exponent : magnitude;
 
-  static float decode(Word word) {
+  PENSTOCK_HOST_DEVICE static float decode(Word word) {
     const std::uint32_t size = word & magnitude;
     const std::uint32_t normal = (size << shift) + ((127 - bias) << 23);
     // A denormal is its mantissa times the least value, 2^(1 - bias - mantissa_bits).
@@ -52,7 +58,7 @@ struct SmallFloat {
     return float_of_bits(bits | sign);
   }
 
-  static Word encode(float value) {
+  PENSTOCK_HOST_DEVICE static Word encode(float value) {
     const std::uint32_t bits = bits_of_float(value);
     const std::uint32_t size = bits & 0x7fffffffu;
     const std::uint32_t odd = (size >> shift) & 1;
@@ -76,10 +82,10 @@ using Float8E5M2 = SmallFloat<std::uint8_t, 5, 2, true>;
 using Float8E4M3 = SmallFloat<std::uint8_t, 4, 3, false>;
 
 struct BFloat16 {
-  static float decode(std::uint16_t word) {
+  PENSTOCK_HOST_DEVICE static float decode(std::uint16_t word) {
     return float_of_bits(static_cast<std::uint32_t>(word) << 16);
   }
-  static std::uint16_t encode(float value) {
+  PENSTOCK_HOST_DEVICE static std::uint16_t encode(float value) {
     const std::uint32_t bits = bits_of_float(value);
     const std::uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     const std::uint32_t nan = (bits >> 16) | 0x40;

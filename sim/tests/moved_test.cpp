@@ -1,0 +1,138 @@
+// Collectives whose data a GPU moves, on memory without coherence: it stores to slots and reads
+// them through its host's caches, and the thread that keeps the protocol writes back and drops what
+// it must. Ranks that share a node, calls by hosts in between, ranks that die.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "coll/test_mover.hpp"
+#include "sim/tests/communicator_meeting.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using coll::Collective;
+using coll::Communicator;
+
+constexpr std::uint32_t nodes = 3;
+
+struct Plan : Meeting {
+  using Meeting::Meeting;
+  std::vector<coll::TestCall> calls;
+  std::vector<coll::Plan> plans;
+  std::vector<bool> by_hosts;
+};
+
+class Rank {
+ public:
+  Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
+      : world_(world), plan_(plan), self_(self) {
+    pool_ = plan.attach(world, simulated, self);
+  }
+
+  void call_all() {
+    wait_until(world_, "the ranks", [&] { return plan_.all_came() || somebody_died(); });
+    if (!plan_.all_came()) return;
+    const auto comm = plan_.open(world_, *pool_, self_);
+    for (std::size_t i = 0; i < plan_.calls.size(); ++i)
+      if (!call(*comm, i)) return;
+    comm->leave();
+    if (self_ != 0) return;
+    const auto all = comm->await_all_left("the end");
+    if (!all) died(all.error());
+    if (all)
+      expect_it_stays(world_, *pool_, plan_.area, static_cast<std::uint32_t>(plan_.tokens.size()),
+                      plan_.shape);
+  }
+
+ private:
+  bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
+
+  bool call(Communicator& comm, std::size_t number) {
+    const coll::TestCall& w = plan_.calls[number];
+    std::vector<coll::Made> made;
+    for (std::uint32_t rank = 0; rank < comm.ranks(); ++rank) made.push_back(make(w, rank));
+    const coll::Made& own = made[self_];
+    std::vector<std::byte> in = own.input, out = own.output;
+    std::byte* const result = own.problem.in_place ? in.data() : out.data();
+    const coll::WordArithmetic arithmetic;
+    const coll::Call call{.name = name_of(w.collective),
+                          .problem = &own.problem,
+                          .plan = plan_.plans[number],
+                          .input = in.data(),
+                          .output = result,
+                          .arithmetic = &arithmetic};
+    const auto done = plan_.by_hosts[number]
+                          ? comm.run(call)
+                          : run_moved(comm, call, in.data(), result, world_.random());
+    if (!done) return died(done.error());
+    const auto wrong = check_result(w, made, self_, own.problem.in_place ? in : out);
+    world_.require(wrong.empty(),
+                   fmt::format("call {}, {}: {}", number, name_of(w.collective), wrong));
+    return true;
+  }
+  bool died(const Error& error) {
+    world_.require(error.code == ErrorCode::peer_dead && somebody_died(), error.message);
+    return false;
+  }
+
+  World& world_;
+  Plan& plan_;
+  std::uint32_t self_;
+  std::unique_ptr<pool::Pool> pool_;
+};
+
+Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint32_t ranks,
+               std::uint32_t number, std::uint32_t victim = ~0u) {
+  Scenario scenario = pool.scenario(
+      fmt::format("data moved by GPUs, {} ranks{}", ranks, victim < ranks ? ", one dies" : ""),
+      nodes);
+  scenario.max_steps = 6'000'000;
+  scenario.body = [&pool, area, ranks, number, victim](World& world) {
+    auto plan = std::make_shared<Plan>(area, ranks);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) plan->node_of.push_back(rank % nodes);
+    std::mt19937_64 random(world.random());
+    const auto devices = static_cast<std::uint32_t>(1 + random() % 3);
+    if (devices > 1) plan->shape = on_devices(devices);
+    for (std::uint32_t i = 0; i < number; ++i) {
+      plan->calls.push_back(coll::draw_call(static_cast<Collective>(random() % 11), ranks, random));
+      plan->calls.back().salt = static_cast<std::uint32_t>(random());
+      plan->plans.push_back(coll::draw_plan(plan->calls.back().collective, ranks, random));
+      plan->plans.back().slot_bytes = small_shape.slot_bytes;
+      plan->by_hosts.push_back(random() % 4 == 0);
+    }
+    for (std::uint32_t self = 0; self < ranks; ++self) {
+      Process& process = world.spawn(self % nodes, [&world, &pool, plan, self] {
+        Rank rank(world, pool, *plan, self);
+        rank.call_all();
+      });
+      if (self == victim) world.mark_victim(process);
+    }
+  };
+  return scenario;
+}
+
+TEST(MovedByGpus, GiveWhatIsPromised) {
+  for (const std::uint32_t ranks : {2u, 4u}) {
+    SimulatedPool pool;
+    const std::uint64_t area = place_communicator(pool, ranks);
+    const Scenario scenario = calls(pool, area, ranks, 8);
+    expect_held("moved by GPUs", "random schedules", explore(scenario, 60));
+    expect_held("moved by GPUs", "random schedules", explore(with_lasting_copies(scenario), 40));
+  }
+}
+
+TEST(MovedByGpus, SurviveADeathAtEachOperation) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 3);
+  for (const std::uint32_t victim : {0u, 2u})
+    expect_held("moved by GPUs", "a kill after each operation",
+                crash_everywhere(calls(pool, area, 3, 5, victim), 120));
+}
+
+}  // namespace
+}  // namespace penstock::sim

@@ -1,0 +1,87 @@
+#include "coll/lane_program.hpp"
+
+namespace penstock::coll {
+
+namespace {
+
+class Cutter {
+ public:
+  void add(Lane lane, StepKind kind, std::uint32_t step) {
+    // Nothing that is told waits behind what the other lane moves.
+    const Lane other = lane == Lane::write ? Lane::read : Lane::write;
+    if (!last(other).tells.empty()) next(other);
+    if (kind == StepKind::wait || kind == StepKind::await_release) return add_wait(lane, step);
+    if (kind == StepKind::ring || kind == StepKind::release) return add_tell(lane, step);
+    add_move(lane, step);
+  }
+  LaneProgram finish() {
+    for (const Lane lane : {Lane::write, Lane::read}) {
+      Segment& segment = last(lane);
+      if (segments(lane).size() > 1 && segment.is_empty()) {
+        segments(lane).pop_back();  // told meanwhile
+        continue;
+      }
+      segment.mark = true;
+      close(lane);
+    }
+    return std::move(program_);
+  }
+
+ private:
+  std::vector<Segment>& segments(Lane lane) {
+    return program_.lanes[static_cast<std::size_t>(lane)];
+  }
+  Segment& last(Lane lane) {
+    if (segments(lane).empty()) segments(lane).emplace_back();
+    return segments(lane).back();
+  }
+  void push(Event::Kind kind, Lane lane, std::size_t number) {
+    program_.events.push_back({kind, lane, static_cast<std::uint32_t>(number)});
+  }
+
+  void add_wait(Lane lane, std::uint32_t step) {
+    if (!last(lane).moves.empty() || !last(lane).tells.empty()) next(lane);
+    last(lane).waits.push_back(step);
+  }
+  void add_move(Lane lane, std::uint32_t step) {
+    if (!last(lane).tells.empty()) next(lane);
+    open(lane);
+    last(lane).moves.push_back(step);
+    push(Event::Kind::move, lane, step);
+  }
+  void add_tell(Lane lane, std::uint32_t step) {
+    open(lane);
+    last(lane).tells.push_back(step);
+  }
+  /// The gate comes once, after all waits of the segment.
+  void open(Lane lane) {
+    Segment& segment = last(lane);
+    if (segment.gate || !segment.moves.empty() || !segment.tells.empty()) return;
+    const bool first = segments(lane).size() == 1;
+    segment.gate = first || !segment.waits.empty();
+    if (segment.gate) push(Event::Kind::gate, lane, segments(lane).size() - 1);
+  }
+  void close(Lane lane) {
+    open(lane);
+    Segment& segment = last(lane);
+    if (!segment.tells.empty()) segment.mark = true;
+    if (segment.mark) push(Event::Kind::mark, lane, segments(lane).size() - 1);
+  }
+  void next(Lane lane) {
+    close(lane);
+    segments(lane).emplace_back();
+  }
+
+  LaneProgram program_;
+};
+
+}  // namespace
+
+LaneProgram lane_program_of(const Schedule& schedule) {
+  Cutter cutter;
+  for (std::uint32_t i = 0; i < schedule.steps.size(); ++i)
+    cutter.add(schedule.steps[i].lane, schedule.steps[i].kind, i);
+  return cutter.finish();
+}
+
+}  // namespace penstock::coll

@@ -1,0 +1,121 @@
+// The form by slots, with the data moved by somebody else: this thread waits for doorbells and
+// releases, drops its host's copies of what will be read, writes back what was published, and tells
+// the others. Both lanes go on side by side. Protocol: docs/protocols/collectives.md, "Data that a
+// GPU moves".
+#include "coll/mover.hpp"
+#include "coll/running.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/format.hpp"
+
+namespace penstock::coll {
+
+void LaneRun::begin(const Call& call, const Prepared& prepared) {
+  SlotRun::begin(call, prepared);
+  at_ = {};
+}
+
+/// `at.pending`: those of the segment's waits that are not over. A device access.
+Result<bool> LaneRun::waits_are_over(const Segment& segment, LaneState& at, Missing& missing) {
+  const auto& steps = prepared().schedule.steps;
+  if (segment.waits.empty()) return true;
+  const bool bells = steps[segment.waits[0]].kind == StepKind::wait;
+  if (!at.begun) {
+    at.pending.clear();
+    for (const std::uint32_t i : segment.waits)
+      if (!bells || !is_over(steps[i])) at.pending.push_back(i);
+  }
+  at.begun = true;
+  if (at.pending.empty()) return true;
+  std::swap(pending_, at.pending);
+  looks_ = pending_;
+  Result<void> looked;
+  if (bells) looked = look_for_doorbells();
+  if (!bells) look_for_releases();
+  std::swap(pending_, at.pending);
+  if (!looked) return unexpected(looked.error());
+  for (const std::size_t i : at.pending) missing.push_back(steps[i].rank);
+  return at.pending.empty();
+}
+
+/// Drops this host's copies of what the segment reads of the others. Errors: mismatch.
+Result<void> LaneRun::make_readable(const Segment& segment) {
+  const auto& schedule = prepared().schedule;
+  bool any = false;
+  std::optional<std::uint32_t> lender;
+  const auto drop = [&](std::uint32_t rank, std::uint64_t number, std::uint64_t at,
+                        std::uint64_t bytes) {
+    if (is_lent(rank, number)) lender = rank;
+    s_.memory_of(rank).invalidate(chunk(rank, number, at), bytes);
+    any = true;
+  };
+  for (const std::uint32_t i : segment.moves) {
+    const Step& step = schedule.steps[i];
+    if (step.kind == StepKind::copy) drop(step.rank, step.chunk, step.at, step.span.bytes);
+    if (step.kind != StepKind::combine) continue;
+    for (std::uint32_t k = 0; k < step.operand_count; ++k) {
+      const Operand& value = operand(step, k);
+      if (!value.own) drop(value.rank, value.chunk, value.at, step.span.bytes);
+    }
+  }
+  if (any) s_.memory_of_all().load_fence();
+  if (!lender) return {};
+  return fail(ErrorCode::mismatch,
+              "{}: {} leaves its data where its program has it, and a GPU reads only what lies in "
+              "the communicator's slots: all ranks enqueue the call, or none",
+              call().name, s_.group.name(*lender));
+}
+
+/// What was moved is on its way to the device before the others learn of it.
+void LaneRun::tell(const Segment& segment) {
+  const auto& steps = prepared().schedule.steps;
+  for (const std::uint32_t i : segment.moves) {
+    const Step& step = steps[i];
+    if (step.kind == StepKind::publish)
+      s_.group.memory.write_back(chunk(s_.self(), step.chunk, step.at), step.span.bytes);
+  }
+  for (const std::uint32_t i : segment.tells) {
+    const Step& step = steps[i];
+    step.kind == StepKind::ring ? ring(step) : release(step);
+  }
+  s_.send_off();
+}
+
+/// True when all of the lane is done.
+Result<bool> LaneRun::advance_lane(Lane lane, Missing& missing) {
+  const auto& segments = prepared().program.of(lane);
+  LaneState& at = at_[static_cast<std::size_t>(lane)];
+  for (; at.segment < segments.size(); ++at.segment, ++next_) {
+    const Segment& segment = segments[at.segment];
+    if (at.stage == Stage::waits) {
+      if (!PENSTOCK_TRY(waits_are_over(segment, at, missing))) return false;
+      PENSTOCK_TRY(make_readable(segment));
+      if (segment.gate) call().mover->allow(lane, at.segment);
+      at.stage = Stage::moves;
+    }
+    if (segment.mark && !call().mover->is_done(lane, at.segment)) {
+      missing.push_back(s_.self());
+      return false;
+    }
+    tell(segment);
+    at.stage = Stage::waits;
+    at.begun = false;
+  }
+  return true;
+}
+
+Result<bool> LaneRun::advance(Missing& missing) {
+  if (call().mover == nullptr) return SlotRun::advance(missing);
+  if (!is_half_free(missing)) return false;
+  missing.clear();
+  const bool written = PENSTOCK_TRY(advance_lane(Lane::write, missing));
+  const bool read = PENSTOCK_TRY(advance_lane(Lane::read, missing));
+  if (!written || !read) return false;
+  s_.finish(false, prepared().all_hear);
+  return true;
+}
+
+}  // namespace penstock::coll

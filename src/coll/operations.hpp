@@ -1,0 +1,45 @@
+// Names of the types of elements and of the operations on them, for hosts and GPUs. Source: design
+// page gpu.md, "Algorithms"; the types are those of NCCL and PyTorch, the operations those and
+// MPI's.
+#pragma once
+
+#include <cstdint>
+
+namespace penstock::coll {
+
+enum class Datatype : std::uint8_t {
+  int8,
+  uint8,
+  int16,
+  uint16,
+  int32,
+  uint32,
+  int64,
+  uint64,
+  float16,      ///< IEEE binary16
+  bfloat16,     ///< the upper half of a float32
+  float32,      ///< IEEE binary32
+  float64,      ///< IEEE binary64
+  float8_e4m3,  ///< OCP E4M3: no infinity, 448 at most, NaN is 0x7f and 0xff
+  float8_e5m2,  ///< OCP E5M2: a float16 without its lower byte
+  boolean,      ///< a byte: 0 or not 0; results are 0 or 1
+};
+inline constexpr std::uint32_t datatype_count = 15;
+
+enum class Operation : std::uint8_t {
+  sum,
+  product,
+  minimum,
+  maximum,
+  average,            ///< the sum, divided by the number of ranks; of integers towards zero
+  premultiplied_sum,  ///< the sum of each value times a factor
+  bit_and,
+  bit_or,
+  bit_xor,
+  logical_and,  ///< 0 or 1
+  logical_or,
+  logical_xor,
+};
+inline constexpr std::uint32_t operation_count = 12;
+
+}  // namespace penstock::coll

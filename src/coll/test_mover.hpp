@@ -1,0 +1,120 @@
+// A Mover for tests: a "GPU" that copies when it is looked at, lane by lane at its own pace,
+// through this host's caches and without a flush of its own.
+#pragma once
+
+#include <cstring>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "coll/communicator.hpp"
+#include "coll/mover.hpp"
+#include "coll/prepared.hpp"
+#include "coll/test_calls.hpp"
+
+namespace penstock::coll {
+
+class TestMover : public Mover {
+ public:
+  /// Of the communicator's next call.
+  TestMover(const Communicator& comm, const Prepared& prepared, std::byte* input, std::byte* output,
+            std::uint64_t seed)
+      : comm_(comm),
+        prepared_(prepared),
+        number_(comm.begun() + 1),
+        input_(input),
+        output_(output),
+        scratch_(prepared.schedule.scratch_bytes),
+        random_(seed) {
+    for (const Event& event : prepared.program.events) events_[index(event.lane)].push_back(event);
+  }
+
+  void allow(Lane lane, std::size_t segment) override { allowed_[index(lane)] = segment + 1; }
+  bool is_done(Lane lane, std::size_t segment) override {
+    for (std::uint64_t i = random_() % 4; i > 0; --i)
+      advance(random_() % 2 == 0 ? Lane::write : Lane::read);
+    return marked_[index(lane)] > segment;
+  }
+
+ private:
+  static std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
+
+  void advance(Lane lane) {
+    auto& next = next_[index(lane)];
+    if (next == events_[index(lane)].size()) return;
+    const Event& event = events_[index(lane)][next];
+    if (event.kind == Event::Kind::gate && allowed_[index(lane)] <= event.number) return;
+    if (event.kind == Event::Kind::mark) marked_[index(lane)] = event.number + 1;
+    if (event.kind == Event::Kind::move && !move(event.number)) return;
+    ++next;
+  }
+  /// False: a step of the other lane must come first.
+  bool move(std::uint32_t number) {
+    const auto& steps = prepared_.schedule.steps;
+    const Step& step = steps[number];
+    if (step.after >= 0 && !is_moved(steps, static_cast<std::uint32_t>(step.after))) return false;
+    std::byte* const here = at(step.span);
+    if (step.kind == StepKind::publish)
+      std::memcpy(chunk(comm_.self(), step.chunk) + step.at, here, step.span.bytes);
+    if (step.kind == StepKind::copy)
+      std::memcpy(here, chunk(step.rank, step.chunk) + step.at, step.span.bytes);
+    if (step.kind == StepKind::move) std::memmove(here, at(step.from), step.span.bytes);
+    if (step.kind == StepKind::combine) combine(step);
+    moved_.insert(number);
+    return true;
+  }
+  /// A step that moves, or one that tells of those before it in its lane.
+  bool is_moved(const std::vector<Step>& steps, std::uint32_t number) const {
+    for (std::uint32_t i = 0; i <= number; ++i) {
+      if (steps[i].lane != steps[number].lane || moved_.count(i) != 0) continue;
+      const StepKind kind = steps[i].kind;
+      if (kind == StepKind::publish || kind == StepKind::copy || kind == StepKind::move ||
+          kind == StepKind::combine)
+        return false;
+    }
+    return true;
+  }
+  void combine(const Step& step) {
+    const WordArithmetic arithmetic;
+    std::vector<std::byte> sum(step.span.bytes);
+    for (std::uint32_t i = 0; i < step.operand_count; ++i) {
+      const Operand& value = prepared_.schedule.operands[step.first_operand + i];
+      const std::byte* const from =
+          value.own ? at(value.span) : chunk(value.rank, value.chunk) + value.at;
+      if (i == 0) arithmetic.first(sum.data(), from, sum.size());
+      if (i != 0) arithmetic.add(sum.data(), from, sum.size());
+    }
+    std::memcpy(at(step.span), sum.data(), sum.size());
+  }
+  std::byte* at(const Span& span) {
+    std::byte* begin = input_;
+    if (span.buffer == Buffer::output) begin = output_;
+    if (span.buffer == Buffer::scratch) begin = scratch_.data();
+    return begin + span.offset;
+  }
+  std::byte* chunk(std::uint32_t rank, std::uint64_t number) const {
+    return comm_.chunk_of(prepared_, number_, rank, number);
+  }
+
+  const Communicator& comm_;
+  const Prepared& prepared_;
+  const std::uint64_t number_;
+  std::byte *input_, *output_;
+  std::vector<std::byte> scratch_;
+  std::mt19937_64 random_;
+  std::array<std::vector<Event>, lane_count> events_;
+  std::array<std::size_t, lane_count> next_{}, allowed_{}, marked_{};
+  std::set<std::uint32_t> moved_;
+};
+
+/// A call whose data a TestMover moves. `plan`: not eager.
+inline Result<void> run_moved(Communicator& comm, Call call, std::byte* input, std::byte* output,
+                              std::uint64_t seed) {
+  const auto prepared = comm.prepare_moved(call);
+  if (!prepared) return unexpected(prepared.error());
+  TestMover mover(comm, **prepared, input, output, seed);
+  call.mover = &mover;
+  return comm.run(call, **prepared);
+}
+
+}  // namespace penstock::coll

@@ -1,0 +1,45 @@
+#include "gpu/combining.hpp"
+
+#include <algorithm>
+
+namespace penstock::gpu {
+
+namespace {
+
+constexpr unsigned threads = 256;
+/// A copy's share of the GPU should stay small beside the program's own kernels: the bus is full
+/// long before the multiprocessors are.
+constexpr unsigned max_blocks = 32;
+
+/// A boolean's sum and maximum are "or", its product and minimum "and".
+coll::Operation of_booleans(coll::Operation operation) {
+  using O = coll::Operation;
+  if (operation == O::sum || operation == O::maximum) return O::logical_or;
+  if (operation == O::product || operation == O::minimum) return O::logical_and;
+  return operation;
+}
+
+}  // namespace
+
+bool copies_one(const Reducing& reducing) {
+  return reducing.operation != coll::Operation::premultiplied_sum;
+}
+
+Result<void> launch(const Device& device, const Reducing& reducing, std::uint32_t ranks,
+                    Combine& call, cuda::Stream stream) {
+  call.operation = reducing.type == coll::Datatype::boolean ? of_booleans(reducing.operation)
+                                                            : reducing.operation;
+  call.factor = reducing.factor;
+  call.factor_at = reinterpret_cast<const void*>(reducing.factor_at);
+  call.ranks = ranks;
+  const cuda::Function kernel = PENSTOCK_TRY(device.combine_kernel(reducing.type));
+  const std::uint64_t per_thread = 16 / coll::bytes_of(reducing.type);
+  const std::uint64_t wanted = (call.elements / per_thread + threads) / threads;
+  const auto blocks = static_cast<unsigned>(std::clamp<std::uint64_t>(wanted, 1, max_blocks));
+  void* arguments[] = {&call};
+  return device.driver().check(
+      device.driver().launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, nullptr),
+      "a kernel that reduces");
+}
+
+}  // namespace penstock::gpu

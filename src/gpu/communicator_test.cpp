@@ -1,0 +1,324 @@
+// Collectives of GPUs through a real pool, on the stand-in GPU, whose memory the host cannot touch
+// and whose streams run at their own pace: threads that each are a rank.
+#include "gpu/communicator.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+
+#include "arena/arena.hpp"
+#include "base/seed_in_tests.hpp"
+#include "coll/test_calls.hpp"
+#include "pool/test_pool.hpp"
+
+namespace penstock::gpu {
+namespace {
+
+using coll::Collective;
+using testing::HasSubstr;
+
+constexpr coll::Shape small{
+    .slots = 4, .slot_bytes = 1024, .eager_blocks = 4, .eager_bytes = 6 * 56};
+
+/// Memory of the GPU, with what the host has put there.
+class DeviceBytes {
+ public:
+  DeviceBytes(const Device& device, const std::vector<std::byte>& content, cuda::Stream stream)
+      : device_(device), stream_(stream), bytes_(content.size()), content_(content) {
+    const Device::Scope scope(device);
+    EXPECT_EQ(device.driver().mem_alloc(&at_, bytes_ + 64), cuda::success);
+    EXPECT_EQ(device.driver().copy_to_device(at_, content_.data(), bytes_, stream), cuda::success);
+  }
+  ~DeviceBytes() {
+    const Device::Scope scope(device_);
+    EXPECT_EQ(device_.driver().mem_free(at_), cuda::success);
+  }
+  DeviceBytes(const DeviceBytes&) = delete;
+  DeviceBytes& operator=(const DeviceBytes&) = delete;
+
+  cuda::DevicePointer at() const { return at_; }
+  std::vector<std::byte> read() const {
+    const Device::Scope scope(device_);
+    std::vector<std::byte> out(bytes_);
+    EXPECT_EQ(device_.driver().copy_to_host(out.data(), at_, bytes_, stream_), cuda::success);
+    EXPECT_EQ(device_.driver().stream_synchronize(stream_), cuda::success);
+    return out;
+  }
+
+ private:
+  const Device& device_;
+  cuda::Stream stream_;
+  std::size_t bytes_;
+  std::vector<std::byte> content_;
+  cuda::DevicePointer at_ = 0;
+};
+
+struct Rank {
+  coll::Communicator& core;
+  Communicator& gpu;
+  const Device& device;
+  cuda::Stream stream;
+};
+
+class GpuCommunicator : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    setenv("PENSTOCK_SIM_SEED", "1", 1);
+    ASSERT_TRUE(cuda::driver(STANDIN));
+  }
+  void make_pool(coherence::Mode mode) {
+    auto made = pool::create({.spec = spec_,
+                              .bytes = 48 << 20,
+                              .mode = mode,
+                              .max_processes = 16,
+                              .max_nodes = 8,
+                              .overwrite = true});
+    ASSERT_TRUE(made) << made.error().message;
+  }
+  void run(std::uint32_t ranks, std::uint32_t nodes, const coll::Shape& shape,
+           const std::function<void(const Rank&)>& body) {
+    std::vector<std::unique_ptr<pool::Pool>> pools;
+    coll::Options options{.shape = shape};
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      auto attached = pool::Pool::attach(
+          {.spec = spec_, .rank = static_cast<int>(r), .job = "gpu", .emulated_node = r % nodes});
+      ASSERT_TRUE(attached) << attached.error().message;
+      pools.push_back(*std::move(attached));
+      options.tokens.push_back(pools.back()->token());
+      options.nodes.push_back(r % nodes);
+    }
+    auto arena = *arena::Arena::open(*pools[0]);
+    const std::uint64_t bytes = coll::Communicator::bytes(ranks, shape);
+    const auto area = arena->create("area", bytes, {.alignment = 4096});
+    ASSERT_TRUE(area) << area.error().message;
+    options.area = area->offset;
+    std::vector<std::thread> threads;
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      threads.emplace_back([&, r] {
+        coll::Options own = options;
+        own.self = r;
+        auto core = coll::Communicator::open(*pools[r], own);
+        ASSERT_TRUE(core) << core.error().message;
+        as_rank(**core, {pools[r]->base() + own.area, bytes}, body);
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    ASSERT_TRUE(arena->destroy(*area));
+    arena.reset();
+  }
+
+ private:
+  static void as_rank(coll::Communicator& core, const Communicator::Area& area,
+                      const std::function<void(const Rank&)>& body) {
+    const auto device = Device::current();
+    ASSERT_TRUE(device) << device.error().message;
+    auto gpu = Communicator::open(core, {area}, *device);
+    ASSERT_TRUE(gpu) << gpu.error().message;
+    cuda::Stream stream = nullptr;
+    {
+      const Device::Scope scope(**device);
+      ASSERT_EQ((*device)->driver().stream_create(&stream, cuda::stream_non_blocking),
+                cuda::success);
+    }
+    body({core, **gpu, **device, stream});
+    gpu->reset();
+    const Device::Scope scope(**device);
+    ASSERT_EQ((*device)->driver().stream_destroy(stream), cuda::success);
+  }
+
+  pool::TestFolder folder_;
+  std::string spec_ = folder_.file("pool");
+};
+
+/// Calls that only move, drawn alike on all ranks; several on their way at once.
+void move_in_turn(const Rank& rank, std::uint64_t seed, int calls) {
+  struct Pending {
+    coll::TestCall call;
+    std::vector<coll::Made> made;
+    std::unique_ptr<DeviceBytes> in, out;
+  };
+  std::mt19937_64 random(seed);
+  std::vector<Pending> pending;
+  for (int i = 0; i < calls; ++i) {
+    Pending p;
+    p.call = coll::draw_call(static_cast<Collective>(random() % 6), rank.core.ranks(), random);
+    p.call.salt = static_cast<std::uint32_t>(random());
+    for (std::uint32_t r = 0; r < rank.core.ranks(); ++r) p.made.push_back(make(p.call, r));
+    const coll::Made& own = p.made[rank.core.self()];
+    p.in = std::make_unique<DeviceBytes>(rank.device, own.input, rank.stream);
+    p.out = std::make_unique<DeviceBytes>(rank.device, own.output, rank.stream);
+    const bool in_place = own.problem.in_place;
+    const auto done = rank.gpu.enqueue({.name = name_of(p.call.collective),
+                                        .problem = own.problem,
+                                        .input = p.in->at(),
+                                        .output = in_place ? p.in->at() : p.out->at()},
+                                       rank.stream);
+    ASSERT_TRUE(done) << done.error().message;
+    pending.push_back(std::move(p));
+  }
+  for (const Pending& p : pending) {
+    const bool in_place = p.made[rank.core.self()].problem.in_place;
+    EXPECT_EQ(check_result(p.call, p.made, rank.core.self(), (in_place ? p.in : p.out)->read()), "")
+        << name_of(p.call.collective);
+  }
+  const auto drained = rank.gpu.drain();
+  EXPECT_TRUE(drained) << drained.error().message;
+}
+
+TEST_F(GpuCommunicator, MovesWhatEachCollectivePromises) {
+  for (const auto mode : {coherence::Mode::hardware, coherence::Mode::software}) {
+    make_pool(mode);
+    for (const std::uint32_t ranks : {1u, 2u, 4u}) {
+      SCOPED_TRACE(fmt::format("{}, {} ranks", mode_name(mode), ranks));
+      run(ranks, std::min(ranks, 2u), small,
+          [](const Rank& rank) { move_in_turn(rank, base::seed_in_tests(), 40); });
+    }
+  }
+}
+
+/// Values of which sums, products and averages stay finite, and differ by rank and place.
+std::vector<std::byte> values_of(coll::Datatype type, std::size_t elements, std::uint32_t rank,
+                                 std::uint64_t salt) {
+  std::mt19937_64 random(salt * 101 + rank);
+  std::vector<std::byte> bytes(elements * bytes_of(type));
+  const auto put = [&](auto value, std::size_t i) {
+    std::memcpy(bytes.data() + i * sizeof value, &value, sizeof value);
+  };
+  for (std::size_t i = 0; i < elements; ++i) {
+    const double drawn = static_cast<double>(random() % 64) / 16 - 1.5;
+    switch (type) {
+      case coll::Datatype::float16:
+        put(coll::Float16::encode(static_cast<float>(drawn)), i);
+        break;
+      case coll::Datatype::bfloat16:
+        put(coll::BFloat16::encode(static_cast<float>(drawn)), i);
+        break;
+      case coll::Datatype::float8_e4m3:
+        put(coll::Float8E4M3::encode(static_cast<float>(drawn)), i);
+        break;
+      case coll::Datatype::float8_e5m2:
+        put(coll::Float8E5M2::encode(static_cast<float>(drawn)), i);
+        break;
+      case coll::Datatype::float32:
+        put(static_cast<float>(drawn) * 1.1F, i);
+        break;
+      case coll::Datatype::float64:
+        put(drawn * 1.1, i);
+        break;
+      case coll::Datatype::boolean:
+        put(static_cast<std::uint8_t>(random() % 2), i);
+        break;
+      default: {
+        const std::uint64_t word = random();
+        std::memcpy(bytes.data() + i * bytes_of(type), &word, bytes_of(type));
+      }
+    }
+  }
+  return bytes;
+}
+
+coll::Problem reduction_problem(Collective collective, const Rank& rank, coll::Datatype type,
+                                std::uint64_t elements) {
+  const std::uint32_t ranks = rank.core.ranks();
+  const std::uint64_t each = elements * bytes_of(type);
+  coll::Problem p{.collective = collective,
+                  .ranks = ranks,
+                  .rank = rank.core.self(),
+                  .element_bytes = bytes_of(type),
+                  .max_block_bytes = each};
+  if (collective == Collective::reduce_scatter)
+    for (std::uint32_t r = 0; r < ranks; ++r) p.input.push_back({r * each, each});
+  else
+    p.input = {{0, each}};
+  if (collective != Collective::reduce || p.rank == p.root) p.output = {{0, each}};
+  return p;
+}
+
+/// A GPU's result is that of the hosts, bit by bit.
+void reduce_both_ways(const Rank& rank, Collective collective, coll::Datatype type,
+                      coll::Operation operation, std::uint64_t elements) {
+  SCOPED_TRACE(fmt::format("{} {} of {} {}", name_of(collective), name_of(operation), elements,
+                           name_of(type)));
+  const coll::Problem problem = reduction_problem(collective, rank, type, elements);
+  const std::uint64_t blocks = problem.input.size();
+  const auto in = values_of(type, elements * blocks, rank.core.self(), elements);
+  std::vector<std::byte> wanted(problem.output.empty() ? 0 : elements * bytes_of(type));
+  const auto reduction = *coll::Reduction::make(type, operation, rank.core.ranks());
+  const coll::PredefinedArithmetic plain(reduction);
+  const auto scaled = coll::PremultipliedArithmetic::make(reduction, 3);
+  const bool premultiplied = operation == coll::Operation::premultiplied_sum;
+  const coll::Arithmetic& arithmetic =
+      premultiplied ? static_cast<const coll::Arithmetic&>(*scaled) : plain;
+  const auto by_host = rank.core.run({.name = "by hosts",
+                                      .problem = &problem,
+                                      .plan = rank.core.plan(problem),
+                                      .input = in.data(),
+                                      .output = wanted.data(),
+                                      .arithmetic = &arithmetic});
+  ASSERT_TRUE(by_host) << by_host.error().message;
+  const DeviceBytes there(rank.device, in, rank.stream);
+  const DeviceBytes result(rank.device, std::vector<std::byte>(wanted.size()), rank.stream);
+  const auto done =
+      rank.gpu.enqueue({.name = "by GPUs",
+                        .problem = problem,
+                        .input = there.at(),
+                        .output = result.at(),
+                        .reducing = Reducing{.type = type, .operation = operation, .factor = 3}},
+                       rank.stream);
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ(result.read(), wanted);
+  ASSERT_TRUE(rank.gpu.drain());
+}
+
+TEST_F(GpuCommunicator, ReducesAsHostsDo) {
+  make_pool(coherence::Mode::software);
+  run(3, 3, small, [](const Rank& rank) {
+    std::mt19937_64 random(base::seed_in_tests());
+    constexpr Collective kinds[] = {Collective::reduce, Collective::reduce_scatter,
+                                    Collective::allreduce, Collective::scan};
+    constexpr std::uint64_t sizes[] = {1, 5, 33, 700};
+    for (std::uint32_t t = 0; t < coll::datatype_count; ++t) {
+      for (std::uint32_t o = 0; o < coll::operation_count; ++o) {
+        const auto type = static_cast<coll::Datatype>(t);
+        const auto operation = static_cast<coll::Operation>(o);
+        if (!supports(operation, type)) continue;
+        reduce_both_ways(rank, kinds[random() % std::size(kinds)], type, operation,
+                         sizes[random() % std::size(sizes)]);
+      }
+    }
+  });
+}
+
+TEST_F(GpuCommunicator, AbortsFromAnotherThread) {
+  make_pool(coherence::Mode::software);
+  run(2, 2, small, [](const Rank& rank) {
+    const coll::Problem problem =
+        reduction_problem(Collective::allreduce, rank, coll::Datatype::float32, 1000);
+    const DeviceBytes memory(rank.device, std::vector<std::byte>(4000), rank.stream);
+    const Call call{.name = "sum",
+                    .problem = problem,
+                    .input = memory.at(),
+                    .output = memory.at(),
+                    .reducing = Reducing{}};
+    if (rank.core.self() == 1) {  // comes when the other has given up
+      while (!rank.gpu.error()) {
+        const auto done = rank.gpu.enqueue(call, rank.stream);
+        (void)memory.read();
+        if (!done) break;
+      }
+      EXPECT_THAT(rank.gpu.error()->message, HasSubstr("rank 0"));
+      return;
+    }
+    ASSERT_TRUE(rank.gpu.enqueue(call, rank.stream));
+    (void)memory.read();
+    rank.gpu.abort();
+    EXPECT_FALSE(rank.gpu.enqueue(call, rank.stream));
+    EXPECT_FALSE(rank.gpu.drain());
+    EXPECT_THAT(rank.gpu.error()->message, HasSubstr("aborted"));
+  });
+}
+
+}  // namespace
+}  // namespace penstock::gpu

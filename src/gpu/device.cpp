@@ -1,0 +1,91 @@
+#include "gpu/device.hpp"
+
+#include <map>
+#include <mutex>
+
+#include "base/format.hpp"
+#include "gpu/kernels.hpp"
+
+namespace penstock::gpu {
+
+namespace {
+
+std::mutex mutex;
+std::map<cuda::Context, std::weak_ptr<const Device>> open_devices;
+
+}  // namespace
+
+Result<std::shared_ptr<const Device>> Device::current() {
+  const cuda::Driver& driver = *PENSTOCK_TRY(cuda::driver());
+  std::shared_ptr<Device> device(new Device(driver));
+  PENSTOCK_TRY(device->open());
+  const std::lock_guard<std::mutex> guard(mutex);
+  if (auto there = open_devices[device->context_].lock()) return there;
+  {
+    const Scope scope(*device);
+    device->load_kernels();
+  }
+  open_devices[device->context_] = device;
+  return device;
+}
+
+Result<void> Device::open() {
+  cuda::Context context = nullptr;
+  PENSTOCK_TRY(driver_.check(driver_.context_current(&context), "the thread's context"));
+  if (context != nullptr)
+    PENSTOCK_TRY(driver_.check(driver_.context_device(&number_), "the context's device"));
+  else
+    PENSTOCK_TRY(driver_.check(driver_.device_get(&number_, 0), "the first device"));
+  // Where this thread has another context of the device than the primary one, that is what its
+  // streams and memory belong to; the primary one is held all the same.
+  PENSTOCK_TRY(driver_.check(driver_.primary_retain(&context_, number_), "its primary context"));
+  if (context != nullptr) context_ = context;
+  int waits = 0;
+  (void)driver_.device_attribute(&waits, cuda::attribute_64_bit_stream_mem_ops, number_);
+  (void)driver_.device_attribute(&multiprocessors_, cuda::attribute_multiprocessors, number_);
+  if (waits != 0) return {};
+  return fail(ErrorCode::unavailable,
+              "GPU {} has no 64-bit stream memory operations (attribute {}): a data-centre GPU "
+              "since Volta, with a driver for CUDA 12 or newer, is needed",
+              number_, cuda::attribute_64_bit_stream_mem_ops);
+}
+
+void Device::load_kernels() {
+  kernels_ = driver_.check(driver_.module_load(&module_, kernels_image()), "its kernels");
+  if (!kernels_) return;
+  for (std::uint32_t i = 0; i < coll::datatype_count && kernels_; ++i) {
+    const std::string name =
+        std::string("penstock_combine_") + coll::name_of(static_cast<coll::Datatype>(i));
+    kernels_ =
+        driver_.check(driver_.module_function(&combine_[i], module_, name.c_str()), name.c_str());
+  }
+}
+
+Device::~Device() {
+  if (context_ == nullptr) return;
+  if (module_ != nullptr) {
+    const Scope scope(*this);
+    (void)driver_.module_unload(module_);
+  }
+  (void)driver_.primary_release(number_);
+}
+
+Result<cuda::Function> Device::combine_kernel(coll::Datatype type) const {
+  if (kernels_) return combine_[static_cast<std::size_t>(type)];
+  if (!has_kernels())
+    return fail(ErrorCode::unavailable,
+                "reductions on a GPU need kernels, and this build has none: build it where nvcc is "
+                "found (CUDACXX=/usr/local/cuda/bin/nvcc)");
+  return unexpected(kernels_.error());
+}
+
+bool is_known_to_gpu(const void* address) {
+  const auto driver = cuda::driver();
+  if (!driver) return false;
+  unsigned kind = 0;
+  return (*driver)->pointer_attribute(&kind, cuda::pointer_memory_type,
+                                      reinterpret_cast<cuda::DevicePointer>(address)) ==
+         cuda::success;
+}
+
+}  // namespace penstock::gpu

@@ -1,0 +1,61 @@
+// A GPU of this process, by NVIDIA's driver: its context, and the kernels of combine.hpp.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "base/status.hpp"
+#include "coll/datatype.hpp"
+#include "cuda/driver.hpp"
+
+namespace penstock::gpu {
+
+class Device {
+ public:
+  /// That of this thread's context; the first GPU's, if it has none. Errors: those of
+  /// cuda::driver(); unavailable, where the GPU lacks stream memory operations.
+  static Result<std::shared_ptr<const Device>> current();
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const cuda::Driver& driver() const { return driver_; }
+  /// Error: unavailable, where this build has no kernels or the GPU is too old for them.
+  Result<cuda::Function> combine_kernel(coll::Datatype type) const;
+  int multiprocessors() const { return multiprocessors_; }
+
+  /// Makes its context this thread's, until the end of the scope.
+  class Scope {
+   public:
+    explicit Scope(const Device& device) : driver_(device.driver_) {
+      (void)driver_.context_push(device.context_);
+    }
+    ~Scope() {
+      cuda::Context popped = nullptr;
+      (void)driver_.context_pop(&popped);
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const cuda::Driver& driver_;
+  };
+
+ private:
+  explicit Device(const cuda::Driver& driver) : driver_(driver) {}
+  Result<void> open();
+  void load_kernels();
+
+  const cuda::Driver& driver_;
+  cuda::Device number_ = 0;
+  cuda::Context context_ = nullptr;
+  int multiprocessors_ = 1;
+  cuda::Module module_ = nullptr;
+  Result<void> kernels_;
+  std::array<cuda::Function, coll::datatype_count> combine_{};
+};
+
+/// True if the address is memory of a GPU, or of the host as a GPU may reach it.
+bool is_known_to_gpu(const void* address);
+
+}  // namespace penstock::gpu

@@ -1,0 +1,10 @@
+// The compiled kernels of combine.cu, as the driver loads them.
+#pragma once
+
+namespace penstock::gpu {
+
+/// False in a build without nvcc: the image is empty then.
+bool has_kernels();
+const void* kernels_image();
+
+}  // namespace penstock::gpu

@@ -1,0 +1,39 @@
+// Memory of this process that its GPUs reach: parts of a pool, and words of our own.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "base/status.hpp"
+#include "gpu/device.hpp"
+
+namespace penstock::gpu {
+
+/// One registration of 512 GiB or more fails on new drivers, and a copy does not straddle two.
+inline constexpr std::uint64_t max_piece_bytes = 64ull << 30;
+
+/// Registered with the driver as long as it lives; what several of them name, once. All memory of a
+/// range lies in the range's one piece, or in pieces of `piece_bytes`.
+class Pinned {
+ public:
+  /// Whole pages around the bytes. Error: what the driver says; then nothing is registered.
+  static Result<Pinned> make(std::shared_ptr<const Device> device, std::byte* begin,
+                             std::uint64_t bytes, std::uint64_t piece_bytes = max_piece_bytes);
+  Pinned(Pinned&&) = default;
+  Pinned& operator=(Pinned&&) = default;
+
+  bool has(const std::byte* address) const { return address >= begin_ && address < end_; }
+  /// As the GPU names it; of an address that it has.
+  cuda::DevicePointer at(const std::byte* address) const;
+
+ private:
+  struct Piece;
+  Pinned() = default;
+
+  std::byte *begin_ = nullptr, *end_ = nullptr;
+  std::uint64_t piece_bytes_ = 0;
+  std::vector<std::shared_ptr<Piece>> pieces_;
+};
+
+}  // namespace penstock::gpu
