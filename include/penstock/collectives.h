@@ -134,6 +134,7 @@ typedef struct {
   int max_is_known;                   /* ... if all ranks know it: short calls are faster then */
   uint64_t timeout_ns;                /* 0: none */
   const volatile int* cancelled;      /* another thread stores 1 to end the wait; NULL: none */
+  const void* factor_at; /* gpu.h: the factor lies there, of the type; NULL: `factor` */
 } penstock_call_t;
 
 /* Blocks until this rank's part is done: its output is there, its input may be changed. Errors:

@@ -32,6 +32,16 @@ coll::Agreement::Space space_of(Attachment& at) {
           .give_back = [&arena](const arena::Object& area) { (void)arena.destroy(area); }};
 }
 
+std::vector<gpu::Communicator::Area> places_of(const coll::Options& core, pool::Pool& pool,
+                                               std::uint32_t ranks) {
+  std::vector<gpu::Communicator::Area> places{
+      {pool.base() + core.area, coll::Communicator::bytes(ranks, core.shape)}};
+  const auto areas = coll::Communicator::slot_areas(ranks, core.shape);
+  for (std::size_t i = 0; i < areas.size(); ++i)
+    places.push_back({pool.base() + core.slot_areas[i], areas[i].bytes});
+  return places;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> attachment,
@@ -67,6 +77,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   coll::Options core = agreement.options(pool, offers);
   core.noun = noun;
   comm->tokens = core.tokens;
+  comm->places = places_of(core, pool, options.ranks);
   auto opened = coll::Communicator::open(pool, std::move(core));
   if (!opened) return give_up(opened.error());
   comm->core = std::move(*opened);
@@ -76,7 +87,11 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
 
 void close_comm(std::unique_ptr<penstock_comm> comm) {
   Attachment& at = *comm->attachment;
-  if (!at.pool->attached_here()) return;  // a forked child: the parent's
+  if (!at.pool->attached_here()) {  // a forked child: the parent's
+    (void)comm->gpu.release();
+    return;
+  }
+  comm->gpu.reset();
   comm->core->leave();
   ClosedComms& closed = ClosedComms::of(at);
   if (!comm->areas.empty()) closed.add(std::move(comm->core), std::move(comm->areas));

@@ -7,14 +7,17 @@
 
 #include "capi/attachment.hpp"
 #include "coll/communicator.hpp"
+#include "gpu/communicator.hpp"
 #include "penstock/collectives.h"
 
 struct penstock_comm {
   std::shared_ptr<penstock::capi::Attachment> attachment;
   std::unique_ptr<penstock::coll::Communicator> core;
-  std::vector<penstock::arena::Object> areas;  ///< of rank 0, which owns them
-  penstock::coll::Problem problem;             ///< of the call in progress
-  std::vector<std::uint64_t> tokens;           ///< by rank
+  std::vector<penstock::arena::Object> areas;             ///< of rank 0, which owns them
+  penstock::coll::Problem problem;                        ///< of the call in progress
+  std::vector<std::uint64_t> tokens;                      ///< by rank
+  std::vector<penstock::gpu::Communicator::Area> places;  ///< all that it has in the pool
+  std::unique_ptr<penstock::gpu::Communicator> gpu;  ///< from the first call that is enqueued on
 };
 
 namespace penstock::capi {

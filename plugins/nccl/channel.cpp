@@ -1,0 +1,139 @@
+#include "nccl/channel.hpp"
+
+#include <sys/mman.h>
+
+#include "base/format.hpp"
+#include "nccl/outcome.hpp"
+
+namespace penstock::nccl {
+
+namespace {
+
+constexpr std::uint64_t page = 4096;
+constexpr std::uint64_t memory_bytes = 2 * Channel::chunk_bytes + page;
+
+cuda::DevicePointer device_pointer(const std::byte* data) {
+  return reinterpret_cast<cuda::DevicePointer>(data);
+}
+
+}  // namespace
+
+Result Channel::make(std::shared_ptr<const gpu::Device> device, std::uint32_t peer, bool is_send,
+                     std::unique_ptr<Channel>& channel) {
+  channel.reset(new Channel(std::move(device), peer, is_send));
+  return channel->allocate();
+}
+
+Result Channel::checked(cuda::Status status, const char* what) const {
+  const auto done = device_->driver().check(status, what);
+  return done ? success : failed(unhandled_cuda_error, done.error().message);
+}
+
+Result Channel::allocate() {
+  void* const memory =
+      mmap(nullptr, memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return failed(system_error, "no memory for a message's chunks");
+  memory_ = static_cast<std::byte*>(memory);
+  auto pinned = gpu::Pinned::make(device_, memory_, memory_bytes);
+  if (!pinned) return failed(unhandled_cuda_error, pinned.error().message);
+  pinned_ = std::move(*pinned);
+  go().store(is_send_ ? buffers : 0, std::memory_order_release);
+  const gpu::Device::Scope scope(*device_);
+  const Result stream =
+      checked(device_->driver().stream_create(&stream_, cuda::stream_non_blocking), "a stream");
+  if (stream != success) return stream;
+  return checked(device_->driver().event_create(&event_, cuda::event_disable_timing), "an event");
+}
+
+Channel::~Channel() {
+  {
+    const gpu::Device::Scope scope(*device_);
+    if (stream_ != nullptr) {
+      (void)device_->driver().stream_synchronize(stream_);
+      (void)device_->driver().stream_destroy(stream_);
+    }
+    if (event_ != nullptr) (void)device_->driver().event_destroy(event_);
+  }
+  for (penstock_request_t* const request : requests_) penstock_request_free(request);
+  pinned_.reset();
+  if (memory_ != nullptr) munmap(memory_, memory_bytes);
+}
+
+Result Channel::begin_after(Stream user) {
+  const Result recorded =
+      checked(device_->driver().event_record(event_, user), "a message's begin");
+  if (recorded != success) return recorded;
+  return checked(device_->driver().stream_wait_event(stream_, event_, 0), "a message's begin");
+}
+
+Result Channel::end_before(Stream user) {
+  const Result recorded =
+      checked(device_->driver().event_record(event_, stream_), "a message's end");
+  if (recorded != success) return recorded;
+  return checked(device_->driver().stream_wait_event(user, event_, 0), "a message's end");
+}
+
+Result Channel::enqueue(std::byte* data, std::uint64_t bytes) {
+  const cuda::Driver& driver = device_->driver();
+  const std::uint64_t number = enqueued_ + 1;
+  const cuda::DevicePointer staged = pinned_->at(buffer(enqueued_)), there = device_pointer(data);
+  Result result = checked(
+      driver.wait_value(stream_, pinned_->at(word(0)), number, cuda::wait_value_geq), "a wait");
+  if (result != success) return result;
+  result = checked(is_send_ ? driver.copy(staged, there, bytes, stream_)
+                            : driver.copy(there, staged, bytes, stream_),
+                   "a message's copy");
+  if (result != success) return result;
+  ++enqueued_;
+  return checked(
+      driver.write_value(stream_, pinned_->at(word(1)), number, cuda::write_value_default),
+      "a word that tells of a message");
+}
+
+/// Its buffer is ready: filled by the stream, or emptied by it.
+bool Channel::may_start() const {
+  if (started_ - over_ >= sizes_.size()) return false;
+  const std::uint64_t needed =
+      is_send_ ? started_ + 1 : started_ + 1 - std::min(started_ + 1, buffers);
+  return done().load(std::memory_order_acquire) >= needed;
+}
+
+Result Channel::carry(penstock_messenger_t* messenger, bool& moved) {
+  while (may_start()) {
+    penstock_request_t* request = nullptr;
+    const std::uint64_t bytes = sizes_[started_ - over_];
+    const auto status =
+        is_send_ ? penstock_message_send(messenger, peer_, 0, buffer(started_), bytes, &request)
+                 : penstock_message_receive(messenger, peer_, 0, buffer(started_), bytes, &request);
+    if (status != PENSTOCK_OK) return outcome(status, is_send_ ? "ncclSend" : "ncclRecv");
+    requests_.push_back(request);
+    ++started_;
+    moved = true;
+  }
+  while (!requests_.empty()) {
+    penstock_request_info_t info{};
+    const auto status = penstock_request_test(requests_.front(), &info);
+    if (status != PENSTOCK_OK) return outcome(status, is_send_ ? "ncclSend" : "ncclRecv");
+    if (info.done == 0) break;
+    penstock_request_free(requests_.front());
+    requests_.pop_front();
+    if (const Result done = finish(info.bytes); done != success) return done;
+    moved = true;
+  }
+  return success;
+}
+
+Result Channel::finish(std::uint64_t found) {
+  const std::uint64_t wanted = sizes_.front();
+  sizes_.pop_front();
+  ++over_;
+  if (!is_send_ && found != wanted)
+    return failed(invalid_usage,
+                  fmt::format("ncclRecv: rank {} has sent {} bytes where this rank receives {}: "
+                              "both must name the same count and type",
+                              peer_, found, wanted));
+  go().store(is_send_ ? over_ + buffers : over_, std::memory_order_release);
+  return success;
+}
+
+}  // namespace penstock::nccl

@@ -1,0 +1,72 @@
+// One direction of a pair of ranks: staging memory of two chunks, a stream that copies there or
+// from there, and the chunks that are on their way.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "gpu/pinned.hpp"
+#include "nccl/abi.hpp"
+#include "penstock/messages.h"
+
+namespace penstock::nccl {
+
+class Channel {
+ public:
+  static constexpr std::uint64_t chunk_bytes = 1 << 20;
+  static Result make(std::shared_ptr<const gpu::Device> device, std::uint32_t peer, bool is_send,
+                     std::unique_ptr<Channel>& channel);
+  /// The stream is idle then, or open() was called.
+  ~Channel();
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  std::uint32_t peer() const { return peer_; }
+  bool is_idle() const { return sizes_.empty(); }
+
+  // Of whoever enqueues; what is enqueued was announced before, by whoever holds the lock.
+  void announce(std::uint64_t bytes) { sizes_.push_back(bytes); }
+  Result begin_after(Stream user);
+  /// The next chunk: to or from the GPU's memory at `data`.
+  Result enqueue(std::byte* data, std::uint64_t bytes);
+  Result end_before(Stream user);
+
+  // Of the thread that carries messages:
+  /// Goes on with what can. `moved`: something did.
+  Result carry(penstock_messenger_t* messenger, bool& moved);
+  /// Nothing waits any more.
+  void open() { go().store(1ull << 62, std::memory_order_release); }
+
+ private:
+  static constexpr std::uint64_t buffers = 2;
+  Channel(std::shared_ptr<const gpu::Device> device, std::uint32_t peer, bool is_send)
+      : device_(std::move(device)), peer_(peer), is_send_(is_send) {}
+  Result allocate();
+  Result checked(cuda::Status status, const char* what) const;
+  std::byte* buffer(std::uint64_t chunk) const { return memory_ + chunk % buffers * chunk_bytes; }
+  std::byte* word(std::size_t i) const { return memory_ + buffers * chunk_bytes + i * 64; }
+  std::atomic<std::uint64_t>& go() const {
+    return *reinterpret_cast<std::atomic<std::uint64_t>*>(word(0));
+  }
+  const std::atomic<std::uint64_t>& done() const {
+    return *reinterpret_cast<const std::atomic<std::uint64_t>*>(word(1));
+  }
+  bool may_start() const;
+  Result finish(std::uint64_t found);
+
+  std::shared_ptr<const gpu::Device> device_;
+  const std::uint32_t peer_;
+  const bool is_send_;
+  std::byte* memory_ = nullptr;
+  std::optional<gpu::Pinned> pinned_;
+  cuda::Stream stream_ = nullptr;
+  cuda::Event event_ = nullptr;
+  std::uint64_t enqueued_ = 0;            ///< chunks, since the channel was made
+  std::uint64_t started_ = 0, over_ = 0;  ///< messages of chunks
+  std::deque<std::uint64_t> sizes_;       ///< of chunks from `over_` on
+  std::deque<penstock_request_t*> requests_;
+};
+
+}  // namespace penstock::nccl

@@ -1,0 +1,229 @@
+// ncclAllReduce, ncclAllGather and the like, and their forms with a configuration, whose wishes for
+// NVIDIA's algorithms do not count here.
+#include "nccl/arguments.hpp"
+#include "nccl/export.hpp"
+#include "nccl/group.hpp"
+
+namespace penstock::nccl {
+
+namespace {
+
+/// A call, with the lists that it names.
+struct Built {
+  penstock_call_t call{};
+  std::vector<penstock_block_t> input, output;
+
+  Built(const char* name, penstock_collective_t collective, int root) {
+    call.struct_bytes = sizeof call;
+    call.name = name;
+    call.collective = collective;
+    call.root = static_cast<std::uint32_t>(root);
+    call.max_is_known = 1;
+  }
+  Result run(ncclComm& comm, Stream stream) {
+    call.input_blocks = input.data();
+    call.input_count = static_cast<std::uint32_t>(input.size());
+    call.output_blocks = output.data();
+    call.output_count = static_cast<std::uint32_t>(output.size());
+    return comm.run(call, stream);
+  }
+};
+
+std::vector<penstock_block_t> blocks_of(std::uint64_t bytes, int count) {
+  std::vector<penstock_block_t> blocks;
+  for (int i = 0; i < count; ++i) blocks.push_back({static_cast<std::uint64_t>(i) * bytes, bytes});
+  return blocks;
+}
+
+const std::byte* at(const void* buffer, std::uint64_t offset) {
+  return static_cast<const std::byte*>(buffer) + offset;
+}
+
+struct Arguments {
+  const char* name;
+  const void* send;
+  void* receive;
+  std::uint64_t count;
+  int datatype;
+  int operation = 0, root = 0;
+  Comm comm = nullptr;
+  Stream stream = nullptr;
+};
+
+/// The own block of `receive` is `send`, in place.
+bool is_own_block(const Arguments& a, std::uint64_t bytes) {
+  return a.send == at(a.receive, static_cast<std::uint64_t>(a.comm->rank) * bytes);
+}
+
+/// Where a list of blocks holds this rank's in its place, both lists are of one buffer.
+void gather_into(Built& built, const Arguments& a, std::uint64_t bytes) {
+  const auto rank = static_cast<std::size_t>(a.comm->rank);
+  built.output = blocks_of(bytes, a.comm->ranks);
+  built.input = {{0, bytes}};
+  built.call.input = a.send;
+  built.call.output = a.receive;
+  if (!is_own_block(a, bytes)) return;
+  built.input = {built.output[rank]};
+  built.call.input = a.receive;
+}
+
+void scatter_from(Built& built, const Arguments& a, std::uint64_t bytes) {
+  const auto rank = static_cast<std::size_t>(a.comm->rank);
+  built.input = blocks_of(bytes, a.comm->ranks);
+  built.output = {{0, bytes}};
+  built.call.input = a.send;
+  built.call.output = a.receive;
+  if (a.receive != at(a.send, rank * bytes)) return;
+  built.output = {built.input[rank]};
+  built.call.output = const_cast<void*>(a.send);
+}
+
+Result copy(const Arguments& a, std::uint64_t bytes) {
+  if (bytes == 0 || a.send == a.receive) return success;
+  if (a.comm->gpu == nullptr) {
+    std::copy_n(static_cast<const std::byte*>(a.send), bytes, static_cast<std::byte*>(a.receive));
+    return success;
+  }
+  const cuda::Driver& driver = a.comm->gpu->driver();
+  const gpu::Device::Scope scope(*a.comm->gpu);
+  const auto copied =
+      driver.check(driver.copy(reinterpret_cast<cuda::DevicePointer>(a.receive),
+                               reinterpret_cast<cuda::DevicePointer>(a.send), bytes, a.stream),
+                   "the root's own copy");
+  return copied ? success : failed(unhandled_cuda_error, copied.error().message);
+}
+
+Result fill(Built& built, const Arguments& a, penstock_collective_t collective,
+            std::uint64_t bytes) {
+  const bool at_root = a.comm->rank == a.root;
+  built.call.max_block_bytes = bytes;
+  built.call.input = a.send;
+  built.call.output = a.receive;
+  switch (collective) {
+    case PENSTOCK_ALLREDUCE:
+      built.input = built.output = {{0, bytes}};
+      return success;
+    case PENSTOCK_REDUCE:
+      built.input = {{0, bytes}};
+      if (at_root) built.output = {{0, bytes}};
+      if (!at_root) built.call.output = nullptr;
+      return success;
+    case PENSTOCK_BROADCAST:
+      (at_root ? built.input : built.output) = {{0, bytes}};
+      (at_root ? built.call.output : const_cast<void*&>(built.call.input)) = nullptr;
+      return success;
+    case PENSTOCK_ALLGATHER:
+      gather_into(built, a, bytes);
+      return success;
+    case PENSTOCK_GATHER:
+      built.input = {{0, bytes}};
+      if (at_root) gather_into(built, a, bytes);
+      if (!at_root) built.call.output = nullptr;
+      return success;
+    case PENSTOCK_SCATTER:
+      built.output = {{0, bytes}};
+      if (at_root) scatter_from(built, a, bytes);
+      if (!at_root) built.call.input = nullptr;
+      return success;
+    case PENSTOCK_REDUCE_SCATTER:
+      // In place the result takes the place of the own block, which no other rank reads.
+      built.input = blocks_of(bytes, a.comm->ranks);
+      built.output = {{0, bytes}};
+      return success;
+    case PENSTOCK_ALLTOALL:
+      built.input = built.output = blocks_of(bytes, a.comm->ranks);
+      return success;
+    default:
+      return failed(internal_error, "an unknown collective");
+  }
+}
+
+Result begin(const Arguments& a, penstock_collective_t collective) {
+  return guarded(a.name, [&] {
+    if (const Result checked = check_comm(a.name, a.comm); checked != success) return checked;
+    if (const Result checked = check_datatype(a.name, a.datatype); checked != success)
+      return checked;
+    if (const Result checked = check_root(a.name, *a.comm, a.root); checked != success)
+      return checked;
+    Built probe(a.name, collective, a.root);
+    if (collective >= PENSTOCK_REDUCE)
+      if (const Result checked =
+              set_reduction(a.name, *a.comm, a.datatype, a.operation, probe.call);
+          checked != success)
+        return checked;
+    return in_group(a.comm, [a, collective, probe] {
+      Built built = probe;
+      const std::uint64_t bytes = a.count * bytes_of(a.datatype);
+      if (const Result filled = fill(built, a, collective, bytes); filled != success) return filled;
+      if (collective == PENSTOCK_BROADCAST && a.comm->rank == a.root)
+        if (const Result copied = copy(a, bytes); copied != success) return copied;
+      return built.run(*a.comm, a.stream);
+    });
+  });
+}
+
+}  // namespace
+
+#define SEND_RECEIVE const void *send, void *receive, std::size_t count, int datatype
+
+/// The call, and the same with a configuration.
+#define PENSTOCK_NCCL_COLLECTIVE(name, collective, arguments, ...)                                \
+  PENSTOCK_NCCL(Result, name, arguments(Comm comm, Stream stream)) {                              \
+    return begin({#name, send, receive, count, datatype, __VA_ARGS__, comm, stream}, collective); \
+  }                                                                                               \
+  PENSTOCK_NCCL(Result, name##Config, arguments(Comm comm, Stream stream, const void*)) {         \
+    return begin({#name "Config", send, receive, count, datatype, __VA_ARGS__, comm, stream},     \
+                 collective);                                                                     \
+  }
+
+#define PLAIN(...) (SEND_RECEIVE, __VA_ARGS__)
+#define WITH_ROOT(...) (SEND_RECEIVE, int root, __VA_ARGS__)
+#define WITH_OPERATION(...) (SEND_RECEIVE, int operation, __VA_ARGS__)
+#define WITH_BOTH(...) (SEND_RECEIVE, int operation, int root, __VA_ARGS__)
+
+PENSTOCK_NCCL_COLLECTIVE(ncclAllReduce, PENSTOCK_ALLREDUCE, WITH_OPERATION, operation, 0)
+PENSTOCK_NCCL_COLLECTIVE(ncclReduce, PENSTOCK_REDUCE, WITH_BOTH, operation, root)
+PENSTOCK_NCCL_COLLECTIVE(ncclReduceScatter, PENSTOCK_REDUCE_SCATTER, WITH_OPERATION, operation, 0)
+PENSTOCK_NCCL_COLLECTIVE(ncclBroadcast, PENSTOCK_BROADCAST, WITH_ROOT, 0, root)
+PENSTOCK_NCCL_COLLECTIVE(ncclAllGather, PENSTOCK_ALLGATHER, PLAIN, 0, 0)
+PENSTOCK_NCCL_COLLECTIVE(ncclAlltoAll, PENSTOCK_ALLTOALL, PLAIN, 0, 0)
+PENSTOCK_NCCL_COLLECTIVE(ncclGather, PENSTOCK_GATHER, WITH_ROOT, 0, root)
+PENSTOCK_NCCL_COLLECTIVE(ncclScatter, PENSTOCK_SCATTER, WITH_ROOT, 0, root)
+
+PENSTOCK_NCCL(Result, ncclBcast,
+              (void* buffer, std::size_t count, int datatype, int root, Comm comm, Stream stream)) {
+  return begin({"ncclBcast", buffer, buffer, count, datatype, 0, root, comm, stream},
+               PENSTOCK_BROADCAST);
+}
+
+namespace {
+
+Result message(const char* name, const Transfer& transfer, int datatype, int peer, Comm comm) {
+  return guarded(name, [&] {
+    if (const Result checked = check_comm(name, comm); checked != success) return checked;
+    if (const Result checked = check_datatype(name, datatype); checked != success) return checked;
+    if (const Result checked = check_root(name, *comm, peer); checked != success) return checked;
+    return in_group(comm, transfer);
+  });
+}
+
+}  // namespace
+
+PENSTOCK_NCCL(Result, ncclSend,
+              (const void* data, std::size_t count, int datatype, int peer, Comm comm,
+               Stream stream)) {
+  return message(
+      "ncclSend",
+      {true, static_cast<std::uint32_t>(peer), static_cast<std::byte*>(const_cast<void*>(data)),
+       count * bytes_of(datatype), stream},
+      datatype, peer, comm);
+}
+PENSTOCK_NCCL(Result, ncclRecv,
+              (void* data, std::size_t count, int datatype, int peer, Comm comm, Stream stream)) {
+  return message("ncclRecv",
+                 {false, static_cast<std::uint32_t>(peer), static_cast<std::byte*>(data),
+                  count * bytes_of(datatype), stream},
+                 datatype, peer, comm);
+}
+
+}  // namespace penstock::nccl

@@ -1,0 +1,320 @@
+// Communicators, groups, errors and operations of NCCL's interface.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/format.hpp"
+#include "nccl/arguments.hpp"
+#include "nccl/export.hpp"
+#include "nccl/group.hpp"
+
+namespace penstock::nccl {
+
+namespace {
+
+Result check_ranks(const char* call, const void* comm, int ranks, int rank) {
+  if (comm == nullptr) return failed(invalid_argument, fmt::format("{}: no place for it", call));
+  if (ranks > 0 && rank >= 0 && rank < ranks) return success;
+  return failed(invalid_argument, fmt::format("{}: rank {} of {} ranks", call, rank, ranks));
+}
+
+/// The name of a communicator, where there is a configuration that has one.
+Result read_config(const char* call, const Config* config, std::string& name) {
+  if (config == nullptr) return success;
+  if (config->magic != config_magic || config->size < offsetof(Config, cga_cluster_size))
+    return failed(
+        invalid_argument,
+        fmt::format("{}: the configuration was not made by NCCL_CONFIG_INITIALIZER", call));
+  if (config->size >= sizeof(Config) && config->comm_name != nullptr) name = config->comm_name;
+  return success;
+}
+
+Result init(const char* call, Comm* comm, int ranks, const UniqueId& id, int rank,
+            const Config* config) {
+  return guarded(call, [&] {
+    if (const Result checked = check_ranks(call, comm, ranks, rank); checked != success)
+      return checked;
+    Making making{.rank = rank, .ranks = ranks};
+    if (const Result read = read_config(call, config, making.name); read != success) return read;
+    if (const Result read = read_invitation(id, making.invitation); read != success) return read;
+    return in_group(nullptr, [making, comm] { return make_comm(making, comm); });
+  });
+}
+
+/// What a rank wishes of a split.
+struct Wish {
+  int color, key, rank, unused = 0;
+};
+
+/// The ranks of `color`, in the order of their keys; this rank's place among them.
+Making making_of(const std::vector<Wish>& wishes, const Wish& own, std::uint64_t key,
+                 const Attached& attached) {
+  std::vector<Wish> members;
+  for (const Wish& wish : wishes)
+    if (wish.color == own.color) members.push_back(wish);
+  std::stable_sort(members.begin(), members.end(),
+                   [](const Wish& a, const Wish& b) { return a.key < b.key; });
+  const auto place = std::find_if(members.begin(), members.end(),
+                                  [&](const Wish& wish) { return wish.rank == own.rank; });
+  Making making{.rank = static_cast<int>(place - members.begin()),
+                .ranks = static_cast<int>(members.size())};
+  making.invitation = {.magic = Invitation::our_magic,
+                       .key = derived_key(key, static_cast<std::uint64_t>(own.color) + 1)};
+  const std::string& spec = attached.spec();
+  if (spec.size() < sizeof making.invitation.spec)
+    std::copy(spec.begin(), spec.end(), making.invitation.spec);
+  return making;
+}
+
+Result split(ncclComm& comm, int color, int key, Comm* made, const std::string& name) {
+  *made = nullptr;
+  const std::uint64_t split_key = derived_key(comm.key, 16 + ++comm.children);
+  const Wish own{color, key, comm.rank};
+  std::vector<Wish> wishes(static_cast<std::size_t>(comm.ranks));
+  Meeting meeting(comm.attached->pool(), split_key, comm.rank, comm.ranks);
+  if (const Result met = meeting.exchange(&own, wishes.data(), sizeof own); met != success)
+    return met;
+  if (color == no_color) return success;
+  Making making = making_of(wishes, own, split_key, *comm.attached);
+  making.name = name;
+  making.attached = comm.attached;
+  return make_comm(making, made);
+}
+
+/// Those that stay meet without the others.
+Result shrink(ncclComm& comm, const std::vector<int>& excluded, Comm* made,
+              const std::string& name) {
+  *made = nullptr;
+  std::vector<Wish> wishes;
+  for (int rank = 0; rank < comm.ranks; ++rank)
+    if (std::find(excluded.begin(), excluded.end(), rank) == excluded.end())
+      wishes.push_back({0, rank, rank});
+  Making making = making_of(wishes, {0, comm.rank, comm.rank},
+                            derived_key(comm.key, 16 + ++comm.children), *comm.attached);
+  making.name = name;
+  making.attached = comm.attached;
+  return make_comm(making, made);
+}
+
+Result with_comm(const char* call, Comm comm, const void* place,
+                 const std::function<Result(ncclComm&)>& body) {
+  return guarded(call, [&] {
+    if (const Result checked = check_comm(call, comm); checked != success) return checked;
+    if (place == nullptr)
+      return failed(invalid_argument, fmt::format("{}: no place for the result", call));
+    return body(*comm);
+  });
+}
+
+}  // namespace
+
+PENSTOCK_NCCL(Result, ncclGetVersion, (int* found)) {
+  if (found == nullptr) return failed(invalid_argument, "ncclGetVersion: no place for it");
+  *found = version;
+  return success;
+}
+
+PENSTOCK_NCCL(Result, ncclGetUniqueId, (UniqueId * id)) {
+  return guarded("ncclGetUniqueId", [&] {
+    if (id == nullptr) return failed(invalid_argument, "ncclGetUniqueId: no place for it");
+    return invite(*id);
+  });
+}
+
+PENSTOCK_NCCL(Result, ncclCommInitRank, (Comm * comm, int ranks, UniqueId id, int rank)) {
+  return init("ncclCommInitRank", comm, ranks, id, rank, nullptr);
+}
+PENSTOCK_NCCL(Result, ncclCommInitRankConfig,
+              (Comm * comm, int ranks, UniqueId id, int rank, const Config* config)) {
+  return init("ncclCommInitRankConfig", comm, ranks, id, rank, config);
+}
+PENSTOCK_NCCL(Result, ncclCommInitRankScalable,
+              (Comm * comm, int ranks, int rank, int ids, const UniqueId* id,
+               const Config* config)) {
+  if (id == nullptr || ids < 1)
+    return failed(invalid_argument, "ncclCommInitRankScalable: no unique id");
+  return init("ncclCommInitRankScalable", comm, ranks, id[0], rank, config);
+}
+PENSTOCK_NCCL(Result, ncclCommInitAll, (Comm * comms, int devices, const int* list)) {
+  return guarded("ncclCommInitAll", [&] {
+    if (comms == nullptr || devices < 1)
+      return failed(invalid_argument, fmt::format("ncclCommInitAll: {} devices", devices));
+    for (int i = 0; i < devices && list != nullptr; ++i)
+      if (list[i] != list[0])
+        return failed(invalid_usage,
+                      "ncclCommInitAll: several GPUs of one process are not supported: start a "
+                      "process for each GPU");
+    UniqueId id;
+    if (const Result invited = invite(id); invited != success) return invited;
+    start_group();
+    for (int rank = 0; rank < devices; ++rank)
+      (void)init("ncclCommInitAll", comms + rank, devices, id, rank, nullptr);
+    return end_group("ncclCommInitAll");
+  });
+}
+
+PENSTOCK_NCCL(Result, ncclCommFinalize, (Comm comm)) {
+  return with_comm("ncclCommFinalize", comm, comm, [](ncclComm& c) { return c.finish(); });
+}
+PENSTOCK_NCCL(Result, ncclCommDestroy, (Comm comm)) {
+  if (comm == nullptr) return success;
+  return with_comm("ncclCommDestroy", comm, comm, [](ncclComm& c) {
+    delete &c;
+    return success;
+  });
+}
+PENSTOCK_NCCL(Result, ncclCommAbort, (Comm comm)) {
+  if (comm == nullptr) return success;
+  return with_comm("ncclCommAbort", comm, comm, [](ncclComm& c) {
+    c.abort();
+    c.await_calls();
+    delete &c;
+    return success;
+  });
+}
+PENSTOCK_NCCL(Result, ncclCommRevoke, (Comm comm, int)) {
+  return with_comm("ncclCommRevoke", comm, comm, [](ncclComm& c) {
+    c.abort();
+    return success;
+  });
+}
+
+PENSTOCK_NCCL(Result, ncclCommSplit,
+              (Comm comm, int color, int key, Comm* made, const Config* config)) {
+  return with_comm("ncclCommSplit", comm, made, [&](ncclComm& c) {
+    if (color < no_color)
+      return failed(invalid_argument, fmt::format("ncclCommSplit: color {}", color));
+    std::string name = c.name;
+    if (const Result read = read_config("ncclCommSplit", config, name); read != success)
+      return read;
+    return in_group(&c, [&c, color, key, made, name] { return split(c, color, key, made, name); });
+  });
+}
+PENSTOCK_NCCL(Result, ncclCommShrink,
+              (Comm comm, const int* excluded, int count, Comm* made, const Config* config,
+               int flags)) {
+  return with_comm("ncclCommShrink", comm, made, [&](ncclComm& c) {
+    if (excluded == nullptr || count < 1)
+      return failed(invalid_argument, "ncclCommShrink: no ranks to exclude");
+    const std::vector<int> out(excluded, excluded + count);
+    if (std::find(out.begin(), out.end(), c.rank) != out.end())
+      return failed(invalid_usage, "ncclCommShrink: called by a rank that is excluded");
+    if (flags != 0) c.abort();  // NCCL_SHRINK_ABORT
+    std::string name = c.name;
+    if (const Result read = read_config("ncclCommShrink", config, name); read != success)
+      return read;
+    return in_group(&c, [&c, out, made, name] { return shrink(c, out, made, name); });
+  });
+}
+
+PENSTOCK_NCCL(Result, ncclCommCount, (Comm comm, int* count)) {
+  return with_comm("ncclCommCount", comm, count, [&](ncclComm& c) {
+    *count = c.ranks;
+    return success;
+  });
+}
+PENSTOCK_NCCL(Result, ncclCommUserRank, (Comm comm, int* rank)) {
+  return with_comm("ncclCommUserRank", comm, rank, [&](ncclComm& c) {
+    *rank = c.rank;
+    return success;
+  });
+}
+PENSTOCK_NCCL(Result, ncclCommCuDevice, (Comm comm, int* device)) {
+  return with_comm("ncclCommCuDevice", comm, device, [&](ncclComm& c) {
+    *device = c.device;
+    return success;
+  });
+}
+PENSTOCK_NCCL(Result, ncclCommGetAsyncError, (Comm comm, Result* found)) {
+  return with_comm("ncclCommGetAsyncError", comm, found, [&](ncclComm& c) {
+    *found = c.error();
+    return success;
+  });
+}
+PENSTOCK_NCCL(Result, ncclCommMemStats, (Comm comm, int, std::uint64_t* value)) {
+  return with_comm("ncclCommMemStats", comm, value, [&](ncclComm&) {
+    *value = 0;  // nothing of the GPU's memory but scratch
+    return success;
+  });
+}
+
+PENSTOCK_NCCL(const char*, ncclGetErrorString, (Result result)) {
+  constexpr std::array<const char*, 9> words{"no error",
+                                             "unhandled cuda error",
+                                             "unhandled system error",
+                                             "internal error",
+                                             "invalid argument",
+                                             "invalid usage",
+                                             "remote process exited or there was a network error",
+                                             "in progress",
+                                             "timeout"};
+  const auto index = static_cast<std::size_t>(result);
+  return index < words.size() ? words[index] : "unknown result code";
+}
+PENSTOCK_NCCL(const char*, ncclGetLastError, (Comm)) {
+  return last_error().c_str();
+}
+
+PENSTOCK_NCCL(Result, ncclGroupStart, ()) {
+  start_group();
+  return success;
+}
+PENSTOCK_NCCL(Result, ncclGroupEnd, ()) {
+  return guarded("ncclGroupEnd", [] { return end_group("ncclGroupEnd"); });
+}
+PENSTOCK_NCCL(Result, ncclGroupSimulateEnd, (void*)) {
+  (void)drop_group();
+  return failed(invalid_usage,
+                "ncclGroupSimulateEnd: Penstock estimates no times; the group's calls are dropped");
+}
+
+PENSTOCK_NCCL(Result, ncclRedOpCreatePreMulSum,
+              (int* operation, const void* scalar, int datatype, int residence, Comm comm)) {
+  const char* const call = "ncclRedOpCreatePreMulSum";
+  return with_comm(call, comm, operation, [&](ncclComm& c) {
+    if (const Result checked = check_datatype(call, datatype); checked != success) return checked;
+    if (scalar == nullptr || residence < scalar_on_device || residence > scalar_on_host)
+      return failed(invalid_argument,
+                    fmt::format("{}: scalar {}, residence {}", call, scalar, residence));
+    UserOperation made{.is_there = true, .datatype = datatype};
+    if (residence == scalar_on_host || c.gpu == nullptr)
+      made.factor = read_scalar(datatype, scalar);
+    else
+      made.factor_at = scalar;
+    const std::lock_guard<std::mutex> guard(c.mutex);
+    const auto free = std::find_if(c.operations.begin(), c.operations.end(),
+                                   [](const UserOperation& one) { return !one.is_there; });
+    *operation = first_user_op + static_cast<int>(free - c.operations.begin());
+    if (free == c.operations.end())
+      c.operations.push_back(made);
+    else
+      *free = made;
+    return success;
+  });
+}
+PENSTOCK_NCCL(Result, ncclRedOpDestroy, (int operation, Comm comm)) {
+  return with_comm("ncclRedOpDestroy", comm, comm, [&](ncclComm& c) {
+    const std::lock_guard<std::mutex> guard(c.mutex);
+    const auto index = static_cast<std::size_t>(operation - first_user_op);
+    if (operation < first_user_op || index >= c.operations.size() || !c.operations[index].is_there)
+      return failed(invalid_argument, fmt::format("ncclRedOpDestroy: operation {}", operation));
+    c.operations[index].is_there = false;
+    return success;
+  });
+}
+
+PENSTOCK_NCCL(Team, ncclTeamWorld, (Comm comm)) {
+  return {comm->ranks, comm->rank, 1};
+}
+/// No rank loads or stores another one's memory.
+PENSTOCK_NCCL(Team, ncclTeamLsa, (Comm)) {
+  return {1, 0, 1};
+}
+PENSTOCK_NCCL(Team, ncclTeamRail, (Comm comm)) {
+  return {comm->ranks, comm->rank, 1};
+}
+PENSTOCK_NCCL(int, ncclTeamRankToWorld, (Comm comm, Team team, int rank)) {
+  return comm->rank + (rank - team.rank) * team.stride;
+}
+
+}  // namespace penstock::nccl

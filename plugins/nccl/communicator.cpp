@@ -1,0 +1,190 @@
+#include "nccl/communicator.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/format.hpp"
+#include "base/log.hpp"
+#include "nccl/outcome.hpp"
+
+namespace penstock::nccl {
+
+namespace {
+
+/// What a rank tells the others of how messages reach it.
+struct Place {
+  penstock_address_t address{};
+  std::uint64_t token = 0;
+};
+
+struct ExchangeIn {
+  Meeting meeting;
+};
+
+int exchange(void* user, const void* mine, void* all, std::uint64_t bytes) {
+  return static_cast<ExchangeIn*>(user)->meeting.exchange(mine, all, bytes);
+}
+
+/// Long chunks: an operation of a stream costs as much as copying a good part of a megabyte.
+std::uint64_t slot_bytes_for(penstock_pool_t* pool, int ranks) {
+  constexpr std::uint64_t most = 8 << 20, least = 64 << 10, page = 4096, slots = 8;
+  penstock_pool_info_t info{};
+  (void)penstock_pool_info(pool, &info);
+  const std::uint64_t budget = info.bytes / 8;
+  return std::clamp(budget / (slots * static_cast<std::uint64_t>(ranks)) / page * page, least,
+                    most);
+}
+
+Result open_core(ncclComm& comm) {
+  ExchangeIn in{Meeting(comm.attached->pool(), derived_key(comm.key, 1), comm.rank, comm.ranks)};
+  penstock_comm_options_t options{};
+  options.struct_bytes = sizeof options;
+  options.rank = static_cast<std::uint32_t>(comm.rank);
+  options.ranks = static_cast<std::uint32_t>(comm.ranks);
+  options.name = comm.name.c_str();
+  options.exchange = exchange;
+  options.user = &in;
+  options.slot_bytes = slot_bytes_for(comm.attached->pool(), comm.ranks);
+  return outcome(penstock_comm_open(comm.attached->pool(), &options, &comm.core),
+                 "ncclCommInitRank");
+}
+
+/// Messages between the ranks.
+Result open_mail(ncclComm& comm) {
+  penstock_messenger_options_t options{};
+  options.struct_bytes = sizeof options;
+  options.rank = static_cast<std::uint32_t>(comm.rank);
+  options.ranks = static_cast<std::uint32_t>(comm.ranks);
+  options.name = comm.name.c_str();
+  penstock_messenger_t* messenger = nullptr;
+  const auto opened = penstock_messenger_open(comm.attached->pool(), &options, &messenger);
+  Place own;
+  if (opened == PENSTOCK_OK) penstock_messenger_address(messenger, &own.address);
+  const Result failed_here = outcome(opened, "ncclCommInitRank");  // the others wait all the same
+  own.token = penstock_comm_token(comm.core, static_cast<std::uint32_t>(comm.rank));
+  std::vector<Place> all(static_cast<std::size_t>(comm.ranks));
+  Meeting meeting(comm.attached->pool(), derived_key(comm.key, 2), comm.rank, comm.ranks);
+  const Result met = meeting.exchange(&own, all.data(), sizeof own);
+  if (met != success || failed_here != success) {
+    penstock_messenger_close(messenger);
+    return met != success ? met : failed_here;
+  }
+  std::vector<penstock_address_t> addresses;
+  std::vector<std::uint64_t> tokens;
+  for (const Place& place : all) {
+    addresses.push_back(place.address);
+    tokens.push_back(place.token);
+  }
+  comm.mail = std::make_unique<PointToPoint>(messenger, options.rank, std::move(addresses),
+                                             std::move(tokens), comm.attached->pool(), comm.gpu);
+  return success;
+}
+
+/// The GPU of this thread. Without a driver buffers are host memory, and calls block.
+Result find_gpu(ncclComm& comm) {
+  if (!cuda::driver()) return success;
+  auto device = gpu::Device::current();
+  if (!device) return failed(unhandled_cuda_error, device.error().message);
+  comm.gpu = *device;
+  cuda::Device number = 0;
+  const gpu::Device::Scope scope(*comm.gpu);
+  (void)comm.gpu->driver().context_device(&number);
+  comm.device = number;
+  return success;
+}
+
+}  // namespace
+
+Result make_comm(const Making& making, Comm* made) {
+  auto comm = std::make_unique<ncclComm>();
+  comm->rank = making.rank;
+  comm->ranks = making.ranks;
+  comm->key = making.invitation.key;
+  comm->name = making.name.empty() ? "NCCL communicator" : "NCCL communicator " + making.name;
+  comm->attached = making.attached;
+  if (comm->attached == nullptr)
+    if (const Result there = Attached::get(making.invitation, making.rank, comm->attached);
+        there != success)
+      return there;
+  if (const Result found = find_gpu(*comm); found != success) return found;
+  if (const Result opened = open_core(*comm); opened != success) return opened;
+  if (const Result opened = open_mail(*comm); opened != success) return opened;
+  base::log(base::Level::info, "{} of {} ranks goes through pool {}, by Penstock's libnccl.so.2{}",
+            comm->name, comm->ranks, comm->attached->spec(),
+            comm->gpu == nullptr ? "; no GPU here: buffers are host memory" : "");
+  *made = comm.release();
+  return success;
+}
+
+Result check_comm(const char* call, Comm comm) {
+  if (comm != nullptr && comm->magic == ncclComm::alive_magic) return success;
+  return failed(invalid_argument,
+                fmt::format("{}: {}", call,
+                            comm == nullptr ? "the communicator is NULL"
+                                            : "the communicator is destroyed, or none of ours"));
+}
+
+}  // namespace penstock::nccl
+
+namespace nccl = penstock::nccl;
+
+namespace {
+
+/// A thread is in a call.
+class InCall {
+ public:
+  explicit InCall(std::atomic<int>& calls) : calls_(calls) { ++calls_; }
+  ~InCall() { --calls_; }
+  InCall(const InCall&) = delete;
+  InCall& operator=(const InCall&) = delete;
+
+ private:
+  std::atomic<int>& calls_;
+};
+
+}  // namespace
+
+nccl::Result ncclComm::run(const penstock_call_t& call, nccl::Stream stream) {
+  const InCall in(calls_);
+  if (aborted) return nccl::failed(nccl::internal_error, "the communicator was aborted");
+  if (gpu != nullptr) return nccl::outcome(penstock_comm_enqueue(core, &call, stream), call.name);
+  penstock_call_t blocking = call;
+  blocking.cancelled = &cancelled;
+  return nccl::outcome(penstock_comm_run(core, &blocking), call.name);
+}
+
+nccl::Result ncclComm::transfer(const std::vector<nccl::Transfer>& transfers) {
+  const InCall in(calls_);
+  return mail->begin(transfers);
+}
+
+nccl::Result ncclComm::finish() {
+  if (const nccl::Result drained = nccl::outcome(penstock_comm_drain(core), "ncclCommFinalize");
+      drained != nccl::success)
+    return drained;
+  mail->drain();
+  return error();
+}
+
+void ncclComm::await_calls() const {
+  while (calls_ != 0) std::this_thread::yield();
+}
+
+nccl::Result ncclComm::error() {
+  if (aborted) return nccl::failed(nccl::internal_error, "the communicator was aborted");
+  if (const auto words = mail->error()) return nccl::failed(nccl::remote_error, *words);
+  return nccl::outcome(penstock_comm_error(core), "a collective");
+}
+
+void ncclComm::abort() {
+  aborted = true;
+  __atomic_store_n(&cancelled, 1, __ATOMIC_RELEASE);
+  if (mail != nullptr) mail->stop("the communicator was aborted");
+  (void)penstock_comm_abort(core);
+}
+
+ncclComm::~ncclComm() {
+  magic = 0;
+  mail.reset();
+  penstock_comm_close(core);
+}

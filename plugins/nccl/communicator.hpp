@@ -1,0 +1,75 @@
+// A communicator of NCCL's interface, over one of penstock/collectives.h.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gpu/device.hpp"
+#include "nccl/abi.hpp"
+#include "nccl/meeting.hpp"
+#include "nccl/point_to_point.hpp"
+#include "penstock/gpu.h"
+
+namespace penstock::nccl {
+
+/// An operation of ncclRedOpCreatePreMulSum().
+struct UserOperation {
+  bool is_there = false;
+  int datatype = 0;
+  double factor = 1;
+  const void* factor_at = nullptr;
+};
+
+}  // namespace penstock::nccl
+
+struct ncclComm {
+  ~ncclComm();
+
+  static constexpr std::uint64_t alive_magic = 0x6d6d6f4350;
+  std::uint64_t magic = alive_magic;
+  int rank = 0, ranks = 1, device = 0;
+  std::uint64_t key = 0;  ///< of the communicator, the same on all ranks
+  std::string name;
+  std::shared_ptr<penstock::nccl::Attached> attached;
+  std::shared_ptr<const penstock::gpu::Device> gpu;  ///< null: there is none
+  penstock_comm_t* core = nullptr;
+  std::unique_ptr<penstock::nccl::PointToPoint> mail;
+  std::mutex mutex;  ///< of operations
+  std::vector<penstock::nccl::UserOperation> operations;
+  std::atomic<std::uint64_t> children{0};  ///< splits so far
+  std::atomic<bool> aborted{false};
+  volatile int cancelled = 0;
+
+  /// Enqueues, or without a GPU runs, a collective call.
+  penstock::nccl::Result run(const penstock_call_t& call, penstock::nccl::Stream stream);
+  penstock::nccl::Result transfer(const std::vector<penstock::nccl::Transfer>& transfers);
+  /// Of calls that were begun.
+  penstock::nccl::Result error();
+  void abort();
+  /// Waits until all that was enqueued is done.
+  penstock::nccl::Result finish();
+  /// After abort(): until no other thread is in a call.
+  void await_calls() const;
+
+ private:
+  std::atomic<int> calls_{0};  ///< threads in run() or transfer()
+};
+
+namespace penstock::nccl {
+
+struct Making {
+  Invitation invitation;
+  int rank = 0, ranks = 1;
+  std::string name;
+  std::shared_ptr<Attached> attached = nullptr;  ///< null: to be found
+};
+/// Waits for all ranks.
+Result make_comm(const Making& making, Comm* comm);
+/// Errors: invalid_argument, no communicator of ours.
+Result check_comm(const char* call, Comm comm);
+
+}  // namespace penstock::nccl

@@ -1,0 +1,26 @@
+// ncclGroupStart and ncclGroupEnd: calls between them are kept, and begun together at the end of
+// the outermost group. Those of several communicators of this thread each by a thread of its own,
+// since one may have to wait until others go on.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "nccl/abi.hpp"
+#include "nccl/point_to_point.hpp"
+
+namespace penstock::nccl {
+
+/// Runs `body` now, or at the end of this thread's group. `comm`: calls of one are done in order;
+/// null: independent of all others.
+Result in_group(Comm comm, std::function<Result()> body);
+/// The same of a message; those of a group and a communicator go on side by side.
+Result in_group(Comm comm, const Transfer& transfer);
+
+void start_group();
+/// The first error of its calls.
+Result end_group(const char* call);
+/// Forgets the calls of this thread's group.
+Result drop_group();
+
+}  // namespace penstock::nccl

@@ -1,0 +1,47 @@
+#include "nccl/outcome.hpp"
+
+#include "base/format.hpp"
+#include "base/log.hpp"
+
+namespace penstock::nccl {
+
+namespace {
+
+thread_local std::string words_of_last;
+
+Result result_of(penstock_status_t status) {
+  switch (status) {
+    case PENSTOCK_OK:
+      return success;
+    case PENSTOCK_INVALID_ARGUMENT:
+      return invalid_argument;
+    case PENSTOCK_MISMATCH:
+      return invalid_usage;
+    case PENSTOCK_PEER_DEAD:
+    case PENSTOCK_DEADLINE:
+      return remote_error;
+    case PENSTOCK_INTERNAL:
+      return internal_error;
+    default:
+      return system_error;
+  }
+}
+
+}  // namespace
+
+const std::string& last_error() {
+  return words_of_last;
+}
+
+Result failed(Result result, const std::string& words) {
+  words_of_last = words;
+  base::log(base::Level::info, "{}", words);
+  return result;
+}
+
+Result outcome(penstock_status_t status, const char* call) {
+  if (status == PENSTOCK_OK) return success;
+  return failed(result_of(status), fmt::format("{}: {}", call, penstock_last_error()));
+}
+
+}  // namespace penstock::nccl

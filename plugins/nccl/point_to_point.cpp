@@ -1,0 +1,261 @@
+#include "nccl/point_to_point.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/format.hpp"
+#include "nccl/channel.hpp"
+#include "nccl/outcome.hpp"
+
+namespace penstock::nccl {
+
+namespace {
+
+constexpr int looks_before_sleep = 4000;
+constexpr std::chrono::microseconds sleep_time{50};
+constexpr std::chrono::milliseconds between_checks{50};
+
+}  // namespace
+
+PointToPoint::PointToPoint(penstock_messenger_t* messenger, std::uint32_t self,
+                           std::vector<penstock_address_t> addresses,
+                           std::vector<std::uint64_t> tokens, penstock_pool_t* pool,
+                           std::shared_ptr<const gpu::Device> device)
+    : messenger_(messenger),
+      self_(self),
+      addresses_(std::move(addresses)),
+      tokens_(std::move(tokens)),
+      known_(tokens_.size()),
+      pool_(pool),
+      device_(std::move(device)) {
+  if (device_ != nullptr) thread_ = std::thread([this] { run(); });
+}
+
+PointToPoint::~PointToPoint() {
+  {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  penstock_messenger_close(messenger_);  // before what is not done is given back
+  for (penstock_request_t* const request : abandoned_) penstock_request_free(request);
+}
+
+std::optional<std::string> PointToPoint::error() const {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  return error_;
+}
+
+void PointToPoint::stop(const std::string& why) {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  if (!error_) error_ = why;
+  for (const auto& [name, channel] : channels_) channel->open();
+  changed_.notify_all();
+}
+
+bool PointToPoint::is_active() const {
+  return !error_ && std::any_of(channels_.begin(), channels_.end(),
+                                [](const auto& entry) { return !entry.second->is_idle(); });
+}
+
+void PointToPoint::drain() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (is_active()) {
+    lock.unlock();
+    std::this_thread::sleep_for(sleep_time);
+    lock.lock();
+  }
+}
+
+Result PointToPoint::begin(const std::vector<Transfer>& transfers) {
+  if (const auto words = error()) return failed(remote_error, *words);
+  if (const Result copied = copy_within(transfers); copied != success) return copied;
+  std::vector<Transfer> others;
+  for (const Transfer& transfer : transfers)
+    if (transfer.peer != self_ && transfer.bytes != 0) others.push_back(transfer);
+  if (others.empty()) return success;
+  return device_ == nullptr ? carry_by_host(others) : issue(others);
+}
+
+/// Messages of this rank to itself, in order.
+Result PointToPoint::copy_within(const std::vector<Transfer>& transfers) {
+  std::vector<const Transfer*> sends, receives;
+  for (const Transfer& transfer : transfers)
+    if (transfer.peer == self_) (transfer.is_send ? sends : receives).push_back(&transfer);
+  if (sends.size() != receives.size())
+    return failed(invalid_usage,
+                  fmt::format("a rank sends {} messages to itself and receives {} in a group: they "
+                              "must be the same group's",
+                              sends.size(), receives.size()));
+  for (std::size_t i = 0; i < sends.size(); ++i) {
+    if (sends[i]->bytes != receives[i]->bytes)
+      return failed(invalid_usage, fmt::format("a rank sends {} bytes to itself and receives {}",
+                                               sends[i]->bytes, receives[i]->bytes));
+    if (device_ == nullptr) {
+      std::copy_n(sends[i]->data, sends[i]->bytes, receives[i]->data);
+      continue;
+    }
+    const auto copied = device_->driver().check(
+        device_->driver().copy(reinterpret_cast<cuda::DevicePointer>(receives[i]->data),
+                               reinterpret_cast<cuda::DevicePointer>(sends[i]->data),
+                               sends[i]->bytes, receives[i]->stream),
+        "a message to this rank itself");
+    if (!copied) return failed(unhandled_cuda_error, copied.error().message);
+  }
+  return success;
+}
+
+Result PointToPoint::meet(std::uint32_t peer) {
+  if (known_[peer]) return success;
+  known_[peer] = true;
+  return outcome(penstock_messenger_meet(messenger_, peer, &addresses_[peer]), "ncclSend");
+}
+
+/// Without a GPU: this thread carries them, until all are done.
+Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
+  std::vector<penstock_request_t*> requests;
+  Result result = success;
+  for (const Transfer& t : transfers) {
+    penstock_request_t* request = nullptr;
+    if (t.is_send) result = meet(t.peer);
+    if (result == success)
+      result = outcome(
+          t.is_send ? penstock_message_send(messenger_, t.peer, 0, t.data, t.bytes, &request)
+                    : penstock_message_receive(messenger_, t.peer, 0, t.data, t.bytes, &request),
+          "ncclSend or ncclRecv");
+    if (result != success) break;
+    requests.push_back(request);
+  }
+  auto check = std::chrono::steady_clock::now() + between_checks;
+  for (std::size_t i = 0; i < requests.size() && result == success;) {
+    penstock_request_info_t info{};
+    result = outcome(penstock_request_test(requests[i], &info), "ncclSend or ncclRecv");
+    if (info.done != 0) {
+      ++i;
+      continue;
+    }
+    if (penstock_messenger_progress(messenger_) == 0) std::this_thread::yield();
+    if (const auto words = error()) result = failed(remote_error, *words);
+    const auto now = std::chrono::steady_clock::now();
+    const std::uint32_t peer = transfers[i].peer;
+    char who[256] = "";
+    if (result == success && now > check &&
+        penstock_pool_alive(pool_, tokens_[peer], who, sizeof who) == 0)
+      result = failed(remote_error, fmt::format("a message: rank {}, {}, has died", peer, who));
+    if (now > check) check = now + between_checks;
+  }
+  if (result != success) {
+    stop(last_error());
+    abandoned_ = std::move(requests);
+    return result;
+  }
+  for (penstock_request_t* const request : requests) penstock_request_free(request);
+  return success;
+}
+
+Channel& PointToPoint::channel(std::uint32_t peer, bool is_send) {
+  return *channels_.at({peer, is_send});
+}
+
+Result PointToPoint::issue(const std::vector<Transfer>& transfers) {
+  struct Part {
+    std::byte* data;
+    std::uint64_t bytes;
+  };
+  const gpu::Device::Scope scope(*device_);
+  std::map<Channel*, std::deque<Part>> parts;
+  {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    for (const Transfer& t : transfers) {
+      auto& made = channels_[{t.peer, t.is_send}];
+      if (made == nullptr) {
+        const Result result = Channel::make(device_, t.peer, t.is_send, made);
+        if (result != success) return result;
+      }
+      for (std::uint64_t at = 0; at < t.bytes; at += Channel::chunk_bytes) {
+        const std::uint64_t bytes = std::min(Channel::chunk_bytes, t.bytes - at);
+        parts[made.get()].push_back({t.data + at, bytes});
+        made->announce(bytes);
+      }
+    }
+  }
+  changed_.notify_all();
+  Result result = success;
+  for (const Transfer& t : transfers)
+    if (result == success) result = channel(t.peer, t.is_send).begin_after(t.stream);
+  // A chunk of each in turn: a stream takes so many operations at once.
+  for (bool more = true; more && result == success;) {
+    more = false;
+    for (auto& [to, left] : parts) {
+      if (left.empty() || result != success) continue;
+      result = to->enqueue(left.front().data, left.front().bytes);
+      left.pop_front();
+      more = true;
+    }
+  }
+  for (const Transfer& t : transfers)
+    if (result == success) result = channel(t.peer, t.is_send).end_before(t.stream);
+  if (result != success) stop(last_error());
+  return result;
+}
+
+void PointToPoint::run() {
+  pthread_setname_np(pthread_self(), "penstock-p2p");
+  const gpu::Device::Scope scope(*device_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  int idle_looks = 0;
+  auto check = std::chrono::steady_clock::now();
+  for (;;) {
+    const bool active = is_active();
+    if (ends_ && !active) return;
+    if (!active) {
+      changed_.wait(lock);
+      continue;
+    }
+    idle_looks = look() ? 0 : idle_looks + 1;
+    if (const auto now = std::chrono::steady_clock::now(); now > check) {
+      check = now + between_checks;
+      check_alive();
+    }
+    lock.unlock();
+    if (idle_looks > looks_before_sleep)
+      std::this_thread::sleep_for(sleep_time);
+    else if (idle_looks > 0)
+      std::this_thread::yield();
+    lock.lock();
+  }
+}
+
+/// With the lock held. True if something has moved.
+bool PointToPoint::look() {
+  bool moved = false;
+  Result result = success;
+  for (const auto& [name, channel] : channels_) {
+    if (result == success && !channel->is_idle() && name.second) result = meet(name.first);
+    if (result == success && !channel->is_idle()) result = channel->carry(messenger_, moved);
+  }
+  if (penstock_messenger_progress(messenger_) != 0) moved = true;
+  if (result != success) {
+    if (!error_) error_ = last_error();
+    for (const auto& [name, channel] : channels_) channel->open();
+  }
+  return moved;
+}
+
+void PointToPoint::check_alive() {
+  for (const auto& [name, channel] : channels_) {
+    char who[256] = "";
+    if (channel->is_idle() || penstock_pool_alive(pool_, tokens_[name.first], who, sizeof who) != 0)
+      continue;
+    if (!error_)
+      error_ = fmt::format("{}: rank {}, {}, has died", name.second ? "ncclSend" : "ncclRecv",
+                           name.first, who);
+    for (const auto& [other, opened] : channels_) opened->open();
+    return;
+  }
+}
+
+}  // namespace penstock::nccl

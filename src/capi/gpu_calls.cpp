@@ -1,0 +1,89 @@
+// penstock_comm_enqueue and what belongs to it: collectives of GPUs.
+#include "penstock/gpu.h"
+
+#include "capi/comm.hpp"
+#include "capi/options.hpp"
+#include "capi/outcome.hpp"
+#include "capi/reading_calls.hpp"
+
+namespace penstock::capi {
+
+namespace {
+
+cuda::DevicePointer device_pointer(const void* pointer) {
+  return reinterpret_cast<cuda::DevicePointer>(pointer);
+}
+
+Result<gpu::Reducing> read_reducing(const penstock_call_t& call, std::uint32_t ranks) {
+  const auto reduction = PENSTOCK_TRY(read_reduction(call, ranks));
+  const bool scales = reduction.operation() == coll::Operation::premultiplied_sum;
+  if (scales && call.factor_at == nullptr) PENSTOCK_TRY(reduction.check_factor(call.factor));
+  return gpu::Reducing{.type = reduction.type(),
+                       .operation = reduction.operation(),
+                       .factor = call.factor,
+                       .factor_at = device_pointer(call.factor_at)};
+}
+
+Result<void> enqueue(penstock_comm& comm, const penstock_call_t& call, void* stream) {
+  if (comm.gpu == nullptr)
+    comm.gpu = PENSTOCK_TRY(
+        gpu::Communicator::open(*comm.core, comm.places, PENSTOCK_TRY(gpu::Device::current())));
+  gpu::Call enqueued;
+  PENSTOCK_TRY(read_problem(call, *comm.core, enqueued.problem));
+  if (is_reduction(enqueued.problem.collective))
+    enqueued.reducing = PENSTOCK_TRY(read_reducing(call, comm.core->ranks()));
+  enqueued.name = call.name != nullptr ? call.name : name_of(enqueued.problem.collective);
+  enqueued.input = device_pointer(call.input);
+  enqueued.output = device_pointer(call.output);
+  enqueued.fingerprint = fingerprint_of(enqueued.problem, call);
+  enqueued.timeout_ns = call.timeout_ns;
+  return comm.gpu->enqueue(enqueued, static_cast<cuda::Stream>(stream));
+}
+
+}  // namespace
+
+}  // namespace penstock::capi
+
+using namespace penstock;
+
+extern "C" {
+
+penstock_status_t penstock_comm_enqueue(penstock_comm_t* comm, const penstock_call_t* call,
+                                        void* stream) {
+  return capi::guarded([&] {
+    if (comm == nullptr || call == nullptr)
+      return capi::report(ErrorCode::invalid_argument, "the communicator or the call is NULL");
+    const auto given = capi::read_options(call);
+    if (!given) return capi::report(given.error());
+    return capi::report(capi::enqueue(*comm, *given, stream));
+  });
+}
+
+penstock_status_t penstock_comm_error(penstock_comm_t* comm) {
+  return capi::guarded([&] {
+    if (comm == nullptr)
+      return capi::report(ErrorCode::invalid_argument, "the communicator is NULL");
+    if (comm->gpu == nullptr) return PENSTOCK_OK;
+    const auto error = comm->gpu->error();
+    return error ? capi::report(*error) : PENSTOCK_OK;
+  });
+}
+
+penstock_status_t penstock_comm_drain(penstock_comm_t* comm) {
+  return capi::guarded([&] {
+    if (comm == nullptr)
+      return capi::report(ErrorCode::invalid_argument, "the communicator is NULL");
+    return comm->gpu == nullptr ? PENSTOCK_OK : capi::report(comm->gpu->drain());
+  });
+}
+
+penstock_status_t penstock_comm_abort(penstock_comm_t* comm) {
+  return capi::guarded([&] {
+    if (comm == nullptr)
+      return capi::report(ErrorCode::invalid_argument, "the communicator is NULL");
+    if (comm->gpu != nullptr) comm->gpu->abort();
+    return PENSTOCK_OK;
+  });
+}
+
+}  // extern "C"
