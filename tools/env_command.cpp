@@ -19,7 +19,7 @@ namespace {
 struct EnvArguments {
   std::string mpi, pool, mpiexec, mode;
   std::optional<std::uint32_t> nodes;
-  bool list = false, allow_fallback = false, no_windows = false;
+  bool list = false, allow_fallback = false, no_windows = false, nccl = false;
 };
 
 void print_variables() {
@@ -41,14 +41,24 @@ std::string variables_help() {
   return text;
 }
 
+void print_export(const std::string& name, const std::string& value) {
+  fmt::print("export {}={}\n", name, shell_quote(value));
+}
+
+int print_nccl_exports(const std::string& pool, std::uint32_t nodes) {
+  auto environment = nccl_environment(pool, nodes);
+  if (!environment) return report(environment.error());
+  fmt::print("# for programs that call NCCL, started by any launcher\n");
+  for (const auto& [name, value] : *environment) print_export(name, value);
+  return exit_ok;
+}
+
 int print_exports(const EnvArguments& arguments) {
-  if (arguments.mpi.empty()) {
+  if (arguments.mpi.empty() && !arguments.nccl) {
     return report({ErrorCode::invalid_argument,
-                   "for which MPI? penstock env --mpi mpich (or openmpi, intel); penstock env "
-                   "--list shows the variables"});
+                   "for which MPI? penstock env --mpi mpich (or openmpi, intel), or --nccl for "
+                   "what calls NCCL; penstock env --list shows the variables"});
   }
-  auto kind = parse_mpi(arguments.mpi);
-  if (!kind) return report(kind.error());
   if (arguments.nodes == 0u) {
     return report({ErrorCode::invalid_argument,
                    "--nodes 0 cannot be emulated: at least 1, or leave it out for real hosts"});
@@ -59,9 +69,9 @@ int print_exports(const EnvArguments& arguments) {
   const std::string named = named_or_set(arguments.pool);
   if (named.empty()) {
     return report({ErrorCode::invalid_argument,
-                   fmt::format("no pool is named: penstock env --mpi {} --pool SPEC, after "
+                   fmt::format("no pool is named: penstock env {} --pool SPEC, after "
                                "'penstock pool create SPEC --size 2G'",
-                               arguments.mpi)});
+                               arguments.mpi.empty() ? "--nccl" : "--mpi " + arguments.mpi)});
   }
   // Ranks may be started in another folder.
   const auto absolute = pool::absolute_spec(named);
@@ -70,6 +80,9 @@ int print_exports(const EnvArguments& arguments) {
   auto info = pool::inspect(pool);
   if (!info) return report(info.error());
   if (auto usable = check_use(pool); !usable) return report(usable.error());
+  if (arguments.mpi.empty()) return print_nccl_exports(pool, arguments.nodes.value_or(0));
+  auto kind = parse_mpi(arguments.mpi);
+  if (!kind) return report(kind.error());
   auto runtime = find_mpi({.kind = *kind, .mpiexec = arguments.mpiexec, .program = ""});
   if (!runtime) return report(runtime.error());
   JobEnvironment job;
@@ -77,13 +90,12 @@ int print_exports(const EnvArguments& arguments) {
   job.nodes = arguments.nodes.value_or(0);
   job.require = !arguments.allow_fallback;
   job.windows = !arguments.no_windows;
+  job.nccl = arguments.nccl;
   job.mode = arguments.mode;
   auto environment = mpi_environment(*runtime, job);
   if (!environment) return report(environment.error());
   fmt::print("# for {}\n", base::printable(runtime->name()));
-  for (const auto& [name, value] : *environment) {
-    fmt::print("export {}={}\n", name, shell_quote(value));
-  }
+  for (const auto& [name, value] : *environment) print_export(name, value);
   for (const std::string& note : launcher_notes(*runtime, *environment, job)) {
     fmt::print("# {}\n", note);
   }
@@ -109,6 +121,8 @@ void add_env_command(CLI::App& app, Action& chosen) {
   command->add_flag("--no-windows", arguments->no_windows,
                     "do not preload libpenstock-mpi.so: windows and collectives "
                     "stay with the MPI");
+  command->add_flag("--nccl", arguments->nccl,
+                    "preload Penstock's libnccl.so.2; without --mpi nothing else");
   command->add_flag("--list", arguments->list,
                     "print each variable with its value and where that comes from");
   command->footer(variables_help());

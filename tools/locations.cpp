@@ -17,7 +17,7 @@ namespace {
 Result<std::string> own_library(const std::string& name, const char* without) {
   const std::string prefix = folder_of(own_folder());
   std::vector<std::string> sought;
-  for (const char* folder : {"lib", PENSTOCK_LIBDIR "/penstock"}) {
+  for (const char* folder : {"lib", "lib/penstock", PENSTOCK_LIBDIR "/penstock"}) {
     std::string path = prefix + "/" + folder + "/" + name;
     if (is_file(path)) return path;
     sought.push_back(std::move(path));
@@ -26,6 +26,14 @@ Result<std::string> own_library(const std::string& name, const char* without) {
               "{} is absent (sought {}): build it with 'make build', or install "
               "with 'make install PREFIX=...'{}",
               name, fmt::join(sought, ", "), without);
+}
+
+Result<std::string> preloadable(Result<std::string> library, const char* without) {
+  if (!library || library->find_first_of(" :") == std::string::npos) return library;
+  return fail(ErrorCode::invalid_argument,
+              "LD_PRELOAD cannot name '{}', which has a blank or a colon in it: install "
+              "elsewhere with 'make install PREFIX=...'{}",
+              *library, without);
 }
 
 }  // namespace
@@ -39,16 +47,12 @@ Result<std::string> provider_library() {
 }
 
 Result<std::string> window_library() {
-  auto library =
-      own_library(window_library_name, "; --no-windows leaves the windows to the MPI instead");
-  if (library && library->find_first_of(" :") != std::string::npos) {
-    return fail(ErrorCode::invalid_argument,
-                "LD_PRELOAD cannot name '{}', which has a blank or a colon in it: install "
-                "elsewhere with 'make install PREFIX=...'; --no-windows leaves the windows to the "
-                "MPI instead",
-                *library);
-  }
-  return library;
+  constexpr const char* without = "; --no-windows leaves the windows to the MPI instead";
+  return preloadable(own_library(window_library_name, without), without);
+}
+
+Result<std::string> nccl_library() {
+  return preloadable(own_library(std::string("nccl/") + nccl_library_name, ""), "");
 }
 
 std::string devdax_script() {

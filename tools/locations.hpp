@@ -16,6 +16,9 @@ std::string own_folder();
 Result<std::string> provider_library();
 /// libpenstock-mpi.so, likewise. Error: invalid_argument, where LD_PRELOAD cannot name its path.
 Result<std::string> window_library();
+/// libnccl.so.2 of ours, likewise.
+Result<std::string> nccl_library();
+inline constexpr const char* nccl_library_name = "libnccl.so.2";
 /// The script that makes CXL memory a devdax; "" when it is absent.
 std::string devdax_script();
 inline constexpr const char* window_library_name = "libpenstock-mpi.so";

@@ -13,7 +13,7 @@
 namespace penstock::tools {
 namespace {
 
-/// LD_PRELOAD without our library, which an earlier `penstock env` may have put there.
+/// LD_PRELOAD without our libraries, which an earlier `penstock env` may have put there.
 struct Preloads {
   std::string others;
   bool ours = false;
@@ -24,7 +24,8 @@ struct Preloads {
     while (!rest.empty()) {
       const std::string_view entry = rest.substr(0, rest.find_first_of(" :"));
       rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
-      if (entry.substr(entry.rfind('/') + 1) == window_library_name) {
+      const std::string_view name = entry.substr(entry.rfind('/') + 1);
+      if (name == window_library_name || entry.ends_with("/penstock/nccl/libnccl.so.2")) {
         ours = true;
       } else if (!entry.empty()) {
         others += (others.empty() ? "" : ":") + std::string(entry);
@@ -47,11 +48,14 @@ class Builder {
     set(name, before != nullptr && *before != '\0' ? value + ":" + before : std::move(value));
   }
   /// In front of what is preloaded anyway; "" for none of ours.
-  void preload(const std::string& library) {
+  void preload(const std::vector<std::string>& libraries) {
     const Preloads now;
-    if (library.empty() && !now.ours) return;
-    const bool both = !library.empty() && !now.others.empty();
-    set("LD_PRELOAD", library + (both ? ":" : "") + now.others);
+    std::string all;
+    for (const std::string& library : libraries)
+      if (!library.empty()) all += (all.empty() ? "" : ":") + library;
+    if (all.empty() && !now.ours) return;
+    const bool both = !all.empty() && !now.others.empty();
+    set("LD_PRELOAD", all + (both ? ":" : "") + now.others);
   }
   Environment take() { return std::move(environment_); }
 
@@ -118,6 +122,7 @@ Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironm
   auto provider = PENSTOCK_TRY(provider_library());
   const bool preloads = job.windows && can_preload;
   auto windows = PENSTOCK_TRY(preloads ? window_library() : Result<std::string>(""));
+  auto nccl = PENSTOCK_TRY(job.nccl ? nccl_library() : Result<std::string>(""));
   Builder builder;
   // The variable replaces libfabric's own folder, so that one is named behind ours. (Intel's
   // libfabric reads the first folder only.)
@@ -138,7 +143,7 @@ Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironm
   }
   // mpi4py's wheel fits every MPI, and otherwise takes the one that it finds beside it.
   builder.set_if_unset("MPI4PY_LIBMPI", runtime.library);
-  builder.preload(windows);
+  builder.preload({windows, nccl});
   builder.set("PENSTOCK_POOL", job.pool);
   if (job.nodes > 0) builder.set("PENSTOCK_NODES", std::to_string(job.nodes));
   if (!job.job.empty()) builder.set("PENSTOCK_JOB", job.job);
@@ -147,6 +152,14 @@ Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironm
   if (!trusted.empty()) builder.set("PENSTOCK_TRUST_OWNER", trusted);
   if (!job.exit_log.empty()) builder.set("PENSTOCK_EXIT_LOG", job.exit_log);
   builder.set("PENSTOCK_REQUIRE", job.require ? "1" : "0");
+  return builder.take();
+}
+
+Result<Environment> nccl_environment(const std::string& pool, std::uint32_t nodes) {
+  Builder builder;
+  builder.preload({PENSTOCK_TRY(nccl_library())});
+  builder.set("PENSTOCK_POOL", pool);
+  if (nodes > 0) builder.set("PENSTOCK_NODES", std::to_string(nodes));
   return builder.take();
 }
 

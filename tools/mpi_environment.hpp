@@ -19,6 +19,7 @@ struct JobEnvironment {
   std::uint32_t nodes = 0;  ///< emulated on one machine; 0: the hosts are real
   bool require = true;      ///< fail rather than fall back
   bool windows = true;      ///< in the pool, by a library that is preloaded
+  bool nccl = false;        ///< in the pool, likewise
   std::string mode;         ///< "" : whatever the pool has
   std::string exit_log;     ///< "" : the first rank to end is not recorded
   std::string scratch;      ///< a folder for what the launcher makes while it runs; "" : its own
@@ -28,6 +29,9 @@ struct JobEnvironment {
 /// In the order in which they are worth reading. Errors: no provider library, no window
 /// library.
 Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironment& job);
+
+/// Of a program without an MPI that calls NCCL.
+Result<Environment> nccl_environment(const std::string& pool, std::uint32_t nodes);
 
 /// mpiexec and its arguments up to the program, for `ranks` on this host.
 std::vector<std::string> launch_command(const MpiRuntime& runtime, std::uint32_t ranks, bool bind);

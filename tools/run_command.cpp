@@ -33,7 +33,8 @@ struct RunArguments {
   std::uint32_t nodes = 0;
   std::string pool, mode, size, mpi, mpiexec;
   std::vector<std::string> command;
-  bool bind = false, stats = false, allow_fallback = false, no_windows = false;
+  bool bind = false, stats = false, allow_fallback = false, no_windows = false,
+       nccl = false;
 };
 
 template <class... Args>
@@ -109,6 +110,7 @@ Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runti
   job.nodes = arguments.nodes;
   job.require = !arguments.allow_fallback;
   job.windows = !arguments.no_windows;
+  job.nccl = arguments.nccl;
   job.mode = coherence::mode_name(info.mode);
   job.scratch = scratch_of(own.folder);
   job.take_turns = arguments.ranks > base::usable_cpus();
@@ -266,6 +268,8 @@ void add_run_command(CLI::App& app, Action& chosen) {
   command->add_flag("--no-windows", arguments->no_windows,
                     "do not preload libpenstock-mpi.so: windows and collectives "
                     "stay with the MPI");
+  command->add_flag("--nccl", arguments->nccl,
+                    "preload Penstock's libnccl.so.2: what calls NCCL goes through the pool too");
   command->add_option("COMMAND", arguments->command, "the program and its arguments, behind --")
       ->required()
       ->type_name("");

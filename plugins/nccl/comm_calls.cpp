@@ -25,7 +25,8 @@ Result read_config(const char* call, const Config* config, std::string& name) {
     return failed(
         invalid_argument,
         fmt::format("{}: the configuration was not made by NCCL_CONFIG_INITIALIZER", call));
-  if (config->size >= sizeof(Config) && config->comm_name != nullptr) name = config->comm_name;
+  if (config->size >= sizeof(Config) && config->comm_name != nullptr)
+    name = std::string("NCCL communicator ") + config->comm_name;
   return success;
 }
 

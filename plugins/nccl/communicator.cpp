@@ -100,7 +100,7 @@ Result make_comm(const Making& making, Comm* made) {
   comm->rank = making.rank;
   comm->ranks = making.ranks;
   comm->key = making.invitation.key;
-  comm->name = making.name.empty() ? "NCCL communicator" : "NCCL communicator " + making.name;
+  comm->name = making.name.empty() ? "NCCL communicator" : making.name;
   comm->attached = making.attached;
   if (comm->attached == nullptr)
     if (const Result there = Attached::get(making.invitation, making.rank, comm->attached);
@@ -173,7 +173,7 @@ void ncclComm::await_calls() const {
 nccl::Result ncclComm::error() {
   if (aborted) return nccl::failed(nccl::internal_error, "the communicator was aborted");
   if (const auto words = mail->error()) return nccl::failed(nccl::remote_error, *words);
-  return nccl::outcome(penstock_comm_error(core), "a collective");
+  return nccl::outcome(penstock_comm_error(core), "");
 }
 
 void ncclComm::abort() {

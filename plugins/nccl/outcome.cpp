@@ -41,7 +41,9 @@ Result failed(Result result, const std::string& words) {
 
 Result outcome(penstock_status_t status, const char* call) {
   if (status == PENSTOCK_OK) return success;
-  return failed(result_of(status), fmt::format("{}: {}", call, penstock_last_error()));
+  const std::string words = penstock_last_error();
+  const bool named = words.rfind(call, 0) == 0;  // or nothing is to be named
+  return failed(result_of(status), named ? words : fmt::format("{}: {}", call, words));
 }
 
 }  // namespace penstock::nccl

@@ -1,0 +1,123 @@
+"""Penstock's libnccl.so.2: every call, with and without a GPU; ranks that die or give up; wrong use."""
+
+import os
+import re
+import subprocess
+import unittest
+
+from support import PENSTOCK, PROGRAMS, SOURCE, Case, clean_environment
+
+BUILD = os.path.dirname(os.path.dirname(PENSTOCK))
+LIBRARY = os.path.join(BUILD, "lib/penstock/nccl")
+STANDIN = os.path.join(BUILD, "standin")
+NAMES = 193  # of NCCL 2.32.3, with and without the p in front
+
+
+class Nccl(Case):
+    def setUp(self):
+        super().setUp()
+        self.program = self.folder / "nccl_calls"
+        subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", PROGRAMS / "nccl_calls.c", "-o", self.program,
+                        f"-L{LIBRARY}", "-l:libnccl.so.2", f"-Wl,-rpath,{LIBRARY}", f"-Wl,-rpath-link,{BUILD}/lib", "-ldl"],
+                       check=True)
+
+    def environment(self, gpu, **more):
+        if gpu:
+            more |= {"GPU": 1, "LD_LIBRARY_PATH": STANDIN}
+        return clean_environment(**more)
+
+    def ranks(self, number, what, gpu, timeout=100, **more):
+        """What each rank prints, and its status."""
+        folder = self.folder / f"{what}-{number}-{gpu}-{'-'.join(map(str, more.values())).replace(':', '_').replace('/', '_')}"
+        folder.mkdir()
+        jobs = [subprocess.Popen([self.program, str(rank), str(number), folder, what], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True, env=self.environment(gpu, **more))
+                for rank in range(number)]
+        try:
+            said = [job.communicate(timeout=timeout) for job in jobs]
+        finally:
+            for job in jobs:
+                if job.poll() is None:
+                    job.kill()
+                    job.communicate()
+        return [(job.returncode, out, err) for job, (out, err) in zip(jobs, said)]
+
+    def all_right(self, *arguments, **more):
+        for status, out, err in self.ranks(*arguments, **more):
+            self.assertEqual((status, out), (0, "ok\n"), err)
+
+    def test_calls_in_a_temporary_pool(self):
+        for gpu in (False, True):
+            for ranks in (1, 2, 3):
+                with self.subTest(gpu=gpu, ranks=ranks):
+                    self.all_right(ranks, "calls", gpu)
+
+    def test_calls_in_pools_of_each_mode(self):
+        for mode in ("software", "hardware", "simulated"):
+            pool = self.pool("256M", mode)
+            for gpu in (False, True):
+                with self.subTest(mode=mode, gpu=gpu):
+                    self.all_right(4, "calls", gpu, PENSTOCK_POOL=pool, PENSTOCK_NODES=2, PENSTOCK_SIM_SEED=3)
+            left = [line.split()[0] for line in self.penstock("pool", "ls", pool).stdout.splitlines()[1:]]
+            self.assertEqual([name for name in left if not name.startswith("penstock.endpoints")], [])
+
+    def test_all_ranks_in_one_thread(self):
+        for gpu in (False, True):
+            done = subprocess.run([self.program, "-", "3", self.folder, "all"], capture_output=True, text=True, timeout=100,
+                                  env=self.environment(gpu))
+            self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
+
+    def test_a_death_is_told(self):
+        for gpu in (False, True):
+            for more in ({}, {"MESSAGE": 1}):
+                with self.subTest(gpu=gpu, **more):
+                    said = self.ranks(2, "death", gpu, **more)
+                    self.assertEqual(said[1][0], -9)
+                    self.assertEqual(said[0][0], 0, said[0][2])
+                    self.assertRegex(said[0][1], r"^remote process exited.*rank 1.*\(pid \d+ on host .*died")
+
+    def test_an_abort_is_told(self):
+        for gpu in (False, True):
+            for more in ({}, {"MESSAGE": 1}):
+                with self.subTest(gpu=gpu, **more):
+                    said = self.ranks(2, "abort", gpu, **more)
+                    self.assertEqual(said[1], (0, "aborted\n", ""))
+                    self.assertEqual(said[0][0], 0, said[0][2])
+                    self.assertRegex(said[0][1], r"^remote process exited.*rank 1")
+
+    def test_the_log_says_who_carries_what(self):
+        said = self.ranks(2, "calls", True, PENSTOCK_LOG="info")
+        self.assertRegex(said[0][2], r"NCCL communicator of 2 ranks goes through pool shm:run-\S+, by Penstock's libnccl.so.2")
+
+    def test_wrong_words(self):
+        done = subprocess.run([self.program, "0", "0", self.folder, "calls"], capture_output=True, text=True, timeout=100,
+                              env=self.environment(False))
+        self.assertIn("ncclCommInitRank: rank 0 of 0 ranks", done.stderr)
+        (self.folder / "id").write_bytes(b"another library's unique id".ljust(128, b"!"))
+        done = subprocess.run([self.program, "1", "2", self.folder, "calls"], capture_output=True, text=True, timeout=100,
+                              env=self.environment(False))
+        self.assertIn("was made by another NCCL library", done.stderr)
+        self.assertIn("penstock run --nccl", done.stderr)
+
+    def test_env_and_run_preload_it(self):
+        pool = self.pool()
+        said = self.penstock("env", "--nccl", "--pool", pool).stdout
+        self.assertIn(f"export LD_PRELOAD={LIBRARY}/libnccl.so.2\n", said)
+        self.assertIn(f"export PENSTOCK_POOL={pool}\n", said)
+        self.refused("env", says="--nccl")
+        done = self.penstock("run", "-n", "2", "--nccl", "--pool", pool, "--allow-fallback", "--", "sh", "-c", "echo preloads $LD_PRELOAD")
+        self.assertRegex(done.stdout, r"preloads \S*libpenstock-mpi.so:\S*penstock/nccl/libnccl.so.2")
+
+    def test_names_are_those_of_nccl(self):
+        listed = subprocess.run(["nm", "-D", "--defined-only", f"{LIBRARY}/libnccl.so.2"], capture_output=True, text=True, check=True)
+        names = {line.split()[-1] for line in listed.stdout.splitlines()}
+        self.assertTrue(all(re.fullmatch("p?nccl[A-Za-z0-9]+", name) for name in names), names)
+        self.assertEqual(len(names), NAMES)
+        plain = {name for name in names if not name.startswith("p")} - {"ncclResetDebugInitInternal"}
+        self.assertEqual({f"p{name}" for name in plain}, {name for name in names if name.startswith("p")})
+        needed = (SOURCE / "tests/conformance/nccl_symbols.txt").read_text().split()
+        self.assertEqual(set(needed) - names, set())
+
+
+if __name__ == "__main__":
+    unittest.main()
