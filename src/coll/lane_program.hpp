@@ -18,8 +18,8 @@ inline constexpr std::size_t lane_count = 2;
 /// steps, ascending; each list may be empty.
 struct Segment {
   std::vector<std::uint32_t> waits, moves, tells;
-  bool gate = false;  ///< who moves waits here until the keeper allows it
-  bool mark = false;  ///< the keeper waits until what is moved is done
+  bool gate = false;  ///< who moves waits here until the proxy allows it
+  bool mark = false;  ///< the proxy waits until what is moved is done
   bool is_empty() const { return waits.empty() && moves.empty() && tells.empty(); }
 };
 

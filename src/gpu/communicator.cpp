@@ -48,7 +48,7 @@ Result<std::unique_ptr<Communicator>> Communicator::open(coll::Communicator& cor
   for (const Area& area : areas)
     made->pinned_.push_back(PENSTOCK_TRY(Pinned::make(device, area.begin, area.bytes)));
   made->lanes_ = PENSTOCK_TRY(Lanes::make(device));
-  made->keeper_ = std::thread([raw = made.get()] { raw->keep(); });
+  made->proxy_ = std::thread([raw = made.get()] { raw->run_proxy(); });
   return made;
 }
 
@@ -58,7 +58,7 @@ Communicator::~Communicator() {
     ends_ = true;
   }
   changed_.notify_all();
-  if (keeper_.joinable()) keeper_.join();
+  if (proxy_.joinable()) proxy_.join();
   lanes_.reset();
   const Device::Scope scope(*device_);
   for (const cuda::DevicePointer memory : scratch_) (void)device_->driver().mem_free(memory);
@@ -220,7 +220,7 @@ Result<void> Communicator::combine(const Call& call, const Submission& submitted
 
 /// The thread that keeps the protocol. It looks for the next call a while before it sleeps: waking
 /// up takes longer than a small collective.
-void Communicator::keep() {
+void Communicator::run_proxy() {
   pthread_setname_np(pthread_self(), "penstock-gpu");
   constexpr std::chrono::microseconds stays_awake{100};
   const Device::Scope scope(*device_);

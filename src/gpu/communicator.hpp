@@ -87,7 +87,7 @@ class Communicator {
   cuda::DevicePointer at(const Call& call, const coll::Span& span) const;
   cuda::DevicePointer chunk_at(const Submission& submitted, std::uint32_t rank, std::uint64_t chunk,
                                std::uint64_t at) const;
-  void keep();
+  void run_proxy();
   void run(const Submission& submitted);
   void fail_with(const Error& error);
   /// Ends the call under way.
@@ -109,7 +109,7 @@ class Communicator {
   std::atomic<std::uint64_t> submitted_{0};
   bool ends_ = false;
   volatile int cancelled_ = 0;
-  std::thread keeper_;
+  std::thread proxy_;
 };
 
 }  // namespace penstock::gpu
