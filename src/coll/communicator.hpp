@@ -149,6 +149,9 @@ class Communicator {
   /// At each crossing from `first` on, once: whether all ranks begin here. The same on all ranks.
   bool all_change(const char* what, std::uint64_t crossing);
 
+  /// This rank makes no more calls, because of `error`: the others' calls that need it fail. Not
+  /// while a call is in progress.
+  void give_up(const Error& error);
   /// This rank makes no more calls. Whoever owns the area gives it back when all have left.
   void leave();
   /// True when all other ranks have left; no wait. Only who owns the area asks, once it has left.

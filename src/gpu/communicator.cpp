@@ -235,8 +235,14 @@ void Communicator::run_proxy() {
         std::this_thread::yield();
       lock.lock();
     }
-    changed_.wait(lock, [this] { return !queue_.empty() || ends_; });
-    if (queue_.empty()) return;
+    const auto must_tell = [this] { return error_ && !others_know_; };
+    changed_.wait(lock, [&] { return !queue_.empty() || ends_ || must_tell(); });
+    if (must_tell()) {
+      core_.give_up(*error_);
+      others_know_ = true;
+    }
+    if (queue_.empty() && ends_) return;
+    if (queue_.empty()) continue;
     Submission& submitted = queue_.front();
     lock.unlock();
     run(submitted);
@@ -267,6 +273,7 @@ void Communicator::fail_with(const Error& error) {
     const std::lock_guard<std::mutex> guard(mutex_);
     if (!error_) error_ = error;
   }
+  changed_.notify_all();
   lanes_->open_all();
 }
 

@@ -106,6 +106,7 @@ class Communicator {
   std::condition_variable changed_;
   std::deque<Submission> queue_;  ///< the first one is under way
   std::optional<Error> error_;
+  bool others_know_ = false;  ///< of the error
   std::atomic<std::uint64_t> submitted_{0};
   bool ends_ = false;
   volatile int cancelled_ = 0;
