@@ -1,6 +1,7 @@
 #include "backend.hpp"
 
 #include <ATen/record_function.h>
+#include <penstock/gpu.h>
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
@@ -126,10 +127,11 @@ Mail& Backend::mail() {
   return *mail_;
 }
 
-void Backend::run_part(const char* name, const Part& part, std::chrono::milliseconds timeout) {
+penstock_call_t Backend::call_of(const std::string& name, const Part& part,
+                                 std::chrono::milliseconds timeout) {
   penstock_call_t call{};
   call.struct_bytes = sizeof call;
-  call.name = name;
+  call.name = name.c_str();
   call.collective = part.collective;
   call.root = static_cast<std::uint32_t>(part.root);
   call.datatype = part.reduction.datatype;
@@ -145,6 +147,12 @@ void Backend::run_part(const char* name, const Part& part, std::chrono::millisec
   call.max_block_bytes = part.max_bytes;
   call.timeout_ns =
       static_cast<std::uint64_t>(std::max<std::int64_t>(timeout.count(), 0)) * 1'000'000;
+  return call;
+}
+
+void Backend::run_part(const std::string& name, const Part& part,
+                       std::chrono::milliseconds timeout) {
+  penstock_call_t call = call_of(name, part, timeout);
   call.cancelled = &cancelled_;
   const auto status = penstock_comm_run(comm_, &call);
   if (status != PENSTOCK_OK) throw_last_error(status);
@@ -162,7 +170,7 @@ void Backend::run(const How& how, std::uint64_t sequence, const std::vector<Part
     }
     connect();
     const std::string name = how.name + (" #" + std::to_string(sequence));
-    for (const Part& part : parts) run_part(name.c_str(), part, how.timeout);
+    for (const Part& part : parts) run_part(name, part, how.timeout);
   } catch (const c10::ValueError&) {
     error = std::current_exception();  // on all ranks alike: nothing was done
   } catch (...) {
@@ -177,20 +185,32 @@ c10::intrusive_ptr<Work> Backend::make_work(const How& how, const std::vector<Pa
                                             std::uint64_t sequence, Tensors results) const {
   if (!at::hasCallbacks())
     return c10::make_intrusive<Work>(rank_, how.type, sequence, std::move(results));
-  Tensors shown;  // by a profiler
-  if (parts.empty()) shown = results;
-  for (const Part& part : parts) {
-    const Tensors& taken =
-        part.input.tensors().empty() ? part.output.tensors() : part.input.tensors();
-    shown.insert(shown.end(), taken.begin(), taken.end());
-  }
+  const Tensors shown = shown_of(parts, results);
   const std::string title = std::string("penstock:") + how.name;
   return c10::make_intrusive<Work>(rank_, how.type, title.c_str(), shown, sequence,
                                    std::move(results));
 }
 
+/// What a profiler shows of a call.
+Tensors Backend::shown_of(const std::vector<Part>& parts, const Tensors& results) {
+  if (parts.empty()) return results;
+  Tensors shown;
+  for (const Part& part : parts) {
+    const Tensors& taken =
+        part.input.tensors().empty() ? part.output.tensors() : part.input.tensors();
+    shown.insert(shown.end(), taken.begin(), taken.end());
+  }
+  return shown;
+}
+
 Pending Backend::start(const How& how, std::vector<Part> parts, Tensors results) {
   for (const Part& part : parts) part.output.check_writable(how.name);
+  Tensors all;
+  for (const Part& part : parts) {
+    all.insert(all.end(), part.input.tensors().begin(), part.input.tensors().end());
+    all.insert(all.end(), part.output.tensors().begin(), part.output.tensors().end());
+  }
+  if (const auto device = gpu_of(all)) return start_on_gpu(how, parts, std::move(results), *device);
   const std::uint64_t sequence = ++sequence_;
   auto work = make_work(how, parts, sequence, std::move(results));
   How used = how;
@@ -222,6 +242,7 @@ void Backend::abort() {
   }
   __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE);
   worker_.stop();
+  if (comm_ != nullptr) penstock_comm_abort(comm_);
   const std::lock_guard<std::mutex> guard(mail_mutex_);
   if (mail_ != nullptr) mail_->stop(error_);
 }

@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "gpu_work.hpp"
 #include "mail.hpp"
 #include "rendezvous.hpp"
 #include "tensors.hpp"
@@ -106,10 +107,19 @@ class Backend : public c10d::Backend {
     bool async = true;
   };
   Pending start(const How& how, std::vector<Part> parts, Tensors results);
+  /// The same of CUDA tensors: on a stream.
+  Pending start_on_gpu(const How& how, const std::vector<Part>& parts, Tensors results,
+                       c10::Device device);
+  void enqueue_parts(const How& how, const std::string& name, const std::vector<Part>& parts,
+                     const c10::Stream& stream);
+  std::exception_ptr failure();
+  static penstock_call_t call_of(const std::string& name, const Part& part,
+                                 std::chrono::milliseconds timeout);
+  static Tensors shown_of(const std::vector<Part>& parts, const Tensors& results);
   c10::intrusive_ptr<Work> make_work(const How& how, const std::vector<Part>& parts,
                                      std::uint64_t sequence, Tensors results) const;
   void run(const How& how, std::uint64_t sequence, const std::vector<Part>& parts, Work& work);
-  void run_part(const char* name, const Part& part, std::chrono::milliseconds timeout);
+  void run_part(const std::string& name, const Part& part, std::chrono::milliseconds timeout);
   void connect();
   void open(Meeting& meeting);
   Mail& mail();
@@ -131,6 +141,7 @@ class Backend : public c10d::Backend {
   std::exception_ptr error_;  ///< of the group: no later call works
   int splits_ = 0;
   Worker worker_;
+  GpuStream gpu_stream_;
   std::mutex mail_mutex_;
   std::unique_ptr<Mail> mail_;
 };

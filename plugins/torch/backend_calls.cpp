@@ -307,6 +307,12 @@ Pending Backend::post(bool is_send, Tensors& tensors, int peer, int tag) {
   TORCH_CHECK(tag >= 0, "penstock: ", name, " with the tag ", tag, ": tags are not negative");
   auto type = is_send ? c10d::OpType::SEND : c10d::OpType::RECV;
   if (peer == Mail::anybody) type = c10d::OpType::RECVANYSOURCE;
+  // Messages of a GPU's tensors pass through memory of the host: what is still to be done with the
+  // tensor is done first.
+  if (tensor.is_cuda()) {
+    const c10::impl::VirtualGuardImpl devices(tensor.device().type());
+    devices.synchronizeStream(devices.getStream(tensor.device()));
+  }
   const How how{type, peer == Mail::anybody ? "recvAnySource" : name, options_->timeout};
   auto work = make_work(how, {}, sequence_.load(), tensors);
   if (peer != Mail::anybody) work->set_source(peer);

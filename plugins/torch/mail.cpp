@@ -62,9 +62,9 @@ Mail::~Mail() {
 
 void Mail::post(Message message) {
   Entry entry;
-  entry.dense = message.is_send ? message.tensor.contiguous() : message.tensor;
-  if (!entry.dense.is_contiguous())
-    entry.dense = at::empty_like(entry.dense, at::MemoryFormat::Contiguous);
+  entry.dense = message.is_send ? message.tensor.cpu().contiguous() : message.tensor;
+  if (!entry.dense.is_contiguous() || !entry.dense.is_cpu())
+    entry.dense = at::empty(entry.dense.sizes(), entry.dense.options().device(at::kCPU));
   entry.until = std::chrono::steady_clock::now() + message.timeout;
   entry.message = std::move(message);
   std::exception_ptr error;

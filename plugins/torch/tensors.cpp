@@ -85,8 +85,9 @@ double factor_of(const c10d::ReduceOp& op) {
 
 void check_tensor(const at::Tensor& tensor, const char* what) {
   TORCH_CHECK(tensor.defined(), "penstock: ", what, " of no tensor");
-  TORCH_CHECK(tensor.device().is_cpu(), "penstock: ", what, " of a tensor on ", tensor.device(),
-              ": only tensors of the CPU are supported yet; move it with .cpu()");
+  TORCH_CHECK(tensor.device().is_cpu() || tensor.device().is_cuda(), "penstock: ", what,
+              " of a tensor on ", tensor.device(),
+              ": only tensors of the CPU and of CUDA are supported; move it with .cpu()");
   TORCH_CHECK(tensor.layout() == at::kStrided, "penstock: ", what, " of a tensor of layout ",
               tensor.layout(), ": make it dense with .to_dense()");
 }

@@ -10,7 +10,7 @@
 
 namespace penstock::torch {
 
-/// Refuses what is not dense memory of the CPU.
+/// Refuses what is not dense memory of the CPU or of a GPU.
 void check_tensor(const at::Tensor& tensor, const char* what);
 /// No two of its elements share memory, as those of an expanded tensor do.
 void check_writable(const at::Tensor& tensor, const char* what);
@@ -28,6 +28,8 @@ class Blocks {
                      const char* what);
 
   const std::vector<at::Tensor>& tensors() const { return given_; }
+  /// Where the blocks lie: those, or copies.
+  const std::vector<at::Tensor>& dense() const { return dense_; }
   std::byte* base() const { return base_; }
   const std::vector<penstock_block_t>& list() const { return list_; }
   std::uint64_t longest() const;
