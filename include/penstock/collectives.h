@@ -87,9 +87,10 @@ typedef struct {
   int check;           /* compare the calls of all ranks; makes each as slow as a barrier */
 } penstock_comm_options_t;
 
-/* Collective: all ranks open it, each with the same `ranks`, `slot_bytes` and `check`. `exchange`
- * is called once. Takes about 1/32 of the pool, 4 MB a rank at most. Errors: invalid_argument,
- * no_space, mismatch (a rank has another pool), peer_dead, unavailable (the exchange failed). */
+/* Collective: all ranks open it, each with the same `ranks` and `check`; of `slot_bytes` rank 0's
+ * counts. `exchange` is called once. Takes about 1/32 of the pool, 4 MB a rank at most. Errors:
+ * invalid_argument, no_space, mismatch (a rank has another pool), peer_dead, unavailable (the
+ * exchange failed). */
 PENSTOCK_API penstock_status_t penstock_comm_open(penstock_pool_t* pool,
                                                   const penstock_comm_options_t* options,
                                                   penstock_comm_t** comm);

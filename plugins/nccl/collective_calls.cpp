@@ -1,5 +1,6 @@
 // ncclAllReduce, ncclAllGather and the like, and their forms with a configuration, whose wishes for
 // NVIDIA's algorithms do not count here.
+#include "base/format.hpp"
 #include "nccl/arguments.hpp"
 #include "nccl/export.hpp"
 #include "nccl/group.hpp"
@@ -138,19 +139,42 @@ Result fill(Built& built, const Arguments& a, penstock_collective_t collective,
   }
 }
 
+/// Errors: no place for what this rank brings or gets.
+Result check_buffers(const Arguments& a, penstock_collective_t collective) {
+  if (a.count == 0) return success;
+  const bool at_root = a.comm->rank == a.root;
+  const bool sends =
+      at_root || (collective != PENSTOCK_BROADCAST && collective != PENSTOCK_SCATTER);
+  const bool gets = at_root || (collective != PENSTOCK_REDUCE && collective != PENSTOCK_GATHER);
+  if ((!sends || a.send != nullptr) && (!gets || a.receive != nullptr)) return success;
+  return failed(invalid_argument, fmt::format("{}: the {} buffer is NULL", a.name,
+                                              sends && a.send == nullptr ? "send" : "receive"));
+}
+
+/// Errors: more bytes than there are addresses.
+Result check_count(const char* call, std::uint64_t count, int datatype, int blocks) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 47;
+  if (count <= most / bytes_of(datatype) / static_cast<std::uint64_t>(blocks)) return success;
+  return failed(invalid_argument, fmt::format("{}: {} elements of {} bytes, {} times", call, count,
+                                              bytes_of(datatype), blocks));
+}
+
+Result check(const Arguments& a, penstock_collective_t collective, Built& built) {
+  Result checked = check_comm(a.name, a.comm);
+  if (checked == success) checked = check_datatype(a.name, a.datatype);
+  if (checked == success) checked = check_root(a.name, *a.comm, a.root);
+  if (checked == success) checked = check_count(a.name, a.count, a.datatype, a.comm->ranks);
+  if (checked == success) checked = check_buffers(a, collective);
+  if (checked == success && collective >= PENSTOCK_REDUCE)
+    checked = set_reduction(a.name, *a.comm, a.datatype, a.operation, built.call);
+  return checked;
+}
+
 Result begin(const Arguments& a, penstock_collective_t collective) {
   return guarded(a.name, [&] {
-    if (const Result checked = check_comm(a.name, a.comm); checked != success) return checked;
-    if (const Result checked = check_datatype(a.name, a.datatype); checked != success)
-      return checked;
-    if (const Result checked = check_root(a.name, *a.comm, a.root); checked != success)
-      return checked;
     Built probe(a.name, collective, a.root);
-    if (collective >= PENSTOCK_REDUCE)
-      if (const Result checked =
-              set_reduction(a.name, *a.comm, a.datatype, a.operation, probe.call);
-          checked != success)
-        return checked;
+    if (const Result checked = check(a, collective, probe); checked != success)
+      return refused_in_group(checked);
     return in_group(a.comm, [a, collective, probe] {
       Built built = probe;
       const std::uint64_t bytes = a.count * bytes_of(a.datatype);
@@ -198,11 +222,19 @@ PENSTOCK_NCCL(Result, ncclBcast,
 
 namespace {
 
-Result message(const char* name, const Transfer& transfer, int datatype, int peer, Comm comm) {
+/// `transfer`, but for its peer and its bytes.
+Result message(const char* name, Transfer transfer, std::uint64_t count, int datatype, int peer,
+               Comm comm) {
   return guarded(name, [&] {
-    if (const Result checked = check_comm(name, comm); checked != success) return checked;
-    if (const Result checked = check_datatype(name, datatype); checked != success) return checked;
-    if (const Result checked = check_root(name, *comm, peer); checked != success) return checked;
+    Result checked = check_comm(name, comm);
+    if (checked == success) checked = check_datatype(name, datatype);
+    if (checked == success) checked = check_root(name, *comm, peer);
+    if (checked == success) checked = check_count(name, count, datatype, 1);
+    if (checked == success && count != 0 && transfer.data == nullptr)
+      checked = failed(invalid_argument, fmt::format("{}: the buffer is NULL", name));
+    if (checked != success) return refused_in_group(checked);
+    transfer.peer = static_cast<std::uint32_t>(peer);
+    transfer.bytes = count * bytes_of(datatype);
     return in_group(comm, transfer);
   });
 }
@@ -212,17 +244,14 @@ Result message(const char* name, const Transfer& transfer, int datatype, int pee
 PENSTOCK_NCCL(Result, ncclSend,
               (const void* data, std::size_t count, int datatype, int peer, Comm comm,
                Stream stream)) {
-  return message(
-      "ncclSend",
-      {true, static_cast<std::uint32_t>(peer), static_cast<std::byte*>(const_cast<void*>(data)),
-       count * bytes_of(datatype), stream},
-      datatype, peer, comm);
+  auto* const bytes = static_cast<std::byte*>(const_cast<void*>(data));
+  return message("ncclSend", {.is_send = true, .data = bytes, .stream = stream}, count, datatype,
+                 peer, comm);
 }
 PENSTOCK_NCCL(Result, ncclRecv,
               (void* data, std::size_t count, int datatype, int peer, Comm comm, Stream stream)) {
   return message("ncclRecv",
-                 {false, static_cast<std::uint32_t>(peer), static_cast<std::byte*>(data),
-                  count * bytes_of(datatype), stream},
+                 {.is_send = false, .data = static_cast<std::byte*>(data), .stream = stream}, count,
                  datatype, peer, comm);
 }
 

@@ -33,11 +33,11 @@ Result read_config(const char* call, const Config* config, std::string& name) {
 Result init(const char* call, Comm* comm, int ranks, const UniqueId& id, int rank,
             const Config* config) {
   return guarded(call, [&] {
-    if (const Result checked = check_ranks(call, comm, ranks, rank); checked != success)
-      return checked;
     Making making{.rank = rank, .ranks = ranks};
-    if (const Result read = read_config(call, config, making.name); read != success) return read;
-    if (const Result read = read_invitation(id, making.invitation); read != success) return read;
+    Result checked = check_ranks(call, comm, ranks, rank);
+    if (checked == success) checked = read_config(call, config, making.name);
+    if (checked == success) checked = read_invitation(id, making.invitation);
+    if (checked != success) return refused_in_group(checked);
     return in_group(nullptr, [making, comm] { return make_comm(making, comm); });
   });
 }
@@ -68,23 +68,27 @@ Making making_of(const std::vector<Wish>& wishes, const Wish& own, std::uint64_t
 }
 
 Result split(ncclComm& comm, int color, int key, Comm* made, const std::string& name) {
+  const ncclComm::InCall in(comm);
   *made = nullptr;
   const std::uint64_t split_key = derived_key(comm.key, 16 + ++comm.children);
   const Wish own{color, key, comm.rank};
   std::vector<Wish> wishes(static_cast<std::size_t>(comm.ranks));
-  Meeting meeting(comm.attached->pool(), split_key, comm.rank, comm.ranks);
+  Meeting meeting(comm.attached->pool(), split_key, comm.rank, comm.ranks,
+                  [&comm] { return comm.still_all_there(); });
   if (const Result met = meeting.exchange(&own, wishes.data(), sizeof own); met != success)
     return met;
   if (color == no_color) return success;
   Making making = making_of(wishes, own, split_key, *comm.attached);
   making.name = name;
   making.attached = comm.attached;
+  making.goes_on = [&comm] { return comm.still_all_there(); };
   return make_comm(making, made);
 }
 
 /// Those that stay meet without the others.
 Result shrink(ncclComm& comm, const std::vector<int>& excluded, Comm* made,
               const std::string& name) {
+  const ncclComm::InCall in(comm);
   *made = nullptr;
   std::vector<Wish> wishes;
   for (int rank = 0; rank < comm.ranks; ++rank)
@@ -94,6 +98,7 @@ Result shrink(ncclComm& comm, const std::vector<int>& excluded, Comm* made,
                             derived_key(comm.key, 16 + ++comm.children), *comm.attached);
   making.name = name;
   making.attached = comm.attached;
+  making.goes_on = [&] { return comm.still_all_there(excluded); };
   return make_comm(making, made);
 }
 
@@ -160,13 +165,14 @@ PENSTOCK_NCCL(Result, ncclCommFinalize, (Comm comm)) {
 PENSTOCK_NCCL(Result, ncclCommDestroy, (Comm comm)) {
   if (comm == nullptr) return success;
   return with_comm("ncclCommDestroy", comm, comm, [](ncclComm& c) {
-    delete &c;
+    if (!destroy_after_group(&c)) delete &c;
     return success;
   });
 }
 PENSTOCK_NCCL(Result, ncclCommAbort, (Comm comm)) {
   if (comm == nullptr) return success;
   return with_comm("ncclCommAbort", comm, comm, [](ncclComm& c) {
+    forget_in_group(&c);
     c.abort();
     c.await_calls();
     delete &c;
@@ -305,17 +311,17 @@ PENSTOCK_NCCL(Result, ncclRedOpDestroy, (int operation, Comm comm)) {
 }
 
 PENSTOCK_NCCL(Team, ncclTeamWorld, (Comm comm)) {
-  return {comm->ranks, comm->rank, 1};
+  return comm == nullptr ? Team{0, 0, 0} : Team{comm->ranks, comm->rank, 1};
 }
 /// No rank loads or stores another one's memory.
 PENSTOCK_NCCL(Team, ncclTeamLsa, (Comm)) {
   return {1, 0, 1};
 }
 PENSTOCK_NCCL(Team, ncclTeamRail, (Comm comm)) {
-  return {comm->ranks, comm->rank, 1};
+  return comm == nullptr ? Team{0, 0, 0} : Team{comm->ranks, comm->rank, 1};
 }
 PENSTOCK_NCCL(int, ncclTeamRankToWorld, (Comm comm, Team team, int rank)) {
-  return comm->rank + (rank - team.rank) * team.stride;
+  return comm == nullptr ? -1 : comm->rank + (rank - team.rank) * team.stride;
 }
 
 }  // namespace penstock::nccl

@@ -19,10 +19,15 @@ struct Place {
 
 struct ExchangeIn {
   Meeting meeting;
+  Result result = success;
+  std::string words = "";
 };
 
 int exchange(void* user, const void* mine, void* all, std::uint64_t bytes) {
-  return static_cast<ExchangeIn*>(user)->meeting.exchange(mine, all, bytes);
+  auto& in = *static_cast<ExchangeIn*>(user);
+  in.result = in.meeting.exchange(mine, all, bytes);
+  if (in.result != success) in.words = last_error();
+  return in.result;
 }
 
 /// Long chunks: an operation of a stream costs as much as copying a good part of a megabyte.
@@ -30,13 +35,17 @@ std::uint64_t slot_bytes_for(penstock_pool_t* pool, int ranks) {
   constexpr std::uint64_t most = 8 << 20, least = 64 << 10, page = 4096, slots = 8;
   penstock_pool_info_t info{};
   (void)penstock_pool_info(pool, &info);
-  const std::uint64_t budget = info.bytes / 8;
+  // Of what is left: a job has as many communicators as it has groups of ranks. Rank 0's counts.
+  const std::uint64_t left =
+      info.object_bytes_total - std::min(info.object_bytes_used, info.object_bytes_total);
+  const std::uint64_t budget = std::min(info.bytes / 8, left / 8);
   return std::clamp(budget / (slots * static_cast<std::uint64_t>(ranks)) / page * page, least,
                     most);
 }
 
-Result open_core(ncclComm& comm) {
-  ExchangeIn in{Meeting(comm.attached->pool(), derived_key(comm.key, 1), comm.rank, comm.ranks)};
+Result open_core(ncclComm& comm, const std::function<Result()>& goes_on) {
+  ExchangeIn in{
+      Meeting(comm.attached->pool(), derived_key(comm.key, 1), comm.rank, comm.ranks, goes_on)};
   penstock_comm_options_t options{};
   options.struct_bytes = sizeof options;
   options.rank = static_cast<std::uint32_t>(comm.rank);
@@ -45,8 +54,9 @@ Result open_core(ncclComm& comm) {
   options.exchange = exchange;
   options.user = &in;
   options.slot_bytes = slot_bytes_for(comm.attached->pool(), comm.ranks);
-  return outcome(penstock_comm_open(comm.attached->pool(), &options, &comm.core),
-                 "ncclCommInitRank");
+  const auto opened = penstock_comm_open(comm.attached->pool(), &options, &comm.core);
+  if (in.result != success) return failed(in.result, in.words);
+  return outcome(opened, "ncclCommInitRank");
 }
 
 /// Messages between the ranks.
@@ -63,7 +73,8 @@ Result open_mail(ncclComm& comm) {
   const Result failed_here = outcome(opened, "ncclCommInitRank");  // the others wait all the same
   own.token = penstock_comm_token(comm.core, static_cast<std::uint32_t>(comm.rank));
   std::vector<Place> all(static_cast<std::size_t>(comm.ranks));
-  Meeting meeting(comm.attached->pool(), derived_key(comm.key, 2), comm.rank, comm.ranks);
+  Meeting meeting(comm.attached->pool(), derived_key(comm.key, 2), comm.rank, comm.ranks,
+                  [&comm] { return comm.still_all_there(); });
   const Result met = meeting.exchange(&own, all.data(), sizeof own);
   if (met != success || failed_here != success) {
     penstock_messenger_close(messenger);
@@ -107,7 +118,7 @@ Result make_comm(const Making& making, Comm* made) {
         there != success)
       return there;
   if (const Result found = find_gpu(*comm); found != success) return found;
-  if (const Result opened = open_core(*comm); opened != success) return opened;
+  if (const Result opened = open_core(*comm, making.goes_on); opened != success) return opened;
   if (const Result opened = open_mail(*comm); opened != success) return opened;
   base::log(base::Level::info, "{} of {} ranks goes through pool {}, by Penstock's libnccl.so.2{}",
             comm->name, comm->ranks, comm->attached->spec(),
@@ -128,24 +139,8 @@ Result check_comm(const char* call, Comm comm) {
 
 namespace nccl = penstock::nccl;
 
-namespace {
-
-/// A thread is in a call.
-class InCall {
- public:
-  explicit InCall(std::atomic<int>& calls) : calls_(calls) { ++calls_; }
-  ~InCall() { --calls_; }
-  InCall(const InCall&) = delete;
-  InCall& operator=(const InCall&) = delete;
-
- private:
-  std::atomic<int>& calls_;
-};
-
-}  // namespace
-
 nccl::Result ncclComm::run(const penstock_call_t& call, nccl::Stream stream) {
-  const InCall in(calls_);
+  const InCall in(*this);
   if (aborted) return nccl::failed(nccl::internal_error, "the communicator was aborted");
   if (gpu != nullptr) return nccl::outcome(penstock_comm_enqueue(core, &call, stream), call.name);
   penstock_call_t blocking = call;
@@ -154,16 +149,30 @@ nccl::Result ncclComm::run(const penstock_call_t& call, nccl::Stream stream) {
 }
 
 nccl::Result ncclComm::transfer(const std::vector<nccl::Transfer>& transfers) {
-  const InCall in(calls_);
+  const InCall in(*this);
   return mail->begin(transfers);
 }
 
 nccl::Result ncclComm::finish() {
+  const InCall in(*this);
   if (const nccl::Result drained = nccl::outcome(penstock_comm_drain(core), "ncclCommFinalize");
       drained != nccl::success)
     return drained;
   mail->drain();
   return error();
+}
+
+nccl::Result ncclComm::still_all_there(const std::vector<int>& excluded) const {
+  if (aborted && excluded.empty())
+    return nccl::failed(nccl::internal_error, "the communicator was aborted");
+  for (int r = 0; r < ranks; ++r) {
+    if (std::find(excluded.begin(), excluded.end(), r) != excluded.end()) continue;
+    char who[256] = "";
+    const auto token = penstock_comm_token(core, static_cast<std::uint32_t>(r));
+    if (penstock_pool_alive(attached->pool(), token, who, sizeof who) == 0)
+      return nccl::failed(nccl::remote_error, fmt::format("{}", who));
+  }
+  return nccl::success;
 }
 
 void ncclComm::await_calls() const {

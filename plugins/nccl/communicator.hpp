@@ -29,6 +29,18 @@ struct UserOperation {
 struct ncclComm {
   ~ncclComm();
 
+  /// A thread is in a call.
+  class InCall {
+   public:
+    explicit InCall(ncclComm& comm) : calls_(comm.calls_) { ++calls_; }
+    ~InCall() { --calls_; }
+    InCall(const InCall&) = delete;
+    InCall& operator=(const InCall&) = delete;
+
+   private:
+    std::atomic<int>& calls_;
+  };
+
   static constexpr std::uint64_t alive_magic = 0x6d6d6f4350;
   std::uint64_t magic = alive_magic;
   int rank = 0, ranks = 1, device = 0;
@@ -50,13 +62,15 @@ struct ncclComm {
   /// Of calls that were begun.
   penstock::nccl::Result error();
   void abort();
+  /// Errors: it was aborted; a rank that is not `excluded` has died.
+  penstock::nccl::Result still_all_there(const std::vector<int>& excluded = {}) const;
   /// Waits until all that was enqueued is done.
   penstock::nccl::Result finish();
   /// After abort(): until no other thread is in a call.
   void await_calls() const;
 
  private:
-  std::atomic<int> calls_{0};  ///< threads in run() or transfer()
+  std::atomic<int> calls_{0};  ///< threads in a call
 };
 
 namespace penstock::nccl {
@@ -66,6 +80,7 @@ struct Making {
   int rank = 0, ranks = 1;
   std::string name;
   std::shared_ptr<Attached> attached = nullptr;  ///< null: to be found
+  std::function<Result()> goes_on = nullptr;     ///< an error: it need not wait any more
 };
 /// Waits for all ranks.
 Result make_comm(const Making& making, Comm* comm);

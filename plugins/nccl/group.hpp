@@ -17,9 +17,17 @@ Result in_group(Comm comm, std::function<Result()> body);
 /// The same of a message; those of a group and a communicator go on side by side.
 Result in_group(Comm comm, const Transfer& transfer);
 
+/// Of a call that was refused: where it stands in a group, the group starts nothing and ends with
+/// this error. Returns `refused`.
+Result refused_in_group(Result refused);
+
 void start_group();
 /// The first error of its calls.
 Result end_group(const char* call);
+/// True: this thread's group has calls of the communicator, which is destroyed after them.
+bool destroy_after_group(Comm comm);
+/// Forgets the calls of this thread's group on the communicator, which ends.
+void forget_in_group(Comm comm);
 /// Forgets the calls of this thread's group.
 Result drop_group();
 

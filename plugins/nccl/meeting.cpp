@@ -10,6 +10,7 @@
 #include <mutex>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "base/checksum.hpp"
 #include "base/env.hpp"
@@ -37,6 +38,7 @@ constexpr std::chrono::milliseconds between_checks{50};
 std::mutex mutex;
 std::map<std::string, std::weak_ptr<Attached>> attachments;
 std::vector<std::string> temporary_pools;  // of this process
+pid_t maker_of_pools = 0;                  // and of no child of it
 
 /// The same for all processes of this host since it was started.
 std::uint64_t this_host() {
@@ -61,15 +63,23 @@ std::uint32_t likely_ranks() {
 
 void remove_temporary_pools() {
   const std::lock_guard<std::mutex> guard(mutex);
+  if (getpid() != maker_of_pools) return;
   for (const std::string& spec : temporary_pools) penstock_pool_remove(spec.c_str(), 1);
   temporary_pools.clear();
 }
 
+/// One for all unique ids of the process: each pool takes a good part of the host's memory.
 Result make_temporary_pool(Invitation& invitation) {
+  const std::lock_guard<std::mutex> guard(mutex);
+  if (std::exchange(maker_of_pools, getpid()) != getpid()) temporary_pools.clear();
+  if (!temporary_pools.empty()) {
+    const std::string& there = temporary_pools.front();
+    std::copy(there.begin(), there.end(), invitation.spec);
+    return success;
+  }
   const auto made =
       penstock_pool_create_temporary(likely_ranks(), invitation.spec, sizeof invitation.spec);
   if (made != PENSTOCK_OK) return outcome(made, "ncclGetUniqueId");
-  const std::lock_guard<std::mutex> guard(mutex);
   static const bool registered = std::atexit(remove_temporary_pools) == 0;
   (void)registered;
   temporary_pools.emplace_back(invitation.spec);
@@ -193,6 +203,8 @@ Result Meeting::await_all(const std::byte* memory, void* all, std::uint64_t byte
         return failed(remote_error, fmt::format("ncclCommInitRank: {} died before all of {} ranks "
                                                 "had come",
                                                 who, ranks_));
+    if (goes_on_)
+      if (const Result ended = goes_on_(); ended != success) return ended;
     if (now > until)
       return failed(
           remote_error,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,8 +49,10 @@ class Attached {
 class Meeting {
  public:
   static constexpr std::uint64_t max_bytes = 192;
-  Meeting(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks)
-      : pool_(pool), key_(key), rank_(rank), ranks_(ranks) {}
+  /// `goes_on`: asked now and then; an error ends the exchange.
+  Meeting(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks,
+          std::function<Result()> goes_on = nullptr)
+      : pool_(pool), key_(key), rank_(rank), ranks_(ranks), goes_on_(std::move(goes_on)) {}
 
   /// `mine` of each rank, in rank order, into `all`; `bytes` each, max_bytes at most. Errors:
   /// remote_error, which names ranks that have not come in time or have died; those of the pool.
@@ -62,6 +65,7 @@ class Meeting {
   penstock_pool_t* pool_;
   std::uint64_t key_;
   int rank_, ranks_;
+  std::function<Result()> goes_on_;
 };
 
 /// Another key, the same for all who know the first.

@@ -1,7 +1,8 @@
 // Memory of NCCL's interface. Nothing has to be registered: a GPU's own streams copy to and from
 // the pool, so registration gives a handle and nothing else.
 #include <cstdlib>
-#include <new>
+#include <mutex>
+#include <set>
 
 #include "base/format.hpp"
 #include "nccl/communicator.hpp"
@@ -13,16 +14,17 @@ namespace {
 
 /// What ncclCommRegister() and ncclCommWindowRegister() give out.
 struct Window {
-  Comm comm;
   void* data;
-  std::size_t bytes;
 };
+std::mutex windows_mutex;
+std::set<Window*> windows;  // that are registered
 
-Result register_memory(const char* call, Comm comm, void* data, std::size_t bytes, void** made) {
+Result register_memory(const char* call, Comm comm, void* data, void** made) {
   return guarded(call, [&] {
     if (const Result checked = check_comm(call, comm); checked != success) return checked;
     if (made == nullptr) return failed(invalid_argument, fmt::format("{}: no place for it", call));
-    *made = new Window{comm, data, bytes};
+    const std::lock_guard<std::mutex> guard(windows_mutex);
+    *made = *windows.insert(new Window{data}).first;
     return success;
   });
 }
@@ -30,6 +32,9 @@ Result register_memory(const char* call, Comm comm, void* data, std::size_t byte
 Result free_window(const char* call, Comm comm, void* window) {
   return guarded(call, [&] {
     if (const Result checked = check_comm(call, comm); checked != success) return checked;
+    const std::lock_guard<std::mutex> guard(windows_mutex);
+    if (windows.erase(static_cast<Window*>(window)) == 0)
+      return failed(invalid_argument, fmt::format("{}: {} is not registered", call, window));
     delete static_cast<Window*>(window);
     return success;
   });
@@ -84,15 +89,15 @@ PENSTOCK_NCCL(Result, ncclMemFree, (void* memory)) {
   });
 }
 
-PENSTOCK_NCCL(Result, ncclCommRegister, (Comm comm, void* data, std::size_t bytes, void** made)) {
-  return register_memory("ncclCommRegister", comm, data, bytes, made);
+PENSTOCK_NCCL(Result, ncclCommRegister, (Comm comm, void* data, std::size_t, void** made)) {
+  return register_memory("ncclCommRegister", comm, data, made);
 }
 PENSTOCK_NCCL(Result, ncclCommDeregister, (Comm comm, void* handle)) {
   return free_window("ncclCommDeregister", comm, handle);
 }
 PENSTOCK_NCCL(Result, ncclCommWindowRegister,
-              (Comm comm, void* data, std::size_t bytes, void** made, int)) {
-  return register_memory("ncclCommWindowRegister", comm, data, bytes, made);
+              (Comm comm, void* data, std::size_t, void** made, int)) {
+  return register_memory("ncclCommWindowRegister", comm, data, made);
 }
 PENSTOCK_NCCL(Result, ncclCommWindowDeregister, (Comm comm, void* window)) {
   return free_window("ncclCommWindowDeregister", comm, window);
@@ -101,7 +106,8 @@ PENSTOCK_NCCL(Result, ncclWinGetUserPtr, (Comm comm, void* window, void** data))
   return guarded("ncclWinGetUserPtr", [&] {
     if (const Result checked = check_comm("ncclWinGetUserPtr", comm); checked != success)
       return checked;
-    if (window == nullptr || data == nullptr)
+    const std::lock_guard<std::mutex> guard(windows_mutex);
+    if (windows.count(static_cast<Window*>(window)) == 0 || data == nullptr)
       return failed(invalid_argument, "ncclWinGetUserPtr: no window, or no place for it");
     *data = static_cast<Window*>(window)->data;
     return success;

@@ -19,6 +19,7 @@ Result result_of(penstock_status_t status) {
       return invalid_usage;
     case PENSTOCK_PEER_DEAD:
     case PENSTOCK_DEADLINE:
+    case PENSTOCK_UNAVAILABLE:  // another rank has given up, or this one was aborted
       return remote_error;
     case PENSTOCK_INTERNAL:
       return internal_error;

@@ -72,12 +72,53 @@ void PointToPoint::drain() {
 
 Result PointToPoint::begin(const std::vector<Transfer>& transfers) {
   if (const auto words = error()) return failed(remote_error, *words);
+  if (const Result refused = refuse_capture(transfers); refused != success) return refused;
   if (const Result copied = copy_within(transfers); copied != success) return copied;
   std::vector<Transfer> others;
   for (const Transfer& transfer : transfers)
     if (transfer.peer != self_ && transfer.bytes != 0) others.push_back(transfer);
   if (others.empty()) return success;
   return device_ == nullptr ? carry_by_host(others) : issue(others);
+}
+
+/// The thread that carries messages is not in a graph.
+Result PointToPoint::refuse_capture(const std::vector<Transfer>& transfers) {
+  if (device_ == nullptr) return success;
+  const gpu::Device::Scope scope(*device_);
+  for (const Transfer& transfer : transfers) {
+    int capturing = cuda::capture_none;
+    const auto asked = device_->driver().check(
+        device_->driver().stream_is_capturing(transfer.stream, &capturing), "the stream");
+    if (!asked) return failed(unhandled_cuda_error, asked.error().message);
+    if (capturing != cuda::capture_none)
+      return failed(invalid_usage,
+                    "ncclSend or ncclRecv: the stream captures a graph, and a message through the "
+                    "pool cannot be captured yet: enqueue it outside the graph");
+  }
+  return success;
+}
+
+/// The receive's stream goes on after what the send's has been given so far, and the other way
+/// round after the copy.
+Result PointToPoint::copy_after_send(const Transfer& send, const Transfer& receive) {
+  const cuda::Driver& driver = device_->driver();
+  const gpu::Device::Scope scope(*device_);
+  const auto order = [&](Stream first, Stream then) {
+    if (first == then) return success;
+    cuda::Event event = nullptr;
+    auto done = driver.check(driver.event_create(&event, cuda::event_disable_timing), "an event");
+    if (done) done = driver.check(driver.event_record(event, first), "a message to itself");
+    if (done) done = driver.check(driver.stream_wait_event(then, event, 0), "a message to itself");
+    if (event != nullptr) (void)driver.event_destroy(event);
+    return done ? success : failed(unhandled_cuda_error, done.error().message);
+  };
+  if (const Result ordered = order(send.stream, receive.stream); ordered != success) return ordered;
+  const auto copied = driver.check(
+      driver.copy(reinterpret_cast<cuda::DevicePointer>(receive.data),
+                  reinterpret_cast<cuda::DevicePointer>(send.data), send.bytes, receive.stream),
+      "a message to this rank itself");
+  if (!copied) return failed(unhandled_cuda_error, copied.error().message);
+  return order(receive.stream, send.stream);
 }
 
 /// Messages of this rank to itself, in order.
@@ -98,12 +139,8 @@ Result PointToPoint::copy_within(const std::vector<Transfer>& transfers) {
       std::copy_n(sends[i]->data, sends[i]->bytes, receives[i]->data);
       continue;
     }
-    const auto copied = device_->driver().check(
-        device_->driver().copy(reinterpret_cast<cuda::DevicePointer>(receives[i]->data),
-                               reinterpret_cast<cuda::DevicePointer>(sends[i]->data),
-                               sends[i]->bytes, receives[i]->stream),
-        "a message to this rank itself");
-    if (!copied) return failed(unhandled_cuda_error, copied.error().message);
+    if (const Result copied = copy_after_send(*sends[i], *receives[i]); copied != success)
+      return copied;
   }
   return success;
 }
@@ -134,7 +171,12 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
     penstock_request_info_t info{};
     result = outcome(penstock_request_test(requests[i], &info), "ncclSend or ncclRecv");
     if (info.done != 0) {
-      ++i;
+      const Transfer& t = transfers[i++];
+      if (result == success && !t.is_send && info.bytes != t.bytes)
+        result = failed(invalid_usage,
+                        fmt::format("ncclRecv: rank {} has sent {} bytes where this rank receives "
+                                    "{}: both must name the same count and type",
+                                    t.peer, info.bytes, t.bytes));
       continue;
     }
     if (penstock_messenger_progress(messenger_) == 0) std::this_thread::yield();
@@ -169,12 +211,16 @@ Result PointToPoint::issue(const std::vector<Transfer>& transfers) {
   std::map<Channel*, std::deque<Part>> parts;
   {
     const std::lock_guard<std::mutex> guard(mutex_);
+    if (error_) return failed(remote_error, *error_);  // those that are made now nobody would open
+    for (const Transfer& t : transfers) {
+      if (channels_.contains({t.peer, t.is_send})) continue;
+      std::unique_ptr<Channel> made;
+      const Result result = Channel::make(device_, t.peer, t.is_send, made);
+      if (result != success) return result;  // nothing is announced yet
+      channels_[{t.peer, t.is_send}] = std::move(made);
+    }
     for (const Transfer& t : transfers) {
       auto& made = channels_[{t.peer, t.is_send}];
-      if (made == nullptr) {
-        const Result result = Channel::make(device_, t.peer, t.is_send, made);
-        if (result != success) return result;
-      }
       for (std::uint64_t at = 0; at < t.bytes; at += Channel::chunk_bytes) {
         const std::uint64_t bytes = std::min(Channel::chunk_bytes, t.bytes - at);
         parts[made.get()].push_back({t.data + at, bytes});

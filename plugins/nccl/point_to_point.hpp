@@ -51,6 +51,8 @@ class PointToPoint {
   void drain();
 
  private:
+  Result refuse_capture(const std::vector<Transfer>& transfers);
+  Result copy_after_send(const Transfer& send, const Transfer& receive);
   Result copy_within(const std::vector<Transfer>& transfers);
   Result issue(const std::vector<Transfer>& transfers);
   Result carry_by_host(const std::vector<Transfer>& transfers);

@@ -91,13 +91,14 @@ Result Connection::greet(const Address& other_end) {
                  "connecting");
 }
 
-Result Connection::has_come(bool& come) {
+Result Connection::has_met(bool& met) {
   (void)penstock_messenger_progress(messenger_);
   penstock_request_info_t found{};
   const auto status = penstock_request_test(greeting_request_, &found);
-  come = found.done != 0;
-  if (status != PENSTOCK_OK) return outcome(status, "accepting");
-  if (!come || peer_ != 0) return success;
+  met = found.done != 0;
+  if (status != PENSTOCK_OK) return outcome(status, "connecting");
+  if (!met && peer_ != 0) return check_alive();
+  if (!met || peer_ != 0) return success;
   peer_ = greeting_.token;
   return outcome(penstock_messenger_meet(messenger_, other(), &greeting_.messenger), "accepting");
 }

@@ -22,7 +22,12 @@ struct Address {
   std::uint64_t magic = 0, pool = 0, token = 0;
   penstock_address_t messenger{};
 };
-static_assert(sizeof(Address) <= handle_bytes);
+/// NCCL's handle: it calls connect() with the same one again until there is a connection.
+struct Handle {
+  Address address;
+  class Connection* begun = nullptr;  ///< of the connecting end
+};
+static_assert(sizeof(Handle) <= handle_bytes);
 
 struct Request {
   class Connection* connection;
@@ -38,10 +43,10 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   Address address() const;
-  /// Of the connecting end: greets the other, by which it is known there.
+  /// Of the connecting end: begins to greet the other, by which it is known there.
   Result greet(const Address& other);
-  /// Of the listening end: whether the other has come. No wait.
-  Result has_come(bool& come);
+  /// Whether the greeting is through: sent, or received by the listening end. No wait.
+  Result has_met(bool& met);
 
   Result send(void* data, std::size_t bytes, int tag, void** request);
   Result receive(void* data, std::size_t bytes, int tag, void** request);

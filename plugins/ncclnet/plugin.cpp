@@ -60,8 +60,8 @@ Result listen(void* handle, void** listening) {
     std::unique_ptr<Connection> made;
     const Result opened = Connection::open(0, made);
     if (opened != success) return opened;
-    const Address address = made->address();
-    std::memcpy(handle, &address, sizeof address);
+    const Handle own{.address = made->address()};
+    std::memcpy(handle, &own, sizeof own);
     *listening = new std::unique_ptr<Connection>(std::move(made));
     return success;
   });
@@ -71,13 +71,21 @@ Result connect(void* handle, void** sending, void** device_handle) {
   return guarded([&] {
     *sending = nullptr;
     if (device_handle != nullptr) *device_handle = nullptr;
-    Address address;
-    std::memcpy(static_cast<void*>(&address), handle, sizeof address);
-    std::unique_ptr<Connection> made;
-    if (const Result opened = Connection::open(1, made); opened != success) return opened;
-    if (const Result greeted = made->greet(address); greeted != success) return greeted;
-    *sending = made.release();
-    return success;
+    Handle there;
+    std::memcpy(static_cast<void*>(&there), handle, sizeof there);
+    std::unique_ptr<Connection> begun(there.begun);
+    if (begun == nullptr) {
+      if (const Result opened = Connection::open(1, begun); opened != success) return opened;
+      const Result greeted = begun->greet(there.address);
+      if (greeted != success) return greeted;
+    }
+    bool met = false;
+    const Result looked = begun->has_met(met);
+    there.begun = looked == success && !met ? begun.get() : nullptr;
+    std::memcpy(handle, &there, sizeof there);
+    if (looked == success && met) *sending = begun.get();
+    if (looked == success) (void)begun.release();
+    return looked;
   });
 }
 
@@ -87,9 +95,9 @@ Result accept(void* listening, void** receiving, void** device_handle) {
     if (device_handle != nullptr) *device_handle = nullptr;
     auto& held = *static_cast<std::unique_ptr<Connection>*>(listening);
     if (held == nullptr) return failed(invalid_usage, "a listening end was accepted from already");
-    bool come = false;
-    const Result looked = held->has_come(come);
-    if (looked == success && come) *receiving = held.release();
+    bool met = false;
+    const Result looked = held->has_met(met);
+    if (looked == success && met) *receiving = held.release();
     return looked;
   });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,9 @@ struct penstock_comm {
   penstock::coll::Problem problem;                        ///< of the call in progress
   std::vector<std::uint64_t> tokens;                      ///< by rank
   std::vector<penstock::gpu::Communicator::Area> places;  ///< all that it has in the pool
+  std::mutex gpu_mutex;                                   ///< abort and error are any thread's
   std::unique_ptr<penstock::gpu::Communicator> gpu;  ///< from the first call that is enqueued on
+  bool aborted = false;
 };
 
 namespace penstock::capi {

@@ -25,9 +25,13 @@ Result<gpu::Reducing> read_reducing(const penstock_call_t& call, std::uint32_t r
 }
 
 Result<void> enqueue(penstock_comm& comm, const penstock_call_t& call, void* stream) {
-  if (comm.gpu == nullptr)
-    comm.gpu = PENSTOCK_TRY(
-        gpu::Communicator::open(*comm.core, comm.places, PENSTOCK_TRY(gpu::Device::current())));
+  if (comm.gpu == nullptr) {
+    auto device = PENSTOCK_TRY(gpu::Device::current());
+    auto made = PENSTOCK_TRY(gpu::Communicator::open(*comm.core, comm.places, std::move(device)));
+    const std::lock_guard<std::mutex> guard(comm.gpu_mutex);
+    comm.gpu = std::move(made);
+    if (comm.aborted) comm.gpu->abort();  // meanwhile, by another thread
+  }
   gpu::Call enqueued;
   PENSTOCK_TRY(read_problem(call, *comm.core, enqueued.problem));
   if (is_reduction(enqueued.problem.collective))
@@ -63,6 +67,7 @@ penstock_status_t penstock_comm_error(penstock_comm_t* comm) {
   return capi::guarded([&] {
     if (comm == nullptr)
       return capi::report(ErrorCode::invalid_argument, "the communicator is NULL");
+    const std::lock_guard<std::mutex> guard(comm->gpu_mutex);
     if (comm->gpu == nullptr) return PENSTOCK_OK;
     const auto error = comm->gpu->error();
     return error ? capi::report(*error) : PENSTOCK_OK;
@@ -81,6 +86,8 @@ penstock_status_t penstock_comm_abort(penstock_comm_t* comm) {
   return capi::guarded([&] {
     if (comm == nullptr)
       return capi::report(ErrorCode::invalid_argument, "the communicator is NULL");
+    const std::lock_guard<std::mutex> guard(comm->gpu_mutex);
+    comm->aborted = true;
     if (comm->gpu != nullptr) comm->gpu->abort();
     return PENSTOCK_OK;
   });

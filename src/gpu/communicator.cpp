@@ -115,6 +115,7 @@ Result<Communicator::Submission> Communicator::prepare(const Call& call) {
     made.base[lane] = segments_[lane];
     segments_[lane] += made.prepared->program.lanes[lane].size();
   }
+  made.last = ++segments_[static_cast<std::size_t>(Lane::read)];
   return made;
 }
 
@@ -152,6 +153,8 @@ Result<void> Communicator::issue(const Call& call, const Submission& submitted,
       PENSTOCK_TRY(move(call, submitted, step));
     }
   }
+  // Done means that the others know of it too: the program may end now.
+  PENSTOCK_TRY(lanes_->wait_for_gate(Lane::read, submitted.last));
   return lanes_->end_before(stream);
 }
 
@@ -265,7 +268,8 @@ void Communicator::run(const Submission& submitted) {
                          .cancelled = &cancelled_},
                         *submitted.prepared);
   if (!gates.gpu()) return fail_with(gates.gpu().error());
-  if (!done) fail_with(done.error());
+  if (!done) return fail_with(done.error());
+  lanes_->allow(Lane::read, submitted.last);
 }
 
 void Communicator::fail_with(const Error& error) {

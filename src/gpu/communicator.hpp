@@ -71,6 +71,7 @@ class Communicator {
     std::shared_ptr<const coll::Prepared> prepared;
     std::uint64_t number = 0;                            ///< of the collective
     std::array<std::uint64_t, coll::lane_count> base{};  ///< segments before it
+    std::uint64_t last = 0;  ///< of the read lane: a gate that opens when the call is over
     std::uint64_t fingerprint = 0, timeout_ns = 0;
   };
   class Gates;

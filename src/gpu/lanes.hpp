@@ -37,9 +37,13 @@ class Lanes {
   Result<void> set_mark(Lane lane, std::uint64_t segments);
 
   // Of the thread that keeps the protocol:
-  /// The first `segments` of the lane may begin.
+  /// The first `segments` of the lane may begin. It never takes back what open_all() has allowed.
   void allow(Lane lane, std::uint64_t segments) {
-    word(gates, lane).store(segments, std::memory_order_release);
+    std::atomic<std::uint64_t>& gate = word(gates, lane);
+    std::uint64_t before = gate.load(std::memory_order_relaxed);
+    while (before < segments &&
+           !gate.compare_exchange_weak(before, segments, std::memory_order_release)) {
+    }
   }
   /// Whether the first `segments` of the lane are done.
   bool is_done(Lane lane, std::uint64_t segments) const {

@@ -76,6 +76,18 @@ class Nccl(Case):
                     self.assertEqual(said[0][0], 0, said[0][2])
                     self.assertRegex(said[0][1], r"^remote process exited.*rank 1.*\(pid \d+ on host .*died")
 
+    def test_a_process_may_end_after_its_last_call(self):
+        for gpu in (False, True):
+            for turn in range(10):
+                with self.subTest(gpu=gpu, turn=turn):
+                    self.all_right(2, "leave", gpu, PENSTOCK_SIM_SEED=turn)
+
+    def test_a_split_names_who_has_died(self):
+        said = self.ranks(3, "split", True)
+        for rank in (0, 2):
+            self.assertEqual(said[rank][0], 0, said[rank][2])
+            self.assertRegex(said[rank][1], r"^remote process exited.*rank 1 \(pid \d+")
+
     def test_an_abort_is_told(self):
         for gpu in (False, True):
             for more in ({}, {"MESSAGE": 1}):

@@ -318,6 +318,57 @@ static void splits(const struct rank* me) {
   }
 }
 
+/* Two communicators that share a stream, in one group: on all ranks in the same order. */
+static void shared_stream(const struct rank* me) {
+  const size_t count = 100;
+  ncclComm_t second = NULL;
+  struct buffer b = new_buffer(4 * count), c = new_buffer(4 * count);
+  CHECK(ncclCommSplit(me->comm, 0, me->rank, &second, NULL));
+  for (int turn = 0; turn < 50; ++turn) {
+    for (size_t i = 0; i < count; ++i) store(b.host + 4 * i, ncclInt32, 1), store(c.host + 4 * i, ncclInt32, 2);
+    put(&b, me->stream);
+    put(&c, me->stream);
+    CHECK(ncclGroupStart());
+    CHECK(ncclAllReduce(b.device, b.device, count, ncclInt32, ncclSum, second, me->stream));
+    CHECK(ncclAllReduce(c.device, c.device, count, ncclInt32, ncclSum, me->comm, me->stream));
+    CHECK(ncclGroupEnd());
+    get(&b, me->stream);
+    get(&c, me->stream);
+    expect(&b, 99, ncclInt32, (unsigned)me->ranks, "a shared stream", me->rank);
+    expect(&c, 99, ncclInt32, 2 * (unsigned)me->ranks, "a shared stream", me->rank);
+  }
+  CHECK(ncclCommDestroy(second));
+  free_buffer(&b);
+  free_buffer(&c);
+}
+
+#define REFUSED(call, words)                                                                        \
+  do {                                                                                              \
+    const ncclResult_t found_ = (call);                                                             \
+    if (found_ == ncclSuccess || strstr(ncclGetLastError(NULL), words) == NULL)                     \
+      fprintf(stderr, "line %d: %s: %d, %s\n", __LINE__, #call, found_, ncclGetLastError(NULL)), exit(1); \
+  } while (0)
+
+/* What is refused is refused on all ranks, and what comes after it works. */
+static void wrong_calls(const struct rank* me) {
+  struct buffer b = new_buffer(4);
+  const size_t most = (size_t)1 << 62;
+  REFUSED(ncclAllReduce(b.device, b.device, 1, 99, ncclSum, me->comm, me->stream), "data type 99");
+  REFUSED(ncclAllReduce(b.device, b.device, 1, ncclInt32, 77, me->comm, me->stream), "operation 77");
+  REFUSED(ncclAllReduce(b.device, b.device, most, ncclInt32, ncclSum, me->comm, me->stream), "elements");
+  REFUSED(ncclAllReduce(NULL, b.device, 1, ncclInt32, ncclSum, me->comm, me->stream), "NULL");
+  REFUSED(ncclBroadcast(b.device, b.device, 1, ncclInt32, me->ranks, me->comm, me->stream), "rank");
+  REFUSED(ncclSend(b.device, most, ncclInt32, 0, me->comm, me->stream), "elements");
+  REFUSED(ncclAllReduce(b.device, b.device, 1, ncclInt32, ncclSum, NULL, me->stream), "NULL");
+  REFUSED(ncclGroupEnd(), "without an ncclGroupStart");
+  CHECK(ncclGroupStart());
+  CHECK(ncclAllReduce(b.device, b.device, 1, ncclInt32, ncclSum, me->comm, me->stream));
+  REFUSED(ncclAllReduce(b.device, b.device, 1, 99, ncclSum, me->comm, me->stream), "data type 99");
+  REFUSED(ncclGroupEnd(), "nothing of the group was started");
+  reductions(me, ncclInt32, ncclSum, 10, 1);
+  free_buffer(&b);
+}
+
 static ncclUniqueId meet(int rank, const char* folder) {
   char path[512], made[520];
   ncclUniqueId id;
@@ -334,6 +385,29 @@ static ncclUniqueId meet(int rank, const char* folder) {
   if (fread(&id, sizeof id, 1, file) != 1) exit(1);
   fclose(file);
   return id;
+}
+
+/* A process that ends when its last call is done leaves the others all that they need. */
+static void leave(const struct rank* me) {
+  const size_t count = 1000;
+  struct buffer b = new_buffer(4 * count);
+  for (size_t i = 0; i < count; ++i) store(b.host + 4 * i, ncclInt32, 1);
+  put(&b, me->stream);
+  CHECK(ncclAllReduce(b.device, b.device, count, ncclInt32, ncclSum, me->comm, me->stream));
+  get(&b, me->stream);
+  expect(&b, count - 1, ncclInt32, (unsigned)me->ranks, "the last call", me->rank);
+  printf("ok\n");
+  fflush(stdout);
+  _exit(0);
+}
+
+/* Rank 1 is gone when the others want to split: they are told. */
+static void split_without_it(const struct rank* me) {
+  if (me->rank == 1) kill(getpid(), 9);
+  ncclComm_t part = NULL;
+  const ncclResult_t result = ncclCommSplit(me->comm, 0, me->rank, &part, NULL);
+  printf("%s: %s\n", ncclGetErrorString(result), ncclGetLastError(me->comm));
+  CHECK(ncclCommAbort(me->comm));
 }
 
 /* A rank that does not come any more: the others wait in vain, until they are told. */
@@ -399,6 +473,11 @@ int main(int argc, char** argv) {
   struct rank me = {atoi(argv[1]), ranks, NULL, new_stream()};
   const ncclUniqueId id = meet(me.rank, argv[3]);
   CHECK(ncclCommInitRank(&me.comm, ranks, id, me.rank));
+  if (strcmp(argv[4], "leave") == 0) leave(&me);
+  if (strcmp(argv[4], "split") == 0) {
+    split_without_it(&me);
+    return 0;
+  }
   if (strcmp(argv[4], "calls") != 0) {
     fail(&me, argv[4]);
     return 0;
@@ -406,6 +485,8 @@ int main(int argc, char** argv) {
   if (ncclPutSignal() != ncclInvalidUsage || strstr(ncclGetLastError(NULL), "does not implement") == NULL) return 1;
   all_calls(&me);
   splits(&me);
+  shared_stream(&me);
+  wrong_calls(&me);
   CHECK(ncclCommFinalize(me.comm));
   CHECK(ncclCommDestroy(me.comm));
   printf("ok\n");
