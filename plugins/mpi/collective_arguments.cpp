@@ -11,12 +11,14 @@ void Side::clear() {
   blocks_.clear();
   pieces_.clear();
   layout_.reset();
+  too_much_.reset();
 }
 
 bool Side::use(void* user, Handle type) {
   user_ = static_cast<std::byte*>(user);
   if (type == constants().datatype_null) return false;
   auto layout = layout_of(type);
+  if (!layout && layout.error().code == ErrorCode::no_space) too_much_ = layout.error();
   if (!layout) return false;
   layout_ = *std::move(layout);
   return true;

@@ -52,6 +52,8 @@ class Side {
   void clear();
   /// False: the type cannot be used here.
   bool use(void* user, Handle type);
+  /// Why, where other ranks may have a type that can.
+  const std::optional<Error>& too_much() const { return too_much_; }
   const std::shared_ptr<const Layout>& shared_layout() const { return layout_; }
   std::uint64_t size() const { return layout_->size; }
   /// The same number of elements for each of `n` ranks, one after the other.
@@ -86,6 +88,7 @@ class Side {
   std::vector<coll::Block>& blocks_;
   std::byte* user_ = nullptr;
   std::shared_ptr<const Layout> layout_;
+  std::optional<Error> too_much_;
 };
 
 /// One call after the other; or one that is made again and again, with the arguments read once.
@@ -98,6 +101,12 @@ class CollectiveArguments {
   /// False where the MPI has to do the call, which all ranks decide alike in a program that is
   /// correct; what is not the MPI reports.
   bool read(CollectiveCall call, const Words& words, std::uint32_t ranks, std::uint32_t self);
+  /// After read() was false: a limit of ours that this rank's type alone may pass. The others may
+  /// be in the pool, so the MPI cannot do the call. A reduction's type is the same on all ranks.
+  const std::optional<Error>& too_much() const {
+    const auto& found = in_.too_much() ? in_.too_much() : out_.too_much();
+    return problem_.collective >= coll::Collective::reduce ? none_ : found;
+  }
   /// The reduction is done by the MPI, which may call a function of the user.
   bool is_reduced_by_mpi() const { return std::holds_alternative<MpiArithmetic>(reduction_); }
 
@@ -138,6 +147,7 @@ class CollectiveArguments {
   const std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
   Side *loaded_ = nullptr, *unloaded_ = nullptr;
+  const std::optional<Error> none_;
 };
 
 }  // namespace penstock::mpi

@@ -17,16 +17,16 @@ namespace {
 /// What a waiting thread does between two looks; several may wait at once.
 class Idle {
  public:
-  Idle(const std::atomic<Handle>& comm, pool::Pool& pool, std::vector<std::uint64_t> peers)
-      : progress_(comm, pool, std::move(peers)) {}
+  Idle(PoolComm& comm, pool::Pool& pool, std::vector<std::uint64_t> peers)
+      : asking_(comm.asking), progress_(comm.alive, pool, std::move(peers)) {}
   void look() {
     advance_queues();
-    const std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
+    const std::unique_lock<std::mutex> turn(asking_, std::try_to_lock);
     if (turn) progress_.look();
   }
 
  private:
-  std::mutex turn_;
+  std::mutex& asking_;
   MpiProgress progress_;
 };
 
@@ -118,7 +118,7 @@ std::shared_ptr<PoolComm> Agreement::open() {
   auto comm = std::make_shared<PoolComm>();
   comm->tuning_origin = options.tuning ? options.tuning->origin : "built in";
   comm->handle = comm->alive = comm_;
-  options.idle = [idle = std::make_shared<Idle>(comm->alive, at_->pool(), options.tokens)] {
+  options.idle = [idle = std::make_shared<Idle>(*comm, at_->pool(), options.tokens)] {
     idle->look();
   };
   auto opened = coll::Communicator::open(at_->pool(), std::move(options));

@@ -26,12 +26,16 @@ PoolComm* comm_for(const Asked& asked, Form form, MayWait may_wait) {
 
 /// What begins later, and its schedule. Not where the MPI reduces: the thread that goes on with it
 /// must not call the MPI, and a program may free its operation before the end.
-std::shared_ptr<CallTemplate> prepared(const Asked& asked, PoolComm& comm) {
+/// `too_much`: see CollectiveArguments.
+std::shared_ptr<CallTemplate> prepared(const Asked& asked, PoolComm& comm,
+                                       std::optional<Error>& too_much) {
   auto made = std::make_shared<CallTemplate>();
   CollectiveArguments& arguments = made->arguments;
-  if (!arguments.read(asked.call, {asked.words, asked.large}, comm.ranks(), comm.self()) ||
-      arguments.is_reduced_by_mpi())
+  if (!arguments.read(asked.call, {asked.words, asked.large}, comm.ranks(), comm.self())) {
+    too_much = arguments.too_much();
     return nullptr;
+  }
+  if (arguments.is_reduced_by_mpi()) return nullptr;
   made->comm = comm.shared_from_this();
   made->name = asked.name;
   coll::Call call = arguments.call(asked.name);
@@ -48,8 +52,10 @@ std::optional<int> collective_in_pool(const Asked& asked) {
   PoolComm* const comm = comm_for(asked, Form::blocking, MayWait::yes);
   if (comm == nullptr) return std::nullopt;
   CollectiveArguments& arguments = comm->arguments;
-  if (!arguments.read(asked.call, {asked.words, asked.large}, comm->ranks(), comm->self()))
+  if (!arguments.read(asked.call, {asked.words, asked.large}, comm->ranks(), comm->self())) {
+    if (const auto& why = arguments.too_much()) return raise_on_comm(comm->handle, *why);
     return std::nullopt;
+  }
   arguments.load();
   coll::Call call = arguments.call(asked.name);
   call.plan = comm->core->plan(*call.problem);
@@ -63,7 +69,9 @@ std::optional<int> collective_in_pool(const Asked& asked) {
 std::optional<int> nonblocking_in_pool(const Asked& asked, void* request) {
   PoolComm* const comm = comm_for(asked, Form::nonblocking, MayWait::no);
   if (comm == nullptr) return std::nullopt;
-  const auto call = prepared(asked, *comm);
+  std::optional<Error> too_much;
+  const auto call = prepared(asked, *comm, too_much);
+  if (too_much) return raise_on_comm(comm->handle, *too_much);
   if (call == nullptr) return std::nullopt;
   return begin_request(call, request);
 }
@@ -71,7 +79,9 @@ std::optional<int> nonblocking_in_pool(const Asked& asked, void* request) {
 std::optional<int> persistent_in_pool(const Asked& asked, void* request) {
   PoolComm* const comm = comm_for(asked, Form::nonblocking, MayWait::yes);
   if (comm == nullptr) return std::nullopt;
-  const auto call = prepared(asked, *comm);
+  std::optional<Error> too_much;
+  const auto call = prepared(asked, *comm, too_much);
+  if (too_much) return raise_on_comm(comm->handle, *too_much);
   if (call == nullptr) return std::nullopt;
   return make_persistent(call, request);
 }

@@ -239,12 +239,18 @@ PoolComm* pool_comm(Handle comm, MayWait may_wait) {
 
 void begin_to_free(Handle comm) {
   end_agreement(comm);
-  const std::lock_guard<std::mutex> guard(mutex);
-  ending().push_back(comm);
-  const auto found = table().find(comm);
-  if (found != table().end() && found->second->ours != nullptr)
-    found->second->ours->alive = constants().comm_world;
-  version.fetch_add(1);
+  std::shared_ptr<PoolComm> ours;
+  {
+    const std::lock_guard<std::mutex> guard(mutex);
+    ending().push_back(comm);
+    const auto found = table().find(comm);
+    if (found != table().end()) ours = found->second->ours;
+    version.fetch_add(1);
+  }
+  if (ours == nullptr) return;
+  // Another thread may wait for a call that is not over, and ask the MPI on it at this moment.
+  const std::lock_guard<std::mutex> until_it_has_asked(ours->asking);
+  ours->alive = constants().comm_world;
 }
 
 void end_to_free(Handle comm) {

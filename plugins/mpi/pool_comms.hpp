@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct PoolComm : std::enable_shared_from_this<PoolComm> {
   std::string tuning_origin;
   /// Freed by the program; this rank leaves it when all its calls are over.
   std::atomic<bool> ended{false};
+  std::mutex asking;  ///< held while the MPI is asked on `alive`
 
   std::uint32_t ranks() const { return core->ranks(); }
   std::uint32_t self() const { return core->self(); }

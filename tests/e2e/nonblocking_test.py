@@ -91,6 +91,10 @@ class Nonblocking(Case):
         done = self.run_ranks(2, PROGRAMS / "nonblocking_only.py", 3, nodes=1)
         self.assertEqual((done.stdout.count("nonblocking only: ok"), IN_POOL.format(2) in done.stderr), (2, False))
 
+    def test_another_thread_frees_the_communicator(self):
+        done = self.run_ranks(2, PROGRAMS / "nonblocking_freed.py", 700)
+        self.assertEqual(done.stdout.count("freed: ok"), 2, done.stderr)
+
     def test_an_end_without_a_wait(self):
         done = self.run_ranks(2, "-c", NEVER_ASKED)
         self.assertEqual(done.stdout.count("never asked: ok"), 2, done.stderr)
