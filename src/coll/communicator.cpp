@@ -273,17 +273,21 @@ Result<void> Communicator::run(const Call& call, const Prepared& prepared) {
   }
   constexpr std::uint64_t longest_gap_ns = 100'000'000;
   base::AwakeClock awake(longest_gap_ns);
-  const auto look = [&] {
-    if (done && !*done) done = my.step();
-    if (done && !*done) {
-      const auto early = my.ends_early(call, awake.now_ns());
-      if (!early) return;
-      done = unexpected(*early);
-    }
-    my.missing.clear();
-  };
-  auto all = my.state.group.wait(call.name, my.missing, look);
-  if (!all) return my.failed(all.error());
+  // A wait for each part of the call: one that has waited long looks seldom.
+  while (done && !*done) {
+    const std::uint64_t before = position();
+    const auto look = [&] {
+      if (done && !*done) done = my.step();
+      if (done && !*done) {
+        const auto early = my.ends_early(call, awake.now_ns());
+        if (!early && position() == before) return;
+        if (early) done = unexpected(*early);
+      }
+      my.missing.clear();
+    };
+    auto all = my.state.group.wait(call.name, my.missing, look);
+    if (!all) return my.failed(all.error());
+  }
   if (!done) return my.failed(done.error());
   return {};
 }

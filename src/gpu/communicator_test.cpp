@@ -66,6 +66,7 @@ class GpuCommunicator : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     setenv("PENSTOCK_SIM_SEED", "1", 1);
+    setenv("PENSTOCK_SPIN", "1", 1);  // streams are threads, and need the cores
     ASSERT_TRUE(cuda::driver(STANDIN));
   }
   void make_pool(coherence::Mode mode) {

@@ -23,7 +23,8 @@ class Nccl(Case):
 
     def environment(self, gpu, **more):
         if gpu:
-            more |= {"GPU": 1, "LD_LIBRARY_PATH": STANDIN}
+            # Streams of the stand-in are threads, and need the cores.
+            more |= {"GPU": 1, "LD_LIBRARY_PATH": STANDIN, "PENSTOCK_SPIN": 1}
         return clean_environment(**more)
 
     def ranks(self, number, what, gpu, timeout=100, **more):
