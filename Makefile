@@ -13,7 +13,7 @@ CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE
 PRODUCT = penstock penstock_shared penstock_fi penstock_mpi
 RELEASE = $(BUILD)/release
 
-.PHONY: help demo release test e2e-qemu conformance torch torch-suite torch-headers wheel check format build bench results prove mutants fuzz fuzz-short install deb clean
+.PHONY: help demo release test e2e-qemu conformance torch torch-suite torch-headers gpu wheel check format build bench results prove mutants fuzz fuzz-short install deb clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -62,6 +62,11 @@ torch-suite: torch ## torch's own distributed tests over PyTorch's back end; lon
 torch-headers: ## whether PyTorch's back end compiles against torch 2.11 and 2.15 too (fetches 400 MB of headers for each)
 	ci/install.sh build torch
 	ci/torch_headers.sh
+
+gpu: build ## what Penstock does on a GPU, beside NVIDIA's NCCL; without one on a stand-in, in short form
+	ci/install.sh build test
+	BUILD=$(BUILD) ci/gpu.sh --bundle
+	BUILD=$(BUILD) ci/gpu.sh
 
 wheel: release ## a wheel of the product with PyTorch's back end, as pip install . makes it, in build/dist
 	ci/install.sh torch

@@ -159,13 +159,53 @@ Result check_count(const char* call, std::uint64_t count, int datatype, int bloc
                                               bytes_of(datatype), blocks));
 }
 
+/// As messages: not every version of the other library has these.
+Result run_as_messages(const Arguments& a, penstock_collective_t collective) {
+  const bool at_root = a.comm->rank == a.root;
+  const std::uint64_t bytes = a.count * bytes_of(a.datatype);
+  auto* const from = static_cast<std::byte*>(const_cast<void*>(a.send));
+  auto* const to = static_cast<std::byte*>(a.receive);
+  const auto root = static_cast<std::uint32_t>(a.root);
+  std::vector<Transfer> all;
+  for (int rank = 0; rank < a.comm->ranks; ++rank) {
+    const auto peer = static_cast<std::uint32_t>(rank);
+    const std::uint64_t at = peer * bytes;
+    if (collective == PENSTOCK_ALLTOALL || (collective == PENSTOCK_SCATTER && at_root))
+      all.push_back({true, peer, from + at, bytes, a.stream});
+    if (collective == PENSTOCK_ALLTOALL || (collective == PENSTOCK_GATHER && at_root))
+      all.push_back({false, peer, to + at, bytes, a.stream});
+  }
+  if (collective == PENSTOCK_GATHER) all.push_back({true, root, from, bytes, a.stream});
+  if (collective == PENSTOCK_SCATTER) all.push_back({false, root, to, bytes, a.stream});
+  return a.comm->transfer(all);
+}
+
+Result run_by_other(const Arguments& a, penstock_collective_t collective) {
+  const OtherLibrary& by = *a.comm->library;
+  OtherComm* const comm = a.comm->other;
+  Result result = success;
+  if (collective == PENSTOCK_ALLREDUCE)
+    result = by.AllReduce(a.send, a.receive, a.count, a.datatype, a.operation, comm, a.stream);
+  else if (collective == PENSTOCK_REDUCE)
+    result = by.Reduce(a.send, a.receive, a.count, a.datatype, a.operation, a.root, comm, a.stream);
+  else if (collective == PENSTOCK_REDUCE_SCATTER)
+    result = by.ReduceScatter(a.send, a.receive, a.count, a.datatype, a.operation, comm, a.stream);
+  else if (collective == PENSTOCK_BROADCAST)
+    result = by.Broadcast(a.send, a.receive, a.count, a.datatype, a.root, comm, a.stream);
+  else if (collective == PENSTOCK_ALLGATHER)
+    result = by.AllGather(a.send, a.receive, a.count, a.datatype, comm, a.stream);
+  else
+    return run_as_messages(a, collective);
+  return by.passed_on(result, a.name, comm);
+}
+
 Result check(const Arguments& a, penstock_collective_t collective, Built& built) {
   Result checked = check_comm(a.name, a.comm);
   if (checked == success) checked = check_datatype(a.name, a.datatype);
   if (checked == success) checked = check_root(a.name, *a.comm, a.root);
   if (checked == success) checked = check_count(a.name, a.count, a.datatype, a.comm->ranks);
   if (checked == success) checked = check_buffers(a, collective);
-  if (checked == success && collective >= PENSTOCK_REDUCE)
+  if (checked == success && collective >= PENSTOCK_REDUCE && a.comm->other == nullptr)
     checked = set_reduction(a.name, *a.comm, a.datatype, a.operation, built.call);
   return checked;
 }
@@ -176,6 +216,7 @@ Result begin(const Arguments& a, penstock_collective_t collective) {
     if (const Result checked = check(a, collective, probe); checked != success)
       return refused_in_group(checked);
     return in_group(a.comm, [a, collective, probe] {
+      if (a.comm->other != nullptr) return run_by_other(a, collective);
       Built built = probe;
       const std::uint64_t bytes = a.count * bytes_of(a.datatype);
       if (const Result filled = fill(built, a, collective, bytes); filled != success) return filled;

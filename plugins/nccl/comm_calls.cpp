@@ -283,6 +283,10 @@ PENSTOCK_NCCL(Result, ncclRedOpCreatePreMulSum,
     if (scalar == nullptr || residence < scalar_on_device || residence > scalar_on_host)
       return failed(invalid_argument,
                     fmt::format("{}: scalar {}, residence {}", call, scalar, residence));
+    if (c.other != nullptr)
+      return c.library->passed_on(
+          c.library->RedOpCreatePreMulSum(operation, scalar, datatype, residence, c.other), call,
+          c.other);
     UserOperation made{.is_there = true, .datatype = datatype};
     if (residence == scalar_on_host || c.gpu == nullptr)
       made.factor = read_scalar(datatype, scalar);
@@ -301,6 +305,9 @@ PENSTOCK_NCCL(Result, ncclRedOpCreatePreMulSum,
 }
 PENSTOCK_NCCL(Result, ncclRedOpDestroy, (int operation, Comm comm)) {
   return with_comm("ncclRedOpDestroy", comm, comm, [&](ncclComm& c) {
+    if (c.other != nullptr)
+      return c.library->passed_on(c.library->RedOpDestroy(operation, c.other), "ncclRedOpDestroy",
+                                  c.other);
     const std::lock_guard<std::mutex> guard(c.mutex);
     const auto index = static_cast<std::size_t>(operation - first_user_op);
     if (operation < first_user_op || index >= c.operations.size() || !c.operations[index].is_there)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "nccl/outcome.hpp"
@@ -104,6 +105,18 @@ Result find_gpu(ncclComm& comm) {
   return success;
 }
 
+/// To the library of PENSTOCK_NCCL_LOCAL, where all ranks share a host.
+Result hand_over(ncclComm& comm, const std::function<Result()>& goes_on) {
+  const Result found = OtherLibrary::get(&comm.library);
+  if (found != success || comm.library == nullptr || comm.gpu == nullptr) return found;
+  Meeting meeting(comm.attached->pool(), derived_key(comm.key, 3), comm.rank, comm.ranks, goes_on);
+  const Result made = make_other(*comm.library, meeting, comm.rank, comm.ranks, &comm.other);
+  if (made == success && comm.other != nullptr)
+    base::log(base::Level::info, "{} of {} ranks stays on this host, by {}", comm.name, comm.ranks,
+              base::env_text("PENSTOCK_NCCL_LOCAL"));
+  return made;
+}
+
 }  // namespace
 
 Result make_comm(const Making& making, Comm* made) {
@@ -118,6 +131,11 @@ Result make_comm(const Making& making, Comm* made) {
         there != success)
       return there;
   if (const Result found = find_gpu(*comm); found != success) return found;
+  if (const Result handed = hand_over(*comm, making.goes_on); handed != success) return handed;
+  if (comm->other != nullptr) {
+    *made = comm.release();
+    return success;
+  }
   if (const Result opened = open_core(*comm, making.goes_on); opened != success) return opened;
   if (const Result opened = open_mail(*comm); opened != success) return opened;
   base::log(base::Level::info, "{} of {} ranks goes through pool {}, by Penstock's libnccl.so.2{}",
@@ -150,11 +168,27 @@ nccl::Result ncclComm::run(const penstock_call_t& call, nccl::Stream stream) {
 
 nccl::Result ncclComm::transfer(const std::vector<nccl::Transfer>& transfers) {
   const InCall in(*this);
+  if (other != nullptr) return transfer_by_other(transfers);
   return mail->begin(transfers);
+}
+
+nccl::Result ncclComm::transfer_by_other(const std::vector<nccl::Transfer>& transfers) {
+  constexpr int bytes_type = 0;  // ncclInt8
+  nccl::Result result = library->GroupStart();
+  for (const nccl::Transfer& t : transfers) {
+    if (result != nccl::success) break;
+    const int peer = static_cast<int>(t.peer);
+    result = t.is_send ? library->Send(t.data, t.bytes, bytes_type, peer, other, t.stream)
+                       : library->Recv(t.data, t.bytes, bytes_type, peer, other, t.stream);
+  }
+  const nccl::Result ended = library->GroupEnd();
+  return library->passed_on(result != nccl::success ? result : ended, "a message", other);
 }
 
 nccl::Result ncclComm::finish() {
   const InCall in(*this);
+  if (other != nullptr)
+    return library->passed_on(library->CommFinalize(other), "ncclCommFinalize", other);
   if (const nccl::Result drained = nccl::outcome(penstock_comm_drain(core), "ncclCommFinalize");
       drained != nccl::success)
     return drained;
@@ -163,6 +197,7 @@ nccl::Result ncclComm::finish() {
 }
 
 nccl::Result ncclComm::still_all_there(const std::vector<int>& excluded) const {
+  if (core == nullptr) return nccl::success;  // another library's
   if (aborted && excluded.empty())
     return nccl::failed(nccl::internal_error, "the communicator was aborted");
   for (int r = 0; r < ranks; ++r) {
@@ -180,6 +215,11 @@ void ncclComm::await_calls() const {
 }
 
 nccl::Result ncclComm::error() {
+  if (other != nullptr && !aborted) {
+    nccl::Result found = nccl::success;
+    const nccl::Result asked = library->CommGetAsyncError(other, &found);
+    return library->passed_on(asked != nccl::success ? asked : found, "a collective", other);
+  }
   if (aborted) return nccl::failed(nccl::internal_error, "the communicator was aborted");
   if (const auto words = mail->error()) return nccl::failed(nccl::remote_error, *words);
   return nccl::outcome(penstock_comm_error(core), "");
@@ -188,12 +228,17 @@ nccl::Result ncclComm::error() {
 void ncclComm::abort() {
   aborted = true;
   __atomic_store_n(&cancelled, 1, __ATOMIC_RELEASE);
+  if (other != nullptr) {
+    (void)library->CommAbort(std::exchange(other, nullptr));
+    return;
+  }
   if (mail != nullptr) mail->stop("the communicator was aborted");
   (void)penstock_comm_abort(core);
 }
 
 ncclComm::~ncclComm() {
   magic = 0;
+  if (other != nullptr) (void)library->CommDestroy(other);
   mail.reset();
   penstock_comm_close(core);
 }

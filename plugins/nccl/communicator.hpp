@@ -11,6 +11,7 @@
 #include "gpu/device.hpp"
 #include "nccl/abi.hpp"
 #include "nccl/meeting.hpp"
+#include "nccl/other_library.hpp"
 #include "nccl/point_to_point.hpp"
 #include "penstock/gpu.h"
 
@@ -47,7 +48,9 @@ struct ncclComm {
   std::uint64_t key = 0;  ///< of the communicator, the same on all ranks
   std::string name;
   std::shared_ptr<penstock::nccl::Attached> attached;
-  std::shared_ptr<const penstock::gpu::Device> gpu;  ///< null: there is none
+  std::shared_ptr<const penstock::gpu::Device> gpu;       ///< null: there is none
+  const penstock::nccl::OtherLibrary* library = nullptr;  ///< that carries it; null: ours
+  penstock::nccl::OtherComm* other = nullptr;
   penstock_comm_t* core = nullptr;
   std::unique_ptr<penstock::nccl::PointToPoint> mail;
   std::mutex mutex;  ///< of operations
@@ -70,6 +73,8 @@ struct ncclComm {
   void await_calls() const;
 
  private:
+  penstock::nccl::Result transfer_by_other(const std::vector<penstock::nccl::Transfer>& transfers);
+
   std::atomic<int> calls_{0};  ///< threads in a call
 };
 

@@ -93,11 +93,18 @@ bool go_one_by_one(const Group& ended) {
          });
 }
 
+/// Another library's are a group of its own too.
 Result run_one_by_one(const std::vector<Calls>& all) {
-  Result result = success;
+  const OtherLibrary* by = nullptr;
+  for (const Calls& calls : all)
+    if (calls.comm->other != nullptr && !calls.destroys) by = calls.comm->library;
+  Result result =
+      by != nullptr ? by->passed_on(by->GroupStart(), "ncclGroupStart", nullptr) : success;
   for (const Calls& calls : all)
     if (const Result done = run_calls(calls); result == success) result = done;
-  return result;
+  if (by == nullptr) return result;
+  const Result ended = by->passed_on(by->GroupEnd(), "ncclGroupEnd", nullptr);
+  return result != success ? result : ended;
 }
 
 }  // namespace

@@ -40,12 +40,6 @@ std::map<std::string, std::weak_ptr<Attached>> attachments;
 std::vector<std::string> temporary_pools;  // of this process
 pid_t maker_of_pools = 0;                  // and of no child of it
 
-/// The same for all processes of this host since it was started.
-std::uint64_t this_host() {
-  const auto host = pool::this_host();
-  return host ? base::xxh64(&host->boot_id, sizeof host->boot_id, 0) : 0;
-}
-
 std::uint64_t random_key() {
   std::random_device random;
   return (std::uint64_t{random()} << 32 | random()) | 1;
@@ -87,6 +81,11 @@ Result make_temporary_pool(Invitation& invitation) {
 }
 
 }  // namespace
+
+std::uint64_t this_host() {
+  const auto host = pool::this_host();
+  return host ? base::xxh64(&host->boot_id, sizeof host->boot_id, 0) : 0;
+}
 
 std::uint64_t derived_key(std::uint64_t key, std::uint64_t salt) {
   const std::uint64_t both[] = {key, salt};

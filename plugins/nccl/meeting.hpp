@@ -68,6 +68,9 @@ class Meeting {
   std::function<Result()> goes_on_;
 };
 
+/// The same for all processes of this host since it was started.
+std::uint64_t this_host();
+
 /// Another key, the same for all who know the first.
 std::uint64_t derived_key(std::uint64_t key, std::uint64_t salt);
 

@@ -67,7 +67,8 @@ class GpuCommunicator : public testing::Test {
   static void SetUpTestSuite() {
     setenv("PENSTOCK_SIM_SEED", "1", 1);
     setenv("PENSTOCK_SPIN", "1", 1);  // streams are threads, and need the cores
-    ASSERT_TRUE(cuda::driver(STANDIN));
+    const char* const real = std::getenv("PENSTOCK_TEST_CUDA");
+    ASSERT_TRUE(cuda::driver(real != nullptr ? real : STANDIN));
   }
   void make_pool(coherence::Mode mode) {
     auto made = pool::create({.spec = spec_,

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -24,7 +25,7 @@ class Nccl(Case):
     def environment(self, gpu, **more):
         if gpu:
             # Streams of the stand-in are threads, and need the cores.
-            more |= {"GPU": 1, "LD_LIBRARY_PATH": STANDIN, "PENSTOCK_SPIN": 1}
+            more = {"GPU": 1, "LD_LIBRARY_PATH": STANDIN, "PENSTOCK_SPIN": 1} | more
         return clean_environment(**more)
 
     def ranks(self, number, what, gpu, timeout=100, **more):
@@ -101,6 +102,32 @@ class Nccl(Case):
     def test_the_log_says_who_carries_what(self):
         said = self.ranks(2, "calls", True, PENSTOCK_LOG="info")
         self.assertRegex(said[0][2], r"NCCL communicator of 2 ranks goes through pool shm:run-\S+, by Penstock's libnccl.so.2")
+
+    def test_the_command_for_gpus_runs_without_one(self):
+        bundle = self.folder / "bundle"  # as ci/gpu.sh --bundle makes it
+        (bundle / "bin").mkdir(parents=True)
+        for name in ("lib", "standin", "bin/gpu_test"):
+            (bundle / name).symlink_to(os.path.join(BUILD, name))
+        for source in (PROGRAMS / "nccl_calls.c", SOURCE / "bench/nccl_perf.c"):
+            subprocess.run(["cc", "-std=c11", "-O1", source, "-o", bundle / "bin" / source.stem, f"-L{LIBRARY}", "-l:libnccl.so.2",
+                            f"-Wl,-rpath-link,{BUILD}/lib", "-ldl"], check=True)
+        done = subprocess.run([SOURCE / "bench/gpu.py", "--bundle", bundle, "--out", self.folder / "out"], capture_output=True,
+                              text=True, timeout=200, env=clean_environment())
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("no GPU here: the stand-in's form", done.stdout)
+        self.assertIn("the times mean nothing", (self.folder / "out/gpu.md").read_text())
+
+    def test_ranks_of_one_host_are_handed_over(self):
+        other = self.folder / "other/libnccl.so.2"  # ours once more, for NVIDIA's
+        other.parent.mkdir()
+        shutil.copy(f"{LIBRARY}/libnccl.so.2", other)
+        for turn, (status, out, err) in enumerate(self.ranks(3, "calls", True, PENSTOCK_NCCL_LOCAL=other, PENSTOCK_LOG="info",
+                                                             LD_LIBRARY_PATH=f"{STANDIN}:{BUILD}/lib")):
+            self.assertEqual((status, out), (0, "ok\n"), err)
+            self.assertIn(f"NCCL communicator of 3 ranks stays on this host, by {other}", err)
+            self.assertIn("NCCL communicator of 3 ranks goes through pool", err)  # says the other
+        said = self.ranks(2, "calls", True, PENSTOCK_NCCL_LOCAL="/nowhere/libnccl.so.2")
+        self.assertIn("PENSTOCK_NCCL_LOCAL: /nowhere/libnccl.so.2: cannot open", said[0][2])
 
     def test_wrong_words(self):
         done = subprocess.run([self.program, "0", "0", self.folder, "calls"], capture_output=True, text=True, timeout=100,
