@@ -1,10 +1,11 @@
-/* Latency and bus bandwidth of NCCL's collectives, whichever libnccl.so.2 is loaded, and the ceiling:
- * copies between the GPU and pinned memory of the host. One rank; all ranks of a job run it.
+/* Latency and bus bandwidth of NCCL's collectives, whichever libnccl.so.2 is loaded, and the
+ * ceiling: copies between the GPU and pinned memory of the host. One rank; all ranks of a job run
+ * it.
  *
  *   nccl_perf RANK RANKS FOLDER OPERATIONS MIN_BYTES MAX_BYTES
  *
- * FOLDER passes the unique id. OPERATIONS: names joined by commas. Rank 0 prints a JSON line for each
- * operation and size: seconds of a call (median of batches), algorithm and bus bandwidth as
+ * FOLDER passes the unique id. OPERATIONS: names joined by commas. Rank 0 prints a JSON line for
+ * each operation and size: seconds of a call (median of batches), algorithm and bus bandwidth as
  * nccl-tests define them, results checked. Values are floats. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -26,11 +27,15 @@ int ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank);
 int ncclCommDestroy(ncclComm_t comm);
 int ncclCommGetAsyncError(ncclComm_t comm, int* found);
 const char* ncclGetLastError(ncclComm_t comm);
-int ncclAllReduce(const void* in, void* out, size_t n, int type, int op, ncclComm_t comm, void* stream);
-int ncclReduceScatter(const void* in, void* out, size_t n, int type, int op, ncclComm_t comm, void* stream);
+int ncclAllReduce(const void* in, void* out, size_t n, int type, int op, ncclComm_t comm,
+                  void* stream);
+int ncclReduceScatter(const void* in, void* out, size_t n, int type, int op, ncclComm_t comm,
+                      void* stream);
 int ncclAllGather(const void* in, void* out, size_t n, int type, ncclComm_t comm, void* stream);
-int ncclBroadcast(const void* in, void* out, size_t n, int type, int root, ncclComm_t comm, void* stream);
-int ncclReduce(const void* in, void* out, size_t n, int type, int op, int root, ncclComm_t comm, void* stream);
+int ncclBroadcast(const void* in, void* out, size_t n, int type, int root, ncclComm_t comm,
+                  void* stream);
+int ncclReduce(const void* in, void* out, size_t n, int type, int op, int root, ncclComm_t comm,
+               void* stream);
 int ncclSend(const void* data, size_t n, int type, int peer, ncclComm_t comm, void* stream);
 int ncclRecv(void* data, size_t n, int type, int peer, ncclComm_t comm, void* stream);
 int ncclGroupStart(void);
@@ -44,13 +49,13 @@ static int (*cu_synchronize)(void*);
 static int (*cu_stream)(void**, unsigned);
 static int (*cu_register)(void*, size_t, unsigned);
 
-#define CHECK(call)                                                                     \
-  do {                                                                                  \
-    const int found_ = (call);                                                          \
-    if (found_ != 0) {                                                                  \
+#define CHECK(call)                                                                              \
+  do {                                                                                           \
+    const int found_ = (call);                                                                   \
+    if (found_ != 0) {                                                                           \
       fprintf(stderr, "line %d: %s: %d: %s\n", __LINE__, #call, found_, ncclGetLastError(NULL)); \
-      exit(1);                                                                          \
-    }                                                                                   \
+      exit(1);                                                                                   \
+    }                                                                                            \
   } while (0)
 
 static void* symbol(void* library, const char* name) {
@@ -66,7 +71,8 @@ static void open_gpu(void) {
   int (*retain)(void**, int) = (int (*)(void**, int))symbol(library, "cuDevicePrimaryCtxRetain");
   int (*push)(void*) = (int (*)(void*))symbol(library, "cuCtxPushCurrent_v2");
   cu_alloc = (int (*)(pointer*, size_t))symbol(library, "cuMemAlloc_v2");
-  cu_to_device = (int (*)(pointer, const void*, size_t, void*))symbol(library, "cuMemcpyHtoDAsync_v2");
+  cu_to_device =
+      (int (*)(pointer, const void*, size_t, void*))symbol(library, "cuMemcpyHtoDAsync_v2");
   cu_to_host = (int (*)(void*, pointer, size_t, void*))symbol(library, "cuMemcpyDtoHAsync_v2");
   cu_synchronize = (int (*)(void*))symbol(library, "cuStreamSynchronize");
   cu_stream = (int (*)(void**, unsigned))symbol(library, "cuStreamCreate");
@@ -96,16 +102,24 @@ static int call(const struct job* j, const char* what, size_t bytes) {
   const size_t n = bytes / 4, each = n / (size_t)j->ranks;
   const void* const in = (const void*)j->in;
   void* const out = (void*)j->out;
-  if (strcmp(what, "all_reduce") == 0) return ncclAllReduce(in, out, n, float32, sum, j->comm, j->stream);
-  if (strcmp(what, "reduce_scatter") == 0) return ncclReduceScatter(in, out, each, float32, sum, j->comm, j->stream);
-  if (strcmp(what, "all_gather") == 0) return ncclAllGather(in, out, each, float32, j->comm, j->stream);
-  if (strcmp(what, "broadcast") == 0) return ncclBroadcast(in, out, n, float32, 0, j->comm, j->stream);
-  if (strcmp(what, "reduce") == 0) return ncclReduce(in, out, n, float32, sum, 0, j->comm, j->stream);
+  if (strcmp(what, "all_reduce") == 0)
+    return ncclAllReduce(in, out, n, float32, sum, j->comm, j->stream);
+  if (strcmp(what, "reduce_scatter") == 0)
+    return ncclReduceScatter(in, out, each, float32, sum, j->comm, j->stream);
+  if (strcmp(what, "all_gather") == 0)
+    return ncclAllGather(in, out, each, float32, j->comm, j->stream);
+  if (strcmp(what, "broadcast") == 0)
+    return ncclBroadcast(in, out, n, float32, 0, j->comm, j->stream);
+  if (strcmp(what, "reduce") == 0)
+    return ncclReduce(in, out, n, float32, sum, 0, j->comm, j->stream);
   if (strcmp(what, "alltoall") != 0) fprintf(stderr, "no operation %s\n", what), exit(2);
   int result = ncclGroupStart();
   for (int r = 0; r < j->ranks; ++r) {
-    if (result == 0) result = ncclSend((const char*)in + 4 * each * (size_t)r, each, float32, r, j->comm, j->stream);
-    if (result == 0) result = ncclRecv((char*)out + 4 * each * (size_t)r, each, float32, r, j->comm, j->stream);
+    if (result == 0)
+      result =
+          ncclSend((const char*)in + 4 * each * (size_t)r, each, float32, r, j->comm, j->stream);
+    if (result == 0)
+      result = ncclRecv((char*)out + 4 * each * (size_t)r, each, float32, r, j->comm, j->stream);
   }
   const int ended = ncclGroupEnd();
   return result != 0 ? result : ended;
@@ -114,7 +128,9 @@ static int call(const struct job* j, const char* what, size_t bytes) {
 /* What moves over a rank's link, over what the size says: docs/PERFORMANCE.md of nccl-tests. */
 static double bus_factor(const char* what, int ranks) {
   if (strcmp(what, "all_reduce") == 0) return 2.0 * (ranks - 1) / ranks;
-  return strcmp(what, "broadcast") == 0 || strcmp(what, "reduce") == 0 ? 1.0 : (double)(ranks - 1) / ranks;
+  return strcmp(what, "broadcast") == 0 || strcmp(what, "reduce") == 0
+             ? 1.0
+             : (double)(ranks - 1) / ranks;
 }
 
 static int by_size(const void* a, const void* b) {
@@ -152,8 +168,10 @@ static void measure(const struct job* j, const char* what, size_t bytes) {
   qsort(seconds, batches, sizeof seconds[0], by_size);
   const double median = seconds[batches / 2], rate = (double)bytes / median / 1e9;
   if (j->rank == 0)
-    printf("{\"operation\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"seconds\": %.9f, \"algorithm_GBps\": %.4f, \"bus_GBps\": %.4f}\n",
-           what, j->ranks, bytes, median, rate, rate * bus_factor(what, j->ranks));
+    printf(
+        "{\"operation\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"seconds\": %.9f, "
+        "\"algorithm_GBps\": %.4f, \"bus_GBps\": %.4f}\n",
+        what, j->ranks, bytes, median, rate, rate * bus_factor(what, j->ranks));
   fflush(stdout);
 }
 
@@ -166,13 +184,16 @@ static void ceiling(const struct job* j, size_t bytes) {
     double best = 1e9;
     for (int turn = 0; turn < 5; ++turn) {
       const double begin = now();
-      CHECK(to_device ? cu_to_device(j->in, pinned, bytes, j->stream) : cu_to_host(pinned, j->in, bytes, j->stream));
+      CHECK(to_device ? cu_to_device(j->in, pinned, bytes, j->stream)
+                      : cu_to_host(pinned, j->in, bytes, j->stream));
       CHECK(cu_synchronize(j->stream));
       if (now() - begin < best) best = now() - begin;
     }
     if (j->rank == 0)
-      printf("{\"operation\": \"pinned copy to the %s\", \"ranks\": %d, \"bytes\": %zu, \"seconds\": %.9f, \"algorithm_GBps\": %.4f}\n",
-             to_device ? "GPU" : "host", j->ranks, bytes, best, (double)bytes / best / 1e9);
+      printf(
+          "{\"operation\": \"pinned copy to the %s\", \"ranks\": %d, \"bytes\": %zu, \"seconds\": "
+          "%.9f, \"algorithm_GBps\": %.4f}\n",
+          to_device ? "GPU" : "host", j->ranks, bytes, best, (double)bytes / best / 1e9);
   }
 }
 
@@ -184,7 +205,9 @@ static ncclUniqueId meet(int rank, const char* folder) {
   if (rank == 0) {
     CHECK(ncclGetUniqueId(&id));
     FILE* const file = fopen(made, "wb");
-    if (file == NULL || fwrite(&id, sizeof id, 1, file) != 1 || fclose(file) != 0 || rename(made, path) != 0) exit(1);
+    if (file == NULL || fwrite(&id, sizeof id, 1, file) != 1 || fclose(file) != 0 ||
+        rename(made, path) != 0)
+      exit(1);
     return id;
   }
   FILE* file;

@@ -59,6 +59,8 @@ int print_exports(const EnvArguments& arguments) {
                    "for which MPI? penstock env --mpi mpich (or openmpi, intel), or --nccl for "
                    "what calls NCCL; penstock env --list shows the variables"});
   }
+  const auto kind = parse_mpi(arguments.mpi.empty() ? "mpich" : arguments.mpi);
+  if (!kind) return report(kind.error());
   if (arguments.nodes == 0u) {
     return report({ErrorCode::invalid_argument,
                    "--nodes 0 cannot be emulated: at least 1, or leave it out for real hosts"});
@@ -81,8 +83,6 @@ int print_exports(const EnvArguments& arguments) {
   if (!info) return report(info.error());
   if (auto usable = check_use(pool); !usable) return report(usable.error());
   if (arguments.mpi.empty()) return print_nccl_exports(pool, arguments.nodes.value_or(0));
-  auto kind = parse_mpi(arguments.mpi);
-  if (!kind) return report(kind.error());
   auto runtime = find_mpi({.kind = *kind, .mpiexec = arguments.mpiexec, .program = ""});
   if (!runtime) return report(runtime.error());
   JobEnvironment job;

@@ -33,8 +33,7 @@ struct RunArguments {
   std::uint32_t nodes = 0;
   std::string pool, mode, size, mpi, mpiexec;
   std::vector<std::string> command;
-  bool bind = false, stats = false, allow_fallback = false, no_windows = false,
-       nccl = false;
+  bool bind = false, stats = false, allow_fallback = false, no_windows = false, nccl = false;
 };
 
 template <class... Args>

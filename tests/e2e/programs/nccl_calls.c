@@ -1,8 +1,8 @@
 /* Every collective, type, operation and size of NCCL's interface, in place and not, in groups, on
  * several streams and communicators: what each rank gets is compared with what it must get.
  *
- *   nccl_calls RANK RANKS FOLDER WHAT     a rank in a process of its own; FOLDER passes the unique id
- *   nccl_calls - RANKS FOLDER all         all ranks in this thread, by ncclCommInitAll and groups
+ *   nccl_calls RANK RANKS FOLDER WHAT     a rank in a process of its own; FOLDER passes the unique
+ * id nccl_calls - RANKS FOLDER all         all ranks in this thread, by ncclCommInitAll and groups
  *
  * GPU=1: buffers are memory of the GPU that libcuda.so.1 finds. */
 #define _GNU_SOURCE
@@ -17,14 +17,14 @@
 #include <unistd.h>
 
 #define MAX_RANKS 8
-#define CHECK(call)                                                                            \
-  do {                                                                                         \
-    const ncclResult_t found_ = (call);                                                        \
-    if (found_ != ncclSuccess) {                                                               \
-      fprintf(stderr, "line %d: %s: %s: %s\n", __LINE__, #call, ncclGetErrorString(found_),    \
-              ncclGetLastError(NULL));                                                         \
-      exit(1);                                                                                 \
-    }                                                                                          \
+#define CHECK(call)                                                                         \
+  do {                                                                                      \
+    const ncclResult_t found_ = (call);                                                     \
+    if (found_ != ncclSuccess) {                                                            \
+      fprintf(stderr, "line %d: %s: %s: %s\n", __LINE__, #call, ncclGetErrorString(found_), \
+              ncclGetLastError(NULL));                                                      \
+      exit(1);                                                                              \
+    }                                                                                       \
   } while (0)
 
 static int gpu;
@@ -47,12 +47,15 @@ static void open_gpu(void) {
   int (*init)(unsigned) = (int (*)(unsigned))symbol(library, "cuInit");
   int (*retain)(void**, int) = (int (*)(void**, int))symbol(library, "cuDevicePrimaryCtxRetain");
   int (*push)(void*) = (int (*)(void*))symbol(library, "cuCtxPushCurrent_v2");
-  to_device = (int (*)(unsigned long long, const void*, size_t, void*))symbol(library, "cuMemcpyHtoDAsync_v2");
-  to_host = (int (*)(void*, unsigned long long, size_t, void*))symbol(library, "cuMemcpyDtoHAsync_v2");
+  to_device = (int (*)(unsigned long long, const void*, size_t, void*))symbol(
+      library, "cuMemcpyHtoDAsync_v2");
+  to_host =
+      (int (*)(void*, unsigned long long, size_t, void*))symbol(library, "cuMemcpyDtoHAsync_v2");
   synchronize = (int (*)(void*))symbol(library, "cuStreamSynchronize");
   make_stream = (int (*)(void**, unsigned))symbol(library, "cuStreamCreate");
   void* context = NULL;
-  if (init(0) != 0 || retain(&context, 0) != 0 || push(context) != 0) fprintf(stderr, "no GPU\n"), exit(1);
+  if (init(0) != 0 || retain(&context, 0) != 0 || push(context) != 0)
+    fprintf(stderr, "no GPU\n"), exit(1);
 }
 
 static void* new_stream(void) {
@@ -100,7 +103,8 @@ static unsigned small_float(unsigned value, int exponent_bits, int mantissa_bits
   while (!(value >> top & 1)) --top;
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const unsigned fraction = value - (1u << top);
-  const unsigned mantissa = top <= mantissa_bits ? fraction << (mantissa_bits - top) : fraction >> (top - mantissa_bits);
+  const unsigned mantissa =
+      top <= mantissa_bits ? fraction << (mantissa_bits - top) : fraction >> (top - mantissa_bits);
   return (unsigned)(top + bias) << mantissa_bits | mantissa;
 }
 static void store(unsigned char* at, int type, unsigned value) {
@@ -122,20 +126,27 @@ struct rank {
   void* stream;
 };
 
-static unsigned brought(int rank, size_t i) { return 1 + ((unsigned)rank + (unsigned)i) % 2; }
+static unsigned brought(int rank, size_t i) {
+  return 1 + ((unsigned)rank + (unsigned)i) % 2;
+}
 static unsigned reduced(int ranks, int op, size_t i) {
   unsigned value = op == ncclProd ? 1 : op == ncclMin ? 99 : 0;
   for (int r = 0; r < ranks; ++r) {
     const unsigned b = brought(r, i);
-    if (op == ncclProd) value *= b;
-    else if (op == ncclMax) value = b > value ? b : value;
-    else if (op == ncclMin) value = b < value ? b : value;
-    else value += op > ncclAvg ? 2 * b : b;
+    if (op == ncclProd)
+      value *= b;
+    else if (op == ncclMax)
+      value = b > value ? b : value;
+    else if (op == ncclMin)
+      value = b < value ? b : value;
+    else
+      value += op > ncclAvg ? 2 * b : b;
   }
   return value;
 }
 
-static void expect(const struct buffer* b, size_t at, int type, unsigned value, const char* what, int rank) {
+static void expect(const struct buffer* b, size_t at, int type, unsigned value, const char* what,
+                   int rank) {
   unsigned char wanted[8];
   store(wanted, type, value);
   if (memcmp(b->host + at * size_of(type), wanted, size_of(type)) == 0) return;
@@ -162,7 +173,10 @@ static void reductions(const struct rank* me, int type, int op, size_t count, in
     const size_t from = scatters ? (size_t)me->rank * count : 0;
     for (size_t i = 0; i < count && (kind != 1 || me->rank == root); ++i)
       expect(result, (in_place ? from : 0) + i, type, reduced(n, op, from + i),
-             kind == 0 ? "AllReduce" : kind == 1 ? "Reduce" : "ReduceScatter", me->rank);
+             kind == 0   ? "AllReduce"
+             : kind == 1 ? "Reduce"
+                         : "ReduceScatter",
+             me->rank);
   }
   free_buffer(&in);
   free_buffer(&out);
@@ -171,35 +185,43 @@ static void reductions(const struct rank* me, int type, int op, size_t count, in
 static void movements(const struct rank* me, int type, size_t count, int in_place) {
   const int n = me->ranks, root = n - 1;
   const size_t size = size_of(type), block = count * size;
-  struct buffer one = new_buffer(block), all = new_buffer(block * (size_t)n), other = new_buffer(block * (size_t)n);
+  struct buffer one = new_buffer(block), all = new_buffer(block * (size_t)n),
+                other = new_buffer(block * (size_t)n);
   for (size_t i = 0; i < count; ++i) store(one.host + i * size, type, brought(me->rank, i));
-  for (size_t i = 0; i < count * (size_t)n; ++i) store(all.host + i * size, type, brought(me->rank, i));
+  for (size_t i = 0; i < count * (size_t)n; ++i)
+    store(all.host + i * size, type, brought(me->rank, i));
   put(&one, me->stream);
   put(&all, me->stream);
   /* own block of `all` is what the rank brings, where it is in place */
   char* const own = (char*)all.device + (size_t)me->rank * block;
   const size_t shift = in_place ? (size_t)me->rank * count : 0;
 
-  CHECK(ncclAllGather(in_place ? (void*)own : one.device, all.device, count, type, me->comm, me->stream));
+  CHECK(ncclAllGather(in_place ? (void*)own : one.device, all.device, count, type, me->comm,
+                      me->stream));
   get(&all, me->stream);
   for (int r = 0; r < n; ++r)
     for (size_t i = 0; i < count; ++i)
-      expect(&all, (size_t)r * count + i, type, brought(r, i + (in_place ? (size_t)r * count : 0)), "AllGather", me->rank);
+      expect(&all, (size_t)r * count + i, type, brought(r, i + (in_place ? (size_t)r * count : 0)),
+             "AllGather", me->rank);
 
   CHECK(ncclGather(one.device, all.device, count, type, root, me->comm, me->stream));
   get(&all, me->stream);
   for (int r = 0; r < n && me->rank == root; ++r)
-    for (size_t i = 0; i < count; ++i) expect(&all, (size_t)r * count + i, type, brought(r, i), "Gather", me->rank);
+    for (size_t i = 0; i < count; ++i)
+      expect(&all, (size_t)r * count + i, type, brought(r, i), "Gather", me->rank);
 
-  for (size_t i = 0; i < count * (size_t)n; ++i) store(all.host + i * size, type, brought(me->rank, i));
+  for (size_t i = 0; i < count * (size_t)n; ++i)
+    store(all.host + i * size, type, brought(me->rank, i));
   put(&all, me->stream);
   CHECK(ncclAlltoAll(all.device, other.device, count, type, me->comm, me->stream));
   get(&other, me->stream);
   for (int r = 0; r < n; ++r)
     for (size_t i = 0; i < count; ++i)
-      expect(&other, (size_t)r * count + i, type, brought(r, (size_t)me->rank * count + i), "AlltoAll", me->rank);
+      expect(&other, (size_t)r * count + i, type, brought(r, (size_t)me->rank * count + i),
+             "AlltoAll", me->rank);
 
-  void* const to = in_place && me->rank == root ? (void*)((char*)all.device + (size_t)root * block) : one.device;
+  void* const to =
+      in_place && me->rank == root ? (void*)((char*)all.device + (size_t)root * block) : one.device;
   CHECK(ncclScatter(all.device, to, count, type, root, me->comm, me->stream));
   get(&one, me->stream);
   for (size_t i = 0; i < count && to == one.device; ++i)
@@ -207,7 +229,8 @@ static void movements(const struct rank* me, int type, size_t count, int in_plac
 
   for (size_t i = 0; i < count; ++i) store(one.host + i * size, type, brought(me->rank, i + shift));
   put(&one, me->stream);
-  CHECK(ncclBroadcast(one.device, in_place ? one.device : other.device, count, type, 0, me->comm, me->stream));
+  CHECK(ncclBroadcast(one.device, in_place ? one.device : other.device, count, type, 0, me->comm,
+                      me->stream));
   struct buffer* const result = in_place ? &one : &other;
   get(result, me->stream);
   for (size_t i = 0; i < count; ++i) expect(result, i, type, brought(0, i), "Broadcast", me->rank);
@@ -237,20 +260,24 @@ static void premultiplied(const struct rank* me) {
 static void messages(const struct rank* me, size_t count) {
   const int n = me->ranks;
   struct buffer in = new_buffer(count * 4 * (size_t)n), out = new_buffer(count * 4 * (size_t)n);
-  for (size_t i = 0; i < count * (size_t)n; ++i) store(in.host + 4 * i, ncclInt32, brought(me->rank, i) + 7 * (unsigned)i);
+  for (size_t i = 0; i < count * (size_t)n; ++i)
+    store(in.host + 4 * i, ncclInt32, brought(me->rank, i) + 7 * (unsigned)i);
   put(&in, me->stream);
   CHECK(ncclGroupStart());
   for (int r = 0; r < n; ++r) {
     const int peer = (me->rank + r) % n; /* not the order of the receives of the peer */
-    CHECK(ncclSend((char*)in.device + count * 4 * (size_t)peer, count, ncclInt32, peer, me->comm, me->stream));
-    CHECK(ncclRecv((char*)out.device + count * 4 * (size_t)r, count, ncclInt32, r, me->comm, me->stream));
+    CHECK(ncclSend((char*)in.device + count * 4 * (size_t)peer, count, ncclInt32, peer, me->comm,
+                   me->stream));
+    CHECK(ncclRecv((char*)out.device + count * 4 * (size_t)r, count, ncclInt32, r, me->comm,
+                   me->stream));
   }
   CHECK(ncclGroupEnd());
   get(&out, me->stream);
   for (int r = 0; r < n; ++r)
     for (size_t i = 0; i < count; ++i) {
       const size_t at = (size_t)me->rank * count + i;
-      expect(&out, (size_t)r * count + i, ncclInt32, brought(r, at) + 7 * (unsigned)at, "messages", me->rank);
+      expect(&out, (size_t)r * count + i, ncclInt32, brought(r, at) + 7 * (unsigned)at, "messages",
+             me->rank);
     }
   free_buffer(&in);
   free_buffer(&out);
@@ -261,7 +288,8 @@ static void queued(const struct rank* me) {
   const size_t count = 5000;
   struct buffer b = new_buffer(4 * count), c = new_buffer(4 * count);
   void* const second = new_stream();
-  for (size_t i = 0; i < count; ++i) store(b.host + 4 * i, ncclInt32, 1), store(c.host + 4 * i, ncclInt32, 1);
+  for (size_t i = 0; i < count; ++i)
+    store(b.host + 4 * i, ncclInt32, 1), store(c.host + 4 * i, ncclInt32, 1);
   put(&b, me->stream);
   put(&c, second);
   unsigned wanted = 1;
@@ -285,7 +313,8 @@ static void queued(const struct rank* me) {
 static void all_calls(const struct rank* me) {
   static const size_t sizes[] = {0, 1, 3, 1000, 70000};
   for (int type = 0; type < ncclNumTypes; ++type) {
-    for (int op = ncclSum; op < ncclAvg; ++op) reductions(me, type, op, sizes[(type + op) % 4], (type + op) % 2);
+    for (int op = ncclSum; op < ncclAvg; ++op)
+      reductions(me, type, op, sizes[(type + op) % 4], (type + op) % 2);
     movements(me, type, sizes[type % 4], type % 2);
   }
   reductions(me, ncclFloat32, ncclSum, sizes[4], 0);
@@ -302,7 +331,8 @@ static void splits(const struct rank* me) {
   for (int turn = 0; turn < 3; ++turn) {
     struct rank part = *me;
     const int color = me->rank % 2;
-    CHECK(ncclCommSplit(me->comm, turn == 2 && color == 1 ? -1 : color, -me->rank, &part.comm, NULL));
+    CHECK(
+        ncclCommSplit(me->comm, turn == 2 && color == 1 ? -1 : color, -me->rank, &part.comm, NULL));
     if (turn == 2 && color == 1) {
       if (part.comm != NULL) exit(1);
       continue;
@@ -310,7 +340,8 @@ static void splits(const struct rank* me) {
     CHECK(ncclCommCount(part.comm, &part.ranks));
     CHECK(ncclCommUserRank(part.comm, &part.rank));
     const int members = (me->ranks + 1 - color) / 2;
-    if (part.ranks != members || part.rank != members - 1 - me->rank / 2) fprintf(stderr, "split: rank %d of %d\n", part.rank, part.ranks), exit(1);
+    if (part.ranks != members || part.rank != members - 1 - me->rank / 2)
+      fprintf(stderr, "split: rank %d of %d\n", part.rank, part.ranks), exit(1);
     reductions(&part, ncclInt64, ncclSum, 100, 1);
     messages(&part, 50);
     CHECK(ncclCommFinalize(part.comm));
@@ -325,7 +356,8 @@ static void shared_stream(const struct rank* me) {
   struct buffer b = new_buffer(4 * count), c = new_buffer(4 * count);
   CHECK(ncclCommSplit(me->comm, 0, me->rank, &second, NULL));
   for (int turn = 0; turn < 50; ++turn) {
-    for (size_t i = 0; i < count; ++i) store(b.host + 4 * i, ncclInt32, 1), store(c.host + 4 * i, ncclInt32, 2);
+    for (size_t i = 0; i < count; ++i)
+      store(b.host + 4 * i, ncclInt32, 1), store(c.host + 4 * i, ncclInt32, 2);
     put(&b, me->stream);
     put(&c, me->stream);
     CHECK(ncclGroupStart());
@@ -342,11 +374,12 @@ static void shared_stream(const struct rank* me) {
   free_buffer(&c);
 }
 
-#define REFUSED(call, words)                                                                        \
-  do {                                                                                              \
-    const ncclResult_t found_ = (call);                                                             \
-    if (found_ == ncclSuccess || strstr(ncclGetLastError(NULL), words) == NULL)                     \
-      fprintf(stderr, "line %d: %s: %d, %s\n", __LINE__, #call, found_, ncclGetLastError(NULL)), exit(1); \
+#define REFUSED(call, words)                                                                     \
+  do {                                                                                           \
+    const ncclResult_t found_ = (call);                                                          \
+    if (found_ == ncclSuccess || strstr(ncclGetLastError(NULL), words) == NULL)                  \
+      fprintf(stderr, "line %d: %s: %d, %s\n", __LINE__, #call, found_, ncclGetLastError(NULL)), \
+          exit(1);                                                                               \
   } while (0)
 
 /* What is refused is refused on all ranks, and what comes after it works. */
@@ -354,8 +387,10 @@ static void wrong_calls(const struct rank* me) {
   struct buffer b = new_buffer(4);
   const size_t most = (size_t)1 << 62;
   REFUSED(ncclAllReduce(b.device, b.device, 1, 99, ncclSum, me->comm, me->stream), "data type 99");
-  REFUSED(ncclAllReduce(b.device, b.device, 1, ncclInt32, 77, me->comm, me->stream), "operation 77");
-  REFUSED(ncclAllReduce(b.device, b.device, most, ncclInt32, ncclSum, me->comm, me->stream), "elements");
+  REFUSED(ncclAllReduce(b.device, b.device, 1, ncclInt32, 77, me->comm, me->stream),
+          "operation 77");
+  REFUSED(ncclAllReduce(b.device, b.device, most, ncclInt32, ncclSum, me->comm, me->stream),
+          "elements");
   REFUSED(ncclAllReduce(NULL, b.device, 1, ncclInt32, ncclSum, me->comm, me->stream), "NULL");
   REFUSED(ncclBroadcast(b.device, b.device, 1, ncclInt32, me->ranks, me->comm, me->stream), "rank");
   REFUSED(ncclSend(b.device, most, ncclInt32, 0, me->comm, me->stream), "elements");
@@ -377,7 +412,9 @@ static ncclUniqueId meet(int rank, const char* folder) {
   if (rank == 0) {
     CHECK(ncclGetUniqueId(&id));
     FILE* const file = fopen(made, "wb");
-    if (file == NULL || fwrite(&id, sizeof id, 1, file) != 1 || fclose(file) != 0 || rename(made, path) != 0) exit(1);
+    if (file == NULL || fwrite(&id, sizeof id, 1, file) != 1 || fclose(file) != 0 ||
+        rename(made, path) != 0)
+      exit(1);
     return id;
   }
   FILE* file;
@@ -424,8 +461,9 @@ static void fail(const struct rank* me, const char* how) {
     return;
   }
   const int message = getenv("MESSAGE") != NULL;
-  ncclResult_t result = message ? ncclRecv(b.device, count, ncclInt32, 1, me->comm, me->stream)
-                                : ncclAllReduce(b.device, b.device, count, ncclInt32, ncclSum, me->comm, me->stream);
+  ncclResult_t result =
+      message ? ncclRecv(b.device, count, ncclInt32, 1, me->comm, me->stream)
+              : ncclAllReduce(b.device, b.device, count, ncclInt32, ncclSum, me->comm, me->stream);
   get(&b, me->stream); /* does not hang */
   while (result == ncclSuccess) {
     ncclResult_t found = ncclSuccess;
@@ -451,11 +489,13 @@ static void in_one_thread(int ranks) {
   }
   CHECK(ncclGroupStart());
   for (int r = 0; r < ranks; ++r)
-    CHECK(ncclAllReduce(buffers[r].device, buffers[r].device, count, ncclInt32, ncclSum, comms[r], streams[r]));
+    CHECK(ncclAllReduce(buffers[r].device, buffers[r].device, count, ncclInt32, ncclSum, comms[r],
+                        streams[r]));
   CHECK(ncclGroupEnd());
   for (int r = 0; r < ranks; ++r) {
     get(&buffers[r], streams[r]);
-    for (size_t i = 0; i < count; ++i) expect(&buffers[r], i, ncclInt32, reduced(ranks, ncclSum, i), "in one thread", r);
+    for (size_t i = 0; i < count; ++i)
+      expect(&buffers[r], i, ncclInt32, reduced(ranks, ncclSum, i), "in one thread", r);
     free_buffer(&buffers[r]);
     CHECK(ncclCommDestroy(comms[r]));
   }
@@ -482,7 +522,9 @@ int main(int argc, char** argv) {
     fail(&me, argv[4]);
     return 0;
   }
-  if (ncclPutSignal() != ncclInvalidUsage || strstr(ncclGetLastError(NULL), "does not implement") == NULL) return 1;
+  if (ncclPutSignal() != ncclInvalidUsage ||
+      strstr(ncclGetLastError(NULL), "does not implement") == NULL)
+    return 1;
   all_calls(&me);
   splits(&me);
   shared_stream(&me);

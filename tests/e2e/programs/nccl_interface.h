@@ -13,8 +13,19 @@ typedef int ncclResult_t, ncclDataType_t, ncclRedOp_t;
 typedef void* cudaStream_t;
 enum { ncclSuccess = 0, ncclInvalidArgument = 4, ncclInvalidUsage = 5, ncclRemoteError = 6 };
 enum {
-  ncclInt8, ncclUint8, ncclInt32, ncclUint32, ncclInt64, ncclUint64, ncclFloat16, ncclFloat32,
-  ncclFloat64, ncclBfloat16, ncclFloat8e4m3, ncclFloat8e5m2, ncclNumTypes
+  ncclInt8,
+  ncclUint8,
+  ncclInt32,
+  ncclUint32,
+  ncclInt64,
+  ncclUint64,
+  ncclFloat16,
+  ncclFloat32,
+  ncclFloat64,
+  ncclBfloat16,
+  ncclFloat8e4m3,
+  ncclFloat8e5m2,
+  ncclNumTypes
 };
 enum { ncclSum, ncclProd, ncclMax, ncclMin, ncclAvg };
 
@@ -28,13 +39,15 @@ CALL ncclCommFinalize(ncclComm_t comm);
 CALL ncclCommDestroy(ncclComm_t comm);
 CALL ncclCommAbort(ncclComm_t comm);
 CALL ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, void* config);
-CALL ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made, void* config, int flags);
+CALL ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made, void* config,
+                    int flags);
 CALL ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* found);
 CALL ncclCommCount(ncclComm_t comm, int* count);
 CALL ncclCommUserRank(ncclComm_t comm, int* rank);
 CALL ncclMemAlloc(void** memory, size_t bytes);
 CALL ncclMemFree(void* memory);
-CALL ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type, int residence, ncclComm_t comm);
+CALL ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type, int residence,
+                              ncclComm_t comm);
 CALL ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
 CALL ncclAllReduce(PLACE, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 CALL ncclReduce(PLACE, ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream);
@@ -44,8 +57,10 @@ CALL ncclAllGather(PLACE, ncclComm_t comm, cudaStream_t stream);
 CALL ncclAlltoAll(PLACE, ncclComm_t comm, cudaStream_t stream);
 CALL ncclGather(PLACE, int root, ncclComm_t comm, cudaStream_t stream);
 CALL ncclScatter(PLACE, int root, ncclComm_t comm, cudaStream_t stream);
-CALL ncclSend(const void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
-CALL ncclRecv(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
+CALL ncclSend(const void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+              cudaStream_t stream);
+CALL ncclRecv(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+              cudaStream_t stream);
 CALL ncclGroupStart(void);
 CALL ncclGroupEnd(void);
 CALL ncclPutSignal(void);

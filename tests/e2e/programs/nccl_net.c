@@ -47,7 +47,8 @@ struct v11 {
   struct shared shared;
 };
 
-static void log_line(int level, unsigned long flags, const char* file, int line, const char* format, ...) {
+static void log_line(int level, unsigned long flags, const char* file, int line, const char* format,
+                     ...) {
   (void)level, (void)flags, (void)file, (void)line;
   va_list list;
   va_start(list, format);
@@ -55,9 +56,9 @@ static void log_line(int level, unsigned long flags, const char* file, int line,
   va_end(list);
   fputc('\n', stderr);
 }
-#define CHECK(call)                                                      \
-  do {                                                                   \
-    const int found_ = (call);                                           \
+#define CHECK(call)                                                                          \
+  do {                                                                                       \
+    const int found_ = (call);                                                               \
     if (found_ != 0) fprintf(stderr, "line %d: %s: %d\n", __LINE__, #call, found_), exit(1); \
   } while (0)
 
@@ -70,7 +71,9 @@ static void pass(const char* folder, int rank, const char* bytes) {
   snprintf(path, sizeof path, "%s/%d", folder, rank);
   snprintf(made, sizeof made, "%s.new", path);
   FILE* const file = fopen(made, "wb");
-  if (file == NULL || fwrite(bytes, 128, 1, file) != 1 || fclose(file) != 0 || rename(made, path) != 0) exit(1);
+  if (file == NULL || fwrite(bytes, 128, 1, file) != 1 || fclose(file) != 0 ||
+      rename(made, path) != 0)
+    exit(1);
 }
 static void take(const char* folder, int rank, char* bytes) {
   char path[512];
@@ -97,7 +100,8 @@ static void exchange(size_t bytes, int rank) {
   unsigned char *out[count], *in[count];
   for (int i = 0; i < count; ++i) {
     out[i] = malloc(bytes + 1), in[i] = malloc(bytes + 64);
-    for (size_t k = 0; k < bytes; ++k) out[i][k] = (unsigned char)(k * 7 + (size_t)i + (size_t)rank);
+    for (size_t k = 0; k < bytes; ++k)
+      out[i][k] = (unsigned char)(k * 7 + (size_t)i + (size_t)rank);
     CHECK(net->reg(sending, out[i], bytes + 1, 1, &handle));
     do CHECK(net->isend(sending, out[i], bytes, i, handle, NULL, &sends[i]));
     while (sends[i] == NULL);
@@ -112,13 +116,16 @@ static void exchange(size_t bytes, int rank) {
   while (left > 0) /* each in turn, as NCCL's proxy does */
     for (int i = 0; i < 2 * count; ++i) {
       if (done[i]) continue;
-      CHECK(net->test(i < count ? receives[i] : sends[i - count], &done[i], i < count ? &found[i] : NULL));
+      CHECK(net->test(i < count ? receives[i] : sends[i - count], &done[i],
+                      i < count ? &found[i] : NULL));
       left -= done[i];
     }
   for (int i = 0; i < count; ++i) {
-    if ((size_t)found[i] != bytes) fprintf(stderr, "%d bytes instead of %zu\n", found[i], bytes), exit(1);
+    if ((size_t)found[i] != bytes)
+      fprintf(stderr, "%d bytes instead of %zu\n", found[i], bytes), exit(1);
     for (size_t k = 0; k < bytes; ++k)
-      if (in[i][k] != (unsigned char)(k * 7 + (size_t)i + 1 - (size_t)rank)) fprintf(stderr, "wrong byte %zu\n", k), exit(1);
+      if (in[i][k] != (unsigned char)(k * 7 + (size_t)i + 1 - (size_t)rank))
+        fprintf(stderr, "wrong byte %zu\n", k), exit(1);
     CHECK(net->dereg(sending, handle));
     free(out[i]), free(in[i]);
   }
@@ -141,7 +148,8 @@ static void open_ends(const char* folder, int rank, const void* table, int versi
   take(folder, 1 - rank, other);
   while (sending == NULL || receiving == NULL) {
     if (sending == NULL)
-      CHECK(version == 10 ? old->connect(0, NULL, other, &sending, NULL) : new->connect(context, 0, other, &sending, NULL));
+      CHECK(version == 10 ? old->connect(0, NULL, other, &sending, NULL)
+                          : new->connect(context, 0, other, &sending, NULL));
     if (receiving == NULL) CHECK(net->accept(listening, &receiving, NULL));
   }
   CHECK(net->close_listen(listening));
@@ -152,7 +160,8 @@ int main(int argc, char** argv) {
   const int rank = atoi(argv[1]), version = atoi(argv[4]);
   void* const library = dlopen(argv[2], RTLD_NOW);
   if (library == NULL) fprintf(stderr, "%s\n", dlerror()), exit(1);
-  const void* const table = dlsym(library, version == 10 ? "ncclNetPlugin_v10" : "ncclNetPlugin_v11");
+  const void* const table =
+      dlsym(library, version == 10 ? "ncclNetPlugin_v10" : "ncclNetPlugin_v11");
   if (table == NULL) fprintf(stderr, "no version %d\n", version), exit(1);
   open_ends(argv[3], rank, table, version);
   static const size_t sizes[] = {0, 1, 100, 5000, 300000, 3000000};
