@@ -12,79 +12,76 @@
 
 namespace penstock::gpu {
 
-/// What one call of the driver has registered.
-struct Pinned::Piece {
-  std::shared_ptr<const Device> device;
-  std::byte* begin = nullptr;
-  std::uint64_t bytes = 0;
-  cuda::DevicePointer pointer = 0;
-
-  static Result<std::shared_ptr<Piece>> make(const std::shared_ptr<const Device>& device,
-                                             std::byte* begin, std::uint64_t bytes);
-  ~Piece();
-};
-
 namespace {
 
 /// Ranks that share this process name the same memory of the pool.
 struct Registered {
   std::mutex mutex;
-  std::map<std::byte*, std::weak_ptr<void>> pieces;
+  std::map<std::byte*, int> users;  ///< by the begin of a piece
 };
 Registered& registered() {
-  static Registered all;
+  static auto& all = *new Registered;  // threads may end after the program's statics
   return all;
 }
 
 }  // namespace
 
-Result<std::shared_ptr<Pinned::Piece>> Pinned::Piece::make(
-    const std::shared_ptr<const Device>& device, std::byte* begin, std::uint64_t bytes) {
+Result<void> Pinned::add(std::byte* begin, std::uint64_t bytes) {
+  const cuda::Driver& driver = device_->driver();
+  const Device::Scope scope(*device_);
   const std::lock_guard<std::mutex> guard(registered().mutex);
-  auto& entry = registered().pieces[begin];
-  if (const auto there = std::static_pointer_cast<Piece>(entry.lock());
-      there != nullptr && there->bytes == bytes)
-    return there;
-  auto piece = std::make_shared<Piece>();
-  const cuda::Driver& driver = device->driver();
-  const Device::Scope scope(*device);
-  PENSTOCK_TRY(driver.check(
-      driver.host_register(begin, bytes,
-                           cuda::host_register_portable | cuda::host_register_device_map),
-      fmt::format("{} of host memory for the GPU", base::format_bytes(bytes)).c_str()));
-  piece->device = device;
-  piece->begin = begin;
-  piece->bytes = bytes;
-  PENSTOCK_TRY(driver.check(driver.host_device_pointer(&piece->pointer, begin, 0),
-                            "the GPU's address of host memory"));
-  entry = piece;
-  return piece;
+  int& users = registered().users[begin];
+  if (users == 0)
+    PENSTOCK_TRY(driver.check(
+        driver.host_register(begin, bytes,
+                             cuda::host_register_portable | cuda::host_register_device_map),
+        fmt::format("{} of host memory for the GPU", base::format_bytes(bytes)).c_str()));
+  ++users;
+  pieces_.push_back({.begin = begin});
+  return driver.check(driver.host_device_pointer(&pieces_.back().pointer, begin, 0),
+                      "the GPU's address of host memory");
 }
 
-Pinned::Piece::~Piece() {
-  if (device == nullptr) return;
-  const Device::Scope scope(*device);
-  (void)device->driver().host_unregister(begin);
+Pinned::~Pinned() {
+  if (pieces_.empty()) return;
+  const Device::Scope scope(*device_);
+  const std::lock_guard<std::mutex> guard(registered().mutex);
+  for (const Piece& piece : pieces_) {
+    const auto entry = registered().users.find(piece.begin);
+    if (--entry->second != 0) continue;
+    registered().users.erase(entry);
+    (void)device_->driver().host_unregister(piece.begin);
+  }
+}
+
+Pinned& Pinned::operator=(Pinned&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(begin_, other.begin_);
+  std::swap(end_, other.end_);
+  std::swap(piece_bytes_, other.piece_bytes_);
+  std::swap(pieces_, other.pieces_);
+  return *this;
 }
 
 Result<Pinned> Pinned::make(std::shared_ptr<const Device> device, std::byte* begin,
                             std::uint64_t bytes, std::uint64_t piece_bytes) {
   const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   Pinned made;
+  made.device_ = std::move(device);
   made.piece_bytes_ = piece_bytes;
   made.begin_ = begin - reinterpret_cast<std::uintptr_t>(begin) % page;
   const auto skipped = static_cast<std::uint64_t>(begin - made.begin_);
   made.end_ = made.begin_ + base::align_up(skipped + bytes, page);
   for (std::byte* at = made.begin_; at < made.end_; at += piece_bytes) {
     const auto left = static_cast<std::uint64_t>(made.end_ - at);
-    made.pieces_.push_back(PENSTOCK_TRY(Piece::make(device, at, std::min(left, piece_bytes))));
+    PENSTOCK_TRY(made.add(at, std::min(left, piece_bytes)));
   }
   return made;
 }
 
 cuda::DevicePointer Pinned::at(const std::byte* address) const {
   const auto offset = static_cast<std::uint64_t>(address - begin_);
-  return pieces_[offset / piece_bytes_]->pointer + offset % piece_bytes_;
+  return pieces_[offset / piece_bytes_].pointer + offset % piece_bytes_;
 }
 
 }  // namespace penstock::gpu

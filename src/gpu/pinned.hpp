@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/status.hpp"
@@ -20,20 +21,26 @@ class Pinned {
   /// Whole pages around the bytes. Error: what the driver says; then nothing is registered.
   static Result<Pinned> make(std::shared_ptr<const Device> device, std::byte* begin,
                              std::uint64_t bytes, std::uint64_t piece_bytes = max_piece_bytes);
-  Pinned(Pinned&&) = default;
-  Pinned& operator=(Pinned&&) = default;
+  ~Pinned();
+  Pinned(Pinned&& other) noexcept { *this = std::move(other); }
+  Pinned& operator=(Pinned&& other) noexcept;
 
   bool has(const std::byte* address) const { return address >= begin_ && address < end_; }
   /// As the GPU names it; of an address that it has.
   cuda::DevicePointer at(const std::byte* address) const;
 
  private:
-  struct Piece;
+  struct Piece {
+    std::byte* begin = nullptr;
+    cuda::DevicePointer pointer = 0;
+  };
   Pinned() = default;
+  Result<void> add(std::byte* begin, std::uint64_t bytes);
 
+  std::shared_ptr<const Device> device_;
   std::byte *begin_ = nullptr, *end_ = nullptr;
   std::uint64_t piece_bytes_ = 0;
-  std::vector<std::shared_ptr<Piece>> pieces_;
+  std::vector<Piece> pieces_;
 };
 
 }  // namespace penstock::gpu
