@@ -228,6 +228,7 @@ struct Turns {
     problem.max_block_bytes = size;
     const coll::Plan way = comm.plan(problem);
     world.require(way.eager == (size == 40), "another form than was meant");
+    if (check) my_turn(world, self);  // to begin publishes the call
     must(world,
          comm.begin(
              {.problem = &problem, .plan = way, .input = data.data(), .output = data.data()}));
