@@ -86,7 +86,11 @@ void Backend::connect() {
 }
 
 void Backend::open(Meeting& meeting) {
-  attached_ = Attached::meet(meeting);
+  {
+    auto met = Attached::meet(meeting);
+    const std::lock_guard<std::mutex> guard(mutex_);
+    attached_ = std::move(met);
+  }
   const std::string name = "process group " + name_of(*this);
   Exchange exchange{meeting, nullptr};
   penstock_comm_options_t options{};
@@ -98,10 +102,12 @@ void Backend::open(Meeting& meeting) {
   options.user = &exchange;
   options.check = options_->check ? 1 : 0;
   penstock_comm_t* opened = nullptr;
+  attached_->tensors().give_up_unused();
   const auto status = penstock_comm_open(attached_->pool(), &options, &opened);
   comm_ = opened;
   if (exchange.error != nullptr) std::rethrow_exception(exchange.error);
   if (status != PENSTOCK_OK) throw_last_error(status);
+  meeting.done();
 }
 
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {  // NOLINT: PyTorch's
@@ -114,7 +120,12 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {  // N
 Mail& Backend::mail() {
   const std::lock_guard<std::mutex> guard(mail_mutex_);
   if (mail_ != nullptr) return *mail_;
-  auto attached = Attached::there();
+  std::shared_ptr<Attached> attached;
+  {
+    const std::lock_guard<std::mutex> of_error(mutex_);
+    if (error_ != nullptr) std::rethrow_exception(error_);
+    attached = attached_;
+  }
   if (attached == nullptr) {
     Meeting meeting(store_, rank_, size_, name_of(*this), options_->timeout, cancelled_);
     attached = Attached::meet(meeting);
@@ -252,20 +263,23 @@ void Backend::shutdown() {
   constexpr int grace_ms = 2000;
   const WithoutPython released;
   worker_.drain(grace_ms);
-  __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE);
-  worker_.stop();
-  penstock_comm_close(comm_.exchange(nullptr));
-  {
-    const std::lock_guard<std::mutex> guard(mail_mutex_);
-    mail_.reset();
-  }
-  attached_.reset();
   try {
     C10_THROW_ERROR(DistBackendError,
                     "penstock: process group " + name_of(*this) + " was destroyed");
   } catch (...) {
     fail(std::current_exception());
   }
+  __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE);
+  worker_.stop();
+  penstock_comm_close(comm_.exchange(nullptr));
+  std::unique_ptr<Mail> ended;
+  {
+    const std::lock_guard<std::mutex> guard(mail_mutex_);
+    ended = std::move(mail_);
+  }
+  ended.reset();  // what waits for its messages may come back to us
+  const std::lock_guard<std::mutex> guard(mutex_);
+  attached_.reset();
 }
 
 c10::intrusive_ptr<c10d::Backend> Backend::split(

@@ -137,7 +137,7 @@ class Backend : public c10d::Backend {
   volatile int cancelled_ = 0;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::int64_t> spent_ns_{0};
-  std::mutex mutex_;          ///< of error_
+  std::mutex mutex_;          ///< of error_ and attached_
   std::exception_ptr error_;  ///< of the group: no later call works
   int splits_ = 0;
   Worker worker_;

@@ -57,6 +57,10 @@ Mail::~Mail() {
   stop(std::make_exception_ptr(
       C10_BUILD_ERROR(DistBackendError, "penstock: " + group_ + " was destroyed")));
   thread_.join();
+  try {  // a store that outlives the group must not tell the next one of this address
+    store_->deleteKey(key(rank_));
+  } catch (...) {  // the store has gone
+  }
   penstock_messenger_close(messenger_);
 }
 
@@ -152,7 +156,13 @@ std::exception_ptr Mail::late(const Entry& entry) const {
 std::exception_ptr Mail::dead(const Entry& entry) {
   const int peer = entry.message.peer;
   if (peer == anybody || peer == rank_) return nullptr;
-  (void)meet(peer);
+  if (tokens_[static_cast<std::size_t>(peer)] == 0) {
+    try {
+      (void)meet(peer);
+    } catch (...) {  // the store's host has gone, or the peer cannot be met
+      return std::current_exception();
+    }
+  }
   char who[256] = "";
   const std::uint64_t token = tokens_[static_cast<std::size_t>(peer)];
   if (token == 0 || penstock_pool_alive(attached_->pool(), token, who, sizeof who) != 0)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <random>
 #include <sstream>
@@ -63,8 +64,9 @@ struct Invitation {
 };
 
 std::mutex mutex;
-std::weak_ptr<Attached> current;
+std::weak_ptr<Attached> current;  // of the first group: tensors lie there
 std::string current_job;
+std::map<std::string, std::weak_ptr<Attached>> by_spec;
 
 }  // namespace
 
@@ -117,6 +119,21 @@ std::string Meeting::from_all(const std::string& topic, const std::string& mine)
   return from_first(topic + "/all", all);
 }
 
+void Meeting::done() {
+  const std::string pool = key("pool", 0);
+  if (store_->add(key("met", 0), 1) != size_) {
+    // Not later than this group may end.
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (store_->check({pool}) && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    return;
+  }
+  for (int rank = 0; rank < size_; ++rank) store_->deleteKey(key("comm", rank));
+  store_->deleteKey(key("comm/all", 0));
+  store_->deleteKey(key("met", 0));
+  store_->deleteKey(pool);
+}
+
 void Meeting::give_up(const std::string& why) {
   if (store_->check({key("trouble", 0)})) return;
   store_->set(key("trouble", 0), "rank " + std::to_string(rank_) + " on " + host_name() +
@@ -150,9 +167,9 @@ std::shared_ptr<Attached> Attached::meet(Meeting& meeting) {
               "): set PENSTOCK_POOL on all hosts to a pool that all of them share");
   const std::string spec = named.empty() ? first.spec : named;
   const std::lock_guard<std::mutex> guard(mutex);
-  there = current.lock();
-  if (there != nullptr) {  // of another rank in this process
-    if (made && there->spec() == spec) there->remove_by_ = ::getpid();
+  there = by_spec[spec].lock();
+  if (there != nullptr) {  // of another group, or of another rank in this process
+    if (made) there->remove_by_ = ::getpid();
     return there;
   }
   penstock_attach_options_t options{};
@@ -167,8 +184,11 @@ std::shared_ptr<Attached> Attached::meet(Meeting& meeting) {
   }
   there.reset(new Attached(pool, spec));
   if (made) there->remove_by_ = ::getpid();
-  current = there;
-  current_job = first.job;
+  by_spec[spec] = there;
+  if (current.expired()) {
+    current = there;
+    current_job = first.job;
+  }
   return there;
 }
 
@@ -179,7 +199,8 @@ std::shared_ptr<Attached> Attached::there() {
 
 void Attached::leave() {
   const std::lock_guard<std::mutex> guard(mutex);
-  if (const auto there = current.lock()) there->remove();
+  for (const auto& [spec, attached] : by_spec)
+    if (const auto there = attached.lock()) there->remove();
 }
 
 void Attached::remove() {

@@ -36,6 +36,9 @@ class Meeting {
   std::string from_first(const std::string& topic, const std::string& mine);
   /// `mine` of all ranks, in rank order, each as long.
   std::string from_all(const std::string& topic, const std::string& mine);
+  /// All have met: what was said here is taken back, since a store may outlive the group, and the
+  /// next one of its name would take it for its own.
+  void done();
   /// Those who wait for this rank, now or later, get an error that says why.
   void give_up(const std::string& why);
 

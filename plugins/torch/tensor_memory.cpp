@@ -21,13 +21,26 @@ std::uint64_t rounded(std::uint64_t bytes) {
 
 }  // namespace
 
+TensorMemory::TensorMemory(penstock_pool_t* pool) : pool_(pool) {
+  constexpr std::uint64_t part = 16;  // of the pool, for each process that may do so
+  penstock_pool_info_t info{};
+  penstock_pool_info(pool_, &info);
+  most_unused_bytes_ = info.bytes / part;
+}
+
 TensorMemory::~TensorMemory() {
+  destroy_unused();
+}
+
+void TensorMemory::give_up_unused() {
+  const std::lock_guard<std::mutex> guard(mutex_);
   destroy_unused();
 }
 
 void TensorMemory::destroy_unused() {
   for (const Block& block : unused_) penstock_arena_destroy(block.second);
   unused_.clear();
+  unused_bytes_ = 0;
 }
 
 penstock_object_t* TensorMemory::create(std::uint64_t bytes) {
@@ -42,7 +55,12 @@ penstock_object_t* TensorMemory::create(std::uint64_t bytes) {
       "torch.tensor." + std::to_string(info.token) + "." + std::to_string(++made_);
   penstock_object_t* made = nullptr;
   const auto status = penstock_arena_create(pool_, name.c_str(), bytes, &options, &made);
-  return status == PENSTOCK_OK ? made : nullptr;
+  if (status != PENSTOCK_OK) return nullptr;
+  // Another node may have stored there before: this one's copies are old.
+  penstock_object_info_t of_it{};
+  penstock_object_info(made, &of_it);
+  penstock_observe(pool_, of_it.data, of_it.bytes);
+  return made;
 }
 
 penstock_object_t* TensorMemory::take(std::uint64_t bytes) {
@@ -51,6 +69,7 @@ penstock_object_t* TensorMemory::take(std::uint64_t bytes) {
   if (found != unused_.end() && found->first == bytes) {
     penstock_object_t* const block = found->second;
     unused_.erase(found);
+    unused_bytes_ -= bytes;
     return block;
   }
   if (penstock_object_t* const made = create(bytes)) return made;
@@ -60,6 +79,11 @@ penstock_object_t* TensorMemory::take(std::uint64_t bytes) {
 
 void TensorMemory::give_back(std::uint64_t bytes, penstock_object_t* block) {
   const std::lock_guard<std::mutex> guard(mutex_);
+  if (unused_bytes_ + bytes > most_unused_bytes_) {
+    penstock_arena_destroy(block);  // others need the room too
+    return;
+  }
+  unused_bytes_ += bytes;
   unused_.insert({bytes, block});
 }
 

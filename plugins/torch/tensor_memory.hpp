@@ -19,7 +19,7 @@ class Attached;
 /// step makes no objects in the pool. Thread-safe.
 class TensorMemory {
  public:
-  explicit TensorMemory(penstock_pool_t* pool) : pool_(pool) {}
+  explicit TensorMemory(penstock_pool_t* pool);
   ~TensorMemory();
   TensorMemory(const TensorMemory&) = delete;
   TensorMemory& operator=(const TensorMemory&) = delete;
@@ -28,6 +28,9 @@ class TensorMemory {
   /// defined where the pool has no room, or `elements` is no number of them.
   static at::Tensor allocate(const std::shared_ptr<Attached>& attached, std::int64_t elements,
                              const at::TensorOptions& options);
+
+  /// What was given back and is kept for the next: something else needs the room.
+  void give_up_unused();
 
  private:
   using Block = std::pair<std::uint64_t, penstock_object_t*>;  ///< bytes, and where
@@ -39,6 +42,7 @@ class TensorMemory {
   penstock_pool_t* pool_;
   std::mutex mutex_;
   std::set<Block> unused_;
+  std::uint64_t unused_bytes_ = 0, most_unused_bytes_ = 0;
   std::uint64_t made_ = 0;
 };
 

@@ -7,74 +7,93 @@
 
 namespace penstock::torch {
 
+/// With the lock held: from now on this thread takes the tasks.
+void Worker::start() {
+  threads_.emplace_back([state = state_] { run(state); });
+  state_->runs = threads_.back().get_id();
+}
+
 void Worker::later(std::function<void()> task) {
   {
-    const std::lock_guard<std::mutex> guard(mutex_);
-    if (!stopped_) {
-      tasks_.push_back(std::move(task));
-      if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    const std::lock_guard<std::mutex> guard(state_->mutex);
+    if (!state_->stopped) {
+      state_->tasks.push_back(std::move(task));
       task = nullptr;
+      const bool in_a_task = state_->busy && state_->by == std::this_thread::get_id() &&
+                             state_->runs == std::this_thread::get_id();
+      if (in_a_task) state_->busy = false;  // it only waits from here on
+      if (in_a_task || threads_.empty()) start();
     }
   }
   if (task != nullptr) return task();  // after the end: it finds that out
-  changed_.notify_all();
+  state_->changed.notify_all();
 }
 
-void Worker::run() {
+void Worker::run(const std::shared_ptr<State>& state) {
   pthread_setname_np(pthread_self(), "penstock-torch");
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(state->mutex);
   for (;;) {
-    changed_.wait(lock, [this] { return !busy_ && (!tasks_.empty() || stopped_); });
-    if (tasks_.empty()) return;
-    auto task = std::move(tasks_.front());
-    tasks_.pop_front();
-    begin();
+    state->changed.wait(lock,
+                        [&] { return !state->busy && (!state->tasks.empty() || state->stopped); });
+    if (state->tasks.empty()) return;
+    auto task = std::move(state->tasks.front());
+    state->tasks.pop_front();
+    state->begin();
     lock.unlock();
     task();
     task = nullptr;  // its tensors go before others learn that it is done
     lock.lock();
-    busy_ = false;
-    changed_.notify_all();
+    if (state->runs != std::this_thread::get_id()) return;  // another goes on
+    state->busy = false;
+    state->changed.notify_all();
   }
 }
 
 void Worker::done() {
   {
-    const std::lock_guard<std::mutex> guard(mutex_);
-    busy_ = false;
+    const std::lock_guard<std::mutex> guard(state_->mutex);
+    state_->busy = false;
     // The thread is woken where it has something to do only: that takes longer than many a call.
-    if (tasks_.empty() && draining_ == 0 && !stopped_) return;
+    if (state_->tasks.empty() && state_->draining == 0 && !state_->stopped) return;
   }
-  changed_.notify_all();
+  state_->changed.notify_all();
 }
 
 bool Worker::drain(int milliseconds) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  ++draining_;
-  const bool drained = changed_.wait_for(lock, std::chrono::milliseconds(milliseconds),
-                                         [this] { return !busy_ && tasks_.empty(); });
-  --draining_;
+  std::unique_lock<std::mutex> lock(state_->mutex);
+  ++state_->draining;
+  const bool drained =
+      state_->changed.wait_for(lock, std::chrono::milliseconds(milliseconds),
+                               [this] { return !state_->busy && state_->tasks.empty(); });
+  --state_->draining;
   return drained;
 }
 
 void Worker::stop() {
-  std::thread ended;
+  std::vector<std::thread> ended;
   {
-    const std::lock_guard<std::mutex> guard(mutex_);
-    stopped_ = true;
-    if (thread_.get_id() != std::this_thread::get_id()) ended = std::move(thread_);
+    const std::lock_guard<std::mutex> guard(state_->mutex);
+    state_->stopped = true;
+    ended = std::move(threads_);
+    threads_.clear();
   }
-  changed_.notify_all();
-  if (ended.joinable()) ended.join();
-  std::unique_lock<std::mutex> lock(mutex_);
-  ++draining_;
-  changed_.wait(lock, [this] { return !busy_ || by_ == std::this_thread::get_id(); });
-  --draining_;
+  state_->changed.notify_all();
+  for (std::thread& thread : ended) {
+    if (thread.get_id() == std::this_thread::get_id())
+      thread.detach();  // it ends by itself, by the state that it holds
+    else
+      thread.join();
+  }
+  std::unique_lock<std::mutex> lock(state_->mutex);
+  ++state_->draining;
+  state_->changed.wait(
+      lock, [this] { return !state_->busy || state_->by == std::this_thread::get_id(); });
+  --state_->draining;
 }
 
 bool Worker::stopped() const {
-  const std::lock_guard<std::mutex> guard(mutex_);
-  return stopped_;
+  const std::lock_guard<std::mutex> guard(state_->mutex);
+  return state_->stopped;
 }
 
 }  // namespace penstock::torch

@@ -5,27 +5,30 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace penstock::torch {
 
 class Worker {
  public:
-  Worker() = default;
+  Worker() : state_(std::make_shared<State>()) {}
   ~Worker() { stop(); }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// Runs `task` after those before it. It does not throw.
+  /// Runs `task` after those before it. It does not throw. The last thing that a task does may be
+  /// to call others of ours, and to wait for them: they are run by another thread.
   void later(std::function<void()> task);
   /// Runs `task` in this thread before it returns, if nothing is under way or waits. Else false.
   template <class Task>
   bool now(const Task& task) {
     {
-      const std::lock_guard<std::mutex> guard(mutex_);
-      if (busy_ || !tasks_.empty() || stopped_) return false;
-      begin();
+      const std::lock_guard<std::mutex> guard(state_->mutex);
+      if (state_->busy || !state_->tasks.empty() || state_->stopped) return false;
+      state_->begin();
     }
     task();
     done();
@@ -33,27 +36,33 @@ class Worker {
   }
   /// Waits until nothing is under way. False: not within `milliseconds`.
   bool drain(int milliseconds);
-  /// Takes no more tasks; those that wait are run (and should fail quickly). Ends the thread, and
-  /// waits for other threads that run a task.
+  /// Takes no more tasks; those that wait are run (and should fail quickly). Ends the threads, and
+  /// waits for others that run a task; not for its own, which may be what a task does last.
   void stop();
   bool stopped() const;
 
  private:
-  void run();
-  void begin() {
-    busy_ = true;
-    by_ = std::this_thread::get_id();
-  }
+  /// Also of threads that outlive the worker: one that has destroyed it in a task.
+  struct State {
+    mutable std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::function<void()>> tasks;
+    bool busy = false;   ///< a task runs ...
+    std::thread::id by;  ///< ... in this thread
+    bool stopped = false;
+    int draining = 0;      ///< threads in drain()
+    std::thread::id runs;  ///< the thread that takes tasks
+    void begin() {
+      busy = true;
+      by = std::this_thread::get_id();
+    }
+  };
+  static void run(const std::shared_ptr<State>& state);
+  void start();
   void done();
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  bool busy_ = false;   ///< a task runs ...
-  std::thread::id by_;  ///< ... in this thread
-  bool stopped_ = false;
-  int draining_ = 0;    ///< threads in drain()
-  std::thread thread_;  ///< begun with the first task that waits
+  std::shared_ptr<State> state_;
+  std::vector<std::thread> threads_;  ///< the last one takes tasks, if any
 };
 
 }  // namespace penstock::torch

@@ -53,6 +53,18 @@ class Torch(Case):
                 for status, out, err in self.ranks(ranks, "torch_collectives.py", PENSTOCK_NODES=nodes):
                     self.assertEqual((status, out), (0, "collectives: ok\n"), err)
 
+    def test_habits(self):
+        for ranks, what in ((2, "callbacks"), (4, "beside"), (2, "later")):
+            with self.subTest(what=what):
+                for status, out, err in self.ranks(ranks, "torch_habits.py", what):
+                    self.assertEqual((status, out), (0, "habits: ok\n"), err)
+
+    def test_groups_again_in_a_store_that_outlives_them(self):
+        done = subprocess.run([SOURCE / ".venv-torch/bin/torchrun", "--nproc-per-node", "2", "--master-port", str(free_port()),
+                               PROGRAMS / "torch_habits.py", "again"], env=self.environment(), capture_output=True, text=True,
+                              timeout=100)
+        self.assertEqual((done.returncode, done.stdout.count("habits: ok")), (0, 2), done.stderr)
+
     def test_collectives_in_a_pool_that_is_named(self):
         pool = self.pool("256M", "simulated")
         for status, out, err in self.ranks(3, "torch_collectives.py", PENSTOCK_NODES=2, PENSTOCK_POOL=pool):

@@ -1,0 +1,77 @@
+"""Habits of PyTorch programs: callbacks that call collectives, groups beside a gloo world, groups of the same name again.
+
+    torch_habits.py callbacks | beside | again | later
+"""
+
+import datetime
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+
+import penstock.torch  # noqa: F401
+
+TIMEOUT = datetime.timedelta(seconds=20)
+
+
+def callbacks():
+    """What is done when a collective is over may call others and wait for them, as PowerSGD's hook does."""
+    dist.init_process_group("penstock", timeout=TIMEOUT)
+    for wait in (lambda t: dist.all_reduce(t), lambda t: dist.all_reduce(t, async_op=True).get_future().wait()):
+        inner = torch.ones(10)
+
+        def then(_, inner=inner, wait=wait):
+            wait(inner)
+            return inner.sum()
+        future = dist.all_reduce(torch.ones(1000), async_op=True).get_future().then(then)
+        assert float(future.wait()) == 10 * dist.get_world_size()
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(40, 40), torch.nn.Linear(40, 1)))
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+    model.register_comm_hook(powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2), powerSGD_hook.powerSGD_hook)
+    for _ in range(5):
+        model(torch.ones(4, 40)).sum().backward()
+
+
+def beside():
+    """Rows and columns of ranks, whose first groups do not meet."""
+    dist.init_process_group("gloo", timeout=TIMEOUT)
+    rank = dist.get_rank()
+    groups = [dist.new_group(ranks, backend="penstock", timeout=TIMEOUT) for ranks in ([0, 1], [2, 3], [0, 2], [1, 3])]
+    for group in (groups[rank // 2], groups[2 + rank % 2]):
+        values = torch.ones(3)
+        dist.all_reduce(values, group=group)
+        assert values.tolist() == [2.0] * 3
+
+
+def again():
+    """Under torchrun the store outlives the groups."""
+    for turn in range(3):
+        dist.init_process_group("penstock", timeout=TIMEOUT)
+        values = torch.ones(3) * (dist.get_rank() + turn)
+        dist.all_reduce(values)
+        assert values.tolist() == [2.0 * turn + 1] * 3
+        dist.send(values, 1) if dist.get_rank() == 0 else dist.recv(values, 0)
+        if turn < 2:
+            dist.destroy_process_group()
+
+
+def later():
+    """A group that was destroyed says so, whatever is asked of it."""
+    dist.init_process_group("penstock", timeout=TIMEOUT)
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    dist.barrier()
+    dist.destroy_process_group()
+    for call in (lambda: backend.send([torch.ones(1)], 1 - int(os.environ["RANK"]), 0), lambda: backend.allreduce([torch.ones(1)]).wait()):
+        try:
+            call()
+        except RuntimeError as error:
+            assert "was destroyed" in str(error), error
+        else:
+            raise AssertionError("no error")
+
+
+{"callbacks": callbacks, "beside": beside, "again": again, "later": later}[sys.argv[1]]()
+if dist.is_initialized():
+    dist.destroy_process_group()
+os.write(1, b"habits: ok\n")
