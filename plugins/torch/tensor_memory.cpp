@@ -25,7 +25,7 @@ TensorMemory::TensorMemory(penstock_pool_t* pool) : pool_(pool) {
   constexpr std::uint64_t part = 16;  // of the pool, for each process that may do so
   penstock_pool_info_t info{};
   penstock_pool_info(pool_, &info);
-  most_unused_bytes_ = info.bytes / part;
+  max_unused_bytes_ = info.bytes / part;
 }
 
 TensorMemory::~TensorMemory() {
@@ -79,7 +79,7 @@ penstock_object_t* TensorMemory::take(std::uint64_t bytes) {
 
 void TensorMemory::give_back(std::uint64_t bytes, penstock_object_t* block) {
   const std::lock_guard<std::mutex> guard(mutex_);
-  if (unused_bytes_ + bytes > most_unused_bytes_) {
+  if (unused_bytes_ + bytes > max_unused_bytes_) {
     penstock_arena_destroy(block);  // others need the room too
     return;
   }

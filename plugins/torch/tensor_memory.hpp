@@ -42,7 +42,7 @@ class TensorMemory {
   penstock_pool_t* pool_;
   std::mutex mutex_;
   std::set<Block> unused_;
-  std::uint64_t unused_bytes_ = 0, most_unused_bytes_ = 0;
+  std::uint64_t unused_bytes_ = 0, max_unused_bytes_ = 0;
   std::uint64_t made_ = 0;
 };
 
