@@ -196,14 +196,14 @@ Result Meeting::await_all(const std::byte* memory, void* all, std::uint64_t byte
     }
     check = now + between_checks;
     const auto missing = std::find(tokens.begin(), tokens.end(), 0u) - tokens.begin();
+    if (goes_on_)
+      if (const Result ended = goes_on_(); ended != success) return ended;
     char who[256] = "";
     for (const std::uint64_t token : tokens)
       if (token != 0 && penstock_pool_alive(pool_, token, who, sizeof who) == 0)
         return failed(remote_error, fmt::format("ncclCommInitRank: {} died before all of {} ranks "
                                                 "had come",
                                                 who, ranks_));
-    if (goes_on_)
-      if (const Result ended = goes_on_(); ended != success) return ended;
     if (now > until)
       return failed(
           remote_error,

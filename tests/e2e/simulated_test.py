@@ -73,7 +73,8 @@ class Simulated(Case):
         os.kill(ranks[2]["pid"], signal.SIGKILL)
         output, _ = job.communicate(timeout=100)
         self.assertNotEqual(job.returncode, 0, output)
-        self.assertIn("without finalizing MPI; the job was ended", output)
+        # The launcher may have ended the others before the command looked.
+        self.assertRegex(output, "without finalizing MPI(, as were all: .*)?; the job was ended")
         done = self.penstock("run", "-n", "3", "--nodes", "3", "--pool", spec, "--", PYTHON, HEAT,
                              "--points", "30", "--steps", "10")
         self.assertIn("heat: ok: 3 ranks", done.stdout)
