@@ -3,7 +3,6 @@
 // where there is one.
 #pragma once
 
-#include <climits>
 #include <cstddef>
 #include <cstdint>
 
@@ -27,7 +26,7 @@ inline constexpr int datatypes = 12;
 inline constexpr int float16_type = 6, float32_type = 7, float64_type = 8, bfloat16_type = 9,
                      e4m3_type = 10, e5m2_type = 11;
 /// ncclRedOp_t: below this the built-in ones.
-inline constexpr int sum_op = 0, prod_op = 1, max_op = 2, min_op = 3, avg_op = 4, first_user_op = 5;
+inline constexpr int first_user_op = 5;
 /// ncclScalarResidence_t
 inline constexpr int scalar_on_device = 0, scalar_on_host = 1;
 
@@ -41,7 +40,6 @@ struct Config {
   const char* comm_name;
 };
 inline constexpr unsigned config_magic = 0xcafebeef;
-inline constexpr int undefined = INT_MIN;
 inline constexpr int no_color = -1;
 
 /// ncclTeam_t

@@ -25,8 +25,7 @@ Result Channel::make(std::shared_ptr<const gpu::Device> device, std::uint32_t pe
 }
 
 Result Channel::checked(cuda::Status status, const char* what) const {
-  const auto done = device_->driver().check(status, what);
-  return done ? success : failed(unhandled_cuda_error, done.error().message);
+  return outcome(device_->driver().check(status, what));
 }
 
 Result Channel::allocate() {
@@ -35,7 +34,7 @@ Result Channel::allocate() {
   if (memory == MAP_FAILED) return failed(system_error, "no memory for a message's chunks");
   memory_ = static_cast<std::byte*>(memory);
   auto pinned = gpu::Pinned::make(device_, memory_, memory_bytes);
-  if (!pinned) return failed(unhandled_cuda_error, pinned.error().message);
+  if (!pinned) return outcome(unexpected(pinned.error()));
   pinned_ = std::move(*pinned);
   go().store(is_send_ ? buffers : 0, std::memory_order_release);
   const gpu::Device::Scope scope(*device_);
@@ -60,17 +59,11 @@ Channel::~Channel() {
 }
 
 Result Channel::begin_after(Stream user) {
-  const Result recorded =
-      checked(device_->driver().event_record(event_, user), "a message's begin");
-  if (recorded != success) return recorded;
-  return checked(device_->driver().stream_wait_event(stream_, event_, 0), "a message's begin");
+  return outcome(gpu::go_after(device_->driver(), event_, user, stream_, "a message's begin"));
 }
 
 Result Channel::end_before(Stream user) {
-  const Result recorded =
-      checked(device_->driver().event_record(event_, stream_), "a message's end");
-  if (recorded != success) return recorded;
-  return checked(device_->driver().stream_wait_event(user, event_, 0), "a message's end");
+  return outcome(gpu::go_after(device_->driver(), event_, stream_, user, "a message's end"));
 }
 
 Result Channel::enqueue(std::byte* data, std::uint64_t bytes) {

@@ -91,7 +91,7 @@ Result copy(const Arguments& a, std::uint64_t bytes) {
       driver.check(driver.copy(reinterpret_cast<cuda::DevicePointer>(a.receive),
                                reinterpret_cast<cuda::DevicePointer>(a.send), bytes, a.stream),
                    "the root's own copy");
-  return copied ? success : failed(unhandled_cuda_error, copied.error().message);
+  return outcome(copied);
 }
 
 Result fill(Built& built, const Arguments& a, penstock_collective_t collective,

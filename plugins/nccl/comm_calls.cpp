@@ -44,12 +44,12 @@ Result init(const char* call, Comm* comm, int ranks, const UniqueId& id, int ran
 
 /// What a rank wishes of a split.
 struct Wish {
-  int color, key, rank, unused = 0;
+  int color, key, rank;
 };
 
 /// The ranks of `color`, in the order of their keys; this rank's place among them.
 Making making_of(const std::vector<Wish>& wishes, const Wish& own, std::uint64_t key,
-                 const Attached& attached) {
+                 const std::string& name, const std::shared_ptr<Attached>& attached) {
   std::vector<Wish> members;
   for (const Wish& wish : wishes)
     if (wish.color == own.color) members.push_back(wish);
@@ -57,14 +57,11 @@ Making making_of(const std::vector<Wish>& wishes, const Wish& own, std::uint64_t
                    [](const Wish& a, const Wish& b) { return a.key < b.key; });
   const auto place = std::find_if(members.begin(), members.end(),
                                   [&](const Wish& wish) { return wish.rank == own.rank; });
-  Making making{.rank = static_cast<int>(place - members.begin()),
-                .ranks = static_cast<int>(members.size())};
-  making.invitation = {.magic = Invitation::our_magic,
-                       .key = derived_key(key, static_cast<std::uint64_t>(own.color) + 1)};
-  const std::string& spec = attached.spec();
-  if (spec.size() < sizeof making.invitation.spec)
-    std::copy(spec.begin(), spec.end(), making.invitation.spec);
-  return making;
+  return {.invitation = {.key = derived_key(key, static_cast<std::uint64_t>(own.color) + 1)},
+          .rank = static_cast<int>(place - members.begin()),
+          .ranks = static_cast<int>(members.size()),
+          .name = name,
+          .attached = attached};
 }
 
 Result split(ncclComm& comm, int color, int key, Comm* made, const std::string& name) {
@@ -78,9 +75,7 @@ Result split(ncclComm& comm, int color, int key, Comm* made, const std::string& 
   if (const Result met = meeting.exchange(&own, wishes.data(), sizeof own); met != success)
     return met;
   if (color == no_color) return success;
-  Making making = making_of(wishes, own, split_key, *comm.attached);
-  making.name = name;
-  making.attached = comm.attached;
+  Making making = making_of(wishes, own, split_key, name, comm.attached);
   making.goes_on = [&comm] { return comm.still_all_there(); };
   return make_comm(making, made);
 }
@@ -95,9 +90,7 @@ Result shrink(ncclComm& comm, const std::vector<int>& excluded, Comm* made,
     if (std::find(excluded.begin(), excluded.end(), rank) == excluded.end())
       wishes.push_back({0, rank, rank});
   Making making = making_of(wishes, {0, comm.rank, comm.rank},
-                            derived_key(comm.key, 16 + ++comm.children), *comm.attached);
-  making.name = name;
-  making.attached = comm.attached;
+                            derived_key(comm.key, 16 + ++comm.children), name, comm.attached);
   making.goes_on = [&] { return comm.still_all_there(excluded); };
   return make_comm(making, made);
 }

@@ -45,11 +45,6 @@ const cuda::Driver* driver_here() {
   return driver ? *driver : nullptr;
 }
 
-Result checked(const cuda::Driver& driver, cuda::Status status, const char* what) {
-  const auto done = driver.check(status, what);
-  return done ? success : failed(unhandled_cuda_error, done.error().message);
-}
-
 }  // namespace
 
 /// Memory of the GPU; of the host, where there is none.
@@ -67,7 +62,7 @@ PENSTOCK_NCCL(Result, ncclMemAlloc, (void** made, std::size_t bytes)) {
     const gpu::Device::Scope scope(**device);
     cuda::DevicePointer memory = 0;
     const Result result =
-        checked(*driver, driver->mem_alloc(&memory, bytes == 0 ? 1 : bytes), "ncclMemAlloc");
+        outcome(driver->check(driver->mem_alloc(&memory, bytes == 0 ? 1 : bytes), "ncclMemAlloc"));
     *made = reinterpret_cast<void*>(memory);
     return result;
   });
@@ -84,8 +79,8 @@ PENSTOCK_NCCL(Result, ncclMemFree, (void* memory)) {
     auto device = gpu::Device::current();
     if (!device) return failed(unhandled_cuda_error, device.error().message);
     const gpu::Device::Scope scope(**device);
-    return checked(*driver, driver->mem_free(reinterpret_cast<cuda::DevicePointer>(memory)),
-                   "ncclMemFree");
+    return outcome(driver->check(driver->mem_free(reinterpret_cast<cuda::DevicePointer>(memory)),
+                                 "ncclMemFree"));
   });
 }
 

@@ -40,6 +40,10 @@ Result failed(Result result, const std::string& words) {
   return result;
 }
 
+Result outcome(const penstock::Result<void>& done) {
+  return done ? success : failed(unhandled_cuda_error, done.error().message);
+}
+
 Result outcome(penstock_status_t status, const char* call) {
   if (status == PENSTOCK_OK) return success;
   const std::string words = penstock_last_error();

@@ -89,7 +89,7 @@ Result PointToPoint::refuse_capture(const std::vector<Transfer>& transfers) {
     int capturing = cuda::capture_none;
     const auto asked = device_->driver().check(
         device_->driver().stream_is_capturing(transfer.stream, &capturing), "the stream");
-    if (!asked) return failed(unhandled_cuda_error, asked.error().message);
+    if (!asked) return outcome(asked);
     if (capturing != cuda::capture_none)
       return failed(invalid_usage,
                     "ncclSend or ncclRecv: the stream captures a graph, and a message through the "
@@ -101,24 +101,20 @@ Result PointToPoint::refuse_capture(const std::vector<Transfer>& transfers) {
 /// The receive's stream goes on after what the send's has been given so far, and the other way
 /// round after the copy.
 Result PointToPoint::copy_after_send(const Transfer& send, const Transfer& receive) {
+  constexpr const char* what = "a message to this rank itself";
   const cuda::Driver& driver = device_->driver();
   const gpu::Device::Scope scope(*device_);
-  const auto order = [&](Stream first, Stream then) {
-    if (first == then) return success;
-    cuda::Event event = nullptr;
-    auto done = driver.check(driver.event_create(&event, cuda::event_disable_timing), "an event");
-    if (done) done = driver.check(driver.event_record(event, first), "a message to itself");
-    if (done) done = driver.check(driver.stream_wait_event(then, event, 0), "a message to itself");
-    if (event != nullptr) (void)driver.event_destroy(event);
-    return done ? success : failed(unhandled_cuda_error, done.error().message);
-  };
-  if (const Result ordered = order(send.stream, receive.stream); ordered != success) return ordered;
-  const auto copied = driver.check(
-      driver.copy(reinterpret_cast<cuda::DevicePointer>(receive.data),
-                  reinterpret_cast<cuda::DevicePointer>(send.data), send.bytes, receive.stream),
-      "a message to this rank itself");
-  if (!copied) return failed(unhandled_cuda_error, copied.error().message);
-  return order(receive.stream, send.stream);
+  cuda::Event event = nullptr;
+  auto done = driver.check(driver.event_create(&event, cuda::event_disable_timing), what);
+  if (done) done = gpu::go_after(driver, event, send.stream, receive.stream, what);
+  if (done)
+    done = driver.check(
+        driver.copy(reinterpret_cast<cuda::DevicePointer>(receive.data),
+                    reinterpret_cast<cuda::DevicePointer>(send.data), send.bytes, receive.stream),
+        what);
+  if (done) done = gpu::go_after(driver, event, receive.stream, send.stream, what);
+  if (event != nullptr) (void)driver.event_destroy(event);
+  return outcome(done);
 }
 
 /// Messages of this rank to itself, in order.

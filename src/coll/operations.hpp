@@ -42,4 +42,11 @@ enum class Operation : std::uint8_t {
 };
 inline constexpr std::uint32_t operation_count = 12;
 
+/// A boolean's sum and maximum are "or", its product and minimum "and".
+constexpr Operation of_booleans(Operation operation) {
+  if (operation == Operation::sum || operation == Operation::maximum) return Operation::bit_or;
+  if (operation == Operation::product || operation == Operation::minimum) return Operation::bit_and;
+  return operation;
+}
+
 }  // namespace penstock::coll

@@ -75,13 +75,6 @@ void with_operation(Operation operation, const Call& call) {
   }
 }
 
-/// A boolean's sum and maximum are "or", its product and minimum "and".
-inline Operation of_booleans(Operation operation) {
-  if (operation == Operation::sum || operation == Operation::maximum) return Operation::bit_or;
-  if (operation == Operation::product || operation == Operation::minimum) return Operation::bit_and;
-  return operation;
-}
-
 template <class Call>
 void with_kernel(Datatype type, Operation operation, const Call& call) {
   switch (type) {

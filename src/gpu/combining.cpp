@@ -11,14 +11,6 @@ constexpr unsigned threads = 256;
 /// long before the multiprocessors are.
 constexpr unsigned max_blocks = 32;
 
-/// A boolean's sum and maximum are "or", its product and minimum "and".
-coll::Operation of_booleans(coll::Operation operation) {
-  using O = coll::Operation;
-  if (operation == O::sum || operation == O::maximum) return O::logical_or;
-  if (operation == O::product || operation == O::minimum) return O::logical_and;
-  return operation;
-}
-
 }  // namespace
 
 bool copies_one(const Reducing& reducing) {
@@ -27,7 +19,7 @@ bool copies_one(const Reducing& reducing) {
 
 Result<void> launch(const Device& device, const Reducing& reducing, std::uint32_t ranks,
                     Combine& call, cuda::Stream stream) {
-  call.operation = reducing.type == coll::Datatype::boolean ? of_booleans(reducing.operation)
+  call.operation = reducing.type == coll::Datatype::boolean ? coll::of_booleans(reducing.operation)
                                                             : reducing.operation;
   call.factor = reducing.factor;
   call.factor_at = reinterpret_cast<const void*>(reducing.factor_at);

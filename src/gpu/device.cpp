@@ -42,7 +42,6 @@ Result<void> Device::open() {
   if (context != nullptr) context_ = context;
   int waits = 0;
   (void)driver_.device_attribute(&waits, cuda::attribute_64_bit_stream_mem_ops, number_);
-  (void)driver_.device_attribute(&multiprocessors_, cuda::attribute_multiprocessors, number_);
   if (waits != 0) return {};
   return fail(ErrorCode::unavailable,
               "GPU {} has no 64-bit stream memory operations (attribute {}): a data-centre GPU "
@@ -79,13 +78,10 @@ Result<cuda::Function> Device::combine_kernel(coll::Datatype type) const {
   return unexpected(kernels_.error());
 }
 
-bool is_known_to_gpu(const void* address) {
-  const auto driver = cuda::driver();
-  if (!driver) return false;
-  unsigned kind = 0;
-  return (*driver)->pointer_attribute(&kind, cuda::pointer_memory_type,
-                                      reinterpret_cast<cuda::DevicePointer>(address)) ==
-         cuda::success;
+Result<void> go_after(const cuda::Driver& driver, cuda::Event event, cuda::Stream first,
+                      cuda::Stream then, const char* what) {
+  PENSTOCK_TRY(driver.check(driver.event_record(event, first), what));
+  return driver.check(driver.stream_wait_event(then, event, 0), what);
 }
 
 }  // namespace penstock::gpu

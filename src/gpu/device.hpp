@@ -22,7 +22,6 @@ class Device {
   const cuda::Driver& driver() const { return driver_; }
   /// Error: unavailable, where this build has no kernels or the GPU is too old for them.
   Result<cuda::Function> combine_kernel(coll::Datatype type) const;
-  int multiprocessors() const { return multiprocessors_; }
 
   /// Makes its context this thread's, until the end of the scope.
   class Scope {
@@ -49,13 +48,14 @@ class Device {
   const cuda::Driver& driver_;
   cuda::Device number_ = 0;
   cuda::Context context_ = nullptr;
-  int multiprocessors_ = 1;
   cuda::Module module_ = nullptr;
   Result<void> kernels_;
   std::array<cuda::Function, coll::datatype_count> combine_{};
 };
 
-/// True if the address is memory of a GPU, or of the host as a GPU may reach it.
-bool is_known_to_gpu(const void* address);
+/// What `then` is given from now on comes after what `first` has been given so far. `event` may be
+/// used again at once. `what` names it in errors.
+Result<void> go_after(const cuda::Driver& driver, cuda::Event event, cuda::Stream first,
+                      cuda::Stream then, const char* what);
 
 }  // namespace penstock::gpu

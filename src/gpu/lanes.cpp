@@ -64,30 +64,22 @@ Lanes::~Lanes() {
 
 Result<void> Lanes::begin_after(cuda::Stream user) {
   const cuda::Driver& driver = device_->driver();
-  PENSTOCK_TRY(driver.check(driver.event_record(begin_, user), "the begin of a collective"));
-  for (const Lane lane : both)
-    PENSTOCK_TRY(driver.check(driver.stream_wait_event(stream(lane), begin_, 0),
-                              "a wait for the begin of a collective"));
-  return {};
+  constexpr const char* what = "the begin of a collective";
+  PENSTOCK_TRY(go_after(driver, begin_, user, stream(Lane::write), what));
+  return driver.check(driver.stream_wait_event(stream(Lane::read), begin_, 0), what);
 }
 
 Result<void> Lanes::end_before(cuda::Stream user) {
-  const cuda::Driver& driver = device_->driver();
-  for (const Lane lane : both) {
-    const cuda::Event end = ends_[index(lane)];
-    PENSTOCK_TRY(driver.check(driver.event_record(end, stream(lane)), "the end of a collective"));
-    PENSTOCK_TRY(
-        driver.check(driver.stream_wait_event(user, end, 0), "a wait for the end of a collective"));
-  }
+  for (const Lane lane : both)
+    PENSTOCK_TRY(go_after(device_->driver(), ends_[index(lane)], stream(lane), user,
+                          "the end of a collective"));
   return {};
 }
 
 Result<void> Lanes::join(Lane lane) {
-  const cuda::Driver& driver = device_->driver();
   const Lane other = lane == Lane::write ? Lane::read : Lane::write;
-  const cuda::Event reached = ends_[index(other)];
-  PENSTOCK_TRY(driver.check(driver.event_record(reached, stream(other)), "a step's end"));
-  return driver.check(driver.stream_wait_event(stream(lane), reached, 0), "a wait for a step");
+  return go_after(device_->driver(), ends_[index(other)], stream(other), stream(lane),
+                  "a wait for a step");
 }
 
 Result<void> Lanes::wait_for_gate(Lane lane, std::uint64_t segments) {
