@@ -16,30 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef struct ncclComm* ncclComm_t;
-typedef struct {
-  char internal[128];
-} ncclUniqueId;
-enum { float32 = 7, sum = 0 };
-int ncclGetUniqueId(ncclUniqueId* id);
-int ncclGetVersion(int* version);
-int ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank);
-int ncclCommDestroy(ncclComm_t comm);
-int ncclCommGetAsyncError(ncclComm_t comm, int* found);
-const char* ncclGetLastError(ncclComm_t comm);
-int ncclAllReduce(const void* in, void* out, size_t n, int type, int op, ncclComm_t comm,
-                  void* stream);
-int ncclReduceScatter(const void* in, void* out, size_t n, int type, int op, ncclComm_t comm,
-                      void* stream);
-int ncclAllGather(const void* in, void* out, size_t n, int type, ncclComm_t comm, void* stream);
-int ncclBroadcast(const void* in, void* out, size_t n, int type, int root, ncclComm_t comm,
-                  void* stream);
-int ncclReduce(const void* in, void* out, size_t n, int type, int op, int root, ncclComm_t comm,
-               void* stream);
-int ncclSend(const void* data, size_t n, int type, int peer, ncclComm_t comm, void* stream);
-int ncclRecv(void* data, size_t n, int type, int peer, ncclComm_t comm, void* stream);
-int ncclGroupStart(void);
-int ncclGroupEnd(void);
+#include "../tests/e2e/programs/nccl_meet.h"
 
 typedef unsigned long long pointer;
 static int (*cu_alloc)(pointer*, size_t);
@@ -48,15 +25,6 @@ static int (*cu_to_host)(void*, pointer, size_t, void*);
 static int (*cu_synchronize)(void*);
 static int (*cu_stream)(void**, unsigned);
 static int (*cu_register)(void*, size_t, unsigned);
-
-#define CHECK(call)                                                                              \
-  do {                                                                                           \
-    const int found_ = (call);                                                                   \
-    if (found_ != 0) {                                                                           \
-      fprintf(stderr, "line %d: %s: %d: %s\n", __LINE__, #call, found_, ncclGetLastError(NULL)); \
-      exit(1);                                                                                   \
-    }                                                                                            \
-  } while (0)
 
 static void* symbol(void* library, const char* name) {
   void* const found = dlsym(library, name);
@@ -103,23 +71,24 @@ static int call(const struct job* j, const char* what, size_t bytes) {
   const void* const in = (const void*)j->in;
   void* const out = (void*)j->out;
   if (strcmp(what, "all_reduce") == 0)
-    return ncclAllReduce(in, out, n, float32, sum, j->comm, j->stream);
+    return ncclAllReduce(in, out, n, ncclFloat32, ncclSum, j->comm, j->stream);
   if (strcmp(what, "reduce_scatter") == 0)
-    return ncclReduceScatter(in, out, each, float32, sum, j->comm, j->stream);
+    return ncclReduceScatter(in, out, each, ncclFloat32, ncclSum, j->comm, j->stream);
   if (strcmp(what, "all_gather") == 0)
-    return ncclAllGather(in, out, each, float32, j->comm, j->stream);
+    return ncclAllGather(in, out, each, ncclFloat32, j->comm, j->stream);
   if (strcmp(what, "broadcast") == 0)
-    return ncclBroadcast(in, out, n, float32, 0, j->comm, j->stream);
+    return ncclBroadcast(in, out, n, ncclFloat32, 0, j->comm, j->stream);
   if (strcmp(what, "reduce") == 0)
-    return ncclReduce(in, out, n, float32, sum, 0, j->comm, j->stream);
+    return ncclReduce(in, out, n, ncclFloat32, ncclSum, 0, j->comm, j->stream);
   if (strcmp(what, "alltoall") != 0) fprintf(stderr, "no operation %s\n", what), exit(2);
   int result = ncclGroupStart();
   for (int r = 0; r < j->ranks; ++r) {
     if (result == 0)
-      result =
-          ncclSend((const char*)in + 4 * each * (size_t)r, each, float32, r, j->comm, j->stream);
+      result = ncclSend((const char*)in + 4 * each * (size_t)r, each, ncclFloat32, r, j->comm,
+                        j->stream);
     if (result == 0)
-      result = ncclRecv((char*)out + 4 * each * (size_t)r, each, float32, r, j->comm, j->stream);
+      result =
+          ncclRecv((char*)out + 4 * each * (size_t)r, each, ncclFloat32, r, j->comm, j->stream);
   }
   const int ended = ncclGroupEnd();
   return result != 0 ? result : ended;
@@ -154,7 +123,7 @@ static void measure(const struct job* j, const char* what, size_t bytes) {
   double seconds[batches];
   const int calls = bytes <= 65536 ? 50 : bytes <= 4 << 20 ? 10 : 2;
   for (int batch = -1; batch < batches; ++batch) { /* the first one warms up */
-    CHECK(ncclAllReduce((void*)j->out, (void*)j->out, 1, float32, sum, j->comm, j->stream));
+    CHECK(ncclAllReduce((void*)j->out, (void*)j->out, 1, ncclFloat32, ncclSum, j->comm, j->stream));
     CHECK(cu_synchronize(j->stream));
     const double begin = now();
     for (int i = 0; i < calls; ++i) CHECK(call(j, what, bytes));
@@ -195,26 +164,6 @@ static void ceiling(const struct job* j, size_t bytes) {
           "%.9f, \"algorithm_GBps\": %.4f}\n",
           to_device ? "GPU" : "host", j->ranks, bytes, best, (double)bytes / best / 1e9);
   }
-}
-
-static ncclUniqueId meet(int rank, const char* folder) {
-  char path[512], made[520];
-  ncclUniqueId id;
-  snprintf(path, sizeof path, "%s/id", folder);
-  snprintf(made, sizeof made, "%s.new", path);
-  if (rank == 0) {
-    CHECK(ncclGetUniqueId(&id));
-    FILE* const file = fopen(made, "wb");
-    if (file == NULL || fwrite(&id, sizeof id, 1, file) != 1 || fclose(file) != 0 ||
-        rename(made, path) != 0)
-      exit(1);
-    return id;
-  }
-  FILE* file;
-  while ((file = fopen(path, "rb")) == NULL) usleep(1000);
-  if (fread(&id, sizeof id, 1, file) != 1) exit(1);
-  fclose(file);
-  return id;
 }
 
 int main(int argc, char** argv) {

@@ -21,14 +21,7 @@ class NcclNet(Case):
         folder.mkdir()
         ends = [subprocess.Popen([self.program, str(rank), PLUGIN, folder, str(version), *more], stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True, env=clean_environment(**environment)) for rank in range(2)]
-        try:
-            said = [end.communicate(timeout=100) for end in ends]
-        finally:
-            for end in ends:
-                if end.poll() is None:
-                    end.kill()
-                    end.communicate()
-        return [(end.returncode, out, err) for end, (out, err) in zip(ends, said)]
+        return self.outcomes(ends)
 
     def test_messages(self):
         for mode in ("software", "hardware", "simulated"):

@@ -35,14 +35,7 @@ class Nccl(Case):
         jobs = [subprocess.Popen([self.program, str(rank), str(number), folder, what], stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True, env=self.environment(gpu, **more))
                 for rank in range(number)]
-        try:
-            said = [job.communicate(timeout=timeout) for job in jobs]
-        finally:
-            for job in jobs:
-                if job.poll() is None:
-                    job.kill()
-                    job.communicate()
-        return [(job.returncode, out, err) for job, (out, err) in zip(jobs, said)]
+        return self.outcomes(jobs, timeout)
 
     def all_right(self, *arguments, **more):
         for status, out, err in self.ranks(*arguments, **more):

@@ -86,6 +86,18 @@ class Case(unittest.TestCase):
         return process
 
     @staticmethod
+    def outcomes(jobs, timeout=100):
+        """Of processes whose output is piped, when all have ended: status, output, errors. None is left, also when one hangs."""
+        try:
+            said = [job.communicate(timeout=timeout) for job in jobs]
+        finally:
+            for job in jobs:
+                if job.poll() is None:
+                    job.kill()
+                    job.communicate()
+        return [(job.returncode, out, err) for job, (out, err) in zip(jobs, said)]
+
+    @staticmethod
     def end(process):
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)

@@ -34,14 +34,7 @@ class Torch(Case):
         jobs = [subprocess.Popen([PYTHON, PROGRAMS / program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  text=True, env=self.environment(RANK=rank, WORLD_SIZE=number, MASTER_PORT=port, **more))
                 for rank in range(number)]
-        try:
-            said = [job.communicate(timeout=timeout) for job in jobs]
-        finally:
-            for job in jobs:
-                if job.poll() is None:
-                    job.kill()
-                    job.communicate()
-        return [(job.returncode, out, err) for job, (out, err) in zip(jobs, said)]
+        return self.outcomes(jobs, timeout)
 
     def lines(self, *arguments, **more):
         return sorted(line for _, out, _ in self.ranks(*arguments, **more) for line in out.splitlines()

@@ -6,7 +6,7 @@
  *
  * GPU=1: buffers are memory of the GPU that libcuda.so.1 finds. */
 #define _GNU_SOURCE
-#include "nccl_interface.h"
+#include "nccl_meet.h"
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -17,15 +17,6 @@
 #include <unistd.h>
 
 #define MAX_RANKS 8
-#define CHECK(call)                                                                         \
-  do {                                                                                      \
-    const ncclResult_t found_ = (call);                                                     \
-    if (found_ != ncclSuccess) {                                                            \
-      fprintf(stderr, "line %d: %s: %s: %s\n", __LINE__, #call, ncclGetErrorString(found_), \
-              ncclGetLastError(NULL));                                                      \
-      exit(1);                                                                              \
-    }                                                                                       \
-  } while (0)
 
 static int gpu;
 static int (*to_device)(unsigned long long, const void*, size_t, void*);
@@ -402,26 +393,6 @@ static void wrong_calls(const struct rank* me) {
   REFUSED(ncclGroupEnd(), "nothing of the group was started");
   reductions(me, ncclInt32, ncclSum, 10, 1);
   free_buffer(&b);
-}
-
-static ncclUniqueId meet(int rank, const char* folder) {
-  char path[512], made[520];
-  ncclUniqueId id;
-  snprintf(path, sizeof path, "%s/id", folder);
-  snprintf(made, sizeof made, "%s.new", path);
-  if (rank == 0) {
-    CHECK(ncclGetUniqueId(&id));
-    FILE* const file = fopen(made, "wb");
-    if (file == NULL || fwrite(&id, sizeof id, 1, file) != 1 || fclose(file) != 0 ||
-        rename(made, path) != 0)
-      exit(1);
-    return id;
-  }
-  FILE* file;
-  while ((file = fopen(path, "rb")) == NULL) usleep(1000);
-  if (fread(&id, sizeof id, 1, file) != 1) exit(1);
-  fclose(file);
-  return id;
 }
 
 /* A process that ends when its last call is done leaves the others all that they need. */
