@@ -164,13 +164,7 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint32_t rank
       plan->calls.push_back(coll::draw_call(static_cast<Collective>(random() % 11), ranks, random));
       plan->calls.back().salt = static_cast<std::uint32_t>(random());
     }
-    for (std::uint32_t self = 0; self < ranks; ++self) {
-      Process& process = world.spawn(self % nodes, [&world, &pool, plan, self] {
-        Rank rank(world, pool, *plan, self);
-        rank.call_all();
-      });
-      if (self == victim) world.mark_victim(process);
-    }
+    spawn_ranks<Rank>(world, pool, plan, nodes, victim);
   };
   return scenario;
 }

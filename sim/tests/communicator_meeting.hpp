@@ -104,4 +104,18 @@ struct Meeting {
   }
 };
 
+/// Each rank of the plan in a process of its own, dealt to the nodes in turn; `victim`: the one
+/// that may die.
+template <class Rank, class Plan>
+void spawn_ranks(World& world, const SimulatedPool& pool, const std::shared_ptr<Plan>& plan,
+                 std::uint32_t nodes, std::uint32_t victim) {
+  for (std::uint32_t self = 0; self < plan->tokens.size(); ++self) {
+    Process& process = world.spawn(self % nodes, [&world, &pool, plan, self] {
+      Rank rank(world, pool, *plan, self);
+      rank.call_all();
+    });
+    if (self == victim) world.mark_victim(process);
+  }
+}
+
 }  // namespace penstock::sim

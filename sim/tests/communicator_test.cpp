@@ -141,13 +141,7 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Calls& of) {
       plan->node_of.push_back(rank % of.on_nodes);
     std::mt19937_64 random(world.random());
     draw_calls(*plan, of.number, of.kinds, random);
-    for (std::uint32_t self = 0; self < of.ranks; ++self) {
-      Process& process = world.spawn(self % of.on_nodes, [&world, &pool, plan, self] {
-        Rank rank(world, pool, *plan, self);
-        rank.call_all();
-      });
-      if (self == of.victim) world.mark_victim(process);
-    }
+    spawn_ranks<Rank>(world, pool, plan, of.on_nodes, of.victim);
   };
   return scenario;
 }

@@ -139,13 +139,7 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint64_t memo
       plan->plans.push_back(coll::draw_plan(plan->calls.back().collective, ranks, random));
       plan->plans.back().slot_bytes = small_shape.slot_bytes;
     }
-    for (std::uint32_t self = 0; self < ranks; ++self) {
-      Process& process = world.spawn(self % nodes, [&world, &pool, plan, self] {
-        Rank rank(world, pool, *plan, self);
-        rank.call_all();
-      });
-      if (self == victim) world.mark_victim(process);
-    }
+    spawn_ranks<Rank>(world, pool, plan, nodes, victim);
   };
   return scenario;
 }
