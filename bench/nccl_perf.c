@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../tests/e2e/programs/nccl_meet.h"
+#include "programs/nccl_meet.h"
 
 typedef unsigned long long pointer;
 static int (*cu_alloc)(pointer*, size_t);

@@ -17,7 +17,7 @@ bundle() {
   cp -L "$build"/standin/libcuda.so.1 "$build/gpu/standin/"
   cp "$build"/bin/gpu_test "$build/gpu/bin/"
   for program in bench/nccl_perf.c tests/e2e/programs/nccl_calls.c; do
-    cc -std=c11 -O2 "$program" -o "$build/gpu/bin/$(basename "$program" .c)" -L"$build/gpu/lib/penstock/nccl" -l:libnccl.so.2 \
+    cc -std=c11 -O2 -Itests/e2e "$program" -o "$build/gpu/bin/$(basename "$program" .c)" -L"$build/gpu/lib/penstock/nccl" -l:libnccl.so.2 \
       -Wl,-rpath-link,"$build/gpu/lib" -ldl
   done
   strip "$build"/gpu/bin/* "$build"/gpu/lib/*.so* "$build"/gpu/lib/penstock/nccl/* "$build"/gpu/standin/*

@@ -103,7 +103,7 @@ class Nccl(Case):
         for name in ("lib", "standin", "bin/gpu_test"):
             (bundle / name).symlink_to(os.path.join(BUILD, name))
         for source in (PROGRAMS / "nccl_calls.c", SOURCE / "bench/nccl_perf.c"):
-            subprocess.run(["cc", "-std=c11", "-O1", source, "-o", bundle / "bin" / source.stem, f"-L{LIBRARY}", "-l:libnccl.so.2",
+            subprocess.run(["cc", "-std=c11", "-O1", f"-I{PROGRAMS.parent}", source, "-o", bundle / "bin" / source.stem, f"-L{LIBRARY}", "-l:libnccl.so.2",
                             f"-Wl,-rpath-link,{BUILD}/lib", "-ldl"], check=True)
         done = subprocess.run([SOURCE / "bench/gpu.py", "--bundle", bundle, "--out", self.folder / "out"], capture_output=True,
                               text=True, timeout=200, env=clean_environment())
