@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 
@@ -32,8 +33,8 @@ std::string quoted(const std::string& text) {
 
 std::string json_of(const Cell& cell) {
   if (const auto* text = std::get_if<std::string>(&cell)) return quoted(*text);
-  if (const auto* number = std::get_if<double>(&cell)) return fmt::format("{:.6g}", *number);
-  return "null";
+  const auto* number = std::get_if<double>(&cell);
+  return number != nullptr && std::isfinite(*number) ? fmt::format("{:.6g}", *number) : "null";
 }
 
 void print_table(const Table& table) {
@@ -86,11 +87,15 @@ std::string Report::json() const {
   return out + "\n  ]}";
 }
 
+std::string json_of(const std::vector<Report>& reports) {
+  std::string out = "[\n";
+  for (std::size_t i = 0; i < reports.size(); ++i) out += (i ? ",\n" : "") + reports[i].json();
+  return out + "\n]\n";
+}
+
 Result<void> write_json(const std::string& path, const std::vector<Report>& reports) {
   std::ofstream file(path);
-  file << "[\n";
-  for (std::size_t i = 0; i < reports.size(); ++i) file << (i ? ",\n" : "") << reports[i].json();
-  file << "\n]\n";
+  file << json_of(reports);
   file.close();
   if (!file)
     return fail(ErrorCode::permission,

@@ -1,4 +1,5 @@
 // penstock bench: what this machine gives at best, and what of a pool a job takes.
+#include <fmt/core.h>
 #include <CLI/CLI.hpp>
 #include <memory>
 
@@ -20,11 +21,16 @@ void add_footprint(CLI::App& command, Action& chosen) {
   footprint->add_option("--pool", options->pool, "measure in this pool (default: a temporary one)");
   footprint->add_option("--size", options->size, "bytes of a pool that is made")
       ->capture_default_str();
-  footprint->callback([&chosen, options] {
-    chosen = [options] {
+  auto json = std::make_shared<bool>(false);
+  add_json_option(*footprint, *json);
+  footprint->callback([&chosen, options, json] {
+    chosen = [options, json] {
       auto measured = bench::measure_footprint(*options);
       if (!measured) return report(measured.error());
-      measured->print();
+      if (*json)
+        fmt::print("{}", bench::json_of({*measured}));
+      else
+        measured->print();
       return exit_ok;
     };
   });
@@ -39,6 +45,7 @@ void add_limits(CLI::App& command, Action& chosen) {
       "measure hand-overs and copies through a pool without any protocol, on two "
       "cores");
   options->add_to(*limits);
+  add_json_option(*limits, options->json_only);
   limits->callback([&chosen, options] {
     chosen = [options] {
       return bench::run_modes(*options,

@@ -11,28 +11,13 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "pool/part.hpp"
+#include "terminal.hpp"
 
 namespace penstock::tools {
 
 int report(const Error& error) {
-  fmt::print(stderr, "penstock: error: {}\n", error.message);
+  fmt::print(stderr, "penstock: {} {}\n", coloured(Colour::red, "error:", stderr), error.message);
   return exit_error;
-}
-
-std::string json_quote(std::string_view text) {
-  std::string out = "\"";
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20) {
-      out += fmt::format("\\u{:04x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
 }
 
 std::string counted(std::uint64_t count, std::string_view noun) {
@@ -50,6 +35,10 @@ CLI::Option* add_pool_option(CLI::App& command, std::string& pool, const char* m
     return text.empty() ? "is empty: name a pool, or leave it out" : "";
   });
   return option;
+}
+
+void add_json_option(CLI::App& command, bool& json) {
+  command.add_flag("--json", json, "print the facts as JSON");
 }
 
 namespace {
@@ -84,7 +73,8 @@ void add_trust_option(CLI::App& command) {
 
 void warn_of_owner(const std::string& spec) {
   if (auto trusted = pool::check_owner(spec); !trusted)
-    fmt::print(stderr, "penstock: warn: {}\n", trusted.error().message);
+    fmt::print(stderr, "penstock: {} {}\n", coloured(Colour::yellow, "warn:", stderr),
+               trusted.error().message);
 }
 
 Result<void> check_use(const std::string& spec) {
@@ -104,6 +94,17 @@ std::string about(std::uint64_t bytes) {
   if (unit == 0) return fmt::format("{} B", bytes);
   return value < 10 ? fmt::format("{:.1f} {}", value, units[unit])
                     : fmt::format("{:.0f} {}", value, units[unit]);
+}
+
+std::string about_ns(double nanoseconds) {
+  constexpr const char* units[] = {"ns", "µs", "ms", "s"};
+  std::size_t unit = 0;
+  while (nanoseconds >= 999.5 && unit + 1 < std::size(units)) {
+    nanoseconds /= 1000;
+    ++unit;
+  }
+  const int decimals = nanoseconds < 9.995 ? 2 : nanoseconds < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", nanoseconds, decimals, units[unit]);
 }
 
 std::string wall_text(std::uint64_t wall_ns) {

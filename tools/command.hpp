@@ -38,13 +38,13 @@ void add_tune_command(CLI::App& bench, Action& chosen);
 /// Prints "penstock: error: ..." and gives exit_error.
 int report(const Error& error);
 
-/// "text" with quotes and escapes, as JSON wants it.
-std::string json_quote(std::string_view text);
 using base::shell_quote;
 /// "1 node", "2 nodes", "2 processes".
 std::string counted(std::uint64_t count, std::string_view noun);
 /// 2'000'000'000 -> "1.9 GiB": for people, rounded.
 std::string about(std::uint64_t bytes);
+/// 1'250.0 -> "1.25 µs": for people, three digits.
+std::string about_ns(double nanoseconds);
 /// Nanoseconds since 1970 as "2026-11-20 10:00:00" in local time.
 std::string wall_text(std::uint64_t wall_ns);
 
@@ -61,6 +61,9 @@ Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec);
 std::string named_or_set(const std::string& named);
 /// An option that must not be "": `--pool "$POOL"` without that variable.
 CLI::Option* add_pool_option(CLI::App& command, std::string& pool, const char* meaning);
+
+/// --json, for the shapes that docs/command-line.md promises.
+void add_json_option(CLI::App& command, bool& json);
 
 /// Adds to PENSTOCK_TRUST_OWNER, for this command and what it starts.
 void add_trust_option(CLI::App& command);

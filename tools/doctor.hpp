@@ -13,6 +13,7 @@
 namespace penstock::tools {
 
 enum class Verdict { ok, warn, fail };  // from good to bad
+const char* verdict_name(Verdict verdict);
 
 struct Finding {
   Verdict verdict;
@@ -32,12 +33,13 @@ class Findings {
   const std::vector<Finding>& all() const { return all_; }
   /// Failures first, then warnings.
   Findings sorted() const;
+  bool failed() const;
 
  private:
   std::vector<Finding> all_;
 };
 
-/// Gives the exit status.
+/// Gives the exit status: exit_error where something failed.
 int print(const Findings& findings);
 
 void check_cpu(Findings& findings, const Roots& roots);

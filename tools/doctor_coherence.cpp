@@ -5,7 +5,9 @@
 #include "base/format.hpp"
 #include "command.hpp"
 #include "doctor.hpp"
+#include "facts.hpp"
 #include "litmus/rendezvous.hpp"
+#include "table.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -18,13 +20,8 @@ struct CoherenceArguments {
   std::optional<std::uint32_t> node;
   std::uint64_t rounds = 1000;
   std::uint32_t timeout_s = 60;
+  bool json = false;
 };
-
-/// Line by line, also into a pipe: the reader waits for the next one.
-void say(const std::string& text) {
-  fmt::print("{}\n", text);
-  std::fflush(stdout);
-}
 
 std::string name_of(const pool::ProcessRecord& record) {
   return fmt::format("pid {} on host {}, {}", record.pid, record.host, pool::node_text(record));
@@ -43,14 +40,56 @@ Result<View> attach(const CoherenceArguments& arguments) {
 }
 
 void print_counts(const litmus::Report& report) {
-  say(fmt::format("{:<42} {:>8} {:>8} {:>8} {:>8}", "HOW A LINE PASSES", "RIGHT", "STALE", "TORN",
-                  "WRONG"));
+  Table table({{"HOW A LINE PASSES"},
+               {"RIGHT", Align::right},
+               {"STALE", Align::right},
+               {"TORN", Align::right},
+               {"WRONG", Align::right}});
   for (std::uint32_t i = 0; i < litmus::trial_count; ++i) {
     const auto trial = static_cast<Trial>(i);
     const litmus::Counts sum = report.sum(trial);
-    say(fmt::format("{:<42} {:>8} {:>8} {:>8} {:>8}", litmus::trial_name(trial), sum.right,
-                    sum.stale, sum.torn, sum.wrong));
+    table.add({litmus::trial_name(trial), std::to_string(sum.right), std::to_string(sum.stale),
+               std::to_string(sum.torn), std::to_string(sum.wrong)});
   }
+  fmt::print("{}", table.text());
+}
+
+const char* kind_name(Kind kind) {
+  switch (kind) {
+    case Kind::coherent:
+      return "coherent";
+    case Kind::software:
+      return "software";
+    case Kind::no_partial_stores:
+      return "no_partial_stores";
+    case Kind::unusable:
+      break;
+  }
+  return "unusable";
+}
+
+Json facts_of(const litmus::Outcome& outcome, const pool::Info& info, const Findings& findings) {
+  Json between = Json::array(), trials = Json::array();
+  for (const pool::ProcessRecord& side : outcome.who)
+    between.push_back({{"host", side.host}, {"pid", side.pid}, {"node", node_of(side)}});
+  for (std::uint32_t i = 0; i < litmus::trial_count; ++i) {
+    const auto trial = static_cast<Trial>(i);
+    const litmus::Counts sum = outcome.report.sum(trial);
+    trials.push_back({{"how", litmus::trial_name(trial)},
+                      {"right", sum.right},
+                      {"stale", sum.stale},
+                      {"torn", sum.torn},
+                      {"wrong", sum.wrong}});
+  }
+  return {{"ok", !findings.failed()},
+          {"pool", info.spec},
+          {"mode", coherence::mode_name(info.mode)},
+          {"memory", kind_name(litmus::judge(outcome.report).kind)},
+          {"same_host", outcome.same_host},
+          {"rounds", outcome.report.rounds},
+          {"between", between},
+          {"trials", trials},
+          {"findings", finding_facts(findings)}};
 }
 
 std::string found_text(const litmus::Verdict& verdict) {
@@ -187,19 +226,24 @@ int test_coherence(const CoherenceArguments& arguments) {
   options.rounds = arguments.rounds;
   options.timeout_ns = arguments.timeout_s * std::uint64_t{1'000'000'000};
   options.alone = [&arguments] {
-    say(
-        fmt::format("waiting {} s for the other side; on the other host run: penstock doctor "
-                    "coherence {}",
-                    arguments.timeout_s, shell_quote(arguments.spec)));
+    fmt::print(stderr,
+               "waiting {} s for the other side; on the other host run: penstock doctor coherence "
+               "{}\n",
+               arguments.timeout_s, shell_quote(arguments.spec));
   };
   options.started = [](const litmus::Outcome& met) {
-    say(fmt::format("between {} and {}: {} rounds each way", name_of(met.who[0]),
-                    name_of(met.who[1]), met.report.rounds));
+    fmt::print(stderr, "between {} and {}: {} rounds each way\n", name_of(met.who[0]),
+               name_of(met.who[1]), met.report.rounds);
   };
   auto outcome = litmus::run(*view->arena, options);
   if (!outcome) return report(help_with(outcome.error(), arguments, info));
-  print_counts(outcome->report);
-  return print(judge(*outcome, info));
+  const Findings findings = judge(*outcome, info);
+  if (!arguments.json) {
+    print_counts(outcome->report);
+    return print(findings);
+  }
+  print_json(facts_of(*outcome, info, findings));
+  return findings.failed() ? exit_error : exit_ok;
 }
 
 }  // namespace
@@ -211,6 +255,7 @@ void add_coherence_command(CLI::App& doctor, Action& chosen) {
       "run on two hosts: find out what their memory needs, and which mode a pool on "
       "it");
   command->add_option("SPEC", arguments->spec, "a pool that both hosts can attach to")->required();
+  add_json_option(*command, arguments->json);
   command
       ->add_option("--node", arguments->node,
                    "act for this emulated node (default: PENSTOCK_NODE, else the host)")

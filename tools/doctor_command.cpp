@@ -7,8 +7,10 @@
 
 #include "command.hpp"
 #include "doctor.hpp"
+#include "facts.hpp"
 #include "pool/part.hpp"
 #include "processes.hpp"
+#include "terminal.hpp"
 
 namespace penstock::tools {
 
@@ -19,23 +21,33 @@ Findings Findings::sorted() const {
   return sorted;
 }
 
+bool Findings::failed() const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const Finding& each) { return each.verdict == Verdict::fail; });
+}
+
+const char* verdict_name(Verdict verdict) {
+  if (verdict == Verdict::ok) return "ok";
+  return verdict == Verdict::warn ? "warn" : "fail";
+}
+
 int print(const Findings& findings) {
-  bool failed = false;
   for (const Finding& finding : findings.all()) {
-    const char* word = finding.verdict == Verdict::ok     ? "ok"
-                       : finding.verdict == Verdict::warn ? "warn"
-                                                          : "fail";
-    fmt::print("{:<4}  {}{}{}\n", word, finding.what, finding.fix.empty() ? "" : "  -> ",
-               finding.fix);
-    failed = failed || finding.verdict == Verdict::fail;
+    const Colour colour = finding.verdict == Verdict::ok     ? Colour::green
+                          : finding.verdict == Verdict::warn ? Colour::yellow
+                                                             : Colour::red;
+    fmt::print("{}  {}{}{}\n",
+               coloured(colour, fmt::format("{:<4}", verdict_name(finding.verdict))), finding.what,
+               finding.fix.empty() ? "" : "  -> ", finding.fix);
   }
-  return failed ? exit_error : exit_ok;
+  return findings.failed() ? exit_error : exit_ok;
 }
 
 namespace {
 
 struct DoctorArguments {
   std::string spec, mpiexec;
+  bool json = false;
   Roots roots;
 };
 
@@ -98,7 +110,10 @@ int diagnose(const DoctorArguments& arguments) {
   check_variables(findings);
   if (!arguments.spec.empty()) check_pool(findings, arguments.spec);
   check_offer(findings, arguments.spec);
-  return print(findings.sorted());
+  findings = findings.sorted();
+  if (!arguments.json) return print(findings);
+  print_json({{"ok", !findings.failed()}, {"findings", finding_facts(findings)}});
+  return findings.failed() ? exit_error : exit_ok;
 }
 
 }  // namespace
@@ -112,6 +127,7 @@ void add_doctor_command(CLI::App& app, Action& chosen) {
   command->add_option("SPEC", arguments->spec, "check this pool too");
   command->add_option("--mpiexec", arguments->mpiexec, "check this MPI only");
   add_trust_option(*command);
+  add_json_option(*command, arguments->json);
   // Other roots, so that tests can show devices that this host lacks.
   command->add_option("--sys", arguments->roots.sys)->group("");
   command->add_option("--proc", arguments->roots.proc)->group("");

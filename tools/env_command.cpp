@@ -9,9 +9,11 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "command.hpp"
+#include "json.hpp"
 #include "mpi_choice.hpp"
 #include "mpi_environment.hpp"
 #include "pool/pool.hpp"
+#include "table.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -19,17 +21,27 @@ namespace {
 struct EnvArguments {
   std::string mpi, pool, mpiexec, mode;
   std::optional<std::uint32_t> nodes;
-  bool list = false, allow_fallback = false, no_windows = false, nccl = false;
+  bool list = false, allow_fallback = false, no_windows = false, nccl = false, json = false;
 };
 
-void print_variables() {
-  fmt::print("{:<20} {:<24} {:<12} {}\n", "VARIABLE", "VALUE", "SOURCE", "MEANING");
+int print_variables(bool json) {
+  Table table({{"VARIABLE"}, {"VALUE"}, {"SOURCE"}, {"MEANING"}});
+  Json facts = Json::array();
   for (const base::Variable& variable : base::variables()) {
-    const bool is_set = base::env_is_set(variable.name);
+    const char* source = base::env_is_set(variable.name) ? "environment" : "default";
     const std::string value = base::env_text(variable.name);
-    fmt::print("{:<20} {:<24} {:<12} {} [{}]\n", variable.name, value.empty() ? "-" : value,
-               is_set ? "environment" : "default", variable.meaning, variable.values);
+    table.add({variable.name, value.empty() ? "-" : value, source,
+               fmt::format("{} [{}]", variable.meaning, variable.values)});
+    facts.push_back({{"name", variable.name},
+                     {"value", value},
+                     {"source", source},
+                     {"default", variable.fallback},
+                     {"values", variable.values},
+                     {"meaning", variable.meaning}});
   }
+  if (json) return print_json(facts);
+  fmt::print("{}", table.text());
+  return exit_ok;
 }
 
 std::string variables_help() {
@@ -41,16 +53,26 @@ std::string variables_help() {
   return text;
 }
 
-void print_export(const std::string& name, const std::string& value) {
-  fmt::print("export {}={}\n", name, shell_quote(value));
+/// Lines for a shell, or the same as facts; `title` and `notes` become comments.
+int print_environment(const std::string& title, const Environment& environment,
+                      const std::vector<std::string>& notes, bool json) {
+  if (json) {
+    Json exports = Json::object();
+    for (const auto& [name, value] : environment) exports[name] = value;
+    return print_json({{"for", title}, {"exports", exports}, {"notes", notes}});
+  }
+  fmt::print("# for {}\n", title);
+  for (const auto& [name, value] : environment)
+    fmt::print("export {}={}\n", name, shell_quote(value));
+  for (const std::string& note : notes) fmt::print("# {}\n", note);
+  return exit_ok;
 }
 
-int print_nccl_exports(const std::string& pool, std::uint32_t nodes) {
+int print_nccl_exports(const std::string& pool, std::uint32_t nodes, bool json) {
   auto environment = nccl_environment(pool, nodes);
   if (!environment) return report(environment.error());
-  fmt::print("# for programs that call NCCL, started by any launcher\n");
-  for (const auto& [name, value] : *environment) print_export(name, value);
-  return exit_ok;
+  return print_environment("programs that call NCCL, started by any launcher", *environment, {},
+                           json);
 }
 
 int print_exports(const EnvArguments& arguments) {
@@ -82,7 +104,8 @@ int print_exports(const EnvArguments& arguments) {
   auto info = pool::inspect(pool);
   if (!info) return report(info.error());
   if (auto usable = check_use(pool); !usable) return report(usable.error());
-  if (arguments.mpi.empty()) return print_nccl_exports(pool, arguments.nodes.value_or(0));
+  if (arguments.mpi.empty())
+    return print_nccl_exports(pool, arguments.nodes.value_or(0), arguments.json);
   auto runtime = find_mpi({.kind = *kind, .mpiexec = arguments.mpiexec, .program = ""});
   if (!runtime) return report(runtime.error());
   JobEnvironment job;
@@ -94,12 +117,8 @@ int print_exports(const EnvArguments& arguments) {
   job.mode = arguments.mode;
   auto environment = mpi_environment(*runtime, job);
   if (!environment) return report(environment.error());
-  fmt::print("# for {}\n", base::printable(runtime->name()));
-  for (const auto& [name, value] : *environment) print_export(name, value);
-  for (const std::string& note : launcher_notes(*runtime, *environment, job)) {
-    fmt::print("# {}\n", note);
-  }
-  return exit_ok;
+  return print_environment(base::printable(runtime->name()), *environment,
+                           launcher_notes(*runtime, *environment, job), arguments.json);
 }
 
 }  // namespace
@@ -125,12 +144,11 @@ void add_env_command(CLI::App& app, Action& chosen) {
                     "preload Penstock's libnccl.so.2; without --mpi nothing else");
   command->add_flag("--list", arguments->list,
                     "print each variable with its value and where that comes from");
+  add_json_option(*command, arguments->json);
   command->footer(variables_help());
   command->callback([&chosen, arguments] {
     chosen = [arguments] {
-      if (!arguments->list) return print_exports(*arguments);
-      print_variables();
-      return exit_ok;
+      return arguments->list ? print_variables(arguments->json) : print_exports(*arguments);
     };
   });
 }

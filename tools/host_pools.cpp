@@ -66,4 +66,38 @@ std::vector<HostPool> host_pools() {
   return found;
 }
 
+namespace {
+
+bool is_in_use(const std::string& spec) {
+  const auto pool = observe(spec);
+  if (!pool) return false;
+  const auto records = (*pool)->processes();
+  return std::any_of(records.begin(), records.end(),
+                     [](const pool::ProcessRecord& record) { return record.attached; });
+}
+
+}  // namespace
+
+Result<std::string> named_or_only(const std::string& named, const std::string& command) {
+  if (std::string spec = named_or_set(named); !spec.empty()) return spec;
+  std::vector<std::string> specs, in_use;
+  for (const HostPool& each : host_pools()) {
+    if (!each.info) continue;
+    specs.push_back(each.spec);
+    if (is_in_use(each.spec)) in_use.push_back(each.spec);
+  }
+  const std::vector<std::string>& candidates = in_use.empty() ? specs : in_use;
+  if (candidates.size() == 1) return candidates.front();
+  if (candidates.empty()) {
+    return fail(ErrorCode::not_found,
+                "no pool is named, and none is in /dev/shm or on a device of this host: {} FILE of "
+                "one in a file, or penstock pool create SPEC --size 2G",
+                command);
+  }
+  return fail(ErrorCode::invalid_argument,
+              "of which pool? {} are {}on this host: {}; {} SPEC, or export PENSTOCK_POOL=SPEC",
+              candidates.size(), in_use.empty() ? "" : "in use ", fmt::join(candidates, ", "),
+              command);
+}
+
 }  // namespace penstock::tools

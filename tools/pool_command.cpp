@@ -10,10 +10,12 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "command.hpp"
+#include "facts.hpp"
 #include "host_pools.hpp"
 #include "pool/host_identity.hpp"
 #include "pool/node_caches.hpp"
 #include "processes.hpp"
+#include "table.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -50,17 +52,25 @@ int create(const PoolArguments& arguments) {
   auto info = pool::create(options);
   if (!info) return report(info.error());
   // Looked at once, so that its arena is formatted and looking takes no process slot later.
-  if (auto view = look_at(arguments.spec); !view) {
+  const auto view = look_at(arguments.spec);
+  if (!view) {
     (void)pool::remove(arguments.spec, true);
     return report(view.error());
   }
-  fmt::print("created {}: {}, {} coherence, at most {} processes, id {:016x}\n", arguments.spec,
-             about(info->bytes), coherence::mode_name(info->mode), info->max_processes, info->id);
+  if (!arguments.json) {
+    fmt::print("created {}: {}, {} coherence, at most {} processes, id {:016x}\n", arguments.spec,
+               about(info->bytes), coherence::mode_name(info->mode), info->max_processes, info->id);
+  }
   if (arguments.sparse && pool::parse_spec(arguments.spec)->size() > 1) {
     fmt::print(stderr,
                "penstock: warn: no space was reserved: when its file system is full, programs that "
                "write to {} end by SIGBUS; to reserve it, leave --sparse out\n",
                arguments.spec);
+  }
+  if (arguments.json) {
+    Json facts = pool_facts(view->pool->info());
+    facts["reason"] = choice->reason;
+    return print_json(facts);
   }
   if (arguments.mode == "auto") {
     fmt::print("{} coherence because {}\n", coherence::mode_name(info->mode), choice->reason);
@@ -81,28 +91,19 @@ Attached count_attached(const pool::Pool& pool) {
   return count;
 }
 
-void print_info_json(const pool::Info& info, const Attached& attached, const arena::Stats& stats,
-                     const arena::Quarantine& quarantine) {
-  fmt::print("{{\"spec\": {}, \"id\": \"{:016x}\", \"bytes\": {}, \"layout\": {}, \"mode\": {}, ",
-             json_quote(info.spec), info.id, info.bytes, pool::layout_version,
-             json_quote(coherence::mode_name(info.mode)));
-  fmt::print("\"owner\": {}, \"group\": {}, \"permissions\": \"{:04o}\", ",
-             json_quote(pool::user_name(info.owner.uid)),
-             json_quote(pool::group_name(info.owner.gid)), info.owner.permissions);
-  fmt::print("\"max_processes\": {}, \"max_nodes\": {}, \"alive\": {}, \"dead\": {}, ",
-             info.max_processes, info.max_nodes, attached.alive, attached.dead);
-  fmt::print(
-      "\"objects\": {}, \"bytes_used\": {}, \"bytes_total\": {}, "
-      "\"bytes_largest_free\": {}, \"bytes_quarantined\": {}, \"quarantine\": [",
-      stats.objects, stats.bytes_used, stats.bytes_total, stats.bytes_largest_free,
-      stats.bytes_quarantined);
-  const char* separator = "";
-  for (const auto& node : quarantine.waits_for) {
-    fmt::print("{}{{\"node\": {}, \"host\": {}, \"alive\": {}, \"bytes\": {}}}", separator,
-               node.node, json_quote(node.host), node.alive, node.bytes);
-    separator = ", ";
-  }
-  fmt::print("]}}\n");
+Json info_facts(const pool::Info& info, const Attached& attached, const arena::Stats& stats,
+                const arena::Quarantine& quarantine) {
+  Json facts = pool_facts(info);
+  facts.update({{"alive", attached.alive},
+                {"dead", attached.dead},
+                {"objects", stats.objects},
+                {"max_objects", stats.slots},
+                {"bytes_used", stats.bytes_used},
+                {"bytes_total", stats.bytes_total},
+                {"bytes_largest_free", stats.bytes_largest_free},
+                {"bytes_quarantined", stats.bytes_quarantined},
+                {"quarantine", quarantine_facts(quarantine)}});
+  return facts;
 }
 
 /// Space that is not allocated before a node has flushed its caches, and the command that ends
@@ -128,22 +129,16 @@ void print_quarantine(const std::string& spec, const arena::Quarantine& quaranti
 }
 
 int info(PoolArguments arguments) {
-  arguments.spec = named_or_set(arguments.spec);
-  if (arguments.spec.empty()) {
-    return report({ErrorCode::invalid_argument,
-                   "of which pool? penstock pool info SPEC, or export PENSTOCK_POOL=SPEC; penstock "
-                   "pool ls lists those of this host"});
-  }
+  auto spec = named_or_only(arguments.spec, "penstock pool info");
+  if (!spec) return report(spec.error());
+  arguments.spec = *spec;
   auto view = look_at(arguments.spec);
   if (!view) return report(view.error());
   const pool::Info& info = view->pool->info();
   const Attached attached = count_attached(*view->pool);
   const arena::Stats stats = view->arena->stats();
   const arena::Quarantine quarantine = view->arena->quarantine();
-  if (arguments.json) {
-    print_info_json(info, attached, stats, quarantine);
-    return exit_ok;
-  }
+  if (arguments.json) return print_json(info_facts(info, attached, stats, quarantine));
   fmt::print("pool       {} (id {:016x})\n", arguments.spec, info.id);
   fmt::print("owner      {}\n", info.owner.text());
   fmt::print("size       {} ({} bytes)\n", about(info.bytes), info.bytes);
@@ -167,12 +162,8 @@ int info(PoolArguments arguments) {
 int list_pools(const PoolArguments& arguments) {
   const auto pools = host_pools();
   Refusals refusals;
-  const char* separator = "";
-  if (arguments.json) {
-    fmt::print("[");
-  } else {
-    fmt::print("{:<32} {:>10} {:<10} {:<24} {}\n", "POOL", "SIZE", "COHERENCE", "OWNER", "CREATED");
-  }
+  Json facts = Json::array();
+  Table table({{"POOL"}, {"SIZE", Align::right}, {"COHERENCE"}, {"OWNER"}, {"CREATED"}});
   for (const HostPool& each : pools) {
     if (!each.info) {
       refusals.add(each.spec, each.info.error());
@@ -180,20 +171,21 @@ int list_pools(const PoolArguments& arguments) {
     }
     const pool::Info& info = *each.info;
     const char* mode = coherence::mode_name(info.mode);
-    if (arguments.json) {
-      fmt::print("{}\n  {{\"spec\": {}, \"bytes\": {}, \"mode\": {}, \"owner\": {}}}", separator,
-                 json_quote(each.spec), info.bytes, json_quote(mode),
-                 json_quote(info.owner.text()));
-      separator = ",";
-    } else {
-      fmt::print("{:<32} {:>10} {:<10} {:<24} {}\n", each.spec, about(info.bytes), mode,
-                 info.owner.text(), wall_text(info.created_wall_ns));
-    }
+    const std::string created = wall_text(info.created_wall_ns);
+    facts.push_back({{"spec", each.spec},
+                     {"bytes", info.bytes},
+                     {"mode", mode},
+                     {"owner", info.owner.text()},
+                     {"created", created}});
+    table.add({each.spec, about(info.bytes), mode, info.owner.text(), created});
   }
-  if (arguments.json) fmt::print("\n]\n");
-  if (!arguments.json && pools.empty())
-    fmt::print(
-        "none in /dev/shm or on a device of this host; pools in files: penstock pool info FILE\n");
+  if (arguments.json) return print_json(facts);
+  fmt::print("{}", table.text());
+  if (pools.empty()) {
+    fmt::print(stderr,
+               "none in /dev/shm or on a device of this host; pools in files: penstock pool info "
+               "FILE\n");
+  }
   return exit_ok;
 }
 
@@ -202,24 +194,19 @@ int list(const PoolArguments& arguments) {
   auto view = look_at(arguments.spec);
   if (!view) return report(view.error());
   warn_of_owner(arguments.spec);
-  const auto objects = view->arena->list();
-  if (arguments.json) {
-    fmt::print("[");
-    const char* separator = "";
-    for (const arena::Object& object : objects) {
-      fmt::print("{}\n  {{\"name\": {}, \"offset\": {}, \"bytes\": {}, \"generation\": {}}}",
-                 separator, json_quote(object.name), object.offset, object.bytes,
-                 object.generation);
-      separator = ",";
-    }
-    fmt::print("\n]\n");
-    return exit_ok;
+  Json facts = Json::array();
+  Table table(
+      {{"NAME"}, {"SIZE", Align::right}, {"BYTES", Align::right}, {"OFFSET", Align::right}});
+  for (const arena::Object& object : view->arena->list()) {
+    facts.push_back({{"name", object.name},
+                     {"offset", object.offset},
+                     {"bytes", object.bytes},
+                     {"generation", object.generation}});
+    table.add({base::printable(object.name), about(object.bytes), std::to_string(object.bytes),
+               fmt::format("{:#x}", object.offset)});
   }
-  fmt::print("{:<40} {:>14} {:>14}\n", "NAME", "BYTES", "OFFSET");
-  for (const arena::Object& object : objects) {
-    fmt::print("{:<40} {:>14} {:>#14x}\n", base::printable(object.name), object.bytes,
-               object.offset);
-  }
+  if (arguments.json) return print_json(facts);
+  fmt::print("{}", table.text());
   return exit_ok;
 }
 
@@ -237,10 +224,16 @@ int show_dead(const PoolArguments& arguments) {
   const auto dead = find_dead(arguments.spec);
   if (!dead) return report(dead.error());
   warn_of_owner(arguments.spec);
+  if (arguments.json) {
+    Json facts = {{"pool", arguments.spec}, {"dead", Json::array()}, {"freed", nullptr}};
+    for (const auto& process : *dead)
+      facts["dead"].push_back(process_facts(arguments.spec, process));
+    return print_json(facts);
+  }
   for (const auto& process : *dead) fmt::print("dead: {}\n", pool::describe(process));
   fmt::print("{} left slots and objects behind\n", counted(dead->size(), "dead process"));
   if (!dead->empty()) {
-    fmt::print("nothing was changed; penstock pool gc {} --yes frees it\n",
+    fmt::print(stderr, "nothing was changed; penstock pool gc {} --yes frees it\n",
                shell_quote(arguments.spec));
   }
   return exit_ok;
@@ -248,10 +241,9 @@ int show_dead(const PoolArguments& arguments) {
 
 /// Caches of simulated nodes on which no process is left. Their unpublished stores are lost, as
 /// when a host is switched off.
-Result<void> remove_caches(const std::string& spec, arena::Arena& arena) {
+Result<void> remove_caches(const std::string& spec, arena::Arena& arena, Json& freed) {
   const auto parts = PENSTOCK_TRY(pool::parse_spec(spec));
-  const std::uint32_t removed = pool::remove_unused_node_caches(parts.front().path);
-  fmt::print("freed: caches of {}\n", counted(removed, "simulated node"));
+  freed["caches"] = pool::remove_unused_node_caches(parts.front().path);
   for (const auto& node : arena.quarantine().waits_for) {
     if (node.alive || node.host != pool::this_host()->host) continue;
     if (auto ended = arena.end_quarantine_of(node.node); !ended) return ended;
@@ -295,11 +287,11 @@ Result<std::vector<std::uint32_t>> nodes_of_host(const pool::Pool& pool,
               name, pool.info().spec, shell_quote(pool.info().spec));
 }
 
-Result<void> forget_host(const std::string& name, arena::Arena& arena) {
+Result<void> forget_host(const std::string& name, arena::Arena& arena, Json& freed) {
   const auto nodes = PENSTOCK_TRY(nodes_of_host(arena.pool(), arena.quarantine(), name));
   for (const std::uint32_t node : nodes) {
     if (auto ended = arena.end_quarantine_of(node); !ended) return ended;
-    fmt::print("nothing waits for node {} of host {} any more\n", node, name);
+    freed["nodes_gone"].push_back(node);
   }
   return {};
 }
@@ -324,6 +316,15 @@ std::size_t gone_of(const std::set<ProcessKey>& before, const pool::Pool& pool) 
                     [&](const ProcessKey& process) { return now.count(process) == 0; }));
 }
 
+void print_freed(const Json& freed, const std::string& gone_host) {
+  fmt::print("freed: {}, {}, {}\n", counted(freed["processes"], "dead process"),
+             counted(freed["objects"], "object"), about(freed["bytes"]));
+  for (const std::uint32_t node : freed["nodes_gone"])
+    fmt::print("nothing waits for node {} of host {} any more\n", node, gone_host);
+  if (freed.contains("caches"))
+    fmt::print("freed: caches of {}\n", counted(freed["caches"], "simulated node"));
+}
+
 int collect(const PoolArguments& arguments) {
   if (!arguments.yes && arguments.gone_host.empty()) return show_dead(arguments);
   const auto before = attached_to(arguments.spec);
@@ -334,25 +335,37 @@ int collect(const PoolArguments& arguments) {
   if (!pool) return report(pool.error());
   // The first look at a process of another host only starts its lease.
   if (auto certain = (*pool)->make_certain(); !certain) return report(certain.error());
-  arena::Arena::Reclaimed freed;  // opening frees most of it already
-  auto arena = arena::Arena::open(**pool, &freed);
+  arena::Arena::Reclaimed freed_by_opening;  // most of it
+  auto arena = arena::Arena::open(**pool, &freed_by_opening);
   if (!arena) return report(arena.error());
   auto found = (*arena)->collect();
   if (!found) return report(found.error());
-  fmt::print("freed: {}, {}, {}\n", counted(gone_of(*before, **pool), "dead process"),
-             counted(freed.objects + found->objects, "object"), about(freed.bytes + found->bytes));
+  Json freed = {{"processes", gone_of(*before, **pool)},
+                {"objects", freed_by_opening.objects + found->objects},
+                {"bytes", freed_by_opening.bytes + found->bytes},
+                {"nodes_gone", Json::array()}};
   Result<void> ended;
-  if (!arguments.gone_host.empty()) ended = forget_host(arguments.gone_host, **arena);
+  if (!arguments.gone_host.empty()) ended = forget_host(arguments.gone_host, **arena, freed);
   if (ended && (*pool)->info().mode == coherence::Mode::simulated)
-    ended = remove_caches(arguments.spec, **arena);
+    ended = remove_caches(arguments.spec, **arena, freed);
+  if (!arguments.json) print_freed(freed, arguments.gone_host);
   if (!ended) return report(ended.error());
-  print_quarantine(arguments.spec, (*arena)->quarantine());
-  return exit_ok;
+  const arena::Quarantine quarantine = (*arena)->quarantine();
+  if (!arguments.json) {
+    print_quarantine(arguments.spec, quarantine);
+    return exit_ok;
+  }
+  return print_json({{"pool", arguments.spec},
+                     {"dead", Json::array()},
+                     {"freed", freed},
+                     {"bytes_quarantined", quarantine.bytes},
+                     {"quarantine", quarantine_facts(quarantine)}});
 }
 
 int remove(const PoolArguments& arguments) {
   auto removed = pool::remove(arguments.spec, arguments.force);
   if (!removed) return report(removed.error());
+  if (arguments.json) return print_json({{"removed", arguments.spec}});
   fmt::print("removed {}\n", arguments.spec);
   return exit_ok;
 }
@@ -361,6 +374,7 @@ CLI::App* add(CLI::App& parent, const char* name, const char* meaning,
               const std::shared_ptr<PoolArguments>& arguments,
               const std::function<int(const PoolArguments&)>& run, Action& chosen) {
   CLI::App* command = parent.add_subcommand(name, meaning);
+  add_json_option(*command, arguments->json);
   command
       ->add_option("SPEC", arguments->spec,
                    "/dev/daxX.Y | a file path | shm:NAME; several joined by commas interleave")
@@ -401,13 +415,11 @@ void add_pool_command(CLI::App& app, Action& chosen) {
       arguments, info, chosen);
   info_command->get_option("SPEC")->required(false);
   add_trust_option(*info_command);
-  info_command->add_flag("--json", arguments->json, "as JSON");
   CLI::App* list_command =
       add(*group, "ls", "list the objects in a pool; without SPEC, the pools of this host",
           arguments, list, chosen);
   list_command->get_option("SPEC")->required(false);
   add_trust_option(*list_command);
-  list_command->add_flag("--json", arguments->json, "as JSON");
   CLI::App* collect_command =
       add(*group, "gc", "show what dead processes left behind; with --yes, free it", arguments,
           collect, chosen);

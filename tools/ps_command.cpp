@@ -3,17 +3,17 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <map>
 #include <memory>
-#include <set>
 #include <utility>
 
-#include "base/format.hpp"
+#include "base/clock.hpp"
 #include "command.hpp"
+#include "facts.hpp"
 #include "host_pools.hpp"
-#include "pool/attaching.hpp"
-#include "pool/host_identity.hpp"
 #include "processes.hpp"
-#include "transport/transport.hpp"
+#include "ps_view.hpp"
+#include "watch.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -21,200 +21,145 @@ namespace {
 struct PsArguments {
   std::string spec;
   bool json = false, all = false, peers = false;
+  double watch_seconds = 0;  ///< 0: shown once
 };
 
-/// A stopped process is alive: it only does nothing. Seen for those of this host.
-bool is_stopped(const pool::ProcessRecord& record) {
-  const auto host = pool::this_host();
-  const auto self = pool::this_process();
-  if (!record.alive || !host || !self) return false;
-  if (record.boot_id != pool::format_uuid(host->boot_id)) return false;
-  if (record.pid_namespace != self->pid_namespace) return false;
-  const auto seen = pool::read_proc_stat(static_cast<std::uint64_t>(record.pid));
-  return seen && seen->start_time == record.start_time &&
-         (seen->state == 'T' || seen->state == 't');
-}
-
-const char* state_of(const pool::ProcessRecord& record) {
-  if (!record.attached) return "left";
-  if (!record.alive) return "dead";
-  return is_stopped(record) ? "stopped" : "alive";
-}
-
-/// The form of every message: emulated nodes by their own number.
-std::uint32_t node_of(const pool::ProcessRecord& record) {
-  return record.emulated_node.value_or(record.node);
-}
-
-void print_json(const std::string& spec, const std::vector<pool::ProcessRecord>& records,
-                const char*& separator) {
-  for (const pool::ProcessRecord& r : records) {
-    fmt::print("{}\n  {{\"pool\": {}, \"slot\": {}, \"node\": {}, \"host\": {}, \"pid\": {}, ",
-               separator, json_quote(spec), r.slot, node_of(r), json_quote(r.host), r.pid);
-    fmt::print("\"rank\": {}, \"state\": {}, ", r.rank, json_quote(state_of(r)));
-    if (r.emulated_node) fmt::print("\"emulated_node\": {}, ", *r.emulated_node);
-    fmt::print("\"job\": {}, \"program\": {}, \"attached\": {}, \"alive\": {}, ", json_quote(r.job),
-               json_quote(r.program), r.attached, r.alive);
-    fmt::print("\"messages_sent\": {}, \"bytes_sent\": {}, \"messages_received\": {}, ",
-               r.messages_sent, r.bytes_sent, r.messages_received);
-    fmt::print("\"bytes_received\": {}, \"since\": {}, \"activity\": {}}}", r.bytes_received,
-               json_quote(wall_text(r.attached_wall_ns)), json_quote(r.activity));
-    separator = ",";
+/// Pools that are looked at again and again stay mapped: whether processes of other hosts live is
+/// found out by looking at their leases more than once.
+class Observers {
+ public:
+  Result<pool::Pool*> at(const std::string& spec) {
+    auto info = pool::inspect(spec);
+    if (!info) {
+      pools_.erase(spec);
+      return unexpected(info.error());
+    }
+    auto& pool = pools_[spec];
+    if (pool && pool->info().id != info->id) pool.reset();  // another took its place
+    if (!pool) {
+      pool = PENSTOCK_TRY(observe(spec));
+    }
+    return pool.get();
   }
-}
 
-/// Prints a column only if its entries differ.
-struct Column {
-  std::string title;
-  std::string (*entry)(const pool::ProcessRecord&);
-  std::size_t width = 0;
-
-  void fit(const std::vector<pool::ProcessRecord>& records) {
-    std::set<std::string> entries;
-    for (const auto& record : records) entries.insert(entry(record));
-    if (entries.size() < 2) return;
-    width = title.size();
-    for (const auto& text : entries) width = std::max(width, text.size());
-  }
-  std::string cell(const std::string& text) const {
-    return width == 0 ? "" : fmt::format("{:<{}} ", text, width);
-  }
+ private:
+  std::map<std::string, std::unique_ptr<pool::Pool>> pools_;
 };
-
-void print_table(const std::vector<pool::ProcessRecord>& records) {
-  Column job{"JOB", [](const auto& r) { return base::printable(r.job); }};
-  Column program{"PROGRAM", [](const auto& r) { return base::printable(r.program); }};
-  job.fit(records);
-  program.fit(records);
-  fmt::print("{:>4} {:>4} {:<16} {:>8} {:>4} {:<7} {}{}{:>10} {:>10} {:>10} {:>10}  {:<19} {}\n",
-             "SLOT", "NODE", "HOST", "PID", "RANK", "STATE", job.cell("JOB"),
-             program.cell("PROGRAM"), "MSG OUT", "BYTES OUT", "MSG IN", "BYTES IN", "SINCE",
-             "DOES");
-  for (const pool::ProcessRecord& r : records) {
-    fmt::print("{:>4} {:>4} {:<16} {:>8} {:>4} {:<7} {}{}{:>10} {:>10} {:>10} {:>10}  {:<19} {}\n",
-               r.slot, node_of(r), r.host, r.pid, r.rank < 0 ? "-" : std::to_string(r.rank),
-               state_of(r), job.cell(job.entry(r)), program.cell(program.entry(r)), r.messages_sent,
-               about(r.bytes_sent), r.messages_received, about(r.bytes_received),
-               wall_text(r.attached_wall_ns), r.activity);
-  }
-}
 
 Result<std::vector<pool::ProcessRecord>> processes_of(const PsArguments& arguments,
+                                                      Observers& observers,
                                                       const std::string& spec) {
-  auto pool = observe(spec);
-  if (!pool) return unexpected(pool.error());
-  auto records = by_process((*pool)->processes());
+  auto* const pool = PENSTOCK_TRY(observers.at(spec));
+  auto records = by_process(pool->processes());
   if (!arguments.all) {
     std::erase_if(records, [](const pool::ProcessRecord& record) { return !record.attached; });
   }
   return records;
 }
 
-int show_pool(const PsArguments& arguments) {
-  const auto records = processes_of(arguments, arguments.spec);
-  if (!records) return report(records.error());
-  warn_of_owner(arguments.spec);
-  if (!arguments.json) {
-    print_table(*records);
-    return exit_ok;
+/// One look, as a table and as facts.
+struct Look {
+  std::string text;
+  Json facts = Json::array();
+};
+
+void add(Look& look, const PsArguments& arguments, const std::string& spec,
+         const std::vector<pool::ProcessRecord>& records, RateMeter* meter) {
+  if (arguments.json) {
+    add_processes(look.facts, spec, records, meter);
+  } else {
+    look.text += process_table(spec, records, meter);
   }
-  const char* separator = "";
-  fmt::print("[");
-  print_json(arguments.spec, *records, separator);
-  fmt::print("\n]\n");
-  return exit_ok;
+}
+
+Result<Look> look_at_pool(const PsArguments& arguments, Observers& observers, RateMeter* meter) {
+  const auto records = PENSTOCK_TRY(processes_of(arguments, observers, arguments.spec));
+  Look look;
+  add(look, arguments, arguments.spec, records, meter);
+  return look;
 }
 
 /// Every pool of this host that has attached processes.
-int show_host(const PsArguments& arguments) {
-  const char* separator = "";
-  if (arguments.json) fmt::print("[");
+Look look_at_host(const PsArguments& arguments, Observers& observers, RateMeter* meter) {
+  Look look;
   std::size_t pools = 0, used = 0;
   Refusals refusals;
   for (const HostPool& each : host_pools()) {
     ++pools;
-    const auto records = processes_of(arguments, each.spec);
+    const auto records = processes_of(arguments, observers, each.spec);
     if (!records) {
-      refusals.add(each.spec, records.error());
+      // While it is watched, its end and beginning are everyday matters.
+      if (meter == nullptr) refusals.add(each.spec, records.error());
       continue;
     }
     if (records->empty()) continue;
-    if (arguments.json) {
-      print_json(each.spec, *records, separator);
-      continue;
-    }
-    fmt::print("{}pool {}\n", used++ == 0 ? "" : "\n", each.spec);
-    print_table(*records);
+    look.text += fmt::format("{}pool {}\n", used++ == 0 ? "" : "\n", each.spec);
+    add(look, arguments, each.spec, *records, meter);
   }
-  if (arguments.json) {
-    fmt::print("\n]\n");
-  } else if (used == 0) {
-    fmt::print("nobody is attached to a pool of this host ({}); pools in files: penstock ps FILE\n",
-               counted(pools, "pool"));
+  if (used == 0) {
+    look.text = fmt::format(
+        "nobody is attached to a pool of this host ({}); pools in files: penstock ps "
+        "FILE\n",
+        counted(pools, "pool"));
   }
-  return exit_ok;
+  return look;
 }
 
-int show_processes(const PsArguments& arguments) {
-  return arguments.spec.empty() ? show_host(arguments) : show_pool(arguments);
-}
-
-/// "rank 3", or the process id if it has no rank; "gone" if it is no longer attached.
-std::string name_of(std::uint64_t token, const std::vector<pool::ProcessRecord>& records) {
-  for (const pool::ProcessRecord& r : records) {
-    if (token == 0 || r.token() != token) continue;
-    return r.rank >= 0 ? fmt::format("rank {}", r.rank) : fmt::format("pid {}", r.pid);
-  }
-  return "gone";
-}
-
-void print_peers_json(const std::vector<transport::PeerCounts>& rows,
-                      const std::vector<pool::ProcessRecord>& records) {
-  fmt::print("[");
-  const char* separator = "";
-  for (const transport::PeerCounts& row : rows) {
-    fmt::print("{}\n  {{\"endpoint\": {}, \"process\": {}, \"peer_endpoint\": {}, \"peer\": {}, ",
-               separator, row.endpoint, json_quote(name_of(row.token, records)), row.peer,
-               json_quote(name_of(row.peer_token, records)));
-    fmt::print("\"messages_sent\": {}, \"bytes_sent\": {}, \"stalls\": {}, ",
-               row.counts.messages_sent, row.counts.bytes_sent, row.counts.stalls);
-    fmt::print("\"messages_received\": {}, \"bytes_received\": {}, \"retries\": {}}}",
-               row.counts.messages_received, row.counts.bytes_received, row.counts.retries);
-    separator = ",";
-  }
-  fmt::print("\n]\n");
-}
-
-void print_peers_table(const std::vector<transport::PeerCounts>& rows,
-                       const std::vector<pool::ProcessRecord>& records) {
-  fmt::print("{:<12} {:<12} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8}\n", "PROCESS", "PEER",
-             "MSG OUT", "BYTES OUT", "STALLS", "MSG IN", "BYTES IN", "RETRIES");
-  for (const transport::PeerCounts& row : rows) {
-    fmt::print("{:<12} {:<12} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8}\n",
-               name_of(row.token, records), name_of(row.peer_token, records),
-               row.counts.messages_sent, about(row.counts.bytes_sent), row.counts.stalls,
-               row.counts.messages_received, about(row.counts.bytes_received), row.counts.retries);
-  }
-}
-
-int show_peers(const PsArguments& arguments) {
-  if (arguments.spec.empty()) {
-    return report({ErrorCode::invalid_argument,
-                   "--peers of which pool? penstock ps --peers SPEC; penstock pool ls lists them"});
-  }
-  auto view = look_at(arguments.spec);
-  if (!view) return report(view.error());
-  warn_of_owner(arguments.spec);
-  const auto records = view->pool->processes();
-  auto rows = transport::peer_counts(*view->arena);
+Result<Look> look_at_peers(const PsArguments& arguments) {
+  auto view = PENSTOCK_TRY(look_at(arguments.spec));
+  const auto records = view.pool->processes();
+  auto rows = transport::peer_counts(*view.arena);
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return std::pair(a.endpoint, a.peer) < std::pair(b.endpoint, b.peer);
   });
-  if (arguments.json) {
-    print_peers_json(rows, records);
-  } else {
-    print_peers_table(rows, records);
+  if (arguments.json) return Look{"", peer_facts(rows, records)};
+  return Look{peer_table(rows, records), {}};
+}
+
+Result<Look> take_look(const PsArguments& arguments, Observers& observers, RateMeter* meter) {
+  if (arguments.peers) return look_at_peers(arguments);
+  if (arguments.spec.empty()) return look_at_host(arguments, observers, meter);
+  return look_at_pool(arguments, observers, meter);
+}
+
+std::string title(const PsArguments& arguments) {
+  return fmt::format("{}{} every {:g} s: {}; Ctrl-C ends\n",
+                     arguments.spec.empty() ? "pools of this host" : "pool ", arguments.spec,
+                     arguments.watch_seconds, wall_text(base::wall_ns()));
+}
+
+/// A pool that goes away is told of; when it is made again it is shown again.
+int show_again_and_again(const PsArguments& arguments) {
+  Observers observers;
+  RateMeter meter;
+  return watch({arguments.watch_seconds, arguments.json}, [&]() -> std::string {
+    meter.begin(base::now_ns());
+    const auto look = take_look(arguments, observers, &meter);
+    if (arguments.json) {
+      return json_line(
+          {{"time", wall_text(base::wall_ns())},
+           {"error", look ? Json() : Json(look.error().message)},
+           {arguments.peers ? "peers" : "processes", look ? look->facts : Json::array()}});
+    }
+    return title(arguments) + (look ? look->text : look.error().message + "\n");
+  });
+}
+
+int show(PsArguments arguments) {
+  arguments.spec = named_or_set(arguments.spec);
+  if (arguments.peers) {
+    auto spec = named_or_only(arguments.spec, "penstock ps --peers");
+    if (!spec) return report(spec.error());
+    arguments.spec = *spec;
   }
+  // The first look decides whether there is anything to show at all.
+  Observers observers;
+  const auto look = take_look(arguments, observers, nullptr);
+  if (!look) return report(look.error());
+  if (!arguments.spec.empty()) warn_of_owner(arguments.spec);
+  if (arguments.watch_seconds > 0) return show_again_and_again(arguments);
+  if (arguments.json) return print_json(look->facts);
+  fmt::print("{}", look->text);
   return exit_ok;
 }
 
@@ -227,17 +172,18 @@ void add_ps_command(CLI::App& app, Action& chosen) {
   command->add_option("SPEC", arguments->spec,
                       "the pool (default: PENSTOCK_POOL, else all pools of this host)");
   add_trust_option(*command);
-  command->add_flag("--json", arguments->json, "as JSON");
+  add_json_option(*command, arguments->json);
   command->add_flag("--all", arguments->all, "also those that have left, with their last counts");
   command->add_flag("--peers", arguments->peers,
                     "for each pair of processes: messages, bytes, stalls for want of credit, polls "
                     "in vain");
-  command->callback([&chosen, arguments] {
-    chosen = [arguments] {
-      arguments->spec = named_or_set(arguments->spec);
-      return arguments->peers ? show_peers(*arguments) : show_processes(*arguments);
-    };
-  });
+  command
+      ->add_option("--watch", arguments->watch_seconds,
+                   "show it again and again, with rates, every 2 seconds or so many, until Ctrl-C; "
+                   "with --json a line each time")
+      ->type_name("[=SECONDS]")
+      ->check(CLI::Range(0.1, 86400.0));
+  command->callback([&chosen, arguments] { chosen = [arguments] { return show(*arguments); }; });
 }
 
 }  // namespace penstock::tools

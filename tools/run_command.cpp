@@ -15,6 +15,7 @@
 #include "base/wait.hpp"
 #include "command.hpp"
 #include "janitor.hpp"
+#include "json.hpp"
 #include "locations.hpp"
 #include "mpi_choice.hpp"
 #include "mpi_environment.hpp"
@@ -31,7 +32,7 @@ struct RunArguments {
   std::uint32_t ranks = 0;
   std::optional<std::uint32_t> nodes_asked;
   std::uint32_t nodes = 0;
-  std::string pool, mode, size, mpi, mpiexec;
+  std::string pool, mode, size, mpi, mpiexec, json;
   std::vector<std::string> command;
   bool bind = false, stats = false, allow_fallback = false, no_windows = false, nccl = false;
 };
@@ -130,6 +131,26 @@ void print_stats(const JobOutcome& outcome, const pool::Info& info, const std::s
   say("transport: penstock, {} coherence, pool {}", coherence::mode_name(info.mode), spec);
   say("{} on {} sent {} with {} through the pool", counted(totals.ranks, "rank"),
       counted(totals.nodes, "node"), counted(totals.messages, "message"), about(totals.bytes));
+}
+
+/// `status` is what the command ends with.
+Json summary(const JobOutcome& outcome, const pool::Info& info, const MpiRuntime& runtime,
+             int status) {
+  const JobTotals& totals = outcome.totals;
+  Json death;
+  if (outcome.first_death)
+    death = {{"who", outcome.first_death->who}, {"how", outcome.first_death->how}};
+  return {{"status", status},
+          {"interrupted_by", outcome.interrupted_by ? Json(*outcome.interrupted_by) : Json()},
+          {"first_death", death},
+          {"mpi", runtime.name()},
+          {"transport", totals.ranks > 0 ? Json("penstock") : Json()},
+          {"pool", info.spec},
+          {"mode", coherence::mode_name(info.mode)},
+          {"ranks", totals.ranks},
+          {"nodes", totals.nodes},
+          {"messages", totals.messages},
+          {"bytes", totals.bytes}};
 }
 
 /// A temporary pool is gone when its error message is read: say here what would have helped.
@@ -236,7 +257,10 @@ int run(RunArguments arguments) {
   auto outcome = run_job(*plan);
   if (!outcome) return report(outcome.error());
   if (arguments.stats) print_stats(*outcome, *info, spec);
-  return judge(*outcome, arguments, spec);
+  const int status = judge(*outcome, arguments, spec);
+  if (arguments.json.empty()) return status;
+  const auto written = write_json(arguments.json, summary(*outcome, *info, *runtime, status));
+  return written || status != exit_ok ? status : report(written.error());
 }
 
 }  // namespace
@@ -262,6 +286,8 @@ void add_run_command(CLI::App& app, Action& chosen) {
   command->add_flag("--bind", arguments->bind, "bind each rank to a core");
   command->add_flag("-v,--verbose,--stats", arguments->stats,
                     "print which transport carried the job, messages and bytes");
+  command->add_option("--json", arguments->json,
+                      "write the same as JSON to this file: standard output is the program's");
   command->add_flag("--allow-fallback", arguments->allow_fallback,
                     "let the job use another provider when the pool cannot be used");
   command->add_flag("--no-windows", arguments->no_windows,

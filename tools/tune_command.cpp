@@ -25,7 +25,7 @@ namespace {
 struct TuneArguments {
   std::string pool;
   std::vector<std::uint32_t> ranks, per_node = {1};
-  bool quick = false, print = false, reset = false, dry_run = false, force = false;
+  bool quick = false, print = false, reset = false, dry_run = false, force = false, json = false;
   std::string export_to, import_from;
 };
 

@@ -1,0 +1,103 @@
+#include "watch.hpp"
+
+#include <fmt/core.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "command.hpp"
+#include "terminal.hpp"
+
+namespace penstock::tools {
+namespace {
+
+/// Signals that are taken one by one while this lives, in place of ending the process.
+class TakenSignals {
+ public:
+  TakenSignals() {
+    sigemptyset(&set_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH}) sigaddset(&set_, signal);
+    sigprocmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~TakenSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  TakenSignals(const TakenSignals&) = delete;
+  TakenSignals& operator=(const TakenSignals&) = delete;
+
+  /// The one that comes within so many seconds, or 0.
+  int wait(double seconds) const {
+    timespec time{};
+    time.tv_sec = static_cast<time_t>(seconds);
+    time.tv_nsec = static_cast<long>((seconds - std::floor(seconds)) * 1e9);
+    const int signal = sigtimedwait(&set_, nullptr, &time);
+    return signal > 0 ? signal : 0;
+  }
+
+ private:
+  sigset_t set_{}, before_{};
+};
+
+/// The alternate screen of a terminal, without its cursor; nothing where there is no terminal.
+class Screen {
+ public:
+  explicit Screen(bool wanted) : is_there_(wanted && ::isatty(STDOUT_FILENO) == 1) { enter(); }
+  ~Screen() { leave(); }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  bool is_there() const { return is_there_; }
+  void enter() const { say("\x1b[?1049h\x1b[?25l"); }
+  void leave() const { say("\x1b[?25h\x1b[?1049l"); }
+  /// Over what stands there, so that nothing flickers; what does not fit is left out.
+  void show(std::string_view text) const {
+    const TerminalSize size = terminal_size(stdout);
+    std::string out = "\x1b[H";
+    for (std::size_t row = 0; row < size.rows && !text.empty(); ++row) {
+      const std::size_t end = std::min(text.find('\n'), text.size());
+      if (row > 0) out += "\r\n";
+      out += cut_to(text.substr(0, end), size.columns) + "\x1b[K";
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    say(out + "\x1b[J");
+  }
+
+ private:
+  void say(std::string_view text) const {
+    if (!is_there_) return;
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
+  bool is_there_;
+};
+
+/// Stopped as if the signal had not been taken, on the ordinary screen meanwhile.
+void stop(const Screen& screen) {
+  screen.leave();
+  ::raise(SIGSTOP);
+  screen.enter();
+}
+
+}  // namespace
+
+int watch(const WatchOptions& options, const std::function<std::string()>& frame) {
+  const TakenSignals signals;
+  const Screen screen(!options.lines_only);
+  for (bool first = true;; first = false) {
+    const std::string text = frame();
+    if (screen.is_there()) {
+      screen.show(text);
+    } else {
+      fmt::print("{}{}", first || options.lines_only ? "" : "\n", text);
+      std::fflush(stdout);
+    }
+    if (std::ferror(stdout) != 0) return exit_error;
+    const int signal = signals.wait(options.seconds);
+    if (signal == SIGTSTP) stop(screen);
+    if (signal == SIGINT) return exit_ok;
+    if (signal == SIGTERM || signal == SIGHUP) return 128 + signal;
+  }
+}
+
+}  // namespace penstock::tools
