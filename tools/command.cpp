@@ -30,7 +30,7 @@ std::string named_or_set(const std::string& named) {
 }
 
 CLI::Option* add_pool_option(CLI::App& command, std::string& pool, const char* meaning) {
-  CLI::Option* option = command.add_option("--pool", pool, meaning);
+  CLI::Option* option = command.add_option("--pool", pool, meaning)->type_name("SPEC");
   option->check([](const std::string& text) -> std::string {
     return text.empty() ? "is empty: name a pool, or leave it out" : "";
   });
@@ -68,7 +68,7 @@ void add_trust_option(CLI::App& command) {
       },
       "also use pools of this USER or :GROUP; everybody: also pools that anybody may "
       "write to");
-  option->check(check_trusted);
+  option->type_name("USER")->check(check_trusted);
 }
 
 void warn_of_owner(const std::string& spec) {

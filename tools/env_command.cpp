@@ -129,10 +129,12 @@ void add_env_command(CLI::App& app, Action& chosen) {
       "env",
       "print what your own mpiexec or srun needs in its environment; --list: the "
       "variables");
-  command->add_option("--mpi", arguments->mpi, "the MPI: mpich | openmpi | intel");
+  command->add_option("--mpi", arguments->mpi, "the MPI that will be used")
+      ->type_name("mpich|openmpi|intel");
   add_pool_option(*command, arguments->pool, "the pool (default: PENSTOCK_POOL)");
   command->add_option("--nodes", arguments->nodes, "number of hosts to emulate on one machine");
-  command->add_option("--mode", arguments->mode, "refuse a pool of another mode");
+  command->add_option("--mode", arguments->mode, "refuse a pool of another mode")
+      ->type_name("software|hardware|uncached|simulated");
   command->add_option("--mpiexec", arguments->mpiexec, "the launcher that will be used");
   add_trust_option(*command);
   command->add_flag("--allow-fallback", arguments->allow_fallback,

@@ -10,11 +10,18 @@
 
 #include "base/env.hpp"
 #include "command.hpp"
+#include "command_tree.hpp"
 #include "spelling.hpp"
 #include "version.hpp"
 
 namespace penstock::tools {
 namespace {
+
+int refuse(const std::string& why, const std::string& help) {
+  (void)report({ErrorCode::invalid_argument, why});
+  fmt::print(stderr, "penstock: see '{}'\n", help);
+  return exit_usage;
+}
 
 int parse_and_run(CLI::App& app, const Action& chosen, const std::vector<std::string>& arguments) {
   try {
@@ -25,10 +32,10 @@ int parse_and_run(CLI::App& app, const Action& chosen, const std::vector<std::st
     return app.exit(asked);
   } catch (const CLI::ParseError& wrong) {
     const std::string unknown = about_unknown_word(app, arguments);
-    fmt::print(stderr, "penstock: error: {}\n", unknown.empty() ? wrong.what() : unknown);
-    fmt::print(stderr, "penstock: see 'penstock --help' or 'penstock SUBCOMMAND --help'\n");
-    return exit_usage;
+    return refuse(unknown.empty() ? wrong.what() : unknown, help_command(app, arguments));
   }
+  if (const std::string slip = about_misspelt_subcommand(app, arguments); !slip.empty())
+    return refuse(slip, help_command(app, arguments));
   base::warn_unknown_variables();
   return chosen ? chosen() : exit_usage;
 }
@@ -52,7 +59,9 @@ int flush_output(int status) {
 int run(int argc, char** argv) {
   CLI::App app{"Penstock: MPI programs over a memory pool that several hosts map."};
   app.name("penstock");
-  app.set_version_flag("--version", std::string("penstock ") + PENSTOCK_VERSION);
+  app.set_version_flag("--version", std::string("penstock ") + PENSTOCK_VERSION,
+                       "print the version and exit");
+  set_help(app);
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::help);
   Action chosen;
@@ -62,6 +71,7 @@ int run(int argc, char** argv) {
   add_env_command(app, chosen);
   add_ps_command(app, chosen);
   add_bench_command(app, chosen);
+  add_completion_command(app, chosen);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const int status = flush_output(parse_and_run(app, chosen, arguments));
   if (status == exit_ok || !for_eval(app, arguments) || ::isatty(STDOUT_FILENO) == 1) return status;

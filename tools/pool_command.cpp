@@ -376,8 +376,9 @@ CLI::App* add(CLI::App& parent, const char* name, const char* meaning,
   CLI::App* command = parent.add_subcommand(name, meaning);
   add_json_option(*command, arguments->json);
   command
-      ->add_option("SPEC", arguments->spec,
-                   "/dev/daxX.Y | a file path | shm:NAME; several joined by commas interleave")
+      ->add_option(
+          "SPEC", arguments->spec,
+          "the pool: /dev/daxX.Y, a file's path, or shm:NAME; several joined by commas interleave")
       ->required();
   command->callback(
       [&chosen, arguments, run] { chosen = [arguments, run] { return run(*arguments); }; });
@@ -397,8 +398,9 @@ void add_pool_command(CLI::App& app, Action& chosen) {
       "bytes, with K, M or G (left out: a whole devdax; with --overwrite as before)");
   create_command
       ->add_option("--mode", arguments->mode,
-                   "software | hardware | uncached | simulated | auto: hardware only where all "
-                   "processes that attach are certainly on one host; with --overwrite as before")
+                   "what the memory needs; auto: hardware only where all processes that attach are "
+                   "certainly on one host; with --overwrite as before")
+      ->type_name("software|hardware|uncached|simulated|auto")
       ->capture_default_str();
   create_command->add_option("--group", arguments->group, "members of this group may attach too");
   create_command

@@ -273,13 +273,18 @@ void add_run_command(CLI::App& app, Action& chosen) {
                       "emulated hosts; ranks are dealt to them in blocks (default 2)");
   add_pool_option(*command, arguments->pool,
                   "the pool (default: PENSTOCK_POOL, else a temporary one, removed afterwards)");
-  command->add_option("--mode", arguments->mode,
-                      "software | hardware | uncached | simulated | auto (default: PENSTOCK_MODE, "
-                      "else software); a named pool must be of this mode");
+  command
+      ->add_option(
+          "--mode", arguments->mode,
+          "of the temporary pool (default: PENSTOCK_MODE, else software); a named pool must "
+          "be of this mode")
+      ->type_name("software|hardware|uncached|simulated|auto");
   command->add_option("--size", arguments->size, "bytes of the temporary pool (default: by ranks)");
-  command->add_option("--mpi", arguments->mpi,
-                      "mpich | openmpi | intel (default: what the program is linked with, else "
-                      "the first that can be used)");
+  command
+      ->add_option("--mpi", arguments->mpi,
+                   "the MPI (default: what the program is linked with, else the first that can be "
+                   "used)")
+      ->type_name("mpich|openmpi|intel");
   command->add_option("--mpiexec", arguments->mpiexec,
                       "the launcher (default: beside the program, $VIRTUAL_ENV, PATH, ./.venv)");
   add_trust_option(*command);
@@ -287,7 +292,8 @@ void add_run_command(CLI::App& app, Action& chosen) {
   command->add_flag("-v,--verbose,--stats", arguments->stats,
                     "print which transport carried the job, messages and bytes");
   command->add_option("--json", arguments->json,
-                      "write the same as JSON to this file: standard output is the program's");
+                      "write what --stats prints, and how the job ended, as JSON to this file: "
+                      "standard output is the program's");
   command->add_flag("--allow-fallback", arguments->allow_fallback,
                     "let the job use another provider when the pool cannot be used");
   command->add_flag("--no-windows", arguments->no_windows,
@@ -298,6 +304,10 @@ void add_run_command(CLI::App& app, Action& chosen) {
   command->add_option("COMMAND", arguments->command, "the program and its arguments, behind --")
       ->required()
       ->type_name("");
+  command->footer(
+      "Exit status: that of the program, as mpiexec gives it; 1 where that is 0 and a rank died "
+      "or\n"
+      "none used the pool; 128 + N after signal N.");
   command->positionals_at_end();
   command->callback([&chosen, arguments] { chosen = [arguments] { return run(*arguments); }; });
 }

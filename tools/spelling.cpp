@@ -1,9 +1,11 @@
 #include "spelling.hpp"
 
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 
 #include "base/format.hpp"
 #include "base/nearest.hpp"
@@ -14,7 +16,7 @@ namespace {
 std::vector<std::string> subcommands_of(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(each->get_name());
+    if (!each->get_group().empty()) names.push_back(each->get_name());
   return names;
 }
 
@@ -22,6 +24,21 @@ const CLI::App* subcommand(const CLI::App& app, const std::string& name) {
   for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; }))
     if (each->get_name() == name) return each;
   return nullptr;
+}
+
+std::vector<std::string> options_of(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option :
+       command.get_options([](const CLI::Option* each) { return !each->get_group().empty(); })) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+std::string name_of(const CLI::App& command) {
+  const CLI::App* above = command.get_parent();
+  return above == nullptr ? command.get_name() : name_of(*above) + " " + command.get_name();
 }
 
 /// Does the next word belong to this option?
@@ -49,11 +66,63 @@ Unknown unknown_word(const CLI::App& app, const std::vector<std::string>& argume
   return {};
 }
 
+/// The words up to the program that `run` is given, by the command each stands behind.
+void walk(const CLI::App& app, const std::vector<std::string>& arguments,
+          const std::function<bool(const CLI::App& command, const std::string& word)>& visit) {
+  const CLI::App* command = &app;
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& word = arguments[i];
+    if (!visit(*command, word)) return;
+    if (word.starts_with("-")) {
+      if (takes_the_next(*command, word)) ++i;
+    } else if (const CLI::App* next = subcommand(*command, word)) {
+      command = next;
+    } else if (command->get_name() == "run") {
+      return;
+    }
+  }
+}
+
+bool is_number(const std::string& word) {
+  return !word.empty() && word.find_first_not_of("0123456789.") == std::string::npos;
+}
+
+std::string suggestion(const std::string& meant) {
+  return meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant);
+}
+
+/// Of the first word that begins with -- and is none of its command's options.
+std::string about_unknown_option(const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::string text;
+  walk(app, arguments, [&](const CLI::App& command, const std::string& word) {
+    const std::string name = word.substr(0, word.find('='));
+    if (!name.starts_with("--") || command.get_option_no_throw(name) != nullptr) return true;
+    text = fmt::format("{} has no option '{}'{}", name_of(command), name,
+                       suggestion(base::nearest(name, options_of(command))));
+    return false;
+  });
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> as_parsed(const CLI::App& app, std::vector<std::string> arguments) {
+  if (arguments.empty()) return arguments;
+  if (arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    arguments.push_back("--help");
+    return arguments;
+  }
+  if (arguments.front() == "ps") {
+    for (std::size_t i = 1; i < arguments.size(); ++i) {
+      if (arguments[i] != "--watch") continue;
+      const bool says = i + 1 < arguments.size() && is_number(arguments[i + 1]);
+      arguments[i] += says ? "=" + arguments[i + 1] : "=2";
+      if (says) arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    }
+  }
   const CLI::App* run = subcommand(app, "run");
-  if (run == nullptr || arguments.empty() || arguments.front() != "run") return arguments;
+  if (run == nullptr || arguments.front() != "run") return arguments;
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     std::string& word = arguments[i];
     if (word == "--" || !word.starts_with("-")) break;  // the program
@@ -65,9 +134,32 @@ std::vector<std::string> as_parsed(const CLI::App& app, std::vector<std::string>
 
 std::string about_unknown_word(const CLI::App& app, const std::vector<std::string>& arguments) {
   const auto [word, meant] = unknown_word(app, arguments);
-  if (word.empty()) return "";
-  return fmt::format("there is no '{}'{}", word,
-                     meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant));
+  if (word.empty()) return about_unknown_option(app, arguments);
+  return fmt::format("there is no '{}'{}", word, suggestion(meant));
+}
+
+std::string about_misspelt_subcommand(const CLI::App& app,
+                                      const std::vector<std::string>& arguments) {
+  std::string text;
+  walk(app, arguments, [&](const CLI::App& command, const std::string& word) {
+    if (word.starts_with("-") || subcommand(command, word) != nullptr) return true;
+    const bool like_a_pool = word.find_first_of("/:.,") != std::string::npos;
+    if (like_a_pool || ::access(word.c_str(), F_OK) == 0) return true;
+    const std::string meant = base::nearest(word, subcommands_of(command));
+    if (!meant.empty()) text = fmt::format("there is no '{}'{}", word, suggestion(meant));
+    return text.empty();
+  });
+  return text;
+}
+
+std::string help_command(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const CLI::App* last = &app;
+  walk(app, arguments, [&](const CLI::App& command, const std::string& word) {
+    const CLI::App* next = word.starts_with("-") ? nullptr : subcommand(command, word);
+    last = next != nullptr ? next : &command;
+    return true;
+  });
+  return name_of(*last) + " --help";
 }
 
 bool for_eval(const CLI::App& app, const std::vector<std::string>& arguments) {
@@ -77,8 +169,9 @@ bool for_eval(const CLI::App& app, const std::vector<std::string>& arguments) {
     return word.starts_with("env");
   };
   if (arguments.empty()) return false;
-  if (unknown_word(app, arguments).meant == "env") return true;
   const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  if (std::find(arguments.begin(), end, "--json") != end) return false;
+  if (unknown_word(app, arguments).meant == "env") return true;
   return arguments.front() != "run" && std::any_of(arguments.begin(), end, means_env);
 }
 

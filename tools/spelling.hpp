@@ -10,15 +10,26 @@ class App;
 
 namespace penstock::tools {
 
-/// Translates the arguments for the parser: `run -np 4`, as for mpiexec, is `run -n 4`. Words after
-/// the program's name belong to the program.
+/// Translates the arguments for the parser: `run -np 4`, as for mpiexec, is `run -n 4`; `help ps`
+/// is `ps --help`; `ps --watch` is `ps --watch=2`, and `ps --watch 5` is `ps --watch=5`. Words
+/// after the program's name belong to the program.
 std::vector<std::string> as_parsed(const CLI::App& app, std::vector<std::string> arguments);
 
 /// "there is no 'docter'; did you mean 'doctor'?" for the first word that should be a subcommand
-/// and is none; "" when all are.
+/// and is none, "penstock ps has no option '--jsn'; did you mean '--json'?" for the first option
+/// that is none; "" when all are.
 std::string about_unknown_word(const CLI::App& app, const std::vector<std::string>& arguments);
 
-/// Are these the arguments of `penstock env`, misspelt or not? Its output is for `eval`.
+/// The same of a word that was taken for a pool and stands where a subcommand may: `doctor
+/// coherance`. "" where it looks like a pool, or is a file.
+std::string about_misspelt_subcommand(const CLI::App& app,
+                                      const std::vector<std::string>& arguments);
+
+/// "penstock pool create --help": of the command that the arguments name.
+std::string help_command(const CLI::App& app, const std::vector<std::string>& arguments);
+
+/// Are these the arguments of `penstock env`, misspelt or not? Its output is for `eval`, unless
+/// it is --json.
 bool for_eval(const CLI::App& app, const std::vector<std::string>& arguments);
 
 }  // namespace penstock::tools

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <fstream>
 
@@ -17,6 +18,8 @@
 #include "bench/tuning_choice.hpp"
 #include "coll/tuning_store.hpp"
 #include "command.hpp"
+#include "json.hpp"
+#include "table.hpp"
 
 namespace penstock::tools {
 
@@ -50,13 +53,23 @@ Result<std::string> spec_for(const TuneArguments& arguments, const char* option)
               "{} needs a pool, and none is named: give --pool SPEC, or set PENSTOCK_POOL", option);
 }
 
-Result<void> keep(const std::string& spec, const coll::Tuning& tuning) {
+Result<void> keep(const std::string& spec, const coll::Tuning& tuning, bool quietly) {
   const auto view = PENSTOCK_TRY(attach(spec));
   PENSTOCK_TRY(coll::store_tuning(*view.arena, tuning));
+  if (quietly) return {};
   fmt::print(
       "kept in pool {}: {}; communicators made from now on go by it\n", spec,
       tuning.entries.size() == 1 ? "1 entry" : fmt::format("{} entries", tuning.entries.size()));
   return {};
+}
+
+/// `kept_in` "" where nothing is kept.
+Json table_facts(const coll::Tuning& tuning, const std::string& kept_in) {
+  Json entries = Json::array();
+  for (const coll::TuningEntry& entry : tuning.entries) entries.push_back(coll::print(entry));
+  return {{"origin", tuning.origin},
+          {"kept_in", kept_in.empty() ? Json() : Json(kept_in)},
+          {"entries", entries}};
 }
 
 // ---- without measuring
@@ -65,17 +78,22 @@ Result<void> keep(const std::string& spec, const coll::Tuning& tuning) {
 Result<void> print_table(const TuneArguments& arguments) {
   const std::string spec = named_or_set(arguments.pool);
   coll::Tuning tuning = coll::default_tuning();
+  std::string kept_in;
   std::string where = spec.empty() ? "no pool is named" : fmt::format("pool {} has none", spec);
   if (!spec.empty()) {
     const auto view = PENSTOCK_TRY(look_at(spec));
     if (auto found = PENSTOCK_TRY(coll::load_tuning(*view.arena))) {
       tuning = *std::move(found);
       where = fmt::format("in pool {}", spec);
+      kept_in = spec;
     }
   }
-  fmt::print("# {} ({})\n{}", tuning.origin, where, coll::print(tuning));
+  if (arguments.json)
+    print_json(table_facts(tuning, kept_in));
+  else
+    fmt::print("# {} ({})\n{}", tuning.origin, where, coll::print(tuning));
   if (base::env_is_set("PENSTOCK_COLL_TUNING"))
-    fmt::print("# PENSTOCK_COLL_TUNING is set here: jobs go by it instead\n");
+    fmt::print(stderr, "# PENSTOCK_COLL_TUNING is set here: jobs go by it instead\n");
   return arguments.export_to.empty() ? Result<void>() : write_text(arguments.export_to, tuning);
 }
 
@@ -90,8 +108,11 @@ Result<void> import_table(const TuneArguments& arguments) {
     return fail(ErrorCode::invalid_argument, "{}: {}", arguments.import_from,
                 tuning.error().message);
   tuning->origin = "imported, " + wall_text(base::wall_ns());
-  if (!arguments.dry_run) return keep(spec, *tuning);
-  fmt::print("{}", coll::print(*tuning));
+  if (!arguments.dry_run) PENSTOCK_TRY(keep(spec, *tuning, arguments.json));
+  if (arguments.json)
+    print_json(table_facts(*tuning, arguments.dry_run ? "" : spec));
+  else if (arguments.dry_run)
+    fmt::print("{}", coll::print(*tuning));
   return {};
 }
 
@@ -99,6 +120,10 @@ Result<void> reset_table(const TuneArguments& arguments) {
   const std::string spec = PENSTOCK_TRY(spec_for(arguments, "--reset"));
   const auto view = PENSTOCK_TRY(attach(spec));
   const bool was = PENSTOCK_TRY(coll::remove_tuning(*view.arena));
+  if (arguments.json) {
+    print_json({{"pool", spec}, {"removed", was}});
+    return {};
+  }
   fmt::print("pool {} {}; the built-in table counts\n", spec,
              was ? "has no tuning table any more" : "had no tuning table");
   return {};
@@ -173,19 +198,48 @@ std::string span_text(double first, double last, bool one) {
   return one ? fmt::format("{:.2f}", first) : fmt::format("{:.2f} - {:.2f}", first, last);
 }
 
+/// "4 KiB" where that is exact, else "4144".
+std::string size_text(std::uint64_t bytes) {
+  return bytes >= 1024 && std::has_single_bit(bytes) ? about(bytes) : std::to_string(bytes);
+}
+
 void print_choices(const std::vector<bench::TuningChoice>& choices) {
-  fmt::print("{:<15} {:>5} {:>8} {:>17}  {:<30} {:>17} {:>17}\n", "COLLECTIVE", "RANKS", "PER NODE",
-             "BYTES", "CHOICE", "MICROSECONDS", "BUILT-IN'S");
+  Table table({{"COLLECTIVE"},
+               {"RANKS", Align::right},
+               {"PER NODE", Align::right},
+               {"BYTES", Align::right},
+               {"CHOICE"},
+               {"MICROSECONDS", Align::right},
+               {"BUILT-IN'S", Align::right}});
   for (const auto& c : choices) {
     const bool one = c.first_bytes == c.last_bytes;
-    const std::string bytes =
-        one ? std::to_string(c.first_bytes) : fmt::format("{} - {}", c.first_bytes, c.last_bytes);
-    fmt::print("{:<15} {:>5} {:>8} {:>17}  {:<30} {:>17} {:>17}\n", name_of(*c.entry.collective),
-               c.entry.min_ranks, c.entry.min_per_node, bytes,
+    table.add({name_of(*c.entry.collective), std::to_string(c.entry.min_ranks),
+               std::to_string(c.entry.min_per_node),
+               one ? size_text(c.first_bytes)
+                   : fmt::format("{} - {}", size_text(c.first_bytes), size_text(c.last_bytes)),
                how(c.entry) + (c.by_default ? " (built-in)" : ""),
                span_text(c.first_ns / 1000, c.last_ns / 1000, one),
-               span_text(c.first_default_ns / 1000, c.last_default_ns / 1000, one));
+               span_text(c.first_default_ns / 1000, c.last_default_ns / 1000, one)});
   }
+  fmt::print("{}", table.text());
+}
+
+Json choice_facts(const std::vector<bench::TuningChoice>& choices) {
+  Json facts = Json::array();
+  for (const auto& c : choices) {
+    facts.push_back({{"collective", name_of(*c.entry.collective)},
+                     {"ranks", c.entry.min_ranks},
+                     {"ranks_per_node", c.entry.min_per_node},
+                     {"first_bytes", c.first_bytes},
+                     {"last_bytes", c.last_bytes},
+                     {"choice", how(c.entry)},
+                     {"built_in", c.by_default},
+                     {"first_ns", c.first_ns},
+                     {"last_ns", c.last_ns},
+                     {"first_built_in_ns", c.first_default_ns},
+                     {"last_built_in_ns", c.last_default_ns}});
+  }
+  return facts;
 }
 
 std::string origin_text(const std::vector<std::uint32_t>& ranks, const std::string& mode) {
@@ -260,16 +314,22 @@ Result<void> measure(const TuneArguments& arguments) {
   // What ranks that were ended have left.
   if (!choices && !named.empty()) (void)attach(named);
   if (!choices) return unexpected(choices.error());
-  print_choices(*choices);
+  if (!arguments.json) print_choices(*choices);
   coll::Tuning tuning = bench::tuning_of(*choices);
   tuning.origin = origin_text(ranks, coherence::mode_name(mode));
   if (!arguments.export_to.empty()) PENSTOCK_TRY(write_text(arguments.export_to, tuning));
-  if (arguments.dry_run) {
+  const bool kept = !arguments.dry_run && !named.empty();
+  if (arguments.json) {
+    if (kept) PENSTOCK_TRY(keep(named, tuning, true));
+    Json facts = table_facts(tuning, kept ? named : "");
+    facts["choices"] = choice_facts(*choices);
+    print_json(facts);
+  } else if (arguments.dry_run) {
     fmt::print("nothing is kept (--dry-run)\n");
   } else if (named.empty()) {
     fmt::print("nothing is kept: this was a temporary pool; to keep the table: --pool SPEC\n");
   } else {
-    return keep(named, tuning);
+    return keep(named, tuning, false);
   }
   return {};
 }
@@ -300,6 +360,7 @@ void add_tune_command(CLI::App& bench, Action& chosen) {
                    "counts up to the next number that was measured")
       ->delimiter(',')
       ->check(CLI::Range(1, 64));
+  add_json_option(*tune, arguments->json);
   tune->add_flag("--quick", arguments->quick, "some 5 seconds in place of 40");
   tune->add_flag("--force", arguments->force, "also where times mean little");
   tune->add_flag("--dry-run", arguments->dry_run, "keep nothing");

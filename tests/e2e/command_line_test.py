@@ -2,11 +2,13 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
+import time
 import unittest
 
-from support import NOBODY, PENSTOCK, PROGRAMS, PYTHON, SHM, SOURCE, Case, clean_environment
+from support import NOBODY, PENSTOCK, PROGRAMS, PYTHON, SHM, SOURCE, Case, clean_environment, unique
 
 
 class Words(Case):
@@ -15,6 +17,23 @@ class Words(Case):
             done = self.penstock(*typed, status=2)
             self.assertIn(f"did you mean '{meant}'?", done.stderr)
         self.assertNotIn("did you mean", self.penstock("paint", status=2).stderr)
+        self.assertIn("did you mean 'coherence'?", self.penstock("doctor", "coherance", status=2).stderr)
+
+    def test_a_misspelt_option_gets_a_suggestion(self):
+        for typed, meant in ((["ps", "--jsn"], "--json"), (["--verson"], "--version"), (["pool", "ls", "--jason=1"], "--json"),
+                             (["pool", "create", "shm:x", "--siz", "1G"], "--size"), (["doctor", "--mpiexe", "x"], "--mpiexec"),
+                             (["run", "-n", "2", "--node", "2", "true"], "--nodes"), (["env", "--mpy", "intel"], "--mpi"),
+                             (["bench", "limits", "--round", "3"], "--rounds")):
+            done = self.penstock(*typed, status=2)
+            self.assertIn(f"did you mean '{meant}'?", done.stderr, typed)
+            self.assertNotIn("did you mean", done.stdout)
+        self.assertIn("see 'penstock pool ls --help'", self.penstock("pool", "ls", "--jsn", status=2).stderr)
+        self.assertNotIn("did you mean", self.penstock("ps", "--xylophone", status=2).stderr)
+
+    def test_help_in_either_order(self):
+        for words in (["ps"], ["pool", "create"], []):
+            self.assertEqual(self.penstock("help", *words).stdout, self.penstock(*words, "--help").stdout)
+        self.assertRegex(self.penstock("--version").stdout, r"^penstock \d+\.\d+\.\d+\n$")
 
     def test_as_mpiexec_takes_them(self):
         program = ["--", PYTHON, PROGRAMS / "all_to_all.py"]
@@ -59,6 +78,151 @@ class Words(Case):
                                       env=clean_environment())
                 self.assertEqual(done.returncode, 1, command)
                 self.assertIn("cannot write the output: No space left on device", done.stderr)
+
+
+class Output(Case):
+    """Facts go to standard output, messages to standard error."""
+
+    def test_json_is_all_there_is(self):
+        spec = self.pool("64M")
+        shapes = {("pool", "info", spec): {"spec", "alive", "bytes_used", "quarantine"}, ("pool", "gc", spec): {"dead", "freed"},
+                  ("pool", "gc", spec, "--yes"): {"freed", "quarantine"}, ("doctor", spec): {"ok", "findings"},
+                  ("env", "--mpi", "mpich", "--pool", spec): {"for", "exports", "notes"},
+                  ("bench", "tune", "--print"): {"origin", "entries"},
+                  ("pool", "rm", spec): {"removed"}, ("pool", "create", spec, "--size", "64M"): {"spec", "id", "reason"}}
+        for words, keys in shapes.items():
+            done = self.penstock(*words, "--json")
+            self.assertLessEqual(keys, set(json.loads(done.stdout)), words)
+        for words in (["pool", "ls"], ["pool", "ls", spec], ["ps"], ["ps", spec], ["ps", "--peers", spec], ["env", "--list"],
+                      ["bench", "footprint", "--ranks", "4", "--neighbours", "2", "--size", "64M"],
+                      ["bench", "limits", "--rounds", "1", "--size", "32M"]):
+            self.assertIsInstance(json.loads(self.penstock(*words, "--json").stdout), list, words)
+        created = json.loads(self.penstock("pool", "create", spec, "--overwrite", "--json").stdout)
+        self.assertEqual({key: created[key] for key in created if key != "reason"},
+                         {key: value for key, value in self.info(spec).items() if key in created})
+
+    def test_json_of_what_fails(self):
+        done = self.penstock("env", "--mpi", "mpich", "--pool", "shm:no-such-pool-of-the-tests", "--json", status=1)
+        self.assertEqual(done.stdout, "")  # it is not for eval
+        done = self.penstock("pool", "info", "--json", "shm:no-such-pool-of-the-tests", status=1)
+        self.assertEqual(done.stdout, "")
+        done = self.penstock("doctor", "--json", "shm:no-such-pool-of-the-tests", status=1)
+        facts = json.loads(done.stdout)
+        self.assertFalse(facts["ok"])
+        self.assertEqual({f["verdict"] for f in facts["findings"]} - {"ok", "warn"}, {"fail"})
+
+    def test_json_of_a_job(self):
+        summary = self.folder / "job.json"
+        done = self.penstock("run", "-n", "2", "--json", summary, "--", PYTHON, PROGRAMS / "all_to_all.py")
+        self.assertIn("all to all: ok", done.stdout)
+        facts = json.loads(summary.read_text())
+        self.assertEqual((facts["status"], facts["ranks"], facts["nodes"], facts["transport"], facts["first_death"]),
+                         (0, 2, 2, "penstock", None))
+        self.assertGreater(facts["messages"], 0)
+        self.penstock("run", "-n", "2", "--json", summary, "--", PYTHON, "-c",
+                      "from mpi4py import MPI; import sys; MPI.Finalize(); sys.exit(7)", status=7)
+        self.assertEqual(json.loads(summary.read_text())["status"], 7)
+        self.refused("run", "-n", "1", "--json", "/proc/none", "--", PYTHON, PROGRAMS / "all_to_all.py",
+                     says="cannot write /proc/none")
+
+    def test_statuses(self):
+        for status, words in ((0, ["--help"]), (0, ["pool", "ls"]), (1, ["pool", "info", "shm:no-such-pool-of-the-tests"]),
+                              (2, []), (2, ["pool"]), (2, ["run", "-n", "x", "true"]), (2, ["ps", "--watch=soon"]),
+                              (2, ["ps", "--watch=0"]), (2, ["pool", "ls", "one", "too-many"])):
+            done = self.penstock(*words, status=status)
+            if status == 2 and words:
+                self.assertEqual(done.stdout, "", words)
+
+    def test_a_reader_that_goes_away_is_no_error(self):
+        done = subprocess.run(["bash", "-c", f"{PENSTOCK} env --list | head -1; echo ${{PIPESTATUS[0]}}"], capture_output=True,
+                              text=True, env=clean_environment())
+        self.assertTrue(done.stdout.startswith("VARIABLE"), done.stdout)
+        self.assertIn(done.stdout.split()[-1], ("0", "141"))
+        self.assertEqual(done.stderr, "")
+
+    def test_tables_are_aligned(self):
+        for name in ("p", "quite-a-long-name"):
+            self.pool("32M", spec=f"shm:{unique(name)}")
+        lines = self.penstock("pool", "ls").stdout.splitlines()
+        at = lines[0].index("COHERENCE")
+        for line in lines[1:]:
+            self.assertRegex(line[at:], "^(software|hardware|uncached|simulated) ")
+            self.assertEqual(line, line.rstrip())
+
+    def on_terminal(self, *arguments, seconds=20, until=None, **variables):
+        """What it says to a terminal of 100 columns; sent Ctrl-C when `until` was said."""
+        leader, follower = os.openpty()
+        environment = clean_environment(**{"TERM": "xterm", **variables})
+        process = subprocess.Popen([PENSTOCK, *arguments], stdin=follower, stdout=follower, stderr=follower,
+                                   start_new_session=True, env=environment)
+        os.close(follower)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        said, deadline = b"", time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if select.select([leader], [], [], 0.1)[0]:
+                try:
+                    said += os.read(leader, 65536)
+                except OSError:  # its end
+                    break
+            if until and until in said:
+                process.send_signal(signal.SIGINT)
+                until = None
+        os.close(leader)
+        return process.wait(20), said.decode()
+
+    def test_colour_is_for_terminals(self):
+        self.assertNotIn("\x1b[", self.penstock("doctor", status=None).stdout)
+        self.assertIn("\x1b[32mok", self.on_terminal("doctor")[1])
+        self.assertNotIn("\x1b[", self.on_terminal("doctor", NO_COLOR="1")[1])
+        self.assertNotIn("\x1b[", self.on_terminal("doctor", TERM="dumb")[1])
+        self.assertIn("\x1b[31merror:", self.on_terminal("pool", "info", "shm:no-such-pool-of-the-tests")[1])
+
+    def test_watch_on_a_terminal(self):
+        spec = self.pool("32M")
+        status, said = self.on_terminal("ps", spec, "--watch=0.1", until=spec.encode())
+        self.assertEqual(status, 0)
+        self.assertTrue(said.startswith("\x1b[?1049h"), said)
+        self.assertTrue(said.endswith("\x1b[?1049l"), said)
+
+
+class Watch(Case):
+    def test_blocks_and_the_end_of_the_pool(self):
+        spec = self.pool("64M")
+        job = self.start("run", "-n", "2", "--nodes", "2", "--pool", spec, "--", PYTHON, PROGRAMS / "wait.py")
+        self.assertIn("all there", job.stdout.readline())
+        watch = self.start("ps", "--watch", "0.1", spec)
+        said = lambda part: self.wait_for(lambda: part in watch.stdout.readline(), part)
+        said("RATE OUT")
+        said(" B/s ")
+        self.end(job)
+        self.penstock("pool", "rm", "--force", spec)
+        said("is absent")
+        self.penstock("pool", "create", spec, "--size", "32M", "--mode", "software")
+        said("RATE OUT")
+        watch.send_signal(signal.SIGINT)
+        self.assertEqual(watch.wait(20), 0)
+
+    def test_lines_for_programs(self):
+        spec = self.pool("64M")
+        watch = self.start("ps", spec, "--watch=0.1", "--json")
+        for _ in range(2):
+            look = json.loads(watch.stdout.readline())
+            self.assertEqual((look["error"], look["processes"]), (None, []))
+        self.penstock("pool", "rm", spec)
+        self.wait_for(lambda: "is absent" in (json.loads(watch.stdout.readline())["error"] or ""), "the pool's end")
+        watch.send_signal(signal.SIGTERM)
+        self.assertEqual(watch.wait(20), 128 + signal.SIGTERM)
+
+    def test_a_full_device_ends_it(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([PENSTOCK, "ps", "--watch=0.1"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  timeout=60, env=clean_environment())
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot write the output: No space left on device", done.stderr)
+
+    def test_a_pool_that_is_absent_from_the_start(self):
+        self.refused("ps", "--watch", "shm:no-such-pool-of-the-tests", says="is absent")
 
 
 class Nodes(Case):
@@ -179,6 +343,27 @@ class Owners(Case):
 
 
 class Listing(Case):
+    def test_which_pool(self):
+        """None, one, several: of a host whose /dev/shm is its own."""
+        if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+            self.skipTest("a /dev/shm of one's own needs root")
+        inside = ["unshare", "-m", "--", "sh", "-c"]
+        def said(script):
+            mounted = f"mount -t tmpfs tmpfs /dev/shm || exit 77; p={PENSTOCK}; {script}"
+            done = subprocess.run([*inside, mounted], capture_output=True, text=True, env=clean_environment())
+            if done.returncode == 77:
+                self.skipTest(done.stderr)
+            return done
+        make = "$p pool create shm:{0} --size 32M >/dev/null; ".format
+        for command in ("pool info", "ps --peers"):
+            self.assertIn("no pool is named", said(f"$p {command}").stderr)
+            self.assertEqual(said(make("one") + f"$p {command}").returncode, 0)
+            done = said(make("one") + make("two") + f"$p {command}")
+            self.assertEqual(done.returncode, 1)
+            for part in ("of which pool?", "shm:one", "shm:two", f"penstock {command} SPEC"):
+                self.assertIn(part, done.stderr)
+        self.assertIn("shm:one", said(make("one") + "$p pool info").stdout)
+
     def test_pools_of_the_host(self):
         spec = self.pool("64M")
         row = [line for line in self.penstock("pool", "ls").stdout.splitlines() if line.startswith(f"{spec} ")][0]

@@ -36,7 +36,9 @@ class Install(Case):
         self.assertEqual([path.parts[-3:] for path in nccl], [("penstock", "nccl", "libnccl.so.2")])
         said = run("env", "--nccl", "--pool", "shm:none")
         self.assertIn("shm:none is absent", said.stderr)
-        self.assertTrue((prefix / "include/penstock/penstock.h").is_file())
+        for path in ("include/penstock/penstock.h", "share/man/man1/penstock-pool-create.1",
+                     "share/bash-completion/completions/penstock", "share/zsh/site-functions/_penstock"):
+            self.assertTrue((prefix / path).is_file(), path)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,9 @@ class Package(Case):
         self.assertIn("penstock:x:", self.host("getent", "group", "penstock"))
         installed = self.host("dpkg", "-L", "penstock").split()
         for wanted in ("/usr/bin/penstock", "/usr/lib/penstock/libpenstock-fi.so", "/usr/lib/penstock/libpenstock-mpi.so",
-                       "/usr/lib/udev/rules.d/60-penstock.rules", "/usr/lib/systemd/system/penstock-devdax@.service"):
+                       "/usr/lib/udev/rules.d/60-penstock.rules", "/usr/lib/systemd/system/penstock-devdax@.service",
+                       "/usr/share/man/man1/penstock-run.1", "/usr/share/bash-completion/completions/penstock",
+                       "/usr/share/zsh/vendor-completions/_penstock"):
             self.assertIn(wanted, installed)
         doctor = self.host("/usr/bin/penstock", "doctor", "--mpiexec", MPIEXEC)
         self.assertIn("/usr/lib/penstock/libpenstock-fi.so", doctor)

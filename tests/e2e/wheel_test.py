@@ -52,6 +52,8 @@ class Wheel(Case):
     def test_everything_is_inside(self):
         command = self.venv / "bin/penstock"
         self.assertIn("penstock ", self.run_checked(command, "--version"))
+        for path in ("man/man1/penstock-run.1", "bash-completion/completions/penstock", "zsh/site-functions/_penstock"):
+            self.assertTrue((self.venv / "share" / path).is_file(), path)
         said = self.run_checked(command, "run", "--mpiexec", MPIEXEC, "-n", "2", "--nodes", "2", "--", PYTHON_OF_MPI,
                                 SOURCE / "examples/heat.py", PENSTOCK_LOG="info")
         self.assertIn("collectives of 2 ranks go through the pool", said)

@@ -1,0 +1,56 @@
+// The parser's tree in words: the one source of --help, of shell completion and of the man pages.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace penstock::tools {
+
+struct OptionText {
+  std::vector<std::string> names;  ///< "-n", "--ranks"; of an argument its one name, "SPEC"
+  std::string value;               ///< "SIZE", "mpich|openmpi", "[=SECONDS]"; "" for a flag
+  std::string meaning;
+  bool is_argument = false;  ///< known by its place
+  bool required = false;
+  bool repeats = false;  ///< takes all that follows
+
+  bool takes_next_word() const { return !value.empty() && !value.starts_with("["); }
+  /// Of "mpich|openmpi": the words between. Else none.
+  std::vector<std::string> choices() const;
+};
+
+struct CommandText {
+  std::vector<std::string> words;  ///< {"penstock", "pool", "create"}
+  std::string meaning;
+  std::vector<OptionText> options;  ///< arguments first
+  std::vector<CommandText> subcommands;
+  bool needs_subcommand = false;
+  std::string footer;
+
+  std::string name(char between) const;  ///< "penstock pool create"
+  std::string usage() const;             ///< "penstock pool create [OPTIONS] SPEC"
+};
+
+/// What is hidden (in the group "") is left out.
+CommandText describe(const CLI::App& command);
+/// The command and all below it, in the order of a walk.
+std::vector<const CommandText*> all_of(const CommandText& command);
+
+/// What a command ends with: {"0", "..."} and so on, for the man pages and docs/command-line.md.
+struct ExitStatus {
+  const char* value;
+  const char* meaning;
+};
+const std::vector<ExitStatus>& exit_statuses();
+
+/// In lines of so many columns.
+std::string help_text(const CommandText& command, std::size_t columns);
+/// What the parser prints for --help, of this command and those that are added to it from now on.
+void set_help(CLI::App& app);
+
+}  // namespace penstock::tools
