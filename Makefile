@@ -113,7 +113,8 @@ fuzz-short: ## the same in a minute or two: the committed inputs, and a few seco
 	fuzz/run.py --seconds 5 --jobs $(JOBS)
 
 install: release ## install below PREFIX (default /usr/local)
-	cmake --install $(RELEASE) --prefix $(PREFIX) --component Unspecified
+	for component in Unspecified manual; do \
+	  cmake --install $(RELEASE) --prefix $(PREFIX) --component $$component || exit 1; done
 
 deb: release ## a Debian package of the product, in build/
 	ci/install.sh package

@@ -4,9 +4,9 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <vector>
 
 #include "base/env.hpp"
 #include "command.hpp"
@@ -25,11 +25,11 @@ int refuse(const std::string& why, const std::string& help) {
 
 int parse_and_run(CLI::App& app, const Action& chosen, const std::vector<std::string>& arguments) {
   try {
-    auto reversed = as_parsed(app, arguments);
-    std::reverse(reversed.begin(), reversed.end());  // as the parser wants them
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as the parser wants
     app.parse(reversed);
   } catch (const CLI::Success& asked) {
-    return app.exit(asked);
+    const std::string unknown = about_unknown_word(app, arguments);
+    return unknown.empty() ? app.exit(asked) : refuse(unknown, help_command(app, arguments));
   } catch (const CLI::ParseError& wrong) {
     const std::string unknown = about_unknown_word(app, arguments);
     return refuse(unknown.empty() ? wrong.what() : unknown, help_command(app, arguments));
@@ -64,6 +64,10 @@ int run(int argc, char** argv) {
   set_help(app);
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::help);
+  app.footer(
+      "To begin: penstock doctor, then penstock run -n 4 -- ./program. To make a pool and look at\n"
+      "it: penstock pool create shm:mine --size 2G, penstock ps, penstock pool rm shm:mine.\n"
+      "Each subcommand: penstock SUBCOMMAND --help, or man penstock-SUBCOMMAND.");
   Action chosen;
   add_pool_command(app, chosen);
   add_doctor_command(app, chosen);
@@ -72,7 +76,7 @@ int run(int argc, char** argv) {
   add_ps_command(app, chosen);
   add_bench_command(app, chosen);
   add_completion_command(app, chosen);
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto arguments = as_parsed(app, {argv + 1, argv + argc});
   const int status = flush_output(parse_and_run(app, chosen, arguments));
   if (status == exit_ok || !for_eval(app, arguments) || ::isatty(STDOUT_FILENO) == 1) return status;
   stop_the_shell();

@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "base/clock.hpp"
 #include "base/format.hpp"
+#include "base/nearest.hpp"
 #include "elf_needs.hpp"
 #include "locations.hpp"
 
@@ -215,8 +217,10 @@ Result<MpiKind> parse_mpi(std::string_view text) {
   if (text == "mpich") return MpiKind::mpich;
   if (text == "openmpi") return MpiKind::open_mpi;
   if (text == "intel") return MpiKind::intel;
-  return fail(ErrorCode::invalid_argument, "--mpi {} is not known: --mpi mpich, openmpi or intel",
-              text);
+  const std::string meant =
+      base::nearest(text, std::array<std::string, 3>{"mpich", "openmpi", "intel"});
+  return fail(ErrorCode::invalid_argument, "--mpi {} is not known: --mpi mpich, openmpi or intel{}",
+              text, meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
 }
 
 std::string MpiRuntime::name() const {

@@ -145,6 +145,12 @@ int show_again_and_again(const PsArguments& arguments) {
   });
 }
 
+int print(const Look& look, bool json) {
+  if (json) return print_json(look.facts);
+  fmt::print("{}", look.text);
+  return exit_ok;
+}
+
 int show(PsArguments arguments) {
   arguments.spec = named_or_set(arguments.spec);
   if (arguments.peers) {
@@ -152,15 +158,15 @@ int show(PsArguments arguments) {
     if (!spec) return report(spec.error());
     arguments.spec = *spec;
   }
-  // The first look decides whether there is anything to show at all.
-  Observers observers;
-  const auto look = take_look(arguments, observers, nullptr);
-  if (!look) return report(look.error());
-  if (!arguments.spec.empty()) warn_of_owner(arguments.spec);
-  if (arguments.watch_seconds > 0) return show_again_and_again(arguments);
-  if (arguments.json) return print_json(look->facts);
-  fmt::print("{}", look->text);
-  return exit_ok;
+  {
+    // The first look decides whether there is anything to show at all.
+    Observers observers;
+    const auto look = take_look(arguments, observers, nullptr);
+    if (!look) return report(look.error());
+    if (!arguments.spec.empty()) warn_of_owner(arguments.spec);
+    if (arguments.watch_seconds == 0) return print(*look, arguments.json);
+  }
+  return show_again_and_again(arguments);
 }
 
 }  // namespace

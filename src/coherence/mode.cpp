@@ -1,4 +1,8 @@
+#include <string>
+#include <vector>
+
 #include "base/format.hpp"
+#include "base/nearest.hpp"
 #include "coherence/coherence.hpp"
 
 namespace penstock::coherence {
@@ -18,12 +22,16 @@ const char* mode_name(Mode mode) {
 }
 
 Result<Mode> parse_mode(std::string_view text) {
+  std::vector<std::string> names;
   for (Mode mode : {Mode::hardware, Mode::software, Mode::uncached, Mode::simulated}) {
     if (text == mode_name(mode)) return mode;
+    names.push_back(mode_name(mode));
   }
-  return fail(ErrorCode::invalid_argument,
-              "'{}' is not a coherence mode: it must be hardware, software, uncached or simulated",
-              text);
+  const std::string meant = base::nearest(text, names);
+  return fail(
+      ErrorCode::invalid_argument,
+      "'{}' is not a coherence mode: it must be hardware, software, uncached or simulated{}", text,
+      meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
 }
 
 }  // namespace penstock::coherence

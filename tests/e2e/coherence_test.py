@@ -21,7 +21,7 @@ class Coherence(Case):
         other = self.penstock("doctor", "coherence", spec, *second, *arguments, status=None,
                               environment=environment)
         output, _ = first.communicate(timeout=60)
-        return (first.returncode, output), (other.returncode, other.stdout)
+        return (first.returncode, output), (other.returncode, other.stderr + other.stdout)
 
     def assert_said(self, sides, status, *parts):
         for returned, output in sides:
@@ -41,6 +41,16 @@ class Coherence(Case):
                              "same host", "this says nothing about other hosts")
             self.assertIn("100 rounds each way", sides[1][1])
             self.assert_nothing_left(spec)
+
+    def test_json_is_all_there_is(self):
+        spec = self.pool("16M", "software")
+        first = self.start("doctor", "coherence", spec, "--node", "0", "--rounds", "20")
+        self.assertIn("waiting", first.stdout.readline())
+        facts = json.loads(self.penstock("doctor", "coherence", spec, "--node", "1", "--json").stdout)
+        self.assertEqual((facts["ok"], facts["memory"], facts["same_host"], facts["rounds"]), (True, "coherent", True, 20))
+        self.assertEqual([side["node"] for side in facts["between"]], [0, 1])
+        self.assertTrue(all(trial["right"] > 0 for trial in facts["trials"]), facts)
+        self.assertIn("both sides ran on the same host", " ".join(f["what"] for f in facts["findings"]))
 
     def test_nodes_without_coherence_need_software(self):
         spec = self.pool("16M", "simulated")

@@ -27,12 +27,17 @@ class Words(Case):
             done = self.penstock(*typed, status=2)
             self.assertIn(f"did you mean '{meant}'?", done.stderr, typed)
             self.assertNotIn("did you mean", done.stdout)
+        self.refused("env", "--mpi", "opnmpi", says="did you mean openmpi?")
+        self.refused("pool", "create", f"shm:{unique('none')}", "--size", "32M", "--mode", "sofware",
+                     says="did you mean software?")
         self.assertIn("see 'penstock pool ls --help'", self.penstock("pool", "ls", "--jsn", status=2).stderr)
         self.assertNotIn("did you mean", self.penstock("ps", "--xylophone", status=2).stderr)
 
     def test_help_in_either_order(self):
         for words in (["ps"], ["pool", "create"], []):
             self.assertEqual(self.penstock("help", *words).stdout, self.penstock(*words, "--help").stdout)
+        self.assertIn("did you mean 'doctor'?", self.penstock("help", "docter", status=2).stderr)
+        self.assertIn("did you mean 'create'?", self.penstock("pool", "crate", "--help", status=2).stderr)
         self.assertRegex(self.penstock("--version").stdout, r"^penstock \d+\.\d+\.\d+\n$")
 
     def test_as_mpiexec_takes_them(self):
@@ -80,8 +85,27 @@ class Words(Case):
                 self.assertIn("cannot write the output: No space left on device", done.stderr)
 
 
+def keys_of(facts):
+    """Of all objects within, but for those whose keys are a user's or a table's."""
+    if isinstance(facts, list):
+        return set().union(*map(keys_of, facts))
+    if not isinstance(facts, dict):
+        return set()
+    return set(facts).union(*(keys_of(value) for key, value in facts.items() if key not in ("exports", "tables")))
+
+
 class Output(Case):
     """Facts go to standard output, messages to standard error."""
+
+    def facts(self, *words, status=0):
+        """Every key is one that docs/command-line.md promises."""
+        facts = json.loads(self.penstock(*words, "--json", status=status).stdout)
+        promised = (SOURCE / "docs/command-line.md").read_text()
+        benchmark = {"mode", "rounds", "ranks", "neighbours"} if words[0] == "bench" else set()
+        for key in keys_of(facts) - benchmark:
+            if words[:2] != ("bench", "limits"):
+                self.assertIn(f"`{key}`", promised, words)
+        return facts
 
     def test_json_is_all_there_is(self):
         spec = self.pool("64M")
@@ -91,13 +115,12 @@ class Output(Case):
                   ("bench", "tune", "--print"): {"origin", "entries"},
                   ("pool", "rm", spec): {"removed"}, ("pool", "create", spec, "--size", "64M"): {"spec", "id", "reason"}}
         for words, keys in shapes.items():
-            done = self.penstock(*words, "--json")
-            self.assertLessEqual(keys, set(json.loads(done.stdout)), words)
+            self.assertLessEqual(keys, set(self.facts(*words)), words)
         for words in (["pool", "ls"], ["pool", "ls", spec], ["ps"], ["ps", spec], ["ps", "--peers", spec], ["env", "--list"],
                       ["bench", "footprint", "--ranks", "4", "--neighbours", "2", "--size", "64M"],
                       ["bench", "limits", "--rounds", "1", "--size", "32M"]):
-            self.assertIsInstance(json.loads(self.penstock(*words, "--json").stdout), list, words)
-        created = json.loads(self.penstock("pool", "create", spec, "--overwrite", "--json").stdout)
+            self.assertIsInstance(self.facts(*words), list, words)
+        created = self.facts("pool", "create", spec, "--overwrite")
         self.assertEqual({key: created[key] for key in created if key != "reason"},
                          {key: value for key, value in self.info(spec).items() if key in created})
 
@@ -106,8 +129,7 @@ class Output(Case):
         self.assertEqual(done.stdout, "")  # it is not for eval
         done = self.penstock("pool", "info", "--json", "shm:no-such-pool-of-the-tests", status=1)
         self.assertEqual(done.stdout, "")
-        done = self.penstock("doctor", "--json", "shm:no-such-pool-of-the-tests", status=1)
-        facts = json.loads(done.stdout)
+        facts = self.facts("doctor", "shm:no-such-pool-of-the-tests", status=1)
         self.assertFalse(facts["ok"])
         self.assertEqual({f["verdict"] for f in facts["findings"]} - {"ok", "warn"}, {"fail"})
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from support import PENSTOCK, Case, clean_environment
+from support import PENSTOCK, SOURCE, Case, clean_environment
 
 BASH = """source {script}
 COMP_LINE={line!r} COMP_POINT={point}
@@ -119,6 +119,14 @@ class Completion(Case):
                                   env={**clean_environment(), "MANWIDTH": "100", "LC_ALL": "C.UTF-8"})
             self.assertEqual((done.returncode, done.stderr), (0, ""), page)
             self.assertIn("EXIT STATUS", re.sub(r"\x1b\[\d+m|.\x08", "", done.stdout))
+
+    def test_statuses_are_those_of_the_documentation(self):
+        page = (self.folder / "man/man1/penstock.1").read_text().replace("\\-", "-")
+        statuses = re.findall(r"\.TP\n\\fB(.+)\\fR\n(.+)\n", page.split(".SH EXIT STATUS\n")[1].split(".SH ")[0])
+        self.assertEqual([value for value, _ in statuses], ["0", "1", "2", "128+N", "other"])
+        promised = (SOURCE / "docs/command-line.md").read_text().replace("`", "")
+        for value, meaning in statuses:
+            self.assertIn(f"| {value} | {meaning} |", promised)
 
     def test_the_command_prints_the_same(self):
         self.assertEqual(self.penstock("completion", "bash").stdout, self.bash.read_text())
