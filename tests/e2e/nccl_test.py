@@ -56,6 +56,17 @@ class Nccl(Case):
             left = [line.split()[0] for line in self.penstock("pool", "ls", pool).stdout.splitlines()[1:]]
             self.assertEqual([name for name in left if not name.startswith("penstock.endpoints")], [])
 
+    def test_calls_in_memory_of_the_pool(self):
+        pool_memory = {"PENSTOCK_NCCL_MEMORY": "pool"}
+        for mode in ("software", "hardware", "simulated"):
+            with self.subTest(mode=mode):
+                self.all_right(3, "calls", True, PENSTOCK_POOL=self.pool("256M", mode), PENSTOCK_NODES=3, PENSTOCK_SIM_SEED=5, **pool_memory)
+        self.all_right(2, "calls", False, PENSTOCK_POOL=self.pool("256M", "simulated"), PENSTOCK_NODES=2, **pool_memory)
+        for what in ("death", "abort"):
+            said = self.ranks(2, what, True, MESSAGE=1, PENSTOCK_POOL=self.pool(), **pool_memory)
+            self.assertEqual(said[0][0], 0, said[0][2])
+            self.assertRegex(said[0][1], r"^remote process exited.*rank 1")
+
     def test_all_ranks_in_one_thread(self):
         for gpu in (False, True):
             done = subprocess.run([self.program, "-", "3", self.folder, "all"], capture_output=True, text=True, timeout=100,
