@@ -160,8 +160,17 @@ class Nccl(Case):
         self.assertEqual(len(names), NAMES)
         plain = {name for name in names if not name.startswith("p")} - {"ncclResetDebugInitInternal"}
         self.assertEqual({f"p{name}" for name in plain}, {name for name in names if name.startswith("p")})
-        needed = (SOURCE / "tests/conformance/nccl_symbols.txt").read_text().split()
-        self.assertEqual(set(needed) - names, set())
+
+    def test_names_are_all_that_pytorch_needs(self):
+        listed = subprocess.run(["nm", "-D", "--defined-only", f"{LIBRARY}/libnccl.so.2"], capture_output=True, text=True, check=True)
+        names = {line.split()[-1] for line in listed.stdout.splitlines()}
+        text = (SOURCE / "tests/conformance/nccl_symbols.txt").read_text()
+        since = dict(line.split() for line in text.splitlines() if not line.startswith("#"))
+        for torch, count in (("2.11.0", 38), ("2.13.0", 46), ("2.14.1", 51)):
+            with self.subTest(torch=torch):
+                needed = {name for name, first in since.items() if tuple(map(int, first.split("."))) <= tuple(map(int, torch.split(".")))}
+                self.assertEqual(len(needed), count)
+                self.assertEqual(needed - names, set())
 
 
 if __name__ == "__main__":
