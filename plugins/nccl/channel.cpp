@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <utility>
+
 #include "base/format.hpp"
 #include "nccl/outcome.hpp"
 
@@ -63,19 +65,40 @@ Result Channel::begin_after(Stream user) {
 }
 
 Result Channel::end_before(Stream user) {
+  const std::uint64_t unsent = std::exchange(last_from_pool_, 0);
+  if (unsent != 0) {
+    const Result waits = wait_for_go(unsent + buffers);
+    if (waits != success) return waits;
+  }
   return outcome(gpu::go_after(device_->driver(), event_, stream_, user, "a message's end"));
 }
 
-Result Channel::enqueue(std::byte* data, std::uint64_t bytes) {
+Result Channel::wait_for_go(std::uint64_t number) {
+  return checked(
+      device_->driver().wait_value(stream_, pinned_->at(word(0)), number, cuda::wait_value_geq),
+      "a wait");
+}
+
+Result Channel::reach(std::uint64_t count) {
+  if (is_send_) return success;
+  return checked(device_->driver().write_value(stream_, pinned_->at(word(2)), enqueued_ + count,
+                                               cuda::write_value_default),
+                 "a word that tells of a message's memory");
+}
+
+Result Channel::enqueue(const Chunk& chunk) {
   const cuda::Driver& driver = device_->driver();
   const std::uint64_t number = enqueued_ + 1;
-  const cuda::DevicePointer staged = pinned_->at(buffer(enqueued_)), there = device_pointer(data);
-  Result result = checked(
-      driver.wait_value(stream_, pinned_->at(word(0)), number, cuda::wait_value_geq), "a wait");
-  if (result != success) return result;
-  result = checked(is_send_ ? driver.copy(staged, there, bytes, stream_)
-                            : driver.copy(there, staged, bytes, stream_),
-                   "a message's copy");
+  const bool from_pool = is_send_ && chunk.in_pool != nullptr;
+  if (from_pool) last_from_pool_ = number;
+  Result result = from_pool ? success : wait_for_go(number);
+  if (result == success && chunk.in_pool == nullptr) {
+    const cuda::DevicePointer staged = pinned_->at(buffer(enqueued_)),
+                              there = device_pointer(chunk.data);
+    result = checked(is_send_ ? driver.copy(staged, there, chunk.bytes, stream_)
+                              : driver.copy(there, staged, chunk.bytes, stream_),
+                     "a message's copy");
+  }
   if (result != success) return result;
   ++enqueued_;
   return checked(
@@ -83,21 +106,26 @@ Result Channel::enqueue(std::byte* data, std::uint64_t bytes) {
       "a word that tells of a message");
 }
 
+std::byte* Channel::place(std::uint64_t chunk) const {
+  std::byte* const in_pool = chunks_[chunk - over_].in_pool;
+  return in_pool != nullptr ? in_pool : buffer(chunk);
+}
+
 /// Its buffer is ready: filled by the stream, or emptied by it.
 bool Channel::may_start() const {
-  if (started_ - over_ >= sizes_.size()) return false;
-  const std::uint64_t needed =
-      is_send_ ? started_ + 1 : started_ + 1 - std::min(started_ + 1, buffers);
-  return done().load(std::memory_order_acquire) >= needed;
+  if (started_ - over_ >= chunks_.size()) return false;
+  if (is_send_) return done() >= started_ + 1;
+  if (chunks_[started_ - over_].in_pool != nullptr) return reached() >= started_ + 1;
+  return done() >= started_ + 1 - std::min(started_ + 1, buffers);
 }
 
 Result Channel::carry(penstock_messenger_t* messenger, bool& moved) {
   while (may_start()) {
     penstock_request_t* request = nullptr;
-    const std::uint64_t bytes = sizes_[started_ - over_];
+    const std::uint64_t bytes = chunks_[started_ - over_].bytes;
     const auto status =
-        is_send_ ? penstock_message_send(messenger, peer_, 0, buffer(started_), bytes, &request)
-                 : penstock_message_receive(messenger, peer_, 0, buffer(started_), bytes, &request);
+        is_send_ ? penstock_message_send(messenger, peer_, 0, place(started_), bytes, &request)
+                 : penstock_message_receive(messenger, peer_, 0, place(started_), bytes, &request);
     if (status != PENSTOCK_OK) return outcome(status, is_send_ ? "ncclSend" : "ncclRecv");
     requests_.push_back(request);
     ++started_;
@@ -117,8 +145,8 @@ Result Channel::carry(penstock_messenger_t* messenger, bool& moved) {
 }
 
 Result Channel::finish(std::uint64_t found) {
-  const std::uint64_t wanted = sizes_.front();
-  sizes_.pop_front();
+  const std::uint64_t wanted = chunks_.front().bytes;
+  chunks_.pop_front();
   ++over_;
   if (!is_send_ && found != wanted)
     return failed(invalid_usage,

@@ -1,5 +1,6 @@
 // One direction of a pair of ranks: staging memory of two chunks, a stream that copies there or
-// from there, and the chunks that are on their way.
+// from there, and the chunks that are on their way. What lies in the pool is not staged: the stream
+// only says when it is ready, and waits until it is sent or has come.
 #pragma once
 
 #include <atomic>
@@ -24,13 +25,23 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
 
   std::uint32_t peer() const { return peer_; }
-  bool is_idle() const { return sizes_.empty(); }
+  bool is_idle() const { return chunks_.empty(); }
+
+  /// Of a message.
+  struct Chunk {
+    std::byte* data = nullptr;  ///< as the GPU names it
+    std::uint64_t bytes = 0;
+    std::byte* in_pool = nullptr;  ///< as this process names it, where it lies in the pool: then
+                                   ///< it is sent from there, or received there
+  };
 
   // Of whoever enqueues; what is enqueued was announced before, by whoever holds the lock.
-  void announce(std::uint64_t bytes) { sizes_.push_back(bytes); }
+  void announce(const Chunk& chunk) { chunks_.push_back(chunk); }
   Result begin_after(Stream user);
-  /// The next chunk: to or from the GPU's memory at `data`.
-  Result enqueue(std::byte* data, std::uint64_t bytes);
+  /// Before the first of the next `count` chunks: their memory is the channel's from here on.
+  Result reach(std::uint64_t count);
+  /// The next chunk.
+  Result enqueue(const Chunk& chunk);
   Result end_before(Stream user);
 
   // Of the thread that carries messages:
@@ -44,15 +55,20 @@ class Channel {
   Channel(std::shared_ptr<const gpu::Device> device, std::uint32_t peer, bool is_send)
       : device_(std::move(device)), peer_(peer), is_send_(is_send) {}
   Result allocate();
+  Result wait_for_go(std::uint64_t number);
   Result checked(cuda::Status status, const char* what) const;
   std::byte* buffer(std::uint64_t chunk) const { return memory_ + chunk % buffers * chunk_bytes; }
   std::byte* word(std::size_t i) const { return memory_ + buffers * chunk_bytes + i * 64; }
   std::atomic<std::uint64_t>& go() const {
     return *reinterpret_cast<std::atomic<std::uint64_t>*>(word(0));
   }
-  const std::atomic<std::uint64_t>& done() const {
-    return *reinterpret_cast<const std::atomic<std::uint64_t>*>(word(1));
+  std::uint64_t done() const { return read(1); }     ///< chunks, by the stream
+  std::uint64_t reached() const { return read(2); }  ///< chunks whose memory may be written
+  std::uint64_t read(std::size_t i) const {
+    return reinterpret_cast<const std::atomic<std::uint64_t>*>(word(i))->load(
+        std::memory_order_acquire);
   }
+  std::byte* place(std::uint64_t chunk) const;
   bool may_start() const;
   Result finish(std::uint64_t found);
 
@@ -63,9 +79,10 @@ class Channel {
   std::optional<gpu::Pinned> pinned_;
   cuda::Stream stream_ = nullptr;
   cuda::Event event_ = nullptr;
+  std::uint64_t last_from_pool_ = 0;      ///< sent where it lies, and not yet waited for
   std::uint64_t enqueued_ = 0;            ///< chunks, since the channel was made
   std::uint64_t started_ = 0, over_ = 0;  ///< messages of chunks
-  std::deque<std::uint64_t> sizes_;       ///< of chunks from `over_` on
+  std::deque<Chunk> chunks_;              ///< from `over_` on
   std::deque<penstock_request_t*> requests_;
 };
 

@@ -57,7 +57,8 @@ Making making_of(const std::vector<Wish>& wishes, const Wish& own, std::uint64_t
                    [](const Wish& a, const Wish& b) { return a.key < b.key; });
   const auto place = std::find_if(members.begin(), members.end(),
                                   [&](const Wish& wish) { return wish.rank == own.rank; });
-  return {.invitation = {.key = derived_key(key, static_cast<std::uint64_t>(own.color) + 1)},
+  return {.key = derived_key(key, static_cast<std::uint64_t>(own.color) + 1),
+          .invitation = {},
           .rank = static_cast<int>(place - members.begin()),
           .ranks = static_cast<int>(members.size()),
           .name = name,

@@ -12,6 +12,9 @@ namespace penstock::nccl {
 
 namespace {
 
+/// The meetings of a communicator, in keys derived from its own.
+constexpr std::uint64_t of_core = 1, of_mail = 2, of_other = 3;
+
 /// What a rank tells the others of how messages reach it.
 struct Place {
   penstock_address_t address{};
@@ -45,8 +48,8 @@ std::uint64_t slot_bytes_for(penstock_pool_t* pool, int ranks) {
 }
 
 Result open_core(ncclComm& comm, const std::function<Result()>& goes_on) {
-  ExchangeIn in{
-      Meeting(comm.attached->pool(), derived_key(comm.key, 1), comm.rank, comm.ranks, goes_on)};
+  ExchangeIn in{Meeting(comm.attached->pool(), derived_key(comm.key, of_core), comm.rank,
+                        comm.ranks, goes_on)};
   penstock_comm_options_t options{};
   options.struct_bytes = sizeof options;
   options.rank = static_cast<std::uint32_t>(comm.rank);
@@ -74,7 +77,7 @@ Result open_mail(ncclComm& comm) {
   const Result failed_here = outcome(opened, "ncclCommInitRank");  // the others wait all the same
   own.token = penstock_comm_token(comm.core, static_cast<std::uint32_t>(comm.rank));
   std::vector<Place> all(static_cast<std::size_t>(comm.ranks));
-  Meeting meeting(comm.attached->pool(), derived_key(comm.key, 2), comm.rank, comm.ranks,
+  Meeting meeting(comm.attached->pool(), derived_key(comm.key, of_mail), comm.rank, comm.ranks,
                   [&comm] { return comm.still_all_there(); });
   const Result met = meeting.exchange(&own, all.data(), sizeof own);
   if (met != success || failed_here != success) {
@@ -109,7 +112,8 @@ Result find_gpu(ncclComm& comm) {
 Result hand_over(ncclComm& comm, const std::function<Result()>& goes_on) {
   const Result found = OtherLibrary::get(&comm.library);
   if (found != success || comm.library == nullptr || comm.gpu == nullptr) return found;
-  Meeting meeting(comm.attached->pool(), derived_key(comm.key, 3), comm.rank, comm.ranks, goes_on);
+  Meeting meeting(comm.attached->pool(), derived_key(comm.key, of_other), comm.rank, comm.ranks,
+                  goes_on);
   const Result made = make_other(*comm.library, meeting, comm.rank, comm.ranks, &comm.other);
   if (made == success && comm.other != nullptr)
     base::log(base::Level::info, "{} of {} ranks stays on this host, by {}", comm.name, comm.ranks,
@@ -119,28 +123,55 @@ Result hand_over(ncclComm& comm, const std::function<Result()>& goes_on) {
 
 }  // namespace
 
+namespace {
+
+/// The core and the messages, or another library's communicator.
+Result open_all(ncclComm& comm, const std::function<Result()>& goes_on) {
+  if (const Result found = find_gpu(comm); found != success) return found;
+  if (const Result handed = hand_over(comm, goes_on); handed != success) return handed;
+  if (comm.other != nullptr) return success;
+  if (const Result opened = open_core(comm, goes_on); opened != success) return opened;
+  if (const Result opened = open_mail(comm); opened != success) return opened;
+  base::log(base::Level::info, "{} of {} ranks goes through pool {}, by Penstock's libnccl.so.2{}",
+            comm.name, comm.ranks, comm.attached->spec(),
+            comm.gpu == nullptr ? "; no GPU here: buffers are host memory" : "");
+  return success;
+}
+
+/// No rank waits for this one in a later meeting.
+void give_up(const ncclComm& comm) {
+  const std::string why = last_error();
+  for (const std::uint64_t salt : {of_core, of_mail, of_other})
+    Meeting(comm.attached->pool(), derived_key(comm.key, salt), comm.rank, comm.ranks).give_up(why);
+}
+
+}  // namespace
+
 Result make_comm(const Making& making, Comm* made) {
   auto comm = std::make_unique<ncclComm>();
   comm->rank = making.rank;
   comm->ranks = making.ranks;
-  comm->key = making.invitation.key;
+  comm->key = making.key;
   comm->name = making.name.empty() ? "NCCL communicator" : making.name;
   comm->attached = making.attached;
-  if (comm->attached == nullptr)
-    if (const Result there = Attached::get(making.invitation, making.rank, comm->attached);
-        there != success)
-      return there;
-  if (const Result found = find_gpu(*comm); found != success) return found;
-  if (const Result handed = hand_over(*comm, making.goes_on); handed != success) return handed;
-  if (comm->other != nullptr) {
-    *made = comm.release();
-    return success;
+  Venue venue;
+  auto goes_on = making.goes_on;
+  if (comm->attached == nullptr) {
+    Result there = accept(making.invitation, making.rank, making.ranks, venue);
+    if (there == success) there = Attached::get(venue.spec, venue.key, making.rank, comm->attached);
+    if (there != success) return there;
+    comm->key = venue.key;
+    goes_on = [&] {
+      const auto trouble = venue.root != nullptr ? venue.root->trouble(making.invitation.key)
+                                                 : trouble_of(making.invitation);
+      return trouble ? failed(remote_error, "ncclCommInitRank: " + *trouble) : success;
+    };
   }
-  if (const Result opened = open_core(*comm, making.goes_on); opened != success) return opened;
-  if (const Result opened = open_mail(*comm); opened != success) return opened;
-  base::log(base::Level::info, "{} of {} ranks goes through pool {}, by Penstock's libnccl.so.2{}",
-            comm->name, comm->ranks, comm->attached->spec(),
-            comm->gpu == nullptr ? "; no GPU here: buffers are host memory" : "");
+  const Result opened = open_all(*comm, goes_on);
+  if (opened != success) {
+    give_up(*comm);
+    return opened;
+  }
   *made = comm.release();
   return success;
 }
@@ -238,6 +269,7 @@ void ncclComm::abort() {
 
 ncclComm::~ncclComm() {
   magic = 0;
+  nccl::forget_windows(this);
   if (other != nullptr) (void)library->CommDestroy(other);
   mail.reset();
   penstock_comm_close(core);

@@ -10,6 +10,8 @@
 
 #include "gpu/device.hpp"
 #include "nccl/abi.hpp"
+#include "nccl/attached.hpp"
+#include "nccl/invitation.hpp"
 #include "nccl/meeting.hpp"
 #include "nccl/other_library.hpp"
 #include "nccl/point_to_point.hpp"
@@ -81,6 +83,7 @@ struct ncclComm {
 namespace penstock::nccl {
 
 struct Making {
+  std::uint64_t key = 0;  ///< that all ranks know; 0: to be found by the invitation
   Invitation invitation;
   int rank = 0, ranks = 1;
   std::string name;
@@ -91,5 +94,7 @@ struct Making {
 Result make_comm(const Making& making, Comm* comm);
 /// Errors: invalid_argument, no communicator of ours.
 Result check_comm(const char* call, Comm comm);
+/// What is registered with a communicator that ends.
+void forget_windows(Comm comm);
 
 }  // namespace penstock::nccl

@@ -1,10 +1,9 @@
-// How the ranks of a communicator find each other: in an object of the pool, whose name is made of
-// the unique id, each leaves a few lines and reads those of the others. Nothing else connects them.
+// How the ranks of a communicator find each other in the pool: in an object, whose name is made of
+// a key that all of them know, each leaves a few lines and reads those of the others.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,39 +12,9 @@
 
 namespace penstock::nccl {
 
-/// What ncclGetUniqueId() gives out.
-struct Invitation {
-  static constexpr std::uint64_t our_magic = 0x4b434f54534e4550;  // "PENSTOCK"
-  std::uint64_t magic = 0, key = 0, host = 0;
-  char spec[96] = "";  ///< of the pool; "": too long, so PENSTOCK_POOL names it everywhere
-};
-static_assert(sizeof(Invitation) <= sizeof(UniqueId));
-
-/// Of the pool that PENSTOCK_POOL names, or of a temporary one, which this process makes and
-/// removes at its end.
-Result invite(UniqueId& id);
-/// Errors: invalid_argument, an id that another library has made.
-Result read_invitation(const UniqueId& id, Invitation& invitation);
-
-/// This process's attachment to a pool, shared by its communicators.
-class Attached {
- public:
-  /// Errors: those of penstock_pool_attach; system_error, where the pool is another host's own.
-  static Result get(const Invitation& invitation, int rank, std::shared_ptr<Attached>& attached);
-  ~Attached() { penstock_pool_detach(pool_); }
-  Attached(const Attached&) = delete;
-  Attached& operator=(const Attached&) = delete;
-
-  penstock_pool_t* pool() const { return pool_; }
-  const std::string& spec() const { return spec_; }
-
- private:
-  Attached(penstock_pool_t* pool, std::string spec) : pool_(pool), spec_(std::move(spec)) {}
-  penstock_pool_t* pool_;
-  std::string spec_;
-};
-
-/// One exchange between `ranks` ranks that know the same `key`; each key is used once.
+/// One exchange between `ranks` ranks that know the same `key`; each key is used once. A rank that
+/// gives it up says so in an object of its own, which lives as long as its process: who comes later
+/// is told at once.
 class Meeting {
  public:
   static constexpr std::uint64_t max_bytes = 192;
@@ -55,12 +24,20 @@ class Meeting {
       : pool_(pool), key_(key), rank_(rank), ranks_(ranks), goes_on_(std::move(goes_on)) {}
 
   /// `mine` of each rank, in rank order, into `all`; `bytes` each, max_bytes at most. Errors:
-  /// remote_error, which names ranks that have not come in time or have died; those of the pool.
+  /// remote_error, which names ranks that have not come in time, have died or have given up; those
+  /// of the pool. On an error the meeting is given up.
   Result exchange(const void* mine, void* all, std::uint64_t bytes);
+  /// Tells the other ranks, also those that come later, not to wait: `why`.
+  void give_up(const std::string& why);
 
  private:
+  Result meet(const void* mine, void* all, std::uint64_t bytes);
   Result await_all(const std::byte* memory, void* all, std::uint64_t bytes);
-  Result await_all_gone(const std::byte* memory);
+  Result check_others(const std::vector<std::uint64_t>& tokens);
+  Result check_given_up();
+  bool await_all_gone(const std::byte* memory);
+  std::uint64_t own_token() const;
+  std::string name() const;
 
   penstock_pool_t* pool_;
   std::uint64_t key_;

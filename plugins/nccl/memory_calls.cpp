@@ -1,12 +1,15 @@
-// Memory of NCCL's interface. Nothing has to be registered: a GPU's own streams copy to and from
-// the pool, so registration gives a handle and nothing else.
+// Memory of NCCL's interface. Registering makes nothing faster: a GPU's own streams copy between
+// any memory and the pool, and memory that lies in the pool is known by its address.
 #include <cstdlib>
 #include <mutex>
 #include <set>
 
+#include "base/env.hpp"
 #include "base/format.hpp"
+#include "base/log.hpp"
 #include "nccl/communicator.hpp"
 #include "nccl/export.hpp"
+#include "nccl/pool_memory.hpp"
 
 namespace penstock::nccl {
 
@@ -14,28 +17,55 @@ namespace {
 
 /// What ncclCommRegister() and ncclCommWindowRegister() give out.
 struct Window {
+  Comm comm;
   void* data;
 };
 std::mutex windows_mutex;
 std::set<Window*> windows;  // that are registered
 
-Result register_memory(const char* call, Comm comm, void* data, void** made) {
+/// What a program gets by registering, in words.
+const char* kind_of(const ncclComm& comm, bool in_pool) {
+  if (comm.other != nullptr) return "the other library carries it, and does not know of it";
+  if (!in_pool) return "not in the pool: calls copy it through the communicator's chunks";
+  return comm.gpu == nullptr ? "in the pool: long collectives and messages take it where it lies"
+                             : "in the pool: messages take it where it lies, collectives copy it";
+}
+
+Result register_memory(const char* call, Comm comm, void* data, std::size_t bytes, void** made) {
   return guarded(call, [&] {
     if (const Result checked = check_comm(call, comm); checked != success) return checked;
     if (made == nullptr) return failed(invalid_argument, fmt::format("{}: no place for it", call));
+    if (data == nullptr || bytes == 0)
+      return failed(invalid_argument, fmt::format("{}: {} bytes at {}", call, bytes, data));
+    const bool in_pool = in_pool_memory(data, 1) != nullptr;
+    if (in_pool && in_pool_memory(data, bytes) == nullptr)
+      return failed(invalid_argument, fmt::format("{}: {} bytes at {} are more than ncclMemAlloc "
+                                                  "has given there",
+                                                  call, bytes, data));
+    base::log(base::Level::info, "{}: {} at {} of {}, {}", call, base::format_bytes(bytes), data,
+              comm->name, kind_of(*comm, in_pool));
     const std::lock_guard<std::mutex> guard(windows_mutex);
-    *made = *windows.insert(new Window{data}).first;
+    *made = *windows.insert(new Window{comm, data}).first;
     return success;
   });
+}
+
+/// The window, if it is one of the communicator's. With the lock held.
+Window* find_window(Comm comm, void* window) {
+  const auto there = windows.find(static_cast<Window*>(window));
+  return there != windows.end() && (*there)->comm == comm ? *there : nullptr;
 }
 
 Result free_window(const char* call, Comm comm, void* window) {
   return guarded(call, [&] {
     if (const Result checked = check_comm(call, comm); checked != success) return checked;
     const std::lock_guard<std::mutex> guard(windows_mutex);
-    if (windows.erase(static_cast<Window*>(window)) == 0)
-      return failed(invalid_argument, fmt::format("{}: {} is not registered", call, window));
-    delete static_cast<Window*>(window);
+    Window* const there = find_window(comm, window);
+    if (there == nullptr)
+      return failed(invalid_argument,
+                    fmt::format("{}: {} is not registered with this communicator", call, window));
+    windows.erase(there);
+    delete there;
     return success;
   });
 }
@@ -47,10 +77,26 @@ const cuda::Driver* driver_here() {
 
 }  // namespace
 
-/// Memory of the GPU; of the host, where there is none.
+void forget_windows(Comm comm) {
+  const std::lock_guard<std::mutex> guard(windows_mutex);
+  for (auto at = windows.begin(); at != windows.end();) {
+    if ((*at)->comm == comm) {
+      delete *at;
+      at = windows.erase(at);
+    } else {
+      ++at;
+    }
+  }
+}
+
+/// Of the pool where PENSTOCK_NCCL_MEMORY says so; else of the GPU, or the host where there is
+/// none.
 PENSTOCK_NCCL(Result, ncclMemAlloc, (void** made, std::size_t bytes)) {
   return guarded("ncclMemAlloc", [&] {
     if (made == nullptr) return failed(invalid_argument, "ncclMemAlloc: no place for it");
+    bool in_pool = false;
+    if (const Result read = wants_pool_memory(in_pool); read != success) return read;
+    if (in_pool) return allocate_pool_memory(bytes, made);
     const cuda::Driver* const driver = driver_here();
     constexpr std::size_t alignment = 4096;
     if (driver == nullptr) {
@@ -71,7 +117,7 @@ PENSTOCK_NCCL(Result, ncclMemAlloc, (void** made, std::size_t bytes)) {
 PENSTOCK_NCCL(Result, ncclMemFree, (void* memory)) {
   return guarded("ncclMemFree", [&] {
     const cuda::Driver* const driver = driver_here();
-    if (memory == nullptr) return success;
+    if (memory == nullptr || free_pool_memory(memory)) return success;
     if (driver == nullptr) {
       std::free(memory);
       return success;
@@ -84,15 +130,15 @@ PENSTOCK_NCCL(Result, ncclMemFree, (void* memory)) {
   });
 }
 
-PENSTOCK_NCCL(Result, ncclCommRegister, (Comm comm, void* data, std::size_t, void** made)) {
-  return register_memory("ncclCommRegister", comm, data, made);
+PENSTOCK_NCCL(Result, ncclCommRegister, (Comm comm, void* data, std::size_t bytes, void** made)) {
+  return register_memory("ncclCommRegister", comm, data, bytes, made);
 }
 PENSTOCK_NCCL(Result, ncclCommDeregister, (Comm comm, void* handle)) {
   return free_window("ncclCommDeregister", comm, handle);
 }
 PENSTOCK_NCCL(Result, ncclCommWindowRegister,
-              (Comm comm, void* data, std::size_t, void** made, int)) {
-  return register_memory("ncclCommWindowRegister", comm, data, made);
+              (Comm comm, void* data, std::size_t bytes, void** made, int)) {
+  return register_memory("ncclCommWindowRegister", comm, data, bytes, made);
 }
 PENSTOCK_NCCL(Result, ncclCommWindowDeregister, (Comm comm, void* window)) {
   return free_window("ncclCommWindowDeregister", comm, window);
@@ -102,7 +148,7 @@ PENSTOCK_NCCL(Result, ncclWinGetUserPtr, (Comm comm, void* window, void** data))
     if (const Result checked = check_comm("ncclWinGetUserPtr", comm); checked != success)
       return checked;
     const std::lock_guard<std::mutex> guard(windows_mutex);
-    if (windows.count(static_cast<Window*>(window)) == 0 || data == nullptr)
+    if (find_window(comm, window) == nullptr || data == nullptr)
       return failed(invalid_argument, "ncclWinGetUserPtr: no window, or no place for it");
     *data = static_cast<Window*>(window)->data;
     return success;

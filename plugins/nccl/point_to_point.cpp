@@ -8,6 +8,7 @@
 #include "base/format.hpp"
 #include "nccl/channel.hpp"
 #include "nccl/outcome.hpp"
+#include "nccl/pool_memory.hpp"
 
 namespace penstock::nccl {
 
@@ -199,12 +200,8 @@ Channel& PointToPoint::channel(std::uint32_t peer, bool is_send) {
 }
 
 Result PointToPoint::issue(const std::vector<Transfer>& transfers) {
-  struct Part {
-    std::byte* data;
-    std::uint64_t bytes;
-  };
   const gpu::Device::Scope scope(*device_);
-  std::map<Channel*, std::deque<Part>> parts;
+  std::map<Channel*, std::deque<Channel::Chunk>> parts;
   {
     const std::lock_guard<std::mutex> guard(mutex_);
     if (error_) return failed(remote_error, *error_);  // those that are made now nobody would open
@@ -217,10 +214,12 @@ Result PointToPoint::issue(const std::vector<Transfer>& transfers) {
     }
     for (const Transfer& t : transfers) {
       auto& made = channels_[{t.peer, t.is_send}];
+      std::byte* const in_pool = in_pool_memory(t.data, t.bytes);
       for (std::uint64_t at = 0; at < t.bytes; at += Channel::chunk_bytes) {
         const std::uint64_t bytes = std::min(Channel::chunk_bytes, t.bytes - at);
-        parts[made.get()].push_back({t.data + at, bytes});
-        made->announce(bytes);
+        const Channel::Chunk chunk{t.data + at, bytes, in_pool == nullptr ? nullptr : in_pool + at};
+        parts[made.get()].push_back(chunk);
+        made->announce(chunk);
       }
     }
   }
@@ -228,12 +227,14 @@ Result PointToPoint::issue(const std::vector<Transfer>& transfers) {
   Result result = success;
   for (const Transfer& t : transfers)
     if (result == success) result = channel(t.peer, t.is_send).begin_after(t.stream);
+  for (const auto& [to, all] : parts)
+    if (result == success) result = to->reach(all.size());
   // A chunk of each in turn: a stream takes so many operations at once.
   for (bool more = true; more && result == success;) {
     more = false;
     for (auto& [to, left] : parts) {
       if (left.empty() || result != success) continue;
-      result = to->enqueue(left.front().data, left.front().bytes);
+      result = to->enqueue(left.front());
       left.pop_front();
       more = true;
     }

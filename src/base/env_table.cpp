@@ -59,6 +59,8 @@ constexpr std::array table{
              "Tuning table of collectives, in place of the pool's; rank 0's counts."},
     Variable{"PENSTOCK_NCCL_LOCAL", "", "PATH",
              "Another libnccl.so.2, for communicators whose ranks share a host; the same on all."},
+    Variable{"PENSTOCK_NCCL_MEMORY", "device", "device|pool",
+             "Where the memory of ncclMemAlloc lies."},
     Variable{"PENSTOCK_SIZE", "", "bytes",
              "Size of the temporary pool that a program on one host makes. Default: 256M, or 32M a "
              "rank."},

@@ -46,6 +46,10 @@ CALL ncclCommCount(ncclComm_t comm, int* count);
 CALL ncclCommUserRank(ncclComm_t comm, int* rank);
 CALL ncclMemAlloc(void** memory, size_t bytes);
 CALL ncclMemFree(void* memory);
+CALL ncclCommRegister(ncclComm_t comm, void* data, size_t bytes, void** handle);
+CALL ncclCommWindowRegister(ncclComm_t comm, void* data, size_t bytes, void** window, int flags);
+CALL ncclCommWindowDeregister(ncclComm_t comm, void* window);
+CALL ncclWinGetUserPtr(ncclComm_t comm, void* window, void** data);
 CALL ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type, int residence,
                               ncclComm_t comm);
 CALL ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);

@@ -21,6 +21,10 @@
 static ncclUniqueId meet(int rank, const char* folder) {
   char path[512], made[520];
   ncclUniqueId id;
+  if (getenv("NCCL_COMM_ID") != NULL) { /* every rank makes the same */
+    CHECK(ncclGetUniqueId(&id));
+    return id;
+  }
   snprintf(path, sizeof path, "%s/id", folder);
   snprintf(made, sizeof made, "%s.new", path);
   if (rank == 0) {

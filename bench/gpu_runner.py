@@ -1,0 +1,140 @@
+"""How the parts of gpu.py are run: jobs whose ranks share the GPU, each within a limit; where NVIDIA's parts lie."""
+
+import ctypes
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent
+OWN_VARIABLES = ("PENSTOCK_", "NCCL_", "LD_PRELOAD")
+
+
+class LeftOut(Exception):
+    """What a part needs is not there; it says what."""
+
+
+def gpu_name():
+    """None where there is no NVIDIA driver, or it finds no GPU."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    name, device = ctypes.create_string_buffer(256), ctypes.c_int()
+    if driver.cuInit(0) != 0 or driver.cuDeviceGet(ctypes.byref(device), 0) != 0:
+        return None
+    driver.cuDeviceGetName(name, 256, device)
+    return name.value.decode()
+
+
+def run_within(jobs, seconds):
+    """What each of the processes prints, and its status. None of them is left, nor what it has started."""
+    end = time.monotonic() + seconds
+    try:
+        said = [job.communicate(timeout=max(0.1, end - time.monotonic())) for job in jobs]
+    finally:
+        for job in jobs:
+            if job.poll() is None:
+                os.killpg(job.pid, signal.SIGKILL)
+                job.communicate()
+    return [(job.returncode, out, err) for job, (out, err) in zip(jobs, said)]
+
+
+class Runner:
+    def __init__(self, options, gpu):
+        self.bundle, self.out, self.gpu, self.only = options.bundle, options.out, gpu, options.only
+        self.until = time.monotonic() + options.seconds
+        self.results = {"gpu": gpu or "stand-in", "parts": [], "measured": [], "limits": [], "nccl_tests": [], "training": [],
+                        "utilization": []}
+        self.python = self.find_torch(options.python)
+
+    @staticmethod
+    def find_torch(named):
+        """A Python that has torch; None: there is none."""
+        for python in [named] if named else [os.environ.get("PENSTOCK_TORCH_PYTHON"), SOURCE / ".venv-torch/bin/python", sys.executable]:
+            if python and os.access(python, os.X_OK) and subprocess.run([python, "-c", "import torch"], capture_output=True,
+                                                                        check=False).returncode == 0:
+                return str(python)
+        return None
+
+    def nvidia_folders(self):
+        """Where pip has put NVIDIA's packages."""
+        folders = list(sys.path)
+        if self.python:
+            said = subprocess.run([self.python, "-c", "import sys; print('\\n'.join(sys.path))"], capture_output=True, text=True, check=False)
+            folders += said.stdout.split("\n")
+        return [folder for folder in dict.fromkeys(folders) if folder and os.path.isdir(f"{folder}/nvidia")]
+
+    def find_nccl(self):
+        """NVIDIA's own library, as pip, torch or the system has it; None."""
+        found = [path for folder in self.nvidia_folders() for path in sorted(glob.glob(f"{folder}/nvidia/nccl/lib/libnccl.so.2"))]
+        found += sorted(glob.glob("/usr/lib/*/libnccl.so.2"))
+        return found[0] if found else None
+
+    def find_sanitizer(self):
+        """NVIDIA's compute-sanitizer, of PATH, CUDA_HOME, /usr/local or pip's packages; None."""
+        homes = [os.environ.get("CUDA_HOME", ""), *sorted(glob.glob("/usr/local/cuda*"), reverse=True)]
+        found = [shutil.which("compute-sanitizer")]
+        found += [f"{home}/{below}/compute-sanitizer" for home in homes if home for below in ("bin", "compute-sanitizer")]
+        found += [path for folder in self.nvidia_folders() for path in sorted(glob.glob(f"{folder}/nvidia/**/compute-sanitizer", recursive=True))]
+        return next((path for path in found if path and os.path.isfile(path) and os.access(path, os.X_OK)), None)
+
+    def environment(self, **more):
+        libraries = [str(self.bundle / "lib"), str(self.bundle / "lib/penstock/nccl")]
+        if not self.gpu:
+            libraries.append(str(self.bundle / "standin"))
+            more = {"PENSTOCK_SPIN": 1, **more}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
+        kept["LD_LIBRARY_PATH"] = ":".join([*libraries, os.environ.get("LD_LIBRARY_PATH", "")])
+        return {**kept, "GPU": "1", **{name: str(value) for name, value in more.items()}}
+
+    def left(self, limit):
+        return max(1, min(limit, self.until - time.monotonic()))
+
+    def job(self, commands, limit, environments):
+        """All ranks of a job; what rank 0 prints. Raises where one of them fails."""
+        jobs = [subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 start_new_session=True, env=environment)
+                for command, environment in zip(commands, environments)]
+        said = run_within(jobs, self.left(limit))
+        for rank, (status, out, err) in enumerate(said):
+            if status != 0:
+                raise RuntimeError(f"rank {rank}: status {status}: {(err.strip() or out.strip())[-800:]}")
+        return said[0][1]
+
+    def ranks(self, number, program, *arguments, limit=60, prefix=(), **more):
+        """A program of the bundle, as a job whose ranks share a folder in memory."""
+        with tempfile.TemporaryDirectory(prefix="penstock-gpu-", dir="/dev/shm") as folder:
+            commands = [[*prefix, self.bundle / "bin" / program, rank, number, folder, *arguments] for rank in range(number)]
+            return self.job(commands, limit, [self.environment(**{"NCCL_HOSTID": rank, **more}) for rank in range(number)])
+
+    def nccl_over_sockets(self):
+        """The variables by which a program gets NVIDIA's library, and that its sockets. Raises LeftOut."""
+        library = self.find_nccl() if self.gpu else None
+        if library is None:
+            raise LeftOut("no libnccl.so.2 of NVIDIA's is here" if self.gpu else "it needs a GPU")
+        return {"LD_PRELOAD": library, "NCCL_NET": "Socket", "NCCL_P2P_DISABLE": 1, "NCCL_SHM_DISABLE": 1, "NCCL_SOCKET_IFNAME": "lo",
+                "NCCL_NET_PLUGIN": "none"}
+
+    def part(self, name, body):
+        if self.only and self.only not in name:
+            return
+        begin = time.monotonic()
+        try:
+            if begin > self.until:
+                raise LeftOut("no time was left for it")
+            words = body() or "ok"
+        except LeftOut as reason:
+            words = f"left out: {reason}"
+        except subprocess.TimeoutExpired:
+            words = "FAILED: it was not done in its time"
+        except Exception as error:  # the next part has its chance
+            words = f"FAILED: {str(error)[:900]}"
+        seconds = time.monotonic() - begin
+        print(f"{name}: {words} ({seconds:.1f} s)", flush=True)
+        self.results["parts"].append({"name": name, "outcome": words, "seconds": round(seconds, 1)})

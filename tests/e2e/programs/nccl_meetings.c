@@ -1,0 +1,134 @@
+/* How ranks come together, and memory of ncclMemAlloc: one rank.
+ *
+ *   nccl_meetings RANK RANKS FOLDER WHAT
+ *
+ * FOLDER passes the unique id, and files by which ranks say how far they are; with NCCL_COMM_ID
+ * every rank makes the id by itself. Buffers are memory of the host. */
+#define _GNU_SOURCE
+#include "nccl_meet.h"
+
+#include <string.h>
+
+#define STEPS 600 /* of 100 ms */
+
+static char path_[512];
+static const char* path(const char* folder, const char* name) {
+  snprintf(path_, sizeof path_, "%s/%s", folder, name);
+  return path_;
+}
+static void say(const char* folder, const char* name) {
+  FILE* const file = fopen(path(folder, name), "w");
+  if (file == NULL || fclose(file) != 0) exit(1);
+}
+static void await(const char* folder, const char* name) {
+  for (int i = 0; access(path(folder, name), F_OK) != 0; ++i) {
+    if (i == STEPS) fprintf(stderr, "no %s\n", name), exit(1);
+    usleep(100000);
+  }
+}
+
+static ncclComm_t comm;
+static void print_failure(ncclResult_t result) {
+  printf("%s: %s\n", ncclGetErrorString(result),
+         result == ncclSuccess ? "" : ncclGetLastError(NULL));
+  fflush(stdout);
+}
+
+static void sum_of_ranks(int rank, int ranks) {
+  int32_t value = rank + 1;
+  CHECK(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, NULL));
+  if (value != ranks * (ranks + 1) / 2) fprintf(stderr, "sum %d\n", value), exit(1);
+}
+
+/* Rank 1 dies while the others are not all there; rank 0 is told, and rank 2, who comes afterwards,
+ * is told at once. */
+static void late(int rank, int ranks, const char* folder) {
+  const ncclUniqueId id = meet(rank, folder);
+  if (rank == 1) alarm(1);
+  if (rank == 2) await(folder, "given_up");
+  print_failure(ncclCommInitRank(&comm, ranks, id, rank));
+  if (rank == 0) say(folder, "given_up");
+  if (rank == 0) await(folder, "told");
+  if (rank == 2) say(folder, "told");
+}
+
+/* Rank 0 ends before the others have asked it. */
+static void without_root(int rank, int ranks, const char* folder) {
+  const ncclUniqueId id = meet(rank, folder);
+  if (rank == 0) exit(0); /* its parent makes the file "ended" */
+  await(folder, "ended");
+  print_failure(ncclCommInitRank(&comm, ranks, id, rank));
+}
+
+/* Says what the call gives, when it does. */
+static void come(int rank, int ranks, const char* folder) {
+  const ncclUniqueId id = meet(rank, folder);
+  const ncclResult_t result = ncclCommInitRank(&comm, ranks, id, rank);
+  if (result == ncclSuccess) sum_of_ranks(rank, ranks);
+  print_failure(result);
+}
+
+#define REFUSED(call, words)                                                                     \
+  do {                                                                                           \
+    const ncclResult_t found_ = (call);                                                          \
+    if (found_ == ncclSuccess || strstr(ncclGetLastError(NULL), words) == NULL)                  \
+      fprintf(stderr, "line %d: %s: %d, %s\n", __LINE__, #call, found_, ncclGetLastError(NULL)), \
+          exit(1);                                                                               \
+  } while (0)
+
+/* Memory in the pool is memory: it is written and read, registered and sent from, where it lies. */
+static void memory(int rank, int ranks, const char* folder) {
+  enum { count = 1 << 20 };
+  int32_t *in = NULL, *out = NULL;
+  void *window = NULL, *handle = NULL, *data = NULL;
+  ncclComm_t half = NULL;
+  if (getenv("PENSTOCK_POOL") == NULL)
+    REFUSED(ncclMemAlloc((void**)&in, 1), "knows no pool yet: set PENSTOCK_POOL");
+  const ncclUniqueId id = meet(rank, folder);
+  CHECK(ncclCommInitRank(&comm, ranks, id, rank));
+  CHECK(ncclMemAlloc((void**)&in, 4 * count));
+  CHECK(ncclMemAlloc((void**)&out, 4 * count));
+  if ((uintptr_t)in % 4096 != 0) exit(1);
+  CHECK(ncclCommWindowRegister(comm, in, 4 * count, &window, 1));
+  CHECK(ncclCommRegister(comm, out, 4 * count, &handle));
+  CHECK(ncclWinGetUserPtr(comm, window, &data));
+  if (data != in) exit(1);
+  REFUSED(ncclCommWindowRegister(comm, in, 4 * count + 1, &data, 0), "more than ncclMemAlloc");
+  REFUSED(ncclCommRegister(comm, NULL, 4, &data), "ncclCommRegister");
+  CHECK(ncclCommSplit(comm, 0, rank, &half, NULL));
+  REFUSED(ncclCommWindowDeregister(half, window), "not registered with this communicator");
+  for (int turn = 0; turn < 3; ++turn) {
+    for (int i = 0; i < count; ++i) in[i] = rank + i + turn, out[i] = -1;
+    CHECK(ncclAllReduce(in, out, count, ncclInt32, ncclSum, comm, NULL));
+    for (int i = 0; i < count; ++i)
+      if (out[i] != ranks * (ranks - 1) / 2 + ranks * (i + turn)) exit(1);
+    const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+    CHECK(ncclGroupStart());
+    CHECK(ncclSend(in, count, ncclInt32, next, comm, NULL));
+    CHECK(ncclRecv(out, count, ncclInt32, before, comm, NULL));
+    CHECK(ncclGroupEnd());
+    for (int i = 0; i < count; ++i)
+      if (out[i] != before + i + turn) exit(1);
+  }
+  CHECK(ncclCommWindowDeregister(comm, window));
+  REFUSED(ncclCommWindowDeregister(comm, window), "not registered");
+  CHECK(ncclCommDestroy(half));
+  CHECK(ncclCommDestroy(comm)); /* `handle` goes with it */
+  CHECK(ncclMemFree(in));
+  CHECK(ncclMemFree(out));
+  print_failure(ncclSuccess);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 5) return 2;
+  const int rank = atoi(argv[1]), ranks = atoi(argv[2]);
+  if (strcmp(argv[4], "late") == 0)
+    late(rank, ranks, argv[3]);
+  else if (strcmp(argv[4], "without_root") == 0)
+    without_root(rank, ranks, argv[3]);
+  else if (strcmp(argv[4], "memory") == 0)
+    memory(rank, ranks, argv[3]);
+  else
+    come(rank, ranks, argv[3]);
+  return 0;
+}
