@@ -147,11 +147,7 @@ std::optional<Error> Communicator::Impl::ends_early(const Call& call,
   const bool cancelled =
       call.cancelled != nullptr && __atomic_load_n(call.cancelled, __ATOMIC_ACQUIRE) != 0;
   if (!cancelled && (call.timeout_ns == 0 || waited_ns < call.timeout_ns)) return std::nullopt;
-  constexpr std::size_t most = 8;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(missing.size(), most); ++i)
-    names += (i == 0 ? "" : "; ") + state.group.name(missing[i]);
-  if (missing.size() > most) names += fmt::format("; {} others", missing.size() - most);
+  const std::string names = state.names(missing);
   if (cancelled)
     return Error{ErrorCode::unavailable,
                  fmt::format("{}: was cancelled while it waited for {}", call.name, names)};

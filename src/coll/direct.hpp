@@ -4,7 +4,9 @@
 // raises the words that they wait for. Protocol: docs/protocols/collectives.md.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "coll/prepared.hpp"
@@ -26,6 +28,8 @@ class Direct {
   /// first call. `number` gets what it must have.
   void count_in(std::uint64_t* number, const std::uint64_t* done) { s_.count_in(number, done); }
 
+  /// These words go.
+  void count_by_itself() { s_.count_by_itself(); }
   /// The next call, where the host numbers them as they are enqueued.
   DirectTurn next();
   /// Whether `rank` is known to have finished the collective, once the GPU comes to the next call.
@@ -43,6 +47,9 @@ class Direct {
   /// Has another rank failed? Who asks when a call is done learns of every failure before which
   /// that call could have got wrong data: a rank that lets its GPU go has told of it before.
   Result<void> look_for_failures(const char* what);
+  std::string names(const Missing& missing) const { return s_.names(missing); }
+  /// A word of direct_program.hpp.
+  std::byte* word_at(const DirectOp& op) const { return s_.at(op.at); }
   /// The GPU waits for nothing of this communicator any more. A word that another GPU tells later
   /// may be less again: until the streams have run out, call it again.
   void let_go();

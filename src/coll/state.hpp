@@ -63,7 +63,13 @@ class State {
   }
   /// The last collective that this rank's GPU has done by itself (direct.hpp); 0: none.
   std::uint64_t last_direct() const {
-    return direct_done_ == nullptr ? 0 : __atomic_load_n(direct_done_, __ATOMIC_ACQUIRE);
+    return direct_done_ == nullptr ? last_direct_ : __atomic_load_n(direct_done_, __ATOMIC_ACQUIRE);
+  }
+  void count_by_itself() {
+    number = begun();
+    last_direct_ = last_direct();
+    shared_number_ = nullptr;
+    direct_done_ = nullptr;
   }
   void count_in(std::uint64_t* shared_number, const std::uint64_t* direct_done) {
     __atomic_store_n(shared_number, number, __ATOMIC_RELEASE);
@@ -85,6 +91,9 @@ class State {
   void leave();
   /// Have all others left? `missing`: those that have not.
   bool all_left(Missing& missing);
+
+  /// "rank 3 of the communicator, ...; rank 5 of ...; 4 others".
+  std::string names(const Missing& missing) const;
 
   /// A line of words of `rank`, just observed: notes what it tells. Returns its failure.
   std::uint64_t learn_from(std::uint32_t rank, const std::byte* line);
@@ -126,6 +135,7 @@ class State {
   std::optional<Error> failure_;
   std::uint64_t* shared_number_ = nullptr;
   const std::uint64_t* direct_done_ = nullptr;
+  std::uint64_t last_direct_ = 0;
   Use end_;                              ///< all others, when they have left
   std::optional<std::uint32_t> blamed_;  ///< by another rank
 };
