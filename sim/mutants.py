@@ -44,6 +44,9 @@ CALLS = {
     r"store_fence": ["store_fence"],
     r"invalidate": ["invalidate"],
     r"load_fence": ["load_fence"],
+    # What a GPU's stream is given to do (src/coll/direct_program.cpp).
+    r"tell_word": ["publish", "store_fence"],
+    r"await_word": ["wait"],
 }
 CALL = re.compile(r"(?:[.>]|\b(?=(?:publish|observe|load)_checksummed_line))(%s)(?:<\w+>)?\(" % "|".join(CALLS))
 # These only pass the caller's place on.

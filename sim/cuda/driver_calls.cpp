@@ -319,6 +319,20 @@ PENSTOCK_EXPORT Status cuStreamWaitValue64_v2(Stream stream, DevicePointer at, s
   });
   return success;
 }
+PENSTOCK_EXPORT Status cuStreamBatchMemOp_v2(Stream stream, unsigned count, BatchOp* ops,
+                                             unsigned flags) {
+  constexpr unsigned most = 256;
+  if (count > most || flags != 0) return invalid_value;
+  for (unsigned i = 0; i < count; ++i) {
+    const BatchOp& op = ops[i];
+    const auto call =
+        op.operation == batch_wait_value_64 ? cuStreamWaitValue64_v2 : cuStreamWriteValue64_v2;
+    if (op.operation != batch_wait_value_64 && op.operation != batch_write_value_64)
+      return not_supported;
+    RETURN_IF_FAILED(call(stream, op.at, op.value, op.flags));
+  }
+  return success;
+}
 PENSTOCK_EXPORT Status cuLaunchHostFunc(Stream stream, HostFunction function, void* user) {
   RETURN_IF_FAILED(usable());
   thread_of(stream).enqueue([=] { function(user); });

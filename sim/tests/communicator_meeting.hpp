@@ -31,13 +31,14 @@ inline std::uint64_t bytes_of(std::uint32_t ranks, const coll::Shape& shape) {
 
 /// A pool with space for a communicator, on up to 3 devices. Its slots hold what an earlier one
 /// left.
-inline std::uint64_t place_communicator(SimulatedPool& pool, std::uint32_t ranks) {
+inline std::uint64_t place_communicator(SimulatedPool& pool, std::uint32_t ranks,
+                                        const coll::Shape& shape = on_devices(3)) {
   std::uint64_t area = 0;
   pool.format_arena();
   pool.once([&](World& world) {
     const auto attached = pool.attach(world);
     const auto arena = SimulatedPool::open_arena(world, *attached);
-    auto object = arena->create("communicator", bytes_of(ranks, on_devices(3)));
+    auto object = arena->create("communicator", bytes_of(ranks, shape));
     world.require(object.has_value(), object ? "" : object.error().message);
     area = object->offset;
   });

@@ -16,8 +16,8 @@ using coherence::Site;
 using coherence::Weakening;
 
 constexpr std::size_t capacity = 4096;  // slots of a hash table, many more than places
-constexpr std::array names = {"publish",    "write_back", "store_fence",
-                              "full_fence", "invalidate", "load_fence"};
+constexpr std::array names = {"publish",    "write_back", "store_fence", "full_fence",
+                              "invalidate", "load_fence", "wait"};
 
 struct Entry {
   const char* file;

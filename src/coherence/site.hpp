@@ -15,6 +15,7 @@ enum class Weakening : std::uint8_t {
   full_fence,   ///< is only `store_fence`
   invalidate,   ///< not done
   load_fence,   ///< not done
+  wait,         ///< a stream does not wait (coll/direct_program.hpp)
 };
 
 #ifdef PENSTOCK_PROOF

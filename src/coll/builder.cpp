@@ -71,7 +71,9 @@ void Builder::publish(std::uint64_t chunk, const std::vector<Part>& parts,
         .rank = self(),
         .chunk = chunk,
         .readers = static_cast<std::uint32_t>(consumers.size()),
+        .first_reader = static_cast<std::uint32_t>(schedule_.readers.size()),
         .after = after});
+  schedule_.readers.insert(schedule_.readers.end(), consumers.begin(), consumers.end());
   in_slots_.push_back({chunk, consumers});
   for (const std::uint32_t consumer : consumers) is_consumer_[consumer] = true;
 }

@@ -7,6 +7,7 @@
 #include "base/format.hpp"
 #include "coll/call_check.hpp"
 #include "coll/changeover.hpp"
+#include "coll/direct.hpp"
 #include "coll/planning.hpp"
 #include "coll/running.hpp"
 
@@ -60,6 +61,7 @@ struct Communicator::Impl {
         schedules(NodeMap(options.nodes)),
         eager(state),
         slots(state, options.zero_copy_bytes),
+        direct(state),
         check(state, options.check),
         changeover(state),
         plan_override(options.plan_override) {}
@@ -69,6 +71,7 @@ struct Communicator::Impl {
   PreparedSchedules schedules;
   EagerRun eager;
   LaneRun slots;
+  Direct direct;
   bool is_eager = false;
   CallCheck check;
   Changeover changeover;
@@ -105,7 +108,7 @@ Result<const Prepared*> Communicator::Impl::prepare(const Call& call) {
 }
 
 void Communicator::Impl::begin(const Call& call, const Prepared& prepared) {
-  ++state.number;
+  state.begin_next();
   is_eager = prepared.plan.eager;
   check.begin(prepared.problem, is_eager, call.fingerprint);
   name = call.name;
@@ -144,11 +147,7 @@ std::optional<Error> Communicator::Impl::ends_early(const Call& call,
   const bool cancelled =
       call.cancelled != nullptr && __atomic_load_n(call.cancelled, __ATOMIC_ACQUIRE) != 0;
   if (!cancelled && (call.timeout_ns == 0 || waited_ns < call.timeout_ns)) return std::nullopt;
-  constexpr std::size_t most = 8;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(missing.size(), most); ++i)
-    names += (i == 0 ? "" : "; ") + state.group.name(missing[i]);
-  if (missing.size() > most) names += fmt::format("; {} others", missing.size() - most);
+  const std::string names = state.names(missing);
   if (cancelled)
     return Error{ErrorCode::unavailable,
                  fmt::format("{}: was cancelled while it waited for {}", call.name, names)};
@@ -218,6 +217,18 @@ Result<std::shared_ptr<const Prepared>> Communicator::prepare_moved(const Call& 
   return PENSTOCK_TRY(impl_->schedules.get_moved(*call.problem, plan))->shared_from_this();
 }
 
+Result<std::shared_ptr<const Prepared>> Communicator::prepare_direct(const Call& call) {
+  Call by_slots = call;
+  by_slots.plan.eager = false;
+  const Plan plan = PENSTOCK_TRY(impl_->fitting_plan(by_slots));
+  return PENSTOCK_TRY(impl_->schedules.get_direct(*call.problem, plan, impl_->state.layout))
+      ->shared_from_this();
+}
+
+Direct& Communicator::direct() {
+  return impl_->direct;
+}
+
 std::byte* Communicator::chunk_of(const Prepared& prepared, std::uint64_t number,
                                   std::uint32_t rank, std::uint64_t chunk) const {
   const Placement placement = placement_of(prepared.problem.collective, prepared.plan.variant);
@@ -225,7 +236,7 @@ std::byte* Communicator::chunk_of(const Prepared& prepared, std::uint64_t number
 }
 
 std::uint64_t Communicator::begun() const {
-  return impl_->state.number;
+  return impl_->state.begun();
 }
 
 Result<void> Communicator::begin(const Call& call, const Prepared& prepared) {

@@ -28,6 +28,7 @@ struct Shape {
   std::uint32_t devices = 1;
   std::uint32_t area_slots = 0;  ///< of an area of several devices, at most; at least 1
   bool sequential = false;       ///< several devices: room for the variant naive too
+  bool direct = false;           ///< words by which GPUs keep the protocol (direct.hpp)
   bool operator==(const Shape&) const = default;
 };
 
@@ -62,6 +63,7 @@ struct Options {
 };
 
 struct Prepared;
+class Direct;
 class Mover;
 
 /// Memory for slots on one device.
@@ -126,6 +128,10 @@ class Communicator {
   Result<std::shared_ptr<const Prepared>> prepare(const Call& call);
   /// The same for a call whose data is moved by a Mover: its plan is not eager.
   Result<std::shared_ptr<const Prepared>> prepare_moved(const Call& call);
+  /// The same for a call that GPUs do by themselves, where Shape::direct is set.
+  Result<std::shared_ptr<const Prepared>> prepare_direct(const Call& call);
+  /// What a GPU needs to keep the protocol by itself. Its own rules say who may call it when.
+  Direct& direct();
   /// Where chunk `chunk` of `rank` lies in the `number`-th collective, counted from 1.
   std::byte* chunk_of(const Prepared& prepared, std::uint64_t number, std::uint32_t rank,
                       std::uint64_t chunk) const;

@@ -5,6 +5,9 @@
 //   changes   n lines    line p: from which crossing on p could change, and its vote
 //   releases  n rows     row p: a word for each consumer of p's chunks, eight to a line
 //   eager     n rows     row p: p's eager blocks, of tagged lines
+//   direct    n rows     row p: what GPUs of others tell p's GPU (direct_program.hpp); only where
+//   the
+//                        communicator has these words
 //   slots     n rows     row p: two halves of slots, taken by turns; where the pool has several
 //                        devices they lie in areas of their own (placement.hpp)
 //
@@ -70,17 +73,35 @@ class Layout {
     const std::uint64_t block = collective % shape_.eager_blocks;
     return eager_begin() + (rank * shape_.eager_blocks + block) * eager_block_bytes();
   }
+  // Of direct_program.hpp. In row p, which p's GPU alone waits for: the doorbells of the producers,
+  // the releases of the consumers, and what each rank has finished.
+  std::uint64_t direct_doorbell(std::uint64_t producer, std::uint64_t consumer) const {
+    return direct_row(consumer) + producer * 8;
+  }
+  std::uint64_t direct_release(std::uint64_t producer, std::uint64_t consumer) const {
+    return direct_row(producer) + row_bytes() + consumer * 8;
+  }
+  std::uint64_t direct_finished(std::uint64_t rank, std::uint64_t to) const {
+    return direct_row(to) + 2 * row_bytes() + rank * 8;
+  }
+  std::uint64_t direct_row(std::uint64_t rank) const {
+    return direct_begin() + rank * direct_row_bytes();
+  }
+  std::uint64_t direct_row_bytes() const { return 3 * row_bytes(); }
   /// What must be zero before the first use: all but the slots.
   std::uint64_t zeroed_bytes() const { return slots_begin(); }
   /// Where the slots begin, if they lie behind the words.
   std::uint64_t slots_begin() const {
-    return base::align_up(eager_begin() + n_ * shape_.eager_blocks * eager_block_bytes(), 4096);
+    return base::align_up(direct_begin() + (shape_.direct ? n_ * direct_row_bytes() : 0), 4096);
   }
 
  private:
   std::uint64_t row_bytes() const { return base::align_up(n_ * 8, line_bytes); }
   std::uint64_t eager_block_bytes() const {
     return shape_.eager_bytes / coherence::tagged_bytes * line_bytes;
+  }
+  std::uint64_t direct_begin() const {
+    return eager_begin() + n_ * shape_.eager_blocks * eager_block_bytes();
   }
   std::uint64_t eager_begin() const { return n_ * (2 * line_bytes + row_bytes()); }
 

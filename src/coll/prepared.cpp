@@ -76,6 +76,14 @@ Result<const Prepared*> PreparedSchedules::get_moved(const Problem& problem, con
   return found;
 }
 
+Result<const Prepared*> PreparedSchedules::get_direct(const Problem& problem, const Plan& plan,
+                                                      const Layout& layout) {
+  Prepared* const found = PENSTOCK_TRY(find_or_make(problem, plan));
+  if (found->direct.empty())
+    found->direct = direct_program_of(found->schedule, layout, problem.ranks, problem.rank);
+  return found;
+}
+
 Result<Prepared*> PreparedSchedules::find_or_make(const Problem& problem, const Plan& plan) {
   for (const auto& entry : entries_) {
     if (entry != nullptr && entry->problem == problem && entry->plan == plan) return entry.get();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "coll/direct_program.hpp"
 #include "coll/lane_program.hpp"
 #include "coll/problem.hpp"
 #include "coll/schedule.hpp"
@@ -34,6 +35,8 @@ struct Prepared : std::enable_shared_from_this<Prepared> {
   bool publishes_nothing = false;  ///< rings without a byte, as in a barrier
   // Of a call whose data is moved by a Mover:
   LaneProgram program;
+  // Of a call that GPUs do by themselves:
+  std::vector<DirectOp> direct;
 };
 
 /// Payload of a line that only says that its rank is there.
@@ -49,6 +52,9 @@ class PreparedSchedules {
   Result<const Prepared*> get(const Problem& problem, const Plan& plan);
   /// With Prepared::program. `plan` is not eager.
   Result<const Prepared*> get_moved(const Problem& problem, const Plan& plan);
+  /// With Prepared::direct. `plan` is not eager.
+  Result<const Prepared*> get_direct(const Problem& problem, const Plan& plan,
+                                     const Layout& layout);
 
  private:
   /// Of long schedules only the last is kept: they take long anyhow, and much memory.

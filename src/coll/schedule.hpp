@@ -60,6 +60,7 @@ struct Step {
   Span span = {}, from = {};
   std::uint32_t first_operand = 0, operand_count = 0;  ///< combine: a part of Schedule::operands
   std::uint32_t readers = 0;                           ///< publish, ring: ranks that read the chunk
+  std::uint32_t first_reader = 0;  ///< ring: they are a part of Schedule::readers
   std::int64_t after = -1;  ///< a step that must be done before, mostly of the other lane; -1: none
 };
 
@@ -68,6 +69,7 @@ struct Step {
 struct Schedule {
   std::vector<Step> steps;
   std::vector<Operand> operands;
+  std::vector<std::uint32_t> readers;  ///< of each ring, one after the other
   std::uint64_t scratch_bytes = 0;
   std::vector<std::uint32_t> consumers;  ///< ranks that read what this rank publishes, ascending
 };

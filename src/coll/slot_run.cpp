@@ -311,6 +311,7 @@ bool SlotRun::is_half_free(Missing& missing) {
   const auto& consumers = prepared().schedule.consumers;
   if (!free_ && !consumers.empty()) {
     Use& last = last_use_[s_.number % halves];
+    if (s_.last_direct() > last.collective) last.set(s_.last_direct(), s_.group.others());
     if (!s_.is_free(last, missing)) return false;
     last.set(s_.number, consumers);
   }

@@ -30,6 +30,9 @@ std::uint64_t State::learn_from(std::uint32_t rank, const std::byte* line) {
     newest = std::max(newest, memory.load_word(line + slot * 8));
   hear(rank, collective_of(newest));
   hear(rank, memory.load_word(line + finished_word * 8) + 1);
+  if (shape.direct && rank != self())
+    hear(rank,
+         collective_of(memory_of_all().load_word(at(layout.direct_finished(rank, self())))) + 1);
   return memory.load_word(line + failed_word * 8);
 }
 
@@ -41,6 +44,8 @@ bool State::is_free(const Use& use, Missing& missing) {
   if (missing.empty()) return true;
   for (const std::uint32_t rank : missing)
     memory_of(rank).invalidate(at(layout.line(rank)), line_bytes);
+  for (const std::uint32_t rank : missing)
+    if (shape.direct) memory_of_all().invalidate(at(layout.direct_finished(rank, self())), 8);
   memory_of_all().load_fence();
   std::erase_if(missing, [&](std::uint32_t rank) {
     learn_from(rank, at(layout.line(rank)));
@@ -66,6 +71,15 @@ void State::finish(bool eager, bool all_heard) {
     told_ = number;
   }
   send_off();
+}
+
+std::string State::names(const Missing& missing) const {
+  constexpr std::size_t most = 8;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(missing.size(), most); ++i)
+    names += (i == 0 ? "" : "; ") + group.name(missing[i]);
+  if (missing.size() > most) names += fmt::format("; {} others", missing.size() - most);
+  return names;
 }
 
 void State::leave() {

@@ -52,6 +52,31 @@ class State {
   /// Number of the collective that this rank is in or has finished; the first is 1.
   std::uint64_t number = 0;
 
+  /// The next collective. Where a GPU numbers some by itself, behind its last one.
+  std::uint64_t begin_next() {
+    number = begun() + 1;
+    if (shared_number_ != nullptr) __atomic_store_n(shared_number_, number, __ATOMIC_RELEASE);
+    return number;
+  }
+  std::uint64_t begun() const {
+    return shared_number_ == nullptr ? number : __atomic_load_n(shared_number_, __ATOMIC_ACQUIRE);
+  }
+  /// The last collective that this rank's GPU has done by itself (direct.hpp); 0: none.
+  std::uint64_t last_direct() const {
+    return direct_done_ == nullptr ? last_direct_ : __atomic_load_n(direct_done_, __ATOMIC_ACQUIRE);
+  }
+  void count_by_itself() {
+    number = begun();
+    last_direct_ = last_direct();
+    shared_number_ = nullptr;
+    direct_done_ = nullptr;
+  }
+  void count_in(std::uint64_t* shared_number, const std::uint64_t* direct_done) {
+    __atomic_store_n(shared_number, number, __ATOMIC_RELEASE);
+    shared_number_ = shared_number;
+    direct_done_ = direct_done;
+  }
+
   /// `rank` takes part in `collective`, so it has finished those before.
   void hear(std::uint32_t rank, std::uint64_t collective) {
     if (collective > finished_[rank] + 1) finished_[rank] = collective - 1;
@@ -66,6 +91,9 @@ class State {
   void leave();
   /// Have all others left? `missing`: those that have not.
   bool all_left(Missing& missing);
+
+  /// "rank 3 of the communicator, ...; rank 5 of ...; 4 others".
+  std::string names(const Missing& missing) const;
 
   /// A line of words of `rank`, just observed: notes what it tells. Returns its failure.
   std::uint64_t learn_from(std::uint32_t rank, const std::byte* line);
@@ -105,6 +133,9 @@ class State {
   std::uint64_t told_ = 0;               ///< the others know that this rank has finished it
   std::uint64_t last_with_slots_ = 0, with_slots_before_ = 0;
   std::optional<Error> failure_;
+  std::uint64_t* shared_number_ = nullptr;
+  const std::uint64_t* direct_done_ = nullptr;
+  std::uint64_t last_direct_ = 0;
   Use end_;                              ///< all others, when they have left
   std::optional<std::uint32_t> blamed_;  ///< by another rank
 };

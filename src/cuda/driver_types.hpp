@@ -50,6 +50,16 @@ inline constexpr unsigned memory_host = 1, memory_device = 2;
 inline constexpr unsigned stream_non_blocking = 1, event_disable_timing = 2,
                           host_register_portable = 1, host_register_device_map = 2,
                           wait_value_geq = 0, wait_value_eq = 1, write_value_default = 0;
+/// CUstreamBatchMemOpParams of a wait or a write of 64 bits.
+struct BatchOp {
+  unsigned operation = 0;
+  DevicePointer at = 0;
+  std::uint64_t value = 0;
+  unsigned flags = 0;
+  DevicePointer alias = 0;
+  std::uint64_t unused = 0;
+};
+inline constexpr unsigned batch_wait_value_64 = 4, batch_write_value_64 = 5;
 // CUstreamCaptureStatus, CUstreamCaptureMode
 inline constexpr int capture_none = 0, capture_active = 1, capture_thread_local = 1;
 

@@ -169,12 +169,27 @@ void move_in_turn(const Rank& rank, std::uint64_t seed, int calls) {
   EXPECT_TRUE(drained) << drained.error().message;
 }
 
+/// Modes of a pool, and the form that a communicator has there.
+struct Form {
+  coherence::Mode mode;
+  coll::Shape shape;
+};
+coll::Shape small_direct() {
+  coll::Shape shape = small;
+  shape.direct = true;
+  return shape;
+}
+const Form forms[] = {{coherence::Mode::software, small},
+                      {coherence::Mode::hardware, small},
+                      {coherence::Mode::hardware, small_direct()},
+                      {coherence::Mode::uncached, small_direct()}};
+
 TEST_F(GpuCommunicator, MovesWhatEachCollectivePromises) {
-  for (const auto mode : {coherence::Mode::hardware, coherence::Mode::software}) {
+  for (const auto& [mode, shape] : forms) {
     make_pool(mode);
     for (const std::uint32_t ranks : {1u, 2u, 4u}) {
-      SCOPED_TRACE(fmt::format("{}, {} ranks", mode_name(mode), ranks));
-      run(ranks, std::min(ranks, 2u), small,
+      SCOPED_TRACE(fmt::format("{}, {} ranks, {}", mode_name(mode), ranks, shape.direct));
+      run(ranks, std::min(ranks, 2u), shape,
           [](const Rank& rank) { move_in_turn(rank, base::seed_in_tests(), 40); });
     }
   }
@@ -274,52 +289,61 @@ void reduce_both_ways(const Rank& rank, Collective collective, coll::Datatype ty
   ASSERT_TRUE(rank.gpu.drain());
 }
 
-TEST_F(GpuCommunicator, ReducesAsHostsDo) {
-  make_pool(coherence::Mode::software);
-  run(3, 3, small, [](const Rank& rank) {
-    std::mt19937_64 random(base::seed_in_tests());
-    constexpr Collective kinds[] = {Collective::reduce, Collective::reduce_scatter,
-                                    Collective::allreduce, Collective::scan};
-    constexpr std::uint64_t sizes[] = {1, 5, 33, 700};
-    for (std::uint32_t t = 0; t < coll::datatype_count; ++t) {
-      for (std::uint32_t o = 0; o < coll::operation_count; ++o) {
-        const auto type = static_cast<coll::Datatype>(t);
-        const auto operation = static_cast<coll::Operation>(o);
-        if (!supports(operation, type)) continue;
-        reduce_both_ways(rank, kinds[random() % std::size(kinds)], type, operation,
-                         sizes[random() % std::size(sizes)]);
-      }
+/// Each type with each operation.
+void reduce_all_both_ways(const Rank& rank) {
+  std::mt19937_64 random(base::seed_in_tests());
+  constexpr Collective kinds[] = {Collective::reduce, Collective::reduce_scatter,
+                                  Collective::allreduce, Collective::scan};
+  constexpr std::uint64_t sizes[] = {1, 5, 33, 700};
+  for (std::uint32_t t = 0; t < coll::datatype_count; ++t) {
+    for (std::uint32_t o = 0; o < coll::operation_count; ++o) {
+      const auto type = static_cast<coll::Datatype>(t);
+      const auto operation = static_cast<coll::Operation>(o);
+      if (!supports(operation, type)) continue;
+      reduce_both_ways(rank, kinds[random() % std::size(kinds)], type, operation,
+                       sizes[random() % std::size(sizes)]);
     }
-  });
+  }
+}
+
+TEST_F(GpuCommunicator, ReducesAsHostsDo) {
+  for (const auto& [mode, shape] : {forms[0], forms[2]}) {
+    make_pool(mode);
+    run(3, 3, shape, reduce_all_both_ways);
+  }
+}
+
+void abort_from_another_thread(const Rank& rank) {
+  const coll::Problem problem =
+      reduction_problem(Collective::allreduce, rank, coll::Datatype::float32, 1000);
+  const DeviceBytes memory(rank.device, std::vector<std::byte>(4000), rank.stream);
+  const Call call{.name = "sum",
+                  .problem = problem,
+                  .input = memory.at(),
+                  .output = memory.at(),
+                  .reducing = Reducing{}};
+  if (rank.core.self() == 1) {  // comes when the other has given up
+    while (!rank.gpu.error()) {
+      const auto done = rank.gpu.enqueue(call, rank.stream);
+      (void)memory.read();
+      if (!done) break;
+    }
+    EXPECT_THAT(rank.gpu.error()->message, HasSubstr("rank 0"));
+    return;
+  }
+  ASSERT_TRUE(rank.gpu.enqueue(call, rank.stream));
+  (void)memory.read();
+  rank.gpu.abort();
+  EXPECT_FALSE(rank.gpu.enqueue(call, rank.stream));
+  EXPECT_FALSE(rank.gpu.drain());
+  EXPECT_THAT(rank.gpu.error()->message, HasSubstr("aborted"));
 }
 
 TEST_F(GpuCommunicator, AbortsFromAnotherThread) {
-  make_pool(coherence::Mode::software);
-  run(2, 2, small, [](const Rank& rank) {
-    const coll::Problem problem =
-        reduction_problem(Collective::allreduce, rank, coll::Datatype::float32, 1000);
-    const DeviceBytes memory(rank.device, std::vector<std::byte>(4000), rank.stream);
-    const Call call{.name = "sum",
-                    .problem = problem,
-                    .input = memory.at(),
-                    .output = memory.at(),
-                    .reducing = Reducing{}};
-    if (rank.core.self() == 1) {  // comes when the other has given up
-      while (!rank.gpu.error()) {
-        const auto done = rank.gpu.enqueue(call, rank.stream);
-        (void)memory.read();
-        if (!done) break;
-      }
-      EXPECT_THAT(rank.gpu.error()->message, HasSubstr("rank 0"));
-      return;
-    }
-    ASSERT_TRUE(rank.gpu.enqueue(call, rank.stream));
-    (void)memory.read();
-    rank.gpu.abort();
-    EXPECT_FALSE(rank.gpu.enqueue(call, rank.stream));
-    EXPECT_FALSE(rank.gpu.drain());
-    EXPECT_THAT(rank.gpu.error()->message, HasSubstr("aborted"));
-  });
+  for (const auto& [mode, shape] : {forms[0], forms[2]}) {
+    make_pool(mode);
+    run(2, 2, shape, abort_from_another_thread);
+  }
 }
 
 }  // namespace

@@ -40,9 +40,12 @@ Result<void> Device::open() {
   // streams and memory belong to; the primary one is held all the same.
   PENSTOCK_TRY(driver_.check(driver_.primary_retain(&context_, number_), "its primary context"));
   if (context != nullptr) context_ = context;
-  int waits = 0;
-  (void)driver_.device_attribute(&waits, cuda::attribute_64_bit_stream_mem_ops, number_);
-  if (waits != 0) return {};
+  (void)driver_.device_attribute(&stream_words_, cuda::attribute_64_bit_stream_mem_ops, number_);
+  return {};
+}
+
+Result<void> Device::need_stream_words() const {
+  if (has_stream_words()) return {};
   return fail(ErrorCode::unavailable,
               "GPU {} has no 64-bit stream memory operations (attribute {}): a data-centre GPU "
               "since Volta, with a driver for CUDA 12 or newer, is needed",

@@ -13,13 +13,17 @@ namespace penstock::gpu {
 class Device {
  public:
   /// That of this thread's context; the first GPU's, if it has none. Errors: those of
-  /// cuda::driver(); unavailable, where the GPU lacks stream memory operations.
+  /// cuda::driver(), and what the driver says.
   static Result<std::shared_ptr<const Device>> current();
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
   const cuda::Driver& driver() const { return driver_; }
+  /// Streams wait for words and write them.
+  bool has_stream_words() const { return stream_words_ != 0; }
+  /// Error: unavailable, where they cannot.
+  Result<void> need_stream_words() const;
   /// Error: unavailable, where this build has no kernels or the GPU is too old for them.
   Result<cuda::Function> combine_kernel(coll::Datatype type) const;
 
@@ -47,6 +51,7 @@ class Device {
 
   const cuda::Driver& driver_;
   cuda::Device number_ = 0;
+  int stream_words_ = 0;
   cuda::Context context_ = nullptr;
   cuda::Module module_ = nullptr;
   Result<void> kernels_;

@@ -1,8 +1,11 @@
 #include "gpu/pinned.hpp"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -82,6 +85,23 @@ Result<Pinned> Pinned::make(std::shared_ptr<const Device> device, std::byte* beg
 cuda::DevicePointer Pinned::at(const std::byte* address) const {
   const auto offset = static_cast<std::uint64_t>(address - begin_);
   return pieces_[offset / piece_bytes_].pointer + offset % piece_bytes_;
+}
+
+Result<std::unique_ptr<PinnedWords>> PinnedWords::make(std::shared_ptr<const Device> device) {
+  const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::unique_ptr<PinnedWords> words(new PinnedWords);
+  void* const page =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED)
+    return fail(ErrorCode::no_space, "a page for a GPU's words: {}", std::strerror(errno));
+  words->page_ = static_cast<std::byte*>(page);
+  words->pinned_ = PENSTOCK_TRY(Pinned::make(std::move(device), words->page_, bytes));
+  return words;
+}
+
+PinnedWords::~PinnedWords() {
+  pinned_.reset();
+  if (page_ != nullptr) munmap(page_, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
 }
 
 }  // namespace penstock::gpu

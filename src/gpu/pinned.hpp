@@ -1,8 +1,10 @@
 // Memory of this process that its GPUs reach: parts of a pool, and words of our own.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,6 +43,29 @@ class Pinned {
   std::byte *begin_ = nullptr, *end_ = nullptr;
   std::uint64_t piece_bytes_ = 0;
   std::vector<Piece> pieces_;
+};
+
+/// Words of this host that its GPU writes and waits for too, each in a line of its own; all zero at
+/// first.
+class PinnedWords {
+ public:
+  static Result<std::unique_ptr<PinnedWords>> make(std::shared_ptr<const Device> device);
+  ~PinnedWords();
+  PinnedWords(const PinnedWords&) = delete;
+  PinnedWords& operator=(const PinnedWords&) = delete;
+
+  /// Of the first 64.
+  std::atomic<std::uint64_t>& operator[](std::size_t i) const {
+    return *reinterpret_cast<std::atomic<std::uint64_t>*>(page_ + i * stride);
+  }
+  cuda::DevicePointer at(std::size_t i) const { return pinned_->at(page_ + i * stride); }
+
+ private:
+  static constexpr std::size_t stride = 64;
+  PinnedWords() = default;
+
+  std::byte* page_ = nullptr;
+  std::optional<Pinned> pinned_;
 };
 
 }  // namespace penstock::gpu

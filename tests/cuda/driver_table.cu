@@ -1,6 +1,7 @@
 // The types, numbers and functions of src/cuda are those of NVIDIA's cuda.h.
 #include <cuda.h>
 
+#include <cstddef>
 #include <tuple>
 
 #include "cuda/driver_types.hpp"
@@ -61,6 +62,19 @@ SAME(host_register_device_map, CU_MEMHOSTREGISTER_DEVICEMAP);
 SAME(wait_value_geq, CU_STREAM_WAIT_VALUE_GEQ);
 SAME(wait_value_eq, CU_STREAM_WAIT_VALUE_EQ);
 SAME(write_value_default, CU_STREAM_WRITE_VALUE_DEFAULT);
+SAME(batch_wait_value_64, CU_STREAM_MEM_OP_WAIT_VALUE_64);
+SAME(batch_write_value_64, CU_STREAM_MEM_OP_WRITE_VALUE_64);
+static_assert(sizeof(BatchOp) == sizeof(CUstreamBatchMemOpParams));
+#define SAME_PLACE(ours_name, theirs) \
+  static_assert(offsetof(BatchOp, ours_name) == offsetof(CUstreamBatchMemOpParams, theirs), #theirs)
+SAME_PLACE(operation, waitValue.operation);
+SAME_PLACE(at, waitValue.address);
+SAME_PLACE(value, waitValue.value64);
+SAME_PLACE(flags, waitValue.flags);
+SAME_PLACE(alias, waitValue.alias);
+SAME_PLACE(at, writeValue.address);
+SAME_PLACE(value, writeValue.value64);
+SAME_PLACE(flags, writeValue.flags);
 SAME(capture_none, CU_STREAM_CAPTURE_STATUS_NONE);
 SAME(capture_active, CU_STREAM_CAPTURE_STATUS_ACTIVE);
 SAME(capture_thread_local, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);

@@ -1,0 +1,227 @@
+// Collectives that GPUs do by themselves, on memory that neither caches nor orders what they store:
+// each rank is two streams, out of step, and a host that only watches. Calls by hosts in between,
+// hosts that do not watch at all, ranks that die at any operation.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "coll/test_streams.hpp"
+#include "sim/tests/communicator_meeting.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using coll::Collective;
+using coll::Communicator;
+using coll::TestStreams;
+
+constexpr std::uint32_t nodes = 3;
+constexpr std::uint64_t between_looks_ns = 20'000'000;
+
+struct Plan : Meeting {
+  using Meeting::Meeting;
+  std::vector<coll::TestCall> calls;
+  std::vector<coll::Plan> plans;
+  std::vector<bool> by_hosts;
+  bool watched = true;  ///< else no host ever looks
+};
+
+class Rank {
+ public:
+  Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
+      : world_(world), plan_(plan), self_(self) {
+    pool_ = plan.attach(world, simulated, self);
+  }
+
+  void call_all() {
+    wait_until(world_, "the ranks", [&] { return plan_.all_came() || somebody_died(); });
+    if (!plan_.all_came()) return;
+    comm_ = plan_.open(world_, *pool_, self_);
+    {
+      TestStreams streams(*comm_, pool_->memory(), pool_->base() + plan_.area,
+                          [this] { world_.yield(); });
+      comm_->direct().count_in(&number_, streams.done());
+      const bool done = call_all(streams);
+      while (!streams.is_drained()) {
+        if (!done) comm_->direct().let_go();
+        world_.sleep(10'000);
+      }
+      if (!done) return;
+    }
+    comm_->leave();
+    if (self_ != 0) return;
+    const auto all = comm_->await_all_left("the end");
+    if (!all) died(all.error());
+    if (all)
+      expect_it_stays(world_, *pool_, plan_.area, static_cast<std::uint32_t>(plan_.tokens.size()),
+                      plan_.shape);
+  }
+
+ private:
+  /// A call of a GPU that was enqueued.
+  struct Enqueued {
+    std::size_t number = 0;
+    std::vector<coll::Made> made;
+    std::vector<std::byte> in, out;
+    bool in_place() const { return made.front().problem.in_place; }
+  };
+
+  bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
+
+  std::unique_ptr<Enqueued> make_call(std::size_t number) const {
+    auto made = std::make_unique<Enqueued>();
+    made->number = number;
+    for (std::uint32_t rank = 0; rank < comm_->ranks(); ++rank)
+      made->made.push_back(make(plan_.calls[number], rank));
+    made->in = made->made[self_].input;
+    made->out = made->made[self_].output;
+    return made;
+  }
+  std::byte* result_of(Enqueued& call) const {
+    return call.made[self_].problem.in_place ? call.in.data() : call.out.data();
+  }
+  bool is_right(const Enqueued& call) {
+    const coll::TestCall& w = plan_.calls[call.number];
+    const bool in_place = call.made[self_].problem.in_place;
+    const auto wrong = check_result(w, call.made, self_, in_place ? call.in : call.out);
+    world_.require(wrong.empty(),
+                   fmt::format("call {}, {}: {}", call.number, name_of(w.collective), wrong));
+    return true;
+  }
+
+  bool call_all(TestStreams& streams) {
+    // The streams write to these until they have run out.
+    for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
+      calls_.push_back(make_call(i));
+      Enqueued& call = *calls_.back();
+      const coll::Problem& problem = call.made[self_].problem;
+      const coll::WordArithmetic arithmetic;
+      const coll::Call core{.name = name_of(plan_.calls[i].collective),
+                            .problem = &problem,
+                            .plan = plan_.plans[i],
+                            .input = call.in.data(),
+                            .output = result_of(call),
+                            .arithmetic = &arithmetic};
+      if (plan_.by_hosts[i]) {
+        if (!all_done(streams)) return false;
+        const auto done = comm_->run(core);
+        if (!done) return died(done.error());
+        is_right(call);
+        continue;
+      }
+      const auto prepared = comm_->prepare_direct(core);
+      world_.require(prepared.has_value(), "a plan that cannot be");
+      streams.enqueue(comm_->direct(), *prepared, call.in.data(), result_of(call));
+      pending_.push_back(&call);
+    }
+    return all_done(streams);
+  }
+
+  /// What the watchdog does, and then the program that has waited for its streams.
+  bool all_done(TestStreams& streams) {
+    std::vector<std::uint32_t> missing;
+    while (const auto* const call = streams.in_progress()) {
+      world_.sleep(between_looks_ns);
+      if (!plan_.watched) continue;
+      const auto looked =
+          comm_->direct().look("a call", &call->prepared->direct, call->turn, missing);
+      if (!looked) return fails(looked.error());
+    }
+    while (!streams.is_drained()) world_.sleep(10'000);
+    const auto looked = comm_->direct().look_for_failures("the calls");
+    if (!looked) return fails(looked.error());
+    for (const Enqueued* const call : pending_) is_right(*call);
+    pending_.clear();
+    return true;
+  }
+  bool fails(const Error& error) {
+    comm_->give_up(error);
+    return died(error);
+  }
+  bool died(const Error& error) {
+    world_.require(error.code == ErrorCode::peer_dead && somebody_died(), error.message);
+    return false;
+  }
+
+  World& world_;
+  Plan& plan_;
+  std::uint32_t self_;
+  std::unique_ptr<pool::Pool> pool_;
+  std::unique_ptr<Communicator> comm_;
+  std::uint64_t number_ = 0;
+  std::vector<std::unique_ptr<Enqueued>> calls_;
+  std::vector<const Enqueued*> pending_;
+};
+
+coll::Shape direct_shape(std::uint32_t devices) {
+  coll::Shape shape = devices > 1 ? on_devices(devices) : small_shape;
+  shape.direct = true;
+  return shape;
+}
+
+struct Drawing {
+  std::uint32_t ranks = 2, calls = 8, victim = ~0u;
+  bool watched = true;
+  std::uint32_t one_of_by_hosts = 5;  ///< 0: none
+};
+
+Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Drawing& drawing) {
+  Scenario scenario =
+      pool.scenario(fmt::format("collectives by GPUs alone, {} ranks{}{}", drawing.ranks,
+                                drawing.victim < drawing.ranks ? ", one dies" : "",
+                                drawing.watched ? "" : ", not watched"),
+                    nodes);
+  scenario.max_steps = 6'000'000;
+  scenario.body = [&pool, area, drawing](World& world) {
+    auto plan = std::make_shared<Plan>(area, drawing.ranks);
+    plan->watched = drawing.watched;
+    for (std::uint32_t rank = 0; rank < drawing.ranks; ++rank)
+      plan->node_of.push_back(rank % nodes);
+    std::mt19937_64 random(world.random());
+    plan->shape = direct_shape(static_cast<std::uint32_t>(1 + random() % 3));
+    for (std::uint32_t i = 0; i < drawing.calls; ++i) {
+      plan->calls.push_back(
+          coll::draw_call(static_cast<Collective>(random() % 11), drawing.ranks, random));
+      plan->calls.back().salt = static_cast<std::uint32_t>(random());
+      plan->plans.push_back(coll::draw_plan(plan->calls.back().collective, drawing.ranks, random));
+      plan->plans.back().slot_bytes = small_shape.slot_bytes;
+      plan->by_hosts.push_back(drawing.one_of_by_hosts != 0 &&
+                               random() % drawing.one_of_by_hosts == 0);
+    }
+    spawn_ranks<Rank>(world, pool, plan, nodes, drawing.victim);
+  };
+  return scenario;
+}
+
+TEST(GpusAlone, GiveWhatIsPromised) {
+  for (const std::uint32_t ranks : {2u, 4u}) {
+    SimulatedPool pool;
+    const std::uint64_t area = place_communicator(pool, ranks, direct_shape(3));
+    const Scenario scenario = calls(pool, area, {.ranks = ranks});
+    expect_held("GPUs alone", "random schedules", explore(scenario, 60));
+    expect_held("GPUs alone", "random schedules", explore(with_lasting_copies(scenario), 40));
+  }
+}
+
+TEST(GpusAlone, NeedNoHostToGoOn) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 3, direct_shape(3));
+  expect_held("GPUs alone", "hosts that never look",
+              explore(calls(pool, area, {.ranks = 3, .watched = false, .one_of_by_hosts = 0}), 40));
+}
+
+TEST(GpusAlone, AreLetGoAtEachDeath) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 3, direct_shape(3));
+  for (const std::uint32_t victim : {0u, 2u})
+    expect_held(
+        "GPUs alone", "a kill after each operation",
+        crash_everywhere(calls(pool, area, {.ranks = 3, .calls = 5, .victim = victim}), 120));
+}
+
+}  // namespace
+}  // namespace penstock::sim

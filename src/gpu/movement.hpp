@@ -1,0 +1,71 @@
+// What a rank's streams move of a collective: copies between the GPU's memory and the slots, and
+// reductions straight from there. Source: CCCL, section 4; gpu.md, "CUDA".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coll/communicator.hpp"
+#include "coll/prepared.hpp"
+#include "gpu/combining.hpp"
+#include "gpu/lanes.hpp"
+#include "gpu/pinned.hpp"
+
+namespace penstock::gpu {
+
+/// A collective call of this rank. Buffers are memory of the GPU, or of the host as the GPU reaches
+/// it.
+struct Call {
+  std::string name;
+  coll::Problem problem;
+  cuda::DevicePointer input = 0, output = 0;  ///< the same: in place
+  std::optional<Reducing> reducing;
+  std::uint64_t fingerprint = 0, timeout_ns = 0;  ///< as coll::Call
+};
+
+/// What a communicator has in the pool.
+struct Area {
+  std::byte* begin = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+/// Of one communicator. One thread at a time.
+class Movement {
+ public:
+  /// `core` outlives it. Errors: what the driver says.
+  static Result<std::unique_ptr<Movement>> make(coll::Communicator& core,
+                                                const std::vector<Area>& areas,
+                                                std::shared_ptr<const Device> device);
+  ~Movement();
+  Movement(const Movement&) = delete;
+  Movement& operator=(const Movement&) = delete;
+
+  /// Before the first step of a call: its kernels are there, and memory that it needs. Errors:
+  /// those of Device::combine_kernel(); invalid_argument, more ranks than a kernel reduces;
+  /// no_space.
+  Result<void> check(const Call& call, const coll::Schedule& schedule);
+  /// Enqueues what a step of the call moves. `collective` as of coll::Communicator::chunk_of().
+  Result<void> move(const Call& call, const coll::Prepared& prepared, std::uint64_t collective,
+                    const coll::Step& step, cuda::Stream stream);
+  /// As the GPU names memory of the communicator's in the pool.
+  cuda::DevicePointer in_pool(const std::byte* memory) const;
+
+ private:
+  Movement(coll::Communicator& core, std::shared_ptr<const Device> device)
+      : core_(core), device_(std::move(device)) {}
+  Result<void> ensure_scratch(std::uint64_t bytes);
+  Result<void> copy(cuda::DevicePointer to, cuda::DevicePointer from, std::uint64_t bytes,
+                    cuda::Stream stream);
+  Result<void> combine(const Call& call, const coll::Prepared& prepared, std::uint64_t collective,
+                       const coll::Step& step, cuda::Stream stream);
+  cuda::DevicePointer at(const Call& call, const coll::Span& span) const;
+
+  coll::Communicator& core_;
+  std::shared_ptr<const Device> device_;
+  std::vector<Pinned> pinned_;
+  std::vector<cuda::DevicePointer> scratch_;  ///< the last one is in use
+  std::uint64_t scratch_bytes_ = 0;
+};
+
+}  // namespace penstock::gpu

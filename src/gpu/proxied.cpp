@@ -1,0 +1,241 @@
+#include "gpu/proxied.hpp"
+
+#include <pthread.h>
+
+#include <chrono>
+
+#include "base/format.hpp"
+#include "coll/mover.hpp"
+
+namespace penstock::gpu {
+
+/// What the streams have done of one call, for the thread that keeps the protocol.
+class Proxied::Gates : public coll::Mover {
+ public:
+  Gates(Proxied& owner, const Submission& submitted) : owner_(owner), submitted_(submitted) {}
+
+  void allow(Lane lane, std::size_t segment) override { owner_.allow(lane, ticket(lane, segment)); }
+  bool is_done(Lane lane, std::size_t segment) override {
+    constexpr std::uint32_t looks_between_checks = 4096;
+    if (owner_.word(marks, lane).load(std::memory_order_acquire) >= ticket(lane, segment))
+      return true;
+    if (++looks_ % looks_between_checks == 0) check();
+    return false;
+  }
+  /// Why the call was cancelled.
+  const Result<void>& gpu() const { return gpu_; }
+
+ private:
+  std::uint64_t ticket(Lane lane, std::size_t segment) const {
+    return submitted_.base[static_cast<std::size_t>(lane)] + segment + 1;
+  }
+  void check() {
+    gpu_ = owner_.lanes_->check();
+    if (!gpu_) owner_.cancel();
+  }
+
+  Proxied& owner_;
+  const Submission& submitted_;
+  std::uint32_t looks_ = 0;
+  Result<void> gpu_;
+};
+
+Result<std::unique_ptr<Communicator>> Proxied::open(coll::Communicator& core,
+                                                    const std::vector<Area>& areas,
+                                                    std::shared_ptr<const Device> device) {
+  PENSTOCK_TRY(device->need_stream_words());
+  std::unique_ptr<Proxied> made(new Proxied(core, device));
+  made->movement_ = PENSTOCK_TRY(Movement::make(core, areas, device));
+  made->words_ = PENSTOCK_TRY(PinnedWords::make(device));
+  made->lanes_ = PENSTOCK_TRY(Lanes::make(device));
+  made->proxy_ = std::thread([raw = made.get()] { raw->run_proxy(); });
+  return made;
+}
+
+Proxied::~Proxied() {
+  {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  if (proxy_.joinable()) proxy_.join();
+  lanes_.reset();
+}
+
+Result<void> Proxied::enqueue(const Call& call, cuda::Stream stream) {
+  if (const auto failed = error()) return unexpected(*failed);
+  const Device::Scope scope(*device_);
+  const cuda::Driver& driver = device_->driver();
+  int capturing = cuda::capture_none;
+  PENSTOCK_TRY(driver.check(driver.stream_is_capturing(stream, &capturing), "the stream"));
+  if (capturing != cuda::capture_none)
+    return fail(ErrorCode::invalid_argument,
+                "{}: the stream captures a graph, and this communicator's collectives cannot be "
+                "captured: a thread of the host keeps their protocol ({} form). Enqueue it outside "
+                "the graph",
+                call.name, form());
+  const Submission submitted = PENSTOCK_TRY(prepare(call));
+  {
+    // Before the streams get it: what is queued there may have to go on before all of it fits.
+    const std::lock_guard<std::mutex> guard(mutex_);
+    queue_.push_back(submitted);
+  }
+  submitted_.fetch_add(1, std::memory_order_release);
+  changed_.notify_all();
+  auto issued = issue(call, submitted, stream);
+  if (!issued) {
+    fail_with(issued.error());
+    cancel();
+  }
+  return issued;
+}
+
+Result<Proxied::Submission> Proxied::prepare(const Call& call) {
+  const coll::Call core_call{
+      .name = call.name.c_str(), .problem = &call.problem, .plan = core_.plan(call.problem)};
+  Submission made{.name = call.name,
+                  .prepared = PENSTOCK_TRY(core_.prepare_moved(core_call)),
+                  .fingerprint = call.fingerprint,
+                  .timeout_ns = call.timeout_ns};
+  PENSTOCK_TRY(movement_->check(call, made.prepared->schedule));
+  {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (queue_.empty()) number_ = core_.begun();  // the host may have made calls in between
+  }
+  made.number = ++number_;
+  for (std::size_t lane = 0; lane < coll::lane_count; ++lane) {
+    made.base[lane] = segments_[lane];
+    segments_[lane] += made.prepared->program.lanes[lane].size();
+  }
+  made.last = ++segments_[static_cast<std::size_t>(Lane::read)];
+  return made;
+}
+
+Result<void> Proxied::issue(const Call& call, const Submission& submitted, cuda::Stream stream) {
+  const auto& steps = submitted.prepared->schedule.steps;
+  std::array<std::int64_t, coll::lane_count> joined{-1, -1};
+  PENSTOCK_TRY(lanes_->begin_after(stream));
+  for (const coll::Event& event : submitted.prepared->program.events) {
+    const auto lane = static_cast<std::size_t>(event.lane);
+    const std::uint64_t segments = submitted.base[lane] + event.number + 1;
+    if (event.kind == coll::Event::Kind::gate) {
+      PENSTOCK_TRY(wait_for_gate(event.lane, segments));
+    } else if (event.kind == coll::Event::Kind::mark) {
+      PENSTOCK_TRY(set_mark(event.lane, segments));
+    } else {
+      const coll::Step& step = steps[event.number];
+      const bool of_other =
+          step.after >= 0 && steps[static_cast<std::size_t>(step.after)].lane != step.lane;
+      if (of_other && step.after > joined[lane]) {
+        PENSTOCK_TRY(lanes_->join(event.lane));
+        joined[lane] = event.number;
+      }
+      PENSTOCK_TRY(movement_->move(call, *submitted.prepared, submitted.number, step,
+                                   lanes_->stream(event.lane)));
+    }
+  }
+  // Done means that the others know of it too: the program may end now.
+  PENSTOCK_TRY(wait_for_gate(Lane::read, submitted.last));
+  return lanes_->end_before(stream);
+}
+
+Result<void> Proxied::wait_for_gate(Lane lane, std::uint64_t segments) {
+  return device_->driver().check(
+      device_->driver().wait_value(lanes_->stream(lane), words_->at(gates + index_of(lane)),
+                                   segments, cuda::wait_value_geq),
+      "a wait for a chunk");
+}
+
+Result<void> Proxied::set_mark(Lane lane, std::uint64_t segments) {
+  return device_->driver().check(
+      device_->driver().write_value(lanes_->stream(lane), words_->at(marks + index_of(lane)),
+                                    segments, cuda::write_value_default),
+      "a word that tells of a chunk");
+}
+
+void Proxied::allow(Lane lane, std::uint64_t segments) {
+  std::atomic<std::uint64_t>& gate = word(gates, lane);
+  std::uint64_t before = gate.load(std::memory_order_relaxed);
+  while (before < segments &&
+         !gate.compare_exchange_weak(before, segments, std::memory_order_release)) {
+  }
+}
+
+/// The thread that keeps the protocol. It looks for the next call a while before it sleeps: waking
+/// up takes longer than a small collective.
+void Proxied::run_proxy() {
+  pthread_setname_np(pthread_self(), "penstock-gpu");
+  constexpr std::chrono::microseconds stays_awake{100};
+  const Device::Scope scope(*device_);
+  std::uint64_t done = 0;
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    if (queue_.empty() && !ends_) {
+      lock.unlock();
+      const auto until = std::chrono::steady_clock::now() + stays_awake;
+      while (submitted_.load(std::memory_order_acquire) == done &&
+             std::chrono::steady_clock::now() < until)
+        std::this_thread::yield();
+      lock.lock();
+    }
+    const auto must_tell = [this] { return error_ && !others_know_; };
+    changed_.wait(lock, [&] { return !queue_.empty() || ends_ || must_tell(); });
+    if (must_tell()) {
+      core_.give_up(*error_);
+      others_know_ = true;
+    }
+    if (queue_.empty() && ends_) return;
+    if (queue_.empty()) continue;
+    Submission& submitted = queue_.front();
+    lock.unlock();
+    run(submitted);
+    lock.lock();
+    queue_.pop_front();
+    ++done;
+    changed_.notify_all();
+  }
+}
+
+void Proxied::run(const Submission& submitted) {
+  if (error()) return;
+  Gates moved(*this, submitted);
+  auto done = core_.run({.name = submitted.name.c_str(),
+                         .problem = &submitted.prepared->problem,
+                         .plan = submitted.prepared->plan,
+                         .fingerprint = submitted.fingerprint,
+                         .mover = &moved,
+                         .timeout_ns = submitted.timeout_ns,
+                         .cancelled = &cancelled_},
+                        *submitted.prepared);
+  if (!moved.gpu()) return fail_with(moved.gpu().error());
+  if (!done) return fail_with(done.error());
+  allow(Lane::read, submitted.last);
+}
+
+void Proxied::fail_with(const Error& error) {
+  {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (!error_) error_ = error;
+  }
+  changed_.notify_all();
+  for (const Lane lane : both_lanes) allow(lane, all_open);
+}
+
+std::optional<Error> Proxied::error() {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  return error_;
+}
+
+void Proxied::abort() {
+  fail_with({ErrorCode::unavailable, "the communicator was aborted"});
+  cancel();
+}
+
+Result<void> Proxied::drain() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return queue_.empty(); });
+  if (error_) return unexpected(*error_);
+  return {};
+}
+
+}  // namespace penstock::gpu

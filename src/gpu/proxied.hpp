@@ -1,0 +1,83 @@
+// The form in which a thread of the host keeps the protocol (coll/lane_run.cpp), writes back and
+// invalidates, and streams only move: for every mode of a pool. Thread and streams wait for each
+// other by stream memory operations on words of this host, which take no multiprocessor.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "coll/lane_program.hpp"
+#include "gpu/communicator.hpp"
+
+namespace penstock::gpu {
+
+class Proxied : public Communicator {
+ public:
+  static Result<std::unique_ptr<Communicator>> open(coll::Communicator& core,
+                                                    const std::vector<Area>& areas,
+                                                    std::shared_ptr<const Device> device);
+  ~Proxied() override;
+  Result<void> enqueue(const Call& call, cuda::Stream stream) override;
+  std::optional<Error> error() override;
+  void abort() override;
+  Result<void> drain() override;
+  const char* form() const override { return "proxy"; }
+
+ private:
+  static constexpr std::size_t gates = 0, marks = both_lanes.size();
+  static constexpr std::uint64_t all_open = 1ull << 62;
+  struct Submission {
+    std::string name;
+    std::shared_ptr<const coll::Prepared> prepared;
+    std::uint64_t number = 0;                            ///< of the collective
+    std::array<std::uint64_t, coll::lane_count> base{};  ///< segments before it
+    std::uint64_t last = 0;  ///< of the read lane: a gate that opens when the call is over
+    std::uint64_t fingerprint = 0, timeout_ns = 0;
+  };
+  class Gates;
+
+  Proxied(coll::Communicator& core, std::shared_ptr<const Device> device)
+      : core_(core), device_(std::move(device)) {}
+  Result<Submission> prepare(const Call& call);
+  Result<void> issue(const Call& call, const Submission& submitted, cuda::Stream stream);
+  Result<void> wait_for_gate(Lane lane, std::uint64_t segments);
+  Result<void> set_mark(Lane lane, std::uint64_t segments);
+  std::atomic<std::uint64_t>& word(std::size_t kind, Lane lane) const {
+    return (*words_)[kind + index_of(lane)];
+  }
+  /// The first `segments` of the lane may begin. It never takes back what was allowed.
+  void allow(Lane lane, std::uint64_t segments);
+  void run_proxy();
+  void run(const Submission& submitted);
+  void fail_with(const Error& error);
+  /// Ends the call under way.
+  void cancel() { __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE); }
+
+  coll::Communicator& core_;
+  std::shared_ptr<const Device> device_;
+  std::unique_ptr<Movement> movement_;
+  /// By which the streams and the thread wait for each other: both count segments, and only grow.
+  std::unique_ptr<PinnedWords> words_;
+  std::unique_ptr<Lanes> lanes_;
+  std::uint64_t number_ = 0;
+  std::array<std::uint64_t, coll::lane_count> segments_{};
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Submission> queue_;  ///< the first one is under way
+  std::optional<Error> error_;
+  bool others_know_ = false;  ///< of the error
+  std::atomic<std::uint64_t> submitted_{0};
+  bool ends_ = false;
+  volatile int cancelled_ = 0;
+  std::thread proxy_;
+};
+
+}  // namespace penstock::gpu
