@@ -59,8 +59,9 @@ typedef enum penstock_mode {
 } penstock_mode_t;
 
 typedef enum penstock_lifetime {
-  PENSTOCK_LIFETIME_POOL = 1,   /* until destroyed, across restarts of everything */
-  PENSTOCK_LIFETIME_PROCESS = 2 /* until its creator detaches or dies */
+  PENSTOCK_LIFETIME_POOL = 1,      /* until destroyed, as long as the pool's memory keeps it */
+  PENSTOCK_LIFETIME_PROCESS = 2,   /* until its creator detaches or dies */
+  PENSTOCK_LIFETIME_PERSISTENT = 3 /* as pool, and stays when hosts are switched off: persist.h */
 } penstock_lifetime_t;
 
 typedef struct penstock_pool penstock_pool_t;         /* given back to penstock_pool_detach */
@@ -169,7 +170,8 @@ typedef struct {
 } penstock_object_info_t;
 
 /* The contents are zero unless `skip_zeroing` is set. `options` NULL: the defaults.
- * Takes the pool's lock. Errors: already_exists, invalid_argument, no_space, no_slots. */
+ * Takes the pool's lock. Errors: already_exists, invalid_argument, no_space, no_slots; unavailable,
+ * where the pool cannot keep a persistent one. */
 PENSTOCK_API penstock_status_t penstock_arena_create(penstock_pool_t* pool, const char* name,
                                                      uint64_t bytes,
                                                      const penstock_object_options_t* options,

@@ -129,9 +129,13 @@ Result<Object> Arena::create(std::string_view name, std::uint64_t bytes,
   }
   if (options.part)
     PENSTOCK_TRY(check_part(name, bytes, *options.part, impl_->pool.info().striping));
+  const bool persistent = options.lifetime == Lifetime::persistent;
+  if (persistent) PENSTOCK_TRY(impl_->check_durability(name));
   Wanted wanted{name, bytes, options};
   wanted.options.alignment = std::max(options.alignment, line_bytes);
-  return impl_->create_when_flushed(wanted);
+  auto made = impl_->create_when_flushed(wanted);
+  if (made && persistent) PENSTOCK_TRY(impl_->sync_all());
+  return made;
 }
 
 Result<Object> Arena::open(std::string_view name) {

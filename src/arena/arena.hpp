@@ -21,6 +21,9 @@ inline constexpr std::size_t max_name_bytes = 63;
 enum class Lifetime : std::uint32_t {
   pool = 1,     ///< stays until destroyed, also across restarts of everything
   process = 2,  ///< freed when the process that created it dies or detaches
+  /// As `pool`, and what was made persistent stays when hosts are switched off: only where the pool
+  /// can keep it (pool::Durability).
+  persistent = 3,
 };
 
 struct Object {
@@ -92,6 +95,22 @@ class Arena {
   /// Errors: not_found when the object (this generation of it) is gone already.
   /// deadline when the pool's lock is not free within `timeout_ns` (0: the default).
   Result<void> destroy(const Object& object, std::uint64_t timeout_ns = 0);
+
+  /// As the object's header says now. Errors: not_found.
+  Result<Lifetime> lifetime(const Object& object) const;
+  /// Takes the pool's lock. The process that makes an object `process` is its owner then. Errors:
+  /// not_found; unavailable, where the pool keeps nothing and `persistent` is asked for.
+  Result<void> set_lifetime(const Object& object, Lifetime lifetime);
+  /// The object of this generation in this slot of the name table, if it is still there.
+  std::optional<Object> find(std::uint32_t slot, std::uint64_t generation) const;
+
+  /// Under the lock. What processes of `node` that have died stored to the object may still lie
+  /// dirty in its caches. Asks the node to flush the object, once, and says whether it has: by its
+  /// next heartbeat, attach or `penstock pool gc`; at once where it is this one. Not for objects of
+  /// lifetime `process`. Where caches are coherent there is nothing to flush.
+  Result<bool> is_flushed(const Object& object, std::uint32_t node);
+  /// Under the lock. A later is_flushed() asks anew.
+  Result<void> forget_flush(const Object& object);
 
   /// Writes back this node's unpublished stores to the object and drops its copies; both are
   /// complete on return. Call it before the object is left or destroyed.

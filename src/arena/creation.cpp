@@ -33,7 +33,10 @@ Result<Claim> Arena::Impl::claim_name(Space& space, const Wanted& wanted) {
   auto lookup = table.find(wanted.name);
   if (lookup.found) {
     const SlotEntry& entry = lookup.found->slot.entry;
-    if (entry.lifetime != Lifetime::process || !pool.bury(entry.owner)) {
+    // The header knows: a lifetime may have changed since the name was put.
+    const auto extent = space.peek(entry.offset - line_bytes);
+    const bool may_be_dead = extent && extent->lifetime == Lifetime::process;
+    if (!may_be_dead || !pool.bury(extent->owner)) {
       if (wanted.options.open_existing && entry.bytes == wanted.bytes) {
         return Claim{lookup.found->index, to_object(*lookup.found)};
       }
@@ -56,8 +59,9 @@ Result<Claim> Arena::Impl::claim_name(Space& space, const Wanted& wanted) {
 }
 
 Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, std::uint32_t slot) {
+  const bool owned = slot == pending_slot || wanted.options.lifetime == Lifetime::process;
   SpaceRequest request{wanted.bytes, wanted.options.alignment, slot, wanted.options.lifetime,
-                       pool.token()};
+                       owned ? pool.token() : 0};
   if (wanted.options.part)
     request.on_part = SpaceRequest::OnPart{pool.info().striping, *wanted.options.part};
   if (pool.grows()) {

@@ -33,7 +33,7 @@ Flusher::Begun Flusher::begin() {
   ranges_.clear();
   const ExtentReader reader(region_, geometry_, key_);
   const auto walked = reader.for_each([&](const ExtentHeader& extent) {
-    if (extent.state == ExtentState::quarantined && extent.owner > flushed)
+    if (waits_for_flush(extent) && extent.owner > flushed)
       ranges_.push_back({extent.offset + line_bytes, extent.bytes - line_bytes});
   });
   if (!walked) return Begun::try_again;

@@ -60,6 +60,13 @@ struct Arena::Impl {
   /// Marks the dead and frees what they owned.
   Result<Reclaimed> reap();
 
+  /// Errors: unavailable, where the pool keeps nothing of what lies in it.
+  Result<void> check_durability(std::string_view name) const;
+  /// Tables, names, space and contents are at the device, or in the file.
+  Result<void> sync_all() const;
+  /// The header of a named object. Errors: not_found.
+  Result<ExtentHeader> extent_of(const ExtentReader& reader, const Object& object) const;
+
   void remember(std::uint64_t generation, std::uint32_t slot);
   void forget(std::uint64_t generation);
   void free_own();

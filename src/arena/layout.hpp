@@ -26,7 +26,7 @@ namespace penstock::arena {
 
 inline constexpr std::uint64_t line_bytes = coherence::line_bytes;
 inline constexpr std::uint64_t control_bytes = 4096;
-inline constexpr std::uint32_t arena_layout_version = 2;
+inline constexpr std::uint32_t arena_layout_version = 3;
 inline constexpr std::uint32_t table_levels = 10;
 inline constexpr std::uint64_t min_level_one = 67;
 inline constexpr std::uint64_t max_level_one = 199'999;
@@ -87,12 +87,19 @@ struct ExtentHeader {
   std::uint32_t slot;
   Lifetime lifetime;
   std::uint64_t generation;
-  std::uint64_t owner;  // token of the process that created the object; in quarantine: the tick
-                        // that the flushes of nodes must reach
+  std::uint64_t owner;  // of lifetime process, or pending: token of the process that created the
+                        // object; else the tick that flushes of nodes must reach, 0 for none
   std::uint64_t born;   // tick at which the object was made
   std::uint64_t checksum;
 };
 static_assert(sizeof(ExtentHeader) == line_bytes);
+
+/// `owner` is a tick: nodes where processes died flush the extent (quarantine.md, persistence.md).
+inline bool waits_for_flush(const ExtentHeader& extent) {
+  const bool asked = extent.state == ExtentState::used && extent.lifetime != Lifetime::process &&
+                     extent.slot != pending_slot && extent.owner != 0;
+  return asked || extent.state == ExtentState::quarantined;
+}
 
 enum class SlotState : std::uint32_t { used = 1 };
 

@@ -144,7 +144,10 @@ void Arena::Impl::free_own() {
   pool.record_unknown_deaths();  // no liveness was asked for
   for (const auto& [generation, index] : mine) {
     const auto slot = table.read(index);
-    if (slot && slot->entry.generation == generation) erase(*space, TableEntry{index, *slot});
+    if (!slot || slot->entry.generation != generation) continue;
+    const auto extent = space->peek(slot->entry.offset - line_bytes);
+    const bool kept = extent && extent->lifetime != Lifetime::process;  // another has made it last
+    if (!kept) erase(*space, TableEntry{index, *slot});
   }
 }
 

@@ -115,7 +115,7 @@ void Space::finish_journal() {
   if (!is_valid_extent(image, journal.target, geometry_, key_)) return;
   // The clock may have gone on since it was written: nodes that have flushed did not meet it.
   const std::uint64_t ticks = flushes_->clock().ticks;
-  const bool late = image.state == ExtentState::quarantined && image.owner <= ticks;
+  const bool late = waits_for_flush(image) && image.owner <= ticks;
   if (late) image.owner = ticks + 1;
   image.checksum = line_checksum(image, key_);
   region_.publish_line(journal.target, &image);
@@ -274,6 +274,7 @@ Result<ExtentHeader> Space::place(const ExtentHeader& free_space, const SpaceReq
 
 ExtentHeader Space::assign(ExtentHeader extent, std::uint32_t slot) {
   extent.slot = slot;
+  if (extent.lifetime != Lifetime::process) extent.owner = 0;
   rewrite(extent);
   return extent;
 }

@@ -68,6 +68,8 @@ class Space : public ExtentReader {
   Result<ExtentHeader> allocate(const SpaceRequest& request);
   /// Gives a pending extent its slot.
   ExtentHeader assign(ExtentHeader extent, std::uint32_t slot);
+  /// Rewrites the lifetime and the owner of a used extent.
+  void change(const ExtentHeader& extent) { rewrite(extent); }
   /// Gives back a used extent: joined with the next one if that is free, or into quarantine where
   /// a process has died since it was made.
   void free(const ExtentHeader& extent);

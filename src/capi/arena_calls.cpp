@@ -2,6 +2,8 @@
 #include "capi/attachment.hpp"
 #include "capi/options.hpp"
 #include "capi/outcome.hpp"
+#include "persist/object_version.hpp"
+#include "persist/recovery.hpp"
 
 namespace penstock::capi {
 
@@ -17,6 +19,9 @@ Result<arena::CreateOptions> creation(const penstock_object_options_t* options) 
       break;
     case PENSTOCK_LIFETIME_PROCESS:
       create.lifetime = arena::Lifetime::process;
+      break;
+    case PENSTOCK_LIFETIME_PERSISTENT:
+      create.lifetime = arena::Lifetime::persistent;
       break;
     default:
       return fail(ErrorCode::invalid_argument, "lifetime {} is none of PENSTOCK_LIFETIME_*",
@@ -93,7 +98,10 @@ penstock_status_t penstock_arena_destroy(penstock_object_t* object) {
     if (object == nullptr) return capi::report(ErrorCode::invalid_argument, "the object is NULL");
     const std::unique_ptr<penstock_object> handle(object);
     capi::send_on(*handle);
-    return capi::report(handle->attachment->arena->destroy(handle->object));
+    auto& arena = *handle->attachment->arena;
+    const auto destroyed = arena.destroy(handle->object);
+    if (!destroyed) return capi::report(destroyed);
+    return capi::report(persist::ObjectVersion::destroy(arena, handle->object));
   });
 }
 
@@ -118,6 +126,10 @@ penstock_status_t penstock_arena_collect(penstock_pool_t* pool, int dry_run, uin
     if (pool == nullptr) return capi::report(ErrorCode::invalid_argument, "the pool is NULL");
     const auto reclaimed = pool->attachment->arena->collect(dry_run != 0);
     if (!reclaimed) return capi::report(reclaimed.error());
+    if (dry_run == 0) {
+      const auto recovered = persist::recover(*pool->attachment->arena);
+      if (!recovered) return capi::report(recovered.error());
+    }
     if (processes != nullptr) *processes = reclaimed->processes;
     if (objects != nullptr) *objects = reclaimed->objects;
     if (bytes != nullptr) *bytes = reclaimed->bytes;

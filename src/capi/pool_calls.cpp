@@ -6,9 +6,11 @@
 
 #include "base/env.hpp"
 #include "base/format.hpp"
+#include "base/log.hpp"
 #include "capi/attachment.hpp"
 #include "capi/options.hpp"
 #include "capi/outcome.hpp"
+#include "persist/recovery.hpp"
 #include "pool/leftovers.hpp"
 #include "pool/random_id.hpp"
 
@@ -110,6 +112,9 @@ Result<std::shared_ptr<Attachment>> attach(const char* spec,
   auto attachment = std::make_shared<Attachment>();
   attachment->pool = PENSTOCK_TRY(pool::Pool::attach(attach));
   attachment->arena = PENSTOCK_TRY(arena::Arena::open(*attachment->pool));
+  // What cannot be undone now is tried again when its objects are used, and said then.
+  if (const auto recovered = persist::recover(*attachment->arena); !recovered)
+    base::log(base::Level::warn, "{}", recovered.error().message);
   return attachment;
 }
 

@@ -93,6 +93,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
   Superblock superblock;
   Info info;
   bool grows = false;  ///< space is reserved as it is used
+  Durability durability = Durability::none;
   Mapping mapping;
   base::ProcessFd lock_fd;
   coherence::View seen;

@@ -57,8 +57,13 @@ Result<Mapping> reserve_addresses(const OpenPart& first, std::uint64_t bytes,
 
 Result<void> map_at(std::byte* at, const OpenPart& part, std::uint64_t offset, std::uint64_t bytes,
                     Access access) {
-  void* got = ::mmap(at, bytes, protection(access), MAP_SHARED | MAP_FIXED, part.fd.get(),
-                     static_cast<off_t>(offset));
+  const auto map = [&](int flags) {
+    return ::mmap(at, bytes, protection(access), flags | MAP_FIXED, part.fd.get(),
+                  static_cast<off_t>(offset));
+  };
+  // Where the file system maps its device: then what is flushed stays, also of a file that grows.
+  void* got = part.device ? MAP_FAILED : map(MAP_SHARED_VALIDATE | MAP_SYNC);
+  if (got == MAP_FAILED) got = map(MAP_SHARED);
   if (got == MAP_FAILED) return map_error(part, offset, bytes, errno);
   return {};
 }

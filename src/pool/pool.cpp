@@ -19,6 +19,7 @@
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "base/wait.hpp"
+#include "pool/durability.hpp"
 #include "pool/growth.hpp"
 #include "pool/impl.hpp"
 #include "pool/lease.hpp"
@@ -97,6 +98,7 @@ Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Call
                                            std::move(view), caller, options, lease_ns);
   impl->info.owner = owner_of(parts.front());
   impl->grows = !options.observer && has_holes(parts);
+  impl->durability = durability_of(parts, mode);
   if (!options.observer) {
     PENSTOCK_TRY(impl->join());
   }

@@ -96,6 +96,17 @@ std::string larger_pool_text(const Info& info, std::uint64_t wanted = 0);
 /// The same, and before it how to free what lies in a pool that outlives its job.
 std::string more_space_text(const Info& info, std::uint64_t wanted = 0);
 
+/// What a pool keeps when its hosts are switched off.
+enum class Durability : std::uint32_t {
+  none = 0,  ///< nothing: it lies in memory of a host (shm:, tmpfs)
+  file = 1,  ///< what Pool::sync() has written to the file: it is mapped by the page cache
+  /// What has reached the device (coherence::Memory::full_fence): devdax, a file that the kernel
+  /// maps with MAP_SYNC, and in simulated mode the file that stands for a device. As lasting as the
+  /// device itself: whether that has a battery no system call tells.
+  device = 2,
+};
+const char* durability_name(Durability durability);
+
 /// A process as the process table describes it (checked).
 struct ProcessRecord {
   std::uint32_t slot = 0;
@@ -206,6 +217,12 @@ class Pool {
   /// made without (CreateOptions::sparse). A no-op for other pools. A system call. Errors:
   /// no_space.
   Result<void> reserve(std::uint64_t offset, std::uint64_t bytes) const;
+
+  Durability durability() const;
+  /// What this host has stored to [offset, offset + bytes) and published is in the file when it
+  /// returns, where durability() is `file`; a no-op elsewhere. A system call that waits for the
+  /// storage. Errors: unavailable, when the file system cannot write.
+  Result<void> sync(std::uint64_t offset, std::uint64_t bytes) const;
 
   /// Exclusive over all nodes and processes, by loads and stores between nodes and a lock file
   /// between processes of one host. A dead holder is replaced. Not recursive.

@@ -1,0 +1,32 @@
+// A line that changes by whole steps though a CPU without wide stores may die within one: two lines
+// take turns.
+#pragma once
+
+#include <optional>
+
+#include "persist/device.hpp"
+#include "persist/layout.hpp"
+
+namespace penstock::persist {
+
+/// One writer; readers need no lock.
+class LinePair {
+ public:
+  /// `distance`: bytes from one line to the other.
+  LinePair(const Device& device, std::uint64_t offset, std::uint64_t distance, std::uint64_t key)
+      : device_(device), offset_(offset), distance_(distance), key_(key) {}
+
+  /// The greatest whole step; nullopt: neither line is one. One serialized device access.
+  std::optional<PairLine> latest() const;
+  /// Over the line of the step before last. The caller orders it.
+  void publish(std::uint64_t step, const PairLine& contents, Site site = Site::here()) const;
+  std::uint64_t place(std::uint64_t step) const { return offset_ + (step & 1) * distance_; }
+  /// Into the file. Errors: unavailable.
+  Result<void> sync(std::uint64_t step) const { return device_.sync(place(step), line_bytes); }
+
+ private:
+  Device device_;
+  std::uint64_t offset_, distance_, key_;
+};
+
+}  // namespace penstock::persist

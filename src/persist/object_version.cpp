@@ -1,0 +1,73 @@
+#include "persist/object_version.hpp"
+
+#include "base/format.hpp"
+#include "persist/writers.hpp"
+
+namespace penstock::persist {
+
+namespace {
+
+std::string version_name(const arena::Object& object) {
+  return fmt::format("penstock.version.{:x}", object.generation);
+}
+
+}  // namespace
+
+Result<ObjectVersion> ObjectVersion::from(arena::Arena& arena, const arena::Object& made) {
+  if (made.bytes != 2 * line_bytes)
+    return fail(ErrorCode::wrong_format,
+                "object \"{}\" of pool {} has {} bytes, and a version has {}: destroy it when no "
+                "transaction is under way",
+                made.name, arena.pool().info().spec, made.bytes, 2 * line_bytes);
+  const auto device = PENSTOCK_TRY(Device::of(arena.pool()));
+  return ObjectVersion(device, made, arena.pool().info().id);
+}
+
+Result<std::optional<ObjectVersion>> ObjectVersion::find(arena::Arena& arena,
+                                                         const arena::Object& object) {
+  const auto found = arena.open(version_name(object));
+  if (!found && found.error().code == ErrorCode::not_found) return std::optional<ObjectVersion>();
+  if (!found) return unexpected(found.error());
+  return std::optional<ObjectVersion>(PENSTOCK_TRY(from(arena, *found)));
+}
+
+Result<ObjectVersion> ObjectVersion::find_or_make(arena::Arena& arena,
+                                                  const arena::Object& object) {
+  const auto lifetime = PENSTOCK_TRY(arena.lifetime(object));
+  if (lifetime == arena::Lifetime::process)
+    return fail(ErrorCode::invalid_argument,
+                "object \"{}\" ends with the process that made it, so no transaction on it can be "
+                "undone then: make it of lifetime pool or persistent",
+                object.name);
+  const auto found = PENSTOCK_TRY(find(arena, object));
+  if (found) return *found;
+  const auto made =
+      PENSTOCK_TRY(arena.create(version_name(object), 2 * line_bytes,
+                                {.lifetime = lifetime_in(arena.pool()), .open_existing = true}));
+  return from(arena, made);
+}
+
+Result<void> ObjectVersion::destroy(arena::Arena& arena, const arena::Object& object) {
+  const auto found = arena.open(version_name(object));
+  if (!found) return {};
+  return arena.destroy(*found);
+}
+
+ObjectVersion::State ObjectVersion::read() const {
+  const auto line = lines_.latest();
+  if (!line) return {};
+  return {line->step, line->words[0], line->words[1], line->words[2]};
+}
+
+ObjectVersion::State ObjectVersion::publish(const State& now, std::uint64_t version,
+                                            std::uint64_t owner, std::uint64_t writer,
+                                            Site site) const {
+  PairLine line;
+  line.words[0] = version;
+  line.words[1] = owner;
+  line.words[2] = writer;
+  lines_.publish(now.step + 1, line, site);  // pairs with read()
+  return {now.step + 1, version, owner, writer};
+}
+
+}  // namespace penstock::persist

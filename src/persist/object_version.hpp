@@ -1,0 +1,44 @@
+// The version of an object that transactions change, and who changes it: in a small object beside
+// it. An odd version: the object is being changed, and its bytes are neither old nor new.
+#pragma once
+
+#include <optional>
+
+#include "persist/line_pair.hpp"
+
+namespace penstock::persist {
+
+class ObjectVersion {
+ public:
+  struct State {
+    std::uint64_t step = 0;
+    std::uint64_t version = 0;
+    std::uint64_t owner = 0;   ///< token of the process that may write; 0: nobody
+    std::uint64_t writer = 0;  ///< its line in the table of writers
+
+    bool changing() const { return (version & 1) != 0; }
+  };
+
+  /// Nullopt: no transaction has ever changed the object.
+  static Result<std::optional<ObjectVersion>> find(arena::Arena& arena,
+                                                   const arena::Object& object);
+  /// Errors: invalid_argument (an object that dies with its process), those of Arena::create.
+  static Result<ObjectVersion> find_or_make(arena::Arena& arena, const arena::Object& object);
+  /// With the object itself. Errors: those of Arena::destroy.
+  static Result<void> destroy(arena::Arena& arena, const arena::Object& object);
+
+  /// One serialized device access.
+  State read() const;
+  /// By the owner, or under the pool's lock when there is none. The caller orders it.
+  State publish(const State& now, std::uint64_t version, std::uint64_t owner, std::uint64_t writer,
+                Site site = Site::here()) const;
+
+ private:
+  ObjectVersion(const Device& device, const arena::Object& made, std::uint64_t pool_id)
+      : lines_(device, made.offset, line_bytes, key_of(pool_id, made.generation, Kind::version)) {}
+  static Result<ObjectVersion> from(arena::Arena& arena, const arena::Object& made);
+
+  LinePair lines_;
+};
+
+}  // namespace penstock::persist

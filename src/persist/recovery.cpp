@@ -1,0 +1,159 @@
+#include "persist/recovery.hpp"
+
+#include <algorithm>
+
+#include "base/checked.hpp"
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "base/log.hpp"
+#include "persist/lane.hpp"
+
+namespace penstock::persist {
+
+namespace {
+
+/// An entry and the object that it is of.
+struct Kept {
+  Entry entry;
+  arena::Object object;
+};
+
+/// Those whose object is still there.
+Result<std::vector<Kept>> kept_of(arena::Arena& arena, const Lane& lane, std::uint64_t transaction,
+                                  const std::string& name) {
+  const auto entries = lane.entries(transaction);
+  if (!entries)
+    return fail(entries.error().code,
+                "log \"{}\" of pool {}: {}; its objects are as the process left them: "
+                "restore them from a copy, then destroy the log",
+                name, arena.pool().info().spec, entries.error().message);
+  std::vector<Kept> kept;
+  for (const Entry& entry : *entries) {
+    const auto object = arena.find(entry.header.slot, entry.header.generation);
+    if (!object) continue;
+    const std::uint64_t room = base::align_up(object->bytes, line_bytes);
+    if (!base::range_inside(entry.header.offset, entry.header.bytes, room) ||
+        entry.header.offset % line_bytes != 0)
+      return fail(ErrorCode::wrong_format,
+                  "log \"{}\" of pool {}: {} bytes from {} on do not lie in object \"{}\" of {}; "
+                  "restore it from a copy, then destroy the log",
+                  name, arena.pool().info().spec, entry.header.bytes, entry.header.offset,
+                  object->name, object->bytes);
+    kept.push_back({entry, *object});
+  }
+  return kept;
+}
+
+/// All are asked, so that one flush of the node does for all.
+Result<bool> are_flushed(arena::Arena& arena, const std::vector<Kept>& kept, std::uint32_t node) {
+  bool flushed = true;
+  for (const Kept& each : kept)
+    flushed = PENSTOCK_TRY(arena.is_flushed(each.object, node)) && flushed;
+  return flushed;
+}
+
+/// The data first: while the log says that a transaction is under way, the next one does it again.
+Result<void> undo(arena::Arena& arena, const Device& device, Lane& lane, std::uint64_t transaction,
+                  const std::vector<Kept>& kept) {
+  for (auto each = kept.rbegin(); each != kept.rend(); ++each)
+    lane.restore(each->entry, each->object);
+  device.full_fence();
+  for (const Kept& each : kept) {
+    PENSTOCK_TRY(
+        device.sync(each.object.offset + each.entry.header.offset, each.entry.header.bytes));
+    PENSTOCK_TRY(arena.forget_flush(each.object));
+  }
+  lane.set(Lane::State::idle, transaction);
+  device.full_fence();
+  return lane.sync_state();
+}
+
+}  // namespace
+
+Result<bool> roll_back(arena::Arena& arena, const WriterLine& writer) {
+  pool::Pool& pool = arena.pool();
+  if (writer.owner == 0 || pool.alive(writer.owner)) return true;
+  pool.record_known_deaths();
+  const std::string name = log_name(writer);
+  const auto log = arena.open(name);
+  if (!log && log.error().code == ErrorCode::not_found) return true;
+  if (!log) return unexpected(log.error());
+  const auto device = PENSTOCK_TRY(Device::of(pool));
+  Lane lane(device, *log, pool.info().id);
+  const auto transaction = lane.active();
+  if (!transaction) return true;
+  const auto kept = PENSTOCK_TRY(kept_of(arena, lane, *transaction, name));
+  const auto node = static_cast<std::uint32_t>(std::min<std::uint64_t>(writer.node, UINT32_MAX));
+  if (!PENSTOCK_TRY(are_flushed(arena, kept, node))) return false;
+  PENSTOCK_TRY(undo(arena, device, lane, *transaction, kept));
+  base::log(base::Level::info, "pool {}: a transaction of {} was undone: {} pieces of objects",
+            pool.info().spec, pool.describe(writer.owner), kept.size());
+  return true;
+}
+
+Result<bool> end_dead_writer(arena::Arena& arena, const Writers& writers,
+                             const arena::Object& object, const ObjectVersion::State& state) {
+  if (state.owner == 0) return true;
+  const WriterLine writer = writers.read(
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(state.writer, writers.count())));
+  if (writer.owner != state.owner) return true;  // its log was undone and is gone
+  if (!arena.pool().alive(state.owner)) return roll_back(arena, writer);
+  return fail(ErrorCode::unavailable,
+              "object \"{}\" of pool {} is written by {}: an object has one writer, until that "
+              "gives it back or ends",
+              object.name, arena.pool().info().spec, arena.pool().describe(state.owner));
+}
+
+Error not_flushed(const arena::Arena& arena, const arena::Object& object,
+                  const ObjectVersion::State& state) {
+  const std::string spec = base::shell_quote(arena.pool().info().spec);
+  const auto node = arena.pool().node_of(state.owner);
+  return {ErrorCode::unavailable,
+          fmt::format("object \"{}\" of pool {} was being changed by {}, which is dead: it is "
+                      "restored when that host has flushed its caches; on it, run: penstock pool "
+                      "gc {} --yes (if it never comes back: penstock pool gc {} --host-is-gone {})",
+                      object.name, spec, arena.pool().describe(state.owner), spec, spec,
+                      node ? std::to_string(*node) : "NAME")};
+}
+
+namespace {
+
+/// The log of a dead process that has nothing under way.
+Result<void> give_back(arena::Arena& arena, const Writers& writers, std::uint32_t number,
+                       const WriterLine& writer) {
+  if (const auto log = arena.open(log_name(writer))) {
+    const auto destroyed = arena.destroy(*log);
+    if (!destroyed && destroyed.error().code != ErrorCode::not_found) return destroyed;
+  }
+  const auto guard = PENSTOCK_TRY(arena.pool().lock());
+  if (writers.read(number).owner == writer.owner) writers.erase(number);
+  return {};
+}
+
+}  // namespace
+
+Result<Recovered> recover(arena::Arena& arena) {
+  Recovered recovered;
+  const auto writers = PENSTOCK_TRY(Writers::find(arena));
+  if (!writers || arena.pool().token() == 0) return recovered;
+  const std::vector<WriterLine> lines = writers->all();
+  for (std::uint32_t number = 0; number < lines.size(); ++number) {
+    const WriterLine& writer = lines[number];
+    if (writer.owner == 0 || arena.pool().alive(writer.owner)) continue;
+    bool undone = false;
+    {
+      const auto guard = PENSTOCK_TRY(arena.pool().lock());
+      undone = PENSTOCK_TRY(roll_back(arena, writer));
+    }
+    if (!undone) {
+      recovered.waiting.push_back(
+          {static_cast<std::uint32_t>(writer.node), arena.pool().describe(writer.owner)});
+      continue;
+    }
+    PENSTOCK_TRY(give_back(arena, *writers, number, writer));
+    ++recovered.logs;
+  }
+  return recovered;
+}
+
+}  // namespace penstock::persist

@@ -1,0 +1,43 @@
+// What the dead left half done is undone, by whoever comes across it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "persist/object_version.hpp"
+#include "persist/writers.hpp"
+
+namespace penstock::persist {
+
+struct Recovered {
+  std::uint32_t logs = 0;          ///< of dead processes, which are gone now
+  std::uint32_t transactions = 0;  ///< that were undone
+  /// Transactions that wait until the node of the dead has flushed its caches: its lines could
+  /// overwrite what is restored.
+  struct Waiting {
+    std::uint32_t node = 0;
+    std::string owner;  ///< described
+  };
+  std::vector<Waiting> waiting;
+};
+
+/// Undoes the transactions of dead processes, as far as it can be done now. Idempotent; several may
+/// call it at once. Two device accesses where no process of the pool has an undo log. Errors:
+/// deadline (the pool's lock), wrong_format (a log is damaged, named), unavailable.
+Result<Recovered> recover(arena::Arena& arena);
+
+/// Under the pool's lock. Undoes what the process of `writer` had under way if it is dead. False
+/// when its node has to flush first.
+Result<bool> roll_back(arena::Arena& arena, const WriterLine& writer);
+
+/// Under the pool's lock. Undoes what the object's last writer had under way if it is dead. False
+/// when its node has to flush first. Errors: unavailable, where it lives.
+Result<bool> end_dead_writer(arena::Arena& arena, const Writers& writers,
+                             const arena::Object& object, const ObjectVersion::State& state);
+/// Nodes that live flush at their heartbeats: how long to wait for that.
+inline constexpr std::uint64_t flush_wait_ns = 5'000'000'000;
+/// What one has waited for in vain.
+Error not_flushed(const arena::Arena& arena, const arena::Object& object,
+                  const ObjectVersion::State& state);
+
+}  // namespace penstock::persist

@@ -1,0 +1,49 @@
+// Who writes: the table of the pool's undo logs, one line each, in an object of its own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "persist/device.hpp"
+#include "persist/layout.hpp"
+
+namespace penstock::persist {
+
+/// Changed under the pool's lock, read without it.
+class Writers {
+ public:
+  /// Nullopt: the pool has never had a transaction. Errors: wrong_format.
+  static Result<std::optional<Writers>> find(arena::Arena& arena);
+  static Result<Writers> find_or_make(arena::Arena& arena);
+
+  std::uint32_t count() const { return count_; }
+  /// All of them, one serialized device access; `owner` 0: nobody.
+  std::vector<WriterLine> all() const;
+  WriterLine read(std::uint32_t number) const;
+  /// Under the lock. Published and ordered on return.
+  void put(std::uint32_t number, WriterLine line) const;
+  /// Under the lock.
+  void erase(std::uint32_t number) const;
+
+ private:
+  Writers(const Device& device, const arena::Object& object, std::uint64_t pool_id)
+      : device_(device),
+        offset_(object.offset),
+        count_(static_cast<std::uint32_t>(object.bytes / line_bytes)),
+        key_(key_of(pool_id, object.generation, Kind::writer)) {}
+  static Result<Writers> from(arena::Arena& arena, const arena::Object& object);
+  WriterLine load(std::uint32_t number) const;
+  std::uint64_t place(std::uint32_t number) const { return offset_ + number * line_bytes; }
+
+  Device device_;
+  std::uint64_t offset_;
+  std::uint32_t count_;
+  std::uint64_t key_;
+};
+
+/// Of what this module keeps beside the objects of users.
+arena::Lifetime lifetime_in(const pool::Pool& pool);
+std::string log_name(const WriterLine& writer);
+
+}  // namespace penstock::persist
