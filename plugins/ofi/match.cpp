@@ -248,7 +248,7 @@ ReceiveBuffer Matcher::begin_posted(Lane& lane, Receive* receive, Incoming* inco
   return {.iov = receive->iov,
           .iov_count = receive->iov_count,
           .arrival = incoming,
-          .invalidated = receive->invalidated.bytes};
+          .invalidated = receive->invalidated.of_this_thread()};
 }
 
 ReceiveBuffer Matcher::begin_unexpected(Lane& lane, Incoming* incoming) {

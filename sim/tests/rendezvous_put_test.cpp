@@ -1,6 +1,9 @@
 // Messages that the sender stores into the receiver's buffer in the pool, while either goes.
 #include <gtest/gtest.h>
 
+#include <mutex>
+#include <thread>
+
 #include "sim/tests/sides.hpp"
 
 namespace penstock::sim {
@@ -110,6 +113,56 @@ TEST(RendezvousPut, EachMessageIsWholeInTheReceiversBuffer) {
   expect_held("channel", "random schedules", explore(with_lasting_copies(stream(*pool, 4, 0)), 20));
   expect_held("channel", "crash points", crash_everywhere(stream(*pool, 3, 0), 40));
   expect_held("channel", "crash points", crash_everywhere(stream(*pool, 3, 1), 40));
+}
+
+/// The receiver has several threads, of which one after the other polls: one makes the buffer ready
+/// that it has stored to, and another finds the message for it.
+Scenario polled_by_turns(const SimulatedPool& simulated, int messages) {
+  Scenario scenario = simulated.scenario("channel, polled by turns", 2);
+  scenario.max_steps = 6'000'000;
+  scenario.body = [&simulated, messages](World& world) {
+    auto addresses = std::make_shared<Addresses>();
+    world.spawn(0, [&world, &simulated, addresses, messages] {
+      Talker self(world, simulated, addresses, 0);
+      std::fill_n(self.region.data, payload_bytes, right);
+      for (int i = 0; i < messages; ++i) {
+        world.sleep(world.random() % 100'000);  // the buffer waits meanwhile
+        SendOp op = self.message();
+        const int sent = self.callbacks.sent;
+        const auto complete = self.endpoint->send(self.peer, &op);
+        world.require(complete.has_value(), "not sent");
+        if (!*complete) progress_until(world, self, [&] { return self.callbacks.sent > sent; });
+      }
+    });
+    world.spawn(1, [&world, &simulated, addresses, messages] {
+      Talker self(world, simulated, addresses, 1);
+      self.callbacks.receive_buffer = self.region.data;
+      std::mutex endpoint;
+      int through = 0;
+      const auto poll = [&] {
+        for (int looks = 0; self.callbacks.delivered != messages; ++looks) {
+          world.require(looks < 400'000, "not arrived");
+          {
+            const std::lock_guard guard(endpoint);
+            progress(self);
+          }
+          world.sleep(world.random() % 3 != 0 ? 1'000 : 50'000);
+        }
+        ++through;
+      };
+      std::thread one(poll), other(poll);
+      world.until([&] { return through == 2; });
+      one.join();
+      other.join();
+    });
+  };
+  return scenario;
+}
+
+TEST(RendezvousPut, OneThreadMakesTheBufferReadyAndAnotherFindsTheMessage) {
+  const auto pool = pool_with_endpoints();
+  ::setenv("PENSTOCK_RENDEZVOUS_GET", "1M", 1);
+  expect_held("channel", "random schedules", explore(polled_by_turns(*pool, 8), 60));
 }
 
 /// A process whose endpoint has closed stores to its own buffer, and no other process does.

@@ -27,7 +27,7 @@ class Reader final : public transport::EndpointCallbacks, transport::Arrival {
     return {.iov = &iov_,
             .iov_count = 1,
             .arrival = this,
-            .invalidated = posted_ ? invalidated_.bytes : 0};
+            .invalidated = posted_ ? invalidated_.of_this_thread() : 0};
   }
   void arrived() override {
     ++delivered;

@@ -118,6 +118,17 @@ int __wrap_pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
   return 0;
 }
 
+pthread_t __real_pthread_self();
+pthread_t __wrap_pthread_self() {
+  World* world = inside();
+  return world != nullptr ? reinterpret_cast<pthread_t>(&world->running()) : __real_pthread_self();
+}
+
+int __real_pthread_setname_np(pthread_t thread, const char* name);
+int __wrap_pthread_setname_np(pthread_t thread, const char* name) {
+  return inside() != nullptr ? 0 : __real_pthread_setname_np(thread, name);
+}
+
 int __real_pthread_join(pthread_t thread, void** result);
 int __wrap_pthread_join(pthread_t thread, void** result) {
   World* world = inside();

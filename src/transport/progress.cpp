@@ -1,4 +1,6 @@
 // A call of progress, and the checks that it makes now and then.
+#include <pthread.h>
+
 #include <algorithm>
 
 #include "base/clock.hpp"
@@ -64,11 +66,18 @@ void Endpoint::flush() {
   impl_->rx_context.no_deferral_until_ns = base::now_ns() + flush_ns;
 }
 
+std::uint64_t InvalidatedPrefix::of_this_thread() const {
+  return bytes != 0 && thread == pthread_self() ? bytes : 0;
+}
+
 /// Invalidates a prefix that the receiver can then clear to send as soon as the message begins
-/// (RxChannel::begin_clear_to_send).
+/// (RxChannel::begin_clear_to_send). Where several threads poll it is the first one's, and is of
+/// use if that one finds the message.
 void Endpoint::Impl::prepare(const PostedReceive& posted) {
   if (posted.invalidated == nullptr || posted.invalidated->done) return;
   InvalidatedPrefix& invalidated = *posted.invalidated;
+  if (invalidated.bytes == 0) invalidated.thread = pthread_self();
+  if (invalidated.thread != pthread_self()) return;
   const auto offset =
       posted.bytes >= settings.rendezvous_put_min_bytes && memory.loads_may_be_stale()
           ? pool.mappings().attached_offset_of(posted.at, posted.bytes)
@@ -79,7 +88,8 @@ void Endpoint::Impl::prepare(const PostedReceive& posted) {
   invalidated.done = !eligible || end == whole;
   if (!eligible) return;
   // No dirty line stays that could be written back over a sender's stores. It takes effect with the
-  // load_fence of the poll that finds the message, before it is cleared to send.
+  // load_fence of the poll that finds the message, if this thread makes it, before it is cleared to
+  // send.
   memory.invalidate(pool.base() + *offset + invalidated.bytes, end - invalidated.bytes);
   invalidated.bytes = end;
 }

@@ -45,7 +45,7 @@ class Recorder final : public EndpointCallbacks {
       return {.iov = slot->iov.data(),
               .iov_count = 1,
               .arrival = slot,
-              .invalidated = posted_bytes != 0 ? invalidated.bytes : 0,
+              .invalidated = posted_bytes != 0 ? invalidated.of_this_thread() : 0,
               .match = match};
     }
     slot->buffer.resize(std::min<std::uint64_t>(header.bytes, capacity));

@@ -4,6 +4,7 @@
 // memory-model "Two-sided: channels".
 #pragma once
 
+#include <pthread.h>
 #include <sys/uio.h>
 
 #include <cstdint>
@@ -49,8 +50,13 @@ struct Header {
 /// The prefix of a receive buffer in the pool that is invalidated, ready for a sender's stores. A
 /// new one for each receive: its user may have stored to the buffer since the last.
 struct InvalidatedPrefix {
-  std::uint64_t bytes = 0;  ///< length; this node's caches hold no copies of it
+  std::uint64_t bytes = 0;  ///< length
+  pthread_t thread{};       ///< that has invalidated it
   bool done = false;        ///< nothing is left to invalidate
+
+  /// The length of which this node's caches hold no copies after this thread's next load fence. The
+  /// fence of a thread completes its own invalidations only.
+  std::uint64_t of_this_thread() const;
 };
 
 /// A contiguous receive buffer that waits for a message; its user does not touch it.
@@ -95,7 +101,7 @@ struct ReceiveBuffer {
   const iovec* iov = nullptr;
   std::uint32_t iov_count = 0;
   Arrival* arrival = nullptr;     ///< null: no report
-  std::uint64_t invalidated = 0;  ///< InvalidatedPrefix::bytes, if the receive was posted
+  std::uint64_t invalidated = 0;  ///< InvalidatedPrefix::of_this_thread(), if it was posted
   Match match = Match::posted;
 };
 
