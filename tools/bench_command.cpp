@@ -15,8 +15,9 @@ void add_footprint(CLI::App& command, Action& chosen) {
   auto options = std::make_shared<bench::FootprintOptions>();
   CLI::App* footprint = command.add_subcommand(
       "footprint", "measure how much of a pool ranks take that talk to their neighbours");
-  footprint->add_option("--ranks", options->ranks, "endpoints")->capture_default_str();
-  footprint->add_option("--neighbours", options->neighbours, "that each sends to")
+  footprint->add_option("--ranks", options->ranks, "endpoints, all of this process")
+      ->capture_default_str();
+  footprint->add_option("--neighbours", options->neighbours, "peers that each sends to")
       ->capture_default_str();
   footprint->add_option("--pool", options->pool, "measure in this pool (default: a temporary one)");
   footprint->add_option("--size", options->size, "bytes of a pool that is made")

@@ -47,8 +47,9 @@ OptionText describe(const CLI::Option& option) {
   for (const std::string& name : option.get_snames()) text.names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) text.names.push_back("--" + name);
   if (option.get_items_expected_max() > 0) name_value(text, option.get_type_name());
-  if (!option.get_default_str().empty())
-    text.meaning += fmt::format(" (default: {})", option.get_default_str());
+  std::string fallback = option.get_default_str();
+  if (fallback.starts_with("[")) fallback = fallback.substr(1, fallback.size() - 2);  // a list
+  if (!fallback.empty()) text.meaning += fmt::format(" (default: {})", fallback);
   std::set<std::string> excluded;  // in an order that does not change
   for (const CLI::Option* other : option.get_excludes()) excluded.insert(other->get_name());
   if (!excluded.empty()) text.meaning += fmt::format("; not with {}", fmt::join(excluded, ", "));

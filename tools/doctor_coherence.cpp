@@ -253,7 +253,7 @@ void add_coherence_command(CLI::App& doctor, Action& chosen) {
   CLI::App* command = doctor.add_subcommand(
       "coherence",
       "run on two hosts: find out what their memory needs, and which mode a pool on "
-      "it");
+      "it must have");
   command->add_option("SPEC", arguments->spec, "a pool that both hosts can attach to")->required();
   add_json_option(*command, arguments->json);
   command

@@ -194,8 +194,8 @@ std::string how(const coll::TuningEntry& entry) {
   return text;
 }
 
-std::string span_text(double first, double last, bool one) {
-  return one ? fmt::format("{:.2f}", first) : fmt::format("{:.2f} - {:.2f}", first, last);
+std::string span_text(double first_ns, double last_ns, bool one) {
+  return one ? about_ns(first_ns) : fmt::format("{} - {}", about_ns(first_ns), about_ns(last_ns));
 }
 
 /// "4 KiB" where that is exact, else "4144".
@@ -209,7 +209,7 @@ void print_choices(const std::vector<bench::TuningChoice>& choices) {
                {"PER NODE", Align::right},
                {"BYTES", Align::right},
                {"CHOICE"},
-               {"MICROSECONDS", Align::right},
+               {"TIME", Align::right},
                {"BUILT-IN'S", Align::right}});
   for (const auto& c : choices) {
     const bool one = c.first_bytes == c.last_bytes;
@@ -218,8 +218,8 @@ void print_choices(const std::vector<bench::TuningChoice>& choices) {
                one ? size_text(c.first_bytes)
                    : fmt::format("{} - {}", size_text(c.first_bytes), size_text(c.last_bytes)),
                how(c.entry) + (c.by_default ? " (built-in)" : ""),
-               span_text(c.first_ns / 1000, c.last_ns / 1000, one),
-               span_text(c.first_default_ns / 1000, c.last_default_ns / 1000, one)});
+               span_text(c.first_ns, c.last_ns, one),
+               span_text(c.first_default_ns, c.last_default_ns, one)});
   }
   fmt::print("{}", table.text());
 }
