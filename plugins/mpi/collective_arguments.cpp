@@ -31,11 +31,11 @@ bool Side::add_equal(Count elements, std::uint32_t n) {
   return true;
 }
 
-bool Side::add_each(const int* counts, const int* displacements, std::uint32_t n) {
+bool Side::add_each(Numbers counts, Numbers displacements, std::uint32_t n) {
   std::int64_t next = 0;
   for (std::uint32_t rank = 0; rank < n; ++rank) {
     if (counts[rank] < 0) return false;
-    const std::int64_t at = displacements != nullptr ? displacements[rank] : next;
+    const std::int64_t at = displacements ? displacements[rank] : next;
     next += counts[rank];
     add(at * layout_->extent, counts[rank]);
   }
@@ -185,8 +185,8 @@ bool CollectiveArguments::reduction(Collective collective, std::optional<std::si
   reduction_ = reduction_of(type, op, in_.shared_layout(), problem_.ranks);
   if (std::holds_alternative<std::monostate>(reduction_)) return false;
   const std::uint32_t blocks = scatters ? problem_.ranks : 1;
-  const int* const of_ranks = counts ? words_.integers(2) : nullptr;
-  if (counts ? !in_.add_each(of_ranks, nullptr, blocks) : !in_.add_equal(words_.count(2), blocks))
+  const Numbers of_ranks = counts ? words_.numbers(2) : Numbers();
+  if (counts ? !in_.add_each(of_ranks, {}, blocks) : !in_.add_equal(words_.count(2), blocks))
     return false;
   if (gets) out_.add_equal(counts ? of_ranks[problem_.rank] : words_.count(2), 1);
   problem_.element_bytes = static_cast<std::uint32_t>(in_.size());
@@ -242,7 +242,7 @@ bool CollectiveArguments::alltoall(bool each) {
   const std::size_t back = each ? 4 : 3;
   const std::uint32_t n = problem_.ranks;
   if (!out_.use(words_.pointer(back), words_.handle(each ? back + 3 : back + 2))) return false;
-  if (each ? !out_.add_each(words_.integers(back + 1), words_.integers(back + 2), n)
+  if (each ? !out_.add_each(words_.numbers(back + 1), words_.numbers(back + 2), n)
            : !out_.add_equal(words_.count(back + 1), n))
     return false;
   if (!problem_.in_place && !use_scattered(each)) return false;
@@ -262,7 +262,7 @@ bool CollectiveArguments::use_input() {
 bool CollectiveArguments::use_scattered(bool each) {
   const std::uint32_t n = problem_.ranks;
   if (!in_.use(words_.pointer(0), words_.handle(each ? 3 : 2))) return false;
-  return each ? in_.add_each(words_.integers(1), words_.integers(2), n)
+  return each ? in_.add_each(words_.numbers(1), words_.numbers(2), n)
               : in_.add_equal(words_.count(1), n);
 }
 
@@ -270,7 +270,7 @@ bool CollectiveArguments::use_scattered(bool each) {
 bool CollectiveArguments::use_output(bool each) {
   const std::uint32_t n = problem_.ranks;
   if (!out_.use(words_.pointer(3), words_.handle(each ? 6 : 5))) return false;
-  return each ? out_.add_each(words_.integers(4), words_.integers(5), n)
+  return each ? out_.add_each(words_.numbers(4), words_.numbers(5), n)
               : out_.add_equal(words_.count(4), n);
 }
 

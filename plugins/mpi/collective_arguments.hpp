@@ -18,10 +18,26 @@ namespace penstock::mpi {
 
 enum class CollectiveCall : std::uint8_t {
 #define PENSTOCK_COLLECTIVE(name, lower, UPPER, n) lower,
-#define PENSTOCK_COUNTED(name, lower, UPPER, n, ...) lower,
+#define PENSTOCK_COUNTED(name, lower, UPPER, n) lower,
 #include "collective_table.inc"
 #undef PENSTOCK_COLLECTIVE
 #undef PENSTOCK_COUNTED
+};
+
+/// An array of counts or displacements: of int, or in the forms with large counts of MPI_Count or
+/// MPI_Aint.
+class Numbers {
+ public:
+  Numbers() = default;
+  Numbers(const void* at, bool large) : at_(at), large_(large) {}
+  explicit operator bool() const { return at_ != nullptr; }
+  Count operator[](std::size_t i) const {
+    return large_ ? static_cast<const Count*>(at_)[i] : static_cast<const int*>(at_)[i];
+  }
+
+ private:
+  const void* at_ = nullptr;
+  bool large_ = false;
 };
 
 /// Arguments as they came in registers or on the stack.
@@ -34,7 +50,7 @@ class Words {
     return reinterpret_cast<void*>(words_[i]);  // NOLINT: a pointer in a word
   }
   Handle handle(std::size_t i) const { return incoming(words_[i]); }
-  const int* integers(std::size_t i) const { return static_cast<const int*>(pointer(i)); }
+  Numbers numbers(std::size_t i) const { return {pointer(i), large_}; }
   bool in_place(std::size_t i) const { return pointer(i) == constants().in_place; }
 
  private:
@@ -59,7 +75,7 @@ class Side {
   /// The same number of elements for each of `n` ranks, one after the other.
   bool add_equal(Count elements, std::uint32_t n);
   /// Counts and displacements in elements; without displacements one after the other.
-  bool add_each(const int* counts, const int* displacements, std::uint32_t n);
+  bool add_each(Numbers counts, Numbers displacements, std::uint32_t n);
   std::uint64_t longest() const;
   /// Data at no address, of a type that has no address of its own: the MPI reports it.
   bool is_nowhere() const {

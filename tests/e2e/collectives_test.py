@@ -6,7 +6,7 @@ import re
 import signal
 import unittest
 
-from support import MPIEXEC, OTHER_VENVS, PROGRAMS, PYTHON, Case, clean_environment
+from support import MPIEXEC, OTHER_VENVS, PROGRAMS, PYTHON, WINDOW_LIBRARY, Case, clean_environment
 
 IN_POOL = "collectives of {} ranks go through the pool"
 CHURN = """import numpy as np
@@ -216,6 +216,16 @@ class Collectives(Case):
                                       environment=clean_environment(PENSTOCK_LOG="info"))
                 self.assertEqual(done.stdout.count("reductions: ok"), 3, done.stdout + done.stderr)
                 self.assertIn(IN_POOL.format(3), done.stderr)
+
+    def test_ranks_come_by_counts_of_either_size(self):
+        for mpi in (None, *OTHER_VENVS):
+            if mpi is None or os.access(OTHER_VENVS[mpi] / "bin/mpiexec", os.X_OK):
+                for calls in ("gatherv,scatterv,allgatherv,alltoallv,reduce_scatter", "none"):
+                    with self.subTest(mpi=mpi or "mpich", calls=calls):
+                        done = self.run_ranks(3, PROGRAMS / "doors.py", WINDOW_LIBRARY, mpi=mpi,
+                                              environment=clean_environment(PENSTOCK_LOG="info", PENSTOCK_COLL=calls))
+                        self.assertEqual(done.stdout.count("doors: ok"), 3, done.stderr)
+                        self.assertEqual(IN_POOL.format(3) in done.stderr, calls != "none")
 
     def test_on_one_node_are_the_mpis(self):
         done = self.run_ranks(2, "-c", CHURN.format(turns=2), nodes=1, environment=clean_environment(PENSTOCK_LOG="info"))
