@@ -17,7 +17,7 @@ void Side::clear() {
 bool Side::use(void* user, Handle type) {
   user_ = static_cast<std::byte*>(user);
   if (type == constants().datatype_null) return false;
-  auto layout = layout_of(type);
+  auto layout = packable_layout_of(type);
   if (!layout && layout.error().code == ErrorCode::no_space) too_much_ = layout.error();
   if (!layout) return false;
   layout_ = *std::move(layout);
