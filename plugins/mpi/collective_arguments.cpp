@@ -131,7 +131,6 @@ void CollectiveArguments::begin(Collective collective) {
   problem_.element_bytes = 1;
   problem_.max_block_bytes.reset();
   problem_.in_place = false;
-  reduction_ = std::monostate();
 }
 
 bool CollectiveArguments::set_root(std::size_t word) {
@@ -151,8 +150,9 @@ bool CollectiveArguments::place(const std::byte* input, std::byte* output, Side*
 }
 
 coll::Call CollectiveArguments::call(const char* name) const {
-  const coll::Arithmetic* arithmetic = std::get_if<coll::PredefinedArithmetic>(&reduction_);
-  if (arithmetic == nullptr) arithmetic = std::get_if<MpiArithmetic>(&reduction_);
+  const coll::Arithmetic* arithmetic = nullptr;
+  if (is_reduction()) arithmetic = std::get_if<coll::PredefinedArithmetic>(&reduction_);
+  if (is_reduced_by_mpi()) arithmetic = std::get_if<MpiArithmetic>(&reduction_);
   return {.name = name,
           .problem = &problem_,
           .input = input_,
@@ -182,7 +182,11 @@ bool CollectiveArguments::reduction(Collective collective, std::optional<std::si
   problem_.in_place = gets && words_.in_place(0);
   void* const input = problem_.in_place ? words_.pointer(1) : words_.pointer(0);
   if (!in_.use(input, type) || !out_.use(words_.pointer(1), type)) return false;
-  reduction_ = reduction_of(type, op, in_.shared_layout(), problem_.ranks);
+  // What is computed here is of handles that are never freed.
+  if (type != type_ || op != op_ || !std::holds_alternative<coll::PredefinedArithmetic>(reduction_))
+    reduction_ = reduction_of(type, op, in_.shared_layout(), problem_.ranks);
+  type_ = type;
+  op_ = op;
   if (std::holds_alternative<std::monostate>(reduction_)) return false;
   const std::uint32_t blocks = scatters ? problem_.ranks : 1;
   const Numbers of_ranks = counts ? words_.numbers(2) : Numbers();

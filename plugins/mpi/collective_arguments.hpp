@@ -121,10 +121,12 @@ class CollectiveArguments {
   /// be in the pool, so the MPI cannot do the call. A reduction's type is the same on all ranks.
   const std::optional<Error>& too_much() const {
     const auto& found = in_.too_much() ? in_.too_much() : out_.too_much();
-    return problem_.collective >= coll::Collective::reduce ? none_ : found;
+    return is_reduction() ? none_ : found;
   }
   /// The reduction is done by the MPI, which may call a function of the user.
-  bool is_reduced_by_mpi() const { return std::holds_alternative<MpiArithmetic>(reduction_); }
+  bool is_reduced_by_mpi() const {
+    return is_reduction() && std::holds_alternative<MpiArithmetic>(reduction_);
+  }
 
   /// Before each call: takes what the user has in the buffers now.
   void load() {
@@ -140,6 +142,7 @@ class CollectiveArguments {
  private:
   bool read_arguments(CollectiveCall call);
   void begin(coll::Collective collective);
+  bool is_reduction() const { return problem_.collective >= coll::Collective::reduce; }
   bool is_root() const { return problem_.rank == problem_.root; }
   bool set_root(std::size_t word);
   bool broadcast(std::size_t root);
@@ -159,7 +162,8 @@ class CollectiveArguments {
   Words words_{{}, false};
   coll::Problem problem_;
   Side in_, out_;
-  ReductionOf reduction_;
+  ReductionOf reduction_;  ///< of the last reduction, and what it was of
+  Handle type_ = 0, op_ = 0;
   const std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
   Side *loaded_ = nullptr, *unloaded_ = nullptr;
