@@ -17,7 +17,7 @@ void Side::clear() {
 bool Side::use(void* user, Handle type) {
   user_ = static_cast<std::byte*>(user);
   if (type == constants().datatype_null) return false;
-  auto layout = layout_of(type);
+  auto layout = packable_layout_of(type);
   if (!layout && layout.error().code == ErrorCode::no_space) too_much_ = layout.error();
   if (!layout) return false;
   layout_ = *std::move(layout);
@@ -31,11 +31,11 @@ bool Side::add_equal(Count elements, std::uint32_t n) {
   return true;
 }
 
-bool Side::add_each(const int* counts, const int* displacements, std::uint32_t n) {
+bool Side::add_each(Numbers counts, Numbers displacements, std::uint32_t n) {
   std::int64_t next = 0;
   for (std::uint32_t rank = 0; rank < n; ++rank) {
     if (counts[rank] < 0) return false;
-    const std::int64_t at = displacements != nullptr ? displacements[rank] : next;
+    const std::int64_t at = displacements ? displacements[rank] : next;
     next += counts[rank];
     add(at * layout_->extent, counts[rank]);
   }
@@ -131,7 +131,6 @@ void CollectiveArguments::begin(Collective collective) {
   problem_.element_bytes = 1;
   problem_.max_block_bytes.reset();
   problem_.in_place = false;
-  reduction_ = std::monostate();
 }
 
 bool CollectiveArguments::set_root(std::size_t word) {
@@ -151,8 +150,9 @@ bool CollectiveArguments::place(const std::byte* input, std::byte* output, Side*
 }
 
 coll::Call CollectiveArguments::call(const char* name) const {
-  const coll::Arithmetic* arithmetic = std::get_if<coll::PredefinedArithmetic>(&reduction_);
-  if (arithmetic == nullptr) arithmetic = std::get_if<MpiArithmetic>(&reduction_);
+  const coll::Arithmetic* arithmetic = nullptr;
+  if (is_reduction()) arithmetic = std::get_if<coll::PredefinedArithmetic>(&reduction_);
+  if (is_reduced_by_mpi()) arithmetic = std::get_if<MpiArithmetic>(&reduction_);
   return {.name = name,
           .problem = &problem_,
           .input = input_,
@@ -182,11 +182,15 @@ bool CollectiveArguments::reduction(Collective collective, std::optional<std::si
   problem_.in_place = gets && words_.in_place(0);
   void* const input = problem_.in_place ? words_.pointer(1) : words_.pointer(0);
   if (!in_.use(input, type) || !out_.use(words_.pointer(1), type)) return false;
-  reduction_ = reduction_of(type, op, in_.shared_layout(), problem_.ranks);
+  // What is computed here is of handles that are never freed.
+  if (type != type_ || op != op_ || !std::holds_alternative<coll::PredefinedArithmetic>(reduction_))
+    reduction_ = reduction_of(type, op, in_.shared_layout(), problem_.ranks);
+  type_ = type;
+  op_ = op;
   if (std::holds_alternative<std::monostate>(reduction_)) return false;
   const std::uint32_t blocks = scatters ? problem_.ranks : 1;
-  const int* const of_ranks = counts ? words_.integers(2) : nullptr;
-  if (counts ? !in_.add_each(of_ranks, nullptr, blocks) : !in_.add_equal(words_.count(2), blocks))
+  const Numbers of_ranks = counts ? words_.numbers(2) : Numbers();
+  if (counts ? !in_.add_each(of_ranks, {}, blocks) : !in_.add_equal(words_.count(2), blocks))
     return false;
   if (gets) out_.add_equal(counts ? of_ranks[problem_.rank] : words_.count(2), 1);
   problem_.element_bytes = static_cast<std::uint32_t>(in_.size());
@@ -242,7 +246,7 @@ bool CollectiveArguments::alltoall(bool each) {
   const std::size_t back = each ? 4 : 3;
   const std::uint32_t n = problem_.ranks;
   if (!out_.use(words_.pointer(back), words_.handle(each ? back + 3 : back + 2))) return false;
-  if (each ? !out_.add_each(words_.integers(back + 1), words_.integers(back + 2), n)
+  if (each ? !out_.add_each(words_.numbers(back + 1), words_.numbers(back + 2), n)
            : !out_.add_equal(words_.count(back + 1), n))
     return false;
   if (!problem_.in_place && !use_scattered(each)) return false;
@@ -262,7 +266,7 @@ bool CollectiveArguments::use_input() {
 bool CollectiveArguments::use_scattered(bool each) {
   const std::uint32_t n = problem_.ranks;
   if (!in_.use(words_.pointer(0), words_.handle(each ? 3 : 2))) return false;
-  return each ? in_.add_each(words_.integers(1), words_.integers(2), n)
+  return each ? in_.add_each(words_.numbers(1), words_.numbers(2), n)
               : in_.add_equal(words_.count(1), n);
 }
 
@@ -270,7 +274,7 @@ bool CollectiveArguments::use_scattered(bool each) {
 bool CollectiveArguments::use_output(bool each) {
   const std::uint32_t n = problem_.ranks;
   if (!out_.use(words_.pointer(3), words_.handle(each ? 6 : 5))) return false;
-  return each ? out_.add_each(words_.integers(4), words_.integers(5), n)
+  return each ? out_.add_each(words_.numbers(4), words_.numbers(5), n)
               : out_.add_equal(words_.count(4), n);
 }
 

@@ -18,10 +18,26 @@ namespace penstock::mpi {
 
 enum class CollectiveCall : std::uint8_t {
 #define PENSTOCK_COLLECTIVE(name, lower, UPPER, n) lower,
-#define PENSTOCK_COUNTED(name, lower, UPPER, n, ...) lower,
+#define PENSTOCK_COUNTED(name, lower, UPPER, n) lower,
 #include "collective_table.inc"
 #undef PENSTOCK_COLLECTIVE
 #undef PENSTOCK_COUNTED
+};
+
+/// An array of counts or displacements: of int, or in the forms with large counts of MPI_Count or
+/// MPI_Aint.
+class Numbers {
+ public:
+  Numbers() = default;
+  Numbers(const void* at, bool large) : at_(at), large_(large) {}
+  explicit operator bool() const { return at_ != nullptr; }
+  Count operator[](std::size_t i) const {
+    return large_ ? static_cast<const Count*>(at_)[i] : static_cast<const int*>(at_)[i];
+  }
+
+ private:
+  const void* at_ = nullptr;
+  bool large_ = false;
 };
 
 /// Arguments as they came in registers or on the stack.
@@ -34,7 +50,7 @@ class Words {
     return reinterpret_cast<void*>(words_[i]);  // NOLINT: a pointer in a word
   }
   Handle handle(std::size_t i) const { return incoming(words_[i]); }
-  const int* integers(std::size_t i) const { return static_cast<const int*>(pointer(i)); }
+  Numbers numbers(std::size_t i) const { return {pointer(i), large_}; }
   bool in_place(std::size_t i) const { return pointer(i) == constants().in_place; }
 
  private:
@@ -59,7 +75,7 @@ class Side {
   /// The same number of elements for each of `n` ranks, one after the other.
   bool add_equal(Count elements, std::uint32_t n);
   /// Counts and displacements in elements; without displacements one after the other.
-  bool add_each(const int* counts, const int* displacements, std::uint32_t n);
+  bool add_each(Numbers counts, Numbers displacements, std::uint32_t n);
   std::uint64_t longest() const;
   /// Data at no address, of a type that has no address of its own: the MPI reports it.
   bool is_nowhere() const {
@@ -105,10 +121,12 @@ class CollectiveArguments {
   /// be in the pool, so the MPI cannot do the call. A reduction's type is the same on all ranks.
   const std::optional<Error>& too_much() const {
     const auto& found = in_.too_much() ? in_.too_much() : out_.too_much();
-    return problem_.collective >= coll::Collective::reduce ? none_ : found;
+    return is_reduction() ? none_ : found;
   }
   /// The reduction is done by the MPI, which may call a function of the user.
-  bool is_reduced_by_mpi() const { return std::holds_alternative<MpiArithmetic>(reduction_); }
+  bool is_reduced_by_mpi() const {
+    return is_reduction() && std::holds_alternative<MpiArithmetic>(reduction_);
+  }
 
   /// Before each call: takes what the user has in the buffers now.
   void load() {
@@ -124,6 +142,7 @@ class CollectiveArguments {
  private:
   bool read_arguments(CollectiveCall call);
   void begin(coll::Collective collective);
+  bool is_reduction() const { return problem_.collective >= coll::Collective::reduce; }
   bool is_root() const { return problem_.rank == problem_.root; }
   bool set_root(std::size_t word);
   bool broadcast(std::size_t root);
@@ -143,7 +162,8 @@ class CollectiveArguments {
   Words words_{{}, false};
   coll::Problem problem_;
   Side in_, out_;
-  ReductionOf reduction_;
+  ReductionOf reduction_;  ///< of the last reduction, and what it was of
+  Handle type_ = 0, op_ = 0;
   const std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
   Side *loaded_ = nullptr, *unloaded_ = nullptr;

@@ -4,6 +4,7 @@
 #include "collectives.hpp"
 #include "export.hpp"
 #include "found.hpp"
+#include "narrowed.hpp"
 #include "pool_collectives.hpp"
 
 namespace {
@@ -30,26 +31,22 @@ std::optional<int> in_pool(CollectiveCall call, bool large, const char* name, Wo
   }
 
 /// For an MPI without the large form, calls the plain form if the counts fit an int.
-#define IN_C_LARGE(name, lower, n, ...)                                                  \
+#define IN_C_LARGE(name, lower, n)                                                       \
   PENSTOCK_EXPORT int MPI_##name##_c(WORDS_##n) {                                        \
     static constinit Found<int(WORDS_##n)> large, plain;                                 \
     const void* const caller = __builtin_return_address(0);                              \
-    auto* function = large(#name "_c", caller);                                          \
-    if (function == nullptr) {                                                           \
-      function = plain(#name, caller);                                                   \
-      if (function == nullptr) return no_function;                                       \
-      for (const Word count : {__VA_ARGS__}) {                                           \
-        if (!fit_int({static_cast<Count>(count)})) return constants().err_count;         \
-      }                                                                                  \
-    }                                                                                    \
+    auto* const function = large(#name "_c", caller);                                    \
+    auto* const shorter = function == nullptr ? plain(#name, caller) : nullptr;          \
+    if (function == nullptr && shorter == nullptr) return no_function;                   \
     const AroundCollective around;                                                       \
     if (const auto done = in_pool(CollectiveCall::lower, true, "MPI_" #name, NAMES_##n)) \
       return *done;                                                                      \
-    return function(NAMES_##n);                                                          \
+    if (function != nullptr) return function(NAMES_##n);                                 \
+    return narrowed(CollectiveCall::lower, true, shorter, NAMES_##n);                    \
   }
 
 #define PENSTOCK_COLLECTIVE(name, lower, UPPER, n) IN_C(name, lower, n)
-#define PENSTOCK_COUNTED(name, lower, UPPER, n, ...) \
-  IN_C(name, lower, n)                               \
-  IN_C_LARGE(name, lower, n, __VA_ARGS__)
+#define PENSTOCK_COUNTED(name, lower, UPPER, n) \
+  IN_C(name, lower, n)                          \
+  IN_C_LARGE(name, lower, n)
 #include "collective_table.inc"

@@ -38,7 +38,7 @@ constexpr std::uint64_t bits_of_taken() {
 std::string_view name_of(CollectiveCall call) {
   constexpr std::string_view names[] = {
 #define PENSTOCK_COLLECTIVE(name, lower, UPPER, n) #lower,
-#define PENSTOCK_COUNTED(name, lower, UPPER, n, ...) #lower,
+#define PENSTOCK_COUNTED(name, lower, UPPER, n) #lower,
 #include "collective_table.inc"
 #undef PENSTOCK_COLLECTIVE
 #undef PENSTOCK_COUNTED

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <climits>
 #include <cstring>
 #include <mutex>
 
@@ -58,6 +59,72 @@ int keep_from_copy(Handle, int, void*, void*, void*, int* flag) {
 int drop(Handle, int, void* value, void*) {
   delete static_cast<Shared*>(value);
   return 0;
+}
+
+/// Those that packed for layouts that nobody holds any more. A layout may end in any thread; the
+/// MPI is called in a later call of the program.
+struct Unneeded {
+  std::mutex mutex;
+  std::vector<Handle> types;
+};
+Unneeded& unneeded() {
+  static auto* all = new Unneeded;  // never destroyed: layouts may end in exit handlers
+  return *all;
+}
+
+void free_unneeded() {
+  std::vector<Handle> types;
+  {
+    const std::lock_guard<std::mutex> held(unneeded().mutex);
+    types.swap(unneeded().types);
+  }
+  for (const Handle type : types) pmpi().Type_free(Slot(type));
+}
+
+/// Of a type that was found to have too many pieces, with that error.
+Result<Shared> packed_by_the_mpi(Handle type, const Error& too_many) {
+  const auto [size, lb, extent] = measures_of(type);
+  if (size > INT_MAX && (pmpi().Pack_c == nullptr || pmpi().Unpack_c == nullptr))
+    return unexpected(too_many);
+  Slot copy;
+  if (pmpi().Type_dup(type, copy) != constants().success) return unexpected(too_many);
+  auto made = std::make_unique<Layout>();
+  made->size = size;
+  made->lb = lb;
+  made->extent = extent;
+  made->packer = copy.get();
+  return Shared(made.release(), [](const Layout* layout) {
+    const std::lock_guard<std::mutex> held(unneeded().mutex);
+    unneeded().types.push_back(layout->packer);
+    delete layout;
+  });
+}
+
+/// Elements one by one: an int counts the bytes of a call.
+void pack(const Layout& layout, const char* user, std::uint64_t count, char* packed) {
+  const Handle self = constants().comm_self;
+  for (std::uint64_t n = 0; n < count; ++n, user += layout.extent, packed += layout.size) {
+    int position = 0;
+    Count long_position = 0;
+    if (layout.size <= INT_MAX)
+      pmpi().Pack(user, 1, layout.packer, packed, static_cast<int>(layout.size), &position, self);
+    else
+      pmpi().Pack_c(user, 1, layout.packer, packed, static_cast<Count>(layout.size), &long_position,
+                    self);
+  }
+}
+
+void unpack(const Layout& layout, const char* packed, char* user, std::uint64_t count) {
+  const Handle self = constants().comm_self;
+  for (std::uint64_t n = 0; n < count; ++n, user += layout.extent, packed += layout.size) {
+    int position = 0;
+    Count long_position = 0;
+    if (layout.size <= INT_MAX)
+      pmpi().Unpack(packed, static_cast<int>(layout.size), &position, user, 1, layout.packer, self);
+    else
+      pmpi().Unpack_c(packed, static_cast<Count>(layout.size), &long_position, user, 1,
+                      layout.packer, self);
+  }
 }
 
 Result<void> need_keyval() {
@@ -121,7 +188,7 @@ std::int64_t saturated(__int128 value) {
 
 }  // namespace
 
-Result<Shared> layout_of(Handle type) {
+Result<Shared> packable_layout_of(Handle type) {
   if (const Entry* entry = find_predefined(type)) return entry->layout;
   if (type == constants().datatype_null) {
     return fail(ErrorCode::invalid_argument, "the datatype is MPI_DATATYPE_NULL");
@@ -129,8 +196,16 @@ Result<Shared> layout_of(Handle type) {
   const std::lock_guard<std::mutex> held(guard);
   PENSTOCK_TRY(need_keyval());
   if (Shared known = attribute_of(type)) return known;
-  auto flat = PENSTOCK_TRY(flatten(type));
-  auto made = std::make_shared<const Layout>(std::move(flat));
+  free_unneeded();
+  auto flat = flatten(type);
+  if (!flat && flat.error().code != ErrorCode::no_space) return unexpected(flat.error());
+  Shared made;
+  if (flat) {
+    made = std::make_shared<const Layout>(*std::move(flat));
+  } else {
+    auto packed = PENSTOCK_TRY(packed_by_the_mpi(type, flat.error()));
+    made = std::move(packed);
+  }
   const auto predefined = PENSTOCK_TRY(is_predefined(type));
   if (predefined) {
     add_predefined(type, made);
@@ -141,8 +216,15 @@ Result<Shared> layout_of(Handle type) {
   return made;
 }
 
+Result<Shared> layout_of(Handle type) {
+  auto layout = packable_layout_of(type);
+  if (layout && (*layout)->packer != 0) return unexpected(too_many_pieces());
+  return layout;
+}
+
 void close_datatypes() {
   const std::lock_guard<std::mutex> held(guard);
+  free_unneeded();
   for (auto& place : table) {
     delete place.exchange(nullptr, std::memory_order_relaxed);
   }
@@ -161,6 +243,7 @@ AccessRanges reach_of(const Layout& layout, std::uint64_t count, std::int64_t di
 
 void gather(const Layout& layout, const void* user, std::uint64_t count, void* packed) {
   auto* to = static_cast<char*>(packed);
+  if (layout.packer != 0) return pack(layout, static_cast<const char*>(user), count, to);
   for_each_extent(layout, count, 0, [&](std::int64_t at, std::uint64_t bytes) {
     copy(to, static_cast<const char*>(user) + at, bytes);
     to += bytes;
@@ -169,6 +252,7 @@ void gather(const Layout& layout, const void* user, std::uint64_t count, void* p
 
 void scatter(const Layout& layout, const void* packed, void* user, std::uint64_t count) {
   const auto* from = static_cast<const char*>(packed);
+  if (layout.packer != 0) return unpack(layout, from, static_cast<char*>(user), count);
   for_each_extent(layout, count, 0, [&](std::int64_t at, std::uint64_t bytes) {
     copy(static_cast<char*>(user) + at, from, bytes);
     from += bytes;

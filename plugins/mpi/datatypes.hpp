@@ -45,6 +45,10 @@ struct Layout {
   bool basic_padded = false;
   std::vector<Run> runs;
   std::vector<Extent> basic_extents;
+
+  /// Of a type of more pieces than memory should hold (packable_layout_of): the type by which the
+  /// MPI packs an element. Then of the above there are only size, lb and extent. Else 0.
+  Handle packer = 0;
 };
 
 /// The layout of a type, committed or not. Cached after the first call: in a small table for
@@ -52,6 +56,10 @@ struct Layout {
 /// Errors: datatype_null, or a type that the MPI refuses (invalid_argument); a type of more pieces
 /// than memory should hold (no_space).
 Result<std::shared_ptr<const Layout>> layout_of(Handle type);
+
+/// The same, also of a type of too many pieces, for those who only gather() and scatter(). Such a
+/// layout keeps the type alive in the MPI. Errors: no_space, where the MPI cannot pack an element.
+Result<std::shared_ptr<const Layout>> packable_layout_of(Handle type);
 
 /// Drops the cached layouts, before the MPI ends (MPI_Finalize, the last session). No other call
 /// may run meanwhile; layouts held by others stay.

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "fortran.hpp"
+
 namespace penstock::mpi {
 
 namespace {
@@ -25,8 +27,6 @@ bool has_f08(const Dl_info& object) {
   return has;
 }
 
-}  // namespace
-
 bool is_called_by_f08(const void* caller) {
   Dl_info object{};
   const ElfW(Sym)* symbol = nullptr;
@@ -40,6 +40,12 @@ bool is_called_by_f08(const void* caller) {
                     static_cast<const char*>(caller) <= begin + symbol->st_size;
   return !seen || std::strstr(object.dli_sname, "cdesc") != nullptr ||
          std::strstr(object.dli_sname, "f08") != nullptr;
+}
+
+}  // namespace
+
+bool ends_at_the_mpi(const void* caller) {
+  return !fortran::serves_f08_logical(caller) && is_called_by_f08(caller);
 }
 
 }  // namespace penstock::mpi

@@ -49,10 +49,7 @@ Result<void> add_leaf(Flat* to, const Leaf& leaf) {
     }
   }
   if (to->leaves.size() >= max_leaves) {
-    return fail(
-        ErrorCode::no_space,
-        "a datatype has more than {} separate blocks: use a smaller type and a larger count",
-        max_leaves);
+    return unexpected(too_many_pieces());
   }
   to->leaves.push_back(leaf);
   return {};
@@ -349,10 +346,7 @@ Result<Layout> layout_from(const Flat& flat) {
       for (const Extent& piece : basic.extents)
         add_extent(&made.extents, at + piece.at, piece.bytes);
       if (made.extents.size() > max_leaves) {
-        return fail(
-            ErrorCode::no_space,
-            "a datatype has more than {} separate blocks: use a smaller type and a larger count",
-            max_leaves);
+        return unexpected(too_many_pieces());
       }
     }
   }
@@ -371,6 +365,20 @@ Result<Layout> layout_from(const Flat& flat) {
 }
 
 }  // namespace
+
+Measures measures_of(Handle type) {
+  Measures found{.size = size_of(type), .lb = 0, .extent = 0};
+  read_extent(type, &found.lb, &found.extent);
+  return found;
+}
+
+Error too_many_pieces() {
+  return {
+      ErrorCode::no_space,
+      fmt::format("a datatype has more than {} separate blocks: use a smaller type and a larger "
+                  "count",
+                  max_leaves)};
+}
 
 Result<bool> is_predefined(Handle type) {
   const auto envelope = PENSTOCK_TRY(envelope_of(type));

@@ -14,6 +14,16 @@ namespace penstock::mpi {
 /// one of MPI_Type_create_f90_* and MPI_Type_get_value_index.
 Result<bool> is_predefined(Handle type);
 
+/// Size, lower bound and extent, as the MPI tells them.
+struct Measures {
+  std::uint64_t size;
+  std::int64_t lb, extent;
+};
+Measures measures_of(Handle type);
+
+/// The error of a type of more pieces than memory should hold.
+Error too_many_pieces();
+
 /// Computes the layout of any type, without a cache. The alternative, packing a buffer whose bytes
 /// tell their own offsets, needs memory as large as the type's extent, takes several passes, and
 /// cannot tell which predefined type the data are of.

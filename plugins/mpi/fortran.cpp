@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "fortran_requests.hpp"
 #include "windows.hpp"
 
 namespace penstock::mpi::fortran {
@@ -59,8 +60,8 @@ bool serves(const void* caller) {
   return why.empty();
 }
 
-/// A constant of Open MPI's Fortran whose address counts: where the common block of this name lies
-/// in this process.
+/// A constant of the MPI's Fortran whose address counts: where the variable of this name lies in
+/// this process.
 class Place {
  public:
   explicit constexpr Place(const char* name) : name_(name) {}
@@ -78,6 +79,10 @@ class Place {
   std::atomic<const void*> at_{nullptr};
 };
 constinit Place bottom("mpi_fortran_bottom_"), in_place("mpi_fortran_in_place_");
+constinit Place status_ignore("mpi_fortran_status_ignore_"),
+    statuses_ignore("mpi_fortran_statuses_ignore_");
+constinit Place f08_status_ignore("MPIR_F08_MPI_STATUS_IGNORE_OBJ"),
+    f08_statuses_ignore("MPIR_F08_MPI_STATUSES_IGNORE_OBJ");
 
 /// The attribute that Fortran asks for, as C's key; absent if it is none that windows are born
 /// with.
@@ -100,6 +105,8 @@ bool serves_mpif_h(const void* caller) {
   if (!serves(caller) || abi() != Abi::open_mpi) return false;
   bottom.find(caller);
   in_place.find(caller);
+  status_ignore.find(caller);
+  statuses_ignore.find(caller);
   return true;
 }
 
@@ -107,15 +114,36 @@ bool serves_mpif_h(const void* caller) {
 bool serves_f08(const void* caller) {
   return serves(caller) && abi() != Abi::open_mpi;
 }
+bool waits_by_f08(const void* caller) {
+  if (!have_pool_requests() || !serves_f08(caller)) return false;
+  f08_status_ignore.find(caller);
+  f08_statuses_ignore.find(caller);
+  return true;
+}
 
 // But mpi_win_test_f08_ calls pmpi_win_test_, as do all functions that return a truth value.
 bool serves_f08_logical(const void* caller) {
   return serves(caller);
 }
+bool waits_by_f08_logical(const void* caller) {
+  if (!have_pool_requests()) return false;
+  return abi() == Abi::open_mpi ? serves_mpif_h(caller) : waits_by_f08(caller);
+}
+bool waits_by_mpif_h(const void* caller) {
+  return have_pool_requests() && serves_mpif_h(caller);
+}
 
 void* buffer(void* at) {
   if (bottom.is(at)) return constants().bottom;
   return in_place.is(at) ? constants().in_place : at;
+}
+
+void* status(void* at) {
+  return status_ignore.is(at) || f08_status_ignore.is(at) ? constants().status_ignore : at;
+}
+
+void* statuses(void* at) {
+  return statuses_ignore.is(at) || f08_statuses_ignore.is(at) ? constants().statuses_ignore : at;
 }
 
 int true_value() {

@@ -2,7 +2,9 @@
 // unchanged.
 #include "collective_words.hpp"
 #include "export.hpp"
+#include "f08_caller.hpp"
 #include "found.hpp"
+#include "narrowed.hpp"
 #include "pool_collectives.hpp"
 
 namespace {
@@ -14,8 +16,9 @@ using Begin = std::optional<int>(const Asked&, void* request);
 template <class... Words>
 std::optional<int> in_pool(Begin begin, CollectiveCall call, bool large, const char* name,
                            const void* caller, void* request, Words... arguments) {
+  if (ends_at_the_mpi(caller)) return std::nullopt;
   const Word words[] = {arguments...};
-  return begin({call, words, large, name, caller}, request);
+  return begin({call, words, large, name}, request);
 }
 
 }  // namespace
@@ -34,22 +37,19 @@ std::optional<int> in_pool(Begin begin, CollectiveCall call, bool large, const c
   }
 
 /// For an MPI without the large form, calls the plain form if the counts fit an int.
-#define FORM_LARGE(begin, lower, called, own, own_name, n, ...)                                \
+#define FORM_LARGE(begin, lower, called, own, own_name, n)                                     \
   PENSTOCK_EXPORT int MPI_##called##_c(WORDS_##n own, void* request) {                         \
     static constinit Found<int(WORDS_##n own, void*)> large, plain;                            \
     const void* const caller = __builtin_return_address(0);                                    \
-    auto* function = large(#called "_c", caller);                                              \
-    if (function == nullptr) {                                                                 \
-      function = plain(#called, caller);                                                       \
-      if (function == nullptr) return no_function;                                             \
-      for (const Word count : {__VA_ARGS__}) {                                                 \
-        if (!fit_int({static_cast<Count>(count)})) return constants().err_count;               \
-      }                                                                                        \
-    }                                                                                          \
+    auto* const function = large(#called "_c", caller);                                        \
+    auto* const shorter = function == nullptr ? plain(#called, caller) : nullptr;              \
+    if (function == nullptr && shorter == nullptr) return no_function;                         \
     if (const auto begun = in_pool(begin, CollectiveCall::lower, true, "MPI_" #called, caller, \
                                    request, NAMES_##n))                                        \
       return *begun;                                                                           \
-    return function(NAMES_##n own_name, request);                                              \
+    if (function != nullptr) return function(NAMES_##n own_name, request);                     \
+    const auto call = [&](auto... words) { return shorter(words... own_name, request); };      \
+    return narrowed(CollectiveCall::lower, false, call, NAMES_##n);                            \
   }
 
 #define NO_PARAMETER
@@ -60,10 +60,10 @@ std::optional<int> in_pool(Begin begin, CollectiveCall call, bool large, const c
   FORM(persistent_in_pool, lower, name##_init, INFO_PARAMETER, INFO_NAME, n)
 
 #define PENSTOCK_COLLECTIVE(name, lower, UPPER, n)
-#define PENSTOCK_COUNTED(name, lower, UPPER, n, ...)
+#define PENSTOCK_COUNTED(name, lower, UPPER, n)
 #define PENSTOCK_IN_POOL(name, lower, UPPER, n) BOTH(name, lower, n)
-#define PENSTOCK_COUNTED_IN_POOL(name, lower, UPPER, n, ...)                                   \
-  BOTH(name, lower, n)                                                                         \
-  FORM_LARGE(nonblocking_in_pool, lower, I##lower, NO_PARAMETER, NO_PARAMETER, n, __VA_ARGS__) \
-  FORM_LARGE(persistent_in_pool, lower, name##_init, INFO_PARAMETER, INFO_NAME, n, __VA_ARGS__)
+#define PENSTOCK_COUNTED_IN_POOL(name, lower, UPPER, n)                           \
+  BOTH(name, lower, n)                                                            \
+  FORM_LARGE(nonblocking_in_pool, lower, I##lower, NO_PARAMETER, NO_PARAMETER, n) \
+  FORM_LARGE(persistent_in_pool, lower, name##_init, INFO_PARAMETER, INFO_NAME, n)
 #include "collective_table.inc"

@@ -3,7 +3,6 @@
 #include "attachment.hpp"
 #include "collective_choice.hpp"
 #include "errors.hpp"
-#include "f08_caller.hpp"
 #include "pmpi.hpp"
 #include "pool_comms.hpp"
 #include "pool_requests.hpp"
@@ -20,7 +19,6 @@ bool possible() {
 
 PoolComm* comm_for(const Asked& asked, Form form, MayWait may_wait) {
   if (!possible() || !is_taken(asked.call) || !is_wanted(asked.call, form)) return nullptr;
-  if (form == Form::nonblocking && is_called_by_f08(asked.caller)) return nullptr;
   return pool_comm(incoming(asked.words.back()), may_wait);
 }
 

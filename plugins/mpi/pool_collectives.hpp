@@ -12,10 +12,9 @@ namespace penstock::mpi {
 /// A collective call as it came.
 struct Asked {
   CollectiveCall call;
-  std::span<const Word> words;   ///< the arguments of the blocking form in C
-  bool large;                    ///< the counts are MPI_Count
-  const char* name;              ///< "MPI_Iallreduce"; a literal
-  const void* caller = nullptr;  ///< of calls that do not block: the return address
+  std::span<const Word> words;  ///< the arguments of the blocking form in C
+  bool large;                   ///< the counts are MPI_Count
+  const char* name;             ///< "MPI_Iallreduce"; a literal
 };
 
 /// Each does the call if the pool serves it; nullopt: the MPI does, on all ranks of the

