@@ -17,7 +17,7 @@ class Browser:
     """`with Browser() as browser:`; one page. `complaints`: what the console and the log of the page said, errors of
     scripts and requests that left the file. The process and its profile go away with it."""
 
-    def __init__(self, timeout=60):
+    def __init__(self, timeout=150):
         self.deadline = time.monotonic() + timeout
         self.complaints, self.requests = [], []
         self._number, self._buffer = 0, b""

@@ -84,7 +84,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Experiment:
+    """model.Outcome; `id`: its name as one that HTML and file systems take, of no other experiment of the report."""
+
     name: str
+    id: str
     title: str
     about: str
     source: str
@@ -154,11 +157,16 @@ def _line(plot: Mapping[str, Any], number: int) -> Line:
                 plot.get("logx") is not False, plot.get("logy") is not False, _words(plot.get("unit")))
 
 
-def _experiment(name: str, found: Mapping[str, Any]) -> Experiment:
+def _id(name: str, number: int) -> str:
+    plain = re.sub(r"[^A-Za-z0-9_]", "-", name)[:40]
+    return plain if plain == name else f"{plain}-{number}"
+
+
+def _experiment(name: str, number: int, found: Mapping[str, Any]) -> Experiment:
     figures = tuple(_figure(row) for row in _items(found.get("rows")) if isinstance(row, Mapping))
     plots = tuple(_line(plot, number) for number, plot in enumerate(_items(found.get("plots"))) if isinstance(plot, Mapping))
     reason = found.get("reason")
-    return Experiment(name, _words(found.get("title"), name), _words(found.get("about")), _words(found.get("source")),
+    return Experiment(name, _id(name, number), _words(found.get("title"), name), _words(found.get("about")), _words(found.get("source")),
                       _words(found.get("emulated")), _words(found.get("status"), "failed"),
                       None if reason is None else _words(reason), words.finite(found.get("seconds")), figures, plots)
 
@@ -176,8 +184,8 @@ def report_of(results: Mapping[str, Any]) -> Report:
                   words.finite(results.get("seconds")), bool(results.get("quick")),
                   tuple((_words(name), _fact(value)) for name, value in _mapping(results.get("machine")).items()),
                   tuple(map(_words, _items(results.get("warnings")))),
-                  tuple(_experiment(_words(name), _mapping(found))
-                        for name, found in _mapping(results.get("experiments")).items()))
+                  tuple(_experiment(_words(name), number, _mapping(found))
+                        for number, (name, found) in enumerate(_mapping(results.get("experiments")).items())))
 
 
 @dataclass(frozen=True)

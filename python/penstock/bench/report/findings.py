@@ -142,7 +142,8 @@ def _together(experiment: Experiment) -> Iterator[str]:
 
 def _sided(metric: str, times: float) -> str:
     better, worse = _better_word(metric)
-    return f"{words.ratio(max(times, 1 / times))} {better if times >= 1 else worse}"
+    said = words.ratio(max(times, 1 / times))
+    return "even" if said == "1.0×" else f"{said} {better if times >= 1 else worse}"
 
 
 def _case(pair: Pair) -> str:
@@ -248,11 +249,11 @@ def highlights(report: Report) -> List[Highlight]:
         for wanted, limit in (("latency_us", False), ("bandwidth_MBps", True)):
             for ours, other, both in _compared(experiment, limit):
                 chosen = max(both, key=lambda pair: pair.place[0] or 0) if limit else both[0]
-                wins = chosen.other.tcp and chosen.times > 1 and not chosen.even
-                if chosen.subject.metric != wanted or not (limit or wins):
+                if chosen.subject.metric != wanted or not (limit or (chosen.other.tcp and not chosen.even)):
                     continue
-                value = f"{chosen.times * 100:.0f} %" if limit else words.ratio(chosen.times)
-                what = f"of the bandwidth of the {other}" if limit else f"lower latency than {other}"
+                value = f"{chosen.times * 100:.0f} %" if limit else words.ratio(max(chosen.times, 1 / chosen.times))
+                side = _better_word(wanted)[0 if chosen.times > 1 else 1]
+                what = f"of the bandwidth of the {other}" if limit else f"{side} latency than {other}"
                 where = f"{experiment.title}, {_case(chosen)}, {ours}"
                 found.setdefault((experiment.name, wanted, other), Highlight(value, what, where))  # of one mode and operation
     return list(found.values())[:4]

@@ -26,13 +26,9 @@ def told(text: str) -> str:
     return re.sub(r"(?<![\w.])(\d[\d.,–]*×|\d+(?: to \d+)? %)", r"<strong>\1</strong>", escape(text))
 
 
-def anchor(name: str) -> str:
-    """An id: words of letters and digits.
-
-    >>> anchor("pt2pt"), anchor("<b>")
-    ('x-pt2pt', 'x--b-')
-    """
-    return "x-" + re.sub(r"[^A-Za-z0-9]", "-", name)
+def anchor(experiment: Experiment) -> str:
+    """The id of its section."""
+    return f"x-{experiment.id}"
 
 
 def _cell(cell: Cell, numeric: bool) -> str:
@@ -77,7 +73,7 @@ def summary(report: Report) -> str:
         for experiment in report.experiments:
             own = [told(each.text) for each in findings.of_experiment(experiment) if each.kind == kind]
             if own:
-                link = f'<a href="#{anchor(experiment.name)}">{escape(experiment.title)}</a>'
+                link = f'<a href="#{anchor(experiment)}">{escape(experiment.title)}</a>'
                 more = len(own) - findings.FEW
                 items.append(link + (f' <span class="soft">({more} more there)</span>' if more > 0 else "") + _list(own[:findings.FEW]))
         parts.append(f"<h3>{escape(heading)}</h3>" + ('<div class="findings">' + _list(items) + "</div>" if items else
@@ -118,7 +114,7 @@ def drawn_of(experiment: Experiment, styles: plots.Styles, page: bool = True) ->
         return []
     found = []
     for number, plot in enumerate(experiment.plots):
-        drawn = plots.draw(experiment, plot, styles, f"{anchor(experiment.name)}-{number}", page)
+        drawn = plots.draw(experiment, plot, styles, f"{anchor(experiment)}-{number}", page)
         if drawn:
             found.append(drawn)
     return found
@@ -126,7 +122,7 @@ def drawn_of(experiment: Experiment, styles: plots.Styles, page: bool = True) ->
 
 def section(experiment: Experiment, styles: plots.Styles) -> str:
     tag = f'<span class="tag {escape(re.sub("[^a-z]", "", experiment.status))}">{escape(experiment.status)}</span>'
-    parts = [f'<section id="{anchor(experiment.name)}"><h2>{escape(experiment.title)}{tag}</h2>']
+    parts = [f'<section id="{anchor(experiment)}"><h2>{escape(experiment.title)}{tag}</h2>']
     if experiment.source:
         parts.append(f'<p class="source">{escape(experiment.source)}</p>')
     if experiment.about:
@@ -168,7 +164,7 @@ def _title(report: Report) -> Tuple[str, str]:
 
 def _navigation(report: Report) -> str:
     items: Sequence[Tuple[str, str]] = [("summary", "Summary"), ("environment", "Environment"), ("experiments", "Experiments"),
-                                        *((anchor(each.name), each.title) for each in report.experiments), ("reading", "How to read this")]
+                                        *((anchor(each), each.title) for each in report.experiments), ("reading", "How to read this")]
     return ('<nav aria-label="contents">' + _list(f'<a href="#{name}">{escape(title)}</a>' for name, title in items) + "</nav>")
 
 

@@ -100,7 +100,7 @@ def keep(report: Report, folder: Path) -> Path:
     for experiment in report.experiments:
         for number, drawn in enumerate(html.drawn_of(experiment, styles, page=False)):
             drawings.mkdir(exist_ok=True)
-            name = f"{html.anchor(experiment.name)[2:]}-{number}.svg"
+            name = f"{experiment.id}-{number}.svg"
             (drawings / name).write_text(drawn.svg + "\n", encoding="utf-8")
             files.setdefault(experiment.name, {})[drawn.plot.title] = f"{slug}/{name}"
     path = folder / f"{slug}.md"

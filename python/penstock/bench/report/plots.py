@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from xml.sax.saxutils import escape
@@ -91,7 +92,9 @@ def _selected(experiment: Experiment, plot: Line) -> List[Figure]:
 
 
 def _value(figure: Figure, name: str) -> Optional[float]:
-    return words.finite(getattr(figure, name, None))
+    """None also of what no axis can hold."""
+    found = words.finite(getattr(figure, name, None))
+    return None if found is None or abs(found) > 1e20 else found
 
 
 def _curves(plot: Line, figures: Sequence[Figure]) -> List[Curve]:
@@ -305,7 +308,8 @@ def draw(experiment: Experiment, plot: Line, styles: Styles, prefix: str, page: 
                 "text.color": INK, "axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.linewidth": 0.8,
                 "font.sans-serif": ["DejaVu Sans"], "text.parse_math": False}
     marks: Tuple[str, ...] = ()
-    with matplotlib.rc_context(settings):
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # names in scripts that its font lacks: the browser has others
         if plot.x == "series":
             if not any(_value(each, plot.y) is not None for each in figures):
                 return None
