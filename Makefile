@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 600
 PROVE_MINUTES ?= 5
 QEMU_ARGS ?=
 CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
-PRODUCT = penstock penstock_shared penstock_fi penstock_mpi penstock_nccl penstock_ncclnet
+PRODUCT = penstock penstock_shared penstock_fi penstock_mpi penstock_nccl penstock_ncclnet penstock_bench_programs
 RELEASE = $(BUILD)/release
 
 .PHONY: help demo release test e2e-qemu conformance torch torch-suite torch-headers gpu wheel check format build bench results prove mutants fuzz fuzz-short install deb clean
@@ -114,6 +114,7 @@ fuzz-short: ## the same in a minute or two: the committed inputs, and a few seco
 
 install: release ## install below PREFIX (default /usr/local)
 	cmake --install $(RELEASE) --prefix $(PREFIX) --component Unspecified
+	cmake --install $(RELEASE) --prefix $(PREFIX) --component scripts
 
 deb: release ## a Debian package of the product, in build/
 	ci/install.sh package

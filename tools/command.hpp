@@ -34,6 +34,7 @@ void add_env_command(CLI::App& app, Action& chosen);
 void add_ps_command(CLI::App& app, Action& chosen);
 void add_bench_command(CLI::App& app, Action& chosen);
 void add_tune_command(CLI::App& bench, Action& chosen);
+void add_experiments(CLI::App& bench, Action& chosen);
 
 /// Prints "penstock: error: ..." and gives exit_error.
 int report(const Error& error);

@@ -49,9 +49,19 @@ Unknown unknown_word(const CLI::App& app, const std::vector<std::string>& argume
   return {};
 }
 
+/// `bench run` and its like: another program reads the words behind them, also --help.
+bool handed_on(const std::vector<std::string>& arguments) {
+  return arguments.size() >= 2 && arguments[0] == "bench" &&
+         (arguments[1] == "run" || arguments[1] == "list" || arguments[1] == "compare");
+}
+
 }  // namespace
 
 std::vector<std::string> as_parsed(const CLI::App& app, std::vector<std::string> arguments) {
+  if (handed_on(arguments)) {
+    arguments.insert(arguments.begin() + 2, "--");
+    return arguments;
+  }
   const CLI::App* run = subcommand(app, "run");
   if (run == nullptr || arguments.empty() || arguments.front() != "run") return arguments;
   for (std::size_t i = 1; i < arguments.size(); ++i) {
