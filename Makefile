@@ -35,7 +35,7 @@ release: ## what make install and make deb install, in build/release: without te
 	cmake --build $(RELEASE) -j $(JOBS) --target $(PRODUCT)
 
 test: wheel ## all tests, with the same seeds each time
-	ci/install.sh build test mpis torch package
+	ci/install.sh build test mpis torch package browser
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE proof
@@ -86,11 +86,12 @@ bench: ## measurements with their baselines
 	cmake --build $(BUILD) -j $(JOBS)
 	BUILD=$(BUILD) ci/bench.sh
 
-results: build ## what make bench prints, kept as a page of docs/results
+results: build ## the experiments of penstock bench, kept as a page of docs/results
 	ci/install.sh build run
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
-	bench/results.py --build $(BUILD)
+	PENSTOCK_PYTHON=$(CURDIR)/.venv/bin/python $(BUILD)/bin/penstock bench run --report $(BUILD)/bench
+	PYTHONPATH=$(BUILD)/python .venv/bin/python -m penstock.bench.report $(BUILD)/bench/results.json --keep docs/results
 
 prove: ## the protocols on memory without coherence: fresh seeds, deaths, small worlds, mutants, fuzzing; PROVE_MINUTES (5) of jobs
 	ci/install.sh build test fuzz mpis

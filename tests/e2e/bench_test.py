@@ -2,9 +2,7 @@
 import json
 import pathlib
 import subprocess
-import sys
 import unittest
-from unittest import mock
 
 from support import MPIEXEC, PENSTOCK, PYTHON, SOURCE, Case, clean_environment
 
@@ -30,38 +28,6 @@ class Bench(Case):
     def test_footprint_of_too_many(self):
         self.refused("bench", "footprint", "--ranks", "1", says="1 ranks that talk to 4 each cannot be")
         self.refused("bench", "footprint", "--size", "64M", says="make a larger pool")
-
-
-class Results(Case):
-    """The pages of docs/results, from what the benchmarks print."""
-
-    def setUp(self):
-        super().setUp()
-        sys.path.insert(0, str(SOURCE / "bench"))
-        self.addCleanup(sys.path.remove, str(SOURCE / "bench"))
-        self.results = __import__("results")
-
-    def test_sections(self):
-        printed = "compiling\n\n== ring, mode software\n\n  8  1.0\n\n== MPI over each transport\nmedians\n"
-        self.assertEqual(self.results.sections(printed),
-                         "\n## ring, mode software\n\n```\n  8  1.0\n```\n"
-                         "\n## MPI over each transport\n\n```\nmedians\n```\n")
-
-    def test_a_page_names_machine_commit_and_command_and_the_index_lists_it(self):
-        page = self.results.header("2026-01-02", "make results")
-        for name in ("processor", "caches", "memory", "system", "commit", "command"):
-            self.assertRegex(page, rf"\n\| {name} \| .+ \|\n")
-        folder = pathlib.Path(self.folder)
-        (folder / "2026-01-02-cpu.md").write_text(page)
-        with mock.patch.object(self.results, "PAGES", folder):
-            self.results.write_index()
-        self.assertIn("| [2026-01-02](2026-01-02-cpu.md) | ", (folder / "README.md").read_text())
-
-    def test_what_is_not_built(self):
-        done = subprocess.run([sys.executable, SOURCE / "bench/results.py", "--build", str(self.folder)],
-                              capture_output=True, text=True, timeout=60)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("the benchmarks are not built; run: make results", done.stderr)
 
 
 class MpiBenches(Case):

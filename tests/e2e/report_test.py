@@ -290,6 +290,10 @@ class Looks(Pages):
                 self.assertGreater((bright[0] - bright[1]) * (1 if dark else -1), 400, f"{name}: {ink} on {paper}")
                 if width != 820:
                     shows.screenshot(SCREENSHOTS / f"{name}-{'wide' if width > 600 else 'narrow'}-{'dark' if dark else 'light'}.png")
+        shows.call("Emulation.setDeviceMetricsOverride", width=688, height=1000, deviceScaleFactor=1, mobile=False)  # A4 within its margins
+        shows.call("Emulation.setEmulatedMedia", media="print")
+        shows.value("dispatchEvent(new Event('beforeprint'))")
+        self.assertLessEqual(shows.value("document.scrollingElement.scrollWidth"), 688, f"{name}: printed")
         shows.pdf(SCREENSHOTS / f"{name}.pdf")
         self.assertEqual((SCREENSHOTS / f"{name}.pdf").read_bytes()[:5], b"%PDF-")
         self.assertEqual(shows.complaints, [])
@@ -365,7 +369,8 @@ class Compare(Case):
         files = [self.folder / name for name in ("a.json", "b.json")]
         for file, written in zip(files, (first, second)):
             file.write_text(json.dumps(written))
-        program = [sys.executable, "-m", "penstock.bench.compare"]
+        program = [sys.executable, "-c", "import sys\nfrom pathlib import Path\nfrom penstock.bench import compare\n"
+                   "sys.exit(compare.run(Path(sys.argv[1]), Path(sys.argv[2]), '--json' in sys.argv))"]
         environment = clean_environment(PYTHONPATH=SOURCE / "python")
         done = [subprocess.run([*program, *map(str, words)], capture_output=True, text=True, timeout=60, env=environment) for words in
                 ((files[0], files[0]), files, (*files, "--json"), (files[0], self.folder / "none"))]

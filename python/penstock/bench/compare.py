@@ -4,13 +4,11 @@ Figures are matched by experiment, series, group, operation, size, processes and
 it is greater than both spreads together; of a single round the spread is not known, and nothing is judged. Published
 figures are left out. Times that more ranks than cores took are not judged: they show the scheduler.
 
-Exit status: 0 compared, and nothing is worse beyond the spread; 1 a file cannot be read; 2 wrong usage; 3 something is
-worse beyond the spread.
+`STATUSES` says what the exit status means.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from dataclasses import dataclass
@@ -22,6 +20,8 @@ from penstock.bench.report import words
 from penstock.bench.report.data import Figure, Report, beyond_spread, less_is_better, report_of, times_better
 
 EXIT_SAME, EXIT_ERROR, EXIT_WORSE = 0, 1, 3
+STATUSES = ("Exit status: 0 both were read, and nothing is worse beyond the spread; 1 a file cannot be read; 2 wrong usage; "
+            "3 something is worse beyond the spread.")
 BETTER, WORSE, SAME, UNJUDGED = "better", "worse", "within the spread", "not judged"
 OF_A_RUN = ("load at the start", "hypervisor steal", "CPUs of this process")  # facts that differ on one machine too
 Key = Tuple[str, str, str, Optional[int], Optional[int], str]
@@ -156,18 +156,3 @@ def run(first: Path, second: Path, as_json: bool = False, everything: bool = Fal
         return EXIT_ERROR
     print(json.dumps(found.as_dict(), indent=1, ensure_ascii=False) if as_json else told(found, everything))
     return found.status
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="penstock bench compare", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("first", type=Path, metavar="A.json")
-    parser.add_argument("second", type=Path, metavar="B.json")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--all", action="store_true", help="also figures that did not change or are not judged")
-    options = parser.parse_args(arguments)
-    return run(options.first, options.second, options.json, options.all)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

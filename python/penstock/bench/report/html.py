@@ -18,6 +18,7 @@ MARKS = {
     "model": "Shaded: a model, serialized accesses × the published latency of one.",
 }
 OPEN_TABLES = 2
+MANY_COLUMNS = 9  # do not fit on paper without smaller letters
 
 
 def told(text: str) -> str:
@@ -43,7 +44,8 @@ def table(of: Table) -> str:
                    for title, numeric in zip(of.columns, of.numeric))
     body = "\n".join("<tr>" + "".join(map(_cell, row, of.numeric)) + "</tr>" for row in of.rows)
     note = f'<p class="note">{escape(of.note)}</p>' if of.note else ""
-    return (f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(of.title)}"><table><thead><tr>{head}</tr></thead>'
+    wide = ' class="wide"' if len(of.columns) > MANY_COLUMNS else ""
+    return (f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(of.title)}"><table{wide}><thead><tr>{head}</tr></thead>'
             f"<tbody>\n{body}\n</tbody></table></div>{note}")
 
 

@@ -46,7 +46,7 @@ nav a:hover { text-decoration: underline; }
 .warnings { background: var(--warn); border-left: 4px solid var(--warn-line); padding: .6rem 1rem; border-radius: 0 .4rem .4rem 0; margin: 1rem 0; }
 .warnings ul { margin: .2rem 0; }
 .emulated { border-left: 3px solid var(--line); padding-left: .9rem; }
-dl { display: grid; grid-template-columns: minmax(7rem, max-content) minmax(0, 1fr); gap: .25rem 1.2rem; background: var(--panel); padding: 1rem 1.2rem; border-radius: .6rem; margin: 1rem 0; font-size: .93rem; }
+dl { display: grid; grid-template-columns: fit-content(15rem) minmax(0, 1fr); gap: .25rem 1.2rem; background: var(--panel); padding: 1rem 1.2rem; border-radius: .6rem; margin: 1rem 0; font-size: .93rem; }
 dt { color: var(--soft); }
 dd { margin: 0; }
 .tag { display: inline-block; font-size: .78rem; font-weight: 600; padding: .05rem .5rem; border-radius: 1rem; border: 1px solid currentColor; vertical-align: .15em; margin-left: .5rem; letter-spacing: 0; color: var(--soft); }
@@ -101,7 +101,8 @@ footer { margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--line);
     --s0: #0072b2; --s1: #d55e00; --s2: #008f68; --s3: #a8528a; --s4: #8a6d00; --s5: #2a8fc4; --s6: #5c5c5c; --s7: #b03a48;
   }
   @page { margin: 16mm 14mm; }
-  body { font-size: 9.5pt; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  html { font-size: 9pt; }
+  body { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .frame { display: block; padding: 0; max-width: none; }
   nav, .skip { display: none; }
   header { padding-top: 0; }
@@ -114,6 +115,9 @@ footer { margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--line);
   th, td { padding: .15rem .3rem; min-width: 0; }
   td.w { min-width: 0; }
   td, .n { white-space: normal; overflow-wrap: anywhere; }
+  th, th.n { overflow-wrap: anywhere; min-width: 11mm; }
+  table.wide { font-size: 5.4pt; }
+  table.wide th { min-width: 0; }
 }
 """
 
