@@ -114,7 +114,7 @@ footer { margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--line);
   table { font-size: 6.6pt; }
   th, td { padding: .15rem .3rem; min-width: 0; }
   td.w { min-width: 0; }
-  td, .n { white-space: normal; overflow-wrap: anywhere; }
+  td:not(.n), .n { white-space: normal; overflow-wrap: anywhere; }
   th, th.n { overflow-wrap: anywhere; min-width: 11mm; }
   table.wide { font-size: 5.4pt; }
   table.wide th { min-width: 0; }
