@@ -79,8 +79,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--procs", type=count_list, metavar="N,…", help="ranks or threads, in place of each experiment's own")
     run.add_argument("--repeat", type=natural, metavar="N", help="rounds, in each of which all variants take their turn")
     run.add_argument("--quick", action="store_true", help="few sizes and rounds: whether it works, hardly how fast it is")
-    run.add_argument("--mode", type=mode_list, metavar="MODE,…", default=("software", "hardware"),
-                     help="modes of Penstock's pools: software, hardware (default: both)")
+    run.add_argument("--mode", type=mode_list, metavar="MODE,…",
+                     help="modes of Penstock's pools: software, hardware (default: both, where that is not many)")
     run.add_argument("--pool", metavar="SPEC", help="measure memory in this pool, which is left as found, and not in a temporary one")
     run.add_argument("--mpiexec", metavar="PATH", help="MPICH's, with mpicc beside it (default: found)")
     run.add_argument("--osu", metavar="DIR", help="a folder with OSU's or Intel's MPI benchmarks, built for that MPICH: "

@@ -39,7 +39,7 @@ class Settings:
     procs: Optional[Tuple[int, ...]] = None
     repeat: Optional[int] = None
     quick: bool = False
-    modes: Tuple[str, ...] = ("software", "hardware")
+    modes: Optional[Tuple[str, ...]] = None
     timeout: float = 120.0  # seconds for one measurement
     osu: Optional[str] = None  # a folder of OSU's or Intel's programs, to print beside ours
     pool: Optional[str] = None  # measured in place of temporary pools, where the experiment can

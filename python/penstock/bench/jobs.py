@@ -53,8 +53,9 @@ def transports(run: Run, ranks: int, names: Sequence[str]) -> Dict[str, Transpor
     return {name: known[name] for name in names}
 
 
-def own_modes(run: Run) -> List[str]:
-    return [penstock(mode) for mode in run.settings.modes]
+def own_modes(run: Run, usual: Sequence[str] = ("software", "hardware")) -> List[str]:
+    """The names of the series of Penstock that are wanted."""
+    return [penstock(mode) for mode in run.settings.modes or usual]
 
 
 def output(command: Sequence[str], timeout: float, environment: Mapping[str, str]) -> str:

@@ -29,7 +29,7 @@ Fact = Union[str, int, float, bool, None]
 
 # What each metric is in words, and whether less of it is better; None: neither is.
 METRICS: Dict[str, "tuple[str, Optional[bool]]"] = {
-    "latency_us": ("latency, one way, microseconds", True),
+    "latency_us": ("latency, microseconds", True),
     "time_us": ("time of a call, microseconds", True),
     "bandwidth_MBps": ("bandwidth, MB/s", False),
     "rate_per_s": ("operations a second", False),

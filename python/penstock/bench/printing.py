@@ -63,7 +63,7 @@ def heading(part: Part, rows: Sequence[Row]) -> str:
 
 def print_part(console: Console, part: Part, rows: Sequence[Row]) -> None:
     columns = sorted({row.bytes or 0 for row in rows})
-    table = Table(title=heading(part, rows), title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     table.add_column("")
     for size in columns:
         table.add_column(sizes.said(size) if size else "", justify="right")
@@ -77,6 +77,7 @@ def print_part(console: Console, part: Part, rows: Sequence[Row]) -> None:
     if comparable(part, rows):
         _add_ratios(table, part[2], series, columns)
     console.print()
+    console.print(f"[bold]{heading(part, rows)}[/bold]")
     console.print(table)
 
 
