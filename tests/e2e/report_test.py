@@ -127,7 +127,7 @@ class Sentences(Case):
         experiment = self.experiment(rows)
         self.assertIn("3.0× higher than TCP", findings.ratios(experiment)[0].text)
         self.assertEqual([each.text for each in findings.limits(experiment)],
-                         ["Penstock reaches 50 % of the bandwidth of the raw limit, most at 8 B."])
+                         ["Penstock reaches 50 % of the bandwidth of “raw limit”, most at 8 B."])
 
     def test_more_ranks_than_cores_enter_no_ratio(self):
         figures = {"Penstock": {8: 0.5, 64: 0.5}, "TCP": {8: 8.0, 64: 8.0}, "raw limit": {8: 0.1, 64: 0.1}}
@@ -141,6 +141,22 @@ class Sentences(Case):
     def test_published_figures_enter_no_ratio(self):
         rows = self.rows({"Penstock": {8: 0.5}}) + self.rows({"TCP": {8: 16.0}}, theirs=True)
         self.assertEqual(findings.ratios(self.experiment(rows)), [])
+
+    def test_only_like_is_compared(self):
+        """Modes and placements with themselves; what has no MPI around it with what has none."""
+        names = ["Penstock software", "Penstock hardware", "Penstock software, without MPI", "raw limit, software", "TCP",
+                 "cMPI ring, 64 KB cells, software", "osu_latency over TCP"]
+        rows = [bench_results.Sample().row(name, "latency", "latency_us", 1.0, bytes=8, median=1.0 + place, baseline=name == "TCP")
+                for place, name in enumerate(names)]
+        experiment = self.experiment(rows)
+        said = [each.text for each in findings.of_experiment(experiment)]
+        self.assertEqual([re.findall("of (Penstock[^(]*) [(]", text) + re.findall("than ([^,;.]*)", text) for text in said[:3]],
+                         [["Penstock software", "TCP"], ["Penstock hardware", "TCP"], ["Penstock software, without MPI", "cMPI ring"]])
+        self.assertEqual([text.split(" has ")[0] for text in said[3:]], ["Penstock software", "Penstock software, without MPI"])
+
+    def test_a_single_round_is_said(self):
+        text = page(results(pt2pt=bench_results.experiment("Messages", [{**row, "rounds": 1} for row in self.rows({"Penstock": {8: 1.0}})])))
+        self.assertIn("1 of 1 figure rest on a single round.", text)
 
     def test_crossover(self):
         def of(tcp):

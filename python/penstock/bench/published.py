@@ -16,12 +16,28 @@ from typing import Iterable, List, Optional, Tuple
 from penstock.bench import streamer
 
 TEXT, DATA = "text point", "authors' data"
+CLASSES = ("1a", "1b", "1c", "2a", "2b")  # of STREAMer's tests
 KB, MB = 1 << 10, 1 << 20
 
 # One serialized access to a CXL device, microseconds (cMPI, Table 1): a load that misses every cache (Intel MLC), and a
 # store with its write-back (the authors' program).
 ACCESS_US = (0.79, 2.2)
 ACCESS_SOURCE = "cMPI, Table 1"
+
+
+def class_of(group: Optional[str]) -> Optional[str]:
+    """STREAMer's class that a group names, or None."""
+    return next((each for each in (group or "").replace(":", " ").split() if each in CLASSES), None)
+
+
+def fits_words(wanted: Iterable[str], op: str, group: Optional[str]) -> bool:
+    """Whether an operation is what these words say.
+
+    >>> fits_words(("get", "pscw"), "get latency", "post, start, complete, wait"), fits_words(("get", "pscw"), "put pscw", None)
+    (True, False)
+    """
+    named = f"{group or ''} {op}".lower().replace("post, start, complete, wait", "pscw")
+    return all(word in named for word in wanted)
 
 
 @dataclass(frozen=True)
@@ -49,7 +65,8 @@ class Point:
     def fits(self, op: str, metric: str, group: Optional[str]) -> bool:
         """Whether rows of this operation measure the same thing."""
         of_group = self.group is None or group is None or self.group in group.replace(":", " ").split()
-        return metric == self.metric and of_group and all(word in op.lower() for word in self.op)
+        classless = self.kind == DATA and class_of(group) is None
+        return metric == self.metric and (of_group or classless) and fits_words(self.op, op, group)
 
 
 @dataclass(frozen=True)
@@ -125,13 +142,14 @@ def _cells() -> List[Point]:
 
 
 def _coherence() -> List[Point]:
-    def stored(series: str, value: float, low: int, high: int, words: str) -> Point:
-        return Point("coherence", series, "cMPI, Figure 11", "latency_us", value, (), None, low, high, None, TEXT, True, words)
+    def stored(group: str, series: str, value: float, size: int, words: str) -> Point:
+        return Point("coherence", series, "cMPI, Figure 11", "latency_us", value, ("write",), group, size, size, None, TEXT, True,
+                     words)
 
-    return [stored("clflush, clflushopt: lower end", 2, 1, 64, "memset of up to 64 B: 2 to 3 µs"),
-            stored("clflush, clflushopt: upper end", 3, 1, 64, "memset of up to 64 B: 2 to 3 µs"),
-            stored("uncached", 4_096, 2 * KB, 2 * KB,
-                   "a lower bound above 2 KB; fits memset's byte stores on uncached memory from there, 2 µs each")]
+    found = [stored(group, f"{group}, {end} end", value, 64, "memset of up to 64 B: 2 to 3 µs")
+             for group in ("clflush", "clflushopt") for end, value in (("lower", 2), ("upper", 3))]
+    return [*found, stored("uncached", "uncached", 4_096, 2 * KB,
+                           "a lower bound above 2 KB; fits memset's byte stores on uncached memory from there, 2 µs each")]
 
 
 def _placement() -> List[Point]:

@@ -8,7 +8,7 @@ from typing import Dict, List, Optional, Sequence
 
 from penstock.bench import published
 from penstock.bench.report import words
-from penstock.bench.report.data import Experiment, Figure, Place, Report, Subject, by_place, subjects
+from penstock.bench.report.data import Experiment, Figure, Place, Report, Subject, alike, by_place, subjects
 from penstock.bench.report.findings import Pair, pairs
 
 LACKING = ("No crossover can be computed: no experiment of this run holds Penstock and TCP at two sizes or more, with no more "
@@ -37,7 +37,7 @@ class Crossover:
         """What the paper says of the same, or nothing."""
         return "; ".join(f"{each.words} ({each.source})" for each in published.crossovers()
                          if each.experiment == self.experiment.name and each.metric == self.subject.metric
-                         and all(word in self.subject.op.lower() for word in each.op))
+                         and published.fits_words(each.op, self.subject.op, self.subject.group))
 
 
 def _even_size(before: Pair, after: Pair) -> int:
@@ -76,7 +76,7 @@ def _of_subject(experiment: Experiment, subject: Subject, figures: Sequence[Figu
     tcp = [name for name, places in series.items() if all(each.tcp and not each.theirs for each in places.values())]
     for ours in own:
         for other in tcp:
-            both = [pair for pair in pairs(subject, series[ours], series[other]) if pair.place[0] is not None]
+            both = [pair for pair in pairs(subject, series[ours], series[other]) if pair.place[0] is not None and alike(ours, other)]
             for procs in sorted({pair.place[1] for pair in both}, key=lambda each: each or 0):
                 own_procs = [pair for pair in both if pair.place[1] == procs]
                 if len(own_procs) >= 2:

@@ -13,6 +13,11 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 from penstock.bench import model
 from penstock.bench.report import words
 
+_LIMIT = re.compile(r"\blimit\b|\braw copy\b|\bcopy (into|out of) the pool\b", re.IGNORECASE)
+_RING = re.compile(r"^(cmpi|published) ring\b", re.IGNORECASE)
+_OURS = re.compile(r"penstock\b|pool\b", re.IGNORECASE)
+# Two series that both name one of a kind, and not the same, are of different things.
+_KINDS = tuple(re.compile(words_) for words_ in (r"\b(software|hardware|uncached|simulated)\b", r"\b(HH|HD|DH|DD)\b"))
 WALL_CLOCK = ("latency_us", "time_us", "bandwidth_MBps", "rate_per_s")
 TIMES = ("latency_us", "time_us")
 
@@ -41,16 +46,21 @@ class Figure:
     @property
     def limit(self) -> bool:
         """Of the raw limit: what the machine gives without a protocol."""
-        name = self.series.lower()
-        return self.baseline and ("limit" in name.split() or "raw copy" in name)
+        return not self.theirs and bool(_LIMIT.search(self.series))
+
+    @property
+    def base(self) -> bool:
+        """What Penstock is compared with, the raw limit apart."""
+        return not self.theirs and not self.limit and (self.baseline or bool(_RING.search(self.series)))
 
     @property
     def tcp(self) -> bool:
-        return self.baseline and "tcp" in self.series.lower()
+        return self.base and "tcp" in self.series.lower()
 
     @property
     def ours(self) -> bool:
-        return not self.baseline and not self.theirs
+        """Penstock's, or of memory of a pool; a series that is only shown, such as another program's, is neither this nor a base."""
+        return not (self.theirs or self.limit or self.base) and bool(_OURS.match(self.series))
 
     @property
     def comparable(self) -> bool:
@@ -62,7 +72,7 @@ class Figure:
         """The model of a real device: serialized accesses x the published latencies of one; None where it says nothing."""
         from penstock.bench.published import ACCESS_US
 
-        if self.serialized is None or self.theirs or self.metric not in TIMES:
+        if self.serialized is None or self.theirs or self.metric not in (*TIMES, "accesses"):
             return None
         return self.serialized * ACCESS_US[0], self.serialized * ACCESS_US[1]
 
@@ -199,7 +209,8 @@ class Subject:
     @property
     def title(self) -> str:
         metric = metric_words(self.metric)
-        return ", ".join(part for part in (self.group, "" if metric.startswith(self.op) else self.op, metric) if part)
+        op = self.op.removesuffix(" " + metric.split(",")[0])
+        return ", ".join(part for part in (self.group, "" if metric.startswith(op) else op, metric) if part)
 
 
 def metric_words(metric: str) -> str:
@@ -243,6 +254,22 @@ def times_better(ours: Figure, other: Figure) -> Optional[float]:
     if ours.median < 0 or other.median < 0:
         return None
     return other.median / ours.median if less else ours.median / other.median
+
+
+def alike(ours: str, other: str) -> bool:
+    """Whether two series may be compared: of one mode and placement; what is measured without an MPI not with an MPI.
+
+    >>> alike("Penstock software, HH", "TCP, HH"), alike("Penstock software", "raw limit, hardware")
+    (True, False)
+    >>> alike("Penstock software, without MPI", "TCP"), alike("Penstock software, without MPI", "cMPI ring, software")
+    (False, True)
+    """
+    for kind in _KINDS:
+        found = kind.search(ours), kind.search(other)
+        if found[0] and found[1] and found[0][1] != found[1][1]:
+            return False
+    ring = bool(_RING.search(other))
+    return (ring or bool(_LIMIT.search(other))) if "without MPI" in ours else not ring
 
 
 def beyond_spread(one: Figure, other: Figure) -> bool:

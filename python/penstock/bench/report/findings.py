@@ -12,7 +12,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from penstock.bench.published import ACCESS_SOURCE, ACCESS_US
 from penstock.bench.report import words
-from penstock.bench.report.data import (TIMES, Experiment, Figure, Place, Report, Subject, beyond_spread, by_place,
+from penstock.bench.report.data import (TIMES, Experiment, Figure, Place, Report, Subject, alike, beyond_spread, by_place,
                                         less_is_better, order, subjects, times_better)
 
 RATIO, LIMIT, CPU, MODEL = "ratio", "limit", "cpu", "model"
@@ -72,10 +72,10 @@ def _compared(experiment: Experiment, limit: bool) -> Iterator[Tuple[str, str, L
         series = by_place(figures)
         own = [name for name, places in series.items() if all(each.ours for each in places.values())]
         others = [name for name, places in series.items()
-                  if all(each.baseline and not each.theirs and each.limit == limit for each in places.values())]
+                  if all(each.limit if limit else each.base for each in places.values())]
         for name in own:
             for other in others:
-                found = pairs(subject, series[name], series[other])
+                found = pairs(subject, series[name], series[other]) if alike(name, other) else []
                 if found:
                     yield name, other, found
 
@@ -99,15 +99,18 @@ def _against(found: Sequence[Tuple[str, Pair]]) -> str:
 
 
 def named(subject: Subject) -> str:
-    """'put pscw: ' and the like; an operation that only repeats the metric is left out."""
-    op = "" if noun(subject.metric).startswith(subject.op) else subject.op
+    """Group and operation, without what only repeats the metric: 'lock and unlock, put' of 'put latency'."""
+    op = "" if noun(subject.metric).startswith(subject.op) else subject.op.removesuffix(" " + noun(subject.metric))
     return ", ".join(part for part in (subject.group, op) if part)
 
 
-def _each(experiment: Experiment) -> Iterator[str]:
+Compared = List[Tuple[str, str, List[Pair]]]
+
+
+def _each(compared: Compared) -> Iterator[str]:
     """A sentence for each subject and series of ours, at the least and the greatest size of the fewest processes."""
     gathered: Dict[Tuple[Subject, str], Dict[Place, List[Tuple[str, Pair]]]] = {}
-    for ours, other, found in _compared(experiment, limit=False):
+    for ours, other, found in compared:
         for pair in found:
             gathered.setdefault((pair.subject, ours), {}).setdefault(pair.place, []).append((other, pair))
     for (subject, ours), places in gathered.items():
@@ -122,10 +125,10 @@ def _each(experiment: Experiment) -> Iterator[str]:
         yield f"{head + ', ' if head else ''}{noun(subject.metric)} of {ours}{procs}. {'. '.join(said)}."
 
 
-def _together(experiment: Experiment) -> Iterator[str]:
+def _together(compared: Compared) -> Iterator[str]:
     """A sentence for each metric, series of ours and baseline, over all operations and sizes."""
     gathered: Dict[Tuple[str, str, str], List[Pair]] = {}
-    for ours, other, found in _compared(experiment, limit=False):
+    for ours, other, found in compared:
         gathered.setdefault((found[0].subject.metric, ours, other), []).extend(found)
     for (metric, ours, other), found in gathered.items():
         most, least = max(found, key=lambda pair: pair.times), min(found, key=lambda pair: pair.times)
@@ -152,10 +155,16 @@ def _case(pair: Pair) -> str:
 
 
 def ratios(experiment: Experiment) -> List[Finding]:
-    compared = {found[0].subject for _, _, found in _compared(experiment, limit=False)}
-    compared = {subject for subject in compared if subject.metric != "cpu_s_per_GB"}
-    sentences = _each(experiment) if len(compared) <= FEW else _together(experiment)
-    return [Finding(RATIO, experiment.name, text) for text in sentences if "CPU time for each GB" not in text]
+    """Of few operations each by itself, of many all together."""
+    by_metric: Dict[str, Compared] = {}
+    for ours, other, found in _compared(experiment, limit=False):
+        if found[0].subject.metric != "cpu_s_per_GB":
+            by_metric.setdefault(found[0].subject.metric, []).append((ours, other, found))
+    sentences = []
+    for compared in by_metric.values():
+        few = len({found[0].subject for _, _, found in compared}) <= FEW
+        sentences += [Finding(RATIO, experiment.name, text) for text in (_each if few else _together)(compared)]
+    return sentences
 
 
 def limits(experiment: Experiment) -> List[Finding]:
@@ -167,11 +176,11 @@ def limits(experiment: Experiment) -> List[Finding]:
     for (metric, ours, other), found in gathered.items():
         most, least = max(found, key=lambda pair: pair.times), min(found, key=lambda pair: pair.times)
         if less_is_better(metric):
-            said = (f"has {words.between(1 / most.times, 1 / least.times)} the {noun(metric)} of the {other.removeprefix('the ')}: "
+            said = (f"has {words.between(1 / most.times, 1 / least.times)} the {noun(metric)} of “{other}”: "
                     f"nearest at {words.ratio(1 / most.times)} ({_case(most)}), farthest at {words.ratio(1 / least.times)} ({_case(least)})")
         else:
             share = f"{least.times * 100:.0f}" if len(found) == 1 else f"{least.times * 100:.0f} to {most.times * 100:.0f}"
-            said = f"reaches {share} % of the {noun(metric)} of the {other.removeprefix('the ')}, most at {_case(most)}"
+            said = f"reaches {share} % of the {noun(metric)} of “{other}”, most at {_case(most)}"
         sentences.append(Finding(LIMIT, experiment.name, f"{ours} {said}."))
     return sentences
 
@@ -231,6 +240,16 @@ def oversubscribed(report: Report) -> Optional[str]:
             "enter no ratio; CPU time, bytes and device accesses of the same runs do.")
 
 
+def single_rounds(report: Report) -> Optional[str]:
+    """What is said of figures without a spread."""
+    measured = [each for experiment in report.experiments for each in experiment.figures if not each.theirs]
+    single = sum(each.rounds == 1 for each in measured)
+    if not single:
+        return None
+    return (f"{single:,} of {words.count(len(measured), 'figure')} rest on a single round. Their spread is not known: a ratio "
+            "of them may be chance.")
+
+
 @dataclass(frozen=True)
 class Highlight:
     """A figure for the top of the page, what it is, and where it was measured."""
@@ -253,7 +272,7 @@ def highlights(report: Report) -> List[Highlight]:
                     continue
                 value = f"{chosen.times * 100:.0f} %" if limit else words.ratio(max(chosen.times, 1 / chosen.times))
                 side = _better_word(wanted)[0 if chosen.times > 1 else 1]
-                what = f"of the bandwidth of the {other}" if limit else f"{side} latency than {other}"
+                what = f"of the bandwidth of “{other}”" if limit else f"{side} latency than {other}"
                 where = f"{experiment.title}, {_case(chosen)}, {ours}"
                 found.setdefault((experiment.name, wanted, other), Highlight(value, what, where))  # of one mode and operation
     return list(found.values())[:4]

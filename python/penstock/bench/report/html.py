@@ -82,9 +82,7 @@ def summary(report: Report) -> str:
                                                       f'<p class="soft">{escape(findings.LACKING[kind])}</p>'))
         if kind == findings.RATIO:
             parts.append(_crossovers(report))
-    over = findings.oversubscribed(report)
-    if over:
-        parts.append(f'<p class="soft">{escape(over)}</p>')
+    parts += [f'<p class="soft">{escape(said)}</p>' for said in (findings.single_rounds(report), findings.oversubscribed(report)) if said]
     return "\n".join(part for part in parts if part)
 
 
@@ -92,7 +90,7 @@ def _crossovers(report: Report) -> str:
     found = crossover.of_report(report)
     if not found:
         return f'<h3>Where TCP wins</h3><p class="soft">{escape(crossover.LACKING)}</p>'
-    return "<h3>Where TCP wins</h3>" + table(tables.of_crossovers(found))
+    return f'<h3>Where TCP wins</h3><div class="tall">{table(tables.of_crossovers(found))}</div>'
 
 
 def environment(report: Report) -> str:

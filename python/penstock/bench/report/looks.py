@@ -59,6 +59,8 @@ figure svg text { font-family: inherit !important; }
 figure h3 { margin: 0 0 .4rem; }
 figcaption { margin-top: .2rem; font-size: .84rem; }
 .scroll { overflow-x: auto; margin: .4rem 0 .8rem; border: 1px solid var(--line); border-radius: .5rem; }
+.tall .scroll { max-height: 32rem; overflow-y: auto; }
+.tall thead { position: sticky; top: 0; }
 .scroll:focus-visible { outline: 2px solid var(--link); }
 table { border-collapse: collapse; width: 100%; font-size: .87rem; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
 th, td { padding: .32rem .7rem; text-align: left; vertical-align: baseline; border-bottom: 1px solid var(--line); }
@@ -110,7 +112,7 @@ footer { margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--line);
   h2, h3, summary { break-after: avoid; }
   figure, .tile, tr, .warnings { break-inside: avoid; }
   .plots { grid-template-columns: 1fr 1fr; }
-  .scroll { overflow: visible; border: 0; }
+  .scroll, .tall .scroll { overflow: visible; border: 0; max-height: none; }
   table { font-size: 6.6pt; }
   th, td { padding: .15rem .3rem; min-width: 0; }
   td.w { min-width: 0; }

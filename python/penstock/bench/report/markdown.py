@@ -44,8 +44,9 @@ def _summary(report: Report) -> List[str]:
         if kind == findings.RATIO:
             found = crossover.of_report(report)
             lines += ["", "### Where TCP wins", "", table(tables.of_crossovers(found)) if found else crossover.LACKING]
-    over = findings.oversubscribed(report)
-    return [*lines, "", over] if over else lines
+    for said in (findings.single_rounds(report), findings.oversubscribed(report)):
+        lines += ["", said] if said else []
+    return lines
 
 
 def _section(experiment: Experiment, files: Mapping[str, str]) -> List[str]:

@@ -108,7 +108,7 @@ def _curves(plot: Line, figures: Sequence[Figure]) -> List[Curve]:
         curve = curves.setdefault(name, Curve(name, [], [], []))
         curve.points.append((x, y))
         curve.figures.append(each)
-    return list(curves.values())
+    return sorted(curves.values(), key=lambda curve: (not curve.figures[0].ours, curve.figures[0].limit))
 
 
 def _references(experiment: Experiment, plot: Line, figures: Sequence[Figure]) -> List[Curve]:
@@ -121,8 +121,7 @@ def _references(experiment: Experiment, plot: Line, figures: Sequence[Figure]) -
         fits = [subject for subject in subjects if point.experiment == experiment.name and point.fits(*subject)]
         if len(fits) != len(subjects):
             continue
-        if point.kind == published.DATA and all(group is None or point.group not in group.replace(":", " ").split()
-                                                for _, _, group in subjects):
+        if point.kind == published.DATA and all(published.class_of(group) is None for _, _, group in subjects):
             if "CXL" not in point.series or point.group not in ("1b", "2a"):
                 continue  # a plot of no class: only the curves of the device
         kind = "data" if point.kind == published.DATA else "text"
@@ -252,7 +251,7 @@ def _dots(plot: Line, figures: Sequence[Figure], styles: Styles) -> Tuple[Any, L
     axes.set_ylim(-len(shown) + 0.4, 0.75)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel(words.short(plot.unit or plot.y, 60), color=INK)
+    axes.set_xlabel(words.short(metric_words(plot.unit or plot.y), 60), color=INK)
     from matplotlib.ticker import FuncFormatter, NullLocator
 
     if plot.logy:
@@ -282,7 +281,7 @@ def _lines(experiment: Experiment, plot: Line, figures: Sequence[Figure], curves
         marks.append(published.TEXT)
     reach = [x for curve in references for x, _ in curve.points] + [high for each in references for _, high, _ in each.levels]
     _scale_x(axes, plot, inside + (reach if plot.x == "procs" else []))
-    _scale_y(axes, plot, plot.unit or metric_words(figures[0].metric))
+    _scale_y(axes, plot, metric_words(plot.unit or figures[0].metric))
     handles, labels = axes.get_legend_handles_labels()
     ours_first = sorted(zip(handles, labels), key=lambda pair: ("(" in pair[1], pair[1].startswith("model")))
     canvas.legend([handle for handle, _ in ours_first], [label for _, label in ours_first], loc="lower left",
@@ -293,7 +292,7 @@ def _lines(experiment: Experiment, plot: Line, figures: Sequence[Figure], curves
 def _described(plot: Line, curves: Sequence[Tuple[str, Sequence[float]]]) -> str:
     """The plot in words, for those who do not see it."""
     parts = [f"{name} from {words.number(min(values))} to {words.number(max(values))}" for name, values in curves if values]
-    return f"{plot.unit or plot.y} over {plot.x}: " + "; ".join(parts) + "." if parts else "no points"
+    return f"{metric_words(plot.unit or plot.y)} over {plot.x}: " + "; ".join(parts) + "." if parts else "no points"
 
 
 def draw(experiment: Experiment, plot: Line, styles: Styles, prefix: str, page: bool = True) -> Optional[Drawn]:

@@ -9,7 +9,8 @@ from penstock.bench import published
 from penstock.bench.report import words
 from penstock.bench.report.crossover import Crossover
 from penstock.bench.report.findings import named, noun
-from penstock.bench.report.data import (Experiment, Figure, Place, Report, Subject, beyond_spread, by_place, metric_words,
+from penstock.bench.report.data import (Experiment, Figure, Place, Report, Subject, alike, beyond_spread, by_place,
+                                        metric_words,
                                         order, subjects, times_better)
 
 REAL = "on real CXL, µs (model)"
@@ -80,9 +81,9 @@ def by_size(subject: Subject, figures: Sequence[Figure]) -> Table:
     series: Dict[str, Dict[Place, Figure]] = by_place(figures)
     places = sorted({place for each in series.values() for place in each}, key=order)
     own = [name for name, each in series.items() if all(figure.ours for figure in each.values())]
-    bases = [name for name, each in series.items() if all(figure.baseline for figure in each.values())]
-    compared = [(ours, base) for ours in own for base in bases
-                if any(_ratio(series[ours].get(place), series[base].get(place)).sort for place in places)]
+    bases = [name for name, each in series.items() if all(figure.base or figure.limit for figure in each.values())]
+    compared = [(ours, base) for ours in own for base in bases if alike(ours, base)
+                and any(_ratio(series[ours].get(place), series[base].get(place)).sort for place in places)]
     modelled = [name for name in own if any(figure.real_us for figure in series[name].values())]
     sized, counted = any(place[0] is not None for place in places), any(place[1] is not None for place in places)
     columns = [*(["size"] if sized else []), *(["processes"] if counted else []),
@@ -100,16 +101,18 @@ def by_series(subject: Subject, figures: Sequence[Figure]) -> Table:
     modelled = any(each.real_us for each in figures)
     rows = []
     for each in figures:
-        origin = "published" if each.theirs else "baseline" if each.baseline else "measured"
+        origin = "published" if each.theirs else "limit" if each.limit else "baseline" if each.base else "measured"
         rows.append([Cell(each.series), _median(each), Cell(origin), *([_real(each)] if modelled else [])])
     columns = ["", metric_words(subject.metric), "", *([REAL] if modelled else [])]
     return Table(subject.title, columns, [False, True, False, True][:len(columns)], rows, _notes(figures))
 
 
 def of_experiment(experiment: Experiment) -> List[Table]:
-    """One for each subject."""
+    """One for each subject that was measured; what is published only is in `of_paper`."""
     found = []
     for subject, figures in subjects(experiment.figures).items():
+        if all(each.theirs for each in figures) and of_paper(experiment):
+            continue
         single = len({(each.bytes, each.procs) for each in figures}) == 1
         found.append((by_series if single else by_size)(subject, figures))
     return found
@@ -124,7 +127,7 @@ def in_full(experiment: Experiment) -> Table:
         operation = ", ".join(part for part in (each.group, each.op) if part)
         spread = Cell(words.NONE) if each.spread is None else Cell(f"{each.spread * 100:.0f} %", each.spread)
         numbers = [Cell(words.number(value), value) for value in (each.median, each.p99, each.min, each.max)]
-        kind = " (published)" if each.theirs else " (baseline)" if each.baseline else ""
+        kind = " (published)" if each.theirs else " (baseline)" if each.base else ""
         rows.append([Cell(each.series + kind), Cell(operation), Cell(each.metric), _size((each.bytes, None)),
                      _procs((None, each.procs)), *numbers, spread,
                      Cell(words.NONE if each.rounds is None else str(each.rounds), each.rounds),
@@ -157,22 +160,16 @@ def of_paper(experiment: Experiment) -> Optional[Table]:
 
 
 def of_crossovers(found: Sequence[Crossover]) -> Table:
-    """A line for each operation and count of processes, a column for each of ours beside each TCP."""
-    lines: Dict[Tuple[str, str, Optional[int]], Dict[Tuple[str, str], Crossover]] = {}
+    """A line for each operation, count of processes, series of ours and TCP."""
+    rows = []
     for each in found:
         operation = ", ".join(part for part in (named(each.subject), noun(each.subject.metric)) if part)
-        lines.setdefault((each.experiment.title, operation, each.procs), {})[(each.ours, each.other)] = each
-    both = list(dict.fromkeys((each.ours, each.other) for each in found))
-    rows = []
-    for (title, operation, procs), cells in lines.items():
-        said = next(iter(cells.values())).published
-        rows.append([Cell(title), Cell(operation), Cell(words.NONE if procs is None else str(procs), procs),
-                     *(Cell(cells[pair].brief, cells[pair].size) if pair in cells else Cell(words.NONE) for pair in both),
-                     Cell(said or words.NONE)])
-    columns = ["experiment", "operation", "processes", *(f"{other} against {ours}" for ours, other in both), "the paper says"]
+        rows.append([Cell(each.experiment.title), Cell(operation), Cell(words.NONE if each.procs is None else str(each.procs), each.procs),
+                     Cell(each.ours), Cell(each.other), Cell(each.brief, each.size), Cell(each.published or words.NONE)])
     note = ("From which size of a message on TCP is better, by more than both spreads; between two measured sizes, where the "
             "straight line between their ratios (both axes logarithmic) is 1.")
-    return Table("where TCP wins", columns, [False, False, True, *(False for _ in both), False], rows, note)
+    columns = ["experiment", "operation", "processes", "series", "against", "TCP wins", "the paper says"]
+    return Table("where TCP wins", columns, [False, False, True, False, False, False, False], rows, note)
 
 
 def of_run(report: Report) -> Table:
