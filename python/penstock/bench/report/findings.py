@@ -260,7 +260,7 @@ class Highlight:
 
 
 def highlights(report: Report) -> List[Highlight]:
-    """At most four: the smallest message against each TCP, and the largest against the raw limit."""
+    """At most four, of several rounds: the smallest message against each TCP, and the largest against the raw limit."""
     found: Dict[Tuple[str, str, str], Highlight] = {}
     for experiment in report.experiments:
         if experiment.name not in ("pt2pt", "rma"):
@@ -268,7 +268,8 @@ def highlights(report: Report) -> List[Highlight]:
         for wanted, limit in (("latency_us", False), ("bandwidth_MBps", True)):
             for ours, other, both in _compared(experiment, limit):
                 chosen = max(both, key=lambda pair: pair.place[0] or 0) if limit else both[0]
-                if chosen.subject.metric != wanted or not (limit or (chosen.other.tcp and not chosen.even)):
+                told = limit or (chosen.other.tcp and not chosen.even)
+                if chosen.subject.metric != wanted or not told or 1 in (chosen.ours.rounds, chosen.other.rounds):
                     continue
                 value = f"{chosen.times * 100:.0f} %" if limit else words.ratio(max(chosen.times, 1 / chosen.times))
                 side = _better_word(wanted)[0 if chosen.times > 1 else 1]

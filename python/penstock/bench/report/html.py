@@ -69,7 +69,8 @@ def _tiles(report: Report) -> str:
 
 def summary(report: Report) -> str:
     """What the data carry, by kind; of an experiment with many sentences the first stand here, the others in its section."""
-    parts = [_tiles(report)]
+    single = findings.single_rounds(report)
+    parts = [_tiles(report), f'<p class="warnings">{escape(single)}</p>' if single else ""]
     for kind, heading in findings.HEADINGS.items():
         items = []
         for experiment in report.experiments:
@@ -82,7 +83,8 @@ def summary(report: Report) -> str:
                                                       f'<p class="soft">{escape(findings.LACKING[kind])}</p>'))
         if kind == findings.RATIO:
             parts.append(_crossovers(report))
-    parts += [f'<p class="soft">{escape(said)}</p>' for said in (findings.single_rounds(report), findings.oversubscribed(report)) if said]
+    over = findings.oversubscribed(report)
+    parts += [f'<p class="soft">{escape(over)}</p>'] if over else []
     return "\n".join(part for part in parts if part)
 
 
