@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import List, NoReturn, Optional, Sequence, Tuple
 
 from rich.console import Console
-from rich.table import Table
 
-from penstock.bench import comparing, model, printing, running, sizes
+from penstock.bench import model, printing, running, sizes
 from penstock.bench.experiment import Experiment, Settings, registry
-from penstock.bench.model import ModelError, Outcome, Results
+from penstock.bench.model import Outcome, Results
 from penstock.bench.places import Tools
 
 EXIT_OK, EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
@@ -90,11 +89,11 @@ def parser() -> argparse.ArgumentParser:
     listed = verbs.add_parser("list", help="list the experiments")
     listed.add_argument("--json", action="store_true", help="print JSON")
     compare = verbs.add_parser("compare", help="compare two runs", description="Compare two runs: what became better or worse "
-                               "by more than the rounds of a run differ.")
+                               "by more than the rounds of a run differ. Exit status 3: something became worse.")
     compare.add_argument("first", type=Path, metavar="A.json")
     compare.add_argument("second", type=Path, metavar="B.json")
     compare.add_argument("--json", action="store_true", help="print JSON")
-    compare.add_argument("--all", action="store_true", help="also figures that did not change")
+    compare.add_argument("--all", action="store_true", help="also figures that did not change or are not judged")
     return top
 
 
@@ -194,49 +193,6 @@ def leave(results: Results, options: argparse.Namespace) -> List[str]:
     return written
 
 
-def compare(options: argparse.Namespace) -> int:
-    try:
-        first, second = model.read(options.first), model.read(options.second)
-    except ModelError as error:
-        complain(str(error))
-        return EXIT_ERROR
-    found, notes = comparing.changes(first, second)
-    differ = comparing.differences(first, second)
-    if options.json:
-        print(json.dumps({"machines_differ": differ, "notes": notes,
-                          "changes": [{"experiment": each.experiment, "series": each.first.series, "group": each.first.group,
-                                       "op": each.first.op, "bytes": each.first.bytes, "procs": each.first.procs,
-                                       "metric": each.first.metric, "first": each.first.median,
-                                       "second": each.second.median, "times_better": each.times,
-                                       "beyond_spread": each.beyond} for each in found]}, indent=1))
-        return EXIT_OK
-    print_comparison(printing.console(), found, notes, differ, options.all)
-    return EXIT_OK
-
-
-def print_comparison(console: Console, found: Sequence[comparing.Change], notes: Sequence[str], differ: Sequence[str],
-                     everything: bool) -> None:
-    shown = [each for each in found if each.beyond or everything]
-    table = Table(box=None, pad_edge=False)
-    for column in ("experiment", "series", "what", "bytes", "processes"):
-        table.add_column(column)
-    for column in ("first", "second", "times better"):
-        table.add_column(column, justify="right")
-    for each in shown:
-        row = each.first
-        what = ", ".join(filter(None, (row.group, row.op, row.metric)))
-        table.add_row(each.experiment, row.series, what, sizes.said(row.bytes) if row.bytes else "", str(row.procs),
-                      printing.figure(row.median), printing.figure(each.second.median), f"{each.times:.2f}")
-    if shown:
-        console.print(table)
-    changed = sum(each.beyond for each in found)
-    console.print(f"{len(found)} figures compared, {changed} changed by more than the rounds differ")
-    for words in notes:
-        console.print(words, markup=False)
-    if differ:
-        console.print(f"the machines differ, so the figures say little of the code: {'; '.join(differ[:6])}", markup=False)
-
-
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     if options.verb == "list":
@@ -249,7 +205,9 @@ def main(arguments: Sequence[str]) -> int:
             printing.print_list(printing.console(), experiments)
         return EXIT_OK
     if options.verb == "compare":
-        return compare(options)
+        from penstock.bench import compare
+
+        return compare.run(options.first, options.second, options.json, options.all)
     words = list(arguments)
     if "--command" in words:
         at = words.index("--command")
