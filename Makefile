@@ -12,6 +12,9 @@ QEMU_ARGS ?=
 CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
 PRODUCT = penstock penstock_shared penstock_fi penstock_mpi penstock_nccl penstock_ncclnet penstock_bench_programs
 RELEASE = $(BUILD)/release
+VENV_PYTHON = $(CURDIR)/.venv/bin/python
+# EXPERIMENT ... and options of penstock bench run
+BENCH_ARGS ?=
 
 .PHONY: help demo release test e2e-qemu conformance torch torch-suite torch-headers gpu wheel check format build bench results prove mutants fuzz fuzz-short install deb clean
 .DEFAULT_GOAL := help
@@ -80,18 +83,14 @@ format: ## put the C and C++ files into the form that make check asks for
 	ci/install.sh check
 	git ls-files -co --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h' '*.cu' '*.cuh' | xargs clang-format -i
 
-bench: ## measurements with their baselines
+bench: ## every table and figure of the papers that this machine allows, with baselines: build/bench/report.html
 	ci/install.sh build run
 	$(CONFIGURE)
-	cmake --build $(BUILD) -j $(JOBS)
-	BUILD=$(BUILD) ci/bench.sh
+	cmake --build $(BUILD) -j $(JOBS) --target $(PRODUCT)
+	PENSTOCK_PYTHON=$(VENV_PYTHON) $(BUILD)/bin/penstock bench run --report $(BUILD)/bench $(BENCH_ARGS)
 
-results: build ## the experiments of penstock bench, kept as a page of docs/results
-	ci/install.sh build run
-	$(CONFIGURE)
-	cmake --build $(BUILD) -j $(JOBS)
-	PENSTOCK_PYTHON=$(CURDIR)/.venv/bin/python $(BUILD)/bin/penstock bench run --report $(BUILD)/bench
-	PYTHONPATH=$(BUILD)/python .venv/bin/python -m penstock.bench.report $(BUILD)/bench/results.json --keep docs/results
+results: bench ## make bench, kept as a page of docs/results
+	PYTHONPATH=$(BUILD)/python $(VENV_PYTHON) -B -m penstock.bench.report $(BUILD)/bench/results.json --keep docs/results
 
 prove: ## the protocols on memory without coherence: fresh seeds, deaths, small worlds, mutants, fuzzing; PROVE_MINUTES (5) of jobs
 	ci/install.sh build test fuzz mpis

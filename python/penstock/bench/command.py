@@ -14,7 +14,7 @@ from typing import List, NoReturn, Optional, Sequence, Tuple
 
 from rich.console import Console
 
-from penstock.bench import compare, model, printing, running, sizes
+from penstock.bench import model, printing, running, sizes
 from penstock.bench.experiment import Experiment, Settings, registry
 from penstock.bench.model import Outcome, Results
 from penstock.bench.places import Tools
@@ -88,12 +88,12 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="for one measurement (default: 120)")
     listed = verbs.add_parser("list", help="list the experiments")
     listed.add_argument("--json", action="store_true", help="print JSON")
-    both = verbs.add_parser("compare", help="compare two runs", epilog=compare.STATUSES,
-                            description="Compare two runs: what became better or worse by more than the rounds of a run differ.")
-    both.add_argument("first", type=Path, metavar="A.json")
-    both.add_argument("second", type=Path, metavar="B.json")
-    both.add_argument("--json", action="store_true", help="print JSON")
-    both.add_argument("--all", action="store_true", help="also figures that did not change or are not judged")
+    compare = verbs.add_parser("compare", help="compare two runs", description="Compare two runs: what became better or worse "
+                               "by more than the rounds of a run differ. Exit status 3: something became worse.")
+    compare.add_argument("first", type=Path, metavar="A.json")
+    compare.add_argument("second", type=Path, metavar="B.json")
+    compare.add_argument("--json", action="store_true", help="print JSON")
+    compare.add_argument("--all", action="store_true", help="also figures that did not change or are not judged")
     return top
 
 
@@ -205,6 +205,8 @@ def main(arguments: Sequence[str]) -> int:
             printing.print_list(printing.console(), experiments)
         return EXIT_OK
     if options.verb == "compare":
+        from penstock.bench import compare
+
         return compare.run(options.first, options.second, options.json, options.all)
     words = list(arguments)
     if "--command" in words:
