@@ -15,8 +15,8 @@ INDEX = """# Results
 
 What `penstock bench` measured, one page per machine and date, made by `make results`. Each table holds medians of
 interleaved rounds with the baselines measured in the same run: compare within a table, not between pages; for that there
-is `penstock bench compare`. [Measurements that decided a design](design-measurements.md) are kept apart: they compare
-with code that is gone.
+is `penstock bench compare`. [The report](../report.md) says how the sentences are computed.
+[Measurements that decided a design](design-measurements.md) are kept apart: they compare with code that is gone.
 
 | date | machine | commit |
 |---|---|---|
