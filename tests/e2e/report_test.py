@@ -154,6 +154,16 @@ class Sentences(Case):
                          [["Penstock software", "TCP"], ["Penstock hardware", "TCP"], ["Penstock software, without MPI", "cMPI ring"]])
         self.assertEqual([text.split(" has ")[0] for text in said[3:]], ["Penstock software", "Penstock software, without MPI"])
 
+    def test_headline_figures(self):
+        latency = self.rows({"Penstock": {8: 0.5, 64: 9.0}, "TCP": {8: 8.0, 64: 9.0}, "raw TCP socket": {8: 0.25, 64: 9.0}})
+        bandwidth = self.rows({"Penstock": {8: 1.0, 64: 300.0}, "raw limit": {8: 9.0, 64: 400.0}}, "bandwidth", "bandwidth_MBps")
+        made_up = results(pt2pt=bench_results.experiment("Messages", latency + bandwidth))
+        self.assertEqual([(each.value, each.words) for each in findings.highlights(data.report_of(made_up))],
+                         [("16×", "lower latency than TCP"), ("2.0×", "higher latency than raw TCP socket"), ("75 %", "of the bandwidth of “raw limit”")])
+        for row in made_up["experiments"]["pt2pt"]["rows"]:
+            row["rounds"] = 1
+        self.assertEqual(findings.highlights(data.report_of(made_up)), [])
+
     def test_a_single_round_is_said(self):
         text = page(results(pt2pt=bench_results.experiment("Messages", [{**row, "rounds": 1} for row in self.rows({"Penstock": {8: 1.0}})])))
         self.assertIn("1 of 1 figure rest on a single round.", text)
@@ -176,8 +186,10 @@ class Sentences(Case):
 
     def test_the_model_of_a_real_device(self):
         experiment = self.experiment(self.rows({"Penstock": {8: 1.0}}, serialized=2))
-        self.assertIn("makes 2 device accesses one after another; at 0.79 to 2.2 µs each (cMPI, Table 1) that alone takes 1.58 to 4.40 µs",
-                      findings.model(experiment)[0].text)
+        self.assertEqual([each.text for each in findings.model(experiment)],
+                         ["latency of 8 B: 2 device accesses one after another (Penstock). At 0.79 to 2.2 µs each (cMPI, Table 1) that "
+                          "alone takes 1.58 to 4.40 µs."])
+        self.assertEqual(findings.model(self.experiment(self.rows({"TCP": {8: 1.0}}, serialized=2))), [])  # goes to no device
         cells = [cell.text for cell in tables.of_experiment(experiment)[0].rows[0]]
         self.assertEqual(cells[-1], "1.58 to 4.40")
 

@@ -72,8 +72,8 @@ class Figure:
         """The model of a real device: serialized accesses x the published latencies of one; None where it says nothing."""
         from penstock.bench.published import ACCESS_US
 
-        if self.serialized is None or self.theirs or self.metric not in (*TIMES, "accesses"):
-            return None
+        if self.serialized is None or self.theirs or self.base or self.metric not in (*TIMES, "accesses"):
+            return None  # a baseline goes to no device
         return self.serialized * ACCESS_US[0], self.serialized * ACCESS_US[1]
 
 

@@ -208,23 +208,22 @@ def cpu(experiment: Experiment) -> List[Finding]:
 
 
 def model(experiment: Experiment) -> List[Finding]:
-    """Serialized accesses x the published latency of one, at the smallest size."""
-    sentences: Dict[str, Finding] = {}
+    """Serialized accesses x the published latency of one, at the smallest size of each operation."""
+    makers: Dict[Tuple[str, float], List[str]] = {}
     for subject, figures in subjects(experiment.figures).items():
         for name, places in by_place(figures).items():
-            counted = [place for place in sorted(places, key=order) if places[place].real_us]
-            if not counted:
-                continue
-            first = places[counted[0]]
-            low, high = first.real_us or (0.0, 0.0)
-            size = "" if first.bytes is None else f" of {words.size(first.bytes)}"
-            head = named(subject) or noun(subject.metric)
-            sentences.setdefault(f"{head}{name}", Finding(
-                MODEL, experiment.name,
-                f"{head}{size}: {name} makes {first.serialized:g} device access{'' if first.serialized == 1 else 'es one after another'}; at "
-                f"{ACCESS_US[0]} to {ACCESS_US[1]} µs each ({ACCESS_SOURCE}) that alone takes {words.number(low)} to "
-                f"{words.number(high)} µs."))
-    return list(sentences.values())
+            counted = [places[place] for place in sorted(places, key=order) if places[place].real_us]
+            if counted and subject.metric in TIMES:
+                size = "" if counted[0].bytes is None else f" of {words.size(counted[0].bytes)}"
+                what = f"{named(subject) or noun(subject.metric)}{size}"
+                makers.setdefault((what, counted[0].serialized or 0), []).append(name)
+    sentences = []
+    for (what, accesses), names in makers.items():
+        accessed = "1 device access" if accesses == 1 else f"{accesses:g} device accesses one after another"
+        low, high = (words.number(accesses * each) for each in ACCESS_US)
+        sentences.append(Finding(MODEL, experiment.name, f"{what}: {accessed} ({'; '.join(names)}). At {ACCESS_US[0]} to {ACCESS_US[1]} µs "
+                                                         f"each ({ACCESS_SOURCE}) that alone takes {low} to {high} µs."))
+    return sentences
 
 
 def of_experiment(experiment: Experiment) -> List[Finding]:
@@ -260,23 +259,33 @@ class Highlight:
 
 
 def highlights(report: Report) -> List[Highlight]:
-    """At most four, of several rounds: the smallest message against each TCP, and the largest against the raw limit."""
-    found: Dict[Tuple[str, str, str], Highlight] = {}
+    """At most four, of several rounds: the smallest message against each TCP, and the largest against the nearest raw limit."""
+    found: List[Highlight] = []
     for experiment in report.experiments:
         if experiment.name not in ("pt2pt", "rma"):
             continue
-        for wanted, limit in (("latency_us", False), ("bandwidth_MBps", True)):
-            for ours, other, both in _compared(experiment, limit):
-                chosen = max(both, key=lambda pair: pair.place[0] or 0) if limit else both[0]
-                told = limit or (chosen.other.tcp and not chosen.even)
-                if chosen.subject.metric != wanted or not told or 1 in (chosen.ours.rounds, chosen.other.rounds):
-                    continue
-                value = f"{chosen.times * 100:.0f} %" if limit else words.ratio(max(chosen.times, 1 / chosen.times))
-                side = _better_word(wanted)[0 if chosen.times > 1 else 1]
-                what = f"of the bandwidth of “{other}”" if limit else f"{side} latency than {other}"
-                where = f"{experiment.title}, {_case(chosen)}, {ours}"
-                found.setdefault((experiment.name, wanted, other), Highlight(value, what, where))  # of one mode and operation
-    return list(found.values())[:4]
+        against: Dict[str, Tuple[str, Pair]] = {}
+        largest: List[Tuple[str, str, Pair]] = []
+        for ours, other, both in _compared(experiment, limit=False):
+            if both[0].subject.metric == "latency_us" and both[0].other.tcp and not both[0].even and _of_rounds(both[0]):
+                against.setdefault(other, (ours, both[0]))  # of one mode and operation
+        for ours, other, both in _compared(experiment, limit=True):
+            last = max(both, key=lambda pair: pair.place[0] or 0)
+            if last.subject.metric == "bandwidth_MBps" and _of_rounds(last):
+                largest.append((ours, other, last))
+        for other, (ours, pair) in against.items():
+            side = _better_word("latency_us")[0 if pair.times > 1 else 1]
+            found.append(Highlight(words.ratio(max(pair.times, 1 / pair.times)), f"{side} latency than {other}",
+                                   f"{experiment.title}, {_case(pair)}, {ours}"))
+        if largest:
+            ours, other, pair = max((each for each in largest if each[0] == largest[0][0]), key=lambda each: each[2].times)
+            found.append(Highlight(f"{pair.times * 100:.0f} %", f"of the bandwidth of “{other}”",
+                                   f"{experiment.title}, {_case(pair)}, {ours}"))
+    return found[:4]
+
+
+def _of_rounds(pair: Pair) -> bool:
+    return 1 not in (pair.ours.rounds, pair.other.rounds)
 
 
 assert set(TIMES) <= set(_NOUNS)
