@@ -148,6 +148,14 @@ class Experiments(Case):
         outcome = self.measured("halo", "--sizes", "32")
         self.assert_measured(outcome, {"TCP", "Penstock software", "Penstock hardware"}, op="exchange")
 
+    def test_persist(self):
+        outcome = self.measured("persist", "--sizes", "64", statuses=("ok", "partial", "absent"))
+        if outcome["status"] == "absent":
+            self.skipTest(outcome["reason"])
+        for op in ("stored and published", "transaction", "checkpoint"):
+            self.assert_measured(outcome, {"Penstock, pool in memory"}, op=op)
+        self.assert_measured(outcome, {"a file on tmpfs"}, op="checkpoint")
+
     def test_torch(self):
         outcome = self.measured("torch", "--sizes", "1K", "--procs", "2", statuses=("ok", "absent"))
         if outcome["status"] == "absent":
