@@ -5,13 +5,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import unittest
 from pathlib import Path
 
 from support import MPIEXEC, PENSTOCK, PYTHON, SHM, SOURCE, Case, clean_environment
 
 STATISTICS = ("median", "p50", "p99", "min", "max")
+
+
+def name_of(pid):
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
 
 
 class Bench(Case):
@@ -142,6 +148,14 @@ class Experiments(Case):
         outcome = self.measured("halo", "--sizes", "32")
         self.assert_measured(outcome, {"TCP", "Penstock software", "Penstock hardware"}, op="exchange")
 
+    def test_persist(self):
+        outcome = self.measured("persist", "--sizes", "64", statuses=("ok", "partial", "absent"))
+        if outcome["status"] == "absent":
+            self.skipTest(outcome["reason"])
+        for op in ("stored and published", "transaction", "checkpoint"):
+            self.assert_measured(outcome, {"Penstock, pool in memory"}, op=op)
+        self.assert_measured(outcome, {"a file on tmpfs"}, op="checkpoint")
+
     def test_torch(self):
         outcome = self.measured("torch", "--sizes", "1K", "--procs", "2", statuses=("ok", "absent"))
         if outcome["status"] == "absent":
@@ -211,7 +225,14 @@ class Experiments(Case):
         folder = self.folder / "report"
         job = self.start("bench", "run", "coherence", "pt2pt", "--sizes", "64", "--repeat", "1000", "--report", folder, "--mpiexec",
                          MPIEXEC, environment=clean_environment(PENSTOCK_PYTHON=PYTHON))
-        time.sleep(3)  # amid the rounds of the first
+        rounds = set()  # a process each
+
+        def third_round():
+            children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+            rounds.update(pid for pid in children if "memory_bench" in name_of(pid))
+            return len(rounds) >= 3
+
+        self.wait_for(third_round, "three rounds")
         job.send_signal(signal.SIGINT)
         out, _ = job.communicate(timeout=60)
         self.assertEqual(job.returncode, 130, out)

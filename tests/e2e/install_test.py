@@ -3,7 +3,7 @@
 import subprocess
 import unittest
 
-from support import PROGRAMS, PYTHON, RELEASE, Case, clean_environment
+from support import MPIEXEC, PROGRAMS, PYTHON, RELEASE, Case, clean_environment
 
 
 class Install(Case):
@@ -37,6 +37,13 @@ class Install(Case):
         said = run("env", "--nccl", "--pool", "shm:none")
         self.assertIn("shm:none is absent", said.stderr)
         self.assertTrue((prefix / "include/penstock/penstock.h").is_file())
+        self.assertFalse(list(prefix.rglob("__pycache__")))
+        done = subprocess.run([installed, "bench", "run", "coherence", "halo", "--quick", "--sizes", "64", "--repeat", "1", "--mpiexec",
+                               MPIEXEC], capture_output=True, text=True, timeout=120, env=clean_environment(PENSTOCK_PYTHON=PYTHON))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for found in ("clflush", "exchange"):
+            self.assertIn(found, done.stdout)
+        self.assertFalse(list(prefix.rglob("__pycache__")))
 
 
 if __name__ == "__main__":

@@ -86,6 +86,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--osu", metavar="DIR", help="a folder with OSU's or Intel's MPI benchmarks, built for that MPICH: "
                      "printed beside ours")
     run.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="for one measurement (default: 120)")
+    run.add_argument("--limit", type=float, metavar="SECONDS", help="no further round of an experiment begins after them "
+                     "(default: 30, 8 with --quick, none with --repeat)")
     listed = verbs.add_parser("list", help="list the experiments")
     listed.add_argument("--json", action="store_true", help="print JSON")
     compare = verbs.add_parser("compare", help="compare two runs", description="Compare two runs: what became better or worse "
@@ -143,7 +145,7 @@ def run(options: argparse.Namespace, words: Sequence[str]) -> int:
             complaints.append(str(error))
             options.report = None
     settings = Settings(options.sizes, options.procs, options.repeat, options.quick, options.mode, options.timeout,
-                        options.osu, options.pool)
+                        options.limit, options.osu, options.pool)
     command = command_of(options)
     results = running.begin(shlex.join(["penstock", "bench", *words]), version_of(command), settings)
     printing.print_machine(console, results.machine, results.warnings)

@@ -15,7 +15,9 @@ where there is nothing to measure with; where a part is missing it says so by `R
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
+import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -41,8 +43,13 @@ class Settings:
     quick: bool = False
     modes: Optional[Tuple[str, ...]] = None
     timeout: float = 120.0  # seconds for one measurement
+    limit: Optional[float] = None  # seconds of an experiment after which no further round begins
     osu: Optional[str] = None  # a folder of OSU's or Intel's programs, to print beside ours
     pool: Optional[str] = None  # measured in place of temporary pools, where the experiment can
+
+    def seconds(self) -> float:
+        """Of an experiment. Rounds that were asked for are made however long they take."""
+        return self.limit or (math.inf if self.repeat else 8.0 if self.quick else 30.0)
 
     def sizes_or(self, usual: Sequence[int], quick: Sequence[int]) -> List[int]:
         return list(self.sizes or (quick if self.quick else usual))
@@ -78,6 +85,7 @@ class Run:
         self.tools = tools
         self.outcome = outcome
         self.progress = progress
+        self._until = time.monotonic() + settings.seconds()
 
     def add(self, *rows: Row) -> None:
         self.outcome.rows.extend(rows)
@@ -94,38 +102,38 @@ class Run:
 
     def rounds(self, measurements: Mapping[str, Measure], default_rounds: int, quick_rounds: int = 2,
                baselines: Collection[str] = ()) -> None:
-        """Measures all in turn `--repeat` times, each round beginning with another one, and adds a row for each key.
+        """Measures all in turn `--repeat` times, or until the experiment's time is up, but once at least; each round beginning with another one, and adds a row for each key.
 
         `measurements`: series -> what gives its figures; `baselines`: the series that Penstock is compared with. A
         measurement that fails twice is left out from then on, and said to be missing.
         """
         count = self.settings.repeat or (quick_rounds if self.settings.quick else default_rounds)
         gathered: Dict[Tuple[str, Key], List[float]] = {}
-        failures: Dict[str, int] = {}
+        failures: Dict[str, List[str]] = {name: [] for name in measurements}
         names = list(measurements)
         try:
             for number in range(count):
+                if number and time.monotonic() > self._until:
+                    break
                 shift = number % max(len(names), 1)
                 for place, name in enumerate(names[shift:] + names[:shift]):
                     self.progress(number * len(names) + place, count * len(names), name)
-                    if failures.get(name, 0) < 2:
-                        self._measure(name, measurements[name], gathered, failures)
+                    if len(failures[name]) < 2:
+                        self._measure(name, measurements[name], gathered, failures[name])
         finally:
             self._rows(gathered, baselines)
+        for name, words in failures.items():
+            if len(words) == 2 or (words and not any(series == name for series, _ in gathered)):
+                self.lacks(f"{name} was left out: {words[-1]}")
 
     def _measure(self, name: str, measure: Measure, gathered: Dict[Tuple[str, Key], List[float]],
-                 failures: Dict[str, int]) -> None:
+                 failures: List[str]) -> None:
         try:
             for key, values in measure().items():
                 series = key.series or name
                 gathered.setdefault((series, key), []).extend([values] if isinstance(values, (int, float)) else values)
-        except Absent as error:
-            failures[name] = 2
-            self.lacks(f"{name}: {error}")
-        except Failed as error:
-            failures[name] = failures.get(name, 0) + 1
-            if failures[name] == 2:
-                self.lacks(f"{name} was left out: {error}")
+        except (Absent, Failed) as error:
+            failures.append(str(error))
 
     def _rows(self, gathered: Mapping[Tuple[str, Key], List[float]], baselines: Collection[str]) -> None:
         for (series, key), values in gathered.items():

@@ -112,5 +112,22 @@ def _key(figure: Mapping[str, Any], fields: Mapping[str, Any]) -> Key:
                   "serialized": figure.get("serialized"), **fields})
 
 
+class TemporaryPool:
+    """In software mode, in memory or in a file of this folder; removed at the end. Errors: Failed."""
+
+    def __init__(self, run: Run, folder: Optional[str] = None, size: int = 256 << 20) -> None:
+        name = f"penstock-bench-{os.getpid()}-software"
+        self.command, self.size = str(run.tools.command), size
+        self.spec = f"{folder}/{name}" if folder else f"shm:{name}"
+
+    def __enter__(self) -> "TemporaryPool":
+        output([self.command, "pool", "create", self.spec, "--size", str(self.size), "--mode", "software"], 60, clean_environment())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run([self.command, "pool", "rm", "--force", self.spec], capture_output=True, check=False,
+                       env=clean_environment())
+
+
 def sizes_argument(sizes: Sequence[int]) -> str:
     return ",".join(map(str, sizes))

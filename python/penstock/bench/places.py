@@ -71,27 +71,37 @@ class Tools:
             raise Absent(f"{path} --version: {error}") from None
         return done.stdout
 
-    def compiled(self, source: str, with_penstock: bool = False) -> Path:
-        """The MPI program, built by the mpicc beside mpiexec; with libpenstock where it makes pool objects itself."""
+    def compiled(self, source: str, with_penstock: bool = False, mpi: bool = True) -> Path:
+        """The program: of MPI by the mpicc beside mpiexec; with libpenstock where it uses pools itself."""
         key = f"{source} {with_penstock}"
         if key not in self._compiled:
-            self._compiled[key] = self._compile(self.source(source), with_penstock)
+            self._compiled[key] = self._compile(self.source(source), with_penstock, self._mpicc() if mpi else self._cc())
         return self._compiled[key]
 
-    def _compile(self, source: Path, with_penstock: bool) -> Path:
+    def _mpicc(self) -> str:
         mpicc = Path(self.mpiexec()).parent / "mpicc"
         if not mpicc.exists():
             raise Absent(f"{mpicc} is absent, which compiles the MPI programs: pip install mpich")
+        return str(mpicc)
+
+    @staticmethod
+    def _cc() -> str:
+        found = shutil.which("cc") or shutil.which("gcc")
+        if not found:
+            raise Absent("no C compiler is on the PATH: apt install gcc")
+        return found
+
+    def _compile(self, source: Path, with_penstock: bool, compiler: str) -> Path:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="penstock-bench-")
         program = Path(self._folder.name) / (source.stem + ("-pool" if with_penstock else ""))
-        words = [str(mpicc), "-O2", str(source), "-o", str(program)]
+        words = [compiler, "-O2", str(source), "-o", str(program)]
         if with_penstock:
-            library, include = self._library_folder(), self._include_folder()
+            library, include = self._library_folder(), self.include_folder()
             words += ["-DWITH_PENSTOCK", f"-I{include}", f"-L{library}", f"-Wl,-rpath,{library}", "-lpenstock"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise Failed(f"{' '.join(words)}:\n{done.stderr.strip()[-2000:]}")
+            raise Failed(f"{' '.join(words)}: {done.stderr.strip()[-2000:]}")
         return program
 
     def _library_folder(self) -> Path:
@@ -100,10 +110,10 @@ class Tools:
                 return folder
         raise Absent(f"no libpenstock.so below {self.prefix}/lib: make build")
 
-    def _include_folder(self) -> Path:
-        for folder in (self.prefix / "include", self.prefix / "share/penstock/include"):
-            if (folder / "penstock/penstock.h").exists():
-                return folder
+    def include_folder(self) -> Path:
+        folder = self.prefix / "include"
+        if (folder / "penstock/penstock.h").exists():
+            return folder
         raise Absent(f"no penstock/penstock.h below {self.prefix}/include: make install")
 
 

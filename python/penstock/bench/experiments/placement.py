@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from functools import partial
 from typing import Dict, Sequence
 
 from penstock.bench import jobs
-from penstock.bench.experiment import Experiment, Failed, Figures, Measure, Run
+from penstock.bench.experiment import Experiment, Figures, Measure, Run
 from penstock.bench.experiments import pt2pt
 from penstock.bench.model import Plot, row, theirs
 
 SIZES, QUICK_SIZES = [8, 4096, 65536, 1048576], [8, 65536]
 PLACES = ["HH", "HD", "DH", "DD"]
-POOL_BYTES = 256 << 20
 
 
-class Pool:
-    """A temporary pool, whose objects are the D buffers of a job over TCP."""
-
-    def __init__(self, run: Run, mode: str) -> None:
-        self.command = str(run.tools.command)
-        self.spec = f"shm:penstock-bench-{os.getpid()}-{mode}"
-        self.mode = mode
-
-    def __enter__(self) -> "Pool":
-        done = subprocess.run([self.command, "pool", "create", self.spec, "--size", str(POOL_BYTES), "--mode", self.mode],
-                              capture_output=True, text=True, check=False, env=jobs.clean_environment())
-        if done.returncode != 0:
-            raise Failed(done.stderr.strip())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        subprocess.run([self.command, "pool", "rm", "--force", self.spec], capture_output=True, check=False,
-                       env=jobs.clean_environment())
-
-
-def measurements(run: Run, pool: Pool, sizes: Sequence[int], tests: Sequence[str]) -> Dict[str, Measure]:
+def measurements(run: Run, pool: jobs.TemporaryPool, sizes: Sequence[int], tests: Sequence[str]) -> Dict[str, Measure]:
     found: Dict[str, Measure] = {}
     program = str(run.tools.compiled("bench/messages.c"))
     with_pool = str(run.tools.compiled("bench/messages.c", with_penstock=True))
@@ -62,7 +39,7 @@ def run(run: Run) -> None:
         return
     sizes = run.settings.sizes_or(SIZES, QUICK_SIZES)
     tests = ["latency", "bandwidth"] if run.settings.quick else ["latency", "bandwidth", "bibw"]
-    with Pool(run, "software") as pool:
+    with jobs.TemporaryPool(run) as pool:
         run.rounds(measurements(run, pool, sizes, tests), 3, quick_rounds=1,
                    baselines=[f"{jobs.TCP}, {place}" for place in PLACES])
     for place, ours, published in (("HH", 2, 2), ("HD", 1, 1), ("DH", 1, 1), ("DD", 1, 1)):

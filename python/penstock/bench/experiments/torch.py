@@ -50,7 +50,8 @@ class Ranks:
 
     def __init__(self, run: Run, ranks: int) -> None:
         self.run, self.ranks = run, ranks
-        self.python, self.folder = python_with_torch(run), package_folder(run)
+        self.folder = package_folder(run)
+        self.python = python_with_torch(run)
 
     def said(self, command: Sequence[str]) -> str:
         """What rank 0 prints."""
