@@ -378,6 +378,9 @@ class Compare(Case):
         for odd in ({"rounds": 1}, {"wall": False}, {"metric": "none such"}, {"median": math.nan}):
             rows = [{**self.figure(1.0), **odd}], [{**self.figure(2.0), **odd}]
             self.assertEqual(self.verdicts(*rows)[0], [compare.UNJUDGED], odd)
+        counted = {"metric": "accesses", "rounds": 1, "spread": 0}
+        rows = [[{**self.figure(value), **counted}] for value in (2, 3)]
+        self.assertEqual(self.verdicts(*rows)[0], [compare.WORSE])
         self.assertEqual(self.verdicts([self.figure(1.0, theirs=True)], [self.figure(2.0, theirs=True)])[0], [])
 
     def test_bandwidth_is_better_when_it_is_more(self):

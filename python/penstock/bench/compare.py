@@ -1,7 +1,7 @@
 """`penstock bench compare A.json B.json`: what became better or worse between two runs.
 
 Figures are matched by experiment, series, group, operation, size, processes and metric. A difference is told only where
-it is greater than both spreads together; of a single round the spread is not known, and nothing is judged. Published
+it is greater than both spreads together; of a single round the spread is not known, and nothing but counts is judged. Published
 figures are left out. Times that more ranks than cores took are not judged: they show the scheduler.
 
 `STATUSES` says what the exit status means.
@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from penstock.bench import model
 from penstock.bench.report import words
-from penstock.bench.report.data import Figure, Report, beyond_spread, less_is_better, report_of, times_better
+from penstock.bench.report.data import COUNTED, Figure, Report, beyond_spread, less_is_better, report_of, times_better
 
 EXIT_SAME, EXIT_ERROR, EXIT_WORSE = 0, 1, 3
 STATUSES = ("Exit status: 0 both were read, and nothing is worse beyond the spread; 1 a file cannot be read; 2 wrong usage; "
@@ -75,7 +75,7 @@ def _judged(experiment: str, first: Figure, second: Figure) -> Change:
         if first.median == 0 and second.median == 0:
             return Change(experiment, first, second, 1.0, SAME)
         return Change(experiment, first, second, None, UNJUDGED, "one of the two is zero or no number")
-    if (first.rounds or 0) < 2 or (second.rounds or 0) < 2:
+    if first.metric not in COUNTED and min(first.rounds or 0, second.rounds or 0) < 2:
         return Change(experiment, first, second, times, UNJUDGED, "a single round: its spread is not known")
     if not beyond_spread(first, second):
         return Change(experiment, first, second, times, SAME)

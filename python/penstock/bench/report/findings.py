@@ -12,7 +12,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from penstock.bench.published import ACCESS_SOURCE, ACCESS_US
 from penstock.bench.report import words
-from penstock.bench.report.data import (TIMES, Experiment, Figure, Place, Report, Subject, alike, beyond_spread, by_place,
+from penstock.bench.report.data import (COUNTED, TIMES, Experiment, Figure, Place, Report, Subject, alike, beyond_spread, by_place,
                                         less_is_better, order, subjects, times_better)
 
 RATIO, LIMIT, CPU, MODEL = "ratio", "limit", "cpu", "model"
@@ -241,7 +241,8 @@ def oversubscribed(report: Report) -> Optional[str]:
 
 def single_rounds(report: Report) -> Optional[str]:
     """What is said of figures without a spread."""
-    measured = [each for experiment in report.experiments for each in experiment.figures if not each.theirs]
+    measured = [each for experiment in report.experiments for each in experiment.figures
+                if not each.theirs and each.metric not in COUNTED]
     single = sum(each.rounds == 1 for each in measured)
     if not single:
         return None
