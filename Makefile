@@ -10,8 +10,11 @@ FUZZ_SECONDS ?= 600
 PROVE_MINUTES ?= 5
 QEMU_ARGS ?=
 CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
-PRODUCT = penstock penstock_shared penstock_fi penstock_mpi penstock_nccl penstock_ncclnet
+PRODUCT = penstock penstock_shared penstock_fi penstock_mpi penstock_nccl penstock_ncclnet penstock_bench_programs
 RELEASE = $(BUILD)/release
+VENV_PYTHON = $(CURDIR)/.venv/bin/python
+# EXPERIMENT ... and options of penstock bench run
+BENCH_ARGS ?=
 
 .PHONY: help demo release test e2e-qemu conformance torch torch-suite torch-headers gpu wheel check format build bench results prove mutants fuzz fuzz-short install deb clean
 .DEFAULT_GOAL := help
@@ -35,7 +38,7 @@ release: ## what make install and make deb install, in build/release: without te
 	cmake --build $(RELEASE) -j $(JOBS) --target $(PRODUCT)
 
 test: wheel ## all tests, with the same seeds each time
-	ci/install.sh build test mpis torch package
+	ci/install.sh build test mpis torch package browser
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE proof
@@ -80,17 +83,14 @@ format: ## put the C and C++ files into the form that make check asks for
 	ci/install.sh check
 	git ls-files -co --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h' '*.cu' '*.cuh' | xargs clang-format -i
 
-bench: ## measurements with their baselines
+bench: ## every table and figure of the papers that this machine allows, with baselines: build/bench/report.html
 	ci/install.sh build run
 	$(CONFIGURE)
-	cmake --build $(BUILD) -j $(JOBS)
-	BUILD=$(BUILD) ci/bench.sh
+	cmake --build $(BUILD) -j $(JOBS) --target $(PRODUCT)
+	PENSTOCK_PYTHON=$(VENV_PYTHON) $(BUILD)/bin/penstock bench run --report $(BUILD)/bench $(BENCH_ARGS)
 
-results: build ## what make bench prints, kept as a page of docs/results
-	ci/install.sh build run
-	$(CONFIGURE)
-	cmake --build $(BUILD) -j $(JOBS)
-	bench/results.py --build $(BUILD)
+results: bench ## make bench, kept as a page of docs/results
+	PYTHONPATH=$(BUILD)/python $(VENV_PYTHON) -B -m penstock.bench.report $(BUILD)/bench/results.json --keep docs/results
 
 prove: ## the protocols on memory without coherence: fresh seeds, deaths, small worlds, mutants, fuzzing; PROVE_MINUTES (5) of jobs
 	ci/install.sh build test fuzz mpis
@@ -113,7 +113,7 @@ fuzz-short: ## the same in a minute or two: the committed inputs, and a few seco
 	fuzz/run.py --seconds 5 --jobs $(JOBS)
 
 install: release ## install below PREFIX (default /usr/local)
-	for component in Unspecified manual; do \
+	for component in Unspecified scripts manual; do \
 	  cmake --install $(RELEASE) --prefix $(PREFIX) --component $$component || exit 1; done
 
 deb: release ## a Debian package of the product, in build/

@@ -176,6 +176,18 @@ Report report_of(const Results& results, const Options& options, coherence::Mode
          cell(median(shm)), cell(median(tcp)), ratio(median(penstock), median(bare)),
          ratio(median(shm), median(penstock)), ratio(median(tcp), median(penstock))});
   }
+  const std::string own = std::string("Penstock ") + coherence::mode_name(mode);
+  const std::array<std::string, variant_count> series = {
+      std::string("raw limit, ") + coherence::mode_name(mode), own, "libfabric shm", "TCP"};
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    for (std::size_t variant = 0; variant < variant_count; ++variant)
+      report.add({.series = series[variant],
+                  .op = "latency",
+                  .metric = "latency_us",
+                  .bytes = sizes[i],
+                  .group = "libfabric, without MPI",
+                  .procs = 2},
+                 results.latency.values(i * variant_count + variant), 1e-3);
   report.add(std::move(table));
   return report;
 }

@@ -181,8 +181,35 @@ class Limits {
   std::uint64_t turn_ = 0;
 };
 
+/// Of everything, in microseconds.
+void add_figures(const Samples& samples, coherence::Mode mode, Report& report) {
+  const std::string own = std::string("pool, ") + coherence::mode_name(mode);
+  const auto add = [&](Figure figure, std::size_t row) {
+    figure.metric = "latency_us";
+    report.add(std::move(figure), samples.values(row), 1e-3);
+  };
+  add({.series = "plain cached line", .op = "hand-over", .bytes = 8, .procs = 2}, placement_row);
+  add({.series = own + ", a word", .op = "hand-over", .bytes = 8, .procs = 2, .serialized = 1},
+      word_row);
+  for (std::size_t i = 0; i < handed_over.size(); ++i) {
+    const Figure figure{.op = "hand-over", .bytes = handed_over[i], .procs = 2, .serialized = 1};
+    Figure usual = figure, past = figure;
+    usual.series = own + ", a message";
+    past.series = own + ", past the cache";
+    add(std::move(usual), first_message_row + i);
+    add(std::move(past), first_past_row + i);
+  }
+  constexpr std::array<const char*, copy_count> names = {"publish", "observe, not cached",
+                                                         "observe, cached", "memcpy, private"};
+  for (std::size_t i = 0; i < copied.size(); ++i)
+    for (std::size_t copy = 0; copy < copy_count; ++copy)
+      add({.series = own + ", " + names[copy], .op = "copy", .bytes = copied[i], .serialized = 1},
+          first_copy_row + i * copy_count + copy);
+}
+
 Report report_of(const Samples& samples, const Options& options, coherence::Mode mode) {
   Report report("limits");
+  add_figures(samples, mode, report);
   report.note("mode", coherence::mode_name(mode));
   report.note("rounds", static_cast<double>(options.rounds));
   report.note("plain cached hand-over ns", cell(samples.median(placement_row)));

@@ -245,6 +245,16 @@ Report report_of(const Samples& results, const Options& options, coherence::Mode
                              ratio(median(paper_delivery), median(ours_delivery)),
                              ratio(median(paper_delivery), median(ours_awake))});
   }
+  constexpr std::array<const char*, row_count> series = {
+      "cMPI ring", "Penstock", "cMPI ring", "Penstock, from rest", "Penstock, all active"};
+  for (std::size_t i = 0; i < sender_counts.size(); ++i)
+    for (std::size_t row = 0; row < row_count; ++row)
+      report.add({.series = series[row],
+                  .op = row <= ours_idle ? "an empty look" : "delivery of 8 B",
+                  .metric = "latency_us",
+                  .group = coherence::mode_name(mode),
+                  .procs = static_cast<unsigned>(sender_counts[i])},
+                 results.values(i * row_count + row), 1e-3);
   report.add(std::move(idle));
   report.add(std::move(delivery));
   return report;

@@ -67,6 +67,19 @@ std::string json_of_table(const Table& table) {
   return fmt::format("    {{\"title\": {}, \"rows\": [\n{}\n    ]}}", quoted(table.title), rows);
 }
 
+std::string json_of_figure(const Figure& figure, const std::vector<double>& values) {
+  const auto number = [](const auto& value) { return value ? fmt::format("{}", *value) : "null"; };
+  std::string rounds;
+  for (const double value : values)
+    rounds += fmt::format("{}{:.6g}", rounds.empty() ? "" : ", ", value);
+  return fmt::format(
+      "    {{\"series\": {}, \"op\": {}, \"metric\": {}, \"bytes\": {}, \"group\": {}, "
+      "\"procs\": {}, \"serialized\": {}, \"values\": [{}]}}",
+      quoted(figure.series), quoted(figure.op), quoted(figure.metric), number(figure.bytes),
+      figure.group.empty() ? "null" : quoted(figure.group), figure.procs, number(figure.serialized),
+      rounds);
+}
+
 }  // namespace
 
 void Report::print() const {
@@ -84,6 +97,9 @@ std::string Report::json() const {
   out += ", \"tables\": [\n";
   for (std::size_t i = 0; i < tables_.size(); ++i)
     out += (i ? ",\n" : "") + json_of_table(tables_[i]);
+  out += "\n  ], \"figures\": [\n";
+  for (std::size_t i = 0; i < figures_.size(); ++i)
+    out += (i ? ",\n" : "") + json_of_figure(figures_[i].first, figures_[i].second);
   return out + "\n  ]}";
 }
 
@@ -91,6 +107,12 @@ std::string json_of(const std::vector<Report>& reports) {
   std::string out = "[\n";
   for (std::size_t i = 0; i < reports.size(); ++i) out += (i ? ",\n" : "") + reports[i].json();
   return out + "\n]\n";
+}
+
+void Report::add(Figure figure, std::vector<double> values, double scale) {
+  if (values.empty()) return;
+  for (double& value : values) value *= scale;
+  figures_.emplace_back(std::move(figure), std::move(values));
 }
 
 Result<void> write_json(const std::string& path, const std::vector<Report>& reports) {

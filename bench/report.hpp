@@ -1,6 +1,7 @@
 // Results of a benchmark: tables for people, the same as JSON for programs.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,12 +26,24 @@ struct Table {
   std::vector<std::vector<Cell>> rows;
 };
 
+/// All rounds of one measured thing, for programs that compare runs
+/// (penstock.bench.experiment.Key).
+struct Figure {
+  std::string series, op, metric;  ///< who, what it did, and the unit: "latency_us"
+  std::optional<std::uint64_t> bytes;
+  std::string group;  ///< "" where there is one table of this kind
+  unsigned procs = 1;
+  std::optional<unsigned> serialized;  ///< device accesses that follow each other
+};
+
 class Report {
  public:
   explicit Report(std::string benchmark) : benchmark_(std::move(benchmark)) {}
   /// Adds a fact about the whole run: mode, placement, rounds.
   void note(std::string key, Cell value) { notes_.emplace_back(std::move(key), std::move(value)); }
   Table& add(Table table) { return tables_.emplace_back(std::move(table)); }
+  /// Nothing where no round was recorded. `scale` turns the recorded unit into that of the metric.
+  void add(Figure figure, std::vector<double> values, double scale = 1);
   void print() const;
   std::string json() const;
 
@@ -38,6 +51,7 @@ class Report {
   std::string benchmark_;
   std::vector<std::pair<std::string, Cell>> notes_;
   std::vector<Table> tables_;
+  std::vector<std::pair<Figure, std::vector<double>>> figures_;
 };
 
 /// All reports of a run as one JSON array.

@@ -1,6 +1,7 @@
 // Messages from one process to another: the bare lines (the limit), the ring as cMPI publishes it,
 // and ours, measured in turn. One-way latency by ping-pong, and streaming bandwidth.
-#include <array>
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstring>
 
 #include "base/format.hpp"
@@ -15,33 +16,54 @@
 namespace penstock::bench {
 namespace {
 
-constexpr std::array<std::size_t, 8> latency_sizes = {8,       32,      64,       256,
-                                                      1 << 10, 4 << 10, 16 << 10, 64 << 10};
-constexpr std::array<std::size_t, 7> stream_sizes = {256,      1 << 10,  2 << 10, 4 << 10,
-                                                     16 << 10, 64 << 10, 1 << 20};
-constexpr std::array<std::size_t, 4> get_sizes = {64 << 10, 256 << 10, 1 << 20, 4 << 20};
-constexpr std::size_t largest = get_sizes.back();
-constexpr std::size_t streamed = 1 << 20;       ///< the buffer that streams go round in
-constexpr std::size_t stream_bytes = 16 << 20;  ///< in one burst
-constexpr std::uint64_t cell_bytes = 64 << 10;  ///< of the published ring
+constexpr std::size_t streamed = 1 << 20;  ///< the buffer that streams go round in, at least
 
-enum Variant : std::size_t { bare, paper, ours, variant_count };
-/// Streaming has no bare variant; instead it measures the two copies that it cannot avoid.
-enum StreamRow : std::size_t { copy_in, copy_out, paper_stream, ours_stream, stream_row_count };
+/// What is measured.
+struct Plan {
+  std::vector<std::size_t> latency_sizes = {8, 32, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10};
+  std::vector<std::size_t> stream_sizes = {256,      1 << 10,  2 << 10, 4 << 10,
+                                           16 << 10, 64 << 10, 1 << 20};
+  std::vector<std::size_t> get_sizes = {64 << 10, 256 << 10, 1 << 20, 4 << 20};
+  std::vector<std::uint64_t> cells = {64 << 10};  ///< of the published rings
+  std::size_t largest = 4 << 20;
+
+  /// These sizes of all, in place of each one's own.
+  void measure(const std::vector<std::size_t>& sizes) {
+    latency_sizes = stream_sizes = sizes;
+    get_sizes.clear();
+    largest = (std::max(streamed, *std::max_element(sizes.begin(), sizes.end())) + 63) / 64 * 64;
+  }
+
+  // Variants of a message: the limit, a published ring for each cell size, ours.
+  std::size_t ours() const { return 1 + cells.size(); }
+  std::size_t variants() const { return 2 + cells.size(); }
+  // Streaming has no bare variant; instead it measures the two copies that it cannot avoid.
+  std::size_t ours_stream() const { return 2 + cells.size(); }
+  std::size_t stream_rows() const { return 3 + cells.size(); }
+};
+constexpr std::size_t bare = 0, first_ring = 1;
+constexpr std::size_t copy_in = 0, copy_out = 1, first_ring_stream = 2;
 
 /// Memory of a message to send, and whether its user has just stored it.
 enum Origin : std::size_t { private_memory, pool_memory, private_put, pool_put, origin_count };
 
 int ping_pongs(std::size_t bytes) {
-  return bytes <= 256 ? 300 : bytes <= 4096 ? 100 : 25;
+  return bytes <= 256 ? 300 : bytes <= 4096 ? 100 : bytes <= 1 << 17 ? 25 : 5;
+}
+
+/// Of messages of this length in one burst.
+std::size_t streamed_messages(std::size_t bytes) {
+  return std::clamp<std::size_t>((16 << 20) / bytes, 4, 1 << 14);
 }
 
 struct Results {
-  explicit Results(std::size_t rounds)
-      : latency(latency_sizes.size() * variant_count, rounds),
-        stream(stream_sizes.size() * stream_row_count, rounds),
-        rendezvous_get(get_sizes.size() * origin_count, rounds),
+  Results(const Plan& chosen, std::size_t rounds)
+      : plan(chosen),
+        latency(plan.latency_sizes.size() * plan.variants(), rounds),
+        stream(plan.stream_sizes.size() * plan.stream_rows(), rounds),
+        rendezvous_get(plan.get_sizes.size() * origin_count + 1, rounds),
         placement(1, rounds) {}
+  const Plan& plan;
   Samples latency;         ///< ns one way
   Samples stream;          ///< GB/s
   Samples rendezvous_get;  ///< ns one way
@@ -54,10 +76,11 @@ class Bench {
   Bench(Side& side, Results& results)
       : side_(side),
         results_(results),
-        source_(largest, side.index()),
-        expected_(largest, 1 - side.index()),
-        target_(largest, 7),
-        put_(largest, 8) {}
+        plan_(results.plan),
+        source_(plan_.largest, side.index()),
+        expected_(plan_.largest, 1 - side.index()),
+        target_(plan_.largest, 7),
+        put_(plan_.largest, 8) {}
 
   Result<void> open(const std::string& spec, bool one_node) {
     hold_ = PENSTOCK_TRY(
@@ -65,26 +88,29 @@ class Bench {
     auto area = PENSTOCK_TRY(shared_area());
     carve(area);
     const auto memory = PENSTOCK_TRY(paper_memory(hold_.pool->memory().mode()));
-    paths_[paper] = std::make_unique<CmpiPath>(
-        CmpiRing(memory, rings_[side_.index()], cell_bytes),
-        CmpiRing(memory, rings_[1 - side_.index()], cell_bytes), cell_bytes);
-    paths_[bare] = std::make_unique<RawLines>(hold_.pool->memory(), lines_[side_.index()],
-                                              lines_[1 - side_.index()]);
+    paths_.push_back(std::make_unique<RawLines>(hold_.pool->memory(), lines_[side_.index()],
+                                                lines_[1 - side_.index()]));
+    for (std::size_t i = 0; i < plan_.cells.size(); ++i) {
+      const std::uint64_t cell = plan_.cells[i];
+      paths_.push_back(std::make_unique<CmpiPath>(
+          CmpiRing(memory, rings_[2 * i + side_.index()], cell),
+          CmpiRing(memory, rings_[2 * i + 1 - side_.index()], cell), cell));
+    }
     return open_endpoint();
   }
 
   Result<void> round(std::size_t number) {
     const double placement = side_.plain_handover_ns();
     if (side_.index() == 0) results_.placement.record(0, number, placement);
-    for (std::size_t i = 0; i < latency_sizes.size(); ++i)
-      for (std::size_t variant = 0; variant < variant_count; ++variant)
+    for (std::size_t i = 0; i < plan_.latency_sizes.size(); ++i)
+      for (std::size_t variant = 0; variant < plan_.variants(); ++variant)
         if (auto done = ping_pong(i, variant, number); !done) return done;
-    for (std::size_t i = 0; i < get_sizes.size(); ++i)
+    for (std::size_t i = 0; i < plan_.get_sizes.size(); ++i)
       for (std::size_t origin = 0; origin < origin_count; ++origin)
         if (auto done = ping_pong_from(i, origin, number); !done) return done;
-    for (std::size_t i = 0; i < stream_sizes.size(); ++i) {
+    for (std::size_t i = 0; i < plan_.stream_sizes.size(); ++i) {
       copies(i, number);
-      for (const StreamRow row : {paper_stream, ours_stream})
+      for (std::size_t row = first_ring_stream; row < plan_.stream_rows(); ++row)
         if (auto done = stream(i, row, number); !done) return done;
     }
     return {};
@@ -93,8 +119,8 @@ class Bench {
  private:
   /// Side 0 allocates the memory that the bare lines, the published rings and the copies use.
   Result<std::byte*> shared_area() {
-    const std::uint64_t bytes = 2 * RawLines::bytes(latency_sizes.back()) +
-                                2 * CmpiRing::bytes(cell_bytes) + 3 * largest + 3 * 4096;
+    std::uint64_t bytes = 2 * RawLines::bytes(plan_.largest) + 3 * plan_.largest + 3 * 4096;
+    for (const std::uint64_t cell : plan_.cells) bytes += 2 * CmpiRing::bytes(cell);
     if (side_.index() == 0) {
       auto made = hold_.arena->create("bench.area", bytes,
                                       {.lifetime = arena::Lifetime::process, .alignment = 4096});
@@ -112,14 +138,14 @@ class Bench {
   void carve(std::byte* area) {
     for (auto& lines : lines_) {
       lines = area;
-      area += RawLines::bytes(latency_sizes.back());
+      area += RawLines::bytes(plan_.largest);
     }
-    for (auto& ring : rings_) {
-      ring = area;
-      area += CmpiRing::bytes(cell_bytes);
+    for (std::size_t i = 0; i < 2 * plan_.cells.size(); ++i) {
+      rings_.push_back(area);
+      area += CmpiRing::bytes(plan_.cells[i / 2]);
     }
     copied_ = area;
-    in_pool_ = area + (1 + side_.index()) * largest;
+    in_pool_ = area + (1 + side_.index()) * plan_.largest;
   }
 
   Result<void> open_endpoint() {
@@ -129,7 +155,7 @@ class Bench {
     theirs.slot = static_cast<std::uint32_t>(side_.exchange(mine.slot));
     theirs.generation = static_cast<std::uint32_t>(side_.exchange(mine.generation));
     if (auto connected = path->connect(theirs); !connected) return connected;
-    paths_[ours] = std::move(path);
+    paths_.push_back(std::move(path));
     return {};
   }
 
@@ -150,7 +176,7 @@ class Bench {
   }
 
   Result<void> ping_pong(std::size_t size_index, std::size_t variant, std::size_t round) {
-    const std::size_t bytes = latency_sizes[size_index];
+    const std::size_t bytes = plan_.latency_sizes[size_index];
     MessagePath& path = *paths_[variant];
     std::memset(target_.data(), 0, bytes);
     Result<void> done = play(path, bytes, ping_pongs(bytes) / 10 + 1);
@@ -159,17 +185,17 @@ class Bench {
     const int count = ping_pongs(bytes);
     const double ns = side_.burst([&] { done = play(path, bytes, count); });
     if (side_.index() == 0)
-      results_.latency.record(size_index * variant_count + variant, round, ns / (2.0 * count));
+      results_.latency.record(size_index * plan_.variants() + variant, round, ns / (2.0 * count));
     return done;
   }
 
   /// The user stores each message before it sends it, or sends the same bytes again.
   Result<void> ping_pong_from(std::size_t size_index, std::size_t origin, std::size_t round) {
-    const std::size_t bytes = get_sizes[size_index];
+    const std::size_t bytes = plan_.get_sizes[size_index];
     const bool stores = origin == private_put || origin == pool_put;
     std::byte* from = origin == pool_memory || origin == pool_put ? in_pool_ : put_.data();
     std::memcpy(from, source_.data(), bytes);
-    MessagePath& path = *paths_[ours];
+    MessagePath& path = *paths_[plan_.ours()];
     const auto send = [&] {
       if (stores) std::memcpy(from, source_.data(), bytes);
       return path.send(from, bytes);
@@ -196,15 +222,17 @@ class Bench {
 
   /// Side 0 alone copies into the pool, then side 1 alone copies out of it.
   void copies(std::size_t size_index, std::size_t round) {
-    const std::size_t bytes = stream_sizes[size_index];
-    const std::size_t pieces = streamed / bytes, count = stream_bytes / bytes;
+    const std::size_t bytes = plan_.stream_sizes[size_index];
+    const std::size_t stride =
+        (bytes + coherence::line_bytes - 1) / coherence::line_bytes * coherence::line_bytes;
+    const std::size_t pieces = plan_.largest / stride, count = streamed_messages(bytes);
     const coherence::Memory& memory = hold_.pool->memory();
-    for (const StreamRow row : {copy_in, copy_out}) {
+    for (const std::size_t row : {copy_in, copy_out}) {
       const bool works = side_.index() == (row == copy_in ? 0u : 1u);
       const double ns = side_.burst([&] {
         if (!works) return;
         for (std::size_t i = 0; i < count; ++i) {
-          const std::size_t at = i % pieces * bytes;
+          const std::size_t at = i % pieces * stride;
           if (row == copy_in) {
             memory.publish_bulk(copied_ + at, source_.data() + at, bytes);
             memory.store_fence();
@@ -214,15 +242,15 @@ class Bench {
         }
       });
       if (works)
-        results_.stream.record(size_index * stream_row_count + row, round,
-                               static_cast<double>(stream_bytes) / ns);
+        results_.stream.record(size_index * plan_.stream_rows() + row, round,
+                               static_cast<double>(bytes * count) / ns);
       side_.meet();
     }
   }
 
-  Result<void> stream(std::size_t size_index, StreamRow row, std::size_t round) {
-    const std::size_t bytes = stream_sizes[size_index], count = stream_bytes / bytes;
-    MessagePath& path = *paths_[row == paper_stream ? paper : ours];
+  Result<void> stream(std::size_t size_index, std::size_t row, std::size_t round) {
+    const std::size_t bytes = plan_.stream_sizes[size_index], count = streamed_messages(bytes);
+    MessagePath& path = *paths_[first_ring + row - first_ring_stream];
     std::memset(target_.data(), 0, bytes);
     Result<void> done;
     const double ns = side_.burst([&] {
@@ -233,43 +261,57 @@ class Bench {
     });
     if (!done) return done;
     if (side_.index() == 1) return check(bytes, "stream");
-    results_.stream.record(size_index * stream_row_count + row, round,
-                           static_cast<double>(stream_bytes) / ns);
+    results_.stream.record(size_index * plan_.stream_rows() + row, round,
+                           static_cast<double>(bytes * count) / ns);
     return {};
   }
 
   Side& side_;
   Results& results_;
+  const Plan& plan_;
   Buffer source_, expected_, target_, put_;
   Attachment hold_;
   std::byte* lines_[2] = {};
-  std::byte* rings_[2] = {};
+  std::vector<std::byte*> rings_;  ///< two of each cell size
   std::byte* copied_ = nullptr;
   std::byte* in_pool_ = nullptr;  ///< this side's pool memory for messages to send
-  std::unique_ptr<MessagePath> paths_[variant_count];
+  std::vector<std::unique_ptr<MessagePath>> paths_;  ///< by variant
 };
 
+/// Of a cell.
+std::string ring_name(std::uint64_t bytes) {
+  return bytes >= 1024 ? fmt::format("cMPI ring, {} KB cells", bytes / 1024)
+                       : fmt::format("cMPI ring, {} B cells", bytes);
+}
+
+std::vector<Column> columns_of(const Plan& plan, std::vector<std::string> first) {
+  std::vector<Column> columns = {{"bytes"}};
+  for (std::string& name : first) columns.push_back({std::move(name), 1});
+  for (const std::uint64_t cell : plan.cells) columns.push_back({ring_name(cell), 1});
+  columns.push_back({"ours", 1});
+  columns.push_back({"published/ours", 2});
+  return columns;
+}
+
 void report_latency(const Results& results, Report& report) {
-  Table table{"one-way latency in ns, medians",
-              {{"bytes"},
-               {"limit"},
-               {"published ring"},
-               {"ours"},
-               {"published/ours", 2},
-               {"ours/limit", 2}},
-              {}};
-  for (std::size_t i = 0; i < latency_sizes.size(); ++i) {
-    const auto median = [&](Variant variant) {
-      return results.latency.median(i * variant_count + variant);
+  const Plan& plan = results.plan;
+  Table table{"one-way latency in ns, medians", columns_of(plan, {"limit"}), {}};
+  for (std::size_t i = 0; i < plan.latency_sizes.size(); ++i) {
+    std::vector<Cell> row = {static_cast<double>(plan.latency_sizes[i])};
+    const auto median = [&](std::size_t variant) {
+      return results.latency.median(i * plan.variants() + variant);
     };
-    table.rows.push_back({static_cast<double>(latency_sizes[i]), cell(median(bare)),
-                          cell(median(paper)), cell(median(ours)),
-                          ratio(median(paper), median(ours)), ratio(median(ours), median(bare))});
+    for (std::size_t variant = 0; variant < plan.variants(); ++variant)
+      row.push_back(cell(median(variant)));
+    row.push_back(ratio(median(first_ring), median(plan.ours())));
+    table.rows.push_back(std::move(row));
   }
   report.add(std::move(table));
 }
 
 void report_get(const Results& results, Report& report) {
+  const Plan& plan = results.plan;
+  if (plan.get_sizes.empty()) return;
   Table table{"from private memory and from the pool, sent again or stored anew: ns one way",
               {{"bytes"},
                {"private"},
@@ -279,43 +321,66 @@ void report_get(const Results& results, Report& report) {
                {"in the pool, stored"},
                {"ratio", 2}},
               {}};
-  for (std::size_t i = 0; i < get_sizes.size(); ++i) {
+  for (std::size_t i = 0; i < plan.get_sizes.size(); ++i) {
     const auto median = [&](Origin origin) {
       return results.rendezvous_get.median(i * origin_count + origin);
     };
-    table.rows.push_back(
-        {static_cast<double>(get_sizes[i]), cell(median(private_memory)), cell(median(pool_memory)),
-         ratio(median(private_memory), median(pool_memory)), cell(median(private_put)),
-         cell(median(pool_put)), ratio(median(private_put), median(pool_put))});
+    table.rows.push_back({static_cast<double>(plan.get_sizes[i]), cell(median(private_memory)),
+                          cell(median(pool_memory)),
+                          ratio(median(private_memory), median(pool_memory)),
+                          cell(median(private_put)), cell(median(pool_put)),
+                          ratio(median(private_put), median(pool_put))});
   }
   report.add(std::move(table));
 }
 
 void report_stream(const Results& results, Report& report) {
+  const Plan& plan = results.plan;
   Table table{"streaming in GB/s, medians; the limit is the slower of the two copies, each alone",
-              {{"bytes"},
-               {"copy in", 1},
-               {"copy out", 1},
-               {"published ring", 1},
-               {"ours", 1},
-               {"ours/published", 2},
-               {"ours/limit", 2}},
+              columns_of(plan, {"copy in", "copy out"}),
               {}};
-  for (std::size_t i = 0; i < stream_sizes.size(); ++i) {
-    const auto median = [&](StreamRow row) {
-      return results.stream.median(i * stream_row_count + row);
+  for (std::size_t i = 0; i < plan.stream_sizes.size(); ++i) {
+    std::vector<Cell> row = {static_cast<double>(plan.stream_sizes[i])};
+    const auto median = [&](std::size_t which) {
+      return results.stream.median(i * plan.stream_rows() + which);
     };
-    const auto limit = std::min(median(copy_in), median(copy_out));
-    table.rows.push_back(
-        {static_cast<double>(stream_sizes[i]), cell(median(copy_in)), cell(median(copy_out)),
-         cell(median(paper_stream)), cell(median(ours_stream)),
-         ratio(median(ours_stream), median(paper_stream)), ratio(median(ours_stream), limit)});
+    for (std::size_t which = 0; which < plan.stream_rows(); ++which)
+      row.push_back(cell(median(which)));
+    row.push_back(ratio(median(first_ring_stream), median(plan.ours_stream())));
+    table.rows.push_back(std::move(row));
   }
   report.add(std::move(table));
 }
 
-Result<Report> measure(const Options& options, coherence::Mode mode) {
-  Results results(options.rounds);
+void add_figures(const Results& results, coherence::Mode mode, Report& report) {
+  const Plan& plan = results.plan;
+  const std::string name = coherence::mode_name(mode);
+  const auto series = [&](std::size_t variant) {
+    if (variant == plan.ours()) return "Penstock " + name + ", without MPI";
+    return ring_name(plan.cells[variant - first_ring]) + ", " + name;
+  };
+  for (std::size_t i = 0; i < plan.latency_sizes.size(); ++i)
+    for (std::size_t variant = 0; variant < plan.variants(); ++variant)
+      report.add({.series = variant == bare ? "raw limit, " + name : series(variant),
+                  .op = "latency",
+                  .metric = "latency_us",
+                  .bytes = plan.latency_sizes[i],
+                  .procs = 2},
+                 results.latency.values(i * plan.variants() + variant), 1e-3);
+  for (std::size_t i = 0; i < plan.stream_sizes.size(); ++i)
+    for (std::size_t row = 0; row < plan.stream_rows(); ++row)
+      report.add({.series = row == copy_in    ? "copy into the pool, " + name
+                            : row == copy_out ? "copy out of the pool, " + name
+                                              : series(first_ring + row - first_ring_stream),
+                  .op = "bandwidth",
+                  .metric = "bandwidth_MBps",
+                  .bytes = plan.stream_sizes[i],
+                  .procs = 2},
+                 results.stream.values(i * plan.stream_rows() + row), 1e3);
+}
+
+Result<Report> measure(const Options& options, const Plan& plan, coherence::Mode mode) {
+  Results results(plan, options.rounds);
   PENSTOCK_TRY(run_two_sides<Bench>(options, mode, options.rounds, results, options.one_node));
   Report report("ring");
   report.note("mode", coherence::mode_name(mode));
@@ -324,6 +389,7 @@ Result<Report> measure(const Options& options, coherence::Mode mode) {
   report_latency(results, report);
   report_get(results, report);
   report_stream(results, report);
+  add_figures(results, mode, report);
   return report;
 }
 
@@ -333,9 +399,20 @@ Result<Report> measure(const Options& options, coherence::Mode mode) {
 int main(int argc, char** argv) {
   using namespace penstock::bench;
   Options options;
-  options.size = "64M";
+  Plan plan;
+  std::vector<std::size_t> sizes;
+  options.size = "128M";
   options.modes = {"software", "hardware"};
-  return run_benchmark(
-      "The published ring, the limit and ours: latency and bandwidth between two processes",
-      options, argc, argv, measure);
+  CLI::App app{
+      "The published ring, the limit and ours: latency and bandwidth between two processes"};
+  options.add_to(app);
+  app.add_option("--sizes", sizes, "bytes of the messages, in place of the usual ones")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 23));
+  app.add_option("--cells", plan.cells, "bytes of a cell of the published ring")
+      ->delimiter(',')
+      ->check(CLI::Range(64, 1 << 20));
+  CLI11_PARSE(app, argc, argv);
+  if (!sizes.empty()) plan.measure(sizes);
+  return run_modes(options, [&](auto mode) { return measure(options, plan, mode); });
 }

@@ -135,6 +135,23 @@ class Bench {
   FiPort::Exposed targets_[variant_count];
 };
 
+void add_figures(const Samples& samples, coherence::Mode mode, Report& report) {
+  const std::string name = coherence::mode_name(mode);
+  const std::array<std::string, variant_count> series = {"raw limit, " + name, "Penstock " + name,
+                                                         "Penstock " + name + ", private target",
+                                                         "libfabric shm"};
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    for (std::size_t direction = 0; direction < direction_count; ++direction)
+      for (std::size_t variant = 0; variant < variant_count; ++variant)
+        report.add({.series = series[variant],
+                    .op = direction == putting ? "put" : "get",
+                    .metric = "latency_us",
+                    .bytes = sizes[i],
+                    .group = "libfabric, without MPI",
+                    .procs = 2},
+                   samples.values(row(i, direction, variant)), 1e-3);
+}
+
 Report report_of(const Samples& samples, const Options& options, coherence::Mode mode) {
   Report report("one-sided");
   report.note("mode", coherence::mode_name(mode));
@@ -156,6 +173,7 @@ Report report_of(const Samples& samples, const Options& options, coherence::Mode
     }
     report.add(std::move(table));
   }
+  add_figures(samples, mode, report);
   return report;
 }
 

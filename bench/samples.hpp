@@ -23,6 +23,8 @@ class Samples {
   /// Median and minimum of the recorded rounds; nullopt when there are none.
   std::optional<double> median(std::size_t row) const;
   std::optional<double> minimum(std::size_t row) const;
+  /// Of the recorded rounds, ascending.
+  std::vector<double> values(std::size_t row) const { return sorted(row); }
 
  private:
   std::vector<double> sorted(std::size_t row) const;

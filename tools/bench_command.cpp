@@ -61,6 +61,7 @@ void add_bench_command(CLI::App& app, Action& chosen) {
   CLI::App* command =
       app.add_subcommand("bench", "measure this machine, or the memory that a job needs");
   command->require_subcommand(1);
+  add_experiments(*command, chosen);
   add_limits(*command, chosen);
   add_footprint(*command, chosen);
   add_tune_command(*command, chosen);

@@ -104,10 +104,20 @@ std::string about_unknown_option(const CLI::App& app, const std::vector<std::str
   return text;
 }
 
+/// `bench run` and its like: another program reads the words behind them, also --help.
+bool handed_on(const std::vector<std::string>& arguments) {
+  return arguments.size() >= 2 && arguments[0] == "bench" &&
+         (arguments[1] == "run" || arguments[1] == "list" || arguments[1] == "compare");
+}
+
 }  // namespace
 
 std::vector<std::string> as_parsed(const CLI::App& app, std::vector<std::string> arguments) {
   if (arguments.empty()) return arguments;
+  if (handed_on(arguments)) {
+    arguments.insert(arguments.begin() + 2, "--");
+    return arguments;
+  }
   if (arguments.front() == "help") {
     arguments.erase(arguments.begin());
     arguments.push_back("--help");

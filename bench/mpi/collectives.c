@@ -17,14 +17,11 @@
  * come; above, two passes over the memory, one after the other: own bytes written past the cache,
  * then the other's dropped from the cache and read. No collective can be faster. */
 #include <getopt.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <stdint.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 
 #include "common.h"
 #include "raw_copy.h"
+#include "usage.h"
 
 enum op { barrier, bcast, reduce, allreduce, allgather, alltoall, reduce_scatter, raw, op_count };
 static const char* const op_names[] = {"barrier",   "bcast",    "reduce",         "allreduce",
@@ -167,36 +164,6 @@ static void measure(const struct job* job, const struct options* options, enum o
   if (job->rank == 0) printf("%s %ld %.3f\n", op_names[op], bytes, slowest);
 }
 
-/* Of this process so far: microseconds of CPU, and bytes by each TCP socket. */
-enum { cpu, sent, received, used_count, max_sockets = 4096 };
-struct usage {
-  double cpu;
-  uint64_t sent[max_sockets], received[max_sockets]; /* by descriptor; 0: no TCP socket */
-};
-
-static void usage_so_far(struct usage* usage) {
-  struct rusage used;
-  memset(usage, 0, sizeof *usage);
-  getrusage(RUSAGE_SELF, &used);
-  usage->cpu = 1e6 * (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-               (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-  for (int fd = 0; fd < max_sockets; ++fd) {
-    struct tcp_info info = {0};
-    socklen_t bytes = sizeof info;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) continue;
-    usage->sent[fd] = info.tcpi_bytes_acked;
-    usage->received[fd] = info.tcpi_bytes_received;
-  }
-}
-
-/* A connection that was closed meanwhile, or replaced by a younger one, does not count. */
-static double grown(const uint64_t* before, const uint64_t* after) {
-  double sum = 0;
-  for (int fd = 0; fd < max_sockets; ++fd)
-    sum += after[fd] >= before[fd] ? (double)(after[fd] - before[fd]) : 0;
-  return sum;
-}
-
 static void measure_usage(const struct job* job, const struct options* options, enum op op,
                           long bytes) {
   const long usual = bytes <= 4096 ? 1000 : bytes <= 65536 ? 200 : 30;
@@ -210,10 +177,7 @@ static void measure_usage(const struct job* job, const struct options* options, 
     if (options->validate && i < 2 - warm) check(job, op, bytes);
   }
   usage_so_far(&after);
-  used[cpu] = after.cpu - before.cpu;
-  used[sent] = grown(before.sent, after.sent);
-  used[received] = grown(before.received, after.received);
-  for (int i = 0; i < used_count; ++i) used[i] /= (double)iterations;
+  usage_between(&before, &after, iterations, used);
   MPI_Reduce(used, sums, used_count, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
   MPI_Reduce(&used[cpu], &largest_cpu, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
   if (job->rank == 0)

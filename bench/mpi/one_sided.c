@@ -8,7 +8,8 @@
  *
  * Prints a line a measurement: operation, synchronization, bytes, and then of `latency`
  * microseconds, the mean over the pairs; of `bandwidth` MB/s (10^6) and operations a second of all
- * pairs together, with 64 operations between two synchronizations.
+ * pairs together, with 64 operations between two synchronizations; last, microseconds of CPU that
+ * both ranks of a pair took for an operation.
  *
  * As OSU has it: latency by pscw and fence goes both ways in turn, and is half of the round trip;
  * by locks the origin acts alone. lock and lock_all are shared locks, the one taken for each
@@ -22,6 +23,7 @@
 
 #include "common.h"
 #include "raw_copy.h"
+#include "usage.h"
 
 enum op { put, get, accumulate, fetch_and_op, raw, op_count };
 enum sync { pscw, fence, lock, exclusive, lock_all, sync_count };
@@ -50,6 +52,7 @@ struct job {
   char* window;    /* this rank's part */
   char* local;     /* as large: the origin of puts, or the target of gets */
   int64_t fetched[window_ops];
+  double cpu_us; /* that this rank took for an iteration of the last measurement */
 };
 
 struct measure {
@@ -268,16 +271,23 @@ static void check(const struct job* job, const struct options* o, const struct m
 
 static double seconds_of(struct job* job, const struct options* o, const struct measure* m) {
   const long warmup = m->iterations / 10 + 1;
-  double start = 0;
+  static struct usage before, after;
+  double start = 0, used[used_count];
   reset(job, o, m);
   begin(job, m);
   for (long n = 0; n < warmup + m->iterations; ++n) {
-    if (n == warmup) start = MPI_Wtime();
+    if (n == warmup) {
+      usage_so_far(&before);
+      start = MPI_Wtime();
+    }
     if (m->validate) prepare(job, o, m, n);
     once(job, o, m);
     if (m->validate) check(job, o, m, n);
   }
   const double seconds = MPI_Wtime() - start;
+  usage_so_far(&after);
+  usage_between(&before, &after, m->iterations, used);
+  job->cpu_us = used[cpu];
   end(job, m);
   MPI_Barrier(MPI_COMM_WORLD);
   return seconds;
@@ -300,17 +310,19 @@ static void measure(struct job* job, const struct options* o, enum op op, enum s
                             .both_ways = !o->bandwidth && active && op != raw,
                             .validate = o->validate};
   const double mine = seconds_of(job, o, &m);
-  double sum = 0, of_origins = job->origin ? mine : 0;
+  double sum = 0, cpu_sum = 0, of_origins = job->origin ? mine : 0;
   MPI_Reduce(&of_origins, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  MPI_Reduce(&job->cpu_us, &cpu_sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
   if (job->rank != 0) return;
   const double each = sum / job->pairs / (double)m.iterations; /* the mean over the pairs */
   printf("%s %s %ld ", op_names[op], sync_name(op, sync), bytes);
   if (o->bandwidth) {
     const double rate = (double)job->pairs * m.ops / each;
-    printf("%.3f %.1f\n", rate * (double)bytes / 1e6, rate);
+    printf("%.3f %.1f", rate * (double)bytes / 1e6, rate);
   } else {
-    printf("%.3f\n", each * 1e6 / (m.both_ways ? 2 : 1));
+    printf("%.3f", each * 1e6 / (m.both_ways ? 2 : 1));
   }
+  printf(" %.4f\n", cpu_sum / (job->pairs * m.ops * (m.both_ways ? 2 : 1)));
   fflush(stdout);
 }
 

@@ -24,6 +24,9 @@ constexpr std::array table{
              "Emulated nodes of the job; ranks are dealt to them in blocks."},
     Variable{"PENSTOCK_EXIT_LOG", "", "folder",
              "Set by penstock run: the folder in which ranks record the order of their ends."},
+    Variable{"PENSTOCK_PYTHON", "", "PATH",
+             "Python that runs the experiments of penstock bench. Default: one beside the command, "
+             "else python3."},
     // policy and messages
     Variable{"PENSTOCK_REQUIRE", "0", "0|1",
              "Fail rather than let the application use another provider."},

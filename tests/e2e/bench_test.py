@@ -1,12 +1,23 @@
 """penstock bench: figures of this machine. That they are printed, never what they are."""
+import csv
 import json
-import pathlib
+import os
+import signal
 import subprocess
 import sys
 import unittest
-from unittest import mock
+from pathlib import Path
 
-from support import MPIEXEC, PENSTOCK, PYTHON, SOURCE, Case, clean_environment
+from support import MPIEXEC, PENSTOCK, PYTHON, SHM, SOURCE, Case, clean_environment
+
+STATISTICS = ("median", "p50", "p99", "min", "max")
+
+
+def name_of(pid):
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
 
 
 class Bench(Case):
@@ -32,104 +43,217 @@ class Bench(Case):
         self.refused("bench", "footprint", "--size", "64M", says="make a larger pool")
 
 
-class Results(Case):
-    """The pages of docs/results, from what the benchmarks print."""
+class Experiments(Case):
+    """penstock bench run on tiny sizes: each experiment measures, and says what it cannot."""
 
-    def setUp(self):
-        super().setUp()
-        sys.path.insert(0, str(SOURCE / "bench"))
-        self.addCleanup(sys.path.remove, str(SOURCE / "bench"))
-        self.results = __import__("results")
+    def bench(self, *arguments, status=0, **more):
+        environment = clean_environment(PENSTOCK_PYTHON=PYTHON, **more)
+        return self.penstock("bench", *arguments, status=status, timeout=220, environment=environment)
 
-    def test_sections(self):
-        printed = "compiling\n\n== ring, mode software\n\n  8  1.0\n\n== MPI over each transport\nmedians\n"
-        self.assertEqual(self.results.sections(printed),
-                         "\n## ring, mode software\n\n```\n  8  1.0\n```\n"
-                         "\n## MPI over each transport\n\n```\nmedians\n```\n")
+    def measured(self, name, *arguments, statuses=("ok", "partial")):
+        """The outcome of an experiment, as results.json has it; all its figures are numbers above 0."""
+        folder = self.folder / "report"
+        self.bench("run", name, "--quick", "--repeat", "1", "--report", folder, "--mpiexec", MPIEXEC, *arguments)
+        results = json.loads((folder / "results.json").read_text())
+        self.assertEqual(results["schema"], 1)
+        outcome = results["experiments"][name]
+        self.assertIn(outcome["status"], statuses, outcome["reason"])
+        for row in outcome["rows"]:
+            for each in STATISTICS:
+                self.assertGreaterEqual(row[each], 0, row)
+            if row["metric"] in ("latency_us", "time_us", "bandwidth_MBps"):
+                self.assertGreater(row["median"], 0, row)
+        with open(folder / "results.csv", newline="") as file:
+            lines = list(csv.DictReader(file))
+        self.assertEqual([line["series"] for line in lines], [row["series"] for row in outcome["rows"]])
+        return outcome
 
-    def test_a_page_names_machine_commit_and_command_and_the_index_lists_it(self):
-        page = self.results.header("2026-01-02", "make results")
-        for name in ("processor", "caches", "memory", "system", "commit", "command"):
-            self.assertRegex(page, rf"\n\| {name} \| .+ \|\n")
-        folder = pathlib.Path(self.folder)
-        (folder / "2026-01-02-cpu.md").write_text(page)
-        with mock.patch.object(self.results, "PAGES", folder):
-            self.results.write_index()
-        self.assertIn("| [2026-01-02](2026-01-02-cpu.md) | ", (folder / "README.md").read_text())
+    def series(self, outcome, **fields):
+        return {row["series"] for row in outcome["rows"] if not row["theirs"]
+                and all(row[name] == value for name, value in fields.items())}
 
-    def test_what_is_not_built(self):
-        done = subprocess.run([sys.executable, SOURCE / "bench/results.py", "--build", str(self.folder)],
-                              capture_output=True, text=True, timeout=60)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("the benchmarks are not built; run: make results", done.stderr)
+    def assert_measured(self, outcome, series, **fields):
+        self.assertLessEqual(set(series), self.series(outcome, **fields), fields)
 
+    def test_table1(self):
+        outcome = self.measured("table1", "--procs", "1")
+        self.assert_measured(outcome, {"main memory", "pool"}, op="dependent load")
+        self.assert_measured(outcome, {"main memory", "pool"}, op="read")
+        self.assertTrue(self.series(outcome, op="store, write back, fence"))
+        self.assertTrue(self.series(outcome, op="drop, fence, load"))
+        self.assert_measured(outcome, {"raw TCP socket"}, op="latency", bytes=8)
+        self.assert_measured(outcome, {"plain cached line", "pool, software, a word"}, op="hand-over")
+        theirs = {row["series"]: row["median"] for row in outcome["rows"] if row["theirs"] and row["op"] == "latency"}
+        self.assertEqual(theirs["CXL, with flush"], 2.2)
 
-class MpiBenches(Case):
-    """The scripts that measure MPI programs over each transport."""
+    def test_coherence(self):
+        outcome = self.measured("coherence", "--sizes", "64,4K")
+        for group in ("clflush", "past the cache", "reader"):
+            self.assertTrue(self.series(outcome, group=group, bytes=4096), group)
+        self.assert_measured(outcome, {"bytes", "8 B stores", "libc memset"}, group="clflush")
+        self.assertIn("uncached", outcome["reason"])
 
-    def figures(self, script, *arguments):
-        """What was printed, and {name: {key: value}} of what was written."""
-        written = self.folder / "figures.json"
-        done = subprocess.run([PYTHON, "-B", SOURCE / "bench" / script, "--penstock", PENSTOCK, "--mpiexec",
-                               MPIEXEC, "--rounds", "1", "--json", written, *arguments],
-                              capture_output=True, text=True, timeout=200, env=clean_environment())
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        figures = json.loads(written.read_text())
-        self.assertTrue(all(value > 0 for keys in figures.values() for values in keys.values()
-                            for value in values), figures)
-        return done.stdout, figures
+    def test_limits(self):
+        outcome = self.measured("limits")
+        self.assert_measured(outcome, {f"pool, {mode}, a message" for mode in ("software", "hardware")}, op="hand-over", bytes=8)
 
-    def assert_rows(self, printed, *names):
-        rows = {line[2:].split("  ")[0] for line in printed.splitlines() if line.startswith("  ")}
-        self.assertLessEqual(set(names), rows, printed)
+    def test_pt2pt(self):
+        outcome = self.measured("pt2pt", "--sizes", "64,4096", "--procs", "2")
+        everybody = {"TCP", "MPICH's own shared memory", "libfabric shm", "Penstock software", "Penstock hardware",
+                     "raw TCP socket", "cMPI ring, 64 KB cells, software"}
+        for size in (64, 4096):
+            self.assert_measured(outcome, everybody | {"raw limit, software"}, op="latency", metric="latency_us", bytes=size)
+            self.assert_measured(outcome, everybody, op="bandwidth", metric="bandwidth_MBps", bytes=size)
+        self.assert_measured(outcome, {"TCP", "Penstock software"}, metric="cpu_s_per_GB")
+        sockets = {row["series"]: row["median"] for row in outcome["rows"] if row["metric"] == "bytes_socket" and row["bytes"] == 4096}
+        self.assertGreater(sockets["TCP"], 4096)
+        self.assertLess(sockets["Penstock software"], 100)
 
-    def test_transports(self):
-        printed, figures = self.figures("mpi_transports.py", "--sizes", "64", "4096")
-        self.assert_rows(printed, "TCP", "MPICH's own shared memory", "libfabric shm",
-                         "Penstock software", "Penstock hardware")
-        self.assertEqual(set(figures["TCP"]), {"latency 64", "latency 4096", "bandwidth 64",
-                                               "bandwidth 4096"})
+    def test_more_ranks_than_cores_have_no_times(self):
+        ranks = 2 * max(2, len(os.sched_getaffinity(0)))
+        outcome = self.measured("pt2pt", "--sizes", "64", "--procs", str(ranks), "--mode", "software")
+        own = [row for row in outcome["rows"] if not row["theirs"]]
+        self.assertEqual({row["wall"] for row in own}, {False})
+        self.assertEqual({row["metric"] for row in own}, {"cpu_us", "cpu_s_per_GB", "bytes_socket"})
+        self.assertIn(f"{ranks} ranks on", outcome["reason"])
 
-    def test_placements(self):
-        for test in ("latency", "bandwidth", "bibw"):
-            printed, figures = self.figures("placements.py", test, "--sizes", "64", "--mode", "software",
-                                            "hardware")
-            self.assert_rows(printed, *figures)
-            self.assertEqual(set(figures), {"TCP, HH"} | {f"Penstock {mode}, {place}"
-                                                          for mode in ("software", "hardware")
-                                                          for place in ("HH", "HD", "DH", "DD")})
+    def test_rma(self):
+        outcome = self.measured("rma", "--sizes", "64", "--procs", "2", "--mode", "software")
+        for op in ("put", "get"):
+            for by in ("post, start, complete, wait", "lock and unlock"):
+                self.assert_measured(outcome, {"TCP", "MPICH's own shared memory", "Penstock software"}, op=f"{op} latency", group=by)
+            self.assert_measured(outcome, {"Penstock software", "raw limit, software"}, op=op)
+        self.assert_measured(outcome, {"raw limit"}, op="put bandwidth")
 
-    def test_one_sided(self):
-        for test in ("latency", "bandwidth"):
-            printed, figures = self.figures("one_sided.py", test, "--sizes", "64", "--op", "put",
-                                            "fetch_and_op", "--sync", "pscw", "lock", "--mode",
-                                            "software", "hardware")
-            self.assert_rows(printed, "a raw copy past the cache", *figures)
-            self.assertEqual(set(figures), {"TCP", "MPICH's own shared memory", "Penstock software",
-                                            "Penstock hardware"})
-            self.assertEqual(set(figures["TCP"]), {"put pscw 64", "put lock 64", "raw none 64",
-                                                   "fetch_and_op pscw 8", "fetch_and_op lock 8"})
+    def test_cells(self):
+        outcome = self.measured("cells", "--sizes", "64,16K", "--mode", "software")
+        cells = {f"cMPI ring, {cell} KB cells, software" for cell in (16, 32, 64, 128)}
+        for op in ("latency", "bandwidth"):
+            self.assert_measured(outcome, cells | {"Penstock software, without MPI"}, op=op, bytes=16384)
+
+    def test_placement(self):
+        outcome = self.measured("placement", "--sizes", "64")
+        self.assert_measured(outcome, {f"{name}, {place}" for name in ("TCP", "Penstock software")
+                                       for place in ("HH", "HD", "DH", "DD")}, op="latency", bytes=64)
+        self.assertEqual([path.name for path in SHM.glob("penstock.penstock-bench-*-software")], [])
 
     def test_collectives(self):
-        printed, figures = self.figures("collectives.py", "--sizes", "64", "70000", "--ops", "barrier", "allreduce")
-        self.assert_rows(printed, "raw limit", *figures)
-        self.assertIn("how many times better Penstock software is", printed)
-        self.assertEqual(set(figures["Penstock hardware"]), {"barrier 64", "allreduce 64", "allreduce 70000"})
-
-    def test_torch_collectives(self):
-        if not (SOURCE / ".venv-torch/bin/python").exists() or not (pathlib.Path(PENSTOCK).parents[1] / "python/penstock/torch").is_dir():
-            self.skipTest("PyTorch's back end is not built")
-        printed, figures = self.figures("torch_collectives.py", "--sizes", "1024", "70000", "--ranks", "2",
-                                        "--ops", "all_reduce", "--train", "0", "--calls", "20")
-        self.assert_rows(printed, "gloo", "Penstock", "raw limit")
-        self.assertEqual(set(figures["Penstock"]), {f"all_reduce {size} {what}" for size in (1024, 70000)
-                                                    for what in ("time", "CPU")})
+        outcome = self.measured("collectives", "--sizes", "64", "--procs", "2")
+        for op in ("barrier", "allreduce"):
+            self.assert_measured(outcome, {"TCP", "raw limit", "Penstock software", "Penstock software, by messages"}, op=op,
+                                 metric="time_us")
+        self.assert_measured(outcome, {"Penstock software"}, op="allreduce", metric="accesses")
 
     def test_halo(self):
-        printed, figures = self.figures("halo.py", "--sides", "32", "--steps", "10")
-        self.assert_rows(printed, *figures)
-        self.assertIn("how many times better Penstock software is", printed)
-        self.assertEqual(set(figures["Penstock hardware"]), {"step 32", "exchange 32"})
+        outcome = self.measured("halo", "--sizes", "32")
+        self.assert_measured(outcome, {"TCP", "Penstock software", "Penstock hardware"}, op="exchange")
+
+    def test_persist(self):
+        outcome = self.measured("persist", "--sizes", "64", statuses=("ok", "partial", "absent"))
+        if outcome["status"] == "absent":
+            self.skipTest(outcome["reason"])
+        for op in ("stored and published", "transaction", "checkpoint"):
+            self.assert_measured(outcome, {"Penstock, pool in memory"}, op=op)
+        self.assert_measured(outcome, {"a file on tmpfs"}, op="checkpoint")
+
+    def test_torch(self):
+        outcome = self.measured("torch", "--sizes", "1K", "--procs", "2", statuses=("ok", "absent"))
+        if outcome["status"] == "absent":
+            self.assertIn("make torch", outcome["reason"])
+            self.skipTest(outcome["reason"])
+        self.assert_measured(outcome, {"gloo", "Penstock", "raw limit"}, op="all_reduce", metric="time_us")
+
+    def test_list_and_unknown_names(self):
+        listed = {each["name"] for each in json.loads(self.bench("list", "--json").stdout)}
+        self.assertLessEqual({"table1", "coherence", "pt2pt", "rma", "cells", "placement", "collectives", "limits", "halo",
+                              "torch"}, listed)
+        done = self.bench("run", "pt2pd", status=2)
+        self.assertIn("there is no experiment 'pt2pd'; did you mean 'pt2pt'?", done.stderr)
+        done = self.bench("run", "coherenze", "coherence", "--quick", "--sizes", "64", "--repeat", "1", status=2)
+        self.assertIn("did you mean 'coherence'?", done.stderr)
+        self.assertIn("clflush", done.stdout)  # the rest still ran
+
+    def test_bad_options(self):
+        for arguments, says in ((("--sizes", "4x"), "'4x' is no size: give bytes, or a number with K, M or G"),
+                                (("--procs", "0"), "'0' is no list of numbers of processes"),
+                                (("--mode", "fast"), "'fast' is no mode to measure"),
+                                (("--repeat", "0"), "'0' is no number of at least 1"),
+                                (("--osu", "/nowhere"), "/nowhere is no folder")):
+            self.assertIn(says, self.bench("run", "coherence", *arguments, status=2).stderr)
+
+    def test_what_is_absent_is_said_and_the_rest_runs(self):
+        folder = self.folder / "report"
+        self.bench("run", "halo", "coherence", "--quick", "--sizes", "64", "--repeat", "1", "--report", folder, "--mpiexec",
+                   "/nowhere/mpiexec")
+        found = json.loads((folder / "results.json").read_text())["experiments"]
+        self.assertEqual(found["halo"]["status"], "absent")
+        self.assertIn("pip install mpich", found["halo"]["reason"])
+        self.assertTrue(found["coherence"]["rows"])
+        said = self.bench("run", "coherence", "--quick", "--sizes", "64", "--pool", "shm:e2e-nowhere", "--json", self.folder / "a.json",
+                          status=1).stdout
+        self.assertIn("e2e-nowhere", said)
+
+    def test_without_rich_or_python(self):
+        bare = self.folder / "bare"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True, capture_output=True)
+        done = self.penstock("bench", "list", status=1, environment=clean_environment(PENSTOCK_PYTHON=bare / "bin/python"))
+        self.assertIn("-m pip install rich", done.stderr)
+        done = self.penstock("bench", "list", status=1, environment=clean_environment(PENSTOCK_PYTHON="/nowhere"))
+        self.assertIn("PENSTOCK_PYTHON=/nowhere is no program", done.stderr)
+        done = self.penstock("bench", "list", status=1, environment={**clean_environment(), "PATH": "/nowhere"})
+        self.assertIn("apt install python3", done.stderr)
+
+    def test_one_core(self):
+        core = min(os.sched_getaffinity(0))
+        folder = self.folder / "report"
+        done = subprocess.run([PENSTOCK, "bench", "run", "limits", "placement", "coherence", "--quick", "--sizes", "64", "--repeat",
+                               "1", "--report", folder, "--mpiexec", MPIEXEC], capture_output=True, text=True, timeout=200,
+                              env=clean_environment(PENSTOCK_PYTHON=PYTHON), preexec_fn=lambda: os.sched_setaffinity(0, {core}))
+        results = json.loads((folder / "results.json").read_text())
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertTrue(any("one CPU only" in words for words in results["warnings"]))
+        for name in ("limits", "placement"):
+            self.assertEqual(results["experiments"][name]["status"], "absent", results["experiments"][name])
+        self.assertTrue(results["experiments"]["coherence"]["rows"])
+
+    def test_folder_that_cannot_be_written(self):
+        done = self.bench("run", "coherence", "--quick", "--sizes", "64", "--repeat", "1", "--report", "/proc/nowhere", status=2)
+        self.assertIn("cannot write into the report's folder /proc/nowhere", done.stderr)
+        self.assertIn("clflush", done.stdout)
+
+    def test_an_interruption_keeps_what_was_measured(self):
+        folder = self.folder / "report"
+        job = self.start("bench", "run", "coherence", "pt2pt", "--sizes", "64", "--repeat", "1000", "--report", folder, "--mpiexec",
+                         MPIEXEC, environment=clean_environment(PENSTOCK_PYTHON=PYTHON))
+        rounds = set()  # a process each
+
+        def third_round():
+            children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+            rounds.update(pid for pid in children if "memory_bench" in name_of(pid))
+            return len(rounds) >= 3
+
+        self.wait_for(third_round, "three rounds")
+        job.send_signal(signal.SIGINT)
+        out, _ = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 130, out)
+        self.assertIn("what was measured is kept", out)
+        found = json.loads((folder / "results.json").read_text())["experiments"]
+        self.assertEqual(found["coherence"]["status"], "interrupted")
+        self.assertTrue(found["coherence"]["rows"])
+        self.assertNotIn("pt2pt", found)
+
+    def test_compare(self):
+        first, second = self.folder / "a.json", self.folder / "b.json"
+        self.bench("run", "coherence", "--quick", "--sizes", "64", "--repeat", "2", "--json", first)
+        results = json.loads(first.read_text())
+        for row in results["experiments"]["coherence"]["rows"]:
+            for each in STATISTICS:
+                row[each] *= 3
+        second.write_text(json.dumps(results))
+        self.assertIn(" 0 worse", self.bench("compare", first, first).stdout)
+        self.assertRegex(self.bench("compare", first, second, status=3).stdout, r"coherence +\S.*worse")
+        second.write_text('{"schema": 99}')
+        self.assertIn("has schema 99, this version reads schema 1", self.bench("compare", first, second, status=1).stderr)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import subprocess
 import unittest
 
-from support import PROGRAMS, PYTHON, RELEASE, Case, clean_environment
+from support import MPIEXEC, PROGRAMS, PYTHON, RELEASE, Case, clean_environment
 
 
 class Install(Case):
@@ -39,6 +39,13 @@ class Install(Case):
         for path in ("include/penstock/penstock.h", "share/man/man1/penstock-pool-create.1",
                      "share/bash-completion/completions/penstock", "share/zsh/site-functions/_penstock"):
             self.assertTrue((prefix / path).is_file(), path)
+        self.assertFalse(list(prefix.rglob("__pycache__")))
+        done = subprocess.run([installed, "bench", "run", "coherence", "halo", "--quick", "--sizes", "64", "--repeat", "1", "--mpiexec",
+                               MPIEXEC], capture_output=True, text=True, timeout=120, env=clean_environment(PENSTOCK_PYTHON=PYTHON))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for found in ("clflush", "exchange"):
+            self.assertIn(found, done.stdout)
+        self.assertFalse(list(prefix.rglob("__pycache__")))
 
 
 if __name__ == "__main__":

@@ -84,6 +84,8 @@ class Package(Case):
         done = self.host("/usr/bin/penstock", "run", "-n", "2", "--mpiexec", MPIEXEC, "-v", "--", PYTHON,
                          PROGRAMS / "all_to_all.py")
         self.assertIn("all to all: ok", done)
+        listed = self.host("env", f"PENSTOCK_PYTHON={PYTHON}", "/usr/bin/penstock", "bench", "list")
+        self.assertIn("coherence", listed)
         self.assertIn("is absent", run("chroot", self.root, "/usr/lib/penstock/devdax", "up", "mem99").stderr)
         self.host("dpkg", "--purge", "penstock")
         self.assertEqual({name for name in self.files() if not name.startswith(("var/lib/dpkg", "var/log", "etc/"))}, set())

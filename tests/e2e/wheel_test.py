@@ -66,6 +66,16 @@ class Wheel(Case):
                          "hello")
         self.assertEqual(self.run_checked("./hello"), self.python("import penstock; print(penstock.__version__)"))
 
+    def test_experiments(self):
+        command = self.venv / "bin/penstock"
+        self.assertIn("-m pip install rich", self.run_checked(command, "bench", "list", status=1))
+        (theirs,) = Path(MPIEXEC).parents[1].glob("lib/python*/site-packages")
+        (self.packages / "rich.pth").write_text(f"{theirs}\n")
+        said = self.run_checked(command, "bench", "run", "coherence", "halo", "--quick", "--sizes", "64", "--repeat", "1", "--mpiexec",
+                                MPIEXEC, "--report", self.folder / "report")
+        for found in ("clflush", "exchange"):
+            self.assertIn(found, said)
+
     def test_torchrun_without_an_import(self):
         (self.folder / "sum.py").write_text(SUM)
         said = self.run_checked(self.venv / "bin/python", "-m", "torch.distributed.run", "--standalone",

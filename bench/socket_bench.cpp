@@ -1,0 +1,175 @@
+// TCP without MPI: ping-pong and a stream through a socket of this host, as Table 1 of cMPI has it
+// (iPerf). It stands beside MPI over TCP, which costs several times as much.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/format.hpp"
+#include "base/unique_fd.hpp"
+#include "bench/buffer.hpp"
+#include "bench/options.hpp"
+#include "bench/pair_runner.hpp"
+#include "bench/samples.hpp"
+
+namespace penstock::bench {
+namespace {
+
+constexpr std::size_t streamed = 64 << 20;  ///< bytes of a burst
+
+Result<void> socket_error(const char* what) {
+  return fail(ErrorCode::unavailable, "{} on 127.0.0.1: {}", what, std::strerror(errno));
+}
+
+/// Two ends of one TCP connection, without Nagle's delay.
+Result<std::pair<base::UniqueFd, base::UniqueFd>> connection() {
+  base::UniqueFd listening(socket(AF_INET, SOCK_STREAM, 0)),
+      client(socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof address;
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  if (bind(listening.get(), generic, bytes) != 0 || listen(listening.get(), 1) != 0 ||
+      getsockname(listening.get(), generic, &bytes) != 0)
+    return unexpected(socket_error("cannot listen").error());
+  if (connect(client.get(), generic, bytes) != 0)
+    return unexpected(socket_error("cannot connect").error());
+  base::UniqueFd server(accept(listening.get(), nullptr, nullptr));
+  if (server.get() < 0) return unexpected(socket_error("cannot accept").error());
+  const int one = 1;
+  for (const int each : {client.get(), server.get()})
+    setsockopt(each, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  return std::pair(std::move(client), std::move(server));
+}
+
+Result<void> send_all(int socket, const std::byte* from, std::size_t bytes) {
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t sent = write(socket, from + done, bytes - done);
+    if (sent <= 0) return socket_error("cannot send");
+    done += static_cast<std::size_t>(sent);
+  }
+  return {};
+}
+
+Result<void> receive_all(int socket, std::byte* to, std::size_t bytes) {
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t got = read(socket, to + done, bytes - done);
+    if (got <= 0) return socket_error("cannot receive");
+    done += static_cast<std::size_t>(got);
+  }
+  return {};
+}
+
+class Bench {
+ public:
+  Bench(Side& side, int socket, const std::vector<std::size_t>& sizes, Samples& samples)
+      : side_(side),
+        socket_(socket),
+        sizes_(sizes),
+        samples_(samples),
+        out_(*std::max_element(sizes.begin(), sizes.end()), side.index()),
+        in_(*std::max_element(sizes.begin(), sizes.end()), 7) {}
+
+  Result<void> round(std::size_t number) {
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      PENSTOCK_TRY(ping_pong(i, number));
+      PENSTOCK_TRY(stream(i, number));
+    }
+    return {};
+  }
+
+ private:
+  Result<void> play(std::size_t bytes, int count) {
+    for (int i = 0; i < count; ++i) {
+      if (side_.index() == 0) PENSTOCK_TRY(send_all(socket_, out_.data(), bytes));
+      PENSTOCK_TRY(receive_all(socket_, in_.data(), bytes));
+      if (side_.index() == 1) PENSTOCK_TRY(send_all(socket_, out_.data(), bytes));
+    }
+    return {};
+  }
+
+  Result<void> ping_pong(std::size_t index, std::size_t round) {
+    const std::size_t bytes = sizes_[index];
+    const int count = bytes <= 4096 ? 400 : bytes <= 65536 ? 100 : 10;
+    PENSTOCK_TRY(play(bytes, count / 10 + 1));
+    Result<void> done;
+    const double ns = side_.burst([&] { done = play(bytes, count); });
+    if (side_.index() == 0) samples_.record(2 * index, round, ns / (2.0 * count));
+    return done;
+  }
+
+  /// From side 0 to side 1, which answers one byte when all is there.
+  Result<void> stream(std::size_t index, std::size_t round) {
+    const std::size_t bytes = sizes_[index];
+    const std::size_t count = std::clamp<std::size_t>(streamed / bytes, 16, 20'000);
+    Result<void> done;
+    const double ns = side_.burst([&] {
+      for (std::size_t i = 0; i < count && done; ++i)
+        done = side_.index() == 0 ? send_all(socket_, out_.data(), bytes)
+                                  : receive_all(socket_, in_.data(), bytes);
+      if (done)
+        done = side_.index() == 0 ? receive_all(socket_, in_.data(), 1)
+                                  : send_all(socket_, out_.data(), 1);
+    });
+    if (side_.index() == 0)
+      samples_.record(2 * index + 1, round, static_cast<double>(bytes * count) / ns * 1e3);
+    return done;
+  }
+
+  Side& side_;
+  int socket_;
+  const std::vector<std::size_t>& sizes_;
+  Samples& samples_;
+  Buffer out_, in_;
+};
+
+Result<void> play(Side& side, int socket, const std::vector<std::size_t>& sizes, Samples& samples) {
+  Bench bench(side, socket, sizes, samples);
+  for (std::size_t round = 0; round < samples.rounds(); ++round) PENSTOCK_TRY(bench.round(round));
+  side.meet();
+  return {};
+}
+
+Result<Report> measure(const Options& options, const std::vector<std::size_t>& sizes) {
+  Samples samples(2 * sizes.size(), options.rounds);
+  const auto ends = PENSTOCK_TRY(connection());
+  PENSTOCK_TRY(run_pair(options.pair(), [&](Side& side) {
+    const auto& own = side.index() == 0 ? ends.first : ends.second;
+    return play(side, own.get(), sizes, samples);
+  }));
+  Report report("socket");
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const Figure figure{.series = "raw TCP socket", .bytes = sizes[i], .procs = 2};
+    Figure latency = figure, bandwidth = figure;
+    latency.op = "latency", latency.metric = "latency_us";
+    bandwidth.op = "bandwidth", bandwidth.metric = "bandwidth_MBps";
+    report.add(std::move(latency), samples.values(2 * i), 1e-3);
+    report.add(std::move(bandwidth), samples.values(2 * i + 1));
+  }
+  return report;
+}
+
+}  // namespace
+}  // namespace penstock::bench
+
+int main(int argc, char** argv) {
+  using namespace penstock::bench;
+  Options options;
+  options.rounds = 5;
+  std::vector<std::size_t> sizes = {8, 4096, 65536, 1 << 20};
+  CLI::App app{
+      "A TCP socket of this host, between two processes: latency and bandwidth without MPI"};
+  app.add_option("--sizes", sizes, "bytes")->delimiter(',')->check(CLI::Range(1, 1 << 26));
+  app.add_option("--rounds", options.rounds, "each size is measured once a round")
+      ->check(CLI::Range(1, 100000));
+  app.add_option("--json", options.json, "write the results to this file too");
+  CLI11_PARSE(app, argc, argv);
+  return run_modes(options, [&](auto) { return measure(options, sizes); });
+}

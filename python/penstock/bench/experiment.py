@@ -1,0 +1,172 @@
+"""What an experiment is, and what it is given while it runs.
+
+A module penstock/bench/experiments/NAME.py with `EXPERIMENT = Experiment(...)` is an experiment: it needs no other
+registration. Its `run` measures by `Run.rounds`, which takes all variants in turn, round after round, so that what
+disturbs the machine disturbs all alike, and keeps what was measured also when it is interrupted. It raises `Absent`
+where there is nothing to measure with; where a part is missing it says so by `Run.lacks` and goes on.
+
+    def run(run):
+        figures = {"Penstock": lambda: {Key("latency", "latency_us", 8): 0.4}}
+        run.rounds(figures, default_rounds=5)
+
+    EXPERIMENT = Experiment("example", "An example", "…", source="cMPI, Figure 8", emulated="…", run=run)
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pkgutil
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from penstock.bench import model
+from penstock.bench.model import Outcome, Plot, Row
+
+
+class Absent(Exception):
+    """There is nothing to measure with: what is missing, and the command that brings it."""
+
+
+class Failed(Exception):
+    """A measurement did not succeed; the others go on."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user asked for. None: the experiment's own default."""
+
+    sizes: Optional[Tuple[int, ...]] = None
+    procs: Optional[Tuple[int, ...]] = None
+    repeat: Optional[int] = None
+    quick: bool = False
+    modes: Optional[Tuple[str, ...]] = None
+    timeout: float = 120.0  # seconds for one measurement
+    limit: Optional[float] = None  # seconds of an experiment after which no further round begins
+    osu: Optional[str] = None  # a folder of OSU's or Intel's programs, to print beside ours
+    pool: Optional[str] = None  # measured in place of temporary pools, where the experiment can
+
+    def seconds(self) -> float:
+        """Of an experiment. Rounds that were asked for are made however long they take."""
+        return self.limit or (math.inf if self.repeat else 8.0 if self.quick else 30.0)
+
+    def sizes_or(self, usual: Sequence[int], quick: Sequence[int]) -> List[int]:
+        return list(self.sizes or (quick if self.quick else usual))
+
+    def procs_or(self, usual: Sequence[int], quick: Sequence[int]) -> List[int]:
+        return list(self.procs or (quick if self.quick else usual))
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a figure is of; the fields are Row's."""
+
+    op: str
+    metric: str
+    bytes: Optional[int] = None
+    group: Optional[str] = None
+    procs: int = 1
+    wall: bool = True
+    serialized: Optional[float] = None
+    series: Optional[str] = None  # where one measurement has several
+
+
+Figures = Mapping[Key, Union[float, Sequence[float]]]
+Measure = Callable[[], Figures]
+
+
+class Run:
+    """One experiment's run: its settings, its tools, and the outcome that it fills."""
+
+    def __init__(self, settings: Settings, tools: Any, outcome: Outcome,
+                 progress: Callable[[int, int, str], None] = lambda done, most, words: None) -> None:
+        self.settings = settings
+        self.tools = tools
+        self.outcome = outcome
+        self.progress = progress
+        self._until = time.monotonic() + settings.seconds()
+
+    def add(self, *rows: Row) -> None:
+        self.outcome.rows.extend(rows)
+
+    def plot(self, *plots: Plot) -> None:
+        self.outcome.plots.extend(plots)
+
+    def lacks(self, words: str) -> None:
+        """A part of the experiment is missing: what, why, and how it comes."""
+        said = self.outcome.reason
+        if said and words in said:
+            return
+        self.outcome.status, self.outcome.reason = "partial", f"{said}; {words}" if said else words
+
+    def rounds(self, measurements: Mapping[str, Measure], default_rounds: int, quick_rounds: int = 2,
+               baselines: Collection[str] = ()) -> None:
+        """Measures all in turn `--repeat` times, or until the experiment's time is up, but once at least; each round beginning with another one, and adds a row for each key.
+
+        `measurements`: series -> what gives its figures; `baselines`: the series that Penstock is compared with. A
+        measurement that fails twice is left out from then on, and said to be missing.
+        """
+        count = self.settings.repeat or (quick_rounds if self.settings.quick else default_rounds)
+        gathered: Dict[Tuple[str, Key], List[float]] = {}
+        failures: Dict[str, List[str]] = {name: [] for name in measurements}
+        names = list(measurements)
+        try:
+            for number in range(count):
+                if number and time.monotonic() > self._until:
+                    break
+                shift = number % max(len(names), 1)
+                for place, name in enumerate(names[shift:] + names[:shift]):
+                    self.progress(number * len(names) + place, count * len(names), name)
+                    if len(failures[name]) < 2:
+                        self._measure(name, measurements[name], gathered, failures[name])
+        finally:
+            self._rows(gathered, baselines)
+        for name, words in failures.items():
+            if len(words) == 2 or (words and not any(series == name for series, _ in gathered)):
+                self.lacks(f"{name} was left out: {words[-1]}")
+
+    def _measure(self, name: str, measure: Measure, gathered: Dict[Tuple[str, Key], List[float]],
+                 failures: List[str]) -> None:
+        try:
+            for key, values in measure().items():
+                series = key.series or name
+                gathered.setdefault((series, key), []).extend([values] if isinstance(values, (int, float)) else values)
+        except (Absent, Failed) as error:
+            failures.append(str(error))
+
+    def _rows(self, gathered: Mapping[Tuple[str, Key], List[float]], baselines: Collection[str]) -> None:
+        for (series, key), values in gathered.items():
+            if values:
+                self.add(model.row(series, key.op, key.metric, values, bytes=key.bytes, group=key.group, procs=key.procs,
+                                   wall=key.wall, serialized=key.serialized, baseline=series in baselines))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """`title`, `about`, `source`, `emulated`: as in Outcome; `order`: the place among all, for `run` without names."""
+
+    name: str
+    title: str
+    about: str
+    source: str
+    emulated: str
+    run: Callable[[Run], None]
+    order: int = 100
+    needs: str = ""  # in words, for `list`
+    tags: Tuple[str, ...] = field(default=())
+
+    def outcome(self) -> Outcome:
+        return Outcome(self.title, self.about, self.source, self.emulated)
+
+
+def registry() -> Dict[str, Experiment]:
+    """All experiments in their order."""
+    from penstock.bench import experiments
+
+    found = []
+    for module in pkgutil.iter_modules(experiments.__path__):
+        loaded = importlib.import_module(f"{experiments.__name__}.{module.name}")
+        if hasattr(loaded, "EXPERIMENT"):
+            found.append(loaded.EXPERIMENT)
+    return {each.name: each for each in sorted(found, key=lambda one: (one.order, one.name))}

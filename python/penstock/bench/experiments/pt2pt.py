@@ -1,0 +1,125 @@
+"""Figures 7 and 8 of cMPI: two-sided messages, with what the paper leaves out: the raw socket, the raw limit, the
+published ring without an MPI around it, CPU time, and other programs' figures beside ours."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence
+
+from penstock.bench import jobs
+from penstock.bench.experiment import Experiment, Figures, Key, Measure, Run
+from penstock.bench.model import Plot, Row, theirs
+
+SIZES = [8, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304]
+QUICK_SIZES = [8, 65536]
+WITHIN_THE_WINDOW = 896  # bytes that travel as lines which a receiver reads in one batch (docs/protocols/channel.md)
+TESTS = {"latency": "latency_us", "bandwidth": "bandwidth_MBps", "bibw": "bandwidth_MBps"}
+
+
+def serialized(name: str, size: int) -> Optional[int]:
+    """One on each side: the line, and the look that finds it."""
+    return 2 if name.startswith("Penstock software") and size <= WITHIN_THE_WINDOW else None
+
+
+def measure(run: Run, name: str, transport: jobs.Transport, command: Sequence[str], test: str, ranks: int,
+            sizes: Sequence[int], group: Optional[str] = None) -> Figures:
+    """What bench/mpi/messages.c prints. Times only where each rank has a core."""
+    figures: Dict[Key, float] = {}
+    wall = jobs.enough_cores(ranks)
+    few = ["--iterations", "20"] if run.settings.quick or not wall else []
+    words = [*command, test, "--sizes", jobs.sizes_argument(sizes), *few]
+    for size_text, value, cpu_us, sent, received in jobs.lines_of(run, transport, words):
+        size = int(size_text)
+        what = partial(Key, test, bytes=size, group=group, procs=ranks, wall=wall)
+        if wall:
+            figures[what(metric=TESTS[test], serialized=serialized(name, size))] = float(value)
+        if test == "latency":
+            figures[what(metric="cpu_us")] = float(cpu_us)
+            figures[what(metric="bytes_socket")] = float(sent) + float(received)
+        elif test == "bandwidth":
+            figures[what(metric="cpu_s_per_GB")] = 2 * float(cpu_us) / size * 1e3
+    return figures
+
+
+def with_mpi(run: Run, ranks: int, sizes: Sequence[int]) -> Dict[str, Measure]:
+    program = str(run.tools.compiled("bench/messages.c"))
+    names = [jobs.TCP, jobs.OWN_SHM, jobs.LIBFABRIC_SHM, *jobs.own_modes(run)]
+    if not jobs.enough_cores(ranks):
+        names = [jobs.TCP, *jobs.own_modes(run, ["software"])]
+
+    def both(name: str, kind: jobs.Transport) -> Figures:
+        return {key: value for test in ("latency", "bandwidth")
+                for key, value in measure(run, name, kind, [program], test, ranks, sizes).items()}
+
+    return {name: partial(both, name, kind) for name, kind in jobs.transports(run, ranks, names).items()}
+
+
+def without_mpi(run: Run, sizes: Sequence[int]) -> Dict[str, Measure]:
+    """The raw socket; the raw limit of the pool and the published ring; each once a round."""
+    modes = ",".join(run.settings.modes or ("software", "hardware"))
+    socket = [str(run.tools.program("socket_bench")), "--rounds", "1", "--sizes", jobs.sizes_argument(sizes)]
+    ring = [str(run.tools.program("ring_bench")), "--rounds", "1", "--mode", modes, "--sizes", jobs.sizes_argument(sizes)]
+    return {"raw TCP socket": partial(jobs.figures_of, run, socket), "without MPI": partial(jobs.figures_of, run, ring)}
+
+
+def independent(run: Run, sizes: Sequence[int]) -> Dict[str, Measure]:
+    """OSU's and Intel's programs, where --osu names a folder of them."""
+    if not run.settings.osu:
+        return {}
+    folder = Path(run.settings.osu)
+    found: Dict[str, Measure] = {}
+    for name, kind in jobs.transports(run, 2, [jobs.TCP, *jobs.own_modes(run)]).items():
+        for file, op in (("osu_latency", "latency"), ("osu_bw", "bandwidth"), ("IMB-MPI1", "latency")):
+            path = next(iter(sorted(folder.rglob(file))), None)
+            if path:
+                found[f"{file} over {name}"] = partial(_independent, run, kind, path.resolve(), op, sizes)
+    if not found:
+        run.lacks(f"--osu: no osu_latency, osu_bw or IMB-MPI1 lies in {folder}")
+    return found
+
+
+def _independent(run: Run, kind: jobs.Transport, path: Path, op: str, sizes: Sequence[int]) -> Figures:
+    figures: Dict[Key, float] = {}
+    imb = path.name == "IMB-MPI1"
+    words = [str(path), "PingPong"] if imb else [str(path), "-m", f"1:{max(sizes)}", "-i", "200"]
+    for line in jobs.lines_of(run, kind, words):
+        numeric = len(line) >= (4 if imb else 2) and re.fullmatch(r"\d+", line[0])
+        if numeric and int(line[0]) in sizes:
+            figures[Key(op, TESTS[op], int(line[0]), procs=2)] = float(line[2] if imb else line[1])
+    return figures
+
+
+def published() -> List[Row]:
+    """What the paper's text says of its figures 7 and 8."""
+    rows = [theirs("cMPI", "latency", "latency_us", 12, bytes=size, procs=2, group="cMPI, Figure 8") for size in (8, 16384)]
+    for series, value in (("MPI over TCP, 1 GbE", 160), ("MPI over TCP, ConnectX-6", 55)):
+        rows.append(theirs(series, "latency", "latency_us", value, bytes=8, procs=2, group="cMPI, Figure 8"))
+    for series, value, ranks in (("cMPI", 6050, 16), ("MPI over TCP, 1 GbE", 120, 32), ("MPI over TCP, ConnectX-6", 12500, 32)):
+        rows.append(theirs(series, "bandwidth", "bandwidth_MBps", value, bytes=1048576, procs=ranks, group="cMPI, Figure 7"))
+    return rows
+
+
+def run(run: Run) -> None:
+    sizes = run.settings.sizes_or(SIZES, QUICK_SIZES)
+    for ranks in run.settings.procs_or([2, 4], [2]):
+        measurements = with_mpi(run, ranks, sizes)
+        if ranks == 2 and jobs.enough_cores(2):
+            measurements = {**measurements, **without_mpi(run, sizes), **independent(run, sizes)}
+        baselines = [*jobs.BASELINES, "raw TCP socket"]
+        run.rounds(measurements, 5 if jobs.enough_cores(ranks) else 2, baselines=baselines)
+        if not jobs.enough_cores(ranks):
+            run.lacks(f"{ranks} ranks on {jobs.usable_cores()} cores: CPU time and bytes only, no times")
+    run.add(*published())
+    for op, words in (("latency", "microseconds, one way"), ("bandwidth", "MB/s")):
+        run.plot(Plot(f"pt2pt-{op}", f"Two-sided {op} (cMPI, Figures 7 and 8)", {"op": op, "metric": TESTS[op], "group": None},
+                      unit=words))
+    run.plot(Plot("pt2pt-cpu", "CPU time of moving data", {"op": "bandwidth", "metric": "cpu_s_per_GB"}, unit="CPU-s/GB"))
+
+
+EXPERIMENT = Experiment(
+    "pt2pt", "Two-sided messages", "Latency and bandwidth of MPI messages between pairs of ranks over each transport, beside "
+    "a raw socket, the raw limit of the pool and the published ring; CPU time of moving a GB.", source="cMPI, Figures 7 and 8",
+    emulated="Two emulated hosts are processes of one, each bound to a core; the pool is its memory, and TCP its loopback.",
+    run=run, order=30, needs="MPICH, two cores")

@@ -1,0 +1,133 @@
+"""Programs that are run and end: MPI jobs over each transport, and the product's own measuring programs.
+
+The baselines are those of MPICH: TCP (libfabric's tcp, also between ranks of a host), its own shared memory, libfabric's
+shm; beside them Penstock in each mode, two emulated hosts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from penstock.bench.experiment import Failed, Figures, Key, Run
+from penstock.bench.places import usable_cores
+
+TCP, OWN_SHM, LIBFABRIC_SHM = "TCP", "MPICH's own shared memory", "libfabric shm"
+BASELINES = (TCP, OWN_SHM, LIBFABRIC_SHM)
+STEERING = ("FI_", "MPIR_", "MPICH_", "PENSTOCK_", "UCX_")
+Transport = Tuple[Dict[str, str], List[str]]  # environment, launcher
+
+
+def penstock(mode: str) -> str:
+    """The name of its series."""
+    return f"Penstock {mode}"
+
+
+def enough_cores(ranks: int) -> bool:
+    """With fewer, times show the scheduler."""
+    return ranks <= usable_cores()
+
+
+def clean_environment() -> Dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(STEERING)}
+
+
+def transports(run: Run, ranks: int, names: Sequence[str]) -> Dict[str, Transport]:
+    """Those of `names`; each rank is bound to a core of its own where there are enough."""
+    mpiexec = run.tools.mpiexec()
+    bound = enough_cores(ranks)
+    netmod = {"MPIR_CVAR_CH4_NETMOD": "ofi"}
+    mpich = [mpiexec, *(["-bind-to", "core"] if bound else []), "-n", str(ranks)]
+    own = [str(run.tools.command), "run", "-n", str(ranks), "--nodes", "2", *(["--bind"] if bound else []), "--mpiexec",
+           mpiexec, "--mode"]
+    known: Dict[str, Transport] = {
+        TCP: ({**netmod, "FI_PROVIDER": "tcp", "MPIR_CVAR_NOLOCAL": "1"}, mpich),
+        OWN_SHM: ({**netmod, "FI_PROVIDER": "tcp"}, mpich),
+        LIBFABRIC_SHM: ({**netmod, "FI_PROVIDER": "shm", "MPIR_CVAR_NOLOCAL": "1"}, mpich),
+        **{penstock(mode): ({}, [*own, mode, "--"]) for mode in ("software", "hardware", "uncached")},
+    }
+    return {name: known[name] for name in names}
+
+
+def own_modes(run: Run, usual: Sequence[str] = ("software", "hardware")) -> List[str]:
+    """The names of the series of Penstock that are wanted."""
+    return [penstock(mode) for mode in run.settings.modes or usual]
+
+
+def output(command: Sequence[str], timeout: float, environment: Mapping[str, str]) -> str:
+    """Standard output. Errors: Failed, also of a program that is not done in time; then it is gone."""
+    job = subprocess.Popen(list(command), env=dict(environment), text=True, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        out, err = job.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        end(job)
+        raise Failed(f"{' '.join(command)}: not done after {timeout:.0f} s: give a longer --timeout") from None
+    except BaseException:
+        end(job)
+        raise
+    if job.returncode != 0:
+        raise Failed(f"{' '.join(command)} failed (status {job.returncode}): {(err or out).strip()[-1500:]}")
+    return out
+
+
+def end(job: "subprocess.Popen[str]") -> None:
+    """A launcher ends its ranks when it is asked to."""
+    job.terminate()
+    try:
+        job.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        job.kill()
+        job.communicate()
+
+
+def lines_of(run: Run, transport: Transport, command: Sequence[str]) -> List[List[str]]:
+    """The words of the lines that an MPI program prints over this transport, without remarks."""
+    environment, launcher = transport
+    out = output([*launcher, *command], run.settings.timeout, {**clean_environment(), **environment})
+    return [line.split() for line in out.splitlines() if line.strip() and not line.startswith("#")]
+
+
+def figures_of(run: Run, command: Sequence[str], **fields: Any) -> Figures:
+    """What a measuring program has written as figures by its --json; `fields` replace those of all keys."""
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        file = Path(folder) / "figures.json"
+        output([*command, "--json", str(file)], run.settings.timeout, clean_environment())
+        reports = json.loads(file.read_text())
+    figures: Dict[Key, Sequence[float]] = {}
+    for report in reports:
+        for figure in report["figures"]:
+            figures[_key(figure, fields)] = figure["values"]
+    return figures
+
+
+def _key(figure: Mapping[str, Any], fields: Mapping[str, Any]) -> Key:
+    size: Optional[float] = figure.get("bytes")
+    return Key(**{"op": figure["op"], "metric": figure["metric"], "bytes": None if size is None else int(size),
+                  "series": figure["series"], "group": figure.get("group"), "procs": int(figure.get("procs", 1)),
+                  "serialized": figure.get("serialized"), **fields})
+
+
+class TemporaryPool:
+    """In software mode, in memory or in a file of this folder; removed at the end. Errors: Failed."""
+
+    def __init__(self, run: Run, folder: Optional[str] = None, size: int = 256 << 20) -> None:
+        name = f"penstock-bench-{os.getpid()}-software"
+        self.command, self.size = str(run.tools.command), size
+        self.spec = f"{folder}/{name}" if folder else f"shm:{name}"
+
+    def __enter__(self) -> "TemporaryPool":
+        output([self.command, "pool", "create", self.spec, "--size", str(self.size), "--mode", "software"], 60, clean_environment())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run([self.command, "pool", "rm", "--force", self.spec], capture_output=True, check=False,
+                       env=clean_environment())
+
+
+def sizes_argument(sizes: Sequence[int]) -> str:
+    return ",".join(map(str, sizes))

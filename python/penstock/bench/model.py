@@ -1,0 +1,203 @@
+"""The results of a run as DIR/results.json holds them: schema 1.
+
+    {"schema": 1, "penstock": "0.3.0", "commit": "dfed3b7" or null, "command": "penstock bench run pt2pt",
+     "started": "2026-01-02T03:04:05+00:00", "seconds": 12.5, "quick": false,
+     "machine": {"processor": "…", …}, "warnings": ["…", …],
+     "experiments": {NAME: {"title": "…", "about": one sentence, "source": "cMPI, Table 1",
+                            "emulated": one sentence on what stands in for what here,
+                            "status": "ok", "reason": null, "seconds": 3.5, "rows": [ROW, …], "plots": [PLOT, …]}}}
+
+A row is one figure of one series: the statistics of its rounds, see `Row`. A plot says which rows make a figure, see
+`Plot`. `machine` is flat: the values are words, numbers or null. The file is written after each experiment, so that an
+interrupted run leaves what it measured. Units: MB = 10^6 bytes; microseconds; seconds. `read()` refuses other schemas.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+
+SCHEMA = 1
+STATUSES = ("ok", "partial", "absent", "failed", "interrupted")
+Fact = Union[str, int, float, bool, None]
+
+# What each metric is in words, and whether less of it is better; None: neither is.
+METRICS: Dict[str, "tuple[str, Optional[bool]]"] = {
+    "latency_us": ("latency, microseconds", True),
+    "time_us": ("time of a call, microseconds", True),
+    "bandwidth_MBps": ("bandwidth, MB/s", False),
+    "rate_per_s": ("operations a second", False),
+    "cpu_us": ("CPU time of a call, microseconds", True),
+    "cpu_s_per_GB": ("CPU-seconds for each GB moved", True),
+    "accesses": ("serialized device accesses of a call", True),
+    "bytes_device": ("bytes that a call moves to and from the device", True),
+    "bytes_socket": ("bytes that a call moves by sockets", True),
+    "lines_flushed": ("cache lines that a call flushes", True),
+    "copies": ("copies of a message", True),
+}
+
+
+class ModelError(Exception):
+    """A file of results that cannot be read, with what was found and what was needed."""
+
+
+@dataclass
+class Row:
+    """One figure.
+
+    `series`: who was measured ("Penstock, software", "TCP"); `group`: which of several tables it belongs to, null where
+    there is one; `op`: what it did ("latency", "put pscw"). `bytes`: of a message, null where it has no size; `procs`:
+    ranks, processes or threads. `metric`: a key of METRICS. `median` = `p50`, `p99`, `min`, `max` are over the `rounds`
+    interleaved rounds, each round's figure being itself the mean or median of many operations; `spread` is
+    (p75 - p25) / median, 0 of one round. `baseline`: what Penstock is compared with; `theirs`: published, not measured here (its
+    statistics are all the one number). `serialized`: device accesses that follow each other in one operation, for
+    a model of real latencies, null where they are not known. `wall`: False where more ranks than cores ran: times then
+    show the scheduler, and no ratio of them may be printed.
+    """
+
+    series: str
+    op: str
+    metric: str
+    median: float
+    p50: float
+    p99: float
+    min: float
+    max: float
+    spread: float
+    rounds: int
+    group: Optional[str] = None
+    bytes: Optional[int] = None
+    procs: int = 1
+    baseline: bool = False
+    theirs: bool = False
+    serialized: Optional[float] = None
+    wall: bool = True
+
+    def key(self) -> "tuple[str, str, str, int, int, str]":
+        """What names the same figure in another run."""
+        return (self.series, self.group or "", self.op, self.bytes or 0, self.procs, self.metric)
+
+
+@dataclass
+class Plot:
+    """A figure: the rows whose fields equal those of `where`, `y` over `x`, one line for each value of `split`.
+
+    `x`: "bytes", "procs" or "series" (bars). `unit`: the words beside the y axis.
+    """
+
+    id: str
+    title: str
+    where: Dict[str, Fact]
+    x: str = "bytes"
+    y: str = "median"
+    split: str = "series"
+    logx: bool = True
+    logy: bool = True
+    unit: str = ""
+
+
+@dataclass
+class Outcome:
+    """What one experiment has left."""
+
+    title: str
+    about: str
+    source: str
+    emulated: str
+    status: str = "ok"
+    reason: Optional[str] = None
+    seconds: float = 0.0
+    rows: List[Row] = field(default_factory=list)
+    plots: List[Plot] = field(default_factory=list)
+
+
+@dataclass
+class Results:
+    """All of a run."""
+
+    penstock: str
+    commit: Optional[str]
+    command: str
+    started: str
+    seconds: float = 0.0
+    quick: bool = False
+    machine: Dict[str, Fact] = field(default_factory=dict)
+    warnings: List[str] = field(default_factory=list)
+    experiments: Dict[str, Outcome] = field(default_factory=dict)
+    schema: int = SCHEMA
+
+    def as_dict(self) -> Dict[str, Any]:
+        """As results.json holds it, and as penstock.bench.report.write takes it."""
+        return dataclasses.asdict(self)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The nearest-rank percentile.
+
+    >>> percentile([1.0, 2.0, 3.0, 4.0], 0.5), percentile([1.0, 2.0], 0.99), percentile([7.0], 0.99)
+    (2.0, 2.0, 7.0)
+    """
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def row(series: str, op: str, metric: str, values: Sequence[float], **facts: Any) -> Row:
+    """The row of the figures of all rounds; `facts`: Row's other fields.
+
+    >>> figure = row("TCP", "latency", "latency_us", [3.0, 1.0, 2.0], bytes=8, procs=2)
+    >>> figure.median, figure.min, figure.max, figure.rounds, round(figure.spread, 2)
+    (2.0, 1.0, 3.0, 3, 1.0)
+    """
+    median = statistics.median(values)
+    spread = (percentile(values, 0.75) - percentile(values, 0.25)) / median if median else 0.0
+    return Row(series, op, metric, median, median, percentile(values, 0.99), min(values), max(values), spread,
+               len(values), **facts)
+
+
+def theirs(series: str, op: str, metric: str, value: float, **facts: Any) -> Row:
+    """A published figure."""
+    return row(series, op, metric, [value], theirs=True, **facts)
+
+
+def write(results: Results, path: Path) -> None:
+    """Replaces the file at once: whoever reads it finds a whole one."""
+    young = path.with_name(path.name + ".new")
+    young.write_text(json.dumps(results.as_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(young, path)
+
+
+def _made(kind: Any, found: Mapping[str, Any], where: str) -> Any:
+    names = {each.name for each in dataclasses.fields(kind)}
+    try:
+        return kind(**{name: value for name, value in found.items() if name in names})
+    except TypeError as error:
+        raise ModelError(f"{where}: {error}") from None
+
+
+def read(path: Path) -> Results:
+    """Errors: ModelError, also of a file that is no JSON or of another schema. Fields of later versions are ignored."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ModelError(f"{path} is no JSON ({error}): give a results.json that `penstock bench run` wrote") from None
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        schema = found.get("schema") if isinstance(found, dict) else None
+        raise ModelError(f"{path} has schema {schema}, this version reads schema {SCHEMA}: give a results.json that "
+                         "`penstock bench run` wrote")
+    experiments = {}
+    for name, each in found.pop("experiments", {}).items():
+        made: Outcome = _made(Outcome, each, f"{path}, {name}")
+        made.rows = [_made(Row, one, f"{path}, a row of {name}") for one in each.get("rows", [])]
+        made.plots = [_made(Plot, one, f"{path}, a plot of {name}") for one in each.get("plots", [])]
+        experiments[name] = made
+    results: Results = _made(Results, found, str(path))
+    results.experiments = experiments
+    return results

@@ -1,0 +1,136 @@
+"""Runs experiments one after the other, and keeps what they measured after each."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import datetime
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Callable, List, Optional, Sequence
+
+from penstock.bench import machine, model
+from penstock.bench.experiment import Absent, Experiment, Failed, Run, Settings
+from penstock.bench.model import Outcome, Results
+from penstock.bench.places import Tools
+
+Progress = Callable[[str, int, int, str], None]  # experiment, done, most, what is measured
+Finished = Callable[[str, Outcome], None]
+
+
+class FolderError(Exception):
+    """The report's folder cannot be written."""
+
+
+def check_folder(folder: Path) -> None:
+    """Before anything is measured: an hour of figures is not lost at the end."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".penstock-bench"
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise FolderError(f"cannot write into the report's folder {folder}: {error.strerror or error}: name another by "
+                          "--report DIR") from None
+
+
+def commit_of(folder: Path) -> Optional[str]:
+    """Of the source tree that this code lies in; None in an installation."""
+    def git(*words: str) -> Optional[str]:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    try:
+        inside = git("ls-files", "--error-unmatch", str(Path(__file__).resolve()))
+        commit = git("rev-parse", "--short", "HEAD") if inside else None
+        return f"{commit} with local changes" if commit and git("status", "--porcelain", "-uno") else commit
+    except OSError:
+        return None
+
+
+def begin(command: str, version: str, settings: Settings) -> Results:
+    facts = machine.record()
+    started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    return Results(version, commit_of(Path(__file__).resolve().parent), command, started, quick=settings.quick,
+                   machine=facts, warnings=machine.warnings(facts))
+
+
+def run_one(experiment: Experiment, settings: Settings, tools: Tools, outcome: Outcome, progress: Progress) -> None:
+    """Fills `outcome`, whatever happens; only an interruption is passed on."""
+    begun = time.monotonic()
+    name = experiment.name
+    run = Run(settings, tools, outcome, lambda done, most, words: progress(name, done, most, words))
+    try:
+        experiment.run(run)
+        if not outcome.rows and outcome.status == "partial":
+            outcome.status = "absent"
+    except Absent as error:
+        _ended(outcome, "absent", str(error))
+    except Failed as error:
+        _ended(outcome, "failed", str(error))
+    except KeyboardInterrupt:
+        _ended(outcome, "interrupted", "ended by the user; the rows are of the rounds that were done")
+        raise
+    except Exception as error:  # a defect of one experiment is no reason to lose the others
+        _ended(outcome, "failed", f"{type(error).__name__}: {error}")
+    finally:
+        outcome.seconds = round(time.monotonic() - begun, 1)
+
+
+def _ended(outcome: Outcome, status: str, reason: str) -> None:
+    if outcome.rows and status in ("absent", "failed"):
+        status = "partial"
+    said = outcome.reason
+    outcome.status, outcome.reason = status, f"{said}; {reason}" if said else reason
+
+
+def run_all(experiments: Sequence[Experiment], settings: Settings, tools: Tools, results: Results, folder: Optional[Path],
+            progress: Progress, finished: Finished) -> bool:
+    """False when it was interrupted. After each experiment DIR/results.json and results.csv hold what there is."""
+    begun = time.monotonic()
+    steal = machine.Steal()
+    warned = list(results.warnings)
+    for each in experiments:
+        outcome = results.experiments[each.name] = each.outcome()
+        try:
+            run_one(each, settings, tools, outcome, progress)
+        except KeyboardInterrupt:
+            finished(each.name, outcome)
+            return False
+        finally:
+            results.seconds = round(time.monotonic() - begun, 1)
+            results.machine["hypervisor steal"] = f"{steal.share():.2%}"
+            results.warnings = warned + steal.warning()
+            if folder:
+                keep(results, folder)
+        finished(each.name, outcome)
+    return True
+
+
+def keep(results: Results, folder: Path) -> None:
+    model.write(results, folder / "results.json")
+    write_csv(results, folder / "results.csv")
+
+
+def write_csv(results: Results, path: Path) -> None:
+    """A line for each row, with its experiment first."""
+    names = [each.name for each in dataclasses.fields(model.Row)]
+    young = path.with_name(path.name + ".new")
+    with open(young, "w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file)
+        lines.writerow(["experiment", *names])
+        for experiment, outcome in results.experiments.items():
+            for row in outcome.rows:
+                lines.writerow([experiment, *(getattr(row, name) for name in names)])
+    os.replace(young, path)
+
+
+def write_report(results: Results, folder: Path) -> List[str]:
+    """Paths of the page, [] where the part of the package that draws it is absent, or what it needs."""
+    try:
+        from penstock.bench import report
+    except ImportError:
+        return []
+    return [str(report.write(results.as_dict(), folder))]

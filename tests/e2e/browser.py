@@ -1,0 +1,122 @@
+"""A headless Chromium, driven by the DevTools protocol over two pipes: pages as people see them, with what went wrong."""
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+
+PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser")
+INSTALL = "ci/install.sh browser"
+
+
+class Browser:
+    """`with Browser() as browser:`; one page. `complaints`: what the console and the log of the page said, errors of
+    scripts and requests that left the file. The process and its profile go away with it."""
+
+    def __init__(self, timeout=150):
+        self.deadline = time.monotonic() + timeout
+        self.complaints, self.requests = [], []
+        self._number, self._buffer = 0, b""
+        self._profile = tempfile.TemporaryDirectory(prefix="penstock-browser-", ignore_cleanup_errors=True)
+        theirs_in, self._out = os.pipe()
+        self._in, theirs_out = os.pipe()
+        # The browser finds the pipes at 3 and 4: a shell puts them there, whatever numbers they have here.
+        words = [PROGRAM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+                 "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+                 f"--user-data-dir={self._profile.name}", "--remote-debugging-pipe", "about:blank"]
+        shell = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
+        self._process = subprocess.Popen(["bash", "-c", shell, "bash", *words], stdout=subprocess.DEVNULL,
+                                         stderr=subprocess.DEVNULL, pass_fds=(theirs_in, theirs_out))
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._session = None
+
+    def __enter__(self):
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+        return self
+
+    def __exit__(self, *_):
+        try:
+            self._session = None
+            self.call("Browser.close")
+            self._process.wait(10)
+        except (TimeoutError, EOFError, OSError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait()
+        os.close(self._in)
+        os.close(self._out)
+        self._profile.cleanup()
+
+    def call(self, method, **parameters):
+        """The result of one command; what happens meanwhile is noted."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while True:
+            said = self._next()
+            if said.get("id") == self._number:
+                if "error" in said:
+                    raise RuntimeError(f"{method}: {said['error']}")
+                return said["result"]
+            self._note(said)
+
+    def _next(self):
+        while b"\0" not in self._buffer:
+            left = self.deadline - time.monotonic()
+            if left <= 0 or not select.select([self._in], [], [], left)[0]:
+                raise TimeoutError("the browser does not answer")
+            some = os.read(self._in, 1 << 20)
+            if not some:
+                raise EOFError("the browser has ended")
+            self._buffer += some
+        first, self._buffer = self._buffer.split(b"\0", 1)
+        return json.loads(first)
+
+    def _note(self, said):
+        method, what = said.get("method"), said.get("params", {})
+        if method == "Runtime.consoleAPICalled":
+            self.complaints.append(f"console: {what['args']}")
+        elif method == "Runtime.exceptionThrown":
+            self.complaints.append(f"script: {what['exceptionDetails']}")
+        elif method == "Log.entryAdded":
+            self.complaints.append(f"log: {what['entry']['text']}")
+        elif method == "Network.requestWillBeSent":
+            self.requests.append(what["request"]["url"])
+        elif method == "Page.loadEventFired":
+            self._loaded = True
+
+    def open(self, path, width, height=1000, dark=False):
+        """Shows the file in a window of this size, and waits until it is there."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.call("Emulation.setEmulatedMedia", media="screen",
+                  features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self._loaded = False
+        self.call("Page.navigate", url=path.resolve().as_uri())
+        while not self._loaded:
+            self._note(self._next())
+
+    def value(self, script):
+        """What a script in the page evaluates to."""
+        result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in result:
+            raise RuntimeError(result["exceptionDetails"])
+        return result["result"].get("value")
+
+    def screenshot(self, path, whole=True):
+        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
+        path.write_bytes(base64.b64decode(data))
+
+    def pdf(self, path):
+        """As it is printed, on A4."""
+        data = self.call("Page.printToPDF", printBackground=True, paperWidth=8.27, paperHeight=11.69,
+                         preferCSSPageSize=True)["data"]
+        path.write_bytes(base64.b64decode(data))
