@@ -35,7 +35,7 @@ def main():
     parser.add_argument("--bundle", type=Path, default=SOURCE / "build/gpu")
     parser.add_argument("--out", type=Path, default=SOURCE / "build/gpu-results")
     parser.add_argument("--python", help="that has torch")
-    parser.add_argument("--seconds", type=int, default=520, help="of all parts together")
+    parser.add_argument("--seconds", type=int, default=500, help="of all parts together")
     parser.add_argument("--only", metavar="WORD", help="only parts whose names hold it")
     options = parser.parse_args()
     gpu = gpu_name()

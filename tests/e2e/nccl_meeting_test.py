@@ -42,7 +42,7 @@ class NcclMeeting(Case):
         return struct.unpack_from("<Q", file.read_bytes(), 8)[0], ("127.0.0.1", port) if family == socket.AF_INET else None
 
     def test_who_comes_late_is_told_at_once(self):
-        for pool in ({}, {"PENSTOCK_POOL": self.pool()}):
+        for pool in ({}, {"PENSTOCK_POOL": self.pool()}, {"PENSTOCK_POOL": self.pool("64M", "simulated"), "PENSTOCK_NODES": 3}):
             begin = time.monotonic()
             said = self.ranks(3, "late", **pool)
             self.assertRegex(said[0][1], r"^remote process exited.*rank 1 \(pid \d+ on host .*died before all of 3 ranks")
@@ -50,6 +50,17 @@ class NcclMeeting(Case):
             self.assertLess(time.monotonic() - begin, 90)  # and not ten minutes
             for name in ("id", "given_up", "told"):
                 (self.folder / name).unlink()
+
+    def test_a_rank_that_cannot_tells_the_others(self):
+        for pool in ({}, {"PENSTOCK_POOL": self.pool("64M", "simulated"), "PENSTOCK_NODES": 2}):
+            said = self.outcomes([self.start_rank(0, 2, "come", **pool), self.start_rank(1, 2, "come", PENSTOCK_NCCL_LOCAL="/nowhere", **pool)])
+            self.assertIn("PENSTOCK_NCCL_LOCAL: /nowhere: cannot open", said[1][1])
+            # Once the other has gone, all that is left to tell is that it has.
+            self.assertRegex(said[0][1], r"^remote process exited.*rank 1 \(pid \d+")
+            (self.folder / "id").unlink()
+
+    def test_forked_children_ask_their_parent(self):
+        self.all_well(self.outcomes([self.start_rank(0, 3, "forked")]))
 
     def test_a_named_pool_needs_no_port(self):
         self.all_well(self.ranks(2, "come", PENSTOCK_POOL=self.pool(), NCCL_SOCKET_IFNAME="none"))
