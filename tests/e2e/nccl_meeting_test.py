@@ -51,6 +51,24 @@ class NcclMeeting(Case):
             for name in ("id", "given_up", "told"):
                 (self.folder / name).unlink()
 
+    def test_a_rank_killed_at_any_moment_is_told(self):
+        """Once it has come: before, nobody knows of it."""
+        chance = random.Random(7)
+        for turn in range(6):
+            pool = self.pool("64M", "simulated" if turn % 2 else "software")
+            with self.subTest(turn=turn):
+                jobs = [self.start_rank(rank, 3, "gated", PENSTOCK_POOL=pool, PENSTOCK_NODES=3) for rank in range(3)]
+                self.wait_for(lambda: "penstock.nccl." in self.penstock("pool", "ls", pool).stdout, "rank 1 has come")
+                time.sleep(0.5)
+                (self.folder / "go").touch()
+                time.sleep(chance.uniform(0, 0.15))
+                jobs[1].kill()
+                for rank, (status, out, err) in enumerate(self.outcomes(jobs, 60)):
+                    if rank != 1 and (status, out) != (0, "no error: \n"):
+                        self.assertRegex(out + err, r"remote process exited.*rank [012] ", (status, out, err))
+                for name in ("id", "go"):
+                    (self.folder / name).unlink()
+
     def test_a_rank_that_cannot_tells_the_others(self):
         for pool in ({}, {"PENSTOCK_POOL": self.pool("64M", "simulated"), "PENSTOCK_NODES": 2}):
             said = self.outcomes([self.start_rank(0, 2, "come", **pool), self.start_rank(1, 2, "come", PENSTOCK_NCCL_LOCAL="/nowhere", **pool)])
@@ -145,14 +163,15 @@ class NcclMeeting(Case):
             stranger.bind(("127.0.0.1", 0))
             stranger.listen(64)
             file = self.folder / "id"
-            changed = bytearray(file.read_bytes())
+            told = file.read_bytes()
+            changed = bytearray(told)
             struct.pack_into("<H", changed, 26, stranger.getsockname()[1])
             file.write_bytes(changed)
             other = self.start_rank(1, 2, "come", PENSTOCK_TIMEOUT_MS=1500)  # it accepts and is silent
             said = self.outcomes([other])
         self.assertRegex(said[0][1], "^remote process exited.*does not reach the process that called ncclGetUniqueId")
-        rank.kill()
-        self.outcomes([rank])
+        file.write_bytes(told)
+        self.all_well(self.outcomes([self.start_rank(1, 2, "come"), rank]))
 
     def test_memory_in_the_pool(self):
         self.all_well(self.ranks(2, "memory", PENSTOCK_NCCL_MEMORY="pool"))

@@ -62,8 +62,9 @@ static void without_root(int rank, int ranks, const char* folder) {
 }
 
 /* Says what the call gives, when it does. */
-static void come(int rank, int ranks, const char* folder) {
+static void come(int rank, int ranks, const char* folder, int is_gated) {
   const ncclUniqueId id = meet(rank, folder);
+  if (is_gated && rank != 1) await(folder, "go");
   const ncclResult_t result = ncclCommInitRank(&comm, ranks, id, rank);
   if (result == ncclSuccess) sum_of_ranks(rank, ranks);
   print_failure(result);
@@ -151,6 +152,6 @@ int main(int argc, char** argv) {
   else if (strcmp(argv[4], "memory") == 0)
     memory(rank, ranks, argv[3]);
   else
-    come(rank, ranks, argv[3]);
+    come(rank, ranks, argv[3], strcmp(argv[4], "gated") == 0);
   return 0;
 }
