@@ -180,11 +180,13 @@ def free_port():
 class Extension:
     """PyTorch's back end, compiled beside the first parts where the bundle's torch is another one."""
 
+    part = "training: PyTorch's back end"
+
     def __init__(self, run):
         self.run, self.build = run, None
         self.python_path = run.out / "python"
         ready = run.bundle.parent / "python"
-        if run.python is None or (run.only and run.only not in "training"):
+        if run.python is None or not run.wants(self.part):
             return
         if not run.gpu:  # the build's own, if it has one
             self.python_path = ready
@@ -239,7 +241,7 @@ def train(run, name, backend, extension, **more):
 
 
 def training(run, extension):
-    run.part("training: PyTorch's back end", extension.await_build)
+    run.part(extension.part, extension.await_build)
     run.part("training: penstock", lambda: train(run, "penstock", "penstock", extension))
     if run.gpu:
         ours = {"LD_PRELOAD": run.bundle.resolve() / "lib/penstock/nccl/libnccl.so.2"}

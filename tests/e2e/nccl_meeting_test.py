@@ -1,5 +1,6 @@
 """How ranks of Penstock's libnccl.so.2 come together, by the pool and by TCP, and who is told when they do not; its memory in the pool."""
 
+import os
 import random
 import socket
 import struct
@@ -101,6 +102,9 @@ class NcclMeeting(Case):
         self.all_well(self.outcomes([*others, self.start_rank(0, 3, "come", NCCL_COMM_ID=address)]))
         pool = self.pool()
         self.all_well(self.ranks(2, "come", NCCL_COMM_ID=address, PENSTOCK_POOL=pool))  # once more at the same port
+        port = address.split(":")[1]
+        for host in ("localhost", "[::1]") if socket.has_ipv6 and os.path.exists("/proc/net/if_inet6") else ("localhost",):
+            self.all_well(self.ranks(2, "come", NCCL_COMM_ID=f"{host}:{port}"))
         said = self.outcomes([self.start_rank(0, 2, "come", NCCL_COMM_ID="nowhere")])
         self.assertIn("NCCL_COMM_ID is 'nowhere'", said[0][2])
         self.assertIn("192.0.2.1:4000", said[0][2])
