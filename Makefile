@@ -66,7 +66,7 @@ torch-headers: ## whether PyTorch's back end compiles against torch 2.11 and 2.1
 	ci/install.sh build torch
 	ci/torch_headers.sh
 
-gpu: build ## what Penstock does on a GPU, beside NVIDIA's NCCL; without one on a stand-in, in short form
+gpu: build ## what Penstock does on a GPU, beside NVIDIA's NCCL (NCCL_TESTS=FOLDER: its tests too); without one on a stand-in, in short form
 	ci/install.sh build test
 	BUILD=$(BUILD) ci/gpu.sh --bundle
 	BUILD=$(BUILD) ci/gpu.sh

@@ -5,7 +5,7 @@
 
 Several ranks share the one GPU. Without a GPU everything runs on the stand-in for NVIDIA's driver, in short form, and
 the times mean nothing. Every part has a limit, all together have one too, and a part that fails does not keep the others
-from running. `--only WORD` runs the parts whose names hold it.
+from running. `--only PATTERN` runs the parts in whose names it is found.
 """
 import argparse
 import json
@@ -35,8 +35,8 @@ def main():
     parser.add_argument("--bundle", type=Path, default=SOURCE / "build/gpu")
     parser.add_argument("--out", type=Path, default=SOURCE / "build/gpu-results")
     parser.add_argument("--python", help="that has torch")
-    parser.add_argument("--seconds", type=int, default=520, help="of all parts together")
-    parser.add_argument("--only", metavar="WORD", help="only parts whose names hold it")
+    parser.add_argument("--seconds", type=int, default=500, help="of all parts together")
+    parser.add_argument("--only", metavar="PATTERN", help="only parts in whose names it is found")
     options = parser.parse_args()
     gpu = gpu_name()
     print(f"GPU: {gpu}" if gpu else "no GPU here: the stand-in's form", flush=True)

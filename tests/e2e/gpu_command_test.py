@@ -100,7 +100,7 @@ class GpuCommand(Case):
     def test_a_part_that_fails_keeps_no_other_from_running(self):
         bundle = self.bundle()
         (bundle / "bin/nccl_perf").write_text("#!/bin/sh\nexit 3\n")
-        done = subprocess.run([SOURCE / "bench/gpu.py", "--bundle", bundle, "--out", self.folder / "out", "--only", "2 "], capture_output=True, text=True,
+        done = subprocess.run([SOURCE / "bench/gpu.py", "--bundle", bundle, "--out", self.folder / "out", "--only", "^limits, 2|^penstock, 2"], capture_output=True, text=True,
                               timeout=300, env=clean_environment())
         self.assertEqual(done.returncode, 1)
         self.assertIn("penstock, 2 ranks, turn 1: FAILED: rank 0: status 3", done.stdout)
@@ -132,6 +132,13 @@ class GpuCommand(Case):
                               env=clean_environment(NCCL_TESTS=self.folder / "none"))
         self.assertEqual(done.returncode, 77)
         self.assertRegex(done.stdout, "left out: no sources at .*none: NCCL_TESTS=FOLDER names them")
+
+    def test_the_back_end_is_left_out_in_words(self):
+        (self.folder / "python").write_text("#!/bin/sh\nexit 1\n")
+        (self.folder / "python").chmod(0o700)
+        done = subprocess.run([SOURCE / "ci/torch_extension.sh", self.folder / "python", self.folder], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 77)
+        self.assertRegex(done.stdout, "left out: .*/python has no torch")
 
     def test_the_small_mpi_for_nccl_tests(self):
         (self.folder / "mpi.cpp").write_text(SMALL_MPI)

@@ -1,5 +1,6 @@
 """How ranks of Penstock's libnccl.so.2 come together, by the pool and by TCP, and who is told when they do not; its memory in the pool."""
 
+import os
 import random
 import socket
 import struct
@@ -42,7 +43,7 @@ class NcclMeeting(Case):
         return struct.unpack_from("<Q", file.read_bytes(), 8)[0], ("127.0.0.1", port) if family == socket.AF_INET else None
 
     def test_who_comes_late_is_told_at_once(self):
-        for pool in ({}, {"PENSTOCK_POOL": self.pool()}):
+        for pool in ({}, {"PENSTOCK_POOL": self.pool()}, {"PENSTOCK_POOL": self.pool("64M", "simulated"), "PENSTOCK_NODES": 3}):
             begin = time.monotonic()
             said = self.ranks(3, "late", **pool)
             self.assertRegex(said[0][1], r"^remote process exited.*rank 1 \(pid \d+ on host .*died before all of 3 ranks")
@@ -50,6 +51,35 @@ class NcclMeeting(Case):
             self.assertLess(time.monotonic() - begin, 90)  # and not ten minutes
             for name in ("id", "given_up", "told"):
                 (self.folder / name).unlink()
+
+    def test_a_rank_killed_at_any_moment_is_told(self):
+        """Once it has come: before, nobody knows of it."""
+        chance = random.Random(7)
+        for turn in range(6):
+            pool = self.pool("64M", "simulated" if turn % 2 else "software")
+            with self.subTest(turn=turn):
+                jobs = [self.start_rank(rank, 3, "gated", PENSTOCK_POOL=pool, PENSTOCK_NODES=3) for rank in range(3)]
+                self.wait_for(lambda: "penstock.nccl." in self.penstock("pool", "ls", pool).stdout, "rank 1 has come")
+                time.sleep(0.5)
+                (self.folder / "go").touch()
+                time.sleep(chance.uniform(0, 0.15))
+                jobs[1].kill()
+                for rank, (status, out, err) in enumerate(self.outcomes(jobs, 60)):
+                    if rank != 1 and (status, out) != (0, "no error: \n"):
+                        self.assertRegex(out + err, r"remote process exited.*rank [012] ", (status, out, err))
+                for name in ("id", "go"):
+                    (self.folder / name).unlink()
+
+    def test_a_rank_that_cannot_tells_the_others(self):
+        for pool in ({}, {"PENSTOCK_POOL": self.pool("64M", "simulated"), "PENSTOCK_NODES": 2}):
+            said = self.outcomes([self.start_rank(0, 2, "come", **pool), self.start_rank(1, 2, "come", PENSTOCK_NCCL_LOCAL="/nowhere", **pool)])
+            self.assertIn("PENSTOCK_NCCL_LOCAL: /nowhere: cannot open", said[1][1])
+            # Once the other has gone, all that is left to tell is that it has.
+            self.assertRegex(said[0][1], r"^remote process exited.*rank 1 \(pid \d+")
+            (self.folder / "id").unlink()
+
+    def test_forked_children_ask_their_parent(self):
+        self.all_well(self.outcomes([self.start_rank(0, 3, "forked")]))
 
     def test_a_named_pool_needs_no_port(self):
         self.all_well(self.ranks(2, "come", PENSTOCK_POOL=self.pool(), NCCL_SOCKET_IFNAME="none"))
@@ -72,6 +102,9 @@ class NcclMeeting(Case):
         self.all_well(self.outcomes([*others, self.start_rank(0, 3, "come", NCCL_COMM_ID=address)]))
         pool = self.pool()
         self.all_well(self.ranks(2, "come", NCCL_COMM_ID=address, PENSTOCK_POOL=pool))  # once more at the same port
+        port = address.split(":")[1]
+        for host in ("localhost", "[::1]") if socket.has_ipv6 and os.path.exists("/proc/net/if_inet6") else ("localhost",):
+            self.all_well(self.ranks(2, "come", NCCL_COMM_ID=f"{host}:{port}"))
         said = self.outcomes([self.start_rank(0, 2, "come", NCCL_COMM_ID="nowhere")])
         self.assertIn("NCCL_COMM_ID is 'nowhere'", said[0][2])
         self.assertIn("192.0.2.1:4000", said[0][2])
@@ -134,14 +167,15 @@ class NcclMeeting(Case):
             stranger.bind(("127.0.0.1", 0))
             stranger.listen(64)
             file = self.folder / "id"
-            changed = bytearray(file.read_bytes())
+            told = file.read_bytes()
+            changed = bytearray(told)
             struct.pack_into("<H", changed, 26, stranger.getsockname()[1])
             file.write_bytes(changed)
             other = self.start_rank(1, 2, "come", PENSTOCK_TIMEOUT_MS=1500)  # it accepts and is silent
             said = self.outcomes([other])
         self.assertRegex(said[0][1], "^remote process exited.*does not reach the process that called ncclGetUniqueId")
-        rank.kill()
-        self.outcomes([rank])
+        file.write_bytes(told)
+        self.all_well(self.outcomes([self.start_rank(1, 2, "come"), rank]))
 
     def test_memory_in_the_pool(self):
         self.all_well(self.ranks(2, "memory", PENSTOCK_NCCL_MEMORY="pool"))

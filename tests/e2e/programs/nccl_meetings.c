@@ -8,6 +8,7 @@
 #include "nccl_meet.h"
 
 #include <string.h>
+#include <sys/wait.h>
 
 #define STEPS 600 /* of 100 ms */
 
@@ -61,11 +62,31 @@ static void without_root(int rank, int ranks, const char* folder) {
 }
 
 /* Says what the call gives, when it does. */
-static void come(int rank, int ranks, const char* folder) {
+static void come(int rank, int ranks, const char* folder, int is_gated) {
   const ncclUniqueId id = meet(rank, folder);
+  if (is_gated && rank != 1) await(folder, "go");
   const ncclResult_t result = ncclCommInitRank(&comm, ranks, id, rank);
   if (result == ncclSuccess) sum_of_ranks(rank, ranks);
   print_failure(result);
+}
+
+/* Children are the ranks; what their parent has listens on, and its pool stays, when they end. */
+static void forked(int ranks) {
+  for (int turn = 0; turn < 2; ++turn) {
+    ncclUniqueId id;
+    CHECK(ncclGetUniqueId(&id));
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (fork() != 0) continue;
+      CHECK(ncclCommInitRank(&comm, ranks, id, rank));
+      sum_of_ranks(rank, ranks);
+      exit(0);
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      int status = -1;
+      if (wait(&status) < 0 || status != 0) exit(1);
+    }
+  }
+  print_failure(ncclSuccess);
 }
 
 #define REFUSED(call, words)                                                                     \
@@ -126,9 +147,11 @@ int main(int argc, char** argv) {
     late(rank, ranks, argv[3]);
   else if (strcmp(argv[4], "without_root") == 0)
     without_root(rank, ranks, argv[3]);
+  else if (strcmp(argv[4], "forked") == 0)
+    forked(ranks);
   else if (strcmp(argv[4], "memory") == 0)
     memory(rank, ranks, argv[3]);
   else
-    come(rank, ranks, argv[3]);
+    come(rank, ranks, argv[3], strcmp(argv[4], "gated") == 0);
   return 0;
 }
