@@ -11,6 +11,7 @@
 #include "base/format.hpp"
 #include "command.hpp"
 #include "host_pools.hpp"
+#include "persist/recovery.hpp"
 #include "pool/host_identity.hpp"
 #include "pool/node_caches.hpp"
 #include "processes.hpp"
@@ -81,8 +82,47 @@ Attached count_attached(const pool::Pool& pool) {
   return count;
 }
 
+constexpr const char* lifetime_name(arena::Lifetime lifetime) {
+  if (lifetime == arena::Lifetime::persistent) return "persistent";
+  return lifetime == arena::Lifetime::process ? "process" : "pool";
+}
+
+/// "gone" of one that was destroyed meanwhile.
+const char* lifetime_text(const arena::Arena& arena, const arena::Object& object) {
+  const auto lifetime = arena.lifetime(object);
+  return lifetime ? lifetime_name(*lifetime) : "gone";
+}
+
+struct Persistent {
+  std::uint64_t objects = 0, bytes = 0;
+};
+
+Persistent count_persistent(const arena::Arena& arena) {
+  Persistent count;
+  for (const arena::Object& object : arena.list()) {
+    const auto lifetime = arena.lifetime(object);
+    if (!lifetime || *lifetime != arena::Lifetime::persistent) continue;
+    ++count.objects;
+    count.bytes += object.bytes;
+  }
+  return count;
+}
+
+const char* durability_text(pool::Durability durability) {
+  switch (durability) {
+    case pool::Durability::none:
+      return "nothing is kept when this host is switched off";
+    case pool::Durability::file:
+      return "what was committed is kept, in the file";
+    case pool::Durability::device:
+      return "what has reached the device is kept, as long as the device keeps it";
+  }
+  return "";
+}
+
 void print_info_json(const pool::Info& info, const Attached& attached, const arena::Stats& stats,
-                     const arena::Quarantine& quarantine) {
+                     const arena::Quarantine& quarantine, const Persistent& persistent,
+                     pool::Durability durability) {
   fmt::print("{{\"spec\": {}, \"id\": \"{:016x}\", \"bytes\": {}, \"layout\": {}, \"mode\": {}, ",
              json_quote(info.spec), info.id, info.bytes, pool::layout_version,
              json_quote(coherence::mode_name(info.mode)));
@@ -91,6 +131,8 @@ void print_info_json(const pool::Info& info, const Attached& attached, const are
              json_quote(pool::group_name(info.owner.gid)), info.owner.permissions);
   fmt::print("\"max_processes\": {}, \"max_nodes\": {}, \"alive\": {}, \"dead\": {}, ",
              info.max_processes, info.max_nodes, attached.alive, attached.dead);
+  fmt::print("\"durability\": {}, \"objects_persistent\": {}, \"bytes_persistent\": {}, ",
+             json_quote(pool::durability_name(durability)), persistent.objects, persistent.bytes);
   fmt::print(
       "\"objects\": {}, \"bytes_used\": {}, \"bytes_total\": {}, "
       "\"bytes_largest_free\": {}, \"bytes_quarantined\": {}, \"quarantine\": [",
@@ -140,8 +182,10 @@ int info(PoolArguments arguments) {
   const Attached attached = count_attached(*view->pool);
   const arena::Stats stats = view->arena->stats();
   const arena::Quarantine quarantine = view->arena->quarantine();
+  const Persistent persistent = count_persistent(*view->arena);
+  const pool::Durability durability = view->pool->durability();
   if (arguments.json) {
-    print_info_json(info, attached, stats, quarantine);
+    print_info_json(info, attached, stats, quarantine, persistent, durability);
     return exit_ok;
   }
   fmt::print("pool       {} (id {:016x})\n", arguments.spec, info.id);
@@ -155,6 +199,8 @@ int info(PoolArguments arguments) {
   fmt::print("objects    {} of at most {}; {} used of {}, largest free {}\n", stats.objects,
              stats.slots, about(stats.bytes_used), about(stats.bytes_total),
              about(stats.bytes_largest_free));
+  fmt::print("persistent {}, {}; {}\n", counted(persistent.objects, "object"),
+             about(persistent.bytes), durability_text(durability));
   print_quarantine(arguments.spec, quarantine);
   warn_of_owner(arguments.spec);
   if (attached.dead > 0) {
@@ -207,18 +253,20 @@ int list(const PoolArguments& arguments) {
     fmt::print("[");
     const char* separator = "";
     for (const arena::Object& object : objects) {
-      fmt::print("{}\n  {{\"name\": {}, \"offset\": {}, \"bytes\": {}, \"generation\": {}}}",
-                 separator, json_quote(object.name), object.offset, object.bytes,
-                 object.generation);
+      fmt::print(
+          "{}\n  {{\"name\": {}, \"offset\": {}, \"bytes\": {}, \"generation\": {}, \"lifetime\": "
+          "{}}}",
+          separator, json_quote(object.name), object.offset, object.bytes, object.generation,
+          json_quote(lifetime_text(*view->arena, object)));
       separator = ",";
     }
     fmt::print("\n]\n");
     return exit_ok;
   }
-  fmt::print("{:<40} {:>14} {:>14}\n", "NAME", "BYTES", "OFFSET");
+  fmt::print("{:<40} {:>14} {:>14} {}\n", "NAME", "BYTES", "OFFSET", "LIFETIME");
   for (const arena::Object& object : objects) {
-    fmt::print("{:<40} {:>14} {:>#14x}\n", base::printable(object.name), object.bytes,
-               object.offset);
+    fmt::print("{:<40} {:>14} {:>#14x} {}\n", base::printable(object.name), object.bytes,
+               object.offset, lifetime_text(*view->arena, object));
   }
   return exit_ok;
 }
@@ -324,6 +372,19 @@ std::size_t gone_of(const std::set<ProcessKey>& before, const pool::Pool& pool) 
                     [&](const ProcessKey& process) { return now.count(process) == 0; }));
 }
 
+/// Transactions that dead processes began.
+Result<void> undo_transactions(const std::string& spec, arena::Arena& arena) {
+  const auto recovered = PENSTOCK_TRY(persist::recover(arena));
+  if (recovered.logs != 0) fmt::print("undone: {}\n", counted(recovered.logs, "transaction log"));
+  for (const auto& waiting : recovered.waiting)
+    fmt::print(
+        "waits      for node {}, where {} died within a transaction, to flush its caches: on it, "
+        "run penstock pool gc {} --yes; if it will never come back: penstock pool gc {} "
+        "--host-is-gone {}\n",
+        waiting.node, waiting.owner, shell_quote(spec), shell_quote(spec), waiting.node);
+  return {};
+}
+
 int collect(const PoolArguments& arguments) {
   if (!arguments.yes && arguments.gone_host.empty()) return show_dead(arguments);
   const auto before = attached_to(arguments.spec);
@@ -345,6 +406,7 @@ int collect(const PoolArguments& arguments) {
   if (!arguments.gone_host.empty()) ended = forget_host(arguments.gone_host, **arena);
   if (ended && (*pool)->info().mode == coherence::Mode::simulated)
     ended = remove_caches(arguments.spec, **arena);
+  if (ended) ended = undo_transactions(arguments.spec, **arena);
   if (!ended) return report(ended.error());
   print_quarantine(arguments.spec, (*arena)->quarantine());
   return exit_ok;
