@@ -110,13 +110,13 @@ TEST(Checkpoints, AreWholeWhenARankDies) {
   const PersistSpace space;
   const Scenario scenario = rank_dies(space);
   expect_held("checkpoints", "random schedules", explore(scenario, 30));
-  expect_held("checkpoints", "crash points", crash_everywhere(scenario, 160));
+  expect_held("checkpoints", "crash points", crash_everywhere(scenario, 80));
   expect_held("checkpoints", "random schedules", explore(with_lasting_copies(scenario), 30));
 }
 TEST(Checkpoints, AreWholeWhenARankDiesWithinALine) {
   const PersistSpace space;
   expect_held("checkpoints", "deaths within a line",
-              explore(dying_in_a_line(rank_dies(space), 60), 120));
+              explore(dying_in_a_line(rank_dies(space), 60), 60));
 }
 
 /// What was committed is there after a power cut.
@@ -143,7 +143,7 @@ Scenario power_cut(const PersistSpace& space) {
 
 TEST(Checkpoints, APowerCutLosesNoneThatWasCommitted) {
   const PersistSpace space;
-  expect_held("checkpoints", "power cuts", explore(power_cut(space), 120));
+  expect_held("checkpoints", "power cuts", explore(power_cut(space), 60));
 }
 
 /// Made by two at once, opened by a third.

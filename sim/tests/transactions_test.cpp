@@ -86,17 +86,17 @@ TEST(Transactions, AreWholeOrNotAtAllWhenTheirProcessDies) {
   const PersistSpace space;
   const Scenario scenario = writer_dies(space);
   expect_held("transactions", "random schedules", explore(scenario, 20));
-  expect_held("transactions", "crash points", crash_everywhere(scenario, 240));
+  expect_held("transactions", "crash points", crash_everywhere(scenario, 160));
 }
 TEST(Transactions, AreWholeWhenTheirProcessDiesWithinALine) {
   const PersistSpace space;
   Scenario scenario = dying_in_a_line(writer_dies(space), 120);
-  expect_held("transactions", "deaths within a line", explore(scenario, 120));
+  expect_held("transactions", "deaths within a line", explore(scenario, 80));
 }
 TEST(Transactions, AreWholeThoughCopiesLast) {
   const PersistSpace space;
   const Scenario scenario = with_lasting_copies(writer_dies(space));
-  expect_held("transactions", "crash points", crash_everywhere(scenario, 160));
+  expect_held("transactions", "crash points", crash_everywhere(scenario, 80));
 }
 
 /// The nodes lose their power at once: what was not at the device is gone. What was committed
@@ -143,8 +143,8 @@ Scenario power_cut(const PersistSpace& space) {
 
 TEST(Transactions, APowerCutLosesNoneThatWasCommitted) {
   const PersistSpace space;
-  expect_held("transactions", "power cuts", explore(power_cut(space), 80));
-  expect_held("transactions", "power cuts", explore(with_lasting_copies(power_cut(space)), 40));
+  expect_held("transactions", "power cuts", explore(power_cut(space), 40));
+  expect_held("transactions", "power cuts", explore(with_lasting_copies(power_cut(space)), 20));
 }
 
 /// Readers on other nodes see each object as one transaction left it, and never an older one later.
@@ -240,10 +240,11 @@ Scenario writer_stops(const PersistSpace& space) {
       wait_until(world, "it to stop", [&] { return late.stopped; });
       world.sleep(2 * space.lease_ns(world));
       Member member(world, space);
-      const auto waits = [&] {
-        return !must(world, persist::recover(*member.arena)).waiting.empty();
-      };
-      for (int looks = 0; looks < 20 && waits(); ++looks) world.sleep(space.lease_ns(world) / 4);
+      wait_until(world, "it to be given up", [&] {
+        world.sleep(space.lease_ns(world) / 4);
+        const auto recovered = must(world, persist::recover(*member.arena));
+        return recovered.logs != 0 || !recovered.waiting.empty();
+      });
       late.stopped = false;  // its host flushes when it has ended
       wait_until(world, "it to end", [&] { return gone(late); });
       world.require(late.exit_status == 75, "it went on");
