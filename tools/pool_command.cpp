@@ -12,6 +12,7 @@
 #include "command.hpp"
 #include "facts.hpp"
 #include "host_pools.hpp"
+#include "persist/recovery.hpp"
 #include "pool/host_identity.hpp"
 #include "pool/node_caches.hpp"
 #include "processes.hpp"
@@ -91,11 +92,53 @@ Attached count_attached(const pool::Pool& pool) {
   return count;
 }
 
+constexpr const char* lifetime_name(arena::Lifetime lifetime) {
+  if (lifetime == arena::Lifetime::persistent) return "persistent";
+  return lifetime == arena::Lifetime::process ? "process" : "pool";
+}
+
+/// "gone" of one that was destroyed meanwhile.
+const char* lifetime_text(const arena::Arena& arena, const arena::Object& object) {
+  const auto lifetime = arena.lifetime(object);
+  return lifetime ? lifetime_name(*lifetime) : "gone";
+}
+
+struct Persistent {
+  std::uint64_t objects = 0, bytes = 0;
+};
+
+Persistent count_persistent(const arena::Arena& arena) {
+  Persistent count;
+  for (const arena::Object& object : arena.list()) {
+    const auto lifetime = arena.lifetime(object);
+    if (!lifetime || *lifetime != arena::Lifetime::persistent) continue;
+    ++count.objects;
+    count.bytes += object.bytes;
+  }
+  return count;
+}
+
+const char* durability_text(pool::Durability durability) {
+  switch (durability) {
+    case pool::Durability::none:
+      return "nothing is kept when this host is switched off";
+    case pool::Durability::file:
+      return "what was committed is kept, in the file";
+    case pool::Durability::device:
+      return "what has reached the device is kept, as long as the device keeps it";
+  }
+  return "";
+}
+
 Json info_facts(const pool::Info& info, const Attached& attached, const arena::Stats& stats,
-                const arena::Quarantine& quarantine) {
+                const arena::Quarantine& quarantine, const Persistent& persistent,
+                pool::Durability durability) {
   Json facts = pool_facts(info);
   facts.update({{"alive", attached.alive},
                 {"dead", attached.dead},
+                {"durability", pool::durability_name(durability)},
+                {"objects_persistent", persistent.objects},
+                {"bytes_persistent", persistent.bytes},
                 {"objects", stats.objects},
                 {"max_objects", stats.slots},
                 {"bytes_used", stats.bytes_used},
@@ -138,7 +181,10 @@ int info(PoolArguments arguments) {
   const Attached attached = count_attached(*view->pool);
   const arena::Stats stats = view->arena->stats();
   const arena::Quarantine quarantine = view->arena->quarantine();
-  if (arguments.json) return print_json(info_facts(info, attached, stats, quarantine));
+  const Persistent persistent = count_persistent(*view->arena);
+  const pool::Durability durability = view->pool->durability();
+  if (arguments.json)
+    return print_json(info_facts(info, attached, stats, quarantine, persistent, durability));
   fmt::print("pool       {} (id {:016x})\n", arguments.spec, info.id);
   fmt::print("owner      {}\n", info.owner.text());
   fmt::print("size       {} ({} bytes)\n", about(info.bytes), info.bytes);
@@ -150,6 +196,8 @@ int info(PoolArguments arguments) {
   fmt::print("objects    {} of at most {}; {} used of {}, largest free {}\n", stats.objects,
              stats.slots, about(stats.bytes_used), about(stats.bytes_total),
              about(stats.bytes_largest_free));
+  fmt::print("persistent {}, {}; {}\n", counted(persistent.objects, "object"),
+             about(persistent.bytes), durability_text(durability));
   print_quarantine(arguments.spec, quarantine);
   warn_of_owner(arguments.spec);
   if (attached.dead > 0) {
@@ -195,15 +243,20 @@ int list(const PoolArguments& arguments) {
   if (!view) return report(view.error());
   warn_of_owner(arguments.spec);
   Json facts = Json::array();
-  Table table(
-      {{"NAME"}, {"SIZE", Align::right}, {"BYTES", Align::right}, {"OFFSET", Align::right}});
+  Table table({{"NAME"},
+               {"SIZE", Align::right},
+               {"BYTES", Align::right},
+               {"OFFSET", Align::right},
+               {"LIFETIME"}});
   for (const arena::Object& object : view->arena->list()) {
+    const char* lifetime = lifetime_text(*view->arena, object);
     facts.push_back({{"name", object.name},
                      {"offset", object.offset},
                      {"bytes", object.bytes},
-                     {"generation", object.generation}});
+                     {"generation", object.generation},
+                     {"lifetime", lifetime}});
     table.add({base::printable(object.name), about(object.bytes), std::to_string(object.bytes),
-               fmt::format("{:#x}", object.offset)});
+               fmt::format("{:#x}", object.offset), lifetime});
   }
   if (arguments.json) return print_json(facts);
   fmt::print("{}", table.text());
@@ -323,6 +376,27 @@ void print_freed(const Json& freed, const std::string& gone_host) {
     fmt::print("nothing waits for node {} of host {} any more\n", node, gone_host);
   if (freed.contains("caches"))
     fmt::print("freed: caches of {}\n", counted(freed["caches"], "simulated node"));
+  if (freed.contains("logs_undone"))
+    fmt::print("undone: {}\n", counted(freed["logs_undone"], "transaction log"));
+}
+
+void print_waiting_logs(const std::string& spec, const Json& waiting) {
+  for (const Json& log : waiting)
+    fmt::print(
+        "waits      for node {}, where {} died within a transaction, to flush its caches: on it, "
+        "run penstock pool gc {} --yes; if it will never come back: penstock pool gc {} "
+        "--host-is-gone {}\n",
+        log["node"].get<std::uint32_t>(), log["owner"].get<std::string>(), shell_quote(spec),
+        shell_quote(spec), log["node"].get<std::uint32_t>());
+}
+
+/// Transactions that dead processes began.
+Result<void> undo_transactions(arena::Arena& arena, Json& freed) {
+  const auto recovered = PENSTOCK_TRY(persist::recover(arena));
+  if (recovered.logs != 0) freed["logs_undone"] = recovered.logs;
+  for (const auto& waiting : recovered.waiting)
+    freed["logs_waiting"].push_back({{"node", waiting.node}, {"owner", waiting.owner}});
+  return {};
 }
 
 int collect(const PoolArguments& arguments) {
@@ -348,10 +422,12 @@ int collect(const PoolArguments& arguments) {
   if (!arguments.gone_host.empty()) ended = forget_host(arguments.gone_host, **arena, freed);
   if (ended && (*pool)->info().mode == coherence::Mode::simulated)
     ended = remove_caches(arguments.spec, **arena, freed);
+  if (ended) ended = undo_transactions(**arena, freed);
   if (!arguments.json) print_freed(freed, arguments.gone_host);
   if (!ended) return report(ended.error());
   const arena::Quarantine quarantine = (*arena)->quarantine();
   if (!arguments.json) {
+    if (freed.contains("logs_waiting")) print_waiting_logs(arguments.spec, freed["logs_waiting"]);
     print_quarantine(arguments.spec, quarantine);
     return exit_ok;
   }

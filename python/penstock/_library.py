@@ -1,4 +1,4 @@
-"""libpenstock.so, by ctypes, with the signatures of include/penstock/penstock.h."""
+"""libpenstock.so, by ctypes, with the signatures of penstock.h and persist.h."""
 
 import ctypes
 import functools
@@ -51,6 +51,10 @@ class ObjectInfo(Structure):
                 ("generation", c_uint64)]
 
 
+class CheckpointInfo(Structure):
+    _fields_ = [("version", c_uint64), ("tag", c_uint64), ("bytes", c_uint64)]
+
+
 Visit = CFUNCTYPE(None, POINTER(ObjectInfo), c_void_p)
 
 _MAKES = POINTER(c_void_p)
@@ -76,6 +80,25 @@ _CHECKED = {  # these return a penstock_status_t
     "lock_acquire_shared": [c_void_p, c_uint64],
     "doorbell_open": [c_void_p, c_uint64, _MAKES],
     "doorbell_wait": [c_void_p, c_uint64, c_uint64, c_uint64],
+    "object_set_lifetime": [c_void_p, c_int32],
+    "object_lifetime": [c_void_p, POINTER(c_int32)],
+    "undo_log_open": [c_void_p, c_uint64, _MAKES],
+    "tx_begin": [c_void_p],
+    "tx_add": [c_void_p, c_void_p, c_uint64, c_uint64],
+    "tx_commit": [c_void_p],
+    "tx_abort": [c_void_p],
+    "tx_release": [c_void_p, c_void_p],
+    "tx_read": [c_void_p, c_void_p, c_uint64, c_uint64, c_uint64, POINTER(c_uint64)],
+    "tx_recover": [c_void_p, POINTER(c_uint32), POINTER(c_uint32)],
+    "checkpoint_create": [c_void_p, c_char_p, c_uint64, c_int32, _MAKES],
+    "checkpoint_open": [c_void_p, c_char_p, _MAKES],
+    "checkpoint_destroy": [c_void_p],
+    "checkpoint_info": [c_void_p, POINTER(CheckpointInfo)],
+    "checkpoint_begin": [c_void_p, POINTER(c_uint64)],
+    "checkpoint_write": [c_void_p, c_uint64, c_void_p, c_uint64],
+    "checkpoint_flush": [c_void_p],
+    "checkpoint_commit": [c_void_p, c_uint64],
+    "checkpoint_read": [c_void_p, c_uint64, c_void_p, c_uint64, c_uint64],
 }
 _PLAIN = {  # name: (result, arguments)
     "version": (c_char_p, []),
@@ -94,6 +117,9 @@ _PLAIN = {  # name: (result, arguments)
     "doorbell_ring": (None, [c_void_p, c_uint64]),
     "doorbell_read": (c_uint64, [c_void_p]),
     "doorbell_close": (None, [c_void_p]),
+    "pool_durability": (c_int, [c_void_p]),
+    "undo_log_close": (None, [c_void_p]),
+    "checkpoint_close": (None, [c_void_p]),
 }
 
 

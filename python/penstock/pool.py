@@ -28,6 +28,7 @@ import numpy as np
 from penstock import _library
 from penstock._library import check, library, made, with_bytes
 from penstock.errors import InvalidArgumentError
+from penstock.persist import LOG_BYTES, Checkpoint, Transaction, checkpoint_of
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +41,8 @@ LINE_BYTES = 64
 
 _MODES = {None: 0, "hardware": 1, "software": 2, "uncached": 3}
 _MODE_NAMES = {number: name for name, number in _MODES.items()}
-_LIFETIMES = {"pool": 1, "process": 2}
+_LIFETIMES = {"pool": 1, "process": 2, "persistent": 3}
+_DURABILITIES = ("none", "file", "device")
 
 Shape = Union[int, Sequence[int]]
 
@@ -181,6 +183,7 @@ class Pool(_Handle):
 
     def __init__(self, handle: int) -> None:
         super().__init__(_Owned(handle, library().penstock_pool_detach), "the pool")
+        self._undo_logs: list[tuple[int, _Owned]] = []  # idle ones, with their bytes
 
     def __enter__(self) -> Pool:
         return self
@@ -198,13 +201,12 @@ class Pool(_Handle):
     def create(self, name: str, bytes: int, *, lifetime: str = "pool", alignment: int = LINE_BYTES,
                zero: bool = True, exist_ok: bool = False) -> Object:
         """An object with a name of 1 to 63 bytes. `lifetime` "pool": until it is destroyed; "process": until this
-        process detaches or dies. `exist_ok`: one of that name and size is opened instead. Takes the pool's lock.
-        Errors: AlreadyExistsError, NoSpaceError, InvalidArgumentError."""
-        if lifetime not in _LIFETIMES:
-            raise InvalidArgumentError(f"lifetime '{lifetime}': it is one of {', '.join(_LIFETIMES)}")
+        process detaches or dies; "persistent": as "pool", and it stays when hosts are switched off, where the pool can
+        keep it. `exist_ok`: one of that name and size is opened instead. Takes the pool's lock. Errors:
+        AlreadyExistsError, NoSpaceError, InvalidArgumentError; Error of status unavailable, for "persistent"."""
         if bytes <= 0:
             raise InvalidArgumentError(f"object '{name}' of {bytes} bytes: at least 1 is needed")
-        options = _library.ObjectOptions(lifetime=_LIFETIMES[lifetime], alignment=alignment,
+        options = _library.ObjectOptions(lifetime=_lifetime(lifetime), alignment=alignment,
                                          skip_zeroing=int(not zero), open_existing=int(exist_ok))
         return Object(self, made("arena_create", self._open.handle, name.encode(), bytes, with_bytes(options)))
 
@@ -222,6 +224,38 @@ class Pool(_Handle):
 
         check(library().penstock_arena_list(self._open.handle, _library.Visit(visit), None))
         return found
+
+    def durability(self) -> str:
+        """What the pool keeps when hosts are switched off: "none" (/dev/shm), "file" (what was committed, by msync) or
+        "device" (what has reached it)."""
+        return _DURABILITIES[library().penstock_pool_durability(self._open.handle)]
+
+    def transaction(self, log_bytes: int = LOG_BYTES) -> Transaction:
+        """`with pool.transaction() as tx`: see penstock.persist.Transaction. `log_bytes`: of its undo log, which all
+        old bytes of the transaction must fit into; logs are used again. Errors: NoSpaceError; Error of status
+        no_slots."""
+        return Transaction(self, log_bytes)
+
+    def checkpoint(self, name: str, bytes: Optional[int] = None, *, lifetime: str = "persistent") -> Checkpoint:
+        """Two copies of `bytes` under a name, made if there are none; `bytes` None: those that exist. See
+        penstock.persist.Checkpoint. Errors: AlreadyExistsError, NoSpaceError, NotFoundError; Error of status
+        unavailable, where the pool keeps nothing: lifetime "pool" outlives processes there."""
+        return checkpoint_of(self, name, bytes, _lifetime(lifetime))
+
+    def _undo_log(self, log_bytes: int) -> _Owned:
+        for index, (size, owned) in enumerate(self._undo_logs):
+            if size == log_bytes:
+                del self._undo_logs[index]
+                return owned
+        handle = made("undo_log_open", self._open.handle, log_bytes)
+        return _Owned(handle, library().penstock_undo_log_close, self._open)
+
+    def _keep_undo_log(self, log_bytes: int, owned: _Owned) -> None:
+        self._undo_logs.append((log_bytes, owned))
+
+    def close(self) -> None:
+        self._undo_logs.clear()
+        super().close()
 
     def collect(self, dry_run: bool = False) -> tuple[int, int, int]:
         """Frees what dead processes have left: how many of them, their objects, and the bytes. `dry_run` only
@@ -324,6 +358,16 @@ class Object(_Handle):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0  # a CPU
+
+    def set_lifetime(self, lifetime: str) -> None:
+        """"persistent", "pool" or "process" from now on, as in Pool.create()."""
+        check(library().penstock_object_set_lifetime(self._open.handle, _lifetime(lifetime)))
+
+    def lifetime(self) -> str:
+        """As it is now, whoever has changed it."""
+        found = ctypes.c_int32()
+        check(library().penstock_object_lifetime(self._open.handle, found))
+        return next(name for name, number in _LIFETIMES.items() if number == found.value)
 
     def publish(self, offset: int = 0, bytes: Optional[int] = None) -> None:
         """What this process stored to these bytes is at the device on return, before anything that it publishes
@@ -498,6 +542,12 @@ def _mode(name: Optional[str]) -> int:
     if name not in _MODES:
         raise InvalidArgumentError(f"mode '{name}': it is one of {', '.join(str(mode) for mode in _MODES if mode)}")
     return _MODES[name]
+
+
+def _lifetime(name: str) -> int:
+    if name not in _LIFETIMES:
+        raise InvalidArgumentError(f"lifetime '{name}': it is one of {', '.join(_LIFETIMES)}")
+    return _LIFETIMES[name]
 
 
 def _nanoseconds(timeout: Optional[float]) -> int:

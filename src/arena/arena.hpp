@@ -106,8 +106,8 @@ class Arena {
 
   /// Under the lock. What processes of `node` that have died stored to the object may still lie
   /// dirty in its caches. Asks the node to flush the object, once, and says whether it has: by its
-  /// next heartbeat, attach or `penstock pool gc`; at once where it is this one. Not for objects of
-  /// lifetime `process`. Where caches are coherent there is nothing to flush.
+  /// next heartbeat, attach or `penstock pool gc`; at once where it is this one. True for objects
+  /// of lifetime `process`, and where caches are coherent: there is nothing to wait for.
   Result<bool> is_flushed(const Object& object, std::uint32_t node);
   /// Under the lock. A later is_flushed() asks anew.
   Result<void> forget_flush(const Object& object);

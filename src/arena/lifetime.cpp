@@ -68,6 +68,7 @@ Result<bool> Arena::is_flushed(const Object& object, std::uint32_t node) {
   if (!impl_->pool.memory().loads_may_be_stale() || node >= flushes.nodes()) return true;
   auto space = PENSTOCK_TRY(impl_->space());
   auto extent = PENSTOCK_TRY(impl_->extent_of(space, object));
+  if (extent.lifetime == Lifetime::process) return true;  // it goes with its owner
   if (extent.owner == 0) {
     extent.owner = flushes.clock().ticks + 1;
     space.change(extent);  // before the tick, as what is set aside
@@ -88,7 +89,7 @@ Result<void> Arena::forget_flush(const Object& object) {
   if (!impl_->pool.memory().loads_may_be_stale()) return {};
   auto space = PENSTOCK_TRY(impl_->space());
   auto extent = PENSTOCK_TRY(impl_->extent_of(space, object));
-  if (extent.owner == 0) return {};
+  if (extent.owner == 0 || extent.lifetime == Lifetime::process) return {};
   extent.owner = 0;
   space.change(extent);
   return {};

@@ -54,9 +54,8 @@ Result<std::uint64_t> Reader::read(void* to, std::uint64_t offset, std::uint64_t
       const auto after = PENSTOCK_TRY(look());
       if (!after) return 0;
       if (before && after->version == before->version) return after->version;
-      continue;
     }
-    owner = before->owner;
+    owner = before ? before->owner : 0;
     auto waited = waiter.pause();
     if (waited) continue;
     if (waited.error().code != ErrorCode::peer_dead) return unexpected(waited.error());

@@ -78,6 +78,10 @@ Result<bool> roll_back(arena::Arena& arena, const WriterLine& writer) {
   const auto log = arena.open(name);
   if (!log && log.error().code == ErrorCode::not_found) return true;
   if (!log) return unexpected(log.error());
+  if (log->bytes < pair_bytes + line_bytes)
+    return fail(ErrorCode::wrong_format,
+                "log \"{}\" of pool {} has {} bytes, which no undo log has: destroy it", name,
+                pool.info().spec, log->bytes);
   const auto device = PENSTOCK_TRY(Device::of(pool));
   Lane lane(device, *log, pool.info().id);
   const auto transaction = lane.active();

@@ -191,7 +191,7 @@ void UndoLog::tell_changed() {
     writing->state = writing->version.publish(writing->state, writing->state.version + 1,
                                               writing->state.owner, number_);
   }
-  device_.store_fence();
+  device_.full_fence();  // who is told by other means sees them too
 }
 
 void UndoLog::end() {
@@ -249,7 +249,7 @@ Result<void> UndoLog::release(const arena::Object& object) {
     writing->version.publish(writing->state, writing->state.version, 0, 0);
     return true;
   });
-  device_.store_fence();
+  device_.full_fence();
   return {};
 }
 
@@ -260,7 +260,7 @@ Result<void> UndoLog::release_all() {
   for (const auto& writing : writings_)
     writing->version.publish(writing->state, writing->state.version, 0, 0);
   writings_.clear();
-  device_.store_fence();
+  device_.full_fence();
   return {};
 }
 

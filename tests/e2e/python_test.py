@@ -10,7 +10,7 @@ PYTHON = str(SOURCE / ".venv-torch/bin/python")
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(PENSTOCK)), "python")
 DOCTESTS = """
 import doctest, importlib
-for name in ("penstock", "penstock.pool"):
+for name in ("penstock", "penstock.pool", "penstock.persist"):
     print(name, doctest.testmod(importlib.import_module(name)))
 """
 
@@ -31,6 +31,7 @@ class Python(Case):
         said = self.python("-c", DOCTESTS)
         self.assertRegex(said, r"penstock TestResults\(failed=0, attempted=[1-9]")
         self.assertRegex(said, r"penstock.pool TestResults\(failed=0, attempted=[1-9]")
+        self.assertRegex(said, r"penstock.persist TestResults\(failed=0, attempted=[1-9]")
 
     def test_two_processes_on_one_object(self):
         """On two nodes without coherence: what is not published and observed would not be seen."""

@@ -1,0 +1,266 @@
+// Transactions on memory without coherence: the writer, its node and those who recover die at any
+// operation; power is cut on all nodes at once; others read meanwhile.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "sim/tests/persist_space.hpp"
+
+namespace penstock::sim {
+namespace {
+
+/// After the mortal's death: two recover at once, one of which may die of it; the objects hold what
+/// one transaction left, and so they do when a new writer's bytes lie there and the lines of the
+/// dead leave their caches.
+void outlive(World& world, const PersistSpace& space, const Numbers& numbers) {
+  Member member(world, space);
+  member.recover();
+  const std::uint64_t found = member.read_both("after the death");
+  world.require(numbers.may_be(found), fmt::format("{} is there, {} was committed, {} begun", found,
+                                                   numbers.committed, numbers.trying));
+  constexpr std::uint64_t new_number = 1000;
+  {
+    const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes));
+    must(world, log->begin());
+    member.change(*log, new_number);
+    must(world, log->commit());
+  }
+  world.require(member.read_both("of the next writer") == new_number, "another number is there");
+  world.evict_left_dirty();
+  world.require(member.read_both("when all has left") == new_number,
+                "the dead's number came over the new one");
+}
+
+void recover_and_die(World& world, const PersistSpace& space) {
+  Member member(world, space);
+  if (world.random() % 2 == 0)
+    world.self().dies_at = world.self().operations + world.random() % 400;
+  member.recover();
+  for (const auto& object : member.objects) (void)member.read(object);
+}
+
+/// A process comes to the node and goes, again and again: it flushes its caches.
+void visit_until(World& world, const PersistSpace& space, const bool& ended) {
+  while (!ended) {
+    { const Member member(world, space); }
+    world.sleep(50'000'000);
+  }
+}
+
+Scenario writer_dies(const PersistSpace& space) {
+  Scenario scenario = space.scenario("transactions, the writer dies", persist_nodes);
+  scenario.max_steps = 8'000'000;
+  scenario.body = [&space](World& world) {
+    auto numbers = std::make_shared<Numbers>();
+    auto ended = std::make_shared<bool>(false);
+    Process& mortal = world.mark_victim(world.spawn(1, [&world, &space, numbers] {
+      Member member(world, space);
+      const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes));
+      transact(world, member, *log, *numbers, 0, 3);
+    }));
+    world.spawn(0, [&world, &space, &mortal] {
+      wait_until(world, "the mortal", [&] { return gone(mortal); });
+      recover_and_die(world, space);
+    });
+    world.spawn(2, [&world, &space, &mortal, numbers, ended] {
+      wait_until(world, "the mortal", [&] { return gone(mortal); });
+      world.spawn(1, [&world, &space, ended] { visit_until(world, space, *ended); });
+      outlive(world, space, *numbers);
+      *ended = true;
+    });
+  };
+  scenario.after = [&space](World& world) {
+    Member member(world, space);
+    wait_until(world, "the logs of the dead to go", [&] {
+      member.recover();
+      const auto objects = member.arena->list();
+      return std::none_of(objects.begin(), objects.end(), [](const auto& object) {
+        return object.name.starts_with("penstock.log.");
+      });
+    });
+  };
+  return scenario;
+}
+
+TEST(Transactions, AreWholeOrNotAtAllWhenTheirProcessDies) {
+  const PersistSpace space;
+  const Scenario scenario = writer_dies(space);
+  expect_held("transactions", "random schedules", explore(scenario, 20));
+  expect_held("transactions", "crash points", crash_everywhere(scenario, 160));
+}
+TEST(Transactions, AreWholeWhenTheirProcessDiesWithinALine) {
+  const PersistSpace space;
+  Scenario scenario = dying_in_a_line(writer_dies(space), 120);
+  expect_held("transactions", "deaths within a line", explore(scenario, 80));
+}
+TEST(Transactions, AreWholeThoughCopiesLast) {
+  const PersistSpace space;
+  const Scenario scenario = with_lasting_copies(writer_dies(space));
+  expect_held("transactions", "crash points", crash_everywhere(scenario, 80));
+}
+
+/// The nodes lose their power at once: what was not at the device is gone. What was committed
+/// stays.
+Scenario power_cut(const PersistSpace& space) {
+  Scenario scenario = space.scenario("transactions, a power cut", persist_nodes + 1);
+  scenario.max_steps = 8'000'000;
+  scenario.body = [&space](World& world) {
+    auto numbers = std::make_shared<Numbers>();
+    auto begun = std::make_shared<bool>(false);
+    world.spawn(1, [&world, &space, numbers, begun] {
+      Member member(world, space);
+      const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes));
+      *begun = true;
+      transact(world, member, *log, *numbers, 0, 1'000'000);
+    });
+    world.spawn(persist_nodes, [&world, &space, numbers, begun] {
+      wait_until(world, "the writer", [&] { return *begun; });
+      for (int cuts = 0; cuts < 3; ++cuts) {
+        // in the midst of it, or while somebody restores
+        const std::uint64_t until = world.steps() + world.random() % 1500;
+        world.until([&] { return world.steps() >= until; });
+        for (std::uint32_t node = 0; node < persist_nodes; ++node) world.lose_node(node);
+        auto read = std::make_shared<bool>(false);
+        world.spawn(0, [&world, &space, numbers, read] {
+          Member member(world, space);
+          member.recover();
+          const std::uint64_t found = member.read_both("after the power cut");
+          world.require(numbers->may_be(found),
+                        fmt::format("{} is there, {} was committed, {} begun", found,
+                                    numbers->committed, numbers->trying));
+          *read = true;
+          wait_until(world, "the next cut", [] { return false; });
+        });
+        world.spawn(1, [&world, &space, read] { visit_until(world, space, *read); });
+        if (cuts == 2) wait_until(world, "the reader", [&] { return *read; });
+      }
+      world.lose_node(0);
+      world.lose_node(1);
+    });
+  };
+  return scenario;
+}
+
+TEST(Transactions, APowerCutLosesNoneThatWasCommitted) {
+  const PersistSpace space;
+  expect_held("transactions", "power cuts", explore(power_cut(space), 40));
+  expect_held("transactions", "power cuts", explore(with_lasting_copies(power_cut(space)), 20));
+}
+
+/// Readers on other nodes see each object as one transaction left it, and never an older one later.
+Scenario readers(const PersistSpace& space) {
+  Scenario scenario = space.scenario("transactions, readers", persist_nodes);
+  scenario.max_steps = 8'000'000;
+  scenario.body = [&space](World& world) {
+    auto numbers = std::make_shared<Numbers>();
+    auto ended = std::make_shared<bool>(false);
+    world.spawn(1, [&world, &space, numbers, ended] {
+      Member member(world, space);
+      const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes));
+      transact(world, member, *log, *numbers, 0, 6);
+      *ended = true;
+    });
+    for (const std::uint32_t node : {0u, 2u}) {
+      world.spawn(node, [&world, &space, numbers, ended, node] {
+        Member member(world, space);
+        const auto& object = member.objects[node / 2];
+        auto reader = must(world, persist::Reader::open(*member.arena, object));
+        std::uint64_t last = 0;
+        while (!*ended) {
+          const std::uint64_t before = numbers->committed;
+          const std::uint64_t found = member.read(object, reader);
+          world.require(
+              found >= last && found >= before && found <= numbers->trying,
+              fmt::format("{} was read after {}, when {} was committed", found, last, before));
+          last = found;
+        }
+      });
+    }
+  };
+  return scenario;
+}
+
+TEST(Transactions, ReadersSeeOldOrNew) {
+  const PersistSpace space;
+  expect_held("transactions", "random schedules", explore(readers(space), 40));
+  expect_held("transactions", "random schedules", explore(with_lasting_copies(readers(space)), 30));
+}
+
+/// One writer after another, on other nodes, each of which finds what the one before left: its own
+/// old copies are of no use.
+Scenario writers_in_turn(const PersistSpace& space) {
+  Scenario scenario = space.scenario("transactions, writers in turn", persist_nodes);
+  scenario.max_steps = 8'000'000;
+  scenario.body = [&space](World& world) {
+    auto turn = std::make_shared<std::uint64_t>(0);
+    for (std::uint32_t node = 0; node < persist_nodes; ++node) {
+      world.spawn(node, [&world, &space, turn, node] {
+        Member member(world, space);
+        const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes));
+        for (std::uint64_t mine = node; mine < 7; mine += persist_nodes) {
+          wait_until(world, "its turn", [&] { return *turn == mine; });
+          must(world, log->begin());
+          member.change(*log, mine + 1);
+          must(world, mine % 2 == 1 ? log->abort() : log->commit());
+          must(world, log->release_all());
+          const std::uint64_t found = member.read_both("in its turn");
+          const std::uint64_t kept = mine / 2 * 2 + 1;  // odd turns are aborted
+          world.require(found == kept, fmt::format("{} in turn {}", found, mine));
+          *turn = mine + 1;
+        }
+      });
+    }
+  };
+  return scenario;
+}
+
+TEST(Transactions, WritersInTurnFindWhatWasThere) {
+  const PersistSpace space;
+  expect_held("transactions", "random schedules", explore(writers_in_turn(space), 40));
+  expect_held("transactions", "random schedules",
+              explore(with_lasting_copies(writers_in_turn(space)), 40));
+}
+
+/// A writer that is stopped within a transaction, given up, undone, and goes on: it ends before it
+/// stores anything.
+Scenario writer_stops(const PersistSpace& space) {
+  Scenario scenario = space.scenario("transactions, the writer is stopped", persist_nodes);
+  scenario.max_steps = 8'000'000;
+  scenario.body = [&space](World& world) {
+    auto numbers = std::make_shared<Numbers>();
+    Process& late = world.spawn(1, [&world, &space, numbers] {
+      Member member(world, space);
+      const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes));
+      world.self().stops_at = world.self().operations + 1 + world.random() % 300;
+      transact(world, member, *log, *numbers, 0, 100);
+      world.require(false, "it was not stopped");
+    });
+    late.may_exit = true;
+    world.spawn(2, [&world, &space, &late, numbers] {
+      wait_until(world, "it to stop", [&] { return late.stopped; });
+      world.sleep(2 * space.lease_ns(world));
+      Member member(world, space);
+      wait_until(world, "it to be given up", [&] {
+        world.sleep(space.lease_ns(world) / 4);
+        const auto recovered = must(world, persist::recover(*member.arena));
+        return recovered.logs != 0 || !recovered.waiting.empty();
+      });
+      late.stopped = false;  // its host flushes when it has ended
+      wait_until(world, "it to end", [&] { return gone(late); });
+      world.require(late.exit_status == 75, "it went on");
+      auto visited = std::make_shared<bool>(false);
+      world.spawn(1, [&world, &space, visited] { visit_until(world, space, *visited); });
+      outlive(world, space, *numbers);
+      *visited = true;
+    });
+  };
+  return scenario;
+}
+
+TEST(Transactions, AWriterThatWasGivenUpHarmsNothing) {
+  const PersistSpace space;
+  expect_held("transactions", "random schedules", explore(writer_stops(space), 40));
+}
+
+}  // namespace
+}  // namespace penstock::sim
