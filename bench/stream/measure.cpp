@@ -92,6 +92,7 @@ Interruptible::Interruptible() {
 Interruptible::~Interruptible() {
   for (std::size_t i = 0; i < signals.size(); ++i)
     sigaction(signals[i], &actions_before[i], nullptr);
+  signal_that_came = 0;
 }
 
 int Interruptible::asked() {
