@@ -174,6 +174,16 @@ Plan classes_of(const Topology& topology, const std::vector<int>& allowed,
   return Classes(topology, allowed, options).make();
 }
 
+void keep_classes(Plan& plan, const std::vector<std::string>& classes) {
+  if (classes.empty()) return;
+  const auto other = [&](const std::string& text) {
+    return std::none_of(classes.begin(), classes.end(),
+                        [&](const std::string& name) { return text.starts_with(name); });
+  };
+  std::erase_if(plan.series, [&](const Series& series) { return other(series.group); });
+  std::erase_if(plan.absent, [&](const Absent& absent) { return other(absent.what); });
+}
+
 Result<Plan> chosen_series(const std::vector<std::string>& targets, const std::vector<int>& cpus,
                            const std::vector<Affinity>& affinities, const TargetOptions& options) {
   const Topology topology = PENSTOCK_TRY(read_topology());

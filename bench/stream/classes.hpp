@@ -10,6 +10,7 @@
 // "pool".
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@
 #include "bench/stream/topology.hpp"
 
 namespace penstock::bench::stream {
+
+inline constexpr std::array<const char*, 7> class_names = {"local", "1a", "1b",  "1c",
+                                                           "2a",    "2b", "pool"};
 
 /// Threads on these CPUs, arrays on that target: one line of a figure.
 struct Series {
@@ -43,6 +47,8 @@ struct Plan {
 /// Only CPUs of `allowed` are used.
 Plan classes_of(const Topology& topology, const std::vector<int>& allowed,
                 const TargetOptions& options);
+/// Leaves out what is of other classes; all stay where none is named.
+void keep_classes(Plan& plan, const std::vector<std::string>& classes);
 
 /// Series of targets that were asked for, with these CPUs, in each affinity. Errors: of
 /// parse_targets.

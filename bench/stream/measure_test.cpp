@@ -124,9 +124,10 @@ TEST(StreamMeasure, ThreadsRunWhereTheyShouldAndTheCallerReturns) {
 // -------------------------------------------------------------------------------------
 
 Result<Measured> measured(const TargetSpec& spec) {
-  auto target = open_target(spec, elements);
+  const auto run = small_run();
+  auto target = open_target(spec, elements, static_cast<unsigned>(run.cpus.size()));
   if (!target) return unexpected(target.error());
-  return measure(**target, small_run());
+  return measure(**target, run);
 }
 
 TEST(StreamTargets, OwnMemory) {
@@ -212,6 +213,16 @@ TEST_F(StreamPool, AReaderThatDoesNotObserveIsNoticed) {
     const auto result = run(coherence::Mode::simulated, store, Promise::none, LeftOut::observe);
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().code, ErrorCode::mismatch) << result.error().message;
+  }
+}
+
+TEST_F(StreamPool, Transactions) {
+  using coherence::Mode;
+  if (!pool_has_transactions()) GTEST_SKIP() << pool_has_transactions().error().message;
+  for (const Mode mode : {Mode::hardware, Mode::software, Mode::simulated}) {
+    const auto result = run(mode, Store::plain, Promise::transaction);
+    ASSERT_TRUE(result) << coherence::mode_name(mode) << ": " << result.error().message;
+    EXPECT_EQ(folder_.entries(), 0u) << "the pool was made for it";
   }
 }
 

@@ -55,6 +55,10 @@ void StreamOptions::add_to(CLI::App& app) {
                  "pmem+tx:FOLDER, pmem+tx-nosnap:FOLDER, pool[:SPEC], pool+observe[:SPEC], "
                  "pool+tx[:SPEC]; several, or again (default: every class of the paper that this "
                  "machine has memory for, and a temporary pool)");
+  app.add_option("--class", classes,
+                 "only these: 1a, 1b, 1c, 2a, 2b, local, pool, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember(std::vector<std::string>(class_names.begin(), class_names.end())));
   app.add_flag("--list", list, "print what would be measured, and what is absent and why");
   app.add_option("--kernels", kernels, "copy, scale, add, triad, separated by commas")
       ->delimiter(',');

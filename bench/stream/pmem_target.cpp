@@ -103,15 +103,17 @@ class PmemTarget final : public Target {
   }
 
   std::string facts() const override {
-    const bool flushes = library_.pmem_is_pmem(arrays_.a, arrays_.elements * sizeof(double)) != 0;
+    // What libpmemobj goes by when it chooses how to flush.
+    const bool synchronous = mapped_synchronously(arrays_.a);
+    const bool flushes =
+        synchronous || library_.pmem_is_pmem(arrays_.a, arrays_.elements * sizeof(double)) != 0;
     const char* const forced = std::getenv("PMEM_IS_PMEM_FORCE");
-    return fmt::format("MAP_SYNC {}; pmem_persist is {}; PMEM_IS_PMEM_FORCE {}{}",
-                       mapped_synchronously(arrays_.a) ? "yes" : "no",
-                       flushes ? "write-back instructions and a fence" : "msync",
-                       forced == nullptr ? "not set" : fmt::format("= {}", forced),
-                       library_.pmem_has_auto_flush() == 1
-                           ? "; the platform writes caches back when power fails"
-                           : "");
+    return fmt::format(
+        "MAP_SYNC {}; pmem_persist is {}; PMEM_IS_PMEM_FORCE {}{}", synchronous ? "yes" : "no",
+        flushes ? "write-back instructions and a fence" : "msync",
+        forced == nullptr ? "not set" : fmt::format("= {}", forced),
+        library_.pmem_has_auto_flush() == 1 ? "; the platform writes caches back when power fails"
+                                            : "");
   }
 
  protected:

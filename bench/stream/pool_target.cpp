@@ -55,20 +55,9 @@ class PoolTarget final : public Target {
   }
 
   Result<Errors> compare(const Values& expected) override {
-    const coherence::Memory& memory = reader_.pool->memory();
-    std::vector<double> block(block_elements);
     const auto error = [&](const arena::Object& object, double value) {
       ErrorSum sum(value);
-      const auto* const array = static_cast<const double*>(
-          reader_.pool->at(object.offset, arrays_.elements * sizeof(double)));
-      for (std::uint64_t at = 0; at < arrays_.elements; at += block_elements) {
-        const std::uint64_t count = std::min(block_elements, arrays_.elements - at);
-        if (spec_.left_out == LeftOut::observe)
-          memory.load_bulk(block.data(), array + at, count * sizeof(double));
-        else
-          memory.observe_bulk(block.data(), array + at, count * sizeof(double));
-        sum.add(block.data(), count);
-      }
+      add_errors(sum, *reader_.pool, object, arrays_.elements, spec_.left_out != LeftOut::observe);
       return sum.mean();
     };
     return Errors{error(objects_[0], expected.a), error(objects_[1], expected.b),
@@ -103,19 +92,32 @@ class PoolTarget final : public Target {
   Arrays arrays_;
 };
 
-Result<void> check_promise(const TargetSpec& spec) {
-  if (spec.promise != Promise::transaction) return {};
-  return fail(ErrorCode::unavailable, "this version has no transactions over objects of a pool");
-}
-
 }  // namespace
 
-OpenedTarget open_pool(const TargetSpec& spec, std::uint64_t elements) {
-  PENSTOCK_TRY(check_promise(spec));
+void add_errors(ErrorSum& sum, const pool::Pool& reader, const arena::Object& object,
+                std::uint64_t elements, bool observe) {
+  std::vector<double> block(block_elements);
+  const auto* const array =
+      static_cast<const double*>(reader.at(object.offset, elements * sizeof(double)));
+  for (std::uint64_t at = 0; at < elements; at += block_elements) {
+    const std::uint64_t count = std::min(block_elements, elements - at);
+    if (observe)
+      reader.memory().observe_bulk(block.data(), array + at, count * sizeof(double));
+    else
+      reader.memory().load_bulk(block.data(), array + at, count * sizeof(double));
+    sum.add(block.data(), count);
+  }
+}
+
+Result<BenchPool> prepare_pool(const TargetSpec& spec, std::uint64_t bytes) {
   constexpr std::uint64_t whole = 2 << 20;  // sizes of pools are multiples of it
-  const std::uint64_t needed = 3 * elements * sizeof(double) / 32 * 33 + (32 << 20);
-  const std::uint64_t bytes = (needed + whole - 1) / whole * whole;
-  auto pool = BenchPool::prepare(spec.place, bytes, spec.mode.value_or(coherence::Mode::software));
+  const std::uint64_t needed = bytes / 32 * 33 + (32 << 20);
+  return BenchPool::prepare(spec.place, (needed + whole - 1) / whole * whole,
+                            spec.mode.value_or(coherence::Mode::software));
+}
+
+OpenedTarget open_pool(const TargetSpec& spec, std::uint64_t elements) {
+  auto pool = prepare_pool(spec, 3 * elements * sizeof(double));
   if (!pool) return unexpected(pool.error());
   auto target = std::make_unique<PoolTarget>(spec, std::move(*pool));
   PENSTOCK_TRY(target->make_arrays(elements));
@@ -123,7 +125,6 @@ OpenedTarget open_pool(const TargetSpec& spec, std::uint64_t elements) {
 }
 
 Result<std::uint64_t> pool_room(const TargetSpec& spec) {
-  PENSTOCK_TRY(check_promise(spec));
   if (spec.place.empty()) return std::min(free_memory(), PENSTOCK_TRY(free_in("/dev/shm")));
   if (pool::inspect(spec.place)) {
     const Attachment found = PENSTOCK_TRY(Attachment::open(spec.place, 0));

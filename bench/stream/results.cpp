@@ -202,7 +202,9 @@ Table ratios_of(const std::vector<Figure>& figures) {
 Report tables_of(const std::vector<Figure>& figures, const Facts& facts) {
   Report report("stream");
   add_notes(report, facts);
-  for (const char* group : {"local", "1a", "1b", "1c", "2a", "2b", "pool", "chosen"}) {
+  std::vector<std::string> groups(class_names.begin(), class_names.end());
+  groups.emplace_back("chosen");
+  for (const std::string& group : groups) {
     Table table = group_table(figures, group);
     if (!table.rows.empty()) report.add(std::move(table));
   }

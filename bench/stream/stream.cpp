@@ -115,7 +115,8 @@ class Runner {
   Result<Measured> one(const Figure& figure) const {
     Run run = settings_.run;
     run.cpus.assign(figure.series->cpus.begin(), figure.series->cpus.begin() + figure.threads);
-    const auto target = PENSTOCK_TRY(open_target(figure.series->target, sized_.elements));
+    const auto target =
+        PENSTOCK_TRY(open_target(figure.series->target, sized_.elements, figure.threads));
     return measure(*target, run);
   }
   void progress(std::size_t i) const {
@@ -162,6 +163,7 @@ Result<int> run_checked(const StreamOptions& options) {
                   ? classes_of(topology, settings.cpus, settings.targets)
                   : PENSTOCK_TRY(chosen_series(options.targets, settings.cpus, settings.affinities,
                                                settings.targets));
+  keep_classes(plan, options.targets.empty() ? options.classes : std::vector<std::string>{});
   if (options.list) {
     print_list(topology, plan);
     return 0;

@@ -17,7 +17,7 @@ namespace penstock::bench::stream {
 
 /// As they were written; run_stream checks them.
 struct StreamOptions {
-  std::vector<std::string> kernels, targets, stores, modes, affinities;
+  std::vector<std::string> kernels, targets, classes, stores, modes, affinities;
   std::string threads, cores;
   std::uint64_t elements = 0;  ///< 0: as many as fit, 100 million at most
   unsigned ntimes = 10, repeat = 1;

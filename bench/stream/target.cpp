@@ -169,7 +169,8 @@ Result<Errors> Target::compare(const Values& expected) {
   return Errors{error(at.a, expected.a), error(at.b, expected.b), error(at.c, expected.c)};
 }
 
-Result<std::unique_ptr<Target>> open_target(const TargetSpec& spec, std::uint64_t elements) {
+Result<std::unique_ptr<Target>> open_target(const TargetSpec& spec, std::uint64_t elements,
+                                            unsigned threads) {
   switch (spec.kind) {
     case Kind::memory:
       return open_memory(spec, elements);
@@ -178,25 +179,33 @@ Result<std::unique_ptr<Target>> open_target(const TargetSpec& spec, std::uint64_
     case Kind::pmem:
       return open_pmem(spec, elements);
     case Kind::pool:
-      return open_pool(spec, elements);
+      return spec.promise == Promise::transaction ? open_pool_transactions(spec, elements, threads)
+                                                  : open_pool(spec, elements);
   }
   return fail(ErrorCode::internal, "a target of an unknown kind");
 }
 
+namespace {
+
+Result<std::uint64_t> room(const TargetSpec& spec) {
+  switch (spec.kind) {
+    case Kind::memory:
+      return memory_room();
+    case Kind::numa:
+      return numa_room(spec);
+    case Kind::pmem:
+      return pmem_room(spec);
+    case Kind::pool:
+      if (spec.promise == Promise::transaction) PENSTOCK_TRY(pool_has_transactions());
+      return pool_room(spec);
+  }
+  return 0;
+}
+
+}  // namespace
+
 Result<std::uint64_t> max_elements(const TargetSpec& spec) {
-  const std::uint64_t bytes = PENSTOCK_TRY([&]() -> Result<std::uint64_t> {
-    switch (spec.kind) {
-      case Kind::memory:
-        return memory_room();
-      case Kind::numa:
-        return numa_room(spec);
-      case Kind::pmem:
-        return pmem_room(spec);
-      case Kind::pool:
-        return pool_room(spec);
-    }
-    return 0;
-  }());
+  const std::uint64_t bytes = PENSTOCK_TRY(room(spec));
   // An undo log holds the old contents of what a kernel writes: an array more.
   const std::uint64_t arrays = spec.promise == Promise::transaction ? 5 : 3;
   return bytes / (arrays * sizeof(double)) / line_elements * line_elements;

@@ -51,11 +51,13 @@ Result<Store> parse_store(std::string_view text);
 class Target {
  public:
   virtual ~Target() = default;
+  /// For share_of(). The pointers need be addresses only to run(), where they tell the arrays
+  /// apart.
   virtual Arrays arrays() const = 0;
   /// Gives the elements of one thread's part their values before STREAM begins: 1, 2, 0.
-  void fill(Part part);
+  virtual void fill(Part part);
   /// A part of a = 2 a.
-  void double_a(Part part);
+  virtual void double_a(Part part);
   /// One thread's share of a kernel, with what this target promises. Errors: of transactions.
   virtual Result<void> run(const Share& share);
   /// Called once after fill and double_a: what reads the results later sees these first.
@@ -70,9 +72,10 @@ class Target {
   virtual void seal(const void*, std::size_t) {}
 };
 
-/// Makes the arrays, as large as asked. Errors: not_found (library, node, folder), no_space,
-/// unavailable, those of pools.
-Result<std::unique_ptr<Target>> open_target(const TargetSpec& spec, std::uint64_t elements);
+/// Makes the arrays, as large as asked, for so many threads. Errors: not_found (library, node,
+/// folder), no_space, unavailable, those of pools.
+Result<std::unique_ptr<Target>> open_target(const TargetSpec& spec, std::uint64_t elements,
+                                            unsigned threads);
 /// Elements an array of this target may have at most. Errors: as open_target, as far as they are
 /// known before.
 Result<std::uint64_t> max_elements(const TargetSpec& spec);

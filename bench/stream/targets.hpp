@@ -1,6 +1,7 @@
 // The kinds of targets, one file each.
 #pragma once
 
+#include "bench/bench_pool.hpp"
 #include "bench/stream/target.hpp"
 
 namespace penstock::bench::stream {
@@ -15,6 +16,19 @@ OpenedTarget open_numa(const TargetSpec& spec, std::uint64_t elements);
 OpenedTarget open_pmem(const TargetSpec& spec, std::uint64_t elements);
 /// Objects of a pool's arena.
 OpenedTarget open_pool(const TargetSpec& spec, std::uint64_t elements);
+
+/// The same, a part of its own for each thread, changed by transactions.
+OpenedTarget open_pool_transactions(const TargetSpec& spec, std::uint64_t elements,
+                                    unsigned threads);
+/// Error: unavailable, in a version without them.
+Result<void> pool_has_transactions();
+/// A temporary pool, or the one that is named, with room for so many bytes in objects.
+Result<BenchPool> prepare_pool(const TargetSpec& spec, std::uint64_t bytes);
+
+/// Adds the errors of an array that lies in the object, as this attachment finds it; without
+/// observing it, for tests.
+void add_errors(ErrorSum& sum, const pool::Pool& reader, const arena::Object& object,
+                std::uint64_t elements, bool observe = true);
 
 /// Bytes that arrays there may take together.
 Result<std::uint64_t> memory_room();

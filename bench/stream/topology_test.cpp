@@ -200,6 +200,14 @@ TEST_F(StreamTopology, EveryClassOfThePaper) {
   EXPECT_THAT(spread->cpus, ElementsAre(0, 2, 1, 3, 4, 6, 5, 7));
 }
 
+TEST_F(StreamTopology, OnlyTheClassesThatAreNamed) {
+  paper();
+  Plan plan = classes_of(read(), {0, 1}, {});
+  keep_classes(plan, {"1a", "1c"});
+  EXPECT_THAT(groups_of(plan), ElementsAre("1a"));
+  EXPECT_EQ(plan.absent.size(), 1u) << "why there is no 1c";
+}
+
 TEST_F(StreamTopology, WhatIsAbsentHasItsReason) {
   write("/sys/devices/system/node/online", "0");
   node(0, "0-1", 1000, "10");
