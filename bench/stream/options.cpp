@@ -66,6 +66,8 @@ void StreamOptions::add_to(CLI::App& app) {
       "--elements", elements,
       "of each of three arrays of doubles (default: 100 million, or what fits); at least "
       "4 times the last-level caches");
+  app.add_flag("--smallest", smallest,
+               "as few elements as the caches allow, in place of 100 million");
   app.add_flag("--any-size", any_size, "also arrays that the caches hold: for trying out");
   app.add_option("--ntimes", ntimes, "runs of each kernel, of which the first does not count")
       ->check(CLI::Range(2u, max_runs))
@@ -145,7 +147,7 @@ Result<Sized> choose_elements(const StreamOptions& options, const Topology& topo
                 "--elements {} is no multiple of {}, the elements of a cache line: --elements {}",
                 options.elements, line_elements,
                 (options.elements / line_elements + 1) * line_elements);
-  if (options.elements == 0) sized.elements = published_elements;
+  std::uint64_t largest_least = line_elements, smallest_most = published_elements;
   for (Series& each : series) {
     const std::uint64_t caches = topology.last_level_bytes(each.cpus).value_or(0);
     const std::uint64_t least =
@@ -164,9 +166,12 @@ Result<Sized> choose_elements(const StreamOptions& options, const Topology& topo
                                                        *most, needed)});
       continue;
     }
-    sized.elements = std::min(sized.elements, *most);
+    largest_least = std::max(largest_least, least);
+    smallest_most = std::min(smallest_most, *most);
     sized.series.push_back(std::move(each));
   }
+  if (options.elements == 0)
+    sized.elements = options.smallest ? largest_least : std::max(largest_least, smallest_most);
   return sized;
 }
 

@@ -116,6 +116,13 @@ TEST(StreamElements, AreThePublishedNumberWhereThereIsRoom) {
   EXPECT_THAT(absent, IsEmpty());
 }
 
+TEST(StreamElements, AreTheFewestThatAreAskedFor) {
+  std::vector<Absent> absent;
+  const auto sized = choose_elements({.smallest = true}, one_cache(), two_series(), absent, enough);
+  ASSERT_TRUE(sized);
+  EXPECT_EQ(sized->elements, least);
+}
+
 TEST(StreamElements, AreWhatFitsEverywhereElseASeriesIsAbsent) {
   std::vector<Absent> absent;
   const auto sized = choose_elements({}, one_cache(), two_series(), absent, little_in_a_pool);

@@ -21,7 +21,7 @@ struct StreamOptions {
   std::string threads, cores;
   std::uint64_t elements = 0;  ///< 0: as many as fit, 100 million at most
   unsigned ntimes = 10, repeat = 1;
-  bool first_touch = false, any_size = false, list = false;
+  bool first_touch = false, any_size = false, smallest = false, list = false;
   std::string json, csv;
 
   void add_to(CLI::App& app);
