@@ -86,14 +86,11 @@ inline void run_kernel(const Share& share, const To& to, const From& from, const
 /// By plain stores.
 void run_plain(const Share& share);
 
-/// Blocks of results are made in a buffer that stays in the first-level cache, and leave it by
-/// `send(to, from, bytes)`, whole lines of a part.
-template <class Send>
-void run_in_blocks(const Share& share, const Send& send);
-
 /// Long enough that hardware mode's publish_bulk goes past the caches (decision 0026).
 inline constexpr std::uint64_t block_elements = 2048;
 
+/// Blocks of results are made in a buffer that stays in the first-level cache, and leave it by
+/// `send(to, from, bytes)`, whole lines of a part.
 template <class Send>
 void run_in_blocks(const Share& share, const Send& send) {
   alignas(64) double block[block_elements];

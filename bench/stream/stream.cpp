@@ -32,10 +32,15 @@ std::string figure_name(const Series& series, unsigned threads) {
   return fmt::format("{}, {} thread{}", series.name, threads, threads == 1 ? "" : "s");
 }
 
+/// What has the same reason, together.
 void print_absent(const std::vector<Absent>& absent) {
   if (absent.empty()) return;
   fmt::print("\nnot on this machine\n");
-  for (const Absent& each : absent) fmt::print("  {}: {}\n", each.what, each.why);
+  for (std::size_t i = 0; i < absent.size(); ++i) {
+    fmt::print("  {}\n", absent[i].what);
+    if (i + 1 == absent.size() || absent[i + 1].why != absent[i].why)
+      fmt::print("    {}\n", absent[i].why);
+  }
 }
 
 void print_list(const Topology& topology, const Plan& plan) {

@@ -43,8 +43,11 @@ def measure(run: Run, group: str, environment: Mapping[str, str], arguments: Seq
         key = Key(row["kernel"].lower(), "bandwidth_MBps", group=group or row["class"], procs=int(row["threads"]),
                   series=row["series"] if not group else row["target"])
         figures[key] = row["MBps"]
+    reasons: Dict[str, List[str]] = {}
     for each in tables["absent"]:
-        run.lacks(f"{each['what']}: {each['why']}")
+        reasons.setdefault(each["why"], []).append(each["what"])
+    for why, what in reasons.items():
+        run.lacks(f"{', '.join(what)}: {why}")
     return figures
 
 
