@@ -44,9 +44,10 @@ test: wheel ## all tests, with the same seeds each time
 	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE proof
 	proof/prove.py --build $(BUILD) --jobs $(JOBS) --short
 
-e2e-qemu: build ## two virtual machines that share emulated CXL devices: pools, MPI jobs, a host's death
+e2e-qemu: build ## virtual machines with emulated CXL devices: two that share them (pools, MPI jobs, a host's death), and STREAM on one
 	ci/install.sh build run
 	tests/e2e/qemu/run.py --build $(BUILD) $(QEMU_ARGS)
+	tests/e2e/qemu/run.py --build $(BUILD) --stream $(QEMU_ARGS)
 
 conformance: build ## mpi4py's test suite under every MPI, 2 and 4 ranks; long
 	ci/install.sh run mpis

@@ -12,6 +12,7 @@ fuzz_packages=(clang libclang-rt-14-dev llvm-14 python3)
 run_packages=(python3 python3-venv)
 proof_packages=(spin gcc)
 shell_packages=(zsh man-db groff-base)
+stream_packages=(libnuma-dev libpmemobj-dev) # penstock bench stream loads their libraries; tests compare the headers
 package_packages=(dpkg-dev)
 mpis_packages=(python3 python3-venv openmpi-bin libopenmpi-dev gfortran)
 mpi4py_packages=(mpi4py==4.1.2 numpy==2.4.6)
@@ -75,7 +76,7 @@ for group in "$@"; do
     fuzz) need_packages "${build_packages[@]}" "${fuzz_packages[@]}" ;;
     run | test)
       need_packages "${build_packages[@]}" "${run_packages[@]}"
-      [ "$group" != test ] || need_packages "${proof_packages[@]}" "${shell_packages[@]}"
+      [ "$group" != test ] || need_packages "${proof_packages[@]}" "${shell_packages[@]}" "${stream_packages[@]}"
       need_python .venv "${mpich_packages[@]}"
       ;;
     torch) # PyTorch for the CPU, and what examples/train.py draws with

@@ -5,6 +5,7 @@
 
 #include "bench/footprint.hpp"
 #include "bench/limits.hpp"
+#include "bench/stream/stream.hpp"
 #include "command.hpp"
 
 namespace penstock::tools {
@@ -55,6 +56,17 @@ void add_limits(CLI::App& command, Action& chosen) {
   });
 }
 
+void add_stream(CLI::App& command, Action& chosen) {
+  auto options = std::make_shared<bench::stream::StreamOptions>();
+  CLI::App* stream = command.add_subcommand(
+      "stream",
+      "STREAM on each kind of memory: NUMA nodes, libpmemobj, pools; with what makes a store "
+      "persistent, shared or all-or-nothing");
+  options->add_to(*stream);
+  stream->callback(
+      [&chosen, options] { chosen = [options] { return bench::stream::run_stream(*options); }; });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& chosen) {
@@ -64,6 +76,7 @@ void add_bench_command(CLI::App& app, Action& chosen) {
   add_experiments(*command, chosen);
   add_limits(*command, chosen);
   add_footprint(*command, chosen);
+  add_stream(*command, chosen);
   add_tune_command(*command, chosen);
 }
 

@@ -1,6 +1,5 @@
 #include "devices.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <grp.h>
@@ -11,7 +10,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 
 #include "base/file.hpp"
 #include "base/format.hpp"
@@ -22,37 +20,9 @@
 namespace penstock::tools {
 namespace {
 
-std::vector<std::string> entries_of(const std::string& folder) {
-  std::vector<std::string> names;
-  DIR* list = opendir(folder.c_str());
-  if (!list) return names;
-  while (const dirent* entry = readdir(list)) {
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-  }
-  closedir(list);
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-/// The file's text without surrounding white space; sysfs ends its files with a newline.
+/// The file's text, fit to be printed.
 std::string text_in(const std::string& path) {
-  std::string text = base::read_file(path);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) {
-    text.pop_back();
-  }
-  return base::printable(text);
-}
-
-/// Decimal or 0x...; nullopt for anything else.
-std::optional<std::uint64_t> number_in(const std::string& path) {
-  const std::string text = text_in(path);
-  const bool hex = text.starts_with("0x");
-  const char* const first = text.data() + (hex ? 2 : 0);
-  const char* const end = text.data() + text.size();
-  std::uint64_t value = 0;
-  const auto [stopped, error] = std::from_chars(first, end, value, hex ? 16 : 10);
-  if (first == end || error != std::errc() || stopped != end) return std::nullopt;
-  return value;
+  return base::printable(base::read_value(path));
 }
 
 /// The last component of a link's target, "" when it is no link.
@@ -72,7 +42,7 @@ std::string owner_text(const std::string& path) {
 }
 
 bool has_open(const std::string& process, const std::string& path) {
-  for (const std::string& number : entries_of(process + "/fd")) {
+  for (const std::string& number : base::folder_entries(process + "/fd")) {
     if (resolved(process + "/fd/" + number) == path) return true;
   }
   // A pool's file is closed once it is mapped.
@@ -81,7 +51,7 @@ bool has_open(const std::string& process, const std::string& path) {
 
 std::vector<std::string> users_of(const std::string& path, const std::string& proc) {
   std::vector<std::string> users;
-  for (const std::string& name : entries_of(proc)) {
+  for (const std::string& name : base::folder_entries(proc)) {
     const bool process =
         std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
     if (!process || name == std::to_string(::getpid())) continue;
@@ -135,13 +105,13 @@ std::string region_of(const std::string& memory, const std::string& folder,
 std::vector<DaxDevice> dax_devices(const Roots& roots) {
   std::vector<DaxDevice> devices;
   const std::string all = roots.sys + "/bus/dax/devices";
-  for (const std::string& name : entries_of(all)) {
+  for (const std::string& name : base::folder_entries(all)) {
     const std::string folder = all + "/" + name;
     DaxDevice device{.name = name, .path = roots.dev + "/" + name};
-    device.bytes = number_in(folder + "/size");
-    device.alignment = number_in(folder + "/align");
+    device.bytes = base::read_number(folder + "/size");
+    device.alignment = base::read_number(folder + "/align");
     device.driver = link_name(folder + "/driver");
-    if (const auto node = number_in(folder + "/target_node")) {
+    if (const auto node = base::read_number(folder + "/target_node")) {
       device.target_node = static_cast<int>(*node);
     }
     device.open_error = open_error_of(device.path);
@@ -156,13 +126,13 @@ std::vector<DaxDevice> dax_devices(const Roots& roots) {
 std::vector<CxlMemory> cxl_memories(const Roots& roots) {
   std::vector<CxlMemory> memories;
   const std::string folder = roots.sys + "/bus/cxl/devices";
-  const auto names = entries_of(folder);
+  const auto names = base::folder_entries(folder);
   for (const std::string& name : names) {
     if (!name.starts_with("mem")) continue;
     memories.push_back({.name = name,
                         .serial = text_in(folder + "/" + name + "/serial"),
-                        .volatile_bytes = number_in(folder + "/" + name + "/ram/size"),
-                        .persistent_bytes = number_in(folder + "/" + name + "/pmem/size"),
+                        .volatile_bytes = base::read_number(folder + "/" + name + "/ram/size"),
+                        .persistent_bytes = base::read_number(folder + "/" + name + "/pmem/size"),
                         .region = region_of(name, folder, names)});
   }
   return memories;
@@ -171,7 +141,7 @@ std::vector<CxlMemory> cxl_memories(const Roots& roots) {
 std::vector<std::string> volatile_root_decoders(const Roots& roots) {
   std::vector<std::string> decoders;
   const std::string folder = roots.sys + "/bus/cxl/devices";
-  for (const std::string& name : entries_of(folder)) {
+  for (const std::string& name : base::folder_entries(folder)) {
     if (name.starts_with("decoder") && is_file(folder + "/" + name + "/create_ram_region")) {
       decoders.push_back(name);
     }

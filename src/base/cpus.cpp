@@ -78,8 +78,8 @@ const CgroupLimits& own_limits() {
 
 }  // namespace
 
-std::optional<std::uint32_t> count_cpu_list(std::string_view text) {
-  std::uint32_t count = 0;
+std::optional<std::vector<int>> parse_cpu_list(std::string_view text) {
+  std::vector<int> cpus;
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), item.size() + 1));
@@ -87,9 +87,14 @@ std::optional<std::uint32_t> count_cpu_list(std::string_view text) {
     const auto first = parse_integer(item.substr(0, dash));
     const auto last = dash == item.npos ? first : parse_integer(item.substr(dash + 1));
     if (!first || !last || *first < 0 || *last < *first || *last > 1 << 20) return std::nullopt;
-    count += static_cast<std::uint32_t>(*last - *first + 1);
+    for (auto cpu = *first; cpu <= *last; ++cpu) cpus.push_back(static_cast<int>(cpu));
   }
-  return count > 0 ? std::optional(count) : std::nullopt;
+  return cpus.empty() ? std::nullopt : std::optional(std::move(cpus));
+}
+
+std::optional<std::uint32_t> count_cpu_list(std::string_view text) {
+  const auto cpus = parse_cpu_list(text);
+  return cpus ? std::optional(static_cast<std::uint32_t>(cpus->size())) : std::nullopt;
 }
 
 std::optional<std::uint32_t> parse_quota(std::string_view text) {

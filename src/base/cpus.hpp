@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace penstock::base {
 
@@ -12,6 +13,9 @@ namespace penstock::base {
 /// cgroup's cpuset and quota. Unlike usable_cpus(), blind to this process's own affinity: a rank
 /// that is pinned to a core of its own still has peers that run on the others.
 std::uint32_t shared_cpus();
+
+/// "0-3,8" -> 0, 1, 2, 3, 8; nullopt when it is not such a list, or it names none.
+std::optional<std::vector<int>> parse_cpu_list(std::string_view text);
 
 // The parts, declared here for their tests.
 

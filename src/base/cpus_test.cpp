@@ -14,6 +14,7 @@ namespace penstock::base {
 namespace {
 
 TEST(Cpus, CountsLists) {
+  EXPECT_EQ(parse_cpu_list("0-2,8"), (std::vector<int>{0, 1, 2, 8}));
   EXPECT_EQ(count_cpu_list("0"), 1u);
   EXPECT_EQ(count_cpu_list("0-3,8"), 5u);
   EXPECT_EQ(count_cpu_list("2-2,4-7"), 5u);

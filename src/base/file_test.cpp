@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,32 @@ TEST(ReadFile, GivesAllOfAFile) {
   EXPECT_EQ(read_file(path), text);
   std::remove(path.c_str());
   EXPECT_EQ(read_file(path), "");
+}
+
+TEST(ReadFile, ValuesNumbersAndFoldersAsTheKernelWritesThem) {
+  const std::string folder = testing::TempDir() + "penstock-values-" + std::to_string(getpid());
+  ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
+  const auto write = [&](const char* name, const char* text) {
+    std::FILE* file = std::fopen((folder + "/" + name).c_str(), "wb");
+    ASSERT_NE(file, nullptr);
+    std::fputs(text, file);
+    std::fclose(file);
+  };
+  write("text", "two words \n");
+  write("number", "18446744073709551615\n");
+  write("hex", "0x1f\n");
+  write("minus", "-1\n");
+  write(".hidden", "0");
+  EXPECT_EQ(read_value(folder + "/text"), "two words");
+  EXPECT_EQ(read_number(folder + "/number"), 18446744073709551615u);
+  EXPECT_EQ(read_number(folder + "/hex"), 31u);
+  for (const char* none : {"/text", "/minus", "/absent"})
+    EXPECT_EQ(read_number(folder + none), std::nullopt) << none;
+  EXPECT_EQ(folder_entries(folder), (std::vector<std::string>{"hex", "minus", "number", "text"}));
+  EXPECT_TRUE(folder_entries(folder + "/absent").empty());
+  for (const char* name : {"/text", "/number", "/hex", "/minus", "/.hidden"})
+    std::remove((folder + name).c_str());
+  rmdir(folder.c_str());
 }
 
 TEST(ReadFile, AProcessThatIsBeingReapedIsNoError) {

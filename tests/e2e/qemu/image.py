@@ -39,25 +39,35 @@ def libraries_of(program, loader=LOADER, folders=()):
 
 
 class Image:
+    """Of a host that takes part in jobs of MPI."""
+
+    modules, tools = MODULES, ["cxl", "daxctl"]
+
     def __init__(self, store, build, venv, work):
         self.store, self.build, self.venv, self.work = store, Path(build), Path(venv), Path(work)
         self.archive = Archive()
 
     def make(self, target):
-        self._check_what_is_built()
-        self._add_product()
-        self._add_programs()
+        self._add_what_it_is_for()
         self._add_shell()
-        self._add_ssh()
         self._add_cxl_tools()
         self._add_modules()
         self._add_settings()
         self.archive.write(target)
 
-    def _check_what_is_built(self):
-        for name in [*PRODUCT, "lib/libpenstock.so"]:
+    def _add_what_it_is_for(self):
+        self._check_what_is_built()
+        self._add_product()
+        self._add_programs()
+        self._add_ssh()
+
+    def _check_is_built(self, names):
+        for name in names:
             if not (self.build / name).is_file():
                 raise Missing(f"{self.build / name} is absent; run: make build (or --build FOLDER)")
+
+    def _check_what_is_built(self):
+        self._check_is_built([*PRODUCT, "lib/libpenstock.so"])
         for name in [*MPICH, "bin/mpicc"]:
             if not (self.venv / name).exists():
                 raise Missing(f"{self.venv / name} is absent; run: ci/install.sh run "
@@ -116,8 +126,7 @@ class Image:
             self.archive.file(path, script, mode=0o755)
 
     def _add_ssh(self):
-        root = self.store.root("guest")
-        folders = [root / "usr" / LIBRARIES, root / LIBRARIES]
+        root, folders = self.store.root("guest"), self._guest_folders()
         for name in ["usr/sbin/dropbear", "usr/bin/dbclient"]:
             self._add_native(f"bin/{Path(name).name}", root / name, folders)
         loader = root / LIBRARIES / Path(LOADER).name
@@ -139,7 +148,7 @@ class Image:
         folder = root / "usr" / LIBRARIES
         loader = folder / Path(LOADER).name
         self.archive.file("opt/cxl/loader", loader.resolve(), mode=0o755)
-        for name in ["cxl", "daxctl"]:
+        for name in self.tools:
             self.archive.file(f"opt/cxl/{name}", root / "usr/bin" / name)
             for library, path in libraries_of(root / "usr/bin" / name, loader, [folder]):
                 self.archive.file(f"opt/cxl/{library}", path)
@@ -160,9 +169,13 @@ class Image:
             order.append(name)
             self.archive.bytes(f"modules/{name}.ko", content)
 
-        for module in MODULES:
+        for module in self.modules:
             add(module)
         self.archive.text("modules/order", "\n".join(order) + "\n")
+
+    def _guest_folders(self):
+        root = self.store.root("guest")
+        return [root / "usr" / LIBRARIES, root / LIBRARIES]
 
     def _add_settings(self):
         self.archive.text("etc/passwd", "root::0:0:root:/root:/bin/sh\n")
@@ -173,3 +186,19 @@ class Image:
         for folder in ["proc", "sys", "dev", "tmp", "run", "var/run", "lib64"]:
             self.archive.folder(folder)
         self.archive.link("usr/bin", "../bin")
+
+
+class StreamImage(Image):
+    """Of a host that measures its memory: the command alone, libnuma and libpmemobj, and what makes
+    a NUMA node and a file system of CXL devices. Nothing is shared here, so kmem may be loaded."""
+
+    modules = ["cxl_acpi", "cxl_pci", "cxl_mem", "cxl_pmem", "nd_pmem", "dax_cxl", "device_dax", "kmem"]
+    tools = ["cxl", "daxctl", "ndctl"]
+
+    def _add_what_it_is_for(self):
+        self._check_is_built(PRODUCT[:1])
+        self._add_native(f"opt/penstock/{PRODUCT[0]}", self.build / PRODUCT[0])
+        root, folders = self.store.root("guest"), self._guest_folders()
+        self._add_native("bin/mkfs.ext4", root / "sbin/mke2fs", folders)
+        for name in ["libnuma.so.1", "libpmemobj.so.1", "libpmem.so.1"]:
+            self._add_native(f"{LIBRARIES}/{name}", folders[0] / name, folders)

@@ -1,5 +1,4 @@
-"""Two QEMU machines with the same CXL devices and a wire between them: booted, spoken to over a
-virtio port, and ended.
+"""QEMU machines with CXL devices: booted, spoken to over a virtio port, and ended.
 
 What they share has no name in any file system: memory and sockets are handed to QEMU as file
 descriptors, so that nothing is left behind however the driver ends."""
@@ -133,12 +132,60 @@ def _end_with_parent():
 
 
 class Qemu:
-    """What both machines are made of, and what they share."""
+    """What all machines are made of. `parts`: those that are a kind's own."""
 
-    def __init__(self, store, initrd, logs, device_bytes, accelerator):
+    def __init__(self, store, initrd, logs, accelerator):
         self.host, self.kernel = store.root("host"), store.root("kernel")
-        self.initrd, self.logs = initrd, logs
-        self.device_bytes, self.accelerator = device_bytes, accelerator
+        self.initrd, self.logs, self.accelerator = initrd, logs, accelerator
+
+    def close(self):
+        pass
+
+    def log_of(self, name):
+        return self.logs / f"{name}.log"
+
+    def shared_descriptors(self, _number):
+        return []
+
+    def command(self, name, number, channel):
+        loader = self.host / "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"
+        folders = ":".join(str(self.host / folder) for folder in LIBRARY_FOLDERS)
+        kernel = next((self.kernel / "boot").glob("vmlinuz-*"))
+        return [str(part) for part in [
+            loader, "--library-path", folders, self.host / "usr/bin/qemu-system-x86_64",
+            "-L", self.host / "usr/share/seabios", "-L", self.host / "usr/share/qemu",
+            "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            # A kernel that sees a hypervisor cannot invalidate caches and commits no region.
+            "-accel", self.accelerator, "-cpu", "max,hypervisor=off",
+            "-kernel", kernel, "-initrd", self.initrd,
+            "-append", f"console=ttyS0 quiet panic=-1 host={name} number={number}",
+            "-serial", "stdio", "-chardev", f"socket,id=driver,fd={channel}",
+            "-device", "virtio-serial-pci,bus=pcie.0", "-device", "virtserialport,chardev=driver,nr=1",
+            *self.parts(number)]]
+
+    @staticmethod
+    def cxl(windows, devices):
+        """Each device below a host bridge of its own, with a window of its own.
+
+        `windows`: their bytes; `devices`: for each its memory backends and options of cxl-type3."""
+        machine, parts = "q35,cxl=on,usb=off", []
+        for i, (size, (backends, device)) in enumerate(zip(windows, devices)):
+            bridge, port = f"bridge{i}", f"port{i}"
+            machine += f",cxl-fmw.{i}.targets.0={bridge},cxl-fmw.{i}.size={size}"
+            for backend in backends:
+                parts += ["-object", backend]
+            parts += ["-device", f"pxb-cxl,bus_nr={12 + 64 * i},bus=pcie.0,id={bridge}",
+                      "-device", f"cxl-rp,port=0,bus={bridge},id={port},chassis=0,slot={i + 2}",
+                      "-device", f"cxl-type3,bus={port},id=device{i},sn={i + 1},{device}"]
+        return ["-machine", machine, *parts]
+
+
+class TwoHosts(Qemu):
+    """Two machines: the same two devices with volatile memory, and a wire between them."""
+
+    def __init__(self, store, initrd, logs, accelerator, device_bytes):
+        super().__init__(store, initrd, logs, accelerator)
+        self.device_bytes = device_bytes
         self.devices = [os.memfd_create(f"penstock-cxl-{i}") for i in range(2)]
         for device in self.devices:
             os.truncate(device, device_bytes)
@@ -150,40 +197,35 @@ class Qemu:
         for end in self.wire:
             end.close()
 
-    def log_of(self, name):
-        return self.logs / f"{name}.log"
-
     def shared_descriptors(self, number):
         return [*self.devices, self.wire[number - 1].fileno()]
 
-    def command(self, name, number, channel):
-        loader = self.host / "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"
-        folders = ":".join(str(self.host / folder) for folder in LIBRARY_FOLDERS)
-        kernel = next((self.kernel / "boot").glob("vmlinuz-*"))
-        return [str(part) for part in [
-            loader, "--library-path", folders, self.host / "usr/bin/qemu-system-x86_64",
-            "-L", self.host / "usr/share/seabios", "-L", self.host / "usr/share/qemu",
-            "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-            # A kernel that sees a hypervisor cannot invalidate caches and commits no region.
-            "-accel", self.accelerator, "-cpu", "max,hypervisor=off", "-smp", "1", "-m", "768M",
-            "-kernel", kernel, "-initrd", self.initrd,
-            "-append", f"console=ttyS0 quiet panic=-1 host={name} number={number}",
-            "-serial", "stdio", "-chardev", f"socket,id=driver,fd={channel}",
-            "-device", "virtio-serial-pci,bus=pcie.0", "-device", "virtserialport,chardev=driver,nr=1",
-            "-netdev", f"dgram,id=wire,local.type=fd,local.str={self.wire[number - 1].fileno()}",
-            "-device", f"virtio-net-pci,bus=pcie.0,netdev=wire,mac=52:54:00:00:00:0{number},romfile=",
-            *self._cxl()]]
+    def parts(self, number):
+        memories = [([f"memory-backend-file,id=memory{i},share=on,mem-path=/proc/self/fd/{device},"
+                      f"size={self.device_bytes}"], f"volatile-memdev=memory{i}")
+                    for i, device in enumerate(self.devices)]
+        return ["-smp", "1", "-m", "768M",
+                "-netdev", f"dgram,id=wire,local.type=fd,local.str={self.wire[number - 1].fileno()}",
+                "-device", f"virtio-net-pci,bus=pcie.0,netdev=wire,mac=52:54:00:00:00:0{number},romfile=",
+                *self.cxl([self.device_bytes] * 2, memories)]
 
-    def _cxl(self):
-        """Each device below a host bridge of its own, with a window of its own."""
-        windows, parts = [], []
-        for i, device in enumerate(self.devices):
-            bridge, port, memory = f"bridge{i}", f"port{i}", f"memory{i}"
-            windows += [f"cxl-fmw.{i}.targets.0={bridge}", f"cxl-fmw.{i}.size={self.device_bytes}"]
-            parts += [
-                "-object", f"memory-backend-file,id={memory},share=on,mem-path=/proc/self/fd/{device},"
-                f"size={self.device_bytes}",
-                "-device", f"pxb-cxl,bus_nr={12 + 64 * i},bus=pcie.0,id={bridge}",
-                "-device", f"cxl-rp,port=0,bus={bridge},id={port},chassis=0,slot={i + 2}",
-                "-device", f"cxl-type3,bus={port},volatile-memdev={memory},id=device{i},sn={i + 1}"]
-        return ["-machine", "q35,cxl=on,usb=off," + ",".join(windows), *parts]
+
+class NumaHost(Qemu):
+    """One machine: two NUMA nodes with a CPU each, a device with volatile memory, and one with
+    persistent memory."""
+
+    def __init__(self, store, initrd, logs, accelerator, device_bytes):
+        super().__init__(store, initrd, logs, accelerator)
+        self.device_bytes = device_bytes
+
+    def parts(self, _number):
+        nodes = []
+        for i in range(2):
+            nodes += ["-object", f"memory-backend-ram,id=ram{i},size=384M",
+                      "-numa", f"node,nodeid={i},cpus={i},memdev=ram{i}"]
+        memory = f"memory-backend-ram,share=on,size={self.device_bytes},id="
+        devices = [([f"{memory}memory0"], "volatile-memdev=memory0"),
+                   ([f"{memory}memory1", "memory-backend-ram,share=on,size=1M,id=labels"],
+                    "persistent-memdev=memory1,lsa=labels")]
+        return ["-smp", "2,sockets=2", "-m", "768M", *nodes, "-numa", "dist,src=0,dst=1,val=21",
+                *self.cxl([self.device_bytes] * 2, devices)]

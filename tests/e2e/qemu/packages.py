@@ -14,8 +14,8 @@ DEFAULT_CACHE = Path.home() / ".cache/penstock/qemu"
 # Bookworm's QEMU 7.2 and kernel 6.1 know no volatile type-3 device, its cxl 76 makes no ram region.
 SETS = {
     "host": ("bookworm-backports", ["qemu-system-x86", "seabios"]),
-    "tools": ("trixie", ["cxl", "daxctl"]),
-    "guest": ("bookworm", ["busybox-static", "dropbear-bin"]),
+    "tools": ("trixie", ["cxl", "daxctl", "ndctl"]),
+    "guest": ("bookworm", ["busybox-static", "dropbear-bin", "e2fsprogs", "libnuma1", "libpmemobj1"]),
     "kernel": ("bookworm-backports", ["linux-image-cloud-amd64"]),
 }
 PRIORITIES = {"bookworm": 900, "bookworm-backports": 500, "trixie": 100}

@@ -1,0 +1,45 @@
+// STREAM's loop: each kernel `ntimes` times, the best of the second run and later, and whether the
+// arrays hold then what they should.
+#pragma once
+
+#include <vector>
+
+#include "bench/stream/target.hpp"
+
+namespace penstock::bench::stream {
+
+struct Run {
+  std::vector<Kernel> kernels = {all_kernels.begin(), all_kernels.end()};
+  unsigned ntimes = 10;      ///< 2 to max_runs
+  std::vector<int> cpus;     ///< thread i runs on cpus[i]; their number is that of the threads
+  bool first_touch = false;  ///< each thread fills its own part; else one fills all
+};
+
+struct Timing {
+  Kernel kernel = Kernel::copy;
+  double best_s = 0, mean_s = 0, worst_s = 0;  ///< of runs 2 to ntimes
+  double best_MBps = 0;                        ///< 10^6 bytes as STREAM counts them
+};
+
+struct Measured {
+  std::vector<Timing> timings;  ///< in the order of Run::kernels
+  Errors errors;
+  std::string facts;
+};
+
+/// Errors: mismatch, where the arrays are wrong afterwards; unavailable, where it was interrupted;
+/// those of the target.
+Result<Measured> measure(Target& target, const Run& run);
+
+/// While one lives SIGINT, SIGTERM and SIGHUP only ask measure() to end.
+class Interruptible {
+ public:
+  Interruptible();
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+  ~Interruptible();
+  /// The signal that came, 0 while none has.
+  static int asked();
+};
+
+}  // namespace penstock::bench::stream
