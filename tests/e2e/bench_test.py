@@ -265,6 +265,8 @@ class Experiments(Case):
         self.assertEqual(found["coherence"]["status"], "interrupted")
         self.assertTrue(found["coherence"]["rows"])
         self.assertNotIn("pt2pt", found)
+        left = {path.name for path in SHM.glob("penstock.penstock-bench-*")}
+        self.assertFalse(left & {f"penstock.penstock-bench-{pid}" for pid in rounds})
 
     def test_compare(self):
         first, second = self.folder / "a.json", self.folder / "b.json"
