@@ -47,8 +47,7 @@ struct Region {
 
 class Bench {
  public:
-  Bench(const Wanted& wanted, const Options& options, bool uncached)
-      : wanted_(wanted), rounds_(options.rounds), uncached_(uncached), random_(1) {}
+  Bench(const Wanted& wanted, bool uncached) : wanted_(wanted), uncached_(uncached), random_(1) {}
 
   void add(Region region) {
     if (wanted_.has("chase")) link_randomly(region);
@@ -68,9 +67,9 @@ class Bench {
     }
   }
 
-  Report report() && { return std::move(report_); }
-  void finish() {
+  Report report() && {
     for (auto& [figure, values] : values_) report_.add(figure, std::move(values));
+    return std::move(report_);
   }
 
  private:
@@ -267,7 +266,6 @@ class Bench {
                                              arch::Flush::clwb};
 
   const Wanted& wanted_;
-  std::size_t rounds_;
   bool uncached_;
   std::mt19937_64 random_;
   std::vector<Region> regions_;
@@ -277,10 +275,24 @@ class Bench {
   Report report_{"memory"};
 };
 
+/// An attachment with the measured object. A pool of our own has lost its name already: whenever
+/// this process ends, nothing is left of it.
+struct Hold {
+  Attachment attachment;
+  arena::Object object;
+};
+
+Result<Hold> hold_object(const Options& options, coherence::Mode mode, std::size_t bytes) {
+  const auto size = PENSTOCK_TRY(options.size_bytes());
+  const auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, size, mode));
+  auto attachment = PENSTOCK_TRY(Attachment::open(pool.spec(), 0));
+  auto object = PENSTOCK_TRY(attachment.arena->create(
+      "memory-bench", bytes, {.lifetime = arena::Lifetime::process, .alignment = 4096}));
+  return Hold{std::move(attachment), std::move(object)};
+}
+
 Result<Report> measure(const Options& options, const Wanted& wanted, coherence::Mode mode) {
   const auto bytes = PENSTOCK_TRY(options.size_bytes());
-  const auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
-  const auto hold = PENSTOCK_TRY(Attachment::open(pool.spec(), 0));
   const std::size_t region = bytes / 2 / 4096 * 4096;
   const std::size_t most = *std::max_element(wanted.threads.begin(), wanted.threads.end());
   const std::size_t largest = *std::max_element(wanted.sizes.begin(), wanted.sizes.end());
@@ -289,14 +301,12 @@ Result<Report> measure(const Options& options, const Wanted& wanted, coherence::
         ErrorCode::no_space,
         "{} threads and sizes up to {} bytes do not fit into {} bytes: give a larger --size", most,
         largest, bytes);
-  auto object = PENSTOCK_TRY(hold.arena->create(
-      "memory-bench", region, {.lifetime = arena::Lifetime::process, .alignment = 4096}));
+  const Hold hold = PENSTOCK_TRY(hold_object(options, mode, region));
   Buffer own(region, 1);
-  Bench bench(wanted, options, mode == coherence::Mode::uncached);
+  Bench bench(wanted, mode == coherence::Mode::uncached);
   bench.add({"main memory", own.data(), region, false});
-  bench.add({"pool", object.data, region, true});
+  bench.add({"pool", hold.object.data, region, true});
   for (std::size_t i = 0; i < options.rounds; ++i) bench.round();
-  bench.finish();
   return std::move(bench).report();
 }
 

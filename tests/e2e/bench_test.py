@@ -43,6 +43,13 @@ class Bench(Case):
         self.refused("bench", "footprint", "--size", "64M", says="make a larger pool")
 
 
+DOCTESTS = """
+import doctest, importlib
+for name in ("machine", "model", "printing", "sizes"):
+    print(name, doctest.testmod(importlib.import_module(f"penstock.bench.{name}")))
+"""
+
+
 class Experiments(Case):
     """penstock bench run on tiny sizes: each experiment measures, and says what it cannot."""
 
@@ -117,6 +124,17 @@ class Experiments(Case):
         self.assertEqual({row["metric"] for row in own}, {"cpu_us", "cpu_s_per_GB", "bytes_socket"})
         self.assertIn(f"{ranks} ranks on", outcome["reason"])
 
+    def test_programs_of_others_stand_beside_ours(self):
+        """One that takes OSU's options and prints as OSU's do."""
+        folder = self.folder / "osu"
+        folder.mkdir()
+        program = folder / "osu_latency"
+        program.write_text("#!/bin/sh\n[ \"$1\" = -m ] && exit 1\nprintf '# OSU MPI Latency Test\\n# Size Latency (us)\\n8 1.25\\n64 2.5\\n'\n")
+        program.chmod(0o755)
+        outcome = self.measured("pt2pt", "--sizes", "64", "--procs", "2", "--mode", "software", "--osu", folder)
+        found = [row for row in outcome["rows"] if row["series"] == "osu_latency over TCP"]
+        self.assertEqual([(row["bytes"], row["median"]) for row in found], [(64, 2.5)])
+
     def test_rma(self):
         outcome = self.measured("rma", "--sizes", "64", "--procs", "2", "--mode", "software")
         for op in ("put", "get"):
@@ -162,6 +180,12 @@ class Experiments(Case):
             self.assertIn("make torch", outcome["reason"])
             self.skipTest(outcome["reason"])
         self.assert_measured(outcome, {"gloo", "Penstock", "raw limit"}, op="all_reduce", metric="time_us")
+
+    def test_examples_of_the_docstrings(self):
+        package = Path(PENSTOCK).resolve().parents[1] / "python"
+        done = subprocess.run([PYTHON, "-B", "-c", DOCTESTS], capture_output=True, text=True, timeout=60,
+                              env=clean_environment(PYTHONPATH=package))
+        self.assertEqual(done.stdout.count("failed=0"), 4, done.stdout + done.stderr)
 
     def test_list_and_unknown_names(self):
         listed = {each["name"] for each in json.loads(self.bench("list", "--json").stdout)}
@@ -241,6 +265,8 @@ class Experiments(Case):
         self.assertEqual(found["coherence"]["status"], "interrupted")
         self.assertTrue(found["coherence"]["rows"])
         self.assertNotIn("pt2pt", found)
+        left = {path.name for path in SHM.glob("penstock.penstock-bench-*")}
+        self.assertFalse(left & {f"penstock.penstock-bench-{pid}" for pid in rounds})
 
     def test_compare(self):
         first, second = self.folder / "a.json", self.folder / "b.json"

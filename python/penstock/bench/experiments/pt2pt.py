@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
 from penstock.bench import jobs
-from penstock.bench.experiment import Experiment, Figures, Key, Measure, Run
+from penstock.bench.experiment import Absent, Experiment, Failed, Figures, Key, Measure, Run
 from penstock.bench.model import Plot, Row, theirs
 
 SIZES = [8, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304]
@@ -61,7 +61,14 @@ def without_mpi(run: Run, sizes: Sequence[int]) -> Dict[str, Measure]:
     modes = ",".join(run.settings.modes or ("software", "hardware"))
     socket = [str(run.tools.program("socket_bench")), "--rounds", "1", "--sizes", jobs.sizes_argument(sizes)]
     ring = [str(run.tools.program("ring_bench")), "--rounds", "1", "--mode", modes, "--sizes", jobs.sizes_argument(sizes)]
-    return {"raw TCP socket": partial(jobs.figures_of, run, socket), "without MPI": partial(jobs.figures_of, run, ring)}
+    found = {"raw TCP socket": partial(jobs.figures_of, run, socket), "without MPI": partial(jobs.figures_of, run, ring)}
+    if not run.settings.quick:
+        try:
+            provider = [str(run.tools.program("fi_bench")), "--rounds", "1", "--mode", modes]
+            found["libfabric, without MPI"] = partial(jobs.figures_of, run, provider)
+        except Absent as error:
+            run.lacks(f"libfabric without MPI: {error}")
+    return found
 
 
 def independent(run: Run, sizes: Sequence[int]) -> Dict[str, Measure]:
@@ -83,8 +90,14 @@ def independent(run: Run, sizes: Sequence[int]) -> Dict[str, Measure]:
 def _independent(run: Run, kind: jobs.Transport, path: Path, op: str, sizes: Sequence[int]) -> Figures:
     figures: Dict[Key, float] = {}
     imb = path.name == "IMB-MPI1"
-    words = [str(path), "PingPong"] if imb else [str(path), "-m", f"1:{max(sizes)}", "-i", "200"]
-    for line in jobs.lines_of(run, kind, words):
+    if imb:
+        lines = jobs.lines_of(run, kind, [str(path), "PingPong"])
+    else:
+        try:
+            lines = jobs.lines_of(run, kind, [str(path), "-m", f"1:{max(sizes)}", "-i", "200"])
+        except Failed:  # before version 5 there was no -m
+            lines = jobs.lines_of(run, kind, [str(path), "-i", "20"])
+    for line in lines:
         numeric = len(line) >= (4 if imb else 2) and re.fullmatch(r"\d+", line[0])
         if numeric and int(line[0]) in sizes:
             figures[Key(op, TESTS[op], int(line[0]), procs=2)] = float(line[2] if imb else line[1])
