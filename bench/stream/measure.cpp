@@ -85,6 +85,7 @@ Interruptible::Interruptible() {
   signal_that_came = 0;
   struct sigaction action {};
   action.sa_handler = [](int number) { signal_that_came = number; };
+  action.sa_flags = SA_RESTART;
   for (std::size_t i = 0; i < signals.size(); ++i)
     sigaction(signals[i], &action, &actions_before[i]);
 }
