@@ -6,14 +6,9 @@
 
 #include "base/format.hpp"
 #include "bench/stream/targets.hpp"
-#if __has_include("persist/undo_log.hpp")
 #include "persist/undo_log.hpp"
-#define PENSTOCK_STREAM_HAS_TRANSACTIONS
-#endif
 
 namespace penstock::bench::stream {
-
-#ifdef PENSTOCK_STREAM_HAS_TRANSACTIONS
 
 namespace {
 
@@ -141,10 +136,6 @@ class TransactionTarget final : public Target {
 
 }  // namespace
 
-Result<void> pool_has_transactions() {
-  return {};
-}
-
 OpenedTarget open_pool_transactions(const TargetSpec& spec, std::uint64_t elements,
                                     unsigned threads) {
   // A log as large as an array, and its headers.
@@ -155,18 +146,5 @@ OpenedTarget open_pool_transactions(const TargetSpec& spec, std::uint64_t elemen
   PENSTOCK_TRY(target->make_arrays(elements, threads));
   return target;
 }
-
-#else
-
-Result<void> pool_has_transactions() {
-  return fail(ErrorCode::unavailable, "this version has no transactions over objects of a pool");
-}
-
-OpenedTarget open_pool_transactions(const TargetSpec&, std::uint64_t, unsigned) {
-  PENSTOCK_TRY(pool_has_transactions());
-  return nullptr;
-}
-
-#endif
 
 }  // namespace penstock::bench::stream

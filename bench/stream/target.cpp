@@ -196,7 +196,6 @@ Result<std::uint64_t> room(const TargetSpec& spec) {
     case Kind::pmem:
       return pmem_room(spec);
     case Kind::pool:
-      if (spec.promise == Promise::transaction) PENSTOCK_TRY(pool_has_transactions());
       return pool_room(spec);
   }
   return 0;

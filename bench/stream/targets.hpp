@@ -20,8 +20,6 @@ OpenedTarget open_pool(const TargetSpec& spec, std::uint64_t elements);
 /// The same, a part of its own for each thread, changed by transactions.
 OpenedTarget open_pool_transactions(const TargetSpec& spec, std::uint64_t elements,
                                     unsigned threads);
-/// Error: unavailable, in a version without them.
-Result<void> pool_has_transactions();
 /// A temporary pool, or the one that is named, with room for so many bytes in objects.
 Result<BenchPool> prepare_pool(const TargetSpec& spec, std::uint64_t bytes);
 

@@ -85,6 +85,7 @@ typedef struct {
   void* user;          /* of exchange */
   uint64_t slot_bytes; /* of a chunk; 0: by the pool's size */
   int check;           /* compare the calls of all ranks; makes each as slow as a barrier */
+  int gpu; /* not 0: calls are enqueued on the current device too (gpu.h); it is looked at now */
 } penstock_comm_options_t;
 
 /* Collective: all ranks open it, each with the same `ranks` and `check`; of `slot_bytes` rank 0's

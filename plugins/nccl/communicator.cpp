@@ -58,6 +58,7 @@ Result open_core(ncclComm& comm, const std::function<Result()>& goes_on) {
   options.exchange = exchange;
   options.user = &in;
   options.slot_bytes = slot_bytes_for(comm.attached->pool(), comm.ranks);
+  options.gpu = comm.gpu != nullptr;
   const auto opened = penstock_comm_open(comm.attached->pool(), &options, &comm.core);
   if (in.result != success) return failed(in.result, in.words);
   return outcome(opened, "ncclCommInitRank");

@@ -2,6 +2,7 @@
 // device, that all processes of a host share. It is for tests and is never installed.
 #include <sched.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "sim/cuda/kernels.hpp"
@@ -34,6 +35,15 @@ namespace {
 std::atomic<bool> initialized{false};
 CUctx_st primary;
 thread_local std::vector<Context> current;
+/// Streams that capture in the mode that forbids all threads what may wait; what this thread may.
+std::atomic<int> global_captures{0};
+thread_local int capture_mode = capture_global;
+
+/// Of calls that a capture forbids.
+Status allowed() {
+  const bool forbidden = global_captures != 0 && capture_mode != capture_relaxed;
+  return forbidden ? capture_unsupported : success;
+}
 
 /// Of every call on the context.
 Status usable() {
@@ -86,7 +96,10 @@ bool is_reached(std::uint64_t found, std::uint64_t value, unsigned flags) {
 }  // namespace
 
 PENSTOCK_EXPORT Status cuInit(unsigned) {
-  if (!initialized.exchange(true)) add_combine_kernels();
+  if (!initialized.exchange(true)) {
+    add_combine_kernels();
+    add_word_kernels();
+  }
   return success;
 }
 PENSTOCK_EXPORT Status cuDriverGetVersion(int* version) {
@@ -124,9 +137,11 @@ PENSTOCK_EXPORT Status cuDeviceGetAttribute(int* value, int attribute, Device de
     case attribute_capability_major:
       *value = 9;
       return success;
-    case attribute_host_register:
     case attribute_64_bit_stream_mem_ops:
     case attribute_wait_value_nor:
+      *value = std::getenv("STANDIN_NO_STREAM_WORDS") == nullptr ? 1 : 0;
+      return success;
+    case attribute_host_register:
       *value = 1;
       return success;
     default:
@@ -165,6 +180,7 @@ PENSTOCK_EXPORT Status cuCtxGetDevice(Device* device) {
 
 PENSTOCK_EXPORT Status cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) {
   RETURN_IF_FAILED(usable());
+  RETURN_IF_FAILED(allowed());
   return Memory::instance().allocate(pointer, bytes);
 }
 PENSTOCK_EXPORT Status cuMemFree_v2(DevicePointer pointer) {
@@ -172,6 +188,7 @@ PENSTOCK_EXPORT Status cuMemFree_v2(DevicePointer pointer) {
 }
 PENSTOCK_EXPORT Status cuMemHostRegister_v2(void* at, std::size_t bytes, unsigned) {
   RETURN_IF_FAILED(usable());
+  RETURN_IF_FAILED(allowed());
   return Memory::instance().register_host(at, bytes);
 }
 PENSTOCK_EXPORT Status cuMemHostUnregister(void* at) {
@@ -206,6 +223,7 @@ PENSTOCK_EXPORT Status cuStreamDestroy_v2(Stream stream) {
 }
 PENSTOCK_EXPORT Status cuStreamSynchronize(Stream stream) {
   RETURN_IF_FAILED(usable());
+  RETURN_IF_FAILED(allowed());
   if (thread_of(stream).capture != nullptr) return capture_unsupported;
   thread_of(stream).synchronize();
   return sticky_error();
@@ -223,15 +241,25 @@ PENSTOCK_EXPORT Status cuStreamIsCapturing(Stream stream, int* status) {
   *status = thread_of(stream).capture != nullptr ? capture_active : capture_none;
   return success;
 }
-PENSTOCK_EXPORT Status cuStreamBeginCapture_v2(Stream stream, int) {
+PENSTOCK_EXPORT Status cuStreamBeginCapture_v2(Stream stream, int mode) {
   RETURN_IF_FAILED(usable());
   if (stream == nullptr) return capture_unsupported;
-  return begin_capture(thread_of(stream));
+  RETURN_IF_FAILED(begin_capture(thread_of(stream)));
+  thread_of(stream).capture->is_global = mode == capture_global;
+  if (mode == capture_global) ++global_captures;
+  return success;
+}
+PENSTOCK_EXPORT Status cuThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(*mode, capture_mode);
+  return success;
 }
 PENSTOCK_EXPORT Status cuStreamEndCapture(Stream stream, Graph* graph) {
   RETURN_IF_FAILED(usable());
   std::shared_ptr<Capture> captured;
-  RETURN_IF_FAILED(end_capture(thread_of(stream), captured));
+  const Status ended = end_capture(thread_of(stream), captured);
+  if (captured != nullptr && captured->is_global && captured->origin == &thread_of(stream))
+    --global_captures;
+  RETURN_IF_FAILED(ended);
   *graph = new CUgraph_st{captured};
   return success;
 }

@@ -24,7 +24,8 @@ struct Kernel {
 void add_kernel(Kernel kernel);
 const Kernel* find_kernel(const std::string& name);
 
-/// Those of gpu/combine.cu, compiled for the host.
+/// Those of gpu/combine.cu and gpu/words.cu, compiled for the host.
 void add_combine_kernels();
+void add_word_kernels();
 
 }  // namespace penstock::sim::cuda

@@ -85,6 +85,7 @@ struct Capture {
   StreamThread* origin = nullptr;
   std::vector<std::pair<StreamThread*, std::vector<Captured>>> lanes;  ///< the origin's first
   std::size_t events = 0;
+  bool is_global = false;  ///< forbids other threads too what may wait
 
   std::vector<Captured>& lane(StreamThread* stream);
 };

@@ -28,6 +28,9 @@ struct Plan : Meeting {
   std::vector<coll::Plan> plans;
   std::vector<bool> by_hosts;
   bool watched = true;  ///< else no host ever looks
+  /// A rank that gives up, at one of its calls, and lets its GPU go with whatever it has.
+  std::uint32_t gives_up = ~0u;
+  std::size_t gives_up_at = 0;
 };
 
 class Rank {
@@ -96,6 +99,7 @@ class Rank {
   bool call_all(TestStreams& streams) {
     // The streams write to these until they have run out.
     for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
+      if (self_ == plan_.gives_up && i == plan_.gives_up_at) return gives_up();
       calls_.push_back(make_call(i));
       Enqueued& call = *calls_.back();
       const coll::Problem& problem = call.made[self_].problem;
@@ -138,12 +142,22 @@ class Rank {
     pending_.clear();
     return true;
   }
+  bool gives_up() {
+    world_.sleep(world_.random() % (2 * between_looks_ns));
+    comm_->give_up({ErrorCode::unavailable, "aborted"});
+    return false;
+  }
   bool fails(const Error& error) {
     comm_->give_up(error);
     return died(error);
   }
   bool died(const Error& error) {
-    world_.require(error.code == ErrorCode::peer_dead && somebody_died(), error.message);
+    // Who has given up ends, and may be found gone.
+    const bool given_up =
+        plan_.gives_up < plan_.tokens.size() &&
+        (error.code == ErrorCode::unavailable || error.code == ErrorCode::peer_dead);
+    world_.require(given_up || (error.code == ErrorCode::peer_dead && somebody_died()),
+                   error.message);
     return false;
   }
 
@@ -167,6 +181,7 @@ struct Drawing {
   std::uint32_t ranks = 2, calls = 8, victim = ~0u;
   bool watched = true;
   std::uint32_t one_of_by_hosts = 5;  ///< 0: none
+  bool one_gives_up = false;
 };
 
 Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Drawing& drawing) {
@@ -179,6 +194,10 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Drawing& dra
   scenario.body = [&pool, area, drawing](World& world) {
     auto plan = std::make_shared<Plan>(area, drawing.ranks);
     plan->watched = drawing.watched;
+    if (drawing.one_gives_up) {
+      plan->gives_up = static_cast<std::uint32_t>(world.random() % drawing.ranks);
+      plan->gives_up_at = world.random() % drawing.calls;
+    }
     for (std::uint32_t rank = 0; rank < drawing.ranks; ++rank)
       plan->node_of.push_back(rank % nodes);
     std::mt19937_64 random(world.random());
@@ -212,6 +231,19 @@ TEST(GpusAlone, NeedNoHostToGoOn) {
   const std::uint64_t area = place_communicator(pool, 3, direct_shape(3));
   expect_held("GPUs alone", "hosts that never look",
               explore(calls(pool, area, {.ranks = 3, .watched = false, .one_of_by_hosts = 0}), 40));
+}
+
+/// Streams that were let go tell the others' of chunks that are none: who has taken them finds the
+/// failure when it asks.
+TEST(GpusAlone, TellOfAFailureBeforeWrongData) {
+  for (const std::uint32_t ranks : {2u, 3u}) {
+    SimulatedPool pool;
+    const std::uint64_t area = place_communicator(pool, ranks, direct_shape(3));
+    const Scenario scenario =
+        calls(pool, area, {.ranks = ranks, .calls = 6, .one_of_by_hosts = 0, .one_gives_up = true});
+    expect_held("GPUs alone", "a rank gives up", explore(scenario, 60));
+    expect_held("GPUs alone", "a rank gives up", explore(with_lasting_copies(scenario), 60));
+  }
 }
 
 TEST(GpusAlone, AreLetGoAtEachDeath) {

@@ -60,6 +60,9 @@ constexpr std::array table{
              "Compare the collective calls of all ranks before each; slow."},
     Variable{"PENSTOCK_COLL_TUNING", "", "FILE|TEXT|default",
              "Tuning table of collectives, in place of the pool's; rank 0's counts."},
+    Variable{"PENSTOCK_GPU_DIRECT", "1", "0|1",
+             "In hardware and uncached mode GPUs keep the protocol of collectives by themselves; 0 "
+             "on any rank: a thread of the host does."},
     Variable{"PENSTOCK_NCCL_LOCAL", "", "PATH",
              "Another libnccl.so.2, for communicators whose ranks share a host; the same on all."},
     Variable{"PENSTOCK_NCCL_MEMORY", "device", "device|pool",

@@ -10,6 +10,7 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "coll/direct.hpp"
 #include "coll/layout.hpp"
 #include "coll/planning.hpp"
 #include "coll/tuning_store.hpp"
@@ -50,7 +51,15 @@ Shape shape_of(const Offer& first) {
           .eager_bytes = first.eager_bytes,
           .devices = first.devices,
           .area_slots = first.area_slots,
-          .sequential = wants_naive()};
+          .sequential = wants_naive(),
+          .direct = first.direct != 0};
+}
+
+/// GPUs see what hosts and other GPUs store, and calls are not compared.
+bool can_be_direct(const pool::Pool& pool, std::uint32_t ranks, const Agreement::Wishes& wishes) {
+  const coherence::Mode mode = pool.info().mode;
+  return wishes.direct && !wishes.check && ranks <= max_direct_ranks &&
+         (mode == coherence::Mode::hardware || mode == coherence::Mode::uncached);
 }
 
 constexpr std::uint64_t hardware_eager_lines = 8;
@@ -73,10 +82,12 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
   own_.node = pool.node();
   own_.plan = plan_hash();
   own_.check = wishes.check;
+  own_.direct = can_be_direct(pool, ranks_, wishes) ? 1 : 0;
   if (self_ != 0) return {};
   const std::uint64_t bytes = space_->arena.stats().bytes_total;
   const auto shape_on = [&](const Devices& devices) {
     Shape taken = shape_for(ranks_, bytes, devices);
+    taken.direct = own_.direct != 0;
     // Between coherent caches tagged lines come one by one from the writer's; longer payloads
     // arrive sooner past the caches, in slots.
     if (pool.info().mode == coherence::Mode::hardware)
@@ -188,6 +199,8 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
     options.tokens.push_back(offer.token);
     options.nodes.push_back(offer.node);
   }
+  options.direct = std::all_of(offers.begin(), offers.end(),
+                               [](const Offer& offer) { return offer.direct != 0; });
   drop_copies(pool, options);
   const std::uint64_t offsets = offsets_bytes(ranks_, options.shape);
   const std::uint64_t tuning = std::min<std::uint64_t>(first.tuning_bytes, max_tuning_bytes);

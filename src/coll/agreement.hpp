@@ -24,9 +24,10 @@ struct Offer {
   std::uint64_t tuning_bytes = 0;  ///< of rank 0's table, behind the words; 0: the built-in one
   std::uint64_t plan = 0;          ///< a hash of PENSTOCK_COLL_PLAN
   std::uint32_t devices = 1, area_slots = 0;
-  std::uint64_t check = 0;  ///< Options::check
+  std::uint64_t check = 0;   ///< Options::check
+  std::uint64_t direct = 0;  ///< this rank's GPU keeps the protocol by itself, if all ranks' do
 };
-static_assert(sizeof(Offer) == 80);
+static_assert(sizeof(Offer) == 88);
 
 class Agreement {
  public:
@@ -40,6 +41,7 @@ class Agreement {
   struct Wishes {
     std::uint64_t slot_bytes = 0;      ///< 0: by the pool's size
     bool check = false;                ///< Options::check
+    bool direct = false;               ///< Shape::direct, where the pool and the others allow it
     std::uint32_t max_pool_parts = 1;  ///< no more of the pool is in use than 1 / this
   };
 

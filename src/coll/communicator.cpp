@@ -64,7 +64,8 @@ struct Communicator::Impl {
         direct(state),
         check(state, options.check),
         changeover(state),
-        plan_override(options.plan_override) {}
+        plan_override(options.plan_override),
+        is_direct(options.direct && options.shape.direct) {}
 
   State state;
   PlanTable plans;
@@ -76,6 +77,7 @@ struct Communicator::Impl {
   CallCheck check;
   Changeover changeover;
   PlanOverride plan_override;
+  const bool is_direct;
   std::uint32_t fruitless = 0;  ///< looks since the others were asked for failures
   Missing missing;
   const char* name = "";
@@ -336,6 +338,9 @@ std::uint32_t Communicator::ranks() const {
 }
 std::uint32_t Communicator::self() const {
   return impl_->state.self();
+}
+bool Communicator::is_direct() const {
+  return impl_->is_direct;
 }
 const Shape& Communicator::shape() const {
   return impl_->state.shape;

@@ -28,7 +28,7 @@ struct Shape {
   std::uint32_t devices = 1;
   std::uint32_t area_slots = 0;  ///< of an area of several devices, at most; at least 1
   bool sequential = false;       ///< several devices: room for the variant naive too
-  bool direct = false;           ///< words by which GPUs keep the protocol (direct.hpp)
+  bool direct = false;           ///< with words by which GPUs keep the protocol (direct.hpp)
   bool operator==(const Shape&) const = default;
 };
 
@@ -55,6 +55,8 @@ struct Options {
   /// Each call first compares with those of all other ranks: the collective, root, size and form.
   /// Makes every collective as slow as a barrier. The same on all ranks.
   bool check = false;
+  /// The GPUs of all ranks go by the words of Shape::direct. The same on all ranks.
+  bool direct = false;
   /// Chunks whose parts have so many bytes or more, and lie in the pool in whole lines, stay there:
   /// other ranks read them where they are, and a call ends when all have. This rank's alone.
   std::uint64_t zero_copy_bytes = default_zero_copy_bytes;
@@ -168,6 +170,7 @@ class Communicator {
   std::uint32_t ranks() const;
   std::uint32_t self() const;
   const Shape& shape() const;
+  bool is_direct() const;  ///< Options::direct
 
   struct Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);

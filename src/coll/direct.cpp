@@ -12,7 +12,7 @@ DirectTurn Direct::next() {
   turn.resumes = turn.number != last_ + 1;
   // What hosts have used meanwhile: either half.
   if (turn.resumes) used_.fill(turn.number - 1);
-  turn.half = calls_++ % halves;
+  turn.half = take_half();
   turn.free = used_[turn.half];
   used_[turn.half] = last_ = turn.number;
   return turn;

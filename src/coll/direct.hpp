@@ -32,6 +32,8 @@ class Direct {
   void count_by_itself() { s_.count_by_itself(); }
   /// The next call, where the host numbers them as they are enqueued.
   DirectTurn next();
+  /// The half of the slots of the next call, where the GPU numbers them as it comes to them.
+  std::uint64_t take_half() { return calls_++ % halves; }
   /// Whether `rank` is known to have finished the collective, once the GPU comes to the next call.
   bool heard(std::uint32_t rank, std::uint64_t collective) const {
     return heard_[rank] >= collective;

@@ -61,6 +61,7 @@ struct BatchOp {
 };
 inline constexpr unsigned batch_wait_value_64 = 4, batch_write_value_64 = 5;
 // CUstreamCaptureStatus, CUstreamCaptureMode
-inline constexpr int capture_none = 0, capture_active = 1, capture_thread_local = 1;
+inline constexpr int capture_none = 0, capture_active = 1, capture_global = 0,
+                     capture_thread_local = 1, capture_relaxed = 2;
 
 }  // namespace penstock::cuda

@@ -22,7 +22,7 @@ class Communicator {
  public:
   using Area = gpu::Area;
   /// `core` outlives it, and makes no call by itself while one is under way: drain() comes before
-  /// such a call. `areas`: all that the communicator has in the pool. Where Shape::direct is set
+  /// such a call. `areas`: all that the communicator has in the pool. Where Options::direct is set
   /// the streams keep the protocol by themselves (direct.hpp), else a thread of the host does
   /// (proxied.hpp); all ranks have the same form. Errors: what the driver says.
   static Result<std::unique_ptr<Communicator>> open(coll::Communicator& core,
@@ -30,6 +30,8 @@ class Communicator {
                                                     std::shared_ptr<const Device> device);
   /// Waits until all that was enqueued is done, or has failed.
   virtual ~Communicator() = default;
+  /// Whether the current device could have the direct form.
+  static bool can_be_direct();
 
   /// Does not wait for other ranks, unless a thousand operations are queued already. Errors: that
   /// of an earlier call; invalid_argument, those of coll::build(), and a stream that captures a

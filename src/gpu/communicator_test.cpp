@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <functional>
+#include <thread>
 
 #include "arena/arena.hpp"
 #include "base/seed_in_tests.hpp"
@@ -82,7 +84,7 @@ class GpuCommunicator : public testing::Test {
   void run(std::uint32_t ranks, std::uint32_t nodes, const coll::Shape& shape,
            const std::function<void(const Rank&)>& body) {
     std::vector<std::unique_ptr<pool::Pool>> pools;
-    coll::Options options{.shape = shape};
+    coll::Options options{.shape = shape, .direct = shape.direct};
     for (std::uint32_t r = 0; r < ranks; ++r) {
       auto attached = pool::Pool::attach(
           {.spec = spec_, .rank = static_cast<int>(r), .job = "gpu", .emulated_node = r % nodes});
@@ -343,6 +345,198 @@ TEST_F(GpuCommunicator, AbortsFromAnotherThread) {
   for (const auto& [mode, shape] : {forms[0], forms[2]}) {
     make_pool(mode);
     run(2, 2, shape, abort_from_another_thread);
+  }
+}
+
+/// The stand-in's GPU without stream memory operations: the direct form waits by launches.
+class GpuWithoutStreamWords : public GpuCommunicator {
+ protected:
+  void SetUp() override { setenv("STANDIN_NO_STREAM_WORDS", "1", 1); }
+  void TearDown() override { unsetenv("STANDIN_NO_STREAM_WORDS"); }
+};
+
+TEST_F(GpuWithoutStreamWords, MovesAndReducesAlike) {
+  if (std::getenv("PENSTOCK_TEST_CUDA") != nullptr) GTEST_SKIP() << "a GPU has them";
+  make_pool(coherence::Mode::hardware);
+  run(4, 2, small_direct(),
+      [](const Rank& rank) { move_in_turn(rank, base::seed_in_tests(), 40); });
+  run(3, 3, small_direct(), reduce_all_both_ways);
+}
+
+/// A sum of all ranks, in a graph and outside, of numbers that differ from turn to turn.
+class Sums {
+ public:
+  Sums(const Rank& rank, std::uint32_t elements)
+      : rank_(rank),
+        elements_(elements),
+        problem_(reduction_problem(Collective::allreduce, rank, coll::Datatype::int32, elements)),
+        in_(rank.device, std::vector<std::byte>(elements * 4), rank.stream),
+        out_(rank.device, std::vector<std::byte>(elements * 4), rank.stream) {}
+
+  Result<void> enqueue(std::uint64_t timeout_ns = 0) const {
+    return rank_.gpu.enqueue({.name = "sum",
+                              .problem = problem_,
+                              .input = in_.at(),
+                              .output = out_.at(),
+                              .reducing = Reducing{.type = coll::Datatype::int32},
+                              .timeout_ns = timeout_ns},
+                             rank_.stream);
+  }
+  void put(std::uint32_t turn) {
+    const Device::Scope scope(rank_.device);
+    numbers_.assign(elements_, turn * 1000 + rank_.core.self());
+    ASSERT_EQ(rank_.device.driver().copy_to_device(in_.at(), numbers_.data(), elements_ * 4,
+                                                   rank_.stream),
+              cuda::success);
+  }
+  void expect(std::uint32_t turn) const {
+    const std::uint32_t ranks = rank_.core.ranks();
+    std::vector<std::uint32_t> found(elements_);
+    const auto bytes = out_.read();
+    std::memcpy(found.data(), bytes.data(), bytes.size());
+    EXPECT_THAT(found, testing::Each(ranks * turn * 1000 + ranks * (ranks - 1) / 2));
+  }
+  void wait() const { (void)out_.read(); }
+  /// The graph, which is launched by launch().
+  void capture(int mode, int calls) {
+    const Device::Scope scope(rank_.device);
+    const cuda::Driver& driver = rank_.device.driver();
+    cuda::Graph graph = nullptr;
+    ASSERT_EQ(driver.stream_begin_capture(rank_.stream, mode), cuda::success);
+    for (int i = 0; i < calls; ++i) {
+      const auto done = enqueue();
+      ASSERT_TRUE(done) << done.error().message;
+    }
+    ASSERT_EQ(driver.stream_end_capture(rank_.stream, &graph), cuda::success);
+    ASSERT_EQ(driver.graph_instantiate(&graph_, graph, 0), cuda::success);
+    ASSERT_EQ(driver.graph_destroy(graph), cuda::success);
+  }
+  void launch() const {
+    const Device::Scope scope(rank_.device);
+    ASSERT_EQ(rank_.device.driver().graph_launch(graph_, rank_.stream), cuda::success);
+  }
+
+ private:
+  const Rank& rank_;
+  std::uint32_t elements_;
+  coll::Problem problem_;
+  DeviceBytes in_, out_;
+  std::vector<std::uint32_t> numbers_;
+  cuda::GraphExec graph_ = nullptr;
+};
+
+/// All ranks begin to capture together: a capture of this kind forbids others what they do before.
+void replay(const Rank& rank, int calls, std::uint32_t turns) {
+  Sums sums(rank, 700);
+  sums.put(1);
+  ASSERT_TRUE(sums.enqueue());
+  sums.expect(1);
+  sums.capture(cuda::capture_thread_local, calls);
+  for (std::uint32_t turn = 2; turn < turns; ++turn) {
+    sums.put(turn);
+    sums.launch();
+    if (turn % 3 == 0) {  // outside of the graph
+      ASSERT_TRUE(sums.enqueue());
+    }
+    sums.expect(turn);
+    ASSERT_TRUE(rank.gpu.drain());
+    if (turn % 4 == 0)  // by hosts
+      reduce_both_ways(rank, Collective::allreduce, coll::Datatype::float32, coll::Operation::sum,
+                       500);
+  }
+}
+
+TEST_F(GpuCommunicator, AGraphIsLaunchedAnyNumberOfTimes) {
+  for (const Form& form : {forms[2], forms[3]}) {
+    make_pool(form.mode);
+    for (const int calls : {1, 2}) {
+      run(2, 2, form.shape, [calls](const Rank& rank) { replay(rank, calls, 14); });
+      run(3, 1, form.shape, [calls](const Rank& rank) { replay(rank, calls, 14); });
+    }
+  }
+}
+
+/// The first call of all is one in a graph, in the mode that forbids allocations to all threads.
+TEST_F(GpuCommunicator, ACaptureForbidsNothingThatACallDoes) {
+  make_pool(coherence::Mode::hardware);
+  run(1, 1, small_direct(), [](const Rank& rank) {
+    Sums sums(rank, 10);
+    sums.capture(cuda::capture_global, 3);
+    sums.put(7);
+    sums.launch();
+    sums.expect(7);
+  });
+}
+
+TEST_F(GpuCommunicator, TheProxysFormRefusesACapture) {
+  make_pool(coherence::Mode::hardware);
+  run(1, 1, small, [](const Rank& rank) {
+    const Device::Scope scope(rank.device);
+    const cuda::Driver& driver = rank.device.driver();
+    const Sums sums(rank, 10);
+    cuda::Graph graph = nullptr;
+    ASSERT_EQ(driver.stream_begin_capture(rank.stream, cuda::capture_thread_local), cuda::success);
+    const auto refused = sums.enqueue();
+    EXPECT_EQ(driver.stream_end_capture(rank.stream, &graph), cuda::success);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message, HasSubstr("captures a graph"));
+    EXPECT_TRUE(sums.enqueue());
+    EXPECT_TRUE(rank.gpu.drain());
+  });
+}
+
+/// Rank 1 does not come to the last call: rank 0's streams are let go at its timeout, and rank 1
+/// learns of it.
+void wait_in_vain(const Rank& rank, bool in_graph) {
+  constexpr std::uint64_t timeout_ns = 150'000'000;
+  Sums sums(rank, 300);
+  sums.put(1);
+  if (in_graph) {
+    sums.capture(cuda::capture_thread_local, 1);
+    sums.launch();
+  } else {
+    ASSERT_TRUE(sums.enqueue());
+  }
+  sums.expect(1);
+  if (rank.core.self() == 0) {
+    ASSERT_TRUE(sums.enqueue(timeout_ns));
+    EXPECT_FALSE(rank.gpu.drain());
+    EXPECT_THAT(rank.gpu.error()->message, HasSubstr("for 1 of 2 ranks: rank 1"));
+    return;
+  }
+  while (!rank.gpu.error()) std::this_thread::yield();
+  EXPECT_THAT(rank.gpu.error()->message, HasSubstr("rank 0"));
+  EXPECT_FALSE(sums.enqueue());
+}
+
+TEST_F(GpuCommunicator, ATimeoutLetsTheStreamsGo) {
+  for (const Form& form : {forms[2], forms[3]}) {
+    make_pool(form.mode);
+    for (const bool in_graph : {false, true})
+      run(2, 2, form.shape, [in_graph](const Rank& rank) { wait_in_vain(rank, in_graph); });
+  }
+}
+
+/// One thread enqueues while another asks, and aborts in the end.
+TEST_F(GpuCommunicator, AnotherThreadAsksAndAborts) {
+  for (const auto& [mode, shape] : {forms[0], forms[2]}) {
+    make_pool(mode);
+    run(2, 2, shape, [](const Rank& rank) {
+      Sums sums(rank, 300);
+      sums.put(3);
+      std::atomic<bool> enqueued{false};
+      std::thread other([&] {
+        while (!enqueued) (void)rank.gpu.error();
+        if (rank.core.self() == 1) rank.gpu.abort();
+      });
+      for (int i = 0; i < 50; ++i) ASSERT_TRUE(sums.enqueue());
+      sums.expect(3);
+      enqueued = true;
+      other.join();
+      while (!rank.gpu.error()) (void)sums.enqueue();
+      EXPECT_FALSE(rank.gpu.drain());
+      sums.wait();  // for streams that run out
+    });
   }
 }
 

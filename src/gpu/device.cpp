@@ -61,6 +61,9 @@ void Device::load_kernels() {
     kernels_ =
         driver_.check(driver_.module_function(&combine_[i], module_, name.c_str()), name.c_str());
   }
+  if (kernels_)
+    kernels_ = driver_.check(driver_.module_function(&words_, module_, "penstock_words"),
+                             "penstock_words");
 }
 
 Device::~Device() {
@@ -73,11 +76,22 @@ Device::~Device() {
 }
 
 Result<cuda::Function> Device::combine_kernel(coll::Datatype type) const {
-  if (kernels_) return combine_[static_cast<std::size_t>(type)];
+  PENSTOCK_TRY(need_kernels("reductions on a GPU"));
+  return combine_[static_cast<std::size_t>(type)];
+}
+
+Result<cuda::Function> Device::words_kernel() const {
+  PENSTOCK_TRY(need_kernels("collectives in a graph"));
+  return words_;
+}
+
+Result<void> Device::need_kernels(const char* what) const {
+  if (kernels_) return {};
   if (!has_kernels())
     return fail(ErrorCode::unavailable,
-                "reductions on a GPU need kernels, and this build has none: build it where nvcc is "
-                "found (CUDACXX=/usr/local/cuda/bin/nvcc)");
+                "{} need kernels, and this build has none: build it where nvcc is found "
+                "(CUDACXX=/usr/local/cuda/bin/nvcc)",
+                what);
   return unexpected(kernels_.error());
 }
 

@@ -27,6 +27,9 @@ class Device {
   /// Error: unavailable, where this build has no kernels or the GPU is too old for them.
   Result<cuda::Function> combine_kernel(coll::Datatype type) const;
 
+  /// That of word_ops.hpp. Error: unavailable, as above.
+  Result<cuda::Function> words_kernel() const;
+
   /// Makes its context this thread's, until the end of the scope.
   class Scope {
    public:
@@ -48,6 +51,7 @@ class Device {
   explicit Device(const cuda::Driver& driver) : driver_(driver) {}
   Result<void> open();
   void load_kernels();
+  Result<void> need_kernels(const char* what) const;
 
   const cuda::Driver& driver_;
   cuda::Device number_ = 0;
@@ -56,6 +60,23 @@ class Device {
   cuda::Module module_ = nullptr;
   Result<void> kernels_;
   std::array<cuda::Function, coll::datatype_count> combine_{};
+  cuda::Function words_ = nullptr;
+};
+
+/// While a stream captures a graph, in whichever mode, this thread may allocate and register memory
+/// all the same: nothing of that is in the graph.
+class BesideCaptures {
+ public:
+  explicit BesideCaptures(const cuda::Driver& driver) : driver_(driver) {
+    (void)driver_.exchange_capture_mode(&mode_);
+  }
+  ~BesideCaptures() { (void)driver_.exchange_capture_mode(&mode_); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  const cuda::Driver& driver_;
+  int mode_ = cuda::capture_relaxed;  ///< then what it was before
 };
 
 /// What `then` is given from now on comes after what `first` has been given so far. `event` may be

@@ -22,110 +22,132 @@ constexpr std::uint64_t longest_gap_ns = 5 * 20 * ns_a_ms;
 Result<std::unique_ptr<Communicator>> Direct::open(coll::Communicator& core,
                                                    const std::vector<Area>& areas,
                                                    std::shared_ptr<const Device> device) {
-  PENSTOCK_TRY(device->need_stream_words());
+  const BesideCaptures beside(device->driver());
   std::unique_ptr<Direct> made(new Direct(core, device));
   made->movement_ = PENSTOCK_TRY(Movement::make(core, areas, device));
-  made->words_ = PENSTOCK_TRY(PinnedWords::make(device));
+  made->words_ = PENSTOCK_TRY(StreamWords::make(core.direct(), *made->movement_, device));
   made->lanes_ = PENSTOCK_TRY(Lanes::make(device));
-  core.direct().count_in(reinterpret_cast<std::uint64_t*>(&(*made->words_)[begun]),
-                         reinterpret_cast<const std::uint64_t*>(&(*made->words_)[done]));
+  made->captured_lanes_ = PENSTOCK_TRY(Lanes::make(device));
+  made->by_launches_ = !device->has_stream_words();
+  if (made->by_launches_) PENSTOCK_TRY(device->words_kernel());
+  StreamWords& words = *made->words_;
+  core.direct().count_in(reinterpret_cast<std::uint64_t*>(&words[StreamWords::number]),
+                         reinterpret_cast<const std::uint64_t*>(&words[StreamWords::done]));
   made->watchdog_ = std::thread([raw = made.get()] { raw->run_watchdog(); });
   return made;
 }
 
 Direct::~Direct() {
-  (void)drain();
-  {
-    const std::lock_guard<std::mutex> guard(mutex_);
-    ends_ = true;
+  if (watchdog_.joinable()) {
+    (void)drain();
+    {
+      const std::lock_guard<std::mutex> guard(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_all();
+    watchdog_.join();
+    core_.direct().count_by_itself();
   }
-  changed_.notify_all();
-  if (watchdog_.joinable()) watchdog_.join();
-  core_.direct().count_by_itself();
+  captured_lanes_.reset();
   lanes_.reset();
 }
 
 Result<void> Direct::enqueue(const Call& call, cuda::Stream stream) {
   if (const auto failed = error()) return unexpected(*failed);
   const Device::Scope scope(*device_);
+  const cuda::Driver& driver = device_->driver();
+  const BesideCaptures beside(driver);
+  int capturing = cuda::capture_none;
+  PENSTOCK_TRY(driver.check(driver.stream_is_capturing(stream, &capturing), "the stream"));
+  const bool captures = capturing != cuda::capture_none;
+  const Submission submitted = PENSTOCK_TRY(prepare(call, captures));
+  changed_.notify_all();
+  auto issued = issue(call, submitted, captures ? *captured_lanes_ : *lanes_, stream);
+  if (!issued) fail_with(issued.error());
+  return issued;
+}
+
+Result<Direct::Submission> Direct::prepare(const Call& call, bool captures) {
   const coll::Call core_call{
       .name = call.name.c_str(), .problem = &call.problem, .plan = core_.plan(call.problem)};
   Submission submitted{.name = call.name,
                        .prepared = PENSTOCK_TRY(core_.prepare_direct(core_call)),
                        .timeout_ns = call.timeout_ns};
   PENSTOCK_TRY(movement_->check(call, submitted.prepared->schedule));
-  submitted.turn = core_.direct().next();
-  {
-    // Before the streams get it: what is queued there may have to go on before all of it fits.
+  PENSTOCK_TRY(number(submitted, captures));
+  // Before the streams get it: what is queued there may have to go on before all of it fits.
+  const std::lock_guard<std::mutex> guard(mutex_);
+  if (by_launches_) under_way_.clear();
+  under_way_.push_back(submitted);
+  unsettled_ = true;
+  return submitted;
+}
+
+/// A graph is launched any number of times: from the first one on each call counts itself on the
+/// GPU, when it comes to it.
+Result<void> Direct::number(Submission& submitted, bool captures) {
+  coll::Direct& core = core_.direct();
+  if (captures && !by_launches_) {
+    PENSTOCK_TRY(device_->words_kernel());
     const std::lock_guard<std::mutex> guard(mutex_);
-    under_way_.push_back(submitted);
-    unsettled_ = true;
+    words_->launch_from(last_);
+    by_launches_ = true;
   }
-  changed_.notify_all();
-  auto issued = issue(call, submitted, stream);
-  if (!issued) fail_with(issued.error());
-  return issued;
-}
-
-void Direct::add(std::vector<cuda::BatchOp>& ops, const coll::DirectOp& op,
-                 const coll::DirectTurn& turn) const {
-  const bool waits =
-      op.kind == coll::DirectOp::Kind::await || op.kind == coll::DirectOp::Kind::free;
-  ops.push_back({.operation = waits ? cuda::batch_wait_value_64 : cuda::batch_write_value_64,
-                 .at = movement_->in_pool(core_.direct().word_at(op)),
-                 .value = turn.value(op),
-                 .flags = waits ? cuda::wait_value_geq : cuda::write_value_default});
-}
-
-/// A write comes behind a fence for all that the stream was given before it.
-Result<void> Direct::flush(Lane lane) {
-  constexpr std::size_t most = 256;
-  std::vector<cuda::BatchOp>& ops = batch_[index_of(lane)];
-  for (std::size_t at = 0; at < ops.size(); at += most) {
-    const auto count = static_cast<unsigned>(std::min(most, ops.size() - at));
-    PENSTOCK_TRY(device_->driver().check(
-        device_->driver().batch(lanes_->stream(lane), count, ops.data() + at, 0),
-        "waits for words of the pool"));
+  if (by_launches_) {
+    submitted.turn.half = core.take_half();
+  } else {
+    submitted.turn = core.next();
+    last_ = submitted.turn.number;
   }
-  ops.clear();
   return {};
 }
 
-Result<void> Direct::issue(const Call& call, const Submission& submitted, cuda::Stream stream) {
+Result<void> Direct::issue(const Call& call, const Submission& submitted, Lanes& lanes,
+                           cuda::Stream stream) {
+  const std::vector<coll::DirectOp>& program = submitted.prepared->direct;
+  PENSTOCK_TRY(lanes.begin_after(stream));
+  // Both lanes begin a call together: who hears of this rank in it knows that the last one is over.
+  for (const Lane lane : both_lanes) PENSTOCK_TRY(lanes.join(lane));
+  words_->begin({.lanes = &lanes, .turn = submitted.turn, .by_launches = by_launches_});
+  std::size_t i = 0;
+  for (; i < program.size() && program[i].kind == coll::DirectOp::Kind::resume; ++i)
+    PENSTOCK_TRY(issue_op(call, submitted, lanes, program[i]));
+  PENSTOCK_TRY(words_->flush(Lane::read));
+  if (by_launches_) PENSTOCK_TRY(lanes.join(Lane::write));  // behind the launch that counts it
+  for (; i < program.size(); ++i) PENSTOCK_TRY(issue_op(call, submitted, lanes, program[i]));
+  if (!by_launches_) core_.direct().note(program, submitted.turn);
+  PENSTOCK_TRY(words_->finish());
+  return lanes.end_before(stream);
+}
+
+Result<void> Direct::issue_op(const Call& call, const Submission& submitted, Lanes& lanes,
+                              const coll::DirectOp& op) {
   using Kind = coll::DirectOp::Kind;
-  coll::Direct& core = core_.direct();
   const coll::Prepared& prepared = *submitted.prepared;
   const coll::DirectTurn& turn = submitted.turn;
-  PENSTOCK_TRY(lanes_->begin_after(stream));
-  // Both lanes begin a call together: who hears of this rank in it knows that the last one is over.
-  for (const Lane lane : both_lanes) PENSTOCK_TRY(lanes_->join(lane));
-  for (const coll::DirectOp& op : prepared.direct) {
-    if (op.kind == Kind::resume && !turn.resumes) continue;
-    if (op.kind == Kind::free && core.heard(op.rank, turn.free)) continue;
-    if (op.kind == Kind::join) {
-      for (const Lane lane : both_lanes) PENSTOCK_TRY(flush(lane));
-      PENSTOCK_TRY(lanes_->join(op.lane));
-    } else if (op.kind == Kind::move) {
-      PENSTOCK_TRY(flush(op.lane));
-      PENSTOCK_TRY(movement_->move(call, prepared, turn.half, prepared.schedule.steps[op.step],
-                                   lanes_->stream(op.lane)));
-    } else {
-      add(batch_[index_of(op.lane)], op, turn);
-    }
+  switch (op.kind) {
+    case Kind::join:
+      for (const Lane lane : both_lanes) PENSTOCK_TRY(words_->flush(lane));
+      return lanes.join(op.lane);
+    case Kind::move:
+      PENSTOCK_TRY(words_->flush(op.lane));
+      return movement_->move(call, prepared, turn.half, prepared.schedule.steps[op.step],
+                             lanes.stream(op.lane));
+    case Kind::resume:
+      return by_launches_ || turn.resumes ? words_->add(op) : Result<void>();
+    case Kind::free:
+      if (!by_launches_ && core_.direct().heard(op.rank, turn.free)) return {};
+      return words_->add(op);
+    default:
+      return words_->add(op);
   }
-  core.note(prepared.direct, turn);
-  batch_[index_of(Lane::read)].push_back({.operation = cuda::batch_write_value_64,
-                                          .at = words_->at(done),
-                                          .value = turn.number,
-                                          .flags = cuda::write_value_default});
-  for (const Lane lane : both_lanes) PENSTOCK_TRY(flush(lane));
-  return lanes_->end_before(stream);
 }
 
 /// It moves nothing, and nothing waits for it while all live.
 void Direct::run_watchdog() {
   pthread_setname_np(pthread_self(), "penstock-watch");
   const Device::Scope scope(*device_);
+  const BesideCaptures beside(device_->driver());
   std::unique_lock<std::mutex> lock(mutex_);
   while (!ends_) {
     if (error_) {
@@ -137,24 +159,42 @@ void Direct::run_watchdog() {
       if (const auto looked = look(); !looked && !error_) error_ = looked.error();
     }
   }
+  if (error_) tell_others();  // who aborts may end at once
+}
+
+void Direct::tell_others() {
+  if (!others_know_) core_.give_up(*error_);
+  others_know_ = true;
 }
 
 /// Until the streams are idle: another rank's GPU may tell a word once more.
 void Direct::let_go(std::unique_lock<std::mutex>& lock) {
-  if (!others_know_) core_.give_up(*error_);
-  others_know_ = true;
+  tell_others();
+  (*words_)[StreamWords::stops].store(1, std::memory_order_release);
   core_.direct().let_go();
   const bool idle = lanes_->are_idle();
   changed_.wait_for(lock, idle ? between_looks : between_raises, [this] { return ends_; });
 }
 
+/// Whether the GPU has done all that this host knows of.
+bool Direct::is_over() {
+  const std::uint64_t last = (*words_)[StreamWords::done].load(std::memory_order_acquire);
+  if (!by_launches_) {
+    while (!under_way_.empty() && under_way_.front().turn.number <= last) under_way_.pop_front();
+    return under_way_.empty();
+  }
+  // A graph may be launched at any time.
+  coll::DirectTurn& turn = under_way_.front().turn;
+  turn.number = (*words_)[StreamWords::begun].load(std::memory_order_acquire);
+  return turn.number <= last;
+}
+
 Result<void> Direct::look() {
-  const std::uint64_t last = (*words_)[done].load(std::memory_order_acquire);
-  while (!under_way_.empty() && under_way_.front().turn.number <= last) under_way_.pop_front();
-  if (under_way_.empty()) return {};
+  if (is_over()) return {};
   const Submission& submitted = under_way_.front();
   PENSTOCK_TRY(lanes_->check());
-  PENSTOCK_TRY(core_.direct().look(submitted.name.c_str(), &submitted.prepared->direct,
+  PENSTOCK_TRY(core_.direct().look(submitted.name.c_str(),
+                                   by_launches_ ? nullptr : &submitted.prepared->direct,
                                    submitted.turn, missing_));
   return check_time(submitted);
 }
@@ -207,6 +247,7 @@ Result<void> Direct::drain() {
   if (const auto over = lanes_->synchronize(); !over) fail_with(over.error());
   if (const auto failed = error()) return unexpected(*failed);
   const std::lock_guard<std::mutex> guard(mutex_);
+  if (by_launches_) return {};  // graphs may be under way
   under_way_.clear();
   unsettled_ = false;
   return {};

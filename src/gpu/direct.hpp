@@ -5,7 +5,6 @@
 // Protocol: docs/protocols/collectives.md, "Without a thread of the host".
 #pragma once
 
-#include <array>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "base/awake.hpp"
 #include "coll/direct.hpp"
 #include "gpu/communicator.hpp"
+#include "gpu/stream_words.hpp"
 
 namespace penstock::gpu {
 
@@ -42,34 +42,35 @@ class Direct : public Communicator {
     coll::DirectTurn turn;
     std::uint64_t timeout_ns = 0;
   };
-  /// Words of this host.
-  enum Word : std::size_t { begun, done };
-
   Direct(coll::Communicator& core, std::shared_ptr<const Device> device)
       : core_(core), device_(std::move(device)) {}
-  Result<void> issue(const Call& call, const Submission& submitted, cuda::Stream stream);
-  void add(std::vector<cuda::BatchOp>& ops, const coll::DirectOp& op,
-           const coll::DirectTurn& turn) const;
-  Result<void> flush(Lane lane);
+  Result<Submission> prepare(const Call& call, bool captures);
+  Result<void> number(Submission& submitted, bool captures);
+  Result<void> issue(const Call& call, const Submission& submitted, Lanes& lanes,
+                     cuda::Stream stream);
+  Result<void> issue_op(const Call& call, const Submission& submitted, Lanes& lanes,
+                        const coll::DirectOp& op);
+  bool is_over();
 
   void run_watchdog();
   Result<void> look();
   Result<void> check_time(const Submission& submitted);
+  void tell_others();
   void let_go(std::unique_lock<std::mutex>& lock);
   void fail_with(const Error& error);
 
   coll::Communicator& core_;
   std::shared_ptr<const Device> device_;
   std::unique_ptr<Movement> movement_;
-  std::unique_ptr<PinnedWords> words_;
-  std::unique_ptr<Lanes> lanes_;
-  /// What a lane was given and the driver has not got yet.
-  std::array<std::vector<cuda::BatchOp>, both_lanes.size()> batch_;
+  std::unique_ptr<StreamWords> words_;
+  std::unique_ptr<Lanes> lanes_, captured_lanes_;
+  std::uint64_t last_ = 0;  ///< that was numbered by the host
 
   std::mutex mutex_;  ///< of all below, and of the host's part in the protocol
   std::condition_variable changed_;
-  std::deque<Submission> under_way_;
-  bool unsettled_ = false;  ///< something was enqueued since the last drain()
+  std::deque<Submission> under_way_;  ///< by launches: the last one that was enqueued
+  bool by_launches_ = false;          ///< from the first call in a graph on, or from the begin
+  bool unsettled_ = false;            ///< something was enqueued since the last drain()
   std::optional<Error> error_;
   bool others_know_ = false;  ///< of the error
   bool ends_ = false;

@@ -77,4 +77,6 @@ SAME_PLACE(value, writeValue.value64);
 SAME_PLACE(flags, writeValue.flags);
 SAME(capture_none, CU_STREAM_CAPTURE_STATUS_NONE);
 SAME(capture_active, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+SAME(capture_global, CU_STREAM_CAPTURE_MODE_GLOBAL);
 SAME(capture_thread_local, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+SAME(capture_relaxed, CU_STREAM_CAPTURE_MODE_RELAXED);

@@ -48,7 +48,7 @@ class Nccl(Case):
                     self.all_right(ranks, "calls", gpu)
 
     def test_calls_in_pools_of_each_mode(self):
-        for mode in ("software", "hardware", "simulated"):
+        for mode in ("software", "hardware", "uncached", "simulated"):
             pool = self.pool("256M", mode)
             for gpu in (False, True):
                 with self.subTest(mode=mode, gpu=gpu):
@@ -81,6 +81,32 @@ class Nccl(Case):
                     self.assertEqual(said[1][0], -9)
                     self.assertEqual(said[0][0], 0, said[0][2])
                     self.assertRegex(said[0][1], r"^remote process exited.*rank 1.*\(pid \d+ on host .*died")
+
+    def test_a_rank_is_killed_in_one_of_many_calls(self):
+        for form in (1, 0):  # by the streams alone, and by a thread of the host
+            with self.subTest(direct=form):
+                said = self.ranks(3, "killed", True, PENSTOCK_GPU_DIRECT=form)
+                self.assertEqual(said[1][0], -9)
+                for rank in (0, 2):
+                    self.assertEqual(said[rank][0], 0, said[rank][2])
+                    self.assertRegex(said[rank][1], r"^remote process exited.*rank [012]")
+                self.assertRegex(said[0][1] + said[2][1], r"rank 1 \(pid \d+")
+
+    def test_a_rank_that_is_stopped_is_waited_for(self):
+        for form in (1, 0):
+            with self.subTest(direct=form):
+                for rank, (status, out, err) in enumerate(self.ranks(2, "stopped", True, PENSTOCK_GPU_DIRECT=form,
+                                                                     PENSTOCK_TIMEOUT_MS=300)):
+                    self.assertEqual((status, out), (0, "ok\n"), err)
+                    if rank == 0:
+                        self.assertRegex(err, r"waits on for 1 of 2 ranks: rank 1")
+
+    def test_the_log_says_which_form_a_gpu_has(self):
+        for mode, form in (("hardware", 1), ("hardware", 0), ("software", 1)):
+            direct = mode == "hardware" and form == 1
+            with self.subTest(mode=mode, form=form):
+                said = self.ranks(2, "leave", True, PENSTOCK_POOL=self.pool("64M", mode), PENSTOCK_GPU_DIRECT=form, PENSTOCK_LOG="info")
+                self.assertIn("collectives of a GPU, 2 ranks: " + ("direct form" if direct else "proxy form"), said[0][2])
 
     def test_a_process_may_end_after_its_last_call(self):
         for gpu in (False, True):

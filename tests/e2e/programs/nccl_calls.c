@@ -430,6 +430,44 @@ static void split_without_it(const struct rank* me) {
   CHECK(ncclCommAbort(me->comm));
 }
 
+/* A signal to this process, from one that lives on. */
+static void signal_later(int signal_number, useconds_t us) {
+  if (fork() != 0) return;
+  usleep(us);
+  kill(getppid(), signal_number);
+  _exit(0);
+}
+
+/* Calls one after the other: what a rank gets is right as long as no error is told. Rank 1 is
+ * killed in one of them, or is stopped for a while. */
+static void many_calls(const struct rank* me, const char* how) {
+  const size_t count = 3000;
+  const int dies = strcmp(how, "killed") == 0;
+  struct buffer b = new_buffer(4 * count), c = new_buffer(4 * count);
+  if (me->rank == 1 && dies) signal_later(SIGKILL, 30000 + 7000 * (useconds_t)(getpid() % 8));
+  ncclResult_t result = ncclSuccess;
+  for (unsigned turn = 1; result == ncclSuccess && (dies || turn < 50); ++turn) {
+    if (me->rank == 1 && turn == 25 && !dies) {
+      signal_later(SIGCONT, 1000000);
+      raise(SIGSTOP);
+    }
+    for (size_t i = 0; i < count; ++i) store(b.host + 4 * i, ncclInt32, turn);
+    put(&b, me->stream);
+    result = ncclAllReduce(b.device, c.device, count, ncclInt32, ncclSum, me->comm, me->stream);
+    get(&c, me->stream);
+    ncclResult_t found = ncclSuccess;
+    CHECK(ncclCommGetAsyncError(me->comm, &found));
+    if (result == ncclSuccess) result = found;
+    for (size_t i = 0; result == ncclSuccess && i < count; ++i)
+      expect(&c, i, ncclInt32, turn * (unsigned)me->ranks, "one of many calls", me->rank);
+  }
+  if (result != ncclSuccess)
+    printf("%s: %s\n", ncclGetErrorString(result), ncclGetLastError(me->comm));
+  else
+    printf("ok\n");
+  CHECK(ncclCommAbort(me->comm));
+}
+
 /* A rank that does not come any more: the others wait in vain, until they are told. */
 static void fail(const struct rank* me, const char* how) {
   const size_t count = 1000;
@@ -505,6 +543,10 @@ int main(int argc, char** argv) {
     few_calls(&me);
     CHECK(ncclCommDestroy(me.comm));
     printf("ok\n");
+    return 0;
+  }
+  if (strcmp(argv[4], "killed") == 0 || strcmp(argv[4], "stopped") == 0) {
+    many_calls(&me, argv[4]);
     return 0;
   }
   if (strcmp(argv[4], "calls") != 0) {

@@ -1,0 +1,3 @@
+// All kernels, in one image.
+#include "gpu/combine.cu"
+#include "gpu/words.cu"

@@ -1,0 +1,140 @@
+#include "gpu/stream_words.hpp"
+
+#include <algorithm>
+
+namespace penstock::gpu {
+
+namespace {
+
+using Kind = coll::DirectOp::Kind;
+
+bool waits(const coll::DirectOp& op) {
+  return op.kind == Kind::await || op.kind == Kind::free;
+}
+
+WordOps::Kind kind_of(const coll::DirectOp& op) {
+  if (op.kind == Kind::resume) return WordOps::tell_resume;
+  if (op.kind == Kind::free) return WordOps::wait_free;
+  return waits(op) ? WordOps::wait : WordOps::tell;
+}
+
+}  // namespace
+
+static_assert(WordOps::low_bits == coll::low_bits);
+
+Result<std::unique_ptr<StreamWords>> StreamWords::make(coll::Direct& core, const Movement& movement,
+                                                       std::shared_ptr<const Device> device) {
+  std::unique_ptr<StreamWords> made(new StreamWords(core, movement, std::move(device)));
+  PENSTOCK_TRY(made->open());
+  return made;
+}
+
+Result<void> StreamWords::open() {
+  words_ = PENSTOCK_TRY(PinnedWords::make(device_));
+  if (!device_->words_kernel()) return {};
+  const cuda::Driver& driver = device_->driver();
+  const Device::Scope scope(*device_);
+  const Epoch none;
+  cuda::Stream stream = nullptr;
+  PENSTOCK_TRY(driver.check(driver.mem_alloc(&epoch_, sizeof none), "a number of collectives"));
+  PENSTOCK_TRY(driver.check(driver.stream_create(&stream, cuda::stream_non_blocking), "a stream"));
+  (void)driver.copy_to_device(epoch_, &none, sizeof none, stream);
+  const auto cleared = driver.check(driver.stream_synchronize(stream), "a number of collectives");
+  (void)driver.stream_destroy(stream);
+  return cleared;
+}
+
+StreamWords::~StreamWords() {
+  if (epoch_ == 0) return;
+  const Device::Scope scope(*device_);
+  (void)device_->driver().mem_free(epoch_);
+}
+
+void StreamWords::begin(const Target& target) {
+  target_ = target;
+  begins_ = target.by_launches;
+}
+
+Result<void> StreamWords::add(const coll::DirectOp& op) {
+  auto& pending = pending_[index_of(op.lane)];
+  // A launch waits first, and tells then.
+  const bool behind = waits(op) && !pending.empty() && !waits(pending.back());
+  if (target_.by_launches && (behind || pending.size() == WordOps::most))
+    PENSTOCK_TRY(flush(op.lane));
+  pending.push_back(op);
+  return {};
+}
+
+Result<void> StreamWords::flush(Lane lane) {
+  return target_.by_launches ? flush_launch(lane, false) : flush_batch(lane, false);
+}
+
+Result<void> StreamWords::finish() {
+  for (const Lane lane : both_lanes) {
+    const bool last = lane == Lane::read;
+    PENSTOCK_TRY(target_.by_launches ? flush_launch(lane, last) : flush_batch(lane, last));
+  }
+  return {};
+}
+
+std::uint64_t* StreamWords::in_pool(const coll::DirectOp& op) const {
+  return reinterpret_cast<std::uint64_t*>(movement_.in_pool(core_.word_at(op)));
+}
+
+/// A write comes behind a fence for all that the stream was given before it.
+Result<void> StreamWords::flush_batch(Lane lane, bool last) {
+  constexpr std::size_t most = 256;
+  auto& pending = pending_[index_of(lane)];
+  std::vector<cuda::BatchOp> ops;
+  for (const coll::DirectOp& op : pending)
+    ops.push_back({.operation = waits(op) ? cuda::batch_wait_value_64 : cuda::batch_write_value_64,
+                   .at = reinterpret_cast<cuda::DevicePointer>(in_pool(op)),
+                   .value = target_.turn.value(op),
+                   .flags = waits(op) ? cuda::wait_value_geq : cuda::write_value_default});
+  pending.clear();
+  if (last)
+    ops.push_back({.operation = cuda::batch_write_value_64,
+                   .at = words_->at(done),
+                   .value = target_.turn.number,
+                   .flags = cuda::write_value_default});
+  for (std::size_t at = 0; at < ops.size(); at += most) {
+    const auto count = static_cast<unsigned>(std::min(most, ops.size() - at));
+    PENSTOCK_TRY(device_->driver().check(
+        device_->driver().batch(target_.lanes->stream(lane), count, ops.data() + at, 0),
+        "waits for words of the pool"));
+  }
+  return {};
+}
+
+WordOps StreamWords::new_launch() const {
+  const auto word = [&](Word which) { return reinterpret_cast<std::uint64_t*>(words_->at(which)); };
+  WordOps ops;
+  ops.epoch = reinterpret_cast<Epoch*>(epoch_);
+  ops.number = word(number);
+  ops.begun = word(begun);
+  ops.stops = word(stops);
+  ops.last = last_;
+  ops.half = static_cast<std::uint32_t>(target_.turn.half);
+  return ops;
+}
+
+Result<void> StreamWords::flush_launch(Lane lane, bool last) {
+  constexpr unsigned threads = 160;
+  auto& pending = pending_[index_of(lane)];
+  const bool begins = begins_ && lane == Lane::read;
+  if (pending.empty() && !begins && !last) return {};
+  WordOps ops = new_launch();
+  for (const coll::DirectOp& op : pending)
+    ops.op[ops.count++] = {in_pool(op), static_cast<std::uint32_t>(op.low), kind_of(op)};
+  pending.clear();
+  if (last) ops.done = reinterpret_cast<std::uint64_t*>(words_->at(done));
+  if (begins) ops.begins = 1;
+  begins_ = begins_ && !begins;
+  void* arguments[] = {&ops};
+  return device_->driver().check(
+      device_->driver().launch(PENSTOCK_TRY(device_->words_kernel()), 1, 1, 1, threads, 1, 1, 0,
+                               target_.lanes->stream(lane), arguments, nullptr),
+      "a kernel that waits for words of the pool");
+}
+
+}  // namespace penstock::gpu

@@ -1,0 +1,71 @@
+// How streams of a GPU wait for words of the pool and tell others by them, in the direct form: by
+// stream memory operations, or by launches of a small kernel (word_ops.hpp), where the GPU has no
+// such operations and in graphs. Source: gpu.md, "CUDA".
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "coll/direct.hpp"
+#include "gpu/movement.hpp"
+#include "gpu/word_ops.hpp"
+
+namespace penstock::gpu {
+
+/// Of one communicator; one thread at a time.
+class StreamWords {
+ public:
+  /// Words of this host that the GPU reads or writes too.
+  enum Word : std::size_t {
+    number,  ///< the last collective that was begun, by a host or the GPU
+    done,    ///< the last one that the GPU has finished
+    begun,   ///< ... that it has begun, where it numbers them
+    stops,   ///< not zero: launches wait for nothing and tell nothing
+  };
+  /// What a call is given to.
+  struct Target {
+    Lanes* lanes = nullptr;
+    coll::DirectTurn turn;  ///< by launches only its half counts
+    bool by_launches = false;
+  };
+
+  static Result<std::unique_ptr<StreamWords>> make(coll::Direct& core, const Movement& movement,
+                                                   std::shared_ptr<const Device> device);
+  ~StreamWords();
+  StreamWords(const StreamWords&) = delete;
+  StreamWords& operator=(const StreamWords&) = delete;
+
+  std::atomic<std::uint64_t>& operator[](Word word) const { return (*words_)[word]; }
+  bool can_launch() const { return epoch_ != 0; }
+  /// Of the first call by launches: the last one of this kind before it.
+  void launch_from(std::uint64_t last) { last_ = last; }
+
+  /// The call begins: behind what both lanes were given before.
+  void begin(const Target& target);
+  /// Goes to the lane with what is added next, or flush().
+  Result<void> add(const coll::DirectOp& op);
+  Result<void> flush(Lane lane);
+  /// Flushes all; the read lane's last word is `done`.
+  Result<void> finish();
+
+ private:
+  StreamWords(coll::Direct& core, const Movement& movement, std::shared_ptr<const Device> device)
+      : core_(core), movement_(movement), device_(std::move(device)) {}
+  Result<void> open();
+  std::uint64_t* in_pool(const coll::DirectOp& op) const;
+  Result<void> flush_batch(Lane lane, bool last);
+  Result<void> flush_launch(Lane lane, bool last);
+  WordOps new_launch() const;
+
+  coll::Direct& core_;
+  const Movement& movement_;
+  std::shared_ptr<const Device> device_;
+  std::unique_ptr<PinnedWords> words_;
+  cuda::DevicePointer epoch_ = 0;
+  std::uint64_t last_ = 0;
+  Target target_;
+  bool begins_ = false;
+  std::array<std::vector<coll::DirectOp>, both_lanes.size()> pending_;
+};
+
+}  // namespace penstock::gpu

@@ -1,0 +1,40 @@
+// The kernel of word_ops.hpp: one block, a thread for each word.
+#include "gpu/word_ops.hpp"
+
+namespace penstock::gpu {
+
+namespace {
+
+/// Of the scope of the system: other GPUs and hosts.
+struct SystemAccess {
+  __device__ std::uint64_t load(const std::uint64_t* word) const {
+    std::uint64_t value;
+    asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+  }
+  __device__ void store(std::uint64_t* word, std::uint64_t value) const {
+    asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+  }
+  __device__ void pause() const { __nanosleep(200); }
+};
+
+}  // namespace
+
+extern "C" __global__ void penstock_words(const __grid_constant__ WordOps ops) {
+  const SystemAccess access;
+  if (ops.begins != 0) {
+    if (threadIdx.x == 0) begin_call(ops, access);
+    __syncthreads();
+  }
+  for (std::uint32_t i = threadIdx.x; i < ops.count; i += blockDim.x)
+    if (ops.op[i].kind <= WordOps::wait_free) await_one(ops, ops.op[i], access);
+  // What was waited for is seen by what comes behind, and what came before by who is told.
+  __threadfence_system();
+  __syncthreads();
+  for (std::uint32_t i = threadIdx.x; i < ops.count; i += blockDim.x)
+    if (ops.op[i].kind >= WordOps::tell) tell_one(ops, ops.op[i], access);
+  __syncthreads();
+  if (threadIdx.x == 0 && ops.done != nullptr) access.store(ops.done, ops.epoch->number);
+}
+
+}  // namespace penstock::gpu
