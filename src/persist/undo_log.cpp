@@ -171,6 +171,7 @@ Result<void> UndoLog::keep(Writing& writing, const Range& range) {
     writing.state = writing.version.publish(writing.state, writing.state.version + 1,
                                             writing.state.owner, number_);
   device_.full_fence();
+  device_.confirm();  // whoever gives it up from here on finds all that, and waits for the caches
   next_ += Lane::needed(range.bytes);
   writing.ranges.push_back(range);
   if (first) PENSTOCK_TRY(lane_.sync_state());
