@@ -9,6 +9,14 @@
 namespace penstock::sim {
 namespace {
 
+/// Undoes what can be undone now.
+bool no_log_is_left(Member& member) {
+  member.recover();
+  const auto objects = member.arena->list();
+  return std::none_of(objects.begin(), objects.end(),
+                      [](const auto& object) { return object.name.starts_with("penstock.log."); });
+}
+
 /// After the mortal's death: two recover at once, one of which may die of it; the objects hold what
 /// one transaction left, and so they do when a new writer's bytes lie there and the lines of the
 /// dead leave their caches.
@@ -18,6 +26,7 @@ void outlive(World& world, const PersistSpace& space, const Numbers& numbers) {
   const std::uint64_t found = member.read_both("after the death");
   world.require(numbers.may_be(found), fmt::format("{} is there, {} was committed, {} begun", found,
                                                    numbers.committed, numbers.trying));
+  wait_until(world, "the dead writer's log to go", [&] { return no_log_is_left(member); });
   constexpr std::uint64_t new_number = 1000;
   {
     const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes));
@@ -71,13 +80,7 @@ Scenario writer_dies(const PersistSpace& space) {
   };
   scenario.after = [&space](World& world) {
     Member member(world, space);
-    wait_until(world, "the logs of the dead to go", [&] {
-      member.recover();
-      const auto objects = member.arena->list();
-      return std::none_of(objects.begin(), objects.end(), [](const auto& object) {
-        return object.name.starts_with("penstock.log.");
-      });
-    });
+    wait_until(world, "the logs of the dead to go", [&] { return no_log_is_left(member); });
   };
   return scenario;
 }

@@ -134,7 +134,11 @@ Result<Object> Arena::create(std::string_view name, std::uint64_t bytes,
   Wanted wanted{name, bytes, options};
   wanted.options.alignment = std::max(options.alignment, line_bytes);
   auto made = impl_->create_when_flushed(wanted);
-  if (made && persistent) PENSTOCK_TRY(impl_->sync_all());
+  if (!made || !persistent) return made;
+  if (PENSTOCK_TRY(lifetime(*made)) != Lifetime::persistent)  // one that was there
+    PENSTOCK_TRY(set_lifetime(*made, Lifetime::persistent));
+  else
+    PENSTOCK_TRY(impl_->sync_all());
   return made;
 }
 

@@ -23,6 +23,8 @@ class Device {
   std::byte* at(std::uint64_t offset) const { return pool_->base() + offset; }
   bool keeps() const { return pool_->durability() != pool::Durability::none; }
 
+  /// Ends the process if it was given up (pool::Pool::confirm).
+  void confirm() const { pool_->confirm(); }
   /// Dirty in no cache at any instant.
   void publish_line(std::uint64_t offset, const void* line, Site site = Site::here()) const {
     pool_->confirm();

@@ -53,6 +53,10 @@ Result<void> ObjectVersion::destroy(arena::Arena& arena, const arena::Object& ob
   return arena.destroy(*found);
 }
 
+bool ObjectVersion::exists(const arena::Arena& arena) const {
+  return arena.find(slot_, generation_).has_value();
+}
+
 ObjectVersion::State ObjectVersion::read() const {
   const auto line = lines_.latest();
   if (!line) return {};

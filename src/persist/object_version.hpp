@@ -27,6 +27,8 @@ class ObjectVersion {
   /// With the object itself. Errors: those of Arena::destroy.
   static Result<void> destroy(arena::Arena& arena, const arena::Object& object);
 
+  /// False once it was destroyed with its object: its lines are others' by then.
+  bool exists(const arena::Arena& arena) const;
   /// One serialized device access.
   State read() const;
   /// By the owner, or under the pool's lock when there is none. The caller orders it.
@@ -35,10 +37,14 @@ class ObjectVersion {
 
  private:
   ObjectVersion(const Device& device, const arena::Object& made, std::uint64_t pool_id)
-      : lines_(device, made.offset, line_bytes, key_of(pool_id, made.generation, Kind::version)) {}
+      : lines_(device, made.offset, line_bytes, key_of(pool_id, made.generation, Kind::version)),
+        slot_(made.slot),
+        generation_(made.generation) {}
   static Result<ObjectVersion> from(arena::Arena& arena, const arena::Object& made);
 
   LinePair lines_;
+  std::uint32_t slot_;  ///< its own, in the name table
+  std::uint64_t generation_;
 };
 
 }  // namespace penstock::persist

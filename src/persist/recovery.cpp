@@ -1,6 +1,7 @@
 #include "persist/recovery.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/checked.hpp"
 #include "base/env.hpp"
@@ -134,6 +135,23 @@ Result<void> give_back(arena::Arena& arena, const Writers& writers, std::uint32_
   return {};
 }
 
+Result<void> recover_one(arena::Arena& arena, const Writers& writers, std::uint32_t number,
+                         const WriterLine& writer, Recovered& recovered) {
+  bool undone = false;
+  {
+    const auto guard = PENSTOCK_TRY(arena.pool().lock());
+    undone = PENSTOCK_TRY(roll_back(arena, writer));
+  }
+  if (!undone) {
+    recovered.waiting.push_back(
+        {static_cast<std::uint32_t>(writer.node), arena.pool().describe(writer.owner)});
+    return {};
+  }
+  PENSTOCK_TRY(give_back(arena, writers, number, writer));
+  ++recovered.logs;
+  return {};
+}
+
 }  // namespace
 
 Result<Recovered> recover(arena::Arena& arena) {
@@ -141,22 +159,13 @@ Result<Recovered> recover(arena::Arena& arena) {
   const auto writers = PENSTOCK_TRY(Writers::find(arena));
   if (!writers || arena.pool().token() == 0) return recovered;
   const std::vector<WriterLine> lines = writers->all();
+  std::optional<Error> first;
   for (std::uint32_t number = 0; number < lines.size(); ++number) {
-    const WriterLine& writer = lines[number];
-    if (writer.owner == 0 || arena.pool().alive(writer.owner)) continue;
-    bool undone = false;
-    {
-      const auto guard = PENSTOCK_TRY(arena.pool().lock());
-      undone = PENSTOCK_TRY(roll_back(arena, writer));
-    }
-    if (!undone) {
-      recovered.waiting.push_back(
-          {static_cast<std::uint32_t>(writer.node), arena.pool().describe(writer.owner)});
-      continue;
-    }
-    PENSTOCK_TRY(give_back(arena, *writers, number, writer));
-    ++recovered.logs;
+    if (lines[number].owner == 0 || arena.pool().alive(lines[number].owner)) continue;
+    const auto ended = recover_one(arena, *writers, number, lines[number], recovered);
+    if (!ended && !first) first = ended.error();  // the others can be undone all the same
   }
+  if (first) return unexpected(*first);
   return recovered;
 }
 

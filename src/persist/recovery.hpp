@@ -10,8 +10,7 @@
 namespace penstock::persist {
 
 struct Recovered {
-  std::uint32_t logs = 0;          ///< of dead processes, which are gone now
-  std::uint32_t transactions = 0;  ///< that were undone
+  std::uint32_t logs = 0;  ///< of dead processes: what they had under way is undone
   /// Transactions that wait until the node of the dead has flushed its caches: its lines could
   /// overwrite what is restored.
   struct Waiting {

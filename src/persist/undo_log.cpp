@@ -171,6 +171,7 @@ Result<void> UndoLog::keep(Writing& writing, const Range& range) {
     writing.state = writing.version.publish(writing.state, writing.state.version + 1,
                                             writing.state.owner, number_);
   device_.full_fence();
+  device_.confirm();  // whoever gives it up from here on finds all that, and waits for the caches
   next_ += Lane::needed(range.bytes);
   writing.ranges.push_back(range);
   if (first) PENSTOCK_TRY(lane_.sync_state());
@@ -239,6 +240,11 @@ Result<void> UndoLog::abort() {
   return {};
 }
 
+void UndoLog::give_back(const Writing& writing) const {
+  if (writing.version.exists(arena_))  // else it was destroyed with its object
+    writing.version.publish(writing.state, writing.state.version, 0, 0);
+}
+
 Result<void> UndoLog::release(const arena::Object& object) {
   if (active_)
     return fail(ErrorCode::invalid_argument,
@@ -246,7 +252,7 @@ Result<void> UndoLog::release(const arena::Object& object) {
                 object.name);
   std::erase_if(writings_, [&](const std::unique_ptr<Writing>& writing) {
     if (writing->object.generation != object.generation) return false;
-    writing->version.publish(writing->state, writing->state.version, 0, 0);
+    give_back(*writing);
     return true;
   });
   device_.full_fence();
@@ -257,8 +263,7 @@ Result<void> UndoLog::release_all() {
   if (active_)
     return fail(ErrorCode::invalid_argument,
                 "objects are given back after the transaction: commit or abort it first");
-  for (const auto& writing : writings_)
-    writing->version.publish(writing->state, writing->state.version, 0, 0);
+  for (const auto& writing : writings_) give_back(*writing);
   writings_.clear();
   device_.full_fence();
   return {};

@@ -75,6 +75,7 @@ class UndoLog {
   Result<void> keep(Writing& writing, const Range& range);
   Result<void> sync_changed() const;
   void tell_changed();
+  void give_back(const Writing& writing) const;
   void end();
 
   arena::Arena& arena_;

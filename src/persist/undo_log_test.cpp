@@ -120,6 +120,21 @@ TEST_P(UndoLogs, NothingIsLeftOfAClosedLog) {
   EXPECT_EQ(UndoLog::open(*self_.arena).error().code, ErrorCode::no_slots);
 }
 
+/// The log still has the object when it is destroyed; its space has another owner when it closes.
+TEST_P(UndoLogs, AnObjectMayBeDestroyedBeforeItsLogIsClosed) {
+  const auto object = make("o");
+  auto log = must(UndoLog::open(*self_.arena));
+  must(log->begin());
+  must(log->add(object, 0, 64));
+  must(log->commit());
+  must(ObjectVersion::destroy(*self_.arena, object));
+  must(self_.arena->destroy(object));
+  std::vector<arena::Object> later;
+  for (int i = 0; i < 40; ++i) later.push_back(make(("later" + std::to_string(i)).c_str(), 64));
+  log.reset();
+  for (const auto& each : later) EXPECT_TRUE(all(committed(each), 0)) << each.name;
+}
+
 /// A child dies within a transaction; who comes next finds the object as before.
 TEST_P(UndoLogs, WhatADeadProcessBeganIsUndone) {
   const auto object = make("o");
