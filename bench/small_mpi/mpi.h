@@ -1,6 +1,6 @@
-// What NVIDIA's nccl-tests call of MPI, for processes of one host: so that they are built with MPI=1
-// (several processes on one GPU) and run where no MPI is installed. SMALL_MPI="RANK RANKS FILE": FILE is
-// memory that all of them map. A rank that waits for two minutes ends its process.
+// What NVIDIA's nccl-tests call of MPI, for processes of one host: so that they are built with
+// MPI=1 (several processes on one GPU) and run where no MPI is installed. SMALL_MPI="RANK RANKS
+// FILE": FILE is memory that all of them map. A rank that waits for two minutes ends its process.
 #pragma once
 
 #include <fcntl.h>
@@ -17,7 +17,15 @@
 #include <thread>
 
 using MPI_Comm = int;
-enum MPI_Datatype { MPI_DATATYPE_NULL, MPI_BYTE, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT64_T, MPI_DOUBLE };
+enum MPI_Datatype {
+  MPI_DATATYPE_NULL,
+  MPI_BYTE,
+  MPI_INT,
+  MPI_LONG,
+  MPI_LONG_LONG,
+  MPI_INT64_T,
+  MPI_DOUBLE
+};
 enum MPI_Op { MPI_SUM, MPI_MIN, MPI_MAX };
 enum { MPI_SUCCESS = 0, MPI_COMM_WORLD = 0 };
 inline void* const MPI_IN_PLACE = reinterpret_cast<void*>(-1);
@@ -85,7 +93,8 @@ void reduce(void* to, int count, MPI_Op op) {
       else if (op == MPI_MIN ? one < result : result < one)
         result = one;
     }
-    std::memcpy(static_cast<char*>(to) + static_cast<std::size_t>(i) * sizeof result, &result, sizeof result);
+    std::memcpy(static_cast<char*>(to) + static_cast<std::size_t>(i) * sizeof result, &result,
+                sizeof result);
   }
 }
 
@@ -140,7 +149,8 @@ inline int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_Com
   return MPI_SUCCESS;
 }
 /// In place.
-inline int MPI_Allgather(const void* from, int, MPI_Datatype, void* to, int count, MPI_Datatype type, MPI_Comm) {
+inline int MPI_Allgather(const void* from, int, MPI_Datatype, void* to, int count,
+                         MPI_Datatype type, MPI_Comm) {
   const std::size_t bytes = small_mpi::bytes_of(type, count);
   auto* const all = static_cast<char*>(to);
   if (from != MPI_IN_PLACE) small_mpi::end("MPI_Allgather is in place only");
@@ -150,16 +160,19 @@ inline int MPI_Allgather(const void* from, int, MPI_Datatype, void* to, int coun
   small_mpi::done();
   return MPI_SUCCESS;
 }
-inline int MPI_Gather(const void* from, int count, MPI_Datatype type, void* to, int, MPI_Datatype, int root, MPI_Comm) {
+inline int MPI_Gather(const void* from, int count, MPI_Datatype type, void* to, int, MPI_Datatype,
+                      int root, MPI_Comm) {
   const std::size_t bytes = small_mpi::bytes_of(type, count);
   small_mpi::bring(from, bytes);
   for (int r = 0; r < small_mpi::ranks && small_mpi::rank == root; ++r)
-    std::memcpy(static_cast<char*>(to) + static_cast<std::size_t>(r) * bytes, small_mpi::slot(r), bytes);
+    std::memcpy(static_cast<char*>(to) + static_cast<std::size_t>(r) * bytes, small_mpi::slot(r),
+                bytes);
   small_mpi::done();
   return MPI_SUCCESS;
 }
 /// In place.
-inline int MPI_Allreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm) {
+inline int MPI_Allreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op,
+                         MPI_Comm) {
   if (from != MPI_IN_PLACE) small_mpi::end("MPI_Allreduce is in place only");
   small_mpi::bring(to, small_mpi::bytes_of(type, count));
   if (type == MPI_INT)

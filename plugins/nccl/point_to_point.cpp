@@ -164,6 +164,7 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
     requests.push_back(request);
   }
   auto check = std::chrono::steady_clock::now() + between_checks;
+  bool seen_dead = false;
   for (std::size_t i = 0; i < requests.size() && result == success;) {
     penstock_request_info_t info{};
     result = outcome(penstock_request_test(requests[i], &info), "ncclSend or ncclRecv");
@@ -176,15 +177,19 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
                                     t.peer, info.bytes, t.bytes));
       continue;
     }
-    if (penstock_messenger_progress(messenger_) == 0) std::this_thread::yield();
+    const bool moved = penstock_messenger_progress(messenger_) != 0;
+    if (!moved) std::this_thread::yield();
     if (const auto words = error()) result = failed(remote_error, *words);
     const auto now = std::chrono::steady_clock::now();
+    if (result != success || now < check) continue;
     const std::uint32_t peer = transfers[i].peer;
     char who[256] = "";
-    if (result == success && now > check &&
-        penstock_pool_alive(pool_, tokens_[peer], who, sizeof who) == 0)
+    const bool is_dead = penstock_pool_alive(pool_, tokens_[peer], who, sizeof who) == 0;
+    if (!is_dead) check = now + between_checks;
+    // What it did before it ended counts: looked for once more.
+    if (is_dead && seen_dead && !moved)
       result = failed(remote_error, fmt::format("a message: rank {}, {}, has died", peer, who));
-    if (now > check) check = now + between_checks;
+    seen_dead = is_dead;
   }
   if (result != success) {
     stop(last_error());
@@ -293,6 +298,9 @@ void PointToPoint::check_alive() {
     char who[256] = "";
     if (channel->is_idle() || penstock_pool_alive(pool_, tokens_[name.first], who, sizeof who) != 0)
       continue;
+    for (int looks = 0; looks < looks_before_sleep && look();)
+      ++looks;  // what it did before counts
+    if (channel->is_idle()) continue;
     if (!error_)
       error_ = fmt::format("{}: rank {}, {}, has died", name.second ? "ncclSend" : "ncclRecv",
                            name.first, who);

@@ -32,8 +32,9 @@ class NcclMeeting(Case):
         return self.outcomes([self.start_rank(rank, number, what, **more) for rank in range(number)])
 
     def all_well(self, said):
-        for status, out, err in said:
-            self.assertEqual((status, out), (0, "no error: \n"), err)
+        words = "\n".join(f"rank {rank}: {err}" for rank, (_, _, err) in enumerate(said))
+        for status, out, _ in said:
+            self.assertEqual((status, out), (0, "no error: \n"), words)
 
     def unique_id(self):
         """Of the file that rank 0 writes: the key, and where it listens (nothing: nowhere)."""

@@ -11,6 +11,10 @@
 #include <sys/wait.h>
 
 #define STEPS 600 /* of 100 ms */
+#define NEED(condition)                                                                        \
+  do {                                                                                         \
+    if (!(condition)) fprintf(stderr, "line %d: not so: %s\n", __LINE__, #condition), exit(1); \
+  } while (0)
 
 static char path_[512];
 static const char* path(const char* folder, const char* name) {
@@ -109,11 +113,11 @@ static void memory(int rank, int ranks, const char* folder) {
   CHECK(ncclCommInitRank(&comm, ranks, id, rank));
   CHECK(ncclMemAlloc((void**)&in, 4 * count));
   CHECK(ncclMemAlloc((void**)&out, 4 * count));
-  if ((uintptr_t)in % 4096 != 0) exit(1);
+  NEED((uintptr_t)in % 4096 == 0);
   CHECK(ncclCommWindowRegister(comm, in, 4 * count, &window, 1));
   CHECK(ncclCommRegister(comm, out, 4 * count, &handle));
   CHECK(ncclWinGetUserPtr(comm, window, &data));
-  if (data != in) exit(1);
+  NEED(data == in);
   REFUSED(ncclCommWindowRegister(comm, in, 4 * count + 1, &data, 0), "more than ncclMemAlloc");
   REFUSED(ncclCommRegister(comm, NULL, 4, &data), "ncclCommRegister");
   CHECK(ncclCommSplit(comm, 0, rank, &half, NULL));
@@ -121,15 +125,13 @@ static void memory(int rank, int ranks, const char* folder) {
   for (int turn = 0; turn < 3; ++turn) {
     for (int i = 0; i < count; ++i) in[i] = rank + i + turn, out[i] = -1;
     CHECK(ncclAllReduce(in, out, count, ncclInt32, ncclSum, comm, NULL));
-    for (int i = 0; i < count; ++i)
-      if (out[i] != ranks * (ranks - 1) / 2 + ranks * (i + turn)) exit(1);
+    for (int i = 0; i < count; ++i) NEED(out[i] == ranks * (ranks - 1) / 2 + ranks * (i + turn));
     const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
     CHECK(ncclGroupStart());
     CHECK(ncclSend(in, count, ncclInt32, next, comm, NULL));
     CHECK(ncclRecv(out, count, ncclInt32, before, comm, NULL));
     CHECK(ncclGroupEnd());
-    for (int i = 0; i < count; ++i)
-      if (out[i] != before + i + turn) exit(1);
+    for (int i = 0; i < count; ++i) NEED(out[i] == before + i + turn);
   }
   CHECK(ncclCommWindowDeregister(comm, window));
   REFUSED(ncclCommWindowDeregister(comm, window), "not registered");
