@@ -1,5 +1,6 @@
 #include "bench/options.hpp"
 
+#include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
 #include "base/env.hpp"
@@ -21,7 +22,6 @@ void Options::add_to(CLI::App& app) {
   app.add_flag("--fifo", fifo,
                "run measured bursts with real-time priority, each followed by as long a nap");
   app.add_flag("--one-node", one_node, "both processes on one node (ring only)");
-  app.add_option("--json", json, "write the results to this file too");
 }
 
 Result<std::uint64_t> Options::size_bytes() const {
@@ -46,9 +46,10 @@ int run_modes(const Options& options,
     if (!mode) return failed(mode.error());
     auto report = measure(*mode);
     if (!report) return failed(report.error());
-    report->print();
+    if (!options.json_only) report->print();
     reports.push_back(std::move(*report));
   }
+  if (options.json_only) fmt::print("{}", json_of(reports));
   if (!options.json.empty())
     if (auto written = write_json(options.json, reports); !written) return failed(written.error());
   return 0;
@@ -58,6 +59,7 @@ int run_benchmark(const char* description, Options options, int argc, char** arg
                   const std::function<Result<Report>(const Options&, coherence::Mode)>& measure) {
   CLI::App app{description};
   options.add_to(app);
+  app.add_option("--json", options.json, "write the results to this file too");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& asked_or_wrong) {

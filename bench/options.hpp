@@ -22,8 +22,9 @@ struct Options {
   std::vector<std::string> modes = {"software"};
   std::size_t rounds = 15;
   bool fifo = false;
-  bool one_node = false;  ///< both sides; else each is one by itself
-  std::string json;       ///< file, "" for none
+  bool one_node = false;   ///< both sides; else each is one by itself
+  std::string json;        ///< file, "" for none
+  bool json_only = false;  ///< the results as JSON on standard output, in place of the tables
 
   void add_to(CLI::App& app);
   Result<std::uint64_t> size_bytes() const;

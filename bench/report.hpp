@@ -55,6 +55,8 @@ class Report {
 };
 
 /// All reports of a run as one JSON array.
+std::string json_of(const std::vector<Report>& reports);
+/// The same in a file.
 Result<void> write_json(const std::string& path, const std::vector<Report>& reports);
 
 inline Cell cell(std::optional<double> value) {

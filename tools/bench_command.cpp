@@ -39,6 +39,7 @@ void add_limits(CLI::App& command, Action& chosen) {
       "measure hand-overs and copies through a pool without any protocol, on two "
       "cores");
   options->add_to(*limits);
+  limits->add_flag("--json", options->json_only, "print JSON");
   limits->callback([&chosen, options] {
     chosen = [options] {
       return bench::run_modes(*options,
