@@ -323,6 +323,7 @@ int main(int argc, char** argv) {
       "What main memory and a pool cost without a protocol: loads, sweeps, write-backs, reads "
       "anew"};
   options.add_to(app);
+  app.add_option("--json", options.json, "write the results to this file too");
   app.add_option("--what", wanted.what, "chase, sweep, write-back, reader, flushed")
       ->delimiter(',')
       ->check(CLI::IsMember({"chase", "sweep", "write-back", "reader", "flushed"}));

@@ -115,6 +115,12 @@ void Report::add(Figure figure, std::vector<double> values, double scale) {
   figures_.emplace_back(std::move(figure), std::move(values));
 }
 
+std::string json_of(const std::vector<Report>& reports) {
+  std::string out = "[\n";
+  for (std::size_t i = 0; i < reports.size(); ++i) out += (i ? ",\n" : "") + reports[i].json();
+  return out + "\n]\n";
+}
+
 Result<void> write_json(const std::string& path, const std::vector<Report>& reports) {
   std::ofstream file(path);
   file << json_of(reports);

@@ -406,6 +406,7 @@ int main(int argc, char** argv) {
   CLI::App app{
       "The published ring, the limit and ours: latency and bandwidth between two processes"};
   options.add_to(app);
+  app.add_option("--json", options.json, "write the results to this file too");
   app.add_option("--sizes", sizes, "bytes of the messages, in place of the usual ones")
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 23));

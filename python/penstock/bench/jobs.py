@@ -97,12 +97,17 @@ def figures_of(run: Run, command: Sequence[str], **fields: Any) -> Figures:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         file = Path(folder) / "figures.json"
         output([*command, "--json", str(file)], run.settings.timeout, clean_environment())
-        reports = json.loads(file.read_text())
-    figures: Dict[Key, Sequence[float]] = {}
-    for report in reports:
-        for figure in report["figures"]:
-            figures[_key(figure, fields)] = figure["values"]
-    return figures
+        return _figures(json.loads(file.read_text()), fields)
+
+
+def limits_of(run: Run, modes: Sequence[str], pool: Optional[str] = None) -> Figures:
+    """What `penstock bench limits` measures in a round."""
+    command = [str(run.tools.command), "bench", "limits", "--rounds", "1", "--mode", ",".join(modes), "--json"]
+    return _figures(json.loads(output([*command, *(["--pool", pool] if pool else [])], run.settings.timeout, clean_environment())), {})
+
+
+def _figures(reports: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]) -> Figures:
+    return {_key(figure, fields): figure["values"] for report in reports for figure in report["figures"]}
 
 
 def _key(figure: Mapping[str, Any], fields: Mapping[str, Any]) -> Key:

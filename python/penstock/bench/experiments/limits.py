@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Dict, List
+from typing import Dict
 
 from penstock.bench import jobs
 from penstock.bench.experiment import Experiment, Measure, Run
@@ -11,10 +11,8 @@ from penstock.bench.model import Plot
 
 
 def run(run: Run) -> None:
-    modes = ",".join(run.settings.modes or ("software", "hardware"))
-    pool = ["--pool", run.settings.pool] if run.settings.pool else []
-    limits: List[str] = [str(run.tools.command), "bench", "limits", "--rounds", "1", "--mode", modes, *pool]
-    measurements: Dict[str, Measure] = {"limits": partial(jobs.figures_of, run, limits)}
+    modes = run.settings.modes or ("software", "hardware")
+    measurements: Dict[str, Measure] = {"limits": partial(jobs.limits_of, run, modes, run.settings.pool)}
     if not run.settings.quick:
         senders = [str(run.tools.program("poll_bench")), "--rounds", "1", "--mode", "software"]
         measurements["many senders"] = partial(jobs.figures_of, run, senders)

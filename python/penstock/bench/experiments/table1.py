@@ -44,9 +44,8 @@ def one_line(run: Run) -> Figures:
 
 
 def hand_over(run: Run) -> Figures:
-    command = [str(run.tools.command), "bench", "limits", "--rounds", "1", "--mode",
-               ",".join(run.settings.modes or ("software", "hardware"))]
-    return {key: value for key, value in jobs.figures_of(run, command).items() if key.op == "hand-over" and (key.bytes or 0) <= 56}
+    found = jobs.limits_of(run, run.settings.modes or ("software", "hardware"))
+    return {key: value for key, value in found.items() if key.op == "hand-over" and (key.bytes or 0) <= 56}
 
 
 def published() -> List[Row]:
