@@ -20,7 +20,6 @@ using coll::Communicator;
 using coll::TestStreams;
 
 constexpr std::uint32_t nodes = 3;
-constexpr std::uint64_t between_looks_ns = 20'000'000;
 
 struct Plan : Meeting {
   using Meeting::Meeting;
@@ -31,6 +30,7 @@ struct Plan : Meeting {
   /// A rank that gives up, at one of its calls, and lets its GPU go with whatever it has.
   std::uint32_t gives_up = ~0u;
   std::size_t gives_up_at = 0;
+  std::uint64_t between_looks_ns = 20'000'000;
 };
 
 class Rank {
@@ -129,7 +129,7 @@ class Rank {
   bool all_done(TestStreams& streams) {
     std::vector<std::uint32_t> missing;
     while (const auto* const call = streams.in_progress()) {
-      world_.sleep(between_looks_ns);
+      world_.sleep(plan_.between_looks_ns);
       if (!plan_.watched) continue;
       const auto looked =
           comm_->direct().look("a call", &call->prepared->direct, call->turn, missing);
@@ -143,7 +143,7 @@ class Rank {
     return true;
   }
   bool gives_up() {
-    world_.sleep(world_.random() % (2 * between_looks_ns));
+    world_.sleep(world_.random() % (4 * plan_.between_looks_ns));
     comm_->give_up({ErrorCode::unavailable, "aborted"});
     return false;
   }
@@ -197,6 +197,7 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Drawing& dra
     if (drawing.one_gives_up) {
       plan->gives_up = static_cast<std::uint32_t>(world.random() % drawing.ranks);
       plan->gives_up_at = world.random() % drawing.calls;
+      plan->between_looks_ns = 200'000;  // while it still has calls under way
     }
     for (std::uint32_t rank = 0; rank < drawing.ranks; ++rank)
       plan->node_of.push_back(rank % nodes);
