@@ -50,7 +50,7 @@ CALLS = {
 }
 CALL = re.compile(r"(?:[.>]|\b(?=(?:publish|observe|load)_checksummed_line))(%s)(?:<\w+>)?\(" % "|".join(CALLS))
 # These only pass the caller's place on.
-WRAPPERS = {"src/arena/region.hpp", "src/coll/own_words.hpp", "src/pool/checksummed_line.hpp"}
+WRAPPERS = {"src/arena/region.hpp", "src/persist/device.hpp", "src/persist/line_pair.hpp", "src/coll/own_words.hpp", "src/pool/checksummed_line.hpp"}
 
 
 class Test:

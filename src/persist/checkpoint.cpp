@@ -42,7 +42,7 @@ Result<Checkpoint> Checkpoint::create(arena::Arena& arena, std::string_view name
   Checkpoint made(arena, device, std::move(object));
   const auto guard = PENSTOCK_TRY(arena.pool().lock());
   if (made.lines_.latest()) return made;
-  made.lines_.publish(0, PairLine{});  // pairs with open()
+  made.lines_.publish_line(0, PairLine{});  // pairs with open()
   made.device_.full_fence();
   PENSTOCK_TRY(made.lines_.sync(0));
   return made;
@@ -139,7 +139,7 @@ Result<void> Checkpoint::commit(std::uint64_t tag) {
   PENSTOCK_TRY(line_before_begun());
   PairLine next;
   next.words[0] = tag;
-  lines_.publish(begun_, next);  // pairs with valid(): from here on it is
+  lines_.publish_line(begun_, next);  // pairs with valid(): from here on it is
   device_.full_fence();
   PENSTOCK_TRY(lines_.sync(begun_));
   begun_ = 0;

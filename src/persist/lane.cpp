@@ -22,11 +22,11 @@ std::optional<std::uint64_t> Lane::active() const {
   return now->words[1];
 }
 
-void Lane::set(State state, std::uint64_t transaction, Site site) {
+void Lane::set(State state, std::uint64_t transaction) {
   PairLine line;
   line.words[0] = static_cast<std::uint64_t>(state);
   line.words[1] = transaction;
-  state_.publish(++step_, line, site);  // pairs with active()
+  state_.publish_line(++step_, line);  // pairs with active()
 }
 
 std::uint64_t Lane::checksum(const EntryHeader& header, std::uint64_t bytes_hash) const {

@@ -23,7 +23,7 @@ class Lane {
   /// Nullopt: no transaction is under way, or none has ever been. Else its number.
   std::optional<std::uint64_t> active() const;
   /// One line, whole or not at all: begins or ends a transaction. The caller orders it.
-  void set(State state, std::uint64_t transaction, Site site = Site::here());
+  void set(State state, std::uint64_t transaction);
   /// That line, in the file.
   Result<void> sync_state() const { return state_.sync(step_); }
 

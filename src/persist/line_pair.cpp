@@ -16,11 +16,4 @@ std::optional<PairLine> LinePair::latest() const {
   return newest;
 }
 
-void LinePair::publish(std::uint64_t step, const PairLine& contents, Site site) const {
-  PairLine line = contents;
-  line.step = step;
-  line.checksum = checksum_of(line, key_);
-  device_.publish_line(place(step), &line, site);  // pairs with latest()
-}
-
 }  // namespace penstock::persist

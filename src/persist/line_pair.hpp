@@ -19,7 +19,12 @@ class LinePair {
   /// The greatest whole step; nullopt: neither line is one. One serialized device access.
   std::optional<PairLine> latest() const;
   /// Over the line of the step before last. The caller orders it.
-  void publish(std::uint64_t step, const PairLine& contents, Site site = Site::here()) const;
+  void publish_line(std::uint64_t step, const PairLine& contents, Site site = Site::here()) const {
+    PairLine line = contents;
+    line.step = step;
+    line.checksum = checksum_of(line, key_);
+    device_.publish_line(place(step), &line, site);  // pairs with latest()
+  }
   std::uint64_t place(std::uint64_t step) const { return offset_ + (step & 1) * distance_; }
   /// Into the file. Errors: unavailable.
   Result<void> sync(std::uint64_t step) const { return device_.sync(place(step), line_bytes); }

@@ -64,13 +64,12 @@ ObjectVersion::State ObjectVersion::read() const {
 }
 
 ObjectVersion::State ObjectVersion::publish(const State& now, std::uint64_t version,
-                                            std::uint64_t owner, std::uint64_t writer,
-                                            Site site) const {
+                                            std::uint64_t owner, std::uint64_t writer) const {
   PairLine line;
   line.words[0] = version;
   line.words[1] = owner;
   line.words[2] = writer;
-  lines_.publish(now.step + 1, line, site);  // pairs with read()
+  lines_.publish_line(now.step + 1, line);  // pairs with read()
   return {now.step + 1, version, owner, writer};
 }
 

@@ -32,8 +32,8 @@ class ObjectVersion {
   /// One serialized device access.
   State read() const;
   /// By the owner, or under the pool's lock when there is none. The caller orders it.
-  State publish(const State& now, std::uint64_t version, std::uint64_t owner, std::uint64_t writer,
-                Site site = Site::here()) const;
+  State publish(const State& now, std::uint64_t version, std::uint64_t owner,
+                std::uint64_t writer) const;
 
  private:
   ObjectVersion(const Device& device, const arena::Object& made, std::uint64_t pool_id)

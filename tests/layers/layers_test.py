@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 FOLDERS = {
-    **{name: f"src/{name}" for name in ("base", "cuda", "arch", "coherence", "sync", "pool", "arena", "litmus", "group",
-                                        "coll", "gpu", "rma", "window", "transport", "messages", "capi")},
+    **{name: f"src/{name}" for name in ("base", "cuda", "arch", "coherence", "sync", "pool", "arena", "persist", "litmus",
+                                        "group", "coll", "gpu", "rma", "window", "transport", "messages", "capi")},
     **{name: f"plugins/{name}" for name in ("session", "ofi", "mpi", "nccl")},
     **{name: name for name in ("bench", "fuzz", "sim")},
     "penstock": "include/penstock",  # what is installed
