@@ -102,6 +102,54 @@ TEST(Transactions, AreWholeThoughCopiesLast) {
   expect_held("transactions", "crash points", crash_everywhere(scenario, 80));
 }
 
+/// What caches may fetch by themselves at any time: all lines of all objects.
+void fetch_everything(Member& member) {
+  for (const arena::Object& object : member.arena->list()) {
+    std::vector<std::byte> copies(object.bytes);
+    member.pool->memory().load_bulk(copies.data(), object.data, copies.size());
+  }
+}
+
+/// The writer begins, and dies, when those who recover hold copies of its log and of the objects.
+Scenario writer_dies_behind_copies(const PersistSpace& space) {
+  Scenario scenario = with_lasting_copies(writer_dies(space));
+  scenario.name += ", everywhere";
+  scenario.body = [&space](World& world) {
+    auto numbers = std::make_shared<Numbers>();
+    auto ended = std::make_shared<bool>(false);
+    auto opened = std::make_shared<bool>(false);
+    auto fetched = std::make_shared<int>(0);
+    Process& mortal = world.mark_victim(world.spawn(1, [&world, &space, numbers, opened, fetched] {
+      Member member(world, space);
+      const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes));
+      *opened = true;
+      wait_until(world, "the others' copies", [&] { return *fetched == 2; });
+      transact(world, member, *log, *numbers, 0, 2);
+    }));
+    for (const std::uint32_t node : {0u, 2u}) {
+      world.spawn(node, [&world, &space, &mortal, opened, fetched, numbers, ended, node] {
+        Member member(world, space);
+        wait_until(world, "the log", [&] { return *opened || gone(mortal); });
+        fetch_everything(member);
+        ++*fetched;
+        wait_until(world, "the mortal", [&] { return gone(mortal); });
+        if (node == 0) return recover_and_die(world, space);
+        world.spawn(1, [&world, &space, ended] { visit_until(world, space, *ended); });
+        outlive(world, space, *numbers);
+        *ended = true;
+      });
+    }
+  };
+  return scenario;
+}
+
+TEST(Transactions, AreWholeThoughThoseWhoRecoverHoldOldCopies) {
+  const PersistSpace space;
+  const Scenario scenario = writer_dies_behind_copies(space);
+  expect_held("transactions", "random schedules", explore(scenario, 10));
+  expect_held("transactions", "crash points", crash_everywhere(scenario, 80));
+}
+
 /// The nodes lose their power at once: what was not at the device is gone. What was committed
 /// stays.
 Scenario power_cut(const PersistSpace& space) {
