@@ -86,6 +86,7 @@ bool CollectiveArguments::read(CollectiveCall call, const Words& words, std::uin
   problem_.rank = self;
   in_.clear();
   out_.clear();
+  deferred_.reset();
   return read_arguments(call) && !in_.is_nowhere() && !out_.is_nowhere();
 }
 
@@ -149,7 +150,31 @@ bool CollectiveArguments::place(const std::byte* input, std::byte* output, Side*
   return true;
 }
 
-coll::Call CollectiveArguments::call(const char* name) const {
+bool CollectiveArguments::defer_reduction() {
+  if (!is_reduced_by_mpi()) return true;
+  if (!DeferredReduction::fits(problem_)) return false;
+  deferred_.emplace(problem_);
+  return true;
+}
+
+Handle CollectiveArguments::op_in_use() const {
+  return deferred_ && !is_predefined_op(op_) ? op_ : 0;
+}
+
+Handle CollectiveArguments::type_in_use() const {
+  return deferred_ && in_.shared_layout()->basic != type_ ? type_ : 0;
+}
+
+coll::Call CollectiveArguments::call(const char* name) {
+  // Another call than one that only brings the same: of a rank that does so by mistake
+  // PENSTOCK_COLL_CHECK tells.
+  constexpr std::uint64_t reduced_later = 1;
+  if (deferred_)
+    return {.name = name,
+            .problem = &deferred_->movement(),
+            .input = input_,
+            .output = deferred_->operands(),
+            .fingerprint = reduced_later};
   const coll::Arithmetic* arithmetic = nullptr;
   if (is_reduction()) arithmetic = std::get_if<coll::PredefinedArithmetic>(&reduction_);
   if (is_reduced_by_mpi()) arithmetic = std::get_if<MpiArithmetic>(&reduction_);

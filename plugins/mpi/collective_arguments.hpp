@@ -12,6 +12,7 @@
 #include "coll/communicator.hpp"
 #include "collective_words.hpp"
 #include "datatypes.hpp"
+#include "deferred_reduction.hpp"
 #include "reduction_of.hpp"
 
 namespace penstock::mpi {
@@ -123,19 +124,22 @@ class CollectiveArguments {
     const auto& found = in_.too_much() ? in_.too_much() : out_.too_much();
     return is_reduction() ? none_ : found;
   }
-  /// The reduction is done by the MPI, which may call a function of the user.
-  bool is_reduced_by_mpi() const {
-    return is_reduction() && std::holds_alternative<MpiArithmetic>(reduction_);
-  }
+  /// After read(), for a call that does not block: what the MPI reduces, which may call a function
+  /// of the user, is reduced in unload(). False: the MPI has to do the call, on all ranks alike.
+  bool defer_reduction();
+  /// What unload() needs of the MPI then; null: nothing that a program can free.
+  Handle op_in_use() const;
+  Handle type_in_use() const;
 
   /// Before each call: takes what the user has in the buffers now.
   void load() {
     if (loaded_ != nullptr) loaded_->load();
   }
   /// Its plan is still to be chosen.
-  coll::Call call(const char* name) const;
+  coll::Call call(const char* name);
   /// After each call.
   void unload() {
+    if (deferred_) deferred_->reduce(std::get<MpiArithmetic>(reduction_), output_);
     if (unloaded_ != nullptr) unloaded_->unload();
   }
 
@@ -143,6 +147,9 @@ class CollectiveArguments {
   bool read_arguments(CollectiveCall call);
   void begin(coll::Collective collective);
   bool is_reduction() const { return problem_.collective >= coll::Collective::reduce; }
+  bool is_reduced_by_mpi() const {
+    return is_reduction() && std::holds_alternative<MpiArithmetic>(reduction_);
+  }
   bool is_root() const { return problem_.rank == problem_.root; }
   bool set_root(std::size_t word);
   bool broadcast(std::size_t root);
@@ -164,6 +171,7 @@ class CollectiveArguments {
   Side in_, out_;
   ReductionOf reduction_;  ///< of the last reduction, and what it was of
   Handle type_ = 0, op_ = 0;
+  std::optional<DeferredReduction> deferred_;
   const std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
   Side *loaded_ = nullptr, *unloaded_ = nullptr;

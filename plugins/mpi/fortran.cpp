@@ -6,6 +6,7 @@
 #include <string>
 
 #include "fortran_requests.hpp"
+#include "held_handles.hpp"
 #include "windows.hpp"
 
 namespace penstock::mpi::fortran {
@@ -131,6 +132,12 @@ bool waits_by_f08_logical(const void* caller) {
 }
 bool waits_by_mpif_h(const void* caller) {
   return have_pool_requests() && serves_mpif_h(caller);
+}
+bool frees_by_mpif_h(const void* caller) {
+  return held_handles().any() && serves_mpif_h(caller);
+}
+bool frees_by_f08(const void* caller) {
+  return held_handles().any() && serves_f08(caller);
 }
 
 void* buffer(void* at) {

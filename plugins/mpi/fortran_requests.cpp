@@ -21,6 +21,17 @@ using namespace penstock::mpi::fortran;
   PENSTOCK_ENTRY(mpi_##name##_f08_, waits_by_f08_logical, call, parameters, arguments)
 #include "fortran_request_table.inc"
 
+#define PENSTOCK_FREE(name, NAME, kind, call)                                                \
+  PENSTOCK_ENTRY(mpi_##name##_, frees_by_mpif_h, call(changed(handle)), (Out<kind> handle),  \
+                 (handle))                                                                   \
+  PENSTOCK_ALIAS(mpi_##name##__, mpi_##name##_)                                              \
+  PENSTOCK_ALIAS(MPI_##NAME, mpi_##name##_)                                                  \
+  PENSTOCK_ALIAS(ompi_##name##_f, mpi_##name##_)                                             \
+  PENSTOCK_ENTRY(mpi_##name##_f08_, frees_by_f08, call(changed(handle)), (Out<kind> handle), \
+                 (handle))
+PENSTOCK_FREE(op_free, OP_FREE, Kind::op, MPI_Op_free)
+PENSTOCK_FREE(type_free, TYPE_FREE, Kind::datatype, MPI_Type_free)
+
 // MPI 4.1's, which Open MPI's Fortran has not.
 PENSTOCK_ENTRY(mpi_request_get_status_all_f08_, waits_by_f08,
                MPI_Request_get_status_all(n, Requests(n, requests), made(flag), statuses(at)),

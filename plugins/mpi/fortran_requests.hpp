@@ -12,6 +12,9 @@ namespace penstock::mpi::fortran {
 bool waits_by_mpif_h(const void* caller);
 bool waits_by_f08(const void* caller);
 bool waits_by_f08_logical(const void* caller);
+/// The same for calls that free operations and datatypes.
+bool frees_by_mpif_h(const void* caller);
+bool frees_by_f08(const void* caller);
 
 /// The statuses of Fortran lie in memory as those of C; MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE
 /// are addresses of variables.

@@ -22,8 +22,7 @@ PoolComm* comm_for(const Asked& asked, Form form, MayWait may_wait) {
   return pool_comm(incoming(asked.words.back()), may_wait);
 }
 
-/// What begins later, and its schedule. Not where the MPI reduces: the thread that goes on with it
-/// must not call the MPI, and a program may free its operation before the end.
+/// What begins later, and its schedule.
 /// `too_much`: see CollectiveArguments.
 std::shared_ptr<CallTemplate> prepared(const Asked& asked, PoolComm& comm,
                                        std::optional<Error>& too_much) {
@@ -33,7 +32,7 @@ std::shared_ptr<CallTemplate> prepared(const Asked& asked, PoolComm& comm,
     too_much = arguments.too_much();
     return nullptr;
   }
-  if (arguments.is_reduced_by_mpi()) return nullptr;
+  if (!arguments.defer_reduction()) return nullptr;
   made->comm = comm.shared_from_this();
   made->name = asked.name;
   coll::Call call = arguments.call(asked.name);

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "held_handles.hpp"
 #include "pmpi.hpp"
 #include "queue_thread.hpp"
 
@@ -39,6 +40,18 @@ int cancel_nothing(void*, int) {
   return constants().success;
 }
 
+/// What a reduction needs stays in the MPI until let_go_of_handles() was called as often.
+void hold_handles(const CallTemplate& call) {
+  if (const Handle op = call.arguments.op_in_use(); op != 0) held_handles().hold(Held::op, op);
+  if (const Handle type = call.arguments.type_in_use(); type != 0)
+    held_handles().hold(Held::type, type);
+}
+void let_go_of_handles(const CallTemplate& call) {
+  const Handle op = call.arguments.op_in_use(), type = call.arguments.type_in_use();
+  if (op != 0 && held_handles().let_go(Held::op, op)) pmpi().Op_free(Slot(op));
+  if (type != 0 && held_handles().let_go(Held::type, type)) pmpi().Type_free(Slot(type));
+}
+
 int begin(const std::shared_ptr<PoolRequest>& request) {
   Slot handle;
   const int made =
@@ -50,6 +63,7 @@ int begin(const std::shared_ptr<PoolRequest>& request) {
   request->queued.call = call.arguments.call(call.name);
   request->queued.prepared = call.schedule;
   call.arguments.load();
+  hold_handles(call);
   {
     Tables& all = tables();
     const std::lock_guard<std::mutex> guard(all.mutex);
@@ -76,16 +90,33 @@ FoundRequest find_in(const Tables& all, Handle handle) {
   return found;
 }
 
-/// The caller holds the mutex. True when it is over.
-bool complete(PoolRequest& request) {
-  if (!request.queued.over.load(std::memory_order_acquire)) return false;
+/// Those that are over, which the MPI has not been told of. A thread gets each.
+std::vector<std::shared_ptr<PoolRequest>> take_over() {
+  std::vector<std::shared_ptr<PoolRequest>> over;
+  Tables& all = tables();
+  const std::lock_guard<std::mutex> guard(all.mutex);
+  std::erase_if(all.incomplete, [&over](const auto& request) {
+    const bool is_over = request->queued.over.load(std::memory_order_acquire);
+    if (is_over) over.push_back(request);
+    return is_over;
+  });
+  incomplete_requests.store(all.incomplete.size());
+  return over;
+}
+
+/// Without the mutex: this may call a function of the user.
+void take_result(PoolRequest& request) {
   if (!request.queued.error) request.call->arguments.unload();
+  let_go_of_handles(*request.call);
+}
+
+/// The caller holds the mutex.
+void complete(PoolRequest& request) {
   pmpi().Grequest_complete(request.handle);
-  if (request.freed) {
-    Slot handle(request.handle);
-    pmpi().Request_free(handle);
-  }
-  return true;
+  request.completed = true;
+  if (!request.freed) return;
+  pool_requests.fetch_sub(1);
+  pmpi().Request_free(Slot(request.handle));
 }
 
 }  // namespace
@@ -106,6 +137,7 @@ int make_persistent(const std::shared_ptr<CallTemplate>& call, void* request) {
   if (made != mpi.success) return made;
   auto persistent = std::make_shared<Persistent>();
   persistent->call = call;
+  hold_handles(*call);
   Tables& all = tables();
   const std::lock_guard<std::mutex> guard(all.mutex);
   all.persistent[handle.get()] = std::move(persistent);
@@ -139,10 +171,10 @@ FoundRequest find_request(Handle handle) {
 void advance_requests() {
   advance_queues();
   if (incomplete_requests.load(std::memory_order_relaxed) == 0) return;
-  Tables& all = tables();
-  const std::lock_guard<std::mutex> guard(all.mutex);
-  std::erase_if(all.incomplete, [](const auto& request) { return complete(*request); });
-  incomplete_requests.store(all.incomplete.size());
+  const auto over = take_over();
+  for (const auto& request : over) take_result(*request);
+  const std::lock_guard<std::mutex> guard(tables().mutex);
+  for (const auto& request : over) complete(*request);
 }
 
 void forget(const FoundRequest& found) {
@@ -159,12 +191,18 @@ void let_go(const FoundRequest& found, Handle handle) {
   if (found.request != nullptr) {
     {
       const std::lock_guard<std::mutex> guard(tables().mutex);
-      found.request->freed = true;
+      PoolRequest& request = *found.request;
+      request.freed = true;
+      if (request.completed)
+        pmpi().Request_free(Slot(request.handle));
+      else
+        pool_requests.fetch_add(1);  // calls that wait or test still have to end it
     }
     forget(found);
     advance_requests();
   }
   if (found.persistent == nullptr) return;
+  let_go_of_handles(*found.persistent->call);
   const std::lock_guard<std::mutex> guard(tables().mutex);
   tables().persistent.erase(handle);
   pool_requests.fetch_sub(1);

@@ -26,8 +26,9 @@ struct CallTemplate {
 struct PoolRequest {
   std::shared_ptr<CallTemplate> call;
   coll::QueuedCall queued;
-  Handle handle = 0;   ///< of the generalized request
-  bool freed = false;  ///< by the program, before the end
+  Handle handle = 0;       ///< of the generalized request
+  bool completed = false;  ///< the MPI was told
+  bool freed = false;      ///< by the program
 };
 
 /// What a persistent call is to the program: a persistent request of the MPI that is never started.
@@ -37,7 +38,7 @@ struct Persistent {
   std::shared_ptr<PoolRequest> active;  ///< null: inactive
 };
 
-/// Requests of either kind that the program holds; 0 in programs without.
+/// Requests of either kind that the program holds, or freed before the end; 0 in programs without.
 extern std::atomic<std::uint32_t> pool_requests;
 inline bool have_pool_requests() {
   return pool_requests.load(std::memory_order_relaxed) != 0;

@@ -72,7 +72,33 @@ class Rank {
     wait_until(world_, "the others", [&] { return plan_.left == 3 || somebody_died(); });
   }
 
+  void go_through_with_a_lost_offer() {
+    if (!open()) return;
+    if (self_ == 1) {
+      offer(1);
+      overwrite_own_offer();
+      plan_.offered = 2;
+    } else {
+      wait_until(world_, "the lost offer", [&] { return plan_.offered == 2; });
+      comm_->offer_change(1);
+      world_.require(!comm_->all_change("first", 1), "changed by an offer that was lost");
+      plan_.offered = 3;
+    }
+    wait_until(world_, "rank 0", [&] { return plan_.offered >= 3; });
+    if (self_ == 1) world_.require(!comm_->all_change("first", 1), "changed alone");
+    if (self_ == 1) plan_.offered = 4;
+    wait_until(world_, "rank 1", [&] { return plan_.offered == 4; });
+    world_.require(comm_->all_change("second", 2), "a lost offer was not made again");
+    ++plan_.left;
+    wait_until(world_, "the other", [&] { return plan_.left == 2; });
+  }
+
  private:
+  void overwrite_own_offer() {
+    const coll::Layout layout(2, shape);
+    pool_->memory().publish_word(pool_->base() + plan_.area + layout.change_offer(self_), 0);
+    pool_->memory().full_fence();
+  }
   bool open() {
     const auto ranks = static_cast<std::uint32_t>(plan_.tokens.size());
     wait_until(world_, "the ranks", [&] { return plan_.opened == ranks || somebody_died(); });
@@ -213,6 +239,25 @@ TEST(Changeover, NobodyWaitsForOneThatIsLate) {
         wait_until(world, "the other", [&] { return plan->left == 3; });
       });
     }
+  };
+  expect_held("changeover", "random schedules", explore(scenario, 50));
+}
+
+/// A stranger overwrites what rank 1 has offered. It offers again at its next crossing, so that all
+/// change at the one after that.
+TEST(Changeover, WhatWasOfferedIsOfferedAgain) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 2);
+  Scenario scenario = pool.scenario("changeover with a lost offer", 2);
+  scenario.body = [&pool, area](World& world) {
+    auto plan = std::make_shared<Plan>();
+    plan->area = area;
+    plan->tokens.resize(2);
+    for (std::uint32_t self = 0; self < 2; ++self)
+      world.spawn(self, [&world, &pool, plan, self] {
+        Rank rank(world, pool, *plan, self);
+        rank.go_through_with_a_lost_offer();
+      });
   };
   expect_held("changeover", "random schedules", explore(scenario, 50));
 }

@@ -11,8 +11,13 @@ constexpr unsigned vote_bits = 2;
 
 }  // namespace
 
+void Changeover::publish_offer() {
+  s_.group.memory.publish_word(s_.at(s_.layout.change_offer(s_.self())), first_);
+}
+
 void Changeover::offer(std::uint64_t first) {
-  s_.group.memory.publish_word(s_.at(s_.layout.change_offer(s_.self())), first);
+  first_ = first;
+  publish_offer();
   s_.group.memory.store_fence();
 }
 
@@ -70,6 +75,7 @@ bool Changeover::look_at_votes(std::uint64_t crossing, Missing& missing) {
 }
 
 bool Changeover::all_change(const char* what, std::uint64_t crossing) {
+  publish_offer();  // a stranger may have overwritten it
   publish(crossing, Vote::undecided);
   // Who finds later what this rank does not find yet must see that it is deciding.
   s_.group.memory.full_fence();

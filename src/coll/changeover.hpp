@@ -22,6 +22,7 @@ class Changeover {
 
  private:
   enum class Vote : std::uint8_t { undecided, no, yes };
+  void publish_offer();
   void publish(std::uint64_t crossing, Vote vote);
   void invalidate_all() const;
   bool all_vote(std::uint64_t crossing) const;
@@ -29,7 +30,8 @@ class Changeover {
   bool look_at_votes(std::uint64_t crossing, Missing& missing);
 
   State& s_;
-  Missing dead_;  ///< whose votes count for nothing
+  Missing dead_;             ///< whose votes count for nothing
+  std::uint64_t first_ = 0;  ///< that this rank has offered
 };
 
 }  // namespace penstock::coll

@@ -87,6 +87,16 @@ class Nonblocking(Case):
             self.assertEqual((done.stdout.count("nonblocking only: ok"), IN_POOL.format(2) in done.stderr), (2, in_pool),
                              value)
 
+    def test_the_mpi_reduces_in_calls_of_the_program(self):
+        for mpi in self.each_mpi():
+            done = self.run_ranks(2 if mpi else 3, PROGRAMS / "nonblocking_operations.py", mpi=mpi)
+            self.assertEqual(done.stdout.count("operations: ok"), 2 if mpi else 3, done.stderr)
+        # Not by the MPI, whose waits say nothing of the pool.
+        done = self.run_ranks(2, "-c", LATE.replace("(10)", "(10, complex)").format(wait="Wait(request)"),
+                              environment=clean_environment(PENSTOCK_TIMEOUT_MS="500"))
+        self.assertEqual(done.stdout.count("late: ok"), 2, done.stderr)
+        self.assertIn("MPI_Wait waits on for 1 of 2 ranks", done.stderr)
+
     def test_on_one_node_are_the_mpis(self):
         done = self.run_ranks(2, PROGRAMS / "nonblocking_only.py", 3, nodes=1)
         self.assertEqual((done.stdout.count("nonblocking only: ok"), IN_POOL.format(2) in done.stderr), (2, False))
@@ -154,7 +164,8 @@ class Nonblocking(Case):
     def test_of_intels_fortran(self):
         """Of its mpi_f08, which has no modules for gfortran and another .true., the entry points are named."""
         compiler, mpiexec = (OTHER_VENVS["intel"] / "bin" / name for name in ("mpif90", "mpiexec"))
-        waits = ("Wait", "Waitall", "Waitany", "Waitsome", "Testsome", "Start", "Startall", "Request_free", "Ibarrier")
+        waits = ("Wait", "Waitall", "Waitany", "Waitsome", "Testsome", "Start", "Startall", "Request_free", "Ibarrier",
+                 "Op_free")
         self.fortran("MPIF_H", compiler, mpiexec, "-DPERSISTENT")
         # The constants of mpi_f08 that stand for statuses are other variables.
         self.fortran("MPIF_H", compiler, mpiexec, "-DPERSISTENT", "-DMPI_STATUS_IGNORE=state",

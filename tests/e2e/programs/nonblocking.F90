@@ -1,17 +1,41 @@
 ! Nonblocking collectives of Fortran: what begins a call and what waits for it go one way. Each call that waits for or
 ! tests requests ends some. -DPERSISTENT where the MPI has persistent collectives; -DNO_INDEX where the
 ! MPI itself tells of wrong indices (mpi_f08 of MPICH 4.0).
+module operations
+contains
+  subroutine join(left, right, count, datatype)
+#if defined(USE_MPI_F08)
+    use, intrinsic :: iso_c_binding
+    use mpi_f08
+    type(c_ptr), value :: left, right
+    integer :: count
+    type(MPI_Datatype) :: datatype
+    integer, pointer :: l(:), r(:)
+    call c_f_pointer(left, l, [count])
+    call c_f_pointer(right, r, [count])
+    r = 10 * l + r
+#else
+    integer :: count, datatype
+    integer :: left(count), right(count)
+    right = 10 * left + right
+#endif
+  end subroutine
+end module
+
 program nonblocking
+  use operations
 #if defined(USE_MPI_F08)
   use mpi_f08
   implicit none
   type(MPI_Request) :: requests(3), persistent
   type(MPI_Status) :: state, states(3)
+  type(MPI_Op) :: joining
 #else
   implicit none
   include 'mpif.h'
   integer :: requests(3), persistent
   integer :: state(MPI_STATUS_SIZE), states(MPI_STATUS_SIZE, 3)
+  integer :: joining
 #endif
   integer :: ierror, rank, ranks, turn, i, number, number_ended, indices(3), ended(3)
   integer :: given(100), total(100), other(100), again(100)
@@ -87,6 +111,16 @@ program nonblocking
     end do
     call check(all(total == ranks * turn + ranks * (ranks - 1) / 2), 'MPI_Iallreduce')
     call check(all(other == 1), 'MPI_Ibcast')
+    call MPI_Op_create(join, .false., joining, ierror)
+    call MPI_Iallreduce(given, total, 100, MPI_INTEGER, joining, MPI_COMM_WORLD, requests(1), ierror)
+    call MPI_Op_free(joining, ierror)
+    call check(joining == MPI_OP_NULL, 'an operation that was freed')
+    call MPI_Wait(requests(1), MPI_STATUS_IGNORE, ierror)
+    number = 0
+    do i = 0, ranks - 1
+      number = 10 * number + turn + i
+    end do
+    call check(all(total == number), 'MPI_Iallreduce by an operation of the program')
     call MPI_Barrier(MPI_COMM_WORLD, ierror)
   end do
 #ifdef PERSISTENT

@@ -1,0 +1,29 @@
+// The calls that free operations and datatypes: later, where a call in progress needs them.
+#include "export.hpp"
+#include "held_handles.hpp"
+
+namespace {
+
+using namespace penstock::mpi;
+
+/// Where the MPI frees it later: the program's handle is null at once.
+bool put_off(Held kind, void* handle, Handle null) {
+  if (!held_handles().put_off(kind, load(handle))) return false;
+  store(handle, null);
+  return true;
+}
+
+}  // namespace
+
+PENSTOCK_EXPORT int MPI_Op_free(void* op) {
+  const void* caller = __builtin_return_address(0);
+  if (usable(caller) && put_off(Held::op, op, constants().op_null)) return constants().success;
+  return PENSTOCK_PASS(Op_free, (op));
+}
+
+PENSTOCK_EXPORT int MPI_Type_free(void* type) {
+  const void* caller = __builtin_return_address(0);
+  if (usable(caller) && put_off(Held::type, type, constants().datatype_null))
+    return constants().success;
+  return PENSTOCK_PASS(Type_free, (type));
+}
