@@ -8,14 +8,13 @@
  * Threads    One thread at a time enqueues; error and abort are for any thread at any time.
  * Memory     Buffers are memory of the current device, or of the host as the GPU reaches it
  *            (cudaHostAlloc, cudaHostRegister). A call is ordered on its stream as a kernel is.
- * Form       In hardware and uncached mode, where all ranks open the communicator with `gpu` set, the
- *            streams wait for words of the pool by themselves (the direct form); else a thread of the
- *            host keeps the protocol. PENSTOCK_LOG=info says which. Results are the same.
- * Graphs     In the direct form a stream may capture: the call is done as often as the graph is
- *            launched, on all ranks alike. The program orders graphs and other calls of one
- *            communicator by streams and events. The communicator outlives the graph's launches.
- * Results    of reductions are those of hosts, bit by bit.
- * Source     CCCL, section 4; docs/protocols/collectives.md, "Data that a GPU moves".
+ * Form       In hardware and uncached mode, where all ranks open the communicator with `gpu` set,
+ * the streams wait for words of the pool by themselves (the direct form); else a thread of the host
+ * keeps the protocol. PENSTOCK_LOG=info says which. Results are the same. Graphs     In the direct
+ * form a stream may capture: the call is done as often as the graph is launched, on all ranks
+ * alike. The program orders graphs and other calls of one communicator by streams and events. The
+ * communicator outlives the graph's launches. Results    of reductions are those of hosts, bit by
+ * bit. Source     CCCL, section 4; docs/protocols/collectives.md, "Data that a GPU moves".
  */
 #ifndef PENSTOCK_GPU_H
 #define PENSTOCK_GPU_H
@@ -30,8 +29,8 @@ extern "C" {
  * default stream) and returns before it is done. `cancelled` of the call does not count. Several
  * ranks may share a GPU. A thread that enqueues for several ranks does so for each by a thread of
  * its own when a call takes more than a thousand copies. Errors: invalid_argument, also where the
- * stream captures a graph and the form is not the direct one; not_found (no driver); unavailable (the driver refuses, or an earlier
- * call has failed). */
+ * stream captures a graph and the form is not the direct one; not_found (no driver); unavailable
+ * (the driver refuses, or an earlier call has failed). */
 PENSTOCK_API penstock_status_t penstock_comm_enqueue(penstock_comm_t* comm,
                                                      const penstock_call_t* call, void* stream);
 /* Whether a call that was enqueued has failed; no wait. A call that a stream has done was done

@@ -15,9 +15,9 @@
  * changes or reads the object undoes what a dead process had under way. If its host lives on, that
  * host's caches are flushed first.
  *
- * Example    examples/ledger.c: accounts whose sum never changes; examples/checkpoint: an MPI program
- *            that goes on where it was killed.
- * Source     The undo log follows libpmemobj's; docs/protocols/persistence.md draws it.
+ * Example    examples/ledger.c: accounts whose sum never changes; examples/checkpoint: an MPI
+ * program that goes on where it was killed. Source     The undo log follows libpmemobj's;
+ * docs/protocols/persistence.md draws it.
  */
 #ifndef PENSTOCK_PERSIST_H
 #define PENSTOCK_PERSIST_H
