@@ -41,7 +41,8 @@ typedef enum penstock_durability {
 PENSTOCK_API penstock_durability_t penstock_pool_durability(const penstock_pool_t* pool);
 
 /* Makes an object persistent, or of another lifetime again; one of lifetime process belongs to this
- * process then. Takes the pool's lock. Errors: not_found; unavailable, where the pool keeps nothing
+ * process then. Takes the pool's lock. Errors: not_found; invalid_argument, lifetime process of one
+ * that transactions have changed; unavailable, where the pool keeps nothing
  * and PENSTOCK_LIFETIME_PERSISTENT is asked for (penstock_arena_create says the same). */
 PENSTOCK_API penstock_status_t penstock_object_set_lifetime(penstock_object_t* object,
                                                             penstock_lifetime_t lifetime);
@@ -109,12 +110,13 @@ typedef struct {
 
 /* An object of that name with two copies of `bytes`, or the one that is there, of the same size.
  * `lifetime` 0: persistent; pool: outlives processes, not hosts. Errors: already_exists (another
- * size), no_space, unavailable (the pool keeps nothing). */
+ * size), no_space, unavailable (the pool keeps nothing), wrong_format (what is there is none). */
 PENSTOCK_API penstock_status_t penstock_checkpoint_create(penstock_pool_t* pool, const char* name,
                                                           uint64_t bytes,
                                                           penstock_lifetime_t lifetime,
                                                           penstock_checkpoint_t** checkpoint);
-/* Errors: not_found; wrong_format, where the object is no checkpoint. */
+/* Errors: not_found, also of one that is just being made; wrong_format, where the object is no
+ * checkpoint. */
 PENSTOCK_API penstock_status_t penstock_checkpoint_open(penstock_pool_t* pool, const char* name,
                                                         penstock_checkpoint_t** checkpoint);
 /* Gives the handle back; what was committed stays. NULL is ignored. */

@@ -21,6 +21,7 @@ time. Source: include/penstock/persist.h, docs/protocols/persistence.md.
 from __future__ import annotations
 
 import ctypes
+import os
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -66,6 +67,12 @@ def _object_of(array: NDArray[Any]) -> Any:
     return base._owned
 
 
+def checked_kind(kind: np.dtype[Any]) -> np.dtype[Any]:
+    if kind.hasobject or kind.itemsize == 0:
+        raise InvalidArgumentError(f"type {kind} cannot lie in a pool: its elements are Python objects, or have no size")
+    return kind
+
+
 class Transaction:
     """Of Pool.transaction(): commits at the end of `with`, or aborts where that is left by an exception.
 
@@ -93,6 +100,7 @@ class Transaction:
         self._pool = pool
         self._log: Any = pool._undo_log(log_bytes)
         self._bytes = log_bytes
+        self._process = os.getpid()
 
     def __enter__(self) -> Transaction:
         if self._log is None:
@@ -102,10 +110,12 @@ class Transaction:
 
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        end = library().penstock_tx_commit if kind is None else library().penstock_tx_abort
-        check(end(self._log.handle))
-        check(library().penstock_tx_release(self._log.handle, None))
         log, self._log = self._log, None
+        if os.getpid() != self._process:
+            return  # a forked child that leaves `with`: the transaction is its parent's
+        end = library().penstock_tx_commit if kind is None else library().penstock_tx_abort
+        check(end(log.handle))  # else closing the log, which nobody keeps then, undoes it
+        check(library().penstock_tx_release(log.handle, None))
         self._pool._keep_undo_log(self._bytes, log)
 
     def add(self, what: Union[NDArray[Any], Object], offset: int = 0, bytes: Optional[int] = None) -> None:
@@ -195,6 +205,7 @@ class Checkpoint:
         once write different words of 8 bytes. Errors: InvalidArgumentError; Error of status mismatch, when another
         process has committed since."""
         data = np.ascontiguousarray(source)
+        checked_kind(data.dtype)
         check(library().penstock_checkpoint_write(self._handle, offset, data.ctypes.data, data.nbytes))
 
     def flush(self) -> None:
@@ -212,7 +223,7 @@ class Checkpoint:
     def read(self, shape: Optional[Shape] = None, dtype: DTypeLike = np.uint8, offset: int = 0) -> NDArray[Any]:
         """A copy of the valid version, or a part of it from `offset` bytes on. Reads again while others commit.
         Errors: InvalidArgumentError, also where nothing was committed yet."""
-        kind = np.dtype(dtype)
+        kind = checked_kind(np.dtype(dtype))
         while True:
             info = self.info()
             if info.version == 0:

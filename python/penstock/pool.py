@@ -21,14 +21,14 @@ import ctypes
 import os
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Sequence, TypeVar, Union
 
 import numpy as np
 
 from penstock import _library
 from penstock._library import check, library, made, with_bytes
 from penstock.errors import InvalidArgumentError
-from penstock.persist import LOG_BYTES, Checkpoint, Transaction, checkpoint_of
+from penstock.persist import LOG_BYTES, Checkpoint, Transaction, checked_kind, checkpoint_of
 
 if TYPE_CHECKING:
     import torch
@@ -142,6 +142,10 @@ class _Owned:
         if os.getpid() == owner:
             give_back(handle)
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("handles of a pool cannot be pickled: they are addresses in this process; attach to the pool in "
+                        "the other one, and open the object by its name")
+
     def release(self) -> int:
         """It is given back otherwise."""
         self._end.detach()
@@ -183,7 +187,7 @@ class Pool(_Handle):
 
     def __init__(self, handle: int) -> None:
         super().__init__(_Owned(handle, library().penstock_pool_detach), "the pool")
-        self._undo_logs: list[tuple[int, _Owned]] = []  # idle ones, with their bytes
+        self._undo_logs: dict[int, list[_Owned]] = {}  # idle ones, by their bytes
 
     def __enter__(self) -> Pool:
         return self
@@ -243,15 +247,16 @@ class Pool(_Handle):
         return checkpoint_of(self, name, bytes, _lifetime(lifetime))
 
     def _undo_log(self, log_bytes: int) -> _Owned:
-        for index, (size, owned) in enumerate(self._undo_logs):
-            if size == log_bytes:
-                del self._undo_logs[index]
-                return owned
+        try:
+            return self._undo_logs[log_bytes].pop()  # threads may call it: each gets one of its own
+        except LookupError:
+            pass
         handle = made("undo_log_open", self._open.handle, log_bytes)
         return _Owned(handle, library().penstock_undo_log_close, self._open)
 
     def _keep_undo_log(self, log_bytes: int, owned: _Owned) -> None:
-        self._undo_logs.append((log_bytes, owned))
+        if self._owned is not None:  # else it would keep a closed pool attached
+            self._undo_logs.setdefault(log_bytes, []).append(owned)
 
     def close(self) -> None:
         self._undo_logs.clear()
@@ -313,10 +318,7 @@ class Object(_Handle):
     def array(self, shape: Optional[Shape] = None, dtype: DTypeLike = np.uint8, offset: int = 0) -> NDArray[Any]:
         """The object's memory from `offset` (bytes) on, as an array of that shape; None: one row of all that follows.
         No copy, and no publish or observe. Errors: InvalidArgumentError, where it does not fit."""
-        kind = np.dtype(dtype)
-        if kind.hasobject or kind.itemsize == 0:
-            raise InvalidArgumentError(f"type {kind} cannot lie in a pool: its elements are Python objects, or have "
-                                       "no size")
+        kind = checked_kind(np.dtype(dtype))
         if not 0 <= offset <= len(self) or offset % kind.alignment != 0:
             raise InvalidArgumentError(f"offset {offset} in {self._what} of {len(self)} bytes: a multiple of "
                                        f"{kind.alignment} inside it is needed for {kind}")

@@ -150,13 +150,15 @@ Result<Object> Arena::open(std::string_view name) {
               impl_->pool.info().spec, impl_->pool.info().spec);
 }
 
-Result<void> Arena::destroy(const Object& object, std::uint64_t timeout_ns) {
+Result<void> Arena::destroy(const Object& object, std::uint64_t timeout_ns,
+                            const std::function<Result<void>()>& may) {
   const auto guard = PENSTOCK_TRY(impl_->pool.lock(timeout_ns));
   const auto slot = impl_->table.read(object.slot);
   if (!slot || slot->entry.generation != object.generation || slot->name_view() != object.name) {
     return fail(ErrorCode::not_found, "object \"{}\" of generation {} is gone already", object.name,
                 object.generation);
   }
+  if (may) PENSTOCK_TRY(may());
   auto space = PENSTOCK_TRY(impl_->space());
   impl_->pool.record_known_deaths();
   impl_->erase(space, TableEntry{object.slot, *slot});

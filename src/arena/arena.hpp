@@ -93,8 +93,10 @@ class Arena {
   Result<Object> open(std::string_view name);
   /// The name disappears and the space is free at once; users must have agreed not to touch it.
   /// Errors: not_found when the object (this generation of it) is gone already.
-  /// deadline when the pool's lock is not free within `timeout_ns` (0: the default).
-  Result<void> destroy(const Object& object, std::uint64_t timeout_ns = 0);
+  /// deadline when the pool's lock is not free within `timeout_ns` (0: the default). `may`: asked
+  /// under the lock; its error keeps the object.
+  Result<void> destroy(const Object& object, std::uint64_t timeout_ns = 0,
+                       const std::function<Result<void>()>& may = {});
 
   /// As the object's header says now. Errors: not_found.
   Result<Lifetime> lifetime(const Object& object) const;

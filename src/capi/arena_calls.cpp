@@ -2,7 +2,6 @@
 #include "capi/attachment.hpp"
 #include "capi/options.hpp"
 #include "capi/outcome.hpp"
-#include "persist/object_version.hpp"
 #include "persist/recovery.hpp"
 
 namespace penstock::capi {
@@ -98,10 +97,7 @@ penstock_status_t penstock_arena_destroy(penstock_object_t* object) {
     if (object == nullptr) return capi::report(ErrorCode::invalid_argument, "the object is NULL");
     const std::unique_ptr<penstock_object> handle(object);
     capi::send_on(*handle);
-    auto& arena = *handle->attachment->arena;
-    const auto destroyed = arena.destroy(handle->object);
-    if (!destroyed) return capi::report(destroyed);
-    return capi::report(persist::ObjectVersion::destroy(arena, handle->object));
+    return capi::report(persist::destroy(*handle->attachment->arena, handle->object));
   });
 }
 

@@ -81,7 +81,7 @@ penstock_status_t penstock_object_set_lifetime(penstock_object_t* object,
     if (object == nullptr) return capi::missing("the object is NULL");
     const auto wanted = capi::lifetime_of(lifetime);
     if (!wanted) return capi::report(wanted.error());
-    return capi::report(object->attachment->arena->set_lifetime(object->object, *wanted));
+    return capi::report(persist::set_lifetime(*object->attachment->arena, object->object, *wanted));
   });
 }
 

@@ -1,6 +1,7 @@
 #include "persist/checkpoint.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/checked.hpp"
 #include "base/format.hpp"
@@ -41,7 +42,10 @@ Result<Checkpoint> Checkpoint::create(arena::Arena& arena, std::string_view name
       name, whole, {.lifetime = lifetime, .alignment = page_bytes, .open_existing = true}));
   Checkpoint made(arena, device, std::move(object));
   const auto guard = PENSTOCK_TRY(arena.pool().lock());
-  if (made.lines_.latest()) return made;
+  if (!made.is_fresh()) {
+    PENSTOCK_TRY(made.line());
+    return made;
+  }
   made.lines_.publish_line(0, PairLine{});  // pairs with open()
   made.device_.full_fence();
   PENSTOCK_TRY(made.lines_.sync(0));
@@ -51,8 +55,26 @@ Result<Checkpoint> Checkpoint::create(arena::Arena& arena, std::string_view name
 Result<Checkpoint> Checkpoint::open(arena::Arena& arena, std::string_view name) {
   const auto device = PENSTOCK_TRY(Device::of(arena.pool()));
   Checkpoint found(arena, device, PENSTOCK_TRY(arena.open(name)));
+  if (found.is_fresh())
+    return fail(ErrorCode::not_found,
+                "object \"{}\" of pool {} is no checkpoint, or one that is just being made", name,
+                arena.pool().info().spec);
   PENSTOCK_TRY(found.line());
   return found;
+}
+
+/// Of a checkpoint's size, and neither line was written yet. The first has one word that is not 0,
+/// so that no death leaves a part of it.
+bool Checkpoint::is_fresh() const {
+  if (copy_bytes_ == 0 || object_.bytes != pair_bytes + 2 * copy_bytes_) return false;
+  PairLine lines[2];
+  for (const std::uint64_t step : {0, 1}) {
+    device_.invalidate(lines_.place(step), line_bytes);
+    device_.load_fence();
+    device_.load_line(lines_.place(step), &lines[step]);
+  }
+  constexpr PairLine none[2] = {};
+  return std::memcmp(lines, none, sizeof lines) == 0;
 }
 
 Result<PairLine> Checkpoint::line() const {

@@ -20,10 +20,12 @@ class Checkpoint {
     std::uint64_t tag = 0;      ///< as given to commit()
   };
 
-  /// Makes it, or opens one of the same size. Errors: those of Arena::create.
+  /// Makes it, or opens one of the same size. Errors: those of Arena::create; wrong_format, where
+  /// an object of that name and size is none.
   static Result<Checkpoint> create(arena::Arena& arena, std::string_view name, std::uint64_t bytes,
                                    arena::Lifetime lifetime = arena::Lifetime::persistent);
-  /// Errors: not_found; wrong_format, where the object is none.
+  /// Errors: not_found, also of one that is just being made; wrong_format, where the object is
+  /// none.
   static Result<Checkpoint> open(arena::Arena& arena, std::string_view name);
 
   /// Bytes of one copy, whole pages.
@@ -51,6 +53,7 @@ class Checkpoint {
 
  private:
   Checkpoint(arena::Arena& arena, const Device& device, arena::Object object);
+  bool is_fresh() const;
   Result<PairLine> line() const;
   Result<PairLine> line_before_begun() const;
   Result<void> check_range(std::uint64_t offset, std::uint64_t bytes) const;

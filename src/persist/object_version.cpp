@@ -47,14 +47,8 @@ Result<ObjectVersion> ObjectVersion::find_or_make(arena::Arena& arena,
   return from(arena, made);
 }
 
-Result<void> ObjectVersion::destroy(arena::Arena& arena, const arena::Object& object) {
-  const auto found = arena.open(version_name(object));
-  if (!found) return {};
-  return arena.destroy(*found);
-}
-
-bool ObjectVersion::exists(const arena::Arena& arena) const {
-  return arena.find(slot_, generation_).has_value();
+std::optional<arena::Object> ObjectVersion::held_in(const arena::Arena& arena) const {
+  return arena.find(slot_, generation_);
 }
 
 ObjectVersion::State ObjectVersion::read() const {

@@ -24,11 +24,9 @@ class ObjectVersion {
                                                    const arena::Object& object);
   /// Errors: invalid_argument (an object that dies with its process), those of Arena::create.
   static Result<ObjectVersion> find_or_make(arena::Arena& arena, const arena::Object& object);
-  /// With the object itself. Errors: those of Arena::destroy.
-  static Result<void> destroy(arena::Arena& arena, const arena::Object& object);
-
-  /// False once it was destroyed with its object: its lines are others' by then.
-  bool exists(const arena::Arena& arena) const;
+  /// The small object. Nullopt once it was destroyed with its object: its lines are others' by
+  /// then.
+  std::optional<arena::Object> held_in(const arena::Arena& arena) const;
   /// One serialized device access.
   State read() const;
   /// By the owner, or under the pool's lock when there is none. The caller orders it.

@@ -109,6 +109,37 @@ Result<bool> end_dead_writer(arena::Arena& arena, const Writers& writers,
               object.name, arena.pool().info().spec, arena.pool().describe(state.owner));
 }
 
+/// Its writer would go on with memory that has another owner by then.
+Result<void> destroy(arena::Arena& arena, const arena::Object& object) {
+  std::optional<ObjectVersion> version;
+  const auto nobody_writes = [&]() -> Result<void> {
+    version = PENSTOCK_TRY(ObjectVersion::find(arena, object));
+    if (!version) return {};
+    const auto state = version->read();
+    const bool idle_here = state.owner == arena.pool().token() && !state.changing();
+    if (state.owner == 0 || idle_here || !arena.pool().alive(state.owner)) return {};
+    return fail(
+        ErrorCode::unavailable,
+        "object \"{}\" of pool {} is written by {}: it can be destroyed when that has ended "
+        "its transaction and given it back (penstock_tx_release)",
+        object.name, arena.pool().info().spec, arena.pool().describe(state.owner));
+  };
+  PENSTOCK_TRY(arena.destroy(object, 0, nobody_writes));
+  const auto held_in = version ? version->held_in(arena) : std::nullopt;
+  return held_in ? arena.destroy(*held_in) : Result<void>();
+}
+
+Result<void> set_lifetime(arena::Arena& arena, const arena::Object& object,
+                          arena::Lifetime lifetime) {
+  const bool mortal = lifetime == arena::Lifetime::process;
+  if (mortal && PENSTOCK_TRY(ObjectVersion::find(arena, object)))
+    return fail(ErrorCode::invalid_argument,
+                "object \"{}\" of pool {} was changed by transactions, and would end with this "
+                "process: leave it of lifetime pool or persistent",
+                object.name, arena.pool().info().spec);
+  return arena.set_lifetime(object, lifetime);
+}
+
 Error not_flushed(const arena::Arena& arena, const arena::Object& object,
                   const ObjectVersion::State& state) {
   const std::string spec = base::shell_quote(arena.pool().info().spec);

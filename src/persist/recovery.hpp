@@ -33,6 +33,14 @@ Result<bool> roll_back(arena::Arena& arena, const WriterLine& writer);
 /// when its node has to flush first. Errors: unavailable, where it lives.
 Result<bool> end_dead_writer(arena::Arena& arena, const Writers& writers,
                              const arena::Object& object, const ObjectVersion::State& state);
+/// The object and its version. What a dead process was changing of it is gone with it. Errors:
+/// those of Arena::destroy; unavailable, while a transaction changes it or a log of another living
+/// process has it.
+Result<void> destroy(arena::Arena& arena, const arena::Object& object);
+/// As Arena::set_lifetime. Errors: also invalid_argument, where an object that transactions have
+/// changed is to end with this process: what its writer has under way could not be undone.
+Result<void> set_lifetime(arena::Arena& arena, const arena::Object& object,
+                          arena::Lifetime lifetime);
 /// Nodes that live flush at their heartbeats: how long to wait for that.
 inline constexpr std::uint64_t flush_wait_ns = 5'000'000'000;
 /// What one has waited for in vain.

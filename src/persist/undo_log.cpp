@@ -75,7 +75,8 @@ UndoLog::UndoLog(arena::Arena& arena, const Device& device, const Writers& write
       number_(number),
       log_(std::move(log)),
       lane_(device, log_, arena.pool().info().id),
-      next_(lane_.first()) {}
+      next_(lane_.first()),
+      synced_(next_) {}
 
 UndoLog::~UndoLog() {
   if (!arena_.pool().attached_here()) return;
@@ -94,7 +95,18 @@ UndoLog::~UndoLog() {
               arena_.pool().info().spec, left.error().message);
 }
 
+/// What a forked child has copies of is its parent's.
+Result<void> UndoLog::check_process() const {
+  if (arena_.pool().attached_here()) return {};
+  return fail(
+      ErrorCode::invalid_argument,
+      "the undo log is one of the process that this child was forked from: attach to pool {} "
+      "in the child",
+      arena_.pool().info().spec);
+}
+
 Result<void> UndoLog::begin() {
+  PENSTOCK_TRY(check_process());
   if (active_)
     return fail(ErrorCode::invalid_argument,
                 "a transaction is under way on this undo log: commit or abort it first; a thread "
@@ -125,6 +137,8 @@ Result<UndoLog::Writing*> UndoLog::writing(const arena::Object& object) {
 Result<ObjectVersion::State> UndoLog::become_writer(const arena::Object& object,
                                                     const ObjectVersion& version) {
   const auto guard = PENSTOCK_TRY(arena_.pool().lock());
+  if (!arena_.find(object.slot, object.generation) || !version.held_in(arena_))
+    return fail(ErrorCode::not_found, "object \"{}\" was destroyed meanwhile", object.name);
   const auto state = version.read();
   if (!PENSTOCK_TRY(end_dead_writer(arena_, writers_, object, state))) return state;
   const std::uint64_t whole = state.version + (state.version & 1);
@@ -132,6 +146,7 @@ Result<ObjectVersion::State> UndoLog::become_writer(const arena::Object& object,
 }
 
 Result<void> UndoLog::add(const arena::Object& object, std::uint64_t offset, std::uint64_t bytes) {
+  PENSTOCK_TRY(check_process());
   if (!active_)
     return fail(ErrorCode::invalid_argument,
                 "no transaction is under way: begin one before bytes of \"{}\" are added",
@@ -164,18 +179,19 @@ Result<void> UndoLog::keep(Writing& writing, const Range& range) {
   header.bytes = range.bytes;
   header.transaction = transaction_;
   header.index = entries_.size();
-  const bool first = entries_.empty();
-  if (first) lane_.set(Lane::State::active, transaction_);
+  if (entries_.empty()) lane_.set(Lane::State::active, transaction_);
   entries_.push_back(lane_.append(next_, writing.object, header));
-  if (writing.ranges.empty())
+  if (!writing.state.changing())
     writing.state = writing.version.publish(writing.state, writing.state.version + 1,
                                             writing.state.owner, number_);
   device_.full_fence();
   device_.confirm();  // whoever gives it up from here on finds all that, and waits for the caches
   next_ += Lane::needed(range.bytes);
+  if (synced_ == lane_.first()) PENSTOCK_TRY(lane_.sync_state());
+  PENSTOCK_TRY(device_.sync(synced_, next_ - synced_));  // with what an earlier add() could not
+  synced_ = next_;
   writing.ranges.push_back(range);
-  if (first) PENSTOCK_TRY(lane_.sync_state());
-  return device_.sync(entries_.back().place, Lane::needed(range.bytes));
+  return {};
 }
 
 Result<void> UndoLog::sync_changed() const {
@@ -188,7 +204,7 @@ Result<void> UndoLog::sync_changed() const {
 /// Readers see the new bytes from here on.
 void UndoLog::tell_changed() {
   for (const auto& writing : writings_) {
-    if (writing->ranges.empty()) continue;
+    if (!writing->state.changing()) continue;
     writing->state = writing->version.publish(writing->state, writing->state.version + 1,
                                               writing->state.owner, number_);
   }
@@ -197,12 +213,13 @@ void UndoLog::tell_changed() {
 
 void UndoLog::end() {
   active_ = false;
-  next_ = lane_.first();
+  next_ = synced_ = lane_.first();
   entries_.clear();
   for (const auto& writing : writings_) writing->ranges.clear();
 }
 
 Result<void> UndoLog::commit() {
+  PENSTOCK_TRY(check_process());
   if (!active_)
     return fail(ErrorCode::invalid_argument, "no transaction is under way that could be committed");
   if (!entries_.empty()) {
@@ -213,7 +230,11 @@ Result<void> UndoLog::commit() {
     PENSTOCK_TRY(sync_changed());
     lane_.set(Lane::State::idle, transaction_);  // from here on it is committed
     device_.full_fence();
-    PENSTOCK_TRY(lane_.sync_state());
+    if (auto kept = lane_.sync_state(); !kept) {
+      lane_.set(Lane::State::active, transaction_);  // abort() may die half way
+      device_.full_fence();
+      return kept;
+    }
     tell_changed();
   }
   end();
@@ -221,6 +242,7 @@ Result<void> UndoLog::commit() {
 }
 
 Result<void> UndoLog::abort() {
+  PENSTOCK_TRY(check_process());
   if (!active_)
     return fail(ErrorCode::invalid_argument, "no transaction is under way that could be aborted");
   if (!entries_.empty()) {
@@ -241,11 +263,12 @@ Result<void> UndoLog::abort() {
 }
 
 void UndoLog::give_back(const Writing& writing) const {
-  if (writing.version.exists(arena_))  // else it was destroyed with its object
+  if (writing.version.held_in(arena_))  // else it was destroyed with its object
     writing.version.publish(writing.state, writing.state.version, 0, 0);
 }
 
 Result<void> UndoLog::release(const arena::Object& object) {
+  PENSTOCK_TRY(check_process());
   if (active_)
     return fail(ErrorCode::invalid_argument,
                 "object \"{}\" is given back after the transaction: commit or abort it first",
@@ -260,6 +283,7 @@ Result<void> UndoLog::release(const arena::Object& object) {
 }
 
 Result<void> UndoLog::release_all() {
+  PENSTOCK_TRY(check_process());
   if (active_)
     return fail(ErrorCode::invalid_argument,
                 "objects are given back after the transaction: commit or abort it first");

@@ -69,6 +69,7 @@ class UndoLog {
   UndoLog(arena::Arena& arena, const Device& device, const Writers& writers, std::uint32_t number,
           arena::Object log);
 
+  Result<void> check_process() const;
   Result<Writing*> writing(const arena::Object& object);
   Result<ObjectVersion::State> become_writer(const arena::Object& object,
                                              const ObjectVersion& version);
@@ -85,6 +86,7 @@ class UndoLog {
   arena::Object log_;
   Lane lane_;
   std::uint64_t transaction_ = 0, next_ = 0;
+  std::uint64_t synced_ = 0;    ///< entries before it are in the file
   std::vector<Entry> entries_;  ///< of the transaction under way
   std::vector<std::unique_ptr<Writing>> writings_;
   bool active_ = false;

@@ -127,8 +127,7 @@ TEST_P(UndoLogs, AnObjectMayBeDestroyedBeforeItsLogIsClosed) {
   must(log->begin());
   must(log->add(object, 0, 64));
   must(log->commit());
-  must(ObjectVersion::destroy(*self_.arena, object));
-  must(self_.arena->destroy(object));
+  must(destroy(*self_.arena, object));
   std::vector<arena::Object> later;
   for (int i = 0; i < 40; ++i) later.push_back(make(("later" + std::to_string(i)).c_str(), 64));
   log.reset();

@@ -45,6 +45,10 @@ class Python(Case):
         self.assertEqual(said, "wrong: ok\n")
         self.assertEqual(self.info(pool)["alive"], 0)
 
+    def test_what_goes_wrong_with_transactions(self):
+        pool = self.pool("64M")
+        self.assertEqual(self.python(PROGRAMS / "python_persist.py", PENSTOCK_POOL=pool), "persist: ok\n")
+
     def test_a_dead_participant_is_named(self):
         pool = self.pool("64M")
         self.assertEqual(self.python(PROGRAMS / "python_pool.py", "dead", PENSTOCK_POOL=pool), "dead: ok\n")

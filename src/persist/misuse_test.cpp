@@ -1,0 +1,113 @@
+// What a program should not do: it is refused, and hurts nobody else.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstring>
+
+#include "persist/checkpoint.hpp"
+#include "persist/reader.hpp"
+#include "persist/recovery.hpp"
+#include "persist/test_pool.hpp"
+#include "persist/undo_log.hpp"
+
+namespace penstock::persist {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Misuse : public ::testing::Test {
+ protected:
+  Misuse() : pool_(coherence::Mode::software, true), self_(pool_.attach()) {
+    object_ = must(self_.arena->create("o", 4096));
+  }
+
+  TestPool pool_;
+  Attached self_;
+  arena::Object object_;
+};
+
+/// Its space would have another owner when the old bytes are restored.
+TEST_F(Misuse, AnObjectIsNotDestroyedInATransaction) {
+  const auto other = pool_.attach();
+  const auto log = must(UndoLog::open(*self_.arena));
+  must(log->begin());
+  must(log->add(object_, 0, 4096));
+  for (arena::Arena* arena : {other.arena.get(), self_.arena.get()}) {
+    const auto refused = destroy(*arena, object_);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::unavailable);
+    EXPECT_THAT(refused.error().message, HasSubstr("given it back"));
+  }
+  must(log->commit());
+  EXPECT_FALSE(destroy(*other.arena, object_)) << "the log still has it";
+  must(log->release(object_));
+  must(destroy(*other.arena, object_));
+  for (const auto& each : self_.arena->list())
+    EXPECT_FALSE(each.name.starts_with("penstock.version.")) << each.name;
+  EXPECT_EQ(destroy(*self_.arena, object_).error().code, ErrorCode::not_found);
+}
+
+TEST_F(Misuse, ADestroyedObjectIsNotAdded) {
+  const auto log = must(UndoLog::open(*self_.arena));
+  must(destroy(*self_.arena, object_));
+  must(log->begin());
+  EXPECT_EQ(log->add(object_, 0, 64).error().code, ErrorCode::not_found);
+}
+
+/// It would be freed with whoever said so, within another's transaction.
+TEST_F(Misuse, WhatTransactionsChangeOutlivesProcesses) {
+  const auto log = must(UndoLog::open(*self_.arena));
+  must(set_lifetime(*self_.arena, object_, arena::Lifetime::process));
+  must(set_lifetime(*self_.arena, object_, arena::Lifetime::pool));
+  must(log->begin());
+  must(log->add(object_, 0, 64));
+  EXPECT_EQ(set_lifetime(*self_.arena, object_, arena::Lifetime::process).error().code,
+            ErrorCode::invalid_argument);
+  must(log->commit());
+}
+
+/// As when fork() was called within a transaction and the child returns.
+TEST_F(Misuse, AForkedChildDoesNotEndItsParentsTransaction) {
+  const auto log = must(UndoLog::open(*self_.arena));
+  must(log->begin());
+  must(log->add(object_, 0, 64));
+  std::memset(object_.data, 5, 64);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool refused = !log->abort() && !log->commit() && !log->begin() && !log->release_all() &&
+                         !log->add(object_, 64, 64);
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(object_.data[0], std::byte{5});
+  must(log->commit());
+  std::byte read{};
+  auto reader = must(Reader::open(*self_.arena, object_));
+  EXPECT_EQ(must(reader.read(&read, 0, 1)), 2u);
+  EXPECT_EQ(read, std::byte{5});
+}
+
+TEST_F(Misuse, ACheckpointIsNotMadeOverAnotherObject) {
+  const auto array = must(self_.arena->create("array", pair_bytes + 2 * page_bytes));
+  std::memset(array.data, 7, array.bytes);
+  self_.pool->memory().write_back(array.data, array.bytes);
+  self_.pool->memory().full_fence();
+  const auto made = Checkpoint::create(*self_.arena, "array", 100, arena::Lifetime::pool);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, ErrorCode::wrong_format);
+  for (std::uint64_t at = 0; at < array.bytes; ++at) ASSERT_EQ(array.data[at], std::byte{7}) << at;
+}
+
+/// Between the object and its first line another process looks, or the one that makes it dies.
+TEST_F(Misuse, ACheckpointThatIsJustBeingMadeIsNotThereYet) {
+  (void)must(self_.arena->create("saved", pair_bytes + 2 * page_bytes));
+  EXPECT_EQ(Checkpoint::open(*self_.arena, "saved").error().code, ErrorCode::not_found);
+  (void)must(Checkpoint::create(*self_.arena, "saved", 100, arena::Lifetime::pool));
+  EXPECT_EQ(must(must(Checkpoint::open(*self_.arena, "saved")).valid()).version, 0u);
+}
+
+}  // namespace
+}  // namespace penstock::persist
