@@ -141,9 +141,36 @@ Scenario power_cut(const PersistSpace& space) {
   return scenario;
 }
 
+/// The power goes as soon as a commit has returned: what its caller told others is true.
+Scenario power_cut_behind_commit(const PersistSpace& space) {
+  Scenario scenario = space.scenario("checkpoints, a power cut behind a commit", persist_nodes);
+  scenario.body = [&space](World& world) {
+    auto job = std::make_shared<Job>();
+    job->flushed[1] = UINT64_MAX;  // there is no other rank
+    const std::uint64_t versions = 1 + world.random() % 3;
+    world.spawn(0, [&world, &space, job, versions] {
+      Member member(world, space);
+      auto saved = must(world, persist::Checkpoint::open(*member.arena, "saved"));
+      while (job->committed < versions) save(world, saved, *job, 0);
+      world.until([] { return false; });
+    });
+    world.spawn(2, [&world, &space, job, versions] {
+      world.until([&] { return job->committed == versions; });
+      world.lose_node(0);
+      Member member(world, space);
+      const auto saved = must(world, persist::Checkpoint::open(*member.arena, "saved"));
+      const std::uint64_t found = must(world, saved.valid()).version;
+      world.require(found == versions,
+                    fmt::format("version {} is valid, {} was committed", found, versions));
+    });
+  };
+  return scenario;
+}
+
 TEST(Checkpoints, APowerCutLosesNoneThatWasCommitted) {
   const PersistSpace space;
   expect_held("checkpoints", "power cuts", explore(power_cut(space), 60));
+  expect_held("checkpoints", "power cuts", explore(power_cut_behind_commit(space), 40));
 }
 
 /// Made by two at once, opened by a third.
