@@ -62,6 +62,7 @@ struct Rank {
   Communicator& gpu;
   const Device& device;
   cuda::Stream stream;
+  std::function<void()> close;  ///< ends `gpu`
 };
 
 class GpuCommunicator : public testing::Test {
@@ -126,7 +127,7 @@ class GpuCommunicator : public testing::Test {
       ASSERT_EQ((*device)->driver().stream_create(&stream, cuda::stream_non_blocking),
                 cuda::success);
     }
-    body({core, **gpu, **device, stream});
+    body({core, **gpu, **device, stream, [&gpu] { gpu->reset(); }});
     gpu->reset();
     const Device::Scope scope(**device);
     ASSERT_EQ((*device)->driver().stream_destroy(stream), cuda::success);
@@ -514,6 +515,79 @@ TEST_F(GpuCommunicator, ATimeoutLetsTheStreamsGo) {
     make_pool(form.mode);
     for (const bool in_graph : {false, true})
       run(2, 2, form.shape, [in_graph](const Rank& rank) { wait_in_vain(rank, in_graph); });
+  }
+}
+
+/// The second call was numbered by the host, and is under way when the GPU begins to count.
+void wait_in_vain_and_capture(const Rank& rank) {
+  constexpr std::uint64_t timeout_ns = 150'000'000;
+  Sums sums(rank, 300);
+  sums.put(1);
+  ASSERT_TRUE(sums.enqueue());
+  sums.expect(1);
+  if (rank.core.self() == 1) {
+    while (!rank.gpu.error()) std::this_thread::yield();
+    EXPECT_THAT(rank.gpu.error()->message, HasSubstr("rank 0"));
+    return;
+  }
+  ASSERT_TRUE(sums.enqueue(timeout_ns));
+  sums.capture(cuda::capture_thread_local, 1);
+  sums.wait();
+  EXPECT_FALSE(rank.gpu.drain());
+  EXPECT_THAT(rank.gpu.error()->message, HasSubstr("for 1 of 2 ranks: rank 1"));
+}
+
+TEST_F(GpuCommunicator, AGraphLeavesNoEarlierCallUnwatched) {
+  make_pool(coherence::Mode::hardware);
+  run(2, 2, small_direct(), wait_in_vain_and_capture);
+}
+
+/// Rank 0 ends while a graph of its own waits for rank 1, which does not launch one.
+void end_during_a_graph(const Rank& rank) {
+  Sums sums(rank, 300);
+  sums.put(1);
+  sums.capture(cuda::capture_thread_local, 1);
+  sums.launch();
+  sums.expect(1);
+  if (rank.core.self() == 1) {
+    while (!rank.gpu.error()) std::this_thread::yield();
+    EXPECT_THAT(rank.gpu.error()->message, HasSubstr("rank 0"));
+    return;
+  }
+  sums.launch();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  rank.gpu.abort();
+  rank.close();
+  sums.wait();
+}
+
+TEST_F(GpuCommunicator, EndsWhenItsGraphsHave) {
+  make_pool(coherence::Mode::hardware);
+  for (int turn = 0; turn < 5; ++turn) run(2, 2, small_direct(), end_during_a_graph);
+}
+
+/// While another thread captures in the mode that forbids all threads what may wait.
+TEST_F(GpuCommunicator, DrainsAndEndsDuringACapture) {
+  for (const auto& [mode, shape] : {forms[0], forms[2]}) {
+    make_pool(mode);
+    run(1, 1, shape, [](const Rank& rank) {
+      const Device::Scope scope(rank.device);
+      const cuda::Driver& driver = rank.device.driver();
+      Sums sums(rank, 10);
+      sums.put(4);
+      ASSERT_TRUE(sums.enqueue());
+      sums.expect(4);
+      cuda::Stream captured = nullptr;
+      cuda::Graph graph = nullptr;
+      ASSERT_EQ(driver.stream_create(&captured, cuda::stream_non_blocking), cuda::success);
+      ASSERT_EQ(driver.stream_begin_capture(captured, cuda::capture_global), cuda::success);
+      const auto drained = rank.gpu.drain();
+      EXPECT_TRUE(drained) << drained.error().message;
+      rank.close();
+      ASSERT_EQ(driver.stream_end_capture(captured, &graph), cuda::success);
+      ASSERT_EQ(driver.graph_destroy(graph), cuda::success);
+      ASSERT_EQ(driver.stream_destroy(captured), cuda::success);
+    });
   }
 }
 
