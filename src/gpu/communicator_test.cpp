@@ -1,5 +1,6 @@
 // Collectives of GPUs through a real pool, on the stand-in GPU, whose memory the host cannot touch
 // and whose streams run at their own pace: threads that each are a rank.
+#include "gpu/communicator.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
