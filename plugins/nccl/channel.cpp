@@ -47,6 +47,7 @@ Result Channel::allocate() {
 }
 
 Channel::~Channel() {
+  const gpu::BesideCaptures beside(device_->driver());
   {
     const gpu::Device::Scope scope(*device_);
     if (stream_ != nullptr) {

@@ -13,8 +13,8 @@
 namespace penstock::nccl {
 
 /// One exchange between `ranks` ranks that know the same `key`; each key is used once. A rank that
-/// gives it up says so in an object of its own, which lives as long as its process: who comes later
-/// is told at once.
+/// gives it up first says so in an object of its own, which lives as long as its process: who comes
+/// later is told at once.
 class Meeting {
  public:
   static constexpr std::uint64_t max_bytes = 192;

@@ -1,5 +1,6 @@
 // Memory of NCCL's interface. Registering makes nothing faster: a GPU's own streams copy between
 // any memory and the pool, and memory that lies in the pool is known by its address.
+#include <cstdint>
 #include <cstdlib>
 #include <mutex>
 #include <set>
@@ -100,8 +101,12 @@ PENSTOCK_NCCL(Result, ncclMemAlloc, (void** made, std::size_t bytes)) {
     const cuda::Driver* const driver = driver_here();
     constexpr std::size_t alignment = 4096;
     if (driver == nullptr) {
-      *made = std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
-      return *made != nullptr ? success : failed(system_error, "ncclMemAlloc: no memory");
+      const bool fits = bytes <= PTRDIFF_MAX - alignment;
+      *made = fits ? std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment)
+                   : nullptr;
+      return *made != nullptr
+                 ? success
+                 : failed(system_error, fmt::format("ncclMemAlloc: no memory for {} bytes", bytes));
     }
     auto device = gpu::Device::current();
     if (!device) return failed(unhandled_cuda_error, device.error().message);

@@ -206,6 +206,7 @@ Channel& PointToPoint::channel(std::uint32_t peer, bool is_send) {
 
 Result PointToPoint::issue(const std::vector<Transfer>& transfers) {
   const gpu::Device::Scope scope(*device_);
+  const gpu::BesideCaptures beside(device_->driver());
   std::map<Channel*, std::deque<Channel::Chunk>> parts;
   {
     const std::lock_guard<std::mutex> guard(mutex_);

@@ -22,6 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds patience{5};  // with one that has connected
 constexpr std::size_t max_clients = 256;     // at once; then the oldest goes
+constexpr int max_new = 64;                  // between two looks, so that each is looked at before
 
 std::string name_of_host() {
   char name[64] = "?";
@@ -90,7 +91,7 @@ void Root::run() {
 }
 
 void Root::accept_all(std::map<int, Client>& clients) const {
-  for (;;) {
+  for (int i = 0; i < max_new; ++i) {
     const int socket = accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (socket < 0) {
       // Without descriptors the next look would be at once, and so on.

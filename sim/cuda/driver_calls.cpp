@@ -184,6 +184,7 @@ PENSTOCK_EXPORT Status cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) 
   return Memory::instance().allocate(pointer, bytes);
 }
 PENSTOCK_EXPORT Status cuMemFree_v2(DevicePointer pointer) {
+  RETURN_IF_FAILED(allowed());
   return Memory::instance().release(pointer);
 }
 PENSTOCK_EXPORT Status cuMemHostRegister_v2(void* at, std::size_t bytes, unsigned) {
@@ -192,6 +193,7 @@ PENSTOCK_EXPORT Status cuMemHostRegister_v2(void* at, std::size_t bytes, unsigne
   return Memory::instance().register_host(at, bytes);
 }
 PENSTOCK_EXPORT Status cuMemHostUnregister(void* at) {
+  RETURN_IF_FAILED(allowed());
   return Memory::instance().unregister_host(at);
 }
 PENSTOCK_EXPORT Status cuMemHostGetDevicePointer_v2(DevicePointer* pointer, void* at, unsigned) {
@@ -230,6 +232,7 @@ PENSTOCK_EXPORT Status cuStreamSynchronize(Stream stream) {
 }
 PENSTOCK_EXPORT Status cuStreamQuery(Stream stream) {
   RETURN_IF_FAILED(usable());
+  RETURN_IF_FAILED(allowed());
   return thread_of(stream).is_idle() ? success : not_ready;
 }
 PENSTOCK_EXPORT Status cuStreamWaitEvent(Stream stream, Event event, unsigned) {
@@ -294,11 +297,13 @@ PENSTOCK_EXPORT Status cuEventRecord(Event event, Stream stream) {
 }
 PENSTOCK_EXPORT Status cuEventQuery(Event event) {
   RETURN_IF_FAILED(usable());
+  RETURN_IF_FAILED(allowed());
   const auto& mark = event->state.mark;
   return mark == nullptr || mark->is_set() ? success : not_ready;
 }
 PENSTOCK_EXPORT Status cuEventSynchronize(Event event) {
   RETURN_IF_FAILED(usable());
+  RETURN_IF_FAILED(allowed());
   if (const auto mark = event->state.mark) mark->wait();
   return sticky_error();
 }

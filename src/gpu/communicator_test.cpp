@@ -10,131 +10,15 @@
 #include <functional>
 #include <thread>
 
-#include "arena/arena.hpp"
 #include "base/seed_in_tests.hpp"
 #include "coll/test_calls.hpp"
-#include "pool/test_pool.hpp"
+#include "gpu/test_ranks.hpp"
 
 namespace penstock::gpu {
 namespace {
 
 using coll::Collective;
 using testing::HasSubstr;
-
-constexpr coll::Shape small{
-    .slots = 4, .slot_bytes = 1024, .eager_blocks = 4, .eager_bytes = 6 * 56};
-
-/// Memory of the GPU, with what the host has put there.
-class DeviceBytes {
- public:
-  DeviceBytes(const Device& device, const std::vector<std::byte>& content, cuda::Stream stream)
-      : device_(device), stream_(stream), bytes_(content.size()), content_(content) {
-    const Device::Scope scope(device);
-    EXPECT_EQ(device.driver().mem_alloc(&at_, bytes_ + 64), cuda::success);
-    EXPECT_EQ(device.driver().copy_to_device(at_, content_.data(), bytes_, stream), cuda::success);
-  }
-  ~DeviceBytes() {
-    const Device::Scope scope(device_);
-    EXPECT_EQ(device_.driver().mem_free(at_), cuda::success);
-  }
-  DeviceBytes(const DeviceBytes&) = delete;
-  DeviceBytes& operator=(const DeviceBytes&) = delete;
-
-  cuda::DevicePointer at() const { return at_; }
-  std::vector<std::byte> read() const {
-    const Device::Scope scope(device_);
-    std::vector<std::byte> out(bytes_);
-    EXPECT_EQ(device_.driver().copy_to_host(out.data(), at_, bytes_, stream_), cuda::success);
-    EXPECT_EQ(device_.driver().stream_synchronize(stream_), cuda::success);
-    return out;
-  }
-
- private:
-  const Device& device_;
-  cuda::Stream stream_;
-  std::size_t bytes_;
-  std::vector<std::byte> content_;
-  cuda::DevicePointer at_ = 0;
-};
-
-struct Rank {
-  coll::Communicator& core;
-  Communicator& gpu;
-  const Device& device;
-  cuda::Stream stream;
-};
-
-class GpuCommunicator : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    setenv("PENSTOCK_SIM_SEED", "1", 1);
-    setenv("PENSTOCK_SPIN", "1", 1);  // streams are threads, and need the cores
-    const char* const real = std::getenv("PENSTOCK_TEST_CUDA");
-    ASSERT_TRUE(cuda::driver(real != nullptr ? real : STANDIN));
-  }
-  void make_pool(coherence::Mode mode) {
-    auto made = pool::create({.spec = spec_,
-                              .bytes = 48 << 20,
-                              .mode = mode,
-                              .max_processes = 16,
-                              .max_nodes = 8,
-                              .overwrite = true});
-    ASSERT_TRUE(made) << made.error().message;
-  }
-  void run(std::uint32_t ranks, std::uint32_t nodes, const coll::Shape& shape,
-           const std::function<void(const Rank&)>& body) {
-    std::vector<std::unique_ptr<pool::Pool>> pools;
-    coll::Options options{.shape = shape, .direct = shape.direct};
-    for (std::uint32_t r = 0; r < ranks; ++r) {
-      auto attached = pool::Pool::attach(
-          {.spec = spec_, .rank = static_cast<int>(r), .job = "gpu", .emulated_node = r % nodes});
-      ASSERT_TRUE(attached) << attached.error().message;
-      pools.push_back(*std::move(attached));
-      options.tokens.push_back(pools.back()->token());
-      options.nodes.push_back(r % nodes);
-    }
-    auto arena = *arena::Arena::open(*pools[0]);
-    const std::uint64_t bytes = coll::Communicator::bytes(ranks, shape);
-    const auto area = arena->create("area", bytes, {.alignment = 4096});
-    ASSERT_TRUE(area) << area.error().message;
-    options.area = area->offset;
-    std::vector<std::thread> threads;
-    for (std::uint32_t r = 0; r < ranks; ++r) {
-      threads.emplace_back([&, r] {
-        coll::Options own = options;
-        own.self = r;
-        auto core = coll::Communicator::open(*pools[r], own);
-        ASSERT_TRUE(core) << core.error().message;
-        as_rank(**core, {pools[r]->base() + own.area, bytes}, body);
-      });
-    }
-    for (auto& thread : threads) thread.join();
-    ASSERT_TRUE(arena->destroy(*area));
-    arena.reset();
-  }
-
- private:
-  static void as_rank(coll::Communicator& core, const Communicator::Area& area,
-                      const std::function<void(const Rank&)>& body) {
-    const auto device = Device::current();
-    ASSERT_TRUE(device) << device.error().message;
-    auto gpu = Communicator::open(core, {area}, *device);
-    ASSERT_TRUE(gpu) << gpu.error().message;
-    cuda::Stream stream = nullptr;
-    {
-      const Device::Scope scope(**device);
-      ASSERT_EQ((*device)->driver().stream_create(&stream, cuda::stream_non_blocking),
-                cuda::success);
-    }
-    body({core, **gpu, **device, stream});
-    gpu->reset();
-    const Device::Scope scope(**device);
-    ASSERT_EQ((*device)->driver().stream_destroy(stream), cuda::success);
-  }
-
-  pool::TestFolder folder_;
-  std::string spec_ = folder_.file("pool");
-};
 
 /// Calls that only move, drawn alike on all ranks; several on their way at once.
 void move_in_turn(const Rank& rank, std::uint64_t seed, int calls) {
@@ -514,6 +398,79 @@ TEST_F(GpuCommunicator, ATimeoutLetsTheStreamsGo) {
     make_pool(form.mode);
     for (const bool in_graph : {false, true})
       run(2, 2, form.shape, [in_graph](const Rank& rank) { wait_in_vain(rank, in_graph); });
+  }
+}
+
+/// The second call was numbered by the host, and is under way when the GPU begins to count.
+void wait_in_vain_and_capture(const Rank& rank) {
+  constexpr std::uint64_t timeout_ns = 150'000'000;
+  Sums sums(rank, 300);
+  sums.put(1);
+  ASSERT_TRUE(sums.enqueue());
+  sums.expect(1);
+  if (rank.core.self() == 1) {
+    while (!rank.gpu.error()) std::this_thread::yield();
+    EXPECT_THAT(rank.gpu.error()->message, HasSubstr("rank 0"));
+    return;
+  }
+  ASSERT_TRUE(sums.enqueue(timeout_ns));
+  sums.capture(cuda::capture_thread_local, 1);
+  sums.wait();
+  EXPECT_FALSE(rank.gpu.drain());
+  EXPECT_THAT(rank.gpu.error()->message, HasSubstr("for 1 of 2 ranks: rank 1"));
+}
+
+TEST_F(GpuCommunicator, AGraphLeavesNoEarlierCallUnwatched) {
+  make_pool(coherence::Mode::hardware);
+  run(2, 2, small_direct(), wait_in_vain_and_capture);
+}
+
+/// Rank 0 ends while a graph of its own waits for rank 1, which does not launch one.
+void end_during_a_graph(const Rank& rank) {
+  Sums sums(rank, 300);
+  sums.put(1);
+  sums.capture(cuda::capture_thread_local, 1);
+  sums.launch();
+  sums.expect(1);
+  if (rank.core.self() == 1) {
+    while (!rank.gpu.error()) std::this_thread::yield();
+    EXPECT_THAT(rank.gpu.error()->message, HasSubstr("rank 0"));
+    return;
+  }
+  sums.launch();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  rank.gpu.abort();
+  rank.close();
+  sums.wait();
+}
+
+TEST_F(GpuCommunicator, EndsWhenItsGraphsHave) {
+  make_pool(coherence::Mode::hardware);
+  for (int turn = 0; turn < 5; ++turn) run(2, 2, small_direct(), end_during_a_graph);
+}
+
+/// While another thread captures in the mode that forbids all threads what may wait.
+TEST_F(GpuCommunicator, DrainsAndEndsDuringACapture) {
+  for (const auto& [mode, shape] : {forms[0], forms[2]}) {
+    make_pool(mode);
+    run(1, 1, shape, [](const Rank& rank) {
+      const Device::Scope scope(rank.device);
+      const cuda::Driver& driver = rank.device.driver();
+      Sums sums(rank, 10);
+      sums.put(4);
+      ASSERT_TRUE(sums.enqueue());
+      sums.expect(4);
+      cuda::Stream captured = nullptr;
+      cuda::Graph graph = nullptr;
+      ASSERT_EQ(driver.stream_create(&captured, cuda::stream_non_blocking), cuda::success);
+      ASSERT_EQ(driver.stream_begin_capture(captured, cuda::capture_global), cuda::success);
+      const auto drained = rank.gpu.drain();
+      EXPECT_TRUE(drained) << drained.error().message;
+      rank.close();
+      ASSERT_EQ(driver.stream_end_capture(captured, &graph), cuda::success);
+      ASSERT_EQ(driver.graph_destroy(graph), cuda::success);
+      ASSERT_EQ(driver.stream_destroy(captured), cuda::success);
+    });
   }
 }
 

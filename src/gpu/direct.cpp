@@ -38,6 +38,7 @@ Result<std::unique_ptr<Communicator>> Direct::open(coll::Communicator& core,
 }
 
 Direct::~Direct() {
+  const BesideCaptures beside(device_->driver());
   if (watchdog_.joinable()) {
     (void)drain();
     {
@@ -50,6 +51,8 @@ Direct::~Direct() {
   }
   captured_lanes_.reset();
   lanes_.reset();
+  words_.reset();
+  movement_.reset();
 }
 
 Result<void> Direct::enqueue(const Call& call, cuda::Stream stream) {
@@ -77,7 +80,8 @@ Result<Direct::Submission> Direct::prepare(const Call& call, bool captures) {
   PENSTOCK_TRY(number(submitted, captures));
   // Before the streams get it: what is queued there may have to go on before all of it fits.
   const std::lock_guard<std::mutex> guard(mutex_);
-  if (by_launches_) under_way_.clear();
+  if (submitted.counts_itself && !under_way_.empty() && under_way_.back().counts_itself)
+    under_way_.pop_back();
   under_way_.push_back(submitted);
   unsettled_ = true;
   return submitted;
@@ -93,6 +97,7 @@ Result<void> Direct::number(Submission& submitted, bool captures) {
     words_->launch_from(last_);
     by_launches_ = true;
   }
+  submitted.counts_itself = by_launches_;
   if (by_launches_) {
     submitted.turn.half = core.take_half();
   } else {
@@ -179,10 +184,10 @@ void Direct::let_go(std::unique_lock<std::mutex>& lock) {
 /// Whether the GPU has done all that this host knows of.
 bool Direct::is_over() {
   const std::uint64_t last = (*words_)[StreamWords::done].load(std::memory_order_acquire);
-  if (!by_launches_) {
-    while (!under_way_.empty() && under_way_.front().turn.number <= last) under_way_.pop_front();
-    return under_way_.empty();
-  }
+  while (!under_way_.empty() && !under_way_.front().counts_itself &&
+         under_way_.front().turn.number <= last)
+    under_way_.pop_front();
+  if (under_way_.empty() || !under_way_.front().counts_itself) return under_way_.empty();
   // A graph may be launched at any time.
   coll::DirectTurn& turn = under_way_.front().turn;
   turn.number = (*words_)[StreamWords::begun].load(std::memory_order_acquire);
@@ -194,7 +199,7 @@ Result<void> Direct::look() {
   const Submission& submitted = under_way_.front();
   PENSTOCK_TRY(lanes_->check());
   PENSTOCK_TRY(core_.direct().look(submitted.name.c_str(),
-                                   by_launches_ ? nullptr : &submitted.prepared->direct,
+                                   submitted.counts_itself ? nullptr : &submitted.prepared->direct,
                                    submitted.turn, missing_));
   return check_time(submitted);
 }
@@ -242,14 +247,25 @@ void Direct::abort() {
   fail_with({ErrorCode::unavailable, "the communicator was aborted"});
 }
 
+/// They run on streams that only the program knows: until what they have begun is done.
+void Direct::await_graphs() const {
+  constexpr std::chrono::microseconds between{100};
+  const auto word = [this](StreamWords::Word which) {
+    return (*words_)[which].load(std::memory_order_acquire);
+  };
+  while (word(StreamWords::begun) > word(StreamWords::done) && captured_lanes_->check())
+    std::this_thread::sleep_for(between);
+}
+
 Result<void> Direct::drain() {
   const Device::Scope scope(*device_);
+  const BesideCaptures beside(device_->driver());
   if (const auto over = lanes_->synchronize(); !over) fail_with(over.error());
+  await_graphs();
   if (const auto failed = error()) return unexpected(*failed);
   const std::lock_guard<std::mutex> guard(mutex_);
-  if (by_launches_) return {};  // graphs may be under way
-  under_way_.clear();
-  unsettled_ = false;
+  std::erase_if(under_way_, [](const Submission& one) { return !one.counts_itself; });
+  unsettled_ = by_launches_;  // graphs may be launched again
   return {};
 }
 

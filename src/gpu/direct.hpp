@@ -41,6 +41,7 @@ class Direct : public Communicator {
     std::shared_ptr<const coll::Prepared> prepared;
     coll::DirectTurn turn;
     std::uint64_t timeout_ns = 0;
+    bool counts_itself = false;  ///< by launches
   };
   Direct(coll::Communicator& core, std::shared_ptr<const Device> device)
       : core_(core), device_(std::move(device)) {}
@@ -51,6 +52,7 @@ class Direct : public Communicator {
   Result<void> issue_op(const Call& call, const Submission& submitted, Lanes& lanes,
                         const coll::DirectOp& op);
   bool is_over();
+  void await_graphs() const;
 
   void run_watchdog();
   Result<void> look();
@@ -68,7 +70,7 @@ class Direct : public Communicator {
 
   std::mutex mutex_;  ///< of all below, and of the host's part in the protocol
   std::condition_variable changed_;
-  std::deque<Submission> under_way_;  ///< by launches: the last one that was enqueued
+  std::deque<Submission> under_way_;  ///< of those by launches, the last one that was enqueued
   bool by_launches_ = false;          ///< from the first call in a graph on, or from the begin
   bool unsettled_ = false;            ///< something was enqueued since the last drain()
   std::optional<Error> error_;

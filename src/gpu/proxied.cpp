@@ -44,6 +44,7 @@ Result<std::unique_ptr<Communicator>> Proxied::open(coll::Communicator& core,
                                                     const std::vector<Area>& areas,
                                                     std::shared_ptr<const Device> device) {
   PENSTOCK_TRY(device->need_stream_words());
+  const BesideCaptures beside(device->driver());
   std::unique_ptr<Proxied> made(new Proxied(core, device));
   made->movement_ = PENSTOCK_TRY(Movement::make(core, areas, device));
   made->words_ = PENSTOCK_TRY(PinnedWords::make(device));
@@ -53,6 +54,7 @@ Result<std::unique_ptr<Communicator>> Proxied::open(coll::Communicator& core,
 }
 
 Proxied::~Proxied() {
+  const BesideCaptures beside(device_->driver());
   {
     const std::lock_guard<std::mutex> guard(mutex_);
     ends_ = true;
@@ -60,12 +62,15 @@ Proxied::~Proxied() {
   changed_.notify_all();
   if (proxy_.joinable()) proxy_.join();
   lanes_.reset();
+  words_.reset();
+  movement_.reset();
 }
 
 Result<void> Proxied::enqueue(const Call& call, cuda::Stream stream) {
   if (const auto failed = error()) return unexpected(*failed);
   const Device::Scope scope(*device_);
   const cuda::Driver& driver = device_->driver();
+  const BesideCaptures beside(driver);
   int capturing = cuda::capture_none;
   PENSTOCK_TRY(driver.check(driver.stream_is_capturing(stream, &capturing), "the stream"));
   if (capturing != cuda::capture_none)
@@ -167,6 +172,7 @@ void Proxied::run_proxy() {
   pthread_setname_np(pthread_self(), "penstock-gpu");
   constexpr std::chrono::microseconds stays_awake{100};
   const Device::Scope scope(*device_);
+  const BesideCaptures beside(device_->driver());
   std::uint64_t done = 0;
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {

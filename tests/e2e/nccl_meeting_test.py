@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import socket
 import struct
 import subprocess
@@ -78,6 +79,11 @@ class NcclMeeting(Case):
             # Once the other has gone, all that is left to tell is that it has.
             self.assertRegex(said[0][1], r"^remote process exited.*rank 1 \(pid \d+")
             (self.folder / "id").unlink()
+
+    def test_an_abort_before_the_first_call_is_told(self):
+        """Of a process that lives on."""
+        said = self.ranks(2, "give_up", PENSTOCK_TIMEOUT_MS=5000)
+        self.assertRegex(said[0][1], r"^remote process exited.*rank 1 \(pid \d+ .*has given the .*up")
 
     def test_forked_children_ask_their_parent(self):
         self.all_well(self.outcomes([self.start_rank(0, 3, "forked")]))
@@ -161,6 +167,21 @@ class NcclMeeting(Case):
         for connection in held:
             connection.close()
 
+    def test_a_crowd_of_strangers_keeps_nobody_out(self):
+        """More than are served at once come at once, behind a rank."""
+        rank = self.start_rank(0, 2, "come")
+        key, address = self.unique_id()
+        rank.send_signal(signal.SIGSTOP)
+        with socket.create_connection(address, 20) as asking:
+            asking.sendall(QUESTION.pack(MAGIC, key, 99, 1, 2, 0, b"far away"))
+            held = [socket.create_connection(address, 20) for _ in range(400)]
+            rank.send_signal(signal.SIGCONT)
+            got = b"".join(iter(lambda: asking.recv(4096), b""))
+        for connection in held:
+            connection.close()
+        self.outcomes([rank])
+        self.assertEqual(len(got), ANSWER.size)
+
     def test_a_port_of_another_program_is_no_root(self):
         rank = self.start_rank(0, 2, "come")
         self.unique_id()
@@ -190,6 +211,9 @@ class NcclMeeting(Case):
                 left = self.penstock("pool", "ls", pool).stdout
                 self.assertNotIn("penstock.nccl", left)
                 (self.folder / "id").unlink()
+        said = self.ranks(1, "memory")
+        self.assertEqual(said[0][0], 1)  # of the host: too much is refused too, and then it is none of a pool
+        self.assertNotIn("SIZE_MAX", said[0][2])
         said = self.ranks(1, "memory", PENSTOCK_NCCL_MEMORY="elsewhere")
         self.assertIn("PENSTOCK_NCCL_MEMORY is 'elsewhere': set it to device or pool", said[0][2])
 

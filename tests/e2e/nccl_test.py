@@ -114,6 +114,11 @@ class Nccl(Case):
                 with self.subTest(gpu=gpu, turn=turn):
                     self.all_right(2, "leave", gpu, PENSTOCK_SIM_SEED=turn)
 
+    def test_calls_beside_a_capture(self):
+        for mode in ("software", "hardware"):
+            with self.subTest(mode=mode):
+                self.all_right(2, "beside", True, PENSTOCK_POOL=self.pool("64M", mode))
+
     def test_a_split_names_who_has_died(self):
         said = self.ranks(3, "split", True)
         for rank in (0, 2):  # the other one may have given up and gone meanwhile

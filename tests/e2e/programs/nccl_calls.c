@@ -22,7 +22,8 @@ static int gpu;
 static int (*to_device)(unsigned long long, const void*, size_t, void*);
 static int (*to_host)(void*, unsigned long long, size_t, void*);
 static int (*synchronize)(void*);
-static int (*make_stream)(void**, unsigned);
+static int (*make_stream)(void**, unsigned), (*begin_capture)(void*, int),
+    (*end_capture)(void*, void**);
 
 static void* symbol(void* library, const char* name) {
   void* const found = dlsym(library, name);
@@ -44,6 +45,8 @@ static void open_gpu(void) {
       (int (*)(void*, unsigned long long, size_t, void*))symbol(library, "cuMemcpyDtoHAsync_v2");
   synchronize = (int (*)(void*))symbol(library, "cuStreamSynchronize");
   make_stream = (int (*)(void**, unsigned))symbol(library, "cuStreamCreate");
+  begin_capture = (int (*)(void*, int))symbol(library, "cuStreamBeginCapture_v2");
+  end_capture = (int (*)(void*, void**))symbol(library, "cuStreamEndCapture");
   void* context = NULL;
   if (init(0) != 0 || retain(&context, 0) != 0 || push(context) != 0)
     fprintf(stderr, "no GPU\n"), exit(1);
@@ -407,6 +410,32 @@ static void wrong_calls(const struct rank* me) {
   free_buffer(&b);
 }
 
+static void capture(void* stream, int begins) {
+  void* graph = NULL;
+  if ((begins ? begin_capture(stream, 0) : end_capture(stream, &graph)) != 0)
+    fprintf(stderr, "no capture\n"), exit(1);
+}
+
+/* Calls on one stream while another one captures a graph, in the mode that forbids much. */
+static void beside_a_capture(struct rank* me) { /* of two */
+  const size_t count = 1000;
+  struct buffer b = new_buffer(4 * count), c = new_buffer(4 * count);
+  for (size_t i = 0; i < count; ++i) store(b.host + 4 * i, ncclInt32, (unsigned)me->rank);
+  put(&b, me->stream);
+  void* const other = new_stream();
+  capture(other, 1);
+  CHECK(ncclGroupStart());
+  CHECK(ncclSend(b.device, count, ncclInt32, !me->rank, me->comm, me->stream));
+  CHECK(ncclRecv(c.device, count, ncclInt32, !me->rank, me->comm, me->stream));
+  CHECK(ncclGroupEnd());
+  CHECK(ncclAllReduce(c.device, c.device, count, ncclInt32, ncclSum, me->comm, me->stream));
+  CHECK(ncclCommDestroy(me->comm));
+  capture(other, 0);
+  get(&c, me->stream);
+  for (size_t i = 0; i < count; ++i) expect(&c, i, ncclInt32, 1, "beside a capture", me->rank);
+  printf("ok\n");
+}
+
 /* A process that ends when its last call is done leaves the others all that they need. */
 static void leave(const struct rank* me) {
   const size_t count = 1000;
@@ -535,6 +564,10 @@ int main(int argc, char** argv) {
   const ncclUniqueId id = meet(me.rank, argv[3]);
   CHECK(ncclCommInitRank(&me.comm, ranks, id, me.rank));
   if (strcmp(argv[4], "leave") == 0) leave(&me);
+  if (strcmp(argv[4], "beside") == 0) {
+    beside_a_capture(&me);
+    return 0;
+  }
   if (strcmp(argv[4], "split") == 0) {
     split_without_it(&me);
     return 0;

@@ -74,6 +74,20 @@ static void come(int rank, int ranks, const char* folder, int is_gated) {
   print_failure(result);
 }
 
+/* Rank 1 gives up before its first call, and lives on. */
+static void give_up(int rank, int ranks, const char* folder) {
+  const ncclUniqueId id = meet(rank, folder);
+  CHECK(ncclCommInitRank(&comm, ranks, id, rank));
+  if (rank == 1) {
+    CHECK(ncclCommAbort(comm));
+    await(folder, "told");
+    return;
+  }
+  int32_t value = 1;
+  print_failure(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, NULL));
+  say(folder, "told");
+}
+
 /* Children are the ranks; what their parent has listens on, and its pool stays, when they end. */
 static void forked(int ranks) {
   for (int turn = 0; turn < 2; ++turn) {
@@ -107,6 +121,8 @@ static void memory(int rank, int ranks, const char* folder) {
   int32_t *in = NULL, *out = NULL;
   void *window = NULL, *handle = NULL, *data = NULL;
   ncclComm_t half = NULL;
+  for (size_t less = 0; less < 3; ++less)
+    REFUSED(ncclMemAlloc(&data, SIZE_MAX - 2048 * less), "ncclMemAlloc");
   if (getenv("PENSTOCK_POOL") == NULL)
     REFUSED(ncclMemAlloc((void**)&in, 1), "knows no pool yet: set PENSTOCK_POOL");
   const ncclUniqueId id = meet(rank, folder);
@@ -151,6 +167,8 @@ int main(int argc, char** argv) {
     without_root(rank, ranks, argv[3]);
   else if (strcmp(argv[4], "forked") == 0)
     forked(ranks);
+  else if (strcmp(argv[4], "give_up") == 0)
+    give_up(rank, ranks, argv[3]);
   else if (strcmp(argv[4], "memory") == 0)
     memory(rank, ranks, argv[3]);
   else

@@ -1,0 +1,135 @@
+// Ranks that are threads, each with the stand-in GPU: what tests of collectives of GPUs share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "arena/arena.hpp"
+#include "gpu/communicator.hpp"
+#include "pool/test_pool.hpp"
+
+namespace penstock::gpu {
+
+inline constexpr coll::Shape small{
+    .slots = 4, .slot_bytes = 1024, .eager_blocks = 4, .eager_bytes = 6 * 56};
+
+/// Memory of the GPU, with what the host has put there.
+class DeviceBytes {
+ public:
+  DeviceBytes(const Device& device, const std::vector<std::byte>& content, cuda::Stream stream)
+      : device_(device), stream_(stream), bytes_(content.size()), content_(content) {
+    const Device::Scope scope(device);
+    EXPECT_EQ(device.driver().mem_alloc(&at_, bytes_ + 64), cuda::success);
+    EXPECT_EQ(device.driver().copy_to_device(at_, content_.data(), bytes_, stream), cuda::success);
+  }
+  ~DeviceBytes() {
+    const Device::Scope scope(device_);
+    EXPECT_EQ(device_.driver().mem_free(at_), cuda::success);
+  }
+  DeviceBytes(const DeviceBytes&) = delete;
+  DeviceBytes& operator=(const DeviceBytes&) = delete;
+
+  cuda::DevicePointer at() const { return at_; }
+  std::vector<std::byte> read() const {
+    const Device::Scope scope(device_);
+    std::vector<std::byte> out(bytes_);
+    EXPECT_EQ(device_.driver().copy_to_host(out.data(), at_, bytes_, stream_), cuda::success);
+    EXPECT_EQ(device_.driver().stream_synchronize(stream_), cuda::success);
+    return out;
+  }
+
+ private:
+  const Device& device_;
+  cuda::Stream stream_;
+  std::size_t bytes_;
+  std::vector<std::byte> content_;
+  cuda::DevicePointer at_ = 0;
+};
+
+struct Rank {
+  coll::Communicator& core;
+  Communicator& gpu;
+  const Device& device;
+  cuda::Stream stream;
+  std::function<void()> close;  ///< ends `gpu`
+};
+
+class GpuCommunicator : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    setenv("PENSTOCK_SIM_SEED", "1", 1);
+    setenv("PENSTOCK_SPIN", "1", 1);  // streams are threads, and need the cores
+    const char* const real = std::getenv("PENSTOCK_TEST_CUDA");
+    ASSERT_TRUE(cuda::driver(real != nullptr ? real : STANDIN));
+  }
+  void make_pool(coherence::Mode mode) {
+    auto made = pool::create({.spec = spec_,
+                              .bytes = 48 << 20,
+                              .mode = mode,
+                              .max_processes = 16,
+                              .max_nodes = 8,
+                              .overwrite = true});
+    ASSERT_TRUE(made) << made.error().message;
+  }
+  void run(std::uint32_t ranks, std::uint32_t nodes, const coll::Shape& shape,
+           const std::function<void(const Rank&)>& body) {
+    std::vector<std::unique_ptr<pool::Pool>> pools;
+    coll::Options options{.shape = shape, .direct = shape.direct};
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      auto attached = pool::Pool::attach(
+          {.spec = spec_, .rank = static_cast<int>(r), .job = "gpu", .emulated_node = r % nodes});
+      ASSERT_TRUE(attached) << attached.error().message;
+      pools.push_back(*std::move(attached));
+      options.tokens.push_back(pools.back()->token());
+      options.nodes.push_back(r % nodes);
+    }
+    auto arena = *arena::Arena::open(*pools[0]);
+    const std::uint64_t bytes = coll::Communicator::bytes(ranks, shape);
+    const auto area = arena->create("area", bytes, {.alignment = 4096});
+    ASSERT_TRUE(area) << area.error().message;
+    options.area = area->offset;
+    std::vector<std::thread> threads;
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      threads.emplace_back([&, r] {
+        coll::Options own = options;
+        own.self = r;
+        auto core = coll::Communicator::open(*pools[r], own);
+        ASSERT_TRUE(core) << core.error().message;
+        as_rank(**core, {pools[r]->base() + own.area, bytes}, body);
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    ASSERT_TRUE(arena->destroy(*area));
+    arena.reset();
+  }
+
+ private:
+  static void as_rank(coll::Communicator& core, const Communicator::Area& area,
+                      const std::function<void(const Rank&)>& body) {
+    const auto device = Device::current();
+    ASSERT_TRUE(device) << device.error().message;
+    auto gpu = Communicator::open(core, {area}, *device);
+    ASSERT_TRUE(gpu) << gpu.error().message;
+    cuda::Stream stream = nullptr;
+    {
+      const Device::Scope scope(**device);
+      ASSERT_EQ((*device)->driver().stream_create(&stream, cuda::stream_non_blocking),
+                cuda::success);
+    }
+    body({core, **gpu, **device, stream, [&gpu] { gpu->reset(); }});
+    gpu->reset();
+    const Device::Scope scope(**device);
+    ASSERT_EQ((*device)->driver().stream_destroy(stream), cuda::success);
+  }
+
+  pool::TestFolder folder_;
+  std::string spec_ = folder_.file("pool");
+};
+
+}  // namespace penstock::gpu
