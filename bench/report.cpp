@@ -103,12 +103,6 @@ std::string Report::json() const {
   return out + "\n  ]}";
 }
 
-std::string json_of(const std::vector<Report>& reports) {
-  std::string out = "[\n";
-  for (std::size_t i = 0; i < reports.size(); ++i) out += (i ? ",\n" : "") + reports[i].json();
-  return out + "\n]\n";
-}
-
 void Report::add(Figure figure, std::vector<double> values, double scale) {
   if (values.empty()) return;
   for (double& value : values) value *= scale;
