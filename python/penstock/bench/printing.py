@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from rich.console import Console
 from rich.table import Table
@@ -111,7 +111,7 @@ def print_outcome(console: Console, name: str, outcome: Outcome) -> None:
         console.print(outcome.reason, highlight=False, markup=False)
 
 
-def print_machine(console: Console, facts: Dict[str, object], warned: Sequence[str]) -> None:
+def print_machine(console: Console, facts: Mapping[str, object], warned: Sequence[str]) -> None:
     for name in ("processor", "CPUs of this process", "memory GiB", "governor", "NUMA balancing", "hypervisor"):
         if facts.get(name) is not None:
             console.print(f"{name}: {facts[name]}", highlight=False, markup=False)

@@ -4,7 +4,7 @@ of a line, which alone predicts the latency of a message."""
 from __future__ import annotations
 
 from functools import partial
-from typing import Dict, List
+from typing import Dict, List, Sequence, Union
 
 from penstock.bench import jobs, perftest
 from penstock.bench.experiment import Absent, Experiment, Failed, Figures, Key, Measure, Run
@@ -33,7 +33,7 @@ def memory(run: Run, what: str, size: str) -> Measure:
 
 def one_line(run: Run) -> Figures:
     """Only the whole line by the widest stores: the table's row; the experiment coherence has all widths."""
-    found: Dict[Key, "float | list[float]"] = {}
+    found: Dict[Key, Union[float, Sequence[float]]] = {}
     for key, values in memory(run, "write-back,reader", "16M")().items():
         if key.op == "store and write back" and key.series in ("libc memset", "whole lines"):
             found[Key("store, write back, fence", "latency_us", 64, serialized=1,
