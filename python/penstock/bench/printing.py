@@ -16,10 +16,17 @@ TIMES = ("latency_us", "time_us", "bandwidth_MBps", "rate_per_s")
 STYLES = {"ok": "green", "partial": "yellow", "absent": "yellow", "failed": "red", "interrupted": "yellow"}
 
 
+class Output(Console):
+    """Rich would exit with 1 where the reader goes away: `penstock.bench.__main__` ends as other commands do."""
+
+    def on_broken_pipe(self) -> None:
+        raise
+
+
 def console() -> Console:
     """As wide as the terminal; a file has no width, and tables are not broken there."""
-    made = Console(highlight=False)
-    return made if made.is_terminal else Console(highlight=False, width=160)
+    made = Output(highlight=False)
+    return made if made.is_terminal else Output(highlight=False, width=160)
 
 
 def figure(value: float) -> str:
