@@ -19,6 +19,7 @@ from penstock.bench.places import usable_cores
 TCP, OWN_SHM, LIBFABRIC_SHM = "TCP", "MPICH's own shared memory", "libfabric shm"
 BASELINES = (TCP, OWN_SHM, LIBFABRIC_SHM)
 STEERING = ("FI_", "MPIR_", "MPICH_", "PENSTOCK_", "UCX_")
+SHM = Path("/dev/shm")
 Transport = Tuple[Dict[str, str], List[str]]  # environment, launcher
 
 
@@ -80,7 +81,16 @@ def not_done(command: Sequence[str], timeout: float) -> str:
 
 
 def end(job: "subprocess.Popen[str]") -> None:
-    """A launcher ends its ranks when it is asked to."""
+    """A launcher ends its ranks when it is asked to. A program that is ended while it makes its temporary pool leaves it."""
+    try:
+        _ended(job)
+    finally:
+        name = f"penstock.penstock-bench-{job.pid}"
+        for pool in (SHM / name, *SHM.glob(f"{name}-*")):
+            pool.unlink(missing_ok=True)
+
+
+def _ended(job: "subprocess.Popen[str]") -> None:
     job.terminate()
     try:
         job.communicate(timeout=20)
