@@ -1,31 +1,23 @@
 // TCP without MPI: ping-pong and a stream through a socket of this host, as Table 1 of cMPI has it
 // (iPerf). It stands beside MPI over TCP, which costs several times as much.
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include "base/format.hpp"
+#include "base/log.hpp"
 #include "base/unique_fd.hpp"
 #include "bench/buffer.hpp"
 #include "bench/options.hpp"
 #include "bench/pair_runner.hpp"
 #include "bench/samples.hpp"
+#include "bench/socket_io.hpp"
+#include "bench/socket_peer.hpp"
 
 namespace penstock::bench {
 namespace {
-
-constexpr std::size_t streamed = 64 << 20;  ///< bytes of a burst
-
-Result<void> socket_error(const char* what) {
-  return fail(ErrorCode::unavailable, "{} on 127.0.0.1: {}", what, std::strerror(errno));
-}
 
 /// Two ends of one TCP connection, without Nagle's delay.
 Result<std::pair<base::UniqueFd, base::UniqueFd>> connection() {
@@ -43,28 +35,8 @@ Result<std::pair<base::UniqueFd, base::UniqueFd>> connection() {
     return unexpected(socket_error("cannot connect").error());
   base::UniqueFd server(accept(listening.get(), nullptr, nullptr));
   if (server.get() < 0) return unexpected(socket_error("cannot accept").error());
-  const int one = 1;
-  for (const int each : {client.get(), server.get()})
-    setsockopt(each, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  for (const int each : {client.get(), server.get()}) set_no_delay(each);
   return std::pair(std::move(client), std::move(server));
-}
-
-Result<void> send_all(int socket, const std::byte* from, std::size_t bytes) {
-  for (std::size_t done = 0; done < bytes;) {
-    const ssize_t sent = write(socket, from + done, bytes - done);
-    if (sent <= 0) return socket_error("cannot send");
-    done += static_cast<std::size_t>(sent);
-  }
-  return {};
-}
-
-Result<void> receive_all(int socket, std::byte* to, std::size_t bytes) {
-  for (std::size_t done = 0; done < bytes;) {
-    const ssize_t got = read(socket, to + done, bytes - done);
-    if (got <= 0) return socket_error("cannot receive");
-    done += static_cast<std::size_t>(got);
-  }
-  return {};
 }
 
 class Bench {
@@ -86,8 +58,8 @@ class Bench {
   }
 
  private:
-  Result<void> play(std::size_t bytes, int count) {
-    for (int i = 0; i < count; ++i) {
+  Result<void> play(std::size_t bytes, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
       if (side_.index() == 0) PENSTOCK_TRY(send_all(socket_, out_.data(), bytes));
       PENSTOCK_TRY(receive_all(socket_, in_.data(), bytes));
       if (side_.index() == 1) PENSTOCK_TRY(send_all(socket_, out_.data(), bytes));
@@ -97,18 +69,19 @@ class Bench {
 
   Result<void> ping_pong(std::size_t index, std::size_t round) {
     const std::size_t bytes = sizes_[index];
-    const int count = bytes <= 4096 ? 400 : bytes <= 65536 ? 100 : 10;
+    const std::size_t count = ping_pongs(bytes);
     PENSTOCK_TRY(play(bytes, count / 10 + 1));
     Result<void> done;
     const double ns = side_.burst([&] { done = play(bytes, count); });
-    if (side_.index() == 0) samples_.record(2 * index, round, ns / (2.0 * count));
+    if (side_.index() == 0)
+      samples_.record(2 * index, round, ns / (2.0 * static_cast<double>(count)));
     return done;
   }
 
   /// From side 0 to side 1, which answers one byte when all is there.
   Result<void> stream(std::size_t index, std::size_t round) {
     const std::size_t bytes = sizes_[index];
-    const std::size_t count = std::clamp<std::size_t>(streamed / bytes, 16, 20'000);
+    const std::size_t count = streamed_messages(bytes);
     Result<void> done;
     const double ns = side_.burst([&] {
       for (std::size_t i = 0; i < count && done; ++i)
@@ -137,16 +110,25 @@ Result<void> play(Side& side, int socket, const std::vector<std::size_t>& sizes,
   return {};
 }
 
-Result<Report> measure(const Options& options, const std::vector<std::size_t>& sizes) {
-  Samples samples(2 * sizes.size(), options.rounds);
+Result<void> measure_here(const Options& options, const std::vector<std::size_t>& sizes,
+                          Samples& samples) {
   const auto ends = PENSTOCK_TRY(connection());
-  PENSTOCK_TRY(run_pair(options.pair(), [&](Side& side) {
+  return run_pair(options.pair(), [&](Side& side) {
     const auto& own = side.index() == 0 ? ends.first : ends.second;
     return play(side, own.get(), sizes, samples);
-  }));
+  });
+}
+
+Result<Report> measure(const Options& options, const std::vector<std::size_t>& sizes,
+                       const std::string& peer) {
+  Samples samples(2 * sizes.size(), options.rounds);
+  PENSTOCK_TRY(peer.empty() ? measure_here(options, sizes, samples)
+                            : measure_with_peer(peer, sizes, samples));
   Report report("socket");
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const Figure figure{.series = "raw TCP socket", .bytes = sizes[i], .procs = 2};
+    const Figure figure{.series = peer.empty() ? "raw TCP socket" : "raw TCP socket to " + peer,
+                        .bytes = sizes[i],
+                        .procs = 2};
     Figure latency = figure, bandwidth = figure;
     latency.op = "latency", latency.metric = "latency_us";
     bandwidth.op = "bandwidth", bandwidth.metric = "bandwidth_MBps";
@@ -164,12 +146,24 @@ int main(int argc, char** argv) {
   Options options;
   options.rounds = 5;
   std::vector<std::size_t> sizes = {8, 4096, 65536, 1 << 20};
+  std::string peer;
+  std::uint16_t port = peer_port;
+  bool serve = false;
   CLI::App app{
-      "A TCP socket of this host, between two processes: latency and bandwidth without MPI"};
+      "A TCP socket of this host, between two processes, or to another host: latency and bandwidth "
+      "without MPI"};
+  app.add_option("--peer", peer, "HOST or HOST:PORT, where socket_bench --serve runs");
+  app.add_flag("--serve", serve, "answer the --peer of any host, until Ctrl-C");
+  app.add_option("--port", port, "of --serve")->capture_default_str();
   app.add_option("--sizes", sizes, "bytes")->delimiter(',')->check(CLI::Range(1, 1 << 26));
   app.add_option("--rounds", options.rounds, "each size is measured once a round")
       ->check(CLI::Range(1, 100000));
   app.add_option("--json", options.json, "write the results to this file too");
   CLI11_PARSE(app, argc, argv);
-  return run_modes(options, [&](auto) { return measure(options, sizes); });
+  if (serve) {
+    const auto served = serve_peers(port);
+    penstock::base::log(penstock::base::Level::error, "{}", served.error().message);
+    return 1;
+  }
+  return run_modes(options, [&](auto) { return measure(options, sizes, peer); });
 }

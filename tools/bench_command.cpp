@@ -6,6 +6,7 @@
 #include "bench/footprint.hpp"
 #include "bench/limits.hpp"
 #include "bench/stream/stream.hpp"
+#include "bench_experiments.hpp"
 #include "command.hpp"
 
 namespace penstock::tools {
@@ -73,7 +74,7 @@ void add_bench_command(CLI::App& app, Action& chosen) {
   CLI::App* command =
       app.add_subcommand("bench", "measure this machine, or the memory that a job needs");
   command->require_subcommand(1);
-  add_experiments(*command, chosen);
+  add_experiments(*command);
   add_limits(*command, chosen);
   add_footprint(*command, chosen);
   add_stream(*command, chosen);

@@ -1,9 +1,13 @@
 // penstock bench run, list, compare: the experiments, which are Python (python/penstock/bench).
+#include "bench_experiments.hpp"
+
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +15,7 @@
 
 #include "base/env.hpp"
 #include "command.hpp"
+#include "experiment_options.hpp"
 #include "locations.hpp"
 
 namespace penstock::tools {
@@ -44,14 +49,14 @@ Result<std::string> python() {
 }
 
 /// Does not come back where it succeeds.
-Result<void> become_python(const std::string& verb, const std::vector<std::string>& words) {
+Result<void> become_python(const std::vector<std::string>& words) {
   const std::string folder = PENSTOCK_TRY(python_folder()), program = PENSTOCK_TRY(python());
   const char* before = std::getenv("PYTHONPATH");
   const bool has = before != nullptr && *before != '\0';
   setenv("PYTHONPATH", (folder + (has ? std::string(":") + before : "")).c_str(), 1);
   const std::string own = own_folder() + "/penstock";
   // -B: no compiled files are left in folders that a package manager owns.
-  std::vector<std::string> line = {program, "-B", "-m", "penstock.bench", "--command", own, verb};
+  std::vector<std::string> line = {program, "-B", "-m", "penstock.bench", "--command", own};
   line.insert(line.end(), words.begin(), words.end());
   std::vector<char*> arguments;
   for (std::string& word : line) arguments.push_back(word.data());
@@ -61,20 +66,45 @@ Result<void> become_python(const std::string& verb, const std::vector<std::strin
   return fail(ErrorCode::unavailable, "{} does not run: {}", program, std::strerror(errno));
 }
 
+/// As the parser's tree has it. What it is given goes nowhere.
+void describe(CLI::App& command, const nlohmann::ordered_json& option) {
+  const auto names = option.at("names").get<std::vector<std::string>>();
+  const auto name = fmt::format("{}", fmt::join(names, ","));
+  const auto meaning = option.at("meaning").get<std::string>();
+  if (!option.contains("kind")) {
+    command.add_flag(name, meaning);
+    return;
+  }
+  CLI::Option* added = command.add_option(
+      name, [](const CLI::results_t&) { return true; }, meaning);
+  added->type_name(option.value("value", "FILE"));
+  if (option.at("kind") == "experiment") added->type_name(experiment_names);
+  if (option.contains("count")) added->expected(0, CLI::detail::expected_max_vector_size);
+  added->required(!name.starts_with("-") && !option.contains("count"));
+}
+
 }  // namespace
 
-void add_experiments(CLI::App& bench, Action& chosen) {
-  const auto words = std::make_shared<std::vector<std::string>>();
-  for (const auto& [verb, meaning] :
-       {std::pair("run", "run experiments: tables and figures of the papers, and a report"),
-        std::pair("list", "list the experiments"),
-        std::pair("compare", "compare two runs: penstock bench compare A.json B.json")}) {
-    CLI::App* command = bench.add_subcommand(verb, meaning);
-    command->add_option("words", *words, "see --help");
-    command->callback([&chosen, words, verb = std::string(verb)] {
-      chosen = [words, verb] { return report(become_python(verb, *words).error()); };
-    });
+void add_experiments(CLI::App& bench) {
+  const auto verbs = nlohmann::ordered_json::parse(experiment_options);
+  for (const auto& [verb, its] : verbs.items()) {
+    CLI::App* command = bench.add_subcommand(verb, its.at("meaning").get<std::string>());
+    command->footer(its.value("footer", ""));
+    for (const auto& option : its.at("options")) describe(*command, option);
   }
+}
+
+bool handed_on(const std::vector<std::string>& arguments) {
+  const auto has = [&](const char* word) {
+    return std::find(arguments.begin(), arguments.end(), word) != arguments.end();
+  };
+  return arguments.size() >= 2 && arguments[0] == "bench" &&
+         nlohmann::json::parse(experiment_options).contains(arguments[1]) && !has("--help") &&
+         !has("-h");
+}
+
+int hand_on(const std::vector<std::string>& arguments) {
+  return report(become_python({arguments.begin() + 1, arguments.end()}).error());
 }
 
 }  // namespace penstock::tools

@@ -36,7 +36,6 @@ void add_bench_command(CLI::App& app, Action& chosen);
 void add_tune_command(CLI::App& bench, Action& chosen);
 /// And, hidden, what the build calls for the man pages.
 void add_completion_command(CLI::App& app, Action& chosen);
-void add_experiments(CLI::App& bench, Action& chosen);
 
 /// Prints "penstock: error: ..." and gives exit_error.
 int report(const Error& error);

@@ -128,7 +128,8 @@ std::string CommandText::usage() const {
     if (!option.is_argument) continue;
     const std::string& its_name = option.names.front();
     if (option.repeats) {
-      line += fmt::format(" [--] {}...", its_name);
+      line += option.choices().empty() ? fmt::format(" [--] {}...", its_name)
+                                       : fmt::format(" [{}...]", its_name);
     } else {
       line += option.required ? " " + its_name : fmt::format(" [{}]", its_name);
     }

@@ -157,7 +157,9 @@ std::string zsh_function(const CommandText& command) {
     if (!option.is_argument) {
       text += zsh_option(option);
     } else if (option.repeats) {
-      text += fmt::format("    '*::{}:_normal' \\\n", zsh_text(option.names.front()));
+      const bool program = kind_of(option) == "program";
+      text += fmt::format("    '*{}:{}:{}' \\\n", program ? ":" : "",
+                          zsh_text(option.names.front()), program ? "_normal" : zsh_action(option));
     } else if (command.subcommands.empty()) {
       text += fmt::format("    '{}:{}:{}' \\\n", first ? "1" : "", zsh_text(option.names.front()),
                           zsh_action(option));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/env.hpp"
+#include "bench_experiments.hpp"
 #include "command.hpp"
 #include "command_tree.hpp"
 #include "spelling.hpp"
@@ -38,6 +39,14 @@ int parse_and_run(CLI::App& app, const Action& chosen, const std::vector<std::st
     return refuse(slip, help_command(app, arguments));
   base::warn_unknown_variables();
   return chosen ? chosen() : exit_usage;
+}
+
+/// penstock bench run and its like, which Python parses; slips are found here all the same.
+int check_and_hand_on(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const std::string unknown = about_unknown_word(app, arguments);
+  if (!unknown.empty()) return refuse(unknown, help_command(app, arguments));
+  base::warn_unknown_variables();
+  return hand_on(arguments);
 }
 
 /// `eval "$(penstock env ...)"` ignores the exit status, so the printed text must stop the shell.
@@ -77,7 +86,8 @@ int run(int argc, char** argv) {
   add_bench_command(app, chosen);
   add_completion_command(app, chosen);
   const auto arguments = as_parsed(app, {argv + 1, argv + argc});
-  const int status = flush_output(parse_and_run(app, chosen, arguments));
+  const int status = flush_output(handed_on(arguments) ? check_and_hand_on(app, arguments)
+                                                       : parse_and_run(app, chosen, arguments));
   if (status == exit_ok || !for_eval(app, arguments) || ::isatty(STDOUT_FILENO) == 1) return status;
   stop_the_shell();
   return status;

@@ -77,7 +77,7 @@ void walk(const CLI::App& app, const std::vector<std::string>& arguments,
       if (takes_the_next(*command, word)) ++i;
     } else if (const CLI::App* next = subcommand(*command, word)) {
       command = next;
-    } else if (command->get_name() == "run") {
+    } else if (name_of(*command) == "penstock run") {
       return;
     }
   }
@@ -104,20 +104,10 @@ std::string about_unknown_option(const CLI::App& app, const std::vector<std::str
   return text;
 }
 
-/// `bench run` and its like: another program reads the words behind them, also --help.
-bool handed_on(const std::vector<std::string>& arguments) {
-  return arguments.size() >= 2 && arguments[0] == "bench" &&
-         (arguments[1] == "run" || arguments[1] == "list" || arguments[1] == "compare");
-}
-
 }  // namespace
 
 std::vector<std::string> as_parsed(const CLI::App& app, std::vector<std::string> arguments) {
   if (arguments.empty()) return arguments;
-  if (handed_on(arguments)) {
-    arguments.insert(arguments.begin() + 2, "--");
-    return arguments;
-  }
   if (arguments.front() == "help") {
     arguments.erase(arguments.begin());
     arguments.push_back("--help");

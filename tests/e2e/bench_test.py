@@ -45,7 +45,7 @@ class Bench(Case):
 
 DOCTESTS = """
 import doctest, importlib
-for name in ("machine", "model", "printing", "sizes"):
+for name in ("budget", "machine", "model", "perftest", "printing", "sizes"):
     print(name, doctest.testmod(importlib.import_module(f"penstock.bench.{name}")))
 """
 
@@ -185,7 +185,7 @@ class Experiments(Case):
         package = Path(PENSTOCK).resolve().parents[1] / "python"
         done = subprocess.run([PYTHON, "-B", "-c", DOCTESTS], capture_output=True, text=True, timeout=60,
                               env=clean_environment(PYTHONPATH=package))
-        self.assertEqual(done.stdout.count("failed=0"), 4, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("failed=0"), 6, done.stdout + done.stderr)
 
     def test_list_and_unknown_names(self):
         listed = {each["name"] for each in json.loads(self.bench("list", "--json").stdout)}
@@ -202,6 +202,10 @@ class Experiments(Case):
                                 (("--procs", "0"), "'0' is no list of numbers of processes"),
                                 (("--mode", "fast"), "'fast' is no mode to measure"),
                                 (("--repeat", "0"), "'0' is no number of at least 1"),
+                                (("--limit", "nan"), "'nan' is no number of seconds"),
+                                (("--budget", "0"), "'0' is no number of seconds"),
+                                (("--stream", "/nowhere"), "--stream: /nowhere is no program"),
+                                (("--reprt", "x"), "penstock bench run has no option '--reprt'; did you mean '--report'?"),
                                 (("--osu", "/nowhere"), "/nowhere is no folder")):
             self.assertIn(says, self.bench("run", "coherence", *arguments, status=2).stderr)
 
@@ -239,6 +243,38 @@ class Experiments(Case):
         for name in ("limits", "placement"):
             self.assertEqual(results["experiments"][name]["status"], "absent", results["experiments"][name])
         self.assertTrue(results["experiments"]["coherence"]["rows"])
+
+    def test_output_that_goes_nowhere(self):
+        environment = clean_environment(PENSTOCK_PYTHON=PYTHON)
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([PENSTOCK, "bench", "list"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, env=environment)
+        self.assertEqual((done.returncode, done.stderr), (1, "penstock: error: cannot write the output: No space left on device\n"))
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run([PENSTOCK, "bench", "list"], stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, env=environment)
+        os.close(writing)
+        self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, ""))
+
+    def test_results_that_find_no_room(self):
+        done = self.bench("run", "coherence", "--quick", "--sizes", "64", "--repeat", "1", "--json", "/proc/nowhere/a.json", status=1)
+        self.assertIn("cannot write /proc/nowhere/a.json: No such file or directory", done.stderr)
+        self.assertIn("clflush", done.stdout)
+
+    def test_a_socket_to_another_host(self):
+        """Which is this one."""
+        program = Path(PENSTOCK).parent / "socket_bench"
+        server = subprocess.Popen([program, "--serve", "--port", "0"], stdout=subprocess.PIPE, text=True)
+        try:
+            port = server.stdout.readline().split("port ")[1].split(";")[0]
+            outcome = self.measured("table1", "--procs", "1", "--peer", f"localhost:{port}")
+            for op in ("latency", "bandwidth"):
+                self.assert_measured(outcome, {f"raw TCP socket to localhost:{port}"}, op=op, bytes=8)
+        finally:
+            server.terminate()
+            server.communicate()
+        done = subprocess.run([program, "--peer", f"localhost:{port}"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"start 'socket_bench --serve --port {port}' on that host", done.stderr)
 
     def test_folder_that_cannot_be_written(self):
         done = self.bench("run", "coherence", "--quick", "--sizes", "64", "--repeat", "1", "--report", "/proc/nowhere", status=2)
@@ -278,8 +314,14 @@ class Experiments(Case):
         second.write_text(json.dumps(results))
         self.assertIn(" 0 worse", self.bench("compare", first, first).stdout)
         self.assertRegex(self.bench("compare", first, second, status=3).stdout, r"coherence +\S.*worse")
-        second.write_text('{"schema": 99}')
-        self.assertIn("has schema 99, this version reads schema 1", self.bench("compare", first, second, status=1).stderr)
+        for text, says in (('{"schema": 99}', "has schema 99, this version reads schema 1"), ('{"schema": 1', "is no JSON"),
+                           ('{"schema": 1, "experiments": {"a": 3}}', "a: found int, needed dict"),
+                           ('{"schema": 1, "experiments": null}', "experiments: found NoneType"),
+                           ('{"schema": 1}', "penstock, commit, command, started is missing")):
+            second.write_text(text)
+            said = self.bench("compare", first, second, status=1).stderr
+            self.assertIn(says, said)
+            self.assertNotIn("Traceback", said)
 
 
 if __name__ == "__main__":

@@ -99,6 +99,8 @@ class Completion(Case):
         self.assertEqual(self.completed("penstock completion "), ["bash", "zsh"])
         self.assertEqual(self.completed("penstock d"), ["doctor"])
         self.assertEqual(self.completed("penstock env --mpi i"), ["intel"])
+        self.assertEqual(self.completed("penstock bench run pt2pt co"), ["coherence", "collectives"])
+        self.assertEqual(self.completed("penstock bench compare --a"), ["--all"])
         (self.folder / "table").touch()
         self.assertEqual(self.completed("penstock bench tune --import ta"), ["table"])
         self.assertIn("table", self.completed("penstock run -n 2 -- ./program ta"))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import math
 import os
 import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import List, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple
 
 from rich.console import Console
 
@@ -63,40 +64,42 @@ def natural(text: str) -> int:
     return int(text)
 
 
+def seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds: give one above 0, such as 30")
+    return number
+
+
+KINDS: Dict[str, Callable[[str], Any]] = {"experiment": str, "text": str, "path": Path, "sizes": size_list, "counts": count_list,
+                                          "modes": mode_list, "natural": natural, "seconds": seconds}
+
+
 def parser() -> argparse.ArgumentParser:
+    """Of options.json, which the command's help, man pages and completion are made from too."""
     top = Parser(prog="penstock bench", description="Measure this machine: every table and figure of the papers that it "
                  "allows, with baselines in the same run.")
     top.add_argument("--command", type=Path, help=argparse.SUPPRESS)  # who runs this
-    verbs = top.add_subparsers(dest="verb", required=True)
-    run = verbs.add_parser("run", help="run experiments, all by default, and leave a report",
-                           description="Run experiments, all by default. Ctrl-C keeps what was measured.")
-    run.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="names that `penstock bench list` prints")
-    run.add_argument("--report", type=Path, metavar="DIR", help="leave results.json, results.csv and report.html there")
-    run.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file too, as JSON")
-    run.add_argument("--csv", type=Path, metavar="FILE", help="write the results to this file too, as CSV")
-    run.add_argument("--sizes", type=size_list, metavar="N,…", help="bytes, also as 64K or 1M, in place of each "
-                     "experiment's own")
-    run.add_argument("--procs", type=count_list, metavar="N,…", help="ranks or threads, in place of each experiment's own")
-    run.add_argument("--repeat", type=natural, metavar="N", help="rounds, in each of which all variants take their turn")
-    run.add_argument("--quick", action="store_true", help="few sizes and rounds: whether it works, hardly how fast it is")
-    run.add_argument("--mode", type=mode_list, metavar="MODE,…",
-                     help="modes of Penstock's pools: software, hardware (default: both, where that is not many)")
-    run.add_argument("--pool", metavar="SPEC", help="measure memory in this pool, which is left as found, and not in a temporary one")
-    run.add_argument("--mpiexec", metavar="PATH", help="MPICH's, with mpicc beside it (default: found)")
-    run.add_argument("--osu", metavar="DIR", help="a folder with OSU's or Intel's MPI benchmarks, built for that MPICH: "
-                     "printed beside ours")
-    run.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="for one measurement (default: 120)")
-    run.add_argument("--limit", type=float, metavar="SECONDS", help="no further round of an experiment begins after them "
-                     "(default: 30, 8 with --quick, none with --repeat)")
-    listed = verbs.add_parser("list", help="list the experiments")
-    listed.add_argument("--json", action="store_true", help="print JSON")
-    compare = verbs.add_parser("compare", help="compare two runs", description="Compare two runs: what became better or worse "
-                               "by more than the rounds of a run differ. Exit status 3: something became worse.")
-    compare.add_argument("first", type=Path, metavar="A.json")
-    compare.add_argument("second", type=Path, metavar="B.json")
-    compare.add_argument("--json", action="store_true", help="print JSON")
-    compare.add_argument("--all", action="store_true", help="also figures that did not change or are not judged")
+    verbs = top.add_subparsers(dest="verb", required=True, parser_class=Parser)
+    for verb, its in json.loads(Path(__file__).with_name("options.json").read_text(encoding="utf-8")).items():
+        below = verbs.add_parser(verb, help=its["meaning"], description=its["meaning"], epilog=its.get("footer"), allow_abbrev=False)
+        for option in its["options"]:
+            _add(below, option)
     return top
+
+
+def _add(parser: argparse.ArgumentParser, option: Mapping[str, Any]) -> None:
+    name = option["names"][0]
+    if "kind" not in option:
+        parser.add_argument(*option["names"], action="store_true", help=option["meaning"])
+    elif name.startswith("-"):
+        parser.add_argument(*option["names"], type=KINDS[option["kind"]], metavar=option["value"], help=option["meaning"],
+                            default=option.get("default"))
+    else:
+        parser.add_argument(name, nargs=option.get("count"), type=KINDS[option["kind"]], help=option["meaning"])
 
 
 def chosen(names: Sequence[str]) -> "Tuple[List[Experiment], List[str]]":
@@ -129,13 +132,16 @@ def version_of(command: Path) -> str:
 
 def run(options: argparse.Namespace, words: Sequence[str]) -> int:
     console = printing.console()
-    wanted, complaints = chosen(options.experiments)
+    wanted, complaints = chosen(options.EXPERIMENT)
     for each in complaints:
         complain(each)
     if not wanted:
         return EXIT_USAGE
     if options.osu and not os.path.isdir(options.osu):
         complain(f"--osu: {options.osu} is no folder: name the one that holds osu_latency, or IMB-MPI1")
+        return EXIT_USAGE
+    if options.stream and not os.access(options.stream, os.X_OK):
+        complain(f"--stream: {options.stream} is no program: build STREAM as published (gcc -O3 -fopenmp stream.c), and name what came out")
         return EXIT_USAGE
     if options.report:
         try:
@@ -145,24 +151,27 @@ def run(options: argparse.Namespace, words: Sequence[str]) -> int:
             complaints.append(str(error))
             options.report = None
     settings = Settings(options.sizes, options.procs, options.repeat, options.quick, options.mode, options.timeout,
-                        options.limit, options.osu, options.pool)
+                        options.limit, options.budget, options.osu, options.stream, options.peer, options.pool)
     command = command_of(options)
     results = running.begin(shlex.join(["penstock", "bench", *words]), version_of(command), settings)
     printing.print_machine(console, results.machine, results.warnings)
     whole = measure(console, wanted, settings, Tools(command, options.mpiexec), results, options.report)
     written = leave(results, options)
+    asked = [path for path in (options.json, options.csv, options.report and options.report / "results.json") if path]
+    lost = [path for path in asked if str(path) not in written]
     for path in written:
         console.print(f"written: {path}", markup=False)
     failed = [name for name, outcome in results.experiments.items() if outcome.status == "failed"]
     if not whole:
         complain("interrupted; what was measured is kept" if written else "interrupted")
         return EXIT_INTERRUPTED
-    return EXIT_USAGE if complaints else EXIT_ERROR if failed else EXIT_OK
+    return EXIT_USAGE if complaints else EXIT_ERROR if failed or lost else EXIT_OK
 
 
 def measure(console: Console, wanted: Sequence[Experiment], settings: Settings, tools: Tools, results: Results,
             folder: Optional[Path]) -> bool:
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, lambda *_: signal.raise_signal(signal.SIGINT))
     show, stop = printing.progress_line(console)
 
     def finished(name: str, outcome: Outcome) -> None:
@@ -186,8 +195,11 @@ def leave(results: Results, options: argparse.Namespace) -> List[str]:
             except OSError as error:
                 complain(f"cannot write {path}: {error.strerror}")
     if options.report:
-        running.keep(results, options.report)
-        written += [str(options.report / "results.json"), str(options.report / "results.csv")]
+        try:
+            running.keep(results, options.report)
+            written += [str(options.report / "results.json"), str(options.report / "results.csv")]
+        except OSError as error:
+            complain(f"cannot write into {options.report}: {error.strerror}: make room, and name a folder by --report DIR")
         try:
             written += running.write_report(results, options.report)
         except Exception as error:  # the figures are kept whatever the page says
@@ -209,7 +221,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.verb == "compare":
         from penstock.bench import compare
 
-        return compare.run(options.first, options.second, options.json, options.all)
+        first, second = (getattr(options, name) for name in ("A.json", "B.json"))
+        return compare.run(first, second, options.json, options.all)
     words = list(arguments)
     if "--command" in words:
         at = words.index("--command")

@@ -4,7 +4,7 @@ Figures are matched by experiment, series, group, operation, size, processes and
 it is greater than both spreads together; of a single round the spread is not known, and nothing but counts is judged. Published
 figures are left out. Times that more ranks than cores took are not judged: they show the scheduler.
 
-`STATUSES` says what the exit status means.
+`penstock bench compare --help` says what the exit status means.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from penstock.bench.report import words
 from penstock.bench.report.data import COUNTED, Figure, Report, beyond_spread, less_is_better, report_of, times_better
 
 EXIT_SAME, EXIT_ERROR, EXIT_WORSE = 0, 1, 3
-STATUSES = ("Exit status: 0 both were read, and nothing is worse beyond the spread; 1 a file cannot be read; 2 wrong usage; "
-            "3 something is worse beyond the spread.")
 BETTER, WORSE, SAME, UNJUDGED = "better", "worse", "within the spread", "not judged"
 OF_A_RUN = ("load at the start", "hypervisor steal", "CPUs of this process")  # facts that differ on one machine too
 Key = Tuple[str, str, str, Optional[int], Optional[int], str]

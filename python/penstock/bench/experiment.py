@@ -17,11 +17,10 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
-import time
 from dataclasses import dataclass, field
-from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
-from penstock.bench import model
+from penstock.bench import budget, model
 from penstock.bench.model import Outcome, Plot, Row
 
 
@@ -44,12 +43,19 @@ class Settings:
     modes: Optional[Tuple[str, ...]] = None
     timeout: float = 120.0  # seconds for one measurement
     limit: Optional[float] = None  # seconds of an experiment after which no further round begins
+    budget: Optional[float] = None  # seconds of the whole run
     osu: Optional[str] = None  # a folder of OSU's or Intel's programs, to print beside ours
+    stream: Optional[str] = None  # STREAM as published, to print beside ours
+    peer: Optional[str] = None  # another host, HOST or HOST:PORT
     pool: Optional[str] = None  # measured in place of temporary pools, where the experiment can
 
     def seconds(self) -> float:
         """Of an experiment. Rounds that were asked for are made however long they take."""
         return self.limit or (math.inf if self.repeat else 8.0 if self.quick else 30.0)
+
+    def whole(self) -> float:
+        """Seconds of all experiments together."""
+        return self.budget or (math.inf if self.repeat else budget.DEFAULT)
 
     def sizes_or(self, usual: Sequence[int], quick: Sequence[int]) -> List[int]:
         return list(self.sizes or (quick if self.quick else usual))
@@ -80,12 +86,23 @@ class Run:
     """One experiment's run: its settings, its tools, and the outcome that it fills."""
 
     def __init__(self, settings: Settings, tools: Any, outcome: Outcome,
-                 progress: Callable[[int, int, str], None] = lambda done, most, words: None) -> None:
+                 progress: Callable[[int, int, str], None] = lambda done, most, words: None,
+                 share: Optional[budget.Share] = None) -> None:
         self.settings = settings
         self.tools = tools
         self.outcome = outcome
         self.progress = progress
-        self._until = time.monotonic() + settings.seconds()
+        self.share = share or budget.unbounded()
+        self._until = self.share.clock() + settings.seconds()
+
+    def timeout(self, measurements: int = 1) -> float:
+        """Seconds that a program may take which makes so many measurements. Errors: Absent where the run's time is over."""
+        if self.share.spent():
+            raise Absent(self.over())
+        return self.share.timeout(measurements * self.settings.timeout)
+
+    def over(self) -> str:
+        return f"the {self.settings.whole():.0f} s of the whole run were over: give a longer --budget, or name fewer experiments"
 
     def add(self, *rows: Row) -> None:
         self.outcome.rows.extend(rows)
@@ -102,7 +119,7 @@ class Run:
 
     def rounds(self, measurements: Mapping[str, Measure], default_rounds: int, quick_rounds: int = 2,
                baselines: Collection[str] = ()) -> None:
-        """Measures all in turn `--repeat` times, or until the experiment's time is up, but once at least; each round beginning with another one, and adds a row for each key.
+        """Measures all in turn `--repeat` times, or until the experiment's time is up (`Budget`); each round beginning with another one, and adds a row for each key.
 
         `measurements`: series -> what gives its figures; `baselines`: the series that Penstock is compared with. A
         measurement that fails twice is left out from then on, and said to be missing.
@@ -111,29 +128,47 @@ class Run:
         gathered: Dict[Tuple[str, Key], List[float]] = {}
         failures: Dict[str, List[str]] = {name: [] for name in measurements}
         names = list(measurements)
+        succeeded: Set[str] = set()
+        longest = 0.0
         try:
             for number in range(count):
-                if number and time.monotonic() > self._until:
+                begun = self.share.clock()
+                if number and (begun > self._until or not self.share.fits(longest)):
                     break
                 shift = number % max(len(names), 1)
                 for place, name in enumerate(names[shift:] + names[:shift]):
                     self.progress(number * len(names) + place, count * len(names), name)
-                    if len(failures[name]) < 2:
-                        self._measure(name, measurements[name], gathered, failures[name])
+                    if len(failures[name]) == 2:
+                        continue
+                    failed = self._measure(name, measurements[name], gathered)
+                    if failed:
+                        failures[name].append(failed)
+                    else:
+                        succeeded.add(name)
+                longest = max(longest, self.share.clock() - begun)
         finally:
             self._rows(gathered, baselines)
-        for name, words in failures.items():
-            if len(words) == 2 or (words and not any(series == name for series, _ in gathered)):
-                self.lacks(f"{name} was left out: {words[-1]}")
+        self._say_failures(failures, succeeded)
 
-    def _measure(self, name: str, measure: Measure, gathered: Dict[Tuple[str, Key], List[float]],
-                 failures: List[str]) -> None:
+    def _measure(self, name: str, measure: Measure, gathered: Dict[Tuple[str, Key], List[float]]) -> Optional[str]:
+        """Why it failed; None where it did not."""
         try:
+            self.timeout()
             for key, values in measure().items():
                 series = key.series or name
                 gathered.setdefault((series, key), []).extend([values] if isinstance(values, (int, float)) else values)
         except (Absent, Failed) as error:
-            failures.append(str(error))
+            return str(error)
+        return None
+
+    def _say_failures(self, failures: Mapping[str, Sequence[str]], succeeded: Collection[str]) -> None:
+        """Those that failed for one reason together; a round that failed once among others is no matter."""
+        why: Dict[Tuple[str, str], List[str]] = {}
+        for name, words in failures.items():
+            if words and (len(words) == 2 or name not in succeeded):
+                why.setdefault(("fewer rounds of {}" if name in succeeded else "without {}", words[-1]), []).append(name)
+        for (what, reason), names in why.items():
+            self.lacks(f"{what.format(', '.join(names))}: {reason}")
 
     def _rows(self, gathered: Mapping[Tuple[str, Key], List[float]], baselines: Collection[str]) -> None:
         for (series, key), values in gathered.items():

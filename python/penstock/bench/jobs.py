@@ -19,6 +19,7 @@ from penstock.bench.places import usable_cores
 TCP, OWN_SHM, LIBFABRIC_SHM = "TCP", "MPICH's own shared memory", "libfabric shm"
 BASELINES = (TCP, OWN_SHM, LIBFABRIC_SHM)
 STEERING = ("FI_", "MPIR_", "MPICH_", "PENSTOCK_", "UCX_")
+SHM = Path("/dev/shm")
 Transport = Tuple[Dict[str, str], List[str]]  # environment, launcher
 
 
@@ -66,7 +67,7 @@ def output(command: Sequence[str], timeout: float, environment: Mapping[str, str
         out, err = job.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         end(job)
-        raise Failed(f"{' '.join(command)}: not done after {timeout:.0f} s: give a longer --timeout") from None
+        raise Failed(not_done(command, timeout)) from None
     except BaseException:
         end(job)
         raise
@@ -75,20 +76,35 @@ def output(command: Sequence[str], timeout: float, environment: Mapping[str, str
     return out
 
 
+def not_done(command: Sequence[str], timeout: float) -> str:
+    return f"{' '.join(command)}: not done after {timeout:.0f} s: give a longer --timeout, or --budget for the whole run"
+
+
 def end(job: "subprocess.Popen[str]") -> None:
-    """A launcher ends its ranks when it is asked to."""
+    """A launcher ends its ranks when it is asked to. A program that is ended while it makes its temporary pool leaves it."""
+    try:
+        _ended(job)
+    finally:
+        name = f"penstock.penstock-bench-{job.pid}"
+        for pool in (SHM / name, *SHM.glob(f"{name}-*")):
+            pool.unlink(missing_ok=True)
+
+
+def _ended(job: "subprocess.Popen[str]") -> None:
     job.terminate()
     try:
         job.communicate(timeout=20)
-    except subprocess.TimeoutExpired:
+    except BaseException as error:  # a second Ctrl-C, too
         job.kill()
         job.communicate()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
 
 
 def lines_of(run: Run, transport: Transport, command: Sequence[str]) -> List[List[str]]:
     """The words of the lines that an MPI program prints over this transport, without remarks."""
     environment, launcher = transport
-    out = output([*launcher, *command], run.settings.timeout, {**clean_environment(), **environment})
+    out = output([*launcher, *command], run.timeout(), {**clean_environment(), **environment})
     return [line.split() for line in out.splitlines() if line.strip() and not line.startswith("#")]
 
 
@@ -96,14 +112,14 @@ def figures_of(run: Run, command: Sequence[str], **fields: Any) -> Figures:
     """What a measuring program has written as figures by its --json; `fields` replace those of all keys."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         file = Path(folder) / "figures.json"
-        output([*command, "--json", str(file)], run.settings.timeout, clean_environment())
+        output([*command, "--json", str(file)], run.timeout(), clean_environment())
         return _figures(json.loads(file.read_text()), fields)
 
 
 def limits_of(run: Run, modes: Sequence[str], pool: Optional[str] = None) -> Figures:
     """What `penstock bench limits` measures in a round."""
     command = [str(run.tools.command), "bench", "limits", "--rounds", "1", "--mode", ",".join(modes), "--json"]
-    return _figures(json.loads(output([*command, *(["--pool", pool] if pool else [])], run.settings.timeout, clean_environment())), {})
+    return _figures(json.loads(output([*command, *(["--pool", pool] if pool else [])], run.timeout(), clean_environment())), {})
 
 
 def _figures(reports: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]) -> Figures:

@@ -172,12 +172,20 @@ def write(results: Results, path: Path) -> None:
     os.replace(young, path)
 
 
-def _made(kind: Any, found: Mapping[str, Any], where: str) -> Any:
-    names = {each.name for each in dataclasses.fields(kind)}
-    try:
-        return kind(**{name: value for name, value in found.items() if name in names})
-    except TypeError as error:
-        raise ModelError(f"{where}: {error}") from None
+def _checked(found: Any, kind: type, where: str) -> Any:
+    if isinstance(found, kind):
+        return found
+    raise ModelError(f"{where}: found {type(found).__name__}, needed {kind.__name__}: give a results.json that `penstock bench run` "
+                     "wrote")
+
+
+def _made(kind: Any, found: Any, where: str) -> Any:
+    fields = dataclasses.fields(kind)
+    given = {each.name: found[each.name] for each in fields if each.name in _checked(found, dict, where)}
+    lost = [each.name for each in fields if each.default is each.default_factory is dataclasses.MISSING and each.name not in given]
+    if lost:
+        raise ModelError(f"{where}: {', '.join(lost)} is missing: give a results.json that `penstock bench run` wrote")
+    return kind(**given)
 
 
 def read(path: Path) -> Results:
@@ -193,10 +201,10 @@ def read(path: Path) -> Results:
         raise ModelError(f"{path} has schema {schema}, this version reads schema {SCHEMA}: give a results.json that "
                          "`penstock bench run` wrote")
     experiments = {}
-    for name, each in found.pop("experiments", {}).items():
+    for name, each in _checked(found.pop("experiments", {}), dict, f"{path}, experiments").items():
         made: Outcome = _made(Outcome, each, f"{path}, {name}")
-        made.rows = [_made(Row, one, f"{path}, a row of {name}") for one in each.get("rows", [])]
-        made.plots = [_made(Plot, one, f"{path}, a plot of {name}") for one in each.get("plots", [])]
+        made.rows = [_made(Row, one, f"{path}, a row of {name}") for one in _checked(each.get("rows", []), list, f"{path}, rows of {name}")]
+        made.plots = [_made(Plot, one, f"{path}, a plot of {name}") for one in _checked(each.get("plots", []), list, f"{path}, plots of {name}")]
         experiments[name] = made
     results: Results = _made(Results, found, str(path))
     results.experiments = experiments

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from rich.console import Console
 from rich.table import Table
@@ -16,10 +16,17 @@ TIMES = ("latency_us", "time_us", "bandwidth_MBps", "rate_per_s")
 STYLES = {"ok": "green", "partial": "yellow", "absent": "yellow", "failed": "red", "interrupted": "yellow"}
 
 
+class Output(Console):
+    """Rich would exit with 1 where the reader goes away: `penstock.bench.__main__` ends as other commands do."""
+
+    def on_broken_pipe(self) -> None:
+        raise
+
+
 def console() -> Console:
     """As wide as the terminal; a file has no width, and tables are not broken there."""
-    made = Console(highlight=False)
-    return made if made.is_terminal else Console(highlight=False, width=160)
+    made = Output(highlight=False)
+    return made if made.is_terminal else Output(highlight=False, width=160)
 
 
 def figure(value: float) -> str:
@@ -111,7 +118,7 @@ def print_outcome(console: Console, name: str, outcome: Outcome) -> None:
         console.print(outcome.reason, highlight=False, markup=False)
 
 
-def print_machine(console: Console, facts: Dict[str, object], warned: Sequence[str]) -> None:
+def print_machine(console: Console, facts: Mapping[str, object], warned: Sequence[str]) -> None:
     for name in ("processor", "CPUs of this process", "memory GiB", "governor", "NUMA balancing", "hypervisor"):
         if facts.get(name) is not None:
             console.print(f"{name}: {facts[name]}", highlight=False, markup=False)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Callable, List, Optional, Sequence
 
 from penstock.bench import machine, model
+from penstock.bench.budget import Budget, Share
 from penstock.bench.experiment import Absent, Experiment, Failed, Run, Settings
 from penstock.bench.model import Outcome, Results
 from penstock.bench.places import Tools
@@ -57,12 +58,13 @@ def begin(command: str, version: str, settings: Settings) -> Results:
                    machine=facts, warnings=machine.warnings(facts))
 
 
-def run_one(experiment: Experiment, settings: Settings, tools: Tools, outcome: Outcome, progress: Progress) -> None:
+def run_one(experiment: Experiment, settings: Settings, tools: Tools, outcome: Outcome, progress: Progress, share: Share) -> None:
     """Fills `outcome`, whatever happens; only an interruption is passed on."""
     begun = time.monotonic()
     name = experiment.name
-    run = Run(settings, tools, outcome, lambda done, most, words: progress(name, done, most, words))
+    run = Run(settings, tools, outcome, lambda done, most, words: progress(name, done, most, words), share)
     try:
+        run.timeout()
         experiment.run(run)
         if not outcome.rows and outcome.status == "partial":
             outcome.status = "absent"
@@ -92,10 +94,11 @@ def run_all(experiments: Sequence[Experiment], settings: Settings, tools: Tools,
     begun = time.monotonic()
     steal = machine.Steal()
     warned = list(results.warnings)
+    budget = Budget(settings.whole(), len(experiments))
     for each in experiments:
         outcome = results.experiments[each.name] = each.outcome()
         try:
-            run_one(each, settings, tools, outcome, progress)
+            run_one(each, settings, tools, outcome, progress, budget.share())
         except KeyboardInterrupt:
             finished(each.name, outcome)
             return False
@@ -104,9 +107,19 @@ def run_all(experiments: Sequence[Experiment], settings: Settings, tools: Tools,
             results.machine["hypervisor steal"] = f"{steal.share():.2%}"
             results.warnings = warned + steal.warning()
             if folder:
-                keep(results, folder)
+                _try_to_keep(results, folder, warned)
         finished(each.name, outcome)
     return True
+
+
+def _try_to_keep(results: Results, folder: Path, warned: List[str]) -> None:
+    """A full disk is no reason to lose the experiments that follow: they are printed, and there may be room at the end."""
+    try:
+        keep(results, folder)
+    except OSError as error:
+        words = f"the results could not be kept after an experiment: {folder}: {error.strerror}"
+        if words not in warned:
+            warned.append(words)
 
 
 def keep(results: Results, folder: Path) -> None:

@@ -23,7 +23,7 @@ def measure(run: Run, program: str, spec: str, sizes: Sequence[int], series: str
     for each in files:
         command += ["--file", each]
     figures: Dict[Key, float] = {}
-    for line in jobs.output(command, run.settings.timeout, jobs.clean_environment()).splitlines():
+    for line in jobs.output(command, run.timeout(), jobs.clean_environment()).splitlines():
         op, where, size, microseconds = line.split()
         name = series if where == "pool" else f"a file on {where}"
         figures[Key(METRICS[op], "time_us", int(size), series=name)] = float(microseconds)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
-from penstock.bench import jobs
+from penstock.bench import jobs, places
 from penstock.bench.experiment import Absent, Experiment, Failed, Figures, Key, Measure, Run
 from penstock.bench.model import Plot, Row, theirs
 
@@ -61,7 +61,7 @@ def without_mpi(run: Run, sizes: Sequence[int]) -> Dict[str, Measure]:
     modes = ",".join(run.settings.modes or ("software", "hardware"))
     socket = [str(run.tools.program("socket_bench")), "--rounds", "1", "--sizes", jobs.sizes_argument(sizes)]
     ring = [str(run.tools.program("ring_bench")), "--rounds", "1", "--mode", modes, "--sizes", jobs.sizes_argument(sizes)]
-    found = {"raw TCP socket": partial(jobs.figures_of, run, socket), "without MPI": partial(jobs.figures_of, run, ring)}
+    found: Dict[str, Measure] = {"raw TCP socket": partial(jobs.figures_of, run, socket), "without MPI": partial(jobs.figures_of, run, ring)}
     if not run.settings.quick:
         try:
             provider = [str(run.tools.program("fi_bench")), "--rounds", "1", "--mode", modes]
@@ -123,7 +123,7 @@ def run(run: Run) -> None:
         baselines = [*jobs.BASELINES, "raw TCP socket"]
         run.rounds(measurements, 5 if jobs.enough_cores(ranks) else 2, baselines=baselines)
         if not jobs.enough_cores(ranks):
-            run.lacks(f"{ranks} ranks on {jobs.usable_cores()} cores: CPU time and bytes only, no times")
+            run.lacks(f"{ranks} ranks on {places.usable_cores()} cores: CPU time and bytes only, no times")
     run.add(*published())
     for op, words in (("latency", "microseconds, one way"), ("bandwidth", "MB/s")):
         run.plot(Plot(f"pt2pt-{op}", f"Two-sided {op} (cMPI, Figures 7 and 8)", {"op": op, "metric": TESTS[op], "group": None},

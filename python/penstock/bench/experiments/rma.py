@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Dict, List, Sequence
 
-from penstock.bench import jobs
+from penstock.bench import jobs, places
 from penstock.bench.experiment import Absent, Experiment, Figures, Key, Measure, Run
 from penstock.bench.model import Plot, Row, theirs
 
@@ -80,7 +80,7 @@ def run(run: Run) -> None:
         if ranks == 2 and jobs.enough_cores(2):
             measurements = {**measurements, **native(run)}
         if not jobs.enough_cores(ranks):
-            run.lacks(f"{ranks} ranks on {jobs.usable_cores()} cores: CPU time only, no times")
+            run.lacks(f"{ranks} ranks on {places.usable_cores()} cores: CPU time only, no times")
         run.rounds(measurements, 3 if jobs.enough_cores(ranks) else 1, quick_rounds=1, baselines=jobs.BASELINES)
     run.add(*published())
     for op in ("put", "get"):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence
 
-from penstock.bench import jobs
-from penstock.bench.experiment import Experiment, Figures, Key, Run
+from penstock.bench import jobs, places
+from penstock.bench.experiment import Experiment, Failed, Figures, Key, Run
 from penstock.bench.model import Plot
 
 KERNELS = ("copy", "scale", "add", "triad")
@@ -17,6 +18,7 @@ QUICK = ["--elements", "262144", "--any-size", "--ntimes", "3"]
 FULL = ["--smallest"]
 DIRECT = "App-Direct in memory"  # a class of ours: no device, the library's work alone
 WAYS = ("pmem", "pmem+persist", "pmem+tx", "pmem+tx-nosnap")
+LOCAL = "local"  # the class of a socket's own memory
 ROUND = 5  # a round has many series: so many times the time for one measurement
 
 
@@ -36,7 +38,7 @@ def measure(run: Run, group: str, environment: Mapping[str, str], arguments: Seq
     with tempfile.TemporaryDirectory(prefix="penstock-stream-") as folder:
         file = Path(folder) / "stream.json"
         jobs.output([str(run.tools.command), "bench", "stream", *options(run), "--json", str(file), *arguments],
-                    ROUND * run.settings.timeout, {**jobs.clean_environment(), **environment})
+                    run.timeout(ROUND), {**jobs.clean_environment(), **environment})
         tables = read(file)
     figures: Dict[Key, float] = {}
     for row in tables["figures"]:
@@ -57,12 +59,30 @@ def direct(run: Run) -> Figures:
         return measure(run, DIRECT, {"PMEM_IS_PMEM_FORCE": "1"}, ["--target", "memory", *(f"{way}:{folder}" for way in WAYS)])
 
 
+def published(run: Run, program: str) -> Figures:
+    """One round of STREAM as published, by threads that each have a core. Errors: Failed, where it did not validate."""
+    figures: Dict[Key, float] = {}
+    cores = places.usable_cores()
+    for threads in [each for each in run.settings.procs or sorted({1, cores}) if each <= cores]:
+        environment = {"OMP_NUM_THREADS": str(threads), "OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}
+        said = jobs.output([program], run.timeout(), {**jobs.clean_environment(), **environment})
+        if "Solution Validates" not in said:
+            raise Failed(f"{program} does not say that its solution validates: {said.strip()[-500:]}")
+        for kernel, rate in re.findall(r"^(Copy|Scale|Add|Triad): +([\d.]+)", said, re.MULTILINE):
+            figures[Key(kernel.lower(), "bandwidth_MBps", group=LOCAL, procs=threads, series="STREAM as published")] = float(rate)
+    if not figures:
+        raise Failed(f"{program} prints no line of Copy, Scale, Add or Triad: is it STREAM?")
+    return figures
+
+
 def run(run: Run) -> None:
     pool = ["--target", *(f"{way}:{run.settings.pool}" for way in ("pool", "pool+observe", "pool+tx"))]
     classes = partial(measure, run, "", {}, [])
     measurements = {"classes": classes, DIRECT: partial(direct, run)}
     if run.settings.pool:
         measurements["pool"] = partial(measure, run, f"pool {run.settings.pool}", {}, pool)
+    if run.settings.stream:
+        measurements["STREAM as published"] = partial(published, run, str(Path(run.settings.stream).resolve()))
     run.rounds(measurements, default_rounds=3, quick_rounds=1)
     for row in run.outcome.rows:
         row.baseline = not (row.group or "").startswith("pool")

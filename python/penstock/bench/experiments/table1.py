@@ -4,10 +4,10 @@ of a line, which alone predicts the latency of a message."""
 from __future__ import annotations
 
 from functools import partial
-from typing import Dict, List
+from typing import Dict, List, Sequence, Union
 
-from penstock.bench import jobs
-from penstock.bench.experiment import Experiment, Failed, Figures, Key, Measure, Run
+from penstock.bench import jobs, perftest
+from penstock.bench.experiment import Absent, Experiment, Failed, Figures, Key, Measure, Run
 from penstock.bench.model import Plot, Row, theirs
 from penstock.bench.places import usable_cores
 
@@ -33,7 +33,7 @@ def memory(run: Run, what: str, size: str) -> Measure:
 
 def one_line(run: Run) -> Figures:
     """Only the whole line by the widest stores: the table's row; the experiment coherence has all widths."""
-    found: Dict[Key, "float | list[float]"] = {}
+    found: Dict[Key, Union[float, Sequence[float]]] = {}
     for key, values in memory(run, "write-back,reader", "16M")().items():
         if key.op == "store and write back" and key.series in ("libc memset", "whole lines"):
             found[Key("store, write back, fence", "latency_us", 64, serialized=1,
@@ -46,6 +46,21 @@ def one_line(run: Run) -> Figures:
 def hand_over(run: Run) -> Figures:
     found = jobs.limits_of(run, run.settings.modes or ("software", "hardware"))
     return {key: value for key, value in found.items() if key.op == "hand-over" and (key.bytes or 0) <= 56}
+
+
+def others(run: Run) -> Dict[str, Measure]:
+    """Through a network, where there is one: a socket to --peer, and RDMA."""
+    found: Dict[str, Measure] = {}
+    if run.settings.peer:
+        socket = [str(run.tools.program("socket_bench")), "--rounds", "1", "--sizes", "8,1048576", "--peer", run.settings.peer]
+        found[f"raw TCP socket to {run.settings.peer}"] = partial(jobs.figures_of, run, socket)
+    else:
+        run.lacks("TCP is within this host: name another by --peer HOST")
+    try:
+        found.update(perftest.measurements(run))
+    except Absent as error:
+        run.lacks(str(error))
+    return found
 
 
 def published() -> List[Row]:
@@ -66,11 +81,13 @@ def run(run: Run) -> None:
         measurements["hand-over of a line"] = partial(hand_over, run)
     else:
         run.lacks("a hand-over and a socket need two cores")
+    measurements.update(others(run))
     try:
-        run.rounds(measurements, 5, quick_rounds=1, baselines=["main memory", "raw TCP socket"])
+        run.rounds(measurements, 5, quick_rounds=1, baselines=["main memory"])
     except Failed as error:
         run.lacks(str(error))
-    run.lacks("RDMA is theirs only: no RDMA device is measured")
+    for row in run.outcome.rows:
+        row.baseline = row.baseline or row.series.startswith(("raw TCP socket", "RDMA"))
     run.add(*published())
     run.plot(Plot("table1-theirs", "Table 1 of cMPI, as published: latency", {"group": GROUP, "op": "latency"}, x="series",
                   logx=False, unit="microseconds"),

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
 from typing import Dict, List, Sequence
@@ -66,11 +67,14 @@ class Ranks:
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                     preexec_fn=lambda: os.sched_setaffinity(0, bound))
 
-        started = [start(rank) for rank in range(self.ranks)]
+        timeout = self.run.timeout()
+        until = time.monotonic() + timeout
+        started: "List[subprocess.Popen[str]]" = []
         try:
-            said = [job.communicate(timeout=self.run.settings.timeout) for job in started]
+            started.extend(map(start, range(self.ranks)))
+            said = [job.communicate(timeout=max(0.0, until - time.monotonic())) for job in started]
         except subprocess.TimeoutExpired:
-            raise Failed(f"{' '.join(command)}: not done after {self.run.settings.timeout:.0f} s: give a longer --timeout") from None
+            raise Failed(jobs.not_done(command, timeout)) from None
         finally:
             for job in started:
                 if job.poll() is None:

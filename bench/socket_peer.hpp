@@ -1,0 +1,28 @@
+// The raw TCP socket between two hosts: one serves, the other measures.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "bench/samples.hpp"
+
+namespace penstock::bench {
+
+inline constexpr std::uint16_t peer_port = 7741;
+
+/// How often a size is sent: in a ping-pong, and in a stream.
+std::size_t ping_pongs(std::size_t bytes);
+std::size_t streamed_messages(std::size_t bytes);
+
+/// Answers one client after the other, until the process is ended. A client that is silent for 30 s
+/// is left. Errors: the port cannot be had.
+Result<void> serve_peers(std::uint16_t port);
+
+/// Rows 2 i (ns one way) and 2 i + 1 (MB/s) of each size. `peer`: HOST or HOST:PORT.
+/// Errors: nobody answers, or not within 30 s.
+Result<void> measure_with_peer(const std::string& peer, const std::vector<std::size_t>& sizes,
+                               Samples& samples);
+
+}  // namespace penstock::bench
