@@ -28,9 +28,54 @@ struct PoolArguments {
   bool overwrite = false, sparse = false, json = false, yes = false, force = false;
 };
 
+constexpr const char* lifetime_name(arena::Lifetime lifetime) {
+  if (lifetime == arena::Lifetime::persistent) return "persistent";
+  return lifetime == arena::Lifetime::process ? "process" : "pool";
+}
+
+/// "gone" of one that was destroyed meanwhile.
+const char* lifetime_text(const arena::Arena& arena, const arena::Object& object) {
+  const auto lifetime = arena.lifetime(object);
+  return lifetime ? lifetime_name(*lifetime) : "gone";
+}
+
+struct Persistent {
+  std::uint64_t objects = 0, bytes = 0;
+};
+
+/// Those of users: what transactions keep beside them has names of the product.
+Persistent count_persistent(const arena::Arena& arena) {
+  Persistent count;
+  for (const arena::Object& object : arena.list()) {
+    const auto lifetime = arena.lifetime(object);
+    if (!lifetime || *lifetime != arena::Lifetime::persistent) continue;
+    if (object.name.starts_with("penstock.")) continue;
+    ++count.objects;
+    count.bytes += object.bytes;
+  }
+  return count;
+}
+
+/// Of a pool that cannot be read nothing is known: it can be removed.
+Result<void> check_nothing_kept(const std::string& spec) {
+  const auto view = look_at(spec);
+  if (!view) return {};
+  const Persistent kept = count_persistent(*view->arena);
+  if (kept.objects == 0) return {};
+  return fail(ErrorCode::unavailable,
+              "pool {} keeps {} ({}): what they are: penstock pool ls {}; to lose them: penstock "
+              "pool rm {} --force",
+              spec, counted(kept.objects, "persistent object"), about(kept.bytes),
+              shell_quote(spec), shell_quote(spec));
+}
+
 int create(const PoolArguments& arguments) {
   pool::CreateOptions options;
   options.spec = arguments.spec;
+  if (arguments.overwrite) {
+    const auto nothing_kept = check_nothing_kept(arguments.spec);
+    if (!nothing_kept) return report(nothing_kept.error());
+  }
   if (!arguments.size.empty()) {
     auto bytes = base::parse_bytes(arguments.size);
     if (!bytes) return report(bytes.error());
@@ -88,32 +133,6 @@ Attached count_attached(const pool::Pool& pool) {
   for (const pool::ProcessRecord& record : by_process(pool.processes())) {
     if (!record.attached) continue;
     ++(record.alive ? count.alive : count.dead);
-  }
-  return count;
-}
-
-constexpr const char* lifetime_name(arena::Lifetime lifetime) {
-  if (lifetime == arena::Lifetime::persistent) return "persistent";
-  return lifetime == arena::Lifetime::process ? "process" : "pool";
-}
-
-/// "gone" of one that was destroyed meanwhile.
-const char* lifetime_text(const arena::Arena& arena, const arena::Object& object) {
-  const auto lifetime = arena.lifetime(object);
-  return lifetime ? lifetime_name(*lifetime) : "gone";
-}
-
-struct Persistent {
-  std::uint64_t objects = 0, bytes = 0;
-};
-
-Persistent count_persistent(const arena::Arena& arena) {
-  Persistent count;
-  for (const arena::Object& object : arena.list()) {
-    const auto lifetime = arena.lifetime(object);
-    if (!lifetime || *lifetime != arena::Lifetime::persistent) continue;
-    ++count.objects;
-    count.bytes += object.bytes;
   }
   return count;
 }
@@ -439,6 +458,10 @@ int collect(const PoolArguments& arguments) {
 }
 
 int remove(const PoolArguments& arguments) {
+  if (!arguments.force) {
+    const auto nothing_kept = check_nothing_kept(arguments.spec);
+    if (!nothing_kept) return report(nothing_kept.error());
+  }
   auto removed = pool::remove(arguments.spec, arguments.force);
   if (!removed) return report(removed.error());
   if (arguments.json) return print_json({{"removed", arguments.spec}});
@@ -508,7 +531,8 @@ void add_pool_command(CLI::App& app, Action& chosen) {
       "as --yes, and wait no longer for the caches of this host, which is switched "
       "off for good (its name or its node's number)");
   CLI::App* remove_command = add(*group, "rm", "remove the pool", arguments, remove, chosen);
-  remove_command->add_flag("--force", arguments->force, "also while processes are attached");
+  remove_command->add_flag("--force", arguments->force,
+                           "also while processes are attached, and with persistent objects");
 }
 
 }  // namespace penstock::tools

@@ -61,6 +61,15 @@ with penstock.pool.attach({spec!r}) as pool:
             self.assertRegex(listed, r"other .* pool\n")
             self.penstock("pool", "gc", spec, "--yes")
             self.assertIn("kept", self.penstock("pool", "ls", spec).stdout)
+            if said == "none":
+                return
+            for lose in (("rm", spec), ("create", spec, "--size", "32M", "--overwrite")):
+                refused = self.penstock("pool", *lose, status=None)
+                self.assertNotEqual(refused.returncode, 0, lose)
+                self.assertIn("keeps 1 persistent object", refused.stderr)
+                self.assertIn(f"penstock pool rm {spec} --force", refused.stderr)
+            self.assertIn("kept", self.penstock("pool", "ls", spec).stdout)
+            self.penstock("pool", "rm", spec, "--force")
 
 
 if __name__ == "__main__":
