@@ -103,7 +103,7 @@ Error State::failure_of(const char* what, std::uint32_t rank, std::uint64_t fail
             fmt::format("{}: {} tells of a failure of rank {}, and there are {} ranks", what,
                         group.name(rank), dead, group.ranks())};
   blamed_ = static_cast<std::uint32_t>(dead);
-  if (auto gone = group.check_alive(*blamed_, what); !gone) return gone.error();
+  if (auto gone = group.check_alive_now(*blamed_, what); !gone) return gone.error();
   return {ErrorCode::peer_dead, fmt::format("{}: {} found {} dead or gone", what, group.name(rank),
                                             group.name(*blamed_))};
 }

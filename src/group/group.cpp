@@ -122,8 +122,13 @@ Result<void> Group::check_alive(std::uint32_t rank, const char* what) {
   const std::uint64_t now = base::now_ns();
   if (now < next_look_ns_[rank]) return {};
   next_look_ns_[rank] = now + look_interval_ns;
+  auto living = check_alive_now(rank, what);
+  if (!living) next_look_ns_[rank] = 0;
+  return living;
+}
+
+Result<void> Group::check_alive_now(std::uint32_t rank, const char* what) const {
   if (alive(rank)) return {};
-  next_look_ns_[rank] = 0;
   return gone(what, rank);
 }
 

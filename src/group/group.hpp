@@ -59,6 +59,8 @@ class Group {
   }
   /// peer_dead when `rank` has died or left. Looks at most every 20 ms for each rank.
   Result<void> check_alive(std::uint32_t rank, const char* what);
+  /// The same, at once.
+  Result<void> check_alive_now(std::uint32_t rank, const char* what) const;
   /// invalid_argument when the group has no such rank.
   Result<void> check_rank(std::uint32_t rank) const;
   /// "rank 3 of the group, rank 1 (pid 4711, on node02)".

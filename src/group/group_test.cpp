@@ -86,6 +86,7 @@ TEST_F(GroupTest, AWaitForTheDeadNamesThem) {
   EXPECT_EQ(waited.error().code, ErrorCode::peer_dead);
   EXPECT_THAT(waited.error().message, HasSubstr("a song: rank 1 of the choir, "));
   EXPECT_THAT(waited.error().message, HasSubstr("has died"));
+  EXPECT_FALSE(group.check_alive_now(1, "a song"));
   std::this_thread::sleep_for(std::chrono::milliseconds(25));  // the group checks every 20 ms
   EXPECT_FALSE(group.check_alive(1, "a song"));
 }
