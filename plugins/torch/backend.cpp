@@ -1,6 +1,7 @@
 #include "backend.hpp"
 
 #include <ATen/record_function.h>
+#include <c10/core/DeviceGuard.h>
 #include <penstock/gpu.h>
 #include <pybind11/pybind11.h>
 
@@ -63,7 +64,8 @@ Backend::Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
   init();
   // TORCH_DISTRIBUTED_DEBUG asks for the like.
   if (c10d::debug_level() == c10d::DebugLevel::Detail) options_->check = true;
-  if (eager) connect();
+  // Ranks agree on the form of their GPUs' calls when they meet: not before one is chosen.
+  if (eager && (gpu_in_use() || !may_use_gpu())) connect();
 }
 
 Backend::~Backend() {
@@ -101,6 +103,9 @@ void Backend::open(Meeting& meeting) {
   options.exchange = Exchange::run;
   options.user = &exchange;
   options.check = options_->check ? 1 : 0;
+  const std::optional<c10::Device> gpu = gpu_in_use();
+  const c10::OptionalDeviceGuard on(gpu);  // a worker's thread has chosen none
+  options.gpu = gpu ? 1 : 0;
   penstock_comm_t* opened = nullptr;
   attached_->tensors().give_up_unused();
   const auto status = penstock_comm_open(attached_->pool(), &options, &opened);

@@ -30,7 +30,8 @@ class Backend : public c10d::Backend {
     bool check = false;  ///< compare the calls of all ranks, as PENSTOCK_COLL_CHECK does
   };
 
-  /// `eager`: meets the other ranks at once, so that errors show here.
+  /// `eager`: meets the other ranks at once, so that errors show here; where torch has GPUs, only
+  /// if the program has chosen one.
   Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
           c10::intrusive_ptr<Options> options, bool eager);
   ~Backend() override;

@@ -1,6 +1,8 @@
 #include "gpu_work.hpp"
 
+#include <ATen/Context.h>
 #include <ATen/core/ivalue.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/StreamGuard.h>
 
 #include <thread>
@@ -91,6 +93,23 @@ std::optional<c10::Device> gpu_of(const std::vector<at::Tensor>& tensors) {
                 tensor.device(), ": all must be on one device");
   }
   return found && !found->is_cpu() ? found : std::nullopt;
+}
+
+bool may_use_gpu() {
+  return at::hasCUDA();
+}
+
+std::optional<c10::Device> gpu_in_use() {
+  if (!may_use_gpu()) return std::nullopt;
+  const c10::impl::VirtualGuardImpl devices(c10::DeviceType::CUDA);
+  const auto has_context = [](c10::DeviceIndex index) {
+    return at::detail::getCUDAHooks().hasPrimaryContext(index);
+  };
+  const c10::Device current = devices.getDevice();
+  if (has_context(current.index())) return current;
+  for (c10::DeviceIndex index = 0; index < devices.deviceCount(); ++index)
+    if (has_context(index)) return c10::Device(c10::DeviceType::CUDA, index);
+  return std::nullopt;
 }
 
 }  // namespace penstock::torch

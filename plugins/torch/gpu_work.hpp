@@ -68,4 +68,10 @@ class GpuStream {
 /// Of the first that is on a GPU; none: they are of the CPU. Errors: several devices in one call.
 std::optional<c10::Device> gpu_of(const std::vector<at::Tensor>& tensors);
 
+/// The GPU that PyTorch uses in this process: this thread's current one, or the first that it has
+/// made a context on; nothing before a program chose or used one. Makes no context.
+std::optional<c10::Device> gpu_in_use();
+/// Whether PyTorch has a GPU that the process may come to use.
+bool may_use_gpu();
+
 }  // namespace penstock::torch

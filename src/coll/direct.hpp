@@ -50,6 +50,7 @@ class Direct {
   /// that call could have got wrong data: a rank that lets its GPU go has told of it before.
   Result<void> look_for_failures(const char* what);
   std::string names(const Missing& missing) const { return s_.names(missing); }
+  group::Group& group() const { return s_.group; }
   /// A word of direct_program.hpp.
   std::byte* word_at(const DirectOp& op) const { return s_.at(op.at); }
   /// The GPU waits for nothing of this communicator any more. A word that another GPU tells later

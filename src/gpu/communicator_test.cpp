@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/seed_in_tests.hpp"
+#include "coll/direct.hpp"
 #include "coll/test_calls.hpp"
 #include "gpu/test_ranks.hpp"
 
@@ -471,6 +472,35 @@ TEST_F(GpuCommunicator, DrainsAndEndsDuringACapture) {
       ASSERT_EQ(driver.graph_destroy(graph), cuda::success);
       ASSERT_EQ(driver.stream_destroy(captured), cuda::success);
     });
+  }
+}
+
+/// As `penstock ps` shows rank 0.
+std::string shown_of_first(const Rank& rank) {
+  const group::Group& group = rank.core.direct().group();
+  for (const pool::ProcessRecord& record : group.pool.processes())
+    if (record.token() == group.token(0)) return record.activity;
+  return {};
+}
+
+/// Rank 1 comes when it is seen that rank 0 waits for it.
+void come_when_seen(const Rank& rank) {
+  Sums sums(rank, 300);
+  sums.put(1);
+  if (rank.core.self() == 1)
+    while (shown_of_first(rank).find("sum: waits for rank 1 (pid ") == std::string::npos)
+      std::this_thread::yield();
+  ASSERT_TRUE(sums.enqueue());
+  sums.expect(1);
+  ASSERT_TRUE(rank.gpu.drain());
+  if (rank.core.self() == 0)
+    while (!shown_of_first(rank).empty()) std::this_thread::yield();
+}
+
+TEST_F(GpuCommunicator, WhatAGpuWaitsForIsShown) {
+  for (const Form& form : {forms[2], forms[3]}) {
+    make_pool(form.mode);
+    run(2, 2, form.shape, come_when_seen);
   }
 }
 

@@ -175,6 +175,7 @@ void Direct::tell_others() {
 /// Until the streams are idle: another rank's GPU may tell a word once more.
 void Direct::let_go(std::unique_lock<std::mutex>& lock) {
   tell_others();
+  shown_.reset();
   (*words_)[StreamWords::stops].store(1, std::memory_order_release);
   core_.direct().let_go();
   const bool idle = lanes_->are_idle();
@@ -195,7 +196,10 @@ bool Direct::is_over() {
 }
 
 Result<void> Direct::look() {
-  if (is_over()) return {};
+  if (is_over()) {
+    shown_.reset();
+    return {};
+  }
   const Submission& submitted = under_way_.front();
   PENSTOCK_TRY(lanes_->check());
   PENSTOCK_TRY(core_.direct().look(submitted.name.c_str(),
@@ -210,9 +214,11 @@ Result<void> Direct::check_time(const Submission& submitted) {
   if (looked_at_ != submitted.turn.number) {
     looked_at_ = submitted.turn.number;
     waited_.emplace(longest_gap_ns);
+    shown_.reset();
     next_warning_ns_ = interval_ns;
   }
   const std::uint64_t waited = waited_->now_ns();
+  show(submitted);
   if (missing_.empty()) return {};
   if (submitted.timeout_ns != 0 && waited >= submitted.timeout_ns)
     return fail(ErrorCode::deadline, "{}: has waited {:.1f} s for {} of {} ranks: {}",
@@ -223,6 +229,14 @@ Result<void> Direct::check_time(const Submission& submitted) {
   base::log(base::Level::warn, "{} waits on for {} of {} ranks: {}", submitted.name,
             missing_.size(), core_.ranks(), core_.direct().names(missing_));
   return {};
+}
+
+/// In `penstock ps`, as a host's call.
+void Direct::show(const Submission& submitted) {
+  const group::Group& group = core_.direct().group();
+  if (missing_.empty()) return shown_.reset();
+  if (!shown_) shown_.emplace(group.pool);
+  shown_->look([&] { return group.waits_for(submitted.name.c_str(), missing_); });
 }
 
 void Direct::fail_with(const Error& error) {
@@ -266,6 +280,7 @@ Result<void> Direct::drain() {
   const std::lock_guard<std::mutex> guard(mutex_);
   std::erase_if(under_way_, [](const Submission& one) { return !one.counts_itself; });
   unsettled_ = by_launches_;  // graphs may be launched again
+  if (!by_launches_) shown_.reset();
   return {};
 }
 

@@ -18,6 +18,7 @@
 #include "coll/direct.hpp"
 #include "gpu/communicator.hpp"
 #include "gpu/stream_words.hpp"
+#include "group/waiting.hpp"
 
 namespace penstock::gpu {
 
@@ -57,6 +58,7 @@ class Direct : public Communicator {
   void run_watchdog();
   Result<void> look();
   Result<void> check_time(const Submission& submitted);
+  void show(const Submission& submitted);
   void tell_others();
   void let_go(std::unique_lock<std::mutex>& lock);
   void fail_with(const Error& error);
@@ -79,6 +81,7 @@ class Direct : public Communicator {
   coll::Missing missing_;
   std::uint64_t looked_at_ = 0;  ///< the call that the times are of
   std::optional<base::AwakeClock> waited_;
+  std::optional<group::Waiting> shown_;  ///< of that call, while it waits
   std::uint64_t next_warning_ns_ = 0;
   std::thread watchdog_;
 };

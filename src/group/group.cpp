@@ -79,14 +79,16 @@ tl::unexpected<Error> Group::gone(const char* what, std::uint32_t rank) const {
   return fail(ErrorCode::peer_dead, "{}: {}, has died or left", what, name(rank));
 }
 
+std::string Group::waits_for(const char* what, const Missing& missing) const {
+  const std::string others =
+      missing.size() > 1 ? fmt::format(" and {} others", missing.size() - 1) : "";
+  return fmt::format("{}: waits for {}{}", what, pool.describe(token(missing.front())), others);
+}
+
 Result<void> Group::wait(const char* what, Missing& missing, const std::function<void()>& look) {
   const auto dead_check = [&]() -> Result<void> { return find_dead(what, missing, look); };
   Waiting waiting(pool);
-  const auto text = [&] {
-    const std::string others =
-        missing.size() > 1 ? fmt::format(" and {} others", missing.size() - 1) : "";
-    return fmt::format("{}: waits for {}{}", what, pool.describe(token(missing.front())), others);
-  };
+  const auto text = [&] { return waits_for(what, missing); };
   for (;;) {
     base::Waiter waiter(what, 0, std::cref(dead_check), wait_policy_);
     for (;;) {

@@ -66,6 +66,9 @@ class Group {
   /// "rank 3 of the group, rank 1 (pid 4711, on node02)".
   std::string name(std::uint32_t rank) const;
 
+  /// As `penstock ps` shows a wait for `missing`, of which there is one at least.
+  std::string waits_for(const char* what, const Missing& missing) const;
+
   /// Calls `look` until `missing` is empty. `what` names the wait in messages. There is no
   /// deadline, since the others may be busy: every PENSTOCK_TIMEOUT_MS a message on standard
   /// error names the ranks that are waited for. Errors: peer_dead, when one of `missing` has died

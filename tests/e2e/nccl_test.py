@@ -17,10 +17,14 @@ NAMES = 193  # of NCCL 2.32.3, with and without the p in front
 class Nccl(Case):
     def setUp(self):
         super().setUp()
-        self.program = self.folder / "nccl_calls"
-        subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", PROGRAMS / "nccl_calls.c", "-o", self.program,
+        self.program = self.compiled("nccl_calls")
+
+    def compiled(self, name):
+        program = self.folder / name
+        subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", PROGRAMS / f"{name}.c", "-o", program,
                         f"-L{LIBRARY}", "-l:libnccl.so.2", f"-Wl,-rpath,{LIBRARY}", f"-Wl,-rpath-link,{BUILD}/lib", "-ldl"],
                        check=True)
+        return program
 
     def environment(self, gpu, **more):
         if gpu:
@@ -100,6 +104,29 @@ class Nccl(Case):
                     self.assertEqual((status, out), (0, "ok\n"), err)
                     if rank == 0:
                         self.assertRegex(err, r"waits on for 1 of 2 ranks: rank 1")
+
+    def test_graphs_are_launched_many_times(self):
+        self.program = self.compiled("nccl_graph")
+        for mode, ranks in (("hardware", 2), ("hardware", 3), ("uncached", 2)):
+            with self.subTest(mode=mode, ranks=ranks):
+                self.all_right(ranks, "graph", True, PENSTOCK_POOL=self.pool("256M", mode), PENSTOCK_NODES=2)
+
+    def test_a_rank_is_killed_between_launches_of_a_graph(self):
+        self.program = self.compiled("nccl_graph")
+        said = self.ranks(3, "killed", True, PENSTOCK_POOL=self.pool("256M", "hardware"))
+        self.assertEqual(said[1][0], -9)
+        for rank in (0, 2):
+            self.assertEqual(said[rank][0], 0, said[rank][2])
+            self.assertRegex(said[rank][1], r"^remote process exited.*rank [012]")
+        self.assertRegex(said[0][1] + said[2][1], r"rank 1 \(pid \d+")
+
+    def test_a_capture_is_refused_where_a_thread_keeps_the_protocol(self):
+        self.program = self.compiled("nccl_graph")
+        for mode, form in (("software", 1), ("hardware", 0)):
+            with self.subTest(mode=mode, form=form):
+                for status, out, err in self.ranks(2, "refused", True, PENSTOCK_POOL=self.pool("64M", mode), PENSTOCK_GPU_DIRECT=form):
+                    self.assertEqual(status, 0, err)
+                    self.assertRegex(out, "invalid (argument|usage).*captures a graph, and this communicator's collectives cannot be captured")
 
     def test_the_log_says_which_form_a_gpu_has(self):
         for mode, form in (("hardware", 1), ("hardware", 0), ("software", 1)):
