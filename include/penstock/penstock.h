@@ -185,8 +185,8 @@ PENSTOCK_API penstock_status_t penstock_arena_open(penstock_pool_t* pool, const 
 PENSTOCK_API void penstock_arena_close(penstock_object_t* object);
 /* The name disappears and the space is given back at once: all users must have agreed not to touch
  * it, and those of other hosts must have published what they stored. Gives the handle back, also on
- * failure. Errors: not_found when another has destroyed it; unavailable while an undo log of another
- * process has it, or a transaction changes it. */
+ * failure. Errors: not_found when another has destroyed it; unavailable while an undo log of
+ * another process has it, or a transaction changes it. */
 PENSTOCK_API penstock_status_t penstock_arena_destroy(penstock_object_t* object);
 /* Calls `visit` for every object, by name. */
 PENSTOCK_API penstock_status_t penstock_arena_list(penstock_pool_t* pool,

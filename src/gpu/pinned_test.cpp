@@ -4,9 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include <cstdlib>
-
 #include "base/format.hpp"
+#include "gpu/test_driver.hpp"
 
 namespace penstock::gpu {
 namespace {
@@ -16,8 +15,7 @@ constexpr std::uint64_t page = 4096;
 class PinnedTest : public testing::Test {
  protected:
   void SetUp() override {
-    const char* const real = std::getenv("PENSTOCK_TEST_CUDA");
-    ASSERT_TRUE(cuda::driver(real != nullptr ? real : STANDIN));
+    ASSERT_TRUE(open_test_driver());
     device_ = *Device::current();
     memory_ = static_cast<std::byte*>(
         mmap(nullptr, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));

@@ -12,6 +12,7 @@
 
 #include "arena/arena.hpp"
 #include "gpu/communicator.hpp"
+#include "gpu/test_driver.hpp"
 #include "pool/test_pool.hpp"
 
 namespace penstock::gpu {
@@ -65,8 +66,7 @@ class GpuCommunicator : public testing::Test {
   static void SetUpTestSuite() {
     setenv("PENSTOCK_SIM_SEED", "1", 1);
     setenv("PENSTOCK_SPIN", "1", 1);  // streams are threads, and need the cores
-    const char* const real = std::getenv("PENSTOCK_TEST_CUDA");
-    ASSERT_TRUE(cuda::driver(real != nullptr ? real : STANDIN));
+    ASSERT_TRUE(open_test_driver());
   }
   void make_pool(coherence::Mode mode) {
     auto made = pool::create({.spec = spec_,
