@@ -199,5 +199,35 @@ TEST(Checkpoints, AreMadeOnce) {
   expect_held("checkpoints", "random schedules", explore(scenario, 40));
 }
 
+/// Who holds copies of one that was just being made finds it when it is made.
+TEST(Checkpoints, AreFoundBehindOldCopies) {
+  const PersistSpace space;
+  Scenario scenario =
+      with_lasting_copies(space.scenario("checkpoints, behind old copies", persist_nodes));
+  scenario.body = [&space](World& world) {
+    auto step = std::make_shared<int>(0);
+    world.spawn(1, [&world, &space, step] {
+      Member member(world, space);
+      must(world, member.arena->create(
+                      "new", persist::pair_bytes + 2 * persist::page_bytes,
+                      {.lifetime = arena::Lifetime::persistent, .alignment = persist::page_bytes}));
+      *step = 1;
+      wait_until(world, "copies of zeros", [&] { return *step == 2; });
+      (void)must(world, persist::Checkpoint::create(*member.arena, "new", 64,
+                                                    arena::Lifetime::persistent));
+      *step = 3;
+    });
+    world.spawn(0, [&world, &space, step] {
+      Member member(world, space);
+      wait_until(world, "one that is being made", [&] { return *step == 1; });
+      fetch_everything(member);
+      *step = 2;
+      wait_until(world, "one that is made", [&] { return *step == 3; });
+      (void)must(world, persist::Checkpoint::open(*member.arena, "new"));
+    });
+  };
+  expect_held("checkpoints", "old copies", explore(scenario, 5));
+}
+
 }  // namespace
 }  // namespace penstock::sim

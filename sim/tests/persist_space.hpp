@@ -121,4 +121,20 @@ inline void transact(World& world, Member& member, persist::UndoLog& log, Number
   }
 }
 
+/// A process comes to the node and goes, again and again: it flushes its caches.
+inline void visit_until(World& world, const PersistSpace& space, const bool& ended) {
+  while (!ended) {
+    { const Member member(world, space); }
+    world.sleep(50'000'000);
+  }
+}
+
+/// What caches may fetch by themselves at any time: all lines of all objects.
+inline void fetch_everything(Member& member) {
+  for (const arena::Object& object : member.arena->list()) {
+    std::vector<std::byte> copies(object.bytes);
+    member.pool->memory().load_bulk(copies.data(), object.data, copies.size());
+  }
+}
+
 }  // namespace penstock::sim

@@ -48,14 +48,6 @@ void recover_and_die(World& world, const PersistSpace& space) {
   for (const auto& object : member.objects) (void)member.read(object);
 }
 
-/// A process comes to the node and goes, again and again: it flushes its caches.
-void visit_until(World& world, const PersistSpace& space, const bool& ended) {
-  while (!ended) {
-    { const Member member(world, space); }
-    world.sleep(50'000'000);
-  }
-}
-
 Scenario writer_dies(const PersistSpace& space) {
   Scenario scenario = space.scenario("transactions, the writer dies", persist_nodes);
   scenario.max_steps = 8'000'000;
@@ -100,14 +92,6 @@ TEST(Transactions, AreWholeThoughCopiesLast) {
   const PersistSpace space;
   const Scenario scenario = with_lasting_copies(writer_dies(space));
   expect_held("transactions", "crash points", crash_everywhere(scenario, 80));
-}
-
-/// What caches may fetch by themselves at any time: all lines of all objects.
-void fetch_everything(Member& member) {
-  for (const arena::Object& object : member.arena->list()) {
-    std::vector<std::byte> copies(object.bytes);
-    member.pool->memory().load_bulk(copies.data(), object.data, copies.size());
-  }
 }
 
 /// The writer begins, and dies, when those who recover hold copies of its log and of the objects.
@@ -196,6 +180,112 @@ TEST(Transactions, APowerCutLosesNoneThatWasCommitted) {
   const PersistSpace space;
   expect_held("transactions", "power cuts", explore(power_cut(space), 40));
   expect_held("transactions", "power cuts", explore(with_lasting_copies(power_cut(space)), 20));
+}
+
+/// The writer's node loses its power while a transaction ends, when what was published is slow on
+/// its way: what leaves by itself leaves in any order.
+Scenario power_goes_at_the_end(const PersistSpace& space, bool aborts) {
+  Scenario scenario = space.scenario("transactions, the power goes at the end", persist_nodes);
+  scenario.max_steps = 8'000'000;
+  scenario.swarm = false;
+  scenario.faults.deliver = 0;
+  scenario.body = [&space, aborts](World& world) {
+    auto numbers = std::make_shared<Numbers>();
+    Process& mortal = world.spawn(1, [&world, &space, numbers, aborts] {
+      Member member(world, space);
+      const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes));
+      numbers->trying = 1;
+      must(world, log->begin());
+      member.change(*log, 1);
+      must(world, log->commit());
+      numbers->committed = 1;
+      if (!aborts) numbers->trying = 2;
+      must(world, log->begin());
+      member.change(*log, 2);
+      const coherence::Memory& memory = member.pool->memory();
+      if (aborts) {  // all that was stored has left, as it may
+        for (const auto& object : member.objects) memory.write_back(object.data, object.bytes);
+        memory.full_fence();
+      }
+      world.self().takes_node_along = true;
+      const std::uint64_t operations = aborts ? 60 : 24;  // about as many as it takes
+      world.self().dies_at = world.self().operations + 1 + world.random() % operations;
+      must(world, aborts ? log->abort() : log->commit());
+      numbers->committed = numbers->trying;
+      for (;;) memory.load_fence();  // until it dies
+    });
+    world.spawn(2, [&world, &space, &mortal, numbers] {
+      wait_until(world, "the mortal", [&] { return gone(mortal); });
+      auto ended = std::make_shared<bool>(false);
+      world.spawn(1, [&world, &space, ended] { visit_until(world, space, *ended); });
+      outlive(world, space, *numbers);
+      *ended = true;
+    });
+  };
+  return scenario;
+}
+
+TEST(Transactions, AreWholeWhenThePowerGoesAtTheirEnd) {
+  const PersistSpace space;
+  for (const bool aborts : {false, true}) {
+    const Scenario scenario = power_goes_at_the_end(space, aborts);
+    expect_held("transactions", "power cuts", explore(scenario, 60));
+  }
+}
+
+/// Who learns by other means that a transaction has ended, or that an object was given back, finds
+/// it so at once.
+Scenario told(const PersistSpace& space) {
+  Scenario scenario = space.scenario("transactions, told by other means", persist_nodes);
+  scenario.swarm = false;
+  scenario.faults.deliver = 0;
+  scenario.faults.max_delay = 20'000;
+  scenario.faults.hold_unordered = true;
+  scenario.body = [&space](World& world) {
+    auto told = std::make_shared<int>(0);
+    auto seen = std::make_shared<int>(0);
+    constexpr int rounds = 4;
+    world.spawn(1, [&world, &space, told, seen] {
+      Member member(world, space);
+      const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes));
+      const auto tell = [&] {
+        ++*told;
+        wait_until(world, "it to be seen", [&] { return *seen == *told; });
+      };
+      for (int round = 0; round < rounds; ++round) {
+        must(world, log->begin());
+        member.change(*log, static_cast<std::uint64_t>(round));
+        must(world, round % 2 == 1 ? log->abort() : log->commit());
+        tell();
+        if (round < rounds / 2) {
+          must(world, log->release_all());
+        } else {
+          for (const auto& object : member.objects) must(world, log->release(object));
+        }
+        tell();
+      }
+    });
+    world.spawn(2, [&world, &space, told, seen] {
+      Member member(world, space);
+      while (*seen < 2 * rounds) {
+        wait_until(world, "news", [&] { return *told > *seen; });
+        for (const auto& object : member.objects) {
+          const auto version = must(world, persist::ObjectVersion::find(*member.arena, object));
+          world.require(version.has_value(), "it has no version");
+          const auto state = version->read();
+          world.require(!state.changing(), "it is being changed still");
+          world.require(*told % 2 == 1 || state.owner == 0, "it has a writer still");
+        }
+        *seen = *told;
+      }
+    });
+  };
+  return scenario;
+}
+
+TEST(Transactions, HaveEndedForWhomeverIsTold) {
+  const PersistSpace space;
+  expect_held("transactions", "random schedules", explore(told(space), 5));
 }
 
 /// Readers on other nodes see each object as one transaction left it, and never an older one later.

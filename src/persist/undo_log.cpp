@@ -201,6 +201,12 @@ Result<void> UndoLog::sync_changed() const {
   return {};
 }
 
+/// In the memory when this returns.
+void UndoLog::set(Lane::State state) {
+  lane_.set(state, transaction_);
+  device_.full_fence();  // before a file is synced
+}
+
 /// Readers see the new bytes from here on.
 void UndoLog::tell_changed() {
   for (const auto& writing : writings_) {
@@ -228,11 +234,9 @@ Result<void> UndoLog::commit() {
         device_.write_back(writing->object.offset + range.offset, range.bytes);
     device_.store_fence();  // the data first
     PENSTOCK_TRY(sync_changed());
-    lane_.set(Lane::State::idle, transaction_);  // from here on it is committed
-    device_.full_fence();
+    set(Lane::State::idle);  // from here on it is committed
     if (auto kept = lane_.sync_state(); !kept) {
-      lane_.set(Lane::State::active, transaction_);  // abort() may die half way
-      device_.full_fence();
+      set(Lane::State::active);  // abort() may die half way
       return kept;
     }
     tell_changed();
@@ -253,8 +257,7 @@ Result<void> UndoLog::abort() {
     }
     device_.store_fence();
     PENSTOCK_TRY(sync_changed());
-    lane_.set(Lane::State::idle, transaction_);
-    device_.full_fence();
+    set(Lane::State::idle);
     PENSTOCK_TRY(lane_.sync_state());
     tell_changed();
   }

@@ -75,6 +75,7 @@ class UndoLog {
                                              const ObjectVersion& version);
   Result<void> keep(Writing& writing, const Range& range);
   Result<void> sync_changed() const;
+  void set(Lane::State state);
   void tell_changed();
   void give_back(const Writing& writing) const;
   void end();

@@ -1,0 +1,129 @@
+// The table of writers on memory without coherence: who looks for the dead, or for the writer of an
+// object, holds old copies of it; a line that was erased leaves no trace in a cache.
+#include <gtest/gtest.h>
+
+#include "sim/tests/persist_space.hpp"
+
+namespace penstock::sim {
+namespace {
+
+/// A writer on node 1, which begins when the table was copied and is killed within a transaction.
+struct Mortal {
+  bool may_begin = false, stored = false;
+  std::uint64_t token = 0;
+};
+
+void write_until_killed(World& world, const PersistSpace& space, Mortal& mortal) {
+  Member member(world, space);
+  mortal.token = member.pool->token();
+  wait_until(world, "copies of the table", [&] { return mortal.may_begin; });
+  const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes));
+  must(world, log->begin());
+  must(world, log->add(member.objects[0], 0, object_words * 8));
+  member.store(member.objects[0], 0, object_words / 2, 7);
+  mortal.stored = true;
+  world.until([] { return false; });
+}
+
+/// With the table in this node's cache, and nobody in it.
+void copy_table(World& world, Member& member) {
+  { const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes)); }
+  fetch_everything(member);
+}
+
+/// `look` finds the mortal though the lines that it copied know of nobody.
+Scenario behind_copies(const PersistSpace& space, std::function<void(Member&)> look) {
+  Scenario scenario =
+      with_lasting_copies(space.scenario("table of writers, old copies", persist_nodes));
+  scenario.body = [&space, look](World& world) {
+    auto mortal = std::make_shared<Mortal>();
+    auto ended = std::make_shared<bool>(false);
+    Process& writer =
+        world.spawn(1, [&world, &space, mortal] { write_until_killed(world, space, *mortal); });
+    world.spawn(0, [&world, &space, &writer, look, mortal, ended] {
+      Member member(world, space);
+      copy_table(world, member);
+      mortal->may_begin = true;
+      wait_until(world, "the mortal", [&] { return mortal->stored; });
+      world.kill(writer);
+      world.evict_left_dirty();
+      wait_until(world, "its death", [&] { return !member.pool->alive(mortal->token); });
+      world.spawn(1, [&world, &space, ended] { visit_until(world, space, *ended); });
+      look(member);
+      *ended = true;
+    });
+  };
+  return scenario;
+}
+
+TEST(TableOfWriters, IsReadAnewByWhoLooksForTheDead) {
+  const PersistSpace space;
+  const Scenario scenario = behind_copies(space, [](Member& member) {
+    const auto found = must(member.world, persist::recover(*member.arena));
+    member.world.require(found.logs + found.waiting.size() == 1, "the dead was not found");
+  });
+  expect_held("transactions", "old copies", explore(scenario, 5));
+}
+
+TEST(TableOfWriters, IsReadAnewByWhoMeetsAnObjectOfTheDead) {
+  const PersistSpace space;
+  const Scenario scenario = behind_copies(space, [](Member& member) {
+    member.world.require(member.read(member.objects[0]) == 0, "it was not restored");
+  });
+  expect_held("transactions", "old copies", explore(scenario, 5));
+}
+
+/// What caches may send by themselves at any time: all that is dirty in them.
+void evict_everything(Member& member) {
+  const coherence::Memory& memory = member.pool->memory();
+  for (const arena::Object& object : member.arena->list())
+    memory.write_back(object.data, object.bytes);
+  memory.full_fence();
+}
+
+/// Its first line is given back by a process on one node, taken by one on another, and then all
+/// that is dirty in other caches leaves them.
+Scenario line_of_two(const PersistSpace& space) {
+  Scenario scenario =
+      with_lasting_copies(space.scenario("table of writers, a line of two", persist_nodes));
+  scenario.body = [&space](World& world) {
+    auto first_token = std::make_shared<std::uint64_t>(0);  // when it has closed its log
+    auto mortal = std::make_shared<Mortal>();
+    auto ended = std::make_shared<bool>(false);
+    Process& first = world.spawn(2, [&world, &space, first_token] {
+      Member member(world, space);
+      copy_table(world, member);
+      *first_token = member.pool->token();
+      world.until([] { return false; });
+    });
+    Process& second =
+        world.spawn(1, [&world, &space, mortal] { write_until_killed(world, space, *mortal); });
+    world.spawn(0, [&world, &space, &first, &second, first_token, mortal, ended] {
+      Member member(world, space);
+      wait_until(world, "the first writer", [&] { return *first_token != 0; });
+      world.kill(first);
+      for (const std::uint32_t node : {1u, 2u})
+        world.spawn(node, [&world, &space, ended] { visit_until(world, space, *ended); });
+      wait_until(world, "its death", [&] { return !member.pool->alive(*first_token); });
+      member.recover();  // erases the line, if it is not yet
+      world.evict_left_dirty();
+      mortal->may_begin = true;
+      wait_until(world, "the mortal", [&] { return mortal->stored; });
+      evict_everything(member);
+      world.kill(second);
+      world.evict_left_dirty();
+      wait_until(world, "its death", [&] { return !member.pool->alive(mortal->token); });
+      world.require(member.read(member.objects[0]) == 0, "it was not restored");
+      *ended = true;
+    });
+  };
+  return scenario;
+}
+
+TEST(TableOfWriters, ALineThatWasErasedStaysInNoCache) {
+  const PersistSpace space;
+  expect_held("transactions", "old copies", explore(line_of_two(space), 5));
+}
+
+}  // namespace
+}  // namespace penstock::sim
