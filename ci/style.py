@@ -97,7 +97,7 @@ def python_functions(text):
 
 def check_lengths(path, text):
     lines = text.count("\n")
-    if lines > MAX_FILE_LINES:
+    if lines > MAX_FILE_LINES and "docs/results" not in path.as_posix():  # made by the tool
         yield lines, f"{lines} lines; at most {MAX_FILE_LINES}: which second concept lives here?"
     functions = []
     if path.suffix in CODE:
