@@ -164,8 +164,8 @@ class Scenario:
         job = self.alpha.start(f"{lease} on-both 1 {BOTH} job forever", 300)
         job.wait_for("messages and collectives: ok on 2 ranks", 120)
         for machine in [self.alpha, self.beta]:
-            self.expect(machine.start(f"penstock ps {BOTH}"), r" alpha +\d+ +0 alive ",
-                        r" beta +\d+ +1 alive ")
+            self.expect(machine.start(f"penstock ps {BOTH}"), r" alpha +\d+ +0 +alive ",
+                        r" beta +\d+ +1 +alive ")
         self.expect(self.alpha.start(f"penstock pool rm {BOTH}"), r"in use: process \d+ of host",
                     status=1)
         self.say("", "   beta is killed")
