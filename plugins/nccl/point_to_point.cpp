@@ -87,11 +87,9 @@ Result PointToPoint::refuse_capture(const std::vector<Transfer>& transfers) {
   if (device_ == nullptr) return success;
   const gpu::Device::Scope scope(*device_);
   for (const Transfer& transfer : transfers) {
-    int capturing = cuda::capture_none;
-    const auto asked = device_->driver().check(
-        device_->driver().stream_is_capturing(transfer.stream, &capturing), "the stream");
-    if (!asked) return outcome(asked);
-    if (capturing != cuda::capture_none)
+    const auto captures = gpu::is_capturing(device_->driver(), transfer.stream);
+    if (!captures) return outcome(unexpected(captures.error()));
+    if (*captures)
       return failed(invalid_usage,
                     "ncclSend or ncclRecv: the stream captures a graph, and a message through the "
                     "pool cannot be captured yet: enqueue it outside the graph");

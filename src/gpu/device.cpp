@@ -95,6 +95,12 @@ Result<void> Device::need_kernels(const char* what) const {
   return unexpected(kernels_.error());
 }
 
+Result<bool> is_capturing(const cuda::Driver& driver, cuda::Stream stream) {
+  int status = cuda::capture_none;
+  PENSTOCK_TRY(driver.check(driver.stream_is_capturing(stream, &status), "the stream"));
+  return status != cuda::capture_none;
+}
+
 Result<void> go_after(const cuda::Driver& driver, cuda::Event event, cuda::Stream first,
                       cuda::Stream then, const char* what) {
   PENSTOCK_TRY(driver.check(driver.event_record(event, first), what));

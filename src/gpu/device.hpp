@@ -79,6 +79,9 @@ class BesideCaptures {
   int mode_ = cuda::capture_relaxed;  ///< then what it was before
 };
 
+/// Does the stream capture a graph? Errors: what the driver says.
+Result<bool> is_capturing(const cuda::Driver& driver, cuda::Stream stream);
+
 /// What `then` is given from now on comes after what `first` has been given so far. `event` may be
 /// used again at once. `what` names it in errors.
 Result<void> go_after(const cuda::Driver& driver, cuda::Event event, cuda::Stream first,

@@ -60,9 +60,7 @@ Result<void> Direct::enqueue(const Call& call, cuda::Stream stream) {
   const Device::Scope scope(*device_);
   const cuda::Driver& driver = device_->driver();
   const BesideCaptures beside(driver);
-  int capturing = cuda::capture_none;
-  PENSTOCK_TRY(driver.check(driver.stream_is_capturing(stream, &capturing), "the stream"));
-  const bool captures = capturing != cuda::capture_none;
+  const bool captures = PENSTOCK_TRY(is_capturing(driver, stream));
   const Submission submitted = PENSTOCK_TRY(prepare(call, captures));
   changed_.notify_all();
   auto issued = issue(call, submitted, captures ? *captured_lanes_ : *lanes_, stream);

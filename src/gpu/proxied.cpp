@@ -71,9 +71,7 @@ Result<void> Proxied::enqueue(const Call& call, cuda::Stream stream) {
   const Device::Scope scope(*device_);
   const cuda::Driver& driver = device_->driver();
   const BesideCaptures beside(driver);
-  int capturing = cuda::capture_none;
-  PENSTOCK_TRY(driver.check(driver.stream_is_capturing(stream, &capturing), "the stream"));
-  if (capturing != cuda::capture_none)
+  if (PENSTOCK_TRY(is_capturing(driver, stream)))
     return fail(ErrorCode::invalid_argument,
                 "{}: the stream captures a graph, and this communicator's collectives cannot be "
                 "captured: a thread of the host keeps their protocol ({} form). Enqueue it outside "
