@@ -72,6 +72,23 @@ TEST_P(EndpointTableTest, ATornLineEndsNobody) {
   EXPECT_EQ(b_->resolve(address).error().code, ErrorCode::not_found);
 }
 
+/// Another that waits for it in this process looks in between, and says what it has waited for.
+TEST_P(EndpointTableTest, TheDeadAreReportedAtTheSecondLookThatFindsThem) {
+  const EndpointTable table = *EndpointTable::open(*side_b_.arena);
+  PeerWatch watch(*side_b_.pool, table);
+  const Address address = a_->address();
+  constexpr std::uint64_t of_nobody = 0;
+  watch.add(address.slot, address.generation, of_nobody);
+  std::vector<PeerFate> told;
+  const auto tell = [&](Peer, std::uint32_t, PeerFate fate, const std::string&) {
+    told.push_back(fate);
+  };
+  watch.look(tell);
+  EXPECT_TRUE(told.empty());
+  for (int look = 0; look < 3; ++look) watch.look(tell);
+  EXPECT_EQ(told, std::vector{PeerFate::dead});
+}
+
 /// The line that leads to a sender's node may be torn when its first message comes.
 TEST_P(EndpointTableTest, AMessageFromANearSenderIsHeardWhenItsLineIsWholeAgain) {
   const std::uint64_t checksum = exchange_check(*a_, 1);

@@ -5,10 +5,10 @@ namespace penstock::transport {
 void PeerWatch::add(Peer peer, std::uint32_t generation, std::uint64_t token) {
   for (auto& watched : peers_) {
     if (watched.peer != peer) continue;
-    watched = {peer, generation, token, 0};
+    watched = {peer, generation, token};
     return;
   }
-  peers_.push_back({peer, generation, token, 0});
+  peers_.push_back({peer, generation, token});
 }
 
 bool PeerWatch::watched(Peer peer, std::uint32_t generation) const {

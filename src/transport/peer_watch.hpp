@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/endpoint_table.hpp"
@@ -23,7 +24,9 @@ class PeerWatch {
   std::uint32_t generation(Peer peer) const;
 
   /// Checks a few peers, another few the next time. Calls gone(peer, generation, fate,
-  /// description) once for each peer that has gone.
+  /// description) once for each peer that has gone; of the dead at the second look that finds them
+  /// so: who waits for one of them elsewhere in this process, and lets messages go on meanwhile,
+  /// looks more often, and is to say first what it has waited for.
   template <class Gone>
   void look(Gone&& gone) {
     const std::size_t number = peers_.size() < peers_a_look ? peers_.size() : peers_a_look;
@@ -31,6 +34,7 @@ class PeerWatch {
       next_ = (next_ + 1) % peers_.size();
       const PeerFate fate = fate_of(peers_[next_]);
       if (fate == PeerFate::present) continue;
+      if (fate == PeerFate::dead && !std::exchange(peers_[next_].found_dead, true)) continue;
       const Watched watched = peers_[next_];
       peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(next_));
       gone(watched.peer, watched.generation, fate, pool_.describe(watched.token));
@@ -46,7 +50,8 @@ class PeerWatch {
     Peer peer;
     std::uint32_t generation;
     std::uint64_t token;
-    unsigned looks_in_vain;  ///< looks in a row that found a torn line
+    unsigned looks_in_vain = 0;  ///< looks in a row that found a torn line
+    bool found_dead = false;     ///< by a look, which did not report it
   };
   PeerFate fate_of(Watched& watched);
 
