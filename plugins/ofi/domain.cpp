@@ -83,7 +83,8 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** result, void* co
     if (info == nullptr || info->domain_attr == nullptr) return -FI_EINVAL;
     auto session = plugin::open_session();
     if (!session) return report(session.error());
-    auto* domain = new (std::nothrow) Domain;
+    const bool shared = info->domain_attr->threading != FI_THREAD_DOMAIN;
+    auto* domain = new (std::nothrow) Domain(shared);
     if (domain == nullptr) return -FI_ENOMEM;
     domain->fid = {FI_CLASS_DOMAIN, context, &domain_fid_ops};
     domain->ops = &domain_ops;
@@ -91,7 +92,6 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** result, void* co
     domain->fabric = static_cast<Fabric*>(fabric);
     domain->fabric->users.fetch_add(1);
     domain->session = std::move(*session);
-    domain->serialize = info->domain_attr->threading != FI_THREAD_DOMAIN;
     domain->api_version = fabric->api_version;
     domain->mr_mode = plain_mr_mode(info->domain_attr->mr_mode);
     domain->unaware_users = domain->session->pool->memory().loads_may_be_stale() &&

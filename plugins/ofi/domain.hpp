@@ -6,13 +6,13 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "base/wait.hpp"
 #include "mr.hpp"
 #include "session/session.hpp"
 #include "trigger.hpp"
+#include "turns.hpp"
 
 namespace penstock::ofi {
 
@@ -21,37 +21,48 @@ struct Fabric : fid_fabric {
 };
 
 struct Domain : fid_domain {
+  explicit Domain(bool shared) : serialize(shared) {}
+
   Fabric* fabric = nullptr;
   std::shared_ptr<plugin::Session> session;
   std::atomic<int> users{0};
-  bool serialize = false;  ///< calls of several threads may meet here
+  const bool serialize;  ///< calls of several threads may meet here
+  Turns turns{serialize};
   std::uint32_t api_version = 0;
   int mr_mode = 0;          ///< FI_MR_... as chosen, FI_MR_BASIC taken apart
   bool rma_events = false;  ///< peers report what they did to memory here
   /// Programs unaware of the pool have memory in it, and read it through caches that may be stale:
   /// so peers put into it through this process, never directly.
   bool unaware_users = false;
-  std::mutex mutex;
   std::atomic<std::uint64_t> next_key{1};
   std::vector<Ep*> endpoints;
   Regions regions{*this};
   Triggers triggers;
 };
 
-/// Holds the domain's mutex where the domain is shared between threads.
+/// Of a call that the user keeps apart from others where it has promised FI_THREAD_DOMAIN.
 class Guard {
  public:
-  explicit Guard(Domain& domain) : mutex_(domain.serialize ? &domain.mutex : nullptr) {
-    if (mutex_ != nullptr) mutex_->lock();
-  }
-  ~Guard() {
-    if (mutex_ != nullptr) mutex_->unlock();
-  }
+  explicit Guard(Domain& domain) : turns_(domain.turns), locked_(turns_.enter()) {}
+  ~Guard() { turns_.leave(locked_); }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
  private:
-  std::mutex* mutex_;
+  Turns& turns_;
+  bool locked_;
+};
+
+/// Of a rare call that may meet any other, whatever the user has promised.
+class GuardAgainstAll {
+ public:
+  explicit GuardAgainstAll(Domain& domain) : turns_(domain.turns) { turns_.enter_alone(); }
+  ~GuardAgainstAll() { turns_.leave_alone(); }
+  GuardAgainstAll(const GuardAgainstAll&) = delete;
+  GuardAgainstAll& operator=(const GuardAgainstAll&) = delete;
+
+ private:
+  Turns& turns_;
 };
 
 /// To be called after progress and after a counter was set, without the guard.

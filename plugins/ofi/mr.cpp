@@ -91,7 +91,7 @@ bool in_use(const Region& region) {
 /// the user's again. False: they did not within PENSTOCK_TIMEOUT_MS.
 bool finish_use(const Region& region) {
   const auto finished = [&region] {
-    Guard guard(*region.domain);
+    GuardAgainstAll guard(*region.domain);
     for (Ep* ep : region.domain->endpoints)
       if (in_use(region)) ep->progress();
     return !in_use(region);
@@ -108,13 +108,13 @@ int close_region(fid* self) {
   Region& region = region_of(self);
   Domain& domain = *region.domain;
   {
-    Guard guard(domain);
+    GuardAgainstAll guard(domain);
     if (region.remote) domain.regions.remove(&region);
     region.remote = false;
   }
   if (!finish_use(region)) return -FI_EBUSY;
   {
-    Guard guard(domain);
+    GuardAgainstAll guard(domain);
     if (region.remote_writes != nullptr) region.remote_writes->users.fetch_sub(1);
     delete &region;
   }
@@ -127,7 +127,7 @@ int bind_region(fid* self, fid* other, std::uint64_t flags) {
   if (other->fclass != FI_CLASS_CNTR) return -FI_EINVAL;
   if (flags != FI_REMOTE_WRITE) return -FI_EBADFLAGS;
   Region& region = region_of(self);
-  Guard guard(*region.domain);
+  GuardAgainstAll guard(*region.domain);
   if (region.remote_writes != nullptr) return -FI_EBUSY;
   region.remote_writes = static_cast<Cntr*>(reinterpret_cast<fid_cntr*>(other));
   region.remote_writes->of_regions.store(true);
@@ -189,7 +189,7 @@ int make_region(fid* self, const Wanted& wanted, void* context, fid_mr** result)
     auto region = std::make_unique<Region>();
     region->domain = &domain;
     region->remote = (wanted.access & remote_access) != 0;
-    Guard guard(domain);
+    GuardAgainstAll guard(domain);
     if (const int failed = describe(wanted, domain, *region)) return failed;
     domain.users.fetch_add(1);
     region->fid = {FI_CLASS_MR, context, &region_ops};

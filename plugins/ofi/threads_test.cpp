@@ -1,5 +1,5 @@
-// Several threads on one domain that was opened with FI_THREAD_SAFE. Run under the thread
-// sanitizer.
+// Several threads on one domain that was opened with FI_THREAD_SAFE; on another one, a thread that
+// registers memory. Run under the thread sanitizer.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -122,6 +122,39 @@ TEST_P(ThreadsTest, BlockedReadersAreAllServed) {
     for (int i = 0; i < talkers; ++i) side.tinject("x", 1);
     for (std::thread& reader : readers) reader.join();
     CHECK(got.load() == talkers);
+    side.meet();
+  };
+  play(both, both);
+}
+
+class OneThreadTest : public ModesTest {
+ protected:
+  OneThreadTest() { threading_ = FI_THREAD_DOMAIN; }
+};
+
+IN_EACH_MODE(OneThreadTest);
+
+/// As MPICH does with windows, outside of the lock under which it makes all other calls.
+TEST_P(OneThreadTest, TalksWhileAnotherRegistersMemory) {
+  const Play both = [](Side& side) {
+    std::atomic<bool> stop{false};
+    std::atomic<std::uint64_t> faults{0}, regions{0};
+    std::thread other([&] {
+      std::vector<char> memory(4096);
+      for (std::uint64_t key = 1; !stop.load(); ++key) {
+        fid_mr* region = nullptr;
+        const std::uint64_t access = FI_REMOTE_READ | FI_REMOTE_WRITE;
+        const int made = fi_mr_reg(side.domain, memory.data(), memory.size(), access, 0, key, 0,
+                                   &region, nullptr);
+        if (made != 0 || fi_close(&region->fid) != 0) faults.fetch_add(1);
+        regions.fetch_add(1);
+      }
+    });
+    for (std::uint64_t tag = 1; tag <= talkers; ++tag) talk(side, tag);
+    while (regions.load() < 10) std::this_thread::yield();
+    stop.store(true);
+    other.join();
+    CHECK(faults.load() == 0);
     side.meet();
   };
   play(both, both);
