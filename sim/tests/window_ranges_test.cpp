@@ -126,6 +126,7 @@ TEST(WindowRanges, WhatIsNotReachedForAWhileIsNotGoneThrough) {
     rank.publish(far, 3);
     rank.publish(near, 3);
     rank.fence();
+    rank.await(3);
     rank.put(far, 4);  // asks again
     rank.fence();
   };
@@ -143,6 +144,7 @@ TEST(WindowRanges, WhatIsNotReachedForAWhileIsNotGoneThrough) {
     rank.fence();
     rank.find(far, 1, "not gone through");
     rank.find(near, 3, "gone through");
+    rank.done(3);
     rank.fence();
     rank.find(far, 4, "put after it was asked for again");
   };
