@@ -41,11 +41,15 @@ Result<coherence::Memory> paper_memory(coherence::Mode mode) {
                                    : coherence::FlushChoice::automatic);
 }
 
+std::string ring_name(std::uint64_t cell_bytes) {
+  return cell_bytes >= 1024 ? fmt::format("cMPI ring, {} KB cells", cell_bytes / 1024)
+                            : fmt::format("cMPI ring, {} B cells", cell_bytes);
+}
+
 Result<void> CmpiPath::send(const std::byte* data, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t chunk = std::min<std::size_t>(bytes - done, cell_bytes_);
-    while (!out_.try_send(data + done, chunk)) {
-    }
+    while (!out_.try_send(data + done, chunk)) found_nothing();
     done += chunk;
   }
   return {};
@@ -53,8 +57,7 @@ Result<void> CmpiPath::send(const std::byte* data, std::size_t bytes) {
 
 Result<void> CmpiPath::receive(std::byte* to, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
-    while (!in_.poll()) {
-    }
+    while (!in_.poll()) found_nothing();
     const auto taken = in_.take(to + done, bytes - done);
     if (!taken) return fail(ErrorCode::internal, "the published ring delivered a damaged header");
     done += *taken;

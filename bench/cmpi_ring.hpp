@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "bench/message_path.hpp"
 #include "coherence/coherence.hpp"
@@ -55,6 +56,9 @@ class CmpiRing {
 
 /// The memory interface of the ring: in software mode it copies by plain stores, then clflushopt.
 Result<coherence::Memory> paper_memory(coherence::Mode mode);
+
+/// "cMPI ring, 64 KB cells"
+std::string ring_name(std::uint64_t cell_bytes);
 
 /// Messages of any size through two rings, one a direction, in chunks of a cell.
 class CmpiPath final : public MessagePath {

@@ -24,7 +24,7 @@ Result<void> EndpointPath::send(const std::byte* data, std::size_t bytes) {
     for (;;) {
       auto injected = PENSTOCK_TRY(endpoint_->try_inject(peer_, header, data));
       if (injected) return {};
-      endpoint_->progress();
+      look();
       if (failure_) return unexpected(*failure_);
     }
   }
@@ -35,7 +35,7 @@ Result<void> EndpointPath::send(const std::byte* data, std::size_t bytes) {
   sent_ = false;
   auto complete = PENSTOCK_TRY(endpoint_->send(peer_, &op_));
   while (!complete && !sent_) {
-    endpoint_->progress();
+    look();
     if (failure_) return unexpected(*failure_);
   }
   return {};
@@ -50,9 +50,15 @@ bool EndpointPath::poll(std::byte* to) {
 }
 
 Result<void> EndpointPath::receive(std::byte* to, std::size_t) {
-  while (!poll(to))
+  while (!poll(to)) {
     if (failure_) return unexpected(*failure_);
+    found_nothing();
+  }
   return {};
+}
+
+void EndpointPath::look() {
+  if (endpoint_->progress() == 0) found_nothing();
 }
 
 transport::ReceiveBuffer EndpointPath::on_message(const transport::Message& message) {

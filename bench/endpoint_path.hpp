@@ -32,6 +32,7 @@ class EndpointPath final : public MessagePath,
   void on_sent(transport::SendOp*) override { sent_ = true; }
   void on_send_failed(transport::SendOp*, const Error& error) override { failure_ = error; }
   void on_peer_dead(transport::Peer, const std::string& description) override;
+  void look();
 
   const pool::Pool* pool_ = nullptr;
   std::unique_ptr<transport::Endpoint> endpoint_;

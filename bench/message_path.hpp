@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "base/status.hpp"
+#include "base/wait.hpp"
 
 namespace penstock::bench {
 
@@ -14,6 +16,21 @@ class MessagePath {
   virtual Result<void> send(const std::byte* data, std::size_t bytes) = 0;
   /// Returns when a message of `bytes` lies in `to`.
   virtual Result<void> receive(std::byte* to, std::size_t bytes) = 0;
+
+  /// After each look that finds nothing: for sides that have no core of their own.
+  void gives_its_core_away() { yields_ = true; }
+  /// Looks so far that found nothing: no message, or no room for one.
+  std::uint64_t in_vain() const { return in_vain_; }
+
+ protected:
+  void found_nothing() {
+    ++in_vain_;
+    if (yields_) base::Backoff::yield();
+  }
+
+ private:
+  bool yields_ = false;
+  std::uint64_t in_vain_ = 0;
 };
 
 }  // namespace penstock::bench

@@ -9,9 +9,6 @@ namespace {
 using coherence::line_bytes;
 using coherence::tagged_bytes;
 
-/// Lines looked at together while nothing has arrived yet.
-constexpr std::size_t first_window_bytes = 8 * tagged_bytes;
-
 /// Without flushes, the tags of longer payload cost more than one word after it.
 constexpr std::size_t coherent_tag_limit = 1024;
 
@@ -71,7 +68,7 @@ Result<void> RawLines::receive(std::byte* to, std::size_t bytes) {
   } else {
     for (std::size_t done = 0; done < bytes;) {
       const std::size_t lines = done / tagged_bytes;
-      const std::size_t window = done == 0 ? std::min(bytes, first_window_bytes) : bytes - done;
+      const std::size_t window = done == 0 ? std::min(bytes, first_look_bytes) : bytes - done;
       const std::byte* from = in_ + lines * line_bytes;
       memory_.invalidate(from, lines_of(window) * line_bytes);
       memory_.load_fence();

@@ -1,6 +1,6 @@
 // The limit: payload in tagged lines at a fixed place, with no ring, header, credit or matching.
-// Any protocol through the pool costs at least this. Where lines need no flush, longer payload
-// goes without tags, followed by a word.
+// What any protocol through the pool does at least, without overlap. Where lines need no flush,
+// longer payload goes without tags, followed by a word.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,10 @@ namespace penstock::bench {
 /// bytes are the raw inline-line hand-over: one line published, that line polled.
 class RawLines final : public MessagePath {
  public:
+  /// Looked at together while nothing has arrived yet, as much as our channel does at most; the
+  /// rest of a message takes another look.
+  static constexpr std::size_t first_look_bytes = 16 * coherence::tagged_bytes;
+
   static std::uint64_t bytes(std::uint64_t message_bytes) {
     return coherence::line_bytes + (message_bytes + coherence::tagged_bytes - 1) /
                                        coherence::tagged_bytes * coherence::line_bytes;

@@ -278,12 +278,6 @@ class Bench {
   std::vector<std::unique_ptr<MessagePath>> paths_;  ///< by variant
 };
 
-/// Of a cell.
-std::string ring_name(std::uint64_t bytes) {
-  return bytes >= 1024 ? fmt::format("cMPI ring, {} KB cells", bytes / 1024)
-                       : fmt::format("cMPI ring, {} B cells", bytes);
-}
-
 std::vector<Column> columns_of(const Plan& plan, std::vector<std::string> first) {
   std::vector<Column> columns = {{"bytes"}};
   for (std::string& name : first) columns.push_back({std::move(name), 1});

@@ -3,7 +3,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -26,10 +25,12 @@ Result<void> send_all(int socket, const void* from, std::size_t bytes) {
   return {};
 }
 
-Result<void> receive_all(int socket, void* to, std::size_t bytes) {
+Result<void> receive_all(int socket, void* to, std::size_t bytes, Waits how) {
+  const int flags = how == Waits::polling ? MSG_DONTWAIT : 0;
   for (std::size_t done = 0; done < bytes;) {
-    const ssize_t got = read(socket, static_cast<std::byte*>(to) + done, bytes - done);
+    const ssize_t got = recv(socket, static_cast<std::byte*>(to) + done, bytes - done, flags);
     if (got == 0) return fail(ErrorCode::unavailable, "cannot receive: the other side has ended");
+    if (got < 0 && how == Waits::polling && (errno == EAGAIN || errno == EWOULDBLOCK)) continue;
     if (got < 0) return socket_error("cannot receive");
     done += static_cast<std::size_t>(got);
   }

@@ -134,9 +134,10 @@ Result<void> measure_with_peer(const std::string& peer, const std::vector<std::s
                           count = streamed_messages(bytes);
       PENSTOCK_TRY(ns_of(socket.get(), {greeting, bytes, pings / 10 + 1, 0}, buffer));
       const double ns = PENSTOCK_TRY(ns_of(socket.get(), {greeting, bytes, pings, 0}, buffer));
-      samples.record(2 * i, round, ns / (2.0 * static_cast<double>(pings)));
+      samples.record(row_count * i + latency_row, round, ns / (2.0 * static_cast<double>(pings)));
       const double all = PENSTOCK_TRY(ns_of(socket.get(), {greeting, bytes, count, 1}, buffer));
-      samples.record(2 * i + 1, round, static_cast<double>(bytes * count) / all * 1e3);
+      samples.record(row_count * i + bandwidth_row, round,
+                     static_cast<double>(bytes * count) / all * 1e3);
     }
   }
   return {};

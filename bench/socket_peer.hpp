@@ -1,6 +1,7 @@
 // The raw TCP socket between two hosts: one serves, the other measures.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,6 +13,9 @@ namespace penstock::bench {
 
 inline constexpr std::uint16_t peer_port = 7741;
 
+/// What is measured of each size: ns one way, MB/s, and ns one way by a receiver that polls.
+enum SocketRow : std::size_t { latency_row, bandwidth_row, polled_row, row_count };
+
 /// How often a size is sent: in a ping-pong, and in a stream.
 std::size_t ping_pongs(std::size_t bytes);
 std::size_t streamed_messages(std::size_t bytes);
@@ -20,7 +24,7 @@ std::size_t streamed_messages(std::size_t bytes);
 /// is left. Errors: the port cannot be had.
 Result<void> serve_peers(std::uint16_t port);
 
-/// Rows 2 i (ns one way) and 2 i + 1 (MB/s) of each size. `peer`: HOST or HOST:PORT.
+/// All but what polls. `peer`: HOST or HOST:PORT.
 /// Errors: nobody answers, or not within 30 s.
 Result<void> measure_with_peer(const std::string& peer, const std::vector<std::size_t>& sizes,
                                Samples& samples);

@@ -411,7 +411,7 @@ void print_waiting_logs(const std::string& spec, const Json& waiting) {
 
 /// Transactions that dead processes began.
 Result<void> undo_transactions(arena::Arena& arena, Json& freed) {
-  const auto recovered = PENSTOCK_TRY(persist::recover(arena));
+  const auto recovered = PENSTOCK_TRY(persist::collect(arena));
   if (recovered.logs != 0) freed["logs_undone"] = recovered.logs;
   for (const auto& waiting : recovered.waiting)
     freed["logs_waiting"].push_back({{"node", waiting.node}, {"owner", waiting.owner}});

@@ -2,7 +2,7 @@
  * OSU's osu_multi_lat and osu_mbw_mr have it. An ordinary MPI program on any even number of ranks.
  *
  *   messages latency|bandwidth|bibw [--place HH|HD|DH|DD] [--sizes 8,4096] [--iterations N]
- *            [--pool SPEC] [--validate]
+ *            [--pool SPEC] [--validate] [--peers COMMAND]
  *
  * H is malloc'd (host), D from MPI_Alloc_mem (device: the pool, where that lies in one), or with
  * --pool an object in the arena of that pool, whatever carries the messages. The first letter is of
@@ -11,11 +11,12 @@
  *
  * Prints a line a size: bytes; microseconds one way, the mean over the pairs, or MB/s (10^6) of all
  * pairs together; then of a message and a rank, means: microseconds of CPU, bytes sent and received
- * by TCP sockets. As OSU's: half of a round trip; windows of 64 messages between the same two
- * buffers. */
+ * by TCP sockets; and with --peers of a message: messages through the pool and their bytes. As
+ * OSU's: half of a round trip; windows of 64 messages between the same two buffers. */
 #include <getopt.h>
 
 #include "common.h"
+#include "peers.h"
 #include "usage.h"
 #ifdef WITH_PENSTOCK
 #include <penstock/penstock.h>
@@ -28,6 +29,7 @@ struct job {
   int rank, pairs, first, other, validate; /* first: of its pair */
   long iterations;                         /* 0: by size */
   const char* pool;                        /* of D buffers; NULL: MPI_Alloc_mem */
+  const char* peers;                       /* command that counts messages; NULL: none counted */
   char *out, *in;
 };
 
@@ -89,23 +91,28 @@ static long messages_of(const struct job* job) {
   return job->test == latency ? 2 : job->test == bandwidth ? window_ops : 2 * window_ops;
 }
 
-static void print(const struct job* job, long bytes, long count, const double* sums) {
+static void print(const struct job* job, long bytes, long count, const double* sums,
+                  const struct peers* through_pool) {
   const double each = sums[used_count] / job->pairs; /* the mean over the pairs */
   const double moved = (double)bytes * window_ops * (double)count * (job->test == bibw ? 2 : 1);
   const double value =
       job->test == latency ? each * 1e6 / (2.0 * (double)count) : job->pairs * moved / each / 1e6;
-  printf("%ld %.3f %.4f %.0f %.0f\n", bytes, value, sums[cpu] / (2 * job->pairs),
-         sums[sent] / (2 * job->pairs), sums[received] / (2 * job->pairs));
+  const double messages = (double)(job->pairs * count * messages_of(job));
+  printf("%ld %.3f %.4f %.0f %.0f %.2f %.0f\n", bytes, value, sums[cpu] / (2 * job->pairs),
+         sums[sent] / (2 * job->pairs), sums[received] / (2 * job->pairs),
+         through_pool->messages / messages, through_pool->bytes / messages);
   fflush(stdout);
 }
 
 static void measure(const struct job* job, long bytes) {
   const long count = iterations_of(job, bytes), warmup = count / 10 + 1;
   static struct usage before, after;
+  struct peers through_pool = {0};
   double start = 0, used[used_count + 1], sums[used_count + 1];
   MPI_Barrier(MPI_COMM_WORLD);
   for (long i = -warmup; i < count; ++i) {
     if (i == 0) {
+      through_pool = peers_so_far(job->peers);
       usage_so_far(&before);
       start = MPI_Wtime();
     }
@@ -119,9 +126,10 @@ static void measure(const struct job* job, long bytes) {
   const double seconds = MPI_Wtime() - start;
   usage_so_far(&after);
   usage_between(&before, &after, count * messages_of(job), used);
+  through_pool = peers_since(&through_pool, job->peers);
   used[used_count] = job->first ? seconds : 0;
   MPI_Reduce(used, sums, used_count + 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-  if (job->rank == 0) print(job, bytes, count, sums);
+  if (job->rank == 0) print(job, bytes, count, sums, &through_pool);
 }
 
 /* Memory of one buffer. */
@@ -176,10 +184,13 @@ static void free_memory(const struct memory* memory) {
 }
 
 static void parse(int argc, char** argv, struct job* job, const char** place, struct sizes* sizes) {
-  static const struct option options[] = {
-      {"place", required_argument, NULL, 'p'},      {"sizes", required_argument, NULL, 's'},
-      {"iterations", required_argument, NULL, 'i'}, {"pool", required_argument, NULL, 'd'},
-      {"validate", no_argument, NULL, 'c'},         {0}};
+  static const struct option options[] = {{"place", required_argument, NULL, 'p'},
+                                          {"sizes", required_argument, NULL, 's'},
+                                          {"iterations", required_argument, NULL, 'i'},
+                                          {"pool", required_argument, NULL, 'd'},
+                                          {"validate", no_argument, NULL, 'c'},
+                                          {"peers", required_argument, NULL, 'n'},
+                                          {0}};
   static const char* const tests[] = {"latency", "bandwidth", "bibw"};
   *sizes = parse_sizes("8,4096,65536,1048576");
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -193,6 +204,8 @@ static void parse(int argc, char** argv, struct job* job, const char** place, st
       job->pool = optarg;
     } else if (option == 'c') {
       job->validate = 1;
+    } else if (option == 'n') {
+      job->peers = optarg;
     } else {
       refuse("messages: unknown option");
     }

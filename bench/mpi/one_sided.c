@@ -2,19 +2,22 @@
  * its target. An ordinary MPI program on any even number of ranks.
  *
  *   one_sided latency|bandwidth [--op put,get,accumulate,fetch_and_op,raw]
- *             [--sync pscw,fence,lock,exclusive,lock_all] [--window
- * win_allocate|win_create|alloc_mem]
- *             [--window-bytes N] [--sizes 8,4096] [--iterations N] [--validate]
+ *             [--sync pscw,fence,lock,exclusive,lock_all]
+ *             [--window win_allocate|win_create|alloc_mem]
+ *             [--window-bytes N] [--sizes 8,4096] [--iterations N] [--validate] [--peers COMMAND]
  *
  * Prints a line a measurement: operation, synchronization, bytes, and then of `latency`
  * microseconds, the mean over the pairs; of `bandwidth` MB/s (10^6) and operations a second of all
- * pairs together, with 64 operations between two synchronizations; last, microseconds of CPU that
- * both ranks of a pair took for an operation.
+ * pairs together, with 64 operations between two synchronizations; last, for an operation:
+ * microseconds of CPU that both ranks of a pair took, bytes by TCP sockets, and, with --peers,
+ * messages through the pool and their bytes.
  *
  * As OSU has it: latency by pscw and fence goes both ways in turn, and is half of the round trip;
  * by locks the origin acts alone. lock and lock_all are shared locks, the one taken for each
- * synchronization, the other once: there a flush ends the operations. The window is as large as the
- * largest size, of memory from MPI_Win_allocate, from malloc (win_create), or from MPI_Alloc_mem.
+ * synchronization, the other once: there a flush ends the operations. Each measurement has a window
+ * of its own, so that none depends on those before it: of --window-bytes, else as large as what it
+ * reaches, at most the largest size; of memory from MPI_Win_allocate, from malloc (win_create), or
+ * from MPI_Alloc_mem.
  *
  * raw copies past the cache into the origin's own part of the window: what no put can be faster
  * than. */
@@ -22,6 +25,7 @@
 #include <stdint.h>
 
 #include "common.h"
+#include "peers.h"
 #include "raw_copy.h"
 #include "usage.h"
 
@@ -42,6 +46,7 @@ struct options {
   struct list ops, syncs;
   enum kind kind;
   long window_bytes, iterations; /* 0: by size */
+  const char* peers;             /* command that counts messages; NULL: none are counted */
   struct sizes sizes;
 };
 
@@ -52,13 +57,14 @@ struct job {
   char* window;    /* this rank's part */
   char* local;     /* as large: the origin of puts, or the target of gets */
   int64_t fetched[window_ops];
-  double cpu_us; /* that this rank took for an iteration of the last measurement */
+  double used[used_count]; /* by this rank for an iteration of the last measurement */
+  struct peers sent;       /* by all ranks, in all its iterations; on rank 0 */
 };
 
 struct measure {
   enum op op;
   enum sync sync;
-  long bytes, iterations;
+  long bytes, iterations, window_bytes;
   int ops;       /* in a row, before a synchronization */
   int both_ways; /* in turn */
   int validate;
@@ -73,15 +79,15 @@ static int passive(const struct measure* m) {
 }
 
 /* Consecutive slots, from the window's start, wrapping around: operations on a slot are equal. */
-static long offset_of(const struct options* o, const struct measure* m, int op) {
-  const long slots = o->window_bytes / m->bytes;
+static long offset_of(const struct measure* m, int op) {
+  const long slots = m->window_bytes / m->bytes;
   return m->op == fetch_and_op ? 0 : op % slots * m->bytes;
 }
 
-static void issue(struct job* job, const struct options* o, const struct measure* m) {
+static void issue(struct job* job, const struct measure* m) {
   static const int64_t one = 1;
   for (int i = 0; i < m->ops; ++i) {
-    const long at = offset_of(o, m, i);
+    const long at = offset_of(m, i);
     char* local = job->local + at;
     const int bytes = (int)m->bytes, words = bytes / 8;
     if (m->op == put) {
@@ -97,9 +103,9 @@ static void issue(struct job* job, const struct options* o, const struct measure
   }
 }
 
-static void access_by_pscw(struct job* job, const struct options* o, const struct measure* m) {
+static void access_by_pscw(struct job* job, const struct measure* m) {
   MPI_Win_start(job->group, 0, job->win);
-  issue(job, o, m);
+  issue(job, m);
   MPI_Win_complete(job->win);
 }
 
@@ -108,28 +114,28 @@ static void expose_by_pscw(struct job* job) {
   MPI_Win_wait(job->win);
 }
 
-static void by_pscw(struct job* job, const struct options* o, const struct measure* m) {
-  if (job->origin) access_by_pscw(job, o, m);
+static void by_pscw(struct job* job, const struct measure* m) {
+  if (job->origin) access_by_pscw(job, m);
   if (!job->origin || m->both_ways) expose_by_pscw(job);
-  if (!job->origin && m->both_ways) access_by_pscw(job, o, m);
+  if (!job->origin && m->both_ways) access_by_pscw(job, m);
 }
 
-static void by_fence(struct job* job, const struct options* o, const struct measure* m) {
+static void by_fence(struct job* job, const struct measure* m) {
   MPI_Win_fence(0, job->win);
-  if (job->origin) issue(job, o, m);
+  if (job->origin) issue(job, m);
   MPI_Win_fence(0, job->win);
   if (!m->both_ways) return;
-  if (!job->origin) issue(job, o, m);
+  if (!job->origin) issue(job, m);
   MPI_Win_fence(0, job->win);
 }
 
-static void by_lock(struct job* job, const struct options* o, const struct measure* m) {
+static void by_lock(struct job* job, const struct measure* m) {
   if (!job->origin) return;
   if (m->sync != lock_all) {
     const int type = m->sync == exclusive ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED;
     MPI_Win_lock(type, job->partner, 0, job->win);
   }
-  issue(job, o, m);
+  issue(job, m);
   if (m->sync == lock_all) {
     MPI_Win_flush(job->partner, job->win);
   } else {
@@ -138,24 +144,24 @@ static void by_lock(struct job* job, const struct options* o, const struct measu
 }
 
 /* Copies into the own part, under a lock without contention. */
-static void by_copy(struct job* job, const struct options* o, const struct measure* m) {
+static void by_copy(struct job* job, const struct measure* m) {
   if (!job->origin) return;
   for (int i = 0; i < m->ops; ++i) {
-    const long at = offset_of(o, m, i);
+    const long at = offset_of(m, i);
     raw_copy(job->window + at, job->local + at, (size_t)m->bytes);
   }
   raw_order();
 }
 
-static void once(struct job* job, const struct options* o, const struct measure* m) {
+static void once(struct job* job, const struct measure* m) {
   if (m->op == raw) {
-    by_copy(job, o, m);
+    by_copy(job, m);
   } else if (m->sync == pscw) {
-    by_pscw(job, o, m);
+    by_pscw(job, m);
   } else if (m->sync == fence) {
-    by_fence(job, o, m);
+    by_fence(job, m);
   } else {
-    by_lock(job, o, m);
+    by_lock(job, m);
   }
 }
 
@@ -189,29 +195,29 @@ static int64_t summand(int rank, long word) {
 }
 
 /* Bytes from the start of a window that the operations reach. */
-static long reach_of(const struct options* o, const struct measure* m) {
-  const long slots = o->window_bytes / m->bytes;
+static long reach_of(const struct measure* m) {
+  const long slots = m->window_bytes / m->bytes;
   return m->op == fetch_and_op ? m->bytes : (m->ops < slots ? m->ops : slots) * m->bytes;
 }
 
-static void reset(struct job* job, const struct options* o, const struct measure* m) {
+static void reset(struct job* job, const struct measure* m) {
   MPI_Win_lock(MPI_LOCK_EXCLUSIVE, job->rank, 0, job->win);
   if (m->op == get) {
-    fill(job->window, o->window_bytes, seed_of(job->rank, 0));
+    fill(job->window, m->window_bytes, seed_of(job->rank, 0));
   } else {
-    memset(job->window, 0, (size_t)o->window_bytes);
+    memset(job->window, 0, (size_t)m->window_bytes);
   }
   MPI_Win_unlock(job->rank, job->win);
-  fill(job->local, o->window_bytes, seed_of(job->rank, 0));
-  for (long i = 0; m->op == accumulate && i < o->window_bytes / 8; ++i) {
+  fill(job->local, m->window_bytes, seed_of(job->rank, 0));
+  for (long i = 0; m->op == accumulate && i < m->window_bytes / 8; ++i) {
     ((int64_t*)(void*)job->local)[i] = summand(job->rank, i);
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static void prepare(struct job* job, const struct options* o, const struct measure* m, long n) {
-  if (m->op == put || m->op == raw) fill(job->local, reach_of(o, m), seed_of(job->rank, n));
-  if (m->op == get) memset(job->local, 0, (size_t)reach_of(o, m));
+static void prepare(struct job* job, const struct measure* m, long n) {
+  if (m->op == put || m->op == raw) fill(job->local, reach_of(m), seed_of(job->rank, n));
+  if (m->op == get) memset(job->local, 0, (size_t)reach_of(m));
 }
 
 static void expect(const struct job* job, const struct measure* m, int holds, long at) {
@@ -227,9 +233,8 @@ static void check_contents(const struct job* job, const struct measure* m, const
 }
 
 /* Checks the result of the partner's n-th iteration, and that all bytes after it are unchanged. */
-static void check_window(const struct job* job, const struct options* o, const struct measure* m,
-                         long n) {
-  const long reach = reach_of(o, m), slots = o->window_bytes / m->bytes;
+static void check_window(const struct job* job, const struct measure* m, long n) {
+  const long reach = reach_of(m), slots = m->window_bytes / m->bytes;
   const int64_t* words = (const int64_t*)(const void*)job->window;
   if (m->op == put) {
     check_contents(job, m, job->window, reach, seed_of(job->partner, n));
@@ -241,16 +246,15 @@ static void check_window(const struct job* job, const struct options* o, const s
       expect(job, m, words[i] == (n + 1) * hits * summand(job->partner, i), i * 8);
     }
   }
-  for (long i = reach; i < o->window_bytes; ++i) expect(job, m, job->window[i] == 0, i);
+  for (long i = reach; i < m->window_bytes; ++i) expect(job, m, job->window[i] == 0, i);
 }
 
 /* Checks the results that this rank's n-th iteration has fetched. */
-static void check_local(const struct job* job, const struct options* o, const struct measure* m,
-                        long n) {
+static void check_local(const struct job* job, const struct measure* m, long n) {
   if (m->op == get) {
-    check_contents(job, m, job->local, reach_of(o, m), seed_of(job->partner, 0));
+    check_contents(job, m, job->local, reach_of(m), seed_of(job->partner, 0));
   } else if (m->op == raw) {
-    check_contents(job, m, job->window, reach_of(o, m), seed_of(job->rank, n));
+    check_contents(job, m, job->window, reach_of(m), seed_of(job->rank, n));
   }
   for (int i = 0; m->op == fetch_and_op && i < m->ops; ++i) {
     expect(job, m, job->fetched[i] == n * m->ops + i, 8 * i);
@@ -258,36 +262,38 @@ static void check_local(const struct job* job, const struct options* o, const st
 }
 
 /* Checks between barriers: the next iteration must not change a window during the check. */
-static void check(const struct job* job, const struct options* o, const struct measure* m, long n) {
+static void check(const struct job* job, const struct measure* m, long n) {
   MPI_Barrier(MPI_COMM_WORLD);
-  if (job->origin || m->both_ways) check_local(job, o, m, n);
+  if (job->origin || m->both_ways) check_local(job, m, n);
   if ((!job->origin || m->both_ways) && m->op != get && m->op != raw) {
     if (passive(m)) MPI_Win_lock(MPI_LOCK_SHARED, job->rank, 0, job->win);
-    check_window(job, o, m, n);
+    check_window(job, m, n);
     if (passive(m)) MPI_Win_unlock(job->rank, job->win);
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static double seconds_of(struct job* job, const struct options* o, const struct measure* m) {
+static double seconds_of(struct job* job, const char* peers, const struct measure* m) {
   const long warmup = m->iterations / 10 + 1;
   static struct usage before, after;
-  double start = 0, used[used_count];
-  reset(job, o, m);
+  struct peers sent = {0};
+  double start = 0;
+  reset(job, m);
   begin(job, m);
   for (long n = 0; n < warmup + m->iterations; ++n) {
     if (n == warmup) {
+      sent = peers_so_far(peers);
       usage_so_far(&before);
       start = MPI_Wtime();
     }
-    if (m->validate) prepare(job, o, m, n);
-    once(job, o, m);
-    if (m->validate) check(job, o, m, n);
+    if (m->validate) prepare(job, m, n);
+    once(job, m);
+    if (m->validate) check(job, m, n);
   }
   const double seconds = MPI_Wtime() - start;
   usage_so_far(&after);
-  usage_between(&before, &after, m->iterations, used);
-  job->cpu_us = used[cpu];
+  usage_between(&before, &after, m->iterations, job->used);
+  job->sent = peers_since(&sent, peers);
   end(job, m);
   MPI_Barrier(MPI_COMM_WORLD);
   return seconds;
@@ -299,31 +305,70 @@ static long iterations_of(const struct options* o, long bytes) {
   return bytes <= 8192 ? 2000 : bytes <= 262144 ? 500 : 50;
 }
 
+static void make_window(struct job* job, enum kind kind, long bytes) {
+  if (kind == win_allocate) {
+    MPI_Win_allocate(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &job->window, &job->win);
+    return;
+  }
+  if (kind == alloc_mem) {
+    MPI_Alloc_mem(bytes, MPI_INFO_NULL, &job->window);
+  } else {
+    job->window = host_memory(bytes);
+  }
+  MPI_Win_create(job->window, bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &job->win);
+}
+
+static void free_window(struct job* job, enum kind kind) {
+  MPI_Win_free(&job->win);
+  if (kind == alloc_mem) MPI_Free_mem(job->window);
+  if (kind == win_create) free(job->window);
+}
+
+/* Of --window-bytes, else what the operations reach. */
+static long window_bytes_of(const struct options* o, long bytes, int ops) {
+  const long most = (largest(&o->sizes) + 7) / 8 * 8, reached = (bytes * ops + 7) / 8 * 8;
+  if (o->window_bytes > 0) return o->window_bytes;
+  return reached < most ? reached : most;
+}
+
+/* `seconds`: the sum over the origins; `used`: over all ranks, of an iteration. */
+static void print(const struct job* job, const struct measure* m, double seconds,
+                  const double* used) {
+  const double each = seconds / job->pairs / (double)m->iterations;    /* the mean over the pairs */
+  const double ops = job->pairs * m->ops * (m->both_ways ? 2.0 : 1.0); /* in an iteration */
+  printf("%s %s %ld ", op_names[m->op], sync_name(m->op, m->sync), m->bytes);
+  if (m->ops > 1) {
+    const double rate = (double)job->pairs * m->ops / each;
+    printf("%.3f %.1f", rate * (double)m->bytes / 1e6, rate);
+  } else {
+    printf("%.3f", each * 1e6 / (m->both_ways ? 2 : 1));
+  }
+  /* A target that takes no part in the epochs is through before what it receives, or sends. */
+  const double by_sockets = used[sent] > used[received] ? used[sent] : used[received];
+  printf(" %.4f %.0f %.2f %.0f\n", used[cpu] / ops, by_sockets / ops,
+         job->sent.messages / (double)m->iterations / ops,
+         job->sent.bytes / (double)m->iterations / ops);
+  fflush(stdout);
+}
+
 static void measure(struct job* job, const struct options* o, enum op op, enum sync sync,
                     long bytes) {
-  const int active = sync == pscw || sync == fence;
+  const int active = sync == pscw || sync == fence, ops = o->bandwidth ? window_ops : 1;
   const struct measure m = {.op = op,
                             .sync = sync,
                             .bytes = bytes,
                             .iterations = iterations_of(o, bytes),
-                            .ops = o->bandwidth ? window_ops : 1,
+                            .window_bytes = window_bytes_of(o, bytes, ops),
+                            .ops = ops,
                             .both_ways = !o->bandwidth && active && op != raw,
                             .validate = o->validate};
-  const double mine = seconds_of(job, o, &m);
-  double sum = 0, cpu_sum = 0, of_origins = job->origin ? mine : 0;
+  make_window(job, o->kind, m.window_bytes);
+  const double mine = seconds_of(job, o->peers, &m);
+  double sum = 0, used[used_count], of_origins = job->origin ? mine : 0;
   MPI_Reduce(&of_origins, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-  MPI_Reduce(&job->cpu_us, &cpu_sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-  if (job->rank != 0) return;
-  const double each = sum / job->pairs / (double)m.iterations; /* the mean over the pairs */
-  printf("%s %s %ld ", op_names[op], sync_name(op, sync), bytes);
-  if (o->bandwidth) {
-    const double rate = (double)job->pairs * m.ops / each;
-    printf("%.3f %.1f", rate * (double)bytes / 1e6, rate);
-  } else {
-    printf("%.3f", each * 1e6 / (m.both_ways ? 2 : 1));
-  }
-  printf(" %.4f\n", cpu_sum / (job->pairs * m.ops * (m.both_ways ? 2 : 1)));
-  fflush(stdout);
+  MPI_Reduce(job->used, used, used_count, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  if (job->rank == 0) print(job, &m, sum, used);
+  free_window(job, o->kind);
 }
 
 static void measure_op(struct job* job, const struct options* o, enum op op) {
@@ -350,8 +395,8 @@ static struct list parse_list(const char* option, const char* text, const char* 
 }
 
 static void complete(struct options* o) {
-  if (o->window_bytes == 0) o->window_bytes = (largest(&o->sizes) + 7) / 8 * 8;
-  if (o->window_bytes < largest(&o->sizes) || o->window_bytes % 8 != 0) {
+  const long given = o->window_bytes;
+  if (given > 0 && (given < largest(&o->sizes) || given % 8 != 0)) {
     refuse("--window-bytes: must be a multiple of 8 and at least the largest size, %ld",
            largest(&o->sizes));
   }
@@ -363,11 +408,15 @@ static void complete(struct options* o) {
 }
 
 static struct options parse(int argc, char** argv) {
-  static const struct option known[] = {
-      {"op", required_argument, NULL, 'o'},     {"sync", required_argument, NULL, 'y'},
-      {"window", required_argument, NULL, 'w'}, {"window-bytes", required_argument, NULL, 'b'},
-      {"sizes", required_argument, NULL, 's'},  {"iterations", required_argument, NULL, 'i'},
-      {"validate", no_argument, NULL, 'c'},     {0}};
+  static const struct option known[] = {{"op", required_argument, NULL, 'o'},
+                                        {"sync", required_argument, NULL, 'y'},
+                                        {"window", required_argument, NULL, 'w'},
+                                        {"window-bytes", required_argument, NULL, 'b'},
+                                        {"sizes", required_argument, NULL, 's'},
+                                        {"iterations", required_argument, NULL, 'i'},
+                                        {"validate", no_argument, NULL, 'c'},
+                                        {"peers", required_argument, NULL, 'p'},
+                                        {0}};
   static const char* const tests[] = {"latency", "bandwidth"};
   struct options o = {.ops = {.count = 1, .items = {put}}, .syncs = {.count = 1, .items = {pscw}}};
   o.sizes = parse_sizes("8,4096,65536,1048576,4194304");
@@ -386,6 +435,8 @@ static struct options parse(int argc, char** argv) {
       o.iterations = positive("--iterations", optarg);
     } else if (option == 'c') {
       o.validate = 1;
+    } else if (option == 'p') {
+      o.peers = optarg;
     } else {
       refuse("one_sided: unknown option");
     }
@@ -394,34 +445,6 @@ static struct options parse(int argc, char** argv) {
   o.bandwidth = named("the test", argv[optind], tests, 2);
   complete(&o);
   return o;
-}
-
-static void make_window(struct job* job, const struct options* o) {
-  const MPI_Aint bytes = o->window_bytes;
-  if (o->kind == win_allocate) {
-    MPI_Win_allocate(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &job->window, &job->win);
-    return;
-  }
-  if (o->kind == alloc_mem) {
-    MPI_Alloc_mem(bytes, MPI_INFO_NULL, &job->window);
-  } else {
-    job->window = host_memory(bytes);
-  }
-  MPI_Win_create(job->window, bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &job->win);
-}
-
-static void free_window(struct job* job, const struct options* o) {
-  MPI_Win_free(&job->win);
-  if (o->kind == alloc_mem) MPI_Free_mem(job->window);
-  if (o->kind == win_create) free(job->window);
-}
-
-static void print_head(const struct job* job, const struct options* o) {
-  int *model, there;
-  MPI_Win_get_attr(job->win, MPI_WIN_MODEL, &model, &there);
-  if (job->rank != 0) return;
-  printf("# %d pairs, %s of %ld bytes, %s memory model\n", job->pairs, kind_names[o->kind],
-         o->window_bytes, there && *model == MPI_WIN_UNIFIED ? "unified" : "separate");
 }
 
 int main(int argc, char** argv) {
@@ -438,13 +461,10 @@ int main(int argc, char** argv) {
   job.partner = job.origin ? job.rank + job.pairs : job.rank - job.pairs;
   MPI_Comm_group(MPI_COMM_WORLD, &world);
   MPI_Group_incl(world, 1, &job.partner, &job.group);
-  job.local = host_memory(options.window_bytes);
-  make_window(&job, &options);
-  print_head(&job, &options);
+  job.local = host_memory(window_bytes_of(&options, largest(&options.sizes), window_ops));
   for (int i = 0; i < options.ops.count; ++i) {
     measure_op(&job, &options, (enum op)options.ops.items[i]);
   }
-  free_window(&job, &options);
   free(job.local);
   MPI_Group_free(&job.group);
   MPI_Group_free(&world);

@@ -50,6 +50,7 @@ struct Plan : WindowSpace {
   std::uint32_t arrived[64] = {};  ///< at the barriers between the steps
   std::vector<const Process*> processes;
   std::uint32_t opened = 0;
+  std::uint64_t review_bytes = 0;
 };
 
 std::uint64_t stored_value(std::size_t round, std::uint32_t target, std::size_t cell) {
@@ -95,7 +96,9 @@ class Rank {
                                         .members = plan_.members,
                                         .self = self_,
                                         .stored_by_all = false,
-                                        .idle = {}});
+                                        .idle = {},
+                                        .names = {},
+                                        .review_bytes = plan_.review_bytes});
     world_.require(opened.has_value(), opened ? "" : opened.error().message);
     window_ = std::move(*opened);
     return meet();
@@ -361,6 +364,7 @@ Scenario epochs(const SimulatedPool& pool, const Plan& empty, std::uint32_t roun
   scenario.body = [&pool, &empty, rounds, victim](World& world) {
     auto plan = std::make_shared<Plan>(empty);
     for (std::uint32_t i = 0; i < rounds; ++i) plan->rounds.push_back(draw(world));
+    plan->review_bytes = world.random() % 2 == 0 ? 1 : 1 << 20;  // ranges go back at once, or never
     for (std::uint32_t self = 0; self < ranks; ++self) {
       Process& process = world.spawn(self % nodes, [&world, &pool, plan, self] {
         Rank rank(world, pool, *plan, self);

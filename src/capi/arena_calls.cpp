@@ -123,7 +123,7 @@ penstock_status_t penstock_arena_collect(penstock_pool_t* pool, int dry_run, uin
     const auto reclaimed = pool->attachment->arena->collect(dry_run != 0);
     if (!reclaimed) return capi::report(reclaimed.error());
     if (dry_run == 0) {
-      const auto recovered = persist::recover(*pool->attachment->arena);
+      const auto recovered = persist::collect(*pool->attachment->arena);
       if (!recovered) return capi::report(recovered.error());
     }
     if (processes != nullptr) *processes = reclaimed->processes;

@@ -1,5 +1,7 @@
 #include "persist/object_version.hpp"
 
+#include <charconv>
+
 #include "base/format.hpp"
 #include "persist/writers.hpp"
 
@@ -7,8 +9,10 @@ namespace penstock::persist {
 
 namespace {
 
+constexpr std::string_view prefix = "penstock.version.";
+
 std::string version_name(const arena::Object& object) {
-  return fmt::format("penstock.version.{:x}", object.generation);
+  return fmt::format("{}{:x}", prefix, object.generation);
 }
 
 }  // namespace
@@ -45,6 +49,14 @@ Result<ObjectVersion> ObjectVersion::find_or_make(arena::Arena& arena,
       PENSTOCK_TRY(arena.create(version_name(object), 2 * line_bytes,
                                 {.lifetime = lifetime_in(arena.pool()), .open_existing = true}));
   return from(arena, made);
+}
+
+std::optional<std::uint64_t> ObjectVersion::generation_in(std::string_view name) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  const char* const end = name.data() + name.size();
+  std::uint64_t generation = 0;
+  const auto read = std::from_chars(name.data() + prefix.size(), end, generation, 16);
+  return read.ec == std::errc() && read.ptr == end ? std::optional(generation) : std::nullopt;
 }
 
 std::optional<arena::Object> ObjectVersion::held_in(const arena::Arena& arena) const {

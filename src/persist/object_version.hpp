@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "persist/line_pair.hpp"
 
@@ -24,6 +25,8 @@ class ObjectVersion {
                                                    const arena::Object& object);
   /// Errors: invalid_argument (an object that dies with its process), those of Arena::create.
   static Result<ObjectVersion> find_or_make(arena::Arena& arena, const arena::Object& object);
+  /// Of the object that a version of this name belongs to; nullopt: it is no version's name.
+  static std::optional<std::uint64_t> generation_in(std::string_view name);
   /// The small object. Nullopt once it was destroyed with its object: its lines are others' by
   /// then.
   std::optional<arena::Object> held_in(const arena::Arena& arena) const;

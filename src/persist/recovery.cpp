@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
 
 #include "base/checked.hpp"
 #include "base/env.hpp"
@@ -109,6 +110,17 @@ Result<bool> end_dead_writer(arena::Arena& arena, const Writers& writers,
               object.name, arena.pool().info().spec, arena.pool().describe(state.owner));
 }
 
+namespace {
+
+/// Another may be doing the same.
+Result<void> destroy_if_there(arena::Arena& arena, const arena::Object& object) {
+  auto destroyed = arena.destroy(object);
+  if (!destroyed && destroyed.error().code == ErrorCode::not_found) return {};
+  return destroyed;
+}
+
+}  // namespace
+
 /// Its writer would go on with memory that has another owner by then.
 Result<void> destroy(arena::Arena& arena, const arena::Object& object) {
   std::optional<ObjectVersion> version;
@@ -126,7 +138,7 @@ Result<void> destroy(arena::Arena& arena, const arena::Object& object) {
   };
   PENSTOCK_TRY(arena.destroy(object, 0, nobody_writes));
   const auto held_in = version ? version->held_in(arena) : std::nullopt;
-  return held_in ? arena.destroy(*held_in) : Result<void>();
+  return held_in ? destroy_if_there(arena, *held_in) : Result<void>();
 }
 
 Result<void> set_lifetime(arena::Arena& arena, const arena::Object& object,
@@ -157,10 +169,7 @@ namespace {
 /// The log of a dead process that has nothing under way.
 Result<void> give_back(arena::Arena& arena, const Writers& writers, std::uint32_t number,
                        const WriterLine& writer) {
-  if (const auto log = arena.open(log_name(writer))) {
-    const auto destroyed = arena.destroy(*log);
-    if (!destroyed && destroyed.error().code != ErrorCode::not_found) return destroyed;
-  }
+  if (const auto log = arena.open(log_name(writer))) PENSTOCK_TRY(destroy_if_there(arena, *log));
   const auto guard = PENSTOCK_TRY(arena.pool().lock());
   if (writers.read(number).owner == writer.owner) writers.erase(number);
   return {};
@@ -197,6 +206,19 @@ Result<Recovered> recover(arena::Arena& arena) {
     if (!ended && !first) first = ended.error();  // the others can be undone all the same
   }
   if (first) return unexpected(*first);
+  return recovered;
+}
+
+Result<Recovered> collect(arena::Arena& arena) {
+  auto recovered = recover(arena);
+  const std::vector<arena::Object> all = arena.list();
+  // A version is made after its object, so whatever is missing from a later list was destroyed.
+  std::unordered_set<std::uint64_t> there;
+  for (const arena::Object& object : arena.list()) there.insert(object.generation);
+  for (const arena::Object& object : all) {
+    const auto generation = ObjectVersion::generation_in(object.name);
+    if (generation && !there.contains(*generation)) PENSTOCK_TRY(destroy_if_there(arena, object));
+  }
   return recovered;
 }
 

@@ -25,6 +25,10 @@ struct Recovered {
 /// deadline (the pool's lock), wrong_format (a log is damaged, named), unavailable.
 Result<Recovered> recover(arena::Arena& arena);
 
+/// The same; and destroys the versions of objects that are gone, whose destroyer was killed before
+/// it came to them. Goes through all names.
+Result<Recovered> collect(arena::Arena& arena);
+
 /// Under the pool's lock. Undoes what the process of `writer` had under way if it is dead. False
 /// when its node has to flush first.
 Result<bool> roll_back(arena::Arena& arena, const WriterLine& writer);

@@ -10,6 +10,7 @@ Result<void> Window::fence(std::uint32_t asserts) {
   if ((asserts & no_store) == 0) impl.exposure.send();
   if (auto all = impl.barrier.meet(impl.context.names().fence); !all) return all;
   if ((asserts & no_precede) == 0) impl.exposure.drop();
+  for (std::uint32_t target = 0; target < ranks(); ++target) impl.reach.epoch_over(target);
   impl.fenced = (asserts & no_succeed) == 0;
   return {};
 }
@@ -60,7 +61,10 @@ Result<void> Window::complete() {
                 impl.context.names().start);
   impl.signals.tell_complete(impl.started);
   impl.accessing = false;
-  for (const std::uint32_t target : impl.started) impl.reachable[target] = false;
+  for (const std::uint32_t target : impl.started) {
+    impl.reachable[target] = false;
+    impl.reach.epoch_over(target);
+  }
   return {};
 }
 

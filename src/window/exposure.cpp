@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "pool/checksummed_line.hpp"
 
@@ -31,6 +32,10 @@ void Exposure::send() {
 
 void Exposure::drop() {
   drop(reached_);
+  if (!given_back_) return;
+  given_back_ = false;  // all that was put there before it was given back is found from now on
+  reached_ = united(false);
+  reached_by_lock_ = united(true);
 }
 
 void Exposure::send_reached_by_lock() {
@@ -88,9 +93,9 @@ bool Exposure::take(std::uint32_t origin) {
   return true;
 }
 
-std::vector<Range> Exposure::united(bool only_by_lock) const {
+/// What peers want, and `all`: sorted, disjoint.
+std::vector<Range> Exposure::united(bool only_by_lock, std::vector<Range> all) const {
   const std::uint64_t begin = context_.own().offset;
-  std::vector<Range> all;
   for (const Want& want : wants_) {
     if (only_by_lock && !want.by_lock) continue;
     for (const Range& range : want.ranges) {
@@ -127,8 +132,10 @@ bool Exposure::serve() {
     if (take(origin)) taken.push_back(origin);
   }
   if (taken.empty()) return false;
-  reached_ = united(false);
-  reached_by_lock_ = united(true);
+  // What is given back may have been put to in the epoch that ends with the next drop().
+  reached_ = united(false, std::move(reached_));
+  reached_by_lock_ = united(true, std::move(reached_by_lock_));
+  given_back_ = true;
   send();
   for (const std::uint32_t origin : taken) signals_.answer(origin, served_[origin]);
   return true;

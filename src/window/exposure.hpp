@@ -1,7 +1,8 @@
 // Keeps the own segment coherent for peers whose caches are not coherent with ours: when an epoch
 // begins or ends, this rank writes its stores back, and invalidates copies that others' puts made
 // stale. Each line costs time, so this covers only the ranges that peers reach: a peer asks for a
-// range once, and this rank covers it at each of its epochs from then on.
+// range once, and this rank covers it at each of its epochs until the peer gives it back
+// (reach.hpp).
 #pragma once
 
 #include <vector>
@@ -39,7 +40,7 @@ class Exposure {
   };
 
   bool take(std::uint32_t origin);
-  std::vector<Range> united(bool only_by_lock) const;
+  std::vector<Range> united(bool only_by_lock, std::vector<Range> all = {}) const;
   void send(const std::vector<Range>& ranges);
   void drop(const std::vector<Range>& ranges);
 
@@ -48,6 +49,7 @@ class Exposure {
   bool may_be_asked_;
   std::vector<Range> reached_;          ///< by peers; offsets in the pool, sorted, disjoint
   std::vector<Range> reached_by_lock_;  ///< the part that also passive epochs reach
+  bool given_back_ = false;             ///< these may hold ranges that nobody reaches any more
   std::vector<Want> wants_;             ///< by origin
   std::vector<std::uint32_t> served_;   ///< serial of the last want, by origin
   std::uint64_t heard_ = 0;             ///< last ring that was handled

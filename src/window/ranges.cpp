@@ -15,8 +15,9 @@ std::uint64_t gap(const Range& range, const Range& other) {
   return 0;
 }
 
-Range grown(const Range& range, const Range& by, std::uint64_t limit) {
+Range grown(const Range& range, const Range& by, std::uint64_t limit, Ranges::Growth growth) {
   Range all{std::min(range.first, by.first), std::max(range.end, by.end)};
+  if (growth == Ranges::Growth::exact) return all;
   const std::uint64_t bytes = all.bytes();
   if (by.end > range.end) all.end = std::min(limit, all.end + bytes);
   if (by.first < range.first) all.first -= std::min(all.first, bytes);
@@ -25,7 +26,7 @@ Range grown(const Range& range, const Range& by, std::uint64_t limit) {
 
 }  // namespace
 
-void Ranges::include(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {
+void Ranges::include(std::uint64_t from, std::uint64_t to, std::uint64_t bytes, Growth growth) {
   const std::uint64_t limit = (bytes + line_bytes - 1) / line_bytes * line_bytes;
   const Range wanted{from / line_bytes * line_bytes,
                      std::min(limit, (to + line_bytes - 1) / line_bytes * line_bytes)};
@@ -41,7 +42,7 @@ void Ranges::include(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) 
   if (free != nullptr && (nearest == nullptr || gap(*nearest, wanted) >= near_bytes)) {
     *free = wanted;
   } else {
-    *nearest = grown(*nearest, wanted, limit);
+    *nearest = grown(*nearest, wanted, limit, growth);
   }
 }
 

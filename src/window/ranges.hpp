@@ -15,9 +15,24 @@ class Ranges {
     }
     return false;
   }
-  /// Covers [from, to) of a segment of `bytes` from now on. A range that grows doubles, so an
-  /// origin that walks through a segment need not ask at every step.
-  void include(std::uint64_t from, std::uint64_t to, std::uint64_t bytes);
+  bool cover(const Ranges& others) const {
+    for (const Range& each : others.ranges_) {
+      if (each.bytes() != 0 && !cover(each.first, each.end)) return false;
+    }
+    return true;
+  }
+  std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const Range& range : ranges_) sum += range.bytes();
+    return sum;
+  }
+  enum class Growth : std::uint8_t {
+    exact,
+    doubling  ///< a range that grows doubles: who walks through a segment asks now and then only
+  };
+  /// Covers [from, to) of a segment of `bytes` from now on.
+  void include(std::uint64_t from, std::uint64_t to, std::uint64_t bytes,
+               Growth growth = Growth::doubling);
   const std::array<Range, max_ranges>& all() const { return ranges_; }
 
  private:

@@ -48,6 +48,27 @@ TEST(Ranges, GoingThroughASegmentTakesFewSteps) {
   EXPECT_LE(asked, 20);
 }
 
+TEST(Ranges, GrowExactlyWhereAsked) {
+  Ranges ranges;
+  ranges.include(0, 64, segment, Ranges::Growth::exact);
+  ranges.include(640, 700, segment, Ranges::Growth::exact);
+  EXPECT_TRUE(ranges.cover(0, 704));
+  EXPECT_EQ(ranges.bytes(), 704u);
+  ranges.include(100'000, 100'001, segment, Ranges::Growth::exact);
+  EXPECT_EQ(ranges.bytes(), 704u + 64u);
+}
+
+TEST(Ranges, CoverOthersWhereEachLiesInOneOfTheirs) {
+  Ranges ranges, others;
+  EXPECT_TRUE(ranges.cover(others));
+  others.include(64, 128, segment);
+  EXPECT_FALSE(ranges.cover(others));
+  ranges.include(0, 192, segment);
+  EXPECT_TRUE(ranges.cover(others));
+  others.include(100'000, 100'001, segment);
+  EXPECT_FALSE(ranges.cover(others));
+}
+
 TEST(Ranges, HoldWhateverWasIncludedAndNothingBeyondTheSegment) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 200; ++i) {

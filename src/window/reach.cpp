@@ -1,5 +1,7 @@
 #include "window/reach.hpp"
 
+#include <utility>
+
 #include "pool/checksummed_line.hpp"
 
 namespace penstock::window {
@@ -22,10 +24,24 @@ Result<void> AccessRanges::ask(std::uint32_t target, std::uint64_t from, std::ui
   if (known.knows(from, to, by_lock)) return {};
   Ranges more = known.ranges;
   if (!more.cover(from, to)) more.include(from, to, context_.member(target).bytes);
+  const bool locked = known.by_lock || by_lock;
+  publish_want(target, more, locked);
+  Missing missing{target};
+  const auto look = [&] { signals_.drop_those_who_answered(missing, known.serial); };
+  if (auto answered = context_.wait(what, missing, look); !answered) return answered;
+  known.ranges = more;
+  known.by_lock = locked;
+  return {};
+}
+
+/// Replaces the last want. With fewer ranges it asks for nothing: the target drops its copies of
+/// what is left out once more after it has read this, and all puts precede it.
+void AccessRanges::publish_want(std::uint32_t target, const Ranges& ranges, bool by_lock) {
+  Target& known = targets_[target];
   WantLine line{};
   line.serial = ++known.serial;
-  line.by_lock = known.by_lock || by_lock ? 1 : 0;
-  for (std::size_t i = 0; i < max_ranges; ++i) line.ranges[i] = more.all()[i];
+  line.by_lock = by_lock ? 1 : 0;
+  for (std::size_t i = 0; i < max_ranges; ++i) line.ranges[i] = ranges.all()[i];
   const std::uint64_t place =
       context_.options.sync_area + context_.layout.want(target, context_.self());
   const auto& memory = context_.memory;
@@ -34,12 +50,22 @@ Result<void> AccessRanges::ask(std::uint32_t target, std::uint64_t from, std::ui
   memory.publish_word(context_.sync_area(context_.layout.bell(target)),
                       ring_of(context_.self(), known.serial));
   memory.store_fence();  // pairs with Exposure::serve
-  Missing missing{target};
-  const auto look = [&] { signals_.drop_those_who_answered(missing, known.serial); };
-  if (auto answered = context_.wait(what, missing, look); !answered) return answered;
-  known.ranges = more;
-  known.by_lock = line.by_lock != 0;
-  return {};
+}
+
+/// At each epoch the target goes through all ranges, reached or not. When that has cost as much as
+/// a question may, and half of them was in vain, this rank keeps those that it has reached since
+/// the last review. So a range that is wanted again soon costs twice what the best plan costs.
+void AccessRanges::review(std::uint32_t target) {
+  Target& known = targets_[target];
+  const std::uint64_t bytes = known.ranges.bytes();
+  known.gone_through += bytes;
+  if (known.gone_through < context_.options.review_bytes) return;
+  known.gone_through = 0;
+  const Ranges used = std::exchange(known.used, Ranges{});
+  // A thread that asks has yet to learn which ranges it gets.
+  if (known.asking || used.bytes() > bytes / 2 || !known.ranges.cover(used)) return;
+  known.ranges = used;
+  publish_want(target, used, known.by_lock);
 }
 
 }  // namespace penstock::window

@@ -1,4 +1,6 @@
 // The ranges of other segments that this rank reaches, and the requests for them (exposure.hpp).
+// What is not reached for a while is given back, so that its owner need not go through it at each
+// epoch.
 #pragma once
 
 #include <vector>
@@ -15,10 +17,19 @@ class AccessRanges {
   /// with `by_lock`, else in epochs in which the target takes part. Waits for the target if the
   /// range is new. Errors: peer_dead.
   Result<void> ensure(std::uint32_t target, std::uint64_t from, std::uint64_t to, bool by_lock) {
-    if (targets_.empty()) return {};
-    const Target& known = targets_[target];
-    if (known.open || known.knows(from, to, by_lock)) return {};
-    return ask(target, from, to, by_lock);
+    if (targets_.empty() || targets_[target].open) return {};
+    Target& known = targets_[target];
+    if (!known.knows(from, to, by_lock)) {
+      if (auto asked = ask(target, from, to, by_lock); !asked) return asked;
+    }
+    if (!known.used.cover(from, to))
+      known.used.include(from, to, context_.member(target).bytes, Ranges::Growth::exact);
+    return {};
+  }
+  /// An epoch is over in which the target took part, and what this rank put there is at the device.
+  /// Gives back what it has not reached lately. Does not wait.
+  void epoch_over(std::uint32_t target) {
+    if (!targets_.empty() && !targets_[target].open) review(target);
   }
 
  private:
@@ -26,6 +37,8 @@ class AccessRanges {
     bool open = true;  ///< the whole segment may be reached
     bool by_lock = false;
     Ranges ranges;
+    Ranges used;                     ///< of these since the last review
+    std::uint64_t gone_through = 0;  ///< by the target since then: bytes, over all epochs
     std::uint32_t serial = 0;
     bool asking = false;  ///< a thread of this rank is asking
 
@@ -34,6 +47,8 @@ class AccessRanges {
     }
   };
   Result<void> ask(std::uint32_t target, std::uint64_t from, std::uint64_t to, bool by_lock);
+  void review(std::uint32_t target);
+  void publish_want(std::uint32_t target, const Ranges& ranges, bool by_lock);
 
   Context& context_;
   Signals& signals_;

@@ -63,6 +63,9 @@ struct Options {
   /// window while it runs, as if this one had not entered yet (base::HandoverMutex).
   std::function<void()> idle;
   CallNames names{};
+  /// A rank that has made another go through so many bytes gives back what it did not reach
+  /// meanwhile. This many take about as long as an answer to a question may, some milliseconds.
+  std::uint64_t review_bytes = std::uint64_t{256} << 20;
 };
 
 /// Size of the sync area: the words by which the ranks of a window synchronize.

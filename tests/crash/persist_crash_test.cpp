@@ -2,6 +2,7 @@
 // is stopped within a transaction. Objects are as one transaction left them, and no log stays.
 #include <array>
 #include <cstring>
+#include <initializer_list>
 
 #include "crash_test_base.hpp"
 #include "persist/checkpoint.hpp"
@@ -42,10 +43,12 @@ class PersistCrash : public CrashTest, public testing::WithParamInterface<cohere
     at.pool->memory().store_fence();
   }
   /// Both objects, in one transaction.
-  static void change(const Attached& at, std::uint64_t number) {
+  static void change(const Attached& at, std::uint64_t number) { change(at, {"a", "b"}, number); }
+  static void change(const Attached& at, std::initializer_list<const char*> names,
+                     std::uint64_t number) {
     const auto log = must(persist::UndoLog::open(*at.arena, persist::UndoLog::min_bytes));
     must(log->begin());
-    for (const char* name : {"a", "b"}) {
+    for (const char* name : names) {
       const auto object = must(at.arena->open(name));
       must(log->add(object, 0, sizeof(Words)));
       store(at, object, number);
@@ -133,6 +136,36 @@ TEST_P(PersistCrash, InACheckpoint) {
         must(saved.read(valid.version, all.data(), 0, sizeof all));
         EXPECT_EQ(valid.tag, valid.version);
         for (const std::uint64_t word : all) EXPECT_EQ(word, valid.version);
+      });
+}
+
+/// The look at the writer is within the pool's lock, and the version goes after the object.
+TEST_P(PersistCrash, InDestroyingWhatTransactionsChanged) {
+  const auto make = [](const Attached& at, std::uint64_t number) {
+    must(at.arena->create("doomed", sizeof(Words), {.lifetime = lifetime(at)}));
+    change(at, {"doomed"}, number);
+  };
+  survive_everywhere(
+      "destroy, " + mode(), 40,
+      [&](const auto& armed) {
+        const Attached at = attach(spec_);
+        make(at, 3);
+        const auto object = must(at.arena->open("doomed"));
+        armed();
+        must(persist::destroy(*at.arena, object));
+      },
+      [&] {
+        const Attached here = attach(spec_);
+        must(persist::collect(*here.arena));
+        if (const auto left = here.arena->open("doomed")) {
+          EXPECT_EQ(read(here, "doomed"), 3u);
+          must(persist::destroy(*here.arena, *left));
+        }
+        make(here, 4);  // nothing of the old one is taken for the new one's
+        EXPECT_EQ(read(here, "doomed"), 4u);
+        must(persist::destroy(*here.arena, must(here.arena->open("doomed"))));
+        EXPECT_FALSE(here.arena->open("doomed"));
+        EXPECT_EQ(read(here, "a"), 1u);
       });
 }
 

@@ -88,7 +88,10 @@ class Experiments(Case):
         self.assert_measured(outcome, {"main memory", "pool"}, op="read")
         self.assertTrue(self.series(outcome, op="store, write back, fence"))
         self.assertTrue(self.series(outcome, op="drop, fence, load"))
-        self.assert_measured(outcome, {"raw TCP socket"}, op="latency", bytes=8)
+        self.assert_measured(outcome, {"raw TCP socket", "raw TCP socket, polled"}, op="latency", bytes=8)
+        on_device = {row["series"] for row in outcome["rows"] if row["serialized"] is not None}
+        self.assertFalse(on_device & {"main memory", "pool, hardware, a word", "plain cached line"})
+        self.assertIn("pool, software, a word", on_device)
         self.assert_measured(outcome, {"plain cached line", "pool, software, a word"}, op="hand-over")
         theirs = {row["series"]: row["median"] for row in outcome["rows"] if row["theirs"] and row["op"] == "latency"}
         self.assertEqual(theirs["CXL, with flush"], 2.2)
@@ -121,7 +124,9 @@ class Experiments(Case):
         outcome = self.measured("pt2pt", "--sizes", "64", "--procs", str(ranks), "--mode", "software")
         own = [row for row in outcome["rows"] if not row["theirs"]]
         self.assertEqual({row["wall"] for row in own}, {False})
-        self.assertEqual({row["metric"] for row in own}, {"cpu_us", "cpu_s_per_GB", "bytes_socket"})
+        self.assertEqual({row["metric"] for row in own}, {"cpu_us", "cpu_s_per_GB", "bytes_socket", "messages", "bytes_pool"})
+        messages = {row["series"]: row["median"] for row in own if row["metric"] == "messages" and row["op"] == "latency"}
+        self.assertAlmostEqual(messages["Penstock software"], 1, delta=0.2)
         self.assertIn(f"{ranks} ranks on", outcome["reason"])
 
     def test_programs_of_others_stand_beside_ours(self):
@@ -144,10 +149,15 @@ class Experiments(Case):
         self.assert_measured(outcome, {"raw limit"}, op="put bandwidth")
 
     def test_cells(self):
-        outcome = self.measured("cells", "--sizes", "64,16K", "--mode", "software")
+        ranks = 2 * max(2, len(os.sched_getaffinity(0)))
+        outcome = self.measured("cells", "--sizes", "64,16K", "--procs", str(ranks), "--mode", "software")
         cells = {f"cMPI ring, {cell} KB cells, software" for cell in (16, 32, 64, 128)}
         for op in ("latency", "bandwidth"):
-            self.assert_measured(outcome, cells | {"Penstock software, without MPI"}, op=op, bytes=16384)
+            self.assert_measured(outcome, cells | {"Penstock software, without MPI"}, op=op, bytes=16384, procs=2)
+        for metric in ("cpu_s_per_GB", "looks_in_vain"):
+            self.assert_measured(outcome, cells | {"Penstock software, without MPI"}, metric=metric, bytes=16384, procs=ranks)
+        self.assertFalse(self.series(outcome, metric="bandwidth_MBps", procs=ranks))
+        self.assertIn(f"{ranks} ranks on", outcome["reason"])
 
     def test_placement(self):
         outcome = self.measured("placement", "--sizes", "64")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import tempfile
 from pathlib import Path
@@ -52,6 +53,13 @@ def transports(run: Run, ranks: int, names: Sequence[str]) -> Dict[str, Transpor
         **{penstock(mode): ({}, [*own, mode, "--"]) for mode in ("software", "hardware", "uncached")},
     }
     return {name: known[name] for name in names}
+
+
+def counting(run: Run, ranks: int, series: str) -> List[str]:
+    """The option by which an MPI program counts messages through the pool, where times would show the scheduler."""
+    if enough_cores(ranks) or not series.startswith("Penstock"):
+        return []
+    return ["--peers", shlex.join([str(run.tools.command), "ps", "--peers", "--json"])]
 
 
 def own_modes(run: Run, usual: Sequence[str] = ("software", "hardware")) -> List[str]:

@@ -38,6 +38,9 @@ METRICS: Dict[str, "tuple[str, Optional[bool]]"] = {
     "accesses": ("serialized device accesses of a call", True),
     "bytes_device": ("bytes that a call moves to and from the device", True),
     "bytes_socket": ("bytes that a call moves by sockets", True),
+    "messages": ("messages that a call sends through the pool", True),
+    "bytes_pool": ("bytes that these messages carry", True),
+    "looks_in_vain": ("looks for a message, or for room, that found nothing", True),
     "lines_flushed": ("cache lines that a call flushes", True),
     "copies": ("copies of a message", True),
 }

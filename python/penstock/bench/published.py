@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Iterable, List, Optional, Tuple
 
 from penstock.bench import streamer
+from penstock.bench.model import METRICS, Row, theirs
 
 TEXT, DATA = "text point", "authors' data"
 CLASSES = ("1a", "1b", "1c", "2a", "2b")  # of STREAMer's tests
@@ -61,6 +62,11 @@ class Point:
     kind: str = TEXT
     about: bool = False
     words: str = ""
+
+    @property
+    def place(self) -> str:
+        """Its table or figure, and which part of it."""
+        return f"{self.source}, {self.group}" if self.group else self.source
 
     def fits(self, op: str, metric: str, group: Optional[str]) -> bool:
         """Whether rows of this operation measure the same thing."""
@@ -160,6 +166,8 @@ def _placement() -> List[Point]:
     emulated = "OMB-CXL, Table 2"
     return [ratio("HH", 9.5, "times lower latency, small messages, on average; Ethernet wins for large ones"),
             ratio("HD, DH, DD", 10, "times lower latency over all sizes; the emulator measures itself"),
+            *(Point("placement", place, "OMB-CXL, section 5", "copies", value, ("copies",), words="of a long message")
+              for place, value in (("HH", 2), ("HD", 1), ("DH", 1), ("DD", 1))),
             Point("placement", "emulated CXL", emulated, "latency_us", 7, ("memory",), words="MLC within QEMU"),
             Point("placement", "emulated CXL", emulated, "bandwidth_MBps", 7, ("memory",), words="MLC within QEMU"),
             Point("placement", "emulated Ethernet", emulated, "latency_us", 150, ("memory",), words="iPerf within QEMU"),
@@ -197,6 +205,17 @@ def points() -> Tuple[Point, ...]:
     """All of them."""
     text: Iterable[Point] = (*_table1(), *_one_sided(), *_two_sided(), *_cells(), *_coherence(), *_placement())
     return (*text, *stream_data())
+
+
+def rows(experiment: str) -> List[Row]:
+    """What the papers' text says of the same, beside what this experiment measures: at the smallest size that it is said of.
+
+    >>> [(row.series, row.op, row.median) for row in rows("table1")][-1]
+    ('CXL, with flush', 'bandwidth', 9500)
+    """
+    return [theirs(each.series, " ".join(each.op) or each.metric.split("_")[0], each.metric, each.value, bytes=each.low,
+                   group=each.place, procs=each.procs or 1)
+            for each in points() if each.experiment == experiment and each.kind == TEXT and each.metric in METRICS]
 
 
 def crossovers() -> Tuple[Crossover, ...]:

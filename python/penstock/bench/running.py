@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Callable, List, Optional, Sequence
 
-from penstock.bench import machine, model
+from penstock.bench import machine, model, published
 from penstock.bench.budget import Budget, Share
 from penstock.bench.experiment import Absent, Experiment, Failed, Run, Settings
 from penstock.bench.model import Outcome, Results
@@ -68,6 +68,8 @@ def run_one(experiment: Experiment, settings: Settings, tools: Tools, outcome: O
         experiment.run(run)
         if not outcome.rows and outcome.status == "partial":
             outcome.status = "absent"
+        elif outcome.rows:
+            outcome.rows += published.rows(name)
     except Absent as error:
         _ended(outcome, "absent", str(error))
     except Failed as error:

@@ -9,7 +9,7 @@ from typing import List, Optional
 
 from penstock.bench import jobs
 from penstock.bench.experiment import Experiment, Failed, Run
-from penstock.bench.model import Plot, theirs
+from penstock.bench.model import Plot
 
 SIZES = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072]
 QUICK_SIZES = [64, 4096]
@@ -41,8 +41,6 @@ def run(run: Run) -> None:
     if mode != "uncached":
         run.lacks("uncached memory: no pool of that mode is here to be had; make one on a device whose mapping is uncacheable, "
                   "and give --pool SPEC")
-    for series, size, value in (("clflush", 64, 2.5), ("clflushopt", 64, 2.5), ("uncached, libc memset", 2048, 4096)):
-        run.add(theirs(series, "memset and write back", "latency_us", value, bytes=size, group="cMPI, Figure 11"))
     for group in ("clflush", "clflushopt", "clwb", "past the cache"):
         run.plot(Plot(f"coherence-{group.replace(' ', '-')}", f"Store and write back: {group} (cMPI, Figure 11)",
                       {"op": "store and write back", "group": group}, unit="microseconds"))

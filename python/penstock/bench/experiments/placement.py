@@ -8,7 +8,7 @@ from typing import Dict, Sequence
 from penstock.bench import jobs
 from penstock.bench.experiment import Experiment, Figures, Measure, Run
 from penstock.bench.experiments import pt2pt
-from penstock.bench.model import Plot, row, theirs
+from penstock.bench.model import Plot
 
 SIZES, QUICK_SIZES = [8, 4096, 65536, 1048576], [8, 65536]
 PLACES = ["HH", "HD", "DH", "DD"]
@@ -42,13 +42,6 @@ def run(run: Run) -> None:
     with jobs.TemporaryPool(run) as pool:
         run.rounds(measurements(run, pool, sizes, tests), 3, quick_rounds=1,
                    baselines=[f"{jobs.TCP}, {place}" for place in PLACES])
-    for place, ours, published in (("HH", 2, 2), ("HD", 1, 1), ("DH", 1, 1), ("DD", 1, 1)):
-        run.add(row(f"Penstock, {place}", "copies of a long message", "copies", [ours], procs=2),
-                theirs(f"OMB-CXL, {place}", "copies of a long message", "copies", published, procs=2))
-    run.add(theirs("emulated CXL", "latency", "latency_us", 7, bytes=8, procs=2, group="OMB-CXL, Table 2"),
-            theirs("emulated Ethernet", "latency", "latency_us", 150, bytes=8, procs=2, group="OMB-CXL, Table 2"),
-            theirs("emulated CXL", "bandwidth", "bandwidth_MBps", 7, procs=2, group="OMB-CXL, Table 2"),
-            theirs("emulated Ethernet", "bandwidth", "bandwidth_MBps", 60, procs=2, group="OMB-CXL, Table 2"))
     for test in tests:
         run.plot(Plot(f"placement-{test}", f"Placements: {test}", {"op": test, "group": None}, unit=pt2pt.TESTS[test]))
 

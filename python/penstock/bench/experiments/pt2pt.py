@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, Optional, Sequence
 
 from penstock.bench import jobs, places
 from penstock.bench.experiment import Absent, Experiment, Failed, Figures, Key, Measure, Run
-from penstock.bench.model import Plot, Row, theirs
+from penstock.bench.model import Plot
 
 SIZES = [8, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304]
 QUICK_SIZES = [8, 65536]
@@ -29,8 +29,9 @@ def measure(run: Run, name: str, transport: jobs.Transport, command: Sequence[st
     figures: Dict[Key, float] = {}
     wall = jobs.enough_cores(ranks)
     few = ["--iterations", "20"] if run.settings.quick or not wall else []
-    words = [*command, test, "--sizes", jobs.sizes_argument(sizes), *few]
-    for size_text, value, cpu_us, sent, received in jobs.lines_of(run, transport, words):
+    counting = jobs.counting(run, ranks, name)
+    words = [*command, test, "--sizes", jobs.sizes_argument(sizes), *few, *counting]
+    for size_text, value, cpu_us, sent, received, messages, carried in jobs.lines_of(run, transport, words):
         size = int(size_text)
         what = partial(Key, test, bytes=size, group=group, procs=ranks, wall=wall)
         if wall:
@@ -38,6 +39,9 @@ def measure(run: Run, name: str, transport: jobs.Transport, command: Sequence[st
         if test == "latency":
             figures[what(metric="cpu_us")] = float(cpu_us)
             figures[what(metric="bytes_socket")] = float(sent) + float(received)
+            if counting:
+                figures[what(metric="messages")] = float(messages)
+                figures[what(metric="bytes_pool")] = float(carried)
         elif test == "bandwidth":
             figures[what(metric="cpu_s_per_GB")] = 2 * float(cpu_us) / size * 1e3
     return figures
@@ -104,27 +108,16 @@ def _independent(run: Run, kind: jobs.Transport, path: Path, op: str, sizes: Seq
     return figures
 
 
-def published() -> List[Row]:
-    """What the paper's text says of its figures 7 and 8."""
-    rows = [theirs("cMPI", "latency", "latency_us", 12, bytes=size, procs=2, group="cMPI, Figure 8") for size in (8, 16384)]
-    for series, value in (("MPI over TCP, 1 GbE", 160), ("MPI over TCP, ConnectX-6", 55)):
-        rows.append(theirs(series, "latency", "latency_us", value, bytes=8, procs=2, group="cMPI, Figure 8"))
-    for series, value, ranks in (("cMPI", 6050, 16), ("MPI over TCP, 1 GbE", 120, 32), ("MPI over TCP, ConnectX-6", 12500, 32)):
-        rows.append(theirs(series, "bandwidth", "bandwidth_MBps", value, bytes=1048576, procs=ranks, group="cMPI, Figure 7"))
-    return rows
-
-
 def run(run: Run) -> None:
     sizes = run.settings.sizes_or(SIZES, QUICK_SIZES)
     for ranks in run.settings.procs_or([2, 4], [2]):
         measurements = with_mpi(run, ranks, sizes)
         if ranks == 2 and jobs.enough_cores(2):
             measurements = {**measurements, **without_mpi(run, sizes), **independent(run, sizes)}
-        baselines = [*jobs.BASELINES, "raw TCP socket"]
+        baselines = [*jobs.BASELINES, "raw TCP socket", "raw TCP socket, polled"]
         run.rounds(measurements, 5 if jobs.enough_cores(ranks) else 2, baselines=baselines)
         if not jobs.enough_cores(ranks):
-            run.lacks(f"{ranks} ranks on {places.usable_cores()} cores: CPU time and bytes only, no times")
-    run.add(*published())
+            run.lacks(f"{ranks} ranks on {places.usable_cores()} cores: CPU time, messages and bytes only, no times")
     for op, words in (("latency", "microseconds, one way"), ("bandwidth", "MB/s")):
         run.plot(Plot(f"pt2pt-{op}", f"Two-sided {op} (cMPI, Figures 7 and 8)", {"op": op, "metric": TESTS[op], "group": None},
                       unit=words))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Dict, List, Sequence
+from typing import Dict, Sequence
 
 from penstock.bench import jobs, places
 from penstock.bench.experiment import Absent, Experiment, Figures, Key, Measure, Run
-from penstock.bench.model import Plot, Row, theirs
+from penstock.bench.model import Plot
 
 SIZES, QUICK_SIZES = [8, 1024, 16384, 65536, 1048576], [8, 65536]
 SYNCS = ["pscw", "fence", "lock", "lock_all"]
@@ -16,14 +16,15 @@ BY = {"pscw": "post, start, complete, wait", "fence": "fence", "lock": "lock and
       "none": "a raw copy past the cache"}
 
 
-def measure(run: Run, transport: jobs.Transport, command: Sequence[str], ranks: int, with_raw: bool) -> Figures:
+def measure(run: Run, name: str, transport: jobs.Transport, command: Sequence[str], ranks: int, with_raw: bool) -> Figures:
     """What bench/mpi/one_sided.c prints of both tests."""
     figures: Dict[Key, float] = {}
     wall = jobs.enough_cores(ranks)
     few = ["--iterations", "10"] if run.settings.quick or not wall else []
+    counting = jobs.counting(run, ranks, name)
     for test, metric in TESTS.items():
         ops = "put,get,raw" if with_raw else "put,get"
-        for op, sync, size_text, value, *rest in jobs.lines_of(run, transport, [*command, test, "--op", ops, *few]):
+        for op, sync, size_text, value, *rest in jobs.lines_of(run, transport, [*command, test, "--op", ops, *few, *counting]):
             size = int(size_text)
             what = partial(Key, f"{op} {test}", bytes=size, group=BY[sync], procs=ranks, wall=wall,
                            series="raw limit" if op == "raw" else None)
@@ -33,8 +34,15 @@ def measure(run: Run, transport: jobs.Transport, command: Sequence[str], ranks: 
                 continue
             if wall:
                 figures[what(metric=metric)] = float(value)
+            cpu_us, by_sockets, messages, carried = map(float, rest[-4:])
             if test == "bandwidth":
-                figures[what(metric="cpu_s_per_GB")] = float(rest[-1]) / size * 1e3
+                figures[what(metric="cpu_s_per_GB")] = cpu_us / size * 1e3
+            elif not wall:
+                figures[what(metric="cpu_us")] = cpu_us
+                figures[what(metric="bytes_socket")] = by_sockets
+                if counting:
+                    figures[what(metric="messages")] = messages
+                    figures[what(metric="bytes_pool")] = carried
     return figures
 
 
@@ -44,7 +52,7 @@ def with_mpi(run: Run, ranks: int, sizes: Sequence[int]) -> Dict[str, Measure]:
     syncs = ["pscw", "lock"] if run.settings.quick else SYNCS
     names = [jobs.TCP, *([jobs.OWN_SHM] if wall else []), *jobs.own_modes(run, ["software"])]
     command = [program, "--sync", ",".join(syncs), "--sizes", jobs.sizes_argument(sizes)]
-    return {name: partial(measure, run, kind, command, ranks, wall and name.startswith("Penstock"))
+    return {name: partial(measure, run, name, kind, command, ranks, wall and name.startswith("Penstock"))
             for name, kind in jobs.transports(run, ranks, names).items()}
 
 
@@ -59,17 +67,6 @@ def native(run: Run) -> Dict[str, Measure]:
     return {"without MPI": partial(jobs.figures_of, run, [program, "--rounds", "1", "--mode", modes])}
 
 
-def published() -> List[Row]:
-    group5, group6 = "cMPI, Figure 5 (get, PSCW)", "cMPI, Figure 6 (get, PSCW)"
-    rows = [theirs("cMPI", "get bandwidth", "bandwidth_MBps", 8600, bytes=16384, procs=16, group=group5),
-            theirs("cMPI", "get bandwidth", "bandwidth_MBps", 7420, bytes=16384, procs=8, group=group5),
-            theirs("MPI over TCP, ConnectX-6", "get bandwidth", "bandwidth_MBps", 5660, bytes=16384, procs=32, group=group5),
-            theirs("MPI over TCP, 1 GbE", "get bandwidth", "bandwidth_MBps", 120, bytes=1048576, procs=32, group=group5)]
-    for series, value in (("cMPI", 12), ("MPI over TCP, 1 GbE", 630), ("MPI over TCP, ConnectX-6", 620)):
-        rows.append(theirs(series, "get latency", "latency_us", value, bytes=8, procs=2, group=group6))
-    return rows
-
-
 def run(run: Run) -> None:
     sizes = run.settings.sizes_or(SIZES, QUICK_SIZES)
     for ranks in run.settings.procs_or([2, 4], [2]):
@@ -80,9 +77,8 @@ def run(run: Run) -> None:
         if ranks == 2 and jobs.enough_cores(2):
             measurements = {**measurements, **native(run)}
         if not jobs.enough_cores(ranks):
-            run.lacks(f"{ranks} ranks on {places.usable_cores()} cores: CPU time only, no times")
+            run.lacks(f"{ranks} ranks on {places.usable_cores()} cores: CPU time, messages and bytes only, no times")
         run.rounds(measurements, 3 if jobs.enough_cores(ranks) else 1, quick_rounds=1, baselines=jobs.BASELINES)
-    run.add(*published())
     for op in ("put", "get"):
         for test, metric in TESTS.items():
             run.plot(Plot(f"rma-{op}-{test}", f"{op.capitalize()}, {test}, by post, start, complete, wait (cMPI, Figures 5 and 6)",

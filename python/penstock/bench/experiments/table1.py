@@ -8,13 +8,10 @@ from typing import Dict, List, Sequence, Union
 
 from penstock.bench import jobs, perftest
 from penstock.bench.experiment import Absent, Experiment, Failed, Figures, Key, Measure, Run
-from penstock.bench.model import Plot, Row, theirs
+from penstock.bench.model import Plot
 from penstock.bench.places import usable_cores
 
 GROUP = "cMPI, Table 1"
-PUBLISHED = [("main memory", 0.1, 132800), ("TCP, plain Ethernet NIC", 16, 117.8), ("TCP, ConnectX-6 Dx", 18, 11500),
-             ("RoCEv2, ConnectX-6 Dx", 1.6, 10800), ("RoCEv2, ConnectX-3", 2, 7000), ("InfiniBand, ConnectX-6", 0.6, 25000),
-             ("CXL, cached, no flush", 0.79, 9900), ("CXL, with flush", 2.2, 9500)]
 
 
 def threads(run: Run) -> List[int]:
@@ -63,14 +60,6 @@ def others(run: Run) -> Dict[str, Measure]:
     return found
 
 
-def published() -> List[Row]:
-    rows = []
-    for series, latency, bandwidth in PUBLISHED:
-        rows.append(theirs(series, "latency", "latency_us", latency, group=GROUP))
-        rows.append(theirs(series, "bandwidth", "bandwidth_MBps", bandwidth, group=GROUP))
-    return rows
-
-
 def run(run: Run) -> None:
     size = "64M" if run.settings.quick else "512M"
     measurements: Dict[str, Measure] = {"memory": memory(run, "chase,sweep,flushed", size),
@@ -88,7 +77,6 @@ def run(run: Run) -> None:
         run.lacks(str(error))
     for row in run.outcome.rows:
         row.baseline = row.baseline or row.series.startswith(("raw TCP socket", "RDMA"))
-    run.add(*published())
     run.plot(Plot("table1-theirs", "Table 1 of cMPI, as published: latency", {"group": GROUP, "op": "latency"}, x="series",
                   logx=False, unit="microseconds"),
              Plot("table1-load", "A dependent load", {"op": "dependent load"}, x="series", logx=False, logy=False,

@@ -1,0 +1,182 @@
+// Ranges of a window that peers no longer reach are given back, on memory without coherence.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/simulated_pool.hpp"
+#include "sim/tests/window_space.hpp"
+#include "window/window.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using window::Extent;
+using window::Window;
+
+constexpr std::uint64_t segment_bytes = 64 << 10;  ///< peers must ask for its ranges
+constexpr std::uint64_t near = 0, far = 40'000;    ///< words of it, too far apart for one range
+constexpr std::uint32_t origin = 0, target = 1;
+
+struct Plan : WindowSpace {
+  std::uint32_t opened = 0;
+  std::uint32_t step = 0;  ///< the ranks' turns, outside of the pool
+};
+
+class Rank {
+ public:
+  Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
+      : world_(world), plan_(plan) {
+    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
+    plan.members[self].token = pool_->token();
+    ++plan.opened;
+    world.until([&] { return plan.opened == 2; });
+    window::Options options{.sync_area = plan.area, .members = plan.members, .self = self};
+    options.review_bytes = 1;  // at each epoch
+    auto opened = Window::open(*pool_, std::move(options));
+    world.require(opened.has_value(), opened ? "" : opened.error().message);
+    window_ = std::move(*opened);
+  }
+
+  void fence(std::uint32_t asserts = 0) { must(window_->fence(asserts)); }
+  void put(std::uint64_t at, std::uint64_t value) {
+    const Extent word{at, sizeof value};
+    must(window_->put(target, {&word, 1}, &value));
+  }
+  void put_under_lock(std::uint64_t at, std::uint64_t value) {
+    must(window_->lock(target, sync::Hold::shared));
+    put(at, value);
+    must(window_->unlock(target));
+  }
+  /// Past the window: nothing but its own going through the line shows it to the target.
+  void publish(std::uint64_t at, std::uint64_t value) {
+    pool_->memory().publish_word(window_->segment(target) + at, value);
+    pool_->memory().full_fence();
+  }
+  void find(std::uint64_t at, std::uint64_t expected, const char* what) {
+    const std::uint64_t value = pool_->memory().load_word(window_->segment(target) + at);
+    world_.require(value == expected, fmt::format("{}: finds {}, not {}", what, value, expected));
+  }
+  void serve() { window_->serve(); }
+  void sync() { must(window_->sync()); }
+  void leave() { must(window_->leave(0)); }
+  /// Touches nothing until the other has come so far.
+  void await(std::uint32_t step) {
+    world_.until([&] { return plan_.step >= step; });
+  }
+  void done(std::uint32_t step) { plan_.step = step; }
+  void serve_until(std::uint32_t step) {
+    while (plan_.step < step) {
+      window_->serve();
+      world_.yield();
+    }
+  }
+
+ private:
+  void must(const Result<void>& result) {
+    world_.require(result.has_value(), result ? "" : result.error().message);
+  }
+
+  World& world_;
+  Plan& plan_;
+  std::unique_ptr<pool::Pool> pool_;
+  std::unique_ptr<Window> window_;
+};
+
+using Body = void (*)(Rank&);
+
+Scenario two_ranks(const SimulatedPool& pool, const Plan& empty, const char* name, Body at_origin,
+                   Body at_target) {
+  Scenario scenario = pool.scenario(name, 2);
+  scenario.max_steps = 6'000'000;
+  scenario.body = [&pool, &empty, at_origin, at_target](World& world) {
+    auto plan = std::make_shared<Plan>(empty);
+    for (std::uint32_t self = 0; self < 2; ++self) {
+      world.spawn(self, [&world, &pool, plan, self, at_origin, at_target] {
+        Rank rank(world, pool, *plan, self);
+        (self == origin ? at_origin : at_target)(rank);
+        rank.leave();
+      });
+    }
+  };
+  return scenario;
+}
+
+void expect_two_ranks(const char* name, Body at_origin, Body at_target) {
+  SimulatedPool pool;
+  pool.format_arena();
+  const Plan plan{place_window(pool, std::array{std::uint64_t{0}, segment_bytes})};
+  const Scenario scenario = two_ranks(pool, plan, name, at_origin, at_target);
+  expect_held("window", "random schedules", explore(with_lasting_copies(scenario), 20));
+}
+
+/// The target keeps its copy of the far word through a fence: it does not go through it any more.
+TEST(WindowRanges, WhatIsNotReachedForAWhileIsNotGoneThrough) {
+  const auto at_origin = [](Rank& rank) {
+    rank.fence();
+    rank.put(near, 1);
+    rank.put(far, 1);
+    rank.fence();  // both were reached
+    rank.put(near, 2);
+    rank.fence();  // the far one is given back
+    rank.done(1);
+    rank.await(2);
+    rank.publish(far, 3);
+    rank.publish(near, 3);
+    rank.fence();
+    rank.await(3);
+    rank.put(far, 4);  // asks again
+    rank.fence();
+  };
+  const auto at_target = [](Rank& rank) {
+    rank.fence();
+    rank.fence();
+    rank.find(far, 1, "put");
+    rank.fence();
+    rank.serve_until(1);
+    rank.serve();
+    rank.sync();
+    rank.find(far, 1, "put");
+    rank.find(near, 2, "put");
+    rank.done(2);
+    rank.fence();
+    rank.find(far, 1, "not gone through");
+    rank.find(near, 3, "gone through");
+    rank.done(3);
+    rank.fence();
+    rank.find(far, 4, "put after it was asked for again");
+  };
+  expect_two_ranks("window, ranges given back", at_origin, at_target);
+}
+
+/// Fences that nothing precedes drop nothing.
+TEST(WindowRanges, WhatWasPutBeforeARangeWasGivenBackIsFound) {
+  constexpr std::uint32_t empty = window::no_precede | window::no_succeed;
+  const auto at_origin = [](Rank& rank) {
+    rank.fence(empty);
+    rank.await(1);
+    rank.put_under_lock(far, 1);
+    rank.fence(empty);
+    rank.fence(empty);  // given back
+    rank.done(2);
+    rank.await(3);
+  };
+  const auto at_target = [](Rank& rank) {
+    rank.fence(empty);
+    rank.find(far, 0, "at first");
+    rank.done(1);
+    rank.fence(empty);
+    rank.fence(empty);
+    rank.serve_until(2);
+    rank.serve();
+    rank.sync();
+    rank.find(far, 1, "put under a lock");
+    rank.done(3);
+  };
+  expect_two_ranks("window, ranges given back after a put", at_origin, at_target);
+}
+
+}  // namespace
+}  // namespace penstock::sim
