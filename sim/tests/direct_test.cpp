@@ -27,9 +27,11 @@ struct Plan : Meeting {
   std::vector<coll::Plan> plans;
   std::vector<bool> by_hosts;
   bool watched = true;  ///< else no host ever looks
-  /// A rank that gives up, at one of its calls, and lets its GPU go with whatever it has.
+  /// A rank that gives up, at one of its calls, and lets its GPU go with whatever it has: nothing,
+  /// where it has waited for that before. Behind the last one nobody needs it.
   std::uint32_t gives_up = ~0u;
   std::size_t gives_up_at = 0;
+  bool gives_up_idle = false;
   std::uint64_t between_looks_ns = 20'000'000;
 };
 
@@ -99,7 +101,7 @@ class Rank {
   bool call_all(TestStreams& streams) {
     // The streams write to these until they have run out.
     for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
-      if (self_ == plan_.gives_up && i == plan_.gives_up_at) return gives_up();
+      if (self_ == plan_.gives_up && i == plan_.gives_up_at) return gives_up(streams);
       calls_.push_back(make_call(i));
       Enqueued& call = *calls_.back();
       const coll::Problem& problem = call.made[self_].problem;
@@ -122,11 +124,11 @@ class Rank {
       streams.enqueue(comm_->direct(), *prepared, call.in.data(), result_of(call));
       pending_.push_back(&call);
     }
-    return all_done(streams);
+    return self_ == plan_.gives_up ? gives_up(streams) : all_done(streams);
   }
 
   /// What the watchdog does, and then the program that has waited for its streams.
-  bool all_done(TestStreams& streams) {
+  bool all_done(const TestStreams& streams) {
     std::vector<std::uint32_t> missing;
     while (const auto* const call = streams.in_progress()) {
       world_.sleep(plan_.between_looks_ns);
@@ -142,19 +144,20 @@ class Rank {
     pending_.clear();
     return true;
   }
-  bool gives_up() {
+  bool gives_up(const TestStreams& streams) {
+    if (plan_.gives_up_idle && !all_done(streams)) return false;
     world_.sleep(world_.random() % (4 * plan_.between_looks_ns));
-    comm_->give_up({ErrorCode::unavailable, "aborted"});
-    return false;
+    comm_->give_up({ErrorCode::unavailable, "aborted"}, streams.are_done());
+    return plan_.gives_up_at == plan_.calls.size();
   }
   bool fails(const Error& error) {
-    comm_->give_up(error);
+    comm_->give_up(error, false);
     return died(error);
   }
   bool died(const Error& error) {
     // Who has given up ends, and may be found gone.
     const bool given_up =
-        plan_.gives_up < plan_.tokens.size() &&
+        plan_.gives_up < plan_.tokens.size() && plan_.gives_up_at < plan_.calls.size() &&
         (error.code == ErrorCode::unavailable || error.code == ErrorCode::peer_dead);
     world_.require(given_up || (error.code == ErrorCode::peer_dead && somebody_died()),
                    error.message);
@@ -182,6 +185,7 @@ struct Drawing {
   bool watched = true;
   std::uint32_t one_of_by_hosts = 5;  ///< 0: none
   bool one_gives_up = false;
+  bool at_the_end = false;  ///< when it has done all
 };
 
 Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Drawing& drawing) {
@@ -196,7 +200,8 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Drawing& dra
     plan->watched = drawing.watched;
     if (drawing.one_gives_up) {
       plan->gives_up = static_cast<std::uint32_t>(world.random() % drawing.ranks);
-      plan->gives_up_at = world.random() % drawing.calls;
+      plan->gives_up_at = drawing.at_the_end ? drawing.calls : world.random() % drawing.calls;
+      plan->gives_up_idle = drawing.at_the_end || world.random() % 2 == 0;
       plan->between_looks_ns = 200'000;  // while it still has calls under way
     }
     for (std::uint32_t rank = 0; rank < drawing.ranks; ++rank)
@@ -244,6 +249,20 @@ TEST(GpusAlone, TellOfAFailureBeforeWrongData) {
         calls(pool, area, {.ranks = ranks, .calls = 6, .one_of_by_hosts = 0, .one_gives_up = true});
     expect_held("GPUs alone", "a rank gives up", explore(scenario, 60));
     expect_held("GPUs alone", "a rank gives up", explore(with_lasting_copies(scenario), 60));
+  }
+}
+
+/// Who aborts when it has done all it began has told of nothing wrong: the others, which are still
+/// at their last calls, fail at nothing.
+TEST(GpusAlone, AreRightWhenARankAbortsThatHasDoneAll) {
+  for (const std::uint32_t ranks : {2u, 3u}) {
+    SimulatedPool pool;
+    const std::uint64_t area = place_communicator(pool, ranks, direct_shape(3));
+    const Scenario scenario =
+        calls(pool, area, {.ranks = ranks, .calls = 4, .one_gives_up = true, .at_the_end = true});
+    expect_held("GPUs alone", "a rank gives up at the end", explore(scenario, 40));
+    expect_held("GPUs alone", "a rank gives up at the end",
+                explore(with_lasting_copies(scenario), 30));
   }
 }
 

@@ -99,7 +99,8 @@ void close_comm(std::unique_ptr<penstock_comm> comm) {
   }
   comm->gpu.reset();
   // By no GPU that would have told the others: it made no call yet, or there is none.
-  if (comm->aborted) comm->core->give_up({ErrorCode::unavailable, "the communicator was aborted"});
+  if (comm->aborted)
+    comm->core->give_up({ErrorCode::unavailable, "the communicator was aborted"}, true);
   comm->core->leave();
   ClosedComms& closed = ClosedComms::of(at);
   if (!comm->areas.empty()) closed.add(std::move(comm->core), std::move(comm->areas));

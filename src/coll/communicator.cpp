@@ -313,8 +313,8 @@ bool Communicator::all_change(const char* what, std::uint64_t crossing) {
   return impl_->changeover.all_change(what, crossing);
 }
 
-void Communicator::give_up(const Error& error) {
-  if (!impl_->state.failure()) impl_->state.fail_with(error);
+void Communicator::give_up(const Error& error, bool idle) {
+  if (!impl_->state.failure()) impl_->state.fail_with(error, idle);
 }
 
 void Communicator::leave() {

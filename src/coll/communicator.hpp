@@ -158,8 +158,9 @@ class Communicator {
   bool all_change(const char* what, std::uint64_t crossing);
 
   /// This rank makes no more calls, because of `error`: the others' calls that need it fail. Not
-  /// while a call is in progress.
-  void give_up(const Error& error);
+  /// while a call of the host is in progress. `idle`: nor is one of its GPU, and none will be, so
+  /// that what waits for nothing more of this rank is done right.
+  void give_up(const Error& error, bool idle);
   /// This rank makes no more calls. Whoever owns the area gives it back when all have left.
   void leave();
   /// True when all other ranks have left; no wait. Only who owns the area asks, once it has left.

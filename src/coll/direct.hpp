@@ -47,7 +47,8 @@ class Direct {
   Result<void> look(const char* what, const std::vector<DirectOp>* program, const DirectTurn& turn,
                     Missing& missing);
   /// Has another rank failed? Who asks when a call is done learns of every failure before which
-  /// that call could have got wrong data: a rank that lets its GPU go has told of it before.
+  /// that call could have got wrong data: a rank that lets its GPU go has told of it before. One
+  /// that had done all by then has told of nothing wrong, and only who waits for it has failed.
   Result<void> look_for_failures(const char* what);
   std::string names(const Missing& missing) const { return s_.names(missing); }
   group::Group& group() const { return s_.group; }
@@ -70,6 +71,7 @@ class Direct {
   std::uint64_t calls_ = 0, last_ = 0;
   std::array<std::uint64_t, halves> used_{};
   std::vector<std::uint64_t> heard_;  ///< by rank: it has finished this collective
+  Missing idle_;                      ///< gave up when they had done all, as was last seen
 };
 
 }  // namespace penstock::coll

@@ -233,6 +233,61 @@ TEST_F(GpuCommunicator, AbortsFromAnotherThread) {
   }
 }
 
+void reduction_in_vain(const Rank& rank) {
+  const coll::Problem problem =
+      reduction_problem(Collective::allreduce, rank, coll::Datatype::float32, 1000);
+  const DeviceBytes memory(rank.device, std::vector<std::byte>(4000), rank.stream);
+  ASSERT_TRUE(rank.gpu.enqueue({.name = "sum",
+                                .problem = problem,
+                                .input = memory.at(),
+                                .output = memory.at(),
+                                .reducing = Reducing{}},
+                               rank.stream));
+  (void)memory.read();  // for streams that run out
+  EXPECT_FALSE(rank.gpu.drain());
+  EXPECT_THAT(rank.gpu.error()->message, HasSubstr("rank 0"));
+  EXPECT_THAT(rank.gpu.error()->message, HasSubstr("has given the communicator up"));
+}
+
+/// Rank 0 aborts and ends when it has done all that it began; rank 1 comes later, and its call is
+/// right. The next one waits for rank 0 in vain.
+void come_after_an_abort(const Rank& rank, std::atomic<bool>& ended) {
+  constexpr std::uint64_t bytes = 4000;
+  const bool is_root = rank.core.self() == 0;
+  const coll::Problem problem{
+      .collective = Collective::broadcast,
+      .ranks = 2,
+      .rank = rank.core.self(),
+      .input = is_root ? std::vector<coll::Block>{{0, bytes}} : std::vector<coll::Block>{},
+      .output = is_root ? std::vector<coll::Block>{} : std::vector<coll::Block>{{0, bytes}},
+      .max_block_bytes = bytes};
+  const std::vector<std::byte> sent(bytes, std::byte{7});
+  const DeviceBytes memory(rank.device, is_root ? sent : std::vector<std::byte>(bytes),
+                           rank.stream);
+  while (!is_root && !ended) std::this_thread::yield();
+  const auto done = rank.gpu.enqueue(
+      {.name = "b", .problem = problem, .input = memory.at(), .output = memory.at()}, rank.stream);
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ(memory.read(), sent);
+  if (is_root) {
+    rank.gpu.abort();
+    rank.close();
+    ended = true;
+    return;
+  }
+  EXPECT_FALSE(rank.gpu.error());
+  ASSERT_TRUE(rank.gpu.drain());
+  reduction_in_vain(rank);
+}
+
+TEST_F(GpuCommunicator, AnAbortOfARankThatHasDoneAllHarmsNobody) {
+  for (const auto& [mode, shape] : {forms[0], forms[2]}) {
+    make_pool(mode);
+    std::atomic<bool> ended{false};
+    run(2, 2, shape, [&](const Rank& rank) { come_after_an_abort(rank, ended); });
+  }
+}
+
 /// The stand-in's GPU without stream memory operations: the direct form waits by launches.
 class GpuWithoutStreamWords : public GpuCommunicator {
  protected:

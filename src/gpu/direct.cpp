@@ -78,6 +78,7 @@ Result<Direct::Submission> Direct::prepare(const Call& call, bool captures) {
   PENSTOCK_TRY(number(submitted, captures));
   // Before the streams get it: what is queued there may have to go on before all of it fits.
   const std::lock_guard<std::mutex> guard(mutex_);
+  if (error_) return unexpected(*error_);
   if (submitted.counts_itself && !under_way_.empty() && under_way_.back().counts_itself)
     under_way_.pop_back();
   under_way_.push_back(submitted);
@@ -165,8 +166,9 @@ void Direct::run_watchdog() {
   if (error_) tell_others();  // who aborts may end at once
 }
 
+/// Where nothing is under way nothing will be: prepare() refuses it.
 void Direct::tell_others() {
-  if (!others_know_) core_.give_up(*error_);
+  if (!others_know_) core_.give_up(*error_, is_over() && under_way_.empty());
   others_know_ = true;
 }
 
