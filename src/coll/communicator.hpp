@@ -57,6 +57,7 @@ struct Options {
   bool check = false;
   /// The GPUs of all ranks go by the words of Shape::direct. The same on all ranks.
   bool direct = false;
+  bool shares_gpu = false;  ///< with another rank; of `direct`
   /// Chunks whose parts have so many bytes or more, and lie in the pool in whole lines, stay there:
   /// other ranks read them where they are, and a call ends when all have. This rank's alone.
   std::uint64_t zero_copy_bytes = default_zero_copy_bytes;
@@ -171,7 +172,8 @@ class Communicator {
   std::uint32_t ranks() const;
   std::uint32_t self() const;
   const Shape& shape() const;
-  bool is_direct() const;  ///< Options::direct
+  bool is_direct() const;   ///< Options::direct
+  bool shares_gpu() const;  ///< Options::shares_gpu
 
   struct Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);

@@ -48,7 +48,7 @@ class TestStreams {
     auto call = std::make_unique<Submitted>();
     call->turn = direct.next();
     for (const DirectOp& op : prepared->direct)
-      if (is_needed(direct, op, call->turn)) call->ops.push_back(op);
+      if (direct.is_needed(op, call->turn)) call->ops.push_back(op);
     direct.note(prepared->direct, call->turn);
     call->scratch.resize(prepared->schedule.scratch_bytes);
     call->prepared = std::move(prepared);
@@ -70,11 +70,6 @@ class TestStreams {
   bool is_drained() const { return drained_[0] == calls_.size() && drained_[1] == calls_.size(); }
 
  private:
-  static bool is_needed(const Direct& direct, const DirectOp& op, const DirectTurn& turn) {
-    if (op.kind == DirectOp::Kind::resume) return turn.resumes;
-    return op.kind != DirectOp::Kind::free || !direct.heard(op.rank, turn.free);
-  }
-
   void run(std::size_t lane) {
     for (std::size_t n = 0;;) {
       if (n == calls_.size()) {

@@ -24,6 +24,17 @@ struct Call {
   std::uint64_t fingerprint = 0, timeout_ns = 0;  ///< as coll::Call
 };
 
+/// What a step moves: a copy of one place, or a reduction of several.
+struct Moved {
+  cuda::DevicePointer to = 0;
+  std::uint64_t bytes = 0;
+  bool combines = false;
+  std::uint32_t operands = 0;
+  cuda::DevicePointer from[max_operands];  ///< the first `operands`
+
+  bool is_nothing() const { return bytes == 0 || (!combines && to == from[0]); }
+};
+
 /// What a communicator has in the pool.
 struct Area {
   std::byte* begin = nullptr;
@@ -45,7 +56,11 @@ class Movement {
   /// those of Device::combine_kernel(); invalid_argument, more ranks than a kernel reduces;
   /// no_space.
   Result<void> check(const Call& call, const coll::Schedule& schedule);
-  /// Enqueues what a step of the call moves. `collective` as of coll::Communicator::chunk_of().
+  /// `moved` gets what a step of the call moves, which is publish, copy, move or combine.
+  /// `collective` as of coll::Communicator::chunk_of().
+  void describe(const Call& call, const coll::Prepared& prepared, std::uint64_t collective,
+                const coll::Step& step, Moved& moved) const;
+  /// Enqueues that.
   Result<void> move(const Call& call, const coll::Prepared& prepared, std::uint64_t collective,
                     const coll::Step& step, cuda::Stream stream);
   /// As the GPU names memory of the communicator's in the pool.
@@ -55,10 +70,6 @@ class Movement {
   Movement(coll::Communicator& core, std::shared_ptr<const Device> device)
       : core_(core), device_(std::move(device)) {}
   Result<void> ensure_scratch(std::uint64_t bytes);
-  Result<void> copy(cuda::DevicePointer to, cuda::DevicePointer from, std::uint64_t bytes,
-                    cuda::Stream stream);
-  Result<void> combine(const Call& call, const coll::Prepared& prepared, std::uint64_t collective,
-                       const coll::Step& step, cuda::Stream stream);
   cuda::DevicePointer at(const Call& call, const coll::Span& span) const;
 
   coll::Communicator& core_;
