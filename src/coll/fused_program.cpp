@@ -105,6 +105,19 @@ class Cutter {
 
 }  // namespace
 
+bool can_combine_at_once(const Schedule& schedule, bool in_place) {
+  for (const Step& step : schedule.steps) {
+    for (std::uint32_t i = 0; i < step.operand_count; ++i) {
+      const Operand& operand = schedule.operands[step.first_operand + i];
+      if (!operand.own || operand.span.offset == step.span.offset) continue;
+      if (operand.span.buffer != step.span.buffer && !in_place) continue;
+      const Touch own{{operand.span.buffer, operand.span.offset, step.span.bytes}, false};
+      if (own.meets({step.span, true})) return false;
+    }
+  }
+  return true;
+}
+
 std::vector<FusedRound> fused_program_of(const std::vector<DirectOp>& program,
                                          const Schedule& schedule) {
   Cutter cutter(schedule);

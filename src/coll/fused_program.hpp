@@ -25,6 +25,10 @@ struct FusedRound {
   std::vector<DirectOp> tells;
 };
 
+/// Whether the elements of each combine may be reduced in any order, as a GPU does it: not where a
+/// result in place lies over a later part of the rank's own operand.
+bool can_combine_at_once(const Schedule& schedule, bool in_place);
+
 std::vector<FusedRound> fused_program_of(const std::vector<DirectOp>& program,
                                          const Schedule& schedule);
 

@@ -58,6 +58,12 @@ class TestStreams {
     return *calls_.back();
   }
   const std::uint64_t* done() const { return &done_; }
+  void stop() {}  ///< only launches have a word for it
+  /// What the watchdog of a GPU does.
+  Result<void> look(Direct& direct, Missing& missing) const {
+    const Submitted& call = *in_progress();
+    return direct.look("a call", &call.prepared->direct, call.turn, missing);
+  }
   /// The first call that is not over; null: none.
   const Submitted* in_progress() const {
     for (const auto& call : calls_)

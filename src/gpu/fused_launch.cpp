@@ -1,9 +1,9 @@
 #include "gpu/fused_launch.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/env.hpp"
+#include "gpu/fused_arguments.hpp"
 
 namespace penstock::gpu {
 
@@ -17,6 +17,19 @@ std::uint64_t longest_block(const coll::Problem& problem) {
     for (const coll::Block& block : *blocks) bytes = std::max(bytes, block.bytes);
   return bytes;
 }
+
+struct Places {
+  const Call& call;
+  const coll::Prepared& prepared;
+  const coll::DirectTurn& turn;
+  const Movement& movement;
+  const StreamWords& words;
+
+  std::uint64_t* word(const coll::DirectOp& op) const { return words.in_pool(op); }
+  void describe(std::uint32_t step, Moved& moved) const {
+    movement.describe(call, prepared, turn.half, prepared.schedule.steps[step], moved);
+  }
+};
 
 }  // namespace
 
@@ -33,27 +46,6 @@ bool FusedLaunches::is_small(const Call& call, bool by_launches) const {
   return most != 0 && device_->words_kernel() && longest_block(call.problem) <= most;
 }
 
-bool FusedLaunches::add_word(FusedCall& made, const coll::DirectOp& op) const {
-  if (made.words == FusedCall::max_words) return false;
-  made.word[made.words++] = {words_.in_pool(op), static_cast<std::uint32_t>(op.low), kind_of(op)};
-  return true;
-}
-
-bool FusedLaunches::add_move(FusedCall& made, const Moved& moved, bool behind) const {
-  if (made.moves == FusedCall::max_moves ||
-      made.operands + moved.operands > FusedCall::max_operands)
-    return false;
-  made.move[made.moves++] = {.to = reinterpret_cast<void*>(moved.to),
-                             .bytes = static_cast<std::uint32_t>(moved.bytes),
-                             .first = made.operands,
-                             .operands = static_cast<std::uint8_t>(moved.operands),
-                             .combines = moved.combines,
-                             .behind = behind};
-  for (std::uint32_t i = 0; i < moved.operands; ++i)
-    made.operand[made.operands++] = reinterpret_cast<const void*>(moved.from[i]);
-  return true;
-}
-
 std::optional<FusedCall> FusedLaunches::arguments(const Call& call, const coll::Prepared& prepared,
                                                   const coll::DirectTurn& turn,
                                                   bool by_launches) const {
@@ -68,38 +60,11 @@ std::optional<FusedCall> FusedLaunches::arguments(const Call& call, const coll::
     made.factor = call.reducing->factor;
     made.factor_at = reinterpret_cast<const void*>(call.reducing->factor_at);
   }
+  const Places places{call, prepared, turn, movement_, words_};
+  FusedArguments arguments(made, places, by_launches ? nullptr : &core_.direct(), turn);
   for (const coll::FusedRound& round : prepared.fused)
-    if (!add_round(made, call, prepared, round, turn)) return std::nullopt;
+    if (!arguments.add(round)) return std::nullopt;
   return made;
-}
-
-/// A call that counts itself knows only then what it needs. False: it does not fit.
-bool FusedLaunches::add_round(FusedCall& made, const Call& call, const coll::Prepared& prepared,
-                              const coll::FusedRound& round, const coll::DirectTurn& turn) const {
-  const coll::Direct& core = core_.direct();
-  const auto is_needed = [&](const coll::DirectOp& op) {
-    return made.begins != 0 || core.is_needed(op, turn);
-  };
-  const std::uint32_t words = made.words, moves = made.moves;
-  for (const coll::DirectOp& op : round.waits)
-    if (is_needed(op) && !add_word(made, op)) return false;
-  const std::uint32_t waited = made.words;
-  bool behind = false;
-  for (const coll::FusedMove& move : round.moves) {
-    Moved moved;
-    movement_.describe(call, prepared, turn.half, prepared.schedule.steps[move.step], moved);
-    behind = behind || move.behind;
-    if (moved.is_nothing()) continue;
-    if (!add_move(made, moved, std::exchange(behind, false))) return false;
-  }
-  for (const coll::DirectOp& op : round.tells)
-    if (is_needed(op) && !add_word(made, op)) return false;
-  if (made.words == words && made.moves == moves) return true;
-  if (made.rounds == FusedCall::max_rounds) return false;
-  made.round[made.rounds++] = {.waits = static_cast<std::uint8_t>(waited - words),
-                               .moves = static_cast<std::uint8_t>(made.moves - moves),
-                               .tells = static_cast<std::uint8_t>(made.words - waited)};
-  return true;
 }
 
 Result<void> FusedLaunches::launch(const Call& call, FusedCall& arguments,

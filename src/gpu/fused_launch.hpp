@@ -42,11 +42,6 @@ class FusedLaunches {
   Result<void> launch(const Call& call, FusedCall& arguments, cuda::Stream stream) const;
 
  private:
-  bool add_round(FusedCall& made, const Call& call, const coll::Prepared& prepared,
-                 const coll::FusedRound& round, const coll::DirectTurn& turn) const;
-  bool add_word(FusedCall& made, const coll::DirectOp& op) const;
-  bool add_move(FusedCall& made, const Moved& moved, bool behind) const;
-
   coll::Communicator& core_;
   const Movement& movement_;
   const StreamWords& words_;

@@ -25,6 +25,12 @@ Result<void> Movement::check(const Call& call, const coll::Schedule& schedule) {
       return fail(ErrorCode::invalid_argument,
                   "{}: a GPU reduces the values of {} ranks at most, and there are {}", call.name,
                   max_operands, step.operand_count);
+  if (!coll::can_combine_at_once(schedule, call.input == call.output))
+    return fail(
+        ErrorCode::invalid_argument,
+        "{}: in place, a GPU cannot reduce blocks of different lengths: the result lies over "
+        "input that is still needed; give it an output of its own",
+        call.name);
   return ensure_scratch(schedule.scratch_bytes);
 }
 

@@ -10,6 +10,7 @@
 #include "coll/prepared.hpp"
 #include "gpu/combining.hpp"
 #include "gpu/lanes.hpp"
+#include "gpu/moved.hpp"
 #include "gpu/pinned.hpp"
 
 namespace penstock::gpu {
@@ -22,17 +23,6 @@ struct Call {
   cuda::DevicePointer input = 0, output = 0;  ///< the same: in place
   std::optional<Reducing> reducing;
   std::uint64_t fingerprint = 0, timeout_ns = 0;  ///< as coll::Call
-};
-
-/// What a step moves: a copy of one place, or a reduction of several.
-struct Moved {
-  cuda::DevicePointer to = 0;
-  std::uint64_t bytes = 0;
-  bool combines = false;
-  std::uint32_t operands = 0;
-  cuda::DevicePointer from[max_operands];  ///< the first `operands`
-
-  bool is_nothing() const { return bytes == 0 || (!combines && to == from[0]); }
 };
 
 /// What a communicator has in the pool.

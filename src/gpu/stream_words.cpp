@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "gpu/fused_arguments.hpp"
+
 namespace penstock::gpu {
 
 namespace {
@@ -13,12 +15,6 @@ bool waits(const coll::DirectOp& op) {
 }
 
 }  // namespace
-
-WordOp::Kind kind_of(const coll::DirectOp& op) {
-  if (op.kind == Kind::resume) return WordOp::tell_resume;
-  if (op.kind == Kind::free) return WordOp::wait_free;
-  return waits(op) ? WordOp::wait : WordOp::tell;
-}
 
 static_assert(word_low_bits == coll::low_bits && let_go_word == coll::Direct::gone);
 

@@ -12,9 +12,6 @@
 
 namespace penstock::gpu {
 
-/// What a launch does with a word.
-WordOp::Kind kind_of(const coll::DirectOp& op);
-
 /// Of one communicator; one thread at a time.
 class StreamWords {
  public:
