@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ["src/sync", "src/pool", "src/arena", "src/persist", "src/litmus", "src/rma", "src/group", "src/coll", "src/transport", "src/window", "src/capi"]
+FOLDERS = ["src/sync", "src/pool", "src/arena", "src/persist", "src/litmus", "src/rma", "src/group", "src/coll", "src/gpu", "src/transport", "src/window", "src/capi"]
 EXPLAINED = ROOT / "sim" / "explained_mutants.txt"
 SHORT = ROOT / "sim" / "short_mutants.txt"
 TIMEOUT_S = 120
@@ -47,6 +47,9 @@ CALLS = {
     # What a GPU's stream is given to do (src/coll/direct_program.cpp).
     r"tell_word": ["publish", "store_fence"],
     r"await_word": ["wait"],
+    # The order of a launch (src/coll/fused_program.cpp), and its barriers and fences (src/gpu/fused.hpp).
+    r"begin_round|come_behind|sync_threads|sync_and": ["wait"],
+    r"release_fence": ["store_fence"],
 }
 CALL = re.compile(r"(?:[.>]|\b(?=(?:publish|observe|load)_checksummed_line))(%s)(?:<\w+>)?\(" % "|".join(CALLS))
 # These only pass the caller's place on.

@@ -41,7 +41,7 @@ void combine(const Grid&, void* const* arguments) {
     constexpr coll::Operation constant = decltype(operation)::value;
     const double factor = gpu::factor_of<Format, constant>(call);
     for (std::size_t i = 0; i < call.elements; ++i) {
-      const Word word = gpu::combined_element<Format, constant>(call, i, factor);
+      const Word word = gpu::combined_element<Format, constant>(call.values(), i, factor);
       std::memcpy(static_cast<std::byte*>(call.result) + i * sizeof word, &word, sizeof word);
     }
   });
@@ -52,7 +52,7 @@ void combine(const Grid&, void* const* arguments) {
 void add_combine_kernels() {
 #define PENSTOCK_COMMA ,
 #define PENSTOCK_COMBINE(type, ...) \
-  add_kernel({"penstock_combine_" #type, {sizeof(Combine)}, combine<__VA_ARGS__>});
+  add_kernel("penstock_combine_" #type, sizeof(Combine), combine<__VA_ARGS__>);
 #include "gpu/combine_table.inc"
 #undef PENSTOCK_COMBINE
 }

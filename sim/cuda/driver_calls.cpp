@@ -16,8 +16,14 @@ struct CUctx_st {};
 struct CUstream_st {
   StreamThread thread;
 };
+/// One thread may record it while another asks.
 struct CUevent_st {
+  std::mutex mutex;
   EventState state;
+  EventState now() {
+    const std::lock_guard<std::mutex> guard(mutex);
+    return state;
+  }
 };
 struct CUmod_st {};
 struct CUfunc_st {
@@ -98,6 +104,7 @@ bool is_reached(std::uint64_t found, std::uint64_t value, unsigned flags) {
 PENSTOCK_EXPORT Status cuInit(unsigned) {
   if (!initialized.exchange(true)) {
     add_combine_kernels();
+    add_fused_kernels();
     add_word_kernels();
   }
   return success;
@@ -126,6 +133,11 @@ PENSTOCK_EXPORT Status cuDeviceGet(Device* device, int ordinal) {
 }
 PENSTOCK_EXPORT Status cuDeviceGetName(char* name, int bytes, Device) {
   std::strncpy(name, "stand-in GPU", static_cast<std::size_t>(bytes));
+  return success;
+}
+/// All processes of a host share the device.
+PENSTOCK_EXPORT Status cuDeviceGetUuid_v2(void* uuid, Device) {
+  std::memcpy(uuid, "stand-in GPU 000", 16);
   return success;
 }
 PENSTOCK_EXPORT Status cuDeviceGetAttribute(int* value, int attribute, Device device) {
@@ -237,7 +249,7 @@ PENSTOCK_EXPORT Status cuStreamQuery(Stream stream) {
 }
 PENSTOCK_EXPORT Status cuStreamWaitEvent(Stream stream, Event event, unsigned) {
   RETURN_IF_FAILED(usable());
-  return wait_for(thread_of(stream), event->state);
+  return wait_for(thread_of(stream), event->now());
 }
 PENSTOCK_EXPORT Status cuStreamIsCapturing(Stream stream, int* status) {
   RETURN_IF_FAILED(usable());
@@ -293,18 +305,22 @@ PENSTOCK_EXPORT Status cuEventCreate(Event* event, unsigned) {
 }
 PENSTOCK_EXPORT Status cuEventRecord(Event event, Stream stream) {
   RETURN_IF_FAILED(usable());
-  return record(event->state, thread_of(stream));
+  EventState recorded;
+  const Status status = record(recorded, thread_of(stream));
+  const std::lock_guard<std::mutex> guard(event->mutex);
+  if (status == success) event->state = std::move(recorded);
+  return status;
 }
 PENSTOCK_EXPORT Status cuEventQuery(Event event) {
   RETURN_IF_FAILED(usable());
   RETURN_IF_FAILED(allowed());
-  const auto& mark = event->state.mark;
+  const auto mark = event->now().mark;
   return mark == nullptr || mark->is_set() ? success : not_ready;
 }
 PENSTOCK_EXPORT Status cuEventSynchronize(Event event) {
   RETURN_IF_FAILED(usable());
   RETURN_IF_FAILED(allowed());
-  if (const auto mark = event->state.mark) mark->wait();
+  if (const auto mark = event->now().mark) mark->wait();
   return sticky_error();
 }
 PENSTOCK_EXPORT Status cuEventDestroy_v2(Event event) {
@@ -388,10 +404,15 @@ PENSTOCK_EXPORT Status cuModuleGetFunction(Function* function, Module, const cha
   *function = new CUfunc_st{kernel};  // as long as the process, like the module's
   return success;
 }
+/// For tests: launches so far of kernels whose names begin so.
+PENSTOCK_EXPORT unsigned standin_launches(const char* begin) {
+  return launches_of(begin);
+}
 PENSTOCK_EXPORT Status cuLaunchKernel(Function function, unsigned grid_x, unsigned, unsigned,
                                       unsigned block_x, unsigned, unsigned, unsigned, Stream stream,
                                       void** arguments, void**) {
   RETURN_IF_FAILED(usable());
+  function->kernel->launches.fetch_add(1, std::memory_order_relaxed);
   // A launch takes its arguments' values along.
   std::vector<std::vector<std::byte>> values;
   for (std::size_t i = 0; i < function->kernel->argument_bytes.size(); ++i) {

@@ -19,9 +19,18 @@ Table& table() {
 
 }  // namespace
 
-void add_kernel(Kernel kernel) {
+void add_kernel(const std::string& name, std::size_t argument_bytes,
+                void (*run)(const Grid& grid, void* const* arguments)) {
   const std::lock_guard<std::mutex> guard(table().mutex);
-  table().kernels.push_back(std::move(kernel));
+  table().kernels.emplace_back(name, std::vector<std::size_t>{argument_bytes}, run);
+}
+
+unsigned launches_of(const std::string& begin) {
+  const std::lock_guard<std::mutex> guard(table().mutex);
+  unsigned count = 0;
+  for (const Kernel& kernel : table().kernels)
+    if (kernel.name.starts_with(begin)) count += kernel.launches;
+  return count;
 }
 
 const Kernel* find_kernel(const std::string& name) {

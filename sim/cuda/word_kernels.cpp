@@ -42,17 +42,19 @@ void words(const Grid&, void* const* arguments) {
   if (!reach_all(ops)) return set_sticky_error(illegal_address);
   const HostAccess access;
   if (ops.begins != 0) gpu::begin_call(ops, access);
+  const gpu::CallTurn turn = ops.epoch->turn;
   for (std::uint32_t i = 0; i < ops.count; ++i)
-    if (ops.op[i].kind <= WordOps::wait_free) gpu::await_one(ops, ops.op[i], access);
+    if (is_wait(ops.op[i].kind)) gpu::await_one(turn, ops.op[i], ops.stops, access);
   for (std::uint32_t i = 0; i < ops.count; ++i)
-    if (ops.op[i].kind >= WordOps::tell) gpu::tell_one(ops, ops.op[i], access);
-  if (ops.done != nullptr) access.store(ops.done, ops.epoch->number);
+    if (!is_wait(ops.op[i].kind) && access.load(ops.stops) == 0)
+      gpu::tell_one(turn, ops.op[i], access);
+  if (ops.done != nullptr) access.store(ops.done, turn.number);
 }
 
 }  // namespace
 
 void add_word_kernels() {
-  add_kernel({"penstock_words", {sizeof(WordOps)}, words});
+  add_kernel("penstock_words", sizeof(WordOps), words);
 }
 
 }  // namespace penstock::sim::cuda

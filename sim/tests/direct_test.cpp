@@ -1,6 +1,7 @@
 // Collectives that GPUs do by themselves, on memory that neither caches nor orders what they store:
 // each rank is two streams, out of step, and a host that only watches. Calls by hosts in between,
-// hosts that do not watch at all, ranks that die at any operation.
+// hosts that do not watch at all, ranks that die at any operation. The same by launches: the code
+// of the kernel itself, by threads of a block that are out of step.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -10,6 +11,7 @@
 #include "coll/test_streams.hpp"
 #include "sim/tests/communicator_meeting.hpp"
 #include "sim/tests/expect_held.hpp"
+#include "sim/tests/fused_stream.hpp"
 #include "sim/tests/lasting_copies.hpp"
 
 namespace penstock::sim {
@@ -27,9 +29,14 @@ struct Plan : Meeting {
   std::vector<coll::Plan> plans;
   std::vector<bool> by_hosts;
   bool watched = true;  ///< else no host ever looks
-  /// A rank that gives up, at one of its calls, and lets its GPU go with whatever it has.
+  /// By rank: whether its calls are one launch each, and whether these count themselves.
+  enum class Form : std::uint8_t { streams, launches, counting };
+  std::vector<Form> forms;
+  /// A rank that gives up, at one of its calls, and lets its GPU go with whatever it has: nothing,
+  /// where it has waited for that before. Behind the last one nobody needs it.
   std::uint32_t gives_up = ~0u;
   std::size_t gives_up_at = 0;
+  bool gives_up_idle = false;
   std::uint64_t between_looks_ns = 20'000'000;
 };
 
@@ -44,17 +51,17 @@ class Rank {
     wait_until(world_, "the ranks", [&] { return plan_.all_came() || somebody_died(); });
     if (!plan_.all_came()) return;
     comm_ = plan_.open(world_, *pool_, self_);
-    {
-      TestStreams streams(*comm_, pool_->memory(), pool_->base() + plan_.area,
-                          [this] { world_.yield(); });
-      comm_->direct().count_in(&number_, streams.done());
-      const bool done = call_all(streams);
-      while (!streams.is_drained()) {
-        if (!done) comm_->direct().let_go();
-        world_.sleep(10'000);
-      }
-      if (!done) return;
+    const auto pause = [this] { world_.yield(); };
+    bool done = false;
+    if (plan_.forms[self_] == Plan::Form::streams) {
+      TestStreams streams(*comm_, pool_->memory(), pool_->base() + plan_.area, pause);
+      done = call_all_by(streams);
+    } else {
+      FusedStream stream(*comm_, *pool_, plan_.area,
+                         plan_.forms[self_] == Plan::Form::counting ? &number_ : nullptr, pause);
+      done = call_all_by(stream);
     }
+    if (!done) return;
     comm_->leave();
     if (self_ != 0) return;
     const auto all = comm_->await_all_left("the end");
@@ -65,6 +72,18 @@ class Rank {
   }
 
  private:
+  template <class Streams>
+  bool call_all_by(Streams& streams) {
+    comm_->direct().count_in(&number_, streams.done());
+    const bool done = call_all(streams);
+    while (!streams.is_drained()) {
+      if (!done) streams.stop();
+      if (!done) comm_->direct().let_go();
+      world_.sleep(10'000);
+    }
+    return done;
+  }
+
   /// A call of a GPU that was enqueued.
   struct Enqueued {
     std::size_t number = 0;
@@ -96,10 +115,11 @@ class Rank {
     return true;
   }
 
-  bool call_all(TestStreams& streams) {
+  template <class Streams>
+  bool call_all(Streams& streams) {
     // The streams write to these until they have run out.
     for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
-      if (self_ == plan_.gives_up && i == plan_.gives_up_at) return gives_up();
+      if (self_ == plan_.gives_up && i == plan_.gives_up_at) return gives_up(streams);
       calls_.push_back(make_call(i));
       Enqueued& call = *calls_.back();
       const coll::Problem& problem = call.made[self_].problem;
@@ -122,17 +142,17 @@ class Rank {
       streams.enqueue(comm_->direct(), *prepared, call.in.data(), result_of(call));
       pending_.push_back(&call);
     }
-    return all_done(streams);
+    return self_ == plan_.gives_up ? gives_up(streams) : all_done(streams);
   }
 
   /// What the watchdog does, and then the program that has waited for its streams.
-  bool all_done(TestStreams& streams) {
+  template <class Streams>
+  bool all_done(const Streams& streams) {
     std::vector<std::uint32_t> missing;
-    while (const auto* const call = streams.in_progress()) {
+    while (streams.in_progress() != nullptr) {
       world_.sleep(plan_.between_looks_ns);
-      if (!plan_.watched) continue;
-      const auto looked =
-          comm_->direct().look("a call", &call->prepared->direct, call->turn, missing);
+      if (!plan_.watched || streams.in_progress() == nullptr) continue;
+      const auto looked = streams.look(comm_->direct(), missing);
       if (!looked) return fails(looked.error());
     }
     while (!streams.is_drained()) world_.sleep(10'000);
@@ -142,19 +162,21 @@ class Rank {
     pending_.clear();
     return true;
   }
-  bool gives_up() {
+  template <class Streams>
+  bool gives_up(const Streams& streams) {
+    if (plan_.gives_up_idle && !all_done(streams)) return false;
     world_.sleep(world_.random() % (4 * plan_.between_looks_ns));
-    comm_->give_up({ErrorCode::unavailable, "aborted"});
-    return false;
+    comm_->give_up({ErrorCode::unavailable, "aborted"}, streams.are_done());
+    return plan_.gives_up_at == plan_.calls.size();
   }
   bool fails(const Error& error) {
-    comm_->give_up(error);
+    comm_->give_up(error, false);
     return died(error);
   }
   bool died(const Error& error) {
     // Who has given up ends, and may be found gone.
     const bool given_up =
-        plan_.gives_up < plan_.tokens.size() &&
+        plan_.gives_up < plan_.tokens.size() && plan_.gives_up_at < plan_.calls.size() &&
         (error.code == ErrorCode::unavailable || error.code == ErrorCode::peer_dead);
     world_.require(given_up || (error.code == ErrorCode::peer_dead && somebody_died()),
                    error.message);
@@ -177,11 +199,40 @@ coll::Shape direct_shape(std::uint32_t devices) {
   return shape;
 }
 
+/// Whether one launch of each rank takes the call, as gpu/fused_arguments.hpp and Movement::check()
+/// look at it: a block of threads does not reduce elements in ascending order.
+bool is_for_launches(const coll::TestCall& call, coll::Plan plan, const coll::Shape& shape,
+                     const coll::NodeMap& nodes) {
+  plan.slots = shape.slots;
+  const auto ranks = static_cast<std::uint32_t>(call.bytes.size());
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const coll::Problem problem = make(call, rank).problem;
+    const auto schedule = build(problem, plan, nodes);
+    if (!schedule || !coll::can_combine_at_once(*schedule, problem.in_place)) return false;
+    const auto program = direct_program_of(*schedule, coll::Layout(ranks, shape), ranks, rank);
+    std::size_t words = 0, moves = 0, operands = 0;
+    const auto rounds = fused_program_of(program, *schedule);
+    for (const coll::FusedRound& round : rounds) {
+      words += round.waits.size() + round.tells.size();
+      for (const coll::FusedMove& move : round.moves)
+        operands += std::max(1u, schedule->steps[move.step].operand_count);
+      moves += round.moves.size();
+    }
+    using gpu::FusedCall;
+    if (rounds.size() > FusedCall::max_rounds || words > FusedCall::max_words ||
+        moves > FusedCall::max_moves || operands > FusedCall::max_operands)
+      return false;
+  }
+  return true;
+}
+
 struct Drawing {
   std::uint32_t ranks = 2, calls = 8, victim = ~0u;
   bool watched = true;
   std::uint32_t one_of_by_hosts = 5;  ///< 0: none
   bool one_gives_up = false;
+  bool at_the_end = false;  ///< when it has done all
+  bool launches = false;    ///< some of the ranks', or all
 };
 
 Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Drawing& drawing) {
@@ -196,19 +247,33 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Drawing& dra
     plan->watched = drawing.watched;
     if (drawing.one_gives_up) {
       plan->gives_up = static_cast<std::uint32_t>(world.random() % drawing.ranks);
-      plan->gives_up_at = world.random() % drawing.calls;
+      plan->gives_up_at = drawing.at_the_end ? drawing.calls : world.random() % drawing.calls;
+      plan->gives_up_idle = drawing.at_the_end || world.random() % 2 == 0;
       plan->between_looks_ns = 200'000;  // while it still has calls under way
     }
     for (std::uint32_t rank = 0; rank < drawing.ranks; ++rank)
       plan->node_of.push_back(rank % nodes);
     std::mt19937_64 random(world.random());
     plan->shape = direct_shape(static_cast<std::uint32_t>(1 + random() % 3));
-    for (std::uint32_t i = 0; i < drawing.calls; ++i) {
+    const bool mixed = world.random() % 2 == 0;
+    for (std::uint32_t rank = 0; rank < drawing.ranks; ++rank)
+      plan->forms.push_back(
+          drawing.launches && (!mixed || world.random() % 2 == 0)
+              ? static_cast<Plan::Form>(1 + world.random() % (drawing.at_the_end ? 1 : 2))
+              : Plan::Form::streams);
+    const coll::NodeMap node_map(plan->node_of);
+    while (plan->calls.size() < drawing.calls) {
       plan->calls.push_back(
           coll::draw_call(static_cast<Collective>(random() % 11), drawing.ranks, random));
       plan->calls.back().salt = static_cast<std::uint32_t>(random());
       plan->plans.push_back(coll::draw_plan(plan->calls.back().collective, drawing.ranks, random));
       plan->plans.back().slot_bytes = small_shape.slot_bytes;
+      if (drawing.launches &&
+          !is_for_launches(plan->calls.back(), plan->plans.back(), plan->shape, node_map)) {
+        plan->calls.pop_back();
+        plan->plans.pop_back();
+        continue;
+      }
       plan->by_hosts.push_back(drawing.one_of_by_hosts != 0 &&
                                random() % drawing.one_of_by_hosts == 0);
     }
@@ -247,6 +312,20 @@ TEST(GpusAlone, TellOfAFailureBeforeWrongData) {
   }
 }
 
+/// Who aborts when it has done all it began has told of nothing wrong: the others, which are still
+/// at their last calls, fail at nothing.
+TEST(GpusAlone, AreRightWhenARankAbortsThatHasDoneAll) {
+  for (const std::uint32_t ranks : {2u, 3u}) {
+    SimulatedPool pool;
+    const std::uint64_t area = place_communicator(pool, ranks, direct_shape(3));
+    const Scenario scenario =
+        calls(pool, area, {.ranks = ranks, .calls = 4, .one_gives_up = true, .at_the_end = true});
+    expect_held("GPUs alone", "a rank gives up at the end", explore(scenario, 40));
+    expect_held("GPUs alone", "a rank gives up at the end",
+                explore(with_lasting_copies(scenario), 30));
+  }
+}
+
 TEST(GpusAlone, AreLetGoAtEachDeath) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 3, direct_shape(3));
@@ -254,6 +333,51 @@ TEST(GpusAlone, AreLetGoAtEachDeath) {
     expect_held(
         "GPUs alone", "a kill after each operation",
         crash_everywhere(calls(pool, area, {.ranks = 3, .calls = 5, .victim = victim}), 120));
+}
+
+/// By one launch a call, on the kernel's own code; mixed with ranks whose calls go by streams.
+TEST(GpusByLaunches, GiveWhatIsPromised) {
+  for (const std::uint32_t ranks : {2u, 4u}) {
+    SimulatedPool pool;
+    const std::uint64_t area = place_communicator(pool, ranks, direct_shape(3));
+    const Scenario scenario = calls(pool, area, {.ranks = ranks, .launches = true});
+    expect_held("GPUs by launches", "random schedules", explore(scenario, 60));
+    expect_held("GPUs by launches", "random schedules", explore(with_lasting_copies(scenario), 40));
+  }
+}
+
+TEST(GpusByLaunches, NeedNoHostToGoOn) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 3, direct_shape(3));
+  expect_held("GPUs by launches", "hosts that never look",
+              explore(calls(pool, area,
+                            {.ranks = 3, .watched = false, .one_of_by_hosts = 0, .launches = true}),
+                      40));
+}
+
+TEST(GpusByLaunches, TellOfNothingWrong) {
+  for (const bool at_the_end : {false, true}) {
+    SimulatedPool pool;
+    const std::uint64_t area = place_communicator(pool, 3, direct_shape(3));
+    const Scenario scenario = calls(pool, area,
+                                    {.ranks = 3,
+                                     .calls = 5,
+                                     .one_of_by_hosts = 0,
+                                     .one_gives_up = true,
+                                     .at_the_end = at_the_end,
+                                     .launches = true});
+    expect_held("GPUs by launches", "a rank gives up", explore(scenario, 60));
+  }
+}
+
+TEST(GpusByLaunches, AreLetGoAtEachDeath) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 3, direct_shape(3));
+  for (const std::uint32_t victim : {0u, 2u})
+    expect_held(
+        "GPUs by launches", "a kill after each operation",
+        crash_everywhere(
+            calls(pool, area, {.ranks = 3, .calls = 4, .victim = victim, .launches = true}), 100));
 }
 
 }  // namespace

@@ -63,6 +63,9 @@ constexpr std::array table{
     Variable{"PENSTOCK_GPU_DIRECT", "1", "0|1",
              "In hardware and uncached mode GPUs keep the protocol of collectives by themselves; 0 "
              "on any rank: a thread of the host does."},
+    Variable{"PENSTOCK_GPU_FUSED_BYTES", "", "bytes",
+             "Longest block of a collective that a GPU does by one launch, where GPUs keep the "
+             "protocol by themselves; 0: none. Default: 65536, or 0 where ranks share a GPU."},
     Variable{"PENSTOCK_NCCL_LOCAL", "", "PATH",
              "Another libnccl.so.2, for communicators whose ranks share a host; the same on all."},
     Variable{"PENSTOCK_NCCL_MEMORY", "device", "device|pool",

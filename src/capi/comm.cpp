@@ -42,8 +42,8 @@ std::vector<gpu::Communicator::Area> places_of(const coll::Options& core, pool::
   return places;
 }
 
-bool gpu_can_be_direct() {
-  return base::env_flag("PENSTOCK_GPU_DIRECT") && gpu::Communicator::can_be_direct();
+std::uint64_t direct_gpu() {
+  return base::env_flag("PENSTOCK_GPU_DIRECT") ? gpu::Communicator::direct_gpu() : 0;
 }
 
 }  // namespace
@@ -62,10 +62,10 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   comm->attachment = std::move(attachment);
   pool::Pool& pool = *comm->attachment->pool;
   coll::Agreement agreement(options.ranks, options.rank);
-  const auto made = agreement.offer(space_of(*comm->attachment),
-                                    {.slot_bytes = options.slot_bytes,
-                                     .check = check,
-                                     .direct = options.gpu != 0 && gpu_can_be_direct()});
+  const auto made =
+      agreement.offer(space_of(*comm->attachment), {.slot_bytes = options.slot_bytes,
+                                                    .check = check,
+                                                    .direct = options.gpu != 0 ? direct_gpu() : 0});
   // Also where there is no room: the others wait for what this rank has to tell.
   std::vector<coll::Offer> offers(options.ranks);
   const int exchanged =
@@ -99,7 +99,8 @@ void close_comm(std::unique_ptr<penstock_comm> comm) {
   }
   comm->gpu.reset();
   // By no GPU that would have told the others: it made no call yet, or there is none.
-  if (comm->aborted) comm->core->give_up({ErrorCode::unavailable, "the communicator was aborted"});
+  if (comm->aborted)
+    comm->core->give_up({ErrorCode::unavailable, "the communicator was aborted"}, true);
   comm->core->leave();
   ClosedComms& closed = ClosedComms::of(at);
   if (!comm->areas.empty()) closed.add(std::move(comm->core), std::move(comm->areas));

@@ -58,7 +58,7 @@ Shape shape_of(const Offer& first) {
 /// GPUs see what hosts and other GPUs store, and calls are not compared.
 bool can_be_direct(const pool::Pool& pool, std::uint32_t ranks, const Agreement::Wishes& wishes) {
   const coherence::Mode mode = pool.info().mode;
-  return wishes.direct && !wishes.check && ranks <= max_direct_ranks &&
+  return wishes.direct != 0 && !wishes.check && ranks <= max_direct_ranks &&
          (mode == coherence::Mode::hardware || mode == coherence::Mode::uncached);
 }
 
@@ -82,7 +82,7 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
   own_.node = pool.node();
   own_.plan = plan_hash();
   own_.check = wishes.check;
-  own_.direct = can_be_direct(pool, ranks_, wishes) ? 1 : 0;
+  own_.direct = can_be_direct(pool, ranks_, wishes) ? wishes.direct : 0;
   if (self_ != 0) return {};
   const std::uint64_t bytes = space_->arena.stats().bytes_total;
   const auto shape_on = [&](const Devices& devices) {
@@ -201,6 +201,9 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
   }
   options.direct = std::all_of(offers.begin(), offers.end(),
                                [](const Offer& offer) { return offer.direct != 0; });
+  options.shares_gpu = std::count_if(offers.begin(), offers.end(), [&](const Offer& offer) {
+                         return offer.direct == own_.direct;
+                       }) > 1;
   drop_copies(pool, options);
   const std::uint64_t offsets = offsets_bytes(ranks_, options.shape);
   const std::uint64_t tuning = std::min<std::uint64_t>(first.tuning_bytes, max_tuning_bytes);

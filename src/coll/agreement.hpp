@@ -25,7 +25,7 @@ struct Offer {
   std::uint64_t plan = 0;          ///< a hash of PENSTOCK_COLL_PLAN
   std::uint32_t devices = 1, area_slots = 0;
   std::uint64_t check = 0;   ///< Options::check
-  std::uint64_t direct = 0;  ///< this rank's GPU keeps the protocol by itself, if all ranks' do
+  std::uint64_t direct = 0;  ///< a GPU that keeps the protocol by itself, if all ranks' do; 0: none
 };
 static_assert(sizeof(Offer) == 88);
 
@@ -39,9 +39,10 @@ class Agreement {
     std::function<void(const arena::Object&)> give_back;
   };
   struct Wishes {
-    std::uint64_t slot_bytes = 0;      ///< 0: by the pool's size
-    bool check = false;                ///< Options::check
-    bool direct = false;               ///< Shape::direct, where the pool and the others allow it
+    std::uint64_t slot_bytes = 0;  ///< 0: by the pool's size
+    bool check = false;            ///< Options::check
+    /// Shape::direct, where the pool and the others allow it: a number of this rank's GPU, not 0.
+    std::uint64_t direct = 0;
     std::uint32_t max_pool_parts = 1;  ///< no more of the pool is in use than 1 / this
   };
 

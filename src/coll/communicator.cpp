@@ -65,7 +65,8 @@ struct Communicator::Impl {
         check(state, options.check),
         changeover(state),
         plan_override(options.plan_override),
-        is_direct(options.direct && options.shape.direct) {}
+        is_direct(options.direct && options.shape.direct),
+        shares_gpu(options.shares_gpu) {}
 
   State state;
   PlanTable plans;
@@ -77,7 +78,7 @@ struct Communicator::Impl {
   CallCheck check;
   Changeover changeover;
   PlanOverride plan_override;
-  const bool is_direct;
+  const bool is_direct, shares_gpu;
   std::uint32_t fruitless = 0;  ///< looks since the others were asked for failures
   Missing missing;
   const char* name = "";
@@ -313,8 +314,8 @@ bool Communicator::all_change(const char* what, std::uint64_t crossing) {
   return impl_->changeover.all_change(what, crossing);
 }
 
-void Communicator::give_up(const Error& error) {
-  if (!impl_->state.failure()) impl_->state.fail_with(error);
+void Communicator::give_up(const Error& error, bool idle) {
+  if (!impl_->state.failure()) impl_->state.fail_with(error, idle);
 }
 
 void Communicator::leave() {
@@ -341,6 +342,9 @@ std::uint32_t Communicator::self() const {
 }
 bool Communicator::is_direct() const {
   return impl_->is_direct;
+}
+bool Communicator::shares_gpu() const {
+  return impl_->shares_gpu;
 }
 const Shape& Communicator::shape() const {
   return impl_->state.shape;

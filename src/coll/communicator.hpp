@@ -57,6 +57,7 @@ struct Options {
   bool check = false;
   /// The GPUs of all ranks go by the words of Shape::direct. The same on all ranks.
   bool direct = false;
+  bool shares_gpu = false;  ///< with another rank; of `direct`
   /// Chunks whose parts have so many bytes or more, and lie in the pool in whole lines, stay there:
   /// other ranks read them where they are, and a call ends when all have. This rank's alone.
   std::uint64_t zero_copy_bytes = default_zero_copy_bytes;
@@ -158,8 +159,9 @@ class Communicator {
   bool all_change(const char* what, std::uint64_t crossing);
 
   /// This rank makes no more calls, because of `error`: the others' calls that need it fail. Not
-  /// while a call is in progress.
-  void give_up(const Error& error);
+  /// while a call of the host is in progress. `idle`: nor is one of its GPU, and none will be, so
+  /// that what waits for nothing more of this rank is done right.
+  void give_up(const Error& error, bool idle);
   /// This rank makes no more calls. Whoever owns the area gives it back when all have left.
   void leave();
   /// True when all other ranks have left; no wait. Only who owns the area asks, once it has left.
@@ -170,7 +172,8 @@ class Communicator {
   std::uint32_t ranks() const;
   std::uint32_t self() const;
   const Shape& shape() const;
-  bool is_direct() const;  ///< Options::direct
+  bool is_direct() const;   ///< Options::direct
+  bool shares_gpu() const;  ///< Options::shares_gpu
 
   struct Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);

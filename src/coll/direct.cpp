@@ -62,9 +62,13 @@ Result<void> Direct::look_for_failures(const char* what) {
   const std::vector<std::uint32_t> others = s_.group.others();
   for (const std::uint32_t rank : others) memory.invalidate(s_.at(s_.layout.failed(rank)), 8);
   memory.load_fence();
+  idle_.clear();
   for (const std::uint32_t rank : others) {
     const std::uint64_t failure = memory.load_word(s_.at(s_.layout.failed(rank)));
-    if (failure != 0) return unexpected(s_.failure_of(what, rank, failure));
+    if (failure == s_.gave_up_idle())
+      idle_.push_back(rank);
+    else if (failure != 0)
+      return unexpected(s_.failure_of(what, rank, failure));
   }
   return {};
 }
@@ -72,9 +76,12 @@ Result<void> Direct::look_for_failures(const char* what) {
 Result<void> Direct::look(const char* what, const std::vector<DirectOp>* program,
                           const DirectTurn& turn, Missing& missing) {
   PENSTOCK_TRY(look_for_failures(what));
+  // Behind the look at failures: what an idle rank has told is seen.
   observe_own_words(program, turn, missing);
   const Missing awaited = missing;
   for (const std::uint32_t rank : awaited) {
+    if (std::find(idle_.begin(), idle_.end(), rank) != idle_.end())
+      return unexpected(s_.failure_of(what, rank, s_.gave_up_idle()));
     auto living = s_.group.check_alive(rank, what);
     if (living) continue;
     // It may have told before it ended.

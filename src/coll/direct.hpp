@@ -21,6 +21,8 @@ inline constexpr std::uint32_t max_direct_ranks = 256;
 /// of whoever watches; not while a host makes a call.
 class Direct {
  public:
+  static constexpr std::uint64_t gone = 1ull << 62;  ///< more than any wait is for
+
   explicit Direct(State& state) : s_(state), heard_(state.group.ranks()) {}
 
   /// Words of this host that the GPU writes too, or reads: the number of the last collective that
@@ -34,9 +36,11 @@ class Direct {
   DirectTurn next();
   /// The half of the slots of the next call, where the GPU numbers them as it comes to them.
   std::uint64_t take_half() { return calls_++ % halves; }
-  /// Whether `rank` is known to have finished the collective, once the GPU comes to the next call.
-  bool heard(std::uint32_t rank, std::uint64_t collective) const {
-    return heard_[rank] >= collective;
+  /// Whether a call that the host has numbered needs it: a rank may be known to have finished the
+  /// collective, once the GPU comes to the next call.
+  bool is_needed(const DirectOp& op, const DirectTurn& turn) const {
+    if (op.kind == DirectOp::Kind::resume) return turn.resumes;
+    return op.kind != DirectOp::Kind::free || heard_[op.rank] < turn.free;
   }
   /// The call was enqueued.
   void note(const std::vector<DirectOp>& program, const DirectTurn& turn);
@@ -47,7 +51,8 @@ class Direct {
   Result<void> look(const char* what, const std::vector<DirectOp>* program, const DirectTurn& turn,
                     Missing& missing);
   /// Has another rank failed? Who asks when a call is done learns of every failure before which
-  /// that call could have got wrong data: a rank that lets its GPU go has told of it before.
+  /// that call could have got wrong data: a rank that lets its GPU go has told of it before. One
+  /// that had done all by then has told of nothing wrong, and only who waits for it has failed.
   Result<void> look_for_failures(const char* what);
   std::string names(const Missing& missing) const { return s_.names(missing); }
   group::Group& group() const { return s_.group; }
@@ -64,12 +69,11 @@ class Direct {
   void observe_own_words(const std::vector<DirectOp>* program, const DirectTurn& turn,
                          Missing& missing) const;
 
-  static constexpr std::uint64_t gone = 1ull << 62;  ///< more than any wait is for
-
   State& s_;
   std::uint64_t calls_ = 0, last_ = 0;
   std::array<std::uint64_t, halves> used_{};
   std::vector<std::uint64_t> heard_;  ///< by rank: it has finished this collective
+  Missing idle_;                      ///< gave up when they had done all, as was last seen
 };
 
 }  // namespace penstock::coll

@@ -79,8 +79,10 @@ Result<const Prepared*> PreparedSchedules::get_moved(const Problem& problem, con
 Result<const Prepared*> PreparedSchedules::get_direct(const Problem& problem, const Plan& plan,
                                                       const Layout& layout) {
   Prepared* const found = PENSTOCK_TRY(find_or_make(problem, plan));
-  if (found->direct.empty())
+  if (found->fused.empty()) {
     found->direct = direct_program_of(found->schedule, layout, problem.ranks, problem.rank);
+    found->fused = fused_program_of(found->direct, found->schedule);
+  }
   return found;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coll/direct_program.hpp"
+#include "coll/fused_program.hpp"
 #include "coll/lane_program.hpp"
 #include "coll/problem.hpp"
 #include "coll/schedule.hpp"
@@ -35,8 +36,9 @@ struct Prepared : std::enable_shared_from_this<Prepared> {
   bool publishes_nothing = false;  ///< rings without a byte, as in a barrier
   // Of a call whose data is moved by a Mover:
   LaneProgram program;
-  // Of a call that GPUs do by themselves:
+  // Of a call that GPUs do by themselves, by streams or by one launch:
   std::vector<DirectOp> direct;
+  std::vector<FusedRound> fused;
 };
 
 /// Payload of a line that only says that its rank is there.
@@ -52,7 +54,7 @@ class PreparedSchedules {
   Result<const Prepared*> get(const Problem& problem, const Plan& plan);
   /// With Prepared::program. `plan` is not eager.
   Result<const Prepared*> get_moved(const Problem& problem, const Plan& plan);
-  /// With Prepared::direct. `plan` is not eager.
+  /// With Prepared::direct and ::fused. `plan` is not eager.
   Result<const Prepared*> get_direct(const Problem& problem, const Plan& plan,
                                      const Layout& layout);
 

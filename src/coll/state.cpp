@@ -94,7 +94,7 @@ bool State::all_left(Missing& missing) {
 
 Error State::failure_of(const char* what, std::uint32_t rank, std::uint64_t failure) {
   const std::uint64_t dead = failure - 1;
-  if (dead == group.ranks())
+  if (failure == gave_up() || failure == gave_up_idle())
     return {ErrorCode::unavailable,
             fmt::format("{}: {} has given the {} up; its own message says why", what,
                         group.name(rank), noun_)};
@@ -146,12 +146,12 @@ std::uint32_t State::dead_rank() const {
   return group.ranks();
 }
 
-void State::fail_with(const Error& error) {
+void State::fail_with(const Error& error, bool idle) {
   failure_ = error;
-  own.publish_word(
-      layout.failed(self()),
-      (error.code == ErrorCode::peer_dead ? blamed_.value_or(dead_rank()) : group.ranks()) +
-          std::uint64_t{1});
+  std::uint64_t failure = idle ? gave_up_idle() : gave_up();
+  if (error.code == ErrorCode::peer_dead)
+    failure = blamed_.value_or(dead_rank()) + std::uint64_t{1};
+  own.publish_word(layout.failed(self()), failure);
   // Before what this rank's program stores to memory that others still read (zero_copy.hpp).
   group.memory.full_fence();
 }

@@ -97,13 +97,17 @@ class State {
 
   /// A line of words of `rank`, just observed: notes what it tells. Returns its failure.
   std::uint64_t learn_from(std::uint32_t rank, const std::byte* line);
-  /// What `rank` tells of its failure: a rank that is dead + 1, or the number of ranks + 1.
+  /// What `rank` tells of its failure: a rank that is dead + 1, or that it has given up.
   Error failure_of(const char* what, std::uint32_t rank, std::uint64_t failure);
+  /// Told by a rank that gave up: in a call, or when it had done all that it began. The latter
+  /// concerns only who waits for it.
+  std::uint64_t gave_up() const { return group.ranks() + std::uint64_t{1}; }
+  std::uint64_t gave_up_idle() const { return gave_up() + 1; }
   /// Looks whether one of `missing` has failed, or is in this collective in the other form, because
   /// it was told another size. A device access.
   Result<void> check_failures(const char* what, const Missing& missing, bool eager);
-  /// Remembers, and lets the others know which rank is dead.
-  void fail_with(const Error& error);
+  /// Remembers, and lets the others know which rank is dead. `idle`: nothing was under way.
+  void fail_with(const Error& error, bool idle = false);
   const std::optional<Error>& failure() const { return failure_; }
 
   /// What was published is on its way to the device when this returns.

@@ -13,7 +13,7 @@
 
 namespace penstock::coll {
 
-inline constexpr std::uint32_t word = 4;
+inline constexpr std::uint32_t test_word = 4;
 
 /// Not commutative, so that the order of the operands shows.
 class WordArithmetic final : public Arithmetic {
@@ -21,17 +21,17 @@ class WordArithmetic final : public Arithmetic {
   static std::uint32_t combined(std::uint32_t left, std::uint32_t right) {
     return left * 31 + right;
   }
-  std::size_t piece_bytes() const override { return 100 * word; }
+  std::size_t piece_bytes() const override { return 100 * test_word; }
   void first(std::byte* accumulator, const std::byte* in, std::size_t bytes) const override {
     std::memcpy(accumulator, in, bytes);
   }
   void add(std::byte* accumulator, const std::byte* in, std::size_t bytes) const override {
-    for (std::size_t at = 0; at < bytes; at += word) {
+    for (std::size_t at = 0; at < bytes; at += test_word) {
       std::uint32_t left, right;
-      std::memcpy(&left, accumulator + at, word);
-      std::memcpy(&right, in + at, word);
+      std::memcpy(&left, accumulator + at, test_word);
+      std::memcpy(&right, in + at, test_word);
       left = combined(left, right);
-      std::memcpy(accumulator + at, &left, word);
+      std::memcpy(accumulator + at, &left, test_word);
     }
   }
   void finish(std::byte* out, const std::byte* accumulator, std::size_t bytes) const override {
@@ -93,7 +93,7 @@ inline std::uint64_t lay_out(std::vector<Block>* blocks, const std::vector<std::
   std::uint64_t end = 0;
   for (const std::uint64_t size : sizes) {
     blocks->push_back({end, size});
-    end += size + word;
+    end += size + test_word;
   }
   return end;
 }
@@ -113,10 +113,10 @@ inline std::vector<std::uint64_t> sizes_out(const TestCall& w, std::uint32_t r) 
 
 inline void fill(const TestCall& w, Made* made, std::uint32_t r) {
   for (const Block& block : made->problem.input) {
-    for (std::uint64_t at = 0; at < block.bytes; at += word) {
+    for (std::uint64_t at = 0; at < block.bytes; at += test_word) {
       const std::uint32_t value =
           w.salt + value_of(r, block.offset * (made->problem.in_place ? 0 : 1) + at);
-      std::memcpy(made->input.data() + block.offset + at, &value, word);
+      std::memcpy(made->input.data() + block.offset + at, &value, test_word);
     }
   }
 }
@@ -128,7 +128,7 @@ inline Made make(const TestCall& w, std::uint32_t r) {
        .ranks = w.ranks,
        .rank = r,
        .root = w.root,
-       .element_bytes = word};
+       .element_bytes = test_word};
   std::uint64_t in = lay_out(&p.input, sizes_in(w, r));
   std::uint64_t out = lay_out(&p.output, sizes_out(w, r));
   p.in_place = w.in_place_at(r);
@@ -172,9 +172,9 @@ inline std::string check_result(const TestCall& w, const std::vector<Made>& made
   if (w.collective == Collective::exscan && r == 0) return "";
   for (std::uint32_t b = 0; b < made[r].problem.output.size(); ++b) {
     const Block& block = made[r].problem.output[b];
-    for (std::uint64_t at = 0; at < block.bytes; at += word) {
+    for (std::uint64_t at = 0; at < block.bytes; at += test_word) {
       std::uint32_t found;
-      std::memcpy(&found, memory.data() + block.offset + at, word);
+      std::memcpy(&found, memory.data() + block.offset + at, test_word);
       if (found != expected(w, made, r, b, at))
         return fmt::format("rank {}, block {}, byte {}: {} instead of {}", r, b, at, found,
                            expected(w, made, r, b, at));
@@ -188,11 +188,11 @@ inline TestCall draw_call(Collective collective, std::uint32_t ranks, std::mt199
              random() % 2 == 0, true,  {}};
   const bool uneven = random() % 2 == 0 && (w.spreads() || w.gathers());
   constexpr std::uint64_t words[] = {0, 1, 2, 15, 16, 17, 33, 100, 257};
-  const std::uint64_t all = word * words[random() % std::size(words)];
+  const std::uint64_t all = test_word * words[random() % std::size(words)];
   for (std::uint32_t p = 0; p < ranks; ++p) {
     w.bytes.emplace_back();
     for (std::uint32_t c = 0; c < ranks; ++c)
-      w.bytes[p].push_back(uneven ? word * words[random() % std::size(words)] : all);
+      w.bytes[p].push_back(uneven ? test_word * words[random() % std::size(words)] : all);
     // All ranks of a reduce_scatter name the same blocks.
     if (collective == Collective::reduce_scatter) w.bytes[p] = w.bytes[0];
     // MPI_IN_PLACE: two ranks of an alltoall send each other equally much.

@@ -24,7 +24,7 @@ struct ModelRank {
 
 class ScheduleModel {
  public:
-  static constexpr std::uint32_t word_bytes = word;
+  static constexpr std::uint32_t word_bytes = test_word;
 
   /// `slots`: chunks on their way at once, each with a doorbell; `places`: for their bytes, as many
   /// or more.

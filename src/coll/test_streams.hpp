@@ -48,7 +48,7 @@ class TestStreams {
     auto call = std::make_unique<Submitted>();
     call->turn = direct.next();
     for (const DirectOp& op : prepared->direct)
-      if (is_needed(direct, op, call->turn)) call->ops.push_back(op);
+      if (direct.is_needed(op, call->turn)) call->ops.push_back(op);
     direct.note(prepared->direct, call->turn);
     call->scratch.resize(prepared->schedule.scratch_bytes);
     call->prepared = std::move(prepared);
@@ -58,21 +58,24 @@ class TestStreams {
     return *calls_.back();
   }
   const std::uint64_t* done() const { return &done_; }
+  void stop() {}  ///< only launches have a word for it
+  /// What the watchdog of a GPU does.
+  Result<void> look(Direct& direct, Missing& missing) const {
+    const Submitted& call = *in_progress();
+    return direct.look("a call", &call.prepared->direct, call.turn, missing);
+  }
   /// The first call that is not over; null: none.
   const Submitted* in_progress() const {
     for (const auto& call : calls_)
       if (!call->over()) return call.get();
     return nullptr;
   }
+  /// As the watchdog of a GPU learns it.
+  bool are_done() const { return calls_.empty() || done_ == calls_.back()->turn.number; }
   /// All that the streams have stored is at the device.
   bool is_drained() const { return drained_[0] == calls_.size() && drained_[1] == calls_.size(); }
 
  private:
-  static bool is_needed(const Direct& direct, const DirectOp& op, const DirectTurn& turn) {
-    if (op.kind == DirectOp::Kind::resume) return turn.resumes;
-    return op.kind != DirectOp::Kind::free || !direct.heard(op.rank, turn.free);
-  }
-
   void run(std::size_t lane) {
     for (std::size_t n = 0;;) {
       if (n == calls_.size()) {
@@ -87,7 +90,9 @@ class TestStreams {
       for (std::size_t& next = call.next[lane]; next < call.ops.size(); ++next)
         if (static_cast<std::size_t>(call.ops[next].lane) == lane) carry_out(call, next);
       ++n;
-      if (call.over()) done_ = call.turn.number;
+      if (!call.over()) continue;
+      memory_.store_fence();  // a write of a word of the host, which comes behind all others
+      done_ = call.turn.number;
     }
   }
 

@@ -10,10 +10,19 @@
 
 namespace penstock::gpu {
 
+/// What is reduced. Pointers are the GPU's.
+struct Values {
+  void* result;
+  std::uint64_t elements;
+  const void* const* operand;  ///< where the values of each rank begin
+  std::uint32_t operands;
+  std::uint32_t ranks;  ///< of an average
+};
+
 /// Operands of one launch: its arguments are 4 KB at most.
 inline constexpr std::uint32_t max_operands = 448;
 
-/// Pointers are the GPU's. `factor_at` is where a premultiplied sum's factor lies, as a value of
+/// A launch that reduces. `factor_at` is where a premultiplied sum's factor lies, as a value of
 /// the type; null: it is `factor`.
 struct Combine {
   void* result = nullptr;
@@ -21,24 +30,29 @@ struct Combine {
   double factor = 1;
   const void* factor_at = nullptr;
   std::uint32_t operands = 0;
-  std::uint32_t ranks = 1;  ///< of an average
+  std::uint32_t ranks = 1;
   coll::Operation operation = coll::Operation::sum;
   const void* operand[max_operands] = {};
+
+  PENSTOCK_HOST_DEVICE Values values() const {
+    return {result, elements, operand, operands, ranks};
+  }
 };
 
-/// Of element `i` of the operands, which begin at `operand[k]`.
+/// Of element `i`.
 template <class Format, coll::Operation operation>
-PENSTOCK_HOST_DEVICE inline typename Format::Word combined_element(const Combine& call,
+PENSTOCK_HOST_DEVICE inline typename Format::Word combined_element(const Values& values,
                                                                    std::size_t i, double factor) {
-  auto value = coll::scaled<Format, operation>(coll::loaded<Format>(call.operand[0], i), factor);
-  for (std::uint32_t k = 1; k < call.operands; ++k)
+  auto value = coll::scaled<Format, operation>(coll::loaded<Format>(values.operand[0], i), factor);
+  for (std::uint32_t k = 1; k < values.operands; ++k)
     value = coll::combined<operation>(
-        value, coll::scaled<Format, operation>(coll::loaded<Format>(call.operand[k], i), factor));
-  return coll::result_of<Format, operation>(value, call.ranks);
+        value, coll::scaled<Format, operation>(coll::loaded<Format>(values.operand[k], i), factor));
+  return coll::result_of<Format, operation>(value, values.ranks);
 }
 
-template <class Format, coll::Operation operation>
-PENSTOCK_HOST_DEVICE inline double factor_of(const Combine& call) {
+/// Of a Combine or a FusedCall.
+template <class Format, coll::Operation operation, class Call>
+PENSTOCK_HOST_DEVICE inline double factor_of(const Call& call) {
   if constexpr (operation == coll::Operation::premultiplied_sum)
     if (call.factor_at != nullptr)
       return static_cast<double>(coll::loaded<Format>(call.factor_at, 0));

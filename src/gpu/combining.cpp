@@ -17,10 +17,14 @@ bool copies_one(const Reducing& reducing) {
   return reducing.operation != coll::Operation::premultiplied_sum;
 }
 
+coll::Operation operation_of(const Reducing& reducing) {
+  return reducing.type == coll::Datatype::boolean ? coll::of_booleans(reducing.operation)
+                                                  : reducing.operation;
+}
+
 Result<void> launch(const Device& device, const Reducing& reducing, std::uint32_t ranks,
                     Combine& call, cuda::Stream stream) {
-  call.operation = reducing.type == coll::Datatype::boolean ? coll::of_booleans(reducing.operation)
-                                                            : reducing.operation;
+  call.operation = operation_of(reducing);
   call.factor = reducing.factor;
   call.factor_at = reinterpret_cast<const void*>(reducing.factor_at);
   call.ranks = ranks;

@@ -21,6 +21,9 @@ struct Reducing {
 Result<void> launch(const Device& device, const Reducing& reducing, std::uint32_t ranks,
                     Combine& call, cuda::Stream stream);
 
+/// What kernels are told of it: an operation on booleans is one of bits.
+coll::Operation operation_of(const Reducing& reducing);
+
 /// Whether a single rank's value is copied as it is.
 bool copies_one(const Reducing& reducing);
 

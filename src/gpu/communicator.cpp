@@ -18,9 +18,10 @@ Result<std::unique_ptr<Communicator>> Communicator::open(coll::Communicator& cor
   return made;
 }
 
-bool Communicator::can_be_direct() {
+std::uint64_t Communicator::direct_gpu() {
   const auto device = Device::current();
-  return device && ((*device)->has_stream_words() || (*device)->words_kernel());
+  const bool can = device && ((*device)->has_stream_words() || (*device)->words_kernel());
+  return can ? (*device)->id() : 0;
 }
 
 }  // namespace penstock::gpu

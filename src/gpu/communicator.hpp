@@ -30,8 +30,8 @@ class Communicator {
                                                     std::shared_ptr<const Device> device);
   /// Waits until all that was enqueued is done, or has failed.
   virtual ~Communicator() = default;
-  /// Whether the current device could have the direct form.
-  static bool can_be_direct();
+  /// Device::id() of the current device, if it could have the direct form; else 0.
+  static std::uint64_t direct_gpu();
 
   /// Does not wait for other ranks, unless a thousand operations are queued already. Errors: that
   /// of an earlier call; invalid_argument, those of coll::build(), and a stream that captures a

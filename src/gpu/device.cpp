@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/checksum.hpp"
 #include "base/format.hpp"
 #include "gpu/kernels.hpp"
 
@@ -41,6 +42,9 @@ Result<void> Device::open() {
   PENSTOCK_TRY(driver_.check(driver_.primary_retain(&context_, number_), "its primary context"));
   if (context != nullptr) context_ = context;
   (void)driver_.device_attribute(&stream_words_, cuda::attribute_64_bit_stream_mem_ops, number_);
+  std::array<std::byte, 16> uuid{};
+  PENSTOCK_TRY(driver_.check(driver_.device_uuid(uuid.data(), number_), "its number"));
+  id_ = base::xxh64(uuid.data(), uuid.size(), 0) | 1;
   return {};
 }
 
@@ -55,15 +59,17 @@ Result<void> Device::need_stream_words() const {
 void Device::load_kernels() {
   kernels_ = driver_.check(driver_.module_load(&module_, kernels_image()), "its kernels");
   if (!kernels_) return;
-  for (std::uint32_t i = 0; i < coll::datatype_count && kernels_; ++i) {
-    const std::string name =
-        std::string("penstock_combine_") + coll::name_of(static_cast<coll::Datatype>(i));
-    kernels_ =
-        driver_.check(driver_.module_function(&combine_[i], module_, name.c_str()), name.c_str());
+  const auto find = [this](cuda::Function& kernel, const std::string& name) {
+    if (kernels_)
+      kernels_ =
+          driver_.check(driver_.module_function(&kernel, module_, name.c_str()), name.c_str());
+  };
+  for (std::uint32_t i = 0; i < coll::datatype_count; ++i) {
+    const std::string type = coll::name_of(static_cast<coll::Datatype>(i));
+    find(combine_[i], "penstock_combine_" + type);
+    find(fused_[i], "penstock_fused_" + type);
   }
-  if (kernels_)
-    kernels_ = driver_.check(driver_.module_function(&words_, module_, "penstock_words"),
-                             "penstock_words");
+  find(words_, "penstock_words");
 }
 
 Device::~Device() {
@@ -83,6 +89,11 @@ Result<cuda::Function> Device::combine_kernel(coll::Datatype type) const {
 Result<cuda::Function> Device::words_kernel() const {
   PENSTOCK_TRY(need_kernels("collectives in a graph"));
   return words_;
+}
+
+Result<cuda::Function> Device::fused_kernel(coll::Datatype type) const {
+  PENSTOCK_TRY(need_kernels("collectives by one launch"));
+  return fused_[static_cast<std::size_t>(type)];
 }
 
 Result<void> Device::need_kernels(const char* what) const {

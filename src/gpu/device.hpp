@@ -27,8 +27,11 @@ class Device {
   /// Error: unavailable, where this build has no kernels or the GPU is too old for them.
   Result<cuda::Function> combine_kernel(coll::Datatype type) const;
 
-  /// That of word_ops.hpp. Error: unavailable, as above.
+  /// Those of word_ops.hpp and fused.hpp. Error: unavailable, as above.
   Result<cuda::Function> words_kernel() const;
+  Result<cuda::Function> fused_kernel(coll::Datatype type) const;
+  /// A number of this GPU alone, on whichever host; not 0.
+  std::uint64_t id() const { return id_; }
 
   /// Makes its context this thread's, until the end of the scope.
   class Scope {
@@ -56,10 +59,11 @@ class Device {
   const cuda::Driver& driver_;
   cuda::Device number_ = 0;
   int stream_words_ = 0;
+  std::uint64_t id_ = 0;
   cuda::Context context_ = nullptr;
   cuda::Module module_ = nullptr;
   Result<void> kernels_;
-  std::array<cuda::Function, coll::datatype_count> combine_{};
+  std::array<cuda::Function, coll::datatype_count> combine_{}, fused_{};
   cuda::Function words_ = nullptr;
 };
 

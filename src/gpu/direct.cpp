@@ -26,6 +26,11 @@ Result<std::unique_ptr<Communicator>> Direct::open(coll::Communicator& core,
   std::unique_ptr<Direct> made(new Direct(core, device));
   made->movement_ = PENSTOCK_TRY(Movement::make(core, areas, device));
   made->words_ = PENSTOCK_TRY(StreamWords::make(core.direct(), *made->movement_, device));
+  const auto limits = PENSTOCK_TRY(FusedLaunches::limits(core.shares_gpu()));
+  made->fused_ =
+      std::make_unique<FusedLaunches>(core, *made->movement_, *made->words_, device, limits);
+  base::log(base::Level::info, "collectives of a GPU: blocks of up to {} bytes by one launch{}",
+            limits.bytes, core.shares_gpu() ? ", for ranks share a GPU" : "");
   made->lanes_ = PENSTOCK_TRY(Lanes::make(device));
   made->captured_lanes_ = PENSTOCK_TRY(Lanes::make(device));
   made->by_launches_ = !device->has_stream_words();
@@ -63,7 +68,7 @@ Result<void> Direct::enqueue(const Call& call, cuda::Stream stream) {
   const bool captures = PENSTOCK_TRY(is_capturing(driver, stream));
   const Submission submitted = PENSTOCK_TRY(prepare(call, captures));
   changed_.notify_all();
-  auto issued = issue(call, submitted, captures ? *captured_lanes_ : *lanes_, stream);
+  auto issued = issue(call, submitted, captures, stream);
   if (!issued) fail_with(issued.error());
   return issued;
 }
@@ -78,6 +83,7 @@ Result<Direct::Submission> Direct::prepare(const Call& call, bool captures) {
   PENSTOCK_TRY(number(submitted, captures));
   // Before the streams get it: what is queued there may have to go on before all of it fits.
   const std::lock_guard<std::mutex> guard(mutex_);
+  if (error_) return unexpected(*error_);
   if (submitted.counts_itself && !under_way_.empty() && under_way_.back().counts_itself)
     under_way_.pop_back();
   under_way_.push_back(submitted);
@@ -105,8 +111,33 @@ Result<void> Direct::number(Submission& submitted, bool captures) {
   return {};
 }
 
-Result<void> Direct::issue(const Call& call, const Submission& submitted, Lanes& lanes,
+Result<void> Direct::issue(const Call& call, const Submission& submitted, bool captures,
                            cuda::Stream stream) {
+  if (fused_->is_small(call, by_launches_))
+    if (auto launch = fused_->arguments(call, *submitted.prepared, submitted.turn, by_launches_)) {
+      if (!by_launches_) core_.direct().note(submitted.prepared->direct, submitted.turn);
+      return issue_at_once(call, *launch, captures, stream);
+    }
+  return issue_by_lanes(call, submitted, captures ? *captured_lanes_ : *lanes_, stream);
+}
+
+/// On the program's own stream: no event lies on its way. A graph is not ordered by events of
+/// calls outside, so it goes by the lanes, which are no more than its edges.
+Result<void> Direct::issue_at_once(const Call& call, FusedCall& arguments, bool captures,
+                                   cuda::Stream stream) {
+  if (!captures) {
+    PENSTOCK_TRY(lanes_->begin_on(stream));
+    PENSTOCK_TRY(fused_->launch(call, arguments, stream));
+    return lanes_->end_on(stream);
+  }
+  PENSTOCK_TRY(captured_lanes_->begin_after(stream));
+  PENSTOCK_TRY(captured_lanes_->join(Lane::read));
+  PENSTOCK_TRY(fused_->launch(call, arguments, captured_lanes_->stream(Lane::read)));
+  return captured_lanes_->end_before(stream);
+}
+
+Result<void> Direct::issue_by_lanes(const Call& call, const Submission& submitted, Lanes& lanes,
+                                    cuda::Stream stream) {
   const std::vector<coll::DirectOp>& program = submitted.prepared->direct;
   PENSTOCK_TRY(lanes.begin_after(stream));
   // Both lanes begin a call together: who hears of this rank in it knows that the last one is over.
@@ -136,12 +167,8 @@ Result<void> Direct::issue_op(const Call& call, const Submission& submitted, Lan
       PENSTOCK_TRY(words_->flush(op.lane));
       return movement_->move(call, prepared, turn.half, prepared.schedule.steps[op.step],
                              lanes.stream(op.lane));
-    case Kind::resume:
-      return by_launches_ || turn.resumes ? words_->add(op) : Result<void>();
-    case Kind::free:
-      if (!by_launches_ && core_.direct().heard(op.rank, turn.free)) return {};
-      return words_->add(op);
     default:
+      if (!by_launches_ && !core_.direct().is_needed(op, turn)) return {};
       return words_->add(op);
   }
 }
@@ -165,8 +192,9 @@ void Direct::run_watchdog() {
   if (error_) tell_others();  // who aborts may end at once
 }
 
+/// Where nothing is under way nothing will be: prepare() refuses it.
 void Direct::tell_others() {
-  if (!others_know_) core_.give_up(*error_);
+  if (!others_know_) core_.give_up(*error_, is_over() && under_way_.empty());
   others_know_ = true;
 }
 

@@ -17,6 +17,7 @@
 #include "base/awake.hpp"
 #include "coll/direct.hpp"
 #include "gpu/communicator.hpp"
+#include "gpu/fused_launch.hpp"
 #include "gpu/stream_words.hpp"
 #include "group/waiting.hpp"
 
@@ -48,8 +49,12 @@ class Direct : public Communicator {
       : core_(core), device_(std::move(device)) {}
   Result<Submission> prepare(const Call& call, bool captures);
   Result<void> number(Submission& submitted, bool captures);
-  Result<void> issue(const Call& call, const Submission& submitted, Lanes& lanes,
+  Result<void> issue(const Call& call, const Submission& submitted, bool captures,
                      cuda::Stream stream);
+  Result<void> issue_at_once(const Call& call, FusedCall& arguments, bool captures,
+                             cuda::Stream stream);
+  Result<void> issue_by_lanes(const Call& call, const Submission& submitted, Lanes& lanes,
+                              cuda::Stream stream);
   Result<void> issue_op(const Call& call, const Submission& submitted, Lanes& lanes,
                         const coll::DirectOp& op);
   bool is_over();
@@ -67,6 +72,7 @@ class Direct : public Communicator {
   std::shared_ptr<const Device> device_;
   std::unique_ptr<Movement> movement_;
   std::unique_ptr<StreamWords> words_;
+  std::unique_ptr<FusedLaunches> fused_;
   std::unique_ptr<Lanes> lanes_, captured_lanes_;
   std::uint64_t last_ = 0;  ///< that was numbered by the host
 

@@ -1,5 +1,7 @@
 #include "gpu/lanes.hpp"
 
+#include <utility>
+
 namespace penstock::gpu {
 
 Result<std::unique_ptr<Lanes>> Lanes::make(std::shared_ptr<const Device> device) {
@@ -15,6 +17,7 @@ Result<void> Lanes::open() {
     return driver.check(driver.event_create(&made, cuda::event_disable_timing), "an event");
   };
   PENSTOCK_TRY(event(begin_));
+  PENSTOCK_TRY(event(on_user_));
   for (const Lane lane : both_lanes) {
     PENSTOCK_TRY(event(ends_[index_of(lane)]));
     PENSTOCK_TRY(driver.check(
@@ -33,14 +36,35 @@ Lanes::~Lanes() {
     }
     if (ends_[index_of(lane)] != nullptr) (void)driver.event_destroy(ends_[index_of(lane)]);
   }
-  if (begin_ != nullptr) (void)driver.event_destroy(begin_);
+  for (const cuda::Event event : {begin_, on_user_})
+    if (event != nullptr) (void)driver.event_destroy(event);
 }
 
 Result<void> Lanes::begin_after(cuda::Stream user) {
   const cuda::Driver& driver = device_->driver();
   constexpr const char* what = "the begin of a collective";
   PENSTOCK_TRY(go_after(driver, begin_, user, stream(Lane::write), what));
-  return driver.check(driver.stream_wait_event(stream(Lane::read), begin_, 0), what);
+  PENSTOCK_TRY(driver.check(driver.stream_wait_event(stream(Lane::read), begin_, 0), what));
+  if (!std::exchange(was_on_user_, false)) return {};
+  for (const Lane lane : both_lanes)
+    PENSTOCK_TRY(driver.check(driver.stream_wait_event(stream(lane), on_user_, 0), what));
+  return {};
+}
+
+Result<void> Lanes::begin_on(cuda::Stream user) {
+  const auto wait = [&](cuda::Event event) {
+    return device_->driver().check(device_->driver().stream_wait_event(user, event, 0),
+                                   "the begin of a collective");
+  };
+  if (was_on_user_) return wait(on_user_);
+  for (const cuda::Event end : ends_) PENSTOCK_TRY(wait(end));
+  return {};
+}
+
+Result<void> Lanes::end_on(cuda::Stream user) {
+  was_on_user_ = true;
+  return device_->driver().check(device_->driver().event_record(on_user_, user),
+                                 "the end of a collective");
 }
 
 Result<void> Lanes::end_before(cuda::Stream user) {
@@ -68,14 +92,15 @@ Result<void> Lanes::check() const {
 bool Lanes::are_idle() const {
   for (const Lane lane : both_lanes)
     if (device_->driver().stream_query(stream(lane)) == cuda::not_ready) return false;
-  return true;
+  return device_->driver().event_query(on_user_) != cuda::not_ready;
 }
 
 Result<void> Lanes::synchronize() const {
   for (const Lane lane : both_lanes)
     PENSTOCK_TRY(device_->driver().check(device_->driver().stream_synchronize(stream(lane)),
                                          "a collective's stream"));
-  return {};
+  return device_->driver().check(device_->driver().event_synchronize(on_user_),
+                                 "a collective's stream");
 }
 
 }  // namespace penstock::gpu

@@ -32,6 +32,10 @@ class Lanes {
   Result<void> begin_after(cuda::Stream user);
   /// What `user` is given from now on comes after the lanes' operations so far.
   Result<void> end_before(cuda::Stream user);
+  /// For a call that `user` is given by itself: it comes behind all earlier calls, and the lanes'
+  /// next operations behind it. Not while `user` captures a graph.
+  Result<void> begin_on(cuda::Stream user);
+  Result<void> end_on(cuda::Stream user);
   /// `lane` goes on after what the other one has been given so far.
   Result<void> join(Lane lane);
   /// Has the GPU failed? Error: what it says.
@@ -48,6 +52,8 @@ class Lanes {
   std::array<cuda::Stream, both_lanes.size()> streams_{};
   std::array<cuda::Event, both_lanes.size()> ends_{};
   cuda::Event begin_ = nullptr;
+  cuda::Event on_user_ = nullptr;  ///< the last call that a stream of the program was given
+  bool was_on_user_ = false;       ///< that is the last call of all
 };
 
 }  // namespace penstock::gpu

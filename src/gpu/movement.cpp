@@ -25,6 +25,12 @@ Result<void> Movement::check(const Call& call, const coll::Schedule& schedule) {
       return fail(ErrorCode::invalid_argument,
                   "{}: a GPU reduces the values of {} ranks at most, and there are {}", call.name,
                   max_operands, step.operand_count);
+  if (!coll::can_combine_at_once(schedule, call.input == call.output))
+    return fail(
+        ErrorCode::invalid_argument,
+        "{}: in place, a GPU cannot reduce blocks of different lengths: the result lies over "
+        "input that is still needed; give it an output of its own",
+        call.name);
   return ensure_scratch(schedule.scratch_bytes);
 }
 
@@ -52,50 +58,42 @@ cuda::DevicePointer Movement::at(const Call& call, const coll::Span& span) const
   return begin + span.offset;
 }
 
-Result<void> Movement::copy(cuda::DevicePointer to, cuda::DevicePointer from, std::uint64_t bytes,
-                            cuda::Stream stream) {
-  if (bytes == 0 || to == from) return {};
-  return device_->driver().check(device_->driver().copy(to, from, bytes, stream), "a copy");
+void Movement::describe(const Call& call, const coll::Prepared& prepared, std::uint64_t collective,
+                        const coll::Step& step, Moved& moved) const {
+  const auto chunk = [&](std::uint32_t rank, std::uint64_t number, std::uint64_t at) {
+    return in_pool(core_.chunk_of(prepared, collective, rank, number) + at);
+  };
+  const bool publishes = step.kind == coll::StepKind::publish;
+  moved.to = publishes ? chunk(core_.self(), step.chunk, step.at) : at(call, step.span);
+  moved.bytes = step.span.bytes;
+  moved.combines = false;
+  moved.operands = 1;
+  if (publishes) moved.from[0] = at(call, step.span);
+  if (step.kind == coll::StepKind::copy) moved.from[0] = chunk(step.rank, step.chunk, step.at);
+  if (step.kind == coll::StepKind::move) moved.from[0] = at(call, step.from);
+  if (step.kind != coll::StepKind::combine) return;
+  moved.operands = step.operand_count;
+  moved.combines = step.operand_count != 1 || !copies_one(*call.reducing);
+  for (std::uint32_t i = 0; i < step.operand_count; ++i) {
+    const coll::Operand& value = prepared.schedule.operands[step.first_operand + i];
+    moved.from[i] = value.own ? at(call, value.span) : chunk(value.rank, value.chunk, value.at);
+  }
 }
 
 Result<void> Movement::move(const Call& call, const coll::Prepared& prepared,
                             std::uint64_t collective, const coll::Step& step, cuda::Stream stream) {
-  const cuda::DevicePointer here = at(call, step.span);
-  const auto chunk = [&](std::uint32_t rank) {
-    return in_pool(core_.chunk_of(prepared, collective, rank, step.chunk) + step.at);
-  };
-  switch (step.kind) {
-    case coll::StepKind::publish:
-      return copy(chunk(core_.self()), here, step.span.bytes, stream);
-    case coll::StepKind::copy:
-      return copy(here, chunk(step.rank), step.span.bytes, stream);
-    case coll::StepKind::move:
-      return copy(here, at(call, step.from), step.span.bytes, stream);
-    case coll::StepKind::combine:
-      return combine(call, prepared, collective, step, stream);
-    default:
-      return {};
-  }
-}
-
-Result<void> Movement::combine(const Call& call, const coll::Prepared& prepared,
-                               std::uint64_t collective, const coll::Step& step,
-                               cuda::Stream stream) {
-  const auto address_of = [&](std::uint32_t i) {
-    const coll::Operand& value = prepared.schedule.operands[step.first_operand + i];
-    if (value.own) return at(call, value.span);
-    return in_pool(core_.chunk_of(prepared, collective, value.rank, value.chunk) + value.at);
-  };
-  const cuda::DevicePointer result = at(call, step.span);
-  if (step.operand_count == 1 && copies_one(*call.reducing))
-    return copy(result, address_of(0), step.span.bytes, stream);
+  Moved moved;
+  describe(call, prepared, collective, step, moved);
+  if (moved.is_nothing()) return {};
+  const cuda::Driver& driver = device_->driver();
+  if (!moved.combines)
+    return driver.check(driver.copy(moved.to, moved.from[0], moved.bytes, stream), "a copy");
   Combine combining;
-  combining.result = reinterpret_cast<void*>(result);
-  combining.elements = step.span.bytes / coll::bytes_of(call.reducing->type);
-  combining.operands = step.operand_count;
-  for (std::uint32_t i = 0; i < step.operand_count; ++i)
-    combining.operand[i] = reinterpret_cast<const void*>(address_of(i));
-  if (combining.elements == 0) return {};
+  combining.result = reinterpret_cast<void*>(moved.to);
+  combining.elements = moved.bytes / coll::bytes_of(call.reducing->type);
+  combining.operands = moved.operands;
+  for (std::uint32_t i = 0; i < moved.operands; ++i)
+    combining.operand[i] = reinterpret_cast<const void*>(moved.from[i]);
   return launch(*device_, *call.reducing, core_.ranks(), combining, stream);
 }
 

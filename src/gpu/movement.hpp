@@ -10,6 +10,7 @@
 #include "coll/prepared.hpp"
 #include "gpu/combining.hpp"
 #include "gpu/lanes.hpp"
+#include "gpu/moved.hpp"
 #include "gpu/pinned.hpp"
 
 namespace penstock::gpu {
@@ -45,7 +46,11 @@ class Movement {
   /// those of Device::combine_kernel(); invalid_argument, more ranks than a kernel reduces;
   /// no_space.
   Result<void> check(const Call& call, const coll::Schedule& schedule);
-  /// Enqueues what a step of the call moves. `collective` as of coll::Communicator::chunk_of().
+  /// `moved` gets what a step of the call moves, which is publish, copy, move or combine.
+  /// `collective` as of coll::Communicator::chunk_of().
+  void describe(const Call& call, const coll::Prepared& prepared, std::uint64_t collective,
+                const coll::Step& step, Moved& moved) const;
+  /// Enqueues that.
   Result<void> move(const Call& call, const coll::Prepared& prepared, std::uint64_t collective,
                     const coll::Step& step, cuda::Stream stream);
   /// As the GPU names memory of the communicator's in the pool.
@@ -55,10 +60,6 @@ class Movement {
   Movement(coll::Communicator& core, std::shared_ptr<const Device> device)
       : core_(core), device_(std::move(device)) {}
   Result<void> ensure_scratch(std::uint64_t bytes);
-  Result<void> copy(cuda::DevicePointer to, cuda::DevicePointer from, std::uint64_t bytes,
-                    cuda::Stream stream);
-  Result<void> combine(const Call& call, const coll::Prepared& prepared, std::uint64_t collective,
-                       const coll::Step& step, cuda::Stream stream);
   cuda::DevicePointer at(const Call& call, const coll::Span& span) const;
 
   coll::Communicator& core_;

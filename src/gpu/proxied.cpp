@@ -185,7 +185,7 @@ void Proxied::run_proxy() {
     const auto must_tell = [this] { return error_ && !others_know_; };
     changed_.wait(lock, [&] { return !queue_.empty() || ends_ || must_tell(); });
     if (must_tell()) {
-      core_.give_up(*error_);
+      core_.give_up(*error_, queue_.empty());
       others_know_ = true;
     }
     if (queue_.empty() && ends_) return;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "gpu/fused_arguments.hpp"
+
 namespace penstock::gpu {
 
 namespace {
@@ -12,15 +14,9 @@ bool waits(const coll::DirectOp& op) {
   return op.kind == Kind::await || op.kind == Kind::free;
 }
 
-WordOps::Kind kind_of(const coll::DirectOp& op) {
-  if (op.kind == Kind::resume) return WordOps::tell_resume;
-  if (op.kind == Kind::free) return WordOps::wait_free;
-  return waits(op) ? WordOps::wait : WordOps::tell;
-}
-
 }  // namespace
 
-static_assert(WordOps::low_bits == coll::low_bits);
+static_assert(word_low_bits == coll::low_bits && let_go_word == coll::Direct::gone);
 
 Result<std::unique_ptr<StreamWords>> StreamWords::make(coll::Direct& core, const Movement& movement,
                                                        std::shared_ptr<const Device> device) {
@@ -106,16 +102,13 @@ Result<void> StreamWords::flush_batch(Lane lane, bool last) {
   return {};
 }
 
-WordOps StreamWords::new_launch() const {
-  const auto word = [&](Word which) { return reinterpret_cast<std::uint64_t*>(words_->at(which)); };
-  WordOps ops;
-  ops.epoch = reinterpret_cast<Epoch*>(epoch_);
-  ops.number = word(number);
-  ops.begun = word(begun);
-  ops.stops = word(stops);
-  ops.last = last_;
-  ops.half = static_cast<std::uint32_t>(target_.turn.half);
-  return ops;
+void StreamWords::describe(LaunchWords& launch, std::uint64_t half) const {
+  launch.epoch = reinterpret_cast<Epoch*>(epoch_);
+  launch.number = at(number);
+  launch.begun = at(begun);
+  launch.stops = at(stops);
+  launch.last = last_;
+  launch.half = static_cast<std::uint32_t>(half);
 }
 
 Result<void> StreamWords::flush_launch(Lane lane, bool last) {
@@ -123,11 +116,12 @@ Result<void> StreamWords::flush_launch(Lane lane, bool last) {
   auto& pending = pending_[index_of(lane)];
   const bool begins = begins_ && lane == Lane::read;
   if (pending.empty() && !begins && !last) return {};
-  WordOps ops = new_launch();
+  WordOps ops;
+  describe(ops, target_.turn.half);
   for (const coll::DirectOp& op : pending)
     ops.op[ops.count++] = {in_pool(op), static_cast<std::uint32_t>(op.low), kind_of(op)};
   pending.clear();
-  if (last) ops.done = reinterpret_cast<std::uint64_t*>(words_->at(done));
+  if (last) ops.done = done_word();
   if (begins) ops.begins = 1;
   begins_ = begins_ && !begins;
   void* arguments[] = {&ops};

@@ -48,14 +48,19 @@ class StreamWords {
   /// Flushes all; the read lane's last word is `done`.
   Result<void> finish();
 
+  /// As the GPU names a word.
+  std::uint64_t* in_pool(const coll::DirectOp& op) const;
+  /// What every launch is given; `half` is of the slots of its call.
+  void describe(LaunchWords& launch, std::uint64_t half) const;
+  std::uint64_t* done_word() const { return at(done); }
+
  private:
   StreamWords(coll::Direct& core, const Movement& movement, std::shared_ptr<const Device> device)
       : core_(core), movement_(movement), device_(std::move(device)) {}
   Result<void> open();
-  std::uint64_t* in_pool(const coll::DirectOp& op) const;
+  std::uint64_t* at(Word word) const { return reinterpret_cast<std::uint64_t*>(words_->at(word)); }
   Result<void> flush_batch(Lane lane, bool last);
   Result<void> flush_launch(Lane lane, bool last);
-  WordOps new_launch() const;
 
   coll::Direct& core_;
   const Movement& movement_;

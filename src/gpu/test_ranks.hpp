@@ -20,6 +20,25 @@ namespace penstock::gpu {
 inline constexpr coll::Shape small{
     .slots = 4, .slot_bytes = 1024, .eager_blocks = 4, .eager_bytes = 6 * 56};
 
+/// Modes of a pool, and the form that a communicator has there.
+struct Form {
+  const char* name;
+  coherence::Mode mode;
+  coll::Shape shape;
+  const char* fused_bytes = "0";
+};
+inline coll::Shape small_direct() {
+  coll::Shape shape = small;
+  shape.direct = true;
+  return shape;
+}
+inline const Form forms[] = {{"proxy", coherence::Mode::software, small},
+                             {"proxy", coherence::Mode::hardware, small},
+                             {"direct", coherence::Mode::hardware, small_direct()},
+                             {"direct", coherence::Mode::uncached, small_direct()},
+                             {"one launch", coherence::Mode::hardware, small_direct(), "64K"},
+                             {"one launch", coherence::Mode::uncached, small_direct(), "64K"}};
+
 /// Memory of the GPU, with what the host has put there.
 class DeviceBytes {
  public:
@@ -66,7 +85,12 @@ class GpuCommunicator : public testing::Test {
   static void SetUpTestSuite() {
     setenv("PENSTOCK_SIM_SEED", "1", 1);
     setenv("PENSTOCK_SPIN", "1", 1);  // streams are threads, and need the cores
+    setenv("PENSTOCK_GPU_FUSED_BYTES", "0", 1);
     ASSERT_TRUE(open_test_driver());
+  }
+  void make_pool(const Form& form) {
+    setenv("PENSTOCK_GPU_FUSED_BYTES", form.fused_bytes, 1);
+    make_pool(form.mode);
   }
   void make_pool(coherence::Mode mode) {
     auto made = pool::create({.spec = spec_,

@@ -26,15 +26,16 @@ extern "C" __global__ void penstock_words(const __grid_constant__ WordOps ops) {
     if (threadIdx.x == 0) begin_call(ops, access);
     __syncthreads();
   }
+  const CallTurn turn = ops.epoch->turn;
   for (std::uint32_t i = threadIdx.x; i < ops.count; i += blockDim.x)
-    if (ops.op[i].kind <= WordOps::wait_free) await_one(ops, ops.op[i], access);
+    if (is_wait(ops.op[i].kind)) await_one(turn, ops.op[i], ops.stops, access);
   // What was waited for is seen by what comes behind, and what came before by who is told.
   __threadfence_system();
   __syncthreads();
   for (std::uint32_t i = threadIdx.x; i < ops.count; i += blockDim.x)
-    if (ops.op[i].kind >= WordOps::tell) tell_one(ops, ops.op[i], access);
+    if (!is_wait(ops.op[i].kind) && access.load(ops.stops) == 0) tell_one(turn, ops.op[i], access);
   __syncthreads();
-  if (threadIdx.x == 0 && ops.done != nullptr) access.store(ops.done, ops.epoch->number);
+  if (threadIdx.x == 0 && ops.done != nullptr) access.store(ops.done, turn.number);
 }
 
 }  // namespace penstock::gpu

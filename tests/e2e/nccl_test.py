@@ -33,11 +33,13 @@ class Nccl(Case):
         return clean_environment(**more)
 
     def ranks(self, number, what, gpu, timeout=100, **more):
-        """What each rank prints, and its status."""
+        """What each rank prints, and its status. A value that is a tuple has one for each rank."""
         folder = self.folder / f"{what}-{number}-{gpu}-{'-'.join(map(str, more.values())).replace(':', '_').replace('/', '_')}"
         folder.mkdir()
         jobs = [subprocess.Popen([self.program, str(rank), str(number), folder, what], stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, text=True, env=self.environment(gpu, **more))
+                                 stderr=subprocess.PIPE, text=True,
+                                 env=self.environment(gpu, **{name: value[rank] if isinstance(value, tuple) else value
+                                                              for name, value in more.items()}))
                 for rank in range(number)]
         return self.outcomes(jobs, timeout)
 
@@ -104,6 +106,24 @@ class Nccl(Case):
                     self.assertEqual((status, out), (0, "ok\n"), err)
                     if rank == 0:
                         self.assertRegex(err, r"waits on for 1 of 2 ranks: rank 1")
+
+    def test_small_calls_are_one_launch(self):
+        """Where ranks share a GPU, as here, only where that is asked for; whichever of them do."""
+        for mode in ("hardware", "uncached"):
+            with self.subTest(mode=mode):
+                self.all_right(4, "calls", True, PENSTOCK_POOL=self.pool("256M", mode), PENSTOCK_NODES=2, PENSTOCK_SIM_SEED=3,
+                               PENSTOCK_GPU_FUSED_BYTES=("64K", "0", "64K", "300"))
+        said = self.ranks(2, "calls", True, PENSTOCK_LOG="info", PENSTOCK_POOL=self.pool("256M", "hardware"))
+        self.assertEqual([status for status, _, _ in said], [0, 0], said)
+        self.assertIn("blocks of up to 0 bytes by one launch, for ranks share a GPU", said[0][2])
+
+    def test_a_rank_is_killed_in_one_of_many_launches(self):
+        said = self.ranks(3, "killed", True, PENSTOCK_POOL=self.pool("256M", "hardware"), PENSTOCK_GPU_FUSED_BYTES="64K")
+        self.assertEqual(said[1][0], -9)
+        for rank in (0, 2):
+            self.assertEqual(said[rank][0], 0, said[rank][2])
+            self.assertRegex(said[rank][1], r"^remote process exited.*rank [012]")
+        self.assertRegex(said[0][1] + said[2][1], r"rank 1 \(pid \d+")
 
     def test_graphs_are_launched_many_times(self):
         self.program = self.compiled("nccl_graph")

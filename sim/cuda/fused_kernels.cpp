@@ -1,0 +1,124 @@
+// The kernels of gpu/fused.cu on the stand-in GPU: the same code of the rounds and of an element,
+// by a block of a few threads of the host.
+#include <sched.h>
+
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <cstring>
+
+#include "gpu/fused.hpp"
+#include "sim/cuda/kernels.hpp"
+#include "sim/cuda/stream.hpp"
+
+namespace penstock::sim::cuda {
+
+namespace {
+
+using gpu::FusedCall;
+
+constexpr std::uint32_t block_threads = 3;  // more than one shows what is not synchronized
+
+struct Block {
+  std::barrier<> barrier{block_threads};
+  std::atomic<std::uint32_t> stopped{0};
+};
+
+class BlockThread {
+ public:
+  BlockThread(Block& block, std::uint32_t thread) : block_(block), thread_(thread) {}
+
+  std::uint32_t thread() const { return thread_; }
+  std::uint32_t threads() const { return block_threads; }
+  std::uint64_t load(const std::uint64_t* word) const {
+    return sticky_error() == success ? __atomic_load_n(word, __ATOMIC_ACQUIRE) : ~0ull >> 1;
+  }
+  void store(std::uint64_t* word, std::uint64_t value) const {
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);  // thread sanitizers know no fences
+  }
+  void pause() const { sched_yield(); }
+  void sync_threads() const { block_.barrier.arrive_and_wait(); }
+  bool sync_and(bool goes_on) const {
+    if (!goes_on) block_.stopped = 1;
+    sync_threads();
+    const bool all = block_.stopped == 0;
+    sync_threads();  // before one of them stops in a later round
+    return all;
+  }
+  void release_fence() const { std::atomic_thread_fence(std::memory_order_acq_rel); }
+
+  void copy(const FusedCall::Move& move, const void* from, std::uint32_t first) const {
+    constexpr std::uint32_t unit = 16;
+    for (std::uint32_t at = first * unit; at < move.bytes; at += threads() * unit)
+      std::memcpy(static_cast<std::byte*>(move.to) + at, static_cast<const std::byte*>(from) + at,
+                  std::min(unit, move.bytes - at));
+  }
+  template <class Format>
+  void combine(const FusedCall& call, const FusedCall::Move& move, std::uint32_t first) const {
+    using Word = typename Format::Word;
+    const gpu::Values values = values_of(call, move, sizeof(Word));
+    gpu::with_operation<Format>(call.operation, [&](auto operation) {
+      constexpr coll::Operation constant = decltype(operation)::value;
+      const double factor = gpu::factor_of<Format, constant>(call);
+      for (std::size_t i = first; i < values.elements; i += threads()) {
+        const Word word = gpu::combined_element<Format, constant>(values, i, factor);
+        std::memcpy(static_cast<std::byte*>(values.result) + i * sizeof word, &word, sizeof word);
+      }
+    });
+  }
+
+ private:
+  Block& block_;
+  std::uint32_t thread_;
+};
+
+template <class Pointed>
+bool reach(Pointed*& pointer, std::size_t bytes) {
+  pointer = reinterpret_cast<Pointed*>(
+      Memory::instance().reach(reinterpret_cast<DevicePointer>(pointer), bytes));
+  return pointer != nullptr;
+}
+
+/// Replaces the device pointers by where the host finds the bytes. False: one of them is wrong.
+bool reach_all(FusedCall& call, std::size_t element_bytes) {
+  bool found = reach(call.done, 8) && reach(call.stops, 8);
+  if (call.begins != 0)
+    found = found && reach(call.epoch, sizeof(gpu::Epoch)) && reach(call.number, 8) &&
+            reach(call.begun, 8);
+  if (call.factor_at != nullptr) found = found && reach(call.factor_at, element_bytes);
+  for (std::uint32_t i = 0; i < call.words; ++i) found = found && reach(call.word[i].word, 8);
+  for (std::uint32_t i = 0; i < call.moves; ++i) {
+    FusedCall::Move& move = call.move[i];
+    found = found && reach(move.to, move.bytes);
+    for (std::uint32_t k = 0; k < move.operands; ++k)
+      found = found && reach(call.operand[move.first + k], move.bytes);
+  }
+  return found;
+}
+
+template <class Format>
+void carry_out(const Grid&, void* const* arguments) {
+  FusedCall call = *static_cast<const FusedCall*>(arguments[0]);
+  if (!reach_all(call, sizeof(typename Format::Word))) return set_sticky_error(illegal_address);
+  Block block;
+  const auto run = [&](std::uint32_t thread) {
+    const BlockThread self(block, thread);
+    gpu::CarryingOut<Format, BlockThread>(call, self).carry_out();
+  };
+  std::array<std::thread, block_threads - 1> others;
+  for (std::uint32_t i = 1; i < block_threads; ++i) others[i - 1] = std::thread(run, i);
+  run(0);
+  for (std::thread& other : others) other.join();
+}
+
+}  // namespace
+
+void add_fused_kernels() {
+#define PENSTOCK_COMMA ,
+#define PENSTOCK_COMBINE(type, ...) \
+  add_kernel("penstock_fused_" #type, sizeof(FusedCall), carry_out<__VA_ARGS__>);
+#include "gpu/combine_table.inc"
+#undef PENSTOCK_COMBINE
+}
+
+}  // namespace penstock::sim::cuda

@@ -1,0 +1,91 @@
+// The arguments of a launch (fused.hpp) from the rounds of a call (coll/fused_program.hpp).
+#pragma once
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "coll/direct.hpp"
+#include "gpu/fused.hpp"
+#include "gpu/moved.hpp"
+
+namespace penstock::gpu {
+
+/// What a launch does with a word.
+inline WordOp::Kind kind_of(const coll::DirectOp& op) {
+  using Kind = coll::DirectOp::Kind;
+  if (op.kind == Kind::resume) return WordOp::tell_resume;
+  if (op.kind == Kind::free) return WordOp::wait_free;
+  return op.kind == Kind::await ? WordOp::wait : WordOp::tell;
+}
+
+/// `Places` says where things are: word(op), and describe(number of a step, moved). `core`: null
+/// for a call that counts itself: it knows only then what it needs.
+template <class Places>
+class FusedArguments {
+ public:
+  FusedArguments(FusedCall& made, const Places& places, const coll::Direct* core,
+                 const coll::DirectTurn& turn)
+      : made_(made), places_(places), core_(core), turn_(turn) {}
+
+  /// False: they are more than a launch takes.
+  bool add(const coll::FusedRound& round) {
+    const std::uint32_t words = made_.words, moves = made_.moves;
+    if (!add_words(round.waits)) return false;
+    const std::uint32_t waited = made_.words;
+    if (!add_moves(round.moves) || !add_words(round.tells)) return false;
+    if (made_.words == words && made_.moves == moves) return true;
+    if (made_.rounds == FusedCall::max_rounds) return false;
+    made_.round[made_.rounds++] = {.waits = static_cast<std::uint8_t>(waited - words),
+                                   .moves = static_cast<std::uint8_t>(made_.moves - moves),
+                                   .tells = static_cast<std::uint8_t>(made_.words - waited)};
+    return true;
+  }
+
+ private:
+  bool add_words(const std::vector<coll::DirectOp>& ops) {
+    for (const coll::DirectOp& op : ops) {
+      if (core_ != nullptr && !core_->is_needed(op, turn_)) continue;
+      if (made_.words == FusedCall::max_words) return false;
+      made_.word[made_.words++] = {places_.word(op), static_cast<std::uint32_t>(op.low),
+                                   kind_of(op)};
+    }
+    return true;
+  }
+
+  /// One that moves nothing leaves its barrier to the next.
+  bool add_moves(const std::vector<coll::FusedMove>& moves) {
+    bool behind = false;
+    for (const coll::FusedMove& move : moves) {
+      Moved moved;
+      places_.describe(move.step, moved);
+      behind = behind || move.behind;
+      if (moved.is_nothing()) continue;
+      if (!add_move(moved, std::exchange(behind, false))) return false;
+    }
+    return true;
+  }
+
+  bool add_move(const Moved& moved, bool behind) {
+    if (moved.bytes > std::numeric_limits<std::uint32_t>::max() ||
+        made_.moves == FusedCall::max_moves ||
+        made_.operands + moved.operands > FusedCall::max_operands)
+      return false;
+    made_.move[made_.moves++] = {.to = reinterpret_cast<void*>(moved.to),
+                                 .bytes = static_cast<std::uint32_t>(moved.bytes),
+                                 .first = made_.operands,
+                                 .operands = static_cast<std::uint8_t>(moved.operands),
+                                 .combines = moved.combines,
+                                 .behind = behind};
+    for (std::uint32_t i = 0; i < moved.operands; ++i)
+      made_.operand[made_.operands++] = reinterpret_cast<const void*>(moved.from[i]);
+    return true;
+  }
+
+  FusedCall& made_;
+  const Places& places_;
+  const coll::Direct* const core_;
+  const coll::DirectTurn& turn_;
+};
+
+}  // namespace penstock::gpu

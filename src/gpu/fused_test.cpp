@@ -1,0 +1,165 @@
+// Calls by one launch each: as many launches as calls, any size and place, in order with calls by
+// lanes and on other streams, and which calls are made so.
+#include <dlfcn.h>
+
+#include "coll/direct.hpp"
+#include "gpu/fused_launch.hpp"
+#include "gpu/test_calls.hpp"
+
+namespace penstock::gpu {
+namespace {
+
+using testing::HasSubstr;
+
+/// Of the stand-in GPU.
+unsigned launches_of(const char* begin) {
+  void* const library = dlopen(STANDIN, RTLD_NOW | RTLD_NOLOAD);
+  using Launches = unsigned (*)(const char*);
+  const auto launches = reinterpret_cast<Launches>(dlsym(library, "standin_launches"));
+  return launches(begin);
+}
+
+class GpuFused : public GpuCommunicator {};
+
+TEST_F(GpuFused, ASmallCallIsOneLaunch) {
+  if (std::getenv("PENSTOCK_TEST_CUDA") != nullptr) GTEST_SKIP() << "a GPU does not count";
+  make_pool(forms[4]);
+  const auto fused = launches_of("penstock_fused_"), combined = launches_of("penstock_combine_");
+  run(3, 3, forms[4].shape, [](const Rank& rank) {
+    const Sums small(rank, 100);
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(small.enqueue());
+    small.wait();
+  });
+  EXPECT_EQ(launches_of("penstock_fused_") - fused, 15u);
+  EXPECT_EQ(launches_of("penstock_combine_"), combined);
+  // Longer than the limit; and of more chunks than a launch takes.
+  run(3, 3, forms[4].shape, [](const Rank& rank) {
+    for (const std::uint32_t elements : {20'000u, 16'000u}) {
+      const Sums sums(rank, elements);
+      ASSERT_TRUE(sums.enqueue());
+      sums.wait();
+    }
+  });
+  EXPECT_EQ(launches_of("penstock_fused_") - fused, 15u);
+  EXPECT_GT(launches_of("penstock_combine_"), combined);
+}
+
+/// In place and not, at addresses that no wide load reaches, of no element too.
+void reduce_at_any_place(const Rank& rank) {
+  constexpr std::size_t sizes[] = {0, 1, 3, 64, 255, 700};
+  constexpr coll::Datatype types[] = {coll::Datatype::float8_e4m3, coll::Datatype::bfloat16,
+                                      coll::Datatype::int32, coll::Datatype::float64};
+  for (const std::size_t elements : sizes) {
+    for (const coll::Datatype type : types) {
+      for (const bool in_place : {false, true}) {
+        const std::size_t width = bytes_of(type), skipped = elements % 3 * width;
+        SCOPED_TRACE(fmt::format("{} {}{}", elements, name_of(type), in_place ? " in place" : ""));
+        coll::Problem problem = reduction_problem(Collective::allreduce, rank, type, elements);
+        problem.in_place = in_place;
+        auto in = values_of(type, elements, rank.core.self(), elements);
+        std::vector<std::byte> wanted(in.size());
+        const auto reduction =
+            *coll::Reduction::make(type, coll::Operation::average, rank.core.ranks());
+        const coll::PredefinedArithmetic arithmetic(reduction);
+        problem.in_place = false;
+        ASSERT_TRUE(rank.core.run({.problem = &problem,
+                                   .plan = rank.core.plan(problem),
+                                   .input = in.data(),
+                                   .output = wanted.data(),
+                                   .arithmetic = &arithmetic}));
+        problem.in_place = in_place;
+        in.insert(in.begin(), skipped, std::byte{1});
+        const DeviceBytes there(rank.device, in, rank.stream);
+        const DeviceBytes result(rank.device, std::vector<std::byte>(in.size(), std::byte{1}),
+                                 rank.stream);
+        const auto& to = in_place ? there : result;
+        const auto done = rank.gpu.enqueue(
+            {.name = "average",
+             .problem = problem,
+             .input = there.at() + skipped,
+             .output = to.at() + skipped,
+             .reducing = Reducing{.type = type, .operation = coll::Operation::average}},
+            rank.stream);
+        ASSERT_TRUE(done) << done.error().message;
+        wanted.insert(wanted.begin(), skipped, std::byte{1});
+        EXPECT_EQ(to.read(), wanted);
+        ASSERT_TRUE(rank.gpu.drain());
+      }
+    }
+  }
+}
+
+TEST_F(GpuFused, AnySizeAndPlace) {
+  make_pool(forms[4]);
+  for (const std::uint32_t ranks : {1u, 2u, 5u})
+    run(ranks, std::min(ranks, 3u), forms[4].shape, reduce_at_any_place);
+}
+
+TEST_F(GpuFused, MovesAndReducesAmongMoreRanks) {
+  make_pool(forms[5]);
+  for (const std::uint32_t ranks : {3u, 6u})
+    run(ranks, 3, forms[5].shape, [](const Rank& rank) {
+      move_in_turn(rank, base::seed_in_tests(), 30);
+      reduce_all_both_ways(rank);
+    });
+}
+
+/// Calls by launches, by lanes and on two streams of the program: each adds to what the one before
+/// has left, so that their order shows.
+void add_up_on_two_streams(const Rank& rank) {
+  constexpr std::uint32_t elements = 20'000, few = 50;
+  constexpr int calls = 24;
+  const Device::Scope scope(rank.device);
+  const cuda::Driver& driver = rank.device.driver();
+  cuda::Stream other = nullptr;
+  ASSERT_EQ(driver.stream_create(&other, cuda::stream_non_blocking), cuda::success);
+  std::vector<std::uint64_t> ones(elements, 1);
+  std::vector<std::byte> bytes(elements * sizeof(std::uint64_t));
+  std::memcpy(bytes.data(), ones.data(), bytes.size());
+  const DeviceBytes memory(rank.device, bytes, rank.stream);
+  (void)memory.read();                            // it is there, for both streams
+  std::mt19937_64 random(base::seed_in_tests());  // the same on all ranks
+  for (int i = 0; i < calls; ++i) {
+    const std::uint64_t count = random() % 3 == 0 ? elements : few;
+    const auto done = rank.gpu.enqueue(
+        {.name = "sum",
+         .problem = reduction_problem(Collective::allreduce, rank, coll::Datatype::uint64, count),
+         .input = memory.at(),
+         .output = memory.at(),
+         .reducing = Reducing{.type = coll::Datatype::uint64}},
+        random() % 2 == 0 ? rank.stream : other);
+    ASSERT_TRUE(done) << done.error().message;
+  }
+  ASSERT_TRUE(rank.gpu.drain());
+  std::uint64_t first = 0;
+  const auto left = memory.read();
+  std::memcpy(&first, left.data(), sizeof first);
+  std::uint64_t wanted = 1;
+  for (int i = 0; i < calls; ++i) wanted *= rank.core.ranks();
+  EXPECT_EQ(first, wanted);
+  ASSERT_EQ(driver.stream_destroy(other), cuda::success);
+}
+
+TEST_F(GpuFused, CallsAreInOrderWhicheverStreamAndForm) {
+  make_pool(forms[4]);
+  for (int turn = 0; turn < 3; ++turn) run(3, 3, forms[4].shape, add_up_on_two_streams);
+}
+
+TEST_F(GpuFused, WhichCallsAreMadeSo) {
+  const auto limits = [](const char* asked, bool shares_gpu) {
+    setenv("PENSTOCK_GPU_FUSED_BYTES", asked, 1);
+    const auto found = FusedLaunches::limits(shares_gpu);
+    setenv("PENSTOCK_GPU_FUSED_BYTES", "0", 1);
+    return found ? fmt::format("{} {}", found->bytes, found->bytes_by_launches)
+                 : found.error().message;
+  };
+  EXPECT_EQ(limits("", false), "65536 65536");
+  EXPECT_EQ(limits("", true), "0 65536");
+  EXPECT_EQ(limits("8K", true), "8192 8192");
+  EXPECT_EQ(limits("0", false), "0 0");
+  EXPECT_THAT(limits("much", false),
+              HasSubstr("PENSTOCK_GPU_FUSED_BYTES is 'much'; it must be a number"));
+}
+
+}  // namespace
+}  // namespace penstock::gpu

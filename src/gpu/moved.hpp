@@ -1,0 +1,20 @@
+// What one step of a schedule moves, as a GPU names the places.
+#pragma once
+
+#include "cuda/driver_types.hpp"
+#include "gpu/combine.hpp"
+
+namespace penstock::gpu {
+
+/// What a step moves: a copy of one place, or a reduction of several.
+struct Moved {
+  cuda::DevicePointer to = 0;
+  std::uint64_t bytes = 0;
+  bool combines = false;
+  std::uint32_t operands = 0;
+  cuda::DevicePointer from[max_operands];  ///< the first `operands`
+
+  bool is_nothing() const { return bytes == 0 || (!combines && to == from[0]); }
+};
+
+}  // namespace penstock::gpu
