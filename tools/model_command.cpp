@@ -72,7 +72,7 @@ Result<std::vector<model::Comparison>> model_calls(const ModelArguments& argumen
       for (const std::uint64_t bytes : PENSTOCK_TRY(sizes_of(arguments))) {
         const std::uint32_t ranks = count * arguments.per_node;
         const model::PoolCase call{collective, ranks, arguments.per_node,
-                                   model::block_of(collective, ranks, bytes)};
+                                   model::block_of(collective, ranks, bytes), bytes};
         calls.push_back(PENSTOCK_TRY(model::compare(set, call)));
         if (collective == Collective::barrier) break;
       }

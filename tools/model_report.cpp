@@ -93,6 +93,7 @@ Json call_facts(const model::Comparison& call) {
   return {{"collective", name_of(call.call.collective)},
           {"nodes", call.call.ranks / call.call.per_node},
           {"ranks_per_node", call.call.per_node},
+          {"bytes", call.call.bytes},
           {"block_bytes", call.call.block},
           {"choice", plan_facts(call.plans[0])},
           {"fastest", plan_facts(call.plans[call.fastest])},

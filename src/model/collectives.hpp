@@ -18,6 +18,7 @@ struct PoolCase {
   std::uint32_t ranks = 2;
   std::uint32_t per_node = 1;  ///< ranks that share a host, one after the other
   std::uint64_t block = 0;     ///< bytes of a block, as coll::uniform_problem() has it
+  std::uint64_t bytes = 0;     ///< of a rank in all, for tables; 0: not said
 };
 
 struct Outcome {

@@ -40,6 +40,8 @@ METRICS: Dict[str, "tuple[str, Optional[bool]]"] = {
     "bytes_socket": ("bytes that a call moves by sockets", True),
     "lines_flushed": ("cache lines that a call flushes", True),
     "copies": ("copies of a message", True),
+    "model_us": ("modelled time of a call, microseconds", True),
+    "growth": ("modelled time over that on 3 nodes", True),
 }
 
 
