@@ -8,6 +8,7 @@
 #include "base/env.hpp"
 #include "command.hpp"
 #include "model_report.hpp"
+#include "timeline.hpp"
 
 namespace penstock::tools {
 
@@ -16,7 +17,7 @@ namespace {
 using coll::Collective;
 
 struct ModelArguments {
-  std::string platform = "gpu", changes;
+  std::string platform = "gpu", changes, timeline;
   std::vector<std::string> collectives, sizes;
   std::vector<std::uint32_t> nodes;
   std::uint32_t per_node = 1;
@@ -81,6 +82,24 @@ Result<std::vector<model::Comparison>> model_calls(const ModelArguments& argumen
   return calls;
 }
 
+/// Of the engine's choice for the one call that was modelled.
+Result<void> leave_timeline(const std::string& path, const ModelResults& results) {
+  if (results.calls.size() != 1)
+    return fail(ErrorCode::invalid_argument,
+                "--timeline shows one call, and {} are modelled: name one by --collective, --nodes "
+                "and --sizes",
+                results.calls.size());
+  const model::Comparison& call = results.calls[0];
+  const auto outcome =
+      PENSTOCK_TRY(model::run_on_pool(results.platform, call.call, call.plans[0].plan, true));
+  return write_timeline(
+      path, modelled_timeline(
+                fmt::format("{} of {} ranks, {}, by {} on platform {}",
+                            name_of(call.call.collective), call.call.ranks, about(call.call.bytes),
+                            call.plans[0].how, results.platform.name),
+                outcome.spans));
+}
+
 Result<ModelResults> model_all(const ModelArguments& arguments) {
   ModelResults results{.platform = *PENSTOCK_TRY(model::find_platform(arguments.platform))};
   PENSTOCK_TRY(model::change(results.platform, arguments.changes));
@@ -89,6 +108,7 @@ Result<ModelResults> model_all(const ModelArguments& arguments) {
   if (!named || arguments.growth_only) results.growth = PENSTOCK_TRY(model::published_growth());
   if (!arguments.growth_only)
     results.calls = PENSTOCK_TRY(model_calls(arguments, results.platform));
+  if (!arguments.timeline.empty()) PENSTOCK_TRY(leave_timeline(arguments.timeline, results));
   return results;
 }
 
@@ -138,6 +158,9 @@ void add_collectives(CLI::App& command, Action& chosen) {
       ->add_option("--sizes", arguments->sizes,
                    "bytes of a rank, also as 64K or 1M, separated by commas (default: 1K to 128M)")
       ->delimiter(',');
+  model->add_option(
+      "--timeline", arguments->timeline,
+      "of one call: write what each rank and device does when, FILE.svg or FILE.json");
   model->add_flag("--growth", arguments->growth_only, "the published growth alone");
   model->add_flag("--quick", arguments->quick, "fewer collectives, nodes and sizes");
   model->add_flag("--list", arguments->list, "print the platforms and where their values are from");

@@ -7,7 +7,7 @@
 
 #include "coll/communicator.hpp"
 #include "coll/problem.hpp"
-#include "coll/trace_span.hpp"
+#include "coll/trace.hpp"
 #include "model/platform.hpp"
 #include "model/resources.hpp"
 

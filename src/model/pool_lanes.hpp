@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "coll/placement.hpp"
-#include "coll/trace_span.hpp"
+#include "coll/trace.hpp"
 #include "model/resources.hpp"
 
 namespace penstock::model {
