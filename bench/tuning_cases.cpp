@@ -3,24 +3,16 @@
 #include <algorithm>
 #include <optional>
 
+#include "coll/uniform.hpp"
+
 namespace penstock::bench {
 
 namespace {
 
 using coll::Collective;
 
-constexpr std::uint32_t element_bytes = 4;
 /// Of all blocks of a rank together.
 constexpr std::uint64_t max_bytes = 16 << 20;
-
-bool spreads(Collective collective) {
-  return collective == Collective::scatter || collective == Collective::alltoall ||
-         collective == Collective::reduce_scatter;
-}
-bool gathers(Collective collective) {
-  return collective == Collective::gather || collective == Collective::allgather ||
-         collective == Collective::alltoall;
-}
 
 /// Steps of the schedule on all ranks; nullopt where one of them has none.
 std::optional<std::size_t> steps_of(const TuningCase& c, coll::Plan plan, const coll::Shape& shape,
@@ -29,7 +21,7 @@ std::optional<std::size_t> steps_of(const TuningCase& c, coll::Plan plan, const 
   if (plan.eager) plan.slot_bytes = shape.eager_bytes;
   if (plan.eager) plan.slots = 2;
   for (std::uint32_t rank = 0; rank < c.ranks; ++rank) {
-    const auto problem = problem_of(c.collective, c.ranks, rank, 0, c.bytes);
+    const auto problem = coll::uniform_problem(c.collective, c.ranks, rank, 0, c.bytes);
     const auto built = coll::build(problem, plan, nodes);
     if (!built) return std::nullopt;
     steps += built->steps.size();
@@ -42,7 +34,7 @@ std::optional<std::size_t> steps_of(const TuningCase& c, coll::Plan plan, const 
 class Candidates {
  public:
   Candidates(TuningCase& c, const coll::Shape& shape)
-      : case_(c), shape_(shape), nodes_(nodes_of(c.ranks, c.per_node)) {}
+      : case_(c), shape_(shape), nodes_(coll::nodes_in_blocks(c.ranks, c.per_node)) {}
 
   void add_all(const std::vector<std::uint64_t>& chunks) {
     coll::TuningEntry eager;
@@ -66,7 +58,7 @@ class Candidates {
 
  private:
   void add(const coll::TuningEntry& entry) {
-    const auto problem = problem_of(case_.collective, case_.ranks, 0, 0, case_.bytes);
+    const auto problem = coll::uniform_problem(case_.collective, case_.ranks, 0, 0, case_.bytes);
     const auto plan = coll::plan_of(entry, problem, shape_, nodes_);
     if (!plan) return;
     const auto steps = steps_of(case_, *plan, shape_, nodes_);
@@ -106,41 +98,12 @@ std::size_t TuningGrid::max_plans() const {
   return coll::collective_count * sizes().size() * ways;
 }
 
-coll::Problem problem_of(Collective collective, std::uint32_t ranks, std::uint32_t rank,
-                         std::uint32_t root, std::uint64_t bytes) {
-  coll::Problem p{.collective = collective,
-                  .ranks = ranks,
-                  .rank = rank,
-                  .root = root,
-                  .element_bytes = element_bytes};
-  p.max_block_bytes = bytes;
-  if (collective == Collective::barrier) return p;
-  const bool is_root = rank == root;
-  const bool from_root = collective == Collective::broadcast || collective == Collective::scatter;
-  const bool to_root = collective == Collective::gather || collective == Collective::reduce;
-  const auto blocks = [&](std::uint32_t count) {
-    std::vector<coll::Block> all;
-    for (std::uint32_t i = 0; i < count; ++i) all.push_back({i * bytes, bytes});
-    return all;
-  };
-  if (!from_root || is_root) p.input = blocks(spreads(collective) ? ranks : 1);
-  if ((!to_root || is_root) && !(collective == Collective::broadcast && is_root))
-    p.output = blocks(gathers(collective) ? ranks : 1);
-  return p;
-}
-
-coll::NodeMap nodes_of(std::uint32_t ranks, std::uint32_t per_node) {
-  std::vector<std::uint64_t> nodes;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) nodes.push_back(rank / per_node);
-  return coll::NodeMap(std::move(nodes));
-}
-
 std::vector<TuningCase> tuning_cases(const TuningGrid& grid, std::uint32_t ranks,
                                      std::uint32_t per_node, const coll::Shape& shape) {
   std::vector<TuningCase> cases;
   for (std::size_t i = 0; i < coll::collective_count; ++i) {
     const auto collective = static_cast<Collective>(i);
-    const bool many = spreads(collective) || gathers(collective);
+    const bool many = coll::spreads(collective) || coll::gathers(collective);
     for (const std::uint64_t size : grid.sizes()) {
       const bool bare = collective == Collective::barrier;
       if (bare && size != grid.sizes().front()) continue;
@@ -148,7 +111,7 @@ std::vector<TuningCase> tuning_cases(const TuningGrid& grid, std::uint32_t ranks
       TuningCase c{
           .collective = collective, .ranks = ranks, .per_node = per_node, .bytes = bare ? 0 : size};
       Candidates(c, shape).add_all(grid.chunks());
-      const auto problem = problem_of(collective, ranks, 0, 0, c.bytes);
+      const auto problem = coll::uniform_problem(collective, ranks, 0, 0, c.bytes);
       const auto found =
           std::find(c.plans.begin(), c.plans.end(), coll::default_plan(problem, shape));
       if (found == c.plans.end()) continue;  // not even the built-in plan can be

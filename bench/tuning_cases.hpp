@@ -28,13 +28,6 @@ struct TuningGrid {
   std::size_t max_plans() const;
 };
 
-/// `rank`'s part of a call in which each block has `bytes`.
-coll::Problem problem_of(coll::Collective collective, std::uint32_t ranks, std::uint32_t rank,
-                         std::uint32_t root, std::uint64_t bytes);
-
-/// `per_node` ranks one after the other are on a node.
-coll::NodeMap nodes_of(std::uint32_t ranks, std::uint32_t per_node);
-
 /// The same on all ranks.
 std::vector<TuningCase> tuning_cases(const TuningGrid& grid, std::uint32_t ranks,
                                      std::uint32_t per_node, const coll::Shape& shape);

@@ -15,6 +15,7 @@
 #include "bench/shared_state.hpp"
 #include "bench/supervisor.hpp"
 #include "coll/arithmetic.hpp"
+#include "coll/uniform.hpp"
 
 namespace penstock::bench {
 
@@ -127,8 +128,8 @@ class TunedRank {
   Result<void> burst(const TuningCase& c, std::size_t candidate, std::size_t row,
                      std::uint32_t round) {
     const coll::Problem problems[] = {
-        problem_of(c.collective, c.ranks, self_, 0, c.bytes),
-        problem_of(c.collective, c.ranks, self_, c.ranks - 1, c.bytes)};
+        coll::uniform_problem(c.collective, c.ranks, self_, 0, c.bytes),
+        coll::uniform_problem(c.collective, c.ranks, self_, c.ranks - 1, c.bytes)};
     const coll::Plan& plan = c.plans[candidate];
     PENSTOCK_TRY(call(problems[0], plan));  // builds its schedule
     const std::uint64_t before = base::now_ns();

@@ -34,6 +34,8 @@ void add_env_command(CLI::App& app, Action& chosen);
 void add_ps_command(CLI::App& app, Action& chosen);
 void add_bench_command(CLI::App& app, Action& chosen);
 void add_tune_command(CLI::App& bench, Action& chosen);
+void add_model_command(CLI::App& app, Action& chosen);
+void add_timeline_command(CLI::App& app, Action& chosen);
 /// And, hidden, what the build calls for the man pages.
 void add_completion_command(CLI::App& app, Action& chosen);
 

@@ -84,6 +84,8 @@ int run(int argc, char** argv) {
   add_env_command(app, chosen);
   add_ps_command(app, chosen);
   add_bench_command(app, chosen);
+  add_model_command(app, chosen);
+  add_timeline_command(app, chosen);
   add_completion_command(app, chosen);
   const auto arguments = as_parsed(app, {argv + 1, argv + argc});
   const int status = flush_output(handed_on(arguments) ? check_and_hand_on(app, arguments)

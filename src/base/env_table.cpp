@@ -33,6 +33,9 @@ constexpr std::array table{
     Variable{"PENSTOCK_SUMMARY", "0", "0|1", "Rank 0 prints which path was chosen."},
     Variable{"PENSTOCK_LOG", "warn", "error|warn|info|debug",
              "Messages of this level and above go to standard error."},
+    Variable{"PENSTOCK_TRACE", "", "folder",
+             "At its end a process writes here what its collectives did when, for penstock "
+             "timeline."},
     // time
     Variable{"PENSTOCK_LEASE_MS", "10000", "ms",
              "A process of another host that gives no sign of life for this long counts as "

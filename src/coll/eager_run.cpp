@@ -123,6 +123,7 @@ Result<bool> EagerRun::advance(Missing& missing) {
     Use& last = last_use_[s_.number % last_use_.size()];
     if (!s_.is_free(last, missing)) return false;
     publish_all();
+    done(0, prepared().first_reading);
     last.set(s_.number, prepared().schedule.consumers);
     stage_ = Stage::published;
   }
@@ -132,6 +133,7 @@ Result<bool> EagerRun::advance(Missing& missing) {
     return false;
   }
   finish_steps();
+  done(prepared().first_reading, prepared().schedule.steps.size());
   s_.finish(true, prepared().all_hear);
   return true;
 }

@@ -9,13 +9,14 @@
 #include "coll/lane_program.hpp"
 #include "coll/prepared.hpp"
 #include "coll/state.hpp"
+#include "coll/trace.hpp"
 
 namespace penstock::coll {
 
 /// A call that is in progress, and the memory that its steps need.
 class Running {
  public:
-  explicit Running(State& state) : s_(state) {}
+  explicit Running(State& state) : s_(state), trace_(Trace::of_process()) {}
 
   void begin(const Call& call, const Prepared& prepared);
   const Call& call() const { return call_; }
@@ -56,9 +57,19 @@ class Running {
   }
 
  protected:
+  /// The steps from `first` to `end` are done, and what is before them was recorded.
+  void done(std::size_t first, std::size_t end) {
+    if (trace_ != nullptr) [[unlikely]]
+      record(first, end);
+  }
+
   State& s_;
 
  private:
+  void record(std::size_t first, std::size_t end);
+
+  Trace* const trace_;
+  std::uint64_t recorded_until_ns_ = 0;
   Call call_;
   const Prepared* prepared_ = nullptr;
   std::vector<std::byte> scratch_;

@@ -323,6 +323,7 @@ Result<bool> SlotRun::advance(Missing& missing) {
   const auto& steps = prepared().schedule.steps;
   if (!is_half_free(missing)) return false;
   while (next_ < steps.size()) {
+    const std::size_t first = next_;
     const StepKind kind = steps[next_].kind;
     if (kind == StepKind::wait || kind == StepKind::await_release) {
       s_.send_off();
@@ -332,6 +333,7 @@ Result<bool> SlotRun::advance(Missing& missing) {
     } else {
       PENSTOCK_TRY(take(next_++));
     }
+    done(first, next_);
   }
   PENSTOCK_TRY(give_back_borrowed());
   s_.send_off();

@@ -24,6 +24,11 @@ class Slots {
            place.slot % area_slots_ * slot_bytes_;
   }
   bool has(Placement kind) const { return placings_.has(kind); }
+  std::uint32_t device_of(Placement kind, std::uint64_t rank, std::uint64_t collective,
+                          std::uint64_t chunk) const {
+    if (first_area_.empty()) return 0;
+    return placings_.place_of(kind, rank, collective % halves, chunk).device;
+  }
 
   /// On all devices.
   static std::uint64_t count(std::uint32_t ranks, const Shape& shape);

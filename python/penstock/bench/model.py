@@ -43,6 +43,8 @@ METRICS: Dict[str, "tuple[str, Optional[bool]]"] = {
     "looks_in_vain": ("looks for a message, or for room, that found nothing", True),
     "lines_flushed": ("cache lines that a call flushes", True),
     "copies": ("copies of a message", True),
+    "model_us": ("modelled time of a call, microseconds", True),
+    "growth": ("modelled time over that on 3 nodes", True),
 }
 
 

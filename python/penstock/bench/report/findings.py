@@ -25,12 +25,12 @@ LACKING = {
 }
 BEATEN = (" Where that is better than the limit, the two sides' work overlaps, or stays in caches that the bare way goes past.")
 FEW = 3  # subjects that get a sentence each; more are told of together
-_UNITS = {"latency_us": " µs", "time_us": " µs", "bandwidth_MBps": " MB/s", "rate_per_s": " a second", "cpu_us": " µs"}
+_UNITS = {"latency_us": " µs", "time_us": " µs", "model_us": " µs", "bandwidth_MBps": " MB/s", "rate_per_s": " a second", "cpu_us": " µs"}
 _NOUNS = {"latency_us": "latency", "time_us": "time", "bandwidth_MBps": "bandwidth", "rate_per_s": "rate",
           "cpu_us": "CPU time of a call", "cpu_s_per_GB": "CPU time for each GB", "accesses": "count of device accesses",
           "bytes_device": "device traffic", "bytes_socket": "socket traffic", "lines_flushed": "count of flushed lines",
           "copies": "count of copies", "messages": "count of messages", "bytes_pool": "traffic by messages",
-          "looks_in_vain": "count of vain looks"}
+          "looks_in_vain": "count of vain looks", "model_us": "modelled time", "growth": "modelled growth"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,126 @@
+#include "model/collectives.hpp"
+
+#include <algorithm>
+
+#include "base/format.hpp"
+#include "coll/planning.hpp"
+#include "coll/uniform.hpp"
+#include "model/pool_lanes.hpp"
+
+namespace penstock::model {
+
+namespace {
+
+using coll::Collective;
+
+Result<Outcome> run(const PlatformSet& set, const PoolCase& call, const coll::Placing& placing,
+                    const std::vector<coll::Schedule>& schedules, bool eager, bool timeline) {
+  Machine machine;
+  const auto nodes = coll::nodes_in_blocks(call.ranks, call.per_node);
+  const PoolResources resources(machine, set.platform(), set.devices, nodes);
+  Outcome outcome;
+  PoolCall pool_call(machine, resources, schedules, placing, eager,
+                     timeline ? &outcome.spans : nullptr);
+  pool_call.add_lanes();
+  outcome.seconds = PENSTOCK_TRY(machine.run());
+  if (outcome.seconds > 0) outcome.utilization = resources.utilization(machine, outcome.seconds);
+  return outcome;
+}
+
+std::string how(const coll::TuningEntry& entry) {
+  std::string text = entry.eager ? "eager" : name_of(entry.algorithm);
+  if (entry.variant != coll::Variant::all) text += std::string(" ") + name_of(entry.variant);
+  if (entry.turns) text += " turns";
+  if (entry.chunk_bytes != 0) text += fmt::format(" chunk={}K", entry.chunk_bytes >> 10);
+  return text;
+}
+
+/// Ways to do a call; those that cannot be are left out.
+std::vector<coll::TuningEntry> ways(Collective collective, std::uint32_t per_node) {
+  std::vector<coll::TuningEntry> all(1);
+  all[0].eager = true;
+  for (const coll::Algorithm algorithm : coll::all_algorithms) {
+    if (algorithm >= coll::Algorithm::two_level && per_node == 1) continue;
+    for (const std::uint64_t chunk : {0, 16 << 10, 64 << 10}) {
+      coll::TuningEntry entry;
+      entry.algorithm = algorithm;
+      entry.chunk_bytes = chunk;
+      all.push_back(entry);
+      entry.turns = true;
+      if (collective == Collective::broadcast && algorithm == coll::Algorithm::one_shot)
+        all.push_back(entry);
+      entry.turns = false;
+      entry.variant = coll::Variant::aggregate;
+      if (algorithm == coll::Algorithm::one_shot && chunk == 0) all.push_back(entry);
+      entry.variant = coll::Variant::naive;
+      if (algorithm == coll::Algorithm::one_shot && chunk == 0) all.push_back(entry);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::uint64_t block_of(Collective collective, std::uint32_t ranks, std::uint64_t bytes) {
+  constexpr std::uint64_t element = 4;
+  const bool shares =
+      collective == Collective::alltoall || collective == Collective::reduce_scatter;
+  if (collective == Collective::barrier) return 0;
+  return shares ? std::max<std::uint64_t>(bytes / ranks / element, 1) * element : bytes;
+}
+
+coll::Shape shape_of(const PlatformSet& set) {
+  coll::Shape shape;
+  shape.slots = set.slots;
+  shape.slot_bytes = set.slot_bytes;
+  shape.devices = set.devices;
+  shape.sequential = true;
+  return shape;
+}
+
+std::vector<PlannedCall> plans_of(const PlatformSet& set, const PoolCase& call) {
+  const coll::Shape shape = shape_of(set);
+  const auto nodes = coll::nodes_in_blocks(call.ranks, call.per_node);
+  const auto problem = coll::uniform_problem(call.collective, call.ranks, 0, 0, call.block);
+  const coll::Plan usual = coll::default_plan(problem, shape);
+  std::vector<PlannedCall> plans;
+  for (const coll::TuningEntry& way : ways(call.collective, call.per_node)) {
+    auto plan = coll::plan_of(way, problem, shape, nodes);
+    if (!plan) continue;
+    const auto same = [&](const PlannedCall& other) { return other.plan == *plan; };
+    if (std::any_of(plans.begin(), plans.end(), same)) continue;
+    plans.push_back({*plan, how(way), *plan == usual});
+  }
+  std::stable_sort(plans.begin(), plans.end(), [](const auto& one, const auto& other) {
+    return one.is_default > other.is_default;
+  });
+  return plans;
+}
+
+Result<Outcome> run_on_pool(const PlatformSet& set, const PoolCase& call, const coll::Plan& plan,
+                            bool timeline) {
+  const auto nodes = coll::nodes_in_blocks(call.ranks, call.per_node);
+  coll::Plan fitting = plan;
+  if (plan.eager) {
+    const coll::Shape shape = shape_of(set);
+    fitting.slot_bytes = shape.eager_bytes;
+    fitting.slots = 2;
+  }
+  std::vector<coll::Schedule> schedules;
+  for (std::uint32_t rank = 0; rank < call.ranks; ++rank)
+    schedules.push_back(PENSTOCK_TRY(coll::build(
+        coll::uniform_problem(call.collective, call.ranks, rank, 0, call.block), fitting, nodes)));
+  const coll::Placing placing(coll::placement_of(call.collective, plan.variant), call.ranks,
+                              set.devices, plan.slots);
+  return run(set, call, placing, schedules, plan.eager, timeline);
+}
+
+Result<Outcome> run_on_pool(const PlatformSet& set, const PoolCase& call,
+                            const std::vector<coll::Schedule>& schedules, std::uint32_t slots,
+                            bool timeline) {
+  const coll::Placing placing(coll::placement_of(call.collective, coll::Variant::all), call.ranks,
+                              set.devices, slots);
+  return run(set, call, placing, schedules, false, timeline);
+}
+
+}  // namespace penstock::model

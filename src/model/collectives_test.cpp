@@ -1,0 +1,232 @@
+// Times of the engine's schedules: against the formulas of the bytes that they move and the
+// accesses that they make, and none may become slower than it is.
+#include "model/collectives.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coll/placement.hpp"
+#include "coll/uniform.hpp"
+#include "model/published.hpp"
+
+namespace penstock::model {
+namespace {
+
+using coll::Algorithm;
+using coll::Collective;
+
+const PlatformSet& named(const char* name) {
+  return **find_platform(name);
+}
+
+double seconds(const PlatformSet& set, const PoolCase& call, const coll::Plan& plan) {
+  const auto outcome = run_on_pool(set, call, plan);
+  EXPECT_TRUE(outcome) << (outcome ? "" : outcome.error().message);
+  return outcome ? outcome->seconds : 0;
+}
+
+/// Every collective by every plan, on every platform, with ranks alone and four to a host.
+TEST(Collectives, AllSchedulesEnd) {
+  std::size_t calls = 0;
+  for (const PlatformSet& set : platform_sets()) {
+    for (std::size_t i = 0; i < coll::collective_count; ++i) {
+      for (const std::uint32_t ranks : {1u, 2u, 3u, 5u, 8u, 12u}) {
+        for (const std::uint32_t per_node : {1u, 4u}) {
+          for (const std::uint64_t bytes : {8u, 5000u, 900'000u}) {
+            const auto collective = static_cast<Collective>(i);
+            const PoolCase call{collective, ranks, per_node, block_of(collective, ranks, bytes)};
+            for (const PlannedCall& plan : plans_of(set, call)) {
+              const auto outcome = run_on_pool(set, call, plan.plan);
+              ASSERT_TRUE(outcome) << name_of(collective) << ", " << ranks << " ranks, " << plan.how
+                                   << ": " << outcome.error().message;
+              ++calls;
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(calls, 2000u);
+}
+
+TEST(Collectives, AScheduleThatNeverEndsIsNamed) {
+  const PoolCase call{Collective::allgather, 2, 1, 4096};
+  std::vector<coll::Schedule> schedules;
+  for (std::uint32_t rank = 0; rank < 2; ++rank)
+    schedules.push_back(
+        *coll::build(coll::uniform_problem(Collective::allgather, 2, rank, 0, call.block), {}));
+  std::erase_if(schedules[1].steps,
+                [](const coll::Step& step) { return step.kind == coll::StepKind::ring; });
+  const auto outcome = run_on_pool(named("cpu"), call, schedules, 4);
+  ASSERT_FALSE(outcome);
+  EXPECT_THAT(outcome.error().message,
+              testing::HasSubstr("1 of 2 lanes never end, the first of them is rank 0"));
+}
+
+/// What a rank's share of the work takes at 20 GB/s, S = 1: the busiest of its engine and the
+/// devices. With N ranks on 6 devices, each device carries what N / 6 ranks publish and what is
+/// read of that.
+struct Bound {
+  Collective collective;
+  std::uint32_t ranks;
+  double shares;         ///< of S at 20 GB/s
+  double slower = 1.02;  ///< than the bound at most; the rest is the first chunk
+  Algorithm algorithm = Algorithm::one_shot;
+  bool turns = false;
+};
+
+class BoundTest : public testing::TestWithParam<Bound> {};
+
+/// Where N divides 6 or 6 divides N the default schedules are as fast as their bytes allow. Where
+/// they are not, the second number keeps them from becoming slower.
+TEST_P(BoundTest, IsKept) {
+  const Bound& bound = GetParam();
+  const PlatformSet& set = named("cccl");
+  const std::uint64_t bytes = 100 * set.slot_bytes * bound.ranks;
+  const PoolCase call{bound.collective, bound.ranks, 1,
+                      block_of(bound.collective, bound.ranks, bytes)};
+  const coll::Plan plan{.algorithm = bound.algorithm,
+                        .slot_bytes = set.slot_bytes,
+                        .slots = set.slots,
+                        .turns = bound.turns};
+  const double whole = static_cast<double>(bytes) / 20e9;
+  EXPECT_GE(seconds(set, call, plan), bound.shares * whole * 0.999);
+  EXPECT_LE(seconds(set, call, plan), bound.shares * whole * bound.slower);
+}
+
+constexpr Algorithm one = Algorithm::one_shot, two = Algorithm::two_shot;
+INSTANTIATE_TEST_SUITE_P(
+    All, BoundTest,
+    testing::Values(
+        // a rank reads (N - 1) S; a device carries N S of each rank on it
+        Bound{Collective::allgather, 2, 1}, Bound{Collective::allgather, 3, 2},
+        Bound{Collective::allgather, 6, 6}, Bound{Collective::allgather, 12, 24},
+        Bound{Collective::allreduce, 6, 6, 1.02, one},
+        Bound{Collective::allreduce, 12, 24, 1.02, one},
+        // a rank reads (N - 1) / N S; a device carries twice that of each rank on it
+        Bound{Collective::alltoall, 2, 1 / 2.}, Bound{Collective::alltoall, 3, 2 / 3.},
+        Bound{Collective::alltoall, 6, 10 / 6.}, Bound{Collective::alltoall, 12, 44 / 12.},
+        Bound{Collective::reduce_scatter, 3, 2 / 3.}, Bound{Collective::reduce_scatter, 6, 10 / 6.},
+        Bound{Collective::reduce_scatter, 12, 44 / 12.},
+        // the input, which is read once, and the result, which N - 1 read
+        Bound{Collective::allreduce, 2, 1, 1.02, two},
+        Bound{Collective::allreduce, 6, 16 / 6., 1.02, two},
+        Bound{Collective::allreduce, 12, 68 / 12., 1.02, two},
+        // the root's engine
+        Bound{Collective::gather, 6, 5}, Bound{Collective::gather, 12, 11},
+        Bound{Collective::scatter, 3, 2}, Bound{Collective::scatter, 12, 11},
+        Bound{Collective::reduce, 3, 2}, Bound{Collective::reduce, 6, 5, 1.06},
+        Bound{Collective::broadcast, 2, 1}, Bound{Collective::broadcast, 3, 1, 1.02, one, true},
+        Bound{Collective::broadcast, 4, 1, 1.02, one, true},
+        // not reached: readers meet on a device and stay together
+        Bound{Collective::broadcast, 3, 1, 2.01}, Bound{Collective::broadcast, 12, 2, 5.6},
+        Bound{Collective::broadcast, 12, 2, 1.6, one, true},
+        Bound{Collective::allgather, 4, 3, 1.35}, Bound{Collective::allgather, 8, 64 / 6., 2.7},
+        Bound{Collective::allreduce, 4, 1.5, 2.1, two},
+        Bound{Collective::allreduce, 3, 4 / 3., 1.52, two}, Bound{Collective::alltoall, 4, 1, 1.85},
+        Bound{Collective::alltoall, 8, 14 / 6., 1.52}));
+
+/// Two streams that meet on a device stay together under fair shares, and part where the device
+/// serves one at a time. Source: papers/4-collectives.md, 4.10.
+TEST(Collectives, TurnsOfDevicesPartConvoys) {
+  PlatformSet fair = named("cccl"), turns = fair;
+  ASSERT_TRUE(change(turns, "turns=1"));
+  const std::uint64_t bytes = 64 << 20;
+  for (const std::uint32_t ranks : {3u, 6u}) {
+    const PoolCase call{Collective::broadcast, ranks, 1, bytes};
+    const coll::Plan plan{.slot_bytes = 1 << 18, .slots = 64};
+    EXPECT_LT(seconds(turns, call, plan), 0.6 * seconds(fair, call, plan));
+  }
+}
+
+/// Matched with the writers, reads wait less: the design's 1.48 at 3 ranks and 12 chunks.
+TEST(Collectives, OrderOfReadsCounts) {
+  const std::uint64_t bytes = 3 * 12 << 20;
+  const PoolCase call{Collective::alltoall, 3, 1, bytes / 3};
+  const auto time = [&](ReadOrder order) {
+    const auto schedules = published(Collective::alltoall, 3, bytes, 12, order);
+    return run_on_pool(named("cccl"), call, *schedules, 36)->seconds;
+  };
+  EXPECT_NEAR(time(ReadOrder::after) / time(ReadOrder::before), 1.48, 0.005);
+}
+
+/// What is small takes accesses, not bytes: eager one store and one look; by slots a fence and a
+/// doorbell, a look at it and one at the chunks.
+TEST(Collectives, SmallOnesAreAccesses) {
+  const PlatformSet& set = named("cpu");
+  const Platform p = set.platform();
+  const double micro = 1e-6;
+  for (const std::uint32_t ranks : {2u, 3u, 8u}) {
+    for (const Collective collective : {Collective::allreduce, Collective::allgather}) {
+      const PoolCase call{collective, ranks, 1, 8};
+      const double few = 0.1 * micro;  // their bytes
+      const coll::Plan eager{.eager = true};
+      EXPECT_NEAR(seconds(set, call, eager), (p.store_us + p.load_us) * micro, few);
+      EXPECT_NEAR(seconds(set, call, {}), (p.fence_us + p.store_us + 2 * p.load_us) * micro, few);
+    }
+    const coll::Plan two_shot{.algorithm = Algorithm::two_shot};
+    EXPECT_NEAR(seconds(set, {Collective::allreduce, ranks, 1, 8 * ranks}, two_shot),
+                2 * (p.fence_us + p.store_us + 2 * p.load_us) * micro, 0.1 * micro);
+    EXPECT_NEAR(seconds(set, {Collective::barrier, ranks, 1, 0}, {}),
+                (p.fence_us + p.store_us + p.load_us) * micro, 1e-9);
+  }
+}
+
+/// Of every byte a device carries what a schedule says; the links of hosts carry it too.
+TEST(Collectives, CarryTheBytesOfTheSchedules) {
+  const PlatformSet& set = named("gpu");
+  const PoolCase call{Collective::allgather, 6, 1, 64 << 20};
+  const auto outcome = run_on_pool(set, call, {.slot_bytes = set.slot_bytes, .slots = 4});
+  ASSERT_TRUE(outcome);
+  const double s = static_cast<double>(call.block);
+  for (const Utilization& each : outcome->utilization) {
+    if (each.what == "devices") {
+      EXPECT_NEAR(each.share, 6 * s / 20e9 / outcome->seconds, 1e-6);
+    } else if (each.what == "links from the pool") {
+      EXPECT_NEAR(each.share, 5 * s / 63e9 / outcome->seconds, 1e-6);
+    } else if (each.what == "the switch") {
+      EXPECT_NEAR(each.share, 36 * s / 2000e9 / outcome->seconds, 1e-6);
+    }
+  }
+}
+
+/// A timeline is of the same call: it begins at 0, ends at the end, and shows each byte once.
+TEST(Collectives, TimelinesAreWhole) {
+  const PlatformSet& set = named("gpu");
+  const PoolCase call{Collective::alltoall, 4, 1, 1 << 20};
+  const auto outcome = run_on_pool(set, call, {.slot_bytes = set.slot_bytes, .slots = 4}, true);
+  ASSERT_TRUE(outcome);
+  std::uint64_t written = 0, read = 0, last = 0;
+  for (const coll::TraceSpan& span : outcome->spans) {
+    EXPECT_LE(span.begin_ns, span.end_ns);
+    EXPECT_LT(span.rank, 4u);
+    last = std::max(last, span.end_ns);
+    if (span.kind == coll::StepKind::publish) written += span.bytes;
+    if (span.kind == coll::StepKind::copy) read += span.bytes;
+  }
+  EXPECT_EQ(written, 4u * 3 << 20);
+  EXPECT_EQ(read, written);
+  EXPECT_NEAR(static_cast<double>(last), outcome->seconds * 1e9, 1);
+}
+
+TEST(Platforms, AreChangedByName) {
+  PlatformSet set = named("cccl");
+  ASSERT_TRUE(change(set, "device=30.5,duplex=1,devices=4"));
+  EXPECT_EQ(set.platform().device_GBps, 30.5);
+  EXPECT_EQ(set.platform().duplex, 1);
+  EXPECT_EQ(set.platform().write_GBps, 20);
+  EXPECT_EQ(set.devices, 4u);
+  using testing::HasSubstr;
+  EXPECT_THAT(change(set, "devise=3").error().message,
+              HasSubstr("a platform has no 'devise'; it has device, duplex"));
+  EXPECT_THAT(change(set, "device=").error().message, HasSubstr("'device=' is no NAME=NUMBER"));
+  EXPECT_THAT(change(set, "device=-1").error().message, HasSubstr("from 0 to 1000000"));
+  EXPECT_THAT(change(set, "devices=17").error().message, HasSubstr("1 to 16 are modelled"));
+  EXPECT_THAT(find_platform("nobody").error().message,
+              HasSubstr("there is no platform 'nobody'; there are cccl, gpu, cpu, niagara"));
+  for (const PlatformSet& each : platform_sets())
+    for (const auto& value : each.values) EXPECT_FALSE(value.source.empty());
+}
+
+}  // namespace
+}  // namespace penstock::model

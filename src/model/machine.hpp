@@ -1,0 +1,113 @@
+// Runs programs on shared links: lanes that transfer, pause, tell and wait. An event simulation;
+// what happens at the same time happens in the order of the lanes.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <queue>
+#include <vector>
+
+#include "base/status.hpp"
+#include "model/fluid.hpp"
+
+namespace penstock::model {
+
+/// A number that lanes wait for, and that only grows.
+using Word = std::uint32_t;
+struct Need {
+  Word word = 0;
+  std::uint64_t value = 1;
+};
+
+/// What a lane does next.
+struct Action {
+  enum class Kind : std::uint8_t { transfer, pause, await, end };
+  Kind kind = Kind::end;
+  double bytes = 0;              ///< transfer
+  std::vector<Use> uses = {};    ///< transfer; none: it takes no time
+  std::int64_t turn = -1;        ///< transfer: number of a queue of which one at a time is served
+  double seconds = 0;            ///< pause
+  std::vector<Need> needs = {};  ///< await: all of them
+};
+
+class Machine;
+
+/// What does one thing after the other: a rank's thread, or a stream of its GPU.
+class Lane {
+ public:
+  virtual ~Lane() = default;
+  /// The action before is done.
+  virtual Action next(Machine& machine) = 0;
+  /// In a message of who never ends.
+  virtual std::string name() const = 0;
+};
+
+class Machine {
+ public:
+  Fluid& fluid() { return fluid_; }
+  Word add_word();
+  /// Turns are queues, numbered from 0.
+  std::int64_t add_turn();
+  void add_lane(std::unique_ptr<Lane> lane) { lanes_.push_back({std::move(lane)}); }
+
+  /// Until all lanes have ended: the seconds that took. Error: deadline, where some never end; it
+  /// names one.
+  Result<double> run();
+
+  // Of a lane's next():
+  double now() const { return now_; }
+  std::uint64_t value(Word word) const { return words_[word].value; }
+  /// The word has at least this value from now on, or `after` seconds later.
+  void tell(Word word, std::uint64_t value, double after);
+
+ private:
+  struct LaneState {
+    std::unique_ptr<Lane> lane;
+    Action action = {};
+    std::size_t missing = 0;  ///< needs
+    bool ended = false;
+  };
+  struct WordState {
+    std::uint64_t value = 0;
+    std::vector<std::pair<std::uint64_t, std::size_t>> waiters = {};  ///< value, lane
+  };
+  struct Turn {
+    bool taken = false;
+    std::deque<std::size_t> waiting = {};
+  };
+  /// Of a lane that pauses, or of a word that is told.
+  struct Timer {
+    double time = 0;
+    std::uint64_t order = 0;
+    bool tells = false;
+    std::size_t lane = 0;
+    Word word = 0;
+    std::uint64_t value = 0;
+    bool operator>(const Timer& other) const {
+      return time != other.time ? time > other.time : order > other.order;
+    }
+  };
+  void go_on(std::size_t lane);
+  bool begin(std::size_t lane);
+  bool begin_transfer(std::size_t lane);
+  bool begin_wait(std::size_t lane);
+  void start(std::size_t lane);
+  void finish(std::size_t lane);
+  void raise(Word word, std::uint64_t value);
+  void take_timers();
+  Result<double> stuck() const;
+
+  Fluid fluid_;
+  double now_ = 0;
+  std::uint64_t order_ = 0;
+  std::vector<LaneState> lanes_;
+  std::vector<WordState> words_;
+  std::vector<Turn> turns_;
+  std::vector<std::size_t> lane_of_;   ///< by flow
+  std::vector<std::size_t> finished_;  ///< lanes whose transfers are done
+  std::deque<std::size_t> ready_;
+  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+};
+
+}  // namespace penstock::model

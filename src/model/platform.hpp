@@ -1,0 +1,78 @@
+// What a pool, its hosts and the networks beside it can do, as numbers with their sources: named
+// sets, of which every value can be changed. Units: GB = 10^9 bytes, seconds as ns or µs by name.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+
+namespace penstock::model {
+
+/// A rate of 0 is no limit, and a cost of 0 none.
+struct Platform {
+  // the pool
+  double device_GBps = 0;  ///< of a device: both directions together, or with duplex each
+  double duplex = 0;       ///< 1: a device reads and writes at once, each at its full rate
+  double pool_GBps = 0;  ///< of the switch, or of what all devices share: both directions together
+  double turns = 0;      ///< 1: a device serves one transfer at a time
+  // a host and its ranks
+  double link_GBps = 0;    ///< of a host to the pool, each direction
+  double write_GBps = 0;   ///< of a rank: a core that stores, a copy engine
+  double read_GBps = 0;    ///< of a rank: a core that loads, a copy engine
+  double lanes = 1;        ///< 2: a rank publishes and reads side by side, as by two streams
+  double memory_GBps = 0;  ///< of a host's own memory: moves, and what ranks hand on within a node
+  double cached = 0;  ///< 1: what a rank publishes its host's others read from the host's caches
+  double reduce_GBps = 0;  ///< of a rank: operand bytes that it reduces, beside fetching them
+  // an operation
+  double load_us = 0;    ///< a look at a word, or the first bytes of a chunk: a device access
+  double store_us = 0;   ///< until what was stored is seen
+  double fence_us = 0;   ///< between a chunk and its doorbell
+  double launch_us = 0;  ///< of a copy or a kernel
+};
+
+/// A network beside the pool: rings and pairs of messages.
+struct Network {
+  std::string_view name;
+  double line_GBps = 0;   ///< line rate, each direction of a host
+  double fraction = 1;    ///< of the line rate that is reached
+  double latency_us = 0;  ///< of a message
+  double local_GBps = 0;  ///< between ranks of a node
+  std::string_view source;
+  double rate() const { return line_GBps * fraction * 1e9; }
+};
+
+struct PlatformSet {
+  struct Value {
+    std::string_view name;  ///< as in fields()
+    double value = 0;
+    std::string_view source;
+  };
+  std::string_view name, meaning;
+  std::vector<Value> values;
+  std::uint32_t devices = 1;
+  std::uint64_t slot_bytes = 256 << 10;
+  std::uint32_t slots = 4;
+  Platform platform() const;
+};
+
+/// Name, unit, meaning and place of each number.
+struct PlatformField {
+  std::string_view name, unit, meaning;
+  double Platform::*at;
+};
+std::span<const PlatformField> fields();
+
+/// The first one is taken where none is named.
+const std::vector<PlatformSet>& platform_sets();
+const std::vector<Network>& networks();
+/// Errors: not_found, which names those that there are.
+Result<const PlatformSet*> find_platform(std::string_view name);
+/// "device=20,duplex=1": changes `set`. Errors: invalid_argument, which names what is wrong and
+/// what can stand there.
+Result<void> change(PlatformSet& set, std::string_view text);
+
+}  // namespace penstock::model

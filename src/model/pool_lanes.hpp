@@ -1,0 +1,66 @@
+// The ranks of a collective on a pool: their schedules, done step by step as the executors do them,
+// with the time that each step takes. One lane a rank is its thread: it goes in the order of the
+// list, looks at the doorbells of a round together and takes small chunks together
+// (coll/together.hpp), as coll's SlotRun; its eager form looks once at all. Two lanes a rank are
+// streams of a GPU, which take each step by itself.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "coll/placement.hpp"
+#include "coll/trace.hpp"
+#include "model/resources.hpp"
+
+namespace penstock::model {
+
+/// What all ranks share of one call.
+class PoolCall {
+ public:
+  /// `placing`: of the chunks of all ranks. `spans`: takes the timeline, or null.
+  PoolCall(Machine& machine, const PoolResources& resources,
+           const std::vector<coll::Schedule>& schedules, const coll::Placing& placing, bool eager,
+           std::vector<coll::TraceSpan>* spans)
+      : machine_(machine),
+        resources_(resources),
+        schedules_(schedules),
+        placing_(placing),
+        eager_(eager),
+        spans_(spans) {}
+
+  /// Of all ranks.
+  void add_lanes();
+
+  const PoolResources& resources() const { return resources_; }
+  const coll::Schedule& schedule(std::uint32_t rank) const { return schedules_[rank]; }
+  bool eager() const { return eager_; }
+  std::uint32_t device_of(std::uint32_t producer, std::uint64_t chunk) const {
+    return eager_ ? 0 : placing_.device_of(producer, chunk);
+  }
+  Word doorbell(std::uint32_t producer, std::uint64_t chunk) { return word({0, producer, chunk}); }
+  Word release(std::uint32_t producer, std::uint32_t consumer) {
+    return word({1, producer, consumer});
+  }
+  Word step(std::uint32_t rank, std::uint64_t index) { return word({2, rank, index}); }
+  void record(const coll::TraceSpan& span) {
+    if (spans_ != nullptr) spans_->push_back(span);
+  }
+
+ private:
+  struct Name {
+    int kind = 0;
+    std::uint64_t one = 0, other = 0;
+    auto operator<=>(const Name&) const = default;
+  };
+  Word word(const Name& name);
+
+  Machine& machine_;
+  const PoolResources& resources_;
+  const std::vector<coll::Schedule>& schedules_;
+  const coll::Placing placing_;
+  const bool eager_;
+  std::vector<coll::TraceSpan>* spans_;
+  std::map<Name, Word> words_;
+};
+
+}  // namespace penstock::model

@@ -1,0 +1,64 @@
+// The links and engines of a pool and its hosts, as resources that transfers share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "coll/node_map.hpp"
+#include "model/machine.hpp"
+#include "model/platform.hpp"
+
+namespace penstock::model {
+
+/// How much of the time a kind of resource was in use: of the busiest of them.
+struct Utilization {
+  std::string what;
+  double share = 0;
+};
+
+class PoolResources {
+ public:
+  PoolResources(Machine& machine, const Platform& platform, std::uint32_t devices,
+                const coll::NodeMap& nodes);
+
+  const Platform& platform() const { return platform_; }
+  std::uint32_t ranks() const { return nodes_.ranks(); }
+  bool same_node(std::uint32_t one, std::uint32_t other) const {
+    return nodes_.node_of(one) == nodes_.node_of(other);
+  }
+  /// What a transfer of `rank` to or from the pool uses; of each of its bytes `share` go to device
+  /// i, for each of `shares`.
+  struct DeviceShare {
+    std::uint32_t device = 0;
+    double share = 1;
+  };
+  std::vector<Use> write(std::uint32_t rank, std::uint32_t device) const;
+  std::vector<Use> read(std::uint32_t rank, const std::vector<DeviceShare>& shares) const;
+  /// Within its host's memory.
+  std::vector<Use> local(std::uint32_t rank) const;
+  /// The queue of those that write to a device, or read from it; -1: none.
+  std::int64_t turn(std::uint32_t device, bool writes) const;
+
+  /// The busiest kind first.
+  std::vector<Utilization> utilization(Machine& machine, double seconds) const;
+
+ private:
+  struct Kind {
+    std::string what;
+    std::vector<Resource> all;
+  };
+  /// One for each of `count`; nothing where the rate is no limit.
+  std::vector<Resource> add(Machine& machine, const char* what, std::size_t count, double GBps);
+  std::size_t place_of(std::uint32_t rank) const { return place_of_node_[rank]; }
+
+  const Platform platform_;
+  const coll::NodeMap nodes_;
+  std::vector<std::size_t> place_of_node_;  ///< by rank
+  std::vector<Kind> kinds_;
+  std::vector<Resource> device_writes_, device_reads_, pool_, up_, down_, writers_, readers_,
+      memories_;
+  std::vector<std::int64_t> write_turns_, read_turns_;
+};
+
+}  // namespace penstock::model
