@@ -32,6 +32,7 @@ void add_coherence_command(CLI::App& doctor, Action& chosen);
 void add_run_command(CLI::App& app, Action& chosen);
 void add_env_command(CLI::App& app, Action& chosen);
 void add_ps_command(CLI::App& app, Action& chosen);
+void add_switch_command(CLI::App& app, Action& chosen);
 void add_bench_command(CLI::App& app, Action& chosen);
 void add_tune_command(CLI::App& bench, Action& chosen);
 void add_model_command(CLI::App& app, Action& chosen);

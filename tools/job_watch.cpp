@@ -49,7 +49,7 @@ Result<JobWatch> JobWatch::start(const std::string& pool, const std::string& job
 
 void JobWatch::sample() {
   for (pool::ProcessRecord& record : pool_->processes()) {
-    if (record.job != job_) continue;
+    if (record.job != job_ || record.rank == pool::helper_rank) continue;
     Rank& rank = ranks_[Key{record.slot, record.generation}];
     const bool is_new = rank.record.pid == 0;
     rank.record = std::move(record);

@@ -83,6 +83,7 @@ int run(int argc, char** argv) {
   add_run_command(app, chosen);
   add_env_command(app, chosen);
   add_ps_command(app, chosen);
+  add_switch_command(app, chosen);
   add_bench_command(app, chosen);
   add_model_command(app, chosen);
   add_timeline_command(app, chosen);

@@ -40,8 +40,9 @@ class SmallPool : public SimulatedPool {
 };
 
 struct SpaceUser {
-  SpaceUser(World& the_world, const SimulatedPool& simulated, const std::string& job = "")
-      : world(the_world), pool(simulated.attach(world, {.job = job})) {
+  SpaceUser(World& the_world, const SimulatedPool& simulated, const std::string& job = "",
+            std::int32_t rank = -1)
+      : world(the_world), pool(simulated.attach(world, {.rank = rank, .job = job})) {
     arena = simulated.open_arena(world, *pool);
   }
 

@@ -61,6 +61,9 @@ constexpr std::array table{
              "MPI's collectives that go through the pool; -NAME leaves one out."},
     Variable{"PENSTOCK_COLL_CHECK", "0", "0|1",
              "Compare the collective calls of all ranks before each; slow."},
+    Variable{"PENSTOCK_COLL_SWITCH", "auto", "auto|always|never",
+             "Collectives in the switch that serves the pool (penstock switch): auto where the "
+             "tuning table says so, always where it can; rank 0's counts."},
     Variable{"PENSTOCK_COLL_TUNING", "", "FILE|TEXT|default",
              "Tuning table of collectives, in place of the pool's; rank 0's counts."},
     Variable{"PENSTOCK_GPU_DIRECT", "1", "0|1",

@@ -1,6 +1,7 @@
 #include "coll/agreement.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "base/wait.hpp"
 #include "coll/direct.hpp"
 #include "coll/layout.hpp"
 #include "coll/planning.hpp"
@@ -64,6 +66,32 @@ bool can_be_direct(const pool::Pool& pool, std::uint32_t ranks, const Agreement:
 
 constexpr std::uint64_t hardware_eager_lines = 8;
 
+bool names_switch(const std::shared_ptr<const Tuning>& tuning) {
+  return tuning != nullptr && std::any_of(tuning->entries.begin(), tuning->entries.end(),
+                                          [](const TuningEntry& entry) { return entry.in_switch; });
+}
+
+/// As the ranks find it from rank 0's offer.
+offload::Shape region_shape_of(const Offer& first, std::uint32_t ranks) {
+  return {.ranks = ranks,
+          .leaves = first.switch_leaves,
+          .window = shape_of(first).slots,
+          .slot_bytes = first.slot_bytes,
+          .communicator = first.communicator,
+          .owner = first.token};
+}
+
+/// Of a new region, which no earlier one is mistaken for.
+offload::Shape region_shape(const pool::Pool& pool, std::uint32_t ranks, const Offer& own,
+                            std::uint32_t switches) {
+  static std::atomic<std::uint64_t> made{0};
+  const std::uint64_t name[] = {pool.token(), pool.info().id, ++made};
+  Offer offer = own;
+  offer.communicator = static_cast<std::uint32_t>(base::xxh64(name, sizeof name, 0));
+  offer.switch_leaves = switches - 1;
+  return region_shape_of(offer, ranks);
+}
+
 /// Behind the words: where the other areas are, and the tuning table.
 std::uint64_t rest_begin(std::uint32_t ranks, const Shape& shape) {
   return Communicator::bytes(ranks, shape);
@@ -102,7 +130,58 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
   const Shape wide = shape_on(devices);
   auto made = make_areas(wide, wishes);
   if (!made && wide.devices > 1) made = make_areas(shape_on({}), wishes);
+  if (made) ask_switch(wishes);
   return made;
+}
+
+/// Where one serves the pool and is wished for. Whatever fails, there is the plain pool.
+void Agreement::ask_switch(const Wishes& wishes) {
+  arena::Arena& arena = space_->arena;
+  const std::string wish = base::env_text("PENSTOCK_COLL_SWITCH");
+  const bool always = wish == "always";
+  if (wish == "never" || own_.direct != 0 || ranks_ < 2) return;
+  if (!always && !names_switch(tuning_in_force(arena))) return;
+  auto switches = offload::serving(arena);
+  if (!switches || !*switches) {
+    base::log(base::Level::warn, "collectives go through the plain pool: {}",
+              switches ? fmt::format("no switch serves pool {}; start one: penstock switch {}",
+                                     arena.pool().info().spec, arena.pool().info().spec)
+                       : switches.error().message);
+    return;
+  }
+  const offload::Shape shape = region_shape(arena.pool(), ranks_, own_,
+                                            static_cast<std::uint32_t>((*switches)->tokens.size()));
+  const std::uint64_t bytes = offload::Region(0, shape).bytes();
+  const auto stats = arena.stats();
+  const bool fits = stats.bytes_used + bytes <= stats.bytes_total / wishes.max_pool_parts;
+  auto made = fits ? space_->make(bytes, std::nullopt)
+                   : fail(ErrorCode::no_space, "{} bytes are needed", bytes);
+  if (!made) {
+    base::log(base::Level::warn, "no room for a communicator of the switch: {}",
+              made.error().message);
+    return;
+  }
+  const offload::Region region(made->offset, shape);
+  offload::describe(arena.pool(), region);
+  made_.push_back(*made);
+  auto asked = offload::Registration::ask(**std::move(switches), region);
+  if (!asked) {
+    base::log(base::Level::warn, "{}: collectives go through the plain pool",
+              asked.error().message);
+    space_->give_back(made_.back());
+    made_.pop_back();
+    return;
+  }
+  registration_ = *std::move(asked);
+  if (!registration_->served()) {
+    base::log(base::Level::warn, "the switch does not serve a communicator: {}",
+              registration_->why());
+    return;
+  }
+  own_.switch_region = region.offset();
+  own_.communicator = shape.communicator;
+  own_.switch_leaves = shape.leaves;
+  own_.always_in_switch = always ? 1 : 0;
 }
 
 /// Nothing is taken where there is no room.
@@ -204,6 +283,11 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
   options.shares_gpu = std::count_if(offers.begin(), offers.end(), [&](const Offer& offer) {
                          return offer.direct == own_.direct;
                        }) > 1;
+  if (first.switch_region != Offer::none) {
+    options.switch_region.emplace(first.switch_region, region_shape_of(first, ranks_));
+    options.always_in_switch = first.always_in_switch != 0;
+  }
+  options.registration = registration_;
   drop_copies(pool, options);
   const std::uint64_t offsets = offsets_bytes(ranks_, options.shape);
   const std::uint64_t tuning = std::min<std::uint64_t>(first.tuning_bytes, max_tuning_bytes);
@@ -223,6 +307,14 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
 }
 
 void Agreement::give_back() {
+  constexpr std::uint64_t patience_ns = 2'000'000'000;
+  base::Waiter waiter("the switch to let go of a communicator", patience_ns);
+  while (registration_ != nullptr && !registration_->is_withdrawn()) {
+    if (waiter.pause()) continue;
+    made_.pop_back();  // the switch may still store there: this process keeps it
+    break;
+  }
+  registration_ = nullptr;
   for (const auto& area : made_) space_->give_back(area);
   made_.clear();
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -26,8 +27,12 @@ struct Offer {
   std::uint32_t devices = 1, area_slots = 0;
   std::uint64_t check = 0;   ///< Options::check
   std::uint64_t direct = 0;  ///< a GPU that keeps the protocol by itself, if all ranks' do; 0: none
+  std::uint64_t switch_region = none;  ///< of rank 0, where a switch serves it
+  std::uint32_t communicator = 0;      ///< offload::Shape::communicator
+  std::uint32_t switch_leaves = 0;
+  std::uint64_t always_in_switch = 0;  ///< Options::always_in_switch
 };
-static_assert(sizeof(Offer) == 88);
+static_assert(sizeof(Offer) == 112);
 
 class Agreement {
  public:
@@ -65,6 +70,7 @@ class Agreement {
   void give_back();
 
  private:
+  void ask_switch(const Wishes& wishes);
   Result<void> make_areas(const Shape& shape, const Wishes& wishes);
   void drop_copies(pool::Pool& pool, const Options& options) const;
   void publish(const Shape& shape, const std::vector<std::byte>& tuning);
@@ -73,6 +79,7 @@ class Agreement {
   std::optional<Space> space_;
   Offer own_;
   std::vector<arena::Object> made_;  ///< the words first; then slots, where they lie apart
+  std::shared_ptr<offload::Registration> registration_;  ///< of the last of made_
 };
 
 }  // namespace penstock::coll

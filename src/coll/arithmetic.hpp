@@ -15,6 +15,8 @@ class Arithmetic {
   static constexpr std::size_t max_piece_bytes = 4096;
 
   virtual ~Arithmetic() = default;
+  /// The type and operation, where others than the host know them: a switch that computes.
+  virtual const Reduction* predefined() const { return nullptr; }
   /// Whether the value of a single rank changes too.
   virtual bool changes_one() const { return false; }
   /// Bytes of a piece that one accumulator takes: whole elements, max_piece_bytes at most.
@@ -37,6 +39,7 @@ class PredefinedArithmetic final : public Arithmetic {
   explicit PredefinedArithmetic(const Reduction& reduction)
       : reduction_(reduction), element_bytes_(bytes_of(reduction.type())) {}
 
+  const Reduction* predefined() const override { return &reduction_; }
   std::size_t piece_bytes() const override { return Reduction::max_elements * element_bytes_; }
   void first(std::byte* accumulator, const std::byte* in, std::size_t bytes) const override {
     reduction_.first(accumulator, in, bytes / element_bytes_);

@@ -10,6 +10,7 @@
 #include "coll/direct.hpp"
 #include "coll/planning.hpp"
 #include "coll/running.hpp"
+#include "coll/switch_run.hpp"
 
 namespace penstock::coll {
 
@@ -61,32 +62,44 @@ struct Communicator::Impl {
         schedules(NodeMap(options.nodes)),
         eager(state),
         slots(state, options.zero_copy_bytes),
+        in_switch(state, options.switch_region),
         direct(state),
         check(state, options.check),
         changeover(state),
         plan_override(options.plan_override),
         is_direct(options.direct && options.shape.direct),
-        shares_gpu(options.shares_gpu) {}
+        shares_gpu(options.shares_gpu),
+        always_in_switch(options.always_in_switch),
+        registration(options.registration) {}
 
   State state;
   PlanTable plans;
   PreparedSchedules schedules;
   EagerRun eager;
   LaneRun slots;
+  SwitchRun in_switch;
   Direct direct;
-  bool is_eager = false;
+  enum class Form : std::uint8_t { slots, eager, in_switch };
+  Form form = Form::slots;
+  Call current;                    ///< the call in progress
+  std::shared_ptr<Prepared> rest;  ///< of it, where the switch is gone
   CallCheck check;
   Changeover changeover;
   PlanOverride plan_override;
   const bool is_direct, shares_gpu;
+  const bool always_in_switch;
+  const std::shared_ptr<offload::Registration> registration;
   std::uint32_t fruitless = 0;  ///< looks since the others were asked for failures
   Missing missing;
   const char* name = "";
 
   Result<Plan> fitting_plan(const Call& call) const;
   Result<const Prepared*> prepare(const Call& call);
-  void begin(const Call& call, const Prepared& prepared);
+  void begin(const Call& of, const Prepared& prepared);
+  void begin_plainly(const Prepared& prepared);
   Result<bool> step();
+  Result<bool> advance();
+  Result<bool> advance_in_switch();
   Result<bool> step_if_one_is_gone();
   /// Its time is up, or another thread wants it to end.
   std::optional<Error> ends_early(const Call& call, std::uint64_t waited_ns) const;
@@ -110,23 +123,53 @@ Result<const Prepared*> Communicator::Impl::prepare(const Call& call) {
   return schedules.get(*call.problem, PENSTOCK_TRY(fitting_plan(call)));
 }
 
-void Communicator::Impl::begin(const Call& call, const Prepared& prepared) {
+void Communicator::Impl::begin(const Call& of, const Prepared& prepared) {
   state.begin_next();
-  is_eager = prepared.plan.eager;
-  check.begin(prepared.problem, is_eager, call.fingerprint);
-  name = call.name;
+  check.begin(prepared.problem, prepared.plan.eager, of.fingerprint);
+  current = of;
+  name = of.name;
   fruitless = 0;
-  is_eager ? eager.begin(call, prepared) : slots.begin(call, prepared);
+  if (!in_switch.takes(of, prepared)) return begin_plainly(prepared);
+  form = Form::in_switch;
+  in_switch.begin(of, prepared);
+}
+
+void Communicator::Impl::begin_plainly(const Prepared& prepared) {
+  form = prepared.plan.eager ? Form::eager : Form::slots;
+  form == Form::eager ? eager.begin(current, prepared) : slots.begin(current, prepared);
+}
+
+/// Where the switch is gone the rest of the call goes through the plain pool, in the same
+/// collective.
+Result<bool> Communicator::Impl::advance_in_switch() {
+  const SwitchWay way = PENSTOCK_TRY(in_switch.advance(missing));
+  if (way != SwitchWay::plain) return way == SwitchWay::done;
+  const Prepared& whole = in_switch.prepared();
+  const std::uint64_t done = in_switch.done_bytes();
+  if (done == 0) {
+    begin_plainly(whole);
+  } else {
+    rest = PENSTOCK_TRY(schedules.make(rest_of(whole.problem, done), whole.plan));
+    begin_plainly(*rest);
+  }
+  return advance();
+}
+
+Result<bool> Communicator::Impl::advance() {
+  if (form == Form::in_switch) return advance_in_switch();
+  return form == Form::eager ? eager.advance(missing) : slots.advance(missing);
 }
 
 /// One look, or as many steps as need no wait.
 Result<bool> Communicator::Impl::step() {
   const bool agreed = PENSTOCK_TRY(check.all_agree(name, missing));
   Result<bool> done = false;
-  if (agreed) done = is_eager ? eager.advance(missing) : slots.advance(missing);
+  if (agreed) done = advance();
   if (done && !*done && ++fruitless % looks_between_checks == 0) {
     state.restore_own_words();
-    auto living = state.check_failures(name, missing, is_eager);
+    const auto eager_form =
+        form == Form::in_switch ? std::nullopt : std::optional(form == Form::eager);
+    auto living = state.check_failures(name, missing, eager_form);
     if (!living) return unexpected(living.error());
   }
   return done;
@@ -198,8 +241,10 @@ Communicator::~Communicator() = default;
 Plan Communicator::plan(const Problem& problem) const {
   const Impl& my = *impl_;
   const NodeMap& nodes = my.schedules.nodes();
-  return my.plan_override.applied_to(my.plans.plan(problem, my.state.shape, nodes), problem,
-                                     nodes.ranks() != 0);
+  Plan plan = my.plan_override.applied_to(my.plans.plan(problem, my.state.shape, nodes), problem,
+                                          nodes.ranks() != 0);
+  plan.in_switch = plan.in_switch || my.always_in_switch;
+  return plan;
 }
 
 Result<void> Communicator::begin(const Call& call) {
@@ -253,7 +298,11 @@ const std::vector<std::uint32_t>& Communicator::awaited() const {
 }
 
 std::uint64_t Communicator::position() const {
-  return impl_->is_eager ? impl_->eager.position() : impl_->slots.position();
+  const Impl& my = *impl_;
+  // The rest of a call that the switch has left lies behind all that the switch has done of it.
+  constexpr std::uint64_t in_plain_pool = 1ull << 62;
+  if (my.form == Impl::Form::in_switch) return my.in_switch.position();
+  return in_plain_pool | (my.form == Impl::Form::eager ? my.eager.position() : my.slots.position());
 }
 
 Result<void> Communicator::wait(const char* what, std::vector<std::uint32_t>& missing,
@@ -324,7 +373,11 @@ void Communicator::leave() {
 
 bool Communicator::all_left() {
   Impl& my = *impl_;
-  if (my.state.all_left(my.missing)) return true;
+  if (my.state.all_left(my.missing)) {
+    if (my.registration == nullptr || my.registration->is_withdrawn()) return true;
+    my.missing = {self()};  // the switch, which has no rank
+    return false;
+  }
   if (++my.fruitless % looks_between_checks == 0) my.state.restore_own_words();
   return false;
 }

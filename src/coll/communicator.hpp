@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "coll/arithmetic.hpp"
 #include "coll/plan_override.hpp"
 #include "coll/problem.hpp"
+#include "offload/registration.hpp"
 #include "pool/pool.hpp"
 
 namespace penstock::coll {
@@ -63,6 +65,13 @@ struct Options {
   std::uint64_t zero_copy_bytes = default_zero_copy_bytes;
   /// What plan() goes by; the same on all ranks. Null: default_tuning().
   std::shared_ptr<const Tuning> tuning;
+  /// Where a switch that computes serves the communicator; the same on all ranks, not with
+  /// `direct`.
+  std::optional<offload::Region> switch_region = {};
+  /// All that the switch can do goes there, whatever `tuning` says; the same on all ranks.
+  bool always_in_switch = false;
+  /// Of who made the switch's region: withdrawn before all_left() is true.
+  std::shared_ptr<offload::Registration> registration = nullptr;
 };
 
 struct Prepared;
@@ -164,7 +173,8 @@ class Communicator {
   void give_up(const Error& error, bool idle);
   /// This rank makes no more calls. Whoever owns the area gives it back when all have left.
   void leave();
-  /// True when all other ranks have left; no wait. Only who owns the area asks, once it has left.
+  /// True when all other ranks have left, and the switch has let go of its region; no wait. Only
+  /// who owns the area asks, once it has left.
   bool all_left();
   /// Waits for it. Errors: peer_dead.
   Result<void> await_all_left(const char* what);

@@ -2,7 +2,8 @@
 //
 //   words     n lines    line p: p's doorbells, one word for each slot; its call, for checks; what
 //                        it has finished; its failure
-//   changes   n lines    line p: from which crossing on p could change, and its vote
+//   changes   n lines    line p: from which crossing on p could change, and its vote; where it has
+//                        left the switch
 //   releases  n rows     row p: a word for each consumer of p's chunks, eight to a line
 //   eager     n rows     row p: p's eager blocks, of tagged lines
 //   direct    n rows     row p: what GPUs of others tell p's GPU (direct_program.hpp); only where
@@ -39,6 +40,9 @@ inline constexpr std::uint64_t max_chunks = (1ull << (low_bits - 1)) - 2;
 constexpr std::uint64_t chunk_word(std::uint64_t collective, std::uint64_t chunks) {
   return word_of(collective, chunks << 1);
 }
+constexpr std::uint64_t chunks_of(std::uint64_t word) {
+  return (word & ((1ull << low_bits) - 1)) >> 1;
+}
 /// Of a doorbell: the last of its chunks stays where the user has it (zero_copy.hpp).
 inline constexpr std::uint64_t zero_copy_bit = 1;
 
@@ -66,6 +70,7 @@ class Layout {
   std::uint64_t failed(std::uint64_t rank) const { return line(rank) + failed_word * 8; }
   std::uint64_t change_offer(std::uint64_t rank) const { return (n_ + rank) * line_bytes; }
   std::uint64_t change_vote(std::uint64_t rank) const { return change_offer(rank) + 8; }
+  std::uint64_t left_switch(std::uint64_t rank) const { return change_offer(rank) + 16; }
   std::uint64_t release(std::uint64_t producer, std::uint64_t consumer) const {
     return 2 * n_ * line_bytes + producer * row_bytes() + consumer * 8;
   }

@@ -63,6 +63,7 @@ std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, co
   plan.slot_bytes = shape.slot_bytes;
   plan.slots = shape.slots;
   plan.eager = entry.eager;
+  plan.in_switch = entry.in_switch;
   if (plan.eager) return fits_eager(problem, shape) ? std::optional(plan) : std::nullopt;
   // How many chunks a block of unknown size takes is not known either: the fewest.
   if (entry.chunk_bytes != 0 && problem.max_block_bytes)

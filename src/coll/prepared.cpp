@@ -86,12 +86,8 @@ Result<const Prepared*> PreparedSchedules::get_direct(const Problem& problem, co
   return found;
 }
 
-Result<Prepared*> PreparedSchedules::find_or_make(const Problem& problem, const Plan& plan) {
-  for (const auto& entry : entries_) {
-    if (entry != nullptr && entry->problem == problem && entry->plan == plan) return entry.get();
-  }
-  if (last_long_ != nullptr && last_long_->problem == problem && last_long_->plan == plan)
-    return last_long_.get();
+Result<std::shared_ptr<Prepared>> PreparedSchedules::make(const Problem& problem,
+                                                          const Plan& plan) const {
   auto made = std::make_shared<Prepared>();
   made->schedule = PENSTOCK_TRY(build(problem, plan, nodes_));
   PENSTOCK_TRY(check_chunks(problem, made->schedule));
@@ -99,6 +95,16 @@ Result<Prepared*> PreparedSchedules::find_or_make(const Problem& problem, const 
   made->plan = plan;
   made->all_hear = made->schedule.consumers.size() + 1 == problem.ranks;
   if (plan.eager) prepare_eager(*made);
+  return made;
+}
+
+Result<Prepared*> PreparedSchedules::find_or_make(const Problem& problem, const Plan& plan) {
+  for (const auto& entry : entries_) {
+    if (entry != nullptr && entry->problem == problem && entry->plan == plan) return entry.get();
+  }
+  if (last_long_ != nullptr && last_long_->problem == problem && last_long_->plan == plan)
+    return last_long_.get();
+  auto made = PENSTOCK_TRY(make(problem, plan));
   const bool is_long = made->schedule.steps.size() > long_steps;
   auto& entry = is_long ? last_long_ : entries_[next_++ % entries_.size()];
   entry = std::move(made);

@@ -52,6 +52,8 @@ class PreparedSchedules {
   /// Errors: those of build(). What it returns stays until the next call, or as long as it is
   /// shared.
   Result<const Prepared*> get(const Problem& problem, const Plan& plan);
+  /// The same, and nothing is kept: another thread may be in get() meanwhile.
+  Result<std::shared_ptr<Prepared>> make(const Problem& problem, const Plan& plan) const;
   /// With Prepared::program. `plan` is not eager.
   Result<const Prepared*> get_moved(const Problem& problem, const Plan& plan);
   /// With Prepared::direct and ::fused. `plan` is not eager.

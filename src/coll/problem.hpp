@@ -104,6 +104,9 @@ struct Plan {
   /// One chunk, in tagged lines, which prove themselves: no doorbell, no release. All blocks fit
   /// one part of a slot.
   bool eager = false;
+  /// A switch that computes does it, where the communicator has one and it can; all else says how
+  /// the plain pool does it otherwise.
+  bool in_switch = false;
   bool operator==(const Plan&) const = default;
 };
 

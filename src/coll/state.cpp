@@ -73,6 +73,13 @@ void State::finish(bool eager, bool all_heard) {
   send_off();
 }
 
+void State::finish_in_switch() {
+  own.publish_word(layout.finished(self()), number);
+  published();
+  told_ = number;
+  send_off();
+}
+
 std::string State::names(const Missing& missing) const {
   constexpr std::size_t most = 8;
   std::string names;
@@ -108,7 +115,8 @@ Error State::failure_of(const char* what, std::uint32_t rank, std::uint64_t fail
                                             group.name(*blamed_))};
 }
 
-Result<void> State::check_failures(const char* what, const Missing& missing, bool eager) {
+Result<void> State::check_failures(const char* what, const Missing& missing,
+                                   std::optional<bool> eager) {
   for (const std::uint32_t rank : missing) {
     memory_of(rank).invalidate(at(layout.line(rank)), line_bytes);
     memory_of(rank).invalidate(at(layout.eager(rank, number)), line_bytes);
@@ -117,7 +125,7 @@ Result<void> State::check_failures(const char* what, const Missing& missing, boo
   for (const std::uint32_t rank : missing) {
     const std::uint64_t failure = learn_from(rank, at(layout.line(rank)));
     if (failure != 0) return unexpected(failure_of(what, rank, failure));
-    if (is_in_other_form(rank, eager))
+    if (eager && is_in_other_form(rank, *eager))
       return fail(ErrorCode::mismatch,
                   "{}: {} and this rank disagree about how much is sent; PENSTOCK_COLL_CHECK=1 "
                   "compares the calls of all ranks",

@@ -87,6 +87,9 @@ class State {
   /// This rank has finished its part in collective `number`. `all_heard`: every other rank has read
   /// something of it there. Tells the others, where they could not know otherwise.
   void finish(bool eager, bool all_heard);
+  /// The same where a switch has done it: tells the others in any case, who may have to go on
+  /// without the switch.
+  void finish_in_switch();
 
   void leave();
   /// Have all others left? `missing`: those that have not.
@@ -105,7 +108,8 @@ class State {
   std::uint64_t gave_up_idle() const { return gave_up() + 1; }
   /// Looks whether one of `missing` has failed, or is in this collective in the other form, because
   /// it was told another size. A device access.
-  Result<void> check_failures(const char* what, const Missing& missing, bool eager);
+  /// nullopt: in neither form.
+  Result<void> check_failures(const char* what, const Missing& missing, std::optional<bool> eager);
   /// Remembers, and lets the others know which rank is dead. `idle`: nothing was under way.
   void fail_with(const Error& error, bool idle = false);
   const std::optional<Error>& failure() const { return failure_; }

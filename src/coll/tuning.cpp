@@ -3,7 +3,8 @@
 //   +0    header    | magic | version, | checksum of | 0 ... | origin, to its zero |    two lines
 //                   |       | entries  | all else    |       |                     |
 //   +128  entry     | collective, algorithm, | min, max | min   | max   | chunk | min, max | chunks
-//   | each, a line    | variant, eager, turns  | ranks    | bytes | bytes | bytes | per node | |
+//   | each, a line    | variant, eager, turns  | ranks    | bytes | bytes | bytes | per node |
+//   switch |                 |                        |          |       |       |       | |
 #include "coll/tuning.hpp"
 
 #include <algorithm>
@@ -37,7 +38,8 @@ struct Entry {
   std::uint32_t min_ranks, max_ranks, turns;
   std::uint64_t min_bytes, max_bytes, chunk_bytes;
   std::uint32_t min_per_node, max_per_node, chunks;
-  std::uint32_t more[3];  ///< 0
+  std::uint32_t in_switch;
+  std::uint32_t more[2];  ///< 0
 };
 static_assert(sizeof(Entry) == tuning_entry_bytes);
 
@@ -83,7 +85,7 @@ Result<TuningEntry> entry_of(const Entry& raw, std::size_t number) {
   const bool known =
       (raw.collective < collective_count || raw.collective == all_collectives) &&
       raw.algorithm < all_algorithms.size() && raw.variant < all_variants.size() &&
-      raw.eager <= 1 && raw.turns <= 1 &&
+      raw.eager <= 1 && raw.turns <= 1 && raw.in_switch <= 1 &&
       std::all_of(std::begin(raw.more), std::end(raw.more), [](auto word) { return word == 0; });
   if (!known)
     return damaged(fmt::format("its entry {} says what this version does not know", number));
@@ -101,6 +103,7 @@ Result<TuningEntry> entry_of(const Entry& raw, std::size_t number) {
   entry.max_per_node = raw.max_per_node;
   entry.chunks = raw.chunks;
   entry.turns = raw.turns != 0;
+  entry.in_switch = raw.in_switch != 0;
   return entry;
 }
 
@@ -120,6 +123,7 @@ Entry raw_of(const TuningEntry& entry) {
   raw.max_per_node = entry.max_per_node;
   raw.chunks = entry.chunks;
   raw.turns = entry.turns ? 1 : 0;
+  raw.in_switch = entry.in_switch ? 1 : 0;
   return raw;
 }
 

@@ -1,7 +1,7 @@
 // A tuning table as text:
 //
 //   COLLECTIVE|all [ranks=RANGE] [bytes=RANGE] [per-node=RANGE] eager|ALGORITHM
-//     [variant=NAME] [chunk=BYTES] [chunks=COUNT] [turns=1]
+//     [variant=NAME] [chunk=BYTES] [chunks=COUNT] [turns=1] [switch=1]
 //
 // RANGE: any, 4, 2-4 or 2-; bytes may end in K, M or G.
 #include <algorithm>
@@ -122,13 +122,17 @@ class Line {
       return {};
     }
     if (key == "chunks") return take_chunks(value);
-    if (key == "turns") {
-      entry_.turns = value == "1";
-      return value == "0" || value == "1" ? Result<void>()
-                                          : wrong(fmt::format("turns={}: 0 or 1 is needed", value));
-    }
+    if (key == "turns") return take_flag(key, value, &entry_.turns);
+    if (key == "switch") return take_flag(key, value, &entry_.in_switch);
     return wrong(
-        unknown(key, "key", {"ranks", "bytes", "per-node", "variant", "chunk", "chunks", "turns"}));
+        unknown(key, "key",
+                {"ranks", "bytes", "per-node", "variant", "chunk", "chunks", "turns", "switch"}));
+  }
+
+  Result<void> take_flag(const std::string& key, const std::string& value, bool* flag) {
+    *flag = value == "1";
+    if (value == "0" || value == "1") return {};
+    return wrong(fmt::format("{}={}: 0 or 1 is needed", key, value));
   }
 
   Result<void> take_way(const std::string& word) {
@@ -234,6 +238,7 @@ std::string print(const TuningEntry& e) {
   if (e.chunk_bytes != 0) text += fmt::format(" chunk={}", e.chunk_bytes);
   if (e.chunks != 0) text += fmt::format(" chunks={}", e.chunks);
   if (e.turns) text += " turns=1";
+  if (e.in_switch) text += " switch=1";
   return text;
 }
 

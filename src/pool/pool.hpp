@@ -150,6 +150,9 @@ struct ProcessStats {
 
 inline constexpr std::uint32_t last_emulated_node = 65535;
 
+/// The rank of a process that is a member of a job and none of its ranks: a switch that serves it.
+inline constexpr std::int32_t helper_rank = -2;
+
 struct AttachOptions {
   std::string spec;
   std::optional<coherence::Mode> mode;  ///< when given it must agree with the pool's

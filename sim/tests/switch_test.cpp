@@ -1,0 +1,293 @@
+// A switch that computes, on memory without coherence: one more node, whose process plays it.
+// Random calls against the exact arithmetic; the switch killed at any operation, and all ranks
+// complete all calls; a rank killed at any operation, and all others are told.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "accelerator/server.hpp"
+#include "coll/agreement.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/small_pool.hpp"
+#include "sim/tests/switch_calls.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using accelerator::Server;
+using coll::Communicator;
+
+/// What happens to a process, besides a death at any operation of its life.
+enum class Trouble : std::uint8_t {
+  none,
+  dies_at_work,  ///< the victim, within its first operations as it serves, or calls
+  stops,         ///< the switch, for longer than a lease; then it goes on
+  vandal,        ///< somebody overwrites words of the rings
+};
+
+struct Job {
+  explicit Job(std::uint32_t ranks) : offers(ranks), told(ranks) {}
+  Trouble trouble = Trouble::none;
+  std::vector<SwitchCall> calls;
+  std::vector<coll::Offer> offers;
+  std::vector<bool> told;
+  std::uint32_t ended = 0;
+  bool serving = false;
+  std::uint64_t computed = 0;  ///< chunks, by the switch
+  std::uint64_t failures = 0;
+  std::uint32_t ranks() const { return static_cast<std::uint32_t>(offers.size()); }
+};
+
+bool died(World& world) {
+  return world.victim() != nullptr && world.victim()->dead;
+}
+/// And it was a rank.
+bool rank_died(World& world, const Job& job) {
+  return died(world) && world.victim()->number < job.ranks();
+}
+
+/// Where deaths are of interest: attaching and leaving have their own tests.
+void die_soon(World& world, const Job& job, std::uint64_t operations) {
+  Process& self = world.self();
+  if (job.trouble != Trouble::dies_at_work || world.victim() != &self || self.dies_at != ~0ull)
+    return;
+  self.dies_at = self.operations + 1 + world.random() % operations;
+  self.takes_node_along = world.random() % 2 == 0;
+}
+
+/// The process that plays the switch.
+void play(World& world, const SimulatedPool& simulated, const std::shared_ptr<Job>& job) {
+  auto server = Server::open({.attach = [&](const pool::AttachOptions& options) {
+    return Result<std::unique_ptr<pool::Pool>>(simulated.attach(world, options));
+  }});
+  world.require(server.has_value(), server ? "" : server.error().message);
+  job->serving = true;
+  while (job->ended + (rank_died(world, *job) ? 1 : 0) < job->ranks()) {
+    if ((*server)->communicators() != 0) die_soon(world, *job, 1500);
+    if (!(*server)->poll()) world.sleep(1 + world.random() % 200'000);
+    job->computed = (*server)->counts().chunks;
+    job->failures = (*server)->counts().failures;
+  }
+  world.require((*server)->communicators() == 0 || died(world) || job->trouble == Trouble::stops,
+                "a communicator was not withdrawn");
+}
+
+class Rank {
+ public:
+  Rank(World& world, const SimulatedPool& simulated, Job& job, std::uint32_t self)
+      : world_(world),
+        job_(job),
+        self_(self),
+        user_(world, simulated, "sim", static_cast<std::int32_t>(self)) {}
+
+  void go() {
+    call_all();
+    ++job_.ended;
+  }
+
+ private:
+  void call_all() {
+    wait_until(world_, "the switch", [&] { return job_.serving || died(world_); });
+    coll::Agreement agreement(job_.ranks(), self_);
+    const auto comm = open(agreement);
+    if (comm == nullptr) return;
+    die_soon(world_, job_, 800);
+    for (const SwitchCall& call : job_.calls)
+      if (!make(*comm, call)) return;
+    comm->leave();
+    if (self_ != 0) return;
+    const auto all = comm->await_all_left("the end");
+    if (!all) return expect_death(all.error());
+    agreement.give_back();
+  }
+
+  bool all_told() const {
+    return std::all_of(job_.told.begin(), job_.told.end(), [](bool told) { return told; });
+  }
+  std::unique_ptr<Communicator> open(coll::Agreement& agreement) {
+    arena::Arena& arena = *user_.arena;
+    std::uint32_t made = 0;
+    const auto make = [&arena, &made](std::uint64_t bytes, std::optional<std::uint32_t> part) {
+      return arena.create(
+          fmt::format("comm.{}", ++made), bytes,
+          {.lifetime = arena::Lifetime::process, .alignment = 4096, .zero = false, .part = part});
+    };
+    const auto give_back = [&arena](const arena::Object& object) { (void)arena.destroy(object); };
+    const auto offered = agreement.offer({arena, make, give_back}, {.slot_bytes = 256});
+    world_.require(offered.has_value(), offered ? "" : offered.error().message);
+    job_.offers[self_] = agreement.own();
+    job_.told[self_] = true;
+    wait_until(world_, "the offers", [&] { return all_told() || rank_died(world_, job_); });
+    if (!all_told()) return nullptr;
+    auto comm = Communicator::open(*user_.pool, agreement.options(*user_.pool, job_.offers));
+    world_.require(comm.has_value(), comm ? "" : comm.error().message);
+    return std::move(*comm);
+  }
+  bool make(Communicator& comm, const SwitchCall& call) {
+    SwitchCallBuffers own(call, self_);
+    std::optional<coll::PredefinedArithmetic> arithmetic;
+    if (call.reduces()) arithmetic.emplace(call.reduction());
+    const auto done = comm.run({.name = name_of(call.collective),
+                                .problem = &own.problem,
+                                .plan = comm.plan(own.problem),
+                                .input = own.in.data(),
+                                .output = own.output(),
+                                .arithmetic = arithmetic ? &*arithmetic : nullptr});
+    if (!done) {
+      expect_death(done.error());
+      return false;
+    }
+    const std::string fault = own.fault(call, self_);
+    world_.require(fault.empty(), fmt::format("{}: {}", call.text(), fault));
+    return true;
+  }
+  /// Of a rank: a switch that dies is no error to anybody.
+  void expect_death(const Error& error) {
+    world_.require(error.code == ErrorCode::peer_dead && rank_died(world_, job_), error.message);
+    const std::string name = fmt::format("rank {} (pid", world_.victim()->number);
+    world_.require(
+        error.message.find(name) != std::string::npos || error.message.ends_with(" left"),
+        error.message);
+  }
+
+  World& world_;
+  Job& job_;
+  std::uint32_t self_;
+  SpaceUser user_;
+};
+
+/// For longer than a lease, somewhere in its work.
+void stop_the_switch(World& world, const SimulatedPool& simulated, const Job& job) {
+  Process& process = *world.processes()[job.ranks()];
+  process.may_exit = true;  // others have taken it for dead
+  wait_until(world, "the offers", [&] { return job.offers[0].token != 0; });
+  world.sleep(world.random() % 3'000'000);
+  process.stopped = true;
+  world.sleep(2 * simulated.lease_ns(world));
+  process.stopped = false;
+}
+
+/// Words of what ranks have sent, and of the answers to one of them: the others' answers say the
+/// same, and are found.
+void overwrite_rings(World& world, const SimulatedPool& simulated, const Job& job) {
+  const auto pool = simulated.attach(world, {.observer = true});
+  wait_until(world, "the offers", [&] { return job.offers[0].token != 0; });
+  const std::uint64_t at = job.offers[0].switch_region;
+  const offload::Region region(at, {.ranks = job.ranks(), .slot_bytes = 256});
+  const auto answered = static_cast<std::uint32_t>(world.random() % job.ranks());
+  for (int times = 0; times < 150 && job.ended == 0; ++times) {
+    world.sleep(world.random() % 60'000);
+    const auto ring = static_cast<std::uint32_t>(world.random() % job.ranks());
+    const std::uint64_t index = job.computed + world.random() % 2;
+    std::uint64_t line = region.completion(answered, index);
+    if (world.random() % 2 == 0) line = region.submission(ring, index);
+    pool->memory().publish_word(pool->base() + line + 8 * (world.random() % 8),
+                                world.random() % 2 == 0 ? 0 : world.random());
+    pool->memory().store_fence();
+  }
+}
+
+struct Case {
+  std::uint32_t ranks = 2, calls = 4;
+  std::uint32_t victim = ~0u;  ///< a rank, or `ranks`: the switch
+  Trouble trouble = Trouble::none;
+};
+
+class SwitchPool : public SimulatedPool {
+ public:
+  SwitchPool() : SimulatedPool({.max_processes = 12, .max_nodes = 6}) {
+    ::setenv("PENSTOCK_COLL_SWITCH", "always", 1);
+    format_arena();
+  }
+  ~SwitchPool() { ::unsetenv("PENSTOCK_COLL_SWITCH"); }
+};
+
+/// Each rank and the switch on a node of its own.
+Scenario calls(const SimulatedPool& pool, const Case& of) {
+  Scenario scenario =
+      pool.scenario(fmt::format("a switch and {} ranks{}{}", of.ranks,
+                                of.victim == of.ranks  ? ", the switch dies"
+                                : of.victim < of.ranks ? fmt::format(", rank {} dies", of.victim)
+                                                       : "",
+                                of.trouble == Trouble::vandal  ? ", rings are overwritten"
+                                : of.trouble == Trouble::stops ? ", the switch is stopped"
+                                : of.trouble == Trouble::none  ? ""
+                                                               : " at work"),
+                    of.ranks + 1);
+  scenario.max_steps = 20'000'000;
+  scenario.body = [&pool, of](World& world) {
+    auto job = std::make_shared<Job>(of.ranks);
+    job->trouble = of.trouble;
+    std::mt19937_64 random(world.random());
+    for (std::uint32_t i = 0; i < of.calls; ++i)
+      job->calls.push_back(draw_switch_call(of.ranks, random));
+    for (std::uint32_t self = 0; self <= of.ranks; ++self) {
+      Process& process = world.spawn(self, [&world, &pool, job, self, of] {
+        if (self == of.ranks) return play(world, pool, job);
+        Rank(world, pool, *job, self).go();
+      });
+      if (self == of.victim) world.mark_victim(process);
+    }
+    if (of.trouble == Trouble::stops)
+      world.spawn(0, [&world, &pool, job] { stop_the_switch(world, pool, *job); });
+    if (of.trouble == Trouble::vandal)
+      world.spawn(0, [&world, &pool, job] { overwrite_rings(world, pool, *job); });
+  };
+  return scenario;
+}
+
+TEST(Switch, GivesTheBitsOfTheEngine) {
+  for (const std::uint32_t ranks : {2u, 3u}) {
+    SwitchPool pool;
+    const Scenario scenario = calls(pool, {.ranks = ranks, .calls = 6});
+    expect_held("switch", "random schedules", explore(scenario, 20));
+    expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 12));
+  }
+}
+
+TEST(Switch, WhenItDiesEachRankCompletesEachCall) {
+  SwitchPool pool;
+  const Case of{.ranks = 3, .calls = 4, .victim = 3};
+  expect_held("switch", "crash points", crash_everywhere(calls(pool, of), 60));
+}
+
+TEST(Switch, ADeadRankIsNamedToAllOthers) {
+  SwitchPool pool;
+  for (const std::uint32_t victim : {0u, 2u}) {
+    const Case of{.ranks = 3, .calls = 4, .victim = victim};
+    expect_held("switch", "crash points", crash_everywhere(calls(pool, of), 40));
+  }
+}
+
+TEST(Switch, WhenItDiesAtWorkTheRestOfTheCallGoesThroughThePlainPool) {
+  SwitchPool pool;
+  const Case of{.ranks = 3, .calls = 4, .victim = 3, .trouble = Trouble::dies_at_work};
+  expect_held("switch", "crash points", explore(calls(pool, of), 60));
+  expect_held("switch", "crash points", explore(with_lasting_copies(calls(pool, of)), 20));
+}
+
+TEST(Switch, ARankThatDiesAtWorkIsNamedToAllOthers) {
+  SwitchPool pool;
+  for (const std::uint32_t victim : {0u, 1u}) {
+    const Case of{.ranks = 3, .calls = 4, .victim = victim, .trouble = Trouble::dies_at_work};
+    expect_held("switch", "crash points", explore(calls(pool, of), 30));
+  }
+}
+
+/// It is taken for dead, stores nothing when it goes on, and ends.
+TEST(Switch, ThatWasTakenForDeadHarmsNothing) {
+  SwitchPool pool;
+  const Case of{.ranks = 2, .calls = 6, .trouble = Trouble::stops};
+  expect_held("switch", "random schedules", explore(calls(pool, of), 20));
+}
+
+TEST(Switch, WhatAStrangerOverwritesIsNoticedAndNobodyHangs) {
+  SwitchPool pool;
+  const Case of{.ranks = 3, .calls = 6, .trouble = Trouble::vandal};
+  expect_held("switch", "random schedules", explore(calls(pool, of), 30));
+}
+
+}  // namespace
+}  // namespace penstock::sim

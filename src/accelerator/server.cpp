@@ -1,0 +1,200 @@
+#include "accelerator/server.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/format.hpp"
+#include "base/log.hpp"
+
+namespace penstock::accelerator {
+
+namespace {
+
+using offload::Answer;
+using offload::Ask;
+
+/// Lines of asks that are looked at together.
+constexpr std::uint32_t slots_at_once = 64;
+constexpr std::uint64_t care_interval_ns = 20'000'000;
+
+std::uint64_t key_of(std::uint32_t slot, std::uint32_t word) {
+  return std::uint64_t{slot} * offload::asks_of_a_process + word;
+}
+
+void add(Counts& to, const Counts& from) {
+  to.chunks += from.chunks;
+  to.commands += from.commands;
+  to.completions += from.completions;
+  to.failures += from.failures;
+  to.traffic.gathered_bytes += from.traffic.gathered_bytes;
+  to.traffic.result_bytes += from.traffic.result_bytes;
+  to.traffic.reduced_bytes += from.traffic.reduced_bytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::open(ServerOptions options) {
+  auto pool = PENSTOCK_TRY(options.attach({}));
+  auto arena = PENSTOCK_TRY(arena::Arena::open(*pool));
+  const auto directory = PENSTOCK_TRY(offload::Directory::find_or_make(*arena));
+  PENSTOCK_TRY(offload::take_claim(directory, options.role));
+  std::unique_ptr<Server> server(
+      new Server(std::move(options), std::move(pool), std::move(arena), directory));
+  server->note_old_asks();
+  return server;
+}
+
+Server::Server(ServerOptions options, std::unique_ptr<pool::Pool> pool,
+               std::unique_ptr<arena::Arena> arena, offload::Directory directory)
+    : options_(std::move(options)),
+      pool_(std::move(pool)),
+      arena_(std::move(arena)),
+      directory_(std::move(directory)),
+      asked_(directory_.processes()),
+      heard_(directory_.processes()) {}
+
+Server::~Server() {
+  if (pool_->attached_here()) (void)close();
+}
+
+Result<void> Server::close() {
+  if (std::exchange(closed_, true)) return {};
+  auto given = offload::give_claim_back(directory_, options_.role);
+  for (auto& [key, client] : served_) add(gone_, client.served->counts());
+  served_.clear();
+  return given;
+}
+
+/// What an earlier switch has answered is its own: those communicators have left it, or will.
+void Server::note_old_asks() {
+  const auto& memory = pool_->memory();
+  for (std::uint32_t slot = 0; slot < directory_.processes(); ++slot) {
+    memory.invalidate(pool_->base() + directory_.ask_line(slot), coherence::line_bytes);
+    memory.invalidate(pool_->base() + directory_.answer_line(options_.role.number, slot),
+                      coherence::line_bytes);
+  }
+  memory.load_fence();
+  for (std::uint32_t slot = 0; slot < directory_.processes(); ++slot) {
+    for (std::uint32_t word = 0; word < offload::asks_of_a_process; ++word) {
+      const Ask ask{memory.load_word(pool_->base() + directory_.ask_line(slot) + word * 8)};
+      const std::uint64_t given = memory.load_word(
+          pool_->base() + directory_.answer_line(options_.role.number, slot) + word * 8);
+      if (given != ask.word && (given & ~std::uint64_t{0xf}) == ask.word)
+        asked_[slot][word] = ask.word;
+    }
+  }
+}
+
+bool Server::poll() {
+  bool moved = look_at_asks();
+  for (auto& [key, client] : served_) moved |= client.served->poll();
+  const std::uint64_t now = base::now_ns();
+  if (now >= next_care_ns_) {
+    next_care_ns_ = now + care_interval_ns;
+    look_after();
+  }
+  return moved;
+}
+
+/// Some lines, the next ones each time.
+bool Server::look_at_asks() {
+  const auto& memory = pool_->memory();
+  const std::uint32_t all = directory_.processes();
+  const std::uint32_t begin = next_slot_;
+  const std::uint32_t end = std::min(begin + slots_at_once, all);
+  next_slot_ = end == all ? 0 : end;
+  for (std::uint32_t slot = begin; slot < end; ++slot)
+    memory.invalidate(pool_->base() + directory_.ask_line(slot), coherence::line_bytes);
+  memory.load_fence();
+  bool some = false;
+  for (std::uint32_t slot = begin; slot < end; ++slot)
+    memory.load_line(heard_[slot].data(), pool_->base() + directory_.ask_line(slot));
+  for (std::uint32_t slot = begin; slot < end; ++slot) {
+    for (std::uint32_t word = 0; word < offload::asks_of_a_process; ++word) {
+      const Ask ask{heard_[slot][word]};
+      if (ask.word == asked_[slot][word] || (ask.word & 0xf) != 0) continue;
+      take(slot, word, ask);
+      some = true;
+    }
+  }
+  return some;
+}
+
+void Server::take(std::uint32_t slot, std::uint32_t word, Ask ask) {
+  asked_[slot][word] = ask.word;
+  // What was asked for before in this word is over, whatever comes.
+  let_go(key_of(slot, word));
+  const Answer given = ask.region() == 0 ? Answer::gone : accept(slot, word, ask);
+  answer(slot, word, ask.answered(given));
+}
+
+void Server::answer(std::uint32_t slot, std::uint32_t word, std::uint64_t value) {
+  const auto& memory = pool_->memory();
+  pool_->confirm();
+  memory.store_fence();  // nothing of this switch comes to a region that it has let go of
+  memory.publish_word(pool_->base() + directory_.answer_line(options_.role.number, slot) + word * 8,
+                      value);
+  memory.store_fence();
+}
+
+Answer Server::accept(std::uint32_t slot, std::uint32_t word, Ask ask) {
+  const auto region = offload::find_region(*pool_, ask.region());
+  if (!region) {
+    base::log(base::Level::warn, "an ask of slot {} is refused: {}", slot, region.error().message);
+    return Answer::refused;
+  }
+  const auto records = pool_->processes();
+  const auto owner = std::find_if(records.begin(), records.end(), [&](const auto& record) {
+    return record.slot == slot && record.token() == region->shape().owner;
+  });
+  // Without a job its memory could have another owner while it is served.
+  if (owner == records.end() || !owner->attached || owner->job.empty()) return Answer::refused;
+  auto job = join(owner->job);
+  if (!job) {
+    base::log(base::Level::warn, "cannot join the job {}: {}", base::printable(owner->job),
+              job.error().message);
+    return Answer::no_room;
+  }
+  offload::publish_member(*(*job)->pool, *region, region->switch_line(options_.role.number),
+                          {.token = (*job)->pool->token()});
+  (*job)->pool->memory().store_fence();
+  auto served = std::make_unique<Served>(*(*job)->pool, *region, options_.missing_after_ns);
+  served_[key_of(slot, word)] = {*std::move(job), std::move(served)};
+  ++accepted_;
+  return Answer::served;
+}
+
+Result<std::shared_ptr<Server::Job>> Server::join(const std::string& name) {
+  if (auto there = jobs_[name].lock()) return there;
+  auto joined = std::make_shared<Job>();
+  joined->name = name;
+  joined->pool = PENSTOCK_TRY(options_.attach({.rank = pool::helper_rank, .job = name}));
+  jobs_[name] = joined;
+  return joined;
+}
+
+void Server::let_go(std::uint64_t key) {
+  const auto found = served_.find(key);
+  if (found == served_.end()) return;
+  add(gone_, found->second.served->counts());
+  served_.erase(found);
+  std::erase_if(jobs_, [](const auto& job) { return job.second.expired(); });
+}
+
+void Server::look_after() {
+  std::vector<std::uint64_t> deserted;
+  for (auto& [key, client] : served_) {
+    client.served->check_ranks();
+    if (client.served->is_deserted()) deserted.push_back(key);
+  }
+  for (const std::uint64_t key : deserted) let_go(key);
+}
+
+Counts Server::counts() const {
+  Counts all = gone_;
+  for (const auto& [key, client] : served_) add(all, client.served->counts());
+  return all;
+}
+
+}  // namespace penstock::accelerator

@@ -1,0 +1,91 @@
+#include "coll/switch_plan.hpp"
+
+#include <algorithm>
+
+#include "base/checked.hpp"
+#include "coll/datatype.hpp"
+
+namespace penstock::coll {
+
+namespace {
+
+using Offloaded = offload::Operation;
+
+constexpr std::uint64_t line = coherence::line_bytes;
+constexpr std::uint64_t max_chunks_in_switch = 1ull << 20;
+
+std::optional<Offloaded> operation_of(Collective collective) {
+  switch (collective) {
+    case Collective::barrier:
+      return Offloaded::barrier;
+    case Collective::broadcast:
+      return Offloaded::broadcast;
+    case Collective::allgather:
+      return Offloaded::all_gather;
+    case Collective::reduce:
+      return Offloaded::reduce;
+    case Collective::reduce_scatter:
+      return Offloaded::reduce_scatter;
+    case Collective::allreduce:
+      return Offloaded::all_reduce;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool all_have(const std::vector<Block>& blocks, std::uint64_t bytes) {
+  return std::all_of(blocks.begin(), blocks.end(),
+                     [bytes](const Block& block) { return block.bytes == bytes; });
+}
+
+/// All ranks come to the same, for a list of blocks is the same on all.
+bool is_even(const Problem& problem) {
+  const std::uint64_t bytes = *problem.max_block_bytes;
+  if (problem.collective == Collective::allgather) return all_have(problem.output, bytes);
+  if (problem.collective == Collective::reduce_scatter) return all_have(problem.input, bytes);
+  return true;
+}
+
+}  // namespace
+
+std::optional<SwitchPlan> switch_plan_of(const Problem& problem, const Reduction* reduction,
+                                         std::uint64_t slot_bytes) {
+  const auto operation = operation_of(problem.collective);
+  if (!operation || problem.ranks < 2 || problem.ranks > 0xffff) return std::nullopt;
+  SwitchPlan plan{.operation = *operation, .datatype = static_cast<std::uint8_t>(Datatype::uint8)};
+  if (*operation == Offloaded::barrier) return plan;
+  if (!problem.max_block_bytes || *problem.max_block_bytes == 0 || !is_even(problem))
+    return std::nullopt;
+  if (problem.collective >= Collective::reduce) {
+    if (reduction == nullptr) return std::nullopt;
+    plan.reduction = static_cast<std::uint8_t>(reduction->operation());
+    plan.datatype = static_cast<std::uint8_t>(reduction->type());
+    plan.element_bytes = bytes_of(reduction->type());
+  }
+  if (*operation == Offloaded::reduce_scatter) plan.segments = problem.ranks;
+  if (*operation == Offloaded::reduce_scatter || *operation == Offloaded::all_gather)
+    plan.result_segments = problem.ranks;
+  plan.block_bytes = *problem.max_block_bytes;
+  // A line has whole elements of each type.
+  plan.part_bytes = slot_bytes / plan.result_segments / line * line;
+  if (plan.part_bytes == 0 || plan.block_bytes % plan.element_bytes != 0) return std::nullopt;
+  plan.chunks = (plan.block_bytes + plan.part_bytes - 1) / plan.part_bytes;
+  plan.inlined = plan.result_segments == 1 && plan.block_bytes <= offload::inline_bytes;
+  if (plan.chunks > max_chunks_in_switch) return std::nullopt;
+  return plan;
+}
+
+Problem rest_of(const Problem& problem, std::uint64_t done) {
+  Problem rest = problem;
+  const auto shorten = [done](Block& block) {
+    const std::uint64_t bytes = std::min(done, block.bytes);
+    block.offset += bytes;
+    block.bytes -= bytes;
+  };
+  for (Block& block : rest.input) shorten(block);
+  for (Block& block : rest.output) shorten(block);
+  if (rest.max_block_bytes) *rest.max_block_bytes -= std::min(done, *rest.max_block_bytes);
+  return rest;
+}
+
+}  // namespace penstock::coll

@@ -1,0 +1,40 @@
+// How a call goes through a switch that computes: which operation, in which chunks. The same on all
+// ranks that know the same of the call. In words: docs/protocols/switch.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "coll/problem.hpp"
+#include "coll/reduction.hpp"
+#include "offload/packet.hpp"
+
+namespace penstock::coll {
+
+struct SwitchPlan {
+  offload::Operation operation = offload::Operation::barrier;
+  std::uint8_t reduction = 0, datatype = 0;
+  std::uint64_t element_bytes = 1;
+  std::uint64_t block_bytes = 0;  ///< of the block that is cut into chunks
+  std::uint64_t part_bytes = 0;   ///< of it in a chunk
+  std::uint64_t chunks = 1;
+  std::uint32_t segments = 1;         ///< of an operand
+  std::uint32_t result_segments = 1;  ///< of a result
+  bool inlined = false;               ///< operand and result fit a packet
+
+  /// Of chunk `n`, where in the block and how long.
+  Block part(std::uint64_t n) const {
+    const std::uint64_t begin = n * part_bytes;
+    return {begin, block_bytes - begin < part_bytes ? block_bytes - begin : part_bytes};
+  }
+};
+
+/// Nullopt where a switch cannot do it: another collective, blocks of several sizes or of a size
+/// that not all ranks know, a slot that is too short, a reduction that is not predefined.
+std::optional<SwitchPlan> switch_plan_of(const Problem& problem, const Reduction* reduction,
+                                         std::uint64_t slot_bytes);
+
+/// The same call without the first `done` bytes of each block.
+Problem rest_of(const Problem& problem, std::uint64_t done);
+
+}  // namespace penstock::coll

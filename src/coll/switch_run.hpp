@@ -1,0 +1,88 @@
+// The form in which a switch computes: this rank hands its chunks over by packets, and takes
+// results from where the packets of the switch say. When the switch is gone, or answers with an
+// error, the ranks agree on how many chunks came of it, and the rest of this very call goes through
+// the plain pool. Protocol: docs/protocols/switch.md.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "coll/running.hpp"
+#include "coll/switch_plan.hpp"
+#include "offload/region.hpp"
+
+namespace penstock::coll {
+
+/// How a call that a switch was to do goes on.
+enum class SwitchWay : std::uint8_t {
+  waits,
+  done,
+  plain,  ///< through the plain pool, from done_bytes() on
+};
+
+class SwitchRun : public Running {
+ public:
+  /// `region`: nullopt where no switch serves the communicator.
+  SwitchRun(State& state, std::optional<offload::Region> region);
+
+  /// Whether the call goes through the switch, or may: not once all ranks know that it is gone.
+  bool takes(const Call& call, const Prepared& prepared) const;
+  /// The number of the collective is taken already.
+  void begin(const Call& call, const Prepared& prepared);
+  /// `missing`: the ranks that are waited for; this rank itself, where all have sent theirs and the
+  /// switch has not answered. Errors: mismatch and peer_dead, as the switch tells.
+  Result<SwitchWay> advance(Missing& missing);
+  /// Of each block: what came of the switch.
+  std::uint64_t done_bytes() const;
+  /// Changes as the call goes on.
+  std::uint64_t position() const { return taken_ << 2 | static_cast<std::uint64_t>(stage_); }
+
+ private:
+  enum class Stage : std::uint8_t { served, leaving, taking };
+
+  Result<bool> serve(Missing& missing);
+  void submit_more();
+  void submit(std::uint64_t chunk);
+  void publish_operand(std::uint64_t chunk, std::uint64_t source);
+  std::uint64_t index_of(std::uint64_t chunk) const { return base_ + chunk; }
+  /// The packet of the switch for a chunk, from the ring of `rank`; nullopt: it is not there.
+  std::optional<offload::Packet> packet_at(std::uint32_t rank, std::uint64_t chunk) const;
+  Result<bool> take_next();
+  Result<void> take(std::uint32_t ring, const offload::Packet& packet);
+  Result<void> refused(const offload::Completion& completion);
+  bool fits(const offload::Completion& completion) const;
+  void take_result(const offload::Completion& completion);
+  void finish();
+
+  // Now and then, while the switch does not answer.
+  Result<void> look_around(Missing& missing);
+  Result<bool> take_from_anothers_ring();
+  void restore_packets();
+  void find_missing(Missing& missing) const;
+
+  // Going on without the switch.
+  void leave(const std::string& why);
+  void publish_left();
+  bool agreed(Missing& missing);
+  std::uint64_t left_word(std::uint32_t rank) const;
+  Result<void> take_the_rest();
+
+  std::optional<offload::Region> region_;
+  std::optional<offload::Member> switch_;
+  Stage stage_ = Stage::served;
+  SwitchPlan plan_;
+  std::uint64_t base_ = 0;       ///< index of the call's first packet
+  std::uint64_t next_base_ = 0;  ///< of the next call's
+  std::uint64_t submitted_ = 0;  ///< chunks of the call
+  std::uint64_t taken_ = 0;      ///< chunks whose results are there
+  std::uint64_t cut_ = 0;        ///< chunks that come of the switch, as agreed
+  std::uint64_t left_ = 0;  ///< the word that this rank has published as it left; 0: it has not
+  bool all_left_ = false;   ///< nobody uses the switch any more
+  std::uint64_t next_look_ns_ = 0;       ///< around
+  std::vector<offload::Packet> sent_;    ///< of the window, to restore them
+  std::vector<std::uint64_t> finished_;  ///< of agreed()
+};
+
+}  // namespace penstock::coll

@@ -1,0 +1,113 @@
+#include "offload/registration.hpp"
+
+#include <array>
+#include <map>
+#include <mutex>
+
+#include "base/format.hpp"
+#include "base/wait.hpp"
+
+namespace penstock::offload {
+
+namespace {
+
+/// The words of this process's line that are in use, by pool token: a process may have attached
+/// several pools, and several threads make communicators.
+struct Words {
+  std::mutex mutex;
+  std::map<std::uint64_t, std::array<bool, asks_of_a_process>> used;
+
+  static Words& all() {
+    static Words words;
+    return words;
+  }
+};
+
+constexpr std::uint64_t answer_timeout_ns = 5'000'000'000;
+
+}  // namespace
+
+Result<std::shared_ptr<Registration>> Registration::ask(Serving serving, const Region& region) {
+  pool::Pool& pool = serving.directory.pool();
+  if (pool.slot() >= serving.directory.processes())
+    return fail(ErrorCode::no_slots, "processes in slot {} and above cannot ask a switch",
+                serving.directory.processes());
+  std::uint32_t word = 0;
+  {
+    const std::lock_guard<std::mutex> guard(Words::all().mutex);
+    auto& used = Words::all().used[pool.token()];
+    while (word < asks_of_a_process && used[word]) ++word;
+    if (word == asks_of_a_process)
+      return fail(ErrorCode::no_slots,
+                  "this process has made {} communicators that a switch serves, and there is room "
+                  "for no more",
+                  asks_of_a_process);
+    used[word] = true;
+  }
+  const std::uint64_t before =
+      pool.memory().observe_word(pool.base() + serving.directory.ask_line(pool.slot()) + word * 8);
+  auto made = std::make_shared<Registration>(std::move(serving), region, word, Ask{before}.count());
+  made->publish(Ask::of(region.offset(), made->count_));
+  base::Waiter waiter("an answer of the switch", answer_timeout_ns);
+  while (!made->all_answered()) {
+    if (waiter.pause()) continue;
+    made->why_ = "it has not answered in time";
+    return made;
+  }
+  return made;
+}
+
+Registration::~Registration() {
+  // What is not withdrawn stays taken: the switch may still look there.
+  if (!withdrawn_) return;
+  const std::lock_guard<std::mutex> guard(Words::all().mutex);
+  Words::all().used[serving_.directory.pool().token()][word_] = false;
+}
+
+void Registration::publish(const Ask& ask) {
+  pool::Pool& pool = serving_.directory.pool();
+  asked_ = ask;
+  count_ = ask.count();
+  const auto& memory = pool.memory();
+  // The region is described, or what this process has done there is over: that first.
+  memory.store_fence();
+  memory.publish_word(pool.base() + serving_.directory.ask_line(pool.slot()) + word_ * 8, ask.word);
+  memory.store_fence();
+}
+
+Answer Registration::answer_of(std::uint32_t number) const {
+  const pool::Pool& pool = serving_.directory.pool();
+  const std::uint64_t word = pool.memory().observe_word(
+      pool.base() + serving_.directory.answer_line(number, pool.slot()) + word_ * 8);
+  if ((word & ~std::uint64_t{0xf}) != asked_.word) return Answer::none;
+  return static_cast<Answer>(word & 0xf);
+}
+
+/// True when each has answered or is dead.
+bool Registration::all_answered() {
+  const pool::Pool& pool = serving_.directory.pool();
+  served_ = true;
+  for (std::uint32_t number = 0; number < serving_.tokens.size(); ++number) {
+    const Answer answer = answer_of(number);
+    if (answer == Answer::none && pool.alive(serving_.tokens[number])) return served_ = false;
+    if (answer == Answer::served || answer == Answer::gone) continue;
+    served_ = false;
+    why_ = fmt::format(
+        "{} {}", pool.describe(serving_.tokens[number]),
+        answer == Answer::none
+            ? "has died"
+            : (answer == Answer::no_room ? "has no room to join the job" : "has refused it"));
+  }
+  return true;
+}
+
+bool Registration::is_withdrawn() {
+  if (withdrawn_) return true;
+  if (!withdrawing_) publish(Ask::of(0, count_));
+  withdrawing_ = true;
+  withdrawn_ = all_answered();
+  served_ = false;
+  return withdrawn_;
+}
+
+}  // namespace penstock::offload

@@ -1,0 +1,136 @@
+"""penstock switch: jobs of real processes whose collectives a switch computes; its end, its death, two of them."""
+
+import json
+import os
+import re
+import signal
+import time
+
+from support import MPIEXEC, PROGRAMS, PYTHON, Case, clean_environment
+
+ALWAYS = {"PENSTOCK_COLL_SWITCH": "always"}
+# Sums of reals in which the order shows, again and again; each rank says how far it is.
+SUMS = """import sys, time
+import numpy as np
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+calls, count = int(sys.argv[1]), int(sys.argv[2])
+rank_of = lambda r, call: np.random.default_rng(1000 * call + r).standard_normal(count).astype("f4")
+for call in range(calls):
+    got = np.zeros(count, "f4")
+    world.Allreduce(rank_of(world.rank, call), got)
+    wanted = rank_of(0, call)
+    for r in range(1, world.size):
+        wanted = wanted + rank_of(r, call)
+    assert got.tobytes() == wanted.tobytes(), f"call {call} of rank {world.rank}"
+    if world.rank == 0:
+        print(f"call {call}", flush=True)
+print("sums: ok", flush=True)
+"""
+
+
+class SwitchTest(Case):
+    def play(self, spec, *options):
+        """Starts a switch and waits until it serves the pool."""
+        switch = self.start("switch", spec, "--json", *options)
+        self.wait_for(lambda: switch.poll() is not None or self.penstock("ps", spec).stdout.count("penstock"),
+                      "the switch to attach")
+        self.assertIsNone(switch.poll())
+        time.sleep(0.3)  # from attaching to the claim
+        return switch
+
+    def end_of(self, switch, number=signal.SIGTERM):
+        """Ends it, and gives what it says it has done."""
+        switch.send_signal(number)
+        out, _ = switch.communicate(timeout=30)
+        self.assertEqual(switch.returncode, 0, out)
+        return json.loads(out[out.index("{"):])
+
+    def job(self, spec, ranks, nodes, *program, **more):
+        return ["run", "--mpiexec", MPIEXEC, "--pool", spec, "-n", ranks, "--nodes", nodes, "--", PYTHON, "-m", "mpi4py",
+                *program]
+
+    def test_collectives_of_all_kinds(self):
+        for mode in "software", "simulated":
+            spec = self.pool("256M", mode)
+            switch = self.play(spec)
+            done = self.penstock(*self.job(spec, 3, 3, PROGRAMS / "collectives.py", 11, 60),
+                                 environment=clean_environment(**ALWAYS), timeout=200)
+            self.assertEqual(done.stdout.count("collectives: ok: 60 calls"), 3, done.stdout)
+            facts = self.end_of(switch)
+            self.assertGreater(facts["chunks"], 5)
+            self.assertEqual(facts["failures"], 0)
+
+    def test_a_table_of_the_pool_says_which_calls(self):
+        spec = self.pool("128M")
+        table = self.folder / "table"
+        table.write_text("allreduce ranks=any bytes=1024- two_shot switch=1\n")
+        self.penstock("bench", "tune", "--pool", spec, "--import", table)
+        switch = self.play(spec)
+        program = self.folder / "sums.py"
+        program.write_text(SUMS)
+        for count, chunks in (8, 0), (1000, 20):
+            self.penstock(*self.job(spec, 2, 2, program, 20, count), environment=clean_environment())
+            facts = json.loads(self.penstock("ps", spec, "--json").stdout)
+            self.assertTrue(facts)
+        self.assertEqual(self.end_of(switch)["chunks"], 20)
+
+    def test_its_death_and_its_end_are_no_error_to_a_job(self):
+        for number in signal.SIGKILL, signal.SIGTERM:
+            spec = self.pool("128M")
+            switch = self.play(spec)
+            program = self.folder / "sums.py"
+            program.write_text(SUMS)
+            job = self.start(*self.job(spec, 3, 3, program, 400, 3000), environment=clean_environment(**ALWAYS))
+            while not job.stdout.readline().startswith("call 20"):
+                self.assertIsNone(job.poll())
+            switch.send_signal(number)
+            out, _ = job.communicate(timeout=120)
+            self.assertEqual(job.returncode, 0, out)
+            self.assertEqual(out.count("sums: ok"), 3, out)
+            self.assertRegex(out, r"goes on without the switch, .*pid \d+")
+            # A new one takes its place, and serves the next job.
+            switch.communicate(timeout=30)
+            again = self.play(spec)
+            self.penstock(*self.job(spec, 2, 2, program, 10, 100), environment=clean_environment(**ALWAYS))
+            self.assertEqual(self.end_of(again)["chunks"], 10)
+
+    def test_a_rank_that_is_killed_is_named(self):
+        spec = self.pool("128M")
+        switch = self.play(spec)
+        program = self.folder / "sums.py"
+        program.write_text(SUMS)
+        job = self.start(*self.job(spec, 3, 3, program, 100000, 3000), environment=clean_environment(**ALWAYS))
+        while not job.stdout.readline().startswith("call 20"):
+            self.assertIsNone(job.poll())
+        ranks = [r for r in json.loads(self.penstock("ps", spec, "--json").stdout) if r["rank"] == 1]
+        os.kill(ranks[0]["pid"], signal.SIGKILL)
+        out, _ = job.communicate(timeout=60)
+        self.assertNotEqual(job.returncode, 0)
+        self.assertRegex(out, r"rank 1 .*(died|killed)")
+        self.assertIsNone(switch.poll())
+        self.end_of(switch)
+
+    def test_a_pool_has_one_switch(self):
+        spec = self.pool("64M")
+        switch = self.play(spec)
+        self.refused("switch", spec, says=["has a switch already", f"pid {switch.pid}"], fix="SIGTERM")
+        switch.kill()
+        switch.wait()
+        self.end_of(self.play(spec))  # the dead one's place is free
+
+    def test_without_one_jobs_say_so_and_run(self):
+        spec = self.pool("64M")
+        program = self.folder / "sums.py"
+        program.write_text(SUMS)
+        done = self.penstock(*self.job(spec, 2, 2, program, 3, 10), environment=clean_environment(**ALWAYS))
+        self.assertIn("no switch serves pool", done.stderr)
+        self.assertIn("penstock switch", done.stderr)
+        self.assertEqual(done.stdout.count("sums: ok"), 2)
+
+    def test_wrong_input(self):
+        self.refused("switch", "shm:there-is-none", says="there-is-none", fix="penstock pool create")
+        wrong = self.penstock("switch", "shm:x", "--missing-after", "-1", status=2)
+        self.assertIn("--missing-after", wrong.stderr)
+        nothing = self.penstock("switch", status=1)
+        self.assertTrue(re.search("penstock switch SPEC", nothing.stderr))

@@ -1,0 +1,136 @@
+// penstock switch SPEC: a process that plays a switch that computes (docs/protocols/switch.md).
+#include <fmt/core.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <memory>
+
+#include "accelerator/server.hpp"
+#include "base/env.hpp"
+#include "base/wait.hpp"
+#include "command.hpp"
+#include "json.hpp"
+
+namespace penstock::tools {
+
+namespace {
+
+struct SwitchArguments {
+  std::string spec;
+  double missing_after_s = 0;
+  bool json = false;
+};
+
+volatile sig_atomic_t ended_by = 0;
+
+extern "C" void note_signal(int signal) {
+  ended_by = signal;
+}
+
+/// SIGTERM, SIGINT and SIGHUP end the loop, and the claim is given back.
+void end_by_signals() {
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaction(signal, &action, nullptr);
+}
+
+/// Between two fruitless looks: spins while something may come at once, and sleeps when nothing has
+/// come for long.
+class Idle {
+ public:
+  explicit Idle(bool pays) : policy_(base::WaitPolicy::for_processes(pays ? 1 : ~0u)) {}
+  void busy() { looks_ = 0; }
+  void rest() {
+    ++looks_;
+    if (looks_ < policy_.spins) return;
+    if (looks_ < policy_.spins + policy_.yields) return base::Backoff::yield();
+    const timespec pause{.tv_sec = 0, .tv_nsec = static_cast<long>(policy_.sleep_ns)};
+    nanosleep(&pause, nullptr);
+  }
+
+ private:
+  base::WaitPolicy policy_;
+  std::uint64_t looks_ = 0;
+};
+
+Json facts_of(const accelerator::Server& server) {
+  const accelerator::Counts counts = server.counts();
+  return {{"communicators", server.communicators_ever()},
+          {"chunks", counts.chunks},
+          {"commands", counts.commands},
+          {"completions", counts.completions},
+          {"failures", counts.failures},
+          {"gathered_bytes", counts.traffic.gathered_bytes},
+          {"result_bytes", counts.traffic.result_bytes},
+          {"reduced_bytes", counts.traffic.reduced_bytes}};
+}
+
+void print_end(const accelerator::Server& server, const std::string& spec) {
+  const accelerator::Counts counts = server.counts();
+  fmt::print(
+      "pool {} is served no more: {}, {}, {} read, {} written{}\n", spec,
+      counted(server.communicators_ever(), "communicator"), counted(counts.chunks, "chunk"),
+      about(counts.traffic.gathered_bytes), about(counts.traffic.result_bytes),
+      counts.failures == 0 ? "" : fmt::format("; {} given up", counted(counts.failures, "chunk")));
+}
+
+Result<void> serve(const SwitchArguments& arguments, const std::string& spec) {
+  PENSTOCK_TRY(check_use(spec));
+  const auto node = PENSTOCK_TRY(base::env_index("PENSTOCK_NODE"));
+  accelerator::ServerOptions options;
+  options.attach = [&](const pool::AttachOptions& asked) {
+    pool::AttachOptions attach = asked;
+    attach.spec = spec;
+    attach.emulated_node = node;
+    return pool::Pool::attach(attach);
+  };
+  options.missing_after_ns = static_cast<std::uint64_t>(arguments.missing_after_s * 1e9);
+  end_by_signals();
+  const auto server = PENSTOCK_TRY(accelerator::Server::open(std::move(options)));
+  if (!arguments.json)
+    fmt::print("pool {} is served by this switch, {}; SIGTERM or Ctrl-C ends it\n", spec,
+               server->pool().describe(server->pool().token()));
+  std::fflush(stdout);
+  Idle idle(server->pool().local_processes() <= base::usable_cpus());
+  while (ended_by == 0) server->poll() ? idle.busy() : idle.rest();
+  auto closed = server->close();
+  arguments.json ? (void)print_json(facts_of(*server)) : print_end(*server, spec);
+  return closed;
+}
+
+int run_switch(const SwitchArguments& arguments) {
+  const std::string spec = named_or_set(arguments.spec);
+  if (spec.empty())
+    return report({ErrorCode::invalid_argument,
+                   "a switch needs a pool, and none is named: penstock switch SPEC, or set "
+                   "PENSTOCK_POOL"});
+  const auto served = serve(arguments, spec);
+  return served ? exit_ok : report(served.error());
+}
+
+}  // namespace
+
+void add_switch_command(CLI::App& app, Action& chosen) {
+  auto arguments = std::make_shared<SwitchArguments>();
+  CLI::App* command = app.add_subcommand(
+      "switch", "play a switch that computes: serve the collectives of jobs on a pool");
+  command->add_option("SPEC", arguments->spec, "the pool (default: PENSTOCK_POOL)");
+  command
+      ->add_option("--missing-after", arguments->missing_after_s,
+                   "seconds after which the ranks of a collective that one has not come to go on "
+                   "without the switch (default: never)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 86400.0));
+  add_trust_option(*command);
+  add_json_option(*command, arguments->json);
+  command->footer(
+      "Jobs use it where PENSTOCK_COLL_SWITCH=always, or where the pool's tuning table says "
+      "switch=1.\nWhen it ends or dies they go on through the plain pool.");
+  command->callback(
+      [&chosen, arguments] { chosen = [arguments] { return run_switch(*arguments); }; });
+}
+
+}  // namespace penstock::tools
