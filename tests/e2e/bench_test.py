@@ -314,6 +314,19 @@ class Experiments(Case):
         left = {path.name for path in SHM.glob("penstock.penstock-bench-*")}
         self.assertFalse(left & {f"penstock.penstock-bench-{pid}" for pid in rounds})
 
+    def test_a_program_that_is_ended_takes_its_pool_along(self):
+        programs = (("memory_bench", "--size", "64M"), ("ring_bench", "--rounds", "1000"), ("cells_bench", "--ranks", "4"),
+                    ("penstock", "bench", "footprint", "--ranks", "64"))
+        for number, (program, *arguments) in enumerate(programs):
+            job = subprocess.Popen([Path(PENSTOCK).parent / program, *arguments], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, env=clean_environment())
+            pool = SHM / f"penstock.penstock-bench-{job.pid}"
+            while job.poll() is None and not pool.exists():
+                pass
+            job.send_signal((signal.SIGTERM, signal.SIGINT)[number % 2])
+            job.wait(timeout=60)
+            self.assertFalse(pool.exists(), program)
+
     def test_compare(self):
         first, second = self.folder / "a.json", self.folder / "b.json"
         self.bench("run", "coherence", "--quick", "--sizes", "64", "--repeat", "2", "--json", first)
