@@ -231,6 +231,27 @@ class Experiments(Case):
                           status=1).stdout
         self.assertIn("e2e-nowhere", said)
 
+    def test_without_an_mpi_what_needs_none_is_measured(self):
+        outcome = self.measured("pt2pt", "--sizes", "64", "--mode", "software", "--mpiexec", "/nowhere/mpiexec")
+        self.assertIn("pip install mpich", outcome["reason"])
+        self.assert_measured(outcome, {"raw TCP socket", "Penstock software, without MPI", "raw limit, software"}, op="latency")
+
+    def test_ranks_that_are_interrupted_leave_no_memory(self):
+        before = set(SHM.glob("mpich_shm_*"))
+        job = self.start("bench", "run", "halo", "--repeat", "1000", "--mpiexec", MPIEXEC, start_new_session=True,
+                         environment=clean_environment(PENSTOCK_PYTHON=PYTHON))
+        self.wait_for(lambda: set(SHM.glob("mpich_shm_*")) - before, "ranks of MPICH")
+        os.killpg(job.pid, signal.SIGINT)
+        out, _ = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 130, out)
+        self.wait_for(lambda: not self.left_by_mpich(before), "their memory's end")
+
+    @staticmethod
+    def left_by_mpich(before):
+        """But what others use."""
+        used = subprocess.run("cat /proc/[0-9]*/maps", shell=True, capture_output=True, text=True, errors="replace").stdout
+        return [path for path in set(SHM.glob("mpich_shm_*")) - before if str(path) not in used]
+
     def test_without_rich_or_python(self):
         bare = self.folder / "bare"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True, capture_output=True)
