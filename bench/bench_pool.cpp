@@ -4,6 +4,7 @@
 
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "bench/supervisor.hpp"
 
 namespace penstock::bench {
 
@@ -47,6 +48,13 @@ Result<Attachment> Attachment::open(const std::string& spec, unsigned rank,
   auto pool = PENSTOCK_TRY(pool::Pool::attach(options));
   auto arena = PENSTOCK_TRY(arena::Arena::open(*pool));
   return Attachment{std::move(pool), std::move(arena)};
+}
+
+Result<Attachment> Attachment::open_alone(const std::string& spec, std::uint64_t bytes,
+                                          coherence::Mode mode) {
+  const HeldSignals none_while_it_has_a_name;
+  const auto pool = PENSTOCK_TRY(BenchPool::prepare(spec, bytes, mode));
+  return open(pool.spec(), 0);
 }
 
 }  // namespace penstock::bench

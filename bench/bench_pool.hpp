@@ -35,6 +35,10 @@ struct Attachment {
 
   static Result<Attachment> open(const std::string& spec, unsigned rank,
                                  std::optional<unsigned> node = {});
+  /// Of a process that measures by itself; as BenchPool::prepare(). A pool that was made has lost
+  /// its name already: however this process ends, nothing is left of it.
+  static Result<Attachment> open_alone(const std::string& spec, std::uint64_t bytes,
+                                       coherence::Mode mode);
 };
 
 }  // namespace penstock::bench

@@ -225,6 +225,7 @@ Result<void> run_ranks(const Options& options, const Plan& plan, const std::stri
 
 Result<Report> measure(const Options& options, const Plan& plan, coherence::Mode mode) {
   const auto bytes = PENSTOCK_TRY(options.size_bytes());
+  const HeldSignals held;  // they go through the supervisor's result, so that the pool is removed
   const auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
   void* const memory =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -106,9 +106,7 @@ Result<Report> measure_footprint(const FootprintOptions& options) {
                 options.ranks, options.neighbours, transport::max_endpoints);
   }
   const auto bytes = PENSTOCK_TRY(base::parse_bytes(options.size));
-  auto pool = BenchPool::prepare(options.pool, bytes, coherence::Mode::software);
-  if (!pool) return unexpected(pool.error());
-  auto hold = PENSTOCK_TRY(Attachment::open(pool->spec(), 0));
+  auto hold = PENSTOCK_TRY(Attachment::open_alone(options.pool, bytes, coherence::Mode::software));
   const std::uint64_t before = hold.arena->stats().bytes_used;
   std::vector<Talker> talkers(options.ranks);
   const Closing closing{talkers};

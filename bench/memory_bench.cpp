@@ -278,8 +278,7 @@ class Bench {
   Report report_{"memory"};
 };
 
-/// An attachment with the measured object. A pool of our own has lost its name already: whenever
-/// this process ends, nothing is left of it.
+/// An attachment with the measured object.
 struct Hold {
   Attachment attachment;
   arena::Object object;
@@ -287,8 +286,7 @@ struct Hold {
 
 Result<Hold> hold_object(const Options& options, coherence::Mode mode, std::size_t bytes) {
   const auto size = PENSTOCK_TRY(options.size_bytes());
-  const auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, size, mode));
-  auto attachment = PENSTOCK_TRY(Attachment::open(pool.spec(), 0));
+  auto attachment = PENSTOCK_TRY(Attachment::open_alone(options.pool, size, mode));
   auto object = PENSTOCK_TRY(attachment.arena->create(
       "memory-bench", bytes, {.lifetime = arena::Lifetime::process, .alignment = 4096}));
   return Hold{std::move(attachment), std::move(object)};

@@ -4,6 +4,7 @@
 #include "bench/bench_pool.hpp"
 #include "bench/options.hpp"
 #include "bench/pair_runner.hpp"
+#include "bench/supervisor.hpp"
 
 namespace penstock::bench {
 
@@ -13,6 +14,7 @@ template <class Bench, class Results, class... Opening>
 Result<void> run_two_sides(const Options& options, coherence::Mode mode, std::size_t rounds,
                            Results& results, const Opening&... opening) {
   const auto bytes = PENSTOCK_TRY(options.size_bytes());
+  const HeldSignals held;  // they go through the supervisor's result, so that the pool is removed
   const auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
   return run_pair(options.pair(), [&](Side& side) -> Result<void> {
     Bench bench(side, results);

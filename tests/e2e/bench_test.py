@@ -231,6 +231,27 @@ class Experiments(Case):
                           status=1).stdout
         self.assertIn("e2e-nowhere", said)
 
+    def test_without_an_mpi_what_needs_none_is_measured(self):
+        outcome = self.measured("pt2pt", "--sizes", "64", "--mode", "software", "--mpiexec", "/nowhere/mpiexec")
+        self.assertIn("pip install mpich", outcome["reason"])
+        self.assert_measured(outcome, {"raw TCP socket", "Penstock software, without MPI", "raw limit, software"}, op="latency")
+
+    def test_ranks_that_are_interrupted_leave_no_memory(self):
+        before = set(SHM.glob("mpich_shm_*"))
+        job = self.start("bench", "run", "halo", "--repeat", "1000", "--mpiexec", MPIEXEC, start_new_session=True,
+                         environment=clean_environment(PENSTOCK_PYTHON=PYTHON))
+        self.wait_for(lambda: set(SHM.glob("mpich_shm_*")) - before, "ranks of MPICH")
+        os.killpg(job.pid, signal.SIGINT)
+        out, _ = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 130, out)
+        self.wait_for(lambda: not self.left_by_mpich(before), "their memory's end")
+
+    @staticmethod
+    def left_by_mpich(before):
+        """But what others use."""
+        used = subprocess.run("cat /proc/[0-9]*/maps", shell=True, capture_output=True, text=True, errors="replace").stdout
+        return [path for path in set(SHM.glob("mpich_shm_*")) - before if str(path) not in used]
+
     def test_without_rich_or_python(self):
         bare = self.folder / "bare"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True, capture_output=True)
@@ -313,6 +334,19 @@ class Experiments(Case):
         self.assertNotIn("pt2pt", found)
         left = {path.name for path in SHM.glob("penstock.penstock-bench-*")}
         self.assertFalse(left & {f"penstock.penstock-bench-{pid}" for pid in rounds})
+
+    def test_a_program_that_is_ended_takes_its_pool_along(self):
+        programs = (("memory_bench", "--size", "64M"), ("ring_bench", "--rounds", "1000"), ("cells_bench", "--ranks", "4"),
+                    ("penstock", "bench", "footprint", "--ranks", "64"))
+        for number, (program, *arguments) in enumerate(programs):
+            job = subprocess.Popen([Path(PENSTOCK).parent / program, *arguments], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, env=clean_environment())
+            pool = SHM / f"penstock.penstock-bench-{job.pid}"
+            while job.poll() is None and not pool.exists():
+                pass
+            job.send_signal((signal.SIGTERM, signal.SIGINT)[number % 2])
+            job.wait(timeout=60)
+            self.assertFalse(pool.exists(), program)
 
     def test_compare(self):
         first, second = self.folder / "a.json", self.folder / "b.json"

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import tempfile
+import time
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from penstock.bench.experiment import Failed, Figures, Key, Run
 from penstock.bench.places import usable_cores
@@ -21,6 +23,7 @@ TCP, OWN_SHM, LIBFABRIC_SHM = "TCP", "MPICH's own shared memory", "libfabric shm
 BASELINES = (TCP, OWN_SHM, LIBFABRIC_SHM)
 STEERING = ("FI_", "MPIR_", "MPICH_", "PENSTOCK_", "UCX_")
 SHM = Path("/dev/shm")
+SEGMENTS = "mpich_shm_*"
 Transport = Tuple[Dict[str, str], List[str]]  # environment, launcher
 
 
@@ -32,6 +35,12 @@ def penstock(mode: str) -> str:
 def enough_cores(ranks: int) -> bool:
     """With fewer, times show the scheduler."""
     return ranks <= usable_cores()
+
+
+def crowd(ranks: int) -> str:
+    """"4 ranks on 2 cores"."""
+    cores = usable_cores()
+    return f"{ranks} ranks on {cores} core{'' if cores == 1 else 's'}"
 
 
 def clean_environment() -> Dict[str, str]:
@@ -69,15 +78,16 @@ def own_modes(run: Run, usual: Sequence[str] = ("software", "hardware")) -> List
 
 def output(command: Sequence[str], timeout: float, environment: Mapping[str, str]) -> str:
     """Standard output. Errors: Failed, also of a program that is not done in time; then it is gone."""
+    before = set(SHM.glob(SEGMENTS))
     job = subprocess.Popen(list(command), env=dict(environment), text=True, stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         out, err = job.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
+    except BaseException as error:
         end(job)
-        raise Failed(not_done(command, timeout)) from None
-    except BaseException:
-        end(job)
+        remove_segments(before)
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise Failed(not_done(command, timeout)) from None
         raise
     if job.returncode != 0:
         raise Failed(f"{' '.join(command)} failed (status {job.returncode}): {(err or out).strip()[-1500:]}")
@@ -96,6 +106,29 @@ def end(job: "subprocess.Popen[str]") -> None:
         name = f"penstock.penstock-bench-{job.pid}"
         for pool in (SHM / name, *SHM.glob(f"{name}-*")):
             pool.unlink(missing_ok=True)
+
+
+def remove_segments(before: Collection[Path]) -> None:
+    """The memory that ranks of MPICH have left which were ended: of no name in `before`, and mapped by nobody."""
+    for _ in range(20):
+        held = _mapped()
+        left = [path for path in SHM.glob(SEGMENTS) if path not in before]
+        for path in left:
+            if str(path) not in held:
+                path.unlink(missing_ok=True)
+        if not held.intersection(map(str, left)):
+            return
+        time.sleep(0.05)  # the launcher is gone before its last rank
+
+
+def _mapped() -> Set[str]:
+    found: Set[str] = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        try:
+            found.update(re.findall(rf"{SHM}/mpich_shm_\S+", maps.read_text(errors="replace")))
+        except OSError:  # it has ended, or is another user's, as is then what it maps
+            continue
+    return found
 
 
 def _ended(job: "subprocess.Popen[str]") -> None:

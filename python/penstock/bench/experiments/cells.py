@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Sequence
 
-from penstock.bench import jobs, places
+from penstock.bench import jobs
 from penstock.bench.experiment import Experiment, Figures, Run
 from penstock.bench.model import Plot
 
@@ -39,7 +39,7 @@ def run(run: Run) -> None:
                 continue
             run.rounds({f"{ranks} ranks": partial(pairs, run, mode, ranks, sizes)}, 3, quick_rounds=1)
             if not jobs.enough_cores(ranks):
-                run.lacks(f"{ranks} ranks on {places.usable_cores()} cores: CPU time and looks only, no times")
+                run.lacks(f"{jobs.crowd(ranks)}: CPU time and looks only, no times")
     for row in run.outcome.rows:
         row.baseline = row.series.startswith("cMPI ring")
     run.plot(Plot("cells", "Cell sizes of the published ring (cMPI, Figure 9)",

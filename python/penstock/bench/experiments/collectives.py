@@ -6,7 +6,7 @@ import subprocess
 from functools import partial
 from typing import Dict, List, Sequence
 
-from penstock.bench import jobs, places
+from penstock.bench import jobs
 from penstock.bench.experiment import Absent, Experiment, Figures, Key, Measure, Run
 from penstock.bench.model import Plot, row
 
@@ -90,7 +90,7 @@ def run(run: Run) -> None:
                    baselines=[*jobs.BASELINES, MESSAGES, "raw limit"])
         counts(run, usable, ranks)
         if not enough:
-            run.lacks(f"{ranks} ranks on {places.usable_cores()} cores: CPU time, bytes and device accesses only, no times")
+            run.lacks(f"{jobs.crowd(ranks)}: CPU time, bytes and device accesses only, no times")
     for op in OPS[1:]:
         run.plot(Plot(f"collectives-{op}", f"MPI_{op.capitalize()}", {"op": op, "metric": "time_us"}, unit="microseconds"))
 

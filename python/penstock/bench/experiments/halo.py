@@ -6,7 +6,7 @@ import re
 from functools import partial
 from typing import Dict
 
-from penstock.bench import jobs, places
+from penstock.bench import jobs
 from penstock.bench.experiment import Experiment, Failed, Figures, Key, Run
 from penstock.bench.model import Plot
 
@@ -32,7 +32,7 @@ def run(run: Run) -> None:
     program = str(run.tools.compiled("examples/halo.c"))
     for ranks in run.settings.procs_or([2], [2]):
         if not jobs.enough_cores(ranks):
-            run.lacks(f"{ranks} ranks on {places.usable_cores()} cores: times would show the scheduler")
+            run.lacks(f"{jobs.crowd(ranks)}: times would show the scheduler")
             continue
         names = [jobs.TCP, jobs.OWN_SHM, *jobs.own_modes(run)]
         kinds = jobs.transports(run, ranks, names)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Dict, Optional, Sequence
 
-from penstock.bench import jobs, places
+from penstock.bench import jobs
 from penstock.bench.experiment import Absent, Experiment, Failed, Figures, Key, Measure, Run
 from penstock.bench.model import Plot
 
@@ -111,13 +111,18 @@ def _independent(run: Run, kind: jobs.Transport, path: Path, op: str, sizes: Seq
 def run(run: Run) -> None:
     sizes = run.settings.sizes_or(SIZES, QUICK_SIZES)
     for ranks in run.settings.procs_or([2, 4], [2]):
-        measurements = with_mpi(run, ranks, sizes)
+        measurements: Dict[str, Measure] = {}
+        try:
+            measurements = with_mpi(run, ranks, sizes)
+        except Absent as error:
+            run.lacks(f"with MPI: {error}")
         if ranks == 2 and jobs.enough_cores(2):
-            measurements = {**measurements, **without_mpi(run, sizes), **independent(run, sizes)}
+            others = independent(run, sizes) if measurements else {}
+            measurements = {**measurements, **without_mpi(run, sizes), **others}
         baselines = [*jobs.BASELINES, "raw TCP socket", "raw TCP socket, polled"]
         run.rounds(measurements, 5 if jobs.enough_cores(ranks) else 2, baselines=baselines)
         if not jobs.enough_cores(ranks):
-            run.lacks(f"{ranks} ranks on {places.usable_cores()} cores: CPU time, messages and bytes only, no times")
+            run.lacks(f"{jobs.crowd(ranks)}: CPU time, messages and bytes only, no times")
     for op, words in (("latency", "microseconds, one way"), ("bandwidth", "MB/s")):
         run.plot(Plot(f"pt2pt-{op}", f"Two-sided {op} (cMPI, Figures 7 and 8)", {"op": op, "metric": TESTS[op], "group": None},
                       unit=words))
@@ -128,4 +133,4 @@ EXPERIMENT = Experiment(
     "pt2pt", "Two-sided messages", "Latency and bandwidth of MPI messages between pairs of ranks over each transport, beside "
     "a raw socket, the raw limit of the pool and the published ring; CPU time of moving a GB.", source="cMPI, Figures 7 and 8",
     emulated="Two emulated hosts are processes of one, each bound to a core; the pool is its memory, and TCP its loopback.",
-    run=run, order=30, needs="MPICH, two cores")
+    run=run, order=30, needs="MPICH, two cores; without MPICH what needs no MPI")
