@@ -396,6 +396,22 @@ TEST(GpusByLaunches, TellOfNothingWrong) {
   }
 }
 
+/// The host learns that a call is done behind all that the block has told: the rank that waits for
+/// one of these words is not told of an abort instead.
+TEST(GpusByLaunches, AreDoneBehindTheirLastWord) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 3, direct_shape(1));
+  expect_held("GPUs by launches", "an abort behind a broadcast",
+              explore(calls(pool, area,
+                            {.ranks = 3,
+                             .calls = 1,
+                             .one_of_by_hosts = 0,
+                             .one_gives_up = true,
+                             .at_the_end = true,
+                             .launches = true}),
+                      120));
+}
+
 /// A call that moves nothing tells twice by one word: that earlier calls are finished, and that it
 /// is.
 TEST(GpusByLaunches, TellOfEmptyCallsInOrder) {

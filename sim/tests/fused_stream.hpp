@@ -192,6 +192,7 @@ class FusedStream {
   }
 
  private:
+  static constexpr int pauses_at_the_end = 6;  ///< what was stored may be on its way for a while
   struct Launch {
     std::shared_ptr<const coll::Prepared> prepared;
     coll::DirectTurn turn;
@@ -270,6 +271,7 @@ class FusedStream {
       }
       using Format = coll::Native<std::uint32_t>;
       gpu::CarryingOut<Format, FusedThread>(calls_[n]->arguments, self).carry_out();
+      for (int i = 0; i < pauses_at_the_end; ++i) self.pause();
       block_.memory.full_fence();
       ended_[thread] = ++n;
     }
