@@ -58,6 +58,16 @@ def collective_rows(results):
     return rows
 
 
+def small_rows(results):
+    """One launch beside streams: microseconds of each, and how much faster the launch is."""
+    rows = medians(results.get("small", []), "form", "ways", "operation", "ranks", "bytes")
+    streams = {(row["ways"], row["operation"], row["ranks"], row["bytes"]): row["seconds"] for row in rows if row["form"] == "streams"}
+    return [(row["operation"], f"{row['ranks']} {row['ways']}", size_name(row["bytes"]), f"{row['seconds'] * 1e6:.1f}", f"{there * 1e6:.1f}",
+             f"{there / row['seconds']:.2f}")
+            for row in rows if row["form"] == "one launch"
+            for there in [streams.get((row["ways"], row["operation"], row["ranks"], row["bytes"]))] if there]
+
+
 def verdicts(results):
     """Whether the bars are met, in words."""
     ours = [row for row in collective_rows(results) if row["library"] == "penstock"]
@@ -107,6 +117,14 @@ def page(results, plots):
                    [(row["library"], row["operation"], row["ranks"], size_name(row["bytes"]), f"{row['seconds'] * 1e6:.1f}",
                      f"{row['bus_GBps']:.3f}", shown(row["of_ceiling"], ".2f"), shown(row["over_sockets"], ".1f"),
                      f"{row['cpu_seconds'] * 1e6:.1f}") for row in collective_rows(results)])
+    lines += table("Small calls: one launch beside streams (medians). Processes get slices of the GPU's time by turns; kernels of threads run "
+                   "beside each other, as where each rank has a GPU",
+                   ["operation", "ranks", "size", "one launch, us", "streams, us", "times as fast"], small_rows(results))
+    lines += table("Multiprocessors: blocks of one kernel at most, each on one of them (ours: what the library launched; 0: copy engines alone; "
+                   "NCCL's: a block for each channel, as its log tells)",
+                   ["library", "operation", "size", "blocks"],
+                   [(row["library"], row["operation"], size_name(row["bytes"]), "not told" if row["blocks"] is None else row["blocks"])
+                    for row in results.get("multiprocessors", [])])
     lines += table("nccl-tests 2.19.6, out of place", ["library", "program", "size", "us", "bus GB/s", "wrong values"],
                    [(row["library"], row["program"], size_name(row["bytes"]), row["microseconds"], row["bus_GBps"], row["wrong"])
                     for row in results["nccl_tests"]])

@@ -92,6 +92,21 @@ def collectives(run):
         run.part("penstock, 4 ranks", lambda: measure(run, "penstock", 4, OPERATIONS, least, most, PENSTOCK_SIZE=size))
 
 
+def small_calls(run):
+    """One launch a call against streams that keep the protocol, in turn: by processes, which the GPU gives slices of time, and by
+    threads of one process, whose kernels run beside each other, as those of ranks with a GPU each do."""
+    operations, most, calls = ("all_reduce,all_gather,broadcast", 64 * KB, 1000) if run.gpu else ("all_reduce", KB, 2)
+    for turn in (1, 2, 3) if run.gpu else (1,):
+        for way, job in (("processes", run.ranks), ("threads", run.threads)):
+            for form, fused in (("one launch", "64K"), ("streams", 0)):
+                def measuring(way=way, job=job, form=form, fused=fused):
+                    rows = json_lines(job(2, "nccl_perf", operations, 16, most, calls, limit=30, PENSTOCK_GPU_FUSED_BYTES=fused,
+                                          PENSTOCK_SIZE="1G" if run.gpu else "256M"))
+                    run.results["small"] += [{"form": form, "ways": way, **row} for row in rows if "bus_GBps" in row]
+                    return f"{len(rows)} measurements"
+                run.part(f"small calls, 2 {way}, {form}, turn {turn}", measuring)
+
+
 def plans(run):
     """How many chunks, and the variants of the paper's comparison."""
     sizes, size = ((256 * MB, GB), "4G") if run.gpu else ((512 * KB,), "256M")
@@ -146,6 +161,29 @@ def nccl_tests(run):
 
 
 # ---- what of the machine is used ------------------------------------------------------------------------------------
+
+def blocks_of_launches(run, library, aside):
+    """How many blocks, each on a multiprocessor of its own at most, one kernel of the library has at most. Penstock's log tells what it has
+    launched; of NCCL's, whose kernels have a block for each channel, the log tells how many channels a collective has."""
+    pattern = r"launches, of (\d+) blocks at most" if library == "penstock" else r"(\d+) coll channels"
+    found = [int(count) for count in re.findall(pattern, aside)]
+    return max(found, default=0 if library == "penstock" else None)
+
+
+def multiprocessors(run, library, **more):
+    """Of all_gather, which copy engines move, and of all_reduce, which kernels reduce; calls of 64 MB, and of 1 KB by one launch."""
+    if not run.gpu and library != "penstock":
+        raise LeftOut("it needs a GPU")
+    told = {"PENSTOCK_LOG": "info", "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT", **more}
+    words = []
+    for operation, count, fused in (("all_gather", 64 * MB, 0), ("all_reduce", 64 * MB, 0), ("all_reduce", KB, "64K")):
+        count = count if run.gpu else min(count, 256 * KB)
+        said = run.ranks(2, "nccl_perf", operation, count, count, 2, limit=30, PENSTOCK_GPU_FUSED_BYTES=fused, **told)
+        blocks = blocks_of_launches(run, library, run.said_aside + said)
+        run.results["multiprocessors"].append({"library": library, "operation": operation, "bytes": count, "blocks": blocks})
+        words.append(f"{operation} of {count // KB} KB: {'not told' if blocks is None else blocks}")
+    return "blocks of a kernel at most: " + ", ".join(words)
+
 
 def utilization(run, library, **more):
     """While all_gather of 64 MB goes on: the share of time in which a kernel ran on some SM, by nvidia-smi."""
@@ -258,12 +296,15 @@ def run_all(run):
         for processes in (1, 2):
             run.part(f"limits, {processes} process{'es' if processes > 1 else ''}", lambda processes=processes: limits(run, processes))
         collectives(run)
+        small_calls(run)
         training(run, extension)
         nccl_tests(run)
         for tool in ("memcheck", "racecheck"):
             run.part(f"compute-sanitizer {tool}: the calls' short form, 2 ranks", lambda tool=tool: sanitize(run, tool))
         run.part("utilization, penstock", lambda: utilization(run, "penstock", PENSTOCK_SIZE="4G"))
         run.part("utilization, NCCL over sockets", lambda: baseline(lambda: utilization(run, "NCCL sockets", **run.nccl_over_sockets())))
+        run.part("multiprocessors, penstock", lambda: multiprocessors(run, "penstock", PENSTOCK_SIZE="4G" if run.gpu else "256M"))
+        run.part("multiprocessors, NCCL over sockets", lambda: baseline(lambda: multiprocessors(run, "NCCL sockets", **run.nccl_over_sockets())))
         plans(run)
     finally:
         if extension.build is not None and extension.build.poll() is None:

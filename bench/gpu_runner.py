@@ -50,8 +50,10 @@ class Runner:
     def __init__(self, options, gpu):
         self.bundle, self.out, self.gpu, self.only = options.bundle, options.out, gpu, options.only
         self.until = time.monotonic() + options.seconds
+        self.said_aside = ""
         self.results = {"gpu": gpu or "stand-in", "parts": [], "measured": [], "limits": [], "nccl_tests": [], "training": [],
-                        "utilization": []}
+                        "utilization": [], "small": [],
+                        "multiprocessors": []}
         self.python = self.find_torch(options.python)
 
     @staticmethod
@@ -98,7 +100,7 @@ class Runner:
         return max(1, min(limit, self.until - time.monotonic()))
 
     def job(self, commands, limit, environments):
-        """All ranks of a job; what rank 0 prints. Raises where one of them fails."""
+        """All ranks of a job; what rank 0 prints, and its standard error in `said_aside`. Raises where one of them fails."""
         jobs = [subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  start_new_session=True, env=environment)
                 for command, environment in zip(commands, environments)]
@@ -106,6 +108,7 @@ class Runner:
         for rank, (status, out, err) in enumerate(said):
             if status != 0:
                 raise RuntimeError(f"rank {rank}: status {status}: {(err.strip() or out.strip())[-800:]}")
+        self.said_aside = said[0][2]
         return said[0][1]
 
     def ranks(self, number, program, *arguments, limit=60, prefix=(), **more):
@@ -113,6 +116,13 @@ class Runner:
         with tempfile.TemporaryDirectory(prefix="penstock-gpu-", dir="/dev/shm") as folder:
             commands = [[*prefix, self.bundle / "bin" / program, rank, number, folder, *arguments] for rank in range(number)]
             return self.job(commands, limit, [self.environment(**{"NCCL_HOSTID": rank, **more}) for rank in range(number)])
+
+    def threads(self, number, program, *arguments, limit=60, **more):
+        """The same by one process, whose threads are the ranks: their kernels run beside each other on the GPU."""
+        with tempfile.TemporaryDirectory(prefix="penstock-gpu-", dir="/dev/shm") as folder:
+            # A queue of the hardware for each stream: a launch that waits stands before no other's.
+            environment = self.environment(CUDA_DEVICE_MAX_CONNECTIONS=32, **more)
+            return self.job([[self.bundle / "bin" / program, "-", number, folder, *arguments]], limit, [environment])
 
     def nccl_over_sockets(self):
         """The variables by which a program gets NVIDIA's library, and that its sockets. Raises LeftOut."""

@@ -4,11 +4,13 @@
  *
  *   nccl_perf RANK RANKS FOLDER OPERATIONS MIN_BYTES MAX_BYTES [CALLS]
  *
+ * RANK "-": all ranks are threads of this process, whose kernels run beside each other on the GPU.
  * FOLDER passes the unique id. OPERATIONS: names joined by commas. Rank 0 prints a JSON line for
  * each operation and size: seconds of a call (median of batches), algorithm and bus bandwidth as
  * nccl-tests define them, seconds of CPU that rank 0 spent on a call (mean); results checked.
  * Values are floats. CALLS: of a batch at most. */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -131,24 +133,52 @@ static void ceiling(const struct job* j, size_t bytes) {
   }
 }
 
-int main(int argc, char** argv) {
-  if (argc != 7 && argc != 8) return 2;
-  struct job j = {
-      .rank = atoi(argv[1]), .ranks = atoi(argv[2]), .max_calls = argc == 8 ? atoi(argv[7]) : 1000};
-  const size_t least = strtoull(argv[5], NULL, 10), most = strtoull(argv[6], NULL, 10);
+struct wish {
+  int rank, ranks, max_calls;
+  const char *folder, *operations;
+  size_t least, most;
+};
+
+static void* run(void* given) {
+  const struct wish* const w = given;
+  struct job j = {.rank = w->rank, .ranks = w->ranks, .max_calls = w->max_calls};
   open_gpu();
   CU(cu.stream(&j.stream, 1));
-  CU(cu.alloc(&j.in, most + 64));
-  CU(cu.alloc(&j.out, most + 64));
-  j.host = malloc(most + 64);
-  for (size_t i = 0; i < most / 4; ++i) j.host[i] = (float)(j.rank + 1);
-  CU(cu.to_device(j.in, j.host, most, j.stream));
+  CU(cu.alloc(&j.in, w->most + 64));
+  CU(cu.alloc(&j.out, w->most + 64));
+  j.host = malloc(w->most + 64);
+  for (size_t i = 0; i < w->most / 4; ++i) j.host[i] = (float)(j.rank + 1);
+  CU(cu.to_device(j.in, j.host, w->most, j.stream));
   CU(cu.synchronize(j.stream));
-  CHECK(ncclCommInitRank(&j.comm, j.ranks, meet(j.rank, argv[3]), j.rank));
-  char* list = strdup(argv[4]);
-  for (char* what = strtok(list, ","); what != NULL; what = strtok(NULL, ","))
-    for (size_t bytes = least; bytes <= most; bytes *= 4) measure(&j, what, bytes);
-  ceiling(&j, most);
+  CHECK(ncclCommInitRank(&j.comm, j.ranks, meet(j.rank, w->folder), j.rank));
+  char *list = strdup(w->operations), *rest = NULL;
+  for (char* what = strtok_r(list, ",", &rest); what != NULL; what = strtok_r(NULL, ",", &rest))
+    for (size_t bytes = w->least; bytes <= w->most; bytes *= 4) measure(&j, what, bytes);
+  ceiling(&j, w->most);
   CHECK(ncclCommDestroy(j.comm));
+  return NULL;
+}
+
+int main(int argc, char** argv) {
+  if (argc != 7 && argc != 8) return 2;
+  struct wish wish = {.rank = atoi(argv[1]),
+                      .ranks = atoi(argv[2]),
+                      .max_calls = argc == 8 ? atoi(argv[7]) : 1000,
+                      .folder = argv[3],
+                      .operations = argv[4],
+                      .least = strtoull(argv[5], NULL, 10),
+                      .most = strtoull(argv[6], NULL, 10)};
+  if (strcmp(argv[1], "-") != 0) return run(&wish) != NULL;
+  enum { most_threads = 16 };
+  if (wish.ranks > most_threads) return 2;
+  pthread_t threads[most_threads];
+  struct wish wishes[most_threads];
+  open_gpu(); /* the table of functions, before the threads */
+  for (int r = 0; r < wish.ranks; ++r) {
+    wishes[r] = wish;
+    wishes[r].rank = r;
+    if (pthread_create(&threads[r], NULL, run, &wishes[r]) != 0) return 1;
+  }
+  for (int r = 0; r < wish.ranks; ++r) pthread_join(threads[r], NULL);
   return 0;
 }

@@ -162,12 +162,16 @@ class Rank {
     pending_.clear();
     return true;
   }
+  /// As a watchdog, which hears of an abort while the program waits for its streams.
   template <class Streams>
   bool gives_up(const Streams& streams) {
-    if (plan_.gives_up_idle && !all_done(streams)) return false;
-    world_.sleep(world_.random() % (4 * plan_.between_looks_ns));
+    if (plan_.gives_up_idle && plan_.forms[self_] == Plan::Form::counting && !all_done(streams))
+      return false;
+    while (plan_.gives_up_idle && !streams.are_done() && plan_.forms[self_] != Plan::Form::counting)
+      world_.yield();
+    if (world_.random() % 2 == 0) world_.sleep(world_.random() % (4 * plan_.between_looks_ns));
     comm_->give_up({ErrorCode::unavailable, "aborted"}, streams.are_done());
-    return plan_.gives_up_at == plan_.calls.size();
+    return plan_.gives_up_at == plan_.calls.size() && all_done(streams);
   }
   bool fails(const Error& error) {
     comm_->give_up(error, false);
@@ -202,12 +206,12 @@ coll::Shape direct_shape(std::uint32_t devices) {
 /// Whether one launch of each rank takes the call, as gpu/fused_arguments.hpp and Movement::check()
 /// look at it: a block of threads does not reduce elements in ascending order.
 bool is_for_launches(const coll::TestCall& call, coll::Plan plan, const coll::Shape& shape,
-                     const coll::NodeMap& nodes) {
+                     const coll::NodeMap& node_map) {
   plan.slots = shape.slots;
   const auto ranks = static_cast<std::uint32_t>(call.bytes.size());
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     const coll::Problem problem = make(call, rank).problem;
-    const auto schedule = build(problem, plan, nodes);
+    const auto schedule = build(problem, plan, node_map);
     if (!schedule || !coll::can_combine_at_once(*schedule, problem.in_place)) return false;
     const auto program = direct_program_of(*schedule, coll::Layout(ranks, shape), ranks, rank);
     std::size_t words = 0, moves = 0, operands = 0;
@@ -233,7 +237,43 @@ struct Drawing {
   bool one_gives_up = false;
   bool at_the_end = false;  ///< when it has done all
   bool launches = false;    ///< some of the ranks', or all
+  bool empty = false;       ///< GPUs' calls move nothing, and hosts' are between them
 };
+
+coll::TestCall broadcast_from(std::uint32_t root, std::uint32_t ranks, std::uint64_t bytes) {
+  const std::vector<std::uint64_t> of_each(ranks, bytes);
+  return {.collective = Collective::broadcast,
+          .ranks = ranks,
+          .root = root,
+          .in_place = false,
+          .known = true,
+          .bytes = std::vector<std::vector<std::uint64_t>>(ranks, of_each)};
+}
+
+/// The next call of a plan; nothing, where what was drawn is not for launches.
+void draw_call(Plan& plan, const Drawing& drawing, std::mt19937_64& random) {
+  constexpr std::uint64_t few_lines = 3 * 64;
+  const std::size_t number = plan.calls.size();
+  coll::TestCall call =
+      coll::draw_call(static_cast<Collective>(random() % 11), drawing.ranks, random);
+  coll::Plan how = coll::draw_plan(call.collective, drawing.ranks, random);
+  bool by_hosts = drawing.one_of_by_hosts != 0 && random() % drawing.one_of_by_hosts == 0;
+  // What it tells last, nobody's wait is behind.
+  if (drawing.at_the_end && number + 1 == drawing.calls)
+    call = broadcast_from(plan.gives_up, drawing.ranks, few_lines);
+  if (drawing.empty) {
+    by_hosts = number % 2 == 0;
+    call = broadcast_from(0, drawing.ranks, by_hosts ? few_lines : 0);
+  }
+  if (call.collective == Collective::broadcast && (drawing.empty || drawing.at_the_end)) how = {};
+  call.salt = static_cast<std::uint32_t>(random());
+  how.slot_bytes = small_shape.slot_bytes;
+  if (drawing.launches && !is_for_launches(call, how, plan.shape, coll::NodeMap(plan.node_of)))
+    return;
+  plan.calls.push_back(call);
+  plan.plans.push_back(how);
+  plan.by_hosts.push_back(by_hosts);
+}
 
 Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Drawing& drawing) {
   Scenario scenario =
@@ -249,7 +289,8 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Drawing& dra
       plan->gives_up = static_cast<std::uint32_t>(world.random() % drawing.ranks);
       plan->gives_up_at = drawing.at_the_end ? drawing.calls : world.random() % drawing.calls;
       plan->gives_up_idle = drawing.at_the_end || world.random() % 2 == 0;
-      plan->between_looks_ns = 200'000;  // while it still has calls under way
+      // While it still has calls under way; or when it has told the last word just now.
+      plan->between_looks_ns = drawing.at_the_end ? 1'000 : 200'000;
     }
     for (std::uint32_t rank = 0; rank < drawing.ranks; ++rank)
       plan->node_of.push_back(rank % nodes);
@@ -261,22 +302,7 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Drawing& dra
           drawing.launches && (!mixed || world.random() % 2 == 0)
               ? static_cast<Plan::Form>(1 + world.random() % (drawing.at_the_end ? 1 : 2))
               : Plan::Form::streams);
-    const coll::NodeMap node_map(plan->node_of);
-    while (plan->calls.size() < drawing.calls) {
-      plan->calls.push_back(
-          coll::draw_call(static_cast<Collective>(random() % 11), drawing.ranks, random));
-      plan->calls.back().salt = static_cast<std::uint32_t>(random());
-      plan->plans.push_back(coll::draw_plan(plan->calls.back().collective, drawing.ranks, random));
-      plan->plans.back().slot_bytes = small_shape.slot_bytes;
-      if (drawing.launches &&
-          !is_for_launches(plan->calls.back(), plan->plans.back(), plan->shape, node_map)) {
-        plan->calls.pop_back();
-        plan->plans.pop_back();
-        continue;
-      }
-      plan->by_hosts.push_back(drawing.one_of_by_hosts != 0 &&
-                               random() % drawing.one_of_by_hosts == 0);
-    }
+    while (plan->calls.size() < drawing.calls) draw_call(*plan, drawing, random);
     spawn_ranks<Rank>(world, pool, plan, nodes, drawing.victim);
   };
   return scenario;
@@ -368,6 +394,31 @@ TEST(GpusByLaunches, TellOfNothingWrong) {
                                      .launches = true});
     expect_held("GPUs by launches", "a rank gives up", explore(scenario, 60));
   }
+}
+
+/// The host learns that a call is done behind all that the block has told: the rank that waits for
+/// one of these words is not told of an abort instead.
+TEST(GpusByLaunches, AreDoneBehindTheirLastWord) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 3, direct_shape(1));
+  expect_held("GPUs by launches", "an abort behind a broadcast",
+              explore(calls(pool, area,
+                            {.ranks = 3,
+                             .calls = 1,
+                             .one_of_by_hosts = 0,
+                             .one_gives_up = true,
+                             .at_the_end = true,
+                             .launches = true}),
+                      120));
+}
+
+/// A call that moves nothing tells twice by one word: that earlier calls are finished, and that it
+/// is.
+TEST(GpusByLaunches, TellOfEmptyCallsInOrder) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 2, direct_shape(3));
+  expect_held("GPUs by launches", "empty calls between those of hosts",
+              explore(calls(pool, area, {.calls = 9, .launches = true, .empty = true}), 60));
 }
 
 TEST(GpusByLaunches, AreLetGoAtEachDeath) {

@@ -46,21 +46,17 @@ class FusedThread {
   std::uint32_t thread() const { return thread_; }
   std::uint32_t threads() const { return fused_block_threads; }
   std::uint64_t load(const std::uint64_t* word) const {
+    serve();
     return block_.has(word) ? block_.memory.observe_word(word) : *word;
   }
   void store(std::uint64_t* word, std::uint64_t value) const {
+    serve();
     block_.has(word) ? block_.memory.publish_word(word, value) : void(*word = value);
   }
-  /// Another thread's fence is for this one's stores too. And what a GPU has stored leaves it in
-  /// the end.
+  /// What a GPU has stored leaves it in the end.
   void pause() const {
     constexpr std::uint64_t looks_between_fences = 8;
-    const std::uint64_t wanted = block_.fences;
-    if (block_.fenced[thread_] != wanted)
-      block_.memory.full_fence();  // they are at the device, before a store of another thread
-    else if (++looks_ % looks_between_fences == 0)
-      block_.memory.store_fence();
-    block_.fenced[thread_] = wanted;
+    if (!serve() && ++looks_ % looks_between_fences == 0) block_.memory.store_fence();
     block_.pause();
   }
   void sync_threads(Site site = Site::here()) const {
@@ -103,6 +99,15 @@ class FusedThread {
   }
 
  private:
+  /// Another thread's fence is for this one's stores too: they are at the device before a store of
+  /// that thread. As soon as this one does anything, which is before it does more.
+  bool serve() const {
+    const std::uint64_t wanted = block_.fences;
+    if (block_.fenced[thread_] == wanted) return false;
+    block_.memory.full_fence();
+    block_.fenced[thread_] = wanted;
+    return true;
+  }
   /// One of as many arrivals as make whole rounds of all threads.
   void arrive() const {
     const std::uint64_t all = (++block_.arrivals + threads() - 1) / threads() * threads();
@@ -117,6 +122,7 @@ class FusedThread {
     }
   }
   void take(std::byte* to, const std::byte* from, std::uint64_t bytes) const {
+    serve();
     block_.has(from) ? block_.memory.observe_bulk(to, from, bytes)
                      : void(std::memcpy(to, from, bytes));
   }
@@ -186,6 +192,7 @@ class FusedStream {
   }
 
  private:
+  static constexpr int pauses_at_the_end = 6;  ///< what was stored may be on its way for a while
   struct Launch {
     std::shared_ptr<const coll::Prepared> prepared;
     coll::DirectTurn turn;
@@ -264,6 +271,7 @@ class FusedStream {
       }
       using Format = coll::Native<std::uint32_t>;
       gpu::CarryingOut<Format, FusedThread>(calls_[n]->arguments, self).carry_out();
+      for (int i = 0; i < pauses_at_the_end; ++i) self.pause();
       block_.memory.full_fence();
       ended_[thread] = ++n;
     }

@@ -32,10 +32,7 @@ Result<void> launch(const Device& device, const Reducing& reducing, std::uint32_
   const std::uint64_t per_thread = 16 / coll::bytes_of(reducing.type);
   const std::uint64_t wanted = (call.elements / per_thread + threads) / threads;
   const auto blocks = static_cast<unsigned>(std::clamp<std::uint64_t>(wanted, 1, max_blocks));
-  void* arguments[] = {&call};
-  return device.driver().check(
-      device.driver().launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, nullptr),
-      "a kernel that reduces");
+  return device.launch(kernel, blocks, threads, &call, stream, "a kernel that reduces");
 }
 
 }  // namespace penstock::gpu

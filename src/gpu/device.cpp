@@ -5,6 +5,7 @@
 
 #include "base/checksum.hpp"
 #include "base/format.hpp"
+#include "base/log.hpp"
 #include "gpu/kernels.hpp"
 
 namespace penstock::gpu {
@@ -72,8 +73,21 @@ void Device::load_kernels() {
   find(words_, "penstock_words");
 }
 
+Result<void> Device::launch(cuda::Function kernel, unsigned blocks, unsigned threads,
+                            void* argument, cuda::Stream stream, const char* what) const {
+  launches_.fetch_add(1, std::memory_order_relaxed);
+  unsigned most = most_blocks_.load(std::memory_order_relaxed);
+  while (blocks > most && !most_blocks_.compare_exchange_weak(most, blocks)) continue;
+  void* arguments[] = {argument};
+  return driver_.check(
+      driver_.launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, nullptr), what);
+}
+
 Device::~Device() {
   if (context_ == nullptr) return;
+  if (launches_ != 0)
+    base::log(base::Level::info, "collectives of a GPU: {} launches, of {} blocks at most",
+              launches_.load(), most_blocks_.load());
   if (module_ != nullptr) {
     const Scope scope(*this);
     (void)driver_.module_unload(module_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
 
 #include "base/status.hpp"
@@ -30,6 +31,9 @@ class Device {
   /// Those of word_ops.hpp and fused.hpp. Error: unavailable, as above.
   Result<cuda::Function> words_kernel() const;
   Result<cuda::Function> fused_kernel(coll::Datatype type) const;
+  /// Enqueues a kernel with its one argument. Error: what the driver says; `what` names it.
+  Result<void> launch(cuda::Function kernel, unsigned blocks, unsigned threads, void* argument,
+                      cuda::Stream stream, const char* what) const;
   /// A number of this GPU alone, on whichever host; not 0.
   std::uint64_t id() const { return id_; }
 
@@ -65,6 +69,8 @@ class Device {
   Result<void> kernels_;
   std::array<cuda::Function, coll::datatype_count> combine_{}, fused_{};
   cuda::Function words_ = nullptr;
+  mutable std::atomic<std::uint64_t> launches_{0};
+  mutable std::atomic<unsigned> most_blocks_{0};
 };
 
 /// While a stream captures a graph, in whichever mode, this thread may allocate and register memory

@@ -71,10 +71,8 @@ Result<void> FusedLaunches::launch(const Call& call, FusedCall& arguments,
                                    cuda::Stream stream) const {
   const coll::Datatype type = call.reducing ? call.reducing->type : coll::Datatype::uint8;
   const cuda::Function kernel = PENSTOCK_TRY(device_->fused_kernel(type));
-  void* pointers[] = {&arguments};
-  return device_->driver().check(
-      device_->driver().launch(kernel, 1, 1, 1, fused_threads, 1, 1, 0, stream, pointers, nullptr),
-      "a kernel that carries out a small collective");
+  return device_->launch(kernel, 1, fused_threads, &arguments, stream,
+                         "a kernel that carries out a small collective");
 }
 
 }  // namespace penstock::gpu

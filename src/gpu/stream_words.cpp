@@ -124,11 +124,9 @@ Result<void> StreamWords::flush_launch(Lane lane, bool last) {
   if (last) ops.done = done_word();
   if (begins) ops.begins = 1;
   begins_ = begins_ && !begins;
-  void* arguments[] = {&ops};
-  return device_->driver().check(
-      device_->driver().launch(PENSTOCK_TRY(device_->words_kernel()), 1, 1, 1, threads, 1, 1, 0,
-                               target_.lanes->stream(lane), arguments, nullptr),
-      "a kernel that waits for words of the pool");
+  return device_->launch(PENSTOCK_TRY(device_->words_kernel()), 1, threads, &ops,
+                         target_.lanes->stream(lane),
+                         "a kernel that waits for words of the pool");
 }
 
 }  // namespace penstock::gpu

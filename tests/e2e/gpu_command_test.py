@@ -85,6 +85,10 @@ class GpuCommand(Case):
         outcomes = {part["name"]: part["outcome"] for part in results["parts"]}
         for name in ("libnccl.so.2: every call, 2 ranks", "libnccl.so.2: every call in memory of the pool, 2 ranks"):
             self.assertEqual(outcomes[name], "ok")
+        self.assertEqual(outcomes["multiprocessors, penstock"],
+                         "blocks of a kernel at most: all_gather of 256 KB: 1, all_reduce of 256 KB: 32, all_reduce of 1 KB: 1")
+        self.assertIn("| all_reduce | 2 threads | 1 KB |", page)
+        self.assertIn("| all_reduce | 2 processes | 16 B |", page)
         for name in ("limits, 2 processes", "penstock, 2 ranks, turn 1", "chunks=4, 512 KB", "variant=naive"):
             self.assertRegex(outcomes[name], r"^[1-9]\d* measurements$")
         self.assertEqual(outcomes["NCCL over sockets, 2 ranks, turn 1"], "left out: it needs a GPU")

@@ -107,6 +107,12 @@ class Nccl(Case):
                     if rank == 0:
                         self.assertRegex(err, r"waits on for 1 of 2 ranks: rank 1")
 
+    def test_an_abort_of_a_rank_that_has_done_all_is_told_to_nobody(self):
+        for mode in ("software", "hardware"):
+            for fused in ("0", "64K"):
+                with self.subTest(mode=mode, fused=fused):
+                    self.all_right(3, "teardown", True, PENSTOCK_POOL=self.pool("256M", mode), PENSTOCK_GPU_FUSED_BYTES=fused)
+
     def test_small_calls_are_one_launch(self):
         """Where ranks share a GPU, as here, only where that is asked for; whichever of them do."""
         for mode in ("hardware", "uncached"):

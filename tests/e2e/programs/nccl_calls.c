@@ -457,6 +457,29 @@ static void fail(const struct rank* me, const char* how) {
   CHECK(ncclCommAbort(me->comm));
 }
 
+/* Rank 1 aborts when it has done all; the others are told of nothing, then or later. */
+static void teardown(const struct rank* me) {
+  const size_t count = 1000;
+  struct buffer b = new_buffer(4 * count);
+  for (size_t i = 0; i < count; ++i) store(b.host + 4 * i, ncclInt32, brought(me->rank, i));
+  put(&b, me->stream);
+  CHECK(ncclAllReduce(b.device, b.device, count, ncclInt32, ncclSum, me->comm, me->stream));
+  get(&b, me->stream);
+  for (size_t i = 0; i < count; ++i)
+    expect(&b, i, ncclInt32, reduced(me->ranks, ncclSum, i), "before an abort", me->rank);
+  if (me->rank == 1) {
+    CHECK(ncclCommAbort(me->comm));
+  } else {
+    for (int look = 0; look < 30; ++look, usleep(10000)) {
+      ncclResult_t found = ncclSuccess;
+      CHECK(ncclCommGetAsyncError(me->comm, &found));
+      CHECK(found);
+    }
+    CHECK(ncclCommDestroy(me->comm));
+  }
+  printf("ok\n");
+}
+
 static void in_one_thread(int ranks) {
   ncclComm_t comms[MAX_RANKS];
   struct buffer buffers[MAX_RANKS];
@@ -498,6 +521,10 @@ int main(int argc, char** argv) {
   if (strcmp(argv[4], "leave") == 0) leave(&me);
   if (strcmp(argv[4], "beside") == 0) {
     beside_a_capture(&me);
+    return 0;
+  }
+  if (strcmp(argv[4], "teardown") == 0) {
+    teardown(&me);
     return 0;
   }
   if (strcmp(argv[4], "split") == 0) {
