@@ -35,6 +35,7 @@ void add_ps_command(CLI::App& app, Action& chosen);
 void add_bench_command(CLI::App& app, Action& chosen);
 void add_tune_command(CLI::App& bench, Action& chosen);
 void add_model_command(CLI::App& app, Action& chosen);
+void add_scaling_command(CLI::App& model, Action& chosen);
 void add_timeline_command(CLI::App& app, Action& chosen);
 /// And, hidden, what the build calls for the man pages.
 void add_completion_command(CLI::App& app, Action& chosen);
