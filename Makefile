@@ -38,7 +38,7 @@ release: ## what make install and make deb install, in build/release: without te
 	cmake --build $(RELEASE) -j $(JOBS) --target $(PRODUCT)
 
 test: wheel ## all tests, with the same seeds each time
-	ci/install.sh build test mpis torch package browser
+	ci/install.sh build test mpis torch package browser scaling
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE proof

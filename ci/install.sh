@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a target needs on a fresh Debian 12, and only what is missing:
-#   ci/install.sh build | check | test | run | mpis | torch | fuzz | package | browser ...
+#   ci/install.sh build | check | test | run | mpis | torch | fuzz | package | browser | scaling ...
 # With everything in place it changes nothing and needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,6 +13,7 @@ run_packages=(python3 python3-venv)
 proof_packages=(spin gcc)
 shell_packages=(zsh man-db groff-base)
 stream_packages=(libnuma-dev libpmemobj-dev) # penstock bench stream loads their libraries; tests compare the headers
+scaling_packages=(libsimgrid-dev) # penstock model scaling; what it needs is skipped without
 package_packages=(dpkg-dev)
 mpis_packages=(python3 python3-venv openmpi-bin libopenmpi-dev gfortran)
 mpi4py_packages=(mpi4py==4.1.2 numpy==2.4.6)
@@ -88,11 +89,14 @@ for group in "$@"; do
       need_python .venv-openmpi "${openmpi_packages[@]}"
       need_python .venv-impi "${intel_packages[@]}"
       ;;
+    scaling)
+      (need_packages "${scaling_packages[@]}") || say "no SimGrid can be had: penstock model scaling and its tests need it"
+      ;;
     browser) # the report's tests look at its page
       (need_packages chromium fonts-dejavu-core) || say "no Chromium can be had: the tests of the report in a browser are skipped"
       ;;
     *)
-      say "error: unknown group '$group'; known are build, check, test, run, mpis, torch, fuzz, package, browser"
+      say "error: unknown group '$group'; known are build, check, test, run, mpis, torch, fuzz, package, browser, scaling"
       exit 2
       ;;
   esac

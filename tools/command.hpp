@@ -36,6 +36,7 @@ void add_switch_command(CLI::App& app, Action& chosen);
 void add_bench_command(CLI::App& app, Action& chosen);
 void add_tune_command(CLI::App& bench, Action& chosen);
 void add_model_command(CLI::App& app, Action& chosen);
+void add_scaling_command(CLI::App& model, Action& chosen);
 void add_timeline_command(CLI::App& app, Action& chosen);
 /// And, hidden, what the build calls for the man pages.
 void add_completion_command(CLI::App& app, Action& chosen);

@@ -175,6 +175,7 @@ void add_model_command(CLI::App& app, Action& chosen) {
       "model", "compute what a pool of several devices would bear for many nodes");
   command->require_subcommand(1);
   add_collectives(*command, chosen);
+  add_scaling_command(*command, chosen);
 }
 
 }  // namespace penstock::tools

@@ -1,0 +1,212 @@
+/* Conjugate gradients on a generated sparse matrix, with the messages of NAS CG: the grid of ranks,
+ * the halves that a sum over a row is made of, the transpose. One program for three executors:
+ *
+ *   mpicc -O2 cg.c -lm -o cg;             mpiexec -n 4 ./cg --na 1400      real messages and real
+ * arithmetic smpicc -O2 cg.c -o cg;                smpirun -np 4 ... ./cg --skeleton --na 1500000
+ *   the same with -trace-ti                                                  a trace, for replay
+ *
+ * --skeleton: no matrix; a product of matrix and vector is so many floating point operations, which
+ * the simulator is told of. What is sent does not depend on the data. Source: Bailey et al., The
+ * NAS Parallel Benchmarks (1991), and the description of CG's communication in docs/scale.md.
+ * Ranks: a power of two.
+ *
+ * Prints "iterations SECONDS residual" on rank 0. */
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __SIMGRID_SMPI_H__
+#define SIMULATED 1
+#endif
+
+static int inner = 25;
+static int nonzer = 7; /* entries of a row: nonzer * (nonzer + 1) in the count of operations */
+static int outer = 1;
+static int skeleton;
+static long na = 1400;
+
+struct grid {
+  int rank, ranks, rows, columns, row, column, levels;
+  long piece;     /* elements of the vector that a row's ranks sum up */
+  long half_from; /* of what the transpose sends */
+  long half;
+  int across; /* who has the transposed piece */
+};
+
+static void fail(const char* words) {
+  fprintf(stderr, "cg: %s\n", words);
+  MPI_Abort(MPI_COMM_WORLD, 2);
+}
+
+static struct grid make_grid(void) {
+  struct grid g;
+  MPI_Comm_rank(MPI_COMM_WORLD, &g.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &g.ranks);
+  int log = 0;
+  while ((1 << log) < g.ranks) ++log;
+  if ((1 << log) != g.ranks) fail("the number of ranks must be a power of two");
+  g.rows = 1 << (log / 2);
+  g.columns = 1 << ((log + 1) / 2);
+  g.row = g.rank / g.columns;
+  g.column = g.rank % g.columns;
+  g.levels = (log + 1) / 2;
+  if (na % g.columns != 0) fail("--na must be a multiple of the columns of ranks");
+  g.piece = na / g.rows;
+  g.half_from = 0;
+  g.half = g.piece;
+  if (g.rows == g.columns) {
+    g.across = g.rank % g.rows * g.rows + g.rank / g.rows;
+  } else {
+    g.half = g.piece / 2;
+    g.half_from = g.rank % 2 * g.half;
+    g.across = 2 * (g.rank / 2 % g.rows * g.rows + g.rank / 2 / g.rows) + g.rank % 2;
+  }
+  return g;
+}
+
+/* The partner of the i-th level of a sum over a row, i from 1. */
+static int partner(const struct grid* g, int level) {
+  int distance = g->columns >> (level - 1);
+  int place = (g->column + distance / 2) % distance + g->column / distance * distance;
+  return g->row * g->columns + place;
+}
+
+static void exchange(int with, int tag, const double* out, double* in, long count) {
+  MPI_Request request;
+  MPI_Irecv(in, (int)count, MPI_DOUBLE, with, tag, MPI_COMM_WORLD, &request);
+  MPI_Send(out, (int)count, MPI_DOUBLE, with, tag, MPI_COMM_WORLD);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* The sums of `count` numbers over a row of ranks, a level after the other. */
+static void sum_numbers(const struct grid* g, double* numbers, int count) {
+  double got[2];
+  for (int level = 1; level <= g->levels; ++level) {
+    exchange(partner(g, level), level, numbers, got, count);
+    for (int i = 0; i < count; ++i) numbers[i] += got[i];
+  }
+}
+
+/* This rank's part of the matrix, A = diagonal + a band, symmetric: row i has 2 + width on the
+ * diagonal and -1 at distances 1 to width / 2. Rows of the rank's row of the grid, columns of its
+ * column. */
+static void multiply(const struct grid* g, const double* x, double* w) {
+  const long columns = na / g->columns, row0 = g->row * g->piece, column0 = g->column * columns;
+  const long width = 2 * (nonzer / 2);
+#ifdef SIMULATED
+  if (skeleton) {
+    smpi_execute_flops(2.0 * (double)na * nonzer * (nonzer + 1) / g->ranks);
+    return;
+  }
+#endif
+  memset(w, 0, (size_t)g->piece * sizeof *w);
+  for (long i = 0; i < g->piece; ++i) {
+    for (long d = -width / 2; d <= width / 2; ++d) {
+      const long j = row0 + i + d - column0;
+      if (j >= 0 && j < columns) w[i] += (d == 0 ? 2.0 + (double)width : -1.0) * x[j];
+    }
+  }
+}
+
+/* q = A p: the product of this rank's block, the sum over the row in halves, the transpose. */
+static void product(const struct grid* g, const double* p, double* w, double* q) {
+  multiply(g, p, w);
+  /* Twice as many columns as rows: two ranks first swap halves, and each goes on with its own. */
+  long out = g->half == g->piece ? 0 : g->half - g->half_from;
+  double* own = w + g->half_from;
+  for (int level = g->levels; level >= 1; --level) {
+    exchange(partner(g, level), level, w + out, q, g->half);
+    for (long i = 0; !skeleton && i < g->half; ++i) own[i] += q[i];
+    out = g->half_from;
+  }
+  if (g->levels == 0) {
+    memcpy(q, w, (size_t)g->half * sizeof *q);
+    return;
+  }
+  exchange(g->across, 1, own, q, g->half);
+}
+
+static double dot(const double* a, const double* b, long count) {
+  double sum = 0;
+  for (long i = 0; !skeleton && i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/* Solves A z = x by `inner` iterations; the residual's norm. */
+static double solve(const struct grid* g, const double* x, double* z, double* p, double* q,
+                    double* r, double* w) {
+  const long own = na / g->columns;
+  for (long i = 0; !skeleton && i < own; ++i) z[i] = 0, r[i] = p[i] = x[i];
+  double rho = dot(r, r, own);
+  sum_numbers(g, &rho, 1);
+  for (int iteration = 0; iteration < inner; ++iteration) {
+    product(g, p, w, q);
+    double d = dot(p, q, own);
+    sum_numbers(g, &d, 1);
+    const double alpha = d != 0 ? rho / d : 0, before = rho;
+    for (long i = 0; !skeleton && i < own; ++i) z[i] += alpha * p[i], r[i] -= alpha * q[i];
+    rho = dot(r, r, own);
+    sum_numbers(g, &rho, 1);
+    const double beta = before != 0 ? rho / before : 0;
+    for (long i = 0; !skeleton && i < own; ++i) p[i] = r[i] + beta * p[i];
+  }
+  product(g, z, w, r);
+  double sum = 0;
+  for (long i = 0; !skeleton && i < own; ++i) sum += (x[i] - r[i]) * (x[i] - r[i]);
+  sum_numbers(g, &sum, 1);
+  return sqrt(sum);
+}
+
+static double* vector(long elements) {
+#ifdef SIMULATED
+  if (skeleton) return SMPI_SHARED_MALLOC((size_t)elements * sizeof(double));
+#endif
+  double* made = calloc((size_t)elements, sizeof *made);
+  if (made == NULL) fail("no memory");
+  return made;
+}
+
+static void parse(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const char* value = i + 1 < argc ? argv[i + 1] : "";
+    if (strcmp(argv[i], "--skeleton") == 0) {
+      skeleton = 1;
+    } else if (strcmp(argv[i], "--na") == 0) {
+      na = atol(value), ++i;
+    } else if (strcmp(argv[i], "--nonzer") == 0) {
+      nonzer = atoi(value), ++i;
+    } else if (strcmp(argv[i], "--outer") == 0) {
+      outer = atoi(value), ++i;
+    } else {
+      fail("usage: cg [--skeleton] [--na N] [--nonzer N] [--outer N]");
+    }
+  }
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  parse(argc, argv);
+  const struct grid g = make_grid();
+  const long most = g.piece > na / g.columns ? g.piece : na / g.columns;
+  double *x = vector(most), *z = vector(most), *p = vector(most), *q = vector(most),
+         *r = vector(most), *w = vector(most);
+  for (long i = 0; !skeleton && i < most; ++i) x[i] = 1;
+  int go = 1;
+  MPI_Bcast(&go, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double begin = MPI_Wtime();
+  double residual = 0;
+  for (int iteration = 0; iteration < outer; ++iteration) {
+    residual = solve(&g, x, z, p, q, r, w);
+    double norms[2] = {dot(x, z, na / g.columns), dot(z, z, na / g.columns)};
+    sum_numbers(&g, norms, 2);
+    for (long i = 0; !skeleton && i < na / g.columns; ++i) x[i] = z[i] / sqrt(norms[1]);
+  }
+  double seconds = MPI_Wtime() - begin, longest = 0;
+  MPI_Reduce(&seconds, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  if (g.rank == 0) printf("%d %.9f %.3e\n", outer, longest, residual);
+  MPI_Finalize();
+  return 0;
+}

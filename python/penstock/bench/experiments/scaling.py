@@ -1,0 +1,43 @@
+"""CG's messages on many hosts, replayed by SimGrid: `penstock model scaling`, docs/scale.md."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any, Mapping
+
+from penstock.bench import jobs
+from penstock.bench.experiment import Absent, Experiment, Run
+from penstock.bench.model import Plot, row
+
+PARTS = ("latency", "bandwidth", "contention", "wait")
+
+
+def series_of(case: Mapping[str, Any]) -> str:
+    devices = case["devices"]
+    pool = "" if devices is None else f", a pool of {devices} device{'s' if devices > 1 else ''}"
+    return f"{case['network']}{pool}"
+
+
+def run(run: Run) -> None:
+    if not shutil.which("smpirun"):
+        raise Absent("no smpirun is on the PATH: apt install libsimgrid-dev, or ci/install.sh scaling")
+    quick = ["--quick", "--class", "A"] if run.settings.quick else []
+    command = [str(run.tools.command), "model", "scaling", "--json", *quick]
+    found = json.loads(jobs.output(command, run.timeout(3), jobs.clean_environment()))
+    for case in found["cases"]:
+        facts = {"procs": case["nodes"], "group": case["set"]}
+        communication = case["total_s"] - case["compute_s"]
+        run.add(row(series_of(case), "communication", "model_us", [communication * 1e6], **facts))
+        for part in PARTS:
+            run.add(row(series_of(case), part, "model_us", [max(case[f"{part}_s"], 0.0) * 1e6], **facts))
+    for group in dict.fromkeys(case["set"] for case in found["cases"]):
+        run.plot(Plot(f"scaling-{group}".replace(".", "-"), f"Communication of an outer iteration of {found['program']}, {group}",
+                      {"op": "communication", "group": group}, x="procs", unit="microseconds"))
+
+
+EXPERIMENT = Experiment(
+    "scaling", "CG on many hosts (simulated)", "The time that an outer iteration of CG spends on messages with 8 ranks a host, "
+    "over CXL with and without a limit of the pool's devices, and over networks; and what of it is latency, bandwidth, "
+    "contention and wait.", source="cMPI, section 4.4 and Figure 10", emulated="All of it: SimGrid replays the messages; nothing "
+    "is measured.", run=run, order=210, needs="SimGrid (libsimgrid-dev)")

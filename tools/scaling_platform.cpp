@@ -1,0 +1,226 @@
+#include "scaling_platform.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
+#include "base/format.hpp"
+#include "json.hpp"
+
+namespace penstock::tools {
+
+namespace {
+
+/// SMPI's messages carry an envelope.
+constexpr double envelope_bytes = 16;
+
+/// Of the piece between two measured sizes: a + b x bytes microseconds.
+struct Piece {
+  std::uint64_t from = 0;
+  double a = 0, b = 0;
+};
+
+/// A line through two points that meets the axis below 0 has no latency to give: in its place
+/// several through the origin.
+void add_steep(std::vector<Piece>& pieces, double from, double to, double a, double b) {
+  constexpr int steps = 16;
+  const double ratio = std::pow(to / from, 1.0 / steps);
+  for (int i = 0; i < steps; ++i) {
+    const double begin = from * std::pow(ratio, i), middle = begin * std::sqrt(ratio);
+    pieces.push_back({static_cast<std::uint64_t>(begin), 0, (a + b * middle) / middle});
+  }
+}
+
+std::vector<Piece> pieces_of(const ScalingNetwork& network) {
+  const auto& points = network.measured;
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i + 1 < points.size(); ++i) {
+    const auto bytes = [&](std::size_t k) {
+      return static_cast<double>(points[k].bytes) + envelope_bytes;
+    };
+    const double rise = std::max(points[i + 1].micro - points[i].micro, 1e-6);
+    const double b = rise / (bytes(i + 1) - bytes(i)), a = points[i].micro - b * bytes(i);
+    if (a < 0)
+      add_steep(pieces, bytes(i), bytes(i + 1), a, b);
+    else
+      pieces.push_back({static_cast<std::uint64_t>(bytes(i)), a, b});
+  }
+  if (!pieces.empty()) pieces[0].from = 0;
+  return pieces;
+}
+
+/// SMPI's own factors: messages of a cluster of 2010. Source: SimGrid 3.32's documentation of
+/// smpi/bw-factor and smpi/lat-factor.
+struct Factor {
+  std::uint64_t from;
+  double latency, rate;
+};
+constexpr std::array default_factors{
+    Factor{0, 2.01467, 0.812084},    Factor{257, 1.95341, 0.338112},
+    Factor{732, 1.9503, 0.341987},   Factor{1426, 1.61075, 0.608902},
+    Factor{3484, 1.88101, 0.77493},  Factor{5776, 2.18796, 1.08739},
+    Factor{9376, 2.59299, 0.58729},  Factor{15424, 3.48845, 0.697866},
+    Factor{65472, 11.6436, 0.940694}};
+
+/// By size of message: those that make a + b x bytes of a measured piece.
+std::vector<Factor> factors_of(const ScalingNetwork& network) {
+  if (network.default_factors) return {default_factors.begin(), default_factors.end()};
+  std::vector<Factor> factors;
+  for (const Piece& piece : pieces_of(network))
+    factors.push_back(
+        {piece.from, piece.a / network.latency_us, 1 / (piece.b * network.GBps * 1e3)});
+  if (factors.empty()) factors.push_back({0, 1, 1});
+  return factors;
+}
+
+/// `gamma`: a message that is alone gets no more than gamma / (2 x its latency).
+std::string config_of(const std::vector<Factor>& factors, double gamma) {
+  std::string latency, rate;
+  for (const Factor& factor : factors) {
+    const char* const between = latency.empty() ? "" : ";";
+    latency += fmt::format("{}{}:{:.9g}", between, factor.from, factor.latency);
+    rate += fmt::format("{}{}:{:.9g}", between, factor.from, factor.rate);
+  }
+  return fmt::format(
+      " <config>\n  <prop id=\"smpi/bw-factor\" value=\"{}\"/>\n"
+      "  <prop id=\"smpi/lat-factor\" value=\"{}\"/>\n"
+      "  <prop id=\"network/TCP-gamma\" value=\"{:.9g}\"/>\n"
+      "  <prop id=\"network/crosstraffic\" value=\"0\"/>\n"
+      "  <prop id=\"network/weight-S\" value=\"0\"/>\n"
+      "  <prop id=\"smpi/async-small-thresh\" value=\"65536\"/>\n"
+      "  <prop id=\"smpi/send-is-detached-thresh\" value=\"65536\"/>\n </config>\n",
+      rate, latency, gamma);
+}
+
+/// Of a cluster: rates and latencies, end to end.
+struct Links {
+  double GBps = 0, us = 0, local_GBps = 0, local_us = 0;
+  double gamma = 1e15;
+  std::vector<Factor> factors = {{0, 1, 1}};
+};
+
+/// Links wide enough for all messages at once, on which each gets what it would get alone: by the
+/// limit that SimGrid derives from latencies, which are a millionth of a microsecond here.
+Links without_contention(const ScalingNetwork& network) {
+  constexpr double wide = 4096, tiny_us = 1e-6;
+  return {.GBps = network.GBps * wide,
+          .us = tiny_us,
+          .local_GBps = network.local_GBps * wide,
+          .local_us = tiny_us * network.GBps / network.local_GBps,
+          .gamma = 2 * tiny_us * 1e-6 * network.GBps * 1e9};
+}
+
+Links links_of(const ScalingNetwork& network, ScalingVariant variant) {
+  if (variant == ScalingVariant::no_network) return {.GBps = 1e9, .local_GBps = 1e9};
+  if (variant == ScalingVariant::alone) return without_contention(network);
+  const bool late = variant == ScalingVariant::whole;
+  return {.GBps = network.GBps,
+          .us = late ? network.latency_us : 0,
+          .local_GBps = network.local_GBps,
+          .local_us = late ? network.local_us : 0,
+          .factors = factors_of(network)};
+}
+
+ScalingNetwork plain(const char* set, const char* network, double latency_us, double GBps,
+                     const char* source, bool is_pool = false) {
+  return {.set = set,
+          .network = network,
+          .source = source,
+          .latency_us = latency_us,
+          .GBps = GBps,
+          .is_pool = is_pool};
+}
+
+/// Medians of latency by size.
+std::vector<ScalingNetwork::Point> points_of(const Json& rows, const std::string& series) {
+  std::vector<ScalingNetwork::Point> points;
+  for (const Json& row : rows)
+    if (row.at("series") == series && row.at("metric") == "latency_us" && row.at("procs") == 2 &&
+        row.at("op") == "latency" && row.at("group").is_null() && !row.at("bytes").is_null() &&
+        row.at("median") > 0)
+      points.push_back({row.at("bytes"), row.at("median")});
+  std::sort(points.begin(), points.end(),
+            [](const auto& one, const auto& other) { return one.bytes < other.bytes; });
+  return points;
+}
+
+}  // namespace
+
+std::vector<ScalingNetwork> scaling_networks() {
+  constexpr const char* table1 = "cMPI, Table 1";
+  constexpr const char* section42 = "cMPI, section 4.2: two-sided, small messages and most ranks";
+  constexpr const char* model =
+      "a message is a store and a load, one after the other: 2.2 + 0.79 us; cMPI, Table 1";
+  std::vector<ScalingNetwork> all = {plain("table1", "CXL", 2.2, 9.5, table1, true),
+                                     plain("table1", "CX-6 Dx", 18, 11.5, table1),
+                                     plain("table1", "Ethernet", 16, 0.1178, table1),
+                                     plain("section4.2", "CXL", 12, 6.05, section42, true),
+                                     plain("section4.2", "CX-6 Dx", 55, 12.5, section42),
+                                     plain("section4.2", "Ethernet", 160, 0.12, section42),
+                                     plain("real-cxl-model", "CXL", 2.99, 9.5, model, true)};
+  for (std::size_t i = 0; i < 3; ++i) {
+    ScalingNetwork defaults = all[i];
+    defaults.set = "table1-defaults";
+    defaults.source =
+        "cMPI, Table 1, with the correction factors that SMPI has where none are given";
+    defaults.default_factors = true;
+    all.push_back(defaults);
+  }
+  return all;
+}
+
+Result<std::vector<ScalingNetwork>> measured_networks(const std::string& results) {
+  std::ifstream file(results);
+  if (!file)
+    return fail(ErrorCode::not_found,
+                "{} cannot be read: penstock bench run pt2pt --json {} writes it", results,
+                base::shell_quote(results));
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::vector<ScalingNetwork> found;
+  try {
+    const Json rows = Json::parse(text).at("experiments").at("pt2pt").at("rows");
+    for (const char* series : {"Penstock software", "Penstock hardware", "TCP"}) {
+      const auto points = points_of(rows, series);
+      if (points.size() < 2) continue;
+      const auto& last = points.back();
+      found.push_back({.set = "penstock-here",
+                       .network = series,
+                       .source = "measured: " + results,
+                       .latency_us = points[0].micro,
+                       .GBps = static_cast<double>(last.bytes) / last.micro / 1e3,
+                       .is_pool = std::string_view(series).starts_with("Penstock"),
+                       .measured = points});
+    }
+  } catch (const Json::exception& wrong) {
+    return fail(ErrorCode::wrong_format, "{} is no result of penstock bench run pt2pt: {}", results,
+                base::printable(wrong.what()));
+  }
+  if (!found.empty()) return found;
+  return fail(ErrorCode::wrong_format,
+              "{} has no latencies of 2 ranks over Penstock or TCP: penstock bench run pt2pt "
+              "--procs 2 --json FILE",
+              results);
+}
+
+std::string platform_xml(const ScalingNetwork& network, std::uint32_t nodes, std::uint32_t per_node,
+                         std::uint32_t devices, ScalingVariant variant) {
+  const Links links = links_of(network, variant);
+  const bool limited = network.is_pool && devices != 0 && variant == ScalingVariant::whole;
+  std::string pool;
+  if (limited)
+    pool = fmt::format(" bb_bw=\"{:.6g}MBps\" bb_lat=\"0us\" bb_sharing_policy=\"SHARED\"",
+                       devices * device_GBps / 2 * 1e3);
+  // A message crosses the link of its sender and that of its receiver.
+  return fmt::format(
+      "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
+      "\"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n{}"
+      " <cluster id=\"c\" prefix=\"n\" suffix=\"\" radical=\"0-{}\" speed=\"1Gf\" core=\"{}\" "
+      "bw=\"{:.9g}MBps\" lat=\"{:.9g}us\"{} loopback_bw=\"{:.9g}MBps\" "
+      "loopback_lat=\"{:.9g}us\"/>\n</platform>\n",
+      config_of(links.factors, links.gamma), nodes - 1, per_node, links.GBps * 1e3, links.us / 2,
+      pool, links.local_GBps * 1e3, links.local_us);
+}
+
+}  // namespace penstock::tools
