@@ -40,6 +40,10 @@ METRICS: Dict[str, "tuple[str, Optional[bool]]"] = {
     "bytes_socket": ("bytes that a call moves by sockets", True),
     "lines_flushed": ("cache lines that a call flushes", True),
     "copies": ("copies of a message", True),
+    "bytes_up": ("bytes that a call writes over the link of a host", True),
+    "bytes_down": ("bytes that a call reads over the link of a host", True),
+    "packets": ("packets, or doorbells and releases, that a rank writes in a call", True),
+    "bytes_reduced": ("bytes that a call reduces on a host", True),
 }
 
 

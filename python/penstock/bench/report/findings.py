@@ -27,7 +27,8 @@ FEW = 3  # subjects that get a sentence each; more are told of together
 _UNITS = {"latency_us": " µs", "time_us": " µs", "bandwidth_MBps": " MB/s", "rate_per_s": " a second", "cpu_us": " µs"}
 _NOUNS = {"latency_us": "latency", "time_us": "time", "bandwidth_MBps": "bandwidth", "rate_per_s": "rate",
           "cpu_us": "CPU time of a call", "cpu_s_per_GB": "CPU time for each GB", "accesses": "count of device accesses",
-          "bytes_device": "device traffic", "bytes_socket": "socket traffic", "lines_flushed": "count of flushed lines",
+          "bytes_device": "device traffic", "bytes_socket": "socket traffic", "lines_flushed": "count of flushed lines", "bytes_up": "traffic to the device", "bytes_down": "traffic from the device",
+          "packets": "count of packets", "bytes_reduced": "count of bytes reduced",
           "copies": "count of copies"}
 
 
