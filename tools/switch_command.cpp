@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "accelerator/server.hpp"
 #include "base/env.hpp"
@@ -21,6 +22,8 @@ namespace {
 struct SwitchArguments {
   std::string spec;
   double missing_after_s = 0;
+  std::uint32_t leaves = 0;
+  std::optional<std::uint32_t> leaf;
   bool json = false;
 };
 
@@ -87,12 +90,17 @@ Result<void> serve(const SwitchArguments& arguments, const std::string& spec) {
     attach.emulated_node = node;
     return pool::Pool::attach(attach);
   };
+  const offload::Role role{arguments.leaf ? 1 + *arguments.leaf : 0, arguments.leaves};
+  options.role = role;
   options.missing_after_ns = static_cast<std::uint64_t>(arguments.missing_after_s * 1e9);
   end_by_signals();
   const auto server = PENSTOCK_TRY(accelerator::Server::open(std::move(options)));
-  if (!arguments.json)
-    fmt::print("pool {} is served by this switch, {}; SIGTERM or Ctrl-C ends it\n", spec,
-               server->pool().describe(server->pool().token()));
+  if (arguments.json)
+    fmt::print("{}",
+               json_line({{"pool", spec}, {"role", offload::text_of(role)}, {"pid", ::getpid()}}));
+  else
+    fmt::print("pool {} is served by this {}, {}; SIGTERM or Ctrl-C ends it\n", spec,
+               offload::text_of(role), server->pool().describe(server->pool().token()));
   std::fflush(stdout);
   Idle idle(server->pool().local_processes() <= base::usable_cpus());
   while (ended_by == 0) server->poll() ? idle.busy() : idle.rest();
@@ -107,6 +115,11 @@ int run_switch(const SwitchArguments& arguments) {
     return report({ErrorCode::invalid_argument,
                    "a switch needs a pool, and none is named: penstock switch SPEC, or set "
                    "PENSTOCK_POOL"});
+  if (arguments.leaf && *arguments.leaf >= arguments.leaves)
+    return report({ErrorCode::invalid_argument,
+                   fmt::format("leaf {} of {}: leaves count from 0; name how many there are by "
+                               "--leaves",
+                               *arguments.leaf, arguments.leaves)});
   const auto served = serve(arguments, spec);
   return served ? exit_ok : report(served.error());
 }
@@ -124,11 +137,20 @@ void add_switch_command(CLI::App& app, Action& chosen) {
                    "without the switch (default: never)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 86400.0));
+  command
+      ->add_option("--leaves", arguments->leaves,
+                   "play the spine of a tree of so many leaf switches; with --leaf a leaf of it")
+      ->check(CLI::Range(1u, offload::max_leaves));
+  command->add_option("--leaf", arguments->leaf, "play the leaf of this number, from 0")
+      ->check(CLI::Range(0u, offload::max_leaves - 1));
   add_trust_option(*command);
   add_json_option(*command, arguments->json);
   command->footer(
       "Jobs use it where PENSTOCK_COLL_SWITCH=always, or where the pool's tuning table says "
-      "switch=1.\nWhen it ends or dies they go on through the plain pool.");
+      "switch=1.\nWhen it ends or dies they go on through the plain pool.\nA tree of switches: "
+      "penstock switch "
+      "SPEC --leaves 2, and two more with --leaves 2 --leaf 0 and\n--leaf 1; hosts hang on the "
+      "leaves in turn.");
   command->callback(
       [&chosen, arguments] { chosen = [arguments] { return run_switch(*arguments); }; });
 }

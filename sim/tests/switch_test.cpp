@@ -30,11 +30,13 @@ enum class Trouble : std::uint8_t {
 struct Job {
   explicit Job(std::uint32_t ranks) : offers(ranks), told(ranks) {}
   Trouble trouble = Trouble::none;
+  std::uint32_t leaves = 0;
   std::vector<SwitchCall> calls;
   std::vector<coll::Offer> offers;
   std::vector<bool> told;
   std::uint32_t ended = 0;
-  bool serving = false;
+  std::uint32_t serving = 0;  ///< switches
+  bool all_serve() const { return serving == 1 + leaves; }
   std::uint64_t computed = 0;  ///< chunks, by the switch
   std::uint64_t failures = 0;
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(offers.size()); }
@@ -58,12 +60,16 @@ void die_soon(World& world, const Job& job, std::uint64_t operations) {
 }
 
 /// The process that plays the switch.
-void play(World& world, const SimulatedPool& simulated, const std::shared_ptr<Job>& job) {
-  auto server = Server::open({.attach = [&](const pool::AttachOptions& options) {
-    return Result<std::unique_ptr<pool::Pool>>(simulated.attach(world, options));
-  }});
+void play(World& world, const SimulatedPool& simulated, const std::shared_ptr<Job>& job,
+          std::uint32_t number) {
+  auto server = Server::open({.attach =
+                                  [&](const pool::AttachOptions& options) {
+                                    return Result<std::unique_ptr<pool::Pool>>(
+                                        simulated.attach(world, options));
+                                  },
+                              .role = {.number = number, .leaves = job->leaves}});
   world.require(server.has_value(), server ? "" : server.error().message);
-  job->serving = true;
+  ++job->serving;
   while (job->ended + (rank_died(world, *job) ? 1 : 0) < job->ranks()) {
     if ((*server)->communicators() != 0) die_soon(world, *job, 1500);
     if (!(*server)->poll()) world.sleep(1 + world.random() % 200'000);
@@ -89,7 +95,7 @@ class Rank {
 
  private:
   void call_all() {
-    wait_until(world_, "the switch", [&] { return job_.serving || died(world_); });
+    wait_until(world_, "the switch", [&] { return job_.all_serve() || died(world_); });
     coll::Agreement agreement(job_.ranks(), self_);
     const auto comm = open(agreement);
     if (comm == nullptr) return;
@@ -191,41 +197,47 @@ void overwrite_rings(World& world, const SimulatedPool& simulated, const Job& jo
 
 struct Case {
   std::uint32_t ranks = 2, calls = 4;
-  std::uint32_t victim = ~0u;  ///< a rank, or `ranks`: the switch
+  std::uint32_t victim = ~0u;  ///< a rank, or `ranks`: the switch or spine; then the leaves
+  std::uint32_t leaves = 0;
   Trouble trouble = Trouble::none;
 };
 
 class SwitchPool : public SimulatedPool {
  public:
-  SwitchPool() : SimulatedPool({.max_processes = 12, .max_nodes = 6}) {
+  SwitchPool() : SimulatedPool({.max_processes = 24, .max_nodes = 10}) {
     ::setenv("PENSTOCK_COLL_SWITCH", "always", 1);
     format_arena();
   }
   ~SwitchPool() { ::unsetenv("PENSTOCK_COLL_SWITCH"); }
 };
 
-/// Each rank and the switch on a node of its own.
+std::string name_of(const Case& of) {
+  std::string name = fmt::format("a switch and {} ranks", of.ranks);
+  if (of.leaves != 0) name = fmt::format("a spine of {} leaves and {} ranks", of.leaves, of.ranks);
+  if (of.victim < of.ranks) name += fmt::format(", rank {} dies", of.victim);
+  if (of.victim == of.ranks) name += ", the switch dies";
+  if (of.victim > of.ranks && of.victim != ~0u)
+    name += fmt::format(", leaf {} dies", of.victim - of.ranks - 1);
+  if (of.trouble == Trouble::dies_at_work) name += " at work";
+  if (of.trouble == Trouble::stops) name += ", the switch is stopped";
+  if (of.trouble == Trouble::vandal) name += ", rings are overwritten";
+  return name;
+}
+
+/// Each rank and each switch on a node of its own.
 Scenario calls(const SimulatedPool& pool, const Case& of) {
-  Scenario scenario =
-      pool.scenario(fmt::format("a switch and {} ranks{}{}", of.ranks,
-                                of.victim == of.ranks  ? ", the switch dies"
-                                : of.victim < of.ranks ? fmt::format(", rank {} dies", of.victim)
-                                                       : "",
-                                of.trouble == Trouble::vandal  ? ", rings are overwritten"
-                                : of.trouble == Trouble::stops ? ", the switch is stopped"
-                                : of.trouble == Trouble::none  ? ""
-                                                               : " at work"),
-                    of.ranks + 1);
+  Scenario scenario = pool.scenario(name_of(of), of.ranks + 1 + of.leaves);
   scenario.max_steps = 20'000'000;
   scenario.body = [&pool, of](World& world) {
     auto job = std::make_shared<Job>(of.ranks);
     job->trouble = of.trouble;
+    job->leaves = of.leaves;
     std::mt19937_64 random(world.random());
     for (std::uint32_t i = 0; i < of.calls; ++i)
       job->calls.push_back(draw_switch_call(of.ranks, random));
-    for (std::uint32_t self = 0; self <= of.ranks; ++self) {
+    for (std::uint32_t self = 0; self <= of.ranks + of.leaves; ++self) {
       Process& process = world.spawn(self, [&world, &pool, job, self, of] {
-        if (self == of.ranks) return play(world, pool, job);
+        if (self >= of.ranks) return play(world, pool, job, self - of.ranks);
         Rank(world, pool, *job, self).go();
       });
       if (self == of.victim) world.mark_victim(process);
@@ -287,6 +299,97 @@ TEST(Switch, WhatAStrangerOverwritesIsNoticedAndNobodyHangs) {
   SwitchPool pool;
   const Case of{.ranks = 3, .calls = 6, .trouble = Trouble::vandal};
   expect_held("switch", "random schedules", explore(calls(pool, of), 30));
+}
+
+TEST(Tree, GivesTheBitsOfTheEngine) {
+  for (const std::uint32_t ranks : {2u, 4u}) {
+    SwitchPool pool;
+    const Scenario scenario = calls(pool, {.ranks = ranks, .calls = 6, .leaves = 2});
+    expect_held("switch", "random schedules", explore(scenario, 12));
+    expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 8));
+  }
+}
+
+TEST(Tree, WhenOneOfItsSwitchesDiesEachRankCompletesEachCall) {
+  SwitchPool pool;
+  for (const std::uint32_t victim : {3u, 4u, 5u}) {
+    const Case of{
+        .ranks = 3, .calls = 4, .victim = victim, .leaves = 2, .trouble = Trouble::dies_at_work};
+    expect_held("switch", "crash points", explore(calls(pool, of), 25));
+  }
+}
+
+TEST(Tree, ARankThatDiesIsNamedToAllOthers) {
+  SwitchPool pool;
+  const Case of{.ranks = 3, .calls = 4, .victim = 1, .leaves = 2, .trouble = Trouble::dies_at_work};
+  expect_held("switch", "crash points", explore(calls(pool, of), 25));
+}
+
+/// The switch and a rank take turns: what one has done the other finds at its next look, though
+/// both keep copies of whatever they have looked at.
+TEST(Served, ALookFindsWhatHasCome) {
+  SwitchPool pool;
+  Scenario scenario = with_lasting_copies(pool.scenario("looks of a switch", 2));
+  scenario.body = [&pool](World& world) {
+    struct Shared {
+      std::uint64_t offset = 0, token = 0;
+      int turn = 0;
+    };
+    auto shared = std::make_shared<Shared>();
+    const auto shape_of = [](const Shared& all) {
+      return offload::Shape{.ranks = 1, .slot_bytes = 256, .communicator = 7, .owner = all.token};
+    };
+    constexpr int rounds = 80;  // the ring is used again
+    world.spawn(0, [&world, &pool, shared, shape_of] {
+      SpaceUser user(world, pool, "sim");
+      shared->token = user.pool->token();
+      const offload::Region nowhere(0, shape_of(*shared));
+      const auto object = user.arena->create("region", nowhere.bytes());
+      const offload::Region region(object->offset, shape_of(*shared));
+      offload::describe(*user.pool, region);
+      shared->offset = region.offset();
+      const auto& memory = user.pool->memory();
+      std::byte* const base = user.pool->base();
+      for (int round = 0; round < rounds; ++round) {
+        wait_until(world, "a turn", [&] { return shared->turn == 2 * round + 1; });
+        const auto index = static_cast<std::uint64_t>(round);
+        const std::vector<std::uint64_t> values(8, index + 1);
+        memory.publish_bulk(base + region.source(0, index), values.data(), 64);
+        memory.store_fence();
+        const offload::Packet packet = offload::seal(
+            offload::Command{.operation = offload::Operation::all_reduce,
+                             .datatype = static_cast<std::uint8_t>(coll::Datatype::uint64),
+                             .communicator = 7,
+                             .sequence = static_cast<std::uint32_t>(round),
+                             .ranks = 1,
+                             .source = region.source(0, index),
+                             .elements = 8},
+            region.submission_place(0, index));
+        memory.publish_line(base + region.submission(0, index), &packet);
+        memory.full_fence();
+        shared->turn = 2 * round + 2;
+        wait_until(world, "an answer", [&] { return shared->turn == 2 * round + 3; });
+        world.require(memory.observe_word(base + region.result(0, index)) == index + 1,
+                      "an old result");
+      }
+    });
+    world.spawn(1, [&world, &pool, shared] {
+      const auto attached = pool.attach(world, {.job = "sim"});
+      wait_until(world, "the region", [&] { return shared->offset != 0; });
+      const auto region = offload::find_region(*attached, shared->offset);
+      world.require(region.has_value(), region ? "" : region.error().message);
+      const auto served = accelerator::serve({}, *attached, *region, 0);
+      for (int round = 0; round < rounds; ++round) {
+        world.require(!served->poll(), "found what was there before");
+        shared->turn = 2 * round + 1;
+        wait_until(world, "a packet", [&] { return shared->turn == 2 * round + 2; });
+        world.require(served->poll(), "did not find what had come");
+        attached->memory().full_fence();
+        shared->turn = 2 * round + 3;
+      }
+    });
+  };
+  expect_held("switch", "random schedules", explore(scenario, 10));
 }
 
 }  // namespace

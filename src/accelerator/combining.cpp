@@ -14,18 +14,8 @@ using offload::Command;
 using offload::Operation;
 using offload::Status;
 
-bool reduces(Operation operation) {
-  return operation == Operation::all_reduce || operation == Operation::reduce ||
-         operation == Operation::reduce_scatter;
-}
-
 std::uint64_t bytes_of(const Command& command) {
   return command.elements * coll::bytes_of(static_cast<coll::Datatype>(command.datatype));
-}
-
-/// Which says how much is moved: all ranks of a reduction agree, and of a broadcast the root alone.
-const Command& leading(const std::vector<Command>& commands) {
-  return commands[commands.front().root];
 }
 
 /// Of an operand.
@@ -33,16 +23,9 @@ std::uint64_t segments_of(const Command& command) {
   return command.operation == Operation::reduce_scatter ? command.ranks : 1;
 }
 
-/// Of a result.
-std::uint64_t result_segments_of(const Command& command) {
-  const bool each =
-      command.operation == Operation::reduce_scatter || command.operation == Operation::all_gather;
-  return each ? command.ranks : 1;
-}
-
-bool has_operand(const Command& command, std::uint32_t rank) {
+bool has_operand(const Command& command) {
   if (command.operation == Operation::barrier) return false;
-  return command.operation != Operation::broadcast || rank == command.root;
+  return command.operation != Operation::broadcast || command.rank == command.root;
 }
 
 bool is_known(const Command& command) {
@@ -61,6 +44,23 @@ coll::Reduction reduction_of(const Command& command) {
 
 }  // namespace
 
+bool reduces(Operation operation) {
+  return operation == Operation::all_reduce || operation == Operation::reduce ||
+         operation == Operation::reduce_scatter;
+}
+
+const Command& leading(const std::vector<Command>& commands) {
+  if (commands.front().operation != Operation::broadcast) return commands.front();
+  const auto root = std::find_if(commands.begin(), commands.end(), has_operand);
+  return root == commands.end() ? commands.front() : *root;
+}
+
+std::uint64_t result_bytes_of(Operation operation, std::uint64_t segment_bytes,
+                              std::uint32_t ranks) {
+  const bool each = operation == Operation::reduce_scatter || operation == Operation::all_gather;
+  return base::align_up(segment_bytes, coherence::line_bytes) * (each ? ranks : 1);
+}
+
 std::uint64_t stride_of(const Command& command) {
   return base::align_up(bytes_of(command), coherence::line_bytes);
 }
@@ -68,22 +68,29 @@ std::uint64_t stride_of(const Command& command) {
 Refusal Combining::check(const Chunk& chunk) const {
   const std::vector<Command>& commands = *chunk.commands;
   const Command& first = commands.front();
-  if (!is_known(first)) return {Status::unsupported, 0};
+  if (!is_known(first)) return {Status::unsupported, first.rank};
   if (first.operation == Operation::barrier) return {};
   const std::uint64_t element = coll::bytes_of(static_cast<coll::Datatype>(first.datatype));
-  for (std::uint32_t rank = 0; rank < commands.size(); ++rank) {
-    const Command& command = commands[rank];
+  for (const Command& command : commands) {
     if (command.operand.bytes % element != 0 || command.elements > chunk.slot_bytes / element)
-      return {Status::malformed, rank};
-    if (command.operand.bytes != 0 || !has_operand(first, rank)) continue;
+      return {Status::malformed, command.rank};
+    if (command.operand.bytes != 0 || !has_operand(command)) continue;
     // No stride and no number of segments is so large that this overflows.
     const std::uint64_t bytes = stride_of(command) * segments_of(command);
+    const std::uint64_t result =
+        result_bytes_of(command.operation, bytes_of(command), command.ranks);
     if (command.elements == 0 || command.source % coherence::line_bytes != 0 ||
-        stride_of(command) * result_segments_of(command) > chunk.slot_bytes ||
-        bytes > chunk.slot_bytes || pool_.at(command.source, bytes) == nullptr)
-      return {Status::malformed, rank};
+        result > chunk.slot_bytes || bytes > chunk.slot_bytes ||
+        pool_.at(command.source, bytes) == nullptr)
+      return {Status::malformed, command.rank};
   }
   return {};
+}
+
+void Combining::copy(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {
+  pool_.memory().invalidate(pool_.base() + from, bytes);
+  pool_.memory().load_fence();
+  move(from, to, bytes);
 }
 
 /// Plain copies, a piece at a time.
@@ -148,10 +155,9 @@ offload::Inlined Combining::compute(const Chunk& chunk) {
   if (first.operation == Operation::barrier) return {};
   if (first.operand.bytes != 0) return reduce_inlined(chunk);
   const auto& memory = pool_.memory();
-  for (std::uint32_t rank = 0; rank < commands.size(); ++rank) {
-    if (!has_operand(first, rank)) continue;
-    memory.invalidate(pool_.base() + commands[rank].source, stride_of(first) * segments_of(first));
-  }
+  for (const Command& command : commands)
+    if (has_operand(command))
+      memory.invalidate(pool_.base() + command.source, stride_of(first) * segments_of(first));
   memory.load_fence();  // the packets were seen before: what they name is fresh from here on
   if (reduces(first.operation)) {
     reduce(chunk, segments_of(first));

@@ -16,7 +16,7 @@ namespace penstock::accelerator {
 
 /// Operands and results of a chunk. Segments lie `stride` bytes apart.
 struct Chunk {
-  const std::vector<offload::Command>* commands = nullptr;  ///< by rank, all of the same call
+  const std::vector<offload::Command>* commands = nullptr;  ///< in rank order, of the same call
   std::uint64_t result = 0;                                 ///< offset of the slot of results
   std::uint64_t slot_bytes = 0;
 };
@@ -43,6 +43,8 @@ class Combining {
   /// Of a chunk that passes check(). What is put into the slot of results is not ordered. Returns
   /// the result where it fits a packet.
   offload::Inlined compute(const Chunk& chunk);
+  /// Bytes of another slot, which were just told of. Not ordered.
+  void copy(std::uint64_t from, std::uint64_t to, std::uint64_t bytes);
 
   const Traffic& traffic() const { return traffic_; }
 
@@ -61,5 +63,12 @@ class Combining {
 
 /// Bytes from one segment to the next.
 std::uint64_t stride_of(const offload::Command& command);
+/// Of a slot of results, for segments of so many bytes.
+std::uint64_t result_bytes_of(offload::Operation operation, std::uint64_t segment_bytes,
+                              std::uint32_t ranks);
+bool reduces(offload::Operation operation);
+/// The command that says how much is moved: all of a reduction agree; of a broadcast the root's, if
+/// it is there.
+const offload::Command& leading(const std::vector<offload::Command>& commands);
 
 }  // namespace penstock::accelerator

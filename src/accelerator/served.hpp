@@ -1,5 +1,6 @@
-// A communicator that the switch serves: the table of what has arrived, and the state machine of
-// its chunks. Protocol: docs/protocols/switch.md. Source: design page papers/5-switch.md, 5.4.
+// A communicator that the switch serves. A switch alone serves all its ranks (served.cpp); a leaf
+// serves those of its hosts and asks the spine, which serves the leaves (leaf.cpp, spine.cpp).
+// Protocol: docs/protocols/switch.md. Source: design page papers/5-switch.md, 5.4.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,9 @@
 #include <optional>
 #include <vector>
 
+#include "accelerator/arrivals.hpp"
 #include "accelerator/combining.hpp"
+#include "offload/directory.hpp"
 #include "offload/region.hpp"
 #include "pool/pool.hpp"
 
@@ -24,49 +27,62 @@ struct Counts {
 /// One thread. The pool is the switch's attachment as a member of the ranks' job.
 class Served {
  public:
-  /// `missing_after_ns`: how long the first rank of a chunk waits for the last; 0: for ever.
-  Served(const pool::Pool& pool, const offload::Region& region, std::uint64_t missing_after_ns);
+  virtual ~Served() = default;
 
-  /// One look at the ring of each rank that may have sent something; completes the next chunk if
-  /// all have come. True when something has happened. A device access, and three for a chunk.
-  bool poll();
+  /// One look at those who may have sent something; goes on with what has come. True when something
+  /// has happened.
+  virtual bool poll() = 0;
   /// Now and then: whether a rank that is waited for has died, or is missing for too long.
-  void check_ranks();
+  virtual void check_ranks() = 0;
   /// Whether nobody who knew of this communicator lives any more.
   bool is_deserted();
+  virtual Counts counts() const;
 
   const offload::Region& region() const { return region_; }
-  Counts counts() const;
 
- private:
-  struct Arrived {
-    std::vector<std::optional<offload::Command>> of;  ///< by rank
-    std::uint32_t count = 0;
-    std::uint64_t first_ns = 0;
-  };
-  bool look();
-  bool take(std::uint32_t rank, const offload::Packet& packet);
-  void malformed(std::uint32_t rank, const Error& error);
-  std::optional<Refusal> mismatch_in(const std::vector<offload::Command>& commands) const;
-  void complete();
-  void fail(offload::Status status, std::uint32_t culprit);
-  void answer(const offload::Completion& completion);
-  Arrived& arrived(std::uint64_t index) { return arrived_[index % arrived_.size()]; }
+ protected:
+  Served(const pool::Pool& pool, const offload::Region& region, std::uint64_t missing_after_ns);
+
+  /// The commands of a chunk, or who spoils it.
+  Refusal refusal_of(const std::vector<offload::Command>& commands, std::uint64_t result) const;
+  /// Computes it into `result`, and says so in a completion, which is not given yet.
+  offload::Completion compute(const std::vector<offload::Command>& commands, std::uint64_t result);
+  /// To each of the rings, for the chunk of this index. What was published before comes first.
+  void answer(const std::vector<std::uint32_t>& rings, std::uint64_t index,
+              const offload::Completion& completion);
+  /// Nothing more is computed: the ranks go on without the switch.
+  void fail(const std::vector<std::uint32_t>& rings, std::uint64_t index, Refusal refusal);
+  /// Looks after those of whom chunk `index` is awaited.
+  void check_ranks(Arrivals& arrivals, std::uint64_t index);
+  /// `damage` of arrivals, if there is any: the communicator is given up.
+  void give_up_if_damaged(const Arrivals& arrivals, std::uint64_t index);
   bool alive(std::uint32_t rank);
+  const std::optional<offload::Member>& member(std::uint32_t rank);
 
   const pool::Pool& pool_;
   const offload::Region region_;
   const std::uint64_t missing_after_ns_;
   Combining combining_;
-  std::vector<Arrived> arrived_;        ///< by index, of the window
-  std::vector<std::uint64_t> next_;     ///< by rank: the index of the packet that comes next
-  std::vector<std::uint32_t> damaged_;  ///< by rank: looks at a packet that is not right
-  std::vector<std::uint32_t> looked_;   ///< ranks whose rings are looked at
   std::vector<std::optional<offload::Member>> members_;  ///< as far as they are known
   std::vector<offload::Command> commands_;               ///< of the chunk that is computed
-  std::uint64_t done_ = 0;                               ///< the index of the chunk that is next
   bool failed_ = false;                                  ///< nothing more is computed
   Counts counts_;
 };
+
+/// Whether two ranks, or leaves, have made the same call.
+bool same_call(const offload::Command& a, const offload::Command& b);
+
+/// As the role of the switch has it. `missing_after_ns`: how long the first rank of a chunk waits
+/// for the last; 0: for ever.
+std::unique_ptr<Served> serve(const offload::Role& role, const pool::Pool& pool,
+                              const offload::Region& region, std::uint64_t missing_after_ns);
+
+// Of serve():
+std::unique_ptr<Served> serve_alone(const pool::Pool& pool, const offload::Region& region,
+                                    std::uint64_t missing_after_ns);
+std::unique_ptr<Served> serve_as_leaf(std::uint32_t leaf, const pool::Pool& pool,
+                                      const offload::Region& region,
+                                      std::uint64_t missing_after_ns);
+std::unique_ptr<Served> serve_as_spine(const pool::Pool& pool, const offload::Region& region);
 
 }  // namespace penstock::accelerator

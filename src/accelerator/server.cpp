@@ -148,6 +148,7 @@ Answer Server::accept(std::uint32_t slot, std::uint32_t word, Ask ask) {
   const auto owner = std::find_if(records.begin(), records.end(), [&](const auto& record) {
     return record.slot == slot && record.token() == region->shape().owner;
   });
+  if (region->shape().leaves != options_.role.leaves) return Answer::refused;
   // Without a job its memory could have another owner while it is served.
   if (owner == records.end() || !owner->attached || owner->job.empty()) return Answer::refused;
   auto job = join(owner->job);
@@ -159,7 +160,7 @@ Answer Server::accept(std::uint32_t slot, std::uint32_t word, Ask ask) {
   offload::publish_member(*(*job)->pool, *region, region->switch_line(options_.role.number),
                           {.token = (*job)->pool->token()});
   (*job)->pool->memory().store_fence();
-  auto served = std::make_unique<Served>(*(*job)->pool, *region, options_.missing_after_ns);
+  auto served = serve(options_.role, *(*job)->pool, *region, options_.missing_after_ns);
   served_[key_of(slot, word)] = {*std::move(job), std::move(served)};
   ++accepted_;
   return Answer::served;

@@ -4,6 +4,7 @@
 
 #include "base/checked.hpp"
 #include "coll/datatype.hpp"
+#include "offload/exact.hpp"
 
 namespace penstock::coll {
 
@@ -49,7 +50,7 @@ bool is_even(const Problem& problem) {
 }  // namespace
 
 std::optional<SwitchPlan> switch_plan_of(const Problem& problem, const Reduction* reduction,
-                                         std::uint64_t slot_bytes) {
+                                         const offload::Shape& shape) {
   const auto operation = operation_of(problem.collective);
   if (!operation || problem.ranks < 2 || problem.ranks > 0xffff) return std::nullopt;
   SwitchPlan plan{.operation = *operation, .datatype = static_cast<std::uint8_t>(Datatype::uint8)};
@@ -67,10 +68,13 @@ std::optional<SwitchPlan> switch_plan_of(const Problem& problem, const Reduction
     plan.result_segments = problem.ranks;
   plan.block_bytes = *problem.max_block_bytes;
   // A line has whole elements of each type.
-  plan.part_bytes = slot_bytes / plan.result_segments / line * line;
+  plan.part_bytes = shape.slot_bytes / plan.result_segments / line * line;
   if (plan.part_bytes == 0 || plan.block_bytes % plan.element_bytes != 0) return std::nullopt;
   plan.chunks = (plan.block_bytes + plan.part_bytes - 1) / plan.part_bytes;
-  plan.inlined = plan.result_segments == 1 && plan.block_bytes <= offload::inline_bytes;
+  // A spine reads operands where they lie, if their order shows.
+  const bool order_shows = plan.reduces() && !offload::is_exact(plan.reduction, plan.datatype);
+  plan.inlined = plan.result_segments == 1 && plan.block_bytes <= offload::inline_bytes &&
+                 (shape.leaves == 0 || !order_shows);
   if (plan.chunks > max_chunks_in_switch) return std::nullopt;
   return plan;
 }

@@ -7,7 +7,7 @@
 
 #include "coll/problem.hpp"
 #include "coll/reduction.hpp"
-#include "offload/packet.hpp"
+#include "offload/region.hpp"
 
 namespace penstock::coll {
 
@@ -22,6 +22,10 @@ struct SwitchPlan {
   std::uint32_t result_segments = 1;  ///< of a result
   bool inlined = false;               ///< operand and result fit a packet
 
+  bool reduces() const {
+    return operation == offload::Operation::reduce_scatter ||
+           operation == offload::Operation::all_reduce || operation == offload::Operation::reduce;
+  }
   /// Of chunk `n`, where in the block and how long.
   Block part(std::uint64_t n) const {
     const std::uint64_t begin = n * part_bytes;
@@ -32,7 +36,7 @@ struct SwitchPlan {
 /// Nullopt where a switch cannot do it: another collective, blocks of several sizes or of a size
 /// that not all ranks know, a slot that is too short, a reduction that is not predefined.
 std::optional<SwitchPlan> switch_plan_of(const Problem& problem, const Reduction* reduction,
-                                         std::uint64_t slot_bytes);
+                                         const offload::Shape& shape);
 
 /// The same call without the first `done` bytes of each block.
 Problem rest_of(const Problem& problem, std::uint64_t done);

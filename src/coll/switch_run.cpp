@@ -28,26 +28,44 @@ std::uint64_t stride(std::uint64_t part_bytes) {
 SwitchRun::SwitchRun(State& state, std::optional<offload::Region> region)
     : Running(state), region_(std::move(region)) {
   if (!region_) return;
-  const auto& pool = s_.group.pool;
-  offload::publish_member(pool, *region_, region_->member_line(s_.self()),
-                          {.token = s_.group.token(s_.self())});
+  const std::uint32_t leaves = region_->shape().leaves;
+  // Hosts hang on the leaves in turn.
+  offload::publish_member(s_.group.pool, *region_, region_->member_line(s_.self()),
+                          {.token = s_.group.token(s_.self()),
+                           .leaf = leaves == 0 ? 0 : s_.group.pool.node() % leaves});
   s_.group.memory.store_fence();
-  switch_ = offload::observe_member(pool, *region_, region_->switch_line(0));
+  find_switches();
   sent_.resize(region_->shape().window);
+}
+
+/// Empty where what one of them has said of itself is damaged.
+void SwitchRun::find_switches() {
+  for (std::uint32_t number = 0; number <= region_->shape().leaves; ++number) {
+    const auto member =
+        offload::observe_member(s_.group.pool, *region_, region_->switch_line(number));
+    if (!member) return switches_.clear();
+    switches_.push_back(member->token);
+  }
+}
+
+std::optional<std::uint64_t> SwitchRun::dead_switch() const {
+  for (const std::uint64_t token : switches_)
+    if (!s_.group.pool.alive(token)) return token;
+  return std::nullopt;
 }
 
 bool SwitchRun::takes(const Call& call, const Prepared& prepared) const {
   if (!region_ || all_left_ || !prepared.plan.in_switch || call.mover != nullptr) return false;
   const Reduction* const reduction =
       call.arithmetic == nullptr ? nullptr : call.arithmetic->predefined();
-  return switch_plan_of(prepared.problem, reduction, region_->shape().slot_bytes).has_value();
+  return switch_plan_of(prepared.problem, reduction, region_->shape()).has_value();
 }
 
 void SwitchRun::begin(const Call& call, const Prepared& prepared) {
   Running::begin(call, prepared);
   const Reduction* const reduction =
       call.arithmetic == nullptr ? nullptr : call.arithmetic->predefined();
-  plan_ = *switch_plan_of(prepared.problem, reduction, region_->shape().slot_bytes);
+  plan_ = *switch_plan_of(prepared.problem, reduction, region_->shape());
   base_ = next_base_;
   next_base_ = base_ + plan_.chunks;
   submitted_ = taken_ = cut_ = 0;
@@ -85,7 +103,7 @@ void SwitchRun::finish() {
 
 /// True when all chunks are done.
 Result<bool> SwitchRun::serve(Missing& missing) {
-  if (!switch_) {
+  if (switches_.empty()) {
     leave("what it has said of itself is damaged");
     return false;
   }
@@ -176,9 +194,16 @@ bool SwitchRun::fits(const Completion& completion) const {
     return false;
   if (plan_.operation == Offloaded::barrier) return true;
   if (plan_.inlined) return completion.inlined.bytes == plan_.block_bytes;
-  return completion.inlined.bytes == 0 &&
-         completion.result == region_->result(0, index_of(taken_)) &&
+  return completion.inlined.bytes == 0 && is_result(completion.result) &&
          completion.elements == part.bytes / plan_.element_bytes;
+}
+
+/// Of the awaited chunk: where the switch, or any leaf, puts it.
+bool SwitchRun::is_result(std::uint64_t offset) const {
+  const std::uint32_t leaves = region_->shape().leaves;
+  for (std::uint32_t number = leaves == 0 ? 0 : 1; number <= leaves; ++number)
+    if (offset == region_->result(number, index_of(taken_))) return true;
+  return false;
 }
 
 Result<void> SwitchRun::take(std::uint32_t ring, const Packet& packet) {
@@ -252,9 +277,10 @@ Result<void> SwitchRun::look_around(Missing& missing) {
     leave(fmt::format("{} goes on without it", s_.group.name(rank)));
     return {};
   }
-  if (!s_.group.pool.alive(switch_->token)) {
+  if (const auto dead = dead_switch()) {
     // What it had published before it died is at the device by now.
-    if (!PENSTOCK_TRY(take_next()) && stage_ == Stage::served) leave("it has died or ended");
+    if (!PENSTOCK_TRY(take_next()) && stage_ == Stage::served)
+      leave(s_.group.pool.describe(*dead) + " has died or ended");
     return {};
   }
   restore_packets();
@@ -314,9 +340,9 @@ void SwitchRun::leave(const std::string& why) {
   publish_left();
   s_.group.memory.full_fence();
   base::log(base::Level::warn,
-            "{}: goes on without the switch{}: {}. This and all later collectives of this "
+            "{}: goes on without the switch: {}. This and all later collectives of this "
             "communicator go through the plain pool",
-            call().name, switch_ ? ", " + s_.group.pool.describe(switch_->token) : "", why);
+            call().name, why);
 }
 
 std::uint64_t SwitchRun::left_word(std::uint32_t rank) const {

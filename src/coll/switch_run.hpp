@@ -53,6 +53,9 @@ class SwitchRun : public Running {
   Result<void> take(std::uint32_t ring, const offload::Packet& packet);
   Result<void> refused(const offload::Completion& completion);
   bool fits(const offload::Completion& completion) const;
+  bool is_result(std::uint64_t offset) const;
+  void find_switches();
+  std::optional<std::uint64_t> dead_switch() const;
   void take_result(const offload::Completion& completion);
   void finish();
 
@@ -70,7 +73,7 @@ class SwitchRun : public Running {
   Result<void> take_the_rest();
 
   std::optional<offload::Region> region_;
-  std::optional<offload::Member> switch_;
+  std::vector<std::uint64_t> switches_;  ///< tokens: of the switch or spine, then of the leaves
   Stage stage_ = Stage::served;
   SwitchPlan plan_;
   std::uint64_t base_ = 0;       ///< index of the call's first packet

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t command_magic = 0x464f5350;     // "PSOF"
 constexpr std::uint32_t completion_magic = 0x53525350;  // "PSRS"
-constexpr std::uint16_t last_chunk_flag = 1;
+constexpr std::uint16_t last_chunk_flag = 1, partial_flag = 2;
 constexpr unsigned inline_shift = 8;  ///< of the flags: bytes of the operand in the packet
 
 struct RawCommand {
@@ -143,8 +143,9 @@ Packet seal(const Command& c, const Place& place) {
   raw.rank = c.rank;
   raw.ranks = c.ranks;
   raw.root = c.root;
-  raw.flags = static_cast<std::uint16_t>((c.last_chunk ? last_chunk_flag : 0) |
-                                         c.operand.bytes << inline_shift);
+  raw.flags =
+      static_cast<std::uint16_t>((c.last_chunk ? last_chunk_flag : 0) |
+                                 (c.partial ? partial_flag : 0) | c.operand.bytes << inline_shift);
   raw.source = c.source;
   raw.elements = c.elements;
   raw.chunk = c.chunk;
@@ -189,6 +190,7 @@ Result<Command> read_command(const Packet& packet, const Place& place) {
                   .ranks = raw.ranks,
                   .root = raw.root,
                   .last_chunk = (raw.flags & last_chunk_flag) != 0,
+                  .partial = (raw.flags & partial_flag) != 0,
                   .chunk = raw.chunk,
                   .operand = inlined_of(packet, raw.flags)};
   if (command.operand.bytes != 0) return command;

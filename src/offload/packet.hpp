@@ -57,6 +57,7 @@ struct Command {
   std::uint32_t sequence = 0;  ///< of the collective, its lower 32 bits
   std::uint16_t rank = 0, ranks = 0, root = 0;
   bool last_chunk = false;
+  bool partial = false;        ///< by a leaf: the operand is what it has reduced of its ranks'
   std::uint64_t source = 0;    ///< offset in the pool; 0: this rank has no operand
   std::uint64_t elements = 0;  ///< of a segment
   std::uint32_t chunk = 0;

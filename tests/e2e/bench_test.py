@@ -159,6 +159,16 @@ class Experiments(Case):
         self.assertFalse(self.series(outcome, metric="bandwidth_MBps", procs=ranks))
         self.assertIn(f"{ranks} ranks on", outcome["reason"])
 
+    def test_collectives_in_a_switch(self):
+        outcome = self.measured("in_switch", "--sizes", "64K", "--procs", "3")
+        rows = {(row["series"], row["metric"]): row["median"] for row in outcome["rows"] if row["op"] == "allreduce"}
+        size = 65536
+        self.assertEqual(rows["plain pool, one shot", "bytes_down"], 2 * size)
+        self.assertEqual(rows["switch", "bytes_up"], size + 64)
+        self.assertEqual(rows["switch", "bytes_down"], size + 64)
+        self.assertEqual(rows["switch", "bytes_reduced"], 0)
+        self.assertAlmostEqual(rows["plain pool, two shots", "bytes_reduced"], size, delta=64)  # shares of whole lines
+
     def test_placement(self):
         outcome = self.measured("placement", "--sizes", "64")
         self.assert_measured(outcome, {f"{name}, {place}" for name in ("TCP", "Penstock software")

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import time
 
 from support import MPIEXEC, PROGRAMS, PYTHON, Case, clean_environment
 
@@ -33,10 +32,8 @@ class SwitchTest(Case):
     def play(self, spec, *options):
         """Starts a switch and waits until it serves the pool."""
         switch = self.start("switch", spec, "--json", *options)
-        self.wait_for(lambda: switch.poll() is not None or self.penstock("ps", spec).stdout.count("penstock"),
-                      "the switch to attach")
-        self.assertIsNone(switch.poll())
-        time.sleep(0.3)  # from attaching to the claim
+        said = switch.stdout.readline()
+        self.assertEqual(json.loads(said)["pid"], switch.pid, said)
         return switch
 
     def end_of(self, switch, number=signal.SIGTERM):
@@ -88,7 +85,7 @@ class SwitchTest(Case):
             out, _ = job.communicate(timeout=120)
             self.assertEqual(job.returncode, 0, out)
             self.assertEqual(out.count("sums: ok"), 3, out)
-            self.assertRegex(out, r"goes on without the switch, .*pid \d+")
+            self.assertRegex(out, r"goes on without the switch: .*pid \d+")
             # A new one takes its place, and serves the next job.
             switch.communicate(timeout=30)
             again = self.play(spec)
@@ -127,6 +124,41 @@ class SwitchTest(Case):
         self.assertIn("no switch serves pool", done.stderr)
         self.assertIn("penstock switch", done.stderr)
         self.assertEqual(done.stdout.count("sums: ok"), 2)
+
+    def tree(self, spec):
+        """A spine and two leaves."""
+        return [self.play(spec, "--leaves", 2), *(self.play(spec, "--leaves", 2, "--leaf", leaf) for leaf in range(2))]
+
+    def test_sixteen_ranks_below_a_spine_and_two_leaves(self):
+        spec = self.pool("512M")
+        switches = self.tree(spec)
+        done = self.penstock(*self.job(spec, 16, 4, PROGRAMS / "collectives.py", 5, 25),
+                             environment=clean_environment(**ALWAYS), timeout=220)
+        self.assertEqual(done.stdout.count("collectives: ok: 25 calls"), 16, done.stdout + done.stderr)
+        facts = [self.end_of(switch) for switch in switches]
+        self.assertTrue(all(each["chunks"] > 0 and each["failures"] == 0 for each in facts), facts)
+
+    def test_a_leaf_or_the_spine_that_is_killed_is_no_error_to_a_job(self):
+        for number in range(3):
+            spec = self.pool("256M")
+            switches = self.tree(spec)
+            program = self.folder / "sums.py"
+            program.write_text(SUMS)
+            job = self.start(*self.job(spec, 4, 4, program, 300, 3000), environment=clean_environment(**ALWAYS))
+            while not job.stdout.readline().startswith("call 20"):
+                self.assertIsNone(job.poll())
+            switches[number].kill()
+            out, _ = job.communicate(timeout=120)
+            self.assertEqual(job.returncode, 0, out)
+            self.assertEqual(out.count("sums: ok"), 4, out)
+
+    def test_switches_that_do_not_fit(self):
+        spec = self.pool("64M")
+        self.play(spec, "--leaves", 2)
+        self.refused("switch", spec, "--leaves", 3, "--leaf", 0, says=["leaf 0 of 3", "spine of 2 leaves"],
+                     fix="the same number of leaves")
+        self.refused("switch", spec, "--leaves", 2, says="has a switch already")
+        self.refused("switch", spec, "--leaf", 2, "--leaves", 2, says="leaves count from 0", fix="--leaves")
 
     def test_wrong_input(self):
         self.refused("switch", "shm:there-is-none", says="there-is-none", fix="penstock pool create")

@@ -45,6 +45,10 @@ METRICS: Dict[str, "tuple[str, Optional[bool]]"] = {
     "copies": ("copies of a message", True),
     "model_us": ("modelled time of a call, microseconds", True),
     "growth": ("modelled time over that on 3 nodes", True),
+    "bytes_up": ("bytes that a call writes over the link of a host", True),
+    "bytes_down": ("bytes that a call reads over the link of a host", True),
+    "packets": ("packets, or doorbells and releases, that a rank writes in a call", True),
+    "bytes_reduced": ("bytes that a call reduces on a host", True),
 }
 
 

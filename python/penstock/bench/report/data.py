@@ -20,7 +20,8 @@ _OURS = re.compile(r"penstock\b|pool\b", re.IGNORECASE)
 _KINDS = tuple(re.compile(words_) for words_ in (r"\b(software|hardware|uncached|simulated)\b", r"\b(HH|HD|DH|DD)\b"))
 WALL_CLOCK = ("latency_us", "time_us", "bandwidth_MBps", "rate_per_s")
 TIMES = ("latency_us", "time_us")
-COUNTED = ("accesses", "bytes_device", "lines_flushed", "copies", "model_us", "growth")  # the same in every round
+COUNTED = ("accesses", "bytes_device", "lines_flushed", "copies", "model_us", "growth", "bytes_up", "bytes_down", "packets",
+           "bytes_reduced")  # the same in every round
 
 
 @dataclass(frozen=True)

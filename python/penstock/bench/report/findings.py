@@ -30,7 +30,9 @@ _NOUNS = {"latency_us": "latency", "time_us": "time", "bandwidth_MBps": "bandwid
           "cpu_us": "CPU time of a call", "cpu_s_per_GB": "CPU time for each GB", "accesses": "count of device accesses",
           "bytes_device": "device traffic", "bytes_socket": "socket traffic", "lines_flushed": "count of flushed lines",
           "copies": "count of copies", "messages": "count of messages", "bytes_pool": "traffic by messages",
-          "looks_in_vain": "count of vain looks", "model_us": "modelled time", "growth": "modelled growth"}
+          "looks_in_vain": "count of vain looks", "model_us": "modelled time", "growth": "modelled growth",
+          "bytes_up": "traffic to the device", "bytes_down": "traffic from the device", "packets": "count of packets",
+          "bytes_reduced": "count of bytes reduced"}
 
 
 @dataclass(frozen=True)
