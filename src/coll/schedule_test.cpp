@@ -81,7 +81,7 @@ Schedule schedule_of(Collective collective, std::uint32_t ranks, std::uint32_t r
 /// The table in docs/protocols/collectives.md.
 TEST(ScheduleCounts, AreTheFormulas) {
   for (std::uint32_t n : {2u, 3u, 4u, 8u, 16u, 64u}) {
-    const std::uint64_t s = word * n * 4096;
+    const std::uint64_t s = test_word * n * 4096;
     const std::uint32_t last = n - 1;
     const auto traffic = [&](Collective collective, Algorithm algorithm = Algorithm::one_shot) {
       return traffic_of(schedule_of(collective, n, last, s,
@@ -149,7 +149,7 @@ TEST(ScheduleCounts, OfTwoLevelsAreTheFormulas) {
   using enum Algorithm;
   for (const std::uint32_t k : {2u, 3u, 4u}) {
     for (const std::uint32_t l : {1u, 2u, 4u}) {
-      const std::uint64_t n = k * l, s = word * n * 4096, others = n - l;
+      const std::uint64_t n = k * l, s = test_word * n * 4096, others = n - l;
       for (const Algorithm algorithm : {two_level, leaders}) {
         const auto gathered = traffic_of_node(allgather, algorithm, k, l, s);
         EXPECT_EQ(gathered.remote_bytes, others * s);
