@@ -41,6 +41,8 @@ int run_modes(const Options& options,
     base::log(base::Level::error, "{}", error.message);
     return 1;
   };
+  if (const auto writable = check_writable(options.json, "--json"); !writable)
+    return failed(writable.error());
   for (const std::string& name : options.modes) {
     const auto mode = coherence::parse_mode(name);
     if (!mode) return failed(mode.error());

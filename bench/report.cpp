@@ -1,10 +1,12 @@
 #include "bench/report.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "base/format.hpp"
@@ -115,14 +117,34 @@ std::string json_of(const std::vector<Report>& reports) {
   return out + "\n]\n";
 }
 
-Result<void> write_json(const std::string& path, const std::vector<Report>& reports) {
-  std::ofstream file(path);
-  file << json_of(reports);
-  file.close();
-  if (!file)
-    return fail(ErrorCode::permission,
-                "cannot write {}: name a file in a directory that exists, --json FILE", path);
+namespace {
+
+tl::unexpected<Error> cannot_write(const std::string& path, const char* option) {
+  return fail(ErrorCode::permission,
+              "cannot write {}: name a file in a directory that exists, {} FILE", path, option);
+}
+
+}  // namespace
+
+Result<void> check_writable(const std::string& path, const char* option) {
+  if (path.empty()) return {};
+  const std::filesystem::path file(path), folder = file.parent_path();
+  const bool there = access(path.c_str(), F_OK) == 0;
+  const auto& asked = there ? file : folder.empty() ? std::filesystem::path(".") : folder;
+  if (access(asked.c_str(), W_OK) != 0) return cannot_write(path, option);
   return {};
+}
+
+Result<void> write_text(const std::string& path, const std::string& text, const char* option) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file) return cannot_write(path, option);
+  return {};
+}
+
+Result<void> write_json(const std::string& path, const std::vector<Report>& reports) {
+  return write_text(path, json_of(reports), "--json");
 }
 
 Cell ratio(std::optional<double> a, std::optional<double> b) {

@@ -63,9 +63,10 @@ void StreamOptions::add_to(CLI::App& app) {
   app.add_option("--kernels", kernels, "copy, scale, add, triad, separated by commas")
       ->delimiter(',');
   app.add_option(
-      "--elements", elements,
-      "of each of three arrays of doubles (default: 100 million, or what fits); at least "
-      "4 times the last-level caches");
+         "--elements", elements,
+         "of each of three arrays of doubles (default: 100 million, or what fits); at least "
+         "4 times the last-level caches")
+      ->check(CLI::Range(std::int64_t{8}, std::int64_t{1} << 50));
   app.add_flag("--smallest", smallest,
                "as few elements as the caches allow, in place of 100 million");
   app.add_flag("--any-size", any_size, "also arrays that the caches hold: for trying out");

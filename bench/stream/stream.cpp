@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <deque>
-#include <fstream>
 
 #include "base/format.hpp"
 #include "base/log.hpp"
@@ -138,15 +137,6 @@ class Runner {
   std::vector<bool> broken_;
 };
 
-Result<void> write_csv(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (file) return {};
-  return fail(ErrorCode::permission,
-              "cannot write {}: name a file in a directory that exists, --csv FILE", path);
-}
-
 Result<void> tell(const StreamOptions& options, const std::vector<Figure>& figures,
                   const std::vector<Absent>& absent, const Facts& facts) {
   if (!figures.empty()) {
@@ -155,7 +145,7 @@ Result<void> tell(const StreamOptions& options, const std::vector<Figure>& figur
   }
   print_absent(absent);
   std::fflush(stdout);
-  if (!options.csv.empty()) PENSTOCK_TRY(write_csv(options.csv, csv_of(figures, facts)));
+  if (!options.csv.empty()) PENSTOCK_TRY(write_text(options.csv, csv_of(figures, facts), "--csv"));
   if (!options.json.empty())
     PENSTOCK_TRY(write_json(options.json, {all_of(figures, absent, facts)}));
   return {};
@@ -163,6 +153,8 @@ Result<void> tell(const StreamOptions& options, const std::vector<Figure>& figur
 
 Result<int> run_checked(const StreamOptions& options) {
   const Settings settings = PENSTOCK_TRY(check(options));
+  PENSTOCK_TRY(check_writable(options.csv, "--csv"));
+  PENSTOCK_TRY(check_writable(options.json, "--json"));
   const Topology topology = PENSTOCK_TRY(read_topology());
   Plan plan = options.targets.empty()
                   ? classes_of(topology, settings.cpus, settings.targets)
