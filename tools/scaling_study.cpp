@@ -202,6 +202,7 @@ std::vector<std::string> findings_of(const std::vector<ScalingCase>& cases) {
       return other.network == each.network && other.nodes > each.nodes;
     });
     if (each.devices == 0 || free == nullptr || !last) continue;
+    if (each.communication() < 1.05 * free->communication()) continue;
     found.push_back(fmt::format(
         "{}, {} on {} hosts: a pool of {} makes communication {:.1f} times as long as one without "
         "a limit.",

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import unittest
 
-from support import MPIEXEC, SOURCE, Case, clean_environment
+from support import MPIEXEC, PYTHON, SOURCE, Case, clean_environment
 
 CG = SOURCE / "bench/scaling/cg.c"
 PLATFORM = """<?xml version='1.0'?>
@@ -97,6 +97,14 @@ class Scaling(Case):
         self.assertEqual([case["ranks"] for case in facts["cases"]], [2, 2, 2])
         self.assertAlmostEqual(facts["cases"][0]["compute_s"], 0.001)
         self.assertGreater(facts["cases"][0]["total_s"], 0.001)
+
+    def test_experiment(self):
+        folder = self.folder / "report"
+        self.penstock("bench", "run", "scaling", "--quick", "--report", folder, timeout=200,
+                      environment=clean_environment(PENSTOCK_PYTHON=PYTHON))
+        outcome = json.loads((folder / "results.json").read_text())["experiments"]["scaling"]
+        self.assertEqual(outcome["status"], "ok", outcome["reason"])
+        self.assertLessEqual({"CXL", "CXL, a pool of 1 device", "CX-6 Dx", "Ethernet"}, {row["series"] for row in outcome["rows"]})
 
     def test_refusals(self):
         self.refused("model", "scaling", "--nodes", "3", "--set", "table1", says="CG on 24 ranks: a power of two is needed")

@@ -52,8 +52,8 @@ def fraction_of(found: Mapping[str, Any], name: str) -> float:
 
 def add_devices(run: Run) -> None:
     """Pools of more devices, for more and more nodes."""
-    size, nodes = ("4M", "2,4,8") if run.settings.quick else ("32M", "2,3,4,6,8,12,16")
-    for devices in DEVICES:
+    size, nodes = ("1M", "2,4,8") if run.settings.quick else ("8M", "2,4,6,8,12,16")
+    for devices in (1, 6) if run.settings.quick else DEVICES:
         found = modelled(run, "--collective", "allreduce,allgather,alltoall", "--nodes", nodes, "--sizes", size, "--set",
                          f"devices={devices}")
         for call in found["calls"]:
@@ -62,9 +62,11 @@ def add_devices(run: Run) -> None:
 
 
 def run(run: Run) -> None:
-    found = modelled(run)
+    few = ["--collective", "allreduce,allgather,broadcast,alltoall", "--nodes", "2,3,4,6,8,12", "--sizes", "1K,64K,1M,16M"]
+    found = modelled(run, *([] if run.settings.quick else few))
     group = f"platform {found['platform']['name']}"
-    add_growth(run, found["growth"])
+    growth = modelled(run, "--growth")["growth"]
+    add_growth(run, growth)
     add_calls(run, group, found)
     add_devices(run)
     largest = max(call["bytes"] for call in found["calls"])
@@ -76,7 +78,7 @@ def run(run: Run) -> None:
                           {**where, "bytes": largest}, x="procs", logx=False, unit="microseconds"),
                      Plot(f"scale-{collective}-bytes", f"{collective}, {most} nodes, by bytes", {**where, "procs": most},
                           unit="microseconds"))
-    for each in dict.fromkeys(each["collective"] for each in found["growth"]):
+    for each in dict.fromkeys(each["collective"] for each in growth):
         run.plot(Plot(f"scale-growth-{each}", f"growth of {each} over 3 nodes", {"op": f"growth of {each}", "metric": "growth"},
                       x="procs", logx=False, logy=False, unit="times as long"))
     for collective in dict.fromkeys(each.op for each in run.outcome.rows if each.group == BY_DEVICES):

@@ -22,8 +22,9 @@ def series_of(case: Mapping[str, Any]) -> str:
 def run(run: Run) -> None:
     if not shutil.which("smpirun"):
         raise Absent("no smpirun is on the PATH: apt install libsimgrid-dev, or ci/install.sh scaling")
-    quick = ["--quick", "--class", "A"] if run.settings.quick else []
-    command = [str(run.tools.command), "model", "scaling", "--json", *quick]
+    usual = ["--nodes", "1,2,4,8,16", "--set", "table1,section4.2", "--devices", "0,1,6"]
+    quick = ["--class", "A", "--nodes", "2,4", "--set", "table1", "--devices", "0,1"]
+    command = [str(run.tools.command), "model", "scaling", "--json", *(quick if run.settings.quick else usual)]
     found = json.loads(jobs.output(command, run.timeout(3), jobs.clean_environment()))
     for case in found["cases"]:
         facts = {"procs": case["nodes"], "group": case["set"]}
