@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "accelerator/server.hpp"
+#include "base/format.hpp"
 #include "bench/bench_pool.hpp"
 #include "coll/communicator.hpp"
 #include "coll/planning.hpp"
