@@ -169,10 +169,10 @@ int main(int argc, char** argv) {
                       .least = strtoull(argv[5], NULL, 10),
                       .most = strtoull(argv[6], NULL, 10)};
   if (strcmp(argv[1], "-") != 0) return run(&wish) != NULL;
-  enum { most_threads = 16 };
-  if (wish.ranks > most_threads) return 2;
-  pthread_t threads[most_threads];
-  struct wish wishes[most_threads];
+  enum { max_threads = 16 };
+  if (wish.ranks > max_threads) return 2;
+  pthread_t threads[max_threads];
+  struct wish wishes[max_threads];
   open_gpu(); /* the table of functions, before the threads */
   for (int r = 0; r < wish.ranks; ++r) {
     wishes[r] = wish;

@@ -70,7 +70,7 @@ class Device {
   std::array<cuda::Function, coll::datatype_count> combine_{}, fused_{};
   cuda::Function words_ = nullptr;
   mutable std::atomic<std::uint64_t> launches_{0};
-  mutable std::atomic<unsigned> most_blocks_{0};
+  mutable std::atomic<unsigned> max_blocks_{0};
 };
 
 /// While a stream captures a graph, in whichever mode, this thread may allocate and register memory
