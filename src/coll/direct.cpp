@@ -76,13 +76,12 @@ Result<void> Direct::look_for_failures(const char* what) {
 Result<void> Direct::look(const char* what, const std::vector<DirectOp>* program,
                           const DirectTurn& turn, Missing& missing) {
   PENSTOCK_TRY(look_for_failures(what));
-  // Behind the look at failures: what an idle rank has told is seen.
   observe_own_words(program, turn, missing);
   const Missing awaited = missing;
   for (const std::uint32_t rank : awaited) {
+    Result<void> living = s_.group.check_alive(rank, what);
     if (std::find(idle_.begin(), idle_.end(), rank) != idle_.end())
-      return unexpected(s_.failure_of(what, rank, s_.gave_up_idle()));
-    auto living = s_.group.check_alive(rank, what);
+      living = unexpected(s_.failure_of(what, rank, s_.gave_up_idle()));
     if (living) continue;
     // It may have told before it ended.
     observe_own_words(program, turn, missing);

@@ -304,9 +304,9 @@ Result<void> Direct::drain() {
   await_graphs();
   if (const auto failed = error()) return unexpected(*failed);
   const std::lock_guard<std::mutex> guard(mutex_);
-  std::erase_if(under_way_, [](const Submission& one) { return !one.counts_itself; });
-  unsettled_ = by_launches_;  // graphs may be launched again
-  if (!by_launches_) shown_.reset();
+  (void)is_over();                   // another thread may have enqueued more meanwhile
+  unsettled_ = !under_way_.empty();  // graphs may be launched again
+  if (!unsettled_) shown_.reset();
   return {};
 }
 

@@ -91,17 +91,18 @@ void reduce_at_any_place(const Rank& rank) {
 
 TEST_F(GpuFused, AnySizeAndPlace) {
   make_pool(forms[4]);
-  for (const std::uint32_t ranks : {1u, 2u, 5u})
+  for (const std::uint32_t ranks : {1u, 2u, 3u})
     run(ranks, std::min(ranks, 3u), forms[4].shape, reduce_at_any_place);
 }
 
 TEST_F(GpuFused, MovesAndReducesAmongMoreRanks) {
   make_pool(forms[5]);
-  for (const std::uint32_t ranks : {3u, 6u})
-    run(ranks, 3, forms[5].shape, [](const Rank& rank) {
-      move_in_turn(rank, base::seed_in_tests(), 30);
-      reduce_all_both_ways(rank);
-    });
+  run(5, 3, forms[5].shape, [](const Rank& rank) {
+    move_in_turn(rank, base::seed_in_tests(), 15);
+    reduce_both_ways(rank, Collective::reduce_scatter, coll::Datatype::float16,
+                     coll::Operation::sum, 33);
+    reduce_both_ways(rank, Collective::scan, coll::Datatype::float32, coll::Operation::maximum, 5);
+  });
 }
 
 /// Calls by launches, by lanes and on two streams of the program: each adds to what the one before

@@ -125,8 +125,7 @@ Result<void> StreamWords::flush_launch(Lane lane, bool last) {
   if (begins) ops.begins = 1;
   begins_ = begins_ && !begins;
   return device_->launch(PENSTOCK_TRY(device_->words_kernel()), 1, threads, &ops,
-                         target_.lanes->stream(lane),
-                         "a kernel that waits for words of the pool");
+                         target_.lanes->stream(lane), "a kernel that waits for words of the pool");
 }
 
 }  // namespace penstock::gpu

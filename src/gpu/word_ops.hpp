@@ -74,6 +74,8 @@ PENSTOCK_HOST_DEVICE inline void begin_call(const LaunchWords& ops, const Access
   access.store(ops.begun, epoch.turn.number);
 }
 
+inline constexpr std::uint32_t looks_between_stops = 16;
+
 constexpr bool is_wait(WordOp::Kind kind) {
   return kind <= WordOp::wait_free;
 }
@@ -84,10 +86,11 @@ PENSTOCK_HOST_DEVICE inline bool await_one(const CallTurn& turn, const WordOp& o
                                            const std::uint64_t* stops, const Access& access) {
   const std::uint64_t collective = op.kind == WordOp::wait_free ? turn.free : turn.number;
   const std::uint64_t wanted = collective << word_low_bits | op.low;
-  for (;;) {
+  for (std::uint32_t looks = 1;; ++looks) {
     const std::uint64_t found = access.load(op.word);
     if (found >= wanted) return found < let_go_word;
-    if (access.load(stops) != 0) return false;
+    // The host raises the word too; another GPU may have told it since.
+    if (looks % looks_between_stops == 0 && access.load(stops) != 0) return false;
     access.pause();
   }
 }
