@@ -72,6 +72,11 @@ Result<std::vector<model::Comparison>> model_calls(const ModelArguments& argumen
     for (const std::uint32_t count : nodes) {
       for (const std::uint64_t bytes : PENSTOCK_TRY(sizes_of(arguments))) {
         const std::uint32_t ranks = count * arguments.per_node;
+        constexpr std::uint32_t most = 512;
+        if (ranks > most)
+          return fail(ErrorCode::invalid_argument,
+                      "{} nodes of {} ranks are {} ranks; up to {} are modelled", count,
+                      arguments.per_node, ranks, most);
         const model::PoolCase call{collective, ranks, arguments.per_node,
                                    model::block_of(collective, ranks, bytes), bytes};
         calls.push_back(PENSTOCK_TRY(model::compare(set, call)));

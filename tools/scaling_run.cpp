@@ -95,6 +95,9 @@ Result<std::string> simgrid_version() {
 }
 
 Result<std::string> write_traces(const std::string& folder, const std::vector<std::string>& ranks) {
+  if (folder.empty())
+    return fail(ErrorCode::permission,
+                "no temporary folder can be made: set TMPDIR to one of yours");
   std::string names;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const std::string path = fmt::format("{}/rank-{}.txt", folder, rank);

@@ -17,7 +17,12 @@ constexpr double flops_per_s = 1e9;  // as the platforms say
 Result<std::vector<std::string>> traces_of(const ScalingOptions& options, std::uint32_t nodes) {
   if (!options.replayed.empty()) return read_traces(options.replayed);
   const auto size = PENSTOCK_TRY(model::cg_class(options.size));
+  constexpr std::uint32_t most = 1024;
   const std::uint32_t ranks = nodes * options.per_node;
+  if (ranks > most)
+    return fail(ErrorCode::invalid_argument,
+                "{} hosts of {} ranks are {} ranks; up to {} are simulated", nodes,
+                options.per_node, ranks, most);
   std::vector<std::string> traces;
   for (std::uint32_t rank = 0; rank < ranks; ++rank)
     traces.push_back(PENSTOCK_TRY(model::cg_trace(size, ranks, rank, 1)));

@@ -116,20 +116,21 @@ void begin_at_zero(std::vector<TraceSpan>& spans) {
   });
 }
 
-/// What a process did, by the rank that it has in the widest communicator.
+/// What a process did, by the rank that it has in the widest communicator; threads of a process may
+/// be several.
 void add_file(Timeline& timeline, const TraceFile& file, std::uint32_t world,
               std::optional<std::uint32_t> call) {
   if (file.spans.empty()) return;
   const auto own = std::find_if(file.spans.begin(), file.spans.end(),
                                 [&](const TraceSpan& span) { return span.communicator == world; });
-  const std::uint32_t rank = (own == file.spans.end() ? file.spans.begin() : own)->rank;
-  timeline.ranks[rank] =
-      base::printable(fmt::format("rank {} ({}, {})", rank, file.host, file.pid));
+  const std::uint32_t first = (own == file.spans.end() ? file.spans.begin() : own)->rank;
   timeline.dropped += file.dropped;
   const std::uint64_t shift = timeline.several_hosts ? file.wall_ns - file.monotonic_ns : 0;
   for (TraceSpan span : file.spans) {
     if (call && (span.number != *call || span.communicator != world)) continue;
-    span.rank = rank;
+    if (span.communicator != world) span.rank = first;
+    timeline.ranks[span.rank] =
+        base::printable(fmt::format("rank {} ({}, {})", span.rank, file.host, file.pid));
     span.begin_ns += shift;
     span.end_ns += shift;
     timeline.spans.push_back(span);

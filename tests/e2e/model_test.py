@@ -47,6 +47,7 @@ class Model(Case):
         self.refused("model", "collectives", "--platform", "none", says="there is no platform 'none'; there are cccl, gpu")
         self.refused("model", "collectives", "--set", "fast=1", says="a platform has no 'fast'")
         self.refused("model", "collectives", "--collective", "sum", says="there is no collective 'sum'; there are barrier")
+        self.refused("model", "collectives", "--nodes", "64", "--per-node", "16", says="64 nodes of 16 ranks are 1024 ranks; up to 512")
         self.refused("model", "collectives", "--sizes", "2G", "--nodes", "2", says="2G bytes a rank: 4 to 1G are modelled")
 
     def test_experiment(self):

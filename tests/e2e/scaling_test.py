@@ -108,6 +108,7 @@ class Scaling(Case):
 
     def test_refusals(self):
         self.refused("model", "scaling", "--nodes", "3", "--set", "table1", says="CG on 24 ranks: a power of two is needed")
+        self.refused("model", "scaling", "--nodes", "256", "--set", "table1", says="256 hosts of 8 ranks are 2048 ranks; up to 1024")
         self.refused("model", "scaling", "--class", "E", says="CG has no class 'E'; there are S, W")
         self.refused("model", "scaling", "--set", "none", says="there is no set 'none'; there are table1")
         self.refused("model", "scaling", "--replay", self.folder / "none", "--nodes", "2", says="names no traces")

@@ -87,6 +87,25 @@ class Timeline(Case):
         self.refused("model", "collectives", "--collective", "allgather", "--nodes", "2,4", "--sizes", "1M", "--timeline", trace,
                      says="--timeline shows one call, and 2 are modelled")
 
+    def test_of_several_hosts(self):
+        """Two hosts, whose clocks began at other times; one process is two ranks."""
+        def leave(host, pid, monotonic, wall, dropped, spans):
+            head = {"penstock_trace": 1, "host": host, "boot": host, "pid": pid, "monotonic_ns": monotonic, "wall_ns": wall,
+                    "spans": len(spans), "dropped": dropped}
+            lines = [head] + [{"begin_ns": begin, "end_ns": begin + 100, "step": "publish", "lane": "write", "rank": rank, "peer": rank,
+                               "chunk": 0, "bytes": 64, "device": 0, "communicator": communicator, "number": 1}
+                              for begin, rank, communicator in spans]
+            (self.folder / f"trace.{host}.{pid}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+        leave("one", 7, 1_000, 5_001_000, 3, [(500, 0, 9), (600, 1, 9), (900, 0, 4)])
+        leave("two", 7, 90_000, 5_002_000, 0, [(89_000, 2, 9)])
+        out = self.folder / "out.json"
+        said = self.penstock("timeline", self.folder, "--output", out).stdout
+        for words in ("4 spans of 3 ranks", "3 had no room", "of several hosts, by their wall clocks"):
+            self.assertIn(words, said)
+        spans = [event for event in json.loads(out.read_text())["traceEvents"] if event["ph"] == "X" and event["pid"] < 1_000_000]
+        self.assertEqual([(event["pid"], event["ts"]) for event in spans], [(0, 0.0), (1, 0.1), (0, 0.4), (2, 0.5)])
+
     def test_refusals(self):
         self.refused("timeline", self.folder, says="holds no trace.*.jsonl", fix="PENSTOCK_TRACE=")
         (self.folder / "trace.here.1.jsonl").write_text('{"penstock_trace": 1, "host": "a"\n')
