@@ -305,7 +305,7 @@ TEST(Tree, GivesTheBitsOfTheEngine) {
   for (const std::uint32_t ranks : {2u, 4u}) {
     SwitchPool pool;
     const Scenario scenario = calls(pool, {.ranks = ranks, .calls = 6, .leaves = 2});
-    expect_held("switch", "random schedules", explore(scenario, 12));
+    expect_held("switch", "random schedules", explore(scenario, 40));
     expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 8));
   }
 }
@@ -315,14 +315,14 @@ TEST(Tree, WhenOneOfItsSwitchesDiesEachRankCompletesEachCall) {
   for (const std::uint32_t victim : {3u, 4u, 5u}) {
     const Case of{
         .ranks = 3, .calls = 4, .victim = victim, .leaves = 2, .trouble = Trouble::dies_at_work};
-    expect_held("switch", "crash points", explore(calls(pool, of), 25));
+    expect_held("switch", "crash points", explore(calls(pool, of), 12));
   }
 }
 
 TEST(Tree, ARankThatDiesIsNamedToAllOthers) {
   SwitchPool pool;
   const Case of{.ranks = 3, .calls = 4, .victim = 1, .leaves = 2, .trouble = Trouble::dies_at_work};
-  expect_held("switch", "crash points", explore(calls(pool, of), 25));
+  expect_held("switch", "crash points", explore(calls(pool, of), 12));
 }
 
 /// The switch and a rank take turns: what one has done the other finds at its next look, though
