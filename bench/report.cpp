@@ -131,7 +131,8 @@ Result<void> check_writable(const std::string& path, const char* option) {
   const std::filesystem::path file(path), folder = file.parent_path();
   const bool there = access(path.c_str(), F_OK) == 0;
   const auto& asked = there ? file : folder.empty() ? std::filesystem::path(".") : folder;
-  if (access(asked.c_str(), W_OK) != 0) return cannot_write(path, option);
+  if (std::filesystem::is_directory(file) || access(asked.c_str(), W_OK) != 0)
+    return cannot_write(path, option);
   return {};
 }
 

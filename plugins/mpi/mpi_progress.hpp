@@ -29,7 +29,8 @@ class MpiProgress {
     const std::uint64_t now = base::now_ns();
     if (++calls_ % calls_between != 0 && now - last_ns_ < at_the_latest_ns) return;
     last_ns_ = now;
-    if (!nobody_died()) return;
+    somebody_died_ = somebody_died_ || !nobody_died();
+    if (somebody_died_) return;
     int flag = 0;
     pmpi().Iprobe(constants().any_source, constants().any_tag, comm_->load(), &flag,
                   constants().status_ignore);
@@ -58,6 +59,7 @@ class MpiProgress {
   pool::Pool* pool_;
   std::vector<std::uint64_t> peers_;
   std::size_t next_ = 0;
+  bool somebody_died_ = false;
   unsigned calls_ = 0;
   std::uint64_t last_ns_ = 0;
 };

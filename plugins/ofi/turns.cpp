@@ -22,7 +22,7 @@ bool kernel_has_it() {
 
 }  // namespace
 
-Turns::Turns(bool always) : always_(always || !kernel_has_it()) {}
+Turns::Turns(bool always) : always_(always || !kernel_has_it()), made_by_(::getpid()) {}
 
 /// To register takes the kernel milliseconds, so it is done when it is needed.
 bool Turns::fence_everywhere() {
@@ -30,11 +30,15 @@ bool Turns::fence_everywhere() {
   return registered_ && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 
+bool Turns::is_forked() const {
+  return ::getpid() != made_by_;
+}
+
 void Turns::enter_alone() {
+  if (is_forked()) return;
   mutex_.lock();
-  if (always_.load(std::memory_order_relaxed)) return;
   wanted_.store(true, std::memory_order_seq_cst);
-  if (!fence_everywhere()) {
+  if (!always_.load(std::memory_order_relaxed) && !fence_everywhere()) {
     // It has said that it can, and cannot. What a frequent call has stored is seen by then.
     always_.store(true, std::memory_order_seq_cst);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -43,6 +47,7 @@ void Turns::enter_alone() {
 }
 
 void Turns::leave_alone() {
+  if (is_forked()) return;
   wanted_.store(false, std::memory_order_release);
   mutex_.unlock();
 }

@@ -3,6 +3,8 @@
 // memory of its windows outside of its own locks.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <mutex>
 
@@ -35,14 +37,16 @@ class Turns {
   }
 
   /// Shuts all others out, of both kinds, when it returns. Some system calls; the first time some
-  /// milliseconds.
+  /// milliseconds. In a forked child, which has none of the threads that might be inside, nothing.
   void enter_alone();
   void leave_alone();
 
  private:
   bool fence_everywhere();
+  bool is_forked() const;
 
   std::atomic<bool> always_;
+  const pid_t made_by_;
   std::atomic<bool> inside_{false};  ///< a frequent call, without the mutex
   std::atomic<bool> wanted_{false};  ///< a rare call is under way
   bool registered_ = false;          ///< with the kernel; of who holds the mutex

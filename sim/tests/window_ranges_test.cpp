@@ -112,6 +112,40 @@ void expect_two_ranks(const char* name, Body at_origin, Body at_target) {
   expect_held("window", "random schedules", explore(with_lasting_copies(scenario), 20));
 }
 
+/// A program that takes turns between two ranges keeps both: an epoch in which it reaches one of
+/// them gives the other back no more.
+TEST(WindowRanges, WhoComesBackToWhatItLeftKeepsIt) {
+  constexpr int turns = 16;
+  const auto at_origin = [](Rank& rank) {
+    rank.fence();
+    for (std::uint64_t turn = 1; turn <= turns; ++turn) {
+      rank.put(near, turn);
+      rank.fence();
+      rank.put(far, turn);
+      rank.fence();
+    }
+    rank.put(near, 0);
+    rank.fence();
+    rank.done(1);
+    rank.await(2);
+    rank.publish(far, 0);
+    rank.fence();
+  };
+  const auto at_target = [](Rank& rank) {
+    rank.fence();
+    for (int turn = 0; turn < 2 * turns; ++turn) rank.fence();
+    rank.fence();
+    rank.serve_until(1);
+    rank.serve();
+    rank.sync();
+    rank.find(far, turns, "put");
+    rank.done(2);
+    rank.fence();
+    rank.find(far, 0, "gone through");
+  };
+  expect_two_ranks("turns between two ranges", at_origin, at_target);
+}
+
 /// The target keeps its copy of the far word through a fence: it does not go through it any more.
 TEST(WindowRanges, WhatIsNotReachedForAWhileIsNotGoneThrough) {
   const auto at_origin = [](Rank& rank) {

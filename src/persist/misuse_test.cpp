@@ -109,5 +109,11 @@ TEST_F(Misuse, ACheckpointThatIsJustBeingMadeIsNotThereYet) {
   EXPECT_EQ(must(must(Checkpoint::open(*self_.arena, "saved")).valid()).version, 0u);
 }
 
+TEST_F(Misuse, AnObjectThatIsNamedAsAVersionIsIsNotCollected) {
+  must(self_.arena->create("penstock.version.abc", 1 << 20, {}));
+  must(collect(*self_.arena));
+  EXPECT_TRUE(self_.arena->open("penstock.version.abc"));
+}
+
 }  // namespace
 }  // namespace penstock::persist

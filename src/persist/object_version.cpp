@@ -46,7 +46,7 @@ Result<ObjectVersion> ObjectVersion::find_or_make(arena::Arena& arena,
   const auto found = PENSTOCK_TRY(find(arena, object));
   if (found) return *found;
   const auto made =
-      PENSTOCK_TRY(arena.create(version_name(object), 2 * line_bytes,
+      PENSTOCK_TRY(arena.create(version_name(object), ObjectVersion::object_bytes,
                                 {.lifetime = lifetime_in(arena.pool()), .open_existing = true}));
   return from(arena, made);
 }

@@ -25,6 +25,8 @@ class ObjectVersion {
                                                    const arena::Object& object);
   /// Errors: invalid_argument (an object that dies with its process), those of Arena::create.
   static Result<ObjectVersion> find_or_make(arena::Arena& arena, const arena::Object& object);
+  /// Of the object in the pool that a version is.
+  static constexpr std::uint64_t object_bytes = 2 * coherence::line_bytes;
   /// Of the object that a version of this name belongs to; nullopt: it is no version's name.
   static std::optional<std::uint64_t> generation_in(std::string_view name);
   /// The small object. Nullopt once it was destroyed with its object: its lines are others' by

@@ -217,7 +217,8 @@ Result<Recovered> collect(arena::Arena& arena) {
   for (const arena::Object& object : arena.list()) there.insert(object.generation);
   for (const arena::Object& object : all) {
     const auto generation = ObjectVersion::generation_in(object.name);
-    if (generation && !there.contains(*generation)) PENSTOCK_TRY(destroy_if_there(arena, object));
+    const bool is_version = generation && object.bytes == ObjectVersion::object_bytes;
+    if (is_version && !there.contains(*generation)) PENSTOCK_TRY(destroy_if_there(arena, object));
   }
   return recovered;
 }

@@ -89,6 +89,28 @@ TEST_P(EndpointTableTest, TheDeadAreReportedAtTheSecondLookThatFindsThem) {
   EXPECT_EQ(told, std::vector{PeerFate::dead});
 }
 
+TEST_P(EndpointTableTest, WhoLeavesMakesNoOtherLookedAtTwice) {
+  const EndpointTable table = *EndpointTable::open(*side_b_.arena);
+  PeerWatch watch(*side_b_.pool, table);
+  Recorder callbacks;
+  const auto c = open(side_a_, callbacks), d = open(side_a_, callbacks);
+  const std::uint64_t living = side_a_.pool->token();
+  constexpr std::uint64_t of_nobody = 0;
+  constexpr std::uint32_t never_opened = 50;  // generations on
+  watch.add(a_->address().slot, a_->address().generation, living);
+  watch.add(b_->address().slot, b_->address().generation, of_nobody);
+  watch.add(c->address().slot, c->address().generation + never_opened, living);
+  watch.add(d->address().slot, d->address().generation, living);
+  std::vector<PeerFate> told;
+  const auto tell = [&](Peer, std::uint32_t, PeerFate fate, const std::string&) {
+    told.push_back(fate);
+  };
+  watch.look(tell);
+  EXPECT_EQ(told, std::vector{PeerFate::closed});
+  watch.look(tell);
+  EXPECT_EQ(told, (std::vector{PeerFate::closed, PeerFate::dead}));
+}
+
 /// The line that leads to a sender's node may be torn when its first message comes.
 TEST_P(EndpointTableTest, AMessageFromANearSenderIsHeardWhenItsLineIsWholeAgain) {
   const std::uint64_t checksum = exchange_check(*a_, 1);

@@ -37,6 +37,8 @@ class PeerWatch {
       if (fate == PeerFate::dead && !std::exchange(peers_[next_].found_dead, true)) continue;
       const Watched watched = peers_[next_];
       peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(next_));
+      next_ =
+          (next_ == 0 ? peers_.size() : next_) - 1;  // no other is passed over, or looked at twice
       gone(watched.peer, watched.generation, fate, pool_.describe(watched.token));
     }
   }

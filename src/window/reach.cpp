@@ -13,6 +13,7 @@ AccessRanges::AccessRanges(Context& context, Signals& signals)
   for (std::uint32_t rank = 0; rank < context.ranks(); ++rank) {
     targets_[rank].open = !context.apart(rank) || context.options.stored_by_all ||
                           context.member(rank).bytes <= whole_segment_bytes;
+    targets_[rank].patience = context.options.review_bytes;
   }
 }
 
@@ -31,6 +32,8 @@ Result<void> AccessRanges::ask(std::uint32_t target, std::uint64_t from, std::ui
   if (auto answered = context_.wait(what, missing, look); !answered) return answered;
   known.ranges = more;
   known.by_lock = locked;
+  // A program that comes back to what it left: gives back half as often from now on.
+  if (std::exchange(known.gave_back, false)) known.patience *= 2;
   return {};
 }
 
@@ -54,17 +57,20 @@ void AccessRanges::publish_want(std::uint32_t target, const Ranges& ranges, bool
 
 /// At each epoch the target goes through all ranges, reached or not. When that has cost as much as
 /// a question may, and half of them was in vain, this rank keeps those that it has reached since
-/// the last review. So a range that is wanted again soon costs twice what the best plan costs.
+/// the last review. A question makes the target write back what all origins reach: so who asks for
+/// what it has given back has twice the patience, and the questions of a program that takes turns
+/// between ranges become as few as the logarithm of what it goes through.
 void AccessRanges::review(std::uint32_t target) {
   Target& known = targets_[target];
   const std::uint64_t bytes = known.ranges.bytes();
   known.gone_through += bytes;
-  if (known.gone_through < context_.options.review_bytes) return;
+  if (known.gone_through < known.patience) return;
   known.gone_through = 0;
   const Ranges used = std::exchange(known.used, Ranges{});
   // A thread that asks has yet to learn which ranges it gets.
   if (known.asking || used.bytes() > bytes / 2 || !known.ranges.cover(used)) return;
   known.ranges = used;
+  known.gave_back = true;
   publish_want(target, used, known.by_lock);
 }
 

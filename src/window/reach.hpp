@@ -39,6 +39,8 @@ class AccessRanges {
     Ranges ranges;
     Ranges used;                     ///< of these since the last review
     std::uint64_t gone_through = 0;  ///< by the target since then: bytes, over all epochs
+    std::uint64_t patience = 0;      ///< bytes between two reviews
+    bool gave_back = false;          ///< since it has asked
     std::uint32_t serial = 0;
     bool asking = false;  ///< a thread of this rank is asking
 
