@@ -50,7 +50,7 @@ class FusedThread {
     return block_.has(word) ? block_.memory.observe_word(word) : *word;
   }
   void store(std::uint64_t* word, std::uint64_t value) const {
-    serve();
+    pause();  // others may be done with theirs before: late by some operations
     block_.has(word) ? block_.memory.publish_word(word, value) : void(*word = value);
   }
   /// What a GPU has stored leaves it in the end.

@@ -62,11 +62,13 @@ class Cutter {
   std::vector<FusedRound> finish() { return std::move(rounds_.list); }
 
  private:
-  /// Two stores to one word have no order within a round.
+  /// What a round tells is told in any order. That a call is finished comes behind its doorbells: a
+  /// reader that was told so, by one that died then, asks no more whether that one lives.
   void add_tell(const DirectOp& op) {
     const auto& tells = rounds_.last().tells;
-    if (std::any_of(tells.begin(), tells.end(),
-                    [&](const DirectOp& other) { return other.at == op.at; }))
+    if (std::any_of(tells.begin(), tells.end(), [&](const DirectOp& other) {
+          return other.at == op.at || (op.kind == Kind::finish && other.kind == Kind::tell);
+        }))
       rounds_.begin_round();
     rounds_.last().tells.push_back(op);
   }

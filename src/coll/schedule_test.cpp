@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/seed_in_tests.hpp"
+#include "coll/direct_program.hpp"
+#include "coll/fused_program.hpp"
 #include "coll/problem.hpp"
 #include "coll/test_calls.hpp"
 #include "coll/test_model.hpp"
@@ -251,6 +253,33 @@ TEST(SchedulePlans, AreRefusedInWords) {
   wrong.output.pop_back();
   EXPECT_THAT(message(wrong, {}),
               HasSubstr("needs 4 blocks of input and 4 of output, and got 4 and 3"));
+}
+
+/// Within a round nothing is told in order: a reader that knows a call to be finished asks no more
+/// whether the teller lives.
+TEST(FusedPrograms, TellThatACallIsFinishedBehindItsDoorbells) {
+  using Kind = DirectOp::Kind;
+  constexpr std::uint32_t ranks = 3;
+  const Layout layout(ranks, {.direct = true});
+  for (const Collective collective : {Collective::broadcast, Collective::allreduce}) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      const Schedule schedule = schedule_of(collective, ranks, rank, 3000, {.slot_bytes = 1 << 16});
+      bool rung = false, finished = false;
+      for (const FusedRound& round :
+           fused_program_of(direct_program_of(schedule, layout, ranks, rank), schedule)) {
+        const auto tells = [&](Kind kind) {
+          return std::any_of(round.tells.begin(), round.tells.end(),
+                             [kind](const DirectOp& op) { return op.kind == kind; });
+        };
+        EXPECT_FALSE(tells(Kind::tell) && tells(Kind::finish));
+        EXPECT_FALSE(finished && tells(Kind::tell));
+        rung = rung || tells(Kind::tell);
+        finished = finished || tells(Kind::finish);
+      }
+      EXPECT_EQ(rung, collective == Collective::allreduce || rank == 0);
+      EXPECT_TRUE(finished) << name_of(collective) << " of rank " << rank;
+    }
+  }
 }
 
 }  // namespace

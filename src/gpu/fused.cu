@@ -50,8 +50,17 @@ struct DeviceBlock {
         reinterpret_cast<const Word*>(static_cast<const unsigned char*>(from) + begin);
     auto* const target = reinterpret_cast<Word*>(static_cast<unsigned char*>(move.to) + begin);
     const std::uint32_t count = (move.bytes - begin) / sizeof(Word);
-#pragma unroll 4
-    for (std::uint32_t i = first; i < count; i += threads()) target[i] = __ldcv(source + i);
+    constexpr std::uint32_t at_once = 4;
+    const std::uint32_t step = threads();
+    std::uint32_t i = first;
+    for (; i + (at_once - 1) * step < count; i += at_once * step) {
+      Word words[at_once];
+#pragma unroll
+      for (std::uint32_t k = 0; k < at_once; ++k) words[k] = __ldcv(source + i + k * step);
+#pragma unroll
+      for (std::uint32_t k = 0; k < at_once; ++k) target[i + k * step] = words[k];
+    }
+    for (; i < count; i += step) target[i] = __ldcv(source + i);
     return begin + count * sizeof(Word);
   }
 };

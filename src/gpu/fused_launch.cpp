@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/env.hpp"
+#include "base/format.hpp"
 #include "gpu/fused_arguments.hpp"
 
 namespace penstock::gpu {
@@ -10,6 +11,7 @@ namespace penstock::gpu {
 namespace {
 
 constexpr const char* variable = "PENSTOCK_GPU_FUSED_BYTES";
+constexpr std::uint64_t max_bytes = 64 << 20;
 
 std::uint64_t longest_block(const coll::Problem& problem) {
   std::uint64_t bytes = 0;
@@ -36,8 +38,12 @@ struct Places {
 Result<FusedLaunches::Limits> FusedLaunches::limits(bool shares_gpu) {
   Limits limits;
   if (shares_gpu) limits.bytes = 0;
-  if (base::env_is_set(variable))
-    limits.bytes = limits.bytes_by_launches = PENSTOCK_TRY(base::env_number(variable));
+  if (!base::env_is_set(variable)) return limits;
+  const std::uint64_t wanted = PENSTOCK_TRY(base::env_number(variable));
+  if (wanted > max_bytes)
+    return fail(ErrorCode::invalid_argument, "{}={}: one block of threads moves at most {} bytes",
+                variable, wanted, max_bytes);
+  limits.bytes = limits.bytes_by_launches = wanted;
   return limits;
 }
 
