@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 
 namespace {
 
+std::mutex counting;  // tests of this program have threads
 int good_syncs = -1;  // before those that fail; -1: none fails
 std::vector<std::pair<std::uintptr_t, std::uintptr_t>> written;
 
@@ -22,13 +24,16 @@ std::vector<std::pair<std::uintptr_t, std::uintptr_t>> written;
 /// In place of that of the C library.
 extern "C" int msync(void* at, std::size_t bytes,
                      int flags) noexcept(noexcept(::msync(at, bytes, flags))) {
-  if (good_syncs == 0) {
-    errno = EIO;
-    return -1;
+  {
+    const std::lock_guard lock(counting);
+    if (good_syncs == 0) {
+      errno = EIO;
+      return -1;
+    }
+    if (good_syncs > 0) --good_syncs;
+    const auto first = reinterpret_cast<std::uintptr_t>(at);
+    written.emplace_back(first, first + bytes);
   }
-  if (good_syncs > 0) --good_syncs;
-  const auto first = reinterpret_cast<std::uintptr_t>(at);
-  written.emplace_back(first, first + bytes);
   return static_cast<int>(::syscall(SYS_msync, at, bytes, flags));
 }
 
