@@ -78,8 +78,8 @@ class Region {
   }
   std::uint64_t first_ring() const { return 2 + shape_.leaves + shape_.ranks; }
   std::uint64_t slot(std::uint64_t row, std::uint64_t index) const {
-    const std::uint64_t window = shape_.window;
-    return (row * window + (shape_.slot_bytes == 0 ? 0 : index % window)) * shape_.slot_bytes;
+    const std::uint64_t window = shape_.window;  // 0: a shape that check() refuses
+    return (row * window + (window == 0 ? 0 : index % window)) * shape_.slot_bytes;
   }
 
   std::uint64_t offset_;
