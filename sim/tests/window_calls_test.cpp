@@ -10,14 +10,13 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
-#include "sim/tests/window_space.hpp"
+#include "sim/tests/window_pair.hpp"
 #include "window/window.hpp"
 
 namespace penstock::sim {
 namespace {
 
 using window::Extent;
-using window::Window;
 
 constexpr std::uint64_t segment_bytes = 3000;
 constexpr Extent piece{100, 1500};  ///< of many lines, the first and the last in part
@@ -27,32 +26,9 @@ enum class Way { unlock, flush, flush_all, complete, sync, sync_after_flush, pos
 constexpr Way ways[] = {Way::unlock,           Way::flush, Way::flush_all, Way::complete, Way::sync,
                         Way::sync_after_flush, Way::post};
 
-struct Plan : WindowSpace {
-  std::uint32_t opened = 0;
-  std::uint32_t step = 0;  ///< the ranks' turns, outside of the pool
-};
-
-class Rank {
+class Rank : public PairRank {
  public:
-  Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
-      : world_(world), plan_(plan) {
-    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    plan.members[self].token = pool_->token();
-    ++plan.opened;
-    world.until([&] { return plan.opened == 2; });
-    auto opened = Window::open(*pool_, {.sync_area = plan.area,
-                                        .members = plan.members,
-                                        .self = self,
-                                        .stored_by_all = false,
-                                        .idle = {}});
-    world.require(opened.has_value(), opened ? "" : opened.error().message);
-    window_ = std::move(*opened);
-  }
-  /// Touches nothing until the other has come so far.
-  void await(std::uint32_t step) {
-    world_.until([&] { return plan_.step >= step; });
-  }
-  void done(std::uint32_t step) { plan_.step = step; }
+  using PairRank::PairRank;
 
   void put_by(Way way, std::byte value) {
     const std::vector<std::byte> data(piece.bytes, value);
@@ -75,12 +51,6 @@ class Rank {
     must(window_->put(1, {&word, 1}, &value));
     must(window_->unlock(1));
   }
-  void serve_until(std::uint32_t step) {
-    while (plan_.step < step) {
-      window_->serve();
-      world_.yield();
-    }
-  }
   void end(Way way) {
     if (way == Way::flush_all) must(window_->unlock_all());
     if (way == Way::flush || way == Way::sync_after_flush) must(window_->unlock(1));
@@ -95,7 +65,6 @@ class Rank {
   }
   void open_to_the_other() { must(window_->post(zero_)); }
   void wait() { must(window_->wait()); }
-  void sync() { must(window_->sync()); }
   void store(std::byte value) {
     std::vector<std::byte> before(piece.bytes);
     std::byte* const at = window_->segment(1) + piece.at;
@@ -110,12 +79,8 @@ class Rank {
     check(data, expected);
     if (locks) must(window_->unlock(1));
   }
-  void leave() { must(window_->leave(0)); }
 
  private:
-  void must(const Result<void>& result) {
-    world_.require(result.has_value(), result ? "" : result.error().message);
-  }
   void check(const std::vector<std::byte>& data, std::byte expected) {
     const auto wrong = std::find_if(data.begin(), data.end(),
                                     [expected](std::byte byte) { return byte != expected; });
@@ -123,11 +88,7 @@ class Rank {
                    fmt::format("step {}: wrong from byte {} on", plan_.step, wrong - data.begin()));
   }
 
-  World& world_;
-  Plan& plan_;
   const std::vector<std::uint32_t> zero_{0}, one_{1};
-  std::unique_ptr<pool::Pool> pool_;
-  std::unique_ptr<Window> window_;
 };
 
 bool gets(Way way) {
@@ -173,11 +134,11 @@ void target(Rank& rank, Way way, std::uint32_t round) {
 TEST(WindowCalls, HoldWhatTheyPromiseWhenTheyReturn) {
   SimulatedPool pool;
   pool.format_arena();
-  const Plan empty{place_window(pool, std::array{std::uint64_t{0}, segment_bytes})};
+  const PairPlan empty{place_window(pool, std::array{std::uint64_t{0}, segment_bytes})};
   Scenario scenario = pool.scenario("window calls", 2);
   scenario.max_steps = 6'000'000;
   scenario.body = [&](World& world) {
-    auto plan = std::make_shared<Plan>(empty);
+    auto plan = std::make_shared<PairPlan>(empty);
     for (std::uint32_t self = 0; self < 2; ++self) {
       world.spawn(self, [&world, &pool, plan, self] {
         Rank rank(world, pool, *plan, self);
@@ -197,12 +158,12 @@ TEST(WindowCalls, AQuestionForARangeIsHeardAtOnce) {
   constexpr std::uint64_t large = 64 << 10, prompt_ns = 10'000'000;
   SimulatedPool pool;
   pool.format_arena();
-  const Plan empty{place_window(pool, std::array{std::uint64_t{0}, large})};
+  const PairPlan empty{place_window(pool, std::array{std::uint64_t{0}, large})};
   Scenario scenario = pool.scenario("window, questions", 2);
   scenario.swarm = false;
   scenario.faults.hold_unordered = true;
   scenario.body = [&](World& world) {
-    auto plan = std::make_shared<Plan>(empty);
+    auto plan = std::make_shared<PairPlan>(empty);
     world.spawn(0, [&world, &pool, plan] {
       Rank rank(world, pool, *plan, 0);
       for (std::uint32_t round = 0; round < 4; ++round) {

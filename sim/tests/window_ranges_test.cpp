@@ -7,38 +7,28 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
-#include "sim/tests/window_space.hpp"
+#include "sim/tests/window_pair.hpp"
 #include "window/window.hpp"
 
 namespace penstock::sim {
 namespace {
 
 using window::Extent;
-using window::Window;
 
 constexpr std::uint64_t segment_bytes = 64 << 10;  ///< peers must ask for its ranges
 constexpr std::uint64_t near = 0, far = 40'000;    ///< words of it, too far apart for one range
 constexpr std::uint32_t origin = 0, target = 1;
 
-struct Plan : WindowSpace {
-  std::uint32_t opened = 0;
-  std::uint32_t step = 0;  ///< the ranks' turns, outside of the pool
-};
+window::Options given_back_at_each_epoch() {
+  window::Options options;
+  options.review_bytes = 1;
+  return options;
+}
 
-class Rank {
+class Rank : public PairRank {
  public:
-  Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
-      : world_(world), plan_(plan) {
-    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    plan.members[self].token = pool_->token();
-    ++plan.opened;
-    world.until([&] { return plan.opened == 2; });
-    window::Options options{.sync_area = plan.area, .members = plan.members, .self = self};
-    options.review_bytes = 1;  // at each epoch
-    auto opened = Window::open(*pool_, std::move(options));
-    world.require(opened.has_value(), opened ? "" : opened.error().message);
-    window_ = std::move(*opened);
-  }
+  Rank(World& world, const SimulatedPool& simulated, PairPlan& plan, std::uint32_t self)
+      : PairRank(world, simulated, plan, self, given_back_at_each_epoch()) {}
 
   void fence(std::uint32_t asserts = 0) { must(window_->fence(asserts)); }
   void put(std::uint64_t at, std::uint64_t value) {
@@ -60,39 +50,16 @@ class Rank {
     world_.require(value == expected, fmt::format("{}: finds {}, not {}", what, value, expected));
   }
   void serve() { window_->serve(); }
-  void sync() { must(window_->sync()); }
-  void leave() { must(window_->leave(0)); }
-  /// Touches nothing until the other has come so far.
-  void await(std::uint32_t step) {
-    world_.until([&] { return plan_.step >= step; });
-  }
-  void done(std::uint32_t step) { plan_.step = step; }
-  void serve_until(std::uint32_t step) {
-    while (plan_.step < step) {
-      window_->serve();
-      world_.yield();
-    }
-  }
-
- private:
-  void must(const Result<void>& result) {
-    world_.require(result.has_value(), result ? "" : result.error().message);
-  }
-
-  World& world_;
-  Plan& plan_;
-  std::unique_ptr<pool::Pool> pool_;
-  std::unique_ptr<Window> window_;
 };
 
 using Body = void (*)(Rank&);
 
-Scenario two_ranks(const SimulatedPool& pool, const Plan& empty, const char* name, Body at_origin,
-                   Body at_target) {
+Scenario two_ranks(const SimulatedPool& pool, const PairPlan& empty, const char* name,
+                   Body at_origin, Body at_target) {
   Scenario scenario = pool.scenario(name, 2);
   scenario.max_steps = 6'000'000;
   scenario.body = [&pool, &empty, at_origin, at_target](World& world) {
-    auto plan = std::make_shared<Plan>(empty);
+    auto plan = std::make_shared<PairPlan>(empty);
     for (std::uint32_t self = 0; self < 2; ++self) {
       world.spawn(self, [&world, &pool, plan, self, at_origin, at_target] {
         Rank rank(world, pool, *plan, self);
@@ -107,7 +74,7 @@ Scenario two_ranks(const SimulatedPool& pool, const Plan& empty, const char* nam
 void expect_two_ranks(const char* name, Body at_origin, Body at_target) {
   SimulatedPool pool;
   pool.format_arena();
-  const Plan plan{place_window(pool, std::array{std::uint64_t{0}, segment_bytes})};
+  const PairPlan plan{place_window(pool, std::array{std::uint64_t{0}, segment_bytes})};
   const Scenario scenario = two_ranks(pool, plan, name, at_origin, at_target);
   expect_held("window", "random schedules", explore(with_lasting_copies(scenario), 20));
 }

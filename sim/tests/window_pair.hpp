@@ -1,0 +1,61 @@
+// Two ranks of a window that take turns outside of the pool.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "sim/tests/window_space.hpp"
+
+namespace penstock::sim {
+
+struct PairPlan : WindowSpace {
+  std::uint32_t opened = 0;
+  std::uint32_t step = 0;  ///< the ranks' turns, outside of the pool
+};
+
+class PairRank {
+ public:
+  /// Attaches, and opens the window when the other rank has attached too. Its place, its members
+  /// and its own number are those of the plan.
+  PairRank(World& world, const SimulatedPool& simulated, PairPlan& plan, std::uint32_t self,
+           window::Options options = {})
+      : world_(world), plan_(plan) {
+    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
+    plan.members[self].token = pool_->token();
+    ++plan.opened;
+    world.until([&] { return plan.opened == 2; });
+    options.sync_area = plan.area;
+    options.members = plan.members;
+    options.self = self;
+    auto opened = window::Window::open(*pool_, std::move(options));
+    world.require(opened.has_value(), opened ? "" : opened.error().message);
+    window_ = std::move(*opened);
+  }
+
+  /// Touches nothing until the other has come so far.
+  void await(std::uint32_t step) {
+    world_.until([&] { return plan_.step >= step; });
+  }
+  void done(std::uint32_t step) { plan_.step = step; }
+  void serve_until(std::uint32_t step) {
+    while (plan_.step < step) {
+      window_->serve();
+      world_.yield();
+    }
+  }
+  void sync() { must(window_->sync()); }
+  void leave() { must(window_->leave(0)); }
+
+ protected:
+  void must(const Result<void>& result) {
+    world_.require(result.has_value(), result ? "" : result.error().message);
+  }
+
+  World& world_;
+  PairPlan& plan_;
+  std::unique_ptr<pool::Pool> pool_;
+  std::unique_ptr<window::Window> window_;
+};
+
+}  // namespace penstock::sim
