@@ -3,8 +3,10 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -13,6 +15,7 @@
 #include "host_pools.hpp"
 #include "processes.hpp"
 #include "ps_view.hpp"
+#include "traffic_view.hpp"
 #include "watch.hpp"
 
 namespace penstock::tools {
@@ -21,7 +24,8 @@ namespace {
 struct PsArguments {
   std::string spec;
   bool json = false, all = false, peers = false;
-  double watch_seconds = 0;  ///< 0: shown once
+  double watch_seconds = 0;    ///< 0: shown once
+  double traffic_seconds = 0;  ///< 0: not asked for
 };
 
 /// Pools that are looked at again and again stay mapped: whether processes of other hosts live is
@@ -116,8 +120,19 @@ Result<Look> look_at_peers(const PsArguments& arguments) {
   return Look{peer_table(rows, records), {}};
 }
 
+/// Two looks, some time apart.
+Result<Look> look_at_traffic(const PsArguments& arguments) {
+  const auto view = PENSTOCK_TRY(observe(arguments.spec));
+  const auto before = view->processes();
+  std::this_thread::sleep_for(std::chrono::duration<double>(arguments.traffic_seconds));
+  const auto rows = traffic_of(before, view->processes());
+  if (arguments.json) return Look{"", traffic_facts(rows)};
+  return Look{traffic_table(rows), {}};
+}
+
 Result<Look> take_look(const PsArguments& arguments, Observers& observers, RateMeter* meter) {
   if (arguments.peers) return look_at_peers(arguments);
+  if (arguments.traffic_seconds != 0) return look_at_traffic(arguments);
   if (arguments.spec.empty()) return look_at_host(arguments, observers, meter);
   return look_at_pool(arguments, observers, meter);
 }
@@ -153,8 +168,9 @@ int print(const Look& look, bool json) {
 
 int show(PsArguments arguments) {
   arguments.spec = named_or_set(arguments.spec);
-  if (arguments.peers) {
-    auto spec = named_or_only(arguments.spec, "penstock ps --peers");
+  if (arguments.peers || arguments.traffic_seconds != 0) {
+    const char* option = arguments.peers ? "--peers" : "--traffic";
+    auto spec = named_or_only(arguments.spec, fmt::format("penstock ps {}", option));
     if (!spec) return report(spec.error());
     arguments.spec = *spec;
   }
@@ -183,6 +199,13 @@ void add_ps_command(CLI::App& app, Action& chosen) {
   command->add_flag("--peers", arguments->peers,
                     "for each pair of processes: messages, bytes, stalls for want of credit, polls "
                     "in vain");
+  command
+      ->add_option("--traffic", arguments->traffic_seconds,
+                   "the lines that each process reads from the device in a second, from two looks "
+                   "3 seconds or so many apart")
+      ->type_name("[=SECONDS]")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->excludes(command->get_option("--peers"));
   command
       ->add_option("--watch", arguments->watch_seconds,
                    "show it again and again, with rates, every 2 seconds or so many, until Ctrl-C; "

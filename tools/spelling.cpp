@@ -115,9 +115,10 @@ std::vector<std::string> as_parsed(const CLI::App& app, std::vector<std::string>
   }
   if (arguments.front() == "ps") {
     for (std::size_t i = 1; i < arguments.size(); ++i) {
-      if (arguments[i] != "--watch") continue;
+      const bool watch = arguments[i] == "--watch";
+      if (!watch && arguments[i] != "--traffic") continue;
       const bool says = i + 1 < arguments.size() && is_number(arguments[i + 1]);
-      arguments[i] += says ? "=" + arguments[i + 1] : "=2";
+      arguments[i] += says ? "=" + arguments[i + 1] : watch ? "=2" : "=3";
       if (says) arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     }
   }

@@ -29,7 +29,10 @@ class MpiProgress {
     const std::uint64_t now = base::now_ns();
     if (++calls_ % calls_between != 0 && now - last_ns_ < at_the_latest_ns) return;
     last_ns_ = now;
-    somebody_died_ = somebody_died_ || !nobody_died();
+    if (now >= next_look_at_peers_ns_) {
+      next_look_at_peers_ns_ = now + between_looks_at_peers_ns;
+      somebody_died_ = somebody_died_ || !nobody_died();
+    }
     if (somebody_died_) return;
     int flag = 0;
     pmpi().Iprobe(constants().any_source, constants().any_tag, comm_->load(), &flag,
@@ -37,9 +40,13 @@ class MpiProgress {
   }
 
  private:
+  /// Each peer comes in turn more often than at a provider's slow checks (16 each 20 ms), which
+  /// tell of a death when they find it the second time.
+  static constexpr std::size_t at_once = 8;
+  static constexpr std::uint64_t between_looks_at_peers_ns = 8'000'000;
+
   /// Looks at some of many peers. Who has left is of no concern.
   bool nobody_died() {
-    constexpr std::size_t at_once = 8;
     for (std::size_t i = 0; i < std::min(at_once, peers_.size()); ++i) {
       next_ = (next_ + 1) % peers_.size();
       if (pool_->alive(peers_[next_])) continue;
@@ -62,6 +69,7 @@ class MpiProgress {
   bool somebody_died_ = false;
   unsigned calls_ = 0;
   std::uint64_t last_ns_ = 0;
+  std::uint64_t next_look_at_peers_ns_ = 0;
 };
 
 }  // namespace penstock::mpi

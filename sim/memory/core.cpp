@@ -285,6 +285,7 @@ void Core::invalidate(const std::byte* at, std::uint64_t bytes) {
   machine_.step(*this);
   if (bytes == 0) return;
   const std::uint64_t first = line_of(at, bytes), last = line_of(at + bytes - 1, 1);
+  device_reads_ += last - first + 1;
   for (std::uint64_t line = first; line <= last; ++line) {
     machine_.happened(*this, Event::invalidate, line, 0);
     if (choices_.chance(faults_.drop_early)) {
@@ -456,6 +457,7 @@ const coherence::Ops& simulated_ops() {
                       std::size_t bytes) { current_core(self).load(to, bytes_of(from), bytes); },
       .load_tagged = load_tagged,
       .full_fence = [](void* self) { current_core(self).full_fence(); },
+      .device_reads = [](void* self) { return current_core(self).device_reads(); },
   };
   return table;
 }

@@ -48,6 +48,15 @@ struct Breakable<kind, operation> {
   }
 };
 
+void invalidate(void* self, const void* at, std::size_t bytes) {
+  static_cast<ThreadCores*>(self)->count_reads(at, bytes);
+  Breakable<Break::Operation::invalidate, &Ops::invalidate>::call(self, at, bytes);
+}
+
+std::uint64_t device_reads(void* self) {
+  return static_cast<ThreadCores*>(self)->reads();
+}
+
 const Ops& operations() {
   using Operation = Break::Operation;
   static const Ops table = {
@@ -61,7 +70,7 @@ const Ops& operations() {
       .stream_tagged = OfThread<&Ops::stream_tagged>::call,
       .write_back = Breakable<Operation::write_back, &Ops::write_back>::call,
       .store_fence = OfThread<&Ops::store_fence>::call,
-      .invalidate = Breakable<Operation::invalidate, &Ops::invalidate>::call,
+      .invalidate = invalidate,
       .fetch = OfThread<&Ops::fetch>::call,
       .load_fence = Breakable<Operation::load_fence, &Ops::load_fence>::call,
       .load_word = OfThread<&Ops::load_word>::call,
@@ -69,6 +78,7 @@ const Ops& operations() {
       .load_bulk = OfThread<&Ops::load_bulk>::call,
       .load_tagged = OfThread<&Ops::load_tagged>::call,
       .full_fence = OfThread<&Ops::full_fence>::call,
+      .device_reads = device_reads,
   };
   return table;
 }

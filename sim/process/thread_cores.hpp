@@ -9,6 +9,7 @@
 // A forked child has none of its parent's buffers: those stores are the parent's.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -58,6 +59,13 @@ class ThreadCores : public std::enable_shared_from_this<ThreadCores> {
   ThreadCore& mine();
   std::byte* base() const { return cache_->view().base(); }
   const Break& left_out() const { return settings_.left_out; }
+  /// Lines that threads of this process have invalidated.
+  void count_reads(const void* at, std::size_t bytes) {
+    if (bytes == 0) return;
+    const auto first = reinterpret_cast<std::uintptr_t>(at) % coherence::line_bytes;
+    reads_.fetch_add((first + bytes - 1) / coherence::line_bytes + 1, std::memory_order_relaxed);
+  }
+  std::uint64_t reads() const { return reads_.load(std::memory_order_relaxed); }
 
   /// A thread empties the buffers now and then, until close().
   void start_flusher();
@@ -75,6 +83,7 @@ class ThreadCores : public std::enable_shared_from_this<ThreadCores> {
   const std::uint64_t seed_;
   const std::uint64_t id_;  ///< never used again for another
   const base::Origin origin_;
+  std::atomic<std::uint64_t> reads_ = 0;
   std::uint64_t threads_ = 0;  ///< had so far
   bool closed_ = false;
   std::vector<std::unique_ptr<ThreadCore>> cores_;

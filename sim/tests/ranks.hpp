@@ -136,6 +136,9 @@ class Rank final : public transport::EndpointCallbacks {
     world_.require(sent.has_value(), sent ? "" : sent.error().message);
     return *sent;
   }
+  std::uint32_t words_received() const { return words_received_; }
+  /// Lines that this thread has read from the device.
+  std::uint64_t device_reads() const { return pool_->memory().device_reads(); }
   bool can_reach(const transport::Address& address) {
     return endpoint_->resolve(address).has_value();
   }
@@ -291,7 +294,10 @@ class Rank final : public transport::EndpointCallbacks {
     std::erase_if(pending_, [op](const auto& pending) { return &pending->op == op; });
   }
   void check(const Header& header, const std::byte* payload) {
-    if (header.kind == unlooked_kind) return;
+    if (header.kind == unlooked_kind) {
+      ++words_received_;
+      return;
+    }
     const auto from = static_cast<std::uint32_t>(header.data);
     world_.require(from < received_.size(), "a message from nobody");
     const Message wanted{from, plan_.number, received_[from]++};
@@ -312,6 +318,7 @@ class Rank final : public transport::EndpointCallbacks {
   std::unique_ptr<transport::Endpoint> endpoint_;
   std::vector<Outgoing> outgoing_;
   std::vector<std::uint32_t> received_;
+  std::uint32_t words_received_ = 0;
   std::vector<std::unique_ptr<Pending>> pending_;
   static constexpr std::uint64_t buffer_bytes = 40'960 + 64;
   static constexpr std::size_t sends_at_once = 4, receive_buffers = 2;

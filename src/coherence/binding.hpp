@@ -10,6 +10,7 @@ struct Binding {
   const arch::Table* table;
   arch::RangeFn write_back;
   arch::RangeFn invalidate;
+  alignas(line_bytes) std::uint64_t device_reads = 0;  ///< apart from what all threads only read
 };
 
 inline const Binding& binding(void* self) {
@@ -17,6 +18,16 @@ inline const Binding& binding(void* self) {
 }
 inline const arch::Table& table(void* self) {
   return *binding(self).table;
+}
+
+/// No atomic addition, which would cost every poll some 5 ns: of threads that count at the same
+/// instant one may count for all.
+inline void count_device_reads(void* self, const void* at, std::size_t bytes) {
+  if (bytes == 0) return;
+  std::uint64_t& count = static_cast<Binding*>(self)->device_reads;
+  const std::uint64_t lines =
+      (reinterpret_cast<std::uintptr_t>(at) % line_bytes + bytes - 1) / line_bytes + 1;
+  __atomic_store_n(&count, __atomic_load_n(&count, __ATOMIC_RELAXED) + lines, __ATOMIC_RELAXED);
 }
 
 /// Keeps the compiler from moving accesses to the pool across; no instruction.

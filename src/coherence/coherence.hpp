@@ -85,6 +85,10 @@ struct Ops {
   /// device: locks made of loads and stores need it between publishing their own line and reading
   /// the others'. In hardware mode neither `store_fence` nor `load_fence` gives this.
   void (*full_fence)(void* self);
+  /// Lines that this process (one that is simulated: this thread) has made its loads read from the
+  /// device: those it invalidated, or loaded where nothing is cached. About, if threads count at
+  /// once.
+  std::uint64_t (*device_reads)(void* self);
 };
 
 /// A bound set of operations; cheap to copy. Thread-safe as far as the lines it touches are.
@@ -194,6 +198,9 @@ class Memory {
     load_fence(site);
     load_bulk(to, from, bytes);
   }
+
+  /// See Ops::device_reads. Does not grow in hardware mode.
+  std::uint64_t device_reads() const { return ops_->device_reads(self_); }
 
  private:
   /// A plain store that nothing writes back: the effect of a weakened publish.

@@ -49,6 +49,9 @@ constexpr Ops plain_ops() {
             return table(self).load_tagged(to, from, bytes, first_tag);
           },
       .full_fence = [](void* self) { table(self).full_fence(); },
+      .device_reads = [](void* self) -> std::uint64_t {
+        return __atomic_load_n(&binding(self).device_reads, __ATOMIC_RELAXED);
+      },
   };
 }
 

@@ -63,6 +63,7 @@ void write_back(void* self, const void* at, std::size_t bytes) {
 
 void invalidate(void* self, const void* at, std::size_t bytes) {
   compiler_barrier();
+  count_device_reads(self, at, bytes);
   binding(self).invalidate(at, bytes);
 }
 

@@ -67,14 +67,19 @@ void CallQueue::wait(const char* what, const std::function<bool()>& over) {
     advance();
     if (over()) return;
   }
-  std::vector<std::uint32_t> missing{comm_.self()};
+  std::vector<std::uint32_t> missing;
+  bool ended = false;
   const auto look = [&] {
-    if (outstanding() != 0) advance(&missing);
+    const bool moved = outstanding() != 0 && advance(&missing);
     if (missing.empty() || outstanding() == 0) missing = {comm_.self()};
-    if (over()) missing.clear();
+    ended = over();
+    if (ended || moved) missing.clear();
   };
-  // A death is the error of the call that waits for the dead, which advance() finds too.
-  while (!comm_.wait(what, missing, look)) {
+  // A wait for each part, as in Communicator::run(). A death is the error of the call that waits
+  // for the dead, which advance() finds too.
+  while (!ended) {
+    missing = {comm_.self()};
+    (void)comm_.wait(what, missing, look);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "base/clock.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "base/pace.hpp"
 
 namespace penstock::group {
 
@@ -89,11 +90,16 @@ Result<void> Group::wait(const char* what, Missing& missing, const std::function
   const auto dead_check = [&]() -> Result<void> { return find_dead(what, missing, look); };
   Waiting waiting(pool);
   const auto text = [&] { return waits_for(what, missing); };
+  base::Pace pace;
   for (;;) {
     base::Waiter waiter(what, 0, std::cref(dead_check), wait_policy_);
     for (;;) {
-      look();
-      if (missing.empty()) return {};
+      if (pace.due()) {
+        const std::uint64_t read = memory.device_reads();
+        look();
+        if (missing.empty()) return {};
+        pace.looked(memory.device_reads() - read);
+      }
       idle();
       waiting.look(text);
       auto paused = waiter.pause();

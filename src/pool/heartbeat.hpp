@@ -34,9 +34,12 @@ class Heartbeat {
   void replace(Beat beat, std::function<void()> chores = {});
 
   /// Call it before an action that is forbidden to a dead process: beats if the last beat is so old
-  /// that others may have taken this process for dead. No system call otherwise.
-  void confirm() {
-    if (base::coarse_ns() >= certain_until_ns_.load(std::memory_order_acquire)) beat_now();
+  /// that others may have taken this process for dead. No system call otherwise. Returns
+  /// base::coarse_ns(), as it had to be read.
+  std::uint64_t confirm() {
+    const std::uint64_t now = base::coarse_ns();
+    if (now >= certain_until_ns_.load(std::memory_order_acquire)) beat_now();
+    return now;
   }
 
  private:

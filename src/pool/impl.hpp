@@ -53,9 +53,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
   void do_chores();
   void heed(std::uint64_t as_token);
   [[noreturn]] void end(std::optional<std::uint64_t> judge) const;
-  void confirm() {
-    if (heartbeat) heartbeat->confirm();
-  }
+  std::uint64_t confirm() { return heartbeat ? heartbeat->confirm() : base::coarse_ns(); }
   bool is_living() {
     confirm();
     return true;

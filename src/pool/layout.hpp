@@ -172,8 +172,10 @@ static_assert(sizeof(DetailLines) == 4 * 64);
 struct alignas(64) LeaseLine {
   std::uint64_t generation = 0;
   std::uint64_t beat = 0;
-  std::uint64_t mapped_at = 0;  ///< address of the pool in that process, for the process itself
-  std::uint64_t unused[4] = {};
+  std::uint64_t mapped_at = 0;     ///< address of the pool in that process, for the process itself
+  std::uint64_t device_reads = 0;  ///< lines that the process has read from the device
+  std::uint64_t at_ns = 0;         ///< of the beat, by its host's clock
+  std::uint64_t unused[2] = {};
   std::uint64_t checksum = 0;
 };
 static_assert(sizeof(LeaseLine) == 64);

@@ -339,8 +339,8 @@ bool Pool::declared_dead(std::uint64_t token) const {
   return impl_->verdicts.judge_of(token).has_value();
 }
 
-void Pool::confirm() const {
-  impl_->confirm();
+std::uint64_t Pool::confirm() const {
+  return impl_->confirm();
 }
 
 std::optional<std::uint32_t> Pool::node_of(std::uint64_t token) const {

@@ -119,7 +119,9 @@ struct ProcessRecord {
   std::int64_t pid = 0;
   std::uint64_t start_time = 0;  ///< of /proc/PID/stat, clock ticks since boot
   std::uint64_t attached_wall_ns = 0;
-  std::uint64_t lease_beat = 0;  ///< heartbeat counter
+  std::uint64_t lease_beat = 0;    ///< heartbeat counter
+  std::uint64_t device_reads = 0;  ///< lines it had read from the device at that beat
+  std::uint64_t beat_ns = 0;       ///< when it was, by the clock of its host
   std::int32_t rank = -1;        ///< of the job, -1 when unknown
   std::string job;               ///< job key, "" when none
   std::string program;
@@ -208,7 +210,7 @@ class Pool {
   /// Call it before a store that only a living process may make: if this one has shown no life for
   /// so long that others may have taken it for dead, it checks; if they have, it reports that on
   /// standard error and ends the process (status 75). A few ns, no system call, unless it is late.
-  void confirm() const;
+  std::uint64_t confirm() const;
   /// Node of the process, also of one that has detached or died; nullopt when its slot has another
   /// owner by now.
   std::optional<std::uint32_t> node_of(std::uint64_t token) const;

@@ -139,7 +139,11 @@ ProcessRecord ProcessTable::record(const SlotView& view) const {
   record.attached_wall_ns = view.line.attached_wall_ns;
   record.rank = view.line.rank;
   record.attached = view.line.state == static_cast<std::uint32_t>(SlotState::attached);
-  record.lease_beat = beat(slot, record.generation).value_or(0);
+  if (const auto line = lease(slot); line && line->generation == record.generation) {
+    record.lease_beat = line->beat;
+    record.device_reads = line->device_reads;
+    record.beat_ns = line->at_ns;
+  }
   const std::uint64_t details = place<DetailLines>(details_, slot);
   if (const auto line = origin(slot)) {
     record.boot_id = format_uuid(line->boot_id);
@@ -204,7 +208,9 @@ void ProcessTable::publish_beat(std::uint32_t slot, std::uint64_t generation,
   publish_checksummed_line(memory_, base_, place<LeaseLine>(leases_, slot),
                            LeaseLine{.generation = generation,
                                      .beat = beat,
-                                     .mapped_at = reinterpret_cast<std::uintptr_t>(base_)});
+                                     .mapped_at = reinterpret_cast<std::uintptr_t>(base_),
+                                     .device_reads = memory_.device_reads(),
+                                     .at_ns = base::now_ns()});
 }
 
 void ProcessTable::publish_stats(std::uint32_t slot, std::uint64_t generation,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/format.hpp"
+#include "base/pace.hpp"
 #include "base/wait.hpp"
 #include "sync/sync.hpp"
 
@@ -92,9 +93,14 @@ Result<void> Barrier::wait(std::uint64_t timeout_ns) {
   base::Waiter waiter(
       "barrier", timeout_ns, [&] { return find_dead(missing); },
       base::WaitPolicy::for_processes(participants_));
+  base::Pace pace;
   for (;;) {
-    drop_arrived(missing);
-    if (missing.empty()) break;
+    if (pace.due()) {
+      const std::uint64_t read = memory_.device_reads();
+      drop_arrived(missing);
+      if (missing.empty()) break;
+      pace.looked(memory_.device_reads() - read);
+    }
     if (auto paused = waiter.pause(); !paused) {
       if (paused.error().code != ErrorCode::deadline) return paused;
       return fail(ErrorCode::deadline, "{}: barrier {} misses {} of {} participants: {}",

@@ -38,6 +38,7 @@
 #include <vector>
 
 #include "base/format.hpp"
+#include "base/pace.hpp"
 #include "base/wait.hpp"
 #include "sync/lock_line.hpp"
 #include "sync/sync.hpp"
@@ -107,6 +108,7 @@ class Entries {
     memory_.load_fence();
   }
 
+  std::uint64_t device_reads() const { return memory_.device_reads(); }
   Line load(std::uint32_t i) const {
     Line line;
     memory_.load_line(&line, lines_ + 64ull * i);
@@ -158,17 +160,12 @@ class Queue {
   /// Waits until `step` is done with all awaited participants; false after `max_looks` looks.
   template <class Step>
   Result<bool> pass_all(base::Waiter& waiter, Step step, std::uint32_t max_looks = forever) {
-    for (std::uint32_t looks = 1;; ++looks) {
-      entries_.refresh(pending_);
-      std::erase_if(pending_, [&](std::uint32_t i) {
-        const Line line = entries_.load(i);
-        const bool is_whole = whole(line);
-        rivals_[i].token = line.token;
-        rivals_[i].whole = is_whole;
-        return is_whole && step(i, line, rivals_[i]);
-      });
-      if (pending_.empty()) return true;
-      if (looks == max_looks) return false;
+    for (std::uint32_t looks = 0;;) {
+      if (pace_.due()) {
+        look(step);
+        if (pending_.empty()) return true;
+        if (++looks == max_looks) return false;
+      }
       if (meanwhile_) meanwhile_();
       PENSTOCK_TRY(waiter.pause());
     }
@@ -196,6 +193,21 @@ class Queue {
     });
   }
 
+  /// At all that is awaited.
+  template <class Step>
+  void look(Step step) {
+    const std::uint64_t read = entries_.device_reads();
+    entries_.refresh(pending_);
+    std::erase_if(pending_, [&](std::uint32_t i) {
+      const Line line = entries_.load(i);
+      const bool is_whole = whole(line);
+      rivals_[i].token = line.token;
+      rivals_[i].whole = is_whole;
+      return is_whole && step(i, line, rivals_[i]);
+    });
+    pace_.looked(entries_.device_reads() - read);
+  }
+
   std::uint32_t first_pending() const { return pending_.empty() ? 0 : pending_.front(); }
   std::uint64_t token_of(std::uint32_t i) const { return rivals_[i].token; }
 
@@ -206,6 +218,7 @@ class Queue {
   const AliveCheck& alive_;
   const AliveCheck& excluded_;
   const std::function<void()>& meanwhile_;
+  base::Pace pace_;
 };
 
 }  // namespace

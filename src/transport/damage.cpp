@@ -41,7 +41,7 @@ void TxChannel::repair() {
   refresh_credits();
   if (ended_ || consumed_ == head_) return;
   memory_.publish_line(base_, &header_);
-  memory_.publish_word(mailbox_word_, MailboxWord::pack(channel_offset_, announced_));
+  memory_.publish_word(mailbox_.announcement, MailboxWord::pack(channel_offset_, announced_));
   position_ = {};
   publish_position();  // ordered by the statistics, as always
 }

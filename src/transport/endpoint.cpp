@@ -118,14 +118,14 @@ Result<std::uint64_t> Endpoint::user_word_of(Peer peer) const {
 // ---- sending -----------------------------------------------------------------------------------
 
 Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
-  pool.confirm();
+  tx_context.coarse_ns = pool.confirm();
   if (to >= peers.size() || !peers[to].resolved)
     return fail(ErrorCode::invalid_argument, "endpoint {} was not resolved before it was sent to",
                 to);
   PeerState& peer = peers[to];
   if (peer.dead()) return fail(ErrorCode::peer_dead, "{}", peer.description);
   if (!peer.tx) {
-    peer.tx = PENSTOCK_TRY(TxChannel::make(tx_context, peer.address, table.word(to, self.slot),
+    peer.tx = PENSTOCK_TRY(TxChannel::make(tx_context, peer.address, table.words(to, self.slot),
                                            peers.counts_of(to, peer.address.generation),
                                            peers.on_this_node(to)));
     publisher.make_room(to);

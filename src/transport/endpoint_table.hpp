@@ -35,6 +35,9 @@ class EndpointTable {
   void* word(std::uint32_t owner, std::uint32_t sender) const {
     return mailbox(owner) + mailbox_word_bytes * sender;
   }
+  MailboxWords words(std::uint32_t owner, std::uint32_t sender) const {
+    return {word(owner, sender), word(owner, owner)};
+  }
   const void* mailbox_line(std::uint32_t owner, std::uint32_t line) const {
     return mailbox(owner) + line_bytes * line;
   }

@@ -280,6 +280,19 @@ struct MailboxWord {
   static std::uint32_t announced(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
 };
 
+/// The words of one receiver's mailbox that a sender writes.
+struct MailboxWords {
+  void* announcement;
+  /// The word of the receiver itself, which announces nothing. All its senders write there, with
+  /// their announcements: what is there says nothing, but that it changes.
+  void* bell;
+};
+
+/// A sender rings with an announcement that comes so long after its last one; by the coarse clock,
+/// whose steps are 10 ms at most. A receiver that has found nothing for `rest_ns` watches its bell
+/// alone.
+inline constexpr std::uint64_t ring_after_ns = 500'000, rest_ns = 20'000'000;
+
 /// Checksums of the words before `checksum`. The line of an endpoint leaves out the two words that
 /// change alone.
 inline std::uint64_t checksum_of(const EndpointLine& line) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace penstock::transport {
 namespace {
@@ -16,6 +17,7 @@ Mailbox::Mailbox(const EndpointTable& table, const coherence::Memory& memory, st
     : table_(table), memory_(memory), owner_(owner), seen_(table.count()), words_(table.count()) {
   // A stale copy will do: a word that has changed since only wakes this endpoint in vain.
   memory_.load_bulk(seen_.data(), table_.word(owner, 0), mailbox_word_bytes * seen_.size());
+  rung_ = seen_[owner];
 }
 
 Mailbox::Part Mailbox::next_part() {
@@ -28,6 +30,15 @@ Mailbox::Part Mailbox::next_part() {
 void Mailbox::drop_copies(Part part) const {
   if (part.first == 0) memory_.invalidate(table_.high_water_line(), line_bytes);
   memory_.invalidate(table_.mailbox_line(owner_, part.first), line_bytes * part.lines);
+}
+
+void Mailbox::drop_bell() const {
+  memory_.invalidate(table_.word(owner_, owner_), mailbox_word_bytes);
+}
+
+bool Mailbox::rung() {
+  const std::uint64_t word = memory_.load_word(table_.word(owner_, owner_));
+  return std::exchange(rung_, word) != word;
 }
 
 /// Loads all words of the part at once, so that the line reads overlap; a torn word would only

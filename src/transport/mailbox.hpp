@@ -32,12 +32,19 @@ class Mailbox {
     unsigned events = 0;
     const std::uint32_t end = words_a_line * (part.first + part.lines);
     for (Peer sender = words_a_line * part.first; sender < end; ++sender) {
-      if (words_[sender] == seen_[sender] || !heard(sender, words_[sender])) continue;
+      if (words_[sender] == seen_[sender]) continue;
+      if (sender != owner_) {
+        if (!heard(sender, words_[sender])) continue;
+        ++events;
+      }
       seen_[sender] = words_[sender];
-      ++events;
     }
     return events;
   }
+  /// Invalidates the copy of the bell, before rung().
+  void drop_bell() const;
+  /// True if a sender has rung since the last call: it has just announced a message, or will soon.
+  bool rung();
   /// The word as last heard; 0: none so far.
   std::uint64_t seen(Peer sender) const { return seen_[sender]; }
   /// Returns one sender after the other of those that may have written.
@@ -49,6 +56,7 @@ class Mailbox {
   const EndpointTable& table_;
   coherence::Memory memory_;
   std::uint32_t owner_;
+  std::uint64_t rung_ = 0;  ///< the bell, as last looked at
   std::vector<std::uint64_t> seen_;
   std::vector<std::uint64_t> words_;  ///< the part that is being swept
   std::uint32_t lines_ = 1;           ///< in use

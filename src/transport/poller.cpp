@@ -25,6 +25,8 @@ constexpr std::int64_t bytes_a_poll = 512 << 10;
 /// While no channel is active, sweeps of the mailbox become rarer with time: after a rest of this
 /// many times x a message is found at most x later.
 constexpr std::uint64_t rest_by_delay = 4096, longest_delay_ns = 10'000;
+/// While nothing comes, a part of the mailbox is swept so often, whatever the bell says.
+constexpr std::uint64_t unrung_sweep_ns = 20'000'000;
 /// Limit of polls for the last messages of a peer that has gone.
 constexpr int polls_for_the_last = 16'000;
 /// Mailbox words whose channels are checked at each audit.
@@ -44,21 +46,63 @@ Poller::Poller(const EndpointTable& table, Peers& peers, RxContext& context, New
 }
 
 unsigned Poller::poll(EndpointCallbacks& callbacks) {
-  if (active_.empty() && !is_due()) return 0;
-  const bool crowded = active_.size() > crowd;
-  const bool sweeps =
-      active_.empty() || ++polls_ % (crowded ? sweep_every_in_crowd : sweep_every) == 0;
-  if (crowded && polls_ % polls_to_rest_in_crowd == 0) deactivate_quiet(polls_to_rest_in_crowd);
-  const Mailbox::Part part = sweeps ? mailbox_.next_part() : Mailbox::Part{};
+  if (!is_due()) return 0;
+  const std::uint64_t read = memory_.device_reads();
+  const Mailbox::Part part = next_part();
   prepare(part);
   unsigned events = poll_active(callbacks);
   if (part.lines != 0) events += sweep(part);
+  if (events != 0 || (pace_.slow() && mailbox_.rung())) {
+    go_on();
+  } else if (memory_.mode() != coherence::Mode::hardware) {
+    slow_down(memory_.device_reads() - read);
+  }
   return events;
 }
 
-/// True when the next sweep is due. Constant sweeps of a waiting process would load the device and
-/// slow down processes that exchange messages.
+/// Constant looks of a waiting process would load the device and slow down processes that exchange
+/// messages.
 bool Poller::is_due() {
+  if (pace_.slow()) return pace_.due();
+  return !active_.empty() || is_time_to_sweep();
+}
+
+/// Something has come, or will at once.
+void Poller::go_on() {
+  pace_.reset();
+  watches_bell_ = false;
+  quiet_since_ns_ = resting_since_ns_ = next_sweep_ns_ = 0;
+}
+
+/// After a poll in vain. Who has waited for long watches the bell alone, but for what is half
+/// received: a sender that was silent for as long rings.
+void Poller::slow_down(std::uint64_t lines_looked_at) {
+  pace_.looked(lines_looked_at);
+  if (!pace_.slow() || watches_bell_) return;
+  const std::uint64_t now = base::now_ns();
+  if (quiet_since_ns_ == 0) quiet_since_ns_ = now;
+  watches_bell_ = now - quiet_since_ns_ >= rest_ns;
+  if (watches_bell_) deactivate_quiet(0);
+}
+
+/// The part of the mailbox that this poll sweeps.
+Mailbox::Part Poller::next_part() {
+  if (watches_bell_) {
+    const std::uint64_t now = base::now_ns();
+    if (now < next_sweep_ns_) return {};
+    next_sweep_ns_ = now + unrung_sweep_ns;
+    return mailbox_.next_part();
+  }
+  if (active_.empty() || pace_.slow()) return mailbox_.next_part();
+  const bool crowded = active_.size() > crowd;
+  ++polls_;
+  if (crowded && polls_ % polls_to_rest_in_crowd == 0) deactivate_quiet(polls_to_rest_in_crowd);
+  const bool sweeps = polls_ % (crowded ? sweep_every_in_crowd : sweep_every) == 0;
+  return sweeps ? mailbox_.next_part() : Mailbox::Part{};
+}
+
+/// True when the next sweep of an endpoint without active channels is due.
+bool Poller::is_time_to_sweep() {
   const std::uint64_t now = base::now_ns();
   if (resting_since_ns_ == 0) resting_since_ns_ = now;
   if (now < next_sweep_ns_) return false;
@@ -78,6 +122,10 @@ void Poller::prepare(Mailbox::Part part) {
     }
     if (part.lines != 0) {
       mailbox_.drop_copies(part);
+      dropped = true;
+    }
+    if (pace_.slow()) {
+      mailbox_.drop_bell();
       dropped = true;
     }
   }
@@ -182,7 +230,7 @@ void Poller::wake(Peer source) {
   peer.active = true;
   peer.polls_in_vain = 0;
   active_.push_back(source);
-  resting_since_ns_ = next_sweep_ns_ = 0;
+  go_on();
 }
 
 void Poller::rest(Peer source) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/pace.hpp"
 #include "transport/mailbox.hpp"
 #include "transport/peers.hpp"
 
@@ -41,6 +42,10 @@ class Poller {
  private:
   enum class Heard { yes, nothing, again };
   bool is_due();
+  bool is_time_to_sweep();
+  void go_on();
+  void slow_down(std::uint64_t lines_looked_at);
+  Mailbox::Part next_part();
   void prepare(Mailbox::Part part);
   unsigned sweep(Mailbox::Part part);
   unsigned poll_active(EndpointCallbacks& callbacks);
@@ -59,7 +64,10 @@ class Poller {
   std::vector<Peer> active_;            ///< channels polled each time
   std::size_t first_ = 0;               ///< index of the channel polled first
   std::uint64_t resting_since_ns_ = 0;  ///< without an active channel; 0: not known yet
-  std::uint64_t next_sweep_ns_ = 0;     ///< while no channel is active
+  std::uint64_t next_sweep_ns_ = 0;     ///< while no channel is active, or nothing comes
+  std::uint64_t quiet_since_ns_ = 0;    ///< at the slow pace nothing has come; 0: not known
+  bool watches_bell_ = false;           ///< and no more than it, but for a sweep now and then
+  base::Pace pace_;
   std::uint32_t polls_ = 0;
 };
 

@@ -29,7 +29,7 @@ constexpr std::uint64_t invalidated_per_poll = 16 << 10;
 }  // namespace
 
 unsigned Endpoint::progress() {
-  impl_->pool.confirm();
+  impl_->tx_context.coarse_ns = impl_->pool.confirm();
   ++impl_->tx_context.polls;
   unsigned events = impl_->tx_waiting.empty() ? 0 : impl_->progress_tx();
   impl_->rx_context.deferred = false;

@@ -46,28 +46,28 @@ SendOp* TxChannel::List::pop() {
 }
 
 Result<std::unique_ptr<TxChannel>> TxChannel::make(TxContext& context, const Address& peer,
-                                                   void* mailbox_word, EndpointStats& counts,
-                                                   bool intra_node) {
+                                                   const MailboxWords& mailbox,
+                                                   EndpointStats& counts, bool intra_node) {
   if (context.pool.bytes() / channel_alignment >> 32 != 0)
     return fail(ErrorCode::invalid_argument,
                 "pool {} is larger than 16 TiB, which announcements cannot name; make a smaller "
                 "one: penstock pool create {} --size 16T --overwrite",
                 context.pool.info().spec, base::shell_quote(context.pool.info().spec));
   auto at = PENSTOCK_TRY(context.tx_memory.allocate(context.settings.channel_bytes(), "a channel"));
-  std::unique_ptr<TxChannel> channel(new TxChannel(context, at, mailbox_word, counts, intra_node));
+  std::unique_ptr<TxChannel> channel(new TxChannel(context, at, mailbox, counts, intra_node));
   channel->write_header(peer, intra_node);
   return channel;
 }
 
-TxChannel::TxChannel(TxContext& context, std::byte* at, void* mailbox_word, EndpointStats& counts,
-                     bool intra_node)
+TxChannel::TxChannel(TxContext& context, std::byte* at, const MailboxWords& mailbox,
+                     EndpointStats& counts, bool intra_node)
     : context_(context),
       counts_(counts),
       memory_(intra_node ? context.memory.intra_node() : context.memory),
       base_(at),
       layout_(context.settings.cell_count, context.settings.ring_lines),
       nonce_(random_nonce()),
-      mailbox_word_(mailbox_word),
+      mailbox_(mailbox),
       channel_offset_(*context.pool.offset_of(at)),
       announced_(static_cast<std::uint32_t>(nonce_)) {}
 
@@ -140,8 +140,14 @@ void TxChannel::count(const Header& header) {
   counts_.bytes_sent += header.bytes;
 }
 
+/// Rings too if the last announcement is so old that the receiver may only watch its bell. Its word
+/// has many writers; whatever value stays there, it is not the one that the receiver has seen.
 void TxChannel::announce() {
-  memory_.publish_word(mailbox_word_, MailboxWord::pack(channel_offset_, ++announced_));
+  memory_.publish_word(mailbox_.announcement, MailboxWord::pack(channel_offset_, ++announced_));
+  const std::uint64_t now = context_.coarse_ns;
+  if (now - announced_ns_ < ring_after_ns || memory_.mode() == coherence::Mode::hardware) return;
+  announced_ns_ = now;
+  memory_.publish_word(mailbox_.bell, nonce_ + announced_);
 }
 
 /// True if the caller has not polled since the last message, so it does not wait for an answer.

@@ -19,16 +19,17 @@ struct TxContext {
   const Settings& settings;
   TxMemory& tx_memory;
   Address self;
+  std::uint64_t coarse_ns = 0;     ///< base::coarse_ns() at the last send or progress
   std::uint64_t polls = 0;         ///< calls of progress so far
   std::vector<std::byte> staging;  ///< gathers scattered payload, a cell at most
 };
 
 class TxChannel {
  public:
-  /// `mailbox_word`: the word of this sender in the receiver's mailbox. `counts` of sent messages
-  /// outlive the channel. `intra_node`: the peer is on this node.
+  /// `mailbox`: the receiver's. `counts` of sent messages outlive the channel. `intra_node`: the
+  /// peer is on this node.
   static Result<std::unique_ptr<TxChannel>> make(TxContext& context, const Address& peer,
-                                                 void* mailbox_word, EndpointStats& counts,
+                                                 const MailboxWords& mailbox, EndpointStats& counts,
                                                  bool intra_node);
 
   /// False: no credit now, or others are queued before it. Errors: no_space.
@@ -69,7 +70,7 @@ class TxChannel {
   };
   enum class Started { complete, partly, no_credit, no_memory };
 
-  TxChannel(TxContext& context, std::byte* at, void* mailbox_word, EndpointStats& counts,
+  TxChannel(TxContext& context, std::byte* at, const MailboxWords& mailbox, EndpointStats& counts,
             bool intra_node);
   void write_header(const Address& peer, bool intra_node);
   Started start(SendOp* op);
@@ -113,7 +114,8 @@ class TxChannel {
   std::uint64_t nonce_;
   std::uint64_t head_ = 0;      ///< lines written
   std::uint64_t consumed_ = 0;  ///< lines known to be consumed
-  void* mailbox_word_;
+  MailboxWords mailbox_;
+  std::uint64_t announced_ns_ = 0;  ///< when it last announced, by the coarse clock
   std::uint64_t channel_offset_;
   std::uint32_t announced_;
   bool breaks_off_ = false;  ///< breaks a message off, which is not yet announced

@@ -432,7 +432,7 @@ class Listing(Case):
     def test_ps_shows_what_ranks_wait_for(self):
         for how, says in (("fence", "MPI_Win_fence: waits for rank 2 (pid"), ("lock", "MPI_Win_lock: waits for the lock of"),
                           ("allreduce", "receives from")):
-            spec = self.pool("64M")
+            spec = self.pool("64M", "software")
             job = self.start("run", "-n", "3", "--nodes", "3", "--pool", spec, "--", PYTHON, PROGRAMS / "waits.py",
                              how, "100")
             self.assertIn("all there", job.stdout.readline())
@@ -442,6 +442,13 @@ class Listing(Case):
                 return any(r["rank"] == 0 and says in r["activity"] and " since " in r["activity"] for r in records)
 
             self.wait_for(told, f"{says} in ps", 20)
+
+            def waits_cost_little(spec=spec):
+                rows = json.loads(self.penstock("ps", "--traffic=2.5", "--json", spec).stdout)
+                rates = [row["device_reads_per_second"] for row in rows]  # the first may be of the start
+                return len(rates) == 3 and None not in rates and max(rates) <= 10_000
+
+            self.wait_for(waits_cost_little, "ranks that read little while they wait", 20)
             self.end(job)
 
     def test_gc_counts_a_process_once(self):

@@ -159,6 +159,8 @@ class Create(Case):
         spec = self.pool("32M")
         self.assertEqual(json.loads(self.penstock("ps", "--json", spec).stdout), [])
         self.assertIn("RANK", self.penstock("ps", spec).stdout)
+        self.assertEqual(json.loads(self.penstock("ps", "--traffic=0.1", "--json", spec).stdout), [])
+        self.assertIn("READS/S", self.penstock("ps", spec, "--traffic=0.1").stdout)
 
 
 class BadInput(Case):
