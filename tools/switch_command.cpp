@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -50,11 +51,16 @@ class Idle {
     ++looks_;
     if (looks_ < policy_.spins) return;
     if (looks_ < policy_.spins + policy_.yields) return base::Backoff::yield();
-    const timespec pause{.tv_sec = 0, .tv_nsec = static_cast<long>(policy_.sleep_ns)};
+    const std::uint64_t sleeps = looks_ - policy_.spins - policy_.yields;
+    const std::uint64_t ns =
+        std::min(policy_.sleep_ns * (1 + sleeps / sleeps_of_a_length), longest_sleep_ns);
+    const timespec pause{.tv_sec = 0, .tv_nsec = static_cast<long>(ns)};
     nanosleep(&pause, nullptr);
   }
 
  private:
+  // Ever longer: a switch that nobody has used for a second costs little of a core.
+  static constexpr std::uint64_t sleeps_of_a_length = 256, longest_sleep_ns = 1'000'000;
   base::WaitPolicy policy_;
   std::uint64_t looks_ = 0;
 };

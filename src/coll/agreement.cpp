@@ -166,8 +166,11 @@ void Agreement::ask_switch(const Wishes& wishes) {
   made_.push_back(*made);
   auto asked = offload::Registration::ask(**std::move(switches), region);
   if (!asked) {
-    base::log(base::Level::warn, "{}: collectives go through the plain pool",
-              asked.error().message);
+    static std::atomic<bool> told{false};  // a program may make thousands
+    if (!told.exchange(true))
+      base::log(base::Level::warn,
+                "{}: collectives of this and later ones go through the plain pool",
+                asked.error().message);
     space_->give_back(made_.back());
     made_.pop_back();
     return;
