@@ -164,6 +164,8 @@ class SwitchTest(Case):
         self.assertIn("no switch serves pool", done.stderr)
         self.assertIn("penstock switch", done.stderr)
         self.assertEqual(done.stdout.count("sums: ok"), 2)
+        wrong = self.penstock(*self.job(spec, 2, 2, program, 3, 10), environment=clean_environment(PENSTOCK_COLL_SWITCH="alway"))
+        self.assertEqual(wrong.stderr.count("PENSTOCK_COLL_SWITCH is not used: it is 'alway'"), 1, wrong.stderr)
 
     def tree(self, spec):
         """A spine and two leaves."""
@@ -201,7 +203,8 @@ class SwitchTest(Case):
 
     def test_wrong_input(self):
         self.refused("switch", "shm:there-is-none", says="there-is-none", fix="penstock pool create")
-        wrong = self.penstock("switch", "shm:x", "--missing-after", "-1", status=2)
-        self.assertIn("--missing-after", wrong.stderr)
+        for seconds in "-1", "nan", "soon":
+            wrong = self.penstock("switch", "shm:x", "--missing-after", seconds, status=2)
+            self.assertIn("--missing-after", wrong.stderr)
         nothing = self.penstock("switch", status=1)
         self.assertTrue(re.search("penstock switch SPEC", nothing.stderr))
