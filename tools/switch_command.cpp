@@ -5,7 +5,10 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
@@ -50,11 +53,16 @@ class Idle {
     ++looks_;
     if (looks_ < policy_.spins) return;
     if (looks_ < policy_.spins + policy_.yields) return base::Backoff::yield();
-    const timespec pause{.tv_sec = 0, .tv_nsec = static_cast<long>(policy_.sleep_ns)};
+    const std::uint64_t sleeps = looks_ - policy_.spins - policy_.yields;
+    const std::uint64_t ns =
+        std::min(policy_.sleep_ns * (1 + sleeps / sleeps_of_a_length), longest_sleep_ns);
+    const timespec pause{.tv_sec = 0, .tv_nsec = static_cast<long>(ns)};
     nanosleep(&pause, nullptr);
   }
 
  private:
+  // Ever longer: a switch that nobody has used for a second costs little of a core.
+  static constexpr std::uint64_t sleeps_of_a_length = 256, longest_sleep_ns = 1'000'000;
   base::WaitPolicy policy_;
   std::uint64_t looks_ = 0;
 };
@@ -136,7 +144,10 @@ void add_switch_command(CLI::App& app, Action& chosen) {
                    "seconds after which the ranks of a collective that one has not come to go on "
                    "without the switch (default: never)")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 86400.0));
+      ->check(CLI::Range(0.0, 86400.0))
+      ->check([](const std::string& text) {  // which compares with no bound
+        return std::isnan(std::strtod(text.c_str(), nullptr)) ? "it is no number" : "";
+      });
   command
       ->add_option("--leaves", arguments->leaves,
                    "play the spine of a tree of so many leaf switches; with --leaf a leaf of it")

@@ -175,17 +175,17 @@ void stop_the_switch(World& world, const SimulatedPool& simulated, const Job& jo
   process.stopped = false;
 }
 
-/// Words of what ranks have sent, and of the answers to one of them: the others' answers say the
-/// same, and are found.
+/// Words of what ranks and leaves have sent, and of the answers to one rank: the others' answers
+/// say the same, and are found.
 void overwrite_rings(World& world, const SimulatedPool& simulated, const Job& job) {
   const auto pool = simulated.attach(world, {.observer = true});
   wait_until(world, "the offers", [&] { return job.offers[0].token != 0; });
   const std::uint64_t at = job.offers[0].switch_region;
-  const offload::Region region(at, {.ranks = job.ranks(), .slot_bytes = 256});
+  const offload::Region region(at, {.ranks = job.ranks(), .leaves = job.leaves, .slot_bytes = 256});
   const auto answered = static_cast<std::uint32_t>(world.random() % job.ranks());
   for (int times = 0; times < 150 && job.ended == 0; ++times) {
     world.sleep(world.random() % 60'000);
-    const auto ring = static_cast<std::uint32_t>(world.random() % job.ranks());
+    const auto ring = static_cast<std::uint32_t>(world.random() % region.rings());
     const std::uint64_t index = job.computed + world.random() % 2;
     std::uint64_t line = region.completion(answered, index);
     if (world.random() % 2 == 0) line = region.submission(ring, index);
@@ -323,6 +323,12 @@ TEST(Tree, ARankThatDiesIsNamedToAllOthers) {
   SwitchPool pool;
   const Case of{.ranks = 3, .calls = 4, .victim = 1, .leaves = 2, .trouble = Trouble::dies_at_work};
   expect_held("switch", "crash points", explore(calls(pool, of), 12));
+}
+
+TEST(Tree, WhatAStrangerOverwritesIsNoticedAndNobodyHangs) {
+  SwitchPool pool;
+  const Case of{.ranks = 3, .calls = 6, .leaves = 2, .trouble = Trouble::vandal};
+  expect_held("switch", "random schedules", explore(calls(pool, of), 15));
 }
 
 /// The switch and a rank take turns: what one has done the other finds at its next look, though

@@ -28,6 +28,11 @@ bool has_operand(const Command& command) {
   return command.operation != Operation::broadcast || command.rank == command.root;
 }
 
+/// Those with one segment.
+bool may_be_inlined(Operation operation) {
+  return operation != Operation::reduce_scatter && operation != Operation::all_gather;
+}
+
 bool is_known(const Command& command) {
   if (command.datatype >= coll::datatype_count) return false;
   if (!reduces(command.operation)) return true;
@@ -72,7 +77,8 @@ Refusal Combining::check(const Chunk& chunk) const {
   if (first.operation == Operation::barrier) return {};
   const std::uint64_t element = coll::bytes_of(static_cast<coll::Datatype>(first.datatype));
   for (const Command& command : commands) {
-    if (command.operand.bytes % element != 0 || command.elements > chunk.slot_bytes / element)
+    if (command.operand.bytes % element != 0 || command.elements > chunk.slot_bytes / element ||
+        (command.operand.bytes != 0 && !may_be_inlined(command.operation)))
       return {Status::malformed, command.rank};
     if (command.operand.bytes != 0 || !has_operand(command)) continue;
     // No stride and no number of segments is so large that this overflows.

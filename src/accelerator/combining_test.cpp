@@ -110,6 +110,19 @@ TEST_F(CombiningTest, ReducesWhatPacketsCarryThemselves) {
   EXPECT_EQ(combining_.check(chunk_of(all)).culprit, 1u);
 }
 
+/// Which reduction they name is looked at for reductions alone.
+TEST_F(CombiningTest, OnlyWhatHasOneSegmentComesInPackets) {
+  for (const Operation operation : {Operation::all_gather, Operation::reduce_scatter}) {
+    auto all = commands(operation, 1);
+    for (Command& command : all) {
+      command.source = command.elements = 0;
+      command.operand.bytes = 8;
+      if (operation == Operation::all_gather) command.reduction = 200;
+    }
+    EXPECT_EQ(combining_.check(chunk_of(all)).status, Status::malformed);
+  }
+}
+
 /// Nothing of it is read.
 TEST_F(CombiningTest, WhatCannotBeIsRefusedWithItsRank) {
   const auto refusal = [&](const auto& change, Operation operation = Operation::all_reduce) {

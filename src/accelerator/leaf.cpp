@@ -19,7 +19,7 @@ class Leaf final : public Served {
  public:
   Leaf(std::uint32_t leaf, const pool::Pool& pool, const offload::Region& region,
        std::uint64_t missing_after_ns)
-      : Served(pool, region, missing_after_ns), leaf_(leaf) {}
+      : Served(pool, region, missing_after_ns), leaf_(leaf), sent_(region.shape().window) {}
 
   bool poll() override {
     if (failed_ || !knows_its_ranks()) return false;
@@ -33,7 +33,11 @@ class Leaf final : public Served {
     return moved;
   }
   void check_ranks() override {
-    if (arrivals_) Served::check_ranks(*arrivals_, forwarded_);
+    if (!arrivals_) return;
+    restore_packets();
+    // What the spine is asked for is answered first: who takes nothing of a chunk waits for no
+    // rank.
+    if (done_ == forwarded_) Served::check_ranks(*arrivals_, forwarded_);
   }
   Counts counts() const override {
     Counts counts = Served::counts();
@@ -74,10 +78,25 @@ class Leaf final : public Served {
     const auto& memory = pool_.memory();
     pool_.confirm();
     memory.store_fence();  // the operand first, then its packet
-    const Packet packet = offload::seal(command, region_.submission_place(ring(), forwarded_));
+    Packet& packet = sent_[forwarded_ % sent_.size()];
+    packet = offload::seal(command, region_.submission_place(ring(), forwarded_));
     memory.publish_line(pool_.base() + region_.submission(ring(), forwarded_), &packet);
     memory.store_fence();
     ++forwarded_;
+  }
+
+  /// Those that a stranger has overwritten, and the spine awaits.
+  void restore_packets() {
+    const auto& memory = pool_.memory();
+    for (std::uint64_t index = done_; !failed_ && index < forwarded_; ++index) {
+      std::byte* const at = pool_.base() + region_.submission(ring(), index);
+      Packet found;
+      memory.observe_line(&found, at);
+      if (found.bytes == sent_[index % sent_.size()].bytes) continue;
+      pool_.confirm();
+      memory.publish_line(at, &sent_[index % sent_.size()]);
+      memory.store_fence();
+    }
   }
 
   /// What the spine has answered, if it has: its result is copied to where the ranks read it.
@@ -123,6 +142,7 @@ class Leaf final : public Served {
 
   const std::uint32_t leaf_;
   std::optional<Arrivals> arrivals_;  ///< of its ranks, once all are known
+  std::vector<Packet> sent_;          ///< of the window, to restore them
   std::uint64_t forwarded_ = 0;       ///< the index of the chunk that the spine is asked for next
   std::uint64_t done_ = 0;            ///< the index of the chunk that is answered next
 };

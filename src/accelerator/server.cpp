@@ -38,10 +38,10 @@ Result<std::unique_ptr<Server>> Server::open(ServerOptions options) {
   auto pool = PENSTOCK_TRY(options.attach({}));
   auto arena = PENSTOCK_TRY(arena::Arena::open(*pool));
   const auto directory = PENSTOCK_TRY(offload::Directory::find_or_make(*arena));
-  PENSTOCK_TRY(offload::take_claim(directory, options.role));
   std::unique_ptr<Server> server(
       new Server(std::move(options), std::move(pool), std::move(arena), directory));
   server->note_old_asks();
+  PENSTOCK_TRY(offload::take_claim(directory, server->options_.role));
   return server;
 }
 
@@ -66,24 +66,15 @@ Result<void> Server::close() {
   return given;
 }
 
-/// What an earlier switch has answered is its own: those communicators have left it, or will.
+/// Before the claim is taken: what stands there was asked of an earlier switch, and who asked has
+/// left it, or will.
 void Server::note_old_asks() {
   const auto& memory = pool_->memory();
-  for (std::uint32_t slot = 0; slot < directory_.processes(); ++slot) {
+  for (std::uint32_t slot = 0; slot < directory_.processes(); ++slot)
     memory.invalidate(pool_->base() + directory_.ask_line(slot), coherence::line_bytes);
-    memory.invalidate(pool_->base() + directory_.answer_line(options_.role.number, slot),
-                      coherence::line_bytes);
-  }
   memory.load_fence();
-  for (std::uint32_t slot = 0; slot < directory_.processes(); ++slot) {
-    for (std::uint32_t word = 0; word < offload::asks_of_a_process; ++word) {
-      const Ask ask{memory.load_word(pool_->base() + directory_.ask_line(slot) + word * 8)};
-      const std::uint64_t given = memory.load_word(
-          pool_->base() + directory_.answer_line(options_.role.number, slot) + word * 8);
-      if (given != ask.word && (given & ~std::uint64_t{0xf}) == ask.word)
-        asked_[slot][word] = ask.word;
-    }
-  }
+  for (std::uint32_t slot = 0; slot < directory_.processes(); ++slot)
+    memory.load_line(asked_[slot].data(), pool_->base() + directory_.ask_line(slot));
 }
 
 bool Server::poll() {
@@ -113,7 +104,7 @@ bool Server::look_at_asks() {
   for (std::uint32_t slot = begin; slot < end; ++slot) {
     for (std::uint32_t word = 0; word < offload::asks_of_a_process; ++word) {
       const Ask ask{heard_[slot][word]};
-      if (ask.word == asked_[slot][word] || (ask.word & 0xf) != 0) continue;
+      if (ask.word == asked_[slot][word] || !ask.is_one()) continue;
       take(slot, word, ask);
       some = true;
     }
@@ -123,8 +114,18 @@ bool Server::look_at_asks() {
 
 void Server::take(std::uint32_t slot, std::uint32_t word, Ask ask) {
   asked_[slot][word] = ask.word;
-  // What was asked for before in this word is over, whatever comes.
-  let_go(key_of(slot, word));
+  // What was asked for before in this word is over, whatever comes. Its memory is there until the
+  // answer, and should a stranger have asked, its ranks find that they are served no more.
+  const auto found = served_.find(key_of(slot, word));
+  if (found != served_.end()) {
+    const Client& client = found->second;
+    client.job->pool->confirm();
+    const auto& region = client.served->region();
+    offload::publish_member(*client.job->pool, region, region.switch_line(options_.role.number),
+                            {});
+    client.job->pool->memory().store_fence();
+    let_go(found->first);
+  }
   const Answer given = ask.region() == 0 ? Answer::gone : accept(slot, word, ask);
   answer(slot, word, ask.answered(given));
 }
@@ -149,6 +150,9 @@ Answer Server::accept(std::uint32_t slot, std::uint32_t word, Ask ask) {
     return record.slot == slot && record.token() == region->shape().owner;
   });
   if (region->shape().leaves != options_.role.leaves) return Answer::refused;
+  // Its rings hold packets that were answered before: a region is served once.
+  if (offload::observe_member(*pool_, *region, region->switch_line(options_.role.number)))
+    return Answer::refused;
   // Without a job its memory could have another owner while it is served.
   if (owner == records.end() || !owner->attached || owner->job.empty()) return Answer::refused;
   auto job = join(owner->job);

@@ -66,6 +66,19 @@ bool can_be_direct(const pool::Pool& pool, std::uint32_t ranks, const Agreement:
 
 constexpr std::uint64_t hardware_eager_lines = 8;
 
+/// "always", "never" or "auto".
+std::string switch_wish() {
+  const std::string text = base::env_text("PENSTOCK_COLL_SWITCH");
+  if (text == "auto" || text == "always" || text == "never") return text;
+  static std::atomic<bool> told{false};
+  if (!told.exchange(true))
+    base::log(base::Level::error,
+              "PENSTOCK_COLL_SWITCH is not used: it is '{}', and auto, always or never is needed: "
+              "export PENSTOCK_COLL_SWITCH=always, or unset it",
+              text);
+  return "auto";
+}
+
 bool names_switch(const std::shared_ptr<const Tuning>& tuning) {
   return tuning != nullptr && std::any_of(tuning->entries.begin(), tuning->entries.end(),
                                           [](const TuningEntry& entry) { return entry.in_switch; });
@@ -137,7 +150,7 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
 /// Where one serves the pool and is wished for. Whatever fails, there is the plain pool.
 void Agreement::ask_switch(const Wishes& wishes) {
   arena::Arena& arena = space_->arena;
-  const std::string wish = base::env_text("PENSTOCK_COLL_SWITCH");
+  const std::string wish = switch_wish();
   const bool always = wish == "always";
   if (wish == "never" || own_.direct != 0 || ranks_ < 2) return;
   if (!always && !names_switch(tuning_in_force(arena))) return;
@@ -166,8 +179,11 @@ void Agreement::ask_switch(const Wishes& wishes) {
   made_.push_back(*made);
   auto asked = offload::Registration::ask(**std::move(switches), region);
   if (!asked) {
-    base::log(base::Level::warn, "{}: collectives go through the plain pool",
-              asked.error().message);
+    static std::atomic<bool> told{false};  // a program may make thousands
+    if (!told.exchange(true))
+      base::log(base::Level::warn,
+                "{}: collectives of this and later ones go through the plain pool",
+                asked.error().message);
     space_->give_back(made_.back());
     made_.pop_back();
     return;

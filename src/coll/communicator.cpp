@@ -5,6 +5,7 @@
 #include "base/awake.hpp"
 #include "base/checked.hpp"
 #include "base/format.hpp"
+#include "base/wait.hpp"
 #include "coll/call_check.hpp"
 #include "coll/changeover.hpp"
 #include "coll/direct.hpp"
@@ -101,6 +102,8 @@ struct Communicator::Impl {
   Result<bool> advance();
   Result<bool> advance_in_switch();
   Result<bool> step_if_one_is_gone();
+  /// Of all_left(), without the switch.
+  bool ranks_left();
   /// Its time is up, or another thread wants it to end.
   std::optional<Error> ends_early(const Call& call, std::uint64_t waited_ns) const;
   Result<void> failed(const Error& error);
@@ -371,20 +374,25 @@ void Communicator::leave() {
   impl_->state.leave();
 }
 
-bool Communicator::all_left() {
-  Impl& my = *impl_;
-  if (my.state.all_left(my.missing)) {
-    if (my.registration == nullptr || my.registration->is_withdrawn()) return true;
-    my.missing = {self()};  // the switch, which has no rank
-    return false;
-  }
-  if (++my.fruitless % looks_between_checks == 0) my.state.restore_own_words();
+bool Communicator::Impl::ranks_left() {
+  if (state.all_left(missing)) return true;
+  if (++fruitless % looks_between_checks == 0) state.restore_own_words();
   return false;
 }
 
+bool Communicator::all_left() {
+  Impl& my = *impl_;
+  return my.ranks_left() && (my.registration == nullptr || my.registration->is_withdrawn());
+}
+
 Result<void> Communicator::await_all_left(const char* what) {
-  if (all_left()) return {};
-  return impl_->state.group.wait(what, impl_->missing, [this] { (void)all_left(); });
+  Impl& my = *impl_;
+  if (!my.ranks_left())
+    PENSTOCK_TRY(my.state.group.wait(what, my.missing, [&my] { (void)my.ranks_left(); }));
+  if (my.registration == nullptr) return {};
+  base::Waiter waiter("the switch to let go of a communicator", 0);
+  while (!my.registration->is_withdrawn()) PENSTOCK_TRY(waiter.pause());
+  return {};
 }
 
 std::uint32_t Communicator::ranks() const {

@@ -176,7 +176,8 @@ class Communicator {
   /// True when all other ranks have left, and the switch has let go of its region; no wait. Only
   /// who owns the area asks, once it has left.
   bool all_left();
-  /// Waits for it. Errors: peer_dead.
+  /// Waits for it. Errors: peer_dead; deadline, where the switch does not let go: it is stopped,
+  /// and may store there when it goes on.
   Result<void> await_all_left(const char* what);
 
   std::uint32_t ranks() const;

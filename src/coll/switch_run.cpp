@@ -6,6 +6,7 @@
 #include "base/clock.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "base/wait.hpp"
 
 namespace penstock::coll {
 
@@ -28,14 +29,18 @@ std::uint64_t stride(std::uint64_t part_bytes) {
 SwitchRun::SwitchRun(State& state, std::optional<offload::Region> region)
     : Running(state), region_(std::move(region)) {
   if (!region_) return;
+  publish_member();
+  find_switches();
+  sent_.resize(region_->shape().window);
+}
+
+/// Hosts hang on the leaves in turn.
+void SwitchRun::publish_member() const {
   const std::uint32_t leaves = region_->shape().leaves;
-  // Hosts hang on the leaves in turn.
   offload::publish_member(s_.group.pool, *region_, region_->member_line(s_.self()),
                           {.token = s_.group.token(s_.self()),
                            .leaf = leaves == 0 ? 0 : s_.group.pool.node() % leaves});
   s_.group.memory.store_fence();
-  find_switches();
-  sent_.resize(region_->shape().window);
 }
 
 /// Empty where what one of them has said of itself is damaged.
@@ -48,9 +53,15 @@ void SwitchRun::find_switches() {
   }
 }
 
-std::optional<std::uint64_t> SwitchRun::dead_switch() const {
-  for (const std::uint64_t token : switches_)
-    if (!s_.group.pool.alive(token)) return token;
+/// Why one of the switches computes nothing more here.
+std::optional<std::string> SwitchRun::why_gone() const {
+  const pool::Pool& pool = s_.group.pool;
+  for (std::uint32_t number = 0; number < switches_.size(); ++number) {
+    const std::uint64_t token = switches_[number];
+    if (!pool.alive(token)) return pool.describe(token) + " has died or ended";
+    const auto member = offload::observe_member(pool, *region_, region_->switch_line(number));
+    if (!member || member->token != token) return pool.describe(token) + " has let go of it";
+  }
   return std::nullopt;
 }
 
@@ -70,6 +81,7 @@ void SwitchRun::begin(const Call& call, const Prepared& prepared) {
   next_base_ = base_ + plan_.chunks;
   submitted_ = taken_ = cut_ = 0;
   next_look_ns_ = 0;
+  unanswered_looks_ = 0;
   stage_ = left_ == 0 ? Stage::served : Stage::leaving;
 }
 
@@ -198,6 +210,21 @@ bool SwitchRun::fits(const Completion& completion) const {
          completion.elements == part.bytes / plan_.element_bytes;
 }
 
+/// Of a broadcast the root says how much it is, and the switch compares nothing.
+Result<void> SwitchRun::check_size(const Completion& completion) const {
+  const bool is_this_call = completion.operation == plan_.operation && completion.chunk == taken_ &&
+                            completion.sequence == static_cast<std::uint32_t>(s_.number);
+  if (!is_this_call || plan_.operation != Offloaded::broadcast) return {};
+  const std::uint64_t bytes =
+      completion.inlined.bytes != 0 ? completion.inlined.bytes : completion.elements;
+  if (bytes == plan_.part(taken_).bytes) return {};
+  return fail(
+      ErrorCode::mismatch,
+      "{}: {} and this rank disagree about how much is sent; PENSTOCK_COLL_CHECK=1 compares "
+      "the calls of all ranks",
+      call().name, s_.group.name(prepared().problem.root));
+}
+
 /// Of the awaited chunk: where the switch, or any leaf, puts it.
 bool SwitchRun::is_result(std::uint64_t offset) const {
   const std::uint32_t leaves = region_->shape().leaves;
@@ -207,6 +234,7 @@ bool SwitchRun::is_result(std::uint64_t offset) const {
 }
 
 Result<void> SwitchRun::take(std::uint32_t ring, const Packet& packet) {
+  s_.group.set_stand_in(0);
   const auto completion =
       offload::read_completion(packet, region_->completion_place(ring, index_of(taken_)));
   if (!completion) {
@@ -214,12 +242,14 @@ Result<void> SwitchRun::take(std::uint32_t ring, const Packet& packet) {
     return {};
   }
   if (completion->status != Status::ok) return refused(*completion);
+  PENSTOCK_TRY(check_size(*completion));
   if (!fits(*completion)) {
     leave(fmt::format("its answer {} is not to this call", index_of(taken_)));
     return {};
   }
   if (plan_.operation != Offloaded::barrier) take_result(*completion);
   ++taken_;
+  unanswered_looks_ = 0;
   return {};
 }
 
@@ -277,15 +307,38 @@ Result<void> SwitchRun::look_around(Missing& missing) {
     leave(fmt::format("{} goes on without it", s_.group.name(rank)));
     return {};
   }
-  if (const auto dead = dead_switch()) {
+  if (const auto gone = why_gone()) {
     // What it had published before it died is at the device by now.
-    if (!PENSTOCK_TRY(take_next()) && stage_ == Stage::served)
-      leave(s_.group.pool.describe(*dead) + " has died or ended");
+    if (!PENSTOCK_TRY(take_next()) && stage_ == Stage::served) leave(*gone);
     return {};
   }
   restore_packets();
   find_missing(missing);
+  s_.group.set_stand_in(awaited_switch());
+  if (missing.front() == s_.self()) leave_if_unanswered();
   return {};
+}
+
+/// All ranks have sent the awaited chunk. Looks are counted, so that time in which this process was
+/// stopped counts for nothing.
+void SwitchRun::leave_if_unanswered() {
+  if (++unanswered_looks_ * look_interval_ns < base::default_timeout_ns()) return;
+  leave(fmt::format("{} has not answered in {} ms; to wait longer: export PENSTOCK_TIMEOUT_MS={}",
+                    s_.group.name(s_.self()), base::default_timeout_ns() / 1'000'000,
+                    base::default_timeout_ns() / 100'000));
+}
+
+/// Of which the next answer is awaited: the leaf of this rank until it has asked the spine.
+std::uint64_t SwitchRun::awaited_switch() const {
+  const std::uint32_t leaves = region_->shape().leaves;
+  if (leaves == 0) return switches_.front();
+  const std::uint32_t leaf = s_.group.pool.node() % leaves;
+  const std::uint32_t ring = s_.group.ranks() + leaf;
+  Packet packet;
+  s_.group.memory.observe_line(&packet,
+                               s_.group.pool.base() + region_->submission(ring, index_of(taken_)));
+  const bool asked = offload::has_come(packet, region_->submission_place(ring, index_of(taken_)));
+  return switches_[asked ? 0 : 1 + leaf];
 }
 
 /// A packet of ours that a stranger has overwritten: the others have theirs, which say the same.
@@ -300,9 +353,11 @@ Result<bool> SwitchRun::take_from_anothers_ring() {
   return false;
 }
 
-/// Those of this rank that are on their way.
+/// Those of this rank that are on their way, and by which leaf.
 void SwitchRun::restore_packets() {
   const auto& memory = s_.group.memory;
+  if (!offload::observe_member(s_.group.pool, *region_, region_->member_line(s_.self())))
+    publish_member();
   for (std::uint64_t chunk = taken_; chunk < submitted_; ++chunk) {
     const std::uint64_t index = index_of(chunk);
     std::byte* const at = s_.group.pool.base() + region_->submission(s_.self(), index);
@@ -335,6 +390,7 @@ void SwitchRun::publish_left() {
 
 /// For good. From here on this rank takes no result of the switch but by agreement.
 void SwitchRun::leave(const std::string& why) {
+  s_.group.set_stand_in(0);
   left_ = chunk_word(s_.number, taken_) | 1;
   stage_ = Stage::leaving;
   publish_left();

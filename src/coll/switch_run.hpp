@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "coll/running.hpp"
@@ -53,17 +54,21 @@ class SwitchRun : public Running {
   Result<void> take(std::uint32_t ring, const offload::Packet& packet);
   Result<void> refused(const offload::Completion& completion);
   bool fits(const offload::Completion& completion) const;
+  Result<void> check_size(const offload::Completion& completion) const;
   bool is_result(std::uint64_t offset) const;
   void find_switches();
-  std::optional<std::uint64_t> dead_switch() const;
+  void publish_member() const;
+  std::optional<std::string> why_gone() const;
   void take_result(const offload::Completion& completion);
   void finish();
 
   // Now and then, while the switch does not answer.
   Result<void> look_around(Missing& missing);
+  void leave_if_unanswered();
   Result<bool> take_from_anothers_ring();
   void restore_packets();
   void find_missing(Missing& missing) const;
+  std::uint64_t awaited_switch() const;
 
   // Going on without the switch.
   void leave(const std::string& why);
@@ -84,6 +89,7 @@ class SwitchRun : public Running {
   std::uint64_t left_ = 0;  ///< the word that this rank has published as it left; 0: it has not
   bool all_left_ = false;   ///< nobody uses the switch any more
   std::uint64_t next_look_ns_ = 0;       ///< around
+  std::uint64_t unanswered_looks_ = 0;   ///< since all ranks had sent the awaited chunk
   std::vector<offload::Packet> sent_;    ///< of the window, to restore them
   std::vector<std::uint64_t> finished_;  ///< of agreed()
 };

@@ -48,6 +48,7 @@ Result<void> Group::check_rank(std::uint32_t rank) const {
 }
 
 std::string Group::name(std::uint32_t rank) const {
+  if (has_stand_in(rank)) return pool.describe(stand_in_);
   return fmt::format("rank {} of the {}, {}", rank, options_.noun, pool.describe(token(rank)));
 }
 
@@ -83,7 +84,9 @@ tl::unexpected<Error> Group::gone(const char* what, std::uint32_t rank) const {
 std::string Group::waits_for(const char* what, const Missing& missing) const {
   const std::string others =
       missing.size() > 1 ? fmt::format(" and {} others", missing.size() - 1) : "";
-  return fmt::format("{}: waits for {}{}", what, pool.describe(token(missing.front())), others);
+  const std::uint32_t first = missing.front();
+  return fmt::format("{}: waits for {}{}", what,
+                     pool.describe(has_stand_in(first) ? stand_in_ : token(first)), others);
 }
 
 Result<void> Group::wait(const char* what, Missing& missing, const std::function<void()>& look) {

@@ -63,6 +63,8 @@ class Group {
   Result<void> check_alive_now(std::uint32_t rank, const char* what) const;
   /// invalid_argument when the group has no such rank.
   Result<void> check_rank(std::uint32_t rank) const;
+  /// A process without a rank that is waited for where `missing` holds this rank itself; 0: none.
+  void set_stand_in(std::uint64_t token) { stand_in_ = token; }
   /// "rank 3 of the group, rank 1 (pid 4711, on node02)".
   std::string name(std::uint32_t rank) const;
 
@@ -89,11 +91,13 @@ class Group {
   Result<void> find_dead(const char* what, const Missing& missing,
                          const std::function<void()>& look) const;
   tl::unexpected<Error> gone(const char* what, std::uint32_t rank) const;
+  bool has_stand_in(std::uint32_t rank) const { return rank == self() && stand_in_ != 0; }
 
   const Options options_;
   const base::WaitPolicy wait_policy_;  ///< fewer spins where processes outnumber cores
   std::vector<bool> apart_;
   std::vector<std::uint64_t> next_look_ns_;  ///< by rank
+  std::uint64_t stand_in_ = 0;
   std::uint32_t idle_calls_ = 0;
   std::function<void()> serve_;
 };

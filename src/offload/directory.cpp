@@ -161,10 +161,17 @@ Result<std::optional<Serving>> serving(arena::Arena& arena) {
   std::uint32_t leaves = 0;
   for (std::uint32_t number = 0; number <= leaves; ++number) {
     const auto claim = directory->claim(number);
-    if (!claim || claim->token == 0 || !arena.pool().alive(claim->token)) return std::nullopt;
-    if (claim->version != protocol_version) return of_another_version(arena.pool(), claim->version);
+    const bool lives = claim && claim->token != 0 && arena.pool().alive(claim->token);
+    if (!lives && number == 0) return std::nullopt;
+    if (lives && claim->version != protocol_version)
+      return of_another_version(arena.pool(), claim->version);
     if (number == 0) leaves = std::min(claim->leaves, max_leaves);
-    if (claim->leaves != leaves) return std::nullopt;
+    if (!lives || claim->leaves != leaves)
+      return fail(ErrorCode::unavailable,
+                  "a spine serves pool {}, and its {} does not; start it: penstock switch {} "
+                  "--leaves {} --leaf {}",
+                  arena.pool().info().spec, text_of({number, leaves}), arena.pool().info().spec,
+                  leaves, number - 1);
     found.tokens.push_back(claim->token);
   }
   return std::optional(std::move(found));

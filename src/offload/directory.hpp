@@ -54,6 +54,8 @@ struct Ask {
   static Ask of(std::uint64_t region, std::uint64_t count) {
     return {region / coherence::line_bytes << 16 | (count % 0xfff + 1) << 4};
   }
+  /// Else nobody has asked there.
+  bool is_one() const { return count() != 0 && (word & 0xf) == 0; }
   std::uint64_t region() const { return (word >> 16) * coherence::line_bytes; }
   std::uint64_t count() const { return word >> 4 & 0xfff; }
   std::uint64_t answered(Answer answer) const { return word | static_cast<std::uint64_t>(answer); }
@@ -105,7 +107,8 @@ Result<void> take_claim(const Directory& directory, const Role& role);
 Result<void> give_claim_back(const Directory& directory, const Role& role);
 
 /// The switches that serve the pool's new communicators: a living one that has claim 0, and all its
-/// leaves. Nullopt: none, or not all of them. Errors: those of Directory::find(); mismatch.
+/// leaves. Nullopt: none. Errors: those of Directory::find(); mismatch; unavailable, which names a
+/// leaf that is not there.
 struct Serving {
   Directory directory;
   std::vector<std::uint64_t> tokens;  ///< of the switch or spine, then of the leaves

@@ -90,7 +90,10 @@ TEST_F(DirectoryTest, ALeafFitsItsSpineAndTheTreeServesWhenItIsWhole) {
   auto spine = pool_.attach(), leaf = pool_.attach(), wrong = pool_.attach();
   const auto directory = Directory::find_or_make(*spine.arena);
   ASSERT_TRUE(take_claim(*directory, {.number = 0, .leaves = 1}));
-  EXPECT_FALSE(serving(*wrong.arena)->has_value());
+  const auto without = serving(*wrong.arena);
+  ASSERT_FALSE(without);
+  EXPECT_THAT(without.error().message, HasSubstr("leaf 0 of 1 does not"));
+  EXPECT_THAT(without.error().message, HasSubstr("--leaves 1 --leaf 0"));
   const auto refused = take_claim(**Directory::find(*wrong.arena), {.number = 2, .leaves = 2});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("leaf 1 of 2"));
@@ -152,6 +155,9 @@ TEST_F(DirectoryTest, AnAskIsAnsweredAndTakenBack) {
   ASSERT_TRUE(asked);
   EXPECT_FALSE((*asked)->served());
   EXPECT_THAT((*asked)->why(), HasSubstr("has died"));
+  // But one that has taken its place may have found the ask.
+  EXPECT_FALSE((*asked)->is_withdrawn());
+  ASSERT_TRUE(give_claim_back(*directory, {}));
   EXPECT_TRUE((*asked)->is_withdrawn());
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/clock.hpp"
 #include "base/format.hpp"
 #include "base/wait.hpp"
 
@@ -83,13 +84,22 @@ Answer Registration::answer_of(std::uint32_t number) const {
   return static_cast<Answer>(word & 0xf);
 }
 
+/// Who served when this was asked. A switch that has taken its place may have found the ask, and
+/// serves the region until it has answered that this is over.
+bool Registration::may_answer(std::uint32_t number) const {
+  const pool::Pool& pool = serving_.directory.pool();
+  if (pool.alive(serving_.tokens[number])) return true;
+  const auto claim = withdrawing_ ? serving_.directory.claim(number) : std::nullopt;
+  return claim && claim->token != 0 && pool.alive(claim->token);
+}
+
 /// True when each has answered or is dead.
 bool Registration::all_answered() {
   const pool::Pool& pool = serving_.directory.pool();
   served_ = true;
   for (std::uint32_t number = 0; number < serving_.tokens.size(); ++number) {
     const Answer answer = answer_of(number);
-    if (answer == Answer::none && pool.alive(serving_.tokens[number])) return served_ = false;
+    if (answer == Answer::none && may_answer(number)) return served_ = false;
     if (answer == Answer::served || answer == Answer::gone) continue;
     served_ = false;
     why_ = fmt::format(
@@ -103,7 +113,14 @@ bool Registration::all_answered() {
 
 bool Registration::is_withdrawn() {
   if (withdrawn_) return true;
-  if (!withdrawing_) publish(Ask::of(0, count_));
+  // Anew now and then, ever more seldom: a stranger may have overwritten the word or its answer, or
+  // the switch has begun since.
+  const std::uint64_t now = base::now_ns();
+  if (!withdrawing_ || (now >= next_publish_ns_ && !all_answered())) {
+    publish(Ask::of(0, count_));
+    patience_ns_ *= 2;
+    next_publish_ns_ = now + patience_ns_;
+  }
   withdrawing_ = true;
   withdrawn_ = all_answered();
   served_ = false;

@@ -34,6 +34,7 @@ class Registration {
  private:
   void publish(const Ask& ask);
   bool all_answered();
+  bool may_answer(std::uint32_t number) const;
   Answer answer_of(std::uint32_t number) const;
 
   Serving serving_;
@@ -41,6 +42,7 @@ class Registration {
   std::uint32_t word_;   ///< of the asks of this process
   std::uint64_t count_;  ///< of the ask that stands there
   Ask asked_;
+  std::uint64_t patience_ns_ = 20'000'000, next_publish_ns_ = 0;  ///< of the withdrawal
   bool served_ = false, withdrawing_ = false, withdrawn_ = false;
   std::string why_;
 };

@@ -28,6 +28,15 @@ for call in range(calls):
         print(f"call {call}", flush=True)
 print("sums: ok", flush=True)
 """
+# The last call of rank 1 is for more than that of rank 0.
+OTHER_SIZES = """import numpy as np
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+for early in range(8):
+    world.Barrier()
+data, more, n = np.zeros(900), np.zeros(900), 600 + 100 * world.rank
+world.{call}
+"""
 
 
 class SwitchTest(Case):
@@ -113,6 +122,32 @@ class SwitchTest(Case):
         self.assertIsNone(switch.poll())
         self.end_of(switch)
 
+    def test_one_that_is_stopped_is_named_and_left(self):
+        spec = self.pool("64M")
+        switch = self.play(spec)
+        program = self.folder / "sums.py"
+        program.write_text(SUMS)
+        job = self.start(*self.job(spec, 2, 2, program, 3000, 3000),
+                         environment=clean_environment(**ALWAYS, PENSTOCK_TIMEOUT_MS="1000"))
+        self.wait_for_call(job)
+        switch.send_signal(signal.SIGSTOP)
+        try:
+            out, _ = job.communicate(timeout=100)
+        finally:
+            switch.send_signal(signal.SIGCONT)
+        self.assertEqual(job.returncode, 0, out)
+        self.assertEqual(out.count("sums: ok"), 2, out)
+        self.assertRegex(out, rf"goes on without the switch: .*pid {switch.pid} .*has not answered in 1000 ms")
+
+    def test_ranks_that_speak_of_other_sizes_are_told(self):
+        spec = self.pool("64M")
+        self.play(spec)
+        for call, says in (("Bcast([data, n, MPI.DOUBLE], 0)", "rank 0 .* disagree about how much is sent"),
+                           ("Allreduce([data, n, MPI.DOUBLE], [more, n, MPI.DOUBLE])", "rank 1 .* is another than that of rank 0")):
+            done = self.penstock(*self.job(spec, 2, 2, "-c", OTHER_SIZES.format(call=call)),
+                                 environment=clean_environment(**ALWAYS), status=None)
+            self.assertRegex(done.stderr, says)
+
     def test_a_pool_has_one_switch(self):
         spec = self.pool("64M")
         switch = self.play(spec)
@@ -129,6 +164,8 @@ class SwitchTest(Case):
         self.assertIn("no switch serves pool", done.stderr)
         self.assertIn("penstock switch", done.stderr)
         self.assertEqual(done.stdout.count("sums: ok"), 2)
+        wrong = self.penstock(*self.job(spec, 2, 2, program, 3, 10), environment=clean_environment(PENSTOCK_COLL_SWITCH="alway"))
+        self.assertEqual(wrong.stderr.count("PENSTOCK_COLL_SWITCH is not used: it is 'alway'"), 1, wrong.stderr)
 
     def tree(self, spec):
         """A spine and two leaves."""
@@ -166,7 +203,8 @@ class SwitchTest(Case):
 
     def test_wrong_input(self):
         self.refused("switch", "shm:there-is-none", says="there-is-none", fix="penstock pool create")
-        wrong = self.penstock("switch", "shm:x", "--missing-after", "-1", status=2)
-        self.assertIn("--missing-after", wrong.stderr)
+        for seconds in "-1", "nan", "soon":
+            wrong = self.penstock("switch", "shm:x", "--missing-after", seconds, status=2)
+            self.assertIn("--missing-after", wrong.stderr)
         nothing = self.penstock("switch", status=1)
         self.assertTrue(re.search("penstock switch SPEC", nothing.stderr))
