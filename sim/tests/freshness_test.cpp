@@ -13,6 +13,7 @@ namespace {
 /// The polls themselves find a published message at once: nothing waits for a line to be evicted by
 /// chance, or for the checks that run now and then.
 TEST(Freshness, MessagesArePrompt) {
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "1024");  // the channel never moves
   constexpr std::uint32_t messages = 60;
   constexpr int max_polls = 4;
   const auto pool = pool_with_endpoints();

@@ -56,7 +56,13 @@ inline constexpr std::uint8_t unlooked_kind = 9;
 
 /// One rank: sends to some peers and receives from some, all at once.
 class Rank final : public transport::EndpointCallbacks {
+  static constexpr std::uint64_t buffer_bytes = 40'960 + 64;
+  static constexpr std::size_t sends_at_once = 4, receive_buffers = 2;
+
  public:
+  /// What a rank takes of the pool for payload, once it needs that.
+  static constexpr std::uint64_t bytes_of_buffers =
+      (sends_at_once + receive_buffers) * buffer_bytes;
   struct Plan {
     std::uint32_t number;
     std::vector<std::uint32_t> to, from;
@@ -137,6 +143,7 @@ class Rank final : public transport::EndpointCallbacks {
     return *sent;
   }
   std::uint32_t words_received() const { return words_received_; }
+  std::uint64_t bytes_used() const { return arena_->stats().bytes_used; }
   /// Lines that this thread has read from the device.
   std::uint64_t device_reads() const { return pool_->memory().device_reads(); }
   bool can_reach(const transport::Address& address) {
@@ -282,8 +289,7 @@ class Rank final : public transport::EndpointCallbacks {
   }
   void make_buffers() {
     const auto made = arena_->create(fmt::format("buffers.{}.{}", plan_.number, pool_->token()),
-                                     (sends_at_once + receive_buffers) * buffer_bytes,
-                                     {.lifetime = arena::Lifetime::process});
+                                     bytes_of_buffers, {.lifetime = arena::Lifetime::process});
     world_.require(made.has_value(), made ? "" : made.error().message);
     buffers_ = *made;
     memory_ = pool_->memory();
@@ -320,8 +326,6 @@ class Rank final : public transport::EndpointCallbacks {
   std::vector<std::uint32_t> received_;
   std::uint32_t words_received_ = 0;
   std::vector<std::unique_ptr<Pending>> pending_;
-  static constexpr std::uint64_t buffer_bytes = 40'960 + 64;
-  static constexpr std::size_t sends_at_once = 4, receive_buffers = 2;
   bool receive_buffers_taken_[receive_buffers] = {};
   arena::Object buffers_;  ///< in the pool, for payload; made when first needed
   coherence::Memory memory_;

@@ -46,7 +46,10 @@ constexpr std::array table{
     // memory access
     Variable{"PENSTOCK_CELL", "", "bytes",
              "Size of the cells in which long messages are pipelined. Default: by mode."},
-    Variable{"PENSTOCK_CELLS", "", "count", "Cells of a channel. Default: by mode."},
+    Variable{"PENSTOCK_CELLS", "", "count",
+             "Cells of a channel. Default: 4 at first, 32 when it proves busy."},
+    Variable{"PENSTOCK_FIRST_LINES", "64", "count",
+             "Lines of a channel's ring at first; a busy one has 1024."},
     Variable{"PENSTOCK_FLUSH", "auto", "auto|clflush|clflushopt|clwb",
              "Instruction that writes lines back in software mode; auto takes the fastest way."},
     Variable{"PENSTOCK_ISA", "", "sse2|avx2|avx512|generic",

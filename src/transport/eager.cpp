@@ -71,6 +71,7 @@ void TxChannel::put_eager(const Header& header, const std::byte* payload, std::u
 /// message right behind another, or behind one that waits for credit, is part of a stream.
 bool TxChannel::is_eager(std::uint64_t bytes) {
   if (bytes > context_.settings.lines_max_bytes) return false;
+  if (lines_of(bytes) > layout_.ring_lines() && !may_grow()) return false;  // the pool is full
   if (bytes <= stream_bytes) return true;
   const bool stream = queue_.first || base::now_ns() - long_sent_ns_ < stream_gap_ns;
   if (!stream) return true;

@@ -79,9 +79,12 @@ struct ChannelHeader {
   std::uint32_t source, source_generation;
   std::uint32_t target, target_generation;
   std::uint32_t ring_lines;  ///< a power of two
-  std::uint32_t cell_flags;  ///< a multiple of 8
-  std::uint32_t intra_node;  ///< 1: both ends are on one node and count on its caches
-  std::uint32_t pad;
+  std::uint16_t cell_flags;  ///< a multiple of 8
+  std::uint16_t intra_node;  ///< 1: both ends are on one node and count on its caches
+  /// The sender's channel before this one: its offset / channel_alignment, and the ring lines
+  /// written there, modulo 2^32; they come first. 0: there is none.
+  std::uint32_t previous;
+  std::uint32_t lines_before;
   std::uint64_t checksum;  ///< of the words above
 };
 static_assert(sizeof(ChannelHeader) == line_bytes);

@@ -78,9 +78,12 @@ void Endpoint::Impl::end_rx(Peer source, const Error& error) {
 void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fate,
                                const std::string& description) {
   PeerState& peer = peers[gone];
-  // messages that it published before it went are still good; its announcements first
-  poller.sweep();
-  poller.take_the_last(gone, *callbacks);
+  // messages that it published before it went are still good; its announcements first, also that of
+  // the channel to which it had moved
+  for (int channel = 0; channel < 2; ++channel) {
+    poller.sweep();
+    poller.take_the_last(gone, *callbacks);
+  }
   if (peer.tx && fate != PeerFate::faulty) peer.tx->notify_delivered(*callbacks);
   const char* how = fate == PeerFate::dead     ? "died"
                     : fate == PeerFate::closed ? "left"

@@ -23,7 +23,7 @@ Result<void> TxChannel::make_cells() {
   if (cells_) return {};
   // fewer cells are slower, but still carry the message
   Result<std::byte*> cells = unexpected(Error{});
-  std::uint32_t number = context_.settings.cell_count;
+  std::uint32_t number = context_.settings.first_cell_count;
   for (;; number /= 2) {
     cells = context_.tx_memory.allocate(
         static_cast<std::uint64_t>(number) * context_.settings.cell_bytes, "bulk transfer");
@@ -107,6 +107,7 @@ bool TxChannel::push_cells(SendOp* op) {
 }
 
 TxChannel::Started TxChannel::start_pipelined(SendOp* op) {
+  if (!cells_settled()) return Started::no_credit;
   if (!cells_) {
     if (auto made = make_cells(); !made) {
       memory_error_ = made.error();

@@ -172,7 +172,8 @@ std::optional<bool> Poller::is_intra_node(Peer source, std::uint32_t generation)
   return pool.alive(line->token) ? std::nullopt : std::optional(false);
 }
 
-Poller::Heard Poller::open(Peer source, std::uint64_t offset) {
+/// `follow`: not before all of the channel that the sender had before is taken.
+Poller::Heard Poller::open(Peer source, std::uint64_t offset, bool follow) {
   auto channel =
       RxChannel::open(context_, offset, source, peers_[source].counts,
                       [&](std::uint32_t generation) { return is_intra_node(source, generation); });
@@ -185,10 +186,30 @@ Poller::Heard Poller::open(Peer source, std::uint64_t offset) {
   const std::uint32_t generation = (*channel)->source_generation();
   // an endpoint that has gone or is broken is ignored, on a new channel too
   if (peer.gone(generation)) return Heard::nothing;
+  if (follow && (*channel)->previous() != 0 && !is_done_with_previous(**channel)) {
+    wake(source);
+    return Heard::again;
+  }
   newcomer_(source, generation);
   peer.misses = false;
   peer.rx = std::move(*channel);
+  if (follow && peer.rx->previous() != 0) peer.rx->return_credits();  // it may use that memory now
   return Heard::yes;
+}
+
+/// The sender has moved: what it sent on the channel before comes first, also if that was never
+/// heard of. The sender keeps it as long.
+bool Poller::is_done_with_previous(const RxChannel& next) {
+  const Peer source = next.source();
+  const auto is_it = [&](const RxChannel* rx) {
+    return rx != nullptr && rx->offset() == next.previous() &&
+           rx->source_generation() == next.source_generation();
+  };
+  if (next.lines_before() == 0) return true;
+  if (!is_it(peers_[source].rx.get()) && open(source, next.previous(), false) != Heard::yes)
+    return true;  // it is another's by now
+  const RxChannel& previous = *peers_[source].rx;
+  return !previous.fault().empty() || previous.taken(next.lines_before());
 }
 
 Poller::Heard Poller::activate(Peer source, std::uint64_t word) {

@@ -51,7 +51,8 @@ class Poller {
   unsigned poll_active(EndpointCallbacks& callbacks);
   void deactivate_quiet(std::uint32_t polls_in_vain);
   Heard activate(Peer source, std::uint64_t word);
-  Heard open(Peer source, std::uint64_t offset);
+  Heard open(Peer source, std::uint64_t offset, bool follow = true);
+  bool is_done_with_previous(const RxChannel& next);
   std::optional<bool> is_intra_node(Peer source, std::uint32_t generation) const;
 
   const EndpointTable& table_;

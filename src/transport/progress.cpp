@@ -107,7 +107,7 @@ void Endpoint::Impl::look_at_clock() {
 
 void Endpoint::Impl::slow_checks(std::uint64_t now) {
   next_check_ns = now + check_every_ns;
-  publisher.publish_peers();
+  publisher.publish_peers(now);
   publisher.publish_totals();  // its store fence orders the peers' rows too
   publisher.publish_activity(now, tx_waiting);
   if (checks++ % checks_to_look_around == 0) {

@@ -18,13 +18,16 @@ constexpr std::uint64_t quiet_ns = 300'000'000;
 Publisher::Publisher(arena::Arena& arena, const Address& self, Peers& peers)
     : pool_(arena.pool()), peers_(peers), by_peer_(arena, self) {}
 
-void Publisher::publish_peers() {
+void Publisher::publish_peers(std::uint64_t now_ns) {
   const std::size_t number = std::min(peers_.size(), peers_a_check);
   for (std::size_t i = 0; i < number; ++i) {
     const Peer at = next_row_;
     next_row_ = (next_row_ + 1) % static_cast<Peer>(peers_.size());
     const PeerState& peer = peers_[at];
-    if (peer.tx && !peer.dead()) peer.tx->publish_position();
+    if (peer.tx && !peer.dead()) {
+      peer.tx->publish_position();
+      peer.tx->give_back_idle(now_ns);
+    }
     if (peer.counts != EndpointStats{}) by_peer_.publish(at, peer.counted_generation, peer.counts);
   }
 }

@@ -18,7 +18,7 @@ class Publisher {
   void make_room(Peer peer) { by_peer_.make_room(peer); }
   /// Publishes the counts and channel positions of some peers, others the next time. The caller
   /// does the store fence; publish_totals() includes one.
-  void publish_peers();
+  void publish_peers(std::uint64_t now_ns);
   void publish_totals();
   /// Publishes since when nothing has moved, and the endpoint's current wait. `waiting`: the peers
   /// with queued sends.

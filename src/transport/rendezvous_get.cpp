@@ -37,9 +37,10 @@ void TxChannel::write_get_line(const SendOp& op, std::uint64_t offset, std::uint
 TxChannel::Started TxChannel::start_get(SendOp* op, std::uint64_t offset) {
   const std::uint64_t bytes = op->header.bytes;
   const std::uint64_t least = context_.settings.get_piece_bytes;
+  const std::uint64_t max_pieces = std::min(max_get_pieces, layout_.ring_lines() / 4);
   const std::uint64_t piece_bytes =
       least == 0 ? bytes
-                 : std::max(least, base::align_up((bytes - 1) / max_get_pieces + 1, line_bytes));
+                 : std::max(least, base::align_up((bytes - 1) / max_pieces + 1, line_bytes));
   const std::uint64_t pieces = pieces_of(bytes, piece_bytes);
   if (!room(pieces)) return Started::no_credit;
   count(op->header);

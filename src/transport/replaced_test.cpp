@@ -84,6 +84,10 @@ TEST_P(ReplacedTest, NobodyStoresToTheChannelOfWhoClosedInTheMidstOfAMessage) {
 
 /// The cells are full when it closes: the first of them is still another message's.
 TEST_P(ReplacedTest, WhatWasCompleteBeforeTheOneThatIsBrokenOffArrives) {
+  base::EnvironmentGuard cells("PENSTOCK_CELLS", "32");
+  a_.reset();
+  a_ = open(side_a_, callbacks_a_);
+  to_b_ = *a_->resolve(b_->address());
   const Settings settings = *settings_for(GetParam());
   auto one = pattern((settings.cell_count - 2) * settings.cell_bytes, 1),
        two = pattern(one.size(), 2);

@@ -72,6 +72,8 @@ RxChannel::RxChannel(RxContext& context, const ChannelHeader& header, std::uint6
       source_(header.source),
       source_generation_(header.source_generation),
       intra_node_(header.intra_node != 0),
+      previous_(header.previous * channel_alignment),
+      lines_before_(header.lines_before),
       consumed_messages_(static_cast<std::uint32_t>(header.nonce)),
       announced_(consumed_messages_) {}
 

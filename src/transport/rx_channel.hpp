@@ -54,6 +54,15 @@ class RxChannel {
   Peer source() const { return source_; }
   std::uint32_t source_generation() const { return source_generation_; }
   std::uint64_t offset() const { return offset_; }
+  /// Offset of the channel that the sender had before, and keeps until there are credits here; 0:
+  /// there was none.
+  std::uint64_t previous() const { return previous_; }
+  /// Lines that were sent there: they come first.
+  std::uint32_t lines_before() const { return lines_before_; }
+  /// True if so many lines, modulo 2^32, have been taken, and no message is half received.
+  bool taken(std::uint32_t lines) const {
+    return stage_ == Stage::header && static_cast<std::uint32_t>(tail_) == lines;
+  }
   /// False when the sender has gone and its memory holds something else.
   bool current() const;
 
@@ -157,6 +166,8 @@ class RxChannel {
   Peer source_;
   std::uint32_t source_generation_;
   bool intra_node_;  ///< the sender is on this node
+  std::uint64_t previous_;
+  std::uint32_t lines_before_;
 
   std::uint64_t tail_ = 0;         ///< lines consumed
   std::uint64_t fresh_until_ = 0;  ///< lines [tail_, fresh_until_) were invalidated and load-fenced

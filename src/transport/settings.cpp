@@ -1,18 +1,14 @@
 #include "transport/settings.hpp"
 
-#include "base/checked.hpp"
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "transport/layout.hpp"
 
 namespace penstock::transport {
 
-std::uint64_t Settings::channel_bytes() const {
-  return base::align_up(ChannelLayout(cell_count, ring_lines).bytes(), channel_alignment);
-}
-
 Result<Settings> settings_for(coherence::Mode mode) {
   Settings s{};
+  s.first_cell_count = 4;
   s.ring_lines = 1024;
   const bool coherent = mode == coherence::Mode::hardware;
   s.lines_max_bytes =
@@ -44,8 +40,15 @@ Result<Settings> settings_for(coherence::Mode mode) {
                   "PENSTOCK_CELLS is {}; a channel has 8 to 1024 cells, a multiple of 8: for "
                   "example export PENSTOCK_CELLS=32",
                   *cells);
-    s.cell_count = static_cast<std::uint32_t>(*cells);
+    s.cell_count = s.first_cell_count = static_cast<std::uint32_t>(*cells);
   }
+  const std::uint64_t first = PENSTOCK_TRY(base::env_number("PENSTOCK_FIRST_LINES"));
+  if (first < 16 || first > s.ring_lines || (first & (first - 1)) != 0)
+    return fail(ErrorCode::invalid_argument,
+                "PENSTOCK_FIRST_LINES is {}; a ring has 16 to {} lines, a power of two: export "
+                "PENSTOCK_FIRST_LINES=64",
+                first, s.ring_lines);
+  s.first_ring_lines = static_cast<std::uint32_t>(first);  // 64: with all else 8 KiB
   if (base::env_is_set("PENSTOCK_RENDEZVOUS_GET")) {
     auto rendezvous_get = PENSTOCK_TRY(base::env_number("PENSTOCK_RENDEZVOUS_GET"));
     if (rendezvous_get <= inline_bytes)

@@ -53,35 +53,44 @@ Result<std::unique_ptr<TxChannel>> TxChannel::make(TxContext& context, const Add
                 "pool {} is larger than 16 TiB, which announcements cannot name; make a smaller "
                 "one: penstock pool create {} --size 16T --overwrite",
                 context.pool.info().spec, base::shell_quote(context.pool.info().spec));
-  auto at = PENSTOCK_TRY(context.tx_memory.allocate(context.settings.channel_bytes(), "a channel"));
-  std::unique_ptr<TxChannel> channel(new TxChannel(context, at, mailbox, counts, intra_node));
-  channel->write_header(peer, intra_node);
+  const std::uint32_t ring_lines = context.settings.first_ring_lines;
+  const ChannelLayout layout(context.settings.cell_count, ring_lines);
+  auto at = PENSTOCK_TRY(context.tx_memory.allocate(bytes_of(layout), "a channel"));
+  std::unique_ptr<TxChannel> channel(
+      new TxChannel(context, at, layout, mailbox, counts, intra_node));
+  channel->header_.target = peer.slot;
+  channel->header_.target_generation = peer.generation;
+  channel->header_.intra_node = intra_node ? 1 : 0;
+  channel->begin(ring_lines);
   return channel;
 }
 
-TxChannel::TxChannel(TxContext& context, std::byte* at, const MailboxWords& mailbox,
-                     EndpointStats& counts, bool intra_node)
+TxChannel::TxChannel(TxContext& context, std::byte* at, const ChannelLayout& layout,
+                     const MailboxWords& mailbox, EndpointStats& counts, bool intra_node)
     : context_(context),
       counts_(counts),
       memory_(intra_node ? context.memory.intra_node() : context.memory),
       base_(at),
-      layout_(context.settings.cell_count, context.settings.ring_lines),
-      nonce_(random_nonce()),
+      layout_(layout),
       mailbox_(mailbox),
-      channel_offset_(*context.pool.offset_of(at)),
-      announced_(static_cast<std::uint32_t>(nonce_)) {}
+      channel_offset_(*context.pool.offset_of(at)) {}
 
-void TxChannel::write_header(const Address& peer, bool intra_node) {
+/// The channel's memory is new: nothing has been sent there.
+void TxChannel::begin(std::uint32_t ring_lines) {
+  nonce_ = random_nonce();
+  announced_ = static_cast<std::uint32_t>(nonce_);
+  head_ = consumed_ = cells_head_ = cells_consumed_ = repaired_at_ = 0;
+  next_lap_ = ring_lines;
+  trouble_ = trouble_told_ = 0;
+  position_ = {};
+  clear_to_send_ = {};
   header_.magic = channel_magic;
   header_.nonce = nonce_;
   header_.job = context_.self.job;
   header_.source = context_.self.slot;
   header_.source_generation = context_.self.generation;
-  header_.target = peer.slot;
-  header_.target_generation = peer.generation;
-  header_.ring_lines = context_.settings.ring_lines;
-  header_.cell_flags = context_.settings.cell_count;
-  header_.intra_node = intra_node ? 1 : 0;
+  header_.ring_lines = ring_lines;
+  header_.cell_flags = static_cast<std::uint16_t>(context_.settings.cell_count);
   header_.checksum = checksum_of(header_);
   memory_.publish_line(base_, &header_);
   memory_.store_fence();  // pairs with RxChannel::open, which reads it after the mailbox word
@@ -100,19 +109,25 @@ void TxChannel::refresh_credits() {
   accept(line.clear_to_send);
   const std::uint64_t trouble = line.trouble - nonce_;
   if (line.trouble != 0 && trouble >> 32 == 0) trouble_ = static_cast<std::uint32_t>(trouble);
+  if (left_.at != nullptr) look_at_old(lines);
 }
 
 std::uint32_t TxChannel::trouble() {
   refresh_credits();
+  const std::uint32_t of_left = std::exchange(trouble_of_left_, 0);
+  if (of_left != 0) return of_left & ((1u << trouble_bits) - 1);
   if (trouble_ == trouble_told_) return 0;
   trouble_told_ = trouble_;
   return trouble_ & ((1u << trouble_bits) - 1);
 }
 
 bool TxChannel::room(std::uint64_t lines) {
+  if (wants_larger_) (void)try_to_move();
   if (head_ + lines - consumed_ <= layout_.ring_lines()) return true;
   refresh_credits();
   if (head_ + lines - consumed_ <= layout_.ring_lines()) return true;
+  want_larger();
+  if (wants_larger_ && try_to_move()) return true;
   ++counts_.stalls;
   return false;
 }
@@ -122,15 +137,16 @@ bool TxChannel::cell_room() {
   refresh_credits();
   if (cells_head_ - cells_consumed_ < cell_count_) return true;
   ++counts_.stalls;
+  want_cells();
   return false;
 }
 
 bool TxChannel::consumed() {
   if (waiting()) return false;
   break_off();
-  if (ended_ || consumed_ == head_) return true;
-  refresh_credits();
-  return ended_ || consumed_ == head_;
+  const auto all = [this] { return ended_ || (consumed_ == head_ && old_consumed()); };
+  if (!all()) refresh_credits();
+  return all();
 }
 
 // ---- putting messages into the pool ------------------------------------------------------------
@@ -144,10 +160,12 @@ void TxChannel::count(const Header& header) {
 /// has many writers; whatever value stays there, it is not the one that the receiver has seen.
 void TxChannel::announce() {
   memory_.publish_word(mailbox_.announcement, MailboxWord::pack(channel_offset_, ++announced_));
+  if (head_ >= next_lap_) note_lap();
   const std::uint64_t now = context_.coarse_ns;
-  if (now - announced_ns_ < ring_after_ns || memory_.mode() == coherence::Mode::hardware) return;
+  if (now - announced_ns_ < ring_after_ns) return;
   announced_ns_ = now;
-  memory_.publish_word(mailbox_.bell, nonce_ + announced_);
+  if (memory_.mode() != coherence::Mode::hardware)
+    memory_.publish_word(mailbox_.bell, nonce_ + announced_);
 }
 
 /// True if the caller has not polled since the last message, so it does not wait for an answer.
@@ -288,9 +306,9 @@ void TxChannel::break_off() {
 }
 
 void TxChannel::give_memory_back(bool still) {
-  context_.tx_memory.give_back(base_, context_.settings.channel_bytes(), still);
-  if (!cells_) return;  // no other process stores to cells
-  context_.tx_memory.give_back(cells_, static_cast<std::uint64_t>(cell_count_) * cell_bytes_, true);
+  context_.tx_memory.give_back(base_, bytes_of(layout_), still);
+  if (left_.at != nullptr) context_.tx_memory.give_back(left_.at, left_.bytes, still);
+  give_cells_back();
 }
 
 void TxChannel::fail_all(EndpointCallbacks& callbacks, const Error& error) {

@@ -46,6 +46,8 @@ class TxChannel {
   unsigned notify_delivered(EndpointCallbacks& callbacks);
   /// The code that RxChannel::tell_trouble published since the last call. One device access.
   std::uint32_t trouble();
+  /// To be called now and then: a channel that is idle gives memory back.
+  void give_back_idle(std::uint64_t now_ns);
   /// Publishes the channel's position if it has changed. The caller does the store fence.
   void publish_position();
   /// Writes header, mailbox word and position anew, if nothing has moved since the last call and
@@ -70,9 +72,22 @@ class TxChannel {
   };
   enum class Started { complete, partly, no_credit, no_memory };
 
-  TxChannel(TxContext& context, std::byte* at, const MailboxWords& mailbox, EndpointStats& counts,
-            bool intra_node);
-  void write_header(const Address& peer, bool intra_node);
+  TxChannel(TxContext& context, std::byte* at, const ChannelLayout& layout,
+            const MailboxWords& mailbox, EndpointStats& counts, bool intra_node);
+  static std::uint64_t bytes_of(const ChannelLayout& layout);
+  void begin(std::uint32_t ring_lines);
+  // moving.cpp
+  bool small() const { return layout_.ring_lines() < context_.settings.ring_lines; }
+  void note_lap();
+  void want_larger();
+  void want_cells();
+  bool may_grow() const { return small() && context_.coarse_ns >= no_larger_until_ns_; }
+  bool try_to_move();
+  bool move(std::uint32_t ring_lines);
+  void look_at_old(std::uint64_t lines_consumed);
+  bool old_consumed() const;
+  bool cells_settled();
+  void give_cells_back();
   Started start(SendOp* op);
   Started start_pipelined(SendOp* op);
   Started start_get(SendOp* op, std::uint64_t offset);
@@ -111,16 +126,28 @@ class TxChannel {
   std::byte* base_;
   ChannelLayout layout_;
   bool ended_ = false;  ///< the receiver delivers no more, nor stores to the channel
-  std::uint64_t nonce_;
+  std::uint64_t nonce_ = 0;
   std::uint64_t head_ = 0;      ///< lines written
   std::uint64_t consumed_ = 0;  ///< lines known to be consumed
   MailboxWords mailbox_;
   std::uint64_t announced_ns_ = 0;  ///< when it last announced, by the coarse clock
   std::uint64_t channel_offset_;
-  std::uint32_t announced_;
+  std::uint32_t announced_ = 0;
   bool breaks_off_ = false;  ///< breaks a message off, which is not yet announced
   std::uint32_t trouble_ = 0, trouble_told_ = 0;  ///< as last read, and as last returned
   std::uint64_t sent_at_poll_ = ~0ull;            ///< TxContext::polls at the last message in lines
+  // sizes
+  struct Left {
+    std::byte* at = nullptr;
+    std::uint64_t bytes = 0, nonce = 0;
+    std::uint32_t trouble = 0;
+    bool consumed = false;  ///< all that was sent there
+  };
+  Left left_;  ///< the channel before this one, while the receiver may still store there
+  std::uint32_t trouble_of_left_ = 0;  ///< read there at the end, not returned yet
+  bool wants_larger_ = false, wants_cells_ = false;
+  std::uint64_t next_lap_ = 0;  ///< lines written by then: a lap
+  std::uint64_t lap_ns_ = 0, no_larger_until_ns_ = 0, next_idle_look_ns_ = 0;
   ChannelHeader header_{};
   PositionLine position_;          ///< as published
   std::uint64_t repaired_at_ = 0;  ///< `head_` at the last call of repair()

@@ -51,7 +51,7 @@ class TxMemory {
   std::list<Slab> pieces_;
   std::uint64_t made_ = 0;  ///< pieces made so far
   std::uint64_t next_piece_bytes_ = first_piece_bytes;
-  static constexpr std::uint64_t first_piece_bytes = 256 << 10, largest_piece_bytes = 8 << 20;
+  static constexpr std::uint64_t first_piece_bytes = 32 << 10, largest_piece_bytes = 8 << 20;
 };
 
 }  // namespace penstock::transport

@@ -75,7 +75,7 @@ TEST_P(TxMemoryTest, MemoryComesBackWhenPeersLeave) {
     others.push_back(open(side_b_, callbacks));
     talk_to(*others.back(), callbacks);
   }
-  EXPECT_GT(for_channels(), 6u * (512 << 10));
+  EXPECT_GT(for_channels(), 6u * (64 << 10));
   others.clear();
   progress_until([&] { return for_channels() == 0; });
   EXPECT_TRUE(callbacks_a_.dead.empty());
@@ -117,15 +117,15 @@ TEST_P(TxMemoryTest, MemoryComesBackWhenAPeerDies) {
 TEST_P(TxMemoryTest, WhatTheDeadMayStoreToIsNotUsedAgain) {
   TxMemory memory(*side_a_.arena, {0, 0, 77, 1});
   const std::uint64_t before = used();
-  std::byte* const first = *memory.allocate(68 << 10, "a test");
-  std::byte* const second = *memory.allocate(68 << 10, "a test");
-  std::byte* const third = *memory.allocate(68 << 10, "a test");
-  memory.give_back(second, 68 << 10, true);
-  EXPECT_EQ(*memory.allocate(68 << 10, "a test"), second);
-  memory.give_back(second, 68 << 10, false);
-  for (int i = 0; i < 20; ++i) EXPECT_NE(*memory.allocate(68 << 10, "a test"), second);
-  memory.give_back(first, 68 << 10, true);
-  memory.give_back(third, 68 << 10, true);
+  std::byte* const first = *memory.allocate(8 << 10, "a test");
+  std::byte* const second = *memory.allocate(8 << 10, "a test");
+  std::byte* const third = *memory.allocate(8 << 10, "a test");
+  memory.give_back(second, 8 << 10, true);
+  EXPECT_EQ(*memory.allocate(8 << 10, "a test"), second);
+  memory.give_back(second, 8 << 10, false);
+  for (int i = 0; i < 20; ++i) EXPECT_NE(*memory.allocate(8 << 10, "a test"), second);
+  memory.give_back(first, 8 << 10, true);
+  memory.give_back(third, 8 << 10, true);
   EXPECT_GT(used(), before);
 }
 
@@ -135,10 +135,10 @@ TEST_P(TxMemoryTest, AnUnusedPieceGoesBack) {
   const std::uint64_t before = used();
   for (int round = 0; round < 3; ++round) {
     std::vector<std::byte*> blocks;
-    for (int i = 0; i < 30; ++i) blocks.push_back(*memory.allocate(68 << 10, "a test"));
+    for (int i = 0; i < 30; ++i) blocks.push_back(*memory.allocate(8 << 10, "a test"));
     EXPECT_GT(used(), before);
     for (std::size_t i = 0; i < blocks.size(); ++i)
-      memory.give_back(blocks[i], 68 << 10, i % 2 == 0);
+      memory.give_back(blocks[i], 8 << 10, i % 2 == 0);
     EXPECT_EQ(used(), before);
   }
 }

@@ -1,0 +1,141 @@
+// Channels that move: to a larger ring when they prove busy, and back when they are idle.
+#include <gtest/gtest.h>
+
+#include "base/environment_guard.hpp"
+#include "sim/tests/ranks.hpp"
+
+namespace penstock::sim {
+namespace {
+
+constexpr std::uint64_t ns_a_s = 1'000'000'000;
+/// Of the ranks' own, for payload; of two idle channels, in pieces; and what two busy ones take
+/// more.
+constexpr std::uint64_t buffers = 2 * Rank::bytes_of_buffers, small = 112 << 10, grown = 128 << 10;
+
+/// Two ranks and the largest and least space that rank 1 finds used.
+struct Story {
+  JobState job{2};
+  std::uint32_t talked[2] = {};  ///< conversations that each has ended
+  std::uint64_t before = 0, busy = 0, idle = 0;
+};
+
+bool a_victim_died(World& world) {
+  return world.victim() != nullptr && world.victim()->dead;
+}
+
+void talk(World& world, Rank& rank, Story& story, std::uint32_t i) {
+  rank.converse(story.job.addresses);
+  const std::uint32_t talked = ++story.talked[i];
+  // the other may still wait for credits, or for this rank to follow
+  rank.look_until([&] { return story.talked[1 - i] >= talked || a_victim_died(world); });
+}
+
+/// Progress so seldom that many seconds are few steps.
+void idle(World& world, Rank& rank, std::uint64_t ns) {
+  const std::uint64_t until = world.now_ns() + ns;
+  for (; world.now_ns() < until; world.sleep(ns_a_s / 1000))
+    for (int call = 0; call < 8; ++call) rank.progress();
+}
+
+void run(World& world, const SimulatedPool& pool, Story& story, std::uint32_t i,
+         std::uint32_t messages) {
+  Rank rank(world, pool, {i, {1 - i}, {1 - i}, messages});
+  story.job.enter(rank, i);
+  world.until([&] { return story.job.opened[1 - i] || a_victim_died(world); });
+  if (i == 1) story.before = rank.bytes_used();
+  talk(world, rank, story, i);
+  if (i == 1) story.busy = rank.bytes_used();
+  idle(world, rank, 14 * ns_a_s);
+  if (i == 1) story.idle = rank.bytes_used();
+  talk(world, rank, story, i);
+  if (rank.peer_died()) world.require(a_victim_died(world), "taken for dead: " + rank.death());
+  rank.leave();
+}
+
+/// A conversation that makes both channels grow, a rest in which they shrink, and another.
+Scenario grow_and_shrink(const SimulatedPool& pool, std::uint32_t messages) {
+  Scenario scenario = pool.scenario("channel, moving", 2);
+  scenario.max_steps = 60'000'000;
+  scenario.swarm = false;
+  scenario.body = [&pool, messages](World& world) {
+    auto story = std::make_shared<Story>();
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      Process& process = world.spawn(i, [&world, &pool, story, messages, i] {
+        run(world, pool, *story, i, messages);
+        if (i == 0 || a_victim_died(world)) return;
+        world.require(story->busy >= story->idle + grown, "no channel has grown, or none shrunk");
+        world.require(story->idle <= story->before + buffers + small,
+                      fmt::format("{} bytes are used by idle channels",
+                                  story->idle - story->before - buffers));
+      });
+      if (i == 0) world.mark_victim(process);
+    }
+  };
+  scenario.after = [&pool](World& world) { expect_clean(world, pool); };
+  return scenario;
+}
+
+TEST(Moving, ABusyChannelGrowsAndAnIdleOneShrinks) {
+  const auto pool = pool_with_endpoints();
+  const Scenario scenario = grow_and_shrink(*pool, 120);
+  expect_held("channel", "random schedules", explore(scenario, 4));
+  expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 2));
+}
+
+/// Fewer cells at first.
+TEST(Moving, AChannelOfFewCellsGrows) {
+  const auto pool = pool_with_endpoints();
+  const base::EnvironmentGuard cells("PENSTOCK_CELLS", "");
+  const Scenario scenario = grow_and_shrink(*pool, 120);
+  expect_held("channel", "random schedules", explore(scenario, 3));
+}
+
+/// Whoever dies, and wherever: the other is told, and all space comes back.
+TEST(Moving, WhoDiesOnTheWayIsTold) {
+  const auto pool = pool_with_endpoints();
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");  // moves at once
+  Scenario scenario = conversation(*pool, "channel, moving, deaths", 2, 2, 40);
+  scenario.after = [&](World& world) { expect_clean(world, *pool); };
+  expect_held("channel", "random schedules", explore(scenario, 40));
+  expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 20));
+  expect_held("channel", "crash points", crash_everywhere(scenario, 40));
+}
+
+/// A burst into a channel of which the receiver has not heard yet: what was sent before the move
+/// comes first.
+TEST(Moving, NothingIsLostOrOvertakenByABurst) {
+  const auto pool = pool_with_endpoints();
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  Scenario scenario = pool->scenario("channel, moving, a burst", 2);
+  scenario.max_steps = 20'000'000;
+  scenario.body = [&](World& world) {
+    auto job_state = std::make_shared<JobState>(2);
+    auto sent = std::make_shared<bool>(false);
+    world.spawn(0, [&, job_state, sent] {
+      Rank rank(world, *pool, {0, {1}, {}, 60});
+      job_state->enter(rank, 0);
+      world.until([&] { return job_state->opened[1]; });
+      rank.meet(job_state->addresses);
+      for (int n = 0; n < 60 && rank.send_and_complete(); ++n) {
+      }
+      *sent = true;
+      while (!rank.finished()) {
+        if (!rank.send_and_complete()) rank.progress();
+        world.yield();
+      }
+      rank.leave();
+    });
+    world.spawn(1, [&, job_state, sent] {
+      Rank rank(world, *pool, {1, {}, {0}, 60});
+      job_state->enter(rank, 1);
+      world.until([&] { return *sent; });
+      rank.converse(job_state->addresses);
+      rank.leave();
+    });
+  };
+  expect_held("channel", "random schedules", explore(scenario, 60));
+  expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 30));
+}
+
+}  // namespace
+}  // namespace penstock::sim

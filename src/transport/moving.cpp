@@ -1,0 +1,129 @@
+// The size of a channel follows its use: it begins small, moves to a larger ring when it proves
+// busy, and back when it has been idle. Protocol: docs/protocols/channel.md, "Small and large".
+#include <algorithm>
+
+#include "base/checked.hpp"
+#include "transport/tx_channel.hpp"
+
+namespace penstock::transport {
+namespace {
+
+/// Two laps of a small ring within this time are those of a busy pair.
+constexpr std::uint64_t busy_lap_ns = 100'000'000;
+constexpr std::uint64_t idle_ns = 10'000'000'000;
+/// Between looks at whether a channel is idle, or its receiver has followed it.
+constexpr std::uint64_t look_ns = 1'000'000'000;
+/// After the pool had no room for a larger one.
+constexpr std::uint64_t full_pool_ns = 1'000'000'000;
+
+}  // namespace
+
+std::uint64_t TxChannel::bytes_of(const ChannelLayout& layout) {
+  return base::align_up(layout.bytes(), channel_alignment);
+}
+
+/// Called once a lap: a pair that goes on slowly can do with a small ring for ever.
+void TxChannel::note_lap() {
+  next_lap_ = small() ? head_ + layout_.ring_lines() : ~0ull;
+  if (!small()) return;
+  const std::uint64_t now = context_.coarse_ns;
+  if (now - lap_ns_ <= busy_lap_ns) want_larger();
+  lap_ns_ = now;
+}
+
+void TxChannel::want_larger() {
+  wants_larger_ = may_grow();
+}
+
+void TxChannel::want_cells() {
+  wants_cells_ =
+      cell_count_ < context_.settings.cell_count && context_.coarse_ns >= no_larger_until_ns_;
+}
+
+/// Moves to a larger ring, if that is possible now; what was sent in the old one comes first.
+bool TxChannel::try_to_move() {
+  if (left_.at != nullptr || cells_consumed_ != cells_head_) refresh_credits();
+  if (ended_ || left_.at != nullptr || delivering_.first || cells_consumed_ != cells_head_)
+    return false;
+  wants_larger_ = false;
+  if (move(context_.settings.ring_lines)) return true;
+  no_larger_until_ns_ = context_.coarse_ns + full_pool_ns;
+  return false;
+}
+
+/// The receiver finds the new channel by its announcement, as any, and what it takes first by its
+/// header. Until it has given credits there it may still store to the old one. Nothing is half
+/// sent. False: the pool is full.
+bool TxChannel::move(std::uint32_t ring_lines) {
+  const ChannelLayout layout(context_.settings.cell_count, ring_lines);
+  auto at = context_.tx_memory.allocate(bytes_of(layout), "a channel");
+  if (!at) return false;
+  publish_position();  // the last, by which the receiver notices what is missing there
+  left_ = {base_, bytes_of(layout_), nonce_, trouble_, consumed_ == head_};
+  if (trouble_ != trouble_told_) trouble_of_left_ = trouble_;
+  header_.previous = static_cast<std::uint32_t>(channel_offset_ / channel_alignment);
+  header_.lines_before = static_cast<std::uint32_t>(head_);
+  base_ = *at;
+  layout_ = layout;
+  channel_offset_ = *context_.pool.offset_of(base_);
+  begin(ring_lines);
+  return true;
+}
+
+/// While the receiver may not have followed: its last words in the old channel.
+void TxChannel::look_at_old(std::uint64_t lines_consumed) {
+  CreditLine last;
+  memory_.observe_line(&last, left_.at + ChannelLayout::credits);
+  ended_ = ended_ || last.lines == broken_off(left_.nonce);
+  if (lines_consumed > head_) return;  // no credits here so far
+  const std::uint64_t trouble = last.trouble - left_.nonce;
+  if (last.trouble != 0 && trouble >> 32 == 0 && trouble != left_.trouble)
+    trouble_of_left_ = static_cast<std::uint32_t>(trouble);
+  context_.tx_memory.give_back(left_.at, left_.bytes, true);  // its stores there are at the device
+  left_ = {};
+}
+
+bool TxChannel::old_consumed() const {
+  return left_.at == nullptr || left_.consumed;
+}
+
+/// False: more cells are wanted, but not all that was sent in these is consumed yet.
+bool TxChannel::cells_settled() {
+  if (!wants_cells_) return true;
+  if (cells_consumed_ != cells_head_) refresh_credits();
+  if (cells_consumed_ != cells_head_) return false;
+  wants_cells_ = false;
+  const std::uint32_t number = context_.settings.cell_count;
+  auto more =
+      context_.tx_memory.allocate(static_cast<std::uint64_t>(number) * cell_bytes_, "cells");
+  if (!more) {
+    no_larger_until_ns_ = context_.coarse_ns + full_pool_ns;
+    return true;
+  }
+  give_cells_back();
+  cells_ = *more;
+  cell_count_ = number;
+  return true;
+}
+
+void TxChannel::give_back_idle(std::uint64_t now_ns) {
+  if (now_ns < next_idle_look_ns_ || ended_) return;
+  next_idle_look_ns_ = now_ns + look_ns;
+  if (left_.at != nullptr) refresh_credits();
+  const bool idle = context_.coarse_ns - announced_ns_ >= idle_ns;
+  if (!idle || waiting() || left_.at != nullptr || (small() && cells_ == nullptr)) return;
+  if (!consumed() || ended_ || cells_consumed_ != cells_head_) return;
+  give_cells_back();
+  if (small() || !move(context_.settings.first_ring_lines)) return;
+  announce();
+  memory_.store_fence();
+}
+
+void TxChannel::give_cells_back() {
+  if (cells_ == nullptr) return;  // no other process stores to cells
+  context_.tx_memory.give_back(cells_, static_cast<std::uint64_t>(cell_count_) * cell_bytes_, true);
+  cells_ = nullptr;
+  no_cells_for_streams_ = false;
+}
+
+}  // namespace penstock::transport
