@@ -2,8 +2,7 @@
  * OSU's osu_multi_lat and osu_mbw_mr have it. An ordinary MPI program on any even number of ranks.
  *
  *   messages latency|bandwidth|bibw|exchange|self [--place HH|HD|DH|DD] [--sizes 8,4096]
- * [--iterations N]
- *            [--pool SPEC] [--validate] [--peers COMMAND]
+ *            [--iterations N] [--pool SPEC] [--validate] [--peers COMMAND]
  *
  * H is malloc'd (host), D from MPI_Alloc_mem (device: the pool, where that lies in one), or with
  * --pool an object in the arena of that pool, whatever carries the messages. The first letter is of
@@ -71,12 +70,12 @@ static void ping_pong(const struct job* job, long bytes, long iteration) {
 
 /* As programs that swap vectors do. */
 static void swap(const struct job* job, long bytes, long iteration) {
-  const int other = job->test == self ? job->rank : job->other;
+  const int other = job->other;
   MPI_Request request;
   MPI_Irecv(job->in, (int)bytes, MPI_BYTE, other, 4, MPI_COMM_WORLD, &request);
   MPI_Send(job->out, (int)bytes, MPI_BYTE, other, 4, MPI_COMM_WORLD);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
-  if (job->test == exchange) check(job, bytes, iteration);
+  check(job, bytes, iteration);
 }
 
 /* 64 messages from the first rank, with bibw 64 each way, and a word back when all are there. */
@@ -249,6 +248,7 @@ int main(int argc, char** argv) {
   job.pairs = ranks / 2;
   job.first = job.rank < job.pairs;
   job.other = job.first ? job.rank + job.pairs : job.rank - job.pairs;
+  if (job.test == self) job.other = job.rank;
   const struct memory out = memory_of(&job, place[0], "out", largest(&sizes)),
                       in = memory_of(&job, place[1], "in", largest(&sizes));
   job.out = out.data;
