@@ -15,13 +15,13 @@ namespace {
 struct Scene {
   const ScalingProgram* program = nullptr;
   std::uint32_t nodes = 0, ranks = 0;
-  double compute = 0;  ///< of the rank that computes longest
-  std::string traces;
+  double compute = 0;        ///< of the rank that computes longest
+  std::string name, traces;  ///< of its files, and the one that names them
   std::vector<std::string> texts;
 };
 
 Result<Scene> scene_of(const ScalingProgram& program, const ScalingOptions& options,
-                       std::uint32_t nodes, const std::string& folder) {
+                       std::uint32_t nodes, std::size_t number, const std::string& folder) {
   constexpr std::uint32_t most = 1024;
   Scene scene{.program = &program, .nodes = nodes, .ranks = program.ranks};
   if (scene.ranks == 0) scene.ranks = nodes * options.per_node;
@@ -35,7 +35,8 @@ Result<Scene> scene_of(const ScalingProgram& program, const ScalingOptions& opti
   scene.texts = PENSTOCK_TRY(program.traces(scene.ranks));
   for (const std::string& text : scene.texts)
     scene.compute = std::max(scene.compute, flops_of(text) / (options.gflops * 1e9));
-  scene.traces = PENSTOCK_TRY(write_traces(folder, scene.texts, fmt::format("{}-rank", nodes)));
+  scene.name = fmt::format("scene-{}", number);
+  scene.traces = PENSTOCK_TRY(write_traces(folder, scene.texts, scene.name));
   return scene;
 }
 
@@ -107,7 +108,7 @@ class Replays {
     std::vector<std::string> texts;
     for (const std::string& text : scene_.texts)
       texts.push_back(with_posting(text, network.posting_us * options_.gflops * 1e3));
-    return write_traces(folder_, texts, fmt::format("{}-posting-{}", scene_.nodes, wanted_.size()));
+    return write_traces(folder_, texts, fmt::format("{}-posting-{}", scene_.name, wanted_.size()));
   }
 
   const Scene& scene_;
@@ -181,7 +182,8 @@ Result<std::vector<ScalingCase>> study_scaling(const ScalingOptions& options,
   std::vector<Scene> scenes;
   for (const ScalingProgram& program : options.programs)
     for (const std::uint32_t nodes : options.nodes)
-      scenes.push_back(PENSTOCK_TRY(scene_of(program, options, nodes, folder.path())));
+      scenes.push_back(
+          PENSTOCK_TRY(scene_of(program, options, nodes, scenes.size(), folder.path())));
   std::size_t done = 0, all = 0;
   std::vector<Replays> replays;
   for (const Scene& scene : scenes) {

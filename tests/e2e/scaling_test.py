@@ -75,6 +75,8 @@ class Scaling(Case):
         for case in facts["cases"]:
             parts = sum(case[f"{part}_s"] for part in ("compute", "latency", "bandwidth", "contention", "wait"))
             self.assertAlmostEqual(parts, case["total_s"], places=9)
+            self.assertGreater(case["wait_s"], -2e-6)  # SimGrid says whole microseconds
+            self.assertGreaterEqual(case["total_s"], case["compute_s"])
             self.assertGreater(case["latency_s"], 0)
             self.assertGreater(case["bandwidth_s"], 0)
         for program in ("cg", "miniamr"):
