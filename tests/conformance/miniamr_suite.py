@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 UNAVAILABLE = 77
+LONGEST_S = 3600
 FACE_TAGS = ("0", "1", "2")
 PLATFORM = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
@@ -33,7 +34,10 @@ def grid(ranks):
 
 
 def run(words, **more):
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, **more)
+    try:
+        done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=LONGEST_S, **more)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"{' '.join(map(str, words))}: not done after {LONGEST_S} s: take fewer --ranks or --steps")
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, words))} failed:\n{(done.stdout + done.stderr)[-3000:]}")
     return done.stdout

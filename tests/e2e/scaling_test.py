@@ -152,13 +152,28 @@ class Scaling(Case):
         self.assertEqual({row["group"] for row in outcome["rows"]}, {"cg, table1", "miniamr, table1"})
         self.assertIn("contention of a time step of miniAMR", (folder / "report.html").read_text())
 
+    def test_check_on_two_ranks(self):
+        """What is measured stands beside what is simulated; how near they are depends on the machine's other work."""
+        folder = self.folder / "report"
+        self.penstock("bench", "run", "scaling_check", "--quick", "--repeat", "1", "--mode", "software", "--mpiexec", MPIEXEC, "--report",
+                      folder, timeout=300, status=None, environment=clean_environment(PENSTOCK_PYTHON=PYTHON))
+        outcome = json.loads((folder / "results.json").read_text())["experiments"]["scaling_check"]
+        if outcome["status"] == "absent":
+            self.skipTest(outcome["reason"])
+        self.assertIn(outcome["status"], ("ok", "partial"), outcome["reason"])
+        series = {(row["series"], row["op"]) for row in outcome["rows"]}
+        self.assertIn(("Penstock software", "CG class S, messages alone"), series)
+        if "is not simulated" not in (outcome["reason"] or ""):
+            self.assertIn(("Penstock software, simulated", "CG class S, messages alone"), series)
+            self.assertIn(("TCP, simulated", "CG class S, with computation"), series)
+
     def test_refusals(self):
         nowhere = self.folder / "none"
         traces = self.folder / "1.txt"
         for arguments, says in (
                 (["--program", "cg", "--nodes", "3", "--set", "table1"], "CG on 24 ranks: a power of two is needed"),
                 (["--program", "miniamr", "--nodes", "3", "--set", "table1"], "miniAMR on 24 ranks: a power of two is needed"),
-                (["--program", "ft"], "there is no program 'ft'; there are cg, miniamr"),
+                (["--program", "lu"], "there is no program 'lu'; there are cg, miniamr"),
                 (["--nodes", "256", "--set", "table1"], "cg on 256 hosts are 2048 ranks; up to 1024"),
                 (["--class", "E"], "CG has no class 'E'; there are S, W"),
                 (["--class", "S", "--nodes", "32"], "class S of CG has 1400 elements, which 256 ranks do not divide"),
