@@ -30,6 +30,15 @@ class WithoutSimGrid(Case):
         self.refused("model", "scaling", "--quick", environment=clean_environment(PATH="/nowhere"),
                      says="no smpirun is on the PATH", fix="apt install libsimgrid-dev")
 
+    def test_the_rest_needs_none(self):
+        nowhere = clean_environment(PATH="/nowhere")
+        said = self.penstock("model", "collectives", "--collective", "allreduce", "--nodes", "3", "--sizes", "1M", environment=nowhere).stdout
+        self.assertIn("allreduce", said)
+        for program in ("cg", "miniamr"):
+            self.penstock("model", "scaling", "--program", program, "--class", "S", "--nodes", "2", "--traces", self.folder / program,
+                          environment=nowhere)
+            self.assertEqual(len((self.folder / program / "traces").read_text().split()), 16)
+
     def test_real_program_solves(self):
         """The same program over real MPI: as many ranks as are asked for, and the same residual."""
         program = self.folder / "cg"
