@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "base/format.hpp"
@@ -48,6 +49,18 @@ Result<std::string> repaired(std::istream& file, const std::string& path, std::s
     out += line + "\n";
   }
   return out;
+}
+
+/// Actions that all ranks take part in.
+std::size_t collectives_of(const std::string& trace) {
+  static const std::set<std::string, std::less<>> own = {
+      "init",  "finalize", "compute", "sleep", "send",      "isend",   "recv",
+      "irecv", "wait",     "waitall", "test",  "comm_size", "location"};
+  std::istringstream lines(trace);
+  std::string rank, what, rest;
+  std::size_t count = 0;
+  while (lines >> rank >> what && std::getline(lines, rest)) count += !own.contains(what);
+  return count;
 }
 
 }  // namespace
@@ -99,6 +112,12 @@ Result<std::vector<std::string>> read_traces(const std::string& list) {
                   base::printable(path.string().substr(0, 200)));
     ranks.push_back(PENSTOCK_TRY(repaired(file, path.string(), ranks.size())));
   }
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank)
+    if (collectives_of(ranks[rank]) != collectives_of(ranks[0]))
+      return fail(ErrorCode::wrong_format,
+                  "{}: rank {} takes part in {} collectives and rank 0 in {}, so some are of parts "
+                  "of the ranks, which SimGrid's traces do not tell: trace a program without them",
+                  list, rank, collectives_of(ranks[rank]), collectives_of(ranks[0]));
   if (!ranks.empty()) return ranks;
   return fail(ErrorCode::not_found,
               "{} names no traces: it is the file that smpirun -trace-ti -trace-file {} leaves",

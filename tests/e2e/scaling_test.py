@@ -197,6 +197,11 @@ class Scaling(Case):
         traces.write_text("0 init\n1 send 0 0 1 0\n")
         nowhere.write_text("1.txt\n")
         self.refused("model", "scaling", "--replay", nowhere, says="has the line '1 send 0 0 1 0', and lines '0 ACTION ...' are needed")
+        (self.folder / "2.txt").write_text("1 init\n1 allreduce 1 0 0\n1 finalize\n")
+        traces.write_text("0 init\n0 finalize\n")
+        nowhere.write_text("1.txt\n2.txt\n")
+        self.refused("model", "scaling", "--replay", nowhere, says="rank 1 takes part in 1 collectives and rank 0 in 0")
+        nowhere.write_text("1.txt\n")
         traces.write_text("0 init\n0 dance 1\n0 finalize\n")
         self.refused("model", "scaling", "--replay", nowhere, "--per-node", "1", says="SimGrid has not replayed")
 
