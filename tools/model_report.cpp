@@ -1,6 +1,9 @@
 #include "model_report.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
 
 #include "command.hpp"
 #include "table.hpp"
@@ -14,6 +17,7 @@ std::string number(double value) {
 }
 
 std::string times(double value) {
+  if (!std::isfinite(value)) return "-";  // of a pool that costs nothing
   return fmt::format("{:.{}f}x", value, value < 9.95 ? 2 : 0);
 }
 
@@ -30,6 +34,7 @@ void print_growth(const std::vector<model::Growth>& growth) {
                {"NODES", Align::right},
                {"PUBLISHED", Align::right},
                {"MODEL", Align::right},
+               {"CHUNKS"},
                {"WITHIN 5 %"},
                {"ENGINE", Align::right},
                {"FASTER", Align::right},
@@ -37,9 +42,10 @@ void print_growth(const std::vector<model::Growth>& growth) {
   for (const model::Growth& each : growth)
     table.add({name_of(each.collective), std::to_string(each.nodes),
                range(each.published_least, each.published_greatest),
-               range(each.least, each.greatest), each.within(0.05) ? "yes" : "no",
-               fmt::format("{:.2f}", each.engine), times(each.gain), each.engine_how});
-  fmt::print("{}\n", table.text());
+               range(each.least, each.greatest), fmt::format("{}", fmt::join(each.chunks, ", ")),
+               each.within(0.05) ? "yes" : "no", fmt::format("{:.2f}", each.engine),
+               times(each.gain), each.engine_how});
+  fmt::print("{}\n{}\n\n", table.text(), model::chosen_to_fit);
 }
 
 void print_calls(const ModelResults& results) {
@@ -107,6 +113,8 @@ Json growth_facts(const model::Growth& each) {
           {"over_nodes", 3},
           {"published", {each.published_least, each.published_greatest}},
           {"model", {each.least, each.greatest}},
+          {"chunks", each.chunks},
+          {"note", model::chosen_to_fit},
           {"within_5_percent", each.within(0.05)},
           {"engine", each.engine},
           {"engine_how", each.engine_how},

@@ -6,14 +6,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "base/format.hpp"
 #include "command.hpp"
 #include "json.hpp"
-#include "model/cg.hpp"
+#include "scaling_calibration.hpp"
 #include "scaling_run.hpp"
 #include "scaling_study.hpp"
+#include "scaling_traces.hpp"
 #include "table.hpp"
 
 namespace penstock::tools {
@@ -22,8 +24,8 @@ namespace {
 
 struct ScalingArguments {
   ScalingOptions options;
-  std::vector<std::string> sets;
-  std::string measured, traces;
+  std::vector<std::string> programs = {"cg", "miniamr"}, sets;
+  std::string size = "D", replayed, measured, traces;
   bool json = false, quick = false;
 };
 
@@ -50,29 +52,37 @@ Result<std::vector<ScalingNetwork>> networks_of(const ScalingArguments& argument
   return wanted;
 }
 
-/// For `smpirun -replay`, or to compare with what a program sends.
-int leave_traces(const ScalingArguments& arguments) {
-  const auto size = model::cg_class(arguments.options.size);
-  if (!size) return report(size.error());
-  const std::uint32_t nodes = arguments.options.nodes.empty() ? 2 : arguments.options.nodes[0];
-  const std::uint32_t ranks = nodes * arguments.options.per_node;
-  std::vector<std::string> all;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    const auto trace = model::cg_trace(*size, ranks, rank, 1);
-    if (!trace) return report(trace.error());
-    all.push_back(*trace);
+Result<std::vector<ScalingProgram>> programs_of(const ScalingArguments& arguments) {
+  std::vector<ScalingProgram> programs;
+  if (!arguments.replayed.empty()) {
+    programs.push_back(PENSTOCK_TRY(traced_program(arguments.replayed)));
+    return programs;
   }
-  const auto written = write_traces(arguments.traces, all);
-  if (!written) return report(written.error());
-  fmt::print("written: {}, which names the traces of {}\n", *written, counted(ranks, "rank"));
-  return exit_ok;
+  for (const std::string& name : arguments.programs)
+    programs.push_back(PENSTOCK_TRY(scaling_program(name, arguments.size)));
+  return programs;
 }
 
-Json facts_of(const ScalingArguments& arguments, const std::string& version,
+/// For `smpirun -replay`, or to compare with what a program sends.
+Result<void> leave_traces(const ScalingArguments& arguments, const ScalingOptions& options) {
+  std::error_code failed;
+  std::filesystem::create_directories(arguments.traces, failed);
+  const ScalingProgram& program = options.programs[0];
+  const std::uint32_t ranks =
+      program.ranks != 0 ? program.ranks : options.nodes[0] * options.per_node;
+  const auto texts = PENSTOCK_TRY(program.traces(ranks));
+  const auto written = PENSTOCK_TRY(write_traces(arguments.traces, texts));
+  fmt::print("written: {}, which names the traces of {} of {}\n", written, counted(ranks, "rank"),
+             program.unit);
+  return {};
+}
+
+Json facts_of(const ScalingOptions& options, const std::string& version,
               const std::vector<ScalingCase>& cases, const std::vector<Calibration>& calibrations) {
   Json rows = Json::array(), calibrated = Json::array();
   for (const ScalingCase& each : cases)
-    rows.push_back({{"set", each.network->set},
+    rows.push_back({{"program", each.program->name},
+                    {"set", each.network->set},
                     {"network", each.network->network},
                     {"source", each.network->source},
                     {"nodes", each.nodes},
@@ -85,27 +95,24 @@ Json facts_of(const ScalingArguments& arguments, const std::string& version,
                     {"contention_s", each.contention},
                     {"wait_s", each.wait}});
   for (const Calibration& each : calibrations)
-    calibrated.push_back(
-        {{"network", each.network->network}, {"worst", each.worst}, {"at_bytes", each.at}});
-  const bool own = arguments.options.replayed.empty();
-  return {{"simgrid", version},
-          {"program", own ? "CG class " + arguments.options.size : arguments.options.replayed},
-          {"calibration", calibrated},
-          {"cases", rows},
-          {"findings", findings_of(cases)}};
+    calibrated.push_back({{"network", each.network->network},
+                          {"worst", each.worst},
+                          {"at_bytes", each.at},
+                          {"worst_exchange", each.worst_exchange},
+                          {"exchange_at_bytes", each.exchange_at}});
+  Json programs = Json::array();
+  for (const ScalingProgram& each : options.programs)
+    programs.push_back({{"name", each.name}, {"unit", each.unit}});
+  return {{"simgrid", version},        {"programs", programs}, {"gflops", options.gflops},
+          {"calibration", calibrated}, {"cases", rows},        {"findings", findings_of(cases)}};
 }
 
-void print_cases(const ScalingArguments& arguments, const std::string& version,
-                 const std::vector<ScalingCase>& cases,
-                 const std::vector<Calibration>& calibrations) {
-  const bool own = arguments.options.replayed.empty();
-  fmt::print("{}, SimGrid {}, hosts of {} ranks of 1 Gflop/s\n",
-             own ? fmt::format("An outer iteration of CG class {}", arguments.options.size)
-                 : arguments.options.replayed,
-             version, arguments.options.per_node);
+void print_cases(const ScalingOptions& options, const ScalingProgram& program,
+                 const std::vector<ScalingCase>& cases) {
   Table table({{"SET"},
                {"NETWORK"},
                {"HOSTS", Align::right},
+               {"RANKS", Align::right},
                {"DEVICES", Align::right},
                {"TOTAL", Align::right},
                {"COMPUTE", Align::right},
@@ -117,41 +124,67 @@ void print_cases(const ScalingArguments& arguments, const std::string& version,
     return std::abs(seconds) < 5e-7 ? std::string("0") : about_ns(seconds * 1e9);
   };
   for (const ScalingCase& each : cases)
-    table.add({each.network->set, each.network->network, std::to_string(each.nodes),
-               each.devices == 0 ? std::string("-") : std::to_string(each.devices),
-               time(each.total), time(each.compute), time(each.latency), time(each.bandwidth),
-               time(each.contention), time(each.wait)});
-  fmt::print("{}\n", table.text());
-  for (const Calibration& each : calibrations)
-    fmt::print("{}: simulated latencies within {:.1f} % of the measured ones\n",
-               each.network->network, each.worst * 100);
-  for (const std::string& finding : findings_of(cases)) fmt::print("{}\n", finding);
+    if (each.program == &program)
+      table.add({each.network->set, each.network->network, std::to_string(each.nodes),
+                 std::to_string(each.ranks),
+                 each.devices == 0 ? std::string("-") : std::to_string(each.devices),
+                 time(each.total), time(each.compute), time(each.latency), time(each.bandwidth),
+                 time(each.contention), time(each.wait)});
+  fmt::print("Simulated: {}, ranks of {:g} Gflop/s\n{}\n", program.unit, options.gflops,
+             table.text());
 }
 
-int run_scaling(ScalingArguments arguments) {
-  if (!arguments.traces.empty()) return leave_traces(arguments);
-  const auto version = simgrid_version();
-  if (!version) return report(version.error());
-  auto networks = networks_of(arguments);
-  if (!networks) return report(networks.error());
-  ScalingOptions& options = arguments.options;
-  options.networks = *std::move(networks);
+void print_study(const ScalingOptions& options, const std::string& version,
+                 const std::vector<ScalingCase>& cases,
+                 const std::vector<Calibration>& calibrations) {
+  for (const ScalingProgram& each : options.programs) print_cases(options, each, cases);
+  for (const Calibration& each : calibrations)
+    fmt::print(
+        "{}: simulated latencies within {:.1f} % of the measured ones, exchanges within {:.1f} %\n",
+        each.network->network, each.worst * 100, each.worst_exchange * 100);
+  for (const std::string& finding : findings_of(cases)) fmt::print("{}\n", finding);
+  fmt::print("By SimGrid {}.\n", version);
+}
+
+/// What is not given has its default.
+Result<ScalingOptions> complete(const ScalingArguments& arguments) {
+  ScalingOptions options = arguments.options;
+  options.programs = PENSTOCK_TRY(programs_of(arguments));
+  const std::uint32_t traced = options.programs[0].ranks;
+  if (options.nodes.empty() && traced != 0)
+    options.nodes = {std::max(traced / options.per_node, 1u)};
   if (options.nodes.empty())
     options.nodes = arguments.quick ? std::vector<std::uint32_t>{2, 16}
                                     : std::vector<std::uint32_t>{1, 2, 4, 8, 16, 32};
   if (options.devices.empty())
     options.devices = arguments.quick ? std::vector<std::uint32_t>{0, 1, 6}
                                       : std::vector<std::uint32_t>{0, 1, 2, 4, 6};
-  const auto calibrations = check_calibration(options.networks);
-  if (!calibrations) return report(calibrations.error());
+  options.networks = PENSTOCK_TRY(networks_of(arguments));
+  return options;
+}
+
+Result<void> study(const ScalingArguments& arguments) {
+  const ScalingOptions options = PENSTOCK_TRY(complete(arguments));
+  if (!arguments.traces.empty()) return leave_traces(arguments, options);
+  const std::string version = PENSTOCK_TRY(simgrid_version());
+  const bench::HeldSignals signals;  // before the first file that would be left
+  const auto calibrations = PENSTOCK_TRY(check_calibration(options.networks, signals));
   const bool terminal = ::isatty(STDERR_FILENO) == 1;
-  const auto cases = study_scaling(options, [&](std::size_t done, std::size_t all) {
-    if (terminal) fmt::print(stderr, "\rsimulated {} of {}{}", done, all, done == all ? "\n" : "");
-  });
-  if (!cases) return report(cases.error());
-  if (arguments.json) return print_json(facts_of(arguments, *version, *cases, *calibrations));
-  print_cases(arguments, *version, *cases, *calibrations);
-  return exit_ok;
+  const auto cases =
+      PENSTOCK_TRY(study_scaling(options, signals, [&](std::size_t done, std::size_t all) {
+        if (terminal)
+          fmt::print(stderr, "\rsimulated {} of {}{}", done, all, done == all ? "\n" : "");
+      }));
+  if (arguments.json)
+    print_json(facts_of(options, version, cases, calibrations));
+  else
+    print_study(options, version, cases, calibrations);
+  return {};
+}
+
+int run_scaling(const ScalingArguments& arguments) {
+  const auto done = study(arguments);
+  return done ? exit_ok : report(done.error());
 }
 
 }  // namespace
@@ -160,9 +193,16 @@ void add_scaling_command(CLI::App& model, Action& chosen) {
   auto arguments = std::make_shared<ScalingArguments>();
   CLI::App* command = model.add_subcommand(
       "scaling",
-      "CG's messages on 1 to 32 hosts over CXL and networks, by SimGrid: where the time goes, and "
-      "what a pool's devices bear");
-  command->add_option("--class", arguments->options.size, "of CG: S, W, A, B, C, D")
+      "messages of CG and miniAMR on 1 to 32 hosts over CXL and networks, by SimGrid: where the "
+      "time goes, and what a pool's devices bear");
+  CLI::Option* const programs =
+      command
+          ->add_option("--program", arguments->programs,
+                       "programs, separated by commas: cg, miniamr (default: both)")
+          ->delimiter(',');
+  command->add_option("--class", arguments->size, "of CG: S, W, A, B, C, D")->capture_default_str();
+  command->add_option("--gflops", arguments->options.gflops, "what a rank computes, Gflop/s")
+      ->check(CLI::Range(1e-3, 1e6))
       ->capture_default_str();
   command
       ->add_option("--nodes", arguments->options.nodes,
@@ -184,11 +224,13 @@ void add_scaling_command(CLI::App& model, Action& chosen) {
       ->delimiter(',');
   command->add_option("--measured", arguments->measured,
                       "FILE of 'penstock bench run pt2pt --json FILE': adds the set penstock-here");
+  command
+      ->add_option("--replay", arguments->replayed,
+                   "FILE of 'smpirun -trace-ti -trace-file FILE': another program in their place")
+      ->excludes(programs);
   command->add_option(
-      "--replay", arguments->options.replayed,
-      "FILE of 'smpirun -trace-ti -trace-file FILE': another program in place of CG");
-  command->add_option("--traces", arguments->traces,
-                      "write CG's traces for the first number of hosts into this folder, and end");
+      "--traces", arguments->traces,
+      "write the first program's traces for the first number of hosts into this folder, and end");
   command->add_flag("--quick", arguments->quick, "fewer sets, hosts and devices");
   add_json_option(*command, arguments->json);
   command->callback(

@@ -89,6 +89,7 @@ std::string config_of(const std::vector<Factor>& factors, double gamma) {
       "  <prop id=\"network/TCP-gamma\" value=\"{:.9g}\"/>\n"
       "  <prop id=\"network/crosstraffic\" value=\"0\"/>\n"
       "  <prop id=\"network/weight-S\" value=\"0\"/>\n"
+      "  <prop id=\"smpi/allreduce\" value=\"rdb\"/>\n"
       "  <prop id=\"smpi/async-small-thresh\" value=\"65536\"/>\n"
       "  <prop id=\"smpi/send-is-detached-thresh\" value=\"65536\"/>\n </config>\n",
       rate, latency, gamma);
@@ -133,17 +134,60 @@ ScalingNetwork plain(const char* set, const char* network, double latency_us, do
           .is_pool = is_pool};
 }
 
-/// Medians of latency by size.
-std::vector<ScalingNetwork::Point> points_of(const Json& rows, const std::string& series) {
-  std::vector<ScalingNetwork::Point> points;
+using Points = std::vector<ScalingNetwork::Point>;
+
+/// Medians by size.
+Points points_of(const Json& rows, const std::string& series, const char* op,
+                 const char* metric = "latency_us") {
+  Points points;
   for (const Json& row : rows)
-    if (row.at("series") == series && row.at("metric") == "latency_us" && row.at("procs") == 2 &&
-        row.at("op") == "latency" && row.at("group").is_null() && !row.at("bytes").is_null() &&
+    if (row.at("series") == series && row.at("metric") == metric && row.at("procs") == 2 &&
+        row.at("op") == op && row.at("group").is_null() && !row.at("bytes").is_null() &&
         row.at("median") > 0)
       points.push_back({row.at("bytes"), row.at("median")});
   std::sort(points.begin(), points.end(),
             [](const auto& one, const auto& other) { return one.bytes < other.bytes; });
   return points;
+}
+
+double rate_of(const Points& points) {
+  return static_cast<double>(points.back().bytes) / points.back().micro / 1e3;
+}
+
+/// Of those of the same size as the greatest one way.
+void add_exchanges(ScalingNetwork& network, Points exchanged) {
+  if (exchanged.empty()) return;
+  const auto& last = network.measured.back();
+  network.posting_us = std::max(exchanged.front().micro - network.measured.front().micro, 0.0);
+  for (const auto& point : exchanged)
+    if (point.bytes == last.bytes)
+      network.both_ways =
+          std::clamp(2 * last.micro / std::max(point.micro - network.posting_us, 1e-3), 1.0, 2.0);
+  network.exchanged = std::move(exchanged);
+}
+
+/// To itself a rank copies within its cache: by the best rate.
+void add_self(ScalingNetwork& network, const Points& points) {
+  if (points.size() < 2) return;
+  network.local_us = points.front().micro;
+  network.local_GBps = 0;
+  for (const auto& point : points)
+    network.local_GBps = std::max(network.local_GBps, rate_of({point}));
+}
+
+ScalingNetwork measured_network(const Json& rows, const char* series, const std::string& results) {
+  const Points points = points_of(rows, series, "latency");
+  ScalingNetwork network{.set = "penstock-here",
+                         .network = series,
+                         .source = "measured: " + results,
+                         .latency_us = points.front().micro,
+                         .GBps = rate_of(points),
+                         .is_pool = std::string_view(series).starts_with("Penstock"),
+                         .both_ways = 2,
+                         .measured = points};
+  add_exchanges(network, points_of(rows, series, "exchange", "time_us"));
+  add_self(network, points_of(rows, series, "self", "time_us"));
+  return network;
 }
 
 }  // namespace
@@ -182,16 +226,8 @@ Result<std::vector<ScalingNetwork>> measured_networks(const std::string& results
   try {
     const Json rows = Json::parse(text).at("experiments").at("pt2pt").at("rows");
     for (const char* series : {"Penstock software", "Penstock hardware", "TCP"}) {
-      const auto points = points_of(rows, series);
-      if (points.size() < 2) continue;
-      const auto& last = points.back();
-      found.push_back({.set = "penstock-here",
-                       .network = series,
-                       .source = "measured: " + results,
-                       .latency_us = points[0].micro,
-                       .GBps = static_cast<double>(last.bytes) / last.micro / 1e3,
-                       .is_pool = std::string_view(series).starts_with("Penstock"),
-                       .measured = points});
+      if (points_of(rows, series, "latency").size() < 2) continue;
+      found.push_back(measured_network(rows, series, results));
     }
   } catch (const Json::exception& wrong) {
     return fail(ErrorCode::wrong_format, "{} is no result of penstock bench run pt2pt: {}", results,
@@ -204,23 +240,26 @@ Result<std::vector<ScalingNetwork>> measured_networks(const std::string& results
               results);
 }
 
-std::string platform_xml(const ScalingNetwork& network, std::uint32_t nodes, std::uint32_t per_node,
-                         std::uint32_t devices, ScalingVariant variant) {
+std::string platform_xml(const ScalingNetwork& network, const ScalingHosts& hosts,
+                         ScalingVariant variant) {
   const Links links = links_of(network, variant);
-  const bool limited = network.is_pool && devices != 0 && variant == ScalingVariant::whole;
-  std::string pool;
+  const bool limited = network.is_pool && hosts.devices != 0 && variant == ScalingVariant::whole;
+  std::string shared;
+  const bool contended = variant == ScalingVariant::whole || variant == ScalingVariant::no_latency;
+  if (network.both_ways != 0 && contended)
+    shared += fmt::format(" limiter_link=\"{:.9g}MBps\"", links.GBps * network.both_ways * 1e3);
   if (limited)
-    pool = fmt::format(" bb_bw=\"{:.6g}MBps\" bb_lat=\"0us\" bb_sharing_policy=\"SHARED\"",
-                       devices * device_GBps / 2 * 1e3);
+    shared += fmt::format(" bb_bw=\"{:.6g}MBps\" bb_lat=\"0us\" bb_sharing_policy=\"SHARED\"",
+                          hosts.devices * device_GBps / 2 * 1e3);
   // A message crosses the link of its sender and that of its receiver.
   return fmt::format(
       "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
       "\"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n{}"
-      " <cluster id=\"c\" prefix=\"n\" suffix=\"\" radical=\"0-{}\" speed=\"1Gf\" core=\"{}\" "
+      " <cluster id=\"c\" prefix=\"n\" suffix=\"\" radical=\"0-{}\" speed=\"{:.9g}Mf\" core=\"{}\" "
       "bw=\"{:.9g}MBps\" lat=\"{:.9g}us\"{} loopback_bw=\"{:.9g}MBps\" "
       "loopback_lat=\"{:.9g}us\"/>\n</platform>\n",
-      config_of(links.factors, links.gamma), nodes - 1, per_node, links.GBps * 1e3, links.us / 2,
-      pool, links.local_GBps * 1e3, links.local_us);
+      config_of(links.factors, links.gamma), hosts.nodes - 1, hosts.gflops * 1e3, hosts.per_node,
+      links.GBps * 1e3, links.us / 2, shared, links.local_GBps * 1e3, links.local_us);
 }
 
 }  // namespace penstock::tools

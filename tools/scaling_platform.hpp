@@ -16,13 +16,24 @@ struct ScalingNetwork {
   std::string set, network, source;
   double latency_us = 0, GBps = 0;
   bool is_pool = false;                    ///< messages go through devices that hosts share
-  double local_us = 0.5, local_GBps = 10;  ///< within a host
+  double local_us = 0.5, local_GBps = 10;  ///< within a host; of both_ways: to itself
   bool default_factors = false;            ///< SMPI's own, of a cluster of 2010
+  /// Of a rank whose core copies: both directions together, in times one's, and it shares its link
+  /// with no other rank. 0: hosts have links, which their ranks share.
+  double both_ways = 0;
+  double posting_us = 0;  ///< of a receive, before its message comes
   struct Point {
     std::uint64_t bytes = 0;
     double micro = 0;
   };
-  std::vector<Point> measured;  ///< ascending; empty: by latency and rate alone
+  std::vector<Point> measured;   ///< one way, ascending; empty: by latency and rate alone
+  std::vector<Point> exchanged;  ///< there and back at once
+};
+
+/// Hosts, and the devices of the pool that all messages share; 0: as many as it takes.
+struct ScalingHosts {
+  std::uint32_t nodes = 0, per_node = 0, devices = 0;
+  double gflops = 1;  ///< of a rank
 };
 
 /// What is left out of a simulation, to see what it costs.
@@ -38,12 +49,12 @@ inline constexpr double device_GBps = 20;
 
 /// Sets that need no measurement: table1, section4.2, table1-defaults, real-cxl-model.
 std::vector<ScalingNetwork> scaling_networks();
-/// From results.json of `penstock bench run pt2pt`: Penstock's messages and TCP's of 2 ranks.
-/// Errors: not_found, wrong_format, which name what the file lacks.
+/// From results.json of `penstock bench run pt2pt`: Penstock's messages and TCP's of 2 ranks. A
+/// rank's core copies, so that both directions of a rank share it, and ranks of a host share
+/// nothing. Errors: not_found, wrong_format, which name what the file lacks.
 Result<std::vector<ScalingNetwork>> measured_networks(const std::string& results);
 
-/// `devices` of the pool that all messages share; 0: as many as it takes.
-std::string platform_xml(const ScalingNetwork& network, std::uint32_t nodes, std::uint32_t per_node,
-                         std::uint32_t devices, ScalingVariant variant);
+std::string platform_xml(const ScalingNetwork& network, const ScalingHosts& hosts,
+                         ScalingVariant variant);
 
 }  // namespace penstock::tools

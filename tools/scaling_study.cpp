@@ -1,142 +1,131 @@
 #include "scaling_study.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <sstream>
 
 #include "base/format.hpp"
-#include "model/cg.hpp"
+#include "command.hpp"
 #include "scaling_run.hpp"
+#include "scaling_traces.hpp"
 
 namespace penstock::tools {
 
 namespace {
 
-constexpr double flops_per_s = 1e9;  // as the platforms say
+/// A number of hosts, and what runs on them.
+struct Scene {
+  const ScalingProgram* program = nullptr;
+  std::uint32_t nodes = 0, ranks = 0;
+  double compute = 0;        ///< of the rank that computes longest
+  std::string name, traces;  ///< of its files, and the one that names them
+  std::vector<std::string> texts;
+};
 
-Result<std::vector<std::string>> traces_of(const ScalingOptions& options, std::uint32_t nodes) {
-  if (!options.replayed.empty()) return read_traces(options.replayed);
-  const auto size = PENSTOCK_TRY(model::cg_class(options.size));
+Result<Scene> scene_of(const ScalingProgram& program, const ScalingOptions& options,
+                       std::uint32_t nodes, std::size_t number, const std::string& folder) {
   constexpr std::uint32_t most = 1024;
-  const std::uint32_t ranks = nodes * options.per_node;
-  if (ranks > most)
+  Scene scene{.program = &program, .nodes = nodes, .ranks = program.ranks};
+  if (scene.ranks == 0) scene.ranks = nodes * options.per_node;
+  if (scene.ranks > most)
+    return fail(ErrorCode::invalid_argument, "{} on {} are {} ranks; up to {} are simulated",
+                program.name, counted(nodes, "host"), scene.ranks, most);
+  if (scene.ranks % nodes != 0)
     return fail(ErrorCode::invalid_argument,
-                "{} hosts of {} ranks are {} ranks; up to {} are simulated", nodes,
-                options.per_node, ranks, most);
-  std::vector<std::string> traces;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank)
-    traces.push_back(PENSTOCK_TRY(model::cg_trace(size, ranks, rank, 1)));
-  return traces;
+                "{} ranks on {}: as many on each are needed, so name by --nodes divisors of {}",
+                scene.ranks, counted(nodes, "host"), scene.ranks);
+  scene.texts = PENSTOCK_TRY(program.traces(scene.ranks));
+  for (const std::string& text : scene.texts)
+    scene.compute = std::max(scene.compute, flops_of(text) / (options.gflops * 1e9));
+  scene.name = fmt::format("scene-{}", number);
+  scene.traces = PENSTOCK_TRY(write_traces(folder, scene.texts, scene.name));
+  return scene;
 }
 
-/// Of the rank that computes longest.
-double compute_of(const std::vector<std::string>& traces) {
-  double longest = 0;
-  for (const std::string& trace : traces) {
-    double flops = 0;
-    std::istringstream lines(trace);
-    std::string rank, what, rest;
-    while (lines >> rank >> what && std::getline(lines, rest))
-      if (what == "compute") flops += std::strtod(rest.c_str(), nullptr);
-    longest = std::max(longest, flops / flops_per_s);
-  }
-  return longest;
-}
-
-/// All cases of one number of hosts.
-class OneSize {
+/// The replays of one scene, and what they make of each network.
+class Replays {
  public:
-  OneSize(const ScalingOptions& options, std::uint32_t nodes) : options_(options), nodes_(nodes) {}
+  Replays(const Scene& scene, const ScalingOptions& options, std::string folder)
+      : scene_(scene), options_(options), folder_(std::move(folder)) {}
 
-  Result<void> prepare() {
-    const auto traces = PENSTOCK_TRY(traces_of(options_, nodes_));
-    ranks_ = static_cast<std::uint32_t>(traces.size());
-    if (ranks_ % nodes_ != 0)
-      return fail(ErrorCode::invalid_argument, "{} ranks on {} hosts: as many on each are needed",
-                  ranks_, nodes_);
-    compute_ = compute_of(traces);
-    list_ = PENSTOCK_TRY(write_traces(folder_.path(), traces));
+  /// What is to be simulated of a network; run() gives the times.
+  Result<void> add(const ScalingNetwork& network) {
+    if (none_ == unset) none_ = want(network, 0, ScalingVariant::no_network);
+    constexpr ScalingVariant whole = ScalingVariant::whole;
+    Wanted wanted{.network = &network};
+    wanted.alone = want(network, 0, ScalingVariant::alone);
+    wanted.timely = want(network, 0, ScalingVariant::no_latency);
+    posted_ = PENSTOCK_TRY(traces_with(network));
+    wanted.whole = want(network, 0, whole);
+    if (!network.is_pool) wanted.limited.emplace_back(0, wanted.whole);
+    for (const std::uint32_t devices : options_.devices)
+      if (network.is_pool)
+        wanted.limited.emplace_back(devices,
+                                    devices == 0 ? wanted.whole : want(network, devices, whole));
+    posted_.clear();
+    wanted_.push_back(wanted);
     return {};
   }
-  Result<std::vector<ScalingCase>> run(const ScalingNetwork& network,
-                                       const std::function<void()>& done) {
-    const double none = PENSTOCK_TRY(simulate(network, 0, ScalingVariant::no_network));
-    const double alone = PENSTOCK_TRY(simulate(network, 0, ScalingVariant::alone));
-    const double timely = PENSTOCK_TRY(simulate(network, 0, ScalingVariant::no_latency));
-    const double whole = PENSTOCK_TRY(simulate(network, 0, ScalingVariant::whole));
+  std::size_t count() const { return replays_.size(); }
+
+  Result<std::vector<ScalingCase>> run(const bench::HeldSignals& signals,
+                                       const std::function<void()>& done) const {
+    const auto took = PENSTOCK_TRY(replay_all(folder_, replays_, signals, done));
     std::vector<ScalingCase> cases;
-    for (const std::uint32_t devices : options_.devices) {
-      if (devices != 0 && !network.is_pool) continue;
-      const double total =
-          devices == 0 ? whole : PENSTOCK_TRY(simulate(network, devices, ScalingVariant::whole));
-      cases.push_back({.network = &network,
-                       .nodes = nodes_,
-                       .ranks = ranks_,
-                       .devices = devices,
-                       .total = total,
-                       .compute = compute_,
-                       .latency = whole - timely,
-                       .bandwidth = alone - none,
-                       .contention = total - (whole - timely) - alone,
-                       .wait = none - compute_});
-    }
-    done();
+    for (const Wanted& wanted : wanted_)
+      for (const auto& [devices, index] : wanted.limited)
+        cases.push_back({.program = scene_.program,
+                         .network = wanted.network,
+                         .nodes = scene_.nodes,
+                         .ranks = scene_.ranks,
+                         .devices = devices,
+                         .total = took[index],
+                         .compute = scene_.compute,
+                         .latency = took[wanted.whole] - took[wanted.timely],
+                         .bandwidth = took[wanted.alone] - took[none_],
+                         .contention = took[index] - (took[wanted.whole] - took[wanted.timely]) -
+                                       took[wanted.alone],
+                         .wait = took[none_] - scene_.compute});
     return cases;
   }
 
  private:
-  Result<double> simulate(const ScalingNetwork& network, std::uint32_t devices,
-                          ScalingVariant variant) {
-    const std::string xml = platform_xml(network, nodes_, ranks_ / nodes_, devices, variant);
-    return replay(folder_.path(), list_, ranks_, nodes_, xml);
+  static constexpr std::size_t unset = ~std::size_t{};
+  struct Wanted {
+    const ScalingNetwork* network = nullptr;
+    std::size_t alone = 0, timely = 0, whole = 0;
+    std::vector<std::pair<std::uint32_t, std::size_t>> limited;  ///< devices, index
+  };
+
+  std::size_t want(const ScalingNetwork& network, std::uint32_t devices, ScalingVariant variant) {
+    const std::uint32_t nodes = network.both_ways != 0 ? scene_.ranks : scene_.nodes;
+    const ScalingHosts hosts{nodes, scene_.ranks / nodes, devices, options_.gflops};
+    replays_.push_back({posted_.empty() ? scene_.traces : posted_, scene_.ranks, nodes,
+                        platform_xml(network, hosts, variant)});
+    return replays_.size() - 1;
+  }
+  /// Where posting a receive takes time; else "".
+  Result<std::string> traces_with(const ScalingNetwork& network) const {
+    if (network.posting_us == 0) return std::string();
+    std::vector<std::string> texts;
+    for (const std::string& text : scene_.texts)
+      texts.push_back(with_posting(text, network.posting_us * options_.gflops * 1e3));
+    return write_traces(folder_, texts, fmt::format("{}-posting-{}", scene_.name, wanted_.size()));
   }
 
+  const Scene& scene_;
   const ScalingOptions& options_;
-  const std::uint32_t nodes_;
-  const ScratchFolder folder_;
-  std::uint32_t ranks_ = 0;
-  double compute_ = 0;
-  std::string list_;
+  const std::string folder_;
+  std::vector<Replay> replays_;
+  std::vector<Wanted> wanted_;
+  std::size_t none_ = unset;
+  std::string posted_;
 };
 
-/// A message there and back, so many times.
-std::vector<std::string> ping_pong(std::uint64_t bytes, int times) {
-  const std::uint64_t elements = std::max<std::uint64_t>(bytes / 8, 1);
-  std::vector<std::string> ranks = {"0 init\n", "1 init\n"};
-  for (int i = 0; i < times; ++i) {
-    ranks[0] += fmt::format("0 send 1 0 {0} 0\n0 recv 1 0 {0} 0\n", elements);
-    ranks[1] += fmt::format("1 recv 0 0 {0} 0\n1 send 0 0 {0} 0\n", elements);
-  }
-  ranks[0] += "0 finalize\n";
-  ranks[1] += "1 finalize\n";
-  return ranks;
-}
-
-Result<Calibration> calibration_of(const ScalingNetwork& network) {
-  constexpr double most = 0.05;
-  constexpr int times = 10;
-  Calibration found{.network = &network};
-  const std::string xml = platform_xml(network, 2, 1, 0, ScalingVariant::whole);
-  for (const auto& point : network.measured) {
-    const ScratchFolder folder;
-    const auto list = PENSTOCK_TRY(write_traces(folder.path(), ping_pong(point.bytes, times)));
-    const double seconds = PENSTOCK_TRY(replay(folder.path(), list, 2, 2, xml));
-    const double off = std::abs(seconds / (2 * times) * 1e6 / point.micro - 1);
-    if (off > found.worst) found.worst = off, found.at = point.bytes;
-  }
-  if (found.worst <= most) return found;
-  return fail(ErrorCode::mismatch,
-              "{} is not met: at {} bytes the simulated latency differs by {:.0f} % from the "
-              "measured one, and 5 % are allowed; measure again with more rounds: penstock bench "
-              "run pt2pt --procs 2 --repeat 11",
-              network.network, found.at, found.worst * 100);
-}
-
-const ScalingCase* find(const std::vector<ScalingCase>& cases, const std::string& set,
-                        std::string_view network, std::uint32_t nodes, std::uint32_t devices) {
+/// The same program and hosts over another network of the set, or another pool; null: none.
+const ScalingCase* beside(const std::vector<ScalingCase>& cases, const ScalingCase& one,
+                          std::string_view network, std::uint32_t devices) {
   for (const ScalingCase& each : cases)
-    if (each.network->set == set && each.network->network == network && each.nodes == nodes &&
-        each.devices == devices)
+    if (each.program == one.program && each.network->set == one.network->set &&
+        each.network->network == network && each.nodes == one.nodes && each.devices == devices)
       return &each;
   return nullptr;
 }
@@ -149,72 +138,81 @@ std::string range_of(std::vector<double> values, const char* form) {
 }
 
 /// Communication over CXL beside that over another network, on several hosts.
-void add_comparison(const std::vector<ScalingCase>& cases, const std::string& set,
-                    const char* other, std::vector<std::string>& found) {
+void add_comparison(const std::vector<ScalingCase>& cases, const ScalingProgram* program,
+                    const std::string& set, const char* other, std::vector<std::string>& found) {
   std::vector<double> longer, share;
   for (const ScalingCase& each : cases) {
-    if (each.network->set != set || each.network->network != "CXL" || each.devices != 0) continue;
-    const ScalingCase* const beside = find(cases, set, other, each.nodes, 0);
-    if (beside == nullptr || each.nodes < 2) continue;
-    longer.push_back(beside->communication() / each.communication());
+    if (each.program != program || each.network->set != set || each.network->network != "CXL" ||
+        each.devices != 0 || each.nodes < 2)
+      continue;
+    const ScalingCase* const over = beside(cases, each, other, 0);
+    if (over == nullptr || each.communication() <= 0) continue;
+    longer.push_back(over->communication() / each.communication());
     share.push_back(each.communication() / each.total * 100);
   }
   if (longer.empty()) return;
   found.push_back(fmt::format(
-      "{}: communication over {} takes {} times as long as over CXL without a limit of the pool; "
-      "over CXL it is {} % of the time.",
-      set, other, range_of(longer, "{:.2f}"), range_of(share, "{:.1f}")));
+      "{}, {}: communication over {} takes {} times as long as over CXL without a limit of the "
+      "pool; over CXL it is {} % of the time.",
+      program->name, set, other, range_of(longer, "{:.2f}"), range_of(share, "{:.1f}")));
+}
+
+/// On the most hosts: what a pool of few devices costs.
+void add_devices(const std::vector<ScalingCase>& cases, const ScalingCase& one,
+                 std::vector<std::string>& found) {
+  const ScalingCase* const free = beside(cases, one, one.network->network, 0);
+  const bool last = std::none_of(cases.begin(), cases.end(), [&](const ScalingCase& other) {
+    return other.program == one.program && other.network == one.network && other.nodes > one.nodes;
+  });
+  if (one.devices == 0 || free == nullptr || !last || free->communication() <= 0) return;
+  if (one.communication() < 1.05 * free->communication()) return;
+  found.push_back(fmt::format(
+      "{}, {}, {} on {}: a pool of {} makes communication {:.1f} times as long as one without a "
+      "limit.",
+      one.program->name, one.network->set, one.network->network, counted(one.nodes, "host"),
+      counted(one.devices, "device"), one.communication() / free->communication()));
 }
 
 }  // namespace
 
-Result<std::vector<Calibration>> check_calibration(const std::vector<ScalingNetwork>& networks) {
-  std::vector<Calibration> found;
-  for (const ScalingNetwork& network : networks)
-    if (!network.measured.empty()) found.push_back(PENSTOCK_TRY(calibration_of(network)));
-  return found;
-}
-
-Result<std::vector<ScalingCase>> study_scaling(
-    const ScalingOptions& options, const std::function<void(std::size_t, std::size_t)>& progress) {
+Result<std::vector<ScalingCase>> study_scaling(const ScalingOptions& options,
+                                               const bench::HeldSignals& signals,
+                                               const ScalingProgress& progress) {
+  const ScratchFolder folder;
+  std::vector<Scene> scenes;
+  for (const ScalingProgram& program : options.programs)
+    for (const std::uint32_t nodes : options.nodes)
+      scenes.push_back(
+          PENSTOCK_TRY(scene_of(program, options, nodes, scenes.size(), folder.path())));
+  std::size_t done = 0, all = 0;
+  std::vector<Replays> replays;
+  for (const Scene& scene : scenes) {
+    replays.emplace_back(scene, options, folder.path());
+    for (const ScalingNetwork& network : options.networks)
+      PENSTOCK_TRY(replays.back().add(network));
+    all += replays.back().count();
+  }
   std::vector<ScalingCase> cases;
-  std::size_t done = 0;
-  const std::size_t all = options.nodes.size() * options.networks.size();
-  for (const std::uint32_t nodes : options.nodes) {
-    OneSize one(options, nodes);
-    PENSTOCK_TRY(one.prepare());
-    for (const ScalingNetwork& network : options.networks) {
-      const auto more = PENSTOCK_TRY(one.run(network, [&] {
-        if (progress) progress(++done, all);
-      }));
-      cases.insert(cases.end(), more.begin(), more.end());
-    }
+  for (const Replays& each : replays) {
+    const auto more = PENSTOCK_TRY(each.run(signals, [&] {
+      if (progress) progress(++done, all);
+    }));
+    cases.insert(cases.end(), more.begin(), more.end());
   }
   return cases;
 }
 
 std::vector<std::string> findings_of(const std::vector<ScalingCase>& cases) {
-  std::vector<std::string> sets, found;
-  for (const ScalingCase& each : cases)
-    if (std::find(sets.begin(), sets.end(), each.network->set) == sets.end())
-      sets.push_back(each.network->set);
-  for (const std::string& set : sets)
-    for (const char* other : {"CX-6 Dx", "Ethernet"}) add_comparison(cases, set, other, found);
+  std::vector<std::string> found;
+  std::vector<std::pair<const ScalingProgram*, std::string>> seen;
   for (const ScalingCase& each : cases) {
-    const ScalingCase* const free =
-        find(cases, each.network->set, each.network->network, each.nodes, 0);
-    const bool last = std::none_of(cases.begin(), cases.end(), [&](const ScalingCase& other) {
-      return other.network == each.network && other.nodes > each.nodes;
-    });
-    if (each.devices == 0 || free == nullptr || !last) continue;
-    if (each.communication() < 1.05 * free->communication()) continue;
-    found.push_back(fmt::format(
-        "{}, {} on {} hosts: a pool of {} makes communication {:.1f} times as long as one without "
-        "a limit.",
-        each.network->set, each.network->network, each.nodes,
-        each.devices == 1 ? "one device" : fmt::format("{} devices", each.devices),
-        each.communication() / free->communication()));
+    const std::pair one{each.program, each.network->set};
+    if (std::find(seen.begin(), seen.end(), one) != seen.end()) continue;
+    seen.push_back(one);
+    for (const char* other : {"CX-6 Dx", "Ethernet"})
+      add_comparison(cases, one.first, one.second, other, found);
   }
+  for (const ScalingCase& each : cases) add_devices(cases, each, found);
   return found;
 }
 

@@ -4,21 +4,24 @@
 
 #include <functional>
 
+#include "bench/supervisor.hpp"
 #include "scaling_platform.hpp"
+#include "scaling_programs.hpp"
 
 namespace penstock::tools {
 
 struct ScalingOptions {
-  std::string size = "D";            ///< class of CG
-  std::string replayed;              ///< traces of another program, in place of CG's
-  std::vector<std::uint32_t> nodes;  ///< of a replayed program one number
-  std::uint32_t per_node = 8;
+  std::vector<ScalingProgram> programs;
+  std::vector<std::uint32_t> nodes;
+  std::uint32_t per_node = 8;          ///< of a program that was traced: as many as it has
+  double gflops = 1;                   ///< of a rank
   std::vector<std::uint32_t> devices;  ///< 0: as many as it takes
   std::vector<ScalingNetwork> networks;
 };
 
-/// Seconds of an outer iteration of CG, or of the whole of a replayed program.
+/// Seconds of a program's unit.
 struct ScalingCase {
+  const ScalingProgram* program = nullptr;
   const ScalingNetwork* network = nullptr;
   std::uint32_t nodes = 0, ranks = 0;
   std::uint32_t devices = 0;
@@ -26,19 +29,13 @@ struct ScalingCase {
   double communication() const { return total - compute; }
 };
 
-/// What a calibrated set makes of the messages that it was made from.
-struct Calibration {
-  const ScalingNetwork* network = nullptr;
-  double worst = 0;  ///< share by which the simulated latency differs from the measured one
-  std::uint64_t at = 0;
-};
-/// Errors: mismatch, where one differs by more than 5 %.
-Result<std::vector<Calibration>> check_calibration(const std::vector<ScalingNetwork>& networks);
+/// What is simulated, done, of how many.
+using ScalingProgress = std::function<void(std::size_t, std::size_t)>;
 
-/// `progress`: what is simulated, done, of how many. Errors: those of cg_trace() and replay().
-Result<std::vector<ScalingCase>> study_scaling(
-    const ScalingOptions& options,
-    const std::function<void(std::size_t, std::size_t)>& progress = {});
+/// Errors: those of the programs' traces() and of replay_all().
+Result<std::vector<ScalingCase>> study_scaling(const ScalingOptions& options,
+                                               const bench::HeldSignals& signals,
+                                               const ScalingProgress& progress = {});
 
 /// What the cases say of CXL against the networks, in sentences.
 std::vector<std::string> findings_of(const std::vector<ScalingCase>& cases);

@@ -174,7 +174,10 @@ Timeline modelled_timeline(std::string title, std::vector<TraceSpan> spans) {
 }
 
 Result<void> write_timeline(const std::string& path, const Timeline& timeline) {
-  if (!path.ends_with(".svg")) return write_json(path, chrome_trace(timeline));
+  if (path.ends_with(".json")) return write_json(path, chrome_trace(timeline));
+  if (!path.ends_with(".svg"))
+    return fail(ErrorCode::invalid_argument,
+                "{}: a picture is written to FILE.svg, and what Perfetto opens to FILE.json", path);
   const std::string text = PENSTOCK_TRY(svg(timeline));
   std::ofstream file(path);
   file << text << std::flush;

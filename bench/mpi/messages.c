@@ -1,8 +1,8 @@
 /* Two-sided messages between pairs of ranks: rank i of the first half sends to rank i + n/2, as
  * OSU's osu_multi_lat and osu_mbw_mr have it. An ordinary MPI program on any even number of ranks.
  *
- *   messages latency|bandwidth|bibw [--place HH|HD|DH|DD] [--sizes 8,4096] [--iterations N]
- *            [--pool SPEC] [--validate] [--peers COMMAND]
+ *   messages latency|bandwidth|bibw|exchange|self [--place HH|HD|DH|DD] [--sizes 8,4096]
+ *            [--iterations N] [--pool SPEC] [--validate] [--peers COMMAND]
  *
  * H is malloc'd (host), D from MPI_Alloc_mem (device: the pool, where that lies in one), or with
  * --pool an object in the arena of that pool, whatever carries the messages. The first letter is of
@@ -10,9 +10,10 @@
  * direction.
  *
  * Prints a line a size: bytes; microseconds one way, the mean over the pairs, or MB/s (10^6) of all
- * pairs together; then of a message and a rank, means: microseconds of CPU, bytes sent and received
- * by TCP sockets; and with --peers of a message: messages through the pool and their bytes. As
- * OSU's: half of a round trip; windows of 64 messages between the same two buffers. */
+ * pairs together; exchange and self: microseconds of a message to the other, or to oneself, and one
+ * from there at the same time; then of a message and a rank, means: microseconds of CPU, bytes sent
+ * and received by TCP sockets; and with --peers of a message: messages through the pool and their
+ * bytes. As OSU's: half of a round trip; windows of 64 messages between the same two buffers. */
 #include <getopt.h>
 
 #include "common.h"
@@ -22,7 +23,7 @@
 #include <penstock/penstock.h>
 #endif
 
-enum test { latency, bandwidth, bibw };
+enum test { latency, bandwidth, bibw, exchange, self };
 
 struct job {
   enum test test;
@@ -35,7 +36,8 @@ struct job {
 
 static long iterations_of(const struct job* job, long bytes) {
   if (job->iterations > 0) return job->iterations;
-  if (job->test == latency) return bytes <= 8192 ? 4000 : bytes <= 262144 ? 1000 : 100;
+  if (job->test != bandwidth && job->test != bibw)
+    return bytes <= 8192 ? 4000 : bytes <= 262144 ? 1000 : 100;
   return bytes <= 8192 ? 200 : bytes <= 262144 ? 40 : 5;
 }
 
@@ -66,6 +68,16 @@ static void ping_pong(const struct job* job, long bytes, long iteration) {
   check(job, bytes, iteration);
 }
 
+/* As programs that swap vectors do. */
+static void swap(const struct job* job, long bytes, long iteration) {
+  const int other = job->other;
+  MPI_Request request;
+  MPI_Irecv(job->in, (int)bytes, MPI_BYTE, other, 4, MPI_COMM_WORLD, &request);
+  MPI_Send(job->out, (int)bytes, MPI_BYTE, other, 4, MPI_COMM_WORLD);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  check(job, bytes, iteration);
+}
+
 /* 64 messages from the first rank, with bibw 64 each way, and a word back when all are there. */
 static void one_window(const struct job* job, long bytes, long iteration) {
   MPI_Request requests[2 * window_ops];
@@ -88,15 +100,18 @@ static void one_window(const struct job* job, long bytes, long iteration) {
 
 /* Messages that a rank sends and receives in an iteration. */
 static long messages_of(const struct job* job) {
-  return job->test == latency ? 2 : job->test == bandwidth ? window_ops : 2 * window_ops;
+  return job->test == bandwidth ? window_ops : job->test == bibw ? 2 * window_ops : 2;
 }
 
 static void print(const struct job* job, long bytes, long count, const double* sums,
                   const struct peers* through_pool) {
   const double each = sums[used_count] / job->pairs; /* the mean over the pairs */
   const double moved = (double)bytes * window_ops * (double)count * (job->test == bibw ? 2 : 1);
-  const double value =
-      job->test == latency ? each * 1e6 / (2.0 * (double)count) : job->pairs * moved / each / 1e6;
+  const double micro = each * 1e6 / (double)count;
+  const double value = job->test == latency ? micro / 2
+                       : job->test == exchange || job->test == self
+                           ? micro
+                           : job->pairs * moved / each / 1e6;
   const double messages = (double)(job->pairs * count * messages_of(job));
   printf("%ld %.3f %.4f %.0f %.0f %.2f %.0f\n", bytes, value, sums[cpu] / (2 * job->pairs),
          sums[sent] / (2 * job->pairs), sums[received] / (2 * job->pairs),
@@ -119,6 +134,8 @@ static void measure(const struct job* job, long bytes) {
     prepare(job, bytes, i);
     if (job->test == latency) {
       ping_pong(job, bytes, i);
+    } else if (job->test == exchange || job->test == self) {
+      swap(job, bytes, i);
     } else {
       one_window(job, bytes, i);
     }
@@ -191,7 +208,7 @@ static void parse(int argc, char** argv, struct job* job, const char** place, st
                                           {"validate", no_argument, NULL, 'c'},
                                           {"peers", required_argument, NULL, 'n'},
                                           {0}};
-  static const char* const tests[] = {"latency", "bandwidth", "bibw"};
+  static const char* const tests[] = {"latency", "bandwidth", "bibw", "exchange", "self"};
   *sizes = parse_sizes("8,4096,65536,1048576");
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     if (option == 'p') {
@@ -210,8 +227,9 @@ static void parse(int argc, char** argv, struct job* job, const char** place, st
       refuse("messages: unknown option");
     }
   }
-  if (optind + 1 != argc) refuse("messages: name one test: latency, bandwidth or bibw");
-  job->test = (enum test)named("the test", argv[optind], tests, 3);
+  if (optind + 1 != argc)
+    refuse("messages: name one test: latency, bandwidth, bibw, exchange or self");
+  job->test = (enum test)named("the test", argv[optind], tests, 5);
   if (strlen(*place) != 2 || strspn(*place, "HD") != 2) {
     refuse("--place: '%s' is none of HH, HD, DH, DD", *place);
   }
@@ -230,6 +248,7 @@ int main(int argc, char** argv) {
   job.pairs = ranks / 2;
   job.first = job.rank < job.pairs;
   job.other = job.first ? job.rank + job.pairs : job.rank - job.pairs;
+  if (job.test == self) job.other = job.rank;
   const struct memory out = memory_of(&job, place[0], "out", largest(&sizes)),
                       in = memory_of(&job, place[1], "in", largest(&sizes));
   job.out = out.data;

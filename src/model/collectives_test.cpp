@@ -221,6 +221,12 @@ TEST(Platforms, AreChangedByName) {
               HasSubstr("a platform has no 'devise'; it has device, duplex"));
   EXPECT_THAT(change(set, "device=").error().message, HasSubstr("'device=' is no NAME=NUMBER"));
   EXPECT_THAT(change(set, "device=-1").error().message, HasSubstr("from 0 to 1000000"));
+  for (const char* wrong : {"duplex=0.5", "turns=2", "cached=3"})
+    EXPECT_THAT(change(set, wrong).error().message, HasSubstr(": 0 or 1 is needed"));
+  for (const char* wrong : {"lanes=0", "lanes=1.5", "lanes=3"})
+    EXPECT_THAT(change(set, wrong).error().message, HasSubstr(": 1 or 2 is needed"));
+  EXPECT_THAT(change(set, "link=1e-300").error().message, HasSubstr("at least 0.001 GB/s"));
+  EXPECT_TRUE(change(set, "lanes=2,duplex=0,link=0"));
   EXPECT_THAT(change(set, "devices=17").error().message, HasSubstr("1 to 16 are modelled"));
   EXPECT_THAT(find_platform("nobody").error().message,
               HasSubstr("there is no platform 'nobody'; there are cccl, gpu, cpu, niagara"));

@@ -71,6 +71,7 @@ Result<std::vector<Growth>> growth_of(const PlatformSet& set, const Study& study
     Growth growth{.collective = study.collective,
                   .nodes = point.nodes,
                   .least = never,
+                  .chunks = study.chunks,
                   .published_least = point.least,
                   .published_greatest = point.greatest,
                   .engine = engine.seconds / engine_base.seconds,

@@ -123,6 +123,21 @@ std::string names_of_fields() {
   return names + "devices";
 }
 
+/// A choice is one of two numbers, and a rate as slow as that would be a mistake of units.
+Result<void> check_value(const PlatformField& field, double number) {
+  constexpr double least_GBps = 1e-3;
+  const bool rate = field.unit == "GB/s", choice = field.unit.find('|') != std::string_view::npos;
+  const double first = field.unit == "1|2" ? 1 : 0;
+  if (choice && number != first && number != first + 1)
+    return fail(ErrorCode::invalid_argument, "{}={}: {:g} or {:g} is needed ({})", field.name,
+                number, first, first + 1, field.meaning);
+  if (rate && number > 0 && number < least_GBps)
+    return fail(ErrorCode::invalid_argument,
+                "{}={}: 0, which is no limit, or at least {:g} GB/s is needed", field.name, number,
+                least_GBps);
+  return {};
+}
+
 Result<void> change_one(PlatformSet& set, std::string_view name, double number) {
   if (name == "devices") {
     if (number < 1 || number > 16 || number != std::floor(number))
@@ -134,6 +149,7 @@ Result<void> change_one(PlatformSet& set, std::string_view name, double number) 
   if (field == nullptr)
     return fail(ErrorCode::invalid_argument, "a platform has no '{}'; it has {}", name,
                 names_of_fields());
+  PENSTOCK_TRY(check_value(*field, number));
   const auto set_already = std::find_if(set.values.begin(), set.values.end(),
                                         [&](const auto& value) { return value.name == name; });
   const PlatformSet::Value value{field->name, number, "given by --set"};

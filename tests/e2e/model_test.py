@@ -18,6 +18,9 @@ class Model(Case):
         printed = self.penstock("model", "collectives", "--growth").stdout
         self.assertIn("WITHIN 5 %", printed)
         self.assertNotIn("  no  ", printed)
+        for said in (printed, *(each["note"] for each in facts["growth"])):
+            self.assertIn("were chosen to fit", said)
+        self.assertEqual([each["chunks"] for each in facts["growth"]][2:4], [[2], [2]])
 
     def test_calls_have_plans_and_networks(self):
         facts = self.facts("--collective", "allreduce,scan", "--nodes", "3,4", "--sizes", "1K,1M", "--per-node", "2",
@@ -44,11 +47,34 @@ class Model(Case):
         self.assertTrue(all(value["source"] for each in listed for value in each["values"]))
 
     def test_refusals(self):
-        self.refused("model", "collectives", "--platform", "none", says="there is no platform 'none'; there are cccl, gpu")
-        self.refused("model", "collectives", "--set", "fast=1", says="a platform has no 'fast'")
-        self.refused("model", "collectives", "--collective", "sum", says="there is no collective 'sum'; there are barrier")
-        self.refused("model", "collectives", "--nodes", "64", "--per-node", "16", says="64 nodes of 16 ranks are 1024 ranks; up to 512")
-        self.refused("model", "collectives", "--sizes", "2G", "--nodes", "2", says="2G bytes a rank: 4 to 1G are modelled")
+        for arguments, says in (
+                (["--platform", "none"], "there is no platform 'none'; there are cccl, gpu"),
+                (["--platform", ""], "there is no platform ''"),
+                (["--set", "fast=1"], "a platform has no 'fast'"),
+                (["--set", "device=fast"], "is no NAME=NUMBER with a number from 0"),
+                (["--set", "duplex=2"], "duplex=2: 0 or 1 is needed"),
+                (["--set", "link=1e-9"], "at least 0.001 GB/s is needed"),
+                (["--collective", "sum"], "there is no collective 'sum'; there are barrier"),
+                (["--nodes", "64", "--per-node", "16"], "64 nodes of 16 ranks are 1024 ranks; up to 512"),
+                (["--sizes", "2G", "--nodes", "2"], "2G bytes a rank: 4 to 1G are modelled"),
+                (["--sizes", "3", "--nodes", "2"], "3 bytes a rank: 4 to 1G are modelled"),
+                (["--sizes", "much", "--nodes", "2"], "much"),
+                (["--nodes", "2", "--sizes", "1K", "--timeline", self.folder / "t.svg"], "--timeline shows one call"),
+                (["--nodes", "2", "--sizes", "1K", "--collective", "scan", "--timeline", self.folder / "t.txt"], "t.txt"),
+                (["--nodes", "2", "--sizes", "1K", "--collective", "scan", "--timeline", "/proc/none/t.svg"], "/proc/none/t.svg")):
+            self.refused("model", "collectives", *arguments, says=says)
+        for option in ("--nodes", "--per-node"):
+            for value in ("0", "257", "two"):
+                done = self.penstock("model", "collectives", option, value, status=None)
+                self.assertNotIn(done.returncode, (0, -6, -11), (option, value))
+                self.assertIn(option, done.stderr)
+
+    def test_a_pool_that_costs_nothing(self):
+        free = "device=0,link=0,pool=0,write=0,read=0,memory=0,reduce=0,load=0,store=0,fence=0"
+        arguments = ["--platform", "cpu", "--nodes", "1,2", "--sizes", "4,1K", "--collective", "allreduce", "--set", free]
+        for call in self.facts(*arguments)["calls"]:
+            self.assertEqual(call["fastest"]["seconds"], 0)
+        self.assertNotIn("inf", self.penstock("model", "collectives", *arguments).stdout.replace("InfiniBand", ""))
 
     def test_experiment(self):
         folder = self.folder / "report"

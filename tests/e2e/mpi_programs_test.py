@@ -57,7 +57,7 @@ class Placements(MpiProgram):
     def in_mode(self, mode):
         program = self.program(MESSAGES)
         for place in ("HH", "HD", "DH", "DD"):
-            for test in ("latency", "bandwidth", "bibw"):
+            for test in ("latency", "bandwidth", "bibw", *(("exchange", "self") if place == "HH" else ())):
                 done = self.run_ranks(2, mode, program, test, "--place", place, "--sizes",
                                       "1,4000,70000", "--iterations", "3", "--validate")
                 rows = [line.split() for line in done.stdout.splitlines()]

@@ -95,7 +95,7 @@ class Tools:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="penstock-bench-")
         program = Path(self._folder.name) / (source.stem + ("-pool" if with_penstock else ""))
-        words = [compiler, "-O2", str(source), "-o", str(program)]
+        words = [compiler, "-O2", str(source), "-o", str(program), "-lm"]
         if with_penstock:
             library, include = self._library_folder(), self.include_folder()
             words += ["-DWITH_PENSTOCK", f"-I{include}", f"-L{library}", f"-Wl,-rpath,{library}", "-lpenstock"]

@@ -15,7 +15,8 @@ from penstock.bench.model import Plot
 SIZES = [8, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304]
 QUICK_SIZES = [8, 65536]
 WITHIN_THE_WINDOW = 896  # bytes that travel as lines which a receiver reads in one batch (docs/protocols/channel.md)
-TESTS = {"latency": "latency_us", "bandwidth": "bandwidth_MBps", "bibw": "bandwidth_MBps"}
+TESTS = {"latency": "latency_us", "bandwidth": "bandwidth_MBps", "bibw": "bandwidth_MBps", "exchange": "time_us", "self": "time_us"}
+SWAPS = ("exchange", "self")  # what `penstock model scaling --measured` needs besides latencies
 
 
 def serialized(name: str, size: int) -> Optional[int]:
@@ -35,7 +36,8 @@ def measure(run: Run, name: str, transport: jobs.Transport, command: Sequence[st
         size = int(size_text)
         what = partial(Key, test, bytes=size, group=group, procs=ranks, wall=wall)
         if wall:
-            figures[what(metric=TESTS[test], serialized=serialized(name, size))] = float(value)
+            each = None if test in SWAPS else serialized(name, size)
+            figures[what(metric=TESTS[test], serialized=each)] = float(value)
         if test == "latency":
             figures[what(metric="cpu_us")] = float(cpu_us)
             figures[what(metric="bytes_socket")] = float(sent) + float(received)
@@ -54,7 +56,8 @@ def with_mpi(run: Run, ranks: int, sizes: Sequence[int]) -> Dict[str, Measure]:
         names = [jobs.TCP, *jobs.own_modes(run, ["software"])]
 
     def both(name: str, kind: jobs.Transport) -> Figures:
-        return {key: value for test in ("latency", "bandwidth")
+        tests = ("latency", "bandwidth", *(SWAPS if ranks == 2 and jobs.enough_cores(2) else ()))
+        return {key: value for test in tests
                 for key, value in measure(run, name, kind, [program], test, ranks, sizes).items()}
 
     return {name: partial(both, name, kind) for name, kind in jobs.transports(run, ranks, names).items()}
