@@ -83,9 +83,9 @@ class Nccl(Switches):
             self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
 
     def test_calls_in_a_switch(self):
-        for gpu in (False,):
-            pool = self.pool("256M", "simulated")
-            with self.subTest(gpu=gpu):
+        for gpu, mode in ((False, "simulated"), (True, "simulated"), (True, "hardware")):  # which has the direct form else
+            pool = self.pool("256M", mode)
+            with self.subTest(gpu=gpu, mode=mode):
                 switch = self.play(pool)
                 self.all_right(3, "calls", gpu, PENSTOCK_POOL=pool, PENSTOCK_NODES=3, PENSTOCK_SIM_SEED=3, **ALWAYS)
                 facts = self.end_of(switch)
@@ -93,7 +93,7 @@ class Nccl(Switches):
                 self.assertEqual(facts["failures"], 0, facts)
 
     def test_calls_go_on_when_the_switch_dies(self):
-        for gpu in (False,):
+        for gpu in (False, True):
             with self.subTest(gpu=gpu):
                 pool = self.pool("256M")
                 switch = self.play(pool)
