@@ -82,7 +82,7 @@ const Prepared* PreparedSchedules::get_moved_by_switch(const Problem& problem, c
   auto made = std::make_shared<Prepared>();
   made->problem = problem;
   made->plan = plan;
-  made->schedule = moved_schedule_of(problem, in_switch);
+  made->schedule = switch_schedule_of(problem, in_switch, plan.slots);
   made->program = lane_program_of(made->schedule);
   made->in_switch = in_switch;
   return keep(std::move(made));

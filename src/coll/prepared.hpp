@@ -38,7 +38,7 @@ struct Prepared : std::enable_shared_from_this<Prepared> {
   bool publishes_nothing = false;  ///< rings without a byte, as in a barrier
   // Of a call whose data is moved by a Mover:
   LaneProgram program;
-  std::optional<SwitchPlan> in_switch;  ///< `schedule` is that of moved_schedule_of()
+  std::optional<SwitchPlan> in_switch;  ///< `schedule` is that of switch_schedule_of()
   // Of a call that GPUs do by themselves, by streams or by one launch:
   std::vector<DirectOp> direct;
   std::vector<FusedRound> fused;

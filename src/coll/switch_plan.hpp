@@ -44,10 +44,10 @@ struct SwitchPlan {
 std::optional<SwitchPlan> switch_plan_of(const Problem& problem, const Reduction* reduction,
                                          const offload::Shape& shape);
 
-/// What a Mover does of such a call: it publishes the operand of each chunk in this rank's slot, in
-/// a segment of the lane that writes, and copies the result from the switch's, in one of the other
-/// lane. The switch is the rank behind the last one. Nothing lies in packets.
-Schedule moved_schedule_of(const Problem& problem, const SwitchPlan& plan);
+/// Such a call as steps, for a Mover and for models of time: a rank publishes the operand of each
+/// chunk in its slot, at most `window` ahead, and copies the result from the switch's, which is the
+/// rank behind the last one. A chunk is a segment of each lane. Nothing lies in packets.
+Schedule switch_schedule_of(const Problem& problem, const SwitchPlan& plan, std::uint32_t window);
 
 /// The same call without the first `done` bytes of each block.
 Problem rest_of(const Problem& problem, std::uint64_t done);
