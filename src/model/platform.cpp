@@ -140,10 +140,10 @@ Result<void> change_one(PlatformSet& set, std::string_view name, double number) 
     set.devices = static_cast<std::uint32_t>(number);
     return {};
   }
-  constexpr double most_switches = 1 + offload::max_leaves;
-  if (name == "switches" && (number > most_switches || number != std::floor(number)))
+  constexpr double most = 1 + offload::max_leaves;
+  if (name == "switches" && (number > most || number != std::floor(number)))
     return fail(ErrorCode::invalid_argument, "switches={}: 0 to {} are modelled", number,
-                most_switches);
+                most);
   const PlatformField* const field = field_of(name);
   if (field == nullptr)
     return fail(ErrorCode::invalid_argument, "a platform has no '{}'; it has {}", name,
