@@ -24,7 +24,7 @@ def counted(run: Run, program: str, ranks: int, size: int) -> None:
     """Of the rank that does most: a link's bytes, packets, bytes reduced; CPU time of ranks and of the switch."""
     calls = 1 if run.settings.quick or ranks * size > LONG else 3
     done = subprocess.run([program, "--ranks", str(ranks), "--sizes", str(size), "--calls", str(calls)], capture_output=True,
-                          text=True, timeout=run.settings.timeout)
+                          text=True, timeout=run.settings.timeout * (1 + ranks * size // LONG))
     if done.returncode != 0:
         raise Failed(done.stderr.strip())
     for line in done.stdout.splitlines():
