@@ -8,6 +8,7 @@
 
 #include "accelerator/server.hpp"
 #include "coll/agreement.hpp"
+#include "coll/test_mover.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/small_pool.hpp"
@@ -32,6 +33,7 @@ struct Job {
   Trouble trouble = Trouble::none;
   std::uint32_t leaves = 0;
   std::vector<SwitchCall> calls;
+  std::vector<bool> moved;  ///< by call: its data is moved by a GPU
   std::vector<coll::Offer> offers;
   std::vector<bool> told;
   std::uint32_t ended = 0;
@@ -100,13 +102,28 @@ class Rank {
     const auto comm = open(agreement);
     if (comm == nullptr) return;
     die_soon(world_, job_, 800);
-    for (const SwitchCall& call : job_.calls)
-      if (!make(*comm, call)) return;
+    for (std::size_t number = 0; number < job_.calls.size(); ++number)
+      if (!make(*comm, number)) return;
     comm->leave();
     if (self_ != 0) return;
     const auto all = comm->await_all_left("the end");
     if (!all) return expect_death(all.error());
+    if (job_.offers[0].switch_region != coll::Offer::none) expect_sources_stay();
     agreement.give_back();
+  }
+  /// Nothing arrives any more where ranks had their operands.
+  void expect_sources_stay() {
+    const offload::Region region(job_.offers[0].switch_region,
+                                 {.ranks = job_.ranks(), .leaves = job_.leaves, .slot_bytes = 256});
+    const std::uint64_t begin = region.source(0, 0);
+    const std::vector<std::byte> mark(region.source(job_.ranks(), 0) - begin, std::byte{0x77});
+    std::vector<std::byte> found(mark.size());
+    const auto& memory = user_.pool->memory();
+    memory.publish_bulk(user_.pool->base() + begin, mark.data(), mark.size());
+    memory.full_fence();
+    world_.evict_all_dirty();
+    memory.observe_bulk(found.data(), user_.pool->base() + begin, found.size());
+    world_.require(found == mark, "something arrived after all had left");
   }
 
   bool all_told() const {
@@ -131,22 +148,41 @@ class Rank {
     world_.require(comm.has_value(), comm ? "" : comm.error().message);
     return std::move(*comm);
   }
-  bool make(Communicator& comm, const SwitchCall& call) {
-    SwitchCallBuffers own(call, self_);
+  /// What one rank brings and how it calls.
+  struct Own {
+    Own(const Communicator& comm, const SwitchCall& of, std::uint32_t self) : buffers(of, self) {
+      if (of.reduces()) arithmetic.emplace(of.reduction());
+      call = {.name = name_of(of.collective),
+              .problem = &buffers.problem,
+              .plan = comm.plan(buffers.problem),
+              .input = buffers.in.data(),
+              .output = buffers.output(),
+              .arithmetic = arithmetic ? &*arithmetic : nullptr};
+    }
+    SwitchCallBuffers buffers;
     std::optional<coll::PredefinedArithmetic> arithmetic;
-    if (call.reduces()) arithmetic.emplace(call.reduction());
-    const auto done = comm.run({.name = name_of(call.collective),
-                                .problem = &own.problem,
-                                .plan = comm.plan(own.problem),
-                                .input = own.in.data(),
-                                .output = own.output(),
-                                .arithmetic = arithmetic ? &*arithmetic : nullptr});
+    coll::Call call;
+  };
+  /// A GPU is given a call while others are under way: as it was prepared then.
+  Result<void> run_moved(Communicator& comm, std::size_t number, Own& own) {
+    const auto prepared = prepared_next_ ? prepared_next_ : *comm.prepare_moved(own.call);
+    prepared_next_ = nullptr;
+    if (number + 1 < job_.calls.size() && job_.moved[number + 1] && world_.random() % 2 == 0)
+      prepared_next_ = *comm.prepare_moved(Own(comm, job_.calls[number + 1], self_).call);
+    return coll::run_moved(comm, own.call, *prepared, own.buffers.in.data(), own.buffers.output(),
+                           world_.random());
+  }
+  bool make(Communicator& comm, std::size_t number) {
+    const SwitchCall& call = job_.calls[number];
+    Own own(comm, call, self_);
+    const auto done = job_.moved[number] ? run_moved(comm, number, own) : comm.run(own.call);
     if (!done) {
       expect_death(done.error());
       return false;
     }
-    const std::string fault = own.fault(call, self_);
-    world_.require(fault.empty(), fmt::format("{}: {}", call.text(), fault));
+    const std::string fault = own.buffers.fault(call, self_);
+    world_.require(fault.empty(), fmt::format("{}{}: {}", call.text(),
+                                              job_.moved[number] ? ", moved" : "", fault));
     return true;
   }
   /// Of a rank: a switch that dies is no error to anybody.
@@ -162,6 +198,7 @@ class Rank {
   Job& job_;
   std::uint32_t self_;
   SpaceUser user_;
+  std::shared_ptr<const coll::Prepared> prepared_next_;
 };
 
 /// For longer than a lease, somewhere in its work.
@@ -200,6 +237,7 @@ struct Case {
   std::uint32_t victim = ~0u;  ///< a rank, or `ranks`: the switch or spine; then the leaves
   std::uint32_t leaves = 0;
   Trouble trouble = Trouble::none;
+  bool gpus = false;  ///< most calls are moved by them
 };
 
 class SwitchPool : public SimulatedPool {
@@ -221,6 +259,7 @@ std::string name_of(const Case& of) {
   if (of.trouble == Trouble::dies_at_work) name += " at work";
   if (of.trouble == Trouble::stops) name += ", the switch is stopped";
   if (of.trouble == Trouble::vandal) name += ", rings are overwritten";
+  if (of.gpus) name += ", data moved by GPUs";
   return name;
 }
 
@@ -233,8 +272,10 @@ Scenario calls(const SimulatedPool& pool, const Case& of) {
     job->trouble = of.trouble;
     job->leaves = of.leaves;
     std::mt19937_64 random(world.random());
-    for (std::uint32_t i = 0; i < of.calls; ++i)
+    for (std::uint32_t i = 0; i < of.calls; ++i) {
       job->calls.push_back(draw_switch_call(of.ranks, random));
+      job->moved.push_back(of.gpus && random() % 4 != 0);
+    }
     for (std::uint32_t self = 0; self <= of.ranks + of.leaves; ++self) {
       Process& process = world.spawn(self, [&world, &pool, job, self, of] {
         if (self >= of.ranks) return play(world, pool, job, self - of.ranks);
@@ -329,6 +370,46 @@ TEST(Tree, WhatAStrangerOverwritesIsNoticedAndNobodyHangs) {
   SwitchPool pool;
   const Case of{.ranks = 3, .calls = 6, .leaves = 2, .trouble = Trouble::vandal};
   expect_held("switch", "random schedules", explore(calls(pool, of), 15));
+}
+
+TEST(MovedThroughASwitch, GivesTheBitsOfTheEngine) {
+  for (const std::uint32_t leaves : {0u, 2u}) {
+    SwitchPool pool;
+    const Case of{.ranks = 2 + leaves / 2, .calls = 6, .leaves = leaves, .gpus = true};
+    expect_held("switch", "random schedules", explore(calls(pool, of), leaves == 0 ? 100 : 10));
+    expect_held("switch", "random schedules", explore(with_lasting_copies(calls(pool, of)), 12));
+  }
+}
+
+TEST(MovedThroughASwitch, WhenItDiesEachRankCompletesEachCall) {
+  for (const std::uint32_t leaves : {0u, 2u}) {
+    SwitchPool pool;
+    for (std::uint32_t victim = 3; victim <= 3 + leaves; ++victim) {
+      const Case of{.ranks = 3,
+                    .calls = 5,
+                    .victim = victim,
+                    .leaves = leaves,
+                    .trouble = Trouble::dies_at_work,
+                    .gpus = true};
+      expect_held("switch", "crash points", explore(calls(pool, of), leaves == 0 ? 40 : 12));
+      expect_held("switch", "crash points", explore(with_lasting_copies(calls(pool, of)), 8));
+    }
+  }
+}
+
+TEST(MovedThroughASwitch, ARankThatDiesIsNamedToAllOthers) {
+  SwitchPool pool;
+  for (const std::uint32_t victim : {0u, 1u}) {
+    const Case of{
+        .ranks = 3, .calls = 4, .victim = victim, .trouble = Trouble::dies_at_work, .gpus = true};
+    expect_held("switch", "crash points", explore(calls(pool, of), 30));
+  }
+}
+
+TEST(MovedThroughASwitch, WhatAStrangerOverwritesIsNoticedAndNobodyHangs) {
+  SwitchPool pool;
+  const Case of{.ranks = 3, .calls = 6, .trouble = Trouble::vandal, .gpus = true};
+  expect_held("switch", "random schedules", explore(calls(pool, of), 30));
 }
 
 /// The switch and a rank take turns: what one has done the other finds at its next look, though

@@ -177,6 +177,15 @@ void World::evict_left_dirty() {
   while (!left_dirty_.empty()) evict_one_left_dirty();
 }
 
+void World::evict_all_dirty() {
+  for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
+    NodeView& view = *nodes_[node].view;
+    for_touched_lines(node, [&](std::uint64_t line) {
+      if (view.dirty(line)) view.drop(line);
+    });
+  }
+}
+
 void World::lose_node(std::uint32_t node) {
   for (auto& process : processes_) {
     if (process->node != node || process->dead) continue;

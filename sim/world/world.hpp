@@ -112,6 +112,8 @@ class World : public Machine, public coherence::Simulator {
   /// Evicts the dirty lines that the dead left in the caches of their nodes. Before that each line
   /// leaves at a moment of its own, whichever owner its memory has by then.
   void evict_left_dirty();
+  /// So do those of the living, of every node.
+  void evict_all_dirty();
   bool alive(std::uint64_t pid) const;
   /// As the kernel of the running process's node knows.
   bool runs_here(std::uint64_t pid) const;

@@ -39,6 +39,8 @@ std::vector<gpu::Communicator::Area> places_of(const coll::Options& core, pool::
   const auto areas = coll::Communicator::slot_areas(ranks, core.shape);
   for (std::size_t i = 0; i < areas.size(); ++i)
     places.push_back({pool.base() + core.slot_areas[i], areas[i].bytes});
+  if (const auto& region = core.switch_region)
+    places.push_back({pool.base() + region->offset(), region->bytes()});
   return places;
 }
 

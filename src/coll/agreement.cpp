@@ -84,6 +84,15 @@ bool names_switch(const std::shared_ptr<const Tuning>& tuning) {
                                           [](const TuningEntry& entry) { return entry.in_switch; });
 }
 
+bool is_always_in_switch() {
+  return switch_wish() == "always";
+}
+
+bool is_served(arena::Arena& arena) {
+  const auto switches = offload::serving(arena);
+  return switches && *switches;
+}
+
 /// As the ranks find it from rank 0's offer.
 offload::Shape region_shape_of(const Offer& first, std::uint32_t ranks) {
   return {.ranks = ranks,
@@ -125,6 +134,8 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
   own_.check = wishes.check;
   own_.direct = can_be_direct(pool, ranks_, wishes) ? wishes.direct : 0;
   if (self_ != 0) return {};
+  // A switch needs somebody who writes packets.
+  if (own_.direct != 0 && is_always_in_switch() && is_served(space_->arena)) own_.direct = 0;
   const std::uint64_t bytes = space_->arena.stats().bytes_total;
   const auto shape_on = [&](const Devices& devices) {
     Shape taken = shape_for(ranks_, bytes, devices);

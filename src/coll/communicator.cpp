@@ -149,7 +149,8 @@ Result<bool> Communicator::Impl::advance_in_switch() {
   if (way != SwitchWay::plain) return way == SwitchWay::done;
   const Prepared& whole = in_switch.prepared();
   const std::uint64_t done = in_switch.done_bytes();
-  if (done == 0) {
+  current = in_switch.rest();
+  if (done == 0 && !whole.in_switch) {
     begin_plainly(whole);
   } else {
     rest = PENSTOCK_TRY(schedules.make(rest_of(whole.problem, done), whole.plan));
@@ -168,6 +169,7 @@ Result<bool> Communicator::Impl::step() {
   const bool agreed = PENSTOCK_TRY(check.all_agree(name, missing));
   Result<bool> done = false;
   if (agreed) done = advance();
+  if (done && *done) PENSTOCK_TRY(in_switch.give_staged());
   if (done && !*done && ++fruitless % looks_between_checks == 0) {
     state.restore_own_words();
     const auto eager_form =
@@ -265,6 +267,10 @@ Result<std::shared_ptr<const Prepared>> Communicator::prepare_moved(const Call& 
   Call by_slots = call;
   by_slots.plan.eager = false;
   const Plan plan = PENSTOCK_TRY(impl_->fitting_plan(by_slots));
+  by_slots.plan = plan;
+  if (const auto in_switch = impl_->in_switch.plan_of_moved(by_slots))
+    return impl_->schedules.get_moved_by_switch(*call.problem, plan, *in_switch)
+        ->shared_from_this();
   return PENSTOCK_TRY(impl_->schedules.get_moved(*call.problem, plan))->shared_from_this();
 }
 
@@ -282,12 +288,17 @@ Direct& Communicator::direct() {
 
 std::byte* Communicator::chunk_of(const Prepared& prepared, std::uint64_t number,
                                   std::uint32_t rank, std::uint64_t chunk) const {
+  if (prepared.in_switch) return impl_->in_switch.moved_chunk(number, rank, chunk);
   const Placement placement = placement_of(prepared.problem.collective, prepared.plan.variant);
   return impl_->state.slots.at(placement, rank, number, chunk);
 }
 
 std::uint64_t Communicator::begun() const {
   return impl_->state.begun();
+}
+
+std::uint64_t Communicator::packets() const {
+  return impl_->in_switch.packets();
 }
 
 Result<void> Communicator::begin(const Call& call, const Prepared& prepared) {

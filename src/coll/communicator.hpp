@@ -138,17 +138,21 @@ class Communicator {
   /// The schedule of a call that begins later, whatever is in progress now; `call.problem` need not
   /// stay. Errors: those of build().
   Result<std::shared_ptr<const Prepared>> prepare(const Call& call);
-  /// The same for a call whose data is moved by a Mover: its plan is not eager.
+  /// The same for a call whose data is moved by a Mover: its plan is not eager. Through the switch,
+  /// where the plan says so and it can be: then Prepared::in_switch is there.
   Result<std::shared_ptr<const Prepared>> prepare_moved(const Call& call);
   /// The same for a call that GPUs do by themselves, where Shape::direct is set.
   Result<std::shared_ptr<const Prepared>> prepare_direct(const Call& call);
   /// What a GPU needs to keep the protocol by itself. Its own rules say who may call it when.
   Direct& direct();
-  /// Where chunk `chunk` of `rank` lies in the `number`-th collective, counted from 1.
+  /// Where chunk `chunk` of `rank` lies in the `number`-th collective, counted from 1; through the
+  /// switch, in the collective whose first packet is the `number`-th, counted from 0.
   std::byte* chunk_of(const Prepared& prepared, std::uint64_t number, std::uint32_t rank,
                       std::uint64_t chunk) const;
   /// Collectives that were begun.
   std::uint64_t begun() const;
+  /// Packets to the switch of these.
+  std::uint64_t packets() const;
   /// run() of a call that was prepared.
   Result<void> run(const Call& call, const Prepared& prepared);
   /// Begins such a call. Errors: that of an earlier call, after which none is done.

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "base/status.hpp"
 #include "coll/schedule.hpp"
 
 namespace penstock::coll {
@@ -18,6 +19,11 @@ class Mover {
   virtual void allow(Lane lane, std::size_t segment) = 0;
   /// What a segment that has a mark moves, and all before it in its lane, is moved.
   virtual bool is_done(Lane lane, std::size_t segment) = 0;
+  /// For a call that goes on by a thread of the host: copies between the call's buffers and memory
+  /// of the host. Of the lane that writes all is done; what is stored, the other lane does not
+  /// touch any more. Over when they return. Errors: what the GPU says.
+  virtual Result<void> fetch(std::byte* to, const Span& from) = 0;
+  virtual Result<void> store(const Span& to, const std::byte* from) = 0;
 };
 
 }  // namespace penstock::coll

@@ -76,6 +76,18 @@ Result<const Prepared*> PreparedSchedules::get_moved(const Problem& problem, con
   return found;
 }
 
+const Prepared* PreparedSchedules::get_moved_by_switch(const Problem& problem, const Plan& plan,
+                                                       const SwitchPlan& in_switch) {
+  if (Prepared* const found = find(problem, plan, in_switch)) return found;
+  auto made = std::make_shared<Prepared>();
+  made->problem = problem;
+  made->plan = plan;
+  made->schedule = switch_schedule_of(problem, in_switch, plan.slots);
+  made->program = lane_program_of(made->schedule);
+  made->in_switch = in_switch;
+  return keep(std::move(made));
+}
+
 Result<const Prepared*> PreparedSchedules::get_direct(const Problem& problem, const Plan& plan,
                                                       const Layout& layout) {
   Prepared* const found = PENSTOCK_TRY(find_or_make(problem, plan));
@@ -98,17 +110,27 @@ Result<std::shared_ptr<Prepared>> PreparedSchedules::make(const Problem& problem
   return made;
 }
 
-Result<Prepared*> PreparedSchedules::find_or_make(const Problem& problem, const Plan& plan) {
-  for (const auto& entry : entries_) {
-    if (entry != nullptr && entry->problem == problem && entry->plan == plan) return entry.get();
-  }
-  if (last_long_ != nullptr && last_long_->problem == problem && last_long_->plan == plan)
-    return last_long_.get();
-  auto made = PENSTOCK_TRY(make(problem, plan));
+Prepared* PreparedSchedules::find(const Problem& problem, const Plan& plan,
+                                  const std::optional<SwitchPlan>& in_switch) const {
+  const auto is_it = [&](const std::shared_ptr<Prepared>& entry) {
+    return entry != nullptr && entry->problem == problem && entry->plan == plan &&
+           entry->in_switch == in_switch;
+  };
+  for (const auto& entry : entries_)
+    if (is_it(entry)) return entry.get();
+  return is_it(last_long_) ? last_long_.get() : nullptr;
+}
+
+Prepared* PreparedSchedules::keep(std::shared_ptr<Prepared> made) {
   const bool is_long = made->schedule.steps.size() > long_steps;
   auto& entry = is_long ? last_long_ : entries_[next_++ % entries_.size()];
   entry = std::move(made);
   return entry.get();
+}
+
+Result<Prepared*> PreparedSchedules::find_or_make(const Problem& problem, const Plan& plan) {
+  if (Prepared* const found = find(problem, plan, std::nullopt)) return found;
+  return keep(PENSTOCK_TRY(make(problem, plan)));
 }
 
 }  // namespace penstock::coll

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "coll/direct_program.hpp"
@@ -11,6 +12,7 @@
 #include "coll/lane_program.hpp"
 #include "coll/problem.hpp"
 #include "coll/schedule.hpp"
+#include "coll/switch_plan.hpp"
 
 namespace penstock::coll {
 
@@ -36,6 +38,7 @@ struct Prepared : std::enable_shared_from_this<Prepared> {
   bool publishes_nothing = false;  ///< rings without a byte, as in a barrier
   // Of a call whose data is moved by a Mover:
   LaneProgram program;
+  std::optional<SwitchPlan> in_switch;  ///< `schedule` is that of switch_schedule_of()
   // Of a call that GPUs do by themselves, by streams or by one launch:
   std::vector<DirectOp> direct;
   std::vector<FusedRound> fused;
@@ -56,6 +59,9 @@ class PreparedSchedules {
   Result<std::shared_ptr<Prepared>> make(const Problem& problem, const Plan& plan) const;
   /// With Prepared::program. `plan` is not eager.
   Result<const Prepared*> get_moved(const Problem& problem, const Plan& plan);
+  /// With Prepared::program and ::in_switch.
+  const Prepared* get_moved_by_switch(const Problem& problem, const Plan& plan,
+                                      const SwitchPlan& in_switch);
   /// With Prepared::direct and ::fused. `plan` is not eager.
   Result<const Prepared*> get_direct(const Problem& problem, const Plan& plan,
                                      const Layout& layout);
@@ -63,6 +69,10 @@ class PreparedSchedules {
  private:
   /// Of long schedules only the last is kept: they take long anyhow, and much memory.
   static constexpr std::size_t long_steps = 4096;
+  /// Null: it is not kept.
+  Prepared* find(const Problem& problem, const Plan& plan,
+                 const std::optional<SwitchPlan>& in_switch) const;
+  Prepared* keep(std::shared_ptr<Prepared> made);
   Result<Prepared*> find_or_make(const Problem& problem, const Plan& plan);
 
   NodeMap nodes_;

@@ -57,6 +57,8 @@ class Running {
   }
 
  protected:
+  /// The call in progress goes on as another one, of the same problem.
+  void go_on_as(const Call& call) { call_ = call; }
   /// The steps from `first` to `end` are done, and what is before them was recorded.
   void done(std::size_t first, std::size_t end) {
     if (trace_ != nullptr) [[unlikely]]

@@ -7,6 +7,7 @@
 
 #include "coll/problem.hpp"
 #include "coll/reduction.hpp"
+#include "coll/schedule.hpp"
 #include "offload/region.hpp"
 
 namespace penstock::coll {
@@ -21,10 +22,15 @@ struct SwitchPlan {
   std::uint32_t segments = 1;         ///< of an operand
   std::uint32_t result_segments = 1;  ///< of a result
   bool inlined = false;               ///< operand and result fit a packet
+  bool operator==(const SwitchPlan&) const = default;
 
   bool reduces() const {
     return operation == offload::Operation::reduce_scatter ||
            operation == offload::Operation::all_reduce || operation == offload::Operation::reduce;
+  }
+  /// From segment to segment, for parts of `bytes` bytes.
+  static std::uint64_t stride(std::uint64_t bytes) {
+    return (bytes + coherence::line_bytes - 1) / coherence::line_bytes * coherence::line_bytes;
   }
   /// Of chunk `n`, where in the block and how long.
   Block part(std::uint64_t n) const {
@@ -37,6 +43,11 @@ struct SwitchPlan {
 /// that not all ranks know, a slot that is too short, a reduction that is not predefined.
 std::optional<SwitchPlan> switch_plan_of(const Problem& problem, const Reduction* reduction,
                                          const offload::Shape& shape);
+
+/// Such a call as steps, for a Mover and for models of time: a rank publishes the operand of each
+/// chunk in its slot, at most `window` ahead, and copies the result from the switch's, which is the
+/// rank behind the last one. A chunk is a segment of each lane. Nothing lies in packets.
+Schedule switch_schedule_of(const Problem& problem, const SwitchPlan& plan, std::uint32_t window);
 
 /// The same call without the first `done` bytes of each block.
 Problem rest_of(const Problem& problem, std::uint64_t done);

@@ -7,6 +7,7 @@
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "base/wait.hpp"
+#include "coll/mover.hpp"
 
 namespace penstock::coll {
 
@@ -20,26 +21,23 @@ using offload::Status;
 
 constexpr std::uint64_t look_interval_ns = 20'000'000;
 
-std::uint64_t stride(std::uint64_t part_bytes) {
-  return base::align_up(part_bytes, line_bytes);
-}
-
 }  // namespace
 
 SwitchRun::SwitchRun(State& state, std::optional<offload::Region> region)
     : Running(state), region_(std::move(region)) {
   if (!region_) return;
+  // Hosts hang on the leaves in turn.
+  const std::uint32_t leaves = region_->shape().leaves;
+  own_switch_ = leaves == 0 ? 0 : 1 + s_.group.pool.node() % leaves;
   publish_member();
   find_switches();
   sent_.resize(region_->shape().window);
 }
 
-/// Hosts hang on the leaves in turn.
 void SwitchRun::publish_member() const {
-  const std::uint32_t leaves = region_->shape().leaves;
-  offload::publish_member(s_.group.pool, *region_, region_->member_line(s_.self()),
-                          {.token = s_.group.token(s_.self()),
-                           .leaf = leaves == 0 ? 0 : s_.group.pool.node() % leaves});
+  offload::publish_member(
+      s_.group.pool, *region_, region_->member_line(s_.self()),
+      {.token = s_.group.token(s_.self()), .leaf = own_switch_ == 0 ? 0 : own_switch_ - 1});
   s_.group.memory.store_fence();
 }
 
@@ -66,7 +64,8 @@ std::optional<std::string> SwitchRun::why_gone() const {
 }
 
 bool SwitchRun::takes(const Call& call, const Prepared& prepared) const {
-  if (!region_ || all_left_ || !prepared.plan.in_switch || call.mover != nullptr) return false;
+  if (call.mover != nullptr) return prepared.in_switch.has_value();
+  if (!region_ || all_left_ || !prepared.plan.in_switch) return false;
   const Reduction* const reduction =
       call.arithmetic == nullptr ? nullptr : call.arithmetic->predefined();
   return switch_plan_of(prepared.problem, reduction, region_->shape()).has_value();
@@ -76,12 +75,14 @@ void SwitchRun::begin(const Call& call, const Prepared& prepared) {
   Running::begin(call, prepared);
   const Reduction* const reduction =
       call.arithmetic == nullptr ? nullptr : call.arithmetic->predefined();
-  plan_ = *switch_plan_of(prepared.problem, reduction, region_->shape());
+  plan_ = prepared.in_switch ? *prepared.in_switch
+                             : *switch_plan_of(prepared.problem, reduction, region_->shape());
   base_ = next_base_;
   next_base_ = base_ + plan_.chunks;
   submitted_ = taken_ = cut_ = 0;
   next_look_ns_ = 0;
   unanswered_looks_ = 0;
+  moving_ = false;
   stage_ = left_ == 0 ? Stage::served : Stage::leaving;
 }
 
@@ -96,8 +97,9 @@ Result<SwitchWay> SwitchRun::advance(Missing& missing) {
   }
   if (stage_ == Stage::leaving) {
     if (!agreed(missing)) return SwitchWay::waits;
-    stage_ = Stage::taking;
+    stage_ = is_moved() ? Stage::fetching : Stage::taking;
   }
+  if (stage_ != Stage::taking && !PENSTOCK_TRY(come_to_host(missing))) return SwitchWay::waits;
   PENSTOCK_TRY(take_the_rest());
   if (taken_ < plan_.chunks) return SwitchWay::plain;
   finish();
@@ -136,7 +138,8 @@ Result<bool> SwitchRun::serve(Missing& missing) {
 /// that had its slot before.
 void SwitchRun::submit_more() {
   const std::uint64_t end = std::min(plan_.chunks, taken_ + region_->shape().window);
-  while (submitted_ < end) submit(submitted_++);
+  if (is_moved() && submitted_ < end) call().mover->allow(Lane::write, end - 1);
+  while (submitted_ < end && is_operand_there(submitted_)) submit(submitted_++);
 }
 
 void SwitchRun::publish_operand(std::uint64_t chunk, std::uint64_t source) {
@@ -144,9 +147,9 @@ void SwitchRun::publish_operand(std::uint64_t chunk, std::uint64_t source) {
   const Block part = plan_.part(chunk);
   for (std::uint32_t segment = 0; segment < plan_.segments; ++segment) {
     const Block& block = problem.input[segment];
-    s_.group.memory.publish_bulk(s_.group.pool.base() + source + segment * stride(part.bytes),
-                                 from({Buffer::input, block.offset + part.offset, part.bytes}),
-                                 part.bytes);
+    s_.group.memory.publish_bulk(
+        s_.group.pool.base() + source + segment * SwitchPlan::stride(part.bytes),
+        from({Buffer::input, block.offset + part.offset, part.bytes}), part.bytes);
   }
   s_.group.memory.store_fence();  // the operand first, then its packet
 }
@@ -173,7 +176,7 @@ void SwitchRun::submit(std::uint64_t chunk) {
   } else if (has_operand) {
     command.source = region_->source(s_.self(), index);
     command.elements = plan_.part(chunk).bytes / plan_.element_bytes;
-    publish_operand(chunk, command.source);
+    is_moved() ? send_operand(chunk) : publish_operand(chunk, command.source);
   }
   Packet& packet = sent_[index % sent_.size()];
   packet = offload::seal(command, region_->submission_place(s_.self(), index));
@@ -191,11 +194,12 @@ std::optional<Packet> SwitchRun::packet_at(std::uint32_t rank, std::uint64_t chu
 }
 
 Result<bool> SwitchRun::take_next() {
+  if (moving_) return has_moved();
   const auto packet = packet_at(s_.self(), taken_);
   if (!packet) return false;
   const std::uint64_t before = taken_;
   PENSTOCK_TRY(take(s_.self(), *packet));
-  return taken_ != before;
+  return taken_ != before || moving_;
 }
 
 /// Whether the result is one of this call, and in its place.
@@ -228,6 +232,8 @@ Result<void> SwitchRun::check_size(const Completion& completion) const {
 /// Of the awaited chunk: where the switch, or any leaf, puts it.
 bool SwitchRun::is_result(std::uint64_t offset) const {
   const std::uint32_t leaves = region_->shape().leaves;
+  // A stream was told from where it copies before there was a result.
+  if (is_moved()) return offset == region_->result(own_switch_, index_of(taken_));
   for (std::uint32_t number = leaves == 0 ? 0 : 1; number <= leaves; ++number)
     if (offset == region_->result(number, index_of(taken_))) return true;
   return false;
@@ -247,9 +253,13 @@ Result<void> SwitchRun::take(std::uint32_t ring, const Packet& packet) {
     leave(fmt::format("its answer {} is not to this call", index_of(taken_)));
     return {};
   }
+  unanswered_looks_ = 0;
+  if (is_moved()) {
+    let_take(*completion);
+    return {};
+  }
   if (plan_.operation != Offloaded::barrier) take_result(*completion);
   ++taken_;
-  unanswered_looks_ = 0;
   return {};
 }
 
@@ -260,7 +270,7 @@ void SwitchRun::take_result(const Completion& completion) {
   const std::byte* const result = s_.group.pool.base() + completion.result;
   const auto take_segment = [&](std::uint64_t segment, const Block& block) {
     memory.load_bulk(to({Buffer::output, block.offset + part.offset, part.bytes}),
-                     result + segment * stride(part.bytes), part.bytes);
+                     result + segment * SwitchPlan::stride(part.bytes), part.bytes);
   };
   if (problem.output.empty()) return;
   if (plan_.inlined) {
@@ -268,7 +278,7 @@ void SwitchRun::take_result(const Completion& completion) {
                 completion.inlined.data.data(), part.bytes);
     return;
   }
-  memory.invalidate(result, plan_.result_segments * stride(part.bytes));
+  memory.invalidate(result, plan_.result_segments * SwitchPlan::stride(part.bytes));
   memory.load_fence();
   if (plan_.operation == Offloaded::reduce_scatter)
     return take_segment(s_.self(), problem.output[0]);
@@ -296,7 +306,8 @@ Result<void> SwitchRun::refused(const Completion& completion) {
 
 Result<void> SwitchRun::look_around(Missing& missing) {
   const std::uint64_t now = base::now_ns();
-  if (next_look_ns_ == 0) missing = {s_.self()};
+  if (next_look_ns_ == 0 || moving_) missing = {s_.self()};
+  if (moving_) return {};
   if (next_look_ns_ == 0) next_look_ns_ = now + look_interval_ns;
   if (now < next_look_ns_) return {};
   next_look_ns_ = now + look_interval_ns;
@@ -345,10 +356,10 @@ std::uint64_t SwitchRun::awaited_switch() const {
 Result<bool> SwitchRun::take_from_anothers_ring() {
   for (std::uint32_t rank = 0; rank < s_.group.ranks(); ++rank) {
     const auto packet = packet_at(rank, taken_);
-    if (!packet) continue;
+    if (!packet || (is_moved() && !is_for_us(rank, *packet))) continue;
     const std::uint64_t before = taken_;
     PENSTOCK_TRY(take(rank, *packet));
-    if (taken_ != before || stage_ != Stage::served) return true;
+    if (taken_ != before || moving_ || stage_ != Stage::served) return true;
   }
   return false;
 }

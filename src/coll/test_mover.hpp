@@ -17,11 +17,12 @@ namespace penstock::coll {
 class TestMover : public Mover {
  public:
   /// Of the communicator's next call.
-  TestMover(const Communicator& comm, const Prepared& prepared, std::byte* input, std::byte* output,
-            std::uint64_t seed)
+  TestMover(const Communicator& comm, const Prepared& prepared, const Arithmetic* arithmetic,
+            std::byte* input, std::byte* output, std::uint64_t seed)
       : comm_(comm),
         prepared_(prepared),
-        number_(comm.begun() + 1),
+        arithmetic_(arithmetic),
+        number_(prepared.in_switch ? comm.packets() : comm.begun() + 1),
         input_(input),
         output_(output),
         scratch_(prepared.schedule.scratch_bytes),
@@ -34,6 +35,14 @@ class TestMover : public Mover {
     for (std::uint64_t i = random_() % 4; i > 0; --i)
       advance(random_() % 2 == 0 ? Lane::write : Lane::read);
     return marked_[index(lane)] > segment;
+  }
+  Result<void> fetch(std::byte* to, const Span& from) override {
+    std::memcpy(to, at(from), from.bytes);
+    return {};
+  }
+  Result<void> store(const Span& to, const std::byte* from) override {
+    std::memcpy(at(to), from, to.bytes);
+    return {};
   }
 
  private:
@@ -75,16 +84,20 @@ class TestMover : public Mover {
     return true;
   }
   void combine(const Step& step) {
-    const WordArithmetic arithmetic;
-    std::vector<std::byte> sum(step.span.bytes);
-    for (std::uint32_t i = 0; i < step.operand_count; ++i) {
-      const Operand& value = prepared_.schedule.operands[step.first_operand + i];
-      const std::byte* const from =
-          value.own ? at(value.span) : chunk(value.rank, value.chunk) + value.at;
-      if (i == 0) arithmetic.first(sum.data(), from, sum.size());
-      if (i != 0) arithmetic.add(sum.data(), from, sum.size());
+    alignas(64) std::array<std::byte, Reduction::accumulator_bytes> sum;
+    std::byte* const result = at(step.span);
+    for (std::uint64_t begin = 0; begin < step.span.bytes; begin += arithmetic_->piece_bytes()) {
+      const std::size_t bytes =
+          std::min<std::uint64_t>(arithmetic_->piece_bytes(), step.span.bytes - begin);
+      for (std::uint32_t i = 0; i < step.operand_count; ++i) {
+        const Operand& value = prepared_.schedule.operands[step.first_operand + i];
+        const std::byte* const from =
+            (value.own ? at(value.span) : chunk(value.rank, value.chunk) + value.at) + begin;
+        if (i == 0) arithmetic_->first(sum.data(), from, bytes);
+        if (i != 0) arithmetic_->add(sum.data(), from, bytes);
+      }
+      arithmetic_->finish(result + begin, sum.data(), bytes);
     }
-    std::memcpy(at(step.span), sum.data(), sum.size());
   }
   std::byte* at(const Span& span) {
     std::byte* begin = input_;
@@ -98,6 +111,7 @@ class TestMover : public Mover {
 
   const Communicator& comm_;
   const Prepared& prepared_;
+  const Arithmetic* const arithmetic_;
   const std::uint64_t number_;
   std::byte *input_, *output_;
   std::vector<std::byte> scratch_;
@@ -107,14 +121,20 @@ class TestMover : public Mover {
   std::set<std::uint32_t> moved_;
 };
 
-/// A call whose data a TestMover moves. `plan`: not eager.
-inline Result<void> run_moved(Communicator& comm, Call call, std::byte* input, std::byte* output,
-                              std::uint64_t seed) {
+/// A call whose data a TestMover moves, as it was prepared.
+inline Result<void> run_moved(Communicator& comm, Call call, const Prepared& prepared,
+                              std::byte* input, std::byte* output, std::uint64_t seed) {
+  TestMover mover(comm, prepared, call.arithmetic, input, output, seed);
+  call.mover = &mover;
+  return comm.run(call, prepared);
+}
+
+/// `plan`: not eager.
+inline Result<void> run_moved(Communicator& comm, const Call& call, std::byte* input,
+                              std::byte* output, std::uint64_t seed) {
   const auto prepared = comm.prepare_moved(call);
   if (!prepared) return unexpected(prepared.error());
-  TestMover mover(comm, **prepared, input, output, seed);
-  call.mover = &mover;
-  return comm.run(call, **prepared);
+  return run_moved(comm, call, **prepared, input, output, seed);
 }
 
 }  // namespace penstock::coll

@@ -52,10 +52,8 @@ cuda::DevicePointer Movement::in_pool(const std::byte* memory) const {
 }
 
 cuda::DevicePointer Movement::at(const Call& call, const coll::Span& span) const {
-  cuda::DevicePointer begin = call.input;
-  if (span.buffer == coll::Buffer::output) begin = call.output;
-  if (span.buffer == coll::Buffer::scratch) begin = scratch_.back();
-  return begin + span.offset;
+  if (span.buffer == coll::Buffer::scratch) return scratch_.back() + span.offset;
+  return place_of(call, span);
 }
 
 void Movement::describe(const Call& call, const coll::Prepared& prepared, std::uint64_t collective,

@@ -25,6 +25,11 @@ struct Call {
   std::uint64_t fingerprint = 0, timeout_ns = 0;  ///< as coll::Call
 };
 
+/// Where a span of a call lies that is not in scratch memory.
+inline cuda::DevicePointer place_of(const Call& call, const coll::Span& span) {
+  return (span.buffer == coll::Buffer::output ? call.output : call.input) + span.offset;
+}
+
 /// What a communicator has in the pool.
 struct Area {
   std::byte* begin = nullptr;

@@ -22,12 +22,27 @@ class Proxied::Gates : public coll::Mover {
     if (++looks_ % looks_between_checks == 0) check();
     return false;
   }
+  Result<void> fetch(std::byte* to, const coll::Span& from) override {
+    return keep(owner_.copy_beside([&](cuda::Stream stream) {
+      return driver().copy_to_host(to, place_of(submitted_.call, from), from.bytes, stream);
+    }));
+  }
+  Result<void> store(const coll::Span& to, const std::byte* from) override {
+    return keep(owner_.copy_beside([&](cuda::Stream stream) {
+      return driver().copy_to_device(place_of(submitted_.call, to), from, to.bytes, stream);
+    }));
+  }
   /// Why the call was cancelled.
   const Result<void>& gpu() const { return gpu_; }
 
  private:
   std::uint64_t ticket(Lane lane, std::size_t segment) const {
     return submitted_.base[static_cast<std::size_t>(lane)] + segment + 1;
+  }
+  const cuda::Driver& driver() const { return owner_.device_->driver(); }
+  Result<void> keep(Result<void> copied) {
+    if (!copied) gpu_ = copied;
+    return copied;
   }
   void check() {
     gpu_ = owner_.lanes_->check();
@@ -85,7 +100,7 @@ Result<void> Proxied::enqueue(const Call& call, cuda::Stream stream) {
   }
   submitted_.fetch_add(1, std::memory_order_release);
   changed_.notify_all();
-  auto issued = issue(call, submitted, stream);
+  auto issued = issue(submitted, stream);
   if (!issued) {
     fail_with(issued.error());
     cancel();
@@ -93,19 +108,37 @@ Result<void> Proxied::enqueue(const Call& call, cuda::Stream stream) {
   return issued;
 }
 
+/// What hosts would compute; nullopt where they need more than the type and the operation.
+static std::optional<coll::PredefinedArithmetic> arithmetic_of(const Call& call,
+                                                               std::uint32_t ranks) {
+  if (!call.reducing || call.reducing->operation == coll::Operation::premultiplied_sum)
+    return std::nullopt;
+  const auto reduction =
+      coll::Reduction::make(call.reducing->type, call.reducing->operation, ranks);
+  if (!reduction) return std::nullopt;
+  return coll::PredefinedArithmetic(*reduction);
+}
+
 Result<Proxied::Submission> Proxied::prepare(const Call& call) {
-  const coll::Call core_call{
-      .name = call.name.c_str(), .problem = &call.problem, .plan = core_.plan(call.problem)};
-  Submission made{.name = call.name,
-                  .prepared = PENSTOCK_TRY(core_.prepare_moved(core_call)),
-                  .fingerprint = call.fingerprint,
-                  .timeout_ns = call.timeout_ns};
+  Submission made{.call = call, .arithmetic = arithmetic_of(call, core_.ranks())};
+  made.prepared = PENSTOCK_TRY(
+      core_.prepare_moved({.name = call.name.c_str(),
+                           .problem = &call.problem,
+                           .plan = core_.plan(call.problem),
+                           .arithmetic = made.arithmetic ? &*made.arithmetic : nullptr}));
   PENSTOCK_TRY(movement_->check(call, made.prepared->schedule));
   {
     const std::lock_guard<std::mutex> guard(mutex_);
-    if (queue_.empty()) number_ = core_.begun();  // the host may have made calls in between
+    if (queue_.empty()) {  // the host may have made calls in between
+      number_ = core_.begun();
+      packets_ = core_.packets();
+    }
   }
   made.number = ++number_;
+  if (const auto& in_switch = made.prepared->in_switch) {
+    made.number = packets_;
+    packets_ += in_switch->chunks;
+  }
   for (std::size_t lane = 0; lane < coll::lane_count; ++lane) {
     made.base[lane] = segments_[lane];
     segments_[lane] += made.prepared->program.lanes[lane].size();
@@ -114,7 +147,7 @@ Result<Proxied::Submission> Proxied::prepare(const Call& call) {
   return made;
 }
 
-Result<void> Proxied::issue(const Call& call, const Submission& submitted, cuda::Stream stream) {
+Result<void> Proxied::issue(const Submission& submitted, cuda::Stream stream) {
   const auto& steps = submitted.prepared->schedule.steps;
   std::array<std::int64_t, coll::lane_count> joined{-1, -1};
   PENSTOCK_TRY(lanes_->begin_after(stream));
@@ -133,7 +166,7 @@ Result<void> Proxied::issue(const Call& call, const Submission& submitted, cuda:
         PENSTOCK_TRY(lanes_->join(event.lane));
         joined[lane] = event.number;
       }
-      PENSTOCK_TRY(movement_->move(call, *submitted.prepared, submitted.number, step,
+      PENSTOCK_TRY(movement_->move(submitted.call, *submitted.prepared, submitted.number, step,
                                    lanes_->stream(event.lane)));
     }
   }
@@ -154,6 +187,17 @@ Result<void> Proxied::set_mark(Lane lane, std::uint64_t segments) {
       device_->driver().write_value(lanes_->stream(lane), words_->at(marks + index_of(lane)),
                                     segments, cuda::write_value_default),
       "a word that tells of a chunk");
+}
+
+Result<void> Proxied::copy_beside(const std::function<cuda::Status(cuda::Stream)>& copy) {
+  const cuda::Driver& driver = device_->driver();
+  const char* const what = "a copy of a call that goes on without the switch";
+  cuda::Stream stream = nullptr;
+  PENSTOCK_TRY(driver.check(driver.stream_create(&stream, cuda::stream_non_blocking), what));
+  auto copied = driver.check(copy(stream), what);
+  if (copied) copied = driver.check(driver.stream_synchronize(stream), what);
+  (void)driver.stream_destroy(stream);
+  return copied;
 }
 
 void Proxied::allow(Lane lane, std::uint64_t segments) {
@@ -203,12 +247,14 @@ void Proxied::run_proxy() {
 void Proxied::run(const Submission& submitted) {
   if (error()) return;
   Gates moved(*this, submitted);
-  auto done = core_.run({.name = submitted.name.c_str(),
+  const Call& call = submitted.call;
+  auto done = core_.run({.name = call.name.c_str(),
                          .problem = &submitted.prepared->problem,
                          .plan = submitted.prepared->plan,
-                         .fingerprint = submitted.fingerprint,
+                         .arithmetic = submitted.arithmetic ? &*submitted.arithmetic : nullptr,
+                         .fingerprint = call.fingerprint,
                          .mover = &moved,
-                         .timeout_ns = submitted.timeout_ns,
+                         .timeout_ns = call.timeout_ns,
                          .cancelled = &cancelled_},
                         *submitted.prepared);
   if (!moved.gpu()) return fail_with(moved.gpu().error());

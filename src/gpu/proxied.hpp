@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "coll/arithmetic.hpp"
 #include "coll/lane_program.hpp"
 #include "gpu/communicator.hpp"
 
@@ -34,19 +36,21 @@ class Proxied : public Communicator {
   static constexpr std::size_t gates = 0, marks = both_lanes.size();
   static constexpr std::uint64_t all_open = 1ull << 62;
   struct Submission {
-    std::string name;
+    Call call;
+    std::optional<coll::PredefinedArithmetic> arithmetic;  ///< of one that a switch may do
     std::shared_ptr<const coll::Prepared> prepared;
-    std::uint64_t number = 0;                            ///< of the collective
+    std::uint64_t number = 0;                            ///< as of coll::Communicator::chunk_of()
     std::array<std::uint64_t, coll::lane_count> base{};  ///< segments before it
     std::uint64_t last = 0;  ///< of the read lane: a gate that opens when the call is over
-    std::uint64_t fingerprint = 0, timeout_ns = 0;
   };
   class Gates;
 
   Proxied(coll::Communicator& core, std::shared_ptr<const Device> device)
       : core_(core), device_(std::move(device)) {}
   Result<Submission> prepare(const Call& call);
-  Result<void> issue(const Call& call, const Submission& submitted, cuda::Stream stream);
+  Result<void> issue(const Submission& submitted, cuda::Stream stream);
+  /// Copies beside the lanes, and waits for it.
+  Result<void> copy_beside(const std::function<cuda::Status(cuda::Stream)>& copy);
   Result<void> wait_for_gate(Lane lane, std::uint64_t segments);
   Result<void> set_mark(Lane lane, std::uint64_t segments);
   std::atomic<std::uint64_t>& word(std::size_t kind, Lane lane) const {
@@ -66,7 +70,8 @@ class Proxied : public Communicator {
   /// By which the streams and the thread wait for each other: both count segments, and only grow.
   std::unique_ptr<PinnedWords> words_;
   std::unique_ptr<Lanes> lanes_;
-  std::uint64_t number_ = 0;
+  std::uint64_t number_ = 0;   ///< of the last collective that was enqueued
+  std::uint64_t packets_ = 0;  ///< to a switch, of all these
   std::array<std::uint64_t, coll::lane_count> segments_{};
 
   mutable std::mutex mutex_;

@@ -6,6 +6,7 @@
 #include "coll/planning.hpp"
 #include "coll/uniform.hpp"
 #include "model/pool_lanes.hpp"
+#include "model/switch_lane.hpp"
 
 namespace penstock::model {
 
@@ -22,6 +23,48 @@ Result<Outcome> run(const PlatformSet& set, const PoolCase& call, const coll::Pl
   PoolCall pool_call(machine, resources, schedules, placing, eager,
                      timeline ? &outcome.spans : nullptr);
   pool_call.add_lanes();
+  outcome.seconds = PENSTOCK_TRY(machine.run());
+  if (outcome.seconds > 0) outcome.utilization = resources.utilization(machine, outcome.seconds);
+  return outcome;
+}
+
+/// Of reductions sums of float32, or, where any order gives the same bits, of int32.
+std::optional<coll::SwitchPlan> switch_plan(const PlatformSet& set, const coll::Problem& problem) {
+  const Platform platform = set.platform();
+  if (platform.switches < 1) return std::nullopt;
+  const auto reduction =
+      coll::Reduction::make(platform.exact != 0 ? coll::Datatype::int32 : coll::Datatype::float32,
+                            coll::Operation::sum, problem.ranks);
+  return coll::switch_plan_of(problem, reduction ? &*reduction : nullptr,
+                              {.ranks = problem.ranks,
+                               .leaves = static_cast<std::uint32_t>(platform.switches) - 1,
+                               .window = set.slots,
+                               .slot_bytes = set.slot_bytes});
+}
+
+Result<Outcome> run_in_switch(const PlatformSet& set, const PoolCase& call, bool timeline) {
+  const auto problem_of = [&](std::uint32_t rank) {
+    return coll::uniform_problem(call.collective, call.ranks, rank, 0, call.block);
+  };
+  const auto plan = switch_plan(set, problem_of(0));
+  if (!plan)
+    return fail(ErrorCode::invalid_argument,
+                "{} of {} bytes on {} ranks: no switch computes it; --set switches=1 adds one",
+                name_of(call.collective), call.block, call.ranks);
+  Machine machine;
+  const auto nodes = coll::nodes_in_blocks(call.ranks, call.per_node);
+  const PoolResources resources(machine, set.platform(), set.devices, nodes);
+  std::vector<coll::Schedule> schedules;
+  for (std::uint32_t rank = 0; rank < call.ranks; ++rank)
+    schedules.push_back(modelled_schedule_of(resources, problem_of(rank), *plan, set.slots));
+  const coll::Placing placing(coll::placement_of(call.collective, coll::Variant::all), call.ranks,
+                              set.devices, set.slots);
+  Outcome outcome;
+  PoolCall pool_call(machine, resources, schedules, placing, false,
+                     timeline ? &outcome.spans : nullptr);
+  pool_call.go_through_switch();
+  pool_call.add_lanes();
+  add_switch_lanes(machine, pool_call, *plan, call.ranks);
   outcome.seconds = PENSTOCK_TRY(machine.run());
   if (outcome.seconds > 0) outcome.utilization = resources.utilization(machine, outcome.seconds);
   return outcome;
@@ -91,6 +134,11 @@ std::vector<PlannedCall> plans_of(const PlatformSet& set, const PoolCase& call) 
     if (std::any_of(plans.begin(), plans.end(), same)) continue;
     plans.push_back({*plan, how(way), *plan == usual});
   }
+  if (!plans.empty() && switch_plan(set, problem)) {
+    coll::Plan in_switch = usual;
+    in_switch.in_switch = true;
+    plans.push_back({in_switch, "switch", false});
+  }
   std::stable_sort(plans.begin(), plans.end(), [](const auto& one, const auto& other) {
     return one.is_default > other.is_default;
   });
@@ -99,6 +147,7 @@ std::vector<PlannedCall> plans_of(const PlatformSet& set, const PoolCase& call) 
 
 Result<Outcome> run_on_pool(const PlatformSet& set, const PoolCase& call, const coll::Plan& plan,
                             bool timeline) {
+  if (plan.in_switch) return run_in_switch(set, call, timeline);
   const auto nodes = coll::nodes_in_blocks(call.ranks, call.per_node);
   coll::Plan fitting = plan;
   if (plan.eager) {

@@ -27,8 +27,13 @@ double seconds(const PlatformSet& set, const PoolCase& call, const coll::Plan& p
 
 /// Every collective by every plan, on every platform, with ranks alone and four to a host.
 TEST(Collectives, AllSchedulesEnd) {
-  std::size_t calls = 0;
-  for (const PlatformSet& set : platform_sets()) {
+  std::size_t calls = 0, in_switch = 0;
+  auto sets = platform_sets();
+  for (const char* switches : {"switches=1", "switches=3,exact=1", "switches=8,inside=1"}) {
+    sets.push_back(named(sets.size() % 2 == 0 ? "gpu" : "cpu"));
+    ASSERT_TRUE(change(sets.back(), switches));
+  }
+  for (const PlatformSet& set : sets) {
     for (std::size_t i = 0; i < coll::collective_count; ++i) {
       for (const std::uint32_t ranks : {1u, 2u, 3u, 5u, 8u, 12u}) {
         for (const std::uint32_t per_node : {1u, 4u}) {
@@ -40,6 +45,7 @@ TEST(Collectives, AllSchedulesEnd) {
               ASSERT_TRUE(outcome) << name_of(collective) << ", " << ranks << " ranks, " << plan.how
                                    << ": " << outcome.error().message;
               ++calls;
+              if (plan.plan.in_switch) ++in_switch;
             }
           }
         }
@@ -47,6 +53,7 @@ TEST(Collectives, AllSchedulesEnd) {
     }
   }
   EXPECT_GT(calls, 2000u);
+  EXPECT_GT(in_switch, 300u);
 }
 
 TEST(Collectives, AScheduleThatNeverEndsIsNamed) {
@@ -190,6 +197,93 @@ TEST(Collectives, CarryTheBytesOfTheSchedules) {
   }
 }
 
+/// Bytes of the busiest of a kind.
+double carried(const PlatformSet& set, const Outcome& outcome, const char* what, double GBps) {
+  for (const Utilization& each : outcome.utilization)
+    if (each.what == what) return each.share * GBps * 1e9 * outcome.seconds;
+  ADD_FAILURE() << "no " << what << " on " << set.name;
+  return 0;
+}
+
+/// Of bytes on a host's link: the table of docs/protocols/switch.md, and what `switch_counts`
+/// counts.
+struct OnALink {
+  Collective collective;
+  std::uint32_t ranks;
+  std::uint64_t bytes;
+  std::uint64_t up, down;
+};
+
+TEST(InASwitch, LinksCarryWhatTheSwitchCounts) {
+  PlatformSet set = named("gpu");
+  ASSERT_TRUE(change(set, "switches=1"));
+  for (const OnALink& each :
+       {OnALink{Collective::allreduce, 2, 65536, 65600, 65600},
+        OnALink{Collective::allreduce, 4, 1 << 20, 1048832, 1048832},
+        OnALink{Collective::allreduce, 16, 16 << 20, 16781312, 16781312},
+        OnALink{Collective::reduce_scatter, 2, 65536, 65600, 32832},
+        OnALink{Collective::reduce_scatter, 2, 1 << 20, 1048832, 524544},
+        OnALink{Collective::reduce_scatter, 2, 16 << 20, 16781312, 8392704}}) {
+    const PoolCase call{each.collective, each.ranks, 1,
+                        block_of(each.collective, each.ranks, each.bytes)};
+    const auto outcome = run_on_pool(set, call, {.in_switch = true});
+    ASSERT_TRUE(outcome) << outcome.error().message;
+    EXPECT_NEAR(carried(set, *outcome, "links to the pool", 63), each.up, 1);
+    EXPECT_NEAR(carried(set, *outcome, "links from the pool", 63), each.down, 1);
+    for (const Algorithm algorithm : {one, two}) {
+      if (algorithm == two && each.collective != Collective::allreduce) continue;
+      const auto plain = run_on_pool(set, call, {.algorithm = algorithm, .slot_bytes = 1 << 18});
+      const double n = each.ranks, s = each.bytes;
+      const bool scatters = each.collective == Collective::reduce_scatter;
+      const double up = scatters ? s * (n - 1) / n : s;
+      const double down = scatters ? up : algorithm == one ? (n - 1) * s : 2 * s * (n - 1) / n;
+      EXPECT_NEAR(carried(set, *plain, "links to the pool", 63), up, 1);
+      EXPECT_NEAR(carried(set, *plain, "links from the pool", 63), down, 1);
+    }
+  }
+}
+
+/// The switch gathers N S and gives S; devices carry that and what the hosts write and read, unless
+/// the slots lie inside it. Leaves save the spine's bytes where any order gives the same bits.
+TEST(InASwitch, SwitchesAndDevicesCarryTheirShares) {
+  const double n = 8, s = 16 << 20, packets = 2 * n * 64 * 64;
+  const PoolCase call{Collective::allreduce, 8, 1, 16 << 20};
+  const auto run = [&](const char* how) {
+    PlatformSet set = named("gpu");
+    EXPECT_TRUE(change(set, how));
+    const auto outcome = run_on_pool(set, call, {.in_switch = true});
+    EXPECT_TRUE(outcome) << (outcome ? "" : outcome.error().message);
+    return std::pair(set, *outcome);
+  };
+  const auto [set, outcome] = run("switches=1,accel=64,combine=100");
+  EXPECT_NEAR(carried(set, outcome, "switches that compute", 64), (n + 1) * s, 1);
+  EXPECT_NEAR(carried(set, outcome, "their arithmetic", 100), n * s, 1);
+  EXPECT_NEAR(carried(set, outcome, "devices", 20), ((3 * n + 1) * s + packets) / 6, 6);
+  const auto [inside_set, inside] = run("switches=1,accel=64,combine=100,inside=1");
+  EXPECT_NEAR(carried(inside_set, inside, "devices", 20), 0, 1);
+  EXPECT_LT(inside.seconds, outcome.seconds);
+  // The busiest switch: the spine, of all operands, or of one from each of two leaves and of
+  // theirs.
+  const auto [tree_set, tree] = run("switches=3,accel=64,combine=100");
+  EXPECT_NEAR(carried(tree_set, tree, "switches that compute", 64), (n + 1) * s, 1);
+  const auto [exact_set, exact] = run("switches=3,accel=64,combine=100,exact=1");
+  EXPECT_NEAR(carried(exact_set, exact, "switches that compute", 64), (n / 2 + 1 + 2) * s, 1);
+}
+
+/// As the plain pool's small ones: a packet, a look at all of them, an answer, a look.
+TEST(InASwitch, SmallOnesAreAccesses) {
+  PlatformSet set = named("cpu");
+  const Platform p = set.platform();
+  const double there = (p.fence_us + p.store_us + p.load_us) * 1e-6;
+  ASSERT_TRUE(change(set, "switches=1"));
+  for (const PoolCase& call :
+       {PoolCase{Collective::barrier, 8, 1, 0}, PoolCase{Collective::allreduce, 8, 1, 16}})
+    EXPECT_NEAR(seconds(set, call, {.in_switch = true}), 2 * there, 1e-7);
+  ASSERT_TRUE(change(set, "switches=3"));
+  EXPECT_NEAR(seconds(set, {Collective::barrier, 8, 1, 0}, {.in_switch = true}), 4 * there, 1e-7);
+  EXPECT_FALSE(run_on_pool(set, {Collective::alltoall, 8, 1, 64}, {.in_switch = true}));
+}
+
 /// A timeline is of the same call: it begins at 0, ends at the end, and shows each byte once.
 TEST(Collectives, TimelinesAreWhole) {
   const PlatformSet& set = named("gpu");
@@ -227,6 +321,7 @@ TEST(Platforms, AreChangedByName) {
     EXPECT_THAT(change(set, wrong).error().message, HasSubstr(": 1 or 2 is needed"));
   EXPECT_THAT(change(set, "link=1e-300").error().message, HasSubstr("at least 0.001 GB/s"));
   EXPECT_TRUE(change(set, "lanes=2,duplex=0,link=0"));
+  EXPECT_THAT(change(set, "switches=9").error().message, HasSubstr("0 to 8 are modelled"));
   EXPECT_THAT(change(set, "devices=17").error().message, HasSubstr("1 to 16 are modelled"));
   EXPECT_THAT(find_platform("nobody").error().message,
               HasSubstr("there is no platform 'nobody'; there are cccl, gpu, cpu, niagara"));

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/format.hpp"
+#include "offload/region.hpp"
 
 namespace penstock::model {
 
@@ -27,6 +28,15 @@ constexpr std::array all_fields{
     PlatformField{"cached", "0|1", "ranks of a host read from its caches what its others publish",
                   &Platform::cached},
     PlatformField{"reduce", "GB/s", "of operands, by a rank", &Platform::reduce_GBps},
+    PlatformField{"switches", "", "that compute: 0, 1, or a spine and its 1 to 7 leaves",
+                  &Platform::switches},
+    PlatformField{"accel", "GB/s", "of a switch: what it gathers and gives, together",
+                  &Platform::accel_GBps},
+    PlatformField{"combine", "GB/s", "of operands, by a switch", &Platform::combine_GBps},
+    PlatformField{"inside", "0|1", "its slots lie in memory of its own, not on the devices",
+                  &Platform::inside},
+    PlatformField{"exact", "0|1", "any order gives the same bits: leaves reduce for the spine",
+                  &Platform::exact},
     PlatformField{"load", "µs", "of a device access", &Platform::load_us},
     PlatformField{"store", "µs", "until what was stored is seen", &Platform::store_us},
     PlatformField{"fence", "µs", "between a chunk and its doorbell", &Platform::fence_us},
@@ -145,6 +155,10 @@ Result<void> change_one(PlatformSet& set, std::string_view name, double number) 
     set.devices = static_cast<std::uint32_t>(number);
     return {};
   }
+  constexpr double most = 1 + offload::max_leaves;
+  if (name == "switches" && (number > most || number != std::floor(number)))
+    return fail(ErrorCode::invalid_argument, "switches={}: 0 to {} are modelled", number,
+                most);
   const PlatformField* const field = field_of(name);
   if (field == nullptr)
     return fail(ErrorCode::invalid_argument, "a platform has no '{}'; it has {}", name,

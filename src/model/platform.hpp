@@ -27,6 +27,12 @@ struct Platform {
   double memory_GBps = 0;  ///< of a host's own memory: moves, and what ranks hand on within a node
   double cached = 0;  ///< 1: what a rank publishes its host's others read from the host's caches
   double reduce_GBps = 0;  ///< of a rank: operand bytes that it reduces, beside fetching them
+  // a switch that computes
+  double switches = 0;      ///< 0: none; 1: one; above: a spine and so many leaves less one
+  double accel_GBps = 0;    ///< of one: what it gathers and gives, together
+  double combine_GBps = 0;  ///< of one: operands that it reduces
+  double inside = 0;        ///< 1: the slots lie in memory of its own, else on the devices
+  double exact = 0;         ///< 1: any order gives the same bits, and leaves reduce for the spine
   // an operation
   double load_us = 0;    ///< a look at a word, or the first bytes of a chunk: a device access
   double store_us = 0;   ///< until what was stored is seen

@@ -24,6 +24,7 @@ class Reads {
  public:
   explicit Reads(std::size_t devices_at_most) : devices_(devices_at_most) {}
   void add_device(std::uint32_t device, double bytes) { devices_[device] += bytes, pool_ += bytes; }
+  void add_elsewhere(double bytes) { pool_ += bytes; }
   void add_local(double bytes) { local_ += bytes; }
   double pool() const { return pool_; }
   double local() const { return local_; }
@@ -82,6 +83,14 @@ class RankLane final : public Lane {
   void fetch(const Reads& reads);
   void fetch_in_turn(const Step& step);
   void reduce(const Step& step);
+  /// To or from a switch.
+  void move_packet(const std::vector<Use>& uses) {
+    plan_.push_back(
+        {.kind = Action::Kind::transfer, .bytes = double{coherence::line_bytes}, .uses = uses});
+  }
+  std::vector<PoolResources::DeviceShare> packet_place() const {
+    return call_.devices_of(rank_, 0);
+  }
   bool is_seen(const Step& wait) const { return seen_.contains({wait.rank, wait.chunk}); }
 
   PoolCall& call_;
@@ -133,7 +142,9 @@ void RankLane::open(Machine& machine) {
     case StepKind::publish:
       return open_publish();
     case StepKind::ring:
-      return pause(call_.eager() ? 0 : platform_.fence_us * micro);
+      pause(call_.eager() ? 0 : platform_.fence_us * micro);
+      if (call_.in_switch()) move_packet(call_.resources().write(rank_, packet_place()));
+      return;
     case StepKind::move:
       bytes_ = static_cast<double>(first.span.bytes);
       plan_.push_back({.kind = Action::Kind::transfer,
@@ -153,8 +164,11 @@ void RankLane::open_waits() {
     if (!is_seen(step(end_))) needs.push_back({call_.doorbell(step(end_).rank, step(end_).chunk)});
   }
   if (needs.empty()) return;
+  const std::size_t looked_for = needs.size();
   plan_.push_back({.kind = Action::Kind::await, .needs = std::move(needs)});
   pause(platform_.load_us * micro);
+  for (std::size_t i = 0; call_.in_switch() && i < looked_for; ++i)
+    move_packet(call_.resources().read(rank_, packet_place()));
 }
 
 void RankLane::open_releases() {
@@ -169,20 +183,23 @@ void RankLane::open_releases() {
 
 void RankLane::open_publish() {
   const Step& publish = step(at_);
-  const std::uint32_t device = call_.device_of(rank_, publish.chunk);
+  const auto shares = call_.devices_of(rank_, publish.chunk);
   bytes_ = static_cast<double>(publish.span.bytes) * (call_.eager() ? tagged : 1);
   pause(platform_.launch_us * micro);
-  plan_.push_back({.kind = Action::Kind::transfer,
-                   .bytes = bytes_,
-                   .uses = call_.resources().write(rank_, device),
-                   .turn = call_.resources().turn(device, true)});
+  plan_.push_back(
+      {.kind = Action::Kind::transfer,
+       .bytes = bytes_,
+       .uses = call_.resources().write(rank_, shares),
+       .turn = shares.size() == 1 ? call_.resources().turn(shares[0].device, true) : -1});
 }
 
 void RankLane::add_read(Reads& reads, std::uint32_t producer, std::uint64_t chunk,
                         double bytes) const {
-  if (platform_.cached != 0 && call_.resources().same_node(rank_, producer))
+  if (platform_.cached != 0 && !call_.in_switch() && call_.resources().same_node(rank_, producer))
     return reads.add_local(bytes);
-  reads.add_device(call_.device_of(producer, chunk), bytes);
+  const auto shares = call_.devices_of(producer, chunk);
+  for (const auto& each : shares) reads.add_device(each.device, each.share * bytes);
+  if (shares.empty()) reads.add_elsewhere(bytes);
 }
 
 void RankLane::fetch(const Reads& reads) {
@@ -290,7 +307,8 @@ void RankLane::close(Machine& machine) {
   const auto time_ns = [](double seconds) {
     return static_cast<std::uint64_t>(seconds / nano + 0.5);
   };
-  const bool moves = first.kind == StepKind::publish || first.kind == StepKind::copy;
+  const bool moves =
+      !call_.in_switch() && (first.kind == StepKind::publish || first.kind == StepKind::copy);
   if (machine.now() > begin_ || first.kind == StepKind::ring)
     call_.record(
         {.begin_ns = time_ns(begin_),

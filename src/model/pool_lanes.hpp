@@ -30,12 +30,20 @@ class PoolCall {
 
   /// Of all ranks.
   void add_lanes();
+  /// The schedules are those of a switch that computes, which is the rank behind the last one.
+  bool in_switch() const { return in_switch_; }
+  void go_through_switch() { in_switch_ = true; }
 
   const PoolResources& resources() const { return resources_; }
   const coll::Schedule& schedule(std::uint32_t rank) const { return schedules_[rank]; }
   bool eager() const { return eager_; }
   std::uint32_t device_of(std::uint32_t producer, std::uint64_t chunk) const {
     return eager_ ? 0 : placing_.device_of(producer, chunk);
+  }
+  std::vector<PoolResources::DeviceShare> devices_of(std::uint32_t producer,
+                                                     std::uint64_t chunk) const {
+    if (in_switch_) return resources_.switch_slots();
+    return {{device_of(producer, chunk), 1}};
   }
   Word doorbell(std::uint32_t producer, std::uint64_t chunk) { return word({0, producer, chunk}); }
   Word release(std::uint32_t producer, std::uint32_t consumer) {
@@ -59,6 +67,7 @@ class PoolCall {
   const std::vector<coll::Schedule>& schedules_;
   const coll::Placing placing_;
   const bool eager_;
+  bool in_switch_ = false;
   std::vector<coll::TraceSpan>* spans_;
   std::map<Name, Word> words_;
 };

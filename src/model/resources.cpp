@@ -24,6 +24,11 @@ PoolResources::PoolResources(Machine& machine, const Platform& platform, std::ui
   writers_ = add(machine, "ranks' writing", ranks(), platform.write_GBps);
   readers_ = add(machine, "ranks' reading", ranks(), platform.read_GBps);
   memories_ = add(machine, "hosts' memory", hosts.size(), platform.memory_GBps);
+  const auto switches = static_cast<std::size_t>(platform.switches);
+  accelerators_ = add(machine, "switches that compute", switches, platform.accel_GBps);
+  arithmetics_ = add(machine, "their arithmetic", switches, platform.combine_GBps);
+  for (std::uint32_t device = 0; platform.inside == 0 && device < devices; ++device)
+    switch_slots_.push_back({device, 1.0 / devices});
   for (std::uint32_t device = 0; platform.turns != 0 && device < devices; ++device) {
     write_turns_.push_back(machine.add_turn());
     read_turns_.push_back(duplex ? machine.add_turn() : write_turns_.back());
@@ -39,9 +44,11 @@ std::vector<Resource> PoolResources::add(Machine& machine, const char* what, std
   return added;
 }
 
-std::vector<Use> PoolResources::write(std::uint32_t rank, std::uint32_t device) const {
+std::vector<Use> PoolResources::write(std::uint32_t rank,
+                                      const std::vector<DeviceShare>& shares) const {
   std::vector<Use> uses;
-  if (!device_writes_.empty()) uses.push_back({device_writes_[device]});
+  for (const DeviceShare& each : shares)
+    if (!device_writes_.empty()) uses.push_back({device_writes_[each.device], each.share});
   if (!pool_.empty()) uses.push_back({pool_[0]});
   if (!up_.empty()) uses.push_back({up_[place_of(rank)]});
   if (!writers_.empty()) uses.push_back({writers_[rank]});
@@ -57,6 +64,32 @@ std::vector<Use> PoolResources::read(std::uint32_t rank,
   if (!down_.empty()) uses.push_back({down_[place_of(rank)]});
   if (!readers_.empty()) uses.push_back({readers_[rank]});
   return uses;
+}
+
+std::vector<Use> PoolResources::gather(std::uint32_t number, bool reduces) const {
+  std::vector<Use> uses;
+  for (const DeviceShare& each : switch_slots_)
+    if (!device_reads_.empty()) uses.push_back({device_reads_[each.device], each.share});
+  if (!accelerators_.empty()) uses.push_back({accelerators_[number]});
+  if (reduces && !arithmetics_.empty()) uses.push_back({arithmetics_[number]});
+  return uses;
+}
+
+std::vector<Use> PoolResources::give(std::uint32_t number) const {
+  std::vector<Use> uses;
+  for (const DeviceShare& each : switch_slots_)
+    if (!device_writes_.empty()) uses.push_back({device_writes_[each.device], each.share});
+  if (!accelerators_.empty()) uses.push_back({accelerators_[number]});
+  return uses;
+}
+
+std::uint32_t PoolResources::leaves() const {
+  return platform_.switches < 2 ? 0 : static_cast<std::uint32_t>(platform_.switches) - 1;
+}
+
+/// Hosts hang on the leaves in turn.
+std::uint32_t PoolResources::leaf_of(std::uint32_t rank) const {
+  return leaves() == 0 ? 0 : static_cast<std::uint32_t>(place_of(rank)) % leaves();
 }
 
 std::vector<Use> PoolResources::local(std::uint32_t rank) const {

@@ -33,8 +33,15 @@ class PoolResources {
     std::uint32_t device = 0;
     double share = 1;
   };
-  std::vector<Use> write(std::uint32_t rank, std::uint32_t device) const;
+  std::vector<Use> write(std::uint32_t rank, const std::vector<DeviceShare>& shares) const;
   std::vector<Use> read(std::uint32_t rank, const std::vector<DeviceShare>& shares) const;
+  /// Where a switch that computes has its slots: on all devices alike, or, inside it, on none.
+  const std::vector<DeviceShare>& switch_slots() const { return switch_slots_; }
+  /// What switch `number` gathers from there, or gives; `reduces`: it goes through its arithmetic.
+  std::vector<Use> gather(std::uint32_t number, bool reduces) const;
+  std::vector<Use> give(std::uint32_t number) const;
+  std::uint32_t leaves() const;
+  std::uint32_t leaf_of(std::uint32_t rank) const;
   /// Within its host's memory.
   std::vector<Use> local(std::uint32_t rank) const;
   /// The queue of those that write to a device, or read from it; -1: none.
@@ -58,6 +65,8 @@ class PoolResources {
   std::vector<Kind> kinds_;
   std::vector<Resource> device_writes_, device_reads_, pool_, up_, down_, writers_, readers_,
       memories_;
+  std::vector<Resource> accelerators_, arithmetics_;
+  std::vector<DeviceShare> switch_slots_;
   std::vector<std::int64_t> write_turns_, read_turns_;
 };
 

@@ -6,7 +6,8 @@ import shutil
 import subprocess
 import unittest
 
-from support import PENSTOCK, PROGRAMS, SOURCE, Case, clean_environment
+from support import PENSTOCK, PROGRAMS, SOURCE, clean_environment
+from switches import ALWAYS, Switches
 
 BUILD = os.path.dirname(os.path.dirname(PENSTOCK))
 LIBRARY = os.path.join(BUILD, "lib/penstock/nccl")
@@ -14,7 +15,7 @@ STANDIN = os.path.join(BUILD, "standin")
 NAMES = 193  # of NCCL 2.32.3, with and without the p in front
 
 
-class Nccl(Case):
+class Nccl(Switches):
     def setUp(self):
         super().setUp()
         self.program = self.compiled("nccl_calls")
@@ -36,12 +37,14 @@ class Nccl(Case):
         """What each rank prints, and its status. A value that is a tuple has one for each rank."""
         folder = self.folder / f"{what}-{number}-{gpu}-{'-'.join(map(str, more.values())).replace(':', '_').replace('/', '_')}"
         folder.mkdir()
-        jobs = [subprocess.Popen([self.program, str(rank), str(number), folder, what], stdout=subprocess.PIPE,
+        return self.outcomes(self.begin(number, what, gpu, folder, **more), timeout)
+
+    def begin(self, number, what, gpu, folder, **more):
+        return [subprocess.Popen([self.program, str(rank), str(number), folder, what], stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True,
                                  env=self.environment(gpu, **{name: value[rank] if isinstance(value, tuple) else value
                                                               for name, value in more.items()}))
                 for rank in range(number)]
-        return self.outcomes(jobs, timeout)
 
     def all_right(self, *arguments, **more):
         for status, out, err in self.ranks(*arguments, **more):
@@ -78,6 +81,31 @@ class Nccl(Case):
             done = subprocess.run([self.program, "-", "3", self.folder, "all"], capture_output=True, text=True, timeout=100,
                                   env=self.environment(gpu))
             self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
+
+    def test_calls_in_a_switch(self):
+        for gpu, mode in ((False, "simulated"), (True, "simulated"), (True, "hardware")):  # which has the direct form else
+            pool = self.pool("256M", mode)
+            with self.subTest(gpu=gpu, mode=mode):
+                switch = self.play(pool)
+                self.all_right(3, "calls", gpu, PENSTOCK_POOL=pool, PENSTOCK_NODES=3, PENSTOCK_SIM_SEED=3, **ALWAYS)
+                facts = self.end_of(switch)
+                self.assertGreater(facts["chunks"], 150, facts)
+                self.assertEqual(facts["failures"], 0, facts)
+
+    def test_calls_go_on_when_the_switch_dies(self):
+        for gpu in (False, True):
+            with self.subTest(gpu=gpu):
+                pool = self.pool("256M")
+                switch = self.play(pool)
+                folder = self.folder / f"switch-{gpu}"
+                folder.mkdir()
+                job = self.begin(3, "many", gpu, folder, PENSTOCK_POOL=pool, PENSTOCK_NODES=3, **ALWAYS)
+                said = job[0].stderr.readline()
+                self.assertEqual(said, "turn 50\n")
+                switch.kill()
+                done = self.outcomes(job)
+                self.assertEqual([(status, out) for status, out, _ in done], [(0, "ok\n")] * 3, done)
+                self.assertIn("goes on without the switch", "".join(err for _, _, err in done))
 
     def test_a_death_is_told(self):
         for gpu in (False, True):

@@ -5,9 +5,9 @@ import os
 import re
 import signal
 
-from support import MPIEXEC, PROGRAMS, PYTHON, Case, clean_environment
+from support import MPIEXEC, PROGRAMS, PYTHON, clean_environment
+from switches import ALWAYS, Switches
 
-ALWAYS = {"PENSTOCK_COLL_SWITCH": "always"}
 # Sums of reals in which the order shows, again and again; each rank says how far it is.
 SUMS = """import sys, time
 import numpy as np
@@ -39,21 +39,7 @@ world.{call}
 """
 
 
-class SwitchTest(Case):
-    def play(self, spec, *options):
-        """Starts a switch and waits until it serves the pool."""
-        switch = self.start("switch", spec, "--json", *options)
-        said = switch.stdout.readline()
-        self.assertEqual(json.loads(said)["pid"], switch.pid, said)
-        return switch
-
-    def end_of(self, switch, number=signal.SIGTERM):
-        """Ends it, and gives what it says it has done."""
-        switch.send_signal(number)
-        out, _ = switch.communicate(timeout=30)
-        self.assertEqual(switch.returncode, 0, out)
-        return json.loads(out[out.index("{"):])
-
+class SwitchTest(Switches):
     def wait_for_call(self, job, number=20):
         said = ""
         while f"call {number}\n" not in said:

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import unittest
 
-from support import PENSTOCK, PROGRAMS, SHM, SOURCE, Case, clean_environment
+from support import PENSTOCK, PROGRAMS, SHM, SOURCE, clean_environment
+from switches import ALWAYS, Switches
 
 PYTHON = str(SOURCE / ".venv-torch/bin/python")
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(PENSTOCK)), "python")
@@ -19,7 +21,7 @@ def free_port():
         return chosen.getsockname()[1]
 
 
-class Torch(Case):
+class Torch(Switches):
     def setUp(self):
         super().setUp()
         if not os.access(PYTHON, os.X_OK) or not os.path.isdir(PACKAGE):
@@ -28,13 +30,16 @@ class Torch(Case):
     def environment(self, **more):
         return clean_environment(PYTHONPATH=PACKAGE, OMP_NUM_THREADS=1, MASTER_ADDR="127.0.0.1", **more)
 
-    def ranks(self, number, program, *arguments, timeout=100, **more):
-        """What each rank of a job without a launcher prints, and its status."""
+    def begin(self, number, program, *arguments, **more):
+        """A job without a launcher: its ranks."""
         port = free_port()
-        jobs = [subprocess.Popen([PYTHON, PROGRAMS / program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        return [subprocess.Popen([PYTHON, PROGRAMS / program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  text=True, env=self.environment(RANK=rank, WORLD_SIZE=number, MASTER_PORT=port, **more))
                 for rank in range(number)]
-        return self.outcomes(jobs, timeout)
+
+    def ranks(self, number, program, *arguments, timeout=100, **more):
+        """What each rank of a job without a launcher prints, and its status."""
+        return self.outcomes(self.begin(number, program, *arguments, **more), timeout)
 
     def lines(self, *arguments, **more):
         return sorted(line for _, out, _ in self.ranks(*arguments, **more) for line in out.splitlines()
@@ -85,6 +90,36 @@ class Torch(Case):
         for ranks, more in ((2, {}), (3, {"PENSTOCK_NODES": 2})):
             for status, out, err in self.ranks(ranks, "torch_memory.py", "full", **more):
                 self.assertEqual((status, out), (0, "memory: ok\n"), err)
+
+    def digests(self, done):
+        """What each rank says it got."""
+        for status, _, err in done:
+            self.assertEqual(status, 0, err)
+        return [re.search(r"digest (\w+)", out).group(1) for _, out, _ in done]
+
+    def test_collectives_in_a_switch_have_the_bits_of_the_plain_pool(self):
+        more = {"PENSTOCK_POOL": self.pool("256M", "simulated"), "PENSTOCK_NODES": 3}
+        plain = self.digests(self.ranks(3, "torch_switch.py", "calls", **more))
+        switch = self.play(more["PENSTOCK_POOL"])
+        self.assertEqual(self.digests(self.ranks(3, "torch_switch.py", "calls", **more, **ALWAYS)), plain)
+        facts = self.end_of(switch)
+        self.assertEqual((facts["chunks"], facts["failures"]), (7 * 5, 0), facts)  # of each call one
+
+    def test_training_goes_on_when_the_switch_dies(self):
+        more = {"PENSTOCK_POOL": self.pool("256M"), "PENSTOCK_NODES": 2}
+        plain = self.digests(self.ranks(2, "torch_switch.py", "training", **more))
+        self.assertEqual(plain[0], plain[1])
+        switch = self.play(more["PENSTOCK_POOL"])
+        self.assertEqual(self.digests(self.ranks(2, "torch_switch.py", "training", **more, **ALWAYS)), plain)
+        self.assertGreaterEqual(self.end_of(switch)["chunks"], 60)  # of each step one
+        switch = self.play(more["PENSTOCK_POOL"])
+        job = self.begin(2, "torch_switch.py", "training", **more, **ALWAYS)
+        while (line := job[0].stdout.readline()) != "step 10\n":
+            self.assertTrue(line, "no training")
+        switch.kill()
+        done = self.outcomes(job)
+        self.assertEqual(self.digests(done), plain)
+        self.assertIn("goes on without the switch", "".join(err for _, _, err in done))
 
     def test_a_death_is_named(self):
         for line in (said := self.lines(3, "torch_failures.py", "dies")):

@@ -400,15 +400,16 @@ static void signal_later(int signal_number, useconds_t us) {
 }
 
 /* Calls one after the other: what a rank gets is right as long as no error is told. Rank 1 is
- * killed in one of them, or is stopped for a while. */
+ * killed in one of them, or is stopped for a while, or nothing happens to a rank ("many"). */
 static void many_calls(const struct rank* me, const char* how) {
   const size_t count = 3000;
-  const int dies = strcmp(how, "killed") == 0;
+  const int dies = strcmp(how, "killed") == 0, stops = strcmp(how, "stopped") == 0;
   struct buffer b = new_buffer(4 * count), c = new_buffer(4 * count);
   if (me->rank == 1 && dies) signal_later(SIGKILL, 30000 + 7000 * (useconds_t)(getpid() % 8));
   ncclResult_t result = ncclSuccess;
-  for (unsigned turn = 1; result == ncclSuccess && (dies || turn < 50); ++turn) {
-    if (me->rank == 1 && turn == 25 && !dies) {
+  for (unsigned turn = 1; result == ncclSuccess && (dies || turn < (stops ? 50 : 300)); ++turn) {
+    if (me->rank == 0 && turn == 50) fprintf(stderr, "turn 50\n");
+    if (me->rank == 1 && turn == 25 && stops) {
       signal_later(SIGCONT, 1000000);
       raise(SIGSTOP);
     }
@@ -537,7 +538,8 @@ int main(int argc, char** argv) {
     printf("ok\n");
     return 0;
   }
-  if (strcmp(argv[4], "killed") == 0 || strcmp(argv[4], "stopped") == 0) {
+  if (strcmp(argv[4], "killed") == 0 || strcmp(argv[4], "stopped") == 0 ||
+      strcmp(argv[4], "many") == 0) {
     many_calls(&me, argv[4]);
     return 0;
   }
