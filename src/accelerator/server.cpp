@@ -38,7 +38,13 @@ Result<std::unique_ptr<Server>> Server::open(ServerOptions options) {
   auto pool = PENSTOCK_TRY(options.attach({}));
   auto arena = PENSTOCK_TRY(arena::Arena::open(*pool));
   const auto directory = PENSTOCK_TRY(offload::Directory::find_or_make(*arena));
-  PENSTOCK_TRY(offload::take_claim(directory, options.role));
+  auto claimed = offload::take_claim(directory, options.role);
+  if (!claimed) {
+    // Who stands in the way may be dead: on another host that shows after a lease.
+    PENSTOCK_TRY(pool->make_certain());
+    claimed = offload::take_claim(directory, options.role);
+  }
+  if (!claimed) return unexpected(claimed.error());
   std::unique_ptr<Server> server(
       new Server(std::move(options), std::move(pool), std::move(arena), directory));
   server->note_old_asks();
@@ -132,7 +138,8 @@ void Server::take(std::uint32_t slot, std::uint32_t word, Ask ask) {
 void Server::answer(std::uint32_t slot, std::uint32_t word, std::uint64_t value) {
   const auto& memory = pool_->memory();
   pool_->confirm();
-  memory.store_fence();  // nothing of this switch comes to a region that it has let go of
+  // Who it is comes before it says that it serves, and nothing to a region after it has let go.
+  memory.store_fence();
   memory.publish_word(pool_->base() + directory_.answer_line(options_.role.number, slot) + word * 8,
                       value);
   memory.store_fence();
@@ -159,7 +166,6 @@ Answer Server::accept(std::uint32_t slot, std::uint32_t word, Ask ask) {
   }
   offload::publish_member(*(*job)->pool, *region, region->switch_line(options_.role.number),
                           {.token = (*job)->pool->token()});
-  (*job)->pool->memory().store_fence();
   auto served = serve(options_.role, *(*job)->pool, *region, options_.missing_after_ns);
   served_[key_of(slot, word)] = {*std::move(job), std::move(served)};
   ++accepted_;

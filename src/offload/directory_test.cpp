@@ -148,6 +148,7 @@ TEST_F(DirectoryTest, AnAskIsAnsweredAndTakenBack) {
   end = true;
   answering.join();
   // Where the switch is gone nobody answers, and nothing is stored there any more.
+  ASSERT_TRUE(give_claim_back(*directory, {}));
   auto asked = Registration::ask({*directory, {~std::uint64_t{0} >> 1}}, region);
   ASSERT_TRUE(asked);
   EXPECT_FALSE((*asked)->served());

@@ -72,7 +72,9 @@ void Registration::publish(const Ask& ask) {
   // The region is described, or what this process has done there is over: that first.
   memory.store_fence();
   memory.publish_word(pool.base() + serving_.directory.ask_line(pool.slot()) + word_ * 8, ask.word);
-  memory.store_fence();
+  // Before claims are looked at: who takes one looks at asks afterwards, so it finds this one, or
+  // is found.
+  memory.full_fence();
 }
 
 Answer Registration::answer_of(std::uint32_t number) const {
@@ -83,13 +85,20 @@ Answer Registration::answer_of(std::uint32_t number) const {
   return static_cast<Answer>(word & 0xf);
 }
 
+/// The switch that was found, or one that has its claim since it died.
+bool Registration::may_answer(std::uint32_t number) const {
+  const pool::Pool& pool = serving_.directory.pool();
+  const auto claim = serving_.directory.claim(number);
+  return pool.alive(serving_.tokens[number]) || (claim && pool.alive(claim->token));
+}
+
 /// True when each has answered or is dead.
 bool Registration::all_answered() {
   const pool::Pool& pool = serving_.directory.pool();
   served_ = true;
   for (std::uint32_t number = 0; number < serving_.tokens.size(); ++number) {
     const Answer answer = answer_of(number);
-    if (answer == Answer::none && pool.alive(serving_.tokens[number])) return served_ = false;
+    if (answer == Answer::none && may_answer(number)) return served_ = false;
     if (answer == Answer::served || answer == Answer::gone) continue;
     served_ = false;
     why_ = fmt::format(

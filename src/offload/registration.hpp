@@ -35,6 +35,7 @@ class Registration {
   void publish(const Ask& ask);
   bool all_answered();
   Answer answer_of(std::uint32_t number) const;
+  bool may_answer(std::uint32_t number) const;
 
   Serving serving_;
   Region region_;
