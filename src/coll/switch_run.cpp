@@ -29,12 +29,12 @@ SwitchRun::SwitchRun(State& state, std::optional<offload::Region> region)
     : Running(state), region_(std::move(region)) {
   if (!region_) return;
   const std::uint32_t leaves = region_->shape().leaves;
-  // Hosts hang on the leaves in turn.
+  if (leaves != 0) leaf_ = s_.group.pool.node() % leaves;  // hosts hang on the leaves in turn
   offload::publish_member(s_.group.pool, *region_, region_->member_line(s_.self()),
-                          {.token = s_.group.token(s_.self()),
-                           .leaf = leaves == 0 ? 0 : s_.group.pool.node() % leaves});
+                          {.token = s_.group.token(s_.self()), .leaf = leaf_});
   s_.group.memory.store_fence();
   find_switches();
+  s_.group.waits_for_itself_as([this] { return name_of_switches(); });
   sent_.resize(region_->shape().window);
 }
 
@@ -46,6 +46,15 @@ void SwitchRun::find_switches() {
     if (!member) return switches_.clear();
     switches_.push_back(member->token);
   }
+}
+
+std::string SwitchRun::name_of_switches() const {
+  if (switches_.empty()) return "the switch";
+  const auto name = [this](std::uint32_t number) {
+    return s_.group.pool.describe(switches_[number]);
+  };
+  if (switches_.size() == 1) return "the switch, " + name(0);
+  return fmt::format("its leaf switch, {}, or the spine, {}", name(1 + leaf_), name(0));
 }
 
 std::optional<std::uint64_t> SwitchRun::dead_switch() const {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "coll/running.hpp"
@@ -55,6 +56,7 @@ class SwitchRun : public Running {
   bool fits(const offload::Completion& completion) const;
   bool is_result(std::uint64_t offset) const;
   void find_switches();
+  std::string name_of_switches() const;
   std::optional<std::uint64_t> dead_switch() const;
   void take_result(const offload::Completion& completion);
   void finish();
@@ -74,6 +76,7 @@ class SwitchRun : public Running {
 
   std::optional<offload::Region> region_;
   std::vector<std::uint64_t> switches_;  ///< tokens: of the switch or spine, then of the leaves
+  std::uint32_t leaf_ = 0;               ///< that this rank hangs on
   Stage stage_ = Stage::served;
   SwitchPlan plan_;
   std::uint64_t base_ = 0;       ///< index of the call's first packet

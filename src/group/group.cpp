@@ -79,7 +79,22 @@ tl::unexpected<Error> Group::gone(const char* what, std::uint32_t rank) const {
   return fail(ErrorCode::peer_dead, "{}: {}, has died or left", what, name(rank));
 }
 
+std::string Group::names(const Missing& missing) const {
+  if (is_another(missing)) return in_my_place_();
+  std::string names;
+  for (std::size_t i = 0; i < std::min(missing.size(), max_named); ++i)
+    names += (i == 0 ? "" : "; ") + name(missing[i]);
+  if (missing.size() > max_named) names += fmt::format("; {} others", missing.size() - max_named);
+  return names;
+}
+
+std::string Group::awaited(const Missing& missing) const {
+  if (is_another(missing)) return in_my_place_();
+  return fmt::format("{} of {} ranks: {}", missing.size(), ranks(), names(missing));
+}
+
 std::string Group::waits_for(const char* what, const Missing& missing) const {
+  if (is_another(missing)) return fmt::format("{}: waits for {}", what, in_my_place_());
   const std::string others =
       missing.size() > 1 ? fmt::format(" and {} others", missing.size() - 1) : "";
   return fmt::format("{}: waits for {}{}", what, pool.describe(token(missing.front())), others);
@@ -102,11 +117,7 @@ Result<void> Group::wait(const char* what, Missing& missing, const std::function
       break;
     }
     // They live, so waiting goes on: the caller's interface, such as MPI's, has no time limit.
-    std::string names;
-    for (std::size_t i = 0; i < std::min(missing.size(), max_named); ++i)
-      names += (i == 0 ? "" : "; ") + name(missing[i]);
-    base::log(base::Level::warn, "{} waits on for {} of {} ranks: {}", what, missing.size(),
-              ranks(), names);
+    base::log(base::Level::warn, "{} waits on for {}", what, awaited(missing));
   }
 }
 

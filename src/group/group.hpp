@@ -66,6 +66,13 @@ class Group {
   /// "rank 3 of the group, rank 1 (pid 4711, on node02)".
   std::string name(std::uint32_t rank) const;
 
+  /// "rank 3 of the group, ...; rank 5 ...; 2 others".
+  std::string names(const Missing& missing) const;
+  /// "3 of 8 ranks: ", and their names.
+  std::string awaited(const Missing& missing) const;
+  /// Where this rank waits for itself it is another that it waits for, which has no rank, as a
+  /// switch: `name` says who, in all of these texts.
+  void waits_for_itself_as(std::function<std::string()> name) { in_my_place_ = std::move(name); }
   /// As `penstock ps` shows a wait for `missing`, of which there is one at least.
   std::string waits_for(const char* what, const Missing& missing) const;
 
@@ -89,6 +96,9 @@ class Group {
   Result<void> find_dead(const char* what, const Missing& missing,
                          const std::function<void()>& look) const;
   tl::unexpected<Error> gone(const char* what, std::uint32_t rank) const;
+  bool is_another(const Missing& missing) const {
+    return in_my_place_ && missing.size() == 1 && missing.front() == self();
+  }
 
   const Options options_;
   const base::WaitPolicy wait_policy_;  ///< fewer spins where processes outnumber cores
@@ -96,6 +106,7 @@ class Group {
   std::vector<std::uint64_t> next_look_ns_;  ///< by rank
   std::uint32_t idle_calls_ = 0;
   std::function<void()> serve_;
+  std::function<std::string()> in_my_place_;
 };
 
 }  // namespace penstock::group
