@@ -209,8 +209,8 @@ TEST(Directory, WhoIsServedByASuccessorWaitsForThatOne) {
                                     [&pool](World& world, Puppet& rank, Puppet& one, Puppet&) {
                                       ask_the_next_one(world, pool, rank, one);
                                     });
-  expect_held("switch", "random schedules", explore(scenario, 10));
-  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 12));
+  expect_held("switch", "random schedules", explore(scenario, 40));
+  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
 }
 
 void let_look(World& world, Server& server) {
