@@ -28,6 +28,7 @@ SHORT_TIMEOUT_S = 300
 MUTANT_SECONDS = 60      # for one that survives at first
 FUZZ_SECONDS = 20        # for each target
 SOAK_MINUTES = 5         # of jobs that draw collectives and messages
+SWITCH_MINUTES = 1       # of the job whose collectives a spine and two leaves do
 ONCE = ("Sizes", "Long", "Canary")  # suites that more seeds make slower, not better
 
 
@@ -109,6 +110,10 @@ def others(args, log):
         steps.append([ROOT / "fuzz/run.py", "--seconds", FUZZ_SECONDS, "--jobs", args.jobs, "--json", log])
     if not args.short and args.soak_minutes > 0:
         steps.append([ROOT / "tests/e2e/collectives_soak.py", "--minutes", args.soak_minutes, "--seed", args.seed])
+    if args.short:
+        steps.append([ROOT / "tests/e2e/switch_soak.py", "--short", "--seed", 1])
+    elif args.soak_minutes > 0:
+        steps.append([ROOT / "tests/e2e/switch_soak.py", "--minutes", SWITCH_MINUTES, "--seed", args.seed])
     good = True
     for command in steps:
         step = Step(command, 3600 + 60 * args.soak_minutes, {"E2E_PENSTOCK": str(Path(args.build, "bin/penstock").resolve())})

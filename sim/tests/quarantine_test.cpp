@@ -8,27 +8,6 @@
 namespace penstock::sim {
 namespace {
 
-/// All space comes back once every node has been there.
-void require_all_back(World& world, const SmallPool& pool) {
-  SpaceUser worker(world, pool);
-  wait_until(world, "the dead to be found", [&] {
-    const auto collected = worker.arena->collect();
-    world.require(collected.has_value(), collected ? "" : collected.error().message);
-    const auto records = worker.pool->processes();
-    return std::count_if(records.begin(), records.end(),
-                         [](const auto& record) { return record.attached; }) == 1;
-  });
-  pool.visit_nodes(world, nodes);
-  const auto collected = worker.arena->collect();
-  world.require(collected.has_value(), collected ? "" : collected.error().message);
-  const auto stats = worker.arena->stats();
-  world.require(
-      stats.objects == 1 && stats.bytes_quarantined == 0 &&
-          stats.bytes_largest_free == pool.room_bytes(),
-      fmt::format("{} objects, {} B in quarantine, {} of {} B free in one piece", stats.objects,
-                  stats.bytes_quarantined, stats.bytes_largest_free, pool.room_bytes()));
-}
-
 /// One stores and is killed; another node gets the space, publishes there, and keeps what it
 /// published, while the lines of the dead leave its node, and when a process comes to that node.
 Scenario memory_of_the_dead(const SmallPool& pool, bool lives_on) {

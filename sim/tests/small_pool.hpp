@@ -150,4 +150,25 @@ inline Scenario case_of(const SmallPool& pool, const std::string& name) {
   return scenario;
 }
 
+/// All space comes back once every node has been there.
+inline void require_all_back(World& world, const SmallPool& pool, std::uint32_t of = nodes) {
+  SpaceUser worker(world, pool);
+  wait_until(world, "the dead to be found", [&] {
+    const auto collected = worker.arena->collect();
+    world.require(collected.has_value(), collected ? "" : collected.error().message);
+    const auto records = worker.pool->processes();
+    return std::count_if(records.begin(), records.end(),
+                         [](const auto& record) { return record.attached; }) == 1;
+  });
+  pool.visit_nodes(world, of);
+  const auto collected = worker.arena->collect();
+  world.require(collected.has_value(), collected ? "" : collected.error().message);
+  const auto stats = worker.arena->stats();
+  world.require(
+      stats.objects == 1 && stats.bytes_quarantined == 0 &&
+          stats.bytes_largest_free == pool.room_bytes(),
+      fmt::format("{} objects, {} B in quarantine, {} of {} B free in one piece", stats.objects,
+                  stats.bytes_quarantined, stats.bytes_largest_free, pool.room_bytes()));
+}
+
 }  // namespace penstock::sim

@@ -41,7 +41,14 @@ Result<std::unique_ptr<Server>> Server::open(ServerOptions options) {
   std::unique_ptr<Server> server(
       new Server(std::move(options), std::move(pool), std::move(arena), directory));
   server->note_old_asks();
-  PENSTOCK_TRY(offload::take_claim(directory, server->options_.role));
+  auto claimed = offload::take_claim(directory, server->options_.role);
+  if (!claimed) {
+    // Who stands in the way may be dead: on another host that shows after a lease.
+    PENSTOCK_TRY(server->pool_->make_certain());
+    server->note_old_asks();
+    claimed = offload::take_claim(directory, server->options_.role);
+  }
+  if (!claimed) return unexpected(claimed.error());
   return server;
 }
 
@@ -133,7 +140,8 @@ void Server::take(std::uint32_t slot, std::uint32_t word, Ask ask) {
 void Server::answer(std::uint32_t slot, std::uint32_t word, std::uint64_t value) {
   const auto& memory = pool_->memory();
   pool_->confirm();
-  memory.store_fence();  // nothing of this switch comes to a region that it has let go of
+  // Who it is comes before it says that it serves, and nothing to a region after it has let go.
+  memory.store_fence();
   memory.publish_word(pool_->base() + directory_.answer_line(options_.role.number, slot) + word * 8,
                       value);
   memory.store_fence();
@@ -163,7 +171,6 @@ Answer Server::accept(std::uint32_t slot, std::uint32_t word, Ask ask) {
   }
   offload::publish_member(*(*job)->pool, *region, region->switch_line(options_.role.number),
                           {.token = (*job)->pool->token()});
-  (*job)->pool->memory().store_fence();
   auto served = serve(options_.role, *(*job)->pool, *region, options_.missing_after_ns);
   served_[key_of(slot, word)] = {*std::move(job), std::move(served)};
   ++accepted_;

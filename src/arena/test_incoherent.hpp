@@ -159,6 +159,7 @@ class IncoherentNode {
         const Line data = node(self).load(node(self).offset(from, 64) / 64);
         std::memcpy(to, data.data(), 64);
       };
+      o.device_reads = [](void*) -> std::uint64_t { return 0; };
       return o;
     }();
     return table;

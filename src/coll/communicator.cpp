@@ -198,13 +198,12 @@ std::optional<Error> Communicator::Impl::ends_early(const Call& call,
   const bool cancelled =
       call.cancelled != nullptr && __atomic_load_n(call.cancelled, __ATOMIC_ACQUIRE) != 0;
   if (!cancelled && (call.timeout_ns == 0 || waited_ns < call.timeout_ns)) return std::nullopt;
-  const std::string names = state.names(missing);
   if (cancelled)
-    return Error{ErrorCode::unavailable,
-                 fmt::format("{}: was cancelled while it waited for {}", call.name, names)};
-  return Error{ErrorCode::deadline, fmt::format("{}: has waited {:.1f} s for {} of {} ranks: {}",
-                                                call.name, static_cast<double>(waited_ns) * 1e-9,
-                                                missing.size(), state.group.ranks(), names)};
+    return Error{ErrorCode::unavailable, fmt::format("{}: was cancelled while it waited for {}",
+                                                     call.name, state.group.names(missing))};
+  return Error{ErrorCode::deadline,
+               fmt::format("{}: has waited {:.1f} s for {}", call.name,
+                           static_cast<double>(waited_ns) * 1e-9, state.group.awaited(missing))};
 }
 
 Result<void> Communicator::Impl::failed(const Error& error) {

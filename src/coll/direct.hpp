@@ -54,7 +54,7 @@ class Direct {
   /// that call could have got wrong data: a rank that lets its GPU go has told of it before. One
   /// that had done all by then has told of nothing wrong, and only who waits for it has failed.
   Result<void> look_for_failures(const char* what);
-  std::string names(const Missing& missing) const { return s_.names(missing); }
+  std::string names(const Missing& missing) const { return s_.group.names(missing); }
   group::Group& group() const { return s_.group; }
   /// A word of direct_program.hpp.
   std::byte* word_at(const DirectOp& op) const { return s_.at(op.at); }

@@ -80,15 +80,6 @@ void State::finish_in_switch() {
   send_off();
 }
 
-std::string State::names(const Missing& missing) const {
-  constexpr std::size_t most = 8;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(missing.size(), most); ++i)
-    names += (i == 0 ? "" : "; ") + group.name(missing[i]);
-  if (missing.size() > most) names += fmt::format("; {} others", missing.size() - most);
-  return names;
-}
-
 void State::leave() {
   restore_own_words();  // the last time: others may still need a word of the last call
   own.publish_word(layout.finished(self()), all_finished);

@@ -95,9 +95,6 @@ class State {
   /// Have all others left? `missing`: those that have not.
   bool all_left(Missing& missing);
 
-  /// "rank 3 of the communicator, ...; rank 5 of ...; 4 others".
-  std::string names(const Missing& missing) const;
-
   /// A line of words of `rank`, just observed: notes what it tells. Returns its failure.
   std::uint64_t learn_from(std::uint32_t rank, const std::byte* line);
   /// What `rank` tells of its failure: a rank that is dead + 1, or that it has given up.

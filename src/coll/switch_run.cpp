@@ -325,7 +325,7 @@ Result<void> SwitchRun::look_around(Missing& missing) {
   }
   restore_packets();
   find_missing(missing);
-  s_.group.set_stand_in(awaited_switch());
+  s_.group.set_stand_in(awaited_switch(), "the switch");
   if (missing.front() == s_.self()) leave_if_unanswered();
   return {};
 }

@@ -48,7 +48,7 @@ Result<void> Group::check_rank(std::uint32_t rank) const {
 }
 
 std::string Group::name(std::uint32_t rank) const {
-  if (has_stand_in(rank)) return pool.describe(stand_in_);
+  if (has_stand_in(rank)) return fmt::format("{}, {}", stand_in_noun_, pool.describe(stand_in_));
   return fmt::format("rank {} of the {}, {}", rank, options_.noun, pool.describe(token(rank)));
 }
 
@@ -81,12 +81,25 @@ tl::unexpected<Error> Group::gone(const char* what, std::uint32_t rank) const {
   return fail(ErrorCode::peer_dead, "{}: {}, has died or left", what, name(rank));
 }
 
+std::string Group::names(const Missing& missing) const {
+  std::string names;
+  for (std::size_t i = 0; i < std::min(missing.size(), max_named); ++i)
+    names += (i == 0 ? "" : "; ") + name(missing[i]);
+  if (missing.size() > max_named) names += fmt::format("; {} others", missing.size() - max_named);
+  return names;
+}
+
+std::string Group::awaited(const Missing& missing) const {
+  if (is_another(missing)) return name(self());
+  return fmt::format("{} of {} ranks: {}", missing.size(), ranks(), names(missing));
+}
+
 std::string Group::waits_for(const char* what, const Missing& missing) const {
   const std::string others =
       missing.size() > 1 ? fmt::format(" and {} others", missing.size() - 1) : "";
   const std::uint32_t first = missing.front();
   return fmt::format("{}: waits for {}{}", what,
-                     pool.describe(has_stand_in(first) ? stand_in_ : token(first)), others);
+                     has_stand_in(first) ? name(first) : pool.describe(token(first)), others);
 }
 
 Result<void> Group::wait(const char* what, Missing& missing, const std::function<void()>& look) {
@@ -111,11 +124,7 @@ Result<void> Group::wait(const char* what, Missing& missing, const std::function
       break;
     }
     // They live, so waiting goes on: the caller's interface, such as MPI's, has no time limit.
-    std::string names;
-    for (std::size_t i = 0; i < std::min(missing.size(), max_named); ++i)
-      names += (i == 0 ? "" : "; ") + name(missing[i]);
-    base::log(base::Level::warn, "{} waits on for {} of {} ranks: {}", what, missing.size(),
-              ranks(), names);
+    base::log(base::Level::warn, "{} waits on for {}", what, awaited(missing));
   }
 }
 

@@ -64,10 +64,18 @@ class Group {
   /// invalid_argument when the group has no such rank.
   Result<void> check_rank(std::uint32_t rank) const;
   /// A process without a rank that is waited for where `missing` holds this rank itself; 0: none.
-  void set_stand_in(std::uint64_t token) { stand_in_ = token; }
+  /// `noun` says what it is in all texts, as "the switch".
+  void set_stand_in(std::uint64_t token, const char* noun = "") {
+    stand_in_ = token;
+    stand_in_noun_ = noun;
+  }
   /// "rank 3 of the group, rank 1 (pid 4711, on node02)".
   std::string name(std::uint32_t rank) const;
 
+  /// "rank 3 of the group, ...; rank 5 ...; 2 others".
+  std::string names(const Missing& missing) const;
+  /// "3 of 8 ranks: ", and their names.
+  std::string awaited(const Missing& missing) const;
   /// As `penstock ps` shows a wait for `missing`, of which there is one at least.
   std::string waits_for(const char* what, const Missing& missing) const;
 
@@ -92,12 +100,16 @@ class Group {
                          const std::function<void()>& look) const;
   tl::unexpected<Error> gone(const char* what, std::uint32_t rank) const;
   bool has_stand_in(std::uint32_t rank) const { return rank == self() && stand_in_ != 0; }
+  bool is_another(const Missing& missing) const {
+    return missing.size() == 1 && has_stand_in(missing.front());
+  }
 
   const Options options_;
   const base::WaitPolicy wait_policy_;  ///< fewer spins where processes outnumber cores
   std::vector<bool> apart_;
   std::vector<std::uint64_t> next_look_ns_;  ///< by rank
   std::uint64_t stand_in_ = 0;
+  const char* stand_in_noun_ = "";
   std::uint32_t idle_calls_ = 0;
   std::function<void()> serve_;
 };

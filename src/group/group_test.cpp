@@ -47,6 +47,20 @@ TEST_F(GroupTest, RanksAreKnownByTheirPlace) {
   EXPECT_THAT(group.name(1), testing::StartsWith("rank 1 of the choir, "));
 }
 
+TEST_F(GroupTest, WhoIsWaitedForIsNamedAlsoWithoutARank) {
+  const auto other = attach({.emulated_node = 1});
+  Group group(*pool_, with(other->token()));
+  EXPECT_EQ(group.awaited({1}), "1 of 2 ranks: " + group.name(1));
+  EXPECT_EQ(group.awaited({0}), "1 of 2 ranks: " + group.name(0));  // another thread of it
+  const auto conductor = attach({.emulated_node = 1});
+  group.set_stand_in(conductor->token(), "the conductor");
+  const std::string name = "the conductor, " + pool_->describe(conductor->token());
+  EXPECT_EQ(group.awaited({0}), name);
+  EXPECT_EQ(group.names({0}), name);
+  EXPECT_EQ(group.waits_for("singing", {0}), "singing: waits for " + name);
+  EXPECT_EQ(group.awaited({0, 1}), "2 of 2 ranks: " + group.name(0) + "; " + group.name(1));
+}
+
 TEST_F(GroupTest, CachesAreApartOnAnotherNodeOnly) {
   const auto here = attach(), there = attach({.emulated_node = 1});
   const Group near(*pool_, with(here->token())), far(*pool_, with(there->token()));

@@ -101,7 +101,6 @@ void Directory::publish_claim(std::uint32_t number, const Claim& claim) const {
   const ClaimLine line{
       .magic = claim_magic, .version = claim.version, .leaves = claim.leaves, .token = claim.token};
   pool::publish_checksummed_line(pool_->memory(), pool_->base(), at(first_claim + number), line);
-  pool_->memory().full_fence();
 }
 
 namespace {
@@ -141,6 +140,7 @@ Result<void> take_claim(const Directory& directory, const Role& role) {
   if (const auto claim = directory.claim(role.number))
     PENSTOCK_TRY(refuse_if_alive(pool, role, *claim));
   PENSTOCK_TRY(check_tree(directory, role));
+  pool.confirm();  // who was taken for dead takes nothing
   directory.publish_claim(role.number, {pool.token(), protocol_version, role.leaves});
   return {};
 }

@@ -73,7 +73,7 @@ class Directory {
 
   /// Nullopt: it is damaged. A device access.
   std::optional<Claim> claim(std::uint32_t number) const;
-  /// Under the pool's lock. At the device when it returns.
+  /// Under the pool's lock. At the device when that is released.
   void publish_claim(std::uint32_t number, const Claim& claim) const;
 
   std::uint64_t ask_line(std::uint32_t slot) const { return at(first_ask + slot); }

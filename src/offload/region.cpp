@@ -55,7 +55,6 @@ void describe(const pool::Pool& pool, const Region& region) {
   const Shape& shape = region.shape();
   const std::vector<std::byte> zeros(region.zeroed_bytes());
   pool.memory().publish_bulk(pool.base() + region.offset(), zeros.data(), zeros.size());
-  pool.memory().store_fence();
   const DescriptionLine line{.magic = description_magic,
                              .version = protocol_version,
                              .ranks = shape.ranks,

@@ -69,11 +69,11 @@ void Registration::publish(const Ask& ask) {
   pool::Pool& pool = serving_.directory.pool();
   asked_ = ask;
   count_ = ask.count();
-  const auto& memory = pool.memory();
-  // The region is described, or what this process has done there is over: that first.
-  memory.store_fence();
+  const auto& memory = pool.memory();  // which describe() has left with all at the device
   memory.publish_word(pool.base() + serving_.directory.ask_line(pool.slot()) + word_ * 8, ask.word);
-  memory.store_fence();
+  // Before claims are looked at: who takes one looks at asks afterwards, so it finds this one, or
+  // is found.
+  memory.full_fence();
 }
 
 Answer Registration::answer_of(std::uint32_t number) const {

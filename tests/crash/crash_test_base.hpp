@@ -114,8 +114,11 @@ class CrashTest : public testing::Test {
   }
 
   /// At each step (or a sample of them) a victim dies; then `check`, and the pool is as before.
-  void survive_everywhere(const std::string& protocol, std::uint64_t default_samples,
-                          const Victim& victim, const std::function<void()>& check) {
+  /// `begin`: what is done ahead of each victim.
+  void survive_everywhere(
+      const std::string& protocol, std::uint64_t default_samples, const Victim& victim,
+      const std::function<void()>& check, const std::function<void()>& begin = [] {}) {
+    begin();
     const std::uint64_t total = run_victim(0, victim).steps;
     ASSERT_GT(total, 0u) << "nothing was counted: is coherence::bind still wrapped?";
     check();
@@ -125,6 +128,7 @@ class CrashTest : public testing::Test {
       SCOPED_TRACE(
           fmt::format("{}, died at step {} of {}, TEST_SEED={}", protocol, at, total, seed()));
       statistics.tried();
+      begin();
       const End end = run_victim(at, victim);
       // A run may need fewer steps than the one that was counted, but never none.
       EXPECT_TRUE(end.died || (at > 1 && end.steps < at)) << "nobody died";

@@ -135,6 +135,10 @@ std::size_t load_tagged(void* self, void* to, const void* from, std::size_t byte
   return inner(self).load_tagged(to, from, bytes, line_tag);
 }
 
+std::uint64_t device_reads(void* self) {
+  return inner(self).device_reads();
+}
+
 const coherence::Ops counted_ops = {
     .publish_word = publish_word,
     .publish_bytes = publish_bytes,
@@ -154,6 +158,7 @@ const coherence::Ops counted_ops = {
     .load_bulk = load_bulk,
     .load_tagged = load_tagged,
     .full_fence = full_fence,
+    .device_reads = device_reads,
 };
 
 /// Memories are given out by address and outlive every pool.

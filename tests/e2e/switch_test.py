@@ -5,7 +5,7 @@ import os
 import re
 import signal
 
-from support import MPIEXEC, PROGRAMS, PYTHON, clean_environment
+from support import PROGRAMS, clean_environment
 from switches import ALWAYS, Switches
 
 # Sums of reals in which the order shows, again and again; each rank says how far it is.
@@ -38,18 +38,82 @@ data, more, n = np.zeros(900), np.zeros(900), 600 + 100 * world.rank
 world.{call}
 """
 
+# Rank 1 comes late to its last call.
+LATE = """import sys, time
+import numpy as np
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+for call in range(12):
+    if call == 11 and world.rank == 1:
+        time.sleep(float(sys.argv[1]))
+    got = np.zeros(500)
+    world.Allreduce(np.full(500, world.rank + call + 0.5), got)
+    assert (got == world.size * (call + 0.5) + world.size * (world.size - 1) / 2).all()
+print("late: ok", flush=True)
+"""
+# More communicators at once than a process may ask a switch to serve; then none, and some more.
+MANY = """import time
+import numpy as np
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+def call_all(comms):
+    for comm in comms:
+        for call in range(12):  # the first are the MPI's
+            got = np.zeros(300)
+            comm.Allreduce(np.full(300, comm.rank + 1.5), got)
+            assert (got == comm.size * (comm.size + 2) / 2).all()
+many = [world.Dup() for _ in range(20)]
+call_all(many)
+for comm in many:
+    comm.Free()
+for times in range(10):  # the switch lets go of them
+    world.Barrier()
+    time.sleep(0.1)
+    call_all([world.Dup()])
+print("many: ok", flush=True)
+"""
+
 
 class SwitchTest(Switches):
-    def wait_for_call(self, job, number=20):
-        said = ""
-        while f"call {number}\n" not in said:
-            line = job.stdout.readline()
-            said += line
-            self.assertTrue(line, said)
+    def program(self, text):
+        path = self.folder / "program.py"
+        path.write_text(text)
+        return path
 
-    def job(self, spec, ranks, nodes, *program, **more):
-        return ["run", "--mpiexec", MPIEXEC, "--pool", spec, "-n", ranks, "--nodes", nodes, "--", PYTHON, "-m", "mpi4py",
-                *program]
+    def test_a_rank_that_does_not_come_is_not_waited_for_in_the_switch(self):
+        spec = self.pool("128M")
+        switch = self.play(spec, "--missing-after", 0.5)
+        done = self.penstock(*self.job(spec, 2, 2, self.program(LATE), 3), environment=clean_environment(**ALWAYS))
+        self.assertEqual(done.stdout.count("late: ok"), 2, done.stdout)
+        self.assertRegex(done.stderr, r"goes on without the switch: it says of rank 1 .*: rank missing")
+        facts = self.end_of(switch)
+        self.assertGreater(facts["chunks"], 0)
+        self.assertEqual(facts["failures"], 1)
+
+    def test_who_waits_for_the_switch_names_it(self):
+        spec = self.pool("128M")
+        switch = self.play(spec)
+        job = self.start(*self.job(spec, 2, 2, self.program(SUMS), 400, 3000), environment=clean_environment(**ALWAYS))
+        self.wait_for_call(job)
+        switch.send_signal(signal.SIGSTOP)
+        says = f'MPI_Allreduce: waits for the switch, "penstock" (pid {switch.pid} '
+        self.wait_for(lambda: says in self.penstock("ps", spec).stdout, "the switch in ps", 30)
+        switch.send_signal(signal.SIGCONT)
+        out, _ = job.communicate(timeout=120)
+        self.assertEqual(job.returncode, 0, out)
+        self.assertEqual(out.count("sums: ok"), 2, out)
+        self.assertNotIn("goes on without", out)
+
+    def test_more_communicators_than_a_process_may_register(self):
+        spec = self.pool("512M")
+        switch = self.play(spec)
+        done = self.penstock(*self.job(spec, 2, 2, self.program(MANY)), environment=clean_environment(**ALWAYS))
+        self.assertEqual(done.stdout.count("many: ok"), 2, done.stdout)
+        said = [line for line in done.stderr.splitlines() if "room for no more" in line]
+        self.assertGreaterEqual(len(said), 1, done.stderr)
+        self.assertIn("has made 8 communicators that a switch serves", said[0])
+        self.assertIn("go through the plain pool", said[0])
+        self.assertGreater(self.end_of(switch)["communicators"], 8)  # places of those that were freed are used again
 
     def test_collectives_of_all_kinds(self):
         for mode in "software", "simulated":
@@ -152,10 +216,6 @@ class SwitchTest(Switches):
         self.assertEqual(done.stdout.count("sums: ok"), 2)
         wrong = self.penstock(*self.job(spec, 2, 2, program, 3, 10), environment=clean_environment(PENSTOCK_COLL_SWITCH="alway"))
         self.assertEqual(wrong.stderr.count("PENSTOCK_COLL_SWITCH is not used: it is 'alway'"), 1, wrong.stderr)
-
-    def tree(self, spec):
-        """A spine and two leaves."""
-        return [self.play(spec, "--leaves", 2), *(self.play(spec, "--leaves", 2, "--leaf", leaf) for leaf in range(2))]
 
     def test_sixteen_ranks_below_a_spine_and_two_leaves(self):
         spec = self.pool("512M")

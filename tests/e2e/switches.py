@@ -3,7 +3,7 @@
 import json
 import signal
 
-from support import Case
+from support import MPIEXEC, PYTHON, Case
 
 ALWAYS = {"PENSTOCK_COLL_SWITCH": "always"}
 
@@ -22,3 +22,18 @@ class Switches(Case):
         out, _ = switch.communicate(timeout=30)
         self.assertEqual(switch.returncode, 0, out)
         return json.loads(out[out.index("{"):])
+
+    def wait_for_call(self, job, number=20):
+        said = ""
+        while f"call {number}\n" not in said:
+            line = job.stdout.readline()
+            said += line
+            self.assertTrue(line, said)
+
+    def job(self, spec, ranks, nodes, *program, **more):
+        return ["run", "--mpiexec", MPIEXEC, "--pool", spec, "-n", ranks, "--nodes", nodes, "--", PYTHON, "-m", "mpi4py",
+                *program]
+
+    def tree(self, spec):
+        """A spine and two leaves."""
+        return [self.play(spec, "--leaves", 2), *(self.play(spec, "--leaves", 2, "--leaf", leaf) for leaf in range(2))]

@@ -1,0 +1,371 @@
+// Where switches and communicators find each other, on memory without coherence: claims, regions,
+// asks and answers, one step after the other on nodes that keep old copies.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "offload/registration.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/offload_user.hpp"
+
+namespace penstock::sim {
+namespace {
+
+/// A process that does one thing after the other, as it is told by means that leave no trace in the
+/// pool: what one has brought to the device the next must find.
+class Puppet {
+ public:
+  using Task = std::function<void(SpaceUser&)>;
+  Puppet(World& world, const SmallPool& pool, std::uint32_t node)
+      : world_(world), state_(std::make_shared<State>()) {
+    process_ = &world.spawn(node, [&world, &pool, state = state_] {
+      SpaceUser user(world, pool, "sim");
+      while (!state->ended) {
+        wait_until(world, "a task", [&] { return state->task || state->ended; });
+        if (state->task) state->task(user);
+        state->task = nullptr;
+      }
+    });
+  }
+  void starts(Task task) { state_->task = std::move(task); }
+  void does(Task task) {
+    starts(std::move(task));
+    await();
+  }
+  void await() {
+    wait_until(world_, "a puppet", [this] { return !state_->task; });
+  }
+  void end() { state_->ended = true; }
+  Process& process() const { return *process_; }
+
+ private:
+  struct State {
+    Task task;
+    bool ended = false;
+  };
+  World& world_;
+  Process* process_ = nullptr;
+  std::shared_ptr<State> state_;
+};
+
+/// On nodes 0, 1 and 2, led from node 3. Each has copies of what stood in the room before: words of
+/// other objects.
+Scenario in_turn(const SmallPool& pool, const std::string& name,
+                 std::function<void(World&, Puppet&, Puppet&, Puppet&)> play) {
+  Scenario scenario = pool.scenario(name, nodes + 1);
+  scenario.body = [&pool, play = std::move(play)](World& world) {
+    auto rank = std::make_shared<Puppet>(world, pool, 0);
+    auto one = std::make_shared<Puppet>(world, pool, 1);
+    auto other = std::make_shared<Puppet>(world, pool, 2);
+    world.spawn(nodes, [&world, play, rank, one, other] {
+      auto before = std::make_shared<std::vector<Object>>();
+      rank->does([&world, before](SpaceUser& user) { *before = fill_and_publish(world, user); });
+      for (const auto& puppet : {one, other})
+        puppet->does([before](SpaceUser& user) {
+          for (const Object& object : *before) user.require_whole(object, "before");
+        });
+      rank->does([before](SpaceUser& user) {
+        for (const Object& object : *before) (void)user.arena->destroy(object);
+      });
+      play(world, *rank, *one, *other);
+      for (const auto& puppet : {rank, one, other}) puppet->end();
+    });
+  };
+  return scenario;
+}
+
+/// Who serves, as a rank finds it: 0 for nobody.
+std::uint64_t served_by(SpaceUser& user) {
+  const auto found = offload::serving(*user.arena);
+  user.world.require(found.has_value(), found ? "" : found.error().message);
+  return *found ? (*found)->tokens.front() : 0;
+}
+
+void take_turns_at_the_claim(World& world, Puppet& rank, Puppet& one, Puppet& other) {
+  for (int round = 0; round < 4; ++round) {
+    Puppet& takes = round % 2 == 0 ? one : other;
+    Puppet& comes_late = round % 2 == 0 ? other : one;
+    std::uint64_t token = 0;
+    rank.does([&](SpaceUser& user) {
+      world.require(served_by(user) == 0, "a switch that has ended serves");
+    });
+    takes.does([&](SpaceUser& user) {
+      const auto directory = Directory::find_or_make(*user.arena);
+      world.require(directory.has_value(), directory ? "" : directory.error().message);
+      const auto taken = offload::take_claim(*directory, {});
+      world.require(taken.has_value(), taken ? "" : taken.error().message);
+      token = user.pool->token();
+    });
+    rank.does([&](SpaceUser& user) {
+      world.require(served_by(user) == token, "the switch that has the claim is not found");
+    });
+    comes_late.does([&](SpaceUser& user) {
+      const auto taken = offload::take_claim(**Directory::find(*user.arena), {});
+      world.require(!taken && taken.error().code == ErrorCode::already_exists,
+                    "two have the claim");
+    });
+    takes.does([&](SpaceUser& user) {
+      (void)offload::give_claim_back(**Directory::find(*user.arena), {});
+    });
+  }
+}
+
+TEST(Directory, AClaimIsSeenByAllAsSoonAsItIsTaken) {
+  const SmallPool pool;
+  const Scenario scenario = in_turn(pool, "claims in turn", take_turns_at_the_claim);
+  expect_held("switch", "random schedules", explore(scenario, 10));
+  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
+}
+
+/// In space that is used again, by regions of other numbers.
+void find_what_is_described(World& world, Puppet& rank, Puppet& one, Puppet&) {
+  for (std::uint32_t round = 0; round < 6; ++round) {
+    Object object;
+    Shape shape{.ranks = 1, .slot_bytes = 256, .communicator = round + 1};
+    std::uint64_t token = 0;
+    const auto region = [&] { return Region(object.offset, shape); };
+    rank.does([&](SpaceUser& user) {
+      shape.owner = user.pool->token();
+      object = *make_room(user, "region", shape);
+      offload::describe(*user.pool, region());
+    });
+    one.does([&](SpaceUser& user) {
+      const auto found = offload::find_region(*user.pool, object.offset);
+      world.require(found && found->shape() == shape, "another region is found");
+      world.require(!offload::observe_member(*user.pool, *found, found->member_line(0)),
+                    "a rank of an earlier region is found");
+      token = user.pool->token();
+      offload::publish_member(*user.pool, *found, found->switch_line(0), {.token = token});
+      user.pool->memory().full_fence();
+    });
+    rank.does([&](SpaceUser& user) {
+      const auto member = offload::observe_member(*user.pool, region(), region().switch_line(0));
+      world.require(member && member->token == token, "what the switch has said is not found");
+      (void)user.arena->destroy(object);
+    });
+  }
+}
+
+TEST(Directory, WhatOneSaysOfItselfTheOtherFinds) {
+  const SmallPool pool;
+  const Scenario scenario = in_turn(pool, "regions in turn", find_what_is_described);
+  expect_held("switch", "random schedules", explore(scenario, 10));
+  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
+}
+
+/// A switch dies before a rank that has found it has asked, and the next one serves the rank, which
+/// goes on without a switch. The rank waits for that one to let go.
+void ask_the_next_one(World& world, const SmallPool& pool, Puppet& rank, Puppet& one) {
+  Puppet next(world, pool, 1);
+  Server* second = nullptr;
+  std::optional<offload::Serving> found;
+  std::shared_ptr<offload::Registration> asked;
+  one.does([&](SpaceUser&) { (void)open_server(world, pool)->release(); });
+  rank.does([&](SpaceUser& user) { found = **offload::serving(*user.arena); });
+  world.kill(one.process());
+  next.does([&](SpaceUser&) {
+    auto opened = open_server(world, pool);
+    world.require(opened.has_value(), opened ? "" : opened.error().message);
+    second = opened->release();
+  });
+  rank.does([&](SpaceUser& user) {
+    const Shape shape{
+        .ranks = 1, .slot_bytes = 256, .communicator = 1, .owner = user.pool->token()};
+    const Region region(make_room(user, "region", shape)->offset, shape);
+    offload::describe(*user.pool, region);
+    asked = *offload::Registration::ask(*found, region);
+  });
+  next.does([&](SpaceUser&) {
+    while (second->communicators() == 0)
+      if (!second->poll()) world.sleep(100'000);
+    second->pool().memory().full_fence();
+  });
+  rank.does([&](SpaceUser&) {
+    world.require(!asked->is_withdrawn(), "it is served, and counts as let go of");
+  });
+  next.does([&](SpaceUser&) {
+    while (second->communicators() != 0)
+      if (!second->poll()) world.sleep(100'000);
+    second->pool().memory().full_fence();
+  });
+  rank.does([&](SpaceUser&) {
+    world.require(asked->is_withdrawn(), "what was let go of counts as served");
+    asked = nullptr;
+  });
+  next.does([&](SpaceUser&) { delete second; });
+  next.end();
+}
+
+TEST(Directory, WhoIsServedByASuccessorWaitsForThatOne) {
+  const SmallPool pool;
+  const Scenario scenario = in_turn(pool, "asks of the next switch",
+                                    [&pool](World& world, Puppet& rank, Puppet& one, Puppet&) {
+                                      ask_the_next_one(world, pool, rank, one);
+                                    });
+  expect_held("switch", "random schedules", explore(scenario, 40));
+  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
+}
+
+void let_look(World& world, Server& server) {
+  for (int looks = 0; looks < 4; ++looks) {
+    server.poll();
+    world.yield();
+  }
+}
+
+/// What a switch was asked that has died is no concern of the next one, which has looked at that
+/// line before: the ranks go on without a switch.
+void follow_one_that_served(World& world, const SmallPool& pool, Puppet& rank, Puppet& one,
+                            Puppet& other) {
+  Server* server = nullptr;
+  std::shared_ptr<offload::Registration> asked;
+  const auto serve = [&](SpaceUser&) {
+    server = open_server(world, pool)->release();
+    let_look(world, *server);
+    world.require(server->communicators() == 0, "the next switch serves what another did");
+  };
+  other.does(serve);
+  other.does([&](SpaceUser&) { delete server; });
+  one.does(serve);
+  rank.starts([&](SpaceUser& user) {
+    const Shape shape{
+        .ranks = 1, .slot_bytes = 256, .communicator = 1, .owner = user.pool->token()};
+    const Region region(make_room(user, "region", shape)->offset, shape);
+    offload::describe(*user.pool, region);
+    asked = *offload::Registration::ask(**offload::serving(*user.arena), region);
+    world.require(asked->served(), asked->why());
+  });
+  one.does([&](SpaceUser& user) {
+    while (asked == nullptr)
+      if (!server->poll()) world.sleep(100'000);
+    user.pool->memory().full_fence();
+  });
+  world.kill(one.process());
+  other.does(serve);
+  other.does([&](SpaceUser&) { delete server; });
+}
+
+TEST(Directory, WhatAnEarlierSwitchServedIsNotServedByTheNext) {
+  const SmallPool pool;
+  const Scenario scenario =
+      in_turn(pool, "asks of a dead switch",
+              [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
+                follow_one_that_served(world, pool, rank, one, other);
+              });
+  expect_held("switch", "random schedules", explore(scenario, 10));
+  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
+}
+
+/// A process whose place in the table was another's asks for the same region: what that one was
+/// answered is no answer to it, though its node has looked at the asks before.
+void ask_in_anothers_place(World& world, const SmallPool& pool, Puppet& rank, Puppet& one,
+                           Puppet& other) {
+  Server* server = nullptr;
+  Puppet first(world, pool, 0);
+  std::uint32_t slot = 0;
+  Shape shape{.ranks = 1, .slot_bytes = 256, .communicator = 1};
+  Object room;
+  int answered = 0;
+  one.does([&](SpaceUser&) { server = open_server(world, pool)->release(); });
+  rank.does([&](SpaceUser& user) { room = *make_room(user, "region", shape); });
+  first.does([&](SpaceUser& user) { slot = user.pool->slot(); });
+  other.does([&](SpaceUser& user) {
+    const auto directory = **Directory::find(*user.arena);
+    (void)user.pool->memory().observe_word(user.pool->base() + directory.ask_line(slot));
+  });
+  const auto ask = [&](Arena& arena) {
+    const auto asked =
+        *offload::Registration::ask(**offload::serving(arena), Region(room.offset, shape));
+    ++answered;
+    return asked->served();
+  };
+  const auto serve_until = [&](int wanted) {
+    one.does([&world, &answered, server, wanted](SpaceUser& user) {
+      while (answered < wanted)
+        if (!server->poll()) world.sleep(100'000);
+      user.pool->memory().full_fence();
+    });
+  };
+  first.starts([&](SpaceUser& user) {
+    world.require(!ask(*user.arena), "a region that is not described is served");
+  });
+  serve_until(1);
+  first.end();
+  wait_until(world, "a free place", [&] { return gone(first.process()); });
+  other.starts([&](SpaceUser&) {
+    std::vector<std::unique_ptr<pool::Pool>> places;
+    while (places.empty() || places.back()->slot() != slot)
+      places.push_back(pool.attach(world, {.job = "sim"}));
+    places.erase(places.begin(), places.end() - 1);
+    shape.owner = places.back()->token();
+    offload::describe(*places.back(), Region(room.offset, shape));
+    const auto arena = SmallPool::open_arena(world, *places.back());
+    world.require(ask(*arena), "another's answer is taken");
+  });
+  serve_until(2);
+  one.does([&](SpaceUser&) { delete server; });
+}
+
+TEST(Directory, WhatAnotherWasAnsweredIsNoAnswer) {
+  const SmallPool pool;
+  const Scenario scenario =
+      in_turn(pool, "asks in another's place",
+              [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
+                ask_in_anothers_place(world, pool, rank, one, other);
+              });
+  expect_held("switch", "random schedules", explore(scenario, 10));
+  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
+}
+
+/// A rank takes an ask of a dead switch back while the next one takes the claim: that one finds
+/// that it was taken back, or the rank finds that it must wait.
+void withdraw_while_one_claims(World& world, Puppet& rank, Puppet& one, Puppet& other) {
+  std::uint64_t dead = 0, found = 0;
+  bool withdrawn = false;
+  int ready = 0;
+  const auto begin = [&world, &ready] {
+    for (++ready; ready != 2;) world.yield();
+    for (std::uint64_t late = world.random() % 30; late != 0; --late) world.yield();
+  };
+  std::uint32_t slot = 0;
+  std::shared_ptr<offload::Registration> asked;
+  one.does([&](SpaceUser& user) {
+    dead = user.pool->token();
+    (void)Directory::find_or_make(*user.arena);
+  });
+  world.kill(one.process());
+  rank.does([&](SpaceUser& user) {
+    const auto directory = **Directory::find(*user.arena);
+    wait_until(world, "a death", [&] { return !user.pool->alive(dead); });
+    const Shape shape{.ranks = 1, .slot_bytes = 256, .communicator = 1};
+    slot = user.pool->slot();
+    asked = *offload::Registration::ask({directory, {dead}}, Region(64 << 10, shape));
+    user.pool->memory().full_fence();
+  });
+  other.starts([&](SpaceUser& user) {
+    const auto directory = **Directory::find(*user.arena);
+    begin();
+    (void)offload::take_claim(directory, {});
+    found = user.pool->memory().observe_word(user.pool->base() + directory.ask_line(slot));
+  });
+  rank.does([&](SpaceUser&) {
+    begin();
+    withdrawn = asked->is_withdrawn();
+  });
+  other.await();
+  world.require(!withdrawn || offload::Ask{found}.region() == 0, "what was taken back is found");
+}
+
+TEST(Directory, WhatIsTakenBackIsServedByNobody) {
+  const SmallPool pool;
+  Scenario scenario = in_turn(pool, "asks taken back", withdraw_while_one_claims);
+  scenario.swarm = false;
+  scenario.faults.deliver = 0;  // what no fence sends stays for long
+  expect_held("switch", "random schedules", explore(scenario, 100));
+}
+
+}  // namespace
+}  // namespace penstock::sim
