@@ -40,20 +40,6 @@ Matcher::~Matcher() {
 
 // ---- lists -----------------------------------------------------------------------------------
 
-Matcher::Receive* Matcher::find_posted(Lane& lane, Peer from, std::uint64_t tag) {
-  for (Receive* r = lane.posted.head(); r != nullptr; r = r->next) {
-    if (fits(*r, from, tag)) return r;
-  }
-  return nullptr;
-}
-
-Matcher::Incoming* Matcher::find_unexpected(Lane& lane, const ReceiveRequest& request) {
-  for (Incoming* m = lane.unexpected.head(); m != nullptr; m = m->next) {
-    if (fits(request, m->from, m->header.tag)) return m;
-  }
-  return nullptr;
-}
-
 Matcher::Incoming* Matcher::find_claimed(void* context) {
   for (Incoming* m = claimed_.head(); m != nullptr; m = m->next) {
     if (m->claim_context == context) return m;
@@ -158,7 +144,7 @@ void Matcher::fail(Receive* receive, Peer from, const Header& header, int error,
 
 /// Ends an unmatched posted receive (a multi-receive: after its messages in flight).
 void Matcher::end_waiting(Lane& lane, Receive* receive, Peer peer, int error, int detail) {
-  unlist(lane, receive);
+  lane.posted.remove(receive);
   receive->retired = true;
   receive->end_error = error;
   receive->end_detail = detail;
@@ -186,15 +172,15 @@ void Matcher::report_no_memory(Peer from, const Header& header) {
 void Matcher::take_small(Peer from, const Header& header, const void* payload) {
   if ((header.kind & kind_tagged) != 0) talked_.with(from, header.tag);
   Lane& lane = lane_of((header.kind & kind_tagged) != 0);
-  if (Receive* receive = find_posted(lane, from, header.tag)) {
+  if (Receive* receive = lane.posted.find(from, header.tag)) {
     if (receive->multi) {
       const iovec part = reserve(receive, header.bytes);
-      if (receive->retired) unlist(lane, receive);
+      if (receive->retired) lane.posted.remove(receive);
       transport::iov_scatter(&part, 1, 0, payload, header.bytes);
       finish(receive, from, header, part.iov_base, part.iov_len);
       return;
     }
-    unlist(lane, receive);
+    lane.posted.remove(receive);
     transport::iov_scatter(receive->iov, receive->iov_count, 0, payload, header.bytes);
     finish(receive, from, header, receive->iov[0].iov_base, receive->capacity);
     return;
@@ -223,7 +209,7 @@ ReceiveBuffer Matcher::begin(const Message& message) {
   const Header& header = message.header;
   const bool tagged = (header.kind & kind_tagged) != 0;
   Lane& lane = lane_of(tagged);
-  Receive* const receive = find_posted(lane, message.from, header.tag);
+  Receive* const receive = lane.posted.find(message.from, header.tag);
   if (receive == nullptr && message.may_wait) return {.match = transport::Match::later};
   if (tagged) talked_.with(message.from, header.tag);
   Incoming* const incoming = keep(message.from, header);
@@ -241,10 +227,10 @@ ReceiveBuffer Matcher::begin_posted(Lane& lane, Receive* receive, Incoming* inco
   incoming->receive = receive;
   if (receive->multi) {
     incoming->part = reserve(receive, incoming->header.bytes);
-    if (receive->retired) unlist(lane, receive);
+    if (receive->retired) lane.posted.remove(receive);
     return {.iov = &incoming->part, .iov_count = 1, .arrival = incoming};
   }
-  unlist(lane, receive);
+  lane.posted.remove(receive);
   return {.iov = receive->iov,
           .iov_count = receive->iov_count,
           .arrival = incoming,
@@ -372,7 +358,7 @@ void Matcher::peer_present(Peer peer, std::uint32_t life) {
 
 /// True when `receive` needs no place on the posted list any more.
 bool Matcher::drain_unexpected(Lane& lane, Receive* receive) {
-  while (Incoming* incoming = find_unexpected(lane, *receive)) {
+  while (Incoming* incoming = lane.unexpected.find(receive->asked())) {
     lane.unexpected.remove(incoming);
     if (!receive->multi) {
       take(receive, incoming);
@@ -392,7 +378,6 @@ int Matcher::post(const ReceiveRequest& request) {
   Lane& lane = lane_of(request.tagged);
   if (!lane.unexpected.empty() && drain_unexpected(lane, receive)) return 0;
   lane.posted.push_back(receive);
-  ++posted_count_;
   for (const Dead& dead : dead_) {
     if (!dead.ends(request)) continue;
     end_waiting(lane, receive, dead.peer, dead.error, dead.detail);
@@ -403,7 +388,7 @@ int Matcher::post(const ReceiveRequest& request) {
 
 int Matcher::peek(const ReceiveRequest& request, Peek how) {
   Lane& lane = lane_of(request.tagged);
-  Incoming* incoming = find_unexpected(lane, request);
+  Incoming* incoming = lane.unexpected.find(request.asked());
   // A wildcard peek finds a message only from the second time on. MPICH handles messages to itself
   // apart, between a probe and the receive of the probed message; if it found ours at once, it
   // would receive another one (MPI_Dist_graph_create over any provider).
@@ -473,23 +458,21 @@ int Matcher::discard_claimed(const ReceiveRequest& request) {
 
 transport::PendingReceives Matcher::pending_receives() const {
   transport::PendingReceives pending;
-  for (const Receive* receive = lanes_[1].posted.head(); receive != nullptr;
-       receive = receive->next) {
-    if (pending.receives++ > 0) continue;
-    pending.from_anybody = receive->source == any_peer;
-    pending.from = receive->source;
-    pending.tag = receive->tag;
-  }
+  const Receive* const oldest = lanes_[1].posted.head();
+  if (oldest == nullptr) return pending;
+  pending.receives = static_cast<std::uint32_t>(lanes_[1].posted.size());
+  pending.from_anybody = oldest->source == any_peer;
+  pending.from = oldest->source;
+  pending.tag = oldest->tag;
   return pending;
 }
 
 int Matcher::cancel(void* context) {
   for (Lane& lane : lanes_) {
-    for (Receive* r = lane.posted.head(); r != nullptr; r = r->next) {
-      if (r->context != context) continue;
-      end_waiting(lane, r, any_peer, FI_ECANCELED, 0);
-      return 0;
-    }
+    Receive* const receive = lane.posted.find_name(context);
+    if (receive == nullptr) continue;
+    end_waiting(lane, receive, any_peer, FI_ECANCELED, 0);
+    return 0;
   }
   return -FI_ENOENT;
 }

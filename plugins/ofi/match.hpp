@@ -9,18 +9,20 @@
 #include <cstdint>
 #include <vector>
 
-#include "intrusive_lists.hpp"
+#include "matching/queues.hpp"
 #include "talked.hpp"
 #include "transport/transport.hpp"
 
 namespace penstock::ofi {
 
+using matching::FreeList;
+using matching::List;
 using transport::Header;
 using transport::Message;
 using transport::Peer;
 using transport::ReceiveBuffer;
 
-inline constexpr Peer any_peer = ~Peer{0};
+inline constexpr Peer any_peer = matching::any_source;
 
 /// Bits of Header::kind.
 inline constexpr std::uint8_t kind_tagged = 1;
@@ -35,6 +37,8 @@ struct ReceiveRequest {
   Peer source = any_peer;
   std::uint64_t tag = 0, ignore = 0;
   void* context = nullptr;
+
+  matching::Asked asked() const { return {tag, ignore, source}; }
 };
 
 /// The outcome of a receive (or of a peek).
@@ -104,16 +108,16 @@ class Matcher {
   /// -FI_ENOENT: no receive waits under this context.
   int cancel(void* context);
 
-  std::size_t posted_count() const { return posted_count_; }
+  std::size_t posted_count() const { return lanes_[0].posted.size() + lanes_[1].posted.size(); }
   /// The oldest tagged receive; untagged ones are left out, since they wait for no certain message.
   transport::PendingReceives pending_receives() const;
   /// The buffer of the oldest tagged receive.
   transport::PostedReceive posted();
 
  private:
-  struct Receive : ReceiveRequest {
-    Receive* prev;
-    Receive* next;
+  struct Receive : ReceiveRequest, matching::Item<Receive> {
+    const void* name() const { return context; }
+
     std::uint64_t capacity;
     std::uint32_t in_flight;  ///< messages on their way into a multi-receive buffer
     bool retired;             ///< takes no more messages
@@ -123,13 +127,14 @@ class Matcher {
 
   static constexpr std::size_t inline_bytes = 512;
   /// A message that has begun: on its way into a receive's buffer, or kept until one is posted.
-  struct Incoming final : transport::Arrival {
+  struct Incoming final : transport::Arrival, matching::Item<Incoming> {
     void arrived() override { matcher->arrived(this); }
     void failed(const Error& error) override { matcher->failed(this, error); }
 
+    Peer sender() const { return from; }
+    std::uint64_t tag() const { return header.tag; }
+
     Matcher* matcher;
-    Incoming* prev;
-    Incoming* next;
     Header header;
     Peer from;
     bool arriving;  ///< payload not complete
@@ -148,13 +153,10 @@ class Matcher {
     std::byte* payload() { return heap != nullptr ? heap : inline_payload; }
   };
   struct Lane {
-    List<Receive> posted;
-    List<Incoming> unexpected;
+    matching::PostedQueue<Receive> posted;
+    matching::ArrivedQueue<Incoming> unexpected;
   };
 
-  static bool fits(const ReceiveRequest& r, Peer from, std::uint64_t tag) {
-    return ((r.tag ^ tag) & ~r.ignore) == 0 && (r.source == any_peer || r.source == from);
-  }
   Lane& lane_of(bool tagged) { return lanes_[tagged ? 1 : 0]; }
   void take_small(Peer from, const Header& header, const void* payload);
   ReceiveBuffer begin(const Message& message);
@@ -162,17 +164,11 @@ class Matcher {
   ReceiveBuffer begin_unexpected(Lane& lane, Incoming* incoming);
   void arrived(Incoming* incoming);
   void failed(Incoming* incoming, const Error& error);
-  Receive* find_posted(Lane& lane, Peer from, std::uint64_t tag);
-  Incoming* find_unexpected(Lane& lane, const ReceiveRequest& request);
   Incoming* keep(Peer from, const Header& header);
   void release(Incoming* incoming);
   void drop(Incoming* incoming);
   Receive* make_receive(const ReceiveRequest& request);
 
-  void unlist(Lane& lane, Receive* receive) {
-    lane.posted.remove(receive);
-    --posted_count_;
-  }
   iovec reserve(Receive* receive, std::uint64_t bytes);
   void finish(Receive* receive, Peer from, const Header& header, void* buffer,
               std::uint64_t capacity);
@@ -203,7 +199,6 @@ class Matcher {
   FreeList<Receive> receives_;
   FreeList<Incoming> incomings_;
   std::size_t min_multi_receive_ = 64;
-  std::size_t posted_count_ = 0;
   std::vector<Dead> dead_;
   Talked talked_;
 };

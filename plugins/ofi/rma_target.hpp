@@ -5,7 +5,6 @@
 
 #include <vector>
 
-#include "intrusive_lists.hpp"
 #include "mr.hpp"
 #include "rma_wire.hpp"
 
