@@ -30,12 +30,17 @@ Received describe(const ReceiveRequest& receive, Peer from, const Header& header
 
 }  // namespace
 
+MatchEvents::Cause MatchEvents::on_probe_in_vain(Peer) {
+  return {FI_ENOMSG, 0};
+}
+
 Matcher::~Matcher() {
+  room_ = 0;
   for (Lane& lane : lanes_) {
-    while (Incoming* incoming = lane.unexpected.pop_front()) std::free(incoming->heap);
+    while (Incoming* incoming = lane.unexpected.pop_front()) release(incoming);
   }
-  while (Incoming* incoming = claimed_.pop_front()) std::free(incoming->heap);
-  while (Incoming* incoming = posted_.pop_front()) std::free(incoming->heap);
+  while (Incoming* incoming = claimed_.pop_front()) release(incoming);
+  while (Incoming* incoming = posted_.pop_front()) release(incoming);
 }
 
 // ---- lists -----------------------------------------------------------------------------------
@@ -54,16 +59,50 @@ Matcher::Incoming* Matcher::keep(Peer from, const Header& header) {
   incoming->header = header;
   incoming->from = from;
   incoming->arriving = incoming->direct = incoming->discarded = incoming->claimed = false;
-  incoming->peeked = false;
+  incoming->peeked = incoming->announced = false;
   incoming->receive = nullptr;
   incoming->claim_context = nullptr;
   incoming->heap = nullptr;
+  incoming->kept_bytes = 0;
   return incoming;
 }
 
+/// False: no memory for the payload.
+bool Matcher::make_payload(Incoming* incoming) {
+  const std::uint64_t bytes = incoming->header.bytes;
+  if (bytes <= inline_bytes) return true;
+  incoming->heap = bytes <= sizeof(Small) ? reinterpret_cast<std::byte*>(smalls_.take())
+                                          : static_cast<std::byte*>(std::malloc(bytes));
+  return incoming->heap != nullptr;
+}
+
+/// The message is kept in this process's memory until a receive takes it.
+void Matcher::count_kept(Incoming* incoming) {
+  const std::uint64_t bytes = incoming->header.bytes;
+  incoming->kept_bytes =
+      sizeof(Incoming) +
+      (incoming->heap == nullptr ? 0 : std::max<std::uint64_t>(bytes, sizeof(Small)));
+  ++unexpected_.messages;
+  unexpected_.bytes += incoming->kept_bytes;
+  unexpected_.peak_bytes = std::max(unexpected_.peak_bytes, unexpected_.bytes);
+  if (unexpected_.bytes > limit_) [[unlikely]]
+    events_.on_too_many(incoming->from);
+}
+
 void Matcher::release(Incoming* incoming) {
-  std::free(incoming->heap);
+  if (incoming->heap != nullptr && incoming->header.bytes <= sizeof(Small))
+    smalls_.give(reinterpret_cast<Small*>(incoming->heap));
+  else
+    std::free(incoming->heap);
+  const std::uint64_t kept = incoming->kept_bytes;
   incomings_.give(incoming);
+  if (kept == 0) return;
+  --unexpected_.messages;
+  unexpected_.bytes -= kept;
+  if (unexpected_.bytes < room_) [[unlikely]] {
+    room_ = 0;
+    events_.on_room();
+  }
 }
 
 Matcher::Receive* Matcher::make_receive(const ReceiveRequest& request) {
@@ -186,16 +225,14 @@ void Matcher::take_small(Peer from, const Header& header, const void* payload) {
     return;
   }
   Incoming* incoming = keep(from, header);
-  if (incoming != nullptr && header.bytes > inline_bytes) {
-    incoming->heap = static_cast<std::byte*>(std::malloc(header.bytes));
-    if (incoming->heap == nullptr) {
-      release(incoming);
-      incoming = nullptr;
-    }
+  if (incoming != nullptr && !make_payload(incoming)) {
+    release(incoming);
+    incoming = nullptr;
   }
   if (incoming == nullptr) return report_no_memory(from, header);
   if (header.bytes != 0) std::memcpy(incoming->payload(), payload, header.bytes);
   lane.unexpected.push_back(incoming);
+  count_kept(incoming);
 }
 
 transport::PostedReceive Matcher::posted() {
@@ -238,17 +275,14 @@ ReceiveBuffer Matcher::begin_posted(Lane& lane, Receive* receive, Incoming* inco
 }
 
 ReceiveBuffer Matcher::begin_unexpected(Lane& lane, Incoming* incoming) {
-  const std::uint64_t bytes = incoming->header.bytes;
-  if (bytes > inline_bytes) {
-    incoming->heap = static_cast<std::byte*>(std::malloc(bytes));
-    if (incoming->heap == nullptr) {
-      report_no_memory(incoming->from, incoming->header);
-      release(incoming);
-      return {};
-    }
+  if (!make_payload(incoming)) {
+    report_no_memory(incoming->from, incoming->header);
+    release(incoming);
+    return {};
   }
-  incoming->receive_buffer = {incoming->payload(), bytes};
+  incoming->receive_buffer = {incoming->payload(), incoming->header.bytes};
   lane.unexpected.push_back(incoming);
+  count_kept(incoming);
   return {.iov = &incoming->receive_buffer,
           .iov_count = 1,
           .arrival = incoming,
@@ -286,6 +320,7 @@ void Matcher::hand_over(Receive* receive, Incoming* incoming) {
 
 /// Gives a kept message, already off its list, to its receive.
 void Matcher::take(Receive* receive, Incoming* incoming) {
+  if (incoming->announced) return fetch(receive, incoming);
   incoming->receive = receive;
   if (incoming->arriving)
     posted_.push_back(incoming);
@@ -338,6 +373,7 @@ void Matcher::gone(Dead dead) {
        receive = receive->next)
     if (receive->source == dead.peer) talked_.with(dead.peer, receive->tag & ~receive->ignore);
   dead.contexts = talked_.taken(dead.peer);
+  forget_announced(dead);
   dead_.push_back(std::move(dead));
   for (Lane& lane : lanes_) fail_waiting(lane, dead_.back());
 }
@@ -407,7 +443,8 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
       events_.on_receive_failure({none, dead.error, 0, dead.detail});
       return 0;
     }
-    events_.on_receive_failure({none, FI_ENOMSG, 0, 0});
+    const MatchEvents::Cause cause = events_.on_probe_in_vain(request.source);
+    events_.on_receive_failure({none, cause.error, 0, cause.detail});
     return 0;
   }
   Received received = describe(request, incoming->from, incoming->header);
@@ -427,6 +464,11 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
 
 /// Forgets a kept message, now or when all of it is here.
 void Matcher::drop(Incoming* incoming) {
+  if (incoming->announced) {
+    events_.forget(incoming->from, incoming->id);
+    --unexpected_.announced;
+    return release(incoming);
+  }
   incoming->discarded = true;
   if (incoming->arriving)
     posted_.push_back(incoming);

@@ -208,6 +208,8 @@ class Endpoint {
   Result<std::uint64_t> user_word_of(Peer peer) const;
   /// The address that `peer` had when its channel was made; for naming unknown senders.
   Address address_of(Peer peer) const;
+  /// The process of a peer, for messages: "rank 3 (pid 4711 on host a)".
+  std::string describe(Peer peer) const;
 
   /// Copies the payload into the pool. False: no credit now (call progress and try again), also
   /// while earlier sends to that peer are queued. Errors: peer_dead, invalid_argument (too long).
@@ -228,6 +230,9 @@ class Endpoint {
   std::uint32_t trouble_of(Peer to);
   /// Takes a queued op back if none of it has left. True: it will not be sent.
   bool cancel(Peer to, SendOp* op);
+  /// Takes back all queued ops of which none has left and that `wanted` accepts, in order, linked
+  /// by SendOp::next. Null: none.
+  SendOp* take_back(Peer to, bool (*wanted)(const SendOp&));
 
   /// Makes progress for some 50 us at most. Returns 0 if nothing moved, else the number of events
   /// that were reported and of long messages that have advanced.
