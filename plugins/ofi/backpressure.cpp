@@ -374,6 +374,7 @@ void Backpressure::gone(Peer peer, int error, int detail) {
 
 void Backpressure::print() const {
   const Unexpected& had = ep_.matcher.unexpected();
+  if (had.peak_bytes + had.peak_announced == 0) return;
   base::log(base::Level::info,
             "unexpected messages: at most {} bytes kept and {} announced, limit {}; {} times a "
             "sender was held back",
