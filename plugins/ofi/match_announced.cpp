@@ -8,13 +8,16 @@
 #include "base/log.hpp"
 #include "match.hpp"
 #include "transport/iov.hpp"
+#include "transport/layout.hpp"
 
 namespace penstock::ofi {
 
 void Matcher::announced(const Message& message) {
   Announcement announcement;
-  if (message.header.bytes != sizeof announcement) return;
+  const bool tagged = (message.header.kind & kind_tagged) != 0;
+  if (message.header.bytes != sizeof announcement || !tagged) return;
   std::memcpy(&announcement, message.payload, sizeof announcement);
+  if (announcement.bytes > transport::max_message_bytes) return;
   Header header = message.header;
   header.kind = static_cast<std::uint8_t>(header.kind & ~kind_announced);
   header.bytes = announcement.bytes;
@@ -31,7 +34,8 @@ void Matcher::announced(const Message& message) {
   incoming->id = announcement.id;
   ++unexpected_.announced;
   if (receive != nullptr) {
-    lane.posted.remove(receive);
+    if (receive->multi) incoming->part = reserve(receive, header.bytes);
+    if (!receive->multi || receive->retired) lane.posted.remove(receive);
     return fetch(receive, incoming);
   }
   unexpected_.peak_announced = std::max(unexpected_.peak_announced, unexpected_.announced);
@@ -99,7 +103,9 @@ ReceiveBuffer Matcher::payload(const Message& message) {
     incoming->receive_buffer = {incoming->payload(), incoming->header.bytes};
   }
   const Receive* const receive = incoming->receive;
-  const iovec* const iov = receive != nullptr ? receive->iov : &incoming->receive_buffer;
+  const iovec* const iov = receive == nullptr ? &incoming->receive_buffer
+                           : receive->multi   ? &incoming->part
+                                              : receive->iov;
   const std::uint32_t count = receive != nullptr ? receive->iov_count : 1;
   if (message.payload != nullptr || header.bytes == 0) {
     transport::iov_scatter(iov, count, 0, static_cast<const std::byte*>(message.payload),
