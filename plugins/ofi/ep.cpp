@@ -358,7 +358,9 @@ void Ep::complete_rma(std::uint64_t flags, Cntr* counter, void* context, bool te
 }
 
 ReceiveBuffer Ep::serve(const Message& message) {
-  const auto& [from, header, payload, may_wait] = message;
+  const Peer from = message.from;
+  const Header& header = message.header;
+  const void* const payload = message.payload;
   const bool whole = payload != nullptr || header.bytes == 0;
   switch (service_of(header)) {
     case Service::reply:

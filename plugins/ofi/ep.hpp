@@ -163,8 +163,9 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   void hear(std::uint64_t bytes) {
     unheard += bytes + 1024;
     if (unheard >= backpressure.hears_every()) [[unlikely]]
-      progress();
+      for (int look = 0; look < looks_to_hear; ++look) progress();
   }
+  static constexpr int looks_to_hear = 16;  ///< one in sixteen finds a new channel
   ssize_t queue(Peer peer, const SendCall& call, void* copy, bool report);
   ssize_t send_copied(Peer peer, const SendCall& call, bool report);
   void complete_send(const Header& header, void* context, bool report);

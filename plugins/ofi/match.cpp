@@ -248,6 +248,10 @@ ReceiveBuffer Matcher::begin(const Message& message) {
   Lane& lane = lane_of(tagged);
   Receive* const receive = lane.posted.find(message.from, header.tag);
   if (receive == nullptr && message.may_wait) return {.match = transport::Match::later};
+  if (receive == nullptr && message.may_wait_for_room && tagged && unexpected_.bytes > limit_) {
+    events_.on_too_many(message.from);
+    return {.match = transport::Match::no_room};
+  }
   if (tagged) talked_.with(message.from, header.tag);
   Incoming* const incoming = keep(message.from, header);
   if (incoming == nullptr) {

@@ -71,8 +71,9 @@ struct PostedReceive {
 struct Message {
   Peer from;
   const Header& header;
-  const void* payload = nullptr;  ///< valid during the call; null: still in the pool
-  bool may_wait = false;          ///< Match::later is allowed
+  const void* payload = nullptr;   ///< valid during the call; null: still in the pool
+  bool may_wait = false;           ///< Match::later is allowed
+  bool may_wait_for_room = false;  ///< Match::no_room is allowed
 };
 
 enum class Match : std::uint8_t {
@@ -80,7 +81,10 @@ enum class Match : std::uint8_t {
   unexpected,  ///< no receive waits: the buffer is memory to keep it in
   /// No receive waits, and Message::may_wait: the message stays in the pool, and so do later ones
   /// of its sender. The transport asks again at the next calls of progress, for some 20 us at most.
-  later
+  later,
+  /// As `later`, where Message::may_wait_for_room, for 1 ms at most: the sender is told meanwhile
+  /// that its messages find no room.
+  no_room
 };
 
 /// The owner of a receive buffer. The transport calls it once, with the message's outcome.
