@@ -25,7 +25,9 @@ class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
 
   ReceiveBuffer on_message(const Message& message) override {
     check_sender(message.from);
-    return matcher_.message(message);
+    constexpr std::uint8_t of_service = 4;  // here: of messages that were announced
+    return (message.header.kind & of_service) != 0 ? matcher_.payload(message)
+                                                   : matcher_.message(message);
   }
   void on_sent(SendOp*) override {}
   void on_send_failed(SendOp*, const Error& error) override { expect(is_told(error)); }

@@ -83,6 +83,11 @@ ssize_t Ep::send_buffer(const void* buffer, std::size_t bytes, fi_addr_t to, con
   Peer peer;
   if (const int failed = peer_for(to, &peer)) return failed;
   if ((header.kind & kind_tagged) != 0) matcher.sends_to(peer, header.tag);
+  hear(bytes);
+  if (backpressure.concerns(peer, header)) [[unlikely]] {
+    const iovec iov{const_cast<void*>(buffer), bytes};
+    return send_held(peer, {to, header, &iov, 1, flags, context}, false, reports_send(flags));
+  }
   if (bytes <= inject_limit && (flags & delivery_flags) == 0) {
     auto sent = transport->try_inject(peer, header, buffer);
     if (!sent) [[unlikely]]
@@ -108,6 +113,9 @@ ssize_t Ep::send(const SendCall& call) {
   if ((call.header.kind & kind_tagged) != 0) matcher.sends_to(peer, call.header.tag);
   if ((call.flags & FI_INJECT) != 0) {
     if (call.header.bytes > inject_size) return -FI_EINVAL;
+    hear(call.header.bytes);
+    if (backpressure.concerns(peer, call.header)) [[unlikely]]
+      return send_held(peer, call, true, reports_send(call.flags));
     if (call.iov_count == 1 && call.header.bytes <= inject_limit &&
         (call.flags & delivery_flags) == 0) {
       auto sent = transport->try_inject(peer, call.header, call.iov[0].iov_base);
@@ -119,6 +127,9 @@ ssize_t Ep::send(const SendCall& call) {
     }
     return send_copied(peer, call, reports_send(call.flags));
   }
+  hear(call.header.bytes);
+  if (backpressure.concerns(peer, call.header)) [[unlikely]]
+    return send_held(peer, call, false, reports_send(call.flags));
   return queue(peer, call, nullptr, reports_send(call.flags));
 }
 
@@ -126,6 +137,12 @@ ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const He
   Peer peer;
   if (const int failed = peer_for(to, &peer)) return failed;
   if ((header.kind & kind_tagged) != 0) matcher.sends_to(peer, header.tag);
+  hear(bytes);
+  if (backpressure.concerns(peer, header)) [[unlikely]] {
+    if (bytes > inject_size) return -FI_EINVAL;
+    const iovec iov{const_cast<void*>(buffer), bytes};
+    return send_held(peer, {to, header, &iov, 1, 0, nullptr}, true, false);
+  }
   if (bytes <= inject_limit) [[likely]] {
     for (int attempt = 0; attempt < 2; ++attempt) {
       auto sent = transport->try_inject(peer, header, buffer);
@@ -146,6 +163,10 @@ ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const He
 
 /// The caller may reuse its buffers when this returns: a payload that cannot leave is kept here.
 ssize_t Ep::send_copied(Peer peer, const SendCall& call, bool tell) {
+  if (const int no = backpressure.may_copy(peer, call.header.bytes + sizeof(Outgoing))) {
+    progress();
+    return no;
+  }
   void* const copy = std::malloc(std::max<std::size_t>(call.header.bytes, 1));
   if (copy == nullptr) return -FI_ENOMEM;
   transport::iov_gather(call.iov, call.iov_count, 0, static_cast<std::byte*>(copy),
@@ -167,11 +188,11 @@ ssize_t Ep::send_copied(Peer peer, const SendCall& call, bool tell) {
   return queue(peer, copied, copy, tell);
 }
 
-ssize_t Ep::queue(Peer peer, const SendCall& call, void* copy, bool tell) {
+Ep::Outgoing* Ep::make_outgoing(Peer peer, const SendCall& call, void* copy, bool tell) {
   Outgoing* op = outgoing_pool.take();
   if (op == nullptr) {
     std::free(copy);
-    return -FI_ENOMEM;
+    return nullptr;
   }
   op->header = call.header;
   std::copy_n(call.iov, call.iov_count, op->iov);
@@ -182,6 +203,20 @@ ssize_t Ep::queue(Peer peer, const SendCall& call, void* copy, bool tell) {
   op->copy = copy;
   op->flags = call.flags;
   op->report = tell;
+  return op;
+}
+
+/// It has not ended with the call.
+void Ep::keep_queued(Outgoing* op) {
+  op->after = queued;
+  if (queued != nullptr) queued->before = op;
+  queued = op;
+  if (op->copy != nullptr) backpressure.copied(op->header.bytes + sizeof(Outgoing));
+}
+
+ssize_t Ep::queue(Peer peer, const SendCall& call, void* copy, bool tell) {
+  Outgoing* const op = make_outgoing(peer, call, copy, tell);
+  if (op == nullptr) return -FI_ENOMEM;
   auto sent = transport->send(peer, op);
   if (!sent) [[unlikely]] {
     std::free(copy);
@@ -195,9 +230,32 @@ ssize_t Ep::queue(Peer peer, const SendCall& call, void* copy, bool tell) {
     complete_send(header, call.context, tell);
     return 0;
   }
-  op->after = queued;
-  if (queued != nullptr) queued->before = op;
-  queued = op;
+  keep_queued(op);
+  return 0;
+}
+
+/// A send to a peer that wants messages announced, or a very long one.
+ssize_t Ep::send_held(Peer peer, const SendCall& call, bool copies, bool tell) {
+  void* copy = nullptr;
+  SendCall own = call;
+  iovec iov;
+  if (copies) {
+    if (const int no = backpressure.may_copy(peer, call.header.bytes + sizeof(Outgoing))) {
+      progress();
+      return no;
+    }
+    copy = std::malloc(std::max<std::size_t>(call.header.bytes, 1));
+    if (copy == nullptr) return -FI_ENOMEM;
+    transport::iov_gather(call.iov, call.iov_count, 0, static_cast<std::byte*>(copy),
+                          call.header.bytes);
+    iov = {copy, call.header.bytes};
+    own.iov = &iov;
+    own.iov_count = 1;
+  }
+  Outgoing* const op = make_outgoing(peer, own, copy, tell);
+  if (op == nullptr) return -FI_ENOMEM;
+  keep_queued(op);
+  backpressure.add(op);
   return 0;
 }
 
@@ -205,29 +263,44 @@ ssize_t Ep::queue(Peer peer, const SendCall& call, void* copy, bool tell) {
 void Ep::finish(Outgoing* op) {
   (op->before != nullptr ? op->before->after : queued) = op->after;
   if (op->after != nullptr) op->after->before = op->before;
+  if (op->copy != nullptr) backpressure.copy_ended(op->message_header().bytes + sizeof(Outgoing));
   std::free(op->copy);
   outgoing_pool.give(op);
 }
 
-void Ep::on_sent(transport::SendOp* sent) {
-  if (is_service(sent->header)) {
-    const Service service = service_of(sent->header);
-    if (service == Service::reply || service == Service::refusal) return rma_target.sent(sent);
-    return rma_origin.sent(sent);
-  }
+void Ep::end_send(AnnouncedSend* sent) {
   auto* op = static_cast<Outgoing*>(sent);
-  const Header header = op->header;
+  const Header header = op->message_header();
   void* const context = op->context;
   const bool tell = op->report;
   finish(op);
   complete_send(header, context, tell);
 }
 
-void Ep::fail_send(Outgoing* op, int error, int detail) {
+void Ep::on_sent(transport::SendOp* sent) {
+  if (!is_service(sent->header)) {
+    auto* const op = static_cast<AnnouncedSend*>(sent);
+    return (op->header.kind & kind_announced) != 0 ? backpressure.sent(op) : end_send(op);
+  }
+  switch (service_of(sent->header)) {
+    case Service::reply:
+    case Service::refusal:
+    case Service::hold:
+      return answers.sent(sent);
+    case Service::payload:
+      return end_send(static_cast<AnnouncedSend*>(sent));
+    default:
+      return rma_origin.sent(sent);
+  }
+}
+
+void Ep::fail_announced(AnnouncedSend* failed, int error, int detail) {
+  auto* op = static_cast<Outgoing*>(failed);
+  const Header header = op->message_header();
   CompletionError failure;
   failure.what.context = op->context;
-  failure.what.flags = send_flags(op->header);
-  failure.what.tag = op->header.tag;
+  failure.what.flags = send_flags(header);
+  failure.what.tag = header.tag;
   failure.error = error;
   failure.detail = detail;
   finish(op);
@@ -236,13 +309,41 @@ void Ep::fail_send(Outgoing* op, int error, int detail) {
 }
 
 void Ep::on_send_failed(transport::SendOp* op, const Error& error) {
-  if (is_service(op->header)) {
-    const Service service = service_of(op->header);
-    if (service == Service::reply || service == Service::refusal)
-      return rma_target.send_failed(op, error);
-    return rma_origin.send_failed(op, -errno_of(error), remember_text(error.message));
+  const auto fail = [&] {
+    fail_announced(static_cast<AnnouncedSend*>(op), -errno_of(error), remember_text(error.message));
+  };
+  if (!is_service(op->header)) {
+    if ((op->header.kind & kind_announced) != 0)
+      backpressure.unsent(static_cast<AnnouncedSend*>(op));
+    return fail();
   }
-  fail_send(static_cast<Outgoing*>(op), -errno_of(error), remember_text(error.message));
+  switch (service_of(op->header)) {
+    case Service::reply:
+    case Service::refusal:
+    case Service::hold:
+      return answers.send_failed(op, error);
+    case Service::payload:
+      return fail();
+    default:
+      return rma_origin.send_failed(op, -errno_of(error), remember_text(error.message));
+  }
+}
+
+/// What the user has sent by copy, and thinks of no more, leaves before the endpoint closes.
+void Ep::let_copies_go() {
+  if (transport == nullptr || backpressure.copied() == 0) return;
+  backpressure.let_copies_go();
+  base::Waiter waiter("peers to take messages that were sent by copy", 0, {},
+                      wait_policy(*domain->session));
+  while (backpressure.copied() != 0) {
+    progress();
+    for (Ep* other : domain->endpoints)
+      if (other != this) other->progress();
+    if (auto waited = waiter.pause(); !waited)
+      return base::log(base::Level::warn,
+                       "an endpoint closes, and {} bytes that were sent are lost: {}",
+                       backpressure.copied(), waited.error().message);
+  }
 }
 
 // ---- one-sided operations ---------------------------------------------------------------------
@@ -257,7 +358,9 @@ void Ep::complete_rma(std::uint64_t flags, Cntr* counter, void* context, bool te
 }
 
 ReceiveBuffer Ep::serve(const Message& message) {
-  const auto& [from, header, payload, may_wait] = message;
+  const Peer from = message.from;
+  const Header& header = message.header;
+  const void* const payload = message.payload;
   const bool whole = payload != nullptr || header.bytes == 0;
   switch (service_of(header)) {
     case Service::reply:
@@ -271,6 +374,11 @@ ReceiveBuffer Ep::serve(const Message& message) {
       rma_origin.refused(from, header, static_cast<int>(code & 0xffff));
       return {};
     }
+    case Service::hold:
+      if (whole) backpressure.call(from, header, payload);
+      return {};
+    case Service::payload:
+      return matcher.payload(message);
     default:
       if (!whole) return rma_target.begin_request(from, header);
       rma_target.request(from, header, payload);
@@ -286,7 +394,12 @@ ssize_t Ep::receive(ReceiveRequest& request, fi_addr_t from, std::uint64_t flags
   request.report = rx_cq != nullptr && (!rx_selective || (flags & FI_COMPLETION) != 0);
   request.multi = (flags & FI_MULTI_RECV) != 0;
   if (request.multi && request.iov_count != 1) return -FI_EINVAL;
-  if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) == 0) return matcher.post(request);
+  if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) == 0) {
+    const std::size_t waiting = matcher.posted_count();
+    const int posted = matcher.post(request);
+    if (request.tagged && matcher.posted_count() > waiting) backpressure.wanted(request.source);
+    return posted;
+  }
   if (!request.tagged) return -FI_EINVAL;
   if ((flags & FI_PEEK) != 0) {
     transport->flush();
@@ -333,12 +446,18 @@ void Ep::on_receive_failure(const ReceiveFailure& failure) {
   rx_cq->push_error(error);
 }
 
+MatchEvents::Cause Ep::on_probe_in_vain(Peer source) {
+  const int too_much = backpressure.wanted(source);
+  return too_much != 0 ? Cause{FI_ENOBUFS, too_much} : Cause{FI_ENOMSG, 0};
+}
+
 MatchEvents::Cause Ep::cause_of(const Error& error) {
   return {-errno_of(error), remember_text(error.message)};
 }
 
 void Ep::on_peer_dead(Peer peer, const std::string& description) {
   const int detail = remember_text(description);
+  backpressure.gone(peer, FI_ECONNRESET, detail);
   rma_origin.peer_dead(peer, FI_ECONNRESET, detail);
   matcher.peer_dead(peer, transport->address_of(peer).generation, FI_ECONNRESET, detail);
 }
@@ -347,6 +466,7 @@ void Ep::on_peer_dead(Peer peer, const std::string& description) {
 /// early.
 void Ep::on_peer_left(Peer peer, const std::string& description) {
   const int detail = remember_text(description);
+  backpressure.gone(peer, FI_ECONNRESET, detail);
   rma_origin.peer_dead(peer, FI_ECONNRESET, detail);
   matcher.peer_left(peer, transport->address_of(peer).generation, FI_ECONNRESET, detail);
 }
@@ -355,7 +475,7 @@ ssize_t Ep::cancel(void* context) {
   if (matcher.cancel(context) == 0) return 0;
   for (Outgoing* op = queued; op != nullptr; op = op->after) {
     if (op->context != context || !transport->cancel(op->peer, op)) continue;
-    fail_send(op, FI_ECANCELED, 0);
+    fail_announced(op, FI_ECANCELED, 0);
     return 0;
   }
   return -FI_ENOENT;

@@ -10,7 +10,9 @@
 #include <memory>
 #include <vector>
 
+#include "answers.hpp"
 #include "av.hpp"
+#include "backpressure.hpp"
 #include "cntr.hpp"
 #include "cq.hpp"
 #include "match.hpp"
@@ -33,7 +35,8 @@ struct SendCall {
 };
 
 struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
-  Ep() : matcher(*this), rma_origin(*this), rma_target(*this) {}
+  Ep()
+      : matcher(*this), answers(*this), backpressure(*this), rma_origin(*this), rma_target(*this) {}
   ~Ep() override;
 
   // ---- set up ----
@@ -54,11 +57,12 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   ssize_t cancel(void* context);
   void progress() {
     if (transport == nullptr) return;
+    unheard = 0;
     if (transport->progress() == 0) transport->prepare(matcher.posted());
     if (transport->wants_report_of_waiting()) [[unlikely]]
       transport->report_waiting(matcher.pending_receives());
-    if (rma_target.owes()) [[unlikely]]
-      rma_target.try_again();
+    if (answers.owes()) [[unlikely]]
+      answers.try_again();
     if (rma_origin.awaits()) rma_origin.look_for_trouble();
   }
 
@@ -79,6 +83,8 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   std::size_t inject_size = 0;
   std::unique_ptr<transport::Endpoint> transport;
   Matcher matcher;
+  Answers answers;
+  Backpressure backpressure;
   RmaOrigin rma_origin;
   RmaTarget rma_target;
 
@@ -97,11 +103,21 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   std::uint64_t inject_flags() const { return FI_INJECT | (tx_flags & delivery_flags); }
   void complete_rma(std::uint64_t flags, Cntr* counter, void* context, bool tell);
 
+  // ---- for Backpressure ----
+  void on_sent(transport::SendOp* op) override;
+  void on_send_failed(transport::SendOp* op, const Error& error) override;
+  /// The send has ended well, or not.
+  void end_send(AnnouncedSend* op);
+  void fail_announced(AnnouncedSend* op, int error, int detail);
+  /// True if the payload is ours: the user's call has ended.
+  bool is_copy(const AnnouncedSend* op) const {
+    return static_cast<const Outgoing*>(op)->copy != nullptr;
+  }
+
  private:
-  struct Outgoing : transport::SendOp {
+  struct Outgoing : AnnouncedSend {
     Outgoing* before = nullptr;
     Outgoing* after = nullptr;
-    Peer peer = any_peer;
     void* context = nullptr;
     void* copy = nullptr;  ///< payload that we own
     std::uint64_t flags = 0;
@@ -114,8 +130,6 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
       return serve(message);
     return matcher.message(message);
   }
-  void on_sent(transport::SendOp* op) override;
-  void on_send_failed(transport::SendOp* op, const Error& error) override;
   void on_peer_dead(Peer peer, const std::string& description) override;
   void on_peer_left(Peer peer, const std::string& description) override;
   ReceiveBuffer serve(const Message& message);
@@ -123,20 +137,43 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   void on_received(const Received& received) override;
   void on_receive_failure(const ReceiveFailure& failure) override;
   Cause cause_of(const Error& error) override;
+  void on_too_many(Peer from) override { backpressure.too_many(from); }
+  void on_room() override { backpressure.room(); }
+  void on_announced(Peer from, bool awaited) override { backpressure.announced(from, awaited); }
+  void fetch(Peer from, std::uint64_t id, std::uint64_t token) override {
+    backpressure.fetched(from);
+    backpressure.tell(from, HoldCall::fetch, id, token);
+  }
+  void forget(Peer from, std::uint64_t id) override {
+    backpressure.fetched(from);
+    backpressure.tell(from, HoldCall::forget, id);
+  }
+  Cause on_probe_in_vain(Peer source) override;
 
   int resolve(fi_addr_t to, Peer* peer);
   int remember(fi_addr_t number, Peer found, Peer* peer);
   int source_of(fi_addr_t from, Peer* peer);
   int bind_cq(Cq* cq, std::uint64_t flags);
   int bind_cntr(Cntr* cntr, std::uint64_t flags);
+  Outgoing* make_outgoing(Peer peer, const SendCall& call, void* copy, bool report);
+  void keep_queued(Outgoing* op);
+  ssize_t send_held(Peer peer, const SendCall& call, bool copies, bool report);
+  void let_copies_go();
+  /// A program that sends and sends hears what its receivers tell it.
+  void hear(std::uint64_t bytes) {
+    unheard += bytes + 1024;
+    if (unheard >= backpressure.hears_every()) [[unlikely]]
+      for (int look = 0; look < looks_to_hear; ++look) progress();
+  }
+  static constexpr int looks_to_hear = 16;  ///< one in sixteen finds a new channel
   ssize_t queue(Peer peer, const SendCall& call, void* copy, bool report);
   ssize_t send_copied(Peer peer, const SendCall& call, bool report);
   void complete_send(const Header& header, void* context, bool report);
-  void fail_send(Outgoing* op, int error, int detail);
   void finish(Outgoing* op);
   ssize_t fail_call(const Error& error);
 
-  std::vector<Peer> peers;  ///< by fi_addr_t; any_peer: not resolved yet
+  std::uint64_t unheard = 0;  ///< bytes sent since the last progress
+  std::vector<Peer> peers;    ///< by fi_addr_t; any_peer: not resolved yet
   FreeList<Outgoing> outgoing_pool;
   Outgoing* queued = nullptr;      ///< sends that the transport holds
   std::uint32_t inject_limit = 0;  ///< the transport's limit

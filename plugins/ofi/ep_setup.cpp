@@ -47,6 +47,8 @@ bool belongs_to(fid* object, const Domain& domain) {
 
 Ep::~Ep() {
   domain->triggers.forget(*this);
+  let_copies_go();
+  if (transport != nullptr) backpressure.print();
   transport.reset();  // waits until the peers have taken what was sent
   while (queued != nullptr) finish(queued);
   erase(domain->endpoints, this);
@@ -150,6 +152,10 @@ int Ep::enable() {
     auto opened = transport::Endpoint::open(*domain->session->arena, *this, options);
     if (!opened) return report(opened.error());
     transport = std::move(*opened);
+    if (auto set = backpressure.set_up(); !set) {
+      transport.reset();
+      return report(set.error());
+    }
     inject_limit = std::min<std::uint32_t>(transport->limits().inject_bytes, max_inject_bytes);
     if (auto announced = domain->regions.announce_at(*this); !announced)
       return report(announced.error());

@@ -30,29 +30,20 @@ Received describe(const ReceiveRequest& receive, Peer from, const Header& header
 
 }  // namespace
 
+MatchEvents::Cause MatchEvents::on_probe_in_vain(Peer) {
+  return {FI_ENOMSG, 0};
+}
+
 Matcher::~Matcher() {
+  room_ = 0;
   for (Lane& lane : lanes_) {
-    while (Incoming* incoming = lane.unexpected.pop_front()) std::free(incoming->heap);
+    while (Incoming* incoming = lane.unexpected.pop_front()) release(incoming);
   }
-  while (Incoming* incoming = claimed_.pop_front()) std::free(incoming->heap);
-  while (Incoming* incoming = posted_.pop_front()) std::free(incoming->heap);
+  while (Incoming* incoming = claimed_.pop_front()) release(incoming);
+  while (Incoming* incoming = posted_.pop_front()) release(incoming);
 }
 
 // ---- lists -----------------------------------------------------------------------------------
-
-Matcher::Receive* Matcher::find_posted(Lane& lane, Peer from, std::uint64_t tag) {
-  for (Receive* r = lane.posted.head(); r != nullptr; r = r->next) {
-    if (fits(*r, from, tag)) return r;
-  }
-  return nullptr;
-}
-
-Matcher::Incoming* Matcher::find_unexpected(Lane& lane, const ReceiveRequest& request) {
-  for (Incoming* m = lane.unexpected.head(); m != nullptr; m = m->next) {
-    if (fits(request, m->from, m->header.tag)) return m;
-  }
-  return nullptr;
-}
 
 Matcher::Incoming* Matcher::find_claimed(void* context) {
   for (Incoming* m = claimed_.head(); m != nullptr; m = m->next) {
@@ -68,16 +59,50 @@ Matcher::Incoming* Matcher::keep(Peer from, const Header& header) {
   incoming->header = header;
   incoming->from = from;
   incoming->arriving = incoming->direct = incoming->discarded = incoming->claimed = false;
-  incoming->peeked = false;
+  incoming->peeked = incoming->announced = false;
   incoming->receive = nullptr;
   incoming->claim_context = nullptr;
   incoming->heap = nullptr;
+  incoming->kept_bytes = 0;
   return incoming;
 }
 
+/// False: no memory for the payload.
+bool Matcher::make_payload(Incoming* incoming) {
+  const std::uint64_t bytes = incoming->header.bytes;
+  if (bytes <= inline_bytes) return true;
+  incoming->heap = bytes <= sizeof(Small) ? reinterpret_cast<std::byte*>(smalls_.take())
+                                          : static_cast<std::byte*>(std::malloc(bytes));
+  return incoming->heap != nullptr;
+}
+
+/// The message is kept in this process's memory until a receive takes it.
+void Matcher::count_kept(Incoming* incoming) {
+  const std::uint64_t bytes = incoming->header.bytes;
+  incoming->kept_bytes =
+      sizeof(Incoming) +
+      (incoming->heap == nullptr ? 0 : std::max<std::uint64_t>(bytes, sizeof(Small)));
+  ++unexpected_.messages;
+  unexpected_.bytes += incoming->kept_bytes;
+  unexpected_.peak_bytes = std::max(unexpected_.peak_bytes, unexpected_.bytes);
+  if (unexpected_.bytes > limit_) [[unlikely]]
+    events_.on_too_many(incoming->from);
+}
+
 void Matcher::release(Incoming* incoming) {
-  std::free(incoming->heap);
+  if (incoming->heap != nullptr && incoming->header.bytes <= sizeof(Small))
+    smalls_.give(reinterpret_cast<Small*>(incoming->heap));
+  else
+    std::free(incoming->heap);
+  const std::uint64_t kept = incoming->kept_bytes;
   incomings_.give(incoming);
+  if (kept == 0) return;
+  --unexpected_.messages;
+  unexpected_.bytes -= kept;
+  if (unexpected_.bytes < room_) [[unlikely]] {
+    room_ = 0;
+    events_.on_room();
+  }
 }
 
 Matcher::Receive* Matcher::make_receive(const ReceiveRequest& request) {
@@ -158,7 +183,7 @@ void Matcher::fail(Receive* receive, Peer from, const Header& header, int error,
 
 /// Ends an unmatched posted receive (a multi-receive: after its messages in flight).
 void Matcher::end_waiting(Lane& lane, Receive* receive, Peer peer, int error, int detail) {
-  unlist(lane, receive);
+  lane.posted.remove(receive);
   receive->retired = true;
   receive->end_error = error;
   receive->end_detail = detail;
@@ -186,30 +211,28 @@ void Matcher::report_no_memory(Peer from, const Header& header) {
 void Matcher::take_small(Peer from, const Header& header, const void* payload) {
   if ((header.kind & kind_tagged) != 0) talked_.with(from, header.tag);
   Lane& lane = lane_of((header.kind & kind_tagged) != 0);
-  if (Receive* receive = find_posted(lane, from, header.tag)) {
+  if (Receive* receive = lane.posted.find(from, header.tag)) {
     if (receive->multi) {
       const iovec part = reserve(receive, header.bytes);
-      if (receive->retired) unlist(lane, receive);
+      if (receive->retired) lane.posted.remove(receive);
       transport::iov_scatter(&part, 1, 0, payload, header.bytes);
       finish(receive, from, header, part.iov_base, part.iov_len);
       return;
     }
-    unlist(lane, receive);
+    lane.posted.remove(receive);
     transport::iov_scatter(receive->iov, receive->iov_count, 0, payload, header.bytes);
     finish(receive, from, header, receive->iov[0].iov_base, receive->capacity);
     return;
   }
   Incoming* incoming = keep(from, header);
-  if (incoming != nullptr && header.bytes > inline_bytes) {
-    incoming->heap = static_cast<std::byte*>(std::malloc(header.bytes));
-    if (incoming->heap == nullptr) {
-      release(incoming);
-      incoming = nullptr;
-    }
+  if (incoming != nullptr && !make_payload(incoming)) {
+    release(incoming);
+    incoming = nullptr;
   }
   if (incoming == nullptr) return report_no_memory(from, header);
   if (header.bytes != 0) std::memcpy(incoming->payload(), payload, header.bytes);
   lane.unexpected.push_back(incoming);
+  count_kept(incoming);
 }
 
 transport::PostedReceive Matcher::posted() {
@@ -223,8 +246,12 @@ ReceiveBuffer Matcher::begin(const Message& message) {
   const Header& header = message.header;
   const bool tagged = (header.kind & kind_tagged) != 0;
   Lane& lane = lane_of(tagged);
-  Receive* const receive = find_posted(lane, message.from, header.tag);
+  Receive* const receive = lane.posted.find(message.from, header.tag);
   if (receive == nullptr && message.may_wait) return {.match = transport::Match::later};
+  if (receive == nullptr && message.may_wait_for_room && tagged && unexpected_.bytes > limit_) {
+    events_.on_too_many(message.from);
+    return {.match = transport::Match::no_room};
+  }
   if (tagged) talked_.with(message.from, header.tag);
   Incoming* const incoming = keep(message.from, header);
   if (incoming == nullptr) {
@@ -241,10 +268,10 @@ ReceiveBuffer Matcher::begin_posted(Lane& lane, Receive* receive, Incoming* inco
   incoming->receive = receive;
   if (receive->multi) {
     incoming->part = reserve(receive, incoming->header.bytes);
-    if (receive->retired) unlist(lane, receive);
+    if (receive->retired) lane.posted.remove(receive);
     return {.iov = &incoming->part, .iov_count = 1, .arrival = incoming};
   }
-  unlist(lane, receive);
+  lane.posted.remove(receive);
   return {.iov = receive->iov,
           .iov_count = receive->iov_count,
           .arrival = incoming,
@@ -252,17 +279,14 @@ ReceiveBuffer Matcher::begin_posted(Lane& lane, Receive* receive, Incoming* inco
 }
 
 ReceiveBuffer Matcher::begin_unexpected(Lane& lane, Incoming* incoming) {
-  const std::uint64_t bytes = incoming->header.bytes;
-  if (bytes > inline_bytes) {
-    incoming->heap = static_cast<std::byte*>(std::malloc(bytes));
-    if (incoming->heap == nullptr) {
-      report_no_memory(incoming->from, incoming->header);
-      release(incoming);
-      return {};
-    }
+  if (!make_payload(incoming)) {
+    report_no_memory(incoming->from, incoming->header);
+    release(incoming);
+    return {};
   }
-  incoming->receive_buffer = {incoming->payload(), bytes};
+  incoming->receive_buffer = {incoming->payload(), incoming->header.bytes};
   lane.unexpected.push_back(incoming);
+  count_kept(incoming);
   return {.iov = &incoming->receive_buffer,
           .iov_count = 1,
           .arrival = incoming,
@@ -300,6 +324,7 @@ void Matcher::hand_over(Receive* receive, Incoming* incoming) {
 
 /// Gives a kept message, already off its list, to its receive.
 void Matcher::take(Receive* receive, Incoming* incoming) {
+  if (incoming->announced) return fetch(receive, incoming);
   incoming->receive = receive;
   if (incoming->arriving)
     posted_.push_back(incoming);
@@ -352,6 +377,7 @@ void Matcher::gone(Dead dead) {
        receive = receive->next)
     if (receive->source == dead.peer) talked_.with(dead.peer, receive->tag & ~receive->ignore);
   dead.contexts = talked_.taken(dead.peer);
+  forget_announced(dead);
   dead_.push_back(std::move(dead));
   for (Lane& lane : lanes_) fail_waiting(lane, dead_.back());
 }
@@ -372,7 +398,7 @@ void Matcher::peer_present(Peer peer, std::uint32_t life) {
 
 /// True when `receive` needs no place on the posted list any more.
 bool Matcher::drain_unexpected(Lane& lane, Receive* receive) {
-  while (Incoming* incoming = find_unexpected(lane, *receive)) {
+  while (Incoming* incoming = lane.unexpected.find(receive->asked())) {
     lane.unexpected.remove(incoming);
     if (!receive->multi) {
       take(receive, incoming);
@@ -392,7 +418,6 @@ int Matcher::post(const ReceiveRequest& request) {
   Lane& lane = lane_of(request.tagged);
   if (!lane.unexpected.empty() && drain_unexpected(lane, receive)) return 0;
   lane.posted.push_back(receive);
-  ++posted_count_;
   for (const Dead& dead : dead_) {
     if (!dead.ends(request)) continue;
     end_waiting(lane, receive, dead.peer, dead.error, dead.detail);
@@ -403,7 +428,7 @@ int Matcher::post(const ReceiveRequest& request) {
 
 int Matcher::peek(const ReceiveRequest& request, Peek how) {
   Lane& lane = lane_of(request.tagged);
-  Incoming* incoming = find_unexpected(lane, request);
+  Incoming* incoming = lane.unexpected.find(request.asked());
   // A wildcard peek finds a message only from the second time on. MPICH handles messages to itself
   // apart, between a probe and the receive of the probed message; if it found ours at once, it
   // would receive another one (MPI_Dist_graph_create over any provider).
@@ -422,7 +447,8 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
       events_.on_receive_failure({none, dead.error, 0, dead.detail});
       return 0;
     }
-    events_.on_receive_failure({none, FI_ENOMSG, 0, 0});
+    const MatchEvents::Cause cause = events_.on_probe_in_vain(request.source);
+    events_.on_receive_failure({none, cause.error, 0, cause.detail});
     return 0;
   }
   Received received = describe(request, incoming->from, incoming->header);
@@ -442,6 +468,11 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
 
 /// Forgets a kept message, now or when all of it is here.
 void Matcher::drop(Incoming* incoming) {
+  if (incoming->announced) {
+    events_.forget(incoming->from, incoming->id);
+    --unexpected_.announced;
+    return release(incoming);
+  }
   incoming->discarded = true;
   if (incoming->arriving)
     posted_.push_back(incoming);
@@ -473,23 +504,21 @@ int Matcher::discard_claimed(const ReceiveRequest& request) {
 
 transport::PendingReceives Matcher::pending_receives() const {
   transport::PendingReceives pending;
-  for (const Receive* receive = lanes_[1].posted.head(); receive != nullptr;
-       receive = receive->next) {
-    if (pending.receives++ > 0) continue;
-    pending.from_anybody = receive->source == any_peer;
-    pending.from = receive->source;
-    pending.tag = receive->tag;
-  }
+  const Receive* const oldest = lanes_[1].posted.head();
+  if (oldest == nullptr) return pending;
+  pending.receives = static_cast<std::uint32_t>(lanes_[1].posted.size());
+  pending.from_anybody = oldest->source == any_peer;
+  pending.from = oldest->source;
+  pending.tag = oldest->tag;
   return pending;
 }
 
 int Matcher::cancel(void* context) {
   for (Lane& lane : lanes_) {
-    for (Receive* r = lane.posted.head(); r != nullptr; r = r->next) {
-      if (r->context != context) continue;
-      end_waiting(lane, r, any_peer, FI_ECANCELED, 0);
-      return 0;
-    }
+    Receive* const receive = lane.posted.find_name(context);
+    if (receive == nullptr) continue;
+    end_waiting(lane, receive, any_peer, FI_ECANCELED, 0);
+    return 0;
   }
   return -FI_ENOENT;
 }

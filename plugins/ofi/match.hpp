@@ -9,22 +9,31 @@
 #include <cstdint>
 #include <vector>
 
-#include "intrusive_lists.hpp"
+#include "matching/queues.hpp"
 #include "talked.hpp"
 #include "transport/transport.hpp"
 
 namespace penstock::ofi {
 
+using matching::FreeList;
+using matching::List;
 using transport::Header;
 using transport::Message;
 using transport::Peer;
 using transport::ReceiveBuffer;
 
-inline constexpr Peer any_peer = ~Peer{0};
+inline constexpr Peer any_peer = matching::any_source;
 
 /// Bits of Header::kind.
 inline constexpr std::uint8_t kind_tagged = 1;
 inline constexpr std::uint8_t kind_cq_data = 2;  ///< Header::data is the sender's completion data
+/// The message itself is still at its sender: here is an Announcement of it.
+inline constexpr std::uint8_t kind_announced = 8;
+
+struct Announcement {
+  std::uint64_t id;     ///< the sender's
+  std::uint64_t bytes;  ///< of the message
+};
 
 struct ReceiveRequest {
   iovec iov[transport::max_iov] = {};
@@ -35,6 +44,8 @@ struct ReceiveRequest {
   Peer source = any_peer;
   std::uint64_t tag = 0, ignore = 0;
   void* context = nullptr;
+
+  matching::Asked asked() const { return {tag, ignore, source}; }
 };
 
 /// The outcome of a receive (or of a peek).
@@ -64,6 +75,26 @@ class MatchEvents {
     int error, detail;
   };
   virtual Cause cause_of(const Error& error) = 0;
+  // ---- of the messages that no receive waits for (backpressure.hpp) ----
+  /// One of `from` is kept, and all together are more than the limit.
+  virtual void on_too_many(Peer /*from*/) {}
+  /// There is room again, as set_room() asked.
+  virtual void on_room() {}
+  /// One was announced. `awaited`: a receive waits for it.
+  virtual void on_announced(Peer /*from*/, bool /*awaited*/) {}
+  /// A receive waits for the message that `from` has announced under this id.
+  virtual void fetch(Peer /*from*/, std::uint64_t /*id*/, std::uint64_t /*token*/) {}
+  /// The announced message is not wanted.
+  virtual void forget(Peer /*from*/, std::uint64_t /*id*/) {}
+  /// A probe finds no message; what it is told.
+  virtual Cause on_probe_in_vain(Peer source);
+};
+
+/// What the matcher keeps of messages that no receive waits for.
+struct Unexpected {
+  std::uint64_t messages = 0, bytes = 0;  ///< whole, with what it takes to keep them
+  std::uint64_t announced = 0;            ///< whose payload is at the sender
+  std::uint64_t peak_bytes = 0, peak_announced = 0;
 };
 
 class Matcher {
@@ -81,9 +112,15 @@ class Matcher {
   /// Takes a small message; returns the buffer for a longer one.
   ReceiveBuffer message(const Message& message) {
     if (message.payload == nullptr && message.header.bytes != 0) return begin(message);
-    take_small(message.from, message.header, message.payload);
+    if ((message.header.kind & kind_announced) != 0) [[unlikely]]
+      announced(message);
+    else
+      take_small(message.from, message.header, message.payload);
     return {};
   }
+  /// The payload of an announced message: Header::tag is the token of the fetch, or 0 where the
+  /// sender does not wait for one; Header::data is the sender's id.
+  ReceiveBuffer payload(const Message& message);
   /// Records that a tagged message goes to the peer.
   void sends_to(Peer peer, std::uint64_t tag) { talked_.with(peer, tag); }
   /// Fails receives that name `peer`, now and later, and wildcard receives that the peer could have
@@ -104,16 +141,28 @@ class Matcher {
   /// -FI_ENOENT: no receive waits under this context.
   int cancel(void* context);
 
-  std::size_t posted_count() const { return posted_count_; }
+  // ---- unexpected messages ----
+  const Unexpected& unexpected() const { return unexpected_; }
+  static std::uint64_t announced_bytes() { return sizeof(Incoming); }
+  /// on_too_many() is called for each message beyond this.
+  void set_limit(std::uint64_t bytes) { limit_ = bytes; }
+  /// on_room() is called once when less than this is kept.
+  void set_room(std::uint64_t bytes) { room_ = bytes; }
+  /// True if a tagged receive is posted that messages of the peer could meet.
+  bool awaits(Peer peer) const;
+  /// Fails these receives.
+  void fail_awaiting(Peer peer, int error, int detail);
+
+  std::size_t posted_count() const { return lanes_[0].posted.size() + lanes_[1].posted.size(); }
   /// The oldest tagged receive; untagged ones are left out, since they wait for no certain message.
   transport::PendingReceives pending_receives() const;
   /// The buffer of the oldest tagged receive.
   transport::PostedReceive posted();
 
  private:
-  struct Receive : ReceiveRequest {
-    Receive* prev;
-    Receive* next;
+  struct Receive : ReceiveRequest, matching::Item<Receive> {
+    const void* name() const { return context; }
+
     std::uint64_t capacity;
     std::uint32_t in_flight;  ///< messages on their way into a multi-receive buffer
     bool retired;             ///< takes no more messages
@@ -121,15 +170,20 @@ class Matcher {
     int end_error, end_detail;                 ///< reported when the last message in flight is in
   };
 
-  static constexpr std::size_t inline_bytes = 512;
+  static constexpr std::size_t inline_bytes = 64;
+  /// Payloads up to this length are kept in memory that is used again and again.
+  struct Small {
+    alignas(16) std::byte bytes[512];
+  };
   /// A message that has begun: on its way into a receive's buffer, or kept until one is posted.
-  struct Incoming final : transport::Arrival {
+  struct Incoming final : transport::Arrival, matching::Item<Incoming> {
     void arrived() override { matcher->arrived(this); }
     void failed(const Error& error) override { matcher->failed(this, error); }
 
+    Peer sender() const { return from; }
+    std::uint64_t tag() const { return header.tag; }
+
     Matcher* matcher;
-    Incoming* prev;
-    Incoming* next;
     Header header;
     Peer from;
     bool arriving;  ///< payload not complete
@@ -137,42 +191,50 @@ class Matcher {
     bool discarded;
     bool peeked;       ///< a wildcard search has met it before
     bool claimed;      ///< by a peek, under claim_context
+    bool announced;    ///< its payload is at the sender, under `id`
     Receive* receive;  ///< the receive that owns it; null: none yet
     void* claim_context;
-    std::byte* heap;       ///< payload when longer than inline_bytes
-    iovec receive_buffer;  ///< where the transport puts it
-    iovec part;            ///< its place in a multi-receive buffer
+    std::uint64_t id;
+    std::uint64_t kept_bytes;  ///< that it counts for among the unexpected; 0: not one
+    std::byte* heap;           ///< payload when longer than inline_bytes
+    iovec receive_buffer;      ///< where the transport puts it
+    iovec part;                ///< its place in a multi-receive buffer
     alignas(16) std::byte inline_payload[inline_bytes];
     /// True if it arrives in our memory, and is already matched or to be discarded.
     bool posted() const { return discarded || (receive != nullptr && !direct); }
     std::byte* payload() { return heap != nullptr ? heap : inline_payload; }
   };
+  struct Dead {
+    Peer peer;
+    std::uint32_t life;
+    int error, detail;
+    bool only_named;  ///< closed in order: wildcard receives go on
+    std::vector<std::uint32_t> contexts;
+    bool ends(const ReceiveRequest& receive) const;
+  };
   struct Lane {
-    List<Receive> posted;
-    List<Incoming> unexpected;
+    matching::PostedQueue<Receive> posted;
+    matching::ArrivedQueue<Incoming> unexpected;
   };
 
-  static bool fits(const ReceiveRequest& r, Peer from, std::uint64_t tag) {
-    return ((r.tag ^ tag) & ~r.ignore) == 0 && (r.source == any_peer || r.source == from);
-  }
   Lane& lane_of(bool tagged) { return lanes_[tagged ? 1 : 0]; }
   void take_small(Peer from, const Header& header, const void* payload);
   ReceiveBuffer begin(const Message& message);
   ReceiveBuffer begin_posted(Lane& lane, Receive* receive, Incoming* incoming);
   ReceiveBuffer begin_unexpected(Lane& lane, Incoming* incoming);
+  bool make_payload(Incoming* incoming);
+  void count_kept(Incoming* incoming);
+  void announced(const Message& message);
+  void fetch(Receive* receive, Incoming* incoming);
+  Incoming* find_announced(Peer from, std::uint64_t token, std::uint64_t id);
+  void forget_announced(const Dead& dead);
   void arrived(Incoming* incoming);
   void failed(Incoming* incoming, const Error& error);
-  Receive* find_posted(Lane& lane, Peer from, std::uint64_t tag);
-  Incoming* find_unexpected(Lane& lane, const ReceiveRequest& request);
   Incoming* keep(Peer from, const Header& header);
   void release(Incoming* incoming);
   void drop(Incoming* incoming);
   Receive* make_receive(const ReceiveRequest& request);
 
-  void unlist(Lane& lane, Receive* receive) {
-    lane.posted.remove(receive);
-    --posted_count_;
-  }
   iovec reserve(Receive* receive, std::uint64_t bytes);
   void finish(Receive* receive, Peer from, const Header& header, void* buffer,
               std::uint64_t capacity);
@@ -183,14 +245,6 @@ class Matcher {
   void take(Receive* receive, Incoming* incoming);
   void hand_over(Receive* receive, Incoming* incoming);
   bool drain_unexpected(Lane& lane, Receive* receive);
-  struct Dead {
-    Peer peer;
-    std::uint32_t life;
-    int error, detail;
-    bool only_named;  ///< closed in order: wildcard receives go on
-    std::vector<std::uint32_t> contexts;
-    bool ends(const ReceiveRequest& receive) const;
-  };
   void gone(Dead dead);
   void fail_waiting(Lane& lane, const Dead& dead);
   void report_no_memory(Peer from, const Header& header);
@@ -202,8 +256,12 @@ class Matcher {
   List<Incoming> posted_;  ///< those that still arrive
   FreeList<Receive> receives_;
   FreeList<Incoming> incomings_;
+  FreeList<Small> smalls_;
+  std::vector<Incoming*> fetched_;  ///< by token - 1: announced ones on their way to a receive
+  std::vector<std::uint32_t> free_tokens_;
+  Unexpected unexpected_;
+  std::uint64_t limit_ = ~std::uint64_t{0}, room_ = 0;
   std::size_t min_multi_receive_ = 64;
-  std::size_t posted_count_ = 0;
   std::vector<Dead> dead_;
   Talked talked_;
 };

@@ -474,6 +474,54 @@ TEST_F(MatcherTest, PayloadsThatStillArriveAtTheEndAreFreed) {
   EXPECT_EQ(matcher.posted_count(), 0u);
 }
 
+TEST_F(MatcherTest, NonsenseAboutAnnouncedMessagesIsIgnored) {
+  Announcement what{77, ~0ull};
+  Header header = tagged(7, sizeof what);
+  header.kind |= kind_announced;
+  say_this(2, header, &what);  // longer than any message
+  what.bytes = 5;
+  header.kind = kind_announced;
+  say_this(2, header, &what);  // not tagged
+  header = tagged(7, 3);
+  header.kind |= kind_announced;
+  say_this(2, header, &what);  // too short
+  EXPECT_EQ(matcher.unexpected().announced, 0u);
+  header = tagged(7, sizeof what);
+  header.kind |= kind_announced;
+  say_this(2, header, &what);
+  matcher.post(request(a, sizeof(a), 7));
+  const auto payload = [&](Peer from, std::uint64_t token, std::uint64_t id, std::size_t bytes) {
+    const Header of_payload{.tag = token, .data = id, .bytes = bytes, .kind = 0};
+    matcher.payload({.from = from, .header = of_payload, .payload = "12345678"});
+  };
+  payload(3, 1, 77, 5);  // of another sender
+  payload(2, 2, 77, 5);  // of a fetch that never was
+  payload(2, 1, 78, 5);  // of another message
+  payload(2, ~0ull, 77, 5);
+  EXPECT_TRUE(events.done.empty());
+  payload(2, 1, 77, 3);  // shorter than was announced
+  ASSERT_EQ(events.done.size(), 1u);
+  EXPECT_EQ(events.done[0].bytes, 3u);
+  payload(2, 1, 77, 5);
+  EXPECT_EQ(events.done.size(), 1u);
+  EXPECT_EQ(matcher.unexpected().bytes, 0u);
+}
+
+TEST_F(MatcherTest, WhatIsKeptIsCountedUntilItIsTaken) {
+  say(1, 7, std::string(10, 'x'));
+  const std::uint64_t one = matcher.unexpected().bytes;
+  EXPECT_EQ(matcher.unexpected().messages, 1u);
+  say(1, 7, std::string(500, 'x'));
+  EXPECT_EQ(matcher.unexpected().bytes, 2 * one + 512);
+  const ReceiveBuffer kept = begin(1, tagged(7, 5000));
+  EXPECT_EQ(matcher.unexpected().bytes, 3 * one + 512 + 5000);
+  for (int i = 0; i < 3; ++i) matcher.post(request(a, sizeof(a), 7));
+  EXPECT_EQ(matcher.unexpected().messages, 1u) << "the last is still on its way";
+  kept.arrival->arrived();
+  EXPECT_EQ(matcher.unexpected().bytes, 0u);
+  EXPECT_EQ(matcher.unexpected().peak_bytes, 3 * one + 512 + 5000);
+}
+
 TEST_F(MatcherTest, CompletionDataIsFlagged) {
   matcher.post(request(a, sizeof(a), 1));
   Header header = tagged(1, 0);

@@ -83,8 +83,9 @@ Region& region_of(fid* self) {
 
 bool in_use(const Region& region) {
   const auto& endpoints = region.domain->endpoints;
-  return std::any_of(endpoints.begin(), endpoints.end(),
-                     [&](const Ep* ep) { return ep->rma_target.uses(region); });
+  return std::any_of(endpoints.begin(), endpoints.end(), [&](const Ep* ep) {
+    return ep->rma_target.uses(region) || ep->answers.uses(region);
+  });
 }
 
 /// Waits until peers have finished the writes and reads that they began there: then the memory is

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "atomics.hpp"
-#include "intrusive_lists.hpp"
 #include "rma/rma.hpp"
 #include "rma_wire.hpp"
 

@@ -17,8 +17,6 @@ namespace penstock::ofi {
 
 namespace {
 
-constexpr std::uint64_t try_every_ns = 1'000'000;
-
 std::byte* allocate(std::uint64_t bytes) {
   return static_cast<std::byte*>(std::malloc(bytes == 0 ? 1 : bytes));
 }
@@ -27,16 +25,11 @@ std::byte* allocate(std::uint64_t bytes) {
 
 RmaTarget::~RmaTarget() {
   while (Request* arrival = arriving_.pop_front()) std::free(arrival->heap);
-  for (List<Answer>* answers : {&answering_, &waiting_})
-    while (Answer* answer = answers->pop_front()) std::free(answer->heap);
 }
 
 bool RmaTarget::uses(const Region& region) const {
   for (const Request* arrival = arriving_.head(); arrival != nullptr; arrival = arrival->next)
     if (arrival->region == &region) return true;
-  for (const List<Answer>* answers : {&answering_, &waiting_})
-    for (const Answer* answer = answers->head(); answer != nullptr; answer = answer->next)
-      if (answer->region == &region) return true;
   return false;
 }
 
@@ -57,99 +50,17 @@ Region* RmaTarget::allowed(const Header& header, std::uint64_t bytes, std::uint3
 
 // ---- answers -----------------------------------------------------------------------------------
 
-RmaTarget::Answer* RmaTarget::make_answer(const Header& header, const void* contents,
-                                          std::uint64_t bytes) {
-  Answer* answer = answers_.take();
-  if (answer == nullptr) return nullptr;
-  answer->header = header;
-  answer->header.bytes = bytes;
-  answer->region = nullptr;
-  answer->heap = nullptr;
-  std::byte* at = reinterpret_cast<std::byte*>(&answer->small);
-  if (bytes > sizeof answer->small) {
-    at = answer->heap = allocate(bytes);
-    if (at == nullptr) {
-      answers_.give(answer);
-      return nullptr;
-    }
-  }
-  if (contents != nullptr) std::memcpy(at, contents, bytes);
-  answer->iov[0] = {at, bytes};
-  answer->iov_count = 1;
-  return answer;
-}
-
-void RmaTarget::release(Answer* answer) {
-  std::free(answer->heap);
-  answers_.give(answer);
-}
-
-void RmaTarget::post(Peer to, Answer* answer) {
-  answer->to = to;
-  answer->generation = ep_.transport->sender_generation(to);
-  answer->late_at_ns = 0;
-  put(answer);
-}
-
-void RmaTarget::put(Answer* answer) {
-  auto sent = ep_.transport->answer(answer->to, answer->generation, answer);
-  if (!sent) return keep(answer, sent.error());
-  if (*sent) return release(answer);
-  answering_.push_back(answer);
-}
-
-/// Keeps an answer for later, unless the peer is gone. A living peer waits for it, and must learn
-/// in the end that none comes, even if the pool has no room for a message that says so.
-void RmaTarget::keep(Answer* answer, const Error& error) {
-  if (error.code == ErrorCode::peer_dead || error.code == ErrorCode::not_found ||
-      error.code == ErrorCode::mismatch || error.code == ErrorCode::invalid_argument) {
-    base::log(base::Level::debug, "no answer: {}", error.message);
-    return release(answer);
-  }
-  const std::uint64_t now = base::now_ns();
-  if (answer->late_at_ns == 0) {
-    answer->late_at_ns = now + 1'000'000 * base::env_number("PENSTOCK_TIMEOUT_MS").value_or(60'000);
-    base::log(base::Level::warn, "an answer to a peer waits: {}", error.message);
-  }
-  if (now < answer->late_at_ns) return waiting_.push_back(answer);
-  base::log(base::Level::error, "a peer gets no answer: {}", error.message);
-  ep_.transport->tell_trouble(answer->to, static_cast<std::uint32_t>(-errno_of(error)));
-  release(answer);
-}
-
-void RmaTarget::send_failed(transport::SendOp* op, const Error& error) {
-  auto* answer = static_cast<Answer*>(op);
-  answering_.remove(answer);
-  keep(answer, error);
-}
-
-/// Each try may take the pool's lock.
-void RmaTarget::try_again() {
-  const std::uint64_t now = base::now_ns();
-  if (now < next_try_ns_) return;
-  next_try_ns_ = now + try_every_ns;
-  List<Answer> tried;
-  std::swap(tried, waiting_);
-  while (Answer* answer = tried.pop_front()) put(answer);
-}
-
-void RmaTarget::sent(transport::SendOp* op) {
-  auto* answer = static_cast<Answer*>(op);
-  answering_.remove(answer);
-  release(answer);
-}
-
 void RmaTarget::refuse(Peer to, const Header& request, int error) {
   const auto code = static_cast<std::uint64_t>(error);
-  Answer* answer =
-      make_answer({request.tag, request.data, 0, kind_of(Service::refusal)}, &code, sizeof code);
-  answer != nullptr ? post(to, answer) : ep_.transport->tell_trouble(to, FI_ENOMEM);
+  Answers::Answer* answer = ep_.answers.make(
+      {request.tag, request.data, 0, kind_of(Service::refusal)}, &code, sizeof code);
+  answer != nullptr ? ep_.answers.post(to, answer) : ep_.transport->tell_trouble(to, FI_ENOMEM);
 }
 
 void RmaTarget::reply_error(Peer to, std::uint64_t id, int error) {
-  Answer* answer =
-      make_answer({id, static_cast<std::uint64_t>(error), 0, kind_of(Service::reply)}, nullptr, 0);
-  answer != nullptr ? post(to, answer) : ep_.transport->tell_trouble(to, FI_ENOMEM);
+  Answers::Answer* answer = ep_.answers.make(
+      {id, static_cast<std::uint64_t>(error), 0, kind_of(Service::reply)}, nullptr, 0);
+  answer != nullptr ? ep_.answers.post(to, answer) : ep_.transport->tell_trouble(to, FI_ENOMEM);
 }
 
 // ---- requests ----------------------------------------------------------------------------------
@@ -190,7 +101,8 @@ void RmaTarget::read(Peer from, const Header& header, const void* payload) {
   Region* region = allowed(header, request.bytes, rma::remote_read, &error);
   if (region == nullptr) return reply_error(from, request.id, error);
   const Header reply{request.id, 0, request.bytes, kind_of(Service::reply)};
-  Answer* answer = make_answer(reply, nullptr, region->what.in_pool() ? request.bytes : 0);
+  Answers::Answer* answer =
+      ep_.answers.make(reply, nullptr, region->what.in_pool() ? request.bytes : 0);
   if (answer == nullptr) return reply_error(from, request.id, FI_ENOMEM);
   if (region->what.in_pool()) {
     pool::Pool& pool = *ep_.domain->session->pool;
@@ -204,7 +116,7 @@ void RmaTarget::read(Peer from, const Header& header, const void* payload) {
     answer->header.bytes = request.bytes;
     answer->region = region;
   }
-  post(from, answer);
+  ep_.answers.post(from, answer);
   if (ep_.remote_read_cntr != nullptr) ep_.remote_read_cntr->count();
 }
 
@@ -232,8 +144,9 @@ void RmaTarget::atomic(Peer from, const Header& header, const void* payload) {
   const auto* operand = static_cast<const std::byte*>(payload) + sizeof request;
   const auto* compare = form == AtomicForm::compare ? operand + operand_bytes : nullptr;
   // An atomic without memory for its answer is not applied.
-  Answer* answer =
-      fetches ? make_answer({request.id, 0, 0, kind_of(Service::reply)}, nullptr, bytes) : nullptr;
+  Answers::Answer* answer =
+      fetches ? ep_.answers.make({request.id, 0, 0, kind_of(Service::reply)}, nullptr, bytes)
+              : nullptr;
   if (fetches && answer == nullptr) return reply_error(from, request.id, FI_ENOMEM);
   std::byte values[max_atomic_bytes], old[max_atomic_bytes];
   load(*region, header.tag, values, bytes);
@@ -242,7 +155,7 @@ void RmaTarget::atomic(Peer from, const Header& header, const void* payload) {
     written(*region, {header.tag, header.data, bytes, header.kind}, values);
   if (answer != nullptr) {
     if (bytes != 0) std::memcpy(answer->iov[0].iov_base, old, bytes);
-    post(from, answer);
+    ep_.answers.post(from, answer);
   }
   if (request.op != FI_ATOMIC_READ) told_of_write(region);
 }

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "intrusive_lists.hpp"
+#include "answers.hpp"
 #include "mr.hpp"
 #include "rma_wire.hpp"
 
@@ -20,16 +20,11 @@ class RmaTarget {
   RmaTarget(const RmaTarget&) = delete;
   RmaTarget& operator=(const RmaTarget&) = delete;
 
-  // ---- reports of the transport: requests, and the outcome of our answers ----
+  // ---- reports of the transport ----
   void request(Peer from, const Header& header, const void* payload);
   ReceiveBuffer begin_request(Peer from, const Header& header);
-  void sent(transport::SendOp* op);
-  void send_failed(transport::SendOp* op, const Error& error);
-  /// True if answers wait that had no room; try_again() sends them.
-  bool owes() const { return !waiting_.empty(); }
-  void try_again();
 
-  /// True if earlier requests of peers still read or write the memory of the region.
+  /// True if earlier requests of peers still write the memory of the region.
   bool uses(const Region& region) const;
 
  private:
@@ -47,18 +42,6 @@ class RmaTarget {
     Pieces pieces;    ///< where it lands
     std::byte* heap;  ///< the buffer that was allocated for it
   };
-  /// An answer on its way out.
-  struct Answer : transport::SendOp {
-    Answer* prev;
-    Answer* next;
-    Peer to;
-    std::uint32_t generation;  ///< the peer's generation
-    std::uint64_t late_at_ns;  ///< when to abandon it; 0: not yet tried in vain
-    const Region* region;      ///< the region that it refers to; null: a copy
-    std::byte* heap;
-    std::uint64_t small;
-  };
-
   void arrived(Request* request);
   void forget(Request* request);
   Region* allowed(const Header& header, std::uint64_t bytes, std::uint32_t access,
@@ -73,19 +56,10 @@ class RmaTarget {
 
   void refuse(Peer to, const Header& request, int error);
   void reply_error(Peer to, std::uint64_t id, int error);
-  Answer* make_answer(const Header& header, const void* contents, std::uint64_t bytes);
-  void post(Peer to, Answer* answer);
-  void put(Answer* answer);
-  void keep(Answer* answer, const Error& error);
-  void release(Answer* answer);
 
   Ep& ep_;
   FreeList<Request> requests_;
-  FreeList<Answer> answers_;
   List<Request> arriving_;
-  List<Answer> answering_;
-  List<Answer> waiting_;
-  std::uint64_t next_try_ns_ = 0;
 };
 
 }  // namespace penstock::ofi

@@ -34,6 +34,12 @@ class PairTest : public ::testing::Test {
 
   /// Plays both sides, each in a process of its own.
   void play(const Play& left, const Play& right, std::uint64_t cq_flags = 0) {
+    play_sides(left, right, cq_flags, false);
+  }
+  /// The left process kills itself; what the right one makes of it counts.
+  void play_until_death(const Play& left, const Play& right) { play_sides(left, right, 0, true); }
+
+  void play_sides(const Play& left, const Play& right, std::uint64_t cq_flags, bool left_dies) {
     int ends[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     const Play* sides[2] = {&left, &right};
@@ -48,7 +54,10 @@ class PairTest : public ::testing::Test {
     for (int i = 0; i < 2; ++i) {
       int status = 0;
       ASSERT_EQ(::waitpid(children[i], &status, 0), children[i]);
-      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "side " << i;
+      if (i == 0 && left_dies)
+        EXPECT_TRUE(WIFSIGNALED(status)) << "side " << i;
+      else
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "side " << i;
     }
   }
 

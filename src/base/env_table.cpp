@@ -60,6 +60,9 @@ constexpr std::array table{
     Variable{"PENSTOCK_RENDEZVOUS_PUT", "", "bytes",
              "Shortest message that the sender stores into a receive buffer in the pool. Default: "
              "by mode."},
+    Variable{"PENSTOCK_UNEXPECTED_BYTES", "", "bytes",
+             "Memory for messages that no receive waits for yet; beyond it their senders wait. "
+             "Default: an eighth of the host's memory, divided by its cores."},
     Variable{"PENSTOCK_COLL", "all", "all|none|NAME,...",
              "MPI's collectives that go through the pool; -NAME leaves one out."},
     Variable{"PENSTOCK_COLL_CHECK", "0", "0|1",

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <new>
 #include <optional>
 
 #include "base/format.hpp"
+#include "matching/queues.hpp"
 
 namespace penstock::messages {
 
@@ -14,16 +17,22 @@ using transport::Match;
 using transport::Message;
 using transport::Peer;
 
-/// A receive that waits for its message.
-struct Posted {
+static_assert(any_rank == matching::any_source);
+
+/// A receive.
+struct Receive {
   Request* request = nullptr;
   std::uint32_t from = any_rank;
   std::uint64_t tag = 0;
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
-  bool takes(std::uint32_t rank, std::uint64_t message_tag) const {
-    return tag == message_tag && (from == any_rank || from == rank);
-  }
+
+  matching::Asked asked() const { return {tag, 0, from}; }
+};
+
+/// One that waits for its message.
+struct Posted : Receive, matching::Item<Posted> {
+  const void* name() const { return request; }
 };
 
 }  // namespace
@@ -31,23 +40,24 @@ struct Posted {
 struct Messenger::Impl final : transport::EndpointCallbacks {
   /// A message that has begun to come: into a receive's buffer or, before there is one, into
   /// memory of its own.
-  struct Incoming final : transport::Arrival {
-    Incoming(Impl& the_owner, std::uint32_t the_sender, std::uint64_t the_tag, std::uint64_t length)
-        : owner(the_owner), from(the_sender), tag(the_tag), bytes(length) {}
-    void arrived() override { owner.come(*this, {}); }
-    void failed(const Error& error) override { owner.come(*this, unexpected(error)); }
+  struct Incoming final : transport::Arrival, matching::Item<Incoming> {
+    void arrived() override { owner->come(this, {}); }
+    void failed(const Error& error) override { owner->come(this, unexpected(error)); }
+    std::uint32_t sender() const { return from; }
+    std::uint64_t tag() const { return with; }
 
-    Impl& owner;
-    std::uint32_t from;
-    std::uint64_t tag, bytes;
+    Impl* owner = nullptr;
+    std::uint32_t from = 0;
+    std::uint64_t with = 0, bytes = 0;
     bool whole = false;
     Result<void> result;
     iovec iov{};
     std::vector<std::byte> kept;  ///< where no receive waited
-    Posted receive;               ///< .request null: none yet
+    Receive receive;              ///< .request null: none yet
   };
-  struct Outgoing {
-    transport::SendOp op;
+  struct Outgoing : transport::SendOp {
+    Outgoing* prev = nullptr;
+    Outgoing* next = nullptr;
     Request* request = nullptr;
     std::uint32_t to = 0;
   };
@@ -57,15 +67,20 @@ struct Messenger::Impl final : transport::EndpointCallbacks {
         options(std::move(the_options)),
         peers(options.ranks),
         gone(options.ranks) {}
+  ~Impl() override;
 
   arena::Arena& arena;
   Options options;
   std::vector<std::optional<Peer>> peers;  ///< by rank: those that are known
   std::map<Peer, std::uint32_t> rank_of;   ///< of those and of all who have sent
   std::vector<std::string> gone;           ///< by rank: "", or why nothing comes from it any more
-  std::list<Posted> posted;
-  std::list<Incoming> incoming;  ///< in the order of their beginnings
-  std::list<Outgoing> outgoing;
+  matching::FreeList<Posted> posted_pool;
+  matching::FreeList<Incoming> incoming_pool;
+  matching::FreeList<Outgoing> outgoing_pool;
+  matching::PostedQueue<Posted> posted;
+  matching::ArrivedQueue<Incoming> unexpected_ones;
+  matching::List<Incoming> arriving;  ///< to a receive
+  matching::List<Outgoing> outgoing;
   std::unique_ptr<transport::Endpoint> endpoint;  // gone before what it calls
 
   std::string name(std::uint32_t rank) const {
@@ -75,26 +90,27 @@ struct Messenger::Impl final : transport::EndpointCallbacks {
     return fail(ErrorCode::invalid_argument, "{} does not exist: there are {} ranks", name(rank),
                 options.ranks);
   }
+  static tl::unexpected<Error> no_memory() {
+    return fail(ErrorCode::no_space, "the process has no memory for another message");
+  }
   static void end(Request& request, Result<void> result) {
     request.result = std::move(result);
     request.done = true;
   }
-  void match(Incoming& message, const Posted& receive);
-  void come(Incoming& message, Result<void> result);
-  void finish(Incoming& message);
+  void match(Incoming* message, const Receive& receive);
+  void come(Incoming* message, Result<void> result);
+  void finish(Incoming* message);
   void lose(Peer peer, const std::string& description, const char* how);
 
   transport::ReceiveBuffer on_message(const Message& message) override;
-  void on_sent(transport::SendOp* op) override { ended(op, {}); }
+  void on_sent(transport::SendOp* op) override { ended(static_cast<Outgoing*>(op), {}); }
   void on_send_failed(transport::SendOp* op, const Error& error) override {
-    ended(op, unexpected(error));
+    ended(static_cast<Outgoing*>(op), unexpected(error));
   }
-  void ended(const transport::SendOp* op, Result<void> result) {
-    const auto found = std::find_if(outgoing.begin(), outgoing.end(),
-                                    [op](const Outgoing& one) { return &one.op == op; });
-    if (found == outgoing.end()) return;
-    end(*found->request, std::move(result));
-    outgoing.erase(found);
+  void ended(Outgoing* op, Result<void> result) {
+    end(*op->request, std::move(result));
+    outgoing.remove(op);
+    outgoing_pool.give(op);
   }
   void on_peer_dead(Peer peer, const std::string& description) override {
     lose(peer, description, "has died");
@@ -104,62 +120,79 @@ struct Messenger::Impl final : transport::EndpointCallbacks {
   }
 };
 
-void Messenger::Impl::match(Incoming& message, const Posted& receive) {
-  message.receive = receive;
-  receive.request->source = message.from;
-  receive.request->bytes = message.bytes;
+Messenger::Impl::~Impl() {
+  endpoint.reset();
+  while (Incoming* message = unexpected_ones.pop_front()) incoming_pool.give(message);
+  while (Incoming* message = arriving.pop_front()) incoming_pool.give(message);
+  while (Outgoing* op = outgoing.pop_front()) outgoing_pool.give(op);
+}
+
+void Messenger::Impl::match(Incoming* message, const Receive& receive) {
+  message->receive = receive;
+  receive.request->source = message->from;
+  receive.request->bytes = message->bytes;
+  arriving.push_back(message);
 }
 
 /// The receive and all of the message are there.
-void Messenger::Impl::finish(Incoming& message) {
-  const Posted& receive = message.receive;
-  const std::uint64_t fits = std::min(message.bytes, receive.bytes);
-  if (message.result && !message.kept.empty()) std::memcpy(receive.data, message.kept.data(), fits);
-  if (message.result && message.bytes > receive.bytes)
-    message.result = fail(ErrorCode::invalid_argument,
-                          "{} sent {} bytes with tag {}, and the receive has room for {}",
-                          name(message.from), message.bytes, message.tag, receive.bytes);
-  end(*receive.request, message.result);
-  incoming.remove_if([&](const Incoming& one) { return &one == &message; });
+void Messenger::Impl::finish(Incoming* message) {
+  const Receive& receive = message->receive;
+  const std::uint64_t fits = std::min(message->bytes, receive.bytes);
+  if (message->result && !message->kept.empty())
+    std::memcpy(receive.data, message->kept.data(), fits);
+  if (message->result && message->bytes > receive.bytes)
+    message->result = fail(ErrorCode::invalid_argument,
+                           "{} sent {} bytes with tag {}, and the receive has room for {}",
+                           name(message->from), message->bytes, message->with, receive.bytes);
+  end(*receive.request, message->result);
+  arriving.remove(message);
+  incoming_pool.give(message);
 }
 
-void Messenger::Impl::come(Incoming& message, Result<void> result) {
-  message.whole = true;
-  message.result = std::move(result);
-  if (message.receive.request != nullptr) finish(message);
+void Messenger::Impl::come(Incoming* message, Result<void> result) {
+  message->whole = true;
+  message->result = std::move(result);
+  if (message->receive.request != nullptr) finish(message);
 }
 
 transport::ReceiveBuffer Messenger::Impl::on_message(const Message& message) {
   const transport::Header& header = message.header;
   const auto from = static_cast<std::uint32_t>(header.data);
   if (from < options.ranks) rank_of[message.from] = from;
-  const auto receive = std::find_if(posted.begin(), posted.end(),
-                                    [&](const Posted& one) { return one.takes(from, header.tag); });
-  const bool awaited = receive != posted.end();
+  Posted* const receive = posted.find(from, header.tag);
+  const bool awaited = receive != nullptr;
   if (message.payload == nullptr && !awaited && message.may_wait) return {.match = Match::later};
-  Incoming& entry = incoming.emplace_back(*this, from, header.tag, header.bytes);
+  Incoming* const entry = incoming_pool.take();
+  if (entry == nullptr) throw std::bad_alloc();
+  entry->owner = this;
+  entry->from = from;
+  entry->with = header.tag;
+  entry->bytes = header.bytes;
   if (awaited) {
     match(entry, *receive);
-    posted.erase(receive);
+    posted.remove(receive);
+    posted_pool.give(receive);
+  } else {
+    unexpected_ones.push_back(entry);
   }
   if (message.payload != nullptr || header.bytes == 0) {
     const auto* const bytes = static_cast<const std::byte*>(message.payload);
     if (awaited)
-      std::copy_n(bytes, std::min(header.bytes, entry.receive.bytes), entry.receive.data);
+      std::copy_n(bytes, std::min(header.bytes, entry->receive.bytes), entry->receive.data);
     else
-      entry.kept.assign(bytes, bytes + header.bytes);
+      entry->kept.assign(bytes, bytes + header.bytes);
     come(entry, {});
     return {};
   }
   if (!awaited) {
-    entry.kept.resize(header.bytes);
-    entry.iov = {entry.kept.data(), entry.kept.size()};
+    entry->kept.resize(header.bytes);
+    entry->iov = {entry->kept.data(), entry->kept.size()};
   } else {
-    entry.iov = {entry.receive.data, std::min(header.bytes, entry.receive.bytes)};
+    entry->iov = {entry->receive.data, std::min(header.bytes, entry->receive.bytes)};
   }
-  return {.iov = &entry.iov,
+  return {.iov = &entry->iov,
           .iov_count = 1,
-          .arrival = &entry,
+          .arrival = entry,
           .match = awaited ? Match::posted : Match::unexpected};
 }
 
@@ -168,13 +201,14 @@ void Messenger::Impl::lose(Peer peer, const std::string& description, const char
   if (found == rank_of.end()) return;
   const std::uint32_t rank = found->second;
   gone[rank] = fmt::format("{}, {}, {}", name(rank), description, how);
-  for (auto one = posted.begin(); one != posted.end();) {
-    if (one->from != rank) {
-      ++one;
-      continue;
+  for (Posted* one = posted.head(); one != nullptr;) {
+    Posted* const next = one->next;
+    if (one->from == rank) {
+      end(*one->request, fail(ErrorCode::peer_dead, "a receive: {}", gone[rank]));
+      posted.remove(one);
+      posted_pool.give(one);
     }
-    end(*one->request, fail(ErrorCode::peer_dead, "a receive: {}", gone[rank]));
-    one = posted.erase(one);
+    one = next;
   }
 }
 
@@ -216,15 +250,17 @@ void Messenger::send(std::uint32_t to, std::uint64_t tag, const void* data, std:
   if (!my.peers[to])
     return Impl::end(request, fail(ErrorCode::invalid_argument,
                                    "the address of {} is not known: meet it first", my.name(to)));
-  Impl::Outgoing& entry = my.outgoing.emplace_back();
-  entry.request = &request;
-  entry.to = to;
-  entry.op.header = {.tag = tag, .data = my.options.self, .bytes = bytes};
-  entry.op.iov[0] = {const_cast<void*>(data), bytes};  // NOLINT: it is only read
-  entry.op.iov_count = 1;
-  auto sent = my.endpoint->send(*my.peers[to], &entry.op);
+  Impl::Outgoing* const entry = my.outgoing_pool.take();
+  if (entry == nullptr) return Impl::end(request, Impl::no_memory());
+  entry->request = &request;
+  entry->to = to;
+  entry->header = {.tag = tag, .data = my.options.self, .bytes = bytes};
+  entry->iov[0] = {const_cast<void*>(data), bytes};  // NOLINT: it is only read
+  entry->iov_count = 1;
+  my.outgoing.push_back(entry);
+  auto sent = my.endpoint->send(*my.peers[to], entry);
   if (sent && !*sent) return;
-  my.ended(&entry.op, sent ? Result<void>() : Result<void>(unexpected(sent.error())));
+  my.ended(entry, sent ? Result<void>() : Result<void>(unexpected(sent.error())));
 }
 
 void Messenger::receive(std::uint32_t from, std::uint64_t tag, void* data, std::uint64_t bytes,
@@ -232,19 +268,19 @@ void Messenger::receive(std::uint32_t from, std::uint64_t tag, void* data, std::
   Impl& my = *impl_;
   request = {};
   if (from != any_rank && from >= my.options.ranks) return Impl::end(request, my.no_rank(from));
-  const Posted receive{&request, from, tag, static_cast<std::byte*>(data), bytes};
-  const auto message =
-      std::find_if(my.incoming.begin(), my.incoming.end(), [&](const Impl::Incoming& one) {
-        return one.receive.request == nullptr && receive.takes(one.from, one.tag);
-      });
-  if (message != my.incoming.end()) {
-    my.match(*message, receive);
-    if (message->whole) my.finish(*message);
+  const Receive receive{&request, from, tag, static_cast<std::byte*>(data), bytes};
+  if (Impl::Incoming* const message = my.unexpected_ones.find(receive.asked())) {
+    my.unexpected_ones.remove(message);
+    my.match(message, receive);
+    if (message->whole) my.finish(message);
     return;
   }
   if (from != any_rank && !my.gone[from].empty())
     return Impl::end(request, fail(ErrorCode::peer_dead, "a receive: {}", my.gone[from]));
-  my.posted.push_back(receive);
+  Posted* const waiting = my.posted_pool.take();
+  if (waiting == nullptr) return Impl::end(request, Impl::no_memory());
+  static_cast<Receive&>(*waiting) = receive;
+  my.posted.push_back(waiting);
 }
 
 bool Messenger::progress() {
@@ -253,21 +289,21 @@ bool Messenger::progress() {
 
 bool Messenger::cancel(Request& request) {
   Impl& my = *impl_;
-  const auto receives =
-      my.posted.remove_if([&](const Posted& one) { return one.request == &request; });
-  if (receives != 0) return true;
-  const auto send = std::find_if(my.outgoing.begin(), my.outgoing.end(),
-                                 [&](const auto& one) { return one.request == &request; });
-  if (send == my.outgoing.end() || !my.endpoint->cancel(*my.peers[send->to], &send->op))
-    return false;
-  my.outgoing.erase(send);
+  if (Posted* const receive = my.posted.find_name(&request)) {
+    my.posted.remove(receive);
+    my.posted_pool.give(receive);
+    return true;
+  }
+  Impl::Outgoing* op = my.outgoing.head();
+  while (op != nullptr && op->request != &request) op = op->next;
+  if (op == nullptr || !my.endpoint->cancel(*my.peers[op->to], op)) return false;
+  my.outgoing.remove(op);
+  my.outgoing_pool.give(op);
   return true;
 }
 
 bool Messenger::busy() const {
-  const auto begun = [](const Impl::Incoming& one) { return one.receive.request != nullptr; };
-  return !impl_->posted.empty() || !impl_->outgoing.empty() ||
-         std::any_of(impl_->incoming.begin(), impl_->incoming.end(), begun);
+  return !impl_->posted.empty() || !impl_->outgoing.empty() || !impl_->arriving.empty();
 }
 
 }  // namespace penstock::messages

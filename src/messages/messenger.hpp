@@ -4,9 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <list>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>

@@ -77,6 +77,10 @@ Address Endpoint::address_of(Peer peer) const {
   return peer < impl_->peers.size() ? impl_->peers[peer].address : Address{};
 }
 
+std::string Endpoint::describe(Peer peer) const {
+  return impl_->peers.describe(peer);
+}
+
 Result<Peer> Endpoint::resolve(const Address& address) {
   Impl& im = *impl_;
   if (address.pool_id != im.self.pool_id)
@@ -243,6 +247,11 @@ std::uint32_t Endpoint::trouble_of(Peer to) {
 bool Endpoint::cancel(Peer to, SendOp* op) {
   if (to >= impl_->peers.size() || !impl_->peers[to].tx) return false;
   return impl_->peers[to].tx->cancel(op);
+}
+
+SendOp* Endpoint::take_back(Peer to, bool (*wanted)(const SendOp&)) {
+  if (to >= impl_->peers.size() || !impl_->peers[to].tx) return nullptr;
+  return impl_->peers[to].tx->take_back(wanted);
 }
 
 unsigned Endpoint::Impl::progress_tx() {

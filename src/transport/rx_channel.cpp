@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t max_window = 16;
 constexpr unsigned max_messages_per_poll = 64;
 /// Limits of deferring an unexpected longer message, and how many are taken after a vain deferral.
-constexpr std::uint64_t short_bytes = 8192, defer_ns = 20'000;
+constexpr std::uint64_t short_bytes = 8192, defer_ns = 20'000, defer_for_room_ns = 1'000'000;
 constexpr std::uint32_t taken_after_one_held = 64;
 
 }  // namespace
@@ -223,14 +223,26 @@ bool RxChannel::may_be_held() const {
          (held_since_ns_ == 0 || now - held_since_ns_ < defer_ns);
 }
 
+/// The sender's next messages would fill this process's memory before it knows. Not for what a peer
+/// left that has gone.
+bool RxChannel::may_wait_for_room() const {
+  if (header_.bytes <= short_bytes || context_.no_deferral_until_ns == ~std::uint64_t{0})
+    return false;
+  return held_since_ns_ == 0 || base::now_ns() - held_since_ns_ < defer_for_room_ns;
+}
+
 /// Reports the message to matching and gets a buffer. False: the message stays in the pool for now.
 /// `deferrable`: not an eager one, whose lines were fetched with the first, and which would hold up
 /// the lines behind them.
 bool RxChannel::ask_for_buffer(EndpointCallbacks& callbacks, bool deferrable) {
   const bool may_wait = deferrable && may_be_held();
-  const ReceiveBuffer buffer = callbacks.on_message(
-      {.from = source_, .header = header_, .payload = nullptr, .may_wait = may_wait});
-  if (may_wait && buffer.match == Match::later) {
+  const bool for_room = deferrable && may_wait_for_room();
+  const ReceiveBuffer buffer = callbacks.on_message({.from = source_,
+                                                     .header = header_,
+                                                     .payload = nullptr,
+                                                     .may_wait = may_wait,
+                                                     .may_wait_for_room = for_room});
+  if ((may_wait && buffer.match == Match::later) || (for_room && buffer.match == Match::no_room)) {
     if (held_since_ns_ == 0) held_since_ns_ = base::now_ns();
     context_.deferred = true;
     return false;

@@ -116,6 +116,7 @@ class RxChannel {
   bool poll_header(EndpointCallbacks& callbacks);
   bool ask_for_buffer(EndpointCallbacks& callbacks, bool deferrable);
   bool may_be_held() const;
+  bool may_wait_for_room() const;
   bool begin_eager(const MessageLine& line);
   bool check_cells(const MessageLine& line);
   bool begin_pipelined(const MessageLine& line);

@@ -71,8 +71,9 @@ struct PostedReceive {
 struct Message {
   Peer from;
   const Header& header;
-  const void* payload = nullptr;  ///< valid during the call; null: still in the pool
-  bool may_wait = false;          ///< Match::later is allowed
+  const void* payload = nullptr;   ///< valid during the call; null: still in the pool
+  bool may_wait = false;           ///< Match::later is allowed
+  bool may_wait_for_room = false;  ///< Match::no_room is allowed
 };
 
 enum class Match : std::uint8_t {
@@ -80,7 +81,10 @@ enum class Match : std::uint8_t {
   unexpected,  ///< no receive waits: the buffer is memory to keep it in
   /// No receive waits, and Message::may_wait: the message stays in the pool, and so do later ones
   /// of its sender. The transport asks again at the next calls of progress, for some 20 us at most.
-  later
+  later,
+  /// As `later`, where Message::may_wait_for_room, for 1 ms at most: the sender is told meanwhile
+  /// that its messages find no room.
+  no_room
 };
 
 /// The owner of a receive buffer. The transport calls it once, with the message's outcome.
@@ -208,6 +212,8 @@ class Endpoint {
   Result<std::uint64_t> user_word_of(Peer peer) const;
   /// The address that `peer` had when its channel was made; for naming unknown senders.
   Address address_of(Peer peer) const;
+  /// The process of a peer, for messages: "rank 3 (pid 4711 on host a)".
+  std::string describe(Peer peer) const;
 
   /// Copies the payload into the pool. False: no credit now (call progress and try again), also
   /// while earlier sends to that peer are queued. Errors: peer_dead, invalid_argument (too long).
@@ -228,6 +234,9 @@ class Endpoint {
   std::uint32_t trouble_of(Peer to);
   /// Takes a queued op back if none of it has left. True: it will not be sent.
   bool cancel(Peer to, SendOp* op);
+  /// Takes back all queued ops of which none has left and that `wanted` accepts, in order, linked
+  /// by SendOp::next. Null: none.
+  SendOp* take_back(Peer to, bool (*wanted)(const SendOp&));
 
   /// Makes progress for some 50 us at most. Returns 0 if nothing moved, else the number of events
   /// that were reported and of long messages that have advanced.

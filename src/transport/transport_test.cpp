@@ -188,6 +188,29 @@ TEST_P(TransportTest, CancelTakesBackOnlyWhatHasNotLeft) {
   EXPECT_EQ(callbacks_b_.arrived[0].payload, big);
 }
 
+/// What has begun and what is not wanted stays, in its order.
+TEST_P(TransportTest, QueuedOpsAreTakenBackInOrder) {
+  auto big = pattern(8 << 20, 1), small = pattern(10, 2);
+  SendOp first = op_of(big, 2);
+  std::vector<SendOp> others;
+  for (std::uint64_t tag = 1; tag <= 6; ++tag) others.push_back(op_of(small, tag));
+  ASSERT_FALSE(*a_->send(to_b_, &first));
+  for (SendOp& op : others) ASSERT_FALSE(*a_->send(to_b_, &op));
+  const auto even = [](const SendOp& op) { return op.header.tag % 2 == 0; };
+  const SendOp* taken = a_->take_back(to_b_, even);
+  for (const std::size_t index : {1u, 3u, 5u}) {
+    ASSERT_EQ(taken, &others[index]);
+    taken = taken->next;
+  }
+  EXPECT_EQ(taken, nullptr);
+  EXPECT_EQ(a_->take_back(to_b_, even), nullptr);
+  progress_until([&] { return a_->drained(); });
+  ASSERT_EQ(callbacks_b_.arrived.size(), 4u);
+  const std::uint64_t left[] = {2, 1, 3, 5};
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(callbacks_b_.arrived[i].header.tag, left[i]);
+  EXPECT_EQ(a_->take_back(to_a_, even), nullptr) << "nothing was sent there";
+}
+
 TEST_P(TransportTest, ClosingForgetsWhatIsQueuedAndDoesNotTouchItsBuffers) {
   auto big = std::make_unique<std::vector<std::byte>>(pattern(8 << 20, 1));
   SendOp first = op_of(*big, 1), second = op_of(*big, 2);

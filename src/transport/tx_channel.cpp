@@ -249,6 +249,16 @@ bool TxChannel::cancel(SendOp* op) {
   return false;
 }
 
+SendOp* TxChannel::take_back(bool (*wanted)(const SendOp&)) {
+  List all, taken;
+  std::swap(all, queue_);
+  while (all.first) {
+    SendOp* const op = all.pop();
+    (op->position == 0 && wanted(*op) ? taken : queue_).push(op);
+  }
+  return taken.first;
+}
+
 unsigned TxChannel::notify_delivered(EndpointCallbacks& callbacks) {
   if (!delivering_.first) return 0;
   refresh_credits();

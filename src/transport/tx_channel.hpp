@@ -38,6 +38,8 @@ class TxChannel {
   Result<bool> send(SendOp* op);
   /// True when the op was queued and none of it had left.
   bool cancel(SendOp* op);
+  /// All queued ops of which none has left and that `wanted` accepts, in order. Null: none.
+  SendOp* take_back(bool (*wanted)(const SendOp&));
   /// Advances queued operations and reports those that end. Returns the number of events.
   unsigned advance(EndpointCallbacks& callbacks);
   bool waiting() const { return queue_.first || delivering_.first; }

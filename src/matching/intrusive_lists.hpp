@@ -2,11 +2,12 @@
 // exception.
 #pragma once
 
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 #include <type_traits>
 
-namespace penstock::ofi {
+namespace penstock::matching {
 
 /// Hands out objects of T; memory is taken in chunks and kept until the end.
 template <class T>
@@ -70,6 +71,7 @@ class List {
  public:
   bool empty() const { return head_ == nullptr; }
   T* head() const { return head_; }
+  T* tail() const { return tail_; }
   void push_back(T* item) {
     item->next = nullptr;
     item->prev = tail_;
@@ -91,4 +93,4 @@ class List {
   T* tail_ = nullptr;
 };
 
-}  // namespace penstock::ofi
+}  // namespace penstock::matching

@@ -1,0 +1,114 @@
+#include "answers.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/env.hpp"
+#include "base/log.hpp"
+#include "ep.hpp"
+#include "lib.hpp"
+
+namespace penstock::ofi {
+
+namespace {
+
+constexpr std::uint64_t try_every_ns = 1'000'000;
+
+}  // namespace
+
+Answers::~Answers() {
+  for (List<Answer>* answers : {&answering_, &waiting_})
+    while (Answer* answer = answers->pop_front()) std::free(answer->heap);
+}
+
+bool Answers::uses(const Region& region) const {
+  for (const List<Answer>* answers : {&answering_, &waiting_})
+    for (const Answer* answer = answers->head(); answer != nullptr; answer = answer->next)
+      if (answer->region == &region) return true;
+  return false;
+}
+
+Answers::Answer* Answers::make(const Header& header, const void* contents, std::uint64_t bytes) {
+  Answer* answer = answers_.take();
+  if (answer == nullptr) return nullptr;
+  answer->header = header;
+  answer->header.bytes = bytes;
+  answer->region = nullptr;
+  answer->heap = nullptr;
+  std::byte* at = reinterpret_cast<std::byte*>(&answer->small);
+  if (bytes > sizeof answer->small) {
+    at = answer->heap = static_cast<std::byte*>(std::malloc(bytes));
+    if (at == nullptr) {
+      answers_.give(answer);
+      return nullptr;
+    }
+  }
+  if (contents != nullptr) std::memcpy(at, contents, bytes);
+  answer->iov[0] = {at, bytes};
+  answer->iov_count = 1;
+  return answer;
+}
+
+void Answers::release(Answer* answer) {
+  std::free(answer->heap);
+  answers_.give(answer);
+}
+
+void Answers::post(Peer to, Answer* answer) {
+  answer->to = to;
+  answer->generation = ep_.transport->sender_generation(to);
+  answer->late_at_ns = 0;
+  put(answer);
+}
+
+void Answers::put(Answer* answer) {
+  auto sent = ep_.transport->answer(answer->to, answer->generation, answer);
+  if (!sent) return keep(answer, sent.error());
+  if (*sent) return release(answer);
+  answering_.push_back(answer);
+}
+
+/// Keeps an answer for later, unless the peer is gone. A living peer waits for it, and must learn
+/// in the end that none comes, even if the pool has no room for a message that says so.
+void Answers::keep(Answer* answer, const Error& error) {
+  if (error.code == ErrorCode::peer_dead || error.code == ErrorCode::not_found ||
+      error.code == ErrorCode::mismatch || error.code == ErrorCode::invalid_argument) {
+    base::log(base::Level::debug, "no answer: {}", error.message);
+    return release(answer);
+  }
+  const std::uint64_t now = base::now_ns();
+  if (answer->late_at_ns == 0) {
+    answer->late_at_ns = now + 1'000'000 * base::env_number("PENSTOCK_TIMEOUT_MS").value_or(60'000);
+    base::log(base::Level::warn, "an answer to a peer waits: {}", error.message);
+  }
+  if (now < answer->late_at_ns) return waiting_.push_back(answer);
+  base::log(base::Level::error, "a peer gets no answer: {}", error.message);
+  ep_.transport->tell_trouble(answer->to, static_cast<std::uint32_t>(-errno_of(error)));
+  release(answer);
+}
+
+void Answers::send_failed(transport::SendOp* op, const Error& error) {
+  auto* answer = static_cast<Answer*>(op);
+  answering_.remove(answer);
+  keep(answer, error);
+}
+
+/// Each try may take the pool's lock.
+void Answers::try_again() {
+  const std::uint64_t now = base::now_ns();
+  if (now < next_try_ns_) return;
+  next_try_ns_ = now + try_every_ns;
+  List<Answer> tried;
+  std::swap(tried, waiting_);
+  while (Answer* answer = tried.pop_front()) put(answer);
+}
+
+void Answers::sent(transport::SendOp* op) {
+  auto* answer = static_cast<Answer*>(op);
+  answering_.remove(answer);
+  release(answer);
+}
+
+}  // namespace penstock::ofi

@@ -1,0 +1,166 @@
+// Messages that were announced: they are matched like others, but their payload comes when a
+// receive has been found, or when the sender cannot wait for that.
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "match.hpp"
+#include "transport/iov.hpp"
+#include "transport/layout.hpp"
+
+namespace penstock::ofi {
+
+void Matcher::announced(const Message& message) {
+  Announcement announcement;
+  const bool tagged = (message.header.kind & kind_tagged) != 0;
+  if (message.header.bytes != sizeof announcement || !tagged) return;
+  std::memcpy(&announcement, message.payload, sizeof announcement);
+  if (announcement.bytes > transport::max_message_bytes) return;
+  Header header = message.header;
+  header.kind = static_cast<std::uint8_t>(header.kind & ~kind_announced);
+  header.bytes = announcement.bytes;
+  talked_.with(message.from, header.tag);
+  Lane& lane = lane_of(true);
+  Receive* const receive = lane.posted.find(message.from, header.tag);
+  events_.on_announced(message.from, receive != nullptr);
+  Incoming* const incoming = keep(message.from, header);
+  if (incoming == nullptr) {
+    events_.forget(message.from, announcement.id);
+    return report_no_memory(message.from, header);
+  }
+  incoming->announced = true;
+  incoming->id = announcement.id;
+  ++unexpected_.announced;
+  if (receive != nullptr) {
+    if (receive->multi) incoming->part = reserve(receive, header.bytes);
+    if (!receive->multi || receive->retired) lane.posted.remove(receive);
+    return fetch(receive, incoming);
+  }
+  unexpected_.peak_announced = std::max(unexpected_.peak_announced, unexpected_.announced);
+  lane.unexpected.push_back(incoming);
+}
+
+/// The message, which is on no list, has a receive: its payload is asked for.
+void Matcher::fetch(Receive* receive, Incoming* incoming) {
+  --unexpected_.announced;
+  incoming->receive = receive;
+  incoming->announced = false;
+  incoming->direct = incoming->arriving = true;
+  if (free_tokens_.empty()) {
+    fetched_.push_back(nullptr);
+    free_tokens_.push_back(static_cast<std::uint32_t>(fetched_.size()));
+  }
+  const std::uint32_t token = free_tokens_.back();
+  free_tokens_.pop_back();
+  fetched_[token - 1] = incoming;
+  events_.fetch(incoming->from, incoming->id, token);
+}
+
+/// By the token of a fetch; without one it may be fetched, or still wait for a receive.
+Matcher::Incoming* Matcher::find_announced(Peer from, std::uint64_t token, std::uint64_t id) {
+  const auto is_it = [&](const Incoming* one) {
+    return one != nullptr && one->from == from && one->id == id;
+  };
+  auto fetched = fetched_.end();
+  if (token == 0)
+    fetched = std::find_if(fetched_.begin(), fetched_.end(), is_it);
+  else if (token <= fetched_.size() && is_it(fetched_[token - 1]))
+    fetched = fetched_.begin() + static_cast<std::ptrdiff_t>(token - 1);
+  if (fetched != fetched_.end()) {
+    Incoming* const incoming = *fetched;
+    *fetched = nullptr;
+    free_tokens_.push_back(static_cast<std::uint32_t>(fetched - fetched_.begin()) + 1);
+    return incoming;
+  }
+  if (token != 0) return nullptr;
+  for (Incoming* one : {lane_of(true).unexpected.head(), claimed_.head()})
+    for (; one != nullptr; one = one->next)
+      if (one->announced && is_it(one)) return one;
+  return nullptr;
+}
+
+ReceiveBuffer Matcher::payload(const Message& message) {
+  const Header& header = message.header;
+  Incoming* const incoming = find_announced(message.from, header.tag, header.data);
+  if (incoming == nullptr) return {};  // no longer wanted
+  if (incoming->header.bytes != header.bytes) {
+    base::log(base::Level::error, "a peer has announced {} bytes and sends {}",
+              incoming->header.bytes, header.bytes);
+    incoming->header.bytes = std::min(incoming->header.bytes, header.bytes);
+  }
+  if (incoming->receive == nullptr) {  // kept until there is one
+    incoming->announced = false;
+    --unexpected_.announced;
+    incoming->arriving = true;
+    if (!make_payload(incoming)) {
+      report_no_memory(incoming->from, incoming->header);
+      failed(incoming, {ErrorCode::no_space, "no memory for a message"});
+      return {};
+    }
+    count_kept(incoming);
+    incoming->receive_buffer = {incoming->payload(), incoming->header.bytes};
+  }
+  const Receive* const receive = incoming->receive;
+  const iovec* const iov = receive == nullptr ? &incoming->receive_buffer
+                           : receive->multi   ? &incoming->part
+                                              : receive->iov;
+  const std::uint32_t count = receive != nullptr ? receive->iov_count : 1;
+  if (message.payload != nullptr || header.bytes == 0) {
+    transport::iov_scatter(iov, count, 0, static_cast<const std::byte*>(message.payload),
+                           incoming->header.bytes);
+    arrived(incoming);
+    return {};
+  }
+  return {.iov = iov,
+          .iov_count = count,
+          .arrival = incoming,
+          .invalidated = receive != nullptr ? receive->invalidated.of_this_thread() : 0};
+}
+
+bool Matcher::awaits(Peer peer) const {
+  const Receive* receive = lanes_[1].posted.head();
+  while (receive != nullptr && receive->source != any_peer && receive->source != peer)
+    receive = receive->next;
+  return receive != nullptr;
+}
+
+void Matcher::fail_awaiting(Peer peer, int error, int detail) {
+  Lane& lane = lane_of(true);
+  for (Receive* receive = lane.posted.head(); receive != nullptr;) {
+    Receive* const next = receive->next;
+    if (receive->source == any_peer || receive->source == peer)
+      end_waiting(lane, receive, peer, error, detail);
+    receive = next;
+  }
+}
+
+/// What a peer that is gone has announced will not come.
+void Matcher::forget_announced(const Dead& dead) {
+  for (std::size_t at = 0; at < fetched_.size(); ++at) {
+    Incoming* const incoming = fetched_[at];
+    if (incoming == nullptr || incoming->from != dead.peer) continue;
+    fetched_[at] = nullptr;
+    free_tokens_.push_back(static_cast<std::uint32_t>(at) + 1);
+    Receive* const receive = incoming->receive;
+    const Header header = incoming->header;
+    release(incoming);
+    fail(receive, dead.peer, header, dead.error, dead.detail);
+  }
+  const auto purge = [&](auto& list) {
+    for (Incoming* one = list.head(); one != nullptr;) {
+      Incoming* const next = one->next;
+      if (one->announced && one->from == dead.peer) {
+        list.remove(one);
+        --unexpected_.announced;
+        release(one);
+      }
+      one = next;
+    }
+  };
+  purge(lane_of(true).unexpected);
+  purge(claimed_);
+}
+
+}  // namespace penstock::ofi

@@ -1,0 +1,99 @@
+#include "matching/key_table.hpp"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace penstock::matching {
+
+namespace {
+
+constexpr std::size_t first_buckets = 64;
+
+/// The finalizer of splitmix64: tags that differ in any bits get different buckets.
+std::uint64_t hash_of(const Key& key) {
+  std::uint64_t x = key.tag + 0x9e3779b97f4a7c15ull * (key.source + 1ull);
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+  return x ^ x >> 31;
+}
+
+}  // namespace
+
+KeyTable::~KeyTable() {
+  if (buckets_ != &only_) std::free(buckets_);
+}
+
+Group** KeyTable::bucket_of(const Key& key) const {
+  return &buckets_[hash_of(key) & (bucket_count_ - 1)];
+}
+
+const Entry* KeyTable::find(const Key& key) const {
+  for (const Group* group = *bucket_of(key); group != nullptr; group = group->next)
+    if (group->key == key) return group->items.head();
+  return nullptr;
+}
+
+/// Without memory for it the chains grow longer.
+void KeyTable::grow() {
+  const std::size_t count = bucket_count_ == 1 ? first_buckets : 2 * bucket_count_;
+  auto** const larger = static_cast<Group**>(std::calloc(count, sizeof(Group*)));
+  if (larger == nullptr) return;
+  Group** const old = buckets_;
+  const std::size_t old_count = bucket_count_;
+  buckets_ = larger;
+  bucket_count_ = count;
+  for (std::size_t i = 0; i < old_count; ++i) {
+    while (Group* group = old[i]) {
+      old[i] = group->next;
+      Group** const bucket = bucket_of(group->key);
+      group->next = *bucket;
+      *bucket = group;
+    }
+  }
+  if (old != &only_) std::free(old);
+}
+
+bool KeyTable::add(Indexed* item, const Key& key) {
+  Entry* const entry = entries_.take();
+  if (entry == nullptr) return false;
+  Group** bucket = bucket_of(key);
+  Group* group = *bucket;
+  while (group != nullptr && !(group->key == key)) group = group->next;
+  if (group == nullptr) {
+    group = groups_.take();
+    if (group == nullptr) {
+      entries_.give(entry);
+      return false;
+    }
+    if (groups_in_use_ >= bucket_count_) {
+      grow();
+      bucket = bucket_of(key);
+    }
+    *group = {this, *bucket, key, {}};
+    *bucket = group;
+    ++groups_in_use_;
+  }
+  entry->item = item;
+  entry->group = group;
+  entry->of_same_item = item->entries;
+  item->entries = entry;
+  group->items.push_back(entry);
+  return true;
+}
+
+void KeyTable::remove_one(Indexed* item) {
+  Entry* const entry = item->entries;
+  item->entries = entry->of_same_item;
+  Group* const group = entry->group;
+  KeyTable& table = *group->table;
+  group->items.remove(entry);
+  table.entries_.give(entry);
+  if (!group->items.empty()) return;
+  Group** at = table.bucket_of(group->key);
+  while (*at != group) at = &(*at)->next;
+  *at = group->next;
+  table.groups_.give(group);
+  --table.groups_in_use_;
+}
+
+}  // namespace penstock::matching
