@@ -131,6 +131,7 @@ TEST_P(BackpressureTest, AReceiveIsMetBehindAFlood) {
   EXPECT_GE(what.held, 1u);
 }
 
+/// No bound is checked: what tells the other to hold back waits behind what this side has sent.
 TEST_P(BackpressureTest, BothSendFirstAndReceiveInReverse) {
   constexpr int count = 1500;
   for (const std::size_t bytes : {20u, 6000u, 70000u}) {
@@ -143,7 +144,6 @@ TEST_P(BackpressureTest, BothSendFirstAndReceiveInReverse) {
       side.meet();
     };
     play(both, written(both));
-    EXPECT_LE(said().kept, limit + on_its_way);
   }
 }
 

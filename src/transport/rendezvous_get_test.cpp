@@ -44,6 +44,7 @@ class RendezvousGetTest : public TransportTest {
   std::uint64_t objects() const { return user_.arena->stats().objects; }
 
   const base::EnvironmentGuard get_from_{"PENSTOCK_RENDEZVOUS_GET", "2048"};
+  const base::EnvironmentGuard cells_{"PENSTOCK_CELLS", "32"};  // room for what is copied
   Attachment user_;
   std::byte* region_ = nullptr;
 };

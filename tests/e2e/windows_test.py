@@ -29,13 +29,13 @@ print("window: ok", flush=True)
 
 
 class WindowCase(Case):
-    def run_ranks(self, ranks, *command, mpi=None, nodes=2, mode="software", options=()):
+    def run_ranks(self, ranks, *command, mpi=None, nodes=2, mode="software", options=(), **variables):
         """The ranks of one MPI: MPICH's, unless another is named."""
         mpiexec, python = (str(OTHER_VENVS[mpi] / "bin" / name) for name in ("mpiexec", "python")) if mpi else \
             (MPIEXEC, PYTHON)
         return self.penstock("run", "--mpiexec", mpiexec, "-n", ranks, "--nodes", nodes,
                              *([] if "--pool" in options else ["--mode", mode]), *options, "--", python, *command,
-                             environment=clean_environment(**TELL))
+                             environment=clean_environment(**TELL, **variables))
 
     def each_mpi(self):
         """Those that are installed, MPICH first."""
@@ -86,7 +86,9 @@ class Windows(WindowCase):
         spec = self.pool("16M")
         used = []
         for count in (10, 10_000):
-            done = self.run_ranks(2, PROGRAMS / "window_cycles.py", PENSTOCK, count, count, options=["--pool", spec])
+            # Channels of one size, so that all that changes is of windows.
+            done = self.run_ranks(2, PROGRAMS / "window_cycles.py", PENSTOCK, count, count, options=["--pool", spec],
+                                  PENSTOCK_FIRST_LINES=1024, PENSTOCK_CELLS=8)
             self.assertIn(f"window cycles: ok: {count} windows", done.stdout)
             self.assert_in_pool(done, 2)
             self.assertNotIn("the MPI's own memory", done.stderr)
