@@ -187,13 +187,12 @@ Poller::Heard Poller::open(Peer source, std::uint64_t offset, bool follow) {
   // an endpoint that has gone or is broken is ignored, on a new channel too
   if (peer.gone(generation)) return Heard::nothing;
   if (follow && (*channel)->previous() != 0 && !is_done_with_previous(**channel)) {
-    wake(source);
+    if (peer.rx) wake(source);
     return Heard::again;
   }
   newcomer_(source, generation);
   peer.misses = false;
   peer.rx = std::move(*channel);
-  if (follow && peer.rx->previous() != 0) peer.rx->return_credits();  // it may use that memory now
   return Heard::yes;
 }
 
@@ -207,9 +206,19 @@ bool Poller::is_done_with_previous(const RxChannel& next) {
   };
   if (next.lines_before() == 0) return true;
   if (!is_it(peers_[source].rx.get()) && open(source, next.previous(), false) != Heard::yes)
-    return true;  // it is another's by now
+    return false;  // overwritten: the sender writes it again
   const RxChannel& previous = *peers_[source].rx;
-  return !previous.fault().empty() || previous.taken(next.lines_before());
+  return previous.fault().empty() && previous.taken(next.lines_before());  // a fault is reported
+}
+
+/// By credits: the sender may use the memory of its channel before now. Where it has sent nothing
+/// yet it waits for none, and may have closed: then that is looked at first.
+void Poller::tell_followed(Peer source) {
+  RxChannel& channel = *peers_[source].rx;
+  if (channel.quiet())
+    followed_.push_back(source);
+  else
+    channel.return_credits();
 }
 
 Poller::Heard Poller::activate(Peer source, std::uint64_t word) {
@@ -225,6 +234,7 @@ Poller::Heard Poller::activate(Peer source, std::uint64_t word) {
     if (const Heard heard = open(source, offset); heard != Heard::yes) return heard;
   }
   peer.rx->announced(word);
+  if (!known && peer.rx->previous() != 0) tell_followed(source);
   wake(source);
   return Heard::yes;
 }
@@ -259,10 +269,12 @@ void Poller::rest(Peer source) {
   std::erase(active_, source);
 }
 
+/// But for those whose faults are not reported yet.
 void Poller::deactivate_quiet(std::uint32_t polls_in_vain) {
   for (std::size_t i = 0; i < active_.size();) {
     PeerState& peer = peers_[active_[i]];
-    if (!peer.rx->quiet() || peer.polls_in_vain < polls_in_vain) {
+    const bool rests = peer.rx->quiet() && peer.rx->fault().empty();
+    if (!rests || peer.polls_in_vain < polls_in_vain) {
       ++i;
       continue;
     }

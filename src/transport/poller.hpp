@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/pace.hpp"
@@ -38,6 +39,9 @@ class Poller {
   /// Checks the channels behind some mailbox words.
   void audit();
   const std::vector<Peer>& active() const { return active_; }
+  /// The senders that have moved to channels where nothing had been sent yet, since the last call.
+  /// They are to be told, by credits, while they are open.
+  std::vector<Peer> take_followed() { return std::exchange(followed_, {}); }
 
  private:
   enum class Heard { yes, nothing, again };
@@ -53,6 +57,7 @@ class Poller {
   Heard activate(Peer source, std::uint64_t word);
   Heard open(Peer source, std::uint64_t offset, bool follow = true);
   bool is_done_with_previous(const RxChannel& next);
+  void tell_followed(Peer source);
   std::optional<bool> is_intra_node(Peer source, std::uint32_t generation) const;
 
   const EndpointTable& table_;
@@ -63,6 +68,7 @@ class Poller {
   Newcomer newcomer_;
   Mailbox mailbox_;
   std::vector<Peer> active_;            ///< channels polled each time
+  std::vector<Peer> followed_;          ///< see take_followed()
   std::size_t first_ = 0;               ///< index of the channel polled first
   std::uint64_t resting_since_ns_ = 0;  ///< without an active channel; 0: not known yet
   std::uint64_t next_sweep_ns_ = 0;     ///< while no channel is active, or nothing comes
