@@ -27,6 +27,8 @@ constexpr std::int64_t bytes_a_poll = 512 << 10;
 constexpr std::uint64_t rest_by_delay = 4096, longest_delay_ns = 10'000;
 /// While nothing comes, a part of the mailbox is swept so often, whatever the bell says.
 constexpr std::uint64_t unrung_sweep_ns = 20'000'000;
+/// While looks at all are rare, the bell alone is looked at so often.
+constexpr std::uint64_t bell_ns = 200'000;
 /// Limit of polls for the last messages of a peer that has gone.
 constexpr int polls_for_the_last = 16'000;
 /// Mailbox words whose channels are checked at each audit.
@@ -63,8 +65,21 @@ unsigned Poller::poll(EndpointCallbacks& callbacks) {
 /// Constant looks of a waiting process would load the device and slow down processes that exchange
 /// messages.
 bool Poller::is_due() {
-  if (pace_.slow()) return pace_.due();
+  if (pace_.slow()) return pace_.due() || has_rung();
   return !active_.empty() || is_time_to_sweep();
+}
+
+/// True: something has come, since a sender that was silent for as long rings.
+bool Poller::has_rung() {
+  if (watches_bell_) return false;  // at its next look
+  const std::uint64_t now = base::now_ns();
+  if (now < next_bell_ns_) return false;
+  next_bell_ns_ = now + bell_ns;
+  mailbox_.drop_bell();
+  memory_.load_fence();
+  const bool rung = mailbox_.rung();
+  if (rung) go_on();
+  return rung;
 }
 
 /// Something has come, or will at once.

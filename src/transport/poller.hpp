@@ -46,6 +46,7 @@ class Poller {
  private:
   enum class Heard { yes, nothing, again };
   bool is_due();
+  bool has_rung();
   bool is_time_to_sweep();
   void go_on();
   void slow_down(std::uint64_t lines_looked_at);
@@ -71,6 +72,7 @@ class Poller {
   std::vector<Peer> followed_;          ///< see take_followed()
   std::size_t first_ = 0;               ///< index of the channel polled first
   std::uint64_t resting_since_ns_ = 0;  ///< without an active channel; 0: not known yet
+  std::uint64_t next_bell_ns_ = 0;      ///< look at the bell alone, at the slow pace
   std::uint64_t next_sweep_ns_ = 0;     ///< while no channel is active, or nothing comes
   std::uint64_t quiet_since_ns_ = 0;    ///< at the slow pace nothing has come; 0: not known
   bool watches_bell_ = false;           ///< and no more than it, but for a sweep now and then
