@@ -182,9 +182,9 @@ TEST(Damage, NobodyWaitsForWhatWasOverwritten) {
 TEST(Damage, NobodyWaitsForWhatWasOverwrittenBeforeAMove) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
-  expect_held("channel", "random schedules", explore(overwritten_word(*pool, false), 800));
+  expect_held("channel", "random schedules", explore(overwritten_word(*pool, false), 300));
   const Scenario lasting = with_lasting_copies(overwritten_word(*pool, true));
-  expect_held("channel", "random schedules", explore(lasting, 200));
+  expect_held("channel", "random schedules", explore(lasting, 100));
 }
 
 /// A death while positions are published and read is noticed as always.

@@ -255,7 +255,10 @@ Poller::Heard Poller::activate(Peer source, std::uint64_t word) {
 }
 
 void Poller::look_again(Peer source) {
-  if (!peers_[source].rx && ever_heard(source)) activate(source, mailbox_.seen(source));
+  const RxChannel* const rx = peers_[source].rx.get();
+  const std::uint64_t word = mailbox_.seen(source);
+  if (word != 0 && (rx == nullptr || rx->offset() != MailboxWord::offset(word)))
+    activate(source, word);
 }
 
 /// A new sender's channel could announce itself by exactly the word that the old one left there.

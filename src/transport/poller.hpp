@@ -33,7 +33,7 @@ class Poller {
   void take_the_last(Peer source, EndpointCallbacks& callbacks);
   void wake(Peer source);
   void rest(Peer source);
-  /// Handles the last announcement of an endpoint again, if no channel of it is known.
+  /// Handles the last announcement of an endpoint again, if that channel of it is not known.
   void look_again(Peer source);
   bool ever_heard(Peer source) const { return mailbox_.seen(source) != 0; }
   /// Checks the channels behind some mailbox words.
