@@ -2,6 +2,7 @@
 // waits for ever. A process that was only stopped is not blamed.
 #include <gtest/gtest.h>
 
+#include "base/environment_guard.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/sides.hpp"
 #include "transport/endpoint_table.hpp"
@@ -112,8 +113,11 @@ void talk(World& world, const SimulatedPool& simulated, Case& all, std::size_t n
 /// A word of the channel from the first talker to the second, or of what announces it.
 std::byte* somewhere(World& world, const pool::Pool& pool, std::byte* word) {
   using namespace transport;
-  const std::uint64_t offset = MailboxWord::offset(pool.memory().observe_word(word));
-  std::byte* const channel = pool.base() + offset;
+  std::byte* channel = pool.base() + MailboxWord::offset(pool.memory().observe_word(word));
+  ChannelHeader header;
+  pool.memory().observe_line(&header, channel);
+  if (header.magic == channel_magic && header.previous != 0 && world.random() % 2 == 0)
+    channel = pool.base() + header.previous * channel_alignment;  // it has moved
   const std::uint64_t in_line = 8 * (world.random() % 8);
   switch (world.random() % 12) {
     case 0:
@@ -172,6 +176,15 @@ TEST(Damage, NobodyWaitsForWhatWasOverwritten) {
   expect_held("channel", "random schedules", explore(overwritten_word(*pool, false), 800));
   const Scenario lasting = with_lasting_copies(overwritten_word(*pool, true));
   expect_held("channel", "random schedules", explore(lasting, 200));
+}
+
+/// Channels that move at once: the word may be one of the channel before.
+TEST(Damage, NobodyWaitsForWhatWasOverwrittenBeforeAMove) {
+  const auto pool = pool_with_endpoints();
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  expect_held("channel", "random schedules", explore(overwritten_word(*pool, false), 300));
+  const Scenario lasting = with_lasting_copies(overwritten_word(*pool, true));
+  expect_held("channel", "random schedules", explore(lasting, 100));
 }
 
 /// A death while positions are published and read is noticed as always.

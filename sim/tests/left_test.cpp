@@ -1,6 +1,7 @@
 // Senders that close before their receivers have taken everything.
 #include <gtest/gtest.h>
 
+#include "base/environment_guard.hpp"
 #include "sim/tests/sides.hpp"
 
 namespace penstock::sim {
@@ -171,6 +172,61 @@ TEST(Left, WhatIsCompleteArrivesThoughTheNextIsBrokenOff) {
   const Scenario scenario = broken_off_behind_full_cells(*pool);
   expect_held("channel", "random schedules", explore(scenario, 60));
   expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 20));
+}
+
+/// Both channels lie in memory that is another's by the time that the receiver looks.
+Scenario left_after_it_shrank(const SimulatedPool& simulated) {
+  Scenario scenario = simulated.scenario("channel, left after it shrank", 3);
+  scenario.max_steps = 20'000'000;
+  scenario.swarm = false;
+  scenario.body = [&simulated](World& world) {
+    auto all = std::make_shared<Case>();
+    world.spawn(0, [&world, &simulated, all] {
+      Side self(world, simulated, 20'000'000'000);
+      all->sender = self.endpoint->address();
+      world.until([&] { return all->receiver.has_value(); });
+      const Peer peer = *self.endpoint->resolve(*all->receiver);
+      for (int n = 0; n < 40; ++n) {
+        while (!*self.endpoint->try_inject(peer, {1, 2, 0, 3}, nullptr)) {
+          self.endpoint->progress();
+          world.yield();
+        }
+      }
+      const std::uint64_t until = world.now_ns() + 14'000'000'000;
+      for (; world.now_ns() < until; world.sleep(1'000'000))
+        for (int call = 0; call < 8; ++call) self.endpoint->progress();
+      self.endpoint.reset();
+      all->left = true;
+    });
+    world.spawn(1, [&world, &simulated, all] {
+      Side self(world, simulated);
+      all->receiver = self.endpoint->address();
+      world.until([&] { return all->sender.has_value(); });
+      world.require(self.endpoint->resolve(*all->sender).has_value(), "not met");
+      const std::uint64_t until = world.now_ns() + 5'000'000'000;
+      for (; world.now_ns() < until; world.sleep(1'000'000))
+        for (int call = 0; call < 8; ++call) self.endpoint->progress();
+      if (world.random() % 2 == 0) wait_until(world, "the next owner", [&] { return all->taken; });
+      for (int looks = 0; !self.callbacks.left && !self.callbacks.told; ++looks) {
+        world.require(looks < 40'000, "not told");
+        self.endpoint->progress();
+        world.sleep(1'000'000);
+      }
+      world.require(!self.callbacks.told, "told of a death where a peer has closed");
+      self.endpoint.reset();
+      all->received = true;
+    });
+    world.spawn(2, [&world, &simulated, all] { take_all_space(world, simulated, *all); });
+  };
+  return scenario;
+}
+
+TEST(Left, AChannelThatHasShrunkIsLeftAsAnyOther) {
+  const auto pool = narrow_pool();
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  const Scenario scenario = left_after_it_shrank(*pool);
+  expect_held("channel", "random schedules", explore(scenario, 6));
+  expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 3));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include "base/environment_guard.hpp"
 #include "sim/tests/ranks.hpp"
+#include "transport/endpoint_table.hpp"
+#include "transport/layout.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -135,6 +137,60 @@ TEST(Moving, NothingIsLostOrOvertakenByABurst) {
   };
   expect_held("channel", "random schedules", explore(scenario, 60));
   expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 30));
+}
+
+/// The receiver knows the old channel, and finds the header of the new one overwritten.
+TEST(Moving, AnOverwrittenHeaderOfTheNewChannelIsLookedAtAgain) {
+  const auto pool = pool_with_endpoints();
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  constexpr std::uint32_t words = 40;
+  struct Stages {
+    JobState job{2};
+    bool heard = false, sent = false, damaged = false, over = false;
+  };
+  Scenario scenario = pool->scenario("channel, moving, a header overwritten", 3);
+  scenario.max_steps = 20'000'000;
+  scenario.body = [&](World& world) {
+    auto all = std::make_shared<Stages>();
+    for (std::uint32_t i = 0; i < 2; ++i)
+      world.spawn(i, [&, all, i] {
+        Rank rank(world, *pool, {i, {1 - i}, {1 - i}, 0});
+        all->job.enter(rank, i);
+        world.until([&] { return all->job.opened[1 - i]; });
+        rank.meet(all->job.addresses);
+        if (i == 0) {
+          world.require(rank.inject_word(), "no credit");
+          world.until([&] { return all->heard; });
+          for (std::uint32_t n = 1; n < words; ++n) world.require(rank.inject_word(), "no credit");
+          all->sent = true;
+          rank.look_until([&] { return all->over; });
+        } else {
+          rank.look_until([&] { return rank.words_received() == 1; });
+          all->heard = true;
+          world.until([&] { return all->damaged; });
+          const std::uint64_t until = world.now_ns() + 20 * ns_a_s;
+          rank.look_until([&] {
+            world.require(world.now_ns() < until, fmt::format("{} words", rank.words_received()));
+            return rank.words_received() == words;
+          });
+          all->over = true;
+        }
+        rank.leave();
+      });
+    world.spawn(2, [&, all] {
+      const auto attached = pool->attach(world, {.job = "sim"});
+      const auto arena = SimulatedPool::open_arena(world, *attached);
+      const auto table = transport::EndpointTable::open(*arena);
+      world.until([&] { return all->sent; });
+      const auto& memory = attached->memory();
+      const std::uint64_t word =
+          memory.observe_word(table->word(all->job.addresses[1].slot, all->job.addresses[0].slot));
+      memory.publish_word(attached->base() + transport::MailboxWord::offset(word), world.random());
+      memory.store_fence();
+      all->damaged = true;
+    });
+  };
+  expect_held("channel", "random schedules", explore(scenario, 5));
 }
 
 }  // namespace

@@ -100,6 +100,31 @@ TEST(Traffic, WhoHasWaitedForLongHearsTheBell) {
   expect_held("traffic", "random schedules", explore(two_ranks(*pool, "the bell", body), 5));
 }
 
+/// A wait of some ms is not longer by an eighth: looks at all that may have come are rare, those at
+/// the bell are not.
+TEST(Traffic, WhoHasWaitedForSomeMillisecondsHearsTheBell) {
+  constexpr std::uint64_t late_ns = 300'000;
+  const auto pool = pool_with_endpoints();
+  const auto body = [&](World& world, Rank& rank, Talk& talk, std::uint32_t i) {
+    exchange_words(world, rank, talk, i);
+    for (std::uint32_t n = 2; n <= 12; ++n) {
+      if (i == 0) {
+        const std::uint64_t until = world.now_ns() + 11 * ns_a_ms + n * ns_a_ms / 3;
+        wait_polling(world, rank, [&] { return world.now_ns() >= until; });
+        world.require(rank.inject_word(), "no credit");
+        talk.sent = n;
+        continue;
+      }
+      wait_polling(world, rank, [&] { return talk.sent == n || rank.words_received() == n; });
+      const std::uint64_t sent_ns = world.now_ns();
+      wait_polling(world, rank, [&] { return rank.words_received() == n; });
+      const std::uint64_t late = world.now_ns() - sent_ns;
+      world.require(late <= late_ns, fmt::format("found {} us later", late / 1000));
+    }
+  };
+  expect_held("traffic", "random schedules", explore(two_ranks(*pool, "a short wait", body), 5));
+}
+
 /// A sender that has just sent does not ring; its message is found without that, and soon.
 TEST(Traffic, WhatComesSoonAfterIsFoundWithoutTheBell) {
   const auto pool = pool_with_endpoints();

@@ -41,6 +41,7 @@ void TxChannel::repair() {
   refresh_credits();
   if (ended_ || consumed_ == head_) return;
   memory_.publish_line(base_, &header_);
+  if (left_.at != nullptr) memory_.publish_line(left_.at, &left_.header);
   memory_.publish_word(mailbox_.announcement, MailboxWord::pack(channel_offset_, announced_));
   position_ = {};
   publish_position();  // ordered by the statistics, as always

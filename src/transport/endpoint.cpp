@@ -226,7 +226,7 @@ void Endpoint::tell_trouble(Peer from, std::uint32_t code) {
 void Endpoint::Impl::tell_troubles() {
   if (troubles.empty()) return;
   const auto guard = pool.lock(briefly_ns);
-  // overwritten credits are checked again in a second
+  // overwritten credits are checked again in a second; the next message on a channel brings some
   if (!guard) std::erase_if(troubles, [](const Trouble& trouble) { return !trouble.code; });
   if (!guard) return;
   for (const Trouble& trouble : troubles) {

@@ -63,7 +63,7 @@ struct Endpoint::Impl {
   struct Trouble {
     Peer peer;
     std::uint32_t generation;
-    std::optional<std::uint32_t> code;  ///< none: repair the credits only, which may be overwritten
+    std::optional<std::uint32_t> code;  ///< none: the credits alone
     bool operator==(const Trouble&) const = default;
   };
   std::vector<Trouble> troubles;  ///< to be reported when the pool's lock is free

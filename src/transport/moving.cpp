@@ -59,7 +59,7 @@ bool TxChannel::move(std::uint32_t ring_lines) {
   auto at = context_.tx_memory.allocate(bytes_of(layout), "a channel");
   if (!at) return false;
   publish_position();  // the last, by which the receiver notices what is missing there
-  left_ = {base_, bytes_of(layout_), nonce_, trouble_, consumed_ == head_};
+  left_ = {base_, bytes_of(layout_), nonce_, trouble_, consumed_ == head_, header_};
   if (trouble_ != trouble_told_) trouble_of_left_ = trouble_;
   header_.previous = static_cast<std::uint32_t>(channel_offset_ / channel_alignment);
   header_.lines_before = static_cast<std::uint32_t>(head_);
@@ -111,11 +111,12 @@ void TxChannel::give_back_idle(std::uint64_t now_ns) {
   next_idle_look_ns_ = now_ns + look_ns;
   if (left_.at != nullptr) refresh_credits();
   const bool idle = context_.coarse_ns - announced_ns_ >= idle_ns;
-  if (!idle || waiting() || left_.at != nullptr || (small() && cells_ == nullptr)) return;
+  if (!idle || waiting() || left_.at != nullptr || (least() && cells_ == nullptr)) return;
   if (!consumed() || ended_ || cells_consumed_ != cells_head_) return;
   give_cells_back();
-  if (small() || !move(context_.settings.first_ring_lines)) return;
-  announce();
+  if (least() || !move(context_.settings.first_ring_lines)) return;
+  // where it is, and no message: the receiver would wait for one
+  memory_.publish_word(mailbox_.announcement, MailboxWord::pack(channel_offset_, announced_));
   memory_.store_fence();
 }
 

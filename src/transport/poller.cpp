@@ -27,6 +27,8 @@ constexpr std::int64_t bytes_a_poll = 512 << 10;
 constexpr std::uint64_t rest_by_delay = 4096, longest_delay_ns = 10'000;
 /// While nothing comes, a part of the mailbox is swept so often, whatever the bell says.
 constexpr std::uint64_t unrung_sweep_ns = 20'000'000;
+/// While looks at all are rare, the bell alone is looked at so often.
+constexpr std::uint64_t bell_ns = 200'000;
 /// Limit of polls for the last messages of a peer that has gone.
 constexpr int polls_for_the_last = 16'000;
 /// Mailbox words whose channels are checked at each audit.
@@ -63,8 +65,21 @@ unsigned Poller::poll(EndpointCallbacks& callbacks) {
 /// Constant looks of a waiting process would load the device and slow down processes that exchange
 /// messages.
 bool Poller::is_due() {
-  if (pace_.slow()) return pace_.due();
+  if (pace_.slow()) return pace_.due() || has_rung();
   return !active_.empty() || is_time_to_sweep();
+}
+
+/// True: something has come, since a sender that was silent for as long rings.
+bool Poller::has_rung() {
+  if (watches_bell_) return false;  // at its next look
+  const std::uint64_t now = base::now_ns();
+  if (now < next_bell_ns_) return false;
+  next_bell_ns_ = now + bell_ns;
+  mailbox_.drop_bell();
+  memory_.load_fence();
+  const bool rung = mailbox_.rung();
+  if (rung) go_on();
+  return rung;
 }
 
 /// Something has come, or will at once.
@@ -187,13 +202,12 @@ Poller::Heard Poller::open(Peer source, std::uint64_t offset, bool follow) {
   // an endpoint that has gone or is broken is ignored, on a new channel too
   if (peer.gone(generation)) return Heard::nothing;
   if (follow && (*channel)->previous() != 0 && !is_done_with_previous(**channel)) {
-    wake(source);
+    if (peer.rx) wake(source);
     return Heard::again;
   }
   newcomer_(source, generation);
   peer.misses = false;
   peer.rx = std::move(*channel);
-  if (follow && peer.rx->previous() != 0) peer.rx->return_credits();  // it may use that memory now
   return Heard::yes;
 }
 
@@ -207,9 +221,19 @@ bool Poller::is_done_with_previous(const RxChannel& next) {
   };
   if (next.lines_before() == 0) return true;
   if (!is_it(peers_[source].rx.get()) && open(source, next.previous(), false) != Heard::yes)
-    return true;  // it is another's by now
+    return false;  // overwritten: the sender writes it again
   const RxChannel& previous = *peers_[source].rx;
-  return !previous.fault().empty() || previous.taken(next.lines_before());
+  return previous.fault().empty() && previous.taken(next.lines_before());  // a fault is reported
+}
+
+/// By credits: the sender may use the memory of its channel before now. Where it has sent nothing
+/// yet it waits for none, and may have closed: then that is looked at first.
+void Poller::tell_followed(Peer source) {
+  RxChannel& channel = *peers_[source].rx;
+  if (channel.quiet())
+    followed_.push_back(source);
+  else
+    channel.return_credits();
 }
 
 Poller::Heard Poller::activate(Peer source, std::uint64_t word) {
@@ -225,12 +249,16 @@ Poller::Heard Poller::activate(Peer source, std::uint64_t word) {
     if (const Heard heard = open(source, offset); heard != Heard::yes) return heard;
   }
   peer.rx->announced(word);
+  if (!known && peer.rx->previous() != 0) tell_followed(source);
   wake(source);
   return Heard::yes;
 }
 
 void Poller::look_again(Peer source) {
-  if (!peers_[source].rx && ever_heard(source)) activate(source, mailbox_.seen(source));
+  const RxChannel* const rx = peers_[source].rx.get();
+  const std::uint64_t word = mailbox_.seen(source);
+  if (word != 0 && (rx == nullptr || rx->offset() != MailboxWord::offset(word)))
+    activate(source, word);
 }
 
 /// A new sender's channel could announce itself by exactly the word that the old one left there.
@@ -259,10 +287,12 @@ void Poller::rest(Peer source) {
   std::erase(active_, source);
 }
 
+/// But for those whose faults are not reported yet.
 void Poller::deactivate_quiet(std::uint32_t polls_in_vain) {
   for (std::size_t i = 0; i < active_.size();) {
     PeerState& peer = peers_[active_[i]];
-    if (!peer.rx->quiet() || peer.polls_in_vain < polls_in_vain) {
+    const bool rests = peer.rx->quiet() && peer.rx->fault().empty();
+    if (!rests || peer.polls_in_vain < polls_in_vain) {
       ++i;
       continue;
     }

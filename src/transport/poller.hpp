@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/pace.hpp"
@@ -32,16 +33,20 @@ class Poller {
   void take_the_last(Peer source, EndpointCallbacks& callbacks);
   void wake(Peer source);
   void rest(Peer source);
-  /// Handles the last announcement of an endpoint again, if no channel of it is known.
+  /// Handles the last announcement of an endpoint again, if that channel of it is not known.
   void look_again(Peer source);
   bool ever_heard(Peer source) const { return mailbox_.seen(source) != 0; }
   /// Checks the channels behind some mailbox words.
   void audit();
   const std::vector<Peer>& active() const { return active_; }
+  /// The senders that have moved to channels where nothing had been sent yet, since the last call.
+  /// They are to be told, by credits, while they are open.
+  std::vector<Peer> take_followed() { return std::exchange(followed_, {}); }
 
  private:
   enum class Heard { yes, nothing, again };
   bool is_due();
+  bool has_rung();
   bool is_time_to_sweep();
   void go_on();
   void slow_down(std::uint64_t lines_looked_at);
@@ -53,6 +58,7 @@ class Poller {
   Heard activate(Peer source, std::uint64_t word);
   Heard open(Peer source, std::uint64_t offset, bool follow = true);
   bool is_done_with_previous(const RxChannel& next);
+  void tell_followed(Peer source);
   std::optional<bool> is_intra_node(Peer source, std::uint32_t generation) const;
 
   const EndpointTable& table_;
@@ -63,8 +69,10 @@ class Poller {
   Newcomer newcomer_;
   Mailbox mailbox_;
   std::vector<Peer> active_;            ///< channels polled each time
+  std::vector<Peer> followed_;          ///< see take_followed()
   std::size_t first_ = 0;               ///< index of the channel polled first
   std::uint64_t resting_since_ns_ = 0;  ///< without an active channel; 0: not known yet
+  std::uint64_t next_bell_ns_ = 0;      ///< look at the bell alone, at the slow pace
   std::uint64_t next_sweep_ns_ = 0;     ///< while no channel is active, or nothing comes
   std::uint64_t quiet_since_ns_ = 0;    ///< at the slow pace nothing has come; 0: not known
   bool watches_bell_ = false;           ///< and no more than it, but for a sweep now and then

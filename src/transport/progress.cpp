@@ -119,6 +119,8 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
   poller.audit();
   look_for_damage(now);
   look_for_faults();
+  for (const Peer source : poller.take_followed())
+    troubles.push_back({source, peers[source].rx->source_generation(), std::nullopt});
   tell_troubles();
   peers.watch.look(
       [&](Peer peer, std::uint32_t generation, PeerFate fate, const std::string& description) {

@@ -80,6 +80,7 @@ class TxChannel {
   void begin(std::uint32_t ring_lines);
   // moving.cpp
   bool small() const { return layout_.ring_lines() < context_.settings.ring_lines; }
+  bool least() const { return layout_.ring_lines() == context_.settings.first_ring_lines; }
   void note_lap();
   void want_larger();
   void want_cells();
@@ -144,6 +145,7 @@ class TxChannel {
     std::uint64_t bytes = 0, nonce = 0;
     std::uint32_t trouble = 0;
     bool consumed = false;  ///< all that was sent there
+    ChannelHeader header{};
   };
   Left left_;  ///< the channel before this one, while the receiver may still store there
   std::uint32_t trouble_of_left_ = 0;  ///< read there at the end, not returned yet
