@@ -156,7 +156,10 @@ class Queue {
         excluded_(excluded),
         meanwhile_(meanwhile) {}
 
-  void await_all() { pending_ = entries_.others(); }
+  void await_all() {
+    pending_ = entries_.others();
+    pace_.reset();  // others may wait for what this passes first
+  }
   /// Waits until `step` is done with all awaited participants; false after `max_looks` looks.
   template <class Step>
   Result<bool> pass_all(base::Waiter& waiter, Step step, std::uint32_t max_looks = forever) {

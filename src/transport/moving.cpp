@@ -56,7 +56,7 @@ bool TxChannel::try_to_move() {
 /// sent. False: the pool is full.
 bool TxChannel::move(std::uint32_t ring_lines) {
   const ChannelLayout layout(context_.settings.cell_count, ring_lines);
-  auto at = context_.tx_memory.allocate(bytes_of(layout), "a channel");
+  auto at = context_.tx_memory.allocate(bytes_of(layout), "a channel", false);
   if (!at) return false;
   publish_position();  // the last, by which the receiver notices what is missing there
   left_ = {base_, bytes_of(layout_), nonce_, trouble_, consumed_ == head_, header_};
@@ -95,7 +95,7 @@ bool TxChannel::cells_settled() {
   wants_cells_ = false;
   const std::uint32_t number = context_.settings.cell_count;
   auto more =
-      context_.tx_memory.allocate(static_cast<std::uint64_t>(number) * cell_bytes_, "cells");
+      context_.tx_memory.allocate(static_cast<std::uint64_t>(number) * cell_bytes_, "cells", false);
   if (!more) {
     no_larger_until_ns_ = context_.coarse_ns + full_pool_ns;
     return true;

@@ -34,7 +34,7 @@ void TxMemory::give_empty_pieces_back(std::uint64_t timeout_ns) {
   }
 }
 
-Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what) {
+Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what, bool needed) {
   const std::string name =
       fmt::format("penstock.tx.{}.{}.{}", owner_.slot, owner_.generation, made_);
   arena::CreateOptions options;
@@ -44,7 +44,9 @@ Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what) {
   auto object = arena_->create(name, bytes, options);
   if (!object) {
     if (object.error().code != ErrorCode::no_space) return unexpected(object.error());
-    arena_->pool().publish_activity(pool::found_full);  // readable even after the process has ended
+    if (needed)
+      arena_->pool().publish_activity(
+          pool::found_full);  // readable even after the process has ended
     const auto stats = arena_->stats();
     const pool::Info& info = arena_->pool().info();
     return fail(
@@ -78,16 +80,16 @@ std::byte* TxMemory::take_from(Slab& piece, std::uint64_t bytes) {
   return at;
 }
 
-Result<std::byte*> TxMemory::allocate(std::uint64_t bytes, const char* what) {
+Result<std::byte*> TxMemory::allocate(std::uint64_t bytes, const char* what, bool needed) {
   bytes = base::align_up(bytes, channel_alignment);
   for (Slab& piece : pieces_)
     if (std::byte* at = take_from(piece, bytes)) return at;
   give_empty_pieces_back(0);
   Result<Slab*> fresh = unexpected(Error{});
   const bool shared = bytes <= next_piece_bytes_ / 2;
-  if (shared) fresh = piece(next_piece_bytes_, what);
+  if (shared) fresh = piece(next_piece_bytes_, what, false);
   if (shared && fresh) next_piece_bytes_ = std::min(2 * next_piece_bytes_, largest_piece_bytes);
-  if (!fresh) fresh = piece(bytes, what);  // a large block, or the pool is nearly full
+  if (!fresh) fresh = piece(bytes, what, needed);  // a large block, or the pool is nearly full
   if (!fresh) return unexpected(fresh.error());
   return take_from(**fresh, bytes);
 }

@@ -18,7 +18,8 @@ class TxMemory {
   TxMemory& operator=(const TxMemory&) = delete;
 
   /// A block, 4 KiB aligned, contents undefined. Errors: no_space; it names `what` and a remedy.
-  Result<std::byte*> allocate(std::uint64_t bytes, const char* what);
+  /// `needed`: that ends what the caller does, and `penstock ps` shows that the pool is full.
+  Result<std::byte*> allocate(std::uint64_t bytes, const char* what, bool needed = true);
   /// Gives a block back; `bytes` as allocated. `still`: no other process can store there any more.
   /// Otherwise the block is never used again here: it goes back with its piece, and the arena keeps
   /// space that a dead process may have stored to in quarantine.
@@ -42,7 +43,7 @@ class TxMemory {
       return at >= object.data && at < object.data + object.bytes;
     }
   };
-  Result<Slab*> piece(std::uint64_t bytes, const char* what);
+  Result<Slab*> piece(std::uint64_t bytes, const char* what, bool needed);
   void give_empty_pieces_back(std::uint64_t timeout_ns);
   static std::byte* take_from(Slab& piece, std::uint64_t bytes);
 
