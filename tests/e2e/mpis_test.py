@@ -51,16 +51,15 @@ class EachMpi(Case):
 
     def flood(self):
         """What nobody receives yet stays with its senders; the provider says what it kept."""
-        limit, on_its_way = 1 << 20, 4 << 20  # all in all: 38 MB for each rank
-        done = self.run_ranks(3, self.python, PROGRAMS / "flood.py",
-                              environment=clean_environment(PENSTOCK_LOG="info",
-                                                            PENSTOCK_UNEXPECTED_BYTES=limit))
-        self.assertIn("flood: ok", done.stdout)
-        kept = re.findall(r"at most (\d+) bytes kept and (\d+) announced.* (\d+) times", done.stderr)
-        self.assertTrue(kept, done.stderr)
-        self.assertLessEqual(max(int(bytes_kept) for bytes_kept, _, _ in kept), limit + on_its_way)
-        self.assertGreater(max(int(announced) for _, announced, _ in kept), 100)
-        self.assertGreater(max(int(times) for _, _, times in kept), 0)
+        limit, on_its_way = 1 << 20, 4 << 20  # one way: 21 MB
+        environment = clean_environment(PENSTOCK_LOG="info", PENSTOCK_UNEXPECTED_BYTES=limit)
+        for how in "both ways", "one way":
+            done = self.run_ranks(3, self.python, PROGRAMS / "flood.py", how, environment=environment)
+            self.assertIn("flood: ok", done.stdout)
+        # Both ways, what tells a sender waits behind what this rank has sent: how much is kept depends on who is when.
+        kept = re.findall(r"at most (\d+) bytes kept", done.stderr)
+        self.assertEqual(len(kept), 3, done.stderr)
+        self.assertLessEqual(max(map(int, kept)), limit + on_its_way)
 
     def window_library_is_preloaded(self):
         for options, says in (((), "2 of 2"), (("--no-windows",), "0 of 2")):

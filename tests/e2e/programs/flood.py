@@ -1,5 +1,7 @@
 """Messages that the last rank receives late, and in reverse: nonblocking ones from all, then blocking ones.
-What each rank may keep is PENSTOCK_UNEXPECTED_BYTES."""
+What each rank may keep is PENSTOCK_UNEXPECTED_BYTES. Argument: "both ways", or "one way" for the blocking ones alone."""
+import sys
+
 import numpy
 from mpi4py import MPI
 
@@ -46,7 +48,8 @@ def blocking(words):
 
 
 for words in (5, 900, 12_000):
-    nonblocking(words)
+    if sys.argv[1] == "both ways":
+        nonblocking(words)
     blocking(words)
 comm.Barrier()
 if rank == 0:
