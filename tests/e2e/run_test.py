@@ -207,8 +207,9 @@ class Refused(Case):
         self.penstock("run", "-n", "two", "--", PYTHON, HEAT, status=2)
 
     def test_pool_too_small_for_the_job(self):
+        large = clean_environment(PENSTOCK_CELLS=32, PENSTOCK_FIRST_LINES=1024)  # channels, from the start
         done = self.penstock("run", "-n", "8", "--nodes", "8", "--size", "16M", "--", PYTHON,
-                             PROGRAMS / "all_to_all.py", status=None, timeout=200)
+                             PROGRAMS / "all_to_all.py", status=None, timeout=200, environment=large)
         self.assertNotEqual(done.returncode, 0)
         said = done.stdout + done.stderr
         self.assertIn("run the job with --size 32M", said)
