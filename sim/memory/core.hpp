@@ -123,7 +123,7 @@ class Core {
   std::deque<Buffered> buffer_;
   std::vector<std::uint64_t> dropping_;
   std::uint32_t epoch_ = 0;
-  std::uint64_t now_ = 0;      ///< when it was last told
+  std::uint64_t now_ = 0;  ///< when it was last told
   std::uint64_t device_reads_ = 0;
   std::uint64_t last_op_ = 0;  ///< number of the last publish
   static constexpr std::size_t recent_count = 16;

@@ -29,7 +29,8 @@ TEST(Pace, looks_are_always_due_at_first) {
 
 TEST(Pace, long_waits_read_little) {
   Pace pace;
-  looks_in(pace, 30'000'000, 1);  // by then an eighth of the time is more than what 8 lines may take
+  looks_in(pace, 30'000'000,
+           1);  // by then an eighth of the time is more than what 8 lines may take
   ASSERT_TRUE(pace.slow());
   constexpr std::uint64_t ns = 40'000'000, lines = 8;
   const std::uint64_t limit = Pace::reads_a_second * ns / 1'000'000'000;

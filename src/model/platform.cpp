@@ -157,8 +157,7 @@ Result<void> change_one(PlatformSet& set, std::string_view name, double number) 
   }
   constexpr double most = 1 + offload::max_leaves;
   if (name == "switches" && (number > most || number != std::floor(number)))
-    return fail(ErrorCode::invalid_argument, "switches={}: 0 to {} are modelled", number,
-                most);
+    return fail(ErrorCode::invalid_argument, "switches={}: 0 to {} are modelled", number, most);
   const PlatformField* const field = field_of(name);
   if (field == nullptr)
     return fail(ErrorCode::invalid_argument, "a platform has no '{}'; it has {}", name,

@@ -122,8 +122,8 @@ struct ProcessRecord {
   std::uint64_t lease_beat = 0;    ///< heartbeat counter
   std::uint64_t device_reads = 0;  ///< lines it had read from the device at that beat
   std::uint64_t beat_ns = 0;       ///< when it was, by the clock of its host
-  std::int32_t rank = -1;        ///< of the job, -1 when unknown
-  std::string job;               ///< job key, "" when none
+  std::int32_t rank = -1;          ///< of the job, -1 when unknown
+  std::string job;                 ///< job key, "" when none
   std::string program;
   bool attached = false;  ///< false: detached in order; the statistics are its last
   bool alive = false;
