@@ -59,8 +59,10 @@ void read_variables(Input& input) {
   const auto settings = transport::settings_for(coherence::Mode::software);
   if (settings) {
     expect(settings->cell_bytes % coherence::line_bytes == 0);
-    const transport::ChannelLayout layout(settings->cell_count, settings->ring_lines);
-    expect(settings->channel_bytes() >= layout.bytes());
+    const transport::ChannelLayout first(settings->cell_count, settings->first_ring_lines),
+        busy(settings->cell_count, settings->ring_lines);
+    expect(first.bytes() <= busy.bytes());
+    expect(settings->first_cell_count <= settings->cell_count);
   } else {
     expect(is_told(settings.error()));
   }
