@@ -154,10 +154,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                       memory,
                       self,
                       0,
+                      0,
                       std::vector<std::byte>(settings->cell_bytes)};
     alignas(64) std::uint64_t mailbox[8] = {};
-    auto channel =
-        TxChannel::make(context, Address{self.pool_id, self.job, 5, 6}, &mailbox[0], stats, false);
+    auto channel = TxChannel::make(context, Address{self.pool_id, self.job, 5, 6},
+                                   MailboxWords{&mailbox[0], &mailbox[1]}, stats, false);
     need(channel);
     Sender sender(world, context, **channel, mailbox[0], input);
     for (int steps = 0; steps < 64 && !input.empty(); ++steps) sender.step();
