@@ -51,6 +51,24 @@ void exchange_words(World& world, Rank& rank, Talk& talk, std::uint32_t i) {
   }
 }
 
+/// Message `n` after so long a rest, in which the sender polls as well.
+void send_after(World& world, Rank& rank, Talk& talk, std::uint32_t n, std::uint64_t ns) {
+  const std::uint64_t until = world.now_ns() + ns;
+  wait_polling(world, rank, [&] { return world.now_ns() >= until; });
+  world.require(rank.inject_word(), "no credit");
+  talk.sent = n;
+}
+
+/// Message `n`, at most so long after it was sent.
+void find_within(World& world, Rank& rank, const Talk& talk, std::uint32_t n,
+                 std::uint64_t late_ns) {
+  wait_polling(world, rank, [&] { return talk.sent == n || rank.words_received() == n; });
+  const std::uint64_t sent_ns = world.now_ns();
+  wait_polling(world, rank, [&] { return rank.words_received() == n; });
+  const std::uint64_t late = world.now_ns() - sent_ns;
+  world.require(late <= late_ns, fmt::format("found {} us later", late / 1000));
+}
+
 /// After the first millisecond, and with all that a rank looks at besides.
 TEST(Traffic, WhoWaitsReadsTenThousandLinesASecondAtMost) {
   constexpr std::uint64_t waits_ns = 1000 * ns_a_ms, most = 10'000;
@@ -84,17 +102,10 @@ TEST(Traffic, WhoHasWaitedForLongHearsTheBell) {
     for (std::uint32_t n = 2; n <= messages; ++n) {
       if (i == 0) {
         // not at a whole number of sweeps
-        const std::uint64_t until = world.now_ns() + apart_ns + n * ns_a_ms / 2;
-        wait_polling(world, rank, [&] { return world.now_ns() >= until; });
-        world.require(rank.inject_word(), "no credit");
-        talk.sent = n;
+        send_after(world, rank, talk, n, apart_ns + n * ns_a_ms / 2);
         continue;
       }
-      wait_polling(world, rank, [&] { return talk.sent == n || rank.words_received() == n; });
-      const std::uint64_t sent_ns = world.now_ns();
-      wait_polling(world, rank, [&] { return rank.words_received() == n; });
-      const std::uint64_t late = world.now_ns() - sent_ns;
-      world.require(late <= late_ns, fmt::format("found {} us later", late / 1000));
+      find_within(world, rank, talk, n, late_ns);
     }
   };
   expect_held("traffic", "random schedules", explore(two_ranks(*pool, "the bell", body), 5));
@@ -109,17 +120,10 @@ TEST(Traffic, WhoHasWaitedForSomeMillisecondsHearsTheBell) {
     exchange_words(world, rank, talk, i);
     for (std::uint32_t n = 2; n <= 12; ++n) {
       if (i == 0) {
-        const std::uint64_t until = world.now_ns() + 11 * ns_a_ms + n * ns_a_ms / 3;
-        wait_polling(world, rank, [&] { return world.now_ns() >= until; });
-        world.require(rank.inject_word(), "no credit");
-        talk.sent = n;
+        send_after(world, rank, talk, n, 11 * ns_a_ms + n * ns_a_ms / 3);
         continue;
       }
-      wait_polling(world, rank, [&] { return talk.sent == n || rank.words_received() == n; });
-      const std::uint64_t sent_ns = world.now_ns();
-      wait_polling(world, rank, [&] { return rank.words_received() == n; });
-      const std::uint64_t late = world.now_ns() - sent_ns;
-      world.require(late <= late_ns, fmt::format("found {} us later", late / 1000));
+      find_within(world, rank, talk, n, late_ns);
     }
   };
   expect_held("traffic", "random schedules", explore(two_ranks(*pool, "a short wait", body), 5));
@@ -140,11 +144,7 @@ TEST(Traffic, WhatComesSoonAfterIsFoundWithoutTheBell) {
         continue;
       }
       talk.over = true;
-      wait_polling(world, rank, [&] { return talk.sent == n || rank.words_received() == n; });
-      const std::uint64_t sent_ns = world.now_ns();
-      wait_polling(world, rank, [&] { return rank.words_received() == n; });
-      const std::uint64_t late = world.now_ns() - sent_ns;
-      world.require(late <= ns_a_ms, fmt::format("found {} us later", late / 1000));
+      find_within(world, rank, talk, n, ns_a_ms);
     }
   };
   expect_held("traffic", "random schedules", explore(two_ranks(*pool, "a talk", body), 5));
