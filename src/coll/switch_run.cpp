@@ -341,15 +341,13 @@ void SwitchRun::leave_if_unanswered() {
 
 /// Of which the next answer is awaited: the leaf of this rank until it has asked the spine.
 std::uint64_t SwitchRun::awaited_switch() const {
-  const std::uint32_t leaves = region_->shape().leaves;
-  if (leaves == 0) return switches_.front();
-  const std::uint32_t leaf = s_.group.pool.node() % leaves;
-  const std::uint32_t ring = s_.group.ranks() + leaf;
+  if (own_switch_ == 0) return switches_.front();
+  const std::uint32_t ring = s_.group.ranks() + own_switch_ - 1;
   Packet packet;
   s_.group.memory.observe_line(&packet,
                                s_.group.pool.base() + region_->submission(ring, index_of(taken_)));
   const bool asked = offload::has_come(packet, region_->submission_place(ring, index_of(taken_)));
-  return switches_[asked ? 0 : 1 + leaf];
+  return switches_[asked ? 0 : own_switch_];
 }
 
 /// A packet of ours that a stranger has overwritten: the others have theirs, which say the same.
