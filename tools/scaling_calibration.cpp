@@ -34,13 +34,15 @@ Texts ping_pong(std::uint64_t bytes) {
                    fmt::format("1 recv 0 0 {0} 0\n1 send 0 0 {0} 0\n", elements(bytes)));
 }
 
-/// Two messages that pass each other.
-Texts exchange(std::uint64_t bytes, double posting_us) {
+/// Two messages that pass each other, on cores of a Gflop/s.
+Texts exchange(std::uint64_t bytes, const ScalingNetwork& network) {
+  const CoreWork work{
+      .posting = [&](std::uint64_t each) { return network.posting_us(each) * 1e3; }};
   const auto of = [&](int rank) {
-    return with_posting(
+    return with_core_work(
         fmt::format("{0} irecv {1} 0 {2} 0\n{0} send {1} 0 {2} 0\n{0} wait {1} {0} 0\n", rank,
                     1 - rank, elements(bytes)),
-        posting_us * 1e3);
+        work);
   };
   return two_ranks(of(0), of(1));
 }
@@ -63,7 +65,7 @@ Result<Calibration> calibration_of(const ScalingNetwork& network,
   };
   for (const auto& point : network.measured) PENSTOCK_TRY(add(ping_pong(point.bytes)));
   for (const auto& point : network.exchanged)
-    PENSTOCK_TRY(add(exchange(point.bytes, network.posting_us)));
+    PENSTOCK_TRY(add(exchange(point.bytes, network)));
   const auto took = PENSTOCK_TRY(replay_all(folder.path(), replays, signals));
   Calibration found{.network = &network};
   const auto off = [&](std::size_t index, int messages, double micro) {

@@ -154,25 +154,27 @@ double rate_of(const Points& points) {
   return static_cast<double>(points.back().bytes) / points.back().micro / 1e3;
 }
 
-/// Of those of the same size as the greatest one way.
-void add_exchanges(ScalingNetwork& network, Points exchanged) {
-  if (exchanged.empty()) return;
-  const auto& last = network.measured.back();
-  network.posting_us = std::max(exchanged.front().micro - network.measured.front().micro, 0.0);
-  for (const auto& point : exchanged)
-    if (point.bytes == last.bytes)
-      network.both_ways =
-          std::clamp(2 * last.micro / std::max(point.micro - network.posting_us, 1e-3), 1.0, 2.0);
-  network.exchanged = std::move(exchanged);
+/// Between two points a line, below the first one its time, above the last one the line of the last
+/// two. At least two points.
+double time_of(const Points& points, std::uint64_t bytes) {
+  if (bytes <= points.front().bytes) return points.front().micro;
+  std::size_t next = 1;
+  while (next + 1 < points.size() && points[next].bytes < bytes) ++next;
+  const auto &from = points[next - 1], &to = points[next];
+  const double share = static_cast<double>(bytes - from.bytes) /
+                       static_cast<double>(to.bytes - from.bytes);
+  return from.micro + share * (to.micro - from.micro);
 }
 
-/// To itself a rank copies within its cache: by the best rate.
+/// Messages to itself that are no copy at once, as they are where two are under way: by latency and
+/// the best rate.
 void add_self(ScalingNetwork& network, const Points& points) {
   if (points.size() < 2) return;
   network.local_us = points.front().micro;
   network.local_GBps = 0;
   for (const auto& point : points)
     network.local_GBps = std::max(network.local_GBps, rate_of({point}));
+  network.to_self = points;
 }
 
 ScalingNetwork measured_network(const Json& rows, const char* series, const std::string& results) {
@@ -183,14 +185,23 @@ ScalingNetwork measured_network(const Json& rows, const char* series, const std:
                          .latency_us = points.front().micro,
                          .GBps = rate_of(points),
                          .is_pool = std::string_view(series).starts_with("Penstock"),
-                         .both_ways = 2,
-                         .measured = points};
-  add_exchanges(network, points_of(rows, series, "exchange", "time_us"));
+                         .core_copies = true,
+                         .measured = points,
+                         .exchanged = points_of(rows, series, "exchange", "time_us")};
   add_self(network, points_of(rows, series, "self", "time_us"));
   return network;
 }
 
 }  // namespace
+
+double ScalingNetwork::posting_us(std::uint64_t bytes) const {
+  if (exchanged.size() < 2) return 0;
+  return std::max(time_of(exchanged, bytes) - time_of(measured, bytes), 0.0);
+}
+
+double ScalingNetwork::to_self_us(std::uint64_t bytes) const {
+  return to_self.size() < 2 ? 0 : time_of(to_self, bytes);
+}
 
 std::vector<ScalingNetwork> scaling_networks() {
   constexpr const char* table1 = "cMPI, Table 1";
@@ -245,9 +256,6 @@ std::string platform_xml(const ScalingNetwork& network, const ScalingHosts& host
   const Links links = links_of(network, variant);
   const bool limited = network.is_pool && hosts.devices != 0 && variant == ScalingVariant::whole;
   std::string shared;
-  const bool contended = variant == ScalingVariant::whole || variant == ScalingVariant::no_latency;
-  if (network.both_ways != 0 && contended)
-    shared += fmt::format(" limiter_link=\"{:.9g}MBps\"", links.GBps * network.both_ways * 1e3);
   if (limited)
     shared += fmt::format(" bb_bw=\"{:.6g}MBps\" bb_lat=\"0us\" bb_sharing_policy=\"SHARED\"",
                           hosts.devices * device_GBps / 2 * 1e3);

@@ -48,19 +48,18 @@ class Replays {
 
   /// What is to be simulated of a network; run() gives the times.
   Result<void> add(const ScalingNetwork& network) {
-    if (none_ == unset) none_ = want(network, 0, ScalingVariant::no_network);
-    constexpr ScalingVariant whole = ScalingVariant::whole;
+    constexpr ScalingVariant whole = ScalingVariant::whole, alone = ScalingVariant::alone;
+    if (none_ == unset) none_ = want(network, 0, ScalingVariant::no_network, scene_.traces);
     Wanted wanted{.network = &network};
-    wanted.alone = want(network, 0, ScalingVariant::alone);
-    wanted.timely = want(network, 0, ScalingVariant::no_latency);
-    posted_ = PENSTOCK_TRY(traces_with(network));
-    wanted.whole = want(network, 0, whole);
+    const Traces traces = PENSTOCK_TRY(traces_over(network));
+    wanted.alone = want(network, 0, alone, traces.alone);
+    wanted.timely = want(network, 0, ScalingVariant::no_latency, traces.timely);
+    wanted.whole = want(network, 0, whole, traces.whole);
     if (!network.is_pool) wanted.limited.emplace_back(0, wanted.whole);
     for (const std::uint32_t devices : options_.devices)
       if (network.is_pool)
-        wanted.limited.emplace_back(devices,
-                                    devices == 0 ? wanted.whole : want(network, devices, whole));
-    posted_.clear();
+        wanted.limited.emplace_back(
+            devices, devices == 0 ? wanted.whole : want(network, devices, whole, traces.whole));
     wanted_.push_back(wanted);
     return {};
   }
@@ -95,20 +94,43 @@ class Replays {
     std::vector<std::pair<std::uint32_t, std::size_t>> limited;  ///< devices, index
   };
 
-  std::size_t want(const ScalingNetwork& network, std::uint32_t devices, ScalingVariant variant) {
-    const std::uint32_t nodes = network.both_ways != 0 ? scene_.ranks : scene_.nodes;
+  /// The files that name them, by what is left out.
+  struct Traces {
+    std::string alone, timely, whole;
+  };
+
+  std::size_t want(const ScalingNetwork& network, std::uint32_t devices, ScalingVariant variant,
+                   const std::string& traces) {
+    const std::uint32_t nodes = network.core_copies ? scene_.ranks : scene_.nodes;
     const ScalingHosts hosts{nodes, scene_.ranks / nodes, devices, options_.gflops};
-    replays_.push_back({posted_.empty() ? scene_.traces : posted_, scene_.ranks, nodes,
-                        platform_xml(network, hosts, variant)});
+    replays_.push_back({traces, scene_.ranks, nodes, platform_xml(network, hosts, variant)});
     return replays_.size() - 1;
   }
-  /// Where posting a receive takes time; else "".
-  Result<std::string> traces_with(const ScalingNetwork& network) const {
-    if (network.posting_us == 0) return std::string();
+  /// A core that copies: what it takes for a message of no length is latency, and what more
+  /// bytes take while its own message goes is contention.
+  Result<Traces> traces_over(const ScalingNetwork& network) const {
+    if (!network.core_copies) return Traces{scene_.traces, scene_.traces, scene_.traces};
+    const double flops = options_.gflops * 1e3;
+    const auto posting = [&](std::uint64_t bytes) { return network.posting_us(bytes) * flops; };
+    const auto bytes_alone = [&](std::uint64_t bytes) {
+      return std::max(posting(bytes) - posting(0), 0.0);
+    };
+    const auto to_self = [&](std::uint64_t bytes) { return network.to_self_us(bytes) * flops; };
+    CoreWork work;
+    if (!network.to_self.empty()) work.to_self = to_self;
+    Traces traces;
+    traces.alone = PENSTOCK_TRY(write_with(work, "alone"));
+    work.posting = bytes_alone;
+    traces.timely = PENSTOCK_TRY(write_with(work, "timely"));
+    work.posting = posting;
+    traces.whole = PENSTOCK_TRY(write_with(work, "whole"));
+    return traces;
+  }
+  Result<std::string> write_with(const CoreWork& work, const char* name) const {
     std::vector<std::string> texts;
-    for (const std::string& text : scene_.texts)
-      texts.push_back(with_posting(text, network.posting_us * options_.gflops * 1e3));
-    return write_traces(folder_, texts, fmt::format("{}-posting-{}", scene_.name, wanted_.size()));
+    for (const std::string& text : scene_.texts) texts.push_back(with_core_work(text, work));
+    return write_traces(folder_, texts,
+                        fmt::format("{}-{}-{}", scene_.name, name, wanted_.size()));
   }
 
   const Scene& scene_;
@@ -117,7 +139,6 @@ class Replays {
   std::vector<Replay> replays_;
   std::vector<Wanted> wanted_;
   std::size_t none_ = unset;
-  std::string posted_;
 };
 
 /// The same program and hosts over another network of the set, or another pool; null: none.

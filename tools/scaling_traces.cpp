@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -61,6 +62,35 @@ std::size_t collectives_of(const std::string& trace) {
   std::size_t count = 0;
   while (lines >> rank >> what && std::getline(lines, rest)) count += !own.contains(what);
   return count;
+}
+
+/// A line of a trace: "RANK WHAT WITH TAG ELEMENTS TYPE", as messages have it.
+struct Action {
+  std::string line, rank, what, with;
+  std::uint64_t bytes = 0;
+};
+
+/// Of SMPI's numbers of types, double, int, char, short, long, float, byte; where none is named,
+/// bytes.
+std::uint64_t bytes_of_type(const std::string& number) {
+  constexpr std::array<std::uint64_t, 7> known{8, 4, 1, 2, 8, 4, 1};
+  if (number.empty()) return 1;
+  const std::uint64_t index = std::strtoull(number.c_str(), nullptr, 10);
+  return index < known.size() ? known[index] : 8;
+}
+
+std::vector<Action> actions_of(const std::string& trace) {
+  std::vector<Action> all;
+  std::istringstream lines(trace);
+  for (Action one; std::getline(lines, one.line); one = {}) {
+    std::istringstream words(one.line);
+    std::string tag, type;
+    std::uint64_t elements = 0;
+    words >> one.rank >> one.what >> one.with >> tag >> elements >> type;
+    one.bytes = elements * bytes_of_type(type);
+    all.push_back(std::move(one));
+  }
+  return all;
 }
 
 }  // namespace
@@ -124,14 +154,23 @@ Result<std::vector<std::string>> read_traces(const std::string& list) {
               list, base::shell_quote(list));
 }
 
-std::string with_posting(const std::string& trace, double flops) {
+std::string with_core_work(const std::string& trace, const CoreWork& work) {
+  const std::vector<Action> all = actions_of(trace);
+  const auto is = [&](std::size_t at, const char* what, const std::string& with) {
+    return at < all.size() && all[at].what == what && all[at].with == with;
+  };
   std::string out;
-  std::istringstream lines(trace);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t after = line.find(' ');
-    if (after != std::string::npos && line.compare(after + 1, 6, "irecv ") == 0)
-      out += fmt::format("{} compute {:.0f}\n", line.substr(0, after), flops);
-    out += line + "\n";
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Action& one = all[i];
+    const std::string& self = one.rank;
+    if (work.to_self && is(i, "irecv", self) && is(i + 1, "send", self) && is(i + 2, "wait", self)) {
+      out += fmt::format("{} compute {:.0f}\n", self, work.to_self(one.bytes));
+      i += 2;
+      continue;
+    }
+    if (work.posting && one.what == "irecv")
+      out += fmt::format("{} compute {:.0f}\n", self, work.posting(one.bytes));
+    out += one.line + "\n";
   }
   return out;
 }

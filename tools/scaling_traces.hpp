@@ -1,6 +1,8 @@
 // Traces of ranks, time-independent, as SimGrid replays them: files of lines "RANK ACTION ...".
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,8 +37,15 @@ Result<std::string> write_traces(const std::string& folder, const std::vector<st
 /// wrong_format.
 Result<std::vector<std::string>> read_traces(const std::string& list);
 
-/// The same with so many operations computed before each receive that is posted.
-std::string with_posting(const std::string& trace, double flops);
+/// What a rank's core does for messages of so many bytes, in operations: for one whose receive is
+/// posted, and for one to itself, which is sent and received at once. Empty: nothing, and messages
+/// to itself stay messages.
+struct CoreWork {
+  std::function<double(std::uint64_t)> posting, to_self;
+};
+/// The same trace with that computed: before each receive that is posted, and in place of a
+/// message to itself.
+std::string with_core_work(const std::string& trace, const CoreWork& work);
 
 /// Operations that a rank's trace computes.
 double flops_of(const std::string& trace);

@@ -5,8 +5,9 @@
  *   smpicc -O2 cg.c -o cg;       smpirun -np 4 ... ./cg --skeleton --na 1500000
  *   the same with -trace-ti                                        a trace, for replay
  *
- * --skeleton: no matrix; a product of matrix and vector is so many floating point operations, which
- * the simulator is told of. What is sent does not depend on the data. Source: Bailey et al., The
+ * --skeleton: nothing is computed; the simulator is told how many floating point operations a
+ * product of matrix and vector has. What is sent does not depend on the data. --untimed: outer
+ * iterations before those that are measured, as NAS CG has one. Source: Bailey et al., The
  * NAS Parallel Benchmarks (1991), and the description of CG's communication in docs/scale.md.
  * Ranks: a power of two.
  *
@@ -25,6 +26,7 @@
 static int inner = 25;
 static int nonzer = 7; /* entries of a row: nonzer * (nonzer + 1) in the count of operations */
 static int outer = 1;
+static int untimed;
 static int skeleton;
 static long na = 1400;
 
@@ -100,12 +102,12 @@ static void sum_numbers(const struct grid* g, double* numbers, int count) {
 static void multiply(const struct grid* g, const double* x, double* w) {
   const long columns = na / g->columns, row0 = g->row * g->piece, column0 = g->column * columns;
   const long width = 2 * (nonzer / 2);
-#ifdef SIMULATED
   if (skeleton) {
+#ifdef SIMULATED
     smpi_execute_flops(2.0 * (double)na * nonzer * (nonzer + 1) / g->ranks);
+#endif
     return;
   }
-#endif
   memset(w, 0, (size_t)g->piece * sizeof *w);
   for (long i = 0; i < g->piece; ++i) {
     for (long d = -width / 2; d <= width / 2; ++d) {
@@ -168,8 +170,10 @@ static double* vector(long elements) {
 #ifdef SIMULATED
   if (skeleton) return SMPI_SHARED_MALLOC((size_t)elements * sizeof(double));
 #endif
-  double* made = calloc((size_t)elements, sizeof *made);
+  double* made = malloc((size_t)elements * sizeof *made);
   if (made == NULL) fail("no memory");
+  /* Also for --skeleton: pages that nobody has written are all one, which is never out of cache. */
+  for (long i = 0; i < elements; ++i) made[i] = 1;
   return made;
 }
 
@@ -184,10 +188,14 @@ static void parse(int argc, char** argv) {
       nonzer = atoi(value), ++i;
     } else if (strcmp(argv[i], "--outer") == 0) {
       outer = atoi(value), ++i;
+    } else if (strcmp(argv[i], "--untimed") == 0) {
+      untimed = atoi(value), ++i;
     } else {
-      fail("usage: cg [--skeleton] [--na N] [--nonzer N] [--outer N]");
+      fail("usage: cg [--skeleton] [--na N] [--nonzer N] [--outer N] [--untimed N]");
     }
   }
+  if (na < 1 || nonzer < 1 || outer < 1) fail("--na, --nonzer and --outer need a number above 0");
+  if (untimed < 0) fail("--untimed needs a number of at least 0");
 }
 
 int main(int argc, char** argv) {
@@ -197,13 +205,15 @@ int main(int argc, char** argv) {
   const long most = g.piece > na / g.columns ? g.piece : na / g.columns;
   double *x = vector(most), *z = vector(most), *p = vector(most), *q = vector(most),
          *r = vector(most), *w = vector(most);
-  for (long i = 0; !skeleton && i < most; ++i) x[i] = 1;
   int go = 1;
   MPI_Bcast(&go, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double begin = MPI_Wtime();
-  double residual = 0;
-  for (int iteration = 0; iteration < outer; ++iteration) {
+  double begin = 0, residual = 0;
+  for (int iteration = -untimed; iteration < outer; ++iteration) {
+    if (iteration == 0) {
+      MPI_Barrier(MPI_COMM_WORLD);
+      begin = MPI_Wtime();
+      exchanging = 0;
+    }
     residual = solve(&g, x, z, p, q, r, w);
     double norms[2] = {dot(x, z, na / g.columns), dot(z, z, na / g.columns)};
     sum_numbers(&g, norms, 2);
