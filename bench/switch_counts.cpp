@@ -259,6 +259,36 @@ Result<void> measure_all(std::uint32_t ranks, const std::vector<std::uint64_t>& 
   return {};
 }
 
+/// Errors: invalid_argument, of sizes that no rank can have or this machine's memory cannot.
+Result<void> check(const std::vector<std::uint32_t>& ranks,
+                   const std::vector<std::uint64_t>& sizes) {
+  const auto memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                      static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  constexpr std::uint64_t buffers = 3;  // inputs, outputs, and those that they are compared with
+  for (const std::uint32_t count : ranks)
+    for (const std::uint64_t size : sizes) {
+      if (size < count * element)
+        return fail(ErrorCode::invalid_argument,
+                    "--sizes: {} bytes on {} ranks; each rank needs a number of {} bytes: name {} "
+                    "or more",
+                    size, count, element, count * element);
+      if (size > memory / (buffers * count))
+        return fail(ErrorCode::invalid_argument,
+                    "--sizes: {0} bytes on {1} ranks need {2} times as much memory, and this "
+                    "machine has {3} bytes: name {4} or less, or fewer --ranks",
+                    size, count, buffers * count, memory, memory / (buffers * count));
+    }
+  return {};
+}
+
+Result<void> run(const std::vector<std::uint32_t>& ranks, const std::vector<std::uint64_t>& sizes,
+                 int calls) {
+  PENSTOCK_TRY(check(ranks, sizes));
+  fmt::print("# way collective ranks bytes up down packets reduced rank_us switch_us bits\n");
+  for (const std::uint32_t count : ranks) PENSTOCK_TRY(measure_all(count, sizes, calls));
+  return {};
+}
+
 }  // namespace
 }  // namespace penstock::bench
 
@@ -271,12 +301,8 @@ int main(int argc, char** argv) {
   app.add_option("--sizes", sizes, "bytes of the longest buffer of a rank")->delimiter(',');
   app.add_option("--calls", calls, "of each, on average")->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
-  fmt::print("# way collective ranks bytes up down packets reduced rank_us switch_us bits\n");
-  for (const std::uint32_t count : ranks) {
-    const auto done = penstock::bench::measure_all(count, sizes, calls);
-    if (done) continue;
-    fmt::print(stderr, "switch_counts: {}\n", done.error().message);
-    return 1;
-  }
-  return 0;
+  const auto done = penstock::bench::run(ranks, sizes, calls);
+  if (done) return 0;
+  fmt::print(stderr, "switch_counts: {}\n", done.error().message);
+  return 1;
 }

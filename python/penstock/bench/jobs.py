@@ -142,10 +142,10 @@ def _ended(job: "subprocess.Popen[str]") -> None:
             raise
 
 
-def lines_of(run: Run, transport: Transport, command: Sequence[str]) -> List[List[str]]:
+def lines_of(run: Run, transport: Transport, command: Sequence[str], measurements: int = 1) -> List[List[str]]:
     """The words of the lines that an MPI program prints over this transport, without remarks."""
     environment, launcher = transport
-    out = output([*launcher, *command], run.timeout(), {**clean_environment(), **environment})
+    out = output([*launcher, *command], run.timeout(measurements), {**clean_environment(), **environment})
     return [line.split() for line in out.splitlines() if line.strip() and not line.startswith("#")]
 
 

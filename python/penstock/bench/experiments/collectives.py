@@ -41,13 +41,13 @@ def times(run: Run, transport: jobs.Transport, program: str, sizes: Sequence[int
 
 
 def usage(run: Run, transport: jobs.Transport, program: str, sizes: Sequence[int], ranks: int, ops: Sequence[str] = tuple(OPS),
-          iterations: int = 0) -> Figures:
-    """`iterations`: 0, as many as the size bears."""
+          iterations: int = 0, parts: int = 1) -> Figures:
+    """`iterations`: 0, as many as the size bears; `parts`: measurements as which this one counts."""
     figures: Dict[Key, float] = {}
     iterations = iterations or (20 if run.settings.quick else 0)
     few = ["--iterations", str(iterations)] if iterations else []
-    for op, size, cpu, _, sent, received in jobs.lines_of(run, transport, [program, "--usage", "--validate", "--op", ",".join(ops),
-                                                                           "--sizes", jobs.sizes_argument(sizes), *few]):
+    words = [program, "--usage", "--validate", "--op", ",".join(ops), "--sizes", jobs.sizes_argument(sizes), *few]
+    for op, size, cpu, _, sent, received in jobs.lines_of(run, transport, words, parts):
         what = partial(Key, op, bytes=None if op == "barrier" else int(size), procs=ranks, wall=False)
         figures[what(metric="cpu_us")] = float(cpu)
         figures[what(metric="bytes_socket")] = float(sent) + float(received)

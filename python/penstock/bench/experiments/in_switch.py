@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from functools import partial
 from typing import Dict, List, Sequence
 
 from penstock.bench import jobs
-from penstock.bench.experiment import Absent, Experiment, Failed, Measure, Run
+from penstock.bench.experiment import Absent, Experiment, Failed, Figures, Measure, Run
 from penstock.bench.experiments.collectives import usage
 from penstock.bench.model import Plot, row
 
@@ -17,17 +16,20 @@ OPS = ["allreduce", "reduce_scatter"]
 COUNTED = ["bytes_up", "bytes_down", "packets", "bytes_reduced"]
 NAMES = {"one_shot": "plain pool, one shot", "two_shot": "plain pool, two shots", "switch": "switch"}
 MEMORY = 2 << 30  # of inputs and outputs together
+MOST = 32  # ranks, as bench/switch_counts.cpp has it
 LONG = 64 << 20  # bytes of all ranks of which one call is enough
+
+
+def parts(ranks: int, size: int) -> int:
+    """As how many measurements one of so many bytes counts: cores are few, and each rank copies and adds."""
+    return 1 + ranks * size // LONG
 
 
 def counted(run: Run, program: str, ranks: int, size: int) -> None:
     """Of the rank that does most: a link's bytes, packets, bytes reduced; CPU time of ranks and of the switch."""
     calls = 1 if run.settings.quick or ranks * size > LONG else 3
-    done = subprocess.run([program, "--ranks", str(ranks), "--sizes", str(size), "--calls", str(calls)], capture_output=True,
-                          text=True, timeout=run.settings.timeout * (1 + ranks * size // LONG))
-    if done.returncode != 0:
-        raise Failed(done.stderr.strip())
-    for line in done.stdout.splitlines():
+    command = [program, "--ranks", str(ranks), "--sizes", str(size), "--calls", str(calls)]
+    for line in jobs.output(command, run.timeout(parts(ranks, size)), jobs.clean_environment()).splitlines():
         if line.startswith("#"):
             continue
         way, op, _, _, *counts, rank_us, switch_us, bits = line.split()
@@ -43,27 +45,37 @@ def counted(run: Run, program: str, ranks: int, size: int) -> None:
 def tcp(run: Run, ranks: int, sizes: Sequence[int]) -> Dict[str, Measure]:
     program = str(run.tools.compiled("bench/collectives.c"))
 
-    return {name: partial(usage, run, kind, program, sizes, ranks, OPS, 3)
-            for name, kind in jobs.transports(run, ranks, [jobs.TCP]).items()}
+    def all_sizes(kind: jobs.Transport) -> Figures:
+        return {key: value for size in sizes
+                for key, value in usage(run, kind, program, [size], ranks, OPS, 3, parts(ranks, size)).items()}
+
+    return {name: partial(all_sizes, kind) for name, kind in jobs.transports(run, ranks, [jobs.TCP]).items()}
 
 
 def run(run: Run) -> None:
     program = str(run.tools.program("switch_counts"))
     sizes = run.settings.sizes_or(SIZES, QUICK_SIZES)
     for ranks in run.settings.procs_or(RANKS, QUICK_RANKS):
+        if not 2 <= ranks <= MOST:
+            run.lacks(f"--procs {ranks}: a switch serves 2 to {MOST} ranks here")
+            continue
         usable: List[int] = [size for size in sizes if 2 * ranks * size <= MEMORY]
         if usable != list(sizes):
             run.lacks(f"{ranks} ranks: calls of {max(sizes)} bytes need more than {MEMORY >> 30} GiB")
-        for size in usable:
+        if not usable:
+            continue
+        for number, size in enumerate(usable):
+            run.progress(number, len(usable), f"{ranks} ranks, {size} bytes")
             counted(run, program, ranks, size)
         try:
             run.rounds(tcp(run, ranks, usable), 1, quick_rounds=1, baselines=[jobs.TCP])
         except Absent as error:
             run.lacks(f"TCP: {error}")
+    small = [size for size in sizes if size <= 1 << 20] or sizes
     for op in OPS:
         for metric, words in (("bytes_down", "bytes"), ("bytes_reduced", "bytes")):
             run.plot(Plot(f"in-switch-{op}-{metric}", f"{op}: {metric.replace('_', ' ')} of a host",
-                          {"op": op, "metric": metric, "bytes": max(s for s in sizes if s <= 1 << 20)}, x="procs", unit=words))
+                          {"op": op, "metric": metric, "bytes": max(small)}, x="procs", unit=words))
 
 
 EXPERIMENT = Experiment(
