@@ -5,16 +5,18 @@
 
 #include "pool_memory.hpp"
 #include "session/session.hpp"
+#include "word_memory.hpp"
 
 namespace penstock::mpi {
 
 struct Attachment {
   explicit Attachment(std::shared_ptr<plugin::Session> with)
-      : session(std::move(with)), memory(*session->arena) {}
+      : session(std::move(with)), memory(*session->arena), words(memory) {}
   pool::Pool& pool() const { return *session->pool; }
 
   std::shared_ptr<plugin::Session> session;
   PoolMemory memory;
+  WordMemory words;
 };
 
 /// Attaches at the first call, once MPI is initialized. Null: no pool is named, or it cannot be

@@ -39,7 +39,7 @@ struct Offer {
   std::uint64_t token = 0;
   std::uint64_t offset = none;  ///< offset of its segment; none: it cannot be in the pool
   std::uint64_t bytes = 0;
-  std::uint64_t sync_area = none;  ///< offset of the window's words; rank 0 makes them
+  std::uint64_t words = none;  ///< offset of this rank's words (window::Member)
   std::int64_t unit = 1;
   std::uint32_t node = 0;
   std::uint8_t emulated = 0, full = 0, unified = 0, unused = 0;
@@ -55,6 +55,7 @@ class Making {
   }
   ~Making() {
     for (const auto& object : objects_) at_->memory.give_back(object);
+    for (const auto& piece : words_) at_->words.give_back(piece);
   }
   Making(const Making&) = delete;
   Making& operator=(const Making&) = delete;
@@ -70,7 +71,8 @@ class Making {
  private:
   Offer own_offer();
   void offer_segment(Offer& offer);
-  std::optional<std::uint64_t> take(std::uint64_t bytes, bool zeroed, Offer& offer);
+  std::optional<std::uint64_t> take(std::uint64_t bytes, Offer& offer);
+  void offer_words(Offer& offer);
   bool found_full() const;
 
   Attachment* at_;
@@ -78,10 +80,11 @@ class Making {
   int size_ = 0, rank_ = 0;
   std::vector<Offer> offers_;
   std::vector<arena::Object> objects_;
+  std::vector<WordMemory::Piece> words_;
 };
 
-std::optional<std::uint64_t> Making::take(std::uint64_t bytes, bool zeroed, Offer& offer) {
-  auto made = at_->memory.make(bytes, zeroed);
+std::optional<std::uint64_t> Making::take(std::uint64_t bytes, Offer& offer) {
+  auto made = at_->memory.make(bytes);
   if (!made) {
     offer.full = 1;
     return std::nullopt;
@@ -95,7 +98,7 @@ void Making::offer_segment(Offer& offer) {
     case Flavor::shared:
       break;
     case Flavor::allocate:
-      offer.offset = offer.bytes == 0 ? 0 : take(offer.bytes, false, offer).value_or(none);
+      offer.offset = offer.bytes == 0 ? 0 : take(offer.bytes, offer).value_or(none);
       break;
     case Flavor::create: {
       if (offer.bytes == 0) {
@@ -133,10 +136,20 @@ Offer Making::own_offer() {
     return offer;
   }
   offer_segment(offer);
-  if (rank_ == 0)
-    offer.sync_area = take(window::sync_area_bytes(static_cast<std::uint32_t>(size_)), true, offer)
-                          .value_or(none);
+  offer_words(offer);
   return offer;
+}
+
+/// They are cleared before the others are told of them.
+void Making::offer_words(Offer& offer) {
+  const auto piece = at_->words.take(window::words_bytes());
+  if (!piece) {
+    offer.full = 1;
+    return;
+  }
+  words_.push_back(*piece);
+  window::clear_words(at_->pool().memory(), at_->pool().base() + piece->offset);
+  offer.words = piece->offset;
 }
 
 void Making::exchange_offers() {
@@ -155,13 +168,14 @@ bool Making::found_full() const {
 
 /// Gives the same answer on all ranks, as they judge the same offers.
 bool Making::acceptable() const {
-  bool in_pool = offers_.front().sync_area != none, apart = false, any_memory = false;
+  bool in_pool = true, apart = false, any_memory = false;
   for (const Offer& offer : offers_) {
     if (offer.pool_id == 0 || offer.pool_id != offers_.front().pool_id) return false;
     if (offer.unified != 0) return false;
     // On one host the MPI's own windows are coherent memory.
     apart = apart || offer.emulated != 0 || offer.node != offers_.front().node;
-    in_pool = in_pool && (offer.offset != none || wanted_.flavor == Flavor::shared);
+    in_pool = in_pool && offer.words != none &&
+              (offer.offset != none || wanted_.flavor == Flavor::shared);
     any_memory = any_memory || offer.bytes != 0;
   }
   if (!apart || !any_memory) return false;
@@ -183,11 +197,23 @@ bool Making::place_shared() {
   }
   std::uint64_t block = none;
   Offer full;
-  if (rank_ == 0) block = take(bytes, false, full).value_or(none);
+  if (rank_ == 0) block = take(bytes, full).value_or(none);
   pmpi().Bcast(&block, sizeof block, constants().byte, 0, wanted_.comm);
   if (block == none) return false;
   for (Offer& offer : offers_) offer.offset += block;
   return true;
+}
+
+/// Used by the thread that is in MPI_Finalize alone.
+std::vector<PoolWindow*> windows_being_left;
+
+/// While this rank waits in one window others may wait in another, for what this rank passes on.
+void pass_on_in_others(const PoolWindow& waits_in) {
+  for (PoolWindow* const window : windows_being_left) {
+    if (window == &waits_in || (window->guarded && !window->mutex.try_lock())) continue;
+    window->core->serve();
+    if (window->guarded) window->mutex.unlock();
+  }
 }
 
 /// True if MPI_Init was called and MPI_Finalize was not: MPI_COMM_WORLD and MPI_COMM_SELF exist.
@@ -217,11 +243,10 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
   window->self = world ? constants().comm_world : comm_of_self(wanted_.comm, rank_);
   window->owns_self = !world;
   window::Options options;
-  options.sync_area = offers_.front().sync_area;
   options.self = static_cast<std::uint32_t>(rank_);
   options.stored_by_all = wanted_.flavor == Flavor::shared;
   for (const Offer& offer : offers_) {
-    options.members.push_back({offer.token, offer.offset, offer.bytes});
+    options.members.push_back({offer.token, offer.offset, offer.bytes, offer.words, offer.node});
     window->units.push_back(offer.unit);
   }
   std::vector<std::uint64_t> tokens;
@@ -230,6 +255,11 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
     window->let_others_in();
     advance_queues();
     progress.look();
+    pass_on_in_others(*window);
+  };
+  options.more = [window, at = at_](std::uint64_t bytes) -> Result<std::uint64_t> {
+    window->words.push_back(PENSTOCK_TRY(at->words.take(bytes)));
+    return window->words.back().offset;
   };
   options.names = mpi_names;
   window->core = PENSTOCK_TRY(window::Window::open(at_->pool(), std::move(options)));
@@ -250,6 +280,8 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
       wanted_.model == Model::collective && !coherent && wanted_.flavor != Flavor::shared;
   window->objects = std::move(objects_);
   objects_.clear();
+  window->words.insert(window->words.end(), words_.begin(), words_.end());
+  words_.clear();
   return made;
 }
 
@@ -326,20 +358,11 @@ std::optional<int> make_window(const Wanted& wanted, void** base, void* win) {
 
 namespace {
 
-/// The owner is rank 0 in every window.
-constexpr std::uint32_t root = 0;
-
 /// Serves peers until it returns.
-Result<void> leave_segments(PoolWindow& window) {
+Result<void> leave(PoolWindow& window) {
   if (window.core->may_be_asked()) end_progress(window);
   const Entered entered(window);
-  return window.core->leave_segments(root);
-}
-
-Result<void> leave(PoolWindow& window) {
-  if (auto left = leave_segments(window); !left) return left;
-  const Entered entered(window);
-  return window.core->leave(root);
+  return window.core->leave();
 }
 
 void give_back_objects(const PoolWindow& window) {
@@ -363,24 +386,29 @@ int free_window(PoolWindow& window, void* win) {
   pmpi().Group_free(group);
   Slot self(owned->self);
   if (owned->owns_self) pmpi().Comm_free(self);
-  const int status = pmpi().Win_free(win);
+  const int status = pmpi().Win_free(win);  // a barrier: all ranks have left
   owned->core.reset();
   give_back_objects(*owned);
+  if (Attachment* at = attachment(); at != nullptr && status == constants().success) {
+    for (const auto& piece : owned->words) at->words.give_back(piece);
+  }
   return status;
 }
 
-/// The order of windows differs between ranks: each step is done on all windows before the next
-/// step, which waits for that step of the other ranks.
+/// The order of windows differs between ranks: each begins to leave all of them before it waits for
+/// the others in one, and passes on meanwhile what they wait for in the rest. The words stay until
+/// the job has ended: others may look at them last.
 void leave_all_windows() {
-  auto windows = take_all_windows();
+  const auto windows = take_all_windows();
   for (const auto& window : windows) {
     const Entered entered(*window);
     window->core->begin_to_leave();
   }
-  // A window in which a rank has died returns nothing to the arena.
-  std::erase_if(windows, [](const auto& window) { return !leave_segments(*window); });
+  for (const auto& window : windows) windows_being_left.push_back(window.get());
   for (const auto& window : windows) {
+    // A window in which a rank has died returns nothing to the arena.
     const auto left = leave(*window);
+    std::erase(windows_being_left, window.get());
     window->core.reset();
     if (left) give_back_objects(*window);
   }

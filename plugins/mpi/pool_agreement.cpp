@@ -92,7 +92,7 @@ void Agreement::offer() {
       {.arena = *at_->session->arena,
        .make = [&memory](
                    std::uint64_t bytes,
-                   std::optional<std::uint32_t> part) { return memory.make(bytes, false, part); },
+                   std::optional<std::uint32_t> part) { return memory.make(bytes, part); },
        .give_back = [&memory](const arena::Object& area) { memory.give_back(area); }},
       {.check = base::env_flag("PENSTOCK_COLL_CHECK"), .max_pool_parts = 2});
   own_ = agreement_->own();

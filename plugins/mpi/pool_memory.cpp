@@ -5,13 +5,12 @@
 namespace penstock::mpi {
 
 PoolMemory::~PoolMemory() {
-  if (!arena_.pool().attached_here()) return;
+  if (!attached_here()) return;
   // Only drops our copies. The arena frees the space, since other ranks may still store there.
   for (const auto& [at, block] : blocks_) drop(block);
 }
 
-Result<arena::Object> PoolMemory::make(std::uint64_t bytes, bool zeroed,
-                                       std::optional<std::uint32_t> part) {
+Result<arena::Object> PoolMemory::make(std::uint64_t bytes, std::optional<std::uint32_t> part) {
   std::uint64_t number;
   {
     const std::lock_guard<std::mutex> guard(mutex_);
@@ -20,7 +19,7 @@ Result<arena::Object> PoolMemory::make(std::uint64_t bytes, bool zeroed,
   arena::CreateOptions options;
   options.lifetime = arena::Lifetime::process;
   options.alignment = bytes >= page_bytes ? page_bytes : coherence::line_bytes;
-  options.zero = zeroed;
+  options.zero = false;
   options.part = part;
   // Whole lines: the last one holds no data of another owner.
   const std::uint64_t lines = (bytes + coherence::line_bytes - 1) / coherence::line_bytes;
@@ -62,7 +61,7 @@ bool PoolMemory::free(void* base) {
     block = found->second;
     blocks_.erase(found);
   }
-  if (!arena_.pool().attached_here()) return true;  // the parent still has it
+  if (!attached_here()) return true;  // the parent still has it
   drop(block);
   give_back(block);
   return true;

@@ -20,12 +20,13 @@ class PoolMemory {
 
   /// Makes an object that lives as long as this process at most, on a part of the pool if one is
   /// asked for. Errors: no_space, no_slots.
-  Result<arena::Object> make(std::uint64_t bytes, bool zeroed = false,
-                             std::optional<std::uint32_t> part = {});
+  Result<arena::Object> make(std::uint64_t bytes, std::optional<std::uint32_t> part = {});
   /// Frees the space, which may have another owner at once. The caller's caches hold none of it.
   void give_back(const arena::Object& object);
   /// The space outlives this process: other ranks may still store there.
   void leave_to_burial(const arena::Object& object) { arena_.leave_to_burial(object); }
+
+  bool attached_here() const { return arena_.pool().attached_here(); }
 
   /// For MPI_Alloc_mem: remembered by its address. Errors: as make.
   Result<void*> allocate(std::uint64_t bytes);

@@ -12,6 +12,7 @@
 #include "attachment.hpp"
 #include "base/handover_mutex.hpp"
 #include "window/window.hpp"
+#include "word_memory.hpp"
 
 namespace penstock::mpi {
 
@@ -30,6 +31,7 @@ struct PoolWindow {
   int unit = 1, flavor = 0, model = 0;
   bool with_collectives = false;       ///< its memory is synchronized by them (collectives.hpp)
   std::vector<arena::Object> objects;  ///< objects that this rank gives back when all have left
+  std::vector<WordMemory::Piece> words;  ///< likewise, once no rank looks at them any more
 
   /// `mutex` serializes threads of the program and our progress thread (progress_thread.hpp). A
   /// thread that waits for another rank lets the others in.

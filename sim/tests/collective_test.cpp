@@ -34,14 +34,10 @@ class Rank {
   Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
       : world_(world), plan_(plan), self_(self), other_(1 - self) {
     pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    plan.members[self].token = pool_->token();
+    plan.announce(self, *pool_);
     ++plan.opened;
     wait_until(world, "the other", [&] { return plan.opened == ranks; });
-    auto opened = Window::open(*pool_, {.sync_area = plan.area,
-                                        .members = plan.members,
-                                        .self = self,
-                                        .stored_by_all = false,
-                                        .idle = {}});
+    auto opened = Window::open(*pool_, plan.options(self));
     world.require(opened.has_value(), opened ? "" : opened.error().message);
     window_ = std::move(*opened);
     meet();
@@ -68,7 +64,7 @@ class Rank {
     get_what_was_stored(round);
     meet();
   }
-  void leave() { must(window_->leave(0)); }
+  void leave() { must(window_->leave()); }
 
  private:
   /// As a collective call of an MPI, by messages that the pool knows nothing of.

@@ -31,6 +31,7 @@ constexpr std::uint64_t cell_of(std::uint32_t writer) {
 
 struct Plan {
   WindowSpace spaces[windows];
+  group::BarrierForm fences;
   std::uint32_t attached = 0, opened = 0, left = 0, taken = 0;
   std::uint64_t stored[windows][ranks][ranks] = {};  ///< by window, target, writer
 };
@@ -40,7 +41,7 @@ class Rank {
   Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
       : world_(world), plan_(plan), self_(self) {
     pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    for (auto& space : plan.spaces) space.members[self].token = pool_->token();
+    for (auto& space : plan.spaces) space.announce(self, *pool_);
     for (std::uint32_t i = 0; i < windows; ++i) store_fence_[i] = (i + self) % windows;
   }
 
@@ -70,11 +71,10 @@ class Rank {
     return false;
   }
   void open(std::uint32_t i) {
-    auto opened = Window::open(*pool_, {.sync_area = plan_.spaces[i].area,
-                                        .members = plan_.spaces[i].members,
-                                        .self = self_,
-                                        .stored_by_all = false,
-                                        .idle = [this] { serve(); }});
+    window::Options options = plan_.spaces[i].options(self_);
+    options.idle = [this] { serve(); };
+    options.fences = plan_.fences;
+    auto opened = Window::open(*pool_, std::move(options));
     world_.require(opened.has_value(), opened ? "" : opened.error().message);
     windows_[i] = std::move(*opened);
   }
@@ -106,15 +106,9 @@ class Rank {
   /// As plugins/mpi/creation.cpp: leave_all_windows.
   void finalize() {
     for (const std::uint32_t i : store_fence_) windows_[i]->begin_to_leave();
-    bool whole[windows] = {};
     for (const std::uint32_t i : store_fence_) {
       served_[i] = false;
-      whole[i] = held(windows_[i]->leave_segments(0));
-    }
-    for (const std::uint32_t i : store_fence_) {
-      if (!whole[i]) continue;
-      held(windows_[i]->leave(0));
-      check(i);
+      if (held(windows_[i]->leave())) check(i);
     }
     for (auto& window : windows_) window.reset();
   }
@@ -171,6 +165,7 @@ Scenario finalize(const SimulatedPool& pool, const Plan& empty, std::uint32_t vi
   scenario.max_steps = 3'000'000;
   scenario.body = [&pool, &empty, victim](World& world) {
     auto plan = std::make_shared<Plan>(empty);
+    if (world.random() % 2 == 0) plan->fences = a_tree_of_few;
     for (std::uint32_t self = 0; self < ranks; ++self) {
       Process& process =
           world.spawn(self, [&world, &pool, plan, self] { Rank(world, pool, *plan, self).go(); });

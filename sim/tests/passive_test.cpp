@@ -48,29 +48,23 @@ class Rank {
   Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
       : world_(world), plan_(plan), self_(self) {
     pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    plan.members[self].token = pool_->token();
   }
 
   /// A window from beginning to end. False when a rank has died.
   bool live_through(std::uint32_t life) {
+    plan_.announce(self_, *pool_);
     if (!all_have(plan_.opened, life)) return false;
-    auto opened = Window::open(*pool_, {.sync_area = plan_.area,
-                                        .members = plan_.members,
-                                        .self = self_,
-                                        .stored_by_all = false,
-                                        .idle = {}});
+    auto opened = Window::open(*pool_, plan_.options(self_));
     world_.require(opened.has_value(), opened ? "" : opened.error().message);
     window_ = std::move(*opened);
     if (!all_have(plan_.invalidated, life)) return false;
     for (std::uint64_t epochs = world_.random() % 6; epochs != 0; --epochs) {
       if (!epoch()) return false;
     }
-    if (!held(window_->leave(0))) return false;
+    if (!held(window_->leave())) return false;
     window_.reset();
     if (!somebody_died()) check_own();
-    if (!all_have(plan_.left, life)) return false;
-    if (self_ == 0) clear();
-    return true;
+    return all_have(plan_.left, life);
   }
 
  private:
@@ -86,13 +80,6 @@ class Rank {
                    done.error().message);
     return false;
   }
-  /// The next window's words; no rank has accessed it yet.
-  void clear() {
-    const std::vector<std::byte> zeros(window::sync_area_bytes(ranks));
-    pool_->memory().publish_bulk(pool_->at(plan_.area, zeros.size()), zeros.data(), zeros.size());
-    pool_->memory().full_fence();
-  }
-
   bool epoch() {
     const auto target = static_cast<std::uint32_t>(world_.random() % ranks);
     const sync::Hold hold = world_.random() % 2 == 0 ? sync::Hold::shared : sync::Hold::exclusive;

@@ -19,15 +19,14 @@ class PairRank {
   /// Attaches, and opens the window when the other rank has attached too. Its place, its members
   /// and its own number are those of the plan.
   PairRank(World& world, const SimulatedPool& simulated, PairPlan& plan, std::uint32_t self,
-           window::Options options = {})
+           std::uint64_t review_bytes = window::Options().review_bytes)
       : world_(world), plan_(plan) {
     pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    plan.members[self].token = pool_->token();
+    plan.announce(self, *pool_);
     ++plan.opened;
     world.until([&] { return plan.opened == 2; });
-    options.sync_area = plan.area;
-    options.members = plan.members;
-    options.self = self;
+    window::Options options = plan.options(self);
+    options.review_bytes = review_bytes;
     auto opened = window::Window::open(*pool_, std::move(options));
     world.require(opened.has_value(), opened ? "" : opened.error().message);
     window_ = std::move(*opened);
@@ -45,7 +44,7 @@ class PairRank {
     }
   }
   void sync() { must(window_->sync()); }
-  void leave() { must(window_->leave(0)); }
+  void leave() { must(window_->leave()); }
 
  protected:
   void must(const Result<void>& result) {

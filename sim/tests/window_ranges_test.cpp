@@ -18,17 +18,12 @@ using window::Extent;
 constexpr std::uint64_t segment_bytes = 64 << 10;  ///< peers must ask for its ranges
 constexpr std::uint64_t near = 0, far = 40'000;    ///< words of it, too far apart for one range
 constexpr std::uint32_t origin = 0, target = 1;
-
-window::Options given_back_at_each_epoch() {
-  window::Options options;
-  options.review_bytes = 1;
-  return options;
-}
+constexpr std::uint64_t given_back_at_each_epoch = 1;
 
 class Rank : public PairRank {
  public:
   Rank(World& world, const SimulatedPool& simulated, PairPlan& plan, std::uint32_t self)
-      : PairRank(world, simulated, plan, self, given_back_at_each_epoch()) {}
+      : PairRank(world, simulated, plan, self, given_back_at_each_epoch) {}
 
   void fence(std::uint32_t asserts = 0) { must(window_->fence(asserts)); }
   void put(std::uint64_t at, std::uint64_t value) {

@@ -51,6 +51,7 @@ struct Plan : WindowSpace {
   std::vector<const Process*> processes;
   std::uint32_t opened = 0;
   std::uint64_t review_bytes = 0;
+  group::BarrierForm fences;
 };
 
 std::uint64_t stored_value(std::size_t round, std::uint32_t target, std::size_t cell) {
@@ -82,7 +83,7 @@ class Rank {
   Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
       : world_(world), plan_(plan), self_(self) {
     pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    plan.members[self].token = pool_->token();
+    plan.announce(self, *pool_);
     ++plan.opened;
     model_.assign(ranks, std::vector<std::uint64_t>(std::size(places)));
     renumber();
@@ -92,13 +93,10 @@ class Rank {
   bool open() {
     wait_until(world_, "the ranks", [&] { return plan_.opened == ranks || somebody_died(); });
     if (plan_.opened != ranks) return false;
-    auto opened = Window::open(*pool_, {.sync_area = plan_.area,
-                                        .members = plan_.members,
-                                        .self = self_,
-                                        .stored_by_all = false,
-                                        .idle = {},
-                                        .names = {},
-                                        .review_bytes = plan_.review_bytes});
+    window::Options options = plan_.options(self_);
+    options.review_bytes = plan_.review_bytes;
+    options.fences = plan_.fences;
+    auto opened = Window::open(*pool_, std::move(options));
     world_.require(opened.has_value(), opened ? "" : opened.error().message);
     window_ = std::move(*opened);
     return meet();
@@ -120,20 +118,11 @@ class Rank {
   /// of the next one. False when a rank has died.
   bool change_hands() {
     store_all_own();
-    if (!held(window_->leave(0)) || !meet()) return false;
+    if (!held(window_->leave()) || !meet()) return false;
     window_.reset();
-    if (self_ == 0) {
-      const std::vector<std::byte> zeros(window::sync_area_bytes(ranks));
-      pool_->memory().publish_bulk(pool_->at(plan_.area, zeros.size()), zeros.data(), zeros.size());
-      pool_->memory().full_fence();
-      const std::uint64_t first_token = plan_.members[0].token;
-      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-        window::Member& member = plan_.members[rank];
-        member.token = rank + 1 < ranks ? plan_.members[rank + 1].token : first_token;
-      }
-    }
-    if (!meet()) return false;
     self_ = (self_ + ranks - 1) % ranks;
+    plan_.announce(self_, *pool_);
+    if (!meet()) return false;
     renumber();
     return open();
   }
@@ -365,6 +354,7 @@ Scenario epochs(const SimulatedPool& pool, const Plan& empty, std::uint32_t roun
     auto plan = std::make_shared<Plan>(empty);
     for (std::uint32_t i = 0; i < rounds; ++i) plan->rounds.push_back(draw(world));
     plan->review_bytes = world.random() % 2 == 0 ? 1 : 1 << 20;  // ranges go back at once, or never
+    if (world.random() % 2 == 0) plan->fences = a_tree_of_few;
     for (std::uint32_t self = 0; self < ranks; ++self) {
       Process& process = world.spawn(self % nodes, [&world, &pool, plan, self] {
         Rank rank(world, pool, *plan, self);

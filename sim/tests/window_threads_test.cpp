@@ -42,10 +42,10 @@ class Rank {
   Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
       : world_(world), plan_(plan), self_(self) {
     pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    plan.members[self].token = pool_->token();
+    plan.announce(self, *pool_);
     ++plan.opened;
     wait_until(world, "the ranks", [&] { return plan.opened == ranks; });
-    window::Options options{.sync_area = plan.area, .members = plan.members, .self = self};
+    window::Options options = plan.options(self);
     options.idle = [this] {
       window_->store_fence();
       mutex_.let_in();
@@ -69,7 +69,7 @@ class Rank {
     for (int round = 0; round < 3; ++round) lock_once_for_all();
     meet();
     check();
-    must([](Window& w) { return w.leave(0); });
+    must([](Window& w) { return w.leave(); });
   }
 
  private:

@@ -1,37 +1,92 @@
-// A barrier of a group: the lines of sync::Barrier, the waiting of Group. After it each rank
-// observes what the others published before it.
+// A barrier of a group, as a tree of nodes: the ranks of a node gather at its first rank, their
+// leader; leaders meet among each other; then each lets its own node go. After it each rank
+// observes what the others published before it. Lines, accesses and deaths:
+// docs/protocols/barrier.md.
 #pragma once
+
+#include <functional>
+#include <vector>
 
 #include "group/group.hpp"
 
 namespace penstock::group {
 
-class Barrier {
+/// Where a barrier takes which form. The same on all ranks.
+struct BarrierForm {
+  std::uint32_t flat_up_to = 16;  ///< ranks: so few look at each other, and nobody leads
+  std::uint32_t fan_in = 16;      ///< lines that a rank reads at each step, about; from 2 on
+};
+
+class Barrier : private Culprits {
  public:
-  /// `lines`: sync::Barrier::bytes(ranks) in the pool, zeroed and published before the first use.
-  Barrier(Group& group, void* lines)
-      : group_(group),
-        lines_(group.memory, lines, group.ranks(), group.self(), group.token(group.self()),
-               group.alive_check()) {}
+  /// Of the pool, for each rank: zeroed and published before the first use.
+  static constexpr std::uint64_t bytes_of_rank = coherence::line_bytes;
+  using LineOf = std::function<std::byte*(std::uint32_t rank)>;
+  Barrier(Group& group, LineOf line_of, BarrierForm form = {});
 
   /// Announces this rank without waiting. Writes one line.
-  void arrive() { lines_.arrive(); }
+  void arrive();
   /// Waits until all ranks have called arrive() as often as this one. Errors: peer_dead.
-  Result<void> await_others(const char* what) {
-    lines_.others(missing_);
-    auto all = group_.wait(what, missing_, [this] { lines_.drop_arrived(missing_); });
-    if (all) lines_.pass();
-    return all;
-  }
+  Result<void> await_others(const char* what);
   Result<void> meet(const char* what) {
     arrive();
     return await_others(what);
   }
+  /// Between arrive() and await_others(), which may be long: others may wait for what this rank
+  /// passes on. Does not wait, and leaves it to a thread that is in await_others().
+  void pass_on();
 
  private:
+  /// Words of a rank's line. Each is the number of the last barrier in which that was so.
+  enum Word : std::uint32_t {
+    come = 0,      ///< the rank itself has come
+    gathered = 1,  ///< and all that gather at it
+    first_step = 2,
+    released = 7  ///< a leader: all have come
+  };
+  static constexpr std::uint32_t most_steps = released - first_step;
+
+  /// A round ends when `word` of all of `awaited` says so; then `tells` of the own line does.
+  struct Round {
+    Missing awaited;
+    std::uint32_t word = come;
+    bool in_node = false;             ///< all awaited are of this rank's node
+    std::vector<std::uint32_t> tells;  ///< may be empty
+  };
+  /// A rank that may still keep others waiting.
+  struct Behind {
+    std::uint32_t rank;
+    bool has_come;
+  };
+
+  void plan(const BarrierForm& form);
+  void plan_gathering(const std::vector<std::uint32_t>& mates, std::uint32_t place,
+                      std::uint32_t fan_in);
+  void plan_steps(const std::vector<std::uint32_t>& leaders, std::uint32_t place,
+                  std::uint32_t steps, std::uint32_t radix);
+  void tell(const std::vector<std::uint32_t>& words);
+  void look();
+  void end_round();
+  bool over() const { return round_ == rounds_.size(); }
+  bool reached(std::uint64_t word) const { return word > number_; }
+  Missing some(bool to_name) override;
+  bool is_still(std::uint32_t rank) override;
+  std::size_t drop_those_through(std::size_t most);
+
   Group& group_;
-  sync::Barrier lines_;
+  const LineOf line_of_;
+  std::vector<Round> rounds_;
+  std::vector<std::uint32_t> arrival_;   ///< words that arrive() tells
+  std::vector<std::uint8_t> last_word_;  ///< by rank: told last; then nobody waits for it
+  bool flat_ = true;
+  std::uint64_t number_ = 0;  ///< barriers passed
+  std::size_t round_ = 0;
+  bool in_round_ = false;  ///< missing_ is of this round
+  bool waiting_ = false;   ///< a thread is in await_others()
   Missing missing_;
+  std::uint64_t words_[coherence::line_bytes / 8] = {};  ///< the own line
+  std::vector<Behind> behind_;      ///< found by slow waits
+  std::uint64_t behind_of_ = ~std::uint64_t{0};  ///< the barrier that behind_ is about
 };
 
 }  // namespace penstock::group

@@ -21,11 +21,18 @@ Group::Group(pool::Pool& the_pool, Options options)
       memory(the_pool.memory()),
       options_(std::move(options)),
       wait_policy_(base::WaitPolicy::for_processes(std::min(ranks(), the_pool.local_processes()))),
+      nodes_(ranks()),
       apart_(ranks()),
       next_look_ns_(ranks()) {
+  // Who has left the table of processes counts as a node of its own, other than all others.
+  constexpr std::uint32_t first_unknown = 1u << 31;
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
-    const bool here = rank == self() || pool.node_of(token(rank)) == pool.node();
-    apart_[rank] = memory.loads_may_be_stale() && !here;
+    const std::uint32_t node = rank == self()           ? pool.node()
+                               : options_.nodes.empty() ? pool.node_of(token(rank)).value_or(
+                                                              first_unknown + rank)
+                                                        : options_.nodes[rank];
+    nodes_[rank] = node;
+    apart_[rank] = memory.loads_may_be_stale() && node != pool.node();
   }
 }
 
@@ -53,13 +60,16 @@ std::string Group::name(std::uint32_t rank) const {
 }
 
 Result<void> Group::find_dead(const char* what, const Missing& missing,
-                              const std::function<void()>& look) const {
-  const Missing before = missing;
+                              const std::function<void()>& look, Culprits* culprits) const {
+  const Missing before = culprits != nullptr ? culprits->some(false) : missing;
   for (const std::uint32_t rank : before) {
     if (alive(rank)) continue;
     look();  // the rank may have done it just before it ended
-    if (std::find(missing.begin(), missing.end(), rank) == missing.end()) continue;
-    return gone(what, rank);
+    if (missing.empty()) return {};
+    const bool still = culprits != nullptr
+                           ? culprits->is_still(rank)
+                           : std::find(missing.begin(), missing.end(), rank) != missing.end();
+    if (still) return gone(what, rank);
   }
   return {};
 }
@@ -102,10 +112,15 @@ std::string Group::waits_for(const char* what, const Missing& missing) const {
                      has_stand_in(first) ? name(first) : pool.describe(token(first)), others);
 }
 
-Result<void> Group::wait(const char* what, Missing& missing, const std::function<void()>& look) {
-  const auto dead_check = [&]() -> Result<void> { return find_dead(what, missing, look); };
+Result<void> Group::wait(const char* what, Missing& missing, const std::function<void()>& look,
+                         Culprits* culprits) {
+  const auto dead_check = [&] { return find_dead(what, missing, look, culprits); };
+  const auto to_name = [&] {
+    Missing those = culprits != nullptr ? culprits->some(true) : Missing();
+    return those.empty() ? missing : those;
+  };
   Waiting waiting(pool);
-  const auto text = [&] { return waits_for(what, missing); };
+  const auto text = [&] { return waits_for(what, to_name()); };
   base::Pace pace;
   for (;;) {
     base::Waiter waiter(what, 0, std::cref(dead_check), wait_policy_);
@@ -124,7 +139,7 @@ Result<void> Group::wait(const char* what, Missing& missing, const std::function
       break;
     }
     // They live, so waiting goes on: the caller's interface, such as MPI's, has no time limit.
-    base::log(base::Level::warn, "{} waits on for {}", what, awaited(missing));
+    base::log(base::Level::warn, "{} waits on for {}", what, awaited(to_name()));
   }
 }
 

@@ -20,11 +20,28 @@ using Missing = std::vector<std::uint32_t>;
 
 struct Options {
   std::vector<std::uint64_t> tokens;  ///< by rank: pool::Pool::token() of its process
+  /// By rank: pool::Pool::node() of its process, where that is known; else the pool is asked. The
+  /// same on all ranks.
+  std::vector<std::uint32_t> nodes;
   std::uint32_t self = 0;             ///< this process's rank
   std::string noun = "group";         ///< its name in messages: "rank 3 of the group"
   /// Called between two looks of a wait, to make progress elsewhere. Other threads may use the
   /// group while it runs.
   std::function<void()> idle;
+};
+
+/// Whom a wait is really for, where those that are looked at pass on what others do. For the slow
+/// parts of a wait.
+class Culprits {
+ public:
+  /// Ranks that may keep the waiter waiting. Those to name in a message; or those to check for
+  /// their deaths, which may be some at a time: all of them by and by.
+  virtual Missing some(bool to_name) = 0;
+  /// A look at the pool: may the rank keep others waiting?
+  virtual bool is_still(std::uint32_t rank) = 0;
+
+ protected:
+  ~Culprits() = default;
 };
 
 /// One rank's view of its group. Throws nothing. One thread at a time may be in a call, not
@@ -52,6 +69,8 @@ class Group {
   /// pool's mode keeps no caches coherent.
   bool apart(std::uint32_t rank) const { return apart_[rank]; }
   bool any_apart() const;
+  /// Equal for ranks of one node.
+  std::uint32_t node(std::uint32_t rank) const { return nodes_[rank]; }
   /// Reads `rank`'s record in the pool: a few device accesses.
   bool alive(std::uint32_t rank) const { return pool.alive(token(rank)); }
   sync::AliveCheck alive_check() const {
@@ -82,8 +101,9 @@ class Group {
   /// Calls `look` until `missing` is empty. `what` names the wait in messages. There is no
   /// deadline, since the others may be busy: every PENSTOCK_TIMEOUT_MS a message on standard
   /// error names the ranks that are waited for. Errors: peer_dead, when one of `missing` has died
-  /// or left.
-  Result<void> wait(const char* what, Missing& missing, const std::function<void()>& look);
+  /// or left; of the `culprits` where there are such.
+  Result<void> wait(const char* what, Missing& missing, const std::function<void()>& look,
+                    Culprits* culprits = nullptr);
   /// Runs between two looks of a wait: lets other threads of this rank call, and serves peers.
   void idle() {
     constexpr std::uint32_t looks_between = 8;
@@ -97,7 +117,7 @@ class Group {
 
  private:
   Result<void> find_dead(const char* what, const Missing& missing,
-                         const std::function<void()>& look) const;
+                         const std::function<void()>& look, Culprits* culprits) const;
   tl::unexpected<Error> gone(const char* what, std::uint32_t rank) const;
   bool has_stand_in(std::uint32_t rank) const { return rank == self() && stand_in_ != 0; }
   bool is_another(const Missing& missing) const {
@@ -106,6 +126,7 @@ class Group {
 
   const Options options_;
   const base::WaitPolicy wait_policy_;  ///< fewer spins where processes outnumber cores
+  std::vector<std::uint32_t> nodes_;
   std::vector<bool> apart_;
   std::vector<std::uint64_t> next_look_ns_;  ///< by rank
   std::uint64_t stand_in_ = 0;

@@ -166,6 +166,10 @@ class GroupBarrierTest : public GroupTest {
   Options options_of(std::uint32_t rank) const {
     return {.tokens = tokens_, .self = rank, .idle = {}};
   }
+  Barrier::LineOf lines_at(std::uint32_t rank) const {
+    std::byte* const first = pools_[rank]->base() + lines_;
+    return [first](std::uint32_t of) { return first + Barrier::bytes_of_rank * of; };
+  }
 
   std::uint64_t lines_ = 0;
   std::vector<std::unique_ptr<pool::Pool>> pools_;
@@ -180,7 +184,7 @@ TEST_F(GroupBarrierTest, NobodyGoesOnBeforeAllHaveCome) {
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       Group group(*pools_[rank], options_of(rank));
-      Barrier barrier(group, pools_[rank]->base() + lines_);
+      Barrier barrier(group, lines_at(rank));
       for (int round = 1; round <= rounds; ++round) {
         come[rank] = round;
         ASSERT_TRUE(barrier.meet("a song"));
@@ -194,7 +198,7 @@ TEST_F(GroupBarrierTest, NobodyGoesOnBeforeAllHaveCome) {
 
 TEST_F(GroupBarrierTest, ArrivingDoesNotWait) {
   Group group(*pools_[0], options_of(0));
-  Barrier barrier(group, pools_[0]->base() + lines_);
+  Barrier barrier(group, lines_at(0));
   barrier.arrive();
   pools_[2].reset();
   const auto met = barrier.await_others("a song");

@@ -62,13 +62,6 @@ void Barrier::drop_arrived(std::vector<std::uint32_t>& missing) const {
                 [&](std::uint32_t i) { return memory_.load_word(lines_ + 64ull * i) > sequence_; });
 }
 
-void Barrier::others(std::vector<std::uint32_t>& list) const {
-  list.clear();
-  for (std::uint32_t i = 0; i < participants_; ++i) {
-    if (i != self_) list.push_back(i);
-  }
-}
-
 Result<void> Barrier::find_dead(const std::vector<std::uint32_t>& missing) const {
   if (!alive_) return {};
   for (std::uint32_t i : missing) {
@@ -89,7 +82,9 @@ Result<void> Barrier::wait(std::uint64_t timeout_ns) {
   arrive();
   std::vector<std::uint32_t> missing;
   missing.reserve(participants_);
-  others(missing);
+  for (std::uint32_t i = 0; i < participants_; ++i) {
+    if (i != self_) missing.push_back(i);
+  }
   base::Waiter waiter(
       "barrier", timeout_ns, [&] { return find_dead(missing); },
       base::WaitPolicy::for_processes(participants_));
@@ -108,7 +103,7 @@ Result<void> Barrier::wait(std::uint64_t timeout_ns) {
                   join(missing));
     }
   }
-  pass();
+  ++sequence_;
   return {};
 }
 

@@ -30,6 +30,10 @@
 // our number and draws a greater one. A line without a token and with a wrong checksum is passed
 // over too: its writer has not published its token yet, and chooses after that.
 //
+// Participants that join by and by (LockLines): the list of them is read after `choosing` was
+// published. Who is not in it then joins later, and publishes its own `choosing` later still: as if
+// its line had been read and found idle.
+//
 // Overwritten lines: a waiting participant reads its own line too, and publishes it again.
 #include <fmt/format.h>
 
@@ -66,9 +70,15 @@ bool whole(const Line& line) {
 
 class Entries {
  public:
-  Entries(const coherence::Memory& memory, std::byte* lines, std::uint32_t count,
-          std::uint32_t self)
-      : memory_(memory), lines_(lines), count_(count), self_(self) {}
+  Entries(const coherence::Memory& memory, LockLines* joined, std::byte* lines,
+          std::uint32_t participants, std::uint32_t self)
+      : memory_(memory),
+        joined_(joined),
+        lines_(lines),
+        participants_(participants),
+        self_(self) {}
+
+  std::uint32_t count() const { return joined_ != nullptr ? joined_->count() : participants_; }
 
   void publish(std::uint64_t token, std::uint64_t number, bool choosing,
                Hold hold = Hold::exclusive) const {
@@ -82,7 +92,7 @@ class Entries {
 
   /// Publishes our line again where something other than a successor has overwritten it.
   void restore() const {
-    memory_.invalidate(lines_ + 64ull * self_, 64);
+    memory_.invalidate(at(self_), 64);
     memory_.load_fence();
     const Line line = load(self_);
     if (whole(line) && line.token != published_.token) return;
@@ -93,47 +103,58 @@ class Entries {
   /// no harm: it has this token only if this process published the line, and then it is not stale.
   void take_over(std::uint64_t token) const {
     Line line;
-    memory_.load_line(&line, lines_ + 64ull * self_);
+    memory_.load_line(&line, at(self_));
     published_ = line;
     if (line.token != token || !whole(line)) publish(token, 0, false);
   }
 
-  /// Fetches the lines of `wanted` anew: one batch of invalidations, one fence.
-  void refresh(const std::vector<std::uint32_t>& wanted) const {
-    if (wanted.size() + 1 == count_) {
-      memory_.invalidate(lines_, 64ull * count_);
+  /// Fetches the lines of `wanted` anew, and the list of who has joined if `news`: one batch of
+  /// invalidations, one fence.
+  void refresh(const std::vector<std::uint32_t>& wanted, bool news) const {
+    if (joined_ == nullptr && wanted.size() + 1 == participants_) {
+      memory_.invalidate(lines_, 64ull * participants_);
     } else {
-      for (std::uint32_t i : wanted) memory_.invalidate(lines_ + 64ull * i, 64);
+      for (std::uint32_t i : wanted) memory_.invalidate(at(i), 64);
     }
+    if (news && joined_ != nullptr) joined_->invalidate_news();
     memory_.load_fence();
+  }
+  /// After a refresh() with news.
+  void load_news() const {
+    if (joined_ != nullptr) joined_->load_news();
   }
 
   std::uint64_t device_reads() const { return memory_.device_reads(); }
   Line load(std::uint32_t i) const {
     Line line;
-    memory_.load_line(&line, lines_ + 64ull * i);
+    memory_.load_line(&line, at(i));
     return line;
   }
 
-  std::vector<std::uint32_t> others() const {
+  /// The other participants from number `from` on to `end`.
+  std::vector<std::uint32_t> others(std::uint32_t from, std::uint32_t end) const {
     std::vector<std::uint32_t> list;
-    list.reserve(count_);
-    for (std::uint32_t i = 0; i < count_; ++i) {
+    list.reserve(end - from);
+    for (std::uint32_t i = from; i < end; ++i) {
       if (i != self_) list.push_back(i);
     }
     return list;
   }
 
  private:
+  std::byte* at(std::uint32_t i) const {
+    return joined_ != nullptr ? joined_->line(i) : lines_ + 64ull * i;
+  }
   void send(const Line& line) const {
     published_ = line;
-    memory_.send_line(lines_ + 64ull * self_, &line);
+    memory_.send_line(at(self_), &line);
     memory_.full_fence();
   }
 
   const coherence::Memory& memory_;
+  LockLines* joined_;
   std::byte* lines_;
-  std::uint32_t count_, self_;
+  std::uint32_t participants_, self_;
   mutable Line published_;
 };
 
@@ -148,18 +169,28 @@ struct Rival {
 /// The waits of both phases: `step` looks at one line; true: no more wait for that participant.
 class Queue {
  public:
-  Queue(const Entries& entries, std::uint32_t participants, const AliveCheck& alive,
-        const AliveCheck& excluded, const std::function<void()>& meanwhile)
+  Queue(const Entries& entries, const AliveCheck& alive, const AliveCheck& excluded,
+        const std::function<void()>& meanwhile)
       : entries_(entries),
-        rivals_(participants),
+        rivals_(entries.count()),
         alive_(alive),
         excluded_(excluded),
         meanwhile_(meanwhile) {}
 
   void await_all() {
-    pending_ = entries_.others();
+    pending_ = entries_.others(0, known());
     pace_.reset();  // others may wait for what this passes first
   }
+  /// After the last look of a pass_all() in a queue that `watches_news`: true if others have joined,
+  /// which are awaited now.
+  bool await_those_who_joined() {
+    entries_.load_news();
+    const std::uint32_t before = known();
+    rivals_.resize(entries_.count());
+    pending_ = entries_.others(before, known());
+    return !pending_.empty();
+  }
+  void watch_news(bool watch) { watches_news_ = watch; }
   /// Waits until `step` is done with all awaited participants; false after `max_looks` looks.
   template <class Step>
   Result<bool> pass_all(base::Waiter& waiter, Step step, std::uint32_t max_looks = forever) {
@@ -200,7 +231,7 @@ class Queue {
   template <class Step>
   void look(Step step) {
     const std::uint64_t read = entries_.device_reads();
-    entries_.refresh(pending_);
+    entries_.refresh(pending_, watches_news_);
     std::erase_if(pending_, [&](std::uint32_t i) {
       const Line line = entries_.load(i);
       const bool is_whole = whole(line);
@@ -212,12 +243,15 @@ class Queue {
   }
 
   std::uint32_t first_pending() const { return pending_.empty() ? 0 : pending_.front(); }
-  std::uint64_t token_of(std::uint32_t i) const { return rivals_[i].token; }
+  std::uint64_t token_of(std::uint32_t i) const { return i < known() ? rivals_[i].token : 0; }
 
  private:
+  std::uint32_t known() const { return static_cast<std::uint32_t>(rivals_.size()); }
+
   const Entries& entries_;
-  std::vector<Rival> rivals_;
+  std::vector<Rival> rivals_;  ///< of all participants known to this acquisition
   std::vector<std::uint32_t> pending_;
+  bool watches_news_ = false;
   const AliveCheck& alive_;
   const AliveCheck& excluded_;
   const std::function<void()>& meanwhile_;
@@ -234,6 +268,10 @@ Lock::Lock(const coherence::Memory& memory, void* lines, std::uint32_t participa
       self_(self),
       token_(token),
       alive_(std::move(alive)) {}
+
+Lock::Lock(const coherence::Memory& memory, LockLines& lines, std::uint32_t self,
+           std::uint64_t token, AliveCheck alive)
+    : memory_(memory), joined_(&lines), self_(self), token_(token), alive_(std::move(alive)) {}
 
 namespace {
 
@@ -262,7 +300,11 @@ class Request {
       return true;
     };
     queue_.await_all();
-    if (auto read = queue_.pass_all(waiter_, read_number); !read) return read;
+    queue_.watch_news(true);
+    do {
+      if (auto read = queue_.pass_all(waiter_, read_number); !read) return read;
+    } while (queue_.await_those_who_joined());
+    queue_.watch_news(false);
     if (idle && hold_ == Hold::exclusive) return true;
     if (greatest >= greatest_number)
       return fail(ErrorCode::wrong_format,
@@ -316,8 +358,8 @@ class Request {
 
 Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
                            const std::function<void()>& meanwhile) {
-  const Entries entries(memory_, lines_, participants_, self_);
-  Queue queue(entries, participants_, alive_, excluded_, meanwhile);
+  const Entries entries(memory_, joined_, lines_, participants_, self_);
+  Queue queue(entries, alive_, excluded_, meanwhile);
   base::Waiter waiter(
       "lock", timeout_ns,
       [&]() -> Result<void> {
@@ -347,17 +389,17 @@ Result<void> Lock::still_here() {
 
 void Lock::release() {
   memory_.store_fence();  // publishes under the lock reach the device before the release
-  Entries(memory_, lines_, participants_, self_).publish(token_, 0, false);
+  Entries(memory_, joined_, lines_, participants_, self_).publish(token_, 0, false);
 }
 
 bool Lock::intact() const {
   Line line;
-  memory_.observe_line(&line, lines_ + 64ull * self_);
+  memory_.observe_line(&line, joined_ != nullptr ? joined_->line(self_) : lines_ + 64ull * self_);
   return whole(line);
 }
 
 void Lock::repair() {
-  Entries(memory_, lines_, participants_, self_).publish(token_, 0, false);
+  Entries(memory_, joined_, lines_, participants_, self_).publish(token_, 0, false);
 }
 
 }  // namespace penstock::sync

@@ -54,15 +54,10 @@ class Barrier {
   /// Errors: deadline (names the participants missing), peer_dead (names the participant).
   Result<void> wait(std::uint64_t timeout_ns = 0);
 
-  /// wait() in parts, for a caller that has something to do meanwhile: arrive(), then
-  /// drop_arrived() on the other participants until none is left, then pass().
+ private:
   void arrive();
   /// Removes from `missing` the participants that have arrived too. One device access.
   void drop_arrived(std::vector<std::uint32_t>& missing) const;
-  void pass() { ++sequence_; }
-  void others(std::vector<std::uint32_t>& list) const;
-
- private:
   Result<void> find_dead(const std::vector<std::uint32_t>& missing) const;
 
   coherence::Memory memory_;
@@ -80,6 +75,21 @@ class Barrier {
 
 enum class Hold : std::uint8_t { exclusive, shared };
 
+/// The lines of a lock whose participants join by and by: their places stand in a list in the pool
+/// that only grows. Who joins is in the list before it first acquires the lock, so a participant
+/// that is not in a list read after the reader's own publish was idle then.
+class LockLines {
+ public:
+  virtual std::uint32_t count() const = 0;                     ///< that are known
+  virtual std::byte* line(std::uint32_t participant) const = 0;  ///< zeroed before it joined
+  /// The two halves of a look at the list: the first before a load_fence, the second after it.
+  virtual void invalidate_news() = 0;
+  virtual void load_news() = 0;
+
+ protected:
+  ~LockLines() = default;
+};
+
 class Lock {
  public:
   static std::uint64_t bytes(std::uint32_t participants) { return 64ull * participants; }
@@ -88,6 +98,9 @@ class Lock {
   /// sees to that by a lock file between the processes of one host).
   Lock(const coherence::Memory& memory, void* lines, std::uint32_t participants, std::uint32_t self,
        std::uint64_t token, AliveCheck alive);
+  /// Of participants that join by and by: `self` has joined.
+  Lock(const coherence::Memory& memory, LockLines& lines, std::uint32_t self, std::uint64_t token,
+       AliveCheck alive);
   /// Acquire: earlier holders' publishes are visible to observes made after. Sharers hold it
   /// together. Participants get it in the order of arrival, so that neither kind starves the other.
   /// Not recursive. `meanwhile` is called between two looks of the wait. Errors: deadline.
@@ -108,8 +121,9 @@ class Lock {
   Result<void> still_here();
 
   coherence::Memory memory_;
-  std::byte* lines_;
-  std::uint32_t participants_, self_;
+  LockLines* joined_ = nullptr;  ///< null: all participants are known, and their lines adjacent
+  std::byte* lines_ = nullptr;
+  std::uint32_t participants_ = 0, self_;
   std::uint64_t token_;
   std::uint64_t last_number_ = 0;  ///< the last number drawn: none is drawn twice
   AliveCheck alive_, excluded_;

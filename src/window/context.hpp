@@ -1,4 +1,4 @@
-// State that the parts of a window share: its group, its segments, and the offsets of its words.
+// State that the parts of a window share: its group, its segments, and the places of its words.
 #pragma once
 
 #include <utility>
@@ -15,29 +15,38 @@ using group::Missing;
 class Context : public group::Group {
  public:
   Context(pool::Pool& the_pool, Options the_options)
-      : Group(the_pool, {.tokens = tokens_of(the_options.members),
+      : Group(the_pool, {.tokens = by_rank(the_options.members, &Member::token),
+                         .nodes = by_rank(the_options.members, &Member::node),
                          .self = the_options.self,
                          .noun = "window",
                          .idle = std::move(the_options.idle)}),
-        options(std::move(the_options)),
-        layout(ranks()) {}
+        options(std::move(the_options)) {}
 
   const Options options;
-  const Layout layout;
 
   const Member& member(std::uint32_t rank) const { return options.members[rank]; }
   const Member& own() const { return member(self()); }
   const CallNames& names() const { return options.names; }
-  std::byte* sync_area(std::uint64_t offset) const {
-    return pool.base() + options.sync_area + offset;
+  std::byte* at(std::uint64_t offset) const { return pool.base() + offset; }
+  std::byte* segment(std::uint32_t rank) const { return at(member(rank).offset); }
+  std::byte* line(RankLine which, std::uint32_t rank) const {
+    return at(place_of(which, member(rank).words));
   }
-  std::byte* segment(std::uint32_t rank) const { return pool.base() + member(rank).offset; }
+  /// An offset read from the pool leads to `bytes` of it, in whole lines. 0 leads nowhere.
+  bool is_place(std::uint64_t offset, std::uint64_t bytes) const {
+    return offset != 0 && offset % line_bytes == 0 && pool.at(offset, bytes) != nullptr;
+  }
+  /// More memory for this rank's words, zeroed; others may find it after a store fence. Errors:
+  /// no_space.
+  Result<std::uint64_t> more(std::uint64_t bytes) const;
 
  private:
-  static std::vector<std::uint64_t> tokens_of(const std::vector<Member>& members) {
-    std::vector<std::uint64_t> tokens;
-    for (const Member& member : members) tokens.push_back(member.token);
-    return tokens;
+  template <class Part>
+  static std::vector<Part> by_rank(const std::vector<Member>& members, Part Member::* part) {
+    std::vector<Part> parts;
+    parts.reserve(members.size());
+    for (const Member& member : members) parts.push_back(member.*part);
+    return parts;
   }
 };
 

@@ -60,12 +60,13 @@ Result<void> Window::update(std::uint32_t target, std::span<const Extent> extent
     return {};
   }
   constexpr const char* what = "an update of a window";
-  Impl::RankLock& wanted = impl.update_lock(target);
-  const auto turn = PENSTOCK_TRY(impl.context.turn(what, wanted.taken));
-  auto acquired = impl.acquire(*wanted.lock, target, sync::Hold::exclusive, what);
+  SegmentLocks& wanted = impl.locks_of(target);
+  const auto turn = PENSTOCK_TRY(impl.context.turn(what, wanted.taken(Guarded::update)));
+  sync::Lock& lock = *PENSTOCK_TRY(wanted.lock(Guarded::update));
+  auto acquired = impl.acquire(lock, target, sync::Hold::exclusive, what);
   if (!acquired) return acquired;
   impl.change(target, extents, bytes, change);
-  wanted.lock->release();
+  lock.release();
   return {};
 }
 

@@ -23,6 +23,7 @@ Result<void> Window::post(std::span<const std::uint32_t> group, std::uint32_t as
   for (const std::uint32_t origin : group) {
     if (auto inside = impl.context.check_rank(origin); !inside) return inside;
   }
+  PENSTOCK_TRY(impl.signals.prepare(group));
   impl.fenced = false;
   impl.exposed = true;
   impl.posted.assign(group.begin(), group.end());
@@ -41,6 +42,7 @@ Result<void> Window::start(std::span<const std::uint32_t> group, std::uint32_t a
   for (const std::uint32_t target : group) {
     if (auto inside = impl.context.check_rank(target); !inside) return inside;
   }
+  PENSTOCK_TRY(impl.signals.prepare(group));
   impl.signals.await_open(group);
   if ((asserts & no_check) == 0) {
     Missing missing(group.begin(), group.end());

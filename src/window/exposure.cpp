@@ -4,11 +4,14 @@
 #include <cstring>
 #include <utility>
 
+#include "base/format.hpp"
+#include "base/log.hpp"
 #include "pool/checksummed_line.hpp"
 
 namespace penstock::window {
 
-Exposure::Exposure(Context& context, Signals& signals) : context_(context), signals_(signals) {
+Exposure::Exposure(Context& context, Directory& directory, Signals& signals)
+    : context_(context), directory_(directory), signals_(signals) {
   const Member& own = context.own();
   may_be_asked_ = false;
   if (!context.any_apart()) return;
@@ -18,8 +21,6 @@ Exposure::Exposure(Context& context, Signals& signals) : context_(context), sign
     }
   } else if (own.bytes > whole_segment_bytes) {
     may_be_asked_ = true;
-    wants_.resize(context.ranks());
-    served_.resize(context.ranks());
   } else if (own.bytes != 0) {
     reached_.push_back({own.offset, own.offset + own.bytes});
   }
@@ -73,22 +74,20 @@ void Exposure::drop_all() {
 
 /// Reads and checks the want of `origin`; false if there is no new one. A torn line is still being
 /// published, and its ring follows.
-bool Exposure::take(std::uint32_t origin) {
-  const std::uint64_t place =
-      context_.options.sync_area + context_.layout.want(context_.self(), origin);
+bool Exposure::take(std::uint32_t origin, Asker& asker) {
+  const std::uint64_t place = directory_.from(origin) + want_at;
   WantLine line;
-  context_.memory.load_line(&line, context_.pool.base() + place);
-  if (line.checksum != pool::line_checksum(&line, place) || !later(line.serial, served_[origin]))
+  context_.memory.load_line(&line, context_.at(place));
+  if (line.checksum != pool::line_checksum(&line, place) || !later(line.serial, asker.served))
     return false;
-  served_[origin] = line.serial;
-  Want& want = wants_[origin];
-  want.by_lock = line.by_lock != 0;
+  asker.served = line.serial;
+  asker.by_lock = line.by_lock != 0;
   const Member& own = context_.own();
   const std::uint64_t limit = (own.bytes + line_bytes - 1) / line_bytes * line_bytes;
   for (std::size_t i = 0; i < max_ranges; ++i) {
     const Range& range = line.ranges[i];
     const bool sound = range.first <= range.end && range.end <= limit;
-    want.ranges[i] = sound ? range : Range{};
+    asker.ranges[i] = sound ? range : Range{};
   }
   return true;
 }
@@ -96,9 +95,9 @@ bool Exposure::take(std::uint32_t origin) {
 /// What peers want, and `all`: sorted, disjoint.
 std::vector<Range> Exposure::united(bool only_by_lock, std::vector<Range> all) const {
   const std::uint64_t begin = context_.own().offset;
-  for (const Want& want : wants_) {
-    if (only_by_lock && !want.by_lock) continue;
-    for (const Range& range : want.ranges) {
+  for (const auto& [origin, asker] : askers_) {
+    if (only_by_lock && !asker.by_lock) continue;
+    for (const Range& range : asker.ranges) {
       if (range.bytes() != 0) all.push_back({begin + range.first, begin + range.end});
     }
   }
@@ -115,29 +114,61 @@ std::vector<Range> Exposure::united(bool only_by_lock, std::vector<Range> all) c
   return apart;
 }
 
+/// A ring may have been overwritten by another's. Who waits for an answer rings again, and who gives
+/// ranges back has asked before: serve() looks at the wants of all that have.
+bool Exposure::hear(std::vector<std::uint32_t>& ringers) {
+  std::uint64_t rings[words_of_line];
+  context_.memory.observe_line(rings, context_.line(RankLine::bell, context_.self()));
+  bool rung = false;
+  for (std::uint32_t word = 0; word < words_of_line; ++word) {
+    if (rings[word] == heard_[word]) continue;
+    heard_[word] = rings[word];  // a want that arrives after this look rings again
+    rung = true;
+    const std::uint32_t ringer = ringer_of(rings[word]);
+    if (ringer < context_.ranks()) ringers.push_back(ringer);
+  }
+  return rung;
+}
+
 /// Answers new wants. A peer may reach the ranges once it reads the answer: all earlier stores
 /// there are at the device. Later ones go there at the next epoch.
 bool Exposure::serve() {
   if (!may_be_asked_) return false;
+  std::vector<std::uint32_t> ringers;
+  if (!hear(ringers)) return false;
+  directory_.find(ringers);
+  for (const std::uint32_t ringer : ringers) {
+    if (directory_.from(ringer) != 0) askers_.try_emplace(ringer);
+  }
   const auto& memory = context_.memory;
-  const std::uint64_t ring =
-      memory.observe_word(context_.sync_area(context_.layout.bell(context_.self())));
-  if (ring == heard_) return false;
-  heard_ = ring;  // a want that arrives after this look rings again
-  memory.invalidate(context_.sync_area(context_.layout.want(context_.self(), 0)),
-                    context_.ranks() * line_bytes);
+  for (const auto& [origin, asker] : askers_)
+    memory.invalidate(context_.at(directory_.from(origin) + want_at), line_bytes);
   memory.load_fence();
   std::vector<std::uint32_t> taken;
-  for (std::uint32_t origin = 0; origin < context_.ranks(); ++origin) {
-    if (take(origin)) taken.push_back(origin);
+  for (auto& [origin, asker] : askers_) {
+    if (take(origin, asker)) taken.push_back(origin);
   }
-  if (taken.empty()) return false;
+  return !taken.empty() && answer(taken);
+}
+
+bool Exposure::answer(const std::vector<std::uint32_t>& taken) {
   // What is given back may have been put to in the epoch that ends with the next drop().
   reached_ = united(false, std::move(reached_));
   reached_by_lock_ = united(true, std::move(reached_by_lock_));
   given_back_ = true;
   send();
-  for (const std::uint32_t origin : taken) signals_.answer(origin, served_[origin]);
+  if (auto prepared = signals_.prepare(taken); !prepared) {
+    // They ask again, and this rank looks at it again.
+    if (!std::exchange(said_full_, true))
+      base::log(base::Level::warn, "a window's ranks wait for an answer: {}",
+                prepared.error().message);
+    for (const std::uint32_t origin : taken) {
+      heard_[bell_word_of(origin)] = 0;
+      askers_[origin].served -= 1;
+    }
+    return false;
+  }
+  for (const std::uint32_t origin : taken) signals_.answer(origin, askers_[origin].served);
   return true;
 }
 

@@ -5,6 +5,7 @@
 // (reach.hpp).
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "window/ranges.hpp"
@@ -17,7 +18,7 @@ inline constexpr std::uint64_t whole_segment_bytes = 4096;
 
 class Exposure {
  public:
-  Exposure(Context& context, Signals& signals);
+  Exposure(Context& context, Directory& directory, Signals& signals);
 
   /// Writes own stores back: they are at the device before anything published after a store fence.
   void send();
@@ -34,25 +35,30 @@ class Exposure {
   void drop_all();
 
  private:
-  struct Want {
+  struct Asker {
     std::array<Range, max_ranges> ranges{};
     bool by_lock = false;
+    std::uint32_t served = 0;  ///< serial of its last want
   };
 
-  bool take(std::uint32_t origin);
+  /// Those whose rings are new; false: the bell is as it was.
+  bool hear(std::vector<std::uint32_t>& ringers);
+  bool take(std::uint32_t origin, Asker& asker);
+  bool answer(const std::vector<std::uint32_t>& taken);
   std::vector<Range> united(bool only_by_lock, std::vector<Range> all = {}) const;
   void send(const std::vector<Range>& ranges);
   void drop(const std::vector<Range>& ranges);
 
   Context& context_;
+  Directory& directory_;
   Signals& signals_;
   bool may_be_asked_;
   std::vector<Range> reached_;          ///< by peers; offsets in the pool, sorted, disjoint
   std::vector<Range> reached_by_lock_;  ///< the part that also passive epochs reach
   bool given_back_ = false;             ///< these may hold ranges that nobody reaches any more
-  std::vector<Want> wants_;             ///< by origin
-  std::vector<std::uint32_t> served_;   ///< serial of the last want, by origin
-  std::uint64_t heard_ = 0;             ///< last ring that was handled
+  std::map<std::uint32_t, Asker> askers_;    ///< by rank: those that have asked
+  std::uint64_t heard_[words_of_line] = {};  ///< last rings that were handled
+  bool said_full_ = false;
 };
 
 }  // namespace penstock::window

@@ -1,10 +1,11 @@
 // A window's parts.
 #pragma once
 
-#include <optional>
+#include <unordered_map>
 
 #include "group/barrier.hpp"
 #include "window/exposure.hpp"
+#include "window/lockers.hpp"
 #include "window/reach.hpp"
 
 namespace penstock::window {
@@ -17,17 +18,8 @@ struct Window::Impl {
   Result<void> enter(std::uint32_t target, std::span<const Extent> extents);
   /// The range that covers all extents. Errors: invalid_argument (beyond the segment).
   Result<Range> within(std::uint32_t target, std::span<const Extent> extents) const;
-  /// The lock of a target. A thread acquires it only in its turn.
-  struct RankLock {
-    std::optional<sync::Lock> lock;  ///< made when used
-    bool taken = false;
-  };
-  RankLock& lock(std::vector<RankLock>& locks, std::uint32_t target, std::uint64_t place);
-  RankLock& epoch_lock(std::uint32_t target) {
-    return lock(epoch_locks, target, context.layout.epoch_lock(target));
-  }
-  RankLock& update_lock(std::uint32_t target) {
-    return lock(update_locks, target, context.layout.update_lock(target));
+  SegmentLocks& locks_of(std::uint32_t target) {
+    return locks.try_emplace(target, context, target).first->second;
   }
   Result<void> acquire(sync::Lock& lock, std::uint32_t target, sync::Hold hold, const char* what);
   /// Takes the target's epoch lock, unless another thread of this rank has (see `passive`).
@@ -49,11 +41,12 @@ struct Window::Impl {
   };
 
   Context context;
+  Directory directory;
   Signals signals;
   Exposure exposure;
   AccessRanges reach;
   group::Barrier barrier;
-  std::vector<RankLock> epoch_locks, update_locks;  ///< by target
+  std::unordered_map<std::uint32_t, SegmentLocks> locks;  ///< by target; those that were locked
 
   /// Progress of leave().
   enum class Leaving : std::uint8_t { no, arrived, done } leaving = Leaving::no;

@@ -1,25 +1,29 @@
-// A window's words in the pool, for n ranks:
+// A window's words in the pool. Each rank has some of its own, and makes more when it first has to
+// do with another rank:
 //
-//   signals  n rows of n lines: line (reader, writer): the writer's signals to the reader
-//   fence    n lines    a barrier
-//   wants    n rows of n lines: line (t, o): the ranges of t's segment that o reaches
-//   bells    n lines: line t: word 0, the last ring: an origin has a new want of t
-//   epochs   n locks of n lines: lock t guards t's segment for an epoch
-//   updates  n locks of n lines: lock t guards t's segment for one update
+//   a rank's words    line 0: directory  where this rank's words towards others lie (directory.hpp)
+//                     line 1: bell       8 words: rank o rings word o mod 8 when it has a new want
+//                     line 2: barrier    group/barrier.hpp
+//                     line 3: lockers    who locks this rank's segment (lockers.hpp)
+//   a pair's words    line 0: signals    what one rank (writer) tells another (reader)
+//                     line 1: want       the ranges of the reader's segment that the writer reaches
+//   a locker's words  line 0: its line of the lock that guards a segment for an epoch
+//                     line 1: of that for one update
 //
-// Each line has one writer; signals and wants have one reader. A bell is the exception: all ranks
-// that ask t ring it, by publish_word. No value repeats, so the value that remains differs from the
-// one that t saw last.
+// All of them lie in memory of the rank that writes them, which zeroes them itself before it tells
+// others where they are. Two lines of a rank's words are written by others. The bell: by
+// publish_word, and no value repeats unless the rank has seen it, so that the value that remains
+// differs from the one that it saw last. The lockers: under the pool's lock.
 #pragma once
 
 #include <cstdint>
 
 #include "coherence/coherence.hpp"
-#include "sync/sync.hpp"
 
 namespace penstock::window {
 
 inline constexpr std::uint64_t line_bytes = coherence::line_bytes;
+inline constexpr std::uint32_t words_of_line = line_bytes / 8;
 inline constexpr std::size_t max_ranges = 3;
 
 /// Bytes of a segment, from its beginning; whole lines.
@@ -51,45 +55,36 @@ struct SignalLine {
 };
 static_assert(sizeof(SignalLine) == line_bytes);
 
-/// The ring value of a want; differs from every earlier one.
+/// Lines of a rank's words, from its Member::words on.
+enum class RankLine : std::uint32_t { directory, bell, barrier, lockers, count };
+inline constexpr std::uint64_t rank_words_bytes =
+    static_cast<std::uint64_t>(RankLine::count) * line_bytes;
+inline std::uint64_t place_of(RankLine line, std::uint64_t words) {
+  return words + static_cast<std::uint64_t>(line) * line_bytes;
+}
+
+/// Lines of a pair's words.
+inline constexpr std::uint64_t signal_at = 0, want_at = line_bytes, pair_bytes = 2 * line_bytes;
+
+/// What a lock of a segment is held for: the line of a locker's words.
+enum class Guarded : std::uint32_t { epoch, update };
+inline constexpr std::uint64_t locker_bytes = 2 * line_bytes;
+
+/// The ring value of a want; differs from every earlier one of that origin.
 inline std::uint64_t ring_of(std::uint32_t origin, std::uint32_t serial) {
   return (std::uint64_t{origin} + 1) << 32 | serial;
+}
+/// A rank or, of no ring, a number that none has.
+inline std::uint32_t ringer_of(std::uint64_t ring) {
+  return static_cast<std::uint32_t>(ring >> 32) - 1;
+}
+inline std::uint32_t bell_word_of(std::uint32_t origin) {
+  return origin % words_of_line;
 }
 
 /// Compares two counts that are near each other, as they wrap around.
 inline bool later(std::uint32_t count, std::uint32_t than) {
   return static_cast<std::int32_t>(count - than) > 0;
 }
-
-class Layout {
- public:
-  explicit Layout(std::uint32_t ranks) : n_(ranks) {}
-
-  std::uint64_t signals() const { return 0; }
-  std::uint64_t fence() const { return signals() + n_ * n_ * line_bytes; }
-  std::uint64_t wants() const { return fence() + sync::Barrier::bytes(ranks()); }
-  std::uint64_t bells() const { return wants() + n_ * n_ * line_bytes; }
-  std::uint64_t epochs() const { return bells() + n_ * line_bytes; }
-  std::uint64_t updates() const { return epochs() + n_ * sync::Lock::bytes(ranks()); }
-  std::uint64_t end() const { return updates() + n_ * sync::Lock::bytes(ranks()); }
-
-  std::uint64_t signal(std::uint32_t reader, std::uint32_t writer) const {
-    return signals() + (n_ * reader + writer) * line_bytes;
-  }
-  std::uint64_t want(std::uint32_t target, std::uint32_t origin) const {
-    return wants() + (n_ * target + origin) * line_bytes;
-  }
-  std::uint64_t bell(std::uint32_t target) const { return bells() + target * line_bytes; }
-  std::uint64_t epoch_lock(std::uint32_t target) const {
-    return epochs() + target * sync::Lock::bytes(ranks());
-  }
-  std::uint64_t update_lock(std::uint32_t target) const {
-    return updates() + target * sync::Lock::bytes(ranks());
-  }
-
- private:
-  std::uint32_t ranks() const { return static_cast<std::uint32_t>(n_); }
-  std::uint64_t n_;
-};
 
 }  // namespace penstock::window

@@ -6,29 +6,36 @@
 
 namespace penstock::window {
 
-AccessRanges::AccessRanges(Context& context, Signals& signals)
-    : context_(context), signals_(signals) {
-  if (!context.memory.loads_may_be_stale()) return;
-  targets_.resize(context.ranks());
-  for (std::uint32_t rank = 0; rank < context.ranks(); ++rank) {
-    targets_[rank].open = !context.apart(rank) || context.options.stored_by_all ||
-                          context.member(rank).bytes <= whole_segment_bytes;
-    targets_[rank].patience = context.options.review_bytes;
-  }
+AccessRanges::AccessRanges(Context& context, Directory& directory, Signals& signals)
+    : context_(context), directory_(directory), signals_(signals) {
+  if (!context.any_apart() || context.options.stored_by_all) return;
+  closed_.resize(context.ranks());
+  for (std::uint32_t rank = 0; rank < context.ranks(); ++rank)
+    closed_[rank] = context.apart(rank) && context.member(rank).bytes > whole_segment_bytes;
+}
+
+void AccessRanges::make(std::uint32_t target) {
+  if (targets_.empty()) targets_.resize(context_.ranks());
+  targets_[target] = std::make_unique<Target>();
+  targets_[target]->patience = context_.options.review_bytes;
 }
 
 Result<void> AccessRanges::ask(std::uint32_t target, std::uint64_t from, std::uint64_t to,
                                bool by_lock) {
   constexpr const char* what = "a window's first access to a range";
-  Target& known = targets_[target];
+  Target& known = at(target);
   const auto turn = PENSTOCK_TRY(context_.turn(what, known.asking));
   if (known.knows(from, to, by_lock)) return {};
   Ranges more = known.ranges;
   if (!more.cover(from, to)) more.include(from, to, context_.member(target).bytes);
   const bool locked = known.by_lock || by_lock;
+  PENSTOCK_TRY(directory_.prepare(target));
   publish_want(target, more, locked);
   Missing missing{target};
-  const auto look = [&] { signals_.drop_those_who_answered(missing, known.serial); };
+  const auto look = [&] {
+    signals_.drop_those_who_answered(missing, known.serial);
+    if (!missing.empty()) ring(target);  // another's ring may have taken the place of ours
+  };
   if (auto answered = context_.wait(what, missing, look); !answered) return answered;
   known.ranges = more;
   known.by_lock = locked;
@@ -40,18 +47,22 @@ Result<void> AccessRanges::ask(std::uint32_t target, std::uint64_t from, std::ui
 /// Replaces the last want. With fewer ranges it asks for nothing: the target drops its copies of
 /// what is left out once more after it has read this, and all puts precede it.
 void AccessRanges::publish_want(std::uint32_t target, const Ranges& ranges, bool by_lock) {
-  Target& known = targets_[target];
+  Target& known = at(target);
   WantLine line{};
   line.serial = ++known.serial;
   line.by_lock = by_lock ? 1 : 0;
   for (std::size_t i = 0; i < max_ranges; ++i) line.ranges[i] = ranges.all()[i];
-  const std::uint64_t place =
-      context_.options.sync_area + context_.layout.want(target, context_.self());
+  const std::uint64_t place = directory_.to(target) + want_at;
+  pool::publish_checksummed_line(context_.memory, context_.pool.base(), place, line);
+  context_.memory.store_fence();  // the want is at the device before its ring
+  ring(target);
+}
+
+void AccessRanges::ring(std::uint32_t target) {
   const auto& memory = context_.memory;
-  pool::publish_checksummed_line(memory, context_.pool.base(), place, line);
-  memory.store_fence();  // the want is at the device before its ring
-  memory.publish_word(context_.sync_area(context_.layout.bell(target)),
-                      ring_of(context_.self(), known.serial));
+  std::byte* const bell = context_.line(RankLine::bell, target);
+  memory.publish_word(bell + 8 * bell_word_of(context_.self()),
+                      ring_of(context_.self(), at(target).serial));
   memory.store_fence();  // pairs with Exposure::serve
 }
 
@@ -61,7 +72,7 @@ void AccessRanges::publish_want(std::uint32_t target, const Ranges& ranges, bool
 /// what it has given back has twice the patience, and the questions of a program that takes turns
 /// between ranges become as few as the logarithm of what it goes through.
 void AccessRanges::review(std::uint32_t target) {
-  Target& known = targets_[target];
+  Target& known = at(target);
   const std::uint64_t bytes = known.ranges.bytes();
   known.gone_through += bytes;
   if (known.gone_through < known.patience) return;

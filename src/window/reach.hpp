@@ -3,6 +3,7 @@
 // epoch.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "window/exposure.hpp"
@@ -11,14 +12,14 @@ namespace penstock::window {
 
 class AccessRanges {
  public:
-  AccessRanges(Context& context, Signals& signals);
+  AccessRanges(Context& context, Directory& directory, Signals& signals);
 
   /// After it this rank may put to and get from [from, to) of the target's segment: in any epoch
   /// with `by_lock`, else in epochs in which the target takes part. Waits for the target if the
   /// range is new. Errors: peer_dead.
   Result<void> ensure(std::uint32_t target, std::uint64_t from, std::uint64_t to, bool by_lock) {
-    if (targets_.empty() || targets_[target].open) return {};
-    Target& known = targets_[target];
+    if (closed_.empty() || !closed_[target]) return {};
+    Target& known = at(target);
     if (!known.knows(from, to, by_lock)) {
       if (auto asked = ask(target, from, to, by_lock); !asked) return asked;
     }
@@ -29,12 +30,11 @@ class AccessRanges {
   /// An epoch is over in which the target took part, and what this rank put there is at the device.
   /// Gives back what it has not reached lately. Does not wait.
   void epoch_over(std::uint32_t target) {
-    if (!targets_.empty() && !targets_[target].open) review(target);
+    if (!targets_.empty() && targets_[target] != nullptr) review(target);
   }
 
  private:
   struct Target {
-    bool open = true;  ///< the whole segment may be reached
     bool by_lock = false;
     Ranges ranges;
     Ranges used;                     ///< of these since the last review
@@ -48,13 +48,22 @@ class AccessRanges {
       return (by_lock || !locked) && ranges.cover(from, to);
     }
   };
+  Target& at(std::uint32_t target) {
+    if (targets_.empty() || targets_[target] == nullptr) [[unlikely]]
+      make(target);
+    return *targets_[target];
+  }
+  void make(std::uint32_t target);
   Result<void> ask(std::uint32_t target, std::uint64_t from, std::uint64_t to, bool by_lock);
   void review(std::uint32_t target);
   void publish_want(std::uint32_t target, const Ranges& ranges, bool by_lock);
+  void ring(std::uint32_t target);
 
   Context& context_;
+  Directory& directory_;
   Signals& signals_;
-  std::vector<Target> targets_;  ///< empty when all caches are coherent
+  std::vector<bool> closed_;  ///< by rank: must be asked; empty when all caches are coherent
+  std::vector<std::unique_ptr<Target>> targets_;  ///< by rank: those that were reached, and closed
 };
 
 }  // namespace penstock::window

@@ -13,22 +13,26 @@ bool reached(std::uint32_t count, std::uint32_t awaited) {
 
 }  // namespace
 
-Signals::Signals(const Context& context)
-    : context_(context),
-      sent_(context.ranks()),
-      seen_(context.ranks()),
-      opens_awaited_(context.ranks()),
-      completes_awaited_(context.ranks()),
-      piggybacking_(context.ranks()) {}
+Signals::Signals(const Context& context, Directory& directory)
+    : context_(context), directory_(directory) {}
+
+Result<void> Signals::prepare(std::span<const std::uint32_t> readers) {
+  return directory_.prepare(readers);
+}
+
+void Signals::make(std::uint32_t rank) {
+  if (peers_.empty()) peers_.resize(context_.ranks());
+  peers_[rank] = std::make_unique<Peer>();
+}
 
 void Signals::send(std::uint32_t reader) {
-  context_.memory.send_line(line(reader, context_.self()), &sent_[reader]);
+  context_.memory.send_line(context_.at(directory_.to(reader) + signal_at), &peer(reader).sent);
 }
 
 void Signals::tell_open(std::span<const std::uint32_t> origins) {
   context_.memory.store_fence();  // stores to the segment precede the signal that opens it
   for (const std::uint32_t origin : origins) {
-    ++sent_[origin].opens;
+    ++peer(origin).sent.opens;
     send(origin);
   }
   context_.memory.store_fence();  // pairs with observe: the signal leaves the store buffer
@@ -37,9 +41,10 @@ void Signals::tell_open(std::span<const std::uint32_t> origins) {
 void Signals::tell_complete(std::span<const std::uint32_t> targets) {
   context_.memory.store_fence();  // puts precede the signal that completes them
   for (const std::uint32_t target : targets) {
-    if (!piggybacking_[target]) sent_[target].piggyback_bytes = 0;
-    piggybacking_[target] = false;
-    ++sent_[target].completes;
+    Peer& told = peer(target);
+    if (!told.piggybacking) told.sent.piggyback_bytes = 0;
+    told.piggybacking = false;
+    ++told.sent.completes;
     send(target);
   }
   context_.memory.store_fence();  // pairs with observe
@@ -47,15 +52,16 @@ void Signals::tell_complete(std::span<const std::uint32_t> targets) {
 
 void Signals::answer(std::uint32_t origin, std::uint32_t serial) {
   context_.memory.store_fence();  // stores to the ranges precede the answer
-  sent_[origin].answer = serial;
+  peer(origin).sent.answer = serial;
   send(origin);
   context_.memory.store_fence();  // pairs with observe
 }
 
 bool Signals::piggyback(std::uint32_t target, const Extent& piece, const void* from) {
-  if (piggybacking_[target] || piece.bytes > max_piggybacked) return false;
-  piggybacking_[target] = true;
-  SignalLine& line = sent_[target];
+  Peer& told = peer(target);
+  if (told.piggybacking || piece.bytes > max_piggybacked) return false;
+  told.piggybacking = true;
+  SignalLine& line = told.sent;
   line.piggyback_at = piece.at;
   line.piggyback_bytes = static_cast<std::uint32_t>(piece.bytes);
   std::memcpy(line.piggybacked, from, piece.bytes);
@@ -63,47 +69,55 @@ bool Signals::piggyback(std::uint32_t target, const Extent& piece, const void* f
 }
 
 void Signals::await_open(std::span<const std::uint32_t> targets) {
-  for (const std::uint32_t target : targets) ++opens_awaited_[target];
+  for (const std::uint32_t target : targets) ++peer(target).opens_awaited;
 }
 
 void Signals::await_complete(std::span<const std::uint32_t> origins) {
-  for (const std::uint32_t origin : origins) ++completes_awaited_[origin];
+  for (const std::uint32_t origin : origins) ++peer(origin).completes_awaited;
 }
 
-/// The counts are in the last word: the rest of the line is at least as new.
+/// The counts are in the last word: the rest of the line is at least as new. Who has no words
+/// towards this rank yet has told nothing.
 void Signals::observe(const Missing& writers) {
+  directory_.find(writers);
   const auto& memory = context_.memory;
-  for (const std::uint32_t writer : writers)
-    memory.invalidate(line(context_.self(), writer), line_bytes);
+  for (const std::uint32_t writer : writers) {
+    const std::uint64_t words = directory_.from(writer);
+    if (words != 0) memory.invalidate(context_.at(words + signal_at), line_bytes);
+  }
   memory.load_fence();
-  for (const std::uint32_t writer : writers)
-    memory.load_line(&seen_[writer], line(context_.self(), writer));
+  for (const std::uint32_t writer : writers) {
+    const std::uint64_t words = directory_.from(writer);
+    if (words != 0) memory.load_line(&peer(writer).seen, context_.at(words + signal_at));
+  }
 }
 
 void Signals::drop_those_open(Missing& missing) {
   observe(missing);
   std::erase_if(missing, [this](std::uint32_t target) {
-    return reached(seen_[target].opens, opens_awaited_[target]);
+    const Peer& other = peer(target);
+    return reached(other.seen.opens, other.opens_awaited);
   });
 }
 
 void Signals::drop_those_complete(Missing& missing) {
   observe(missing);
   std::erase_if(missing, [this](std::uint32_t origin) {
-    return reached(seen_[origin].completes, completes_awaited_[origin]);
+    const Peer& other = peer(origin);
+    return reached(other.seen.completes, other.completes_awaited);
   });
 }
 
 void Signals::drop_those_who_answered(Missing& missing, std::uint32_t serial) {
   observe(missing);
   std::erase_if(missing, [this, serial](std::uint32_t target) {
-    return reached(seen_[target].answer, serial);
+    return reached(peer(target).seen.answer, serial);
   });
 }
 
 std::optional<Piggyback> Signals::piggybacked(std::uint32_t origin,
-                                              std::uint64_t segment_bytes) const {
-  const SignalLine& line = seen_[origin];
+                                              std::uint64_t segment_bytes) {
+  const SignalLine& line = peer(origin).seen;
   Piggyback put{.at = line.piggyback_at, .bytes = line.piggyback_bytes, .data = {}};
   const bool sound = put.bytes <= max_piggybacked && put.bytes <= segment_bytes &&
                      put.at <= segment_bytes - put.bytes;

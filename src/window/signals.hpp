@@ -3,11 +3,12 @@
 // carry a small put (piggyback), which then costs no line of its own.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "window/context.hpp"
+#include "window/directory.hpp"
 
 namespace penstock::window {
 
@@ -20,7 +21,10 @@ struct Piggyback {
 
 class Signals {
  public:
-  explicit Signals(const Context& context);
+  Signals(const Context& context, Directory& directory);
+
+  /// Before any signal to these. Errors: no_space.
+  Result<void> prepare(std::span<const std::uint32_t> readers);
 
   /// Both do a store fence: earlier publishes reach the device before the signal.
   void tell_open(std::span<const std::uint32_t> origins);
@@ -38,19 +42,28 @@ class Signals {
   void drop_those_who_answered(Missing& missing, std::uint32_t serial);
   /// The put that the origin sent with its signal, checked against the segment's size. To be called
   /// after drop_those_complete() removed the origin.
-  std::optional<Piggyback> piggybacked(std::uint32_t origin, std::uint64_t segment_bytes) const;
+  std::optional<Piggyback> piggybacked(std::uint32_t origin, std::uint64_t segment_bytes);
 
  private:
-  std::byte* line(std::uint32_t reader, std::uint32_t writer) const {
-    return context_.sync_area(context_.layout.signal(reader, writer));
+  /// What this rank and another have told each other.
+  struct Peer {
+    SignalLine sent, seen;
+    std::uint32_t opens_awaited = 0, completes_awaited = 0;
+    bool piggybacking = false;
+  };
+
+  Peer& peer(std::uint32_t rank) {
+    if (peers_.empty() || peers_[rank] == nullptr) [[unlikely]]
+      make(rank);
+    return *peers_[rank];
   }
+  void make(std::uint32_t rank);
   void send(std::uint32_t reader);
   void observe(const Missing& writers);
 
   const Context& context_;
-  std::vector<SignalLine> sent_, seen_;  ///< by rank
-  std::vector<std::uint32_t> opens_awaited_, completes_awaited_;
-  std::vector<bool> piggybacking_;
+  Directory& directory_;
+  std::vector<std::unique_ptr<Peer>> peers_;  ///< by rank; those there were signals with
 };
 
 }  // namespace penstock::window

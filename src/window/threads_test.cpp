@@ -7,6 +7,7 @@
 
 #include "arena/test_pool.hpp"
 #include "base/handover_mutex.hpp"
+#include "window/test_memory.hpp"
 #include "window/window.hpp"
 
 namespace penstock::window {
@@ -38,12 +39,16 @@ class WindowThreads : public testing::TestWithParam<coherence::Mode> {
       at_.push_back(pool_.attach({.emulated_node = rank}));
       auto object = at_[rank]->create("segment-" + std::to_string(rank), segment_bytes);
       EXPECT_TRUE(object) << object.error().message;
-      members.push_back({at_[rank].pool->token(), object->offset, segment_bytes});
+      auto words = at_[rank]->create("words-" + std::to_string(rank), words_bytes());
+      EXPECT_TRUE(words) << words.error().message;
+      members.push_back({at_[rank].pool->token(), object->offset, segment_bytes, words->offset,
+                         at_[rank].pool->node()});
     }
-    auto sync_area = at_[0]->create("area", sync_area_bytes(ranks));
-    EXPECT_TRUE(sync_area) << sync_area.error().message;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      Options options{.sync_area = sync_area->offset, .members = members, .self = rank};
+      Options options;
+      options.members = members;
+      options.self = rank;
+      options.more = more_of(*at_[rank].arena, rank);
       Shared& own = shared_[rank];
       options.idle = [&own] {
         own.waits = true;

@@ -12,34 +12,50 @@ Result<void> check(const pool::Pool& pool, const Options& options) {
   if (options.self >= ranks)
     return fail(ErrorCode::invalid_argument, "rank {} of a window of {} ranks", options.self,
                 ranks);
-  if (options.sync_area % line_bytes != 0 ||
-      pool.at(options.sync_area, Layout(ranks).end()) == nullptr)
-    return fail(ErrorCode::wrong_format, "the words of a window at {:#x} lie outside pool {}",
-                options.sync_area, pool.info().spec);
+  if (!options.more) return fail(ErrorCode::invalid_argument, "a window lacks Options::more");
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     const Member& member = options.members[rank];
     if (member.bytes != 0 && pool.at(member.offset, member.bytes) == nullptr)
       return fail(ErrorCode::wrong_format,
                   "the segment of rank {}, {} bytes at {:#x}, lies outside pool {}", rank,
                   member.bytes, member.offset, pool.info().spec);
+    if (member.words % line_bytes != 0 || pool.at(member.words, rank_words_bytes) == nullptr)
+      return fail(ErrorCode::wrong_format,
+                  "the words of rank {} of a window, at {:#x}, lie outside pool {}", rank,
+                  member.words, pool.info().spec);
   }
   return {};
 }
 
 }  // namespace
 
-std::uint64_t sync_area_bytes(std::uint32_t ranks) {
-  return Layout(ranks).end();
+std::uint64_t words_bytes() {
+  return rank_words_bytes;
+}
+
+/// Others read them only after they have been told of them.
+void clear_words(const coherence::Memory& memory, void* words, std::uint64_t bytes) {
+  static constexpr std::byte zeros[line_bytes] = {};
+  for (std::uint64_t at = 0; at < bytes; at += line_bytes)
+    memory.publish_line(static_cast<std::byte*>(words) + at, zeros);
+  memory.store_fence();
+}
+
+Result<std::uint64_t> Context::more(std::uint64_t bytes) const {
+  const std::uint64_t place = PENSTOCK_TRY(options.more(bytes));
+  clear_words(memory, at(place), bytes);
+  return place;
 }
 
 Window::Impl::Impl(pool::Pool& pool, Options options)
     : context(pool, std::move(options)),
-      signals(context),
-      exposure(context, signals),
-      reach(context, signals),
-      barrier(context, context.sync_area(context.layout.fence())),
-      epoch_locks(context.ranks()),
-      update_locks(context.ranks()),
+      directory(context),
+      signals(context, directory),
+      exposure(context, directory, signals),
+      reach(context, directory, signals),
+      barrier(
+          context, [this](std::uint32_t rank) { return context.line(RankLine::barrier, rank); },
+          context.options.fences),
       reachable(context.ranks()),
       passive(context.ranks(), Passive::none) {
   if (exposure.may_be_asked()) context.serve_by([this] { exposure.serve(); });
@@ -57,14 +73,16 @@ Window::Window(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Window::~Window() = default;
 
-Result<void> Window::leave(std::uint32_t root) {
-  if (auto done = leave_segments(root); !done) return done;
-  if (self() != root) return {};
+Result<void> Window::leave() {
   Impl& impl = *impl_;
-  Missing others = impl.context.others();
-  impl.signals.await_open(others);
-  return impl.context.wait(impl.context.names().leave, others,
-                           [&impl, &others] { impl.signals.drop_those_open(others); });
+  if (impl.leaving == Impl::Leaving::done) return {};
+  begin_to_leave();
+  auto all = impl.barrier.await_others(impl.context.names().leave);
+  // Later loads find the puts made meanwhile. Dirty lines are written back even when a rank has
+  // died: else they would overwrite data of the next user of the space.
+  impl.exposure.drop_all();
+  if (all) impl.leaving = Impl::Leaving::done;
+  return all;
 }
 
 void Window::send_on() {
@@ -78,21 +96,6 @@ void Window::begin_to_leave() {
   impl_->leaving = Leaving::arrived;
   impl_->exposure.send();
   impl_->barrier.arrive();
-}
-
-Result<void> Window::leave_segments(std::uint32_t root) {
-  Impl& impl = *impl_;
-  if (auto inside = impl.context.check_rank(root); !inside) return inside;
-  if (impl.leaving == Impl::Leaving::done) return {};
-  begin_to_leave();
-  auto all = impl.barrier.await_others(impl.context.names().leave);
-  // Later loads find the puts made meanwhile. Dirty lines are written back even when a rank has
-  // died: else they would overwrite data of the next user of the space.
-  impl.exposure.drop_all();
-  if (!all) return all;
-  impl.leaving = Impl::Leaving::done;
-  if (self() != root) impl.signals.tell_open({&root, 1});
-  return {};
 }
 
 std::uint32_t Window::ranks() const {
@@ -114,6 +117,7 @@ bool Window::may_be_asked() const {
   return impl_->exposure.may_be_asked();
 }
 bool Window::serve() {
+  if (impl_->leaving == Impl::Leaving::arrived) impl_->barrier.pass_on();
   return impl_->exposure.serve();
 }
 
@@ -161,16 +165,6 @@ Result<void> Window::Impl::enter(std::uint32_t target, std::span<const Extent> e
 
 // ---- locks -------------------------------------------------------------------------------------
 
-Window::Impl::RankLock& Window::Impl::lock(std::vector<RankLock>& locks, std::uint32_t target,
-                                           std::uint64_t place) {
-  auto& made = locks[target];
-  if (!made.lock) {
-    made.lock.emplace(context.memory, context.sync_area(place), context.ranks(), context.self(),
-                      context.token(context.self()), context.alive_check());
-  }
-  return made;
-}
-
 Result<void> Window::Impl::acquire(sync::Lock& lock, std::uint32_t target, sync::Hold hold,
                                    const char* what) {
   group::Waiting waiting(context.pool);
@@ -190,10 +184,10 @@ Result<void> Window::Impl::acquire(sync::Lock& lock, std::uint32_t target, sync:
 }
 
 Result<void> Window::Impl::acquire_epoch(std::uint32_t target, sync::Hold hold, const char* what) {
-  RankLock& wanted = epoch_lock(target);
-  const auto turn = PENSTOCK_TRY(context.turn(what, wanted.taken));
+  SegmentLocks& wanted = locks_of(target);
+  const auto turn = PENSTOCK_TRY(context.turn(what, wanted.taken(Guarded::epoch)));
   if (passive[target] != Passive::none) return {};
-  auto acquired = acquire(*wanted.lock, target, hold, what);
+  auto acquired = acquire(*PENSTOCK_TRY(wanted.lock(Guarded::epoch)), target, hold, what);
   if (acquired) passive[target] = hold == sync::Hold::shared ? Passive::shared : Passive::exclusive;
   return acquired;
 }
@@ -204,7 +198,7 @@ Result<void> Window::Impl::release(std::uint32_t target) {
   if (held == Passive::unchecked) {
     context.memory.full_fence();
   } else {
-    epoch_lock(target).lock->release();
+    PENSTOCK_TRY(locks_of(target).lock(Guarded::epoch))->release();
   }
   return context.check_alive(target, context.names().unlock);
 }

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "group/barrier.hpp"
 #include "pool/pool.hpp"
 #include "sync/sync.hpp"
 
@@ -20,7 +21,16 @@ struct Member {
   std::uint64_t token = 0;   ///< pool::Pool::token() of its process
   std::uint64_t offset = 0;  ///< of its segment in the pool; aligned to a line
   std::uint64_t bytes = 0;   ///< size of its segment; 0: it has none
+  /// Offset of words_bytes() bytes in the pool that it made for this window, and that clear_words()
+  /// has cleared; aligned to a line.
+  std::uint64_t words = 0;
+  std::uint32_t node = 0;  ///< pool::Pool::node() of its process
 };
+
+/// Size of a rank's words, by which the ranks of a window find each other's.
+std::uint64_t words_bytes();
+/// To be called by the rank whose words these are, before it tells the others of them.
+void clear_words(const coherence::Memory& memory, void* words, std::uint64_t bytes = words_bytes());
 
 /// Promises by which a program saves work, as MPI's assertions.
 enum Assert : std::uint32_t {
@@ -54,22 +64,21 @@ struct CallNames {
 };
 
 struct Options {
-  std::uint64_t sync_area =
-      0;  ///< offset of sync_area_bytes() bytes in the pool, zeroed and published
   std::vector<Member> members;
   std::uint32_t self = 0;      ///< index in `members`
   bool stored_by_all = false;  ///< ranks store to each other's segments by plain stores
   /// Called between two looks of a wait, to make progress elsewhere. Other threads may call the
   /// window while it runs, as if this one had not entered yet (base::HandoverMutex).
   std::function<void()> idle;
+  /// Makes memory of this rank in the pool, for words towards ranks that it first has to do with:
+  /// its offset, aligned to a line. It stays until all ranks have left. Errors: no_space.
+  std::function<Result<std::uint64_t>(std::uint64_t bytes)> more;
   CallNames names{};
+  group::BarrierForm fences{};
   /// A rank that has made another go through so many bytes gives back what it did not reach
   /// meanwhile. This many take about as long as an answer to a question may, some milliseconds.
   std::uint64_t review_bytes = std::uint64_t{256} << 20;
 };
-
-/// Size of the sync area: the words by which the ranks of a window synchronize.
-std::uint64_t sync_area_bytes(std::uint32_t ranks);
 
 /// One rank's side of a window. In modes in which loads may be stale, the calls below must separate
 /// a rank's own loads and stores to its segment from the others' accesses (the separate memory
@@ -89,18 +98,16 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   /// Collective: returns when no rank reaches this one's segment any more, and this rank's caches
-  /// hold none of it. On rank `root` it returns last: when no rank touches the sync area any more
-  /// either. Only then may the space be given back. Nothing else may be called after it.
-  Result<void> leave(std::uint32_t root);
+  /// hold none of it: its space may be given back. Others may still read this rank's words, until
+  /// all are known to have returned from it. Nothing else may be called after it.
+  Result<void> leave();
   /// When this returns, the stores of this rank to its segment, and in a shared window to the
   /// others', are at the device. Waits for no rank: for a process that ends without leaving.
   void send_on();
-  /// leave() in steps, for a rank that leaves several windows, which others may leave in another
-  /// order: step one on all of them, then step two on all, then leave(). begin_to_leave() does not
-  /// wait; peers still put and ask, so this rank serves them until leave_segments() returns, which
-  /// waits until all ranks have begun. In leave() only the root waits, until all did step two.
+  /// For a rank that leaves several windows, which others may leave in another order: first this on
+  /// all of them, then leave(). It does not wait. Peers still put and ask until leave() returns, and
+  /// wait for what this rank passes on: so it serves all of them while it waits in one.
   void begin_to_leave();
-  Result<void> leave_segments(std::uint32_t root);
 
   std::uint32_t ranks() const;
   std::uint32_t self() const;
@@ -154,7 +161,8 @@ class Window {
   /// True if peers may send requests to this rank in the middle of an epoch, and wait for answers:
   /// its waits serve them, and a thread should call serve() now and then.
   bool may_be_asked() const;
-  /// Answers requests of peers. True if there was one.
+  /// Answers requests of peers; for a window that is being left, passes on who has left. True if
+  /// there was a request.
   bool serve();
 
  private:

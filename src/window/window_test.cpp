@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "arena/test_pool.hpp"
+#include "window/test_memory.hpp"
 
 namespace penstock::window {
 namespace {
@@ -24,20 +25,23 @@ class Windows : public testing::TestWithParam<coherence::Mode> {
       at_.push_back(pool_.attach({.emulated_node = rank}));  // as if on a host of its own
       auto object = at_[rank]->create("segment-" + std::to_string(rank), segment_bytes);
       EXPECT_TRUE(object) << object.error().message;
-      members_.push_back({at_[rank].pool->token(), object->offset, segment_bytes});
+      auto words = at_[rank]->create("words-" + std::to_string(rank), words_bytes());
+      EXPECT_TRUE(words) << words.error().message;
+      members_.push_back({at_[rank].pool->token(), object->offset, segment_bytes, words->offset,
+                          at_[rank].pool->node()});
     }
-    auto sync_area = at_[0]->create("area", sync_area_bytes(ranks));
-    EXPECT_TRUE(sync_area) << sync_area.error().message;
-    area_ = sync_area->offset;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      auto opened = Window::open(*at_[rank].pool, {.sync_area = area_,
-                                                   .members = members_,
-                                                   .self = rank,
-                                                   .stored_by_all = false,
-                                                   .idle = {}});
+      auto opened = Window::open(*at_[rank].pool, options_of(rank, members_));
       EXPECT_TRUE(opened) << opened.error().message;
       windows_.push_back(std::move(*opened));
     }
+  }
+  Options options_of(std::uint32_t rank, const std::vector<Member>& members) {
+    Options options;
+    options.members = members;
+    options.self = rank;
+    options.more = more_of(*at_[rank].arena, rank);
+    return options;
   }
   /// Runs a thread for each rank, which serves the others when it has finished.
   void all(const std::function<void(Window&)>& body) {
@@ -71,7 +75,6 @@ class Windows : public testing::TestWithParam<coherence::Mode> {
   arena::TestPool pool_;
   std::vector<arena::Attached> at_;
   std::vector<Member> members_;
-  std::uint64_t area_ = 0;
   std::vector<std::unique_ptr<Window>> windows_;
 };
 
@@ -173,10 +176,12 @@ TEST_P(Windows, RefuseWhatNoEpochAllowsAndWhatIsOutside) {
 TEST_P(Windows, WhatDoesNotLieInThePoolIsNoWindow) {
   auto members = members_;
   members[1].offset = at_[0].pool->bytes() - 64;
-  auto opened = Window::open(*at_[0].pool, {.sync_area = area_, .members = members});
+  auto opened = Window::open(*at_[0].pool, options_of(0, members));
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, ErrorCode::wrong_format);
-  opened = Window::open(*at_[0].pool, {.sync_area = area_ + 1, .members = members_});
+  members = members_;
+  members[2].words += 1;
+  opened = Window::open(*at_[0].pool, options_of(0, members));
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, ErrorCode::wrong_format);
 }

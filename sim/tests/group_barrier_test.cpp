@@ -1,0 +1,157 @@
+// The barrier of a group on memory without coherence, in its forms of few ranks and of many: nobody
+// passes early, what was published before is found after it, and a death ends the waits of all.
+#include "group/barrier.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+constexpr std::uint32_t nobody = ~std::uint32_t{0};
+
+/// Where each rank runs.
+using Places = std::vector<std::uint32_t>;
+
+struct Meeting {
+  std::uint64_t lines = 0;  ///< of the barrier; those of the data lie behind them
+  Places node_of;
+  group::BarrierForm form;
+  std::uint64_t rounds = 3;
+  std::uint32_t victim = nobody;
+};
+
+struct Plan : Meeting {
+  std::vector<std::uint64_t> tokens;
+  std::uint32_t attached = 0;
+};
+
+bool somebody_died(const World& world) {
+  return world.victim() != nullptr && world.victim()->dead;
+}
+
+/// What a barrier that failed says: who died, or who left because of that.
+void require_a_death(World& world, const std::string& text) {
+  const bool named = std::any_of(
+      world.processes().begin(), world.processes().end(), [&](const auto& process) {
+        const std::string name = fmt::format("rank {} (pid", process->number);
+        return process->dead && text.find(name) != std::string::npos;
+      });
+  world.require(somebody_died(world) && (named || text.ends_with(" left")), text);
+}
+
+void meet(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self) {
+  const auto ranks = static_cast<std::uint32_t>(plan.node_of.size());
+  const auto pool =
+      simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
+  plan.tokens[self] = pool->token();
+  ++plan.attached;
+  wait_until(world, "the ranks", [&] { return plan.attached == ranks || somebody_died(world); });
+  if (plan.attached != ranks) return;
+  group::Group group(*pool, {.tokens = plan.tokens, .nodes = {}, .self = self, .idle = {}});
+  std::byte* const lines = pool->base() + plan.lines;
+  const auto data_of = [&](std::uint32_t rank) { return lines + 64 * (ranks + rank); };
+  group::Barrier barrier(
+      group, [lines](std::uint32_t rank) { return lines + 64 * rank; }, plan.form);
+  for (std::uint64_t round = 1; round <= plan.rounds; ++round) {
+    group.memory.publish_word(data_of(self), round);
+    if (world.random() % 2 == 0) {
+      barrier.arrive();
+      barrier.pass_on();
+    } else {
+      barrier.arrive();
+    }
+    const auto met = barrier.await_others("a meeting");
+    if (!met) return require_a_death(world, met.error().message);
+    for (std::uint32_t other = 0; other < ranks; ++other) {
+      const std::uint64_t found = group.memory.observe_word(data_of(other));
+      world.require(found == round || found == round + 1,
+                    fmt::format("round {}: rank {} is at {}", round, other, found));
+    }
+  }
+}
+
+std::uint64_t place_lines(SimulatedPool& pool, std::size_t ranks) {
+  std::uint64_t lines = 0;
+  pool.format_arena();
+  pool.once([&](World& world) {
+    const auto attached = pool.attach(world);
+    const auto arena = SimulatedPool::open_arena(world, *attached);
+    const auto object = arena->create("lines", 64 * 2 * ranks);
+    world.require(object.has_value(), object ? "" : object.error().message);
+    lines = object->offset;
+  });
+  return lines;
+}
+
+Scenario meetings(const SimulatedPool& pool, const Meeting& meeting) {
+  const std::uint32_t nodes = *std::max_element(meeting.node_of.begin(), meeting.node_of.end()) + 1;
+  Scenario scenario = pool.scenario(
+      fmt::format("barrier of {} ranks on {} nodes, {}{}", meeting.node_of.size(), nodes,
+                  meeting.form.flat_up_to > 1 ? "flat" : "a tree",
+                  meeting.victim == nobody ? "" : fmt::format(", rank {} dies", meeting.victim)),
+      nodes);
+  scenario.max_steps = 3'000'000;
+  scenario.body = [&pool, meeting](World& world) {
+    auto plan = std::make_shared<Plan>(Plan{meeting, {}, 0});
+    plan->tokens.resize(meeting.node_of.size());
+    for (std::uint32_t self = 0; self < meeting.node_of.size(); ++self) {
+      Process& process = world.spawn(
+          meeting.node_of[self], [&world, &pool, plan, self] { meet(world, pool, *plan, self); });
+      if (self == meeting.victim) world.mark_victim(process);
+    }
+  };
+  return scenario;
+}
+
+/// Two levels within a node, one step among leaders; leaders alone in several steps; and both.
+const std::vector<Places> all_places = {{0, 0, 0, 0, 1}, {0, 1, 2, 3, 4}, {1, 0, 2, 1, 0, 2}};
+constexpr group::BarrierForm tree{.flat_up_to = 1, .fan_in = 2}, flat{};
+
+TEST(GroupBarrier, NobodyPassesEarlyAndDataBeforeItAreSeenAfterIt) {
+  for (const Places& places : all_places) {
+    SimulatedPool pool({.max_nodes = 8});
+    const std::uint64_t lines = place_lines(pool, places.size());
+    for (const auto& form : {tree, flat}) {
+      const Scenario scenario = meetings(pool, {.lines = lines, .node_of = places, .form = form});
+      expect_held("barrier", "random schedules", explore(scenario, 40));
+      expect_held("barrier", "random schedules", explore(with_lasting_copies(scenario), 20));
+    }
+  }
+}
+
+TEST(GroupBarrier, TheDeathOfAnyRankIsToldToTheOthers) {
+  for (const Places& places : all_places) {
+    SimulatedPool pool({.max_nodes = 8});
+    const std::uint64_t lines = place_lines(pool, places.size());
+    for (std::uint32_t victim = 0; victim < places.size(); ++victim) {
+      expect_held("barrier", "crash points",
+                  crash_everywhere(meetings(pool, {.lines = lines,
+                                                   .node_of = places,
+                                                   .form = tree,
+                                                   .rounds = 2,
+                                                   .victim = victim}),
+                                   20));
+    }
+  }
+}
+
+/// Each leader has ended its part when it has let its node go: its death is no concern of others.
+TEST(GroupBarrier, WhoHasPassedOnWhatItKnewMayGo) {
+  SimulatedPool pool({.max_nodes = 8});
+  const Places places{0, 0, 1, 1};
+  const std::uint64_t lines = place_lines(pool, places.size());
+  expect_held("barrier", "random schedules",
+              explore(meetings(pool, {.lines = lines, .node_of = places, .form = tree, .rounds = 1}),
+                      60));
+}
+
+}  // namespace
+}  // namespace penstock::sim

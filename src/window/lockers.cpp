@@ -1,0 +1,85 @@
+#include "window/lockers.hpp"
+
+namespace penstock::window {
+
+namespace {
+
+constexpr std::uint64_t chunk_bytes = 8 * line_bytes;
+
+}  // namespace
+
+SegmentLocks::SegmentLocks(Context& context, std::uint32_t target)
+    : context_(context),
+      reader_{place_of(RankLine::lockers, context.member(target).words), words_of_line},
+      lines_{{*this, Guarded::epoch}, {*this, Guarded::update}} {}
+
+std::byte* SegmentLocks::Lines::line(std::uint32_t participant) const {
+  return locks.context_.at(locks.all_[participant] + static_cast<std::uint64_t>(what) * line_bytes);
+}
+
+void SegmentLocks::Lines::invalidate_news() {
+  locks.context_.memory.invalidate(locks.context_.at(locks.reader_.at()), 8);
+}
+
+Result<sync::Lock*> SegmentLocks::lock(Guarded what) {
+  auto& made = locks_[static_cast<std::size_t>(what)];
+  if (!made) {
+    PENSTOCK_TRY(join());
+    made.emplace(context_.memory, lines_[static_cast<std::size_t>(what)], *self_,
+                 context_.token(context_.self()), context_.alive_check());
+  }
+  return &*made;
+}
+
+Result<void> SegmentLocks::join() {
+  if (self_) return {};
+  const std::uint64_t place = PENSTOCK_TRY(context_.more(locker_bytes));
+  const auto guard = PENSTOCK_TRY(context_.pool.lock());
+  lines_[0].invalidate_news();
+  context_.memory.load_fence();
+  load_news();
+  PENSTOCK_TRY(append(place));
+  self_ = static_cast<std::uint32_t>(all_.size());
+  all_.push_back(place);
+  ++reader_.next;
+  return {};
+}
+
+/// Reads on from the last empty word, whose line was invalidated.
+void SegmentLocks::load_news() {
+  const auto& memory = context_.memory;
+  std::uint64_t fresh_until = (reader_.at() / line_bytes + 1) * line_bytes;
+  for (;;) {
+    const std::uint64_t place = memory.load_word(context_.at(reader_.at()));
+    const std::uint64_t bytes = reader_.at_end() ? chunk_bytes : locker_bytes;
+    if (!context_.is_place(place, bytes)) return;
+    if (reader_.at_end()) {
+      reader_ = {place, chunk_bytes / 8};
+    } else {
+      all_.push_back(place);
+      ++reader_.next;
+    }
+    if (reader_.next != 0 && reader_.at() < fresh_until) continue;
+    const std::uint64_t end = reader_.chunk + 8ull * reader_.words;
+    memory.invalidate(context_.at(reader_.at()), end - reader_.at());
+    memory.load_fence();
+    fresh_until = end;
+  }
+}
+
+/// Under the pool's lock, at the first empty word.
+Result<void> SegmentLocks::append(std::uint64_t place) {
+  const auto& memory = context_.memory;
+  if (reader_.at_end()) {
+    const std::uint64_t chunk = PENSTOCK_TRY(context_.more(chunk_bytes));
+    memory.store_fence();  // the chunk is empty at the device before it is found
+    memory.publish_word(context_.at(reader_.at()), chunk);
+    reader_ = {chunk, chunk_bytes / 8};
+  }
+  memory.store_fence();  // the locker's lines are idle at the device before they are found
+  memory.publish_word(context_.at(reader_.at()), place);
+  memory.full_fence();  // before the lock's first publish: pairs with load_news()
+  return {};
+}
+
+}  // namespace penstock::window

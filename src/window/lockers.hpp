@@ -1,0 +1,66 @@
+// Who locks a rank's segment: the participants of its two locks, one for an epoch and one for an
+// update, in a list in the pool that only grows. A rank joins it when it first locks the segment,
+// under the pool's lock: it appends the place of its own lines. The list:
+//
+//   the rank's words, line lockers   7 places | the next chunk
+//   a chunk of 8 lines               63 places | the next chunk
+//
+// A place is one word, appended whole. Who reads the list up to the first empty word knows all that
+// had joined by then. A chunk is made by whom it is made for, in memory of its own.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "window/context.hpp"
+
+namespace penstock::window {
+
+class SegmentLocks {
+ public:
+  SegmentLocks(Context& context, std::uint32_t target);
+  SegmentLocks(const SegmentLocks&) = delete;
+  SegmentLocks& operator=(const SegmentLocks&) = delete;
+
+  /// This rank's side of a lock; it joins when it first asks for one. Errors: no_space, deadline
+  /// (of the pool's lock).
+  Result<sync::Lock*> lock(Guarded what);
+  /// A thread acquires a lock only in its turn.
+  bool& taken(Guarded what) { return taken_[static_cast<std::size_t>(what)]; }
+
+ private:
+  /// Of one of the locks.
+  struct Lines final : sync::LockLines {
+    Lines(SegmentLocks& of, Guarded guarded) : locks(of), what(guarded) {}
+    std::uint32_t count() const override { return static_cast<std::uint32_t>(locks.all_.size()); }
+    std::byte* line(std::uint32_t participant) const override;
+    void invalidate_news() override;
+    void load_news() override { locks.load_news(); }
+
+    SegmentLocks& locks;
+    Guarded what;
+  };
+  /// The next place that is not read yet.
+  struct Reader {
+    std::uint64_t chunk;
+    std::uint32_t words;
+    std::uint32_t next = 0;
+
+    std::uint64_t at() const { return chunk + 8ull * next; }
+    bool at_end() const { return next + 1 == words; }  ///< the last word leads to the next chunk
+  };
+
+  Result<void> join();
+  void load_news();
+  Result<void> append(std::uint64_t place);
+
+  Context& context_;
+  Reader reader_;
+  std::vector<std::uint64_t> all_;  ///< places of the lockers' words
+  std::optional<std::uint32_t> self_;  ///< this rank's number among them
+  Lines lines_[2];
+  std::optional<sync::Lock> locks_[2];
+  bool taken_[2] = {};
+};
+
+}  // namespace penstock::window
