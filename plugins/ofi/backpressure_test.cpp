@@ -25,27 +25,29 @@ class BackpressureTest : public ModesTest {
     ModesTest::SetUp();
     ::setenv("PENSTOCK_UNEXPECTED_BYTES", "1M", 1);
     ::setenv("PENSTOCK_LOG", "info", 1);
-    said_ = testing::TempDir() + "backpressure." + std::to_string(::getpid());
+    for (int side = 0; side < 2; ++side)
+      said_[side] =
+          testing::TempDir() + "backpressure." + std::to_string(::getpid()) + "." + std::to_string(side);
   }
   void TearDown() override {
     ::unsetenv("PENSTOCK_UNEXPECTED_BYTES");
     ::unsetenv("PENSTOCK_LOG");
-    (void)::unlink(said_.c_str());
+    for (const std::string& said : said_) (void)::unlink(said.c_str());
     ModesTest::TearDown();
   }
   /// The side's messages, which say at its end what it kept.
-  Play written(const Play& side_play) const {
-    return [this, side_play](Side& side) {
-      CHECK(std::freopen(said_.c_str(), "w", stderr) != nullptr);
+  Play written(const Play& side_play, int number = 1) const {
+    return [this, side_play, number](Side& side) {
+      CHECK(std::freopen(said_[number].c_str(), "w", stderr) != nullptr);
       side_play(side);
     };
   }
   struct Said {
     std::uint64_t kept = 0, announced = 0, held = 0;
   };
-  Said said() const {
+  Said said(int number = 1) const {
     std::ostringstream text;
-    text << std::ifstream(said_).rdbuf();
+    text << std::ifstream(said_[number]).rdbuf();
     const std::string all = text.str();
     std::smatch at;
     Said said;
@@ -56,7 +58,7 @@ class BackpressureTest : public ModesTest {
     return said;
   }
 
-  std::string said_;
+  std::string said_[2];  ///< by each side
 };
 
 IN_EACH_MODE(BackpressureTest);
@@ -131,7 +133,7 @@ TEST_P(BackpressureTest, AReceiveIsMetBehindAFlood) {
   EXPECT_GE(what.held, 1u);
 }
 
-/// No bound is checked: what tells the other to hold back waits behind what this side has sent.
+/// What tells the other to hold back overtakes what this side has sent.
 TEST_P(BackpressureTest, BothSendFirstAndReceiveInReverse) {
   constexpr int count = 1500;
   for (const std::size_t bytes : {20u, 6000u, 70000u}) {
@@ -143,8 +145,88 @@ TEST_P(BackpressureTest, BothSendFirstAndReceiveInReverse) {
       receive_in_reverse(side, number, bytes, number);
       side.meet();
     };
-    play(both, written(both));
+    play(written(both, 0), written(both, 1));
+    for (int side = 0; side < 2; ++side)
+      EXPECT_LE(said(side).kept, limit + on_its_way) << bytes << " bytes, side " << side;
   }
+}
+
+/// Some are announced from the beginning, for their length; those before them are taken back into
+/// the queue to be announced when the receiver says so.
+TEST_P(BackpressureTest, LongAndShortOnesOfATagStayInOrder) {
+  constexpr int count = 1200;
+  const auto bytes_of = [](int i) { return i % 7 == 3 ? 70'000u : i % 3 == 0 ? 5000u : 20u; };
+  const auto seed = [](int i) { return static_cast<unsigned>(i); };
+  play(
+      [&](Side& side) {
+        std::vector<std::string> out;
+        for (int i = 0; i < count; ++i) out.push_back(pattern(bytes_of(i), seed(i)));
+        for (std::string& text : out) side.tsend(text.data(), text.size(), 1);
+        for (int i = 0; i < count; ++i) side.wait();
+        side.meet();
+      },
+      [&](Side& side) {
+        look_on(side);
+        std::string in(70'000, '\0');
+        for (int i = 0; i < count; ++i) {
+          side.trecv(in.data(), in.size(), 1);
+          const fi_cq_tagged_entry entry = side.wait();
+          CHECK(entry.len == bytes_of(i));
+          CHECK(in.substr(0, entry.len) == pattern(bytes_of(i), seed(i)));
+        }
+        side.meet();
+      });
+}
+
+/// Sends are taken back at any stage: the receiver gets those that were not, and all others fail.
+TEST_P(BackpressureTest, SendsThatWaitAreTakenBack) {
+  constexpr int count = 2000;
+  play(
+      [](Side& side) {
+        std::vector<std::string> out(count, pattern(3000, 1));
+        for (int i = 0; i < count; ++i)
+          side.tsend(out[static_cast<std::size_t>(i)].data(), 3000, 1,
+                     &out[static_cast<std::size_t>(i)]);
+        look_on(side);
+        for (int i = 1; i < count; i += 2)
+          (void)fi_cancel(&side.ep->fid, &out[static_cast<std::size_t>(i)]);
+        int sent = 0, cancelled = 0;
+        side.meet();
+        while (sent + cancelled < count) {
+          fi_cq_tagged_entry entry{};
+          const ssize_t got = fi_cq_sread(side.cq, &entry, 1, nullptr, 30'000);
+          if (got == 1) {
+            ++sent;
+            continue;
+          }
+          fi_cq_err_entry error{};
+          CHECK(got == -FI_EAVAIL && fi_cq_readerr(side.cq, &error, 0) == 1);
+          CHECK(error.err == FI_ECANCELED);
+          ++cancelled;
+        }
+        CHECK(cancelled > 500);
+        CHECK(::write(side.link, &sent, sizeof sent) == sizeof sent);
+        side.meet();
+      },
+      [](Side& side) {
+        side.meet();
+        int received = 0, wanted = -1;
+        std::string in(3000, '\0');
+        side.trecv(in.data(), in.size(), 1);
+        while (received != wanted) {
+          fi_cq_tagged_entry entry{};
+          if (fi_cq_read(side.cq, &entry, 1) == 1) {
+            ++received;
+            CHECK(in == pattern(3000, 1));
+            side.trecv(in.data(), in.size(), 1);
+          }
+          int told = 0;
+          if (wanted < 0 && ::recv(side.link, &told, sizeof told, MSG_DONTWAIT) == sizeof told)
+            wanted = told;
+        }
+        CHECK(side.nothing());
+        side.meet();
+      });
 }
 
 TEST_P(BackpressureTest, WhatIsSentByCopyWaitsTooAndIsNotLost) {

@@ -84,7 +84,7 @@ ssize_t Ep::send_buffer(const void* buffer, std::size_t bytes, fi_addr_t to, con
   if (const int failed = peer_for(to, &peer)) return failed;
   if ((header.kind & kind_tagged) != 0) matcher.sends_to(peer, header.tag);
   hear(bytes);
-  if (backpressure.concerns(peer, header)) [[unlikely]] {
+  if (back_pressure.concerns(peer, header)) [[unlikely]] {
     const iovec iov{const_cast<void*>(buffer), bytes};
     return send_held(peer, {to, header, &iov, 1, flags, context}, false, reports_send(flags));
   }
@@ -114,7 +114,7 @@ ssize_t Ep::send(const SendCall& call) {
   if ((call.flags & FI_INJECT) != 0) {
     if (call.header.bytes > inject_size) return -FI_EINVAL;
     hear(call.header.bytes);
-    if (backpressure.concerns(peer, call.header)) [[unlikely]]
+    if (back_pressure.concerns(peer, call.header)) [[unlikely]]
       return send_held(peer, call, true, reports_send(call.flags));
     if (call.iov_count == 1 && call.header.bytes <= inject_limit &&
         (call.flags & delivery_flags) == 0) {
@@ -128,7 +128,7 @@ ssize_t Ep::send(const SendCall& call) {
     return send_copied(peer, call, reports_send(call.flags));
   }
   hear(call.header.bytes);
-  if (backpressure.concerns(peer, call.header)) [[unlikely]]
+  if (back_pressure.concerns(peer, call.header)) [[unlikely]]
     return send_held(peer, call, false, reports_send(call.flags));
   return queue(peer, call, nullptr, reports_send(call.flags));
 }
@@ -138,7 +138,7 @@ ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const He
   if (const int failed = peer_for(to, &peer)) return failed;
   if ((header.kind & kind_tagged) != 0) matcher.sends_to(peer, header.tag);
   hear(bytes);
-  if (backpressure.concerns(peer, header)) [[unlikely]] {
+  if (back_pressure.concerns(peer, header)) [[unlikely]] {
     if (bytes > inject_size) return -FI_EINVAL;
     const iovec iov{const_cast<void*>(buffer), bytes};
     return send_held(peer, {to, header, &iov, 1, 0, nullptr}, true, false);
@@ -161,12 +161,17 @@ ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const He
   return send_copied(peer, {to, header, &iov, 1, 0, nullptr}, false);
 }
 
+/// 0: a message may be copied.
+int Ep::no_copy(Peer to, std::uint64_t bytes) {
+  const auto room = back_pressure.may_copy(to, bytes + sizeof(Outgoing));
+  if (room == backpressure::Backpressure::Room::yes) return 0;
+  progress();
+  return room == backpressure::Backpressure::Room::wait ? -FI_EAGAIN : -FI_ENOBUFS;
+}
+
 /// The caller may reuse its buffers when this returns: a payload that cannot leave is kept here.
 ssize_t Ep::send_copied(Peer peer, const SendCall& call, bool tell) {
-  if (const int no = backpressure.may_copy(peer, call.header.bytes + sizeof(Outgoing))) {
-    progress();
-    return no;
-  }
+  if (const int no = no_copy(peer, call.header.bytes)) return no;
   void* const copy = std::malloc(std::max<std::size_t>(call.header.bytes, 1));
   if (copy == nullptr) return -FI_ENOMEM;
   transport::iov_gather(call.iov, call.iov_count, 0, static_cast<std::byte*>(copy),
@@ -200,7 +205,8 @@ Ep::Outgoing* Ep::make_outgoing(Peer peer, const SendCall& call, void* copy, boo
   op->notify_delivered = (call.flags & delivery_flags) != 0;
   op->peer = peer;
   op->context = call.context;
-  op->copy = copy;
+  op->copied = copy;
+  op->copy = copy != nullptr;
   op->flags = call.flags;
   op->report = tell;
   return op;
@@ -211,7 +217,7 @@ void Ep::keep_queued(Outgoing* op) {
   op->after = queued;
   if (queued != nullptr) queued->before = op;
   queued = op;
-  if (op->copy != nullptr) backpressure.copied(op->header.bytes + sizeof(Outgoing));
+  if (op->copy) back_pressure.copied(op->header.bytes + sizeof(Outgoing));
 }
 
 ssize_t Ep::queue(Peer peer, const SendCall& call, void* copy, bool tell) {
@@ -240,10 +246,7 @@ ssize_t Ep::send_held(Peer peer, const SendCall& call, bool copies, bool tell) {
   SendCall own = call;
   iovec iov;
   if (copies) {
-    if (const int no = backpressure.may_copy(peer, call.header.bytes + sizeof(Outgoing))) {
-      progress();
-      return no;
-    }
+    if (const int no = no_copy(peer, call.header.bytes)) return no;
     copy = std::malloc(std::max<std::size_t>(call.header.bytes, 1));
     if (copy == nullptr) return -FI_ENOMEM;
     transport::iov_gather(call.iov, call.iov_count, 0, static_cast<std::byte*>(copy),
@@ -255,7 +258,7 @@ ssize_t Ep::send_held(Peer peer, const SendCall& call, bool copies, bool tell) {
   Outgoing* const op = make_outgoing(peer, own, copy, tell);
   if (op == nullptr) return -FI_ENOMEM;
   keep_queued(op);
-  backpressure.add(op);
+  back_pressure.add(op);
   return 0;
 }
 
@@ -263,8 +266,8 @@ ssize_t Ep::send_held(Peer peer, const SendCall& call, bool copies, bool tell) {
 void Ep::finish(Outgoing* op) {
   (op->before != nullptr ? op->before->after : queued) = op->after;
   if (op->after != nullptr) op->after->before = op->before;
-  if (op->copy != nullptr) backpressure.copy_ended(op->message_header().bytes + sizeof(Outgoing));
-  std::free(op->copy);
+  if (op->copy) back_pressure.copy_ended(op->message_header().bytes + sizeof(Outgoing));
+  std::free(op->copied);
   outgoing_pool.give(op);
 }
 
@@ -280,7 +283,7 @@ void Ep::end_send(AnnouncedSend* sent) {
 void Ep::on_sent(transport::SendOp* sent) {
   if (!is_service(sent->header)) {
     auto* const op = static_cast<AnnouncedSend*>(sent);
-    return (op->header.kind & kind_announced) != 0 ? backpressure.sent(op) : end_send(op);
+    return (op->header.kind & kind_announced) != 0 ? back_pressure.sent(op) : end_send(op);
   }
   switch (service_of(sent->header)) {
     case Service::reply:
@@ -309,12 +312,10 @@ void Ep::fail_announced(AnnouncedSend* failed, int error, int detail) {
 }
 
 void Ep::on_send_failed(transport::SendOp* op, const Error& error) {
-  const auto fail = [&] {
-    fail_announced(static_cast<AnnouncedSend*>(op), -errno_of(error), remember_text(error.message));
-  };
+  const auto fail = [&] { fail_send(static_cast<AnnouncedSend*>(op), error); };
   if (!is_service(op->header)) {
     if ((op->header.kind & kind_announced) != 0)
-      backpressure.unsent(static_cast<AnnouncedSend*>(op));
+      back_pressure.unsent(static_cast<AnnouncedSend*>(op));
     return fail();
   }
   switch (service_of(op->header)) {
@@ -329,20 +330,29 @@ void Ep::on_send_failed(transport::SendOp* op, const Error& error) {
   }
 }
 
+void Ep::post_call(Peer to, const Header& header, const std::uint64_t* token) {
+  Answers::Answer* const answer = answers.make(header, token, header.bytes);
+  if (answer == nullptr)
+    return base::log(base::Level::error, "no memory to tell {} what to do with its messages",
+                     transport->describe(to));
+  answer->urgent = true;
+  answers.post(to, answer);
+}
+
 /// What the user has sent by copy, and thinks of no more, leaves before the endpoint closes.
 void Ep::let_copies_go() {
-  if (transport == nullptr || backpressure.copied() == 0) return;
-  backpressure.let_copies_go();
+  if (transport == nullptr || back_pressure.copied() == 0) return;
+  back_pressure.let_copies_go();
   base::Waiter waiter("peers to take messages that were sent by copy", 0, {},
                       wait_policy(*domain->session));
-  while (backpressure.copied() != 0) {
+  while (back_pressure.copied() != 0) {
     progress();
     for (Ep* other : domain->endpoints)
       if (other != this) other->progress();
     if (auto waited = waiter.pause(); !waited)
       return base::log(base::Level::warn,
                        "an endpoint closes, and {} bytes that were sent are lost: {}",
-                       backpressure.copied(), waited.error().message);
+                       back_pressure.copied(), waited.error().message);
   }
 }
 
@@ -375,7 +385,7 @@ ReceiveBuffer Ep::serve(const Message& message) {
       return {};
     }
     case Service::hold:
-      if (whole) backpressure.call(from, header, payload);
+      if (whole) back_pressure.call(from, header, payload);
       return {};
     case Service::payload:
       return matcher.payload(message);
@@ -395,9 +405,11 @@ ssize_t Ep::receive(ReceiveRequest& request, fi_addr_t from, std::uint64_t flags
   request.multi = (flags & FI_MULTI_RECV) != 0;
   if (request.multi && request.iov_count != 1) return -FI_EINVAL;
   if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) == 0) {
+    if (!back_pressure.holds() || !request.tagged) [[likely]]
+      return matcher.post(request);
     const std::size_t waiting = matcher.posted_count();
     const int posted = matcher.post(request);
-    if (request.tagged && matcher.posted_count() > waiting) backpressure.wanted(request.source);
+    if (matcher.posted_count() > waiting) (void)back_pressure.wanted(request.source);
     return posted;
   }
   if (!request.tagged) return -FI_EINVAL;
@@ -447,8 +459,8 @@ void Ep::on_receive_failure(const ReceiveFailure& failure) {
 }
 
 MatchEvents::Cause Ep::on_probe_in_vain(Peer source) {
-  const int too_much = backpressure.wanted(source);
-  return too_much != 0 ? Cause{FI_ENOBUFS, too_much} : Cause{FI_ENOMSG, 0};
+  const std::string* const too_much = back_pressure.wanted(source);
+  return too_much != nullptr ? Cause{FI_ENOBUFS, remember_text(*too_much)} : Cause{FI_ENOMSG, 0};
 }
 
 MatchEvents::Cause Ep::cause_of(const Error& error) {
@@ -457,7 +469,7 @@ MatchEvents::Cause Ep::cause_of(const Error& error) {
 
 void Ep::on_peer_dead(Peer peer, const std::string& description) {
   const int detail = remember_text(description);
-  backpressure.gone(peer, FI_ECONNRESET, detail);
+  back_pressure.gone(peer, {ErrorCode::peer_dead, description});
   rma_origin.peer_dead(peer, FI_ECONNRESET, detail);
   matcher.peer_dead(peer, transport->address_of(peer).generation, FI_ECONNRESET, detail);
 }
@@ -466,7 +478,7 @@ void Ep::on_peer_dead(Peer peer, const std::string& description) {
 /// early.
 void Ep::on_peer_left(Peer peer, const std::string& description) {
   const int detail = remember_text(description);
-  backpressure.gone(peer, FI_ECONNRESET, detail);
+  back_pressure.gone(peer, {ErrorCode::peer_dead, description});
   rma_origin.peer_dead(peer, FI_ECONNRESET, detail);
   matcher.peer_left(peer, transport->address_of(peer).generation, FI_ECONNRESET, detail);
 }
@@ -474,7 +486,7 @@ void Ep::on_peer_left(Peer peer, const std::string& description) {
 ssize_t Ep::cancel(void* context) {
   if (matcher.cancel(context) == 0) return 0;
   for (Outgoing* op = queued; op != nullptr; op = op->after) {
-    if (op->context != context || !transport->cancel(op->peer, op)) continue;
+    if (op->context != context || !back_pressure.cancel(op)) continue;
     fail_announced(op, FI_ECANCELED, 0);
     return 0;
   }

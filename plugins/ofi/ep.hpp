@@ -12,15 +12,18 @@
 
 #include "answers.hpp"
 #include "av.hpp"
-#include "backpressure.hpp"
+#include "backpressure/backpressure.hpp"
 #include "cntr.hpp"
 #include "cq.hpp"
+#include "lib.hpp"
 #include "match.hpp"
 #include "rma_origin.hpp"
 #include "rma_target.hpp"
 #include "transport/transport.hpp"
 
 namespace penstock::ofi {
+
+using backpressure::AnnouncedSend;
 
 /// Completion levels that need an acknowledgement of the receiver.
 inline constexpr std::uint64_t delivery_flags = FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
@@ -34,9 +37,12 @@ struct SendCall {
   void* context = nullptr;
 };
 
-struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
+struct Ep : fid_ep,
+            private transport::EndpointCallbacks,
+            private MatchEvents,
+            private backpressure::Owner {
   Ep()
-      : matcher(*this), answers(*this), backpressure(*this), rma_origin(*this), rma_target(*this) {}
+      : matcher(*this), answers(*this), back_pressure(*this), rma_origin(*this), rma_target(*this) {}
   ~Ep() override;
 
   // ---- set up ----
@@ -84,7 +90,7 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   std::unique_ptr<transport::Endpoint> transport;
   Matcher matcher;
   Answers answers;
-  Backpressure backpressure;
+  backpressure::Backpressure back_pressure;
   RmaOrigin rma_origin;
   RmaTarget rma_target;
 
@@ -103,23 +109,12 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   std::uint64_t inject_flags() const { return FI_INJECT | (tx_flags & delivery_flags); }
   void complete_rma(std::uint64_t flags, Cntr* counter, void* context, bool tell);
 
-  // ---- for Backpressure ----
-  void on_sent(transport::SendOp* op) override;
-  void on_send_failed(transport::SendOp* op, const Error& error) override;
-  /// The send has ended well, or not.
-  void end_send(AnnouncedSend* op);
-  void fail_announced(AnnouncedSend* op, int error, int detail);
-  /// True if the payload is ours: the user's call has ended.
-  bool is_copy(const AnnouncedSend* op) const {
-    return static_cast<const Outgoing*>(op)->copy != nullptr;
-  }
-
  private:
   struct Outgoing : AnnouncedSend {
     Outgoing* before = nullptr;
     Outgoing* after = nullptr;
     void* context = nullptr;
-    void* copy = nullptr;  ///< payload that we own
+    void* copied = nullptr;  ///< payload that we own
     std::uint64_t flags = 0;
     bool report = false;
   };
@@ -130,6 +125,8 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
       return serve(message);
     return matcher.message(message);
   }
+  void on_sent(transport::SendOp* op) override;  // and of Owner
+  void on_send_failed(transport::SendOp* op, const Error& error) override;
   void on_peer_dead(Peer peer, const std::string& description) override;
   void on_peer_left(Peer peer, const std::string& description) override;
   ReceiveBuffer serve(const Message& message);
@@ -137,18 +134,28 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   void on_received(const Received& received) override;
   void on_receive_failure(const ReceiveFailure& failure) override;
   Cause cause_of(const Error& error) override;
-  void on_too_many(Peer from) override { backpressure.too_many(from); }
-  void on_room() override { backpressure.room(); }
-  void on_announced(Peer from, bool awaited) override { backpressure.announced(from, awaited); }
+  void on_too_many(Peer from) override { back_pressure.too_many(from); }
+  void on_room() override { back_pressure.room(); }
+  void on_announced(Peer from, bool awaited) override { back_pressure.announced(from, awaited); }
   void fetch(Peer from, std::uint64_t id, std::uint64_t token) override {
-    backpressure.fetched(from);
-    backpressure.tell(from, HoldCall::fetch, id, token);
+    back_pressure.fetch(from, id, token);
   }
-  void forget(Peer from, std::uint64_t id) override {
-    backpressure.fetched(from);
-    backpressure.tell(from, HoldCall::forget, id);
-  }
+  void forget(Peer from, std::uint64_t id) override { back_pressure.forget(from, id); }
   Cause on_probe_in_vain(Peer source) override;
+  // backpressure::Owner
+  void end_send(AnnouncedSend* op) override;
+  void fail_send(AnnouncedSend* op, const Error& error) override {
+    fail_announced(op, -errno_of(error), remember_text(error.message));
+  }
+  void post_call(Peer to, const Header& header, const std::uint64_t* token) override;
+  const Unexpected& kept() const override { return matcher.unexpected(); }
+  std::uint64_t announced_bytes() const override { return Matcher::announced_bytes(); }
+  void set_room(std::uint64_t bytes) override { matcher.set_room(bytes); }
+  bool awaits(Peer peer) const override { return matcher.awaits(peer); }
+  void fail_awaiting(Peer peer, const std::string& why) override {
+    matcher.fail_awaiting(peer, FI_ENOBUFS, remember_text(why));
+  }
+  void fail_announced(AnnouncedSend* op, int error, int detail);
 
   int resolve(fi_addr_t to, Peer* peer);
   int remember(fi_addr_t number, Peer found, Peer* peer);
@@ -162,12 +169,13 @@ struct Ep : fid_ep, private transport::EndpointCallbacks, private MatchEvents {
   /// A program that sends and sends hears what its receivers tell it.
   void hear(std::uint64_t bytes) {
     unheard += bytes + 1024;
-    if (unheard >= backpressure.hears_every()) [[unlikely]]
+    if (unheard >= back_pressure.hears_every()) [[unlikely]]
       for (int look = 0; look < looks_to_hear; ++look) progress();
   }
   static constexpr int looks_to_hear = 16;  ///< one in sixteen finds a new channel
   ssize_t queue(Peer peer, const SendCall& call, void* copy, bool report);
   ssize_t send_copied(Peer peer, const SendCall& call, bool report);
+  int no_copy(Peer to, std::uint64_t bytes);
   void complete_send(const Header& header, void* context, bool report);
   void finish(Outgoing* op);
   ssize_t fail_call(const Error& error);

@@ -48,7 +48,7 @@ bool belongs_to(fid* object, const Domain& domain) {
 Ep::~Ep() {
   domain->triggers.forget(*this);
   let_copies_go();
-  if (transport != nullptr) backpressure.print();
+  if (transport != nullptr) back_pressure.print();
   transport.reset();  // waits until the peers have taken what was sent
   while (queued != nullptr) finish(queued);
   erase(domain->endpoints, this);
@@ -152,10 +152,11 @@ int Ep::enable() {
     auto opened = transport::Endpoint::open(*domain->session->arena, *this, options);
     if (!opened) return report(opened.error());
     transport = std::move(*opened);
-    if (auto set = backpressure.set_up(); !set) {
+    if (auto set = back_pressure.set_up(*transport); !set) {
       transport.reset();
       return report(set.error());
     }
+    matcher.set_limit(back_pressure.limit());
     inject_limit = std::min<std::uint32_t>(transport->limits().inject_bytes, max_inject_bytes);
     if (auto announced = domain->regions.announce_at(*this); !announced)
       return report(announced.error());

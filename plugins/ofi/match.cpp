@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "transport/iov.hpp"
 
 namespace penstock::ofi {
 
@@ -90,10 +89,12 @@ void Matcher::count_kept(Incoming* incoming) {
 }
 
 void Matcher::release(Incoming* incoming) {
-  if (incoming->heap != nullptr && incoming->header.bytes <= sizeof(Small))
-    smalls_.give(reinterpret_cast<Small*>(incoming->heap));
-  else
-    std::free(incoming->heap);
+  if (incoming->heap != nullptr) {
+    if (incoming->header.bytes <= sizeof(Small))
+      smalls_.give(reinterpret_cast<Small*>(incoming->heap));
+    else
+      std::free(incoming->heap);
+  }
   const std::uint64_t kept = incoming->kept_bytes;
   incomings_.give(incoming);
   if (kept == 0) return;
@@ -103,18 +104,6 @@ void Matcher::release(Incoming* incoming) {
     room_ = 0;
     events_.on_room();
   }
-}
-
-Matcher::Receive* Matcher::make_receive(const ReceiveRequest& request) {
-  Receive* receive = receives_.take();
-  if (receive == nullptr) return nullptr;
-  static_cast<ReceiveRequest&>(*receive) = request;
-  receive->capacity = transport::iov_bytes(request.iov, request.iov_count);
-  receive->in_flight = 0;
-  receive->retired = false;
-  receive->invalidated = {};
-  receive->end_error = receive->end_detail = 0;
-  return receive;
 }
 
 // ---- completion ------------------------------------------------------------------------------

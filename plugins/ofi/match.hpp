@@ -9,12 +9,21 @@
 #include <cstdint>
 #include <vector>
 
+#include "backpressure/fetched.hpp"
+#include "backpressure/wire.hpp"
+#include "backpressure/backpressure.hpp"
 #include "matching/queues.hpp"
 #include "talked.hpp"
+#include "transport/iov.hpp"
 #include "transport/transport.hpp"
 
 namespace penstock::ofi {
 
+using backpressure::Announcement;
+using backpressure::kind_announced;
+using backpressure::kind_service;
+using backpressure::kind_tagged;
+using backpressure::Unexpected;
 using matching::FreeList;
 using matching::List;
 using transport::Header;
@@ -24,16 +33,8 @@ using transport::ReceiveBuffer;
 
 inline constexpr Peer any_peer = matching::any_source;
 
-/// Bits of Header::kind.
-inline constexpr std::uint8_t kind_tagged = 1;
-inline constexpr std::uint8_t kind_cq_data = 2;  ///< Header::data is the sender's completion data
-/// The message itself is still at its sender: here is an Announcement of it.
-inline constexpr std::uint8_t kind_announced = 8;
-
-struct Announcement {
-  std::uint64_t id;     ///< the sender's
-  std::uint64_t bytes;  ///< of the message
-};
+/// Bit of Header::kind: Header::data is the sender's completion data.
+inline constexpr std::uint8_t kind_cq_data = backpressure::kind_of_user;
 
 struct ReceiveRequest {
   iovec iov[transport::max_iov] = {};
@@ -88,13 +89,6 @@ class MatchEvents {
   virtual void forget(Peer /*from*/, std::uint64_t /*id*/) {}
   /// A probe finds no message; what it is told.
   virtual Cause on_probe_in_vain(Peer source);
-};
-
-/// What the matcher keeps of messages that no receive waits for.
-struct Unexpected {
-  std::uint64_t messages = 0, bytes = 0;  ///< whole, with what it takes to keep them
-  std::uint64_t announced = 0;            ///< whose payload is at the sender
-  std::uint64_t peak_bytes = 0, peak_announced = 0;
 };
 
 class Matcher {
@@ -161,13 +155,15 @@ class Matcher {
 
  private:
   struct Receive : ReceiveRequest, matching::Item<Receive> {
+    explicit Receive(const ReceiveRequest& request)
+        : ReceiveRequest(request), capacity(transport::iov_bytes(iov, iov_count)) {}
     const void* name() const { return context; }
 
     std::uint64_t capacity;
-    std::uint32_t in_flight;  ///< messages on their way into a multi-receive buffer
-    bool retired;             ///< takes no more messages
+    std::uint32_t in_flight = 0;  ///< messages on their way into a multi-receive buffer
+    bool retired = false;         ///< takes no more messages
     transport::InvalidatedPrefix invalidated;  ///< for a contiguous buffer
-    int end_error, end_detail;                 ///< reported when the last message in flight is in
+    int end_error = 0, end_detail = 0;         ///< reported when the last message in flight is in
   };
 
   static constexpr std::size_t inline_bytes = 64;
@@ -181,6 +177,7 @@ class Matcher {
     void failed(const Error& error) override { matcher->failed(this, error); }
 
     Peer sender() const { return from; }
+    Peer announcer() const { return from; }
     std::uint64_t tag() const { return header.tag; }
 
     Matcher* matcher;
@@ -233,7 +230,7 @@ class Matcher {
   Incoming* keep(Peer from, const Header& header);
   void release(Incoming* incoming);
   void drop(Incoming* incoming);
-  Receive* make_receive(const ReceiveRequest& request);
+  Receive* make_receive(const ReceiveRequest& request) { return receives_.take(request); }
 
   iovec reserve(Receive* receive, std::uint64_t bytes);
   void finish(Receive* receive, Peer from, const Header& header, void* buffer,
@@ -257,8 +254,7 @@ class Matcher {
   FreeList<Receive> receives_;
   FreeList<Incoming> incomings_;
   FreeList<Small> smalls_;
-  std::vector<Incoming*> fetched_;  ///< by token - 1: announced ones on their way to a receive
-  std::vector<std::uint32_t> free_tokens_;
+  backpressure::Fetched<Incoming> fetched_;  ///< on their way to a receive
   Unexpected unexpected_;
   std::uint64_t limit_ = ~std::uint64_t{0}, room_ = 0;
   std::size_t min_multi_receive_ = 64;

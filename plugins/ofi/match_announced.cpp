@@ -48,36 +48,16 @@ void Matcher::fetch(Receive* receive, Incoming* incoming) {
   incoming->receive = receive;
   incoming->announced = false;
   incoming->direct = incoming->arriving = true;
-  if (free_tokens_.empty()) {
-    fetched_.push_back(nullptr);
-    free_tokens_.push_back(static_cast<std::uint32_t>(fetched_.size()));
-  }
-  const std::uint32_t token = free_tokens_.back();
-  free_tokens_.pop_back();
-  fetched_[token - 1] = incoming;
-  events_.fetch(incoming->from, incoming->id, token);
+  events_.fetch(incoming->from, incoming->id, fetched_.add(incoming));
 }
 
 /// By the token of a fetch; without one it may be fetched, or still wait for a receive.
 Matcher::Incoming* Matcher::find_announced(Peer from, std::uint64_t token, std::uint64_t id) {
-  const auto is_it = [&](const Incoming* one) {
-    return one != nullptr && one->from == from && one->id == id;
-  };
-  auto fetched = fetched_.end();
-  if (token == 0)
-    fetched = std::find_if(fetched_.begin(), fetched_.end(), is_it);
-  else if (token <= fetched_.size() && is_it(fetched_[token - 1]))
-    fetched = fetched_.begin() + static_cast<std::ptrdiff_t>(token - 1);
-  if (fetched != fetched_.end()) {
-    Incoming* const incoming = *fetched;
-    *fetched = nullptr;
-    free_tokens_.push_back(static_cast<std::uint32_t>(fetched - fetched_.begin()) + 1);
-    return incoming;
-  }
+  if (Incoming* const fetched = fetched_.take(from, id, token)) return fetched;
   if (token != 0) return nullptr;
   for (Incoming* one : {lane_of(true).unexpected.head(), claimed_.head()})
     for (; one != nullptr; one = one->next)
-      if (one->announced && is_it(one)) return one;
+      if (one->announced && one->from == from && one->id == id) return one;
   return nullptr;
 }
 
@@ -138,16 +118,12 @@ void Matcher::fail_awaiting(Peer peer, int error, int detail) {
 
 /// What a peer that is gone has announced will not come.
 void Matcher::forget_announced(const Dead& dead) {
-  for (std::size_t at = 0; at < fetched_.size(); ++at) {
-    Incoming* const incoming = fetched_[at];
-    if (incoming == nullptr || incoming->from != dead.peer) continue;
-    fetched_[at] = nullptr;
-    free_tokens_.push_back(static_cast<std::uint32_t>(at) + 1);
+  fetched_.take_all_of(dead.peer, [&](Incoming* incoming) {
     Receive* const receive = incoming->receive;
     const Header header = incoming->header;
     release(incoming);
     fail(receive, dead.peer, header, dead.error, dead.detail);
-  }
+  });
   const auto purge = [&](auto& list) {
     for (Incoming* one = list.head(); one != nullptr;) {
       Incoming* const next = one->next;

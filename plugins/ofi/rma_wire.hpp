@@ -1,6 +1,6 @@
-// Messages of the provider's own: by which endpoints access memory that only its owner can reach,
-// and by which a receiver holds its senders back (backpressure.hpp). They travel in order with the
-// other messages of the pair.
+// Messages of the provider's own, by which endpoints access memory that only its owner can reach.
+// They travel in order with the other messages of the pair. Two services are of
+// backpressure/wire.hpp.
 //
 //   service   tag          data             payload
 //   write     address      key              the bytes
@@ -9,8 +9,6 @@
 //   reply     request's id 0 or FI_E...     the bytes read, or the old values
 //   report    0            completion data  WriteReport: a write or read of the sender has been
 //   done refusal   address      key              FI_E... (8 bytes): a write or atomic was not done
-//   hold      id or number HoldCall         fetch: the receiver's token (8 bytes)
-//   payload   token or 0   id               of a message that was announced
 #pragma once
 
 #include <cstdint>
@@ -19,22 +17,13 @@
 
 namespace penstock::ofi {
 
-/// Bit of Header::kind: none of the user's messages; the service is in the bits above.
-inline constexpr std::uint8_t kind_service = 4;
-
 enum class Service : std::uint8_t { write, read, atomic, reply, report, refusal, hold, payload };
-
-/// What a receiver tells a sender of messages.
-enum class HoldCall : std::uint64_t {
-  announce,  ///< from now on announce messages, so many at most that were not fetched
-  go_on,     ///< no longer
-  fetch,     ///< a receive waits for the message that was announced under this id
-  forget,    ///< none will
-};
 
 constexpr std::uint8_t kind_of(Service service) {
   return static_cast<std::uint8_t>(kind_service | static_cast<std::uint8_t>(service) << 3);
 }
+static_assert(kind_of(Service::hold) == backpressure::kind_hold);
+static_assert(kind_of(Service::payload) == backpressure::kind_payload);
 constexpr bool is_service(const Header& header) {
   return (header.kind & kind_service) != 0;
 }

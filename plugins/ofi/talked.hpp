@@ -35,7 +35,7 @@ class Talked {
     std::uint64_t last = ~0ull;
     std::vector<std::uint32_t> contexts;
   };
-  void remember(transport::Peer peer, std::uint32_t context) {
+  [[gnu::noinline]] void remember(transport::Peer peer, std::uint32_t context) {
     if (of_.size() <= peer) of_.resize(peer + 1);
     Of& of = of_[peer];
     of.last = context;

@@ -24,12 +24,18 @@ class FreeList {
     }
   }
 
-  /// Value-initialized, or null when memory is out.
-  T* take() {
-    if (free_ == nullptr && !grow()) return nullptr;
+  /// Made of `arguments`; without any, what has no initializer is undefined. Null when memory is
+  /// out.
+  template <class... Arguments>
+  T* take(const Arguments&... arguments) {
+    if (free_ == nullptr && !grow()) [[unlikely]]
+      return nullptr;
     Cell* cell = free_;
     free_ = cell->next;
-    return new (cell->bytes) T;
+    if constexpr (sizeof...(Arguments) == 0)
+      return new (cell->bytes) T;
+    else
+      return new (cell->bytes) T(arguments...);
   }
   void give(T* object) {
     object->~T();
@@ -49,7 +55,7 @@ class FreeList {
     Cell cells[chunk_cells];
   };
 
-  bool grow() {
+  [[gnu::noinline]] bool grow() {
     auto* chunk = static_cast<Chunk*>(std::malloc(sizeof(Chunk)));
     if (chunk == nullptr) return false;
     chunk->next = chunks_;

@@ -6,18 +6,29 @@
 #include <new>
 #include <optional>
 
+#include "backpressure/backpressure.hpp"
+#include "backpressure/fetched.hpp"
+#include "base/clock.hpp"
 #include "base/format.hpp"
+#include "base/log.hpp"
 #include "matching/queues.hpp"
+#include "transport/layout.hpp"
 
 namespace penstock::messages {
 
 namespace {
 
+using backpressure::AnnouncedSend;
+using backpressure::Announcement;
+using transport::Header;
 using transport::Match;
 using transport::Message;
 using transport::Peer;
 
 static_assert(any_rank == matching::any_source);
+
+/// Between tries to send a call for which the pool had no room; each may take the pool's lock.
+constexpr std::uint64_t try_every_ns = 1'000'000;
 
 /// A receive.
 struct Receive {
@@ -37,16 +48,21 @@ struct Posted : Receive, matching::Item<Posted> {
 
 }  // namespace
 
-struct Messenger::Impl final : transport::EndpointCallbacks {
+struct Messenger::Impl final : transport::EndpointCallbacks, backpressure::Owner {
   /// A message that has begun to come: into a receive's buffer or, before there is one, into
-  /// memory of its own.
+  /// memory of its own; or one that was announced.
   struct Incoming final : transport::Arrival, matching::Item<Incoming> {
     void arrived() override { owner->come(this, {}); }
     void failed(const Error& error) override { owner->come(this, unexpected(error)); }
     std::uint32_t sender() const { return from; }
     std::uint64_t tag() const { return with; }
+    Peer announcer() const { return peer; }
 
     Impl* owner = nullptr;
+    Peer peer = 0;
+    std::uint64_t id = 0;          ///< the sender's, of an announced one
+    std::uint64_t kept_bytes = 0;  ///< that it counts for among the unexpected; 0: not one
+    bool announced = false;        ///< its payload is at the sender
     std::uint32_t from = 0;
     std::uint64_t with = 0, bytes = 0;
     bool whole = false;
@@ -55,11 +71,18 @@ struct Messenger::Impl final : transport::EndpointCallbacks {
     std::vector<std::byte> kept;  ///< where no receive waited
     Receive receive;              ///< .request null: none yet
   };
-  struct Outgoing : transport::SendOp {
-    Outgoing* prev = nullptr;
-    Outgoing* next = nullptr;
+  struct Outgoing : AnnouncedSend {
+    Outgoing* before = nullptr;
+    Outgoing* after = nullptr;
     Request* request = nullptr;
-    std::uint32_t to = 0;
+  };
+  /// What a sender is told of the messages that it announces.
+  struct Call : transport::SendOp {
+    Call* prev = nullptr;
+    Call* next = nullptr;
+    Peer to = 0;
+    std::uint32_t generation = 0;  ///< the peer's
+    std::uint64_t token = 0;
   };
 
   Impl(arena::Arena& the_arena, Options the_options)
@@ -77,10 +100,18 @@ struct Messenger::Impl final : transport::EndpointCallbacks {
   matching::FreeList<Posted> posted_pool;
   matching::FreeList<Incoming> incoming_pool;
   matching::FreeList<Outgoing> outgoing_pool;
+  matching::FreeList<Call> call_pool;
   matching::PostedQueue<Posted> posted;
   matching::ArrivedQueue<Incoming> unexpected_ones;
   matching::List<Incoming> arriving;  ///< to a receive
-  matching::List<Outgoing> outgoing;
+  Outgoing* outgoing = nullptr;
+  matching::List<Call> calls, late_calls;  ///< queued, and those that found no room
+  std::uint64_t next_try_ns = 0;
+  backpressure::Backpressure back_pressure{*this};
+  backpressure::Fetched<Incoming> fetched;
+  backpressure::Unexpected had;
+  std::uint64_t room = 0;     ///< back_pressure is told when fewer bytes are kept
+  std::uint64_t unheard = 0;  ///< bytes sent since the last progress
   std::unique_ptr<transport::Endpoint> endpoint;  // gone before what it calls
 
   std::string name(std::uint32_t rank) const {
@@ -100,32 +131,53 @@ struct Messenger::Impl final : transport::EndpointCallbacks {
   void match(Incoming* message, const Receive& receive);
   void come(Incoming* message, Result<void> result);
   void finish(Incoming* message);
+  void give(Incoming* message);
+  Incoming* begin(const Message& message, std::uint64_t bytes, Posted* receive);
+  void keep(Incoming* message);
+  void announced(const Message& message);
+  void fetch(Incoming* message);
+  transport::ReceiveBuffer payload(const Message& message);
+  transport::ReceiveBuffer land(Incoming* message, const void* payload);
+  void forget_announced(Peer peer, const Error& error);
+  void put(Call* call);
+  void put_later(Call* call, const Error& error);
+  void try_calls_again();
+  void hear(std::uint64_t bytes);
+  void queue(Outgoing* op);
+  void unqueue(Outgoing* op);
+  void ended(Outgoing* op, Result<void> result);
   void lose(Peer peer, const std::string& description, const char* how);
 
   transport::ReceiveBuffer on_message(const Message& message) override;
-  void on_sent(transport::SendOp* op) override { ended(static_cast<Outgoing*>(op), {}); }
-  void on_send_failed(transport::SendOp* op, const Error& error) override {
-    ended(static_cast<Outgoing*>(op), unexpected(error));
-  }
-  void ended(Outgoing* op, Result<void> result) {
-    end(*op->request, std::move(result));
-    outgoing.remove(op);
-    outgoing_pool.give(op);
-  }
+  void on_sent(transport::SendOp* op) override;  // and of Owner
+  void on_send_failed(transport::SendOp* op, const Error& error) override;
   void on_peer_dead(Peer peer, const std::string& description) override {
     lose(peer, description, "has died");
   }
   void on_peer_left(Peer peer, const std::string& description) override {
     lose(peer, description, "has left");
   }
+  // backpressure::Owner
+  void end_send(AnnouncedSend* op) override { ended(static_cast<Outgoing*>(op), {}); }
+  void fail_send(AnnouncedSend* op, const Error& error) override {
+    ended(static_cast<Outgoing*>(op), unexpected(error));
+  }
+  void post_call(Peer to, const Header& header, const std::uint64_t* token) override;
+  const backpressure::Unexpected& kept() const override { return had; }
+  std::uint64_t announced_bytes() const override { return sizeof(Incoming); }
+  void set_room(std::uint64_t bytes) override { room = bytes; }
+  bool awaits(Peer peer) const override;
+  void fail_awaiting(Peer peer, const std::string& why) override;
 };
 
 Messenger::Impl::~Impl() {
+  if (endpoint != nullptr) back_pressure.print();
   endpoint.reset();
   while (Incoming* message = unexpected_ones.pop_front()) incoming_pool.give(message);
   while (Incoming* message = arriving.pop_front()) incoming_pool.give(message);
-  while (Outgoing* op = outgoing.pop_front()) outgoing_pool.give(op);
 }
+
+// ---- messages that come ------------------------------------------------------------------------
 
 void Messenger::Impl::match(Incoming* message, const Receive& receive) {
   message->receive = receive;
@@ -146,7 +198,18 @@ void Messenger::Impl::finish(Incoming* message) {
                            name(message->from), message->bytes, message->with, receive.bytes);
   end(*receive.request, message->result);
   arriving.remove(message);
+  give(message);
+}
+
+void Messenger::Impl::give(Incoming* message) {
+  const std::uint64_t kept = message->kept_bytes;
   incoming_pool.give(message);
+  if (kept == 0) return;
+  --had.messages;
+  had.bytes -= kept;
+  if (had.bytes >= room) return;
+  room = 0;
+  back_pressure.room();
 }
 
 void Messenger::Impl::come(Incoming* message, Result<void> result) {
@@ -156,47 +219,245 @@ void Messenger::Impl::come(Incoming* message, Result<void> result) {
 }
 
 transport::ReceiveBuffer Messenger::Impl::on_message(const Message& message) {
-  const transport::Header& header = message.header;
-  const auto from = static_cast<std::uint32_t>(header.data);
-  if (from < options.ranks) rank_of[message.from] = from;
-  Posted* const receive = posted.find(from, header.tag);
-  const bool awaited = receive != nullptr;
-  if (message.payload == nullptr && !awaited && message.may_wait) return {.match = Match::later};
+  const Header& header = message.header;
+  const bool whole = message.payload != nullptr || header.bytes == 0;
+  if (header.kind == backpressure::kind_payload) return payload(message);
+  if (header.kind == backpressure::kind_hold) {
+    if (whole) back_pressure.call(message.from, header, message.payload);
+    return {};
+  }
+  if ((header.kind & backpressure::kind_announced) != 0) {
+    if (whole) announced(message);
+    return {};
+  }
+  Posted* const receive = posted.find(static_cast<std::uint32_t>(header.data), header.tag);
+  if (receive == nullptr && message.may_wait) return {.match = Match::later};
+  if (receive == nullptr && message.may_wait_for_room && had.bytes > back_pressure.limit()) {
+    back_pressure.too_many(message.from);
+    return {.match = Match::no_room};
+  }
+  Incoming* const entry = begin(message, header.bytes, receive);
+  if (receive == nullptr) keep(entry);
+  return land(entry, message.payload);
+}
+
+Messenger::Impl::Incoming* Messenger::Impl::begin(const Message& message, std::uint64_t bytes,
+                                                  Posted* receive) {
   Incoming* const entry = incoming_pool.take();
   if (entry == nullptr) throw std::bad_alloc();
   entry->owner = this;
-  entry->from = from;
-  entry->with = header.tag;
-  entry->bytes = header.bytes;
-  if (awaited) {
-    match(entry, *receive);
-    posted.remove(receive);
-    posted_pool.give(receive);
-  } else {
+  entry->peer = message.from;
+  entry->from = static_cast<std::uint32_t>(message.header.data);
+  entry->with = message.header.tag;
+  entry->bytes = bytes;
+  if (entry->from < options.ranks) rank_of[message.from] = entry->from;
+  if (receive == nullptr) {
     unexpected_ones.push_back(entry);
+    return entry;
   }
-  if (message.payload != nullptr || header.bytes == 0) {
-    const auto* const bytes = static_cast<const std::byte*>(message.payload);
+  match(entry, *receive);
+  posted.remove(receive);
+  posted_pool.give(receive);
+  return entry;
+}
+
+/// It takes this process's memory until a receive is posted.
+void Messenger::Impl::keep(Incoming* message) {
+  message->kept_bytes = sizeof(Incoming) + message->bytes;
+  ++had.messages;
+  had.bytes += message->kept_bytes;
+  had.peak_bytes = std::max(had.peak_bytes, had.bytes);
+  if (had.bytes > back_pressure.limit()) back_pressure.too_many(message->peer);
+}
+
+/// `payload`: all of it, or null where it is still in the pool.
+transport::ReceiveBuffer Messenger::Impl::land(Incoming* message, const void* payload) {
+  const bool awaited = message->receive.request != nullptr;
+  if (payload != nullptr || message->bytes == 0) {
+    const auto* const bytes = static_cast<const std::byte*>(payload);
     if (awaited)
-      std::copy_n(bytes, std::min(header.bytes, entry->receive.bytes), entry->receive.data);
+      std::copy_n(bytes, std::min(message->bytes, message->receive.bytes), message->receive.data);
     else
-      entry->kept.assign(bytes, bytes + header.bytes);
-    come(entry, {});
+      message->kept.assign(bytes, bytes + message->bytes);
+    come(message, {});
     return {};
   }
   if (!awaited) {
-    entry->kept.resize(header.bytes);
-    entry->iov = {entry->kept.data(), entry->kept.size()};
+    message->kept.resize(message->bytes);
+    message->iov = {message->kept.data(), message->kept.size()};
   } else {
-    entry->iov = {entry->receive.data, std::min(header.bytes, entry->receive.bytes)};
+    message->iov = {message->receive.data, std::min(message->bytes, message->receive.bytes)};
   }
-  return {.iov = &entry->iov,
+  return {.iov = &message->iov,
           .iov_count = 1,
-          .arrival = entry,
+          .arrival = message,
           .match = awaited ? Match::posted : Match::unexpected};
 }
 
+// ---- messages that were announced --------------------------------------------------------------
+
+void Messenger::Impl::announced(const Message& message) {
+  Announcement announcement;
+  if (message.header.bytes != sizeof announcement) return;
+  std::memcpy(&announcement, message.payload, sizeof announcement);
+  if (announcement.bytes > transport::max_message_bytes) return;
+  Posted* const receive =
+      posted.find(static_cast<std::uint32_t>(message.header.data), message.header.tag);
+  back_pressure.announced(message.from, receive != nullptr);
+  Incoming* const entry = begin(message, announcement.bytes, receive);
+  entry->announced = true;
+  entry->id = announcement.id;
+  ++had.announced;
+  if (receive != nullptr) return fetch(entry);
+  had.peak_announced = std::max(had.peak_announced, had.announced);
+}
+
+/// The message has a receive.
+void Messenger::Impl::fetch(Incoming* message) {
+  --had.announced;
+  message->announced = false;
+  back_pressure.fetch(message->peer, message->id, fetched.add(message));
+}
+
+transport::ReceiveBuffer Messenger::Impl::payload(const Message& message) {
+  const Header& header = message.header;
+  Incoming* const entry = fetched.take(message.from, header.data, header.tag);
+  if (entry == nullptr) return {};
+  entry->bytes = entry->receive.request->bytes = header.bytes;
+  return land(entry, message.payload);
+}
+
+/// What a peer that is gone has announced will not come.
+void Messenger::Impl::forget_announced(Peer peer, const Error& error) {
+  fetched.take_all_of(peer, [&](Incoming* message) { come(message, unexpected(error)); });
+  for (Incoming* one = unexpected_ones.head(); one != nullptr;) {
+    Incoming* const next = one->next;
+    if (one->announced && one->peer == peer) {
+      unexpected_ones.remove(one);
+      --had.announced;
+      give(one);
+    }
+    one = next;
+  }
+}
+
+bool Messenger::Impl::awaits(Peer peer) const {
+  const auto rank = rank_of.find(peer);
+  const Posted* one = posted.head();
+  while (one != nullptr && one->from != any_rank &&
+         (rank == rank_of.end() || one->from != rank->second))
+    one = one->next;
+  return one != nullptr;
+}
+
+void Messenger::Impl::fail_awaiting(Peer peer, const std::string& why) {
+  const auto rank = rank_of.find(peer);
+  for (Posted* one = posted.head(); one != nullptr;) {
+    Posted* const next = one->next;
+    if (one->from == any_rank || (rank != rank_of.end() && one->from == rank->second)) {
+      end(*one->request, fail(ErrorCode::no_space, "{}", why));
+      posted.remove(one);
+      posted_pool.give(one);
+    }
+    one = next;
+  }
+}
+
+// ---- calls to senders --------------------------------------------------------------------------
+
+void Messenger::Impl::post_call(Peer to, const Header& header, const std::uint64_t* token) {
+  Call* const call = call_pool.take();
+  if (call == nullptr) throw std::bad_alloc();
+  call->header = header;
+  call->token = token != nullptr ? *token : 0;
+  call->iov[0] = {&call->token, header.bytes};
+  call->iov_count = 1;
+  call->urgent = true;
+  call->to = to;
+  call->generation = endpoint->sender_generation(to);
+  put(call);
+}
+
+void Messenger::Impl::put(Call* call) {
+  auto sent = endpoint->answer(call->to, call->generation, call);
+  if (sent && !*sent) return calls.push_back(call);
+  if (!sent) return put_later(call, sent.error());
+  call_pool.give(call);
+}
+
+/// Unless the peer is gone: it waits for it.
+void Messenger::Impl::put_later(Call* call, const Error& error) {
+  const bool later = error.code == ErrorCode::no_space || error.code == ErrorCode::deadline ||
+                     error.code == ErrorCode::unavailable;
+  if (later) return late_calls.push_back(call);
+  base::log(base::Level::debug, "a sender is not told: {}", error.message);
+  call_pool.give(call);
+}
+
+void Messenger::Impl::try_calls_again() {
+  const std::uint64_t now = base::now_ns();
+  if (now < next_try_ns) return;
+  next_try_ns = now + try_every_ns;
+  matching::List<Call> tried;
+  std::swap(tried, late_calls);
+  while (Call* const call = tried.pop_front()) put(call);
+}
+
+// ---- sends -------------------------------------------------------------------------------------
+
+void Messenger::Impl::on_sent(transport::SendOp* op) {
+  if (op->header.kind == backpressure::kind_hold) {
+    calls.remove(static_cast<Call*>(op));
+    return call_pool.give(static_cast<Call*>(op));
+  }
+  auto* const send = static_cast<Outgoing*>(op);
+  if ((op->header.kind & backpressure::kind_service) == 0 &&
+      (op->header.kind & backpressure::kind_announced) != 0)
+    return back_pressure.sent(send);
+  ended(send, {});
+}
+
+void Messenger::Impl::on_send_failed(transport::SendOp* op, const Error& error) {
+  if (op->header.kind == backpressure::kind_hold) {
+    calls.remove(static_cast<Call*>(op));
+    return put_later(static_cast<Call*>(op), error);
+  }
+  auto* const send = static_cast<Outgoing*>(op);
+  if (send->stage == AnnouncedSend::Stage::announcing) back_pressure.unsent(send);
+  ended(send, unexpected(error));
+}
+
+/// It has not ended with the call.
+void Messenger::Impl::queue(Outgoing* op) {
+  op->after = outgoing;
+  if (outgoing != nullptr) outgoing->before = op;
+  outgoing = op;
+}
+
+void Messenger::Impl::unqueue(Outgoing* op) {
+  (op->before != nullptr ? op->before->after : outgoing) = op->after;
+  if (op->after != nullptr) op->after->before = op->before;
+  outgoing_pool.give(op);
+}
+
+void Messenger::Impl::ended(Outgoing* op, Result<void> result) {
+  end(*op->request, std::move(result));
+  unqueue(op);
+}
+
+/// A program that sends and sends hears what its receivers tell it.
+void Messenger::Impl::hear(std::uint64_t bytes) {
+  constexpr int looks = 16;  // one in sixteen finds a new channel
+  unheard += bytes + 1024;
+  if (unheard < back_pressure.hears_every()) return;
+  unheard = 0;
+  for (int look = 0; look < looks; ++look) endpoint->progress();
+}
+
 void Messenger::Impl::lose(Peer peer, const std::string& description, const char* how) {
+  const Error error{ErrorCode::peer_dead, fmt::format("{} {}", description, how)};
+  back_pressure.gone(peer, error);
+  forget_announced(peer, error);
   const auto found = rank_of.find(peer);
   if (found == rank_of.end()) return;
   const std::uint32_t rank = found->second;
@@ -218,6 +479,7 @@ Result<std::unique_ptr<Messenger>> Messenger::open(arena::Arena& arena, Options 
   constexpr std::uint64_t longest_closing_ns = 2'000'000'000;
   impl->endpoint = PENSTOCK_TRY(transport::Endpoint::open(
       arena, *impl, {.job = "penstock.messages", .closing_timeout_ns = longest_closing_ns}));
+  PENSTOCK_TRY(impl->back_pressure.set_up(*impl->endpoint));
   return std::make_unique<Messenger>(std::move(impl));
 }
 
@@ -253,12 +515,17 @@ void Messenger::send(std::uint32_t to, std::uint64_t tag, const void* data, std:
   Impl::Outgoing* const entry = my.outgoing_pool.take();
   if (entry == nullptr) return Impl::end(request, Impl::no_memory());
   entry->request = &request;
-  entry->to = to;
-  entry->header = {.tag = tag, .data = my.options.self, .bytes = bytes};
+  entry->peer = *my.peers[to];
+  entry->header = {.tag = tag,
+                   .data = my.options.self,
+                   .bytes = bytes,
+                   .kind = backpressure::kind_tagged};
   entry->iov[0] = {const_cast<void*>(data), bytes};  // NOLINT: it is only read
   entry->iov_count = 1;
-  my.outgoing.push_back(entry);
-  auto sent = my.endpoint->send(*my.peers[to], entry);
+  my.queue(entry);
+  my.hear(bytes);
+  if (my.back_pressure.concerns(entry->peer, entry->header)) return my.back_pressure.add(entry);
+  auto sent = my.endpoint->send(entry->peer, entry);
   if (sent && !*sent) return;
   my.ended(entry, sent ? Result<void>() : Result<void>(unexpected(sent.error())));
 }
@@ -272,7 +539,10 @@ void Messenger::receive(std::uint32_t from, std::uint64_t tag, void* data, std::
   if (Impl::Incoming* const message = my.unexpected_ones.find(receive.asked())) {
     my.unexpected_ones.remove(message);
     my.match(message, receive);
-    if (message->whole) my.finish(message);
+    if (message->announced)
+      my.fetch(message);
+    else if (message->whole)
+      my.finish(message);
     return;
   }
   if (from != any_rank && !my.gone[from].empty())
@@ -281,9 +551,13 @@ void Messenger::receive(std::uint32_t from, std::uint64_t tag, void* data, std::
   if (waiting == nullptr) return Impl::end(request, Impl::no_memory());
   static_cast<Receive&>(*waiting) = receive;
   my.posted.push_back(waiting);
+  const bool known = from != any_rank && my.peers[from];
+  (void)my.back_pressure.wanted(known ? *my.peers[from] : matching::any_source);
 }
 
 bool Messenger::progress() {
+  impl_->unheard = 0;
+  if (!impl_->late_calls.empty()) impl_->try_calls_again();
   return impl_->endpoint->progress() != 0;
 }
 
@@ -294,16 +568,19 @@ bool Messenger::cancel(Request& request) {
     my.posted_pool.give(receive);
     return true;
   }
-  Impl::Outgoing* op = my.outgoing.head();
-  while (op != nullptr && op->request != &request) op = op->next;
-  if (op == nullptr || !my.endpoint->cancel(*my.peers[op->to], op)) return false;
-  my.outgoing.remove(op);
-  my.outgoing_pool.give(op);
+  Impl::Outgoing* op = my.outgoing;
+  while (op != nullptr && op->request != &request) op = op->after;
+  if (op == nullptr || !my.back_pressure.cancel(op)) return false;
+  my.unqueue(op);
   return true;
 }
 
+std::uint64_t Messenger::peak_unexpected_bytes() const {
+  return impl_->had.peak_bytes;
+}
+
 bool Messenger::busy() const {
-  return !impl_->posted.empty() || !impl_->outgoing.empty() || !impl_->arriving.empty();
+  return !impl_->posted.empty() || impl_->outgoing != nullptr || !impl_->arriving.empty();
 }
 
 }  // namespace penstock::messages

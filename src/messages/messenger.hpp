@@ -47,7 +47,8 @@ class Messenger {
   Result<void> meet(std::uint32_t rank, const transport::Address& address);
   bool knows(std::uint32_t rank) const;
 
-  /// `data` stays as it is until the request is done: then it may be used again.
+  /// `data` stays as it is until the request is done: then it may be used again. That may be only
+  /// when it is received: a long message is not kept at its receiver, nor are many.
   void send(std::uint32_t to, std::uint64_t tag, const void* data, std::uint64_t bytes,
             Request& request);
   /// A message of `tag` from `from`, or from any_rank, of `bytes` at most.
@@ -60,6 +61,9 @@ class Messenger {
   bool cancel(Request& request);
   /// Whether a request is not done.
   bool busy() const;
+  /// Most bytes so far of messages that no receive waited for. Beyond PENSTOCK_UNEXPECTED_BYTES
+  /// messages stay with their senders, whose requests are done when they are received.
+  std::uint64_t peak_unexpected_bytes() const;
 
   struct Impl;
   explicit Messenger(std::unique_ptr<Impl> impl);

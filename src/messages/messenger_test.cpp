@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <deque>
 #include <random>
 #include <thread>
 
+#include "base/environment_guard.hpp"
 #include "transport/test_endpoints.hpp"
 
 namespace penstock::messages {
@@ -172,6 +174,146 @@ TEST_F(Messages, OfWhoHasLeftAreNotAwaited) {
   of_[0]->receive(1, 3, &got, sizeof got, late);
   finish(late);
   EXPECT_FALSE(late.result);
+}
+
+// ---- floods ------------------------------------------------------------------------------------
+
+constexpr std::uint64_t limit = 256 << 10;
+/// What one sender has on its way when it is told: a ring and its cells, with what it takes to keep
+/// them.
+constexpr std::uint64_t on_its_way = 1 << 20;
+
+class Floods : public Messages {
+ protected:
+  struct Flow {
+    std::uint32_t from, to;
+    std::vector<std::vector<std::byte>> data, got;
+    std::vector<Request> sent, received;
+  };
+  /// `bytes_of` a message by its number; each with a tag of its own, or all with one.
+  template <class BytesOf>
+  Flow& send(std::uint32_t from, std::uint32_t to, std::size_t count, BytesOf&& bytes_of,
+             bool one_tag = false) {
+    Flow& flow = flows_.emplace_back(Flow{from, to, {}, {}, {}, {}});
+    flow.sent.resize(count);
+    flow.received.resize(count);
+    flow.got.resize(count);
+    for (std::size_t i = 0; i < count; ++i)
+      flow.data.push_back(pattern(bytes_of(i), static_cast<std::uint32_t>(i + from)));
+    for (std::size_t i = 0; i < count; ++i) {
+      of_[from]->send(to, one_tag ? 1 : i, flow.data[i].data(), flow.data[i].size(), flow.sent[i]);
+      if (i % 16 == 0) progress();
+    }
+    return flow;
+  }
+  void receive(Flow& flow, std::size_t i, std::uint64_t tag) {
+    flow.got[i].resize(flow.data[i].size());
+    of_[flow.to]->receive(flow.from, tag, flow.got[i].data(), flow.got[i].size(),
+                          flow.received[i]);
+  }
+  void receive_in_reverse(Flow& flow) {
+    for (std::size_t i = flow.data.size(); i-- > 0;) receive(flow, i, i);
+  }
+  void expect_all(Flow& flow) {
+    for (std::size_t i = 0; i < flow.data.size(); ++i) {
+      finish(flow.received[i]);
+      finish(flow.sent[i]);
+      ASSERT_TRUE(flow.received[i].result) << flow.received[i].result.error().message;
+      ASSERT_TRUE(flow.sent[i].result) << flow.sent[i].result.error().message;
+      ASSERT_EQ(flow.got[i], flow.data[i]) << i;
+    }
+  }
+
+  base::EnvironmentGuard bound_{"PENSTOCK_UNEXPECTED_BYTES", "256K"};
+  std::deque<Flow> flows_;
+};
+
+TEST_F(Floods, OfTwoThatSendToEachOtherStayWithThem) {
+  for (const std::size_t bytes : {20u, 3000u, 30'000u}) {
+    const std::size_t count = bytes > 10'000 ? 200 : 2000;
+    Flow& there = send(0, 1, count, [&](std::size_t i) { return bytes + i % 5; });
+    Flow& back = send(1, 0, count, [&](std::size_t i) { return bytes + i % 5; });
+    let_them_go_on();
+    receive_in_reverse(there);
+    receive_in_reverse(back);
+    expect_all(there);
+    expect_all(back);
+    for (const std::uint32_t rank : {0u, 1u})
+      EXPECT_LE(of_[rank]->peak_unexpected_bytes(), limit + on_its_way) << bytes;
+  }
+}
+
+TEST_F(Floods, OfTwoToOneStayWithThem) {
+  constexpr std::size_t count = 1500;
+  Flow& of_one = send(1, 0, count, [](std::size_t) { return 2000; });
+  Flow& of_two = send(2, 0, count, [](std::size_t) { return 2000; });
+  let_them_go_on();
+  EXPECT_LE(of_[0]->peak_unexpected_bytes(), limit + 2 * on_its_way);
+  EXPECT_FALSE(of_one.sent.back().done) << "nothing has stayed";
+  receive_in_reverse(of_two);
+  receive_in_reverse(of_one);
+  expect_all(of_one);
+  expect_all(of_two);
+}
+
+TEST_F(Floods, KeepTheOrderOfATagWhateverTheLengths) {
+  constexpr std::size_t count = 1000;
+  const auto bytes_of = [](std::size_t i) {
+    return i % 7 == 3 ? 40'000u : i % 3 == 0 ? 3000u : 20u;
+  };
+  Flow& flow = send(0, 1, count, bytes_of, true);
+  let_them_go_on();
+  for (std::size_t i = 0; i < count; ++i) receive(flow, i, 1);
+  expect_all(flow);
+}
+
+TEST_F(Floods, AreTakenBackAndTheRestComes) {
+  constexpr std::size_t count = 1000;
+  Flow& flow = send(0, 1, count, [](std::size_t) { return 3000; });
+  let_them_go_on();
+  std::vector<bool> taken_back(count);
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < count; i += 2) {
+    taken_back[i] = !flow.sent[i].done && of_[0]->cancel(flow.sent[i]);
+    number += taken_back[i];
+  }
+  EXPECT_GT(number, 200u);
+  for (std::size_t i = count; i-- > 0;)
+    if (!taken_back[i]) receive(flow, i, i);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (taken_back[i]) continue;
+    finish(flow.received[i]);
+    finish(flow.sent[i]);
+    ASSERT_EQ(flow.got[i], flow.data[i]);
+  }
+}
+
+TEST_F(Floods, OfOneWhoReceivesNothingAndLeavesAreTold) {
+  Flow& flow = send(0, 1, 1000, [](std::size_t) { return 3000; });
+  let_them_go_on();
+  EXPECT_FALSE(flow.sent.back().done);
+  std::thread closing([leaving = std::move(of_[1])]() mutable { leaving.reset(); });
+  finish(flow.sent.back());
+  closing.join();
+  for (Request& request : flow.sent) finish(request);
+  ASSERT_FALSE(flow.sent.back().result);
+  EXPECT_EQ(flow.sent.back().result.error().code, ErrorCode::peer_dead);
+}
+
+/// Its announcements are nothing to wait for.
+TEST_F(Floods, OfOneWhoLeavesAreFailedReceives) {
+  Flow& flow = send(1, 0, 1000, [](std::size_t) { return 3000; });
+  let_them_go_on();
+  Request any;
+  int value = 0;
+  of_[0]->receive(1, 77'777, &value, sizeof value, any);
+  for (std::size_t i = 900; i < 1000; ++i) receive(flow, i, i);
+  std::thread closing([leaving = std::move(of_[1])]() mutable { leaving.reset(); });
+  finish(any);
+  for (std::size_t i = 900; i < 1000; ++i) finish(flow.received[i]);
+  closing.join();
+  EXPECT_FALSE(any.result);
+  EXPECT_FALSE(flow.received[999].result);
 }
 
 }  // namespace

@@ -118,6 +118,7 @@ struct SendOp {
   iovec iov[max_iov] = {};
   std::uint32_t iov_count = 0;
   bool notify_delivered = false;  ///< on_sent only when the receiver has consumed all of it
+  bool urgent = false;  ///< overtakes all that is queued, but for what has begun or is urgent too
   // the transport's own
   std::uint64_t sent_bytes = 0, position = 0;
   std::uint32_t get_lines = 0;  ///< lines of a rendezvous get, else 0

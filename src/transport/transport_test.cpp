@@ -211,6 +211,30 @@ TEST_P(TransportTest, QueuedOpsAreTakenBackInOrder) {
   EXPECT_EQ(a_->take_back(to_a_, even), nullptr) << "nothing was sent there";
 }
 
+TEST_P(TransportTest, UrgentOnesOvertakeWhatIsQueued) {
+  constexpr std::uint64_t count = 600;
+  auto data = pattern(20'000, 1), word = pattern(8, 2);
+  std::deque<SendOp> ops;
+  for (std::uint64_t tag = 0; tag < count; ++tag)
+    ASSERT_TRUE(a_->send(to_b_, &ops.emplace_back(op_of(data, tag))));
+  for (const std::uint64_t tag : {1'000'001u, 1'000'002u}) {
+    ops.push_back(op_of(word, tag));
+    ops.back().urgent = true;
+    ASSERT_FALSE(*a_->send(to_b_, &ops.back()));
+  }
+  progress_until([&] { return callbacks_b_.arrived.size() == ops.size(); });
+  std::vector<std::uint64_t> urgent;
+  std::uint64_t next = 0;
+  for (const Arrived& one : callbacks_b_.arrived) {
+    if (one.header.tag > count)
+      urgent.push_back(one.header.tag);
+    else
+      ASSERT_EQ(one.header.tag, next++);
+    if (urgent.size() < 2) ASSERT_LT(next, count / 2) << "they wait";
+  }
+  EXPECT_EQ(urgent, (std::vector<std::uint64_t>{1'000'001, 1'000'002}));
+}
+
 TEST_P(TransportTest, ClosingForgetsWhatIsQueuedAndDoesNotTouchItsBuffers) {
   auto big = std::make_unique<std::vector<std::byte>>(pattern(8 << 20, 1));
   SendOp first = op_of(*big, 1), second = op_of(*big, 2);

@@ -38,6 +38,15 @@ void TxChannel::List::push(SendOp* op) {
   last = op;
 }
 
+/// Behind what has begun, and other urgent ones.
+void TxChannel::List::push_urgent(SendOp* op) {
+  SendOp** at = &first;
+  while (*at && ((*at)->position != 0 || (*at)->urgent)) at = &(*at)->next;
+  if (!*at) return push(op);
+  op->next = *at;
+  *at = op;
+}
+
 SendOp* TxChannel::List::pop() {
   SendOp* op = first;
   first = op->next;
@@ -219,7 +228,7 @@ Result<bool> TxChannel::send(SendOp* op) {
   op->sent_bytes = op->position = 0;
   op->get_lines = 0;
   if (queue_.first) {
-    queue_.push(op);
+    op->urgent ? queue_.push_urgent(op) : queue_.push(op);
     return false;
   }
   switch (start(op)) {

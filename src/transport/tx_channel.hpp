@@ -70,6 +70,7 @@ class TxChannel {
     SendOp* first = nullptr;
     SendOp* last = nullptr;
     void push(SendOp* op);
+    void push_urgent(SendOp* op);
     SendOp* pop();
   };
   enum class Started { complete, partly, no_credit, no_memory };

@@ -1,6 +1,5 @@
-#include "backpressure.hpp"
+#include "backpressure/backpressure.hpp"
 
-#include <rdma/fi_errno.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,10 +12,9 @@
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "base/wait.hpp"
-#include "ep.hpp"
-#include "lib.hpp"
+#include "matching/queues.hpp"
 
-namespace penstock::ofi {
+namespace penstock::backpressure {
 
 namespace {
 
@@ -38,13 +36,13 @@ std::uint64_t default_limit() {
   return std::max(pages * page / 8 / base::shared_cpus(), least_default);
 }
 
-bool is_plain(const transport::SendOp& op) {
-  return (op.header.kind & (kind_tagged | kind_service | kind_announced)) == kind_tagged;
+bool is_of_user(const transport::SendOp& op) {
+  return (op.header.kind & (kind_tagged | kind_service)) == kind_tagged;
 }
 
 }  // namespace
 
-Result<void> Backpressure::set_up() {
+Result<void> Backpressure::set_up(transport::Endpoint& transport) {
   limit_ = default_limit();
   if (base::env_is_set(variable)) limit_ = PENSTOCK_TRY(base::env_number(variable));
   if (limit_ < least_limit)
@@ -53,7 +51,7 @@ Result<void> Backpressure::set_up() {
   announced_from_ = limit_ / announced_part;
   hears_every_ = std::min(limit_ / 4, longest_unheard);
   allowed_ = limit_;
-  ep_.matcher.set_limit(limit_);
+  transport_ = &transport;
   return {};
 }
 
@@ -69,18 +67,41 @@ Backpressure::From& Backpressure::from(Peer peer) {
 // ---- the sender ---------------------------------------------------------------------------------
 
 bool Backpressure::must_announce(Peer to, const Header& header) const {
-  if ((header.kind & kind_tagged) == 0 || to == ep_.transport->address().slot) return false;
+  if ((header.kind & kind_tagged) == 0 || to == transport_->address().slot) return false;
   return header.bytes > announced_from_ || (to < to_.size() && to_[to].held);
 }
 
 void Backpressure::add(AnnouncedSend* op) {
+  keep_message(op);
+  to(op->peer).waiting.push_back(op);
+  advance(op->peer);
+}
+
+void Backpressure::keep_message(AnnouncedSend* op) {
   op->message = op->header;
   std::copy_n(op->iov, op->iov_count, op->pieces);
   op->piece_count = op->iov_count;
   op->delivered = op->notify_delivered;
   op->stage = AnnouncedSend::Stage::waiting;
-  to(op->peer).waiting.push_back(op);
-  advance(op->peer);
+}
+
+bool Backpressure::cancel(AnnouncedSend* op) {
+  switch (op->stage) {
+    case AnnouncedSend::Stage::waiting:
+      to(op->peer).waiting.remove(op);
+      return true;
+    case AnnouncedSend::Stage::announcing:
+      if (!transport_->cancel(op->peer, op)) return false;
+      unsent(op);
+      advance(op->peer);
+      return true;
+    case AnnouncedSend::Stage::plain:
+      return transport_->cancel(op->peer, op);
+    case AnnouncedSend::Stage::announced:
+    case AnnouncedSend::Stage::payload:  // a receive waits for it
+      return false;
+  }
+  return false;
 }
 
 /// Announces what may be announced.
@@ -116,11 +137,11 @@ void Backpressure::send(AnnouncedSend* op, AnnouncedSend::Stage stage, const Hea
   op->header = header;
   op->sent_bytes = op->position = 0;
   op->get_lines = 0;
-  auto sent_now = ep_.transport->send(op->peer, op);
+  auto sent_now = transport_->send(op->peer, op);
   if (!sent_now)
-    ep_.on_send_failed(op, sent_now.error());
+    owner_.on_send_failed(op, sent_now.error());
   else if (*sent_now)
-    ep_.on_sent(op);
+    owner_.on_sent(op);
 }
 
 /// Announced under this id to this peer.
@@ -137,23 +158,21 @@ void Backpressure::take(AnnouncedSend* op) {
   sent_[slot] = nullptr;
   free_.push_back(slot);
   --to(op->peer).outstanding;
-  ++fetches_;
 }
 
-void Backpressure::send_plain(AnnouncedSend* op) {
+void Backpressure::send_pieces(AnnouncedSend* op, AnnouncedSend::Stage stage,
+                               const Header& header) {
   std::copy_n(op->pieces, op->piece_count, op->iov);
   op->iov_count = op->piece_count;
   op->notify_delivered = op->delivered;
-  send(op, AnnouncedSend::Stage::plain, op->message);
+  send(op, stage, header);
 }
 
 void Backpressure::send_payload(AnnouncedSend* op, std::uint64_t token) {
   take(op);
-  std::copy_n(op->pieces, op->piece_count, op->iov);
-  op->iov_count = op->piece_count;
-  op->notify_delivered = op->delivered;
-  send(op, AnnouncedSend::Stage::payload,
-       {token, op->announcement.id, op->message.bytes, kind_of(Service::payload)});
+  ++fetches_;
+  send_pieces(op, AnnouncedSend::Stage::payload,
+              {token, op->announcement.id, op->message.bytes, kind_payload});
 }
 
 void Backpressure::unsent(AnnouncedSend* op) {
@@ -187,34 +206,40 @@ void Backpressure::call(Peer from, const Header& header, const void* payload) {
       AnnouncedSend* const op = find(from, header.tag);
       if (op == nullptr || op->stage != AnnouncedSend::Stage::announced) return;
       take(op);
-      ep_.end_send(op);
+      ++fetches_;
+      owner_.end_send(op);
       return advance(from);
     }
   }
 }
 
-/// What the transport has not begun to send is taken back: it would only fill the receiver's
-/// memory.
 void Backpressure::be_held(Peer by, std::uint64_t window) {
   To& state = to(by);
   state.window = std::max<std::uint64_t>(window, 1);
   if (!state.held) {
     state.held = true;
     ++held_;
-    transport::SendOp* op = ep_.transport->take_back(by, is_plain);
-    while (op != nullptr) {
-      transport::SendOp* const next = op->next;
-      auto* const send = static_cast<AnnouncedSend*>(op);
-      send->message = send->header;
-      std::copy_n(send->iov, send->iov_count, send->pieces);
-      send->piece_count = send->iov_count;
-      send->delivered = send->notify_delivered;
-      send->stage = AnnouncedSend::Stage::waiting;
-      state.waiting.push_back(send);
-      op = next;
-    }
+    take_back(by);
   }
   advance(by);
+}
+
+/// What the transport has not begun to send: it would only fill the receiver's memory.
+/// Announcements of long messages too, which would overtake what is before them.
+void Backpressure::take_back(Peer from) {
+  transport::SendOp* op = transport_->take_back(from, is_of_user);
+  while (op != nullptr) {
+    transport::SendOp* const next = op->next;
+    auto* const send = static_cast<AnnouncedSend*>(op);
+    if (send->stage == AnnouncedSend::Stage::announcing) {
+      take(send);
+      send->stage = AnnouncedSend::Stage::waiting;
+    } else {
+      keep_message(send);
+    }
+    to(from).waiting.push_back(send);
+    op = next;
+  }
 }
 
 void Backpressure::be_let_go(Peer by) {
@@ -222,16 +247,24 @@ void Backpressure::be_let_go(Peer by) {
   if (!state.held) return;
   state.held = false;
   --held_;
-  while (AnnouncedSend* const op = state.waiting.pop_front())
-    op->message.bytes > announced_from_ ? (++state.outstanding, announce(op)) : send_plain(op);
+  Sends waiting;
+  std::swap(waiting, state.waiting);
+  while (AnnouncedSend* const op = waiting.pop_front()) {
+    if (op->message.bytes <= announced_from_) {
+      send_pieces(op, AnnouncedSend::Stage::plain, op->message);
+      continue;
+    }
+    ++to(by).outstanding;
+    announce(op);
+  }
 }
 
 /// Waits until something is fetched. After some time in vain it takes more, for the receiver may
 /// wait for what the caller does next; at once where this rank holds others itself: so ranks that
 /// all send before they receive go on.
-int Backpressure::may_copy(Peer peer, std::uint64_t bytes) {
+Backpressure::Room Backpressure::may_copy(Peer peer, std::uint64_t bytes) {
   if (copied_ < limit_ / room_part) allowed_ = limit_;
-  if (copied_ + bytes <= allowed_) return 0;
+  if (copied_ + bytes <= allowed_) return Room::yes;
   const std::uint64_t now = base::now_ns();
   if (copied_ < stuck_at_ || fetches_then_ != fetches_ || stuck_since_ns_ == 0) {
     stuck_since_ns_ = now;
@@ -239,61 +272,59 @@ int Backpressure::may_copy(Peer peer, std::uint64_t bytes) {
   }
   stuck_at_ = copied_;
   if (allowed_ >= longest * limit_) return complain(peer, now);
-  if (holding_ == 0 && now - stuck_since_ns_ < patience_ns) return -FI_EAGAIN;
+  if (holding_ == 0 && now - stuck_since_ns_ < patience_ns) return Room::wait;
   allowed_ += limit_;
   stuck_since_ns_ = now;
-  return copied_ + bytes <= allowed_ ? 0 : -FI_EAGAIN;
+  return copied_ + bytes <= allowed_ ? Room::yes : Room::wait;
 }
 
 /// Without others that wait for this rank it waits on: the receiver may be slow.
-int Backpressure::complain(Peer to, std::uint64_t now) {
+Backpressure::Room Backpressure::complain(Peer to, std::uint64_t now) {
   const std::uint64_t waited_ns = now - stuck_since_ns_;
   const bool ends = holding_ != 0 && waited_ns > base::default_timeout_ns();
-  if (!ends && (waited_ns < complain_after_ns || now < next_complaint_ns_)) return -FI_EAGAIN;
+  if (!ends && (waited_ns < complain_after_ns || now < next_complaint_ns_)) return Room::wait;
   next_complaint_ns_ = now + complain_every_ns;
   base::log(
       ends ? base::Level::error : base::Level::warn,
       "sends to {} {}: it has as many messages as it may keep that it has not received, and "
       "{} bytes that were sent are copied here; a larger {} (now {}) on all ranks allows more",
-      ep_.transport->describe(to), ends ? "fail, for others wait for this rank too" : "wait",
+      transport_->describe(to), ends ? "fail, for others wait for this rank too" : "wait",
       copied_, variable, limit_);
-  return ends ? -FI_ENOBUFS : -FI_EAGAIN;
+  return ends ? Room::never : Room::wait;
 }
 
 /// What has no copy is left: its user closes the endpoint before the send has ended.
 void Backpressure::let_copies_go() {
   for (To& state : to_) {
-    List<AnnouncedSend> waiting;
+    Sends waiting;
     std::swap(waiting, state.waiting);
     while (AnnouncedSend* const op = waiting.pop_front())
-      if (ep_.is_copy(op)) send_plain(op);
+      if (op->copy) send_pieces(op, AnnouncedSend::Stage::plain, op->message);
   }
   for (std::size_t slot = 0; slot < sent_.size(); ++slot) {
     AnnouncedSend* const op = sent_[slot];
-    if (op != nullptr && op->stage == AnnouncedSend::Stage::announced && ep_.is_copy(op))
+    if (op != nullptr && op->stage == AnnouncedSend::Stage::announced && op->copy)
       send_payload(op, 0);
   }
 }
 
 // ---- the receiver -------------------------------------------------------------------------------
 
-void Backpressure::tell(Peer peer, HoldCall call, std::uint64_t word, std::uint64_t token) {
-  const Header header{word, static_cast<std::uint64_t>(call), 0, kind_of(Service::hold)};
-  Answers::Answer* const answer =
-      ep_.answers.make(header, &token, call == HoldCall::fetch ? sizeof token : 0);
-  if (answer != nullptr) return ep_.answers.post(peer, answer);
-  base::log(base::Level::error, "no memory to tell {} what to do with its messages",
-            ep_.transport->describe(peer));
+/// It overtakes what this rank has sent by itself: where two flood each other neither waits until
+/// the other has taken all of that.
+void Backpressure::tell(Peer peer, HoldCall call, std::uint64_t word, const std::uint64_t* token) {
+  const std::uint64_t bytes = token != nullptr ? sizeof *token : 0;
+  owner_.post_call(peer, {word, static_cast<std::uint64_t>(call), bytes, kind_hold}, token);
 }
 
 void Backpressure::too_many(Peer peer) {
-  if (peer == ep_.transport->address().slot || from(peer).held) return;
+  if (peer == transport_->address().slot || from(peer).held) return;
   From& state = from(peer);
   state.held = true;
   state.window = state.announced + first_window;
   ++holding_;
   ++holds_;
-  ep_.matcher.set_room(limit_ / room_part);
+  owner_.set_room(limit_ / room_part);
   tell(peer, HoldCall::announce, state.window);
 }
 
@@ -309,8 +340,18 @@ void Backpressure::room() {
 void Backpressure::announced(Peer peer, bool awaited) {
   From& state = from(peer);
   ++state.announced;
-  if (!awaited && state.held && state.announced >= state.window && ep_.matcher.awaits(peer))
-    extend(peer);
+  if (!awaited && state.held && state.announced >= state.window && owner_.awaits(peer))
+    (void)extend(peer);
+}
+
+void Backpressure::fetch(Peer peer, std::uint64_t id, std::uint64_t token) {
+  fetched(peer);
+  tell(peer, HoldCall::fetch, id, &token);
+}
+
+void Backpressure::forget(Peer peer, std::uint64_t id) {
+  fetched(peer);
+  tell(peer, HoldCall::forget, id);
 }
 
 void Backpressure::fetched(Peer peer) {
@@ -318,48 +359,48 @@ void Backpressure::fetched(Peer peer) {
   if (state.announced > 0) --state.announced;
 }
 
-int Backpressure::look_further(Peer source) {
-  const std::size_t first = source == any_peer ? 0 : source;
-  const std::size_t end = source == any_peer ? from_.size() : std::min(first + 1, from_.size());
-  int too_much = 0;
+const std::string* Backpressure::look_further(Peer source) {
+  const bool any = source == matching::any_source;
+  const std::size_t first = any ? 0 : source;
+  const std::size_t end = any ? from_.size() : std::min(first + 1, from_.size());
+  const std::string* too_much = nullptr;
   for (std::size_t peer = first; peer < end; ++peer)
     if (from_[peer].held && from_[peer].announced >= from_[peer].window)
-      too_much = std::max(too_much, extend(static_cast<Peer>(peer)));
+      if (const std::string* why = extend(static_cast<Peer>(peer))) too_much = why;
   return too_much;
 }
 
 /// The message that is wanted may stand behind all that the peer has announced.
-int Backpressure::extend(Peer peer) {
+const std::string* Backpressure::extend(Peer peer) {
   From& state = from(peer);
-  const Unexpected& had = ep_.matcher.unexpected();
-  if (had.announced * Matcher::announced_bytes() <= limit_) {
+  const Unexpected& had = owner_.kept();
+  if (had.announced * owner_.announced_bytes() <= limit_) {
     state.window = 2 * std::max(state.window, state.announced);
     state.told = false;
     tell(peer, HoldCall::announce, state.window);
-    return 0;
+    return nullptr;
   }
-  const std::string words = fmt::format(
+  too_much_ = fmt::format(
       "{} has sent {} messages that were not received, before one that is waited for: with {} "
       "messages of {} bytes kept, and {} announced of {} bytes each, that is more than {}={} "
       "allows; receive them first, or set it higher",
-      ep_.transport->describe(peer), state.announced, had.messages, had.bytes, had.announced,
-      Matcher::announced_bytes(), variable, limit_);
-  if (!std::exchange(state.told, true)) base::log(base::Level::error, "{}", words);
-  const int detail = remember_text(words);
-  ep_.matcher.fail_awaiting(peer, FI_ENOBUFS, detail);
-  return detail;
+      transport_->describe(peer), state.announced, had.messages, had.bytes, had.announced,
+      owner_.announced_bytes(), variable, limit_);
+  if (!std::exchange(state.told, true)) base::log(base::Level::error, "{}", too_much_);
+  owner_.fail_awaiting(peer, too_much_);
+  return &too_much_;
 }
 
 // ---- both ---------------------------------------------------------------------------------------
 
-void Backpressure::gone(Peer peer, int error, int detail) {
+void Backpressure::gone(Peer peer, const Error& error) {
   if (peer < from_.size()) {
     if (from_[peer].held) --holding_;
     from_[peer] = {};
   }
   if (peer >= to_.size()) return;
   if (to_[peer].held) --held_;
-  List<AnnouncedSend> ended;
+  Sends ended;
   std::swap(ended, to_[peer].waiting);
   to_[peer] = {};
   for (std::size_t slot = 0; slot < sent_.size(); ++slot) {
@@ -369,11 +410,11 @@ void Backpressure::gone(Peer peer, int error, int detail) {
     free_.push_back(static_cast<std::uint32_t>(slot));
     ended.push_back(op);
   }
-  while (AnnouncedSend* const op = ended.pop_front()) ep_.fail_announced(op, error, detail);
+  while (AnnouncedSend* const op = ended.pop_front()) owner_.fail_send(op, error);
 }
 
 void Backpressure::print() const {
-  const Unexpected& had = ep_.matcher.unexpected();
+  const Unexpected& had = owner_.kept();
   if (had.peak_bytes + had.peak_announced == 0) return;
   base::log(base::Level::info,
             "unexpected messages: at most {} bytes kept and {} announced, limit {}; {} times a "
@@ -381,4 +422,4 @@ void Backpressure::print() const {
             had.peak_bytes, had.peak_announced, limit_, holds_);
 }
 
-}  // namespace penstock::ofi
+}  // namespace penstock::backpressure

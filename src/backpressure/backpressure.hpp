@@ -6,20 +6,18 @@
 //
 // Announcements are bounded too: a sender has a number of them at a time, and the rest waits with
 // it. It gets a larger number when a receive is posted, or a probe made, that only a message behind
-// those could answer. What a user has sent by copy (fi_inject) is copied by the sender, up to the
-// same bound; then the call says FI_EAGAIN. Why no program waits for ever: docs/decisions/0032.
+// those could answer. What a user has sent by copy is copied by the sender, up to the same bound;
+// then the caller waits. Why no program waits for ever: docs/decisions/0032.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
-#include "match.hpp"
-#include "rma_wire.hpp"
+#include "backpressure/wire.hpp"
+#include "matching/intrusive_lists.hpp"
 
-namespace penstock::ofi {
-
-struct Ep;
+namespace penstock::backpressure {
 
 /// Announced messages that a sender may have at first, before any is fetched.
 inline constexpr std::uint64_t first_window = 64;
@@ -35,8 +33,9 @@ struct AnnouncedSend : transport::SendOp {
   };
   AnnouncedSend* prev = nullptr;
   AnnouncedSend* next = nullptr;
-  Peer peer = any_peer;
+  Peer peer = 0;
   Stage stage = Stage::plain;
+  bool copy = false;        ///< the payload is a copy: the user's call has ended
   bool delivered = false;   ///< SendOp::notify_delivered of the message
   std::uint64_t token = 0;  ///< of a fetch that came while it was being announced
   Announcement announcement;
@@ -48,14 +47,49 @@ struct AnnouncedSend : transport::SendOp {
   const Header& message_header() const { return stage == Stage::plain ? header : message; }
 };
 
+/// What a receiver keeps of messages that no receive waits for.
+struct Unexpected {
+  std::uint64_t messages = 0, bytes = 0;  ///< whole, with what it takes to keep them
+  std::uint64_t announced = 0;            ///< whose payload is at the sender
+  std::uint64_t peak_bytes = 0, peak_announced = 0;
+};
+
+/// Whose messages they are.
+class Owner {
+ public:
+  // ---- sender ----
+  /// Outcomes of what was handed to the transport here, as of EndpointCallbacks.
+  virtual void on_sent(transport::SendOp* op) = 0;
+  virtual void on_send_failed(transport::SendOp* op, const Error& error) = 0;
+  /// The send has ended well, or not.
+  virtual void end_send(AnnouncedSend* op) = 0;
+  virtual void fail_send(AnnouncedSend* op, const Error& error) = 0;
+  // ---- receiver ----
+  /// Sends a call, urgent, once it can.
+  virtual void post_call(Peer to, const Header& header, const std::uint64_t* token) = 0;
+  virtual const Unexpected& kept() const = 0;
+  virtual std::uint64_t announced_bytes() const = 0;  ///< what it takes to keep an announcement
+  /// Backpressure::room() is to be called once, when fewer bytes than this are kept.
+  virtual void set_room(std::uint64_t bytes) = 0;
+  /// True if a receive is posted that messages of the peer could meet.
+  virtual bool awaits(Peer peer) const = 0;
+  /// Fails these receives.
+  virtual void fail_awaiting(Peer peer, const std::string& why) = 0;
+
+ protected:
+  ~Owner() = default;
+};
+
 class Backpressure {
  public:
-  explicit Backpressure(Ep& ep) : ep_(ep) {}
+  explicit Backpressure(Owner& owner) : owner_(owner) {}
   Backpressure(const Backpressure&) = delete;
   Backpressure& operator=(const Backpressure&) = delete;
 
   /// Reads PENSTOCK_UNEXPECTED_BYTES. Errors: invalid_argument.
-  Result<void> set_up();
+  Result<void> set_up(transport::Endpoint& transport);
+  /// Bytes; Backpressure::too_many() is to be called for each message that is kept beyond them.
+  std::uint64_t limit() const { return limit_; }
 
   // ---- sender ----
   /// True if a message to this peer has to be announced.
@@ -64,12 +98,18 @@ class Backpressure {
   }
   /// Bytes after which a program that only sends looks what its receivers say.
   std::uint64_t hears_every() const { return hears_every_; }
-  /// Takes a message over that concerns() is true of. Its end is told to Ep.
+  /// Takes a message over that concerns() is true of. Its end is told to the owner.
   void add(AnnouncedSend* op);
-  /// 0 if so many bytes more may be copied for sends to `to`. -FI_EAGAIN: the caller comes again
-  /// later. -FI_ENOBUFS: that has been in vain for PENSTOCK_TIMEOUT_MS, and others wait for this
-  /// rank.
-  int may_copy(Peer to, std::uint64_t bytes);
+  /// Takes a send back of which nothing has left but an announcement that the receiver will not
+  /// find. False: it will end by itself, or is not known here.
+  bool cancel(AnnouncedSend* op);
+  enum class Room : std::uint8_t {
+    yes,
+    wait,  ///< the caller comes again later
+    never  ///< in vain for PENSTOCK_TIMEOUT_MS, and others wait for this rank
+  };
+  /// Whether so many bytes more may be copied for sends to `to`.
+  Room may_copy(Peer to, std::uint64_t bytes);
   void copied(std::uint64_t bytes) { copied_ += bytes; }
   void copy_ended(std::uint64_t bytes) { copied_ -= bytes; }
   std::uint64_t copied() const { return copied_; }
@@ -83,23 +123,28 @@ class Backpressure {
   // ---- receiver ----
   void too_many(Peer from);
   void room();
+  /// One has come. `awaited`: a receive waits for it.
   void announced(Peer from, bool awaited);
-  void tell(Peer to, HoldCall call, std::uint64_t word, std::uint64_t token = 0);
-  void fetched(Peer from);
-  /// A receive was posted, or a probe made, that did not find its message. Returns 0, or the number
-  /// of a text that says why it will not: then receives that wait for `source` have failed.
-  int wanted(Peer source) { return holding_ == 0 ? 0 : look_further(source); }
+  /// A receive was found for one, or none will ever be.
+  void fetch(Peer from, std::uint64_t id, std::uint64_t token);
+  void forget(Peer from, std::uint64_t id);
+  /// True if some sender is held back.
+  bool holds() const { return holding_ != 0; }
+  /// A receive was posted, or a probe made, that did not find its message. Returns null, or a text
+  /// that says why it will not: then receives that wait for `source` have failed.
+  const std::string* wanted(Peer source) { return holding_ == 0 ? nullptr : look_further(source); }
 
   /// The peer has died or left.
-  void gone(Peer peer, int error, int detail);
+  void gone(Peer peer, const Error& error);
   /// Logs what there was, at level info.
   void print() const;
 
  private:
+  using Sends = matching::List<AnnouncedSend>;
   struct To {
     bool held = false;
     std::uint64_t window = 0, outstanding = 0;
-    List<AnnouncedSend> waiting;
+    Sends waiting;
   };
   struct From {
     bool held = false;
@@ -113,18 +158,23 @@ class Backpressure {
   From& from(Peer peer);
   void be_held(Peer by, std::uint64_t window);
   void be_let_go(Peer by);
+  void take_back(Peer from);
+  static void keep_message(AnnouncedSend* op);
   void advance(Peer peer);
   void announce(AnnouncedSend* op);
   void send(AnnouncedSend* op, AnnouncedSend::Stage stage, const Header& header);
+  void send_pieces(AnnouncedSend* op, AnnouncedSend::Stage stage, const Header& header);
   void send_payload(AnnouncedSend* op, std::uint64_t token);
-  void send_plain(AnnouncedSend* op);
   AnnouncedSend* find(Peer peer, std::uint64_t id) const;
   void take(AnnouncedSend* op);
-  int complain(Peer to, std::uint64_t now);
-  int look_further(Peer source);
-  int extend(Peer peer);
+  Room complain(Peer to, std::uint64_t now);
+  void fetched(Peer from);
+  void tell(Peer to, HoldCall call, std::uint64_t word, const std::uint64_t* token = nullptr);
+  const std::string* look_further(Peer source);
+  const std::string* extend(Peer peer);
 
-  Ep& ep_;
+  Owner& owner_;
+  transport::Endpoint* transport_ = nullptr;
   std::uint64_t limit_ = 0;
   std::uint64_t announced_from_ = ~std::uint64_t{0};
   std::uint64_t hears_every_ = 0;
@@ -143,6 +193,7 @@ class Backpressure {
   std::vector<From> from_;
   std::uint32_t holding_ = 0;  ///< peers that we hold
   std::uint64_t holds_ = 0;    ///< in all
+  std::string too_much_;       ///< what was told last
 };
 
-}  // namespace penstock::ofi
+}  // namespace penstock::backpressure
