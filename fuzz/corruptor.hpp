@@ -50,7 +50,9 @@ class Corruptor {
   void find_channel(std::uint32_t from, std::uint32_t to) {
     channel_ = nullptr;
     std::uint64_t word;
-    std::memcpy(&word, world_.word(to, from), sizeof word);
+    const std::byte* const place = world_.word(to, from);
+    if (place == nullptr) return;
+    std::memcpy(&word, place, sizeof word);
     const std::uint64_t offset = transport::MailboxWord::offset(word);
     if (word == 0 || offset >= world_.frozen.bytes()) return;
     std::byte* at = world_.frozen.base() + offset;
@@ -74,13 +76,17 @@ class Corruptor {
     return channel_ + transport::ChannelLayout(header_).line(number % header_.ring_lines);
   }
 
+  std::byte* line_of_word(std::uint32_t from, std::uint32_t to) const {
+    return world_.word(to, from - from % transport::words_a_line);
+  }
+
   /// Null: there is no channel yet.
   std::byte* choose_line(std::uint32_t from, std::uint32_t to) {
     const std::uint64_t which = input_.below(12);
     checked_ = which == 0 || which == 2;
     message_ = false;
     if (which == 0) return world_.line(input_.flag() ? from : to);
-    if (which == 1) return input_.below(4) == 3 ? world_.high_water() : world_.word(to, 0);
+    if (which == 1) return input_.below(4) == 3 ? world_.box(to) : line_of_word(from, to);
     if (channel_ == nullptr) return nullptr;
     switch (which) {
       case 2:

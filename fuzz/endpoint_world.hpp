@@ -14,13 +14,17 @@ struct EndpointWorld : FrozenArena {
     ::setenv("PENSTOCK_TIMEOUT_MS", "10", 1);
   }
 
-  std::byte* high_water() const {
-    return frozen.base() + (static_cast<const std::byte*>(table.high_water_line()) - frozen.base());
-  }
-  std::byte* line(std::uint64_t endpoint) const { return high_water() + 64 + 64 * endpoint; }
-  /// Word of mailbox `owner` that endpoint `sender` writes.
+  std::byte* line(std::uint32_t endpoint) const { return table.line_of(endpoint); }
+  /// The line of words that everybody writes, and what leads to the tiles of a mailbox.
+  std::byte* box(std::uint32_t owner) const { return table.tiles().box(owner); }
+  /// Word of mailbox `owner` that endpoint `sender` writes; null: there is none.
   std::byte* word(std::uint32_t owner, std::uint32_t sender) const {
-    return static_cast<std::byte*>(table.word(owner, sender));
+    return table.find_word(owner, sender);
+  }
+  /// The same, made if there is none.
+  std::byte* make_word(std::uint32_t owner, std::uint32_t sender) {
+    const auto words = table.words(owner, sender);
+    return words ? static_cast<std::byte*>(words->announcement) : nullptr;
   }
 
   transport::EndpointTable table;

@@ -200,12 +200,30 @@ class Attack {
     const auto slot = input_.below(16) == 15
                           ? static_cast<std::uint32_t>(input_.below(world_.table.count()))
                           : sender;
-    std::memcpy(world_.word(self.slot, slot), &word, 8);
+    std::byte* const at =
+        input_.flag() ? world_.word(self.slot, slot) : world_.make_word(self.slot, slot);
+    if (at != nullptr) std::memcpy(at, &word, 8);
+  }
+
+  /// What leads to the tiles of the victim's mailbox, or of a peer's.
+  void write_box() {
+    const std::uint32_t owner = input_.flag() ? victim_.address().slot : world_.address.slot;
+    const std::uint32_t group =
+        static_cast<std::uint32_t>(input_.below(world_.table.tiles().layout().groups()));
+    const auto lines = static_cast<std::uint32_t>(input_.byte());
+    std::uint64_t entry = input_.lie(world_.frozen.bytes());
+    if (input_.flag())
+      entry = TileEntry::sealed(entry & TileEntry::offset_bits, lines, world_.table.key(), owner,
+                                group);
+    std::byte* const box = world_.box(owner);
+    std::memcpy(box + TableLayout::directory + 8 * group, &entry, 8);
+    if (input_.flag()) std::memcpy(box + TableLayout::latest, &entry, 8);
   }
 
   void write_table() {
-    const std::uint64_t which = input_.below(senders + 2);
-    std::byte* at = which == 0 ? world_.high_water() : world_.line(which - 1);
+    const auto slot = static_cast<std::uint32_t>(input_.below(senders + 2));
+    if (slot == senders + 1) return write_box();
+    std::byte* at = world_.line(slot);
     EndpointLine line;
     std::memcpy(&line, at, sizeof line);
     if (input_.flag()) {
@@ -216,7 +234,7 @@ class Attack {
     const std::uint64_t lie = input_.lie(world_.table.count());
     if (input_.flag())
       std::memcpy(reinterpret_cast<std::byte*>(&line) + 4 * input_.below(15), &lie, 4);
-    if (which != 0) line.checksum = checksum_of(line);
+    line.checksum = checksum_of(line, world_.table.key(), slot);
     std::memcpy(at, &line, sizeof line);
   }
 
@@ -240,7 +258,9 @@ class Attack {
 
   void write_credits() {
     std::uint64_t word;
-    std::memcpy(&word, world_.word(world_.address.slot, victim_.address().slot), 8);
+    const std::byte* const place = world_.word(world_.address.slot, victim_.address().slot);
+    if (place == nullptr) return;
+    std::memcpy(&word, place, 8);
     const std::uint64_t offset = MailboxWord::offset(word);
     if (word == 0 || offset + 4096 > world_.frozen.bytes()) return;
     std::byte* at = world_.frozen.base() + offset;

@@ -22,26 +22,13 @@ constexpr std::uint64_t bytes_per_rank = 1u << 20;
 constexpr std::uint64_t bytes_at_least = 128ull << 20;
 constexpr std::uint64_t bytes_at_most = 64ull << 30;  // taken as it is used
 
-/// The smallest pool that has room for so many endpoints.
-std::uint64_t bytes_for_endpoints(std::uint32_t ranks) {
-  std::uint64_t bytes = pool::min_pool_bytes;
-  while (transport::endpoints_of_pool(bytes) < ranks) bytes *= 2;
-  return bytes;
-}
-
-/// Each rank has an endpoint. Found out by the ranks themselves it would be an error a rank.
-Result<void> check_endpoints(std::uint32_t ranks, std::uint64_t pool_bytes,
-                             const std::string& fix) {
-  if (ranks > transport::max_endpoints) {
-    return fail(ErrorCode::no_slots,
-                "the job has {} ranks, a pool has at most {} endpoints: use -n {} or fewer", ranks,
-                transport::max_endpoints, transport::max_endpoints);
-  }
-  const std::uint32_t endpoints = transport::endpoints_of_pool(pool_bytes);
-  if (ranks <= endpoints) return {};
+/// Each rank has an endpoint, in the slot of its process. Found out by the ranks themselves it
+/// would be an error a rank.
+Result<void> check_endpoints(std::uint32_t ranks) {
+  if (ranks <= transport::max_endpoints) return {};
   return fail(ErrorCode::no_slots,
-              "the job has {} ranks, a pool of {} has {} endpoints: use -n {} or fewer, or {}",
-              ranks, about(pool_bytes), endpoints, endpoints, fix);
+              "the job has {} ranks, a pool has endpoints for {} at most: use -n {} or fewer",
+              ranks, transport::max_endpoints, transport::max_endpoints);
 }
 
 }  // namespace
@@ -64,10 +51,7 @@ Result<pool::Info> make_temporary_pool(const std::string& spec, const std::strin
   options.spec = spec;
   options.bytes = bytes > 0 ? bytes : temporary_pool_bytes(ranks);
   options.sparse = true;  // memory is taken as objects are made
-  PENSTOCK_TRY(check_endpoints(
-      ranks, options.bytes,
-      fmt::format("leave --size out, or give --size {}M or more",
-                  bytes_for_endpoints(std::min(ranks, transport::max_endpoints)) >> 20)));
+  PENSTOCK_TRY(check_endpoints(ranks));
   options.mode = choice.mode;
   options.max_processes = std::max(options.max_processes, slots_per_rank * ranks);
   options.max_nodes = std::max(options.max_nodes, nodes);
@@ -123,11 +107,7 @@ Result<pool::Info> check_named_pool(const std::string& spec, const std::string& 
                 "--mode {} --overwrite'",
                 spec, coherence::mode_name(info->mode), mode, shell_quote(spec), info->bytes, mode);
   }
-  PENSTOCK_TRY(check_endpoints(
-      needs.ranks, info->bytes,
-      fmt::format("make the pool anew with 'penstock pool create {} --size {}M --overwrite'",
-                  shell_quote(spec),
-                  bytes_for_endpoints(std::min(needs.ranks, transport::max_endpoints)) >> 20)));
+  PENSTOCK_TRY(check_endpoints(needs.ranks));
   auto pool = PENSTOCK_TRY(observe(spec));
   PENSTOCK_TRY(check_nodes(*pool, spec, needs.nodes));
   PENSTOCK_TRY(check_slots(*pool, spec, needs));

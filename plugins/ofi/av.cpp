@@ -42,7 +42,7 @@ int bind_av(fid* self, fid* other, std::uint64_t flags) {
 }
 
 bool plausible(const transport::Address& address) {
-  return address.pool_id != 0 && address.slot < transport::max_endpoints;
+  return address.pool_id != 0 && address.slot < transport::max_slots;
 }
 
 fi_addr_t insert_one(Av& av, const transport::Address& address) {

@@ -110,8 +110,9 @@ void talk(World& world, const SimulatedPool& simulated, Case& all, std::size_t n
   }
 }
 
-/// A word of the channel from the first talker to the second, or of what announces it.
-std::byte* somewhere(World& world, const pool::Pool& pool, std::byte* word) {
+/// A word of the channel from the first talker to the second, or of what announces it: its word in
+/// the mailbox, and what leads there.
+std::byte* somewhere(World& world, const pool::Pool& pool, std::byte* word, std::byte* box) {
   using namespace transport;
   std::byte* channel = pool.base() + MailboxWord::offset(pool.memory().observe_word(word));
   ChannelHeader header;
@@ -119,10 +120,13 @@ std::byte* somewhere(World& world, const pool::Pool& pool, std::byte* word) {
   if (header.magic == channel_magic && header.previous != 0 && world.random() % 2 == 0)
     channel = pool.base() + header.previous * channel_alignment;  // it has moved
   const std::uint64_t in_line = 8 * (world.random() % 8);
-  switch (world.random() % 12) {
+  switch (world.random() % 13) {
     case 0:
-    case 1:
       return word;
+    case 1:
+      return box + TableLayout::directory;
+    case 12:
+      return box + TableLayout::latest;
     case 2:
     case 3:
       return channel + in_line;
@@ -144,15 +148,19 @@ void damage(World& world, const SimulatedPool& simulated, Case& all) {
   const auto table = transport::EndpointTable::open(*arena);
   world.until([&] { return all.addresses[0] && all.addresses[1]; });
   const std::uint32_t from = all.addresses[0]->slot, to = all.addresses[1]->slot;
-  std::byte* const word = static_cast<std::byte*>(table->word(to, from));
-  wait_until(world, "a channel", [&] { return pool->memory().observe_word(word) != 0; });
+  std::byte* word = nullptr;
+  wait_until(world, "a channel", [&] {
+    word = table->find_word(to, from);
+    return word != nullptr && pool->memory().observe_word(word) != 0;
+  });
   wait_until(world, "the pause", [&] {
     return all.pause_before == sizes.size() || all.paused[0] || all.paused[1] || all.told;
   });
   // also before the receiver has found the channel
   const std::uint64_t most = world.random() % 2 == 0 ? 300 : 3;
   for (auto waits = world.random() % most; waits > 0; --waits) world.yield();
-  pool->memory().publish_word(somewhere(world, *pool, word), world.random());
+  pool->memory().publish_word(somewhere(world, *pool, word, table->tiles().box(to)),
+                              world.random());
   pool->memory().store_fence();
   all.vandal_done = true;
 }

@@ -272,8 +272,8 @@ TEST(Moving, AnOverwrittenHeaderOfTheNewChannelIsLookedAtAgain) {
       const auto table = transport::EndpointTable::open(*arena);
       world.until([&] { return all->sent; });
       const auto& memory = attached->memory();
-      const std::uint64_t word =
-          memory.observe_word(table->word(all->job.addresses[1].slot, all->job.addresses[0].slot));
+      const std::uint64_t word = memory.observe_word(
+          table->find_word(all->job.addresses[1].slot, all->job.addresses[0].slot));
       memory.publish_word(attached->base() + transport::MailboxWord::offset(word), world.random());
       memory.store_fence();
       all->damaged = true;

@@ -22,8 +22,10 @@ class NoCallbacks final : public EndpointCallbacks {
 
 bool Endpoint::drained() const {
   if (!impl_->tx_waiting.empty()) return false;
-  for (auto& peer : impl_->peers)
+  for (std::size_t i = 0; i < impl_->peers.known(); ++i) {
+    const PeerState& peer = impl_->peers[impl_->peers.peer_of(i)];
     if (peer.tx && !peer.dead() && !peer.tx->consumed()) return false;
+  }
   for (const Peer source : impl_->poller.active())
     if (!impl_->peers[source].rx->quiet()) return false;
   return true;
@@ -35,7 +37,8 @@ void Endpoint::Impl::leave_what_peers_use(const Error& error, Peer remaining) {
   base::log(base::Level::warn, "endpoint {} closes although {} has not taken all: {}", self.slot,
             peers.describe(remaining), error.message);
   bool cleared = false;
-  for (auto& peer : peers) {
+  for (std::size_t i = 0; i < peers.known(); ++i) {
+    PeerState& peer = peers[peers.peer_of(i)];
     if (!peer.rx || !peer.rx->cleared()) continue;
     peer.rx->withdraw_clear_to_send();
     cleared = true;
@@ -51,13 +54,14 @@ void Endpoint::Impl::drain_for_close() {
   callbacks = &no_callbacks;
   rx_context.reports = false;
   tx_waiting.clear();
-  for (auto& peer : peers)
-    if (peer.tx) peer.tx->abandon();
+  for (std::size_t i = 0; i < peers.known(); ++i)
+    if (const auto& tx = peers[peers.peer_of(i)].tx) tx->abandon();
   base::Waiter waiter("the peers to take what was sent to them", closing_timeout_ns, {},
                       base::WaitPolicy::for_processes(pool.local_processes()));
   std::vector<Peer> remaining;
-  for (Peer peer = 0; peer < peers.size(); ++peer)
-    if (peers[peer].uses_our_memory()) remaining.push_back(peer);
+  for (std::size_t i = 0; i < peers.known(); ++i)
+    if (const Peer peer = peers.peer_of(i); peers[peer].uses_our_memory())
+      remaining.push_back(peer);
   for (std::size_t turn = 0; !remaining.empty(); ++turn) {
     progress_rx();
     poller.return_all_credits();  // the peer may be closing too, and waiting for our credits
@@ -76,8 +80,8 @@ void Endpoint::Impl::drain_for_close() {
   const auto may_store = [this](Peer peer) {  // a broken peer may live and store
     return peers[peer].dead() && peers[peer].tx && peers.watch.fate(peer) == PeerFate::present;
   };
-  for (Peer peer = 0; peer < peers.size(); ++peer)
-    if (may_store(peer)) return tx_memory->leave_to_burial();
+  for (std::size_t i = 0; i < peers.known(); ++i)
+    if (may_store(peers.peer_of(i))) return tx_memory->leave_to_burial();
 }
 
 }  // namespace penstock::transport

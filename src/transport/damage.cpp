@@ -35,11 +35,15 @@ void TxChannel::publish_position() {
   memory_.publish_line(base_ + ChannelLayout::position, &line);
 }
 
-void TxChannel::repair() {
-  const bool moved = std::exchange(repaired_at_, head_) != head_;
-  if (moved || ended_ || consumed_ == head_) return;
+bool TxChannel::is_stuck() {
+  const bool moved = std::exchange(looked_at_, head_) != head_;
+  if (moved || ended_ || consumed_ == head_) return false;
   refresh_credits();
-  if (ended_ || consumed_ == head_) return;
+  return !ended_ && consumed_ != head_;
+}
+
+void TxChannel::repair(const MailboxWords& mailbox) {
+  mailbox_ = mailbox;
   memory_.publish_line(base_, &header_);
   if (left_.at != nullptr) memory_.publish_line(left_.at, &left_.header);
   memory_.publish_word(mailbox_.announcement, MailboxWord::pack(channel_offset_, announced_));
@@ -93,16 +97,24 @@ void Endpoint::Impl::look_for_damage(std::uint64_t now) {
   if (now < next_damage_look_ns) return;
   next_damage_look_ns = now + look_every_ns;
   std::size_t looks_left = peers_a_look;
-  for (std::size_t i = 0; i < peers.size() && looks_left > 0; ++i) {
-    const Peer at = next_damage_look = (next_damage_look + 1) % static_cast<Peer>(peers.size());
+  const std::size_t known = peers.known();
+  for (std::size_t i = 0; i < known && looks_left > 0; ++i) {
+    next_damage_look = (next_damage_look + 1) % known;
+    const Peer at = peers.peer_of(next_damage_look);
     const PeerState& peer = peers[at];
     if (!peer.tx && !peer.rx && !poller.ever_heard(at)) continue;
     --looks_left;
-    if (peer.tx && !peer.dead()) peer.tx->repair();
+    if (peer.tx && !peer.dead() && peer.tx->is_stuck()) repair(at);
     if (peer.hears() && peer.rx->fault().empty()) look_for_damage(at, now);
     // the header at this word's offset may have been overwritten, and repaired by now
     poller.look_again(at);
   }
+}
+
+/// What leads to the mailbox word may have been overwritten too; that is made anew under the pool's
+/// lock, which a stopped process may hold: then the next look tries again.
+void Endpoint::Impl::repair(Peer to) {
+  if (const auto words = table.words(to, self.slot, briefly_ns)) peers[to].tx->repair(*words);
 }
 
 void Endpoint::Impl::look_for_damage(Peer source, std::uint64_t now) {

@@ -8,13 +8,6 @@
 #include "transport/iov.hpp"
 
 namespace penstock::transport {
-namespace {
-
-/// Time to wait for the pool's lock, which a stopped process may hold, where the work can also be
-/// done later.
-constexpr std::uint64_t briefly_ns = 10'000'000;
-
-}  // namespace
 
 Endpoint::Impl::Impl(arena::Arena& arena, EndpointTable table_in, EndpointCallbacks& callbacks_in,
                      const Settings& settings_in, const Address& self_in)
@@ -33,7 +26,7 @@ Endpoint::Impl::Impl(arena::Arena& arena, EndpointTable table_in, EndpointCallba
                  .self = self},
       rx_context{.pool = pool, .memory = memory, .settings = settings, .self = self},
       peers(pool, table),
-      publisher(arena, self_in, peers),
+      publisher(arena, table, self_in, peers),
       poller(table, peers, rx_context,
              [this](Peer source, std::uint32_t generation) { meet(source, generation); }) {
   tx_context.staging.resize(std::max<std::size_t>(settings.cell_bytes, settings.lines_max_bytes));
@@ -93,8 +86,7 @@ Result<Peer> Endpoint::resolve(const Address& address) {
                 "the peer's address belongs to another job on pool {}; give all ranks of a job the "
                 "same PENSTOCK_JOB",
                 im.pool.info().spec);
-  const auto line = im.table.read_for_certain(address.slot);
-  if (!line && line.error().code != ErrorCode::not_found) return unexpected(line.error());
+  const auto line = im.table.read(address.slot);
   if (!line || line->generation != address.generation || !line->open())
     return fail(ErrorCode::not_found, "endpoint {} of pool {} is closed: its process has ended",
                 address.slot, im.pool.info().spec);
@@ -106,13 +98,13 @@ Result<Peer> Endpoint::resolve(const Address& address) {
 }
 
 Result<void> Endpoint::set_user_word(std::uint64_t user_word) {
-  return impl_->table.set_user_word(impl_->self, user_word);
+  impl_->table.set_user_word(impl_->self, user_word);
+  return {};
 }
 
 Result<std::uint64_t> Endpoint::user_word_of(Peer peer) const {
   const Address address = address_of(peer);
-  const auto line = impl_->table.read_for_certain(peer);
-  if (!line && line.error().code != ErrorCode::not_found) return unexpected(line.error());
+  const auto line = impl_->table.read(peer);
   if (!line || line->generation != address.generation || !line->open())
     return fail(ErrorCode::not_found, "endpoint {} of pool {} is closed: its process has ended",
                 peer, impl_->pool.info().spec);
@@ -129,7 +121,8 @@ Result<TxChannel*> Endpoint::Impl::channel_to(Peer to) {
   PeerState& peer = peers[to];
   if (peer.dead()) return fail(ErrorCode::peer_dead, "{}", peer.description);
   if (!peer.tx) {
-    peer.tx = PENSTOCK_TRY(TxChannel::make(tx_context, peer.address, table.words(to, self.slot),
+    const MailboxWords words = PENSTOCK_TRY(table.words(to, self.slot));
+    peer.tx = PENSTOCK_TRY(TxChannel::make(tx_context, peer.address, words,
                                            peers.counts_of(to, peer.address.generation),
                                            peers.on_this_node(to)));
     publisher.make_room(to);

@@ -14,6 +14,10 @@
 
 namespace penstock::transport {
 
+/// Time to wait for the pool's lock, which a stopped process may hold, where the work can also be
+/// done later.
+inline constexpr std::uint64_t briefly_ns = 10'000'000;
+
 struct Endpoint::Impl {
   Impl(arena::Arena& arena, EndpointTable table_in, EndpointCallbacks& callbacks_in,
        const Settings& settings_in, const Address& self_in);
@@ -33,6 +37,7 @@ struct Endpoint::Impl {
   // damage.cpp
   void look_for_damage(std::uint64_t now);
   void look_for_damage(Peer source, std::uint64_t now);
+  void repair(Peer to);
   // peer_ends.cpp
   void meet(Peer source, std::uint32_t generation);
   void watch_peer(Peer peer, std::uint32_t generation, std::uint64_t token);
@@ -74,7 +79,7 @@ struct Endpoint::Impl {
   std::uint32_t calls = 0;
   std::uint64_t next_check_ns = 0;
   std::uint64_t next_damage_look_ns = 0;
-  Peer next_damage_look = 0;
+  std::size_t next_damage_look = 0;  ///< number among the known peers
 };
 
 }  // namespace penstock::transport

@@ -1,111 +1,214 @@
 #include "transport/endpoint_table.hpp"
 
 #include <algorithm>
+#include <mutex>
+#include <set>
+#include <utility>
 
+#include "base/checksum.hpp"
 #include "base/format.hpp"
 
 namespace penstock::transport {
 namespace {
 
-std::uint64_t table_bytes(std::uint64_t count) {
-  return line_bytes + count * sizeof(EndpointLine) + count * count * mailbox_word_bytes;
-}
-
 /// A torn line is whole soon if the process that claims the slot is alive.
 constexpr int looks_at_torn = 16;
-/// Liveness checks that a claim makes while there are unused slots.
-constexpr std::uint32_t asked_a_claim = 2;
+/// Lines that a claim reads at once in search of a free slot.
+constexpr std::uint32_t lines_a_look = 16;
+/// Liveness checks that it makes among them, while others may be free.
+constexpr std::uint32_t asked_a_look = 2;
 
-bool is_whole(const EndpointLine& line) {
-  return line.generation != 0 && line.checksum == checksum_of(line) &&
-         line.state >> 32 == line.generation;
+/// The attachments of this process whose own slot is in use. A set of this process: two threads may
+/// open endpoints at once, and only one gets the slot.
+class OwnSlots {
+ public:
+  bool take(const pool::Pool& pool) {
+    const std::lock_guard hold(mutex_);
+    return taken_.insert({&pool, pool.token()}).second;
+  }
+  void give_back(const pool::Pool& pool) {
+    const std::lock_guard hold(mutex_);
+    taken_.erase({&pool, pool.token()});
+  }
+  /// Endpoints may close after the destructors of static objects.
+  static OwnSlots& instance() {
+    static auto& slots = *new OwnSlots;
+    return slots;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::pair<const pool::Pool*, std::uint64_t>> taken_;
+};
+
+Error other_format(const pool::Info& info, const std::string& found) {
+  return {ErrorCode::wrong_format,
+          fmt::format("the endpoint table of pool {} {}: penstock pool create {} --ranks {} "
+                      "--overwrite",
+                      info.spec, found, base::shell_quote(info.spec), info.max_processes)};
+}
+
+/// First the body, then the head, which is there with all that it says or not at all.
+Result<arena::Object> make_table(arena::Arena& arena) {
+  const pool::Info& info = arena.pool().info();
+  const std::uint32_t slots = endpoints_of_pool(info.max_processes);
+  const TableLayout layout(slots);
+  // another process may be first at the same time
+  const auto body = PENSTOCK_TRY(
+      arena.create(table_body_name, layout.bytes(),
+                   {.alignment = channel_alignment, .zero = false, .open_existing = true}));
+  TableHeadLines lines{};
+  lines.head.magic = table_magic;
+  lines.head.version = table_version;
+  lines.head.processes = info.max_processes;
+  lines.head.slots = slots;
+  lines.head.body_offset = body.offset;
+  lines.head.body_bytes = body.bytes;
+  const std::uint64_t unique[] = {info.id, body.generation, body.offset};
+  lines.head.key = base::xxh64(unique, sizeof unique, table_magic);
+  lines.head.checksum = checksum_of(lines.head);
+  TilesState& tiles = lines.tiles[1];
+  tiles.number = 1;
+  tiles.piece_offset = body.offset + layout.tiles();
+  tiles.piece_tiles = first_tiles;
+  tiles.checksum = checksum_of(tiles, lines.head.key);
+  return arena.create(table_name, sizeof lines,
+                      {.zero = false,
+                       .open_existing = true,
+                       .contents = reinterpret_cast<const std::byte*>(&lines)});
+}
+
+Result<void> check(const TableHead& head, const arena::Object& object, const pool::Pool& pool) {
+  const pool::Info& info = pool.info();
+  const bool known = object.bytes == sizeof(TableHeadLines) && head.magic == table_magic;
+  if (!known || head.version != table_version)
+    return unexpected(other_format(
+        info, fmt::format("was made by another version of Penstock (its form is {}, this one's is "
+                          "{}), so make the pool anew",
+                          known ? fmt::format("{}", head.version) : "1, or it is damaged",
+                          table_version)));
+  const bool fits = head.checksum == checksum_of(head) && head.processes == info.max_processes &&
+                    head.slots == endpoints_of_pool(info.max_processes) &&
+                    head.body_bytes == TableLayout(head.slots).bytes() &&
+                    head.body_offset % channel_alignment == 0 &&
+                    pool.at(head.body_offset, head.body_bytes) != nullptr;
+  if (fits) return {};
+  return unexpected(other_format(
+      info, fmt::format("is damaged (it says {} endpoints for {} processes, the pool has room for "
+                        "{}), so make the pool anew",
+                        head.slots, head.processes, info.max_processes)));
 }
 
 }  // namespace
 
-EndpointTable::EndpointTable(arena::Arena& arena, const arena::Object& object, std::uint32_t count)
+EndpointTable::EndpointTable(arena::Arena& arena, std::byte* head, const TableHead& said)
     : arena_(&arena),
       memory_(arena.pool().memory()),
-      lines_(object.data + line_bytes),
-      mailboxes_(lines_ + sizeof(EndpointLine) * count),
-      count_(count) {}
+      head_(reinterpret_cast<TableHeadLines*>(head)),
+      body_(arena.pool().base() + said.body_offset),
+      key_(said.key),
+      processes_(said.processes),
+      tiles_(arena, head, body_, TableLayout(said.slots), said.key) {}
 
 Result<EndpointTable> EndpointTable::open(arena::Arena& arena) {
-  const std::uint32_t count = endpoints_of_pool(arena.pool().bytes());
   auto object = arena.open(table_name);
-  if (!object) {
-    arena::CreateOptions options;
-    options.open_existing = true;  // another process may be first at the same time
-    options.zero = true;
-    object = arena.create(table_name, table_bytes(count), options);
-    if (!object) return unexpected(object.error());
-  }
-  if (object->bytes != table_bytes(count))
-    return fail(ErrorCode::wrong_format,
-                "the endpoint table of pool {} has {} bytes, {} were needed: the pool is damaged; "
-                "penstock pool create {} --overwrite",
-                arena.pool().info().spec, object->bytes, table_bytes(count),
-                base::shell_quote(arena.pool().info().spec));
-  return EndpointTable(arena, *object, count);
+  if (!object && object.error().code == ErrorCode::not_found) object = make_table(arena);
+  if (!object && object.error().code == ErrorCode::already_exists) object = arena.open(table_name);
+  if (!object) return unexpected(object.error());
+  TableHead head{};
+  if (object->bytes >= sizeof head)
+    arena.pool().memory().observe_line(&head, object->data);  // pairs with make_table
+  PENSTOCK_TRY(check(head, *object, arena.pool()));
+  return EndpointTable(arena, object->data, head);
 }
 
-std::uint32_t EndpointTable::mailbox_lines(const HighWater& high_water) const {
-  const std::uint64_t slots = std::min<std::uint64_t>(high_water.slots, count_);
-  return static_cast<std::uint32_t>((slots + words_a_line - 1) / words_a_line);
+bool EndpointTable::is_whole(const EndpointLine& line, std::uint32_t slot) const {
+  return line.generation != 0 && line.checksum == checksum_of(line, key_, slot) &&
+         line.state >> 32 == line.generation;
 }
 
 std::optional<EndpointLine> EndpointTable::read(std::uint32_t slot) const {
-  if (slot >= count_) return std::nullopt;
+  if (slot >= count()) return std::nullopt;
   EndpointLine line;
   for (int look = 0; look < looks_at_torn; ++look) {
     memory_.observe_line(&line, line_of(slot));
-    if (is_whole(line)) return line;
+    if (is_whole(line, slot)) return line;
     if (line.generation == 0) break;
   }
   return std::nullopt;
 }
 
-Result<EndpointLine> EndpointTable::read_for_certain(std::uint32_t slot) const {
-  if (const auto line = read(slot)) return *line;
-  const auto guard = PENSTOCK_TRY(arena_->pool().lock());
-  if (const auto line = read(slot)) return *line;
-  return fail(ErrorCode::not_found, "endpoint {} of pool {} was never there", slot,
-              arena_->pool().info().spec);
+std::vector<std::optional<EndpointLine>> EndpointTable::read_all() const {
+  std::vector<EndpointLine> lines(count());
+  memory_.observe_bulk(lines.data(), line_of(0), line_bytes * lines.size());
+  std::vector<std::optional<EndpointLine>> checked(lines.size());
+  for (std::uint32_t slot = 0; slot < checked.size(); ++slot)
+    if (is_whole(lines[slot], slot)) checked[slot] = lines[slot];
+  return checked;
 }
 
-/// An endpoint that closed in order left its slot free. Finding a killed one takes a liveness
-/// check, which costs as much as all the rest: only a few are checked while there are unused slots.
-Result<std::uint32_t> EndpointTable::find_slot(const std::vector<EndpointLine>& lines,
-                                               HighWater& water) const {
-  const auto used = static_cast<std::uint32_t>(lines.size());
-  for (std::uint32_t slot = 0; slot < used; ++slot)
-    if (!is_whole(lines[slot]) || !lines[slot].open()) return slot;  // torn: its writer died
-  const pool::Pool& pool = arena_->pool();
-  const std::uint32_t asked = used < count_ ? std::min(asked_a_claim, used) : used;
-  for (std::uint32_t i = 0; i < asked; ++i) {
-    const auto slot = static_cast<std::uint32_t>(water.looked++ % used);
-    if (!pool.alive(lines[slot].token)) return slot;
-  }
-  if (used < count_) return used;
+// ---- claiming ----------------------------------------------------------------------------------
+
+/// A slot that nobody uses among these lines, or whose process is dead, if it is one of `asked`
+/// that are asked about.
+std::optional<std::uint32_t> EndpointTable::find_free(std::uint32_t first, std::uint32_t number,
+                                                      std::uint32_t asked) const {
+  std::vector<EndpointLine> lines(number);
+  memory_.observe_bulk(lines.data(), line_of(first), line_bytes * number);
+  for (std::uint32_t i = 0; i < number; ++i)
+    if (!is_whole(lines[i], first + i) || !lines[i].open()) return first + i;
+  for (std::uint32_t i = 0; i < std::min(asked, number); ++i)
+    if (!arena_->pool().alive(lines[i].token)) return first + i;
+  return std::nullopt;
+}
+
+/// Of those that are nobody's own. The search begins where a slot was closed last, or behind the
+/// one that was taken last.
+Result<std::uint32_t> EndpointTable::find_slot() const {
+  const std::uint64_t hint = memory_.observe_word(head_->hint);
+  const std::uint32_t first = processes_, end = count();
+  std::uint32_t at = hint >= first && hint < end ? static_cast<std::uint32_t>(hint) : first;
+  const std::uint32_t looks = (end - first) / lines_a_look + 2;
+  for (const std::uint32_t asked : {asked_a_look, lines_a_look})
+    for (std::uint32_t look = 0; look < looks; ++look) {
+      const std::uint32_t number = std::min(lines_a_look, end - at);
+      if (const auto slot = find_free(at, number, asked)) return *slot;
+      at = at + number == end ? first : at + number;
+    }
+  const pool::Info& info = arena_->pool().info();
   return fail(ErrorCode::no_slots,
-              "all {} endpoints of pool {} are in use; end jobs that are no longer needed "
-              "(penstock ps {}) or make a larger pool: penstock pool create {} --size 2G",
-              count_, pool.info().spec, base::shell_quote(pool.info().spec),
-              base::shell_quote(pool.info().spec));
+              "all {} endpoints that pool {} has beyond the first of each process are in use; end "
+              "jobs that are no longer needed (penstock ps {}) or make the pool anew for more: "
+              "penstock pool create {} --ranks {} --overwrite",
+              end - first, info.spec, base::shell_quote(info.spec), base::shell_quote(info.spec),
+              std::min<std::uint64_t>(2ull * info.max_processes, max_endpoints));
 }
 
 Result<Address> EndpointTable::claim(std::uint64_t job) {
   pool::Pool& pool = arena_->pool();
+  if (pool.slot() < processes_ && OwnSlots::instance().take(pool))
+    return claim_slot(pool.slot(), job);
   const auto guard = PENSTOCK_TRY(pool.lock());
-  HighWater water{};
-  memory_.observe_line(&water, high_water_line());
-  std::vector<EndpointLine> lines(std::min<std::uint64_t>(water.slots, count_));
-  memory_.observe_bulk(lines.data(), lines_, line_bytes * lines.size());
-  auto slot = PENSTOCK_TRY(find_slot(lines, water));
-  // even after a damaged line the generation must only grow
-  const EndpointLine before = slot < lines.size() ? lines[slot] : EndpointLine{};
+  const std::uint32_t slot = PENSTOCK_TRY(find_slot());
+  const Address address = claim_slot(slot, job);
+  publish_hint(slot + 1);
+  return address;
+}
+
+/// Nobody else claims the slot: it is the process's own, or the pool's lock is held.
+Address EndpointTable::claim_slot(std::uint32_t slot, std::uint64_t job) {
+  pool::Pool& pool = arena_->pool();
+  EndpointLine before;
+  memory_.observe_line(&before, line_of(slot));
+  pool.confirm();
+  if (!is_whole(before, slot)) {  // it was never used, or whoever claimed it died
+    const std::vector<std::byte> zeros(tiles_.layout().box_bytes());
+    memory_.publish_bulk(tiles_.box(slot), zeros.data(), zeros.size());
+    memory_.store_fence();  // a whole line says that the box is one
+  }
   const bool closed =
       static_cast<std::uint32_t>(before.state) == static_cast<std::uint32_t>(EndpointState::closed);
+  // even after a damaged line the generation must only grow
   // 32 bits travel in addresses and channel headers; 0 is never a generation
   const std::uint64_t generation = (before.generation + 1) & 0xffffffffu;
   EndpointLine line{};
@@ -114,33 +217,58 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
   line.token = pool.token();
   line.job = job;
   line.state = EndpointLine::pack(line.generation, EndpointState::open);
-  line.checksum = checksum_of(line);
-  water.slots = std::max<std::uint64_t>(water.slots, slot + 1);
-  memory_.publish_line(lines_ - line_bytes, &water);
+  line.checksum = checksum_of(line, key_, slot);
   memory_.publish_line(line_of(slot), &line);
-  // Releasing the lock orders both stores before any process can learn the address.
+  memory_.store_fence();  // before any process can learn the address
   return Address{pool.info().id, job, slot, static_cast<std::uint32_t>(line.generation)};
 }
 
-/// Changes one word by a store past the cache: readers find the line whole at any time.
-Result<void> EndpointTable::change(const Address& address, std::uint64_t EndpointLine::*word,
-                                   std::uint64_t value) {
-  const auto guard = PENSTOCK_TRY(arena_->pool().lock());
-  const auto line = read(address.slot);
-  if (!line || line->generation != address.generation) return {};
-  auto* at = reinterpret_cast<EndpointLine*>(line_of(address.slot));
-  memory_.publish_word(&(at->*word), value);
-  return {};
+/// Many write it, and whatever value stays is as good: the slots there are looked at.
+void EndpointTable::publish_hint(std::uint32_t slot) {
+  memory_.publish_word(head_->hint, slot);
 }
 
-Result<void> EndpointTable::set_user_word(const Address& address, std::uint64_t user_word) {
-  return change(address, &EndpointLine::user_word, user_word);
+/// Changes one word by a store past the cache: readers find the line whole at any time. While its
+/// process lives nobody else writes the line.
+void EndpointTable::change(const Address& address, std::uint64_t EndpointLine::*word,
+                           std::uint64_t value) {
+  arena_->pool().confirm();
+  const auto line = read(address.slot);
+  if (!line || line->generation != address.generation) return;
+  auto* at = reinterpret_cast<EndpointLine*>(line_of(address.slot));
+  memory_.publish_word(&(at->*word), value);
+}
+
+void EndpointTable::set_user_word(const Address& address, std::uint64_t user_word) {
+  change(address, &EndpointLine::user_word, user_word);
+  memory_.store_fence();
 }
 
 void EndpointTable::release(const Address& address) {
-  // if the lock is not available, the slot is freed when the process has ended
-  (void)change(address, &EndpointLine::state,
-               EndpointLine::pack(address.generation, EndpointState::closed));
+  memory_.store_fence();  // what was published before, such as credits, and no more
+  change(address, &EndpointLine::state,
+         EndpointLine::pack(address.generation, EndpointState::closed));
+  if (address.slot >= processes_) publish_hint(address.slot);
+  memory_.store_fence();
+  if (address.slot < processes_) OwnSlots::instance().give_back(arena_->pool());
+}
+
+// ---- mailboxes ---------------------------------------------------------------------------------
+
+std::byte* EndpointTable::word_in(std::uint64_t entry, std::uint32_t sender) const {
+  return tiles_.at(TileEntry::offset(entry)) + mailbox_word_bytes * (sender % senders_a_tile);
+}
+
+Result<MailboxWords> EndpointTable::words(std::uint32_t owner, std::uint32_t sender,
+                                          std::uint64_t timeout_ns) {
+  const std::uint32_t line = sender % senders_a_tile / words_a_line;
+  const auto entry = PENSTOCK_TRY(tiles_.reach({owner, sender / senders_a_tile}, line, timeout_ns));
+  return MailboxWords{word_in(entry, sender), tiles_.box(owner) + TableLayout::bell};
+}
+
+std::byte* EndpointTable::find_word(std::uint32_t owner, std::uint32_t sender) const {
+  const auto entry = tiles_.find({owner, sender / senders_a_tile});
+  return entry ? word_in(*entry, sender) : nullptr;
 }
 
 }  // namespace penstock::transport

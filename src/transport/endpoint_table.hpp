@@ -1,68 +1,71 @@
-// The table of endpoints and their mailboxes: the endpoints that can be reached, and the words by
-// which senders announce messages.
+// The table of endpoints: those that can be reached, and where senders announce messages to them.
 #pragma once
 
 #include <optional>
 #include <vector>
 
 #include "transport/layout.hpp"
+#include "transport/mailbox_tiles.hpp"
 #include "transport/transport.hpp"
 
 namespace penstock::transport {
 
-/// A view of the table; cheap. Claiming and releasing take the pool's lock.
+/// A view of the table; cheap. A process's first endpoint takes the slot that is its own, without
+/// the pool's lock; for others claiming takes the lock.
 class EndpointTable {
  public:
-  /// Opens the pool's table, making it when this is the first endpoint ever.
+  /// Opens the pool's table, making it when this is the first endpoint ever. Errors: wrong_format,
+  /// where it was made by another version of Penstock or is damaged.
   static Result<EndpointTable> open(arena::Arena& arena);
 
-  std::uint32_t count() const { return count_; }
-  /// Takes a free slot, or one whose process is dead. Errors: no_slots.
+  std::uint32_t count() const { return tiles_.layout().slots(); }
+  /// Takes the process's own slot, or another that is free, or whose process is dead. Errors:
+  /// no_slots.
   Result<Address> claim(std::uint64_t job);
-  /// Stores the user word in the slot's line. Errors: those of the pool's lock.
-  Result<void> set_user_word(const Address& address, std::uint64_t user_word);
-  /// Marks the slot closed; peers find out at their next check.
+  /// Stores the user word in the slot's line; peers find it when this has returned.
+  void set_user_word(const Address& address, std::uint64_t user_word);
+  /// Marks the slot closed; peers find out at their next check. All that this process has published
+  /// is at the device before.
   void release(const Address& address);
 
   /// The line of a slot as it is now, checked; nullopt when the slot was never used, or the line is
-  /// torn because the slot is being claimed anew.
+  /// torn because the slot is being claimed anew: then its earlier endpoint has gone.
   std::optional<EndpointLine> read(std::uint32_t slot) const;
-  /// The same, but a torn line is read again under the pool's lock: then it is whole, or its writer
-  /// died while writing it. Errors: those of the lock; not_found.
-  Result<EndpointLine> read_for_certain(std::uint32_t slot) const;
+  /// All lines as they are now, in one batch: those that are nullopt as above.
+  std::vector<std::optional<EndpointLine>> read_all() const;
 
-  /// Word of mailbox `owner` that endpoint `sender` writes.
-  void* word(std::uint32_t owner, std::uint32_t sender) const {
-    return mailbox(owner) + mailbox_word_bytes * sender;
-  }
-  MailboxWords words(std::uint32_t owner, std::uint32_t sender) const {
-    return {word(owner, sender), word(owner, owner)};
-  }
-  const void* mailbox_line(std::uint32_t owner, std::uint32_t line) const {
-    return mailbox(owner) + line_bytes * line;
-  }
-  const void* high_water_line() const { return lines_ - line_bytes; }
-  /// Lines of a mailbox that are in use, from a high-water line as loaded.
-  std::uint32_t mailbox_lines(const HighWater& high_water) const;
+  /// The words of mailbox `owner` that endpoint `sender` writes. One device access; the pool's
+  /// lock, for `timeout_ns` (0: the default), if it is the first of its line there. Errors:
+  /// no_space, those of the lock.
+  Result<MailboxWords> words(std::uint32_t owner, std::uint32_t sender,
+                             std::uint64_t timeout_ns = 0);
+  /// Word of mailbox `owner` that endpoint `sender` writes; null when there is no tile for it yet.
+  std::byte* find_word(std::uint32_t owner, std::uint32_t sender) const;
+
+  const MailboxTiles& tiles() const { return tiles_; }
+  /// The rows of statistics of a slot's endpoint.
+  std::byte* rows(std::uint32_t slot) const { return body_ + tiles_.layout().rows(slot); }
+  std::uint64_t key() const { return key_; }
+  std::byte* line_of(std::uint32_t slot) const { return body_ + tiles_.layout().line(slot); }
 
  private:
-  EndpointTable(arena::Arena& arena, const arena::Object& object, std::uint32_t count);
-  /// Finds a slot to claim. `lines`: those of all slots ever used.
-  Result<std::uint32_t> find_slot(const std::vector<EndpointLine>& lines, HighWater& water) const;
-  /// Changes a word of the endpoint's line, if it still owns the slot. Takes the pool's lock.
-  Result<void> change(const Address& address, std::uint64_t EndpointLine::*word,
-                      std::uint64_t value);
-
-  std::byte* line_of(std::uint32_t slot) const { return lines_ + sizeof(EndpointLine) * slot; }
-  std::byte* mailbox(std::uint32_t owner) const {
-    return mailboxes_ + static_cast<std::uint64_t>(owner) * count_ * mailbox_word_bytes;
-  }
+  EndpointTable(arena::Arena& arena, std::byte* head, const TableHead& said);
+  bool is_whole(const EndpointLine& line, std::uint32_t slot) const;
+  Address claim_slot(std::uint32_t slot, std::uint64_t job);
+  Result<std::uint32_t> find_slot() const;
+  std::optional<std::uint32_t> find_free(std::uint32_t first, std::uint32_t number,
+                                         std::uint32_t asked) const;
+  void change(const Address& address, std::uint64_t EndpointLine::*word, std::uint64_t value);
+  void publish_hint(std::uint32_t slot);
+  std::byte* word_in(std::uint64_t entry, std::uint32_t sender) const;
 
   arena::Arena* arena_;
   coherence::Memory memory_;
-  std::byte* lines_;
-  std::byte* mailboxes_;
-  std::uint32_t count_;
+  TableHeadLines* head_;
+  std::byte* body_;
+  std::uint64_t key_;
+  std::uint32_t processes_;  ///< slots from here on are not a process's own
+  MailboxTiles tiles_;
 };
 
 }  // namespace penstock::transport

@@ -2,6 +2,7 @@
 #include "transport/endpoint_table.hpp"
 
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "transport/peer_watch.hpp"
@@ -14,9 +15,7 @@ class EndpointTableTest : public TransportTest {
  protected:
   /// The line of an endpoint's slot, for damaging it.
   std::byte* line_of(const Endpoint& endpoint) {
-    const EndpointTable table = *EndpointTable::open(*side_b_.arena);
-    const auto* high_water = static_cast<const std::byte*>(table.high_water_line());
-    return const_cast<std::byte*>(high_water) + 64 * (1 + endpoint.address().slot);
+    return EndpointTable::open(*side_b_.arena)->line_of(endpoint.address().slot);
   }
   /// Replaces the checksum, as a torn line has it. Returns the old one.
   std::uint64_t exchange_check(const Endpoint& endpoint, std::uint64_t checksum) {
@@ -133,9 +132,135 @@ TEST_P(EndpointTableTest, SlotsOfTheClosedAreTakenBeforeNewOnes) {
   EXPECT_EQ(open_ones[4]->address().slot, closed.slot);
   EXPECT_EQ(open_ones[4]->address().generation, closed.generation + 1);
   const auto last = open(side_b_, callbacks);
-  EXPECT_EQ(last->address().slot, 12u);
+  EXPECT_EQ(last->address().slot, processes_ + 10);
 }
 
+/// Each process has a slot of its own, which its first endpoint takes, and the first one after
+/// that.
+TEST_P(EndpointTableTest, TheFirstEndpointOfAProcessTakesItsOwnSlot) {
+  EXPECT_EQ(a_->address().slot, side_a_.pool->slot());
+  EXPECT_EQ(b_->address().slot, side_b_.pool->slot());
+  Recorder callbacks;
+  const auto second = open(side_a_, callbacks);
+  EXPECT_EQ(second->address().slot, processes_);
+  const std::uint32_t generation = a_->address().generation;
+  a_.reset();
+  const auto third = open(side_a_, callbacks);
+  EXPECT_EQ(third->address().slot, side_a_.pool->slot());
+  EXPECT_EQ(third->address().generation, generation + 1);
+}
+
+/// Of threads that open endpoints at once only one gets that slot.
+TEST_P(EndpointTableTest, ThreadsThatOpenEndpointsAtOnceGetSlotsOfTheirOwn) {
+  constexpr std::size_t threads = 4;
+  for (int round = 0; round < 10; ++round) {
+    a_.reset();
+    std::deque<Recorder> callbacks(threads);
+    std::vector<std::unique_ptr<Endpoint>> opened(threads);
+    {
+      std::vector<std::jthread> openers;
+      for (std::size_t i = 0; i < threads; ++i)
+        openers.emplace_back([&, i] { opened[i] = open(side_a_, callbacks[i]); });
+    }
+    std::set<Peer> slots;
+    for (const auto& endpoint : opened) slots.insert(endpoint->address().slot);
+    EXPECT_EQ(slots.size(), threads);
+    EXPECT_TRUE(slots.contains(side_a_.pool->slot()));
+    opened.clear();
+    a_ = open(side_a_, callbacks_a_);
+  }
+}
+
+class SmallTableTest : public EndpointTableTest {
+ protected:
+  SmallTableTest() { processes_ = 2; }
+};
+
+TEST_P(SmallTableTest, WhenAllAreInUseTheErrorSaysWhatHelps) {
+  Recorder callbacks;
+  std::vector<std::unique_ptr<Endpoint>> all;
+  for (std::uint32_t i = processes_; i < endpoints_of_pool(processes_); ++i)
+    all.push_back(open(side_a_, callbacks));
+  const auto refused = Endpoint::open(*side_a_.arena, callbacks, {"test"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::no_slots);
+  const std::string& text = refused.error().message;
+  EXPECT_NE(text.find("all 64 endpoints that pool"), std::string::npos) << text;
+  EXPECT_NE(text.find("--ranks 4 --overwrite"), std::string::npos) << text;
+  const Peer free = all[40]->address().slot;
+  all[40].reset();
+  EXPECT_EQ(open(side_b_, callbacks)->address().slot, free);
+}
+
+/// What an older Penstock has made there, and what nobody has.
+TEST_P(EndpointTableTest, ATableOfAnotherFormIsRefusedInWords) {
+  const auto object = side_b_.arena->open(table_name);
+  ASSERT_TRUE(object);
+  a_.reset();
+  b_.reset();
+  const auto& memory = side_b_.pool->memory();
+  const std::uint64_t version = memory.observe_word(object->data + 8);
+  memory.publish_word(object->data + 8, version + 1);
+  memory.store_fence();
+  auto refused = EndpointTable::open(*side_b_.arena);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::wrong_format);
+  EXPECT_NE(refused.error().message.find("another version of Penstock"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("--overwrite"), std::string::npos);
+  memory.publish_word(object->data + 8, version);
+  memory.publish_word(object->data + 32, 1);
+  memory.store_fence();
+  refused = EndpointTable::open(*side_b_.arena);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("is damaged"), std::string::npos);
+  ASSERT_TRUE(side_b_.arena->destroy(*object));
+  ASSERT_TRUE(side_b_.arena->create(table_name, 64 + 64 * 512 + 8 * 512 * 512));
+  refused = EndpointTable::open(*side_b_.arena);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("another version of Penstock"), std::string::npos);
+}
+
+/// More tiles than the table has room for: pieces are added, and a tile is its receiver's alone.
+TEST_P(EndpointTableTest, EveryPairHasAWordOfItsOwn) {
+  EndpointTable table = *EndpointTable::open(*side_b_.arena);
+  constexpr std::uint32_t receivers = 40, step = 60;
+  std::set<const void*> words;
+  std::uint32_t pairs = 0;
+  for (std::uint32_t owner = 0; owner < receivers; ++owner)
+    for (Peer sender = owner; sender < table.count(); sender += step, ++pairs) {
+      const auto made = table.words(owner, sender);
+      ASSERT_TRUE(made) << made.error().message;
+      EXPECT_EQ(made->announcement, table.find_word(owner, sender));
+      words.insert(made->announcement);
+    }
+  EXPECT_EQ(words.size(), pairs);
+  for (std::uint32_t owner = 0; owner < receivers; ++owner)
+    for (Peer sender = owner; sender < table.count(); sender += step)
+      EXPECT_TRUE(words.contains(table.find_word(owner, sender)));
+  EXPECT_TRUE(side_b_.arena->open("penstock.endpoints.tiles.4"));
+}
+
+/// What says which tiles are taken was overwritten: none is given away twice.
+TEST_P(EndpointTableTest, TilesStayTheirReceiversThoughWhatCountsThemWasOverwritten) {
+  EndpointTable table = *EndpointTable::open(*side_b_.arena);
+  const auto object = side_b_.arena->open(table_name);
+  ASSERT_TRUE(object);
+  const auto& memory = side_b_.pool->memory();
+  std::set<const void*> words;
+  std::uint32_t pairs = 0;
+  for (const std::size_t overwritten : {0, 1, 2}) {
+    for (std::size_t copy = 0; copy < overwritten; ++copy)
+      memory.publish_word(object->data + offsetof(TableHeadLines, tiles) + 64 * copy, 12345);
+    memory.store_fence();
+    for (std::uint32_t i = 0; i < 100; ++i, ++pairs)
+      words.insert(table.words(i, static_cast<Peer>(64 * overwritten))->announcement);
+  }
+  EXPECT_EQ(words.size(), pairs);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, SmallTableTest,
+                         testing::Values(coherence::Mode::hardware, coherence::Mode::software),
+                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
 INSTANTIATE_TEST_SUITE_P(Modes, EndpointTableTest,
                          testing::Values(coherence::Mode::hardware, coherence::Mode::software),
                          [](const auto& mode) { return std::string(mode_name(mode.param)); });

@@ -1,16 +1,30 @@
 // Pool layout of two-sided messages, by cache line. Every line has one writer.
 //
-// Endpoint table (arena object "penstock.endpoints", made by the first endpoint ever, never moved):
+// Endpoint table: two arena objects, made by the first endpoint ever and never freed or moved. For
+// P processes at once it has S slots: P, of which slot p is that of the first endpoint of process
+// p, and others for further endpoints.
 //
-//   line 0            HighWater            written under the pool's lock
-//   lines 1..         EndpointLine[count]  line i: by the owner of endpoint i, under that lock
-//   then              mailboxes[count]     count words each; word s of mailbox r: by endpoint s,
-//                                          by partial non-temporal stores only (rule 5)
+// "penstock.endpoints":
+//   line 0            TableHead            once, before the object has its name
+//   line 1            word 0: a slot       whoever has claimed or closed one of the others: a hint
+//   lines 2, 3        TilesState, twice    under the pool's lock, in turn
 //
-// A mailbox word says "endpoint s has announced message number n on the channel at this offset". It
-// is a hint where to look, never the proof that a message is there: the proof is a sequence tag.
-// The table is never freed, so that a late announcement by a dying process can only wake a receiver
-// in vain.
+// "penstock.endpoints.body", of which nothing was zeroed:
+//   lines             EndpointLine[S]      line i: by the owner of endpoint i
+//   then              rows[S][8]           PeerStatisticsRow: likewise
+//   then              boxes[S]             one for each receiver, whole lines:
+//                       word 0             the bell: all senders
+//                       word 1             the entry below that was written last: under the lock
+//                       words 2..          TileEntry of senders 0..63, 64..127, ...: under the lock
+//   then              the first 64 tiles; others are in objects "penstock.endpoints.tiles.N"
+//
+// A tile has the words of 64 senders of one receiver, 8 a line; word s by endpoint s. All words of
+// boxes and tiles are written by partial non-temporal stores only (rule 5).
+//
+// A sender's word says "endpoint s has announced message number n on the channel at this offset".
+// It is a hint where to look, never the proof that a message is there: the proof is a sequence tag.
+// Boxes and tiles are never freed, nor given to another receiver, so that a late announcement by a
+// dying process can only wake a receiver in vain.
 //
 // Channel (in memory of the sending endpoint, 4 KiB aligned):
 //
@@ -41,13 +55,45 @@ inline constexpr std::uint64_t channel_magic = 0x50454e534348414e;  // "PENSCHAN
 inline constexpr std::uint64_t channel_alignment = 4096;
 using coherence::line_bytes;
 inline constexpr const char* table_name = "penstock.endpoints";
+inline constexpr const char* table_body_name = "penstock.endpoints.body";
+inline constexpr const char* tiles_prefix = "penstock.endpoints.tiles.";
+inline constexpr std::uint64_t table_magic = 0x5f53544e494f5045;  // "EPOINTS_"
+inline constexpr std::uint64_t table_version = 2;
 
-struct HighWater {
-  std::uint64_t slots;   ///< endpoints [0, slots) have ever been used
-  std::uint64_t looked;  ///< slots whose processes were checked for liveness, in turn
-  std::uint64_t pad[6];
+struct TableHead {
+  std::uint64_t magic;
+  std::uint64_t version;
+  std::uint32_t processes;  ///< that the pool has room for
+  std::uint32_t slots;
+  std::uint64_t body_offset;  ///< in the pool
+  std::uint64_t body_bytes;
+  std::uint64_t key;  ///< of the checksums in the body, which nobody has zeroed
+  std::uint64_t pad;
+  std::uint64_t checksum;
 };
-static_assert(sizeof(HighWater) == line_bytes);
+static_assert(sizeof(TableHead) == line_bytes);
+
+/// Which tiles are taken. The newer of two that are whole counts; the other one is written next.
+struct TilesState {
+  std::uint64_t number;  ///< grows by one each time
+  std::uint64_t piece_offset;
+  std::uint32_t piece_tiles, taken;  ///< tiles of that piece, and how many of them have an owner
+  std::uint32_t pieces;              ///< made so far
+  std::uint32_t group;               ///< with `owner` and `entry`: whose the last tile is
+  std::uint64_t owner;
+  std::uint64_t entry;
+  std::uint64_t pad;
+  std::uint64_t checksum;
+};
+static_assert(sizeof(TilesState) == line_bytes);
+
+/// The whole of "penstock.endpoints".
+struct TableHeadLines {
+  TableHead head;
+  std::uint64_t hint[line_bytes / sizeof(std::uint64_t)];
+  TilesState tiles[2];
+};
+static_assert(sizeof(TableHeadLines) == 4 * line_bytes);
 
 enum class EndpointState : std::uint32_t { free = 0, open = 1, closed = 2 };
 
@@ -62,7 +108,7 @@ struct EndpointLine {
   std::uint64_t state;        ///< a word of its own: generation << 32 | EndpointState
   std::uint64_t user_word;    ///< a word of its own: the user word for peers; 0: none
   std::uint64_t pad;
-  std::uint64_t checksum;  ///< of the first four words
+  std::uint64_t checksum;  ///< of the first four words, with the table's key and the slot
 
   static constexpr std::uint64_t pack(std::uint64_t generation, EndpointState state) {
     return generation << 32 | static_cast<std::uint32_t>(state);
@@ -71,6 +117,66 @@ struct EndpointLine {
   bool closed() const { return state == pack(generation, EndpointState::closed); }
 };
 static_assert(sizeof(EndpointLine) == line_bytes);
+
+inline constexpr std::uint64_t mailbox_word_bytes = sizeof(std::uint64_t);
+inline constexpr std::uint32_t words_a_line = line_bytes / sizeof(std::uint64_t);
+inline constexpr std::uint32_t tile_lines = 8, senders_a_tile = tile_lines * words_a_line;
+inline constexpr std::uint64_t tile_bytes = tile_lines * line_bytes;
+inline constexpr std::uint32_t first_tiles = 64;
+inline constexpr std::uint32_t rows_of_slot = 8;
+
+/// Offsets of the body's parts from its first byte.
+class TableLayout {
+ public:
+  static constexpr std::uint64_t bell = 0, latest = mailbox_word_bytes,
+                                 directory = 2 * mailbox_word_bytes;  ///< in a box
+
+  explicit constexpr TableLayout(std::uint32_t slots)
+      : slots_(slots),
+        box_bytes_((directory + mailbox_word_bytes * groups() + line_bytes - 1) / line_bytes *
+                   line_bytes) {}
+
+  constexpr std::uint32_t slots() const { return slots_; }
+  /// Tiles of a mailbox to which all endpoints send.
+  constexpr std::uint32_t groups() const { return (slots_ + senders_a_tile - 1) / senders_a_tile; }
+  constexpr std::uint64_t box_bytes() const { return box_bytes_; }
+  constexpr std::uint64_t line(std::uint64_t slot) const { return line_bytes * slot; }
+  constexpr std::uint64_t rows(std::uint64_t slot) const {
+    return line(slots_) + line_bytes * rows_of_slot * slot;
+  }
+  constexpr std::uint64_t box(std::uint64_t slot) const { return rows(slots_) + box_bytes_ * slot; }
+  constexpr std::uint64_t tiles() const {
+    return (box(slots_) + tile_bytes - 1) / tile_bytes * tile_bytes;
+  }
+  constexpr std::uint64_t bytes() const { return tiles() + tile_bytes * first_tiles; }
+
+ private:
+  std::uint32_t slots_;
+  std::uint64_t box_bytes_;
+};
+
+/// Where a tile is, and which of its lines have words that somebody writes: the others need no
+/// look. | check (16) | offset in the pool, a multiple of 512 (48, the low 9 of them 0) |; the low
+/// 8 bits are those of the lines.
+struct TileEntry {
+  static constexpr std::uint64_t lines_bits = 0xff, offset_bits = (1ull << 48) - tile_bytes;
+  static constexpr int check_shift = 48;
+
+  static std::uint64_t offset(std::uint64_t entry) { return entry & offset_bits; }
+  static std::uint32_t lines(std::uint64_t entry) {
+    return static_cast<std::uint32_t>(entry & lines_bits);
+  }
+  /// With its check: for the mailbox of `owner`, in the table that has this key.
+  static std::uint64_t sealed(std::uint64_t offset, std::uint32_t lines, std::uint64_t key,
+                              std::uint32_t owner, std::uint32_t group) {
+    const std::uint64_t words[] = {offset | lines, std::uint64_t{owner} << 32 | group};
+    return words[0] | base::xxh64(words, sizeof words, key) >> check_shift << check_shift;
+  }
+  static bool is_whole(std::uint64_t entry, std::uint64_t key, std::uint32_t owner,
+                       std::uint32_t group) {
+    return lines(entry) != 0 && entry == sealed(offset(entry), lines(entry), key, owner, group);
+  }
+};
 
 struct ChannelHeader {
   std::uint64_t magic;
@@ -168,7 +274,9 @@ constexpr std::uint64_t broken_off(std::uint64_t flag) {
   return ~flag;
 }
 
-// Statistics (arena objects "penstock.peers.SLOT.GENERATION.N", of an endpoint with peers):
+// Statistics of an endpoint's first peers are rows of its slot in the table, whose checksums have
+// the endpoint's generation in their key. Those of further peers (arena objects
+// "penstock.peers.SLOT.GENERATION.N"):
 //
 //   line 0            PeerStatisticsHeader       the endpoint, once
 //   lines 1..63       PeerStatisticsRow          the endpoint, now and then; zero until used
@@ -271,9 +379,6 @@ constexpr std::uint64_t pieces_of(std::uint64_t bytes, std::uint64_t piece_bytes
   return (bytes - 1) / piece_bytes + 1;
 }
 
-inline constexpr std::uint64_t mailbox_word_bytes = sizeof(std::uint64_t);
-inline constexpr std::uint32_t words_a_line = line_bytes / sizeof(std::uint64_t);
-
 /// Mailbox word: where the channel is and how many messages it has announced.
 struct MailboxWord {
   static std::uint64_t pack(std::uint64_t channel_offset, std::uint32_t announced) {
@@ -286,8 +391,8 @@ struct MailboxWord {
 /// The words of one receiver's mailbox that a sender writes.
 struct MailboxWords {
   void* announcement;
-  /// The word of the receiver itself, which announces nothing. All its senders write there, with
-  /// their announcements: what is there says nothing, but that it changes.
+  /// Announces nothing. All senders write there, with their announcements: what is there says
+  /// nothing, but that it changes.
   void* bell;
 };
 
@@ -298,16 +403,16 @@ inline constexpr std::uint64_t ring_after_ns = 500'000, rest_ns = 20'000'000;
 
 /// Checksums of the words before `checksum`. The line of an endpoint leaves out the two words that
 /// change alone.
-inline std::uint64_t checksum_of(const EndpointLine& line) {
-  return base::xxh64(&line, offsetof(EndpointLine, state), 0);
+inline std::uint64_t checksum_of(const EndpointLine& line, std::uint64_t key, std::uint32_t slot) {
+  return base::xxh64(&line, offsetof(EndpointLine, state), key + slot);
 }
 inline std::uint64_t checksum_of(const ClearToSend& clear_to_send) {
   return base::xxh64(&clear_to_send, offsetof(ClearToSend, checksum), 0);
 }
 template <class Line>
-std::uint64_t checksum_of(const Line& line) {
+std::uint64_t checksum_of(const Line& line, std::uint64_t key = 0) {
   static_assert(sizeof(Line) == line_bytes);
-  return base::xxh64(&line, line_bytes - sizeof(std::uint64_t), 0);
+  return base::xxh64(&line, line_bytes - sizeof(std::uint64_t), key);
 }
 
 }  // namespace penstock::transport

@@ -14,45 +14,98 @@ constexpr std::uint32_t lines_of_sweep = 8, parts_of_mailbox = 4;
 }  // namespace
 
 Mailbox::Mailbox(const EndpointTable& table, const coherence::Memory& memory, std::uint32_t owner)
-    : table_(table), memory_(memory), owner_(owner), seen_(table.count()), words_(table.count()) {
+    : table_(table),
+      memory_(memory),
+      owner_(owner),
+      box_(table.tiles().box(owner)),
+      tiles_(table.tiles().layout().groups()) {
+  memory_.invalidate(box_, line_bytes);
+  memory_.load_fence();
+  rung_ = memory_.load_word(box_ + TableLayout::bell);
+  latest_ = memory_.load_word(box_ + TableLayout::latest);
+  if (latest_ == 0) return;  // nobody has ever sent to this slot
+  read_directory();
   // A stale copy will do: a word that has changed since only wakes this endpoint in vain.
-  memory_.load_bulk(seen_.data(), table_.word(owner, 0), mailbox_word_bytes * seen_.size());
-  rung_ = seen_[owner];
+  for (Line& line : lines_) memory_.load_bulk(line.seen, line.at, line_bytes);
 }
 
 Mailbox::Part Mailbox::next_part() {
-  const std::uint32_t lines = std::max(lines_of_sweep, (lines_ - 1) / parts_of_mailbox + 1);
-  const std::uint32_t first = next_line_ < lines_ ? next_line_ : 0;
-  next_line_ = first + lines;
-  return {first, std::min(lines, lines_ - first)};
+  const std::uint32_t known = lines();
+  const std::uint32_t most =
+      std::max(lines_of_sweep, (known + parts_of_mailbox - 1) / parts_of_mailbox);
+  const std::uint32_t first = next_line_ < known ? next_line_ : 0;
+  next_line_ = first + most;
+  return {first, std::min(most, known - first), first == 0};
 }
 
 void Mailbox::drop_copies(Part part) const {
-  if (part.first == 0) memory_.invalidate(table_.high_water_line(), line_bytes);
-  memory_.invalidate(table_.mailbox_line(owner_, part.first), line_bytes * part.lines);
+  if (part.box) memory_.invalidate(box_, line_bytes);
+  for (std::uint32_t i = part.first, end = part.first + part.lines; i < end;) {
+    std::uint32_t together = 1;  // lines that lie next to each other
+    while (i + together < end && lines_[i + together].at == lines_[i].at + line_bytes * together)
+      ++together;
+    memory_.invalidate(lines_[i].at, line_bytes * together);
+    i += together;
+  }
 }
 
 void Mailbox::drop_bell() const {
-  memory_.invalidate(table_.word(owner_, owner_), mailbox_word_bytes);
+  memory_.invalidate(box_, line_bytes);
 }
 
 bool Mailbox::rung() {
-  const std::uint64_t word = memory_.load_word(table_.word(owner_, owner_));
+  const std::uint64_t word = memory_.load_word(box_ + TableLayout::bell);
   return std::exchange(rung_, word) != word;
 }
 
-/// Loads all words of the part at once, so that the line reads overlap; a torn word would only
-/// wake in vain.
-bool Mailbox::changed(Part part) {
-  const std::uint64_t first = std::uint64_t{words_a_line} * part.first,
-                      bytes = line_bytes * part.lines;
-  memory_.load_bulk(&words_[first], table_.mailbox_line(owner_, part.first), bytes);
-  if (part.first == 0) {
-    HighWater high_water;
-    memory_.load_line(&high_water, table_.high_water_line());
-    lines_ = std::max(1u, table_.mailbox_lines(high_water));  // includes new senders from now on
+/// A torn word would only wake in vain.
+bool Mailbox::changed(std::uint32_t number, std::uint64_t* words) const {
+  memory_.load_bulk(words, lines_[number].at, line_bytes);
+  return std::memcmp(words, lines_[number].seen, line_bytes) != 0;
+}
+
+void Mailbox::find_new() {
+  const std::uint64_t latest = memory_.load_word(box_ + TableLayout::latest);
+  if (std::exchange(latest_, latest) != latest) read_directory();
+}
+
+/// Pairs with MailboxTiles::enter.
+void Mailbox::read_directory() {
+  std::vector<std::uint64_t> entries(tiles_.size());
+  memory_.observe_bulk(entries.data(), box_ + TableLayout::directory,
+                       mailbox_word_bytes * entries.size());
+  for (std::uint32_t group = 0; group < entries.size(); ++group) adopt(group, entries[group]);
+}
+
+/// Lines once found are looked at for ever: a sender may still write there though the entry was
+/// overwritten. Twice as many as there are senders for are enough, whatever the entries say.
+void Mailbox::adopt(std::uint32_t group, std::uint64_t entry) {
+  const auto offset = table_.tiles().tile_of(entry, {owner_, group});
+  if (!offset) return;
+  Tile& tile = tiles_[group];
+  if (tile.offset != *offset) tile = {.offset = *offset};
+  const std::uint64_t most = 2ull * tile_lines * tiles_.size();
+  const std::uint32_t more = TileEntry::lines(entry) & ~tile.lines;
+  for (std::uint32_t line = 0; line < tile_lines; ++line) {
+    if ((more >> line & 1) == 0 || lines_.size() == most) continue;
+    tile.lines |= 1u << line;
+    tile.number[line] = lines();
+    lines_.push_back({table_.tiles().at(*offset) + line_bytes * line,
+                      senders_a_tile * group + words_a_line * line,
+                      {}});
   }
-  return std::memcmp(&words_[first], &seen_[first], bytes) != 0;
+}
+
+std::uint64_t Mailbox::seen(Peer sender) const {
+  const Tile& tile = tiles_[sender / senders_a_tile];
+  const std::uint32_t line = sender % senders_a_tile / words_a_line;
+  if ((tile.lines >> line & 1) == 0) return 0;
+  return lines_[tile.number[line]].seen[sender % words_a_line];
+}
+
+Peer Mailbox::next_to_audit() {
+  const std::uint32_t word = audited_++ % (words_a_line * lines());
+  return lines_[word / words_a_line].first + word % words_a_line;
 }
 
 }  // namespace penstock::transport

@@ -1,23 +1,26 @@
 // Statistics that an endpoint publishes for each peer, for `penstock ps --peers`.
 #pragma once
 
+#include <unordered_map>
 #include <vector>
 
-#include "transport/layout.hpp"
+#include "transport/endpoint_table.hpp"
 #include "transport/transport.hpp"
 
 namespace penstock::transport {
 
-/// Owns the arena objects, and destroys them at its end. Not on a hot path.
+/// The first peers have rows in the table. Owns the arena objects of the others, and destroys them
+/// at its end. Not on a hot path.
 class PeerStatistics {
  public:
-  /// Takes the pool's lock, as the destructor does.
-  PeerStatistics(arena::Arena& arena, const Address& self);
+  PeerStatistics(arena::Arena& arena, const EndpointTable& table, const Address& self);
+  /// Takes the pool's lock if there are such objects.
   ~PeerStatistics();
   PeerStatistics(const PeerStatistics&) = delete;
   PeerStatistics& operator=(const PeerStatistics&) = delete;
 
-  /// Makes a row for `peer`. May take the pool's lock, which making a channel takes anyway.
+  /// Makes a row for `peer`. Takes the pool's lock where the table has no more rows, as making a
+  /// channel may anyway.
   void make_room(Peer peer);
   /// Publishes a changed row. Takes no lock: a peer that was stopped while it held the lock must
   /// not stop a process that waits for messages. Skips peers without a row. The caller does the
@@ -25,15 +28,19 @@ class PeerStatistics {
   void publish(Peer peer, std::uint32_t generation, const EndpointStats& counts);
 
  private:
-  PeerStatisticsRow* row_of(Peer peer);
+  static constexpr std::uint32_t no_row = ~0u;
+  /// The number of the peer's row, which is made if there is room.
+  std::uint32_t row_of(Peer peer);
   bool make_piece();
 
   arena::Arena* arena_;
+  std::byte* first_rows_;
+  std::uint64_t first_key_;
   Address self_;
   std::vector<arena::Object> pieces_;
-  std::vector<PeerStatisticsRow> rows_;  ///< as published
-  std::vector<std::uint32_t> row_of_;    ///< by peer; 0: none, else number + 1
-  bool full_ = false;                    ///< the pool has no space for more
+  std::vector<PeerStatisticsRow> rows_;             ///< as published
+  std::unordered_map<Peer, std::uint32_t> row_of_;  ///< number in `rows_`
+  bool full_ = false;                               ///< the pool has no space for more
 };
 
 }  // namespace penstock::transport

@@ -1,6 +1,7 @@
 // Peer statistics of endpoints.
 #include <map>
 
+#include "transport/endpoint_table.hpp"
 #include "transport/test_endpoints.hpp"
 
 namespace penstock::transport {
@@ -80,17 +81,25 @@ TEST_P(PeerStatisticsTest, DamagedRowsAreLeftOut) {
   auto data = pattern(20, 1);
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, 20, 0}, data.data()));
   progress_until([&] { return published().count({slot_a(), slot_b()}) == 1; });
-  for (const auto& object : side_b_.arena->list()) {
-    if (!object.name.starts_with("penstock.peers.")) continue;
-    side_b_.pool->memory().publish_word(object.data + 64 + 8, 999);
-    side_b_.pool->memory().store_fence();
-  }
+  const auto table = EndpointTable::open(*side_b_.arena);
+  ASSERT_TRUE(table);
+  side_b_.pool->memory().publish_word(table->rows(slot_a()) + 8, 999);
+  side_b_.pool->memory().store_fence();
   EXPECT_EQ(published().count({slot_a(), slot_b()}), 0u);
 }
 
-/// More peers than one object of rows holds.
+/// Who only receives has rows too, and takes no memory for them.
+TEST_P(PeerStatisticsTest, WhoOnlyReceivesHasRows) {
+  auto data = pattern(20, 1);
+  ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, 20, 0}, data.data()));
+  progress_until([&] { return published().count({slot_b(), slot_a()}) == 1; });
+  for (const auto& object : side_b_.arena->list())
+    EXPECT_FALSE(object.name.starts_with("penstock.peers.")) << object.name;
+}
+
+/// More peers than the table and one object of rows hold.
 TEST_P(PeerStatisticsTest, ManyPeers) {
-  constexpr int many = 70;
+  constexpr int many = 80;
   std::deque<Recorder> all_callbacks(many);
   std::vector<std::unique_ptr<Endpoint>> others;
   auto data = pattern(20, 1);

@@ -1,6 +1,7 @@
 // State that an endpoint keeps for each peer: address, channels, counts, and whether it has ended.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,16 +42,33 @@ struct PeerState {
   }
 };
 
+/// States are made as peers are met, 64 neighbours together: a pool may have thousands of others.
 class Peers {
+  static constexpr std::size_t group_peers = 64;
+  using Group = std::array<PeerState, group_peers>;
+
  public:
   Peers(pool::Pool& pool, const EndpointTable& table)
-      : watch(pool, table), pool_(pool), states_(table.count()) {}
+      : watch(pool, table),
+        pool_(pool),
+        size_(table.count()),
+        groups_(table.count() / group_peers + 1) {}
 
-  std::size_t size() const { return states_.size(); }
-  PeerState& operator[](Peer peer) { return states_[peer]; }
-  const PeerState& operator[](Peer peer) const { return states_[peer]; }
-  auto begin() { return states_.begin(); }
-  auto end() { return states_.end(); }
+  std::size_t size() const { return size_; }
+  PeerState& operator[](Peer peer) {
+    const auto& group = groups_[peer / group_peers];
+    return group ? (*group)[peer % group_peers] : make(peer);
+  }
+  const PeerState& operator[](Peer peer) const {
+    static const PeerState nobody;
+    const auto& group = groups_[peer / group_peers];
+    return group ? (*group)[peer % group_peers] : nobody;
+  }
+  /// The peers that have a state, by number: [0, known()).
+  std::size_t known() const { return group_peers * made_.size(); }
+  Peer peer_of(std::size_t number) const {
+    return static_cast<Peer>(group_peers * made_[number / group_peers] + number % group_peers);
+  }
 
   std::string describe(Peer peer) const { return pool_.describe(watch.token(peer)); }
   bool on_this_node(Peer peer) const { return pool_.node_of(watch.token(peer)) == pool_.node(); }
@@ -64,7 +82,12 @@ class Peers {
 
  private:
   pool::Pool& pool_;
-  std::vector<PeerState> states_;
+  PeerState& make(Peer peer);
+
+  std::size_t size_;
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::vector<std::uint32_t>
+      made_;  ///< groups that are there, in the order in which they were made
 };
 
 }  // namespace penstock::transport

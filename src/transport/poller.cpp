@@ -33,6 +33,8 @@ constexpr std::uint64_t bell_ns = 200'000;
 constexpr int polls_for_the_last = 16'000;
 /// Mailbox words whose channels are checked at each audit.
 constexpr std::uint32_t audits_a_check = 16;
+/// Checks between looks for lines of the mailbox that nobody told of: about a second.
+constexpr std::uint32_t audits_to_look_for_untold = 50;
 
 }  // namespace
 
@@ -53,7 +55,7 @@ unsigned Poller::poll(EndpointCallbacks& callbacks) {
   const Mailbox::Part part = next_part();
   prepare(part);
   unsigned events = poll_active(callbacks);
-  if (part.lines != 0) events += sweep(part);
+  if (!part.empty()) events += sweep(part);
   if (events != 0 || (pace_.slow() && mailbox_.rung())) {
     go_on();
   } else if (memory_.mode() != coherence::Mode::hardware) {
@@ -135,11 +137,11 @@ void Poller::prepare(Mailbox::Part part) {
       channel.invalidate_window();
       dropped = true;
     }
-    if (part.lines != 0) {
+    if (!part.empty()) {
       mailbox_.drop_copies(part);
       dropped = true;
     }
-    if (pace_.slow()) {
+    if (pace_.slow() && !part.box) {
       mailbox_.drop_bell();
       dropped = true;
     }
@@ -170,9 +172,14 @@ unsigned Poller::sweep(Mailbox::Part part) {
   });
 }
 
+/// Lines that turn out to be new are swept as well.
 void Poller::sweep() {
-  prepare(mailbox_.whole());
-  (void)sweep(mailbox_.whole());
+  for (std::uint32_t known = mailbox_.lines() + 1; known != mailbox_.lines();) {
+    const Mailbox::Part whole = mailbox_.whole();
+    known = whole.lines;
+    prepare(whole);
+    (void)sweep(whole);
+  }
 }
 
 // ---- channels ----------------------------------------------------------------------------------
@@ -264,7 +271,8 @@ void Poller::look_again(Peer source) {
 /// A new sender's channel could announce itself by exactly the word that the old one left there.
 /// That is very unlikely, but its message would be lost for ever, so some words are checked.
 void Poller::audit() {
-  const std::uint32_t words = words_a_line * mailbox_.whole().lines;
+  if (audits_++ % audits_to_look_for_untold == 0) mailbox_.look_for_untold();
+  const std::uint32_t words = words_a_line * mailbox_.lines();
   for (std::uint32_t i = 0; i < audits_a_check && i < words; ++i) {
     const Peer source = mailbox_.next_to_audit();
     const PeerState& peer = peers_[source];

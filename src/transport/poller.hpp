@@ -36,7 +36,7 @@ class Poller {
   /// Handles the last announcement of an endpoint again, if that channel of it is not known.
   void look_again(Peer source);
   bool ever_heard(Peer source) const { return mailbox_.seen(source) != 0; }
-  /// Checks the channels behind some mailbox words.
+  /// Checks the channels behind some mailbox words, and now and then what leads to the words.
   void audit();
   const std::vector<Peer>& active() const { return active_; }
   /// The senders that have moved to channels where nothing had been sent yet, since the last call.
@@ -77,7 +77,7 @@ class Poller {
   std::uint64_t quiet_since_ns_ = 0;    ///< at the slow pace nothing has come; 0: not known
   bool watches_bell_ = false;           ///< and no more than it, but for a sweep now and then
   base::Pace pace_;
-  std::uint32_t polls_ = 0;
+  std::uint32_t polls_ = 0, audits_ = 0;
 };
 
 }  // namespace penstock::transport

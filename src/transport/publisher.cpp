@@ -15,14 +15,15 @@ constexpr std::uint64_t quiet_ns = 300'000'000;
 
 }  // namespace
 
-Publisher::Publisher(arena::Arena& arena, const Address& self, Peers& peers)
-    : pool_(arena.pool()), peers_(peers), by_peer_(arena, self) {}
+Publisher::Publisher(arena::Arena& arena, const EndpointTable& table, const Address& self,
+                     Peers& peers)
+    : pool_(arena.pool()), peers_(peers), by_peer_(arena, table, self) {}
 
 void Publisher::publish_peers(std::uint64_t now_ns) {
-  const std::size_t number = std::min(peers_.size(), peers_a_check);
+  const std::size_t number = std::min(peers_.known(), peers_a_check);
   for (std::size_t i = 0; i < number; ++i) {
-    const Peer at = next_row_;
-    next_row_ = (next_row_ + 1) % static_cast<Peer>(peers_.size());
+    next_known_ = (next_known_ + 1) % peers_.known();
+    const Peer at = peers_.peer_of(next_known_);
     const PeerState& peer = peers_[at];
     if (peer.tx && !peer.dead()) {
       peer.tx->publish_position();

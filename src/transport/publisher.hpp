@@ -12,7 +12,7 @@ namespace penstock::transport {
 
 class Publisher {
  public:
-  Publisher(arena::Arena& arena, const Address& self, Peers& peers);
+  Publisher(arena::Arena& arena, const EndpointTable& table, const Address& self, Peers& peers);
 
   /// Makes a row for `peer`, if there is none. May take the pool's lock.
   void make_room(Peer peer) { by_peer_.make_room(peer); }
@@ -37,7 +37,7 @@ class Publisher {
   Peers& peers_;
   PeerStatistics by_peer_;
   EndpointStats published_;                 ///< as added to the process's record
-  Peer next_row_ = 0;                       ///< row that is published next
+  std::size_t next_known_ = 0;              ///< peer whose row is published next, by number
   std::uint64_t moved_ = 0, moved_ns_ = 0;  ///< messages so far, and when that last changed
   std::string activity_;                    ///< as published
   bool wants_report_of_waiting_ = false;

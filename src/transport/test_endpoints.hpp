@@ -152,6 +152,7 @@ class TransportTest : public testing::TestWithParam<coherence::Mode> {
     options.spec = spec_;
     options.bytes = bytes;
     options.mode = GetParam();
+    options.max_processes = processes_;
     auto made = pool::create(options);
     ASSERT_TRUE(made) << made.error().message;
     side_a_ = attach(spec_, 0, nodes_ == 2 ? std::optional(0u) : std::nullopt);
@@ -194,7 +195,8 @@ class TransportTest : public testing::TestWithParam<coherence::Mode> {
     return op;
   }
 
-  std::uint32_t nodes_ = 1;  ///< 2: each side plays a host of its own
+  std::uint32_t nodes_ = 1;         ///< 2: each side plays a host of its own
+  std::uint32_t processes_ = 1024;  ///< that the pool has room for
   std::string spec_;
   Attachment side_a_, side_b_;
   Recorder callbacks_a_, callbacks_b_;

@@ -19,16 +19,20 @@ namespace penstock::transport {
 
 /// Index of an endpoint in the pool's endpoint table; names a peer in all calls here.
 using Peer = std::uint32_t;
-inline constexpr std::uint32_t max_endpoints = 1024;
 inline constexpr std::uint32_t max_iov = 4;
 
-/// Endpoints that a pool of this size can have at once: 64 at least, and as many as their
-/// mailboxes may take an eighth of it.
-constexpr std::uint32_t endpoints_of_pool(std::uint64_t pool_bytes) {
-  std::uint32_t count = 64;
-  while (count < max_endpoints && 4ull * count * count * 8 <= pool_bytes / 8) count *= 2;
-  return count;
+/// Endpoints that a pool for 16,384 processes or more has beyond the first of each process; a
+/// smaller one has as many as processes, 64 at least.
+inline constexpr std::uint32_t max_endpoints = 16384;
+
+/// Slots of the endpoint table of a pool for so many processes at once: one for the first endpoint
+/// of each, and the others.
+constexpr std::uint32_t endpoints_of_pool(std::uint32_t processes) {
+  const std::uint32_t others = processes < max_endpoints ? processes : max_endpoints;
+  return processes + (others > 64 ? others : 64);
 }
+/// No table has more: the pool's slots of processes have 15 bits.
+inline constexpr std::uint32_t max_slots = endpoints_of_pool(1u << 15);
 
 /// The address by which others reach an endpoint. Plain bytes; may be copied and sent anywhere.
 struct Address {

@@ -14,6 +14,8 @@ namespace {
 /// Runs `child` in another process with an attachment of its own; kills it at the end if need be.
 class TwoProcesses : public TransportTest {
  protected:
+  TwoProcesses() { processes_ = 64; }
+  /// The child's endpoint is its second, so that its slot may go to another process.
   pid_t fork_peer(const std::function<void(Endpoint&, Recorder&, Peer)>& child,
                   std::uint64_t closing_timeout_ns = 0) {
     base::skip_unless_fork_is_followed();
@@ -23,7 +25,8 @@ class TwoProcesses : public TransportTest {
     const pid_t pid = fork();
     if (pid == 0) {
       Attachment side = attach(spec_, 2);
-      Recorder callbacks;
+      Recorder callbacks, callbacks_of_first;
+      auto first = open(side, callbacks_of_first);
       auto endpoint = std::move(*Endpoint::open(
           *side.arena, callbacks, {.job = "test", .closing_timeout_ns = closing_timeout_ns}));
       const Address mine = endpoint->address();
@@ -32,6 +35,7 @@ class TwoProcesses : public TransportTest {
       if (read(down[0], &go, 1) != 1) _exit(8);
       child(*endpoint, callbacks, *endpoint->resolve(parent_address));
       endpoint.reset();
+      first.reset();
       side.detach();
       _exit(0);
     }
@@ -167,7 +171,7 @@ TEST_P(TwoProcesses, AStoppedPeerIsWaitedFor) {
 Endpoint& TwoProcesses::replace(pid_t child) {
   kill(child, SIGKILL);
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
-  constexpr int most = 64;  // never used slots are taken first
+  const auto most = endpoints_of_pool(processes_) - processes_;  // never used ones come first
   while (others_.size() < most && (others_.empty() || others_.back()->address().slot != child_))
     others_.push_back(open(side_b_, all_callbacks_.emplace_back()));
   EXPECT_EQ(others_.back()->address().slot, child_);

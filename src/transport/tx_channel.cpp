@@ -88,7 +88,7 @@ TxChannel::TxChannel(TxContext& context, std::byte* at, const ChannelLayout& lay
 void TxChannel::begin(std::uint32_t ring_lines) {
   nonce_ = random_nonce();
   announced_ = static_cast<std::uint32_t>(nonce_);
-  head_ = consumed_ = cells_head_ = cells_consumed_ = repaired_at_ = 0;
+  head_ = consumed_ = cells_head_ = cells_consumed_ = looked_at_ = 0;
   next_lap_ = ring_lines;
   trouble_ = trouble_told_ = 0;
   position_ = {};

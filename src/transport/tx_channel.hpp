@@ -52,9 +52,11 @@ class TxChannel {
   void give_back_idle(std::uint64_t now_ns);
   /// Publishes the channel's position if it has changed. The caller does the store fence.
   void publish_position();
-  /// Writes header, mailbox word and position anew, if nothing has moved since the last call and
-  /// something is not consumed: they may have been overwritten. One device access then.
-  void repair();
+  /// True if nothing has moved since the last call and something is not consumed: what the receiver
+  /// reads may have been overwritten. One device access then.
+  bool is_stuck();
+  /// Writes header, mailbox word and position anew. `mailbox`: as the table says now.
+  void repair(const MailboxWords& mailbox);
   /// True if the receiver has consumed all that was sent and can arrive. One device access.
   bool consumed();
   void fail_all(EndpointCallbacks& callbacks, const Error& error);
@@ -154,8 +156,8 @@ class TxChannel {
   std::uint64_t next_lap_ = 0;  ///< lines written by then: a lap
   std::uint64_t lap_ns_ = 0, no_larger_until_ns_ = 0, next_idle_look_ns_ = 0;
   ChannelHeader header_{};
-  PositionLine position_;          ///< as published
-  std::uint64_t repaired_at_ = 0;  ///< `head_` at the last call of repair()
+  PositionLine position_;        ///< as published
+  std::uint64_t looked_at_ = 0;  ///< `head_` at the last call of is_stuck()
   // bulk
   std::byte* cells_ = nullptr;
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;

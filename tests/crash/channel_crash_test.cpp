@@ -124,7 +124,7 @@ TEST_P(ChannelCrash, InOpeningAndClosingAnEndpoint) {
 
 /// Rows of more than one piece; no reader may get one that was not published whole.
 TEST_P(ChannelCrash, InTellingOfItsPeers) {
-  constexpr Peer peers = transport::rows_of_piece + 9;
+  constexpr Peer peers = transport::rows_of_slot + transport::rows_of_piece + 9;
   constexpr std::uint32_t generation = 77;
   const auto told = [](Peer peer, std::uint64_t round) {
     const std::uint64_t n = 1000 * peer + round;
@@ -137,7 +137,8 @@ TEST_P(ChannelCrash, InTellingOfItsPeers) {
         const Attached here = attach(spec_);
         const Address own{here.pool->info().id, 1, 0, generation};
         armed();
-        transport::PeerStatistics rows(*here.arena, own);
+        const auto table = transport::EndpointTable::open(*here.arena);
+        transport::PeerStatistics rows(*here.arena, *table, own);
         for (Peer peer = 0; peer < peers; ++peer) rows.make_room(peer);
         for (std::uint64_t round = 0; round < 3; ++round)
           for (Peer peer = 0; peer < peers; ++peer)
@@ -163,9 +164,9 @@ TEST_P(ChannelCrash, WhoLeavesWhileItIsLookedAtIsNotTakenForDead) {
   const auto endpoint = open_endpoint(here, callbacks);
   auto other = open_endpoint(there, other_callbacks);
   const Peer peer = *endpoint->resolve(other->address());
-  const auto object = here.arena->open(transport::table_name);
-  ASSERT_TRUE(object);
-  const std::byte* line = object->data + 64 + 64ull * peer;  // behind the high-water line
+  const auto table = transport::EndpointTable::open(*here.arena);
+  ASSERT_TRUE(table);
+  const std::byte* line = table->line_of(peer);
   bool left = false;
   after_line_load([&](const void* from) {
     if (from != line || left) return;

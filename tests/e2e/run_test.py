@@ -172,16 +172,8 @@ class Refused(Case):
         self.penstock("run", "-n", "3", "--no-windows", "--pool", spec, "--", PYTHON, PROGRAMS / "all_to_all.py")
 
     def test_more_ranks_than_endpoints_of_any_pool(self):
-        self.refused("run", "-n", "2000", "--", PYTHON, HEAT, says=["2000 ranks", "1024 endpoints"],
-                     fix="-n 1024")
-
-    def test_more_ranks_than_endpoints_of_the_pool(self):
-        spec = self.pool("16M", "software")
-        fix = self.refused("run", "-n", "600", "--pool", spec, "--", PYTHON, HEAT,
-                            says=["600 ranks", "-n 512"], fix="penstock pool create")
-        self.refused("run", "-n", "600", "--size", "16M", "--", PYTHON, HEAT,
-                     says=["600 ranks", "-n 512"], fix="--size 64M")
-        self.assertIn("--size 64M", fix)
+        self.refused("run", "-n", "20000", "--", PYTHON, HEAT, says=["20000 ranks", "for 16384 at most"],
+                     fix="-n 16384")
 
     def test_modes_that_disagree(self):
         spec = self.pool("32M", "software")

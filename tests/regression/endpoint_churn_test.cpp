@@ -43,12 +43,13 @@ TEST_F(EndpointChurn, FiveThousandTimesOnOnePool) {
   EXPECT_EQ(after.objects, before.objects);
 }
 
-/// 129, 257, 1024: more than a mailbox line, a byte, and all that a pool can have.
+/// 129, 257, 1024: more than a mailbox line, a byte, and all that one process can have.
 TEST_F(EndpointChurn, AsManyAtOnceAsAPoolHas) {
-  create(512 << 20);
+  create(512 << 20, 1024);
   const Attached here = attach(spec_);
-  constexpr std::uint32_t most = transport::max_endpoints;
-  ASSERT_EQ(transport::endpoints_of_pool(here.pool->bytes()), most);
+  const std::uint32_t processes = here.pool->info().max_processes;
+  ASSERT_EQ(processes, 1024u);
+  const std::uint32_t most = 1 + transport::endpoints_of_pool(processes) - processes;
   std::vector<Recorder> all_callbacks(most);
   std::vector<std::unique_ptr<transport::Endpoint>> all;
   for (std::uint32_t i = 0; i < most; ++i) {
@@ -60,7 +61,7 @@ TEST_F(EndpointChurn, AsManyAtOnceAsAPoolHas) {
   const auto refused = transport::Endpoint::open(*here.arena, callbacks, {"many"});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::no_slots);
-  EXPECT_THAT(refused.error().message, testing::HasSubstr("all 1024 endpoints"));
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("all 1024 endpoints that pool"));
   // All send to one: every word of its mailbox is rung.
   for (const std::uint32_t count : {129u, 257u, most}) {
     const std::uint64_t so_far = all_callbacks[0].arrived;

@@ -1,0 +1,288 @@
+// Slots of endpoints and tiles of their mailboxes on memory without coherence: what one takes does
+// not depend on how many others there are; deaths lose nothing and give nothing to two.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "sim/tests/ranks.hpp"
+#include "transport/endpoint_table.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using transport::EndpointLine;
+using transport::EndpointTable;
+
+EndpointTable table_of(World& world, arena::Arena& arena) {
+  auto table = EndpointTable::open(arena);
+  world.require(table.has_value(), table ? "" : table.error().message);
+  return *table;
+}
+
+// ---- what an endpoint costs --------------------------------------------------------------------
+
+/// All other slots have endpoints of a living process.
+void fill(World& world, const pool::Pool& pool, const EndpointTable& table, std::uint32_t besides) {
+  for (std::uint32_t slot = 0; slot < table.count(); ++slot) {
+    if (slot == besides || slot == table.count() - 1) continue;
+    EndpointLine line{};
+    line.generation = 1;
+    line.token = pool.token();
+    line.state = EndpointLine::pack(1, transport::EndpointState::open);
+    line.checksum = transport::checksum_of(line, table.key(), slot);
+    pool.memory().publish_line(table.line_of(slot), &line);
+  }
+  world.memory().full_fence();
+}
+
+class Silent final : public transport::EndpointCallbacks {
+ public:
+  ReceiveBuffer on_message(const transport::Message&) override { return {}; }
+  void on_sent(SendOp*) override {}
+  void on_send_failed(SendOp*, const Error&) override {}
+  void on_peer_dead(Peer, const std::string&) override {}
+};
+
+/// Of making an endpoint.
+struct Cost {
+  std::uint64_t lines = 0, operations = 0;
+};
+
+Cost make_one(World& world, arena::Arena& arena) {
+  Silent silent;
+  const auto& memory = arena.pool().memory();
+  const std::uint64_t lines = memory.device_reads(), operations = world.self().operations;
+  const auto made = transport::Endpoint::open(arena, silent, {.job = "sim"});
+  world.require(made.has_value(), made ? "" : made.error().message);
+  return {memory.device_reads() - lines, world.self().operations - operations};
+}
+
+/// The last of n endpoints is made while another process holds the pool's lock. `costs`: of the
+/// first endpoint in its slot, and of the next one there.
+Scenario last_of_many(const SimulatedPool& pool, std::vector<Cost>& costs) {
+  Scenario scenario = pool.scenario("endpoints, the last of many", 2);
+  scenario.swarm = false;
+  scenario.max_steps = 100'000'000;
+  scenario.body = [&pool, &costs](World& world) {
+    struct Stage {
+      std::uint32_t slot = 0;
+      int phase = 0;
+    };
+    auto stage = std::make_shared<Stage>();
+    world.spawn(0, [&world, &pool, stage] {
+      const auto attached = pool.attach(world, {.job = "others"});
+      const auto arena = SimulatedPool::open_arena(world, *attached);
+      world.until([&] { return stage->phase == 1; });
+      fill(world, *attached, table_of(world, *arena), stage->slot);
+      const auto held = attached->lock();
+      world.require(held.has_value(), "the lock");
+      stage->phase = 2;
+      wait_until(world, "the endpoints", [&] { return stage->phase == 3; });
+    });
+    world.spawn(1, [&world, &pool, stage, &costs] {
+      const auto attached = pool.attach(world, {.job = "sim"});
+      const auto arena = SimulatedPool::open_arena(world, *attached);
+      stage->slot = attached->slot();
+      stage->phase = 1;
+      world.until([&] { return stage->phase == 2; });
+      costs.clear();
+      for (int i = 0; i < 2; ++i) costs.push_back(make_one(world, *arena));
+      stage->phase = 3;
+    });
+  };
+  return scenario;
+}
+
+class Endpoints : public testing::TestWithParam<std::uint32_t> {};
+
+/// Under the pool's lock: nothing. The lines that are read: the name of the table in ten levels,
+/// its head, the endpoint's own line, its box, the own process's state and life.
+TEST_P(Endpoints, TheLastOfManyCostsWhatTheFirstDoes) {
+  constexpr std::uint64_t max_lines = 80, max_operations = 300;
+  const std::uint32_t processes = GetParam();
+  const transport::TableLayout layout(transport::endpoints_of_pool(processes));
+  const auto pool = pool_with_endpoints(
+      {.bytes = pool::min_pool_bytes + 2 * (layout.bytes() + (std::uint64_t{processes} << 12)),
+       .max_processes = processes,
+       .lease_ms = 100'000});
+  std::vector<Cost> costs;
+  expect_held("endpoints", "counted", explore(last_of_many(*pool, costs), 1));
+  for (const Cost& cost : costs) {
+    fmt::print("an endpoint of {}: {} lines read, {} operations, none under the pool's lock\n",
+               processes, cost.lines, cost.operations);
+    EXPECT_LE(cost.lines, max_lines);
+    EXPECT_LE(cost.operations, max_operations);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, Endpoints, testing::Values(8u, 128u, 1024u));
+INSTANTIATE_TEST_SUITE_P(Long, Endpoints, testing::Values(8192u));
+
+// ---- tiles -------------------------------------------------------------------------------------
+
+/// The state of the tiles as it is, and the entries of all mailboxes.
+void expect_sound(World& world, arena::Arena& arena) {
+  EndpointTable table = table_of(world, arena);
+  const auto& memory = arena.pool().memory();
+  // whatever the dead have left undone is done when the next tile is made
+  const auto last = table.words(table.count() - 1, table.count() - 1);
+  world.require(last.has_value(), last ? "" : last.error().message);
+  std::set<std::uint64_t> tiles;
+  std::uint64_t entries = 0;
+  const transport::MailboxTiles& all = table.tiles();
+  for (std::uint32_t owner = 0; owner < table.count(); ++owner)
+    for (std::uint32_t group = 0; group < all.layout().groups(); ++group) {
+      const auto entry = all.find({owner, group});
+      if (!entry) continue;
+      tiles.insert(transport::TileEntry::offset(*entry));
+      ++entries;
+    }
+  world.require(tiles.size() == entries, "a tile has two owners");
+  const auto head = arena.open(transport::table_name);
+  transport::TableHeadLines lines;
+  memory.observe_bulk(&lines, head->data, sizeof lines);
+  const transport::TilesState* newest = nullptr;
+  for (const auto& state : lines.tiles)
+    if (state.checksum == transport::checksum_of(state, table.key()) &&
+        (newest == nullptr || state.number > newest->number))
+      newest = &state;
+  world.require(newest != nullptr, "both states are torn");
+  std::uint64_t taken = newest->taken + (newest->pieces > 0 ? transport::first_tiles : 0);
+  for (std::uint32_t piece = 0; piece + 1 < newest->pieces; ++piece)
+    taken += arena.open(fmt::format("{}{}", transport::tiles_prefix, piece))->bytes /
+             transport::tile_bytes;
+  world.require(taken == entries, fmt::format("{} tiles are taken, {} named", taken, entries));
+}
+
+constexpr std::uint32_t owners = 44;  ///< with two tiles each more than the table has at first
+
+/// Makes the words of all pairs of `owners` with some senders, in an order of its own, and looks
+/// that they stay where they are.
+void make_words(World& world, EndpointTable& table, std::uint32_t number) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, const void*> made;
+  for (std::uint32_t i = 0; i < owners; ++i) {
+    const std::uint32_t owner = number % 2 == 0 ? i : owners - 1 - i;
+    for (const std::uint32_t sender : {number, 64 + number}) {
+      const auto words = table.words(owner, sender);
+      world.require(words.has_value(), words ? "" : words.error().message);
+      made[{owner, sender}] = words->announcement;
+    }
+  }
+  for (const auto& [pair, word] : made)
+    world.require(table.find_word(pair.first, pair.second) == word, "a tile was replaced");
+}
+
+Scenario tiles_by_three(const SimulatedPool& pool) {
+  Scenario scenario = pool.scenario("tiles, made by three", 3);
+  scenario.max_steps = 6'000'000;
+  scenario.body = [&pool](World& world) {
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      Process& process = world.spawn(i, [&world, &pool, i] {
+        const auto attached = pool.attach(world, {.job = "tiles"});
+        const auto arena = SimulatedPool::open_arena(world, *attached);
+        EndpointTable table = table_of(world, *arena);
+        make_words(world, table, i);
+      });
+      if (i == 0) {
+        process.may_exit = true;
+        world.mark_victim(process);
+      }
+    }
+  };
+  scenario.after = [&pool](World& world) {
+    const auto attached = pool.attach(world, {.job = "later"});
+    const auto arena = SimulatedPool::open_arena(world, *attached);
+    expect_sound(world, *arena);
+  };
+  return scenario;
+}
+
+TEST(Tiles, ThoseWhoMakeThemAtOnceAgree) {
+  const auto pool = pool_with_endpoints();
+  const Scenario scenario = tiles_by_three(*pool);
+  expect_held("endpoints", "random schedules", explore(scenario, 20));
+  expect_held("endpoints", "random schedules", explore(with_lasting_copies(scenario), 10));
+}
+
+TEST(Tiles, WhoDiesLosesNoneAndGivesNoneAwayTwice) {
+  const auto pool = pool_with_endpoints();
+  expect_held("endpoints", "crash points", crash_everywhere(tiles_by_three(*pool), 80));
+  expect_held("endpoints", "crash points",
+              explore(dying_in_a_line(tiles_by_three(*pool), 150), 60));
+}
+
+/// One is stopped anywhere, given up by the others, and goes on.
+TEST(Tiles, WhoIsGivenUpAndGoesOnChangesNothing) {
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = tiles_by_three(*pool);
+  scenario.name += ", one is given up";
+  scenario.max_steps = 20'000'000;
+  const auto body = scenario.body;
+  scenario.body = [&pool, body](World& world) {
+    body(world);
+    Process& late = *world.processes()[0];
+    late.stops_at = 300 + world.random() % 2500;
+    world.spawn(1, [&world, &pool, &late] {
+      const auto others_done = [&] {
+        return gone(*world.processes()[1]) && gone(*world.processes()[2]);
+      };
+      wait_until(world, "it to be stopped", [&] { return late.stopped || gone(late); });
+      wait_until(world, "the others", others_done);
+      world.sleep(pool->lease_ns(world));
+      late.stopped = false;
+    });
+  };
+  expect_held("endpoints", "random schedules", explore(scenario, 60));
+}
+
+// ---- slots -------------------------------------------------------------------------------------
+
+/// Whoever comes after a process that died in the midst of it takes its slot, and is reached there:
+/// one stays and talks with all of them, one after the other.
+TEST(Slots, WhoeverComesAfterTheDeadIsReached) {
+  constexpr std::uint32_t later = 5;
+  const auto pool = pool_with_endpoints({.max_processes = 4});
+  Scenario scenario = pool->scenario("endpoints, claimed anew", 3);
+  scenario.max_steps = 20'000'000;
+  scenario.body = [&](World& world) {
+    Process& victim = world.mark_victim(world.spawn(0, [&] {
+      Rank rank(world, *pool, {7, {}, {}, 0});
+      for (int round = 0; round < 3; ++round) {
+        rank.set_user_word(1);
+        rank.close();
+        rank.open();
+      }
+      rank.leave();
+    }));
+    auto rolls = std::make_shared<std::vector<JobState>>(later, JobState(2));
+    world.spawn(1, [&, rolls] {
+      world.until([&] { return gone(victim); });
+      Rank rank(world, *pool, {1, {0}, {0}, 2});
+      for (JobState& roll : *rolls) {
+        roll.enter(rank, 1);
+        world.until([&] { return static_cast<bool>(roll.opened[0]); });
+        rank.converse(roll.addresses);
+        world.require(!rank.peer_died(), "taken for dead: " + rank.death());
+        roll.changed_hands = true;
+      }
+      rank.leave();
+    });
+    world.spawn(2, [&, rolls] {
+      for (JobState& roll : *rolls) {
+        world.until([&] { return static_cast<bool>(roll.opened[1]); });
+        Rank rank(world, *pool, {0, {1}, {1}, 2});
+        roll.enter(rank, 0);
+        rank.converse(roll.addresses);
+        world.require(!rank.peer_died(), "taken for dead: " + rank.death());
+        rank.look_until([&] { return roll.changed_hands; });
+        rank.leave();
+      }
+    });
+  };
+  expect_held("endpoints", "crash points", crash_everywhere(scenario, 60));
+  Scenario torn = dying_in_a_line(scenario, 20);
+  expect_held("endpoints", "crash points", explore(torn, 40));
+}
+
+}  // namespace
+}  // namespace penstock::sim
