@@ -158,9 +158,8 @@ TEST_P(TableTest, StoreCopyGoesAnywhere) {
       table().store_copy(to, from, bytes);
       ASSERT_EQ(std::memcmp(to, from, bytes), 0) << bytes << " bytes, target off by " << off;
       ASSERT_TRUE(std::all_of(to - 64, to, [](std::byte b) { return b == guard; })) << bytes;
-      ASSERT_TRUE(std::all_of(to + bytes, to + bytes + off, [](std::byte b) {
-        return b == guard;
-      })) << bytes;
+      ASSERT_TRUE(std::all_of(to + bytes, to + bytes + off, [](std::byte b) { return b == guard; }))
+          << bytes;
     }
   }
 }
