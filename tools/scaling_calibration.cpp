@@ -64,8 +64,7 @@ Result<Calibration> calibration_of(const ScalingNetwork& network,
     return {};
   };
   for (const auto& point : network.measured) PENSTOCK_TRY(add(ping_pong(point.bytes)));
-  for (const auto& point : network.exchanged)
-    PENSTOCK_TRY(add(exchange(point.bytes, network)));
+  for (const auto& point : network.exchanged) PENSTOCK_TRY(add(exchange(point.bytes, network)));
   const auto took = PENSTOCK_TRY(replay_all(folder.path(), replays, signals));
   Calibration found{.network = &network};
   const auto off = [&](std::size_t index, int messages, double micro) {

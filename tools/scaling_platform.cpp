@@ -161,8 +161,8 @@ double time_of(const Points& points, std::uint64_t bytes) {
   std::size_t next = 1;
   while (next + 1 < points.size() && points[next].bytes < bytes) ++next;
   const auto &from = points[next - 1], &to = points[next];
-  const double share = static_cast<double>(bytes - from.bytes) /
-                       static_cast<double>(to.bytes - from.bytes);
+  const double share =
+      static_cast<double>(bytes - from.bytes) / static_cast<double>(to.bytes - from.bytes);
   return from.micro + share * (to.micro - from.micro);
 }
 

@@ -56,7 +56,8 @@ inline constexpr double device_GBps = 20;
 std::vector<ScalingNetwork> scaling_networks();
 /// From results.json of `penstock bench run pt2pt`: Penstock's messages and TCP's of 2 ranks. A
 /// rank's core copies, so that what it sends and what it receives take their time one after the
-/// other as far as was measured, and ranks of a host share nothing. Errors: not_found, wrong_format, which name what the file lacks.
+/// other as far as was measured, and ranks of a host share nothing. Errors: not_found,
+/// wrong_format, which name what the file lacks.
 Result<std::vector<ScalingNetwork>> measured_networks(const std::string& results);
 
 std::string platform_xml(const ScalingNetwork& network, const ScalingHosts& hosts,

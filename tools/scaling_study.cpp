@@ -129,8 +129,7 @@ class Replays {
   Result<std::string> write_with(const CoreWork& work, const char* name) const {
     std::vector<std::string> texts;
     for (const std::string& text : scene_.texts) texts.push_back(with_core_work(text, work));
-    return write_traces(folder_, texts,
-                        fmt::format("{}-{}-{}", scene_.name, name, wanted_.size()));
+    return write_traces(folder_, texts, fmt::format("{}-{}-{}", scene_.name, name, wanted_.size()));
   }
 
   const Scene& scene_;

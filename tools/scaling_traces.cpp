@@ -163,7 +163,8 @@ std::string with_core_work(const std::string& trace, const CoreWork& work) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Action& one = all[i];
     const std::string& self = one.rank;
-    if (work.to_self && is(i, "irecv", self) && is(i + 1, "send", self) && is(i + 2, "wait", self)) {
+    if (work.to_self && is(i, "irecv", self) && is(i + 1, "send", self) &&
+        is(i + 2, "wait", self)) {
       out += fmt::format("{} compute {:.0f}\n", self, work.to_self(one.bytes));
       i += 2;
       continue;

@@ -40,7 +40,7 @@ struct Table {
   void (*nt_line)(void* to, const void* from);  // 64 bytes, whole; `from` unaligned
   CopyFn nt_copy;     // whole lines non-temporal; the last line's tail is written as garbage-free
                       // padding only within the line
-  CopyFn store_copy;  // plain stores (memcpy)
+  CopyFn store_copy;  // plain stores; `to` any
   /// One line by plain stores: whole where there is a 64-byte store, else the last word last.
   void (*store_line)(void* to, const void* from);
   /// The fastest way to bring one's own lines to the device: plain stores and write-back where that

@@ -147,6 +147,22 @@ TEST_P(TableTest, NonTemporalCopyGivesTheBytes) {
 TEST_P(TableTest, StoreCopyGivesTheBytes) {
   expect_copies(table().store_copy, false);
 }
+TEST_P(TableTest, StoreCopyGoesAnywhere) {
+  Fenced source(32 << 10), target(32 << 10);
+  for (const std::size_t bytes : sizes) {
+    for (const std::size_t off : misalignments) {
+      std::byte* from = source.last(bytes);
+      std::byte* to = target.last(bytes + off);
+      fill(from, bytes, static_cast<unsigned>(bytes ^ off));
+      std::memset(to - 64, static_cast<int>(guard), 64 + bytes + off);
+      table().store_copy(to, from, bytes);
+      ASSERT_EQ(std::memcmp(to, from, bytes), 0) << bytes << " bytes, target off by " << off;
+      ASSERT_TRUE(std::all_of(to - 64, to, [](std::byte b) { return b == guard; })) << bytes;
+      ASSERT_TRUE(std::all_of(to + bytes, to + bytes + off, [](std::byte b) { return b == guard; }))
+          << bytes;
+    }
+  }
+}
 TEST_P(TableTest, NonTemporalLineGivesTheBytes) {
   expect_line(table().nt_line);
 }

@@ -9,8 +9,17 @@
 namespace penstock::arch::x86_64::avx2 {
 namespace {
 
+/// glibc 2.36 copies larger pieces by `rep movsb`, which on Zen 3 takes 18 times as long (2 GB/s in
+/// place of 36) where `to` lies 1 to 31 bytes further into its page than `from`: large blocks of
+/// malloc begin 16 bytes into a page, and cells at its beginning.
+constexpr std::size_t own_copy_from = 1024;
+
 PENSTOCK_AVX2 __m256i load32(const std::byte* from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+}
+
+PENSTOCK_AVX2 void store32(std::byte* to, __m256i value) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), value);
 }
 
 PENSTOCK_AVX2 void stream_line(std::byte* to, const std::byte* from) {
@@ -68,6 +77,22 @@ PENSTOCK_AVX2 void nt_copy(void* to, const void* from, std::size_t bytes) {
   alignas(line_bytes) std::byte tail[line_bytes] = {};
   std::memcpy(tail, in, bytes);
   stream_line(out, tail);
+}
+
+PENSTOCK_AVX2 void store_copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes < own_copy_from) return plain::store_copy(to, from, bytes);
+  auto* out = static_cast<std::byte*>(to);
+  auto* in = static_cast<const std::byte*>(from);
+  for (; bytes >= 2 * line_bytes; bytes -= 2 * line_bytes) {
+    const __m256i a = load32(in), b = load32(in + 32), c = load32(in + 64), d = load32(in + 96);
+    store32(out, a);
+    store32(out + 32, b);
+    store32(out + 64, c);
+    store32(out + 96, d);
+    in += 2 * line_bytes;
+    out += 2 * line_bytes;
+  }
+  plain::store_copy(out, in, bytes);
 }
 
 PENSTOCK_AVX2 void nt_tagged(void* to, const void* from, std::size_t bytes,

@@ -42,6 +42,7 @@ Table avx2_table(const Features& features) {
   table.name = "avx2";
   table.nt_line = x86::avx2::nt_line;
   table.nt_copy = x86::avx2::nt_copy;
+  table.store_copy = x86::avx2::store_copy;
   table.nt_tagged = x86::avx2::nt_tagged;
   table.store_tagged = x86::avx2::store_tagged;
   table.load_tagged = x86::avx2::load_tagged;

@@ -33,6 +33,7 @@ void send_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t fi
 namespace avx2 {
 void nt_line(void* to, const void* from);
 void nt_copy(void* to, const void* from, std::size_t bytes);
+void store_copy(void* to, const void* from, std::size_t bytes);
 void nt_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
 void store_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
 std::size_t load_tagged(void* to, const void* from, std::size_t bytes, std::uint64_t first_tag);
