@@ -53,6 +53,8 @@ class ProgressThread {
   /// it has rung; a few in turn besides, for rings that were overwritten and ranks that leave.
   bool look(long& pause) {
     const std::lock_guard<std::mutex> guard(mutex_);
+    running_ = !windows_.empty();
+    if (!running_) return false;  // the pool may be detached
     ++quiet_looks_;
     if (is_rung()) {
       for (PoolWindow* window : windows_) look_at(*window);
@@ -63,8 +65,7 @@ class ProgressThread {
     }
     new_.clear();
     pause = quiet_looks_ < many_looks ? pause_ns : long_pause_ns;
-    running_ = !windows_.empty();
-    return running_;
+    return true;
   }
   bool is_rung() {
     Attachment* const at = attachment();
