@@ -12,6 +12,7 @@
 #include "pmpi.hpp"
 #include "progress_thread.hpp"
 #include "queue_thread.hpp"
+#include "window/process_bell.hpp"
 
 namespace penstock::mpi {
 
@@ -213,17 +214,11 @@ Handle comm_of_self(Handle comm, int rank) {
   return made.get();
 }
 
-/// No value comes twice, from whichever window of whichever process.
 std::function<void(std::uint32_t target)> Making::bell_ringer() const {
   std::vector<std::uint64_t> bells;
   for (const Offer& offer : offers_) bells.push_back(offer.bell);
   return [bells = std::move(bells), &pool = at_->pool()](std::uint32_t target) {
-    static std::atomic<std::uint64_t> rings{0};
-    void* const bell = pool.at(bells[target], sizeof(std::uint64_t));
-    if (bells[target] == 0 || bells[target] % coherence::line_bytes != 0 || bell == nullptr) return;
-    const std::uint64_t ring = (std::uint64_t{pool.slot()} + 1) << 40 | ++rings;
-    pool.memory().publish_word(bell, ring);
-    pool.memory().store_fence();  // pairs with ProgressThread::is_rung
+    window::ProcessBell::ring(pool, bells[target]);
   };
 }
 

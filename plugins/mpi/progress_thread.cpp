@@ -3,11 +3,12 @@
 #include <ctime>
 
 #include <algorithm>
+#include <optional>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "base/service_thread.hpp"
+#include "window/process_bell.hpp"
 
 namespace penstock::mpi {
 
@@ -43,6 +44,7 @@ class ProgressThread {
     const std::lock_guard<std::mutex> guard(mutex_);
     windows_.clear();
     new_.clear();
+    bell_.reset();
   }
 
  private:
@@ -67,13 +69,14 @@ class ProgressThread {
     pause = quiet_looks_ < many_looks ? pause_ns : long_pause_ns;
     return true;
   }
+  /// Always, where there is no room for a bell.
   bool is_rung() {
-    Attachment* const at = attachment();
-    const std::uint64_t bell = at->memory.bell();
-    if (bell == 0) return true;
-    // A ring that comes after this look is another value: it is heard at the next one.
-    const std::uint64_t ring = at->pool().memory().observe_word(at->pool().base() + bell);
-    return std::exchange(heard_, ring) != ring;
+    if (!bell_) {
+      const std::uint64_t offset = attachment()->memory.bell();
+      if (offset == 0) return true;
+      bell_.emplace(attachment()->pool(), offset);
+    }
+    return bell_->rung();
   }
   /// A window that is in use is served by its user: a call that waits looks for requests, and any
   /// other as it ends, when it finds that a look is due.
@@ -91,7 +94,7 @@ class ProgressThread {
   std::vector<PoolWindow*> windows_;
   std::vector<PoolWindow*> new_;  ///< since the last look
   std::size_t turn_ = 0;
-  std::uint64_t heard_ = 0;  ///< the process's bell, as last seen
+  std::optional<window::ProcessBell> bell_;  ///< from the first look on
   std::uint32_t quiet_looks_ = 0;
   bool running_ = false;
   std::thread thread_;
