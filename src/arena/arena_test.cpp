@@ -343,5 +343,30 @@ TEST(ArenaParts, AnObjectLiesOnThePartThatIsAskedFor) {
   EXPECT_TRUE(pool::remove(spec));
 }
 
+/// A wish, and no condition: elsewhere when it is full, and where an object is longer than a stripe.
+TEST(ArenaParts, AnObjectLiesNearThePartThatIsWishedForIfItCan) {
+  const std::string name = fmt::format("shm:penstock-arena-near-{}", getpid());
+  const std::string spec = name + "-0," + name + "-1";
+  ASSERT_TRUE(pool::create({.spec = spec, .bytes = 32 << 20}));
+  {
+    auto pool = *pool::Pool::attach({.spec = spec});
+    auto arena = *Arena::open(*pool);
+    const auto& striping = pool->info().striping;
+    std::array<int, 2> on{};
+    for (int i = 0; i < 20; ++i) {
+      const auto made = arena->create(fmt::format("near {}", i), 1 << 20, {.near = 1});
+      ASSERT_TRUE(made) << made.error().message;
+      const auto part = striping.stripe_of(made->offset).part;
+      EXPECT_LE(on[0], part == 0 ? on[0] : 0);  // once one lies elsewhere there is no more room
+      ++on[part];
+    }
+    EXPECT_GE(on[1], 6);
+    EXPECT_GT(on[0], 0);
+    EXPECT_TRUE(arena->create("long", 3 << 20, {.near = 1}));
+    EXPECT_TRUE(arena->create("modulo", 64, {.near = 1000}));
+  }
+  EXPECT_TRUE(pool::remove(spec));
+}
+
 }  // namespace
 }  // namespace penstock::arena

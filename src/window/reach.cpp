@@ -64,6 +64,7 @@ void AccessRanges::ring(std::uint32_t target) {
   memory.publish_word(bell + 8 * bell_word_of(context_.self()),
                       ring_of(context_.self(), at(target).serial));
   memory.store_fence();  // pairs with Exposure::serve
+  if (context_.options.told) context_.options.told(target);
 }
 
 /// At each epoch the target goes through all ranges, reached or not. When that has cost as much as
