@@ -26,8 +26,8 @@ class BackpressureTest : public ModesTest {
     ::setenv("PENSTOCK_UNEXPECTED_BYTES", "1M", 1);
     ::setenv("PENSTOCK_LOG", "info", 1);
     for (int side = 0; side < 2; ++side)
-      said_[side] =
-          testing::TempDir() + "backpressure." + std::to_string(::getpid()) + "." + std::to_string(side);
+      said_[side] = testing::TempDir() + "backpressure." + std::to_string(::getpid()) + "." +
+                    std::to_string(side);
   }
   void TearDown() override {
     ::unsetenv("PENSTOCK_UNEXPECTED_BYTES");

@@ -42,7 +42,11 @@ struct Ep : fid_ep,
             private MatchEvents,
             private backpressure::Owner {
   Ep()
-      : matcher(*this), answers(*this), back_pressure(*this), rma_origin(*this), rma_target(*this) {}
+      : matcher(*this),
+        answers(*this),
+        back_pressure(*this),
+        rma_origin(*this),
+        rma_target(*this) {}
   ~Ep() override;
 
   // ---- set up ----

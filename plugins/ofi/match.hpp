@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "backpressure/backpressure.hpp"
 #include "backpressure/fetched.hpp"
 #include "backpressure/wire.hpp"
-#include "backpressure/backpressure.hpp"
 #include "matching/queues.hpp"
 #include "talked.hpp"
 #include "transport/iov.hpp"

@@ -97,8 +97,7 @@ class Flooding {
     flow.in.resize(plan_.messages);
     flow.sent.resize(plan_.messages);
     flow.received.resize(plan_.messages);
-    flow.met =
-        meeting_.opened[to] && messenger_->meet(to, meeting_.addresses[to]).has_value();
+    flow.met = meeting_.opened[to] && messenger_->meet(to, meeting_.addresses[to]).has_value();
     world_.require(flow.met || may_fail(), "it cannot be met");
   }
   /// Somebody died, or leaves by plan.
@@ -134,9 +133,9 @@ class Flooding {
   }
   void finish(const Request& request) {
     while (!request.done) go_on();
-    world_.require(request.result || (may_fail() &&
-                                      request.result.error().code == ErrorCode::peer_dead),
-                   request.result ? "" : request.result.error().message);
+    world_.require(
+        request.result || (may_fail() && request.result.error().code == ErrorCode::peer_dead),
+        request.result ? "" : request.result.error().message);
   }
 
   World& world_;
@@ -156,8 +155,8 @@ Scenario flood(const SimulatedPool& pool, const std::string& name, const Plan& p
   scenario.body = [&pool, plan, victim](World& world) {
     auto meeting = std::make_shared<Meeting>(plan);
     for (std::uint32_t i = 0; i < plan.ranks; ++i) {
-      Process& process = world.spawn(
-          i, [&world, &pool, meeting, i] { Flooding(world, pool, *meeting, i).run(); });
+      Process& process =
+          world.spawn(i, [&world, &pool, meeting, i] { Flooding(world, pool, *meeting, i).run(); });
       if (i != victim) continue;
       world.mark_victim(process);
       meeting->victim = &process;

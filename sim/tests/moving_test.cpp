@@ -157,7 +157,8 @@ TEST(Moving, AStopOfAnHourHarmsNobody) {
       });
     world.spawn(0, [&, job_state, ended] {
       world.until([&] { return job_state->opened[0] && job_state->opened[1]; });
-      for (std::size_t which = world.random() % 2, times = 0; times < 2; ++times, which = 1 - which) {
+      for (std::size_t which = world.random() % 2, times = 0; times < 2;
+           ++times, which = 1 - which) {
         Process& one = *world.processes()[which];
         one.stops_at = one.operations + 1 + world.random() % 1500;
         wait_until(world, "it to be stopped", [&] { return one.stopped || *ended == 2; });

@@ -288,8 +288,8 @@ Backpressure::Room Backpressure::complain(Peer to, std::uint64_t now) {
       ends ? base::Level::error : base::Level::warn,
       "sends to {} {}: it has as many messages as it may keep that it has not received, and "
       "{} bytes that were sent are copied here; a larger {} (now {}) on all ranks allows more",
-      transport_->describe(to), ends ? "fail, for others wait for this rank too" : "wait",
-      copied_, variable, limit_);
+      transport_->describe(to), ends ? "fail, for others wait for this rank too" : "wait", copied_,
+      variable, limit_);
   return ends ? Room::never : Room::wait;
 }
 

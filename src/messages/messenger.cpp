@@ -516,10 +516,8 @@ void Messenger::send(std::uint32_t to, std::uint64_t tag, const void* data, std:
   if (entry == nullptr) return Impl::end(request, Impl::no_memory());
   entry->request = &request;
   entry->peer = *my.peers[to];
-  entry->header = {.tag = tag,
-                   .data = my.options.self,
-                   .bytes = bytes,
-                   .kind = backpressure::kind_tagged};
+  entry->header = {
+      .tag = tag, .data = my.options.self, .bytes = bytes, .kind = backpressure::kind_tagged};
   entry->iov[0] = {const_cast<void*>(data), bytes};  // NOLINT: it is only read
   entry->iov_count = 1;
   my.queue(entry);

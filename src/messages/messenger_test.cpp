@@ -208,8 +208,7 @@ class Floods : public Messages {
   }
   void receive(Flow& flow, std::size_t i, std::uint64_t tag) {
     flow.got[i].resize(flow.data[i].size());
-    of_[flow.to]->receive(flow.from, tag, flow.got[i].data(), flow.got[i].size(),
-                          flow.received[i]);
+    of_[flow.to]->receive(flow.from, tag, flow.got[i].data(), flow.got[i].size(), flow.received[i]);
   }
   void receive_in_reverse(Flow& flow) {
     for (std::size_t i = flow.data.size(); i-- > 0;) receive(flow, i, i);

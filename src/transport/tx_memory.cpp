@@ -45,8 +45,7 @@ Error TxMemory::no_room(std::uint64_t bytes, const char* what) const {
                       what, base::format_bytes(bytes), info.spec,
                       base::format_bytes(stats.bytes_total - stats.bytes_used),
                       base::format_bytes(stats.bytes_total),
-                      base::format_bytes(stats.bytes_largest_free),
-                      pool::larger_pool_text(info))};
+                      base::format_bytes(stats.bytes_largest_free), pool::larger_pool_text(info))};
 }
 
 Result<TxMemory::Slab*> TxMemory::piece(Class of_class, std::uint64_t bytes) {

@@ -20,7 +20,8 @@ class TxMemory {
 
   /// A block, 4 KiB aligned, contents undefined. Errors: no_space; it names `what` and a remedy.
   /// `needed`: that ends what the caller does, and `penstock ps` shows that the pool is full.
-  /// Otherwise: deadline, where the pool's lock, whose holder may be stopped, is not free within 1 ms.
+  /// Otherwise: deadline, where the pool's lock, whose holder may be stopped, is not free within 1
+  /// ms.
   Result<std::byte*> allocate(std::uint64_t bytes, const char* what, bool needed = true);
   /// Gives a block back; `bytes` as allocated. `still`: no other process can store there any more.
   /// Otherwise the block is never used again here: it goes back with its piece, and the arena keeps

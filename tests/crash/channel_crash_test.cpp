@@ -441,12 +441,11 @@ constexpr Talk intra_node_small_to{
 constexpr Talk intra_node_bulk_from{"bulk within a node, sender", true, 3, 1 << 20, false, true};
 constexpr Talk intra_node_bulk_to{"bulk within a node, receiver", false, 3, 1 << 20, false, true};
 
-constexpr Talk moving_from{
-    .name = "a channel that moves, sender",
-    .victim_sends = true,
-    .messages = 36,
-    .bytes = 20,
-    .armed_at = 12};
+constexpr Talk moving_from{.name = "a channel that moves, sender",
+                           .victim_sends = true,
+                           .messages = 36,
+                           .bytes = 20,
+                           .armed_at = 12};
 constexpr Talk moving_to{"a channel that moves, receiver", false, 36, 20};
 constexpr std::uint64_t each_step = 1'000'000;
 
