@@ -41,7 +41,7 @@ struct Offer {
   std::uint64_t offset = none;  ///< offset of its segment; none: it cannot be in the pool
   std::uint64_t bytes = 0;
   std::uint64_t sync_area = none;  ///< offset of the window's words; rank 0 makes them
-  std::uint64_t bell = 0;  ///< PoolMemory::bell
+  std::uint64_t bell = 0;          ///< PoolMemory::bell
   std::int64_t unit = 1;
   std::uint32_t node = 0;
   std::uint8_t emulated = 0, full = 0, unified = 0, unused = 0;
