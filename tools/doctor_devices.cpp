@@ -113,11 +113,11 @@ void check_nearness(Findings& findings, const Roots& roots, const std::vector<in
       return std::find(next->cpus.begin(), next->cpus.end(), cpu) != next->cpus.end();
     };
     const auto near = std::count_if(usable_cpus.begin(), usable_cpus.end(), is_next);
-    const std::string what =
-        fmt::format("{} is next to NUMA node {} of {}, which has {}: of the {} that a process "
-                    "started here may use, {} are on it",
-                    device.path, next->number, nodes.size(), counted(next->cpus.size(), "CPU"),
-                    counted(usable_cpus.size(), "CPU"), near);
+    const std::string what = fmt::format(
+        "{} is next to NUMA node {} of {}, which has {}: of the {} that a process "
+        "started here may use, {} are on it",
+        device.path, next->number, nodes.size(), counted(next->cpus.size(), "CPU"),
+        counted(usable_cpus.size(), "CPU"), near);
     const std::string bind = fmt::format(
         "numactl --cpunodebind={0} --localalloc COMMAND; each rank of a job: penstock run -n N -- "
         "numactl --cpunodebind={0} --localalloc PROGRAM",

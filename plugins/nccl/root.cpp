@@ -49,8 +49,7 @@ Result Root::start(Address& address, std::unique_ptr<Root>& root) {
   root.reset(new Root);
   root->listening_ = base::ProcessFd(listening.release());
   root->wake_ = base::ProcessFd(wake.release());
-  root->thread_ =
-      base::start_service_thread("penstock-root", [raw = root.get()] { raw->run(); });
+  root->thread_ = base::start_service_thread("penstock-root", [raw = root.get()] { raw->run(); });
   return success;
 }
 

@@ -67,8 +67,8 @@ Launch launched_by_mpi(const LaunchSources& sources) {
       first_number(sources, {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, -1);
   launch.size = first_number(sources, {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 0);
   launch.local_size = first_number(sources, {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"}, 0);
-  launch.local_rank = first_number(
-      sources, {"MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}, -1);
+  launch.local_rank =
+      first_number(sources, {"MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}, -1);
   return launch;
 }
 

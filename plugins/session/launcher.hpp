@@ -12,11 +12,11 @@
 namespace penstock::plugin {
 
 struct Launch {
-  std::int32_t rank = -1;       ///< -1: unknown
-  std::int32_t size = 0;        ///< 0: unknown
-  std::int32_t local_size = 0;  ///< ranks of the job on this host; 0: unknown
+  std::int32_t rank = -1;        ///< -1: unknown
+  std::int32_t size = 0;         ///< 0: unknown
+  std::int32_t local_size = 0;   ///< ranks of the job on this host; 0: unknown
   std::int32_t local_rank = -1;  ///< among the ranks of its node, emulated or not; -1: unknown
-  std::string job;              ///< the same for all ranks of the job, on every host
+  std::string job;               ///< the same for all ranks of the job, on every host
   std::optional<std::uint32_t> emulated_node;
 };
 

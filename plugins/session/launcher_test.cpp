@@ -45,10 +45,8 @@ TEST_F(LauncherTest, WithoutALauncherTheJobIsTheUsers) {
 }
 
 TEST_F(LauncherTest, HydraJobIsWhereItsMpiexecListens) {
-  environment = {{"PMI_RANK", "3"},
-                 {"PMI_SIZE", "4"},
-                 {"MPI_LOCALNRANKS", "2"},
-                 {"MPI_LOCALRANKID", "1"}};
+  environment = {
+      {"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "1"}};
   ancestors = {command({"/bin/sh", "-c", "app"}),
                command({"/opt/bin/hydra_pmi_proxy", "--control-port", "head:40123", "--rmk", "user",
                         "--pgid", "1"}),

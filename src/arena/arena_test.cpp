@@ -343,7 +343,8 @@ TEST(ArenaParts, AnObjectLiesOnThePartThatIsAskedFor) {
   EXPECT_TRUE(pool::remove(spec));
 }
 
-/// A wish, and no condition: elsewhere when it is full, and where an object is longer than a stripe.
+/// A wish, and no condition: elsewhere when it is full, and where an object is longer than a
+/// stripe.
 TEST(ArenaParts, AnObjectLiesNearThePartThatIsWishedForIfItCan) {
   const std::string name = fmt::format("shm:penstock-arena-near-{}", getpid());
   const std::string spec = name + "-0," + name + "-1";

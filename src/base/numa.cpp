@@ -25,8 +25,8 @@ NumaLibrary load() {
   const auto available = reinterpret_cast<int (*)()>(::dlsym(handle, "numa_available"));
   if (available == nullptr || available() < 0) return library;
   library.available = available;
-  library.tonode_memory = reinterpret_cast<void (*)(void*, std::size_t, int)>(
-      ::dlsym(handle, "numa_tonode_memory"));
+  library.tonode_memory =
+      reinterpret_cast<void (*)(void*, std::size_t, int)>(::dlsym(handle, "numa_tonode_memory"));
   return library;
 }
 

@@ -76,11 +76,11 @@ TEST_F(NumaTest, ThreadsStayAmongTheCpusOfTheirRank) {
   const std::vector<int> all = {0, 1, 2, 3, 4, 5, 6, 7};
   EXPECT_THAT(cpus_near(nodes, all, 1), ElementsAre(4, 5, 6, 7));
   EXPECT_THAT(cpus_near(nodes, {3, 4, 6}, 1), ElementsAre(4, 6));
-  EXPECT_THAT(cpus_near(nodes, {4, 6}, 1), IsEmpty());       // as it is
-  EXPECT_THAT(cpus_near(nodes, {0, 1}, 1), IsEmpty());       // bound elsewhere: that counts
-  EXPECT_THAT(cpus_near(nodes, all, 2), IsEmpty());          // no CPUs there
+  EXPECT_THAT(cpus_near(nodes, {4, 6}, 1), IsEmpty());  // as it is
+  EXPECT_THAT(cpus_near(nodes, {0, 1}, 1), IsEmpty());  // bound elsewhere: that counts
+  EXPECT_THAT(cpus_near(nodes, all, 2), IsEmpty());     // no CPUs there
   EXPECT_THAT(cpus_near(nodes, all, std::nullopt), IsEmpty());
-  EXPECT_THAT(cpus_near({nodes[0]}, all, 0), IsEmpty());     // one node
+  EXPECT_THAT(cpus_near({nodes[0]}, all, 0), IsEmpty());  // one node
 }
 
 struct Bound {
@@ -91,9 +91,11 @@ struct Bound {
 Bound bound;
 
 TEST(KeepOnNode, BindsWholePages) {
-  const NumaLibrary library{
-      .available = [] { return 0; },
-      .tonode_memory = [](void* at, std::size_t bytes, int node) { bound = {at, bytes, node}; }};
+  const NumaLibrary library{.available = [] { return 0; },
+                            .tonode_memory =
+                                [](void* at, std::size_t bytes, int node) {
+                                  bound = {at, bytes, node};
+                                }};
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   auto* const at = static_cast<std::byte*>(
       ::mmap(nullptr, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));

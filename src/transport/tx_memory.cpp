@@ -53,7 +53,7 @@ Result<TxMemory::Slab*> TxMemory::piece(Class of_class, std::uint64_t bytes) {
   options.lifetime = arena::Lifetime::process;
   options.alignment = channel_alignment;
   options.near = arena_->pool().own_part(made_);  // piece after piece, round all parts
-  options.zero = false;  // nonces make old contents harmless
+  options.zero = false;                           // nonces make old contents harmless
   const auto object = PENSTOCK_TRY(arena_->create(
       fmt::format("penstock.tx.{}.{}.{}", owner_.slot, owner_.generation, made_), bytes, options));
   ++made_;

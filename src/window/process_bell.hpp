@@ -1,5 +1,5 @@
-// One word of the pool for all windows of a process: who has asked something of one of them rings it,
-// after that window's own bell. So a process of many windows reads one line while it computes.
+// One word of the pool for all windows of a process: who has asked something of one of them rings
+// it, after that window's own bell. So a process of many windows reads one line while it computes.
 //
 //   word 0   the last ring: which process rang, and how often it had rung any bell before
 //
