@@ -111,8 +111,9 @@ Result<void> serve(const SwitchArguments& arguments, const std::string& spec) {
                offload::text_of(role), server->pool().describe(server->pool().token()));
   std::fflush(stdout);
   Idle idle(server->pool().local_processes() <= base::usable_cpus());
-  while (ended_by == 0) server->poll() ? idle.busy() : idle.rest();
+  while (ended_by == 0 && !server->lost()) server->poll() ? idle.busy() : idle.rest();
   auto closed = server->close();
+  if (server->lost()) closed = unexpected(*server->lost());
   arguments.json ? (void)print_json(facts_of(*server)) : print_end(*server, spec);
   return closed;
 }

@@ -23,16 +23,6 @@ struct Exchange {
   std::array<std::uint32_t, turns> told{}, ended{};
 };
 
-coll::Agreement::Space space_of(arena::Arena& arena, std::uint32_t turn) {
-  return {.arena = arena,
-          .make =
-              [&arena, turn](std::uint64_t bytes, std::optional<std::uint32_t>) {
-                return arena.create(fmt::format("communicator {}", turn), bytes,
-                                    {.lifetime = arena::Lifetime::process, .zero = false});
-              },
-          .give_back = [&arena](const Object& area) { (void)arena.destroy(area); }};
-}
-
 coll::Tuning tuning_of(std::uint32_t turn) {
   coll::Tuning tuning;
   tuning.origin = fmt::format("table {}", turn);
@@ -72,7 +62,8 @@ void meet(World& world, SpaceUser& user, Exchange& exchange, std::uint32_t ranks
     world.require(stored.has_value(), stored ? "" : stored.error().message);
   }
   coll::Agreement agreement(ranks, self);
-  const auto made = agreement.offer(space_of(*user.arena, turn), {.slot_bytes = 256});
+  const auto made = agreement.offer(
+      coll::space_in(*user.arena, fmt::format("communicator {}", turn)), {.slot_bytes = 256});
   world.require(made.has_value(), made ? "" : made.error().message);
   auto& offers = exchange.offers[turn];
   offers.resize(ranks);

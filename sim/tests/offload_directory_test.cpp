@@ -10,46 +10,10 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/offload_user.hpp"
+#include "sim/tests/puppet.hpp"
 
 namespace penstock::sim {
 namespace {
-
-/// A process that does one thing after the other, as it is told by means that leave no trace in the
-/// pool: what one has brought to the device the next must find.
-class Puppet {
- public:
-  using Task = std::function<void(SpaceUser&)>;
-  Puppet(World& world, const SmallPool& pool, std::uint32_t node)
-      : world_(world), state_(std::make_shared<State>()) {
-    process_ = &world.spawn(node, [&world, &pool, state = state_] {
-      SpaceUser user(world, pool, "sim");
-      while (!state->ended) {
-        wait_until(world, "a task", [&] { return state->task || state->ended; });
-        if (state->task) state->task(user);
-        state->task = nullptr;
-      }
-    });
-  }
-  void starts(Task task) { state_->task = std::move(task); }
-  void does(Task task) {
-    starts(std::move(task));
-    await();
-  }
-  void await() {
-    wait_until(world_, "a puppet", [this] { return !state_->task; });
-  }
-  void end() { state_->ended = true; }
-  Process& process() const { return *process_; }
-
- private:
-  struct State {
-    Task task;
-    bool ended = false;
-  };
-  World& world_;
-  Process* process_ = nullptr;
-  std::shared_ptr<State> state_;
-};
 
 /// On nodes 0, 1 and 2, led from node 3. Each has copies of what stood in the room before: words of
 /// other objects.

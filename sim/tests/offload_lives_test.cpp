@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "coll/datatype.hpp"
 #include "offload/registration.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
@@ -53,22 +52,7 @@ void use(SpaceUser& user, const Region& region) {
   offload::publish_member(*user.pool, region, region.member_line(0), {.token = user.pool->token()});
   const std::uint64_t sent = 1 + user.world.random() % region.shape().window;
   const std::uint64_t awaited = user.world.random() % (sent + 1);
-  for (std::uint64_t index = 0; index < sent; ++index) {
-    const std::vector<std::uint64_t> values(8, index + 1);
-    memory.publish_bulk(base + region.source(0, index), values.data(), 64);
-    memory.store_fence();
-    const offload::Packet packet = offload::seal(
-        offload::Command{.operation = offload::Operation::all_reduce,
-                         .datatype = static_cast<std::uint8_t>(coll::Datatype::uint64),
-                         .communicator = region.shape().communicator,
-                         .sequence = static_cast<std::uint32_t>(index),
-                         .ranks = 1,
-                         .source = region.source(0, index),
-                         .elements = 8},
-        region.submission_place(0, index));
-    memory.publish_line(base + region.submission(0, index), &packet);
-    memory.store_fence();
-  }
+  for (std::uint64_t index = 0; index < sent; ++index) send_operand(user, region, index);
   for (std::uint64_t index = 0; index < awaited; ++index) {
     offload::Packet packet;
     const auto has_come = [&] {

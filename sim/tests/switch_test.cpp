@@ -11,13 +11,14 @@
 #include "coll/test_mover.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
-#include "sim/tests/small_pool.hpp"
+#include "sim/tests/late_stores.hpp"
+#include "sim/tests/offload_user.hpp"
 #include "sim/tests/switch_calls.hpp"
+#include "sim/tests/switch_pool.hpp"
 
 namespace penstock::sim {
 namespace {
 
-using accelerator::Server;
 using coll::Communicator;
 
 /// What happens to a process, besides a death at any operation of its life.
@@ -28,12 +29,18 @@ enum class Trouble : std::uint8_t {
   vandal,        ///< somebody overwrites words of the rings
 };
 
+/// Who has data in a GPU, in most calls.
+enum class Gpus : std::uint8_t { of_none, of_all, of_some };
+
 struct Job {
   explicit Job(std::uint32_t ranks) : offers(ranks), told(ranks) {}
   Trouble trouble = Trouble::none;
   std::uint32_t leaves = 0;
   std::vector<SwitchCall> calls;
-  std::vector<bool> moved;  ///< by call: its data is moved by a GPU
+  /// By call, for each rank: its data is moved by a GPU.
+  std::vector<std::vector<bool>> moved;
+  Gpus gpus = Gpus::of_none;
+  bool restless = false;  ///< switches look all the time
   std::vector<coll::Offer> offers;
   std::vector<bool> told;
   std::uint32_t ended = 0;
@@ -64,17 +71,13 @@ void die_soon(World& world, const Job& job, std::uint64_t operations) {
 /// The process that plays the switch.
 void play(World& world, const SimulatedPool& simulated, const std::shared_ptr<Job>& job,
           std::uint32_t number) {
-  auto server = Server::open({.attach =
-                                  [&](const pool::AttachOptions& options) {
-                                    return Result<std::unique_ptr<pool::Pool>>(
-                                        simulated.attach(world, options));
-                                  },
-                              .role = {.number = number, .leaves = job->leaves}});
+  auto server = open_server(world, simulated, {.number = number, .leaves = job->leaves});
   world.require(server.has_value(), server ? "" : server.error().message);
   ++job->serving;
   while (job->ended + (rank_died(world, *job) ? 1 : 0) < job->ranks()) {
     if ((*server)->communicators() != 0) die_soon(world, *job, 1500);
-    if (!(*server)->poll()) world.sleep(1 + world.random() % 200'000);
+    if (!(*server)->poll())
+      job->restless ? world.yield() : world.sleep(1 + world.random() % 200'000);
     job->computed = (*server)->counts().chunks;
     job->failures = (*server)->counts().failures;
   }
@@ -130,15 +133,7 @@ class Rank {
     return std::all_of(job_.told.begin(), job_.told.end(), [](bool told) { return told; });
   }
   std::unique_ptr<Communicator> open(coll::Agreement& agreement) {
-    arena::Arena& arena = *user_.arena;
-    std::uint32_t made = 0;
-    const auto make = [&arena, &made](std::uint64_t bytes, std::optional<std::uint32_t> part) {
-      return arena.create(
-          fmt::format("comm.{}", ++made), bytes,
-          {.lifetime = arena::Lifetime::process, .alignment = 4096, .zero = false, .part = part});
-    };
-    const auto give_back = [&arena](const arena::Object& object) { (void)arena.destroy(object); };
-    const auto offered = agreement.offer({arena, make, give_back}, {.slot_bytes = 256});
+    const auto offered = agreement.offer(coll::space_in(*user_.arena, "comm"), {.slot_bytes = 256});
     world_.require(offered.has_value(), offered ? "" : offered.error().message);
     job_.offers[self_] = agreement.own();
     job_.told[self_] = true;
@@ -150,39 +145,48 @@ class Rank {
   }
   /// What one rank brings and how it calls.
   struct Own {
-    Own(const Communicator& comm, const SwitchCall& of, std::uint32_t self) : buffers(of, self) {
+    /// `among`: another rank's data may be moved by a GPU, which takes nothing from eager blocks.
+    Own(const Communicator& comm, const SwitchCall& of, std::uint32_t self, bool among)
+        : among_gpus(among), buffers(of, self) {
       if (of.reduces()) arithmetic.emplace(of.reduction());
       call = {.name = name_of(of.collective),
               .problem = &buffers.problem,
-              .plan = comm.plan(buffers.problem),
+              .plan = plan_of(comm),
               .input = buffers.in.data(),
               .output = buffers.output(),
               .arithmetic = arithmetic ? &*arithmetic : nullptr};
     }
+    coll::Plan plan_of(const Communicator& comm) const {
+      coll::Plan plan = comm.plan(buffers.problem);
+      plan.eager = plan.eager && !among_gpus;
+      return plan;
+    }
+    bool among_gpus;
     SwitchCallBuffers buffers;
     std::optional<coll::PredefinedArithmetic> arithmetic;
     coll::Call call;
   };
+  bool is_moved(std::size_t number) const { return job_.moved[number][self_]; }
   /// A GPU is given a call while others are under way: as it was prepared then.
   Result<void> run_moved(Communicator& comm, std::size_t number, Own& own) {
     const auto prepared = prepared_next_ ? prepared_next_ : *comm.prepare_moved(own.call);
     prepared_next_ = nullptr;
-    if (number + 1 < job_.calls.size() && job_.moved[number + 1] && world_.random() % 2 == 0)
-      prepared_next_ = *comm.prepare_moved(Own(comm, job_.calls[number + 1], self_).call);
+    if (number + 1 < job_.calls.size() && is_moved(number + 1) && world_.random() % 2 == 0)
+      prepared_next_ = *comm.prepare_moved(Own(comm, job_.calls[number + 1], self_, true).call);
     return coll::run_moved(comm, own.call, *prepared, own.buffers.in.data(), own.buffers.output(),
                            world_.random());
   }
   bool make(Communicator& comm, std::size_t number) {
     const SwitchCall& call = job_.calls[number];
-    Own own(comm, call, self_);
-    const auto done = job_.moved[number] ? run_moved(comm, number, own) : comm.run(own.call);
+    Own own(comm, call, self_, job_.gpus != Gpus::of_none);
+    const auto done = is_moved(number) ? run_moved(comm, number, own) : comm.run(own.call);
     if (!done) {
       expect_death(done.error());
       return false;
     }
     const std::string fault = own.buffers.fault(call, self_);
-    world_.require(fault.empty(), fmt::format("{}{}: {}", call.text(),
-                                              job_.moved[number] ? ", moved" : "", fault));
+    world_.require(fault.empty(),
+                   fmt::format("{}{}: {}", call.text(), is_moved(number) ? ", moved" : "", fault));
     return true;
   }
   /// Of a rank: a switch that dies is no error to anybody.
@@ -237,16 +241,8 @@ struct Case {
   std::uint32_t victim = ~0u;  ///< a rank, or `ranks`: the switch or spine; then the leaves
   std::uint32_t leaves = 0;
   Trouble trouble = Trouble::none;
-  bool gpus = false;  ///< most calls are moved by them
-};
-
-class SwitchPool : public SimulatedPool {
- public:
-  SwitchPool() : SimulatedPool({.max_processes = 24, .max_nodes = 10}) {
-    ::setenv("PENSTOCK_COLL_SWITCH", "always", 1);
-    format_arena();
-  }
-  ~SwitchPool() { ::unsetenv("PENSTOCK_COLL_SWITCH"); }
+  Gpus gpus = Gpus::of_none;
+  bool restless = false;
 };
 
 std::string name_of(const Case& of) {
@@ -259,8 +255,17 @@ std::string name_of(const Case& of) {
   if (of.trouble == Trouble::dies_at_work) name += " at work";
   if (of.trouble == Trouble::stops) name += ", the switch is stopped";
   if (of.trouble == Trouble::vandal) name += ", rings are overwritten";
-  if (of.gpus) name += ", data moved by GPUs";
+  if (of.gpus == Gpus::of_all) name += ", data moved by GPUs";
+  if (of.gpus == Gpus::of_some) name += ", data of some ranks moved by GPUs";
   return name;
+}
+
+/// A host's few bytes lie in its packet, where no GPU puts any.
+SwitchCall draw_call(const Case& of, std::mt19937_64& random) {
+  SwitchCall call;
+  do call = draw_switch_call(of.ranks, random);
+  while (of.gpus == Gpus::of_some && call.block_bytes() <= offload::inline_bytes);
+  return call;
 }
 
 /// Each rank and each switch on a node of its own.
@@ -271,10 +276,16 @@ Scenario calls(const SimulatedPool& pool, const Case& of) {
     auto job = std::make_shared<Job>(of.ranks);
     job->trouble = of.trouble;
     job->leaves = of.leaves;
+    job->gpus = of.gpus;
+    job->restless = of.restless;
     std::mt19937_64 random(world.random());
     for (std::uint32_t i = 0; i < of.calls; ++i) {
-      job->calls.push_back(draw_switch_call(of.ranks, random));
-      job->moved.push_back(of.gpus && random() % 4 != 0);
+      job->calls.push_back(draw_call(of, random));
+      const bool moved = of.gpus != Gpus::of_none && random() % 4 != 0;
+      job->moved.emplace_back(of.ranks, moved);
+      if (of.gpus != Gpus::of_some) continue;
+      for (std::uint32_t rank = 0; rank < of.ranks; ++rank)
+        job->moved.back()[rank] = random() % 2 == 0;
     }
     for (std::uint32_t self = 0; self <= of.ranks + of.leaves; ++self) {
       Process& process = world.spawn(self, [&world, &pool, job, self, of] {
@@ -297,6 +308,14 @@ TEST(Switch, GivesTheBitsOfTheEngine) {
     const Scenario scenario = calls(pool, {.ranks = ranks, .calls = 6});
     expect_held("switch", "random schedules", explore(scenario, 20));
     expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 12));
+  }
+}
+
+TEST(Switch, ReadsNoOperandBeforeItsPacketSaysThatItIsThere) {
+  for (const std::uint32_t leaves : {0u, 2u}) {
+    SwitchPool pool;
+    const Case of{.ranks = 2, .calls = 6, .leaves = leaves, .restless = true};
+    expect_held("switch", "random schedules", explore(with_late_stores(calls(pool, of)), 20));
   }
 }
 
@@ -375,10 +394,26 @@ TEST(Tree, WhatAStrangerOverwritesIsNoticedAndNobodyHangs) {
 TEST(MovedThroughASwitch, GivesTheBitsOfTheEngine) {
   for (const std::uint32_t leaves : {0u, 2u}) {
     SwitchPool pool;
-    const Case of{.ranks = 2 + leaves / 2, .calls = 6, .leaves = leaves, .gpus = true};
+    const Case of{.ranks = 2 + leaves / 2, .calls = 6, .leaves = leaves, .gpus = Gpus::of_all};
     expect_held("switch", "random schedules", explore(calls(pool, of), leaves == 0 ? 100 : 10));
     expect_held("switch", "random schedules", explore(with_lasting_copies(calls(pool, of)), 12));
   }
+}
+
+TEST(MovedThroughASwitch, ReadsNoOperandBeforeItsPacketSaysThatItIsThere) {
+  SwitchPool pool;
+  const Case of{.ranks = 2, .calls = 6, .gpus = Gpus::of_all, .restless = true};
+  expect_held("switch", "random schedules", explore(with_late_stores(calls(pool, of)), 20));
+}
+
+/// Others' data lies in memory of their hosts.
+TEST(MovedThroughASwitch, SomeRanksMayHaveNoGpu) {
+  SwitchPool pool;
+  const Case of{.ranks = 3, .calls = 6, .gpus = Gpus::of_some};
+  expect_held("switch", "random schedules", explore(calls(pool, of), 30));
+  const Case dies{
+      .ranks = 3, .calls = 5, .victim = 3, .trouble = Trouble::dies_at_work, .gpus = Gpus::of_some};
+  expect_held("switch", "crash points", explore(calls(pool, dies), 40));
 }
 
 TEST(MovedThroughASwitch, WhenItDiesEachRankCompletesEachCall) {
@@ -390,7 +425,7 @@ TEST(MovedThroughASwitch, WhenItDiesEachRankCompletesEachCall) {
                     .victim = victim,
                     .leaves = leaves,
                     .trouble = Trouble::dies_at_work,
-                    .gpus = true};
+                    .gpus = Gpus::of_all};
       expect_held("switch", "crash points", explore(calls(pool, of), leaves == 0 ? 40 : 12));
       expect_held("switch", "crash points", explore(with_lasting_copies(calls(pool, of)), 8));
     }
@@ -400,15 +435,18 @@ TEST(MovedThroughASwitch, WhenItDiesEachRankCompletesEachCall) {
 TEST(MovedThroughASwitch, ARankThatDiesIsNamedToAllOthers) {
   SwitchPool pool;
   for (const std::uint32_t victim : {0u, 1u}) {
-    const Case of{
-        .ranks = 3, .calls = 4, .victim = victim, .trouble = Trouble::dies_at_work, .gpus = true};
+    const Case of{.ranks = 3,
+                  .calls = 4,
+                  .victim = victim,
+                  .trouble = Trouble::dies_at_work,
+                  .gpus = Gpus::of_all};
     expect_held("switch", "crash points", explore(calls(pool, of), 30));
   }
 }
 
 TEST(MovedThroughASwitch, WhatAStrangerOverwritesIsNoticedAndNobodyHangs) {
   SwitchPool pool;
-  const Case of{.ranks = 3, .calls = 6, .trouble = Trouble::vandal, .gpus = true};
+  const Case of{.ranks = 3, .calls = 6, .trouble = Trouble::vandal, .gpus = Gpus::of_all};
   expect_held("switch", "random schedules", explore(calls(pool, of), 30));
 }
 
@@ -440,19 +478,7 @@ TEST(Served, ALookFindsWhatHasCome) {
       for (int round = 0; round < rounds; ++round) {
         wait_until(world, "a turn", [&] { return shared->turn >= 3 * round + 1; });
         const auto index = static_cast<std::uint64_t>(round);
-        const std::vector<std::uint64_t> values(8, index + 1);
-        memory.publish_bulk(base + region.source(0, index), values.data(), 64);
-        memory.store_fence();
-        const offload::Packet packet = offload::seal(
-            offload::Command{.operation = offload::Operation::all_reduce,
-                             .datatype = static_cast<std::uint8_t>(coll::Datatype::uint64),
-                             .communicator = 7,
-                             .sequence = static_cast<std::uint32_t>(round),
-                             .ranks = 1,
-                             .source = region.source(0, index),
-                             .elements = 8},
-            region.submission_place(0, index));
-        memory.publish_line(base + region.submission(0, index), &packet);
+        send_operand(user, region, index);
         memory.full_fence();
         shared->turn = 3 * round + 2;
         wait_until(world, "an answer", [&] { return shared->turn >= 3 * round + 3; });

@@ -85,6 +85,7 @@ void Server::note_old_asks() {
 }
 
 bool Server::poll() {
+  if (closed_) return false;
   bool moved = look_at_asks();
   for (auto& [key, client] : served_) moved |= client.served->poll();
   const std::uint64_t now = base::now_ns();
@@ -108,8 +109,8 @@ bool Server::look_at_asks() {
   bool some = false;
   for (std::uint32_t slot = begin; slot < end; ++slot)
     memory.load_line(heard_[slot].data(), pool_->base() + directory_.ask_line(slot));
-  for (std::uint32_t slot = begin; slot < end; ++slot) {
-    for (std::uint32_t word = 0; word < offload::asks_of_a_process; ++word) {
+  for (std::uint32_t slot = begin; slot < end && !closed_; ++slot) {
+    for (std::uint32_t word = 0; word < offload::asks_of_a_process && !closed_; ++word) {
       const Ask ask{heard_[slot][word]};
       if (ask.word == asked_[slot][word] || !ask.is_one()) continue;
       take(slot, word, ask);
@@ -134,6 +135,7 @@ void Server::take(std::uint32_t slot, std::uint32_t word, Ask ask) {
     let_go(found->first);
   }
   const Answer given = ask.region() == 0 ? Answer::gone : accept(slot, word, ask);
+  if (closed_) return;  // what stands there is answered by another
   answer(slot, word, ask.answered(given));
 }
 
@@ -171,6 +173,9 @@ Answer Server::accept(std::uint32_t slot, std::uint32_t word, Ask ask) {
   }
   offload::publish_member(*(*job)->pool, *region, region->switch_line(options_.role.number),
                           {.token = (*job)->pool->token()});
+  // Whoever has the claim instead took it before this look, or finds that line.
+  pool_->memory().full_fence();
+  if (!has_claim()) return Answer::none;
   auto served = serve(options_.role, *(*job)->pool, *region, options_.missing_after_ns);
   served_[key_of(slot, word)] = {*std::move(job), std::move(served)};
   ++accepted_;
@@ -186,6 +191,16 @@ Result<std::shared_ptr<Server::Job>> Server::join(const std::string& name) {
   return joined;
 }
 
+/// Else another has, or may have, and this one serves nobody any more.
+bool Server::has_claim() {
+  auto kept = offload::keep_claim(directory_, options_.role);
+  if (kept) return true;
+  base::log(base::Level::error, "this switch has lost the pool: {}", kept.error().message);
+  lost_ = kept.error();
+  (void)close();
+  return false;
+}
+
 void Server::let_go(std::uint64_t key) {
   const auto found = served_.find(key);
   if (found == served_.end()) return;
@@ -195,6 +210,7 @@ void Server::let_go(std::uint64_t key) {
 }
 
 void Server::look_after() {
+  if (!has_claim()) return;
   std::vector<std::uint64_t> deserted;
   for (auto& [key, client] : served_) {
     client.served->check_ranks();

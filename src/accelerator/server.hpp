@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,10 @@ class Server {
   /// pool.
   Result<void> close();
 
+  /// Another has the claim by now, which it took as it found a dead switch's in place of this
+  /// one's: this one is closed.
+  const std::optional<Error>& lost() const { return lost_; }
+
   std::size_t communicators() const { return served_.size(); }
   std::uint64_t communicators_ever() const { return accepted_; }
   Counts counts() const;
@@ -68,6 +73,7 @@ class Server {
   offload::Answer accept(std::uint32_t slot, std::uint32_t word, offload::Ask ask);
   Result<std::shared_ptr<Job>> join(const std::string& name);
   void answer(std::uint32_t slot, std::uint32_t word, std::uint64_t value);
+  bool has_claim();
   void let_go(std::uint64_t key);
   void look_after();
 
@@ -84,6 +90,7 @@ class Server {
   std::uint64_t next_care_ns_ = 0;
   std::uint64_t accepted_ = 0;
   bool closed_ = false;
+  std::optional<Error> lost_;
 };
 
 }  // namespace penstock::accelerator

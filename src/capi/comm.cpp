@@ -14,23 +14,10 @@ namespace penstock::capi {
 
 namespace {
 
-coll::Agreement::Space space_of(Attachment& at) {
-  arena::Arena& arena = *at.arena;
-  return {.arena = arena,
-          .make =
-              [&arena](std::uint64_t bytes, std::optional<std::uint32_t> part) {
-                static std::atomic<std::uint64_t> made{0};
-                arena::CreateOptions create;
-                create.lifetime = arena::Lifetime::process;
-                create.alignment = 4096;
-                create.zero = false;
-                create.part = part;
-                create.near = arena.pool().own_part(made);
-                return arena.create(
-                    fmt::format("penstock.comm.{:x}.{}", arena.pool().token(), ++made), bytes,
-                    create);
-              },
-          .give_back = [&arena](const arena::Object& area) { (void)arena.destroy(area); }};
+/// Of a process that may make many.
+std::string new_name(const pool::Pool& pool) {
+  static std::atomic<std::uint64_t> made{0};
+  return fmt::format("penstock.comm.{:x}.{}", pool.token(), ++made);
 }
 
 std::vector<gpu::Communicator::Area> places_of(const coll::Options& core, pool::Pool& pool,
@@ -65,10 +52,10 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   comm->attachment = std::move(attachment);
   pool::Pool& pool = *comm->attachment->pool;
   coll::Agreement agreement(options.ranks, options.rank);
-  const auto made =
-      agreement.offer(space_of(*comm->attachment), {.slot_bytes = options.slot_bytes,
-                                                    .check = check,
-                                                    .direct = options.gpu != 0 ? direct_gpu() : 0});
+  const auto made = agreement.offer(coll::space_in(*comm->attachment->arena, new_name(pool)),
+                                    {.slot_bytes = options.slot_bytes,
+                                     .check = check,
+                                     .direct = options.gpu != 0 ? direct_gpu() : 0});
   // Also where there is no room: the others wait for what this rank has to tell.
   std::vector<coll::Offer> offers(options.ranks);
   const int exchanged =

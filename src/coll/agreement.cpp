@@ -333,6 +333,22 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
   return options;
 }
 
+Agreement::Space space_in(arena::Arena& arena, std::string name) {
+  return {.arena = arena,
+          .make =
+              [&arena, name = std::move(name), made = std::uint32_t{0}](
+                  std::uint64_t bytes, std::optional<std::uint32_t> part) mutable {
+                const auto near = arena.pool().own_part(made++);
+                return arena.create(fmt::format("{}.{}", name, made), bytes,
+                                    {.lifetime = arena::Lifetime::process,
+                                     .alignment = 4096,
+                                     .zero = false,
+                                     .part = part,
+                                     .near = near});
+              },
+          .give_back = [&arena](const arena::Object& area) { (void)arena.destroy(area); }};
+}
+
 void Agreement::give_back() {
   constexpr std::uint64_t patience_ns = 2'000'000'000;
   base::Waiter waiter("the switch to let go of a communicator", patience_ns);

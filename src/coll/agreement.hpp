@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -81,5 +82,8 @@ class Agreement {
   std::vector<arena::Object> made_;  ///< the words first; then slots, where they lie apart
   std::shared_ptr<offload::Registration> registration_;  ///< of the last of made_
 };
+
+/// Objects of this process, whose names begin so.
+Agreement::Space space_in(arena::Arena& arena, std::string name);
 
 }  // namespace penstock::coll

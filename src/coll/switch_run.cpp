@@ -325,8 +325,10 @@ Result<void> SwitchRun::look_around(Missing& missing) {
   }
   restore_packets();
   find_missing(missing);
-  s_.group.set_stand_in(awaited_switch(), "the switch");
-  if (missing.front() == s_.self()) leave_if_unanswered();
+  // Else what this rank's Mover is to bring is awaited.
+  const bool is_sent = submitted_ > taken_;
+  s_.group.set_stand_in(is_sent ? awaited_switch() : 0, "the switch");
+  if (is_sent && missing.front() == s_.self()) leave_if_unanswered();
   return {};
 }
 
@@ -393,17 +395,12 @@ void SwitchRun::find_missing(Missing& missing) const {
 
 // ---- without it ---------------------------------------------------------------------------------
 
-void SwitchRun::publish_left() {
-  s_.group.memory.publish_word(s_.at(s_.layout.left_switch(s_.self())), left_);
-}
-
-/// For good. From here on this rank takes no result of the switch but by agreement.
+/// For good. From here on this rank takes no result of the switch but by agreement, for which it
+/// says how far it came.
 void SwitchRun::leave(const std::string& why) {
   s_.group.set_stand_in(0);
   left_ = chunk_word(s_.number, taken_) | 1;
   stage_ = Stage::leaving;
-  publish_left();
-  s_.group.memory.full_fence();
   base::log(base::Level::warn,
             "{}: goes on without the switch: {}. This and all later collectives of this "
             "communicator go through the plain pool",
@@ -418,14 +415,14 @@ std::uint64_t SwitchRun::left_word(std::uint32_t rank) const {
 /// or to the end of it. Then `cut_` is the same on all ranks. `missing`: who has not.
 bool SwitchRun::agreed(Missing& missing) {
   const std::uint32_t ranks = s_.group.ranks();
-  publish_left();  // a stranger may have overwritten it
-  s_.send_off();
   const auto& memory = s_.group.memory;
-  memory.store_fence();
+  // Anew at each look: a stranger may have overwritten it.
+  memory.publish_word(s_.at(s_.layout.left_switch(s_.self())), left_);
+  s_.published();
+  s_.send_off();
   finished_.assign(ranks, 0);
   for (std::uint32_t rank = 0; rank < ranks; ++rank)
-    memory.invalidate(s_.at(s_.layout.finished(rank)), 8);
-  memory.load_fence();
+    memory.invalidate(s_.at(s_.layout.finished(rank)), 8);  // by the fence below: for the next look
   for (std::uint32_t rank = 0; rank < ranks; ++rank)
     finished_[rank] = memory.load_word(s_.at(s_.layout.finished(rank)));
   // Who finished this call without the switch had said before that it has left.

@@ -96,7 +96,6 @@ class SwitchRun : public Running {
 
   // Going on without the switch.
   void leave(const std::string& why);
-  void publish_left();
   bool agreed(Missing& missing);
   std::uint64_t left_word(std::uint32_t rank) const;
   Result<void> take_the_rest();

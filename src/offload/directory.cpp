@@ -105,9 +105,9 @@ void Directory::publish_claim(std::uint32_t number, const Claim& claim) const {
 
 namespace {
 
-/// Of a claim that somebody living has.
+/// Of a claim that somebody else has who lives.
 Result<void> refuse_if_alive(const pool::Pool& pool, const Role& role, const Claim& claim) {
-  if (claim.token == 0 || !pool.alive(claim.token)) return {};
+  if (claim.token == 0 || claim.token == pool.token() || !pool.alive(claim.token)) return {};
   if (claim.version != protocol_version) return of_another_version(pool, claim.version);
   return fail(ErrorCode::already_exists,
               "pool {} has a {} already: {}; end that one first (SIGTERM), or serve another pool",
@@ -131,11 +131,9 @@ Result<void> check_tree(const Directory& directory, const Role& role) {
   return {};
 }
 
-}  // namespace
-
-Result<void> take_claim(const Directory& directory, const Role& role) {
+Result<void> take_within(std::uint64_t timeout_ns, const Directory& directory, const Role& role) {
   pool::Pool& pool = directory.pool();
-  const auto guard = PENSTOCK_TRY(pool.lock());
+  const auto guard = PENSTOCK_TRY(pool.lock(timeout_ns));
   // A line that is not whole is that of one who was killed while it took the claim.
   if (const auto claim = directory.claim(role.number))
     PENSTOCK_TRY(refuse_if_alive(pool, role, *claim));
@@ -145,12 +143,26 @@ Result<void> take_claim(const Directory& directory, const Role& role) {
   return {};
 }
 
+}  // namespace
+
+Result<void> take_claim(const Directory& directory, const Role& role) {
+  return take_within(0, directory, role);
+}
+
+Result<void> keep_claim(const Directory& directory, const Role& role) {
+  const auto claim = directory.claim(role.number);
+  if (claim && claim->token == directory.pool().token()) return {};
+  constexpr std::uint64_t patience_ns = 1'000'000'000;  // ranks wait for what is served
+  return take_within(patience_ns, directory, role);
+}
+
 Result<void> give_claim_back(const Directory& directory, const Role& role) {
   pool::Pool& pool = directory.pool();
   const auto guard = PENSTOCK_TRY(pool.lock());
   const auto claim = directory.claim(role.number);
-  if (claim && claim->token == pool.token())
-    directory.publish_claim(role.number, {0, protocol_version, 0});
+  if (!claim || claim->token != pool.token()) return {};
+  pool.confirm();  // as in take_claim()
+  directory.publish_claim(role.number, {0, protocol_version, 0});
   return {};
 }
 

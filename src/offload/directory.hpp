@@ -103,6 +103,11 @@ class Directory {
 /// it; mismatch, one of another version; invalid_argument, a role that does not fit those that live
 /// (a leaf of 2 where the spine has 3).
 Result<void> take_claim(const Directory& directory, const Role& role);
+/// By who has it, now and then: a switch that was stopped for longer than a lease at its very store
+/// of a claim overwrites its successor's as it goes on, before it ends; so may a stranger. Then it
+/// is taken anew. Errors: those of take_claim(), where another that lives has it by now; deadline,
+/// where the pool's lock is held for long. Then this process has no claim.
+Result<void> keep_claim(const Directory& directory, const Role& role);
 /// In order, at its end.
 Result<void> give_claim_back(const Directory& directory, const Role& role);
 

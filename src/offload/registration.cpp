@@ -93,6 +93,14 @@ bool Registration::may_answer(std::uint32_t number) const {
   return claim && claim->token != 0 && pool.alive(claim->token);
 }
 
+/// As its line in the region says: two may have had the claim for a moment, and only one of them
+/// has answered.
+bool Registration::is_served_by(std::uint32_t number) const {
+  const pool::Pool& pool = serving_.directory.pool();
+  const auto member = observe_member(pool, region_, region_.switch_line(number));
+  return member && member->token != 0 && pool.alive(member->token);
+}
+
 /// True when each has answered or is dead.
 bool Registration::all_answered() {
   const pool::Pool& pool = serving_.directory.pool();
@@ -100,6 +108,7 @@ bool Registration::all_answered() {
   for (std::uint32_t number = 0; number < serving_.tokens.size(); ++number) {
     const Answer answer = answer_of(number);
     if (answer == Answer::none && may_answer(number)) return served_ = false;
+    if (withdrawing_ && is_served_by(number)) return served_ = false;
     if (answer == Answer::served || answer == Answer::gone) continue;
     served_ = false;
     why_ = fmt::format(

@@ -36,6 +36,7 @@ class Registration {
   bool all_answered();
   bool may_answer(std::uint32_t number) const;
   Answer answer_of(std::uint32_t number) const;
+  bool is_served_by(std::uint32_t number) const;
 
   Serving serving_;
   Region region_;

@@ -108,15 +108,8 @@ class SwitchCrash : public CrashTest,
   }
   std::unique_ptr<coll::Communicator> open(const Attached& here, coll::Agreement& agreement,
                                            std::uint32_t self) const {
-    arena::Arena& arena = *here.arena;
-    std::uint32_t made = 0;
-    const auto make = [&arena, &made](std::uint64_t bytes, std::optional<std::uint32_t> part) {
-      return arena.create(
-          fmt::format("comm.{}", ++made), bytes,
-          {.lifetime = arena::Lifetime::process, .alignment = 4096, .zero = false, .part = part});
-    };
-    const auto give_back = [&arena](const arena::Object& object) { (void)arena.destroy(object); };
-    if (const auto offered = agreement.offer({arena, make, give_back}, {.slot_bytes = 256});
+    if (const auto offered =
+            agreement.offer(coll::space_in(*here.arena, "comm"), {.slot_bytes = 256});
         !offered)
       throw std::runtime_error(offered.error().message);
     told_->offers[self] = agreement.own();
