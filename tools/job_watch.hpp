@@ -112,7 +112,7 @@ class JobWatch {
   pool::ExitLog exit_log_;
   std::string folder_;  ///< of the run, where the exit log is too
   int epoll_;
-  std::map<Key, Rank> ranks_;  ///< a process has one for each library of ours that it loads
+  std::map<Key, Rank> ranks_;       ///< a process has one for each library of ours that it loads
   std::set<ProcessKey> processes_;  ///< of these ranks
   std::map<std::int64_t, Early> early_;  ///< by pid
   std::uint64_t next_sample_ns_ = 0;
