@@ -63,7 +63,8 @@ int measure(const Size& size) {
 int main(int count, char** words) {
   penstock::sim::Size size;
   if (!penstock::sim::parse(count, words, size)) {
-    fmt::print(stderr, "usage: simulated_ranks [--ranks N] [--nodes N], as many ranks on each node\n");
+    fmt::print(stderr,
+               "usage: simulated_ranks [--ranks N] [--nodes N], as many ranks on each node\n");
     return 2;
   }
   return penstock::sim::measure(size);

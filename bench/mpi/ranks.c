@@ -1,24 +1,24 @@
-/* What it costs to be many: start, hello, barrier, allreduce, messages, fences, waiting, the end; what
- * OSU's osu_init and osu_hello do, with results that are checked. An ordinary MPI program.
+/* What it costs to be many: start, hello, barrier, allreduce, messages, fences, waiting, the end;
+ * what OSU's osu_init and osu_hello do, with results that are checked. An ordinary MPI program.
  *
- *   ranks [--calls N] [--fences N] [--all] [--idle SECONDS] [--hold FILE] [--pool COMMAND] [--traffic COMMAND]
+ *   ranks [--calls N] [--fences N] [--all] [--idle SECONDS] [--hold FILE] [--pool COMMAND]
+ * [--traffic COMMAND]
  *
  * Rank 0 prints a line a figure, its name and its value:
  *   ranks
  *   start_s, start_cpu_s          MPI_Init: the longest wall time, and CPU time of all ranks
  *   start_pool                    bytes taken of the pool then
- *   barrier_cpu_us, allreduce_cpu_us, neighbours_cpu_us    CPU time of a rank and call, or message, of N (10)
- *   neighbours_pool               bytes taken of the pool when each rank had talked to two others
- *   all_cpu_us, all_pool          with --all: each rank sends a message to each, again and again
- *   fence_cpu_us, fence_pool      with --fences: of a window of all ranks, each putting to its neighbour
- *   waits                         with --idle: the seconds, when all but rank 0 wait in a barrier and rank 0 sleeps; longer
- *                                 while FILE is there
- *   idle_cpu_s, idle_reads        CPU time of all ranks in a second then; lines that all read from the device in a second
- *   private_kB, shared_kB         the rank with most, before the end: its own memory, and its part of shared memory
- *   threads, descriptors          the rank with most
- *   cpu_s                         of all ranks until just before MPI_Finalize
- * COMMAND of --pool: 'penstock pool info --json SPEC', which says bytes_used. COMMAND of --traffic:
- * 'penstock ps --traffic=3 --json SPEC'. */
+ *   barrier_cpu_us, allreduce_cpu_us, neighbours_cpu_us    CPU time of a rank and call, or message,
+ * of N (10) neighbours_pool               bytes taken of the pool when each rank had talked to two
+ * others all_cpu_us, all_pool          with --all: each rank sends a message to each, again and
+ * again fence_cpu_us, fence_pool      with --fences: of a window of all ranks, each putting to its
+ * neighbour waits                         with --idle: the seconds, when all but rank 0 wait in a
+ * barrier and rank 0 sleeps; longer while FILE is there idle_cpu_s, idle_reads        CPU time of
+ * all ranks in a second then; lines that all read from the device in a second private_kB, shared_kB
+ * the rank with most, before the end: its own memory, and its part of shared memory threads,
+ * descriptors          the rank with most cpu_s                         of all ranks until just
+ * before MPI_Finalize COMMAND of --pool: 'penstock pool info --json SPEC', which says bytes_used.
+ * COMMAND of --traffic: 'penstock ps --traffic=3 --json SPEC'. */
 #include <dirent.h>
 #include <getopt.h>
 #include <sys/resource.h>
@@ -104,7 +104,8 @@ static void exchange(int distance, int call) {
   const int to = (rank + distance) % ranks, from = (rank + ranks - distance) % ranks;
   const long mine = (long)rank * 1000 + call;
   long got = -1;
-  MPI_Sendrecv(&mine, 1, MPI_LONG, to, call, &got, 1, MPI_LONG, from, call, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Sendrecv(&mine, 1, MPI_LONG, to, call, &got, 1, MPI_LONG, from, call, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
   if (got != (long)from * 1000 + call) fail("ranks: rank %d got %ld from rank %d", rank, got, from);
 }
 
@@ -169,7 +170,8 @@ static double kilobytes(const char* file, const char* const* fields, int count) 
   FILE* status = fopen(file, "r");
   while (status && fgets(line, sizeof line, status)) {
     for (int i = 0; i < count; ++i)
-      if (strncmp(line, fields[i], strlen(fields[i])) == 0) sum += strtod(line + strlen(fields[i]), NULL);
+      if (strncmp(line, fields[i], strlen(fields[i])) == 0)
+        sum += strtod(line + strlen(fields[i]), NULL);
   }
   if (status) fclose(status);
   return sum;
@@ -194,8 +196,9 @@ static void print_own(void) {
 }
 
 int main(int argc, char** argv) {
-  static const struct option options[] = {{"calls", 1, 0, 'c'}, {"fences", 1, 0, 'f'}, {"all", 0, 0, 'a'}, {"idle", 1, 0, 'i'}, {"hold", 1, 0, 'h'},
-                                          {"pool", 1, 0, 'p'},  {"traffic", 1, 0, 't'}, {0, 0, 0, 0}};
+  static const struct option options[] = {
+      {"calls", 1, 0, 'c'}, {"fences", 1, 0, 'f'}, {"all", 0, 0, 'a'},     {"idle", 1, 0, 'i'},
+      {"hold", 1, 0, 'h'},  {"pool", 1, 0, 'p'},   {"traffic", 1, 0, 't'}, {0, 0, 0, 0}};
   const double started = wall_s(), cpu_before = cpu_s();
   MPI_Init(&argc, &argv);
   const double start_s = wall_s() - started, start_cpu = cpu_s() - cpu_before;
@@ -205,14 +208,22 @@ int main(int argc, char** argv) {
   double idle_s = 0;
   const char *pool = NULL, *traffic = NULL, *hold = NULL;
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-    if (option == 'c') calls = (int)positive("--calls", optarg);
-    else if (option == 'f') fence_calls = (int)positive("--fences", optarg);
-    else if (option == 'a') all = 1;
-    else if (option == 'i') idle_s = (double)positive("--idle", optarg);
-    else if (option == 'h') hold = optarg;
-    else if (option == 'p') pool = optarg;
-    else if (option == 't') traffic = optarg;
-    else refuse("ranks: see the head of ranks.c for its options");
+    if (option == 'c')
+      calls = (int)positive("--calls", optarg);
+    else if (option == 'f')
+      fence_calls = (int)positive("--fences", optarg);
+    else if (option == 'a')
+      all = 1;
+    else if (option == 'i')
+      idle_s = (double)positive("--idle", optarg);
+    else if (option == 'h')
+      hold = optarg;
+    else if (option == 'p')
+      pool = optarg;
+    else if (option == 't')
+      traffic = optarg;
+    else
+      refuse("ranks: see the head of ranks.c for its options");
   }
   print("ranks", ranks);
   print("start_s", of_all(start_s, MPI_MAX));

@@ -1,6 +1,6 @@
-// A whole job of many ranks on many nodes: each attaches, opens an endpoint, talks to its neighbours,
-// meets all others in a barrier, puts through a window, waits, and leaves; or a node is lost and
-// every survivor is told. What each phase asks of the device is counted.
+// A whole job of many ranks on many nodes: each attaches, opens an endpoint, talks to its
+// neighbours, meets all others in a barrier, puts through a window, waits, and leaves; or a node is
+// lost and every survivor is told. What each phase asks of the device is counted.
 #pragma once
 
 #include <sys/resource.h>
@@ -19,19 +19,19 @@
 namespace penstock::sim {
 
 enum class Phase : std::uint8_t {
-  attach,      ///< to the pool, and to its arena
-  endpoint,    ///< opened
-  messages,    ///< two to each neighbour, one of them longer than a line
-  join,        ///< a communicator opened
-  barrier,     ///< of all ranks
-  window,      ///< opened
-  fence,       ///< the second of two: puts to a neighbour end
-  idle,        ///< polls of an endpoint to which nobody talks
-  leave,       ///< all of it
+  attach,    ///< to the pool, and to its arena
+  endpoint,  ///< opened
+  messages,  ///< two to each neighbour, one of them longer than a line
+  join,      ///< a communicator opened
+  barrier,   ///< of all ranks
+  window,    ///< opened
+  fence,     ///< the second of two: puts to a neighbour end
+  idle,      ///< polls of an endpoint to which nobody talks
+  leave,     ///< all of it
   end
 };
 inline const char* phase_name(Phase phase) {
-  constexpr const char* names[] = {"attach",  "endpoint", "messages", "join", "barrier",
+  constexpr const char* names[] = {"attach", "endpoint", "messages", "join", "barrier",
                                    "window", "fence",    "idle",     "leave"};
   return names[static_cast<std::size_t>(phase)];
 }
@@ -39,7 +39,7 @@ inline const char* phase_name(Phase phase) {
 /// Lines that were read from the device and written to it: by the rank with most, and by all, with
 /// the threads that they have.
 struct PhaseCounts {
-  std::uint64_t most_reads = 0, most_writes = 0, reads = 0, writes = 0;
+  std::uint64_t peak_reads = 0, peak_writes = 0, reads = 0, writes = 0;
 };
 
 struct LargeJob {
@@ -137,8 +137,8 @@ class LargeJobRank final : public transport::EndpointCallbacks {
     PhaseCounts& counts = job_.counts[static_cast<std::size_t>(phase)];
     counts.reads += reads - reads_before;
     counts.writes += writes - writes_before;
-    counts.most_reads = std::max(counts.most_reads, reads - reads_before);
-    counts.most_writes = std::max(counts.most_writes, writes - writes_before);
+    counts.peak_reads = std::max(counts.peak_reads, reads - reads_before);
+    counts.peak_writes = std::max(counts.peak_writes, writes - writes_before);
   }
   std::pair<std::uint64_t, std::uint64_t> accesses() {
     std::pair<std::uint64_t, std::uint64_t> sum{};
@@ -175,9 +175,7 @@ class LargeJobRank final : public transport::EndpointCallbacks {
 
   // ---- messages ----
 
-  std::uint32_t neighbour(std::uint32_t distance) const {
-    return (self_ + distance) % job_.ranks;
-  }
+  std::uint32_t neighbour(std::uint32_t distance) const { return (self_ + distance) % job_.ranks; }
   static std::byte content(std::uint32_t from, std::uint64_t at) {
     return static_cast<std::byte>(from * 7 + at * 13 + at / 64);
   }
@@ -356,7 +354,7 @@ inline void print_counts(const LargeJob& job) {
   for (int phase = 0; phase < static_cast<int>(Phase::end); ++phase) {
     const PhaseCounts& counts = job.counts[phase];
     fmt::print("{}\t{}\t{}\t{}\t{}\n", phase_name(static_cast<Phase>(phase)), counts.reads,
-               counts.writes, counts.most_reads, counts.most_writes);
+               counts.writes, counts.peak_reads, counts.peak_writes);
   }
   fmt::print("pool\t{}\n", job.bytes_used);
   std::fflush(stdout);
@@ -409,7 +407,8 @@ inline FaultModel quiet_faults(FaultModel faults) {
 /// Without what the scenario is to do.
 inline Scenario large_scenario(const SimulatedPool& pool, const std::string& name,
                                std::uint32_t ranks, std::uint32_t nodes) {
-  Scenario scenario = pool.scenario(fmt::format("{}, {} ranks on {} nodes", name, ranks, nodes), nodes);
+  Scenario scenario =
+      pool.scenario(fmt::format("{}, {} ranks on {} nodes", name, ranks, nodes), nodes);
   scenario.max_steps = 40'000'000'000;
   scenario.max_seconds = 1200;
   scenario.swarm = false;

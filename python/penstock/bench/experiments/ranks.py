@@ -105,7 +105,7 @@ def simulated(run: Run, limit: float) -> None:
             run.lacks(f"simulated: {why}")
             continue
         run.progress(0, 0, f"{ranks} simulated ranks")
-        nodes = max(LEAST_NODES, math.ceil(ranks / RANKS_A_NODE))
+        nodes = max(min(LEAST_NODES, ranks), math.ceil(ranks / RANKS_A_NODE))
         if ranks % nodes:
             run.lacks(f"{ranks} simulated ranks do not divide among {nodes} nodes")
             continue
@@ -123,9 +123,9 @@ def simulated(run: Run, limit: float) -> None:
             elif op == "pool":
                 run.add(row(SERIES[SIMULATED_GROUP], "all open", "pool_MB", [float(values[0]) / 1e6], **facts))
             else:
-                reads, writes, most_reads, most_writes = map(float, values)
-                for metric, value in (("reads_rank", reads / ranks), ("writes_rank", writes / ranks), ("reads_most", most_reads),
-                                      ("writes_most", most_writes)):
+                reads, writes, peak_reads, peak_writes = map(float, values)
+                for metric, value in (("reads_rank", reads / ranks), ("writes_rank", writes / ranks), ("reads_most", peak_reads),
+                                      ("writes_most", peak_writes)):
                     run.add(row(SERIES[SIMULATED_GROUP], op, metric, [value], **facts))
         room.measured(ranks, time.monotonic() - begun, peak)
 
