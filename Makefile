@@ -16,7 +16,7 @@ VENV_PYTHON = $(CURDIR)/.venv/bin/python
 # EXPERIMENT ... and options of penstock bench run
 BENCH_ARGS ?=
 
-.PHONY: help demo release test e2e-qemu conformance torch torch-suite torch-headers gpu wheel check format build bench results prove mutants fuzz fuzz-short install deb clean
+.PHONY: help demo release test e2e-qemu conformance torch torch-suite torch-headers gpu wheel check format build bench results prove mutants fuzz fuzz-short large install deb clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -41,7 +41,7 @@ test: wheel ## all tests, with the same seeds each time
 	ci/install.sh build test mpis torch package browser scaling
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
-	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE proof
+	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE 'proof|large'
 	proof/prove.py --build $(BUILD) --jobs $(JOBS) --short
 
 e2e-qemu: build ## virtual machines with emulated CXL devices: two that share them (pools, MPI jobs, a host's death), and STREAM on one
@@ -108,6 +108,10 @@ mutants: ## weakens each publish, flush and fence of the protocols in turn: a te
 fuzz: ## hostile pools: libFuzzer, FUZZ_SECONDS (600) for each target
 	ci/install.sh build fuzz
 	fuzz/run.py --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
+
+large: build ## jobs of 512 processes, with 24 GiB of memory or so
+	ci/install.sh run test
+	ctest --test-dir $(BUILD) --output-on-failure -L large
 
 fuzz-short: ## the same in a minute or two: the committed inputs, and a few seconds of new ones
 	ci/install.sh build fuzz

@@ -48,19 +48,40 @@ Result<JobWatch> JobWatch::start(const std::string& pool, const std::string& job
 }
 
 void JobWatch::sample() {
+  constexpr std::uint64_t pauses = 20;  // of the time that it takes
+  const std::uint64_t begun_ns = base::now_ns();
   for (pool::ProcessRecord& record : pool_->processes()) {
     if (record.job != job_ || record.rank == pool::helper_rank) continue;
     Rank& rank = ranks_[Key{record.slot, record.generation}];
     const bool is_new = rank.record.pid == 0;
     rank.record = std::move(record);
-    if (is_new && rank.record.attached) watch_process(rank);
+    if (!is_new) continue;
+    processes_.insert(process_key(rank.record));
+    if (rank.record.attached || early_.contains(rank.record.pid)) watch_process(rank);
   }
   note_segments();
+  const std::uint64_t now_ns = base::now_ns();
+  next_sample_ns_ = now_ns + pauses * (now_ns - begun_ns);
+}
+
+void JobWatch::sample_when_due() {
+  if (base::now_ns() >= next_sample_ns_) sample();
+}
+
+void JobWatch::watch_early(std::int64_t pid) {
+  Early early{.process = open_process(static_cast<pid_t>(pid)), .wait_status = {}};
+  if (early.process.valid()) early_.insert_or_assign(pid, std::move(early));
 }
 
 void JobWatch::watch_process(Rank& rank) {
   if (rank.record.host != own_host()) return;
-  rank.process = open_process(static_cast<pid_t>(rank.record.pid));
+  if (const auto early = early_.find(rank.record.pid); early != early_.end()) {
+    rank.process = std::move(early->second.process);
+    rank.wait_status = early->second.wait_status;
+    early_.erase(early);
+  } else {
+    rank.process = open_process(static_cast<pid_t>(rank.record.pid));
+  }
   if (!rank.process.valid()) return;
   rank.seen_ns = base::now_ns();
   last_seen_ns_ = rank.seen_ns;
@@ -85,14 +106,8 @@ void JobWatch::note_segments() {
   write_segments(folder_, segments_);
 }
 
-std::size_t JobWatch::processes() const {
-  std::set<ProcessKey> found;
-  for (const auto& [key, rank] : ranks_) found.insert(process_key(rank.record));
-  return found.size();
-}
-
 bool JobWatch::starting(std::uint32_t ranks) const {
-  if (processes() < ranks) return true;
+  if (processes_.size() < ranks) return true;
   return segments_.empty() && base::now_ns() - last_seen_ns_ < starting_ns;
 }
 
@@ -112,6 +127,8 @@ bool JobWatch::all_ended() const {
 /// Its exit status is asked for at once: its launcher waits for it too, and a kernel before 6.15
 /// keeps no status of a process that was waited for.
 void JobWatch::note_end(std::int64_t pid) {
+  if (const auto early = early_.find(pid); early != early_.end() && !early->second.wait_status)
+    early->second.wait_status = status_of_ended(static_cast<pid_t>(pid), early->second.process);
   for (auto& [key, rank] : ranks_) {
     if (rank.record.pid != pid || !rank.process.valid()) continue;
     if (!rank.wait_status)
@@ -122,9 +139,13 @@ void JobWatch::note_end(std::int64_t pid) {
 void JobWatch::on_exit_log() {
   const auto events = exit_log_.events();
   // The exit status of a process that is not watched when it ends stays unknown.
-  if (std::any_of(events.begin(), events.end(),
-                  [](const auto& event) { return event.kind == Kind::attached; }))
-    sample();
+  bool some_attached = false;
+  for (const pool::ExitLog::Event& event : events) {
+    if (event.kind != Kind::attached) continue;
+    watch_early(event.pid);
+    some_attached = true;
+  }
+  if (some_attached) sample_when_due();
   for (const pool::ExitLog::Event& event : events) {
     if (event.kind == Kind::attached) continue;
     ends_.push_back(event);
@@ -228,7 +249,7 @@ std::optional<JobWatch::Death> JobWatch::find_first() const {
 /// Chooses among the others if the first that ended was killed: it may be a victim of the launcher,
 /// which ends the waiting ranks before the one that called for it.
 std::string JobWatch::others_text() const {
-  bool all_killed = processes() > 1;
+  bool all_killed = processes_.size() > 1;
   for (const auto& [key, rank] : ranks_) {
     const int status = rank.wait_status.value_or(0);
     if (status != 0 && !ended_by_launcher(status))
@@ -264,7 +285,7 @@ JobTotals JobWatch::totals() const {
     totals.bytes += rank.record.bytes_sent;
   }
   // by process: those that were spawned have the numbers of others
-  totals.ranks = static_cast<std::uint32_t>(processes());
+  totals.ranks = static_cast<std::uint32_t>(processes_.size());
   totals.nodes = static_cast<std::uint32_t>(nodes.size());
   return totals;
 }

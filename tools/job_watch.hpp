@@ -14,6 +14,7 @@
 #include "mpi_segments.hpp"
 #include "pool/exit_log.hpp"
 #include "pool/pool.hpp"
+#include "processes.hpp"
 
 namespace penstock::tools {
 
@@ -38,8 +39,11 @@ class JobWatch {
   static Result<JobWatch> start(const std::string& pool, const std::string& job,
                                 const std::string& exit_log, int epoll);
 
-  /// Reads the table anew. Cheap; a few times a second while the job runs.
+  /// Reads the table anew.
   void sample();
+  /// The same, unless it was read just before: the table of a large job takes milliseconds, and its
+  /// ranks come one by one.
+  void sample_when_due();
   /// A rank's process has ended, as the epoll said.
   void on_exit(pid_t pid);
   /// Called when the exit log's descriptor is readable: a process has attached or ended.
@@ -61,6 +65,7 @@ class JobWatch {
   /// True if a culprit is known: a rank that ended, and not by a signal by which launchers or their
   /// proxies end ranks.
   bool has_blame() {
+    sample();
     on_exit_log();
     const auto first = find_first();
     return first && !first->was_killed;
@@ -85,8 +90,13 @@ class JobWatch {
         folder_(std::move(folder)),
         epoll_(epoll),
         foreign_(mpi_segments()) {}
+  /// A process that has attached, before the table was read.
+  struct Early {
+    Descriptor process;
+    std::optional<int> wait_status;
+  };
   void watch_process(Rank& rank);
-  std::size_t processes() const;
+  void watch_early(std::int64_t pid);
   std::string others_text() const;
   void note_segments();
   void note_end(std::int64_t pid);
@@ -102,7 +112,10 @@ class JobWatch {
   pool::ExitLog exit_log_;
   std::string folder_;  ///< of the run, where the exit log is too
   int epoll_;
-  std::map<Key, Rank> ranks_;  ///< a process has one for each library of ours that it loads
+  std::map<Key, Rank> ranks_;       ///< a process has one for each library of ours that it loads
+  std::set<ProcessKey> processes_;  ///< of these ranks
+  std::map<std::int64_t, Early> early_;  ///< by pid
+  std::uint64_t next_sample_ns_ = 0;
   std::vector<pool::ExitLog::Event> ends_;  ///< and calls of MPI_Abort, in order
   std::set<std::string> segments_;
   std::set<std::string> foreign_;   ///< of other jobs: there before this one began

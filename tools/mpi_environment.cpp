@@ -163,7 +163,31 @@ Result<Environment> nccl_environment(const std::string& pool, std::uint32_t node
   return builder.take();
 }
 
-std::vector<std::string> launch_command(const MpiRuntime& runtime, std::uint32_t ranks, bool bind) {
+namespace {
+
+/// Hydra, MPICH's launcher, has one proxy a host. With more than some 270 ranks it and its proxy
+/// wait for each other for ever while the MPI starts: each fills the other's socket (208 KiB).
+constexpr std::uint32_t ranks_of_one_proxy = 200, ranks_of_each_proxy = 128;
+
+/// "node0-0:128,node0-1:128,...": proxies of this host, some for each emulated node, as names of
+/// hosts.
+std::string proxies_for(std::uint32_t ranks, std::uint32_t nodes) {
+  std::string proxies;
+  for (std::uint32_t node = 0; node < nodes; ++node) {
+    const std::uint32_t own = ranks / nodes + (node < ranks % nodes ? 1 : 0);
+    const std::uint32_t count = (own + ranks_of_each_proxy - 1) / ranks_of_each_proxy;
+    for (std::uint32_t proxy = 0; proxy < count; ++proxy) {
+      const std::uint32_t its = own / count + (proxy < own % count ? 1 : 0);
+      proxies += fmt::format("{}node{}-{}:{}", proxies.empty() ? "" : ",", node, proxy, its);
+    }
+  }
+  return proxies;
+}
+
+}  // namespace
+
+std::vector<std::string> launch_command(const MpiRuntime& runtime, std::uint32_t ranks,
+                                        std::uint32_t nodes, bool bind) {
   std::vector<std::string> command = {runtime.mpiexec, "-n", std::to_string(ranks)};
   const auto add = [&](std::initializer_list<const char*> arguments) {
     command.insert(command.end(), arguments.begin(), arguments.end());
@@ -182,6 +206,11 @@ std::vector<std::string> launch_command(const MpiRuntime& runtime, std::uint32_t
       }
       break;
     case MpiKind::mpich:
+      if (!bind && ranks > ranks_of_one_proxy) {
+        add({"-launcher", "fork", "-hosts"});
+        command.push_back(proxies_for(ranks, std::clamp(nodes, 1u, ranks)));
+      }
+      [[fallthrough]];
     case MpiKind::unknown:
       if (bind) add({"-bind-to", "core"});
       break;

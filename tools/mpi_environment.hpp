@@ -33,8 +33,10 @@ Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironm
 /// Of a program without an MPI that calls NCCL.
 Result<Environment> nccl_environment(const std::string& pool, std::uint32_t nodes);
 
-/// mpiexec and its arguments up to the program, for `ranks` on this host.
-std::vector<std::string> launch_command(const MpiRuntime& runtime, std::uint32_t ranks, bool bind);
+/// mpiexec and its arguments up to the program, for `ranks` on this host, on so many emulated
+/// nodes.
+std::vector<std::string> launch_command(const MpiRuntime& runtime, std::uint32_t ranks,
+                                        std::uint32_t nodes, bool bind);
 
 /// Needs of the user's own launcher besides the variables, a sentence per line; may be empty.
 std::vector<std::string> launcher_notes(const MpiRuntime& runtime, const Environment& environment,

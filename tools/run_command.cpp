@@ -121,7 +121,7 @@ Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runti
   plan.exit_log = own.folder;
   plan.ranks = arguments.ranks;
   plan.environment = std::move(environment);
-  plan.command = launch_command(runtime, arguments.ranks, arguments.bind);
+  plan.command = launch_command(runtime, arguments.ranks, arguments.nodes, arguments.bind);
   plan.command.insert(plan.command.end(), arguments.command.begin(), arguments.command.end());
   return plan;
 }

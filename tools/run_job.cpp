@@ -103,7 +103,7 @@ class Supervisor {
     const bool closely = watch_.starting(plan_.ranks) && base::now_ns() - start_ns_ < closely_ns;
     epoll_event events[16];
     const int count = epoll_wait(epoll_.get(), events, 16, closely ? closely_ms : calmly_ms);
-    if (count <= 0) watch_.sample();
+    if (count <= 0) watch_.sample_when_due();
     for (int i = 0; i < count; ++i) {
       if (events[i].data.u64 == signal_event) {
         take_signal();

@@ -178,6 +178,7 @@ void Core::publish_part(std::byte* to, std::uint64_t value, std::uint64_t spared
   machine_.step(*this);
   const std::uint64_t line = line_of(to, sizeof value);
   const auto word = static_cast<std::uint64_t>(to - view_.base()) % line_bytes / 8;
+  ++device_writes_;
   machine_.happened(*this, Event::publish, line, value);
   Line data{};
   touch(line);
@@ -195,6 +196,7 @@ void Core::publish_part(std::byte* to, std::uint64_t value, std::uint64_t spared
 
 void Core::publish_line(std::uint64_t line, const Line& data, bool tagged) {
   machine_.step(*this);
+  ++device_writes_;
   machine_.happened(*this, Event::publish, line, data.words[0]);
   touch(line);
   if (tagged && faults_.tags_come_first) {
@@ -217,6 +219,7 @@ void Core::send_line(std::uint64_t line, const Line& data, bool tagged) {
   const bool odd = tagged && faults_.tags_come_first;
   if (odd || !choices_.chance(faults_.stored)) return publish_line(line, data, tagged);
   machine_.step(*this);
+  ++device_writes_;
   machine_.happened(*this, Event::publish, line, data.words[0]);
   touch(line);
   // A store through the cache waits for what an `store_fence` put ahead of it, and for its own
@@ -237,6 +240,7 @@ void Core::send_line(std::uint64_t line, const Line& data, bool tagged) {
 void Core::publish(std::byte* to, const void* from, std::uint64_t bytes, bool tail_undefined) {
   for (std::uint64_t done = 0; done < bytes; done += line_bytes) {
     machine_.step(*this);
+    ++device_writes_;
     const std::uint64_t line = line_of(to + done, 1);
     machine_.happened(*this, Event::publish, line, bytes);
     Line data;
@@ -253,6 +257,7 @@ void Core::write_back(const std::byte* at, std::uint64_t bytes) {
   machine_.step(*this);
   if (bytes == 0 || faults_.idle_write_back) return;
   const std::uint64_t first = line_of(at, bytes), last = line_of(at + bytes - 1, 1);
+  device_writes_ += last - first + 1;
   for (std::uint64_t line = first; line <= last; ++line) {
     machine_.happened(*this, Event::write_back, line, 0);
     buffer(Event::write_back, line, Line{}, all_words, true);

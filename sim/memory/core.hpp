@@ -69,6 +69,8 @@ class Core {
   std::uint64_t line_of(const void* at, std::uint64_t bytes) const;
   /// Lines that were invalidated, so that the next load of each reads the device.
   std::uint64_t device_reads() const { return device_reads_; }
+  /// Lines that were published, in whole or in part.
+  std::uint64_t device_writes() const { return device_writes_; }
 
   // what the memory does by itself
   bool buffered() const { return !buffer_.empty(); }
@@ -124,7 +126,7 @@ class Core {
   std::vector<std::uint64_t> dropping_;
   std::uint32_t epoch_ = 0;
   std::uint64_t now_ = 0;  ///< when it was last told
-  std::uint64_t device_reads_ = 0;
+  std::uint64_t device_reads_ = 0, device_writes_ = 0;
   std::uint64_t last_op_ = 0;  ///< number of the last publish
   static constexpr std::size_t recent_count = 16;
   std::uint64_t recent_[recent_count] = {};

@@ -20,10 +20,11 @@ struct FaultModel {
   bool whole_lines = false;        ///< a line published at once arrives at once
   bool lazy_store_fence =
       true;  ///< `store_fence` puts a barrier into the buffer and waits for nothing
-  std::uint32_t max_delay = 400;  ///< operations that a store stays buffered at most
-  bool hold_unordered = false;    ///< a store that no fence follows stays buffered for ever
-  std::uint64_t op_ns = 100;      ///< virtual time that an operation takes, about
-  bool same_speed = false;        ///< in all swarm configurations
+  std::uint32_t max_delay = 400;    ///< operations that a store stays buffered at most
+  bool hold_unordered = false;      ///< a store that no fence follows stays buffered for ever
+  std::uint64_t op_ns = 100;        ///< virtual time that an operation takes, about
+  std::uint64_t yield_ns = 50'000;  ///< virtual time that a yield takes
+  bool same_speed = false;          ///< in all swarm configurations
   // devices that are not as they should be
   bool whole_line_words = false;       ///< a word that is published takes its line along, as it was
   bool idle_write_back = false;        ///< a write-back sends nothing

@@ -54,10 +54,12 @@ class NodeView {
     std::uint64_t bytes = 0;
     LineLocks locks;
     bool users_fetch = false;
+    std::uint32_t node = 0;  ///< its number
   };
   explicit NodeView(const Storage& storage) : s_(storage) {}
 
   std::byte* base() const { return s_.view; }
+  std::uint32_t node() const { return s_.node; }
   std::uint64_t bytes() const { return s_.bytes; }
   std::uint64_t lines() const { return s_.bytes / line_bytes; }
 

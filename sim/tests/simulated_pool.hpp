@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,6 +36,8 @@ struct PoolOptions {
   /// Silence after which a process of another node is dead, in virtual time; longer in a world
   /// where operations take long.
   std::uint32_t lease_ms = 400;
+  /// Its file takes memory as objects are made in it.
+  bool sparse = false;
 };
 
 /// Looks now and then, without a trace in the memory.
@@ -75,7 +78,8 @@ class SimulatedPool {
                                        .bytes = options.bytes,
                                        .mode = coherence::Mode::simulated,
                                        .max_processes = options.max_processes,
-                                       .max_nodes = options.max_nodes});
+                                       .max_nodes = options.max_nodes,
+                                       .sparse = options.sparse});
     if (!created) throw std::runtime_error(created.error().message);
     claim_ = pool::claim_own_pool(path_);
     Device device(bytes_);
@@ -180,7 +184,11 @@ class SimulatedPool {
   void keep(const Device& device) {
     static const Page nothing{};
     pages_.clear();
+    std::vector<unsigned char> in_memory((bytes_ + sizeof(Page) - 1) / sizeof(Page));
+    if (::mincore(device.base(), bytes_, in_memory.data()) != 0)
+      throw std::runtime_error("mincore failed");
     for (std::uint64_t at = 0; at < bytes_; at += sizeof(Page)) {
+      if ((in_memory[at / sizeof(Page)] & 1) == 0) continue;
       if (std::memcmp(device.base() + at, &nothing, sizeof(Page)) == 0) continue;
       pages_.push_back({at, {}});
       std::memcpy(&pages_.back().bytes, device.base() + at, sizeof(Page));

@@ -14,7 +14,6 @@ namespace {
 World* the_world = nullptr;
 
 constexpr std::uint64_t first_pid = 1'000'000'000;  // beyond any that exists
-constexpr std::uint64_t yield_ns = 50'000;
 constexpr std::uint64_t look_again_ns = 1'000'000;
 constexpr std::uint32_t longest_turn = 64;
 
@@ -49,7 +48,8 @@ World::World(Device& device, std::uint32_t nodes, const FaultModel& faults, Choi
       environment_(seed ^ 0x5eed),
       nodes_(nodes) {
   const std::uint64_t bytes = device.bytes();
-  for (Node& node : nodes_) {
+  for (std::uint32_t number = 0; number < nodes; ++number) {
+    Node& node = nodes_[number];
     node.memory_bytes = 2 * bytes + bytes / line_bytes;
     node.memory = reserve(node.memory_bytes);
     node.view = std::make_unique<NodeView>(
@@ -58,7 +58,8 @@ World::World(Device& device, std::uint32_t nodes, const FaultModel& faults, Choi
                           .shadow = node.memory + bytes,
                           .held = reinterpret_cast<std::uint8_t*>(node.memory + 2 * bytes),
                           .bytes = bytes,
-                          .locks = {}});
+                          .locks = {},
+                          .node = number});
   }
   set_current_core(core_of_running);
   the_world = this;
@@ -139,6 +140,14 @@ bool World::runs_here(std::uint64_t pid) const {
 
 void World::kill(Process& process) {
   if (process.dead || process.ended) return;
+  end(process);
+  NodeView& view = *nodes_[process.node].view;
+  for_touched_lines(process.node, [&](std::uint64_t line) {
+    if (view.dirty(line)) left_dirty_.push_back({&view, line});
+  });
+}
+
+void World::end(Process& process) {
   process.dead = true;
   --unfinished_;
   for (auto& thread : process.threads) {
@@ -147,10 +156,6 @@ void World::kill(Process& process) {
     turns_.remove(*thread);
   }
   std::erase_if(file_locks_, [&](const FileLock& lock) { return lock.holder == &process; });
-  NodeView& view = *nodes_[process.node].view;
-  for_touched_lines(process.node, [&](std::uint64_t line) {
-    if (view.dirty(line)) left_dirty_.push_back({&view, line});
-  });
 }
 
 /// Most of a pool was never touched.
@@ -160,8 +165,10 @@ void World::for_touched_lines(std::uint32_t node,
   const std::uint64_t lines_a_page = 4096 / line_bytes;
   std::vector<unsigned char> in_memory((view.lines() + lines_a_page - 1) / lines_a_page);
   if (::mincore(view.base(), view.bytes(), in_memory.data()) != 0) throw std::bad_alloc();
-  for (std::uint64_t line = 0; line < view.lines(); ++line) {
-    if (in_memory[line / lines_a_page] != 0) visit(line);
+  for (std::uint64_t page = 0; page < in_memory.size(); ++page) {
+    if ((in_memory[page] & 1) == 0) continue;
+    const std::uint64_t end = std::min((page + 1) * lines_a_page, view.lines());
+    for (std::uint64_t line = page * lines_a_page; line < end; ++line) visit(line);
   }
 }
 
@@ -190,7 +197,7 @@ void World::lose_node(std::uint32_t node) {
   for (auto& process : processes_) {
     if (process->node != node || process->dead) continue;
     for (auto& thread : process->threads) thread->core->lost();
-    kill(*process);
+    if (!process->ended) end(*process);  // what it leaves dirty goes with the node
   }
   NodeView& view = *nodes_[node].view;
   for_touched_lines(node, [&](std::uint64_t line) {
@@ -314,7 +321,7 @@ void World::require(bool holds, const std::string& what) {
 }
 
 void World::yield() {
-  now_ns_ += yield_ns;
+  now_ns_ += faults_.yield_ns;
   count_step();
   pass_time();
   switch_away();
@@ -361,16 +368,13 @@ void World::unlock_file(std::uint64_t file) {
 
 void World::happened(Core& core, Event event, std::uint64_t line, std::uint64_t word) {
   Trace::Entry entry{.step = steps_,
-                     .node = 0,
+                     .node = core.view().node(),
                      .process = 0,
                      .event = event,
                      .line = line,
                      .word = word,
                      .held = 0,
                      .dirty = 0};
-  for (std::uint32_t node = 0; node < nodes_.size() && node < 64; ++node) {
-    if (&core.view() == nodes_[node].view.get()) entry.node = node;
-  }
   if (running_ != nullptr) {
     Process& process = *running_->process;
     entry.process = process.number;

@@ -158,6 +158,7 @@ class World : public Machine, public coherence::Simulator {
   Thread* choose_next();
   void for_touched_lines(std::uint32_t node, const std::function<void(std::uint64_t line)>& visit);
   void evict_one_left_dirty();
+  void end(Process& process);
   void count_step();
   void pass_time();
   void die();

@@ -336,7 +336,7 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
 Agreement::Space space_in(arena::Arena& arena, std::string name) {
   return {.arena = arena,
           .make =
-              [&arena, name = std::move(name), made = std::uint32_t{0}](
+              [&arena, name = std::move(name), made = std::uint64_t{0}](
                   std::uint64_t bytes, std::optional<std::uint32_t> part) mutable {
                 const auto near = arena.pool().own_part(made++);
                 return arena.create(fmt::format("{}.{}", name, made), bytes,

@@ -189,6 +189,22 @@ class Experiments(Case):
             self.assert_measured(outcome, series, op=op, group=group)
         self.assert_measured(outcome, series, op="flood", metric="memory_MB")
 
+    def test_ranks(self):
+        """Of real processes and simulated ones; and beside an earlier run."""
+        outcome = self.measured("ranks", "--procs", "2,4")
+        real, simulated = {"series": "Penstock software", "group": "real processes"}, {"series": "Penstock", "group": "simulated ranks"}
+        for op, metric in (("MPI_Init", "cpu_s"), ("fence", "cpu_us"), ("waiting", "reads_per_s"), ("at the end", "private_MB")):
+            for procs in (2, 4):
+                self.assertTrue(self.series(outcome, op=op, metric=metric, procs=procs, **real), (op, metric, procs))
+        for op in ("attach", "endpoint", "barrier", "window", "fence", "leave"):
+            self.assertTrue(self.series(outcome, op=op, metric="reads_most", procs=4, **simulated), op)
+        self.assertIn(("attach", "reads_most"), {(each["op"], each["metric"]) for each in outcome["formulas"]})
+        earlier = self.folder / "report/results.json"
+        beside = self.measured("ranks", "--procs", "2,4", "--before", earlier)
+        self.assertTrue(self.series(beside, op="attach", series="Penstock, before"))
+        self.assertIn("Penstock, before", {each["series"] for each in beside["formulas"]})
+        self.assertIn(" 0 worse", self.bench("compare", earlier, earlier).stdout)
+
     def test_halo(self):
         outcome = self.measured("halo", "--sizes", "32")
         self.assert_measured(outcome, {"TCP", "Penstock software", "Penstock hardware"}, op="exchange")

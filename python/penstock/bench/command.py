@@ -150,8 +150,13 @@ def run(options: argparse.Namespace, words: Sequence[str]) -> int:
             complain(f"{error}; the figures are printed only")
             complaints.append(str(error))
             options.report = None
+    try:
+        before = model.read(options.before) if options.before else None
+    except model.ModelError as error:
+        complain(str(error))
+        return EXIT_USAGE
     settings = Settings(options.sizes, options.procs, options.repeat, options.quick, options.mode, options.timeout,
-                        options.limit, options.budget, options.osu, options.stream, options.peer, options.pool)
+                        options.limit, options.budget, options.osu, options.stream, options.peer, options.pool, before)
     command = command_of(options)
     results = running.begin(shlex.join(["penstock", "bench", *words]), version_of(command), settings)
     printing.print_machine(console, results.machine, results.warnings)

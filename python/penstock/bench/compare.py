@@ -39,11 +39,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`notes`: what one of the two lacks; `machines`: the facts that differ."""
+    """`notes`: what one of the two lacks; `machines`: the facts that differ; `formulas`: what, and how it grows in each."""
 
     changes: Sequence[Change]
     notes: Sequence[str]
     machines: Sequence[str]
+    formulas: Sequence[Tuple[str, str, str]] = ()
 
     def of(self, verdict: str) -> List[Change]:
         return [each for each in self.changes if each.verdict == verdict]
@@ -56,6 +57,7 @@ class Comparison:
         """As --json prints it."""
         return {"machines_differ": list(self.machines), "notes": list(self.notes), "worse": len(self.of(WORSE)),
                 "better": len(self.of(BETTER)),
+                "formulas": [{"of": what, "first": one, "second": other} for what, one, other in self.formulas],
                 "changes": [{"experiment": each.experiment, "series": each.first.series, "group": each.first.group,
                              "op": each.first.op, "bytes": each.first.bytes, "procs": each.first.procs,
                              "metric": each.first.metric, "first": each.first.median, "second": each.second.median,
@@ -82,7 +84,14 @@ def _judged(experiment: str, first: Figure, second: Figure) -> Change:
 
 def _figures(report: Report, name: str) -> Dict[Key, Figure]:
     return {(each.series, each.group or "", each.op, each.bytes, each.procs, each.metric): each
-            for experiment in report.experiments if experiment.name == name for each in experiment.figures if not each.theirs}
+            for experiment in report.experiments if experiment.name == name for each in experiment.figures
+            if not each.theirs and not each.series.endswith(model.BEFORE)}
+
+
+def _formulas(report: Report, name: str) -> Dict[str, str]:
+    return {", ".join(part for part in (name, each.series, each.group, each.op, each.metric) if part): each.text
+            for experiment in report.experiments if experiment.name == name for each in experiment.formulas
+            if not each.series.endswith(model.BEFORE)}
 
 
 def _missing(name: str, which: str, lost: Sequence[Key]) -> List[str]:
@@ -104,18 +113,21 @@ def compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> Comparison:
     names = {each.name: each for each in one.experiments}, {each.name: each for each in other.experiments}
     changes: List[Change] = []
     notes: List[str] = []
+    formulas: List[Tuple[str, str, str]] = []
     for name in dict.fromkeys([*names[0], *names[1]]):
         if name not in names[0] or name not in names[1]:
             notes.append(f"{name}: only the {'first' if name in names[0] else 'second'} run has it")
             continue
         figures, others = _figures(one, name), _figures(other, name)
+        grows, grew = _formulas(other, name), _formulas(one, name)
+        formulas += [(what, text, grows[what]) for what, text in grew.items() if what in grows]
         changes += [_judged(name, figures[key], others[key]) for key in figures if key in others]
         notes += _missing(name, "first", [key for key in figures if key not in others])
         notes += _missing(name, "second", [key for key in others if key not in figures])
     facts, theirs = dict(one.machine), dict(other.machine)
     differ = [f"{fact}: {facts.get(fact, words.NONE)} / {theirs.get(fact, words.NONE)}" for fact in dict.fromkeys([*facts, *theirs])
               if fact not in OF_A_RUN and facts.get(fact) != theirs.get(fact)]
-    return Comparison(changes, notes, differ)
+    return Comparison(changes, notes, differ, formulas)
 
 
 def _line(change: Change) -> List[str]:
@@ -140,6 +152,10 @@ def told(found: Comparison, everything: bool = False) -> str:
         widths = [max(len(row[column]) for row in table) for column in range(9)]
         lines += ["  ".join(text.rjust(width) if 3 <= column <= 7 else text.ljust(width)
                             for column, (text, width) in enumerate(zip(row, widths))).rstrip() for row in table] + [""]
+    grown = [["how it grows with n, the ranks", "first", "second"], *([*each] for each in found.formulas if everything or each[1] != each[2])]
+    if len(grown) > 1:
+        widths = [max(len(row[column]) for row in grown) for column in range(3)]
+        lines += ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in grown] + [""]
     counts = [f"{len(found.of(verdict))} {verdict}" for verdict in (WORSE, BETTER, SAME, UNJUDGED)]
     lines += [f"{words.count(len(found.changes), 'figure')} in both runs: {', '.join(counts)}", *found.notes]
     return "\n".join(lines)

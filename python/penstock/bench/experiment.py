@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from penstock.bench import budget, model
-from penstock.bench.model import Outcome, Plot, Row
+from penstock.bench.model import Formula, Outcome, Plot, Row
 
 
 class Absent(Exception):
@@ -48,6 +48,7 @@ class Settings:
     stream: Optional[str] = None  # STREAM as published, to print beside ours
     peer: Optional[str] = None  # another host, HOST or HOST:PORT
     pool: Optional[str] = None  # measured in place of temporary pools, where the experiment can
+    before: Optional[model.Results] = None  # an earlier run, to stand beside this one
 
     def seconds(self) -> float:
         """Of an experiment. Rounds that were asked for are made however long they take."""
@@ -109,6 +110,9 @@ class Run:
 
     def plot(self, *plots: Plot) -> None:
         self.outcome.plots.extend(plots)
+
+    def formula(self, *formulas: Formula) -> None:
+        self.outcome.formulas.extend(formulas)
 
     def lacks(self, words: str) -> None:
         """A part of the experiment is missing: what, why, and how it comes."""

@@ -5,7 +5,8 @@
      "machine": {"processor": "…", …}, "warnings": ["…", …],
      "experiments": {NAME: {"title": "…", "about": one sentence, "source": "cMPI, Table 1",
                             "emulated": one sentence on what stands in for what here,
-                            "status": "ok", "reason": null, "seconds": 3.5, "rows": [ROW, …], "plots": [PLOT, …]}}}
+                            "status": "ok", "reason": null, "seconds": 3.5, "rows": [ROW, …], "plots": [PLOT, …],
+                            "formulas": [FORMULA, …]}}}
 
 A row is one figure of one series: the statistics of its rounds, see `Row`. A plot says which rows make a figure, see
 `Plot`. `machine` is flat: the values are words, numbers or null. The file is written after each experiment, so that an
@@ -25,6 +26,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 SCHEMA = 1
 STATUSES = ("ok", "partial", "absent", "failed", "interrupted")
+BEFORE = ", before"  # behind the name of a series: of an earlier run, shown beside (`penstock bench run --before`)
 Fact = Union[str, int, float, bool, None]
 
 # What each metric is in words, and whether less of it is better; None: neither is.
@@ -50,6 +52,16 @@ METRICS: Dict[str, "tuple[str, Optional[bool]]"] = {
     "bytes_down": ("bytes that a call reads over the link of a host", True),
     "packets": ("packets, or doorbells and releases, that a rank writes in a call", True),
     "bytes_reduced": ("bytes that a call reduces on a host", True),
+    "cpu_s": ("CPU-seconds of all ranks together", True),
+    "pool_MB": ("bytes taken of the pool, MB", True),
+    "private_MB": ("a process's own memory, MB, of the one with most", True),
+    "threads": ("threads of a process", True),
+    "descriptors": ("open files of a process", True),
+    "reads_most": ("lines that a rank reads from the device, of the one with most", True),
+    "writes_most": ("lines that a rank writes to the device, of the one with most", True),
+    "reads_rank": ("lines that a rank reads from the device, on average", True),
+    "writes_rank": ("lines that a rank writes to the device, on average", True),
+    "reads_per_s": ("lines that a rank reads from the device in a second", True),
 }
 
 
@@ -113,6 +125,17 @@ class Plot:
 
 
 @dataclass
+class Formula:
+    """How the rows of a series, a group, an operation and a metric grow with `procs`: `text` in n, with its error."""
+
+    series: str
+    op: str
+    metric: str
+    text: str
+    group: Optional[str] = None
+
+
+@dataclass
 class Outcome:
     """What one experiment has left."""
 
@@ -125,6 +148,7 @@ class Outcome:
     seconds: float = 0.0
     rows: List[Row] = field(default_factory=list)
     plots: List[Plot] = field(default_factory=list)
+    formulas: List[Formula] = field(default_factory=list)
 
 
 @dataclass
@@ -214,6 +238,8 @@ def read(path: Path) -> Results:
     for name, each in _checked(found.pop("experiments", {}), dict, f"{path}, experiments").items():
         made: Outcome = _made(Outcome, each, f"{path}, {name}")
         made.rows = [_made(Row, one, f"{path}, a row of {name}") for one in _checked(each.get("rows", []), list, f"{path}, rows of {name}")]
+        made.formulas = [_made(Formula, one, f"{path}, a formula of {name}")
+                         for one in _checked(each.get("formulas", []), list, f"{path}, formulas of {name}")]
         made.plots = [_made(Plot, one, f"{path}, a plot of {name}") for one in _checked(each.get("plots", []), list, f"{path}, plots of {name}")]
         experiments[name] = made
     results: Results = _made(Results, found, str(path))

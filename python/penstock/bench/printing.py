@@ -111,11 +111,48 @@ def print_outcome(console: Console, name: str, outcome: Outcome) -> None:
     console.print()
     console.rule(f"[bold]{name}[/bold]: {outcome.title}", align="left")
     console.print(f"{outcome.about} ({outcome.source})", highlight=False)
-    for part, rows in parts_of(outcome.rows).items():
+    growing = {(each.group, each.op, each.metric) for each in outcome.formulas}
+    for part, rows in parts_of([row for row in outcome.rows if (row.group, row.op, row.metric) not in growing]).items():
         print_part(console, part, rows)
+    print_growth(console, outcome)
     if outcome.reason:
         console.print(f"[{style}]{outcome.status}[/{style}]: ", end="")
         console.print(outcome.reason, highlight=False, markup=False)
+
+
+def print_growth(console: Console, outcome: Outcome) -> None:
+    """What has a formula: a table for each group, a line for each figure, a column for each number of processes."""
+    formulas = {(each.group, each.op, each.metric, each.series): each.text for each in outcome.formulas}
+    growing = {key[:3] for key in formulas}
+    rows = [row for row in outcome.rows if (row.group, row.op, row.metric) in growing]
+    for group in dict.fromkeys(row.group for row in rows):
+        own = [row for row in rows if row.group == group]
+        counts = sorted({row.procs for row in own})
+        table = Table(box=None, pad_edge=False)
+        for title in ("", "", ""):
+            table.add_column(title)
+        for count in counts:
+            table.add_column(f"n = {count:,}", justify="right")
+        table.add_column("formula")
+        lines: Dict[Tuple[str, str, str], Dict[int, Row]] = {}
+        for row in own:
+            lines.setdefault((row.op, row.metric, row.series), {})[row.procs] = row
+        said = None
+        for op, metric, series in sorted(lines, key=lambda key: (list(lines).index(_first(lines, key)), key[2])):
+            found = lines[op, metric, series]
+            subject = (op, METRICS.get(metric, (metric, None))[0])
+            table.add_row(*(("", "") if subject == said else subject), series,
+                          *(figure(found[count].median) if count in found else "" for count in counts),
+                          formulas.get((group, op, metric, series), ""))
+            said = subject
+        console.print()
+        console.print(f"[bold]{group or 'all'}[/bold]; n: ranks")
+        console.print(table)
+
+
+def _first(lines: Mapping[Tuple[str, str, str], object], key: Tuple[str, str, str]) -> Tuple[str, str, str]:
+    """The first line of the same operation and metric: those of several series stand together."""
+    return next(each for each in lines if each[:2] == key[:2])
 
 
 def print_machine(console: Console, facts: Mapping[str, object], warned: Sequence[str]) -> None:

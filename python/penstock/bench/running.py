@@ -14,7 +14,7 @@ from typing import Callable, List, Optional, Sequence
 from penstock.bench import machine, model, published
 from penstock.bench.budget import Budget, Share
 from penstock.bench.experiment import Absent, Experiment, Failed, Run, Settings
-from penstock.bench.model import Outcome, Results
+from penstock.bench.model import BEFORE, Outcome, Results
 from penstock.bench.places import Tools
 
 Progress = Callable[[str, int, int, str], None]  # experiment, done, most, what is measured
@@ -70,6 +70,7 @@ def run_one(experiment: Experiment, settings: Settings, tools: Tools, outcome: O
             outcome.status = "absent"
         elif outcome.rows:
             outcome.rows += published.rows(name)
+            add_before(outcome, name, settings.before)
     except Absent as error:
         _ended(outcome, "absent", str(error))
     except Failed as error:
@@ -81,6 +82,22 @@ def run_one(experiment: Experiment, settings: Settings, tools: Tools, outcome: O
         _ended(outcome, "failed", f"{type(error).__name__}: {error}")
     finally:
         outcome.seconds = round(time.monotonic() - begun, 1)
+
+
+def add_before(outcome: Outcome, name: str, before: Optional[Results]) -> None:
+    """The figures of the earlier run that this one has too, and its formulas."""
+    if before is None:
+        return
+    earlier = before.experiments.get(name)
+    if earlier is None:
+        outcome.reason = f"{f'{outcome.reason}; ' if outcome.reason else ''}the run before has no experiment {name}"
+        return
+    subjects = {(row.series, row.group, row.op, row.metric) for row in outcome.rows if not row.theirs}
+    for row in earlier.rows:
+        if (row.series, row.group, row.op, row.metric) in subjects and not row.theirs:
+            outcome.rows.append(dataclasses.replace(row, series=row.series + BEFORE, baseline=True))
+    outcome.formulas += [dataclasses.replace(each, series=each.series + BEFORE) for each in earlier.formulas
+                         if (each.series, each.group, each.op, each.metric) in subjects]
 
 
 def _ended(outcome: Outcome, status: str, reason: str) -> None:

@@ -21,7 +21,7 @@ _KINDS = tuple(re.compile(words_) for words_ in (r"\b(software|hardware|uncached
 WALL_CLOCK = ("latency_us", "time_us", "bandwidth_MBps", "rate_per_s")
 TIMES = ("latency_us", "time_us")
 COUNTED = ("accesses", "bytes_device", "lines_flushed", "copies", "model_us", "growth", "bytes_up", "bytes_down", "packets",
-           "bytes_reduced")  # the same in every round
+           "bytes_reduced", "reads_most", "writes_most", "reads_rank", "writes_rank")  # the same in every round
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,17 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Growth:
+    """model.Formula."""
+
+    series: str
+    group: Optional[str]
+    op: str
+    metric: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Experiment:
     """model.Outcome; `id`: its name as one that HTML and file systems take, of no other experiment of the report."""
 
@@ -109,6 +120,7 @@ class Experiment:
     seconds: Optional[float]
     figures: Tuple[Figure, ...]
     plots: Tuple[Line, ...]
+    formulas: Tuple[Growth, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,10 +189,13 @@ def _id(name: str, number: int) -> str:
 def _experiment(name: str, number: int, found: Mapping[str, Any]) -> Experiment:
     figures = tuple(_figure(row) for row in _items(found.get("rows")) if isinstance(row, Mapping))
     plots = tuple(_line(plot, number) for number, plot in enumerate(_items(found.get("plots"))) if isinstance(plot, Mapping))
+    formulas = tuple(Growth(_words(each.get("series")), None if each.get("group") is None else _words(each["group"]), _words(each.get("op")),
+                            _words(each.get("metric")), _words(each.get("text")))
+                     for each in _items(found.get("formulas")) if isinstance(each, Mapping))
     reason = found.get("reason")
     return Experiment(name, _id(name, number), _words(found.get("title"), name), _words(found.get("about")), _words(found.get("source")),
                       _words(found.get("emulated")), _words(found.get("status"), "failed"),
-                      None if reason is None else _words(reason), words.finite(found.get("seconds")), figures, plots)
+                      None if reason is None else _words(reason), words.finite(found.get("seconds")), figures, plots, formulas)
 
 
 def _fact(value: object) -> str:

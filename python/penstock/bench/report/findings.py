@@ -32,7 +32,9 @@ _NOUNS = {"latency_us": "latency", "time_us": "time", "bandwidth_MBps": "bandwid
           "copies": "count of copies", "messages": "count of messages", "bytes_pool": "traffic by messages",
           "looks_in_vain": "count of vain looks", "model_us": "modelled time", "growth": "modelled growth",
           "bytes_up": "traffic to the device", "bytes_down": "traffic from the device", "packets": "count of packets",
-          "bytes_reduced": "count of bytes reduced"}
+          "bytes_reduced": "count of bytes reduced", "cpu_s": "CPU time", "pool_MB": "space in the pool",
+          "private_MB": "own memory", "reads_most": "count of lines read by one rank", "writes_most": "count of lines written by one rank",
+          "reads_rank": "count of lines read", "writes_rank": "count of lines written", "reads_per_s": "rate of lines read"}
 
 
 @dataclass(frozen=True)

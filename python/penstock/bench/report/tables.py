@@ -107,10 +107,35 @@ def by_series(subject: Subject, figures: Sequence[Figure]) -> Table:
     return Table(subject.title, columns, [False, True, False, True][:len(columns)], rows, _notes(figures))
 
 
-def of_experiment(experiment: Experiment) -> List[Table]:
-    """One for each subject that was measured; what is published only is in `of_paper`."""
+def of_growth(experiment: Experiment) -> List[Table]:
+    """Of what has a formula, a table for each group: a line for each operation, metric and series, a column for each number of ranks."""
+    formulas = {(each.group, each.op, each.metric, each.series): each.text for each in experiment.formulas}
+    growing = {key[:3] for key in formulas}
+    own = [each for each in experiment.figures if (each.group, each.op, each.metric) in growing]
     found = []
+    for group in dict.fromkeys(each.group for each in own):
+        figures = [each for each in own if each.group == group]
+        counts = sorted({each.procs for each in figures if each.procs is not None})
+        subject_order = list(dict.fromkeys((each.op, each.metric) for each in figures))
+        lines: Dict[Tuple[str, str, str], Dict[Optional[int], Figure]] = {}
+        for each in figures:
+            lines.setdefault((each.op, each.metric, each.series), {})[each.procs] = each
+        rows = [[Cell(op), Cell(metric_words(metric)), Cell(series), *(_median(lines[op, metric, series].get(count)) for count in counts),
+                 Cell(formulas.get((group, op, metric, series), words.NONE))]
+                for op, metric, series in sorted(lines, key=lambda key: (subject_order.index(key[:2]), key[2]))]
+        columns = ["", "", "", *(f"n = {count:,}" for count in counts), "formula"]
+        found.append(Table(group or "by ranks", columns, [False] * 3 + [True] * len(counts) + [False], rows,
+                           "n: ranks. A formula is fitted to the figures of its line, with its greatest error."))
+    return found
+
+
+def of_experiment(experiment: Experiment) -> List[Table]:
+    """What grows with the ranks; then one for each subject that was measured; what is published only is in `of_paper`."""
+    found = of_growth(experiment)
+    growing = {(each.group, each.op, each.metric) for each in experiment.formulas}
     for subject, figures in subjects(experiment.figures).items():
+        if (subject.group, subject.op, subject.metric) in growing:
+            continue
         if all(each.theirs for each in figures) and of_paper(experiment):
             continue
         single = len({(each.bytes, each.procs) for each in figures}) == 1

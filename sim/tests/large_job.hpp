@@ -1,0 +1,421 @@
+// A whole job of many ranks on many nodes: each attaches, opens an endpoint, talks to its
+// neighbours, meets all others in a barrier, puts through a window, waits, and leaves; or a node is
+// lost and every survivor is told. What each phase asks of the device is counted.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coll/communicator.hpp"
+#include "sim/tests/communicator_meeting.hpp"
+#include "sim/tests/simulated_pool.hpp"
+#include "transport/transport.hpp"
+#include "window/window.hpp"
+
+namespace penstock::sim {
+
+enum class Phase : std::uint8_t {
+  attach,    ///< to the pool, and to its arena
+  endpoint,  ///< opened
+  messages,  ///< two to each neighbour, one of them longer than a line
+  join,      ///< a communicator opened
+  barrier,   ///< of all ranks
+  window,    ///< opened
+  fence,     ///< the second of two: puts to a neighbour end
+  idle,      ///< polls of an endpoint to which nobody talks
+  leave,     ///< all of it
+  end
+};
+inline const char* phase_name(Phase phase) {
+  constexpr const char* names[] = {"attach", "endpoint", "messages", "join", "barrier",
+                                   "window", "fence",    "idle",     "leave"};
+  return names[static_cast<std::size_t>(phase)];
+}
+
+/// Lines that were read from the device and written to it: by the rank with most, and by all, with
+/// the threads that they have.
+struct PhaseCounts {
+  std::uint64_t peak_reads = 0, peak_writes = 0, reads = 0, writes = 0;
+};
+
+struct LargeJob {
+  std::uint32_t ranks = 64, nodes = 4;  ///< each node has as many
+  std::string name = "job";
+  bool windows = true, barriers = true;
+  std::uint32_t lost_node = ~0u;      ///< goes when all have met
+  std::uint64_t idle_ns = 2'000'000;  ///< virtual time
+
+  // what the ranks tell each other as a launcher does
+  std::vector<transport::Address> addresses = std::vector<transport::Address>(ranks);
+  std::vector<std::uint64_t> tokens = std::vector<std::uint64_t>(ranks);
+  std::uint64_t communicator = 0, sync_area = 0, segments = 0;
+  std::vector<std::uint32_t> arrived = std::vector<std::uint32_t>(16);
+  std::uint32_t told = 0, left = 0;
+  std::uint64_t bytes_used = 0;  ///< of the pool, when all is open
+
+  PhaseCounts counts[static_cast<std::size_t>(Phase::end)];
+
+  std::uint32_t ranks_a_node() const { return ranks / nodes; }
+  std::uint32_t node_of(std::uint32_t rank) const { return rank / ranks_a_node(); }
+  bool is_lost(std::uint32_t rank) const { return node_of(rank) == lost_node; }
+  std::uint32_t survivors() const { return ranks - (lost_node == ~0u ? 0 : ranks_a_node()); }
+  bool is_over() const { return left == survivors(); }
+};
+
+/// A rank; node 0 has the first of them, as a launcher deals them out.
+class LargeJobRank final : public transport::EndpointCallbacks {
+ public:
+  static constexpr std::uint64_t segment_bytes = 64;
+  static constexpr std::uint64_t long_bytes = 3000;
+
+  LargeJobRank(World& world, const SimulatedPool& simulated, LargeJob& job, std::uint32_t self)
+      : world_(world), simulated_(simulated), job_(job), self_(self) {}
+
+  void go() {
+    counted(Phase::attach, [&] { attach(); });
+    counted(Phase::endpoint, [&] { open_endpoint(); });
+    meet(0);
+    if (job_.ranks > 1) counted(Phase::messages, [&] { talk(); });
+    meet(1);
+    if (job_.barriers) barrier();
+    if (job_.windows) open_window();
+    if (job_.windows) fences();
+    if (self_ == 0) job_.bytes_used = arena_->stats().bytes_used;
+    counted(Phase::idle, [&] { idle(); });
+    meet(2);
+    if (job_.lost_node != ~0u) see_a_node_go();
+    counted(Phase::leave, [&] { leave(); });
+  }
+
+  transport::ReceiveBuffer on_message(const transport::Message& come) override {
+    if (come.payload != nullptr) {
+      check(come.header, static_cast<const std::byte*>(come.payload));
+      return {};
+    }
+    arriving_.push_back(std::make_unique<Arriving>(*this, come.header));
+    Arriving& one = *arriving_.back();
+    return {.iov = &one.iov, .iov_count = 1, .arrival = &one};
+  }
+  void on_sent(transport::SendOp*) override { --pending_; }
+  void on_send_failed(transport::SendOp*, const Error& error) override {
+    world_.require(job_.lost_node != ~0u, error.message);
+    --pending_;
+  }
+  void on_peer_dead(transport::Peer, const std::string& description) override {
+    require_lost(description);
+  }
+
+ private:
+  struct Arriving final : transport::Arrival {
+    Arriving(LargeJobRank& the_rank, const transport::Header& the_header)
+        : rank(the_rank), header(the_header), bytes(the_header.bytes) {
+      iov = {bytes.data(), bytes.size()};
+    }
+    void arrived() override { rank.check(header, bytes.data()); }
+    void failed(const Error& error) override {
+      rank.world_.require(rank.job_.lost_node != ~0u, error.message);
+    }
+    LargeJobRank& rank;
+    transport::Header header;
+    std::vector<std::byte> bytes;
+    iovec iov{};
+  };
+
+  void must(const Result<void>& result) {
+    world_.require(result.has_value(), result ? "" : result.error().message);
+  }
+
+  /// Adds what all threads of this process ask of the device meanwhile.
+  void counted(Phase phase, const std::function<void()>& work) {
+    const auto [reads_before, writes_before] = accesses();
+    work();
+    const auto [reads, writes] = accesses();
+    PhaseCounts& counts = job_.counts[static_cast<std::size_t>(phase)];
+    counts.reads += reads - reads_before;
+    counts.writes += writes - writes_before;
+    counts.peak_reads = std::max(counts.peak_reads, reads - reads_before);
+    counts.peak_writes = std::max(counts.peak_writes, writes - writes_before);
+  }
+  std::pair<std::uint64_t, std::uint64_t> accesses() {
+    std::pair<std::uint64_t, std::uint64_t> sum{};
+    for (const auto& thread : world_.self().threads) {
+      sum.first += thread->core->device_reads();
+      sum.second += thread->core->device_writes();
+    }
+    return sum;
+  }
+  /// By means outside of the pool. Many who look often would cost more than all else.
+  void wait_for(const char* what, const std::function<bool()>& holds) {
+    const std::uint64_t pause_ns = 2'000'000 + job_.ranks * std::uint64_t{20'000};
+    for (int looks = 0; !holds(); ++looks) {
+      world_.require(looks < 1'000'000, fmt::format("waited in vain for {}", what));
+      world_.sleep(pause_ns);
+    }
+  }
+  void meet(std::size_t place) {
+    ++job_.arrived[place];
+    wait_for("all ranks", [&] { return job_.arrived[place] == job_.ranks; });
+  }
+
+  void attach() {
+    pool_ = simulated_.attach(world_, {.rank = static_cast<std::int32_t>(self_), .job = job_.name});
+    arena_ = SimulatedPool::open_arena(world_, *pool_);
+    job_.tokens[self_] = pool_->token();
+  }
+  void open_endpoint() {
+    auto opened = transport::Endpoint::open(*arena_, *this, {.job = job_.name});
+    world_.require(opened.has_value(), opened ? "" : opened.error().message);
+    endpoint_ = std::move(*opened);
+    job_.addresses[self_] = endpoint_->address();
+  }
+
+  // ---- messages ----
+
+  std::uint32_t neighbour(std::uint32_t distance) const { return (self_ + distance) % job_.ranks; }
+  static std::byte content(std::uint32_t from, std::uint64_t at) {
+    return static_cast<std::byte>(from * 7 + at * 13 + at / 64);
+  }
+  void talk() {
+    std::vector<std::byte> payload(long_bytes);
+    for (std::uint64_t i = 0; i < long_bytes; ++i) payload[i] = content(self_, i);
+    std::vector<transport::SendOp> ops(4);
+    std::size_t number = 0;
+    for (const std::uint32_t to : {neighbour(1), neighbour(job_.ranks - 1)}) {
+      const auto peer = endpoint_->resolve(job_.addresses[to]);
+      world_.require(peer.has_value(), peer ? "" : peer.error().message);
+      for (const std::uint64_t bytes : {std::uint64_t{8}, long_bytes}) {
+        transport::SendOp& op = ops[number++];
+        op.header = {bytes, self_, bytes, 1};
+        op.iov[0] = {payload.data(), bytes};
+        op.iov_count = 1;
+        const auto sent = endpoint_->send(*peer, &op);
+        world_.require(sent.has_value(), sent ? "" : sent.error().message);
+        if (!*sent) ++pending_;
+      }
+    }
+    for (int looks = 0; pending_ != 0 || received_ != 4; ++looks) {
+      world_.require(looks < 1'000'000, "waited in vain for messages of the neighbours");
+      if (endpoint_->progress() == 0) world_.sleep(20'000);
+    }
+    arriving_.clear();
+  }
+  void check(const transport::Header& header, const std::byte* payload) {
+    const auto from = static_cast<std::uint32_t>(header.data);
+    world_.require(from == neighbour(1) || from == neighbour(job_.ranks - 1), "from no neighbour");
+    for (std::uint64_t i = 0; i < header.bytes; ++i)
+      if (payload[i] != content(from, i)) world_.require(false, "wrong contents");
+    ++received_;
+  }
+  /// While nobody talks.
+  void idle() {
+    constexpr std::uint64_t apart_ns = 20'000;
+    const std::uint64_t until = world_.now_ns() + job_.idle_ns;
+    while (world_.now_ns() < until) {
+      endpoint_->progress();
+      world_.sleep(apart_ns);
+    }
+  }
+
+  // ---- all ranks together ----
+
+  /// Rank 0 makes an object for all.
+  std::uint64_t make(const char* name, std::uint64_t bytes) {
+    auto object = arena_->create(fmt::format("{} {}", job_.name, name), bytes);
+    world_.require(object.has_value(), object ? "" : object.error().message);
+    made_.push_back(*object);
+    return object->offset;
+  }
+  void zero(std::uint64_t at, std::uint64_t bytes) {
+    const std::vector<std::byte> zeros(std::min<std::uint64_t>(bytes, 1 << 16));
+    for (std::uint64_t done = 0; done < bytes; done += zeros.size())
+      pool_->memory().publish_bulk(pool_->base() + at + done, zeros.data(),
+                                   std::min<std::uint64_t>(zeros.size(), bytes - done));
+    pool_->memory().full_fence();
+  }
+  void barrier() {
+    counted(Phase::join, [&] {
+      if (self_ == 0) {
+        const coll::Shape& shape = small_shape;
+        job_.communicator = make("communicator", coll::Communicator::bytes(job_.ranks, shape));
+        zero(job_.communicator, coll::Communicator::zeroed_bytes(job_.ranks, shape));
+      }
+      meet(3);
+      std::vector<std::uint64_t> nodes(job_.ranks);
+      for (std::uint32_t rank = 0; rank < job_.ranks; ++rank) nodes[rank] = job_.node_of(rank);
+      auto opened = coll::Communicator::open(*pool_, {.area = job_.communicator,
+                                                      .tokens = job_.tokens,
+                                                      .self = self_,
+                                                      .nodes = std::move(nodes),
+                                                      .shape = small_shape});
+      world_.require(opened.has_value(), opened ? "" : opened.error().message);
+      communicator_ = std::move(*opened);
+    });
+    counted(Phase::barrier, [&] {
+      ++job_.arrived[4];
+      const coll::Problem problem{
+          .collective = coll::Collective::barrier, .ranks = job_.ranks, .rank = self_};
+      must(communicator_->run(
+          {.name = "barrier", .problem = &problem, .plan = communicator_->plan(problem)}));
+      world_.require(job_.arrived[4] == job_.ranks, "a barrier was passed before all were there");
+    });
+  }
+
+  void open_window() {
+    counted(Phase::window, [&] {
+      if (self_ == 0) {
+        const std::uint64_t bytes = window::sync_area_bytes(job_.ranks);
+        job_.sync_area = make("window", bytes);
+        zero(job_.sync_area, bytes);
+        job_.segments = make("segments", job_.ranks * segment_bytes);
+        zero(job_.segments, job_.ranks * segment_bytes);
+      }
+      meet(5);
+      std::vector<window::Member> members(job_.ranks);
+      for (std::uint32_t rank = 0; rank < job_.ranks; ++rank)
+        members[rank] = {job_.tokens[rank], job_.segments + rank * segment_bytes, segment_bytes};
+      auto opened = window::Window::open(*pool_, {.sync_area = job_.sync_area,
+                                                  .members = std::move(members),
+                                                  .self = self_,
+                                                  .stored_by_all = false,
+                                                  .idle = {}});
+      world_.require(opened.has_value(), opened ? "" : opened.error().message);
+      window_ = std::move(*opened);
+      meet(6);
+    });
+  }
+  /// The first fence opens an epoch, the second ends it.
+  void fences() {
+    must(window_->fence(window::no_precede));
+    meet(7);
+    const std::uint64_t value = 1000 + self_;
+    const window::Extent cell{0, 8};
+    must(window_->put(neighbour(1), {&cell, 1}, &value));
+    counted(Phase::fence, [&] { must(window_->fence(0)); });
+    const std::uint64_t found = pool_->memory().load_word(window_->segment(self_));
+    world_.require(found == 1000 + neighbour(job_.ranks - 1), "a put was not found");
+    meet(8);
+  }
+
+  // ---- the end ----
+
+  /// All are told of a rank of that node, or of one that has left because of it.
+  void require_lost(const std::string& text) {
+    if (text.ends_with(" left")) return;
+    for (std::uint32_t rank = 0; rank < job_.ranks; ++rank) {
+      if (job_.is_lost(rank) && text.find(fmt::format("rank {} (pid", rank)) != std::string::npos)
+        return;
+    }
+    world_.require(false, "told of another: " + text);
+  }
+  void see_a_node_go() {
+    if (job_.is_lost(self_)) world_.sleep(~0ull / 4);  // for ever
+    if (self_ == 0) world_.lose_node(job_.lost_node);
+    const auto end = window_->fence(0);
+    world_.require(!end && end.error().code == ErrorCode::peer_dead, "a fence of the dead ends");
+    require_lost(end.error().message);
+    ++job_.told;
+    wait_for("all survivors", [&] { return job_.told == job_.survivors(); });
+  }
+  void leave() {
+    if (job_.lost_node == ~0u && window_) must(window_->leave(0));
+    window_.reset();
+    if (communicator_) communicator_->leave();
+    communicator_.reset();
+    endpoint_.reset();
+    ++job_.left;
+    if (self_ == 0) {
+      wait_for("all to leave", [&] { return job_.is_over(); });
+      for (const auto& object : made_) must(arena_->destroy(object));
+    }
+    arena_.reset();
+    pool_.reset();
+  }
+
+  World& world_;
+  const SimulatedPool& simulated_;
+  LargeJob& job_;
+  std::uint32_t self_;
+  std::unique_ptr<pool::Pool> pool_;
+  std::unique_ptr<arena::Arena> arena_;
+  std::unique_ptr<transport::Endpoint> endpoint_;
+  std::unique_ptr<coll::Communicator> communicator_;
+  std::unique_ptr<window::Window> window_;
+  std::vector<arena::Object> made_;
+  std::vector<std::unique_ptr<Arriving>> arriving_;
+  std::uint32_t pending_ = 0, received_ = 0;
+};
+
+/// A line a phase: lines that all read and wrote, and the ranks with most.
+inline void print_counts(const LargeJob& job) {
+  for (int phase = 0; phase < static_cast<int>(Phase::end); ++phase) {
+    const PhaseCounts& counts = job.counts[phase];
+    fmt::print("{}\t{}\t{}\t{}\t{}\n", phase_name(static_cast<Phase>(phase)), counts.reads,
+               counts.writes, counts.peak_reads, counts.peak_writes);
+  }
+  fmt::print("pool\t{}\n", job.bytes_used);
+  std::fflush(stdout);
+}
+
+/// The files of all processes of a job are open in this one. False where they cannot be.
+inline bool open_files_for(std::uint32_t ranks) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur >= 4ull * ranks + 100;
+}
+
+/// Room for jobs of so many ranks.
+inline PoolOptions pool_for(std::uint32_t ranks) {
+  const std::uint64_t n = ranks;
+  return {.bytes = (std::uint64_t{64} << 20) + 768 * n * n + n * (std::uint64_t{640} << 10),
+          .max_processes = 2 * ranks + 64,
+          .max_nodes = 128,
+          .lease_ms = std::max(400u, 6 * ranks),  // all beat in one thread
+          .sparse = true};
+}
+
+inline void spawn_job(World& world, const SimulatedPool& pool, const std::shared_ptr<LargeJob>& job,
+                      const std::function<bool()>& may_begin = {}) {
+  for (std::uint32_t rank = 0; rank < job->ranks; ++rank) {
+    world.spawn(job->node_of(rank), [&world, &pool, job, rank, may_begin] {
+      if (may_begin) world.until(may_begin);
+      LargeJobRank(world, pool, *job, rank).go();
+    });
+  }
+}
+
+/// The table of endpoints is made once, and stays.
+inline void prepare_endpoints(SimulatedPool& pool) {
+  pool.once([&](World& world) {
+    LargeJob one{.ranks = 1, .nodes = 1, .name = "first", .windows = false, .barriers = false};
+    LargeJobRank(world, pool, one, 0).go();
+  });
+}
+
+/// Nothing happens by chance that costs accesses.
+inline FaultModel quiet_faults(FaultModel faults) {
+  faults.evict = faults.prefetch = faults.tear = faults.stored = 0;
+  faults.lazy_store_fence = false;
+  return faults;
+}
+
+/// Without what the scenario is to do.
+inline Scenario large_scenario(const SimulatedPool& pool, const std::string& name,
+                               std::uint32_t ranks, std::uint32_t nodes) {
+  Scenario scenario =
+      pool.scenario(fmt::format("{}, {} ranks on {} nodes", name, ranks, nodes), nodes);
+  scenario.max_steps = 40'000'000'000;
+  scenario.max_seconds = 1200;
+  scenario.swarm = false;
+  scenario.faults.switching = 20;
+  // Time passes for all together: what they do at once should not take them long.
+  scenario.faults.yield_ns = std::max<std::uint64_t>(500, 50'000 / ranks * 16);
+  return scenario;
+}
+
+}  // namespace penstock::sim

@@ -1,0 +1,56 @@
+// Jobs of many ranks on many nodes, whole: messages, a barrier, a window, and the loss of a node.
+#include <gtest/gtest.h>
+
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/large_job.hpp"
+
+namespace penstock::sim {
+namespace {
+
+constexpr std::uint32_t next_ranks_a_node = 2;
+
+struct Size {
+  std::uint32_t ranks, nodes;
+};
+void PrintTo(const Size& size, std::ostream* out) {
+  *out << size.ranks << " on " << size.nodes;
+}
+
+class LargeJobs : public testing::TestWithParam<Size> {};
+
+/// Messages, a barrier and a window; then a node goes, every survivor is told who died, all memory
+/// comes back, and the next job runs on all nodes.
+TEST_P(LargeJobs, LoseANode) {
+  const auto [ranks, nodes] = GetParam();
+  if (ranks > transport::max_endpoints) GTEST_SKIP() << "more ranks than endpoints";
+  if (!open_files_for(ranks)) GTEST_SKIP() << "ulimit -Hn allows too few open files";
+  SimulatedPool pool(pool_for(ranks));
+  prepare_endpoints(pool);
+  Scenario scenario = large_scenario(pool, "a node is lost", ranks, nodes);
+  scenario.body = [&pool, ranks = ranks, nodes = nodes](World& world) {
+    auto job = std::make_shared<LargeJob>(
+        LargeJob{.ranks = ranks, .nodes = nodes, .lost_node = nodes - 1});
+    auto next = std::make_shared<LargeJob>(
+        LargeJob{.ranks = next_ranks_a_node * nodes, .nodes = nodes, .name = "next"});
+    spawn_job(world, pool, job);
+    spawn_job(world, pool, next, [job] { return job->is_over(); });
+    world.spawn(0, [&world, job, next] {
+      wait_until(world, "the jobs", [&] { return next->is_over(); });
+      world.require(job->told == job->survivors(), "not all survivors were told");
+      print_counts(*job);
+    });
+  };
+  scenario.after = [&](World& world) {
+    const auto attached = pool.attach(world);
+    const auto arena = SimulatedPool::open_arena(world, *attached);
+    world.require(arena->stats().objects == 1,
+                  fmt::format("{} objects are left behind", arena->stats().objects));
+  };
+  expect_held("job", "random schedules", explore(scenario, 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, LargeJobs, testing::Values(Size{256, 16}));
+INSTANTIATE_TEST_SUITE_P(Long, LargeJobs, testing::Values(Size{4096, 64}));
+
+}  // namespace
+}  // namespace penstock::sim
